@@ -1,0 +1,24 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace assay {
+
+// The one error type of Assay. The libraries throw it and never print, abort or exit; the program
+// prints what() as one line and exits with code 2.
+class Error : public std::runtime_error {
+ public:
+  // `what`: what is wrong. `where`: the file, and the line, key or tensor in it ("m.gguf: tensor
+  // 'output.weight'"). `hint`: what the user can do. what() is "where: what; hint", with bytes that
+  // a terminal must not see (control characters, as hostile files hold them) escaped.
+  explicit Error(const std::string& what, const std::string& where = {},
+                 const std::string& hint = {});
+};
+
+// `text` as it may be shown in one line of a message: control characters and bytes that are not
+// UTF-8 as \xNN, and at most `max_bytes` of it.
+std::string printable(std::string_view text, size_t max_bytes = 200);
+
+}  // namespace assay

@@ -1,0 +1,146 @@
+#include "base/thread_pool.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+int usable_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
+}
+
+// Decode gives the pool a new loop every few microseconds: waiting threads spin this often before
+// they sleep, which is some 20 to 50 microseconds. With more threads than processors they sleep at
+// once, since spinning would keep the others from their work.
+constexpr int kSpins = 4000;
+
+void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+struct ThreadPool::Impl {
+  struct Loop {
+    int64_t count = 0;
+    int64_t grain = 1;
+    const std::function<void(int64_t, int64_t)>* body = nullptr;
+  };
+
+  int n_threads = 1;
+  int spins = 0;
+  Loop loop;
+  std::atomic<uint32_t> generation{0};  // counts loops started; workers wait for it to change
+  std::atomic<int> unfinished{0};       // workers that have not ended the current loop
+  std::atomic<bool> stopping{false};
+  std::mutex error_mutex;
+  std::exception_ptr error;
+  std::vector<std::thread> workers;
+
+  void run_piece(int thread) {
+    const int64_t units = (loop.count + loop.grain - 1) / loop.grain;
+    const int64_t begin = units * thread / n_threads * loop.grain;
+    const int64_t end = std::min(loop.count, units * (thread + 1) / n_threads * loop.grain);
+    if (begin >= end) return;
+    try {
+      (*loop.body)(begin, end);
+    } catch (...) {
+      const std::lock_guard lock(error_mutex);
+      if (!error) error = std::current_exception();
+    }
+  }
+
+  void work(int thread) {
+    uint32_t seen = 0;
+    for (;;) {
+      for (int spin = 0; spin < spins && generation.load(std::memory_order_acquire) == seen;
+           ++spin) {
+        pause_briefly();
+      }
+      generation.wait(seen, std::memory_order_acquire);
+      seen = generation.load(std::memory_order_acquire);
+      if (stopping.load(std::memory_order_relaxed)) return;
+      run_piece(thread);
+      if (unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished.notify_one();
+    }
+  }
+
+  void stop() {
+    stopping.store(true, std::memory_order_relaxed);
+    generation.fetch_add(1, std::memory_order_release);
+    generation.notify_all();
+    for (std::thread& worker : workers) worker.join();
+  }
+};
+
+ThreadPool::ThreadPool(int n_threads) : impl_(std::make_unique<Impl>()) {
+  if (n_threads < 0 || n_threads > kMaxThreads) {
+    throw Error(fmt::format("{} threads asked for", n_threads), "--threads",
+                fmt::format("give 1 to {}, or 0 for one per processor", kMaxThreads));
+  }
+  impl_->n_threads = n_threads == 0 ? usable_processors() : n_threads;
+  impl_->spins = impl_->n_threads <= usable_processors() ? kSpins : 0;
+  try {
+    for (int thread = 1; thread < impl_->n_threads; ++thread) {
+      impl_->workers.emplace_back([impl = impl_.get(), thread] { impl->work(thread); });
+    }
+  } catch (const std::system_error& refused) {
+    impl_->stop();
+    throw Error(fmt::format("cannot start {} threads: {}", impl_->n_threads, refused.what()),
+                "--threads", "give a smaller number");
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  impl_->stop();
+}
+
+int ThreadPool::n_threads() const {
+  return impl_->n_threads;
+}
+
+void ThreadPool::parallel_for(int64_t count, int64_t grain,
+                              const std::function<void(int64_t, int64_t)>& body) {
+  if (count <= 0) return;
+  if (impl_->n_threads == 1 || count <= grain) {
+    body(0, count);
+    return;
+  }
+  impl_->loop = {count, grain, &body};
+  impl_->unfinished.store(impl_->n_threads - 1, std::memory_order_relaxed);
+  impl_->generation.fetch_add(1, std::memory_order_release);
+  impl_->generation.notify_all();
+  impl_->run_piece(0);
+  for (;;) {
+    const int left = impl_->unfinished.load(std::memory_order_acquire);
+    if (left == 0) break;
+    bool done = false;
+    for (int spin = 0; spin < impl_->spins && !done; ++spin) {
+      pause_briefly();
+      done = impl_->unfinished.load(std::memory_order_acquire) == 0;
+    }
+    if (!done) impl_->unfinished.wait(left, std::memory_order_acquire);
+  }
+  if (impl_->error) std::rethrow_exception(std::exchange(impl_->error, nullptr));
+}
+
+}  // namespace assay

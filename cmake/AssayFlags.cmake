@@ -1,0 +1,17 @@
+# One INTERFACE target carries the flags of every target of our own.
+add_library(assay_flags INTERFACE)
+target_compile_features(assay_flags INTERFACE cxx_std_20)
+target_include_directories(assay_flags INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/assay>)
+# -ffp-contract=off: a product and a sum are fused only where the source says fma, so that a
+# result does not depend on the optimiser. Fast-math is never used: NaN must stay NaN.
+target_compile_options(assay_flags INTERFACE
+  $<BUILD_INTERFACE:-Wall;-Wextra;-Wconversion;-Wshadow;-ffp-contract=off>)
+if(ASSAY_WERROR)
+  target_compile_options(assay_flags INTERFACE $<BUILD_INTERFACE:-Werror>)
+endif()
+if(ASSAY_SANITIZE)
+  add_compile_options(-fsanitize=${ASSAY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${ASSAY_SANITIZE})
+endif()

@@ -1,0 +1,14 @@
+include(GoogleTest)
+
+# assay_add_test(NAME unit|golden|... SOURCES a_test.cc ... LIBS lib ...): one test program
+# build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL.
+function(assay_add_test NAME LABEL)
+  cmake_parse_arguments(PARSE_ARGV 2 ARG "" "" "SOURCES;LIBS")
+  add_executable(${NAME} ${ARG_SOURCES})
+  target_link_libraries(${NAME} PRIVATE ${ARG_LIBS} assay_flags GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${NAME} PRIVATE
+    ASSAY_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+    ASSAY_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS ${LABEL} TIMEOUT 300)
+endfunction()

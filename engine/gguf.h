@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/mapped_file.h"
+#include "kernels/tensor_type.h"
+
+namespace assay {
+
+// A tensor as the file describes it. Checked: the type is known, the sizes do not overflow, the
+// data lies inside the file.
+struct GgufTensor {
+  std::string name;
+  TensorType type = TensorType::kF32;
+  std::vector<int64_t> dims;  // GGUF order: dims[0] is the length of a row
+  std::span<const std::byte> data;
+
+  int64_t columns() const { return dims[0]; }
+  int64_t rows() const;
+};
+
+// An array in the metadata; strings point into the mapped file.
+struct GgufArray {
+  std::variant<std::vector<int64_t>, std::vector<uint64_t>, std::vector<double>, std::vector<bool>,
+               std::vector<std::string_view>>
+      items;
+  size_t size() const;
+};
+
+using GgufValue = std::variant<int64_t, uint64_t, double, bool, std::string_view, GgufArray>;
+
+// A model file in the GGUF format, version 2 or 3, little-endian. The file is hostile until
+// proven otherwise: the constructor checks every count, length, offset and type before it uses it.
+class Gguf {
+ public:
+  // Throws Error that names the file and the key or tensor at fault.
+  explicit Gguf(const std::string& path);
+
+  const std::string& path() const { return file_.path(); }
+  uint32_t version() const { return version_; }
+  size_t file_bytes() const { return file_.bytes().size(); }
+  std::span<const std::byte> bytes() const { return file_.bytes(); }
+  const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
+  const std::vector<GgufTensor>& tensors() const { return tensors_; }
+
+  // Null if there is no such key or tensor.
+  const GgufValue* find(std::string_view key) const;
+  const GgufTensor* find_tensor(std::string_view name) const;
+
+  // Typed access. The first form throws Error if the key is missing, both if its type or range is
+  // wrong. Integers of any width convert where the value fits, floats only from floats or integers.
+  int64_t get_int(std::string_view key) const;
+  int64_t get_int(std::string_view key, int64_t fallback) const;
+  double get_float(std::string_view key) const;
+  double get_float(std::string_view key, double fallback) const;
+  bool get_bool(std::string_view key, bool fallback) const;
+  std::string_view get_string(std::string_view key) const;
+  std::string_view get_string(std::string_view key, std::string_view fallback) const;
+  // Empty if the key is missing.
+  std::vector<std::string_view> get_strings(std::string_view key) const;
+  std::vector<int64_t> get_ints(std::string_view key) const;
+  std::vector<double> get_floats(std::string_view key) const;
+
+ private:
+  MappedFile file_;
+  uint32_t version_ = 0;
+  std::map<std::string, GgufValue, std::less<>> metadata_;
+  std::vector<GgufTensor> tensors_;
+  std::map<std::string, size_t, std::less<>> tensor_index_;
+};
+
+}  // namespace assay

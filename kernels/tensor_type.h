@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace assay {
+
+// How the elements of a weight tensor are stored. Names and numbers are those of the GGUF format.
+enum class TensorType : uint32_t {
+  kF32 = 0,
+  kF16 = 1,
+  kQ4_0 = 2,
+  kQ4_1 = 3,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
+  kQ8_0 = 8,
+  kQ2_K = 10,
+  kQ3_K = 11,
+  kQ4_K = 12,
+  kQ5_K = 13,
+  kQ6_K = 14,
+  kBF16 = 30,
+};
+
+inline constexpr TensorType kAllTensorTypes[] = {
+    TensorType::kF32,  TensorType::kF16,  TensorType::kBF16, TensorType::kQ4_0, TensorType::kQ4_1,
+    TensorType::kQ5_0, TensorType::kQ5_1, TensorType::kQ8_0, TensorType::kQ2_K, TensorType::kQ3_K,
+    TensorType::kQ4_K, TensorType::kQ5_K, TensorType::kQ6_K};
+
+struct TensorTypeInfo {
+  std::string_view name;   // as the field writes it: "Q4_K"
+  int64_t block_elements;  // consecutive elements of a row that are stored together
+  size_t block_bytes;
+};
+
+// The type with this GGUF number, or nothing if Assay does not read it.
+std::optional<TensorType> tensor_type_from_gguf(uint32_t number);
+
+const TensorTypeInfo& tensor_type_info(TensorType type);
+
+// Bytes of one row of `columns` elements; `columns` is a multiple of the type's block_elements.
+size_t row_bytes(TensorType type, int64_t columns);
+
+}  // namespace assay

@@ -1,0 +1,57 @@
+#include "base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <vector>
+
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+class ThreadPoolTest : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolTest, testing::Values(1, 2, 3, 8));
+
+// A piece left out or done twice would leave wrong numbers in a product.
+TEST_P(ThreadPoolTest, EachIndexIsVisitedOnce) {
+  ThreadPool pool(GetParam());
+  for (const int64_t count : {0, 1, 2, 7, 64, 1000}) {
+    for (const int64_t grain : {1, 4, 64}) {
+      std::vector<std::atomic<int>> visits(static_cast<size_t>(count));
+      pool.parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+        EXPECT_EQ(begin % grain, 0);
+        for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
+      });
+      for (const auto& visit : visits) EXPECT_EQ(visit, 1);
+    }
+  }
+}
+
+TEST_P(ThreadPoolTest, ManyLoopsInARow) {
+  ThreadPool pool(GetParam());
+  std::atomic<int64_t> sum{0};
+  for (int i = 0; i < 2000; ++i) {
+    pool.parallel_for(16, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+  }
+  EXPECT_EQ(sum, 2000 * 16);
+}
+
+TEST_P(ThreadPoolTest, AnExceptionReachesTheCallerAndThePoolGoesOn) {
+  ThreadPool pool(GetParam());
+  EXPECT_THROW(pool.parallel_for(8, 1, [](int64_t, int64_t) { throw std::runtime_error("x"); }),
+               std::runtime_error);
+  std::atomic<int> sum{0};
+  pool.parallel_for(8, 1,
+                    [&](int64_t begin, int64_t end) { sum += static_cast<int>(end - begin); });
+  EXPECT_EQ(sum, 8);
+}
+
+TEST(ThreadPool, RefusesSillyCounts) {
+  EXPECT_THROW(ThreadPool(-1), Error);
+  EXPECT_THROW(ThreadPool(1000000), Error);
+}
+
+}  // namespace
+}  // namespace assay

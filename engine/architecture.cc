@@ -1,0 +1,70 @@
+#include "engine/architecture.h"
+
+namespace assay {
+namespace {
+
+constexpr Architecture kArchitectures[] = {
+    {.name = "llama",
+     .norm = NormKind::kRms,
+     .ffn = FfnKind::kSiluGated,
+     .position = PositionKind::kRotary,
+     .rope_pairing = RopePairing::kAdjacent,
+     .fused_qkv = false,
+     .fused_gate_up = false,
+     .qkv_bias = Presence::kOptional,
+     .other_bias = Presence::kOptional,
+     .rope_freqs = true,
+     .rope_long_short = false,
+     .sliding_window = false},
+    {.name = "qwen2",
+     .norm = NormKind::kRms,
+     .ffn = FfnKind::kSiluGated,
+     .position = PositionKind::kRotary,
+     .rope_pairing = RopePairing::kHalves,
+     .fused_qkv = false,
+     .fused_gate_up = false,
+     .qkv_bias = Presence::kAlways,
+     .other_bias = Presence::kNever,
+     .rope_freqs = false,
+     .rope_long_short = false,
+     .sliding_window = false},
+    {.name = "phi3",
+     .norm = NormKind::kRms,
+     .ffn = FfnKind::kSiluGated,
+     .position = PositionKind::kRotary,
+     .rope_pairing = RopePairing::kHalves,
+     .fused_qkv = true,
+     .fused_gate_up = true,
+     .qkv_bias = Presence::kNever,
+     .other_bias = Presence::kNever,
+     .rope_freqs = false,
+     .rope_long_short = true,
+     .sliding_window = true},
+    {.name = "gpt2",
+     .norm = NormKind::kLayer,
+     .ffn = FfnKind::kGeluTanh,
+     .position = PositionKind::kLearned,
+     .rope_pairing = RopePairing::kHalves,
+     .fused_qkv = true,
+     .fused_gate_up = false,
+     .qkv_bias = Presence::kAlways,
+     .other_bias = Presence::kAlways,
+     .rope_freqs = false,
+     .rope_long_short = false,
+     .sliding_window = false},
+};
+
+}  // namespace
+
+const Architecture* find_architecture(std::string_view name) {
+  for (const Architecture& architecture : kArchitectures) {
+    if (architecture.name == name) return &architecture;
+  }
+  return nullptr;
+}
+
+std::string_view architecture_names() {
+  return "llama, qwen2, phi3, gpt2";
+}
+
+}  // namespace assay

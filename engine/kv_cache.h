@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/model_config.h"
+#include "kernels/kernels.h"
+
+namespace assay {
+
+// Keys (after rotation) and values of all layers: for each layer [capacity, n_kv_heads, head_dim].
+class KvCache {
+ public:
+  // Throws Error if `capacity` positions do not fit into memory.
+  KvCache(const ModelConfig& config, KvType type, int64_t capacity);
+
+  int64_t capacity() const { return capacity_; }
+  KvType type() const { return type_; }
+  size_t bytes() const { return k_.size() + v_.size(); }
+
+  KvView layer(int64_t layer) const;
+  // Where the key or value of `position` goes.
+  void* k_slot(int64_t layer, int64_t position);
+  void* v_slot(int64_t layer, int64_t position);
+
+ private:
+  size_t offset(int64_t layer, int64_t position) const;
+
+  KvType type_;
+  int64_t capacity_;
+  size_t position_bytes_;
+  std::vector<std::byte> k_;
+  std::vector<std::byte> v_;
+};
+
+}  // namespace assay

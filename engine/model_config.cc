@@ -1,0 +1,147 @@
+#include "engine/model_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+// Reads "<architecture>.<key>" with its range.
+class Keys {
+ public:
+  Keys(const Gguf& gguf, std::string_view architecture)
+      : gguf_(gguf), prefix_(std::string(architecture) + ".") {}
+
+  std::string full(std::string_view key) const { return prefix_ + std::string(key); }
+  bool has(std::string_view key) const { return gguf_.find(full(key)) != nullptr; }
+
+  int64_t count(std::string_view key, int64_t maximum) const {
+    return checked(key, gguf_.get_int(full(key)), maximum);
+  }
+  int64_t count(std::string_view key, int64_t maximum, int64_t fallback) const {
+    return checked(key, gguf_.get_int(full(key), fallback), maximum);
+  }
+
+  // A finite number above zero.
+  double positive(std::string_view key) const { return checked(key, gguf_.get_float(full(key))); }
+  double positive(std::string_view key, double fallback) const {
+    return checked(key, gguf_.get_float(full(key), fallback));
+  }
+
+  std::string_view text(std::string_view key, std::string_view fallback) const {
+    return gguf_.get_string(full(key), fallback);
+  }
+
+  [[noreturn]] void refuse(std::string_view key, const std::string& why,
+                           const std::string& hint = {}) const {
+    throw Error(fmt::format("key '{}' {}", full(key), why), gguf_.path(), hint);
+  }
+
+ private:
+  int64_t checked(std::string_view key, int64_t value, int64_t maximum) const {
+    if (value < 1 || value > maximum) {
+      refuse(key, fmt::format("is {}, allowed are 1 to {}", value, maximum));
+    }
+    return value;
+  }
+  double checked(std::string_view key, double value) const {
+    if (!(value > 0.0) || !std::isfinite(value)) {
+      refuse(key, fmt::format("is {}, which is no finite number above 0", value));
+    }
+    return value;
+  }
+
+  const Gguf& gguf_;
+  std::string prefix_;
+};
+
+constexpr int64_t kMaxLayers = 4096;
+constexpr int64_t kMaxWidth = int64_t{1} << 20;
+constexpr int64_t kMaxPositions = int64_t{1} << 31;
+
+const Architecture& read_architecture(const Gguf& gguf) {
+  const std::string_view name = gguf.get_string("general.architecture");
+  const Architecture* architecture = find_architecture(name);
+  if (architecture == nullptr) {
+    throw Error(fmt::format("key 'general.architecture' is '{}', which Assay does not run", name),
+                gguf.path(), fmt::format("it runs {}", architecture_names()));
+  }
+  return *architecture;
+}
+
+void read_heads(const Keys& keys, ModelConfig& config) {
+  config.n_heads = keys.count("attention.head_count", 65536);
+  config.n_kv_heads = keys.count("attention.head_count_kv", 65536, config.n_heads);
+  if (config.n_heads % config.n_kv_heads != 0) {
+    keys.refuse("attention.head_count_kv",
+                fmt::format("is {}, which does not divide the {} query heads", config.n_kv_heads,
+                            config.n_heads));
+  }
+  if (!keys.has("attention.key_length") && config.embedding_length % config.n_heads != 0) {
+    keys.refuse("attention.head_count", fmt::format("is {}, which does not divide the width {}",
+                                                    config.n_heads, config.embedding_length));
+  }
+  config.head_dim = keys.count("attention.key_length", 65536,
+                               std::max<int64_t>(1, config.embedding_length / config.n_heads));
+  const int64_t value_length = keys.count("attention.value_length", 65536, config.head_dim);
+  if (value_length != config.head_dim) {
+    keys.refuse("attention.value_length",
+                fmt::format("is {} and the key length {}; Assay runs models where they are equal",
+                            value_length, config.head_dim));
+  }
+}
+
+void read_rope(const Keys& keys, ModelConfig& config) {
+  config.rotary_dim = keys.count("rope.dimension_count", config.head_dim, config.head_dim);
+  if (config.rotary_dim % 2 != 0) {
+    keys.refuse("rope.dimension_count", fmt::format("is {}, which is odd", config.rotary_dim));
+  }
+  config.rope_freq_base = keys.positive("rope.freq_base", 10000.0);
+  const std::string_view scaling = keys.text("rope.scaling.type", "none");
+  if (scaling == "linear") {
+    config.rope_freq_scale = 1.0 / keys.positive("rope.scaling.factor");
+  } else if (scaling != "none" && scaling != "longrope") {
+    keys.refuse("rope.scaling.type", fmt::format("is '{}'", scaling),
+                "Assay computes none, linear and longrope");
+  }
+  config.rope_attn_factor = keys.positive("rope.scaling.attn_factor", 1.0);
+  config.rope_original_context_length =
+      keys.count("rope.scaling.original_context_length", kMaxPositions, config.context_length);
+}
+
+}  // namespace
+
+ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
+  ModelConfig config;
+  config.architecture = &read_architecture(gguf);
+  const std::string& path = gguf.path();
+  config.name = gguf.get_string("general.name", path.substr(path.find_last_of('/') + 1));
+  const Keys keys(gguf, config.architecture->name);
+  if (keys.has("expert_count")) {
+    if (gguf.get_int(keys.full("expert_count")) > 0) {
+      keys.refuse("expert_count", "is above 0; Assay does not run mixtures of experts");
+    }
+  }
+  config.n_layers = keys.count("block_count", kMaxLayers);
+  config.embedding_length = keys.count("embedding_length", kMaxWidth);
+  config.feed_forward_length = keys.count("feed_forward_length", kMaxWidth);
+  config.context_length = keys.count("context_length", kMaxPositions);
+  read_heads(keys, config);
+  const bool rms = config.architecture->norm == NormKind::kRms;
+  config.norm_eps = static_cast<float>(
+      keys.positive(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"));
+  if (config.architecture->position == PositionKind::kRotary) read_rope(keys, config);
+  if (config.architecture->sliding_window && keys.has("attention.sliding_window")) {
+    // 0 says that there is no window.
+    const std::string key = keys.full("attention.sliding_window");
+    config.sliding_window = gguf.get_int(key);
+    if (config.sliding_window < 0) keys.refuse("attention.sliding_window", "is negative");
+  }
+  return config;
+}
+
+}  // namespace assay

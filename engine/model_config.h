@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/architecture.h"
+#include "engine/gguf.h"
+
+namespace assay {
+
+// The hyperparameters of a model, under the names that GGUF gives them.
+struct ModelConfig {
+  const Architecture* architecture = nullptr;
+  std::string name;  // general.name, or the file's name
+  int64_t n_layers = 0;
+  int64_t n_vocab = 0;  // rows of the output matrix, padding included
+  int64_t embedding_length = 0;
+  int64_t feed_forward_length = 0;
+  int64_t n_heads = 0;
+  int64_t n_kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t context_length = 0;  // positions the model was made for
+  int64_t sliding_window = 0;  // 0: none
+  float norm_eps = 0.0F;
+
+  // Rotary embedding; not read where the architecture has learned positions.
+  int64_t rotary_dim = 0;
+  double rope_freq_base = 10000.0;
+  double rope_freq_scale = 1.0;              // 1 / factor of linear scaling
+  double rope_attn_factor = 1.0;             // multiplies cos and sin (long/short factors)
+  int64_t rope_original_context_length = 0;  // up to here the short factors hold
+
+  int64_t q_width() const { return n_heads * head_dim; }
+  int64_t kv_width() const { return n_kv_heads * head_dim; }
+
+  // Throws Error that names the key if one is missing, out of range, or asks for what Assay does
+  // not compute.
+  static ModelConfig from_gguf(const Gguf& gguf);
+};
+
+}  // namespace assay

@@ -1,0 +1,239 @@
+#include "engine/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "engine/rope_table.h"
+
+namespace assay {
+namespace {
+
+// Logits of all positions are computed only for a probe, this many positions at a time, so that a
+// long prompt needs no [n_tokens, n_vocab] of memory.
+constexpr int64_t kLogitsTokens = 16;
+
+constexpr int64_t kMaxBatch = 65536;
+
+int64_t checked_capacity(const ModelConfig& config, int64_t capacity) {
+  if (capacity < 0 || capacity > config.context_length) {
+    throw Error(fmt::format("{} positions are asked for, the model's context has {}", capacity,
+                            config.context_length),
+                {}, "use a shorter prompt or a smaller -n");
+  }
+  return capacity == 0 ? config.context_length : capacity;
+}
+
+int64_t checked_batch(int64_t batch) {
+  if (batch < 1 || batch > kMaxBatch) {
+    throw Error(fmt::format("a batch of {} tokens is asked for", batch), "--batch",
+                fmt::format("give 1 to {}", kMaxBatch));
+  }
+  return batch;
+}
+
+}  // namespace
+
+Session::Session(const Model& model, Kernels& kernels, const SessionOptions& options)
+    : model_(model),
+      config_(model.config()),
+      kernels_(kernels),
+      batch_(checked_batch(options.batch)),
+      kv_(config_, options.kv_type, checked_capacity(config_, options.capacity)),
+      rope_factors_(rope_factors_for(model, kv_.capacity())) {
+  batch_ = std::min(batch_, kv_.capacity());
+  const auto rows = [this](int64_t width) { return static_cast<size_t>(batch_ * width); };
+  x_.resize(rows(config_.embedding_length));
+  normed_.resize(rows(config_.embedding_length));
+  q_.resize(rows(config_.q_width()));
+  k_.resize(rows(config_.kv_width()));
+  v_.resize(rows(config_.kv_width()));
+  attn_.resize(rows(config_.q_width()));
+  projected_.resize(rows(config_.embedding_length));
+  gate_.resize(rows(config_.feed_forward_length));
+  up_.resize(rows(config_.feed_forward_length));
+  act_.resize(rows(config_.feed_forward_length));
+  logits_.resize(static_cast<size_t>(config_.n_vocab));
+}
+
+std::span<const float> Session::eval(std::span<const int32_t> tokens, Probe* probe) {
+  check(tokens);
+  probe_ = probe;
+  for (size_t done = 0; done < tokens.size();) {
+    const size_t count = std::min(static_cast<size_t>(batch_), tokens.size() - done);
+    eval_batch(tokens.subspan(done, count), done + count == tokens.size());
+    done += count;
+  }
+  probe_ = nullptr;
+  return {logits_.data(), static_cast<size_t>(config_.n_vocab)};
+}
+
+void Session::check(std::span<const int32_t> tokens) const {
+  if (tokens.empty()) throw Error("there are no tokens to evaluate", {}, "give a prompt");
+  for (const int32_t token : tokens) {
+    if (token < 0 || token >= config_.n_vocab) {
+      throw Error(fmt::format("token {} is not in the vocabulary of {}", token, config_.n_vocab));
+    }
+  }
+  const auto count = static_cast<int64_t>(tokens.size());
+  if (count > kv_.capacity() - n_positions_) {
+    throw Error(fmt::format("the context is full: {} positions are used, {} more are asked for, "
+                            "there is room for {}",
+                            n_positions_, count, kv_.capacity()),
+                {}, "use a shorter prompt or a smaller -n");
+  }
+}
+
+void Session::eval_batch(std::span<const int32_t> tokens, bool last) {
+  const auto n_tokens = static_cast<int64_t>(tokens.size());
+  embed(tokens);
+  for (int layer = 0; layer < config_.n_layers; ++layer) {
+    run_attention(layer, n_tokens);
+    run_ffn(layer, n_tokens);
+  }
+  run_output(n_tokens, last);
+  n_positions_ += n_tokens;
+}
+
+void Session::embed(std::span<const int32_t> tokens) {
+  const auto n_tokens = static_cast<int64_t>(tokens.size());
+  const int64_t width = config_.embedding_length;
+  kernels_.get_rows(model_.token_embedding, tokens.data(), n_tokens, x_.data());
+  if (config_.architecture->position == PositionKind::kLearned) {
+    std::vector<int32_t> positions(tokens.size());
+    for (int64_t t = 0; t < n_tokens; ++t) {
+      positions[static_cast<size_t>(t)] = static_cast<int32_t>(n_positions_ + t);
+    }
+    kernels_.get_rows(model_.position_embedding, positions.data(), n_tokens, normed_.data());
+    kernels_.add(x_.data(), normed_.data(), n_tokens * width, x_.data());
+  } else {
+    cos_sin_ = rope_table(config_, rope_factors_, n_positions_, n_tokens);
+  }
+  observe(Checkpoint::kEmbedding, 0, n_tokens, width, x_.data());
+}
+
+// x += attn_out · attention(rope(q · norm(x)), rope(k · norm(x)), v · norm(x))
+void Session::run_attention(int layer, int64_t n_tokens) {
+  const Layer& weights = model_.layers[static_cast<size_t>(layer)];
+  const int64_t width = config_.embedding_length;
+  const int64_t q_width = config_.q_width();
+  const int64_t kv_width = config_.kv_width();
+
+  normalise(weights.attn_norm, x_.data(), n_tokens, normed_.data());
+  observe(Checkpoint::kAttnNorm, layer, n_tokens, width, normed_.data());
+  multiply(weights.q, normed_, n_tokens, q_);
+  observe(Checkpoint::kQ, layer, n_tokens, q_width, q_.data());
+  multiply(weights.k, normed_, n_tokens, k_);
+  observe(Checkpoint::kK, layer, n_tokens, kv_width, k_.data());
+  multiply(weights.v, normed_, n_tokens, v_);
+  observe(Checkpoint::kV, layer, n_tokens, kv_width, v_.data());
+
+  if (config_.architecture->position == PositionKind::kRotary) {
+    const RopePairing pairing = config_.architecture->rope_pairing;
+    kernels_.rope(q_.data(), cos_sin_.data(), pairing, n_tokens, config_.n_heads, config_.head_dim,
+                  config_.rotary_dim, q_.data());
+    observe(Checkpoint::kQRope, layer, n_tokens, q_width, q_.data());
+    kernels_.rope(k_.data(), cos_sin_.data(), pairing, n_tokens, config_.n_kv_heads,
+                  config_.head_dim, config_.rotary_dim, k_.data());
+    observe(Checkpoint::kKRope, layer, n_tokens, kv_width, k_.data());
+  }
+  kernels_.store_kv(k_.data(), kv_.type(), n_tokens * kv_width, kv_.k_slot(layer, n_positions_));
+  kernels_.store_kv(v_.data(), kv_.type(), n_tokens * kv_width, kv_.v_slot(layer, n_positions_));
+
+  const AttentionShape shape{
+      .n_heads = config_.n_heads,
+      .n_kv_heads = config_.n_kv_heads,
+      .head_dim = config_.head_dim,
+      .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim))),
+      .window = config_.sliding_window};
+  kernels_.attention(q_.data(), kv_.layer(layer), shape, n_positions_, n_tokens, attn_.data());
+  observe(Checkpoint::kAttn, layer, n_tokens, q_width, attn_.data());
+  multiply(weights.attn_out, attn_, n_tokens, projected_);
+  observe(Checkpoint::kAttnOut, layer, n_tokens, width, projected_.data());
+  kernels_.add(x_.data(), projected_.data(), n_tokens * width, x_.data());
+  observe(Checkpoint::kAttnResidual, layer, n_tokens, width, x_.data());
+}
+
+// x += down · act(gate · norm(x), up · norm(x)), or down · act(up · norm(x)) without a gate
+void Session::run_ffn(int layer, int64_t n_tokens) {
+  const Layer& weights = model_.layers[static_cast<size_t>(layer)];
+  const int64_t width = config_.embedding_length;
+  const int64_t inner = config_.feed_forward_length;
+
+  normalise(weights.ffn_norm, x_.data(), n_tokens, normed_.data());
+  observe(Checkpoint::kFfnNorm, layer, n_tokens, width, normed_.data());
+  if (config_.architecture->ffn == FfnKind::kSiluGated) {
+    multiply(weights.ffn_gate, normed_, n_tokens, gate_);
+    observe(Checkpoint::kFfnGate, layer, n_tokens, inner, gate_.data());
+    multiply(weights.ffn_up, normed_, n_tokens, up_);
+    observe(Checkpoint::kFfnUp, layer, n_tokens, inner, up_.data());
+    kernels_.silu_mul(gate_.data(), up_.data(), n_tokens * inner, act_.data());
+  } else {
+    multiply(weights.ffn_up, normed_, n_tokens, up_);
+    observe(Checkpoint::kFfnUp, layer, n_tokens, inner, up_.data());
+    kernels_.gelu_tanh(up_.data(), n_tokens * inner, act_.data());
+  }
+  observe(Checkpoint::kFfnAct, layer, n_tokens, inner, act_.data());
+  multiply(weights.ffn_down, act_, n_tokens, projected_);
+  observe(Checkpoint::kFfnOut, layer, n_tokens, width, projected_.data());
+  kernels_.add(x_.data(), projected_.data(), n_tokens * width, x_.data());
+  observe(Checkpoint::kOutput, layer, n_tokens, width, x_.data());
+}
+
+// logits_ = output · norm(x) of the batch's last token; of all tokens where the probe wants them.
+void Session::run_output(int64_t n_tokens, bool last) {
+  const int64_t width = config_.embedding_length;
+  const bool all_logits = probe_ != nullptr && probe_->wants(Checkpoint::kLogits, 0);
+  const bool all_norms =
+      all_logits || (probe_ != nullptr && probe_->wants(Checkpoint::kFinalNorm, 0));
+  const int64_t first = all_norms ? 0 : n_tokens - 1;
+  if (!all_norms && !last) return;
+
+  normalise(model_.output_norm, x_.data() + first * width, n_tokens - first,
+            normed_.data() + first * width);
+  if (all_norms) observe(Checkpoint::kFinalNorm, 0, n_tokens, width, normed_.data());
+  if (!all_logits) {
+    if (last) {
+      kernels_.matmul(model_.output, nullptr, normed_.data() + (n_tokens - 1) * width, 1,
+                      logits_.data());
+    }
+    return;
+  }
+  logits_.resize(static_cast<size_t>(kLogitsTokens * config_.n_vocab));
+  for (int64_t done = 0; done < n_tokens; done += kLogitsTokens) {
+    const int64_t count = std::min(kLogitsTokens, n_tokens - done);
+    kernels_.matmul(model_.output, nullptr, normed_.data() + done * width, count, logits_.data());
+    if (probe_->wants(Checkpoint::kLogits, 0)) {
+      probe_->observe(Checkpoint::kLogits, 0, n_positions_ + done, count, config_.n_vocab,
+                      logits_.data());
+    }
+    if (done + count == n_tokens) {
+      std::copy_n(logits_.data() + (count - 1) * config_.n_vocab, config_.n_vocab, logits_.data());
+    }
+  }
+}
+
+void Session::normalise(const Norm& norm, const float* x, int64_t n_tokens, float* out) {
+  const int64_t width = config_.embedding_length;
+  if (config_.architecture->norm == NormKind::kRms) {
+    kernels_.rms_norm(x, norm.weight.data(), config_.norm_eps, n_tokens, width, out);
+  } else {
+    kernels_.layer_norm(x, norm.weight.data(), norm.bias.data(), config_.norm_eps, n_tokens, width,
+                        out);
+  }
+}
+
+void Session::multiply(const Linear& linear, const std::vector<float>& x, int64_t n_tokens,
+                       std::vector<float>& out) {
+  kernels_.matmul(linear.weight, linear.bias_or_null(), x.data(), n_tokens, out.data());
+}
+
+void Session::observe(Checkpoint checkpoint, int layer, int64_t n_tokens, int64_t width,
+                      const float* values) {
+  if (probe_ == nullptr || !probe_->wants(checkpoint, layer)) return;
+  probe_->observe(checkpoint, layer, n_positions_, n_tokens, width, values);
+}
+
+}  // namespace assay

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "assay/log/checkpoint_set.h"
+#include "assay/log/log_writer.h"
+
+namespace assay {
+
+// What the environment asks an engine to log.
+struct LogRequest {
+  std::string path;
+  LogOptions options;
+  CheckpointSet checkpoints;
+};
+
+// Reads ORCH_LOG_FILE, ORCH_LOG_TEAM, ORCH_LOG_VALUES (a count or `all`; 10 when unset) and
+// ASSAY_LOG_CHECKPOINTS (`logits` when unset). Nothing if ORCH_LOG_FILE is unset or empty. Throws
+// Error, naming the variable, if one has no meaning.
+std::optional<LogRequest> log_request_from_environment();
+
+// A count of values: `all` -> kAllValues, or a number of 0 or more. Throws Error naming `where`.
+int64_t parse_head_values(std::string_view text, const std::string& where);
+
+}  // namespace assay

@@ -1,0 +1,213 @@
+#include "assay/log/log_writer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "assay/log/json_text.h"
+#include "assay/log/sketch.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr size_t kBytesPerValue = 14;  // a guess that spares most growing of the line
+constexpr size_t kKeptBuffers = 16;
+
+template <typename Range>
+void append_array(std::string& out, const Range& numbers) {
+  out += '[';
+  bool first = true;
+  for (const auto number : numbers) {
+    if (!first) out += ',';
+    first = false;
+    append_json_number(out, number);
+  }
+  out += ']';
+}
+
+void append_summary(std::string& out, const Summary& summary) {
+  out += "{\"min\":";
+  append_json_number(out, summary.min);
+  out += ",\"max\":";
+  append_json_number(out, summary.max);
+  out += ",\"mean\":";
+  append_json_number(out, summary.mean);
+  out += ",\"l2\":";
+  append_json_number(out, summary.l2);
+  out += ",\"argmax\":";
+  append_json_number(out, summary.argmax);
+  out += ",\"top\":[";
+  for (size_t i = 0; i < summary.top.size(); ++i) {
+    out += i == 0 ? "[" : ",[";
+    append_json_number(out, summary.top[i].index);
+    out += ',';
+    append_json_number(out, summary.top[i].value);
+    out += ']';
+  }
+  out += "],\"nonfinite\":";
+  append_json_number(out, summary.nonfinite);
+  out += '}';
+}
+
+void append_member(std::string& out, std::string_view key, std::string_view value) {
+  out += ",\"";
+  out += key;
+  out += "\":";
+  append_json_string(out, value);
+}
+
+std::string header_line(const LogHeader& header) {
+  std::string out = "{\"assay\":1,\"model\":{\"name\":";
+  append_json_string(out, header.model.name);
+  append_member(out, "sha256", header.model.sha256);
+  append_member(out, "arch", header.model.arch);
+  append_member(out, "type", header.model.type);
+  out += "},\"tokens\":";
+  append_array(out, header.tokens);
+  if (header.prompt) append_member(out, "prompt", *header.prompt);
+  append_member(out, "engine", header.engine);
+  append_member(out, "backend", header.backend);
+  append_member(out, "math", header.math);
+  out += "}\n";
+  return out;
+}
+
+// Whether `shape` describes exactly `count` elements; does not overflow.
+bool holds(std::span<const int64_t> shape, size_t count) {
+  unsigned __int128 product = 1;
+  for (const int64_t dim : shape) {
+    if (dim < 0) return false;
+    product *= static_cast<uint64_t>(dim);
+    if (product > UINT64_MAX) return false;
+  }
+  return product == count;
+}
+
+}  // namespace
+
+LogWriter::LogWriter(const std::string& path, LogOptions options)
+    : path_(path), options_(std::move(options)) {
+  if (options_.head_values < kAllValues) {
+    throw Error(fmt::format("{} values asked for", options_.head_values), path,
+                "give a count of 0 or more, or all");
+  }
+  const auto fail = [&](const std::string& what, const std::string& hint = {}) {
+    const std::string reason = std::strerror(errno);
+    if (fd_ >= 0) ::close(fd_);
+    throw Error(what + (hint.empty() ? ": " + reason : ""), path_, hint);
+  };
+  fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd_ < 0) fail("cannot open the log for writing");
+  if (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) {
+      fail("another writer has this log open", "give each running engine a log of its own");
+    }
+    fail("cannot lock the log");
+  }
+  struct stat status {};
+  if (fstat(fd_, &status) != 0) fail("cannot read the log's status");
+  regular_file_ = S_ISREG(status.st_mode);
+  // Only now that the lock is held: emptying it earlier would destroy the other writer's records.
+  if (regular_file_ && ftruncate(fd_, 0) != 0) fail("cannot empty the log");
+}
+
+LogWriter::~LogWriter() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void LogWriter::close() {
+  const std::lock_guard lock(mutex_);
+  if (fd_ < 0) return;
+  if (::close(std::exchange(fd_, -1)) != 0) {
+    throw Error(std::string("cannot close the log: ") + std::strerror(errno), path_);
+  }
+}
+
+void LogWriter::write_header(const LogHeader& header) {
+  write_line(header_line(header), true);
+}
+
+void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
+                      std::span<const float> values) {
+  const int64_t shape[] = {1, static_cast<int64_t>(values.size())};
+  write(checkpoint, token_idx, shape, values);
+}
+
+void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
+                      std::span<const int64_t> shape, std::span<const float> values) {
+  if (token_idx < 0 || !holds(shape, values.size())) {
+    throw Error(fmt::format("checkpoint '{}' at {}: {} values do not fit the shape [{}]",
+                            checkpoint, token_idx, values.size(), fmt::join(shape, ",")),
+                path_, "log a token_idx of 0 or more and a shape that holds the values");
+  }
+  const size_t head = options_.head_values == kAllValues
+                          ? values.size()
+                          : std::min(values.size(), static_cast<size_t>(options_.head_values));
+  std::string line = take_buffer();
+  line.reserve(head * kBytesPerValue + 4096);
+  line += "{\"checkpoint\":";
+  append_json_string(line, checkpoint);
+  line += ",\"token_idx\":";
+  append_json_number(line, token_idx);
+  if (!options_.team.empty()) append_member(line, "team", options_.team);
+  line += ",\"dtype\":\"f32\",\"shape\":";
+  append_array(line, shape);
+  if (head < values.size()) {
+    line += ",\"n\":";
+    append_json_number(line, static_cast<int64_t>(values.size()));
+  }
+  line += ",\"values\":";
+  append_array(line, values.first(head));
+  if (options_.summary || options_.sketch) {
+    line += ",\"summary\":";
+    append_summary(line, summarize(values));
+  }
+  if (options_.sketch) {
+    line += ",\"sketch\":";
+    append_array(line, compute_sketch(values));
+  }
+  line += "}\n";
+  write_line(std::move(line), false);
+}
+
+std::string LogWriter::take_buffer() {
+  const std::lock_guard lock(mutex_);
+  if (buffers_.empty()) return {};
+  std::string buffer = std::move(buffers_.back());
+  buffers_.pop_back();
+  return buffer;
+}
+
+void LogWriter::write_line(std::string line, bool first) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) throw Error(failure_);
+  if (fd_ < 0) throw Error("the log is closed", path_, "log before close()");
+  if (first && size_ > 0) throw Error("the header must be the first line", path_);
+  std::string_view rest = line;
+  while (!rest.empty()) {
+    const ssize_t written = ::write(fd_, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      const Error error(fmt::format("cannot write: {}", std::strerror(errno)), path_,
+                        "the log ends with the last whole record");
+      failure_ = error.what();
+      // Takes the torn record back; nothing more can be done if this fails too.
+      if (regular_file_ && ftruncate(fd_, size_) != 0) failure_ += " and a torn line";
+      throw Error(failure_);
+    }
+    rest.remove_prefix(static_cast<size_t>(written));
+  }
+  size_ += static_cast<int64_t>(line.size());
+  line.clear();
+  if (buffers_.size() < kKeptBuffers) buffers_.push_back(std::move(line));
+}
+
+}  // namespace assay

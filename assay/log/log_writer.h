@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "assay/log/record.h"
+
+namespace assay {
+
+inline constexpr int64_t kAllValues = -1;
+inline constexpr int64_t kDefaultHeadValues = 10;
+
+// What a LogWriter puts into each record.
+struct LogOptions {
+  std::string team;                          // left out when empty
+  int64_t head_values = kDefaultHeadValues;  // how many leading values, or kAllValues
+  bool summary = true;
+  bool sketch = false;  // brings the summary with it, whose count of non-finite elements it needs
+};
+
+// Writes a log of one JSON object a line. A record has left the process, in one write(2), when the
+// call that logged it returns: exit, abort or a kill lose no finished record and tear at most the
+// last line. Nothing is kept back for a destructor or an exit handler to write.
+//
+// Calls may come from several threads; each record stays whole. Errors are thrown as Error and
+// name the file; after one the log ends with the last whole record, and each further call throws.
+// A reader that closes its end of a pipe raises SIGPIPE; where that is ignored it is an Error.
+class LogWriter {
+ public:
+  // Creates or empties `path`. Throws Error if that fails, or if another writer has it open.
+  LogWriter(const std::string& path, LogOptions options);
+  ~LogWriter();
+  LogWriter(const LogWriter&) = delete;
+  LogWriter& operator=(const LogWriter&) = delete;
+
+  // Writes the first line. Throws Error if anything has been written before.
+  void write_header(const LogHeader& header);
+
+  // Logs the f32 tensor `values`, whole, of `shape` (whose product is values.size()) at the token
+  // position `token_idx` >= 0.
+  void write(std::string_view checkpoint, int64_t token_idx, std::span<const int64_t> shape,
+             std::span<const float> values);
+  // The same for values[1, n].
+  void write(std::string_view checkpoint, int64_t token_idx, std::span<const float> values);
+
+  // Ends the log; write() throws after it. The destructor does the same but cannot tell of errors.
+  void close();
+
+  const std::string& path() const { return path_; }
+  const LogOptions& options() const { return options_; }
+
+ private:
+  std::string take_buffer();
+  void write_line(std::string line, bool first);
+
+  std::string path_;
+  LogOptions options_;
+  std::mutex mutex_;  // guards all below
+  int fd_ = -1;
+  bool regular_file_ = false;
+  int64_t size_ = 0;                  // bytes of whole records
+  std::string failure_;               // what() of the first error, empty before
+  std::vector<std::string> buffers_;  // kept to save allocations
+};
+
+}  // namespace assay

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace assay {
+
+inline constexpr int kSketchSize = 64;
+inline constexpr int kSummaryTop = 5;
+
+// 64 random projections that stand for a whole tensor; see sketch.h.
+using Sketch = std::array<double, kSketchSize>;
+
+struct TopValue {
+  int64_t index = 0;
+  float value = 0;
+};
+
+// What is known of a whole tensor when only its head is logged. Elements that are not finite are
+// counted in `nonfinite` and left out of everything else.
+struct Summary {
+  double min = 0;  // NaN, as max and mean are, when no element is finite
+  double max = 0;
+  double mean = 0;
+  double l2 = 0;              // sqrt(sum of squares)
+  int64_t argmax = -1;        // of equal values the lowest index; -1 when no element is finite
+  std::vector<TopValue> top;  // the largest values, at most kSummaryTop, largest first
+  int64_t nonfinite = 0;
+};
+
+// One line of a log: a named tensor at one token position.
+struct Record {
+  std::string checkpoint;
+  int64_t token_idx = 0;  // 0-based absolute position of the token
+  std::string dtype;
+  std::vector<int64_t> shape;
+  std::vector<float> values;  // the whole tensor or its head
+  int64_t n = 0;              // elements of the whole tensor, >= values.size()
+  std::optional<Summary> summary;
+  std::optional<Sketch> sketch;
+  std::optional<std::string> ts;
+  std::optional<std::string> team;
+  std::optional<std::string> source;
+  std::optional<std::string> file;
+  std::optional<int64_t> line;
+
+  bool has_all_values() const { return static_cast<int64_t>(values.size()) == n; }
+};
+
+// The optional first line of a log: what ran.
+struct LogHeader {
+  struct Model {
+    std::string name;
+    std::string sha256;
+    std::string arch;
+    std::string type;
+  };
+  Model model;
+  std::vector<int64_t> tokens;  // ids of the prompt's tokens
+  std::optional<std::string> prompt;
+  std::string engine;
+  std::string backend;
+  std::string math;
+};
+
+}  // namespace assay

@@ -1,0 +1,122 @@
+#include "assay/log/sketch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace assay {
+namespace {
+
+bool is_finite(float value) {
+  return std::abs(value) <= std::numeric_limits<float>::max();
+}
+
+// plus[k]: sum of the elements whose bit k is set; all: sum of all elements.
+Sketch finish(const std::array<double, kSketchSize>& plus, double all) {
+  Sketch sketch;
+  for (size_t k = 0; k < sketch.size(); ++k) sketch[k] = 2 * plus[k] - all;
+  return sketch;
+}
+
+#if defined(__x86_64__)
+// Eight vectors of eight sums; each element is added to those whose bit is set.
+__attribute__((target("avx512f"))) Sketch compute_avx512(std::span<const float> values) {
+  constexpr int kVectors = 8;
+  __m512d sums[kVectors];
+  for (__m512d& sum : sums) sum = _mm512_setzero_pd();
+  double all = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double value = is_finite(values[i]) ? static_cast<double>(values[i]) : 0.0;
+    const uint64_t signs = sketch_signs(i);
+    const __m512d x = _mm512_set1_pd(value);
+    all += value;
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; ++j) {
+      sums[j] = _mm512_mask_add_pd(sums[j], static_cast<__mmask8>(signs >> (8 * j)), sums[j], x);
+    }
+  }
+  std::array<double, kSketchSize> plus;
+  for (int j = 0; j < kVectors; ++j) _mm512_storeu_pd(plus.data() + 8 * j, sums[j]);
+  return finish(plus, all);
+}
+#endif
+
+void insert_top(std::vector<TopValue>& top, TopValue candidate) {
+  const auto place = std::find_if(
+      top.begin(), top.end(), [&](const TopValue& held) { return candidate.value > held.value; });
+  top.insert(place, candidate);
+  if (top.size() > static_cast<size_t>(kSummaryTop)) top.pop_back();
+}
+
+}  // namespace
+
+namespace sketch_internal {
+
+Sketch compute_portable(std::span<const float> values) {
+  std::array<double, kSketchSize> plus{};
+  double all = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double value = is_finite(values[i]) ? static_cast<double>(values[i]) : 0.0;
+    const uint64_t signs = sketch_signs(i);
+    all += value;
+    for (size_t k = 0; k < plus.size(); ++k) plus[k] += ((signs >> k) & 1) != 0 ? value : 0.0;
+  }
+  return finish(plus, all);
+}
+
+}  // namespace sketch_internal
+
+Sketch compute_sketch(std::span<const float> values) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return compute_avx512(values);
+#endif
+  return sketch_internal::compute_portable(values);
+}
+
+double sketch_distance(const Sketch& a, const Sketch& b) {
+  double sum = 0;
+  for (size_t k = 0; k < a.size(); ++k) sum += (a[k] - b[k]) * (a[k] - b[k]);
+  return std::sqrt(sum / kSketchSize);
+}
+
+double sketch_norm(const Sketch& a) {
+  return sketch_distance(a, Sketch{});
+}
+
+Summary summarize(std::span<const float> values) {
+  Summary summary;
+  double sum = 0;
+  double sum_of_squares = 0;
+  float min = std::numeric_limits<float>::infinity();
+  float fifth = -std::numeric_limits<float>::infinity();  // the least value that is in `top`
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float value = values[i];
+    if (!is_finite(value)) {
+      ++summary.nonfinite;
+      continue;
+    }
+    sum += static_cast<double>(value);
+    sum_of_squares += static_cast<double>(value) * static_cast<double>(value);
+    min = std::min(min, value);
+    if (value > fifth) {
+      insert_top(summary.top, {static_cast<int64_t>(i), value});
+      if (summary.top.size() == static_cast<size_t>(kSummaryTop)) fifth = summary.top.back().value;
+    }
+  }
+  summary.l2 = std::sqrt(sum_of_squares);
+  if (summary.top.empty()) {
+    summary.min = summary.max = summary.mean = std::numeric_limits<double>::quiet_NaN();
+    return summary;
+  }
+  summary.min = static_cast<double>(min);
+  summary.max = static_cast<double>(summary.top.front().value);
+  summary.argmax = summary.top.front().index;
+  summary.mean = sum / static_cast<double>(static_cast<int64_t>(values.size()) - summary.nonfinite);
+  return summary;
+}
+
+}  // namespace assay

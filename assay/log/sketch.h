@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "assay/log/record.h"
+
+namespace assay {
+
+// The 64 signs of element i: SplitMix64 of i + 1 (Steele, Lea and Flood, "Fast splittable
+// pseudorandom number generators", OOPSLA 2014). Bit k set means plus in projection k.
+constexpr uint64_t sketch_signs(uint64_t i) {
+  uint64_t z = i + 1 + 0x9E3779B97F4A7C15U;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+  return z ^ (z >> 31);
+}
+
+// sketch[k] = sum over i of +-values[i], plus where bit k of sketch_signs(i) is set. Summed in
+// double as 2 * (sum of the plus elements) - (sum of all), each in the order of i, so that every
+// processor gives the same bits. Elements that are not finite are left out; the summary counts
+// them.
+//
+// The mean over k of (a_k - b_k)^2 has the expectation ||a - b||^2 and a relative standard
+// deviation of at most sqrt(2 / 64): Alon, Matias and Szegedy, "The space complexity of
+// approximating the frequency moments", STOC 1996.
+Sketch compute_sketch(std::span<const float> values);
+
+// The estimate of ||a - b|| from the sketches of a and b. NaN if either holds a NaN.
+double sketch_distance(const Sketch& a, const Sketch& b);
+
+// The estimate of ||a|| from the sketch of a.
+double sketch_norm(const Sketch& a);
+
+Summary summarize(std::span<const float> values);
+
+namespace sketch_internal {
+// The path for processors without AVX-512; compute_sketch() gives the same bits on all.
+Sketch compute_portable(std::span<const float> values);
+}  // namespace sketch_internal
+
+}  // namespace assay

@@ -1,0 +1,268 @@
+#include "assay/log/log_writer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <bit>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+class LogWriterTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/assay_log_writer_XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = name;
+    path_ = folder_ + "/log.jsonl";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string contents() const {
+    std::ifstream file(path_, std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  std::vector<std::string> lines() const {
+    std::istringstream text(contents());
+    std::vector<std::string> all;
+    for (std::string line; std::getline(text, line);) all.push_back(line);
+    return all;
+  }
+
+  std::string folder_;
+  std::string path_;
+};
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_F(LogWriterTest, WritesTheRecordOfTheContract) {
+  LogWriter log(path_, {.team = "ours", .head_values = 2, .summary = true, .sketch = false});
+  log.write("logits", 18, std::vector<float>{1.5F, -2, 0.1F});
+  EXPECT_EQ(contents(),
+            "{\"checkpoint\":\"logits\",\"token_idx\":18,\"team\":\"ours\",\"dtype\":\"f32\","
+            "\"shape\":[1,3],\"n\":3,\"values\":[1.5,-2],\"summary\":{\"min\":-2,\"max\":1.5,"
+            "\"mean\":-0.13333333283662796,\"l2\":2.501999200698918,\"argmax\":0,"
+            "\"top\":[[0,1.5],[2,0.1],[1,-2]],\"nonfinite\":0}}\n");
+}
+
+TEST_F(LogWriterTest, SketchHasSixtyFourNumbersAndBringsTheSummary) {
+  LogWriter log(path_, {.team = "", .head_values = 1, .summary = false, .sketch = true});
+  log.write("logits", 0, std::vector<float>{1, 2, 3});
+  rapidjson::Document record;
+  record.Parse(lines().at(0).c_str());
+  ASSERT_FALSE(record.HasParseError());
+  EXPECT_EQ(record["sketch"].Size(), 64U);
+  EXPECT_TRUE(record.HasMember("summary"));
+  EXPECT_FALSE(record.HasMember("team"));
+}
+
+// Breaks if a float were printed with too few digits: bit-exact goldens could not be told apart.
+TEST_F(LogWriterTest, FloatsReadBackToTheSameBits) {
+  std::mt19937 random(5);
+  std::vector<float> values = {0.0F, -0.0F, std::numeric_limits<float>::denorm_min(),
+                               std::numeric_limits<float>::max(), 1e10F};
+  while (values.size() < 20000) {
+    const float value = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    if (std::abs(value) <= std::numeric_limits<float>::max()) values.push_back(value);
+  }
+  LogWriter log(path_, {.team = "", .head_values = kAllValues, .summary = false, .sketch = false});
+  log.write("x", 0, values);
+  const std::string text = contents();
+  const char* at = text.c_str() + text.find("\"values\":[") + 10;
+  for (const float value : values) {
+    float read = 0;
+    at = std::from_chars(at, text.c_str() + text.size(), read).ptr + 1;
+    ASSERT_EQ(std::bit_cast<uint32_t>(read), std::bit_cast<uint32_t>(value)) << value;
+  }
+}
+
+// Breaks if NaN were written bare, as 0 or as null.
+TEST_F(LogWriterTest, WhatIsNotFiniteIsAString) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  LogWriter log(path_, {.team = "", .head_values = kAllValues, .summary = false, .sketch = false});
+  log.write("x", 0, std::vector<float>{std::nanf(""), infinity, -infinity});
+  EXPECT_THAT(contents(), HasSubstr("\"values\":[\"NaN\",\"Infinity\",\"-Infinity\"]"));
+}
+
+TEST_F(LogWriterTest, HeaderIsValidJsonWhateverThePrompt) {
+  LogWriter log(path_, {});
+  log.write_header({.model = {.name = "m\"\\", .sha256 = "ab", .arch = "llama", .type = "Q4_1"},
+                    .tokens = {1, 2},
+                    .prompt = "line\n\x01 caf\xC3\xA9 \xFF\xC3",
+                    .engine = "assay",
+                    .backend = "cpu",
+                    .math = "exact"});
+  rapidjson::Document header;
+  header.Parse<rapidjson::kParseValidateEncodingFlag>(lines().at(0).c_str());
+  ASSERT_FALSE(header.HasParseError());
+  EXPECT_EQ(header["assay"].GetInt(), 1);
+  EXPECT_STREQ(header["model"]["name"].GetString(), "m\"\\");
+  EXPECT_STREQ(header["prompt"].GetString(), "line\n\x01 caf\xC3\xA9 \xEF\xBF\xBD\xEF\xBF\xBD");
+  EXPECT_EQ(header["tokens"][1].GetInt(), 2);
+}
+
+TEST_F(LogWriterTest, HeaderComesFirst) {
+  LogWriter log(path_, {});
+  log.write("x", 0, std::vector<float>{1});
+  EXPECT_THAT(error_of([&] { log.write_header({}); }), HasSubstr("first line"));
+}
+
+TEST_F(LogWriterTest, RefusesAShapeThatDoesNotHoldTheValues) {
+  LogWriter log(path_, {});
+  const std::vector<float> values = {1, 2, 3};
+  for (const std::vector<int64_t>& shape : std::vector<std::vector<int64_t>>{
+           {1, 4}, {-1, -3}, {}, {int64_t{1} << 62, int64_t{1} << 62, 3}}) {
+    EXPECT_THAT(error_of([&] { log.write("x", 0, shape, values); }), HasSubstr("do not fit"));
+  }
+  EXPECT_THAT(error_of([&] { log.write("x", -1, values); }), HasSubstr("token_idx"));
+  EXPECT_EQ(contents(), "");
+}
+
+// Breaks if opening a log emptied the one that another engine is writing.
+TEST_F(LogWriterTest, ASecondWriterIsRefusedAndDestroysNothing) {
+  LogWriter log(path_, {});
+  log.write("x", 0, std::vector<float>{1});
+  const std::string before = contents();
+  EXPECT_THAT(error_of([&] { LogWriter second(path_, {}); }), HasSubstr("another writer"));
+  EXPECT_EQ(contents(), before);
+}
+
+TEST_F(LogWriterTest, StartsFromAnEmptyFile) {
+  std::ofstream(path_) << "old";
+  LogWriter log(path_, {});
+  EXPECT_EQ(contents(), "");
+}
+
+TEST_F(LogWriterTest, NamesTheFileThatCannotBeOpened) {
+  const std::string missing = folder_ + "/none/log.jsonl";
+  EXPECT_THAT(error_of([&] { LogWriter log(missing, {}); }), HasSubstr(missing));
+  EXPECT_THAT(error_of([&] { LogWriter log(folder_, {}); }), HasSubstr("Is a directory"));
+}
+
+TEST_F(LogWriterTest, AFullDiskIsAnError) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+  LogWriter log("/dev/full", {});
+  const auto write = [&] { log.write("x", 0, std::vector<float>{1}); };
+  EXPECT_THAT(error_of(write), HasSubstr("/dev/full: cannot write: No space left on device"));
+  EXPECT_THAT(error_of(write), HasSubstr("/dev/full"));
+}
+
+// Breaks if a record cut short by a full disk stayed in the file: the next would be glued to it.
+TEST_F(LogWriterTest, ARecordThatDoesNotFitIsTakenBack) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit = {1000, 1000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const LogOptions options = {.team = "", .head_values = kAllValues, .summary = false};
+    LogWriter log(path_, options);
+    log.write("x", 0, std::vector<float>{1});
+    const std::string error = error_of([&] { log.write("x", 1, std::vector<float>(1000, 1)); });
+    _exit(error.find("File too large") != std::string::npos ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(lines().size(), 1U);
+  EXPECT_EQ(contents().back(), '\n');
+}
+
+TEST_F(LogWriterTest, AfterCloseNothingIsWritten) {
+  LogWriter log(path_, {});
+  log.close();
+  log.close();
+  EXPECT_THAT(error_of([&] { log.write("x", 0, std::vector<float>{1}); }), HasSubstr("closed"));
+}
+
+// Breaks if records of two threads were mixed within a line.
+TEST_F(LogWriterTest, RecordsOfManyThreadsStayWhole) {
+  LogWriter log(path_, {.team = "", .head_values = kAllValues, .summary = true, .sketch = true});
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&log, t] {
+        const std::vector<float> values(500, static_cast<float>(t));
+        for (int i = 0; i < 100; ++i) log.write("x", t * 100 + i, values);
+      });
+    }
+  }
+  const std::vector<std::string> all = lines();
+  EXPECT_EQ(all.size(), 400U);
+  for (const std::string& line : all) {
+    rapidjson::Document record;
+    record.Parse(line.c_str());
+    ASSERT_FALSE(record.HasParseError());
+    const auto values = record["values"].GetArray();
+    ASSERT_EQ(values.Size(), 500U);
+    EXPECT_EQ(values[0].GetInt(), record["token_idx"].GetInt() / 100);
+  }
+}
+
+// How the process may end. Each must leave every record that was logged before.
+class LogWriterEnd : public LogWriterTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(LogWriterEnd, LosesNoFinishedRecord) {
+  int told[2];
+  ASSERT_EQ(pipe(told), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    LogWriter log(path_, {.team = "", .head_values = kAllValues, .summary = false});
+    const std::vector<float> values(5000, 0.1F);
+    for (int64_t i = 0;; ++i) {
+      log.write("x", i, values);
+      if (::write(told[1], "x", 1) != 1) _exit(1);
+      if (i < 50 || GetParam() == std::string("kill")) continue;
+      if (GetParam() == std::string("exit")) std::exit(0);
+      signal(SIGABRT, SIG_DFL);
+      std::abort();
+    }
+  }
+  ::close(told[1]);
+  size_t finished = 0;
+  for (char byte; finished < 51 && read(told[0], &byte, 1) == 1;) ++finished;
+  if (GetParam() == std::string("kill")) kill(child, SIGKILL);
+  for (char byte; read(told[0], &byte, 1) == 1;) ++finished;
+  ::close(told[0]);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  const std::vector<std::string> all = lines();
+  EXPECT_GE(all.size(), finished);
+  for (size_t i = 0; i < finished; ++i) {
+    rapidjson::Document record;
+    record.Parse(all[i].c_str());
+    ASSERT_FALSE(record.HasParseError()) << i;
+    EXPECT_EQ(record["values"].Size(), 5000U);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LogWriterEnd, testing::Values("exit", "abort", "kill"),
+                         [](const auto& test) { return std::string(test.param); });
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,99 @@
+#include "assay/log/sketch.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace assay {
+namespace {
+
+std::vector<float> random_values(size_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(-3.0F, 2.0F);
+  std::vector<float> values(n);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+// Goldens hold sketches: if the signs changed, every one of them would be wrong. The first value is
+// SplitMix64's published first output for the state 1.
+TEST(Sketch, SignsAreSplitMix64OfTheIndexPlusOne) {
+  EXPECT_EQ(sketch_signs(0), 0x910A2DEC89025CC1U);
+  EXPECT_EQ(sketch_signs(1), 0x975835DE1C9756CEU);
+}
+
+// Breaks if the fast path drops or misplaces a bit.
+TEST(Sketch, IsTheSignedSumOfTheContract) {
+  const std::vector<float> values = random_values(1000, 1);
+  const Sketch sketch = compute_sketch(values);
+  for (size_t k = 0; k < sketch.size(); ++k) {
+    long double expected = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const long double value = values[i];
+      expected += ((sketch_signs(i) >> k) & 1) != 0 ? value : -value;
+    }
+    EXPECT_NEAR(sketch[k], static_cast<double>(expected), 1e-9) << k;
+  }
+}
+
+// Breaks if a log depended on the processor that wrote it.
+TEST(Sketch, HasTheSameBitsOnEveryProcessor) {
+  for (const size_t n : {0, 1, 7, 64, 2048, 151936}) {
+    const std::vector<float> values = random_values(n, static_cast<unsigned>(n));
+    EXPECT_EQ(compute_sketch(values), sketch_internal::compute_portable(values)) << n;
+  }
+}
+
+// Breaks if the estimate were scaled wrongly: 64 projections give it to about 18 %.
+TEST(Sketch, EstimatesTheDistance) {
+  const std::vector<float> a = random_values(50000, 2);
+  std::vector<float> b = a;
+  for (size_t i = 0; i < b.size(); i += 10) b[i] += 0.01F;
+  const double exact = std::sqrt(5000.0) * 0.01;
+  EXPECT_NEAR(sketch_distance(compute_sketch(a), compute_sketch(b)) / exact, 1.0, 0.3);
+}
+
+TEST(Sketch, LeavesOutWhatIsNotFinite) {
+  std::vector<float> values = {1, 2, 3};
+  std::vector<float> damaged = {1, 2, 3, std::numeric_limits<float>::infinity(), std::nanf("")};
+  EXPECT_EQ(compute_sketch(values), compute_sketch(damaged));
+}
+
+TEST(Summary, CountsNonfiniteAndDescribesTheRest) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> values = {3, -4, std::nanf(""), infinity, 12, 12, -infinity, 0, 1, 2};
+  const Summary summary = summarize(values);
+  EXPECT_EQ(summary.nonfinite, 3);
+  EXPECT_EQ(summary.min, -4);
+  EXPECT_EQ(summary.max, 12);
+  EXPECT_EQ(summary.argmax, 4);  // of equal values the first
+  EXPECT_DOUBLE_EQ(summary.mean, 26.0 / 7);
+  EXPECT_DOUBLE_EQ(summary.l2, std::sqrt(9.0 + 16 + 144 + 144 + 1 + 4));
+  ASSERT_EQ(summary.top.size(), 5U);
+  const int64_t indices[] = {4, 5, 0, 9, 8};
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(summary.top[i].index, indices[i]);
+}
+
+TEST(Summary, OfNothingFiniteIsNaN) {
+  const std::vector<float> values = {std::nanf(""), std::nanf("")};
+  const Summary summary = summarize(values);
+  EXPECT_TRUE(std::isnan(summary.min));
+  EXPECT_TRUE(std::isnan(summary.mean));
+  EXPECT_EQ(summary.argmax, -1);
+  EXPECT_TRUE(summary.top.empty());
+}
+
+TEST(Summary, KeepsTheLargestOfManyTies) {
+  std::vector<float> values(100, 1.0F);
+  values[50] = 2.0F;
+  const Summary summary = summarize(values);
+  const int64_t indices[] = {50, 0, 1, 2, 3};
+  ASSERT_EQ(summary.top.size(), 5U);
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(summary.top[i].index, indices[i]);
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,193 @@
+#include "assay/record/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "assay/record/log_probe.h"
+#include "base/error.h"
+#include "base/sha256.h"
+#include "base/thread_pool.h"
+#include "engine/file_type.h"
+#include "engine/session.h"
+#include "engine/tokenizer/tokenizer.h"
+
+namespace assay {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void check_backend(const RunOptions& options) {
+  if (options.backend != "auto" && options.backend != "cpu") {
+    throw Error(fmt::format("this build has no {} backend", options.backend), "--backend",
+                "use --backend cpu");
+  }
+  if (options.math != "exact") {
+    throw Error(fmt::format("the cpu backend has no {} math", options.math), "--math",
+                "use --math exact");
+  }
+}
+
+std::vector<int32_t> prompt_tokens(const RunOptions& options, const Tokenizer* tokenizer) {
+  if (!options.prompt) return options.tokens;
+  if (tokenizer == nullptr) {
+    throw Error("the file has no vocabulary to read the prompt with", options.model_path,
+                "give the prompt as ids with --tokens");
+  }
+  std::vector<int32_t> tokens = tokenizer->encode(*options.prompt, true);
+  if (tokens.empty()) throw Error("the prompt is empty", "--prompt", "give some text");
+  return tokens;
+}
+
+// Positions the run will evaluate: the last generated token is not. Refuses a prompt that does not
+// fit; that generation would reach beyond the context is told when it gets there.
+int64_t wanted_capacity(const ModelConfig& config, const RunOptions& options, size_t n_prompt) {
+  const auto prompt = static_cast<int64_t>(n_prompt);
+  if (prompt > config.context_length) {
+    throw Error(fmt::format("the prompt has {} tokens, the model's context {}", prompt,
+                            config.context_length),
+                options.model_path, "use a shorter prompt");
+  }
+  const int64_t room = config.context_length - prompt;
+  return prompt + std::clamp<int64_t>(options.n_predict - 1, 0, room);
+}
+
+LogHeader log_header(const Model& model, const RunOptions& options, const RunResult& result) {
+  LogHeader header;
+  header.model.name = model.config().name;
+  header.model.sha256 = sha256_hex(model.gguf().bytes());
+  header.model.arch = model.config().architecture->name;
+  header.model.type = file_type_name(model.gguf());
+  header.tokens.assign(result.tokens.begin(), result.tokens.end());
+  header.prompt = options.prompt;
+  header.engine = "assay";
+  header.backend = result.backend;
+  header.math = result.math;
+  return header;
+}
+
+// A model with all that is needed to run it, and the state of the run.
+class Runner {
+ public:
+  Runner(const RunOptions& options, const RunObserver& observer)
+      : options_(options), observer_(observer) {}
+
+  RunResult run() {
+    check_backend(options_);
+    Sampler sampler(options_.sampler);
+    load();
+    Session session(*model_, *kernels_,
+                    {.capacity = wanted_capacity(model_->config(), options_, result_.tokens.size()),
+                     .batch = options_.batch,
+                     .kv_type = options_.kv_type});
+    open_log();
+    generate(session, sampler);
+    if (writer_) writer_->close();
+    return std::move(result_);
+  }
+
+ private:
+  void load() {
+    const auto start = Clock::now();
+    const auto gguf = std::make_shared<Gguf>(options_.model_path);
+    model_ = std::make_unique<Model>(gguf);
+    tokenizer_ = Tokenizer::from_gguf(*gguf);
+    pool_ = std::make_unique<ThreadPool>(options_.n_threads);
+    kernels_ = make_cpu_kernels(*pool_);
+    result_.load_ms = seconds_since(start) * 1e3;
+    result_.backend = "cpu";
+    result_.math = options_.math;
+    result_.n_threads = pool_->n_threads();
+    result_.tokens = prompt_tokens(options_, tokenizer_.get());
+    end_ids_ = end_of_generation_ids(*gguf);
+    choosable_.resize(static_cast<size_t>(model_->config().n_vocab), true);
+    if (tokenizer_) {
+      for (size_t id = 0; id < choosable_.size(); ++id) {
+        choosable_[id] = tokenizer_->is_choosable(static_cast<int32_t>(id));
+      }
+    }
+  }
+
+  void open_log() {
+    if (!options_.log) return;
+    writer_ = std::make_unique<LogWriter>(options_.log->path, options_.log->options);
+    probe_ =
+        std::make_unique<LogProbe>(*writer_, options_.log->checkpoints, model_->config().n_layers);
+    writer_->write_header(log_header(*model_, options_, result_));
+  }
+
+  std::span<const float> prefill(Session& session) {
+    const std::span<const int32_t> tokens = result_.tokens;
+    const auto start = Clock::now();
+    std::span<const float> logits;
+    for (size_t done = 0; done < tokens.size();) {
+      const size_t count = std::min(static_cast<size_t>(options_.batch), tokens.size() - done);
+      logits = session.eval(tokens.subspan(done, count), probe_.get());
+      done += count;
+      if (observer_.on_prefill) {
+        observer_.on_prefill(static_cast<int64_t>(done), static_cast<int64_t>(tokens.size()));
+      }
+    }
+    result_.prefill_tok_s = static_cast<double>(tokens.size()) / seconds_since(start);
+    return logits;
+  }
+
+  void generate(Session& session, Sampler& sampler) {
+    std::span<const float> logits = prefill(session);
+    std::optional<TextStream> stream;
+    if (tokenizer_) stream.emplace(*tokenizer_);
+    const auto start = Clock::now();
+    int64_t evaluated = 0;
+    for (int64_t i = 0; i < options_.n_predict; ++i) {
+      if (i > 0) {
+        const int32_t last = result_.generated.back();
+        logits = session.eval({&last, 1}, probe_.get());
+        ++evaluated;
+      }
+      const int32_t token = sampler.sample(logits, choosable_);
+      result_.generated.push_back(token);
+      const bool at_end = !options_.ignore_eos &&
+                          std::find(end_ids_.begin(), end_ids_.end(), token) != end_ids_.end();
+      tell(token, stream && !at_end ? stream->feed(token) : "");
+      if (at_end) break;
+    }
+    if (stream) tell_rest(stream->flush());
+    if (evaluated > 0) {
+      result_.decode_tok_s = static_cast<double>(evaluated) / seconds_since(start);
+    }
+  }
+
+  void tell(int32_t token, const std::string& text) {
+    result_.text += text;
+    if (observer_.on_token) observer_.on_token(token, text);
+  }
+  void tell_rest(const std::string& text) {
+    if (!text.empty()) tell(result_.generated.back(), text);
+  }
+
+  const RunOptions& options_;
+  const RunObserver& observer_;
+  RunResult result_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<Kernels> kernels_;
+  std::vector<int32_t> end_ids_;
+  std::vector<bool> choosable_;
+  std::unique_ptr<LogWriter> writer_;
+  std::unique_ptr<LogProbe> probe_;
+};
+
+}  // namespace
+
+RunResult run(const RunOptions& options, const RunObserver& observer) {
+  return Runner(options, observer).run();
+}
+
+}  // namespace assay

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "assay/log/log_environment.h"
+#include "engine/sampler.h"
+#include "kernels/kernels.h"
+
+namespace assay {
+
+struct RunOptions {
+  std::string model_path;
+  // One of the two is given; tokens are taken as they are.
+  std::optional<std::string> prompt;
+  std::vector<int32_t> tokens;
+  int64_t n_predict = 32;  // most tokens to generate
+  bool ignore_eos = false;
+  std::string backend = "auto";  // auto, cpu, cuda, emulated
+  std::string math = "exact";    // exact, fast
+  KvType kv_type = KvType::kF32;
+  int n_threads = 0;  // 0: one per processor
+  int64_t batch = 512;
+  SamplerOptions sampler;
+  std::optional<LogRequest> log;
+};
+
+struct RunResult {
+  std::vector<int32_t> tokens;     // of the prompt
+  std::vector<int32_t> generated;  // with the end-of-sequence token, if it came
+  std::string text;                // of `generated`; empty without a vocabulary
+  std::string backend;
+  std::string math;
+  int n_threads = 0;
+  double load_ms = 0.0;
+  double prefill_tok_s = 0.0;
+  double decode_tok_s = 0.0;  // 0 if fewer than two tokens were generated
+};
+
+// What run() tells while it runs; any may be empty.
+struct RunObserver {
+  // A prompt's tokens evaluated so far, of how many.
+  std::function<void(int64_t done, int64_t total)> on_prefill;
+  // A token was chosen; `text` is the whole characters that it completes.
+  std::function<void(int32_t token, std::string_view text)> on_token;
+};
+
+// Loads a model, evaluates the prompt, generates, and logs what `options.log` asks for. Throws
+// Error for whatever the user can mend; what was generated until then has been told to `observer`
+// and logged.
+RunResult run(const RunOptions& options, const RunObserver& observer);
+
+}  // namespace assay

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Fetches what does not belong into a repository: scripts/fetch.sh smollm2|vocabularies
+# into ${ASSAY_CACHE:-${XDG_CACHE_HOME:-~/.cache}/assay}. Prints the path on the last line; a second
+# call finds the files and fetches nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cache=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}
+
+case "${1:-}" in
+  smollm2) exec python3 scripts/fetch_smollm2.py "$cache/smollm2" ;;
+  vocabularies) exec python3 scripts/fetch_vocabularies.py "$cache/vocab" ;;
+  *) echo "usage: scripts/fetch.sh smollm2|vocabularies" >&2; exit 2 ;;
+esac

@@ -1,0 +1,107 @@
+#include "engine/model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "base/error.h"
+#include "tests/support/tiny_model.h"
+
+namespace assay {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using testing_support::TinyModel;
+
+std::string write(const TinyModel& model, const std::string& name) {
+  return model.write(testing::TempDir() + "model_test_" + name + ".gguf");
+}
+
+TEST(Model, BindsTheWeights) {
+  const Model model(std::make_shared<Gguf>(write({}, "good")));
+  EXPECT_EQ(model.config().n_vocab, 5);
+  EXPECT_EQ(model.config().head_dim, 4);
+  EXPECT_EQ(model.config().rotary_dim, 4);
+  ASSERT_EQ(model.layers.size(), 1U);
+  EXPECT_EQ(model.layers[0].k.weight.rows, 4);
+  EXPECT_NE(model.output.data, model.token_embedding.data);
+}
+
+TEST(Model, WithoutAnOutputMatrixTheEmbeddingIsUsed) {
+  TinyModel tiny;
+  tiny.tensors.erase("output.weight");
+  const Model model(std::make_shared<Gguf>(write(tiny, "tied")));
+  EXPECT_EQ(model.output.data, model.token_embedding.data);
+}
+
+struct HostileCase {
+  std::string name;
+  std::function<void(TinyModel&)> spoil;
+  std::string message;
+};
+
+class HostileModel : public testing::TestWithParam<HostileCase> {};
+
+TEST_P(HostileModel, IsRefusedWithTheKeyOrTensorNamed) {
+  TinyModel tiny;
+  GetParam().spoil(tiny);
+  const std::string path = write(tiny, GetParam().name);
+  EXPECT_THAT([&] { Model(std::make_shared<Gguf>(path)); },
+              ThrowsMessage<Error>(AllOf(HasSubstr(path), HasSubstr(GetParam().message))));
+}
+
+HostileCase with_int(const std::string& name, const std::string& key, uint32_t value,
+                     const std::string& message) {
+  return {name, [key, value](TinyModel& model) { model.ints["llama." + key] = value; }, message};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Files, HostileModel,
+    testing::Values(
+        HostileCase{"architecture", [](auto& m) { m.architecture = "mamba"; }, "'mamba'"},
+        HostileCase{"missing_key", [](auto& m) { m.ints.erase("llama.block_count"); },
+                    "key 'llama.block_count' is missing"},
+        with_int("no_layers", "block_count", 0, "key 'llama.block_count' is 0"),
+        with_int("many_layers", "block_count", 4000000000, "'llama.block_count' is 4000000000"),
+        with_int("more_layers", "block_count", 2, "tensor 'blk.1.attn_norm.weight' is missing"),
+        with_int("fewer_heads", "attention.head_count", 1, "tensor"),
+        with_int("odd_heads", "attention.head_count", 3, "head_count"),
+        with_int("no_heads", "attention.head_count", 0, "'llama.attention.head_count' is 0"),
+        with_int("kv_heads", "attention.head_count_kv", 3, "does not divide the 2 query heads"),
+        with_int("rotary", "rope.dimension_count", 6, "allowed are 1 to 4"),
+        with_int("odd_rotary", "rope.dimension_count", 3, "which is odd"),
+        with_int("value_length", "attention.value_length", 2, "is 2 and the key length 4"),
+        with_int("experts", "expert_count", 8, "mixtures of experts"),
+        with_int("no_context", "context_length", 0, "'llama.context_length' is 0"),
+        HostileCase{"eps", [](auto& m) { m.floats["llama.attention.layer_norm_rms_epsilon"] = 0; },
+                    "no finite number above 0"},
+        HostileCase{"base", [](auto& m) { m.floats["llama.rope.freq_base"] = NAN; },
+                    "'llama.rope.freq_base' is nan"},
+        HostileCase{"scaling", [](auto& m) { m.texts["llama.rope.scaling.type"] = "yarn"; },
+                    "'llama.rope.scaling.type' is 'yarn'"},
+        HostileCase{"missing_tensor", [](auto& m) { m.tensors.erase("blk.0.ffn_up.weight"); },
+                    "tensor 'blk.0.ffn_up.weight' is missing"},
+        HostileCase{"shape",
+                    [](auto& m) {
+                      m.tensors["blk.0.ffn_up.weight"].dims = {12, 8};
+                    },
+                    "tensor 'blk.0.ffn_up.weight' has the shape [12, 8]"},
+        HostileCase{"norm_shape", [](auto& m) { m.tensors["output_norm.weight"].dims = {4}; },
+                    "tensor 'output_norm.weight' has the shape [4]"},
+        HostileCase{"unknown_tensor",
+                    [](auto& m) { m.tensors["blk.0.ffn_gate_inp.weight"].dims = {8}; },
+                    "tensor 'blk.0.ffn_gate_inp.weight' is not one that Assay uses"},
+        HostileCase{"rope_factor",
+                    [](auto& m) {
+                      m.tensors["rope_freqs.weight"].dims = {2};
+                      m.fill["rope_freqs.weight"] = 0.0F;
+                    },
+                    "tensor 'rope_freqs.weight' holds 0"}),
+    [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace assay

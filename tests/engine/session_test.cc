@@ -1,0 +1,185 @@
+#include "engine/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "tests/support/tiny_model.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using testing_support::TinyModel;
+
+// Keeps every checkpoint of every token.
+class Recorder : public Probe {
+ public:
+  bool wants(Checkpoint, int) override { return true; }
+  void observe(Checkpoint checkpoint, int layer, int64_t first_token_idx, int64_t n_tokens,
+               int64_t width, const float* values) override {
+    for (int64_t t = 0; t < n_tokens; ++t) {
+      auto& kept = records[{checkpoint_name(checkpoint, layer), first_token_idx + t}];
+      EXPECT_TRUE(kept.empty()) << "observed twice";
+      kept.assign(values + t * width, values + (t + 1) * width);
+    }
+  }
+
+  std::map<std::pair<std::string, int64_t>, std::vector<float>> records;
+};
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+std::vector<int32_t> some_tokens(int64_t count, int64_t n_vocab) {
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < count; ++i)
+    tokens.push_back(static_cast<int32_t>((i * 37 + 11) % n_vocab));
+  return tokens;
+}
+
+struct Setup {
+  int n_threads;
+  int64_t batch;
+};
+
+class SameBits : public testing::TestWithParam<std::tuple<std::string, std::string, KvType>> {
+ protected:
+  void SetUp() override {
+    const auto& [name, type, kv_type] = GetParam();
+    model_ = std::make_unique<Model>(std::make_shared<Gguf>(
+        std::string(ASSAY_SOURCE_DIR) + "/golden/" + name + "/" + name + "-" + type + ".gguf"));
+    kv_type_ = kv_type;
+  }
+
+  // The logits of the last of 40 tokens, and what the probe saw.
+  std::vector<float> logits(const Setup& setup, Probe* probe) {
+    ThreadPool pool(setup.n_threads);
+    const auto kernels = make_cpu_kernels(pool);
+    Session session(*model_, *kernels, {.capacity = 41, .batch = setup.batch, .kv_type = kv_type_});
+    const std::vector<int32_t> tokens = some_tokens(41, 250);
+    session.eval({tokens.data(), 40}, probe);
+    const auto last = session.eval({tokens.data() + 40, 1}, probe);  // decode after prefill
+    return {last.begin(), last.end()};
+  }
+
+  std::unique_ptr<Model> model_;
+  KvType kv_type_ = KvType::kF32;
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Goldens, SameBits,
+    testing::Combine(testing::Values("tinyllama", "llama3", "qwen2.5", "phi3", "gpt2"),
+                     testing::Values("f32", "q4_k_m"), testing::Values(KvType::kF32, KvType::kF16)),
+    [](const auto& test) {
+      const auto& [name, type, kv_type] = test.param;
+      std::string text = name + "_" + type + (kv_type == KvType::kF32 ? "_kv_f32" : "_kv_f16");
+      std::replace(text.begin(), text.end(), '.', '_');
+      return text;
+    });
+
+// The promise of `exact`: no result depends on threads, batch, or whether anyone looks.
+TEST_P(SameBits, ForEveryThreadCountBatchSizeAndWithLogging) {
+  Recorder reference;
+  const std::vector<float> expected = logits({1, 512}, &reference);
+  ASSERT_FALSE(reference.records.empty());
+  for (const int n_threads : {1, 2, 4}) {
+    for (const int64_t batch : {1, 7, 512}) {
+      SCOPED_TRACE(testing::Message() << n_threads << " threads, batch " << batch);
+      EXPECT_TRUE(same_bits(logits({n_threads, batch}, nullptr), expected)) << "not logged";
+      Recorder recorder;
+      EXPECT_TRUE(same_bits(logits({n_threads, batch}, &recorder), expected)) << "logged";
+      ASSERT_EQ(recorder.records.size(), reference.records.size());
+      for (const auto& [key, values] : reference.records) {
+        ASSERT_TRUE(same_bits(recorder.records.at(key), values)) << key.first << " @" << key.second;
+      }
+    }
+  }
+}
+
+class TinySession : public testing::Test {
+ protected:
+  TinySession()
+      : model_(
+            std::make_shared<Gguf>(TinyModel{}.write(testing::TempDir() + "session_test.gguf"))) {}
+
+  ThreadPool pool_{1};
+  std::unique_ptr<Kernels> kernels_ = make_cpu_kernels(pool_);
+  Model model_;
+};
+
+TEST_F(TinySession, AFullContextIsAClearError) {
+  Session session(model_, *kernels_, {.capacity = 3});
+  const std::vector<int32_t> tokens{1, 2, 3};
+  session.eval(tokens);
+  EXPECT_THAT(
+      [&] {
+        session.eval({tokens.data(), 1});
+      },
+      ThrowsMessage<Error>(HasSubstr("the context is full: 3 positions are used")));
+  session.clear();
+  EXPECT_EQ(session.eval(tokens).size(), 5U);
+}
+
+TEST_F(TinySession, RefusesWhatItCannotDoBeforeItComputes) {
+  const auto message = [](const std::string& text) {
+    return ThrowsMessage<Error>(HasSubstr(text));
+  };
+  EXPECT_THAT([&] { Session(model_, *kernels_, {.capacity = 17}); },
+              message("17 positions are asked for, the model's context has 16"));
+  EXPECT_THAT([&] { Session(model_, *kernels_, {.batch = 0}); }, message("--batch"));
+  Session session(model_, *kernels_, {});
+  EXPECT_THAT([&] { session.eval({}); }, message("no tokens"));
+  EXPECT_THAT(
+      [&] {
+        session.eval(std::vector<int32_t>{0, 5});
+      },
+      message("token 5 is not in the vocabulary of 5"));
+  EXPECT_THAT([&] { session.eval(std::vector<int32_t>{-1}); }, message("token -1"));
+  EXPECT_EQ(session.n_positions(), 0);
+}
+
+TEST_F(TinySession, ASecondSequenceAfterClearIsNotTouchedByTheFirst) {
+  Session session(model_, *kernels_, {});
+  const std::vector<int32_t> tokens{1, 2, 3};
+  const auto first = session.eval(tokens);
+  const std::vector<float> expected(first.begin(), first.end());
+  session.clear();
+  session.eval(std::vector<int32_t>{4, 4, 4, 4});
+  session.clear();
+  const auto again = session.eval(tokens);
+  EXPECT_TRUE(same_bits({again.begin(), again.end()}, expected));
+}
+
+TEST_F(TinySession, CheckpointsHaveTheContractsNamesAndOrder) {
+  class Names : public Probe {
+   public:
+    bool wants(Checkpoint, int) override { return true; }
+    void observe(Checkpoint checkpoint, int layer, int64_t, int64_t, int64_t width,
+                 const float*) override {
+      seen.push_back(checkpoint_name(checkpoint, layer) + ":" + std::to_string(width));
+    }
+    std::vector<std::string> seen;
+  };
+  Session session(model_, *kernels_, {});
+  Names names;
+  session.eval(std::vector<int32_t>{1}, &names);
+  EXPECT_THAT(
+      names.seen,
+      testing::ElementsAre("embedding:8", "layer_0_attn_norm:8", "layer_0_q:8", "layer_0_k:4",
+                           "layer_0_v:4", "layer_0_q_rope:8", "layer_0_k_rope:4", "layer_0_attn:8",
+                           "layer_0_attn_out:8", "layer_0_attn_residual:8", "layer_0_ffn_norm:8",
+                           "layer_0_ffn_gate:12", "layer_0_ffn_up:12", "layer_0_ffn_act:12",
+                           "layer_0_ffn_out:8", "layer_0_output:8", "final_norm:8", "logits:5"));
+}
+
+}  // namespace
+}  // namespace assay

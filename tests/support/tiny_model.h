@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/gguf_builder.h"
+
+namespace assay::testing_support {
+
+// A llama model of one layer and eight-wide rows, with no vocabulary; tests spoil it before it is
+// written. Values are small and all different.
+struct TinyModel {
+  struct Tensor {
+    std::vector<uint64_t> dims;
+  };
+  std::string architecture = "llama";
+  std::map<std::string, uint32_t> ints = {
+      {"llama.block_count", 1},          {"llama.embedding_length", 8},
+      {"llama.feed_forward_length", 12}, {"llama.context_length", 16},
+      {"llama.attention.head_count", 2}, {"llama.attention.head_count_kv", 1}};
+  std::map<std::string, float> floats = {{"llama.attention.layer_norm_rms_epsilon", 1e-5F}};
+  std::map<std::string, std::string> texts = {{"tokenizer.ggml.model", "no_vocab"}};
+  std::map<std::string, Tensor> tensors = {
+      {"token_embd.weight", {{8, 5}}},    {"output.weight", {{8, 5}}},
+      {"output_norm.weight", {{8}}},      {"blk.0.attn_norm.weight", {{8}}},
+      {"blk.0.attn_q.weight", {{8, 8}}},  {"blk.0.attn_k.weight", {{8, 4}}},
+      {"blk.0.attn_v.weight", {{8, 4}}},  {"blk.0.attn_output.weight", {{8, 8}}},
+      {"blk.0.ffn_norm.weight", {{8}}},   {"blk.0.ffn_gate.weight", {{8, 12}}},
+      {"blk.0.ffn_up.weight", {{8, 12}}}, {"blk.0.ffn_down.weight", {{12, 8}}}};
+  std::map<std::string, float> fill;  // tensors that hold one value throughout
+
+  std::string write(const std::string& path) const {
+    GgufBuilder builder;
+    builder.text("general.architecture", architecture);
+    for (const auto& [key, value] : ints) builder.u32(key, value);
+    for (const auto& [key, value] : floats) builder.f32(key, value);
+    for (const auto& [key, value] : texts) builder.text(key, value);
+    double phase = 0.0;
+    for (const auto& [name, tensor] : tensors) {
+      size_t count = 1;
+      for (const uint64_t dim : tensor.dims) count *= dim;
+      std::vector<float> values(count);
+      const auto constant = fill.find(name);
+      for (float& value : values) {
+        phase += 1.0;
+        value = constant != fill.end() ? constant->second
+                                       : static_cast<float>(std::sin(phase * 1.7) * 0.5);
+      }
+      builder.f32_tensor(name, tensor.dims, values);
+    }
+    return builder.write(path);
+  }
+};
+
+}  // namespace assay::testing_support

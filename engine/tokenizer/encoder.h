@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace assay {
+
+// Text without special tokens to ids and back: what differs between the kinds of vocabulary.
+// Both directions are safe to call from several threads.
+class Encoder {
+ public:
+  virtual ~Encoder() = default;
+
+  // Appends the ids of `text` to `ids`. `after_special`: the text is the first of the input or
+  // follows a special token. Throws Error if the vocabulary has no token for a byte of the text.
+  virtual void encode(std::string_view text, bool after_special,
+                      std::vector<int32_t>& ids) const = 0;
+
+  // The bytes that a normal token's text in the vocabulary stands for.
+  virtual std::string decode(std::string_view token_text) const = 0;
+};
+
+}  // namespace assay

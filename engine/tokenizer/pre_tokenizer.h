@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "engine/tokenizer/vocabulary.h"
+
+namespace assay {
+
+// How a byte-pair vocabulary cuts text into words before it merges inside each word.
+struct PreTokenizerSpec {
+  std::vector<std::string_view> names;     // values of tokenizer.ggml.pre
+  std::vector<std::string_view> patterns;  // applied one after the other, each to all pieces
+  bool ignores_merges = false;  // a word that is a token is taken whole, whatever the merges say
+  bool adds_bos = false;        // unless the file says otherwise
+};
+
+// By vocabulary.pre_tokenizer. Throws Error that lists the supported names for any other.
+const PreTokenizerSpec& find_pre_tokenizer(const Vocabulary& vocabulary);
+
+// Cuts text into words by the patterns of a spec. Whatever no pattern matches is a word as well,
+// so the words put together are the text. Bytes that are not UTF-8 are words of their own.
+class PreTokenizer {
+ public:
+  explicit PreTokenizer(const PreTokenizerSpec& spec);
+  ~PreTokenizer();
+  PreTokenizer(const PreTokenizer&) = delete;
+  PreTokenizer& operator=(const PreTokenizer&) = delete;
+
+  // In the order of the text. Linear in its length. Threads may share one PreTokenizer.
+  std::vector<std::string_view> split(std::string_view text) const;
+
+ private:
+  struct Patterns;
+  std::unique_ptr<const Patterns> patterns_;
+};
+
+}  // namespace assay

@@ -1,0 +1,100 @@
+#include "engine/tokenizer/sentence_piece.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "engine/tokenizer/merge.h"
+#include "engine/tokenizer/utf8.h"
+
+namespace assay {
+namespace {
+
+constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
+
+std::string escape_spaces(std::string_view text, bool with_prefix) {
+  std::string escaped;
+  escaped.reserve(text.size() + text.size() / 2);
+  if (with_prefix) escaped += kSpace;
+  for (const char c : text) {
+    if (c == ' ') {
+      escaped += kSpace;
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+}  // namespace
+
+SentencePieceEncoder::SentencePieceEncoder(const Vocabulary& vocabulary)
+    : vocabulary_(vocabulary), index_(index_tokens(vocabulary)) {
+  for (const std::string& token : vocabulary.tokens) {
+    longest_token_ = std::max(longest_token_, token.size());
+  }
+  for (size_t byte = 0; byte < byte_tokens_.size(); ++byte) {
+    const char raw = static_cast<char>(byte);
+    const auto named = index_.find(fmt::format("<0x{:02X}>", byte));
+    const auto plain = named != index_.end() ? named : index_.find(std::string_view(&raw, 1));
+    byte_tokens_[byte] = plain != index_.end() ? plain->second : -1;
+  }
+}
+
+void SentencePieceEncoder::encode(std::string_view text, bool after_special,
+                                  std::vector<int32_t>& ids) const {
+  const std::string escaped = escape_spaces(text, vocabulary_.add_space_prefix && after_special);
+  const std::string_view all = escaped;
+  const auto id_of = [&](std::string_view piece) {
+    const auto found = index_.find(piece);
+    return found == index_.end() ? -1 : found->second;
+  };
+  std::vector<Symbol> symbols;
+  symbols.reserve(all.size());
+  for (size_t begin = 0; begin < all.size();) {
+    const Utf8Unit unit = next_utf8(all.substr(begin));
+    const size_t size = unit.kind == Utf8Kind::kWhole ? unit.length : 1;
+    symbols.push_back({.begin = begin, .size = size, .id = id_of(all.substr(begin, size))});
+    begin += size;
+  }
+  SymbolMerger().run(symbols, [&](const Symbol& left, const Symbol& right) -> Merge {
+    if (left.size + right.size > longest_token_) return {};
+    const int32_t id = id_of(all.substr(left.begin, left.size + right.size));
+    if (id < 0) return {};
+    return {vocabulary_.scores[static_cast<size_t>(id)], id};
+  });
+  for (const Symbol& symbol : symbols) {
+    if (symbol.size == 0) continue;
+    if (symbol.id >= 0) {
+      ids.push_back(symbol.id);
+    } else {
+      append_bytes(all.substr(symbol.begin, symbol.size), ids);
+    }
+  }
+}
+
+void SentencePieceEncoder::append_bytes(std::string_view text, std::vector<int32_t>& ids) const {
+  const auto token_of = [&](char c) { return byte_tokens_[static_cast<uint8_t>(c)]; };
+  const bool complete =
+      std::all_of(text.begin(), text.end(), [&](char c) { return token_of(c) >= 0; });
+  if (complete) {
+    for (const char c : text) ids.push_back(token_of(c));
+  } else if (vocabulary_.unknown) {
+    ids.push_back(*vocabulary_.unknown);
+  } else {
+    throw Error(fmt::format("no token for the character '{}'", printable(text)), vocabulary_.source,
+                "the vocabulary has no byte and no unknown tokens");
+  }
+}
+
+std::string SentencePieceEncoder::decode(std::string_view token_text) const {
+  std::string bytes;
+  for (size_t space = 0; (space = token_text.find(kSpace)) != std::string_view::npos;) {
+    bytes.append(token_text.substr(0, space)).push_back(' ');
+    token_text.remove_prefix(space + kSpace.size());
+  }
+  return bytes.append(token_text);
+}
+
+}  // namespace assay

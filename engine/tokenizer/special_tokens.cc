@@ -1,0 +1,160 @@
+#include "engine/tokenizer/special_tokens.h"
+
+#include <algorithm>
+#include <queue>
+#include <string>
+
+namespace assay {
+namespace {
+
+bool is_special(TokenType type) {
+  return type == TokenType::kControl || type == TokenType::kUserDefined ||
+         type == TokenType::kUnknown;
+}
+
+bool is_space(char c) {
+  return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+uint64_t edge(int32_t node, uint8_t byte) {
+  return static_cast<uint64_t>(node) << 8 | byte;
+}
+
+}  // namespace
+
+SpecialTokens::SpecialTokens(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {
+  for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+    if (is_special(vocabulary.types[i])) insert(vocabulary.tokens[i], static_cast<int32_t>(i));
+  }
+  link();
+}
+
+void SpecialTokens::insert(std::string_view text, int32_t token) {
+  if (text.empty()) return;
+  int32_t node = 0;
+  for (size_t i = text.size(); i-- > 0;) {
+    const auto byte = static_cast<uint8_t>(text[i]);
+    int32_t next = child(node, byte);
+    if (next == 0) {
+      next = static_cast<int32_t>(nodes_.size());
+      nodes_.push_back({.length = at(node).length + 1});
+      if (node == 0) from_root_[byte] = next;
+      children_.emplace(edge(node, byte), next);
+    }
+    node = next;
+  }
+  Node& last = nodes_[static_cast<size_t>(node)];
+  if (last.token < 0) last.token = token;  // of two alike the lower id
+}
+
+// Nodes in the order of their depth, so that what a fallback needs is there before it.
+void SpecialTokens::link() {
+  struct Edge {
+    int32_t length, parent, node;
+    uint8_t byte;
+  };
+  std::vector<Edge> edges;
+  edges.reserve(children_.size());
+  for (const auto& [key, node] : children_) {
+    edges.push_back(
+        {at(node).length, static_cast<int32_t>(key >> 8), node, static_cast<uint8_t>(key & 0xFF)});
+  }
+  std::sort(edges.begin(), edges.end(),
+            [](const Edge& a, const Edge& b) { return a.length < b.length; });
+  for (const Edge& e : edges) {
+    if (e.parent == 0) continue;  // falls back to the root
+    Node& node = nodes_[static_cast<size_t>(e.node)];
+    node.fallback = step(at(e.parent).fallback, e.byte);
+    node.shorter = at(node.fallback).token >= 0 ? node.fallback : at(node.fallback).shorter;
+  }
+}
+
+// 0 if there is none: no edge leads to the root.
+int32_t SpecialTokens::child(int32_t node, uint8_t byte) const {
+  if (node == 0) return from_root_[byte];
+  const auto found = children_.find(edge(node, byte));
+  return found == children_.end() ? 0 : found->second;
+}
+
+int32_t SpecialTokens::step(int32_t node, uint8_t byte) const {
+  while (true) {
+    const int32_t next = child(node, byte);
+    if (next != 0 || node == 0) return next;
+    node = at(node).fallback;
+  }
+}
+
+// The longest token that begins at each byte where one does.
+std::vector<SpecialTokens::Match> SpecialTokens::candidates(std::string_view text) const {
+  std::vector<Match> matches;
+  int32_t node = 0;
+  for (size_t i = text.size(); i-- > 0;) {
+    node = step(node, static_cast<uint8_t>(text[i]));
+    const int32_t longest = at(node).token >= 0 ? node : at(node).shorter;
+    if (longest != 0) matches.push_back({i, longest});
+  }
+  return matches;
+}
+
+bool SpecialTokens::strips(int32_t token) const {
+  // Of Phi-3's tokens only these three leave the white space to their right alone.
+  const std::string& text = vocabulary_.text(token);
+  return vocabulary_.strip_after_special && text != "<unk>" && text != "<s>" &&
+         text != "<|endoftext|>";
+}
+
+// Those of the candidates, and of the shorter tokens that begin where they do, that stand; in the
+// order of the text.
+std::vector<SpecialTokens::Taken> SpecialTokens::select(std::string_view text,
+                                                        std::vector<Match> candidates) const {
+  const auto length_of = [this](int32_t node) { return static_cast<size_t>(at(node).length); };
+  const auto goes_later = [&](const Match& a, const Match& b) {
+    return length_of(a.node) != length_of(b.node) ? length_of(a.node) < length_of(b.node)
+                                                  : a.begin > b.begin;
+  };
+  std::priority_queue<Match, std::vector<Match>, decltype(goes_later)> queue(goes_later,
+                                                                             std::move(candidates));
+  std::vector<bool> taken(text.size());
+  std::vector<Taken> selected;
+  while (!queue.empty()) {
+    Match match = queue.top();
+    queue.pop();
+    if (taken[match.begin]) continue;
+    // What was taken before is at least as long as this match, so it cannot lie inside it: the
+    // two ends tell. If the right end is taken, a shorter token may still fit, in its own turn.
+    const int32_t longest = match.node;
+    while (match.node != 0 && taken[match.begin + length_of(match.node) - 1]) {
+      match.node = at(match.node).shorter;
+    }
+    if (match.node == 0) continue;
+    if (match.node != longest) {
+      queue.push(match);
+      continue;
+    }
+    const int32_t token = at(match.node).token;
+    size_t end = match.begin + length_of(match.node);
+    if (strips(token)) {
+      while (end < text.size() && !taken[end] && is_space(text[end])) ++end;
+    }
+    std::fill(taken.begin() + static_cast<std::ptrdiff_t>(match.begin),
+              taken.begin() + static_cast<std::ptrdiff_t>(end), true);
+    selected.push_back({match.begin, end, token});
+  }
+  std::sort(selected.begin(), selected.end(),
+            [](const Taken& a, const Taken& b) { return a.begin < b.begin; });
+  return selected;
+}
+
+std::vector<Fragment> SpecialTokens::split(std::string_view text) const {
+  std::vector<Fragment> fragments;
+  size_t done = 0;
+  for (const Taken& taken : select(text, candidates(text))) {
+    if (taken.begin > done) fragments.push_back({text.substr(done, taken.begin - done)});
+    fragments.push_back({{}, taken.token});
+    done = taken.end;
+  }
+  if (done < text.size()) fragments.push_back({text.substr(done)});
+  return fragments;
+}
+
+}  // namespace assay

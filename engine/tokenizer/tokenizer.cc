@@ -1,0 +1,93 @@
+#include "engine/tokenizer/tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "engine/tokenizer/byte_pair.h"
+#include "engine/tokenizer/sentence_piece.h"
+
+namespace assay {
+namespace {
+
+Vocabulary checked(Vocabulary vocabulary) {
+  check_vocabulary(vocabulary);
+  return vocabulary;
+}
+
+std::unique_ptr<const Encoder> make_encoder(const Vocabulary& vocabulary) {
+  if (vocabulary.model == TokenizerModel::kBytePair) {
+    return std::make_unique<BytePairEncoder>(vocabulary);
+  }
+  return std::make_unique<SentencePieceEncoder>(vocabulary);
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const Gguf& file) {
+  std::optional<Vocabulary> vocabulary = load_vocabulary(file);
+  if (!vocabulary) return nullptr;
+  return std::make_unique<Tokenizer>(*std::move(vocabulary));
+}
+
+Tokenizer::Tokenizer(Vocabulary vocabulary)
+    : vocabulary_(checked(std::move(vocabulary))),
+      special_tokens_(vocabulary_),
+      encoder_(make_encoder(vocabulary_)) {}
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special) const {
+  // Positions in a text are 32 bits wide; a prefix and U+2581 for spaces can make it longer.
+  if (text.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max()) / 4) {
+    throw Error(fmt::format("a text of {} bytes is too long", text.size()), {},
+                "at most 512 MiB can be tokenised at once");
+  }
+  std::vector<int32_t> ids;
+  if (add_special && vocabulary_.add_bos) ids.push_back(*vocabulary_.bos);
+  bool after_special = true;
+  for (const Fragment& fragment : special_tokens_.split(text)) {
+    if (fragment.token >= 0) {
+      ids.push_back(fragment.token);
+    } else {
+      encoder_->encode(fragment.text, after_special, ids);
+    }
+    after_special = fragment.token >= 0;
+  }
+  if (add_special && vocabulary_.add_eos) ids.push_back(*vocabulary_.eos);
+  return ids;
+}
+
+std::string Tokenizer::token_bytes(int32_t id) const {
+  if (!vocabulary_.contains(id)) return {};
+  const std::string& text = vocabulary_.text(id);
+  switch (vocabulary_.type(id)) {
+    case TokenType::kNormal:
+      return encoder_->decode(text);
+    case TokenType::kControl:
+    case TokenType::kUserDefined:
+    case TokenType::kUnknown:
+      return text;
+    case TokenType::kByte:
+      return std::string(1, static_cast<char>(byte_of_token(text).value()));
+    case TokenType::kUndefined:
+    case TokenType::kUnused:
+      break;
+  }
+  return {};
+}
+
+bool Tokenizer::is_end_of_generation(int32_t id) const {
+  return id == vocabulary_.eos || id == vocabulary_.eot || id == vocabulary_.eom;
+}
+
+bool Tokenizer::is_choosable(int32_t id) const {
+  return vocabulary_.contains(id) && vocabulary_.type(id) != TokenType::kUnused &&
+         vocabulary_.text(id) != fmt::format("[PAD{}]", id);
+}
+
+bool Tokenizer::is_control(int32_t id) const {
+  return vocabulary_.contains(id) && (vocabulary_.type(id) == TokenType::kControl ||
+                                      vocabulary_.type(id) == TokenType::kUnknown);
+}
+
+}  // namespace assay

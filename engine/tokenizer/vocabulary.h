@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/gguf.h"
+
+namespace assay {
+
+// The kinds of tokenizer.ggml.token_type, with the numbers of the file.
+enum class TokenType : int8_t {
+  kUndefined = 0,
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,      // <s>, <|im_end|>: found in text, not part of the output
+  kUserDefined = 4,  // found in text before anything else is, part of the output
+  kUnused = 5,       // padding
+  kByte = 6,         // <0x0A>
+};
+
+enum class TokenizerModel {
+  kSentencePiece,  // tokenizer.ggml.model = llama
+  kBytePair,       // tokenizer.ggml.model = gpt2
+};
+
+// What a model file says about its tokens (tokenizer.ggml.*).
+struct Vocabulary {
+  std::string source;  // the file, for messages
+  TokenizerModel model = TokenizerModel::kSentencePiece;
+  std::string pre_tokenizer = "default";
+  std::vector<std::string> tokens;
+  std::vector<TokenType> types;     // one a token
+  std::vector<float> scores;        // one a token; sentence-piece: the higher merges first
+  std::vector<std::string> merges;  // byte-pair: "left right", the first of the list merges first
+  std::optional<int32_t> bos, eos, eot, eom, unknown;
+  bool add_bos = false;
+  bool add_eos = false;
+  bool add_space_prefix = false;  // sentence-piece: text begins with a space that is not there
+  // Phi-3: special tokens swallow the white space to their right.
+  bool strip_after_special = false;
+
+  bool contains(int32_t id) const { return id >= 0 && static_cast<size_t>(id) < tokens.size(); }
+  TokenType type(int32_t id) const { return types[static_cast<size_t>(id)]; }
+  const std::string& text(int32_t id) const { return tokens[static_cast<size_t>(id)]; }
+};
+
+// Empty if the file has no vocabulary (tokenizer.ggml.model is no_vocab or missing). Throws Error,
+// naming file and key, for an unknown tokenizer model and for values that are wrong.
+std::optional<Vocabulary> load_vocabulary(const Gguf& file);
+
+// Throws Error, naming the key at fault, unless the lengths agree, every id is in range, scores
+// are numbers, and merges and byte tokens are well formed. load_vocabulary has done it already.
+void check_vocabulary(const Vocabulary& vocabulary);
+
+// From text to id; the lowest id of a text that occurs twice. Empty tokens are left out. The keys
+// point into `vocabulary`, which must outlive the index and stay where it is.
+using TokenIndex = std::unordered_map<std::string_view, int32_t>;
+TokenIndex index_tokens(const Vocabulary& vocabulary);
+
+// The byte that a token like "<0x0A>" stands for; empty if the text has another form.
+std::optional<uint8_t> byte_of_token(std::string_view text);
+
+}  // namespace assay

@@ -1,1 +1,27 @@
-# Filled in with the install rules.
+# find_package(Assay) gives Assay::assay (all of the harness), Assay::assay_engine and
+# Assay::assay_kernels. Headers go under include/assay, to be included as in this tree:
+# #include "engine/session.h".
+include(CMakePackageConfigHelpers)
+
+set(assay_targets
+  assay_flags assay_base assay_kernels assay_engine
+  assay_log assay_compare assay_report assay_record assay)
+install(TARGETS ${assay_targets} EXPORT AssayTargets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS assay_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(EXPORT AssayTargets NAMESPACE Assay:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Assay)
+foreach(folder base kernels engine assay)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/assay
+    FILES_MATCHING PATTERN "*.h")
+endforeach()
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/AssayConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/AssayConfig.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Assay)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/AssayConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES
+  ${PROJECT_BINARY_DIR}/AssayConfig.cmake
+  ${PROJECT_BINARY_DIR}/AssayConfigVersion.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Assay)

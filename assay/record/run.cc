@@ -12,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "engine/file_type.h"
 #include "engine/session.h"
+#include "engine/tokenizer/text_stream.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace assay {
@@ -105,7 +106,6 @@ class Runner {
     result_.math = options_.math;
     result_.n_threads = pool_->n_threads();
     result_.tokens = prompt_tokens(options_, tokenizer_.get());
-    end_ids_ = end_of_generation_ids(*gguf);
     choosable_.resize(static_cast<size_t>(model_->config().n_vocab), true);
     if (tokenizer_) {
       for (size_t id = 0; id < choosable_.size(); ++id) {
@@ -152,15 +152,21 @@ class Runner {
       }
       const int32_t token = sampler.sample(logits, choosable_);
       result_.generated.push_back(token);
-      const bool at_end = !options_.ignore_eos &&
-                          std::find(end_ids_.begin(), end_ids_.end(), token) != end_ids_.end();
-      tell(token, stream && !at_end ? stream->feed(token) : "");
-      if (at_end) break;
+      tell(token, stream ? stream->put(token) : "");
+      if (!options_.ignore_eos && ends_generation(token)) break;
     }
     if (stream) tell_rest(stream->flush());
     if (evaluated > 0) {
       result_.decode_tok_s = static_cast<double>(evaluated) / seconds_since(start);
     }
+  }
+
+  // By the file's end ids, which a file without a vocabulary may name too.
+  bool ends_generation(int32_t token) const {
+    if (tokenizer_) return tokenizer_->is_end_of_generation(token);
+    const Gguf& gguf = model_->gguf();
+    return gguf.get_int("tokenizer.ggml.eos_token_id", -1) == token ||
+           gguf.get_int("tokenizer.ggml.eot_token_id", -1) == token;
   }
 
   void tell(int32_t token, const std::string& text) {
@@ -178,7 +184,6 @@ class Runner {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<Kernels> kernels_;
-  std::vector<int32_t> end_ids_;
   std::vector<bool> choosable_;
   std::unique_ptr<LogWriter> writer_;
   std::unique_ptr<LogProbe> probe_;

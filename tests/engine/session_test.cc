@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -46,7 +47,7 @@ std::vector<int32_t> some_tokens(int64_t count, int64_t n_vocab) {
   return tokens;
 }
 
-struct Setup {
+struct Split {
   int n_threads;
   int64_t batch;
 };
@@ -61,7 +62,7 @@ class SameBits : public testing::TestWithParam<std::tuple<std::string, std::stri
   }
 
   // The logits of the last of 40 tokens, and what the probe saw.
-  std::vector<float> logits(const Setup& setup, Probe* probe) {
+  std::vector<float> logits(const Split& setup, Probe* probe) {
     ThreadPool pool(setup.n_threads);
     const auto kernels = make_cpu_kernels(pool);
     Session session(*model_, *kernels, {.capacity = 41, .batch = setup.batch, .kv_type = kv_type_});
@@ -75,16 +76,18 @@ class SameBits : public testing::TestWithParam<std::tuple<std::string, std::stri
   KvType kv_type_ = KvType::kF32;
 };
 
+std::string same_bits_name(const testing::TestParamInfo<SameBits::ParamType>& test) {
+  const auto& [name, type, kv_type] = test.param;
+  std::string text = name + "_" + type + (kv_type == KvType::kF32 ? "_kv_f32" : "_kv_f16");
+  std::replace(text.begin(), text.end(), '.', '_');
+  return text;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Goldens, SameBits,
     testing::Combine(testing::Values("tinyllama", "llama3", "qwen2.5", "phi3", "gpt2"),
                      testing::Values("f32", "q4_k_m"), testing::Values(KvType::kF32, KvType::kF16)),
-    [](const auto& test) {
-      const auto& [name, type, kv_type] = test.param;
-      std::string text = name + "_" + type + (kv_type == KvType::kF32 ? "_kv_f32" : "_kv_f16");
-      std::replace(text.begin(), text.end(), '.', '_');
-      return text;
-    });
+    same_bits_name);
 
 // The promise of `exact`: no result depends on threads, batch, or whether anyone looks.
 TEST_P(SameBits, ForEveryThreadCountBatchSizeAndWithLogging) {

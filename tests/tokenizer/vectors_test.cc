@@ -25,6 +25,7 @@ fs::path vocabulary_dir() {
     return std::string(value == nullptr ? "" : value);
   };
   if (!env("ASSAY_VOCAB_DIR").empty()) return env("ASSAY_VOCAB_DIR");
+  if (!env("ASSAY_CACHE").empty()) return fs::path(env("ASSAY_CACHE")) / "vocab";
   fs::path cache = env("XDG_CACHE_HOME");
   if (cache.empty()) cache = fs::path(env("HOME")) / ".cache";
   return cache / "assay" / "vocab";

@@ -1,0 +1,288 @@
+#include "assay/log/line_handler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "assay/log/line_reader.h"
+#include "assay/log/number_array.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr int kMaxDepth = 64;
+
+constexpr std::string_view kFieldNames[] = {
+    "assay",      "model",     "tokens", "prompt", "engine", "backend", "math",
+    "checkpoint", "token_idx", "dtype",  "shape",  "values", "n",       "summary",
+    "sketch",     "ts",        "team",   "source", "file",   "line"};
+
+Field field_of(std::string_view name) {
+  const auto* found = std::find(std::begin(kFieldNames), std::end(kFieldNames), name);
+  return static_cast<Field>(found - std::begin(kFieldNames));
+}
+
+}  // namespace
+
+std::string_view field_name(Field field) {
+  return kFieldNames[static_cast<size_t>(field)];
+}
+
+bool LineHandler::fail(const std::string& what, const std::string& hint, bool syntax) {
+  problem_ = {what, hint, syntax};
+  return false;
+}
+
+bool LineHandler::wrong_type(std::string_view found) {
+  static constexpr std::string_view kWanted[] = {"the number 1",
+                                                 "an object",
+                                                 "an array of integers",
+                                                 "a string",
+                                                 "a string",
+                                                 "a string",
+                                                 "a string",
+                                                 "a string",
+                                                 "an integer",
+                                                 "a string",
+                                                 "an array of integers",
+                                                 "an array of numbers",
+                                                 "an integer",
+                                                 "an object",
+                                                 "an array of 64 numbers"};
+  const auto index = static_cast<size_t>(field_);
+  if (index >= std::size(kWanted)) return true;  // ts, team, source, file, line: only told along
+  return fail(fmt::format("'{}' is {}, not {}", field_name(field_), found, kWanted[index]));
+}
+
+bool LineHandler::StartObject() {
+  if (++depth_ > kMaxDepth) return fail("nested too deeply");
+  if (depth_ != 2) return true;
+  if (field_ == Field::kSummary) {
+    record_.summary.emplace();
+    return true;
+  }
+  return field_ == Field::kModel || wrong_type("an object");
+}
+
+bool LineHandler::EndObject(rapidjson::SizeType) {
+  --depth_;
+  return true;
+}
+
+bool LineHandler::StartArray() {
+  if (++depth_ > kMaxDepth) return fail("nested too deeply");
+  if (depth_ == 1) return fail("the line is an array, not an object");
+  if (depth_ == 2) return top_level_array();
+  if (depth_ == 4 && field_ == Field::kSummary && name_ == "top") return read_top_pair();
+  return true;
+}
+
+bool LineHandler::EndArray(rapidjson::SizeType) {
+  --depth_;
+  return true;
+}
+
+bool LineHandler::Key(const char* text, rapidjson::SizeType length, bool) {
+  name_.assign(text, length);
+  if (depth_ != 1) return true;
+  field_ = field_of(name_);
+  if (field_ == Field::kUnknown) return true;
+  if (has(field_)) return fail(fmt::format("the key '{}' appears twice", name_));
+  seen_ |= uint32_t{1} << static_cast<int>(field_);
+  return true;
+}
+
+// Reads the array whose '[' the parser has just passed, and leaves the parser at its ']': to it the
+// array is empty.
+template <typename Number>
+bool LineHandler::read_numbers(std::vector<Number>& numbers) {
+  std::string what;
+  const char* stop = read_array(stream_.at, stream_.end, numbers, what);
+  if (stop == nullptr) return fail(fmt::format("'{}': {}", name_, what), {}, true);
+  stream_.at = stop;
+  return true;
+}
+
+bool LineHandler::top_level_array() {
+  const bool skipped = skim_ && (field_ == Field::kValues || field_ == Field::kSketch);
+  if (skipped) {
+    const auto bytes = static_cast<size_t>(stream_.end - stream_.at);
+    const void* stop = std::memchr(stream_.at, ']', bytes);
+    if (stop == nullptr) return fail(fmt::format("'{}' has no end", name_), {}, true);
+    stream_.at = static_cast<const char*>(stop);
+    return true;
+  }
+  switch (field_) {
+    case Field::kValues:
+      return read_numbers(record_.values);
+    case Field::kShape:
+      return read_numbers(record_.shape);
+    case Field::kTokens:
+      return read_numbers(header_.tokens);
+    case Field::kSketch:
+      if (!read_numbers(numbers_)) return false;
+      if (numbers_.size() != static_cast<size_t>(kSketchSize)) {
+        return fail(fmt::format("'sketch' has {} numbers, not {}", numbers_.size(), kSketchSize));
+      }
+      std::copy(numbers_.begin(), numbers_.end(), record_.sketch.emplace().begin());
+      return true;
+    default:
+      return wrong_type("an array");
+  }
+}
+
+// [index, value] in summary.top.
+bool LineHandler::read_top_pair() {
+  if (!read_numbers(numbers_)) return false;
+  const bool is_index = numbers_.size() == 2 && numbers_[0] >= 0 && numbers_[0] < 9e15;
+  if (!is_index || record_.summary->top.size() == 1024) {
+    return fail("'summary': 'top' is not a short array of [index, value]");
+  }
+  record_.summary->top.push_back(
+      {static_cast<int64_t>(numbers_[0]), static_cast<float>(numbers_[1])});
+  return true;
+}
+
+bool LineHandler::String(const char* text, rapidjson::SizeType length, bool) {
+  if (depth_ == 0) return fail("the line is a string, not an object");
+  std::string value(text, length);
+  if (depth_ == 1) return top_level_string(std::move(value));
+  if (depth_ == 2 && field_ == Field::kModel) {
+    if (name_ == "name") header_.model.name = value;
+    if (name_ == "sha256") header_.model.sha256 = value;
+    if (name_ == "arch") header_.model.arch = value;
+    if (name_ == "type") header_.model.type = value;
+  }
+  double nonfinite = 0;
+  if (depth_ == 2 && field_ == Field::kSummary && read_nonfinite(value, nonfinite)) {
+    return summary_number(nonfinite, false, 0);
+  }
+  return true;
+}
+
+bool LineHandler::top_level_string(std::string text) {
+  switch (field_) {
+    case Field::kCheckpoint:
+      record_.checkpoint = std::move(text);
+      return !record_.checkpoint.empty() || fail("'checkpoint' is empty");
+    case Field::kDtype:
+      record_.dtype = std::move(text);
+      return true;
+    case Field::kShape:
+      return shape_from_string(text);
+    case Field::kPrompt:
+      header_.prompt = std::move(text);
+      return true;
+    case Field::kEngine:
+      header_.engine = std::move(text);
+      return true;
+    case Field::kBackend:
+      header_.backend = std::move(text);
+      return true;
+    case Field::kMath:
+      header_.math = std::move(text);
+      return true;
+    case Field::kTs:
+      record_.ts = std::move(text);
+      return true;
+    case Field::kTeam:
+      record_.team = std::move(text);
+      return true;
+    case Field::kSource:
+      record_.source = std::move(text);
+      return true;
+    case Field::kFile:
+      record_.file = std::move(text);
+      return true;
+    default:
+      return wrong_type("a string");
+  }
+}
+
+// "[1,151936]", as the published logs have it.
+bool LineHandler::shape_from_string(const std::string& text) {
+  const std::string padded = text + std::string(kLinePadding, '\0');
+  const char* end = padded.data() + text.size();
+  std::string what;
+  const char* stop =
+      text.starts_with('[') ? read_array(padded.data() + 1, end, record_.shape, what) : nullptr;
+  if (stop == nullptr || stop + 1 != end) {
+    return fail(fmt::format("'shape' is the string '{}', not an array", printable(text, 40)));
+  }
+  return true;
+}
+
+bool LineHandler::RawNumber(const char*, rapidjson::SizeType, bool) {
+  return fail("a number kept as text", {}, true);
+}
+
+bool LineHandler::other_scalar(std::string_view found) {
+  if (depth_ == 0) return fail("the line is not an object");
+  // An optional key may be null, as some writers put it where they have nothing.
+  const bool absent = found == "null" && field_ != Field::kCheckpoint &&
+                      field_ != Field::kTokenIdx && field_ != Field::kDtype &&
+                      field_ != Field::kShape && field_ != Field::kValues &&
+                      field_ != Field::kAssay;
+  return depth_ != 1 || absent || wrong_type(found);
+}
+
+bool LineHandler::Uint64(uint64_t value) {
+  if (value > static_cast<uint64_t>(INT64_MAX)) return real(static_cast<double>(value));
+  return integer(static_cast<int64_t>(value));
+}
+
+bool LineHandler::integer(int64_t value) {
+  if (depth_ == 0) return fail("the line is a number, not an object");
+  if (depth_ == 1) return top_level_integer(value);
+  if (depth_ == 2 && field_ == Field::kSummary) {
+    return summary_number(static_cast<double>(value), true, value);
+  }
+  return true;
+}
+
+bool LineHandler::top_level_integer(int64_t value) {
+  switch (field_) {
+    case Field::kAssay:
+      if (value == 1) return true;
+      return fail(fmt::format("the log is of version {}", value),
+                  "this program reads version 1; use the one that wrote it");
+    case Field::kTokenIdx:
+      record_.token_idx = value;
+      return value >= 0 || fail(fmt::format("'token_idx' is {}, below 0", value));
+    case Field::kN:
+      record_.n = value;
+      return value >= 0 || fail(fmt::format("'n' is {}, below 0", value));
+    case Field::kLine:
+      record_.line = value;
+      return true;
+    default:
+      return wrong_type("a number");
+  }
+}
+
+bool LineHandler::real(double value) {
+  if (depth_ == 0) return fail("the line is a number, not an object");
+  if (depth_ == 1) return wrong_type(fmt::format("{}", value));
+  if (depth_ == 2 && field_ == Field::kSummary) return summary_number(value, false, 0);
+  return true;
+}
+
+bool LineHandler::summary_number(double value, bool is_integer, int64_t integer) {
+  Summary& summary = *record_.summary;
+  if (name_ == "min") summary.min = value;
+  if (name_ == "max") summary.max = value;
+  if (name_ == "mean") summary.mean = value;
+  if (name_ == "l2") summary.l2 = value;
+  if (name_ != "argmax" && name_ != "nonfinite") return true;
+  if (!is_integer || integer < -1) {
+    return fail(fmt::format("'summary': '{}' is {}, not a count", name_, value));
+  }
+  (name_ == "argmax" ? summary.argmax : summary.nonfinite) = integer;
+  return true;
+}
+
+}  // namespace assay

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <rapidjson/reader.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "assay/log/line_parser.h"
+#include "assay/log/record.h"
+
+namespace assay {
+
+// The keys of a record and of a header.
+enum class Field : uint8_t {
+  kAssay,
+  kModel,
+  kTokens,
+  kPrompt,
+  kEngine,
+  kBackend,
+  kMath,
+  kCheckpoint,
+  kTokenIdx,
+  kDtype,
+  kShape,
+  kValues,
+  kN,
+  kSummary,
+  kSketch,
+  kTs,
+  kTeam,
+  kSource,
+  kFile,
+  kLine,
+  kUnknown,
+};
+
+std::string_view field_name(Field field);
+
+// A line as RapidJSON reads it. LineHandler moves `at` over the arrays that it reads itself.
+struct LineStream {
+  using Ch = char;
+  const char* begin;
+  const char* at;
+  const char* end;
+
+  char Peek() const { return at == end ? '\0' : *at; }
+  char Take() { return at == end ? '\0' : *at++; }
+  size_t Tell() const { return static_cast<size_t>(at - begin); }
+  // For parsing in place, which is not done.
+  char* PutBegin() { return nullptr; }
+  void Put(char) {}
+  void Flush() {}
+  size_t PutEnd(char*) { return 0; }
+};
+
+// Takes RapidJSON's events of one line and fills a record and a header. A function that returns
+// false has set problem() and ends the parse.
+class LineHandler {
+ public:
+  LineHandler(LineStream& stream, bool skim, Record& record, LogHeader& header)
+      : stream_(stream), skim_(skim), record_(record), header_(header) {}
+
+  bool has(Field field) const { return ((seen_ >> static_cast<int>(field)) & 1) != 0; }
+  bool has_problem() const { return !problem_.what.empty(); }
+  const LineProblem& problem() const { return problem_; }
+
+  bool StartObject();
+  bool EndObject(rapidjson::SizeType n_members);
+  bool StartArray();
+  bool EndArray(rapidjson::SizeType n_elements);
+  bool Key(const char* text, rapidjson::SizeType length, bool copy);
+  bool String(const char* text, rapidjson::SizeType length, bool copy);
+  bool RawNumber(const char* text, rapidjson::SizeType length, bool copy);
+  bool Null() { return other_scalar("null"); }
+  bool Bool(bool value) { return other_scalar(value ? "true" : "false"); }
+  bool Int(int value) { return integer(value); }
+  bool Uint(unsigned value) { return integer(value); }
+  bool Int64(int64_t value) { return integer(value); }
+  bool Uint64(uint64_t value);
+  bool Double(double value) { return real(value); }
+
+ private:
+  bool fail(const std::string& what, const std::string& hint = {}, bool syntax = false);
+  bool wrong_type(std::string_view found);
+  bool other_scalar(std::string_view found);
+  bool integer(int64_t value);
+  bool real(double value);
+  bool summary_number(double value, bool is_integer, int64_t integer);
+  bool top_level_integer(int64_t value);
+  bool top_level_string(std::string text);
+  bool top_level_array();
+  bool shape_from_string(const std::string& text);
+  bool read_top_pair();
+  template <typename Number>
+  bool read_numbers(std::vector<Number>& numbers);
+
+  LineStream& stream_;
+  bool skim_;
+  Record& record_;
+  LogHeader& header_;
+  LineProblem problem_;
+  uint32_t seen_ = 0;              // a bit for each Field
+  int depth_ = 0;                  // of open objects and arrays; members of the line are at 1
+  Field field_ = Field::kUnknown;  // the last key at depth 1
+  std::string name_;               // the last key at any depth
+  std::vector<double> numbers_;
+};
+
+}  // namespace assay

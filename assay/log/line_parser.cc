@@ -1,0 +1,118 @@
+#include "assay/log/line_parser.h"
+
+#include <fmt/format.h>
+#include <rapidjson/error/en.h>
+#include <rapidjson/reader.h>
+
+#include <algorithm>
+
+#include "assay/log/line_handler.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr unsigned kFlags = rapidjson::kParseValidateEncodingFlag | rapidjson::kParseNanAndInfFlag |
+                            rapidjson::kParseFullPrecisionFlag;
+constexpr const char* kNoJson = "each line of a log is one JSON object";
+constexpr const char* kRequiredHint =
+    "each record needs checkpoint, token_idx, dtype, shape and values";
+
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
+// The elements that `shape` says; -1 if it has a negative dimension or their count overflows.
+int64_t element_count(const std::vector<int64_t>& shape) {
+  int64_t product = 1;
+  for (const int64_t dim : shape) {
+    if (dim < 0 || __builtin_mul_overflow(product, dim, &product)) return -1;
+  }
+  return product;
+}
+
+// Keeps the memory of the vectors and strings that most lines fill again.
+void reset(Record& record) {
+  record.values.clear();
+  record.shape.clear();
+  record.n = 0;
+  record.summary.reset();
+  record.sketch.reset();
+  record.ts.reset();
+  record.team.reset();
+  record.source.reset();
+  record.file.reset();
+  record.line.reset();
+}
+
+void check_required(const LineHandler& handler) {
+  for (const Field field :
+       {Field::kCheckpoint, Field::kTokenIdx, Field::kDtype, Field::kShape, Field::kValues}) {
+    if (!handler.has(field)) {
+      throw LineProblem{fmt::format("no '{}'", field_name(field)), kRequiredHint};
+    }
+  }
+}
+
+// Sets n where it is not given, and holds it against the shape and the values.
+void check_sizes(const LineHandler& handler, bool skim, Record& record) {
+  const int64_t count = element_count(record.shape);
+  if (count < 0) {
+    throw LineProblem{
+        fmt::format("the shape [{}] has no element count", fmt::join(record.shape, ",")),
+        "give dimensions of 0 or more whose product fits 63 bits"};
+  }
+  if (!handler.has(Field::kN)) record.n = count;
+  if (!skim && static_cast<int64_t>(record.values.size()) > record.n) {
+    throw LineProblem{fmt::format("{} values, but {} says {}", record.values.size(),
+                                  handler.has(Field::kN) ? "'n'" : "'shape'", record.n),
+                      "log the shape of what is logged, or its size as n"};
+  }
+}
+
+}  // namespace
+
+struct LineParser::Impl {
+  rapidjson::Reader reader;
+  Record record;
+  LogHeader header;
+
+  LineKind parse(std::string_view text, bool skim) {
+    if (is_blank(text)) return LineKind::kBlank;
+    reset(record);
+    header = LogHeader();
+    LineStream stream{text.data(), text.data(), text.data() + text.size()};
+    LineHandler handler(stream, skim, record, header);
+    const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, handler);
+    if (handler.has_problem()) throw handler.problem();
+    if (result.IsError()) {
+      throw LineProblem{fmt::format("not valid JSON at byte {}: {}", result.Offset() + 1,
+                                    rapidjson::GetParseError_En(result.Code())),
+                        kNoJson, true};
+    }
+    if (stream.at != stream.end) {  // the parser takes a NUL byte for the end
+      throw LineProblem{fmt::format("a NUL byte at byte {}", stream.Tell() + 1), kNoJson, true};
+    }
+    if (handler.has(Field::kAssay)) return LineKind::kHeader;
+    check_required(handler);
+    check_sizes(handler, skim, record);
+    return LineKind::kRecord;
+  }
+};
+
+LineParser::LineParser() : impl_(std::make_unique<Impl>()) {}
+LineParser::~LineParser() = default;
+LineKind LineParser::parse(std::string_view text) {
+  return impl_->parse(text, false);
+}
+LineKind LineParser::skim(std::string_view text) {
+  return impl_->parse(text, true);
+}
+Record& LineParser::record() {
+  return impl_->record;
+}
+LogHeader& LineParser::header() {
+  return impl_->header;
+}
+
+}  // namespace assay

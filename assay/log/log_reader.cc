@@ -1,0 +1,75 @@
+#include "assay/log/log_reader.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+Error error_at(const InputFile& file, int64_t line, const LineProblem& problem) {
+  return Error(problem.what, fmt::format("{}:{}", file.path(), line), problem.hint);
+}
+
+}  // namespace
+
+LogReader::LogReader(const std::string& path, Depth depth)
+    : depth_(depth), file_(std::make_shared<InputFile>(path)), lines_(file_) {}
+
+// Whether the file ends within what began as an object.
+bool LogReader::is_cut(std::string_view text) {
+  try {
+    parser_.skim(text);
+    return false;
+  } catch (const LineProblem& problem) {
+    return problem.syntax && text.starts_with('{');
+  }
+}
+
+LineKind LogReader::parse(const Line& line) {
+  try {
+    return depth_ == Depth::kFull ? parser_.parse(line.text) : parser_.skim(line.text);
+  } catch (const LineProblem& problem) {
+    if (!line.terminated && problem.syntax && is_cut(line.text)) {
+      warnings_.push_back(fmt::format("{}:{}: the last line is cut off and was left out",
+                                      printable(file_->path()), line.number));
+      return LineKind::kBlank;
+    }
+    throw error_at(*file_, line.number, problem);
+  }
+}
+
+Record* LogReader::next() {
+  Line line;
+  while (lines_.next(line)) {
+    const LineKind kind = parse(line);
+    if (kind == LineKind::kBlank) continue;
+    const bool first = !any_line_;
+    any_line_ = true;
+    if (kind == LineKind::kHeader) {
+      if (!first) {
+        throw error_at(
+            *file_, line.number,
+            {"a header after the first line", "keep the log of each run in its own file"});
+      }
+      header_ = std::move(parser_.header());
+      continue;
+    }
+    place_ = {line.offset, static_cast<int64_t>(line.text.size()), line.number};
+    return &parser_.record();
+  }
+  return nullptr;
+}
+
+Record& RecordLoader::load(const RecordPlace& place) {
+  try {
+    const std::string_view text =
+        buffer_.read(*file_, place.offset, static_cast<size_t>(place.bytes));
+    if (parser_.parse(text) == LineKind::kRecord) return parser_.record();
+    throw LineProblem{"the record is gone", "do not write to the log while it is read"};
+  } catch (const LineProblem& problem) {
+    throw error_at(*file_, place.line, problem);
+  }
+}
+
+}  // namespace assay

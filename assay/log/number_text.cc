@@ -1,0 +1,179 @@
+#include "assay/log/number_text.h"
+
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <system_error>
+
+namespace assay {
+namespace {
+
+// The powers of ten that a double holds exactly.
+constexpr double kPowersOfTen[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                   1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+constexpr uint64_t kTensTo8[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+constexpr int kMaxMantissaDigits = 18;  // fits 64 bits
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// A decimal number before it is rounded: mantissa * 10^exponent.
+struct Decimal {
+  uint64_t mantissa = 0;
+  int digits = 0;  // in mantissa, without leading zeros
+  int64_t exponent = 0;
+  bool exact = true;  // false: digits did not fit
+  bool negative = false;
+};
+
+// Appends the digits at `at` to the mantissa, eight at a time: the bytes of one word are shifted so
+// that the digits end at its top, and pairs, fours and eights are combined by multiplication.
+const char* read_digits(const char* at, const char* end, Decimal& decimal, int64_t& count) {
+  count = 0;
+  while (at < end) {
+    uint64_t word;
+    std::memcpy(&word, at, sizeof(word));
+    if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
+    const uint64_t digits = word - 0x3030303030303030U;
+    // The high bit of each byte that is no digit. A borrow from one such byte can only spoil those
+    // after it, which are not looked at.
+    const uint64_t others = (digits | (digits + 0x7676767676767676U)) & 0x8080808080808080U;
+    int run = others == 0 ? 8 : std::countr_zero(others) / 8;
+    if (run > end - at) run = static_cast<int>(end - at);
+    if (run == 0) break;
+    uint64_t value = digits << (8 * (8 - run));
+    value = (value * 10 + (value >> 8)) & 0x00FF00FF00FF00FFU;
+    value = (value * 100 + (value >> 16)) & 0x0000FFFF0000FFFFU;
+    value = (value * 10000 + (value >> 32)) & 0x00000000FFFFFFFFU;
+    at += run;
+    count += run;
+    decimal.digits = decimal.mantissa == 0 ? (value == 0 ? 0 : run) : decimal.digits + run;
+    if (decimal.digits > kMaxMantissaDigits) {
+      decimal.exact = false;
+    } else {
+      decimal.mantissa = decimal.mantissa * kTensTo8[run] + value;
+    }
+    if (run < 8) break;
+  }
+  return at;
+}
+
+// Reads the JSON grammar: -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?. nullptr if it is none.
+const char* read_decimal(const char* at, const char* end, Decimal& decimal) {
+  if (at < end && *at == '-') {
+    decimal.negative = true;
+    ++at;
+  }
+  int64_t count = 0;
+  const char* first = at;
+  at = read_digits(at, end, decimal, count);
+  if (count == 0 || (count > 1 && *first == '0')) return nullptr;
+  if (at < end && *at == '.') {
+    at = read_digits(at + 1, end, decimal, count);
+    if (count == 0) return nullptr;
+    decimal.exponent = -count;
+  }
+  if (at < end && (*at == 'e' || *at == 'E')) {
+    ++at;
+    const bool negative = at < end && *at == '-';
+    if (at < end && (*at == '-' || *at == '+')) ++at;
+    if (at == end || !is_digit(*at)) return nullptr;
+    int64_t exponent = 0;
+    for (; at < end && is_digit(*at); ++at) {
+      if (exponent < 1'000'000'000'000) exponent = exponent * 10 + (*at - '0');
+    }
+    decimal.exponent += negative ? -exponent : exponent;
+  }
+  return at;
+}
+
+// Whether a number that is out of range is so because it is large.
+bool is_large(const char* at, const char* end) {
+  if (*at == '-') ++at;
+  int64_t magnitude = 0;  // digits before the point, or minus the zeros after it
+  bool seen = false;
+  bool fraction = false;
+  for (; at < end && (is_digit(*at) || *at == '.'); ++at) {
+    if (*at == '.') {
+      fraction = true;
+      continue;
+    }
+    seen = seen || *at != '0';
+    if (seen && !fraction) ++magnitude;
+    if (!seen && fraction) --magnitude;
+  }
+  if (at == end) return magnitude > 0;
+  ++at;
+  const bool negative = *at == '-';
+  int64_t exponent = 0;
+  for (; at < end; ++at) {
+    if (is_digit(*at) && exponent < 1'000'000'000'000) exponent = exponent * 10 + (*at - '0');
+  }
+  return magnitude + (negative ? -exponent : exponent) > 0;
+}
+
+// The double nearest to the number, where products and quotients of exact doubles give it
+// (Clinger, "How to read floating point numbers accurately", PLDI 1990).
+bool nearest_double(const Decimal& decimal, double& value) {
+  constexpr uint64_t kExact = uint64_t{1} << 53;
+  if (!decimal.exact || decimal.mantissa > kExact) return false;
+  if (decimal.exponent < -22 || decimal.exponent > 22) return false;
+  const auto mantissa = static_cast<double>(decimal.mantissa);
+  value = decimal.exponent < 0 ? mantissa / kPowersOfTen[-decimal.exponent]
+                               : mantissa * kPowersOfTen[decimal.exponent];
+  if (decimal.negative) value = -value;
+  return true;
+}
+
+// Rounds a correctly rounded double to float. False where that could round twice: when the double
+// lies exactly between two floats, or where floats are denormal.
+bool nearest_float(double wide, float& value) {
+  const double magnitude = std::abs(wide);
+  const bool midway = (std::bit_cast<uint64_t>(wide) & 0x1FFFFFFFU) == 0x10000000U;
+  if (midway || (magnitude < static_cast<double>(std::numeric_limits<float>::min()) && wide != 0) ||
+      magnitude > static_cast<double>(std::numeric_limits<float>::max())) {
+    return false;
+  }
+  value = static_cast<float>(wide);
+  return true;
+}
+
+template <typename Float>
+NumberEnd read_slowly(const char* at, const char* number_end, bool negative, Float& value) {
+  const auto [rest, error] = std::from_chars(at, number_end, value);
+  if (error == std::errc::result_out_of_range) {
+    if (is_large(at, number_end)) return {number_end, NumberError::kTooLarge};
+    value = negative ? -Float{0} : Float{0};
+  } else if (error != std::errc() || rest != number_end) {
+    return {at, NumberError::kNotANumber};
+  }
+  return {number_end, NumberError::kNone};
+}
+
+}  // namespace
+
+NumberEnd read_number(const char* at, const char* end, float& value) {
+  Decimal decimal;
+  const char* number_end = read_decimal(at, end, decimal);
+  if (number_end == nullptr) return {at, NumberError::kNotANumber};
+  double wide = 0;
+  if (nearest_double(decimal, wide) && nearest_float(wide, value)) {
+    return {number_end, NumberError::kNone};
+  }
+  return read_slowly(at, number_end, decimal.negative, value);
+}
+
+NumberEnd read_number(const char* at, const char* end, double& value) {
+  Decimal decimal;
+  const char* number_end = read_decimal(at, end, decimal);
+  if (number_end == nullptr) return {at, NumberError::kNotANumber};
+  if (nearest_double(decimal, value)) return {number_end, NumberError::kNone};
+  return read_slowly(at, number_end, decimal.negative, value);
+}
+
+}  // namespace assay

@@ -80,6 +80,16 @@ void check_length(const Vocabulary& vocabulary, const char* key, size_t length) 
   }
 }
 
+// Ids and the nodes of searches are numbered in 32 bits; no real vocabulary comes near this.
+constexpr size_t kMaxSize = size_t{1} << 30;
+
+size_t size_of(const Vocabulary& vocabulary) {
+  size_t size = 0;
+  for (const std::string& token : vocabulary.tokens) size += token.size() + 1;
+  for (const std::string& merge : vocabulary.merges) size += merge.size() + 1;
+  return size;
+}
+
 void check_id(const Vocabulary& vocabulary, const char* key, const std::optional<int32_t>& id) {
   if (id && !vocabulary.contains(*id)) {
     fail(vocabulary.source, key,
@@ -140,9 +150,7 @@ void check_vocabulary(const Vocabulary& vocabulary) {
   const std::string& source = vocabulary.source;
   const size_t n_tokens = vocabulary.tokens.size();
   if (n_tokens == 0) fail(source, kTokens, "no tokens");
-  if (n_tokens > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
-    fail(source, kTokens, fmt::format("{} tokens are too many", n_tokens));
-  }
+  if (size_of(vocabulary) > kMaxSize) fail(source, kTokens, "more than 1 GiB of tokens and merges");
   check_length(vocabulary, kTypes, vocabulary.types.size());
   check_length(vocabulary, kScores, vocabulary.scores.size());
   for (size_t i = 0; i < n_tokens; ++i) {

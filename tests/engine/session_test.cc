@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <memory>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "tests/support/recorder.h"
 #include "tests/support/tiny_model.h"
 
 namespace assay {
@@ -18,23 +17,8 @@ namespace {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
+using testing_support::Recorder;
 using testing_support::TinyModel;
-
-// Keeps every checkpoint of every token.
-class Recorder : public Probe {
- public:
-  bool wants(Checkpoint, int) override { return true; }
-  void observe(Checkpoint checkpoint, int layer, int64_t first_token_idx, int64_t n_tokens,
-               int64_t width, const float* values) override {
-    for (int64_t t = 0; t < n_tokens; ++t) {
-      auto& kept = records[{checkpoint_name(checkpoint, layer), first_token_idx + t}];
-      EXPECT_TRUE(kept.empty()) << "observed twice";
-      kept.assign(values + t * width, values + (t + 1) * width);
-    }
-  }
-
-  std::map<std::pair<std::string, int64_t>, std::vector<float>> records;
-};
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;

@@ -1,0 +1,212 @@
+// Holds the engine to the goldens: every checkpoint of every fixture against transformers in
+// float64 over the same dequantised weights.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "assay/log/log_reader.h"
+#include "assay/log/sketch.h"
+#include "base/sha256.h"
+#include "base/thread_pool.h"
+#include "engine/sampler.h"
+#include "engine/session.h"
+#include "tests/support/golden_manifest.h"
+#include "tests/support/recorder.h"
+
+namespace assay {
+namespace {
+
+using testing_support::Golden;
+using testing_support::Recorder;
+
+constexpr const char* kModels[] = {"tinyllama", "llama3", "qwen2.5", "phi3", "gpt2"};
+
+// Which records of a fixture a test reads.
+enum class Kind { kEmbedding, kLayerOutput, kLogits, kOps };
+
+std::string name_of(Kind kind) {
+  switch (kind) {
+    case Kind::kEmbedding:
+      return "embedding";
+    case Kind::kLayerOutput:
+      return "layer_output";
+    case Kind::kLogits:
+      return "logits";
+    case Kind::kOps:
+      return "ops";
+  }
+  return {};
+}
+
+bool belongs_to(const std::string& checkpoint, Kind kind) {
+  switch (kind) {
+    case Kind::kEmbedding:
+      return checkpoint == "embedding";
+    case Kind::kLayerOutput:
+      return checkpoint.ends_with("_output");
+    case Kind::kLogits:
+      return checkpoint == "logits";
+    case Kind::kOps:
+      return true;
+  }
+  return false;
+}
+
+// Real weights are in the cache, if they were fetched.
+std::string model_path(const Golden& golden) {
+  if (!golden.gguf_path.empty()) return golden.gguf_path;
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  std::string cache = variable("ASSAY_CACHE");
+  if (cache.empty() && !variable("XDG_CACHE_HOME").empty()) {
+    cache = variable("XDG_CACHE_HOME") + "/assay";
+  }
+  if (cache.empty()) cache = variable("HOME") + "/.cache/assay";
+  return cache + "/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
+}
+
+// One run of a model over its golden's tokens: prompt and greedy tokens but the last.
+struct Evaluation {
+  Recorder recorder;
+  std::vector<int32_t> generated;
+};
+
+std::unique_ptr<Evaluation> evaluate(const Golden& golden, const std::string& path) {
+  auto run = std::make_unique<Evaluation>();
+  const auto gguf = std::make_shared<Gguf>(path);
+  EXPECT_EQ(sha256_hex(gguf->bytes()), golden.gguf_sha256) << path << " is another model";
+  const Model model(gguf);
+  ThreadPool pool(0);
+  const auto kernels = make_cpu_kernels(pool);
+  const auto n_tokens = static_cast<int64_t>(golden.tokens.size() + golden.greedy.size());
+  Session session(model, *kernels, {.capacity = n_tokens});
+  Sampler sampler({});
+  std::vector<bool> choosable(static_cast<size_t>(model.config().n_vocab), true);
+  for (const int32_t id : golden.padding_ids) choosable[static_cast<size_t>(id)] = false;
+
+  auto logits = session.eval(golden.tokens, &run->recorder);
+  while (run->generated.size() < golden.greedy.size()) {
+    run->generated.push_back(sampler.sample(logits, choosable));
+    if (run->generated.size() == golden.greedy.size()) break;
+    logits = session.eval({&run->generated.back(), 1}, &run->recorder);
+  }
+  return run;
+}
+
+// The run of a golden, made once and used by all its tests.
+const Evaluation& run_of(const Golden& golden, const std::string& path) {
+  static std::map<std::string, std::unique_ptr<Evaluation>> runs;
+  auto& run = runs[golden.model + golden.type];
+  if (!run) run = evaluate(golden, path);
+  return *run;
+}
+
+// ‖got - want‖ / ‖want‖ of a whole tensor, from the fixture's sketch: the mean of the squared
+// differences of 64 projections, which is within 18 % of the true square (one deviation).
+double relative_l2(const Record& want, const std::vector<float>& got) {
+  return sketch_distance(compute_sketch(got), *want.sketch) / want.summary->l2;
+}
+
+// The same for the head alone, whose values are all there: ‖got - want‖ of the head against ‖want‖
+// of the whole.
+double head_error(const Record& want, const std::vector<float>& got) {
+  double sum = 0.0;
+  for (size_t i = 0; i < want.values.size(); ++i) {
+    const double difference = static_cast<double>(got[i]) - static_cast<double>(want.values[i]);
+    sum += difference * difference;
+  }
+  return std::sqrt(sum) / want.summary->l2;
+}
+
+void expect_in_parity(const Record& want, const Recorder& recorder, double tolerance) {
+  const std::string where = want.checkpoint + " at " + std::to_string(want.token_idx);
+  const auto found = recorder.records.find({want.checkpoint, want.token_idx});
+  ASSERT_NE(found, recorder.records.end()) << "the engine has no " << where;
+  const std::vector<float>& got = found->second;
+  ASSERT_EQ(static_cast<int64_t>(got.size()), want.n) << where;
+  ASSERT_TRUE(want.summary && want.sketch && want.summary->l2 > 0.0) << where;
+  const double whole = relative_l2(want, got);
+  const double head = head_error(want, got);
+  EXPECT_TRUE(whole <= tolerance) << where << ": relative L2 " << whole << " > " << tolerance;
+  EXPECT_TRUE(head <= tolerance) << where << ": head " << head << " > " << tolerance;
+  if (want.checkpoint == "logits") {
+    EXPECT_EQ(std::max_element(got.begin(), got.end()) - got.begin(), want.summary->argmax)
+        << where;
+  }
+}
+
+struct Case {
+  Golden golden;
+  Kind kind;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const char* model : kModels) {
+    for (const Golden& golden : testing_support::read_goldens(model)) {
+      for (const Kind kind : {Kind::kEmbedding, Kind::kLayerOutput, Kind::kLogits}) {
+        all.push_back({golden, kind});
+      }
+      if (!golden.ops_log_path.empty()) all.push_back({golden, Kind::kOps});
+    }
+  }
+  return all;
+}
+
+std::vector<Golden> goldens() {
+  std::vector<Golden> all;
+  for (const Case& each : cases()) {
+    if (each.kind == Kind::kLogits) all.push_back(each.golden);
+  }
+  return all;
+}
+
+std::string test_name(const Golden& golden) {
+  std::string name = golden.model + "_" + golden.type;
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+}
+
+class GoldenTest : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Cpu, GoldenTest, testing::ValuesIn(cases()), [](const auto& test) {
+  return test_name(test.param.golden) + "_" + name_of(test.param.kind);
+});
+
+// What would break: any wrong operation, at the first checkpoint after it.
+TEST_P(GoldenTest, EveryTokenIsWithinTheToleranceOfFloat64) {
+  const auto& [golden, kind] = GetParam();
+  const std::string path = model_path(golden);
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path << ": scripts/fetch.sh smollm2";
+  const Evaluation& run = run_of(golden, path);
+  LogReader reader(kind == Kind::kOps ? golden.ops_log_path : golden.log_path);
+  int64_t compared = 0;
+  while (const Record* want = reader.next()) {
+    if (!belongs_to(want->checkpoint, kind)) continue;
+    expect_in_parity(*want, run.recorder, golden.tolerance);
+    if (HasFatalFailure()) return;
+    ++compared;
+  }
+  EXPECT_GT(compared, 0) << "the fixture has no such checkpoint";
+}
+
+class GreedyTest : public testing::TestWithParam<Golden> {};
+INSTANTIATE_TEST_SUITE_P(Cpu, GreedyTest, testing::ValuesIn(goldens()),
+                         [](const auto& test) { return test_name(test.param); });
+
+TEST_P(GreedyTest, TheTokensAreThoseOfFloat64) {
+  const std::string path = model_path(GetParam());
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path << ": scripts/fetch.sh smollm2";
+  EXPECT_EQ(run_of(GetParam(), path).generated, GetParam().greedy);
+}
+
+}  // namespace
+}  // namespace assay

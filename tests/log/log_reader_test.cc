@@ -1,1 +1,239 @@
+#include "assay/log/log_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "assay/log/log_writer.h"
+#include "assay/log/sketch.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class LogReaderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/assay_log_reader_XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = name;
+    path_ = folder_ + "/log.jsonl";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  void put(const std::string& text) { std::ofstream(path_, std::ios::binary) << text; }
+
+  // All records of `text`, read at both depths; the warnings of the full one in warnings_.
+  std::vector<Record> read(const std::string& text) {
+    put(text);
+    LogReader log(path_);
+    std::vector<Record> records;
+    while (const Record* record = log.next()) records.push_back(*record);
+    warnings_ = log.warnings();
+    header_ = log.header();
+    return records;
+  }
+
+  std::string error_of(const std::string& text) {
+    try {
+      read(text);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  std::string folder_;
+  std::string path_;
+  std::vector<std::string> warnings_;
+  std::optional<LogHeader> header_;
+};
+
+std::string record(const std::string& values, const std::string& more = "") {
+  return R"({"checkpoint":"logits","token_idx":3,"dtype":"f32","shape":[1,4],"values":[)" + values +
+         "]" + more + "}";
+}
+
+TEST_F(LogReaderTest, ReadsWhatTheWriterWrote) {
+  const std::vector<float> values = {1.5F, -0.0F, std::nanf(""), 0.1F,
+                                     -std::numeric_limits<float>::infinity()};
+  {
+    LogWriter log(path_, {.team = "ours", .head_values = 4, .summary = true, .sketch = true});
+    log.write_header({.model = {.name = "m", .sha256 = "ab", .arch = "llama", .type = "F32"},
+                      .tokens = {1, 42},
+                      .prompt = "a\nb",
+                      .engine = "assay",
+                      .backend = "cpu",
+                      .math = "exact"});
+    log.write("logits", 1, values);
+  }
+  LogReader log(path_);
+  const Record* got = log.next();
+  ASSERT_NE(got, nullptr);
+  EXPECT_EQ(log.header()->model.name, "m");
+  EXPECT_THAT(log.header()->tokens, ElementsAre(1, 42));
+  EXPECT_EQ(log.header()->prompt, "a\nb");
+  EXPECT_EQ(got->checkpoint, "logits");
+  EXPECT_EQ(got->token_idx, 1);
+  EXPECT_EQ(got->team, "ours");
+  EXPECT_EQ(got->n, 5);
+  ASSERT_EQ(got->values.size(), 4U);
+  EXPECT_EQ(got->values[0], 1.5F);
+  EXPECT_TRUE(std::signbit(got->values[1]));
+  EXPECT_TRUE(std::isnan(got->values[2]));
+  EXPECT_EQ(*got->sketch, compute_sketch(values));
+  EXPECT_EQ(got->summary->nonfinite, 2);
+  EXPECT_EQ(got->summary->top.at(1).value, 0.1F);
+  EXPECT_EQ(log.next(), nullptr);
+  EXPECT_TRUE(log.warnings().empty());
+}
+
+TEST_F(LogReaderTest, ReadsOtherWritersForms) {
+  const auto records = read(
+      "\xEF\xBB\xBF{\"ts\":\"t\",\"x\":{\"values\":[1,{\"a\":[]}]},\"values\" : [ 1 , \"NaN\" , "
+      "-Infinity,nan],\"shape\":\"[1, 4]\",\"dtype\":\"f16\",\"token_idx\":0,\"checkpoint\":\"q\","
+      "\"team\":null}\r\n\r\n  \n" +
+      record("1,2,3,4"));
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_THAT(records[0].shape, ElementsAre(1, 4));
+  EXPECT_EQ(records[0].values.size(), 4U);
+  EXPECT_TRUE(std::isnan(records[0].values[1]));
+  EXPECT_EQ(records[0].values[2], -std::numeric_limits<float>::infinity());
+  EXPECT_FALSE(records[0].team.has_value());
+  EXPECT_EQ(records[1].values[3], 4);
+}
+
+TEST_F(LogReaderTest, TheHeadOfATensorKnowsTheWholesSize) {
+  EXPECT_EQ(read(record("1,2")).at(0).n, 4);
+  EXPECT_EQ(read(record("1,2", ",\"n\":9")).at(0).n, 9);
+}
+
+TEST_F(LogReaderTest, TellsEachBrokenLineWithItsNumber) {
+  const struct {
+    std::string line;
+    const char* message;
+  } cases[] = {
+      {"{}", ":2: no 'checkpoint'; each record needs"},
+      {R"({"checkpoint":"a","token_idx":1,"dtype":"f32","shape":[1]})", ":2: no 'values'"},
+      {record("1", ",\"values\":[1]"), "the key 'values' appears twice"},
+      {record("1,null"),
+       "null is not a value: what is not a number is written as \"NaN\" (element 1)"},
+      {record("1,,2"), "'' is not a number (element 1)"},
+      {record("1,2,"), "'' is not a number (element 2)"},
+      {record("1 2"), "no comma or ] after element 0"},
+      {record("1,\"zwei\""), "'\"zwei\"' is not a number"},
+      {record("1,1e400"), "1e400 is beyond the range of a 32-bit float (element 1)"},
+      {record("1,1e39"), "1e39 is beyond the range of a 32-bit float"},
+      {record("1,2,3,4,5"), "5 values, but 'shape' says 4"},
+      {record("1,2,3", ",\"n\":2"), "3 values, but 'n' says 2"},
+      {record("[1]"), "'[1' is not a number"},
+      {R"({"checkpoint":"a","token_idx":-1,"dtype":"f32","shape":[1],"values":[1]})",
+       "'token_idx' is -1, below 0"},
+      {R"({"checkpoint":"a","token_idx":1.5,"dtype":"f32","shape":[1],"values":[1]})",
+       "'token_idx' is 1.5, not an integer"},
+      {R"({"checkpoint":"a","token_idx":9223372036854775808,"dtype":"f32","shape":[1],"values":[1]})",
+       "'token_idx' is 9.223372036854776e+18, not an integer"},
+      {R"({"checkpoint":"a","token_idx":1e999,"dtype":"f32","shape":[1],"values":[1]})",
+       "not valid JSON"},
+      {R"({"checkpoint":7,"token_idx":1,"dtype":"f32","shape":[1],"values":[1]})",
+       "'checkpoint' is a number, not a string"},
+      {R"({"checkpoint":"a","token_idx":1,"dtype":"f32","shape":[1],"values":1})",
+       "'values' is a number, not an array of numbers"},
+      {R"({"checkpoint":"a","token_idx":1,"dtype":"f32","shape":"x","values":[1]})",
+       "'shape' is the string 'x', not an array"},
+      {R"({"checkpoint":"a","token_idx":1,"dtype":"f32","shape":[4294967296,4294967296],"values":[1]})",
+       "the shape [4294967296,4294967296] has no element count"},
+      {R"({"checkpoint":"a","token_idx":1,"dtype":"f32","shape":[-4],"values":[1]})",
+       "the shape [-4] has no element count"},
+      {record("1", ",\"sketch\":[1,2]"), "'sketch' has 2 numbers, not 64"},
+      {"[1,2]", "the line is an array, not an object"},
+      {"12", "the line is a number, not an object"},
+      {record("1") + "}", "not valid JSON at byte"},
+      {record("1") + std::string("\0x", 2), "a NUL byte at byte"},
+      {"\x80\x81\x82 binary", "not valid JSON at byte 1"},
+      {"{\"checkpoint\":\"\xFF\"}", "not valid JSON"},
+      {R"({"a":)" + std::string(100000, '[') + "}", "nested too deeply"},
+      {R"({"assay":1})", "a header after the first line"},
+  };
+  for (const auto& test : cases) {
+    const std::string error = error_of(record("1") + "\n" + test.line + "\n" + record("2") + "\n");
+    EXPECT_THAT(error, HasSubstr(test.message));
+    EXPECT_THAT(error, HasSubstr("log.jsonl:2: "));
+  }
+}
+
+TEST_F(LogReaderTest, ALogOfANewerProgramIsTold) {
+  EXPECT_THAT(error_of("{\"assay\":2}\n"), HasSubstr(":1: the log is of version 2"));
+}
+
+// Breaks if a killed engine's log could not be read, or if any cut were taken for a whole record.
+TEST_F(LogReaderTest, ATornLastLineIsToldAndLeftOut) {
+  const std::string line =
+      record("1.5,\"NaN\",3e5,4", R"(,"summary":{"min":1,"top":[[1,2]]},"x":"é")");
+  for (size_t bytes = 1; bytes < line.size(); ++bytes) {
+    const auto records = read(record("1") + "\n" + line.substr(0, bytes));
+    ASSERT_EQ(records.size(), 1U) << bytes;
+    ASSERT_THAT(warnings_, ElementsAre(HasSubstr("log.jsonl:2: the last line is cut off")));
+  }
+  EXPECT_EQ(read(record("1") + "\n" + line).size(), 2U);
+  EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(LogReaderTest, AWholeLastLineWithAMistakeIsNoTornOne) {
+  EXPECT_THAT(error_of(record("1,,2")), HasSubstr(":1: 'values'"));
+  EXPECT_THAT(error_of("binary"), HasSubstr(":1: not valid JSON"));
+}
+
+TEST_F(LogReaderTest, NamesTheFileThatCannotBeRead) {
+  const auto error = [](const std::string& path) -> std::string {
+    try {
+      LogReader log(path);
+    } catch (const Error& caught) {
+      return caught.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(error(path_), HasSubstr(path_ + ": cannot open: No such file or directory"));
+  EXPECT_THAT(error(folder_), HasSubstr("is a directory"));
+  EXPECT_THAT(error("/dev/null"), HasSubstr("not a regular file"));
+}
+
+TEST_F(LogReaderTest, AnEmptyFileHasNoRecords) {
+  EXPECT_TRUE(read("").empty());
+  EXPECT_TRUE(read("\n\r\n").empty());
+}
+
+// Lines longer than the read buffer, and records read again at their places.
+TEST_F(LogReaderTest, FindsEveryRecordAgain) {
+  {
+    LogWriter log(path_, {.team = "", .head_values = kAllValues, .summary = true, .sketch = false});
+    log.write_header({});
+    for (int t = 0; t < 5; ++t) {
       log.write("logits", t, std::vector<float>(400000 * (t % 2) + 3, static_cast<float>(t) / 3));
+    }
+  }
+  LogReader log(path_, Depth::kKeys);
+  RecordLoader loader(log.file());
+  for (int t = 0; t < 5; ++t) {
+    const Record* keys = log.next();
+    ASSERT_NE(keys, nullptr);
+    EXPECT_TRUE(keys->values.empty());
+    EXPECT_EQ(log.place().line, t + 2);
+    const Record& whole = loader.load(log.place());
+    EXPECT_EQ(whole.token_idx, t);
+    ASSERT_EQ(whole.values.size(), 400000U * static_cast<unsigned>(t % 2) + 3U);
+    EXPECT_EQ(whole.values.back(), static_cast<float>(t) / 3);
+  }
+  EXPECT_EQ(log.next(), nullptr);
+}
+
+}  // namespace
+}  // namespace assay

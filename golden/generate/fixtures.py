@@ -87,7 +87,7 @@ def write_model_files(spec, folder):
 
 
 def ops_positions(prompt_length, total):
-    """Tokens for the op-level log: the first three, some inside, the prompt's last and all generated ones."""
+    """Tokens for the op-level log: the first three, some inside, the prompt's last and every third from there."""
     return sorted({0, 1, 2, 7, prompt_length // 2 + 4, *range(prompt_length - 1, total, 3)})
 
 
@@ -138,9 +138,11 @@ def make(spec):
     for type_name, path in paths.items():
         files.append(record_type(spec, folder, type_name, path, tokens))
         logits = files[-1]["floors"]["logits"]
-        say(f"{spec.name} {type_name}: logits float32 {logits['f32_vs_f64']:.1e}, llama.cpp "
-            f"{logits['llamacpp_vs_f64']:.1e} over F32 weights and {logits['llamacpp_as_stored_vs_f64']:.1e} as stored, "
-            f"gap {min(files[-1]['greedy_gaps']):.2g}")
+        say(
+            f"{spec.name} {type_name}: logits float32 {logits['f32_vs_f64']:.1e}, llama.cpp over F32 weights "
+            f"{logits['llamacpp_vs_f64']:.1e}, as stored {logits['llamacpp_as_stored_vs_f64']:.1e}, "
+            f"smallest gap {min(files[-1]['greedy_gaps']):.2g}"
+        )
     manifest = {
         "schema": 1,
         "model": spec.name,

@@ -55,8 +55,8 @@ def greedy(this, tokens, count):
         last[this.file.padding_ids] = -np.inf
         chosen.append(int(np.argmax(last)))
         gaps.append(top_gap(last))
-        if chosen[-1] in this.file.stop_ids:
-            raise RuntimeError(f"{this.file.path.name}: greedy text meets a stop token; choose another seed or prompt")
+        if chosen[-1] in this.file.control_ids:
+            raise RuntimeError(f"{this.file.path.name}: greedy text meets a control token; choose another seed")
     return chosen, gaps
 
 

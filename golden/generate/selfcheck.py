@@ -3,6 +3,7 @@
 Each check prints a line with its figure and its limit; any that fails makes the exit status 1.
 """
 
+import json
 import sys
 import tempfile
 from dataclasses import replace
@@ -13,7 +14,7 @@ import torch
 from transformers.utils import logging
 
 from . import checkpoint_log, fixtures, llama_cpp_engine, naive, observe, oracle, quantise, recording, small_models
-from .model_file import ModelFile, rotary_frequencies
+from .model_file import ModelFile, rotary_frequencies, sha256
 
 failures = []
 
@@ -35,7 +36,18 @@ def check_sketch():
     check("a sketch misjudges a squared distance by", abs(estimate / np.sum((a - b) ** 2) - 1.0), 0.6)
 
 
-def naive_logits(this, tokens, window=True):
+def check_manifest(path):
+    """Every file that a manifest names is there and has the sha256 that it gives."""
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    entries = [*manifest["files"], manifest.get("long", {})]
+    logs = [(entry, name) for entry in entries for name in ("log", "ops_log") if name in entry]
+    named = [(entry[name], entry[f"{name}_sha256"]) for entry, name in logs]
+    named += [(entry["gguf"], entry["sha256"]) for entry in manifest["files"] if "wheel" not in entry]
+    wrong = sum(sha256(path.parent / name) != digest for name, digest in named)
+    check(f"{manifest['model']}: files that differ from the manifest", wrong, 0)
+
+
+def naive_checkpoints(this, tokens, window=True):
     params = this.params if window else replace(this.params, window=None)
     return naive.Naive(this.tensors, params, frequencies(this)).run(tokens)
 
@@ -47,10 +59,10 @@ def frequencies(this):
 def check_against_naive(name, this, tokens):
     """The oracle and a plain numpy pass agree at every checkpoint that both have, rotated heads in file order too."""
     seen = observe.observe(this.model, this.params, tokens)
-    expected = naive_logits(this, tokens)
+    expected = naive_checkpoints(this, tokens)
     both = [checkpoint for checkpoint in expected if checkpoint in seen]
-    check(f"{name}: oracle against numpy, {len(both)} checkpoints",
-          max(recording.relative_l2(seen[checkpoint], expected[checkpoint]) for checkpoint in both), 1e-12)
+    worst = max(recording.relative_l2(seen[checkpoint], expected[checkpoint]) for checkpoint in both)
+    check(f"{name}: oracle against numpy, {len(both)} checkpoints", worst, 1e-12)
     return seen["logits"]
 
 
@@ -73,24 +85,29 @@ def float16_table_gelu(x):
 GELU = naive.gelu_tanh
 
 
+def bits(values):
+    """float64 values that came from float32, as the bits of those."""
+    return values.astype(np.float32).view(np.uint32)
+
+
 def check_against_llama_cpp(name, this, tokens):
     """llama.cpp over the same weights stored as F32, an engine that shares no code with the oracle."""
     with tempfile.TemporaryDirectory() as folder:
         widened = Path(folder) / "f32.gguf"
         quantise.quantise(this.file.path, widened, "F32")
         same = ModelFile(widened).tensors()
-        different = sum(int((same[tensor] != values).sum()) for tensor, values in this.tensors.items())
+        different = sum(int((bits(same[tensor]) != bits(values)).sum()) for tensor, values in this.tensors.items())
         check(f"{name}: weights that llama.cpp dequantises to other bits", different, 0)
         with llama_cpp_engine.LlamaCpp(widened, 256) as engine:
             got = engine.logits(tokens)
     if this.params.arch != "gpt2":
-        reference = naive_logits(this, tokens, window=False)["logits"]
+        reference = naive_checkpoints(this, tokens, window=False)["logits"]
         check(f"{name}: llama.cpp in F32 against float64", recording.relative_l2(got, reference), 1e-6)
         return
-    exact = best_token(got, naive_logits(this, tokens)["logits"])
+    exact = best_token(got, naive_checkpoints(this, tokens)["logits"])
     naive.gelu_tanh = float16_table_gelu
     try:
-        looked_up = best_token(got, naive_logits(this, tokens)["logits"])
+        looked_up = best_token(got, naive_checkpoints(this, tokens)["logits"])
     finally:
         naive.gelu_tanh = GELU
     # Only the best token: at the others some input has fallen on the other side of a float16 rounding boundary.
@@ -106,6 +123,8 @@ def main():
     logging.set_verbosity_error()
     llama_cpp_engine.quiet()
     check_sketch()
+    for path in sorted(fixtures.GOLDEN.glob("*/manifest.json")):
+        check_manifest(path)
     for spec in small_models.specs().values():
         for type_name in fixtures.TYPES:
             path = fixtures.GOLDEN / spec.name / f"{spec.name}-{type_name.lower()}.gguf"

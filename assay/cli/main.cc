@@ -42,6 +42,9 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "assay " ASSAY_VERSION);
   app.require_subcommand(1);
   int exit_code = kInParity;
+  add_run(app, exit_code);
+  add_tokenize(app, exit_code);
+  add_inspect(app, exit_code);
   add_compare(app, exit_code);
   add_analyze(app, exit_code);
   check_command(app, argc, argv);

@@ -26,15 +26,31 @@ int usable_processors() {
   return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
 }
 
-// Decode gives the pool a new loop every few microseconds: waiting threads spin this often before
-// they sleep, which is some 20 to 50 microseconds. With more threads than processors they sleep at
-// once, since spinning would keep the others from their work.
-constexpr int kSpins = 4000;
+// Decode gives the pool a new loop every few microseconds, and to sleep and be woken takes longer
+// than the loop. So a waiting thread spins (some 10 to 50 microseconds), then offers its processor
+// to others for a while, for one of them may be the thread it waits for, and only then sleeps. With
+// more threads than processors it does not spin.
+constexpr int kSpins = 1000;
+constexpr int kYields = 200;
 
 void pause_briefly() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
+}
+
+// Waits until ready() holds, at most for the spins and yields above; says whether it does.
+template <typename Ready>
+bool wait_awake(int spins, const Ready& ready) {
+  for (int i = 0; i < spins; ++i) {
+    if (ready()) return true;
+    pause_briefly();
+  }
+  for (int i = 0; i < kYields; ++i) {
+    if (ready()) return true;
+    sched_yield();
+  }
+  return ready();
 }
 
 }  // namespace
@@ -72,10 +88,7 @@ struct ThreadPool::Impl {
   void work(int thread) {
     uint32_t seen = 0;
     for (;;) {
-      for (int spin = 0; spin < spins && generation.load(std::memory_order_acquire) == seen;
-           ++spin) {
-        pause_briefly();
-      }
+      wait_awake(spins, [&] { return generation.load(std::memory_order_acquire) != seen; });
       generation.wait(seen, std::memory_order_acquire);
       seen = generation.load(std::memory_order_acquire);
       if (stopping.load(std::memory_order_relaxed)) return;
@@ -130,15 +143,11 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain,
   impl_->generation.fetch_add(1, std::memory_order_release);
   impl_->generation.notify_all();
   impl_->run_piece(0);
-  for (;;) {
-    const int left = impl_->unfinished.load(std::memory_order_acquire);
-    if (left == 0) break;
-    bool done = false;
-    for (int spin = 0; spin < impl_->spins && !done; ++spin) {
-      pause_briefly();
-      done = impl_->unfinished.load(std::memory_order_acquire) == 0;
+  const auto left = [this] { return impl_->unfinished.load(std::memory_order_acquire); };
+  if (!wait_awake(impl_->spins, [&] { return left() == 0; })) {
+    for (int waiting = left(); waiting != 0; waiting = left()) {
+      impl_->unfinished.wait(waiting, std::memory_order_acquire);
     }
-    if (!done) impl_->unfinished.wait(left, std::memory_order_acquire);
   }
   if (impl_->error) std::rethrow_exception(std::exchange(impl_->error, nullptr));
 }

@@ -165,6 +165,11 @@ struct Case {
   Kind kind;
 };
 
+void PrintTo(const Case& each, std::ostream* out) {
+  PrintTo(each.golden, out);
+  *out << " " << name_of(each.kind);
+}
+
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const char* model : kModels) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <ostream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -33,6 +34,11 @@ struct Golden {
     return found == tolerances.end() ? tolerance : found->second;
   }
 };
+
+// What a failed test shows of its parameter.
+inline void PrintTo(const Golden& golden, std::ostream* out) {
+  *out << golden.model << " " << golden.name;
+}
 
 namespace manifest_internal {
 
@@ -64,7 +70,7 @@ inline void read_further(const Json& manifest, const std::string& folder, const 
     golden.ops_log.clear();
     golden.tokens = ids(json["tokens"]);
     golden.greedy.clear();
-    read_tolerance(json["tolerance"], golden);
+    if (json.HasMember("tolerance")) read_tolerance(json["tolerance"], golden);
     goldens.push_back(golden);
   }
   if (!manifest.HasMember("greedy_texts")) return;

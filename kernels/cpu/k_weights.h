@@ -27,6 +27,7 @@ struct LargeBlock {
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       Derived::scales(blocks + static_cast<size_t>(r) * stride, scales[r]);
+      pass_through_memory(scales[r]);
     }
   }
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -14,6 +15,23 @@ ASSAY_ALWAYS_INLINE F32x16 negated(F32x16 x) {
   return sub(splat(-0.0F), x);
 }
 
+// What the types of 256-element blocks have in common: Derived::scales of one block.
+template <class Derived, int64_t kBlockBytes, class BlockScales>
+struct LargeBlock {
+  static constexpr int64_t kBytes = kBlockBytes;
+  static constexpr int kParts = 8;
+  using Scales = BlockScales;
+  template <int kRows>
+  static ASSAY_ALWAYS_INLINE void read_scales(const uint8_t* blocks, size_t stride,
+                                              Scales (&scales)[kRows]) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      Derived::scales(blocks + static_cast<size_t>(r) * stride, scales[r]);
+      pass_through_memory(scales[r]);
+    }
+  }
+};
+
 // The scale of each 16 elements.
 struct SixteenScales {
   float scale[16];
@@ -25,36 +43,29 @@ struct SixteenScalesAndShifts {
   float shift[16];
 };
 
-struct Q2_K {
-  static constexpr int64_t kBytes = 84;
-  static constexpr int kParts = 8;
-  using Scales = SixteenScalesAndShifts;
-  static ASSAY_ALWAYS_INLINE Scales scales(const uint8_t* block) {
+// scale * code of 32 signed codes, each 16 with a scale of their own.
+ASSAY_ALWAYS_INLINE F32x32 scaled(U8x32 codes, const float* scale) {
+  return {mul(splat(scale[0]), to_float(widen<0>(codes))),
+          mul(splat(scale[1]), to_float(widen<1>(codes)))};
+}
+
+struct Q2_K : LargeBlock<Q2_K, 84, SixteenScalesAndShifts> {
+  static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Scales& s) {
     const I32x16 both = load_u8(block);
-    Scales s;
     store(s.scale, mul(splat_f16(block + 80), to_float(bit_and(both, 0xF))));
     store(s.shift, mul(negated(splat_f16(block + 82)), to_float(shift_right<4>(both))));
-    return s;
   }
   template <int kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
-    return {half<2 * kPart>(block + 16, s), half<2 * kPart + 1>(block + 16, s)};
-  }
-
- private:
-  template <int kHalf>  // 16 elements
-  static ASSAY_ALWAYS_INLINE F32x16 half(const uint8_t* bytes, const Scales& s) {
-    const I32x16 fours = load_u8(bytes + kHalf / 8 * 32 + kHalf % 2 * 16);
-    const I32x16 codes = bit_and(shift_right<kHalf / 2 % 4 * 2>(fours), 3);
-    return add(mul(splat(s.scale[kHalf]), to_float(codes)), splat(s.shift[kHalf]));
+    const U8x32 codes = bit_field<kPart % 4 * 2, 3>(load_bytes(block + 16 + kPart / 4 * 32));
+    const F32x32 products = scaled(codes, s.scale + 2 * kPart);
+    return {add(products.first, splat(s.shift[2 * kPart])),
+            add(products.second, splat(s.shift[2 * kPart + 1]))};
   }
 };
 
-struct Q3_K {
-  static constexpr int64_t kBytes = 110;
-  static constexpr int kParts = 8;
-  using Scales = SixteenScales;
-  static ASSAY_ALWAYS_INLINE Scales scales(const uint8_t* block) {
+struct Q3_K : LargeBlock<Q3_K, 110, SixteenScales> {
+  static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Scales& s) {
     // Four scales a word: their low four bits in halves of bytes, their high two in quarters.
     uint32_t low[2];
     uint32_t high;
@@ -68,30 +79,19 @@ struct Q3_K {
     uint8_t bytes[16];
     std::memcpy(bytes, codes, sizeof(bytes));
     const F32x16 numbers = to_float(sub(load_u8(bytes), splat_int(32)));
-    Scales s;
     store(s.scale, mul(splat_f16(block + 108), numbers));
-    return s;
   }
   template <int kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
-    return {half<2 * kPart>(block, s), half<2 * kPart + 1>(block, s)};
-  }
-
- private:
-  template <int kHalf>
-  static ASSAY_ALWAYS_INLINE F32x16 half(const uint8_t* block, const Scales& s) {
-    const I32x16 fours = load_u8(block + 32 + kHalf / 8 * 32 + kHalf % 2 * 16);
-    const I32x16 low = bit_and(shift_right<kHalf / 2 % 4 * 2>(fours), 3);
-    const I32x16 eights = load_u8(block + kHalf % 2 * 16);
-    const I32x16 third = shift_left<2>(bit_and(shift_right<kHalf / 2>(eights), 1));
-    const I32x16 codes = sub(add(low, third), splat_int(4));
-    return mul(splat(s.scale[kHalf]), to_float(codes));
+    const U8x32 low = bit_field<kPart % 4 * 2, 3>(load_bytes(block + 32 + kPart / 4 * 32));
+    const U8x32 third = shift_bytes_left<2>(bit_field<kPart, 1>(load_bytes(block)));
+    return scaled(sub(bit_or(low, third), splat_byte(4)), s.scale + 2 * kPart);
   }
 };
 
 // Of Q4_K and Q5_K: eight scales and eight minima, multiplied out; of `scale` the first eight are
 // used, of `shift` the last eight.
-ASSAY_ALWAYS_INLINE SixteenScalesAndShifts six_bit_scales(const uint8_t* block) {
+ASSAY_ALWAYS_INLINE void six_bit_scales(const uint8_t* block, SixteenScalesAndShifts& s) {
   uint32_t packed[3];
   std::memcpy(packed, block + 4, sizeof(packed));
   const uint32_t codes[4] = {
@@ -103,17 +103,14 @@ ASSAY_ALWAYS_INLINE SixteenScalesAndShifts six_bit_scales(const uint8_t* block) 
   uint8_t bytes[16];
   std::memcpy(bytes, codes, sizeof(bytes));
   const F32x16 numbers = to_float(load_u8(bytes));
-  SixteenScalesAndShifts s;
   store(s.scale, mul(splat_f16(block), numbers));
   store(s.shift, mul(negated(splat_f16(block + 2)), numbers));
-  return s;
 }
 
-struct Q4_K {
-  static constexpr int64_t kBytes = 144;
-  static constexpr int kParts = 8;
-  using Scales = SixteenScalesAndShifts;
-  static ASSAY_ALWAYS_INLINE Scales scales(const uint8_t* block) { return six_bit_scales(block); }
+struct Q4_K : LargeBlock<Q4_K, 144, SixteenScalesAndShifts> {
+  static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Scales& s) {
+    six_bit_scales(block, s);
+  }
   template <int kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
     const auto codes = FourBitCodes::affine(splat(s.scale[kPart]), splat(s.shift[8 + kPart]));
@@ -123,53 +120,33 @@ struct Q4_K {
   }
 };
 
-struct Q5_K {
-  static constexpr int64_t kBytes = 176;
-  static constexpr int kParts = 8;
-  using Scales = SixteenScalesAndShifts;
-  static ASSAY_ALWAYS_INLINE Scales scales(const uint8_t* block) { return six_bit_scales(block); }
+struct Q5_K : LargeBlock<Q5_K, 176, SixteenScalesAndShifts> {
+  static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Scales& s) {
+    six_bit_scales(block, s);
+  }
   template <int kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
+    const U8x32 low = bit_field<kPart % 2 * 4, 0xF>(load_bytes(block + 48 + kPart / 2 * 32));
+    const U8x32 fifth = shift_bytes_left<4>(bit_field<kPart, 1>(load_bytes(block + 16)));
+    const U8x32 codes = bit_or(low, fifth);
     const F32x16 scale = splat(s.scale[kPart]);
     const F32x16 shift = splat(s.shift[8 + kPart]);
-    return {add(mul(scale, to_float(codes<2 * kPart>(block))), shift),
-            add(mul(scale, to_float(codes<2 * kPart + 1>(block))), shift)};
-  }
-
- private:
-  template <int kHalf>
-  static ASSAY_ALWAYS_INLINE I32x16 codes(const uint8_t* block) {
-    const I32x16 twos = load_u8(block + 48 + kHalf / 4 * 32 + kHalf % 2 * 16);
-    const I32x16 low = bit_and(shift_right<kHalf / 2 % 2 * 4>(twos), 0xF);
-    const I32x16 eights = load_u8(block + 16 + kHalf % 2 * 16);
-    const I32x16 fifth = bit_and(shift_right<kHalf / 2>(eights), 1);
-    return bit_or(low, shift_left<4>(fifth));
+    return {add(mul(scale, to_float(widen<0>(codes))), shift),
+            add(mul(scale, to_float(widen<1>(codes))), shift)};
   }
 };
 
-struct Q6_K {
-  static constexpr int64_t kBytes = 210;
-  static constexpr int kParts = 8;
-  using Scales = SixteenScales;
-  static ASSAY_ALWAYS_INLINE Scales scales(const uint8_t* block) {
-    Scales s;
+struct Q6_K : LargeBlock<Q6_K, 210, SixteenScales> {
+  static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Scales& s) {
     store(s.scale, mul(splat_f16(block + 208), to_float(load_s8(block + 192))));
-    return s;
   }
   template <int kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
-    return {half<2 * kPart>(block, s), half<2 * kPart + 1>(block, s)};
-  }
-
- private:
-  template <int kHalf>
-  static ASSAY_ALWAYS_INLINE F32x16 half(const uint8_t* block, const Scales& s) {
-    const I32x16 twos = load_u8(block + kHalf / 8 * 64 + kHalf % 4 * 16);
-    const I32x16 low = bit_and(shift_right<kHalf / 4 % 2 * 4>(twos), 0xF);
-    const I32x16 fours = load_u8(block + 128 + kHalf / 8 * 32 + kHalf % 2 * 16);
-    const I32x16 high = bit_and(shift_right<kHalf / 2 % 4 * 2>(fours), 3);
-    const I32x16 codes = sub(bit_or(low, shift_left<4>(high)), splat_int(32));
-    return mul(splat(s.scale[kHalf]), to_float(codes));
+    const uint8_t* low_bits = block + kPart / 4 * 64 + kPart % 2 * 32;
+    const U8x32 low = bit_field<kPart / 2 % 2 * 4, 0xF>(load_bytes(low_bits));
+    const U8x32 high = bit_field<kPart % 4 * 2, 3>(load_bytes(block + 128 + kPart / 4 * 32));
+    const U8x32 codes = sub(bit_or(low, shift_bytes_left<4>(high)), splat_byte(32));
+    return scaled(codes, s.scale + 2 * kPart);
   }
 };
 

@@ -28,7 +28,7 @@ ASSAY_ALWAYS_INLINE double sum_of(const float* x, int64_t n, Function accumulate
 // The first n lanes of a, zero in the others.
 ASSAY_ALWAYS_INLINE F32x16 first_lanes_of(F32x16 a, int64_t n) {
   const auto lanes = static_cast<uint32_t>((uint64_t{1} << static_cast<unsigned>(n)) - 1U);
-  return as_float(bit_and(as_int(a), value_where(lanes, -1)));
+  return as_float(bit_and(as_int(a), add_where(splat_int(0), lanes, -1)));
 }
 
 inline double inverse_root(double mean_square, float eps) {

@@ -30,7 +30,9 @@ void read_row(const uint8_t* data, int64_t n, float* out) {
   if constexpr (Blocked<Type>) {
     constexpr int64_t kElements = 32 * Type::kParts;
     for (int64_t i = 0; i < n; i += kElements, data += Type::kBytes) {
-      read_parts<Type>(data, Type::scales(data), out + i);
+      typename Type::Scales scales[1];
+      Type::read_scales(data, 0, scales);
+      read_parts<Type>(data, scales[0], out + i);
     }
   } else {
     int64_t i = 0;
@@ -65,15 +67,9 @@ ASSAY_ALWAYS_INLINE void dot_blocked_rows(const uint8_t* rows, size_t stride, in
                                           const float* x, F32x16 (&sums)[kRows]) {
   constexpr int64_t kElements = 32 * Type::kParts;
   for (int64_t i = 0; i < columns; i += kElements, rows += Type::kBytes) {
-    if constexpr (kRows == 4) {
-      const typename Type::Scales scales[] = {Type::scales(rows), Type::scales(rows + stride),
-                                              Type::scales(rows + 2 * stride),
-                                              Type::scales(rows + 3 * stride)};
-      dot_parts<Type, kRows>(rows, stride, scales, x + i, sums);
-    } else {
-      const typename Type::Scales scales[] = {Type::scales(rows)};
-      dot_parts<Type, kRows>(rows, stride, scales, x + i, sums);
-    }
+    typename Type::Scales scales[kRows];
+    Type::read_scales(rows, stride, scales);
+    dot_parts<Type, kRows>(rows, stride, scales, x + i, sums);
   }
 }
 

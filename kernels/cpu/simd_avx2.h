@@ -2,6 +2,7 @@
 
 #include <immintrin.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -122,6 +123,23 @@ ASSAY_ALWAYS_INLINE F32x16 splat_f16(const uint8_t* half) {
   return {value, value};
 }
 
+// The floats of the two halves at the start of each of kRows rows: out[2 * kRows].
+template <int kRows>
+ASSAY_ALWAYS_INLINE void load_f16_pairs(const uint8_t* rows, size_t stride, float* out) {
+  const auto pair = [&](size_t row) {
+    int32_t bits;
+    std::memcpy(&bits, rows + row * stride, sizeof(bits));
+    return bits;
+  };
+  if constexpr (kRows == 4) {
+    const __m128i pairs = _mm_setr_epi32(pair(0), pair(1), pair(2), pair(3));
+    _mm256_storeu_ps(out, _mm256_cvtph_ps(pairs));
+  } else {
+    static_assert(kRows == 1);
+    _mm_storel_pi(reinterpret_cast<__m64*>(out), _mm_cvtph_ps(_mm_cvtsi32_si128(pair(0))));
+  }
+}
+
 ASSAY_ALWAYS_INLINE F32x16 load_f16(const void* halves) {
   const auto* first = static_cast<const __m128i*>(halves);
   return {_mm256_cvtph_ps(_mm_loadu_si128(first)), _mm256_cvtph_ps(_mm_loadu_si128(first + 1))};
@@ -179,6 +197,46 @@ ASSAY_ALWAYS_INLINE I32x16 bit_and(I32x16 a, int32_t b) {
           _mm256_and_si256(a.hi, _mm256_set1_epi32(b))};
 }
 
+struct U8x32 {
+  __m256i v;
+};
+
+ASSAY_ALWAYS_INLINE U8x32 load_bytes(const uint8_t* bytes) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes))};
+}
+
+// (each byte >> kShift) & kMask, where kMask leaves nothing of the bits from the neighbour.
+template <int kShift, int kMask>
+ASSAY_ALWAYS_INLINE U8x32 bit_field(U8x32 a) {
+  static_assert((kMask << kShift) <= 0xFF);
+  return {_mm256_and_si256(_mm256_srli_epi16(a.v, kShift), _mm256_set1_epi8(kMask))};
+}
+
+// Each byte << kShift; no bit may leave its byte.
+template <int kShift>
+ASSAY_ALWAYS_INLINE U8x32 shift_bytes_left(U8x32 a) {
+  return {_mm256_slli_epi16(a.v, kShift)};
+}
+
+ASSAY_ALWAYS_INLINE U8x32 bit_or(U8x32 a, U8x32 b) {
+  return {_mm256_or_si256(a.v, b.v)};
+}
+
+ASSAY_ALWAYS_INLINE U8x32 sub(U8x32 a, U8x32 b) {
+  return {_mm256_sub_epi8(a.v, b.v)};
+}
+
+ASSAY_ALWAYS_INLINE U8x32 splat_byte(int8_t value) {
+  return {_mm256_set1_epi8(value)};
+}
+
+// Bytes 0 to 15 or 16 to 31 of a, as signed numbers.
+template <int kHalf>
+ASSAY_ALWAYS_INLINE I32x16 widen(U8x32 a) {
+  const __m128i half = _mm256_extracti128_si256(a.v, kHalf);
+  return {_mm256_cvtepi8_epi32(half), _mm256_cvtepi8_epi32(_mm_srli_si128(half, 8))};
+}
+
 ASSAY_ALWAYS_INLINE I32x16 bit_and(I32x16 a, I32x16 b) {
   return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)};
 }
@@ -205,7 +263,7 @@ ASSAY_ALWAYS_INLINE I32x16 shift_right(I32x16 a) {
   return {_mm256_srai_epi32(a.lo, kBits), _mm256_srai_epi32(a.hi, kBits)};
 }
 
-ASSAY_ALWAYS_INLINE I32x16 value_where(uint32_t lanes, int32_t value) {
+ASSAY_ALWAYS_INLINE I32x16 add_where(I32x16 a, uint32_t lanes, int32_t value) {
   const __m256i bits = _mm256_set1_epi32(static_cast<int32_t>(lanes));
   const __m256i of_lo = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
   const __m256i of_hi = _mm256_slli_epi32(of_lo, 8);
@@ -214,7 +272,7 @@ ASSAY_ALWAYS_INLINE I32x16 value_where(uint32_t lanes, int32_t value) {
     const __m256i set = _mm256_cmpeq_epi32(_mm256_and_si256(bits, lane_bit), lane_bit);
     return _mm256_and_si256(set, values);
   };
-  return {where_set(of_lo), where_set(of_hi)};
+  return {_mm256_add_epi32(a.lo, where_set(of_lo)), _mm256_add_epi32(a.hi, where_set(of_hi))};
 }
 
 ASSAY_ALWAYS_INLINE F32x16 to_float(I32x16 a) {

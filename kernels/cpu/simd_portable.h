@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -132,6 +133,16 @@ ASSAY_ALWAYS_INLINE F32x16 load_f16_partial(const void* halves, int64_t n) {
   return each_lane<F32x16>([&](int l) { return float_from_f16(bits[l]); });
 }
 
+template <int kRows>
+ASSAY_ALWAYS_INLINE void load_f16_pairs(const uint8_t* rows, size_t stride, float* out) {
+  for (size_t r = 0; r < kRows; ++r) {
+    uint16_t halves[2];
+    std::memcpy(halves, rows + r * stride, sizeof(halves));
+    out[2 * r] = float_from_f16(halves[0]);
+    out[2 * r + 1] = float_from_f16(halves[1]);
+  }
+}
+
 ASSAY_ALWAYS_INLINE F32x16 load_f16(const void* halves) {
   return load_f16_partial(halves, 16);
 }
@@ -180,6 +191,47 @@ ASSAY_ALWAYS_INLINE I32x16 load_s8(const uint8_t* bytes) {
   return load_widened<S8x4>(bytes);
 }
 
+using U8x16 = uint8_t __attribute__((vector_size(16)));
+
+struct U8x32 {
+  U8x16 v[2];
+};
+
+ASSAY_ALWAYS_INLINE U8x32 load_bytes(const uint8_t* bytes) {
+  U8x32 result;
+  std::memcpy(result.v, bytes, sizeof(result.v));
+  return result;
+}
+
+template <int kShift, int kMask>
+ASSAY_ALWAYS_INLINE U8x32 bit_field(U8x32 a) {
+  constexpr uint8_t kByteMask = kMask;
+  return {{(a.v[0] >> kShift) & kByteMask, (a.v[1] >> kShift) & kByteMask}};
+}
+
+template <int kShift>
+ASSAY_ALWAYS_INLINE U8x32 shift_bytes_left(U8x32 a) {
+  return {{a.v[0] << kShift, a.v[1] << kShift}};
+}
+
+ASSAY_ALWAYS_INLINE U8x32 bit_or(U8x32 a, U8x32 b) {
+  return {{a.v[0] | b.v[0], a.v[1] | b.v[1]}};
+}
+
+ASSAY_ALWAYS_INLINE U8x32 sub(U8x32 a, U8x32 b) {
+  return {{a.v[0] - b.v[0], a.v[1] - b.v[1]}};
+}
+
+ASSAY_ALWAYS_INLINE U8x32 splat_byte(int8_t value) {
+  const U8x16 all = U8x16{} + static_cast<uint8_t>(value);
+  return {{all, all}};
+}
+
+template <int kHalf>
+ASSAY_ALWAYS_INLINE I32x16 widen(U8x32 a) {
+  return load_widened<S8x4>(&a.v[kHalf]);
+}
+
 ASSAY_ALWAYS_INLINE I32x16 bit_and(I32x16 a, I32x16 b) {
   return each_quarter<I32x16>([&](int i) { return a.v[i] & b.v[i]; });
 }
@@ -218,11 +270,11 @@ ASSAY_ALWAYS_INLINE I32x16 shift_right(I32x16 a) {
   return each_quarter<I32x16>([&](int i) { return a.v[i] >> kBits; });
 }
 
-ASSAY_ALWAYS_INLINE I32x16 value_where(uint32_t lanes, int32_t value) {
+ASSAY_ALWAYS_INLINE I32x16 add_where(I32x16 a, uint32_t lanes, int32_t value) {
   return each_quarter<I32x16>([&](int i) {
     const auto four = static_cast<int32_t>(lanes >> (4 * i));
     const I32x4 lane_bits = {1, 2, 4, 8};
-    return ((four & lane_bits) == lane_bits) & value;
+    return a.v[i] + (((four & lane_bits) == lane_bits) & value);
   });
 }
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "base/thread_pool.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
+#include "tests/support/cache.h"
 #include "tests/support/golden_manifest.h"
 #include "tests/support/recorder.h"
 
@@ -64,17 +64,7 @@ bool belongs_to(const std::string& checkpoint, Kind kind) {
 
 // Real weights are in the cache, if they were fetched.
 std::string model_path(const Golden& golden) {
-  if (!golden.gguf_path.empty()) return golden.gguf_path;
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  std::string cache = variable("ASSAY_CACHE");
-  if (cache.empty() && !variable("XDG_CACHE_HOME").empty()) {
-    cache = variable("XDG_CACHE_HOME") + "/assay";
-  }
-  if (cache.empty()) cache = variable("HOME") + "/.cache/assay";
-  return cache + "/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
+  return golden.gguf_path.empty() ? testing_support::smollm2_path() : golden.gguf_path;
 }
 
 // One run of a model over its golden's tokens: prompt and greedy tokens but the last.

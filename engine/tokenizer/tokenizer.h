@@ -55,7 +55,6 @@ class Tokenizer {
   const Vocabulary vocabulary_;
   const SpecialTokens special_tokens_;
   const std::unique_ptr<const Encoder> encoder_;
-  const std::vector<bool> choosable_;  // one a token: a sampler asks for all of them at each step
 };
 
 }  // namespace assay

@@ -6,7 +6,6 @@ include(CMakePackageConfigHelpers)
 set(assay_targets
   assay_flags assay_base assay_kernels assay_engine
   assay_log assay_compare assay_report assay_record assay)
-return()
 install(TARGETS ${assay_targets} EXPORT AssayTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS assay_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -10,7 +10,7 @@ namespace assay {
 //
 // Always inlined: the sources of kernels/cpu are compiled for several instruction sets, and the
 // linker must not pick one set's copy of a shared function for all.
-#define ASSAY_ALWAYS_INLINE [[gnu::always_inline]] inline
+#define ASSAY_ALWAYS_INLINE __attribute__((always_inline)) inline
 
 ASSAY_ALWAYS_INLINE uint32_t float_bits(float value) {
   uint32_t bits;

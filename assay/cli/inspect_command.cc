@@ -107,13 +107,12 @@ std::string as_json(const Gguf& gguf) {
 }
 
 std::string as_text(const Gguf& gguf) {
-  std::string text =
-      fmt::format("{}\n{} {}, GGUF version {}, {:.1f} MB, {:.1f} M parameters\n\n",
-                  printable(gguf.path(), 4096),
-                  printable(gguf.get_string("general.architecture", "no architecture")),
-                  file_type_name(gguf), gguf.version(),
-                  static_cast<double>(gguf.file_bytes()) / 1e6,
-                  static_cast<double>(n_parameters(gguf)) / 1e6);
+  std::string text = fmt::format(
+      "{}\n{} {}, GGUF version {}, {:.1f} MB, {:.1f} M parameters\n\n",
+      printable(gguf.path(), 4096),
+      printable(gguf.get_string("general.architecture", "no architecture")), file_type_name(gguf),
+      gguf.version(), static_cast<double>(gguf.file_bytes()) / 1e6,
+      static_cast<double>(n_parameters(gguf)) / 1e6);
   for (const auto& [key, value] : gguf.metadata()) {
     text += fmt::format("{:<44} {}\n", printable(key), value_text(value));
   }
@@ -127,7 +126,7 @@ std::string as_text(const Gguf& gguf) {
 
 }  // namespace
 
-void add_inspect_command(CLI::App& app, int& exit_code) {
+void add_inspect(CLI::App& app, int& exit_code) {
   struct Flags {
     std::string model_path;
     bool json = false;
@@ -140,7 +139,7 @@ void add_inspect_command(CLI::App& app, int& exit_code) {
   command->callback([flags, &exit_code] {
     const Gguf gguf(flags->model_path);
     fmt::print("{}{}", flags->json ? as_json(gguf) : as_text(gguf), flags->json ? "\n" : "");
-    exit_code = kExitInParity;
+    exit_code = kInParity;
   });
 }
 

@@ -77,11 +77,8 @@ RunObserver terminal_observer(bool json) {
     };
   }
   if (json) return observer;
-  observer.on_token = [first = true](int32_t token, std::string_view text) mutable {
-    // A file without a vocabulary has no text: its ids are shown.
+  observer.on_token = [](int32_t, std::string_view text) {
     fmt::print("{}", text);
-    static_cast<void>(token);
-    first = false;
     std::fflush(stdout);
   };
   return observer;
@@ -94,6 +91,7 @@ int run_command(RunFlags& flags) {
   if (flags.json) {
     fmt::print("{}\n", as_json(result));
   } else {
+    // A file without a vocabulary has no text: its ids are shown.
     if (result.text.empty()) fmt::print("{}", fmt::join(result.generated, " "));
     fmt::print("\n");
   }
@@ -103,12 +101,12 @@ int run_command(RunFlags& flags) {
              result.load_ms, result.tokens.size(), result.prefill_tok_s, result.generated.size(),
              result.decode_tok_s, result.backend, result.math, result.n_threads);
   if (flags.options.log) fmt::print(stderr, "log: {}\n", flags.options.log->path);
-  return kExitInParity;
+  return kInParity;
 }
 
 }  // namespace
 
-void add_run_command(CLI::App& app, int& exit_code) {
+void add_run(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<RunFlags>();
   RunOptions& options = flags->options;
   CLI::App* command = app.add_subcommand("run", "Run a model: generate text, log checkpoints");
@@ -120,13 +118,16 @@ void add_run_command(CLI::App& app, int& exit_code) {
   prompt->add_option("--tokens", options.tokens, "Token ids, comma-separated")->delimiter(',');
   prompt->require_option(1);
 
-  command->add_option("-n", options.n_predict, "Most tokens to generate")->capture_default_str()
+  command->add_option("-n", options.n_predict, "Most tokens to generate")
+      ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--ignore-eos", options.ignore_eos, "Go on after an end-of-sequence token");
   command->add_option("--backend", options.backend, "What computes")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda", "emulated"}))->capture_default_str();
+      ->check(CLI::IsMember({"auto", "cpu", "cuda", "emulated"}))
+      ->capture_default_str();
   command->add_option("--math", options.math, "exact: float32 in one order; fast: may round more")
-      ->check(CLI::IsMember({"exact", "fast"}))->capture_default_str();
+      ->check(CLI::IsMember({"exact", "fast"}))
+      ->capture_default_str();
   command->add_option("--kv", options.kv_type, "How keys and values are kept: f32 (default), f16")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, KvType>{{"f32", KvType::kF32}, {"f16", KvType::kF16}}));
@@ -144,15 +145,19 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
 
   auto* log = command->add_option("--log", flags->log_path, "Write a checkpoint log (JSONL) here");
-  command->add_option("--checkpoints", flags->checkpoints,
-                      "logits, layers, ops, or comma-separated globs")
-      ->capture_default_str()->needs(log);
+  command
+      ->add_option("--checkpoints", flags->checkpoints,
+                   "logits, layers, ops, or comma-separated globs")
+      ->capture_default_str()
+      ->needs(log);
   command->add_option("--values", flags->values, "Leading values in each record, or all")
-      ->capture_default_str()->needs(log);
+      ->capture_default_str()
+      ->needs(log);
   command->add_flag("--sketch", flags->sketch, "Add a sketch of the whole tensor to each record")
       ->needs(log);
   command->add_option("--team", flags->team, "Name of the team in each record")
-      ->capture_default_str()->needs(log);
+      ->capture_default_str()
+      ->needs(log);
   command->add_flag("--json", flags->json, "One JSON object on stdout in place of the text");
   command->callback([flags, &exit_code] { exit_code = run_command(*flags); });
 }

@@ -27,12 +27,12 @@ int tokenize_command(const TokenizeFlags& flags) {
   }
   const std::string text = flags.text ? *flags.text : read_text_file(flags.file);
   fmt::print("[{}]\n", fmt::join(tokenizer->encode(text, !flags.no_bos), ","));
-  return kExitInParity;
+  return kInParity;
 }
 
 }  // namespace
 
-void add_tokenize_command(CLI::App& app, int& exit_code) {
+void add_tokenize(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<TokenizeFlags>();
   CLI::App* command = app.add_subcommand("tokenize", "Text to a JSON array of token ids");
   command->add_option("model", flags->model_path, "Model file; a vocabulary alone is enough")

@@ -5,7 +5,7 @@ import time
 
 from transformers.utils import logging
 
-from . import fixtures, small_models, smollm2
+from . import fixtures, llama_cpp_engine, small_models, smollm2
 
 
 def main():
@@ -18,6 +18,7 @@ def main():
     if unknown:
         parser.error(f"no such model: {', '.join(unknown)}; there are: {', '.join(names)}")
     logging.set_verbosity_error()
+    llama_cpp_engine.quiet()
     for number, name in enumerate(names if "all" in chosen else chosen, 1):
         start = time.monotonic()
         fixtures.say(f"[{number}/{len(names) if 'all' in chosen else len(chosen)}] {name}")

@@ -26,36 +26,26 @@ def sketch_signs(count):
 
 
 def as_float32(value):
-    """The shortest decimal that reads back to the float32 next to `value`; CONTRACT's strings where it is not finite."""
-    rounded = np.float32(value)
-    if np.isnan(rounded):
-        return '"NaN"'
-    if np.isinf(rounded):
-        return '"Infinity"' if rounded > 0 else '"-Infinity"'
-    return str(rounded)
-
-
-def as_float64(value, digits=17):
-    text = f"{value:.{digits}g}"
-    return repr(float(value)) if digits >= 17 else text
+    """The shortest decimal that reads back to the float32 next to `value`, which is finite."""
+    return str(np.float32(value))
 
 
 def summary(row):
     order = np.lexsort((np.arange(len(row)), -row))[:TOP]
     top = ",".join(f"[{index},{as_float32(row[index])}]" for index in order)
     return (
-        f'{{"min":{as_float32(row.min())},"max":{as_float32(row.max())},"mean":{as_float64(row.mean())},'
-        f'"l2":{as_float64(np.linalg.norm(row))},"argmax":{int(np.argmax(row))},"top":[{top}],'
+        f'{{"min":{as_float32(row.min())},"max":{as_float32(row.max())},"mean":{float(row.mean())!r},'
+        f'"l2":{float(np.linalg.norm(row))!r},"argmax":{int(np.argmax(row))},"top":[{top}],'
         f'"nonfinite":{int((~np.isfinite(row)).sum())}}}'
     )
 
 
 def record(checkpoint, token_idx, row):
-    """One line for one checkpoint at one token; row is float64 [n], finite."""
+    """One line for one checkpoint at one token; row is float64 [n], finite. A sketch has nine digits."""
     if not np.isfinite(row).all():
         raise ValueError(f"{checkpoint} at token {token_idx} is not finite")
     values = ",".join(as_float32(value) for value in row[:HEAD])
-    sketch = ",".join(as_float64(value, 9) for value in row @ sketch_signs(len(row)))
+    sketch = ",".join(f"{value:.9g}" for value in row @ sketch_signs(len(row)))
     return (
         f'{{"checkpoint":"{checkpoint}","token_idx":{token_idx},"dtype":"f32","shape":[{len(row)}],"n":{len(row)},'
         f'"values":[{values}],"summary":{summary(row)},"sketch":[{sketch}]}}'

@@ -1,11 +1,24 @@
 """llama.cpp through its Python binding: the tokeniser that fixtures use, and a second engine to hold the oracle to."""
 
 import ctypes
+import sys
 
 import llama_cpp
 import numpy as np
 
 F32_CACHE = 0  # GGML_TYPE_F32
+ERROR = 4  # GGML_LOG_LEVEL_ERROR
+
+
+@llama_cpp.llama_log_callback
+def errors_only(level, text, _):
+    if level == ERROR:
+        sys.stderr.write(text.decode("utf-8", "replace"))
+
+
+def quiet():
+    """Lets llama.cpp say only errors."""
+    llama_cpp.llama_log_set(errors_only, ctypes.c_void_p(0))
 
 
 class LlamaCpp:

@@ -53,9 +53,10 @@ class ModelFile:
         return [i for i, kind in enumerate(types) if kind == gguf.TokenType.UNUSED]
 
     @cached_property
-    def stop_ids(self):
-        keys = ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id")
-        return {self.get(key) for key in keys} - {None}
+    def control_ids(self):
+        """Tokens that are not text; those that end a sequence or a turn are among them."""
+        types = self.get("tokenizer.ggml.token_type", [])
+        return {i for i, kind in enumerate(types) if kind == gguf.TokenType.CONTROL}
 
     def tensors(self):
         """Each tensor by name as float64, rows first: the float32 values that dequantisation gives, exactly."""

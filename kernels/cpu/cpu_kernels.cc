@@ -1,13 +1,211 @@
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "kernels/cpu/functions.h"
 #include "kernels/kernels.h"
 
 namespace assay {
+namespace {
+
+// Below this many elements, waking the other threads takes longer than the loop.
+constexpr int64_t kElementsWorthThreads = 16 * 1024;
+
+class CpuKernels final : public Kernels {
+ public:
+  CpuKernels(ThreadPool& pool, std::string_view name, const cpu::Functions& functions)
+      : pool_(pool), name_(name), f_(functions) {}
+
+  std::string_view name() const override { return name_; }
+
+  void get_rows(const WeightMatrix& table, const int32_t* ids, int64_t n_ids, float* out) override {
+    share(n_ids, table.columns, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        f_.dequantize_row(table.type, table.slice(ids[i], 1).data, table.columns,
+                          out + i * table.columns);
+      }
+    });
+  }
+
+  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
+              float* out) override {
+    if (n_tokens == 0) return;
+    const cpu::Matmul m = {w, bias, x, n_tokens, out};
+    const int64_t scratch = f_.matmul_scratch(m);
+    with_scratch(scratch, w.rows, 4, [&](int64_t first, int64_t last, float* buffer) {
+      f_.matmul_rows(m, first, last, buffer);
+    });
+  }
+
+  void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t width,
+                float* out) override {
+    share(n_tokens, width, [&](int64_t first, int64_t last) {
+      f_.rms_norm(x + first * width, weight, eps, last - first, width, out + first * width);
+    });
+  }
+
+  void layer_norm(const float* x, const float* weight, const float* bias, float eps,
+                  int64_t n_tokens, int64_t width, float* out) override {
+    share(n_tokens, width, [&](int64_t first, int64_t last) {
+      f_.layer_norm(x + first * width, weight, bias, eps, last - first, width, out + first * width);
+    });
+  }
+
+  void rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_tokens,
+            int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) override;
+
+  void store_kv(const float* x, KvType type, int64_t count, void* destination) override {
+    if (type == KvType::kF32) {
+      std::memcpy(destination, x, static_cast<size_t>(count) * sizeof(float));
+    } else {
+      f_.store_f16(x, count, static_cast<uint16_t*>(destination));
+    }
+  }
+
+  void attention(const float* q, const KvView& kv, const AttentionShape& shape,
+                 int64_t first_position, int64_t n_tokens, float* out) override;
+
+  void silu_mul(const float* gate, const float* up, int64_t count, float* out) override {
+    share(count, 1, [&](int64_t first, int64_t last) {
+      f_.silu_mul(gate + first, up + first, last - first, out + first);
+    });
+  }
+
+  void gelu_tanh(const float* x, int64_t count, float* out) override {
+    share(count, 1,
+          [&](int64_t first, int64_t last) { f_.gelu_tanh(x + first, last - first, out + first); });
+  }
+
+  void add(const float* a, const float* b, int64_t count, float* out) override {
+    share(count, 1, [&](int64_t first, int64_t last) {
+      f_.add(a + first, b + first, last - first, out + first);
+    });
+  }
+
+ private:
+  // Calls body(first, last) for pieces of [0, count), each of `width` elements, on all threads if
+  // that is worth their while.
+  template <class Body>
+  void share(int64_t count, int64_t width, const Body& body) {
+    if (count * width < kElementsWorthThreads) {
+      if (count > 0) body(0, count);
+      return;
+    }
+    pool_.parallel_for(count, width == 1 ? 1024 : 1, std::cref(body));
+  }
+
+  // Calls body(first, last, scratch) once a thread, each with `floats` of scratch of its own.
+  template <class Body>
+  void with_scratch(int64_t floats, int64_t count, int64_t grain, const Body& body) {
+    const int64_t n_threads = pool_.n_threads();
+    const int64_t apart = (floats + 15) / 16 * 16;
+    if (scratch_.size() < static_cast<size_t>(apart * n_threads)) {
+      scratch_.resize(static_cast<size_t>(apart * n_threads));
+    }
+    const int64_t units = (count + grain - 1) / grain;
+    const auto piece = [&](int64_t first_thread, int64_t last_thread) {
+      for (int64_t thread = first_thread; thread < last_thread; ++thread) {
+        const int64_t first = units * thread / n_threads * grain;
+        const int64_t last = std::min(count, units * (thread + 1) / n_threads * grain);
+        if (first < last) body(first, last, scratch_.data() + thread * apart);
+      }
+    };
+    pool_.parallel_for(n_threads, 1, std::cref(piece));
+  }
+
+  ThreadPool& pool_;
+  std::string_view name_;
+  const cpu::Functions& f_;
+  std::vector<float> scratch_;
+};
+
+void CpuKernels::rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_tokens,
+                      int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) {
+  const int64_t pairs = rotary_dim / 2;
+  const int64_t step = pairing == RopePairing::kAdjacent ? 2 : 1;
+  const int64_t distance = pairing == RopePairing::kAdjacent ? 1 : pairs;
+  const auto turn = [&](const float* head, const float* angles, float* turned) {
+    for (int64_t p = 0; p < pairs; ++p) {
+      const float cos = angles[2 * p];
+      const float sin = angles[2 * p + 1];
+      const float a = head[step * p];
+      const float b = head[step * p + distance];
+      turned[step * p] = a * cos - b * sin;
+      turned[step * p + distance] = a * sin + b * cos;
+    }
+    if (turned != head) std::copy(head + rotary_dim, head + head_dim, turned + rotary_dim);
+  };
+  share(n_tokens, n_heads * head_dim, [&](int64_t first, int64_t last) {
+    for (int64_t i = first * n_heads; i < last * n_heads; ++i) {
+      turn(x + i * head_dim, cos_sin + i / n_heads * rotary_dim, out + i * head_dim);
+    }
+  });
+}
+
+void CpuKernels::attention(const float* q, const KvView& kv, const AttentionShape& shape,
+                           int64_t first_position, int64_t n_tokens, float* out) {
+  const cpu::Attention a = {q, kv, shape, first_position, n_tokens, out};
+  const int64_t queries = n_tokens * (shape.n_heads / shape.n_kv_heads);  // of a key-value head
+  // Full tiles read each key once for several queries; smaller ones give all threads work.
+  int64_t tile = f_.max_query_tile;
+  while (tile > 1 && shape.n_kv_heads * ((queries + tile - 1) / tile) < 4 * pool_.n_threads()) {
+    tile /= 2;
+  }
+  const int64_t tiles = (queries + tile - 1) / tile;
+  with_scratch(f_.attention_scratch(a), shape.n_kv_heads * tiles, 1,
+               [&](int64_t first, int64_t last, float* scratch) {
+                 for (int64_t i = first; i < last; ++i) {
+                   // Late tokens see more keys than early ones: tiles are taken from both ends in
+                   // turn, so that the threads' shares weigh the same.
+                   const int64_t slot = i % tiles;
+                   const int64_t index = slot % 2 == 0 ? slot / 2 : tiles - 1 - slot / 2;
+                   f_.attend(a, i / tiles, index * tile, std::min(queries, (index + 1) * tile),
+                             scratch);
+                 }
+               });
+}
+
+bool processor_has(InstructionSet set) {
+#if defined(__x86_64__)
+  // These ask the operating system too: whether it keeps the wide registers.
+  if (set == InstructionSet::kAvx512) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+           processor_has(InstructionSet::kAvx2);
+  }
+  if (set == InstructionSet::kAvx2) {
+    // Every processor with AVX2 has F16C, which not every compiler can ask for.
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  }
+#endif
+  return set == InstructionSet::kPortable;
+}
+
+}  // namespace
 
 InstructionSet best_instruction_set() {
+  if (processor_has(InstructionSet::kAvx512)) return InstructionSet::kAvx512;
+  if (processor_has(InstructionSet::kAvx2)) return InstructionSet::kAvx2;
   return InstructionSet::kPortable;
 }
 
-std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& /*pool*/, InstructionSet /*set*/) {
-  return make_reference_kernels();
+std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set) {
+  if (!processor_has(set)) {
+    throw Error("this processor lacks the instruction set asked for", "kernels",
+                "leave the choice to Assay");
+  }
+#if defined(__x86_64__)
+  if (set == InstructionSet::kAvx512) {
+    return std::make_unique<CpuKernels>(pool, "avx512", avx512::kFunctions);
+  }
+  if (set == InstructionSet::kAvx2) {
+    return std::make_unique<CpuKernels>(pool, "avx2", avx2::kFunctions);
+  }
+#endif
+  return std::make_unique<CpuKernels>(pool, "portable", portable::kFunctions);
 }
 
 }  // namespace assay

@@ -49,7 +49,7 @@ TEST(Sampler, NotANumberIsAnErrorAndNotAToken) {
 }
 
 TEST(Sampler, TheSameSeedGivesTheSameTokens) {
-  const std::vector<float> logits{1, 1.5, 0.5, 1.2, 0.1};
+  const std::vector<float> logits{1.0F, 1.5F, 0.5F, 1.2F, 0.1F};
   Sampler a({.temperature = 1.0, .seed = 7});
   Sampler b({.temperature = 1.0, .seed = 7});
   Sampler c({.temperature = 1.0, .seed = 8});

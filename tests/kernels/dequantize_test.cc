@@ -2,13 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
 
-#include "kernels/half.h"
+#include "tests/kernels/support.h"
 
 namespace assay {
 namespace {
@@ -18,7 +20,15 @@ std::vector<char> read(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-class DequantizeTest : public testing::TestWithParam<TensorType> {};
+void expect_same_bits(const std::vector<float>& values, const std::vector<float>& want,
+                      const std::string& path) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_EQ(float_bits(values[i]), float_bits(want[i]))
+        << path << ", element " << i << ": " << values[i] << " instead of " << want[i];
+  }
+}
+
+class DequantizeTest : public ::testing::TestWithParam<TensorType> {};
 
 // The weights would not be those of the model file: every checkpoint would be off.
 TEST_P(DequantizeTest, IsBitForBitTheGgufPackage) {
@@ -31,17 +41,22 @@ TEST_P(DequantizeTest, IsBitForBitTheGgufPackage) {
   const auto n = static_cast<int64_t>(blocks.size() / info.block_bytes) * info.block_elements;
   ASSERT_EQ(expected.size(), static_cast<size_t>(n) * sizeof(float));
 
+  std::vector<float> want(static_cast<size_t>(n));
+  std::memcpy(want.data(), expected.data(), expected.size());
+
   std::vector<float> values(static_cast<size_t>(n));
   dequantize_row(GetParam(), blocks.data(), n, values.data());
-  for (size_t i = 0; i < values.size(); ++i) {
-    float want;
-    std::memcpy(&want, expected.data() + i * sizeof(want), sizeof(want));
-    ASSERT_EQ(float_bits(values[i]), float_bits(want))
-        << "element " << i << ": " << values[i] << " instead of " << want;
+  expect_same_bits(values, want, "reference");
+  for (const InstructionSet set : testing::available_instruction_sets()) {
+    const testing::TestKernels kernels(set);
+    const int32_t first_row = 0;
+    std::fill(values.begin(), values.end(), 0.0F);
+    kernels->get_rows({GetParam(), 1, n, blocks.data()}, &first_row, 1, values.data());
+    expect_same_bits(values, want, testing::set_name(set));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AllTypes, DequantizeTest, testing::ValuesIn(kAllTensorTypes),
+INSTANTIATE_TEST_SUITE_P(AllTypes, DequantizeTest, ::testing::ValuesIn(kAllTensorTypes),
                          [](const auto& tested) {
                            return std::string(tensor_type_info(tested.param).name);
                          });

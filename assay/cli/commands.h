@@ -1,0 +1,19 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace assay {
+
+inline constexpr int kInParity = 0;
+inline constexpr int kDiverged = 1;
+inline constexpr int kNotComparable = 2;  // and bad input, and bad usage
+
+// Each adds one subcommand. When the command line names it, parsing it runs it and sets
+// `exit_code`; errors are thrown.
+void add_run(CLI::App& app, int& exit_code);
+void add_tokenize(CLI::App& app, int& exit_code);
+void add_inspect(CLI::App& app, int& exit_code);
+void add_compare(CLI::App& app, int& exit_code);
+void add_analyze(CLI::App& app, int& exit_code);
+
+}  // namespace assay

@@ -1,0 +1,79 @@
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "assay/cli/commands.h"
+#include "assay/cli/output.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+std::string command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// CLI11 would call an unknown command an argument that was not expected.
+void check_command(const CLI::App& app, int argc, char** argv) {
+  const std::string hint = "the commands are " + command_names(app) + "; see assay --help";
+  if (argc < 2) throw Error("no command", {}, hint);
+  const std::string first = argv[1];
+  const auto commands = app.get_subcommands({});
+  const bool known = std::any_of(commands.begin(), commands.end(), [&](const CLI::App* command) {
+    return command->get_name() == first;
+  });
+  if (!known && !first.starts_with('-')) {
+    throw Error(fmt::format("'{}' is not a command", printable(first, 40)), {}, hint);
+  }
+}
+
+int run(int argc, char** argv) {
+  CLI::App app(
+      "Assay tells whether an engine for language models computes what its reference "
+      "computes, and where it first goes wrong.",
+      "assay");
+  app.set_version_flag("--version", "assay " ASSAY_VERSION);
+  app.require_subcommand(1);
+  int exit_code = kInParity;
+  add_run(app, exit_code);
+  add_tokenize(app, exit_code);
+  add_inspect(app, exit_code);
+  add_compare(app, exit_code);
+  add_analyze(app, exit_code);
+  check_command(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return app.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    const auto parsed = app.get_subcommands();
+    const std::string command = parsed.empty() ? "" : " " + parsed[0]->get_name();
+    throw Error(error.what(), {}, fmt::format("see assay{} --help", command));
+  }
+  return exit_code;
+}
+
+}  // namespace
+}  // namespace assay
+
+int main(int argc, char** argv) {
+  // A reader that goes away is an error of write(), which `| head` is not told of.
+  signal(SIGPIPE, SIG_IGN);
+  try {
+    return assay::run(argc, argv);
+  } catch (const assay::Error& error) {
+    assay::print_error(error.what());
+  } catch (const std::bad_alloc&) {
+    assay::print_error("out of memory; use a smaller input or a machine with more");
+  } catch (const std::exception& error) {
+    assay::print_error(assay::printable(error.what()));
+  }
+  return assay::kNotComparable;
+}

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "assay/report/text_sink.h"
+#include "assay/report/text_table.h"
+
+namespace assay {
+
+// Gives `write` a sink to standard output or, where `path` is not empty, to that file. A regular
+// file appears whole or not at all: it is written beside its place and renamed. A reader that
+// closes its end of standard output (`| head`) is no error. Throws Error naming the file.
+void write_output(const std::string& path, const std::function<void(const TextSink&)>& write);
+
+// Colours where standard output is a terminal that has them, unless NO_COLOR is set; the width of
+// the terminal. Plain for a file.
+TextStyle output_style(const std::string& path);
+
+// Shows how much of a long input has been read, on standard error if that is a terminal. What it
+// returns is to be called with the bytes done and the bytes in all.
+std::function<void(int64_t, int64_t)> progress_line();
+
+// One line on standard error.
+void print_warning(const std::string& text);
+void print_error(const std::string& text);
+
+// `argument` as a shell takes it.
+std::string shell_quoted(const std::string& argument);
+
+}  // namespace assay

@@ -1,0 +1,175 @@
+#include "assay/compare/alignment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr int64_t kMaxOffset = 16;
+constexpr size_t kSamples = 8;
+constexpr double kExplained = 0.1;  // the largest median distance of an offset that explains
+constexpr double kFarBetter = 0.1;  // times the distance under offset 0
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr const char* kHint = "log both with the same input, or give --align N to compare anyway";
+
+std::optional<int64_t> plus(int64_t token_idx, int64_t offset) {
+  int64_t sum = 0;
+  if (__builtin_add_overflow(token_idx, offset, &sum)) return std::nullopt;
+  return sum;
+}
+
+// The checkpoint that both logs have and that is computed last; -1 if there is none. In ref's
+// names.
+int32_t last_common_checkpoint(const LogIndex& ref, const LogIndex& got) {
+  int32_t last = -1;
+  ComputeOrder last_order;
+  for (int32_t id = 0; id < ref.names().size(); ++id) {
+    const std::string& name = ref.names().name(id);
+    if (got.names().find(name) < 0) continue;
+    const ComputeOrder order = compute_order(parse_checkpoint_name(name), id);
+    if (last < 0 || last_order < order) {
+      last = id;
+      last_order = order;
+    }
+  }
+  return last;
+}
+
+std::vector<int64_t> tokens_of(const LogIndex& log, int32_t checkpoint) {
+  std::vector<int64_t> tokens;
+  for (const IndexEntry& entry : log.entries()) {
+    if (entry.checkpoint == checkpoint) tokens.push_back(entry.token_idx);
+  }
+  std::sort(tokens.begin(), tokens.end());
+  return tokens;
+}
+
+// Distances of records of one checkpoint, each record read once.
+class Sample {
+ public:
+  Sample(const LogIndex& ref, const LogIndex& got, int32_t checkpoint,
+         const RecordDistance& distance)
+      : ref_(ref),
+        got_(got),
+        ref_checkpoint_(checkpoint),
+        got_checkpoint_(got.names().find(ref.names().name(checkpoint))),
+        distance_(distance),
+        ref_loader_(ref.loader()),
+        got_loader_(got.loader()) {}
+
+  // The median distance under `offset` over the tokens that both have; infinite if they are none,
+  // or one of several.
+  double median(const std::vector<int64_t>& tokens, int64_t offset) {
+    std::vector<double> distances;
+    for (const int64_t token : tokens) {
+      const auto shifted = plus(token, offset);
+      const int64_t there = shifted ? got_.find(got_checkpoint_, *shifted) : -1;
+      if (there < 0) continue;
+      const double distance =
+          distance_(load(ref_, ref_.find(ref_checkpoint_, token), ref_loader_, ref_cache_),
+                    load(got_, there, got_loader_, got_cache_));
+      distances.push_back(std::isnan(distance) ? kInfinity : distance);
+    }
+    if (distances.empty() || (distances.size() == 1 && tokens.size() > 1)) return kInfinity;
+    const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
+    std::nth_element(distances.begin(), middle, distances.end());
+    return *middle;
+  }
+
+ private:
+  static const Record& load(const LogIndex& log, int64_t entry, RecordLoader& loader,
+                            std::map<int64_t, Record>& cache) {
+    const auto found = cache.find(entry);
+    if (found != cache.end()) return found->second;
+    const IndexEntry& place = log.entries()[static_cast<size_t>(entry)];
+    return cache[entry] = std::move(loader.load(place.place));
+  }
+
+  const LogIndex& ref_;
+  const LogIndex& got_;
+  int32_t ref_checkpoint_;
+  int32_t got_checkpoint_;
+  const RecordDistance& distance_;
+  RecordLoader ref_loader_;
+  RecordLoader got_loader_;
+  std::map<int64_t, Record> ref_cache_;
+  std::map<int64_t, Record> got_cache_;
+};
+
+}  // namespace
+
+void check_same_input(const LogIndex& ref, const LogIndex& got) {
+  if (!ref.header() || !got.header()) return;
+  const std::vector<int64_t>& a = ref.header()->tokens;
+  const std::vector<int64_t>& b = got.header()->tokens;
+  if (!a.empty() && !b.empty()) {
+    const size_t common = std::min(a.size(), b.size());
+    for (size_t i = 0; i < common; ++i) {
+      if (a[i] == b[i]) continue;
+      throw Error(fmt::format("other tokens than the reference {}: at position {} it has {}, the "
+                              "reference {}",
+                              ref.path(), i, b[i], a[i]),
+                  fmt::format("{}:1", got.path()), kHint);
+    }
+    return;
+  }
+  const auto& prompt = ref.header()->prompt;
+  if (prompt && got.header()->prompt && *prompt != *got.header()->prompt) {
+    throw Error(
+        fmt::format("another prompt than the reference {}: '{}', the reference '{}'", ref.path(),
+                    printable(*got.header()->prompt, 40), printable(*prompt, 40)),
+        fmt::format("{}:1", got.path()), kHint);
+  }
+}
+
+Alignment find_alignment(const LogIndex& ref, const LogIndex& got, const RecordDistance& distance) {
+  Alignment alignment;
+  const int32_t checkpoint = last_common_checkpoint(ref, got);
+  if (checkpoint < 0) return alignment;
+  std::vector<int64_t> tokens = tokens_of(ref, checkpoint);
+  const std::vector<int64_t> others =
+      tokens_of(got, got.names().find(ref.names().name(checkpoint)));
+  std::set<int64_t> offsets = {others.front() - tokens.front(), others.back() - tokens.back()};
+  for (int64_t offset = -kMaxOffset; offset <= kMaxOffset; ++offset) offsets.insert(offset);
+  // From the middle on, where positions tell tokens apart best.
+  const size_t from = tokens.size() > kSamples ? (tokens.size() - kSamples) / 2 : 0;
+  tokens.erase(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(from));
+  if (tokens.size() > kSamples) tokens.resize(kSamples);
+
+  Sample sample(ref, got, checkpoint, distance);
+  const double unshifted = sample.median(tokens, 0);
+  double best = kInfinity;
+  double chosen = unshifted;
+  for (const int64_t offset : offsets) {
+    const double median = sample.median(tokens, offset);
+    if (offset == 0 || !(median < best)) continue;
+    best = median;
+    if (median <= kExplained && median <= kFarBetter * unshifted) {
+      alignment.offset = offset;
+      chosen = median;
+    }
+  }
+  // The next best of those that were not chosen.
+  double next = alignment.offset == 0 ? kInfinity : unshifted;
+  for (const int64_t offset : offsets) {
+    if (offset != alignment.offset) next = std::min(next, sample.median(tokens, offset));
+  }
+  if (chosen == kInfinity) {
+    alignment.confidence = 0;
+  } else if (next != kInfinity) {
+    alignment.confidence = next > 0 ? std::clamp(1 - chosen / next, 0.0, 1.0) : 0;
+  }
+  return alignment;
+}
+
+}  // namespace assay

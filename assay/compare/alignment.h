@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "assay/compare/comparison.h"
+#include "assay/compare/log_index.h"
+
+namespace assay {
+
+// Throws Error if the headers say that the two logs are of different inputs: other tokens at a
+// position that both have or, where tokens are not known, another prompt.
+void check_same_input(const LogIndex& ref, const LogIndex& got);
+
+// The distance (rel_l2, without garbage) of two records.
+using RecordDistance = std::function<double(const Record& ref, const Record& got)>;
+
+// Looks for the offset, got's token_idx minus ref's, under which a sample of records is nearest:
+// from -16 to 16, and those that put the first or the last tokens together. Another offset than 0
+// is taken only if it explains the data far better: a median distance of at most 0.1, and a tenth
+// of that under 0.
+Alignment find_alignment(const LogIndex& ref, const LogIndex& got, const RecordDistance& distance);
+
+}  // namespace assay

@@ -1,0 +1,278 @@
+#include "assay/compare/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <utility>
+
+#include "assay/compare/alignment.h"
+#include "assay/compare/log_index.h"
+#include "assay/compare/pair_comparison.h"
+#include "assay/compare/verdict.h"
+#include "base/error.h"
+#include "base/thread_pool.h"
+
+namespace assay {
+namespace {
+
+constexpr double kPoorMatch = 0.1;  // a median rel_l2 above it starts the search for an offset
+constexpr int64_t kRecordsPerThread = 16;  // of one batch
+
+// What one thread needs to read a pair of records.
+struct Worker {
+  Worker(const LogIndex& ref_log, const LogIndex& got_log)
+      : ref(ref_log.loader()), got(got_log.loader()) {}
+  RecordLoader ref;
+  RecordLoader got;
+};
+
+// A pair to compare, or a record without a counterpart, which is only checked.
+struct Task {
+  int64_t ref = -1;
+  int64_t got = -1;
+};
+
+void check_sizes(const Record& ref, const Record& got, const IndexEntry& entry,
+                 const LogIndex& got_index) {
+  if (ref.n == got.n || ref.checkpoint == "logits") return;
+  throw Error(fmt::format("'{}' at token {} has {} elements, {} in the reference", got.checkpoint,
+                          got.token_idx, got.n, ref.n),
+              fmt::format("{}:{}", got_index.path(), entry.place.line),
+              "the two are not the same tensor: check the model and the names of the checkpoints");
+}
+
+class Comparer {
+ public:
+  Comparer(const std::string& ref_path, const std::string& got_path, const CompareOptions& options)
+      : options_(options), pool_(options.n_threads) {
+    read_indices(ref_path, got_path);
+    if (options.align != AlignMode::kFixed) check_same_input(*ref_, *got_);
+    for (const auto* log : {ref_.get(), got_.get()}) {
+      result_.warnings.insert(result_.warnings.end(), log->warnings().begin(),
+                              log->warnings().end());
+    }
+    name_checkpoints();
+  }
+
+  Comparison compare() {
+    result_.ref_path = ref_->path();
+    result_.got_path = got_->path();
+    result_.alignment.mode = options_.align;
+    result_.alignment.offset = options_.align == AlignMode::kFixed ? options_.offset : 0;
+    compare_aligned();
+    if (options_.align == AlignMode::kAuto && median_rel_l2() > kPoorMatch) {
+      const Alignment found = find_alignment(*ref_, *got_, [&](const Record& a, const Record& b) {
+        return compare_pair(a, b, Tolerance(), options_).result.metrics.rel_l2;
+      });
+      const bool again = found.offset != result_.alignment.offset;
+      result_.alignment.offset = found.offset;
+      result_.alignment.confidence = found.confidence;
+      if (again) compare_aligned();
+    }
+    if (result_.results.empty()) {
+      throw Error(fmt::format("no record in common with the reference {}", ref_->path()),
+                  got_->path(),
+                  "compare logs of the same checkpoints and tokens, or give --align N");
+    }
+    sort_results();
+    judge_comparison(result_);
+    return std::move(result_);
+  }
+
+ private:
+  void read_indices(const std::string& ref_path, const std::string& got_path) {
+    std::exception_ptr errors[2];
+    pool_.parallel_for(2, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        try {
+          (i == 0 ? ref_ : got_) = std::make_unique<LogIndex>(i == 0 ? ref_path : got_path);
+        } catch (...) {
+          errors[i] = std::current_exception();
+        }
+      }
+    });
+    for (const std::exception_ptr& error : errors) {
+      if (error) std::rethrow_exception(error);
+    }
+  }
+
+  // One table for the names of both logs.
+  void name_checkpoints() {
+    for (const auto* log : {ref_.get(), got_.get()}) {
+      for (int32_t id = 0; id < log->names().size(); ++id) checkpoints_.id(log->names().name(id));
+      for (int32_t id = 0; id < log->teams().size(); ++id) teams_.id(log->teams().name(id));
+    }
+    for (int32_t id = 0; id < checkpoints_.size(); ++id) {
+      result_.checkpoints.push_back(parse_checkpoint_name(checkpoints_.name(id)));
+      tolerances_.push_back(options_.policy.tolerance(checkpoints_.name(id)));
+    }
+    for (int32_t id = 0; id < teams_.size(); ++id) result_.teams.push_back(teams_.name(id));
+  }
+
+  std::vector<Task> match() {
+    std::vector<Task> tasks;
+    std::vector<bool> matched(got_->entries().size(), false);
+    result_.unmatched_ref = 0;
+    for (size_t i = 0; i < ref_->entries().size(); ++i) {
+      const IndexEntry& entry = ref_->entries()[i];
+      Task task{static_cast<int64_t>(i), -1};
+      int64_t token = 0;
+      const int32_t checkpoint = got_->names().find(ref_->names().name(entry.checkpoint));
+      if (checkpoint >= 0 &&
+          !__builtin_add_overflow(entry.token_idx, result_.alignment.offset, &token)) {
+        task.got = got_->find(checkpoint, token);
+      }
+      if (task.got >= 0) matched[static_cast<size_t>(task.got)] = true;
+      result_.unmatched_ref += task.got < 0 ? 1 : 0;
+      tasks.push_back(task);
+    }
+    result_.unmatched_got = std::count(matched.begin(), matched.end(), false);
+    for (size_t i = 0; i < matched.size(); ++i) {
+      if (!matched[i]) tasks.push_back({-1, static_cast<int64_t>(i)});
+    }
+    return tasks;
+  }
+
+  void compare_aligned() {
+    const std::vector<Task> tasks = match();
+    result_.results.clear();
+    result_.quarantine.clear();
+    result_.quarantined = 0;
+    const int64_t total_bytes = ref_->bytes() + got_->bytes();
+    const auto batch = kRecordsPerThread * pool_.n_threads();
+    int64_t done = 0;
+    for (int64_t first = 0; first < std::ssize(tasks); first += batch) {
+      const int64_t count = std::min(batch, std::ssize(tasks) - first);
+      std::vector<PairComparison> pairs(static_cast<size_t>(count));
+      std::vector<std::exception_ptr> errors(static_cast<size_t>(count));
+      pool_.parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+        std::unique_ptr<Worker> worker = take_worker();
+        for (int64_t i = begin; i < end; ++i) {
+          try {
+            pairs[static_cast<size_t>(i)] = run(tasks[static_cast<size_t>(first + i)], *worker);
+          } catch (...) {
+            errors[static_cast<size_t>(i)] = std::current_exception();
+          }
+        }
+        give_back(std::move(worker));
+      });
+      for (const std::exception_ptr& error : errors) {
+        if (error) std::rethrow_exception(error);
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        done += keep(tasks[static_cast<size_t>(first + i)], pairs[static_cast<size_t>(i)]);
+      }
+      if (options_.progress) options_.progress(done, total_bytes);
+    }
+  }
+
+  std::unique_ptr<Worker> take_worker() {
+    const std::lock_guard lock(mutex_);
+    if (workers_.empty()) return std::make_unique<Worker>(*ref_, *got_);
+    std::unique_ptr<Worker> worker = std::move(workers_.back());
+    workers_.pop_back();
+    return worker;
+  }
+
+  void give_back(std::unique_ptr<Worker> worker) {
+    const std::lock_guard lock(mutex_);
+    workers_.push_back(std::move(worker));
+  }
+
+  PairComparison run(const Task& task, Worker& worker) {
+    const IndexEntry* ref =
+        task.ref < 0 ? nullptr : &ref_->entries()[static_cast<size_t>(task.ref)];
+    const IndexEntry* got =
+        task.got < 0 ? nullptr : &got_->entries()[static_cast<size_t>(task.got)];
+    const Record* a = ref == nullptr ? nullptr : &worker.ref.load(ref->place);
+    const Record* b = got == nullptr ? nullptr : &worker.got.load(got->place);
+    if (a == nullptr || b == nullptr) return {};
+    check_sizes(*a, *b, *got, *got_);
+    const int32_t checkpoint = checkpoints_.find(ref_->names().name(ref->checkpoint));
+    PairComparison pair =
+        compare_pair(*a, *b, tolerances_[static_cast<size_t>(checkpoint)], options_);
+    pair.result.checkpoint = checkpoint;
+    pair.result.token_idx = ref->token_idx;
+    if (ref->team >= 0) pair.result.ref_team = teams_.find(ref_->teams().name(ref->team));
+    if (got->team >= 0) pair.result.got_team = teams_.find(got_->teams().name(got->team));
+    return pair;
+  }
+
+  // Takes a finished pair over; returns the bytes that it stood for.
+  int64_t keep(const Task& task, const PairComparison& pair) {
+    int64_t bytes = 0;
+    if (task.ref >= 0) bytes += ref_->entries()[static_cast<size_t>(task.ref)].place.bytes;
+    if (task.got >= 0) bytes += got_->entries()[static_cast<size_t>(task.got)].place.bytes;
+    if (task.ref < 0 || task.got < 0) return bytes;
+    result_.results.push_back(pair.result);
+    const int64_t got_token = got_->entries()[static_cast<size_t>(task.got)].token_idx;
+    list_garbage(pair.ref_garbage, true, pair.result.checkpoint, pair.result.token_idx);
+    list_garbage(pair.got_garbage, false, pair.result.checkpoint, got_token);
+    return bytes;
+  }
+
+  void list_garbage(const std::vector<Garbage>& garbage, bool in_ref, int32_t checkpoint,
+                    int64_t token_idx) {
+    int listed[4] = {};
+    for (const Garbage& found : garbage) {
+      ++result_.quarantined;
+      if (listed[static_cast<size_t>(found.reason)]++ < kMaxListed) {
+        result_.quarantine.push_back({in_ref, checkpoint, token_idx, found});
+      }
+    }
+  }
+
+  double median_rel_l2() const {
+    std::vector<double> errors;
+    for (const RecordResult& result : result_.results) {
+      const double rel_l2 = result.metrics.rel_l2;
+      errors.push_back(rel_l2 <= 1e300 ? rel_l2 : 1e300);  // NaN and infinite are poor matches
+    }
+    if (errors.empty()) return 1e300;
+    const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
+    std::nth_element(errors.begin(), middle, errors.end());
+    return *middle;
+  }
+
+  void sort_results() {
+    std::vector<ComputeOrder> orders;
+    for (const CheckpointName& name : result_.checkpoints) {
+      orders.push_back(compute_order(name, std::ssize(orders)));
+    }
+    const auto key = [&](int64_t token_idx, int32_t checkpoint) {
+      return std::make_pair(token_idx, orders[static_cast<size_t>(checkpoint)]);
+    };
+    std::stable_sort(result_.results.begin(), result_.results.end(),
+                     [&](const RecordResult& a, const RecordResult& b) {
+                       return key(a.token_idx, a.checkpoint) < key(b.token_idx, b.checkpoint);
+                     });
+    std::stable_sort(result_.quarantine.begin(), result_.quarantine.end(),
+                     [&](const QuarantinedValue& a, const QuarantinedValue& b) {
+                       return key(a.token_idx, a.checkpoint) < key(b.token_idx, b.checkpoint);
+                     });
+  }
+
+  const CompareOptions& options_;
+  ThreadPool pool_;
+  std::unique_ptr<LogIndex> ref_;
+  std::unique_ptr<LogIndex> got_;
+  NameTable checkpoints_;
+  NameTable teams_;
+  std::vector<Tolerance> tolerances_;  // of each of checkpoints_
+  Comparison result_;
+  std::mutex mutex_;  // guards workers_
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace
+
+Comparison compare_logs(const std::string& ref_path, const std::string& got_path,
+                        const CompareOptions& options) {
+  return Comparer(ref_path, got_path, options).compare();
+}
+
+}  // namespace assay

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "assay/compare/checkpoint_order.h"
+#include "assay/compare/garbage.h"
+#include "assay/compare/metrics.h"
+#include "assay/compare/policy.h"
+
+namespace assay {
+
+// What a comparison says, of one record or of two logs. Best first but for the last.
+enum class Verdict : uint8_t {
+  kMatch,    // everything that both logs hold is equal
+  kNoise,    // within the tolerance
+  kTieFlip,  // within it, and the argmax differs by less than the error: two candidates are level
+  kDrift,    // beyond it, by an error that grew little by little
+  kWrong,    // beyond it at one step, by more than half of the reference, or not a number
+  kInconclusive,  // all zeros on both sides: nothing is proved
+};
+
+std::string_view verdict_name(Verdict verdict);
+
+enum class AlignMode : uint8_t { kAuto, kIndex, kFixed };
+enum class QuarantineMode : uint8_t {
+  kExclude,  // garbage is listed and left out of the metrics; NaN and infinities still fail
+  kFail,     // a record with garbage fails
+  kOff,      // garbage is not looked for
+};
+
+struct CompareOptions {
+  Policy policy;
+  AlignMode align = AlignMode::kAuto;
+  int64_t offset = 0;  // for kFixed: token_idx in the second log minus that in the reference
+  QuarantineMode quarantine = QuarantineMode::kExclude;
+  bool strict_argmax = false;
+  int n_threads = 0;  // 0: one per processor
+  // Called from one thread with the bytes done of all that will be read.
+  std::function<void(int64_t done, int64_t total)> progress;
+};
+
+struct RecordResult {
+  int32_t checkpoint = 0;  // in Comparison::checkpoints
+  int32_t ref_team = -1;   // in Comparison::teams, -1 where the record has none
+  int32_t got_team = -1;
+  int64_t token_idx = 0;  // in the reference
+  Metrics metrics;
+  Verdict status = Verdict::kMatch;
+  bool pass = true;
+  double tolerance = 0;  // of rel_l2; of max_abs or kl where the policy has no rel_l2
+  // Where pass is false, what failed: rel_l2, max_abs, kl, argmax (whose value is the regret),
+  // nonfinite or quarantine (whose values are counts).
+  std::string_view failing_metric;
+  double failing_value = 0;
+  double failing_tolerance = 0;
+};
+
+struct QuarantinedValue {
+  bool in_ref = false;
+  int32_t checkpoint = 0;
+  int64_t token_idx = 0;  // in its own log
+  Garbage garbage;
+};
+
+struct FirstDivergence {
+  CheckpointName checkpoint;
+  int64_t token_idx = 0;
+  std::string metric;
+  double value = 0;
+  double tolerance = 0;
+};
+
+struct Alignment {
+  AlignMode mode = AlignMode::kAuto;
+  int64_t offset = 0;     // token_idx in the second log minus that in the reference
+  double confidence = 1;  // 0 to 1: how much worse the next best offset is; 1 where none was tried
+};
+
+struct Drift {
+  enum class Trend : uint8_t { kIncreasing, kStable, kDecreasing };
+  Trend trend = Trend::kStable;
+  double growth_per_layer = 1;  // the factor by which rel_l2 of layer_N_output grows with N
+};
+
+// A known mistake that explains the first divergence. None is looked for yet.
+struct Cause {
+  std::string name;
+  CheckpointName checkpoint;
+  int64_t token_idx = 0;
+  double explained = 0;
+  std::string sentence;
+};
+
+struct Comparison {
+  std::string ref_path;
+  std::string got_path;
+  Verdict verdict = Verdict::kInconclusive;
+  bool pass = false;
+  std::optional<FirstDivergence> first_divergence;
+  int64_t compared = 0;
+  int64_t failed = 0;
+  int64_t quarantined = 0;  // values, listed below or not
+  int64_t unmatched_ref = 0;
+  int64_t unmatched_got = 0;
+  int64_t argmax_agree = 0;
+  int64_t argmax_total = 0;
+  Alignment alignment;
+  Drift drift;
+  std::vector<CheckpointName> checkpoints;
+  std::vector<std::string> teams;
+  std::vector<RecordResult> results;  // by token_idx, then as the network computes
+  std::vector<Cause> causes;
+  std::vector<QuarantinedValue> quarantine;
+  std::vector<std::string> warnings;
+};
+
+// Compares the log at `got_path` with the reference at `ref_path`. Memory grows with the number of
+// records, not with their sizes. Throws Error if either cannot be read or if the two cannot be
+// compared: other tokens or prompts, no record in common, tensors of other sizes.
+Comparison compare_logs(const std::string& ref_path, const std::string& got_path,
+                        const CompareOptions& options);
+
+}  // namespace assay

@@ -1,0 +1,160 @@
+#include "assay/compare/garbage.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <span>
+#include <utility>
+
+namespace assay {
+namespace {
+
+constexpr size_t kFirst = 4;      // values that two words cover
+constexpr size_t kLast = 2;       // values that one word covers
+constexpr size_t kMinOthers = 4;  // fewer other values give no scale
+constexpr size_t kSamples = 256;
+
+uint32_t bits_of(float value) {
+  return std::bit_cast<uint32_t>(value);
+}
+
+// The high half of a user-space address on a 64-bit machine, as a float.
+bool is_high_half(float value) {
+  const uint32_t bits = bits_of(value);
+  return (bits >= 0x5000 && bits <= 0x5FFF) || (bits >= 0x7000 && bits <= 0x7FFF);
+}
+
+bool is_zero_or_denormal(float value) {
+  return (bits_of(value) & 0x7F800000U) == 0;
+}
+
+// What is usual in the middle of a tensor.
+struct Scale {
+  double median = 0;  // of |x|; 0 when it is not known
+  double zeros = 1;   // share of exact zeros
+};
+
+Scale scale_of(std::span<const float> values) {
+  if (values.size() < kFirst + kLast + kMinOthers) {
+    if (values.size() < kFirst + kMinOthers) return {};
+    values = values.subspan(kFirst);
+  } else {
+    values = values.subspan(kFirst, values.size() - kFirst - kLast);
+  }
+  const size_t stride = std::max<size_t>(1, values.size() / kSamples);
+  std::vector<float> sample;
+  size_t zeros = 0;
+  for (size_t i = 0; i < values.size(); i += stride) {
+    zeros += values[i] == 0 ? 1 : 0;
+    if (std::isfinite(values[i])) sample.push_back(std::abs(values[i]));
+  }
+  if (sample.size() < kMinOthers) return {};
+  const auto middle = sample.begin() + static_cast<std::ptrdiff_t>(sample.size() / 2);
+  std::nth_element(sample.begin(), middle, sample.end());
+  return {static_cast<double>(*middle),
+          static_cast<double>(zeros) / static_cast<double>(sample.size())};
+}
+
+class Finder {
+ public:
+  explicit Finder(const Record& record)
+      : values_(record.values), is_logits_(record.checkpoint == "logits") {}
+
+  std::vector<Garbage> find(const Record& record) {
+    const Scale scale = scale_of(values_);
+    const size_t end = record.has_all_values() && is_logits_ ? find_padding(scale) : values_.size();
+    const size_t begin = find_heap_metadata(scale);
+    float largest = 0;
+    bool nonfinite = false;
+    for (size_t i = begin; i < end; ++i) {
+      const float magnitude = std::abs(values_[i]);
+      largest = magnitude > largest ? magnitude : largest;
+      nonfinite = nonfinite || !std::isfinite(magnitude);
+    }
+    const double limit = scale.median * kMagnitudeScale;
+    if (nonfinite || (limit > 0 && static_cast<double>(largest) >= limit)) {
+      find_outliers(begin, end, limit);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void add(size_t index, GarbageReason reason) {
+    found_.push_back({static_cast<int64_t>(index), values_[index], reason});
+  }
+
+  // The index at which the padding begins.
+  size_t find_padding(const Scale& scale) {
+    size_t begin = values_.size();
+    while (begin > 0 && bits_of(values_[begin - 1]) == bits_of(values_.back())) --begin;
+    const double value = values_.empty() ? 0 : static_cast<double>(values_.back());
+    const bool filled = value < 0 && scale.median > 0 && -value >= kHeapScale * scale.median;
+    if (values_.size() - begin < 2 || begin == 0 || !filled) return values_.size();
+    for (size_t i = begin; i < values_.size(); ++i) add(i, GarbageReason::kPadding);
+    return begin;
+  }
+
+  bool is_heap_pair(size_t index, const Scale& scale) const {
+    const float low = values_[index];
+    const float high = values_[index + 1];
+    if (is_high_half(high)) return true;
+    return high == 0 && scale.median > 0 && scale.zeros < 0.1 && std::isfinite(low) &&
+           static_cast<double>(std::abs(low)) >= kHeapScale * scale.median;
+  }
+
+  // How many of the first values are such words.
+  size_t find_heap_metadata(const Scale& scale) {
+    const size_t n = values_.size();
+    if (n < kFirst + kMinOthers) return 0;
+    const bool first = is_heap_pair(0, scale);
+    const bool second = is_heap_pair(2, scale);
+    if (!first && !second) return 0;
+    const auto is_null = [&](size_t i) {
+      return is_zero_or_denormal(values_[i]) && is_zero_or_denormal(values_[i + 1]);
+    };
+    size_t begin = 0;
+    for (const size_t i : {size_t{0}, size_t{2}}) {
+      if (!is_heap_pair(i, scale) && !is_null(i)) continue;
+      add(i, GarbageReason::kHeapMetadata);
+      add(i + 1, GarbageReason::kHeapMetadata);
+      begin = begin == i ? i + 2 : begin;
+    }
+    if (is_null(n - 2)) {
+      add(n - 2, GarbageReason::kHeapMetadata);
+      add(n - 1, GarbageReason::kHeapMetadata);
+    }
+    return begin;
+  }
+
+  void find_outliers(size_t begin, size_t end, double limit) {
+    for (size_t i = begin; i < end; ++i) {
+      if (!std::isfinite(values_[i])) {
+        add(i, GarbageReason::kNonfinite);
+      } else if (limit > 0 && static_cast<double>(std::abs(values_[i])) >= limit) {
+        add(i, GarbageReason::kMagnitude);
+      }
+    }
+  }
+
+  std::span<const float> values_;
+  bool is_logits_;
+  std::vector<Garbage> found_;
+};
+
+}  // namespace
+
+std::string_view garbage_reason_name(GarbageReason reason) {
+  static constexpr std::string_view kNames[] = {"nonfinite", "magnitude", "heap_metadata",
+                                                "padding"};
+  return kNames[static_cast<size_t>(reason)];
+}
+
+std::vector<Garbage> find_garbage(const Record& record) {
+  return Finder(record).find(record);
+}
+
+uint16_t pointer_prefix(float low_half) {
+  return static_cast<uint16_t>(bits_of(low_half) >> 16);
+}
+
+}  // namespace assay

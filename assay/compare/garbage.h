@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "assay/log/record.h"
+
+namespace assay {
+
+// Why a value is no value of the tensor.
+enum class GarbageReason : uint8_t {
+  kNonfinite,
+  kMagnitude,     // far out of the tensor's scale
+  kHeapMetadata,  // words that a memory allocator wrote into a freed block
+  kPadding,       // rows of logits beyond the vocabulary, filled with a constant
+};
+
+std::string_view garbage_reason_name(GarbageReason reason);
+
+struct Garbage {
+  int64_t index = 0;
+  float value = 0;
+  GarbageReason reason = GarbageReason::kNonfinite;
+};
+
+// Finds a tensor's garbage by what the values are, never by where the tensor stands in the log.
+// What is found of one reason is in the order of the indices.
+//
+// - nonfinite: NaN and infinities, but for padding.
+// - padding: at the end of `logits`, two or more equal values that are -Infinity or far out of
+//   scale.
+// - heap_metadata: the first 16 bytes of a freed block hold two words of its allocator, mostly
+//   pointers. As floats, each is a pair (2i, 2i + 1): the low half any float, the high half of a
+//   user-space address (0x00005… or 0x00007…) a denormal, which "%.6f" prints as 0.000000. So a
+//   pair is one if its second value is such a denormal, or if it is zero and the first is at least
+//   kHeapScale times the scale of a tensor that is hardly ever zero elsewhere. In a record with one
+//   such pair, pairs of zeros in the first 16 and the last 8 bytes are of the same kind (null
+//   pointers; size words, denormal too).
+// - magnitude: at least kMagnitudeScale times the scale.
+//
+// The scale is the median of |x| over a sample of the tensor without its first four and last two
+// values. Activations of real models reach some 1e5 times their median (Sun et al., "Massive
+// activations in large language models", 2024), which is why kMagnitudeScale is larger.
+std::vector<Garbage> find_garbage(const Record& record);
+
+// Where garbage is listed, one reason in one record lists at most this many values and the further
+// ones are only counted: a tensor may be all NaN.
+inline constexpr int kMaxListed = 64;
+
+inline constexpr double kHeapScale = 100;
+inline constexpr double kMagnitudeScale = 1e7;
+
+// The 16 high bits of the low half of a pointer: equal for the blocks of one heap, mangled or not,
+// when they are near each other. With it a log's further records are recognised by the first ones.
+uint16_t pointer_prefix(float low_half);
+
+}  // namespace assay

@@ -1,0 +1,196 @@
+#include "assay/compare/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "assay/compare/value_metrics.h"
+#include "assay/log/sketch.h"
+
+namespace assay {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// x / y where 0 / 0 is no difference and x / 0 is an infinite one.
+double relative(double x, double y) {
+  return x == 0 && y == 0 ? 0 : x / y;
+}
+
+// What is known of a whole tensor without all of its values.
+struct Whole {
+  std::optional<Sketch> sketch;
+  std::optional<double> l2;
+  std::optional<int64_t> nonfinite;
+  std::vector<TopValue> top;
+};
+
+Whole whole_of(const Record& record, bool sketch_wanted) {
+  Whole whole;
+  if (record.has_all_values()) {
+    const Summary summary = summarize(record.values);
+    whole = {std::nullopt, summary.l2, summary.nonfinite, summary.top};
+    if (sketch_wanted) whole.sketch = compute_sketch(record.values);
+    return whole;
+  }
+  whole.sketch = record.sketch;
+  if (record.summary) {
+    whole.l2 = record.summary->l2;
+    whole.nonfinite = record.summary->nonfinite;
+    whole.top = record.summary->top;
+  }
+  return whole;
+}
+
+// Raises rel_l2 to what sketches and summaries say of the elements that were not compared.
+void add_whole(const Whole& ref, const Whole& got, double head_difference, double head_l2,
+               Metrics& metrics) {
+  std::optional<double> ref_l2 = ref.l2;
+  if (!ref_l2 && ref.sketch) ref_l2 = sketch_norm(*ref.sketch);
+  if (ref_l2 && metrics.n > 0) {
+    const double share = static_cast<double>(metrics.compared) / static_cast<double>(metrics.n);
+    metrics.rel_l2 = relative(head_difference, std::max(head_l2, *ref_l2 * std::sqrt(share)));
+  }
+  // Each: !(x <= y) so that a NaN is taken over and fails.
+  const auto raise = [&](double value) {
+    if (!(value <= metrics.rel_l2)) metrics.rel_l2 = value;
+  };
+  if (ref.sketch && got.sketch) {
+    raise(relative(sketch_distance(*ref.sketch, *got.sketch), *ref_l2));
+    metrics.identical = metrics.identical && *ref.sketch == *got.sketch;
+    metrics.all_zero = metrics.all_zero && sketch_norm(*ref.sketch) == 0;
+  }
+  if (ref.l2 && got.l2) {
+    // The summaries may have been computed in another order of summing.
+    constexpr double kRounding = 1e-9;
+    const double bound = relative(std::abs(*ref.l2 - *got.l2), *ref.l2);
+    if (!(bound <= kRounding)) raise(bound);
+    metrics.all_zero = metrics.all_zero && *ref.l2 == 0 && *got.l2 == 0;
+  }
+  if (ref.nonfinite && got.nonfinite && *ref.nonfinite != *got.nonfinite) {
+    metrics.nonfinite = std::max(metrics.nonfinite, std::abs(*ref.nonfinite - *got.nonfinite));
+  }
+  for (const TopValue& a : ref.top) {
+    for (const TopValue& b : got.top) {
+      if (a.index != b.index) continue;
+      const double difference =
+          std::abs(static_cast<double>(a.value) - static_cast<double>(b.value));
+      if (!(difference <= metrics.observed_error)) metrics.observed_error = difference;
+    }
+  }
+}
+
+// The reference's value at `index`, where it is known.
+std::optional<double> value_at(const Record& record, const std::vector<TopValue>& top,
+                               int64_t index) {
+  if (index < static_cast<int64_t>(record.values.size())) {
+    return static_cast<double>(record.values[static_cast<size_t>(index)]);
+  }
+  for (const TopValue& value : top) {
+    if (value.index == index) return static_cast<double>(value.value);
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> argmax_of(const Record& record, std::span<const float> values) {
+  int64_t index = -1;
+  if (record.has_all_values()) {
+    index = argmax(values);
+  } else if (record.summary) {
+    index = record.summary->argmax;
+  }
+  return index < 0 ? std::nullopt : std::optional(index);
+}
+
+void add_logits_metrics(const Record& ref, const Record& got, std::span<const float> a,
+                        std::span<const float> b, const Whole& ref_whole, const Whole& got_whole,
+                        Metrics& metrics) {
+  metrics.argmax_ref = argmax_of(ref, a);
+  metrics.argmax_got = argmax_of(got, b);
+  if (metrics.argmax_ref && metrics.argmax_got) {
+    const auto best = value_at(ref, ref_whole.top, *metrics.argmax_ref);
+    const auto chosen = value_at(ref, ref_whole.top, *metrics.argmax_got);
+    if (*metrics.argmax_ref == *metrics.argmax_got) {
+      metrics.regret = 0;
+    } else if (best && chosen) {
+      metrics.regret = *best - *chosen;
+    }
+  }
+  if (!ref_whole.top.empty() && !got_whole.top.empty()) {
+    int64_t shared = 0;
+    for (const TopValue& x : ref_whole.top) {
+      shared += std::count_if(got_whole.top.begin(), got_whole.top.end(),
+                              [&](const TopValue& y) { return x.index == y.index; });
+    }
+    metrics.topk_overlap = static_cast<double>(shared) / static_cast<double>(ref_whole.top.size());
+  }
+  if (ref.has_all_values() && got.has_all_values()) metrics.kl = kl_divergence(a, b);
+}
+
+void poison(Metrics& metrics) {
+  metrics.max_abs = metrics.mean_abs = metrics.rms = metrics.rel_l2 = metrics.cosine = kNaN;
+  metrics.nmse = metrics.observed_error = kNaN;
+  metrics.all_zero = metrics.identical = false;
+  if (metrics.kl) metrics.kl = kNaN;
+}
+
+// The distances of the values that both records hold.
+void add_values(const ValueSums& sums, int64_t n_excluded, Metrics& metrics) {
+  metrics.compared = sums.count - n_excluded;
+  const double count = static_cast<double>(std::max<int64_t>(metrics.compared, 1));
+  metrics.max_abs = metrics.observed_error = sums.max_difference;
+  metrics.mean_abs = sums.abs_difference / count;
+  metrics.rms = std::sqrt(sums.difference_2 / count);
+  metrics.rel_l2 = relative(std::sqrt(sums.difference_2), std::sqrt(sums.a_2));
+  const double norms = std::sqrt(sums.a_2) * std::sqrt(sums.b_2);
+  metrics.cosine = norms > 0 ? std::min(1.0, sums.a_b / norms) : (sums.a_2 == sums.b_2 ? 1 : 0);
+  metrics.max_ulp = sums.max_ulp;
+  metrics.sign_flips = sums.sign_flips;
+  metrics.nonfinite = sums.nonfinite;
+  metrics.all_zero = sums.a_2 == 0 && sums.b_2 == 0 && sums.max_ulp == 0;
+  metrics.identical = sums.difference_2 == 0 && sums.max_ulp == 0;
+}
+
+}  // namespace
+
+Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
+                        std::span<const int64_t> excluded) {
+  const size_t common = std::min(ref.values.size(), got.values.size());
+  std::span<const float> a = std::span(ref.values).first(common);
+  std::span<const float> b = std::span(got.values).first(common);
+  std::vector<float> kept_a;
+  std::vector<float> kept_b;
+  if (!excluded.empty()) {
+    // Equal infinities take no part in any sum, and -Infinity in no argmax.
+    kept_a.assign(a.begin(), a.end());
+    kept_b.assign(b.begin(), b.end());
+    for (const int64_t index : excluded) {
+      kept_a[static_cast<size_t>(index)] = kept_b[static_cast<size_t>(index)] =
+          -std::numeric_limits<float>::infinity();
+    }
+    a = kept_a;
+    b = kept_b;
+  }
+  Metrics metrics;
+  metrics.n = ref.n;
+  const ValueSums sums = sum_values(a, b);
+  add_values(sums, static_cast<int64_t>(excluded.size()), metrics);
+  const bool whole_values = ref.has_all_values() && got.has_all_values();
+  Whole ref_whole;
+  Whole got_whole;
+  if (is_logits || !whole_values) {
+    ref_whole = whole_of(ref, got.sketch.has_value());
+    got_whole = whole_of(got, ref.sketch.has_value());
+  }
+  // A tensor whose garbage was left out cannot be held against a sketch that includes it.
+  if (!whole_values && excluded.empty()) {
+    add_whole(ref_whole, got_whole, std::sqrt(sums.difference_2), std::sqrt(sums.a_2), metrics);
+  }
+  if (is_logits) add_logits_metrics(ref, got, a, b, ref_whole, got_whole, metrics);
+  metrics.nmse = metrics.rel_l2 * metrics.rel_l2;
+  if (metrics.nonfinite > 0) poison(metrics);
+  return metrics;
+}
+
+}  // namespace assay

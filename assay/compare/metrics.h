@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "assay/log/record.h"
+
+namespace assay {
+
+// How far a tensor is from its reference. All sums are in double; where NaN or unequal infinities
+// were met every distance is NaN, which passes no test.
+struct Metrics {
+  int64_t n = 0;         // elements of the whole tensor
+  int64_t compared = 0;  // of them, those whose values were compared
+  double max_abs = 0;
+  double mean_abs = 0;
+  double rms = 0;     // of the differences
+  double rel_l2 = 0;  // ||a - b|| / ||a|| with a the reference; of the whole tensor, see below
+  double cosine = 1;
+  double nmse = 0;      // rel_l2 squared
+  int64_t max_ulp = 0;  // 32-bit floats between the two values, at most
+  int64_t sign_flips = 0;
+  int64_t nonfinite = 0;   // elements where a NaN or unequal infinities were met
+  bool all_zero = false;   // nothing but zeros on both sides, as far as is known
+  bool identical = false;  // everything that is known of both is equal
+  std::optional<int64_t> argmax_ref;
+  std::optional<int64_t> argmax_got;
+  std::optional<double> regret;        // ref[argmax_ref] - ref[argmax_got]
+  std::optional<double> kl;            // D(ref || got) in nats over the softmax
+  std::optional<double> topk_overlap;  // share of the five largest that both have
+  double observed_error = 0;           // the largest difference known, in the units of the values
+};
+
+// Compares two records of the same tensor.
+//
+// Where either holds only the head of the tensor, the values that both hold are compared and rel_l2
+// is the worst of what is known of the whole: the head's, taken against the norm that a head of
+// its length has in this tensor; the estimate from sketches, where both have one or all values to
+// make it of; and the bound that the two norms of the summaries give. `is_logits` asks for the
+// metrics that only logits have: argmax, regret, kl, topk_overlap.
+//
+// `excluded`: indices whose values are left out on both sides.
+Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
+                        std::span<const int64_t> excluded = {});
+
+}  // namespace assay

@@ -1,0 +1,79 @@
+#include "assay/compare/pair_comparison.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "assay/compare/verdict.h"
+
+namespace assay {
+namespace {
+
+constexpr size_t kFewOutliers = 4;
+constexpr size_t kOutlierShare = 100;
+
+// Whether `other` holds about the same value there.
+bool is_shared(const Garbage& garbage, const Record& other) {
+  if (garbage.index >= static_cast<int64_t>(other.values.size())) return false;
+  const float value = other.values[static_cast<size_t>(garbage.index)];
+  if (value == garbage.value) return true;
+  return std::abs(value - garbage.value) <= 0.5F * std::abs(garbage.value);
+}
+
+void drop_shared(const Record& other, std::vector<Garbage>& garbage) {
+  std::erase_if(garbage, [&](const Garbage& found) {
+    return found.reason != GarbageReason::kHeapMetadata && is_shared(found, other);
+  });
+}
+
+void drop_too_many_outliers(const Record& record, std::vector<Garbage>& garbage) {
+  const auto is_outlier = [](const Garbage& found) {
+    return found.reason == GarbageReason::kMagnitude;
+  };
+  const auto outliers =
+      static_cast<size_t>(std::count_if(garbage.begin(), garbage.end(), is_outlier));
+  if (outliers > std::max(kFewOutliers, record.values.size() / kOutlierShare)) {
+    std::erase_if(garbage, is_outlier);
+  }
+}
+
+std::vector<int64_t> excluded_indices(const PairComparison& pair, size_t common) {
+  std::vector<int64_t> indices;
+  for (const auto* garbage : {&pair.ref_garbage, &pair.got_garbage}) {
+    for (const Garbage& found : *garbage) {
+      if (found.reason == GarbageReason::kNonfinite) continue;
+      if (found.index < static_cast<int64_t>(common)) indices.push_back(found.index);
+    }
+  }
+  std::sort(indices.begin(), indices.end());
+  indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
+  return indices;
+}
+
+}  // namespace
+
+PairComparison compare_pair(const Record& ref, const Record& got, const Tolerance& tolerance,
+                            const CompareOptions& options) {
+  PairComparison pair;
+  std::vector<int64_t> excluded;
+  if (options.quarantine != QuarantineMode::kOff) {
+    pair.ref_garbage = find_garbage(ref);
+    pair.got_garbage = find_garbage(got);
+    drop_shared(got, pair.ref_garbage);
+    drop_shared(ref, pair.got_garbage);
+    drop_too_many_outliers(ref, pair.ref_garbage);
+    drop_too_many_outliers(got, pair.got_garbage);
+    excluded = excluded_indices(pair, std::min(ref.values.size(), got.values.size()));
+  }
+  pair.result.metrics = compare_records(ref, got, ref.checkpoint == "logits", excluded);
+  judge_record(tolerance, options.strict_argmax, pair.result);
+  const size_t garbage = pair.ref_garbage.size() + pair.got_garbage.size();
+  if (options.quarantine == QuarantineMode::kFail && garbage > 0 && pair.result.pass) {
+    pair.result.pass = false;
+    pair.result.status = Verdict::kWrong;
+    pair.result.failing_metric = "quarantine";
+    pair.result.failing_value = static_cast<double>(garbage);
+  }
+  return pair;
+}
+
+}  // namespace assay

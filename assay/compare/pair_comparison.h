@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "assay/compare/comparison.h"
+#include "assay/log/record.h"
+
+namespace assay {
+
+// One record held against its reference.
+struct PairComparison {
+  RecordResult result;  // without its checkpoint, teams and token_idx
+  std::vector<Garbage> ref_garbage;
+  std::vector<Garbage> got_garbage;
+};
+
+// Compares, looks for garbage as `options` ask, and judges with `tolerance`.
+//
+// What counts as garbage in a comparison is what one of the two logs alone has: values that both
+// hold alike are the model's own. More than a hundredth of a tensor out of scale is no garbage in
+// its log but a broken tensor, which is compared as it is.
+PairComparison compare_pair(const Record& ref, const Record& got, const Tolerance& tolerance,
+                            const CompareOptions& options);
+
+}  // namespace assay

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace assay {
+
+// What a record may differ by. Every limit that is set must hold; each is a number of 0 or more.
+struct Tolerance {
+  std::optional<double> rel_l2;
+  std::optional<double> max_abs;
+  std::optional<double> kl;  // in nats; holds only for logits with all values on both sides
+};
+
+// The criterion of the published logs: the same sign and order of magnitude, under 1 % off.
+inline constexpr double kDefaultRelL2 = 1e-2;
+
+// Which tolerance each checkpoint has.
+//
+// As a file: {"default": {"rel_l2": 1e-2}, "checkpoints": {"layer_*_output": {"rel_l2": 2e-6},
+// "logits": {"rel_l2": 5e-6, "max_abs": 1e-3}}}. Keys of "checkpoints" are shell globs; the first
+// in the file that matches a name holds for it, alone; where none does, "default". A file without
+// "default" has the built-in one. Each tolerance names at least one of rel_l2, max_abs, kl.
+class Policy {
+ public:
+  // The built-in one: rel_l2 <= kDefaultRelL2 for everything.
+  Policy();
+
+  // Throws Error if the file cannot be read or holds anything but the above: a key that is
+  // mistyped must not loosen a test.
+  static Policy from_file(const std::string& path);
+
+  const Tolerance& tolerance(const std::string& checkpoint) const;
+
+ private:
+  Tolerance default_;
+  std::vector<std::pair<std::string, Tolerance>> globs_;
+};
+
+}  // namespace assay

@@ -1,0 +1,151 @@
+#include "assay/compare/verdict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+namespace assay {
+namespace {
+
+constexpr double kWrongRelL2 = 0.5;
+constexpr double kSuddenGrowth = 10;
+constexpr double kFirstDriftRelL2 = 0.1;
+constexpr double kStableChange = 1.5;
+
+void fail(std::string_view metric, double value, double tolerance, RecordResult& result) {
+  if (!result.pass) return;  // the first failing metric is the one that is told
+  result.pass = false;
+  result.status = Verdict::kWrong;
+  result.failing_metric = metric;
+  result.failing_value = value;
+  result.failing_tolerance = tolerance;
+}
+
+void judge_argmax(bool strict, RecordResult& result) {
+  const Metrics& metrics = result.metrics;
+  if (!metrics.argmax_ref || !metrics.argmax_got || metrics.argmax_ref == metrics.argmax_got) {
+    return;
+  }
+  const double regret = metrics.regret.value_or(std::numeric_limits<double>::quiet_NaN());
+  const bool level = regret <= metrics.observed_error;
+  if (!level || strict) fail("argmax", regret, strict ? 0 : metrics.observed_error, result);
+  if (level && (result.pass || result.failing_metric == "argmax")) {
+    result.status = Verdict::kTieFlip;
+  }
+}
+
+bool is_gradual(const RecordResult& result, const CheckpointName& name,
+                const RecordResult* before) {
+  const double rel_l2 = result.metrics.rel_l2;
+  if (result.failing_metric == "nonfinite" || !(rel_l2 <= kWrongRelL2)) return false;
+  if (before == nullptr) return name.op != "embedding" && rel_l2 <= kFirstDriftRelL2;
+  if (!before->pass && before->status == Verdict::kWrong) return false;
+  const double ground = std::max(before->metrics.rel_l2, result.tolerance / 4);
+  return rel_l2 <= kSuddenGrowth * ground;
+}
+
+// The worse of two verdicts, where kInconclusive counts least.
+Verdict worse(Verdict a, Verdict b) {
+  if (a == Verdict::kInconclusive) return b;
+  if (b == Verdict::kInconclusive) return a;
+  return std::max(a, b);
+}
+
+}  // namespace
+
+std::string_view verdict_name(Verdict verdict) {
+  static constexpr std::string_view kNames[] = {"match", "noise", "tie_flip",
+                                                "drift", "wrong", "inconclusive"};
+  return kNames[static_cast<size_t>(verdict)];
+}
+
+void judge_record(const Tolerance& tolerance, bool strict_argmax, RecordResult& result) {
+  const Metrics& metrics = result.metrics;
+  const auto limit = tolerance.rel_l2    ? tolerance.rel_l2
+                     : tolerance.max_abs ? tolerance.max_abs
+                                         : tolerance.kl;
+  result.tolerance = limit.value_or(0);
+  result.pass = true;
+  if (metrics.nonfinite > 0) {
+    fail("nonfinite", static_cast<double>(metrics.nonfinite), 0, result);
+    return;
+  }
+  if (metrics.all_zero) {
+    result.status = Verdict::kInconclusive;
+    return;
+  }
+  result.status = metrics.identical ? Verdict::kMatch : Verdict::kNoise;
+  const auto hold = [&](std::string_view name, double value, const std::optional<double>& most) {
+    if (most && !(value <= *most)) fail(name, value, *most, result);
+  };
+  hold("rel_l2", metrics.rel_l2, tolerance.rel_l2);
+  hold("max_abs", metrics.max_abs, tolerance.max_abs);
+  if (metrics.kl) hold("kl", *metrics.kl, tolerance.kl);
+  judge_argmax(strict_argmax, result);
+}
+
+void judge_comparison(Comparison& comparison) {
+  const RecordResult* before = nullptr;
+  Verdict verdict = Verdict::kInconclusive;
+  for (RecordResult& result : comparison.results) {
+    const CheckpointName& name = comparison.checkpoints[static_cast<size_t>(result.checkpoint)];
+    if (before != nullptr && before->token_idx != result.token_idx) before = nullptr;
+    if (result.status == Verdict::kWrong && result.failing_metric != "quarantine" &&
+        is_gradual(result, name, before)) {
+      result.status = Verdict::kDrift;
+    }
+    if (result.status != Verdict::kInconclusive) before = &result;
+    if (!result.pass) {
+      ++comparison.failed;
+      if (!comparison.first_divergence) {
+        comparison.first_divergence =
+            FirstDivergence{name, result.token_idx, std::string(result.failing_metric),
+                            result.failing_value, result.failing_tolerance};
+      }
+    }
+    if (name.name == "logits" && result.metrics.argmax_ref && result.metrics.argmax_got) {
+      ++comparison.argmax_total;
+      comparison.argmax_agree += result.metrics.argmax_ref == result.metrics.argmax_got ? 1 : 0;
+    }
+    verdict = worse(verdict, result.status);
+  }
+  comparison.compared = static_cast<int64_t>(comparison.results.size());
+  comparison.verdict = verdict;
+  comparison.pass = comparison.failed == 0 && verdict != Verdict::kInconclusive;
+  comparison.drift = measure_drift(comparison);
+}
+
+Drift measure_drift(const Comparison& comparison) {
+  std::map<int, std::vector<double>> errors;  // of each layer, over the tokens
+  for (const RecordResult& result : comparison.results) {
+    const CheckpointName& name = comparison.checkpoints[static_cast<size_t>(result.checkpoint)];
+    const double rel_l2 = result.metrics.rel_l2;
+    if (name.op == "output" && name.layer >= 0 && rel_l2 > 0 && std::isfinite(rel_l2)) {
+      errors[name.layer].push_back(rel_l2);
+    }
+  }
+  if (errors.size() < 2) return {};
+  double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
+  for (auto& [layer, of_layer] : errors) {
+    const auto middle = of_layer.begin() + static_cast<std::ptrdiff_t>(of_layer.size() / 2);
+    std::nth_element(of_layer.begin(), middle, of_layer.end());
+    const double x = layer;
+    const double y = std::log(*middle);
+    n += 1;
+    sum_x += x;
+    sum_y += y;
+    sum_xx += x * x;
+    sum_xy += x * y;
+  }
+  const double slope = (n * sum_xy - sum_x * sum_y) / (n * sum_xx - sum_x * sum_x);
+  const double layers = errors.rbegin()->first - errors.begin()->first;
+  const double change = slope * layers;
+  Drift drift;
+  drift.growth_per_layer = std::exp(slope);
+  if (change >= std::log(kStableChange)) drift.trend = Drift::Trend::kIncreasing;
+  if (change <= -std::log(kStableChange)) drift.trend = Drift::Trend::kDecreasing;
+  return drift;
+}
+
+}  // namespace assay

@@ -1,0 +1,61 @@
+#include "assay/report/csv_report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace assay {
+namespace {
+
+std::string number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return fmt::format("{:.9g}", value);
+}
+
+std::string number(const std::optional<double>& value) {
+  return value ? number(*value) : "";
+}
+std::string number(const std::optional<int64_t>& value) {
+  return value ? fmt::format("{}", *value) : "";
+}
+
+// Quoted where a comma, a quote or a line end would break the line (RFC 4180).
+std::string field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string team(const Comparison& comparison, int32_t id) {
+  return id < 0 ? "" : field(comparison.teams[static_cast<size_t>(id)]);
+}
+
+}  // namespace
+
+void write_csv(const Comparison& comparison, const TextSink& sink) {
+  sink(
+      "token_idx,max_abs_diff,mean_abs_diff,ref_team,got_team,checkpoint,n,compared,rms,rel_l2,"
+      "cosine,nmse,max_ulp,sign_flips,argmax_ref,argmax_got,regret,kl,topk_overlap,status,"
+      "tolerance\n");
+  for (const RecordResult& result : comparison.results) {
+    const Metrics& m = result.metrics;
+    sink(fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                     result.token_idx, number(m.max_abs), number(m.mean_abs),
+                     team(comparison, result.ref_team), team(comparison, result.got_team),
+                     field(comparison.checkpoints[static_cast<size_t>(result.checkpoint)].name),
+                     m.n, m.compared, number(m.rms), number(m.rel_l2), number(m.cosine),
+                     number(m.nmse), m.max_ulp, m.sign_flips, number(m.argmax_ref),
+                     number(m.argmax_got), number(m.regret), number(m.kl), number(m.topk_overlap),
+                     verdict_name(result.status), number(result.tolerance)));
+  }
+}
+
+}  // namespace assay

@@ -1,0 +1,197 @@
+#include "assay/report/json_report.h"
+
+#include <string>
+
+#include "assay/report/json_object.h"
+
+namespace assay {
+namespace {
+
+constexpr size_t kFlushBytes = 1 << 16;
+
+void flush(std::string& out, const TextSink& sink, size_t at_least) {
+  if (out.size() < at_least) return;
+  sink(out);
+  out.clear();
+}
+
+// "name": [ each element on a line of its own ].
+template <typename Range, typename Append>
+void write_array(std::string_view name, const Range& range, std::string& out, const TextSink& sink,
+                 const Append& append) {
+  out += ",\n\"";
+  out += name;
+  out += "\":[";
+  bool first = true;
+  for (const auto& element : range) {
+    out += first ? "\n  " : ",\n  ";
+    first = false;
+    append(element);
+    flush(out, sink, kFlushBytes);
+  }
+  out += ']';
+}
+
+void append_place(const CheckpointName& name, JsonObject& object) {
+  object.member("checkpoint", name.name);
+  object.member("layer", name.layer < 0 ? std::nullopt : std::optional<int64_t>(name.layer));
+}
+
+void append_first_divergence(const Comparison& comparison, std::string& out) {
+  out += ",\n\"first_divergence\":";
+  if (!comparison.first_divergence) {
+    out += "null";
+    return;
+  }
+  const FirstDivergence& first = *comparison.first_divergence;
+  JsonObject object(out);
+  append_place(first.checkpoint, object);
+  object.member("op", first.checkpoint.op);
+  object.member("token_idx", first.token_idx);
+  object.member("metric", first.metric);
+  object.member("value", first.value);
+  object.member("tolerance", first.tolerance);
+  object.end();
+}
+
+void append_head(const Comparison& comparison, std::string& out) {
+  static constexpr std::string_view kModes[] = {"auto", "index", "fixed"};
+  static constexpr std::string_view kTrends[] = {"increasing", "stable", "decreasing"};
+  out += "{\"verdict\":\"";
+  out += verdict_name(comparison.verdict);
+  out += comparison.pass ? "\",\n\"pass\":true" : "\",\n\"pass\":false";
+  append_first_divergence(comparison, out);
+  out += ",\n\"summary\":";
+  JsonObject summary(out);
+  summary.member("compared", comparison.compared);
+  summary.member("failed", comparison.failed);
+  summary.member("quarantined", comparison.quarantined);
+  summary.member("unmatched_ref", comparison.unmatched_ref);
+  summary.member("unmatched_got", comparison.unmatched_got);
+  summary.member("argmax_agree", comparison.argmax_agree);
+  summary.member("argmax_total", comparison.argmax_total);
+  summary.end();
+  out += ",\n\"alignment\":";
+  JsonObject alignment(out);
+  alignment.member("mode", kModes[static_cast<size_t>(comparison.alignment.mode)]);
+  alignment.member("offset", comparison.alignment.offset);
+  alignment.member("confidence", comparison.alignment.confidence);
+  alignment.end();
+  out += ",\n\"drift\":";
+  JsonObject drift(out);
+  drift.member("trend", kTrends[static_cast<size_t>(comparison.drift.trend)]);
+  drift.member("growth_per_layer", comparison.drift.growth_per_layer);
+  drift.end();
+}
+
+void append_result(const Comparison& comparison, const RecordResult& result, std::string& out) {
+  const Metrics& metrics = result.metrics;
+  JsonObject object(out);
+  object.member("checkpoint", comparison.checkpoints[static_cast<size_t>(result.checkpoint)].name);
+  object.member("token_idx", result.token_idx);
+  object.member("n", metrics.n);
+  object.member("max_abs", metrics.max_abs);
+  object.member("mean_abs", metrics.mean_abs);
+  object.member("rms", metrics.rms);
+  object.member("rel_l2", metrics.rel_l2);
+  object.member("cosine", metrics.cosine);
+  object.member("nmse", metrics.nmse);
+  object.member("max_ulp", metrics.max_ulp);
+  object.member("sign_flips", metrics.sign_flips);
+  object.member("argmax_ref", metrics.argmax_ref);
+  object.member("argmax_got", metrics.argmax_got);
+  object.member("regret", metrics.regret);
+  object.member("kl", metrics.kl);
+  object.member("topk_overlap", metrics.topk_overlap);
+  object.member("status", verdict_name(result.status));
+  object.member("tolerance", result.tolerance);
+  object.end();
+}
+
+void append_garbage(const std::string& checkpoint, int64_t token_idx, const Garbage& garbage,
+                    JsonObject& object, std::string& out) {
+  object.member("checkpoint", checkpoint);
+  object.member("token_idx", token_idx);
+  object.member("index", garbage.index);
+  object.key("value");
+  append_json_number(out, garbage.value);
+  object.member("reason", garbage_reason_name(garbage.reason));
+  object.end();
+}
+
+void append_stats(const CheckpointStats& stats, std::string& out) {
+  JsonObject object(out);
+  object.member("checkpoint", stats.checkpoint.name);
+  object.member("records", stats.records);
+  object.member("values", stats.values);
+  object.member("min", stats.min);
+  object.member("max", stats.max);
+  object.member("mean", stats.mean);
+  object.member("rms", stats.rms);
+  object.member("nonfinite", stats.nonfinite);
+  object.member("zeros", stats.zeros);
+  object.member("garbage", stats.garbage);
+  object.end();
+}
+
+void write_analysis(const Analysis& analysis, std::string& out, const TextSink& sink) {
+  out += "{\"log\":";
+  append_json_string(out, analysis.path);
+  out += ",\n";
+  std::string members;
+  JsonObject object(members);
+  object.member("records", analysis.records);
+  object.member("tokens", analysis.tokens);
+  object.member("checkpoints", static_cast<int64_t>(analysis.stats.size()));
+  object.member("garbage_values", analysis.garbage_values);
+  object.member("garbage_tokens", analysis.garbage_tokens);
+  object.member("garbage_rate", analysis.garbage_rate);
+  out += std::string_view(members).substr(1);
+  write_array("garbage", analysis.garbage, out, sink, [&](const ListedGarbage& listed) {
+    JsonObject element(out);
+    append_garbage(analysis.stats[static_cast<size_t>(listed.checkpoint)].checkpoint.name,
+                   listed.token_idx, listed.garbage, element, out);
+  });
+  write_array("stats", analysis.stats, out, sink,
+              [&](const CheckpointStats& stats) { append_stats(stats, out); });
+}
+
+}  // namespace
+
+void write_json(const Comparison& comparison, const TextSink& sink) {
+  std::string out;
+  append_head(comparison, out);
+  write_array("results", comparison.results, out, sink,
+              [&](const RecordResult& result) { append_result(comparison, result, out); });
+  write_array("causes", comparison.causes, out, sink, [&](const Cause& cause) {
+    JsonObject object(out);
+    object.member("name", cause.name);
+    append_place(cause.checkpoint, object);
+    object.member("token_idx", cause.token_idx);
+    object.member("explained", cause.explained);
+    object.member("sentence", cause.sentence);
+    object.end();
+  });
+  write_array("quarantine", comparison.quarantine, out, sink, [&](const QuarantinedValue& value) {
+    JsonObject object(out);
+    object.member("log", std::string_view(value.in_ref ? "ref" : "got"));
+    append_garbage(comparison.checkpoints[static_cast<size_t>(value.checkpoint)].name,
+                   value.token_idx, value.garbage, object, out);
+  });
+  out += "}\n";
+  sink(out);
+}
+
+void write_json(const Analysis& analysis, const Analysis* other, const TextSink& sink) {
+  std::string out;
+  write_analysis(analysis, out, sink);
+  if (other != nullptr) {
+    out += ",\n\"compare\":";
+    write_analysis(*other, out, sink);
+    out += '}';
+  }
+  out += "}\n";
+  sink(out);
+}
+
+}  // namespace assay

@@ -1,0 +1,286 @@
+#include "assay/report/table_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr size_t kMaxRows = 40;
+constexpr size_t kFewCheckpoints = 2;
+
+std::string number(double value) {
+  return fmt::format("{:.3g}", value);
+}
+
+std::string number(const std::optional<double>& value) {
+  return value ? number(*value) : "-";
+}
+
+const CheckpointName& name_of(const Comparison& comparison, const RecordResult& result) {
+  return comparison.checkpoints[static_cast<size_t>(result.checkpoint)];
+}
+
+Color color_of(const RecordResult& result) {
+  if (!result.pass) return Color::kBad;
+  const bool caution =
+      result.status == Verdict::kInconclusive || result.status == Verdict::kTieFlip;
+  return caution ? Color::kCaution : Color::kNone;
+}
+
+std::string headline(const Comparison& comparison, const TextStyle& style) {
+  if (comparison.verdict == Verdict::kInconclusive) {
+    return colored("INCONCLUSIVE", Color::kCaution, style) +
+           "  every record is zero on both sides, which proves nothing\n";
+  }
+  static constexpr std::string_view kMeanings[] = {
+      "everything that both logs hold is equal",
+      "the two differ within the tolerance",
+      "the argmax flips between candidates that are level within the error",
+      "the error grew little by little beyond the tolerance",
+      "the error jumps beyond the tolerance, or is as large as the values",
+  };
+  const std::string word = comparison.pass ? colored("IN PARITY", Color::kGood, style)
+                                           : colored("DIVERGED", Color::kBad, style);
+  return fmt::format("{}  {}: {}\n", word, verdict_name(comparison.verdict),
+                     kMeanings[static_cast<size_t>(comparison.verdict)]);
+}
+
+std::string divergence_line(const FirstDivergence& first) {
+  std::string reason;
+  if (first.metric == "nonfinite") {
+    reason = fmt::format("{:.0f} values that are not finite", first.value);
+  } else if (first.metric == "quarantine") {
+    reason = fmt::format("{:.0f} garbage values", first.value);
+  } else if (first.metric == "argmax") {
+    reason = fmt::format("the argmax differs by {} in the reference, errors reach {}",
+                         number(first.value), number(first.tolerance));
+  } else {
+    reason =
+        fmt::format("{} {} is over {}", first.metric, number(first.value), number(first.tolerance));
+  }
+  return fmt::format("  first divergence  {} at token {}: {}\n",
+                     printable(first.checkpoint.name, 60), first.token_idx, reason);
+}
+
+// The smallest tolerance that everything would pass, where rel_l2 is all that fails.
+std::string passing_tolerance_line(const Comparison& comparison) {
+  double least = 0;
+  for (const RecordResult& result : comparison.results) {
+    if (result.pass) continue;
+    if (result.failing_metric != "rel_l2" || !std::isfinite(result.failing_value)) return "";
+    least = std::max(least, result.failing_value);
+  }
+  constexpr double kPointless = 0.5;  // such a tolerance would let everything pass
+  if (least == 0 || least > kPointless) return "";
+  // Rounded up, so that the number as it is printed passes.
+  const double unit = std::pow(10.0, std::floor(std::log10(least)) - 2);
+  return fmt::format("  would pass with   rel_l2 {:.3g}\n", std::ceil(least / unit) * unit);
+}
+
+std::string counts_lines(const Comparison& comparison) {
+  std::string text = fmt::format("  records           {} compared, {} failed", comparison.compared,
+                                 comparison.failed);
+  if (comparison.unmatched_ref + comparison.unmatched_got > 0) {
+    text += fmt::format("; only in one log: {} of the reference, {} of the other",
+                        comparison.unmatched_ref, comparison.unmatched_got);
+  }
+  text += '\n';
+  if (comparison.argmax_total > 0) {
+    text += fmt::format("  argmax            {} of {} agree\n", comparison.argmax_agree,
+                        comparison.argmax_total);
+  }
+  const Alignment& alignment = comparison.alignment;
+  if (alignment.offset != 0) {
+    text +=
+        fmt::format("  alignment         token {} of the reference is token {} of the other ({})\n",
+                    0, alignment.offset,
+                    alignment.mode == AlignMode::kAuto
+                        ? fmt::format("found, confidence {:.2f}", alignment.confidence)
+                        : "as given");
+  } else if (alignment.confidence < 0.5) {
+    text += "  alignment         by token_idx; no other offset explains the data\n";
+  }
+  if (comparison.drift.growth_per_layer != 1) {
+    static constexpr std::string_view kTrends[] = {"increasing", "stable", "decreasing"};
+    text += fmt::format("  drift             {}, x{:.3g} per layer\n",
+                        kTrends[static_cast<size_t>(comparison.drift.trend)],
+                        comparison.drift.growth_per_layer);
+  }
+  return text;
+}
+
+// "7, 9-20" of sorted tokens.
+std::string ranges(const std::vector<int64_t>& tokens) {
+  std::string text;
+  for (size_t i = 0; i < tokens.size();) {
+    size_t last = i;
+    while (last + 1 < tokens.size() && tokens[last + 1] <= tokens[last] + 1) ++last;
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{}", tokens[i]);
+    if (tokens[last] != tokens[i]) text += fmt::format("-{}", tokens[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+struct GarbageGroup {
+  int64_t values = 0;
+  std::vector<int64_t> tokens;
+
+  void add(int64_t token) {
+    ++values;
+    if (tokens.empty() || tokens.back() != token) tokens.push_back(token);
+  }
+  std::string text() const {
+    return fmt::format("{} values at tokens {}", values, printable(ranges(tokens), 60));
+  }
+};
+
+std::string quarantine_lines(const Comparison& comparison, const TextStyle& style) {
+  std::map<std::pair<bool, GarbageReason>, GarbageGroup> groups;
+  for (const QuarantinedValue& value : comparison.quarantine) {
+    groups[{!value.in_ref, value.garbage.reason}].add(value.token_idx);
+  }
+  std::string text;
+  for (const auto& [key, group] : groups) {
+    const std::string line =
+        fmt::format("  quarantine        {} in {}: {}", garbage_reason_name(key.second),
+                    key.first ? "the other" : "the reference", group.text());
+    text += colored(line, Color::kCaution, style) + "\n";
+  }
+  return text;
+}
+
+std::vector<std::string> record_cells(const Comparison& comparison, const RecordResult& result) {
+  const Metrics& m = result.metrics;
+  std::string argmax = "-";
+  if (m.argmax_ref && m.argmax_got) argmax = m.argmax_ref == m.argmax_got ? "same" : "differs";
+  return {printable(name_of(comparison, result).name, 40),
+          fmt::format("{}", result.token_idx),
+          number(m.max_abs),
+          number(m.mean_abs),
+          number(m.rel_l2),
+          fmt::format("{:.6f}", m.cosine),
+          number(m.kl),
+          argmax,
+          fmt::format("{}/{}", m.compared, m.n),
+          std::string(verdict_name(result.status))};
+}
+
+// The record of each checkpoint that is furthest off, in the order of the network.
+std::vector<const RecordResult*> worst_of_each(const Comparison& comparison) {
+  std::map<int32_t, const RecordResult*> worst;
+  std::vector<std::pair<ComputeOrder, int32_t>> order;
+  for (const RecordResult& result : comparison.results) {
+    const RecordResult*& held = worst[result.checkpoint];
+    if (held == nullptr) {
+      order.emplace_back(compute_order(name_of(comparison, result), result.checkpoint),
+                         result.checkpoint);
+    }
+    const bool worse =
+        held == nullptr || (held->pass && !result.pass) ||
+        (held->pass == result.pass && !(result.metrics.rel_l2 <= held->metrics.rel_l2));
+    if (worse) held = &result;
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<const RecordResult*> rows;
+  for (const auto& [key, checkpoint] : order) rows.push_back(worst[checkpoint]);
+  return rows;
+}
+
+std::string records_table(const Comparison& comparison, const TextStyle& style) {
+  std::vector<const RecordResult*> rows = worst_of_each(comparison);
+  const bool each_record = rows.size() <= kFewCheckpoints;
+  if (each_record) {
+    rows.clear();
+    for (const RecordResult& result : comparison.results) rows.push_back(&result);
+  }
+  // When there are too many, those that fail stay, then the first.
+  std::vector<const RecordResult*> shown;
+  for (const bool pass : {false, true}) {
+    for (const RecordResult* row : rows) {
+      if (row->pass == pass && shown.size() < kMaxRows) shown.push_back(row);
+    }
+  }
+  TextTable table({"checkpoint", each_record ? "token" : "worst at", "max abs", "mean abs",
+                   "rel l2", "cosine", "KL", "argmax", "values", "status"});
+  for (const RecordResult* row : rows) {
+    if (std::find(shown.begin(), shown.end(), row) == shown.end()) continue;
+    table.add(record_cells(comparison, *row), color_of(*row));
+  }
+  std::string text = table.text(style);
+  if (rows.size() > shown.size()) {
+    text += fmt::format("  ... and {} more\n", rows.size() - shown.size());
+  }
+  return text;
+}
+
+}  // namespace
+
+void write_table(const Comparison& comparison, const std::string& command, const TextStyle& style,
+                 const TextSink& sink) {
+  std::string text = headline(comparison, style);
+  if (comparison.first_divergence) {
+    text += colored(divergence_line(*comparison.first_divergence), Color::kBad, style);
+  }
+  text += passing_tolerance_line(comparison);
+  text += counts_lines(comparison);
+  text += quarantine_lines(comparison, style);
+  text += fmt::format("\n{}\n  everything: {} --format json\n", records_table(comparison, style),
+                      command);
+  sink(text);
+}
+
+void write_table(const Analysis& analysis, bool stats, const TextStyle& style,
+                 const TextSink& sink) {
+  std::string text = printable(analysis.path) + "\n";
+  if (analysis.header) {
+    text += fmt::format(
+        "  model      {} ({} {})\n  engine     {}, {}, {}\n",
+        printable(analysis.header->model.name, 60), printable(analysis.header->model.arch, 20),
+        printable(analysis.header->model.type, 20), printable(analysis.header->engine, 40),
+        printable(analysis.header->backend, 20), printable(analysis.header->math, 20));
+  }
+  text += fmt::format("  records    {} of {} checkpoints at {} tokens\n", analysis.records,
+                      analysis.stats.size(), analysis.tokens);
+  text += colored(fmt::format("  garbage    {} values at {} of {} tokens ({:.1f} %)",
+                              analysis.garbage_values, analysis.garbage_tokens, analysis.tokens,
+                              100 * analysis.garbage_rate),
+                  analysis.garbage_values > 0 ? Color::kCaution : Color::kGood, style) +
+          "\n";
+  std::map<GarbageReason, GarbageGroup> groups;
+  for (const ListedGarbage& listed : analysis.garbage) {
+    groups[listed.garbage.reason].add(listed.token_idx);
+  }
+  for (const auto& [reason, group] : groups) {
+    text += fmt::format("             {}: {}\n", garbage_reason_name(reason), group.text());
+    if (reason == GarbageReason::kHeapMetadata) {
+      text +=
+          "             these are words of a memory allocator: the logger wrote values out "
+          "after it had freed them\n";
+    }
+  }
+  if (stats) {
+    TextTable table({"checkpoint", "records", "values", "min", "max", "mean", "rms", "zeros",
+                     "nonfinite", "garbage"});
+    for (const CheckpointStats& row : analysis.stats) {
+      table.add({printable(row.checkpoint.name, 40), fmt::format("{}", row.records),
+                 fmt::format("{}", row.values), number(row.min), number(row.max), number(row.mean),
+                 number(row.rms), fmt::format("{}", row.zeros), fmt::format("{}", row.nonfinite),
+                 fmt::format("{}", row.garbage)},
+                row.garbage + row.nonfinite > 0 ? Color::kCaution : Color::kNone);
+    }
+    text += fmt::format("\n{}", table.text(style));
+  }
+  sink(text);
+}
+
+}  // namespace assay

@@ -1,0 +1,54 @@
+#include "assay/report/text_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace assay {
+namespace {
+
+// Columns on a terminal of UTF-8 text: one a code point.
+size_t columns(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+}  // namespace
+
+std::string colored(std::string_view text, Color color, const TextStyle& style) {
+  static constexpr std::string_view kCodes[] = {"", "32", "31", "33", "2"};
+  if (!style.color || color == Color::kNone) return std::string(text);
+  return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<size_t>(color)], text);
+}
+
+std::string TextTable::text(const TextStyle& style) const {
+  std::vector<size_t> widths(rows_[0].cells.size(), 0);
+  for (const Row& row : rows_) {
+    for (size_t i = 0; i < widths.size(); ++i) {
+      widths[i] = std::max(widths[i], columns(row.cells[i]));
+    }
+  }
+  std::vector<bool> shown(widths.size(), true);
+  size_t total = 0;
+  for (const size_t width : widths) total += width + 2;
+  for (size_t i = widths.size() - 1; i-- > 1 && total > static_cast<size_t>(style.width);) {
+    shown[i] = false;
+    total -= widths[i] + 2;
+  }
+  std::string out;
+  for (const Row& row : rows_) {
+    std::string line;
+    for (size_t i = 0; i < widths.size(); ++i) {
+      if (!shown[i]) continue;
+      const std::string space(widths[i] - columns(row.cells[i]), ' ');
+      line += "  ";
+      line += i == 0 ? row.cells[i] + space : space + row.cells[i];
+    }
+    out += colored(line, row.color, style) + "\n";
+  }
+  return out;
+}
+
+}  // namespace assay

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "kernels/kernels.h"
+
+namespace assay::bench {
+
+// What every benchmark of a run shares: the threads, the kernels on them, and what this machine's
+// memory gives those threads at this time.
+struct Environment {
+  explicit Environment(int n_threads);
+
+  ThreadPool pool;
+  std::unique_ptr<Kernels> kernels;
+  double memory_bandwidth;  // bytes a second of a streaming read, all threads together
+};
+
+// Made by main before the first benchmark runs.
+Environment& environment();
+void set_environment(Environment* made);
+
+// Reports bytes_per_second, and as bandwidth_share what part of the memory bandwidth measured in
+// this run that is. `bytes` is what one iteration must read and write at least once.
+void report_bytes(benchmark::State& state, double bytes);
+
+// Reports flop_per_second.
+void report_flop(benchmark::State& state, double flop);
+
+// `n` numbers in [-1, 1), the same in each run.
+std::vector<float> random_floats(int64_t n);
+
+// Bytes of a matrix of random codes with small, finite scales.
+std::vector<uint8_t> random_weights(TensorType type, int64_t rows, int64_t columns);
+
+}  // namespace assay::bench

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kernels.h"
+
+// The boundary between CpuKernels, which is compiled once and shares work out to threads, and the
+// kernels that are compiled once for each instruction set.
+namespace assay::cpu {
+
+struct Matmul {
+  WeightMatrix w;
+  const float* bias = nullptr;
+  const float* x = nullptr;
+  int64_t n_tokens = 0;
+  float* out = nullptr;
+};
+
+struct Attention {
+  const float* q = nullptr;
+  KvView kv;
+  AttentionShape shape;
+  int64_t first_position = 0;
+  int64_t n_tokens = 0;
+  float* out = nullptr;
+};
+
+// Of one instruction set. Each element of a result is the same however rows, tokens and queries
+// are grouped into calls.
+struct Functions {
+  void (*dequantize_row)(TensorType type, const void* data, int64_t n, float* out);
+
+  // Rows [first, last) of the product, for all tokens. scratch[matmul_scratch(...)].
+  void (*matmul_rows)(const Matmul& m, int64_t first, int64_t last, float* scratch);
+  int64_t (*matmul_scratch)(const Matmul& m);
+
+  void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t width,
+                   float* out);
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps,
+                     int64_t n_tokens, int64_t width, float* out);
+
+  // The queries that read one key-value head are numbered token by token, and within a token head
+  // by head. Queries [first, last), at most max_query_tile of them.
+  // scratch[attention_scratch(...)].
+  void (*attend)(const Attention& a, int64_t kv_head, int64_t first, int64_t last, float* scratch);
+  int64_t (*attention_scratch)(const Attention& a);
+  int64_t max_query_tile;
+
+  void (*store_f16)(const float* x, int64_t count, uint16_t* out);
+  void (*silu_mul)(const float* gate, const float* up, int64_t count, float* out);
+  void (*gelu_tanh)(const float* x, int64_t count, float* out);
+  void (*add)(const float* a, const float* b, int64_t count, float* out);
+  void (*exp)(const float* x, int64_t count, float* out);
+};
+
+}  // namespace assay::cpu
+
+namespace assay::portable {
+extern const cpu::Functions kFunctions;
+}
+#if defined(__x86_64__)
+namespace assay::avx2 {
+extern const cpu::Functions kFunctions;
+}
+namespace assay::avx512 {
+extern const cpu::Functions kFunctions;
+}
+#endif

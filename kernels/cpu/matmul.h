@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/functions.h"
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/simd.h"
+
+namespace assay::ASSAY_ISA {
+
+// Two matrices of rows that are multiplied with each other, every row of `w` with every row of
+// `x`, and where the product of row r and token t goes: out[t * out_stride + r].
+struct Panel {
+  const float* w;
+  const float* x;
+  int64_t columns;
+  float* out;
+  int64_t out_stride;
+};
+
+template <int kRows, int kTokens, class Load>
+ASSAY_ALWAYS_INLINE void accumulate_tile(const Panel& p, int64_t column, Load load_lanes,
+                                         F32x16 (&sums)[kTokens][kRows]) {
+  F32x16 w[kRows];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) w[r] = load_lanes(p.w + r * p.columns + column);
+#pragma GCC unroll 8
+  for (int t = 0; t < kTokens; ++t) {
+    const F32x16 x = load_lanes(p.x + t * p.columns + column);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) sums[t][r] = fma(w[r], x, sums[t][r]);
+  }
+}
+
+// kRows x kTokens products, each in the order of dot_rows; their sums stay in registers.
+template <int kRows, int kTokens>
+void multiply_tile(const Panel& p) {
+  F32x16 sums[kTokens][kRows];
+#pragma GCC unroll 8
+  for (int t = 0; t < kTokens; ++t) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) sums[t][r] = zero();
+  }
+  int64_t column = 0;
+  for (; column + 16 <= p.columns; column += 16) {
+    accumulate_tile<kRows, kTokens>(
+        p, column, [](const float* a) { return load(a); }, sums);
+  }
+  if (const int64_t left = p.columns - column; left > 0) {
+    const auto load_left = [left](const float* a) { return load_partial(a, left); };
+    accumulate_tile<kRows, kTokens>(p, column, load_left, sums);
+  }
+#pragma GCC unroll 8
+  for (int t = 0; t < kTokens; ++t) {
+    float* out = p.out + t * p.out_stride;
+    if constexpr (kRows == 4) {
+      store_sums(out, sums[t][0], sums[t][1], sums[t][2], sums[t][3]);
+    } else {
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) out[r] = sum(sums[t][r]);
+    }
+  }
+}
+
+// `n_rows` rows of w with the kTokens rows of x.
+template <int kTokens>
+void multiply_token_tile(Panel p, int64_t n_rows) {
+  for (; n_rows >= kTileRows; n_rows -= kTileRows) {
+    multiply_tile<kTileRows, kTokens>(p);
+    p.w += kTileRows * p.columns;
+    p.out += kTileRows;
+  }
+  for (; n_rows > 0; --n_rows, p.w += p.columns, ++p.out) multiply_tile<1, kTokens>(p);
+}
+
+// As multiply_token_tile for n_tokens <= kTokens.
+template <int kTokens>
+void multiply_last_tokens(const Panel& p, int64_t n_rows, int64_t n_tokens) {
+  if constexpr (kTokens > 0) {
+    if (n_tokens == kTokens) return multiply_token_tile<kTokens>(p, n_rows);
+    multiply_last_tokens<kTokens - 1>(p, n_rows, n_tokens);
+  }
+}
+
+inline void multiply_panel(Panel p, int64_t n_rows, int64_t n_tokens) {
+  for (; n_tokens >= kTileTokens; n_tokens -= kTileTokens) {
+    multiply_token_tile<kTileTokens>(p, n_rows);
+    p.x += kTileTokens * p.columns;
+    p.out += kTileTokens * p.out_stride;
+  }
+  multiply_last_tokens<kTileTokens - 1>(p, n_rows, n_tokens);
+}
+
+// Rows that are dequantised together before they meet the tokens: they stay in the second-level
+// cache while all tokens pass by.
+inline int64_t rows_per_panel(int64_t columns) {
+  constexpr int64_t kPanelFloats = 64 * 1024;
+  constexpr int64_t kMaxRows = 64;
+  const int64_t fitting = kPanelFloats / columns / 4 * 4;
+  return fitting < 4 ? 4 : fitting > kMaxRows ? kMaxRows : fitting;
+}
+
+inline int64_t matmul_scratch(const cpu::Matmul& m) {
+  return m.n_tokens == 1 ? 0 : rows_per_panel(m.w.columns) * m.w.columns;
+}
+
+inline void matmul_rows(const cpu::Matmul& m, int64_t first, int64_t last, float* scratch) {
+  const RowFunctions& functions = row_functions(m.w.type);
+  const int64_t columns = m.w.columns;
+  const size_t stride = row_bytes(m.w.type, columns);
+  const auto* rows = static_cast<const uint8_t*>(m.w.data) + static_cast<size_t>(first) * stride;
+  if (m.n_tokens == 1) {
+    functions.multiply(rows, stride, last - first, columns, m.x, m.out + first);
+  } else {
+    const int64_t at_once = rows_per_panel(columns);
+    for (int64_t row = first; row < last; row += at_once) {
+      const int64_t n_rows = last - row < at_once ? last - row : at_once;
+      for (int64_t r = 0; r < n_rows; ++r, rows += stride) {
+        functions.read(rows, columns, scratch + r * columns);
+      }
+      multiply_panel({scratch, m.x, columns, m.out + row, m.w.rows}, n_rows, m.n_tokens);
+    }
+  }
+  if (m.bias == nullptr) return;
+  for (int64_t t = 0; t < m.n_tokens; ++t) {
+    float* out = m.out + t * m.w.rows + first;
+    add(out, m.bias + first, last - first, out);
+  }
+}
+
+}  // namespace assay::ASSAY_ISA

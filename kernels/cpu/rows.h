@@ -1,0 +1,171 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/k_weights.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/weights.h"
+#include "kernels/tensor_type.h"
+
+// Rows of weights, read into memory or multiplied by one vector while they are in registers.
+namespace assay::ASSAY_ISA {
+
+template <class Type>
+concept Blocked = requires {
+  Type::kParts;
+};
+
+template <class Type, int kPart = 0>
+ASSAY_ALWAYS_INLINE void read_parts(const uint8_t* block, const typename Type::Scales& scales,
+                                    float* out) {
+  const F32x32 w = Type::template read<kPart>(block, scales);
+  store(out + 32 * kPart, w.first);
+  store(out + 32 * kPart + 16, w.second);
+  if constexpr (kPart + 1 < Type::kParts) read_parts<Type, kPart + 1>(block, scales, out);
+}
+
+template <class Type>
+void read_row(const uint8_t* data, int64_t n, float* out) {
+  if constexpr (Blocked<Type>) {
+    constexpr int64_t kElements = 32 * Type::kParts;
+    for (int64_t i = 0; i < n; i += kElements, data += Type::kBytes) {
+      read_parts<Type>(data, Type::scales(data), out + i);
+    }
+  } else {
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) store(out + i, Type::read(data + i * Type::kBytes));
+    if (i < n) store_partial(out + i, n - i, Type::read_partial(data + i * Type::kBytes, n - i));
+  }
+}
+
+// The order of every dot product of Assay's CPU kernels: lane l sums the products of elements l,
+// l + 16, l + 32, ... with fused multiply-adds, elements beyond the end count as zero, and the
+// lanes are summed by the tree of store_sums. Each row is one chain of sums; several rows at once
+// keep the arithmetic units busy.
+template <class Type, int kRows, int kPart = 0>
+ASSAY_ALWAYS_INLINE void dot_parts(const uint8_t* block, size_t stride,
+                                   const typename Type::Scales (&scales)[kRows], const float* x,
+                                   F32x16 (&sums)[kRows]) {
+  const F32x16 x_first = load(x + 32 * kPart);
+  const F32x16 x_second = load(x + 32 * kPart + 16);
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    const F32x32 w = Type::template read<kPart>(block + static_cast<size_t>(r) * stride, scales[r]);
+    sums[r] = fma(w.first, x_first, sums[r]);
+    sums[r] = fma(w.second, x_second, sums[r]);
+  }
+  if constexpr (kPart + 1 < Type::kParts) {
+    dot_parts<Type, kRows, kPart + 1>(block, stride, scales, x, sums);
+  }
+}
+
+template <class Type, int kRows>
+ASSAY_ALWAYS_INLINE void dot_blocked_rows(const uint8_t* rows, size_t stride, int64_t columns,
+                                          const float* x, F32x16 (&sums)[kRows]) {
+  constexpr int64_t kElements = 32 * Type::kParts;
+  for (int64_t i = 0; i < columns; i += kElements, rows += Type::kBytes) {
+    if constexpr (kRows == 4) {
+      const typename Type::Scales scales[] = {Type::scales(rows), Type::scales(rows + stride),
+                                              Type::scales(rows + 2 * stride),
+                                              Type::scales(rows + 3 * stride)};
+      dot_parts<Type, kRows>(rows, stride, scales, x + i, sums);
+    } else {
+      const typename Type::Scales scales[] = {Type::scales(rows)};
+      dot_parts<Type, kRows>(rows, stride, scales, x + i, sums);
+    }
+  }
+}
+
+template <class Type, int kRows>
+ASSAY_ALWAYS_INLINE void dot_plain_rows(const uint8_t* rows, size_t stride, int64_t columns,
+                                        const float* x, F32x16 (&sums)[kRows]) {
+  int64_t i = 0;
+  for (; i + 16 <= columns; i += 16, rows += 16 * Type::kBytes) {
+    const F32x16 values = load(x + i);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      sums[r] = fma(Type::read(rows + static_cast<size_t>(r) * stride), values, sums[r]);
+    }
+  }
+  if (i == columns) return;
+  const int64_t n = columns - i;
+  const F32x16 values = load_partial(x + i, n);
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    sums[r] = fma(Type::read_partial(rows + static_cast<size_t>(r) * stride, n), values, sums[r]);
+  }
+}
+
+// out[kRows]: the products of the rows at `rows`, `stride` bytes apart, with x.
+template <class Type, int kRows>
+void dot_rows(const uint8_t* rows, size_t stride, int64_t columns, const float* x, float* out) {
+  F32x16 sums[kRows];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) sums[r] = zero();
+  if constexpr (Blocked<Type>) {
+    dot_blocked_rows<Type, kRows>(rows, stride, columns, x, sums);
+  } else {
+    dot_plain_rows<Type, kRows>(rows, stride, columns, x, sums);
+  }
+  if constexpr (kRows == 4) {
+    store_sums(out, sums[0], sums[1], sums[2], sums[3]);
+  } else {
+    static_assert(kRows == 1);
+    out[0] = sum(sums[0]);
+  }
+}
+
+// out[n_rows]
+template <class Type>
+void multiply_rows(const uint8_t* rows, size_t stride, int64_t n_rows, int64_t columns,
+                   const float* x, float* out) {
+  int64_t r = 0;
+  for (; r + kDotRows <= n_rows; r += kDotRows, rows += kDotRows * stride) {
+    dot_rows<Type, kDotRows>(rows, stride, columns, x, out + r);
+  }
+  for (; r < n_rows; ++r, rows += stride) dot_rows<Type, 1>(rows, stride, columns, x, out + r);
+}
+
+struct RowFunctions {
+  void (*read)(const uint8_t* data, int64_t n, float* out);
+  void (*multiply)(const uint8_t* rows, size_t stride, int64_t n_rows, int64_t columns,
+                   const float* x, float* out);
+};
+
+template <class Type>
+constexpr RowFunctions kRowFunctions = {read_row<Type>, multiply_rows<Type>};
+
+inline const RowFunctions& row_functions(TensorType type) {
+  switch (type) {
+    case TensorType::kF32:
+      return kRowFunctions<F32>;
+    case TensorType::kF16:
+      return kRowFunctions<F16>;
+    case TensorType::kBF16:
+      return kRowFunctions<BF16>;
+    case TensorType::kQ4_0:
+      return kRowFunctions<Q4_0>;
+    case TensorType::kQ4_1:
+      return kRowFunctions<Q4_1>;
+    case TensorType::kQ5_0:
+      return kRowFunctions<Q5_0>;
+    case TensorType::kQ5_1:
+      return kRowFunctions<Q5_1>;
+    case TensorType::kQ8_0:
+      return kRowFunctions<Q8_0>;
+    case TensorType::kQ2_K:
+      return kRowFunctions<Q2_K>;
+    case TensorType::kQ3_K:
+      return kRowFunctions<Q3_K>;
+    case TensorType::kQ4_K:
+      return kRowFunctions<Q4_K>;
+    case TensorType::kQ5_K:
+      return kRowFunctions<Q5_K>;
+    case TensorType::kQ6_K:
+      return kRowFunctions<Q6_K>;
+  }
+  return kRowFunctions<F32>;  // not reached: the enumeration is covered
+}
+
+}  // namespace assay::ASSAY_ISA

@@ -1,0 +1,28 @@
+#pragma once
+
+// F32x16, sixteen float lanes, and I32x16 for the instruction set this source is compiled for.
+//
+// The kernels of this folder are compiled once for each instruction set, each time in a namespace
+// of its own (ASSAY_ISA). All sets offer the same operations and each gives the same bits on all of
+// them, so that a kernel written with them gives the same bits everywhere: products and sums are
+// fused where the source says fma and nowhere else, and a sum over lanes is one fixed tree.
+//
+// Nothing but intrinsics and <cstdint>, <cstddef>, <cstring> may be used here: an inline function
+// of another header could be compiled with instructions that the processor lacks, and the linker
+// keep that copy for everyone.
+//
+// `partial` loads and stores touch the first n lanes only, 0 < n < 16; the others load as zero.
+
+#if !defined(ASSAY_FORCE_PORTABLE) && defined(__AVX512F__) && defined(__AVX512BW__) && \
+    defined(__AVX512VL__) && defined(__AVX512DQ__)
+#include "kernels/cpu/simd_avx512.h"
+#define ASSAY_ISA avx512
+#elif !defined(ASSAY_FORCE_PORTABLE) && defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#include "kernels/cpu/simd_avx2.h"
+#define ASSAY_ISA avx2
+#include "kernels/cpu/four_bit_codes.h"
+#else
+#include "kernels/cpu/simd_portable.h"
+#define ASSAY_ISA portable
+#include "kernels/cpu/four_bit_codes.h"
+#endif

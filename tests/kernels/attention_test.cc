@@ -1,0 +1,159 @@
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/kernels/support.h"
+
+namespace assay {
+namespace {
+
+using testing::available_instruction_sets;
+using testing::Random;
+using testing::relative_l2;
+using testing::same_bits;
+using testing::TestKernels;
+
+class AttentionTest : public testing::EachInstructionSet {};
+INSTANTIATE_TEST_SUITE_P(Sets, AttentionTest, ::testing::ValuesIn(available_instruction_sets()),
+                         testing::instruction_set_name);
+
+// Queries of all positions, and the keys and values of the same.
+struct Case {
+  int64_t n_heads;
+  int64_t n_kv_heads;
+  int64_t head_dim;
+  int64_t window;
+  int64_t n_positions;
+  KvType type;
+};
+
+constexpr Case kCases[] = {
+    {1, 1, 1, 0, 1, KvType::kF32},    {3, 1, 5, 0, 7, KvType::kF32},
+    {4, 2, 17, 0, 21, KvType::kF16},  {9, 3, 64, 0, 40, KvType::kF32},
+    {8, 2, 80, 6, 33, KvType::kF16},  {2, 2, 96, 1, 9, KvType::kF32},
+    {2, 1, 33, 20, 70, KvType::kF32}, {1, 1, 16, 0, 600, KvType::kF32},
+};
+
+struct Inputs {
+  explicit Inputs(const Case& c)
+      : shape{c.n_heads, c.n_kv_heads, c.head_dim, 0.3F, c.window},
+        type(c.type),
+        n_positions(c.n_positions),
+        q(Random(1).floats(c.n_positions * c.n_heads * c.head_dim, 3.0F)),
+        k(store(Random(2).floats(c.n_positions * c.n_kv_heads * c.head_dim, 2.0F))),
+        v(store(Random(3).floats(c.n_positions * c.n_kv_heads * c.head_dim))) {}
+
+  // Exactly as many bytes as there are elements: the sanitizers notice a read beyond them.
+  std::vector<uint8_t> store(const std::vector<float>& x) const {
+    std::vector<uint8_t> bytes(x.size() * kv_element_bytes(type));
+    make_reference_kernels()->store_kv(x.data(), type, static_cast<int64_t>(x.size()),
+                                       bytes.data());
+    return bytes;
+  }
+
+  std::vector<float> attend(Kernels& kernels, int64_t batch) const {
+    std::vector<float> out(q.size(), NAN);
+    const int64_t width = shape.n_heads * shape.head_dim;
+    for (int64_t first = 0; first < n_positions; first += batch) {
+      kernels.attention(q.data() + first * width, {type, k.data(), v.data()}, shape, first,
+                        std::min(batch, n_positions - first), out.data() + first * width);
+    }
+    return out;
+  }
+
+  AttentionShape shape;
+  KvType type;
+  int64_t n_positions;
+  std::vector<float> q;
+  std::vector<uint8_t> k;
+  std::vector<uint8_t> v;
+};
+
+TEST_P(AttentionTest, IsTheReferenceAndThePortablePath) {
+  const TestKernels kernels(GetParam(), 2);
+  const TestKernels portable(InstructionSet::kPortable);
+  for (const Case& c : kCases) {
+    const Inputs inputs(c);
+    const auto got = inputs.attend(*kernels.operator->(), c.n_positions);
+    const auto want = inputs.attend(*make_reference_kernels(), c.n_positions);
+    const double error = relative_l2(want, got);
+    EXPECT_TRUE(error <= 6e-7) << "head_dim " << c.head_dim << ": " << error;
+    EXPECT_TRUE(same_bits(got, inputs.attend(*portable.operator->(), c.n_positions)))
+        << "head_dim " << c.head_dim;
+  }
+}
+
+// Results would depend on --threads, --batch, and on whether a token was prefilled or decoded.
+TEST_P(AttentionTest, HasTheSameBitsForAllThreadsAndBatches) {
+  for (const Case& c : kCases) {
+    const Inputs inputs(c);
+    const TestKernels one(GetParam());
+    const auto expected = inputs.attend(*one.operator->(), c.n_positions);
+    for (const int n_threads : {1, 2, 4}) {
+      const TestKernels many(GetParam(), n_threads);
+      for (const int64_t batch : {1, 3, 13, 1000}) {
+        EXPECT_TRUE(same_bits(inputs.attend(*many.operator->(), batch), expected))
+            << "head_dim " << c.head_dim << ", " << n_threads << " threads, batches of " << batch;
+      }
+    }
+  }
+}
+
+// A key of the future, or one that slid out of the window, must not be read at all: what is there
+// may be NaN, and 0 * NaN is NaN.
+TEST_P(AttentionTest, SeesNoKeyBeyondItsOwn) {
+  const TestKernels kernels(GetParam());
+  Inputs inputs({2, 1, 32, 4, 12, KvType::kF32});
+  const float nan = NAN;
+  for (size_t d = 0; d < 32; ++d) {
+    std::memcpy(inputs.k.data() + (5 * 32 + d) * sizeof(nan), &nan, sizeof(nan));
+    std::memcpy(inputs.v.data() + (5 * 32 + d) * sizeof(nan), &nan, sizeof(nan));
+  }
+  const auto out = inputs.attend(*kernels.operator->(), 12);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const size_t position = i / 64;
+    EXPECT_EQ(std::isnan(out[i]), position >= 5 && position < 9) << position;
+  }
+}
+
+// Scores far apart: e^x must neither overflow nor lose the greatest.
+TEST_P(AttentionTest, PicksTheGreatestOfHugeScores) {
+  const TestKernels kernels(GetParam());
+  Inputs inputs({1, 1, 16, 0, 3, KvType::kF32});
+  inputs.shape.scale = 1000.0F;
+  const auto got = inputs.attend(*kernels.operator->(), 3);
+  EXPECT_TRUE(relative_l2(inputs.attend(*make_reference_kernels(), 3), got) <= 1e-6);
+}
+
+struct RopeCase {
+  RopePairing pairing;
+  int64_t head_dim;
+  int64_t rotary_dim;
+};
+
+TEST_P(AttentionTest, RopeIsTheReferenceAndKeepsWhatIsNotTurned) {
+  const TestKernels kernels(GetParam(), 2);
+  const int64_t n_tokens = 40;
+  const int64_t n_heads = 6;
+  for (const RopeCase& c :
+       {RopeCase{RopePairing::kAdjacent, 64, 64}, RopeCase{RopePairing::kHalves, 64, 64},
+        RopeCase{RopePairing::kHalves, 80, 32}, RopeCase{RopePairing::kAdjacent, 10, 6},
+        RopeCase{RopePairing::kHalves, 2, 2}}) {
+    std::vector<float> angles = Random(1).floats(n_tokens * c.rotary_dim);
+    const std::vector<float> x = Random(2).floats(n_tokens * n_heads * c.head_dim);
+    std::vector<float> got(x.size(), NAN);
+    std::vector<float> want(x.size());
+    kernels->rope(x.data(), angles.data(), c.pairing, n_tokens, n_heads, c.head_dim, c.rotary_dim,
+                  got.data());
+    make_reference_kernels()->rope(x.data(), angles.data(), c.pairing, n_tokens, n_heads,
+                                   c.head_dim, c.rotary_dim, want.data());
+    EXPECT_TRUE(relative_l2(want, got) <= 2e-7);
+    std::vector<float> in_place = x;
+    kernels->rope(in_place.data(), angles.data(), c.pairing, n_tokens, n_heads, c.head_dim,
+                  c.rotary_dim, in_place.data());
+    EXPECT_TRUE(same_bits(in_place, got));
+  }
+}
+
+}  // namespace
+}  // namespace assay

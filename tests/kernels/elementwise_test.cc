@@ -1,0 +1,156 @@
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "kernels/cpu/functions.h"
+#include "tests/kernels/support.h"
+
+namespace assay {
+namespace {
+
+using testing::available_instruction_sets;
+using testing::Random;
+using testing::relative_l2;
+using testing::same_bits;
+using testing::TestKernels;
+
+class ElementwiseTest : public testing::EachInstructionSet {};
+INSTANTIATE_TEST_SUITE_P(Sets, ElementwiseTest, ::testing::ValuesIn(available_instruction_sets()),
+                         testing::instruction_set_name);
+
+constexpr int64_t kCounts[] = {1, 15, 16, 17, 1000, 40001};
+
+// Applies `op` with the kernels under test, the reference and the portable path.
+template <class Op>
+void expect_close_and_portable(InstructionSet set, int64_t count, double tolerance, Op op) {
+  const TestKernels kernels(set, 2);
+  const TestKernels portable(InstructionSet::kPortable);
+  const auto reference = make_reference_kernels();
+  std::vector<float> got(static_cast<size_t>(count), NAN);
+  std::vector<float> want = got;
+  std::vector<float> same = got;
+  op(*kernels.operator->(), got.data());
+  op(*reference, want.data());
+  op(*portable.operator->(), same.data());
+  EXPECT_TRUE(same_bits(got, same)) << count;
+  const double error = relative_l2(want, got);
+  EXPECT_TRUE(error <= tolerance) << count << " elements: " << error;
+}
+
+TEST_P(ElementwiseTest, SiluMul) {
+  for (const int64_t n : kCounts) {
+    const std::vector<float> gate = Random(1).floats(n, 20.0F);
+    const std::vector<float> up = Random(2).floats(n);
+    expect_close_and_portable(GetParam(), n, 2e-7, [&](Kernels& kernels, float* out) {
+      kernels.silu_mul(gate.data(), up.data(), n, out);
+    });
+  }
+}
+
+TEST_P(ElementwiseTest, GeluTanh) {
+  for (const int64_t n : kCounts) {
+    const std::vector<float> x = Random(1).floats(n, 6.0F);
+    expect_close_and_portable(GetParam(), n, 2e-7, [&](Kernels& kernels, float* out) {
+      kernels.gelu_tanh(x.data(), n, out);
+    });
+  }
+}
+
+TEST_P(ElementwiseTest, Add) {
+  for (const int64_t n : kCounts) {
+    const std::vector<float> a = Random(1).floats(n);
+    const std::vector<float> b = Random(2).floats(n);
+    expect_close_and_portable(GetParam(), n, 0.0, [&](Kernels& kernels, float* out) {
+      kernels.add(a.data(), b.data(), n, out);
+    });
+  }
+}
+
+// The engine works in place; an input read after its output was written would be wrong.
+TEST_P(ElementwiseTest, OutMayBeAnInput) {
+  const TestKernels kernels(GetParam());
+  const std::vector<float> a = Random(1).floats(37);
+  const std::vector<float> b = Random(2).floats(37);
+  std::vector<float> want(37);
+  kernels->silu_mul(a.data(), b.data(), 37, want.data());
+  std::vector<float> in_place = a;
+  kernels->silu_mul(in_place.data(), b.data(), 37, in_place.data());
+  EXPECT_TRUE(same_bits(in_place, want));
+  in_place = b;
+  kernels->silu_mul(a.data(), in_place.data(), 37, in_place.data());
+  EXPECT_TRUE(same_bits(in_place, want));
+}
+
+TEST_P(ElementwiseTest, LimitsOfActivations) {
+  const TestKernels kernels(GetParam());
+  const std::vector<float> x = {-1e30F, -200.0F, 0.0F, 200.0F, 1e30F, INFINITY, NAN};
+  const std::vector<float> ones(x.size(), 1.0F);
+  for (const bool gelu : {false, true}) {
+    std::vector<float> out(x.size());
+    const auto n = static_cast<int64_t>(x.size());
+    if (gelu) {
+      kernels->gelu_tanh(x.data(), n, out.data());
+    } else {
+      kernels->silu_mul(x.data(), ones.data(), n, out.data());
+    }
+    for (size_t i = 0; i < 3; ++i) EXPECT_EQ(out[i], 0.0F) << x[i];
+    for (size_t i = 3; i < 6; ++i) EXPECT_EQ(out[i], x[i]);
+    EXPECT_TRUE(std::isnan(out[6]));
+  }
+}
+
+TEST_P(ElementwiseTest, StoreKvRoundsToNearest) {
+  const TestKernels kernels(GetParam());
+  for (const int64_t n : kCounts) {
+    std::vector<float> x = Random(1).floats(n, 3.0F);
+    x[0] = 1e-7F;  // a subnormal half
+    std::vector<uint16_t> halves(x.size());
+    kernels->store_kv(x.data(), KvType::kF16, n, halves.data());
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(halves[i], f16_from_float(x[i]));
+    std::vector<float> floats(x.size());
+    kernels->store_kv(x.data(), KvType::kF32, n, floats.data());
+    EXPECT_TRUE(same_bits(floats, x));
+  }
+}
+
+// Softmax and the activations stand on exp. Its table is not part of kernels.h.
+void exp_of(InstructionSet set, const std::vector<float>& x, std::vector<float>& out) {
+  out.resize(x.size());
+  const auto n = static_cast<int64_t>(x.size());
+#if defined(__x86_64__)
+  if (set == InstructionSet::kAvx512) return avx512::kFunctions.exp(x.data(), n, out.data());
+  if (set == InstructionSet::kAvx2) return avx2::kFunctions.exp(x.data(), n, out.data());
+#endif
+  portable::kFunctions.exp(x.data(), n, out.data());
+}
+
+TEST_P(ElementwiseTest, ExpIsWithinOneUlp) {
+  std::vector<float> x;
+  for (float v = -104.5F; v < 89.0F; v += 0.000731F) x.push_back(v);
+  std::vector<float> got;
+  std::vector<float> portable;
+  exp_of(GetParam(), x, got);
+  exp_of(InstructionSet::kPortable, x, portable);
+  EXPECT_TRUE(same_bits(got, portable));
+  double worst = 0.0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double want = std::exp(static_cast<double>(x[i]));
+    if (want >= 0x1.fffffep127) continue;
+    const auto nearest = static_cast<float>(want);
+    const double ulp = std::nextafter(nearest, INFINITY) - static_cast<double>(nearest);
+    worst = std::fmax(worst, std::fabs(got[i] - want) / ulp);
+  }
+  EXPECT_TRUE(worst <= 1.0) << worst;
+}
+
+TEST_P(ElementwiseTest, ExpAtItsLimits) {
+  std::vector<float> got;
+  exp_of(GetParam(), {-INFINITY, -1e30F, -104.0F, 0.0F, 88.73F, 1e30F, INFINITY, NAN}, got);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(got[i], 0.0F) << i;
+  EXPECT_EQ(got[3], 1.0F);
+  for (size_t i = 4; i < 7; ++i) EXPECT_EQ(got[i], INFINITY) << i;
+  EXPECT_TRUE(std::isnan(got[7]));
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,173 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernels/reference/dequantize.h"
+#include "tests/kernels/support.h"
+
+namespace assay {
+namespace {
+
+using testing::available_instruction_sets;
+using testing::Random;
+using testing::same_bits;
+using testing::set_name;
+using testing::TestKernels;
+using testing::TestMatrix;
+
+struct Shape {
+  int64_t rows;
+  int64_t columns;
+  int64_t n_tokens;
+};
+
+// Columns of the types without blocks need not be a multiple of anything.
+std::vector<Shape> shapes_of(TensorType type) {
+  const int64_t block = tensor_type_info(type).block_elements;
+  if (block == 1) {
+    return {{1, 1, 1}, {3, 5, 1}, {5, 17, 2}, {4, 33, 7}, {131, 300, 1}, {71, 1000, 13}};
+  }
+  return {{1, block, 1},     {3, 3 * block, 1},   {4, block, 2},
+          {5, 2 * block, 5}, {131, 2 * block, 1}, {71, 4 * block, 13}};
+}
+
+class MatmulTest : public ::testing::TestWithParam<std::tuple<TensorType, InstructionSet>> {
+ protected:
+  TensorType type() const { return std::get<0>(GetParam()); }
+  InstructionSet set() const { return std::get<1>(GetParam()); }
+};
+
+std::vector<float> multiply(Kernels& kernels, const TestMatrix& w, const std::vector<float>& bias,
+                            const std::vector<float>& x) {
+  const auto n_tokens = static_cast<int64_t>(x.size()) / w.columns;
+  std::vector<float> out(static_cast<size_t>(n_tokens * w.rows), NAN);
+  kernels.matmul(w.matrix(), bias.empty() ? nullptr : bias.data(), x.data(), n_tokens, out.data());
+  return out;
+}
+
+// ‖got - want‖ over the size that the products have where no terms cancel. A sum that happens to
+// be near zero has no digits of its own to be judged by.
+double product_error(const TestMatrix& w, const std::vector<float>& x,
+                     const std::vector<float>& want, const std::vector<float>& got) {
+  std::vector<float> row(static_cast<size_t>(w.columns));
+  double difference = 0.0;
+  double size = 0.0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    const auto r = static_cast<int64_t>(i) % w.rows;
+    dequantize_row(w.type, w.matrix().slice(r, 1).data, w.columns, row.data());
+    const float* input = x.data() + static_cast<int64_t>(i) / w.rows * w.columns;
+    for (size_t c = 0; c < row.size(); ++c) {
+      size += std::pow(static_cast<double>(row[c]) * input[c], 2);
+    }
+    difference += std::pow(static_cast<double>(got[i]) - want[i], 2);
+  }
+  return std::sqrt(difference / size);
+}
+
+// A wrong element, a row or token left out, or a sum that loses digits.
+TEST_P(MatmulTest, IsTheReferenceProduct) {
+  const TestKernels kernels(set(), 2);
+  const auto reference = make_reference_kernels();
+  for (const Shape& shape : shapes_of(type())) {
+    const TestMatrix w(type(), shape.rows, shape.columns);
+    const std::vector<float> x = Random(2).floats(shape.n_tokens * shape.columns);
+    const std::vector<float> bias =
+        shape.rows % 2 == 1 ? Random(3).floats(shape.rows) : std::vector<float>();
+    const double error = product_error(w, x, multiply(*reference, w, bias, x),
+                                       multiply(*kernels.operator->(), w, bias, x));
+    EXPECT_TRUE(error <= 5e-7) << shape.rows << " x " << shape.columns << ", " << shape.n_tokens
+                               << " tokens: " << error;
+  }
+}
+
+// Goldens recorded on one machine would not hold on another.
+TEST_P(MatmulTest, HasTheBitsOfThePortablePath) {
+  const TestKernels kernels(set());
+  const TestKernels portable(InstructionSet::kPortable);
+  for (const Shape& shape : shapes_of(type())) {
+    const TestMatrix w(type(), shape.rows, shape.columns);
+    const std::vector<float> x = Random(2).floats(shape.n_tokens * shape.columns);
+    EXPECT_TRUE(same_bits(multiply(*kernels.operator->(), w, {}, x),
+                          multiply(*portable.operator->(), w, {}, x)))
+        << shape.rows << " x " << shape.columns << ", " << shape.n_tokens << " tokens";
+  }
+}
+
+// Results would depend on --threads, --batch, and on whether a token was prefilled or decoded.
+TEST_P(MatmulTest, HasTheSameBitsForAllThreadsAndBatches) {
+  const int64_t block = tensor_type_info(type()).block_elements;
+  const TestMatrix w(type(), 67, block == 1 ? 77 : 2 * block);
+  const int64_t n_tokens = 19;
+  const std::vector<float> x = Random(2).floats(n_tokens * w.columns);
+  const TestKernels one(set());
+  const std::vector<float> expected = multiply(*one.operator->(), w, {}, x);
+  for (const int n_threads : {2, 4}) {
+    const TestKernels many(set(), n_threads);
+    EXPECT_TRUE(same_bits(multiply(*many.operator->(), w, {}, x), expected)) << n_threads;
+    for (const int64_t batch : {1, 2, 7}) {
+      std::vector<float> out(expected.size());
+      for (int64_t first = 0; first < n_tokens; first += batch) {
+        many->matmul(w.matrix(), nullptr, x.data() + first * w.columns,
+                     std::min(batch, n_tokens - first), out.data() + first * w.rows);
+      }
+      EXPECT_TRUE(same_bits(out, expected)) << n_threads << " threads, batches of " << batch;
+    }
+  }
+}
+
+// Embeddings would be another token's, or not the file's.
+TEST_P(MatmulTest, GetRowsGivesTheStoredRows) {
+  const TestKernels kernels(set(), 2);
+  const int64_t block = tensor_type_info(type()).block_elements;
+  const TestMatrix table(type(), 9, block == 1 ? 5003 : 20 * block);
+  const std::vector<int32_t> ids = {8, 0, 3, 3};
+  std::vector<float> out(ids.size() * static_cast<size_t>(table.columns));
+  kernels->get_rows(table.matrix(), ids.data(), 4, out.data());
+  std::vector<float> row(static_cast<size_t>(table.columns));
+  for (size_t i = 0; i < ids.size(); ++i) {
+    dequantize_row(type(), table.matrix().slice(ids[i], 1).data, table.columns, row.data());
+    EXPECT_EQ(std::memcmp(out.data() + i * row.size(), row.data(), row.size() * sizeof(float)), 0);
+  }
+}
+
+std::string matmul_test_name(const ::testing::TestParamInfo<MatmulTest::ParamType>& tested) {
+  const auto [type, set] = tested.param;
+  return std::string(tensor_type_info(type).name) + "_" + set_name(set);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, MatmulTest,
+                         ::testing::Combine(::testing::ValuesIn(kAllTensorTypes),
+                                            ::testing::ValuesIn(available_instruction_sets())),
+                         matmul_test_name);
+
+class LargeMatmulTest : public testing::EachInstructionSet {};
+INSTANTIATE_TEST_SUITE_P(Sets, LargeMatmulTest, ::testing::ValuesIn(available_instruction_sets()),
+                         testing::instruction_set_name);
+
+// Several panels of rows, and columns beyond one panel's.
+TEST_P(LargeMatmulTest, ManyPanels) {
+  const TestKernels kernels(GetParam(), 2);
+  const auto reference = make_reference_kernels();
+  for (const Shape& shape : {Shape{301, 1056, 8}, Shape{6, 20000, 3}}) {
+    const TestMatrix w(TensorType::kQ4_1, shape.rows, shape.columns);
+    const std::vector<float> x = Random(2).floats(shape.n_tokens * shape.columns);
+    const double error = product_error(w, x, multiply(*reference, w, {}, x),
+                                       multiply(*kernels.operator->(), w, {}, x));
+    EXPECT_TRUE(error <= 1e-6) << error;
+  }
+}
+
+// A NaN that vanishes hides the fault that made it; one that spreads accuses the wrong token.
+TEST_P(LargeMatmulTest, NanStaysWithItsToken) {
+  const TestKernels kernels(GetParam());
+  const TestMatrix w(TensorType::kQ8_0, 5, 64);
+  std::vector<float> x = Random(2).floats(3 * 64);
+  x[64 + 40] = NAN;
+  const std::vector<float> out = multiply(*kernels.operator->(), w, {}, x);
+  for (size_t i = 0; i < out.size(); ++i) EXPECT_EQ(std::isnan(out[i]), i / 5 == 1) << i;
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,95 @@
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/kernels/support.h"
+
+namespace assay {
+namespace {
+
+using testing::available_instruction_sets;
+using testing::Random;
+using testing::relative_l2;
+using testing::same_bits;
+using testing::TestKernels;
+
+class NormsTest : public testing::EachInstructionSet {};
+INSTANTIATE_TEST_SUITE_P(Sets, NormsTest, ::testing::ValuesIn(available_instruction_sets()),
+                         testing::instruction_set_name);
+
+enum class Norm { kRms, kLayer, kLayerWithoutBias };
+
+std::vector<float> normalise(Kernels& kernels, Norm norm, const std::vector<float>& x,
+                             int64_t width, int64_t first, int64_t n_tokens) {
+  const std::vector<float> weight = Random(7).floats(width);
+  const std::vector<float> bias = Random(8).floats(width);
+  std::vector<float> out(static_cast<size_t>(n_tokens * width), NAN);
+  const float* tokens = x.data() + first * width;
+  if (norm == Norm::kRms) {
+    kernels.rms_norm(tokens, weight.data(), 1e-5F, n_tokens, width, out.data());
+  } else {
+    kernels.layer_norm(tokens, weight.data(), norm == Norm::kLayer ? bias.data() : nullptr, 1e-5F,
+                       n_tokens, width, out.data());
+  }
+  return out;
+}
+
+TEST_P(NormsTest, AreTheReferenceAndThePortablePath) {
+  const TestKernels kernels(GetParam(), 2);
+  const TestKernels portable(InstructionSet::kPortable);
+  const auto reference = make_reference_kernels();
+  for (const Norm norm : {Norm::kRms, Norm::kLayer, Norm::kLayerWithoutBias}) {
+    for (const int64_t width : {1, 5, 16, 31, 576, 1000, 8193}) {
+      if (width == 1 && norm != Norm::kRms) continue;  // x - mean is zero: nothing to compare
+      const int64_t n_tokens = 5;
+      std::vector<float> x = Random(1).floats(n_tokens * width);
+      for (float& v : x) v += 0.5F;
+      const auto got = normalise(*kernels.operator->(), norm, x, width, 0, n_tokens);
+      const auto want = normalise(*reference, norm, x, width, 0, n_tokens);
+      const double error = relative_l2(want, got);
+      EXPECT_TRUE(error <= 2e-7) << "width " << width << ": " << error;
+      EXPECT_TRUE(same_bits(got, normalise(*portable.operator->(), norm, x, width, 0, n_tokens)))
+          << width;
+    }
+  }
+}
+
+TEST_P(NormsTest, HaveTheSameBitsForAllThreadsAndBatches) {
+  const int64_t width = 1000;
+  const int64_t n_tokens = 20;
+  const std::vector<float> x = Random(1).floats(n_tokens * width);
+  const TestKernels one(GetParam());
+  for (const Norm norm : {Norm::kRms, Norm::kLayer}) {
+    const auto expected = normalise(*one.operator->(), norm, x, width, 0, n_tokens);
+    for (const int n_threads : {2, 4}) {
+      const TestKernels many(GetParam(), n_threads);
+      EXPECT_TRUE(same_bits(normalise(*many.operator->(), norm, x, width, 0, n_tokens), expected));
+    }
+    std::vector<float> one_by_one;
+    for (int64_t t = 0; t < n_tokens; ++t) {
+      const auto token = normalise(*one.operator->(), norm, x, width, t, 1);
+      one_by_one.insert(one_by_one.end(), token.begin(), token.end());
+    }
+    EXPECT_TRUE(same_bits(one_by_one, expected));
+  }
+}
+
+TEST_P(NormsTest, WorkInPlaceAndKeepNan) {
+  const TestKernels kernels(GetParam());
+  std::vector<float> x = Random(1).floats(2 * 40);
+  const std::vector<float> weight(40, 1.0F);
+  const auto rms = [&](const std::vector<float>& in, std::vector<float>& out) {
+    kernels->rms_norm(in.data(), weight.data(), 1e-5F, 2, 40, out.data());
+  };
+  std::vector<float> want(x.size());
+  rms(x, want);
+  std::vector<float> in_place = x;
+  rms(in_place, in_place);
+  EXPECT_TRUE(same_bits(in_place, want));
+  x[3] = NAN;
+  rms(x, want);
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(std::isnan(want[i]), i < 40) << i;
+}
+
+}  // namespace
+}  // namespace assay

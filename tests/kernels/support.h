@@ -1,0 +1,157 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "kernels/half.h"
+#include "kernels/kernels.h"
+
+namespace assay::testing {
+
+// Numbers that look random and are the same on every machine.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U + 1) {}
+
+  uint32_t bits() {
+    state_ = state_ * 6364136223846793005U + 1442695040888963407U;
+    return static_cast<uint32_t>(state_ >> 33U) ^ static_cast<uint32_t>(state_ >> 11U);
+  }
+
+  // In [-1, 1).
+  float uniform() { return static_cast<float>(bits() & 0xFFFFFFU) * 0x1p-23F - 1.0F; }
+
+  std::vector<float> floats(int64_t n, float scale = 1.0F) {
+    std::vector<float> values(static_cast<size_t>(n));
+    for (float& value : values) value = scale * uniform();
+    return values;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+// A matrix of random codes whose scales are of ordinary size, and the bytes it points to.
+struct TestMatrix {
+  TestMatrix(TensorType type, int64_t rows, int64_t columns, uint64_t seed = 1);
+
+  WeightMatrix matrix() const { return {type, rows, columns, bytes.data()}; }
+
+  TensorType type;
+  int64_t rows;
+  int64_t columns;
+  std::vector<uint8_t> bytes;
+};
+
+// Where the binary16 scales of a block stand; the rest of it may be any bits.
+inline std::vector<size_t> f16_offsets(TensorType type) {
+  switch (type) {
+    case TensorType::kQ4_0:
+    case TensorType::kQ5_0:
+    case TensorType::kQ8_0:
+      return {0};
+    case TensorType::kQ4_1:
+    case TensorType::kQ5_1:
+    case TensorType::kQ4_K:
+    case TensorType::kQ5_K:
+      return {0, 2};
+    case TensorType::kQ2_K:
+      return {80, 82};
+    case TensorType::kQ3_K:
+      return {108};
+    case TensorType::kQ6_K:
+      return {208};
+    default:
+      return {};
+  }
+}
+
+inline TestMatrix::TestMatrix(TensorType tensor_type, int64_t n_rows, int64_t n_columns,
+                              uint64_t seed)
+    : type(tensor_type), rows(n_rows), columns(n_columns) {
+  Random random(seed);
+  const TensorTypeInfo& info = tensor_type_info(type);
+  bytes.resize(static_cast<size_t>(rows) * row_bytes(type, columns));
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.bits());
+  for (size_t block = 0; block < bytes.size(); block += info.block_bytes) {
+    uint8_t* start = bytes.data() + block;
+    const float value = random.uniform();
+    const uint16_t f16 = f16_from_float(value);
+    const uint16_t bf16 = bf16_from_float(value);
+    if (type == TensorType::kF32) std::memcpy(start, &value, sizeof(value));
+    if (type == TensorType::kF16) std::memcpy(start, &f16, sizeof(f16));
+    if (type == TensorType::kBF16) std::memcpy(start, &bf16, sizeof(bf16));
+    for (const size_t offset : f16_offsets(type)) {
+      const uint16_t scale = f16_from_float(0.1F * random.uniform());
+      std::memcpy(start + offset, &scale, sizeof(scale));
+    }
+  }
+}
+
+// The instruction sets that this machine can run.
+inline std::vector<InstructionSet> available_instruction_sets() {
+  std::vector<InstructionSet> sets;
+  ThreadPool pool(1);
+  for (const auto set :
+       {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
+    try {
+      make_cpu_kernels(pool, set);
+      sets.push_back(set);
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return sets;
+}
+
+inline std::string set_name(InstructionSet set) {
+  return set == InstructionSet::kAvx512 ? "avx512"
+         : set == InstructionSet::kAvx2 ? "avx2"
+                                        : "portable";
+}
+
+// Kernels with threads of their own.
+class TestKernels {
+ public:
+  explicit TestKernels(InstructionSet set, int n_threads = 1)
+      : pool_(n_threads), kernels_(make_cpu_kernels(pool_, set)) {}
+  Kernels* operator->() const { return kernels_.get(); }
+
+ private:
+  ThreadPool pool_;
+  std::unique_ptr<Kernels> kernels_;
+};
+
+inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// ‖got - want‖ / ‖want‖; NaN if a number of `got` is, which no tolerance accepts.
+inline double relative_l2(const std::vector<float>& want, const std::vector<float>& got) {
+  EXPECT_EQ(want.size(), got.size());
+  double difference = 0.0;
+  double norm = 0.0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    const double d = static_cast<double>(got[i]) - want[i];
+    difference += d * d;
+    norm += static_cast<double>(want[i]) * want[i];
+  }
+  if (difference == 0.0) return 0.0;
+  return std::sqrt(difference / norm);
+}
+
+// Runs over all instruction sets that the machine has.
+class EachInstructionSet : public ::testing::TestWithParam<InstructionSet> {};
+
+inline std::string instruction_set_name(const ::testing::TestParamInfo<InstructionSet>& tested) {
+  return set_name(tested.param);
+}
+
+}  // namespace assay::testing

@@ -23,7 +23,10 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 InputFile::InputFile(const std::string& path) : path_(path) {
   // O_NONBLOCK: opening a named pipe must not wait for its other end.
   fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd_ < 0) throw Error(std::string("cannot open: ") + std::strerror(errno), path);
+  if (fd_ < 0) {
+    throw Error(std::string("cannot open: ") + std::strerror(errno), path,
+                errno == EACCES ? "ask for permission to read it" : "check the path");
+  }
   struct stat status {};
   const bool known = fstat(fd_, &status) == 0;
   if (!known || !S_ISREG(status.st_mode)) {

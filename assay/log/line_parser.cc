@@ -86,8 +86,9 @@ struct LineParser::Impl {
     const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, handler);
     if (handler.has_problem()) throw handler.problem();
     if (result.IsError()) {
-      throw LineProblem{fmt::format("not valid JSON at byte {}: {}", result.Offset() + 1,
-                                    rapidjson::GetParseError_En(result.Code())),
+      std::string_view reason = rapidjson::GetParseError_En(result.Code());
+      if (reason.ends_with('.')) reason.remove_suffix(1);
+      throw LineProblem{fmt::format("not valid JSON at byte {}: {}", result.Offset() + 1, reason),
                         kNoJson, true};
     }
     if (stream.at != stream.end) {  // the parser takes a NUL byte for the end

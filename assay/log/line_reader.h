@@ -54,6 +54,7 @@ class LineReader {
 
  private:
   bool fill();
+  [[noreturn]] void fail_too_long() const;
 
   std::shared_ptr<const InputFile> file_;
   std::vector<char> buffer_;

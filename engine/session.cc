@@ -74,7 +74,8 @@ void Session::check(std::span<const int32_t> tokens) const {
   if (tokens.empty()) throw Error("there are no tokens to evaluate", {}, "give a prompt");
   for (const int32_t token : tokens) {
     if (token < 0 || token >= config_.n_vocab) {
-      throw Error(fmt::format("token {} is not in the vocabulary of {}", token, config_.n_vocab));
+      throw Error(fmt::format("token {} is not in the vocabulary of {}", token, config_.n_vocab),
+                  model_.gguf().path(), fmt::format("give ids from 0 to {}", config_.n_vocab - 1));
     }
   }
   const auto count = static_cast<int64_t>(tokens.size());

@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <map>
 
 #include "assay/cli/commands.h"
 #include "assay/cli/text_file.h"
@@ -17,6 +16,7 @@ namespace {
 struct RunFlags {
   RunOptions options;
   std::string prompt_file;
+  std::string kv_type = "f32";
   std::string log_path;
   std::string checkpoints = "layers";
   std::string values = "10";
@@ -86,6 +86,7 @@ RunObserver terminal_observer(bool json) {
 
 int run_command(RunFlags& flags) {
   if (!flags.prompt_file.empty()) flags.options.prompt = read_text_file(flags.prompt_file);
+  flags.options.kv_type = flags.kv_type == "f16" ? KvType::kF16 : KvType::kF32;
   flags.options.log = log_request(flags);
   const RunResult result = run(flags.options, terminal_observer(flags.json));
   if (flags.json) {
@@ -128,9 +129,9 @@ void add_run(CLI::App& app, int& exit_code) {
   command->add_option("--math", options.math, "exact: float32 in one order; fast: may round more")
       ->check(CLI::IsMember({"exact", "fast"}))
       ->capture_default_str();
-  command->add_option("--kv", options.kv_type, "How keys and values are kept: f32 (default), f16")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, KvType>{{"f32", KvType::kF32}, {"f16", KvType::kF16}}));
+  command->add_option("--kv", flags->kv_type, "How keys and values are kept")
+      ->check(CLI::IsMember({"f32", "f16"}))
+      ->capture_default_str();
   command->add_option("--threads", options.n_threads, "Threads; 0: one per processor")
       ->capture_default_str();
   command->add_option("--batch", options.batch, "Most prompt tokens evaluated together")

@@ -155,7 +155,7 @@ void CpuKernels::attention(const float* q, const KvView& kv, const AttentionShap
   const int64_t queries = n_tokens * (shape.n_heads / shape.n_kv_heads);  // of a key-value head
   // Full tiles read each key once for several queries; smaller ones give all threads work.
   int64_t tile = f_.max_query_tile;
-  while (tile > 1 && shape.n_kv_heads * ((queries + tile - 1) / tile) < 4 * pool_.n_threads()) {
+  while (tile > 1 && shape.n_kv_heads * ((queries + tile - 1) / tile) < 2 * pool_.n_threads()) {
     tile /= 2;
   }
   const int64_t tiles = (queries + tile - 1) / tile;

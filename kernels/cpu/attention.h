@@ -168,23 +168,38 @@ void accumulate_values(const Query* queries, const KvHead<Kv>& v, int64_t begin,
   if (d < v.head_dim) accumulate_vectors<Kv, kQueries, 1, true>(queries, v, begin, end, d);
 }
 
-// Calls visit(queries, begin, end) so that each query meets its own keys of [begin, end) in
-// ascending order: `together` for the keys that a full tile has in common, `alone` otherwise.
-template <class Together, class Alone>
+template <int kValue>
+struct Count {};
+
+// visit(Count<n>, queries, begin, end), for 0 < n <= kMost.
+template <int kMost, class Visit>
+ASSAY_ALWAYS_INLINE void visit_counted(const Query* queries, int64_t n, int64_t begin, int64_t end,
+                                       Visit visit) {
+  if constexpr (kMost > 1) {
+    if (n < kMost) return visit_counted<kMost - 1>(queries, n, begin, end, visit);
+  }
+  visit(Count<kMost>(), queries, begin, end);
+}
+
+// Calls visit(Count<n>, queries, begin, end) so that each query meets its own keys of [begin, end)
+// in ascending order: once for the keys that all queries have in common, and query by query for
+// those before and after.
+template <class Visit>
 ASSAY_ALWAYS_INLINE void for_key_ranges(const Query* queries, int64_t n_queries, int64_t begin,
-                                        int64_t end, Together together, Alone alone) {
+                                        int64_t end, Visit visit) {
   // Positions ascend from query to query.
   int64_t shared_begin = greater(begin, queries[n_queries - 1].first_key);
-  int64_t shared_end = smaller(end, queries[0].end_key);
-  if (n_queries != kTileQueries || shared_begin >= shared_end) shared_begin = shared_end = end;
+  const int64_t shared_end = smaller(end, queries[0].end_key);
+  const bool shares = shared_begin < shared_end;
+  if (!shares) shared_begin = end;
   for (int64_t i = 0; i < n_queries; ++i) {
-    alone(queries + i, greater(begin, queries[i].first_key),
+    visit(Count<1>(), queries + i, greater(begin, queries[i].first_key),
           smaller(shared_begin, queries[i].end_key));
   }
-  if (shared_begin >= shared_end) return;
-  together(queries, shared_begin, shared_end);
+  if (!shares) return;
+  visit_counted<kTileQueries>(queries, n_queries, shared_begin, shared_end, visit);
   for (int64_t i = 0; i < n_queries; ++i) {
-    alone(queries + i, shared_end, smaller(end, queries[i].end_key));
+    visit(Count<1>(), queries + i, shared_end, smaller(end, queries[i].end_key));
   }
 }
 
@@ -233,25 +248,19 @@ void attend_as(const cpu::Attention& a, int64_t kv_head, int64_t first, int64_t 
         make_query(a, kv_head, first + i, scratch + i * (attention_scratch(a) / kTileQueries));
   }
   const int64_t end_key = queries[n - 1].end_key;
-  for_key_ranges(
-      queries, n, queries[0].first_key, end_key,
-      [&](const Query* q, int64_t begin, int64_t end) {
-        score_keys<Kv, kTileQueries>(q, k, a.shape.scale, begin, end);
-      },
-      [&](const Query* q, int64_t begin, int64_t end) {
-        score_keys<Kv, 1>(q, k, a.shape.scale, begin, end);
-      });
+  const auto score = [&]<int kQueries>(Count<kQueries>, const Query* q, int64_t begin,
+                                       int64_t end) {
+    score_keys<Kv, kQueries>(q, k, a.shape.scale, begin, end);
+  };
+  const auto accumulate = [&]<int kQueries>(Count<kQueries>, const Query* q, int64_t begin,
+                                            int64_t end) {
+    accumulate_values<Kv, kQueries>(q, v, begin, end);
+  };
+  for_key_ranges(queries, n, queries[0].first_key, end_key, score);
   for (int64_t i = 0; i < n; ++i) softmax(queries[i]);
 
   for (int64_t run = queries[0].first_key / kKeyRun * kKeyRun; run < end_key; run += kKeyRun) {
-    for_key_ranges(
-        queries, n, run, smaller(run + kKeyRun, end_key),
-        [&](const Query* q, int64_t begin, int64_t end) {
-          accumulate_values<Kv, kTileQueries>(q, v, begin, end);
-        },
-        [&](const Query* q, int64_t begin, int64_t end) {
-          accumulate_values<Kv, 1>(q, v, begin, end);
-        });
+    for_key_ranges(queries, n, run, smaller(run + kKeyRun, end_key), accumulate);
     for (int64_t i = 0; i < n; ++i) {
       add(queries[i].total, queries[i].run, head_dim, queries[i].total);
       for (int64_t d = 0; d < head_dim; ++d) queries[i].run[d] = 0.0F;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/cpu/functions.h"
 #include "kernels/cpu/rows.h"
@@ -76,20 +77,20 @@ void multiply_token_tile(Panel p, int64_t n_rows) {
 
 // As multiply_token_tile for n_tokens <= kTokens.
 template <int kTokens>
-void multiply_last_tokens(const Panel& p, int64_t n_rows, int64_t n_tokens) {
+void multiply_tokens(const Panel& p, int64_t n_rows, int64_t n_tokens) {
   if constexpr (kTokens > 0) {
     if (n_tokens == kTokens) return multiply_token_tile<kTokens>(p, n_rows);
-    multiply_last_tokens<kTokens - 1>(p, n_rows, n_tokens);
+    multiply_tokens<kTokens - 1>(p, n_rows, n_tokens);
   }
 }
 
-inline void multiply_panel(Panel p, int64_t n_rows, int64_t n_tokens) {
-  for (; n_tokens >= kTileTokens; n_tokens -= kTileTokens) {
-    multiply_token_tile<kTileTokens>(p, n_rows);
-    p.x += kTileTokens * p.columns;
-    p.out += kTileTokens * p.out_stride;
-  }
-  multiply_last_tokens<kTileTokens - 1>(p, n_rows, n_tokens);
+// x[count], or a copy of it in `scratch` whose loads do not cross cache lines. That is half again
+// as fast with AVX2; AVX-512 loads less for each product and loses a tenth to the copying.
+inline const float* aligned(const float* x, int64_t count, float* scratch) {
+  constexpr uintptr_t kLine = 64;
+  if (!kAlignTokens || reinterpret_cast<uintptr_t>(x) % kLine == 0) return x;
+  std::memcpy(scratch, x, static_cast<size_t>(count) * sizeof(float));
+  return scratch;
 }
 
 // Rows that are dequantised together before they meet the tokens: they stay in the second-level
@@ -101,8 +102,25 @@ inline int64_t rows_per_panel(int64_t columns) {
   return fitting < 4 ? 4 : fitting > kMaxRows ? kMaxRows : fitting;
 }
 
+// Scratch holds a panel of rows, then a tile of tokens.
+inline int64_t panel_floats(int64_t columns) {
+  return (rows_per_panel(columns) * columns + 15) / 16 * 16;
+}
+
 inline int64_t matmul_scratch(const cpu::Matmul& m) {
-  return m.n_tokens == 1 ? 0 : rows_per_panel(m.w.columns) * m.w.columns;
+  return m.n_tokens == 1 ? 0 : panel_floats(m.w.columns) + kTileTokens * m.w.columns;
+}
+
+// `n_rows` rows, at `panel`, with all tokens.
+inline void multiply_panel(const cpu::Matmul& m, const float* panel, int64_t first_row,
+                           int64_t n_rows, float* tile) {
+  const int64_t columns = m.w.columns;
+  for (int64_t t = 0; t < m.n_tokens; t += kTileTokens) {
+    const int64_t n = m.n_tokens - t < kTileTokens ? m.n_tokens - t : kTileTokens;
+    const float* x = aligned(m.x + t * columns, n * columns, tile);
+    const Panel p = {panel, x, columns, m.out + t * m.w.rows + first_row, m.w.rows};
+    multiply_tokens<kTileTokens>(p, n_rows, n);
+  }
 }
 
 inline void matmul_rows(const cpu::Matmul& m, int64_t first, int64_t last, float* scratch) {
@@ -119,7 +137,7 @@ inline void matmul_rows(const cpu::Matmul& m, int64_t first, int64_t last, float
       for (int64_t r = 0; r < n_rows; ++r, rows += stride) {
         functions.read(rows, columns, scratch + r * columns);
       }
-      multiply_panel({scratch, m.x, columns, m.out + row, m.w.rows}, n_rows, m.n_tokens);
+      multiply_panel(m, scratch, row, n_rows, scratch + panel_floats(columns));
     }
   }
   if (m.bias == nullptr) return;

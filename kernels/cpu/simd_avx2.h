@@ -25,6 +25,7 @@ struct I32x16 {
 constexpr int kDotRows = 4;
 constexpr int kTileRows = 2;
 constexpr int kTileTokens = 3;
+constexpr bool kAlignTokens = true;
 constexpr int kTileQueries = 1;
 
 ASSAY_ALWAYS_INLINE __m256i lanes_below(int64_t n) {

@@ -23,6 +23,7 @@ struct I32x16 {
 constexpr int kDotRows = 4;
 constexpr int kTileRows = 4;
 constexpr int kTileTokens = 6;
+constexpr bool kAlignTokens = false;
 constexpr int kTileQueries = 4;
 
 // The three-operand forms below carry an all-ones mask where GCC 12 takes the plain form's

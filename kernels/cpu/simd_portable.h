@@ -28,6 +28,7 @@ struct I32x16 {
 constexpr int kDotRows = 1;
 constexpr int kTileRows = 2;
 constexpr int kTileTokens = 2;
+constexpr bool kAlignTokens = false;
 constexpr int kTileQueries = 1;
 
 // {f(0), ..., f(3)}

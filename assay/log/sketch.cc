@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -103,35 +104,53 @@ double sketch_norm(const Sketch& a) {
   return sketch_distance(a, Sketch{});
 }
 
-Summary summarize(std::span<const float> values) {
-  Summary summary;
-  double sum = 0;
-  double sum_of_squares = 0;
-  float min = std::numeric_limits<float>::infinity();
+std::vector<TopValue> largest_values(std::span<const float> values) {
+  std::vector<TopValue> top;
   float fifth = -std::numeric_limits<float>::infinity();  // the least value that is in `top`
   for (size_t i = 0; i < values.size(); ++i) {
     const float value = values[i];
-    if (!is_finite(value)) {
-      ++summary.nonfinite;
-      continue;
-    }
-    sum += static_cast<double>(value);
-    sum_of_squares += static_cast<double>(value) * static_cast<double>(value);
-    min = std::min(min, value);
-    if (value > fifth) {
-      insert_top(summary.top, {static_cast<int64_t>(i), value});
-      if (summary.top.size() == static_cast<size_t>(kSummaryTop)) fifth = summary.top.back().value;
-    }
+    if (!(value > fifth) || !is_finite(value)) continue;
+    insert_top(top, {static_cast<int64_t>(i), value});
+    if (top.size() == static_cast<size_t>(kSummaryTop)) fifth = top.back().value;
   }
-  summary.l2 = std::sqrt(sum_of_squares);
+  return top;
+}
+
+Summary summarize(std::span<const float> values) {
+  // Independent sums that the compiler can put into vectors; their order is fixed.
+  constexpr size_t kLanes = 8;
+  std::array<double, kLanes> sums{};
+  std::array<double, kLanes> squares{};
+  std::array<float, kLanes> least;
+  least.fill(std::numeric_limits<float>::infinity());
+  std::array<int32_t, kLanes> nonfinite{};
+  const auto add = [&](size_t lane, float value) {
+    const bool finite = is_finite(value);
+    const double wide = finite ? static_cast<double>(value) : 0.0;
+    nonfinite[lane] += finite ? 0 : 1;
+    sums[lane] += wide;
+    squares[lane] += wide * wide;
+    least[lane] = finite && value < least[lane] ? value : least[lane];
+  };
+  size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) add(lane, values[i + lane]);
+  }
+  for (size_t lane = 0; i + lane < values.size(); ++lane) add(lane, values[i + lane]);
+
+  Summary summary;
+  summary.top = largest_values(values);
+  summary.nonfinite = std::accumulate(nonfinite.begin(), nonfinite.end(), int64_t{0});
+  summary.l2 = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
   if (summary.top.empty()) {
     summary.min = summary.max = summary.mean = std::numeric_limits<double>::quiet_NaN();
     return summary;
   }
-  summary.min = static_cast<double>(min);
+  summary.min = static_cast<double>(*std::min_element(least.begin(), least.end()));
   summary.max = static_cast<double>(summary.top.front().value);
   summary.argmax = summary.top.front().index;
-  summary.mean = sum / static_cast<double>(static_cast<int64_t>(values.size()) - summary.nonfinite);
+  summary.mean = std::accumulate(sums.begin(), sums.end(), 0.0) /
+                 static_cast<double>(static_cast<int64_t>(values.size()) - summary.nonfinite);
   return summary;
 }
 

@@ -83,7 +83,7 @@ TEST(Garbage, PointersInPrintAreHeapMetadata) {
 }
 
 TEST(Garbage, OutOfScaleIsMagnitudeWhereverItIs) {
-  for (const size_t place : {0, 1, 2, 777, 4998, 4999}) {
+  for (const size_t place : std::vector<size_t>{0, 1, 2, 777, 4998, 4999}) {
     std::vector<float> values = normal_values(5000);
     values[place] = -2e16F;
     EXPECT_THAT(indices(values, GarbageReason::kMagnitude),

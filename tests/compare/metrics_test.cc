@@ -164,6 +164,9 @@ TEST(Metrics, ArgmaxOfHeadsIsTheSummarys) {
   EXPECT_EQ(m.observed_error, 2);
   EXPECT_FALSE(m.kl.has_value());
   EXPECT_FALSE(compare_records(head_of(ref, 10, false, false), got, true).argmax_ref.has_value());
+  const Metrics mixed = compare_records(head_of(ref, 10, true, false), got, true);
+  EXPECT_EQ(mixed.argmax_got, 800);
+  EXPECT_EQ(mixed.topk_overlap, m.topk_overlap);
 }
 
 TEST(Metrics, ExcludedElementsTakeNoPart) {

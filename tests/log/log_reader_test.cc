@@ -217,7 +217,8 @@ TEST_F(LogReaderTest, FindsEveryRecordAgain) {
     LogWriter log(path_, {.team = "", .head_values = kAllValues, .summary = true, .sketch = false});
     log.write_header({});
     for (int t = 0; t < 5; ++t) {
-      log.write("logits", t, std::vector<float>(400000 * (t % 2) + 3, static_cast<float>(t) / 3));
+      log.write("logits", t,
+                std::vector<float>(t % 2 == 0 ? 3U : 400003U, static_cast<float>(t) / 3));
     }
   }
   LogReader log(path_, Depth::kKeys);

@@ -49,9 +49,10 @@ TEST_F(Usage, MistakesAreOneLineAndExitCode2) {
 }
 
 TEST_F(Usage, MessagesSayWhatToDo) {
-  expect_error({"frobnicate"},
-               "'frobnicate' is not a command; the commands are compare, analyze; "
-               "see assay --help");
+  expect_error(
+      {"frobnicate"},
+      "'frobnicate' is not a command; the commands are run, tokenize, inspect, compare, analyze; "
+      "see assay --help");
   expect_error({"compare", "a", "b", "--format", "html"},
                "--format: 'html' is not available yet; give table, json or csv");
   expect_error({"compare", "a", "b", "--align", "x"},

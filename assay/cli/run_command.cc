@@ -92,8 +92,8 @@ int run_command(RunFlags& flags) {
   if (flags.json) {
     fmt::print("{}\n", as_json(result));
   } else {
-    // A file without a vocabulary has no text: its ids are shown.
-    if (result.text.empty()) fmt::print("{}", fmt::join(result.generated, " "));
+    // Without a vocabulary there is no text: the ids are shown.
+    if (!result.has_vocabulary) fmt::print("{}", fmt::join(result.generated, " "));
     fmt::print("\n");
   }
   fmt::print(stderr,

@@ -101,6 +101,7 @@ class Runner {
     tokenizer_ = Tokenizer::from_gguf(*gguf);
     pool_ = std::make_unique<ThreadPool>(options_.n_threads);
     kernels_ = make_cpu_kernels(*pool_);
+    result_.has_vocabulary = tokenizer_ != nullptr;
     result_.load_ms = seconds_since(start) * 1e3;
     result_.backend = "cpu";
     result_.math = options_.math;

@@ -77,8 +77,8 @@ Policy Policy::from_file(const std::string& path) {
   std::string text(static_cast<size_t>(file.size()), '\0');
   text.resize(file.read(text.data(), text.size(), 0));
   rapidjson::Document document;
-  document.Parse<rapidjson::kParseValidateEncodingFlag | rapidjson::kParseFullPrecisionFlag |
-                 rapidjson::kParseIterativeFlag>(text.data(), text.size());
+  document.Parse<rapidjson::kParseValidateEncodingFlag | rapidjson::kParseIterativeFlag>(
+      text.data(), text.size());
   if (document.HasParseError()) {
     std::string_view reason = rapidjson::GetParseError_En(document.GetParseError());
     if (reason.ends_with('.')) reason.remove_suffix(1);

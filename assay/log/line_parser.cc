@@ -13,7 +13,7 @@ namespace assay {
 namespace {
 
 constexpr unsigned kFlags = rapidjson::kParseValidateEncodingFlag | rapidjson::kParseNanAndInfFlag |
-                            rapidjson::kParseFullPrecisionFlag;
+                            rapidjson::kParseNumbersAsStringsFlag;
 constexpr const char* kNoJson = "each line of a log is one JSON object";
 constexpr const char* kRequiredHint =
     "each record needs checkpoint, token_idx, dtype, shape and values";

@@ -37,7 +37,7 @@ constexpr std::array<std::array<uint64_t, 4>, 16> nibble_masks() {
 #if defined(__x86_64__)
 // Eight vectors of eight sums; each element is added to those whose bit is set.
 __attribute__((target("avx512f"))) Sketch compute_avx512(std::span<const float> values) {
-  constexpr int kVectors = 8;
+  constexpr size_t kVectors = 8;
   __m512d sums[kVectors];
   for (__m512d& sum : sums) sum = _mm512_setzero_pd();
   double all = 0;
@@ -47,12 +47,12 @@ __attribute__((target("avx512f"))) Sketch compute_avx512(std::span<const float> 
     const __m512d x = _mm512_set1_pd(value);
     all += value;
 #pragma GCC unroll 8
-    for (int j = 0; j < kVectors; ++j) {
+    for (size_t j = 0; j < kVectors; ++j) {
       sums[j] = _mm512_mask_add_pd(sums[j], static_cast<__mmask8>(signs >> (8 * j)), sums[j], x);
     }
   }
   std::array<double, kSketchSize> plus;
-  for (int j = 0; j < kVectors; ++j) _mm512_storeu_pd(plus.data() + 8 * j, sums[j]);
+  for (size_t j = 0; j < kVectors; ++j) _mm512_storeu_pd(plus.data() + 8 * j, sums[j]);
   return finish(plus, all);
 }
 #endif

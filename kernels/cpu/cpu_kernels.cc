@@ -12,7 +12,7 @@ namespace assay {
 namespace {
 
 // Below this many elements, waking the other threads takes longer than the loop.
-constexpr int64_t kElementsWorthThreads = 16 * 1024;
+constexpr int64_t kElementsWorthThreads = int64_t{16} * 1024;
 
 constexpr int64_t kLineFloats = 16;  // of a cache line
 
@@ -155,7 +155,8 @@ void CpuKernels::attention(const float* q, const KvView& kv, const AttentionShap
   const int64_t queries = n_tokens * (shape.n_heads / shape.n_kv_heads);  // of a key-value head
   // Full tiles read each key once for several queries; smaller ones give all threads work.
   int64_t tile = f_.max_query_tile;
-  while (tile > 1 && shape.n_kv_heads * ((queries + tile - 1) / tile) < 2 * pool_.n_threads()) {
+  while (tile > 1 &&
+         shape.n_kv_heads * ((queries + tile - 1) / tile) < int64_t{2} * pool_.n_threads()) {
     tile /= 2;
   }
   const int64_t tiles = (queries + tile - 1) / tile;
@@ -203,13 +204,13 @@ std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set) 
   }
 #if defined(__x86_64__)
   if (set == InstructionSet::kAvx512) {
-    return std::make_unique<CpuKernels>(pool, "avx512", avx512::kFunctions);
+    return std::make_unique<CpuKernels>(pool, "avx512", avx512::functions());
   }
   if (set == InstructionSet::kAvx2) {
-    return std::make_unique<CpuKernels>(pool, "avx2", avx2::kFunctions);
+    return std::make_unique<CpuKernels>(pool, "avx2", avx2::functions());
   }
 #endif
-  return std::make_unique<CpuKernels>(pool, "portable", portable::kFunctions);
+  return std::make_unique<CpuKernels>(pool, "portable", portable::functions());
 }
 
 }  // namespace assay

@@ -20,28 +20,28 @@ struct Panel {
   int64_t out_stride;
 };
 
-template <int kRows, int kTokens, class Load>
+template <int64_t kRows, int64_t kTokens, class Load>
 ASSAY_ALWAYS_INLINE void accumulate_tile(const Panel& p, int64_t column, Load load_lanes,
                                          F32x16 (&sums)[kTokens][kRows]) {
   F32x16 w[kRows];
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) w[r] = load_lanes(p.w + r * p.columns + column);
+  for (int64_t r = 0; r < kRows; ++r) w[r] = load_lanes(p.w + r * p.columns + column);
 #pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) {
+  for (int64_t t = 0; t < kTokens; ++t) {
     const F32x16 x = load_lanes(p.x + t * p.columns + column);
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) sums[t][r] = fma(w[r], x, sums[t][r]);
+    for (int64_t r = 0; r < kRows; ++r) sums[t][r] = fma(w[r], x, sums[t][r]);
   }
 }
 
 // kRows x kTokens products, each in the order of dot_rows; their sums stay in registers.
-template <int kRows, int kTokens>
+template <int64_t kRows, int64_t kTokens>
 void multiply_tile(const Panel& p) {
   F32x16 sums[kTokens][kRows];
 #pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) {
+  for (int64_t t = 0; t < kTokens; ++t) {
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) sums[t][r] = zero();
+    for (int64_t r = 0; r < kRows; ++r) sums[t][r] = zero();
   }
   int64_t column = 0;
   for (; column + 16 <= p.columns; column += 16) {
@@ -53,19 +53,19 @@ void multiply_tile(const Panel& p) {
     accumulate_tile<kRows, kTokens>(p, column, load_left, sums);
   }
 #pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) {
+  for (int64_t t = 0; t < kTokens; ++t) {
     float* out = p.out + t * p.out_stride;
     if constexpr (kRows == 4) {
       store_sums(out, sums[t][0], sums[t][1], sums[t][2], sums[t][3]);
     } else {
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) out[r] = sum(sums[t][r]);
+      for (int64_t r = 0; r < kRows; ++r) out[r] = sum(sums[t][r]);
     }
   }
 }
 
 // `n_rows` rows of w with the kTokens rows of x.
-template <int kTokens>
+template <int64_t kTokens>
 void multiply_token_tile(Panel p, int64_t n_rows) {
   for (; n_rows >= kTileRows; n_rows -= kTileRows) {
     multiply_tile<kTileRows, kTokens>(p);
@@ -76,7 +76,7 @@ void multiply_token_tile(Panel p, int64_t n_rows) {
 }
 
 // As multiply_token_tile for n_tokens <= kTokens.
-template <int kTokens>
+template <int64_t kTokens>
 void multiply_tokens(const Panel& p, int64_t n_rows, int64_t n_tokens) {
   if constexpr (kTokens > 0) {
     if (n_tokens == kTokens) return multiply_token_tile<kTokens>(p, n_rows);
@@ -96,7 +96,7 @@ inline const float* aligned(const float* x, int64_t count, float* scratch) {
 // Rows that are dequantised together before they meet the tokens: they stay in the second-level
 // cache while all tokens pass by.
 inline int64_t rows_per_panel(int64_t columns) {
-  constexpr int64_t kPanelFloats = 64 * 1024;
+  constexpr int64_t kPanelFloats = int64_t{64} * 1024;
   constexpr int64_t kMaxRows = 64;
   const int64_t fitting = kPanelFloats / columns / 4 * 4;
   return fitting < 4 ? 4 : fitting > kMaxRows ? kMaxRows : fitting;

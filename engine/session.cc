@@ -36,6 +36,18 @@ int64_t checked_batch(int64_t batch) {
 
 }  // namespace
 
+bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint) {
+  switch (checkpoint) {
+    case Checkpoint::kQRope:
+    case Checkpoint::kKRope:
+      return architecture.position == PositionKind::kRotary;
+    case Checkpoint::kFfnGate:
+      return architecture.ffn == FfnKind::kSiluGated;
+    default:
+      return true;
+  }
+}
+
 Session::Session(const Model& model, Kernels& kernels, const SessionOptions& options)
     : model_(model),
       config_(model.config()),

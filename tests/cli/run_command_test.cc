@@ -155,20 +155,28 @@ TEST_F(RunCommand, EveryMistakeHasItsMessage) {
   expect_error({"run", model, "--tokens", "1", "--math", "fast"},
                "--math: the cpu backend has no fast math; use --math exact");
   expect_error({"run", model, "--tokens", "1", "--batch", "0"},
-               "--batch: a batch of 0 tokens is asked for; give 1 to 65536");
+               "--batch: '0' is no whole number from 1 to 65536; see assay run --help");
+  expect_error({"run", model, "--tokens", "1,,2"},
+               "--tokens: '' is no token id; give ids from 0 to 2147483647, separated by commas");
+  expect_error({"run", model, "--tokens", "1", "--log", ""},
+               "--log: the path is empty; give a file to write");
   expect_error({"run", model, "--tokens", "1", "--temp", "-1"},
                "--temp: temperature -1; give a number of 0 or more");
   expect_error({"run", model, "--tokens", "1", "--log", "/no/such/folder/log"},
                "/no/such/folder/log: cannot open the log for writing: No such file or directory");
   expect_error({"run", model, "--tokens", "1", "--log", path("l"), "--checkpoints", "nothing"},
-               "--checkpoints: no checkpoint of this model has such a name; give logits, layers, "
-               "ops, or names such as layer_0_*");
+               "--checkpoints: the model has no checkpoint 'nothing'; give logits, layers, ops, or "
+               "globs such as 'layer_0_*,logits'");
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {"run", model},
            {"run", model, "--tokens", "1", "--prompt", "x"},
            {"run", model, "--tokens", "1,x"},
            {"run", model, "--tokens", "99999999999"},
            {"run", model, "--tokens", "1", "-n", "-1"},
+           {"run", model, "--tokens", ""},
+           {"run", model, "--tokens", "0x1"},
+           {"run", model, "--tokens", "1", "-n", "many"},
+           {"run", model, "--tokens", "1", "--seed", "18446744073709551616"},
            {"run", model, "--tokens", "1", "--kv", "f8"},
            {"run", model, "--tokens", "1", "--backend", "tpu"},
            {"run", model, "--tokens", "1", "--log", path("l"), "--values", "some"}}) {
@@ -176,6 +184,18 @@ TEST_F(RunCommand, EveryMistakeHasItsMessage) {
     EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   }
+}
+
+// Breaks if opening the log emptied a file before all that can be refused was.
+TEST_F(RunCommand, NothingIsOverwrittenByAMistake) {
+  const std::string model = tiny();
+  expect_error({"run", model, "--tokens", "1", "--log", model},
+               model + ": the log would overwrite the model; give another --log");
+  EXPECT_EQ(run({"inspect", model}).exit_code, 0);
+  const std::string old = put("old.jsonl", "precious\n");
+  EXPECT_EQ(run({"run", model, "--tokens", "9", "--log", old}).exit_code, 2);
+  EXPECT_EQ(run({"run", model, "--tokens", "1", "--log", old, "--checkpoints", "x"}).exit_code, 2);
+  EXPECT_EQ(read(old), "precious\n");
 }
 
 TEST_F(RunCommand, TokenizeGivesAJsonArray) {

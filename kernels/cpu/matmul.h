@@ -14,8 +14,9 @@ namespace assay::ASSAY_ISA {
 // `x`, and where the product of row r and token t goes: out[t * out_stride + r].
 struct Panel {
   const float* w;
+  int64_t w_stride;
   const float* x;
-  int64_t columns;
+  int64_t columns;  // also the stride of x
   float* out;
   int64_t out_stride;
 };
@@ -25,7 +26,7 @@ ASSAY_ALWAYS_INLINE void accumulate_tile(const Panel& p, int64_t column, Load lo
                                          F32x16 (&sums)[kTokens][kRows]) {
   F32x16 w[kRows];
 #pragma GCC unroll 8
-  for (int64_t r = 0; r < kRows; ++r) w[r] = load_lanes(p.w + r * p.columns + column);
+  for (int64_t r = 0; r < kRows; ++r) w[r] = load_lanes(p.w + r * p.w_stride + column);
 #pragma GCC unroll 8
   for (int64_t t = 0; t < kTokens; ++t) {
     const F32x16 x = load_lanes(p.x + t * p.columns + column);
@@ -69,10 +70,10 @@ template <int64_t kTokens>
 void multiply_token_tile(Panel p, int64_t n_rows) {
   for (; n_rows >= kTileRows; n_rows -= kTileRows) {
     multiply_tile<kTileRows, kTokens>(p);
-    p.w += kTileRows * p.columns;
+    p.w += kTileRows * p.w_stride;
     p.out += kTileRows;
   }
-  for (; n_rows > 0; --n_rows, p.w += p.columns, ++p.out) multiply_tile<1, kTokens>(p);
+  for (; n_rows > 0; --n_rows, p.w += p.w_stride, ++p.out) multiply_tile<1, kTokens>(p);
 }
 
 // As multiply_token_tile for n_tokens <= kTokens.
@@ -102,9 +103,15 @@ inline int64_t rows_per_panel(int64_t columns) {
   return fitting < 4 ? 4 : fitting > kMaxRows ? kMaxRows : fitting;
 }
 
+// One cache line more than a row takes: with a power of two, all rows of a tile and of its tokens
+// would meet in the same few places of the first-level cache.
+inline int64_t panel_stride(int64_t columns) {
+  return (columns + 15) / 16 * 16 + 16;
+}
+
 // Scratch holds a panel of rows, then a tile of tokens.
 inline int64_t panel_floats(int64_t columns) {
-  return (rows_per_panel(columns) * columns + 15) / 16 * 16;
+  return rows_per_panel(columns) * panel_stride(columns);
 }
 
 inline int64_t matmul_scratch(const cpu::Matmul& m) {
@@ -118,7 +125,8 @@ inline void multiply_panel(const cpu::Matmul& m, const float* panel, int64_t fir
   for (int64_t t = 0; t < m.n_tokens; t += kTileTokens) {
     const int64_t n = m.n_tokens - t < kTileTokens ? m.n_tokens - t : kTileTokens;
     const float* x = aligned(m.x + t * columns, n * columns, tile);
-    const Panel p = {panel, x, columns, m.out + t * m.w.rows + first_row, m.w.rows};
+    const Panel p = {panel,   panel_stride(columns), x, columns, m.out + t * m.w.rows + first_row,
+                     m.w.rows};
     multiply_tokens<kTileTokens>(p, n_rows, n);
   }
 }
@@ -135,7 +143,7 @@ inline void matmul_rows(const cpu::Matmul& m, int64_t first, int64_t last, float
     for (int64_t row = first; row < last; row += at_once) {
       const int64_t n_rows = last - row < at_once ? last - row : at_once;
       for (int64_t r = 0; r < n_rows; ++r, rows += stride) {
-        functions.read(rows, columns, scratch + r * columns);
+        functions.read(rows, columns, scratch + r * panel_stride(columns));
       }
       multiply_panel(m, scratch, row, n_rows, scratch + panel_floats(columns));
     }

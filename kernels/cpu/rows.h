@@ -41,6 +41,21 @@ void read_row(const uint8_t* data, int64_t n, float* out) {
   }
 }
 
+// Asks for the bytes that follow at a distance: several short rows read side by side look random
+// to the processor's own prefetcher. An address beyond the end of the weights does no harm.
+template <int64_t kRows, int64_t kBytes>
+ASSAY_ALWAYS_INLINE void prefetch_rows(const uint8_t* rows, size_t stride) {
+  constexpr int64_t kDistance = 4096;
+  constexpr int64_t kLine = 64;
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int64_t line = 0; line < kBytes; line += kLine) {
+      __builtin_prefetch(rows + static_cast<size_t>(r) * stride + kDistance + line);
+    }
+  }
+}
+
 // The order of every dot product of Assay's CPU kernels: lane l sums the products of elements l,
 // l + 16, l + 32, ... with fused multiply-adds, elements beyond the end count as zero, and the
 // lanes are summed by the tree of store_sums. Each row is one chain of sums; several rows at once
@@ -62,21 +77,6 @@ ASSAY_ALWAYS_INLINE void dot_parts(const uint8_t* block, size_t stride,
   }
 }
 
-// Asks for the bytes that follow at a distance: several short rows read side by side look random
-// to the processor's own prefetcher. An address beyond the end of the weights does no harm.
-template <int64_t kRows, int64_t kBytes>
-ASSAY_ALWAYS_INLINE void prefetch_rows(const uint8_t* rows, size_t stride) {
-  constexpr int64_t kDistance = 4096;
-  constexpr int64_t kLine = 64;
-#pragma GCC unroll 8
-  for (int64_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-    for (int64_t line = 0; line < kBytes; line += kLine) {
-      __builtin_prefetch(rows + static_cast<size_t>(r) * stride + kDistance + line);
-    }
-  }
-}
-
 template <class Type, int64_t kRows>
 ASSAY_ALWAYS_INLINE void dot_blocked_rows(const uint8_t* rows, size_t stride, int64_t columns,
                                           const float* x, F32x16 (&sums)[kRows]) {
@@ -94,6 +94,7 @@ ASSAY_ALWAYS_INLINE void dot_plain_rows(const uint8_t* rows, size_t stride, int6
                                         const float* x, F32x16 (&sums)[kRows]) {
   int64_t i = 0;
   for (; i + 16 <= columns; i += 16, rows += 16 * Type::kBytes) {
+    prefetch_rows<kRows, 16 * Type::kBytes>(rows, stride);
     const F32x16 values = load(x + i);
 #pragma GCC unroll 8
     for (int64_t r = 0; r < kRows; ++r) {

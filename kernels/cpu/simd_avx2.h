@@ -21,12 +21,13 @@ struct I32x16 {
   __m256i hi;
 };
 
-// Register tiles: as many sums as the 16 registers hold beside their inputs, two for each sum.
+// Register tiles: as many sums as the 16 registers hold beside their inputs, two each. Rows of a
+// matrix-vector product; rows and tokens of a matrix product; queries of attention.
 constexpr int64_t kDotRows = 4;
 constexpr int64_t kTileRows = 2;
 constexpr int64_t kTileTokens = 3;
-constexpr bool kAlignTokens = true;
 constexpr int64_t kTileQueries = 1;
+constexpr bool kAlignTokens = true;  // see aligned() in matmul.h
 
 ASSAY_ALWAYS_INLINE __m256i lanes_below(int64_t n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int32_t>(n)),

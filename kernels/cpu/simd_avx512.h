@@ -19,12 +19,13 @@ struct I32x16 {
   __m512i v;
 };
 
-// Register tiles: as many sums as the 32 registers hold beside their inputs.
+// Register tiles: as many sums as the 32 registers hold beside their inputs. Rows of a
+// matrix-vector product; rows and tokens of a matrix product; queries of attention.
 constexpr int64_t kDotRows = 4;
 constexpr int64_t kTileRows = 4;
 constexpr int64_t kTileTokens = 6;
-constexpr bool kAlignTokens = false;
 constexpr int64_t kTileQueries = 4;
+constexpr bool kAlignTokens = false;  // see aligned() in matmul.h
 
 // The three-operand forms below carry an all-ones mask where GCC 12 takes the plain form's
 // undefined source register for an uninitialised variable; the compiler drops the mask.

@@ -126,7 +126,8 @@ void exp_of(InstructionSet set, const std::vector<float>& x, std::vector<float>&
 
 TEST_P(ElementwiseTest, ExpIsWithinOneUlp) {
   std::vector<float> x;
-  for (int i = 0; i < 264700; ++i) x.push_back(-104.5F + 0.000731F * static_cast<float>(i));
+  x.resize(264700);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = -104.5F + 0.000731F * static_cast<float>(i);
   std::vector<float> got;
   std::vector<float> portable;
   exp_of(GetParam(), x, got);

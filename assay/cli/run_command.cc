@@ -125,7 +125,8 @@ void add_run(CLI::App& app, int& exit_code) {
 
   auto* prompt = command->add_option_group("prompt", "What the model is given; one of");
   prompt->add_option("--prompt", options.prompt, "Text");
-  prompt->add_option("--prompt-file", flags->prompt_file, "File of text, read as it is");
+  prompt->add_option("--prompt-file", flags->prompt_file,
+                     "File of text, read as it is; - is standard input");
   prompt->add_option("--tokens", flags->tokens, "Token ids, comma-separated");
   prompt->require_option(1);
 

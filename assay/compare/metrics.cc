@@ -23,6 +23,7 @@ struct Whole {
   std::optional<Sketch> sketch;
   std::optional<double> l2;
   std::optional<int64_t> nonfinite;
+  std::optional<int64_t> nan;
   std::vector<TopValue> top;
 };
 
@@ -37,6 +38,7 @@ Whole whole_of(const Record& record, std::span<const float> values, bool sketch_
       const Summary summary = summarize(record.values);
       whole.l2 = summary.l2;
       whole.nonfinite = summary.nonfinite;
+      whole.nan = summary.nan;
     }
     return whole;
   }
@@ -44,6 +46,7 @@ Whole whole_of(const Record& record, std::span<const float> values, bool sketch_
   if (record.summary) {
     whole.l2 = record.summary->l2;
     whole.nonfinite = record.summary->nonfinite;
+    whole.nan = record.summary->nan;
     whole.top = record.summary->top;
   }
   return whole;
@@ -76,6 +79,12 @@ void add_whole(const Whole& ref, const Whole& got, double head_difference, doubl
   }
   if (ref.nonfinite && got.nonfinite && *ref.nonfinite != *got.nonfinite) {
     metrics.nonfinite = std::max(metrics.nonfinite, std::abs(*ref.nonfinite - *got.nonfinite));
+  }
+  // Equal infinities are equal, a NaN never is; where a summary does not say which it counted, it
+  // may be a NaN.
+  for (const Whole* whole : {&ref, &got}) {
+    const int64_t suspects = whole->nan.value_or(whole->nonfinite.value_or(0));
+    metrics.nonfinite = std::max(metrics.nonfinite, suspects);
   }
   for (const TopValue& a : ref.top) {
     for (const TopValue& b : got.top) {

@@ -276,7 +276,11 @@ bool LineHandler::top_level_integer(int64_t value) {
 
 bool LineHandler::real(double value) {
   if (depth_ == 0) return fail("the line is a number, not an object");
-  if (depth_ == 1) return wrong_type(fmt::format("{}", value));
+  if (depth_ == 1) {
+    std::string shown = fmt::format("{}", value);
+    if (shown.find_first_not_of("-0123456789") == std::string::npos) shown += ".0";
+    return wrong_type(shown);
+  }
   if (depth_ == 2 && field_ == Field::kSummary) return summary_number(value, false, 0);
   return true;
 }
@@ -287,11 +291,13 @@ bool LineHandler::summary_number(double value, bool is_integer, int64_t integer)
   if (name_ == "max") summary.max = value;
   if (name_ == "mean") summary.mean = value;
   if (name_ == "l2") summary.l2 = value;
-  if (name_ != "argmax" && name_ != "nonfinite") return true;
+  if (name_ != "argmax" && name_ != "nonfinite" && name_ != "nan") return true;
   if (!is_integer || integer < -1) {
     return fail(fmt::format("'summary': '{}' is {}, not a count", name_, value));
   }
-  (name_ == "argmax" ? summary.argmax : summary.nonfinite) = integer;
+  if (name_ == "argmax") summary.argmax = integer;
+  if (name_ == "nonfinite") summary.nonfinite = integer;
+  if (name_ == "nan") summary.nan = integer;
   return true;
 }
 

@@ -107,7 +107,6 @@ class Runner {
     tokenizer_ = Tokenizer::from_gguf(*gguf);
     pool_ = std::make_unique<ThreadPool>(options_.n_threads);
     kernels_ = make_cpu_kernels(*pool_);
-    result_.has_vocabulary = tokenizer_ != nullptr;
     result_.load_ms = seconds_since(start) * 1e3;
     result_.backend = "cpu";
     result_.math = options_.math;
@@ -180,7 +179,8 @@ class Runner {
 
   void tell(int32_t token, const std::string& text) {
     result_.text += text;
-    if (observer_.on_token) observer_.on_token(token, text);
+    if (!observer_.on_token) return;
+    observer_.on_token(token, tokenizer_ ? std::optional<std::string_view>(text) : std::nullopt);
   }
   void tell_rest(const std::string& text) {
     if (!text.empty()) tell(result_.generated.back(), text);

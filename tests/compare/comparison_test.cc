@@ -279,6 +279,17 @@ TEST_F(ComparisonTest, AValueOutOfScaleInTheJudgedLogIsListedAndFails) {
   EXPECT_FALSE(comparison.quarantine[0].in_ref);
 }
 
+// Breaks if heads and norms were all that is looked at.
+TEST_F(ComparisonTest, SummariesThatDisagreeShowAnError) {
+  const auto head = [](const std::string& more) {
+    return line("q", 0, {1, 2}, ",\"n\":9,\"summary\":{\"l2\":8" + more + "}");
+  };
+  const std::string ref = head(",\"min\":-3,\"max\":5,\"mean\":0.5");
+  EXPECT_EQ(compare(ref, ref).verdict, Verdict::kMatch);
+  EXPECT_FALSE(compare(ref, head(",\"min\":-3,\"max\":6,\"mean\":0.5")).pass);
+  EXPECT_FALSE(compare(ref, head(",\"min\":-3,\"max\":5,\"mean\":0.6")).pass);
+}
+
 // Breaks if a NaN that only the summary knows of passed because the heads agree.
 TEST_F(ComparisonTest, ANanBeyondTheHeadFailsEvenOnBothSides) {
   const auto head = [](const std::string& more) {

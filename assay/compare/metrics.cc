@@ -46,7 +46,7 @@ Whole whole_of(const Record& record, std::span<const float> values, bool sketch_
   }
   whole.sketch = record.sketch;
   if (record.summary) {
-    whole.l2 = record.summary->l2;
+    if (!std::isnan(record.summary->l2)) whole.l2 = record.summary->l2;
     whole.summary = record.summary;
     whole.nonfinite = record.summary->nonfinite;
     whole.nan = record.summary->nan;
@@ -58,9 +58,13 @@ Whole whole_of(const Record& record, std::span<const float> values, bool sketch_
 // With d the difference of the two tensors: |max a - max b| and |min a - min b| are at most |d|'s
 // largest element, so at most ||d||; |mean a - mean b| is at most ||d|| / sqrt(n) (Cauchy-Schwarz).
 void raise_to_summaries(const Summary& a, const Summary& b, double ref_l2, Metrics& metrics) {
-  const double extreme = std::max(std::abs(a.max - b.max), std::abs(a.min - b.min));
-  const double mean = std::abs(a.mean - b.mean) * std::sqrt(static_cast<double>(metrics.n));
-  const double bound = relative(std::max(extreme, mean), ref_l2);
+  double least = 0;  // that ||d|| can be; NaN, where one of the two lacks a number, is not above it
+  for (const double known :
+       {std::abs(a.max - b.max), std::abs(a.min - b.min),
+        std::abs(a.mean - b.mean) * std::sqrt(static_cast<double>(metrics.n))}) {
+    if (known > least) least = known;
+  }
+  const double bound = relative(least, ref_l2);
   // Summaries of the same tensor may have been computed in other orders, and rounded.
   constexpr double kRounding = 1e-6;
   if (bound > kRounding && bound > metrics.rel_l2) metrics.rel_l2 = bound;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <system_error>
@@ -65,7 +66,9 @@ bool LineHandler::StartObject() {
   if (++depth_ > kMaxDepth) return fail("nested too deeply");
   if (depth_ != 2) return true;
   if (field_ == Field::kSummary) {
-    record_.summary.emplace();
+    // What a summary leaves out is not known.
+    Summary& summary = record_.summary.emplace();
+    summary.min = summary.max = summary.mean = summary.l2 = std::nan("");
     return true;
   }
   return field_ == Field::kModel || wrong_type("an object");

@@ -19,7 +19,8 @@ struct TopValue {
   float value = 0;
 };
 
-// What is known of a whole tensor when only its head is logged. Elements that are not finite are
+// What is known of a whole tensor when only its head is logged; a number that a log leaves out is
+// NaN. Elements that are not finite are
 // counted in `nonfinite` and left out of everything else.
 struct Summary {
   double min = 0;  // NaN, as max and mean are, when no element is finite

@@ -286,6 +286,7 @@ TEST_F(ComparisonTest, SummariesThatDisagreeShowAnError) {
   };
   const std::string ref = head(",\"min\":-3,\"max\":5,\"mean\":0.5");
   EXPECT_EQ(compare(ref, ref).verdict, Verdict::kMatch);
+  EXPECT_TRUE(compare(ref, head("")).pass) << "a summary may leave numbers out";
   EXPECT_FALSE(compare(ref, head(",\"min\":-3,\"max\":6,\"mean\":0.5")).pass);
   EXPECT_FALSE(compare(ref, head(",\"min\":-3,\"max\":5,\"mean\":0.6")).pass);
 }

@@ -26,7 +26,7 @@ model.eval(prompt)
 prefill = time.perf_counter() - start
 start = time.perf_counter()
 for i in range(n - 1):
-    model.eval([prompt[i]])
+    model.eval([prompt[i % len(prompt)]])
 decode = time.perf_counter() - start
 print(json.dumps({"prefill_tok_s": len(prompt) / prefill, "decode_tok_s": (n - 1) / decode}))
 """

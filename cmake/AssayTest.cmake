@@ -1,7 +1,8 @@
 include(GoogleTest)
 
 # assay_add_test(NAME unit|golden|... SOURCES a_test.cc ... LIBS lib ...): one test program
-# build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL.
+# build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL; those whose
+# suite is named Emulated/... with LABEL-emulated, which ctest -L emulated finds too.
 function(assay_add_test NAME LABEL)
   cmake_parse_arguments(PARSE_ARGV 2 ARG "" "" "SOURCES;LIBS")
   add_executable(${NAME} ${ARG_SOURCES})
@@ -10,5 +11,8 @@ function(assay_add_test NAME LABEL)
     ASSAY_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     ASSAY_BINARY_DIR="${PROJECT_BINARY_DIR}")
   gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS ${LABEL} TIMEOUT 300)
+    TEST_FILTER "-Emulated/*" PROPERTIES LABELS ${LABEL} TIMEOUT 300)
+  gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    TEST_FILTER "Emulated/*" TEST_LIST ${NAME}_EMULATED
+    PROPERTIES LABELS ${LABEL}-emulated TIMEOUT 300)
 endfunction()

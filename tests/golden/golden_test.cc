@@ -19,6 +19,7 @@
 #include "base/thread_pool.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
+#include "kernels/emulated/emulated.h"
 #include "tests/support/golden_manifest.h"
 #include "tests/support/recorder.h"
 
@@ -31,8 +32,19 @@ using testing_support::RecordKey;
 
 constexpr const char* kModels[] = {"tinyllama", "llama3", "qwen2.5", "phi3", "gpt2", "smollm2"};
 
+enum class Backend { kCpu, kEmulated };
+
+std::string name_of(Backend backend) {
+  return backend == Backend::kCpu ? "cpu" : "emulated";
+}
+
+// The emulated backend computes some 100 times more slowly: it is held to the small models.
+bool is_for(const Golden& golden, Backend backend) {
+  return backend == Backend::kCpu || (golden.model != "smollm2" && golden.tokens.size() < 100);
+}
+
 // Which records of a fixture a test reads.
-enum class Kind { kEmbedding, kLayerOutput, kLogits, kOps };
+enum class Kind { kEmbedding, kLayerOutput, kLogits, kAll, kOps };
 
 std::string name_of(Kind kind) {
   switch (kind) {
@@ -42,6 +54,8 @@ std::string name_of(Kind kind) {
       return "layer_output";
     case Kind::kLogits:
       return "logits";
+    case Kind::kAll:
+      return "all";
     case Kind::kOps:
       return "ops";
   }
@@ -56,6 +70,7 @@ bool belongs_to(const std::string& checkpoint, Kind kind) {
       return checkpoint.ends_with("_output");
     case Kind::kLogits:
       return checkpoint == "logits";
+    case Kind::kAll:
     case Kind::kOps:
       return true;
   }
@@ -95,14 +110,16 @@ std::set<RecordKey> logged_keys(const Golden& golden) {
   return keys;
 }
 
-std::unique_ptr<Evaluation> evaluate(const Golden& golden, const std::string& path) {
+std::unique_ptr<Evaluation> evaluate(const Golden& golden, const std::string& path,
+                                     Backend backend) {
   const auto gguf = std::make_shared<Gguf>(path);
   EXPECT_EQ(sha256_hex(gguf->bytes()), golden.gguf_sha256) << path << " is another model";
   auto evaluation = std::make_unique<Evaluation>(logged_keys(golden));
   Recorder* probe = golden.logs.empty() ? nullptr : &evaluation->recorder;
   const Model model(gguf);
   ThreadPool pool(0);
-  const auto kernels = make_cpu_kernels(pool);
+  const auto kernels =
+      backend == Backend::kEmulated ? make_emulated_kernels() : make_cpu_kernels(pool);
   const auto n_tokens = static_cast<int64_t>(golden.tokens.size() + golden.greedy.size());
   Session session(model, *kernels, {.capacity = n_tokens});
   Sampler sampler({});
@@ -119,10 +136,10 @@ std::unique_ptr<Evaluation> evaluate(const Golden& golden, const std::string& pa
 }
 
 // The run of a golden, made once and used by all its tests.
-const Evaluation& run_of(const Golden& golden, const std::string& path) {
+const Evaluation& run_of(const Golden& golden, const std::string& path, Backend backend) {
   static std::map<std::string, std::unique_ptr<Evaluation>> runs;
-  auto& run = runs[golden.model + golden.name];
-  if (!run) run = evaluate(golden, path);
+  auto& run = runs[golden.model + golden.name + name_of(backend)];
+  if (!run) run = evaluate(golden, path, backend);
   return *run;
 }
 
@@ -163,22 +180,27 @@ void expect_in_parity(const Record& want, const Recorder& recorder, double toler
 struct Case {
   Golden golden;
   Kind kind;
+  Backend backend;
 };
 
 void PrintTo(const Case& each, std::ostream* out) {
   PrintTo(each.golden, out);
-  *out << " " << name_of(each.kind);
+  *out << " " << name_of(each.kind) << " on " << name_of(each.backend);
 }
 
-std::vector<Case> cases() {
+// ctest runs each case on its own, and with it the model: few for the slow backend.
+std::vector<Kind> kinds_for(Backend backend) {
+  if (backend == Backend::kEmulated) return {Kind::kAll};
+  return {Kind::kEmbedding, Kind::kLayerOutput, Kind::kLogits};
+}
+
+std::vector<Case> cases(Backend backend) {
   std::vector<Case> all;
   for (const char* model : kModels) {
     for (const Golden& golden : testing_support::read_goldens(model)) {
-      if (golden.logs.empty()) continue;
-      for (const Kind kind : {Kind::kEmbedding, Kind::kLayerOutput, Kind::kLogits}) {
-        all.push_back({golden, kind});
-      }
-      if (!golden.ops_log.empty()) all.push_back({golden, Kind::kOps});
+      if (golden.logs.empty() || !is_for(golden, backend)) continue;
+      for (const Kind kind : kinds_for(backend)) all.push_back({golden, kind, backend});
+      if (!golden.ops_log.empty()) all.push_back({golden, Kind::kOps, backend});
     }
   }
   return all;
@@ -200,17 +222,22 @@ std::string test_name(const Golden& golden) {
   return name;
 }
 
-class GoldenTest : public testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(Cpu, GoldenTest, testing::ValuesIn(cases()), [](const auto& test) {
+std::string case_name(const testing::TestParamInfo<Case>& test) {
   return test_name(test.param.golden) + "_" + name_of(test.param.kind);
-});
+}
+
+class GoldenTest : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Cpu, GoldenTest, testing::ValuesIn(cases(Backend::kCpu)), case_name);
+INSTANTIATE_TEST_SUITE_P(Emulated, GoldenTest, testing::ValuesIn(cases(Backend::kEmulated)),
+                         case_name);
 
 // What would break: any wrong operation, at the first checkpoint after it.
 TEST_P(GoldenTest, EveryTokenIsWithinTheToleranceOfFloat64) {
-  const auto& [golden, kind] = GetParam();
+  const auto& [golden, kind, backend] = GetParam();
+  if (backend == Backend::kEmulated && !has_emulated_kernels()) GTEST_SKIP() << "not in this build";
   const std::string path = model_path(golden);
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path << ": scripts/fetch.sh smollm2";
-  const Evaluation& run = run_of(golden, path);
+  const Evaluation& run = run_of(golden, path, backend);
   LogReader reader(kind == Kind::kOps ? golden.ops_log : golden.logs.front());
   int64_t compared = 0;
   while (const Record* want = reader.next()) {
@@ -229,7 +256,7 @@ INSTANTIATE_TEST_SUITE_P(Cpu, GreedyTest, testing::ValuesIn(texts()),
 TEST_P(GreedyTest, TheTokensAreThoseOfFloat64) {
   const std::string path = model_path(GetParam());
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path << ": scripts/fetch.sh smollm2";
-  EXPECT_EQ(run_of(GetParam(), path).generated, GetParam().greedy);
+  EXPECT_EQ(run_of(GetParam(), path, Backend::kCpu).generated, GetParam().greedy);
 }
 
 }  // namespace

@@ -58,7 +58,8 @@ __global__ void score_kernel(Queries a) {
   if (lane_of_group() == 0) a.scores[query * a.max_keys + i] = score;
 }
 
-// The greatest of `value` over all threads of the block, in each of them; NaN is left out.
+// The greatest of `value` over all threads of the block, in each of them; NaN is left out. There
+// must be a barrier before it is called again.
 __device__ float greatest_in_block(float value) {
   ASSAY_SHARED(float, greatest, kWarps);
   for (int distance = kWarp / 2; distance > 0; distance /= 2) {
@@ -67,7 +68,6 @@ __device__ float greatest_in_block(float value) {
   if (threadIdx.x % kWarp == 0) greatest[threadIdx.x / kWarp] = value;
   __syncthreads();
   for (int warp = 0; warp < kWarps; ++warp) value = fmaxf(value, greatest[warp]);
-  __syncthreads();  // before the next call writes it
   return value;
 }
 

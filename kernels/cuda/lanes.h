@@ -22,9 +22,9 @@ __device__ inline float sum_lanes(float lane) {
   return lane;
 }
 
-// Adds up what `accumulate(sum, i)` makes of the elements i in [0, n), in all threads of a block
-// whose size is a multiple of 16 and at most 16 * kMaxGroups. Runs of 512 are summed in 16 float
-// lanes, the runs in double: the order of kernels/cpu/norms.h.
+// Adds up what `accumulate(sum, i)` makes of the elements i in [0, n), n > 0, in all threads of a
+// block whose size is a multiple of 16 and at most 16 * kMaxGroups. Runs of 512 are summed in 16
+// float lanes, the runs in double: the order of kernels/cpu/norms.h.
 constexpr int kMaxGroups = 16;
 
 template <class Accumulate>
@@ -52,9 +52,7 @@ __device__ double sum_in_block(int64_t n, Accumulate accumulate) {
   }
   if (threadIdx.x == 0) total[0] = sum_of_runs;
   __syncthreads();
-  const double result = total[0];
-  __syncthreads();  // before the next call writes it
-  return result;
+  return total[0];  // the barriers of the rounds stand before the next call's write
 }
 
 }  // namespace assay::ASSAY_DEVICE

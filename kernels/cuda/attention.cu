@@ -109,8 +109,9 @@ __global__ void value_kernel(Queries a) {
 
   ASSAY_SHARED(float, runs, kThreads);
   const int64_t warp = threadIdx.x / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t first_run = first_key / kKeyRun * kKeyRun;
-  for (int64_t d = threadIdx.x % kWarp; d - threadIdx.x % kWarp < a.shape.head_dim; d += kWarp) {
+  for (int64_t d = lane; d - lane < a.shape.head_dim; d += kWarp) {
     const bool inside = d < a.shape.head_dim;
     float total = 0.0F;
     for (int64_t round = first_run; round <= position; round += kWarps * kKeyRun) {
@@ -120,7 +121,7 @@ __global__ void value_kernel(Queries a) {
       runs[threadIdx.x] = inside ? sum_of_run<Kv>(a, scores, head, first_key, begin, end, d) : 0.0F;
       __syncthreads();
       for (int w = 0; w < kWarps && warp == 0 && round + w * kKeyRun <= position; ++w) {
-        total = total + runs[w * kWarp + threadIdx.x];
+        total = total + runs[w * kWarp + lane];
       }
       __syncthreads();
     }

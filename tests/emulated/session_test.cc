@@ -64,7 +64,7 @@ TEST_P(EmulatedSession, HasTheBitsOfTheCpuForEverySeedAndBatch) {
   Recorder expected;
   const std::vector<float> want = logits(*make_cpu_kernels(pool), 512, &expected);
   ASSERT_FALSE(expected.records.empty());
-  for (const uint64_t seed : {0, 1, 4321}) {
+  for (const uint64_t seed : {0U, 1U, 4321U}) {
     const auto kernels = make_emulated_kernels(seed);
     Recorder recorder;
     EXPECT_EQ(logits(*kernels, seed == 0 ? 512 : 3, &recorder), want) << "seed " << seed;

@@ -53,6 +53,14 @@ bool wait_awake(int spins, const Ready& ready) {
   return ready();
 }
 
+int checked_count(int n_threads) {
+  if (n_threads < 0 || n_threads > kMaxThreads) {
+    throw Error(fmt::format("{} threads asked for", n_threads), "--threads",
+                fmt::format("give 1 to {}, or 0 for one per processor", kMaxThreads));
+  }
+  return n_threads == 0 ? usable_processors() : n_threads;
+}
+
 }  // namespace
 
 struct ThreadPool::Impl {
@@ -62,17 +70,36 @@ struct ThreadPool::Impl {
     const std::function<void(int64_t, int64_t)>* body = nullptr;
   };
 
-  int n_threads = 1;
+  // A piece of the current loop belongs to who raises its number to the loop's: its own thread, or
+  // the caller, so that nobody waits for a thread that has lost its processor.
+  struct alignas(64) Piece {
+    std::atomic<uint32_t> taken{0};
+  };
+
+  explicit Impl(int threads) : n_threads(threads), pieces(static_cast<size_t>(threads)) {}
+
+  int n_threads;
   int spins = 0;
-  Loop loop;
+  Loop loop;  // read only by those who have taken a piece of it
+  std::vector<Piece> pieces;
   std::atomic<uint32_t> generation{0};  // counts loops started; workers wait for it to change
-  std::atomic<int> unfinished{0};       // workers that have not ended the current loop
+  std::atomic<int> unfinished{0};       // pieces of the current loop that are not done
   std::atomic<bool> stopping{false};
   std::mutex error_mutex;
   std::exception_ptr error;
   std::vector<std::thread> workers;
 
-  void run_piece(int thread) {
+  void run_piece(int thread, uint32_t loop_number) {
+    uint32_t previous = loop_number - 1;
+    if (!pieces[static_cast<size_t>(thread)].taken.compare_exchange_strong(
+            previous, loop_number, std::memory_order_acq_rel)) {
+      return;
+    }
+    compute_piece(thread);
+    if (unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished.notify_one();
+  }
+
+  void compute_piece(int thread) {
     const int64_t units = (loop.count + loop.grain - 1) / loop.grain;
     const int64_t begin = units * thread / n_threads * loop.grain;
     const int64_t end = std::min(loop.count, units * (thread + 1) / n_threads * loop.grain);
@@ -92,8 +119,7 @@ struct ThreadPool::Impl {
       generation.wait(seen, std::memory_order_acquire);
       seen = generation.load(std::memory_order_acquire);
       if (stopping.load(std::memory_order_relaxed)) return;
-      run_piece(thread);
-      if (unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished.notify_one();
+      run_piece(thread, seen);
     }
   }
 
@@ -105,12 +131,7 @@ struct ThreadPool::Impl {
   }
 };
 
-ThreadPool::ThreadPool(int n_threads) : impl_(std::make_unique<Impl>()) {
-  if (n_threads < 0 || n_threads > kMaxThreads) {
-    throw Error(fmt::format("{} threads asked for", n_threads), "--threads",
-                fmt::format("give 1 to {}, or 0 for one per processor", kMaxThreads));
-  }
-  impl_->n_threads = n_threads == 0 ? usable_processors() : n_threads;
+ThreadPool::ThreadPool(int n_threads) : impl_(std::make_unique<Impl>(checked_count(n_threads))) {
   impl_->spins = impl_->n_threads <= usable_processors() ? kSpins : 0;
   try {
     for (int thread = 1; thread < impl_->n_threads; ++thread) {
@@ -139,10 +160,10 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain,
     return;
   }
   impl_->loop = {count, grain, &body};
-  impl_->unfinished.store(impl_->n_threads - 1, std::memory_order_relaxed);
-  impl_->generation.fetch_add(1, std::memory_order_release);
+  impl_->unfinished.store(impl_->n_threads, std::memory_order_relaxed);
+  const uint32_t loop_number = impl_->generation.fetch_add(1, std::memory_order_release) + 1;
   impl_->generation.notify_all();
-  impl_->run_piece(0);
+  for (int piece = 0; piece < impl_->n_threads; ++piece) impl_->run_piece(piece, loop_number);
   const auto left = [this] { return impl_->unfinished.load(std::memory_order_acquire); };
   if (!wait_awake(impl_->spins, [&] { return left() == 0; })) {
     for (int waiting = left(); waiting != 0; waiting = left()) {

@@ -21,7 +21,7 @@ void attention(benchmark::State& state, KvType type) {
   Kernels& kernels = *environment().kernels;
   kernels.store_kv(floats.data(), type, kv_elements, k.data());
   kernels.store_kv(floats.data(), type, kv_elements, v.data());
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     kernels.attention(q.data(), {type, k.data(), v.data()}, shape, n_positions - n_tokens, n_tokens,
                       out.data());
     benchmark::ClobberMemory();

@@ -19,7 +19,7 @@ void dequantize(benchmark::State& state, TensorType type) {
   std::vector<int32_t> ids(static_cast<size_t>(rows));
   std::iota(ids.begin(), ids.end(), 0);
   std::vector<float> out(kBatch * kColumns);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     for (int64_t row = 0; row < rows; row += kBatch) {
       environment().kernels->get_rows({type, rows, kColumns, weights.data()}, ids.data() + row,
                                       kBatch, out.data());

@@ -18,7 +18,7 @@ void rows(benchmark::State& state, Op op) {
   const std::vector<float> x = random_floats(n_tokens * kWidth);
   const std::vector<float> weight = random_floats(n_tokens * kWidth);
   std::vector<float> out(x.size());
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     op(*environment().kernels, x.data(), weight.data(), n_tokens, out.data());
     benchmark::ClobberMemory();
   }

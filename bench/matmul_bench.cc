@@ -21,7 +21,7 @@ void matrix_vector(benchmark::State& state, TensorType type) {
   const std::vector<uint8_t> weights = random_weights(type, rows, kColumns);
   const std::vector<float> x = random_floats(kColumns);
   std::vector<float> out(static_cast<size_t>(rows));
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     environment().kernels->matmul({type, rows, kColumns, weights.data()}, nullptr, x.data(), 1,
                                   out.data());
     benchmark::ClobberMemory();
@@ -37,7 +37,7 @@ void matrix_matrix(benchmark::State& state, TensorType type) {
   const std::vector<uint8_t> weights = random_weights(type, rows, kColumns);
   const std::vector<float> x = random_floats(n_tokens * kColumns);
   std::vector<float> out(static_cast<size_t>(n_tokens * rows));
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     environment().kernels->matmul({type, rows, kColumns, weights.data()}, nullptr, x.data(),
                                   n_tokens, out.data());
     benchmark::ClobberMemory();
@@ -75,7 +75,7 @@ void smollm2_products(benchmark::State& state) {
   const std::vector<float> x = random_floats(1536 * n_tokens);
   std::vector<float> out(static_cast<size_t>(std::max(kVocabulary, 1536 * n_tokens)));
   Kernels& kernels = *environment().kernels;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     size_t next = 0;
     for (int64_t layer = 0; layer < kLayers; ++layer) {
       for (const Product& p : kLayer) {

@@ -36,8 +36,21 @@ int64_t checked_batch(int64_t batch) {
 
 }  // namespace
 
+bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint) {
+  switch (checkpoint) {
+    case Checkpoint::kQRope:
+    case Checkpoint::kKRope:
+      return architecture.position == PositionKind::kRotary;
+    case Checkpoint::kFfnGate:
+      return architecture.ffn == FfnKind::kSiluGated;
+    default:
+      return true;
+  }
+}
+
 Session::Session(const Model& model, Kernels& kernels, const SessionOptions& options)
-    : config_(model.config()),
+    : model_(model),
+      config_(model.config()),
       kernels_(kernels),
       memory_(kernels.memory()),
       batch_(checked_batch(options.batch)),
@@ -80,7 +93,8 @@ void Session::check(std::span<const int32_t> tokens) const {
   if (tokens.empty()) throw Error("there are no tokens to evaluate", {}, "give a prompt");
   for (const int32_t token : tokens) {
     if (token < 0 || token >= config_.n_vocab) {
-      throw Error(fmt::format("token {} is not in the vocabulary of {}", token, config_.n_vocab));
+      throw Error(fmt::format("token {} is not in the vocabulary of {}", token, config_.n_vocab),
+                  model_.gguf().path(), fmt::format("give ids from 0 to {}", config_.n_vocab - 1));
     }
   }
   const auto count = static_cast<int64_t>(tokens.size());

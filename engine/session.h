@@ -12,6 +12,9 @@
 
 namespace assay {
 
+// Whether a model of this architecture has this checkpoint in its forward pass.
+bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint);
+
 struct SessionOptions {
   int64_t capacity = 0;  // positions to make room for; 0: the model's context length
   int64_t batch = 512;   // most tokens that go through the network together
@@ -31,6 +34,9 @@ class Session {
   // before anything is computed, if a token is not in the vocabulary or the context is full.
   std::span<const float> eval(std::span<const int32_t> tokens, Probe* probe = nullptr);
 
+  // Throws what eval() would for these tokens.
+  void check(std::span<const int32_t> tokens) const;
+
   int64_t n_positions() const { return n_positions_; }  // evaluated so far
   int64_t capacity() const { return kv_.capacity(); }
   const KvCache& kv_cache() const { return kv_; }
@@ -39,7 +45,6 @@ class Session {
   void clear() { n_positions_ = 0; }
 
  private:
-  void check(std::span<const int32_t> tokens) const;
   void eval_batch(std::span<const int32_t> tokens, bool last);
   void embed(std::span<const int32_t> tokens);
   void run_attention(int layer, int64_t n_tokens);
@@ -54,6 +59,7 @@ class Session {
   void observe(Checkpoint checkpoint, int layer, int64_t n_tokens, int64_t width,
                const float* values);
 
+  const Model& model_;
   const ModelConfig& config_;
   Kernels& kernels_;
   Memory& memory_;

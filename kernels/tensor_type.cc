@@ -10,6 +10,7 @@ std::optional<TensorType> tensor_type_from_gguf(uint32_t number) {
 }
 
 const TensorTypeInfo& tensor_type_info(TensorType type) {
+  // NOLINTBEGIN(readability-identifier-naming): the format's own names
   static constexpr TensorTypeInfo kF32{"F32", 1, 4};
   static constexpr TensorTypeInfo kF16{"F16", 1, 2};
   static constexpr TensorTypeInfo kBF16{"BF16", 1, 2};
@@ -23,6 +24,7 @@ const TensorTypeInfo& tensor_type_info(TensorType type) {
   static constexpr TensorTypeInfo kQ4_K{"Q4_K", 256, 144};
   static constexpr TensorTypeInfo kQ5_K{"Q5_K", 256, 176};
   static constexpr TensorTypeInfo kQ6_K{"Q6_K", 256, 210};
+  // NOLINTEND(readability-identifier-naming)
   switch (type) {
     case TensorType::kF32:
       return kF32;

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "assay/cli/commands.h"
+#include "assay/cli/output.h"
 #include "base/error.h"
 #include "engine/file_type.h"
 #include "engine/gguf.h"
@@ -138,7 +139,7 @@ void add_inspect(CLI::App& app, int& exit_code) {
   command->add_flag("--json", flags->json, "One JSON object on stdout");
   command->callback([flags, &exit_code] {
     const Gguf gguf(flags->model_path);
-    fmt::print("{}{}", flags->json ? as_json(gguf) : as_text(gguf), flags->json ? "\n" : "");
+    print_text(flags->json ? as_json(gguf) + "\n" : as_text(gguf));
     exit_code = kInParity;
   });
 }

@@ -125,25 +125,33 @@ std::function<void(int64_t, int64_t)> progress_line() {
       const double seconds = std::chrono::duration<double>(now - state->start).count();
       if (done < total && seconds > 0.5) {
         const double rate = static_cast<double>(done) / seconds;
-        fmt::print(stderr, "\r\x1b[Kcomparing: {:.0f} % of {:.0f} MB, {:.0f} MB/s, {:.0f} s left",
-                   100.0 * static_cast<double>(done) / static_cast<double>(total),
-                   static_cast<double>(total) / 1e6, rate / 1e6,
-                   static_cast<double>(total - done) / std::max(rate, 1.0));
+        print_status(
+            fmt::format("\r\x1b[Kcomparing: {:.0f} % of {:.0f} MB, {:.0f} MB/s, {:.0f} s left",
+                        100.0 * static_cast<double>(done) / static_cast<double>(total),
+                        static_cast<double>(total) / 1e6, rate / 1e6,
+                        static_cast<double>(total - done) / std::max(rate, 1.0)));
         state->shown = true;
       }
     }
     if (state->shown && static_cast<double>(done) >= 0.99 * static_cast<double>(total)) {
-      fmt::print(stderr, "\r\x1b[K");
+      print_status("\r\x1b[K");
       state->shown = false;
     }
   };
 }
 
+void print_text(std::string_view text) {
+  write_stdout([&](const TextSink& sink) { sink(text); });
+}
+
+void print_status(const std::string& text) {
+  std::fputs(text.c_str(), stderr);
+}
 void print_warning(const std::string& text) {
-  fmt::print(stderr, "assay: warning: {}\n", text);
+  print_status("assay: warning: " + text + "\n");
 }
 void print_error(const std::string& text) {
-  fmt::print(stderr, "assay: {}\n", text);
+  print_status("assay: " + text + "\n");
 }
 
 std::string shell_quoted(const std::string& argument) {

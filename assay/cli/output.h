@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "assay/report/text_sink.h"
 #include "assay/report/text_table.h"
@@ -21,7 +22,12 @@ TextStyle output_style(const std::string& path);
 // returns is to be called with the bytes done and the bytes in all.
 std::function<void(int64_t, int64_t)> progress_line();
 
-// One line on standard error.
+// Writes to standard output at once. A reader that has gone is no error. Throws Error if the text
+// cannot be written otherwise.
+void print_text(std::string_view text);
+
+// On standard error; where that is closed or full there is nobody to tell.
+void print_status(const std::string& text);
 void print_warning(const std::string& text);
 void print_error(const std::string& text);
 

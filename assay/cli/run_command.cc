@@ -4,20 +4,30 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <map>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
 
+#include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
+#include "assay/cli/output.h"
 #include "assay/cli/text_file.h"
 #include "assay/record/run.h"
+#include "base/error.h"
 
 namespace assay {
 namespace {
 
+constexpr uint64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
+constexpr uint64_t kMaxUint64 = std::numeric_limits<uint64_t>::max();
+
 struct RunFlags {
   RunOptions options;
-  std::string prompt_file;
-  std::string log_path;
+  std::optional<std::string> prompt_file;
+  std::optional<std::string> tokens;
+  std::string kv_type = "f32";
+  std::optional<std::string> log_path;
   std::string checkpoints = "layers";
   std::string values = "10";
   std::string team = "assay";
@@ -60,8 +70,9 @@ std::string as_json(const RunResult& result) {
 
 // The flags that describe the log; without --log the environment may ask for one.
 std::optional<LogRequest> log_request(const RunFlags& flags) {
-  if (flags.log_path.empty()) return log_request_from_environment();
-  return LogRequest{.path = flags.log_path,
+  if (!flags.log_path) return log_request_from_environment();
+  if (flags.log_path->empty()) throw Error("the path is empty", "--log", "give a file to write");
+  return LogRequest{.path = *flags.log_path,
                     .options = {.team = flags.team,
                                 .head_values = parse_head_values(flags.values, "--values"),
                                 .summary = true,
@@ -73,34 +84,34 @@ RunObserver terminal_observer(bool json) {
   RunObserver observer;
   if (isatty(STDERR_FILENO) == 1) {
     observer.on_prefill = [](int64_t done, int64_t total) {
-      fmt::print(stderr, "\rprompt: {} of {} tokens{}", done, total, done == total ? "\n" : "");
+      print_status(
+          fmt::format("\rprompt: {} of {} tokens{}", done, total, done == total ? "\n" : ""));
     };
   }
   if (json) return observer;
-  observer.on_token = [](int32_t, std::string_view text) {
-    fmt::print("{}", text);
-    std::fflush(stdout);
-  };
+  observer.on_token = [](int32_t, std::string_view text) { print_text(text); };
   return observer;
 }
 
 int run_command(RunFlags& flags) {
-  if (!flags.prompt_file.empty()) flags.options.prompt = read_text_file(flags.prompt_file);
+  if (flags.tokens) flags.options.tokens = parse_token_ids(*flags.tokens, "--tokens");
+  if (flags.prompt_file) flags.options.prompt = read_text_file(*flags.prompt_file);
+  flags.options.kv_type = flags.kv_type == "f16" ? KvType::kF16 : KvType::kF32;
   flags.options.log = log_request(flags);
   const RunResult result = run(flags.options, terminal_observer(flags.json));
   if (flags.json) {
-    fmt::print("{}\n", as_json(result));
+    print_text(as_json(result) + "\n");
   } else {
-    // A file without a vocabulary has no text: its ids are shown.
-    if (result.text.empty()) fmt::print("{}", fmt::join(result.generated, " "));
-    fmt::print("\n");
+    // Without a vocabulary there is no text: the ids are shown.
+    if (!result.has_vocabulary) print_text(fmt::format("{}", fmt::join(result.generated, " ")));
+    print_text("\n");
   }
-  fmt::print(stderr,
-             "loaded in {:.0f} ms; prompt {} tokens, {:.1f} tok/s; generated {} tokens, {:.1f} "
-             "tok/s ({}, {}, {} threads)\n",
-             result.load_ms, result.tokens.size(), result.prefill_tok_s, result.generated.size(),
-             result.decode_tok_s, result.backend, result.math, result.n_threads);
-  if (flags.options.log) fmt::print(stderr, "log: {}\n", flags.options.log->path);
+  print_status(fmt::format(
+      "loaded in {:.0f} ms; prompt {} tokens, {:.1f} tok/s; generated {} tokens, {:.1f} tok/s ({}, "
+      "{}, {} threads)\n",
+      result.load_ms, result.tokens.size(), result.prefill_tok_s, result.generated.size(),
+      result.decode_tok_s, result.backend, result.math, result.n_threads));
+  if (flags.options.log) print_status(fmt::format("log: {}\n", flags.options.log->path));
   return kInParity;
 }
 
@@ -115,12 +126,12 @@ void add_run(CLI::App& app, int& exit_code) {
   auto* prompt = command->add_option_group("prompt", "What the model is given; one of");
   prompt->add_option("--prompt", options.prompt, "Text");
   prompt->add_option("--prompt-file", flags->prompt_file, "File of text, read as it is");
-  prompt->add_option("--tokens", options.tokens, "Token ids, comma-separated")->delimiter(',');
+  prompt->add_option("--tokens", flags->tokens, "Token ids, comma-separated");
   prompt->require_option(1);
 
   command->add_option("-n", options.n_predict, "Most tokens to generate")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0, kMaxInt64));
   command->add_flag("--ignore-eos", options.ignore_eos, "Go on after an end-of-sequence token");
   command->add_option("--backend", options.backend, "What computes")
       ->check(CLI::IsMember({"auto", "cpu", "cuda", "emulated"}))
@@ -128,12 +139,13 @@ void add_run(CLI::App& app, int& exit_code) {
   command->add_option("--math", options.math, "exact: float32 in one order; fast: may round more")
       ->check(CLI::IsMember({"exact", "fast"}))
       ->capture_default_str();
-  command->add_option("--kv", options.kv_type, "How keys and values are kept: f32 (default), f16")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, KvType>{{"f32", KvType::kF32}, {"f16", KvType::kF16}}));
+  command->add_option("--kv", flags->kv_type, "How keys and values are kept")
+      ->check(CLI::IsMember({"f32", "f16"}))
+      ->capture_default_str();
   command->add_option("--threads", options.n_threads, "Threads; 0: one per processor")
       ->capture_default_str();
   command->add_option("--batch", options.batch, "Most prompt tokens evaluated together")
+      ->check(whole_number(1, 65536))
       ->capture_default_str();
   command->add_option("--temp", options.sampler.temperature, "Temperature; 0: greedy")
       ->capture_default_str();
@@ -142,6 +154,7 @@ void add_run(CLI::App& app, int& exit_code) {
   command->add_option("--top-p", options.sampler.top_p, "Sample from the fewest that reach P")
       ->capture_default_str();
   command->add_option("--seed", options.sampler.seed, "Seed of the sampling")
+      ->check(whole_number(0, kMaxUint64))
       ->capture_default_str();
 
   auto* log = command->add_option("--log", flags->log_path, "Write a checkpoint log (JSONL) here");

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "assay/cli/commands.h"
+#include "assay/cli/output.h"
 #include "assay/cli/text_file.h"
 #include "base/error.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -26,7 +27,7 @@ int tokenize_command(const TokenizeFlags& flags) {
     throw Error("the file has no vocabulary", flags.model_path, "give a file that has one");
   }
   const std::string text = flags.text ? *flags.text : read_text_file(flags.file);
-  fmt::print("[{}]\n", fmt::join(tokenizer->encode(text, !flags.no_bos), ","));
+  print_text(fmt::format("[{}]\n", fmt::join(tokenizer->encode(text, !flags.no_bos), ",")));
   return kInParity;
 }
 

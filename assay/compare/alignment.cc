@@ -160,7 +160,7 @@ Alignment find_alignment(const LogIndex& ref, const LogIndex& got, const RecordD
     }
   }
   // The next best of those that were not chosen.
-  double next = alignment.offset == 0 ? kInfinity : unshifted;
+  double next = kInfinity;
   for (const int64_t offset : offsets) {
     if (offset != alignment.offset) next = std::min(next, sample.median(tokens, offset));
   }

@@ -35,10 +35,7 @@ class Analyzer {
     while (const Record* record = log_.next()) add(*record);
     analysis_.header = log_.header();
     analysis_.warnings = log_.warnings();
-    if (analysis_.records == 0) {
-      throw Error("the log holds no records", analysis_.path,
-                  "check that the engine logged to this file");
-    }
+    if (analysis_.records == 0) throw no_records_error(log_);
     add_by_prefix();
     finish();
     return std::move(analysis_);

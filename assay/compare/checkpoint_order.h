@@ -26,6 +26,7 @@ struct ComputeOrder {
   int op = 0;
   int64_t arrival = 0;
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): it takes the compiler's own comparison for a 0
   auto operator<=>(const ComputeOrder&) const = default;
 };
 

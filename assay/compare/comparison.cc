@@ -20,7 +20,9 @@ namespace assay {
 namespace {
 
 constexpr double kPoorMatch = 0.1;  // a median rel_l2 above it starts the search for an offset
-constexpr int64_t kRecordsPerThread = 16;  // of one batch
+// A batch, after which progress is told: large enough that threads seldom wait for each other.
+constexpr int64_t kBatchBytes = int64_t{1} << 26;
+constexpr int64_t kBatchRecords = 8192;
 
 // What one thread needs to read a pair of records.
 struct Worker {
@@ -143,10 +145,14 @@ class Comparer {
     result_.quarantine.clear();
     result_.quarantined = 0;
     const int64_t total_bytes = ref_->bytes() + got_->bytes();
-    const auto batch = kRecordsPerThread * pool_.n_threads();
     int64_t done = 0;
-    for (int64_t first = 0; first < std::ssize(tasks); first += batch) {
-      const int64_t count = std::min(batch, std::ssize(tasks) - first);
+    for (int64_t first = 0; first < std::ssize(tasks);) {
+      int64_t count = 0;
+      for (int64_t bytes = 0;
+           bytes < kBatchBytes && count < kBatchRecords && first + count < std::ssize(tasks);
+           ++count) {
+        bytes += bytes_of(tasks[static_cast<size_t>(first + count)]);
+      }
       std::vector<PairComparison> pairs(static_cast<size_t>(count));
       std::vector<std::exception_ptr> errors(static_cast<size_t>(count));
       pool_.parallel_for(count, 1, [&](int64_t begin, int64_t end) {
@@ -164,8 +170,11 @@ class Comparer {
         if (error) std::rethrow_exception(error);
       }
       for (int64_t i = 0; i < count; ++i) {
-        done += keep(tasks[static_cast<size_t>(first + i)], pairs[static_cast<size_t>(i)]);
+        const Task& task = tasks[static_cast<size_t>(first + i)];
+        if (task.ref >= 0 && task.got >= 0) keep(task, pairs[static_cast<size_t>(i)]);
+        done += bytes_of(task);
       }
+      first += count;
       if (options_.progress) options_.progress(done, total_bytes);
     }
   }
@@ -202,17 +211,19 @@ class Comparer {
     return pair;
   }
 
-  // Takes a finished pair over; returns the bytes that it stood for.
-  int64_t keep(const Task& task, const PairComparison& pair) {
+  int64_t bytes_of(const Task& task) const {
     int64_t bytes = 0;
     if (task.ref >= 0) bytes += ref_->entries()[static_cast<size_t>(task.ref)].place.bytes;
     if (task.got >= 0) bytes += got_->entries()[static_cast<size_t>(task.got)].place.bytes;
-    if (task.ref < 0 || task.got < 0) return bytes;
+    return bytes;
+  }
+
+  // Takes a finished pair over.
+  void keep(const Task& task, const PairComparison& pair) {
     result_.results.push_back(pair.result);
     const int64_t got_token = got_->entries()[static_cast<size_t>(task.got)].token_idx;
     list_garbage(pair.ref_garbage, true, pair.result.checkpoint, pair.result.token_idx);
     list_garbage(pair.got_garbage, false, pair.result.checkpoint, got_token);
-    return bytes;
   }
 
   void list_garbage(const std::vector<Garbage>& garbage, bool in_ref, int32_t checkpoint,

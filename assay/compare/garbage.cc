@@ -30,7 +30,7 @@ bool is_zero_or_denormal(float value) {
 
 // What is usual in the middle of a tensor.
 struct Scale {
-  double median = 0;  // of |x|; 0 when it is not known
+  double median = 0;  // of |x| where x is not zero; 0 when it is not known
   double zeros = 1;   // share of exact zeros
 };
 
@@ -46,13 +46,13 @@ Scale scale_of(std::span<const float> values) {
   size_t zeros = 0;
   for (size_t i = 0; i < values.size(); i += stride) {
     zeros += values[i] == 0 ? 1 : 0;
-    if (std::isfinite(values[i])) sample.push_back(std::abs(values[i]));
+    if (std::isfinite(values[i]) && values[i] != 0) sample.push_back(std::abs(values[i]));
   }
   if (sample.size() < kMinOthers) return {};
   const auto middle = sample.begin() + static_cast<std::ptrdiff_t>(sample.size() / 2);
   std::nth_element(sample.begin(), middle, sample.end());
   return {static_cast<double>(*middle),
-          static_cast<double>(zeros) / static_cast<double>(sample.size())};
+          static_cast<double>(zeros) / static_cast<double>(zeros + sample.size())};
 }
 
 class Finder {

@@ -39,9 +39,10 @@ struct Garbage {
 //   pointers; size words, denormal too).
 // - magnitude: at least kMagnitudeScale times the scale.
 //
-// The scale is the median of |x| over a sample of the tensor without its first four and last two
-// values. Activations of real models reach some 1e5 times their median (Sun et al., "Massive
-// activations in large language models", 2024), which is why kMagnitudeScale is larger.
+// The scale is the median of |x| over a sample of the non-zero values of the tensor without its
+// first four and last two values. Activations of real models reach some 1e5 times their median (Sun
+// et al., "Massive activations in large language models", 2024), which is why kMagnitudeScale is
+// larger.
 std::vector<Garbage> find_garbage(const Record& record);
 
 // Where garbage is listed, one reason in one record lists at most this many values and the further

@@ -49,11 +49,7 @@ LogIndex::LogIndex(const std::string& path, const std::function<void(int64_t)>& 
   }
   header_ = log.header();
   warnings_ = log.warnings();
-  if (entries_.empty()) {
-    throw Error(warnings_.empty() ? "the log holds no records"
-                                  : "the log holds no records but a last line that is cut off",
-                path, "check that the engine logged to this file");
-  }
+  if (entries_.empty()) throw no_records_error(log);
 }
 
 int64_t LogIndex::find(int32_t checkpoint, int64_t token_idx) const {

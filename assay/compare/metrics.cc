@@ -26,12 +26,18 @@ struct Whole {
   std::vector<TopValue> top;
 };
 
-Whole whole_of(const Record& record, bool sketch_wanted) {
+// Of a record with all values only what is asked for is computed.
+Whole whole_of(const Record& record, std::span<const float> values, bool sketch_wanted,
+               bool norm_wanted) {
   Whole whole;
   if (record.has_all_values()) {
-    const Summary summary = summarize(record.values);
-    whole = {std::nullopt, summary.l2, summary.nonfinite, summary.top};
+    whole.top = largest_values(values);
     if (sketch_wanted) whole.sketch = compute_sketch(record.values);
+    if (norm_wanted) {
+      const Summary summary = summarize(record.values);
+      whole.l2 = summary.l2;
+      whole.nonfinite = summary.nonfinite;
+    }
     return whole;
   }
   whole.sketch = record.sketch;
@@ -93,21 +99,18 @@ std::optional<double> value_at(const Record& record, const std::vector<TopValue>
   return std::nullopt;
 }
 
-std::optional<int64_t> argmax_of(const Record& record, std::span<const float> values) {
-  int64_t index = -1;
-  if (record.has_all_values()) {
-    index = argmax(values);
-  } else if (record.summary) {
-    index = record.summary->argmax;
+std::optional<int64_t> argmax_of(const Record& record, const Whole& whole) {
+  if (record.has_all_values() && !whole.top.empty()) return whole.top.front().index;
+  if (record.has_all_values() || !record.summary || record.summary->argmax < 0) {
+    return std::nullopt;
   }
-  return index < 0 ? std::nullopt : std::optional(index);
+  return record.summary->argmax;
 }
 
-void add_logits_metrics(const Record& ref, const Record& got, std::span<const float> a,
-                        std::span<const float> b, const Whole& ref_whole, const Whole& got_whole,
-                        Metrics& metrics) {
-  metrics.argmax_ref = argmax_of(ref, a);
-  metrics.argmax_got = argmax_of(got, b);
+void add_logits_metrics(const Record& ref, const Record& got, const Whole& ref_whole,
+                        const Whole& got_whole, Metrics& metrics) {
+  metrics.argmax_ref = argmax_of(ref, ref_whole);
+  metrics.argmax_got = argmax_of(got, got_whole);
   if (metrics.argmax_ref && metrics.argmax_got) {
     const auto best = value_at(ref, ref_whole.top, *metrics.argmax_ref);
     const auto chosen = value_at(ref, ref_whole.top, *metrics.argmax_got);
@@ -125,7 +128,18 @@ void add_logits_metrics(const Record& ref, const Record& got, std::span<const fl
     }
     metrics.topk_overlap = static_cast<double>(shared) / static_cast<double>(ref_whole.top.size());
   }
-  if (ref.has_all_values() && got.has_all_values()) metrics.kl = kl_divergence(a, b);
+}
+
+// `values` with -Infinity in the excluded places, in `kept`: equal infinities take no part in any
+// sum, and -Infinity in no argmax.
+std::span<const float> without(const std::vector<float>& values, std::span<const int64_t> excluded,
+                               std::vector<float>& kept) {
+  if (excluded.empty()) return values;
+  kept = values;
+  for (const int64_t index : excluded) {
+    kept[static_cast<size_t>(index)] = -std::numeric_limits<float>::infinity();
+  }
+  return kept;
 }
 
 void poison(Metrics& metrics) {
@@ -157,21 +171,12 @@ void add_values(const ValueSums& sums, int64_t n_excluded, Metrics& metrics) {
 Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
                         std::span<const int64_t> excluded) {
   const size_t common = std::min(ref.values.size(), got.values.size());
-  std::span<const float> a = std::span(ref.values).first(common);
-  std::span<const float> b = std::span(got.values).first(common);
-  std::vector<float> kept_a;
-  std::vector<float> kept_b;
-  if (!excluded.empty()) {
-    // Equal infinities take no part in any sum, and -Infinity in no argmax.
-    kept_a.assign(a.begin(), a.end());
-    kept_b.assign(b.begin(), b.end());
-    for (const int64_t index : excluded) {
-      kept_a[static_cast<size_t>(index)] = kept_b[static_cast<size_t>(index)] =
-          -std::numeric_limits<float>::infinity();
-    }
-    a = kept_a;
-    b = kept_b;
-  }
+  std::vector<float> kept_ref;
+  std::vector<float> kept_got;
+  const std::span<const float> ref_values = without(ref.values, excluded, kept_ref);
+  const std::span<const float> got_values = without(got.values, excluded, kept_got);
+  const std::span<const float> a = ref_values.first(common);
+  const std::span<const float> b = got_values.first(common);
   Metrics metrics;
   metrics.n = ref.n;
   const ValueSums sums = sum_values(a, b);
@@ -180,14 +185,17 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
   Whole ref_whole;
   Whole got_whole;
   if (is_logits || !whole_values) {
-    ref_whole = whole_of(ref, got.sketch.has_value());
-    got_whole = whole_of(got, ref.sketch.has_value());
+    ref_whole = whole_of(ref, ref_values, got.sketch.has_value(), !whole_values);
+    got_whole = whole_of(got, got_values, ref.sketch.has_value(), !whole_values);
   }
   // A tensor whose garbage was left out cannot be held against a sketch that includes it.
   if (!whole_values && excluded.empty()) {
     add_whole(ref_whole, got_whole, std::sqrt(sums.difference_2), std::sqrt(sums.a_2), metrics);
   }
-  if (is_logits) add_logits_metrics(ref, got, a, b, ref_whole, got_whole, metrics);
+  if (is_logits) {
+    add_logits_metrics(ref, got, ref_whole, got_whole, metrics);
+    if (whole_values) metrics.kl = kl_divergence(a, b);
+  }
   metrics.nmse = metrics.rel_l2 * metrics.rel_l2;
   if (metrics.nonfinite > 0) poison(metrics);
   return metrics;

@@ -77,11 +77,12 @@ Policy Policy::from_file(const std::string& path) {
   std::string text(static_cast<size_t>(file.size()), '\0');
   text.resize(file.read(text.data(), text.size(), 0));
   rapidjson::Document document;
-  document.Parse<rapidjson::kParseValidateEncodingFlag | rapidjson::kParseFullPrecisionFlag |
-                 rapidjson::kParseIterativeFlag>(text.data(), text.size());
+  document.Parse<rapidjson::kParseValidateEncodingFlag | rapidjson::kParseIterativeFlag>(
+      text.data(), text.size());
   if (document.HasParseError()) {
-    throw Error(fmt::format("not valid JSON at byte {}: {}", document.GetErrorOffset() + 1,
-                            rapidjson::GetParseError_En(document.GetParseError())),
+    std::string_view reason = rapidjson::GetParseError_En(document.GetParseError());
+    if (reason.ends_with('.')) reason.remove_suffix(1);
+    throw Error(fmt::format("not valid JSON at byte {}: {}", document.GetErrorOffset() + 1, reason),
                 path, kHint);
   }
   Policy policy;

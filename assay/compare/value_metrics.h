@@ -26,7 +26,4 @@ ValueSums sum_values(std::span<const float> a, std::span<const float> b);
 // -Infinity on both sides are no part of either distribution.
 double kl_divergence(std::span<const float> a, std::span<const float> b);
 
-// The index of the largest element, the lowest of equals; NaN is passed over. -1 if there is none.
-int64_t argmax(std::span<const float> values);
-
 }  // namespace assay

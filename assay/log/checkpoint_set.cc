@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -19,12 +20,11 @@ std::string_view trimmed(std::string_view text) {
 
 }  // namespace
 
-CheckpointSet::CheckpointSet(std::string_view text) {
+CheckpointSet::CheckpointSet(std::string_view text, std::string where) : where_(std::move(where)) {
   for (std::string_view rest = text;;) {
     const size_t comma = rest.find(',');
     const std::string_view item = trimmed(rest.substr(0, comma));
-    if (item.empty())
-      throw Error("'" + std::string(text) + "' has an empty item", "checkpoints", kHint);
+    if (item.empty()) throw Error("'" + std::string(text) + "' has an empty item", where_, kHint);
     if (item == "layers") {
       globs_.insert(globs_.end(), {"embedding", "layer_*_output", "logits"});
     } else if (item == "ops") {
@@ -34,6 +34,15 @@ CheckpointSet::CheckpointSet(std::string_view text) {
     }
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
+  }
+}
+
+void CheckpointSet::check(const std::vector<std::string>& names) const {
+  for (const std::string& glob : globs_) {
+    const bool any = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+    });
+    if (!any) throw Error("the model has no checkpoint '" + glob + "'", where_, kHint);
   }
 }
 

@@ -11,11 +11,16 @@ class CheckpointSet {
  public:
   // `text`: comma-separated names of sets and shell globs. Sets: `logits`; `layers` (embedding,
   // every layer_N_output, logits); `ops` (all). Throws Error if it is empty or an item is.
-  explicit CheckpointSet(std::string_view text);
+  // `where` names the flag or variable in messages.
+  explicit CheckpointSet(std::string_view text, std::string where = "--checkpoints");
 
   bool matches(const std::string& checkpoint) const;
 
+  // Throws Error if an item matches none of `names`: it is mistyped.
+  void check(const std::vector<std::string>& names) const;
+
  private:
+  std::string where_;
   std::vector<std::string> globs_;
 };
 

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "assay/log/line_reader.h"
 #include "assay/log/number_array.h"
+#include "assay/log/number_text.h"
 #include "base/error.h"
 
 namespace assay {
@@ -216,8 +219,20 @@ bool LineHandler::shape_from_string(const std::string& text) {
   return true;
 }
 
-bool LineHandler::RawNumber(const char*, rapidjson::SizeType, bool) {
-  return fail("a number kept as text", {}, true);
+// RapidJSON 1.1.0 shifts by undefined amounts in some long numbers, so it leaves them as text.
+bool LineHandler::RawNumber(const char* text, rapidjson::SizeType length, bool) {
+  std::string padded(text, length);
+  int64_t whole = 0;
+  const char* end = padded.data() + length;
+  const auto [stop, error] = std::from_chars(padded.data(), end, whole);
+  if (error == std::errc() && stop == end) return integer(whole);
+  double value = 0;
+  if (read_nonfinite(padded, value)) return real(value);
+  padded.append(kLinePadding, ' ');
+  const NumberEnd number = read_number(padded.data(), padded.data() + length, value);
+  if (number.error == NumberError::kNone) return real(value);
+  return fail(fmt::format("'{}': {} is beyond the range of a 64-bit float", printable(name_, 40),
+                          printable({text, length}, 40)));
 }
 
 bool LineHandler::other_scalar(std::string_view found) {
@@ -228,11 +243,6 @@ bool LineHandler::other_scalar(std::string_view found) {
                       field_ != Field::kShape && field_ != Field::kValues &&
                       field_ != Field::kAssay;
   return depth_ != 1 || absent || wrong_type(found);
-}
-
-bool LineHandler::Uint64(uint64_t value) {
-  if (value > static_cast<uint64_t>(INT64_MAX)) return real(static_cast<double>(value));
-  return integer(static_cast<int64_t>(value));
 }
 
 bool LineHandler::integer(int64_t value) {

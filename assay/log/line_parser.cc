@@ -13,7 +13,7 @@ namespace assay {
 namespace {
 
 constexpr unsigned kFlags = rapidjson::kParseValidateEncodingFlag | rapidjson::kParseNanAndInfFlag |
-                            rapidjson::kParseFullPrecisionFlag;
+                            rapidjson::kParseNumbersAsStringsFlag;
 constexpr const char* kNoJson = "each line of a log is one JSON object";
 constexpr const char* kRequiredHint =
     "each record needs checkpoint, token_idx, dtype, shape and values";
@@ -86,8 +86,9 @@ struct LineParser::Impl {
     const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, handler);
     if (handler.has_problem()) throw handler.problem();
     if (result.IsError()) {
-      throw LineProblem{fmt::format("not valid JSON at byte {}: {}", result.Offset() + 1,
-                                    rapidjson::GetParseError_En(result.Code())),
+      std::string_view reason = rapidjson::GetParseError_En(result.Code());
+      if (reason.ends_with('.')) reason.remove_suffix(1);
+      throw LineProblem{fmt::format("not valid JSON at byte {}: {}", result.Offset() + 1, reason),
                         kNoJson, true};
     }
     if (stream.at != stream.end) {  // the parser takes a NUL byte for the end

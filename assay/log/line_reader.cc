@@ -23,7 +23,10 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 InputFile::InputFile(const std::string& path) : path_(path) {
   // O_NONBLOCK: opening a named pipe must not wait for its other end.
   fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd_ < 0) throw Error(std::string("cannot open: ") + std::strerror(errno), path);
+  if (fd_ < 0) {
+    throw Error(std::string("cannot open: ") + std::strerror(errno), path,
+                errno == EACCES ? "ask for permission to read it" : "check the path");
+  }
   struct stat status {};
   const bool known = fstat(fd_, &status) == 0;
   if (!known || !S_ISREG(status.st_mode)) {
@@ -53,6 +56,12 @@ size_t InputFile::read(char* to, size_t count, int64_t offset) const {
 LineReader::LineReader(std::shared_ptr<const InputFile> file)
     : file_(std::move(file)), buffer_(kChunkBytes + kLinePadding) {}
 
+void LineReader::fail_too_long() const {
+  throw Error(fmt::format("the line is longer than {} MiB", kMaxLineBytes >> 20),
+              fmt::format("{}:{}", file_->path(), number_ + 1),
+              "log fewer values, or check that the file is a log");
+}
+
 bool LineReader::fill() {
   if (at_end_) return false;
   if (begin_ > 0) {
@@ -60,11 +69,7 @@ bool LineReader::fill() {
     end_ -= begin_;
     begin_ = 0;
   }
-  if (end_ > kMaxLineBytes) {
-    throw Error(fmt::format("the line is longer than {} MiB", kMaxLineBytes >> 20),
-                fmt::format("{}:{}", file_->path(), number_ + 1),
-                "log fewer values, or check that the file is a log");
-  }
+  if (end_ >= kMaxLineBytes) fail_too_long();
   if (buffer_.size() - kLinePadding - end_ < kChunkBytes / 2) {
     buffer_.resize(2 * (buffer_.size() - kLinePadding) + kLinePadding);
   }
@@ -90,6 +95,7 @@ bool LineReader::next(Line& line) {
                            ? static_cast<size_t>(static_cast<const char*>(newline) - text)
                            : end_ - begin_;
   if (newline == nullptr && bytes == 0) return false;
+  if (bytes >= kMaxLineBytes) fail_too_long();
   line = {{text, bytes}, offset_, ++number_, newline != nullptr};
   const size_t consumed = bytes + (newline != nullptr ? 1 : 0);
   begin_ += consumed;

@@ -35,7 +35,7 @@ std::optional<LogRequest> log_request_from_environment() {
   LogOptions options;
   options.team = environment("ORCH_LOG_TEAM");
   if (!values.empty()) options.head_values = parse_head_values(values, "ORCH_LOG_VALUES");
-  CheckpointSet set(checkpoints.empty() ? "logits" : checkpoints);
+  CheckpointSet set(checkpoints.empty() ? "logits" : checkpoints, "ASSAY_LOG_CHECKPOINTS");
   return LogRequest{std::string(path), std::move(options), std::move(set)};
 }
 

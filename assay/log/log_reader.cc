@@ -61,6 +61,12 @@ Record* LogReader::next() {
   return nullptr;
 }
 
+Error no_records_error(const LogReader& log) {
+  return Error(log.warnings().empty() ? "the log holds no records"
+                                      : "the log holds no records but a last line that is cut off",
+               log.file()->path(), "check that the engine logged to this file");
+}
+
 Record& RecordLoader::load(const RecordPlace& place) {
   try {
     const std::string_view text =

@@ -11,6 +11,7 @@
 #include "assay/log/line_parser.h"
 #include "assay/log/line_reader.h"
 #include "assay/log/record.h"
+#include "base/error.h"
 
 namespace assay {
 
@@ -60,6 +61,9 @@ class LogReader {
   std::vector<std::string> warnings_;
   bool any_line_ = false;
 };
+
+// What to throw when a log has turned out to hold no records.
+Error no_records_error(const LogReader& log);
 
 // Reads single records again, at places that a LogReader gave. One thread at a time.
 class RecordLoader {

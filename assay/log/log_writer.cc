@@ -35,9 +35,9 @@ void append_array(std::string& out, const Range& numbers) {
 
 void append_summary(std::string& out, const Summary& summary) {
   out += "{\"min\":";
-  append_json_number(out, summary.min);
+  append_json_number(out, static_cast<float>(summary.min));
   out += ",\"max\":";
-  append_json_number(out, summary.max);
+  append_json_number(out, static_cast<float>(summary.max));
   out += ",\"mean\":";
   append_json_number(out, summary.mean);
   out += ",\"l2\":";

@@ -31,25 +31,40 @@ struct Decimal {
   bool negative = false;
 };
 
-// Appends the digits at `at` to the mantissa, eight at a time: the bytes of one word are shifted so
-// that the digits end at its top, and pairs, fours and eights are combined by multiplication.
+// Eight bytes of text, of which the first `run` are digits.
+struct DigitWord {
+  uint64_t digits;  // each byte minus '0'
+  int run;
+};
+
+DigitWord load_digits(const char* at) {
+  uint64_t word;
+  std::memcpy(&word, at, sizeof(word));
+  if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
+  const uint64_t digits = word - 0x3030303030303030U;
+  // The high bit of each byte that is no digit. A borrow from one such byte can only spoil those
+  // after it, which are not looked at.
+  const uint64_t others = (digits | (digits + 0x7676767676767676U)) & 0x8080808080808080U;
+  return {digits, others == 0 ? 8 : std::countr_zero(others) / 8};
+}
+
+// The number that the first `run` >= 1 digits make. The bytes are shifted so that the digits end at
+// the word's top; pairs, fours and eights are then combined by multiplication.
+uint64_t digits_value(uint64_t digits, int run) {
+  uint64_t value = digits << (8 * (8 - run));
+  value = (value * 10 + (value >> 8)) & 0x00FF00FF00FF00FFU;
+  value = (value * 100 + (value >> 16)) & 0x0000FFFF0000FFFFU;
+  return (value * 10000 + (value >> 32)) & 0x00000000FFFFFFFFU;
+}
+
+// Appends the digits at `at` to the mantissa.
 const char* read_digits(const char* at, const char* end, Decimal& decimal, int64_t& count) {
   count = 0;
   while (at < end) {
-    uint64_t word;
-    std::memcpy(&word, at, sizeof(word));
-    if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
-    const uint64_t digits = word - 0x3030303030303030U;
-    // The high bit of each byte that is no digit. A borrow from one such byte can only spoil those
-    // after it, which are not looked at.
-    const uint64_t others = (digits | (digits + 0x7676767676767676U)) & 0x8080808080808080U;
-    int run = others == 0 ? 8 : std::countr_zero(others) / 8;
+    auto [digits, run] = load_digits(at);
     if (run > end - at) run = static_cast<int>(end - at);
     if (run == 0) break;
-    uint64_t value = digits << (8 * (8 - run));
-    value = (value * 10 + (value >> 8)) & 0x00FF00FF00FF00FFU;
-    value = (value * 100 + (value >> 16)) & 0x0000FFFF0000FFFFU;
-    value = (value * 10000 + (value >> 32)) & 0x00000000FFFFFFFFU;
+    const uint64_t value = digits_value(digits, run);
     at += run;
     count += run;
     decimal.digits = decimal.mantissa == 0 ? (value == 0 ? 0 : run) : decimal.digits + run;
@@ -158,8 +173,28 @@ NumberEnd read_slowly(const char* at, const char* number_end, bool negative, Flo
 }  // namespace
 
 NumberEnd read_number(const char* at, const char* end, float& value) {
+  // Nearly every number of a log is -?D.D with one to seven digits and one to eight, so that the
+  // mantissa is exact: this path has no branch that its digits could mislead.
+  const bool negative = *at == '-';
+  const char* whole = at + (negative ? 1 : 0);
+  const DigitWord units = load_digits(whole);
+  const char* point = whole + units.run;
+  const DigitWord fraction = load_digits(point + 1);
+  const char* number_end = point + 1 + fraction.run;
+  const bool usual = units.run >= 1 && units.run <= 7 && *point == '.' && fraction.run >= 1 &&
+                     number_end < end && (*number_end == ',' || *number_end == ']') &&
+                     (units.run == 1 || *whole != '0');
+  if (usual) {
+    const uint64_t mantissa = digits_value(units.digits, units.run) * kTensTo8[fraction.run] +
+                              digits_value(fraction.digits, fraction.run);
+    const double wide = static_cast<double>(mantissa) / kPowersOfTen[fraction.run];
+    if (nearest_float(wide, value)) {
+      value = negative ? -value : value;
+      return {number_end, NumberError::kNone};
+    }
+  }
   Decimal decimal;
-  const char* number_end = read_decimal(at, end, decimal);
+  number_end = read_decimal(at, end, decimal);
   if (number_end == nullptr) return {at, NumberError::kNotANumber};
   double wide = 0;
   if (nearest_double(decimal, wide) && nearest_float(wide, value)) {

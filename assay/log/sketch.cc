@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -36,7 +37,7 @@ constexpr std::array<std::array<uint64_t, 4>, 16> nibble_masks() {
 #if defined(__x86_64__)
 // Eight vectors of eight sums; each element is added to those whose bit is set.
 __attribute__((target("avx512f"))) Sketch compute_avx512(std::span<const float> values) {
-  constexpr int kVectors = 8;
+  constexpr size_t kVectors = 8;
   __m512d sums[kVectors];
   for (__m512d& sum : sums) sum = _mm512_setzero_pd();
   double all = 0;
@@ -46,12 +47,12 @@ __attribute__((target("avx512f"))) Sketch compute_avx512(std::span<const float> 
     const __m512d x = _mm512_set1_pd(value);
     all += value;
 #pragma GCC unroll 8
-    for (int j = 0; j < kVectors; ++j) {
+    for (size_t j = 0; j < kVectors; ++j) {
       sums[j] = _mm512_mask_add_pd(sums[j], static_cast<__mmask8>(signs >> (8 * j)), sums[j], x);
     }
   }
   std::array<double, kSketchSize> plus;
-  for (int j = 0; j < kVectors; ++j) _mm512_storeu_pd(plus.data() + 8 * j, sums[j]);
+  for (size_t j = 0; j < kVectors; ++j) _mm512_storeu_pd(plus.data() + 8 * j, sums[j]);
   return finish(plus, all);
 }
 #endif
@@ -103,35 +104,53 @@ double sketch_norm(const Sketch& a) {
   return sketch_distance(a, Sketch{});
 }
 
-Summary summarize(std::span<const float> values) {
-  Summary summary;
-  double sum = 0;
-  double sum_of_squares = 0;
-  float min = std::numeric_limits<float>::infinity();
+std::vector<TopValue> largest_values(std::span<const float> values) {
+  std::vector<TopValue> top;
   float fifth = -std::numeric_limits<float>::infinity();  // the least value that is in `top`
   for (size_t i = 0; i < values.size(); ++i) {
     const float value = values[i];
-    if (!is_finite(value)) {
-      ++summary.nonfinite;
-      continue;
-    }
-    sum += static_cast<double>(value);
-    sum_of_squares += static_cast<double>(value) * static_cast<double>(value);
-    min = std::min(min, value);
-    if (value > fifth) {
-      insert_top(summary.top, {static_cast<int64_t>(i), value});
-      if (summary.top.size() == static_cast<size_t>(kSummaryTop)) fifth = summary.top.back().value;
-    }
+    if (!(value > fifth) || !is_finite(value)) continue;
+    insert_top(top, {static_cast<int64_t>(i), value});
+    if (top.size() == static_cast<size_t>(kSummaryTop)) fifth = top.back().value;
   }
-  summary.l2 = std::sqrt(sum_of_squares);
+  return top;
+}
+
+Summary summarize(std::span<const float> values) {
+  // Independent sums that the compiler can put into vectors; their order is fixed.
+  constexpr size_t kLanes = 8;
+  std::array<double, kLanes> sums{};
+  std::array<double, kLanes> squares{};
+  std::array<float, kLanes> least;
+  least.fill(std::numeric_limits<float>::infinity());
+  std::array<int32_t, kLanes> nonfinite{};
+  const auto add = [&](size_t lane, float value) {
+    const bool finite = is_finite(value);
+    const double wide = finite ? static_cast<double>(value) : 0.0;
+    nonfinite[lane] += finite ? 0 : 1;
+    sums[lane] += wide;
+    squares[lane] += wide * wide;
+    least[lane] = finite && value < least[lane] ? value : least[lane];
+  };
+  size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) add(lane, values[i + lane]);
+  }
+  for (size_t lane = 0; i + lane < values.size(); ++lane) add(lane, values[i + lane]);
+
+  Summary summary;
+  summary.top = largest_values(values);
+  summary.nonfinite = std::accumulate(nonfinite.begin(), nonfinite.end(), int64_t{0});
+  summary.l2 = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
   if (summary.top.empty()) {
     summary.min = summary.max = summary.mean = std::numeric_limits<double>::quiet_NaN();
     return summary;
   }
-  summary.min = static_cast<double>(min);
+  summary.min = static_cast<double>(*std::min_element(least.begin(), least.end()));
   summary.max = static_cast<double>(summary.top.front().value);
   summary.argmax = summary.top.front().index;
-  summary.mean = sum / static_cast<double>(static_cast<int64_t>(values.size()) - summary.nonfinite);
+  summary.mean = std::accumulate(sums.begin(), sums.end(), 0.0) /
+                 static_cast<double>(static_cast<int64_t>(values.size()) - summary.nonfinite);
   return summary;
 }
 

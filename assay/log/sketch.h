@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "assay/log/record.h"
 
@@ -33,6 +34,9 @@ double sketch_distance(const Sketch& a, const Sketch& b);
 double sketch_norm(const Sketch& a);
 
 Summary summarize(std::span<const float> values);
+
+// The kSummaryTop largest finite values, largest first, of equal ones the lowest index first.
+std::vector<TopValue> largest_values(std::span<const float> values);
 
 namespace sketch_internal {
 // The path for processors without AVX-512; compute_sketch() gives the same bits on all.

@@ -1,8 +1,6 @@
 #include "assay/record/log_probe.h"
 
-#include <algorithm>
-
-#include "base/error.h"
+#include "engine/session.h"
 
 namespace assay {
 namespace {
@@ -13,25 +11,28 @@ bool belongs_to_a_layer(Checkpoint checkpoint) {
   return checkpoint > Checkpoint::kEmbedding && checkpoint < Checkpoint::kFinalNorm;
 }
 
-}  // namespace
-
-size_t LogProbe::index(Checkpoint checkpoint, int layer) {
+size_t index(Checkpoint checkpoint, int layer) {
   return static_cast<size_t>(belongs_to_a_layer(checkpoint) ? layer : 0) * kCheckpoints +
          static_cast<size_t>(checkpoint);
 }
 
-LogProbe::LogProbe(LogWriter& writer, const CheckpointSet& set, int64_t n_layers)
-    : writer_(writer), wanted_(static_cast<size_t>(n_layers) * kCheckpoints) {
-  for (size_t i = 0; i < wanted_.size(); ++i) {
+std::vector<bool> wanted(const CheckpointSet& set, const ModelConfig& config) {
+  std::vector<bool> result(static_cast<size_t>(config.n_layers) * kCheckpoints);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < result.size(); ++i) {
     const auto checkpoint = static_cast<Checkpoint>(i % kCheckpoints);
-    const auto layer = static_cast<int>(i / kCheckpoints);
-    wanted_[i] = set.matches(checkpoint_name(checkpoint, layer));
+    if (!has_checkpoint(*config.architecture, checkpoint)) continue;
+    names.push_back(checkpoint_name(checkpoint, static_cast<int>(i / kCheckpoints)));
+    result[i] = set.matches(names.back());
   }
-  if (std::find(wanted_.begin(), wanted_.end(), true) == wanted_.end()) {
-    throw Error("no checkpoint of this model has such a name", "--checkpoints",
-                "give logits, layers, ops, or names such as layer_0_*");
-  }
+  set.check(names);
+  return result;
 }
+
+}  // namespace
+
+LogProbe::LogProbe(const LogRequest& request, const ModelConfig& config)
+    : wanted_(wanted(request.checkpoints, config)), writer_(request.path, request.options) {}
 
 bool LogProbe::wants(Checkpoint checkpoint, int layer) {
   return wanted_[index(checkpoint, layer)];

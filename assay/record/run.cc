@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 
 #include "assay/record/log_probe.h"
@@ -55,7 +56,11 @@ std::vector<int32_t> prompt_tokens(const RunOptions& options, const Tokenizer* t
                 "give the prompt as ids with --tokens");
   }
   std::vector<int32_t> tokens = tokenizer->encode(*options.prompt, true);
-  if (tokens.empty()) throw Error("the prompt is empty", "--prompt", "give some text");
+  if (tokens.empty()) {
+    throw Error(options.prompt->empty() ? "the prompt is empty"
+                                        : "the vocabulary has no token for any byte of the prompt",
+                "--prompt", "give some text");
+  }
   return tokens;
 }
 
@@ -101,9 +106,10 @@ class Runner {
                     {.capacity = wanted_capacity(model_->config(), options_, result_.tokens.size()),
                      .batch = options_.batch,
                      .kv_type = options_.kv_type});
+    session.check(result_.tokens);
     open_log();
     generate(session, sampler);
-    if (writer_) writer_->close();
+    if (probe_) probe_->writer().close();
     return std::move(result_);
   }
 
@@ -115,6 +121,7 @@ class Runner {
     const auto gguf = std::make_shared<Gguf>(options_.model_path);
     model_ = std::make_unique<Model>(gguf);
     tokenizer_ = Tokenizer::from_gguf(*gguf);
+    result_.has_vocabulary = tokenizer_ != nullptr;
     result_.load_ms = seconds_since(start) * 1e3;
     result_.math = options_.math;
     result_.n_threads = pool_->n_threads();
@@ -129,10 +136,12 @@ class Runner {
 
   void open_log() {
     if (!options_.log) return;
-    writer_ = std::make_unique<LogWriter>(options_.log->path, options_.log->options);
-    probe_ =
-        std::make_unique<LogProbe>(*writer_, options_.log->checkpoints, model_->config().n_layers);
-    writer_->write_header(log_header(*model_, options_, result_));
+    std::error_code none;
+    if (std::filesystem::equivalent(options_.log->path, options_.model_path, none)) {
+      throw Error("the log would overwrite the model", options_.log->path, "give another --log");
+    }
+    probe_ = std::make_unique<LogProbe>(*options_.log, model_->config());
+    probe_->writer().write_header(log_header(*model_, options_, result_));
   }
 
   std::span<const float> prefill(Session& session) {
@@ -198,7 +207,6 @@ class Runner {
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<Kernels> kernels_;
   std::vector<bool> choosable_;
-  std::unique_ptr<LogWriter> writer_;
   std::unique_ptr<LogProbe> probe_;
 };
 

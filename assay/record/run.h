@@ -32,7 +32,8 @@ struct RunOptions {
 struct RunResult {
   std::vector<int32_t> tokens;     // of the prompt
   std::vector<int32_t> generated;  // with the end-of-sequence token, if it came
-  std::string text;                // of `generated`; empty without a vocabulary
+  bool has_vocabulary = false;
+  std::string text;  // of `generated`; empty without a vocabulary
   std::string backend;
   std::string math;
   int n_threads = 0;

@@ -1,8 +1,5 @@
 #include "engine/tokenizer/byte_pair.h"
 
-#include <fmt/format.h>
-
-#include "base/error.h"
 #include "engine/tokenizer/byte_unicode.h"
 
 namespace assay {
@@ -87,14 +84,7 @@ void BytePairEncoder::encode_word(std::string_view word, Workspace& workspace,
 void BytePairEncoder::append_bytes(std::string_view bytes, std::vector<int32_t>& ids) const {
   for (const char c : bytes) {
     const int32_t id = byte_symbols_[static_cast<uint8_t>(c)];
-    if (is_token(id)) {
-      ids.push_back(id);
-    } else if (vocabulary_.unknown) {
-      ids.push_back(*vocabulary_.unknown);
-    } else {
-      throw Error(fmt::format("no token for the byte 0x{:02x}", static_cast<uint8_t>(c)),
-                  vocabulary_.source, "the vocabulary lacks it and has no unknown token");
-    }
+    if (is_token(id)) ids.push_back(id);
   }
 }
 

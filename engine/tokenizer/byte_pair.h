@@ -13,7 +13,8 @@
 namespace assay {
 
 // Byte-pair: text is cut into words, each word starts as single bytes, and the neighbours that
-// come first in the list of merges merge first.
+// come first in the list of merges merge first. A byte for which the vocabulary has no token is
+// left out, as the models' own tokenizers and llama.cpp do (SmolLM2 lacks some control characters).
 class BytePairEncoder : public Encoder {
  public:
   // `vocabulary` must outlive the encoder and stay where it is. Throws Error for a pre-tokenizer

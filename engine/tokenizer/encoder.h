@@ -14,7 +14,7 @@ class Encoder {
   virtual ~Encoder() = default;
 
   // Appends the ids of `text` to `ids`. `after_special`: the text is the first of the input or
-  // follows a special token. Throws Error if the vocabulary has no token for a byte of the text.
+  // follows a special token. Throws Error if the text cannot be written in the vocabulary.
   virtual void encode(std::string_view text, bool after_special,
                       std::vector<int32_t>& ids) const = 0;
 

@@ -93,13 +93,16 @@ Code compile(std::string_view pattern) {
   return code;
 }
 
+constexpr size_t kJitStackStart = size_t{32} << 10;
+constexpr size_t kJitStackLimit = size_t{16} << 20;
+
 // What matching changes as it goes; one for each call of split.
 class Matcher {
  public:
   Matcher()
       : data_(pcre2_match_data_create(1, nullptr)),
         context_(pcre2_match_context_create(nullptr)),
-        stack_(pcre2_jit_stack_create(32 * 1024, 16 * 1024 * 1024, nullptr)) {
+        stack_(pcre2_jit_stack_create(kJitStackStart, kJitStackLimit, nullptr)) {
     if (!data_ || !context_) throw Error("out of memory for matching a pattern");
     // The limit is there against patterns that explode. Ours look at each byte a fixed number of
     // times, but a run of a hundred million spaces must not hit it.

@@ -23,17 +23,6 @@ std::unique_ptr<const Encoder> make_encoder(const Vocabulary& vocabulary) {
   return std::make_unique<SentencePieceEncoder>(vocabulary);
 }
 
-std::vector<bool> choosable_tokens(const Vocabulary& vocabulary) {
-  std::vector<bool> choosable;
-  choosable.reserve(vocabulary.tokens.size());
-  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-    const bool padding = vocabulary.types[id] == TokenType::kUnused ||
-                         vocabulary.tokens[id] == fmt::format("[PAD{}]", id);
-    choosable.push_back(!padding);
-  }
-  return choosable;
-}
-
 }  // namespace
 
 std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const Gguf& file) {
@@ -45,8 +34,7 @@ std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const Gguf& file) {
 Tokenizer::Tokenizer(Vocabulary vocabulary)
     : vocabulary_(checked(std::move(vocabulary))),
       special_tokens_(vocabulary_),
-      encoder_(make_encoder(vocabulary_)),
-      choosable_(choosable_tokens(vocabulary_)) {}
+      encoder_(make_encoder(vocabulary_)) {}
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special) const {
   // Positions in a text are 32 bits wide; a prefix and U+2581 for spaces can make it longer.
@@ -93,7 +81,9 @@ bool Tokenizer::is_end_of_generation(int32_t id) const {
 }
 
 bool Tokenizer::is_choosable(int32_t id) const {
-  return vocabulary_.contains(id) && choosable_[static_cast<size_t>(id)];
+  if (!vocabulary_.contains(id) || vocabulary_.type(id) == TokenType::kUnused) return false;
+  const std::string& text = vocabulary_.text(id);
+  return !text.starts_with("[PAD") || text != fmt::format("[PAD{}]", id);
 }
 
 bool Tokenizer::is_control(int32_t id) const {

@@ -14,8 +14,10 @@
 namespace assay {
 
 // Text to token ids and back, by the vocabulary of a model file. Const calls are safe from several
-// threads. Ids are those of llama.cpp for the same file and text, except that bytes which are not
-// UTF-8 are never replaced: they become byte tokens and come back as they were.
+// threads. Ids are those of llama.cpp for the same file and text, with two exceptions: bytes that
+// are not UTF-8 are never replaced, they become byte tokens and come back as they were; and names
+// like "</s>" are special only where the file says so (llama.cpp decides by the name, and so
+// departs from Qwen's own tokenizer, where it is plain text).
 class Tokenizer {
  public:
   // Null if the file has no vocabulary (tokenizer.ggml.model is no_vocab or missing). Throws Error,
@@ -55,7 +57,6 @@ class Tokenizer {
   const Vocabulary vocabulary_;
   const SpecialTokens special_tokens_;
   const std::unique_ptr<const Encoder> encoder_;
-  const std::vector<bool> choosable_;  // one a token: a sampler asks for all of them at each step
 };
 
 }  // namespace assay

@@ -56,24 +56,24 @@ ASSAY_ALWAYS_INLINE int64_t round_up_to_16(int64_t n) {
   return (n + 15) / 16 * 16;
 }
 
-template <class Kv, int kQueries, int kKeys>
+template <class Kv, int64_t kQueries, int64_t kKeys>
 ASSAY_ALWAYS_INLINE void score_tile(const Query* queries, const KvHead<Kv>& k, float scale,
                                     int64_t key) {
   F32x16 sums[kQueries][kKeys];
 #pragma GCC unroll 8
-  for (int i = 0; i < kQueries; ++i) {
+  for (int64_t i = 0; i < kQueries; ++i) {
 #pragma GCC unroll 8
-    for (int j = 0; j < kKeys; ++j) sums[i][j] = zero();
+    for (int64_t j = 0; j < kKeys; ++j) sums[i][j] = zero();
   }
   const auto accumulate = [&](auto read_key, auto read_query) {
     F32x16 keys[kKeys];
 #pragma GCC unroll 8
-    for (int j = 0; j < kKeys; ++j) keys[j] = read_key(key + j);
+    for (int64_t j = 0; j < kKeys; ++j) keys[j] = read_key(key + j);
 #pragma GCC unroll 8
-    for (int i = 0; i < kQueries; ++i) {
+    for (int64_t i = 0; i < kQueries; ++i) {
       const F32x16 q = read_query(queries[i].q);
 #pragma GCC unroll 8
-      for (int j = 0; j < kKeys; ++j) sums[i][j] = fma(q, keys[j], sums[i][j]);
+      for (int64_t j = 0; j < kKeys; ++j) sums[i][j] = fma(q, keys[j], sums[i][j]);
     }
   };
   int64_t d = 0;
@@ -86,7 +86,7 @@ ASSAY_ALWAYS_INLINE void score_tile(const Query* queries, const KvHead<Kv>& k, f
                [&](const float* q) { return load_partial(q + d, k.head_dim - d); });
   }
 #pragma GCC unroll 8
-  for (int i = 0; i < kQueries; ++i) {
+  for (int64_t i = 0; i < kQueries; ++i) {
     float* scores = queries[i].scores + (key - queries[i].first_key);
     if constexpr (kKeys == 4) {
       store_sums(scores, sums[i][0], sums[i][1], sums[i][2], sums[i][3]);
@@ -95,12 +95,12 @@ ASSAY_ALWAYS_INLINE void score_tile(const Query* queries, const KvHead<Kv>& k, f
       scores[0] = sum(sums[i][0]);
     }
 #pragma GCC unroll 8
-    for (int j = 0; j < kKeys; ++j) scores[j] *= scale;
+    for (int64_t j = 0; j < kKeys; ++j) scores[j] *= scale;
   }
 }
 
 // The scores of kQueries queries for the keys [begin, end), which all of them see.
-template <class Kv, int kQueries>
+template <class Kv, int64_t kQueries>
 void score_keys(const Query* queries, const KvHead<Kv>& k, float scale, int64_t begin,
                 int64_t end) {
   int64_t key = begin;
@@ -126,36 +126,36 @@ inline void softmax(Query& query) {
 
 // run += weight * value over the keys [begin, end), for elements [d, d + 16 * kVectors) of the
 // head, or for those from d to the head's end if kPartial.
-template <class Kv, int kQueries, int kVectors, bool kPartial>
+template <class Kv, int64_t kQueries, int64_t kVectors, bool kPartial>
 ASSAY_ALWAYS_INLINE void accumulate_vectors(const Query* queries, const KvHead<Kv>& v,
                                             int64_t begin, int64_t end, int64_t d) {
   F32x16 sums[kQueries][kVectors];
 #pragma GCC unroll 8
-  for (int i = 0; i < kQueries; ++i) {
+  for (int64_t i = 0; i < kQueries; ++i) {
 #pragma GCC unroll 8
-    for (int j = 0; j < kVectors; ++j) sums[i][j] = load(queries[i].run + d + 16 * j);
+    for (int64_t j = 0; j < kVectors; ++j) sums[i][j] = load(queries[i].run + d + 16 * j);
   }
   for (int64_t key = begin; key < end; ++key) {
     F32x16 values[kVectors];
 #pragma GCC unroll 8
-    for (int j = 0; j < kVectors; ++j) {
+    for (int64_t j = 0; j < kVectors; ++j) {
       values[j] = kPartial ? v.read_partial(key, d) : v.read(key, d + 16 * j);
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < kQueries; ++i) {
+    for (int64_t i = 0; i < kQueries; ++i) {
       const F32x16 weight = splat(queries[i].scores[key - queries[i].first_key]);
 #pragma GCC unroll 8
-      for (int j = 0; j < kVectors; ++j) sums[i][j] = fma(weight, values[j], sums[i][j]);
+      for (int64_t j = 0; j < kVectors; ++j) sums[i][j] = fma(weight, values[j], sums[i][j]);
     }
   }
 #pragma GCC unroll 8
-  for (int i = 0; i < kQueries; ++i) {
+  for (int64_t i = 0; i < kQueries; ++i) {
 #pragma GCC unroll 8
-    for (int j = 0; j < kVectors; ++j) store(queries[i].run + d + 16 * j, sums[i][j]);
+    for (int64_t j = 0; j < kVectors; ++j) store(queries[i].run + d + 16 * j, sums[i][j]);
   }
 }
 
-template <class Kv, int kQueries>
+template <class Kv, int64_t kQueries>
 void accumulate_values(const Query* queries, const KvHead<Kv>& v, int64_t begin, int64_t end) {
   if (begin >= end) return;
   int64_t d = 0;
@@ -168,23 +168,38 @@ void accumulate_values(const Query* queries, const KvHead<Kv>& v, int64_t begin,
   if (d < v.head_dim) accumulate_vectors<Kv, kQueries, 1, true>(queries, v, begin, end, d);
 }
 
-// Calls visit(queries, begin, end) so that each query meets its own keys of [begin, end) in
-// ascending order: `together` for the keys that a full tile has in common, `alone` otherwise.
-template <class Together, class Alone>
+template <int64_t kValue>
+struct Count {};
+
+// visit(Count<n>, queries, begin, end), for 0 < n <= kMost.
+template <int64_t kMost, class Visit>
+ASSAY_ALWAYS_INLINE void visit_counted(const Query* queries, int64_t n, int64_t begin, int64_t end,
+                                       Visit visit) {
+  if constexpr (kMost > 1) {
+    if (n < kMost) return visit_counted<kMost - 1>(queries, n, begin, end, visit);
+  }
+  visit(Count<kMost>(), queries, begin, end);
+}
+
+// Calls visit(Count<n>, queries, begin, end) so that each query meets its own keys of [begin, end)
+// in ascending order: once for the keys that all queries have in common, and query by query for
+// those before and after.
+template <class Visit>
 ASSAY_ALWAYS_INLINE void for_key_ranges(const Query* queries, int64_t n_queries, int64_t begin,
-                                        int64_t end, Together together, Alone alone) {
+                                        int64_t end, Visit visit) {
   // Positions ascend from query to query.
   int64_t shared_begin = greater(begin, queries[n_queries - 1].first_key);
-  int64_t shared_end = smaller(end, queries[0].end_key);
-  if (n_queries != kTileQueries || shared_begin >= shared_end) shared_begin = shared_end = end;
+  const int64_t shared_end = smaller(end, queries[0].end_key);
+  const bool shares = shared_begin < shared_end;
+  if (!shares) shared_begin = end;
   for (int64_t i = 0; i < n_queries; ++i) {
-    alone(queries + i, greater(begin, queries[i].first_key),
+    visit(Count<1>(), queries + i, greater(begin, queries[i].first_key),
           smaller(shared_begin, queries[i].end_key));
   }
-  if (shared_begin >= shared_end) return;
-  together(queries, shared_begin, shared_end);
+  if (!shares) return;
+  visit_counted<kTileQueries>(queries, n_queries, shared_begin, shared_end, visit);
   for (int64_t i = 0; i < n_queries; ++i) {
-    alone(queries + i, shared_end, smaller(end, queries[i].end_key));
+    visit(Count<1>(), queries + i, shared_end, smaller(end, queries[i].end_key));
   }
 }
 
@@ -233,25 +248,19 @@ void attend_as(const cpu::Attention& a, int64_t kv_head, int64_t first, int64_t 
         make_query(a, kv_head, first + i, scratch + i * (attention_scratch(a) / kTileQueries));
   }
   const int64_t end_key = queries[n - 1].end_key;
-  for_key_ranges(
-      queries, n, queries[0].first_key, end_key,
-      [&](const Query* q, int64_t begin, int64_t end) {
-        score_keys<Kv, kTileQueries>(q, k, a.shape.scale, begin, end);
-      },
-      [&](const Query* q, int64_t begin, int64_t end) {
-        score_keys<Kv, 1>(q, k, a.shape.scale, begin, end);
-      });
+  const auto score = [&]<int64_t kQueries>(Count<kQueries>, const Query* q, int64_t begin,
+                                           int64_t end) {
+    score_keys<Kv, kQueries>(q, k, a.shape.scale, begin, end);
+  };
+  const auto accumulate = [&]<int64_t kQueries>(Count<kQueries>, const Query* q, int64_t begin,
+                                                int64_t end) {
+    accumulate_values<Kv, kQueries>(q, v, begin, end);
+  };
+  for_key_ranges(queries, n, queries[0].first_key, end_key, score);
   for (int64_t i = 0; i < n; ++i) softmax(queries[i]);
 
   for (int64_t run = queries[0].first_key / kKeyRun * kKeyRun; run < end_key; run += kKeyRun) {
-    for_key_ranges(
-        queries, n, run, smaller(run + kKeyRun, end_key),
-        [&](const Query* q, int64_t begin, int64_t end) {
-          accumulate_values<Kv, kTileQueries>(q, v, begin, end);
-        },
-        [&](const Query* q, int64_t begin, int64_t end) {
-          accumulate_values<Kv, 1>(q, v, begin, end);
-        });
+    for_key_ranges(queries, n, run, smaller(run + kKeyRun, end_key), accumulate);
     for (int64_t i = 0; i < n; ++i) {
       add(queries[i].total, queries[i].run, head_dim, queries[i].total);
       for (int64_t d = 0; d < head_dim; ++d) queries[i].run[d] = 0.0F;

@@ -12,7 +12,9 @@ namespace assay {
 namespace {
 
 // Below this many elements, waking the other threads takes longer than the loop.
-constexpr int64_t kElementsWorthThreads = 16 * 1024;
+constexpr int64_t kElementsWorthThreads = int64_t{16} * 1024;
+
+constexpr int64_t kLineFloats = 16;  // of a cache line
 
 class CpuKernels final : public Kernels {
  public:
@@ -101,16 +103,18 @@ class CpuKernels final : public Kernels {
   template <class Body>
   void with_scratch(int64_t floats, int64_t count, int64_t grain, const Body& body) {
     const int64_t n_threads = pool_.n_threads();
-    const int64_t apart = (floats + 15) / 16 * 16;
-    if (scratch_.size() < static_cast<size_t>(apart * n_threads)) {
-      scratch_.resize(static_cast<size_t>(apart * n_threads));
+    const int64_t apart = (floats + kLineFloats - 1) / kLineFloats * kLineFloats;
+    if (scratch_.size() < static_cast<size_t>(apart * n_threads + kLineFloats)) {
+      scratch_.resize(static_cast<size_t>(apart * n_threads + kLineFloats));
     }
+    const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(scratch_.data()) / 4);
+    float* scratch = scratch_.data() + (kLineFloats - address % kLineFloats) % kLineFloats;
     const int64_t units = (count + grain - 1) / grain;
     const auto piece = [&](int64_t first_thread, int64_t last_thread) {
       for (int64_t thread = first_thread; thread < last_thread; ++thread) {
         const int64_t first = units * thread / n_threads * grain;
         const int64_t last = std::min(count, units * (thread + 1) / n_threads * grain);
-        if (first < last) body(first, last, scratch_.data() + thread * apart);
+        if (first < last) body(first, last, scratch + thread * apart);
       }
     };
     pool_.parallel_for(n_threads, 1, std::cref(piece));
@@ -151,7 +155,8 @@ void CpuKernels::attention(const float* q, const KvView& kv, const AttentionShap
   const int64_t queries = n_tokens * (shape.n_heads / shape.n_kv_heads);  // of a key-value head
   // Full tiles read each key once for several queries; smaller ones give all threads work.
   int64_t tile = f_.max_query_tile;
-  while (tile > 1 && shape.n_kv_heads * ((queries + tile - 1) / tile) < 4 * pool_.n_threads()) {
+  while (tile > 1 &&
+         shape.n_kv_heads * ((queries + tile - 1) / tile) < int64_t{2} * pool_.n_threads()) {
     tile /= 2;
   }
   const int64_t tiles = (queries + tile - 1) / tile;
@@ -199,13 +204,13 @@ std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set) 
   }
 #if defined(__x86_64__)
   if (set == InstructionSet::kAvx512) {
-    return std::make_unique<CpuKernels>(pool, "avx512", avx512::kFunctions);
+    return std::make_unique<CpuKernels>(pool, "avx512", avx512::functions());
   }
   if (set == InstructionSet::kAvx2) {
-    return std::make_unique<CpuKernels>(pool, "avx2", avx2::kFunctions);
+    return std::make_unique<CpuKernels>(pool, "avx2", avx2::functions());
   }
 #endif
-  return std::make_unique<CpuKernels>(pool, "portable", portable::kFunctions);
+  return std::make_unique<CpuKernels>(pool, "portable", portable::functions());
 }
 
 }  // namespace assay

@@ -4,8 +4,8 @@
 
 namespace assay::ASSAY_ISA {
 
-// e^x in each lane, within 1 ulp (tests/kernels/exp_test.cc); 0 for -infinity, infinity above
-// 88.73, NaN for NaN.
+// e^x in each lane, within 1 ulp (tests/kernels/elementwise_test.cc); 0 for -infinity, infinity
+// above 88.73, NaN for NaN.
 //
 // x = n ln 2 + r with |r| <= ln 2 / 2, and e^x = 2^n e^r, where e^r is its Taylor polynomial of
 // degree 7: the rest is below r^8 / 8! = 6e-9.

@@ -57,13 +57,13 @@ struct Functions {
 }  // namespace assay::cpu
 
 namespace assay::portable {
-extern const cpu::Functions kFunctions;
+const cpu::Functions& functions();
 }
 #if defined(__x86_64__)
 namespace assay::avx2 {
-extern const cpu::Functions kFunctions;
+const cpu::Functions& functions();
 }
 namespace assay::avx512 {
-extern const cpu::Functions kFunctions;
+const cpu::Functions& functions();
 }
 #endif

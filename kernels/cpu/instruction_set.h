@@ -1,4 +1,4 @@
-// Defines kFunctions for the instruction set that the including source is compiled for.
+// Defines functions() for the instruction set that the including source is compiled for.
 #pragma once
 
 #include "kernels/cpu/attention.h"
@@ -14,20 +14,23 @@ static void dequantize_row(TensorType type, const void* data, int64_t n, float* 
   row_functions(type).read(static_cast<const uint8_t*>(data), n, out);
 }
 
-const cpu::Functions kFunctions = {
-    .dequantize_row = dequantize_row,
-    .matmul_rows = matmul_rows,
-    .matmul_scratch = matmul_scratch,
-    .rms_norm = rms_norm,
-    .layer_norm = layer_norm,
-    .attend = attend,
-    .attention_scratch = attention_scratch,
-    .max_query_tile = kTileQueries,
-    .store_f16 = store_f16,
-    .silu_mul = silu_mul,
-    .gelu_tanh = gelu_tanh,
-    .add = add,
-    .exp = exp,
-};
+const cpu::Functions& functions() {
+  static constexpr cpu::Functions kFunctions = {
+      .dequantize_row = dequantize_row,
+      .matmul_rows = matmul_rows,
+      .matmul_scratch = matmul_scratch,
+      .rms_norm = rms_norm,
+      .layer_norm = layer_norm,
+      .attend = attend,
+      .attention_scratch = attention_scratch,
+      .max_query_tile = kTileQueries,
+      .store_f16 = store_f16,
+      .silu_mul = silu_mul,
+      .gelu_tanh = gelu_tanh,
+      .add = add,
+      .exp = exp,
+  };
+  return kFunctions;
+}
 
 }  // namespace assay::ASSAY_ISA

@@ -19,13 +19,13 @@ ASSAY_ALWAYS_INLINE F32x16 negated(F32x16 x) {
 template <class Derived, int64_t kBlockBytes, class BlockScales>
 struct LargeBlock {
   static constexpr int64_t kBytes = kBlockBytes;
-  static constexpr int kParts = 8;
+  static constexpr int64_t kParts = 8;
   using Scales = BlockScales;
-  template <int kRows>
+  template <int64_t kRows>
   static ASSAY_ALWAYS_INLINE void read_scales(const uint8_t* blocks, size_t stride,
                                               Scales (&scales)[kRows]) {
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
+    for (int64_t r = 0; r < kRows; ++r) {
       Derived::scales(blocks + static_cast<size_t>(r) * stride, scales[r]);
       pass_through_memory(scales[r]);
     }
@@ -49,13 +49,14 @@ ASSAY_ALWAYS_INLINE F32x32 scaled(U8x32 codes, const float* scale) {
           mul(splat(scale[1]), to_float(widen<1>(codes)))};
 }
 
+// NOLINTBEGIN(readability-identifier-naming): the format's own names
 struct Q2_K : LargeBlock<Q2_K, 84, SixteenScalesAndShifts> {
   static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Scales& s) {
     const I32x16 both = load_u8(block);
     store(s.scale, mul(splat_f16(block + 80), to_float(bit_and(both, 0xF))));
     store(s.shift, mul(negated(splat_f16(block + 82)), to_float(shift_right<4>(both))));
   }
-  template <int kPart>
+  template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
     const U8x32 codes = bit_field<kPart % 4 * 2, 3>(load_bytes(block + 16 + kPart / 4 * 32));
     const F32x32 products = scaled(codes, s.scale + 2 * kPart);
@@ -81,7 +82,7 @@ struct Q3_K : LargeBlock<Q3_K, 110, SixteenScales> {
     const F32x16 numbers = to_float(sub(load_u8(bytes), splat_int(32)));
     store(s.scale, mul(splat_f16(block + 108), numbers));
   }
-  template <int kPart>
+  template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
     const U8x32 low = bit_field<kPart % 4 * 2, 3>(load_bytes(block + 32 + kPart / 4 * 32));
     const U8x32 third = shift_bytes_left<2>(bit_field<kPart, 1>(load_bytes(block)));
@@ -111,7 +112,7 @@ struct Q4_K : LargeBlock<Q4_K, 144, SixteenScalesAndShifts> {
   static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Scales& s) {
     six_bit_scales(block, s);
   }
-  template <int kPart>
+  template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
     const auto codes = FourBitCodes::affine(splat(s.scale[kPart]), splat(s.shift[8 + kPart]));
     const uint8_t* bytes = block + 16 + kPart / 2 * 32;
@@ -124,7 +125,7 @@ struct Q5_K : LargeBlock<Q5_K, 176, SixteenScalesAndShifts> {
   static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Scales& s) {
     six_bit_scales(block, s);
   }
-  template <int kPart>
+  template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
     const U8x32 low = bit_field<kPart % 2 * 4, 0xF>(load_bytes(block + 48 + kPart / 2 * 32));
     const U8x32 fifth = shift_bytes_left<4>(bit_field<kPart, 1>(load_bytes(block + 16)));
@@ -140,7 +141,7 @@ struct Q6_K : LargeBlock<Q6_K, 210, SixteenScales> {
   static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Scales& s) {
     store(s.scale, mul(splat_f16(block + 208), to_float(load_s8(block + 192))));
   }
-  template <int kPart>
+  template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
     const uint8_t* low_bits = block + kPart / 4 * 64 + kPart % 2 * 32;
     const U8x32 low = bit_field<kPart / 2 % 2 * 4, 0xF>(load_bytes(low_bits));
@@ -149,5 +150,6 @@ struct Q6_K : LargeBlock<Q6_K, 210, SixteenScales> {
     return scaled(codes, s.scale + 2 * kPart);
   }
 };
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace assay::ASSAY_ISA

@@ -7,9 +7,9 @@
 
 namespace assay::ASSAY_ISA {
 
-// The sum of f(x[i]) over [0, n), f(0) being taken for the lanes beyond the end only if it is
-// masked by f itself. Runs of 512 are summed in 16 float lanes and the runs in double, so that the
-// error does not grow with n.
+// Sums over x[n] in 16 float lanes: lanes = accumulate(lanes, next 16 elements, how many of them
+// there are; the rest is zero). Runs of 512 elements are summed so and the runs in double, so that
+// the error does not grow with n.
 template <class Function>
 ASSAY_ALWAYS_INLINE double sum_of(const float* x, int64_t n, Function accumulate) {
   constexpr int64_t kRun = 512;

@@ -16,7 +16,7 @@ concept Blocked = requires {
   Type::kParts;
 };
 
-template <class Type, int kPart = 0>
+template <class Type, int64_t kPart = 0>
 ASSAY_ALWAYS_INLINE void read_parts(const uint8_t* block, const typename Type::Scales& scales,
                                     float* out) {
   const F32x32 w = Type::template read<kPart>(block, scales);
@@ -41,18 +41,33 @@ void read_row(const uint8_t* data, int64_t n, float* out) {
   }
 }
 
+// Asks for the bytes that follow at a distance: several short rows read side by side look random
+// to the processor's own prefetcher. An address beyond the end of the weights does no harm.
+template <int64_t kRows, int64_t kBytes>
+ASSAY_ALWAYS_INLINE void prefetch_rows(const uint8_t* rows, size_t stride) {
+  constexpr int64_t kDistance = 4096;
+  constexpr int64_t kLine = 64;
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int64_t line = 0; line < kBytes; line += kLine) {
+      __builtin_prefetch(rows + static_cast<size_t>(r) * stride + kDistance + line);
+    }
+  }
+}
+
 // The order of every dot product of Assay's CPU kernels: lane l sums the products of elements l,
 // l + 16, l + 32, ... with fused multiply-adds, elements beyond the end count as zero, and the
 // lanes are summed by the tree of store_sums. Each row is one chain of sums; several rows at once
 // keep the arithmetic units busy.
-template <class Type, int kRows, int kPart = 0>
+template <class Type, int64_t kRows, int64_t kPart = 0>
 ASSAY_ALWAYS_INLINE void dot_parts(const uint8_t* block, size_t stride,
                                    const typename Type::Scales (&scales)[kRows], const float* x,
                                    F32x16 (&sums)[kRows]) {
   const F32x16 x_first = load(x + 32 * kPart);
   const F32x16 x_second = load(x + 32 * kPart + 16);
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
+  for (int64_t r = 0; r < kRows; ++r) {
     const F32x32 w = Type::template read<kPart>(block + static_cast<size_t>(r) * stride, scales[r]);
     sums[r] = fma(w.first, x_first, sums[r]);
     sums[r] = fma(w.second, x_second, sums[r]);
@@ -62,25 +77,27 @@ ASSAY_ALWAYS_INLINE void dot_parts(const uint8_t* block, size_t stride,
   }
 }
 
-template <class Type, int kRows>
+template <class Type, int64_t kRows>
 ASSAY_ALWAYS_INLINE void dot_blocked_rows(const uint8_t* rows, size_t stride, int64_t columns,
                                           const float* x, F32x16 (&sums)[kRows]) {
   constexpr int64_t kElements = 32 * Type::kParts;
   for (int64_t i = 0; i < columns; i += kElements, rows += Type::kBytes) {
+    prefetch_rows<kRows, Type::kBytes>(rows, stride);
     typename Type::Scales scales[kRows];
     Type::read_scales(rows, stride, scales);
     dot_parts<Type, kRows>(rows, stride, scales, x + i, sums);
   }
 }
 
-template <class Type, int kRows>
+template <class Type, int64_t kRows>
 ASSAY_ALWAYS_INLINE void dot_plain_rows(const uint8_t* rows, size_t stride, int64_t columns,
                                         const float* x, F32x16 (&sums)[kRows]) {
   int64_t i = 0;
   for (; i + 16 <= columns; i += 16, rows += 16 * Type::kBytes) {
+    prefetch_rows<kRows, 16 * Type::kBytes>(rows, stride);
     const F32x16 values = load(x + i);
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
+    for (int64_t r = 0; r < kRows; ++r) {
       sums[r] = fma(Type::read(rows + static_cast<size_t>(r) * stride), values, sums[r]);
     }
   }
@@ -88,17 +105,17 @@ ASSAY_ALWAYS_INLINE void dot_plain_rows(const uint8_t* rows, size_t stride, int6
   const int64_t n = columns - i;
   const F32x16 values = load_partial(x + i, n);
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
+  for (int64_t r = 0; r < kRows; ++r) {
     sums[r] = fma(Type::read_partial(rows + static_cast<size_t>(r) * stride, n), values, sums[r]);
   }
 }
 
 // out[kRows]: the products of the rows at `rows`, `stride` bytes apart, with x.
-template <class Type, int kRows>
+template <class Type, int64_t kRows>
 void dot_rows(const uint8_t* rows, size_t stride, int64_t columns, const float* x, float* out) {
   F32x16 sums[kRows];
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) sums[r] = zero();
+  for (int64_t r = 0; r < kRows; ++r) sums[r] = zero();
   if constexpr (Blocked<Type>) {
     dot_blocked_rows<Type, kRows>(rows, stride, columns, x, sums);
   } else {

@@ -21,11 +21,13 @@ struct I32x16 {
   __m256i hi;
 };
 
-// Register tiles: as many sums as the 16 registers hold beside their inputs, two for each sum.
-constexpr int kDotRows = 4;
-constexpr int kTileRows = 2;
-constexpr int kTileTokens = 3;
-constexpr int kTileQueries = 1;
+// Register tiles: as many sums as the 16 registers hold beside their inputs, two each. Rows of a
+// matrix-vector product; rows and tokens of a matrix product; queries of attention.
+constexpr int64_t kDotRows = 4;
+constexpr int64_t kTileRows = 2;
+constexpr int64_t kTileTokens = 3;
+constexpr int64_t kTileQueries = 1;
+constexpr bool kAlignTokens = true;  // see aligned() in matmul.h
 
 ASSAY_ALWAYS_INLINE __m256i lanes_below(int64_t n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int32_t>(n)),
@@ -124,7 +126,7 @@ ASSAY_ALWAYS_INLINE F32x16 splat_f16(const uint8_t* half) {
 }
 
 // The floats of the two halves at the start of each of kRows rows: out[2 * kRows].
-template <int kRows>
+template <int64_t kRows>
 ASSAY_ALWAYS_INLINE void load_f16_pairs(const uint8_t* rows, size_t stride, float* out) {
   const auto pair = [&](size_t row) {
     int32_t bits;
@@ -231,7 +233,7 @@ ASSAY_ALWAYS_INLINE U8x32 splat_byte(int8_t value) {
 }
 
 // Bytes 0 to 15 or 16 to 31 of a, as signed numbers.
-template <int kHalf>
+template <int64_t kHalf>
 ASSAY_ALWAYS_INLINE I32x16 widen(U8x32 a) {
   const __m128i half = _mm256_extracti128_si256(a.v, kHalf);
   return {_mm256_cvtepi8_epi32(half), _mm256_cvtepi8_epi32(_mm_srli_si128(half, 8))};

@@ -19,11 +19,13 @@ struct I32x16 {
   __m512i v;
 };
 
-// Register tiles: as many sums as the 32 registers hold beside their inputs.
-constexpr int kDotRows = 4;
-constexpr int kTileRows = 4;
-constexpr int kTileTokens = 6;
-constexpr int kTileQueries = 4;
+// Register tiles: as many sums as the 32 registers hold beside their inputs. Rows of a
+// matrix-vector product; rows and tokens of a matrix product; queries of attention.
+constexpr int64_t kDotRows = 4;
+constexpr int64_t kTileRows = 4;
+constexpr int64_t kTileTokens = 6;
+constexpr int64_t kTileQueries = 4;
+constexpr bool kAlignTokens = false;  // see aligned() in matmul.h
 
 // The three-operand forms below carry an all-ones mask where GCC 12 takes the plain form's
 // undefined source register for an uninitialised variable; the compiler drops the mask.
@@ -133,7 +135,7 @@ ASSAY_ALWAYS_INLINE F32x16 splat_f16(const uint8_t* half) {
 }
 
 // The floats of the two halves at the start of each of kRows rows: out[2 * kRows].
-template <int kRows>
+template <int64_t kRows>
 ASSAY_ALWAYS_INLINE void load_f16_pairs(const uint8_t* rows, size_t stride, float* out) {
   const auto pair = [&](size_t row) {
     int32_t bits;
@@ -231,7 +233,7 @@ ASSAY_ALWAYS_INLINE U8x32 splat_byte(int8_t value) {
 }
 
 // Bytes 0 to 15 or 16 to 31 of a, as signed numbers.
-template <int kHalf>
+template <int64_t kHalf>
 ASSAY_ALWAYS_INLINE I32x16 widen(U8x32 a) {
   return {_mm512_maskz_cvtepi8_epi32(kAllLanes, _mm256_extracti128_si256(a.v, kHalf))};
 }

@@ -25,10 +25,11 @@ struct I32x16 {
   I32x4 v[4];
 };
 
-constexpr int kDotRows = 1;
-constexpr int kTileRows = 2;
-constexpr int kTileTokens = 2;
-constexpr int kTileQueries = 1;
+constexpr int64_t kDotRows = 1;
+constexpr int64_t kTileRows = 2;
+constexpr int64_t kTileTokens = 2;
+constexpr bool kAlignTokens = false;
+constexpr int64_t kTileQueries = 1;
 
 // {f(0), ..., f(3)}
 template <class Result, class Function>
@@ -133,7 +134,7 @@ ASSAY_ALWAYS_INLINE F32x16 load_f16_partial(const void* halves, int64_t n) {
   return each_lane<F32x16>([&](int l) { return float_from_f16(bits[l]); });
 }
 
-template <int kRows>
+template <int64_t kRows>
 ASSAY_ALWAYS_INLINE void load_f16_pairs(const uint8_t* rows, size_t stride, float* out) {
   for (size_t r = 0; r < kRows; ++r) {
     uint16_t halves[2];
@@ -227,7 +228,7 @@ ASSAY_ALWAYS_INLINE U8x32 splat_byte(int8_t value) {
   return {{all, all}};
 }
 
-template <int kHalf>
+template <int64_t kHalf>
 ASSAY_ALWAYS_INLINE I32x16 widen(U8x32 a) {
   return load_widened<S8x4>(&a.v[kHalf]);
 }

@@ -60,16 +60,16 @@ struct ScaleAndShift {
 template <int64_t kBlockBytes>
 struct SmallBlock {
   static constexpr int64_t kBytes = kBlockBytes;
-  static constexpr int kParts = 1;
+  static constexpr int64_t kParts = 1;
   using Scales = ScaleAndShift;
-  template <int kRows>
+  template <int64_t kRows>
   static ASSAY_ALWAYS_INLINE void read_scales(const uint8_t* blocks, size_t stride,
                                               Scales (&scales)[kRows]) {
     float pairs[2 * kRows];
     load_f16_pairs<kRows>(blocks, stride, pairs);
     pass_through_memory(pairs);
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) scales[r] = {pairs[2 * r], pairs[2 * r + 1]};
+    for (int64_t r = 0; r < kRows; ++r) scales[r] = {pairs[2 * r], pairs[2 * r + 1]};
   }
 };
 
@@ -79,15 +79,16 @@ ASSAY_ALWAYS_INLINE F32x32 four_bit_values(const uint8_t* bytes, const FourBitCo
   return {codes.values(both), codes.values(shift_right<4>(both))};
 }
 
+// NOLINTBEGIN(readability-identifier-naming): the format's own names
 struct Q4_0 : SmallBlock<18> {
-  template <int kPart>
+  template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
     return four_bit_values(block + 2, FourBitCodes::scaled(splat(s.d), 8.0F));
   }
 };
 
 struct Q4_1 : SmallBlock<20> {
-  template <int kPart>
+  template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
     return four_bit_values(block + 4, FourBitCodes::affine(splat(s.d), splat(s.m)));
   }
@@ -101,7 +102,7 @@ ASSAY_ALWAYS_INLINE uint32_t fifth_bits(const uint8_t* bytes) {
 }
 
 struct Q5_0 : SmallBlock<22> {
-  template <int kPart>
+  template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
     const uint32_t missing = ~fifth_bits(block + 2);  // code - 16 is the low bits, less 16 if so
     const I32x16 both = load_u8(block + 6);
@@ -112,7 +113,7 @@ struct Q5_0 : SmallBlock<22> {
 };
 
 struct Q5_1 : SmallBlock<24> {
-  template <int kPart>
+  template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
     const uint32_t fifth = fifth_bits(block + 4);
     const I32x16 both = load_u8(block + 8);
@@ -124,11 +125,12 @@ struct Q5_1 : SmallBlock<24> {
 };
 
 struct Q8_0 : SmallBlock<34> {
-  template <int kPart>
+  template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
     return {mul(splat(s.d), to_float(load_s8(block + 2))),
             mul(splat(s.d), to_float(load_s8(block + 18)))};
   }
 };
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace assay::ASSAY_ISA

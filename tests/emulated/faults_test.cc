@@ -37,7 +37,7 @@ class FaultTest : public testing::TestWithParam<uint64_t> {
   Device device_{GetParam()};
   Buffer<float> data_{device_, 64};
 };
-INSTANTIATE_TEST_SUITE_P(Seeds, FaultTest, testing::Values(0, 1, 12345));
+INSTANTIATE_TEST_SUITE_P(Emulated, FaultTest, testing::Values(0, 1, 12345));
 
 constexpr int kBarrierLine = __LINE__ + 2;
 __global__ void half_of_the_block_waits() {

@@ -1,5 +1,5 @@
-// Every op of the CUDA kernels, run by the CPU, against the CPU's own: bit for bit, which holds
-// them to float64 as well, since tests/kernels holds the CPU's.
+// Every op of the CUDA kernels, on a device and run by the CPU, against the CPU's own: bit for bit,
+// which holds them to float64 as well, since tests/kernels holds the CPU's.
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "kernels/emulated/emulated.h"
 #include "tests/kernels/support.h"
+#include "tests/support/backend.h"
 
 namespace assay {
 namespace {
@@ -18,6 +18,7 @@ namespace {
 using testing::Random;
 using testing::same_bits;
 using testing::TestMatrix;
+using testing_support::Backend;
 
 // Host arrays in the memory of the kernels that run.
 class Arena {
@@ -54,23 +55,47 @@ auto result_of(Kernels& kernels, size_t count, const Op& op) {
   return arena.read(op(kernels, arena), count);
 }
 
-class OpTest : public ::testing::TestWithParam<uint64_t> {
+struct Tested {
+  Backend backend;
+  uint64_t seed;
+};
+
+void PrintTo(const Tested& tested, std::ostream* out) {
+  *out << name_of(tested.backend) << ", seed " << tested.seed;
+}
+
+class OpTest : public ::testing::TestWithParam<Tested> {
  protected:
+  void SetUp() override {
+    const auto [backend, seed] = GetParam();
+    const std::string reason = testing_support::reason_to_skip(backend);
+    if (!reason.empty()) GTEST_SKIP() << reason;
+    tested_ = testing_support::make_kernels(backend, pool_, seed);
+  }
+
   // Runs `op`(kernels, arena), which returns where its results are, on both backends.
   template <class Op>
   void expect_the_bits_of_the_cpu(int64_t count, const Op& op) {
     const auto n = static_cast<size_t>(count);
-    EXPECT_EQ(std::memcmp(result_of(*cpu_, n, op).data(), result_of(*emulated_, n, op).data(),
+    EXPECT_EQ(std::memcmp(result_of(*cpu_, n, op).data(), result_of(*tested_, n, op).data(),
                           n * sizeof(*result_of(*cpu_, 0, op).data())),
               0);
   }
 
   ThreadPool pool_{1};
   std::unique_ptr<Kernels> cpu_ = make_cpu_kernels(pool_);
-  std::unique_ptr<Kernels> emulated_ = make_emulated_kernels(GetParam());
+  std::unique_ptr<Kernels> tested_;
 };
-INSTANTIATE_TEST_SUITE_P(Seeds, OpTest, ::testing::Values(0, 1, 77777),
-                         ::testing::PrintToStringParamName());
+std::string tested_name(const ::testing::TestParamInfo<Tested>& test) {
+  return name_of(test.param.backend) + "_seed_" + std::to_string(test.param.seed);
+}
+
+INSTANTIATE_TEST_SUITE_P(Emulated, OpTest,
+                         ::testing::Values(Tested{Backend::kEmulated, 0},
+                                           Tested{Backend::kEmulated, 1},
+                                           Tested{Backend::kEmulated, 77777}),
+                         tested_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, OpTest, ::testing::Values(Tested{Backend::kCuda, 0}), tested_name);
 
 std::vector<float> nothing(int64_t count) {
   return std::vector<float>(static_cast<size_t>(count), -1.0F);

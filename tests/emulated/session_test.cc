@@ -1,4 +1,4 @@
-// Whole models on the emulated device: the bits of the CPU, whatever the order of its threads.
+// Whole models on a device: the bits of the CPU, whatever the order of blocks and threads.
 
 #include "engine/session.h"
 
@@ -12,15 +12,17 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
-#include "kernels/emulated/emulated.h"
+#include "tests/support/backend.h"
 #include "tests/support/recorder.h"
 
 namespace assay {
 namespace {
 
+using testing_support::Backend;
 using testing_support::Recorder;
 
 struct Setup {
+  Backend backend;
   std::string model;
   KvType kv_type;
 };
@@ -29,9 +31,9 @@ void PrintTo(const Setup& setup, std::ostream* out) {
   *out << setup.model << (setup.kv_type == KvType::kF16 ? " f16" : " f32");
 }
 
-class EmulatedSession : public testing::TestWithParam<Setup> {
+class DeviceSession : public testing::TestWithParam<Setup> {
  protected:
-  EmulatedSession()
+  DeviceSession()
       : model_(std::make_shared<Gguf>(std::string(ASSAY_SOURCE_DIR) + "/golden/" +
                                       GetParam().model + "/" + GetParam().model + "-q4_k_m.gguf")) {
   }
@@ -49,23 +51,31 @@ class EmulatedSession : public testing::TestWithParam<Setup> {
   Model model_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Models, EmulatedSession,
-                         testing::Values(Setup{"tinyllama", KvType::kF16},
-                                         Setup{"gpt2", KvType::kF32}, Setup{"phi3", KvType::kF32}),
-                         [](const auto& test) {
-                           return test.param.model +
-                                  (test.param.kv_type == KvType::kF16 ? "_f16" : "_f32");
-                         });
+std::string setup_name(const testing::TestParamInfo<Setup>& test) {
+  return test.param.model + (test.param.kv_type == KvType::kF16 ? "_f16" : "_f32");
+}
+
+std::vector<Setup> setups(Backend backend) {
+  return {{backend, "tinyllama", KvType::kF16},
+          {backend, "gpt2", KvType::kF32},
+          {backend, "phi3", KvType::kF32}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Emulated, DeviceSession, testing::ValuesIn(setups(Backend::kEmulated)),
+                         setup_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, DeviceSession, testing::ValuesIn(setups(Backend::kCuda)), setup_name);
 
 // Weights that are not copied, or copied wrongly; checkpoints that are taken before the kernels
 // are done; a result that hangs on the order of blocks and threads, or on the batch.
-TEST_P(EmulatedSession, HasTheBitsOfTheCpuForEverySeedAndBatch) {
+TEST_P(DeviceSession, HasTheBitsOfTheCpuForEverySeedAndBatch) {
+  const std::string reason = testing_support::reason_to_skip(GetParam().backend);
+  if (!reason.empty()) GTEST_SKIP() << reason;
   ThreadPool pool(1);
   Recorder expected;
   const std::vector<float> want = logits(*make_cpu_kernels(pool), 512, &expected);
   ASSERT_FALSE(expected.records.empty());
   for (const uint64_t seed : {0U, 1U, 4321U}) {
-    const auto kernels = make_emulated_kernels(seed);
+    const auto kernels = testing_support::make_kernels(GetParam().backend, pool, seed);
     Recorder recorder;
     EXPECT_EQ(logits(*kernels, seed == 0 ? 512 : 3, &recorder), want) << "seed " << seed;
     EXPECT_EQ(recorder.records, expected.records) << "seed " << seed;

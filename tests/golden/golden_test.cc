@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -19,28 +18,25 @@
 #include "base/thread_pool.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
-#include "kernels/emulated/emulated.h"
+#include "tests/support/backend.h"
+#include "tests/support/cache.h"
 #include "tests/support/golden_manifest.h"
 #include "tests/support/recorder.h"
 
 namespace assay {
 namespace {
 
+using testing_support::Backend;
 using testing_support::Golden;
 using testing_support::Recorder;
 using testing_support::RecordKey;
 
 constexpr const char* kModels[] = {"tinyllama", "llama3", "qwen2.5", "phi3", "gpt2", "smollm2"};
 
-enum class Backend { kCpu, kEmulated };
-
-std::string name_of(Backend backend) {
-  return backend == Backend::kCpu ? "cpu" : "emulated";
-}
-
-// The emulated backend computes some 100 times more slowly: it is held to the small models.
+// The emulated backend computes some 20 times more slowly than the CPU's own: it is held to the
+// small models and their short prompts.
 bool is_for(const Golden& golden, Backend backend) {
-  return backend == Backend::kCpu || (golden.model != "smollm2" && golden.tokens.size() < 100);
+  return backend != Backend::kEmulated || (golden.model != "smollm2" && golden.tokens.size() < 100);
 }
 
 // Which records of a fixture a test reads.
@@ -79,17 +75,7 @@ bool belongs_to(const std::string& checkpoint, Kind kind) {
 
 // Real weights are in the cache, if they were fetched.
 std::string model_path(const Golden& golden) {
-  if (!golden.gguf_path.empty()) return golden.gguf_path;
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  std::string cache = variable("ASSAY_CACHE");
-  if (cache.empty() && !variable("XDG_CACHE_HOME").empty()) {
-    cache = variable("XDG_CACHE_HOME") + "/assay";
-  }
-  if (cache.empty()) cache = variable("HOME") + "/.cache/assay";
-  return cache + "/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
+  return golden.gguf_path.empty() ? testing_support::smollm2_path() : golden.gguf_path;
 }
 
 // One run of a model over its golden's tokens: prompt and greedy tokens but the last.
@@ -118,8 +104,7 @@ std::unique_ptr<Evaluation> evaluate(const Golden& golden, const std::string& pa
   Recorder* probe = golden.logs.empty() ? nullptr : &evaluation->recorder;
   const Model model(gguf);
   ThreadPool pool(0);
-  const auto kernels =
-      backend == Backend::kEmulated ? make_emulated_kernels() : make_cpu_kernels(pool);
+  const auto kernels = testing_support::make_kernels(backend, pool);
   const auto n_tokens = static_cast<int64_t>(golden.tokens.size() + golden.greedy.size());
   Session session(model, *kernels, {.capacity = n_tokens});
   Sampler sampler({});
@@ -206,11 +191,21 @@ std::vector<Case> cases(Backend backend) {
   return all;
 }
 
-std::vector<Golden> texts() {
-  std::vector<Golden> all;
+struct Text {
+  Golden golden;
+  Backend backend;
+};
+
+void PrintTo(const Text& each, std::ostream* out) {
+  PrintTo(each.golden, out);
+  *out << " on " << name_of(each.backend);
+}
+
+std::vector<Text> texts(Backend backend) {
+  std::vector<Text> all;
   for (const char* model : kModels) {
     for (const Golden& golden : testing_support::read_goldens(model)) {
-      if (!golden.greedy.empty()) all.push_back(golden);
+      if (!golden.greedy.empty()) all.push_back({golden, backend});
     }
   }
   return all;
@@ -230,13 +225,20 @@ class GoldenTest : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Cpu, GoldenTest, testing::ValuesIn(cases(Backend::kCpu)), case_name);
 INSTANTIATE_TEST_SUITE_P(Emulated, GoldenTest, testing::ValuesIn(cases(Backend::kEmulated)),
                          case_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, GoldenTest, testing::ValuesIn(cases(Backend::kCuda)), case_name);
+
+// Empty if a golden can be run here.
+std::string reason_to_skip_golden(const std::string& path, Backend backend) {
+  if (std::string reason = testing_support::reason_to_skip(backend); !reason.empty()) return reason;
+  return std::filesystem::exists(path) ? "" : "no " + path + ": scripts/fetch.sh smollm2";
+}
 
 // What would break: any wrong operation, at the first checkpoint after it.
 TEST_P(GoldenTest, EveryTokenIsWithinTheToleranceOfFloat64) {
   const auto& [golden, kind, backend] = GetParam();
-  if (backend == Backend::kEmulated && !has_emulated_kernels()) GTEST_SKIP() << "not in this build";
   const std::string path = model_path(golden);
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path << ": scripts/fetch.sh smollm2";
+  const std::string reason = reason_to_skip_golden(path, backend);
+  if (!reason.empty()) GTEST_SKIP() << reason;
   const Evaluation& run = run_of(golden, path, backend);
   LogReader reader(kind == Kind::kOps ? golden.ops_log : golden.logs.front());
   int64_t compared = 0;
@@ -249,14 +251,20 @@ TEST_P(GoldenTest, EveryTokenIsWithinTheToleranceOfFloat64) {
   EXPECT_GT(compared, 0) << "the fixture has no such checkpoint";
 }
 
-class GreedyTest : public testing::TestWithParam<Golden> {};
-INSTANTIATE_TEST_SUITE_P(Cpu, GreedyTest, testing::ValuesIn(texts()),
-                         [](const auto& test) { return test_name(test.param); });
+std::string text_name(const testing::TestParamInfo<Text>& test) {
+  return test_name(test.param.golden);
+}
+
+class GreedyTest : public testing::TestWithParam<Text> {};
+INSTANTIATE_TEST_SUITE_P(Cpu, GreedyTest, testing::ValuesIn(texts(Backend::kCpu)), text_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, GreedyTest, testing::ValuesIn(texts(Backend::kCuda)), text_name);
 
 TEST_P(GreedyTest, TheTokensAreThoseOfFloat64) {
-  const std::string path = model_path(GetParam());
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path << ": scripts/fetch.sh smollm2";
-  EXPECT_EQ(run_of(GetParam(), path, Backend::kCpu).generated, GetParam().greedy);
+  const auto& [golden, backend] = GetParam();
+  const std::string path = model_path(golden);
+  const std::string reason = reason_to_skip_golden(path, backend);
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  EXPECT_EQ(run_of(golden, path, backend).generated, golden.greedy);
 }
 
 }  // namespace

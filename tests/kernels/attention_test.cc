@@ -106,8 +106,8 @@ TEST_P(AttentionTest, SeesNoKeyBeyondItsOwn) {
   Inputs inputs({2, 1, 32, 4, 12, KvType::kF32});
   const float nan = NAN;
   for (size_t d = 0; d < 32; ++d) {
-    std::memcpy(inputs.k.data() + (5 * 32 + d) * sizeof(nan), &nan, sizeof(nan));
-    std::memcpy(inputs.v.data() + (5 * 32 + d) * sizeof(nan), &nan, sizeof(nan));
+    std::memcpy(inputs.k.data() + (size_t{5} * 32 + d) * sizeof(nan), &nan, sizeof(nan));
+    std::memcpy(inputs.v.data() + (size_t{5} * 32 + d) * sizeof(nan), &nan, sizeof(nan));
   }
   const auto out = inputs.attend(*kernels.operator->(), 12);
   for (size_t i = 0; i < out.size(); ++i) {

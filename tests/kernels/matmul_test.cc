@@ -163,7 +163,7 @@ TEST_P(LargeMatmulTest, ManyPanels) {
 TEST_P(LargeMatmulTest, NanStaysWithItsToken) {
   const TestKernels kernels(GetParam());
   const TestMatrix w(TensorType::kQ8_0, 5, 64);
-  std::vector<float> x = Random(2).floats(3 * 64);
+  std::vector<float> x = Random(2).floats(int64_t{3} * 64);
   x[64 + 40] = NAN;
   const std::vector<float> out = multiply(*kernels.operator->(), w, {}, x);
   for (size_t i = 0; i < out.size(); ++i) EXPECT_EQ(std::isnan(out[i]), i / 5 == 1) << i;

@@ -76,7 +76,7 @@ TEST_P(NormsTest, HaveTheSameBitsForAllThreadsAndBatches) {
 
 TEST_P(NormsTest, WorkInPlaceAndKeepNan) {
   const TestKernels kernels(GetParam());
-  std::vector<float> x = Random(1).floats(2 * 40);
+  std::vector<float> x = Random(1).floats(int64_t{2} * 40);
   const std::vector<float> weight(40, 1.0F);
   const auto rms = [&](const std::vector<float>& in, std::vector<float>& out) {
     kernels->rms_norm(in.data(), weight.data(), 1e-5F, 2, 40, out.data());

@@ -111,6 +111,17 @@ TEST_F(LogReaderTest, ReadsOtherWritersForms) {
   EXPECT_EQ(records[1].values[3], 4);
 }
 
+// Breaks if a NaN in a summary were read as a number.
+TEST_F(LogReaderTest, SummariesMayHoldNaN) {
+  for (const char* nan : {"NaN", "\"NaN\"", "Infinity", "-Infinity"}) {
+    const auto records = read(
+        record("1", std::string(",\"summary\":{\"l2\":") + nan + ",\"max\":1.5,\"argmax\":2}"));
+    EXPECT_FALSE(std::isfinite(records.at(0).summary->l2)) << nan;
+    EXPECT_EQ(records.at(0).summary->max, 1.5);
+    EXPECT_EQ(records.at(0).summary->argmax, 2);
+  }
+}
+
 TEST_F(LogReaderTest, TheHeadOfATensorKnowsTheWholesSize) {
   EXPECT_EQ(read(record("1,2")).at(0).n, 4);
   EXPECT_EQ(read(record("1,2", ",\"n\":9")).at(0).n, 9);
@@ -217,7 +228,8 @@ TEST_F(LogReaderTest, FindsEveryRecordAgain) {
     LogWriter log(path_, {.team = "", .head_values = kAllValues, .summary = true, .sketch = false});
     log.write_header({});
     for (int t = 0; t < 5; ++t) {
-      log.write("logits", t, std::vector<float>(400000 * (t % 2) + 3, static_cast<float>(t) / 3));
+      log.write("logits", t,
+                std::vector<float>(t % 2 == 0 ? 3U : 400003U, static_cast<float>(t) / 3));
     }
   }
   LogReader log(path_, Depth::kKeys);

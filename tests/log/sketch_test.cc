@@ -41,7 +41,7 @@ TEST(Sketch, IsTheSignedSumOfTheContract) {
 
 // Breaks if a log depended on the processor that wrote it.
 TEST(Sketch, HasTheSameBitsOnEveryProcessor) {
-  for (const size_t n : {0, 1, 7, 64, 2048, 151936}) {
+  for (const size_t n : std::vector<size_t>{0, 1, 7, 64, 2048, 151936}) {
     const std::vector<float> values = random_values(n, static_cast<unsigned>(n));
     EXPECT_EQ(compute_sketch(values), sketch_internal::compute_portable(values)) << n;
   }

@@ -1,0 +1,56 @@
+#include "assay/cli/checks.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+#include <string_view>
+#include <system_error>
+
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+template <typename T>
+bool parse_whole(std::string_view text, T& value) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end;
+}
+
+}  // namespace
+
+CLI::Validator whole_number(int64_t least, uint64_t most) {
+  const auto check = [least, most](std::string& text) {
+    int64_t small = 0;
+    uint64_t large = 0;
+    const bool negative = text.starts_with('-');
+    const bool good = negative ? parse_whole(text, small) && small >= least
+                               : parse_whole(text, large) && large <= most &&
+                                     (least <= 0 || large >= static_cast<uint64_t>(least));
+    return good ? std::string()
+                : fmt::format("'{}' is no whole number from {} to {}", printable(text, 40), least,
+                              most);
+  };
+  return CLI::Validator(check, "", "whole number");
+}
+
+std::vector<int32_t> parse_token_ids(const std::string& text, const std::string& flag) {
+  std::vector<int32_t> ids;
+  for (std::string_view rest = text;;) {
+    const size_t comma = rest.find(',');
+    const std::string_view item = rest.substr(0, comma);
+    int32_t id = 0;
+    if (!parse_whole(item, id) || id < 0) {
+      throw Error(fmt::format("'{}' is no token id", printable(item, 40)), flag,
+                  fmt::format("give ids from 0 to {}, separated by commas",
+                              std::numeric_limits<int32_t>::max()));
+    }
+    ids.push_back(id);
+    if (comma == std::string_view::npos) return ids;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace assay

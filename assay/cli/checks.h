@@ -1,0 +1,17 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace assay {
+
+// A flag's value must be a whole number in decimal from `least` to `most`. CLI11's own conversion
+// takes "0x10", drops what overflows, and shows bounds as floating-point numbers.
+CLI::Validator whole_number(int64_t least, uint64_t most);
+
+// Comma-separated token ids. Throws Error naming `flag` and the item that is none.
+std::vector<int32_t> parse_token_ids(const std::string& text, const std::string& flag);
+
+}  // namespace assay

@@ -1,0 +1,99 @@
+// Writing, reading and comparing logs of full logits, and layers with sketches.
+
+#include <benchmark/benchmark.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "assay/compare/comparison.h"
+#include "assay/log/log_reader.h"
+#include "assay/log/log_writer.h"
+#include "assay/log/sketch.h"
+#include "bench/support.h"
+
+namespace assay::bench {
+namespace {
+
+constexpr int64_t kLogits = 151936;  // the vocabulary of Qwen2
+constexpr int64_t kTokens = 16;
+
+// A file that goes away with it.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& name)
+      : path_(std::filesystem::temp_directory_path() /
+              (name + "." + std::to_string(getpid()) + ".jsonl")) {}
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  std::string path() const { return path_.string(); }
+  double bytes() const { return static_cast<double>(std::filesystem::file_size(path_)); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void write_logits(const std::string& path, float scale) {
+  std::vector<float> logits = random_floats(kLogits);
+  for (float& value : logits) value *= scale;
+  LogWriter writer(path, {.team = "bench", .head_values = kAllValues});
+  for (int64_t t = 0; t < kTokens; ++t) writer.write("logits", t, logits);
+  writer.close();
+}
+
+void log_write_full_logits(benchmark::State& state) {
+  const TemporaryFile file("assay_bench_write");
+  for (auto _ : state) write_logits(file.path(), 10.0F);
+  report_bytes(state, file.bytes());
+}
+
+void log_write_layer_with_sketch(benchmark::State& state) {
+  const TemporaryFile file("assay_bench_sketch");
+  const std::vector<float> values = random_floats(2048);
+  LogWriter writer(file.path(), {.team = "bench", .summary = true, .sketch = true});
+  int64_t token_idx = 0;
+  for (auto _ : state) writer.write("layer_0_output", token_idx++, values);
+  report_bytes(state, static_cast<double>(values.size() * sizeof(float)));
+}
+
+void log_read_full_logits(benchmark::State& state) {
+  const TemporaryFile file("assay_bench_read");
+  write_logits(file.path(), 10.0F);
+  for (auto _ : state) {
+    LogReader reader(file.path());
+    while (const Record* record = reader.next()) benchmark::DoNotOptimize(record->values.data());
+  }
+  report_bytes(state, file.bytes());
+}
+
+// Bytes of both logs together.
+void log_compare_full_logits(benchmark::State& state) {
+  const TemporaryFile ref("assay_bench_ref");
+  const TemporaryFile got("assay_bench_got");
+  write_logits(ref.path(), 10.0F);
+  write_logits(got.path(), 10.0001F);
+  CompareOptions options;
+  options.n_threads = environment().pool.n_threads();
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(compare_logs(ref.path(), got.path(), options));
+  }
+  report_bytes(state, ref.bytes() + got.bytes());
+}
+
+void sketch(benchmark::State& state) {
+  const std::vector<float> values = random_floats(kLogits);
+  for (auto _ : state) benchmark::DoNotOptimize(compute_sketch(values));
+  report_bytes(state, static_cast<double>(values.size() * sizeof(float)));
+}
+
+BENCHMARK(log_write_full_logits)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(log_write_layer_with_sketch)->UseRealTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(log_read_full_logits)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(log_compare_full_logits)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(sketch)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace assay::bench

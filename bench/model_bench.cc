@@ -1,0 +1,87 @@
+// Whole-model prefill and decode on SmolLM2-135M (scripts/fetch.sh smollm2), or on the file that
+// ASSAY_BENCH_MODEL names.
+
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "bench/support.h"
+#include "engine/session.h"
+#include "tests/support/cache.h"
+
+namespace assay::bench {
+namespace {
+
+// Loaded once, when the first benchmark asks; null if the file is not there.
+const Model* model() {
+  static const std::unique_ptr<const Model> loaded = [] {
+    const char* named = std::getenv("ASSAY_BENCH_MODEL");
+    const std::string path = named != nullptr ? named : testing_support::smollm2_path();
+    return std::filesystem::exists(path)
+               ? std::make_unique<const Model>(std::make_shared<Gguf>(path))
+               : nullptr;
+  }();
+  return loaded.get();
+}
+
+std::vector<int32_t> some_tokens(int64_t count) {
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < count; ++i) {
+    tokens.push_back(static_cast<int32_t>((i * 37 + 11) % model()->config().n_vocab));
+  }
+  return tokens;
+}
+
+double weight_bytes() {
+  double bytes = 0.0;
+  for (const GgufTensor& tensor : model()->gguf().tensors()) {
+    bytes += static_cast<double>(tensor.data.size());
+  }
+  return bytes;
+}
+
+void prefill(benchmark::State& state) {
+  if (model() == nullptr) return state.SkipWithError("no model: scripts/fetch.sh smollm2");
+  const int64_t n_tokens = state.range(0);
+  Session session(*model(), *environment().kernels, {.capacity = n_tokens});
+  const std::vector<int32_t> tokens = some_tokens(n_tokens);
+  for (auto _ : state) {
+    session.clear();
+    benchmark::DoNotOptimize(session.eval(tokens));
+  }
+  report_bytes(state, weight_bytes());
+  state.counters["tokens_per_second"] = benchmark::Counter(
+      static_cast<double>(n_tokens), benchmark::Counter::kIsIterationInvariantRate);
+}
+
+// One token after `position` others.
+void decode(benchmark::State& state) {
+  if (model() == nullptr) return state.SkipWithError("no model: scripts/fetch.sh smollm2");
+  const int64_t position = state.range(0);
+  constexpr int64_t kTokens = 64;
+  Session session(*model(), *environment().kernels, {.capacity = position + kTokens});
+  const std::vector<int32_t> tokens = some_tokens(position + kTokens);
+  for (auto _ : state) {
+    state.PauseTiming();
+    session.clear();
+    session.eval({tokens.data(), static_cast<size_t>(position)});
+    state.ResumeTiming();
+    for (int64_t i = 0; i < kTokens; ++i) {
+      benchmark::DoNotOptimize(session.eval({tokens.data() + position + i, 1}));
+    }
+  }
+  const ModelConfig& config = model()->config();
+  const double kv = static_cast<double>(position * config.n_layers * config.kv_width() * 2 * 4);
+  report_bytes(state, static_cast<double>(kTokens) * (weight_bytes() + kv));
+  state.counters["tokens_per_second"] = benchmark::Counter(
+      static_cast<double>(kTokens), benchmark::Counter::kIsIterationInvariantRate);
+}
+
+BENCHMARK(prefill)->Arg(16)->Arg(512)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(decode)->Arg(16)->Arg(512)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace assay::bench

@@ -1,0 +1,108 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/cli/program.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class CompareCommand : public Program {
+ protected:
+  void SetUp() override {
+    Program::SetUp();
+    ref_ = put("ref.jsonl", line("logits", 0, {1, 2, 3}) + line("logits", 1, {3, 2, 1}));
+    same_ = put("same.jsonl", line("logits", 0, {1, 2, 3}) + line("logits", 1, {3, 2, 1}));
+    wrong_ = put("wrong.jsonl", line("logits", 0, {1, 2, 3}) + line("logits", 1, {-3, 2, 1}));
+  }
+  std::string ref_;
+  std::string same_;
+  std::string wrong_;
+};
+
+TEST_F(CompareCommand, ExitCodesTellParityFromDivergence) {
+  EXPECT_EQ(run({"compare", ref_, same_}).exit_code, 0);
+  EXPECT_EQ(run({"compare", ref_, same_}).err, "");
+  const Outcome wrong = run({"compare", ref_, wrong_});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.out, StartsWith("DIVERGED  wrong"));
+  EXPECT_THAT(wrong.out, HasSubstr("first divergence  logits at token 1: rel_l2 1.6 is over 0.01"));
+  EXPECT_EQ(wrong.err, "");
+}
+
+TEST_F(CompareCommand, ZerosOnBothSidesAreNotParity) {
+  const std::string zeros = put("zeros.jsonl", line("logits", 0, {0, 0}));
+  const Outcome outcome = run({"compare", zeros, zeros});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.out, StartsWith("INCONCLUSIVE"));
+  EXPECT_THAT(outcome.err, HasSubstr("nothing is proved"));
+}
+
+TEST_F(CompareCommand, ATornLastLineIsToldAndLeftOut) {
+  const std::string torn = put("torn.jsonl", read(same_) + "{\"checkpoint\":\"logits\",\"tok");
+  const Outcome outcome = run({"compare", ref_, torn});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err,
+            "assay: warning: " + torn + ":3: the last line is cut off and was left out\n");
+}
+
+TEST_F(CompareCommand, WritesToAFileWholeOrNotAtAll) {
+  const std::string output = folder_ + "/report.csv";
+  EXPECT_EQ(run({"compare", ref_, wrong_, "--format", "csv", "-o", output}).exit_code, 1);
+  EXPECT_THAT(read(output), StartsWith("token_idx,max_abs_diff,"));
+  const std::string before = read(output);
+  expect_error({"compare", ref_, folder_ + "/none", "-o", output},
+               folder_ + "/none: cannot open: No such file or directory; check the path");
+  EXPECT_EQ(read(output), before);
+  EXPECT_EQ(run({"compare", ref_, ref_, "-o", folder_ + "/none/x"}).exit_code, 2);
+  EXPECT_EQ(run({"compare", ref_, ref_, "-o", folder_}).exit_code, 2);
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    files += entry.path().extension() == ".tmp" ? 1 : 0;
+  }
+  EXPECT_EQ(files, 0U);
+}
+
+TEST_F(CompareCommand, AFullDiskIsAnError) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+  expect_error({"compare", ref_, same_, "-o", "/dev/full"},
+               "/dev/full: cannot write: No space left on device");
+}
+
+// `assay compare ... | head` must end quietly, and still with the verdict's code.
+TEST_F(CompareCommand, AReaderThatGoesAwayIsNoError) {
+  const std::string err = folder_ + "/.err";
+  const std::string shell = "bash -c '" + std::string(ASSAY_PROGRAM) + " compare " + ref_ + " " +
+                            wrong_ + " --format json 2>" + err + " | true; exit ${PIPESTATUS[0]}'";
+  EXPECT_EQ(WEXITSTATUS(std::system(shell.c_str())), 1);
+  EXPECT_EQ(read(err), "");
+}
+
+TEST_F(CompareCommand, TheCommandItShowsIsTheOneToType) {
+  const std::string policy = put("a policy.json", R"({"default":{"rel_l2":0.5}})");
+  const Outcome outcome = run({"compare", ref_, wrong_, "--policy", policy, "--align", "0",
+                               "--quarantine", "off", "--strict-argmax"});
+  EXPECT_THAT(outcome.out,
+              HasSubstr("everything: assay compare " + ref_ + " " + wrong_ + " --policy '" +
+                        policy + "' --align=0 --quarantine off --strict-argmax --format json"));
+}
+
+TEST_F(CompareCommand, PublishedLogsGiveThePublishedTable) {
+  const std::string logs = std::string(ASSAY_SOURCE_DIR) + "/../shared/seed-logs/";
+  if (!std::filesystem::exists(logs)) GTEST_SKIP() << "no published logs at " << logs;
+  const Outcome outcome =
+      run({"compare", logs + "llama_hidden_states.jsonl", logs + "our_hidden_states.jsonl",
+           "--format", "csv", "--quarantine", "off"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out,
+              HasSubstr("\n7,1.00986405e+18,1.00986405e+17,PICASSO-LLAMA,worker-orcd,logits,"));
+  EXPECT_THAT(outcome.out, HasSubstr("\n8,16.3836632,6.27667048,"));
+  EXPECT_THAT(outcome.out, HasSubstr("\n9,46581.1395,4660.42826,"));
+}
+
+}  // namespace
+}  // namespace assay

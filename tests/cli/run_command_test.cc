@@ -1,0 +1,226 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+
+#include <set>
+
+#include "assay/log/log_reader.h"
+#include "tests/cli/program.h"
+#include "tests/support/tiny_model.h"
+
+namespace assay {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::UnorderedElementsAre;
+using testing_support::TinyModel;
+
+const std::string kModel = ASSAY_SOURCE_DIR "/golden/tinyllama/tinyllama-q8_0.gguf";
+
+class RunCommand : public Program {
+ protected:
+  std::string tiny(const TinyModel& model = {}) { return model.write(path("tiny.gguf")); }
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+
+  rapidjson::Document run_json(std::vector<std::string> arguments) {
+    arguments.push_back("--json");
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    rapidjson::Document json;
+    json.Parse(outcome.out.c_str());
+    EXPECT_FALSE(json.HasParseError()) << outcome.out;
+    return json;
+  }
+
+  // checkpoint@token_idx of each record.
+  static std::multiset<std::string> records(const std::string& log) {
+    std::multiset<std::string> names;
+    LogReader reader(log);
+    while (const Record* record = reader.next()) {
+      names.insert(record->checkpoint + "@" + std::to_string(record->token_idx));
+    }
+    return names;
+  }
+};
+
+TEST_F(RunCommand, JsonHasTheContractsKeysAndTheTextIsThatOfThePlainRun) {
+  const auto json = run_json(
+      {"run", kModel, "--prompt", "GPU haiku", "-n", "5", "--ignore-eos", "--threads", "2"});
+  std::vector<std::string> keys;
+  for (const auto& member : json.GetObject()) keys.emplace_back(member.name.GetString());
+  EXPECT_THAT(keys, UnorderedElementsAre("tokens", "generated", "text", "backend", "math",
+                                         "threads", "load_ms", "prefill_tok_s", "decode_tok_s"));
+  EXPECT_EQ(json["generated"].Size(), 5U);
+  EXPECT_STREQ(json["backend"].GetString(), "cpu");
+  EXPECT_STREQ(json["math"].GetString(), "exact");
+  EXPECT_EQ(json["threads"].GetInt(), 2);
+  const Outcome plain = run({"run", kModel, "--prompt", "GPU haiku", "-n", "5", "--ignore-eos"});
+  EXPECT_EQ(plain.out, json["text"].GetString() + std::string("\n"));
+}
+
+TEST_F(RunCommand, TokensAreTakenAsTheyAreAndAPromptFileAsItIs) {
+  const auto by_tokens = run_json({"run", kModel, "--tokens", "5,6,7", "-n", "0"});
+  EXPECT_EQ(by_tokens["tokens"].Size(), 3U) << "no BOS is added";
+  EXPECT_EQ(by_tokens["generated"].Size(), 0U);
+  const std::string file = put("prompt.txt", "two words\n");
+  const auto by_file = run_json({"run", kModel, "--prompt-file", file, "-n", "0"});
+  const auto by_text = run_json({"run", kModel, "--prompt", "two words\n", "-n", "0"});
+  EXPECT_EQ(by_file["tokens"], by_text["tokens"]);
+}
+
+// The log of -n N: the prompt's positions and those of all generated tokens but the last.
+TEST_F(RunCommand, TheLogHasEveryPositionThatWasEvaluated) {
+  const std::string log = path("log.jsonl");
+  run_json({"run", tiny(), "--tokens", "1,2", "-n", "2", "--log", log, "--checkpoints",
+            "embedding,logits"});
+  EXPECT_THAT(records(log), ElementsAre("embedding@0", "embedding@1", "embedding@2", "logits@0",
+                                        "logits@1", "logits@2"));
+  run_json({"run", tiny(), "--tokens", "1,2", "-n", "0", "--log", log, "--checkpoints", "logits"});
+  EXPECT_THAT(records(log), ElementsAre("logits@0", "logits@1")) << "a second run starts anew";
+}
+
+TEST_F(RunCommand, TheLogsHeaderSaysWhatRan) {
+  const std::string log = path("log.jsonl");
+  run_json({"run", tiny(), "--tokens", "1,2", "-n", "1", "--log", log});
+  LogReader reader(log);
+  ASSERT_NE(reader.next(), nullptr);
+  ASSERT_TRUE(reader.header());
+  EXPECT_EQ(reader.header()->model.arch, "llama");
+  EXPECT_EQ(reader.header()->model.sha256.size(), 64U);
+  EXPECT_EQ(reader.header()->model.type, "F32");
+  EXPECT_THAT(reader.header()->tokens, ElementsAre(1, 2));
+  EXPECT_EQ(reader.header()->engine, "assay");
+}
+
+TEST_F(RunCommand, TheEnvironmentCanAskForALog) {
+  const std::string log = path("env.jsonl");
+  setenv("ORCH_LOG_FILE", log.c_str(), 1);
+  setenv("ORCH_LOG_TEAM", "blue", 1);
+  setenv("ORCH_LOG_VALUES", "2", 1);
+  run_json({"run", tiny(), "--tokens", "1,2", "-n", "1"});
+  unsetenv("ORCH_LOG_FILE");
+  unsetenv("ORCH_LOG_TEAM");
+  unsetenv("ORCH_LOG_VALUES");
+  LogReader reader(log);
+  const Record* record = reader.next();
+  ASSERT_NE(record, nullptr);
+  EXPECT_EQ(record->checkpoint, "logits");
+  EXPECT_EQ(record->team, "blue");
+  EXPECT_EQ(record->values.size(), 2U);
+}
+
+TEST_F(RunCommand, GenerationStopsAtTheFilesEndTokenUnlessTold) {
+  TinyModel model;
+  const auto all = run_json({"run", tiny(model), "--tokens", "1", "-n", "4"});
+  const int first = all["generated"][0].GetInt();
+  model.ints["tokenizer.ggml.eos_token_id"] = static_cast<uint32_t>(first);
+  const auto stopped = run_json({"run", tiny(model), "--tokens", "1", "-n", "4"});
+  EXPECT_EQ(stopped["generated"].Size(), 1U);
+  const auto ignored = run_json({"run", tiny(model), "--tokens", "1", "-n", "4", "--ignore-eos"});
+  EXPECT_EQ(ignored["generated"], all["generated"]);
+}
+
+TEST_F(RunCommand, WithoutAVocabularyTheIdsAreShown) {
+  const Outcome outcome = run({"run", tiny(), "--tokens", "1", "-n", "3"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, testing::MatchesRegex("[0-4] [0-4] [0-4]\n"));
+}
+
+TEST_F(RunCommand, AFullContextEndsWithWhatWasGenerated) {
+  const Outcome outcome = run({"run", kModel, "--tokens", "1,2,3", "-n", "1000", "--ignore-eos"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.out, "") << "what was generated until then is lost";
+  EXPECT_THAT(outcome.err, HasSubstr("the context is full"));
+}
+
+TEST_F(RunCommand, EveryMistakeHasItsMessage) {
+  const std::string model = tiny();
+  expect_error({"run", path("none.gguf"), "--tokens", "1"},
+               path("none.gguf") + ": cannot open: No such file or directory");
+  expect_error({"run", put("empty.gguf", ""), "--tokens", "1"},
+               path("empty.gguf") + ": the file is empty");
+  expect_error({"run", put("text.gguf", "hello, world"), "--tokens", "1"},
+               path("text.gguf") +
+                   ": not a GGUF file (it does not begin with 'GGUF'); give a "
+                   "model file in the GGUF format");
+  expect_error({"run", model, "--tokens", "1,5"},
+               model + ": token 5 is not in the vocabulary of 5; give ids from 0 to 4");
+  expect_error({"run", model, "--prompt", "x"},
+               model +
+                   ": the file has no vocabulary to read the prompt with; give the prompt as "
+                   "ids with --tokens");
+  expect_error({"run", model, "--tokens", "1", "--backend", "cuda"},
+               "--backend: this build has no cuda backend; use --backend cpu");
+  expect_error({"run", model, "--tokens", "1", "--math", "fast"},
+               "--math: the cpu backend has no fast math; use --math exact");
+  expect_error({"run", model, "--tokens", "1", "--batch", "0"},
+               "--batch: '0' is no whole number from 1 to 65536; see assay run --help");
+  expect_error({"run", model, "--tokens", "1,,2"},
+               "--tokens: '' is no token id; give ids from 0 to 2147483647, separated by commas");
+  expect_error({"run", model, "--tokens", "1", "--log", ""},
+               "--log: the path is empty; give a file to write");
+  expect_error({"run", model, "--tokens", "1", "--temp", "-1"},
+               "--temp: temperature -1; give a number of 0 or more");
+  expect_error({"run", model, "--tokens", "1", "--log", "/no/such/folder/log"},
+               "/no/such/folder/log: cannot open the log for writing: No such file or directory");
+  expect_error({"run", model, "--tokens", "1", "--log", path("l"), "--checkpoints", "nothing"},
+               "--checkpoints: the model has no checkpoint 'nothing'; give logits, layers, ops, or "
+               "globs such as 'layer_0_*,logits'");
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"run", model},
+           {"run", model, "--tokens", "1", "--prompt", "x"},
+           {"run", model, "--tokens", "1,x"},
+           {"run", model, "--tokens", "99999999999"},
+           {"run", model, "--tokens", "1", "-n", "-1"},
+           {"run", model, "--tokens", ""},
+           {"run", model, "--tokens", "0x1"},
+           {"run", model, "--tokens", "1", "-n", "many"},
+           {"run", model, "--tokens", "1", "--seed", "18446744073709551616"},
+           {"run", model, "--tokens", "1", "--kv", "f8"},
+           {"run", model, "--tokens", "1", "--backend", "tpu"},
+           {"run", model, "--tokens", "1", "--log", path("l"), "--values", "some"}}) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+// Breaks if opening the log emptied a file before all that can be refused was.
+TEST_F(RunCommand, NothingIsOverwrittenByAMistake) {
+  const std::string model = tiny();
+  expect_error({"run", model, "--tokens", "1", "--log", model},
+               model + ": the log would overwrite the model; give another --log");
+  EXPECT_EQ(run({"inspect", model}).exit_code, 0);
+  const std::string old = put("old.jsonl", "precious\n");
+  EXPECT_EQ(run({"run", model, "--tokens", "9", "--log", old}).exit_code, 2);
+  EXPECT_EQ(run({"run", model, "--tokens", "1", "--log", old, "--checkpoints", "x"}).exit_code, 2);
+  EXPECT_EQ(read(old), "precious\n");
+}
+
+TEST_F(RunCommand, TokenizeGivesAJsonArray) {
+  EXPECT_EQ(run({"tokenize", kModel, "--text", "a", "--no-bos"}).exit_code, 0);
+  const std::string with_bos = run({"tokenize", kModel, "--text", "a"}).out;
+  const std::string without = run({"tokenize", kModel, "--text", "a", "--no-bos"}).out;
+  EXPECT_EQ(with_bos, "[1," + without.substr(1)) << "tinyllama's file asks for BOS";
+  EXPECT_EQ(run({"tokenize", kModel, "-f", put("a.txt", "a")}).out, with_bos);
+  const std::string model = tiny();
+  expect_error({"tokenize", model, "--text", "a"},
+               model + ": the file has no vocabulary; give a file that has one");
+}
+
+TEST_F(RunCommand, InspectShowsTheModel) {
+  const auto json = [&] {
+    rapidjson::Document parsed;
+    parsed.Parse(run({"inspect", kModel, "--json"}).out.c_str());
+    return parsed;
+  }();
+  EXPECT_STREQ(json["architecture"].GetString(), "llama");
+  EXPECT_STREQ(json["type"].GetString(), "Q8_0");
+  EXPECT_EQ(json["hyperparameters"]["llama.block_count"].GetInt(), 2);
+  EXPECT_GT(json["tensors"].Size(), 10U);
+  EXPECT_THAT(run({"inspect", kModel}).out, HasSubstr("blk.1.ffn_down.weight"));
+}
+
+}  // namespace
+}  // namespace assay

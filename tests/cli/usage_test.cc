@@ -1,0 +1,64 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class Usage : public Program {};
+
+TEST_F(Usage, HelpAndVersionAreNoErrors) {
+  EXPECT_EQ(run({"--help"}).exit_code, 0);
+  EXPECT_THAT(run({"--help"}).out, HasSubstr("compare"));
+  EXPECT_THAT(run({"--version"}).out, StartsWith("assay "));
+  EXPECT_EQ(run({"compare", "--help"}).exit_code, 0);
+  EXPECT_THAT(run({"compare", "--help"}).out, HasSubstr("--quarantine"));
+}
+
+// Breaks if bad usage had another code, as CLI11's own 100 and more.
+TEST_F(Usage, MistakesAreOneLineAndExitCode2) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{},
+                                             {"frobnicate"},
+                                             {"--frobnicate"},
+                                             {"compare"},
+                                             {"compare", "a"},
+                                             {"compare", "a", "b", "c"},
+                                             {"compare", "a", "b", "--frobnicate"},
+                                             {"compare", "a", "b", "--format"},
+                                             {"compare", "a", "b", "--format", "xml"},
+                                             {"compare", "a", "b", "--format", "html"},
+                                             {"compare", "a", "b", "--align", "1.5"},
+                                             {"compare", "a", "b", "--align=99999999999999999999"},
+                                             {"compare", "a", "b", "--quarantine", "maybe"},
+                                             {"compare", "", ""},
+                                             {"analyze"},
+                                             {"analyze", "a", "--numpy", "x.npz"},
+                                             {"golden", "list"},
+                                             {""}}) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, StartsWith("assay: "));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+TEST_F(Usage, MessagesSayWhatToDo) {
+  expect_error(
+      {"frobnicate"},
+      "'frobnicate' is not a command; the commands are run, tokenize, inspect, compare, analyze; "
+      "see assay --help");
+  expect_error({"compare", "a", "b", "--format", "html"},
+               "--format: 'html' is not available yet; give table, json or csv");
+  expect_error({"compare", "a", "b", "--align", "x"},
+               "--align: 'x' is no alignment; give auto, index, or what to add to the reference's "
+               "token_idx, as in --align=-1");
+}
+
+}  // namespace
+}  // namespace assay

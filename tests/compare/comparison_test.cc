@@ -1,0 +1,321 @@
+#include "assay/compare/comparison.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "assay/log/log_writer.h"
+#include "tests/compare/log_files.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+class ComparisonTest : public LogFiles {
+ protected:
+  Comparison compare(const std::string& ref, const std::string& got) {
+    return compare_logs(put("ref.jsonl", ref), put("got.jsonl", got), options_);
+  }
+  Verdict verdict(const std::vector<float>& ref, const std::vector<float>& got) {
+    const Comparison comparison = compare(line("logits", 0, ref), line("logits", 0, got));
+    EXPECT_EQ(comparison.pass, comparison.verdict <= Verdict::kTieFlip && comparison.failed == 0);
+    EXPECT_EQ(comparison.first_divergence.has_value(), comparison.failed > 0);
+    return comparison.verdict;
+  }
+  std::string failure(const std::string& ref, const std::string& got) {
+    return error_of([&] { compare(ref, got); });
+  }
+
+  CompareOptions options_;
+};
+
+// A run of a small model: `tokens` records of each of `layers` layer outputs and of the logits,
+// where `damage` may change each.
+std::string run_of(
+    int layers, int tokens,
+    const std::function<void(const std::string&, int, std::vector<float>&)>& damage) {
+  std::string log;
+  for (int token = 0; token < tokens; ++token) {
+    for (int layer = 0; layer <= layers; ++layer) {
+      const std::string name =
+          layer < layers ? "layer_" + std::to_string(layer) + "_output" : "logits";
+      std::mt19937 random(static_cast<unsigned>(1000 * token + layer));
+      std::normal_distribution<float> normal(0, 2);
+      std::vector<float> values(64);
+      for (float& value : values) value = normal(random);
+      if (damage) damage(name, token, values);
+      std::string line = "{\"checkpoint\":\"" + name + "\",\"token_idx\":" + std::to_string(token) +
+                         ",\"dtype\":\"f32\",\"shape\":[64],\"values\":[";
+      for (size_t i = 0; i < values.size(); ++i) {
+        if (i > 0) line += ',';
+        append_json_number(line, values[i]);
+      }
+      log += line + "]}\n";
+    }
+  }
+  return log;
+}
+
+void scale(std::vector<float>& values, float factor) {
+  for (float& value : values) value *= factor;
+}
+
+TEST_F(ComparisonTest, Verdicts) {
+  EXPECT_EQ(verdict({1, 2, 3}, {1, 2, 3}), Verdict::kMatch);
+  EXPECT_EQ(verdict({1, 2, 3}, {1, 2, 3.01F}), Verdict::kNoise);
+  EXPECT_EQ(verdict({100, 100.001F, 1}, {100.002F, 100.001F, 1}), Verdict::kTieFlip);
+  EXPECT_EQ(verdict({1, 2, 3}, {1, 2, 3.2F}), Verdict::kDrift);
+  EXPECT_EQ(verdict({1, 2, 3}, {3, 2, 1}), Verdict::kWrong);
+  EXPECT_EQ(verdict({0, 0, 0}, {0, 0, 0}), Verdict::kInconclusive);
+  EXPECT_EQ(verdict({0, 0, 0}, {0, 0, 1}), Verdict::kWrong);
+}
+
+TEST_F(ComparisonTest, ARegretAboveTheErrorIsNoTie) {
+  // 0.5 % off, yet the reference prefers its first candidate by more than any single error.
+  const Comparison comparison = compare(line("logits", 0, {100, 99.1F, 100, 100, 100}),
+                                        line("logits", 0, {99.4F, 99.6F, 99.4F, 99.4F, 99.4F}));
+  EXPECT_FALSE(comparison.pass);
+  EXPECT_EQ(comparison.first_divergence->metric, "argmax");
+  EXPECT_EQ(comparison.argmax_agree, 0);
+  EXPECT_EQ(comparison.argmax_total, 1);
+}
+
+TEST_F(ComparisonTest, StrictArgmaxRefusesTies) {
+  options_.strict_argmax = true;
+  const Comparison comparison =
+      compare(line("logits", 0, {100, 100.001F, 1}), line("logits", 0, {100.002F, 100.001F, 1}));
+  EXPECT_EQ(comparison.verdict, Verdict::kTieFlip);
+  EXPECT_FALSE(comparison.pass);
+}
+
+TEST_F(ComparisonTest, NaNFailsOnOneSideAndOnBoth) {
+  const float nan = std::nanf("");
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const auto mode : {QuarantineMode::kExclude, QuarantineMode::kFail, QuarantineMode::kOff}) {
+    options_.quarantine = mode;
+    EXPECT_EQ(verdict({1, nan, 3}, {1, 2, 3}), Verdict::kWrong);
+    EXPECT_EQ(verdict({1, 2, 3}, {1, nan, 3}), Verdict::kWrong);
+    EXPECT_EQ(verdict({1, nan, 3}, {1, nan, 3}), Verdict::kWrong);
+    EXPECT_EQ(verdict({1, infinity, 3}, {1, 2, 3}), Verdict::kWrong);
+    EXPECT_EQ(verdict({1, infinity, 3}, {1, -infinity, 3}), Verdict::kWrong);
+    EXPECT_EQ(verdict({1, 2, -infinity, -infinity}, {1, 2, -infinity, -infinity}), Verdict::kMatch);
+  }
+}
+
+TEST_F(ComparisonTest, FirstIsByTokenAndThenAsTheNetworkComputes) {
+  const std::string ref = run_of(4, 3, {});
+  const std::string got = run_of(4, 3, [](const std::string& name, int token, auto& values) {
+    if ((name == "layer_2_output" && token == 1) || (name == "layer_0_output" && token == 2)) {
+      scale(values, 2);
+    }
+  });
+  const Comparison comparison = compare(ref, got);
+  EXPECT_EQ(comparison.verdict, Verdict::kWrong);
+  EXPECT_EQ(comparison.compared, 15);
+  EXPECT_EQ(comparison.failed, 2);
+  EXPECT_EQ(comparison.first_divergence->checkpoint.name, "layer_2_output");
+  EXPECT_EQ(comparison.first_divergence->checkpoint.layer, 2);
+  EXPECT_EQ(comparison.first_divergence->checkpoint.op, "output");
+  EXPECT_EQ(comparison.first_divergence->token_idx, 1);
+  EXPECT_EQ(comparison.first_divergence->metric, "rel_l2");
+  EXPECT_NEAR(comparison.first_divergence->value, 1, 1e-6);
+}
+
+TEST_F(ComparisonTest, AnErrorThatGrowsOverLayersIsDrift) {
+  const auto grow = [](const std::string& name, int, std::vector<float>& values) {
+    const int layer = name == "logits" ? 6 : name[6] - '0';
+    scale(values, 1 + 0.001F * std::pow(2.0F, static_cast<float>(layer)));
+  };
+  const Comparison comparison = compare(run_of(6, 2, {}), run_of(6, 2, grow));
+  EXPECT_EQ(comparison.verdict, Verdict::kDrift);
+  EXPECT_EQ(comparison.first_divergence->checkpoint.name, "layer_4_output");
+  EXPECT_EQ(comparison.drift.trend, Drift::Trend::kIncreasing);
+  EXPECT_NEAR(comparison.drift.growth_per_layer, 2, 0.01);
+}
+
+TEST_F(ComparisonTest, AnErrorThatJumpsIsWrongAndSoIsWhatFollows) {
+  const auto jump = [](const std::string& name, int, std::vector<float>& values) {
+    const int layer = name == "logits" ? 6 : name[6] - '0';
+    scale(values, layer < 3 ? 1.0001F : 1.1F);
+  };
+  const Comparison comparison = compare(run_of(6, 1, {}), run_of(6, 1, jump));
+  EXPECT_EQ(comparison.verdict, Verdict::kWrong);
+  for (const RecordResult& result : comparison.results) {
+    EXPECT_TRUE(result.pass || result.status == Verdict::kWrong);
+  }
+}
+
+TEST_F(ComparisonTest, AShrinkingErrorIsTold) {
+  const auto shrink = [](const std::string& name, int, std::vector<float>& values) {
+    const int layer = name == "logits" ? 6 : name[6] - '0';
+    scale(values, 1 + 0.005F / std::pow(2.0F, static_cast<float>(layer)));
+  };
+  const Comparison comparison = compare(run_of(6, 1, {}), run_of(6, 1, shrink));
+  EXPECT_EQ(comparison.verdict, Verdict::kNoise);
+  EXPECT_EQ(comparison.drift.trend, Drift::Trend::kDecreasing);
+}
+
+TEST_F(ComparisonTest, FindsAShiftOfTheTokens) {
+  const std::string ref = run_of(1, 8, {});
+  std::string got = run_of(1, 8, {});
+  for (int token = 7; token >= 0; --token) {
+    const std::string from = "\"token_idx\":" + std::to_string(token) + ",";
+    const std::string to = "\"token_idx\":" + std::to_string(token + 1) + ",";
+    for (size_t at = 0; (at = got.find(from, at)) != std::string::npos;) {
+      got.replace(at, from.size(), to);
+    }
+  }
+  const Comparison found = compare(ref, got);
+  EXPECT_EQ(found.verdict, Verdict::kMatch);
+  EXPECT_EQ(found.alignment.offset, 1);
+  EXPECT_GT(found.alignment.confidence, 0.9);
+  EXPECT_EQ(found.compared, 16);
+  options_.align = AlignMode::kIndex;
+  EXPECT_EQ(compare(ref, got).verdict, Verdict::kWrong);
+  options_.align = AlignMode::kFixed;
+  options_.offset = 1;
+  EXPECT_EQ(compare(ref, got).verdict, Verdict::kMatch);
+}
+
+TEST_F(ComparisonTest, FindsAnEngineThatCountsFromItsFirstGeneratedToken) {
+  const std::string ref = line("logits", 40, {1, 2, 3, 4}) + line("logits", 41, {4, -3, 2, 1}) +
+                          line("logits", 42, {-1, 1, 0, 2});
+  const std::string got = line("logits", 0, {1, 2, 3, 4}) + line("logits", 1, {4, -3, 2, 1}) +
+                          line("logits", 2, {-1, 1, 0, 2});
+  EXPECT_EQ(compare(ref, got).alignment.offset, -40);
+}
+
+// Breaks if a wrong engine were aligned until it looks right.
+TEST_F(ComparisonTest, WrongValuesAreNotAlignedAway) {
+  const Comparison comparison =
+      compare(run_of(2, 8, {}), run_of(2, 8, [](auto&, int, auto& values) { scale(values, -1); }));
+  EXPECT_EQ(comparison.alignment.offset, 0);
+  EXPECT_EQ(comparison.verdict, Verdict::kWrong);
+}
+
+TEST_F(ComparisonTest, OtherInputsAreToldApart) {
+  const auto header = [](const std::string& tokens, const std::string& prompt) {
+    return "{\"assay\":1,\"tokens\":[" + tokens + "],\"prompt\":\"" + prompt + "\"}\n";
+  };
+  const std::string record = line("logits", 0, {1, 2});
+  EXPECT_THAT(failure(header("1,2,3", "a") + record, header("1,7,3", "a") + record),
+              testing::AllOf(HasSubstr("got.jsonl:1: other tokens than the reference"),
+                             HasSubstr("at position 1 it has 7, the reference 2")));
+  EXPECT_THAT(failure(header("", "a") + record, header("", "b") + record),
+              HasSubstr("another prompt"));
+  EXPECT_EQ(failure(header("1,2", "a") + record, header("1,2,3", "b") + record), "no error");
+  options_.align = AlignMode::kFixed;
+  EXPECT_EQ(failure(header("1,2", "a") + record, header("3,4", "b") + record), "no error");
+}
+
+TEST_F(ComparisonTest, NothingInCommonIsAnError) {
+  EXPECT_THAT(failure(line("logits", 0, {1}), line("q", 0, {1})),
+              HasSubstr("no record in common with the reference"));
+  options_.align = AlignMode::kIndex;
+  EXPECT_THAT(failure(line("logits", 0, {1}), line("logits", 1, {1})), HasSubstr("no record"));
+}
+
+TEST_F(ComparisonTest, UnmatchedRecordsAreCountedAndStillChecked) {
+  const std::string ref = line("logits", 0, {1, 2}) + line("q", 0, {1});
+  const std::string got = line("logits", 0, {1, 2}) + line("k", 0, {1}) + line("k", 1, {1});
+  const Comparison comparison = compare(ref, got);
+  EXPECT_EQ(comparison.unmatched_ref, 1);
+  EXPECT_EQ(comparison.unmatched_got, 2);
+  EXPECT_TRUE(comparison.pass);
+  EXPECT_THAT(failure(ref, got +
+                               R"({"checkpoint":"z","token_idx":1,"dtype":"f","shape":[2],)"
+                               R"("values":[1,,2]})" +
+                               "\n"),
+              HasSubstr("got.jsonl:4: 'values': '' is not a number (element 1)"));
+}
+
+TEST_F(ComparisonTest, TheSameRecordTwice) {
+  const std::string once = line("logits", 0, {1, 2});
+  EXPECT_EQ(compare(once + once, once).compared, 1);
+  EXPECT_THAT(failure(once, once + line("logits", 0, {1, 3})),
+              HasSubstr("got.jsonl:2: 'logits' at token 0 was logged before, in line 1, with other "
+                        "values: value 1 was 2 and is 3"));
+}
+
+TEST_F(ComparisonTest, OtherSizesAreNotTheSameTensor) {
+  EXPECT_THAT(failure(line("q", 3, {1, 2}), line("q", 3, {1, 2, 3})),
+              HasSubstr("got.jsonl:1: 'q' at token 3 has 3 elements, 2 in the reference"));
+}
+
+TEST_F(ComparisonTest, GarbageIsLeftOutListedOrAFailure) {
+  const std::vector<float> clean = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  std::vector<float> dirty = clean;
+  dirty[5] = -3e20F;
+  const std::string ref = line("logits", 4, clean);
+  const std::string got = line("logits", 4, dirty);
+  const Comparison excluded = compare(ref, got);
+  EXPECT_EQ(excluded.verdict, Verdict::kMatch);
+  EXPECT_EQ(excluded.results[0].metrics.compared, 11);
+  ASSERT_EQ(excluded.quarantine.size(), 1U);
+  EXPECT_FALSE(excluded.quarantine[0].in_ref);
+  EXPECT_EQ(excluded.quarantine[0].token_idx, 4);
+  EXPECT_EQ(excluded.quarantine[0].garbage.index, 5);
+  EXPECT_EQ(excluded.quarantine[0].garbage.reason, GarbageReason::kMagnitude);
+  options_.quarantine = QuarantineMode::kFail;
+  const Comparison failed = compare(ref, got);
+  EXPECT_FALSE(failed.pass);
+  EXPECT_EQ(failed.first_divergence->metric, "quarantine");
+  options_.quarantine = QuarantineMode::kOff;
+  const Comparison plain = compare(ref, got);
+  EXPECT_EQ(plain.verdict, Verdict::kWrong);
+  EXPECT_NEAR(plain.results[0].metrics.max_abs, 3e20, 1e15);
+  EXPECT_EQ(plain.quarantined, 0);
+}
+
+// Breaks if an engine that blows up were excused as a log with garbage.
+TEST_F(ComparisonTest, ManyValuesOutOfScaleAreAWrongTensor) {
+  std::vector<float> clean(400), broken;
+  for (size_t i = 0; i < clean.size(); ++i) clean[i] = static_cast<float>(i % 17) - 8.5F;
+  broken = clean;
+  for (size_t i = 100; i < 110; ++i) broken[i] = 1e12F;
+  EXPECT_EQ(compare(line("q", 0, clean), line("q", 0, broken)).verdict, Verdict::kWrong);
+}
+
+TEST_F(ComparisonTest, AMassiveActivationOfBothIsNoGarbage) {
+  std::vector<float> a(400, 1.0F);
+  for (size_t i = 0; i < a.size(); i += 2) a[i] = -1;
+  a[7] = 1e9F;
+  std::vector<float> b = a;
+  b[7] = 1.2e9F;
+  const Comparison comparison = compare(line("q", 0, a), line("q", 0, b));
+  EXPECT_EQ(comparison.quarantined, 0);
+  EXPECT_FALSE(comparison.pass);
+}
+
+// Breaks if a result depended on how many threads there are.
+TEST_F(ComparisonTest, ThreadsChangeNothing) {
+  const std::string ref = run_of(5, 20, {});
+  const std::string got = run_of(5, 20, [](auto&, int token, auto& values) {
+    scale(values, 1 + 0.001F * static_cast<float>(token));
+  });
+  options_.n_threads = 1;
+  const Comparison one = compare(ref, got);
+  options_.n_threads = 4;
+  const Comparison four = compare(ref, got);
+  ASSERT_EQ(one.results.size(), four.results.size());
+  for (size_t i = 0; i < one.results.size(); ++i) {
+    EXPECT_EQ(one.results[i].metrics.rel_l2, four.results[i].metrics.rel_l2);
+    EXPECT_EQ(one.results[i].checkpoint, four.results[i].checkpoint);
+    EXPECT_EQ(one.results[i].status, four.results[i].status);
+  }
+}
+
+TEST_F(ComparisonTest, APolicyHoldsForItsCheckpoints) {
+  options_.policy = Policy::from_file(put("p.json", R"({"checkpoints":{"q":{"max_abs":0.1}}})"));
+  const Comparison comparison = compare(line("q", 0, {1, 2}) + line("k", 0, {100, 2}),
+                                        line("q", 0, {1, 2.2F}) + line("k", 0, {100.2F, 2}));
+  EXPECT_EQ(comparison.failed, 1);
+  EXPECT_EQ(comparison.first_divergence->metric, "max_abs");
+  EXPECT_EQ(comparison.first_divergence->tolerance, 0.1);
+}
+
+}  // namespace
+}  // namespace assay

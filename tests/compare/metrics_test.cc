@@ -1,0 +1,182 @@
+#include "assay/compare/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "assay/log/sketch.h"
+
+namespace assay {
+namespace {
+
+Record record(std::vector<float> values, const std::string& checkpoint = "logits") {
+  Record made;
+  made.checkpoint = checkpoint;
+  made.n = static_cast<int64_t>(values.size());
+  made.shape = {1, made.n};
+  made.values = std::move(values);
+  return made;
+}
+
+// What a log of heads holds of `whole`.
+Record head_of(const Record& whole, size_t head, bool summary, bool sketch) {
+  Record made = whole;
+  made.values.resize(head);
+  if (summary) made.summary = summarize(whole.values);
+  if (sketch) made.sketch = compute_sketch(whole.values);
+  return made;
+}
+
+std::vector<float> random_values(size_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, 2);
+  std::vector<float> values(n);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+TEST(Metrics, OfASmallTensorByHand) {
+  const Metrics m = compare_records(record({3, 4, 0, 0}), record({3, 4, 0, 1}), true);
+  EXPECT_EQ(m.max_abs, 1);
+  EXPECT_EQ(m.mean_abs, 0.25);
+  EXPECT_EQ(m.rms, 0.5);
+  EXPECT_EQ(m.rel_l2, 0.2);
+  EXPECT_NEAR(m.nmse, 0.04, 1e-15);
+  EXPECT_NEAR(m.cosine, 25 / (5 * std::sqrt(26.0)), 1e-15);
+  EXPECT_EQ(m.argmax_ref, 1);
+  EXPECT_EQ(m.argmax_got, 1);
+  EXPECT_EQ(m.regret, 0);
+  EXPECT_FALSE(m.identical);
+}
+
+TEST(Metrics, RegretIsTakenInTheReference) {
+  const Metrics m = compare_records(record({1, 5, 4.5F}), record({1, 5, 6}), true);
+  EXPECT_EQ(m.argmax_ref, 1);
+  EXPECT_EQ(m.argmax_got, 2);
+  EXPECT_EQ(m.regret, 0.5);
+}
+
+TEST(Metrics, TopkOverlapIsTheSharedPartOfTheLargest) {
+  const Metrics m =
+      compare_records(record({9, 8, 7, 6, 5, 0, 0, 0}), record({9, 8, 7, 0, 0, 6, 5, 0}), true);
+  EXPECT_DOUBLE_EQ(*m.topk_overlap, 0.6);
+}
+
+TEST(Metrics, OnlyLogitsHaveAnArgmax) {
+  const Metrics m = compare_records(record({1, 2}, "q"), record({1, 2}, "q"), false);
+  EXPECT_FALSE(m.argmax_ref || m.kl || m.topk_overlap || m.regret);
+  EXPECT_TRUE(m.identical);
+}
+
+// Breaks if 0/0 were taken for parity or for NaN.
+TEST(Metrics, ZerosProveNothing) {
+  const Metrics both = compare_records(record({0, 0}), record({0, -0.0F}), false);
+  EXPECT_TRUE(both.all_zero);
+  EXPECT_EQ(both.rel_l2, 0);
+  const Metrics one = compare_records(record({0, 0}), record({0, 1}), false);
+  EXPECT_FALSE(one.all_zero);
+  EXPECT_EQ(one.rel_l2, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(one.cosine, 0);
+}
+
+// Breaks if any distance came out as a number that a tolerance could admit.
+TEST(Metrics, NaNPoisonsEveryDistance) {
+  const float nan = std::nanf("");
+  for (const auto& [a, b] : std::vector<std::pair<std::vector<float>, std::vector<float>>>{
+           {{1, nan}, {1, 2}}, {{1, 2}, {nan, 2}}, {{1, nan}, {1, nan}}}) {
+    const Metrics m = compare_records(record(a), record(b), true);
+    EXPECT_EQ(m.nonfinite, 1);
+    for (const double value : {m.max_abs, m.mean_abs, m.rms, m.rel_l2, m.cosine, m.nmse, *m.kl}) {
+      EXPECT_TRUE(std::isnan(value));
+    }
+  }
+}
+
+TEST(Metrics, PaddingWithEqualInfinitiesIsEqual) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const Metrics m = compare_records(record({1, 2, -infinity}), record({1, 2, -infinity}), true);
+  EXPECT_EQ(m.nonfinite, 0);
+  EXPECT_TRUE(m.identical);
+  EXPECT_EQ(m.rel_l2, 0);
+  EXPECT_EQ(*m.kl, 0);
+}
+
+// Breaks if an error outside of the head went unseen: what a golden of heads is for.
+TEST(Metrics, SketchesSeeWhatTheHeadDoesNot) {
+  const Record ref = record(random_values(20000, 1), "layer_0_output");
+  Record got = ref;
+  for (size_t i = 10; i < got.values.size(); ++i) got.values[i] *= 1.05F;
+  const Record golden = head_of(ref, 10, false, true);
+  for (const Record& other : {got, head_of(got, 10, false, true)}) {
+    const Metrics m = compare_records(golden, other, false);
+    EXPECT_EQ(m.max_abs, 0);
+    EXPECT_EQ(m.compared, 10);
+    EXPECT_NEAR(m.rel_l2, 0.05, 0.02);
+    EXPECT_FALSE(m.identical);
+  }
+  EXPECT_EQ(compare_records(golden, ref, false).rel_l2, 0);
+}
+
+TEST(Metrics, SummariesBoundTheErrorFromBelow) {
+  const Record ref = record(random_values(5000, 2), "x");
+  Record got = ref;
+  for (float& value : got.values) value *= 1.5F;
+  std::copy_n(ref.values.begin(), 10, got.values.begin());
+  const Metrics m =
+      compare_records(head_of(ref, 10, true, false), head_of(got, 10, true, false), false);
+  EXPECT_NEAR(m.rel_l2, 0.5, 0.01);
+}
+
+// Breaks if a small head made the whole tensor look far off.
+TEST(Metrics, AHeadOfSmallValuesIsTakenAgainstTheWhole) {
+  Record ref = record(random_values(10000, 3), "x");
+  for (size_t i = 0; i < 10; ++i) ref.values[i] = 1e-4F;
+  Record got = ref;
+  got.values[0] += 1e-5F;
+  const Metrics m =
+      compare_records(head_of(ref, 10, true, false), head_of(got, 10, true, false), false);
+  EXPECT_LT(m.rel_l2, 1e-5);
+}
+
+TEST(Metrics, NonfiniteElementsBehindTheHeadAreSeen) {
+  const Record ref = record(random_values(100, 4), "x");
+  Record got = ref;
+  got.values[50] = std::nanf("");
+  const Metrics m =
+      compare_records(head_of(ref, 10, true, true), head_of(got, 10, true, true), false);
+  EXPECT_EQ(m.nonfinite, 1);
+  EXPECT_TRUE(std::isnan(m.rel_l2));
+}
+
+TEST(Metrics, ArgmaxOfHeadsIsTheSummarys) {
+  Record ref = record(random_values(1000, 5));
+  ref.values[700] = 50;
+  ref.values[800] = 49;
+  Record got = ref;
+  got.values[800] = 51;
+  const Metrics m =
+      compare_records(head_of(ref, 10, true, false), head_of(got, 10, true, false), true);
+  EXPECT_EQ(m.argmax_ref, 700);
+  EXPECT_EQ(m.argmax_got, 800);
+  EXPECT_EQ(m.regret, 1);
+  EXPECT_EQ(m.observed_error, 2);
+  EXPECT_FALSE(m.kl.has_value());
+  EXPECT_FALSE(compare_records(head_of(ref, 10, false, false), got, true).argmax_ref.has_value());
+  const Metrics mixed = compare_records(head_of(ref, 10, true, false), got, true);
+  EXPECT_EQ(mixed.argmax_got, 800);
+  EXPECT_EQ(mixed.topk_overlap, m.topk_overlap);
+}
+
+TEST(Metrics, ExcludedElementsTakeNoPart) {
+  const std::vector<int64_t> excluded = {1};
+  const Metrics m = compare_records(record({3, 1e30F, 4}), record({3, 7, 4}), true, excluded);
+  EXPECT_EQ(m.max_abs, 0);
+  EXPECT_EQ(m.compared, 2);
+  EXPECT_EQ(m.argmax_ref, 2);
+  EXPECT_TRUE(m.identical);
+}
+
+}  // namespace
+}  // namespace assay

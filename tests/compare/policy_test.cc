@@ -1,0 +1,60 @@
+#include "assay/compare/policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/compare/log_files.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+class PolicyTest : public LogFiles {};
+
+TEST_F(PolicyTest, WithoutAFileIsOnePercent) {
+  EXPECT_EQ(Policy().tolerance("logits").rel_l2, 1e-2);
+  EXPECT_FALSE(Policy().tolerance("logits").max_abs.has_value());
+}
+
+TEST_F(PolicyTest, TheFirstGlobThatMatchesHolds) {
+  const Policy policy = Policy::from_file(put("p.json", R"({
+    "checkpoints": {"layer_0_*": {"rel_l2": 1e-7}, "layer_*": {"rel_l2": 1e-6, "max_abs": 2}},
+    "default": {"max_abs": 0.5}})"));
+  EXPECT_EQ(policy.tolerance("layer_0_q").rel_l2, 1e-7);
+  EXPECT_FALSE(policy.tolerance("layer_0_q").max_abs.has_value());
+  EXPECT_EQ(policy.tolerance("layer_1_q").max_abs, 2);
+  EXPECT_EQ(policy.tolerance("logits").max_abs, 0.5);
+  EXPECT_FALSE(policy.tolerance("logits").rel_l2.has_value());
+}
+
+// Breaks if a mistyped or hostile policy loosened a test or crashed.
+TEST_F(PolicyTest, AnythingElseIsRefused) {
+  const struct {
+    std::string text;
+    const char* message;
+  } cases[] = {
+      {"", "not valid JSON"},
+      {"{", "not valid JSON"},
+      {"[]", "the policy is not an object"},
+      {std::string(200000, '['), "not valid JSON"},
+      {R"({"defaults": {"rel_l2": 1}})", "unknown key 'defaults'"},
+      {R"({"default": {"rel_l3": 1}})", "unknown metric 'rel_l3'"},
+      {R"({"default": {}})", "names no metric"},
+      {R"({"default": {"rel_l2": -1}})", "not a number of 0 or more"},
+      {R"({"default": {"rel_l2": "1"}})", "not a number of 0 or more"},
+      {R"({"default": {"rel_l2": NaN}})", "not valid JSON"},
+      {R"({"default": {"rel_l2": 1}, "default": {"rel_l2": 2}})", "has the key 'default' twice"},
+      {R"({"checkpoints": {"a": 1}})", "'a' is not an object"},
+  };
+  for (const auto& test : cases) {
+    const std::string path = put("p.json", test.text);
+    const std::string error = error_of([&] { Policy::from_file(path); });
+    EXPECT_THAT(error, HasSubstr(test.message));
+    EXPECT_THAT(error, HasSubstr(path));
+  }
+  EXPECT_THAT(error_of([&] { Policy::from_file(folder_ + "/none"); }), HasSubstr("cannot open"));
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,23 @@
+#include "assay/report/csv_report.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/report/example.h"
+
+namespace assay {
+namespace {
+
+// Scripts read the columns by name: breaks if one were renamed or lost.
+TEST(CsvReport, HasTheColumnsOfTheContractFirst) {
+  const std::string text =
+      text_of([](const TextSink& sink) { write_csv(example_comparison(), sink); });
+  EXPECT_EQ(text,
+            "token_idx,max_abs_diff,mean_abs_diff,ref_team,got_team,checkpoint,n,compared,rms,"
+            "rel_l2,cosine,nmse,max_ulp,sign_flips,argmax_ref,argmax_got,regret,kl,topk_overlap,"
+            "status,tolerance\n"
+            "7,1.00986405e+18,0,,,layer_3_q,4,4,0,0.0251,1,0,0,0,,,,,,wrong,0.01\n"
+            "7,NaN,0,\"ours, \"\"the\"\" team\",,logits,0,0,0,NaN,1,0,0,0,3,3,0,0.125,,noise,0\n");
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,103 @@
+#include "assay/report/table_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "tests/report/example.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::string table(const Comparison& comparison, const TextStyle& style) {
+  return text_of([&](const TextSink& sink) {
+    write_table(comparison, "assay compare ref.jsonl got.jsonl", style, sink);
+  });
+}
+
+TEST(TableReport, SaysFirstWhatMattersMost) {
+  const std::string text = table(example_comparison(), {120, false});
+  EXPECT_THAT(text, testing::StartsWith("DIVERGED  wrong: "));
+  EXPECT_THAT(text, HasSubstr("\n  first divergence  layer_3_q at token 7: rel_l2 0.0251 is over "
+                              "0.01\n"));
+  EXPECT_THAT(text, HasSubstr("would pass with   rel_l2 0.0251\n"));
+  EXPECT_THAT(text, HasSubstr("heap_metadata in the reference: 1 values at tokens 7"));
+  EXPECT_THAT(text, HasSubstr("assay compare ref.jsonl got.jsonl --format json\n"));
+}
+
+// Breaks if colours went into files and logs of CI.
+TEST(TableReport, ColoursOnlyWhereTheyAreUnderstood) {
+  EXPECT_THAT(table(example_comparison(), {120, false}), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(table(example_comparison(), {120, true}), HasSubstr("\x1b[31mDIVERGED\x1b[0m"));
+}
+
+TEST(TableReport, LeavesOutColumnsThatDoNotFit) {
+  for (const int width : {40, 60, 80, 120}) {
+    std::istringstream text(table(example_comparison(), {width, false}));
+    bool in_table = false;
+    for (std::string row; std::getline(text, row);) {
+      if (row.empty()) in_table = !in_table;
+      if (in_table) {
+        EXPECT_LE(row.size(), static_cast<size_t>(width)) << row;
+        const bool last_column = row.empty() || row.ends_with("status") || row.ends_with("wrong") ||
+                                 row.ends_with("noise");
+        EXPECT_TRUE(last_column) << row;
+      }
+    }
+  }
+}
+
+// Breaks if a name in a log could send commands to the terminal.
+TEST(TableReport, NamesCannotCommandTheTerminal) {
+  Comparison comparison = example_comparison();
+  comparison.checkpoints[0].name = comparison.first_divergence->checkpoint.name = "\x1b[2Jx";
+  EXPECT_THAT(table(comparison, {120, false}), Not(HasSubstr("\x1b")));
+}
+
+TEST(TableReport, ManyCheckpointsShowTheWorstOfEachAndFailuresFirst) {
+  Comparison comparison;
+  for (int layer = 0; layer < 100; ++layer) {
+    comparison.checkpoints.push_back(
+        parse_checkpoint_name("layer_" + std::to_string(layer) + "_output"));
+    for (int token = 0; token < 3; ++token) {
+      RecordResult result;
+      result.checkpoint = layer;
+      result.token_idx = token;
+      result.metrics.rel_l2 = 1e-6 * token;
+      result.status = Verdict::kNoise;
+      result.pass = layer != 90;
+      comparison.results.push_back(result);
+    }
+  }
+  const std::string text = table(comparison, {120, false});
+  EXPECT_THAT(text, HasSubstr("layer_90_output"));
+  EXPECT_THAT(text, HasSubstr("worst at"));
+  EXPECT_THAT(text, HasSubstr("... and 60 more\n"));
+}
+
+TEST(TableReport, OfAnAnalysisGroupsTokens) {
+  Analysis analysis;
+  analysis.path = "a.jsonl";
+  analysis.records = analysis.tokens = 20;
+  analysis.stats.resize(1);
+  for (const int64_t token : {7, 9, 10, 10, 11}) {
+    analysis.garbage.push_back({0, token, {0, 1, GarbageReason::kHeapMetadata}});
+  }
+  analysis.garbage_values = 5;
+  analysis.garbage_tokens = 4;
+  analysis.garbage_rate = 0.2;
+  const std::string text = text_of([&](const TextSink& sink) {
+    write_table(analysis, true, {120, false}, sink);
+  });
+  EXPECT_THAT(text, HasSubstr("garbage    5 values at 4 of 20 tokens (20.0 %)"));
+  EXPECT_THAT(text, HasSubstr("heap_metadata: 5 values at tokens 7, 9-11\n"));
+  EXPECT_THAT(text, HasSubstr("nonfinite"));
+}
+
+}  // namespace
+}  // namespace assay

@@ -10,7 +10,7 @@
 // - ASSAY_SHARED(T, name, count), ASSAY_DYNAMIC_SHARED(T, name): arrays in shared memory, which a
 //   function takes as Shared<T>.
 // - half_to_float(bits): a binary16.
-// - ASSAY_UNROLL before a loop: all of its turns are written out.
+// - ASSAY_UNROLL before a loop: all of its turns are written out; ASSAY_UNROLL_BY_2: two.
 //
 // Products and sums are fused only where the source says fmaf.
 
@@ -28,6 +28,7 @@
 
 #define ASSAY_DEVICE cuda
 #define ASSAY_UNROLL _Pragma("unroll")
+#define ASSAY_UNROLL_BY_2 _Pragma("unroll 2")
 #define ASSAY_SHARED(Type, name, count) __shared__ Type name[count]
 #define ASSAY_DYNAMIC_SHARED(Type, name)                         \
   extern __shared__ __align__(16) unsigned char assay_dynamic[]; \

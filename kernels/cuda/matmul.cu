@@ -35,7 +35,8 @@ __device__ void multiply_step(const Product& p, int64_t row, int64_t first, int6
     if (first + lane >= p.columns) return;
     block = p.w.range(row * p.row_stride + (first + lane) * Type::kBytes, Type::kBytes);
   }
-  ASSAY_UNROLL
+  // All of a K type's 16 parts at once would take more registers than there are.
+  ASSAY_UNROLL_BY_2
   for (int i = lane; i < kStep; i += kLanes) {
     const float w = Type::value(block, i);
     ASSAY_UNROLL

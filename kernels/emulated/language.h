@@ -14,6 +14,7 @@
 
 #define ASSAY_DEVICE emulated
 #define ASSAY_UNROLL
+#define ASSAY_UNROLL_BY_2
 
 #define __global__
 #define __device__

@@ -26,7 +26,7 @@ struct LaunchShape {
 // What lanes of a warp do together. Lanes meet only in the same operation.
 enum class WarpOperation : uint8_t { kSync, kShuffle, kVote };
 
-// Runs the threads of one block after another's, each on a fiber. A thread runs until it waits for
+// Runs the threads of a block, one block after the other, each thread on a fiber. A thread runs until it waits for
 // others; where it goes on is decided here, in an order that a seed permutes.
 //
 // Throws Error, with the kernel, the block, the thread and the line of the source, for a barrier

@@ -47,6 +47,8 @@ void Device::download(const void* from, size_t bytes, void* to) {
 
 void Device::run(std::string_view name, const LaunchShape& shape,
                  const std::function<void()>& body) {
+  // A kernel with template arguments is launched in parentheses.
+  if (name.starts_with('(')) name = name.substr(1, name.size() - 2);
   check_shape(name, shape);
   const Dim3& grid = shape.grid;
   const uint64_t n_blocks = uint64_t{grid.x} * grid.y * grid.z;

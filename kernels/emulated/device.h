@@ -33,8 +33,6 @@ class Device final : public Memory {
     run(name, shape, [=] { kernel(arguments...); });
   }
 
-  const DeviceMemory& memory() const { return memory_; }
-
  private:
   void run(std::string_view name, const LaunchShape& shape, const std::function<void()>& body);
 

@@ -95,10 +95,4 @@ std::string DeviceMemory::broken_guard() const {
   return {};
 }
 
-size_t DeviceMemory::bytes_allocated() const {
-  size_t total = 0;
-  for (const auto& [begin, size] : allocations_) total += size;
-  return total;
-}
-
 }  // namespace assay::emulated

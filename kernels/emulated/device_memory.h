@@ -35,8 +35,6 @@ class DeviceMemory {
   // Empty if all guard zones are as they were made; otherwise which one is not.
   std::string broken_guard() const;
 
-  size_t bytes_allocated() const;
-
  private:
   bool find(uintptr_t first, size_t bytes) const;
 

@@ -22,8 +22,7 @@ LaunchShape one_block(unsigned threads) {
   return {{1, 1, 1}, {threads, 1, 1}, 0};
 }
 
-// The line is that of the statement marked with `// fault`, at a known distance from the kernel's
-// first; tests name it by this number.
+// Where a test does not say in which line the fault is.
 constexpr int kNoLine = 0;
 
 auto reports(const std::string& what, const std::string& where, int line) {

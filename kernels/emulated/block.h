@@ -26,8 +26,8 @@ struct LaunchShape {
 // What lanes of a warp do together. Lanes meet only in the same operation.
 enum class WarpOperation : uint8_t { kSync, kShuffle, kVote };
 
-// Runs the threads of a block, one block after the other, each thread on a fiber. A thread runs until it waits for
-// others; where it goes on is decided here, in an order that a seed permutes.
+// Runs the threads of a block, one block after the other, each thread on a fiber. A thread runs
+// until it waits for others; where it goes on is decided here, in an order that a seed permutes.
 //
 // Throws Error, with the kernel, the block, the thread and the line of the source, for a barrier
 // that not all threads of the block reach, an operation of a warp that not all named lanes take

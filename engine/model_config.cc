@@ -101,10 +101,18 @@ void read_rope(const Keys& keys, ModelConfig& config) {
     keys.refuse("rope.dimension_count", fmt::format("is {}, which is odd", config.rotary_dim));
   }
   config.rope_freq_base = keys.positive("rope.freq_base", 10000.0);
-  const std::string_view scaling = keys.text("rope.scaling.type", "none");
+  // A file with a factor and no type scales linearly; older files call the factor scale_linear.
+  const std::string_view scaling = keys.text("rope.scaling.type", "linear");
+  const double factor =
+      keys.positive("rope.scaling.factor", keys.positive("rope.scale_linear", 1.0));
   if (scaling == "linear") {
-    config.rope_freq_scale = 1.0 / keys.positive("rope.scaling.factor");
-  } else if (scaling != "none" && scaling != "longrope") {
+    config.rope_freq_scale = 1.0 / factor;
+  } else if (scaling == "longrope") {
+    if (!config.architecture->rope_long_short || factor != 1.0) {
+      keys.refuse("rope.scaling.type", "is 'longrope', with what does not belong to it",
+                  "Assay computes it for phi3 from the tensors rope_factors_long and _short");
+    }
+  } else if (scaling != "none") {
     keys.refuse("rope.scaling.type", fmt::format("is '{}'", scaling),
                 "Assay computes none, linear and longrope");
   }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -76,8 +77,18 @@ std::string command_of(const CompareArguments& arguments) {
   return command;
 }
 
+void refuse_to_overwrite(const CompareArguments& arguments) {
+  for (const std::string* input : {&arguments.ref, &arguments.got, &arguments.policy}) {
+    std::error_code none;
+    if (std::filesystem::equivalent(*input, arguments.output, none)) {
+      throw Error("the report would overwrite its input", arguments.output, "give another -o");
+    }
+  }
+}
+
 int run(const CompareArguments& arguments) {
   const CompareOptions options = options_of(arguments);
+  refuse_to_overwrite(arguments);
   const Comparison comparison = compare_logs(arguments.ref, arguments.got, options);
   for (const std::string& warning : comparison.warnings) print_warning(warning);
   write_output(arguments.output, [&](const TextSink& sink) {
@@ -92,8 +103,8 @@ int run(const CompareArguments& arguments) {
   if (comparison.pass) return kInParity;
   if (comparison.verdict != Verdict::kInconclusive) return kDiverged;
   print_error(
-      fmt::format("{}: nothing is proved: every record in common with {} is zero on both "
-                  "sides; check that both engines ran",
+      fmt::format("{}: nothing is proved: the records in common with {} hold nothing but "
+                  "zeros; check that both engines ran",
                   printable(arguments.got), printable(arguments.ref)));
   return kNotComparable;
 }

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -64,6 +65,11 @@ int run(int argc, char** argv) {
 }  // namespace assay
 
 int main(int argc, char** argv) {
+  // A file opened later must not become standard output because the caller had closed that: what
+  // is printed would land in it. Read-only, so that printing fails and is told.
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return assay::kNotComparable;
+  }
   // A reader that goes away is an error of write(), which `| head` is not told of.
   signal(SIGPIPE, SIG_IGN);
   try {

@@ -89,7 +89,11 @@ RunObserver terminal_observer(bool json) {
     };
   }
   if (json) return observer;
-  observer.on_token = [](int32_t, std::string_view text) { print_text(text); };
+  observer.on_token = [first = true](int32_t token, std::optional<std::string_view> text) mutable {
+    // Without a vocabulary there is no text: the ids are shown.
+    print_text(text ? std::string(*text) : fmt::format("{}{}", first ? "" : " ", token));
+    first = false;
+  };
   return observer;
 }
 
@@ -102,8 +106,6 @@ int run_command(RunFlags& flags) {
   if (flags.json) {
     print_text(as_json(result) + "\n");
   } else {
-    // Without a vocabulary there is no text: the ids are shown.
-    if (!result.has_vocabulary) print_text(fmt::format("{}", fmt::join(result.generated, " ")));
     print_text("\n");
   }
   print_status(fmt::format(
@@ -125,7 +127,8 @@ void add_run(CLI::App& app, int& exit_code) {
 
   auto* prompt = command->add_option_group("prompt", "What the model is given; one of");
   prompt->add_option("--prompt", options.prompt, "Text");
-  prompt->add_option("--prompt-file", flags->prompt_file, "File of text, read as it is");
+  prompt->add_option("--prompt-file", flags->prompt_file,
+                     "File of text, read as it is; - is standard input");
   prompt->add_option("--tokens", flags->tokens, "Token ids, comma-separated");
   prompt->require_option(1);
 

@@ -1,20 +1,30 @@
 #include "assay/cli/text_file.h"
 
-#include <filesystem>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
 
-#include "base/mapped_file.h"
+#include "base/error.h"
 
 namespace assay {
 
 std::string read_text_file(const std::string& path) {
-  std::error_code ignored;
-  // An empty file is no error here: an empty text has its own meaning to each command.
-  if (std::filesystem::is_regular_file(path, ignored) &&
-      std::filesystem::file_size(path, ignored) == 0) {
-    return {};
+  const auto close = [](std::FILE* file) {
+    if (file != stdin) std::fclose(file);
+  };
+  const std::unique_ptr<std::FILE, decltype(close)> file(
+      path == "-" ? stdin : std::fopen(path.c_str(), "rb"), close);
+  if (!file) throw Error(std::string("cannot open: ") + std::strerror(errno), path);
+  std::string text;
+  char buffer[1 << 16];
+  while (const size_t count = std::fread(buffer, 1, sizeof(buffer), file.get())) {
+    text.append(buffer, count);
   }
-  const MappedFile file(path);
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+  if (std::ferror(file.get()) != 0) {
+    throw Error(std::string("cannot read: ") + std::strerror(errno), path);
+  }
+  return text;
 }
 
 }  // namespace assay

@@ -4,7 +4,7 @@
 
 namespace assay {
 
-// The bytes of a file as they are. Throws Error if it cannot be read.
+// The bytes of a file as they are; `-` is standard input. Throws Error if they cannot be read.
 std::string read_text_file(const std::string& path);
 
 }  // namespace assay

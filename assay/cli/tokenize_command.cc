@@ -40,7 +40,7 @@ void add_tokenize(CLI::App& app, int& exit_code) {
       ->required();
   auto* text = command->add_option_group("text", "What to tokenize; one of");
   text->add_option("--text", flags->text, "Text");
-  text->add_option("-f,--file", flags->file, "File of text, read as it is");
+  text->add_option("-f,--file", flags->file, "File of text, read as it is; - is standard input");
   text->require_option(1);
   command->add_flag("--no-bos", flags->no_bos, "Add no begin- or end-of-sequence token");
   command->callback([flags, &exit_code] { exit_code = tokenize_command(*flags); });

@@ -56,6 +56,7 @@ class Analyzer {
     tokens_.insert(record.token_idx);
     add_values(record, analysis_.stats[static_cast<size_t>(id)], sums_[static_cast<size_t>(id)]);
     const std::vector<Garbage> found = find_garbage(record);
+    add_unseen(record, id);
     int listed[4] = {};
     for (const Garbage& garbage : found) {
       const bool list = listed[static_cast<size_t>(garbage.reason)]++ < kMaxListed;
@@ -75,6 +76,21 @@ class Analyzer {
     } else if (record.values.size() >= 2 && record.values[1] == 0 && record.values[0] != 0) {
       candidates_.push_back({id, record.token_idx, record.values[0], record.values[1]});
     }
+  }
+
+  // NaN and infinities that the summary counts in the part of the tensor that is not logged. Those
+  // of logits that are known to be infinities fill padding rows.
+  void add_unseen(const Record& record, int32_t id) {
+    if (!record.summary || record.has_all_values()) return;
+    if (record.checkpoint == "logits" && record.summary->nan == 0) return;
+    int64_t seen = 0;
+    for (const float value : record.values) seen += std::isfinite(value) ? 0 : 1;
+    const int64_t unseen = std::min(record.summary->nonfinite, record.n) - seen;
+    if (unseen <= 0) return;
+    const float value = std::numeric_limits<float>::quiet_NaN();
+    add_garbage(id, record.token_idx, {kUnknownIndex, value, GarbageReason::kNonfinite}, true);
+    analysis_.garbage_values += unseen - 1;
+    analysis_.stats[static_cast<size_t>(id)].garbage += unseen - 1;
   }
 
   static void add_values(const Record& record, CheckpointStats& stats, Sums& sums) {
@@ -97,7 +113,7 @@ class Analyzer {
   void add_garbage(int32_t checkpoint, int64_t token_idx, const Garbage& garbage, bool list) {
     ++analysis_.garbage_values;
     ++analysis_.stats[static_cast<size_t>(checkpoint)].garbage;
-    ++analysis_.positions[garbage.index];
+    if (garbage.index != kUnknownIndex) ++analysis_.positions[garbage.index];
     garbage_tokens_.insert(token_idx);
     if (list) analysis_.garbage.push_back({checkpoint, token_idx, garbage});
   }

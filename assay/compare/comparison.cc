@@ -222,6 +222,12 @@ class Comparer {
   void keep(const Task& task, const PairComparison& pair) {
     result_.results.push_back(pair.result);
     const int64_t got_token = got_->entries()[static_cast<size_t>(task.got)].token_idx;
+    if (pair.ref_n != pair.got_n && !sizes_told_) {
+      result_.warnings.push_back(fmt::format(
+          "'logits' has {} elements in {} and {} in {}: the first {} are compared", pair.ref_n,
+          ref_->path(), pair.got_n, got_->path(), std::min(pair.ref_n, pair.got_n)));
+      sizes_told_ = true;
+    }
     list_garbage(pair.ref_garbage, true, pair.result.checkpoint, pair.result.token_idx);
     list_garbage(pair.got_garbage, false, pair.result.checkpoint, got_token);
   }
@@ -274,6 +280,7 @@ class Comparer {
   NameTable checkpoints_;
   NameTable teams_;
   std::vector<Tolerance> tolerances_;  // of each of checkpoints_
+  bool sizes_told_ = false;            // that the logits of the two differ in size
   Comparison result_;
   std::mutex mutex_;  // guards workers_
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -18,6 +18,8 @@ enum class GarbageReason : uint8_t {
 
 std::string_view garbage_reason_name(GarbageReason reason);
 
+inline constexpr int64_t kUnknownIndex = -1;  // in the part of a tensor that is not logged
+
 struct Garbage {
   int64_t index = 0;
   float value = 0;

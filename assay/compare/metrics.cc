@@ -22,7 +22,9 @@ double relative(double x, double y) {
 struct Whole {
   std::optional<Sketch> sketch;
   std::optional<double> l2;
+  std::optional<Summary> summary;
   std::optional<int64_t> nonfinite;
+  std::optional<int64_t> nan;
   std::vector<TopValue> top;
 };
 
@@ -36,17 +38,41 @@ Whole whole_of(const Record& record, std::span<const float> values, bool sketch_
     if (norm_wanted) {
       const Summary summary = summarize(record.values);
       whole.l2 = summary.l2;
+      whole.summary = summary;
       whole.nonfinite = summary.nonfinite;
+      whole.nan = summary.nan;
     }
     return whole;
   }
   whole.sketch = record.sketch;
   if (record.summary) {
-    whole.l2 = record.summary->l2;
+    if (!std::isnan(record.summary->l2)) whole.l2 = record.summary->l2;
+    whole.summary = record.summary;
     whole.nonfinite = record.summary->nonfinite;
+    whole.nan = record.summary->nan;
     whole.top = record.summary->top;
   }
   return whole;
+}
+
+// With d the difference of the two tensors: |max a - max b| and |min a - min b| are at most |d|'s
+// largest element, so at most ||d||; |mean a - mean b| is at most ||d|| / sqrt(n) (Cauchy-Schwarz).
+void raise_to_summaries(const Summary& a, const Summary& b, double ref_l2, Metrics& metrics) {
+  double least = 0;  // that ||d|| can be; NaN, where one of the two lacks a number, is not above it
+  for (const double known :
+       {std::abs(a.max - b.max), std::abs(a.min - b.min),
+        std::abs(a.mean - b.mean) * std::sqrt(static_cast<double>(metrics.n))}) {
+    if (known > least) least = known;
+  }
+  const double bound = relative(least, ref_l2);
+  // Summaries of the same tensor may have been computed in other orders, and rounded.
+  constexpr double kRounding = 1e-6;
+  if (bound > kRounding && bound > metrics.rel_l2) metrics.rel_l2 = bound;
+  const bool same_top = std::equal(a.top.begin(), a.top.end(), b.top.begin(), b.top.end(),
+                                   [](const TopValue& x, const TopValue& y) {
+                                     return x.index == y.index && x.value == y.value;
+                                   });
+  metrics.identical = metrics.identical && same_top && a.argmax == b.argmax && bound == 0;
 }
 
 // Raises rel_l2 to what sketches and summaries say of the elements that were not compared.
@@ -74,8 +100,17 @@ void add_whole(const Whole& ref, const Whole& got, double head_difference, doubl
     if (!(bound <= kRounding)) raise(bound);
     metrics.all_zero = metrics.all_zero && *ref.l2 == 0 && *got.l2 == 0;
   }
+  if (ref.summary && got.summary && ref_l2) {
+    raise_to_summaries(*ref.summary, *got.summary, *ref_l2, metrics);
+  }
   if (ref.nonfinite && got.nonfinite && *ref.nonfinite != *got.nonfinite) {
     metrics.nonfinite = std::max(metrics.nonfinite, std::abs(*ref.nonfinite - *got.nonfinite));
+  }
+  // Equal infinities are equal, a NaN never is; where a summary does not say which it counted, it
+  // may be a NaN.
+  for (const Whole* whole : {&ref, &got}) {
+    const int64_t suspects = whole->nan.value_or(whole->nonfinite.value_or(0));
+    metrics.nonfinite = std::max(metrics.nonfinite, suspects);
   }
   for (const TopValue& a : ref.top) {
     for (const TopValue& b : got.top) {

@@ -16,6 +16,7 @@ bool is_shared(const Garbage& garbage, const Record& other) {
   if (garbage.index >= static_cast<int64_t>(other.values.size())) return false;
   const float value = other.values[static_cast<size_t>(garbage.index)];
   if (value == garbage.value) return true;
+  if (!std::isfinite(garbage.value)) return std::isnan(garbage.value) && std::isnan(value);
   return std::abs(value - garbage.value) <= 0.5F * std::abs(garbage.value);
 }
 
@@ -41,6 +42,7 @@ std::vector<int64_t> excluded_indices(const PairComparison& pair, size_t common)
   for (const auto* garbage : {&pair.ref_garbage, &pair.got_garbage}) {
     for (const Garbage& found : *garbage) {
       if (found.reason == GarbageReason::kNonfinite) continue;
+      if (garbage == &pair.got_garbage && found.reason == GarbageReason::kMagnitude) continue;
       if (found.index < static_cast<int64_t>(common)) indices.push_back(found.index);
     }
   }
@@ -64,6 +66,8 @@ PairComparison compare_pair(const Record& ref, const Record& got, const Toleranc
     drop_too_many_outliers(got, pair.got_garbage);
     excluded = excluded_indices(pair, std::min(ref.values.size(), got.values.size()));
   }
+  pair.ref_n = ref.n;
+  pair.got_n = got.n;
   pair.result.metrics = compare_records(ref, got, ref.checkpoint == "logits", excluded);
   judge_record(tolerance, options.strict_argmax, pair.result);
   const size_t garbage = pair.ref_garbage.size() + pair.got_garbage.size();

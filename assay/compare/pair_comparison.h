@@ -13,13 +13,16 @@ struct PairComparison {
   RecordResult result;  // without its checkpoint, teams and token_idx
   std::vector<Garbage> ref_garbage;
   std::vector<Garbage> got_garbage;
+  int64_t ref_n = 0;  // elements of the whole tensor; logits may be padded in one of the two
+  int64_t got_n = 0;
 };
 
 // Compares, looks for garbage as `options` ask, and judges with `tolerance`.
 //
 // What counts as garbage in a comparison is what one of the two logs alone has: values that both
 // hold alike are the model's own. More than a hundredth of a tensor out of scale is no garbage in
-// its log but a broken tensor, which is compared as it is.
+// its log but a broken tensor, which is compared as it is. So is a value of `got` that is merely
+// out of scale: it is listed, but an engine whose values explode must not pass.
 PairComparison compare_pair(const Record& ref, const Record& got, const Tolerance& tolerance,
                             const CompareOptions& options);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <system_error>
@@ -65,7 +66,9 @@ bool LineHandler::StartObject() {
   if (++depth_ > kMaxDepth) return fail("nested too deeply");
   if (depth_ != 2) return true;
   if (field_ == Field::kSummary) {
-    record_.summary.emplace();
+    // What a summary leaves out is not known.
+    Summary& summary = record_.summary.emplace();
+    summary.min = summary.max = summary.mean = summary.l2 = std::nan("");
     return true;
   }
   return field_ == Field::kModel || wrong_type("an object");
@@ -276,7 +279,11 @@ bool LineHandler::top_level_integer(int64_t value) {
 
 bool LineHandler::real(double value) {
   if (depth_ == 0) return fail("the line is a number, not an object");
-  if (depth_ == 1) return wrong_type(fmt::format("{}", value));
+  if (depth_ == 1) {
+    std::string shown = fmt::format("{}", value);
+    if (shown.find_first_not_of("-0123456789") == std::string::npos) shown += ".0";
+    return wrong_type(shown);
+  }
   if (depth_ == 2 && field_ == Field::kSummary) return summary_number(value, false, 0);
   return true;
 }
@@ -287,11 +294,13 @@ bool LineHandler::summary_number(double value, bool is_integer, int64_t integer)
   if (name_ == "max") summary.max = value;
   if (name_ == "mean") summary.mean = value;
   if (name_ == "l2") summary.l2 = value;
-  if (name_ != "argmax" && name_ != "nonfinite") return true;
+  if (name_ != "argmax" && name_ != "nonfinite" && name_ != "nan") return true;
   if (!is_integer || integer < -1) {
     return fail(fmt::format("'summary': '{}' is {}, not a count", name_, value));
   }
-  (name_ == "argmax" ? summary.argmax : summary.nonfinite) = integer;
+  if (name_ == "argmax") summary.argmax = integer;
+  if (name_ == "nonfinite") summary.nonfinite = integer;
+  if (name_ == "nan") summary.nan = integer;
   return true;
 }
 

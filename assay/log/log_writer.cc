@@ -54,6 +54,10 @@ void append_summary(std::string& out, const Summary& summary) {
   }
   out += "],\"nonfinite\":";
   append_json_number(out, summary.nonfinite);
+  if (summary.nonfinite > 0 && summary.nan) {
+    out += ",\"nan\":";
+    append_json_number(out, *summary.nan);
+  }
   out += '}';
 }
 

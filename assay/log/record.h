@@ -19,7 +19,8 @@ struct TopValue {
   float value = 0;
 };
 
-// What is known of a whole tensor when only its head is logged. Elements that are not finite are
+// What is known of a whole tensor when only its head is logged; a number that a log leaves out is
+// NaN. Elements that are not finite are
 // counted in `nonfinite` and left out of everything else.
 struct Summary {
   double min = 0;  // NaN, as max and mean are, when no element is finite
@@ -29,6 +30,9 @@ struct Summary {
   int64_t argmax = -1;        // of equal values the lowest index; -1 when no element is finite
   std::vector<TopValue> top;  // the largest values, at most kSummaryTop, largest first
   int64_t nonfinite = 0;
+  // How many of `nonfinite` are NaN, the others being infinities. Written only where nonfinite is
+  // above 0; logs of others do not tell.
+  std::optional<int64_t> nan;
 };
 
 // One line of a log: a named tensor at one token position.

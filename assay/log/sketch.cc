@@ -141,6 +141,10 @@ Summary summarize(std::span<const float> values) {
   Summary summary;
   summary.top = largest_values(values);
   summary.nonfinite = std::accumulate(nonfinite.begin(), nonfinite.end(), int64_t{0});
+  summary.nan =
+      summary.nonfinite == 0 ? 0 : std::count_if(values.begin(), values.end(), [](float value) {
+        return std::isnan(value);
+      });
   summary.l2 = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
   if (summary.top.empty()) {
     summary.min = summary.max = summary.mean = std::numeric_limits<double>::quiet_NaN();

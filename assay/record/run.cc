@@ -121,7 +121,6 @@ class Runner {
     const auto gguf = std::make_shared<Gguf>(options_.model_path);
     model_ = std::make_unique<Model>(gguf);
     tokenizer_ = Tokenizer::from_gguf(*gguf);
-    result_.has_vocabulary = tokenizer_ != nullptr;
     result_.load_ms = seconds_since(start) * 1e3;
     result_.math = options_.math;
     result_.n_threads = pool_->n_threads();
@@ -193,7 +192,8 @@ class Runner {
 
   void tell(int32_t token, const std::string& text) {
     result_.text += text;
-    if (observer_.on_token) observer_.on_token(token, text);
+    if (!observer_.on_token) return;
+    observer_.on_token(token, tokenizer_ ? std::optional<std::string_view>(text) : std::nullopt);
   }
   void tell_rest(const std::string& text) {
     if (!text.empty()) tell(result_.generated.back(), text);

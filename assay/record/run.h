@@ -32,8 +32,7 @@ struct RunOptions {
 struct RunResult {
   std::vector<int32_t> tokens;     // of the prompt
   std::vector<int32_t> generated;  // with the end-of-sequence token, if it came
-  bool has_vocabulary = false;
-  std::string text;  // of `generated`; empty without a vocabulary
+  std::string text;                // of `generated`; empty without a vocabulary
   std::string backend;
   std::string math;
   int n_threads = 0;
@@ -46,8 +45,9 @@ struct RunResult {
 struct RunObserver {
   // A prompt's tokens evaluated so far, of how many.
   std::function<void(int64_t done, int64_t total)> on_prefill;
-  // A token was chosen; `text` is the whole characters that it completes.
-  std::function<void(int32_t token, std::string_view text)> on_token;
+  // A token was chosen; `text` is the whole characters that it completes, nothing where the file
+  // has no vocabulary.
+  std::function<void(int32_t token, std::optional<std::string_view> text)> on_token;
 };
 
 // Loads a model, evaluates the prompt, generates, and logs what `options.log` asks for. Throws

@@ -112,7 +112,8 @@ void append_garbage(const std::string& checkpoint, int64_t token_idx, const Garb
                     JsonObject& object, std::string& out) {
   object.member("checkpoint", checkpoint);
   object.member("token_idx", token_idx);
-  object.member("index", garbage.index);
+  object.member("index", garbage.index == kUnknownIndex ? std::nullopt
+                                                        : std::optional<int64_t>(garbage.index));
   object.key("value");
   append_json_number(out, garbage.value);
   object.member("reason", garbage_reason_name(garbage.reason));

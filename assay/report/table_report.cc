@@ -38,7 +38,7 @@ Color color_of(const RecordResult& result) {
 std::string headline(const Comparison& comparison, const TextStyle& style) {
   if (comparison.verdict == Verdict::kInconclusive) {
     return colored("INCONCLUSIVE", Color::kCaution, style) +
-           "  every record is zero on both sides, which proves nothing\n";
+           "  the records in common hold nothing but zeros, which proves nothing\n";
   }
   static constexpr std::string_view kMeanings[] = {
       "everything that both logs hold is equal",

@@ -7,7 +7,9 @@
 namespace assay {
 namespace {
 
-std::string of(std::string_view text) { return sha256_hex(std::as_bytes(std::span(text))); }
+std::string of(std::string_view text) {
+  return sha256_hex(std::as_bytes(std::span(text)));
+}
 
 // FIPS 180-2, appendix B.
 TEST(Sha256, GivesThePublishedDigests) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <rapidjson/document.h>
 
+#include <cstdlib>
 #include <set>
 
 #include "assay/log/log_reader.h"
@@ -125,6 +126,15 @@ TEST_F(RunCommand, WithoutAVocabularyTheIdsAreShown) {
   const Outcome outcome = run({"run", tiny(), "--tokens", "1", "-n", "3"});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.out, testing::MatchesRegex("[0-4] [0-4] [0-4]\n"));
+}
+
+// Breaks if the log were given the number of a closed standard output.
+TEST_F(RunCommand, AClosedStandardOutputIsToldAndLeavesTheLogWhole) {
+  const std::string log = path("log.jsonl");
+  const std::string command = std::string(ASSAY_PROGRAM) + " run " + tiny() +
+                              " --tokens 1 -n 2 --log " + log + " >&- 2>/dev/null";
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
+  EXPECT_FALSE(records(log).empty());
 }
 
 TEST_F(RunCommand, AFullContextEndsWithWhatWasGenerated) {

@@ -249,13 +249,13 @@ TEST_F(ComparisonTest, GarbageIsLeftOutListedOrAFailure) {
   const std::vector<float> clean = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   std::vector<float> dirty = clean;
   dirty[5] = -3e20F;
-  const std::string ref = line("logits", 4, clean);
-  const std::string got = line("logits", 4, dirty);
+  const std::string ref = line("logits", 4, dirty);
+  const std::string got = line("logits", 4, clean);
   const Comparison excluded = compare(ref, got);
   EXPECT_EQ(excluded.verdict, Verdict::kMatch);
   EXPECT_EQ(excluded.results[0].metrics.compared, 11);
   ASSERT_EQ(excluded.quarantine.size(), 1U);
-  EXPECT_FALSE(excluded.quarantine[0].in_ref);
+  EXPECT_TRUE(excluded.quarantine[0].in_ref);
   EXPECT_EQ(excluded.quarantine[0].token_idx, 4);
   EXPECT_EQ(excluded.quarantine[0].garbage.index, 5);
   EXPECT_EQ(excluded.quarantine[0].garbage.reason, GarbageReason::kMagnitude);
@@ -268,6 +268,57 @@ TEST_F(ComparisonTest, GarbageIsLeftOutListedOrAFailure) {
   EXPECT_EQ(plain.verdict, Verdict::kWrong);
   EXPECT_NEAR(plain.results[0].metrics.max_abs, 3e20, 1e15);
   EXPECT_EQ(plain.quarantined, 0);
+}
+
+// Breaks if one exploded value of the engine under test were excused as garbage of its log.
+TEST_F(ComparisonTest, AValueOutOfScaleInTheJudgedLogIsListedAndFails) {
+  const Comparison comparison =
+      compare(line("q", 0, {1, 2, 3, 4, 5, 6, 7, 8}), line("q", 0, {1, 2, 3, 4, 5, 1e30F, 7, 8}));
+  EXPECT_EQ(comparison.verdict, Verdict::kWrong);
+  ASSERT_EQ(comparison.quarantine.size(), 1U);
+  EXPECT_FALSE(comparison.quarantine[0].in_ref);
+}
+
+// Breaks if heads and norms were all that is looked at.
+TEST_F(ComparisonTest, SummariesThatDisagreeShowAnError) {
+  const auto head = [](const std::string& more) {
+    return line("q", 0, {1, 2}, ",\"n\":9,\"summary\":{\"l2\":8" + more + "}");
+  };
+  const std::string ref = head(",\"min\":-3,\"max\":5,\"mean\":0.5");
+  EXPECT_EQ(compare(ref, ref).verdict, Verdict::kMatch);
+  EXPECT_TRUE(compare(ref, head("")).pass) << "a summary may leave numbers out";
+  EXPECT_FALSE(compare(ref, head(",\"min\":-3,\"max\":6,\"mean\":0.5")).pass);
+  EXPECT_FALSE(compare(ref, head(",\"min\":-3,\"max\":5,\"mean\":0.6")).pass);
+}
+
+// Breaks if a NaN that only the summary knows of passed because the heads agree.
+TEST_F(ComparisonTest, ANanBeyondTheHeadFailsEvenOnBothSides) {
+  const auto head = [](const std::string& more) {
+    return line("logits", 0, {1, 2}, ",\"n\":9,\"summary\":{\"l2\":3" + more + "}");
+  };
+  EXPECT_TRUE(compare(head(",\"nonfinite\":0"), head(",\"nonfinite\":0")).pass);
+  const std::string nan = head(",\"nonfinite\":2,\"nan\":1");
+  EXPECT_FALSE(compare(nan, nan).pass);
+  const std::string unknown = head(",\"nonfinite\":2");
+  EXPECT_FALSE(compare(unknown, unknown).pass) << "it may be a NaN";
+  const std::string infinities = head(",\"nonfinite\":2,\"nan\":0");
+  EXPECT_TRUE(compare(infinities, infinities).pass) << "padding of the vocabulary";
+}
+
+TEST_F(ComparisonTest, AnInfinityOnOneSideIsListed) {
+  const Comparison comparison =
+      compare(line("q", 0, {1, 2, 3, 4}), line("q", 0, {1, 2, INFINITY, 4}));
+  EXPECT_FALSE(comparison.pass);
+  ASSERT_EQ(comparison.quarantine.size(), 1U);
+  EXPECT_EQ(comparison.quarantine[0].garbage.reason, GarbageReason::kNonfinite);
+}
+
+TEST_F(ComparisonTest, LogitsOfAPaddedVocabularyAreComparedAndTold) {
+  const Comparison comparison =
+      compare(line("logits", 0, {1, 2, 3}), line("logits", 0, {1, 2, 3, -9}));
+  EXPECT_TRUE(comparison.pass);
+  ASSERT_EQ(comparison.warnings.size(), 1U);
+  EXPECT_THAT(comparison.warnings[0], HasSubstr("the first 3 are compared"));
 }
 
 // Breaks if an engine that blows up were excused as a log with garbage.

@@ -38,6 +38,18 @@ TEST(Model, WithoutAnOutputMatrixTheEmbeddingIsUsed) {
   EXPECT_EQ(model.output.data, model.token_embedding.data);
 }
 
+// llama.cpp scales linearly where a file has a factor and no type.
+TEST(Model, AFactorWithoutATypeScalesLinearly) {
+  TinyModel tiny;
+  EXPECT_EQ(Model(std::make_shared<Gguf>(write(tiny, "none"))).config().rope_freq_scale, 1.0);
+  tiny.floats["llama.rope.scale_linear"] = 2.0F;
+  EXPECT_EQ(Model(std::make_shared<Gguf>(write(tiny, "old"))).config().rope_freq_scale, 0.5);
+  tiny.floats["llama.rope.scaling.factor"] = 4.0F;
+  EXPECT_EQ(Model(std::make_shared<Gguf>(write(tiny, "new"))).config().rope_freq_scale, 0.25);
+  tiny.texts["llama.rope.scaling.type"] = "none";
+  EXPECT_EQ(Model(std::make_shared<Gguf>(write(tiny, "off"))).config().rope_freq_scale, 1.0);
+}
+
 struct HostileCase {
   std::string name;
   std::function<void(TinyModel&)> spoil;
@@ -83,6 +95,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "'llama.rope.freq_base' is nan"},
         HostileCase{"scaling", [](auto& m) { m.texts["llama.rope.scaling.type"] = "yarn"; },
                     "'llama.rope.scaling.type' is 'yarn'"},
+        HostileCase{"longrope", [](auto& m) { m.texts["llama.rope.scaling.type"] = "longrope"; },
+                    "'llama.rope.scaling.type' is 'longrope'"},
         HostileCase{"missing_tensor", [](auto& m) { m.tensors.erase("blk.0.ffn_up.weight"); },
                     "tensor 'blk.0.ffn_up.weight' is missing"},
         HostileCase{"shape",

@@ -5,11 +5,15 @@ target_include_directories(assay_flags INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/assay>)
 # -ffp-contract=off: a product and a sum are fused only where the source says fma, so that a
-# result does not depend on the optimiser. Fast-math is never used: NaN must stay NaN.
+# result does not depend on the optimiser; nvcc's word for it is -fmad=false. Fast-math is never
+# used: NaN must stay NaN. CMake 3.25 does not know that nvcc has C++20.
 target_compile_options(assay_flags INTERFACE
-  $<BUILD_INTERFACE:-Wall;-Wextra;-Wconversion;-Wshadow;-ffp-contract=off>)
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wconversion;-Wshadow;-ffp-contract=off>>
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;-fmad=false;-Xcompiler=-Wall,-Wextra,-Wshadow>>)
 if(ASSAY_WERROR)
-  target_compile_options(assay_flags INTERFACE $<BUILD_INTERFACE:-Werror>)
+  target_compile_options(assay_flags INTERFACE
+    $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Werror>>
+    $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>>)
 endif()
 if(ASSAY_BUILD_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)

@@ -1,7 +1,9 @@
 include(GoogleTest)
 
 # assay_add_test(NAME unit|golden|... SOURCES a_test.cc ... LIBS lib ...): one test program
-# build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL.
+# build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL; those whose
+# suite is named Emulated/... or Gpu/... with LABEL-emulated or LABEL-gpu, which ctest -L emulated
+# and ctest -L gpu find too.
 function(assay_add_test NAME LABEL)
   cmake_parse_arguments(PARSE_ARGV 2 ARG "" "" "SOURCES;LIBS")
   add_executable(${NAME} ${ARG_SOURCES})
@@ -10,5 +12,11 @@ function(assay_add_test NAME LABEL)
     ASSAY_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     ASSAY_BINARY_DIR="${PROJECT_BINARY_DIR}")
   gtest_discover_tests(${NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS ${LABEL} TIMEOUT 300)
+    TEST_FILTER "-Emulated/*:Gpu/*" PROPERTIES LABELS ${LABEL} TIMEOUT 300)
+  gtest_discover_tests(${NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    TEST_FILTER "Emulated/*" TEST_LIST ${NAME}_EMULATED
+    PROPERTIES LABELS ${LABEL}-emulated TIMEOUT 300)
+  gtest_discover_tests(${NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    TEST_FILTER "Gpu/*" TEST_LIST ${NAME}_GPU
+    PROPERTIES LABELS ${LABEL}-gpu RESOURCE_GROUPS gpus:1 TIMEOUT 300)
 endfunction()

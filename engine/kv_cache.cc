@@ -2,26 +2,25 @@
 
 #include <fmt/format.h>
 
-#include <new>
-#include <stdexcept>
+#include <cstdint>
 
 #include "base/error.h"
 
 namespace assay {
 
-KvCache::KvCache(const ModelConfig& config, KvType type, int64_t capacity)
+KvCache::KvCache(const ModelConfig& config, KvType type, int64_t capacity, Memory& memory)
     : type_(type),
       capacity_(capacity),
       position_bytes_(static_cast<size_t>(config.kv_width()) * kv_element_bytes(type)) {
   size_t bytes = 0;
-  const bool overflow =
-      __builtin_mul_overflow(static_cast<size_t>(config.n_layers) * position_bytes_,
-                             static_cast<size_t>(capacity), &bytes);
+  if (__builtin_mul_overflow(static_cast<size_t>(config.n_layers) * position_bytes_,
+                             static_cast<size_t>(capacity), &bytes)) {
+    bytes = SIZE_MAX;  // which no memory has
+  }
   try {
-    if (overflow) throw std::bad_alloc();
-    k_.resize(bytes);
-    v_.resize(bytes);
-  } catch (const std::exception&) {  // bad_alloc, or length_error beyond what a vector can hold
+    k_ = Buffer<std::byte>(memory, bytes);
+    v_ = Buffer<std::byte>(memory, bytes);
+  } catch (const Error&) {
     throw Error(fmt::format("no memory for the keys and values of {} positions", capacity), {},
                 "use a shorter prompt, a smaller -n, or --kv f16");
   }

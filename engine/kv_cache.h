@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "engine/model_config.h"
 #include "kernels/kernels.h"
@@ -12,12 +11,12 @@ namespace assay {
 // Keys (after rotation) and values of all layers: for each layer [capacity, n_kv_heads, head_dim].
 class KvCache {
  public:
-  // Throws Error if `capacity` positions do not fit into memory.
-  KvCache(const ModelConfig& config, KvType type, int64_t capacity);
+  // Throws Error if `capacity` positions do not fit into `memory`, which must outlive the cache.
+  KvCache(const ModelConfig& config, KvType type, int64_t capacity, Memory& memory);
 
   int64_t capacity() const { return capacity_; }
   KvType type() const { return type_; }
-  size_t bytes() const { return k_.size() + v_.size(); }
+  size_t bytes() const { return k_.bytes() + v_.bytes(); }
 
   KvView layer(int64_t layer) const;
   // Where the key or value of `position` goes.
@@ -30,8 +29,8 @@ class KvCache {
   KvType type_;
   int64_t capacity_;
   size_t position_bytes_;
-  std::vector<std::byte> k_;
-  std::vector<std::byte> v_;
+  Buffer<std::byte> k_;
+  Buffer<std::byte> v_;
 };
 
 }  // namespace assay

@@ -15,7 +15,9 @@ namespace {
 // Takes tensors out of the file by name and remembers which were taken.
 class TensorBinder {
  public:
-  explicit TensorBinder(const Gguf& gguf) : gguf_(gguf) {}
+  // Vectors that were copied out are kept in `floats`.
+  TensorBinder(const Gguf& gguf, std::deque<std::vector<float>>& floats)
+      : gguf_(gguf), floats_(floats) {}
 
   bool has(const std::string& name) const { return gguf_.find_tensor(name) != nullptr; }
 
@@ -40,20 +42,24 @@ class TensorBinder {
     return values;
   }
 
+  const float* kept_vector(const std::string& name, int64_t length) {
+    return floats_.emplace_back(vector(name, length)).data();
+  }
+
   Linear linear(const std::string& name, int64_t rows, int64_t columns, Presence bias) {
     Linear result;
     result.weight = matrix(name + ".weight", rows, columns);
     const std::string bias_name = name + ".bias";
     if (bias == Presence::kAlways || (bias == Presence::kOptional && has(bias_name))) {
-      result.bias = vector(bias_name, rows);
+      result.bias = kept_vector(bias_name, rows);
     }
     return result;
   }
 
   Norm norm(const std::string& name, int64_t width, NormKind kind) {
     Norm result;
-    result.weight = vector(name + ".weight", width);
-    if (kind == NormKind::kLayer) result.bias = vector(name + ".bias", width);
+    result.weight = kept_vector(name + ".weight", width);
+    if (kind == NormKind::kLayer) result.bias = kept_vector(name + ".bias", width);
     return result;
   }
 
@@ -86,6 +92,7 @@ class TensorBinder {
   }
 
   const Gguf& gguf_;
+  std::deque<std::vector<float>>& floats_;
   std::set<std::string, std::less<>> taken_;
 };
 
@@ -106,9 +113,7 @@ std::vector<float> rope_factors(TensorBinder& binder, const std::string& name,
 Linear slice(const Linear& fused, int64_t first, int64_t count) {
   Linear part;
   part.weight = fused.weight.slice(first, count);
-  if (!fused.bias.empty()) {
-    part.bias.assign(fused.bias.begin() + first, fused.bias.begin() + first + count);
-  }
+  if (fused.bias != nullptr) part.bias = fused.bias + first;
   return part;
 }
 
@@ -157,7 +162,7 @@ Model::Model(std::shared_ptr<const Gguf> gguf)
     : gguf_(std::move(gguf)), config_(ModelConfig::from_gguf(*gguf_)) {
   const Architecture& architecture = *config_.architecture;
   const int64_t width = config_.embedding_length;
-  TensorBinder binder(*gguf_);
+  TensorBinder binder(*gguf_, floats_);
 
   token_embedding = binder.matrix("token_embd.weight", 0, width);
   config_.n_vocab = token_embedding.rows;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,17 +11,15 @@
 
 namespace assay {
 
-// out = w · x + bias; `bias` is empty or has one element a row.
+// out = w · x + bias; `bias` is null or has one element a row.
 struct Linear {
   WeightMatrix weight;
-  std::vector<float> bias;
-
-  const float* bias_or_null() const { return bias.empty() ? nullptr : bias.data(); }
+  const float* bias = nullptr;
 };
 
 struct Norm {
-  std::vector<float> weight;  // [width]
-  std::vector<float> bias;    // [width], LayerNorm only
+  const float* weight = nullptr;  // [width]
+  const float* bias = nullptr;    // [width], LayerNorm only
 };
 
 struct Layer {
@@ -35,22 +34,27 @@ struct Layer {
   Linear ffn_down;  // [embedding_length, feed_forward_length]
 };
 
-// A model's weights, bound to the mapped file and checked against its hyperparameters. Matrices
-// stay in the file as they are stored; norms, biases and factors are copied out as float.
-class Model {
- public:
-  // Throws Error that names the tensor if one is missing, has another shape than the
-  // hyperparameters say, or is not known for this architecture.
-  explicit Model(std::shared_ptr<const Gguf> gguf);
-
-  const Gguf& gguf() const { return *gguf_; }
-  const ModelConfig& config() const { return config_; }
-
+// Where all weights of a model are; who owns that memory is said where they come from.
+struct Weights {
   WeightMatrix token_embedding;     // [n_vocab, embedding_length]
   WeightMatrix position_embedding;  // [positions, embedding_length]; learned positions only
   std::vector<Layer> layers;
   Norm output_norm;
   WeightMatrix output;  // [n_vocab, embedding_length]; the token embedding if tied
+};
+
+// A model's weights, bound to the mapped file and checked against its hyperparameters. Matrices
+// stay in the file as they are stored; norms, biases and factors are copied out as float.
+class Model : public Weights {
+ public:
+  // Throws Error that names the tensor if one is missing, has another shape than the
+  // hyperparameters say, or is not known for this architecture.
+  explicit Model(std::shared_ptr<const Gguf> gguf);
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  const Gguf& gguf() const { return *gguf_; }
+  const ModelConfig& config() const { return config_; }
 
   // [rotary_dim / 2] divisors of the rotary frequencies; empty: all 1.
   std::vector<float> rope_factors_short;
@@ -59,6 +63,7 @@ class Model {
  private:
   std::shared_ptr<const Gguf> gguf_;
   ModelConfig config_;
+  std::deque<std::vector<float>> floats_;  // what norms and biases point to
 };
 
 }  // namespace assay

@@ -52,22 +52,29 @@ Session::Session(const Model& model, Kernels& kernels, const SessionOptions& opt
     : model_(model),
       config_(model.config()),
       kernels_(kernels),
+      memory_(kernels.memory()),
       batch_(checked_batch(options.batch)),
-      kv_(config_, options.kv_type, checked_capacity(config_, options.capacity)),
+      weight_copy_(model, memory_),
+      weights_(weight_copy_.weights()),
+      kv_(config_, options.kv_type, checked_capacity(config_, options.capacity), memory_),
       rope_factors_(rope_factors_for(model, kv_.capacity())) {
   batch_ = std::min(batch_, kv_.capacity());
-  const auto rows = [this](int64_t width) { return static_cast<size_t>(batch_ * width); };
-  x_.resize(rows(config_.embedding_length));
-  normed_.resize(rows(config_.embedding_length));
-  q_.resize(rows(config_.q_width()));
-  k_.resize(rows(config_.kv_width()));
-  v_.resize(rows(config_.kv_width()));
-  attn_.resize(rows(config_.q_width()));
-  projected_.resize(rows(config_.embedding_length));
-  gate_.resize(rows(config_.feed_forward_length));
-  up_.resize(rows(config_.feed_forward_length));
-  act_.resize(rows(config_.feed_forward_length));
-  logits_.resize(static_cast<size_t>(config_.n_vocab));
+  const auto rows = [this](int64_t width) {
+    return Buffer<float>(memory_, static_cast<size_t>(batch_ * width));
+  };
+  ids_ = Buffer<int32_t>(memory_, static_cast<size_t>(batch_));
+  x_ = rows(config_.embedding_length);
+  normed_ = rows(config_.embedding_length);
+  q_ = rows(config_.q_width());
+  k_ = rows(config_.kv_width());
+  v_ = rows(config_.kv_width());
+  attn_ = rows(config_.q_width());
+  projected_ = rows(config_.embedding_length);
+  gate_ = rows(config_.feed_forward_length);
+  up_ = rows(config_.feed_forward_length);
+  act_ = rows(config_.feed_forward_length);
+  cos_sin_ = rows(config_.rotary_dim);
+  logits_ = Buffer<float>(memory_, static_cast<size_t>(config_.n_vocab));
 }
 
 std::span<const float> Session::eval(std::span<const int32_t> tokens, Probe* probe) {
@@ -79,7 +86,7 @@ std::span<const float> Session::eval(std::span<const int32_t> tokens, Probe* pro
     done += count;
   }
   probe_ = nullptr;
-  return {logits_.data(), static_cast<size_t>(config_.n_vocab)};
+  return last_logits_;
 }
 
 void Session::check(std::span<const int32_t> tokens) const {
@@ -113,23 +120,26 @@ void Session::eval_batch(std::span<const int32_t> tokens, bool last) {
 void Session::embed(std::span<const int32_t> tokens) {
   const auto n_tokens = static_cast<int64_t>(tokens.size());
   const int64_t width = config_.embedding_length;
-  kernels_.get_rows(model_.token_embedding, tokens.data(), n_tokens, x_.data());
+  memory_.upload(tokens.data(), tokens.size_bytes(), ids_.data());
+  kernels_.get_rows(weights_.token_embedding, ids_.data(), n_tokens, x_.data());
   if (config_.architecture->position == PositionKind::kLearned) {
     std::vector<int32_t> positions(tokens.size());
     for (int64_t t = 0; t < n_tokens; ++t) {
       positions[static_cast<size_t>(t)] = static_cast<int32_t>(n_positions_ + t);
     }
-    kernels_.get_rows(model_.position_embedding, positions.data(), n_tokens, normed_.data());
+    memory_.upload(positions.data(), positions.size() * sizeof(int32_t), ids_.data());
+    kernels_.get_rows(weights_.position_embedding, ids_.data(), n_tokens, normed_.data());
     kernels_.add(x_.data(), normed_.data(), n_tokens * width, x_.data());
   } else {
-    cos_sin_ = rope_table(config_, rope_factors_, n_positions_, n_tokens);
+    const auto angles = rope_table(config_, rope_factors_, n_positions_, n_tokens);
+    memory_.upload(angles.data(), angles.size() * sizeof(float), cos_sin_.data());
   }
   observe(Checkpoint::kEmbedding, 0, n_tokens, width, x_.data());
 }
 
 // x += attn_out · attention(rope(q · norm(x)), rope(k · norm(x)), v · norm(x))
 void Session::run_attention(int layer, int64_t n_tokens) {
-  const Layer& weights = model_.layers[static_cast<size_t>(layer)];
+  const Layer& weights = weights_.layers[static_cast<size_t>(layer)];
   const int64_t width = config_.embedding_length;
   const int64_t q_width = config_.q_width();
   const int64_t kv_width = config_.kv_width();
@@ -171,7 +181,7 @@ void Session::run_attention(int layer, int64_t n_tokens) {
 
 // x += down · act(gate · norm(x), up · norm(x)), or down · act(up · norm(x)) without a gate
 void Session::run_ffn(int layer, int64_t n_tokens) {
-  const Layer& weights = model_.layers[static_cast<size_t>(layer)];
+  const Layer& weights = weights_.layers[static_cast<size_t>(layer)];
   const int64_t width = config_.embedding_length;
   const int64_t inner = config_.feed_forward_length;
 
@@ -195,35 +205,42 @@ void Session::run_ffn(int layer, int64_t n_tokens) {
   observe(Checkpoint::kOutput, layer, n_tokens, width, x_.data());
 }
 
-// logits_ = output · norm(x) of the batch's last token; of all tokens where the probe wants them.
+// last_logits_ = output · norm(x) of the batch's last token; of all tokens where the probe wants
+// them.
 void Session::run_output(int64_t n_tokens, bool last) {
   const int64_t width = config_.embedding_length;
   const bool all_logits = probe_ != nullptr && probe_->wants(Checkpoint::kLogits, 0);
   const bool all_norms =
       all_logits || (probe_ != nullptr && probe_->wants(Checkpoint::kFinalNorm, 0));
   const int64_t first = all_norms ? 0 : n_tokens - 1;
+  const auto n_vocab = static_cast<size_t>(config_.n_vocab);
   if (!all_norms && !last) return;
 
-  normalise(model_.output_norm, x_.data() + first * width, n_tokens - first,
+  normalise(weights_.output_norm, x_.data() + first * width, n_tokens - first,
             normed_.data() + first * width);
   if (all_norms) observe(Checkpoint::kFinalNorm, 0, n_tokens, width, normed_.data());
-  if (!all_logits) {
-    if (last) {
-      kernels_.matmul(model_.output, nullptr, normed_.data() + (n_tokens - 1) * width, 1,
-                      logits_.data());
-    }
-    return;
+  if (all_logits) {
+    run_all_logits(n_tokens);
+  } else if (last) {
+    kernels_.matmul(weights_.output, nullptr, normed_.data() + (n_tokens - 1) * width, 1,
+                    logits_.data());
+    last_logits_ = {on_host(logits_.data(), n_vocab), n_vocab};
   }
-  logits_.resize(static_cast<size_t>(kLogitsTokens * config_.n_vocab));
+}
+
+void Session::run_all_logits(int64_t n_tokens) {
+  const auto n_vocab = static_cast<size_t>(config_.n_vocab);
+  if (logits_.size() < static_cast<size_t>(kLogitsTokens) * n_vocab) {
+    logits_ = Buffer<float>(memory_, static_cast<size_t>(kLogitsTokens) * n_vocab);
+  }
   for (int64_t done = 0; done < n_tokens; done += kLogitsTokens) {
     const int64_t count = std::min(kLogitsTokens, n_tokens - done);
-    kernels_.matmul(model_.output, nullptr, normed_.data() + done * width, count, logits_.data());
-    if (probe_->wants(Checkpoint::kLogits, 0)) {
-      probe_->observe(Checkpoint::kLogits, 0, n_positions_ + done, count, config_.n_vocab,
-                      logits_.data());
-    }
+    kernels_.matmul(weights_.output, nullptr, normed_.data() + done * config_.embedding_length,
+                    count, logits_.data());
+    const float* logits = on_host(logits_.data(), static_cast<size_t>(count) * n_vocab);
+    probe_->observe(Checkpoint::kLogits, 0, n_positions_ + done, count, config_.n_vocab, logits);
     if (done + count == n_tokens) {
-      std::copy_n(logits_.data() + (count - 1) * config_.n_vocab, config_.n_vocab, logits_.data());
+      last_logits_ = {logits + static_cast<size_t>(count - 1) * n_vocab, n_vocab};
     }
   }
 }
@@ -231,22 +248,29 @@ void Session::run_output(int64_t n_tokens, bool last) {
 void Session::normalise(const Norm& norm, const float* x, int64_t n_tokens, float* out) {
   const int64_t width = config_.embedding_length;
   if (config_.architecture->norm == NormKind::kRms) {
-    kernels_.rms_norm(x, norm.weight.data(), config_.norm_eps, n_tokens, width, out);
+    kernels_.rms_norm(x, norm.weight, config_.norm_eps, n_tokens, width, out);
   } else {
-    kernels_.layer_norm(x, norm.weight.data(), norm.bias.data(), config_.norm_eps, n_tokens, width,
-                        out);
+    kernels_.layer_norm(x, norm.weight, norm.bias, config_.norm_eps, n_tokens, width, out);
   }
 }
 
-void Session::multiply(const Linear& linear, const std::vector<float>& x, int64_t n_tokens,
-                       std::vector<float>& out) {
-  kernels_.matmul(linear.weight, linear.bias_or_null(), x.data(), n_tokens, out.data());
+void Session::multiply(const Linear& linear, const Buffer<float>& x, int64_t n_tokens,
+                       Buffer<float>& out) {
+  kernels_.matmul(linear.weight, linear.bias, x.data(), n_tokens, out.data());
+}
+
+const float* Session::on_host(const float* values, size_t count) {
+  if (memory_.on_host()) return values;
+  if (host_values_.size() < count) host_values_.resize(count);
+  memory_.download(values, count * sizeof(float), host_values_.data());
+  return host_values_.data();
 }
 
 void Session::observe(Checkpoint checkpoint, int layer, int64_t n_tokens, int64_t width,
                       const float* values) {
   if (probe_ == nullptr || !probe_->wants(checkpoint, layer)) return;
-  probe_->observe(checkpoint, layer, n_positions_, n_tokens, width, values);
+  const float* seen = on_host(values, static_cast<size_t>(n_tokens * width));
+  probe_->observe(checkpoint, layer, n_positions_, n_tokens, width, seen);
 }
 
 }  // namespace assay

@@ -7,6 +7,7 @@
 #include "engine/kv_cache.h"
 #include "engine/model.h"
 #include "engine/probe.h"
+#include "engine/weight_copy.h"
 #include "kernels/kernels.h"
 
 namespace assay {
@@ -49,35 +50,43 @@ class Session {
   void run_attention(int layer, int64_t n_tokens);
   void run_ffn(int layer, int64_t n_tokens);
   void run_output(int64_t n_tokens, bool last);
+  void run_all_logits(int64_t n_tokens);
 
   void normalise(const Norm& norm, const float* x, int64_t n_tokens, float* out);
-  void multiply(const Linear& linear, const std::vector<float>& x, int64_t n_tokens,
-                std::vector<float>& out);
+  void multiply(const Linear& linear, const Buffer<float>& x, int64_t n_tokens, Buffer<float>& out);
+  // `values` on the host, where they are or in host_values_.
+  const float* on_host(const float* values, size_t count);
   void observe(Checkpoint checkpoint, int layer, int64_t n_tokens, int64_t width,
                const float* values);
 
   const Model& model_;
   const ModelConfig& config_;
   Kernels& kernels_;
+  Memory& memory_;
   int64_t batch_;
+  WeightCopy weight_copy_;
+  const Weights& weights_;
   KvCache kv_;
   const std::vector<float>& rope_factors_;
   int64_t n_positions_ = 0;
   Probe* probe_ = nullptr;  // during eval() only
 
-  // Activations of one batch, [batch, width].
-  std::vector<float> x_;          // the residual stream
-  std::vector<float> normed_;     // embedding_length
-  std::vector<float> q_;          // n_heads * head_dim
-  std::vector<float> k_;          // n_kv_heads * head_dim
-  std::vector<float> v_;          // n_kv_heads * head_dim
-  std::vector<float> attn_;       // n_heads * head_dim
-  std::vector<float> projected_;  // embedding_length
-  std::vector<float> gate_;       // feed_forward_length
-  std::vector<float> up_;         // feed_forward_length
-  std::vector<float> act_;        // feed_forward_length
-  std::vector<float> cos_sin_;    // rotary_dim
-  std::vector<float> logits_;     // [kLogitsTokens, n_vocab]
+  // Activations of one batch, [batch, width], in the backend's memory.
+  Buffer<int32_t> ids_;             // tokens, or positions
+  Buffer<float> x_;                 // the residual stream
+  Buffer<float> normed_;            // embedding_length
+  Buffer<float> q_;                 // n_heads * head_dim
+  Buffer<float> k_;                 // n_kv_heads * head_dim
+  Buffer<float> v_;                 // n_kv_heads * head_dim
+  Buffer<float> attn_;              // n_heads * head_dim
+  Buffer<float> projected_;         // embedding_length
+  Buffer<float> gate_;              // feed_forward_length
+  Buffer<float> up_;                // feed_forward_length
+  Buffer<float> act_;               // feed_forward_length
+  Buffer<float> cos_sin_;           // rotary_dim
+  Buffer<float> logits_;            // [1 or kLogitsTokens, n_vocab]
+  std::vector<float> host_values_;  // copies of what is in another memory than the host's
+  std::span<const float> last_logits_;
 };
 
 }  // namespace assay

@@ -10,7 +10,11 @@ namespace assay {
 //
 // Always inlined: the sources of kernels/cpu are compiled for several instruction sets, and the
 // linker must not pick one set's copy of a shared function for all.
+#if defined(__CUDACC__)
+#define ASSAY_ALWAYS_INLINE __host__ __device__ __forceinline__
+#else
 #define ASSAY_ALWAYS_INLINE __attribute__((always_inline)) inline
+#endif
 
 ASSAY_ALWAYS_INLINE uint32_t float_bits(float value) {
   uint32_t bits;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string_view>
 
+#include "kernels/memory.h"
 #include "kernels/tensor_type.h"
 
 namespace assay {
@@ -49,13 +50,17 @@ struct AttentionShape {
 // One function an op; the engine calls nothing else to compute. Arrays are dense, row-major float,
 // [n_tokens, width] unless said otherwise. `out` must not overlap an input except where said so.
 // No result depends on the number of threads or on how tokens are split over calls: each element
-// is computed from its own inputs in one fixed order of sums.
+// is computed from its own inputs in one fixed order of sums. All addresses are of memory(), those
+// of weights and ids too.
 class Kernels {
  public:
   virtual ~Kernels() = default;
 
   // "reference", or the instruction set in use: "avx512", "avx2", "portable".
   virtual std::string_view name() const = 0;
+
+  // Where the arrays of this backend are.
+  virtual Memory& memory() { return host_memory(); }
 
   // out[i, :] = dequantised row ids[i] of `table`. Each id is in [0, table.rows).
   virtual void get_rows(const WeightMatrix& table, const int32_t* ids, int64_t n_ids,

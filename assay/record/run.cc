@@ -15,6 +15,8 @@
 #include "engine/session.h"
 #include "engine/tokenizer/text_stream.h"
 #include "engine/tokenizer/tokenizer.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/emulated/emulated.h"
 
 namespace assay {
 namespace {
@@ -25,15 +27,26 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-void check_backend(const RunOptions& options) {
-  if (options.backend != "auto" && options.backend != "cpu") {
-    throw Error(fmt::format("this build has no {} backend", options.backend), "--backend",
-                "use --backend cpu");
-  }
+void check_math(const RunOptions& options, std::string_view backend) {
   if (options.math != "exact") {
-    throw Error(fmt::format("the cpu backend has no {} math", options.math), "--math",
+    throw Error(fmt::format("the {} backend has no {} math", backend, options.math), "--math",
                 "use --math exact");
   }
+}
+
+// What `auto` stands for on this machine.
+std::string chosen_backend(const std::string& wanted) {
+  if (wanted != "auto") return wanted;
+  return cuda_is_usable() ? "cuda" : "cpu";
+}
+
+// `pool` must outlive the kernels. Throws Error if this build or this machine has no such backend.
+std::unique_ptr<Kernels> make_kernels(std::string_view backend, ThreadPool& pool) {
+  if (backend == "cpu") return make_cpu_kernels(pool);
+  if (backend == "cuda") return make_cuda_kernels();
+  if (backend == "emulated") return make_emulated_kernels();
+  throw Error(fmt::format("there is no {} backend", backend), "--backend",
+              "use auto, cpu, cuda or emulated");
 }
 
 std::vector<int32_t> prompt_tokens(const RunOptions& options, const Tokenizer* tokenizer) {
@@ -85,7 +98,8 @@ class Runner {
       : options_(options), observer_(observer) {}
 
   RunResult run() {
-    check_backend(options_);
+    result_.backend = chosen_backend(options_.backend);
+    check_math(options_, result_.backend);
     Sampler sampler(options_.sampler);
     load();
     Session session(*model_, *kernels_,
@@ -102,13 +116,12 @@ class Runner {
  private:
   void load() {
     const auto start = Clock::now();
+    pool_ = std::make_unique<ThreadPool>(options_.n_threads);
+    kernels_ = make_kernels(result_.backend, *pool_);
     const auto gguf = std::make_shared<Gguf>(options_.model_path);
     model_ = std::make_unique<Model>(gguf);
     tokenizer_ = Tokenizer::from_gguf(*gguf);
-    pool_ = std::make_unique<ThreadPool>(options_.n_threads);
-    kernels_ = make_cpu_kernels(*pool_);
     result_.load_ms = seconds_since(start) * 1e3;
-    result_.backend = "cpu";
     result_.math = options_.math;
     result_.n_threads = pool_->n_threads();
     result_.tokens = prompt_tokens(options_, tokenizer_.get());

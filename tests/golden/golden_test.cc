@@ -18,6 +18,7 @@
 #include "base/thread_pool.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
+#include "tests/support/backend.h"
 #include "tests/support/cache.h"
 #include "tests/support/golden_manifest.h"
 #include "tests/support/recorder.h"
@@ -25,14 +26,21 @@
 namespace assay {
 namespace {
 
+using testing_support::Backend;
 using testing_support::Golden;
 using testing_support::Recorder;
 using testing_support::RecordKey;
 
 constexpr const char* kModels[] = {"tinyllama", "llama3", "qwen2.5", "phi3", "gpt2", "smollm2"};
 
+// The emulated backend computes some 20 times more slowly than the CPU's own: it is held to the
+// small models and their short prompts.
+bool is_for(const Golden& golden, Backend backend) {
+  return backend != Backend::kEmulated || (golden.model != "smollm2" && golden.tokens.size() < 100);
+}
+
 // Which records of a fixture a test reads.
-enum class Kind { kEmbedding, kLayerOutput, kLogits, kOps };
+enum class Kind { kEmbedding, kLayerOutput, kLogits, kAll, kOps };
 
 std::string name_of(Kind kind) {
   switch (kind) {
@@ -42,6 +50,8 @@ std::string name_of(Kind kind) {
       return "layer_output";
     case Kind::kLogits:
       return "logits";
+    case Kind::kAll:
+      return "all";
     case Kind::kOps:
       return "ops";
   }
@@ -56,6 +66,7 @@ bool belongs_to(const std::string& checkpoint, Kind kind) {
       return checkpoint.ends_with("_output");
     case Kind::kLogits:
       return checkpoint == "logits";
+    case Kind::kAll:
     case Kind::kOps:
       return true;
   }
@@ -85,14 +96,15 @@ std::set<RecordKey> logged_keys(const Golden& golden) {
   return keys;
 }
 
-std::unique_ptr<Evaluation> evaluate(const Golden& golden, const std::string& path) {
+std::unique_ptr<Evaluation> evaluate(const Golden& golden, const std::string& path,
+                                     Backend backend) {
   const auto gguf = std::make_shared<Gguf>(path);
   EXPECT_EQ(sha256_hex(gguf->bytes()), golden.gguf_sha256) << path << " is another model";
   auto evaluation = std::make_unique<Evaluation>(logged_keys(golden));
   Recorder* probe = golden.logs.empty() ? nullptr : &evaluation->recorder;
   const Model model(gguf);
   ThreadPool pool(0);
-  const auto kernels = make_cpu_kernels(pool);
+  const auto kernels = testing_support::make_kernels(backend, pool);
   const auto n_tokens = static_cast<int64_t>(golden.tokens.size() + golden.greedy.size());
   Session session(model, *kernels, {.capacity = n_tokens});
   Sampler sampler({});
@@ -109,10 +121,10 @@ std::unique_ptr<Evaluation> evaluate(const Golden& golden, const std::string& pa
 }
 
 // The run of a golden, made once and used by all its tests.
-const Evaluation& run_of(const Golden& golden, const std::string& path) {
+const Evaluation& run_of(const Golden& golden, const std::string& path, Backend backend) {
   static std::map<std::string, std::unique_ptr<Evaluation>> runs;
-  auto& run = runs[golden.model + golden.name];
-  if (!run) run = evaluate(golden, path);
+  auto& run = runs[golden.model + golden.name + name_of(backend)];
+  if (!run) run = evaluate(golden, path, backend);
   return *run;
 }
 
@@ -153,32 +165,47 @@ void expect_in_parity(const Record& want, const Recorder& recorder, double toler
 struct Case {
   Golden golden;
   Kind kind;
+  Backend backend;
 };
 
 void PrintTo(const Case& each, std::ostream* out) {
   PrintTo(each.golden, out);
-  *out << " " << name_of(each.kind);
+  *out << " " << name_of(each.kind) << " on " << name_of(each.backend);
 }
 
-std::vector<Case> cases() {
+// ctest runs each case on its own, and with it the model: few for the slow backend.
+std::vector<Kind> kinds_for(Backend backend) {
+  if (backend == Backend::kEmulated) return {Kind::kAll};
+  return {Kind::kEmbedding, Kind::kLayerOutput, Kind::kLogits};
+}
+
+std::vector<Case> cases(Backend backend) {
   std::vector<Case> all;
   for (const char* model : kModels) {
     for (const Golden& golden : testing_support::read_goldens(model)) {
-      if (golden.logs.empty()) continue;
-      for (const Kind kind : {Kind::kEmbedding, Kind::kLayerOutput, Kind::kLogits}) {
-        all.push_back({golden, kind});
-      }
-      if (!golden.ops_log.empty()) all.push_back({golden, Kind::kOps});
+      if (golden.logs.empty() || !is_for(golden, backend)) continue;
+      for (const Kind kind : kinds_for(backend)) all.push_back({golden, kind, backend});
+      if (!golden.ops_log.empty()) all.push_back({golden, Kind::kOps, backend});
     }
   }
   return all;
 }
 
-std::vector<Golden> texts() {
-  std::vector<Golden> all;
+struct Text {
+  Golden golden;
+  Backend backend;
+};
+
+void PrintTo(const Text& each, std::ostream* out) {
+  PrintTo(each.golden, out);
+  *out << " on " << name_of(each.backend);
+}
+
+std::vector<Text> texts(Backend backend) {
+  std::vector<Text> all;
   for (const char* model : kModels) {
     for (const Golden& golden : testing_support::read_goldens(model)) {
-      if (!golden.greedy.empty()) all.push_back(golden);
+      if (!golden.greedy.empty()) all.push_back({golden, backend});
     }
   }
   return all;
@@ -190,17 +217,29 @@ std::string test_name(const Golden& golden) {
   return name;
 }
 
-class GoldenTest : public testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(Cpu, GoldenTest, testing::ValuesIn(cases()), [](const auto& test) {
+std::string case_name(const testing::TestParamInfo<Case>& test) {
   return test_name(test.param.golden) + "_" + name_of(test.param.kind);
-});
+}
+
+class GoldenTest : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Cpu, GoldenTest, testing::ValuesIn(cases(Backend::kCpu)), case_name);
+INSTANTIATE_TEST_SUITE_P(Emulated, GoldenTest, testing::ValuesIn(cases(Backend::kEmulated)),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, GoldenTest, testing::ValuesIn(cases(Backend::kCuda)), case_name);
+
+// Empty if a golden can be run here.
+std::string reason_to_skip_golden(const std::string& path, Backend backend) {
+  if (std::string reason = testing_support::reason_to_skip(backend); !reason.empty()) return reason;
+  return std::filesystem::exists(path) ? "" : "no " + path + ": scripts/fetch.sh smollm2";
+}
 
 // What would break: any wrong operation, at the first checkpoint after it.
 TEST_P(GoldenTest, EveryTokenIsWithinTheToleranceOfFloat64) {
-  const auto& [golden, kind] = GetParam();
+  const auto& [golden, kind, backend] = GetParam();
   const std::string path = model_path(golden);
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path << ": scripts/fetch.sh smollm2";
-  const Evaluation& run = run_of(golden, path);
+  const std::string reason = reason_to_skip_golden(path, backend);
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  const Evaluation& run = run_of(golden, path, backend);
   LogReader reader(kind == Kind::kOps ? golden.ops_log : golden.logs.front());
   int64_t compared = 0;
   while (const Record* want = reader.next()) {
@@ -212,14 +251,20 @@ TEST_P(GoldenTest, EveryTokenIsWithinTheToleranceOfFloat64) {
   EXPECT_GT(compared, 0) << "the fixture has no such checkpoint";
 }
 
-class GreedyTest : public testing::TestWithParam<Golden> {};
-INSTANTIATE_TEST_SUITE_P(Cpu, GreedyTest, testing::ValuesIn(texts()),
-                         [](const auto& test) { return test_name(test.param); });
+std::string text_name(const testing::TestParamInfo<Text>& test) {
+  return test_name(test.param.golden);
+}
+
+class GreedyTest : public testing::TestWithParam<Text> {};
+INSTANTIATE_TEST_SUITE_P(Cpu, GreedyTest, testing::ValuesIn(texts(Backend::kCpu)), text_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, GreedyTest, testing::ValuesIn(texts(Backend::kCuda)), text_name);
 
 TEST_P(GreedyTest, TheTokensAreThoseOfFloat64) {
-  const std::string path = model_path(GetParam());
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path << ": scripts/fetch.sh smollm2";
-  EXPECT_EQ(run_of(GetParam(), path).generated, GetParam().greedy);
+  const auto& [golden, backend] = GetParam();
+  const std::string path = model_path(golden);
+  const std::string reason = reason_to_skip_golden(path, backend);
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  EXPECT_EQ(run_of(golden, path, backend).generated, golden.greedy);
 }
 
 }  // namespace

@@ -1,0 +1,63 @@
+#include "engine/weight_copy.h"
+
+namespace assay {
+
+WeightCopy::WeightCopy(const Model& model, Memory& memory) : memory_(memory) {
+  if (memory.on_host()) {
+    weights_ = model;
+    return;
+  }
+  const int64_t width = model.config().embedding_length;
+  weights_.token_embedding = copy(model.token_embedding);
+  weights_.position_embedding = copy(model.position_embedding);
+  for (const Layer& layer : model.layers) weights_.layers.push_back(copy(layer, width));
+  weights_.output_norm = copy(model.output_norm, width);
+  weights_.output = copy(model.output);
+}
+
+// What the model names twice, as tied embeddings, is copied once.
+const void* WeightCopy::copy(const void* bytes, size_t count) {
+  if (bytes == nullptr) return nullptr;
+  Buffer<std::byte>& kept = copies_[{bytes, count}];
+  if (kept.size() == 0) {
+    kept = Buffer<std::byte>(memory_, count);
+    memory_.upload(bytes, count, kept.data());
+  }
+  return kept.data();
+}
+
+WeightMatrix WeightCopy::copy(const WeightMatrix& matrix) {
+  WeightMatrix result = matrix;
+  const auto rows = static_cast<size_t>(matrix.rows);
+  result.data = copy(matrix.data, rows * row_bytes(matrix.type, matrix.columns));
+  return result;
+}
+
+const float* WeightCopy::copy(const float* values, int64_t count) {
+  const auto bytes = static_cast<size_t>(count) * sizeof(float);
+  return static_cast<const float*>(copy(static_cast<const void*>(values), bytes));
+}
+
+Linear WeightCopy::copy(const Linear& linear) {
+  return {copy(linear.weight), copy(linear.bias, linear.weight.rows)};
+}
+
+Norm WeightCopy::copy(const Norm& norm, int64_t width) {
+  return {copy(norm.weight, width), copy(norm.bias, width)};
+}
+
+Layer WeightCopy::copy(const Layer& layer, int64_t width) {
+  Layer result;
+  result.attn_norm = copy(layer.attn_norm, width);
+  result.q = copy(layer.q);
+  result.k = copy(layer.k);
+  result.v = copy(layer.v);
+  result.attn_out = copy(layer.attn_out);
+  result.ffn_norm = copy(layer.ffn_norm, width);
+  result.ffn_gate = copy(layer.ffn_gate);
+  result.ffn_up = copy(layer.ffn_up);
+  result.ffn_down = copy(layer.ffn_down);
+  return result;
+}
+
+}  // namespace assay

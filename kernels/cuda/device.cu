@@ -1,0 +1,117 @@
+#include <string>
+
+#include "base/error.h"
+#include "kernels/cuda/device.h"
+
+namespace assay::cuda {
+namespace {
+
+constexpr int kOldestMajor = 8;  // sm_80
+
+std::string version(int number) {
+  return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+}
+
+std::string mebibytes(size_t bytes) {
+  return std::to_string(bytes / (size_t{1024} * 1024)) + " MiB";
+}
+
+void require_driver() {
+  int driver = 0;
+  int runtime = 0;
+  ASSAY_CUDA_CHECK(cudaDriverGetVersion(&driver));
+  ASSAY_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
+  if (driver == 0) {
+    throw Error("there is no NVIDIA driver", "cuda", "install one, or use --backend cpu");
+  }
+  if (driver / 1000 < runtime / 1000) {
+    throw Error("the NVIDIA driver is for CUDA " + version(driver) + ", this build needs CUDA " +
+                    version(runtime),
+                "cuda", "install a newer driver, or use --backend cpu");
+  }
+}
+
+void require_device() {
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  if (result == cudaErrorNoDevice || (result == cudaSuccess && count == 0)) {
+    throw Error("there is no CUDA device", "cuda",
+                "check nvidia-smi and CUDA_VISIBLE_DEVICES, or use --backend cpu");
+  }
+  ASSAY_CUDA_CHECK(result);
+  cudaDeviceProp properties;
+  ASSAY_CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
+  if (properties.major < kOldestMajor) {
+    throw Error("the device '" + std::string(properties.name) + "' has compute capability " +
+                    std::to_string(properties.major) + "." + std::to_string(properties.minor) +
+                    ", this build needs 8.0 or newer",
+                "cuda", "use another device, or --backend cpu");
+  }
+}
+
+}  // namespace
+
+void check(cudaError_t result, const char* call, const char* file, int line) {
+  if (result == cudaSuccess) return;
+  cudaGetLastError();  // the error is told here, and not again by the next call
+  throw Error(std::string(call) + " failed: " + cudaGetErrorString(result) + " (" +
+                  cudaGetErrorName(result) + ")",
+              std::string(file) + ":" + std::to_string(line),
+              "if it lasts, use --backend cpu and report it");
+}
+
+Device::Device() {
+  require_driver();
+  require_device();
+  ASSAY_CUDA_CHECK(cudaSetDevice(0));
+  ASSAY_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+}
+
+// Errors of an asynchronous kernel would come back here once more: they were told before.
+Device::~Device() {
+  cudaStreamSynchronize(stream_);
+  cudaStreamDestroy(stream_);
+}
+
+void* Device::allocate(size_t bytes) {
+  if (bytes == 0) return nullptr;
+  void* address = nullptr;
+  const cudaError_t result = cudaMalloc(&address, bytes);
+  if (result == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    size_t available = 0;
+    size_t total = 0;
+    ASSAY_CUDA_CHECK(cudaMemGetInfo(&available, &total));
+    throw Error("the device has no memory for " + mebibytes(bytes) + ": " + mebibytes(available) +
+                    " of " + mebibytes(total) + " are free",
+                "cuda", "use a model of fewer bits a weight, a smaller --batch, or --backend cpu");
+  }
+  ASSAY_CUDA_CHECK(result);
+  return address;
+}
+
+void Device::release(void* address) noexcept {
+  cudaFree(address);  // waits for the kernels that use it
+}
+
+void Device::upload(const void* from, size_t bytes, void* to) {
+  if (bytes == 0) return;
+  ASSAY_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_));
+  ASSAY_CUDA_CHECK(cudaStreamSynchronize(stream_));  // `from` may change after this
+}
+
+void Device::download(const void* from, size_t bytes, void* to) {
+  if (bytes == 0) return;
+  ASSAY_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_));
+  ASSAY_CUDA_CHECK(cudaStreamSynchronize(stream_));
+}
+
+void Device::check_launch(std::string_view name) {
+  const cudaError_t result = cudaGetLastError();
+  if (result == cudaSuccess) return;
+  throw Error("kernel " + std::string(name) + " cannot be launched: " + cudaGetErrorString(result) +
+                  " (" + cudaGetErrorName(result) + ")",
+              "cuda", "if it lasts, use --backend cpu and report it");
+}
+
+}  // namespace assay::cuda

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <string_view>
+#include <type_traits>
+
+#include "kernels/cuda/check.h"
+#include "kernels/memory.h"
+
+namespace assay::cuda {
+
+struct LaunchShape {
+  dim3 grid;
+  dim3 block;
+  size_t shared_bytes = 0;  // dynamic shared memory of each block
+};
+
+// One stream of one CUDA device, and the device's memory. A fault of a kernel is told by the next
+// call that waits for the stream.
+class Device final : public Memory {
+ public:
+  // The device that CUDA_VISIBLE_DEVICES puts first. Throws Error, with what was found and what to
+  // do, if there is none, or its driver or architecture is too old for this build.
+  Device();
+  ~Device() override;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  bool on_host() const override { return false; }
+  void* allocate(size_t bytes) override;
+  void release(void* address) noexcept override;
+  void upload(const void* from, size_t bytes, void* to) override;
+  void download(const void* from, size_t bytes, void* to) override;
+
+  // Puts `kernel` into the stream. Throws Error with the kernel's name if it cannot be launched.
+  template <class... Parameters>
+  void launch(std::string_view name, const LaunchShape& shape, void (*kernel)(Parameters...),
+              std::type_identity_t<Parameters>... arguments) {
+    kernel<<<shape.grid, shape.block, shape.shared_bytes, stream_>>>(arguments...);
+    check_launch(name);
+  }
+
+ private:
+  void check_launch(std::string_view name);
+
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace assay::cuda

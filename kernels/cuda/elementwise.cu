@@ -1,0 +1,120 @@
+#include "kernels/cuda/exp.h"
+#include "kernels/cuda/ops.h"
+
+namespace assay::ASSAY_DEVICE {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ int64_t element() {
+  return int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+}
+
+LaunchShape one_thread_each(int64_t count) {
+  return {{blocks_for(count, kThreads), 1, 1}, {kThreads, 1, 1}, 0};
+}
+
+__device__ float logistic_product(float x, float minus_argument) {
+  return x / (1.0F + exp_of(minus_argument));
+}
+
+__global__ void silu_mul_kernel(Global<const float> gate, Global<const float> up, int64_t count,
+                                Global<float> out) {
+  const int64_t i = element();
+  if (i >= count) return;
+  const float g = gate[i];
+  out[i] = logistic_product(g, -0.0F - g) * up[i];
+}
+
+// In the form x / (1 + e^-2u) of kernels/cpu/elementwise.h.
+__global__ void gelu_tanh_kernel(Global<const float> x, int64_t count, Global<float> out) {
+  const int64_t i = element();
+  if (i >= count) return;
+  constexpr double kMinusTwoRoot = -1.5957691216057308;  // -2 sqrt(2 / pi)
+  constexpr auto kLinear = static_cast<float>(kMinusTwoRoot);
+  constexpr auto kCubic = static_cast<float>(kMinusTwoRoot * 0.044715);
+  const float v = x[i];
+  out[i] = logistic_product(v, v * fmaf(v * v, kCubic, kLinear));
+}
+
+__global__ void add_kernel(Global<const float> a, Global<const float> b, int64_t count,
+                           Global<float> out) {
+  const int64_t i = element();
+  if (i < count) out[i] = a[i] + b[i];
+}
+
+__global__ void store_f32_kernel(Global<const float> x, int64_t count, Global<float> out) {
+  const int64_t i = element();
+  if (i < count) out[i] = x[i];
+}
+
+__global__ void store_f16_kernel(Global<const float> x, int64_t count, Global<uint16_t> out) {
+  const int64_t i = element();
+  if (i < count) out[i] = f16_from_float(x[i]);
+}
+
+struct Rotation {
+  Global<const float> x;
+  Global<const float> cos_sin;
+  RopePairing pairing;
+  int64_t n_heads;
+  int64_t head_dim;
+  int64_t rotary_dim;
+  Global<float> out;
+};
+
+// A thread turns one pair of a head, or copies one element that is not turned.
+__global__ void rope_kernel(Rotation r, int64_t count) {
+  if (element() >= count) return;
+  const int64_t pairs = r.rotary_dim / 2;
+  const int64_t per_head = r.head_dim - pairs;
+  const int64_t head = element() / per_head;
+  const int64_t p = element() % per_head;
+  const int64_t base = head * r.head_dim;
+  if (p >= pairs) {
+    r.out[base + pairs + p] = r.x[base + pairs + p];
+    return;
+  }
+  const int64_t angle = head / r.n_heads * r.rotary_dim + 2 * p;
+  const bool adjacent = r.pairing == RopePairing::kAdjacent;
+  const int64_t i = base + (adjacent ? 2 * p : p);
+  const int64_t j = i + (adjacent ? 1 : pairs);
+  const float cos = r.cos_sin[angle];
+  const float sin = r.cos_sin[angle + 1];
+  const float a = r.x[i];
+  const float b = r.x[j];
+  r.out[i] = a * cos - b * sin;
+  r.out[j] = a * sin + b * cos;
+}
+
+}  // namespace
+
+void silu_mul(Device& device, const float* gate, const float* up, int64_t count, float* out) {
+  ASSAY_LAUNCH(device, one_thread_each(count), silu_mul_kernel, gate, up, count, out);
+}
+
+void gelu_tanh(Device& device, const float* x, int64_t count, float* out) {
+  ASSAY_LAUNCH(device, one_thread_each(count), gelu_tanh_kernel, x, count, out);
+}
+
+void add(Device& device, const float* a, const float* b, int64_t count, float* out) {
+  ASSAY_LAUNCH(device, one_thread_each(count), add_kernel, a, b, count, out);
+}
+
+void store_kv(Device& device, const float* x, KvType type, int64_t count, void* destination) {
+  const LaunchShape shape = one_thread_each(count);
+  if (type == KvType::kF32) {
+    ASSAY_LAUNCH(device, shape, store_f32_kernel, x, count, static_cast<float*>(destination));
+  } else {
+    ASSAY_LAUNCH(device, shape, store_f16_kernel, x, count, static_cast<uint16_t*>(destination));
+  }
+}
+
+void rope(Device& device, const float* x, const float* cos_sin, RopePairing pairing,
+          int64_t n_tokens, int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) {
+  const Rotation rotation = {x, cos_sin, pairing, n_heads, head_dim, rotary_dim, out};
+  const int64_t count = n_tokens * n_heads * (head_dim - rotary_dim / 2);
+  ASSAY_LAUNCH(device, one_thread_each(count), rope_kernel, rotation, count);
+}
+
+}  // namespace assay::ASSAY_DEVICE

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "kernels/cuda/language.h"
+
+namespace assay::ASSAY_DEVICE {
+
+// A dot product is computed by a group of 16 threads, half a warp: lane l sums the products of
+// elements l, l + 16, l + 32, ... with fused multiply-adds, and sum_lanes adds the lanes. That is
+// the order of the CPU's kernels (kernels/cpu/rows.h), so both give the same bits.
+constexpr int kLanes = 16;
+
+__device__ inline int lane_of_group() {
+  return static_cast<int>(threadIdx.x) % kLanes;
+}
+
+// The sum of a group's lanes, in each of them. All lanes of the group must call it.
+__device__ inline float sum_lanes(float lane) {
+  const uint32_t group = 0xFFFFU << (threadIdx.x & 16U);
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    lane = lane + __shfl_xor_sync(group, lane, distance);
+  }
+  return lane;
+}
+
+// Adds up what `accumulate(sum, i)` makes of the elements i in [0, n), n > 0, in all threads of a
+// block whose size is a multiple of 16 and at most 16 * kMaxGroups. Runs of 512 are summed in 16
+// float lanes, the runs in double: the order of kernels/cpu/norms.h.
+constexpr int kMaxGroups = 16;
+
+template <class Accumulate>
+__device__ double sum_in_block(int64_t n, Accumulate accumulate) {
+  constexpr int64_t kRun = 512;
+  ASSAY_SHARED(float, runs, kMaxGroups);
+  ASSAY_SHARED(double, total, 1);
+  const int64_t n_groups = blockDim.x / kLanes;
+  const int64_t group = threadIdx.x / kLanes;
+  double sum_of_runs = 0.0;  // in thread 0
+  for (int64_t round = 0; round < n; round += n_groups * kRun) {
+    const int64_t first = round + group * kRun;
+    const int64_t last = n - first < kRun ? n : first + kRun;
+    float lane = 0.0F;
+    for (int64_t i = first + lane_of_group(); i < last; i += kLanes) lane = accumulate(lane, i);
+    lane = sum_lanes(lane);
+    if (lane_of_group() == 0) runs[group] = lane;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (int64_t run = 0; run < n_groups && round + run * kRun < n; ++run) {
+        sum_of_runs = sum_of_runs + static_cast<double>(runs[run]);
+      }
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) total[0] = sum_of_runs;
+  __syncthreads();
+  return total[0];  // the barriers of the rounds stand before the next call's write
+}
+
+}  // namespace assay::ASSAY_DEVICE

@@ -1,0 +1,64 @@
+#pragma once
+
+// What the sources of this folder are written in: CUDA without <<<>>>, inline PTX and library
+// calls, and these words, so that kernels/emulated can run the same sources on the CPU.
+//
+// - ASSAY_DEVICE: the namespace, and the backend, that a source is compiled for.
+// - Device: memory and launches. ASSAY_LAUNCH(device, shape, (kernel<...>), arguments...).
+// - Global<T>: an address in device memory, the form in which kernels get every pointer. x[i] is
+//   an element; range(first, count) is where so many of them are.
+// - ASSAY_SHARED(T, name, count), ASSAY_DYNAMIC_SHARED(T, name): arrays in shared memory, which a
+//   function takes as Shared<T>.
+// - half_to_float(bits): a binary16.
+// - ASSAY_UNROLL before a loop: all of its turns are written out; ASSAY_UNROLL_BY_2: two.
+//
+// Products and sums are fused only where the source says fmaf.
+
+#define ASSAY_LAUNCH(device, shape, kernel, ...) \
+  (device).launch(#kernel, shape, kernel __VA_OPT__(, ) __VA_ARGS__)
+
+#if defined(__CUDACC__)
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/device.h"
+#include "kernels/half.h"
+
+#define ASSAY_DEVICE cuda
+#define ASSAY_UNROLL _Pragma("unroll")
+#define ASSAY_UNROLL_BY_2 _Pragma("unroll 2")
+#define ASSAY_SHARED(Type, name, count) __shared__ Type name[count]
+#define ASSAY_DYNAMIC_SHARED(Type, name)                         \
+  extern __shared__ __align__(16) unsigned char assay_dynamic[]; \
+  Type* const name = reinterpret_cast<Type*>(assay_dynamic)
+
+namespace assay::cuda {
+
+template <class T>
+class Global {
+ public:
+  __host__ __device__ Global(T* address) : address_(address) {}
+  __device__ explicit operator bool() const { return address_ != nullptr; }
+  __device__ T& operator[](int64_t index) const { return address_[index]; }
+  __device__ T* range(int64_t first, int64_t /*count*/) const { return address_ + first; }
+
+ private:
+  T* address_;
+};
+
+template <class T>
+using Shared = T*;
+
+__device__ inline float half_to_float(uint16_t half) {
+  return __half2float(__ushort_as_half(half));
+}
+
+}  // namespace assay::cuda
+
+#else
+
+#include "kernels/emulated/language.h"
+
+#endif

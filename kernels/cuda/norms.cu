@@ -1,0 +1,58 @@
+#include "kernels/cuda/lanes.h"
+#include "kernels/cuda/ops.h"
+
+namespace assay::ASSAY_DEVICE {
+namespace {
+
+constexpr int kThreads = kLanes * kMaxGroups;
+
+__device__ float inverse_root(double squares, int64_t width, float eps) {
+  return static_cast<float>(1.0 /
+                            sqrt(squares / static_cast<double>(width) + static_cast<double>(eps)));
+}
+
+// A block normalises one token.
+__global__ void rms_norm_kernel(Global<const float> x, Global<const float> weight, float eps,
+                                int64_t width, Global<float> out) {
+  const int64_t row = int64_t{blockIdx.x} * width;
+  const double squares = sum_in_block(
+      width, [&](float lane, int64_t i) { return fmaf(x[row + i], x[row + i], lane); });
+  const float factor = inverse_root(squares, width, eps);
+  for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
+    out[row + i] = x[row + i] * factor * weight[i];
+  }
+}
+
+__global__ void layer_norm_kernel(Global<const float> x, Global<const float> weight,
+                                  Global<const float> bias, float eps, int64_t width,
+                                  Global<float> out) {
+  const int64_t row = int64_t{blockIdx.x} * width;
+  const double total =
+      sum_in_block(width, [&](float lane, int64_t i) { return lane + x[row + i]; });
+  const auto mean = static_cast<float>(total / static_cast<double>(width));
+  const double squares = sum_in_block(width, [&](float lane, int64_t i) {
+    const float centred = x[row + i] - mean;
+    return fmaf(centred, centred, lane);
+  });
+  const float factor = inverse_root(squares, width, eps);
+  for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
+    const float scaled = (x[row + i] - mean) * factor * weight[i];
+    out[row + i] = bias ? scaled + bias[i] : scaled;
+  }
+}
+
+}  // namespace
+
+void rms_norm(Device& device, const float* x, const float* weight, float eps, int64_t n_tokens,
+              int64_t width, float* out) {
+  const LaunchShape shape{{static_cast<unsigned>(n_tokens), 1, 1}, {kThreads, 1, 1}, 0};
+  ASSAY_LAUNCH(device, shape, rms_norm_kernel, x, weight, eps, width, out);
+}
+
+void layer_norm(Device& device, const float* x, const float* weight, const float* bias, float eps,
+                int64_t n_tokens, int64_t width, float* out) {
+  const LaunchShape shape{{static_cast<unsigned>(n_tokens), 1, 1}, {kThreads, 1, 1}, 0};
+  ASSAY_LAUNCH(device, shape, layer_norm_kernel, x, weight, bias, eps, width, out);
+}
+
+}  // namespace assay::ASSAY_DEVICE

@@ -1,0 +1,240 @@
+#include "kernels/emulated/block.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace assay::emulated {
+namespace {
+
+const char* name_of(WarpOperation operation) {
+  switch (operation) {
+    case WarpOperation::kSync:
+      return "__syncwarp";
+    case WarpOperation::kShuffle:
+      return "a shuffle";
+    case WarpOperation::kVote:
+      return "a vote";
+  }
+  return "";
+}
+
+std::string text(const Dim3& index) {
+  return fmt::format("({},{},{})", index.x, index.y, index.z);
+}
+
+std::string text(const Place& place) {
+  return fmt::format("{}:{}", place.file, place.line);
+}
+
+bool same_line(const Place& a, const Place& b) {
+  return a.line == b.line && std::string_view(a.file) == b.file;
+}
+
+}  // namespace
+
+thread_local constinit Block* Block::current_ = nullptr;
+
+Block::Block(std::string_view kernel, const LaunchShape& shape, const DeviceMemory& memory,
+             Fibers& fibers, uint64_t seed)
+    : kernel_(kernel), shape_(shape), memory_(memory), fibers_(fibers), random_(seed) {
+  const Dim3& dim = shape.block;
+  threads_.resize(size_t{dim.x} * dim.y * dim.z);
+  warps_.resize((threads_.size() + kWarpSize - 1) / kWarpSize);
+  order_.resize(threads_.size());
+  std::iota(order_.begin(), order_.end(), 0U);
+  for (unsigned i = 0; i < threads_.size(); ++i) {
+    threads_[i].index = {i % dim.x, i / dim.x % dim.y, i / dim.x / dim.y};
+  }
+  while (fibers_.size() < threads_.size()) fibers_.push_back(std::make_unique<Fiber>());
+}
+
+void Block::run(const Dim3& index, const std::function<void()>& body) {
+  index_ = index;
+  body_ = &body;
+  shared_.begin_block(shape_.shared_bytes);
+  for (Thread& thread : threads_) thread.state = State::kReady;
+  if (random_ != 0) {
+    for (size_t i = order_.size(); i > 1; --i) {
+      random_ = random_ * 6364136223846793005U + 1442695040888963407U;
+      std::swap(order_[i - 1], order_[(random_ >> 33U) % i]);
+    }
+  }
+  Block* const outer = std::exchange(current_, this);
+  try {
+    while (run_ready_threads() || release_meetings() || release_barrier()) continue;
+    const auto done = [](const Thread& thread) { return thread.state == State::kDone; };
+    if (!std::all_of(threads_.begin(), threads_.end(), done)) report_stuck();
+  } catch (...) {
+    current_ = outer;
+    throw;
+  }
+  current_ = outer;
+}
+
+bool Block::run_ready_threads() {
+  bool any = false;
+  for (const unsigned i : order_) {
+    if (threads_[i].state != State::kReady) continue;
+    any = true;
+    running_ = i;
+    Fiber& fiber = *fibers_[i];
+    if (fiber.done()) {
+      fiber.start(*body_);
+    } else {
+      fiber.resume();
+    }
+    if (fiber.done()) threads_[i].state = State::kDone;
+  }
+  return any;
+}
+
+void Block::wait(State state, const Place& place) {
+  Thread& thread = threads_[running_];
+  thread.state = state;
+  thread.place = place;
+  fibers_[running_]->wait();
+}
+
+void Block::barrier(const Place& place) {
+  wait(State::kAtBarrier, place);
+}
+
+// All threads must be at one and the same barrier.
+bool Block::release_barrier() {
+  for (const Thread& thread : threads_) {
+    if (thread.state != State::kAtBarrier || !same_line(thread.place, threads_[0].place)) {
+      return false;
+    }
+  }
+  for (Thread& thread : threads_) thread.state = State::kReady;
+  shared_.pass_barrier();
+  return true;
+}
+
+void Block::meet(WarpOperation operation, uint32_t mask, uint64_t brought, const Place& place) {
+  Thread& thread = threads_[running_];
+  if ((mask >> lane() & 1U) == 0) {
+    fail(fmt::format("calls {} with the mask {:#010x}, which leaves out its own lane {}",
+                     name_of(operation), mask, lane()),
+         place);
+  }
+  thread.operation = operation;
+  thread.mask = mask;
+  thread.brought = brought;
+  wait(State::kMeeting, place);
+}
+
+uint64_t Block::from(unsigned lane, const Place& place) const {
+  if (lane >= kWarpSize || (met() >> lane & 1U) == 0) {
+    fail(fmt::format("a shuffle reads from lane {}, which does not take part (mask {:#010x})", lane,
+                     met()),
+         place);
+  }
+  return warps_[running_ / kWarpSize].brought[lane];
+}
+
+bool Block::takes_part(unsigned thread, const Thread& in) const {
+  if (thread >= threads_.size()) return false;
+  const Thread& other = threads_[thread];
+  return other.state == State::kMeeting && other.operation == in.operation &&
+         other.mask == in.mask && same_line(other.place, in.place);
+}
+
+bool Block::release_meetings() {
+  bool any = false;
+  for (unsigned i = 0; i < threads_.size(); ++i) {
+    if (threads_[i].state == State::kMeeting && release_meeting(i)) any = true;
+  }
+  return any;
+}
+
+// What the lanes brought is copied: a lane that runs on may come to its next meeting before the
+// others have read. That one is not released before they have.
+bool Block::release_meeting(unsigned thread) {
+  const Thread& in = threads_[thread];
+  const unsigned first = thread / kWarpSize * kWarpSize;
+  const uint32_t mask = in.mask;
+  for (unsigned lane = 0; lane < kWarpSize; ++lane) {
+    if ((mask >> lane & 1U) != 0 && !takes_part(first + lane, in)) return false;
+  }
+  for (unsigned lane = 0; lane < kWarpSize; ++lane) {
+    if ((mask >> lane & 1U) == 0) continue;
+    warps_[thread / kWarpSize].brought[lane] = threads_[first + lane].brought;
+    threads_[first + lane].state = State::kReady;
+  }
+  if (in.operation == WarpOperation::kSync) shared_.pass_warp_sync(thread / kWarpSize, mask);
+  return true;
+}
+
+// No thread can go on: the first that waits is told, and one that it waits for.
+void Block::report_stuck() {
+  const auto waits = [](const Thread& thread) { return thread.state != State::kDone; };
+  // A meeting first: threads at a barrier may wait for those who meet.
+  auto found = std::find_if(threads_.begin(), threads_.end(),
+                            [](const Thread& thread) { return thread.state == State::kMeeting; });
+  if (found == threads_.end()) found = std::find_if(threads_.begin(), threads_.end(), waits);
+  const auto thread = static_cast<unsigned>(found - threads_.begin());
+  if (found->state == State::kMeeting) {
+    const unsigned first = thread / kWarpSize * kWarpSize;
+    for (unsigned lane = 0; lane < kWarpSize; ++lane) {
+      if ((found->mask >> lane & 1U) == 0 || takes_part(first + lane, *found)) continue;
+      fail_in(thread,
+              fmt::format("waits in {} with the mask {:#010x} for lane {}, {}",
+                          name_of(found->operation), found->mask, lane, describe(first + lane)),
+              found->place);
+    }
+  }
+  for (unsigned i = 0; i < threads_.size(); ++i) {
+    if (threads_[i].state == State::kAtBarrier && same_line(threads_[i].place, found->place)) {
+      continue;
+    }
+    fail_in(thread,
+            fmt::format("waits at a __syncthreads that not all threads reach: {}", describe(i)),
+            found->place);
+  }
+  fail_in(thread, "cannot go on", found->place);
+}
+
+std::string Block::describe(unsigned thread) const {
+  if (thread >= threads_.size()) return "which the block does not have";
+  const Thread& t = threads_[thread];
+  const std::string who = fmt::format("thread {} ", text(t.index));
+  switch (t.state) {
+    case State::kDone:
+      return who + "has ended";
+    case State::kAtBarrier:
+      return who + "waits at the __syncthreads of " + text(t.place);
+    case State::kMeeting:
+      return who + fmt::format("waits in {} with the mask {:#010x} at {}", name_of(t.operation),
+                               t.mask, text(t.place));
+    case State::kReady:
+      break;
+  }
+  return who + "runs";
+}
+
+Accessor Block::accessor() const {
+  return shared_.accessor(running_);
+}
+
+void Block::refuse_address(const void* address, size_t bytes, const Place& place) const {
+  fail(fmt::format("touches {} bytes of device memory out of bounds, at {}", bytes,
+                   memory_.describe(address)),
+       place);
+}
+
+void Block::fail(const std::string& what, const Place& place) const {
+  fail_in(running_, what, place);
+}
+
+void Block::fail_in(unsigned thread, const std::string& what, const Place& place) const {
+  throw Error(fmt::format("kernel {}, block {}, thread {}: {}", kernel_, text(index_),
+                          text(threads_[thread].index), what),
+              text(place));
+}
+
+}  // namespace assay::emulated

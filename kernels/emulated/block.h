@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/emulated/device_memory.h"
+#include "kernels/emulated/fiber.h"
+#include "kernels/emulated/shared_memory.h"
+#include "kernels/emulated/source_place.h"
+
+namespace assay::emulated {
+
+constexpr unsigned kWarpSize = 32;
+
+// What a launch asks for.
+struct LaunchShape {
+  Dim3 grid;
+  Dim3 block;
+  size_t shared_bytes = 0;  // dynamic shared memory of each block
+};
+
+// What lanes of a warp do together. Lanes meet only in the same operation.
+enum class WarpOperation : uint8_t { kSync, kShuffle, kVote };
+
+// Runs the threads of a block, one block after the other, each thread on a fiber. A thread runs
+// until it waits for others; where it goes on is decided here, in an order that a seed permutes.
+//
+// Throws Error, with the kernel, the block, the thread and the line of the source, for a barrier
+// that not all threads of the block reach, an operation of a warp that not all named lanes take
+// part in, a shuffle from a lane that does not take part, and whatever SharedMemory and
+// DeviceMemory find.
+class Block {
+ public:
+  // Takes its fibers from `fibers`, and adds to them. After an Error they must not be used again.
+  Block(std::string_view kernel, const LaunchShape& shape, const DeviceMemory& memory,
+        Fibers& fibers, uint64_t seed);
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  // Runs the block at `index` of the grid: `body` once in each thread.
+  void run(const Dim3& index, const std::function<void()>& body);
+
+  // The rest is for the kernel that runs.
+
+  // The block whose thread runs now on this thread of the host.
+  static Block& current() { return *current_; }
+
+  const Dim3& grid_dim() const { return shape_.grid; }
+  const Dim3& block_dim() const { return shape_.block; }
+  const Dim3& block_index() const { return index_; }
+  const Dim3& thread_index() const { return threads_[running_].index; }
+  unsigned lane() const { return running_ % kWarpSize; }
+
+  void barrier(const Place& place);
+
+  // Waits until all lanes of `mask` have come to the same operation; then from() gives what each
+  // of them brought.
+  void meet(WarpOperation operation, uint32_t mask, uint64_t brought, const Place& place);
+  // What `lane` brought to the meeting that this thread comes from.
+  uint64_t from(unsigned lane, const Place& place) const;
+  uint32_t met() const { return threads_[running_].mask; }
+
+  SharedMemory& shared() { return shared_; }
+  // Who reads or writes shared memory now.
+  Accessor accessor() const;
+
+  // Throws if [address, address + bytes) is not in one allocation of the device.
+  void check(const void* address, size_t bytes, const Place& place) const {
+    if (!memory_.contains(address, bytes)) refuse_address(address, bytes, place);
+  }
+
+  [[noreturn]] void fail(const std::string& what, const Place& place) const;
+
+ private:
+  enum class State : uint8_t { kReady, kAtBarrier, kMeeting, kDone };
+
+  struct Thread {
+    Dim3 index;
+    State state = State::kReady;
+    WarpOperation operation = WarpOperation::kSync;
+    uint32_t mask = 0;
+    uint64_t brought = 0;
+    Place place;  // where it waits
+  };
+
+  struct Warp {
+    uint64_t brought[kWarpSize] = {};
+  };
+
+  bool run_ready_threads();
+  bool release_meetings();
+  bool release_meeting(unsigned thread);
+  bool release_barrier();
+  [[noreturn]] void report_stuck();
+  void wait(State state, const Place& place);
+  bool takes_part(unsigned thread, const Thread& in) const;
+  std::string describe(unsigned thread) const;
+  [[noreturn]] void fail_in(unsigned thread, const std::string& what, const Place& place) const;
+  [[noreturn]] void refuse_address(const void* address, size_t bytes, const Place& place) const;
+
+  static thread_local constinit Block* current_;
+
+  std::string kernel_;
+  LaunchShape shape_;
+  const DeviceMemory& memory_;
+  Fibers& fibers_;
+  uint64_t random_;
+  Dim3 index_{0, 0, 0};
+  std::vector<Thread> threads_;
+  std::vector<Warp> warps_;
+  std::vector<unsigned> order_;
+  unsigned running_ = 0;
+  SharedMemory shared_;
+  const std::function<void()>* body_ = nullptr;
+};
+
+}  // namespace assay::emulated

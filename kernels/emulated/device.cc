@@ -1,0 +1,74 @@
+#include "kernels/emulated/device.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "base/error.h"
+
+namespace assay::emulated {
+namespace {
+
+// What every CUDA device of the architectures that Assay is built for accepts.
+void check_shape(std::string_view name, const LaunchShape& shape) {
+  const auto count = [](const Dim3& dim) { return uint64_t{dim.x} * dim.y * dim.z; };
+  constexpr size_t kMaxSharedBytes = 48 * 1024;
+  if (count(shape.block) == 0 || count(shape.block) > 1024 || shape.block.z > 64 ||
+      count(shape.grid) == 0 || shape.grid.x > 0x7FFFFFFFU || shape.grid.y > 0xFFFFU ||
+      shape.grid.z > 0xFFFFU || shape.shared_bytes > kMaxSharedBytes) {
+    throw Error(
+        fmt::format("kernel {} is launched with a grid of {} x {} x {} blocks of {} x {} x "
+                    "{} threads and {} bytes of shared memory, which no device can do",
+                    name, shape.grid.x, shape.grid.y, shape.grid.z, shape.block.x, shape.block.y,
+                    shape.block.z, shape.shared_bytes));
+  }
+}
+
+void check_copy(const DeviceMemory& memory, const void* address, size_t bytes) {
+  if (bytes == 0 || memory.contains(address, bytes)) return;
+  throw Error(
+      fmt::format("a copy of {} bytes is out of bounds, at {}", bytes, memory.describe(address)),
+      "emulated device");
+}
+
+}  // namespace
+
+void Device::upload(const void* from, size_t bytes, void* to) {
+  check_copy(memory_, to, bytes);
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+void Device::download(const void* from, size_t bytes, void* to) {
+  check_copy(memory_, from, bytes);
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+void Device::run(std::string_view name, const LaunchShape& shape,
+                 const std::function<void()>& body) {
+  // A kernel with template arguments is launched in parentheses.
+  if (name.starts_with('(')) name = name.substr(1, name.size() - 2);
+  check_shape(name, shape);
+  const Dim3& grid = shape.grid;
+  const uint64_t n_blocks = uint64_t{grid.x} * grid.y * grid.z;
+  Block block(name, shape, memory_, fibers_, seed_);
+  // A step that has no divisor in common with the number of blocks comes to each of them once.
+  uint64_t step = 1 + (seed_ == 0 ? 0 : seed_ % n_blocks);
+  while (std::gcd(step, n_blocks) != 1) ++step;
+  for (uint64_t i = 0, at = seed_ % n_blocks; i < n_blocks; ++i, at = (at + step) % n_blocks) {
+    const auto index = static_cast<unsigned>(at % grid.x);
+    const auto rest = static_cast<unsigned>(at / grid.x);
+    try {
+      block.run({index, rest % grid.y, rest / grid.y}, body);
+    } catch (...) {
+      fibers_.clear();  // some still wait inside the kernel
+      throw;
+    }
+  }
+  if (const std::string broken = memory_.broken_guard(); !broken.empty()) {
+    throw Error(fmt::format("kernel {}: {}", name, broken), "emulated device");
+  }
+}
+
+}  // namespace assay::emulated

@@ -1,0 +1,98 @@
+#include "kernels/emulated/device_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "base/error.h"
+
+namespace assay::emulated {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+constexpr size_t kGuardBytes = 256;  // more than the stride of a wild loop over floats in a warp
+constexpr unsigned char kGuard = 0xA7;
+constexpr unsigned char kPoison = 0xFF;
+
+unsigned char* bytes_at(uintptr_t address) {
+  return reinterpret_cast<unsigned char*>(address);
+}
+
+bool intact(const unsigned char* guard) {
+  return std::all_of(guard, guard + kGuardBytes, [](unsigned char byte) { return byte == kGuard; });
+}
+
+}  // namespace
+
+DeviceMemory::~DeviceMemory() {
+  while (!allocations_.empty()) release(bytes_at(allocations_.begin()->first));
+}
+
+void* DeviceMemory::allocate(size_t bytes) {
+  if (bytes == 0) return nullptr;
+  void* block = bytes > PTRDIFF_MAX - 2 * kGuardBytes
+                    ? nullptr
+                    :
+                    operator new(bytes + 2 * kGuardBytes, kAlignment, std::nothrow);
+  if (block == nullptr) {
+    throw Error(fmt::format("no memory for {} bytes", bytes), "emulated device",
+                "use a smaller --batch, a shorter prompt or a smaller -n");
+  }
+  auto* data = static_cast<unsigned char*>(block) + kGuardBytes;
+  std::memset(block, kGuard, kGuardBytes);
+  std::memset(data, kPoison, bytes);
+  std::memset(data + bytes, kGuard, kGuardBytes);
+  allocations_.emplace(reinterpret_cast<uintptr_t>(data), bytes);
+  return data;
+}
+
+void DeviceMemory::release(void* address) noexcept {
+  const auto found = allocations_.find(reinterpret_cast<uintptr_t>(address));
+  if (found == allocations_.end()) return;
+  operator delete(bytes_at(found->first) - kGuardBytes, kAlignment);
+  allocations_.erase(found);
+  last_begin_ = 1;
+  last_end_ = 0;
+}
+
+bool DeviceMemory::find(uintptr_t first, size_t bytes) const {
+  const auto after = allocations_.upper_bound(first);
+  if (after == allocations_.begin()) return false;
+  const auto& [begin, size] = *std::prev(after);
+  if (first - begin > size || bytes > size - (first - begin)) return false;
+  last_begin_ = begin;
+  last_end_ = begin + size;
+  return true;
+}
+
+std::string DeviceMemory::describe(const void* address) const {
+  if (address == nullptr) return "the null address";
+  const auto first = reinterpret_cast<uintptr_t>(address);
+  const auto after = allocations_.upper_bound(first);
+  if (after != allocations_.begin()) {
+    const auto& [begin, size] = *std::prev(after);
+    const uintptr_t offset = first - begin;
+    if (offset < size) return fmt::format("byte {} of an allocation of {}", offset, size);
+    if (after == allocations_.end() || offset - size < after->first - first) {
+      return fmt::format("{} bytes behind the end of an allocation of {}", offset - size, size);
+    }
+  }
+  if (after == allocations_.end()) return "no allocation";
+  return fmt::format("{} bytes before an allocation of {}", after->first - first, after->second);
+}
+
+std::string DeviceMemory::broken_guard() const {
+  for (const auto& [begin, size] : allocations_) {
+    if (!intact(bytes_at(begin) - kGuardBytes)) {
+      return fmt::format("the guard zone before an allocation of {} bytes was written to", size);
+    }
+    if (!intact(bytes_at(begin) + size)) {
+      return fmt::format("the guard zone behind an allocation of {} bytes was written to", size);
+    }
+  }
+  return {};
+}
+
+}  // namespace assay::emulated

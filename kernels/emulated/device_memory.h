@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace assay::emulated {
+
+// The memory of the emulated device: host memory that knows what was allocated. A fresh allocation
+// holds bytes of all ones, which are NaN as float and -1 as integers, and stands between two guard
+// zones that nobody may write to.
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  // At a multiple of 64. Throws Error if the host has no such amount.
+  void* allocate(size_t bytes);
+  // Address of a live allocation; anything else is ignored, for releasing must not throw.
+  void release(void* address) noexcept;
+
+  // Whether [address, address + bytes) lies in one live allocation.
+  bool contains(const void* address, size_t bytes) const {
+    const auto first = reinterpret_cast<uintptr_t>(address);
+    return (first >= last_begin_ && first <= last_end_ && bytes <= last_end_ - first) ||
+           find(first, bytes);
+  }
+
+  // What is at an address that no allocation contains: "12 bytes behind the 64 of an allocation".
+  std::string describe(const void* address) const;
+
+  // Empty if all guard zones are as they were made; otherwise which one is not.
+  std::string broken_guard() const;
+
+ private:
+  bool find(uintptr_t first, size_t bytes) const;
+
+  std::map<uintptr_t, size_t> allocations_;  // address to bytes
+  // The allocation that was asked for last: most accesses come in runs.
+  mutable uintptr_t last_begin_ = 1;
+  mutable uintptr_t last_end_ = 0;
+};
+
+}  // namespace assay::emulated

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/kernels.h"
+
+namespace assay {
+
+// The CUDA kernels, run by the CPU and watched while they run: an access out of bounds, a race for
+// shared memory or a barrier that not all threads reach is an Error with its kernel, block, thread
+// and line. `seed` permutes the order in which blocks and threads run, which changes no result; 0:
+// ascending. Throws Error if this build has none.
+std::unique_ptr<Kernels> make_emulated_kernels(uint64_t seed = 0);
+
+// Whether this build has them.
+bool has_emulated_kernels();
+
+}  // namespace assay

@@ -1,0 +1,170 @@
+#pragma once
+
+// What the sources of kernels/cuda are written in, for a compiler of the host: the words of CUDA
+// that they use, and what kernels/cuda/language.h adds to them.
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/emulated/block.h"
+#include "kernels/emulated/device.h"
+#include "kernels/emulated/source_place.h"
+#include "kernels/half.h"
+
+#define ASSAY_DEVICE emulated
+#define ASSAY_UNROLL
+#define ASSAY_UNROLL_BY_2
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+
+#define threadIdx (::assay::emulated::Block::current().thread_index())
+#define blockIdx (::assay::emulated::Block::current().block_index())
+#define blockDim (::assay::emulated::Block::current().block_dim())
+#define gridDim (::assay::emulated::Block::current().grid_dim())
+
+#define ASSAY_SHARED(Type, name, count)                                                  \
+  ::assay::emulated::Shared<Type> name {                                                 \
+    ::assay::emulated::Block::current().shared().array(#name, sizeof(Type), count,       \
+                                                       ::assay::emulated::Place::here()) \
+  }
+#define ASSAY_DYNAMIC_SHARED(Type, name)                                                         \
+  ::assay::emulated::Shared<Type> name {                                                         \
+    ::assay::emulated::Block::current().shared().dynamic_array(#name, sizeof(Type),              \
+                                                               ::assay::emulated::Place::here()) \
+  }
+
+namespace assay::emulated {
+
+// An index that knows the line where it was used as one.
+struct Index {
+  Index(int64_t index, Place at = Place::here()) : value(index), place(at) {}
+  int64_t value;
+  Place place;
+};
+
+// An address in device memory; every access is checked.
+template <class T>
+class Global {
+ public:
+  Global(T* address) : address_(address) {}
+  explicit operator bool() const { return address_ != nullptr; }
+
+  T& operator[](Index index) const { return *range(index.value, 1, index.place); }
+
+  // Where `count` elements from `first` on are.
+  T* range(int64_t first, int64_t count, Place place = Place::here()) const {
+    T* address = address_ + first;
+    Block::current().check(address, static_cast<size_t>(count) * sizeof(T), place);
+    return address;
+  }
+
+ private:
+  T* address_;
+};
+
+// An array in shared memory; every access is checked.
+template <class T>
+class Shared {
+ public:
+  class Element {
+   public:
+    Element(SharedMemory::Array& array, const Index& index) : array_(array), index_(index) {}
+    operator T() const {
+      Block& block = Block::current();
+      require(block.shared().read(array_, index_.value, block.accessor(), index_.place));
+      T value;
+      std::memcpy(&value, SharedMemory::element(array_, index_.value), sizeof(T));
+      return value;
+    }
+    const Element& operator=(T value) const {
+      Block& block = Block::current();
+      require(block.shared().write(array_, index_.value, block.accessor(), index_.place));
+      std::memcpy(SharedMemory::element(array_, index_.value), &value, sizeof(T));
+      return *this;
+    }
+    const Element& operator=(const Element& other) const { return *this = static_cast<T>(other); }
+    Element(const Element&) = default;
+
+   private:
+    void require(const std::string& wrong) const {
+      if (!wrong.empty()) Block::current().fail(wrong, index_.place);
+    }
+
+    SharedMemory::Array& array_;
+    Index index_;
+  };
+
+  explicit Shared(SharedMemory::Array& array) : array_(&array) {}
+  Element operator[](Index index) const { return {*array_, index}; }
+
+ private:
+  SharedMemory::Array* array_;
+};
+
+inline void __syncthreads(Place place = Place::here()) {
+  Block::current().barrier(place);
+}
+
+inline void __syncwarp(uint32_t mask = 0xFFFFFFFFU, Place place = Place::here()) {
+  Block::current().meet(WarpOperation::kSync, mask, 0, place);
+}
+
+// What `lane(own)` of the warp brought, as numbers of up to 64 bits.
+template <class T, class LaneOf>
+T shuffle(uint32_t mask, T value, LaneOf lane_of, const Place& place) {
+  static_assert(sizeof(T) <= sizeof(uint64_t));
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  Block& block = Block::current();
+  block.meet(WarpOperation::kShuffle, mask, bits, place);
+  bits = block.from(lane_of(block.lane()), place);
+  std::memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
+template <class T>
+T __shfl_sync(uint32_t mask, T value, int source, Place place = Place::here()) {
+  return shuffle(
+      mask, value, [=](unsigned) { return static_cast<unsigned>(source) % kWarpSize; }, place);
+}
+
+template <class T>
+T __shfl_xor_sync(uint32_t mask, T value, int lanes, Place place = Place::here()) {
+  return shuffle(
+      mask, value, [=](unsigned own) { return own ^ static_cast<unsigned>(lanes); }, place);
+}
+
+// A lane whose source is beyond the warp gets its own value.
+template <class T>
+T __shfl_down_sync(uint32_t mask, T value, unsigned delta, Place place = Place::here()) {
+  return shuffle(
+      mask, value, [=](unsigned own) { return own + delta < kWarpSize ? own + delta : own; },
+      place);
+}
+
+inline uint32_t __ballot_sync(uint32_t mask, bool predicate, Place place = Place::here()) {
+  Block& block = Block::current();
+  block.meet(WarpOperation::kVote, mask, predicate ? 1 : 0, place);
+  uint32_t ballot = 0;
+  for (unsigned lane = 0; lane < kWarpSize; ++lane) {
+    if ((mask >> lane & 1U) != 0 && block.from(lane, place) != 0) ballot |= 1U << lane;
+  }
+  return ballot;
+}
+
+inline bool __any_sync(uint32_t mask, bool predicate, Place place = Place::here()) {
+  return __ballot_sync(mask, predicate, place) != 0;
+}
+
+inline bool __all_sync(uint32_t mask, bool predicate, Place place = Place::here()) {
+  return __ballot_sync(mask, predicate, place) == mask;
+}
+
+inline float half_to_float(uint16_t half) {
+  return float_from_f16(half);
+}
+
+}  // namespace assay::emulated

@@ -1,0 +1,14 @@
+#include "kernels/cuda/ops.h"
+#include "kernels/emulated/emulated.h"
+
+namespace assay {
+
+bool has_emulated_kernels() {
+  return true;
+}
+
+std::unique_ptr<Kernels> make_emulated_kernels(uint64_t seed) {
+  return emulated::make_kernels("emulated", std::make_unique<emulated::Device>(seed));
+}
+
+}  // namespace assay

@@ -1,0 +1,267 @@
+// Small kernels, each with one fault that a run on a GPU may hide: each must be reported, with its
+// kernel, block, thread and line.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "kernels/cuda/language.h"
+
+namespace assay::emulated {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+LaunchShape one_block(unsigned threads) {
+  return {{1, 1, 1}, {threads, 1, 1}, 0};
+}
+
+// Where a test does not say in which line the fault is.
+constexpr int kNoLine = 0;
+
+auto reports(const std::string& what, const std::string& where, int line) {
+  const std::string at =
+      line == kNoLine ? "" : "tests/emulated/faults_test.cc:" + std::to_string(line);
+  return ThrowsMessage<Error>(AllOf(HasSubstr(what), HasSubstr(where), HasSubstr(at)));
+}
+
+class FaultTest : public testing::TestWithParam<uint64_t> {
+ protected:
+  Device device_{GetParam()};
+  Buffer<float> data_{device_, 64};
+};
+INSTANTIATE_TEST_SUITE_P(Emulated, FaultTest, testing::Values(0, 1, 12345));
+
+constexpr int kBarrierLine = __LINE__ + 2;
+__global__ void half_of_the_block_waits() {
+  if (threadIdx.x < 32) __syncthreads();
+}
+
+// On a GPU the block may hang, or go on.
+TEST_P(FaultTest, ABarrierThatSomeThreadsNeverReach) {
+  EXPECT_THAT(
+      [&] { ASSAY_LAUNCH(device_, one_block(64), half_of_the_block_waits); },
+      reports("not all threads reach: thread (32,0,0) has ended",
+              "kernel half_of_the_block_waits, block (0,0,0), thread (0,0,0)", kBarrierLine));
+}
+
+__global__ void two_barriers() {
+  if (threadIdx.x % 2 == 0) {
+    __syncthreads();
+  } else {
+    __syncthreads();
+  }
+}
+
+TEST_P(FaultTest, ThreadsThatWaitAtDifferentBarriers) {
+  EXPECT_THAT(
+      [&] { ASSAY_LAUNCH(device_, one_block(4), two_barriers); },
+      reports("thread (1,0,0) waits at the __syncthreads of", "kernel two_barriers", kNoLine));
+}
+
+__global__ void shuffles_while_others_wait(Global<float> out) {
+  if (threadIdx.x < 16) {
+    out[threadIdx.x] = __shfl_xor_sync(0xFFFFFFFFU, 1.0F, 1);
+  } else {
+    __syncthreads();
+  }
+}
+
+TEST_P(FaultTest, AShuffleWhoseMaskNamesLanesThatAreElsewhere) {
+  EXPECT_THAT(
+      [&] { ASSAY_LAUNCH(device_, one_block(32), shuffles_while_others_wait, data_.data()); },
+      reports("waits in a shuffle with the mask 0xffffffff for lane 16, thread (16,0,0) waits at",
+              "thread (0,0,0)", kNoLine));
+}
+
+constexpr int kShuffleLine = __LINE__ + 3;
+__global__ void reads_a_lane_that_is_absent(Global<float> out) {
+  if (threadIdx.x >= 16) return;
+  out[threadIdx.x] = __shfl_down_sync(0xFFFFU, 1.0F, 4);
+}
+
+// A GPU gives the register's old content.
+TEST_P(FaultTest, AShuffleFromALaneThatDoesNotTakePart) {
+  EXPECT_THAT(
+      [&] { ASSAY_LAUNCH(device_, one_block(32), reads_a_lane_that_is_absent, data_.data()); },
+      reports("reads from lane 1", "kernel reads_a_lane_that_is_absent", kShuffleLine));
+}
+
+__global__ void leaves_itself_out(Global<float> out) {
+  out[0] = __ballot_sync(0x2U, true) != 0 ? 1.0F : 0.0F;
+}
+
+TEST_P(FaultTest, AVoteWithoutTheVoter) {
+  EXPECT_THAT([&] { ASSAY_LAUNCH(device_, one_block(1), leaves_itself_out, data_.data()); },
+              reports("leaves out its own lane 0", "kernel leaves_itself_out", kNoLine));
+}
+
+constexpr int kRaceLine = __LINE__ + 4;
+__global__ void reverses_without_a_barrier(Global<float> out) {
+  ASSAY_SHARED(float, values, 64);
+  values[threadIdx.x] = 1.0F;
+  out[threadIdx.x] = values[63 - threadIdx.x];
+}
+
+TEST_P(FaultTest, ARaceForSharedMemory) {
+  // In another order of the threads a write comes upon a read, or a read upon nothing written.
+  EXPECT_THAT(
+      [&] { ASSAY_LAUNCH(device_, one_block(64), reverses_without_a_barrier, data_.data()); },
+      reports("of the shared array 'values'", "kernel reverses_without_a_barrier",
+              GetParam() == 0 ? kRaceLine : kNoLine));
+}
+
+__global__ void all_write_one_element() {
+  ASSAY_SHARED(int, flag, 1);
+  flag[0] = 1;
+}
+
+TEST_P(FaultTest, TwoWritersOfOneElement) {
+  EXPECT_THAT(
+      [&] { ASSAY_LAUNCH(device_, one_block(2), all_write_one_element); },
+      reports("a race: writes element 0 of the shared array 'flag'", "block (0,0,0)", kNoLine));
+}
+
+// The barrier after the read is missing: the second turn overwrites what others still read.
+__global__ void reuses_without_a_barrier(Global<float> out) {
+  ASSAY_SHARED(float, value, 1);
+  for (int turn = 0; turn < 2; ++turn) {
+    if (threadIdx.x == 0) value[0] = 1.0F;
+    __syncthreads();
+    out[threadIdx.x] = value[0];
+  }
+}
+
+TEST_P(FaultTest, AnElementThatIsWrittenAgainWhileOthersReadIt) {
+  EXPECT_THAT([&] { ASSAY_LAUNCH(device_, one_block(64), reuses_without_a_barrier, data_.data()); },
+              reports("a race", "shared array 'value'", kNoLine));
+}
+
+__global__ void reads_what_nobody_wrote(Global<float> out) {
+  ASSAY_SHARED(float, values, 4);
+  out[0] = values[2];
+}
+
+TEST_P(FaultTest, SharedMemoryThatNobodyWrote) {
+  EXPECT_THAT([&] { ASSAY_LAUNCH(device_, one_block(1), reads_what_nobody_wrote, data_.data()); },
+              reports("reads element 2 of the shared array 'values', which no thread has written",
+                      "kernel reads_what_nobody_wrote", kNoLine));
+}
+
+__global__ void one_too_far() {
+  ASSAY_DYNAMIC_SHARED(double, values);
+  values[threadIdx.x] = 1.0;
+}
+
+TEST_P(FaultTest, SharedMemoryOutOfBounds) {
+  const LaunchShape shape{{1, 1, 1}, {5, 1, 1}, 4 * sizeof(double)};
+  EXPECT_THAT(
+      [&] { ASSAY_LAUNCH(device_, shape, one_too_far); },
+      reports("writes element 4 of the shared array 'values' of 4", "thread (4,0,0)", kNoLine));
+}
+
+constexpr int kOutOfBoundsLine = __LINE__ + 2;
+__global__ void writes_one_for_each_thread(Global<float> out) {
+  out[int64_t{blockIdx.x} * blockDim.x + threadIdx.x] = 1.0F;
+}
+
+TEST_P(FaultTest, DeviceMemoryOutOfBounds) {
+  const LaunchShape shape{{3, 1, 1}, {32, 1, 1}, 0};
+  EXPECT_THAT(
+      [&] { ASSAY_LAUNCH(device_, shape, writes_one_for_each_thread, data_.data()); },
+      reports("out of bounds, at ", "kernel writes_one_for_each_thread, block (2,0,0), thread",
+              kOutOfBoundsLine));
+}
+
+TEST_P(FaultTest, DeviceMemoryThatWasReleased) {
+  float* address = Buffer<float>(device_, 64).data();
+  EXPECT_THAT([&] { ASSAY_LAUNCH(device_, one_block(1), writes_one_for_each_thread, address); },
+              reports("out of bounds", "kernel writes_one_for_each_thread", kOutOfBoundsLine));
+}
+
+__global__ void writes_past_its_range(Global<float> out) {
+  float* four = out.range(60, 4);
+  for (int i = 0; i < 6; ++i) four[i] = 1.0F;
+}
+
+// What the checks of single accesses do not see.
+TEST_P(FaultTest, AWriteIntoAGuardZone) {
+  EXPECT_THAT([&] { ASSAY_LAUNCH(device_, one_block(1), writes_past_its_range, data_.data()); },
+              reports("the guard zone behind an allocation of 256 bytes was written to",
+                      "kernel writes_past_its_range", kNoLine));
+}
+
+TEST_P(FaultTest, ACopyOutOfBounds) {
+  std::vector<float> host(65);
+  EXPECT_THAT([&] { device_.download(data_.data(), 65 * sizeof(float), host.data()); },
+              ThrowsMessage<Error>(HasSubstr("a copy of 260 bytes is out of bounds")));
+}
+
+TEST_P(FaultTest, ALaunchThatNoDeviceCanDo) {
+  EXPECT_THAT([&] { ASSAY_LAUNCH(device_, one_block(2048), all_write_one_element); },
+              ThrowsMessage<Error>(HasSubstr("which no device can do")));
+}
+
+// Memory that nobody wrote is NaN, so that what is computed from it is seen.
+TEST_P(FaultTest, FreshMemoryIsNaN) {
+  std::vector<float> host(64);
+  device_.download(data_.data(), data_.bytes(), host.data());
+  for (const float value : host) EXPECT_TRUE(std::isnan(value));
+}
+
+// After a report the device goes on: no fiber still stands in the faulty kernel.
+TEST_P(FaultTest, ADeviceWorksOnAfterAFault) {
+  EXPECT_THROW(ASSAY_LAUNCH(device_, one_block(64), half_of_the_block_waits), Error);
+  ASSAY_LAUNCH(device_, one_block(64), writes_one_for_each_thread, data_.data());
+  std::vector<float> host(64);
+  device_.download(data_.data(), data_.bytes(), host.data());
+  EXPECT_EQ(host, std::vector<float>(64, 1.0F));
+}
+
+// The counterparts that are no fault: a layer that cries wolf is switched off.
+__global__ void reverses_with_a_barrier(Global<float> out) {
+  ASSAY_SHARED(float, values, 64);
+  values[threadIdx.x] = static_cast<float>(threadIdx.x);
+  __syncthreads();
+  out[threadIdx.x] = values[63 - threadIdx.x];
+}
+
+__global__ void swaps_in_a_warp(Global<float> out) {
+  ASSAY_SHARED(float, values, 64);
+  values[threadIdx.x] = static_cast<float>(threadIdx.x);
+  __syncwarp();
+  const float other = values[threadIdx.x ^ 1U];
+  __syncwarp();
+  values[threadIdx.x] = other;
+  __syncwarp();
+  out[threadIdx.x] = values[threadIdx.x ^ 1U];
+}
+
+__global__ void counts_odd_lanes(Global<float> out) {
+  const uint32_t odd = __ballot_sync(0xFFFFFFFFU, threadIdx.x % 2 == 1);
+  const bool some = __any_sync(0xFFFFFFFFU, threadIdx.x == 3);
+  const bool all = __all_sync(0xFFFFFFFFU, threadIdx.x == 3);
+  out[threadIdx.x] = odd == 0xAAAAAAAAU && some == (threadIdx.x < 32) && !all ? 1.0F : 0.0F;
+}
+
+TEST_P(FaultTest, CorrectKernelsRun) {
+  std::vector<float> host(64);
+  ASSAY_LAUNCH(device_, one_block(64), reverses_with_a_barrier, data_.data());
+  device_.download(data_.data(), data_.bytes(), host.data());
+  for (size_t i = 0; i < 64; ++i) EXPECT_EQ(host[i], static_cast<float>(63 - i));
+  ASSAY_LAUNCH(device_, one_block(64), swaps_in_a_warp, data_.data());
+  device_.download(data_.data(), data_.bytes(), host.data());
+  for (size_t i = 0; i < 64; ++i) EXPECT_EQ(host[i], static_cast<float>(i));
+  ASSAY_LAUNCH(device_, one_block(64), counts_odd_lanes, data_.data());
+  device_.download(data_.data(), data_.bytes(), host.data());
+  EXPECT_EQ(host, std::vector<float>(64, 1.0F));
+}
+
+}  // namespace
+}  // namespace assay::emulated

@@ -1,0 +1,261 @@
+// Every op of the CUDA kernels, on a device and run by the CPU, against the CPU's own: bit for bit,
+// which holds them to float64 as well, since tests/kernels holds the CPU's.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "tests/kernels/support.h"
+#include "tests/support/backend.h"
+
+namespace assay {
+namespace {
+
+using testing::Random;
+using testing::same_bits;
+using testing::TestMatrix;
+using testing_support::Backend;
+
+// Host arrays in the memory of the kernels that run.
+class Arena {
+ public:
+  explicit Arena(Kernels& kernels) : memory_(kernels.memory()) {}
+
+  template <class T>
+  T* place(const std::vector<T>& values) {
+    auto& buffer = buffers_.emplace_back(memory_, values.size() * sizeof(T));
+    memory_.upload(values.data(), values.size() * sizeof(T), buffer.data());
+    return reinterpret_cast<T*>(buffer.data());
+  }
+  WeightMatrix place(const TestMatrix& matrix) {
+    WeightMatrix placed = matrix.matrix();
+    placed.data = place(matrix.bytes);
+    return placed;
+  }
+  template <class T>
+  std::vector<T> read(const T* address, size_t count) {
+    std::vector<T> values(count);
+    memory_.download(address, count * sizeof(T), values.data());
+    return values;
+  }
+
+ private:
+  Memory& memory_;
+  std::vector<Buffer<std::byte>> buffers_;
+};
+
+// What `op` leaves of `count` elements at the address it returns.
+template <class Op>
+auto result_of(Kernels& kernels, size_t count, const Op& op) {
+  Arena arena(kernels);
+  return arena.read(op(kernels, arena), count);
+}
+
+struct Tested {
+  Backend backend;
+  uint64_t seed;
+};
+
+void PrintTo(const Tested& tested, std::ostream* out) {
+  *out << name_of(tested.backend) << ", seed " << tested.seed;
+}
+
+class OpTest : public ::testing::TestWithParam<Tested> {
+ protected:
+  void SetUp() override {
+    const auto [backend, seed] = GetParam();
+    const std::string reason = testing_support::reason_to_skip(backend);
+    if (!reason.empty()) GTEST_SKIP() << reason;
+    tested_ = testing_support::make_kernels(backend, pool_, seed);
+  }
+
+  // Runs `op`(kernels, arena), which returns where its results are, on both backends.
+  template <class Op>
+  void expect_the_bits_of_the_cpu(int64_t count, const Op& op) {
+    const auto n = static_cast<size_t>(count);
+    EXPECT_EQ(std::memcmp(result_of(*cpu_, n, op).data(), result_of(*tested_, n, op).data(),
+                          n * sizeof(*result_of(*cpu_, 0, op).data())),
+              0);
+  }
+
+  ThreadPool pool_{1};
+  std::unique_ptr<Kernels> cpu_ = make_cpu_kernels(pool_);
+  std::unique_ptr<Kernels> tested_;
+};
+std::string tested_name(const ::testing::TestParamInfo<Tested>& test) {
+  return name_of(test.param.backend) + "_seed_" + std::to_string(test.param.seed);
+}
+
+INSTANTIATE_TEST_SUITE_P(Emulated, OpTest,
+                         ::testing::Values(Tested{Backend::kEmulated, 0},
+                                           Tested{Backend::kEmulated, 1},
+                                           Tested{Backend::kEmulated, 77777}),
+                         tested_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, OpTest, ::testing::Values(Tested{Backend::kCuda, 0}), tested_name);
+
+std::vector<float> nothing(int64_t count) {
+  return std::vector<float>(static_cast<size_t>(count), -1.0F);
+}
+
+// A wrong code, scale or order of sums in one of the 13 types; a row or token left out.
+TEST_P(OpTest, Matmul) {
+  for (const TensorType type : kAllTensorTypes) {
+    const int64_t block = tensor_type_info(type).block_elements;
+    for (const int64_t n_tokens : {1, 2, 8, 19}) {
+      for (const int64_t columns : {block == 1 ? 1 : block, block == 1 ? 77 : 3 * block}) {
+        SCOPED_TRACE(std::string(tensor_type_info(type).name) + " " + std::to_string(columns) +
+                     " columns, " + std::to_string(n_tokens) + " tokens");
+        const TestMatrix w(type, 19, columns);
+        const auto bias = Random(3).floats(n_tokens % 2 == 0 ? w.rows : 0);
+        const auto x = Random(2).floats(n_tokens * columns);
+        expect_the_bits_of_the_cpu(n_tokens * w.rows, [&](Kernels& kernels, Arena& arena) {
+          float* out = arena.place(nothing(n_tokens * w.rows));
+          kernels.matmul(arena.place(w), bias.empty() ? nullptr : arena.place(bias), arena.place(x),
+                         n_tokens, out);
+          return out;
+        });
+      }
+    }
+  }
+}
+
+TEST_P(OpTest, GetRows) {
+  for (const TensorType type : kAllTensorTypes) {
+    SCOPED_TRACE(tensor_type_info(type).name);
+    const int64_t block = tensor_type_info(type).block_elements;
+    const TestMatrix table(type, 9, block == 1 ? 301 : 3 * block);
+    const std::vector<int32_t> ids = {8, 0, 3, 3};
+    expect_the_bits_of_the_cpu(4 * table.columns, [&](Kernels& kernels, Arena& arena) {
+      float* out = arena.place(nothing(4 * table.columns));
+      kernels.get_rows(arena.place(table), arena.place(ids), 4, out);
+      return out;
+    });
+  }
+}
+
+// Widths around the 16 lanes, the runs of 512, and what a block takes in one round.
+TEST_P(OpTest, Norms) {
+  for (const int64_t width : {1, 15, 64, 513, 1030, 8192 + 700}) {
+    SCOPED_TRACE(width);
+    const auto x = Random(1).floats(3 * width, 4.0F);
+    const auto weight = Random(2).floats(width);
+    const auto bias = Random(3).floats(width);
+    expect_the_bits_of_the_cpu(3 * width, [&](Kernels& kernels, Arena& arena) {
+      float* out = arena.place(nothing(3 * width));
+      kernels.rms_norm(arena.place(x), arena.place(weight), 1e-5F, 3, width, out);
+      return out;
+    });
+    for (const bool with_bias : {false, true}) {
+      expect_the_bits_of_the_cpu(3 * width, [&](Kernels& kernels, Arena& arena) {
+        float* in_place = arena.place(x);
+        kernels.layer_norm(in_place, arena.place(weight), with_bias ? arena.place(bias) : nullptr,
+                           1e-5F, 3, width, in_place);
+        return in_place;
+      });
+    }
+  }
+}
+
+TEST_P(OpTest, Rope) {
+  for (const RopePairing pairing : {RopePairing::kAdjacent, RopePairing::kHalves}) {
+    for (const int64_t rotary_dim : {2, 12, 20}) {
+      for (const bool in_place : {false, true}) {
+        const auto x = Random(1).floats(5 * 3 * 20);
+        const auto cos_sin = Random(2).floats(5 * rotary_dim);
+        expect_the_bits_of_the_cpu(5 * 3 * 20, [&](Kernels& kernels, Arena& arena) {
+          float* from = arena.place(x);
+          float* out = in_place ? from : arena.place(nothing(5 * 3 * 20));
+          kernels.rope(from, arena.place(cos_sin), pairing, 5, 3, 20, rotary_dim, out);
+          return out;
+        });
+      }
+    }
+  }
+}
+
+TEST_P(OpTest, StoreKv) {
+  auto x = Random(1).floats(301, 100.0F);
+  x[7] = 65520.0F;  // infinity as binary16
+  x[8] = 3e-8F;     // a subnormal
+  expect_the_bits_of_the_cpu(301, [&](Kernels& kernels, Arena& arena) {
+    float* out = arena.place(nothing(301));
+    kernels.store_kv(arena.place(x), KvType::kF32, 301, out);
+    return out;
+  });
+  expect_the_bits_of_the_cpu(301, [&](Kernels& kernels, Arena& arena) {
+    uint16_t* out = arena.place(std::vector<uint16_t>(301));
+    kernels.store_kv(arena.place(x), KvType::kF16, 301, out);
+    return out;
+  });
+}
+
+// Exponentials from 0 to infinity, both zeros, infinities and NaN.
+TEST_P(OpTest, Activations) {
+  std::vector<float> x;
+  for (float value = -120.0F; value < 120.0F; value += 0.37F) x.push_back(value);
+  for (const float value : {0.0F, -0.0F, INFINITY, -INFINITY, 1e-30F, 3e38F}) x.push_back(value);
+  const auto count = static_cast<int64_t>(x.size());
+  const auto up = Random(2).floats(count);
+  expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
+    float* out = arena.place(nothing(count));
+    kernels.silu_mul(arena.place(x), arena.place(up), count, out);
+    return out;
+  });
+  expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
+    float* in_place = arena.place(x);
+    kernels.gelu_tanh(in_place, count, in_place);
+    return in_place;
+  });
+  expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
+    float* in_place = arena.place(x);
+    kernels.add(in_place, arena.place(up), count, in_place);
+    return in_place;
+  });
+}
+
+struct AttentionCase {
+  int64_t n_heads;
+  int64_t n_kv_heads;
+  int64_t head_dim;
+  int64_t window;
+  int64_t first_position;
+  int64_t n_tokens;
+};
+
+// Grouped heads, windows, odd head sizes, decode behind a prefix, and more keys than one run of
+// 256 and one round of a block.
+TEST_P(OpTest, Attention) {
+  for (const AttentionCase& c :
+       {AttentionCase{1, 1, 1, 0, 0, 1}, AttentionCase{4, 2, 17, 0, 0, 5},
+        AttentionCase{2, 1, 40, 3, 2, 9}, AttentionCase{3, 3, 8, 300, 700, 2},
+        AttentionCase{1, 1, 16, 0, 2100, 1}}) {
+    for (const KvType type : {KvType::kF32, KvType::kF16}) {
+      SCOPED_TRACE(::testing::Message() << c.n_heads << " heads of " << c.head_dim << ", window "
+                                        << c.window << ", position " << c.first_position);
+      const int64_t n_keys = c.first_position + c.n_tokens;
+      const int64_t kv_count = n_keys * c.n_kv_heads * c.head_dim;
+      const auto q = Random(1).floats(c.n_tokens * c.n_heads * c.head_dim);
+      const auto k = Random(2).floats(kv_count, 3.0F);
+      const auto v = Random(3).floats(kv_count);
+      const AttentionShape shape{c.n_heads, c.n_kv_heads, c.head_dim, 0.7F, c.window};
+      expect_the_bits_of_the_cpu(
+          c.n_tokens * c.n_heads * c.head_dim, [&](Kernels& kernels, Arena& arena) {
+            void* stored_k = arena.place(nothing(kv_count));
+            void* stored_v = arena.place(nothing(kv_count));
+            kernels.store_kv(arena.place(k), type, kv_count, stored_k);
+            kernels.store_kv(arena.place(v), type, kv_count, stored_v);
+            float* out = arena.place(nothing(c.n_tokens * c.n_heads * c.head_dim));
+            kernels.attention(arena.place(q), {type, stored_k, stored_v}, shape, c.first_position,
+                              c.n_tokens, out);
+            return out;
+          });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace assay

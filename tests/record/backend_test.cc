@@ -1,0 +1,53 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "assay/record/run.h"
+#include "base/error.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/emulated/emulated.h"
+
+namespace assay {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+RunResult run_on(const std::string& backend, const std::string& math = "exact") {
+  RunOptions options;
+  options.model_path = std::string(ASSAY_SOURCE_DIR) + "/golden/tinyllama/tinyllama-q4_k_m.gguf";
+  options.tokens = {1, 2, 3};
+  options.n_predict = 3;
+  options.backend = backend;
+  options.math = math;
+  return run(options, {});
+}
+
+// The backend that was asked for would not be the one that computes, or would compute otherwise.
+TEST(Backend, EmulatedGeneratesWhatTheCpuGenerates) {
+  if (!has_emulated_kernels()) GTEST_SKIP() << "this build has no emulated backend";
+  const RunResult emulated = run_on("emulated");
+  EXPECT_EQ(emulated.backend, "emulated");
+  EXPECT_EQ(emulated.generated, run_on("cpu").generated);
+}
+
+TEST(Backend, AutoIsCudaWhereItCanRun) {
+  EXPECT_EQ(run_on("auto").backend, cuda_is_usable() ? "cuda" : "cpu");
+}
+
+// Without a device the user is told what is missing, and what to do.
+TEST(Backend, CudaWithoutADeviceIsAClearError) {
+  if (cuda_is_usable()) GTEST_SKIP() << "there is a CUDA device";
+  EXPECT_THAT([] { run_on("cuda"); }, ThrowsMessage<Error>(HasSubstr("use --backend cpu")));
+}
+
+TEST(Backend, FastMathIsRefusedByNameWhereThereIsNone) {
+  EXPECT_THAT([] { run_on("emulated", "fast"); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("--math"), HasSubstr("the emulated backend"))));
+  EXPECT_THAT([] { run_on("abacus"); }, ThrowsMessage<Error>(HasSubstr("no abacus backend")));
+}
+
+}  // namespace
+}  // namespace assay

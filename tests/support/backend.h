@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "base/thread_pool.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/emulated/emulated.h"
+#include "kernels/kernels.h"
+
+namespace assay::testing_support {
+
+// What computes, as a test's parameter. Suites are named Emulated and Gpu for the latter two: by
+// that ctest labels them.
+enum class Backend { kCpu, kEmulated, kCuda };
+
+inline std::string name_of(Backend backend) {
+  return backend == Backend::kCpu ? "cpu" : backend == Backend::kEmulated ? "emulated" : "cuda";
+}
+
+inline void PrintTo(Backend backend, std::ostream* out) {
+  *out << name_of(backend);
+}
+
+// Why this build or machine cannot run tests on `backend`; empty if it can.
+inline std::string reason_to_skip(Backend backend) {
+  if (backend == Backend::kEmulated && !has_emulated_kernels()) return "built without emulation";
+  if (backend == Backend::kCuda && !cuda_is_usable()) return "no CUDA device, or built without";
+  return {};
+}
+
+// `seed` is for the emulated backend. `pool` must outlive the kernels.
+inline std::unique_ptr<Kernels> make_kernels(Backend backend, ThreadPool& pool, uint64_t seed = 0) {
+  return backend == Backend::kCpu        ? make_cpu_kernels(pool)
+         : backend == Backend::kEmulated ? make_emulated_kernels(seed)
+                                         : make_cuda_kernels();
+}
+
+}  // namespace assay::testing_support

@@ -15,14 +15,14 @@
 
 #if !defined(ASSAY_FORCE_PORTABLE) && defined(__AVX512F__) && defined(__AVX512BW__) && \
     defined(__AVX512VL__) && defined(__AVX512DQ__)
-#include "kernels/cpu/simd_avx512.h"
 #define ASSAY_ISA avx512
+#include "kernels/cpu/simd_avx512.h"
 #elif !defined(ASSAY_FORCE_PORTABLE) && defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
-#include "kernels/cpu/simd_avx2.h"
 #define ASSAY_ISA avx2
+#include "kernels/cpu/simd_avx2.h"
 #include "kernels/cpu/four_bit_codes.h"
 #else
-#include "kernels/cpu/simd_portable.h"
 #define ASSAY_ISA portable
+#include "kernels/cpu/simd_portable.h"
 #include "kernels/cpu/four_bit_codes.h"
 #endif

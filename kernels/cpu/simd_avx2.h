@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/cpu/simd_bytes.h"
 #include "kernels/half.h"
 
 // simd.h says what these operations promise.
@@ -197,39 +198,6 @@ ASSAY_ALWAYS_INLINE I32x16 load_s8(const uint8_t* bytes) {
 ASSAY_ALWAYS_INLINE I32x16 bit_and(I32x16 a, int32_t b) {
   return {_mm256_and_si256(a.lo, _mm256_set1_epi32(b)),
           _mm256_and_si256(a.hi, _mm256_set1_epi32(b))};
-}
-
-struct U8x32 {
-  __m256i v;
-};
-
-ASSAY_ALWAYS_INLINE U8x32 load_bytes(const uint8_t* bytes) {
-  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes))};
-}
-
-// (each byte >> kShift) & kMask, where kMask leaves nothing of the bits from the neighbour.
-template <int kShift, int kMask>
-ASSAY_ALWAYS_INLINE U8x32 bit_field(U8x32 a) {
-  static_assert((kMask << kShift) <= 0xFF);
-  return {_mm256_and_si256(_mm256_srli_epi16(a.v, kShift), _mm256_set1_epi8(kMask))};
-}
-
-// Each byte << kShift; no bit may leave its byte.
-template <int kShift>
-ASSAY_ALWAYS_INLINE U8x32 shift_bytes_left(U8x32 a) {
-  return {_mm256_slli_epi16(a.v, kShift)};
-}
-
-ASSAY_ALWAYS_INLINE U8x32 bit_or(U8x32 a, U8x32 b) {
-  return {_mm256_or_si256(a.v, b.v)};
-}
-
-ASSAY_ALWAYS_INLINE U8x32 sub(U8x32 a, U8x32 b) {
-  return {_mm256_sub_epi8(a.v, b.v)};
-}
-
-ASSAY_ALWAYS_INLINE U8x32 splat_byte(int8_t value) {
-  return {_mm256_set1_epi8(value)};
 }
 
 // Bytes 0 to 15 or 16 to 31 of a, as signed numbers.

@@ -13,6 +13,8 @@
 //
 // `partial` loads and stores touch the first n lanes only, 0 < n < 16; the others load as zero.
 
+// four_bit_codes.h is written with what the header before it defines.
+// clang-format off
 #if !defined(ASSAY_FORCE_PORTABLE) && defined(__AVX512F__) && defined(__AVX512BW__) && \
     defined(__AVX512VL__) && defined(__AVX512DQ__)
 #define ASSAY_ISA avx512
@@ -26,3 +28,4 @@
 #include "kernels/cpu/simd_portable.h"
 #include "kernels/cpu/four_bit_codes.h"
 #endif
+// clang-format on

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what Assay is built with, from the system's packages, where something is missing.
-# Debian 12 and Ubuntu 22.04 or newer. Called by demo.sh and test.sh; does nothing the second time.
+# Debian 12, Ubuntu 24.04, or newer (CMake 3.25). Called by demo.sh and test.sh; does nothing the second time.
 set -euo pipefail
 
 packages=(

@@ -192,6 +192,7 @@ std::vector<const RecordResult*> worst_of_each(const Comparison& comparison) {
   }
   std::sort(order.begin(), order.end());
   std::vector<const RecordResult*> rows;
+  rows.reserve(order.size());
   for (const auto& [key, checkpoint] : order) rows.push_back(worst[checkpoint]);
   return rows;
 }

@@ -193,7 +193,7 @@ Model::Model(std::shared_ptr<const Gguf> gguf)
     bind_attention(binder, prefix, config_, layer);
     layer.ffn_norm = binder.norm(prefix + "ffn_norm", width, architecture.norm);
     bind_ffn(binder, prefix, config_, layer);
-    layers.push_back(std::move(layer));
+    layers.push_back(layer);
   }
   output_norm = binder.norm("output_norm", width, architecture.norm);
   binder.refuse_leftovers(architecture.name);

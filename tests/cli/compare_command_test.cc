@@ -104,5 +104,12 @@ TEST_F(CompareCommand, PublishedLogsGiveThePublishedTable) {
   EXPECT_THAT(outcome.out, HasSubstr("\n9,46581.1395,4660.42826,"));
 }
 
+TEST_F(CompareCommand, AReportDoesNotOverwriteItsInput) {
+  const std::string log = put("a.jsonl", line("logits", 0, {1, 2}));
+  expect_error({"compare", log, log, "-o", log},
+               log + ": the report would overwrite its input; give another -o");
+  EXPECT_EQ(read(log), line("logits", 0, {1, 2}));
+}
+
 }  // namespace
 }  // namespace assay

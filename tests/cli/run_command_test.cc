@@ -137,6 +137,20 @@ TEST_F(RunCommand, AClosedStandardOutputIsToldAndLeavesTheLogWhole) {
   EXPECT_FALSE(records(log).empty());
 }
 
+// Breaks if a message that cannot be written ended the program by a signal.
+TEST_F(RunCommand, FullStandardStreamsAreExitCodesAndNoCrash) {
+  const auto exit_code = [&](const std::string& arguments) {
+    const int status = std::system((std::string(ASSAY_PROGRAM) + " " + arguments).c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  const std::string model = tiny();
+  EXPECT_EQ(exit_code("run " + model + " --tokens 1 -n 2 >/dev/null 2>/dev/full"), 0);
+  EXPECT_EQ(exit_code("bogus 2>/dev/full"), 2);
+  for (const std::string command : {"run --tokens 1 --json ", "inspect --json ", "inspect "}) {
+    EXPECT_EQ(exit_code(command + model + " >/dev/full 2>/dev/null"), 2) << command;
+  }
+}
+
 TEST_F(RunCommand, AFullContextEndsWithWhatWasGenerated) {
   const Outcome outcome = run({"run", kModel, "--tokens", "1,2,3", "-n", "1000", "--ignore-eos"});
   EXPECT_EQ(outcome.exit_code, 2);

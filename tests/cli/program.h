@@ -29,6 +29,7 @@ class Program : public LogFiles {
     const std::string err = folder_ + "/.err";
     arguments.insert(arguments.begin(), ASSAY_PROGRAM);
     std::vector<char*> argv;
+    argv.reserve(arguments.size() + 1);
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
     const pid_t child = fork();

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 using testing_support::TinyModel;
 
-const std::string kModel = ASSAY_SOURCE_DIR "/golden/tinyllama/tinyllama-q8_0.gguf";
+constexpr const char* kModel = ASSAY_SOURCE_DIR "/golden/tinyllama/tinyllama-q8_0.gguf";
 
 class RunCommand : public Program {
  protected:

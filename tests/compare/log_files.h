@@ -26,7 +26,7 @@ class LogFiles : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string put(const std::string& name, const std::string& text) {
-    const std::string path = folder_ + "/" + name;
+    std::string path = folder_ + "/" + name;
     std::ofstream(path, std::ios::binary) << text;
     return path;
   }

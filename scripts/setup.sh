@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(
   ca-certificates cmake g++ git ninja-build pkg-config python3 python3-pip python3-venv
-  libbenchmark-dev libboost-context-dev libcli11-dev libfmt-dev libgmock-dev libgtest-dev libpcre2-dev libssl-dev
+  libbenchmark-dev libboost-context-dev libcli11-dev libfmt-dev libgmock-dev libgtest-dev libpcre2-dev libssl-dev libzip-dev
   rapidjson-dev
 )
 

@@ -290,6 +290,11 @@ class Comparer {
 
 }  // namespace
 
+bool has_floors(const Comparison& comparison) {
+  return std::any_of(comparison.results.begin(), comparison.results.end(),
+                     [](const RecordResult& result) { return result.floor.has_value(); });
+}
+
 Comparison compare_logs(const std::string& ref_path, const std::string& got_path,
                         const CompareOptions& options) {
   return Comparer(ref_path, got_path, options).compare();

@@ -159,8 +159,12 @@ std::string GoldenManifest::folder() const {
 }
 
 bool is_golden_manifest(const std::string& path) {
-  const rapidjson::Document document = read_json_file(path, kMaxBytes, "");
-  return document.IsObject() && document.HasMember("schema");
+  try {
+    const rapidjson::Document document = read_json_file(path, kMaxBytes, kHint);
+    return document.IsObject() && document.HasMember("schema");
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 GoldenManifest read_golden_manifest(const std::string& path) {

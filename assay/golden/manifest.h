@@ -73,8 +73,7 @@ struct GoldenManifest {
 
 inline constexpr int64_t kManifestSchema = 2;
 
-// Whether the JSON file at `path` calls itself a manifest: an object with the key "schema". Throws
-// Error if it cannot be read or is not JSON.
+// Whether the file at `path` is JSON that calls itself a manifest: an object with the key "schema".
 bool is_golden_manifest(const std::string& path);
 
 // Throws Error that names the file and the key ("files[0].logs[2].sha256") if anything is missing,

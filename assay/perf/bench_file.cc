@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 #include <rapidjson/document.h>
-#include <rapidjson/error/en.h>
 
 #include <cmath>
 #include <string_view>
 
-#include "assay/log/line_reader.h"
+#include "assay/log/json_file.h"
 #include "base/error.h"
 
 namespace assay {
@@ -22,7 +21,7 @@ using Value = rapidjson::Value;
 std::string text_member(const Value& object, const char* key) {
   const auto member = object.FindMember(key);
   if (member == object.MemberEnd() || !member->value.IsString()) return {};
-  return {member->value.GetString(), member->value.GetStringLength()};
+  return json_text_of(member->value);
 }
 
 double nanoseconds(std::string_view unit, const std::string& where) {
@@ -49,22 +48,7 @@ double time_of(const Value& entry, const std::string& where) {
 }  // namespace
 
 BenchFile read_bench_file(const std::string& path) {
-  const InputFile file(path);
-  if (file.size() > kMaxBytes) {
-    throw Error(fmt::format("{} bytes are too many for benchmark results", file.size()), path,
-                kHint);
-  }
-  std::string text(static_cast<size_t>(file.size()), '\0');
-  text.resize(file.read(text.data(), text.size(), 0));
-  rapidjson::Document document;
-  document.Parse<rapidjson::kParseValidateEncodingFlag | rapidjson::kParseIterativeFlag>(
-      text.data(), text.size());
-  if (document.HasParseError()) {
-    std::string_view reason = rapidjson::GetParseError_En(document.GetParseError());
-    if (reason.ends_with('.')) reason.remove_suffix(1);
-    throw Error(fmt::format("not valid JSON at byte {}: {}", document.GetErrorOffset() + 1, reason),
-                path, kHint);
-  }
+  const rapidjson::Document document = read_json_file(path, kMaxBytes, kHint);
   if (!document.IsObject() || !document.HasMember("benchmarks") ||
       !document["benchmarks"].IsArray()) {
     throw Error("no array 'benchmarks'", path, kHint);

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
 #include "assay/compare/comparison.h"
+#include "assay/golden/floors.h"
+#include "assay/golden/manifest.h"
+#include "assay/log/log_reader.h"
 #include "assay/report/csv_report.h"
 #include "assay/report/json_report.h"
 #include "assay/report/table_report.h"
@@ -22,6 +26,7 @@ struct CompareArguments {
   std::string ref;
   std::string got;
   std::string policy;
+  std::string floor;
   std::string align = "auto";
   std::string quarantine = "exclude";
   bool strict_argmax = false;
@@ -49,6 +54,28 @@ void set_alignment(const std::string& text, CompareOptions& options) {
 
 void add_maps(const std::vector<std::string>& names, NameMap& map) {
   for (const std::string& name : names) map.add(NameMap::load(name));
+}
+
+std::optional<LogHeader> header_of(const std::string& path) {
+  LogReader reader(path, Depth::kKeys);
+  reader.next();
+  return reader.header();
+}
+
+// The tolerances: the built-in one, those of a file, or those that follow from a golden's floors.
+Policy policy_of(const CompareArguments& arguments) {
+  const bool floors = !arguments.policy.empty() && is_golden_manifest(arguments.policy);
+  if (!arguments.floor.empty() && !floors) {
+    throw Error("there are no floors without a manifest", "--floor",
+                "give --policy golden/MODEL/manifest.json with it");
+  }
+  if (floors) {
+    const GoldenManifest manifest = read_golden_manifest(arguments.policy);
+    const GoldenFile& file =
+        fitting_file(manifest, header_of(arguments.ref), header_of(arguments.got));
+    return floor_policy(manifest, file, arguments.floor);
+  }
+  return arguments.policy.empty() ? Policy() : Policy::from_file(arguments.policy);
 }
 
 CompareOptions options_of(const CompareArguments& arguments) {
@@ -79,7 +106,7 @@ CompareOptions options_of(const CompareArguments& arguments) {
   add_maps(arguments.got_maps, options.got_map);
   add_maps(arguments.maps, options.ref_map);
   add_maps(arguments.maps, options.got_map);
-  if (!arguments.policy.empty()) options.policy = Policy::from_file(arguments.policy);
+  options.policy = policy_of(arguments);
   options.progress = progress_line();
   return options;
 }
@@ -89,6 +116,7 @@ std::string command_of(const CompareArguments& arguments) {
   std::string command =
       "assay compare " + shell_quoted(arguments.ref) + " " + shell_quoted(arguments.got);
   if (!arguments.policy.empty()) command += " --policy " + shell_quoted(arguments.policy);
+  if (!arguments.floor.empty()) command += " --floor " + shell_quoted(arguments.floor);
   if (arguments.align != "auto") command += " --align=" + shell_quoted(arguments.align);
   if (arguments.quarantine != "exclude") command += " --quarantine " + arguments.quarantine;
   if (arguments.strict_argmax) command += " --strict-argmax";
@@ -141,7 +169,11 @@ void add_compare(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("compare", "Hold a log against a reference log");
   command->add_option("REF", arguments->ref, "The reference's log")->required();
   command->add_option("GOT", arguments->got, "The log to judge")->required();
-  command->add_option("--policy", arguments->policy, "File with the tolerances (JSON)");
+  command->add_option(
+      "--policy", arguments->policy,
+      "File with the tolerances, or a golden's manifest.json: k times the measured floors");
+  command->add_option("--floor", arguments->floor,
+                      "With a manifest: hold to this one of its floors, such as bf16_vs_f64");
   command->add_option("--align", arguments->align,
                       "auto, index, or what to add to the reference's token_idx (default auto)");
   command->add_option("--quarantine", arguments->quarantine,

@@ -155,7 +155,9 @@ class Comparer {
     }
     for (int32_t id = 0; id < checkpoints_.size(); ++id) {
       result_.checkpoints.push_back(parse_checkpoint_name(checkpoints_.name(id)));
-      tolerances_.push_back(options_.policy.tolerance(checkpoints_.name(id)));
+      const std::string& name = checkpoints_.name(id);
+      const bool in_both = ref_->names().find(name) >= 0 && got_->names().find(name) >= 0;
+      tolerances_.push_back(in_both ? options_.policy.tolerance(name) : Tolerance());
     }
     for (int32_t id = 0; id < teams_.size(); ++id) result_.teams.push_back(teams_.name(id));
   }
@@ -360,6 +362,11 @@ class Comparer {
 };
 
 }  // namespace
+
+bool has_floors(const Comparison& comparison) {
+  return std::any_of(comparison.results.begin(), comparison.results.end(),
+                     [](const RecordResult& result) { return result.floor.has_value(); });
+}
 
 Comparison compare_logs(const std::string& ref_path, const std::string& got_path,
                         const CompareOptions& options) {

@@ -58,11 +58,18 @@ struct RecordResult {
   Verdict status = Verdict::kMatch;
   bool pass = true;
   double tolerance = 0;  // of rel_l2; of max_abs or kl where the policy has no rel_l2
+  // The rel_l2 that honest computations have between them, where the policy knows it.
+  std::optional<double> floor;
   // Where pass is false, what failed: rel_l2, max_abs, kl, argmax (whose value is the regret),
   // nonfinite or quarantine (whose values are counts).
   std::string_view failing_metric;
   double failing_value = 0;
   double failing_tolerance = 0;
+
+  // rel_l2 as a multiple of the floor.
+  std::optional<double> times_floor() const {
+    return floor ? std::optional<double>(metrics.rel_l2 / *floor) : std::nullopt;
+  }
 };
 
 struct QuarantinedValue {
@@ -78,6 +85,7 @@ struct FirstDivergence {
   std::string metric;
   double value = 0;
   double tolerance = 0;
+  std::optional<double> floor = std::nullopt;  // where `metric` is rel_l2 and the policy knows it
 };
 
 struct Alignment {
@@ -133,6 +141,9 @@ struct Comparison {
   std::vector<QuarantinedValue> quarantine;
   std::vector<std::string> warnings;
 };
+
+// Whether any record was held to a floor.
+bool has_floors(const Comparison& comparison);
 
 // Compares the log at `got_path` with the reference at `ref_path`. Memory grows with the number of
 // records, not with their sizes. Throws Error if either cannot be read or if the two cannot be

@@ -51,6 +51,10 @@ void append_first_divergence(const Comparison& comparison, std::string& out) {
   object.member("metric", first.metric);
   object.member("value", first.value);
   object.member("tolerance", first.tolerance);
+  if (first.floor) {
+    object.member("floor", first.floor);
+    object.member("x_floor", first.value / *first.floor);
+  }
   object.end();
 }
 
@@ -114,6 +118,10 @@ void append_result(const Comparison& comparison, const RecordResult& result, std
   object.member("topk_overlap", metrics.topk_overlap);
   object.member("status", verdict_name(result.status));
   object.member("tolerance", result.tolerance);
+  if (result.floor) {
+    object.member("floor", result.floor);
+    object.member("x_floor", result.times_floor());
+  }
   object.end();
 }
 

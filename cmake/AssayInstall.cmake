@@ -4,8 +4,6 @@
 include(CMakePackageConfigHelpers)
 
 set(assay_targets
-  assay_flags assay_base assay_kernels assay_engine
-  assay_log assay_compare assay_report assay_record assay_mutate assay)
   assay
   assay_base
   assay_compare
@@ -15,6 +13,7 @@ set(assay_targets
   assay_golden
   assay_kernels
   assay_log
+  assay_mutate
   assay_perf
   assay_record
   assay_report)

@@ -108,9 +108,6 @@ TEST_F(TapTest, WritesTheBytesOfLogWriter) {
 
 // The reader is the judge: 0x3C00 is 1 as a half, 0.0078125 as a bfloat16.
 TEST_F(TapTest, NarrowTypesAreWidened) {
-  ASSERT_EQ(
-      run_engine("records", {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "*a*"}}).first,
-      3);  // layer_0_output is logged, `brain` too, but not the `half` in between
   run_engine("records", {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "ops"}});
   LogReader reader(log());
   std::map<std::string, Record> records;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
@@ -29,6 +30,11 @@ struct CompareArguments {
   std::string align = "auto";
   std::string quarantine = "exclude";
   bool strict_argmax = false;
+  std::string tokens;
+  std::string checkpoints;
+  std::vector<std::string> maps;
+  std::vector<std::string> ref_maps;
+  std::vector<std::string> got_maps;
   std::string format = "table";
   std::string output;
 };
@@ -44,6 +50,10 @@ void set_alignment(const std::string& text, CompareOptions& options) {
     throw Error(fmt::format("'{}' is no alignment", text), "--align",
                 "give auto, index, or what to add to the reference's token_idx, as in --align=-1");
   }
+}
+
+void add_maps(const std::vector<std::string>& names, NameMap& map) {
+  for (const std::string& name : names) map.add(NameMap::load(name));
 }
 
 std::optional<LogHeader> header_of(const std::string& path) {
@@ -88,6 +98,14 @@ CompareOptions options_of(const CompareArguments& arguments) {
     throw Error(fmt::format("'{}' is not known", format), "--format", "give table, json or csv");
   }
   options.strict_argmax = arguments.strict_argmax;
+  if (!arguments.tokens.empty()) options.selection.set_tokens(arguments.tokens, "--tokens");
+  if (!arguments.checkpoints.empty()) {
+    options.selection.set_checkpoints(arguments.checkpoints, "--checkpoints");
+  }
+  add_maps(arguments.ref_maps, options.ref_map);
+  add_maps(arguments.got_maps, options.got_map);
+  add_maps(arguments.maps, options.ref_map);
+  add_maps(arguments.maps, options.got_map);
   options.policy = policy_of(arguments);
   options.progress = progress_line();
   return options;
@@ -102,6 +120,13 @@ std::string command_of(const CompareArguments& arguments) {
   if (arguments.align != "auto") command += " --align=" + shell_quoted(arguments.align);
   if (arguments.quarantine != "exclude") command += " --quarantine " + arguments.quarantine;
   if (arguments.strict_argmax) command += " --strict-argmax";
+  if (!arguments.tokens.empty()) command += " --tokens " + shell_quoted(arguments.tokens);
+  if (!arguments.checkpoints.empty()) {
+    command += " --checkpoints " + shell_quoted(arguments.checkpoints);
+  }
+  for (const std::string& map : arguments.maps) command += " --map " + shell_quoted(map);
+  for (const std::string& map : arguments.ref_maps) command += " --map-ref " + shell_quoted(map);
+  for (const std::string& map : arguments.got_maps) command += " --map-got " + shell_quoted(map);
   return command;
 }
 
@@ -155,6 +180,19 @@ void add_compare(CLI::App& app, int& exit_code) {
                       "exclude, fail or off: what to do with garbage values (default exclude)");
   command->add_flag("--strict-argmax", arguments->strict_argmax,
                     "Fail where the argmax differs, even between level candidates");
+  command->add_option("--tokens", arguments->tokens,
+                      "Only these positions of the reference: 5, 5..20, 5.., ..20, with commas");
+  command->add_option("--checkpoints", arguments->checkpoints,
+                      "Only these: logits, layers, ops, or globs with commas");
+  command
+      ->add_option("--map", arguments->maps,
+                   "Names of another engine: llama.cpp, transformers, published, or a file (JSON); "
+                   "parameters after a colon, as in transformers:arch=llama,head_dim=64")
+      ->allow_extra_args(false);
+  command->add_option("--map-ref", arguments->ref_maps, "The same for the reference's log alone")
+      ->allow_extra_args(false);
+  command->add_option("--map-got", arguments->got_maps, "The same for the other log alone")
+      ->allow_extra_args(false);
   command->add_option("--format", arguments->format, "table, json or csv (default table)");
   command->add_option("-o,--output", arguments->output, "Write to this file");
   command->callback([arguments, &exit_code] { exit_code = run(*arguments); });

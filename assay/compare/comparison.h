@@ -10,7 +10,9 @@
 #include "assay/compare/checkpoint_order.h"
 #include "assay/compare/garbage.h"
 #include "assay/compare/metrics.h"
+#include "assay/compare/name_map.h"
 #include "assay/compare/policy.h"
+#include "assay/compare/selection.h"
 
 namespace assay {
 
@@ -39,6 +41,9 @@ struct CompareOptions {
   int64_t offset = 0;  // for kFixed: token_idx in the second log minus that in the reference
   QuarantineMode quarantine = QuarantineMode::kExclude;
   bool strict_argmax = false;
+  Selection selection;  // what is compared of what both logs have
+  NameMap ref_map;      // names of the logs' tensors where they are not Assay's
+  NameMap got_map;
   int n_threads = 0;  // 0: one per processor
   // Called from one thread with the bytes done of all that will be read.
   std::function<void(int64_t done, int64_t total)> progress;
@@ -89,6 +94,15 @@ struct Alignment {
   double confidence = 1;  // 0 to 1: how much worse the next best offset is; 1 where none was tried
 };
 
+// Where the two went on with different tokens after the same prompt. What they computed of these
+// cannot be compared, and is left out.
+struct Split {
+  int64_t token_idx = 0;  // of the first token that is not the same, in the reference
+  std::optional<int64_t> ref_token;
+  std::optional<int64_t> got_token;
+  int64_t left_out = 0;  // records of the reference from there on
+};
+
 struct Drift {
   enum class Trend : uint8_t { kIncreasing, kStable, kDecreasing };
   Trend trend = Trend::kStable;
@@ -118,6 +132,7 @@ struct Comparison {
   int64_t argmax_agree = 0;
   int64_t argmax_total = 0;
   Alignment alignment;
+  std::optional<Split> split;
   Drift drift;
   std::vector<CheckpointName> checkpoints;
   std::vector<std::string> teams;

@@ -80,6 +80,15 @@ void append_head(const Comparison& comparison, std::string& out) {
   alignment.member("mode", kModes[static_cast<size_t>(comparison.alignment.mode)]);
   alignment.member("offset", comparison.alignment.offset);
   alignment.member("confidence", comparison.alignment.confidence);
+  if (comparison.split) {
+    alignment.key("split");
+    JsonObject split(out);
+    split.member("token_idx", comparison.split->token_idx);
+    split.member("ref_token", comparison.split->ref_token);
+    split.member("got_token", comparison.split->got_token);
+    split.member("left_out", comparison.split->left_out);
+    split.end();
+  }
   alignment.end();
   out += ",\n\"drift\":";
   JsonObject drift(out);

@@ -122,6 +122,16 @@ std::string counts_lines(const Comparison& comparison) {
   } else if (alignment.confidence < 0.5) {
     text += "  alignment         by token_idx; no other offset explains the data\n";
   }
+  if (comparison.split) {
+    const auto token = [](const std::optional<int64_t>& id) {
+      return id ? fmt::format("token {}", *id) : std::string("another token");
+    };
+    text += fmt::format(
+        "  generation        parts at {}: the reference went on with {}, the other with {};\n"
+        "                    {} records of the reference from there on are left out\n",
+        comparison.split->token_idx, token(comparison.split->ref_token),
+        token(comparison.split->got_token), comparison.split->left_out);
+  }
   if (comparison.drift.growth_per_layer != 1) {
     static constexpr std::string_view kTrends[] = {"increasing", "stable", "decreasing"};
     text += fmt::format("  drift             {}, x{:.3g} per layer\n",

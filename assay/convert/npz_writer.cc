@@ -22,12 +22,8 @@ static_assert(std::endian::native == std::endian::little,
 constexpr time_t kStartOfZip = 315532800;  // 1980-01-01: the same log makes the same archive
 constexpr size_t kNpyAlignment = 64;
 
-int64_t element_bytes(NpyType type) {
-  return type == NpyType::kFloat32 ? 4 : 8;
-}
-
 std::string_view type_code(NpyType type) {
-  static constexpr std::string_view kCodes[] = {"<f4", "<f8", "<i8"};
+  static constexpr std::string_view kCodes[] = {"<f4", "<f8", "<i8", "|u1"};
   return kCodes[static_cast<size_t>(type)];
 }
 
@@ -165,17 +161,9 @@ NpzWriter::~NpzWriter() {
 
 void NpzWriter::add(const std::string& name, NpyType type, std::vector<int64_t> shape,
                     NpySource source) {
-  int64_t bytes = element_bytes(type);
-  for (const int64_t dim : shape) {
-    if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes)) {
-      throw Error(fmt::format("the shape ({}) of '{}' has no size", fmt::join(shape, ", "),
-                              printable(name, 80)),
-                  impl_->path);
-    }
-  }
   auto entry = std::make_unique<Entry>();
   entry->header = npy_header(type, shape);
-  entry->data_bytes = bytes;
+  entry->data_bytes = array_bytes(type, shape, impl_->path, name);
   entry->source = std::move(source);
   entry->failure = &impl_->failure;
   zip_source_t* zip_source = zip_source_function(impl_->archive, on_entry, entry.get());

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "assay/log/json_text.h"
+#include "assay/log/record_text.h"
 #include "assay/log/sketch.h"
 #include "base/error.h"
 
@@ -20,69 +21,6 @@ namespace {
 
 constexpr size_t kBytesPerValue = 14;  // a guess that spares most growing of the line
 constexpr size_t kKeptBuffers = 16;
-
-template <typename Range>
-void append_array(std::string& out, const Range& numbers) {
-  out += '[';
-  bool first = true;
-  for (const auto number : numbers) {
-    if (!first) out += ',';
-    first = false;
-    append_json_number(out, number);
-  }
-  out += ']';
-}
-
-void append_summary(std::string& out, const Summary& summary) {
-  out += "{\"min\":";
-  append_json_number(out, static_cast<float>(summary.min));
-  out += ",\"max\":";
-  append_json_number(out, static_cast<float>(summary.max));
-  out += ",\"mean\":";
-  append_json_number(out, summary.mean);
-  out += ",\"l2\":";
-  append_json_number(out, summary.l2);
-  out += ",\"argmax\":";
-  append_json_number(out, summary.argmax);
-  out += ",\"top\":[";
-  for (size_t i = 0; i < summary.top.size(); ++i) {
-    out += i == 0 ? "[" : ",[";
-    append_json_number(out, summary.top[i].index);
-    out += ',';
-    append_json_number(out, summary.top[i].value);
-    out += ']';
-  }
-  out += "],\"nonfinite\":";
-  append_json_number(out, summary.nonfinite);
-  if (summary.nonfinite > 0 && summary.nan) {
-    out += ",\"nan\":";
-    append_json_number(out, *summary.nan);
-  }
-  out += '}';
-}
-
-void append_member(std::string& out, std::string_view key, std::string_view value) {
-  out += ",\"";
-  out += key;
-  out += "\":";
-  append_json_string(out, value);
-}
-
-std::string header_line(const LogHeader& header) {
-  std::string out = "{\"assay\":1,\"model\":{\"name\":";
-  append_json_string(out, header.model.name);
-  append_member(out, "sha256", header.model.sha256);
-  append_member(out, "arch", header.model.arch);
-  append_member(out, "type", header.model.type);
-  out += "},\"tokens\":";
-  append_array(out, header.tokens);
-  if (header.prompt) append_member(out, "prompt", *header.prompt);
-  append_member(out, "engine", header.engine);
-  append_member(out, "backend", header.backend);
-  append_member(out, "math", header.math);
-  out += "}\n";
-  return out;
-}
 
 // Whether `shape` describes exactly `count` elements; does not overflow.
 bool holds(std::span<const int64_t> shape, size_t count) {
@@ -161,9 +99,9 @@ void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
   append_json_string(line, checkpoint);
   line += ",\"token_idx\":";
   append_json_number(line, token_idx);
-  if (!options_.team.empty()) append_member(line, "team", options_.team);
+  if (!options_.team.empty()) append_json_member(line, "team", options_.team);
   line += ",\"dtype\":\"f32\",\"shape\":";
-  append_array(line, shape);
+  append_json_array_of(line, shape);
   if (head < values.size()) {
     line += ",\"n\":";
     append_json_number(line, static_cast<int64_t>(values.size()));
@@ -176,7 +114,7 @@ void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
   }
   if (options_.sketch) {
     line += ",\"sketch\":";
-    append_array(line, compute_sketch(values));
+    append_json_array_of(line, compute_sketch(values));
   }
   line += "}\n";
   write_line(std::move(line), false);

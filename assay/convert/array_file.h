@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace assay {
+
+// The element types of the arrays, little-endian.
+enum class ArrayType : uint8_t { kFloat32, kFloat64, kInt64, kUint8 };
+
+int64_t element_bytes(ArrayType type);
+
+// Of all elements of `shape`. Throws Error naming `where` and `name` where that has no size.
+int64_t array_bytes(ArrayType type, const std::vector<int64_t>& shape, const std::string& where,
+                    const std::string& name);
+
+// The next bytes of an array's data, appended to `bytes`, which is empty; at least one.
+using ArraySource = std::function<void(std::string& bytes)>;
+
+// Writes a file of named arrays: NPZ or safetensors.
+class ArrayWriter {
+ public:
+  virtual ~ArrayWriter() = default;
+
+  // Adds the array `name` of `shape`, in C order. Its data is asked of `source` in close(), piece
+  // by piece, so that a file may be larger than memory. Throws Error if the name was added before
+  // or `shape` has no size.
+  virtual void add(const std::string& name, ArrayType type, std::vector<int64_t> shape,
+                   ArraySource source) = 0;
+
+  // Writes the file, which appears whole or not at all. Throws Error naming the file, or what a
+  // source threw.
+  virtual void close() = 0;
+};
+
+struct ArrayInfo {
+  ArrayType type = ArrayType::kFloat32;
+  std::vector<int64_t> shape;
+  int64_t bytes = 0;
+};
+
+// Reads one. Arrays of other element types are left out of arrays().
+class ArrayReader {
+ public:
+  virtual ~ArrayReader() = default;
+  virtual const std::map<std::string, ArrayInfo>& arrays() const = 0;
+
+  // The next `count` bytes of the array's data. Throws Error where they are not there.
+  virtual void read(const std::string& name, char* to, size_t count) = 0;
+};
+
+// By the ending of `path`, .npz or .safetensors. Throw Error.
+std::unique_ptr<ArrayWriter> create_arrays(const std::string& path);
+std::unique_ptr<ArrayReader> open_arrays(const std::string& path);
+
+}  // namespace assay

@@ -1,0 +1,157 @@
+#include "assay/convert/npz_reader.h"
+
+#include <fmt/format.h>
+#include <zip.h>
+
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr size_t kMaxHeader = 1 << 20;
+constexpr const char* kHint = "give an archive that assay convert or numpy.savez() wrote";
+
+struct CloseZip {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+};
+struct CloseEntry {
+  void operator()(zip_file_t* file) const { zip_fclose(file); }
+};
+using EntryFile = std::unique_ptr<zip_file_t, CloseEntry>;
+
+bool read_all(zip_file_t* file, char* to, size_t count) {
+  while (count > 0) {
+    const zip_int64_t got = zip_fread(file, to, count);
+    if (got <= 0) return false;
+    to += got;
+    count -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+std::optional<ArrayType> type_of(const std::string& code) {
+  if (code == "<f4") return ArrayType::kFloat32;
+  if (code == "<f8") return ArrayType::kFloat64;
+  if (code == "<i8") return ArrayType::kInt64;
+  if (code == "|u1") return ArrayType::kUint8;
+  return std::nullopt;
+}
+
+// The dictionary of an .npy file, which the file stands behind; nothing where it is no such file.
+std::optional<std::string> read_header(zip_file_t* file) {
+  unsigned char start[12];
+  if (!read_all(file, reinterpret_cast<char*>(start), 10)) return std::nullopt;
+  if (std::memcmp(start, "\x93NUMPY", 6) != 0 || start[6] < 1 || start[6] > 3) return std::nullopt;
+  size_t length = start[8] | static_cast<size_t>(start[9]) << 8;
+  if (start[6] > 1) {
+    if (!read_all(file, reinterpret_cast<char*>(start) + 10, 2)) return std::nullopt;
+    length |= static_cast<size_t>(start[10]) << 16 | static_cast<size_t>(start[11]) << 24;
+  }
+  if (length > kMaxHeader) return std::nullopt;
+  std::string header(length, '\0');
+  if (!read_all(file, header.data(), length)) return std::nullopt;
+  return header;
+}
+
+// What follows `'key':` in the dictionary, up to `end`.
+std::optional<std::string> member(const std::string& header, const std::string& key, char begin,
+                                  char end) {
+  const size_t at = header.find("'" + key + "':");
+  if (at == std::string::npos) return std::nullopt;
+  const size_t from = header.find(begin, at + key.size() + 3);
+  if (from == std::string::npos) return std::nullopt;
+  const size_t to = header.find(end, from + 1);
+  if (to == std::string::npos) return std::nullopt;
+  return header.substr(from + 1, to - from - 1);
+}
+
+// Nothing where the array is of a type that is not read.
+std::optional<ArrayInfo> parse_header(const std::string& header, const std::string& where,
+                                      const std::string& name) {
+  const auto code = member(header, "descr", '\'', '\'');
+  const auto shape = member(header, "shape", '(', ')');
+  if (!code || !shape) {
+    throw Error(fmt::format("'{}' has no header of numpy's", printable(name, 80)), where, kHint);
+  }
+  const auto type = type_of(*code);
+  if (!type || header.find("'fortran_order': False") == std::string::npos) return std::nullopt;
+  ArrayInfo info;
+  info.type = *type;
+  for (const char* at = shape->c_str(); *at != '\0';) {
+    if (*at < '0' || *at > '9') {
+      ++at;
+      continue;
+    }
+    int64_t dim = 0;
+    for (; *at >= '0' && *at <= '9'; ++at) {
+      if (__builtin_mul_overflow(dim, 10, &dim) || __builtin_add_overflow(dim, *at - '0', &dim)) {
+        throw Error(fmt::format("the shape of '{}' is too large", printable(name, 80)), where);
+      }
+    }
+    info.shape.push_back(dim);
+  }
+  info.bytes = array_bytes(info.type, info.shape, where, name);
+  return info;
+}
+
+}  // namespace
+
+struct NpzReader::Impl {
+  std::string path;
+  std::unique_ptr<zip_t, CloseZip> archive;
+  std::map<std::string, ArrayInfo> arrays;
+  std::map<std::string, EntryFile> files;
+
+  void open_entry(zip_uint64_t index) {
+    const char* entry = zip_get_name(archive.get(), index, 0);
+    if (entry == nullptr || !std::string_view(entry).ends_with(".npy")) return;
+    std::string name(entry);
+    name.resize(name.size() - 4);
+    EntryFile file(zip_fopen_index(archive.get(), index, 0));
+    const auto header = file == nullptr ? std::nullopt : read_header(file.get());
+    if (!header) {
+      throw Error(fmt::format("'{}' is no array of numpy's", printable(name, 80)), path, kHint);
+    }
+    const auto info = parse_header(*header, path, name);
+    if (!info) return;
+    arrays[name] = *info;
+    files[name] = std::move(file);
+  }
+};
+
+NpzReader::NpzReader(const std::string& path) : impl_(std::make_unique<Impl>()) {
+  impl_->path = path;
+  int code = 0;
+  impl_->archive.reset(zip_open(path.c_str(), ZIP_RDONLY, &code));
+  if (impl_->archive == nullptr) {
+    zip_error_t error;
+    zip_error_init_with_code(&error, code);
+    const std::string reason = zip_error_strerror(&error);
+    zip_error_fini(&error);
+    throw Error("cannot read the archive: " + reason, path, kHint);
+  }
+  const zip_int64_t count = zip_get_num_entries(impl_->archive.get(), 0);
+  for (zip_int64_t i = 0; i < count; ++i) impl_->open_entry(static_cast<zip_uint64_t>(i));
+}
+
+NpzReader::~NpzReader() {
+  impl_->files.clear();  // before the archive
+}
+
+const std::map<std::string, ArrayInfo>& NpzReader::arrays() const {
+  return impl_->arrays;
+}
+
+void NpzReader::read(const std::string& name, char* to, size_t count) {
+  const auto file = impl_->files.find(name);
+  if (file == impl_->files.end() || !read_all(file->second.get(), to, count)) {
+    throw Error(fmt::format("the array '{}' is cut off or damaged", printable(name, 80)),
+                impl_->path, kHint);
+  }
+}
+
+}  // namespace assay

@@ -1,0 +1,205 @@
+# A log between safetensors, as convert.cc writes it, and Parquet, with pyarrow. assay convert runs
+# this text with python -c: to-parquet|to-safetensors INPUT OUTPUT.
+#
+# One row a record: checkpoint, token_idx, dtype, shape, n, values (float32), summary, sketch, team,
+# source, file, line, ts; null where the record has none. The log's header is the schema's metadata
+# assay.header.
+import json
+import mmap
+import struct
+import sys
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError:
+    sys.exit("pyarrow is not installed; pip install pyarrow, or name a Python that has it in "
+             "ASSAY_PYTHON")
+
+SUMMARY = pa.struct([
+    ("min", pa.float64()), ("max", pa.float64()), ("mean", pa.float64()), ("l2", pa.float64()),
+    ("argmax", pa.int64()),
+    ("top", pa.list_(pa.struct([("index", pa.int64()), ("value", pa.float64())]))),
+    ("nonfinite", pa.int64()), ("nan", pa.int64())])
+COLUMNS = [
+    ("checkpoint", pa.string()), ("token_idx", pa.int64()), ("dtype", pa.string()),
+    ("shape", pa.list_(pa.int64())), ("n", pa.int64()), ("values", pa.list_(pa.float32())),
+    ("summary", SUMMARY), ("sketch", pa.list_(pa.float64())), ("team", pa.string()),
+    ("source", pa.string()), ("file", pa.string()), ("line", pa.int64()), ("ts", pa.string())]
+BATCH = 1 << 24  # values in a row group, so that memory stays bounded
+
+
+def array_name(first, checkpoint, count):
+    return checkpoint if first.setdefault(checkpoint, count) == count else f"{checkpoint}#{count}"
+
+
+def product(shape):
+    result = 1
+    for dim in shape:
+        result *= dim
+    return result
+
+
+def summary_row(summary):
+    if summary is None:
+        return None
+    row = {key: None if summary.get(key) is None else float(summary[key])
+           for key in ("min", "max", "mean", "l2")}
+    row.update((key, summary.get(key)) for key in ("argmax", "nonfinite", "nan"))
+    row["top"] = [{"index": index, "value": float(value)} for index, value in summary["top"]]
+    return row
+
+
+def to_parquet(source, target):
+    with open(source, "rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        length, = struct.unpack("<Q", data[:8])
+        arrays = json.loads(data[8:8 + length])
+        places = {name: 8 + length + info["data_offsets"][0] for name, info in arrays.items()}
+
+        def whole(name):
+            return data[places[name]:8 + length + arrays[name]["data_offsets"][1]]
+
+        lines = whole("assay.records").decode().removesuffix("\n").split("\n")
+        counts = struct.unpack(f"<{len(whole('assay.counts')) // 8}q", whole("assay.counts"))
+        header = lines.pop(0) if len(lines) > len(counts) else None
+        schema = pa.schema(COLUMNS, metadata={"assay.header": header} if header else None)
+        buffer = pa.py_buffer(data)
+        first = {}
+        with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+            rows, parts, pending = [], [], 0
+
+            def flush():
+                offsets, total = [0], 0
+                for part in parts:
+                    total += len(part)
+                    offsets.append(total)
+                flat = pa.concat_arrays(parts) if parts else pa.array([], pa.float32())
+                values = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat)
+                columns = [values if name == "values" else pa.array([row.get(name) for row in rows],
+                                                                    kind)
+                           for name, kind in COLUMNS]
+                writer.write_batch(pa.record_batch(columns, schema=schema))
+                rows.clear()
+                parts.clear()
+
+            for line, count in zip(lines, counts):
+                record = json.loads(line)
+                name = array_name(first, record["checkpoint"], count)
+                parts.append(pa.Array.from_buffers(
+                    pa.float32(), count, [None, buffer.slice(places[name], 4 * count)]))
+                places[name] += 4 * count
+                record.setdefault("n", product(record["shape"]))
+                record["summary"] = summary_row(record.get("summary"))
+                if record.get("sketch") is not None:
+                    record["sketch"] = [float(x) for x in record["sketch"]]
+                rows.append(record)
+                pending += count
+                if pending >= BATCH or len(rows) >= 65536:
+                    flush()
+                    pending = 0
+            if rows:
+                flush()
+        del buffer, flush
+
+
+def plain(value):
+    """Floats that JSON has no number for, as the log has them."""
+    if isinstance(value, float):
+        if value != value:
+            return "NaN"
+        if value in (float("inf"), float("-inf")):
+            return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def summary_object(row):
+    if row is None:
+        return None
+    summary = {key: plain(row[key]) for key in ("min", "max", "mean", "l2")
+               if row[key] is not None}
+    summary["argmax"] = row["argmax"]
+    summary["top"] = [[pair["index"], plain(pair["value"])] for pair in row["top"] or []]
+    summary["nonfinite"] = row["nonfinite"]
+    if row["nan"] is not None:
+        summary["nan"] = row["nan"]
+    return summary
+
+
+def record_line(row, count):
+    record = {key: row[key] for key, _ in COLUMNS if row.get(key) is not None}
+    record["values"] = []
+    record.setdefault("dtype", "f32")
+    record.setdefault("shape", [1, count])
+    record.setdefault("n", product(record["shape"]))
+    if "summary" in record:
+        record["summary"] = summary_object(record["summary"])
+    if "sketch" in record:
+        record["sketch"] = [plain(x) for x in record["sketch"]]
+    return json.dumps(record, ensure_ascii=False)
+
+
+def to_safetensors(source, target):
+    parquet = pq.ParquetFile(source)
+    for name in ("checkpoint", "token_idx", "values"):
+        if name not in parquet.schema_arrow.names:
+            sys.exit(f"no column '{name}': this is no log; give a file that assay convert wrote")
+    names = [name for name, _ in COLUMNS if name in parquet.schema_arrow.names]
+    header = (parquet.schema_arrow.metadata or {}).get(b"assay.header")
+    lines = [header.decode()] if header else []
+    first, rows, counts = {}, {}, []
+
+    def batches():
+        for batch in parquet.iter_batches(batch_size=1024, columns=names):
+            values = batch.column(batch.schema.get_field_index("values"))
+            yield batch, values.cast(pa.list_(pa.float32()))
+
+    for batch, values in batches():
+        records = batch.drop_columns(["values"]).to_pylist()
+        for row, count in zip(records, values.value_lengths().to_pylist()):
+            count = count or 0
+            lines.append(record_line(row, count))
+            counts.append(count)
+            name = array_name(first, row["checkpoint"], count)
+            rows[name] = [rows.get(name, [0])[0] + 1, count]
+    text = ("\n".join(lines) + "\n").encode()
+    tensors, offset, places = {}, 0, {}
+    for name, kind, shape, size in (
+            [(name, "F32", shape, 4 * shape[0] * shape[1]) for name, shape in rows.items()] +
+            [("assay.counts", "I64", [len(counts)], 8 * len(counts)),
+             ("assay.records", "U8", [len(text)], len(text))]):
+        tensors[name] = {"dtype": kind, "shape": shape, "data_offsets": [offset, offset + size]}
+        places[name] = offset
+        offset += size
+    head = json.dumps(tensors).encode()
+    start = 8 + len(head)
+    first = {}
+    with open(target, "wb") as file:
+        file.write(struct.pack("<Q", len(head)) + head)
+        for batch, values in batches():
+            flat = values.flatten()
+            at = 0
+            for checkpoint, count in zip(batch.column(batch.schema.get_field_index("checkpoint")),
+                                         values.value_lengths().to_pylist()):
+                count = count or 0
+                name = array_name(first, checkpoint.as_py(), count)
+                part = flat.slice(at, count)
+                file.seek(start + places[name])
+                if count:
+                    file.write(memoryview(part.buffers()[1])[4 * part.offset:
+                                                             4 * (part.offset + count)])
+                places[name] += 4 * count
+                at += count
+        file.seek(start + places["assay.counts"])
+        file.write(struct.pack(f"<{len(counts)}q", *counts) + text)
+
+
+def main():
+    mode, source, target = sys.argv[1:]
+    try:
+        {"to-parquet": to_parquet, "to-safetensors": to_safetensors}[mode](source, target)
+    except (OSError, ValueError, KeyError, TypeError, struct.error, pa.ArrowException) as error:
+        sys.exit(" ".join(str(error).split()) or type(error).__name__)
+
+
+main()

@@ -1,0 +1,196 @@
+#include "assay/convert/safetensors.h"
+
+#include <fmt/format.h>
+#include <rapidjson/document.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "assay/log/json_text.h"
+#include "assay/log/line_reader.h"
+#include "assay/log/record_text.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr int64_t kMaxHeader = 100'000'000;  // the format's own limit
+constexpr size_t kAlignment = 8;
+constexpr std::string_view kTypes[] = {"F32", "F64", "I64", "U8"};
+constexpr const char* kHint = "give a file that assay convert or safetensors wrote";
+
+std::string length_bytes(uint64_t length) {
+  std::string bytes;
+  for (int i = 0; i < 8; ++i) bytes += static_cast<char>((length >> (8 * i)) & 0xFF);
+  return bytes;
+}
+
+// A file beside `path` that takes its place when it is whole.
+class PartFile {
+ public:
+  explicit PartFile(const std::string& path)
+      : path_(path), part_(fmt::format("{}.{}.tmp", path, getpid())) {
+    file_ = std::fopen(part_.c_str(), "wbx");
+    if (file_ == nullptr) fail();
+  }
+  ~PartFile() {
+    if (file_ != nullptr) std::fclose(file_);
+    if (!done_) unlink(part_.c_str());
+  }
+  PartFile(const PartFile&) = delete;
+  PartFile& operator=(const PartFile&) = delete;
+
+  void write(std::string_view bytes) {
+    if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail();
+  }
+  void finish() {
+    if (std::fclose(std::exchange(file_, nullptr)) != 0) fail();
+    if (std::rename(part_.c_str(), path_.c_str()) != 0) fail();
+    done_ = true;
+  }
+
+ private:
+  [[noreturn]] void fail() const {
+    throw Error(std::string("cannot write: ") + std::strerror(errno), path_,
+                "give a file that can be written");
+  }
+  std::string path_;
+  std::string part_;
+  std::FILE* file_ = nullptr;
+  bool done_ = false;
+};
+
+std::optional<ArrayType> type_of(std::string_view name) {
+  const auto* found = std::find(std::begin(kTypes), std::end(kTypes), name);
+  if (found == std::end(kTypes)) return std::nullopt;
+  return static_cast<ArrayType>(found - std::begin(kTypes));
+}
+
+}  // namespace
+
+void SafetensorsWriter::add(const std::string& name, ArrayType type, std::vector<int64_t> shape,
+                            ArraySource source) {
+  for (const Entry& entry : entries_) {
+    if (entry.name == name) {
+      throw Error(fmt::format("cannot add the array '{}' twice", printable(name, 80)), path_);
+    }
+  }
+  const int64_t bytes = array_bytes(type, shape, path_, name);
+  entries_.push_back({name, {type, std::move(shape), bytes}, std::move(source)});
+}
+
+std::string SafetensorsWriter::header() const {
+  std::string text = "{";
+  int64_t offset = 0;
+  for (const Entry& entry : entries_) {
+    if (offset > 0 || text.size() > 1) text += ',';
+    append_json_string(text, entry.name);
+    text +=
+        fmt::format(":{{\"dtype\":\"{}\",\"shape\":", kTypes[static_cast<size_t>(entry.info.type)]);
+    append_json_array_of(text, entry.info.shape);
+    text += fmt::format(",\"data_offsets\":[{},{}]}}", offset, offset + entry.info.bytes);
+    offset += entry.info.bytes;
+  }
+  text += '}';
+  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  return text;
+}
+
+void SafetensorsWriter::close() {
+  const std::string text = header();
+  if (std::ssize(text) > kMaxHeader) {
+    throw Error("more arrays than the format can hold", path_, "convert to NPZ or Parquet");
+  }
+  PartFile file(path_);
+  file.write(length_bytes(text.size()));
+  file.write(text);
+  std::string piece;
+  for (const Entry& entry : entries_) {
+    for (int64_t given = 0; given < entry.info.bytes;) {
+      piece.clear();
+      entry.source(piece);
+      given += std::ssize(piece);
+      if (piece.empty() || given > entry.info.bytes) {
+        throw Error("an array gives other data than its shape says", path_);
+      }
+      file.write(piece);
+    }
+  }
+  file.finish();
+}
+
+struct SafetensorsReader::Impl {
+  explicit Impl(const std::string& path) : file(path) {}
+  InputFile file;
+  std::map<std::string, ArrayInfo> arrays;
+  std::map<std::string, int64_t> places;  // of what is read next
+
+  [[noreturn]] void fail(const std::string& what) const { throw Error(what, file.path(), kHint); }
+
+  void add(const std::string& name, const rapidjson::Value& value, int64_t data, int64_t size) {
+    if (name == "__metadata__") return;
+    const bool usable = value.IsObject() && value.HasMember("dtype") && value["dtype"].IsString() &&
+                        value.HasMember("shape") && value["shape"].IsArray() &&
+                        value.HasMember("data_offsets") && value["data_offsets"].IsArray() &&
+                        value["data_offsets"].Size() == 2 && value["data_offsets"][0].IsInt64() &&
+                        value["data_offsets"][1].IsInt64();
+    if (!usable) fail(fmt::format("the header says nothing of '{}'", printable(name, 80)));
+    const auto type = type_of(value["dtype"].GetString());
+    if (!type) return;
+    ArrayInfo info;
+    info.type = *type;
+    for (const auto& dim : value["shape"].GetArray()) {
+      info.shape.push_back(dim.IsInt64() ? dim.GetInt64() : -1);
+    }
+    info.bytes = array_bytes(info.type, info.shape, file.path(), name);
+    const int64_t begin = value["data_offsets"][0].GetInt64();
+    const int64_t end = value["data_offsets"][1].GetInt64();
+    if (begin < 0 || end < begin || end > size - data || end - begin != info.bytes) {
+      fail(fmt::format("the data of '{}' does not fit the file", printable(name, 80)));
+    }
+    arrays[name] = info;
+    places[name] = data + begin;
+  }
+};
+
+SafetensorsReader::SafetensorsReader(const std::string& path)
+    : impl_(std::make_unique<Impl>(path)) {
+  unsigned char start[8];
+  if (impl_->file.read(reinterpret_cast<char*>(start), 8, 0) != 8) impl_->fail("no safetensors");
+  uint64_t length = 0;
+  for (int i = 0; i < 8; ++i) length |= static_cast<uint64_t>(start[i]) << (8 * i);
+  if (length > static_cast<uint64_t>(kMaxHeader) ||
+      static_cast<int64_t>(length) > impl_->file.size() - 8) {
+    impl_->fail("no safetensors: the length of its header is out of range");
+  }
+  std::string text(length, '\0');
+  if (impl_->file.read(text.data(), length, 8) != length) impl_->fail("the header is cut off");
+  rapidjson::Document header;
+  header.Parse<rapidjson::kParseIterativeFlag>(text.data(), text.size());
+  if (header.HasParseError() || !header.IsObject()) impl_->fail("the header is not a JSON object");
+  const int64_t data = 8 + static_cast<int64_t>(length);
+  for (const auto& [name, value] : header.GetObject()) {
+    impl_->add({name.GetString(), name.GetStringLength()}, value, data, impl_->file.size());
+  }
+}
+
+SafetensorsReader::~SafetensorsReader() = default;
+
+const std::map<std::string, ArrayInfo>& SafetensorsReader::arrays() const {
+  return impl_->arrays;
+}
+
+void SafetensorsReader::read(const std::string& name, char* to, size_t count) {
+  const auto place = impl_->places.find(name);
+  if (place == impl_->places.end() || impl_->file.read(to, count, place->second) != count) {
+    impl_->fail(fmt::format("the array '{}' is cut off", printable(name, 80)));
+  }
+  place->second += static_cast<int64_t>(count);
+}
+
+}  // namespace assay

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "assay/convert/array_file.h"
+
+namespace assay {
+
+// The safetensors format: eight bytes with the length of a JSON header, the header with type, shape
+// and place of each tensor, then their data (github.com/huggingface/safetensors, "Format").
+class SafetensorsWriter : public ArrayWriter {
+ public:
+  explicit SafetensorsWriter(std::string path) : path_(std::move(path)) {}
+
+  void add(const std::string& name, ArrayType type, std::vector<int64_t> shape,
+           ArraySource source) override;
+  void close() override;
+
+ private:
+  struct Entry {
+    std::string name;
+    ArrayInfo info;
+    ArraySource source;
+  };
+  std::string header() const;
+
+  std::string path_;
+  std::vector<Entry> entries_;
+};
+
+class SafetensorsReader : public ArrayReader {
+ public:
+  // Throws Error if `path` is no such file, or its header does not fit it.
+  explicit SafetensorsReader(const std::string& path);
+  ~SafetensorsReader() override;
+  SafetensorsReader(const SafetensorsReader&) = delete;
+  SafetensorsReader& operator=(const SafetensorsReader&) = delete;
+
+  const std::map<std::string, ArrayInfo>& arrays() const override;
+  void read(const std::string& name, char* to, size_t count) override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace assay

@@ -1,0 +1,119 @@
+#include "assay/log/record_text.h"
+
+#include <charconv>
+#include <cmath>
+
+namespace assay {
+namespace {
+
+// Whether `shape` and `values` alone say how many elements the tensor has.
+bool size_is_known(const Record& record) {
+  __extension__ using Wide = unsigned __int128;
+  Wide product = 1;
+  for (const int64_t dim : record.shape) product *= static_cast<uint64_t>(dim);
+  return product == static_cast<Wide>(record.n) && record.has_all_values();
+}
+
+// An element of a float tensor: in the shortest form of a float, unless the log that it was read
+// from had more digits.
+void append_extreme(std::string& out, double value) {
+  const auto element = static_cast<float>(value);
+  std::string text;
+  append_json_number(text, element);
+  double read = 0;
+  std::from_chars(text.data(), text.data() + text.size(), read);
+  const bool known = static_cast<double>(element) == value || read == value || std::isnan(value);
+  if (known) {
+    out += text;
+  } else {
+    append_json_number(out, value);
+  }
+}
+
+}  // namespace
+
+void append_json_member(std::string& out, std::string_view key, std::string_view value) {
+  out += ",\"";
+  out += key;
+  out += "\":";
+  append_json_string(out, value);
+}
+
+void append_summary(std::string& out, const Summary& summary) {
+  out += "{\"min\":";
+  append_extreme(out, summary.min);
+  out += ",\"max\":";
+  append_extreme(out, summary.max);
+  out += ",\"mean\":";
+  append_json_number(out, summary.mean);
+  out += ",\"l2\":";
+  append_json_number(out, summary.l2);
+  out += ",\"argmax\":";
+  append_json_number(out, summary.argmax);
+  out += ",\"top\":[";
+  for (size_t i = 0; i < summary.top.size(); ++i) {
+    out += i == 0 ? "[" : ",[";
+    append_json_number(out, summary.top[i].index);
+    out += ',';
+    append_json_number(out, summary.top[i].value);
+    out += ']';
+  }
+  out += "],\"nonfinite\":";
+  append_json_number(out, summary.nonfinite);
+  if (summary.nonfinite > 0 && summary.nan) {
+    out += ",\"nan\":";
+    append_json_number(out, *summary.nan);
+  }
+  out += '}';
+}
+
+std::string header_line(const LogHeader& header) {
+  std::string out = "{\"assay\":1,\"model\":{\"name\":";
+  append_json_string(out, header.model.name);
+  append_json_member(out, "sha256", header.model.sha256);
+  append_json_member(out, "arch", header.model.arch);
+  append_json_member(out, "type", header.model.type);
+  out += "},\"tokens\":";
+  append_json_array_of(out, header.tokens);
+  if (header.prompt) append_json_member(out, "prompt", *header.prompt);
+  append_json_member(out, "engine", header.engine);
+  append_json_member(out, "backend", header.backend);
+  append_json_member(out, "math", header.math);
+  out += "}\n";
+  return out;
+}
+
+void append_record_line(std::string& out, const Record& record) {
+  out += "{\"checkpoint\":";
+  append_json_string(out, record.checkpoint);
+  out += ",\"token_idx\":";
+  append_json_number(out, record.token_idx);
+  if (record.ts) append_json_member(out, "ts", *record.ts);
+  if (record.team) append_json_member(out, "team", *record.team);
+  if (record.source) append_json_member(out, "source", *record.source);
+  if (record.file) append_json_member(out, "file", *record.file);
+  if (record.line) {
+    out += ",\"line\":";
+    append_json_number(out, *record.line);
+  }
+  append_json_member(out, "dtype", record.dtype);
+  out += ",\"shape\":";
+  append_json_array_of(out, record.shape);
+  if (!size_is_known(record)) {
+    out += ",\"n\":";
+    append_json_number(out, record.n);
+  }
+  out += ",\"values\":";
+  append_json_array(out, record.values);
+  if (record.summary) {
+    out += ",\"summary\":";
+    append_summary(out, *record.summary);
+  }
+  if (record.sketch) {
+    out += ",\"sketch\":";
+    append_json_array_of(out, *record.sketch);
+  }
+  out += "}\n";
+}
+
+}  // namespace assay

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "assay/log/json_text.h"
+#include "assay/log/record.h"
+
+namespace assay {
+
+// Appends [a,b,...] of integers or doubles.
+template <typename Range>
+void append_json_array_of(std::string& out, const Range& numbers) {
+  out += '[';
+  bool first = true;
+  for (const auto number : numbers) {
+    if (!first) out += ',';
+    first = false;
+    append_json_number(out, number);
+  }
+  out += ']';
+}
+
+// Appends ,"key":"value".
+void append_json_member(std::string& out, std::string_view key, std::string_view value);
+
+// Appends the object of a record's `summary`.
+void append_summary(std::string& out, const Summary& summary);
+
+// The first line of a log, with its newline.
+std::string header_line(const LogHeader& header);
+
+// Appends the line of a record as LogWriter writes it, with its newline, and with all else that a
+// record of another writer may hold.
+void append_record_line(std::string& out, const Record& record);
+
+}  // namespace assay

@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 set(assay_targets
   assay_flags assay_base assay_kernels assay_engine
-  assay_log assay_compare assay_report assay_record assay)
+  assay_log assay_compare assay_report assay_record assay_synth assay)
 install(TARGETS ${assay_targets} EXPORT AssayTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS assay_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

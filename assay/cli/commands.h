@@ -15,5 +15,6 @@ void add_tokenize(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);
 void add_analyze(CLI::App& app, int& exit_code);
+void add_synth(CLI::App& app, int& exit_code);
 
 }  // namespace assay

@@ -62,7 +62,7 @@ CompareOptions options_of(const CompareArguments& arguments) {
   }
   options.strict_argmax = arguments.strict_argmax;
   if (!arguments.policy.empty()) options.policy = Policy::from_file(arguments.policy);
-  options.progress = progress_line();
+  options.progress = progress_line("comparing");
   return options;
 }
 

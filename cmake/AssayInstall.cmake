@@ -6,6 +6,18 @@ include(CMakePackageConfigHelpers)
 set(assay_targets
   assay_flags assay_base assay_kernels assay_engine
   assay_log assay_compare assay_report assay_record assay_synth assay)
+  assay
+  assay_base
+  assay_compare
+  assay_convert
+  assay_engine
+  assay_flags
+  assay_golden
+  assay_kernels
+  assay_log
+  assay_perf
+  assay_record
+  assay_report)
 install(TARGETS ${assay_targets} EXPORT AssayTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS assay_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

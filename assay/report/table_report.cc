@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kMaxRows = 40;
 constexpr size_t kFewCheckpoints = 2;
+constexpr std::ptrdiff_t kAfterRelL2 = 5;  // the column of "x floor"
 
 std::string number(double value) {
   return fmt::format("{:.3g}", value);
@@ -65,24 +66,37 @@ std::string divergence_line(const FirstDivergence& first) {
   } else {
     reason =
         fmt::format("{} {} is over {}", first.metric, number(first.value), number(first.tolerance));
+    if (first.floor) {
+      reason += fmt::format(": {} x the floor, {} x is allowed", number(first.value / *first.floor),
+                            number(first.tolerance / *first.floor));
+    }
   }
   return fmt::format("  first divergence  {} at token {}: {}\n",
                      printable(first.checkpoint.name, 60), first.token_idx, reason);
 }
 
+// To three digits, so that the number as it is printed passes.
+double rounded_up(double value) {
+  const double unit = std::pow(10.0, std::floor(std::log10(value)) - 2);
+  return std::ceil(value / unit) * unit;
+}
+
 // The smallest tolerance that everything would pass, where rel_l2 is all that fails.
 std::string passing_tolerance_line(const Comparison& comparison) {
   double least = 0;
+  double times_floor = 0;
   for (const RecordResult& result : comparison.results) {
     if (result.pass) continue;
     if (result.failing_metric != "rel_l2" || !std::isfinite(result.failing_value)) return "";
     least = std::max(least, result.failing_value);
+    times_floor = std::max(times_floor, result.times_floor().value_or(0));
   }
   constexpr double kPointless = 0.5;  // such a tolerance would let everything pass
   if (least == 0 || least > kPointless) return "";
-  // Rounded up, so that the number as it is printed passes.
-  const double unit = std::pow(10.0, std::floor(std::log10(least)) - 2);
-  return fmt::format("  would pass with   rel_l2 {:.3g}\n", std::ceil(least / unit) * unit);
+  if (times_floor > 0) {
+    return fmt::format("  would pass with   {:.3g} x the floor\n", rounded_up(times_floor));
+  }
+  return fmt::format("  would pass with   rel_l2 {:.3g}\n", rounded_up(least));
 }
 
 std::string counts_lines(const Comparison& comparison) {
@@ -107,6 +121,16 @@ std::string counts_lines(const Comparison& comparison) {
                         : "as given");
   } else if (alignment.confidence < 0.5) {
     text += "  alignment         by token_idx; no other offset explains the data\n";
+  }
+  if (comparison.split) {
+    const auto token = [](const std::optional<int64_t>& id) {
+      return id ? fmt::format("token {}", *id) : std::string("another token");
+    };
+    text += fmt::format(
+        "  generation        parts at {}: the reference went on with {}, the other with {};\n"
+        "                    {} records of the reference from there on are left out\n",
+        comparison.split->token_idx, token(comparison.split->ref_token),
+        token(comparison.split->got_token), comparison.split->left_out);
   }
   if (comparison.drift.growth_per_layer != 1) {
     static constexpr std::string_view kTrends[] = {"increasing", "stable", "decreasing"};
@@ -159,20 +183,23 @@ std::string quarantine_lines(const Comparison& comparison, const TextStyle& styl
   return text;
 }
 
-std::vector<std::string> record_cells(const Comparison& comparison, const RecordResult& result) {
+std::vector<std::string> record_cells(const Comparison& comparison, const RecordResult& result,
+                                      bool floors) {
   const Metrics& m = result.metrics;
   std::string argmax = "-";
   if (m.argmax_ref && m.argmax_got) argmax = m.argmax_ref == m.argmax_got ? "same" : "differs";
-  return {printable(name_of(comparison, result).name, 40),
-          fmt::format("{}", result.token_idx),
-          number(m.max_abs),
-          number(m.mean_abs),
-          number(m.rel_l2),
-          fmt::format("{:.6f}", m.cosine),
-          number(m.kl),
-          argmax,
-          fmt::format("{}/{}", m.compared, m.n),
-          std::string(verdict_name(result.status))};
+  std::vector<std::string> cells = {printable(name_of(comparison, result).name, 40),
+                                    fmt::format("{}", result.token_idx),
+                                    number(m.max_abs),
+                                    number(m.mean_abs),
+                                    number(m.rel_l2),
+                                    fmt::format("{:.6f}", m.cosine),
+                                    number(m.kl),
+                                    argmax,
+                                    fmt::format("{}/{}", m.compared, m.n),
+                                    std::string(verdict_name(result.status))};
+  if (floors) cells.insert(cells.begin() + kAfterRelL2, number(result.times_floor()));
+  return cells;
 }
 
 // The record of each checkpoint that is furthest off, in the order of the network.
@@ -211,11 +238,17 @@ std::string records_table(const Comparison& comparison, const TextStyle& style) 
       if (row->pass == pass && shown.size() < kMaxRows) shown.push_back(row);
     }
   }
-  TextTable table({"checkpoint", each_record ? "token" : "worst at", "max abs", "mean abs",
-                   "rel l2", "cosine", "KL", "argmax", "values", "status"});
+  std::vector<std::string> columns = {"checkpoint", each_record ? "token" : "worst at",
+                                      "max abs",    "mean abs",
+                                      "rel l2",     "cosine",
+                                      "KL",         "argmax",
+                                      "values",     "status"};
+  const bool floors = has_floors(comparison);
+  if (floors) columns.insert(columns.begin() + kAfterRelL2, "x floor");
+  TextTable table(columns);
   for (const RecordResult* row : rows) {
     if (std::find(shown.begin(), shown.end(), row) == shown.end()) continue;
-    table.add(record_cells(comparison, *row), color_of(*row));
+    table.add(record_cells(comparison, *row, floors), color_of(*row));
   }
   std::string text = table.text(style);
   if (rows.size() > shown.size()) {

@@ -4,8 +4,6 @@
 include(CMakePackageConfigHelpers)
 
 set(assay_targets
-  assay_flags assay_base assay_kernels assay_engine
-  assay_log assay_compare assay_report assay_record assay_synth assay)
   assay
   assay_base
   assay_compare
@@ -18,7 +16,8 @@ set(assay_targets
   assay_mutate
   assay_perf
   assay_record
-  assay_report)
+  assay_report
+  assay_synth)
 install(TARGETS ${assay_targets} EXPORT AssayTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS assay_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

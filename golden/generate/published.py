@@ -3,7 +3,7 @@
     python -m generate.published ASSAY_PROGRAM [NAME…]
 
 makes each file with `assay synth` in the cache, runs transformers over it layer by layer, so that one layer's weights
-are in memory at a time, and writes golden/<name>/: a few positions of every layer's output and the logits. Floors are
+are in memory at a time, and writes tests/published/golden/<name>/: a few positions of every layer's output and the logits. Floors are
 those of float32, measured the same way, and of llama.cpp over the file as it is. Run from golden/.
 """
 
@@ -24,6 +24,7 @@ from . import fixtures, llamacpp, manifest, measure, oracle
 from .hf import top_gap
 from .model_file import ModelFile, hyperparameters, rotary_frequencies, sha256
 
+FOLDER = fixtures.GOLDEN.parent / "tests" / "published" / "golden"
 GENERATED = 8
 POSITIONS = 6
 SEED = 1
@@ -191,8 +192,8 @@ def record_type(assay, model, type_name, folder):
 
 
 def record(assay, model):
-    folder = fixtures.GOLDEN / model.name
-    folder.mkdir(exist_ok=True)
+    folder = FOLDER / model.name
+    folder.mkdir(parents=True, exist_ok=True)
     files = []
     for type_name in model.types:
         arch, entry = record_type(assay, model, type_name, folder)

@@ -17,7 +17,8 @@ set(assay_targets
   assay_mutate
   assay_perf
   assay_record
-  assay_report)
+  assay_report
+  assay_synth)
 install(TARGETS ${assay_targets} EXPORT AssayTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS assay_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

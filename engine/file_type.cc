@@ -4,16 +4,36 @@
 #include <map>
 
 namespace assay {
+namespace {
+
+constexpr FileType kFileTypes[] = {
+    {0, "F32", TensorType::kF32},      {1, "F16", TensorType::kF16},
+    {32, "BF16", TensorType::kBF16},   {7, "Q8_0", TensorType::kQ8_0},
+    {2, "Q4_0", TensorType::kQ4_0},    {3, "Q4_1", TensorType::kQ4_1},
+    {8, "Q5_0", TensorType::kQ5_0},    {9, "Q5_1", TensorType::kQ5_1},
+    {10, "Q2_K", TensorType::kQ2_K},   {21, "Q2_K_S", TensorType::kQ2_K},
+    {11, "Q3_K_S", TensorType::kQ3_K}, {12, "Q3_K_M", TensorType::kQ3_K},
+    {13, "Q3_K_L", TensorType::kQ3_K}, {14, "Q4_K_S", TensorType::kQ4_K},
+    {15, "Q4_K_M", TensorType::kQ4_K}, {16, "Q5_K_S", TensorType::kQ5_K},
+    {17, "Q5_K_M", TensorType::kQ5_K}, {18, "Q6_K", TensorType::kQ6_K}};
+
+}  // namespace
+
+std::span<const FileType> file_types() {
+  return kFileTypes;
+}
+
+const FileType* find_file_type(std::string_view name) {
+  const auto* found = std::find_if(std::begin(kFileTypes), std::end(kFileTypes),
+                                   [&](const FileType& type) { return type.name == name; });
+  return found == std::end(kFileTypes) ? nullptr : found;
+}
 
 std::string file_type_name(const Gguf& gguf) {
-  // The numbers of general.file_type, from the GGUF specification.
-  static const std::map<int64_t, std::string> names = {
-      {0, "F32"},     {1, "F16"},     {2, "Q4_0"},    {3, "Q4_1"},    {7, "Q8_0"},
-      {8, "Q5_0"},    {9, "Q5_1"},    {10, "Q2_K"},   {11, "Q3_K_S"}, {12, "Q3_K_M"},
-      {13, "Q3_K_L"}, {14, "Q4_K_S"}, {15, "Q4_K_M"}, {16, "Q5_K_S"}, {17, "Q5_K_M"},
-      {18, "Q6_K"},   {21, "Q2_K_S"}, {32, "BF16"}};
-  const auto known = names.find(gguf.get_int("general.file_type", -1));
-  if (known != names.end()) return known->second;
+  const int64_t number = gguf.get_int("general.file_type", -1);
+  for (const FileType& type : kFileTypes) {
+    if (type.number == number) return std::string(type.name);
+  }
 
   std::map<TensorType, int64_t> elements;
   for (const GgufTensor& tensor : gguf.tensors()) {

@@ -109,7 +109,7 @@ CompareOptions options_of(const CompareArguments& arguments) {
   add_maps(arguments.maps, options.ref_map);
   add_maps(arguments.maps, options.got_map);
   options.policy = policy_of(arguments);
-  options.progress = progress_line();
+  options.progress = progress_line("comparing");
   return options;
 }
 

@@ -18,9 +18,10 @@ void write_output(const std::string& path, const std::function<void(const TextSi
 // the terminal. Plain for a file.
 TextStyle output_style(const std::string& path);
 
-// Shows how much of a long input has been read, on standard error if that is a terminal. What it
-// returns is to be called with the bytes done and the bytes in all.
-std::function<void(int64_t, int64_t)> progress_line();
+// Shows how far a long job over bytes has come, on standard error if that is a terminal; `doing` is
+// what it does ("comparing"). What it returns is to be called with the bytes done and the bytes in
+// all.
+std::function<void(int64_t, int64_t)> progress_line(std::string doing);
 
 // Writes to standard output at once. A reader that has gone is no error. Throws Error if the text
 // cannot be written otherwise.

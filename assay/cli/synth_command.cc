@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <limits>
+#include <memory>
+
+#include "assay/cli/checks.h"
+#include "assay/cli/commands.h"
+#include "assay/cli/output.h"
+#include "assay/synth/synth.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+struct SynthFlags {
+  SynthOptions options;
+  std::string config;
+  std::string type = "Q4_K_M";
+};
+
+// llama.cpp makes Q2_K_S only with an importance matrix, which random weights cannot have.
+bool can_be_made(const FileType& type) {
+  return type.name != "Q2_K_S";
+}
+
+std::string type_names() {
+  std::string names;
+  for (const FileType& type : file_types()) {
+    if (!can_be_made(type)) continue;
+    if (!names.empty()) names += ", ";
+    names += type.name;
+  }
+  return names;
+}
+
+int synth_command(SynthFlags& flags) {
+  flags.options.type = find_file_type(flags.type);
+  if (flags.options.type == nullptr || !can_be_made(*flags.options.type)) {
+    throw Error(fmt::format("'{}' is no type that can be made", printable(flags.type, 40)), "--type",
+                "give one of " + type_names());
+  }
+  const SynthConfig config = load_config(flags.config);
+  const SynthResult result = synthesise(config, flags.options, progress_line("writing"));
+  // As sha256sum prints it, so that sha256sum -c can read it.
+  print_text(fmt::format("{}  {}\n", result.sha256, flags.options.path));
+  print_status(fmt::format("{}: {} {}, {:.0f} million parameters in {} tensors, {:.1f} MB\n",
+                           flags.options.path, config.model.name, flags.type,
+                           static_cast<double>(result.n_parameters) / 1e6, result.n_tensors,
+                           static_cast<double>(result.bytes) / 1e6));
+  return kInParity;
+}
+
+}  // namespace
+
+void add_synth(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<SynthFlags>();
+  CLI::App* command = app.add_subcommand(
+      "synth", "Make a model file with random weights, as large as a published model or small");
+  command
+      ->add_option("model", flags->config,
+                   "A model's config.json (its path ends in .json), or one of " + preset_names())
+      ->required();
+  command->add_option("-o,--output", flags->options.path, "The GGUF file to write")->required();
+  command->add_option("--type", flags->type, "How weights are stored: " + type_names())
+      ->capture_default_str();
+  command->add_flag("--pure", flags->options.pure,
+                    "The type's own format for every matrix; without it some get more bits, by "
+                    "llama.cpp's rule");
+  command->add_option("--seed", flags->options.seed, "Seed; the same seed gives the same bytes")
+      ->check(whole_number(0, std::numeric_limits<uint64_t>::max()))
+      ->capture_default_str();
+  command->add_option("--vocab", flags->options.vocab_path,
+                      "Copy the vocabulary of this GGUF file; without it the model has none and "
+                      "runs with --tokens");
+  command->add_option("--threads", flags->options.n_threads, "Threads; 0: one per processor")
+      ->capture_default_str();
+  command->callback([flags, &exit_code] { exit_code = synth_command(*flags); });
+}
+
+}  // namespace assay

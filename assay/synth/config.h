@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/model_config.h"
+
+namespace assay {
+
+// The shape of a model to be made: what its config.json on a model hub says.
+struct SynthConfig {
+  ModelConfig model;
+  bool tied = false;        // the output matrix is the token embedding
+  bool qkv_bias = false;    // of Q, K and V
+  bool other_bias = false;  // of the attention's output and the feed-forward matrices
+  // Divisors of the rotary frequencies, [rotary_dim / 2] each; empty where the model has none.
+  std::vector<float> rope_freqs;
+  std::vector<float> rope_long;
+  std::vector<float> rope_short;
+};
+
+// Reads `json` as Hugging Face's config.json of a llama, qwen2, phi3 or gpt2 model. Keys that shape
+// nothing are passed over. Throws Error that names `where` and the key if one is missing, out of
+// range, or asks for what Assay does not compute.
+SynthConfig parse_config(std::string_view json, const std::string& where);
+
+// A preset's config, or that in the file `name` where that ends in ".json".
+SynthConfig load_config(const std::string& name);
+
+// "tinyllama-1.1b, llama-3-8b, ..."
+std::string preset_names();
+
+}  // namespace assay

@@ -1,0 +1,231 @@
+#include "assay/synth/synth.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "assay/synth/random_weights.h"
+#include "assay/synth/tensor_list.h"
+#include "assay/synth/type_mix.h"
+#include "base/error.h"
+#include "base/sha256.h"
+#include "base/thread_pool.h"
+#include "engine/gguf_writer.h"
+#include "kernels/quantize/quantize.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kPieceElements = int64_t{1} << 22;
+
+// The file under a name of its own until it is complete; hashed as it is written.
+class Output {
+ public:
+  explicit Output(const std::string& path) : path_(path), unfinished_(path + ".part") {
+    if (fs::is_directory(path)) throw Error("is a directory", path, "give a file");
+    file_.open(unfinished_, std::ios::binary | std::ios::trunc);
+    check("cannot create");
+  }
+  ~Output() {
+    if (!unfinished_.empty()) std::remove(unfinished_.c_str());
+  }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  void write(const void* data, size_t size) {
+    file_.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
+    check("cannot write");
+    hash_.update({static_cast<const std::byte*>(data), size});
+    bytes_ += size;
+  }
+  uint64_t bytes() const { return bytes_; }
+
+  std::string finish() {
+    file_.close();
+    check("cannot write");
+    std::error_code failed;
+    fs::rename(unfinished_, path_, failed);
+    if (failed) throw Error("cannot write: " + failed.message(), path_);
+    unfinished_.clear();
+    return hash_.hex();
+  }
+
+ private:
+  void check(const char* what) const {
+    if (!file_) throw Error(fmt::format("{}: {}", what, std::strerror(errno)), path_);
+  }
+
+  std::string path_;
+  std::string unfinished_;
+  std::ofstream file_;
+  Sha256 hash_;
+  uint64_t bytes_ = 0;
+};
+
+uint32_t as_u32(int64_t value) {
+  return static_cast<uint32_t>(value);  // the config's ranges are far below
+}
+
+void add_hyperparameters(GgufHeader& header, const SynthConfig& config) {
+  const ModelConfig& model = config.model;
+  const std::string prefix = std::string(model.architecture->name) + ".";
+  const auto whole = [&](const char* key, int64_t value) {
+    header.u32(prefix + key, as_u32(value));
+  };
+  const auto real = [&](const char* key, double value) {
+    header.f32(prefix + key, static_cast<float>(value));
+  };
+  whole("vocab_size", model.n_vocab);
+  whole("context_length", model.context_length);
+  whole("embedding_length", model.embedding_length);
+  whole("block_count", model.n_layers);
+  whole("feed_forward_length", model.feed_forward_length);
+  whole("attention.head_count", model.n_heads);
+  whole("attention.head_count_kv", model.n_kv_heads);
+  if (model.head_dim * model.n_heads != model.embedding_length) {
+    whole("attention.key_length", model.head_dim);
+    whole("attention.value_length", model.head_dim);
+  }
+  const bool rms = model.architecture->norm == NormKind::kRms;
+  real(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
+       static_cast<double>(model.norm_eps));
+  if (model.architecture->position != PositionKind::kRotary) return;
+  whole("rope.dimension_count", model.rotary_dim);
+  real("rope.freq_base", model.rope_freq_base);
+  if (model.rope_freq_scale != 1.0) {
+    header.text(prefix + "rope.scaling.type", "linear");
+    real("rope.scaling.factor", 1.0 / model.rope_freq_scale);
+  }
+  if (model.architecture->rope_long_short) {
+    whole("rope.scaling.original_context_length", model.rope_original_context_length);
+  }
+  if (!config.rope_long.empty()) real("rope.scaling.attn_factor", model.rope_attn_factor);
+  if (model.sliding_window > 0) whole("attention.sliding_window", model.sliding_window);
+}
+
+void add_vocabulary(GgufHeader& header, const Gguf* vocabulary, int64_t n_vocab) {
+  if (vocabulary == nullptr) {
+    header.text("tokenizer.ggml.model", "no_vocab");
+    return;
+  }
+  const auto count = static_cast<int64_t>(vocabulary->get_strings("tokenizer.ggml.tokens").size());
+  if (count != n_vocab) {
+    throw Error(fmt::format("holds a vocabulary of {} tokens, the model has {}", count, n_vocab),
+                vocabulary->path(), "give the vocabulary that belongs to the model");
+  }
+  for (const auto& [key, value] : vocabulary->metadata()) {
+    if (key.starts_with("tokenizer.")) header.value(key, value);
+  }
+}
+
+GgufHeader make_header(const SynthConfig& config, const SynthOptions& options,
+                       const Gguf* vocabulary, const std::vector<SynthTensor>& tensors) {
+  GgufHeader header;
+  header.text("general.architecture", config.model.architecture->name);
+  header.text("general.type", "model");
+  header.text("general.name", config.model.name + " (random weights)");
+  header.text("general.description",
+              fmt::format("random weights by assay synth, seed {}", options.seed));
+  header.u32("general.file_type", options.type->number);
+  header.u32("general.quantization_version", 2);
+  add_hyperparameters(header, config);
+  add_vocabulary(header, vocabulary, config.model.n_vocab);
+  for (const SynthTensor& tensor : tensors) header.tensor(tensor.name, tensor.type, tensor.dims);
+  return header;
+}
+
+void check_space(const std::string& path, uint64_t needed) {
+  const fs::path folder = fs::absolute(path).parent_path();
+  std::error_code failed;
+  const fs::space_info space = fs::space(folder, failed);
+  if (failed) throw Error("cannot be written: " + failed.message(), path);
+  if (space.available < needed) {
+    throw Error(
+        fmt::format("needs {:.1f} GB, {:.1f} GB are free", static_cast<double>(needed) / 1e9,
+                    static_cast<double>(space.available) / 1e9),
+        path, "choose another disk or a smaller --type");
+  }
+}
+
+// Makes the tensors' data in pieces of whole rows, the rows of a piece by all threads.
+class Maker {
+ public:
+  Maker(uint64_t seed, ThreadPool& pool, Output& output) : seed_(seed), pool_(pool), out_(output) {}
+
+  template <typename Progress>
+  void make(const SynthTensor& tensor, const Progress& progress) {
+    const int64_t columns = tensor.columns();
+    const size_t stride = row_bytes(tensor.type, columns);
+    const int64_t rows_at_once = std::max<int64_t>(1, kPieceElements / columns);
+    const RandomWeights random(seed_, tensor.name);
+    uint64_t size = 0;
+    for (int64_t first = 0; first < tensor.rows(); first += rows_at_once) {
+      const int64_t rows = std::min(rows_at_once, tensor.rows() - first);
+      piece_.resize(static_cast<size_t>(rows) * stride);
+      pool_.parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
+        std::vector<float> row(static_cast<size_t>(columns));
+        for (int64_t i = begin; i < end; ++i) {
+          random.draw((first + i) * columns, columns, tensor.mean, tensor.deviation, row.data());
+          const float* values = tensor.values.empty() ? row.data() : tensor.values.data();
+          quantize_row(tensor.type, values, columns, &piece_[static_cast<size_t>(i) * stride]);
+        }
+      });
+      out_.write(piece_.data(), piece_.size());
+      size += piece_.size();
+      progress();
+    }
+    const std::vector<std::byte> padding(gguf_padding(size));
+    out_.write(padding.data(), padding.size());
+  }
+
+ private:
+  uint64_t seed_;
+  ThreadPool& pool_;
+  Output& out_;
+  std::vector<std::byte> piece_;
+};
+
+}  // namespace
+
+SynthResult synthesise(const SynthConfig& config, const SynthOptions& options,
+                       const std::function<void(int64_t done, int64_t total)>& on_progress) {
+  std::vector<SynthTensor> tensors = tensor_list(config);
+  choose_types(config, *options.type, options.pure, tensors);
+  std::optional<Gguf> vocabulary;
+  if (!options.vocab_path.empty()) vocabulary.emplace(options.vocab_path);
+  const GgufHeader header =
+      make_header(config, options, vocabulary ? &*vocabulary : nullptr, tensors);
+  const std::string head = header.bytes();
+  const uint64_t total = head.size() + header.data_bytes();
+  check_space(options.path, total);
+
+  ThreadPool pool(options.n_threads);
+  Output output(options.path);
+  output.write(head.data(), head.size());
+  Maker maker(options.seed, pool, output);
+  SynthResult result;
+  for (const SynthTensor& tensor : tensors) {
+    maker.make(tensor, [&] {
+      if (on_progress) {
+        on_progress(static_cast<int64_t>(output.bytes()), static_cast<int64_t>(total));
+      }
+    });
+    result.n_parameters += tensor.rows() * tensor.columns();
+  }
+  result.n_tensors = static_cast<int64_t>(tensors.size());
+  result.bytes = output.bytes();
+  result.sha256 = output.finish();
+  return result;
+}
+
+}  // namespace assay

@@ -1,0 +1,113 @@
+#include "assay/synth/tensor_list.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+namespace assay {
+namespace {
+
+constexpr float kNormDeviation = 0.25F;
+// Scores of a deviation of 2 look at a few tokens, not evenly at all: with the smaller output this
+// keeps the rows of different tokens from becoming one and the same, layer after layer.
+constexpr double kQkvGain = 1.41;
+constexpr double kAttnOutGain = 0.5;
+constexpr float kBiasDeviation = 0.1F;
+constexpr double kLogitDeviation = 3.0;
+constexpr float kEmbeddingDeviation = 0.5F;
+// Tied rows must be small beside what the layers add, or each token would only predict itself.
+constexpr float kTiedDeviation = 0.03F;
+
+class Lister {
+ public:
+  explicit Lister(const SynthConfig& config) : config_(config), model_(config.model) {}
+
+  std::vector<SynthTensor> list() && {
+    const int64_t width = model_.embedding_length;
+    const bool learned = model_.architecture->position == PositionKind::kLearned;
+    const float deviation = config_.tied ? kTiedDeviation : kEmbeddingDeviation;
+    add("token_embd.weight", {width, model_.n_vocab}, 0.0F, deviation);
+    if (learned) {
+      add("position_embd.weight", {width, model_.context_length}, 0.0F, deviation);
+    }
+    add_values("rope_freqs.weight", config_.rope_freqs);
+    add_values("rope_factors_long.weight", config_.rope_long);
+    add_values("rope_factors_short.weight", config_.rope_short);
+    for (int64_t layer = 0; layer < model_.n_layers; ++layer) add_layer(layer);
+    const double embedding = static_cast<double>(kTiedDeviation);
+    const double gain =
+        config_.tied ? kLogitDeviation / (embedding * std::sqrt(static_cast<double>(width))) : 1.0;
+    add_norm("output_norm", static_cast<float>(gain));
+    if (!config_.tied) add_matrix("output", model_.n_vocab, width, kLogitDeviation, false);
+    return std::move(tensors_);
+  }
+
+ private:
+  void add(std::string name, std::vector<int64_t> dims, float mean, float deviation) {
+    tensors_.push_back({std::move(name), std::move(dims), mean, deviation, {}, TensorType::kF32});
+  }
+
+  void add_values(const char* name, const std::vector<float>& values) {
+    if (values.empty()) return;
+    add(name, {static_cast<int64_t>(values.size())}, 0.0F, 0.0F);
+    tensors_.back().values = values;
+  }
+
+  void add_matrix(const std::string& name, int64_t rows, int64_t columns, double gain, bool bias) {
+    add(name + ".weight", {columns, rows}, 0.0F,
+        static_cast<float>(gain / std::sqrt(static_cast<double>(columns))));
+    if (bias) add(name + ".bias", {rows}, 0.0F, kBiasDeviation);
+  }
+
+  void add_norm(const std::string& name, float gain) {
+    const int64_t width = model_.embedding_length;
+    add(name + ".weight", {width}, gain, gain * kNormDeviation);
+    if (model_.architecture->norm == NormKind::kLayer) {
+      add(name + ".bias", {width}, 0.0F, gain * kBiasDeviation);
+    }
+  }
+
+  void add_layer(int64_t layer) {
+    const std::string prefix = fmt::format("blk.{}.", layer);
+    const Architecture& architecture = *model_.architecture;
+    const int64_t width = model_.embedding_length;
+    const int64_t inner = model_.feed_forward_length;
+    const auto matrix = [&](const char* name, int64_t rows, int64_t columns, bool bias,
+                            double gain = 1.0) {
+      add_matrix(prefix + name, rows, columns, gain, bias);
+    };
+    add_norm(prefix + "attn_norm", 1.0F);
+    if (architecture.fused_qkv) {
+      matrix("attn_qkv", model_.q_width() + 2 * model_.kv_width(), width, config_.qkv_bias,
+             kQkvGain);
+    } else {
+      matrix("attn_q", model_.q_width(), width, config_.qkv_bias, kQkvGain);
+      matrix("attn_k", model_.kv_width(), width, config_.qkv_bias, kQkvGain);
+      matrix("attn_v", model_.kv_width(), width, config_.qkv_bias, kQkvGain);
+    }
+    matrix("attn_output", width, model_.q_width(), config_.other_bias, kAttnOutGain);
+    add_norm(prefix + "ffn_norm", 1.0F);
+    if (architecture.fused_gate_up) {
+      matrix("ffn_up", 2 * inner, width, config_.other_bias);
+    } else {
+      if (architecture.ffn == FfnKind::kSiluGated) {
+        matrix("ffn_gate", inner, width, config_.other_bias);
+      }
+      matrix("ffn_up", inner, width, config_.other_bias);
+    }
+    matrix("ffn_down", width, inner, config_.other_bias);
+  }
+
+  const SynthConfig& config_;
+  const ModelConfig& model_;
+  std::vector<SynthTensor> tensors_;
+};
+
+}  // namespace
+
+std::vector<SynthTensor> tensor_list(const SynthConfig& config) {
+  return Lister(config).list();
+}
+
+}  // namespace assay

@@ -144,6 +144,10 @@ void add_mutate(CLI::App& app, int& exit_code) {
   auto* whole = command->add_option_group("catalogue", "Without --fault: all faults are tried");
   whole->add_option("--golden", power.golden_folder, "Folder of the goldens")
       ->capture_default_str();
+  whole
+      ->add_option("--vectors", power.vectors_folder,
+                   "Folder of the goldens of blocks and sampling")
+      ->capture_default_str();
   whole->add_option("--faults", power.faults, "Only faults of these names (glob)")
       ->capture_default_str();
   whole->add_option("--prompts", power.prompts, "Only these prompts of the small models")

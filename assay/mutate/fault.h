@@ -83,6 +83,8 @@ struct Fault {
   // matrix for.
   std::optional<TensorType> type = {};
   std::function<void(std::span<std::byte> matrix)> misread = {};
+  // A fault in the sampling, which no model is needed for: `sample` and `sampler_options`.
+  std::function<Injection()> sampling = {};
   // Edits the vocabulary, where the fault is in the tokenizer.
   std::function<void(Vocabulary&)> edit_vocabulary = {};
 };

@@ -38,9 +38,9 @@ struct GoldenCase {
 
 // Which of the goldens to read; empty lists: all.
 struct GoldenFilter {
-  std::vector<std::string> models;
-  std::vector<std::string> types;
-  std::vector<std::string> prompts;
+  std::vector<std::string> models = {};
+  std::vector<std::string> types = {};
+  std::vector<std::string> prompts = {};
 };
 
 // The cases under `folder`, which holds a folder with a manifest for each model. Model files that

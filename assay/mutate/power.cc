@@ -10,6 +10,7 @@
 #include "assay/mutate/compare_lane.h"
 #include "assay/mutate/mutant.h"
 #include "assay/mutate/unit_lane.h"
+#include "assay/mutate/vector_lane.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 
@@ -59,23 +60,24 @@ class PowerMeasurement {
   void read_cases() {
     for (GoldenCase& golden : read_golden_cases(options_.golden_folder, {}, power_.missing)) {
       const bool real = golden.model == kRealModel;
-      const auto& prompts = options_.prompts;
-      if (real ? !options_.real || golden.prompt != kShortPrompt
-               : !prompts.empty() &&
-                     std::find(prompts.begin(), prompts.end(), golden.prompt) == prompts.end()) {
-        continue;
-      }
+      if (real && (!options_.real || golden.prompt != kShortPrompt)) continue;
       (real ? real_ : small_).push_back(std::move(golden));
     }
     if (small_.empty()) {
-      throw Error("no golden of a small model has this prompt", options_.golden_folder,
-                  "leave --prompts out for all");
+      throw Error("it holds no goldens of small models", options_.golden_folder,
+                  "give the folder of the goldens with --golden");
     }
   }
 
   // Faults in the reading of a type are tried on the files that have it; all others on F32, and on
   // one file of real weights.
-  static bool is_for(const Fault& fault, const GoldenCase& golden) {
+  bool is_for(const Fault& fault, const GoldenCase& golden) const {
+    // Tokenizing is quick, and its mistakes show in few texts: all prompts.
+    const auto& prompts = options_.prompts;
+    if (golden.model != kRealModel && !prompts.empty() && !fault.edit_vocabulary &&
+        std::find(prompts.begin(), prompts.end(), golden.prompt) == prompts.end()) {
+      return false;
+    }
     if (!fault.type && golden.model != kRealModel && golden.type != "F32") return false;
     if (!fault.type && golden.model == kRealModel && golden.type != "Q4_1") return false;
     return fault.why_not(Model(golden.gguf)).empty();
@@ -91,10 +93,18 @@ class PowerMeasurement {
 
   void try_fault(FaultPower& power) {
     const Fault& fault = *power.fault;
+    if (has_vectors(fault)) {
+      const std::string place =
+          fault.type ? fmt::format("blocks of {}", tensor_type_info(*fault.type).name)
+                     : FaultPlace{.kind = FaultPlace::Kind::kGeneratedTokens}.name();
+      add(power.vectors, run_vector_lane(options_.vectors_folder, &fault, *kernels_), place,
+          "vectors");
+      power.expected = place;
+    }
     for (const GoldenCase& golden : small_) {
       if (!is_for(fault, golden)) continue;
       const std::string expected = expected_place(fault, golden);
-      if (power.expected.empty()) power.expected = expected;
+      if (power.small.tried + power.real.tried == 0) power.expected = expected;
       const GoldenLane lane = run_golden_lane(golden, &fault, *kernels_);
       add(power.small, lane.everything, expected, golden.name());
       add(power.small_ops, lane.op_level, expected, golden.name());
@@ -107,7 +117,7 @@ class PowerMeasurement {
     for (const GoldenCase& golden : real_) {
       if (!is_for(fault, golden)) continue;
       const std::string expected = expected_place(fault, golden);
-      if (power.expected.empty()) power.expected = expected;
+      if (power.small.tried + power.real.tried == 0) power.expected = expected;
       add(power.real, run_golden_lane(golden, &fault, *kernels_).everything, expected,
           golden.name());
     }
@@ -181,9 +191,8 @@ class PowerMeasurement {
 }  // namespace
 
 int64_t Power::caught_by_golden() const {
-  return std::count_if(faults.begin(), faults.end(), [](const FaultPower& fault) {
-    return fault.small.any() || fault.real.any();
-  });
+  return std::count_if(faults.begin(), faults.end(),
+                       [](const FaultPower& fault) { return fault.is_caught(); });
 }
 
 int64_t Power::caught_at_op_level() const {

@@ -14,12 +14,13 @@ namespace assay {
 
 struct PowerOptions {
   std::string golden_folder = "golden";
-  std::string faults = "*";          // shell glob of names
-  std::vector<std::string> prompts;  // of the small models; empty: all
-  bool real = true;                  // real weights too, where they are in the cache
-  bool compare = true;               // the comparison of full logs
-  bool sensitivity = true;           // the smallest noise at each checkpoint
-  int64_t noise_runs = 1000;         // engines with noise at the floor, on all models together
+  std::string vectors_folder = "tests/data";  // vector_lane.h
+  std::string faults = "*";                   // shell glob of names
+  std::vector<std::string> prompts;           // of the small models; empty: all
+  bool real = true;                           // real weights too, where they are in the cache
+  bool compare = true;                        // the comparison of full logs
+  bool sensitivity = true;                    // the smallest noise at each checkpoint
+  int64_t noise_runs = 1000;  // engines with noise at the floor, on all models together
   int n_threads = 0;
   std::function<void(const std::string& what, int64_t done, int64_t total)> progress = {};
 };
@@ -41,8 +42,12 @@ struct FaultPower {
   LanePower unit = {};        // single kernels against the naive reference
   LanePower small = {};       // goldens of the small models, all their logs
   LanePower small_ops = {};   // the same, logs with every op only
+  LanePower vectors = {};     // goldens of blocks and of sampling
   LanePower real = {};        // goldens of real weights
   LanePower compare = {};     // full logs, the default policy
+
+  // By the goldens: models, real weights, vectors.
+  bool is_caught() const { return small.any() || vectors.any() || real.any(); }
 };
 
 struct Power {

@@ -28,10 +28,6 @@ std::string caught_and_times(const LanePower& lane) {
   return fmt::format("{}, {}", caught_of(lane), times(lane.weakest.worst_ratio));
 }
 
-bool is_caught(const FaultPower& fault) {
-  return fault.small.any() || fault.real.any();
-}
-
 std::string located_of(const FaultPower& fault) {
   return fmt::format("{}/{}", fault.small_ops.located, fault.small_ops.caught);
 }
@@ -83,11 +79,12 @@ void fault_json(const FaultPower& power, std::string& out) {
   object.member("what", std::string_view(power.fault->what));
   object.member("cause", std::string_view(power.fault->cause));
   object.member("expected", std::string_view(power.expected));
-  object.member("caught", is_caught(power));
+  object.member("caught", power.is_caught());
   lane_json(object, out, "unit", power.unit);
   lane_json(object, out, "golden_small", power.small);
   lane_json(object, out, "golden_small_ops", power.small_ops);
   lane_json(object, out, "golden_real", power.real);
+  lane_json(object, out, "golden_vectors", power.vectors);
   lane_json(object, out, "compare", power.compare);
   object.end();
 }
@@ -107,11 +104,13 @@ void array(JsonObject& parent, std::string& out, const char* name, const Items& 
 }  // namespace
 
 void write_power_table(const Power& power, const TextStyle& style, const TextSink& out) {
-  TextTable table({"fault", "to be found at", "at right op", "unit", "real", "compare", "golden"});
+  TextTable table(
+      {"fault", "to be found at", "at right op", "unit", "real", "vectors", "compare", "golden"});
   for (const FaultPower& fault : power.faults) {
     table.add({fault.fault->name, fault.expected, located_of(fault), caught_of(fault.unit),
-               caught_of(fault.real), caught_of(fault.compare), caught_and_times(fault.small)},
-              is_caught(fault) ? Color::kNone : Color::kBad);
+               caught_of(fault.real), caught_of(fault.vectors), caught_of(fault.compare),
+               caught_and_times(fault.small)},
+              fault.is_caught() ? Color::kNone : Color::kBad);
   }
   out(table.text(style));
   out("caught of tried; golden: then how many times the tolerance the weakest catch is\n\n");
@@ -168,13 +167,14 @@ void write_power_markdown(const Power& power, const TextSink& out) {
       group = fault.fault->group;
       out(fmt::format("\n### {}\n\n", group_name(group)));
       out("| fault | what is wrong | to be found at | at right op | unit | golden small | golden "
-          "real | compare |\n|---|---|---|---|---|---|---|---|\n");
+          "real | vectors | compare |\n|---|---|---|---|---|---|---|---|---|\n");
     }
     first = false;
-    out(fmt::format("| `{}` | {} | `{}` | {} | {} | {} | {} | {} |\n", fault.fault->name,
+    out(fmt::format("| `{}` | {} | `{}` | {} | {} | {} | {} | {} | {} |\n", fault.fault->name,
                     fault.fault->what, fault.expected, located_of(fault),
                     caught_and_times(fault.unit), caught_and_times(fault.small),
-                    caught_and_times(fault.real), caught_and_times(fault.compare)));
+                    caught_and_times(fault.real), caught_of(fault.vectors),
+                    caught_and_times(fault.compare)));
   }
   if (power.sensitivity.empty()) return;
   out("\n## The smallest noise that is caught\n\n| checkpoint | where the goldens are least "

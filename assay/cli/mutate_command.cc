@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -9,6 +10,7 @@
 #include "assay/cli/output.h"
 #include "assay/mutate/catalogue.h"
 #include "assay/mutate/mutant_log.h"
+#include "assay/mutate/power_report.h"
 #include "base/error.h"
 
 namespace assay {
@@ -27,6 +29,11 @@ struct MutateFlags {
   std::string values = "all";
   std::string team;
   bool sketch = false;
+  PowerOptions power;
+  bool small_only = false;
+  std::string format = "table";
+  bool json = false;
+  std::string output;
 };
 
 int list_faults() {
@@ -74,10 +81,29 @@ int write_log(const MutateFlags& flags) {
   return kInParity;
 }
 
-int mutate_command(const MutateFlags& flags) {
+int try_catalogue(MutateFlags& flags) {
+  if (flags.model)
+    throw Error("a model is given without a fault", *flags.model, "give --fault too");
+  flags.power.real = !flags.small_only;
+  if (isatty(STDERR_FILENO) == 1) {
+    flags.power.progress = [](const std::string& what, int64_t done, int64_t total) {
+      print_status(fmt::format("\r{}: {} of {}{}", what, done, total, done == total ? "\n" : ""));
+    };
+  }
+  const Power power = measure_power(flags.power);
+  const std::string format = flags.json ? "json" : flags.format;
+  write_output(flags.output, [&](const TextSink& out) {
+    if (format == "json") return write_power_json(power, out);
+    if (format == "markdown") return write_power_markdown(power, out);
+    write_power_table(power, output_style(flags.output), out);
+  });
+  return power.passes() ? kInParity : kDiverged;
+}
+
+int mutate_command(MutateFlags& flags) {
   if (flags.list) return list_faults();
   if (flags.fault) return write_log(flags);
-  throw Error("nothing to do", {}, "give --list, or a model with --fault and --log");
+  return try_catalogue(flags);
 }
 
 }  // namespace
@@ -114,6 +140,29 @@ void add_mutate(CLI::App& app, int& exit_code) {
       ->needs(log);
   command->add_option("--team", flags->team, "Name of the team in each record; the fault's")
       ->needs(log);
+  PowerOptions& power = flags->power;
+  auto* whole = command->add_option_group("catalogue", "Without --fault: all faults are tried");
+  whole->add_option("--golden", power.golden_folder, "Folder of the goldens")
+      ->capture_default_str();
+  whole
+      ->add_option("--vectors", power.vectors_folder,
+                   "Folder of the goldens of blocks and sampling")
+      ->capture_default_str();
+  whole->add_option("--faults", power.faults, "Only faults of these names (glob)")
+      ->capture_default_str();
+  whole->add_option("--prompts", power.prompts, "Only these prompts of the small models")
+      ->delimiter(',');
+  whole->add_flag("--small-only", flags->small_only, "Leave real weights out");
+  whole->add_option("--noise-runs", power.noise_runs, "Runs with noise at the floor")
+      ->capture_default_str()
+      ->check(whole_number(0, 1U << 30U));
+  whole->add_option("--threads", power.n_threads, "Threads; 0: one per processor")
+      ->capture_default_str();
+  whole->add_option("--format", flags->format, "How to show the results")
+      ->check(CLI::IsMember({"table", "json", "markdown"}))
+      ->capture_default_str();
+  whole->add_flag("--json", flags->json, "The same as --format json");
+  whole->add_option("-o", flags->output, "Write the results here");
   command->callback([flags, &exit_code] { exit_code = mutate_command(*flags); });
 }
 

@@ -15,7 +15,7 @@ std::vector<Fault> all_faults() {
   for (auto part : {mutate::token_faults(), mutate::embedding_faults(), mutate::norm_faults(),
                     mutate::linear_faults(), mutate::rotary_faults(), mutate::attention_faults(),
                     mutate::feed_forward_faults(), mutate::output_faults(), mutate::number_faults(),
-                    mutate::sampling_faults()}) {
+                    mutate::quantised_faults(), mutate::sampling_faults()}) {
     for (Fault& fault : part) faults.push_back(std::move(fault));
   }
   return faults;

@@ -25,6 +25,7 @@ std::vector<Fault> attention_faults();
 std::vector<Fault> feed_forward_faults();
 std::vector<Fault> output_faults();
 std::vector<Fault> number_faults();
+std::vector<Fault> quantised_faults();
 std::vector<Fault> sampling_faults();
 
 }  // namespace mutate

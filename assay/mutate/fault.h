@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -78,6 +79,12 @@ struct Fault {
   std::function<std::string(const Model&)> why_not = {};
   // Edits the model's weights and hyperparameters, and says what else is to be done.
   std::function<Injection(const FaultSite&)> inject = {};
+  // A fault in how a type's blocks are read: `type` and what the engine takes the bytes of a whole
+  // matrix for.
+  std::optional<TensorType> type = {};
+  std::function<void(std::span<std::byte> matrix)> misread = {};
+  // A fault in the sampling, which no model is needed for: `sample` and `sampler_options`.
+  std::function<Injection()> sampling = {};
   // Edits the vocabulary, where the fault is in the tokenizer.
   std::function<void(Vocabulary&)> edit_vocabulary = {};
 };

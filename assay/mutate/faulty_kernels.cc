@@ -6,8 +6,13 @@
 
 namespace assay {
 
-FaultyKernels::FaultyKernels(const ModelConfig& config, Kernels& kernels, KernelHooks hooks)
-    : config_(config), kernels_(kernels), hooks_(std::move(hooks)), tracker_(config) {
+FaultyKernels::FaultyKernels(const ModelConfig& config, Kernels& kernels, KernelHooks hooks,
+                             KernelShadow shadow)
+    : config_(config),
+      kernels_(kernels),
+      hooks_(std::move(hooks)),
+      shadow_(std::move(shadow)),
+      tracker_(config) {
   if (!kernels.memory().on_host()) {
     throw std::logic_error("faults are injected on the host only");
   }
@@ -40,6 +45,15 @@ void FaultyKernels::run(Op op, const KernelHooks::Hook<Call>& hook, const Call& 
                           .config = config_,
                           .first_position = first_position_,
                           .n_tokens = n_tokens_};
+  if constexpr (!std::is_same_v<Call, StoreKvCall>) {
+    if (shadow_.kernels != nullptr) {
+      // First, because the call may overwrite its inputs.
+      shadow_values_.resize(static_cast<size_t>(count));
+      Call beside = call;
+      beside.out = shadow_values_.data();
+      beside.run(*shadow_.kernels);
+    }
+  }
   const bool hooked = !hooks_.applies || hooks_.applies(context.place);
   if (hooked && hook) {
     hook(context, call, kernels_);
@@ -49,6 +63,7 @@ void FaultyKernels::run(Op op, const KernelHooks::Hook<Call>& hook, const Call& 
   if constexpr (!std::is_same_v<Call, StoreKvCall>) {
     const OpResult result = result_of(context.place, call, count);
     if (hooked && hooks_.after && context.place.finishes) hooks_.after(context, result);
+    if (shadow_.kernels != nullptr) shadow_.compare(context, result, shadow_values_.data());
   }
 }
 

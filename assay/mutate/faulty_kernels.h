@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "assay/mutate/op_tracker.h"
 #include "kernels/kernels.h"
@@ -142,12 +143,20 @@ struct KernelHooks {
   std::function<bool(const OpPlace&)> applies;
 };
 
+// What other kernels make of the same calls, beside the ones with hooks. Stores are left out.
+struct KernelShadow {
+  Kernels* kernels = nullptr;  // null: none
+  // `want` is of the same shape as `got`.
+  std::function<void(const OpContext&, OpResult got, const float* want)> compare = {};
+};
+
 // Kernels with hooks around each call. One for each Session, from its first token on; the memory
 // must be the host's.
 class FaultyKernels : public Kernels {
  public:
   // `config` and `kernels` must outlive it.
-  FaultyKernels(const ModelConfig& config, Kernels& kernels, KernelHooks hooks);
+  FaultyKernels(const ModelConfig& config, Kernels& kernels, KernelHooks hooks,
+                KernelShadow shadow = {});
 
   std::string_view name() const override { return kernels_.name(); }
   Memory& memory() override { return kernels_.memory(); }
@@ -177,6 +186,8 @@ class FaultyKernels : public Kernels {
   const ModelConfig& config_;
   Kernels& kernels_;
   KernelHooks hooks_;
+  KernelShadow shadow_;
+  std::vector<float> shadow_values_;
   OpTracker tracker_;
   int64_t first_position_ = 0;  // of the batch under way
   int64_t n_tokens_ = 0;

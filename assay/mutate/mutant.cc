@@ -27,7 +27,7 @@ std::unique_ptr<Tokenizer> make_faulty_tokenizer(const Gguf& gguf, const Fault* 
 Mutant::Mutant(std::shared_ptr<const Gguf> gguf, Kernels& kernels, const Options& options)
     : model_(std::move(gguf)),
       injection_(inject(options)),
-      kernels_(model_.config(), kernels, injection_.hooks),
+      kernels_(model_.config(), kernels, injection_.hooks, options.shadow),
       session_(model_, kernels_, {.capacity = options.n_positions}),
       sampler_(sampler_options(options.sampler, injection_)) {}
 

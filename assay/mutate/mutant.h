@@ -24,6 +24,7 @@ class Mutant {
     std::optional<int> layer = {};  // the middle one if not given
     int64_t n_positions = 0;        // to make room for
     SamplerOptions sampler = {};
+    KernelShadow shadow = {};
   };
 
   // `kernels`, of the host, and the fault must outlive it. Throws Error if the model cannot have

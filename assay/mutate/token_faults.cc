@@ -26,16 +26,37 @@ Fault in_vocabulary(FaultText text, std::function<std::string(const Vocabulary&)
 }
 
 Fault in_sampling(FaultText text, std::function<void(Injection&)> edit) {
+  const auto sampling = [edit = std::move(edit)] {
+    Injection injection{.found_at = {.kind = FaultPlace::Kind::kGeneratedTokens}};
+    edit(injection);
+    return injection;
+  };
   return {.name = std::move(text.name),
           .group = text.group,
           .what = std::move(text.what),
           .in_one_layer = false,
           .why_not = any_model,
-          .inject = [edit = std::move(edit)](const FaultSite&) {
-            Injection injection{.found_at = {.kind = FaultPlace::Kind::kGeneratedTokens}};
-            edit(injection);
-            return injection;
-          }};
+          .inject = [sampling](const FaultSite&) { return sampling(); },
+          .sampling = sampling};
+}
+
+// A fault in the options that the sampler is given.
+Fault in_options(const std::string& name, const std::string& what,
+                 std::function<void(SamplerOptions&)> edit) {
+  return in_sampling(
+      {name, FaultGroup::kSampling, what},
+      [edit = std::move(edit)](Injection& injection) { injection.sampler_options = edit; });
+}
+
+// The highest logit; of equal ones the highest id, where the lowest is right.
+int32_t last_argmax(std::span<const float> logits, const std::vector<bool>& choosable) {
+  int32_t best = -1;
+  for (size_t id = 0; id < logits.size(); ++id) {
+    if (!choosable[id]) continue;
+    if (best < 0 || logits[id] >= logits[static_cast<size_t>(best)])
+      best = static_cast<int32_t>(id);
+  }
+  return best;
 }
 
 }  // namespace
@@ -87,6 +108,33 @@ std::vector<Fault> sampling_faults() {
           return sampler.sample(logits, rest);
         };
       }));
+  faults.push_back(in_sampling({"argmax-tie", kGroup, "of equal logits the last is chosen"},
+                               [](Injection& injection) {
+                                 injection.sample = [](Sampler&, std::span<const float> logits,
+                                                       const std::vector<bool>& choosable) {
+                                   return last_argmax(logits, choosable);
+                                 };
+                               }));
+  faults.push_back(
+      in_sampling({"argmax-padding", kGroup, "padding of the vocabulary may be chosen"},
+                  [](Injection& injection) {
+                    injection.sample = [](Sampler& sampler, std::span<const float> logits,
+                                          const std::vector<bool>& choosable) {
+                      return sampler.sample(logits, std::vector<bool>(choosable.size(), true));
+                    };
+                  }));
+  faults.push_back(in_options("sampling-seed", "the seed is one too high",
+                              [](SamplerOptions& options) { ++options.seed; }));
+  faults.push_back(in_options("sampling-temperature", "the temperature is 1, unless it is 0",
+                              [](SamplerOptions& options) {
+                                if (options.temperature > 0.0) options.temperature = 1.0;
+                              }));
+  faults.push_back(
+      in_options("sampling-top-k", "one candidate too many", [](SamplerOptions& options) {
+        if (options.top_k > 0) ++options.top_k;
+      }));
+  faults.push_back(in_options("sampling-top-p", "top-p is not applied",
+                              [](SamplerOptions& options) { options.top_p = 1.0; }));
   return faults;
 }
 

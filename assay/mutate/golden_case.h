@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "assay/golden/manifest.h"
+#include "assay/log/record.h"
+#include "engine/gguf.h"
+
+namespace assay {
+
+// What an oracle computed for one checkpoint at one token, and how far from it is right.
+struct GoldenRecord {
+  Record record;
+  double tolerance = 0;   // of relative L2
+  bool op_level = false;  // from a log that holds every op
+};
+
+// One prompt on one model file, with all records of it that the goldens hold.
+struct GoldenCase {
+  std::string model;   // "tinyllama"
+  std::string type;    // "F32"
+  std::string prompt;  // its name: "haiku"
+  std::string prompt_text;
+  std::string model_path;
+  std::shared_ptr<const Gguf> gguf;
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> greedy;       // what is chosen after them
+  std::vector<int32_t> padding_ids;  // what never is
+  std::vector<GoldenRecord> records;
+  double k = 0;  // a tolerance is this many times a floor
+
+  // "tinyllama F32 haiku"
+  std::string name() const { return model + " " + type + " " + prompt; }
+};
+
+// Which of the goldens to read; empty lists: all.
+struct GoldenFilter {
+  std::vector<std::string> models = {};
+  std::vector<std::string> types = {};
+  std::vector<std::string> prompts = {};
+};
+
+// The cases under `folder`, which holds a folder with a manifest for each model. Model files that
+// are not there are looked for in the cache that scripts/fetch.sh fills; those that are in neither
+// are told in `missing`. Throws Error if a manifest, a log or a model is damaged, is not the one
+// that the manifest states, or nothing is found.
+std::vector<GoldenCase> read_golden_cases(const std::string& folder, const GoldenFilter& filter,
+                                          std::vector<std::string>& missing);
+
+}  // namespace assay

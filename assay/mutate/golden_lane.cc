@@ -1,0 +1,165 @@
+#include "assay/mutate/golden_lane.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "assay/log/sketch.h"
+#include "assay/mutate/mutant.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int kCheckpoints = static_cast<int>(Checkpoint::kLogits) + 1;
+
+// The place of a checkpoint as the network computes; what ends it stands after all layers.
+int order_of(Checkpoint checkpoint, int layer) {
+  const int within = static_cast<int>(checkpoint);
+  if (checkpoint == Checkpoint::kEmbedding) return 0;
+  if (checkpoint >= Checkpoint::kFinalNorm) return std::numeric_limits<int>::max() - 32 + within;
+  return layer * kCheckpoints + within;
+}
+
+bool belongs_to_a_layer(Checkpoint checkpoint) {
+  return checkpoint > Checkpoint::kEmbedding && checkpoint < Checkpoint::kFinalNorm;
+}
+
+// The first wrong thing is outside the network.
+LaneResult wrong_tokens(FaultPlace::Kind kind) {
+  return {.caught = true,
+          .place = FaultPlace{.kind = kind}.name(),
+          .ratio = kInfinity,
+          .worst_ratio = kInfinity};
+}
+
+// What a sampler may choose, by the golden.
+std::vector<bool> choosable(const GoldenCase& golden, int64_t n_vocab) {
+  std::vector<bool> result(static_cast<size_t>(n_vocab), true);
+  for (const int32_t id : golden.padding_ids) result[static_cast<size_t>(id)] = false;
+  return result;
+}
+
+// The tokens of both, with what comes after them as the oracle chose it.
+bool follows_golden(Mutant& mutant, const GoldenCase& golden, Probe& probe) {
+  const auto allowed = choosable(golden, mutant.model().config().n_vocab);
+  bool same = true;
+  auto logits = mutant.eval(golden.tokens, &probe);
+  for (size_t i = 0; i < golden.greedy.size(); ++i) {
+    if (i > 0) logits = mutant.eval({&golden.greedy[i - 1], 1}, &probe);
+    try {
+      same = mutant.sample(logits, allowed) == golden.greedy[i] && same;
+    } catch (const Error&) {  // no logit is a number
+      same = false;
+    }
+  }
+  return same;
+}
+
+// Passes what it sees to two.
+class TwoJudges : public Probe {
+ public:
+  TwoJudges(Probe& a, Probe& b) : a_(a), b_(b) {}
+  bool wants(Checkpoint checkpoint, int layer) override {
+    return a_.wants(checkpoint, layer) || b_.wants(checkpoint, layer);
+  }
+  void observe(Checkpoint checkpoint, int layer, int64_t first, int64_t n_tokens, int64_t width,
+               const float* values) override {
+    a_.observe(checkpoint, layer, first, n_tokens, width, values);
+    b_.observe(checkpoint, layer, first, n_tokens, width, values);
+  }
+
+ private:
+  Probe& a_;
+  Probe& b_;
+};
+
+}  // namespace
+
+double golden_error(const Record& want, std::span<const float> got) {
+  const bool finite =
+      std::all_of(got.begin(), got.end(), [](float value) { return std::isfinite(value); });
+  if (static_cast<int64_t>(got.size()) != want.n || finite != (want.summary->nonfinite == 0)) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  double head = 0.0;
+  for (size_t i = 0; i < want.values.size(); ++i) {
+    const double difference = static_cast<double>(got[i]) - static_cast<double>(want.values[i]);
+    head += difference * difference;
+  }
+  const double whole = sketch_distance(compute_sketch(got), *want.sketch);
+  return std::max(whole, std::sqrt(head)) / want.summary->l2;
+}
+
+GoldenJudge::GoldenJudge(const GoldenCase& golden, int64_t n_layers, bool op_level)
+    : records_(static_cast<size_t>(n_layers * kCheckpoints)) {
+  std::map<std::string, std::vector<const GoldenRecord*>> by_name;
+  for (const GoldenRecord& record : golden.records) {
+    if (record.op_level || !op_level) by_name[record.record.checkpoint].push_back(&record);
+  }
+  for (int layer = 0; layer < n_layers; ++layer) {
+    for (int i = 0; i < kCheckpoints; ++i) {
+      const auto checkpoint = static_cast<Checkpoint>(i);
+      if (layer > 0 && !belongs_to_a_layer(checkpoint)) continue;
+      records_of(checkpoint, layer) = by_name[checkpoint_name(checkpoint, layer)];
+    }
+  }
+}
+
+std::vector<const GoldenRecord*>& GoldenJudge::records_of(Checkpoint checkpoint, int layer) {
+  const int row = belongs_to_a_layer(checkpoint) ? layer : 0;
+  return records_[static_cast<size_t>(row * kCheckpoints + static_cast<int>(checkpoint))];
+}
+
+bool GoldenJudge::wants(Checkpoint checkpoint, int layer) {
+  return !records_of(checkpoint, layer).empty();
+}
+
+void GoldenJudge::observe(Checkpoint checkpoint, int layer, int64_t first_token_idx,
+                          int64_t n_tokens, int64_t width, const float* values) {
+  for (const GoldenRecord* golden : records_of(checkpoint, layer)) {
+    const int64_t t = golden->record.token_idx - first_token_idx;
+    if (t < 0 || t >= n_tokens) continue;
+    const double error =
+        golden_error(golden->record, {values + t * width, static_cast<size_t>(width)});
+    const double ratio = std::isnan(error) ? kInfinity : error / golden->tolerance;
+    result_.worst_ratio = std::max(result_.worst_ratio, ratio);
+    if (ratio <= 1.0) continue;
+    const Key key{golden->record.token_idx, order_of(checkpoint, layer)};
+    if (first_ && std::tie(first_->token_idx, first_->order) <= std::tie(key.token_idx, key.order))
+      continue;
+    first_ = key;
+    result_.caught = true;
+    result_.place = golden->record.checkpoint;
+    result_.token_idx = key.token_idx;
+    result_.ratio = ratio;
+  }
+}
+
+GoldenLane run_golden_lane(const GoldenCase& golden, const Fault* fault, Kernels& kernels) {
+  if (fault != nullptr && fault->edit_vocabulary) {
+    const auto tokenizer = make_faulty_tokenizer(*golden.gguf, fault);
+    if (tokenizer->encode(golden.prompt_text, true) == golden.tokens) return {};
+    const LaneResult wrong = wrong_tokens(FaultPlace::Kind::kPromptTokens);
+    return {wrong, wrong};
+  }
+  const auto n_positions = static_cast<int64_t>(golden.tokens.size() + golden.greedy.size());
+  Mutant mutant(golden.gguf, kernels, {.fault = fault, .n_positions = n_positions});
+  const int64_t n_layers = mutant.model().config().n_layers;
+  GoldenJudge everything(golden, n_layers, false);
+  GoldenJudge op_level(golden, n_layers, true);
+  TwoJudges judges(everything, op_level);
+  const bool same_tokens = follows_golden(mutant, golden, judges);
+  GoldenLane lane{everything.result(), op_level.result()};
+  for (LaneResult* result : {&lane.everything, &lane.op_level}) {
+    if (!same_tokens && !result->caught) {
+      *result = wrong_tokens(FaultPlace::Kind::kGeneratedTokens);
+    }
+  }
+  return lane;
+}
+
+}  // namespace assay

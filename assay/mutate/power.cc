@@ -1,0 +1,219 @@
+#include "assay/mutate/power.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "assay/mutate/catalogue.h"
+#include "assay/mutate/compare_lane.h"
+#include "assay/mutate/mutant.h"
+#include "assay/mutate/unit_lane.h"
+#include "assay/mutate/vector_lane.h"
+#include "base/error.h"
+#include "base/thread_pool.h"
+
+namespace assay {
+namespace {
+
+// Real weights come from elsewhere than from this repository.
+constexpr const char* kRealModel = "smollm2";
+constexpr const char* kShortPrompt = "haiku";
+
+void add(LanePower& lane, const LaneResult& result, const std::string& expected,
+         const std::string& name) {
+  const bool better_known = lane.caught > 0 && !result.caught;
+  ++lane.tried;
+  lane.caught += result.caught ? 1 : 0;
+  lane.located += result.caught && result.place == expected ? 1 : 0;
+  if (better_known) return;
+  const bool first_catch = result.caught && lane.caught == 1;
+  const bool weaker = result.caught ? result.worst_ratio < lane.weakest.worst_ratio
+                                    : result.worst_ratio > lane.weakest.worst_ratio;
+  if (lane.tried > 1 && !first_catch && !weaker) return;
+  lane.weakest = result;
+  lane.weakest_case = name;
+}
+
+class PowerMeasurement {
+ public:
+  explicit PowerMeasurement(const PowerOptions& options)
+      : options_(options),
+        pool_(options.n_threads),
+        kernels_(make_cpu_kernels(pool_)),
+        compare_lane_(*kernels_) {
+    read_cases();
+  }
+
+  Power run() {
+    const auto start = std::chrono::steady_clock::now();
+    try_faults();
+    if (options_.sensitivity) find_sensitivity();
+    run_noise_only();
+    const auto spent = std::chrono::steady_clock::now() - start;
+    power_.seconds = std::chrono::duration<double>(spent).count();
+    return std::move(power_);
+  }
+
+ private:
+  void read_cases() {
+    for (GoldenCase& golden : read_golden_cases(options_.golden_folder, {}, power_.missing)) {
+      const bool real = golden.model == kRealModel;
+      if (real && (!options_.real || golden.prompt != kShortPrompt)) continue;
+      (real ? real_ : small_).push_back(std::move(golden));
+    }
+    if (small_.empty()) {
+      throw Error("it holds no goldens of small models", options_.golden_folder,
+                  "give the folder of the goldens with --golden");
+    }
+  }
+
+  // Faults in the reading of a type are tried on the files that have it; all others on F32, and on
+  // one file of real weights.
+  bool is_for(const Fault& fault, const GoldenCase& golden) const {
+    // Tokenizing is quick, and its mistakes show in few texts: all prompts.
+    const auto& prompts = options_.prompts;
+    if (golden.model != kRealModel && !prompts.empty() && !fault.edit_vocabulary &&
+        std::find(prompts.begin(), prompts.end(), golden.prompt) == prompts.end()) {
+      return false;
+    }
+    if (!fault.type && golden.model != kRealModel && golden.type != "F32") return false;
+    if (!fault.type && golden.model == kRealModel && golden.type != "Q4_1") return false;
+    return fault.why_not(Model(golden.gguf)).empty();
+  }
+
+  static std::string expected_place(const Fault& fault, const GoldenCase& golden) {
+    Model model(golden.gguf);
+    const auto n_layers = static_cast<int>(model.config().n_layers);
+    const auto n_positions = static_cast<int64_t>(golden.tokens.size() + golden.greedy.size());
+    return fault.inject({.model = model, .layer = n_layers / 2, .n_positions = n_positions})
+        .found_at.name();
+  }
+
+  void try_fault(FaultPower& power) {
+    const Fault& fault = *power.fault;
+    if (has_vectors(fault)) {
+      const std::string place =
+          fault.type ? fmt::format("blocks of {}", tensor_type_info(*fault.type).name)
+                     : FaultPlace{.kind = FaultPlace::Kind::kGeneratedTokens}.name();
+      add(power.vectors, run_vector_lane(options_.vectors_folder, &fault, *kernels_), place,
+          "vectors");
+      power.expected = place;
+    }
+    for (const GoldenCase& golden : small_) {
+      if (!is_for(fault, golden)) continue;
+      const std::string expected = expected_place(fault, golden);
+      if (power.small.tried + power.real.tried == 0) power.expected = expected;
+      const GoldenLane lane = run_golden_lane(golden, &fault, *kernels_);
+      add(power.small, lane.everything, expected, golden.name());
+      add(power.small_ops, lane.op_level, expected, golden.name());
+      if (golden.prompt != kShortPrompt) continue;
+      add(power.unit, run_unit_lane(golden, &fault, *kernels_), expected, golden.name());
+      if (options_.compare) {
+        add(power.compare, compare_lane_.run(golden, &fault), expected, golden.name());
+      }
+    }
+    for (const GoldenCase& golden : real_) {
+      if (!is_for(fault, golden)) continue;
+      const std::string expected = expected_place(fault, golden);
+      if (power.small.tried + power.real.tried == 0) power.expected = expected;
+      add(power.real, run_golden_lane(golden, &fault, *kernels_).everything, expected,
+          golden.name());
+    }
+  }
+
+  void try_faults() {
+    for (const Fault& fault : fault_catalogue()) {
+      if (fnmatch(options_.faults.c_str(), fault.name.c_str(), 0) != 0) continue;
+      power_.faults.push_back({.fault = &fault});
+    }
+    if (power_.faults.empty()) {
+      throw Error(fmt::format("'{}' matches no fault", options_.faults), "--faults",
+                  "assay mutate --list has all");
+    }
+    for (size_t i = 0; i < power_.faults.size(); ++i) {
+      try_fault(power_.faults[i]);
+      tell("faults", i + 1, power_.faults.size());
+    }
+  }
+
+  // The models' F32 files with the short prompt.
+  std::vector<const GoldenCase*> plain_cases() const {
+    std::vector<const GoldenCase*> cases;
+    for (const GoldenCase& golden : small_) {
+      if (golden.type == "F32" && golden.prompt == kShortPrompt) cases.push_back(&golden);
+    }
+    return cases;
+  }
+
+  void find_sensitivity() {
+    const auto cases = plain_cases();
+    for (size_t i = 0; i < cases.size(); ++i) {
+      for (Sensitivity& each : measure_sensitivity(*cases[i], *kernels_)) {
+        power_.sensitivity.push_back(std::move(each));
+      }
+      tell("sensitivity", i + 1, cases.size());
+    }
+  }
+
+  void run_noise_only() {
+    const auto cases = plain_cases();
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const auto n = static_cast<int64_t>(cases.size());
+      const auto index = static_cast<int64_t>(i);
+      const int64_t runs = options_.noise_runs * (index + 1) / n - options_.noise_runs * index / n;
+      const NoiseRuns some = run_noise(*cases[i], runs, *kernels_);
+      power_.noise.runs += some.runs;
+      power_.noise.false_alarms += some.false_alarms;
+      if (some.worst_ratio > power_.noise.worst_ratio) {
+        power_.noise.worst_ratio = some.worst_ratio;
+        power_.noise.worst_case = some.worst_case;
+      }
+      tell("noise", i + 1, cases.size());
+    }
+  }
+
+  void tell(const std::string& what, size_t done, size_t total) const {
+    if (!options_.progress) return;
+    options_.progress(what, static_cast<int64_t>(done), static_cast<int64_t>(total));
+  }
+
+  const PowerOptions& options_;
+  ThreadPool pool_;
+  std::unique_ptr<Kernels> kernels_;
+  CompareLane compare_lane_;
+  std::vector<GoldenCase> small_;
+  std::vector<GoldenCase> real_;
+  Power power_;
+};
+
+}  // namespace
+
+int64_t Power::caught_by_golden() const {
+  return std::count_if(faults.begin(), faults.end(),
+                       [](const FaultPower& fault) { return fault.is_caught(); });
+}
+
+int64_t Power::caught_at_op_level() const {
+  int64_t sum = 0;
+  for (const FaultPower& fault : faults) sum += fault.small_ops.caught;
+  return sum;
+}
+
+int64_t Power::located() const {
+  int64_t sum = 0;
+  for (const FaultPower& fault : faults) sum += fault.small_ops.located;
+  return sum;
+}
+
+bool Power::passes() const {
+  return caught_by_golden() == static_cast<int64_t>(faults.size()) &&
+         100 * located() >= 95 * caught_at_op_level() && noise.false_alarms == 0;
+}
+
+Power measure_power(const PowerOptions& options) {
+  return PowerMeasurement(options).run();
+}
+
+}  // namespace assay

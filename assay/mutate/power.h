@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "assay/mutate/fault.h"
+#include "assay/mutate/golden_lane.h"
+#include "assay/mutate/noise.h"
+
+namespace assay {
+
+struct PowerOptions {
+  std::string golden_folder = "golden";
+  std::string vectors_folder = "tests/data";  // vector_lane.h
+  std::string faults = "*";                   // shell glob of names
+  std::vector<std::string> prompts;           // of the small models; empty: all
+  bool real = true;                           // real weights too, where they are in the cache
+  bool compare = true;                        // the comparison of full logs
+  bool sensitivity = true;                    // the smallest noise at each checkpoint
+  int64_t noise_runs = 1000;  // engines with noise at the floor, on all models together
+  int n_threads = 0;
+  std::function<void(const std::string& what, int64_t done, int64_t total)> progress = {};
+};
+
+// One lane over all models that can have a fault.
+struct LanePower {
+  int64_t tried = 0;
+  int64_t caught = 0;
+  int64_t located = 0;      // of those, at the op where the fault is
+  LaneResult weakest = {};  // the catch that is least above its tolerance; if none, the nearest
+  std::string weakest_case = {};
+
+  bool any() const { return caught > 0; }
+};
+
+struct FaultPower {
+  const Fault* fault = nullptr;
+  std::string expected = {};  // where it must be found, in the first model that can have it
+  LanePower unit = {};        // single kernels against the naive reference
+  LanePower small = {};       // goldens of the small models, all their logs
+  LanePower small_ops = {};   // the same, logs with every op only
+  LanePower vectors = {};     // goldens of blocks and of sampling
+  LanePower real = {};        // goldens of real weights
+  LanePower compare = {};     // full logs, the default policy
+
+  // By the goldens: models, real weights, vectors.
+  bool is_caught() const { return small.any() || vectors.any() || real.any(); }
+};
+
+struct Power {
+  std::vector<FaultPower> faults;
+  std::vector<Sensitivity> sensitivity;
+  NoiseRuns noise;
+  std::vector<std::string> missing;  // goldens that could not be run, and why
+  double seconds = 0;
+
+  int64_t caught_by_golden() const;
+  int64_t caught_at_op_level() const;  // cells: a fault in a model, on a prompt
+  int64_t located() const;             // of those, at the right op
+  // What the issue of gate power asks: every fault caught by the goldens, 95 % of the cells at the
+  // right op, no false alarm.
+  bool passes() const;
+};
+
+// Tries the catalogue on the goldens. Throws Error if they cannot be read or no fault has that
+// name.
+Power measure_power(const PowerOptions& options);
+
+}  // namespace assay

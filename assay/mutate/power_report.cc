@@ -1,0 +1,188 @@
+#include "assay/mutate/power_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "assay/golden/manifest.h"
+#include "assay/report/json_object.h"
+
+namespace assay {
+namespace {
+
+std::string times(double ratio) {
+  if (std::isinf(ratio)) return "inf";
+  if (ratio >= 1e4 || ratio < 0.1) return fmt::format("{:.1e}", ratio);
+  return fmt::format("{:.3g}", ratio);
+}
+
+// "5/5", "-" where the lane has nothing to try.
+std::string caught_of(const LanePower& lane) {
+  return lane.tried == 0 ? "-" : fmt::format("{}/{}", lane.caught, lane.tried);
+}
+
+std::string caught_and_times(const LanePower& lane) {
+  if (!lane.any()) return caught_of(lane);
+  return fmt::format("{}, {}", caught_of(lane), times(lane.weakest.worst_ratio));
+}
+
+std::string located_of(const FaultPower& fault) {
+  return fmt::format("{}/{}", fault.small_ops.located, fault.small_ops.caught);
+}
+
+std::vector<std::string> summary_lines(const Power& power) {
+  const auto n = static_cast<int64_t>(power.faults.size());
+  const int64_t at_ops = power.caught_at_op_level();
+  const auto percent = [](int64_t part, int64_t whole) {
+    return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+  };
+  return {fmt::format("{} of {} faults are caught by the goldens ({:.1f} %; all are asked)",
+                      power.caught_by_golden(), n, percent(power.caught_by_golden(), n)),
+          fmt::format("{} of {} catches by logs with every op are at the right op ({:.1f} %; 95 % "
+                      "are asked)",
+                      power.located(), at_ops, percent(power.located(), at_ops)),
+          fmt::format("{} false alarms in {} runs with noise at the floor (none is asked); the "
+                      "largest error was {:.2f} of its tolerance",
+                      power.noise.false_alarms, power.noise.runs, power.noise.worst_ratio)};
+}
+
+// The checkpoint of a kind at which the goldens are least sensitive, over all models and layers.
+std::map<std::string, Sensitivity> least_sensitive(const Power& power) {
+  std::map<std::string, Sensitivity> result;
+  for (const Sensitivity& each : power.sensitivity) {
+    Sensitivity& worst = result[checkpoint_kind(each.checkpoint)];
+    if (worst.checkpoint.empty() || each.smallest > worst.smallest) worst = each;
+  }
+  return result;
+}
+
+void lane_json(JsonObject& parent, std::string& out, const char* name, const LanePower& lane) {
+  parent.key(name);
+  JsonObject object(out);
+  object.member("tried", lane.tried);
+  object.member("caught", lane.caught);
+  object.member("at_right_op", lane.located);
+  object.member("case", std::string_view(lane.weakest_case));
+  object.member("place", std::string_view(lane.weakest.place));
+  object.member("token_idx", lane.weakest.token_idx);
+  object.member("times_tolerance_there", lane.weakest.ratio);
+  object.member("times_tolerance", lane.weakest.worst_ratio);
+  object.end();
+}
+
+void fault_json(const FaultPower& power, std::string& out) {
+  JsonObject object(out);
+  object.member("name", std::string_view(power.fault->name));
+  object.member("group", group_name(power.fault->group));
+  object.member("what", std::string_view(power.fault->what));
+  object.member("cause", std::string_view(power.fault->cause));
+  object.member("expected", std::string_view(power.expected));
+  object.member("caught", power.is_caught());
+  lane_json(object, out, "unit", power.unit);
+  lane_json(object, out, "golden_small", power.small);
+  lane_json(object, out, "golden_small_ops", power.small_ops);
+  lane_json(object, out, "golden_real", power.real);
+  lane_json(object, out, "golden_vectors", power.vectors);
+  lane_json(object, out, "compare", power.compare);
+  object.end();
+}
+
+template <class Items, class Write>
+void array(JsonObject& parent, std::string& out, const char* name, const Items& items,
+           const Write& write) {
+  parent.key(name);
+  out += '[';
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (i > 0) out += ',';
+    write(items[i]);
+  }
+  out += ']';
+}
+
+}  // namespace
+
+void write_power_table(const Power& power, const TextStyle& style, const TextSink& out) {
+  TextTable table(
+      {"fault", "to be found at", "at right op", "unit", "real", "vectors", "compare", "golden"});
+  for (const FaultPower& fault : power.faults) {
+    table.add({fault.fault->name, fault.expected, located_of(fault), caught_of(fault.unit),
+               caught_of(fault.real), caught_of(fault.vectors), caught_of(fault.compare),
+               caught_and_times(fault.small)},
+              fault.is_caught() ? Color::kNone : Color::kBad);
+  }
+  out(table.text(style));
+  out("caught of tried; golden: then how many times the tolerance the weakest catch is\n\n");
+  if (!power.sensitivity.empty()) {
+    TextTable smallest({"smallest noise caught at", "where", "tolerance", "noise"});
+    for (const auto& [kind, worst] : least_sensitive(power)) {
+      smallest.add({kind, worst.model + " " + worst.checkpoint,
+                    fmt::format("{:.1e}", worst.tolerance), fmt::format("{:.1e}", worst.smallest)});
+    }
+    out(smallest.text(style) + "\n");
+  }
+  for (const std::string& missing : power.missing) out("not run: " + missing + "\n");
+  for (const std::string& line : summary_lines(power)) out(line + "\n");
+  out(colored(power.passes() ? "pass" : "FAIL", power.passes() ? Color::kGood : Color::kBad,
+              style) +
+      fmt::format(" in {:.0f} s\n", power.seconds));
+}
+
+void write_power_json(const Power& power, const TextSink& out) {
+  std::string text;
+  JsonObject object(text);
+  object.member("pass", power.passes());
+  object.member("faults_tried", static_cast<int64_t>(power.faults.size()));
+  object.member("caught_by_golden", power.caught_by_golden());
+  object.member("caught_at_op_level", power.caught_at_op_level());
+  object.member("at_right_op", power.located());
+  object.member("noise_runs", power.noise.runs);
+  object.member("false_alarms", power.noise.false_alarms);
+  object.member("noise_times_tolerance", power.noise.worst_ratio);
+  object.member("seconds", power.seconds);
+  array(object, text, "faults", power.faults,
+        [&](const FaultPower& fault) { fault_json(fault, text); });
+  array(object, text, "sensitivity", power.sensitivity, [&](const Sensitivity& each) {
+    JsonObject one(text);
+    one.member("model", std::string_view(each.model));
+    one.member("checkpoint", std::string_view(each.checkpoint));
+    one.member("smallest", each.smallest);
+    one.member("tolerance", each.tolerance);
+    one.end();
+  });
+  array(object, text, "missing", power.missing,
+        [&](const std::string& each) { append_json_string(text, each); });
+  object.end();
+  out(text + "\n");
+}
+
+void write_power_markdown(const Power& power, const TextSink& out) {
+  for (const std::string& line : summary_lines(power)) out("- " + line + ".\n");
+  for (const std::string& missing : power.missing) out("- Not run: " + missing + ".\n");
+  FaultGroup group{};
+  bool first = true;
+  for (const FaultPower& fault : power.faults) {
+    if (first || fault.fault->group != group) {
+      group = fault.fault->group;
+      out(fmt::format("\n### {}\n\n", group_name(group)));
+      out("| fault | what is wrong | to be found at | at right op | unit | golden small | golden "
+          "real | vectors | compare |\n|---|---|---|---|---|---|---|---|---|\n");
+    }
+    first = false;
+    out(fmt::format("| `{}` | {} | `{}` | {} | {} | {} | {} | {} | {} |\n", fault.fault->name,
+                    fault.fault->what, fault.expected, located_of(fault),
+                    caught_and_times(fault.unit), caught_and_times(fault.small),
+                    caught_and_times(fault.real), caught_of(fault.vectors),
+                    caught_and_times(fault.compare)));
+  }
+  if (power.sensitivity.empty()) return;
+  out("\n## The smallest noise that is caught\n\n| checkpoint | where the goldens are least "
+      "sensitive | tolerance there | smallest noise caught |\n|---|---|---|---|\n");
+  for (const auto& [kind, worst] : least_sensitive(power)) {
+    out(fmt::format("| `{}` | {} `{}` | {:.1e} | {:.1e} |\n", kind, worst.model, worst.checkpoint,
+                    worst.tolerance, worst.smallest));
+  }
+}
+
+}  // namespace assay

@@ -1,0 +1,102 @@
+// The gate must be able to fail: every fault of the catalogue is put into the engine and must be
+// caught by the goldens.
+
+#include "assay/mutate/power.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "assay/mutate/compare_lane.h"
+#include "assay/mutate/unit_lane.h"
+#include "assay/mutate/vector_lane.h"
+#include "base/error.h"
+#include "base/thread_pool.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+PowerOptions quick() {
+  PowerOptions options;
+  options.golden_folder = std::string(ASSAY_SOURCE_DIR) + "/golden";
+  options.vectors_folder = std::string(ASSAY_SOURCE_DIR) + "/tests/data";
+  options.prompts = {"haiku"};
+  options.real = false;
+  options.compare = false;
+  options.sensitivity = false;
+  options.noise_runs = 50;
+  return options;
+}
+
+void expect_power(const Power& power, int64_t n_faults) {
+  EXPECT_GE(power.faults.size(), static_cast<size_t>(n_faults));
+  for (const FaultPower& fault : power.faults) {
+    EXPECT_TRUE(fault.is_caught())
+        << fault.fault->name
+        << " is not caught by any golden; nearest: " << fault.small.weakest.worst_ratio
+        << " of the tolerance in " << fault.small.weakest_case;
+  }
+  EXPECT_GE(100 * power.located(), 95 * power.caught_at_op_level());
+  EXPECT_EQ(power.noise.false_alarms, 0) << power.noise.worst_case;
+}
+
+TEST(Power, EveryFaultIsCaughtAndMostAtTheRightOp) {
+  const Power power = measure_power(quick());
+  expect_power(power, 60);
+  EXPECT_TRUE(power.passes());
+  EXPECT_EQ(power.noise.runs, 50);
+}
+
+// A lane that catches a sound engine says nothing about faults.
+TEST(Power, ASoundEngineIsCaughtByNoLane) {
+  const PowerOptions options = quick();
+  std::vector<std::string> missing;
+  ThreadPool pool(2);
+  const auto kernels = make_cpu_kernels(pool);
+  CompareLane compare(*kernels);
+  const auto cases =
+      read_golden_cases(options.golden_folder,
+                        {.models = {"tinyllama", "llama3", "qwen2.5", "phi3", "gpt2"},
+                         .types = {"F32", "Q8_0", "Q4_K_M"},
+                         .prompts = {"haiku"}},
+                        missing);
+  ASSERT_GE(cases.size(), 15U);
+  for (const GoldenCase& golden : cases) {
+    const GoldenLane lane = run_golden_lane(golden, nullptr, *kernels);
+    EXPECT_FALSE(lane.everything.caught) << golden.name() << " " << lane.everything.place;
+    // Something was compared: exact zeros would be strange.
+    EXPECT_GT(lane.everything.worst_ratio, 0.01) << golden.name();
+    EXPECT_GT(lane.op_level.worst_ratio, 0.01) << golden.name();
+    EXPECT_FALSE(run_unit_lane(golden, nullptr, *kernels).caught) << golden.name();
+    EXPECT_FALSE(compare.run(golden, nullptr).caught) << golden.name();
+  }
+  EXPECT_FALSE(run_vector_lane(options.vectors_folder, nullptr, *kernels).caught);
+}
+
+// Noise at the floor that no golden could see would make "no false alarm" an empty sentence.
+TEST(Power, NoiseAtTheFloorIsSeenAndAllowed) {
+  PowerOptions options = quick();
+  options.faults = "rope-base";
+  options.noise_runs = 20;
+  const Power power = measure_power(options);
+  EXPECT_EQ(power.noise.false_alarms, 0);
+  EXPECT_GT(power.noise.worst_ratio, 0.3);
+}
+
+TEST(Power, AnUnknownFaultOrAFolderWithoutGoldensIsAClearError) {
+  PowerOptions options = quick();
+  options.faults = "rope-paring";
+  EXPECT_THAT([&] { measure_power(options); },
+              ThrowsMessage<Error>(HasSubstr("'rope-paring' matches no fault")));
+  options = quick();
+  options.golden_folder = std::string(ASSAY_SOURCE_DIR) + "/engine";
+  EXPECT_THAT([&] { measure_power(options); },
+              ThrowsMessage<Error>(HasSubstr("it holds no goldens")));
+}
+
+}  // namespace
+}  // namespace assay

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <vector>
 
+#include "assay/report/checkpoint_groups.h"
+#include "assay/report/failure_text.h"
 #include "base/error.h"
 
 namespace assay {
@@ -15,18 +16,6 @@ namespace {
 
 constexpr size_t kMaxRows = 40;
 constexpr size_t kFewCheckpoints = 2;
-
-std::string number(double value) {
-  return fmt::format("{:.3g}", value);
-}
-
-std::string number(const std::optional<double>& value) {
-  return value ? number(*value) : "-";
-}
-
-const CheckpointName& name_of(const Comparison& comparison, const RecordResult& result) {
-  return comparison.checkpoints[static_cast<size_t>(result.checkpoint)];
-}
 
 Color color_of(const RecordResult& result) {
   if (!result.pass) return Color::kBad;
@@ -36,53 +25,17 @@ Color color_of(const RecordResult& result) {
 }
 
 std::string headline(const Comparison& comparison, const TextStyle& style) {
-  if (comparison.verdict == Verdict::kInconclusive) {
-    return colored("INCONCLUSIVE", Color::kCaution, style) +
-           "  the records in common hold nothing but zeros, which proves nothing\n";
-  }
-  static constexpr std::string_view kMeanings[] = {
-      "everything that both logs hold is equal",
-      "the two differ within the tolerance",
-      "the argmax flips between candidates that are level within the error",
-      "the error grew little by little beyond the tolerance",
-      "the error jumps beyond the tolerance, or is as large as the values",
-  };
-  const std::string word = comparison.pass ? colored("IN PARITY", Color::kGood, style)
-                                           : colored("DIVERGED", Color::kBad, style);
-  return fmt::format("{}  {}: {}\n", word, verdict_name(comparison.verdict),
-                     kMeanings[static_cast<size_t>(comparison.verdict)]);
+  const bool inconclusive = comparison.verdict == Verdict::kInconclusive;
+  const Color color = inconclusive ? Color::kCaution : comparison.pass ? Color::kGood : Color::kBad;
+  const std::string verdict =
+      inconclusive ? "" : std::string(verdict_name(comparison.verdict)) + ": ";
+  return fmt::format("{}  {}{}\n", colored(outcome_name(comparison), color, style), verdict,
+                     verdict_meaning(comparison.verdict));
 }
 
-std::string divergence_line(const FirstDivergence& first) {
-  std::string reason;
-  if (first.metric == "nonfinite") {
-    reason = fmt::format("{:.0f} values that are not finite", first.value);
-  } else if (first.metric == "quarantine") {
-    reason = fmt::format("{:.0f} garbage values", first.value);
-  } else if (first.metric == "argmax") {
-    reason = fmt::format("the argmax differs by {} in the reference, errors reach {}",
-                         number(first.value), number(first.tolerance));
-  } else {
-    reason =
-        fmt::format("{} {} is over {}", first.metric, number(first.value), number(first.tolerance));
-  }
-  return fmt::format("  first divergence  {} at token {}: {}\n",
-                     printable(first.checkpoint.name, 60), first.token_idx, reason);
-}
-
-// The smallest tolerance that everything would pass, where rel_l2 is all that fails.
 std::string passing_tolerance_line(const Comparison& comparison) {
-  double least = 0;
-  for (const RecordResult& result : comparison.results) {
-    if (result.pass) continue;
-    if (result.failing_metric != "rel_l2" || !std::isfinite(result.failing_value)) return "";
-    least = std::max(least, result.failing_value);
-  }
-  constexpr double kPointless = 0.5;  // such a tolerance would let everything pass
-  if (least == 0 || least > kPointless) return "";
-  // Rounded up, so that the number as it is printed passes.
-  const double unit = std::pow(10.0, std::floor(std::log10(least)) - 2);
-  return fmt::format("  would pass with   rel_l2 {:.3g}\n", std::ceil(least / unit) * unit);
+  const std::optional<double> least = passing_rel_l2(comparison);
+  return least ? fmt::format("  would pass with   rel_l2 {:.3g}\n", *least) : "";
 }
 
 std::string counts_lines(const Comparison& comparison) {
@@ -163,42 +116,21 @@ std::vector<std::string> record_cells(const Comparison& comparison, const Record
   const Metrics& m = result.metrics;
   std::string argmax = "-";
   if (m.argmax_ref && m.argmax_got) argmax = m.argmax_ref == m.argmax_got ? "same" : "differs";
-  return {printable(name_of(comparison, result).name, 40),
+  return {printable(name_of(comparison, result.checkpoint).name, 40),
           fmt::format("{}", result.token_idx),
-          number(m.max_abs),
-          number(m.mean_abs),
-          number(m.rel_l2),
+          short_number(m.max_abs),
+          short_number(m.mean_abs),
+          short_number(m.rel_l2),
           fmt::format("{:.6f}", m.cosine),
-          number(m.kl),
+          short_number(m.kl),
           argmax,
           fmt::format("{}/{}", m.compared, m.n),
           std::string(verdict_name(result.status))};
 }
 
-// The record of each checkpoint that is furthest off, in the order of the network.
-std::vector<const RecordResult*> worst_of_each(const Comparison& comparison) {
-  std::map<int32_t, const RecordResult*> worst;
-  std::vector<std::pair<ComputeOrder, int32_t>> order;
-  for (const RecordResult& result : comparison.results) {
-    const RecordResult*& held = worst[result.checkpoint];
-    if (held == nullptr) {
-      order.emplace_back(compute_order(name_of(comparison, result), result.checkpoint),
-                         result.checkpoint);
-    }
-    const bool worse =
-        held == nullptr || (held->pass && !result.pass) ||
-        (held->pass == result.pass && !(result.metrics.rel_l2 <= held->metrics.rel_l2));
-    if (worse) held = &result;
-  }
-  std::sort(order.begin(), order.end());
-  std::vector<const RecordResult*> rows;
-  rows.reserve(order.size());
-  for (const auto& [key, checkpoint] : order) rows.push_back(worst[checkpoint]);
-  return rows;
-}
-
 std::string records_table(const Comparison& comparison, const TextStyle& style) {
-  std::vector<const RecordResult*> rows = worst_of_each(comparison);
+  std::vector<const RecordResult*> rows;
+  for (const CheckpointGroup& group : group_by_checkpoint(comparison)) rows.push_back(group.worst);
   const bool each_record = rows.size() <= kFewCheckpoints;
   if (each_record) {
     rows.clear();
@@ -230,7 +162,9 @@ void write_table(const Comparison& comparison, const std::string& command, const
                  const TextSink& sink) {
   std::string text = headline(comparison, style);
   if (comparison.first_divergence) {
-    text += colored(divergence_line(*comparison.first_divergence), Color::kBad, style);
+    text +=
+        colored(fmt::format("  first divergence  {}\n", failure_text(*comparison.first_divergence)),
+                Color::kBad, style);
   }
   text += passing_tolerance_line(comparison);
   text += counts_lines(comparison);
@@ -274,9 +208,9 @@ void write_table(const Analysis& analysis, bool stats, const TextStyle& style,
                      "nonfinite", "garbage"});
     for (const CheckpointStats& row : analysis.stats) {
       table.add({printable(row.checkpoint.name, 40), fmt::format("{}", row.records),
-                 fmt::format("{}", row.values), number(row.min), number(row.max), number(row.mean),
-                 number(row.rms), fmt::format("{}", row.zeros), fmt::format("{}", row.nonfinite),
-                 fmt::format("{}", row.garbage)},
+                 fmt::format("{}", row.values), short_number(row.min), short_number(row.max),
+                 short_number(row.mean), short_number(row.rms), fmt::format("{}", row.zeros),
+                 fmt::format("{}", row.nonfinite), fmt::format("{}", row.garbage)},
                 row.garbage + row.nonfinite > 0 ? Color::kCaution : Color::kNone);
     }
     text += fmt::format("\n{}", table.text(style));

@@ -53,8 +53,9 @@ TEST_F(Usage, MessagesSayWhatToDo) {
       {"frobnicate"},
       "'frobnicate' is not a command; the commands are run, tokenize, inspect, compare, analyze; "
       "see assay --help");
-  expect_error({"compare", "a", "b", "--format", "html"},
-               "--format: 'html' is not available yet; give table, json or csv");
+  expect_error({"compare", "a", "b", "--format", "pdf"},
+               "--format: 'pdf' is not known; give one of table, json, csv, html, junit, sarif, "
+               "github");
   expect_error({"compare", "a", "b", "--align", "x"},
                "--align: 'x' is no alignment; give auto, index, or what to add to the reference's "
                "token_idx, as in --align=-1");

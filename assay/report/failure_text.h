@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "assay/compare/comparison.h"
+
+namespace assay {
+
+// Why a record failed, as in "rel_l2 0.0251 is over 0.01".
+std::string failure_text(std::string_view metric, double value, double tolerance);
+
+// "layer_3_q at token 7: rel_l2 0.0251 is over 0.01".
+std::string failure_text(const FirstDivergence& first);
+
+// The smallest tolerance of rel_l2 that every record would pass, rounded up to three digits so that
+// the number as it is printed passes. None where something else than rel_l2 fails, or where it
+// would let everything pass.
+std::optional<double> passing_rel_l2(const Comparison& comparison);
+
+// What the verdict means, as a part of a sentence.
+std::string_view verdict_meaning(Verdict verdict);
+
+// "IN PARITY", "DIVERGED" or "INCONCLUSIVE".
+std::string_view outcome_name(const Comparison& comparison);
+
+// Three significant digits.
+std::string short_number(double value);
+// The same, "-" for what is not known.
+std::string short_number(const std::optional<double>& value);
+
+}  // namespace assay

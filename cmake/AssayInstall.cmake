@@ -1,11 +1,22 @@
 # find_package(Assay) gives Assay::assay (all of the harness), Assay::assay_engine and
 # Assay::assay_kernels. Headers go under include/assay, to be included as in this tree:
-# #include "engine/session.h".
+# #include "engine/session.h". assay_tap.h, for engines that link nothing of ours, goes under include.
 include(CMakePackageConfigHelpers)
 
 set(assay_targets
-  assay_flags assay_base assay_kernels assay_engine
-  assay_log assay_compare assay_report assay_record assay)
+  assay
+  assay_base
+  assay_compare
+  assay_convert
+  assay_engine
+  assay_flags
+  assay_golden
+  assay_kernels
+  assay_log
+  assay_mutate
+  assay_perf
+  assay_record
+  assay_report)
 install(TARGETS ${assay_targets} EXPORT AssayTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS assay_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -15,6 +26,7 @@ foreach(folder base kernels engine assay)
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/assay
     FILES_MATCHING PATTERN "*.h")
 endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/tap/assay_tap.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/AssayConfig.cmake.in
   ${PROJECT_BINARY_DIR}/AssayConfig.cmake

@@ -5,12 +5,33 @@
 set -euo pipefail
 
 packages=(
-  ca-certificates cmake g++ git ninja-build pkg-config python3 python3-pip python3-venv
-  libbenchmark-dev libboost-context-dev libcli11-dev libfmt-dev libgmock-dev libgtest-dev libpcre2-dev libssl-dev
+  ca-certificates
+  cmake
+  g++
+  git
+  libbenchmark-dev
+  libboost-context-dev
+  libcli11-dev
+  libfmt-dev
+  libgmock-dev
+  libgtest-dev
+  libpcre2-dev
+  libssl-dev
+  libzip-dev
+  ninja-build
+  pkg-config
+  python3
+  python3-pip
+  python3-venv
   rapidjson-dev
 )
 
-test_packages=(chromium python3-numpy python3-yaml shellcheck)
+test_packages=(
+  chromium
+  python3-numpy
+  python3-yaml
+  shellcheck
+)
 
 case "${1:-}" in
   "") ;;

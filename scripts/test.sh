@@ -14,4 +14,5 @@ scripts/fetch.sh vocabularies || echo "==> offline: the tokenizer vector tests w
 scripts/fetch.sh smollm2 || echo "==> offline: the tests on real SmolLM2 will be skipped"
 
 echo "==> testing"
-ctest --preset release -j "$(nproc)" "$@"
+# Those labelled slow are for nights: ctest --preset release -L slow.
+ctest --preset release -j "$(nproc)" -LE slow "$@"

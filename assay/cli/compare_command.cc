@@ -7,13 +7,18 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
 #include "assay/compare/comparison.h"
+#include "assay/golden/floors.h"
+#include "assay/golden/manifest.h"
+#include "assay/log/log_reader.h"
 #include "assay/report/csv_report.h"
 #include "assay/report/github_report.h"
 #include "assay/report/html_report.h"
@@ -30,9 +35,15 @@ struct CompareArguments {
   std::string ref;
   std::string got;
   std::string policy;
+  std::string floor;
   std::string align = "auto";
   std::string quarantine = "exclude";
   bool strict_argmax = false;
+  std::string tokens;
+  std::string checkpoints;
+  std::vector<std::string> maps;
+  std::vector<std::string> ref_maps;
+  std::vector<std::string> got_maps;
   std::string format = "table";
   std::string output;
 };
@@ -48,6 +59,32 @@ void set_alignment(const std::string& text, CompareOptions& options) {
     throw Error(fmt::format("'{}' is no alignment", text), "--align",
                 "give auto, index, or what to add to the reference's token_idx, as in --align=-1");
   }
+}
+
+void add_maps(const std::vector<std::string>& names, NameMap& map) {
+  for (const std::string& name : names) map.add(NameMap::load(name));
+}
+
+std::optional<LogHeader> header_of(const std::string& path) {
+  LogReader reader(path, Depth::kKeys);
+  reader.next();
+  return reader.header();
+}
+
+// The tolerances: the built-in one, those of a file, or those that follow from a golden's floors.
+Policy policy_of(const CompareArguments& arguments) {
+  const bool floors = !arguments.policy.empty() && is_golden_manifest(arguments.policy);
+  if (!arguments.floor.empty() && !floors) {
+    throw Error("there are no floors without a manifest", "--floor",
+                "give --policy golden/MODEL/manifest.json with it");
+  }
+  if (floors) {
+    const GoldenManifest manifest = read_golden_manifest(arguments.policy);
+    const GoldenFile& file =
+        fitting_file(manifest, header_of(arguments.ref), header_of(arguments.got));
+    return floor_policy(manifest, file, arguments.floor);
+  }
+  return arguments.policy.empty() ? Policy() : Policy::from_file(arguments.policy);
 }
 
 CompareOptions options_of(const CompareArguments& arguments) {
@@ -68,7 +105,15 @@ CompareOptions options_of(const CompareArguments& arguments) {
                 fmt::format("give one of {}", fmt::join(kFormats, ", ")));
   }
   options.strict_argmax = arguments.strict_argmax;
-  if (!arguments.policy.empty()) options.policy = Policy::from_file(arguments.policy);
+  if (!arguments.tokens.empty()) options.selection.set_tokens(arguments.tokens, "--tokens");
+  if (!arguments.checkpoints.empty()) {
+    options.selection.set_checkpoints(arguments.checkpoints, "--checkpoints");
+  }
+  add_maps(arguments.ref_maps, options.ref_map);
+  add_maps(arguments.got_maps, options.got_map);
+  add_maps(arguments.maps, options.ref_map);
+  add_maps(arguments.maps, options.got_map);
+  options.policy = policy_of(arguments);
   options.progress = progress_line();
   return options;
 }
@@ -78,9 +123,17 @@ std::string command_of(const CompareArguments& arguments) {
   std::string command =
       "assay compare " + shell_quoted(arguments.ref) + " " + shell_quoted(arguments.got);
   if (!arguments.policy.empty()) command += " --policy " + shell_quoted(arguments.policy);
+  if (!arguments.floor.empty()) command += " --floor " + shell_quoted(arguments.floor);
   if (arguments.align != "auto") command += " --align=" + shell_quoted(arguments.align);
   if (arguments.quarantine != "exclude") command += " --quarantine " + arguments.quarantine;
   if (arguments.strict_argmax) command += " --strict-argmax";
+  if (!arguments.tokens.empty()) command += " --tokens " + shell_quoted(arguments.tokens);
+  if (!arguments.checkpoints.empty()) {
+    command += " --checkpoints " + shell_quoted(arguments.checkpoints);
+  }
+  for (const std::string& map : arguments.maps) command += " --map " + shell_quoted(map);
+  for (const std::string& map : arguments.ref_maps) command += " --map-ref " + shell_quoted(map);
+  for (const std::string& map : arguments.got_maps) command += " --map-got " + shell_quoted(map);
   return command;
 }
 
@@ -167,13 +220,30 @@ void add_compare(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("compare", "Hold a log against a reference log");
   command->add_option("REF", arguments->ref, "The reference's log")->required();
   command->add_option("GOT", arguments->got, "The log to judge")->required();
-  command->add_option("--policy", arguments->policy, "File with the tolerances (JSON)");
+  command->add_option(
+      "--policy", arguments->policy,
+      "File with the tolerances, or a golden's manifest.json: k times the measured floors");
+  command->add_option("--floor", arguments->floor,
+                      "With a manifest: hold to this one of its floors, such as bf16_vs_f64");
   command->add_option("--align", arguments->align,
                       "auto, index, or what to add to the reference's token_idx (default auto)");
   command->add_option("--quarantine", arguments->quarantine,
                       "exclude, fail or off: what to do with garbage values (default exclude)");
   command->add_flag("--strict-argmax", arguments->strict_argmax,
                     "Fail where the argmax differs, even between level candidates");
+  command->add_option("--tokens", arguments->tokens,
+                      "Only these positions of the reference: 5, 5..20, 5.., ..20, with commas");
+  command->add_option("--checkpoints", arguments->checkpoints,
+                      "Only these: logits, layers, ops, or globs with commas");
+  command
+      ->add_option("--map", arguments->maps,
+                   "Names of another engine: llama.cpp, transformers, published, or a file (JSON); "
+                   "parameters after a colon, as in transformers:arch=llama,head_dim=64")
+      ->allow_extra_args(false);
+  command->add_option("--map-ref", arguments->ref_maps, "The same for the reference's log alone")
+      ->allow_extra_args(false);
+  command->add_option("--map-got", arguments->got_maps, "The same for the other log alone")
+      ->allow_extra_args(false);
   command->add_option("--format", arguments->format,
                       "table, json, csv, html, junit, sarif or github (default table)");
   command->add_option("-o,--output", arguments->output, "Write to this file");

@@ -92,7 +92,7 @@ class Sample {
     const auto found = cache.find(entry);
     if (found != cache.end()) return found->second;
     const IndexEntry& place = log.entries()[static_cast<size_t>(entry)];
-    return cache[entry] = std::move(loader.load(place.place));
+    return cache[entry] = std::move(log.load(place, loader));
   }
 
   const LogIndex& ref_;
@@ -130,6 +130,28 @@ void check_same_input(const LogIndex& ref, const LogIndex& got) {
                     printable(*got.header()->prompt, 40), printable(*prompt, 40)),
         fmt::format("{}:1", got.path()), kHint);
   }
+}
+
+KnownTokens known_tokens(const LogIndex& ref, const LogIndex& got, bool trusted) {
+  const auto tokens_of_header = [&](const LogIndex& log) {
+    return trusted && log.header() ? log.header()->tokens : std::vector<int64_t>();
+  };
+  const std::vector<int64_t> a = tokens_of_header(ref);
+  const std::vector<int64_t> b = tokens_of_header(got);
+  KnownTokens known;
+  // A list may hold more than the prompt; the shorter one holds at least that.
+  const size_t n_prompt =
+      a.empty() || b.empty() ? std::max(a.size(), b.size()) : std::min(a.size(), b.size());
+  known.n_prompt = static_cast<int64_t>(n_prompt);
+  const auto lookup = [](const std::vector<int64_t>& tokens) {
+    return [tokens](int64_t token_idx) -> std::optional<int64_t> {
+      if (token_idx < 0 || token_idx >= std::ssize(tokens)) return std::nullopt;
+      return tokens[static_cast<size_t>(token_idx)];
+    };
+  };
+  known.ref = lookup(a);
+  known.got = lookup(b);
+  return known;
 }
 
 Alignment find_alignment(const LogIndex& ref, const LogIndex& got, const RecordDistance& distance) {

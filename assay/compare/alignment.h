@@ -6,12 +6,17 @@
 
 #include "assay/compare/comparison.h"
 #include "assay/compare/log_index.h"
+#include "assay/compare/split.h"
 
 namespace assay {
 
 // Throws Error if the headers say that the two logs are of different inputs: other tokens at a
 // position that both have or, where tokens are not known, another prompt.
 void check_same_input(const LogIndex& ref, const LogIndex& got);
+
+// The tokens that the headers name; `got` at positions of its own. `trusted`: whether the two are
+// of the same input; if not, nothing is known.
+KnownTokens known_tokens(const LogIndex& ref, const LogIndex& got, bool trusted);
 
 // The distance (rel_l2, without garbage) of two records.
 using RecordDistance = std::function<double(const Record& ref, const Record& got)>;

@@ -12,6 +12,7 @@
 #include "assay/compare/alignment.h"
 #include "assay/compare/log_index.h"
 #include "assay/compare/pair_comparison.h"
+#include "assay/compare/split.h"
 #include "assay/compare/verdict.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -47,12 +48,19 @@ void check_sizes(const Record& ref, const Record& got, const IndexEntry& entry,
               "the two are not the same tensor: check the model and the names of the checkpoints");
 }
 
+std::string arch_of(const std::string& path) {
+  LogReader log(path, Depth::kKeys);
+  log.next();
+  return log.header() ? log.header()->model.arch : std::string();
+}
+
 class Comparer {
  public:
   Comparer(const std::string& ref_path, const std::string& got_path, const CompareOptions& options)
       : options_(options), pool_(options.n_threads) {
     read_indices(ref_path, got_path);
     if (options.align != AlignMode::kFixed) check_same_input(*ref_, *got_);
+    known_tokens_ = known_tokens(*ref_, *got_, options.align != AlignMode::kFixed);
     for (const auto* log : {ref_.get(), got_.get()}) {
       result_.warnings.insert(result_.warnings.end(), log->warnings().begin(),
                               log->warnings().end());
@@ -65,7 +73,7 @@ class Comparer {
     result_.got_path = got_->path();
     result_.alignment.mode = options_.align;
     result_.alignment.offset = options_.align == AlignMode::kFixed ? options_.offset : 0;
-    compare_aligned();
+    compare_to_the_split();
     if (options_.align == AlignMode::kAuto && median_rel_l2() > kPoorMatch) {
       const Alignment found = find_alignment(*ref_, *got_, [&](const Record& a, const Record& b) {
         return compare_pair(a, b, Tolerance(), options_).result.metrics.rel_l2;
@@ -73,25 +81,62 @@ class Comparer {
       const bool again = found.offset != result_.alignment.offset;
       result_.alignment.offset = found.offset;
       result_.alignment.confidence = found.confidence;
-      if (again) compare_aligned();
+      if (again) compare_to_the_split();
     }
-    if (result_.results.empty()) {
-      throw Error(fmt::format("no record in common with the reference {}", ref_->path()),
-                  got_->path(),
-                  "compare logs of the same checkpoints and tokens, or give --align N");
-    }
-    sort_results();
+    if (result_.results.empty()) throw nothing_in_common();
     judge_comparison(result_);
     return std::move(result_);
   }
 
  private:
+  Error nothing_in_common() const {
+    std::string hint = "compare logs of the same checkpoints and tokens, or give --align N";
+    if (!options_.selection.is_all()) hint += ", or select more with --tokens and --checkpoints";
+    for (const auto* log : {ref_.get(), got_.get()}) {
+      std::vector<std::string> names;
+      for (int32_t id = 0; id < log->names().size(); ++id) names.push_back(log->names().name(id));
+      const std::string map = NameMap::suggest(names);
+      if (map.empty()) continue;
+      hint = fmt::format("the names in {} look like those of {}: give --map {}", log->path(), map,
+                         map);
+    }
+    return Error(fmt::format("no record in common with the reference {}", ref_->path()),
+                 got_->path(), hint);
+  }
+
+  // Compares what comes before the place where the two generations part.
+  void compare_to_the_split() {
+    result_.split.reset();
+    compare_aligned();
+    const auto& prompt = known_tokens_;
+    const int64_t offset = result_.alignment.offset;
+    KnownTokens tokens;
+    tokens.n_prompt = prompt.n_prompt;
+    tokens.ref = prompt.ref;
+    tokens.got = [&](int64_t token_idx) -> std::optional<int64_t> {
+      int64_t there = 0;
+      if (__builtin_add_overflow(token_idx, offset, &there)) return std::nullopt;
+      return prompt.got(there);
+    };
+    result_.split = find_split(result_, tokens);
+    if (result_.split) compare_aligned();
+  }
+
   void read_indices(const std::string& ref_path, const std::string& got_path) {
+    const std::string* paths[2] = {&ref_path, &got_path};
+    NameMap maps[2] = {options_.ref_map, options_.got_map};
+    if (!maps[0].empty() || !maps[1].empty()) {
+      // Either header may say what the other log leaves out.
+      for (const std::string* path : paths) {
+        const std::string arch = arch_of(*path);
+        for (NameMap& map : maps) map.set_arch(arch);
+      }
+    }
     std::exception_ptr errors[2];
     pool_.parallel_for(2, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         try {
-          (i == 0 ? ref_ : got_) = std::make_unique<LogIndex>(i == 0 ? ref_path : got_path);
+          (i == 0 ? ref_ : got_) = std::make_unique<LogIndex>(*paths[i], maps[i]);
         } catch (...) {
           errors[i] = std::current_exception();
         }
@@ -110,7 +155,9 @@ class Comparer {
     }
     for (int32_t id = 0; id < checkpoints_.size(); ++id) {
       result_.checkpoints.push_back(parse_checkpoint_name(checkpoints_.name(id)));
-      tolerances_.push_back(options_.policy.tolerance(checkpoints_.name(id)));
+      const std::string& name = checkpoints_.name(id);
+      const bool in_both = ref_->names().find(name) >= 0 && got_->names().find(name) >= 0;
+      tolerances_.push_back(in_both ? options_.policy.tolerance(name) : Tolerance());
     }
     for (int32_t id = 0; id < teams_.size(); ++id) result_.teams.push_back(teams_.name(id));
   }
@@ -121,6 +168,11 @@ class Comparer {
     result_.unmatched_ref = 0;
     for (size_t i = 0; i < ref_->entries().size(); ++i) {
       const IndexEntry& entry = ref_->entries()[i];
+      if (!is_selected(*ref_, entry, 0)) continue;
+      if (result_.split && entry.token_idx >= result_.split->token_idx) {
+        ++result_.split->left_out;
+        continue;
+      }
       Task task{static_cast<int64_t>(i), -1};
       int64_t token = 0;
       const int32_t checkpoint = got_->names().find(ref_->names().name(entry.checkpoint));
@@ -132,11 +184,32 @@ class Comparer {
       result_.unmatched_ref += task.got < 0 ? 1 : 0;
       tasks.push_back(task);
     }
-    result_.unmatched_got = std::count(matched.begin(), matched.end(), false);
+    const int64_t offset = result_.alignment.offset;
+    result_.unmatched_got = 0;
     for (size_t i = 0; i < matched.size(); ++i) {
-      if (!matched[i]) tasks.push_back({-1, static_cast<int64_t>(i)});
+      const IndexEntry& entry = got_->entries()[i];
+      if (matched[i] || !is_selected(*got_, entry, offset) || is_after_split(entry, offset)) {
+        continue;
+      }
+      ++result_.unmatched_got;
+      tasks.push_back({-1, static_cast<int64_t>(i)});
     }
     return tasks;
+  }
+
+  // `offset`: what the log's token_idx is ahead of the reference's.
+  bool is_selected(const LogIndex& log, const IndexEntry& entry, int64_t offset) const {
+    const Selection& selection = options_.selection;
+    if (selection.is_all()) return true;
+    int64_t token = 0;
+    return !__builtin_sub_overflow(entry.token_idx, offset, &token) && selection.has_token(token) &&
+           selection.has_checkpoint(log.names().name(entry.checkpoint));
+  }
+
+  bool is_after_split(const IndexEntry& entry, int64_t offset) const {
+    int64_t token = 0;
+    return result_.split && !__builtin_sub_overflow(entry.token_idx, offset, &token) &&
+           token >= result_.split->token_idx;
   }
 
   void compare_aligned() {
@@ -177,6 +250,7 @@ class Comparer {
       first += count;
       if (options_.progress) options_.progress(done, total_bytes);
     }
+    sort_results();
   }
 
   std::unique_ptr<Worker> take_worker() {
@@ -197,8 +271,8 @@ class Comparer {
         task.ref < 0 ? nullptr : &ref_->entries()[static_cast<size_t>(task.ref)];
     const IndexEntry* got =
         task.got < 0 ? nullptr : &got_->entries()[static_cast<size_t>(task.got)];
-    const Record* a = ref == nullptr ? nullptr : &worker.ref.load(ref->place);
-    const Record* b = got == nullptr ? nullptr : &worker.got.load(got->place);
+    const Record* a = ref == nullptr ? nullptr : &ref_->load(*ref, worker.ref);
+    const Record* b = got == nullptr ? nullptr : &got_->load(*got, worker.got);
     if (a == nullptr || b == nullptr) return {};
     check_sizes(*a, *b, *got, *got_);
     const int32_t checkpoint = checkpoints_.find(ref_->names().name(ref->checkpoint));
@@ -279,6 +353,7 @@ class Comparer {
   std::unique_ptr<LogIndex> got_;
   NameTable checkpoints_;
   NameTable teams_;
+  KnownTokens known_tokens_;
   std::vector<Tolerance> tolerances_;  // of each of checkpoints_
   bool sizes_told_ = false;            // that the logits of the two differ in size
   Comparison result_;
@@ -287,6 +362,11 @@ class Comparer {
 };
 
 }  // namespace
+
+bool has_floors(const Comparison& comparison) {
+  return std::any_of(comparison.results.begin(), comparison.results.end(),
+                     [](const RecordResult& result) { return result.floor.has_value(); });
+}
 
 Comparison compare_logs(const std::string& ref_path, const std::string& got_path,
                         const CompareOptions& options) {

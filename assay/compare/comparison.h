@@ -10,7 +10,9 @@
 #include "assay/compare/checkpoint_order.h"
 #include "assay/compare/garbage.h"
 #include "assay/compare/metrics.h"
+#include "assay/compare/name_map.h"
 #include "assay/compare/policy.h"
+#include "assay/compare/selection.h"
 
 namespace assay {
 
@@ -39,6 +41,9 @@ struct CompareOptions {
   int64_t offset = 0;  // for kFixed: token_idx in the second log minus that in the reference
   QuarantineMode quarantine = QuarantineMode::kExclude;
   bool strict_argmax = false;
+  Selection selection;  // what is compared of what both logs have
+  NameMap ref_map;      // names of the logs' tensors where they are not Assay's
+  NameMap got_map;
   int n_threads = 0;  // 0: one per processor
   // Called from one thread with the bytes done of all that will be read.
   std::function<void(int64_t done, int64_t total)> progress;
@@ -53,11 +58,18 @@ struct RecordResult {
   Verdict status = Verdict::kMatch;
   bool pass = true;
   double tolerance = 0;  // of rel_l2; of max_abs or kl where the policy has no rel_l2
+  // The rel_l2 that honest computations have between them, where the policy knows it.
+  std::optional<double> floor;
   // Where pass is false, what failed: rel_l2, max_abs, kl, argmax (whose value is the regret),
   // nonfinite or quarantine (whose values are counts).
   std::string_view failing_metric;
   double failing_value = 0;
   double failing_tolerance = 0;
+
+  // rel_l2 as a multiple of the floor.
+  std::optional<double> times_floor() const {
+    return floor ? std::optional<double>(metrics.rel_l2 / *floor) : std::nullopt;
+  }
 };
 
 struct QuarantinedValue {
@@ -73,12 +85,22 @@ struct FirstDivergence {
   std::string metric;
   double value = 0;
   double tolerance = 0;
+  std::optional<double> floor = std::nullopt;  // where `metric` is rel_l2 and the policy knows it
 };
 
 struct Alignment {
   AlignMode mode = AlignMode::kAuto;
   int64_t offset = 0;     // token_idx in the second log minus that in the reference
   double confidence = 1;  // 0 to 1: how much worse the next best offset is; 1 where none was tried
+};
+
+// Where the two went on with different tokens after the same prompt. What they computed of these
+// cannot be compared, and is left out.
+struct Split {
+  int64_t token_idx = 0;  // of the first token that is not the same, in the reference
+  std::optional<int64_t> ref_token;
+  std::optional<int64_t> got_token;
+  int64_t left_out = 0;  // records of the reference from there on
 };
 
 struct Drift {
@@ -110,6 +132,7 @@ struct Comparison {
   int64_t argmax_agree = 0;
   int64_t argmax_total = 0;
   Alignment alignment;
+  std::optional<Split> split;
   Drift drift;
   std::vector<CheckpointName> checkpoints;
   std::vector<std::string> teams;
@@ -118,6 +141,9 @@ struct Comparison {
   std::vector<QuarantinedValue> quarantine;
   std::vector<std::string> warnings;
 };
+
+// Whether any record was held to a floor.
+bool has_floors(const Comparison& comparison);
 
 // Compares the log at `got_path` with the reference at `ref_path`. Memory grows with the number of
 // records, not with their sizes. Throws Error if either cannot be read or if the two cannot be

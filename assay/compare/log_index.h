@@ -7,10 +7,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "assay/compare/name_map.h"
 #include "assay/log/log_reader.h"
 #include "assay/log/record.h"
 
@@ -35,6 +37,7 @@ struct IndexEntry {
   int32_t team = -1;       // in the index's teams(), -1 where the record has none
   int64_t token_idx = 0;
   RecordPlace place;
+  int32_t transform = -1;  // what a map makes of it, in the index; -1 nothing
 };
 
 // Where each record of a log is. The values stay in the file until they are asked for, so that a
@@ -44,7 +47,10 @@ class LogIndex {
   // Reads the log once. A record that is there twice with equal values is taken once. Throws Error
   // if the log cannot be read, holds no record, or holds one twice with different values.
   // `progress`, if there is one, is called now and then with the bytes read.
-  explicit LogIndex(const std::string& path, const std::function<void(int64_t)>& progress = {});
+  // `map`, if it has rules, names the checkpoints: records that it does not know, and whose names
+  // are not Assay's own, are left out with a warning.
+  explicit LogIndex(const std::string& path, const NameMap& map = {},
+                    const std::function<void(int64_t)>& progress = {});
 
   const std::string& path() const { return file_->path(); }
   int64_t bytes() const { return file_->size(); }
@@ -59,6 +65,9 @@ class LogIndex {
 
   // For reading records by their place; one for each thread.
   RecordLoader loader() const { return RecordLoader(file_); }
+  // The record of `entry` as the checkpoint that it is, valid until the loader's next call. Throws
+  // Error.
+  Record& load(const IndexEntry& entry, RecordLoader& loader) const;
 
  private:
   struct KeyHash {
@@ -68,7 +77,24 @@ class LogIndex {
     }
   };
 
-  void check_duplicate(const IndexEntry& first, const RecordPlace& second);
+  // One of several records of a name at a token, of which a rule takes one.
+  struct Choice {
+    int64_t take = 0;
+    std::vector<IndexEntry> entries;
+  };
+  // What a map makes of one name of the log.
+  struct Mapping {
+    int32_t checkpoint = 0;
+    int32_t transform = -1;
+    std::optional<int64_t> take;
+  };
+
+  void add(const IndexEntry& entry);
+  void add_mapped(const IndexEntry& entry, const std::vector<Mapping>& mappings);
+  std::vector<Mapping> mappings_of(const std::string& name, const NameMap& map,
+                                   std::vector<std::string>& unknown);
+  void add_choices();
+  void check_duplicate(const IndexEntry& first, const IndexEntry& second);
 
   std::shared_ptr<const InputFile> file_;
   std::optional<LogHeader> header_;
@@ -76,6 +102,10 @@ class LogIndex {
   std::unordered_map<std::pair<int32_t, int64_t>, int64_t, KeyHash> by_key_;
   NameTable names_;
   NameTable teams_;
+  std::vector<RecordTransform> transforms_;
+  bool mapped_ = false;
+  // By checkpoint, token and what to take; in the order of the log.
+  std::map<std::tuple<int32_t, int64_t, int64_t>, Choice> choices_;
   std::vector<std::string> warnings_;
 };
 

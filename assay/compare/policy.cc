@@ -2,14 +2,11 @@
 
 #include <fmt/format.h>
 #include <fnmatch.h>
-#include <rapidjson/document.h>
-#include <rapidjson/error/en.h>
 
 #include <cmath>
 #include <set>
-#include <string_view>
 
-#include "assay/log/line_reader.h"
+#include "assay/log/json_file.h"
 #include "base/error.h"
 
 namespace assay {
@@ -22,17 +19,13 @@ constexpr const char* kHint =
 
 using Value = rapidjson::Value;
 
-std::string text_of(const Value& value) {
-  return {value.GetString(), value.GetStringLength()};
-}
-
 // The members of an object, refusing what is none and what is named twice.
 const Value& checked_object(const Value& value, const std::string& name, const std::string& path) {
   if (!value.IsObject()) throw Error(name + " is not an object", path, kHint);
   std::set<std::string> seen;
   for (const auto& member : value.GetObject()) {
-    if (!seen.insert(text_of(member.name)).second) {
-      throw Error(fmt::format("{} has the key '{}' twice", name, text_of(member.name)), path,
+    if (!seen.insert(json_text_of(member.name)).second) {
+      throw Error(fmt::format("{} has the key '{}' twice", name, json_text_of(member.name)), path,
                   kHint);
     }
   }
@@ -42,7 +35,7 @@ const Value& checked_object(const Value& value, const std::string& name, const s
 Tolerance read_tolerance(const Value& value, const std::string& name, const std::string& path) {
   Tolerance tolerance;
   for (const auto& member : checked_object(value, name, path).GetObject()) {
-    const std::string key = text_of(member.name);
+    const std::string key = json_text_of(member.name);
     std::optional<double>* limit = key == "rel_l2"    ? &tolerance.rel_l2
                                    : key == "max_abs" ? &tolerance.max_abs
                                    : key == "kl"      ? &tolerance.kl
@@ -70,29 +63,15 @@ Policy::Policy() {
 }
 
 Policy Policy::from_file(const std::string& path) {
-  const InputFile file(path);
-  if (file.size() > kMaxBytes) {
-    throw Error(fmt::format("{} bytes are too many for a policy", file.size()), path, kHint);
-  }
-  std::string text(static_cast<size_t>(file.size()), '\0');
-  text.resize(file.read(text.data(), text.size(), 0));
-  rapidjson::Document document;
-  document.Parse<rapidjson::kParseValidateEncodingFlag | rapidjson::kParseIterativeFlag>(
-      text.data(), text.size());
-  if (document.HasParseError()) {
-    std::string_view reason = rapidjson::GetParseError_En(document.GetParseError());
-    if (reason.ends_with('.')) reason.remove_suffix(1);
-    throw Error(fmt::format("not valid JSON at byte {}: {}", document.GetErrorOffset() + 1, reason),
-                path, kHint);
-  }
+  const rapidjson::Document document = read_json_file(path, kMaxBytes, kHint);
   Policy policy;
   for (const auto& member : checked_object(document, "the policy", path).GetObject()) {
-    const std::string key = text_of(member.name);
+    const std::string key = json_text_of(member.name);
     if (key == "default") {
       policy.default_ = read_tolerance(member.value, "'default'", path);
     } else if (key == "checkpoints") {
       for (const auto& entry : checked_object(member.value, "'checkpoints'", path).GetObject()) {
-        const std::string glob = text_of(entry.name);
+        const std::string glob = json_text_of(entry.name);
         policy.globs_.emplace_back(glob, read_tolerance(entry.value, "'" + glob + "'", path));
       }
     } else {
@@ -102,7 +81,8 @@ Policy Policy::from_file(const std::string& path) {
   return policy;
 }
 
-const Tolerance& Policy::tolerance(const std::string& checkpoint) const {
+Tolerance Policy::tolerance(const std::string& checkpoint) const {
+  if (rule_) return rule_(checkpoint);
   for (const auto& [glob, tolerance] : globs_) {
     if (fnmatch(glob.c_str(), checkpoint.c_str(), 0) == 0) return tolerance;
   }

@@ -66,6 +66,7 @@ void judge_record(const Tolerance& tolerance, bool strict_argmax, RecordResult& 
                      : tolerance.max_abs ? tolerance.max_abs
                                          : tolerance.kl;
   result.tolerance = limit.value_or(0);
+  result.floor = tolerance.floor;
   result.pass = true;
   if (metrics.nonfinite > 0) {
     fail("nonfinite", static_cast<double>(metrics.nonfinite), 0, result);
@@ -100,8 +101,12 @@ void judge_comparison(Comparison& comparison) {
       ++comparison.failed;
       if (!comparison.first_divergence) {
         comparison.first_divergence =
-            FirstDivergence{name, result.token_idx, std::string(result.failing_metric),
-                            result.failing_value, result.failing_tolerance};
+            FirstDivergence{name,
+                            result.token_idx,
+                            std::string(result.failing_metric),
+                            result.failing_value,
+                            result.failing_tolerance,
+                            result.failing_metric == "rel_l2" ? result.floor : std::nullopt};
       }
     }
     if (name.name == "logits" && result.metrics.argmax_ref && result.metrics.argmax_got) {

@@ -41,13 +41,15 @@ std::string team(const Comparison& comparison, int32_t id) {
 }  // namespace
 
 void write_csv(const Comparison& comparison, const TextSink& sink) {
+  const bool floors = has_floors(comparison);
   sink(
       "token_idx,max_abs_diff,mean_abs_diff,ref_team,got_team,checkpoint,n,compared,rms,rel_l2,"
       "cosine,nmse,max_ulp,sign_flips,argmax_ref,argmax_got,regret,kl,topk_overlap,status,"
-      "tolerance\n");
+      "tolerance");
+  sink(floors ? ",floor,x_floor\n" : "\n");
   for (const RecordResult& result : comparison.results) {
     const Metrics& m = result.metrics;
-    sink(fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+    sink(fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
                      result.token_idx, number(m.max_abs), number(m.mean_abs),
                      team(comparison, result.ref_team), team(comparison, result.got_team),
                      field(comparison.checkpoints[static_cast<size_t>(result.checkpoint)].name),
@@ -55,6 +57,8 @@ void write_csv(const Comparison& comparison, const TextSink& sink) {
                      number(m.nmse), m.max_ulp, m.sign_flips, number(m.argmax_ref),
                      number(m.argmax_got), number(m.regret), number(m.kl), number(m.topk_overlap),
                      verdict_name(result.status), number(result.tolerance)));
+    sink(floors ? fmt::format(",{},{}\n", number(result.floor), number(result.times_floor()))
+                : "\n");
   }
 }
 

@@ -9,15 +9,17 @@
 namespace assay {
 
 // Why a record failed, as in "rel_l2 0.0251 is over 0.01".
-std::string failure_text(std::string_view metric, double value, double tolerance);
+std::string failure_text(const RecordResult& result);
 
 // "layer_3_q at token 7: rel_l2 0.0251 is over 0.01".
 std::string failure_text(const FirstDivergence& first);
+// The same without the place.
+std::string failure_reason(const FirstDivergence& first);
 
-// The smallest tolerance of rel_l2 that every record would pass, rounded up to three digits so that
-// the number as it is printed passes. None where something else than rel_l2 fails, or where it
-// would let everything pass.
-std::optional<double> passing_rel_l2(const Comparison& comparison);
+// The smallest tolerance that every record would pass, rounded up to three digits so that the
+// number as it is printed passes: "rel_l2 0.0302", or "3.5 x the floor" where the policy has
+// floors. Empty where something else than rel_l2 fails, or where it would let everything pass.
+std::string passing_tolerance(const Comparison& comparison);
 
 // What the verdict means, as a part of a sentence.
 std::string_view verdict_meaning(Verdict verdict);

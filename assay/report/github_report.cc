@@ -80,10 +80,8 @@ std::string code(std::string_view text) {
 
 std::string group_text(const CheckpointGroup& group) {
   const RecordResult& first = *group.failures.front();
-  return fmt::format(
-      "{} at token {}: {} ({} of {} tokens fail)", verdict_name(first.status), first.token_idx,
-      failure_text(first.failing_metric, first.failing_value, first.failing_tolerance),
-      group.failures.size(), group.records);
+  return fmt::format("{} at token {}: {} ({} of {} tokens fail)", verdict_name(first.status),
+                     first.token_idx, failure_text(first), group.failures.size(), group.records);
 }
 
 std::string row(const Comparison& comparison, const CheckpointGroup& group) {
@@ -113,9 +111,8 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
         fmt::format("- likely cause: **{}**, {}\n", markdown(cause.name), markdown(cause.sentence));
   }
   if (!comparison.causes.empty()) text += '\n';
-  if (const auto least = passing_rel_l2(comparison)) {
-    text += fmt::format("Would pass with rel_l2 {:.3g}.\n\n", *least);
-  }
+  const std::string least = passing_tolerance(comparison);
+  if (!least.empty()) text += fmt::format("Would pass with {}.\n\n", least);
   text += fmt::format("{} records compared, {} failed", comparison.compared, comparison.failed);
   if (comparison.argmax_total > 0) {
     text += fmt::format("; argmax agrees at {} of {}", comparison.argmax_agree,

@@ -133,7 +133,7 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
   data.member("verdict", verdict_name(comparison.verdict));
   data.member("outcome", outcome_name(comparison));
   data.member("meaning", verdict_meaning(comparison.verdict));
-  data.member("passing_rel_l2", passing_rel_l2(comparison));
+  data.member("passing_tolerance", std::string_view(passing_tolerance(comparison)));
   data.member("compared", comparison.compared);
   data.member("failed", comparison.failed);
   data.member("quarantined", comparison.quarantined);
@@ -154,7 +154,7 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
     object.member("metric", std::string_view(first->metric));
     object.member("value", first->value);
     object.member("tolerance", first->tolerance);
-    object.member("text", failure_text(first->metric, first->value, first->tolerance));
+    object.member("text", failure_reason(*first));
     object.end();
   } else {
     out += "null";

@@ -51,6 +51,10 @@ void append_first_divergence(const Comparison& comparison, std::string& out) {
   object.member("metric", first.metric);
   object.member("value", first.value);
   object.member("tolerance", first.tolerance);
+  if (first.floor) {
+    object.member("floor", first.floor);
+    object.member("x_floor", first.value / *first.floor);
+  }
   object.end();
 }
 
@@ -76,6 +80,15 @@ void append_head(const Comparison& comparison, std::string& out) {
   alignment.member("mode", kModes[static_cast<size_t>(comparison.alignment.mode)]);
   alignment.member("offset", comparison.alignment.offset);
   alignment.member("confidence", comparison.alignment.confidence);
+  if (comparison.split) {
+    alignment.key("split");
+    JsonObject split(out);
+    split.member("token_idx", comparison.split->token_idx);
+    split.member("ref_token", comparison.split->ref_token);
+    split.member("got_token", comparison.split->got_token);
+    split.member("left_out", comparison.split->left_out);
+    split.end();
+  }
   alignment.end();
   out += ",\n\"drift\":";
   JsonObject drift(out);
@@ -105,6 +118,10 @@ void append_result(const Comparison& comparison, const RecordResult& result, std
   object.member("topk_overlap", metrics.topk_overlap);
   object.member("status", verdict_name(result.status));
   object.member("tolerance", result.tolerance);
+  if (result.floor) {
+    object.member("floor", result.floor);
+    object.member("x_floor", result.times_floor());
+  }
   object.end();
 }
 

@@ -44,9 +44,7 @@ std::string failure(const Comparison& comparison, const CheckpointGroup& group) 
       comparison.first_divergence && comparison.first_divergence->token_idx == first.token_idx &&
       comparison.first_divergence->checkpoint.name == name_of(comparison, group.checkpoint).name;
   std::string message = is_first ? "first divergence: " : "";
-  message +=
-      fmt::format("token {}: {}", first.token_idx,
-                  failure_text(first.failing_metric, first.failing_value, first.failing_tolerance));
+  message += fmt::format("token {}: {}", first.token_idx, failure_text(first));
   if (group.failures.size() > 1) {
     message += fmt::format(" ({} of {} tokens fail)", group.failures.size(), group.records);
   }
@@ -55,9 +53,8 @@ std::string failure(const Comparison& comparison, const CheckpointGroup& group) 
   const size_t lines = std::min(group.failures.size(), kMaxLines);
   for (size_t i = 0; i < lines; ++i) {
     const RecordResult& result = *group.failures[i];
-    text += xml_text(fmt::format(
-        "token {}: {}, {}\n", result.token_idx, verdict_name(result.status),
-        failure_text(result.failing_metric, result.failing_value, result.failing_tolerance)));
+    text += xml_text(fmt::format("token {}: {}, {}\n", result.token_idx,
+                                 verdict_name(result.status), failure_text(result)));
   }
   if (lines < group.failures.size()) {
     text += fmt::format("and {} more tokens\n", group.failures.size() - lines);

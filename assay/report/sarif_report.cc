@@ -141,8 +141,7 @@ void append_result(const Comparison& comparison, const CheckpointGroup& group, b
       result, "message",
       fmt::format("{}{} at token {}: {} ({} of {} tokens fail)",
                   is_first ? "First divergence: " : "", printable(name.name, 60), first.token_idx,
-                  failure_text(first.failing_metric, first.failing_value, first.failing_tolerance),
-                  group.failures.size(), group.records),
+                  failure_text(first), group.failures.size(), group.records),
       out);
   append_location(comparison, name, result, out);
   result.key("partialFingerprints");

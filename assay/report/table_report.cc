@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kMaxRows = 40;
 constexpr size_t kFewCheckpoints = 2;
+constexpr std::ptrdiff_t kAfterRelL2 = 5;  // the column of "x floor"
 
 Color color_of(const RecordResult& result) {
   if (!result.pass) return Color::kBad;
@@ -34,8 +35,8 @@ std::string headline(const Comparison& comparison, const TextStyle& style) {
 }
 
 std::string passing_tolerance_line(const Comparison& comparison) {
-  const std::optional<double> least = passing_rel_l2(comparison);
-  return least ? fmt::format("  would pass with   rel_l2 {:.3g}\n", *least) : "";
+  const std::string least = passing_tolerance(comparison);
+  return least.empty() ? "" : fmt::format("  would pass with   {}\n", least);
 }
 
 std::string counts_lines(const Comparison& comparison) {
@@ -60,6 +61,16 @@ std::string counts_lines(const Comparison& comparison) {
                         : "as given");
   } else if (alignment.confidence < 0.5) {
     text += "  alignment         by token_idx; no other offset explains the data\n";
+  }
+  if (comparison.split) {
+    const auto token = [](const std::optional<int64_t>& id) {
+      return id ? fmt::format("token {}", *id) : std::string("another token");
+    };
+    text += fmt::format(
+        "  generation        parts at {}: the reference went on with {}, the other with {};\n"
+        "                    {} records of the reference from there on are left out\n",
+        comparison.split->token_idx, token(comparison.split->ref_token),
+        token(comparison.split->got_token), comparison.split->left_out);
   }
   if (comparison.drift.growth_per_layer != 1) {
     static constexpr std::string_view kTrends[] = {"increasing", "stable", "decreasing"};
@@ -112,20 +123,23 @@ std::string quarantine_lines(const Comparison& comparison, const TextStyle& styl
   return text;
 }
 
-std::vector<std::string> record_cells(const Comparison& comparison, const RecordResult& result) {
+std::vector<std::string> record_cells(const Comparison& comparison, const RecordResult& result,
+                                      bool floors) {
   const Metrics& m = result.metrics;
   std::string argmax = "-";
   if (m.argmax_ref && m.argmax_got) argmax = m.argmax_ref == m.argmax_got ? "same" : "differs";
-  return {printable(name_of(comparison, result.checkpoint).name, 40),
-          fmt::format("{}", result.token_idx),
-          short_number(m.max_abs),
-          short_number(m.mean_abs),
-          short_number(m.rel_l2),
-          fmt::format("{:.6f}", m.cosine),
-          short_number(m.kl),
-          argmax,
-          fmt::format("{}/{}", m.compared, m.n),
-          std::string(verdict_name(result.status))};
+  std::vector<std::string> cells = {printable(name_of(comparison, result.checkpoint).name, 40),
+                                    fmt::format("{}", result.token_idx),
+                                    short_number(m.max_abs),
+                                    short_number(m.mean_abs),
+                                    short_number(m.rel_l2),
+                                    fmt::format("{:.6f}", m.cosine),
+                                    short_number(m.kl),
+                                    argmax,
+                                    fmt::format("{}/{}", m.compared, m.n),
+                                    std::string(verdict_name(result.status))};
+  if (floors) cells.insert(cells.begin() + kAfterRelL2, short_number(result.times_floor()));
+  return cells;
 }
 
 std::string records_table(const Comparison& comparison, const TextStyle& style) {
@@ -143,11 +157,17 @@ std::string records_table(const Comparison& comparison, const TextStyle& style) 
       if (row->pass == pass && shown.size() < kMaxRows) shown.push_back(row);
     }
   }
-  TextTable table({"checkpoint", each_record ? "token" : "worst at", "max abs", "mean abs",
-                   "rel l2", "cosine", "KL", "argmax", "values", "status"});
+  std::vector<std::string> columns = {"checkpoint", each_record ? "token" : "worst at",
+                                      "max abs",    "mean abs",
+                                      "rel l2",     "cosine",
+                                      "KL",         "argmax",
+                                      "values",     "status"};
+  const bool floors = has_floors(comparison);
+  if (floors) columns.insert(columns.begin() + kAfterRelL2, "x floor");
+  TextTable table(columns);
   for (const RecordResult* row : rows) {
     if (std::find(shown.begin(), shown.end(), row) == shown.end()) continue;
-    table.add(record_cells(comparison, *row), color_of(*row));
+    table.add(record_cells(comparison, *row, floors), color_of(*row));
   }
   std::string text = table.text(style);
   if (rows.size() > shown.size()) {

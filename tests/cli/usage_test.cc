@@ -49,10 +49,11 @@ TEST_F(Usage, MistakesAreOneLineAndExitCode2) {
 }
 
 TEST_F(Usage, MessagesSayWhatToDo) {
-  expect_error(
-      {"frobnicate"},
-      "'frobnicate' is not a command; the commands are run, tokenize, inspect, compare, analyze; "
-      "see assay --help");
+  const Outcome unknown = run({"frobnicate"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err,
+              testing::MatchesRegex("assay: 'frobnicate' is not a command; the commands are run, "
+                                    "tokenize, .*; see assay --help\n"));
   expect_error({"compare", "a", "b", "--format", "pdf"},
                "--format: 'pdf' is not known; give one of table, json, csv, html, junit, sarif, "
                "github");

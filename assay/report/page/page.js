@@ -15,7 +15,7 @@ function headFigures() {
     figure('Records compared', data.compared.toLocaleString('en'),
       unmatched > 0 && `${data.unmatched_ref} only in the reference, ${data.unmatched_got} only in the log`),
     figure('Failed', data.failed.toLocaleString('en'),
-      data.passing_rel_l2 !== null && 'would pass with rel L2 ' + format(data.passing_rel_l2)),
+      data.passing_tolerance !== '' && 'would pass with ' + data.passing_tolerance.replace('rel_l2', 'rel L2')),
     worst && figure('Worst rel L2', format(worst.relL2), html('span', {}, name(worst.checkpoint.text), ', token ' + worst.token)),
     data.argmax_total > 0 && figure('Same next token', `${data.argmax_agree} of ${data.argmax_total}`, 'by the largest logit'),
     data.growth_per_layer !== 1 && figure('Drift', data.trend, `× ${format(data.growth_per_layer)} a layer`),

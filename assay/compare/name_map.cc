@@ -1,0 +1,371 @@
+#include "assay/compare/name_map.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <rapidjson/document.h>
+#include <rapidjson/error/en.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <numeric>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "assay/log/line_reader.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr int64_t kMaxBytes = 1 << 20;
+constexpr const char* kHint =
+    "a map is {\"rules\": [{\"name\": \"l_out-{N}\", \"to\": \"layer_{N}_output\"}]}";
+
+using Value = rapidjson::Value;
+
+std::string text_of(const Value& value) {
+  return {value.GetString(), value.GetStringLength()};
+}
+
+rapidjson::Document parse_json(const std::string& text, const std::string& where) {
+  rapidjson::Document document;
+  document.Parse<rapidjson::kParseValidateEncodingFlag | rapidjson::kParseIterativeFlag>(
+      text.data(), text.size());
+  if (document.HasParseError()) {
+    std::string_view reason = rapidjson::GetParseError_En(document.GetParseError());
+    if (reason.ends_with('.')) reason.remove_suffix(1);
+    throw Error(fmt::format("not valid JSON at byte {}: {}", document.GetErrorOffset() + 1, reason),
+                where, kHint);
+  }
+  return document;
+}
+
+std::string read_map_file(const std::string& path) {
+  const InputFile file(path);
+  if (file.size() > kMaxBytes) {
+    throw Error(fmt::format("{} bytes are too many for a map", file.size()), path, kHint);
+  }
+  std::string text(static_cast<size_t>(file.size()), '\0');
+  text.resize(file.read(text.data(), text.size(), 0));
+  return text;
+}
+
+const std::string& checked_string(const Value& value, const std::string& name,
+                                  const std::string& where, std::string& text) {
+  if (!value.IsString() || value.GetStringLength() == 0) {
+    throw Error(fmt::format("{} is not a text", name), where, kHint);
+  }
+  return text = text_of(value);
+}
+
+// `to` with the layer in the places of {N}, {N-1} and {N+1}; nothing if there is no such layer.
+std::optional<std::string> with_layer(const std::string& to, std::optional<int> layer) {
+  static constexpr std::pair<std::string_view, int> kForms[] = {
+      {"{N}", 0}, {"{N-1}", -1}, {"{N+1}", 1}};
+  std::string out = to;
+  for (const auto& [form, add] : kForms) {
+    for (size_t at = 0; (at = out.find(form, at)) != std::string::npos;) {
+      if (!layer || static_cast<int64_t>(*layer) + add < 0) return std::nullopt;
+      out.replace(at, form.size(), std::to_string(static_cast<int64_t>(*layer) + add));
+    }
+  }
+  return out;
+}
+
+bool is_fraction(std::string_view part, int64_t& which, int64_t& count) {
+  const char* end = part.data() + part.size();
+  const auto [slash, error] = std::from_chars(part.data(), end, which);
+  if (error != std::errc() || slash == end || *slash != '/') return false;
+  const auto [stop, second] = std::from_chars(slash + 1, end, count);
+  return second == std::errc() && stop == end && count >= 1 && count <= 64 && which >= 1 &&
+         which <= count;
+}
+
+void take_part(const RecordTransform& transform, Record& record) {
+  if (record.n % transform.part_count != 0) {
+    throw Error(fmt::format("'{}' has {} elements, which do not divide into {} parts",
+                            record.checkpoint, record.n, transform.part_count),
+                {}, "check the part, heads and kv_heads of the map");
+  }
+  const int64_t unit = record.n / transform.part_count;
+  const auto held = std::ssize(record.values);
+  const int64_t begin = std::min(held, unit * transform.part_begin);
+  const int64_t end = std::min(held, unit * transform.part_end);
+  record.values.erase(record.values.begin() + end, record.values.end());
+  record.values.erase(record.values.begin(), record.values.begin() + begin);
+  record.n = unit * (transform.part_end - transform.part_begin);
+  record.shape = {record.n};
+  record.summary.reset();
+  record.sketch.reset();
+}
+
+void put_pairs_together(int64_t head_dim, Record& record) {
+  if (record.n % head_dim != 0) {
+    throw Error(fmt::format("'{}' has {} elements, which are no whole heads of {}",
+                            record.checkpoint, record.n, head_dim),
+                {}, "check the head_dim of the map");
+  }
+  const auto size = static_cast<size_t>(head_dim);
+  const size_t half = size / 2;
+  const bool whole = record.has_all_values();
+  record.values.resize(record.values.size() / size * size);
+  std::vector<float> head(size);
+  for (size_t begin = 0; begin < record.values.size(); begin += size) {
+    std::copy_n(record.values.begin() + static_cast<std::ptrdiff_t>(begin), size, head.begin());
+    for (size_t i = 0; i < half; ++i) {
+      record.values[begin + 2 * i] = head[i];
+      record.values[begin + 2 * i + 1] = head[half + i];
+    }
+  }
+  record.sketch.reset();
+  if (record.summary && !whole) {
+    record.summary->argmax = -1;
+    record.summary->top.clear();
+  } else {
+    record.summary.reset();
+  }
+}
+
+}  // namespace
+
+void apply_transform(const RecordTransform& transform, Record& record) {
+  if (transform.part_count > 0) take_part(transform, record);
+  if (transform.halves_to_adjacent > 0) put_pairs_together(transform.halves_to_adjacent, record);
+}
+
+NameMap NameMap::load(const std::string& text) {
+  // The longest ready name or existing path wins; what follows its colon is parameters.
+  std::string name = text;
+  std::string parameters;
+  const auto ready = [&]() {
+    const auto& maps = ready_maps();
+    return std::find_if(maps.begin(), maps.end(),
+                        [&](const ReadyMap& map) { return map.name == name; });
+  };
+  if (const size_t colon = text.rfind(':');
+      colon != std::string::npos && text.find('=', colon) != std::string::npos) {
+    name = text.substr(0, colon);
+    parameters = text.substr(colon + 1);
+  }
+  const auto found = ready();
+  std::error_code unknown;
+  if (found == ready_maps().end() && !std::filesystem::exists(name, unknown)) {
+    throw Error(fmt::format("'{}' is neither a ready map nor a file", printable(name, 60)), "--map",
+                fmt::format("give {}, or the path of a file", fmt::join(ready_names(), ", ")));
+  }
+  NameMap map = found != ready_maps().end() ? parse(std::string(found->json), name)
+                                            : parse(read_map_file(name), name);
+  while (!parameters.empty()) {
+    const size_t comma = std::min(parameters.find(','), parameters.size());
+    const std::string item = parameters.substr(0, comma);
+    parameters.erase(0, std::min(comma + 1, parameters.size()));
+    const size_t equals = std::min(item.find('='), item.size());
+    map.set_parameter(item.substr(0, equals),
+                      equals < item.size() ? item.substr(equals + 1) : std::string(), name);
+  }
+  return map;
+}
+
+std::vector<std::string> NameMap::ready_names() {
+  std::vector<std::string> names;
+  for (const ReadyMap& map : ready_maps()) names.emplace_back(map.name);
+  return names;
+}
+
+std::string NameMap::suggest(const std::vector<std::string>& names) {
+  for (const ReadyMap& ready : ready_maps()) {
+    const NameMap map = parse(std::string(ready.json), std::string(ready.name));
+    for (const Rule& rule : map.rules_) {
+      if (!rule.to) continue;
+      for (const std::string& name : names) {
+        const auto match = rule.pattern.match(name);
+        if (match && with_layer(*rule.to, match->layer) != name) return std::string(ready.name);
+      }
+    }
+  }
+  return {};
+}
+
+void NameMap::set_arch(const std::string& arch) {
+  if (parameters_.arch.empty()) parameters_.arch = arch;
+}
+
+void NameMap::add(const NameMap& other) {
+  rules_.insert(rules_.end(), other.rules_.begin(), other.rules_.end());
+  const MapParameters& given = other.parameters_;
+  if (!given.arch.empty()) parameters_.arch = given.arch;
+  if (given.head_dim > 0) parameters_.head_dim = given.head_dim;
+  if (given.heads > 0) parameters_.heads = given.heads;
+  if (given.kv_heads > 0) parameters_.kv_heads = given.kv_heads;
+}
+
+void NameMap::set_parameter(const std::string& key, const std::string& value,
+                            const std::string& where) {
+  if (key == "arch") {
+    parameters_.arch = value;
+    return;
+  }
+  int64_t* number = key == "head_dim"   ? &parameters_.head_dim
+                    : key == "heads"    ? &parameters_.heads
+                    : key == "kv_heads" ? &parameters_.kv_heads
+                                        : nullptr;
+  if (number == nullptr) {
+    throw Error(fmt::format("the map has no parameter '{}'", printable(key, 40)), where,
+                "the parameters are arch, head_dim, heads and kv_heads");
+  }
+  const char* end = value.data() + value.size();
+  const auto [stop, error] = std::from_chars(value.data(), end, *number);
+  if (error != std::errc() || stop != end || *number < 1 || *number > (int64_t{1} << 30) ||
+      (key == "head_dim" && *number % 2 != 0)) {
+    throw Error(fmt::format("'{}' is no {}", printable(value, 40), key), where,
+                key == "head_dim" ? "give an even number" : "give a number of 1 or more");
+  }
+}
+
+NameMap NameMap::parse(const std::string& json, const std::string& where) {
+  const rapidjson::Document document = parse_json(json, where);
+  if (!document.IsObject()) throw Error("the map is not an object", where, kHint);
+  NameMap map;
+  for (const auto& member : document.GetObject()) {
+    const std::string key = text_of(member.name);
+    if (key == "parameters" && member.value.IsObject()) {
+      for (const auto& parameter : member.value.GetObject()) {
+        const Value& value = parameter.value;
+        map.set_parameter(text_of(parameter.name),
+                          value.IsString()  ? text_of(value)
+                          : value.IsInt64() ? std::to_string(value.GetInt64())
+                                            : std::string("not a number"),
+                          where);
+      }
+      continue;
+    }
+    if (key != "rules" || !member.value.IsArray()) {
+      throw Error(
+          key == "rules" || key == "parameters"
+              ? fmt::format("'{}' is not {}", key, key == "rules" ? "an array" : "an object")
+              : fmt::format("the map has the unknown key '{}'", printable(key, 40)),
+          where, kHint);
+    }
+    for (const Value& element : member.value.GetArray()) {
+      const std::string rule_name = fmt::format("rule {}", map.rules_.size() + 1);
+      if (!element.IsObject()) throw Error(rule_name + " is not an object", where, kHint);
+      std::optional<NamePattern> pattern;
+      Rule rule{{}, NamePattern::from_glob(""), {}, {}, {}, false, {}, where};
+      bool has_to = false;
+      for (const auto& entry : element.GetObject()) {
+        const std::string field = text_of(entry.name);
+        const Value& value = entry.value;
+        const std::string named = fmt::format("'{}' of {}", printable(field, 40), rule_name);
+        if (field == "name" || field == "regex") {
+          checked_string(value, named, where, rule.shown);
+          try {
+            pattern = field == "name" ? NamePattern::from_glob(rule.shown)
+                                      : NamePattern::from_regex(rule.shown);
+          } catch (const std::invalid_argument& problem) {
+            throw Error(fmt::format("{}: {}", named, problem.what()), where, kHint);
+          }
+        } else if (field == "to") {
+          has_to = true;
+          if (!value.IsNull()) checked_string(value, named, where, rule.to.emplace());
+        } else if (field == "take" && value.IsInt()) {
+          rule.take = value.GetInt();
+        } else if (field == "part") {
+          int64_t which = 0;
+          int64_t count = 0;
+          checked_string(value, named, where, rule.part);
+          if (rule.part != "q" && rule.part != "k" && rule.part != "v" &&
+              !is_fraction(rule.part, which, count)) {
+            throw Error(fmt::format("{} is '{}'", named, printable(rule.part, 40)), where,
+                        "give q, k, v, or a part such as 1/2");
+          }
+        } else if (field == "rows" && value.IsString() && text_of(value) == "halves") {
+          rule.halves = true;
+        } else if (field == "arch" && value.IsArray()) {
+          for (const Value& arch : value.GetArray()) {
+            checked_string(arch, named, where, rule.arch.emplace_back());
+          }
+        } else {
+          throw Error(fmt::format("{} is not known, or of the wrong kind", named), where,
+                      "a rule has name or regex, to, take, part, rows (\"halves\") and arch");
+        }
+      }
+      if (!pattern || !has_to) {
+        throw Error(fmt::format("{} has no {}", rule_name, pattern ? "'to'" : "'name' or 'regex'"),
+                    where, kHint);
+      }
+      rule.pattern = *pattern;
+      map.rules_.push_back(std::move(rule));
+    }
+  }
+  if (map.rules_.empty()) throw Error("the map has no rules", where, kHint);
+  return map;
+}
+
+// A list of names, or of names with ! before them that are not meant.
+bool NameMap::holds(const Rule& rule) const {
+  if (rule.arch.empty()) return true;
+  bool excluding = false;
+  for (const std::string& arch : rule.arch) {
+    if (arch.starts_with('!')) {
+      if (arch.substr(1) == parameters_.arch) return false;
+      excluding = true;
+    } else if (arch == parameters_.arch) {
+      return true;
+    }
+  }
+  return excluding;
+}
+
+RecordTransform NameMap::transform_of(const Rule& rule) const {
+  RecordTransform transform;
+  if (rule.halves) {
+    if (parameters_.head_dim == 0) {
+      throw Error(fmt::format("'{}' needs the size of a head", rule.shown), rule.where,
+                  fmt::format("give it, as in --map {}:head_dim=64", rule.where));
+    }
+    transform.halves_to_adjacent = parameters_.head_dim;
+  }
+  if (rule.part.empty()) return transform;
+  int64_t which = 0;
+  if (is_fraction(rule.part, which, transform.part_count)) {
+    transform.part_begin = which - 1;
+    transform.part_end = which;
+    return transform;
+  }
+  if ((parameters_.heads == 0) != (parameters_.kv_heads == 0)) {
+    throw Error(fmt::format("'{}' needs both heads and kv_heads", rule.shown), rule.where,
+                fmt::format("give both, as in --map {}:heads=32,kv_heads=8", rule.where));
+  }
+  // Where neither is given there are as many of the one as of the other. In lowest terms, so that a
+  // tensor need not be a multiple of the heads.
+  const int64_t divisor =
+      std::gcd(std::max<int64_t>(parameters_.heads, 1), std::max<int64_t>(parameters_.kv_heads, 1));
+  const int64_t heads = std::max<int64_t>(parameters_.heads, 1) / divisor;
+  const int64_t kv_heads = std::max<int64_t>(parameters_.kv_heads, 1) / divisor;
+  transform.part_count = heads + 2 * kv_heads;
+  transform.part_begin = rule.part == "q" ? 0 : rule.part == "k" ? heads : heads + kv_heads;
+  transform.part_end = transform.part_begin + (rule.part == "q" ? heads : kv_heads);
+  return transform;
+}
+
+NameMap::Found NameMap::find(const std::string& name) const {
+  Found found;
+  for (const Rule& rule : rules_) {
+    if (!holds(rule)) continue;
+    const auto match = rule.pattern.match(name);
+    if (!match) continue;
+    found.known = true;
+    if (!rule.to) continue;
+    const auto checkpoint = with_layer(*rule.to, match->layer);
+    if (!checkpoint) continue;
+    const bool again =
+        std::any_of(found.targets.begin(), found.targets.end(),
+                    [&](const Target& target) { return target.checkpoint == *checkpoint; });
+    if (!again) found.targets.push_back({*checkpoint, rule.take, transform_of(rule)});
+  }
+  return found;
+}
+
+}  // namespace assay

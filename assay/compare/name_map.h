@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "assay/compare/name_pattern.h"
+#include "assay/log/record.h"
+
+namespace assay {
+
+// What a map may have to know of a model; 0 is not given.
+struct MapParameters {
+  std::string arch;  // as in general.architecture
+  int64_t head_dim = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+};
+
+// How a record of another engine becomes one of Assay's.
+struct RecordTransform {
+  // [part_begin, part_end) of part_count equal parts of the tensor; all of it if part_count is 0.
+  int64_t part_begin = 0;
+  int64_t part_end = 0;
+  int64_t part_count = 0;
+  // Rows of a rotary projection: pairs that lie half a head apart (i, i + head_dim / 2), as
+  // transformers keeps them, become neighbours (2i, 2i + 1), as a `llama` GGUF file has them.
+  int64_t halves_to_adjacent = 0;  // head_dim, or 0
+
+  bool is_identity() const { return part_count == 0 && halves_to_adjacent == 0; }
+  bool operator==(const RecordTransform&) const = default;
+};
+
+// Applies `transform`. What can no longer be known of the tensor is taken out of the record: the
+// sketch and argmax of a head whose elements move, the summary of a part. Throws Error (what is
+// wrong, without a place) if the tensor cannot be taken apart so.
+void apply_transform(const RecordTransform& transform, Record& record);
+
+// From the names that an engine gives its tensors to those of the checkpoints.
+//
+// A file is {"rules": [RULE...], "parameters": {...}} with RULE
+//   {"name": "l_out-{N}", "to": "layer_{N}_output"}      {N}: the layer; * and ? as in the shell
+//   {"regex": "h\\.(\\d+)\\.ln_1", "to": "layer_{N}_attn_norm"}   group 1 is the layer
+// and further, as needed: "to": null (known, and left out; {N-1} and {N+1} count layers otherwise);
+// "take": 0, 1, -1... (which of several records of that name at one token, from the front or the
+// back); "part": "q", "k", "v" or "2/3" (of a fused projection); "rows": "halves" (see
+// RecordTransform); "arch": ["phi3"] (only for these). All rules that match a name hold, one record
+// may give several checkpoints; but "to": null holds only where no other rule does. Parameters:
+// arch, head_dim, heads, kv_heads.
+class NameMap {
+ public:
+  struct Target {
+    std::string checkpoint;
+    std::optional<int64_t> take;
+    RecordTransform transform;
+  };
+  struct Found {
+    bool known = false;  // a rule matches, and be it one that leaves the tensor out
+    std::vector<Target> targets;
+  };
+
+  // `text` is the name of a ready map or the path of a file, then, if need be, a colon and
+  // parameters: "transformers:arch=llama,head_dim=64". Throws Error.
+  static NameMap load(const std::string& text);
+  static std::vector<std::string> ready_names();
+  // Of the ready maps, the first that knows one of `names`; empty if none does.
+  static std::string suggest(const std::vector<std::string>& names);
+
+  bool empty() const { return rules_.empty(); }
+  // What a log's header says of the architecture, where the user has not said it.
+  void set_arch(const std::string& arch);
+  // Rules of `other` after these.
+  void add(const NameMap& other);
+
+  // Throws Error if a rule needs a parameter that is not given.
+  Found find(const std::string& name) const;
+
+ private:
+  struct Rule {
+    std::string shown;  // its pattern
+    NamePattern pattern;
+    std::optional<std::string> to;
+    std::optional<int64_t> take;
+    std::string part;
+    bool halves = false;
+    std::vector<std::string> arch;
+    std::string where;  // the map's name or path
+  };
+
+  static NameMap parse(const std::string& json, const std::string& where);
+  void set_parameter(const std::string& key, const std::string& value, const std::string& where);
+  RecordTransform transform_of(const Rule& rule) const;
+  bool holds(const Rule& rule) const;
+
+  std::vector<Rule> rules_;
+  MapParameters parameters_;
+};
+
+// The ready maps as JSON: name, text.
+struct ReadyMap {
+  std::string_view name;
+  std::string_view json;
+};
+const std::vector<ReadyMap>& ready_maps();
+
+}  // namespace assay

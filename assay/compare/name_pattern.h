@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace assay {
+
+// Which names of tensors a rule of a map is for, and the layer that such a name holds.
+class NamePattern {
+ public:
+  // `glob`: * stands for any characters, ? for one, {N} for the digits of the layer (once at most).
+  // Throws std::invalid_argument, whose what() says what is wrong.
+  static NamePattern from_glob(std::string_view glob);
+  // `regex`: as PCRE2 has it, for the whole name; its first group, if it has one, is the layer.
+  static NamePattern from_regex(const std::string& regex);
+
+  struct Match {
+    std::optional<int> layer;
+  };
+  // Nothing where `name` does not match, is longer than kMaxName, or asks too much of the pattern.
+  std::optional<Match> match(std::string_view name) const;
+
+  static constexpr size_t kMaxName = 1024;
+
+ private:
+  struct Code;
+  explicit NamePattern(std::shared_ptr<const Code> code) : code_(std::move(code)) {}
+  std::shared_ptr<const Code> code_;
+};
+
+}  // namespace assay

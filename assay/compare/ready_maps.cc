@@ -1,0 +1,109 @@
+// The ready maps. Names of llama.cpp are those that an evaluation callback sees (ggml_get_name), of
+// transformers those of the modules whose outputs are hooked; both were read off running engines.
+#include <vector>
+
+#include "assay/compare/name_map.h"
+
+namespace assay {
+namespace {
+
+// A rotated projection goes by one name before and after its rotation, and after each step before
+// it (product, bias, reshape): the last is rotated, the one before it is not. phi3 scales the
+// rotated Q once more; gpt2 does not rotate.
+constexpr std::string_view kLlamaCpp = R"json({"rules": [
+{"name": "embd", "to": "embedding", "arch": ["!gpt2"]},
+{"name": "inp_embd", "to": "embedding", "arch": ["!gpt2"]},
+{"name": "inpL", "to": "embedding", "arch": ["gpt2"]},
+{"name": "attn_norm-{N}", "to": "layer_{N}_attn_norm"},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -2, "arch": ["!phi3", "!gpt2"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": -1, "arch": ["!phi3", "!gpt2"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": 0, "arch": ["phi3"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q_rope", "take": 1, "arch": ["phi3"]},
+{"name": "Qcur-{N}", "to": "layer_{N}_q", "take": -1, "arch": ["gpt2"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -2, "arch": ["!gpt2"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k_rope", "take": -1, "arch": ["!gpt2"]},
+{"name": "Kcur-{N}", "to": "layer_{N}_k", "take": -1, "arch": ["gpt2"]},
+{"name": "Vcur-{N}", "to": "layer_{N}_v", "take": -1},
+{"name": "kqv_out-{N}", "to": "layer_{N}_attn", "take": -1},
+{"name": "attn_out-{N}", "to": "layer_{N}_attn_out"},
+{"name": "ffn_inp-{N}", "to": "layer_{N}_attn_residual"},
+{"name": "ffn_norm-{N}", "to": "layer_{N}_ffn_norm"},
+{"name": "ffn_gate-{N}", "to": "layer_{N}_ffn_gate"},
+{"name": "ffn_up-{N}", "to": "layer_{N}_ffn_up", "take": -1, "arch": ["!phi3", "!gpt2"]},
+{"name": "ffn_up-{N}", "to": "layer_{N}_ffn_gate", "take": -1, "part": "1/2", "arch": ["phi3"]},
+{"name": "ffn_up-{N}", "to": "layer_{N}_ffn_up", "take": -1, "part": "2/2", "arch": ["phi3"]},
+{"name": "ffn_up_b-{N}", "to": "layer_{N}_ffn_up", "arch": ["gpt2"]},
+{"name": "ffn_swiglu-{N}", "to": "layer_{N}_ffn_act"},
+{"name": "ffn_gate_par-{N}", "to": "layer_{N}_ffn_act"},
+{"name": "ffn_gelu-{N}", "to": "layer_{N}_ffn_act", "arch": ["gpt2"]},
+{"name": "ffn_out-{N}", "to": "layer_{N}_ffn_out", "take": -1},
+{"name": "l_out-{N}", "to": "layer_{N}_output"},
+{"name": "result_norm", "to": "final_norm"},
+{"name": "result_output", "to": "logits"},
+{"regex": "(?s:.*) \\((view|reshaped|permuted|cont|transposed|copy of .*)\\)", "to": null},
+{"regex": "(norm|norm_w|kq|kq_scaled|kq_soft_max|kq_soft_max_ext|kqv|kqv_merged|wqkv|wqkv_b|bqkv|ffn_up|ffn_up_b|ffn_down|ffn_silu|ffn_gelu|ffn_out)(-[0-9]+)?", "to": null},
+{"regex": "(embd|pos_embd|inpL|inp_.*|cache_[kv]_l[0-9]+.*|node_[0-9]+|leaf_[0-9]+)", "to": null}
+]})json";
+
+// The llama architecture's GGUF files hold the rows of Q and K in another order.
+constexpr std::string_view kTransformers = R"json({"rules": [
+{"name": "model.embed_tokens", "to": "embedding"},
+{"name": "model.layers.{N}.input_layernorm", "to": "layer_{N}_attn_norm"},
+{"name": "model.layers.{N}.self_attn.q_proj", "to": "layer_{N}_q", "rows": "halves", "arch": ["llama"]},
+{"name": "model.layers.{N}.self_attn.k_proj", "to": "layer_{N}_k", "rows": "halves", "arch": ["llama"]},
+{"name": "model.layers.{N}.self_attn.q_proj", "to": "layer_{N}_q", "arch": ["!llama"]},
+{"name": "model.layers.{N}.self_attn.k_proj", "to": "layer_{N}_k", "arch": ["!llama"]},
+{"name": "model.layers.{N}.self_attn.v_proj", "to": "layer_{N}_v"},
+{"name": "model.layers.{N}.self_attn.qkv_proj", "to": "layer_{N}_q", "part": "q"},
+{"name": "model.layers.{N}.self_attn.qkv_proj", "to": "layer_{N}_k", "part": "k"},
+{"name": "model.layers.{N}.self_attn.qkv_proj", "to": "layer_{N}_v", "part": "v"},
+{"name": "model.layers.{N}.self_attn.o_proj", "to": "layer_{N}_attn_out"},
+{"name": "model.layers.{N}.self_attn", "to": "layer_{N}_attn_out"},
+{"name": "model.layers.{N}.post_attention_layernorm", "to": "layer_{N}_ffn_norm"},
+{"name": "model.layers.{N}.mlp.gate_proj", "to": "layer_{N}_ffn_gate"},
+{"name": "model.layers.{N}.mlp.up_proj", "to": "layer_{N}_ffn_up"},
+{"name": "model.layers.{N}.mlp.gate_up_proj", "to": "layer_{N}_ffn_gate", "part": "1/2"},
+{"name": "model.layers.{N}.mlp.gate_up_proj", "to": "layer_{N}_ffn_up", "part": "2/2"},
+{"name": "model.layers.{N}.mlp.down_proj", "to": "layer_{N}_ffn_out"},
+{"name": "model.layers.{N}.mlp", "to": "layer_{N}_ffn_out"},
+{"name": "model.layers.{N}", "to": "layer_{N}_output"},
+{"name": "model.norm", "to": "final_norm"},
+{"name": "transformer.drop", "to": "embedding"},
+{"name": "transformer.h.{N}.ln_1", "to": "layer_{N}_attn_norm"},
+{"name": "transformer.h.{N}.attn.c_attn", "to": "layer_{N}_q", "part": "q"},
+{"name": "transformer.h.{N}.attn.c_attn", "to": "layer_{N}_k", "part": "k"},
+{"name": "transformer.h.{N}.attn.c_attn", "to": "layer_{N}_v", "part": "v"},
+{"name": "transformer.h.{N}.attn.c_proj", "to": "layer_{N}_attn_out"},
+{"name": "transformer.h.{N}.attn", "to": "layer_{N}_attn_out"},
+{"name": "transformer.h.{N}.ln_2", "to": "layer_{N}_ffn_norm"},
+{"name": "transformer.h.{N}.mlp.c_fc", "to": "layer_{N}_ffn_up"},
+{"name": "transformer.h.{N}.mlp.act", "to": "layer_{N}_ffn_act"},
+{"name": "transformer.h.{N}.mlp.c_proj", "to": "layer_{N}_ffn_out"},
+{"name": "transformer.h.{N}.mlp", "to": "layer_{N}_ffn_out"},
+{"name": "transformer.h.{N}", "to": "layer_{N}_output"},
+{"name": "transformer.ln_f", "to": "final_norm"},
+{"name": "lm_head", "to": "logits"},
+{"regex": "model(\\.rotary_emb|\\.layers)?|transformer(\\.wte|\\.wpe|\\.h)?", "to": null},
+{"regex": ".*\\.(act_fn|resid_dropout|attn_dropout|dropout|rotary_emb|resid_attn_dropout|resid_mlp_dropout)", "to": null}
+]})json";
+
+// The published logs name the checkpoints as Assay does, and one more.
+constexpr std::string_view kPublished = R"json({"rules": [
+{"name": "logits", "to": "logits"},
+{"name": "embedding", "to": "embedding"},
+{"name": "layer_{N}_output", "to": "layer_{N}_output"},
+{"name": "layer_{N}_q", "to": "layer_{N}_q"},
+{"name": "layer_{N}_k", "to": "layer_{N}_k"},
+{"name": "layer_{N}_v", "to": "layer_{N}_v"},
+{"name": "layer_{N}_attn_scores", "to": null}
+]})json";
+
+}  // namespace
+
+const std::vector<ReadyMap>& ready_maps() {
+  static const std::vector<ReadyMap> maps = {
+      {"llama.cpp", kLlamaCpp}, {"transformers", kTransformers}, {"published", kPublished}};
+  return maps;
+}
+
+}  // namespace assay

@@ -1,0 +1,65 @@
+#include "assay/compare/selection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <system_error>
+
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+
+// Whether `text` is a whole number, or empty, which leaves `value` as it is.
+bool read_end(std::string_view text, int64_t& value) {
+  if (text.empty()) return true;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end && value >= 0;
+}
+
+}  // namespace
+
+void Selection::set_tokens(const std::string& text, const std::string& where) {
+  for (std::string_view rest = text;;) {
+    const size_t comma = rest.find(',');
+    const std::string_view item = rest.substr(0, comma);
+    Range range{0, kMost};
+    const size_t dots = item.find("..");
+    bool good = !item.empty();
+    if (dots == std::string_view::npos) {
+      good = good && read_end(item, range.first);
+      range.last = range.first;
+    } else {
+      good = read_end(item.substr(0, dots), range.first) &&
+             read_end(item.substr(dots + 2), range.last) && range.first <= range.last;
+    }
+    if (!good) {
+      throw Error(fmt::format("'{}' is no range of tokens", printable(item, 40)), where,
+                  "give positions such as 5, 5..20, 5.. or ..20, separated by commas");
+    }
+    ranges_.push_back(range);
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+void Selection::set_checkpoints(const std::string& text, const std::string& where) {
+  checkpoints_.emplace(text, where);
+}
+
+bool Selection::has_token(int64_t token_idx) const {
+  return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&](const Range& range) {
+           return token_idx >= range.first && token_idx <= range.last;
+         });
+}
+
+bool Selection::has_checkpoint(const std::string& name) const {
+  return !checkpoints_ || checkpoints_->matches(name);
+}
+
+}  // namespace assay

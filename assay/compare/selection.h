@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "assay/log/checkpoint_set.h"
+
+namespace assay {
+
+// The part of two logs that is compared: positions of tokens, as the reference counts them, and
+// checkpoints.
+class Selection {
+ public:
+  // "5", "5..20" (both ends included), "5..", "..20", or several of these with commas between them.
+  // Throws Error.
+  void set_tokens(const std::string& text, const std::string& where);
+  // As --checkpoints of `assay run`: logits, layers, ops, or globs. Throws Error.
+  void set_checkpoints(const std::string& text, const std::string& where);
+
+  bool has_token(int64_t token_idx) const;
+  bool has_checkpoint(const std::string& name) const;
+  bool is_all() const { return ranges_.empty() && !checkpoints_; }
+
+ private:
+  struct Range {
+    int64_t first;
+    int64_t last;
+  };
+  std::vector<Range> ranges_;  // none: all
+  std::optional<CheckpointSet> checkpoints_;
+};
+
+}  // namespace assay

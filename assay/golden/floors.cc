@@ -1,0 +1,111 @@
+#include "assay/golden/floors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+const Floor* find_floor(const std::map<std::string, Floors>& table, const std::string& key,
+                        const std::string& floor) {
+  const auto floors = table.find(key);
+  if (floors == table.end()) return nullptr;
+  const auto found = floors->second.find(floor);
+  return found == floors->second.end() ? nullptr : &found->second;
+}
+
+std::string floor_names(const GoldenFile& file) {
+  std::set<std::string> names;
+  for (const auto* table : {&file.floors, &file.floors_by_checkpoint}) {
+    for (const auto& [checkpoint, floors] : *table) {
+      for (const auto& [name, floor] : floors) names.insert(name);
+    }
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+bool has_floor(const GoldenFile& file, const std::string& floor) {
+  for (const auto* table : {&file.floors, &file.floors_by_checkpoint}) {
+    for (const auto& [checkpoint, floors] : *table) {
+      if (floors.count(floor) > 0) return true;
+    }
+  }
+  return false;
+}
+
+std::string types_of(const GoldenManifest& manifest) {
+  std::vector<std::string> types;
+  for (const GoldenFile& file : manifest.files) types.push_back(file.type);
+  return fmt::format("{}", fmt::join(types, ", "));
+}
+
+// The file that one log is of; null where its header does not say.
+const GoldenFile* file_of(const GoldenManifest& manifest, const std::optional<LogHeader>& header) {
+  if (!header || (header->model.sha256.empty() && header->model.type.empty())) return nullptr;
+  const LogHeader::Model& model = header->model;
+  const bool by_hash = !model.sha256.empty();
+  const auto found =
+      std::find_if(manifest.files.begin(), manifest.files.end(), [&](const GoldenFile& file) {
+        return by_hash ? file.sha256 == model.sha256 : file.type == model.type;
+      });
+  if (found != manifest.files.end()) return &*found;
+  throw Error(fmt::format("a log is of the model {} {}{}, of which the manifest has no floors",
+                          model.name, model.type, by_hash ? " " + model.sha256 : ""),
+              manifest.path,
+              fmt::format("it has {} in {}: give the manifest of the model that ran",
+                          manifest.model, types_of(manifest)));
+}
+
+}  // namespace
+
+std::optional<double> floor_of(const GoldenFile& file, const std::string& floor,
+                               const std::string& checkpoint) {
+  const Floor* found = find_floor(file.floors_by_checkpoint, checkpoint, floor);
+  if (found == nullptr) found = find_floor(file.floors, checkpoint_kind(checkpoint), floor);
+  if (found == nullptr) return {};
+  return std::max(found->max, kLeastFloor);
+}
+
+Policy floor_policy(const GoldenManifest& manifest, const GoldenFile& file,
+                    const std::string& floor) {
+  const std::string name = floor.empty() ? manifest.tolerance.floor : floor;
+  if (!has_floor(file, name)) {
+    throw Error(fmt::format("{} has no floor '{}'", file.type, name), manifest.path,
+                "its floors are " + floor_names(file));
+  }
+  const double k = manifest.tolerance.k;
+  return Policy([file, name, k, path = manifest.path](const std::string& checkpoint) {
+    const auto value = floor_of(file, name, checkpoint);
+    if (!value) {
+      throw Error(fmt::format("{} has no floor '{}' for '{}'", file.type, name, checkpoint), path,
+                  "leave it out of the logs, or record the golden with it");
+    }
+    Tolerance tolerance;
+    tolerance.rel_l2 = k * *value;
+    tolerance.floor = value;
+    return tolerance;
+  });
+}
+
+const GoldenFile& fitting_file(const GoldenManifest& manifest, const std::optional<LogHeader>& ref,
+                               const std::optional<LogHeader>& got) {
+  const GoldenFile* of_ref = file_of(manifest, ref);
+  const GoldenFile* of_got = file_of(manifest, got);
+  if (of_ref != nullptr && of_got != nullptr && of_ref != of_got) {
+    throw Error(fmt::format("the reference is of {}, the other log of {}: no floor is for both",
+                            of_ref->type, of_got->type),
+                manifest.path, "compare logs of one model file");
+  }
+  if (of_ref != nullptr) return *of_ref;
+  if (of_got != nullptr) return *of_got;
+  throw Error("neither log has a header that names its model, so it is not known whose floors hold",
+              manifest.path,
+              "compare with a golden's log, or give a policy with tolerances instead");
+}
+
+}  // namespace assay

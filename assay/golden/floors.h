@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "assay/compare/policy.h"
+#include "assay/golden/manifest.h"
+#include "assay/log/record.h"
+
+namespace assay {
+
+// No floor is taken to be lower: rounding to a 32-bit float, as values are logged, moves a value by
+// up to this much of it.
+inline constexpr double kLeastFloor = 0x1p-24;
+
+// The floor of a checkpoint: its own where one was measured, else that of its kind; kLeastFloor at
+// least. Nothing where neither has the floor of that name.
+std::optional<double> floor_of(const GoldenFile& file, const std::string& floor,
+                               const std::string& checkpoint);
+
+// rel_l2 <= k times the floor, checkpoint by checkpoint. `floor` names another floor than the
+// manifest's; empty: the manifest's. Throws Error if no checkpoint of the file has such a floor;
+// the policy's tolerance() does where a single one has none.
+Policy floor_policy(const GoldenManifest& manifest, const GoldenFile& file,
+                    const std::string& floor = {});
+
+// The file that two logs are of: by the sha256 of the model in their headers, or by its type where
+// they give none. Throws Error if neither says it, the two disagree, or the manifest has no such
+// file.
+const GoldenFile& fitting_file(const GoldenManifest& manifest, const std::optional<LogHeader>& ref,
+                               const std::optional<LogHeader>& got);
+
+}  // namespace assay

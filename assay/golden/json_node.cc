@@ -1,0 +1,114 @@
+#include "assay/golden/json_node.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "assay/log/json_file.h"
+#include "base/error.h"
+
+namespace assay {
+
+void JsonNode::fail(const std::string& what, const std::string& hint) const {
+  throw Error(key_.empty() ? "the document " + what : fmt::format("'{}' {}", key_, what), path_,
+              hint);
+}
+
+std::string JsonNode::key_of(const std::string& member) const {
+  return key_.empty() ? member : key_ + "." + member;
+}
+
+std::optional<JsonNode> JsonNode::find(const char* name) const {
+  if (!value_.IsObject()) fail("is not an object");
+  std::optional<JsonNode> found;
+  for (const auto& member : value_.GetObject()) {
+    if (json_text_of(member.name) != name) continue;
+    if (found) fail(fmt::format("has the key '{}' twice", name));
+    found.emplace(JsonNode(member.value, path_, key_of(name)));
+  }
+  if (found && found->value_.IsNull()) return {};
+  return found;
+}
+
+JsonNode JsonNode::at(const char* name) const {
+  auto found = find(name);
+  if (!found) JsonNode(value_, path_, key_of(name)).fail("is missing");
+  return *found;
+}
+
+std::vector<std::pair<std::string, JsonNode>> JsonNode::members() const {
+  if (!value_.IsObject()) fail("is not an object");
+  std::vector<std::pair<std::string, JsonNode>> all;
+  std::set<std::string> seen;
+  for (const auto& member : value_.GetObject()) {
+    const std::string name = json_text_of(member.name);
+    if (!seen.insert(name).second) fail(fmt::format("has the key '{}' twice", name));
+    all.emplace_back(name, JsonNode(member.value, path_, key_of(name)));
+  }
+  return all;
+}
+
+std::vector<JsonNode> JsonNode::items() const {
+  if (!value_.IsArray()) fail("is not a list");
+  std::vector<JsonNode> all;
+  for (const auto& item : value_.GetArray()) {
+    all.push_back(JsonNode(item, path_, fmt::format("{}[{}]", key_, all.size())));
+  }
+  return all;
+}
+
+std::string JsonNode::text() const {
+  if (!value_.IsString()) fail("is not a string");
+  return json_text_of(value_);
+}
+
+std::string JsonNode::nonempty_text() const {
+  std::string result = text();
+  if (result.empty()) fail("is empty");
+  return result;
+}
+
+std::string JsonNode::sha256() const {
+  std::string result = text();
+  const bool digits = std::all_of(result.begin(), result.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+  });
+  if (result.size() != 64 || !digits) fail("is no SHA-256: 64 hexadecimal digits in lower case");
+  return result;
+}
+
+std::string JsonNode::file_name() const {
+  std::string result = nonempty_text();
+  const bool folder = result.find('/') != std::string::npos || result == "." || result == "..";
+  if (folder || result.find('\0') != std::string::npos) {
+    fail("is no plain file name", "name a file in the manifest's own folder");
+  }
+  return result;
+}
+
+int64_t JsonNode::integer(int64_t least, int64_t most) const {
+  if (!value_.IsInt64() || value_.GetInt64() < least || value_.GetInt64() > most) {
+    fail(fmt::format("is no whole number from {} to {}", least, most));
+  }
+  return value_.GetInt64();
+}
+
+double JsonNode::number_at_least(double least) const {
+  const double number = value_.IsNumber() ? value_.GetDouble() : std::nan("");
+  if (!(number >= least) || !std::isfinite(number)) {
+    fail(fmt::format("is no finite number of {} or more", least));
+  }
+  return number;
+}
+
+std::vector<int32_t> JsonNode::token_ids() const {
+  std::vector<int32_t> ids;
+  for (const JsonNode& item : items()) {
+    ids.push_back(static_cast<int32_t>(item.integer(0, INT32_MAX)));
+  }
+  return ids;
+}
+
+}  // namespace assay

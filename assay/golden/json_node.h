@@ -1,0 +1,48 @@
+#pragma once
+
+#include <rapidjson/document.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace assay {
+
+// A value in a JSON file together with where it stands, so that whatever is wrong with it is an
+// Error "FILE: 'files[0].sha256' is not a string". Valid as long as the document is.
+class JsonNode {
+ public:
+  JsonNode(const rapidjson::Value& value, const std::string& path) : value_(value), path_(path) {}
+
+  // A member of an object, which must be there; or nothing if it is absent or null.
+  JsonNode at(const char* name) const;
+  std::optional<JsonNode> find(const char* name) const;
+
+  // All members of an object, none of them twice.
+  std::vector<std::pair<std::string, JsonNode>> members() const;
+  std::vector<JsonNode> items() const;
+
+  bool is_object() const { return value_.IsObject(); }
+  std::string text() const;
+  std::string nonempty_text() const;
+  std::string sha256() const;     // 64 hexadecimal digits in lower case
+  std::string file_name() const;  // one component of a path: no folder, none of '.' and '..'
+  int64_t integer(int64_t least, int64_t most) const;
+  double number_at_least(double least) const;  // finite
+  std::vector<int32_t> token_ids() const;
+
+  [[noreturn]] void fail(const std::string& what, const std::string& hint = {}) const;
+
+ private:
+  JsonNode(const rapidjson::Value& value, const std::string& path, std::string key)
+      : value_(value), path_(path), key_(std::move(key)) {}
+  std::string key_of(const std::string& member) const;
+
+  const rapidjson::Value& value_;
+  const std::string& path_;
+  std::string key_;
+};
+
+}  // namespace assay

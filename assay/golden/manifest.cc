@@ -1,0 +1,182 @@
+#include "assay/golden/manifest.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "assay/compare/checkpoint_order.h"
+#include "assay/golden/json_node.h"
+#include "assay/log/json_file.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr int64_t kMaxBytes = int64_t{64} << 20;
+constexpr int64_t kMaxTokens = int64_t{1} << 24;
+constexpr const char* kHint = "see golden/README.md for what a manifest holds";
+
+Floors read_floors(const JsonNode& node) {
+  Floors floors;
+  for (const auto& [name, each] : node.members()) {
+    Floor floor;
+    floor.max = each.at("max").number_at_least(0);
+    if (const auto p99 = each.find("p99")) floor.p99 = p99->number_at_least(0);
+    if (floor.p99 && !(*floor.p99 <= floor.max)) each.fail("has a p99 above its max");
+    if (const auto regret = each.find("regret")) floor.regret = regret->number_at_least(0);
+    floors[name] = floor;
+  }
+  return floors;
+}
+
+std::map<std::string, Floors> read_floor_table(const std::optional<JsonNode>& node) {
+  std::map<std::string, Floors> table;
+  if (!node) return table;
+  for (const auto& [checkpoint, floors] : node->members()) table[checkpoint] = read_floors(floors);
+  return table;
+}
+
+// Where a file comes from, in words.
+std::string read_source(const JsonNode& file) {
+  if (const auto wheel = file.find("wheel")) {
+    return fmt::format("the wheel {} {}", wheel->at("package").nonempty_text(),
+                       wheel->at("version").nonempty_text());
+  }
+  const auto source = file.find("source");
+  if (!source) return "";
+  if (!source->is_object()) return source->nonempty_text();
+  std::string words;
+  for (const auto& [name, value] : source->members()) {
+    words += (words.empty() ? "" : ", ") + name + " " + value.text();
+  }
+  return words;
+}
+
+std::vector<int64_t> read_positions(const JsonNode& node, int64_t n_tokens) {
+  std::vector<int64_t> positions;
+  for (const JsonNode& item : node.items()) {
+    const int64_t position = item.integer(0, n_tokens - 1);
+    if (!positions.empty() && position <= positions.back()) item.fail("does not grow");
+    positions.push_back(position);
+  }
+  return positions;
+}
+
+GoldenLog read_log(const JsonNode& node, const GoldenManifest& manifest) {
+  GoldenLog log;
+  log.file = node.at("file").file_name();
+  log.sha256 = node.at("sha256").sha256();
+  const JsonNode prompt = node.at("prompt");
+  log.prompt = prompt.text();
+  const auto found = manifest.prompts.find(log.prompt);
+  if (found == manifest.prompts.end()) {
+    prompt.fail(fmt::format("'{}' is not one of the manifest's prompts", log.prompt));
+  }
+  log.set = node.at("set").nonempty_text();
+  if (const auto count = node.find("n_predict")) log.n_predict = count->integer(0, kMaxTokens);
+  const auto n_prompt = static_cast<int64_t>(found->second.tokens.size());
+  if (const auto positions = node.find("positions")) {
+    log.positions = read_positions(*positions, n_prompt + log.n_predict);
+  }
+  if (const auto greedy = node.find("greedy")) {
+    log.greedy = greedy->token_ids();
+    if (static_cast<int64_t>(log.greedy.size()) != log.n_predict) {
+      greedy->fail(fmt::format("has {} tokens, n_predict is {}", log.greedy.size(), log.n_predict));
+    }
+  } else if (log.n_predict > 0) {
+    node.at("greedy");
+  }
+  if (const auto gaps = node.find("greedy_gaps")) {
+    for (const JsonNode& gap : gaps->items()) log.greedy_gaps.push_back(gap.number_at_least(0));
+    if (log.greedy_gaps.size() != log.greedy.size()) gaps->fail("is not as long as greedy");
+  }
+  if (const auto gap = node.find("argmax_min_gap")) log.argmax_min_gap = gap->number_at_least(0);
+  if (const auto text = node.find("text")) log.text = text->text();
+  return log;
+}
+
+GoldenFile read_file(const JsonNode& node, const GoldenManifest& manifest,
+                     std::set<std::string>& log_names) {
+  GoldenFile file;
+  file.type = node.at("type").nonempty_text();
+  file.gguf = node.at("gguf").file_name();
+  file.sha256 = node.at("sha256").sha256();
+  file.source = read_source(node);
+  file.floors = read_floor_table(node.at("floors"));
+  file.floors_by_checkpoint = read_floor_table(node.find("floors_by_checkpoint"));
+  for (const JsonNode& each : node.at("logs").items()) {
+    file.logs.push_back(read_log(each, manifest));
+    if (!log_names.insert(file.logs.back().file).second) {
+      each.at("file").fail("names a log that another entry has");
+    }
+  }
+  return file;
+}
+
+void check_schema(const JsonNode& root, const std::string& path) {
+  const int64_t schema = root.at("schema").integer(0, INT32_MAX);
+  if (schema == kManifestSchema) return;
+  throw Error(fmt::format("'schema' is {}, this program reads {}", schema, kManifestSchema), path,
+              schema < kManifestSchema ? "record the golden again" : "use a newer assay");
+}
+
+GoldenManifest read_root(const JsonNode& root, const std::string& path) {
+  GoldenManifest manifest;
+  manifest.path = path;
+  manifest.model = root.at("model").file_name();
+  manifest.arch = root.at("arch").nonempty_text();
+  for (const auto& [name, prompt] : root.at("prompts").members()) {
+    const JsonNode tokens = prompt.at("tokens");
+    manifest.prompts[name] = {prompt.at("text").text(), tokens.token_ids()};
+    if (manifest.prompts[name].tokens.empty()) tokens.fail("is empty");
+  }
+  manifest.padding_ids = root.at("padding_ids").token_ids();
+  for (const auto& [name, version] : root.at("oracles").members()) {
+    manifest.oracles[name] = version.nonempty_text();
+  }
+  if (manifest.oracles.empty()) root.at("oracles").fail("is empty", "state what made the golden");
+  manifest.command = root.at("command").nonempty_text();
+  const JsonNode tolerance = root.at("tolerance");
+  manifest.tolerance.k = tolerance.at("k").number_at_least(1);
+  manifest.tolerance.floor = tolerance.at("floor").nonempty_text();
+  manifest.tolerance.why = tolerance.at("why").nonempty_text();
+  std::set<std::string> types;
+  std::set<std::string> log_names;
+  for (const JsonNode& each : root.at("files").items()) {
+    manifest.files.push_back(read_file(each, manifest, log_names));
+    if (!types.insert(manifest.files.back().type).second) {
+      each.at("type").fail("is that of another file");
+    }
+  }
+  if (manifest.files.empty()) root.at("files").fail("is empty");
+  return manifest;
+}
+
+}  // namespace
+
+std::string GoldenManifest::folder() const {
+  return path.substr(0, path.rfind('/') + 1);
+}
+
+bool is_golden_manifest(const std::string& path) {
+  try {
+    const rapidjson::Document document = read_json_file(path, kMaxBytes, kHint);
+    return document.IsObject() && document.HasMember("schema");
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+GoldenManifest read_golden_manifest(const std::string& path) {
+  const rapidjson::Document document = read_json_file(path, kMaxBytes, kHint);
+  const JsonNode root(document, path);
+  root.members();
+  check_schema(root, path);
+  return read_root(root, path);
+}
+
+std::string checkpoint_kind(const std::string& checkpoint) {
+  return parse_checkpoint_name(checkpoint).op;
+}
+
+}  // namespace assay

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace assay {
+
+// golden/<model>/manifest.json, schema 2; golden/README.md has the keys.
+
+// How far two honest computations of one checkpoint are apart: relative L2 over all recorded tokens
+// and prompts.
+struct Floor {
+  double max = 0;
+  std::optional<double> p99;
+  std::optional<double> regret;  // at most, of the argmax; logits only
+};
+
+using Floors = std::map<std::string, Floor>;  // by name, such as f32_vs_f64
+
+struct GoldenPrompt {
+  std::string text;
+  std::vector<int32_t> tokens;
+};
+
+// One fixture: what the oracle computed for one prompt.
+struct GoldenLog {
+  std::string file;  // in the manifest's folder
+  std::string sha256;
+  std::string prompt;                             // its key in GoldenManifest::prompts
+  std::string set;                                // as --checkpoints takes it: layers, ops, ...
+  std::optional<std::vector<int64_t>> positions;  // those logged; all where it is not set
+  int64_t n_predict = 0;                          // tokens that were generated after the prompt
+  std::vector<int32_t> greedy;                    // the tokens [n_predict]
+  std::vector<double> greedy_gaps;       // of each, how far its logit is above the runner-up's
+  std::optional<double> argmax_min_gap;  // the smallest such gap over all logged positions
+  std::optional<std::string> text;       // of `greedy`
+};
+
+// One model file and what it is held to.
+struct GoldenFile {
+  std::string type;    // "Q4_K_M"
+  std::string gguf;    // in the manifest's folder, unless `source` is set
+  std::string sha256;  // of the model file
+  // Where a model file comes from that is not in the folder, in words for people; else empty.
+  std::string source;
+  std::map<std::string, Floors> floors;                // by checkpoint_kind()
+  std::map<std::string, Floors> floors_by_checkpoint;  // by name
+  std::vector<GoldenLog> logs;
+};
+
+struct GoldenTolerance {
+  double k = 0;       // a checkpoint may be off by k times its floor
+  std::string floor;  // which floor
+  std::string why;
+};
+
+struct GoldenManifest {
+  std::string path;
+  std::string model;
+  std::string arch;
+  std::map<std::string, GoldenPrompt> prompts;
+  std::vector<int32_t> padding_ids;            // never generated
+  std::map<std::string, std::string> oracles;  // what recorded the logs: name to version
+  std::string command;                         // that records them again, run in golden/
+  GoldenTolerance tolerance;
+  std::vector<GoldenFile> files;
+
+  std::string folder() const;  // with a slash at its end; empty for the current one
+};
+
+inline constexpr int64_t kManifestSchema = 2;
+
+// Whether the file at `path` is JSON that calls itself a manifest: an object with the key "schema".
+bool is_golden_manifest(const std::string& path);
+
+// Throws Error that names the file and the key ("files[0].logs[2].sha256") if anything is missing,
+// of another type or schema, out of range, or at odds with the rest. Keys that are not known are
+// notes and are skipped. Files that it names are not opened; their names are single components, so
+// that nothing outside the folder is reached.
+GoldenManifest read_golden_manifest(const std::string& path);
+
+// The checkpoint's name without its layer: "q_rope" of layer_7_q_rope, "logits" of logits.
+std::string checkpoint_kind(const std::string& checkpoint);
+
+}  // namespace assay

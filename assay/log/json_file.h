@@ -1,0 +1,19 @@
+#pragma once
+
+#include <rapidjson/document.h>
+
+#include <cstdint>
+#include <string>
+
+namespace assay {
+
+// The JSON document in a file from outside. Throws Error, with `hint` where the contents are at
+// fault, if it cannot be read, has more than `max_bytes`, or is not valid JSON in UTF-8. Depth is
+// bounded by nothing but the size.
+rapidjson::Document read_json_file(const std::string& path, int64_t max_bytes,
+                                   const std::string& hint);
+
+// The bytes of a JSON string, zeros among them.
+std::string json_text_of(const rapidjson::Value& value);
+
+}  // namespace assay

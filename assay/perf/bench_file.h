@@ -1,0 +1,21 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace assay {
+
+// The JSON that assay_bench, like every program of Google Benchmark, writes with
+// --benchmark_format=json: for each benchmark the real time of its repetitions, in nanoseconds an
+// iteration, in the order of the file. Aggregates (mean, median …) are passed over.
+struct BenchFile {
+  std::string path;
+  std::map<std::string, std::vector<double>> times;  // by the benchmark's name
+};
+
+// Throws Error naming the file and the benchmark if it is no such file, holds no repetition, or
+// holds a time that is not a number above 0, or a benchmark that failed.
+BenchFile read_bench_file(const std::string& path);
+
+}  // namespace assay

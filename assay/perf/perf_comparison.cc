@@ -1,0 +1,92 @@
+#include "assay/perf/perf_comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "assay/perf/paired_test.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr double kSameAlpha = 0.05;
+
+double median(std::span<const double> values) {
+  std::vector<double> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  const size_t middle = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+// The fewest pairs whose best possible p, 2 / 2^n, is at most alpha.
+int64_t fewest_pairs(double alpha) {
+  return static_cast<int64_t>(std::ceil(1 - std::log2(alpha)));
+}
+
+PerfResult judge(const std::string& name, std::span<const double> base,
+                 std::span<const double> head, double alpha, double min_effect) {
+  const size_t n = std::min(base.size(), head.size());
+  std::vector<double> differences(n);
+  for (size_t i = 0; i < n; ++i) differences[i] = std::log(head[i] / base[i]);
+  const PairedTest strict = paired_test(differences, alpha);
+  const PairedTest usual = paired_test(differences, kSameAlpha);
+  PerfResult result;
+  result.name = name;
+  result.pairs = static_cast<int64_t>(n);
+  result.base_ns = median(base.first(n));
+  result.head_ns = median(head.first(n));
+  result.ratio = std::exp(strict.estimate);
+  result.low = std::exp(usual.low);
+  result.high = std::exp(usual.high);
+  result.p = strict.p;
+  const double least = std::log1p(min_effect);
+  if (strict.p <= alpha && strict.low > 0 && strict.estimate >= least) {
+    result.verdict = PerfVerdict::kSlow;
+  } else if (strict.p <= alpha && strict.high < 0 && strict.estimate <= -least) {
+    result.verdict = PerfVerdict::kFast;
+  } else if (usual.low >= -least && usual.high <= least) {
+    result.verdict = PerfVerdict::kSame;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string_view perf_verdict_name(PerfVerdict verdict) {
+  static constexpr std::string_view kNames[] = {"SAME", "FAST", "UNSURE", "SLOW"};
+  return kNames[static_cast<size_t>(verdict)];
+}
+
+PerfComparison compare_benches(const BenchFile& base, const BenchFile& head,
+                               const PerfOptions& options) {
+  PerfComparison comparison;
+  comparison.base_path = base.path;
+  comparison.head_path = head.path;
+  comparison.options = options;
+  std::vector<std::string> common;
+  for (const auto& [name, times] : base.times) {
+    (head.times.contains(name) ? common : comparison.only_base).push_back(name);
+  }
+  for (const auto& [name, times] : head.times) {
+    if (!base.times.contains(name)) comparison.only_head.push_back(name);
+  }
+  if (common.empty()) {
+    throw Error(fmt::format("no benchmark in common with {}", base.path), head.path,
+                "run both with the same --benchmark_filter");
+  }
+  const double alpha = options.alpha / static_cast<double>(common.size());
+  comparison.pairs_needed = fewest_pairs(alpha);
+  for (const std::string& name : common) {
+    comparison.results.push_back(
+        judge(name, base.times.at(name), head.times.at(name), alpha, options.min_effect));
+  }
+  std::stable_sort(comparison.results.begin(), comparison.results.end(),
+                   [](const PerfResult& a, const PerfResult& b) { return a.verdict > b.verdict; });
+  comparison.verdict = comparison.results.front().verdict;
+  return comparison;
+}
+
+}  // namespace assay

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Runs each small golden model and says how it stands against its golden, as the step summary of a
+# GitHub job or, elsewhere, on standard output. Needs build/release. Reports go to
+# build/golden-reports/. Exits 1 if any has diverged.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 2
+
+assay=build/release/bin/assay
+[ -x "$assay" ] || { echo "golden_summary.sh: no $assay; run scripts/test.sh first" >&2; exit 2; }
+out=build/golden-reports
+mkdir -p "$out"
+summary=${GITHUB_STEP_SUMMARY:-/dev/stdout}
+failed=0
+for manifest in golden/*/manifest.json; do
+  folder=$(dirname "$manifest")
+  model=$(basename "$folder")
+  for gguf in "$folder"/*.gguf; do
+    [ -e "$gguf" ] || continue
+    type=$(basename "$gguf" .gguf)
+    type=${type#"$model"-}
+    golden=$folder/$type.jsonl
+    got=$out/$model-$type.jsonl
+    tokens=$(python3 -c 'import json, sys; print(",".join(map(str, json.loads(open(sys.argv[1]).readline())["tokens"])))' "$golden")
+    "$assay" run "$gguf" --tokens "$tokens" -n 1 --log "$got" --checkpoints layers --values 10 --sketch \
+      >/dev/null 2>"$out/$model-$type.txt" || { cat "$out/$model-$type.txt" >&2; failed=1; continue; }
+    "$assay" compare "$golden" "$got" --policy "$manifest" --format github >>"$summary" || failed=1
+  done
+done
+exit "$failed"

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Checks that need no build: format, shell scripts, fixtures, workflows. Changes nothing.
+# scripts/lint.sh --tidy also runs clang-tidy, which needs build/dev configured and takes minutes.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 2
+
+failed=0
+step() {
+  echo "==> $1"
+  shift
+  "$@" || failed=1
+}
+
+sources() { git ls-files '*.h' '*.cc' '*.cu' ':!*/testdata/*'; }
+
+venv=.cache/lint
+if [ ! -e "$venv/done" ] || [ scripts/lint_requirements.txt -nt "$venv/done" ]; then
+  if python3 -m venv "$venv" && "$venv/bin/pip" install -q -r scripts/lint_requirements.txt; then
+    touch "$venv/done"
+  else
+    echo "lint.sh: cannot install scripts/lint_requirements.txt; is python3-venv there, and a network?" >&2
+    exit 2
+  fi
+fi
+for tool in clang-format shellcheck; do
+  command -v "$tool" >/dev/null || { echo "lint.sh: no $tool; apt-get install $tool" >&2; exit 2; }
+done
+
+# shellcheck disable=SC2046
+step "clang-format" clang-format --dry-run -Werror $(sources)
+# shellcheck disable=SC2046
+step "shellcheck" shellcheck $(git ls-files '*.sh') .ci/run
+step "workflows: schema" "$venv/bin/check-jsonschema" --builtin-schema vendor.github-workflows .github/workflows/*.yml
+step "workflows: security" "$venv/bin/zizmor" --offline --quiet .github/workflows
+step "workflows: shell of their steps" python3 scripts/workflow.py --lint .github/workflows/*.yml
+if command -v actionlint >/dev/null; then
+  step "workflows: actionlint" actionlint
+else
+  echo "==> workflows: no actionlint here, left out"
+fi
+if [ -x golden/lint.py ]; then step "fixtures" golden/lint.py; fi
+if [ "${1:-}" = --tidy ]; then
+  # shellcheck disable=SC2046
+  step "clang-tidy" clang-tidy --quiet -p build/dev $(git ls-files '*.cc')
+fi
+exit "$failed"

@@ -1,0 +1,176 @@
+// Which records of two logs belong together: selections, and generations that part.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "assay/compare/comparison.h"
+#include "tests/compare/log_files.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+class AlignmentTest : public LogFiles {
+ protected:
+  Comparison compare(const std::string& ref, const std::string& got) {
+    return compare_logs(put("ref.jsonl", ref), put("got.jsonl", got), options_);
+  }
+
+  // A greedy run: prompt 7 7, then what `generated` says. The embedding is the token's; the logits
+  // have their maximum at the token that comes next.
+  static std::string run_of(const std::vector<int>& tokens, bool embedding = true,
+                            float scale = 1) {
+    std::string log = "{\"assay\":1,\"tokens\":[7,7]}\n";
+    for (size_t t = 0; t + 1 < tokens.size(); ++t) {
+      const auto token = static_cast<float>(tokens[t]);
+      const auto at = static_cast<int64_t>(t);
+      if (embedding) log += line("embedding", at, {scale * token, 1 - token, 2, token * token});
+      std::vector<float> logits(10, 1.0F);
+      for (size_t i = 0; i < logits.size(); ++i) {
+        logits[i] += 0.1F * token * static_cast<float>(i % 3) + 0.01F * static_cast<float>(t * i);
+      }
+      logits[static_cast<size_t>(tokens[t + 1])] = 4;
+      log += line("logits", at, logits);
+    }
+    return log;
+  }
+  CompareOptions options_;
+};
+
+// Breaks if an engine were called wrong at the embedding because a level candidate won before it.
+TEST_F(AlignmentTest, GenerationsThatPartAreComparedUpToThere) {
+  const std::string ref = run_of({7, 7, 3, 5, 1, 2});
+  std::string got = run_of({7, 7, 3, 6, 8, 9});
+  const Comparison comparison = compare(ref, got);
+  ASSERT_TRUE(comparison.split);
+  EXPECT_EQ(comparison.split->token_idx, 3);
+  EXPECT_EQ(comparison.split->ref_token, 5);
+  EXPECT_EQ(comparison.split->got_token, 6);
+  EXPECT_EQ(comparison.split->left_out, 4);
+  EXPECT_EQ(comparison.compared, 6);
+  EXPECT_EQ(comparison.unmatched_ref, 0);
+  EXPECT_EQ(comparison.unmatched_got, 0);
+  // The choice itself is judged: 4 against 1 is no tie.
+  ASSERT_TRUE(comparison.first_divergence);
+  EXPECT_EQ(comparison.first_divergence->checkpoint.name, "logits");
+  EXPECT_EQ(comparison.first_divergence->token_idx, 2);
+}
+
+TEST_F(AlignmentTest, ALevelChoiceThatPartsTheTwoPasses) {
+  const std::string before =
+      line("embedding", 0, {1, 2}) + line("embedding", 1, {3, 4}) + line("logits", 0, {1, 9, 2});
+  const Comparison comparison =
+      compare(before + line("logits", 1, {100, 100.001F, 1}) + line("embedding", 2, {5, -5}) +
+                  line("logits", 2, {1, 2, 3}),
+              before + line("logits", 1, {100.002F, 100.001F, 1}) + line("embedding", 2, {-6, 6}) +
+                  line("logits", 2, {3, 2, 1}));
+  EXPECT_EQ(comparison.verdict, Verdict::kTieFlip);
+  EXPECT_TRUE(comparison.pass);
+  ASSERT_TRUE(comparison.split);
+  EXPECT_EQ(comparison.split->token_idx, 2);
+  EXPECT_EQ(comparison.split->ref_token, 1);
+  EXPECT_EQ(comparison.split->got_token, 0);
+}
+
+// Breaks if a broken embedding were excused as another token.
+TEST_F(AlignmentTest, AnEmbeddingThatIsWrongAllAlongIsNoSplit) {
+  const Comparison comparison =
+      compare(run_of({7, 7, 3, 5, 1, 2}), run_of({7, 7, 3, 6, 8, 9}, true, 3));
+  EXPECT_FALSE(comparison.split);
+  EXPECT_EQ(comparison.first_divergence->checkpoint.name, "embedding");
+  EXPECT_EQ(comparison.first_divergence->token_idx, 0);
+}
+
+// Breaks if an embedding that fails only while decoding were excused: both chose the same token.
+TEST_F(AlignmentTest, AWrongEmbeddingAfterTheSameChoiceIsNoSplit) {
+  std::string got = run_of({7, 7, 3, 5, 1, 2});
+  const std::string ref = got;
+  const std::string good = line("embedding", 3, {5, -4, 2, 25});
+  const size_t at = got.find(good);
+  ASSERT_NE(at, std::string::npos);
+  got.replace(at, good.size(), line("embedding", 3, {-5, 4, 2, 25}));
+  const Comparison comparison = compare(ref, got);
+  EXPECT_FALSE(comparison.split);
+  EXPECT_EQ(comparison.first_divergence->checkpoint.name, "embedding");
+  EXPECT_EQ(comparison.first_divergence->token_idx, 3);
+}
+
+// The tokens were forced: the argmax differs, what is computed next does not.
+TEST_F(AlignmentTest, ForcedTokensAreNoSplit) {
+  const auto log = [](float first) {
+    return line("embedding", 0, {1, 2}) + line("logits", 0, {first, 9, 2}) +
+           line("embedding", 1, {3, 4}) + line("logits", 1, {1, 9, 2});
+  };
+  const Comparison comparison = compare(log(1), log(12));
+  EXPECT_FALSE(comparison.split);
+  EXPECT_EQ(comparison.compared, 4);
+}
+
+TEST_F(AlignmentTest, WithoutEmbeddingsTheLogitsTellASplit) {
+  const Comparison comparison =
+      compare(run_of({7, 7, 3, 5, 1, 2}, false), run_of({7, 7, 3, 5, 8, 9}, false));
+  ASSERT_TRUE(comparison.split);
+  EXPECT_EQ(comparison.split->token_idx, 4);
+}
+
+// Within the prompt the argmax chooses nothing.
+TEST_F(AlignmentTest, ThePromptDoesNotPart) {
+  const auto log = [](float first, float second) {
+    return "{\"assay\":1,\"tokens\":[1,2,3]}\n" + line("embedding", 0, {1, 2}) +
+           line("logits", 0, {first, 9, 2}) + line("embedding", 1, {second, 4}) +
+           line("logits", 1, {1, 9, 2});
+  };
+  const Comparison comparison = compare(log(1, 3), log(12, -3));
+  EXPECT_FALSE(comparison.split);
+  EXPECT_EQ(comparison.compared, 4);
+}
+
+TEST_F(AlignmentTest, TokensAndCheckpointsCanBeSelected) {
+  const std::string ref = run_of({7, 7, 3, 5, 1, 2});
+  std::string got = run_of({7, 7, 3, 5, 1, 2}, true, 2);
+  options_.selection.set_checkpoints("logits", "--checkpoints");
+  EXPECT_EQ(compare(ref, got).verdict, Verdict::kMatch);
+  EXPECT_EQ(compare(ref, got).compared, 5);
+  options_.selection.set_tokens("1..2,4..", "--tokens");
+  const Comparison comparison = compare(ref, got);
+  EXPECT_EQ(comparison.compared, 3);
+  EXPECT_EQ(comparison.unmatched_ref, 0);
+  EXPECT_EQ(comparison.unmatched_got, 0);
+  options_.selection.set_checkpoints("layer_9_*", "--checkpoints");
+  EXPECT_THAT(error_of([&] { compare(ref, got); }), HasSubstr("select more with --tokens"));
+}
+
+// Ranges are positions of the reference, whatever the other log counts from.
+TEST_F(AlignmentTest, RangesFollowTheOffset) {
+  std::string ref, got;
+  for (int t = 0; t < 6; ++t) {
+    const std::vector<float> values = {1.0F * static_cast<float>(t), 2,
+                                       -3.0F * static_cast<float>(t)};
+    ref += line("logits", t, values);
+    got += line("logits", t + 2, values);
+  }
+  options_.selection.set_tokens("2..3", "--tokens");
+  options_.align = AlignMode::kFixed;
+  options_.offset = 2;
+  const Comparison comparison = compare(ref, got);
+  EXPECT_EQ(comparison.compared, 2);
+  EXPECT_EQ(comparison.verdict, Verdict::kMatch);
+  EXPECT_EQ(comparison.results[0].token_idx, 2);
+}
+
+TEST(SelectionTest, RangesAreChecked) {
+  for (const char* bad : {"", "a", "5..3", "-1", "1,", "1...2", "..x", "99999999999999999999"}) {
+    Selection selection;
+    EXPECT_THROW(selection.set_tokens(bad, "--tokens"), Error) << bad;
+  }
+  Selection selection;
+  selection.set_tokens("3,5..6,9..", "--tokens");
+  EXPECT_FALSE(selection.has_token(4));
+  EXPECT_TRUE(selection.has_token(3));
+  EXPECT_TRUE(selection.has_token(6));
+  EXPECT_FALSE(selection.has_token(8));
+  EXPECT_TRUE(selection.has_token(INT64_MAX));
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,219 @@
+#include "assay/compare/name_map.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "assay/compare/comparison.h"
+#include "tests/compare/log_files.h"
+
+namespace assay {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class NameMapTest : public LogFiles {
+ protected:
+  static std::vector<std::string> checkpoints(const NameMap& map, const std::string& name) {
+    std::vector<std::string> names;
+    for (const NameMap::Target& target : map.find(name).targets) names.push_back(target.checkpoint);
+    return names;
+  }
+  NameMap file(const std::string& json) { return NameMap::load(put("map.json", json)); }
+  std::string failure(const std::string& json) {
+    return error_of([&] { file(json); });
+  }
+};
+
+TEST_F(NameMapTest, ReadyMapsKnowTheirEngines) {
+  const NameMap llama = NameMap::load("llama.cpp");
+  EXPECT_THAT(checkpoints(llama, "l_out-7"), ElementsAre("layer_7_output"));
+  EXPECT_THAT(checkpoints(llama, "Qcur-31"), ElementsAre("layer_31_q", "layer_31_q_rope"));
+  EXPECT_THAT(checkpoints(llama, "result_norm"), ElementsAre("final_norm"));
+  EXPECT_THAT(checkpoints(llama, "result_output"), ElementsAre("logits"));
+  EXPECT_TRUE(llama.find("Qcur-0 (reshaped)").known);
+  EXPECT_THAT(checkpoints(llama, "Qcur-0 (reshaped)"), IsEmpty());
+  EXPECT_TRUE(llama.find("norm-0").known);
+  EXPECT_FALSE(llama.find("my_tensor").known);
+
+  const NameMap torch = NameMap::load("transformers");
+  EXPECT_THAT(checkpoints(torch, "model.layers.12.mlp.gate_proj"),
+              ElementsAre("layer_12_ffn_gate"));
+  EXPECT_THAT(checkpoints(torch, "model.layers.0"), ElementsAre("layer_0_output"));
+  EXPECT_THAT(checkpoints(torch, "transformer.h.3.attn.c_attn"),
+              ElementsAre("layer_3_q", "layer_3_k", "layer_3_v"));
+  EXPECT_THAT(checkpoints(torch, "lm_head"), ElementsAre("logits"));
+  EXPECT_THAT(NameMap::ready_names(), ElementsAre("llama.cpp", "transformers", "published"));
+  EXPECT_EQ(NameMap::suggest({"a", "ffn_inp-3"}), "llama.cpp");
+  EXPECT_EQ(NameMap::suggest({"model.layers.3.mlp"}), "transformers");
+  EXPECT_EQ(NameMap::suggest({"logits", "layer_0_output"}), "");
+}
+
+TEST_F(NameMapTest, OneNameMayMeanAnotherThingInAnotherArchitecture) {
+  NameMap map = NameMap::load("llama.cpp");
+  map.set_arch("phi3");
+  EXPECT_THAT(checkpoints(map, "ffn_up-2"), ElementsAre("layer_2_ffn_gate", "layer_2_ffn_up"));
+  EXPECT_THAT(checkpoints(NameMap::load("llama.cpp:arch=gpt2"), "Qcur-2"),
+              ElementsAre("layer_2_q"));
+  NameMap given = NameMap::load("llama.cpp:arch=gpt2");
+  given.set_arch("phi3");  // what the user said stays
+  EXPECT_THAT(checkpoints(given, "Qcur-2"), ElementsAre("layer_2_q"));
+}
+
+TEST_F(NameMapTest, FilesHaveGlobsAndRegularExpressions) {
+  const NameMap map = file(R"j({"rules": [
+      {"name": "blk.{N}.out*", "to": "layer_{N}_output"},
+      {"regex": "hidden_states\\.([0-9]+)", "to": "layer_{N-1}_output"},
+      {"name": "debug*", "to": null}]})j");
+  EXPECT_THAT(checkpoints(map, "blk.5.out_final"), ElementsAre("layer_5_output"));
+  EXPECT_THAT(checkpoints(map, "blkx5.out"), IsEmpty()) << "a dot is a dot";
+  EXPECT_THAT(checkpoints(map, "hidden_states.3"), ElementsAre("layer_2_output"));
+  EXPECT_THAT(checkpoints(map, "hidden_states.0"), IsEmpty()) << "there is no layer -1";
+  EXPECT_THAT(checkpoints(map, "hidden_states.99999999999999999999"), IsEmpty());
+  EXPECT_TRUE(map.find("debug_1").known);
+}
+
+TEST_F(NameMapTest, BadMapsAreTold) {
+  EXPECT_THAT(error_of([] { NameMap::load("lama.cpp"); }),
+              AllOf(HasSubstr("'lama.cpp' is neither a ready map nor a file"),
+                    HasSubstr("give llama.cpp, transformers, published, or the path of a file")));
+  EXPECT_THAT(error_of([] { NameMap::load("transformers:head=64"); }),
+              HasSubstr("no parameter 'head'"));
+  EXPECT_THAT(error_of([] { NameMap::load("transformers:head_dim=65"); }), HasSubstr("even"));
+  EXPECT_THAT(error_of([] { NameMap::load("transformers:head_dim=-2"); }), HasSubstr("head_dim"));
+  EXPECT_THAT(failure("{"), HasSubstr("not valid JSON at byte"));
+  EXPECT_THAT(failure("[]"), HasSubstr("not an object"));
+  EXPECT_THAT(failure("{\"rules\":[]}"), HasSubstr("no rules"));
+  EXPECT_THAT(failure("{\"rule\":[]}"), HasSubstr("unknown key 'rule'"));
+  EXPECT_THAT(failure(R"({"rules":[{"name":"a"}]})"), HasSubstr("rule 1 has no 'to'"));
+  EXPECT_THAT(failure(R"({"rules":[{"to":"a"}]})"), HasSubstr("rule 1 has no 'name'"));
+  EXPECT_THAT(failure(R"j({"rules":[{"regex":"(","to":"a"}]})j"), HasSubstr("'regex' of rule 1"));
+  EXPECT_THAT(failure(R"({"rules":[{"name":"{N}{N}","to":"a"}]})"),
+              HasSubstr("{N} is there twice"));
+  EXPECT_THAT(failure(R"({"rules":[{"name":"a","to":"b","part":"3/2"}]})"), HasSubstr("'3/2'"));
+  EXPECT_THAT(failure(R"({"rules":[{"name":"a","to":"b","tke":1}]})"),
+              HasSubstr("'tke' of rule 1"));
+  EXPECT_THAT(failure(std::string(100000, '[')), HasSubstr("map.json"));
+}
+
+// Breaks if a pattern from outside could hang or crash the program.
+TEST_F(NameMapTest, HostilePatternsAndNamesEnd) {
+  const NameMap map = file(R"j({"rules": [{"regex": "(a+)+b", "to": "logits"}]})j");
+  EXPECT_FALSE(map.find(std::string(1000, 'a')).known);
+  EXPECT_FALSE(map.find(std::string(1000000, 'a')).known);
+  EXPECT_FALSE(map.find(std::string("\0\xff", 2)).known);
+}
+
+Record record_of(std::vector<float> values, int64_t n) {
+  Record record;
+  record.checkpoint = "q";
+  record.n = n;
+  record.shape = {n};
+  record.values = std::move(values);
+  record.summary.emplace();
+  record.sketch.emplace();
+  return record;
+}
+
+TEST_F(NameMapTest, HalvesBecomeNeighbours) {
+  // Two heads of four: pairs (0, 2), (1, 3).
+  Record record = record_of({0, 1, 2, 3, 10, 11, 12, 13}, 8);
+  apply_transform({0, 0, 0, 4}, record);
+  EXPECT_THAT(record.values, ElementsAre(0, 2, 1, 3, 10, 12, 11, 13));
+  EXPECT_FALSE(record.sketch) << "it is of the other order";
+  // Of a head of the tensor only whole heads can be put in order.
+  record = record_of({0, 1, 2, 3, 10, 11}, 8);
+  apply_transform({0, 0, 0, 4}, record);
+  EXPECT_THAT(record.values, ElementsAre(0, 2, 1, 3));
+  EXPECT_EQ(record.n, 8);
+  EXPECT_TRUE(record.summary) << "its norm holds in any order";
+  record = record_of({0, 1, 2}, 6);
+  EXPECT_THAT(error_of([&] {
+                apply_transform({0, 0, 0, 4}, record);
+              }),
+              HasSubstr("no whole heads"));
+}
+
+TEST_F(NameMapTest, FusedProjectionsComeApart) {
+  std::vector<float> fused(12);
+  std::iota(fused.begin(), fused.end(), 0.0F);
+  const auto part = [&](const NameMap& map, size_t which, std::vector<float> values) {
+    Record record = record_of(std::move(values), 12);
+    apply_transform(map.find("qkv").targets.at(which).transform, record);
+    return record;
+  };
+  const std::string rules = R"({"rules": [{"name": "qkv", "to": "q", "part": "q"},
+      {"name": "qkv", "to": "k", "part": "k"}, {"name": "qkv", "to": "v", "part": "v"}])";
+  const NameMap thirds = file(rules + "}");
+  EXPECT_THAT(part(thirds, 1, fused).values, ElementsAre(4, 5, 6, 7));
+  const NameMap grouped = file(rules + R"(,"parameters":{"heads":8,"kv_heads":2}})");
+  EXPECT_THAT(part(grouped, 0, fused).values, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+  EXPECT_THAT(part(grouped, 2, fused).values, ElementsAre(10, 11));
+  // Of a logged head only the parts that it reaches.
+  const Record first = part(grouped, 0, {0, 1, 2});
+  EXPECT_THAT(first.values, ElementsAre(0, 1, 2));
+  EXPECT_EQ(first.n, 8);
+  EXPECT_THAT(part(grouped, 2, {0, 1, 2}).values, IsEmpty());
+  const NameMap odd = file(rules + R"(,"parameters":{"heads":4,"kv_heads":3}})");
+  EXPECT_THAT(error_of([&] { part(odd, 0, fused); }), HasSubstr("do not divide into 10 parts"));
+  const NameMap half = file(rules + R"(,"parameters":{"heads":4}})");
+  EXPECT_THAT(error_of([&] { half.find("qkv"); }), HasSubstr("both heads and kv_heads"));
+}
+
+class MappedComparison : public NameMapTest {};
+
+// llama.cpp gives a projection one name before and after its rotation.
+TEST_F(MappedComparison, TakesOneOfSeveralRecordsOfAName) {
+  const std::string ref = put(
+      "ref.jsonl", line("layer_0_q", 1, {1, 2, 3, 4}) + line("layer_0_q_rope", 1, {4, 3, 2, 1}));
+  const std::string got = put(
+      "got.jsonl", line("Qcur-0", 1, {9, 9, 9, 9}) +  // without its bias
+                       line("Qcur-0", 1, {1, 2, 3, 4}) + line("Qcur-0", 1, {4, 3, 2, 1}) +
+                       line("norm-0", 1, {1}) + line("norm-0", 1, {2}) + line("strange", 1, {2}));
+  EXPECT_THAT(error_of([&] { compare_logs(ref, got, {}); }), HasSubstr("logged before"));
+  CompareOptions options;
+  options.got_map = NameMap::load("llama.cpp");
+  const Comparison comparison = compare_logs(ref, got, options);
+  EXPECT_EQ(comparison.verdict, Verdict::kMatch);
+  EXPECT_EQ(comparison.compared, 2);
+  EXPECT_EQ(comparison.unmatched_got, 0);
+  ASSERT_EQ(comparison.warnings.size(), 1U);
+  EXPECT_THAT(comparison.warnings[0],
+              HasSubstr("1 names that the map does not know were left out: strange"));
+}
+
+TEST_F(MappedComparison, RowsOfQAreHeldInTheFilesOrder) {
+  const std::string ref =
+      put("ref.jsonl", "{\"assay\":1,\"model\":{\"arch\":\"llama\"}}\n" +
+                           line("layer_0_q", 0, {0, 2, 1, 3}) + line("logits", 0, {1, 2}));
+  const std::string got =
+      put("got.jsonl",
+          line("model.layers.0.self_attn.q_proj", 0, {0, 1, 2, 3}) + line("lm_head", 0, {1, 2}));
+  EXPECT_THAT(error_of([&] { compare_logs(ref, got, {}); }), HasSubstr("give --map transformers"));
+  CompareOptions options;
+  options.got_map = NameMap::load("transformers");
+  EXPECT_THAT(error_of([&] { compare_logs(ref, got, options); }), HasSubstr("head_dim=64"));
+  options.got_map = NameMap::load("transformers:head_dim=4");
+  const Comparison comparison = compare_logs(ref, got, options);
+  EXPECT_EQ(comparison.verdict, Verdict::kMatch);
+  EXPECT_EQ(comparison.compared, 2);
+  options.got_map = NameMap::load("transformers:head_dim=8");
+  EXPECT_THAT(error_of([&] { compare_logs(ref, got, options); }),
+              AllOf(HasSubstr("got.jsonl:1: 'model.layers.0.self_attn.q_proj' has 4 elements"),
+                    HasSubstr("head_dim")));
+}
+
+TEST_F(MappedComparison, ALogOfAnotherEngineHasNoKnownNames) {
+  const std::string log = put("ref.jsonl", line("x", 0, {1}));
+  CompareOptions options;
+  options.ref_map = options.got_map = NameMap::load("llama.cpp");
+  EXPECT_THAT(error_of([&] { compare_logs(log, log, options); }),
+              HasSubstr("the map knows none of the log's names"));
+}
+
+}  // namespace
+}  // namespace assay

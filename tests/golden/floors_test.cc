@@ -1,0 +1,81 @@
+#include "assay/golden/floors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/compare/log_files.h"
+#include "tests/golden/manifest_text.h"
+
+namespace assay {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class FloorsTest : public LogFiles {
+ protected:
+  void SetUp() override {
+    LogFiles::SetUp();
+    manifest_ = read_golden_manifest(put("manifest.json", manifest_text()));
+  }
+
+  static std::optional<LogHeader> header(const std::string& sha256, const std::string& type = "") {
+    LogHeader result;
+    result.model = {"tiny", sha256, "llama", type};
+    return result;
+  }
+
+  GoldenManifest manifest_;
+};
+
+TEST_F(FloorsTest, AToleranceIsKTimesTheCheckpointsOwnFloorOrThatOfItsKind) {
+  const Policy policy = floor_policy(manifest_, manifest_.files[0]);
+  EXPECT_DOUBLE_EQ(*policy.tolerance("layer_0_output").rel_l2, 3e-6);
+  EXPECT_DOUBLE_EQ(*policy.tolerance("layer_0_output").floor, 1e-6);
+  EXPECT_DOUBLE_EQ(*policy.tolerance("layer_1_output").rel_l2, 6e-6);
+  EXPECT_DOUBLE_EQ(*policy.tolerance("logits").rel_l2, 1.2e-5);
+  EXPECT_FALSE(policy.tolerance("logits").max_abs.has_value());
+}
+
+// Values are logged as 32-bit floats: with a tolerance of zero their rounding would fail.
+TEST_F(FloorsTest, AFloorOfZeroIsTheRoundingOfALoggedValue) {
+  EXPECT_EQ(*floor_policy(manifest_, manifest_.files[0]).tolerance("embedding").rel_l2,
+            3 * 0x1p-24);
+}
+
+// A guessed tolerance would let anything pass.
+TEST_F(FloorsTest, WhatWasNotMeasuredHasNoTolerance) {
+  const Policy policy = floor_policy(manifest_, manifest_.files[0]);
+  EXPECT_THAT(
+      error_of([&] { policy.tolerance("layer_0_q"); }),
+      AllOf(HasSubstr("F32 has no floor 'f32_vs_f64' for 'layer_0_q'"), HasSubstr(manifest_.path)));
+  EXPECT_THAT(error_of([&] { floor_policy(manifest_, manifest_.files[1], "bf16_vs_f64"); }),
+              HasSubstr("Q4_1 has no floor 'bf16_vs_f64'; its floors are f32_vs_f64"));
+}
+
+TEST_F(FloorsTest, AnotherFloorCanBeNamed) {
+  const Policy policy = floor_policy(manifest_, manifest_.files[0], "bf16_vs_f64");
+  EXPECT_DOUBLE_EQ(*policy.tolerance("logits").rel_l2, 3e-2);
+}
+
+TEST_F(FloorsTest, TheFileIsChosenByTheHashOrTheTypeInEitherHeader) {
+  EXPECT_EQ(fitting_file(manifest_, header(kShaB), {}).type, "Q4_1");
+  EXPECT_EQ(fitting_file(manifest_, {}, header(kShaA)).type, "F32");
+  EXPECT_EQ(fitting_file(manifest_, header("", "Q4_1"), header("")).type, "Q4_1");
+  EXPECT_EQ(fitting_file(manifest_, header("", "Q4_1"), header(kShaB, "?")).type, "Q4_1");
+}
+
+TEST_F(FloorsTest, NoFittingFileIsAnError) {
+  const std::string other(64, 'c');
+  // The hash counts even where the type would fit.
+  EXPECT_THAT(
+      error_of([&] { fitting_file(manifest_, header(other, "F32"), {}); }),
+      AllOf(HasSubstr(other), HasSubstr("it has tiny in F32, Q4_1"), HasSubstr(manifest_.path)));
+  EXPECT_THAT(error_of([&] { fitting_file(manifest_, header(kShaA), header(kShaB)); }),
+              HasSubstr("the reference is of F32, the other log of Q4_1"));
+  EXPECT_THAT(error_of([&] { fitting_file(manifest_, {}, header("")); }),
+              HasSubstr("neither log has a header that names its model"));
+}
+
+}  // namespace
+}  // namespace assay

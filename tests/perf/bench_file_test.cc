@@ -1,0 +1,62 @@
+#include "assay/perf/bench_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "tests/compare/log_files.h"
+
+namespace assay {
+namespace {
+
+class BenchFileTest : public LogFiles {
+ protected:
+  BenchFile parse(const std::string& text) { return read_bench_file(put("bench.json", text)); }
+
+  void expect_error(const std::string& text, const std::string& part) {
+    try {
+      parse(text);
+      ADD_FAILURE() << "read: " << text;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr(part));
+      EXPECT_THAT(error.what(), testing::HasSubstr("bench.json"));
+    }
+  }
+};
+
+// As Google Benchmark 1.7 writes it.
+TEST_F(BenchFileTest, TakesRepetitionsInOrderAndNoAggregates) {
+  const BenchFile bench = parse(R"({"context": {"num_cpus": 2}, "benchmarks": [
+    {"name": "matvec/repeats:2", "run_name": "matvec/repeats:2", "run_type": "iteration",
+     "repetition_index": 0, "real_time": 2.5, "cpu_time": 2.4, "time_unit": "us"},
+    {"name": "matvec/repeats:2", "run_name": "matvec/repeats:2", "run_type": "iteration",
+     "repetition_index": 1, "real_time": 1.5, "cpu_time": 1.4, "time_unit": "us"},
+    {"name": "matvec/repeats:2_mean", "run_name": "matvec/repeats:2", "run_type": "aggregate",
+     "aggregate_name": "mean", "real_time": 2.0, "cpu_time": 1.9, "time_unit": "us"}]})");
+  ASSERT_EQ(bench.times.size(), 1U);
+  EXPECT_THAT(bench.times.at("matvec/repeats:2"), testing::ElementsAre(2500.0, 1500.0));
+}
+
+TEST_F(BenchFileTest, RefusesWhatIsNoResult) {
+  expect_error("", "not valid JSON");
+  expect_error(R"({"benchmarks": [{"na)", "not valid JSON");
+  expect_error("[]", "no array 'benchmarks'");
+  expect_error(R"({"benchmarks": 3})", "no array 'benchmarks'");
+  expect_error(R"({"benchmarks": []})", "no repetition");
+  expect_error(R"({"benchmarks": [3]})", "not an object");
+  expect_error(R"({"benchmarks": [{"real_time": 1, "time_unit": "ns"}]})", "no name");
+  const std::string start = R"({"benchmarks": [{"name": "add", )";
+  expect_error(start + R"("time_unit": "ns"}]})", "benchmark 'add': no number 'real_time'");
+  expect_error(start + R"("real_time": 0, "time_unit": "ns"}]})", "which is no time");
+  expect_error(start + R"("real_time": -1, "time_unit": "ns"}]})", "which is no time");
+  expect_error(start + R"("real_time": 1e308, "time_unit": "s"}]})", "which is no time");
+  expect_error(start + R"("real_time": 1, "time_unit": "years"}]})", "time_unit 'years'");
+  expect_error(start + R"("real_time": 1, "error_occurred": true, "error_message": "no GPU"}]})",
+               "failed: no GPU");
+  expect_error(std::string(10000, '['), "");
+}
+
+}  // namespace
+}  // namespace assay

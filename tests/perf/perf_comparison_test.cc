@@ -1,0 +1,120 @@
+#include "assay/perf/perf_comparison.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr int kPairs = 20;
+
+// Times as machines give them: a drift that both share, noise of a per cent, and now and then a
+// repetition that was interrupted. Each is the best of three, as scripts/perf.sh takes it.
+struct Machine {
+  explicit Machine(uint64_t seed) : random(seed) {}
+
+  void measure(const std::string& name, double slowdown, int pairs = kPairs) {
+    std::normal_distribution<double> noise(0, 0.01);
+    std::uniform_real_distribution<double> chance(0, 1);
+    for (int i = 0; i < pairs; ++i) {
+      const double shared = 1000 * (1 + 0.2 * std::sin(i * 0.7));
+      const auto time = [&] {
+        double best = INFINITY;
+        for (int repetition = 0; repetition < 3; ++repetition) {
+          const double interrupted = chance(random) < 0.1 ? 1.5 : 1.0;
+          best = std::min(best, shared * std::exp(noise(random)) * interrupted);
+        }
+        return best;
+      };
+      base.times[name].push_back(time());
+      head.times[name].push_back(time() * slowdown);
+    }
+  }
+
+  BenchFile base{"base.json", {}};
+  BenchFile head{"head.json", {}};
+  std::mt19937_64 random;
+};
+
+const PerfResult& result(const PerfComparison& comparison, const std::string& name) {
+  for (const PerfResult& candidate : comparison.results) {
+    if (candidate.name == name) return candidate;
+  }
+  throw Error("no result " + name);
+}
+
+TEST(PerfComparison, TellsSlowFastAndSame) {
+  Machine machine(1);
+  machine.measure("slower", 1.1);
+  machine.measure("faster", 0.9);
+  machine.measure("same", 1.0, 50);
+  const PerfComparison comparison = compare_benches(machine.base, machine.head, {});
+  EXPECT_EQ(comparison.verdict, PerfVerdict::kSlow);
+  EXPECT_EQ(comparison.results.front().name, "slower");
+  EXPECT_EQ(result(comparison, "slower").verdict, PerfVerdict::kSlow);
+  EXPECT_NEAR(result(comparison, "slower").ratio, 1.1, 0.02);
+  EXPECT_EQ(result(comparison, "faster").verdict, PerfVerdict::kFast);
+  EXPECT_EQ(result(comparison, "same").verdict, PerfVerdict::kSame);
+}
+
+// The promise of `alpha`, on 200 comparisons of 20 benchmarks that did not change.
+TEST(PerfComparison, EqualBuildsAreNotCalledSlow) {
+  int slow = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    Machine machine(seed);
+    for (int i = 0; i < 20; ++i) machine.measure(std::to_string(i), 1.0);
+    slow += compare_benches(machine.base, machine.head, {}).verdict == PerfVerdict::kSlow;
+  }
+  EXPECT_LE(slow, 2);
+}
+
+TEST(PerfComparison, FivePerCentAreFound) {
+  int found = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    Machine machine(seed);
+    machine.measure("slower", 1.05);
+    for (int i = 0; i < 19; ++i) machine.measure(std::to_string(i), 1.0);
+    const PerfComparison comparison = compare_benches(machine.base, machine.head, {});
+    found += result(comparison, "slower").verdict == PerfVerdict::kSlow;
+  }
+  EXPECT_GE(found, 90);
+}
+
+// Significant, but smaller than what counts.
+TEST(PerfComparison, SmallChangesAreTheSame) {
+  Machine machine(3);
+  machine.measure("a bit", 1.004, 50);
+  EXPECT_EQ(compare_benches(machine.base, machine.head, {}).verdict, PerfVerdict::kSame);
+}
+
+TEST(PerfComparison, FewPairsConfirmNothing) {
+  Machine machine(4);
+  machine.measure("twice", 2.0, 7);
+  const PerfComparison comparison = compare_benches(machine.base, machine.head, {});
+  EXPECT_EQ(comparison.verdict, PerfVerdict::kUnsure);
+  EXPECT_EQ(comparison.pairs_needed, 8);  // 2 / 2^8 <= 0.01
+  machine.measure("twice", 2.0, 1);
+  EXPECT_EQ(compare_benches(machine.base, machine.head, {}).verdict, PerfVerdict::kSlow);
+}
+
+TEST(PerfComparison, NamesWhatOnlyOneHas) {
+  Machine machine(5);
+  machine.measure("both", 1.0);
+  machine.base.times["old"] = {1.0};
+  machine.head.times["new"] = {1.0};
+  const PerfComparison comparison = compare_benches(machine.base, machine.head, {});
+  EXPECT_THAT(comparison.only_base, testing::ElementsAre("old"));
+  EXPECT_THAT(comparison.only_head, testing::ElementsAre("new"));
+  machine.head.times.erase("both");
+  EXPECT_THROW(compare_benches(machine.base, machine.head, {}), Error);
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace assay {
+
+// Runs `arguments` and gives its exit code (-1: a signal) and what it wrote on both streams.
+inline std::pair<int, std::string> run_program(std::vector<std::string> arguments) {
+  char name[] = "/tmp/assay_output_XXXXXX";
+  const int out = mkstemp(name);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::vector<char*> argv;
+    argv.reserve(arguments.size() + 1);
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    execvp(argv[0], argv.data());
+    _exit(127);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  close(out);
+  std::ostringstream text;
+  text << std::ifstream(name).rdbuf();
+  unlink(name);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text.str()};
+}
+
+// A Python that has `modules`, given as in an import statement: the environment's ASSAY_PYTHON,
+// python3, or the system's own. Empty if there is none.
+inline std::string python_with(const std::string& modules) {
+  const char* chosen = std::getenv("ASSAY_PYTHON");
+  for (const std::string& python : {std::string(chosen == nullptr ? "" : chosen),
+                                    std::string("python3"), std::string("/usr/bin/python3")}) {
+    if (!python.empty() && run_program({python, "-c", "import " + modules}).first == 0) {
+      return python;
+    }
+  }
+  return {};
+}
+
+}  // namespace assay

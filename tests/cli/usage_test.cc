@@ -38,7 +38,7 @@ TEST_F(Usage, MistakesAreOneLineAndExitCode2) {
                                              {"compare", "", ""},
                                              {"analyze"},
                                              {"analyze", "a", "--numpy", "x.npz"},
-                                             {"golden", "list"},
+                                             {"golden", "frobnicate"},
                                              {""}}) {
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << outcome.err;

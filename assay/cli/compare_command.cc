@@ -1,10 +1,15 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstdlib>
+#include <ctime>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -16,7 +21,11 @@
 #include "assay/golden/manifest.h"
 #include "assay/log/log_reader.h"
 #include "assay/report/csv_report.h"
+#include "assay/report/github_report.h"
+#include "assay/report/html_report.h"
 #include "assay/report/json_report.h"
+#include "assay/report/junit_report.h"
+#include "assay/report/sarif_report.h"
 #include "assay/report/table_report.h"
 #include "base/error.h"
 
@@ -91,13 +100,11 @@ CompareOptions options_of(const CompareArguments& arguments) {
     throw Error(fmt::format("'{}' is not known", arguments.quarantine), "--quarantine",
                 "give exclude, fail or off");
   }
-  const std::string& format = arguments.format;
-  if (format == "junit" || format == "html" || format == "github") {
-    throw Error(fmt::format("'{}' is not available yet", format), "--format",
-                "give table, json or csv");
-  }
-  if (format != "table" && format != "json" && format != "csv") {
-    throw Error(fmt::format("'{}' is not known", format), "--format", "give table, json or csv");
+  static constexpr std::string_view kFormats[] = {"table", "json",  "csv",   "html",
+                                                  "junit", "sarif", "github"};
+  if (std::find(std::begin(kFormats), std::end(kFormats), arguments.format) == std::end(kFormats)) {
+    throw Error(fmt::format("'{}' is not known", arguments.format), "--format",
+                fmt::format("give one of {}", fmt::join(kFormats, ", ")));
   }
   options.strict_argmax = arguments.strict_argmax;
   if (!arguments.tokens.empty()) options.selection.set_tokens(arguments.tokens, "--tokens");
@@ -143,6 +150,58 @@ void refuse_to_overwrite(const CompareArguments& arguments) {
   }
 }
 
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+  return text;
+}
+
+// Annotations go to standard output, which the runner reads, and the summary to -o, to the file
+// that the runner names, or after the annotations.
+void write_github(const Comparison& comparison, const ReportContext& context,
+                  const std::string& output) {
+  write_output("", [&](const TextSink& sink) { write_github_annotations(comparison, sink); });
+  const char* step_summary = std::getenv("GITHUB_STEP_SUMMARY");
+  const bool append = output.empty() && step_summary != nullptr && *step_summary != '\0';
+  if (!append) {
+    write_output(output, [&](const TextSink& sink) {
+      write_github_summary(comparison, context, kGithubSummaryBytes, sink);
+    });
+    return;
+  }
+  append_output(step_summary, [&](size_t bytes_there, const TextSink& sink) {
+    const size_t left = kGithubSummaryBytes - std::min(bytes_there, kGithubSummaryBytes);
+    write_github_summary(comparison, context, left, sink);
+  });
+}
+
+void write_report(const Comparison& comparison, const CompareArguments& arguments) {
+  const ReportContext context{command_of(arguments), ASSAY_VERSION, utc_now()};
+  const std::string& format = arguments.format;
+  if (format == "github") {
+    write_github(comparison, context, arguments.output);
+    return;
+  }
+  write_output(arguments.output, [&](const TextSink& sink) {
+    if (format == "json") {
+      write_json(comparison, sink);
+    } else if (format == "csv") {
+      write_csv(comparison, sink);
+    } else if (format == "html") {
+      write_html(comparison, context, sink);
+    } else if (format == "junit") {
+      write_junit(comparison, context, sink);
+    } else if (format == "sarif") {
+      write_sarif(comparison, context, sink);
+    } else {
+      write_table(comparison, context.command, output_style(arguments.output), sink);
+    }
+  });
+}
+
 int run(const CompareArguments& arguments) {
   const CompareOptions options = options_of(arguments);
   refuse_to_overwrite(arguments);
@@ -153,15 +212,7 @@ int run(const CompareArguments& arguments) {
   Comparison comparison = compare_logs(arguments.ref, arguments.got, options);
   find_causes(model.get(), comparison);
   for (const std::string& warning : comparison.warnings) print_warning(warning);
-  write_output(arguments.output, [&](const TextSink& sink) {
-    if (arguments.format == "json") {
-      write_json(comparison, sink);
-    } else if (arguments.format == "csv") {
-      write_csv(comparison, sink);
-    } else {
-      write_table(comparison, command_of(arguments), output_style(arguments.output), sink);
-    }
-  });
+  write_report(comparison, arguments);
   if (comparison.pass) return kInParity;
   if (comparison.verdict != Verdict::kInconclusive) return kDiverged;
   print_error(
@@ -204,7 +255,8 @@ void add_compare(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false);
   command->add_option("--map-got", arguments->got_maps, "The same for the other log alone")
       ->allow_extra_args(false);
-  command->add_option("--format", arguments->format, "table, json or csv (default table)");
+  command->add_option("--format", arguments->format,
+                      "table, json, csv, html, junit, sarif or github (default table)");
   command->add_option("-o,--output", arguments->output, "Write to this file");
   command->callback([arguments, &exit_code] { exit_code = run(*arguments); });
 }

@@ -48,9 +48,10 @@ void write_stdout(const std::function<void(const TextSink&)>& write) {
 // A file that is removed again unless it is taken over by rename().
 class NewFile {
  public:
-  NewFile(std::string path, int flags) : path_(std::move(path)) {
+  // `name`: what the user calls it, for messages.
+  NewFile(std::string path, int flags, const std::string& name) : path_(std::move(path)) {
     fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
-    if (fd_ < 0) throw Error(std::string("cannot create: ") + std::strerror(errno), path_);
+    if (fd_ < 0) throw Error(std::string("cannot create: ") + std::strerror(errno), name);
   }
   ~NewFile() {
     if (fd_ >= 0) close(fd_);
@@ -85,17 +86,29 @@ void write_output(const std::string& path, const std::function<void(const TextSi
   const bool exists = stat(path.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) throw Error("is a directory", path, "give a file");
   if (exists && !S_ISREG(status.st_mode)) {  // a device or a pipe: nothing to rename over
-    const NewFile file(path, 0);
+    const NewFile file(path, 0, path);
     write([&](std::string_view text) { write_all(file.fd(), text, path); });
     return;
   }
   std::error_code unresolved;
   const std::string place = exists ? std::filesystem::canonical(path, unresolved).string() : path;
   const std::string target = unresolved ? path : place;
-  NewFile file(fmt::format("{}.{}.tmp", target, getpid()), O_EXCL);
+  NewFile file(fmt::format("{}.{}.tmp", target, getpid()), O_EXCL, path);
   file.remove_if_unfinished();
   write([&](std::string_view text) { write_all(file.fd(), text, path); });
   file.finish(target);
+}
+
+void append_output(const std::string& path,
+                   const std::function<void(size_t, const TextSink&)>& write) {
+  const NewFile file(path, O_APPEND, path);
+  struct stat status {};
+  if (fstat(file.fd(), &status) != 0) {
+    throw Error(std::string("cannot read: ") + std::strerror(errno), path);
+  }
+  std::string text;
+  write(static_cast<size_t>(status.st_size), [&](std::string_view piece) { text += piece; });
+  write_all(file.fd(), text, path);
 }
 
 TextStyle output_style(const std::string& path) {

@@ -14,6 +14,11 @@ namespace assay {
 // closes its end of standard output (`| head`) is no error. Throws Error naming the file.
 void write_output(const std::string& path, const std::function<void(const TextSink&)>& write);
 
+// Gives `write` how many bytes the file at `path` holds, 0 where there is none, and a sink whose
+// text is appended to it at once. Throws Error naming the file.
+void append_output(const std::string& path,
+                   const std::function<void(size_t bytes_there, const TextSink&)>& write);
+
 // Colours where standard output is a terminal that has them, unless NO_COLOR is set; the width of
 // the terminal. Plain for a file.
 TextStyle output_style(const std::string& path);

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <vector>
 
+#include "assay/report/checkpoint_groups.h"
+#include "assay/report/failure_text.h"
 #include "assay/report/garbage_group.h"
 #include "base/error.h"
 
@@ -18,18 +19,6 @@ constexpr size_t kMaxRows = 40;
 constexpr size_t kFewCheckpoints = 2;
 constexpr std::ptrdiff_t kAfterRelL2 = 5;  // the column of "x floor"
 
-std::string number(double value) {
-  return fmt::format("{:.3g}", value);
-}
-
-std::string number(const std::optional<double>& value) {
-  return value ? number(*value) : "-";
-}
-
-const CheckpointName& name_of(const Comparison& comparison, const RecordResult& result) {
-  return comparison.checkpoints[static_cast<size_t>(result.checkpoint)];
-}
-
 Color color_of(const RecordResult& result) {
   if (!result.pass) return Color::kBad;
   const bool caution =
@@ -38,66 +27,17 @@ Color color_of(const RecordResult& result) {
 }
 
 std::string headline(const Comparison& comparison, const TextStyle& style) {
-  if (comparison.verdict == Verdict::kInconclusive) {
-    return colored("INCONCLUSIVE", Color::kCaution, style) +
-           "  the records in common hold nothing but zeros, which proves nothing\n";
-  }
-  static constexpr std::string_view kMeanings[] = {
-      "everything that both logs hold is equal",
-      "the two differ within the tolerance",
-      "the argmax flips between candidates that are level within the error",
-      "the error grew little by little beyond the tolerance",
-      "the error jumps beyond the tolerance, or is as large as the values",
-  };
-  const std::string word = comparison.pass ? colored("IN PARITY", Color::kGood, style)
-                                           : colored("DIVERGED", Color::kBad, style);
-  return fmt::format("{}  {}: {}\n", word, verdict_name(comparison.verdict),
-                     kMeanings[static_cast<size_t>(comparison.verdict)]);
+  const bool inconclusive = comparison.verdict == Verdict::kInconclusive;
+  const Color color = inconclusive ? Color::kCaution : comparison.pass ? Color::kGood : Color::kBad;
+  const std::string verdict =
+      inconclusive ? "" : std::string(verdict_name(comparison.verdict)) + ": ";
+  return fmt::format("{}  {}{}\n", colored(outcome_name(comparison), color, style), verdict,
+                     verdict_meaning(comparison.verdict));
 }
 
-std::string divergence_line(const FirstDivergence& first) {
-  std::string reason;
-  if (first.metric == "nonfinite") {
-    reason = fmt::format("{:.0f} values that are not finite", first.value);
-  } else if (first.metric == "quarantine") {
-    reason = fmt::format("{:.0f} garbage values", first.value);
-  } else if (first.metric == "argmax") {
-    reason = fmt::format("the argmax differs by {} in the reference, errors reach {}",
-                         number(first.value), number(first.tolerance));
-  } else {
-    reason =
-        fmt::format("{} {} is over {}", first.metric, number(first.value), number(first.tolerance));
-    if (first.floor) {
-      reason += fmt::format(": {} x the floor, {} x is allowed", number(first.value / *first.floor),
-                            number(first.tolerance / *first.floor));
-    }
-  }
-  return fmt::format("  first divergence  {} at token {}: {}\n",
-                     printable(first.checkpoint.name, 60), first.token_idx, reason);
-}
-
-// To three digits, so that the number as it is printed passes.
-double rounded_up(double value) {
-  const double unit = std::pow(10.0, std::floor(std::log10(value)) - 2);
-  return std::ceil(value / unit) * unit;
-}
-
-// The smallest tolerance that everything would pass, where rel_l2 is all that fails.
 std::string passing_tolerance_line(const Comparison& comparison) {
-  double least = 0;
-  double times_floor = 0;
-  for (const RecordResult& result : comparison.results) {
-    if (result.pass) continue;
-    if (result.failing_metric != "rel_l2" || !std::isfinite(result.failing_value)) return "";
-    least = std::max(least, result.failing_value);
-    times_floor = std::max(times_floor, result.times_floor().value_or(0));
-  }
-  constexpr double kPointless = 0.5;  // such a tolerance would let everything pass
-  if (least == 0 || least > kPointless) return "";
-  if (times_floor > 0) {
-    return fmt::format("  would pass with   {:.3g} x the floor\n", rounded_up(times_floor));
-  }
-  return fmt::format("  would pass with   rel_l2 {:.3g}\n", rounded_up(least));
+  const std::string least = passing_tolerance(comparison);
+  return least.empty() ? "" : fmt::format("  would pass with   {}\n", least);
 }
 
 std::string counts_lines(const Comparison& comparison) {
@@ -174,44 +114,23 @@ std::vector<std::string> record_cells(const Comparison& comparison, const Record
   const Metrics& m = result.metrics;
   std::string argmax = "-";
   if (m.argmax_ref && m.argmax_got) argmax = m.argmax_ref == m.argmax_got ? "same" : "differs";
-  std::vector<std::string> cells = {printable(name_of(comparison, result).name, 40),
+  std::vector<std::string> cells = {printable(name_of(comparison, result.checkpoint).name, 40),
                                     fmt::format("{}", result.token_idx),
-                                    number(m.max_abs),
-                                    number(m.mean_abs),
-                                    number(m.rel_l2),
+                                    short_number(m.max_abs),
+                                    short_number(m.mean_abs),
+                                    short_number(m.rel_l2),
                                     fmt::format("{:.6f}", m.cosine),
-                                    number(m.kl),
+                                    short_number(m.kl),
                                     argmax,
                                     fmt::format("{}/{}", m.compared, m.n),
                                     std::string(verdict_name(result.status))};
-  if (floors) cells.insert(cells.begin() + kAfterRelL2, number(result.times_floor()));
+  if (floors) cells.insert(cells.begin() + kAfterRelL2, short_number(result.times_floor()));
   return cells;
 }
 
-// The record of each checkpoint that is furthest off, in the order of the network.
-std::vector<const RecordResult*> worst_of_each(const Comparison& comparison) {
-  std::map<int32_t, const RecordResult*> worst;
-  std::vector<std::pair<ComputeOrder, int32_t>> order;
-  for (const RecordResult& result : comparison.results) {
-    const RecordResult*& held = worst[result.checkpoint];
-    if (held == nullptr) {
-      order.emplace_back(compute_order(name_of(comparison, result), result.checkpoint),
-                         result.checkpoint);
-    }
-    const bool worse =
-        held == nullptr || (held->pass && !result.pass) ||
-        (held->pass == result.pass && !(result.metrics.rel_l2 <= held->metrics.rel_l2));
-    if (worse) held = &result;
-  }
-  std::sort(order.begin(), order.end());
-  std::vector<const RecordResult*> rows;
-  rows.reserve(order.size());
-  for (const auto& [key, checkpoint] : order) rows.push_back(worst[checkpoint]);
-  return rows;
-}
-
 std::string records_table(const Comparison& comparison, const TextStyle& style) {
-  std::vector<const RecordResult*> rows = worst_of_each(comparison);
+  std::vector<const RecordResult*> rows;
+  for (const CheckpointGroup& group : group_by_checkpoint(comparison)) rows.push_back(group.worst);
   const bool each_record = rows.size() <= kFewCheckpoints;
   if (each_record) {
     rows.clear();
@@ -249,7 +168,9 @@ void write_table(const Comparison& comparison, const std::string& command, const
                  const TextSink& sink) {
   std::string text = headline(comparison, style);
   if (comparison.first_divergence) {
-    text += colored(divergence_line(*comparison.first_divergence), Color::kBad, style);
+    text +=
+        colored(fmt::format("  first divergence  {}\n", failure_text(*comparison.first_divergence)),
+                Color::kBad, style);
   }
   text += cause_lines(comparison);
   text += passing_tolerance_line(comparison);

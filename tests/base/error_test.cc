@@ -24,6 +24,12 @@ TEST(Printable, KeepsUtf8AndEscapesTheRest) {
   EXPECT_EQ(printable("\xc0\x80"), "\\xc0\\x80") << "overlong";
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80") << "surrogate";
   EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b") << "C1 control";
+  EXPECT_EQ(printable("a\xe2\x80\xae"
+                      "b"),
+            "a\\xe2\\x80\\xaeb")
+      << "right-to-left override";
+  EXPECT_EQ(printable("\xe2\x80\xa8"), "\\xe2\\x80\\xa8") << "line separator";
+  EXPECT_EQ(printable("\xef\xbb\xbf"), "\\xef\\xbb\\xbf") << "byte order mark";
 }
 
 TEST(Printable, CutsLongText) {

@@ -67,6 +67,34 @@ TEST_F(CompareCommand, WritesToAFileWholeOrNotAtAll) {
   EXPECT_EQ(files, 0U);
 }
 
+// Breaks if a message named the temporary file, which the user has never heard of.
+TEST_F(CompareCommand, AFolderThatMayNotBeWrittenToIsNamedAsTheUserDid) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to become somebody without rights";
+  constexpr uid_t kNobody = 65534;
+  std::filesystem::permissions(folder_, std::filesystem::perms(0755));
+  for (const char* format : {"table", "json", "csv", "html", "junit", "sarif", "github"}) {
+    const std::string output = folder_ + "/report." + format;
+    const Outcome outcome =
+        run({"compare", ref_, same_, "--format", format, "-o", output}, kNobody);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(outcome.err, "assay: " + output + ": cannot create: Permission denied\n");
+    EXPECT_FALSE(std::filesystem::exists(output));
+  }
+}
+
+TEST_F(CompareCommand, GithubTakesTheSummaryFromItsFile) {
+  const std::string summary = put("summary.md", "before\n");
+  setenv("GITHUB_STEP_SUMMARY", summary.c_str(), 1);
+  const Outcome outcome = run({"compare", ref_, wrong_, "--format", "github"});
+  EXPECT_EQ(run({"compare", ref_, same_, "--format", "github"}).out, "");
+  unsetenv("GITHUB_STEP_SUMMARY");
+  EXPECT_THAT(outcome.out,
+              StartsWith("::error file=" + wrong_ + ",title=first divergence%3A logits::"));
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("###")));
+  EXPECT_THAT(read(summary), StartsWith("before\n### &#10060; DIVERGED"));
+  EXPECT_THAT(read(summary), HasSubstr("### &#9989; IN PARITY"));
+}
+
 TEST_F(CompareCommand, AFullDiskIsAnError) {
   if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
   expect_error({"compare", ref_, same_, "-o", "/dev/full"},

@@ -38,7 +38,7 @@ TEST_F(Usage, MistakesAreOneLineAndExitCode2) {
                                              {"compare", "", ""},
                                              {"analyze"},
                                              {"analyze", "a", "--numpy", "x.npz"},
-                                             {"golden", "list"},
+                                             {"golden", "frobnicate"},
                                              {""}}) {
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
@@ -54,8 +54,9 @@ TEST_F(Usage, MessagesSayWhatToDo) {
   EXPECT_THAT(unknown.err,
               testing::MatchesRegex("assay: 'frobnicate' is not a command; the commands are run, "
                                     "tokenize, .*; see assay --help\n"));
-  expect_error({"compare", "a", "b", "--format", "html"},
-               "--format: 'html' is not available yet; give table, json or csv");
+  expect_error({"compare", "a", "b", "--format", "pdf"},
+               "--format: 'pdf' is not known; give one of table, json, csv, html, junit, sarif, "
+               "github");
   expect_error({"compare", "a", "b", "--align", "x"},
                "--align: 'x' is no alignment; give auto, index, or what to add to the reference's "
                "token_idx, as in --align=-1");

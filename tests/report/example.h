@@ -4,6 +4,7 @@
 #include <string>
 
 #include "assay/compare/comparison.h"
+#include "assay/report/report_context.h"
 #include "assay/report/text_sink.h"
 
 namespace assay {
@@ -45,6 +46,10 @@ inline Comparison example_comparison() {
   comparison.quarantined = 1;
   comparison.quarantine = {{true, 1, 7, {2, -1e18F, GarbageReason::kHeapMetadata}}};
   return comparison;
+}
+
+inline ReportContext example_context() {
+  return {"assay compare ref.jsonl got.jsonl", "1.2.3", "2026-01-31T12:00:00"};
 }
 
 // All that `write` gives to its sink.

@@ -1,0 +1,174 @@
+#include "assay/report/github_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+#include <vector>
+
+#include "assay/report/checkpoint_groups.h"
+#include "assay/report/failure_text.h"
+#include "base/character.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr size_t kMaxNameBytes = 200;
+constexpr size_t kMaxCommandBytes = 8000;
+
+// The text of a workflow command. "##[" would be a command of the older form.
+std::string command_data(std::string_view text) {
+  std::string out;
+  for (const char c : printable(text, 2000)) {
+    if (c == '%') {
+      out += "%25";
+    } else if (c == '[' && out.ends_with("##")) {
+      out += " [";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string command_property(std::string_view text) {
+  std::string out;
+  for (const char c : command_data(text)) {
+    if (c == ':') {
+      out += "%3A";
+    } else if (c == ',') {
+      out += "%2C";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string annotation(const std::string& file, const std::string& title,
+                       const std::string& message) {
+  return fmt::format("::error file={},title={}::{}\n", command_property(file),
+                     command_property(title), command_data(message));
+}
+
+bool is_plain(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0;
+}
+
+// Text that no Markdown sees: what is neither a letter, a digit nor a space is a reference.
+std::string markdown(std::string_view text, size_t max_bytes = kMaxNameBytes) {
+  std::string out;
+  const std::string shown = printable(text, max_bytes);
+  for (size_t i = 0; i < shown.size(); ++i) {
+    const char c = shown[i];
+    const bool inner = i > 0 && i + 1 < shown.size() && is_plain(shown[i - 1]) &&
+                       is_plain(shown[i + 1]) && (c == '_' || c == '-');
+    if (is_plain(c) || c == ' ' || inner || static_cast<unsigned char>(c) >= 0x80) {
+      out += c;
+    } else {
+      out += fmt::format("&#{};", static_cast<int>(c));
+    }
+  }
+  return out;
+}
+
+std::string code(std::string_view text) {
+  return "<code>" + markdown(text) + "</code>";
+}
+
+std::string group_text(const CheckpointGroup& group) {
+  const RecordResult& first = *group.failures.front();
+  return fmt::format("{} at token {}: {} ({} of {} tokens fail)", verdict_name(first.status),
+                     first.token_idx, failure_text(first), group.failures.size(), group.records);
+}
+
+std::string row(const Comparison& comparison, const CheckpointGroup& group) {
+  const RecordResult& worst = *group.worst;
+  const Metrics& m = worst.metrics;
+  return fmt::format("| {} {} | {} | {} of {} | {} | {} | {} | {:.6f} | {} |\n",
+                     group.failures.empty() ? "&#9989;" : "&#10060;",
+                     code(name_of(comparison, group.checkpoint).name), worst.token_idx,
+                     group.failures.size(), group.records, short_number(m.rel_l2),
+                     short_number(worst.tolerance), short_number(m.max_abs), m.cosine,
+                     verdict_name(worst.status));
+}
+
+std::string head(const Comparison& comparison, const ReportContext& context) {
+  const char* sign = comparison.verdict == Verdict::kInconclusive ? "&#9888;&#65039;"
+                     : comparison.pass                            ? "&#9989;"
+                                                                  : "&#10060;";
+  std::string text = fmt::format("### {} {}: {}\n\n{} against the reference {}.\n\n", sign,
+                                 outcome_name(comparison), verdict_meaning(comparison.verdict),
+                                 code(comparison.got_path), code(comparison.ref_path));
+  if (comparison.first_divergence) {
+    text += fmt::format("**First divergence:** {}\n\n",
+                        markdown(failure_text(*comparison.first_divergence)));
+  }
+  for (const Cause& cause : comparison.causes) {
+    text +=
+        fmt::format("- likely cause: **{}**, {}\n", markdown(cause.name), markdown(cause.sentence));
+  }
+  if (!comparison.causes.empty()) text += '\n';
+  const std::string least = passing_tolerance(comparison);
+  if (!least.empty()) text += fmt::format("Would pass with {}.\n\n", least);
+  text += fmt::format("{} records compared, {} failed", comparison.compared, comparison.failed);
+  if (comparison.argmax_total > 0) {
+    text += fmt::format("; argmax agrees at {} of {}", comparison.argmax_agree,
+                        comparison.argmax_total);
+  }
+  if (comparison.quarantined > 0) {
+    text += fmt::format("; {} garbage values", comparison.quarantined);
+  }
+  return text + fmt::format(".\n\nCompare again: <code>{}</code>\n\n",
+                            markdown(context.command, kMaxCommandBytes));
+}
+
+}  // namespace
+
+void write_github_annotations(const Comparison& comparison, const TextSink& sink) {
+  if (comparison.verdict == Verdict::kInconclusive) {
+    sink(fmt::format("::warning file={},title=Assay%3A inconclusive::{}\n",
+                     command_property(comparison.got_path), verdict_meaning(comparison.verdict)));
+    return;
+  }
+  const std::vector<CheckpointGroup> groups = failing_groups(comparison);
+  for (size_t i = 0; i < groups.size() && i < kGithubAnnotations; ++i) {
+    const std::string name = printable(name_of(comparison, groups[i].checkpoint).name, 60);
+    if (i + 1 == kGithubAnnotations && groups.size() > kGithubAnnotations) {
+      sink(annotation(comparison.got_path,
+                      fmt::format("{} more checkpoints diverge", groups.size() - i),
+                      fmt::format("{} is the next; the step summary lists them", name)));
+      return;
+    }
+    const std::string title = i == 0 ? "first divergence: " + name : name + " diverges";
+    sink(annotation(comparison.got_path, title, name + ": " + group_text(groups[i])));
+  }
+}
+
+void write_github_summary(const Comparison& comparison, const ReportContext& context,
+                          size_t max_bytes, const TextSink& sink) {
+  std::vector<CheckpointGroup> groups = failing_groups(comparison);
+  for (CheckpointGroup& group : group_by_checkpoint(comparison)) {
+    if (group.failures.empty()) groups.push_back(std::move(group));
+  }
+  std::string text = head(comparison, context);
+  text +=
+      "| checkpoint | worst at token | fail | rel l2 | tolerance | max abs | cosine | status |\n"
+      "|---|--:|--:|--:|--:|--:|--:|---|\n";
+  constexpr size_t kTail = 200;  // for the last line
+  size_t rows = 0;
+  for (; rows < groups.size(); ++rows) {
+    const std::string line = row(comparison, groups[rows]);
+    if (text.size() + line.size() + kTail > max_bytes) break;
+    text += line;
+  }
+  if (rows < groups.size()) {
+    text +=
+        fmt::format("\n{} more checkpoints do not fit into the summary.\n", groups.size() - rows);
+  }
+  if (text.size() <= max_bytes) sink(text);
+}
+
+}  // namespace assay

@@ -1,0 +1,254 @@
+#include "assay/report/html_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "assay/report/checkpoint_groups.h"
+#include "assay/report/failure_text.h"
+#include "assay/report/json_object.h"
+#include "base/character.h"
+
+namespace assay {
+namespace {
+
+// JSON in which every character that HTML or JavaScript could take for something is \uNNNN. Such
+// characters stand in its strings only.
+std::string script_safe(std::string_view json) {
+  std::string out;
+  out.reserve(json.size());
+  while (!json.empty()) {
+    const Character character = first_character(json);
+    const char32_t code = character.code;
+    if (code < 0x80 && code != '<' && code != '>' && code != '&') {
+      out += json[0];
+    } else if (code > 0xFFFF) {
+      const char32_t rest = code - 0x10000;
+      fmt::format_to(std::back_inserter(out), "\\u{:04x}\\u{:04x}",
+                     0xD800U + static_cast<unsigned>(rest >> 10),
+                     0xDC00U + static_cast<unsigned>(rest & 0x3FF));
+    } else {
+      fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned>(code));
+    }
+    json.remove_prefix(character.bytes);
+  }
+  return out;
+}
+
+// Four digits are more than a screen shows.
+void append_rounded(std::string& out, double value) {
+  if (std::isfinite(value)) {
+    fmt::format_to(std::back_inserter(out), "{:.4g}", value);
+  } else {
+    append_json_number(out, value);
+  }
+}
+
+template <typename Range, typename Append>
+void append_column(JsonObject& object, std::string_view name, const Range& range, std::string& out,
+                   const Append& append) {
+  object.key(name);
+  const char* separator = "[";
+  for (const auto& element : range) {
+    out += separator;
+    append(element);
+    separator = ",";
+  }
+  out += std::empty(range) ? "[]" : "]";
+}
+
+struct Kept {
+  std::vector<CheckpointGroup> groups;            // in the order of the network
+  std::vector<const RecordResult*> records;       // by token, then in that order
+  std::vector<std::pair<int64_t, int64_t>> bins;  // of tokens; empty where every token is shown
+};
+
+std::vector<int64_t> distinct_tokens(const Comparison& comparison) {
+  std::vector<int64_t> tokens;
+  for (const RecordResult& result : comparison.results) tokens.push_back(result.token_idx);
+  std::sort(tokens.begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  return tokens;
+}
+
+bool is_worse(const RecordResult& a, const RecordResult& b) {
+  if (a.pass != b.pass) return !a.pass;
+  return !(a.metrics.rel_l2 <= b.metrics.rel_l2);
+}
+
+// All records or, where these are too many, the worst of each checkpoint in each bin of tokens.
+Kept keep(const Comparison& comparison) {
+  Kept kept;
+  kept.groups = group_by_checkpoint(comparison);
+  if (std::ssize(comparison.results) <= kMaxPageRecords) {
+    for (const RecordResult& result : comparison.results) kept.records.push_back(&result);
+    return kept;
+  }
+  if (std::ssize(kept.groups) > kMaxPageRecords) {  // those that fail stay
+    std::stable_partition(kept.groups.begin(), kept.groups.end(),
+                          [](const CheckpointGroup& group) { return !group.failures.empty(); });
+    kept.groups.resize(static_cast<size_t>(kMaxPageRecords));
+  }
+  const std::vector<int64_t> tokens = distinct_tokens(comparison);
+  const int64_t n_bins = std::min(std::ssize(tokens), kMaxPageRecords / std::ssize(kept.groups));
+  const auto bin_of = [&](int64_t token) {
+    const auto place = std::lower_bound(tokens.begin(), tokens.end(), token) - tokens.begin();
+    return place * n_bins / std::ssize(tokens);
+  };
+  kept.bins.resize(static_cast<size_t>(n_bins));
+  for (size_t i = tokens.size(); i-- > 0;) {
+    auto& bin = kept.bins[static_cast<size_t>(bin_of(tokens[i]))];
+    if (bin == std::pair<int64_t, int64_t>()) bin.second = tokens[i];
+    bin.first = tokens[i];
+  }
+  std::vector<int64_t> row(comparison.checkpoints.size(), -1);
+  for (int64_t i = 0; i < std::ssize(kept.groups); ++i) {
+    row[static_cast<size_t>(kept.groups[static_cast<size_t>(i)].checkpoint)] = i;
+  }
+  std::vector<const RecordResult*> worst(kept.groups.size() * static_cast<size_t>(n_bins));
+  for (const RecordResult& result : comparison.results) {
+    const int64_t group = row[static_cast<size_t>(result.checkpoint)];
+    if (group < 0) continue;
+    const int64_t cell = bin_of(result.token_idx) * std::ssize(kept.groups) + group;
+    const RecordResult*& held = worst[static_cast<size_t>(cell)];
+    if (held == nullptr || is_worse(result, *held)) held = &result;
+  }
+  std::erase(worst, nullptr);
+  kept.records = std::move(worst);
+  return kept;
+}
+
+void append_summary(const Comparison& comparison, const ReportContext& context, JsonObject& data,
+                    std::string& out) {
+  data.member("version", std::string_view(context.version));
+  data.member("time", std::string_view(context.time));
+  data.member("command", std::string_view(context.command));
+  data.member("ref", std::string_view(comparison.ref_path));
+  data.member("got", std::string_view(comparison.got_path));
+  data.member("verdict", verdict_name(comparison.verdict));
+  data.member("outcome", outcome_name(comparison));
+  data.member("meaning", verdict_meaning(comparison.verdict));
+  data.member("passing_tolerance", std::string_view(passing_tolerance(comparison)));
+  data.member("compared", comparison.compared);
+  data.member("failed", comparison.failed);
+  data.member("quarantined", comparison.quarantined);
+  data.member("unmatched_ref", comparison.unmatched_ref);
+  data.member("unmatched_got", comparison.unmatched_got);
+  data.member("argmax_agree", comparison.argmax_agree);
+  data.member("argmax_total", comparison.argmax_total);
+  data.member("offset", comparison.alignment.offset);
+  data.member("confidence", comparison.alignment.confidence);
+  static constexpr std::string_view kTrends[] = {"increasing", "stable", "decreasing"};
+  data.member("trend", kTrends[static_cast<size_t>(comparison.drift.trend)]);
+  data.member("growth_per_layer", comparison.drift.growth_per_layer);
+  data.key("first");
+  if (const auto& first = comparison.first_divergence) {
+    JsonObject object(out);
+    object.member("checkpoint", std::string_view(first->checkpoint.name));
+    object.member("token", first->token_idx);
+    object.member("metric", std::string_view(first->metric));
+    object.member("value", first->value);
+    object.member("tolerance", first->tolerance);
+    object.member("text", failure_reason(*first));
+    object.end();
+  } else {
+    out += "null";
+  }
+  append_column(data, "causes", comparison.causes, out, [&](const Cause& cause) {
+    JsonObject object(out);
+    object.member("name", std::string_view(cause.name));
+    object.member("checkpoint", std::string_view(cause.checkpoint.name));
+    object.member("token", cause.token_idx);
+    object.member("explained", cause.explained);
+    object.member("sentence", std::string_view(cause.sentence));
+    object.end();
+  });
+  append_column(data, "warnings", comparison.warnings, out,
+                [&](const std::string& warning) { append_json_string(out, warning); });
+}
+
+void append_records(const Comparison& comparison, const Kept& kept, JsonObject& data,
+                    std::string& out) {
+  append_column(data, "checkpoints", kept.groups, out, [&](const CheckpointGroup& group) {
+    const CheckpointName& name = name_of(comparison, group.checkpoint);
+    out += '[';
+    append_json_string(out, name.name);
+    fmt::format_to(std::back_inserter(out), ",{},", name.layer);
+    append_json_string(out, name.op);
+    fmt::format_to(std::back_inserter(out), ",{},{}]", group.records, group.failures.size());
+  });
+  append_column(data, "bins", kept.bins, out, [&](const std::pair<int64_t, int64_t>& bin) {
+    fmt::format_to(std::back_inserter(out), "[{},{}]", bin.first, bin.second);
+  });
+  std::vector<int64_t> row(comparison.checkpoints.size(), -1);
+  for (size_t i = 0; i < kept.groups.size(); ++i) {
+    row[static_cast<size_t>(kept.groups[i].checkpoint)] = static_cast<int64_t>(i);
+  }
+  data.key("records");
+  JsonObject columns(out);
+  const auto column = [&](std::string_view name, const auto& append) {
+    append_column(columns, name, kept.records, out,
+                  [&](const RecordResult* result) { append(*result); });
+  };
+  const auto whole = [&](int64_t value) { append_json_number(out, value); };
+  column("checkpoint",
+         [&](const RecordResult& r) { whole(row[static_cast<size_t>(r.checkpoint)]); });
+  column("token", [&](const RecordResult& r) { whole(r.token_idx); });
+  column("status", [&](const RecordResult& r) { whole(static_cast<int64_t>(r.status)); });
+  column("pass", [&](const RecordResult& r) { out += r.pass ? '1' : '0'; });
+  column("tolerance", [&](const RecordResult& r) { append_rounded(out, r.tolerance); });
+  column("rel_l2", [&](const RecordResult& r) { append_rounded(out, r.metrics.rel_l2); });
+  column("max_abs", [&](const RecordResult& r) { append_rounded(out, r.metrics.max_abs); });
+  column("rms", [&](const RecordResult& r) { append_rounded(out, r.metrics.rms); });
+  column("cosine", [&](const RecordResult& r) {
+    append_json_number(out, std::round(r.metrics.cosine * 1e6) / 1e6);
+  });
+  columns.end();
+}
+
+void append_garbage(const Comparison& comparison, JsonObject& data, std::string& out) {
+  data.key("garbage");
+  JsonObject columns(out);
+  const size_t count = std::min(comparison.quarantine.size(), kMaxPageGarbage);
+  const auto column = [&](std::string_view name, const auto& append) {
+    columns.key(name);
+    out += '[';
+    for (size_t i = 0; i < count; ++i) {
+      if (i > 0) out += ',';
+      append(comparison.quarantine[i]);
+    }
+    out += ']';
+  };
+  column("in_ref", [&](const QuarantinedValue& v) { out += v.in_ref ? '1' : '0'; });
+  column("checkpoint", [&](const QuarantinedValue& v) {
+    append_json_string(out, name_of(comparison, v.checkpoint).name);
+  });
+  column("token", [&](const QuarantinedValue& v) { append_json_number(out, v.token_idx); });
+  column("index", [&](const QuarantinedValue& v) { append_json_number(out, v.garbage.index); });
+  column("value", [&](const QuarantinedValue& v) { append_json_number(out, v.garbage.value); });
+  column("reason", [&](const QuarantinedValue& v) {
+    append_json_string(out, garbage_reason_name(v.garbage.reason));
+  });
+  columns.end();
+}
+
+}  // namespace
+
+void write_html_data(const Comparison& comparison, const ReportContext& context,
+                     const TextSink& sink) {
+  std::string out;
+  JsonObject data(out);
+  const Kept kept = keep(comparison);
+  append_summary(comparison, context, data, out);
+  append_records(comparison, kept, data, out);
+  append_garbage(comparison, data, out);
+  data.end();
+  sink(script_safe(out));
+}
+
+}  // namespace assay

@@ -1,0 +1,101 @@
+#include "assay/report/junit_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "assay/report/checkpoint_groups.h"
+#include "assay/report/failure_text.h"
+#include "assay/report/table_report.h"
+#include "assay/report/xml_text.h"
+
+namespace assay {
+namespace {
+
+constexpr size_t kMaxLines = 100;  // of failing tokens in one test case
+constexpr int kWidth = 120;
+
+bool is_inconclusive(const CheckpointGroup& group) {
+  return group.failures.empty() && group.worst->status == Verdict::kInconclusive;
+}
+
+std::string property(std::string_view name, std::string_view value) {
+  return fmt::format("      <property name=\"{}\" value=\"{}\"/>\n", name, xml_text(value));
+}
+
+std::string properties(const Comparison& comparison, const ReportContext& context) {
+  std::string text = "    <properties>\n";
+  text += property("assay.version", context.version);
+  text += property("reference", comparison.ref_path);
+  text += property("log", comparison.got_path);
+  text += property("verdict", verdict_name(comparison.verdict));
+  if (comparison.first_divergence) {
+    text += property("first_divergence", failure_text(*comparison.first_divergence));
+  }
+  text += property("command", context.command);
+  return text + "    </properties>\n";
+}
+
+std::string failure(const Comparison& comparison, const CheckpointGroup& group) {
+  const RecordResult& first = *group.failures.front();
+  const bool is_first =
+      comparison.first_divergence && comparison.first_divergence->token_idx == first.token_idx &&
+      comparison.first_divergence->checkpoint.name == name_of(comparison, group.checkpoint).name;
+  std::string message = is_first ? "first divergence: " : "";
+  message += fmt::format("token {}: {}", first.token_idx, failure_text(first));
+  if (group.failures.size() > 1) {
+    message += fmt::format(" ({} of {} tokens fail)", group.failures.size(), group.records);
+  }
+  std::string text = fmt::format("      <failure type=\"{}\" message=\"{}\">",
+                                 verdict_name(first.status), xml_text(message));
+  const size_t lines = std::min(group.failures.size(), kMaxLines);
+  for (size_t i = 0; i < lines; ++i) {
+    const RecordResult& result = *group.failures[i];
+    text += xml_text(fmt::format("token {}: {}, {}\n", result.token_idx,
+                                 verdict_name(result.status), failure_text(result)));
+  }
+  if (lines < group.failures.size()) {
+    text += fmt::format("and {} more tokens\n", group.failures.size() - lines);
+  }
+  return text + "</failure>\n";
+}
+
+std::string test_case(const Comparison& comparison, const CheckpointGroup& group) {
+  const CheckpointName& name = name_of(comparison, group.checkpoint);
+  const std::string folder =
+      name.layer < 0 ? std::string("model") : fmt::format("model.layer_{}", name.layer);
+  std::string text = fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"0\"", folder,
+                                 xml_text(name.name));
+  if (!group.failures.empty()) {
+    return text + ">\n" + failure(comparison, group) + "    </testcase>\n";
+  }
+  if (is_inconclusive(group)) {
+    return text + ">\n      <skipped message=\"all zeros on both sides\"/>\n    </testcase>\n";
+  }
+  return text + "/>\n";
+}
+
+}  // namespace
+
+void write_junit(const Comparison& comparison, const ReportContext& context, const TextSink& sink) {
+  const std::vector<CheckpointGroup> groups = group_by_checkpoint(comparison);
+  const auto failures = std::count_if(groups.begin(), groups.end(),
+                                      [](const CheckpointGroup& g) { return !g.failures.empty(); });
+  const auto skipped = std::count_if(groups.begin(), groups.end(), is_inconclusive);
+  sink("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
+  sink(
+      fmt::format("  <testsuite id=\"0\" package=\"assay\" name=\"assay compare\" "
+                  "timestamp=\"{}\" hostname=\"localhost\" tests=\"{}\" failures=\"{}\" "
+                  "errors=\"0\" skipped=\"{}\" time=\"0\">\n",
+                  context.time, groups.size(), failures, skipped));
+  sink(properties(comparison, context));
+  for (const CheckpointGroup& group : groups) sink(test_case(comparison, group));
+  sink("    <system-out>");
+  write_table(comparison, context.command, {kWidth, false},
+              [&](std::string_view text) { sink(xml_text(text)); });
+  sink("</system-out>\n    <system-err></system-err>\n  </testsuite>\n</testsuites>\n");
+}
+
+}  // namespace assay

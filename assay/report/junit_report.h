@@ -1,0 +1,15 @@
+#pragma once
+
+#include "assay/compare/comparison.h"
+#include "assay/report/report_context.h"
+#include "assay/report/text_sink.h"
+
+namespace assay {
+
+// JUnit XML, one test case a checkpoint, in the order in which the network computes. Holds to the
+// schemas of both Ant (JUnit.xsd of Windy Road) and Jenkins (junit-10.xsd of its xUnit plugin),
+// which GitLab and the readers for GitHub take as well. Checkpoints that hold nothing but zeros
+// are skipped cases.
+void write_junit(const Comparison& comparison, const ReportContext& context, const TextSink& sink);
+
+}  // namespace assay

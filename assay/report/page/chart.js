@@ -1,0 +1,156 @@
+'use strict';
+// Charts with a logarithmic error axis, drawn again when their width changes.
+
+const chartHeight = 270;
+const margin = { left: 54, right: 14, top: 14, bottom: 40 };
+
+// The powers of ten that hold all of `values`; what is 0 is drawn on the lowest line, what is not
+// finite on the highest.
+function powersAround(values) {
+  const logs = values.filter((v) => Number.isFinite(v) && v > 0).map(Math.log10);
+  if (logs.length === 0) return [-8, 0];
+  const low = Math.floor(logs.reduce((a, b) => Math.min(a, b)) - 0.05);
+  const high = Math.ceil(logs.reduce((a, b) => Math.max(a, b)) + 0.05);
+  return [low, Math.max(high, low + 1)];
+}
+
+function logScale(values, from, to) {
+  const [low, high] = powersAround(values);
+  const scale = (v) => {
+    if (!Number.isFinite(v)) return to;
+    const share = v <= 0 ? 0 : (Math.log10(v) - low) / (high - low);
+    return from + Math.min(1, Math.max(0, share)) * (to - from);
+  };
+  const every = Math.ceil((high - low) / 7);
+  scale.ticks = [];
+  for (let power = low; power <= high; power += every) scale.ticks.push(power);
+  return scale;
+}
+
+const superscripts = { '-': '⁻', 0: '⁰', 1: '¹', 2: '²', 3: '³', 4: '⁴', 5: '⁵', 6: '⁶', 7: '⁷', 8: '⁸', 9: '⁹' };
+
+function powerText(power) {
+  if (power >= -2 && power <= 2) return String(Number((10 ** power).toPrecision(1)));
+  return '10' + [...String(power)].map((c) => superscripts[c]).join('');
+}
+
+// The frame of a chart `width` wide: the error axis at the left with its grid, the name below.
+function chartFrame(width, y, xTitle, yTitle, label) {
+  const right = width - margin.right;
+  const bottom = chartHeight - margin.bottom;
+  return svg('svg', {
+    viewBox: `0 0 ${width} ${chartHeight}`, tabindex: '0', role: 'img', 'aria-label': label,
+  },
+    y.ticks.map((power) => [
+      svg('line', { class: 'gridline', x1: margin.left, x2: right, y1: y(10 ** power), y2: y(10 ** power) }),
+      svg('text', { x: margin.left - 8, y: y(10 ** power) + 4, 'text-anchor': 'end' }, powerText(power)),
+    ]),
+    svg('line', { class: 'axis', x1: margin.left, x2: right, y1: bottom, y2: bottom }),
+    svg('text', { x: (margin.left + right) / 2, y: chartHeight - 6, 'text-anchor': 'middle' }, xTitle),
+    svg('text', { x: 14, y: (margin.top + bottom) / 2, 'text-anchor': 'middle',
+      transform: `rotate(-90 14 ${(margin.top + bottom) / 2})` }, yTitle));
+}
+
+// Draws now and whenever the width of what holds the chart changes.
+function chartFigure(draw, legend) {
+  const place = html('div', { class: 'chart' });
+  let width = 0;
+  new ResizeObserver(() => {
+    const now = Math.round(place.clientWidth);
+    if (now === width || now === 0) return;
+    width = now;
+    place.replaceChildren(draw(width));
+  }).observe(place);
+  return html('figure', {}, place, legend);
+}
+
+function lineLegend(series, limits) {
+  const sample = (kind, dots) => svg('svg', { class: 'swatch', viewBox: '0 0 22 15', 'aria-hidden': 'true' },
+    svg('line', { class: kind, x1: 1, x2: 21, y1: 8, y2: 8 }), dots);
+  return html('ul', { class: 'legend' },
+    series.map((line, i) => html('li', {}, sample('series series-' + (i + 1)), shown(line.name))),
+    limits.map((limit) => html('li', {}, sample(limit.kind), limit.name)));
+}
+
+// Lines over whole numbers. `chart`: {label, xTitle, xs, xText(x), series: [{name, values}],
+// limits: [{name, kind, value}]} with one value for each x, undefined where there is none.
+function lineChart(chart) {
+  const { xs, series, limits } = chart;
+  const all = [...series.flatMap((line) => line.values), ...limits.map((limit) => limit.value)]
+    .filter((v) => v !== undefined);
+  const draw = (width) => {
+    const right = width - margin.right;
+    const bottom = chartHeight - margin.bottom;
+    const y = logScale(all, bottom, margin.top);
+    const x = (i) => xs.length === 1 ? (margin.left + right) / 2
+      : margin.left + 8 + i * (right - margin.left - 16) / (xs.length - 1);
+    const frame = chartFrame(width, y, chart.xTitle, 'rel L2', chart.label);
+    const every = Math.max(1, Math.ceil(xs.length / ((right - margin.left) / 44)));
+    xs.forEach((value, i) => {
+      if (i % every === 0) {
+        frame.append(svg('text', { x: x(i), y: bottom + 17, 'text-anchor': 'middle' }, chart.xText(value)));
+      }
+    });
+    for (const limit of limits) {
+      frame.append(svg('line', { class: limit.kind, x1: margin.left, x2: right, y1: y(limit.value), y2: y(limit.value) }));
+    }
+    series.forEach((line, s) => {
+      let path = '';
+      let pen = 'M';
+      line.values.forEach((v, i) => {
+        if (v === undefined) { pen = 'M'; return; }
+        path += `${pen}${x(i).toFixed(1)} ${y(v).toFixed(1)}`;
+        pen = 'L';
+      });
+      frame.append(svg('path', { class: `series series-${s + 1}`, d: path }));
+      if (xs.length <= 60) {
+        line.values.forEach((v, i) => {
+          if (v !== undefined) frame.append(svg('circle', { class: `mark mark-${s + 1}`, cx: x(i), cy: y(v), r: 3.5 }));
+        });
+      }
+    });
+    makeChartLive(frame, xs.length, x, (i) => chart.xText(xs[i], true) + '\n' + series
+      .filter((line) => line.values[i] !== undefined)
+      .map((line) => `${shown(line.name)}: ${format(line.values[i])}`).join('\n'), bottom);
+    return frame;
+  };
+  return html('div', {}, chartFigure(draw, lineLegend(series, limits)),
+    equivalent(chart.label, [chart.xTitle, ...series.map((line) => shown(line.name))],
+      () => xs.map((value, i) => [chart.xText(value), ...series.map((line) =>
+        line.values[i] === undefined ? '' : format(line.values[i]))])));
+}
+
+// A guide that the pointer and the arrow keys move from place to place, with what stands there.
+function makeChartLive(frame, places, x, textOf, bottom) {
+  const guide = svg('line', { class: 'guide', y1: margin.top, y2: bottom, visibility: 'hidden' });
+  frame.append(guide);
+  let at = -1;
+  const go = (i) => {
+    at = i;
+    setAll(guide, { x1: x(i), x2: x(i), visibility: 'visible' });
+    const box = frame.getBoundingClientRect();
+    showTip(textOf(i), box.left + x(i), box.top + margin.top + 8);
+  };
+  const leave = () => {
+    guide.setAttribute('visibility', 'hidden');
+    hideTip();
+  };
+  frame.addEventListener('pointermove', (event) => {
+    const place = event.clientX - frame.getBoundingClientRect().left;
+    let nearest = 0;
+    for (let i = 1; i < places; ++i) {
+      if (Math.abs(x(i) - place) < Math.abs(x(nearest) - place)) nearest = i;
+    }
+    go(nearest);
+  });
+  frame.addEventListener('pointerleave', leave);
+  frame.addEventListener('blur', leave);
+  frame.addEventListener('keydown', (event) => {
+    const moves = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: places - 1 };
+    if (event.key === 'Escape') leave();
+    if (moves[event.key] === undefined) return;
+    event.preventDefault();
+    go(Math.min(places - 1, Math.max(0, moves[event.key])));
+    say(textOf(at).replaceAll('\n', ', '));
+  });
+}

@@ -1,0 +1,144 @@
+'use strict';
+// Layers × tokens, a table whose cells are coloured by the error as a multiple of the tolerance.
+
+const maxHeatColumns = 96;
+const maxHeatRows = 160;
+
+// Upper limits of error / tolerance. Shades of blue pass, of orange and brown fail.
+const heatSteps = [
+  [1e-4, 's-p0', '≤ 0.0001 ×'], [1e-2, 's-p1', '≤ 0.01 ×'], [0.1, 's-p2', '≤ 0.1 ×'],
+  [0.5, 's-p3', '≤ 0.5 ×'], [1, 's-p4', '≤ 1 ×'], [2, 's-f1', '≤ 2 ×'], [10, 's-f2', '≤ 10 ×'],
+  [100, 's-f3', '≤ 100 ×'], [Infinity, 's-f4', 'more'],
+];
+
+function heatClass(record) {
+  if (Number.isNaN(record.relL2)) return 's-nan fails';
+  const ratio = record.relL2 === 0 ? 0 : record.relL2 / record.tolerance;
+  const step = heatSteps.find(([limit]) => ratio <= limit) || heatSteps[heatSteps.length - 1];
+  return step[1] + (record.pass ? '' : ' fails');
+}
+
+// One row a layer; what stands outside the layers has rows of its own.
+function heatRows(op) {
+  const rows = new Map();
+  for (const checkpoint of checkpoints) {
+    if (op !== '' && checkpoint.layer >= 0 && checkpoint.op !== op) continue;
+    const label = checkpoint.layer >= 0 ? 'layer ' + checkpoint.layer : checkpoint.text;
+    if (!rows.has(label)) rows.set(label, new Set());
+    rows.get(label).add(checkpoint.index);
+  }
+  return [...rows].map(([label, indices]) => ({ label, indices }));
+}
+
+function heatLegend() {
+  const item = (swatch, text) => html('li', {},
+    html('span', { class: 'swatch ' + swatch, 'aria-hidden': 'true' }), text);
+  return html('ul', { class: 'legend', 'aria-label': 'Error as a multiple of the tolerance' },
+    heatSteps.map(([, swatch, text], i) =>
+      item(swatch + (i > 4 ? ' fails' : ''), text + (i === 4 ? ' (the tolerance)' : ''))),
+    item('s-nan fails', 'not a number'));
+}
+
+function heatTable(op) {
+  const columns = columnsOf(tokens, maxHeatColumns);
+  const columnOf = new Map();
+  for (const token of tokens) {
+    columnOf.set(token, columns.findIndex(([first, last]) => token >= first && token <= last));
+  }
+  const allRows = heatRows(op);
+  const rows = allRows.slice(0, maxHeatRows);
+  const rowOf = new Map(rows.flatMap((row, i) => [...row.indices].map((index) => [index, i])));
+  const cells = worstBy(records.filter((record) => rowOf.has(record.checkpoint.index)),
+    (record) => rowOf.get(record.checkpoint.index) * columns.length + columnOf.get(record.token));
+  const firstCheckpoint = data.first && checkpoints.find((c) => c.text === data.first.checkpoint);
+  const firstRow = firstCheckpoint ? rowOf.get(firstCheckpoint.index) : -1;
+  const firstColumn = data.first ? columnOf.get(data.first.token) : -1;
+  const every = Math.max(1, Math.ceil(columns.length / 24));
+  const table = html('table', { class: 'heat', role: 'grid', 'aria-label': 'Error by layer and token' },
+    html('thead', {}, html('tr', {}, html('th', { scope: 'col' }, html('span', { class: 'unseen' }, 'layer')),
+      columns.map(([first, last], i) => html('th', { scope: 'col', 'aria-label': 'token ' + rangeText(first, last) },
+        html('span', { 'aria-hidden': 'true' }, i % every === 0 ? String(first) : ''))))),
+    html('tbody', {}, rows.map((row, r) => html('tr', {},
+      html('th', { scope: 'row', title: shown(row.label) }, html('bdi', {}, shortened(row.label, 24))),
+      columns.map((column, c) =>
+        heatCell(cells.get(r * columns.length + c), column, r === firstRow && c === firstColumn))))));
+  return { table, columns, leftOut: allRows.length - rows.length };
+}
+
+function heatCell(record, [first, last], isFirst) {
+  if (!record) return html('td', { tabindex: '-1', 'aria-label': `token ${rangeText(first, last)}: not compared` });
+  let text = describe(record);
+  if (first !== last) text = `worst of tokens ${rangeText(first, last)}\n` + text;
+  if (isFirst) {
+    text = `First divergence: ${shortened(data.first.checkpoint, 60)}, token ${data.first.token}\n` + text;
+  }
+  const cell = html('td', {
+    class: heatClass(record) + (isFirst ? ' is-first' : ''), tabindex: '-1',
+    'aria-label': text.replaceAll('\n', ', '),
+  });
+  cell.dataset.tip = text;
+  return cell;
+}
+
+// Pointing, and moving by keys: one cell can be reached by Tab, the arrows go on from there.
+function makeHeatLive(table) {
+  const rows = [...table.tBodies[0].rows].map((row) => [...row.cells].slice(1));
+  const start = table.querySelector('.is-first') || table.querySelector('td[tabindex]');
+  if (start) start.tabIndex = 0;
+  const tell = (cell) => {
+    const box = cell.getBoundingClientRect();
+    if (cell.dataset.tip) showTip(cell.dataset.tip, box.right - 8, box.bottom - 8);
+  };
+  table.addEventListener('pointerover', (event) => {
+    const cell = event.target.closest('td');
+    if (cell && cell.dataset.tip) tell(cell); else hideTip();
+  });
+  table.addEventListener('pointerleave', hideTip);
+  table.addEventListener('focusin', (event) => tell(event.target));
+  table.addEventListener('focusout', hideTip);
+  table.addEventListener('keydown', (event) => {
+    const r = rows.findIndex((row) => row.includes(event.target));
+    if (r < 0) return;
+    const c = rows[r].indexOf(event.target);
+    const moves = {
+      ArrowUp: [r - 1, c], ArrowDown: [r + 1, c], ArrowLeft: [r, c - 1], ArrowRight: [r, c + 1],
+      Home: [r, 0], End: [r, rows[r].length - 1],
+    };
+    if (event.key === 'Escape') hideTip();
+    if (!moves[event.key]) return;
+    event.preventDefault();
+    const next = rows[moves[event.key][0]] && rows[moves[event.key][0]][moves[event.key][1]];
+    if (!next) return;
+    event.target.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  });
+}
+
+function heatSection() {
+  const ops = [...new Set(checkpoints.filter((c) => c.layer >= 0).map((c) => c.op))];
+  const place = html('div', { class: 'scroll' });
+  const note = html('p', { class: 'note' });
+  const draw = (op) => {
+    const { table, columns, leftOut } = heatTable(op);
+    place.replaceChildren(table);
+    makeHeatLive(table);
+    const notes = [];
+    if (columns.some(([first, last]) => first !== last)) {
+      notes.push('Neighbouring tokens share a column, which shows the worst of them.');
+    }
+    if (leftOut > 0) notes.push(count(leftOut, 'further row is', 'further rows are') + ' not shown.');
+    note.textContent = notes.join(' ');
+    note.hidden = notes.length === 0;
+  };
+  const select = html('select', { id: 'heat-op' }, html('option', { value: '' }, 'the worst of all'),
+    ops.map((op) => html('option', { value: op }, shortened(op, 40))));
+  select.addEventListener('change', () => draw(select.value));
+  draw('');
+  return section('Where it diverges',
+    'Each row is a layer, each column a token. The colour is the error as a multiple of the ' +
+    'tolerance; cells with a dot fail.',
+    ops.length > 1 && html('div', { class: 'controls' },
+      html('label', { for: 'heat-op' }, 'Operation', select)),
+    place, heatLegend(), note);
+}

@@ -1,0 +1,160 @@
+'use strict';
+// The page, from top to bottom.
+
+const mood = data.outcome === 'IN PARITY' ? 'good' : data.outcome === 'DIVERGED' ? 'bad' : 'caution';
+const outcomes = { good: 'In parity', bad: 'Diverged', caution: 'Inconclusive' };
+
+function figure(title, value, about) {
+  return html('div', {}, html('dt', {}, title), html('dd', {}, value), about && html('dd', {}, about));
+}
+
+function headFigures() {
+  const unmatched = data.unmatched_ref + data.unmatched_got;
+  const worst = records.reduce((held, record) => isWorse(record, held) ? record : held, null);
+  return html('dl', { class: 'figures' },
+    figure('Records compared', data.compared.toLocaleString('en'),
+      unmatched > 0 && `${data.unmatched_ref} only in the reference, ${data.unmatched_got} only in the log`),
+    figure('Failed', data.failed.toLocaleString('en'),
+      data.passing_tolerance !== '' && 'would pass with ' + data.passing_tolerance.replace('rel_l2', 'rel L2')),
+    worst && figure('Worst rel L2', format(worst.relL2), html('span', {}, name(worst.checkpoint.text), ', token ' + worst.token)),
+    data.argmax_total > 0 && figure('Same next token', `${data.argmax_agree} of ${data.argmax_total}`, 'by the largest logit'),
+    data.growth_per_layer !== 1 && figure('Drift', data.trend, `× ${format(data.growth_per_layer)} a layer`),
+    data.quarantined > 0 && figure('Garbage values', data.quarantined.toLocaleString('en'), 'left out of the metrics'));
+}
+
+function head() {
+  fill(document.getElementById('head'), [
+    html('p', { class: 'kicker' }, 'Assay comparison'),
+    html('h1', {}, html('span', { class: 'badge ' + mood }, outcomes[mood]), html('span', {}, data.verdict.replace('_', ' '))),
+    html('p', {}, data.meaning[0].toUpperCase() + data.meaning.slice(1) + '.'),
+    html('dl', { class: 'files' },
+      html('dt', {}, 'Reference'), html('dd', {}, html('bdi', { class: 'name' }, shown(data.ref))),
+      html('dt', {}, 'Log'), html('dd', {}, html('bdi', { class: 'name' }, shown(data.got)))),
+    headFigures()]);
+}
+
+function commandLine() {
+  const button = html('button', { type: 'button' }, 'Copy');
+  button.addEventListener('click', () => {
+    navigator.clipboard.writeText(data.command).then(() => say('copied'), () => say('cannot copy'));
+  });
+  return html('div', { class: 'command' }, html('code', { tabindex: '0' }, shown(data.command)),
+    navigator.clipboard && button);
+}
+
+function firstSection() {
+  const { first, causes } = data;
+  if (!first) return null;
+  const part = section('First divergence', null,
+    html('p', { class: 'place' }, name(first.checkpoint), ` at token ${first.token}`),
+    html('p', { class: 'why' }, shown(first.text)),
+    html('dl', {},
+      causes.length > 0 && html('div', {}, html('dt', {}, 'Likely causes, best first'),
+        html('dd', {}, html('ol', { class: 'causes' }, causes.map((cause) =>
+          html('li', {}, html('strong', {}, shown(cause.name)), ' ', shown(cause.sentence)))))),
+      html('div', {}, html('dt', {}, 'Compare again'), html('dd', {}, commandLine()))));
+  part.classList.add('first');
+  return part;
+}
+
+// The tolerance of rel_l2, where one holds for all.
+function toleranceLimit(list) {
+  const values = new Set(list.map((record) => record.tolerance));
+  return values.size === 1 ? [{ name: 'tolerance', kind: 'limit', value: [...values][0] }] : [];
+}
+
+function layerChart() {
+  const inLayers = records.filter((record) => record.checkpoint.layer >= 0);
+  const outputs = inLayers.filter((record) => record.checkpoint.op === 'output');
+  const list = outputs.length > 0 ? outputs : inLayers;
+  const layers = [...new Set(list.map((record) => record.checkpoint.layer))].sort((a, b) => a - b);
+  if (layers.length < 2) return null;
+  const of = new Map(layers.map((layer) => [layer, []]));
+  for (const record of list) of.get(record.checkpoint.layer).push(record);
+  const series = [
+    { name: 'worst token', values: layers.map((layer) => of.get(layer).reduce((a, b) => isWorse(b, a) ? b : a).relL2) },
+    { name: 'median token', values: layers.map((layer) => median(of.get(layer).map((record) => record.relL2))) },
+  ];
+  return section('Drift over layers', (outputs.length > 0 ? 'The error of each layer’s output.' : 'The worst error in each layer.') +
+    ` It is ${data.trend}, by a factor of ${format(data.growth_per_layer)} a layer.`,
+    lineChart({
+      label: 'error of each layer', xTitle: 'layer', xs: layers, series, limits: toleranceLimit(list),
+      xText: (layer, long) => (long ? 'layer ' : '') + layer,
+    }));
+}
+
+function tokenChart() {
+  const columns = columnsOf(tokens, 400);
+  if (columns.length < 2) return null;
+  const columnOf = (token) => columns.findIndex(([first, last]) => token >= first && token <= last);
+  const column = new Map(tokens.map((token) => [token, columnOf(token)]));
+  const line = (title, list) => {
+    const worst = worstBy(list, (record) => column.get(record.token));
+    return { name: title, values: columns.map((_, i) => worst.has(i) ? worst.get(i).relL2 : undefined) };
+  };
+  const logits = records.filter((record) => record.checkpoint.text === 'logits');
+  const rest = records.filter((record) => record.checkpoint.text !== 'logits');
+  const series = [];
+  if (logits.length > 0) series.push(line('logits', logits));
+  if (rest.length > 0) series.push(line('worst other checkpoint', rest));
+  return section('Drift over tokens', 'The error at each position of the text.',
+    lineChart({
+      label: 'error of each token', xTitle: 'token', xs: columns.map((_, i) => i), series, limits: toleranceLimit(records),
+      xText: (i, long) => (long ? 'token ' : '') + (long ? rangeText(...columns[i]) : columns[i][0]),
+    }));
+}
+
+function garbageSection() {
+  const { garbage } = data;
+  if (garbage.token.length === 0) return null;
+  const rows = garbage.token.map((token, i) => [
+    name(garbage.checkpoint[i]), token, garbage.in_ref[i] === 1 ? 'reference' : 'log',
+    garbage.index[i] < 0 ? 'unknown' : garbage.index[i], format(garbage.value[i]), garbage.reason[i].replace('_', ' ')]);
+  const left = data.quarantined - rows.length;
+  return section('Garbage', 'Values that are no numbers of their tensors. They are left out of the metrics, never silently.',
+    listTable('Garbage values', ['checkpoint', 'token', 'in', 'index', 'value', 'reason'], rows.slice(0, 200)),
+    (left > 0 || rows.length > 200) && html('p', { class: 'note' }, count(data.quarantined - Math.min(rows.length, 200), 'further value is', 'further values are') + ' not listed.'));
+}
+
+function checkpointSection() {
+  const worst = worstBy(records, (record) => record.checkpoint.index);
+  const row = (checkpoint) => {
+    const record = worst.get(checkpoint.index);
+    return [name(checkpoint.text), html('span', { class: record.pass ? null : 'bad' }, record.status.replace('_', ' ')),
+      `${checkpoint.failed.toLocaleString('en')} of ${checkpoint.records.toLocaleString('en')}`, record.token,
+      format(record.relL2), format(record.tolerance), format(record.maxAbs),
+      Number.isNaN(record.cosine) ? 'not a number' : record.cosine.toFixed(6)];
+  };
+  const list = checkpoints.filter((checkpoint) => worst.has(checkpoint.index));
+  const header = ['checkpoint', 'status', 'failed', 'worst at token', 'rel L2', 'tolerance', 'largest difference', 'cosine'];
+  return section('Checkpoints', 'Each checkpoint with its worst token, in the order in which the network computes.',
+    listTable('Checkpoints', header, list.slice(0, 1000).map(row), [1]),
+    list.length > 1000 && html('p', { class: 'note' }, count(list.length - 1000, 'further checkpoint is', 'further checkpoints are') + ' not listed.'));
+}
+
+function noteSection() {
+  const notes = [...data.warnings];
+  if (data.offset !== 0) notes.push(`Token 0 of the reference is token ${data.offset} of the log (confidence ${format(data.confidence)}).`);
+  if (data.bins.length > 0) {
+    notes.push(`The comparison has ${count(data.compared, 'record')}, more than a page can draw: neighbouring tokens are put together in ${count(data.bins.length, 'group')}, and the worst record of a checkpoint in a group stands for all of it.`);
+  }
+  if (notes.length === 0) return null;
+  return section('Notes', null, html('ul', {}, notes.map((note) => html('li', {}, shown(note)))));
+}
+
+function contents() {
+  const nav = document.getElementById('contents');
+  nav.append(html('ul', {}, [...document.querySelectorAll('main section')].map((part) =>
+    html('li', {}, html('a', { href: '#' + part.id }, part.querySelector('h2').textContent)))));
+  nav.hidden = false;
+}
+
+head();
+const charts = [layerChart(), tokenChart()].filter((part) => part);
+fill(document.getElementById('main'), [
+  firstSection(), heatSection(),
+  charts.length > 0 && html('div', { class: charts.length > 1 ? 'pair' : null }, charts),
+  garbageSection(), checkpointSection(), noteSection()]);
+contents();
+fill(document.getElementById('foot'), [
+  html('p', {}, `Written by Assay ${shown(data.version)} at ${data.time.replace('T', ' ')} UTC. This page holds all of its data and loads nothing.`)]);

@@ -1,0 +1,46 @@
+#include "assay/report/xml_text.h"
+
+#include "base/character.h"
+
+namespace assay {
+
+void append_xml(std::string& out, std::string_view text) {
+  while (!text.empty()) {
+    const Character character = first_character(text);
+    switch (character.code) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '\n':
+        out += '\n';
+        break;
+      default:
+        if (character.visible) {
+          out += text.substr(0, character.bytes);
+        } else {
+          append_escaped(out, text, character);
+        }
+    }
+    text.remove_prefix(character.bytes);
+  }
+}
+
+std::string xml_text(std::string_view text) {
+  std::string out;
+  append_xml(out, text);
+  return out;
+}
+
+}  // namespace assay

@@ -1,0 +1,63 @@
+#include "base/character.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+
+namespace assay {
+namespace {
+
+// Length of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none.
+size_t utf8_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const uint8_t lead = byte(0);
+  if (lead < 0x80) return 1;
+  const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  if (lead == 0xE0 && byte(1) < 0xA0) return 0;  // overlong
+  if (lead == 0xED && byte(1) > 0x9F) return 0;  // surrogate
+  if (lead == 0xF0 && byte(1) < 0x90) return 0;  // overlong
+  if (lead == 0xF4 && byte(1) > 0x8F) return 0;  // beyond U+10FFFF
+  return length;
+}
+
+// Control characters and what Unicode calls format characters (general categories Cc, Cf, Zl, Zp),
+// as far as they act on the text around them or cannot be seen; and the two that XML forbids.
+bool is_visible(char32_t code) {
+  struct Range {
+    char32_t first;
+    char32_t last;
+  };
+  static constexpr Range kUnseen[] = {
+      {0x00, 0x1F},     {0x7F, 0x9F},     {0xAD, 0xAD},     {0x61C, 0x61C},
+      {0x180E, 0x180E}, {0x200B, 0x200F}, {0x2028, 0x202E}, {0x2060, 0x206F},
+      {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0xFFFE, 0xFFFF}, {0xE0000, 0xE007F},
+  };
+  return std::none_of(std::begin(kUnseen), std::end(kUnseen), [&](const Range& range) {
+    return code >= range.first && code <= range.last;
+  });
+}
+
+}  // namespace
+
+Character first_character(std::string_view text) {
+  const size_t length = utf8_length(text);
+  if (length == 0) return {};
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  char32_t code = length == 1 ? byte(0) : byte(0) & (0xFFU >> (length + 1));
+  for (size_t i = 1; i < length; ++i) code = code << 6 | (byte(i) & 0x3FU);
+  return {length, code, is_visible(code)};
+}
+
+void append_escaped(std::string& out, std::string_view text, const Character& character) {
+  for (const char byte : text.substr(0, character.bytes)) {
+    fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<uint8_t>(byte));
+  }
+}
+
+}  // namespace assay

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace assay {
+
+// What stands at the start of a text that may be hostile.
+struct Character {
+  size_t bytes = 1;   // of it; 1 where no well-formed UTF-8 begins
+  char32_t code = 0;  // 0 where no well-formed UTF-8 begins, too
+  // Shown by what displays it, and changes nothing else: no control character, none that is not
+  // UTF-8, none that turns the direction of text, joins lines or cannot be seen.
+  bool visible = false;
+};
+
+// `text` must not be empty.
+Character first_character(std::string_view text);
+
+// Appends the bytes of `character`, at the start of `text`, as \xNN.
+void append_escaped(std::string& out, std::string_view text, const Character& character);
+
+}  // namespace assay

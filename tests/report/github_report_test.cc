@@ -1,0 +1,104 @@
+#include "assay/report/github_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/report/example.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+std::string annotations(const Comparison& comparison) {
+  return text_of([&](const TextSink& sink) { write_github_annotations(comparison, sink); });
+}
+std::string summary(const Comparison& comparison, size_t max_bytes = kGithubSummaryBytes) {
+  return text_of([&](const TextSink& sink) {
+    write_github_summary(comparison, example_context(), max_bytes, sink);
+  });
+}
+
+// `layers` checkpoints, all failing; the later the layer, the earlier the token.
+Comparison failing(int layers) {
+  Comparison comparison = example_comparison();
+  const RecordResult failed = comparison.results[0];
+  comparison.checkpoints.clear();
+  comparison.results.clear();
+  for (int layer = 0; layer < layers; ++layer) {
+    comparison.checkpoints.push_back(
+        parse_checkpoint_name("layer_" + std::to_string(layer) + "_output"));
+    comparison.results.push_back(failed);
+    comparison.results.back().checkpoint = layer;
+    comparison.results.back().token_idx = layers - layer;
+  }
+  return comparison;
+}
+
+TEST(GithubAnnotations, TheFirstDivergenceIsTheFirst) {
+  const std::string text = annotations(failing(3));
+  EXPECT_THAT(text, StartsWith("::error file=got.jsonl,title=first divergence%3A "
+                               "layer_2_output::layer_2_output: wrong at token 1: rel_l2 0.0251 "
+                               "is over 0.01 (1 of 1 tokens fail)\n"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+}
+
+// GitHub drops what is beyond ten; breaks if the tenth did not tell of the others.
+TEST(GithubAnnotations, AreAtMostTen) {
+  const std::string text = annotations(failing(50));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 10);
+  EXPECT_THAT(text, HasSubstr("title=41 more checkpoints diverge::"));
+}
+
+TEST(GithubAnnotations, NothingOfALogIsACommand) {
+  Comparison comparison = example_comparison();
+  comparison.got_path = "a,b:c%.jsonl";
+  comparison.checkpoints[0].name = "x\n::add-mask::y\r##[set-env name=A]%0Ab";
+  const std::string text = annotations(comparison);
+  EXPECT_THAT(text, StartsWith("::error file=a%2Cb%3Ac%25.jsonl,title="));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  EXPECT_THAT(text, Not(HasSubstr("\r")));
+  EXPECT_THAT(text, Not(HasSubstr("##[")));
+  EXPECT_THAT(text, HasSubstr("%250A"));
+}
+
+TEST(GithubAnnotations, ParityHasNone) {
+  Comparison comparison = example_comparison();
+  comparison.results.erase(comparison.results.begin());
+  EXPECT_EQ(annotations(comparison), "");
+}
+
+TEST(GithubSummary, SaysFirstWhatMattersMost) {
+  const std::string text = summary(example_comparison());
+  EXPECT_THAT(text, StartsWith("### &#10060; DIVERGED: "));
+  EXPECT_THAT(text, HasSubstr("**First divergence:** layer_3_q at token 7"));
+  EXPECT_THAT(text, HasSubstr("| &#10060; <code>layer_3_q</code> | 7 | 1 of 1 | 0.0251 | 0.01 |"));
+}
+
+// A step's summary over 1 MiB is dropped as a whole.
+TEST(GithubSummary, StaysWithinItsLimit) {
+  const Comparison comparison = failing(30000);
+  const std::string text = summary(comparison);
+  EXPECT_LE(text.size(), kGithubSummaryBytes);
+  EXPECT_GT(text.size(), kGithubSummaryBytes - 1000);
+  EXPECT_THAT(text, HasSubstr("more checkpoints do not fit into the summary"));
+  EXPECT_LE(summary(comparison, 100).size(), 100U);
+}
+
+TEST(GithubSummary, NamesAreNoMarkup) {
+  Comparison comparison = example_comparison();
+  comparison.checkpoints[0].name = "|`*_<img src=x>[a](http://b)@c\n# d";
+  const std::string text = summary(comparison);
+  EXPECT_THAT(text, Not(HasSubstr("<img")));
+  EXPECT_THAT(text, Not(HasSubstr("http:")));
+  EXPECT_THAT(text, Not(HasSubstr("@c")));
+  EXPECT_THAT(text, Not(HasSubstr("\n# d")));
+  EXPECT_THAT(text, HasSubstr("<code>&#124;&#96;&#42;&#95;&#60;img src&#61;x&#62;"));
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,52 @@
+#include "assay/report/sarif_report.h"
+
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+
+#include "tests/report/example.h"
+
+namespace assay {
+namespace {
+
+rapidjson::Document sarif(const Comparison& comparison) {
+  const std::string text =
+      text_of([&](const TextSink& sink) { write_sarif(comparison, example_context(), sink); });
+  rapidjson::Document document;
+  document.Parse<rapidjson::kParseValidateEncodingFlag>(text.c_str());
+  EXPECT_FALSE(document.HasParseError()) << text;
+  return document;
+}
+
+TEST(SarifReport, HasAResultForEachFailingCheckpoint) {
+  const rapidjson::Document log = sarif(example_comparison());
+  EXPECT_STREQ(log["version"].GetString(), "2.1.0");
+  const auto& run = log["runs"][0];
+  ASSERT_EQ(run["results"].Size(), 1U);
+  const auto& result = run["results"][0];
+  const auto& rule = run["tool"]["driver"]["rules"][result["ruleIndex"].GetUint()];
+  EXPECT_STREQ(result["ruleId"].GetString(), "rel_l2");
+  EXPECT_STREQ(rule["id"].GetString(), "rel_l2");
+  EXPECT_STREQ(result["message"]["text"].GetString(),
+               "First divergence: layer_3_q at token 7: rel_l2 0.0251 is over 0.01 (1 of 1 tokens "
+               "fail)");
+  EXPECT_STREQ(result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].GetString(),
+               "got.jsonl");
+}
+
+TEST(SarifReport, APathBecomesAUri) {
+  Comparison comparison = example_comparison();
+  comparison.got_path = "/a b/\xc3\xa9#?%.jsonl";
+  const rapidjson::Document log = sarif(comparison);
+  const auto& location = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
+  EXPECT_STREQ(location["artifactLocation"]["uri"].GetString(),
+               "file:///a%20b/%C3%A9%23%3F%25.jsonl");
+}
+
+TEST(SarifReport, ParityHasNoResults) {
+  Comparison comparison = example_comparison();
+  comparison.results.erase(comparison.results.begin());
+  EXPECT_TRUE(sarif(comparison)["runs"][0]["results"].Empty());
+}
+
+}  // namespace
+}  // namespace assay

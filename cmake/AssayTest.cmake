@@ -3,10 +3,11 @@ include(GoogleTest)
 # assay_add_test(NAME unit|golden|... SOURCES a_test.cc ... LIBS lib ...): one test program
 # build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL; those whose
 # suite is named Emulated/... or Gpu/... with LABEL-emulated or LABEL-gpu, which ctest -L emulated
-# and ctest -L gpu find too.
+# and ctest -L gpu find too. A case may skip only if tests/expected_skips.txt says so.
 function(assay_add_test NAME LABEL)
   cmake_parse_arguments(PARSE_ARGV 2 ARG "" "" "SOURCES;LIBS")
-  add_executable(${NAME} ${ARG_SOURCES})
+  add_executable(${NAME} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/expected_skips.cc)
+  set_property(GLOBAL APPEND PROPERTY ASSAY_TEST_PROGRAMS ${NAME})
   target_link_libraries(${NAME} PRIVATE ${ARG_LIBS} assay_flags GTest::gmock GTest::gtest_main)
   target_compile_definitions(${NAME} PRIVATE
     ASSAY_SOURCE_DIR="${PROJECT_SOURCE_DIR}"

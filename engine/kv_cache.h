@@ -16,6 +16,7 @@ class KvCache {
 
   int64_t capacity() const { return capacity_; }
   KvType type() const { return type_; }
+  size_t position_bytes() const { return position_bytes_; }  // of one position's keys in a layer
   size_t bytes() const { return k_.bytes() + v_.bytes(); }
 
   KvView layer(int64_t layer) const;

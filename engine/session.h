@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/kv_cache.h"
@@ -43,6 +44,15 @@ class Session {
 
   // Forgets all positions: the next token evaluated stands at 0 again.
   void clear() { n_positions_ = 0; }
+
+  // Writes the keys and values of the positions evaluated so far to a file, whole or not at all.
+  void save(const std::string& path);
+
+  // Goes on after the positions that save() wrote, as if this session had evaluated them, with the
+  // same bits; what it had is forgotten. Any backend may restore what another saved. Throws Error,
+  // and changes nothing, if the file is damaged, of another model file, type of keys and values or
+  // rotary factors, or has more positions than there is room for.
+  void restore(const std::string& path);
 
  private:
   void eval_batch(std::span<const int32_t> tokens, bool last);

@@ -2,16 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "assay/log/line_reader.h"
 #include "base/error.h"
@@ -23,38 +20,6 @@ namespace {
 
 [[noreturn]] void fail(const std::string& what, const std::string& path, int code) {
   throw Error(what + ": " + std::strerror(code), path, "check permissions and room on the disk");
-}
-
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags)
-      : fd_(open(path.c_str(), flags | O_CLOEXEC, 0666)) {
-    if (fd_ < 0) fail("cannot open", path, errno);
-  }
-  ~Descriptor() { close(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int get() const { return fd_; }
-  bool close() { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
-
- private:
-  int fd_;
-};
-
-void write_all(int fd, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("cannot write", path, errno);
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-}
-
-void sync_folder_of(const std::string& path) {
-  const std::string folder = path.substr(0, path.rfind('/') + 1);
-  const Descriptor descriptor(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
-  fsync(descriptor.get());  // not every file system can, and the file is in place
 }
 
 }  // namespace
@@ -91,27 +56,9 @@ std::vector<std::string> files_in(const std::string& folder) {
   return names;
 }
 
-void replace_file(std::string_view bytes, const std::string& path) {
-  const std::string temporary = path + kTemporarySuffix;
-  try {
-    Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
-    write_all(file.get(), bytes, temporary);
-    if (fsync(file.get()) != 0 || !file.close()) fail("cannot write", temporary, errno);
-    move_file(temporary, path);
-  } catch (...) {
-    unlink(temporary.c_str());
-    throw;
-  }
-}
-
 void replace_file_with_copy(const std::string& from, const std::string& path) {
   const MappedFile file(from);
   replace_file({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path);
-}
-
-void move_file(const std::string& from, const std::string& to) {
-  if (rename(from.c_str(), to.c_str()) != 0) fail("cannot put it in place", to, errno);
-  sync_folder_of(to);
 }
 
 void remove_file(const std::string& path) {

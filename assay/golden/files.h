@@ -2,8 +2,9 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "base/replace_file.h"
 
 namespace assay {
 
@@ -18,16 +19,8 @@ bool file_exists(const std::string& path);
 // Names of the regular files in a folder, sorted. Throws Error if it cannot be read.
 std::vector<std::string> files_in(const std::string& folder);
 
-inline constexpr const char* kTemporarySuffix = ".tmp.new";
-
-// Puts `bytes` or a copy of the file `from` at `path`, which has either its old content or all of
-// the new one, on the disk, when this returns or if it is cut off. Its temporary file is
-// `path` with kTemporarySuffix. Throws Error, and leaves `path` as it was.
-void replace_file(std::string_view bytes, const std::string& path);
+// As replace_file(), with the bytes of the file `from`.
 void replace_file_with_copy(const std::string& from, const std::string& path);
-
-// rename(2), and the name is on the disk when it returns. Throws Error.
-void move_file(const std::string& from, const std::string& to);
 
 // Throws Error, unless there is no such file.
 void remove_file(const std::string& path);

@@ -61,19 +61,28 @@ std::vector<int64_t> read_positions(const JsonNode& node, int64_t n_tokens) {
   return positions;
 }
 
+std::string read_prompt(const JsonNode& node, const GoldenManifest& manifest) {
+  std::string prompt = node.text();
+  if (manifest.prompts.count(prompt) == 0) {
+    node.fail(fmt::format("'{}' is not one of the manifest's prompts", prompt));
+  }
+  return prompt;
+}
+
+GoldenText read_text(const JsonNode& node, const GoldenManifest& manifest) {
+  GoldenText text{read_prompt(node.at("prompt"), manifest), node.at("greedy").token_ids()};
+  if (text.greedy.empty()) node.at("greedy").fail("is empty");
+  return text;
+}
+
 GoldenLog read_log(const JsonNode& node, const GoldenManifest& manifest) {
   GoldenLog log;
   log.file = node.at("file").file_name();
   log.sha256 = node.at("sha256").sha256();
-  const JsonNode prompt = node.at("prompt");
-  log.prompt = prompt.text();
-  const auto found = manifest.prompts.find(log.prompt);
-  if (found == manifest.prompts.end()) {
-    prompt.fail(fmt::format("'{}' is not one of the manifest's prompts", log.prompt));
-  }
+  log.prompt = read_prompt(node.at("prompt"), manifest);
   log.set = node.at("set").nonempty_text();
   if (const auto count = node.find("n_predict")) log.n_predict = count->integer(0, kMaxTokens);
-  const auto n_prompt = static_cast<int64_t>(found->second.tokens.size());
+  const auto n_prompt = static_cast<int64_t>(manifest.prompts.at(log.prompt).tokens.size());
   if (const auto positions = node.find("positions")) {
     log.positions = read_positions(*positions, n_prompt + log.n_predict);
   }
@@ -108,6 +117,9 @@ GoldenFile read_file(const JsonNode& node, const GoldenManifest& manifest,
     if (!log_names.insert(file.logs.back().file).second) {
       each.at("file").fail("names a log that another entry has");
     }
+  }
+  if (const auto texts = node.find("texts")) {
+    for (const JsonNode& each : texts->items()) file.texts.push_back(read_text(each, manifest));
   }
   return file;
 }

@@ -39,6 +39,12 @@ struct GoldenLog {
   std::optional<std::string> text;       // of `greedy`
 };
 
+// A prompt of which only the generated tokens are held to the oracle's.
+struct GoldenText {
+  std::string prompt;  // its key in GoldenManifest::prompts
+  std::vector<int32_t> greedy;
+};
+
 // One model file and what it is held to.
 struct GoldenFile {
   std::string type;    // "Q4_K_M"
@@ -49,6 +55,7 @@ struct GoldenFile {
   std::map<std::string, Floors> floors;                // by checkpoint_kind()
   std::map<std::string, Floors> floors_by_checkpoint;  // by name
   std::vector<GoldenLog> logs;
+  std::vector<GoldenText> texts;
 };
 
 struct GoldenTolerance {

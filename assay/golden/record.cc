@@ -67,6 +67,7 @@ void run_command(const std::string& command, const std::string& root, const std:
   const bool has_venv = fs::exists(venv);
   if (has_venv) variables.push_back("PATH=" + venv.string() + ":" + environment("PATH"));
   std::vector<char*> envp;
+  envp.reserve(variables.size());
   for (std::string& variable : variables) envp.push_back(variable.data());
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;

@@ -1,5 +1,6 @@
 """Records golden/<model>/: fixtures of every model file and prompt, their floors, and the manifest."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from .model_file import ModelFile, sha256
 from .units import Units
 
 GOLDEN = Path(__file__).resolve().parents[1]
+OUT = Path(os.environ.get("ASSAY_GOLDEN_OUT") or GOLDEN)  # `assay golden record` gives a folder of its own
 SETS = ("layers", "ops")
 SKETCH_DIGITS = 9  # the files must stay small; nine digits are a thousandth of the rounding to float32
 
@@ -171,8 +173,8 @@ def record(model, arch, cases, padding_ids, finish, further=None):
 
     finish(case, entry) sees each file's entry before it is written. `further` prompts have no fixtures.
     """
-    folder = GOLDEN / model
-    folder.mkdir(exist_ok=True)
+    folder = OUT / model
+    folder.mkdir(parents=True, exist_ok=True)
     units = Units(model)
     steps = sum(len(case.prompts) for case in cases) * (1 + len(measure.FLOORS))
     files = []

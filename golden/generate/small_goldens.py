@@ -29,8 +29,8 @@ def check(case, entry):
 
 
 def make(spec):
-    folder = fixtures.GOLDEN / spec.name
-    folder.mkdir(exist_ok=True)
+    folder = fixtures.OUT / spec.name
+    folder.mkdir(parents=True, exist_ok=True)
     paths = small_models.make(spec, folder)
     with LlamaCpp(paths["F32"], spec.context) as engine:
         given = fixtures.prompts_of(engine, prompts.texts(engine.tokenize))

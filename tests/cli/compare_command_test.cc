@@ -96,7 +96,7 @@ TEST_F(CompareCommand, GithubTakesTheSummaryFromItsFile) {
 }
 
 TEST_F(CompareCommand, AFullDiskIsAnError) {
-  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "system: no /dev/full here";
   expect_error({"compare", ref_, same_, "-o", "/dev/full"},
                "/dev/full: cannot write: No space left on device");
 }
@@ -121,7 +121,7 @@ TEST_F(CompareCommand, TheCommandItShowsIsTheOneToType) {
 
 TEST_F(CompareCommand, PublishedLogsGiveThePublishedTable) {
   const std::string logs = std::string(ASSAY_SOURCE_DIR) + "/../shared/seed-logs/";
-  if (!std::filesystem::exists(logs)) GTEST_SKIP() << "no published logs at " << logs;
+  if (!std::filesystem::exists(logs)) GTEST_SKIP() << "logs: no published logs at " << logs;
   const Outcome outcome =
       run({"compare", logs + "llama_hidden_states.jsonl", logs + "our_hidden_states.jsonl",
            "--format", "csv", "--quarantine", "off"});

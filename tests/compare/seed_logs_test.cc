@@ -15,7 +15,7 @@ class SeedLogs : public testing::Test {
  protected:
   void SetUp() override {
     folder_ = std::string(ASSAY_SOURCE_DIR) + "/../shared/seed-logs";
-    if (!std::filesystem::exists(folder_)) GTEST_SKIP() << "no published logs at " << folder_;
+    if (!std::filesystem::exists(folder_)) GTEST_SKIP() << "logs: no published logs at " << folder_;
   }
   std::string llama() const { return folder_ + "/llama_hidden_states.jsonl"; }
   std::string ours() const { return folder_ + "/our_hidden_states.jsonl"; }

@@ -20,7 +20,7 @@ class NpzWriterTest : public LogFiles {
   // Runs `code` with numpy as np and the archive as npz.
   void expect_numpy(const std::string& code) {
     const std::string python = python_with("numpy");
-    if (python.empty()) GTEST_SKIP() << "python3-numpy is not installed";
+    if (python.empty()) GTEST_SKIP() << "numpy: python3-numpy is not installed";
     const auto [exit_code, text] = run_program(
         {python, "-c",
          "import sys, numpy as np\nnpz = np.load(sys.argv[1], allow_pickle=False)\n" + code,
@@ -70,7 +70,7 @@ TEST_F(NpzWriterTest, AShapeOfManyDimensionsHasALongHeader) {
   writer.add("deep", std::vector<int64_t>(30000, 1), std::vector<float>{3});
   writer.close();
   const std::string python = python_with("numpy");
-  if (python.empty()) GTEST_SKIP() << "python3-numpy is not installed";
+  if (python.empty()) GTEST_SKIP() << "numpy: python3-numpy is not installed";
   const auto [exit_code, text] = run_program(
       {python, "-c",
        "import sys, zipfile, numpy.lib.format as f\n"

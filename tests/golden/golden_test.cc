@@ -1,15 +1,17 @@
 // Holds the engine to the goldens: every checkpoint of every fixture against transformers in
-// float64 over the same dequantised weights.
+// float64 over the same dequantised weights, on every way that tokens can take through a session.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "assay/log/log_reader.h"
@@ -18,110 +20,171 @@
 #include "base/thread_pool.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
+#include "tests/golden/golden_cases.h"
 #include "tests/support/backend.h"
-#include "tests/support/cache.h"
-#include "tests/support/golden_manifest.h"
 #include "tests/support/recorder.h"
 
 namespace assay {
 namespace {
 
 using testing_support::Backend;
-using testing_support::Golden;
 using testing_support::Recorder;
 using testing_support::RecordKey;
 
-constexpr const char* kModels[] = {"tinyllama", "llama3", "qwen2.5", "phi3", "gpt2", "smollm2"};
+// A wrong op fails thousands of records: the first ones tell where it is.
+constexpr int kMaxFailures = 8;
 
-// The emulated backend computes some 20 times more slowly than the CPU's own: it is held to the
-// small models and their short prompts.
-bool is_for(const Golden& golden, Backend backend) {
-  return backend != Backend::kEmulated || (golden.model != "smollm2" && golden.tokens.size() < 40);
-}
+// How the tokens of a prompt come to a session. All must give what one golden says.
+enum class Surface { kAtOnce, kTokenByToken, kChunksOf7, kSavedAndRestored, kSecondPrompt };
 
-// Which records of a fixture a test reads.
-enum class Kind { kEmbedding, kLayerOutput, kLogits, kAll, kOps };
+constexpr std::pair<Surface, const char*> kSurfaces[] = {
+    {Surface::kAtOnce, "at_once"},
+    {Surface::kTokenByToken, "token_by_token"},
+    {Surface::kChunksOf7, "chunks_of_7"},
+    {Surface::kSavedAndRestored, "saved_and_restored"},
+    {Surface::kSecondPrompt, "second_prompt"}};
 
-std::string name_of(Kind kind) {
-  switch (kind) {
-    case Kind::kEmbedding:
-      return "embedding";
-    case Kind::kLayerOutput:
-      return "layer_output";
-    case Kind::kLogits:
-      return "logits";
-    case Kind::kAll:
-      return "all";
-    case Kind::kOps:
-      return "ops";
-  }
-  return {};
-}
+enum class Math { kExact, kFast };
 
-bool belongs_to(const std::string& checkpoint, Kind kind) {
-  switch (kind) {
-    case Kind::kEmbedding:
-      return checkpoint == "embedding";
-    case Kind::kLayerOutput:
-      return checkpoint.ends_with("_output");
-    case Kind::kLogits:
-      return checkpoint == "logits";
-    case Kind::kAll:
-    case Kind::kOps:
-      return true;
-  }
-  return false;
-}
-
-// One run of a model over its golden's tokens: prompt and greedy tokens but the last.
-struct Evaluation {
-  explicit Evaluation(std::set<RecordKey> keys) : recorder(std::move(keys)) {}
-
-  Recorder recorder;
-  std::vector<int32_t> generated;
+struct Case {
+  GoldenModel golden;
+  Backend backend;
+  Math math;
+  std::pair<Surface, const char*> surface;
 };
 
-std::set<RecordKey> logged_keys(const Golden& golden) {
+std::string name_of(const Case& each) {
+  std::string name = each.golden.model + "_" + each.golden.type + "_" +
+                     (each.math == Math::kExact ? "exact" : "fast") + "_" + each.surface.second;
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
+void PrintTo(const Case& each, std::ostream* out) {
+  *out << name_of(each) << " on " << testing_support::name_of(each.backend);
+}
+
+// The emulated backend computes some 100 times more slowly than the CPU's own: real weights and
+// long prompts are too much for it.
+bool is_for(const GoldenModel& golden, Backend backend) {
+  return backend != Backend::kEmulated || golden.source.empty();
+}
+bool is_for(const GoldenSequence& sequence, Backend backend) {
+  return backend != Backend::kEmulated || sequence.tokens.size() < 100;
+}
+
+std::vector<Case> cases(Backend backend) {
+  std::vector<Case> all;
+  for (const GoldenModel& golden : golden_models_of_tests()) {
+    if (!is_for(golden, backend)) continue;
+    for (const Math math : {Math::kExact, Math::kFast}) {
+      for (const auto& surface : kSurfaces) all.push_back({golden, backend, math, surface});
+    }
+  }
+  return all;
+}
+
+std::set<RecordKey> logged_keys(const GoldenSequence& sequence) {
   std::set<RecordKey> keys;
-  for (const std::string& log : golden.logs) {
+  for (const std::string& log : sequence.logs) {
     LogReader reader(log, Depth::kKeys);
-    while (const Record* record = reader.next())
+    while (const Record* record = reader.next()) {
       keys.emplace(record->checkpoint, record->token_idx);
+    }
   }
   return keys;
 }
 
-std::unique_ptr<Evaluation> evaluate(const Golden& golden, const std::string& path,
-                                     Backend backend) {
-  const auto gguf = std::make_shared<Gguf>(path);
-  EXPECT_EQ(sha256_hex(gguf->bytes()), golden.gguf_sha256) << path << " is another model";
-  auto evaluation = std::make_unique<Evaluation>(logged_keys(golden));
-  Recorder* probe = golden.logs.empty() ? nullptr : &evaluation->recorder;
-  const Model model(gguf);
-  ThreadPool pool(0);
-  const auto kernels = testing_support::make_kernels(backend, pool);
-  const auto n_tokens = static_cast<int64_t>(golden.tokens.size() + golden.greedy.size());
-  Session session(model, *kernels, {.capacity = n_tokens});
-  Sampler sampler({});
-  std::vector<bool> choosable(static_cast<size_t>(model.config().n_vocab), true);
-  for (const int32_t id : golden.padding_ids) choosable[static_cast<size_t>(id)] = false;
-
-  auto logits = session.eval(golden.tokens, probe);
-  while (evaluation->generated.size() < golden.greedy.size()) {
-    evaluation->generated.push_back(sampler.sample(logits, choosable));
-    if (evaluation->generated.size() >= golden.greedy.size()) break;
-    logits = session.eval({&evaluation->generated.back(), 1}, probe);
+// One sequence on its way through a model.
+class Passage {
+ public:
+  Passage(const Model& model, Kernels& kernels, const GoldenSequence& sequence)
+      : model_(model),
+        kernels_(kernels),
+        sequence_(sequence),
+        capacity_(static_cast<int64_t>(sequence.tokens.size() + sequence.greedy.size())),
+        session_(new_session()),
+        recorder_(logged_keys(sequence)) {
+    if (sequence.logs.empty()) probe_ = nullptr;
   }
-  return evaluation;
-}
 
-// The run of a golden, made once and used by all its tests.
-const Evaluation& run_of(const Golden& golden, const std::string& path, Backend backend) {
-  static std::map<std::string, std::unique_ptr<Evaluation>> runs;
-  auto& run = runs[golden.model + golden.name + name_of(backend)];
-  if (!run) run = evaluate(golden, path, backend);
-  return *run;
-}
+  void evaluate(Surface surface) {
+    const auto logits = prefill(surface);
+    generate(logits);
+  }
+
+  const Recorder& recorder() const { return recorder_; }
+  const std::vector<int32_t>& generated() const { return generated_; }
+
+ private:
+  std::unique_ptr<Session> new_session() {
+    return std::make_unique<Session>(model_, kernels_, SessionOptions{.capacity = capacity_});
+  }
+
+  std::span<const float> prefill(Surface surface) {
+    const std::span<const int32_t> tokens = sequence_.tokens;
+    switch (surface) {
+      case Surface::kAtOnce:
+        break;
+      case Surface::kTokenByToken:
+        return in_chunks(tokens, 1);
+      case Surface::kChunksOf7:
+        return in_chunks(tokens, 7);
+      case Surface::kSavedAndRestored: {
+        const size_t half = tokens.size() / 2;
+        if (half > 0) session_->eval(tokens.first(half), probe_);
+        move_to_another_session();
+        return session_->eval(tokens.subspan(half), probe_);
+      }
+      case Surface::kSecondPrompt: {
+        const std::vector<int32_t> other(tokens.rbegin(), tokens.rend());
+        session_->eval(other);
+        session_->clear();
+        break;
+      }
+    }
+    return session_->eval(tokens, probe_);
+  }
+
+  std::span<const float> in_chunks(std::span<const int32_t> tokens, size_t most) {
+    std::span<const float> logits;
+    while (!tokens.empty()) {
+      const size_t count = std::min(most, tokens.size());
+      logits = session_->eval(tokens.first(count), probe_);
+      tokens = tokens.subspan(count);
+    }
+    return logits;
+  }
+
+  void move_to_another_session() {
+    const std::string path = testing::TempDir() + "golden_session_" + std::to_string(getpid());
+    session_->save(path);
+    session_ = new_session();
+    session_->restore(path);
+    std::filesystem::remove(path);
+  }
+
+  void generate(std::span<const float> logits) {
+    Sampler sampler({});
+    std::vector<bool> choosable(static_cast<size_t>(model_.config().n_vocab), true);
+    for (const int32_t id : sequence_.padding_ids) choosable[static_cast<size_t>(id)] = false;
+    while (generated_.size() < sequence_.greedy.size()) {
+      generated_.push_back(sampler.sample(logits, choosable));
+      if (generated_.size() >= sequence_.greedy.size()) break;
+      logits = session_->eval({&generated_.back(), 1}, probe_);
+    }
+  }
+
+  const Model& model_;
+  Kernels& kernels_;
+  const GoldenSequence& sequence_;
+  int64_t capacity_;
+  std::unique_ptr<Session> session_;
+  Recorder recorder_;
+  Probe* probe_ = &recorder_;
+  std::vector<int32_t> generated_;
+};
 
 // ‖got - want‖ / ‖want‖ of a whole tensor, from the fixture's sketch: the mean of the squared
 // differences of 64 projections, which is within 18 % of the true square (one deviation).
@@ -157,109 +220,60 @@ void expect_in_parity(const Record& want, const Recorder& recorder, double toler
   }
 }
 
-struct Case {
-  Golden golden;
-  Kind kind;
-  Backend backend;
-};
-
-void PrintTo(const Case& each, std::ostream* out) {
-  PrintTo(each.golden, out);
-  *out << " " << name_of(each.kind) << " on " << name_of(each.backend);
-}
-
-// ctest runs each case on its own, and with it the model: few for the slow backend.
-std::vector<Kind> kinds_for(Backend backend) {
-  if (backend == Backend::kEmulated) return {Kind::kAll};
-  return {Kind::kEmbedding, Kind::kLayerOutput, Kind::kLogits};
-}
-
-std::vector<Case> cases(Backend backend) {
-  std::vector<Case> all;
-  for (const char* model : kModels) {
-    for (const Golden& golden : testing_support::read_goldens(model)) {
-      if (golden.logs.empty() || !is_for(golden, backend)) continue;
-      for (const Kind kind : kinds_for(backend)) all.push_back({golden, kind, backend});
-      if (!golden.ops_log.empty()) all.push_back({golden, Kind::kOps, backend});
+void expect_in_parity(const GoldenSequence& sequence, const Passage& run) {
+  EXPECT_EQ(run.generated(), sequence.greedy);
+  for (const std::string& log : sequence.logs) {
+    SCOPED_TRACE(log);
+    LogReader reader(log);
+    int64_t compared = 0;
+    while (const Record* want = reader.next()) {
+      expect_in_parity(*want, run.recorder(), sequence.tolerance_of(want->checkpoint));
+      const auto* result = testing::UnitTest::GetInstance()->current_test_info()->result();
+      if (result->total_part_count() >= kMaxFailures) return;
+      ++compared;
     }
+    EXPECT_GT(compared, 0) << "the fixture is empty";
   }
-  return all;
 }
 
-struct Text {
-  Golden golden;
-  Backend backend;
-};
-
-void PrintTo(const Text& each, std::ostream* out) {
-  PrintTo(each.golden, out);
-  *out << " on " << name_of(each.backend);
-}
-
-std::vector<Text> texts(Backend backend) {
-  std::vector<Text> all;
-  for (const char* model : kModels) {
-    for (const Golden& golden : testing_support::read_goldens(model)) {
-      if (!golden.greedy.empty()) all.push_back({golden, backend});
-    }
-  }
-  return all;
-}
-
-std::string test_name(const Golden& golden) {
-  std::string name = golden.model + "_" + golden.name;
-  std::replace(name.begin(), name.end(), '.', '_');
-  return name;
-}
-
-std::string case_name(const testing::TestParamInfo<Case>& test) {
-  return test_name(test.param.golden) + "_" + name_of(test.param.kind);
+// Empty if the case can be run here.
+std::string reason_to_skip(const Case& each) {
+  if (each.math == Math::kFast) return "fast: there is no --math fast yet";
+  const std::string reason = testing_support::reason_to_skip(each.backend);
+  if (!reason.empty()) return reason;
+  if (!each.golden.path.empty() || each.golden.source.empty()) return "";
+  return "model: it comes from " + each.golden.source + ": scripts/fetch.sh " + each.golden.model;
 }
 
 class GoldenTest : public testing::TestWithParam<Case> {};
+
+std::string case_name(const testing::TestParamInfo<Case>& test) {
+  return name_of(test.param);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cpu, GoldenTest, testing::ValuesIn(cases(Backend::kCpu)), case_name);
 INSTANTIATE_TEST_SUITE_P(Emulated, GoldenTest, testing::ValuesIn(cases(Backend::kEmulated)),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, GoldenTest, testing::ValuesIn(cases(Backend::kCuda)), case_name);
 
-// Empty if a golden can be run here.
-std::string reason_to_skip_golden(const std::string& path, Backend backend) {
-  if (std::string reason = testing_support::reason_to_skip(backend); !reason.empty()) return reason;
-  return std::filesystem::exists(path) ? "" : "no " + path + ": scripts/fetch.sh smollm2";
-}
-
-// What would break: any wrong operation, at the first checkpoint after it.
-TEST_P(GoldenTest, EveryTokenIsWithinTheToleranceOfFloat64) {
-  const auto& [golden, kind, backend] = GetParam();
-  const std::string& path = golden.gguf_path;
-  const std::string reason = reason_to_skip_golden(path, backend);
+// What would break: any wrong operation, at the first checkpoint after it; whatever is left over
+// in a session from earlier tokens.
+TEST_P(GoldenTest, EveryCheckpointIsWithinItsTolerance) {
+  const auto& [golden, backend, math, surface] = GetParam();
+  const std::string reason = reason_to_skip(GetParam());
   if (!reason.empty()) GTEST_SKIP() << reason;
-  const Evaluation& run = run_of(golden, path, backend);
-  LogReader reader(kind == Kind::kOps ? golden.ops_log : golden.logs.front());
-  int64_t compared = 0;
-  while (const Record* want = reader.next()) {
-    if (!belongs_to(want->checkpoint, kind)) continue;
-    expect_in_parity(*want, run.recorder, golden.tolerance_of(want->checkpoint));
-    if (HasFatalFailure()) return;
-    ++compared;
+  const auto gguf = std::make_shared<Gguf>(golden.path);
+  ASSERT_EQ(sha256_hex(gguf->bytes()), golden.sha256) << golden.path << " is another model";
+  const Model model(gguf);
+  ThreadPool pool(0);
+  const auto kernels = testing_support::make_kernels(backend, pool);
+  for (const GoldenSequence& sequence : golden.sequences) {
+    if (!is_for(sequence, backend)) continue;
+    SCOPED_TRACE(sequence.name);
+    Passage run(model, *kernels, sequence);
+    run.evaluate(surface.first);
+    expect_in_parity(sequence, run);
   }
-  EXPECT_GT(compared, 0) << "the fixture has no such checkpoint";
-}
-
-std::string text_name(const testing::TestParamInfo<Text>& test) {
-  return test_name(test.param.golden);
-}
-
-class GreedyTest : public testing::TestWithParam<Text> {};
-INSTANTIATE_TEST_SUITE_P(Cpu, GreedyTest, testing::ValuesIn(texts(Backend::kCpu)), text_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, GreedyTest, testing::ValuesIn(texts(Backend::kCuda)), text_name);
-
-TEST_P(GreedyTest, TheTokensAreThoseOfFloat64) {
-  const auto& [golden, backend] = GetParam();
-  const std::string& path = golden.gguf_path;
-  const std::string reason = reason_to_skip_golden(path, backend);
-  if (!reason.empty()) GTEST_SKIP() << reason;
-  EXPECT_EQ(run_of(golden, path, backend).generated, golden.greedy);
 }
 
 }  // namespace

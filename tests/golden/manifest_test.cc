@@ -50,6 +50,9 @@ TEST_F(ManifestTest, EverythingInItIsRead) {
   EXPECT_EQ(file.logs[0].text, "d");
   EXPECT_THAT(*file.logs[1].positions, ElementsAre(0));
   EXPECT_EQ(manifest.files[1].source, "the wheel llm-tiny 0.1");
+  ASSERT_EQ(manifest.files[1].texts.size(), 1U);
+  EXPECT_EQ(manifest.files[1].texts[0].prompt, "long");
+  EXPECT_THAT(manifest.files[1].texts[0].greedy, ElementsAre(8));
 }
 
 // A log's or model's name could otherwise reach a file outside the folder, and a mistyped or
@@ -89,6 +92,7 @@ TEST_F(ManifestTest, WhatIsWrongIsNamedWithFileAndKey) {
       {"\"greedy\": [5, 6]", "\"greedy\": [5]", "'files[0].logs[0].greedy' has 1 tokens"},
       {"\"greedy\": [5, 6],", "", "'files[0].logs[0].greedy' is missing"},
       {"[0.5, 1]", "[0.5]", "'files[0].logs[0].greedy_gaps' is not as long"},
+      {"[8]", "[]", "'files[1].texts[0].greedy' is empty"},
       {"\"logs\": []", "\"logs\": {}", "'files[1].logs' is not a list"},
   };
   for (const auto& test : cases) {

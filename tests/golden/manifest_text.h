@@ -31,7 +31,8 @@ inline std::string manifest_text(
                  "positions": [0], "n_predict": 0}]},
       {"type": "Q4_1", "gguf": "tiny-q4_1.gguf", "sha256": "SHA_B",
        "wheel": {"package": "llm-tiny", "version": "0.1"},
-       "floors": {"logits": {"f32_vs_f64": {"max": 1e-5}}}, "logs": []}]})";
+       "floors": {"logits": {"f32_vs_f64": {"max": 1e-5}}}, "logs": [],
+       "texts": [{"prompt": "long", "greedy": [8]}]}]})";
   const auto replace_all = [&](const std::string& from, const std::string& to) {
     for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at)) {
       text.replace(at, from.size(), to);

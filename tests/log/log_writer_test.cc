@@ -165,7 +165,7 @@ TEST_F(LogWriterTest, NamesTheFileThatCannotBeOpened) {
 }
 
 TEST_F(LogWriterTest, AFullDiskIsAnError) {
-  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "system: no /dev/full here";
   LogWriter log("/dev/full", {});
   const auto write = [&] { log.write("x", 0, std::vector<float>{1}); };
   EXPECT_THAT(error_of(write), HasSubstr("/dev/full: cannot write: No space left on device"));

@@ -126,7 +126,7 @@ TEST(NumberArray, WhatIsNoNumberIsRefusedWhereverItIs) {
 // Breaks if the fast way were never taken, which no result would show.
 TEST(NumberArray, UsualNumbersAreReadManyAtATime) {
 #if defined(__x86_64__)
-  if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "this processor has no AVX2";
+  if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "processor: it has no AVX2";
   std::string text;
   for (int i = 0; i < 100; ++i) text += "-12.345,";
   const Array array(text);
@@ -135,7 +135,7 @@ TEST(NumberArray, UsualNumbersAreReadManyAtATime) {
   EXPECT_EQ(run.count, 100U);
   EXPECT_EQ(run.at, array.end - 1);
 #else
-  GTEST_SKIP() << "only on x86-64";
+  GTEST_SKIP() << "processor: only on x86-64";
 #endif
 }
 

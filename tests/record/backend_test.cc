@@ -27,7 +27,7 @@ RunResult run_on(const std::string& backend, const std::string& math = "exact") 
 
 // The backend that was asked for would not be the one that computes, or would compute otherwise.
 TEST(Backend, EmulatedGeneratesWhatTheCpuGenerates) {
-  if (!has_emulated_kernels()) GTEST_SKIP() << "this build has no emulated backend";
+  if (!has_emulated_kernels()) GTEST_SKIP() << "emulation: this build has no emulated backend";
   const RunResult emulated = run_on("emulated");
   EXPECT_EQ(emulated.backend, "emulated");
   EXPECT_EQ(emulated.generated, run_on("cpu").generated);
@@ -39,7 +39,7 @@ TEST(Backend, AutoIsCudaWhereItCanRun) {
 
 // Without a device the user is told what is missing, and what to do.
 TEST(Backend, CudaWithoutADeviceIsAClearError) {
-  if (cuda_is_usable()) GTEST_SKIP() << "there is a CUDA device";
+  if (cuda_is_usable()) GTEST_SKIP() << "no-gpu: there is a CUDA device";
   EXPECT_THAT([] { run_on("cuda"); }, ThrowsMessage<Error>(HasSubstr("use --backend cpu")));
 }
 

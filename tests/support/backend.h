@@ -26,8 +26,10 @@ inline void PrintTo(Backend backend, std::ostream* out) {
 
 // Why this build or machine cannot run tests on `backend`; empty if it can.
 inline std::string reason_to_skip(Backend backend) {
-  if (backend == Backend::kEmulated && !has_emulated_kernels()) return "built without emulation";
-  if (backend == Backend::kCuda && !cuda_is_usable()) return "no CUDA device, or built without";
+  if (backend == Backend::kEmulated && !has_emulated_kernels())
+    return "emulation: built without it";
+  if (backend == Backend::kCuda && !cuda_is_usable())
+    return "gpu: no CUDA device, or built without";
   return {};
 }
 

@@ -157,7 +157,7 @@ TEST_F(TapTest, ASecondWriterIsRefusedAndDestroysNothing) {
 }
 
 TEST_F(TapTest, AFullDiskIsToldOnceAndStopsNothing) {
-  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "system: no /dev/full here";
   const auto [exit_code, text] =
       run_engine("full", {{"ORCH_LOG_FILE", "/dev/full"}, {"ASSAY_LOG_CHECKPOINTS", "ops"}});
   EXPECT_EQ(exit_code, 0);
@@ -286,7 +286,7 @@ class TapCompiler : public TapTest, public testing::WithParamInterface<Compiler>
 TEST_P(TapCompiler, BuildsWithoutAWarningAndWritesTheSame) {
   std::vector<std::string> command = GetParam().command;
   if (run_program({"which", command[0]}).first != 0) {
-    GTEST_SKIP() << command[0] << " is not installed";
+    GTEST_SKIP() << "program: " << command[0] << " is not installed";
   }
   const std::string engine = folder_ + "/engine";
   command.insert(command.end(), {"-O2", "-I" ASSAY_SOURCE_DIR "/tap",

@@ -60,7 +60,7 @@ class Vectors : public testing::TestWithParam<Case> {
     path_ = vocabulary_dir() / ("ggml-vocab-" + GetParam().file + ".gguf");
     for (const char* suffix : {"", ".inp", ".out"}) {
       if (!fs::exists(path_.string() + suffix)) {
-        GTEST_SKIP() << "no " << path_.string() << suffix << "; get it with "
+        GTEST_SKIP() << "vocabulary: no " << path_.string() << suffix << "; get it with "
                      << "scripts/fetch_vocabularies.py " << vocabulary_dir().string();
       }
     }

@@ -1,0 +1,146 @@
+// Session::save and Session::restore.
+//
+// The file, little-endian: FileHead; the divisors of the rotary frequencies, float [n_factors]; of
+// each layer the keys and then the values of positions 0 to n_positions - 1; the SHA-256 of all
+// that as 64 hexadecimal digits.
+
+#include <fmt/format.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <string_view>
+#include <type_traits>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/replace_file.h"
+#include "base/sha256.h"
+#include "engine/session.h"
+
+namespace assay {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr std::array<char, 8> kMagic = {'A', 'S', 'S', 'A', 'Y', 'K', 'V', '1'};
+constexpr size_t kHashDigits = 64;
+
+struct FileHead {
+  std::array<char, 8> magic = kMagic;
+  std::array<char, kHashDigits> model_sha256{};
+  uint64_t kv_type = 0;
+  uint64_t n_layers = 0;
+  uint64_t position_bytes = 0;  // of the keys of one position in one layer
+  uint64_t n_positions = 0;
+  uint64_t n_factors = 0;
+};
+static_assert(std::has_unique_object_representations_v<FileHead>);
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+// The size of a file with this head; the largest number there is where it overflows.
+size_t file_bytes(const FileHead& head) {
+  size_t state = 0;
+  size_t factors = 0;
+  size_t total = 0;
+  const bool overflow = __builtin_mul_overflow(head.n_layers, 2 * head.position_bytes, &state) ||
+                        __builtin_mul_overflow(state, head.n_positions, &state) ||
+                        __builtin_mul_overflow(head.n_factors, sizeof(float), &factors) ||
+                        __builtin_add_overflow(state, factors, &total) ||
+                        __builtin_add_overflow(total, sizeof(head) + kHashDigits, &total);
+  return overflow ? SIZE_MAX : total;
+}
+
+FileHead head_of(const Model& model, const KvCache& kv, size_t n_factors, int64_t n_positions) {
+  FileHead head;
+  const std::string sha256 = sha256_hex(model.gguf().bytes());
+  std::memcpy(head.model_sha256.data(), sha256.data(), kHashDigits);
+  head.kv_type = static_cast<uint64_t>(kv.type());
+  head.n_layers = static_cast<uint64_t>(model.config().n_layers);
+  head.position_bytes = kv.position_bytes();
+  head.n_positions = static_cast<uint64_t>(n_positions);
+  head.n_factors = n_factors;
+  return head;
+}
+
+}  // namespace
+
+void Session::save(const std::string& path) {
+  const FileHead head = head_of(model_, kv_, rope_factors_.size(), n_positions_);
+  std::string file(file_bytes(head), '\0');
+  char* to = file.data();
+  std::memcpy(to, &head, sizeof(head));
+  to += sizeof(head);
+  if (!rope_factors_.empty()) {
+    std::memcpy(to, rope_factors_.data(), rope_factors_.size() * sizeof(float));
+  }
+  to += rope_factors_.size() * sizeof(float);
+  const size_t bytes = head.n_positions * head.position_bytes;
+  for (int64_t layer = 0; bytes > 0 && layer < config_.n_layers; ++layer) {
+    for (const void* from : {kv_.k_slot(layer, 0), kv_.v_slot(layer, 0)}) {
+      memory_.download(from, bytes, to);
+      to += bytes;
+    }
+  }
+  const std::string_view content(file.data(), file.size() - kHashDigits);
+  const std::string sha256 = sha256_hex(bytes_of(content));
+  std::memcpy(to, sha256.data(), kHashDigits);
+  replace_file(file, path);
+}
+
+void Session::restore(const std::string& path) {
+  const MappedFile mapped(path);
+  const std::string_view file = text_of(mapped.bytes());
+  FileHead head;
+  if (file.size() < sizeof(head) + kHashDigits ||
+      !file.starts_with(text_of(std::as_bytes(std::span(kMagic))))) {
+    throw Error("is no saved session", path, "give a file that Session::save wrote");
+  }
+  std::memcpy(&head, file.data(), sizeof(head));
+  const std::string_view content = file.substr(0, file.size() - kHashDigits);
+  if (file_bytes(head) != file.size() ||
+      sha256_hex(bytes_of(content)) != file.substr(content.size())) {
+    throw Error("the saved session is cut off or damaged", path, "save it again");
+  }
+  const FileHead own = head_of(model_, kv_, rope_factors_.size(), n_positions_);
+  if (head.model_sha256 != own.model_sha256) {
+    throw Error("the session is of another model file", path,
+                "restore it with the model it was saved with: " + model_.gguf().path() + " is not");
+  }
+  if (head.kv_type != own.kv_type) {
+    throw Error("the session has keys and values of another type", path, "use the same --kv");
+  }
+  if (head.n_layers != own.n_layers || head.position_bytes != own.position_bytes) {
+    throw Error("the session has other shapes than its model", path, "save it again");
+  }
+  const char* from = file.data() + sizeof(head);
+  const size_t factor_bytes = rope_factors_.size() * sizeof(float);
+  if (head.n_factors != own.n_factors ||
+      (factor_bytes > 0 && std::memcmp(from, rope_factors_.data(), factor_bytes) != 0)) {
+    throw Error("the session's rotary factors are those of another capacity", path,
+                "make room for as many positions as it was saved with");
+  }
+  if (head.n_positions > static_cast<uint64_t>(kv_.capacity())) {
+    throw Error(fmt::format("the session has {} positions, there is room for {}", head.n_positions,
+                            kv_.capacity()),
+                path, "make room for more");
+  }
+  from += factor_bytes;
+  const size_t bytes = head.n_positions * head.position_bytes;
+  for (int64_t layer = 0; bytes > 0 && layer < config_.n_layers; ++layer) {
+    for (void* to : {kv_.k_slot(layer, 0), kv_.v_slot(layer, 0)}) {
+      memory_.upload(from, bytes, to);
+      from += bytes;
+    }
+  }
+  n_positions_ = static_cast<int64_t>(head.n_positions);
+}
+
+}  // namespace assay

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "assay/golden/floors.h"
+#include "assay/golden/manifest.h"
+#include "assay/golden/verify.h"
+
+namespace assay {
+
+// One prompt that a model file is held to, with all that is recorded of it.
+struct GoldenSequence {
+  std::string name;  // of the prompt
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> greedy;
+  std::vector<int32_t> padding_ids;
+  std::vector<std::string> logs;                                      // paths of the fixtures
+  std::function<double(const std::string& checkpoint)> tolerance_of;  // of relative L2
+};
+
+struct GoldenModel {
+  std::string model;
+  std::string type;
+  std::string path;  // empty where the file is not here
+  std::string source;
+  std::string sha256;
+  std::vector<GoldenSequence> sequences;
+};
+
+// A model file and the prompts in its manifest. Logs of one prompt that were recorded with the same
+// generated tokens are of one sequence.
+//
+// Small models are held to 2e-6 everywhere, whatever their floors allow: Assay promises it.
+inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile& file) {
+  GoldenModel golden{manifest.model, file.type,   find_model_file(manifest, file),
+                     file.source,    file.sha256, {}};
+  const Policy policy = floor_policy(manifest, file);
+  const double most = file.source.empty() ? 2e-6 : 1.0;
+  for (const GoldenLog& log : file.logs) {
+    GoldenSequence* sequence = nullptr;
+    for (GoldenSequence& known : golden.sequences) {
+      if (known.name == log.prompt && known.greedy == log.greedy) sequence = &known;
+    }
+    if (sequence == nullptr) {
+      golden.sequences.push_back({log.prompt,
+                                  manifest.prompts.at(log.prompt).tokens,
+                                  log.greedy,
+                                  manifest.padding_ids,
+                                  {},
+                                  [policy, most](const std::string& checkpoint) {
+                                    return std::min(most, *policy.tolerance(checkpoint).rel_l2);
+                                  }});
+      sequence = &golden.sequences.back();
+    }
+    sequence->logs.push_back(manifest.folder() + log.file);
+  }
+  for (const GoldenText& text : file.texts) {
+    golden.sequences.push_back({text.prompt,
+                                manifest.prompts.at(text.prompt).tokens,
+                                text.greedy,
+                                manifest.padding_ids,
+                                {},
+                                {}});
+  }
+  return golden;
+}
+
+// All model files that golden/ has manifests of.
+inline std::vector<GoldenModel> golden_models_of_tests() {
+  const std::string root = std::string(ASSAY_SOURCE_DIR) + "/golden";
+  std::vector<GoldenModel> all;
+  for (const std::string& model : golden_models(root)) {
+    const GoldenManifest manifest = read_golden_manifest(root + "/" + model + "/manifest.json");
+    for (const GoldenFile& file : manifest.files) all.push_back(golden_model(manifest, file));
+  }
+  return all;
+}
+
+}  // namespace assay

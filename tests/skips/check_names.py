@@ -1,0 +1,34 @@
+"""check_names.py LIST PROGRAM...: each test that LIST lets skip is in one of the test programs."""
+
+import subprocess
+import sys
+
+
+def names_in(program):
+    listed = subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True, check=True).stdout
+    suite = ""
+    for line in listed.splitlines():
+        name = line.split("#")[0].strip()
+        if line.startswith("  "):
+            yield suite + name
+        elif name.endswith("."):
+            suite = name
+
+
+def main():
+    path, *programs = sys.argv[1:]
+    names = {name for program in programs for name in names_in(program)}
+    with open(path, encoding="utf-8") as file:
+        entries = [line.split() for line in file if line.strip() and not line.startswith("#")]
+    problems = [f"{' '.join(entry)}: not REASONS and a test's name" for entry in entries if len(entry) != 2]
+    listed = [entry[-1] for entry in entries]
+    problems += [f"{name}: there is no such test" for name in listed if name not in names]
+    problems += [f"{name}: listed twice" for name in sorted({name for name in listed if listed.count(name) > 1})]
+    for problem in problems:
+        print(f"{path}: {problem}")
+    print(f"{len(names)} tests, {len(listed)} of which may skip")
+    sys.exit(1 if problems or not names or not listed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -362,7 +362,7 @@ def lint(golden, tests):
     for folder in folders:
         lint_folder(folder, complaints)
     for name in unread(folders, tests):
-        complaints.append(f"{name}: no test reads it; name it in tests/golden/ or delete it")
+        complaints.append(f"{name}: no test reads it; name it in a test or delete it")
     size = sum(path.stat().st_size for path in golden.rglob("*") if is_kept(path))
     if size > BUDGET:
         complaints.append(f"{golden}: has {size / 1e6:.1f} MB, the budget is {BUDGET / 1e6:.0f} MB")
@@ -372,7 +372,7 @@ def lint(golden, tests):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--golden", type=Path, default=ROOT / "golden", help="the folder of goldens")
-    parser.add_argument("--tests", type=Path, default=ROOT / "tests" / "golden", help="the sources that read them")
+    parser.add_argument("--tests", type=Path, default=ROOT / "tests", help="the sources that read them")
     parser.add_argument("files", nargs="*", help="ignored: all is checked, since one change can break another file")
     options = parser.parse_args()
     complaints, size = lint(options.golden, options.tests)

@@ -211,10 +211,5 @@ def attach(model, log=None, rules=None, checkpoints=None, positions=token_positi
         wanted = CheckpointSet(checkpoints or "ops")
         if not callable(log) and not isinstance(log, LogWriter):
             owned = log = LogWriter(log, **options)
-    sink = log if callable(log) else lambda name, at, rows: _write_rows(log, name, at, rows)
+    sink = log.write_rows if isinstance(log, LogWriter) else log
     return Tap(model, sink, rules, wanted, positions, owned)
-
-
-def _write_rows(log, name, positions, rows):
-    for position, row in zip(positions, rows, strict=True):
-        log.write(name, position, row)

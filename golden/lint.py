@@ -145,7 +145,9 @@ def finite_numbers(values, count=None):
     return (
         isinstance(values, list)
         and (count is None or len(values) == count)
-        and all(isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) for value in values)
+        and all(
+            isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) for value in values
+        )
     )
 
 
@@ -198,7 +200,9 @@ def check_header(path, header, manifest, entry, prompt):
     stated["type"] = entry["type"].value
     for key, value in stated.items():
         if header.get("model", {}).get(key) != value:
-            raise Complaint(f"{path.name}:1 is of the {key} {header.get('model', {}).get(key)!r}, the manifest says {value!r}")
+            raise Complaint(
+                f"{path.name}:1 is of the {key} {header.get('model', {}).get(key)!r}, the manifest says {value!r}"
+            )
     if header.get("tokens") != prompt["tokens"].value or header.get("prompt") != prompt["text"].value:
         raise Complaint(f"{path.name}:1 has another prompt than the manifest's")
 
@@ -241,7 +245,9 @@ def check_log(folder, manifest, entry, log):
     if not path.is_file():
         log["file"].fail(f"names {path.name}, which is not there")
     if sha256(path) != log["sha256"].hash():
-        log["sha256"].fail(f"is not that of {path.name}: record it again (`{manifest['command'].value}`) or restore the file")
+        log["sha256"].fail(
+            f"is not that of {path.name}: record it again (`{manifest['command'].value}`) or restore the file"
+        )
     name = log["prompt"].text()
     if name not in manifest["prompts"]:
         log["prompt"].fail(f"is {name!r}, which is none of the prompts")
@@ -286,7 +292,9 @@ def check_manifest(folder, manifest, complaints):
         for log in entry["logs"].items():
             name = log["file"].value
             if name in named:
-                complaints.append(f"{folder.name}/manifest.json: {log.key}.file names {name}, which another entry names too")
+                complaints.append(
+                    f"{folder.name}/manifest.json: {log.key}.file names {name}, which another entry names too"
+                )
             named.add(name)
             attempt(check_log, folder, manifest, entry, log)
     return named

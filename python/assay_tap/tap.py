@@ -143,7 +143,9 @@ class Tap:
             # An input that is given by name, as hidden_states often is, is the first of those.
             self._handles.append(
                 module.register_forward_pre_hook(
-                    lambda _module, args, kwargs: self._emit(rule, names, args[0] if args else next(iter(kwargs.values()))),
+                    lambda _module, args, kwargs: self._emit(
+                        rule, names, args[0] if args else next(iter(kwargs.values()))
+                    ),
                     with_kwargs=True,
                 )
             )

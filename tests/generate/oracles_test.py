@@ -1,6 +1,6 @@
-"""The oracles' command lines and the resumption of `python -m generate`; needs what golden/generate/requirements.txt pins.
+"""The oracles' command lines and the resumption of `python -m generate`.
 
-    .cache/venv/bin/python tests/generate/oracles_test.py
+Needs what golden/generate/requirements.txt pins, and skips without.
 """
 
 import hashlib
@@ -25,7 +25,9 @@ MODELS = {"tinyllama": 33, "llama3": 33, "qwen2.5": 33, "phi3": 33, "gpt2": 27}
 
 
 def run(*arguments, cwd=ROOT / "golden"):
-    return subprocess.run([sys.executable, "-m", *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False
+    )
 
 
 def records(path):
@@ -35,7 +37,7 @@ def records(path):
 
 def distance(a, b):
     """Estimated relative L2 of two records, from their sketches."""
-    squares = [(x - y) ** 2 for x, y in zip(a["sketch"], b["sketch"])]
+    squares = [(x - y) ** 2 for x, y in zip(a["sketch"], b["sketch"], strict=True)]
     return (sum(squares) / len(squares)) ** 0.5 / a["summary"]["l2"]
 
 
@@ -72,7 +74,11 @@ class Oracles(unittest.TestCase):
 
     def test_what_cannot_be_run_is_one_line(self):
         model = ROOT / "golden" / "gpt2" / "gpt2-f32.gguf"
-        for arguments in (("nothing.gguf", "--prompt", "x"), (ROOT / "README.md", "--prompt", "x"), (model, "--tokens", "1,x")):
+        for arguments in (
+            ("nothing.gguf", "--prompt", "x"),
+            (ROOT / "README.md", "--prompt", "x"),
+            (model, "--tokens", "1,x"),
+        ):
             for oracle in ("hf", "llamacpp"):
                 answer = run(f"generate.{oracle}", *arguments, "--log", self.log)
                 self.assertEqual(answer.returncode, 2)

@@ -118,7 +118,12 @@ class LintTest(unittest.TestCase):
         self.assertEqual(self.complaints(), [])  # pending, and ignored by git
 
     def test_fixtures_that_no_test_reads(self):
-        for cases in ([], ["Every/tinyllama_F32_exact_at_once"], ["Every/tinyllama_Q8_1_exact"], ["Every/my_tinyllama_Q8_0"]):
+        for cases in (
+            [],
+            ["Every/tinyllama_F32_exact_at_once"],
+            ["Every/tinyllama_Q8_1_exact"],
+            ["Every/my_tinyllama_Q8_0"],
+        ):
             self.cases = cases
             self.refuses("no test reads the fixtures of Q8_0")
         self.cases = None  # not asked for, as in the hook

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks golden/: manifests, fixtures and models agree, nothing is missing, left over or unread, and all is small.
 
-    python3 golden/lint.py [--golden FOLDER] [--tests FOLDER]
+    python3 golden/lint.py [--golden FOLDER] [--read-by build/release/bin/golden_test]
 
 Prints one line for each complaint and exits with 1 if there are any. Standard library only; runs as a test and as a
 pre-commit hook, whose file names it takes and does not need.
@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -144,7 +145,9 @@ def finite_numbers(values, count=None):
     return (
         isinstance(values, list)
         and (count is None or len(values) == count)
-        and all(isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) for value in values)
+        and all(
+            isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) for value in values
+        )
     )
 
 
@@ -197,7 +200,9 @@ def check_header(path, header, manifest, entry, prompt):
     stated["type"] = entry["type"].value
     for key, value in stated.items():
         if header.get("model", {}).get(key) != value:
-            raise Complaint(f"{path.name}:1 is of the {key} {header.get('model', {}).get(key)!r}, the manifest says {value!r}")
+            raise Complaint(
+                f"{path.name}:1 is of the {key} {header.get('model', {}).get(key)!r}, the manifest says {value!r}"
+            )
     if header.get("tokens") != prompt["tokens"].value or header.get("prompt") != prompt["text"].value:
         raise Complaint(f"{path.name}:1 has another prompt than the manifest's")
 
@@ -240,7 +245,9 @@ def check_log(folder, manifest, entry, log):
     if not path.is_file():
         log["file"].fail(f"names {path.name}, which is not there")
     if sha256(path) != log["sha256"].hash():
-        log["sha256"].fail(f"is not that of {path.name}: record it again (`{manifest['command'].value}`) or restore the file")
+        log["sha256"].fail(
+            f"is not that of {path.name}: record it again (`{manifest['command'].value}`) or restore the file"
+        )
     name = log["prompt"].text()
     if name not in manifest["prompts"]:
         log["prompt"].fail(f"is {name!r}, which is none of the prompts")
@@ -285,7 +292,9 @@ def check_manifest(folder, manifest, complaints):
         for log in entry["logs"].items():
             name = log["file"].value
             if name in named:
-                complaints.append(f"{folder.name}/manifest.json: {log.key}.file names {name}, which another entry names too")
+                complaints.append(
+                    f"{folder.name}/manifest.json: {log.key}.file names {name}, which another entry names too"
+                )
             named.add(name)
             attempt(check_log, folder, manifest, entry, log)
     return named
@@ -347,22 +356,35 @@ def lint_folder(folder, complaints):
         complaints.append(f"{folder.name}/{left_over}: no manifest names it; delete it or record it")
 
 
-def unread(folders, tests):
-    """Names of models that no source of the tests names."""
-    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(tests.rglob("*")) if path.suffix in (".cc", ".h"))
-    return [folder.name for folder in folders if f'"{folder.name}"' not in text]
+def cases_of(program):
+    """The names of a GoogleTest program's cases."""
+    answer = subprocess.run([program, "--gtest_list_tests"], check=True, capture_output=True, text=True)
+    return [line.split("#")[0].strip() for line in answer.stdout.splitlines() if line.startswith(" ")]
 
 
-def lint(golden, tests):
-    """All complaints."""
+def unread(golden, cases):
+    """Complaints of model files that no case is named after: golden_test reads all fixtures of a file, or none."""
+    for path in sorted(golden.glob("*/manifest.json")):
+        try:
+            types = [entry["type"].text() for entry in Node(parse(path.read_text(encoding="utf-8")))["files"].items()]
+        except (Complaint, ValueError):
+            continue  # told already
+        for type_name in types:
+            name = re.sub(r"[^0-9A-Za-z]", "_", f"{path.parent.name}_{type_name}_")
+            if not any(f"/{name}" in f"{case}_" for case in cases):
+                yield f"{path.parent.name}/manifest.json: no test reads the fixtures of {type_name}"
+
+
+def lint(golden, cases=None):
+    """All complaints, and the size; `cases` are those of the test that reads the fixtures."""
     complaints = []
     folders = sorted(path for path in golden.iterdir() if path.is_dir() and path.name not in NOT_FIXTURES)
     if not folders:
         complaints.append(f"{golden}: has no goldens")
     for folder in folders:
         lint_folder(folder, complaints)
-    for name in unread(folders, tests):
-        complaints.append(f"{name}: no test reads it; name it in tests/golden/ or delete it")
+    if cases is not None:
+        complaints += unread(golden, cases)
     size = sum(path.stat().st_size for path in golden.rglob("*") if is_kept(path))
     if size > BUDGET:
         complaints.append(f"{golden}: has {size / 1e6:.1f} MB, the budget is {BUDGET / 1e6:.0f} MB")
@@ -372,10 +394,10 @@ def lint(golden, tests):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--golden", type=Path, default=ROOT / "golden", help="the folder of goldens")
-    parser.add_argument("--tests", type=Path, default=ROOT / "tests" / "golden", help="the sources that read them")
+    parser.add_argument("--read-by", metavar="PROGRAM", help="golden_test: complain of what it does not read")
     parser.add_argument("files", nargs="*", help="ignored: all is checked, since one change can break another file")
     options = parser.parse_args()
-    complaints, size = lint(options.golden, options.tests)
+    complaints, size = lint(options.golden, cases_of(options.read_by) if options.read_by else None)
     for complaint in complaints:
         print(complaint)
     print(f"golden: {size / 1e6:.1f} MB, " + (f"{len(complaints)} complaints" if complaints else "all in order"))

@@ -75,13 +75,3 @@ def run(options, record):
         print(f"{Path(sys.argv[0]).stem}: {error}", file=sys.stderr)
         return 2
     return 0
-
-
-def writing(log):
-    """A sink that writes each row as it comes."""
-
-    def sink(checkpoint, positions, rows):
-        for position, row in zip(positions, rows, strict=True):
-            log.write(checkpoint, position, row)
-
-    return sink

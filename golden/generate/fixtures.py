@@ -186,7 +186,12 @@ def record(model, arch, cases, padding_ids, finish, further=None):
             files.append(entry)
     prompts = {name: vars(prompt) for name, prompt in (cases[0].prompts | (further or {})).items()}
     made = {"schema": manifest.SCHEMA, "model": model, "arch": arch, "prompts": prompts, "padding_ids": padding_ids}
-    made |= {"oracles": manifest.oracles(), "command": f"python -m generate {model}", "tolerance": manifest.TOLERANCE, "files": files}
+    made |= {
+        "oracles": manifest.oracles(),
+        "command": f"python -m generate {model}",
+        "tolerance": manifest.TOLERANCE,
+        "files": files,
+    }
     if arch in LLAMA_CPP_NOTES:
         made["llama_cpp_note"] = LLAMA_CPP_NOTES[arch]
     manifest.write(folder, made)

@@ -85,7 +85,7 @@ def main():
         model = this.build(DTYPES[options.dtype])
         log.header(**header, engine="transformers", backend="cpu", math=options.dtype)
         chosen, _ = greedy(model, tokens, options.n, file.padding_ids)
-        observe_into(model, tokens + chosen[:-1], command_line.writing(log), options.checkpoints)
+        observe_into(model, tokens + chosen[:-1], log.write_rows, options.checkpoints)
         if options.n:
             print(",".join(map(str, chosen)))
 

@@ -176,7 +176,7 @@ def main():
     def record(file, tokens, log, header):
         context = options.context or len(tokens) + options.n
         wanted = CheckpointSet(options.checkpoints)
-        write = command_line.writing(log)
+        write = log.write_rows
         backend = "gpu" if options.gpu_layers else "cpu"
         with LlamaCpp(file.path, context, options.gpu_layers) as engine:
             log.header(**header, engine="llama.cpp", backend=backend, math="as stored")

@@ -196,7 +196,7 @@ def use_own_type(model, params, frequencies, angle_type):
 
 
 def build(tensors, params, frequencies, dtype=torch.float64, angle_type=None):
-    """A transformers model in `dtype` over the file's weights; rotary angles in `angle_type`, or else in its inner type."""
+    """A transformers model in `dtype` over the file's weights; rotary angles in `angle_type`, or in its inner type."""
     if params.arch not in CLASSES:
         raise ValueError(f"no oracle for the architecture '{params.arch}'; there are {', '.join(CLASSES)}")
     torch.set_num_threads(1)

@@ -13,7 +13,6 @@ OPS = {("haiku", "ops"): 2, ("unicode", "ops"): 2, ("long", "ops"): 2}
 OPS_OF_F32 = {("haiku", "ops"): 8, ("unicode", "ops"): 3, ("long", "ops"): 3}
 
 
-
 def check(case, entry):
     """Random weights are free to choose: within the tolerance no argmax may flip.
 
@@ -23,8 +22,8 @@ def check(case, entry):
     for log in entry["logs"]:
         if not log["argmax_margin"] > allowed:
             raise RuntimeError(
-                f"{case.path.name}, {log['prompt']} {log['set']}: a choice by {log['argmax_margin']:.2g} of the logits' "
-                f"norm is too close to call where {allowed:.2g} is allowed; choose another seed"
+                f"{case.path.name}, {log['prompt']} {log['set']}: a choice by {log['argmax_margin']:.2g} of the "
+                f"logits' norm is too close to call where {allowed:.2g} is allowed; choose another seed"
             )
 
 

@@ -43,7 +43,10 @@ class Units:
             unit = json.loads(stated.read_text(encoding="utf-8"))
             if unit["key"] != json.loads(json.dumps(self.common | wanted)):
                 return None
-            if any(not (folder / log["file"]).exists() or sha256(folder / log["file"]) != log["sha256"] for log in unit["logs"]):
+            if any(
+                not (folder / log["file"]).exists() or sha256(folder / log["file"]) != log["sha256"]
+                for log in unit["logs"]
+            ):
                 return None
             with np.load(sampled) as arrays:
                 samples = {}
@@ -56,7 +59,9 @@ class Units:
 
     def keep(self, name, wanted, logs, samples):
         self.folder.mkdir(parents=True, exist_ok=True)
-        flat = {f"{floor}/{checkpoint}": array for floor, found in samples.items() for checkpoint, array in found.items()}
+        flat = {
+            f"{floor}/{checkpoint}": array for floor, found in samples.items() for checkpoint, array in found.items()
+        }
         np.savez(self.folder / f"{name}.npz", **flat)
         part = self.folder / f"{name}.part"
         part.write_text(json.dumps({"key": self.common | wanted, "logs": logs}), encoding="utf-8")

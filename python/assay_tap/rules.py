@@ -82,9 +82,7 @@ def phi3(config):
     return [
         *_rotary(config),
         Rule(f"{layer}.self_attn.qkv_proj", fused, widths=(q, kv, kv)),
-        Rule(
-            f"{layer}.mlp.gate_up_proj", (f"{name}ffn_gate", f"{name}ffn_up"), widths=(config.intermediate_size,) * 2
-        ),
+        Rule(f"{layer}.mlp.gate_up_proj", (f"{name}ffn_gate", f"{name}ffn_up"), widths=(config.intermediate_size,) * 2),
     ]
 
 

@@ -143,7 +143,9 @@ class Tap:
             # An input that is given by name, as hidden_states often is, is the first of those.
             self._handles.append(
                 module.register_forward_pre_hook(
-                    lambda _module, args, kwargs: self._emit(rule, names, args[0] if args else next(iter(kwargs.values()))),
+                    lambda _module, args, kwargs: self._emit(
+                        rule, names, args[0] if args else next(iter(kwargs.values()))
+                    ),
                     with_kwargs=True,
                 )
             )
@@ -211,10 +213,5 @@ def attach(model, log=None, rules=None, checkpoints=None, positions=token_positi
         wanted = CheckpointSet(checkpoints or "ops")
         if not callable(log) and not isinstance(log, LogWriter):
             owned = log = LogWriter(log, **options)
-    sink = log if callable(log) else lambda name, at, rows: _write_rows(log, name, at, rows)
+    sink = log.write_rows if isinstance(log, LogWriter) else log
     return Tap(model, sink, rules, wanted, positions, owned)
-
-
-def _write_rows(log, name, positions, rows):
-    for position, row in zip(positions, rows, strict=True):
-        log.write(name, position, row)

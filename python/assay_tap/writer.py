@@ -104,6 +104,11 @@ class LogWriter:
             )
         self._write(self.record(checkpoint, token_idx, row, shape).encode())
 
+    def write_rows(self, checkpoint, positions, rows):
+        """Logs one row for each position: a sink for attach()."""
+        for position, row in zip(positions, rows, strict=True):
+            self.write(checkpoint, position, row)
+
     def record(self, checkpoint, token_idx, row, shape):
         """The line of one record; row is float64 [n]."""
         head = len(row) if self.values is None else min(self.values, len(row))

@@ -25,7 +25,9 @@ TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
 def model_of(kind):
     torch.manual_seed(1)
     if kind == "gpt2":
-        config = transformers.GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=0, eos_token_id=0)
+        config = transformers.GPT2Config(
+            vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=0, eos_token_id=0
+        )
         return transformers.GPT2LMHeadModel(config).eval()
     classes = {"llama": "Llama", "qwen2": "Qwen2", "phi3": "Phi3"}
     ids = dict(pad_token_id=None, bos_token_id=None, eos_token_id=None)
@@ -79,7 +81,9 @@ class ReadyRules(unittest.TestCase):
                     of = {name: row for (name, at), row in seen.items() if at == position}
                     before = of["embedding"]
                     for layer in ("layer_0_", "layer_1_"):
-                        np.testing.assert_allclose(of[f"{layer}attn_residual"], before + of[f"{layer}attn_out"], atol=1e-6)
+                        np.testing.assert_allclose(
+                            of[f"{layer}attn_residual"], before + of[f"{layer}attn_out"], atol=1e-6
+                        )
                         after = of[f"{layer}attn_residual"] + of[f"{layer}ffn_out"]
                         np.testing.assert_allclose(of[f"{layer}output"], after, atol=1e-6)
                         before = of[f"{layer}output"]
@@ -97,9 +101,14 @@ class ReadyRules(unittest.TestCase):
                 angle = 5 * 10000.0 ** (-np.arange(0, dim, 2) / dim)
                 for part, heads in (("q", 4), ("k", 2)):
                     plain = seen[f"layer_1_{part}", 5].reshape(heads, dim)
-                    first, second = (plain[:, 0::2], plain[:, 1::2]) if kind == "llama" else (plain[:, :4], plain[:, 4:])
+                    first, second = (
+                        (plain[:, 0::2], plain[:, 1::2]) if kind == "llama" else (plain[:, :4], plain[:, 4:])
+                    )
                     turned = np.stack(
-                        [first * np.cos(angle) - second * np.sin(angle), second * np.cos(angle) + first * np.sin(angle)],
+                        [
+                            first * np.cos(angle) - second * np.sin(angle),
+                            second * np.cos(angle) + first * np.sin(angle),
+                        ],
                         axis=-1 if kind == "llama" else 1,
                     )
                     got = seen[f"layer_1_{part}_rope", 5]
@@ -164,8 +173,9 @@ class OwnRules(unittest.TestCase):
         with torch.no_grad(), attach(self.model, self.path, rules, team="mine", values=None):
             self.model(torch.tensor([[4, 7]]))
         records = self.records()
-        self.assertEqual({(r["checkpoint"], r["token_idx"], len(r["values"])) for r in records},
-                         {(n, t, w) for t in (0, 1) for n, w in (("embedding", 6), ("layer_0_q", 3), ("layer_0_kv", 6), ("logits", 50))})  # fmt: skip
+        widths = {"embedding": 6, "layer_0_q": 3, "layer_0_kv": 6, "logits": 50}
+        expected = {(name, position, width) for position in (0, 1) for name, width in widths.items()}
+        self.assertEqual({(r["checkpoint"], r["token_idx"], len(r["values"])) for r in records}, expected)
         self.assertTrue(all(r["team"] == "mine" for r in records))
 
     def test_flat_tokens_with_positions_as_vllm_calls(self):

@@ -40,7 +40,21 @@ class Bytes(Folder):
     def test_are_those_of_the_program(self):
         """Breaks if the two writers drift apart in format, number text, summary or sketch."""
         theirs = self.folder / "program.jsonl"
-        ran = assay("run", MODEL, "--prompt", "GPU haiku \u00e9", "-n", 3, "--log", theirs, "--checkpoints", "ops", "--values", "all", "--sketch")
+        ran = assay(
+            "run",
+            MODEL,
+            "--prompt",
+            "GPU haiku \u00e9",
+            "-n",
+            3,
+            "--log",
+            theirs,
+            "--checkpoints",
+            "ops",
+            "--values",
+            "all",
+            "--sketch",
+        )
         self.assertEqual(ran.returncode, 0, ran.stderr)
         expected = theirs.read_text(encoding="utf-8").splitlines()
         records = [json.loads(line) for line in expected]
@@ -80,9 +94,10 @@ class Numbers(unittest.TestCase):
             self.assertLessEqual(len(text), len(str(value)))
 
     def test_are_the_text_of_std_to_chars(self):
-        known = [(1.5, "1.5"), (-2.0, "-2"), (0.0, "0"), (-0.0, "-0"), (1e5, "1e+05"), (1e4, "10000"), (123456.0, "123456"),
+        known = [(1.5, "1.5"), (-2.0, "-2"), (0.0, "0"), (-0.0, "-0"), (1e5, "1e+05"), (1e4, "10000"),
                  (1e-4, "1e-04"), (0.001, "0.001"), (1.2e-4, "0.00012"), (1.25e-4, "0.000125"), (1e22, "1e+22"),
-                 (1e300, "1e+300"), (1234567.5, "1234567.5"), (1.5e-10, "1.5e-10"), (5e-324, "5e-324")]  # fmt: skip
+                 (1e300, "1e+300"), (1234567.5, "1234567.5"), (123456.0, "123456"),
+                 (1.5e-10, "1.5e-10"), (5e-324, "5e-324")]  # fmt: skip
         for value, text in known:
             self.assertEqual(shortest(value), text)
         self.assertEqual(shortest(np.float32(123456789)), "123456792")  # exact, as a whole number
@@ -107,7 +122,9 @@ class Records(Folder):
         first, second = map(json.loads, self.lines())
         self.assertEqual(first["values"], ["NaN", "Infinity", "-Infinity", 1, "Infinity"])
         self.assertEqual((first["summary"]["nonfinite"], first["summary"]["nan"]), (4, 1))
-        self.assertEqual((second["summary"]["argmax"], second["summary"]["mean"], second["summary"]["top"]), (-1, "NaN", []))
+        self.assertEqual(
+            (second["summary"]["argmax"], second["summary"]["mean"], second["summary"]["top"]), (-1, "NaN", [])
+        )
         answer = assay("compare", self.path, self.path)
         self.assertEqual(answer.returncode, 1, answer.stderr)  # NaN is no parity, and no error of the reader
 
@@ -201,7 +218,9 @@ class Ends(Folder):
 
     def end(self, how):
         code = ENDING.format(package=str(ROOT / "python"), path=str(self.path), how=how)
-        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        child = subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         if how == "kill":
             while not self.path.exists() or self.path.stat().st_size < 500000:
                 time.sleep(0.01)

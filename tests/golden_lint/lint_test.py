@@ -26,11 +26,10 @@ class LintTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.golden, self.tests = Path(folder.name) / "golden", Path(folder.name) / "tests"
+        self.golden = Path(folder.name) / "golden"
+        self.cases = ["Every/tinyllama_Q8_0_exact_at_once"]
         self.model = self.golden / MODEL
         self.model.mkdir(parents=True)
-        self.tests.mkdir()
-        (self.tests / "golden_test.cc").write_text(f'constexpr const char* kModels[] = {{"{MODEL}"}};')
         self.manifest = json.loads((ROOT / "golden" / MODEL / "manifest.json").read_text())
         self.manifest["files"] = [entry for entry in self.manifest["files"] if entry["type"] == "Q8_0"]
         self.entry = self.manifest["files"][0]
@@ -41,7 +40,7 @@ class LintTest(unittest.TestCase):
 
     def complaints(self):
         (self.model / "manifest.json").write_text(json.dumps(self.manifest))
-        return lint.lint(self.golden, self.tests)[0]
+        return lint.lint(self.golden, self.cases)[0]
 
     def refuses(self, *texts):
         found = self.complaints()
@@ -70,10 +69,10 @@ class LintTest(unittest.TestCase):
         self.assertEqual(self.complaints(), [])
 
     def test_manifest_that_is_missing_or_no_json(self):
-        self.assertIn("has no manifest.json", lint.lint(self.golden, self.tests)[0][0])
+        self.assertIn("has no manifest.json", lint.lint(self.golden, self.cases)[0][0])
         for text in ("{", '{"schema": NaN}', '{"schema": 2, "schema": 2}', "[]", "2"):
             (self.model / "manifest.json").write_text(text)
-            self.assertEqual(len(lint.lint(self.golden, self.tests)[0]), 1, text)
+            self.assertEqual(len(lint.lint(self.golden, self.cases)[0]), 1, text)
 
     def test_schema(self):
         self.manifest["schema"] = 1
@@ -118,9 +117,17 @@ class LintTest(unittest.TestCase):
         (self.model / "q4_0.jsonl").rename(self.model / "q8_0.jsonl.new")
         self.assertEqual(self.complaints(), [])  # pending, and ignored by git
 
-    def test_folder_without_a_test(self):
-        (self.tests / "golden_test.cc").write_text("")
-        self.refuses("no test reads it")
+    def test_fixtures_that_no_test_reads(self):
+        for cases in (
+            [],
+            ["Every/tinyllama_F32_exact_at_once"],
+            ["Every/tinyllama_Q8_1_exact"],
+            ["Every/my_tinyllama_Q8_0"],
+        ):
+            self.cases = cases
+            self.refuses("no test reads the fixtures of Q8_0")
+        self.cases = None  # not asked for, as in the hook
+        self.assertEqual(self.complaints(), [])
 
     def test_set_or_prompt_that_nothing_reads(self):
         self.log["set"] = "heads"
@@ -226,7 +233,7 @@ class LintTest(unittest.TestCase):
 
     def test_as_a_program(self):
         self.complaints()
-        command = [sys.executable, str(LINT), "--golden", str(self.golden), "--tests", str(self.tests), "golden/README.md"]
+        command = [sys.executable, str(LINT), "--golden", str(self.golden), "golden/README.md"]
         self.assertEqual(subprocess.run(command, capture_output=True, check=False).returncode, 0)
         (self.model / "left").write_text("")
         answer = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,6 +1,6 @@
 # find_package(Assay) gives Assay::assay (all of the harness), Assay::assay_engine and
 # Assay::assay_kernels. Headers go under include/assay, to be included as in this tree:
-# #include "engine/session.h".
+# #include "engine/session.h". assay_tap.h, for engines that link nothing of ours, goes under include.
 include(CMakePackageConfigHelpers)
 
 set(assay_targets
@@ -25,6 +25,7 @@ foreach(folder base kernels engine assay)
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/assay
     FILES_MATCHING PATTERN "*.h")
 endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/tap/assay_tap.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/AssayConfig.cmake.in
   ${PROJECT_BINARY_DIR}/AssayConfig.cmake

@@ -1,0 +1,1150 @@
+// assay_tap.h: logs tensors of any engine for language models, as Assay compares them.
+//
+// C99, C++11 or CUDA; GCC or Clang; POSIX; nothing else. In exactly one source file of the engine,
+// before its other includes:
+//
+//   #define ASSAY_TAP_IMPLEMENTATION
+//   #include "assay_tap.h"
+//
+// and the plain include elsewhere. Then, where a tensor of a token has been computed:
+//
+//   if (assay_tap_on()) assay_tap_log("layer_0_output", position, hidden, 576);
+//
+// The environment says whether and what is logged; without ORCH_LOG_FILE nothing is:
+//
+//   ORCH_LOG_FILE          the log; emptied when the first record comes
+//   ORCH_LOG_TEAM          the engine's name in each record
+//   ORCH_LOG_VALUES        how many leading values a record holds, or `all` (default 10)
+//   ASSAY_LOG_CHECKPOINTS  `logits` (default), `layers`, `ops` (all), or comma-separated globs
+//
+// Each record has the head of the tensor, a summary, and a sketch: 64 projections that stand for
+// the whole of it. It leaves the process in one write(2) before the call returns: exit, abort or a
+// kill lose no finished record and tear at most the last line. Calls may come from any thread. A
+// child of fork() may go on logging to the same file; lines stay whole.
+//
+// Where the log cannot be written, one line on standard error says why, the engine goes on, and
+// nothing more is logged; the log ends with its last whole record. Define
+// ASSAY_TAP_ON_ERROR(message) to be told otherwise. A compiler told -ffast-math may change the last
+// bits of sums; what is not a number stays one.
+#ifndef ASSAY_TAP_H
+#define ASSAY_TAP_H
+
+#if defined(ASSAY_TAP_IMPLEMENTATION) && !defined(_GNU_SOURCE) && !defined(_DEFAULT_SOURCE)
+#define _DEFAULT_SOURCE 1  // flock() and O_CLOEXEC where the compiler is told -std=c99
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#endif
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// With ASSAY_TAP_STATIC all functions are private to the file that includes the implementation.
+#ifdef ASSAY_TAP_STATIC
+#define ASSAY_TAP_API static __attribute__((unused))
+#else
+#define ASSAY_TAP_API
+#endif
+
+// Element types. What is narrower than a float is widened, which loses nothing.
+enum { ASSAY_TAP_F32 = 0, ASSAY_TAP_F16 = 1, ASSAY_TAP_BF16 = 2 };
+
+// The optional first line of a log; what is NULL is logged as an empty string, a prompt that is
+// NULL not at all.
+typedef struct {
+  const char* model_name;
+  const char* model_sha256;
+  const char* model_arch;
+  const char* model_type;  // of the weights: F32, Q4_K, ...
+  const int32_t* tokens;   // [n_tokens], the prompt's
+  size_t n_tokens;
+  const char* prompt;
+  const char* engine;
+  const char* backend;
+  const char* math;
+} assay_tap_header;
+
+// 1 if the environment asks for a log, else 0. Costs one load once that is known.
+ASSAY_TAP_API int assay_tap_on(void);
+
+// 1 if the log is to hold `checkpoint`: to ask before a tensor is copied for it.
+ASSAY_TAP_API int assay_tap_wants(const char* checkpoint);
+
+// Logs values[n], the whole tensor `checkpoint` (one of CONTRACT.md's names, `layer_0_output`) at
+// the token position `token_idx` >= 0, as the shape [1, n]. Returns 1 if it was logged, 0 if it
+// was not asked for, -1 if it could not be.
+ASSAY_TAP_API int assay_tap_log(const char* checkpoint, int64_t token_idx, const float* values,
+                                size_t n);
+
+// The same for any shape (`rank` dimensions, 0 to 8) and element type.
+ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx, int type,
+                                       const void* values, const int64_t* shape, int rank);
+
+// Writes the first line. Returns as assay_tap_log(); -1 if anything has been logged before.
+ASSAY_TAP_API int assay_tap_log_header(const assay_tap_header* header);
+
+// Opens a log for which an engine's own flags ask, in the place of the environment: before the
+// first call of any other function. `values` and `checkpoints` as in the environment; NULL is the
+// default. Returns 1, or -1.
+ASSAY_TAP_API int assay_tap_open(const char* path, const char* team, const char* values,
+                                 const char* checkpoints);
+
+// Ends the log. Not needed: nothing is kept back. The environment is read again after it. Not while
+// other threads log.
+ASSAY_TAP_API void assay_tap_close(void);
+
+// Why nothing is logged any more; NULL where nothing went wrong.
+ASSAY_TAP_API const char* assay_tap_error(void);
+
+// Writes `value` in the shortest form that reads back to the same bits, the same text as C++'s
+// std::to_chars(); what is not finite as "NaN", "Infinity", "-Infinity" with the quotes. Returns
+// the length, at most ASSAY_TAP_NUMBER_SIZE; no '\0' follows.
+#define ASSAY_TAP_NUMBER_SIZE 32
+ASSAY_TAP_API size_t assay_tap_print_float(char* to, float value);
+ASSAY_TAP_API size_t assay_tap_print_double(char* to, double value);
+
+#if defined(__CUDACC__) || defined(ASSAY_TAP_CUDA)
+#include <cuda_runtime_api.h>
+// The same as assay_tap_log_tensor() for `values` on the device: waits for `stream`, copies, logs.
+// `host` is room for the tensor on the host, `bytes` its size.
+static __attribute__((unused)) int assay_tap_log_device(const char* checkpoint, int64_t token_idx,
+                                                        int type, const void* values,
+                                                        const int64_t* shape, int rank, void* host,
+                                                        size_t bytes, cudaStream_t stream) {
+  if (!assay_tap_wants(checkpoint)) return 0;
+  if (cudaMemcpyAsync(host, values, bytes, cudaMemcpyDeviceToHost, stream) != cudaSuccess ||
+      cudaStreamSynchronize(stream) != cudaSuccess) {
+    return -1;
+  }
+  return assay_tap_log_tensor(checkpoint, token_idx, type, host, shape, rank);
+}
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifdef ASSAY_TAP_IMPLEMENTATION
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#if defined(__x86_64__) && !defined(__CUDACC__)
+#define ASSAY_TAP_AVX512 1
+#include <immintrin.h>
+#endif
+
+#if !defined(O_CLOEXEC) || !defined(LOCK_EX)
+#error "include assay_tap.h before other headers, or define _DEFAULT_SOURCE for the whole file"
+#endif
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "assay_tap.h is for little-endian machines"
+#endif
+
+#ifndef ASSAY_TAP_ON_ERROR
+#define ASSAY_TAP_ON_ERROR(message) ((void)fprintf(stderr, "assay_tap: %s\n", (message)))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ASSAY_TAP_SKETCH 64
+#define ASSAY_TAP_TOP 5
+#define ASSAY_TAP_RANK 8
+
+// ---- Numbers as text -------------------------------------------------------------------------
+// R. Giulietti, "The Schubfach way to render doubles", 2020. A float c * 2^q is the middle of the
+// interval of reals that round to it; the shortest decimal in it is one of four, found with one
+// product by a power of ten of 128 bits. The powers are computed once, exactly.
+
+__extension__ typedef unsigned __int128 assay_tap_u128;
+
+#define ASSAY_TAP_MIN_POWER (-292)
+#define ASSAY_TAP_MAX_POWER 324
+
+typedef struct {
+  uint64_t high;
+  uint64_t low;
+} assay_tap_power;
+
+// 10^e = m * 2^s with m of 128 bits, its highest bit set, rounded up; [e - ASSAY_TAP_MIN_POWER].
+static assay_tap_power assay_tap_powers[ASSAY_TAP_MAX_POWER - ASSAY_TAP_MIN_POWER + 1];
+static pthread_once_t assay_tap_powers_once = PTHREAD_ONCE_INIT;
+static char assay_tap_pairs[200];  // "00" to "99"
+
+#define ASSAY_TAP_LIMBS 40  // of 32 bits, lowest first: 10^324 has 1077 bits
+
+// The highest 128 bits of a number, rounded up if `inexact` or if lower bits are set.
+static assay_tap_power assay_tap_top_bits(const uint32_t* limbs, int inexact) {
+  int top = ASSAY_TAP_LIMBS - 1;
+  while (limbs[top] == 0) --top;
+  const int shift = __builtin_clz(limbs[top]);
+  uint32_t words[4];
+  for (int i = 0; i < 4; ++i) {
+    const uint64_t a = top - i >= 0 ? limbs[top - i] : 0;
+    const uint64_t b = top - i >= 1 ? limbs[top - i - 1] : 0;
+    words[i] = (uint32_t)((((a << 32) | b) << shift) >> 32);
+  }
+  for (int i = top - 5; i >= 0; --i) inexact |= limbs[i] != 0;
+  if (top >= 4) inexact |= (limbs[top - 4] << shift) != 0;
+  assay_tap_power power;
+  power.high = ((uint64_t)words[0] << 32) | words[1];
+  power.low = ((uint64_t)words[2] << 32) | words[3];
+  if (inexact && ++power.low == 0) ++power.high;
+  return power;
+}
+
+static void assay_tap_make_powers(void) {
+  uint32_t limbs[ASSAY_TAP_LIMBS] = {1};
+  for (int e = 0; e <= ASSAY_TAP_MAX_POWER; ++e) {
+    assay_tap_powers[e - ASSAY_TAP_MIN_POWER] = assay_tap_top_bits(limbs, 0);
+    uint64_t carry = 0;
+    for (int i = 0; i < ASSAY_TAP_LIMBS; ++i) {
+      carry += (uint64_t)limbs[i] * 10;
+      limbs[i] = (uint32_t)carry;
+      carry >>= 32;
+    }
+  }
+  // floor(floor(x / 10) / 10) = floor(x / 100): quotients of a power of two stay exact floors.
+  memset(limbs, 0, sizeof(limbs));
+  limbs[ASSAY_TAP_LIMBS - 1] = 0x80000000U;
+  for (int e = -1; e >= ASSAY_TAP_MIN_POWER; --e) {
+    uint64_t rest = 0;
+    for (int i = ASSAY_TAP_LIMBS - 1; i >= 0; --i) {
+      rest = (rest << 32) | limbs[i];
+      limbs[i] = (uint32_t)(rest / 10);
+      rest %= 10;
+    }
+    assay_tap_powers[e - ASSAY_TAP_MIN_POWER] = assay_tap_top_bits(limbs, 1);
+  }
+  for (int i = 0; i < 100; ++i) {
+    assay_tap_pairs[2 * i] = (char)('0' + i / 10);
+    assay_tap_pairs[2 * i + 1] = (char)('0' + i % 10);
+  }
+}
+
+// floor(log10(2^e)), floor(log10(3/4 * 2^e)) and floor(log2(10^e)) for all exponents of doubles.
+static int assay_tap_log10_pow2(int e) {
+  return (e * 1262611) >> 22;
+}
+static int assay_tap_log10_3_4_pow2(int e) {
+  return (e * 1262611 - 524031) >> 22;
+}
+static int assay_tap_log2_pow10(int e) {
+  return (e * 1741647) >> 19;
+}
+
+// digits * 10^exponent
+typedef struct {
+  uint64_t digits;
+  int exponent;
+} assay_tap_decimal;
+
+// From four times the value and the borders of its interval, in units of 10^k and rounded to odd:
+// one digit fewer if there is such a decimal in the interval, else the nearest.
+static assay_tap_decimal assay_tap_choose(uint64_t low, uint64_t middle, uint64_t high,
+                                          uint64_t out, int k) {
+  assay_tap_decimal decimal;
+  const uint64_t s = middle >> 2;
+  const uint64_t tens = s / 10;
+  const int low_fits = low + out <= 40 * tens;
+  const int high_fits = 40 * tens + 40 + out <= high;
+  if (low_fits != high_fits) {
+    decimal.digits = tens + (uint64_t)high_fits;
+    decimal.exponent = k + 1;
+    return decimal;
+  }
+  decimal.exponent = k;
+  const int s_fits = low + out <= 4 * s;
+  const int t_fits = 4 * s + 4 + out <= high;
+  if (s_fits != t_fits) {
+    decimal.digits = s + (uint64_t)t_fits;
+    return decimal;
+  }
+  const uint64_t half = 4 * s + 2;
+  decimal.digits = s + (uint64_t)(middle > half || (middle == half && (s & 1) != 0));
+  return decimal;
+}
+
+static uint64_t assay_tap_round_64(assay_tap_power power, uint64_t c) {
+  const uint64_t x = (uint64_t)(((assay_tap_u128)power.low * c) >> 64);
+  const assay_tap_u128 y = (assay_tap_u128)power.high * c + x;
+  return (uint64_t)(y >> 64) | ((uint64_t)y > 1);
+}
+
+static uint64_t assay_tap_round_32(uint64_t power, uint32_t c) {
+  const assay_tap_u128 y = (assay_tap_u128)power * c;
+  return (uint64_t)(y >> 64) | ((uint32_t)((uint64_t)y >> 32) > 1);
+}
+
+// c * 2^q, where `edge` says that the float below is nearer than the one above.
+static assay_tap_decimal assay_tap_shortest_64(uint64_t c, int q, int edge) {
+  const int k = edge ? assay_tap_log10_3_4_pow2(q) : assay_tap_log10_pow2(q);
+  const int shift = q + assay_tap_log2_pow10(-k) + 1;
+  const assay_tap_power power = assay_tap_powers[-k - ASSAY_TAP_MIN_POWER];
+  return assay_tap_choose(assay_tap_round_64(power, (4 * c - 2 + (uint64_t)edge) << shift),
+                          assay_tap_round_64(power, (4 * c) << shift),
+                          assay_tap_round_64(power, (4 * c + 2) << shift), c & 1, k);
+}
+
+static assay_tap_decimal assay_tap_shortest_32(uint32_t c, int q, int edge) {
+  const int k = edge ? assay_tap_log10_3_4_pow2(q) : assay_tap_log10_pow2(q);
+  const int shift = q + assay_tap_log2_pow10(-k) + 1;
+  const uint64_t power = assay_tap_powers[-k - ASSAY_TAP_MIN_POWER].high + 1;
+  return assay_tap_choose(assay_tap_round_32(power, (4 * c - 2 + (uint32_t)edge) << shift),
+                          assay_tap_round_32(power, (4 * c) << shift),
+                          assay_tap_round_32(power, (4 * c + 2) << shift), c & 1, k);
+}
+
+// The eight digits of a number below 10^8, the first in the lowest byte, each 0 to 9: quotients by
+// 10000, 100 and 10 of all parts at once, by multiplication with rounded reciprocals.
+static uint64_t assay_tap_eight_digits(uint32_t number) {
+  const uint64_t fours = (uint64_t)(number / 10000) | ((uint64_t)(number % 10000) << 32);
+  const uint64_t hundreds = ((fours * 10486) >> 20) & 0x0000007F0000007FU;
+  const uint64_t pairs = hundreds | ((fours - 100 * hundreds) << 16);
+  const uint64_t tens = ((pairs * 103) >> 10) & 0x000F000F000F000FU;
+  return tens | ((pairs - 10 * tens) << 8);
+}
+
+static int assay_tap_digit_count(uint64_t number) {
+  static const uint64_t kTens[] = {0,
+                                   10U,
+                                   100U,
+                                   1000U,
+                                   10000U,
+                                   100000U,
+                                   1000000U,
+                                   10000000U,
+                                   100000000U,
+                                   1000000000U,
+                                   10000000000U,
+                                   100000000000U,
+                                   1000000000000U,
+                                   10000000000000U,
+                                   100000000000000U,
+                                   1000000000000000U,
+                                   10000000000000000U,
+                                   100000000000000000U};
+  const int guess = ((64 - __builtin_clzll(number | 1)) * 1233) >> 12;  // log10(2) * 4096
+  return guess + (number >= kTens[guess]);
+}
+
+// The digits with the first in text[0], which has room for 24; how many before trailing zeros.
+static int assay_tap_write_digits(char* text, uint64_t digits, int count) {
+  static const uint64_t kTens[] = {1U,      10U,      100U,      1000U,     10000U,
+                                   100000U, 1000000U, 10000000U, 100000000U};
+  const uint64_t zeros = 0x3030303030303030U;
+  if (count <= 9) {
+    const uint32_t nine = (uint32_t)(digits * kTens[9 - count]);
+    const uint64_t word = assay_tap_eight_digits(nine % 100000000U);
+    const uint64_t bytes = word | zeros;
+    text[0] = (char)('0' + nine / 100000000U);
+    memcpy(text + 1, &bytes, 8);
+    return word == 0 ? 1 : 9 - __builtin_clzll(word) / 8;
+  }
+  uint64_t scaled = digits;  // to 17 digits
+  if (count <= 17) {
+    int missing = 17 - count;
+    if (missing > 8) missing = 8;
+    scaled *= kTens[missing];
+  }
+  const uint64_t high = assay_tap_eight_digits((uint32_t)(scaled / 100000000U % 100000000U));
+  const uint64_t low = assay_tap_eight_digits((uint32_t)(scaled % 100000000U));
+  const uint64_t high_bytes = high | zeros;
+  const uint64_t low_bytes = low | zeros;
+  text[0] = (char)('0' + scaled / 10000000000000000U);
+  memcpy(text + 1, &high_bytes, 8);
+  memcpy(text + 9, &low_bytes, 8);
+  if (low != 0) return 17 - __builtin_clzll(low) / 8;
+  return high == 0 ? 1 : 9 - __builtin_clzll(high) / 8;
+}
+
+static char* assay_tap_write_integer(char* to, uint64_t number) {
+  char text[20];
+  int at = 20;
+  do {
+    text[--at] = (char)('0' + number % 10);
+    number /= 10;
+  } while (number != 0);
+  memcpy(to, text + at, (size_t)(20 - at));
+  return to + (20 - at);
+}
+
+// As std::to_chars(): fixed or scientific, whichever is shorter, fixed if level. `magnitude` is the
+// value without its sign.
+static char* assay_tap_layout(char* to, assay_tap_decimal decimal, double magnitude) {
+  char text[32];
+  memset(text, '0', sizeof(text));
+  const int written = assay_tap_digit_count(decimal.digits);
+  const int count = assay_tap_write_digits(text, decimal.digits, written);
+  const int point = written + decimal.exponent;  // digits before the point
+  const int last = point - count;                // exponent of the last digit
+  const int single = count == 1;
+  if (last < -(count + 3 - single) || last > 5 - single) {
+    int exponent = point - 1;
+    *to++ = text[0];
+    if (!single) {
+      *to++ = '.';
+      memcpy(to, text + 1, 16);
+      to += count - 1;
+    }
+    *to++ = 'e';
+    *to++ = exponent < 0 ? '-' : '+';
+    if (exponent < 0) exponent = -exponent;
+    if (exponent >= 100) {
+      *to++ = (char)('0' + exponent / 100);
+      exponent %= 100;
+    }
+    memcpy(to, assay_tap_pairs + (size_t)(2 * exponent), 2);
+    return to + 2;
+  }
+  if (last >= 0) {  // a whole number: all of its digits, not only those that tell it apart
+    if (magnitude < 18446744073709551616.0) {
+      return assay_tap_write_integer(to, (uint64_t)magnitude);
+    }
+    return to + snprintf(to, ASSAY_TAP_NUMBER_SIZE - 1, "%.0f", magnitude);
+  }
+  if (point <= 0) {
+    memcpy(to, "0.000000", 8);
+    to += 2 - point;
+    memcpy(to, text, 17);
+    return to + count;
+  }
+  memcpy(to, text, 17);
+  to[point] = '.';
+  memcpy(to + point + 1, text + point, 17);
+  return to + count + 1;
+}
+
+static char* assay_tap_write_nonfinite(char* to, int is_nan, int negative) {
+  const char* word = is_nan ? "\"NaN\"" : negative ? "\"-Infinity\"" : "\"Infinity\"";
+  const size_t length = strlen(word);
+  memcpy(to, word, length);
+  return to + length;
+}
+
+// The powers must have been made. At least 48 bytes may be written.
+static char* assay_tap_write_float(char* to, float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof(bits));
+  const uint32_t fraction = bits & 0x7FFFFFU;
+  const int exponent = (int)((bits >> 23) & 0xFFU);
+  const int negative = (int)(bits >> 31);
+  if (exponent == 0xFF) return assay_tap_write_nonfinite(to, fraction != 0, negative);
+  *to = '-';
+  to += negative;
+  if (exponent == 0 && fraction == 0) {
+    *to = '0';
+    return to + 1;
+  }
+  const assay_tap_decimal decimal =
+      exponent == 0 ? assay_tap_shortest_32(fraction, -149, 0)
+                    : assay_tap_shortest_32(fraction | 0x800000U, exponent - 150,
+                                            fraction == 0 && exponent > 1);
+  return assay_tap_layout(to, decimal, (double)(negative ? -value : value));
+}
+
+static char* assay_tap_write_double(char* to, double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof(bits));
+  const uint64_t fraction = bits & 0xFFFFFFFFFFFFFU;
+  const int exponent = (int)((bits >> 52) & 0x7FFU);
+  const int negative = (int)(bits >> 63);
+  if (exponent == 0x7FF) return assay_tap_write_nonfinite(to, fraction != 0, negative);
+  *to = '-';
+  to += negative;
+  if (exponent == 0 && fraction == 0) {
+    *to = '0';
+    return to + 1;
+  }
+  const assay_tap_decimal decimal =
+      exponent == 0 ? assay_tap_shortest_64(fraction, -1074, 0)
+                    : assay_tap_shortest_64(fraction | 0x10000000000000U, exponent - 1075,
+                                            fraction == 0 && exponent > 1);
+  return assay_tap_layout(to, decimal, negative ? -value : value);
+}
+
+static char* assay_tap_write_whole(char* to, int64_t value) {
+  if (value < 0) *to++ = '-';
+  return assay_tap_write_integer(to, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+}
+
+// [a,b,...]: at most 17 bytes a value, and 64 more may be written.
+static __attribute__((unused)) char* assay_tap_write_floats(char* to, const float* values,
+                                                            size_t n) {
+  (void)pthread_once(&assay_tap_powers_once, assay_tap_make_powers);
+  *to++ = '[';
+  for (size_t i = 0; i < n; ++i) {
+    to = assay_tap_write_float(to, values[i]);
+    *to++ = ',';
+  }
+  to -= n > 0;
+  *to = ']';
+  return to + 1;
+}
+
+ASSAY_TAP_API size_t assay_tap_print_float(char* to, float value) {
+  char text[64];
+  (void)pthread_once(&assay_tap_powers_once, assay_tap_make_powers);
+  const size_t length = (size_t)(assay_tap_write_float(text, value) - text);
+  memcpy(to, text, length);
+  return length;
+}
+
+ASSAY_TAP_API size_t assay_tap_print_double(char* to, double value) {
+  char text[64];
+  (void)pthread_once(&assay_tap_powers_once, assay_tap_make_powers);
+  const size_t length = (size_t)(assay_tap_write_double(text, value) - text);
+  memcpy(to, text, length);
+  return length;
+}
+
+#ifndef ASSAY_TAP_NUMBERS_ONLY
+
+// ---- Strings as JSON -------------------------------------------------------------------------
+
+// Length of the well-formed UTF-8 sequence at `text` ('\0'-terminated), 0 if there is none.
+static int assay_tap_utf8_length(const unsigned char* text) {
+  const unsigned lead = text[0];
+  if (lead < 0x80) return 1;
+  if (lead < 0xC2 || lead > 0xF4) return 0;
+  const int length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  const unsigned least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;  // no longer than needed
+  const unsigned most = lead == 0xED   ? 0x9F
+                        : lead == 0xF4 ? 0x8F
+                                       : 0xBF;  // no surrogates, U+10FFFF
+  if (text[1] < least || text[1] > most) return 0;
+  for (int i = 2; i < length; ++i) {
+    if ((text[i] & 0xC0) != 0x80) return 0;
+  }
+  return length;
+}
+
+// At most six bytes for each of `text`, and two quotes.
+static char* assay_tap_write_string(char* to, const char* string) {
+  const unsigned char* text = (const unsigned char*)(string == NULL ? "" : string);
+  *to++ = '"';
+  while (*text != 0) {
+    const int length = assay_tap_utf8_length(text);
+    if (length == 0) {
+      memcpy(to, "\\ufffd", 6);
+      to += 6;
+    } else if (*text < 0x20 || *text == 0x7F) {
+      memcpy(to, "\\u00", 4);
+      to[4] = "0123456789abcdef"[*text >> 4];
+      to[5] = "0123456789abcdef"[*text & 15];
+      to += 6;
+    } else {
+      if (*text == '"' || *text == '\\') *to++ = '\\';
+      memcpy(to, text, (size_t)length);
+      to += length;
+    }
+    text += length == 0 ? 1 : length;
+  }
+  *to++ = '"';
+  return to;
+}
+
+static char* assay_tap_write_text(char* to, const char* text) {
+  const size_t length = strlen(text);
+  memcpy(to, text, length);
+  return to + length;
+}
+
+static char* assay_tap_write_member(char* to, const char* key, const char* value) {
+  return assay_tap_write_string(assay_tap_write_text(to, key), value);
+}
+
+// ---- Summary and sketch of a tensor ----------------------------------------------------------
+
+// By the bits: -ffast-math must not take it away.
+static int assay_tap_is_finite(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof(bits));
+  return (bits & 0x7F800000U) != 0x7F800000U;
+}
+
+static int assay_tap_is_nan(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof(bits));
+  return (bits & 0x7FFFFFFFU) > 0x7F800000U;
+}
+
+// The 64 signs of element i: SplitMix64 of i + 1.
+static uint64_t assay_tap_signs(uint64_t i) {
+  uint64_t z = i + 1 + 0x9E3779B97F4A7C15U;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+  return z ^ (z >> 31);
+}
+
+// sketch[k]: the sum of +-values[i] in double, plus where bit k of the signs of i is set, each sum
+// in the order of i. Elements that are not finite are left out. Alon, Matias and Szegedy, "The
+// space complexity of approximating the frequency moments", STOC 1996.
+#if defined(ASSAY_TAP_AVX512)
+__attribute__((target("avx512f"))) static double assay_tap_plus_avx512(const float* values,
+                                                                       size_t n, double* plus) {
+  __m512d sums[8];
+  for (int j = 0; j < 8; ++j) sums[j] = _mm512_setzero_pd();
+  double all = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const double value = assay_tap_is_finite(values[i]) ? (double)values[i] : 0.0;
+    const uint64_t signs = assay_tap_signs(i);
+    const __m512d x = _mm512_set1_pd(value);
+    all += value;
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; ++j) {
+      sums[j] = _mm512_mask_add_pd(sums[j], (__mmask8)(signs >> (8 * j)), sums[j], x);
+    }
+  }
+  for (int j = 0; j < 8; ++j) _mm512_storeu_pd(plus + (size_t)(8 * j), sums[j]);
+  return all;
+}
+#endif
+
+static double assay_tap_plus_portable(const float* values, size_t n, double* plus) {
+  static const uint64_t kOff = 0;
+  static const uint64_t kOn = ~(uint64_t)0;
+  uint64_t masks[16][4];  // for each four bits four words
+  for (int bits = 0; bits < 16; ++bits) {
+    for (int j = 0; j < 4; ++j) masks[bits][j] = ((bits >> j) & 1) != 0 ? kOn : kOff;
+  }
+  for (int k = 0; k < ASSAY_TAP_SKETCH; ++k) plus[k] = 0;
+  double all = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const double value = assay_tap_is_finite(values[i]) ? (double)values[i] : 0.0;
+    const uint64_t signs = assay_tap_signs(i);
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    all += value;
+    for (int k = 0; k < ASSAY_TAP_SKETCH; k += 4) {
+      const uint64_t* mask = masks[(signs >> k) & 15];
+      for (int j = 0; j < 4; ++j) {
+        const uint64_t part = bits & mask[j];
+        double term;
+        memcpy(&term, &part, sizeof(term));
+        plus[k + j] += term;
+      }
+    }
+  }
+  return all;
+}
+
+// [64 numbers]
+static char* assay_tap_write_sketch(char* to, const float* values, size_t n) {
+  double plus[ASSAY_TAP_SKETCH];
+#if defined(ASSAY_TAP_AVX512)
+  const double all = __builtin_cpu_supports("avx512f") ? assay_tap_plus_avx512(values, n, plus)
+                                                       : assay_tap_plus_portable(values, n, plus);
+#else
+  const double all = assay_tap_plus_portable(values, n, plus);
+#endif
+  for (int k = 0; k < ASSAY_TAP_SKETCH; ++k) {
+    *to++ = k == 0 ? '[' : ',';
+    to = assay_tap_write_double(to, 2 * plus[k] - all);
+  }
+  *to++ = ']';
+  return to;
+}
+
+// The largest finite values, largest first, of equal ones the lowest index first; how many.
+static int assay_tap_largest(const float* values, size_t n, size_t* top) {
+  int count = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const float value = values[i];
+    if (count == ASSAY_TAP_TOP && !(value > values[top[ASSAY_TAP_TOP - 1]])) continue;
+    if (!assay_tap_is_finite(value)) continue;
+    int place = count < ASSAY_TAP_TOP ? count : ASSAY_TAP_TOP - 1;
+    for (; place > 0 && value > values[top[place - 1]]; --place) top[place] = top[place - 1];
+    top[place] = i;
+    if (count < ASSAY_TAP_TOP) ++count;
+  }
+  return count;
+}
+
+static char* assay_tap_write_summary(char* to, const float* values, size_t n) {
+  enum { kLanes = 8 };  // independent sums, whose order is fixed
+  double sums[kLanes] = {0};
+  double squares[kLanes] = {0};
+  float least[kLanes];
+  int64_t bad[kLanes] = {0};
+  for (int j = 0; j < kLanes; ++j) least[j] = 3.402823466e+38F;
+  for (size_t i = 0; i < n; i += kLanes) {
+    const int lanes = n - i < kLanes ? (int)(n - i) : kLanes;
+    for (int j = 0; j < lanes; ++j) {
+      const float value = values[i + (size_t)j];
+      const int finite = assay_tap_is_finite(value);
+      const double wide = finite ? (double)value : 0.0;
+      bad[j] += !finite;
+      sums[j] += wide;
+      squares[j] += wide * wide;
+      least[j] = finite && value < least[j] ? value : least[j];
+    }
+  }
+  double sum = 0;
+  double square = 0;
+  float min = least[0];
+  int64_t nonfinite = 0;
+  for (int j = 0; j < kLanes; ++j) {
+    sum += sums[j];
+    square += squares[j];
+    min = least[j] < min ? least[j] : min;
+    nonfinite += bad[j];
+  }
+  size_t top[ASSAY_TAP_TOP];
+  const int count = assay_tap_largest(values, n, top);
+  if (count > 0) {
+    to = assay_tap_write_float(assay_tap_write_text(to, "{\"min\":"), min);
+    to = assay_tap_write_float(assay_tap_write_text(to, ",\"max\":"), values[top[0]]);
+    to = assay_tap_write_double(assay_tap_write_text(to, ",\"mean\":"),
+                                sum / (double)((int64_t)n - nonfinite));
+  } else {
+    to = assay_tap_write_text(to, "{\"min\":\"NaN\",\"max\":\"NaN\",\"mean\":\"NaN\"");
+  }
+  to = assay_tap_write_double(assay_tap_write_text(to, ",\"l2\":"), sqrt(square));
+  to = assay_tap_write_whole(assay_tap_write_text(to, ",\"argmax\":"),
+                             count > 0 ? (int64_t)top[0] : -1);
+  to = assay_tap_write_text(to, ",\"top\":[");
+  for (int i = 0; i < count; ++i) {
+    to = assay_tap_write_text(to, i == 0 ? "[" : ",[");
+    to = assay_tap_write_whole(to, (int64_t)top[i]);
+    *to++ = ',';
+    to = assay_tap_write_float(to, values[top[i]]);
+    *to++ = ']';
+  }
+  to = assay_tap_write_whole(assay_tap_write_text(to, "],\"nonfinite\":"), nonfinite);
+  if (nonfinite > 0) {
+    int64_t nan = 0;
+    for (size_t i = 0; i < n; ++i) nan += assay_tap_is_nan(values[i]);
+    to = assay_tap_write_whole(assay_tap_write_text(to, ",\"nan\":"), nan);
+  }
+  *to++ = '}';
+  return to;
+}
+
+// ---- The log ---------------------------------------------------------------------------------
+
+enum { ASSAY_TAP_UNREAD = 0, ASSAY_TAP_OFF = 1, ASSAY_TAP_OPENED = 2, ASSAY_TAP_FAILED = 3 };
+enum { ASSAY_TAP_KEPT = 4 };
+
+typedef struct {
+  int state;              // one of the above; read without the lock
+  pthread_mutex_t mutex;  // guards what follows
+  int fork_safe;
+  int fd;
+  int regular;
+  int64_t size;  // bytes of whole records, as far as this process wrote them
+  int64_t head;  // values of a record, -1 for all
+  char* path;
+  char* team;   // NULL where records name none
+  char* globs;  // each with its '\0', an empty one at the end
+  char error[512];
+  char* kept[ASSAY_TAP_KEPT];  // buffers, to spare page faults
+  size_t kept_sizes[ASSAY_TAP_KEPT];
+} assay_tap_log_state;
+
+static assay_tap_log_state assay_tap = {ASSAY_TAP_UNREAD,
+                                        PTHREAD_MUTEX_INITIALIZER,
+                                        0,
+                                        -1,
+                                        0,
+                                        0,
+                                        0,
+                                        NULL,
+                                        NULL,
+                                        NULL,
+                                        {0},
+                                        {NULL, NULL, NULL, NULL},
+                                        {0, 0, 0, 0}};
+
+// A thread that forks while another logs must not leave the child a lock that nobody holds.
+static void assay_tap_before_fork(void) {
+  (void)pthread_mutex_lock(&assay_tap.mutex);
+}
+static void assay_tap_after_fork(void) {
+  (void)pthread_mutex_unlock(&assay_tap.mutex);
+}
+
+static void assay_tap_set_state(int state) {
+  __atomic_store_n(&assay_tap.state, state, __ATOMIC_RELEASE);
+}
+
+// Says it once. The caller holds the lock.
+static int assay_tap_fail(const char* what, const char* reason) {
+  (void)snprintf(assay_tap.error, sizeof(assay_tap.error), "%.200s: %.200s%s%.80s",
+                 assay_tap.path == NULL ? "ORCH_LOG_FILE" : assay_tap.path, what,
+                 reason[0] == 0 ? "" : ": ", reason);
+  assay_tap_set_state(ASSAY_TAP_FAILED);
+  ASSAY_TAP_ON_ERROR(assay_tap.error);
+  return -1;
+}
+
+static char* assay_tap_copy(const char* text) {
+  char* copy = (char*)malloc(strlen(text) + 1);
+  return copy == NULL ? NULL : (char*)memcpy(copy, text, strlen(text) + 1);
+}
+
+// A count, or -1 for `all`; -2 where it is neither.
+static int64_t assay_tap_parse_values(const char* text) {
+  if (text == NULL || *text == 0) return 10;
+  if (strcmp(text, "all") == 0) return -1;
+  int64_t count = 0;
+  for (; *text >= '0' && *text <= '9'; ++text) {
+    if (count > 100000000000000000) return -2;
+    count = 10 * count + (*text - '0');
+  }
+  return *text == 0 ? count : -2;
+}
+
+// Globs one after the other, sets replaced by theirs; NULL where an item is empty.
+static char* assay_tap_parse_checkpoints(const char* text) {
+  if (text == NULL || *text == 0) text = "logits";
+  const char layers[] = "embedding\0layer_*_output\0logits";
+  char* globs = (char*)malloc(32 * strlen(text) + 64);
+  char* to = globs;
+  while (globs != NULL) {
+    const char* end = text + strcspn(text, ",");
+    const char* last = end;
+    while (text < last && *text == ' ') ++text;
+    while (text < last && last[-1] == ' ') --last;
+    const size_t length = (size_t)(last - text);
+    if (length == 0) {
+      free(globs);
+      return NULL;
+    }
+    if (length == 6 && memcmp(text, "layers", 6) == 0) {
+      memcpy(to, layers, sizeof(layers));
+      to += sizeof(layers);
+    } else if (length == 3 && memcmp(text, "ops", 3) == 0) {
+      memcpy(to, "*", 2);
+      to += 2;
+    } else {
+      memcpy(to, text, length);
+      to[length] = 0;
+      to += length + 1;
+    }
+    if (*end == 0) break;
+    text = end + 1;
+  }
+  if (globs != NULL) *to = 0;
+  return globs;
+}
+
+// The caller holds the lock.
+static int assay_tap_open_locked(const char* path, const char* team, const char* values,
+                                 const char* checkpoints) {
+  struct stat status;
+  assay_tap.path = assay_tap_copy(path);
+  assay_tap.team = team == NULL || *team == 0 ? NULL : assay_tap_copy(team);
+  assay_tap.head = assay_tap_parse_values(values);
+  if (assay_tap.head == -2) {
+    return assay_tap_fail("ORCH_LOG_VALUES is no count of values",
+                          "give a number of 0 or more, or all");
+  }
+  assay_tap.globs = assay_tap_parse_checkpoints(checkpoints);
+  if (assay_tap.globs == NULL) {
+    return assay_tap_fail("ASSAY_LOG_CHECKPOINTS has an empty item",
+                          "give logits, layers, ops, or globs such as 'layer_0_*,logits'");
+  }
+  // Emptied only under the lock: the file may be another engine's.
+  assay_tap.fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (assay_tap.fd < 0) return assay_tap_fail("cannot open the log for writing", strerror(errno));
+  if (flock(assay_tap.fd, LOCK_EX | LOCK_NB) != 0) {
+    return errno == EWOULDBLOCK ? assay_tap_fail("another writer has this log open",
+                                                 "give each running engine a log of its own")
+                                : assay_tap_fail("cannot lock the log", strerror(errno));
+  }
+  if (fstat(assay_tap.fd, &status) != 0) return assay_tap_fail("cannot open it", strerror(errno));
+  assay_tap.regular = S_ISREG(status.st_mode);
+  if (assay_tap.regular && ftruncate(assay_tap.fd, 0) != 0) {
+    return assay_tap_fail("cannot empty the log", strerror(errno));
+  }
+  if (!assay_tap.fork_safe) {
+    assay_tap.fork_safe =
+        pthread_atfork(assay_tap_before_fork, assay_tap_after_fork, assay_tap_after_fork) == 0;
+  }
+  assay_tap.size = 0;
+  assay_tap_set_state(ASSAY_TAP_OPENED);
+  return 1;
+}
+
+static int assay_tap_read_environment(void) {
+  (void)pthread_mutex_lock(&assay_tap.mutex);
+  if (assay_tap.state == ASSAY_TAP_UNREAD) {
+    const char* path = getenv("ORCH_LOG_FILE");
+    if (path == NULL || *path == 0) {
+      assay_tap_set_state(ASSAY_TAP_OFF);
+    } else {
+      (void)assay_tap_open_locked(path, getenv("ORCH_LOG_TEAM"), getenv("ORCH_LOG_VALUES"),
+                                  getenv("ASSAY_LOG_CHECKPOINTS"));
+    }
+  }
+  const int state = assay_tap.state;
+  (void)pthread_mutex_unlock(&assay_tap.mutex);
+  return state;
+}
+
+static int assay_tap_state_now(void) {
+  const int state = __atomic_load_n(&assay_tap.state, __ATOMIC_ACQUIRE);
+  return state == ASSAY_TAP_UNREAD ? assay_tap_read_environment() : state;
+}
+
+ASSAY_TAP_API int assay_tap_on(void) {
+  return assay_tap_state_now() == ASSAY_TAP_OPENED;
+}
+
+ASSAY_TAP_API const char* assay_tap_error(void) {
+  return assay_tap_state_now() == ASSAY_TAP_FAILED ? assay_tap.error : NULL;
+}
+
+ASSAY_TAP_API int assay_tap_open(const char* path, const char* team, const char* values,
+                                 const char* checkpoints) {
+  (void)pthread_mutex_lock(&assay_tap.mutex);
+  const int result = assay_tap.state == ASSAY_TAP_UNREAD
+                         ? assay_tap_open_locked(path, team, values, checkpoints)
+                         : -1;
+  (void)pthread_mutex_unlock(&assay_tap.mutex);
+  return result;
+}
+
+ASSAY_TAP_API void assay_tap_close(void) {
+  (void)pthread_mutex_lock(&assay_tap.mutex);
+  if (assay_tap.fd >= 0) (void)close(assay_tap.fd);
+  assay_tap.fd = -1;
+  free(assay_tap.path);
+  free(assay_tap.team);
+  free(assay_tap.globs);
+  assay_tap.path = assay_tap.team = assay_tap.globs = NULL;
+  for (int i = 0; i < ASSAY_TAP_KEPT; ++i) {
+    free(assay_tap.kept[i]);
+    assay_tap.kept[i] = NULL;
+  }
+  assay_tap_set_state(ASSAY_TAP_UNREAD);
+  (void)pthread_mutex_unlock(&assay_tap.mutex);
+}
+
+ASSAY_TAP_API int assay_tap_wants(const char* checkpoint) {
+  if (assay_tap_state_now() != ASSAY_TAP_OPENED) return 0;
+  for (const char* glob = assay_tap.globs; *glob != 0; glob += strlen(glob) + 1) {
+    if (fnmatch(glob, checkpoint, 0) == 0) return 1;
+  }
+  return 0;
+}
+
+// A buffer of at least `size` bytes, whose true size goes to `size`.
+static char* assay_tap_take(size_t* size) {
+  char* buffer = NULL;
+  (void)pthread_mutex_lock(&assay_tap.mutex);
+  for (int i = 0; i < ASSAY_TAP_KEPT && buffer == NULL; ++i) {
+    if (assay_tap.kept[i] == NULL || assay_tap.kept_sizes[i] < *size) continue;
+    buffer = assay_tap.kept[i];
+    *size = assay_tap.kept_sizes[i];
+    assay_tap.kept[i] = NULL;
+  }
+  (void)pthread_mutex_unlock(&assay_tap.mutex);
+  return buffer != NULL ? buffer : (char*)malloc(*size);
+}
+
+// The caller holds the lock. Takes the place of a smaller one.
+static void assay_tap_keep(char* buffer, size_t size) {
+  int place = 0;
+  for (int i = 0; i < ASSAY_TAP_KEPT; ++i) {
+    if (assay_tap.kept[i] == NULL) assay_tap.kept_sizes[i] = 0;
+    if (assay_tap.kept_sizes[i] < assay_tap.kept_sizes[place]) place = i;
+  }
+  if (assay_tap.kept_sizes[place] >= size) {
+    free(buffer);
+    return;
+  }
+  free(assay_tap.kept[place]);
+  assay_tap.kept[place] = buffer;
+  assay_tap.kept_sizes[place] = size;
+}
+
+// Takes back the `torn` bytes of a record that did not fit, unless somebody wrote after them.
+static void assay_tap_take_back(int64_t torn) {
+  struct stat status;
+  if (!assay_tap.regular || torn == 0 || fstat(assay_tap.fd, &status) != 0) return;
+  if (status.st_size == assay_tap.size + torn && ftruncate(assay_tap.fd, assay_tap.size) != 0) {
+    (void)snprintf(assay_tap.error + strlen(assay_tap.error), 24, " and a torn line");
+  }
+}
+
+// The caller holds the lock.
+static int assay_tap_write_all(const char* line, size_t length) {
+  size_t done = 0;
+  while (done < length) {
+    const ssize_t written = write(assay_tap.fd, line + done, length - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      const int code = written < 0 ? errno : ENOSPC;
+      assay_tap_take_back((int64_t)done);
+      return assay_tap_fail("cannot write; the log ends with the last whole record",
+                            strerror(code));
+    }
+    done += (size_t)written;
+  }
+  if (assay_tap.regular) {
+    // Another process, after fork(), may have written too.
+    const off_t end = lseek(assay_tap.fd, 0, SEEK_CUR);
+    assay_tap.size = end > 0 ? (int64_t)end : assay_tap.size + (int64_t)length;
+  }
+  return 1;
+}
+
+// Writes a line and keeps its buffer.
+static int assay_tap_finish(char* buffer, size_t size, const char* end, int first) {
+  int result = -1;
+  (void)pthread_mutex_lock(&assay_tap.mutex);
+  if (assay_tap.state == ASSAY_TAP_OPENED && (!first || assay_tap.size == 0)) {
+    result = assay_tap_write_all(buffer, (size_t)(end - buffer));
+  }
+  assay_tap_keep(buffer, size);
+  (void)pthread_mutex_unlock(&assay_tap.mutex);
+  return result;
+}
+
+static int assay_tap_fail_unlocked(const char* what, const char* reason) {
+  (void)pthread_mutex_lock(&assay_tap.mutex);
+  const int result = assay_tap.state == ASSAY_TAP_FAILED ? -1 : assay_tap_fail(what, reason);
+  (void)pthread_mutex_unlock(&assay_tap.mutex);
+  return result;
+}
+
+// The elements of a shape; -1 where it has no count.
+static int64_t assay_tap_elements(const int64_t* shape, int rank) {
+  int64_t count = 1;
+  if (rank < 0 || rank > ASSAY_TAP_RANK) return -1;
+  for (int i = 0; i < rank; ++i) {
+    if (shape[i] < 0 || __builtin_mul_overflow(count, shape[i], &count)) return -1;
+  }
+  return count > ((int64_t)1 << 56) ? -1 : count;
+}
+
+static int assay_tap_log_values(const char* checkpoint, int64_t token_idx, const char* dtype,
+                                const float* values, size_t n, const int64_t* shape, int rank) {
+  const size_t head =
+      assay_tap.head < 0 || (uint64_t)assay_tap.head > n ? n : (size_t)assay_tap.head;
+  const size_t names = strlen(checkpoint) + (assay_tap.team == NULL ? 0 : strlen(assay_tap.team));
+  size_t size = 17 * head + 6 * names + 28 * ASSAY_TAP_SKETCH + 1024;
+  char* buffer = assay_tap_take(&size);
+  if (buffer == NULL) return assay_tap_fail_unlocked("out of memory", "log fewer values");
+  (void)pthread_once(&assay_tap_powers_once, assay_tap_make_powers);
+  char* to = assay_tap_write_member(buffer, "{\"checkpoint\":", checkpoint);
+  to = assay_tap_write_whole(assay_tap_write_text(to, ",\"token_idx\":"), token_idx);
+  if (assay_tap.team != NULL) to = assay_tap_write_member(to, ",\"team\":", assay_tap.team);
+  to = assay_tap_write_member(to, ",\"dtype\":", dtype);
+  to = assay_tap_write_text(to, ",\"shape\":[");
+  for (int i = 0; i < rank; ++i) {
+    if (i > 0) *to++ = ',';
+    to = assay_tap_write_whole(to, shape[i]);
+  }
+  *to++ = ']';
+  if (head < n) to = assay_tap_write_whole(assay_tap_write_text(to, ",\"n\":"), (int64_t)n);
+  to = assay_tap_write_floats(assay_tap_write_text(to, ",\"values\":"), values, head);
+  to = assay_tap_write_summary(assay_tap_write_text(to, ",\"summary\":"), values, n);
+  to = assay_tap_write_sketch(assay_tap_write_text(to, ",\"sketch\":"), values, n);
+  to = assay_tap_write_text(to, "}\n");
+  return assay_tap_finish(buffer, size, to, 0);
+}
+
+ASSAY_TAP_API int assay_tap_log(const char* checkpoint, int64_t token_idx, const float* values,
+                                size_t n) {
+  const int64_t shape[2] = {1, (int64_t)n};
+  return assay_tap_log_tensor(checkpoint, token_idx, ASSAY_TAP_F32, values, shape, 2);
+}
+
+// 16 bits as a float: IEEE binary16 or the upper half of a float.
+static float assay_tap_widen(uint16_t half, int type) {
+  uint32_t bits = (uint32_t)half << 16;
+  if (type == ASSAY_TAP_F16) {
+    const uint32_t sign = (uint32_t)(half & 0x8000U) << 16;
+    const uint32_t exponent = (half >> 10) & 31U;
+    const uint32_t fraction = half & 0x3FFU;
+    if (exponent == 0) {
+      const float magnitude = (float)fraction * 5.9604644775390625e-8F;  // 2^-24
+      memcpy(&bits, &magnitude, sizeof(bits));
+    } else {
+      bits = ((exponent == 31 ? 255 : exponent + 112) << 23) | (fraction << 13);
+    }
+    bits |= sign;
+  }
+  float value;
+  memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx, int type,
+                                       const void* values, const int64_t* shape, int rank) {
+  const int state = assay_tap_state_now();
+  if (state == ASSAY_TAP_FAILED) return -1;
+  if (state != ASSAY_TAP_OPENED || !assay_tap_wants(checkpoint)) return 0;
+  const int64_t n = assay_tap_elements(shape, rank);
+  if (n < 0 || token_idx < 0 || type < ASSAY_TAP_F32 || type > ASSAY_TAP_BF16) {
+    return assay_tap_fail_unlocked(checkpoint,
+                                   "give a token_idx of 0 or more, a shape and an element type");
+  }
+  if (type == ASSAY_TAP_F32) {
+    return assay_tap_log_values(checkpoint, token_idx, "f32", (const float*)values, (size_t)n,
+                                shape, rank);
+  }
+  float* wide = (float*)malloc((size_t)n * sizeof(float) + 1);
+  if (wide == NULL) return assay_tap_fail_unlocked("out of memory", "log smaller tensors");
+  for (int64_t i = 0; i < n; ++i) wide[i] = assay_tap_widen(((const uint16_t*)values)[i], type);
+  const int result = assay_tap_log_values(
+      checkpoint, token_idx, type == ASSAY_TAP_F16 ? "f16" : "bf16", wide, (size_t)n, shape, rank);
+  free(wide);
+  return result;
+}
+
+ASSAY_TAP_API int assay_tap_log_header(const assay_tap_header* header) {
+  const char* strings[] = {header->model_name, header->model_sha256, header->model_arch,
+                           header->model_type, header->prompt,       header->engine,
+                           header->backend,    header->math};
+  const int state = assay_tap_state_now();
+  if (state != ASSAY_TAP_OPENED) return state == ASSAY_TAP_FAILED ? -1 : 0;
+  size_t size = 12 * header->n_tokens + 512;
+  for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); ++i) {
+    if (strings[i] != NULL) size += 6 * strlen(strings[i]);
+  }
+  char* buffer = assay_tap_take(&size);
+  if (buffer == NULL) return assay_tap_fail_unlocked("out of memory", "give a shorter prompt");
+  char* to = assay_tap_write_member(buffer, "{\"assay\":1,\"model\":{\"name\":", strings[0]);
+  to = assay_tap_write_member(to, ",\"sha256\":", strings[1]);
+  to = assay_tap_write_member(to, ",\"arch\":", strings[2]);
+  to = assay_tap_write_member(to, ",\"type\":", strings[3]);
+  to = assay_tap_write_text(to, "},\"tokens\":[");
+  for (size_t i = 0; i < header->n_tokens; ++i) {
+    if (i > 0) *to++ = ',';
+    to = assay_tap_write_whole(to, header->tokens[i]);
+  }
+  *to++ = ']';
+  if (header->prompt != NULL) to = assay_tap_write_member(to, ",\"prompt\":", header->prompt);
+  to = assay_tap_write_member(to, ",\"engine\":", header->engine);
+  to = assay_tap_write_member(to, ",\"backend\":", header->backend);
+  to = assay_tap_write_member(to, ",\"math\":", header->math);
+  to = assay_tap_write_text(to, "}\n");
+  return assay_tap_finish(buffer, size, to, 1);
+}
+
+#endif  // ASSAY_TAP_NUMBERS_ONLY
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // ASSAY_TAP_IMPLEMENTATION
+#endif  // ASSAY_TAP_H

@@ -1,0 +1,317 @@
+// The header against LogWriter and against the ways in which a process ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <cstring>
+#include <map>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "assay/log/log_reader.h"
+#include "assay/log/log_writer.h"
+#include "tests/compare/log_files.h"
+#include "tests/support/python.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using Environment = std::map<std::string, std::string>;
+
+// As engine.c has it.
+float number(uint64_t i) {
+  const uint64_t word = i * 0x9E3779B97F4A7C15U;
+  const auto bits = static_cast<uint32_t>(word >> 32);
+  if (i % 3 == 1) return static_cast<float>(static_cast<int>(bits >> 12)) / 1024.0F - 500.0F;
+  if (i % 3 == 2) return static_cast<float>(bits % 1000);
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+std::vector<float> numbers(size_t n, uint64_t seed) {
+  std::vector<float> values(n);
+  for (size_t i = 0; i < n; ++i) values[i] = number(seed + i);
+  return values;
+}
+
+std::string contents(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+class TapTest : public LogFiles {
+ protected:
+  // Runs `engine mode` with nothing of ours in the environment but `environment`.
+  std::pair<int, std::string> run_engine(const std::string& mode, const Environment& environment,
+                                         const std::string& engine = ASSAY_TAP_ENGINE) {
+    std::vector<std::string> arguments = {"env"};
+    for (const char* name :
+         {"ORCH_LOG_FILE", "ORCH_LOG_TEAM", "ORCH_LOG_VALUES", "ASSAY_LOG_CHECKPOINTS"}) {
+      arguments.insert(arguments.end(), {"-u", name});
+    }
+    for (const auto& [name, value] : environment) arguments.push_back(name + "=" + value);
+    arguments.insert(arguments.end(), {engine, mode});
+    return run_program(arguments);
+  }
+
+  std::string log() const { return folder_ + "/log.jsonl"; }
+
+  // What LogWriter writes of the records that `engine records` logs as f32.
+  std::string written_by_log_writer(const std::string& team, int64_t head) {
+    const std::string path = folder_ + "/want.jsonl";
+    LogWriter writer(path, {.team = team, .head_values = head, .summary = true, .sketch = true});
+    writer.write_header(
+        {.model = {.name = "m\"\\", .sha256 = "ab", .arch = "llama", .type = "Q4_1"},
+         .tokens = {1, 2, -3},
+         .prompt = "line\n\x01 caf\xC3\xA9 \xFF\xC3",
+         .engine = "tap",
+         .backend = "",
+         .math = "exact"});
+    const size_t sizes[] = {0, 1, 5, 8, 9, 100, 3000};
+    for (size_t i = 0; i < std::size(sizes); ++i) {
+      writer.write("layer_0_output", static_cast<int64_t>(i), numbers(sizes[i], 1000 * i));
+    }
+    const int64_t cube[] = {2, 3, 4};
+    writer.write("layer_\xED\xA0\x80\x7F\xF4\x8F\xBF\xBF", 7, cube, numbers(24, 1));
+    writer.close();
+    return contents(path);
+  }
+
+  void expect_records(const std::string& engine) {
+    for (const auto& [team, values, head] :
+         {std::tuple<std::string, std::string, int64_t>{"", "", 10},
+          {"te\"am", "all", kAllValues},
+          {"x", "0", 0},
+          {"x", "50", 50}}) {
+      const auto [exit_code, text] = run_engine("records",
+                                                {{"ORCH_LOG_FILE", log()},
+                                                 {"ORCH_LOG_TEAM", team},
+                                                 {"ORCH_LOG_VALUES", values},
+                                                 {"ASSAY_LOG_CHECKPOINTS", "ops"}},
+                                                engine);
+      ASSERT_EQ(exit_code, 0) << text;
+      const std::string got = contents(log());
+      EXPECT_EQ(got.substr(0, got.find("{\"checkpoint\":\"half\"")),
+                written_by_log_writer(team, head));
+    }
+  }
+};
+
+TEST_F(TapTest, WritesTheBytesOfLogWriter) {
+  expect_records(ASSAY_TAP_ENGINE);
+}
+
+// The reader is the judge: 0x3C00 is 1 as a half, 0.0078125 as a bfloat16.
+TEST_F(TapTest, NarrowTypesAreWidened) {
+  run_engine("records", {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "ops"}});
+  LogReader reader(log());
+  std::map<std::string, Record> records;
+  while (const Record* record = reader.next()) records[record->dtype] = *record;
+  const std::vector<float>& half = records.at("f16").values;
+  EXPECT_EQ(half.at(0), 1.0F);
+  EXPECT_EQ(half.at(1), -0x1p-24F);
+  EXPECT_EQ(half.at(2), std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(half.at(3)));
+  EXPECT_EQ(half.at(4), 0.0F);
+  EXPECT_EQ(half.at(5), 65504.0F);
+  EXPECT_EQ(records.at("bf16").values.at(0), 0.0078125F);
+}
+
+TEST_F(TapTest, NothingIsLoggedUnlessTheEnvironmentAsks) {
+  EXPECT_EQ(run_engine("ask", {}).second, "0000");
+  EXPECT_EQ(run_engine("ask", {{"ORCH_LOG_FILE", ""}}).second, "0000");
+  EXPECT_EQ(run_engine("ask", {{"ORCH_LOG_FILE", log()}}).second, "1100");
+  const auto ask = [&](const std::string& set) {
+    return run_engine("ask", {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", set}}).second;
+  };
+  EXPECT_EQ(ask("layers"), "1110");
+  EXPECT_EQ(ask("ops"), "1111");
+  EXPECT_EQ(ask(" layer_7_* , x"), "1011");
+}
+
+// One line on standard error, and the engine goes on.
+TEST_F(TapTest, AnEnvironmentWithoutMeaningIsTold) {
+  EXPECT_EQ(run_engine("ask", {{"ORCH_LOG_FILE", log()}, {"ORCH_LOG_VALUES", "ten"}}),
+            std::pair(0, "assay_tap: " + log() +
+                             ": ORCH_LOG_VALUES is no count of values: give a number of 0 or more, "
+                             "or all\n0000"));
+  EXPECT_THAT(
+      run_engine("ask", {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "a,,b"}}).second,
+      HasSubstr("ASSAY_LOG_CHECKPOINTS has an empty item"));
+  EXPECT_THAT(run_engine("ask", {{"ORCH_LOG_FILE", folder_ + "/none/log"}}).second,
+              HasSubstr("/none/log: cannot open the log for writing: No such file"));
+}
+
+// Breaks if a tap emptied the log that another engine is writing.
+TEST_F(TapTest, ASecondWriterIsRefusedAndDestroysNothing) {
+  LogWriter writer(log(), {});
+  writer.write("x", 0, std::vector<float>{1});
+  const std::string before = contents(log());
+  EXPECT_THAT(run_engine("ask", {{"ORCH_LOG_FILE", log()}}).second, HasSubstr("another writer"));
+  EXPECT_EQ(contents(log()), before);
+}
+
+TEST_F(TapTest, AFullDiskIsToldOnceAndStopsNothing) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+  const auto [exit_code, text] =
+      run_engine("full", {{"ORCH_LOG_FILE", "/dev/full"}, {"ASSAY_LOG_CHECKPOINTS", "ops"}});
+  EXPECT_EQ(exit_code, 0);
+  EXPECT_EQ(text,
+            "assay_tap: /dev/full: cannot write; the log ends with the last whole record: No space "
+            "left on device\n");
+}
+
+// Breaks if a record cut short by a full disk stayed in the file.
+TEST_F(TapTest, ARecordThatDoesNotFitIsTakenBack) {
+  const auto [exit_code, text] = run_program(
+      {"bash", "-c",
+       "ulimit -f 100; ORCH_LOG_FILE=" + log() +
+           " ORCH_LOG_VALUES=all ASSAY_LOG_CHECKPOINTS=ops exec " ASSAY_TAP_ENGINE " full"});
+  EXPECT_EQ(exit_code, 0) << text;
+  EXPECT_THAT(text, HasSubstr("File too large"));
+  LogReader reader(log());
+  int64_t count = 0;
+  while (reader.next() != nullptr) ++count;
+  EXPECT_GT(count, 0);
+  EXPECT_THAT(reader.warnings(), testing::IsEmpty());
+}
+
+// A running engine whose records, once finished, come through a pipe.
+class Running {
+ public:
+  Running(const std::string& mode, const std::string& log) {
+    int ends[2];
+    if (pipe(ends) != 0) return;
+    child_ = fork();
+    if (child_ == 0) {
+      setenv("ORCH_LOG_FILE", log.c_str(), 1);
+      setenv("ORCH_LOG_VALUES", "all", 1);
+      setenv("ASSAY_LOG_CHECKPOINTS", "ops", 1);
+      dup2(ends[1], STDOUT_FILENO);
+      const rlimit no_core = {0, 0};
+      setrlimit(RLIMIT_CORE, &no_core);
+      execl(ASSAY_TAP_ENGINE, ASSAY_TAP_ENGINE, mode.c_str(), nullptr);
+      _exit(127);
+    }
+    close(ends[1]);
+    out_ = ends[0];
+    reader_ = std::thread([this] {
+      for (int64_t token; read(out_, &token, sizeof(token)) == sizeof(token);) {
+        finished_.insert(token);
+      }
+    });
+  }
+  void kill() const { ::kill(child_, SIGKILL); }
+  // The tokens of the records that had returned.
+  std::set<int64_t> wait(int* status) {
+    waitpid(child_, status, 0);
+    reader_.join();
+    close(out_);
+    return finished_;
+  }
+
+ private:
+  pid_t child_ = -1;
+  int out_ = -1;
+  std::thread reader_;
+  std::set<int64_t> finished_;
+};
+
+// Reads a log whose last line may be torn; a line torn elsewhere is an error of the reader's.
+std::set<int64_t> tokens_in(const std::string& path) {
+  std::set<int64_t> tokens;
+  LogReader reader(path);
+  while (const Record* record = reader.next()) {
+    EXPECT_TRUE(record->has_all_values());
+    tokens.insert(record->token_idx);
+  }
+  return tokens;
+}
+
+void expect_contains(const std::set<int64_t>& all, const std::set<int64_t>& part) {
+  for (const int64_t token : part) EXPECT_TRUE(all.contains(token)) << token << " was lost";
+}
+
+TEST_F(TapTest, KillAtAnyMomentLosesNoFinishedRecord) {
+  std::mt19937 random(7);
+  size_t records = 0;
+  for (int round = 0; round < 25; ++round) {
+    Running engine("loop", log());
+    usleep(static_cast<unsigned>(random() % 60000));
+    engine.kill();
+    int status = 0;
+    const std::set<int64_t> finished = engine.wait(&status);
+    EXPECT_TRUE(WIFSIGNALED(status));
+    records += finished.size();
+    if (!finished.empty()) expect_contains(tokens_in(log()), finished);
+  }
+  EXPECT_GT(records, 100U);
+}
+
+TEST_F(TapTest, ExitAndAbortLoseNoFinishedRecord) {
+  for (const std::string mode : {"exit", "abort"}) {
+    Running engine(mode, log());
+    int status = 0;
+    const std::set<int64_t> finished = engine.wait(&status);
+    EXPECT_EQ(WIFSIGNALED(status), mode == "abort");
+    EXPECT_GE(finished.size(), 100U);
+    EXPECT_EQ(tokens_in(log()), finished);
+  }
+}
+
+// Breaks if a child were left a lock that nobody holds, or if lines of two processes were mixed.
+TEST_F(TapTest, ForkedChildrenLogToo) {
+  Running engine("fork", log());
+  int status = 0;
+  const std::set<int64_t> finished = engine.wait(&status);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  const std::set<int64_t> tokens = tokens_in(log());
+  expect_contains(tokens, finished);
+  for (int64_t token = 1000; token < 1200; ++token) EXPECT_TRUE(tokens.contains(token)) << token;
+}
+
+// The compilers that engines are built with.
+struct Compiler {
+  const char* name;
+  std::vector<std::string> command;
+};
+
+class TapCompiler : public TapTest, public testing::WithParamInterface<Compiler> {};
+
+TEST_P(TapCompiler, BuildsWithoutAWarningAndWritesTheSame) {
+  std::vector<std::string> command = GetParam().command;
+  if (run_program({"which", command[0]}).first != 0) {
+    GTEST_SKIP() << command[0] << " is not installed";
+  }
+  const std::string engine = folder_ + "/engine";
+  command.insert(command.end(), {"-O2", "-I" ASSAY_SOURCE_DIR "/tap",
+                                 ASSAY_SOURCE_DIR "/tests/tap/engine.c", "-o", engine, "-lm"});
+  const auto [exit_code, text] = run_program(command);
+  ASSERT_EQ(exit_code, 0) << text;
+  expect_records(engine);
+}
+
+std::vector<std::string> strict(std::vector<std::string> command) {
+  command.insert(command.end(), {"-pthread", "-pedantic", "-Wall", "-Wextra", "-Wconversion",
+                                 "-Wshadow", "-Werror"});
+  return command;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, TapCompiler,
+    testing::Values(Compiler{"GccC99", strict({"gcc", "-std=c99"})},
+                    Compiler{"GccC11Native", strict({"gcc", "-std=gnu11", "-march=native"})},
+                    Compiler{"GccCpp11", strict({"g++", "-x", "c++", "-std=c++11"})},
+                    Compiler{"GccCpp20", strict({"g++", "-x", "c++", "-std=c++20"})},
+                    Compiler{"ClangC99", strict({"clang", "-std=c99"})},
+                    Compiler{"ClangCpp20", strict({"clang++", "-x", "c++", "-std=c++20"})},
+                    Compiler{"Nvcc", {"nvcc", "-x", "cu", "-Werror", "all-warnings"}}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace assay

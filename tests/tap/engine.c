@@ -1,0 +1,135 @@
+// An engine of a few lines that logs through assay_tap.h; the tests build it with every compiler
+// and run it as a process of its own. engine records | loop | abort | exit | fork | full
+// clang-format off: the header comes first
+#define ASSAY_TAP_IMPLEMENTATION
+#include "assay_tap.h"
+// clang-format on
+
+#include <signal.h>
+
+enum { kValues = 3000, kThreads = 4 };
+
+// Numbers of all sizes, whole and not, that C++ makes too; what is not finite is among them.
+static float number(uint64_t i) {
+  const uint64_t word = i * 0x9E3779B97F4A7C15U;
+  uint32_t bits = (uint32_t)(word >> 32);
+  float value;
+  if (i % 3 == 1) return (float)(int)(bits >> 12) / 1024.0F - 500.0F;
+  if (i % 3 == 2) return (float)(bits % 1000);
+  memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+static void fill(float* values, size_t n, uint64_t seed) {
+  for (size_t i = 0; i < n; ++i) values[i] = number(seed + i);
+}
+
+static int check(int result) {
+  if (result != 1) exit(3);
+  return result;
+}
+
+static void log_records(void) {
+  static const int32_t tokens[] = {1, 2, -3};
+  static const size_t sizes[] = {0, 1, 5, 8, 9, 100, kValues};
+  assay_tap_header header = {
+      "m\"\\", "ab", "llama", "Q4_1", tokens, 3, "line\n\x01 caf\xC3\xA9 \xFF\xC3",
+      "tap",   NULL, "exact"};
+  float values[kValues];
+  const int64_t cube[] = {2, 3, 4};
+  const uint16_t halves[] = {0x3C00, 0x8001, 0x7C00, 0xFE00, 0x0000, 0x7BFF};
+  const int64_t six[] = {6};
+  check(assay_tap_log_header(&header));
+  for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
+    fill(values, sizes[i], 1000 * i);
+    check(assay_tap_log("layer_0_output", (int64_t)i, values, sizes[i]));
+  }
+  fill(values, 24, 1);
+  check(assay_tap_log_tensor("layer_\xED\xA0\x80\x7F\xF4\x8F\xBF\xBF", 7, ASSAY_TAP_F32, values,
+                             cube, 3));
+  check(assay_tap_log_tensor("half", 0, ASSAY_TAP_F16, halves, six, 1));
+  check(assay_tap_log_tensor("brain", 0, ASSAY_TAP_BF16, halves, six, 1));
+}
+
+static void finished(int64_t token_idx) {
+  if (write(STDOUT_FILENO, &token_idx, sizeof(token_idx)) != sizeof(token_idx)) _exit(4);
+}
+
+static int64_t last = -1;  // the record after which the process is to end; -1: never
+
+static void* log_for_ever(void* first) {
+  float values[kValues];
+  fill(values, kValues, 5);
+  for (int64_t t = *(const int64_t*)first;; t += kThreads) {
+    check(assay_tap_log("layer_0_output", t, values, kValues));
+    finished(t);
+    if (last >= 0 && t >= last) return NULL;
+  }
+}
+
+static void log_with_threads(void) {
+  static int64_t firsts[kThreads];
+  pthread_t threads[kThreads];
+  for (int i = 0; i < kThreads; ++i) {
+    firsts[i] = i;
+    if (pthread_create(&threads[i], NULL, log_for_ever, &firsts[i]) != 0) exit(5);
+  }
+  for (int i = 0; i < kThreads; ++i) (void)pthread_join(threads[i], NULL);
+}
+
+// Children are forked while threads log, and log themselves.
+static void log_with_children(void) {
+  static int64_t firsts[kThreads];
+  pthread_t threads[kThreads];
+  last = 200;
+  check(assay_tap_log("layer_0_output", 0, NULL, 0));
+  for (int i = 0; i < kThreads; ++i) {
+    firsts[i] = 1 + i;
+    if (pthread_create(&threads[i], NULL, log_for_ever, &firsts[i]) != 0) exit(5);
+  }
+  for (int i = 0; i < 20; ++i) {
+    float values[kValues];
+    fill(values, kValues, (uint64_t)i);
+    if (fork() == 0) {
+      for (int t = 0; t < 10; ++t)
+        check(assay_tap_log("child", 1000 + 10 * i + t, values, kValues));
+      _exit(0);
+    }
+  }
+  for (int i = 0; i < kThreads; ++i) (void)pthread_join(threads[i], NULL);
+}
+
+// A log that cannot be written must not stop the engine.
+static int log_to_a_full_disk(void) {
+  float values[kValues];
+  fill(values, kValues, 0);
+  (void)signal(SIGXFSZ, SIG_IGN);
+  for (int64_t t = 0; t < 100; ++t) {
+    if (assay_tap_log("layer_0_output", t, values, kValues) == -1) {
+      return assay_tap_log("layer_0_output", t, values, 1) == -1 && assay_tap_error() != NULL &&
+                     !assay_tap_on()
+                 ? 0
+                 : 6;
+    }
+    finished(t);
+  }
+  return 7;
+}
+
+int main(int argc, char** argv) {
+  const char* mode = argc == 2 ? argv[1] : "";
+  if (strcmp(mode, "records") == 0) log_records();
+  if (strcmp(mode, "loop") == 0) log_with_threads();
+  if (strcmp(mode, "fork") == 0) log_with_children();
+  if (strcmp(mode, "full") == 0) return log_to_a_full_disk();
+  if (strcmp(mode, "exit") == 0 || strcmp(mode, "abort") == 0) {
+    last = 100;
+    log_with_threads();
+    if (mode[0] == 'a') abort();
+  }
+  if (strcmp(mode, "ask") == 0) {
+    printf("%d%d%d%d", assay_tap_on(), assay_tap_wants("logits"), assay_tap_wants("layer_7_output"),
+           assay_tap_wants("layer_7_q"));
+  }
+  return 0;
+}

@@ -135,22 +135,18 @@ class CpuKernels final : public Kernels {
   std::string_view name_;
   const cpu::Functions& f_;
   const cpu::Int8Functions* int8_;
-  std::vector<uint8_t> quantized_;  // the activations of the product at hand
+  std::vector<uint8_t> activations_;  // of the product at hand
   std::vector<float> scratch_;
 };
 
 void CpuKernels::int8_matmul(const cpu::Matmul& m) {
-  const int64_t columns = m.w.columns;
-  const int64_t bytes = int8_->row_bytes(columns);
-  if (quantized_.size() < static_cast<size_t>(m.n_tokens * bytes + kLineBytes)) {
-    quantized_.resize(static_cast<size_t>(m.n_tokens * bytes + kLineBytes));
-  }
-  const auto address = reinterpret_cast<uintptr_t>(quantized_.data());
-  uint8_t* const x = quantized_.data() + (kLineBytes - address % kLineBytes) % kLineBytes;
-  share(m.n_tokens, columns, [&](int64_t first, int64_t last) {
-    for (int64_t t = first; t < last; ++t)
-      int8_->quantize(m.x + t * columns, columns, x + t * bytes);
-  });
+  const auto bytes = static_cast<size_t>(int8_->activation_bytes(m)) + kLineBytes;
+  if (activations_.size() < bytes) activations_.resize(bytes);
+  const auto address = reinterpret_cast<uintptr_t>(activations_.data());
+  uint8_t* const x = activations_.data() + (kLineBytes - address % kLineBytes) % kLineBytes;
+  const int64_t pieces = int8_->activation_pieces(m);
+  share(pieces, m.n_tokens * m.w.columns / pieces,
+        [&](int64_t first, int64_t last) { int8_->quantize(m, first, last, x); });
   with_scratch(int8_->scratch(m), m.w.rows, 16, [&](int64_t first, int64_t last, float* scratch) {
     int8_->matmul_rows(m, x, first, last, scratch);
     if (m.bias == nullptr) return;

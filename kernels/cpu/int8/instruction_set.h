@@ -3,14 +3,14 @@
 
 #include "kernels/cpu/int8/functions.h"
 #include "kernels/cpu/int8/matmul.h"
-#include "kernels/cpu/int8/quantize.h"
 
 namespace assay::ASSAY_ISA {
 
 const cpu::Int8Functions& int8_functions() {
   static constexpr cpu::Int8Functions kFunctions = {
-      .row_bytes = quantized_row_bytes,
-      .quantize = quantize_row,
+      .activation_bytes = activation_bytes,
+      .activation_pieces = activation_pieces,
+      .quantize = quantize,
       .matmul_rows = int8_matmul_rows,
       .scratch = int8_scratch,
   };

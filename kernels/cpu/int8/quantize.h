@@ -4,28 +4,46 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/cpu/int8/functions.h"
 #include "kernels/cpu/int8/simd.h"
 
 namespace assay::ASSAY_ISA {
+
+// A row of activations as whole numbers from -127 to 127 with one scale for each 32 of them.
+// Arrays are as long as padded_blocks() asks for; what is beyond the row is zero.
+struct QuantizedRow {
+  const int8_t* codes;    // [blocks * 32]
+  const float* scale;     // [blocks]: x[i] is about scale * code
+  const float* sum;       // [blocks]: scale * the sum of a block's codes
+  const int32_t* total;   // [blocks]: the sum of a block's codes
+  const int32_t* halves;  // [blocks * 2]: of its first and its last 16, in the order of half_sums
+};
 
 // Blocks of 32 in a row, rounded up to whole groups of eight.
 inline int64_t padded_blocks(int64_t columns) {
   return (columns / 32 + 7) / 8 * 8;
 }
 
+constexpr int64_t kQuantizedBlockBytes = 32 + 4 * (1 + 1 + 1 + 2);
+
 inline int64_t quantized_row_bytes(int64_t columns) {
-  return padded_blocks(columns) * (32 + 4 * (1 + 1 + 1 + 2));
+  return padded_blocks(columns) * kQuantizedBlockBytes;
 }
 
 // Where the arrays of the row at `bytes` are.
-inline cpu::QuantizedRow quantized_row(const uint8_t* bytes, int64_t columns) {
+inline QuantizedRow quantized_row(const uint8_t* bytes, int64_t columns) {
   const int64_t blocks = padded_blocks(columns);
   const auto* floats = reinterpret_cast<const float*>(bytes + blocks * 32);
   const auto* ints = reinterpret_cast<const int32_t*>(floats + 2 * blocks);
   return {reinterpret_cast<const int8_t*>(bytes), floats, floats + blocks, ints, ints + blocks};
 }
 
+// Where in QuantizedRow::halves the first half of block j is; its last half is four places on.
+inline int64_t half_place(int64_t j) {
+  return j / 4 * 8 + j % 4;
+}
+
+// Blocks whose largest value is below 1e-30 become zero. A block with a NaN or an infinity has NaN
+// for its scale, and gives NaN in everything that is computed from it.
 inline void quantize_row(const float* x, int64_t columns, uint8_t* out) {
   constexpr float kLeast = 1e-30F;
   std::memset(out, 0, static_cast<size_t>(quantized_row_bytes(columns)));
@@ -54,8 +72,8 @@ inline void quantize_row(const float* x, int64_t columns, uint8_t* out) {
     scales[j] = scale;
     totals[j] = first_sum + last_sum;
     sums[j] = scale * static_cast<float>(totals[j]);
-    halves[j / 4 * 8 + j % 4] = first_sum;
-    halves[j / 4 * 8 + j % 4 + 4] = last_sum;
+    halves[half_place(j)] = first_sum;
+    halves[half_place(j) + 4] = last_sum;
   }
 }
 

@@ -171,6 +171,13 @@ ASSAY_ALWAYS_INLINE void set_halves(const int8_t* sixteen, I32x8 (&halves)[2]) {
   halves[1] = {_mm256_cvtepi8_epi32(_mm_srli_si128(ordered, 8))};
 }
 
+ASSAY_ALWAYS_INLINE int32_t sum_ints(__m256i eight) {
+  const __m128i four =
+      _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  const __m128i two = _mm_hadd_epi32(four, four);
+  return _mm_cvtsi128_si32(_mm_hadd_epi32(two, two));
+}
+
 // Tokens at once with sixteen rows, as many as there are registers for; fewer where each has sums
 // of halves, too.
 #if defined(__AVX512VNNI__)
@@ -207,7 +214,8 @@ ASSAY_ALWAYS_INLINE void store_low_bytes(int8_t* out, I32x16 a) {
 }
 
 ASSAY_ALWAYS_INLINE int32_t sum(I32x16 a) {
-  return _mm512_reduce_add_epi32(a.v);
+  return sum_ints(_mm256_add_epi32(_mm512_maskz_extracti32x8_epi32(0xFF, a.v, 0),
+                                   _mm512_maskz_extracti32x8_epi32(0xFF, a.v, 1)));
 }
 #else
 // Lane r: sums + the products of four codes of row r, at codes + 4r, with x[4].
@@ -244,11 +252,7 @@ ASSAY_ALWAYS_INLINE void store_low_bytes(int8_t* out, I32x16 a) {
 }
 
 ASSAY_ALWAYS_INLINE int32_t sum(I32x16 a) {
-  const __m256i eight = _mm256_add_epi32(a.lo, a.hi);
-  const __m128i four =
-      _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
-  const __m128i two = _mm_hadd_epi32(four, four);
-  return _mm_cvtsi128_si32(_mm_hadd_epi32(two, two));
+  return sum_ints(_mm256_add_epi32(a.lo, a.hi));
 }
 #endif
 

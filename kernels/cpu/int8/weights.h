@@ -25,6 +25,11 @@ struct Chunk {
   I32x8 half_shift[2];  // kHalves and kShifted
 };
 
+ASSAY_ALWAYS_INLINE void store_halves(int32_t* out, const I32x8 (&halves)[2]) {
+  store_ints(out, halves[0]);
+  store_ints(out + 8, halves[1]);
+}
+
 template <bool kIsShifted, bool kHasHalves, int32_t kCodeOffset, bool kHasWideCodes = false>
 struct CodeTraits {
   static constexpr bool kShifted = kIsShifted;

@@ -56,7 +56,8 @@ class Kernels {
  public:
   virtual ~Kernels() = default;
 
-  // "reference", or the instruction set in use: "avx512-vnni", "avx512", "avx-vnni", "avx2", "portable".
+  // "reference", or the instruction set in use: "avx512-vnni", "avx512", "avx-vnni", "avx2",
+  // "portable".
   virtual std::string_view name() const = 0;
 
   // Where the arrays of this backend are.
@@ -116,8 +117,8 @@ enum class InstructionSet : uint8_t { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx5
 InstructionSet best_instruction_set();
 
 // kExact: weights as stored, dequantised to float; products and sums in float. kFast: where weights
-// are stored in blocks, activations are rounded to 8 bits with one scale for each 32 of them, and
-// products are summed as whole numbers within a block. Either gives the same bits for any number of
+// are stored in blocks, activations are rounded to 8 bits with one scale for each 16 of them, whose
+// products are summed as whole numbers. Either gives the same bits for any number of
 // threads, any split of tokens over calls, and on every instruction set.
 enum class Math : uint8_t { kExact, kFast };
 

@@ -57,15 +57,15 @@ std::vector<float> multiply(const TestKernels& kernels, const TestMatrix& w,
   return out;
 }
 
-// x rounded to whole numbers from -127 to 127 times the scale of its block of 32.
+// x rounded to whole numbers from -127 to 127 times the scale of its sixteen.
 std::vector<double> rounded(const std::vector<float>& x) {
   std::vector<double> result(x.size());
-  for (size_t block = 0; block < x.size(); block += 32) {
+  for (size_t block = 0; block < x.size(); block += 16) {
     float largest = 0;
-    for (size_t i = block; i < block + 32; ++i) largest = std::max(largest, std::fabs(x[i]));
+    for (size_t i = block; i < block + 16; ++i) largest = std::max(largest, std::fabs(x[i]));
     if (largest < 1e-30F) continue;
     const float inverse = 127.0F / largest;
-    for (size_t i = block; i < block + 32; ++i) {
+    for (size_t i = block; i < block + 16; ++i) {
       result[i] = static_cast<double>(largest / 127.0F) * std::nearbyint(x[i] * inverse);
     }
   }

@@ -36,31 +36,16 @@ ASSAY_ALWAYS_INLINE I32x8 dot32(U8x32 codes, const int8_t* x) {
   return eight<I32x8>([&](int i) { return four_products(bytes + 4 * i, x + 4 * i); });
 }
 
-ASSAY_ALWAYS_INLINE void half_sums(const I32x8 (&v)[8], I32x8& a, I32x8& b) {
+ASSAY_ALWAYS_INLINE void half_sums(const I32x8 (&v)[8], I32x8 (&sums)[2]) {
   const auto half = [](const I32x8& of, int first) {
     return of.v[first] + of.v[first + 1] + of.v[first + 2] + of.v[first + 3];
   };
-  a = eight<I32x8>([&](int i) { return half(v[i % 4], i / 4 * 4); });
-  b = eight<I32x8>([&](int i) { return half(v[4 + i % 4], i / 4 * 4); });
-}
-
-ASSAY_ALWAYS_INLINE I32x8 whole_sums(I32x8 a, I32x8 b) {
-  return eight<I32x8>([&](int i) {
-    const I32x8& from = i < 4 ? a : b;
-    return from.v[i % 4] + from.v[4 + i % 4];
-  });
+  sums[0] = eight<I32x8>([&](int i) { return half(v[i % 4], i / 4 * 4); });
+  sums[1] = eight<I32x8>([&](int i) { return half(v[4 + i % 4], i / 4 * 4); });
 }
 
 ASSAY_ALWAYS_INLINE I32x8 load_ints(const int32_t* ints) {
   return eight<I32x8>([&](int i) { return ints[i]; });
-}
-
-ASSAY_ALWAYS_INLINE void store_ints(int32_t* out, I32x8 a) {
-  std::memcpy(out, a.v, sizeof(a.v));
-}
-
-ASSAY_ALWAYS_INLINE I32x8 mul(I32x8 a, I32x8 b) {
-  return eight<I32x8>([&](int i) { return a.v[i] * b.v[i]; });
 }
 
 ASSAY_ALWAYS_INLINE I32x8 sub(I32x8 a, I32x8 b) {
@@ -98,6 +83,18 @@ ASSAY_ALWAYS_INLINE F32x8 mul(F32x8 a, F32x8 b) {
 
 ASSAY_ALWAYS_INLINE F32x8 fma(F32x8 a, F32x8 b, F32x8 c) {
   return eight<F32x8>([&](int i) { return __builtin_fmaf(a.v[i], b.v[i], c.v[i]); });
+}
+
+ASSAY_ALWAYS_INLINE F32x8 add(F32x8 a, F32x8 b) {
+  return eight<F32x8>([&](int i) { return a.v[i] + b.v[i]; });
+}
+
+ASSAY_ALWAYS_INLINE F32x8 first_four_twice(F32x8 a) {
+  return eight<F32x8>([&](int i) { return a.v[i % 4]; });
+}
+
+ASSAY_ALWAYS_INLINE F32x8 last_four_twice(F32x8 a) {
+  return eight<F32x8>([&](int i) { return a.v[4 + i % 4]; });
 }
 
 ASSAY_ALWAYS_INLINE float sum(F32x8 a) {
@@ -142,28 +139,17 @@ ASSAY_ALWAYS_INLINE void split_f16_pairs(const uint32_t (&pairs)[8], F32x8& firs
       eight<F32x8>([&](int i) { return float_from_f16(static_cast<uint16_t>(pairs[i] >> 16U)); });
 }
 
-ASSAY_ALWAYS_INLINE void set_halves(const int8_t* sixteen, I32x8 (&halves)[2]) {
+ASSAY_ALWAYS_INLINE void sort_halves(const int8_t* sixteen, I32x8 (&halves)[2]) {
   for (int h = 0; h < 2; ++h) {
     halves[h] = eight<I32x8>([&](int i) { return int32_t{sixteen[8 * h + i % 4 * 2 + i / 4]}; });
   }
 }
 
 constexpr int64_t kInt8Tokens = 2;
-constexpr int64_t kInt8HalvesTokens = 2;
 
 template <bool kWide>
 ASSAY_ALWAYS_INLINE I32x16 add_row_products(I32x16 sums, const uint8_t* codes, const int8_t* x) {
   return add(sums, each_lane<I32x16>([&](int r) { return four_products(codes + 4 * r, x); }));
-}
-
-ASSAY_ALWAYS_INLINE I32x16 mul(I32x16 a, I32x16 b) {
-  return each_quarter<I32x16>([&](int i) { return a.v[i] * b.v[i]; });
-}
-
-ASSAY_ALWAYS_INLINE I32x16 load_int_lanes(const int32_t* ints) {
-  I32x16 result;
-  std::memcpy(result.v, ints, sizeof(result.v));
-  return result;
 }
 
 ASSAY_ALWAYS_INLINE I32x16 to_nearest(F32x16 a) {

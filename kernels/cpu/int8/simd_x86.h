@@ -41,30 +41,16 @@ ASSAY_ALWAYS_INLINE I32x8 dot32(U8x32 codes, const int8_t* x) {
   return {add_products<kWide>(_mm256_setzero_si256(), codes.v, bytes)};
 }
 
-// The sums over the first four and the last four lanes of each v: a holds the first ones of v[0..3]
-// and then the last ones of v[0..3]; b those of v[4..7].
-ASSAY_ALWAYS_INLINE void half_sums(const I32x8 (&v)[8], I32x8& a, I32x8& b) {
+// The sums over the first four and the last four lanes of each v: sums[0] holds the first ones of
+// v[0..3] and then the last ones of v[0..3]; sums[1] those of v[4..7].
+ASSAY_ALWAYS_INLINE void half_sums(const I32x8 (&v)[8], I32x8 (&sums)[2]) {
   const auto pairs = [](__m256i p, __m256i q) { return _mm256_hadd_epi32(p, q); };
-  a = {pairs(pairs(v[0].v, v[1].v), pairs(v[2].v, v[3].v))};
-  b = {pairs(pairs(v[4].v, v[5].v), pairs(v[6].v, v[7].v))};
-}
-
-// The eight sums of half_sums's two halves of each.
-ASSAY_ALWAYS_INLINE I32x8 whole_sums(I32x8 a, I32x8 b) {
-  return {_mm256_add_epi32(_mm256_permute2x128_si256(a.v, b.v, 0x20),
-                           _mm256_permute2x128_si256(a.v, b.v, 0x31))};
+  sums[0] = {pairs(pairs(v[0].v, v[1].v), pairs(v[2].v, v[3].v))};
+  sums[1] = {pairs(pairs(v[4].v, v[5].v), pairs(v[6].v, v[7].v))};
 }
 
 ASSAY_ALWAYS_INLINE I32x8 load_ints(const int32_t* ints) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(ints))};
-}
-
-ASSAY_ALWAYS_INLINE void store_ints(int32_t* out, I32x8 a) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), a.v);
-}
-
-ASSAY_ALWAYS_INLINE I32x8 mul(I32x8 a, I32x8 b) {
-  return {_mm256_mullo_epi32(a.v, b.v)};
 }
 
 ASSAY_ALWAYS_INLINE I32x8 sub(I32x8 a, I32x8 b) {
@@ -102,6 +88,18 @@ ASSAY_ALWAYS_INLINE F32x8 mul(F32x8 a, F32x8 b) {
 
 ASSAY_ALWAYS_INLINE F32x8 fma(F32x8 a, F32x8 b, F32x8 c) {
   return {_mm256_fmadd_ps(a.v, b.v, c.v)};
+}
+
+ASSAY_ALWAYS_INLINE F32x8 add(F32x8 a, F32x8 b) {
+  return {_mm256_add_ps(a.v, b.v)};
+}
+
+ASSAY_ALWAYS_INLINE F32x8 first_four_twice(F32x8 a) {
+  return {_mm256_permute2f128_ps(a.v, a.v, 0x00)};
+}
+
+ASSAY_ALWAYS_INLINE F32x8 last_four_twice(F32x8 a) {
+  return {_mm256_permute2f128_ps(a.v, a.v, 0x11)};
 }
 
 // ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7))
@@ -162,8 +160,8 @@ ASSAY_ALWAYS_INLINE void split_f16_pairs(const uint32_t (&pairs)[8], F32x8& firs
   second = {ordered(_mm256_shuffle_ps(low, high, 0xDD))};
 }
 
-// Numbers of the 16 halves of eight blocks, in the order of half_sums.
-ASSAY_ALWAYS_INLINE void set_halves(const int8_t* sixteen, I32x8 (&halves)[2]) {
+// Signed bytes of the 16 halves of eight blocks, from their order to that of half_sums.
+ASSAY_ALWAYS_INLINE void sort_halves(const int8_t* sixteen, I32x8 (&halves)[2]) {
   const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(sixteen));
   const __m128i ordered = _mm_shuffle_epi8(bytes, order);
@@ -178,14 +176,11 @@ ASSAY_ALWAYS_INLINE int32_t sum_ints(__m256i eight) {
   return _mm_cvtsi128_si32(_mm_hadd_epi32(two, two));
 }
 
-// Tokens at once with sixteen rows, as many as there are registers for; fewer where each has sums
-// of halves, too.
+// Tokens at once with sixteen rows, as many as there are registers for.
 #if defined(__AVX512VNNI__)
 constexpr int64_t kInt8Tokens = 12;
-constexpr int64_t kInt8HalvesTokens = 8;
 #else
 constexpr int64_t kInt8Tokens = 2;
-constexpr int64_t kInt8HalvesTokens = 2;
 #endif
 
 #if defined(__AVX512VNNI__)
@@ -194,14 +189,6 @@ ASSAY_ALWAYS_INLINE I32x16 add_row_products(I32x16 sums, const uint8_t* codes, c
   int32_t four;
   std::memcpy(&four, x, sizeof(four));
   return {_mm512_dpbusd_epi32(sums.v, _mm512_loadu_si512(codes), _mm512_set1_epi32(four))};
-}
-
-ASSAY_ALWAYS_INLINE I32x16 mul(I32x16 a, I32x16 b) {
-  return {_mm512_mullo_epi32(a.v, b.v)};
-}
-
-ASSAY_ALWAYS_INLINE I32x16 load_int_lanes(const int32_t* ints) {
-  return {_mm512_loadu_si512(ints)};
 }
 
 // Whole numbers nearest to a, halves to even; stored as the low bytes.
@@ -227,14 +214,6 @@ ASSAY_ALWAYS_INLINE I32x16 add_row_products(I32x16 sums, const uint8_t* codes, c
   const auto* rows = reinterpret_cast<const __m256i*>(codes);
   return {add_products<kWide>(sums.lo, _mm256_loadu_si256(rows), all),
           add_products<kWide>(sums.hi, _mm256_loadu_si256(rows + 1), all)};
-}
-
-ASSAY_ALWAYS_INLINE I32x16 mul(I32x16 a, I32x16 b) {
-  return {_mm256_mullo_epi32(a.lo, b.lo), _mm256_mullo_epi32(a.hi, b.hi)};
-}
-
-ASSAY_ALWAYS_INLINE I32x16 load_int_lanes(const int32_t* ints) {
-  return {load_ints(ints).v, load_ints(ints + 8).v};
 }
 
 ASSAY_ALWAYS_INLINE I32x16 to_nearest(F32x16 a) {

@@ -8,32 +8,35 @@
 #include "kernels/half.h"
 
 // How each weight type is read as unsigned codes with scales; kernels/reference describes the
-// layouts. A weight is
-//   scale * (code - kOffset)                                  or, with kHalves,
-//   scale * half_scale * (code - kOffset)                     and with kShifted that plus
-//   shift, or shift * half_shift,
-// where a scale and a shift belong to 32 weights, and those of halves, whole numbers, to 16.
+// layouts. A weight is scale * (code - kOffset), with kShifted that plus shift.
 namespace assay::ASSAY_ISA {
 
-// 256 weights of a row, or what is left of it: eight blocks of 32. Beyond the row, codes may be
-// anything, and scales and shifts are zero. Halves are in the order of half_sums().
+// 256 weights of a row, or what is left of it: eight blocks of 32, each of two halves. Beyond the
+// row, codes may be anything, and scales and shifts are zero. Scales and shifts are those of the
+// halves in the order of half_sums.
 struct Chunk {
   U8x32 codes[8];
-  F32x8 scale;
-  F32x8 shift;          // kShifted
-  I32x8 half_scale[2];  // kHalves
-  I32x8 half_shift[2];  // kHalves and kShifted
+  F32x8 scale[2];
+  F32x8 shift[2];  // kShifted
 };
 
-ASSAY_ALWAYS_INLINE void store_halves(int32_t* out, const I32x8 (&halves)[2]) {
-  store_ints(out, halves[0]);
-  store_ints(out + 8, halves[1]);
+// One number a block, as those of its halves.
+ASSAY_ALWAYS_INLINE void set_both_halves(F32x8 blocks, F32x8 (&halves)[2]) {
+  halves[0] = first_four_twice(blocks);
+  halves[1] = last_four_twice(blocks);
 }
 
-template <bool kIsShifted, bool kHasHalves, int32_t kCodeOffset, bool kHasWideCodes = false>
+// `factor` times the 16 signed bytes of the halves of eight blocks, one after the other.
+ASSAY_ALWAYS_INLINE void set_halves(float factor, const int8_t* sixteen, F32x8 (&halves)[2]) {
+  I32x8 bytes[2];
+  sort_halves(sixteen, bytes);
+  halves[0] = mul(splat8(factor), to_float(bytes[0]));
+  halves[1] = mul(splat8(factor), to_float(bytes[1]));
+}
+
+template <bool kIsShifted, int32_t kCodeOffset, bool kHasWideCodes = false>
 struct CodeTraits {
   static constexpr bool kShifted = kIsShifted;
-  static constexpr bool kHalves = kHasHalves;
   static constexpr int32_t kOffset = kCodeOffset;
   static constexpr bool kWide = kHasWideCodes;
 };
@@ -55,16 +58,20 @@ ASSAY_ALWAYS_INLINE void read_small_blocks(const uint8_t* blocks, int64_t n, Chu
     }
     for (int64_t p = n; p < 8; ++p) chunk.codes[p] = splat_byte(0);
   }
-  split_f16_pairs(pairs, chunk.scale, chunk.shift);
+  F32x8 scale;
+  F32x8 shift;
+  split_f16_pairs(pairs, scale, shift);
+  set_both_halves(scale, chunk.scale);
+  if constexpr (Type::kShifted) set_both_halves(shift, chunk.shift);
 }
 
 // NOLINTBEGIN(readability-identifier-naming): the format's own names
-struct Int8Q4_0 : CodeTraits<false, false, 8> {
+struct Int8Q4_0 : CodeTraits<false, 8> {
   static constexpr int64_t kBytes = 18;
   static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) { return nibbles(block + 2); }
 };
 
-struct Int8Q4_1 : CodeTraits<true, false, 0> {
+struct Int8Q4_1 : CodeTraits<true, 0> {
   static constexpr int64_t kBytes = 20;
   static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) { return nibbles(block + 4); }
 };
@@ -75,21 +82,21 @@ ASSAY_ALWAYS_INLINE U8x32 five_bit_codes(const uint8_t* fifth_bits, const uint8_
   return bit_or(nibbles(low_bits), sixteen_where(bits));
 }
 
-struct Int8Q5_0 : CodeTraits<false, false, 16> {
+struct Int8Q5_0 : CodeTraits<false, 16> {
   static constexpr int64_t kBytes = 22;
   static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
     return five_bit_codes(block + 2, block + 6);
   }
 };
 
-struct Int8Q5_1 : CodeTraits<true, false, 0> {
+struct Int8Q5_1 : CodeTraits<true, 0> {
   static constexpr int64_t kBytes = 24;
   static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
     return five_bit_codes(block + 4, block + 8);
   }
 };
 
-struct Int8Q8_0 : CodeTraits<false, false, 128, true> {
+struct Int8Q8_0 : CodeTraits<false, 128, true> {
   static constexpr int64_t kBytes = 34;
   static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
     return bit_xor(load_bytes(block + 2), splat_byte(-128));
@@ -97,7 +104,7 @@ struct Int8Q8_0 : CodeTraits<false, false, 128, true> {
 };
 
 // The types of 256-element blocks: one is a chunk.
-struct Int8Q2_K : CodeTraits<true, true, 0> {
+struct Int8Q2_K : CodeTraits<true, 0> {
   static constexpr int64_t kBytes = 84;
   template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
@@ -110,14 +117,12 @@ struct Int8Q2_K : CodeTraits<true, true, 0> {
       scale[i] = static_cast<int8_t>(block[i] & 0xFU);
       shift[i] = static_cast<int8_t>(block[i] >> 4U);
     }
-    set_halves(scale, chunk.half_scale);
-    set_halves(shift, chunk.half_shift);
-    chunk.scale = splat8(f16_at(block + 80));
-    chunk.shift = splat8(-f16_at(block + 82));
+    set_halves(f16_at(block + 80), scale, chunk.scale);
+    set_halves(-f16_at(block + 82), shift, chunk.shift);
   }
 };
 
-struct Int8Q3_K : CodeTraits<false, true, 4> {
+struct Int8Q3_K : CodeTraits<false, 4> {
   static constexpr int64_t kBytes = 110;
   template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
@@ -138,8 +143,7 @@ struct Int8Q3_K : CodeTraits<false, true, 4> {
     int8_t scale[16];
     std::memcpy(scale, words, sizeof(scale));
     for (int8_t& s : scale) s = static_cast<int8_t>(s - 32);
-    set_halves(scale, chunk.half_scale);
-    chunk.scale = splat8(f16_at(block + 108));
+    set_halves(f16_at(block + 108), scale, chunk.scale);
   }
 };
 
@@ -155,11 +159,11 @@ ASSAY_ALWAYS_INLINE void six_bit_scales(const uint8_t* block, Chunk& chunk) {
   };
   int8_t bytes[16];
   std::memcpy(bytes, words, sizeof(bytes));
-  chunk.scale = mul(splat8(f16_at(block)), to_float(widen8(bytes)));
-  chunk.shift = mul(splat8(-f16_at(block + 2)), to_float(widen8(bytes + 8)));
+  set_both_halves(mul(splat8(f16_at(block)), to_float(widen8(bytes))), chunk.scale);
+  set_both_halves(mul(splat8(-f16_at(block + 2)), to_float(widen8(bytes + 8))), chunk.shift);
 }
 
-struct Int8Q4_K : CodeTraits<true, false, 0> {
+struct Int8Q4_K : CodeTraits<true, 0> {
   static constexpr int64_t kBytes = 144;
   template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
@@ -170,7 +174,7 @@ struct Int8Q4_K : CodeTraits<true, false, 0> {
   }
 };
 
-struct Int8Q5_K : CodeTraits<true, false, 0> {
+struct Int8Q5_K : CodeTraits<true, 0> {
   static constexpr int64_t kBytes = 176;
   template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
@@ -182,7 +186,7 @@ struct Int8Q5_K : CodeTraits<true, false, 0> {
   }
 };
 
-struct Int8Q6_K : CodeTraits<false, true, 32> {
+struct Int8Q6_K : CodeTraits<false, 32> {
   static constexpr int64_t kBytes = 210;
   template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
@@ -194,8 +198,7 @@ struct Int8Q6_K : CodeTraits<false, true, 32> {
   static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Chunk& chunk) {
     int8_t scale[16];
     std::memcpy(scale, block + 192, sizeof(scale));
-    set_halves(scale, chunk.half_scale);
-    chunk.scale = splat8(f16_at(block + 208));
+    set_halves(f16_at(block + 208), scale, chunk.scale);
   }
 };
 // NOLINTEND(readability-identifier-naming)

@@ -13,6 +13,7 @@ set(assay_targets
   assay_golden
   assay_kernels
   assay_log
+  assay_mutate
   assay_perf
   assay_record
   assay_report)

@@ -55,6 +55,8 @@ class Model : public Weights {
 
   const Gguf& gguf() const { return *gguf_; }
   const ModelConfig& config() const { return config_; }
+  // To edit before a Session is made; `assay mutate` puts faults into models so.
+  ModelConfig& config() { return config_; }
 
   // [rotary_dim / 2] divisors of the rotary frequencies; empty: all 1.
   std::vector<float> rope_factors_short;

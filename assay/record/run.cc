@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <memory>
 
+#include "assay/record/log_header.h"
 #include "assay/record/log_probe.h"
+#include "assay/record/prompt.h"
 #include "base/error.h"
-#include "base/sha256.h"
 #include "base/thread_pool.h"
-#include "engine/file_type.h"
 #include "engine/session.h"
 #include "engine/tokenizer/text_stream.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -54,17 +54,7 @@ std::unique_ptr<Kernels> make_kernels(std::string_view backend, const std::strin
 
 std::vector<int32_t> prompt_tokens(const RunOptions& options, const Tokenizer* tokenizer) {
   if (!options.prompt) return options.tokens;
-  if (tokenizer == nullptr) {
-    throw Error("the file has no vocabulary to read the prompt with", options.model_path,
-                "give the prompt as ids with --tokens");
-  }
-  std::vector<int32_t> tokens = tokenizer->encode(*options.prompt, true);
-  if (tokens.empty()) {
-    throw Error(options.prompt->empty() ? "the prompt is empty"
-                                        : "the vocabulary has no token for any byte of the prompt",
-                "--prompt", "give some text");
-  }
-  return tokens;
+  return encode_prompt(*options.prompt, tokenizer, options.model_path);
 }
 
 // Positions the run will evaluate: the last generated token is not. Refuses a prompt that does not
@@ -81,14 +71,8 @@ int64_t wanted_capacity(const ModelConfig& config, const RunOptions& options, si
 }
 
 LogHeader log_header(const Model& model, const RunOptions& options, const RunResult& result) {
-  LogHeader header;
-  header.model.name = model.config().name;
-  header.model.sha256 = sha256_hex(model.gguf().bytes());
-  header.model.arch = model.config().architecture->name;
-  header.model.type = file_type_name(model.gguf());
-  header.tokens.assign(result.tokens.begin(), result.tokens.end());
+  LogHeader header = log_header_of(model, result.tokens);
   header.prompt = options.prompt;
-  header.engine = "assay";
   header.backend = result.backend;
   header.math = result.math;
   return header;
@@ -128,12 +112,7 @@ class Runner {
     result_.math = options_.math;
     result_.n_threads = pool_->n_threads();
     result_.tokens = prompt_tokens(options_, tokenizer_.get());
-    choosable_.resize(static_cast<size_t>(model_->config().n_vocab), true);
-    if (tokenizer_) {
-      for (size_t id = 0; id < choosable_.size(); ++id) {
-        choosable_[id] = tokenizer_->is_choosable(static_cast<int32_t>(id));
-      }
-    }
+    choosable_ = choosable_tokens(tokenizer_.get(), model_->config().n_vocab);
   }
 
   void open_log() {

@@ -3,30 +3,33 @@
 import argparse
 import time
 
+from tqdm import tqdm
 from transformers.utils import logging
 
-from . import fixtures, llama_cpp_engine, small_models, smollm2
+from . import llamacpp, small_goldens, small_models, smollm2
 
 
 def main():
     specs = small_models.specs()
     names = [*specs, smollm2.NAME]
-    parser = argparse.ArgumentParser(prog="python -m generate", description="Makes the goldens of Assay anew.")
+    parser = argparse.ArgumentParser(
+        prog="python -m generate",
+        description="Makes the goldens of Assay anew. A run that is interrupted is taken up where it was.",
+    )
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"all (the default), or any of: {', '.join(names)}")
     chosen = parser.parse_args().models or ["all"]
     unknown = sorted(set(chosen) - {"all", *names})
     if unknown:
         parser.error(f"no such model: {', '.join(unknown)}; there are: {', '.join(names)}")
     logging.set_verbosity_error()
-    llama_cpp_engine.quiet()
-    for number, name in enumerate(names if "all" in chosen else chosen, 1):
+    llamacpp.quiet()
+    for name in names if "all" in chosen else chosen:
         start = time.monotonic()
-        fixtures.say(f"[{number}/{len(names) if 'all' in chosen else len(chosen)}] {name}")
         if name == smollm2.NAME:
             smollm2.make()
         else:
-            fixtures.make(specs[name])
-        fixtures.say(f"{name}: done in {time.monotonic() - start:.0f} s")
+            small_goldens.make(specs[name])
+        tqdm.write(f"{name}: done in {time.monotonic() - start:.0f} s")
 
 
 if __name__ == "__main__":

@@ -1,25 +1,20 @@
-"""Makes golden/<model>/: the small models' files, their fixtures and the manifest that says how they came about."""
+"""Records golden/<model>/: fixtures of every model file and prompt, their floors, and the manifest."""
 
-import json
-import re
-import tempfile
-from importlib.metadata import version
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import observe, quantise, recording, small_models, vocab
-from .llama_cpp_engine import LlamaCpp
-from .model_file import ModelFile
+import numpy as np
+from assay_tap import CheckpointSet, LogWriter
+from tqdm import tqdm
+
+from . import hf, manifest, measure
+from .model_file import ModelFile, sha256
+from .units import Units
 
 GOLDEN = Path(__file__).resolve().parents[1]
-PROMPT = "GPU haiku with word fifty-one: "
-TYPES = ("F32", "F16", "Q8_0", "Q4_K_M")
-GENERATED = 8
-TOLERANCE = {
-    "rel_l2": 2e-6,
-    "why": "what Assay promises for the small models in exact math; up to twice the float32 floor",
-}
+SETS = ("layers", "ops")
+SKETCH_DIGITS = 9  # the files must stay small; nine digits are a thousandth of the rounding to float32
 
-# Why llama.cpp is further from float64 than its arithmetic explains; each cause was confirmed by `generate.selfcheck`.
 LLAMA_CPP_NOTES = {
     "gpt2": "llama.cpp looks GELU up in a table of float16 values; float64 with that table is within 2e-7 of it at the "
     "tokens where no input falls on the other side of a rounding boundary",
@@ -27,139 +22,179 @@ LLAMA_CPP_NOTES = {
 }
 
 
-def say(text):
-    print(text, flush=True)
+@dataclass
+class Prompt:
+    text: str
+    tokens: list[int]
 
 
-def oracles():
-    names = ("torch", "transformers", "gguf", "numpy", "llama_cpp_python")
-    return {name: version(name) for name in names}
+@dataclass
+class Case:
+    """One model file, and which positions of which prompt its fixtures hold."""
+
+    model: str
+    type: str
+    path: Path
+    prompts: dict[str, Prompt]
+    n_predict: int
+    # {(prompt, set): how many positions, evenly spread with the first and the last, or None for all}
+    positions: dict[tuple[str, str], int | None]
+    where: dict = field(default_factory=dict)  # of a file that is not in the folder
 
 
-def rounded(value):
-    """Measured figures to three digits: more would only be noise in a diff."""
-    if isinstance(value, float):
-        return float(f"{value:.3g}")
-    if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
-    return [rounded(item) for item in value] if isinstance(value, list) else value
+def spread(total, count):
+    """`count` positions of `total`, evenly, with the first and the last; None for all."""
+    if count is None or count >= total:
+        return None
+    if count == 1:
+        return [total - 1]
+    return sorted({round(i * (total - 1) / (count - 1)) for i in range(count)})
 
 
-def write_manifest(folder, manifest):
-    text = json.dumps(rounded(manifest), ensure_ascii=False, indent=1)
-    # Innermost lists and objects of numbers go on one line each: people read manifests too.
-    numbers = r"\[[-+.\d\se,]+\]|\{(?:\s*\"\w+\": [-+.\de]+,?)+\s*\}"
-    text = re.sub(numbers, lambda found: " ".join(found[0].split()), text)
-    (folder / "manifest.json").write_text(text + "\n", encoding="utf-8")
+def context_for(length):
+    """llama.cpp rounds a context up to this; phi3's factors depend on it."""
+    return -(-length // 256) * 256
 
 
-def llama_cpp_floors(this, tokens, reference, context):
-    """llama.cpp's logits against float64: over the file as it is, and over the same weights stored as F32."""
-    with LlamaCpp(this.file.path, context) as engine:
-        own = recording.relative_l2(engine.logits(tokens), reference)
-    with tempfile.TemporaryDirectory() as folder:
-        widened = Path(folder) / "f32.gguf"
-        quantise.quantise(this.file.path, widened, "F32")
-        with LlamaCpp(widened, context) as engine:
-            f32 = recording.relative_l2(engine.logits(tokens), reference)
-    return {"llamacpp_vs_f64": f32, "llamacpp_as_stored_vs_f64": own}
+def log_name(case, prompt, set_name):
+    parts = [case.type.lower()] + ([prompt] if prompt != "haiku" else []) + (["ops"] if set_name == "ops" else [])
+    return "-".join(parts) + ".jsonl"
 
 
-def floors(this, tokens, checkpoints, context=256):
-    """Floors by kind of checkpoint, those of llama.cpp too, and the float32 ones by checkpoint."""
-    reference = checkpoints["logits"]
-    if this.params.window is not None:
-        reference = observe.logits(this.build(window=False), this.params, tokens)
-    by_checkpoint = recording.float32_floors(this, tokens, checkpoints)
-    by_kind = recording.worst_by(recording.kind, recording.layers_only(by_checkpoint).items())
-    by_kind["logits"] |= llama_cpp_floors(this, tokens, reference, context)
-    return {"floors": by_kind, "floors_by_checkpoint": by_checkpoint}
+def header(case, file, prompt):
+    model = {"name": case.model, "sha256": file.sha256, "arch": file.arch, "type": case.type}
+    return dict(
+        tokens=prompt.tokens, prompt=prompt.text, model=model, engine="transformers", backend="cpu", math="float64"
+    )
 
 
-def write_model_files(spec, folder):
-    for type_name in TYPES:
-        path = folder / f"{spec.name}-{type_name.lower()}.gguf"
-        if type_name in ("F32", "F16"):
-            small_models.write(spec, path, type_name)
-        else:
-            quantise.quantise(folder / f"{spec.name}-f32.gguf", path, type_name)
-        yield type_name, path
+def write_log(path, opening, checkpoints, positions):
+    """The fixture at `path`, token after token."""
+    part = path.with_suffix(".part")
+    with LogWriter(part, sketch=True, sketch_digits=SKETCH_DIGITS) as log:
+        log.header(**opening)
+        for position in positions:
+            for name, rows in checkpoints.items():
+                log.write(name, position, rows[position], [rows.shape[1]])
+    part.replace(path)
 
 
-def ops_positions(prompt_length, total):
-    """Tokens for the op-level log: the first three, some inside, the prompt's last and every third from there."""
-    return sorted({0, 1, 2, 7, prompt_length // 2 + 4, *range(prompt_length - 1, total, 3)})
+def record_logs(case, folder, file, name, chosen, gaps, checkpoints):
+    """The fixtures of one prompt: entries of the manifest's `logs`."""
+    prompt, entries = case.prompts[name], []
+    total = len(checkpoints["logits"])
+    for set_name in SETS:
+        if (name, set_name) not in case.positions:
+            continue
+        positions = spread(total, case.positions[name, set_name])
+        path = folder / log_name(case, name, set_name)
+        wanted = CheckpointSet(set_name)
+        held = {checkpoint: rows for checkpoint, rows in checkpoints.items() if checkpoint in wanted}
+        logged = range(total) if positions is None else positions
+        write_log(path, header(case, file, prompt), held, logged)
+        entry = {"file": path.name, "sha256": sha256(path), "prompt": name, "set": set_name, "positions": positions}
+        entry |= {"n_predict": len(chosen), "greedy": chosen, "greedy_gaps": gaps}
+        rows = [checkpoints["logits"][at] for at in logged]
+        margins = [hf.top_gap(row) / np.linalg.norm(row) for row in rows]
+        norms = np.linalg.norm(checkpoints["logits"][total - len(chosen) :], axis=1)
+        margins += [gap / norm for gap, norm in zip(gaps, norms, strict=True)]
+        entry |= {"argmax_min_gap": min(map(hf.top_gap, rows)), "argmax_margin": float(min(margins))}
+        entries.append(entry)
+    return entries
 
 
-def record_type(spec, folder, type_name, path, tokens):
-    """The fixture of one file: the entry of the manifest's `files`."""
-    this = recording.Oracle(ModelFile(path), len(tokens) + GENERATED)
-    chosen, gaps = recording.greedy(this, tokens, GENERATED)
+def record_prompt(case, folder, file, name, bar):
+    """The fixtures of one prompt and what its floors were measured to be, token by token."""
+    tokens = case.prompts[name].tokens
+    this = hf.Oracle(file, len(tokens) + case.n_predict)
+    bar.set_postfix_str(f"{case.type} {name}: float64")
+    model = this.build()
+    chosen, gaps = hf.greedy(model, tokens, case.n_predict, this.file.padding_ids)
+    if set(chosen) & this.file.control_ids:
+        raise RuntimeError(f"{case.path.name}, {name}: greedy text meets a control token; choose another seed")
     passed = tokens + chosen[:-1]
-    checkpoints = observe.observe(this.model, this.params, passed)
-    header = this.header(spec.name, type_name, PROMPT, tokens)
-    entry = {"type": type_name, "gguf": path.name, "sha256": this.file.sha256}
-    layers = recording.layers_only(checkpoints)
-    entry |= recording.write_log(folder / f"{type_name.lower()}.jsonl", header, layers, range(len(passed)))
-    if type_name == "F32":
-        positions = ops_positions(len(tokens), len(passed))
-        ops = recording.write_log(folder / "ops.jsonl", header, checkpoints, positions)
-        entry |= {"ops_log": ops["log"], "ops_log_sha256": ops["log_sha256"], "ops_tokens": positions}
-    entry |= {"greedy": chosen, "greedy_gaps": gaps}
-    entry |= {"argmax_min_gap": min(recording.top_gap(row) for row in checkpoints["logits"])}
-    measured = checkpoints if type_name == "F32" else layers
-    return entry | floors(this, passed, measured)
+    checkpoints = hf.observe(model, passed)
+    del model
+    check_greedy(case, name, checkpoints["logits"], len(tokens), chosen, this.file.padding_ids)
+    logs = record_logs(case, folder, file, name, chosen, gaps, checkpoints)
+    bar.update()
+    samples = {}
+    for floor in measure.FLOORS:
+        bar.set_postfix_str(f"{case.type} {name}: {floor}")
+        samples[floor] = measure.measure(this, floor, passed, checkpoints, context_for(this.length))
+        bar.update()
+    return logs, samples
 
 
-def record_long(spec, folder, path):
-    """A prompt longer than the original context, for models whose rotary factors change there."""
-    with LlamaCpp(path, spec.context) as engine:
-        prompt = vocab.CORPUS.replace("\n", " ").strip()
-        tokens = engine.tokenize(prompt)
-    if not spec.original_context < len(tokens) <= spec.context:
-        raise RuntimeError(f"{spec.name}: the long prompt has {len(tokens)} tokens")
-    this = recording.Oracle(ModelFile(path), len(tokens))
-    checkpoints = recording.layers_only(observe.observe(this.model, this.params, tokens))
-    positions = [*range(0, len(tokens) - 1, 48), len(tokens) - 1]
-    header = this.header(spec.name, "F32", prompt, tokens)
-    made = {"type": "F32", "prompt": prompt, "tokens": tokens}
-    made |= recording.write_log(folder / "long.jsonl", header, checkpoints, positions)
-    return made | {"logged_tokens": positions} | floors(this, tokens, checkpoints, spec.context)
+def check_greedy(case, name, logits, n_prompt, chosen, never):
+    """One pass over all tokens must choose what token by token with a cache chose."""
+    masked = logits[n_prompt - 1 :].copy()
+    masked[:, never] = -np.inf
+    if masked.argmax(axis=1).tolist() != chosen:
+        raise RuntimeError(f"{case.path.name}, {name}: prefill and decode choose different tokens")
 
 
-def make(spec):
-    """Everything under golden/<model>/ for one small model."""
-    folder = GOLDEN / spec.name
+def record_case(case, folder, units, bar):
+    """The entry of the manifest's `files`."""
+    file = ModelFile(case.path)
+    logs, samples = [], []
+    for name, prompt in case.prompts.items():
+        spreads = {f"{at} {set_name}": count for (at, set_name), count in case.positions.items() if at == name}
+        wanted = {"model": file.sha256, "tokens": prompt.tokens, "positions": spreads, "n_predict": case.n_predict}
+        unit = f"{case.type}-{name}"
+        found = units.find(unit, folder, wanted)
+        if found is None:
+            found = record_prompt(case, folder, file, name, bar)
+            units.keep(unit, wanted, *found)
+        else:
+            bar.update(1 + len(measure.FLOORS))
+        logs += found[0]
+        samples.append(found[1])
+    floors, by_checkpoint = measure.tables(samples)
+    entry = {"type": case.type, "gguf": case.path.name, "sha256": file.sha256} | case.where
+    return entry | {"floors": floors, "floors_by_checkpoint": by_checkpoint, "logs": logs}
+
+
+def say(case, entry):
+    floors = entry["floors"]["logits"]
+    gap = min(min(log["greedy_gaps"]) for log in entry["logs"])
+    shown = ", ".join(f"{floor} {values['max']:.1e}" for floor, values in floors.items())
+    tqdm.write(f"{case.model} {case.type}: logits {shown}; smallest greedy gap {gap:.2g}")
+
+
+def prompts_of(engine, texts):
+    return {name: Prompt(text, engine.tokenize(text)) for name, text in texts.items()}
+
+
+def record(model, arch, cases, padding_ids, finish, further=None):
+    """All fixtures of one model, then its manifest; takes up a run that was interrupted.
+
+    finish(case, entry) sees each file's entry before it is written. `further` prompts have no fixtures.
+    """
+    folder = GOLDEN / model
     folder.mkdir(exist_ok=True)
-    paths = dict(write_model_files(spec, folder))
-    with LlamaCpp(paths["F32"], 256) as engine:
-        tokens = engine.tokenize(PROMPT)
+    units = Units(model)
+    steps = sum(len(case.prompts) for case in cases) * (1 + len(measure.FLOORS))
     files = []
-    for type_name, path in paths.items():
-        files.append(record_type(spec, folder, type_name, path, tokens))
-        logits = files[-1]["floors"]["logits"]
-        say(
-            f"{spec.name} {type_name}: logits float32 {logits['f32_vs_f64']:.1e}, llama.cpp over F32 weights "
-            f"{logits['llamacpp_vs_f64']:.1e}, as stored {logits['llamacpp_as_stored_vs_f64']:.1e}, "
-            f"smallest gap {min(files[-1]['greedy_gaps']):.2g}"
-        )
-    manifest = {
-        "schema": 1,
-        "model": spec.name,
-        "arch": spec.arch,
-        "files": files,
-        "prompt": PROMPT,
-        "tokens": tokens,
-        "padding_ids": spec.vocab.padding_ids(),
-        "oracles": oracles(),
-        "command": f"python -m generate {spec.name}",
-        "floors": recording.worst_by(recording.kind, (item for entry in files for item in entry["floors"].items())),
-        "tolerance": TOLERANCE,
-    }
-    if spec.arch in LLAMA_CPP_NOTES:
-        manifest["llama_cpp_note"] = LLAMA_CPP_NOTES[spec.arch]
-    if spec.original_context:
-        manifest["long"] = record_long(spec, folder, paths["F32"])
-    write_manifest(folder, manifest)
-    if min(gap for entry in files for gap in entry["greedy_gaps"]) < 0.05:
-        raise RuntimeError(f"{spec.name}: a greedy choice is too close to call")
+    with tqdm(total=steps, desc=model, unit="pass", dynamic_ncols=True) as bar:
+        for case in cases:
+            entry = record_case(case, folder, units, bar)
+            finish(case, entry)
+            say(case, entry)
+            files.append(entry)
+    prompts = {name: vars(prompt) for name, prompt in (cases[0].prompts | (further or {})).items()}
+    made = {"schema": manifest.SCHEMA, "model": model, "arch": arch, "prompts": prompts, "padding_ids": padding_ids}
+    made |= {"oracles": manifest.oracles(), "command": f"python -m generate {model}", "tolerance": manifest.TOLERANCE, "files": files}
+    if arch in LLAMA_CPP_NOTES:
+        made["llama_cpp_note"] = LLAMA_CPP_NOTES[arch]
+    manifest.write(folder, made)
+    remove_orphans(folder, made)
+    units.drop()
+
+
+def remove_orphans(folder, made):
+    """Fixtures of an earlier run that no entry names any more."""
+    named = {log["file"] for entry in made["files"] for log in entry["logs"]}
+    for path in folder.glob("*.jsonl"):
+        if path.name not in named:
+            path.unlink()

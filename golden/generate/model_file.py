@@ -47,6 +47,15 @@ class ModelFile:
         return self.get("general.name")
 
     @cached_property
+    def type_name(self):
+        """The file's type as its general.file_type says, such as Q4_K_M; empty where it says none."""
+        kind = self.get("general.file_type")
+        try:
+            return "" if kind is None else gguf.LlamaFileType(kind).name.removeprefix("MOSTLY_").removeprefix("ALL_")
+        except ValueError:
+            return ""
+
+    @cached_property
     def padding_ids(self):
         """Rows of the vocabulary that no text maps to: computed, never chosen."""
         types = self.get("tokenizer.ggml.token_type", [])

@@ -2,6 +2,7 @@
 
 transformers computes rotary angles, RMSNorm and the attention softmax in float32 even in a float64 model. Each is
 replaced here by the same formula in the model's own type; `python -m generate.selfcheck` shows that nothing is left.
+In a bfloat16 model they stay in float32, as transformers has them.
 """
 
 from contextlib import contextmanager
@@ -58,8 +59,13 @@ GPT2_TOP = {
 ROTARY_FACTORS = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"}
 
 
+def inner_type(dtype):
+    """What norms, angles and softmax are computed in, in a model of `dtype`."""
+    return torch.float32 if dtype is torch.bfloat16 else dtype
+
+
 class RMSNorm(nn.Module):
-    """x / sqrt(mean(x^2) + eps) * weight, in the type of x."""
+    """x / sqrt(mean(x^2) + eps) * weight, the quotient in the inner type of x."""
 
     def __init__(self, weight, eps):
         super().__init__()
@@ -67,7 +73,8 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x):
-        return x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.weight
+        wide = x.to(inner_type(x.dtype))
+        return (wide / torch.sqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)).to(x.dtype) * self.weight
 
 
 class Rotary(nn.Module):
@@ -85,13 +92,13 @@ class Rotary(nn.Module):
 
 
 def attention(module, query, key, value, attention_mask, scaling=None, **_):
-    """softmax(q k^T * scaling + mask) v in the type of q; query [batch, heads, tokens, head_dim]."""
+    """softmax(q k^T * scaling + mask) v; query [batch, heads, tokens, head_dim], softmax in its inner type."""
     groups = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     scores = query @ key.transpose(2, 3) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     if attention_mask is None:
         raise RuntimeError("transformers gave no attention mask")
-    weights = torch.softmax(scores + attention_mask, dim=-1)
+    weights = torch.softmax(scores + attention_mask, dim=-1, dtype=inner_type(query.dtype)).to(query.dtype)
     return (weights @ value).transpose(1, 2).contiguous(), weights
 
 
@@ -150,11 +157,6 @@ def adjacent_to_halves(rows, heads):
     return rows.reshape(heads, -1, 2, *tail).swapaxes(1, 2).reshape(rows.shape)
 
 
-def halves_to_adjacent(values, heads):
-    """The other way, over the last axis of [tokens, heads * head_dim]: the order in which checkpoints are logged."""
-    return values.reshape(len(values), heads, 2, -1).swapaxes(2, 3).reshape(values.shape)
-
-
 def state(tensors, params):
     """The file's tensors under transformers' names and in its layouts."""
     gpt2 = params.arch == "gpt2"
@@ -194,7 +196,9 @@ def use_own_type(model, params, frequencies, angle_type):
 
 
 def build(tensors, params, frequencies, dtype=torch.float64, angle_type=None):
-    """A transformers model in `dtype` over the file's weights; rotary angles in `angle_type`, or else in `dtype`."""
+    """A transformers model in `dtype` over the file's weights; rotary angles in `angle_type`, or else in its inner type."""
+    if params.arch not in CLASSES:
+        raise ValueError(f"no oracle for the architecture '{params.arch}'; there are {', '.join(CLASSES)}")
     torch.set_num_threads(1)
     previous = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
@@ -203,5 +207,5 @@ def build(tensors, params, frequencies, dtype=torch.float64, angle_type=None):
     finally:
         torch.set_default_dtype(previous)
     model.load_state_dict({name: tensor.to(dtype) for name, tensor in state(tensors, params).items()}, strict=True)
-    use_own_type(model, params, frequencies, angle_type or dtype)
+    use_own_type(model, params, frequencies, angle_type or inner_type(dtype))
     return model

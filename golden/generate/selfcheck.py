@@ -3,7 +3,6 @@
 Each check prints a line with its figure and its limit; any that fails makes the exit status 1.
 """
 
-import json
 import sys
 import tempfile
 from dataclasses import replace
@@ -11,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from assay_tap.order import order
+from assay_tap.sketch import sketch, splitmix64
 from transformers.utils import logging
 
-from . import checkpoint_log, fixtures, llama_cpp_engine, naive, observe, oracle, quantise, recording, small_models
-from .model_file import ModelFile, rotary_frequencies, sha256
+from . import fixtures, hf, llamacpp, naive, oracle, prompts, quantise, small_models
+from .model_file import ModelFile, rotary_frequencies
 
 failures = []
 
@@ -28,23 +29,17 @@ def check(what, figure, limit):
 
 def check_sketch():
     known = [0x910A2DEC89025CC1, 0x975835DE1C9756CE]
-    wrong = sum(int(h) != expected for h, expected in zip(checkpoint_log.splitmix64(2), known))
+    wrong = sum(int(h) != expected for h, expected in zip(splitmix64(2), known))
     check("SplitMix64 of 1 and 2 differ from the published generator", wrong, 0)
     rng = np.random.default_rng(1)
     a, b = rng.standard_normal((2, 5000))
-    estimate = np.mean((a @ checkpoint_log.sketch_signs(5000) - b @ checkpoint_log.sketch_signs(5000)) ** 2)
+    estimate = np.mean((sketch(a) - sketch(b)) ** 2)
     check("a sketch misjudges a squared distance by", abs(estimate / np.sum((a - b) ** 2) - 1.0), 0.6)
 
 
-def check_manifest(path):
-    """Every file that a manifest names is there and has the sha256 that it gives."""
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    entries = [*manifest["files"], manifest.get("long", {})]
-    logs = [(entry, name) for entry in entries for name in ("log", "ops_log") if name in entry]
-    named = [(entry[name], entry[f"{name}_sha256"]) for entry, name in logs]
-    named += [(entry["gguf"], entry["sha256"]) for entry in manifest["files"] if "wheel" not in entry]
-    wrong = sum(sha256(path.parent / name) != digest for name, digest in named)
-    check(f"{manifest['model']}: files that differ from the manifest", wrong, 0)
+def relative_l2(got, reference):
+    """The greatest over tokens."""
+    return float(np.max(np.linalg.norm(got - reference, axis=-1) / np.linalg.norm(reference, axis=-1)))
 
 
 def naive_checkpoints(this, tokens, window=True):
@@ -58,10 +53,10 @@ def frequencies(this):
 
 def check_against_naive(name, this, tokens):
     """The oracle and a plain numpy pass agree at every checkpoint that both have, rotated heads in file order too."""
-    seen = observe.observe(this.model, this.params, tokens)
+    seen = hf.observe(this.build(), tokens)
     expected = naive_checkpoints(this, tokens)
     both = [checkpoint for checkpoint in expected if checkpoint in seen]
-    worst = max(recording.relative_l2(seen[checkpoint], expected[checkpoint]) for checkpoint in both)
+    worst = max(relative_l2(seen[checkpoint], expected[checkpoint]) for checkpoint in both)
     check(f"{name}: oracle against numpy, {len(both)} checkpoints", worst, 1e-12)
     return seen["logits"]
 
@@ -73,16 +68,13 @@ def check_stock_transformers(name, this, tokens, logits):
     model.load_state_dict(oracle.state(this.tensors, this.params))
     with torch.no_grad():
         stock = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0].numpy()
-    print(f"     {name}: stock float64 transformers is off by {recording.relative_l2(stock, logits):.2g}")
+    print(f"     {name}: stock float64 transformers is off by {relative_l2(stock, logits):.2g}")
 
 
 def float16_table_gelu(x):
     """GELU as llama.cpp's CPU looks it up: float16 in, float16 out, exact outside of -10 to 10."""
-    looked_up = GELU(x.astype(np.float16).astype(np.float64)).astype(np.float16).astype(np.float64)
+    looked_up = naive.gelu_tanh(x.astype(np.float16).astype(np.float64)).astype(np.float16).astype(np.float64)
     return np.where(x <= -10.0, 0.0, np.where(x >= 10.0, x, looked_up))
-
-
-GELU = naive.gelu_tanh
 
 
 def bits(values):
@@ -98,39 +90,46 @@ def check_against_llama_cpp(name, this, tokens):
         same = ModelFile(widened).tensors()
         different = sum(int((bits(same[tensor]) != bits(values)).sum()) for tensor, values in this.tensors.items())
         check(f"{name}: weights that llama.cpp dequantises to other bits", different, 0)
-        with llama_cpp_engine.LlamaCpp(widened, 256) as engine:
+        with llamacpp.LlamaCpp(widened, 256) as engine:
+            seen = engine.observe(tokens)
             got = engine.logits(tokens)
-    if this.params.arch != "gpt2":
-        reference = naive_checkpoints(this, tokens, window=False)["logits"]
-        check(f"{name}: llama.cpp in F32 against float64", recording.relative_l2(got, reference), 1e-6)
-        return
-    exact = best_token(got, naive_checkpoints(this, tokens)["logits"])
-    naive.gelu_tanh = float16_table_gelu
-    try:
-        looked_up = best_token(got, naive_checkpoints(this, tokens)["logits"])
-    finally:
-        naive.gelu_tanh = GELU
-    # Only the best token: at the others some input has fallen on the other side of a float16 rounding boundary.
-    check(f"{name}: llama.cpp in F32 against float64 with its GELU table, at the best token", looked_up, 1e-6)
-    check(f"{name}: the same as a share of the distance with exact GELU", looked_up / exact, 0.1)
+    check(f"{name}: logits that the tap on llama.cpp changes", int((bits(got) != bits(seen["logits"])).sum()), 0)
+    reference = hf.observe(this.build(window=False), tokens)
+    if this.params.arch == "gpt2":
+        check_gelu_table(name, seen, this.params.layers)
+        reference = {checkpoint: rows for checkpoint, rows in reference.items() if order(checkpoint) <= BEFORE_GELU}
+    worst = max(relative_l2(seen[checkpoint], rows) for checkpoint, rows in reference.items())
+    check(f"{name}: llama.cpp in F32 against float64, {len(reference)} checkpoints", worst, 1e-6)
 
 
-def best_token(got, reference):
-    return min(recording.relative_l2(row[None], expected[None]) for row, expected in zip(got, reference))
+BEFORE_GELU = order("layer_0_ffn_up")  # the last checkpoint of gpt2 that the table has not touched
+
+
+def check_gelu_table(name, seen, layers):
+    """llama.cpp's GELU of its own inputs is float64's GELU in a table of float16.
+
+    It fills the table in float32, whose error of about 2^-22 crosses a rounding boundary of float16 once in 2^10 times.
+    """
+    steps = []
+    for layer in range(layers):
+        expected = float16_table_gelu(seen[f"layer_{layer}_ffn_up"].astype(np.float64))
+        got = seen[f"layer_{layer}_ffn_act"]
+        steps.append(np.abs(expected - got) / np.spacing(np.abs(expected).astype(np.float16)).astype(np.float64))
+    steps = np.concatenate(steps)
+    check(f"{name}: steps of float16 between llama.cpp's GELU and a table's, at most", float(steps.max()), 1)
+    check(f"{name}: share of activations that are not the table's", float((steps > 0).mean()), 2**-9)
 
 
 def main():
     logging.set_verbosity_error()
-    llama_cpp_engine.quiet()
+    llamacpp.quiet()
     check_sketch()
-    for path in sorted(fixtures.GOLDEN.glob("*/manifest.json")):
-        check_manifest(path)
     for spec in small_models.specs().values():
-        for type_name in fixtures.TYPES:
+        for type_name in small_models.TYPES:
             path = fixtures.GOLDEN / spec.name / f"{spec.name}-{type_name.lower()}.gguf"
-            with llama_cpp_engine.LlamaCpp(path, 256) as engine:
-                tokens = engine.tokenize(fixtures.PROMPT)
-            this = recording.Oracle(ModelFile(path), len(tokens))
+            with llamacpp.LlamaCpp(path, 256) as engine:
+                tokens = engine.tokenize(prompts.HAIKU)
+            this = hf.Oracle(ModelFile(path), len(tokens))
             name = f"{spec.name} {type_name}"
             logits = check_against_naive(name, this, tokens)
             check_against_llama_cpp(name, this, tokens)

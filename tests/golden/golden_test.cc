@@ -36,7 +36,7 @@ constexpr const char* kModels[] = {"tinyllama", "llama3", "qwen2.5", "phi3", "gp
 // The emulated backend computes some 20 times more slowly than the CPU's own: it is held to the
 // small models and their short prompts.
 bool is_for(const Golden& golden, Backend backend) {
-  return backend != Backend::kEmulated || (golden.model != "smollm2" && golden.tokens.size() < 100);
+  return backend != Backend::kEmulated || (golden.model != "smollm2" && golden.tokens.size() < 40);
 }
 
 // Which records of a fixture a test reads.
@@ -71,11 +71,6 @@ bool belongs_to(const std::string& checkpoint, Kind kind) {
       return true;
   }
   return false;
-}
-
-// Real weights are in the cache, if they were fetched.
-std::string model_path(const Golden& golden) {
-  return golden.gguf_path.empty() ? testing_support::smollm2_path() : golden.gguf_path;
 }
 
 // One run of a model over its golden's tokens: prompt and greedy tokens but the last.
@@ -236,7 +231,7 @@ std::string reason_to_skip_golden(const std::string& path, Backend backend) {
 // What would break: any wrong operation, at the first checkpoint after it.
 TEST_P(GoldenTest, EveryTokenIsWithinTheToleranceOfFloat64) {
   const auto& [golden, kind, backend] = GetParam();
-  const std::string path = model_path(golden);
+  const std::string& path = golden.gguf_path;
   const std::string reason = reason_to_skip_golden(path, backend);
   if (!reason.empty()) GTEST_SKIP() << reason;
   const Evaluation& run = run_of(golden, path, backend);
@@ -261,7 +256,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, GreedyTest, testing::ValuesIn(texts(Backend::kCuda
 
 TEST_P(GreedyTest, TheTokensAreThoseOfFloat64) {
   const auto& [golden, backend] = GetParam();
-  const std::string path = model_path(golden);
+  const std::string& path = golden.gguf_path;
   const std::string reason = reason_to_skip_golden(path, backend);
   if (!reason.empty()) GTEST_SKIP() << reason;
   EXPECT_EQ(run_of(golden, path, backend).generated, golden.greedy);

@@ -1,0 +1,102 @@
+#include "assay/mutate/catalogue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+std::vector<Fault> all_faults() {
+  std::vector<Fault> faults;
+  for (auto part : {mutate::token_faults(), mutate::embedding_faults(), mutate::norm_faults(),
+                    mutate::linear_faults(), mutate::rotary_faults(), mutate::attention_faults(),
+                    mutate::feed_forward_faults(), mutate::output_faults(), mutate::number_faults(),
+                    mutate::sampling_faults()}) {
+    for (Fault& fault : part) faults.push_back(std::move(fault));
+  }
+  return faults;
+}
+
+// Letters to insert, delete or change to make one of the other (Levenshtein 1966).
+size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string FaultPlace::name() const {
+  switch (kind) {
+    case Kind::kCheckpoint:
+      return checkpoint_name(checkpoint, layer);
+    case Kind::kPromptTokens:
+      return "prompt tokens";
+    case Kind::kGeneratedTokens:
+      return "generated tokens";
+  }
+  return {};
+}
+
+std::string_view group_name(FaultGroup group) {
+  switch (group) {
+    case FaultGroup::kTokens:
+      return "tokens";
+    case FaultGroup::kEmbedding:
+      return "embedding";
+    case FaultGroup::kNorm:
+      return "norm";
+    case FaultGroup::kLinear:
+      return "linear";
+    case FaultGroup::kRotary:
+      return "rotary";
+    case FaultGroup::kCache:
+      return "kv cache";
+    case FaultGroup::kAttention:
+      return "attention";
+    case FaultGroup::kFeedForward:
+      return "feed-forward";
+    case FaultGroup::kResidual:
+      return "residual";
+    case FaultGroup::kOutput:
+      return "output";
+    case FaultGroup::kNumbers:
+      return "numbers";
+    case FaultGroup::kQuantised:
+      return "quantised";
+    case FaultGroup::kSampling:
+      return "sampling";
+  }
+  return {};
+}
+
+const std::vector<Fault>& fault_catalogue() {
+  static const std::vector<Fault> faults = all_faults();
+  return faults;
+}
+
+const Fault& find_fault(const std::string& name) {
+  const std::vector<Fault>& faults = fault_catalogue();
+  const auto distance = [&](const Fault& fault) { return edit_distance(fault.name, name); };
+  const auto nearest =
+      std::min_element(faults.begin(), faults.end(),
+                       [&](const Fault& a, const Fault& b) { return distance(a) < distance(b); });
+  if (nearest->name == name) return *nearest;
+  throw Error(fmt::format("there is no fault '{}'", name), "--fault",
+              fmt::format("'{}' is the nearest; assay mutate --list has all", nearest->name));
+}
+
+}  // namespace assay

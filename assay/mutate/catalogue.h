@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "assay/mutate/fault.h"
+
+namespace assay {
+
+// All faults, in the order in which the network comes to them.
+const std::vector<Fault>& fault_catalogue();
+
+// Throws Error that names the nearest ones if there is no such fault.
+const Fault& find_fault(const std::string& name);
+
+namespace mutate {
+
+// The parts of the catalogue.
+std::vector<Fault> token_faults();
+std::vector<Fault> embedding_faults();
+std::vector<Fault> norm_faults();
+std::vector<Fault> linear_faults();
+std::vector<Fault> rotary_faults();
+std::vector<Fault> attention_faults();
+std::vector<Fault> feed_forward_faults();
+std::vector<Fault> output_faults();
+std::vector<Fault> number_faults();
+std::vector<Fault> sampling_faults();
+
+}  // namespace mutate
+}  // namespace assay

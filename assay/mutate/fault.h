@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "assay/mutate/faulty_kernels.h"
+#include "engine/model.h"
+#include "engine/sampler.h"
+#include "engine/tokenizer/vocabulary.h"
+
+namespace assay {
+
+// Where a fault must be found: at a checkpoint, or in the tokens before and after the network.
+struct FaultPlace {
+  enum class Kind : uint8_t { kCheckpoint, kPromptTokens, kGeneratedTokens };
+  Kind kind = Kind::kCheckpoint;
+  Checkpoint checkpoint = Checkpoint::kEmbedding;
+  int layer = 0;
+
+  // "layer_1_q_rope", "prompt tokens", "generated tokens".
+  std::string name() const;
+};
+
+// What a fault is put into.
+struct FaultSite {
+  Model& model;             // edited in place
+  int layer = 0;            // no meaning to faults of the whole model
+  int64_t n_positions = 0;  // that the session has room for
+};
+
+// What a fault does to one model.
+struct Injection {
+  FaultPlace found_at = {};
+  KernelHooks hooks = {};
+  // Change the ids before the network sees them.
+  std::function<void(std::vector<int32_t>& tokens)> tokens = {};
+  // In the place of Sampler::sample.
+  std::function<int32_t(Sampler&, std::span<const float> logits,
+                        const std::vector<bool>& choosable)>
+      sample = {};
+  std::function<void(SamplerOptions&)> sampler_options = {};
+  // Memory that edited weights point to.
+  std::vector<std::shared_ptr<std::vector<std::byte>>> kept = {};
+};
+
+enum class FaultGroup : uint8_t {
+  kTokens,
+  kEmbedding,
+  kNorm,
+  kLinear,
+  kRotary,
+  kCache,
+  kAttention,
+  kFeedForward,
+  kResidual,
+  kOutput,
+  kNumbers,
+  kQuantised,
+  kSampling,
+};
+
+std::string_view group_name(FaultGroup group);
+
+// One mistake that engines make.
+struct Fault {
+  std::string name = {};  // "rope-pairing"
+  FaultGroup group = FaultGroup::kTokens;
+  std::string what = {};   // what the engine does wrongly, in a line
+  std::string cause = {};  // its name among a comparison's causes; empty: it has none
+  // Whether it can be put into one layer alone; if not, it is in all or outside.
+  bool in_one_layer = true;
+  // Why the model cannot have it: "it has no rotary embedding". Empty: it can.
+  std::function<std::string(const Model&)> why_not = {};
+  // Edits the model's weights and hyperparameters, and says what else is to be done.
+  std::function<Injection(const FaultSite&)> inject = {};
+  // Edits the vocabulary, where the fault is in the tokenizer.
+  std::function<void(Vocabulary&)> edit_vocabulary = {};
+};
+
+}  // namespace assay

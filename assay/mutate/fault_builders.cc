@@ -1,0 +1,96 @@
+#include "assay/mutate/fault_builders.h"
+
+#include <cstring>
+
+#include "kernels/reference/dequantize.h"
+
+namespace assay::mutate {
+namespace {
+
+const Architecture& architecture(const Model& model) {
+  return *model.config().architecture;
+}
+
+}  // namespace
+
+std::string any_model(const Model& /*model*/) {
+  return {};
+}
+
+std::string needs_rotary(const Model& model) {
+  return architecture(model).position == PositionKind::kRotary ? "" : "it has no rotary embedding";
+}
+
+std::string needs_learned_positions(const Model& model) {
+  return architecture(model).position == PositionKind::kLearned ? "" : "it learned no positions";
+}
+
+std::string needs_grouped_heads(const Model& model) {
+  const ModelConfig& config = model.config();
+  return config.n_kv_heads > 1 && config.n_heads > config.n_kv_heads
+             ? ""
+             : "its query heads are not in groups, or in one";
+}
+
+std::string needs_gate(const Model& model) {
+  return architecture(model).ffn == FfnKind::kSiluGated ? "" : "its feed-forward has no gate";
+}
+
+std::string needs_gelu(const Model& model) {
+  return architecture(model).ffn == FfnKind::kGeluTanh ? "" : "it has no GELU";
+}
+
+std::string needs_rms_norm(const Model& model) {
+  return architecture(model).norm == NormKind::kRms ? "" : "it has no RMSNorm";
+}
+
+std::string needs_layer_norm(const Model& model) {
+  return architecture(model).norm == NormKind::kLayer ? "" : "it has no LayerNorm";
+}
+
+Fault after_op(FaultText text, Checkpoint at, WhyNot why_not,
+               std::function<void(const OpContext&, OpResult)> hook) {
+  // With an empty hook around the call itself, which so stays as it is.
+  Fault fault = in_op<AddCall>(std::move(text), at, std::move(why_not), &KernelHooks::add, {});
+  fault.inject = [inject = fault.inject, hook = std::move(hook)](const FaultSite& site) {
+    Injection injection = inject(site);
+    injection.hooks.after = hook;
+    return injection;
+  };
+  return fault;
+}
+
+Fault in_weights(FaultText text, Checkpoint at, WhyNot why_not,
+                 std::function<void(const FaultSite&, Layer&, Injection&)> edit) {
+  Fault fault = in_op<AddCall>(std::move(text), at, std::move(why_not), &KernelHooks::add, {});
+  fault.inject = [edit = std::move(edit), at](const FaultSite& site) {
+    Injection injection;
+    injection.found_at = {.checkpoint = at, .layer = site.layer};
+    edit(site, site.model.layers[static_cast<size_t>(site.layer)], injection);
+    return injection;
+  };
+  return fault;
+}
+
+std::vector<float> dequantised(const WeightMatrix& matrix) {
+  std::vector<float> values(static_cast<size_t>(matrix.rows * matrix.columns));
+  for (int64_t row = 0; row < matrix.rows; ++row) {
+    dequantize_row(matrix.type, matrix.slice(row, 1).data, matrix.columns,
+                   values.data() + row * matrix.columns);
+  }
+  return values;
+}
+
+const void* keep(Injection& injection, std::vector<std::byte> bytes) {
+  injection.kept.push_back(std::make_shared<std::vector<std::byte>>(std::move(bytes)));
+  return injection.kept.back()->data();
+}
+
+WeightMatrix keep(Injection& injection, const std::vector<float>& values, int64_t rows,
+                  int64_t columns) {
+  std::vector<std::byte> bytes(values.size() * sizeof(float));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return {TensorType::kF32, rows, columns, keep(injection, std::move(bytes))};
+}
+
+}  // namespace assay::mutate

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "assay/mutate/fault.h"
+
+// What the tables of faults are written with.
+namespace assay::mutate {
+
+struct FaultText {
+  std::string name;
+  FaultGroup group;
+  std::string what;
+  std::string cause = {};
+};
+
+using WhyNot = std::function<std::string(const Model&)>;
+
+// Reasons, empty where a model has what is needed.
+std::string any_model(const Model& model);
+std::string needs_rotary(const Model& model);
+std::string needs_learned_positions(const Model& model);
+std::string needs_grouped_heads(const Model& model);  // more than one kv head, and more q heads
+std::string needs_gate(const Model& model);
+std::string needs_gelu(const Model& model);
+std::string needs_rms_norm(const Model& model);
+std::string needs_layer_norm(const Model& model);
+
+// A fault in the calls of one kernel that make the checkpoint `at` of a layer.
+template <class Call>
+Fault in_op(FaultText text, Checkpoint at, WhyNot why_not,
+            KernelHooks::Hook<Call> KernelHooks::*member, KernelHooks::Hook<Call> hook) {
+  Fault fault{.name = std::move(text.name),
+              .group = text.group,
+              .what = std::move(text.what),
+              .cause = std::move(text.cause),
+              .in_one_layer = at != Checkpoint::kEmbedding && at < Checkpoint::kFinalNorm,
+              .why_not = std::move(why_not)};
+  fault.inject = [at, member, hook = std::move(hook),
+                  in_one_layer = fault.in_one_layer](const FaultSite& site) {
+    const int layer = in_one_layer ? site.layer : 0;
+    Injection injection;
+    injection.found_at = {.checkpoint = at, .layer = layer};
+    injection.hooks.*member = hook;
+    injection.hooks.applies = [at, layer](const OpPlace& place) {
+      return place.checkpoint == at && place.layer == layer;
+    };
+    return injection;
+  };
+  return fault;
+}
+
+// A fault that changes the finished checkpoint `at` of a layer.
+Fault after_op(FaultText text, Checkpoint at, WhyNot why_not,
+               std::function<void(const OpContext&, OpResult)> hook);
+
+// A fault in a layer's weights; `at` is where it must be found.
+Fault in_weights(FaultText text, Checkpoint at, WhyNot why_not,
+                 std::function<void(const FaultSite&, Layer&, Injection&)> edit);
+
+// The matrix as dense floats, row by row.
+std::vector<float> dequantised(const WeightMatrix& matrix);
+
+// `values` as an F32 matrix that lives as long as `injection`.
+WeightMatrix keep(Injection& injection, const std::vector<float>& values, int64_t rows,
+                  int64_t columns);
+// The same for the bytes of any type.
+const void* keep(Injection& injection, std::vector<std::byte> bytes);
+
+}  // namespace assay::mutate

@@ -1,0 +1,114 @@
+"""llama.cpp's names for the nodes of its graph, and the checkpoints that they are.
+
+A name ends in its layer, as in `Qcur-3`, and several nodes share it: `Qcur` is the projection, the sum with its bias,
+the same by heads, and what is rotated, so that a node is told by its op too. All rows are in the order of the model
+file, since llama.cpp computes in that order.
+"""
+
+from dataclasses import dataclass
+
+BY_HEADS = ("RESHAPE", "VIEW")  # q, k or v after its bias, before rotation
+
+
+@dataclass(frozen=True)
+class Node:
+    """Which node a checkpoint is: by its name, without layer, or by the weights that it reads; and by its op."""
+
+    name: str | None = None
+    ops: tuple[str, ...] = ()
+    reads: str | None = None  # `blk.N.` and this is one of its sources
+    source_of: str | None = None  # not the node, but the unnamed first source of one with this name
+    parts: tuple[str, ...] = ()  # checkpoints that its last axis holds in equal parts, one after the other
+
+    def matches(self, tensor, name, layer):
+        if self.reads is not None and not self.reads_weights(tensor, layer):
+            return False
+        wanted = self.source_of or self.name
+        if wanted is not None and wanted != name:
+            return False
+        if self.source_of is not None and not tensor.source(0).name.startswith("node_"):
+            return False
+        return not self.ops or tensor.op in self.ops
+
+    def reads_weights(self, tensor, layer):
+        sources = (tensor.source(0), tensor.source(1))
+        return any(source and source.name == f"blk.{layer}.{self.reads}" for source in sources)
+
+
+COMMON_LAYER = {
+    "attn_norm": Node("attn_norm"),
+    "q": Node("Qcur", BY_HEADS),
+    "k": Node("Kcur", BY_HEADS),
+    "v": Node("Vcur", BY_HEADS),
+    "q_rope": Node("Qcur", ("ROPE",)),
+    "k_rope": Node("Kcur", ("ROPE",)),
+    "attn": Node("kqv_out"),
+    "attn_out": Node(reads="attn_output.weight"),
+    "attn_residual": Node("ffn_inp"),
+    "ffn_norm": Node("ffn_norm"),
+    "ffn_gate": Node("ffn_gate"),
+    "ffn_up": Node("ffn_up"),
+    "ffn_act": Node("ffn_swiglu"),
+    "ffn_out": Node("ffn_out"),
+    "output": Node("l_out"),
+}
+COMMON_TOP = {"embedding": Node("embd"), "final_norm": Node("result_norm"), "logits": Node("result_output")}
+
+FUSED_GATE = {"ffn_up": Node("ffn_up", parts=("ffn_gate", "ffn_up")), "attn_residual": Node(source_of="norm")}
+GPT2_LAYER = {
+    "attn_out": Node(reads="attn_output.bias"),
+    "ffn_up": Node("ffn_up_b"),
+    "ffn_act": Node("ffn_gelu"),
+}
+
+
+def without(table, *names):
+    return {name: node for name, node in table.items() if name not in names}
+
+
+LAYERS = {
+    "llama": COMMON_LAYER,
+    "qwen2": COMMON_LAYER,
+    "phi3": without(COMMON_LAYER, "ffn_gate") | FUSED_GATE,
+    "gpt2": without(COMMON_LAYER, "q_rope", "k_rope", "ffn_gate") | GPT2_LAYER,
+}
+TOPS = {arch: COMMON_TOP for arch in LAYERS} | {"gpt2": COMMON_TOP | {"embedding": Node("inpL")}}
+
+
+class Namer:
+    """Tells the checkpoints among the nodes of one pass, and what of them has not come."""
+
+    def __init__(self, arch, layers):
+        if arch not in LAYERS:
+            raise RuntimeError(f"no names for llama.cpp's graph of '{arch}'; there are {', '.join(LAYERS)}")
+        self.layer_nodes, self.top_nodes = LAYERS[arch], TOPS[arch]
+        names = [part for name, node in self.layer_nodes.items() for part in node.parts or (name,)]
+        self.left = {f"layer_{layer}_{name}" for layer in range(layers) for name in names} | set(self.top_nodes)
+        self.layer = 0  # of the last node that named one
+
+    def missing(self):
+        return sorted(self.left)
+
+    def checkpoints(self, tensor):
+        """(checkpoint, rows [tokens, n]) of one node: mostly none."""
+        name, _, layer = tensor.name.rpartition("-")
+        if layer.isdigit():
+            self.layer = int(layer)
+        else:
+            name = tensor.name
+        for checkpoint, node in self.top_nodes.items():
+            if node.matches(tensor, name, None):
+                yield from self.found([checkpoint], tensor)
+        for checkpoint, node in self.layer_nodes.items():
+            if node.matches(tensor, name, self.layer):
+                picked = tensor.source(0) if node.source_of else tensor
+                yield from self.found([f"layer_{self.layer}_{part}" for part in node.parts or (checkpoint,)], picked)
+
+    def found(self, names, tensor):
+        values = tensor.values()  # [1, 1, tokens, n] or, by heads, [1, tokens, heads, head_dim]
+        by_heads = tensor.op in (*BY_HEADS, "ROPE")
+        rows = values.reshape(tensor.shape[2] if by_heads else tensor.shape[1], -1)
+        width = rows.shape[1] // len(names)
+        for part, name in enumerate(names):
+            self.left.discard(name)
+            yield name, rows[:, part * width : (part + 1) * width]

@@ -1,0 +1,8 @@
+"""Logs the checkpoints of any PyTorch model, or of any other engine, in the format that `assay compare` reads."""
+
+from .checkpoints import CheckpointSet
+from .environment import writer_from_environment
+from .tap import Rule, Tap, attach
+from .writer import LogError, LogWriter
+
+__all__ = ["CheckpointSet", "LogError", "LogWriter", "Rule", "Tap", "attach", "writer_from_environment"]

@@ -1,0 +1,30 @@
+"""What the environment asks an engine to log: the same variables for every engine."""
+
+import os
+
+from .checkpoints import CheckpointSet
+from .writer import DEFAULT_VALUES, LogError, LogWriter
+
+
+def head_values(text, where="ORCH_LOG_VALUES"):
+    """`all` -> None, or a count of 0 or more."""
+    if text == "all":
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise LogError(f"{where}: {text!r} is not a count of values; give a number of 0 or more, or all")
+    return int(text)
+
+
+def checkpoints_from_environment():
+    return CheckpointSet(os.environ.get("ASSAY_LOG_CHECKPOINTS") or "logits", "ASSAY_LOG_CHECKPOINTS")
+
+
+def writer_from_environment(**options):
+    """A LogWriter as ORCH_LOG_FILE, ORCH_LOG_TEAM and ORCH_LOG_VALUES say; None if ORCH_LOG_FILE is not set."""
+    path = os.environ.get("ORCH_LOG_FILE")
+    if not path:
+        return None
+    values = os.environ.get("ORCH_LOG_VALUES")
+    options.setdefault("team", os.environ.get("ORCH_LOG_TEAM", ""))
+    options.setdefault("values", head_values(values) if values else DEFAULT_VALUES)
+    return LogWriter(path, **options)

@@ -1,0 +1,220 @@
+"""Records what the modules of a PyTorch model compute, by rules that give each a checkpoint name."""
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .checkpoints import CheckpointSet
+from .environment import checkpoints_from_environment, writer_from_environment
+from .writer import LogError, LogWriter
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Which tensor is which checkpoint.
+
+    module: path of the module, where * stands for one part of it, as in `model.layers.*.mlp.down_proj`.
+    checkpoint: the name, where {0}, {1} … are what the stars stood for; or several names, one for each part.
+    of: "output" or "input" of the module; of an output that is a tuple, the first.
+    calls: instead of an output or input, the results of this function, which the module's own source file defines or
+        imports, each time that the module calls it.
+    widths: splits the last axis into parts of these widths, one for each name.
+    change: applied to each part before it is recorded; one function, or one for each part.
+    """
+
+    module: str
+    checkpoint: str | tuple[str, ...]
+    of: str = "output"
+    calls: str | None = None
+    widths: tuple[int, ...] = ()
+    change: Callable | tuple[Callable, ...] | None = None
+
+    def names(self, stars):
+        several = (self.checkpoint,) if isinstance(self.checkpoint, str) else self.checkpoint
+        return [name.format(*stars) for name in several]
+
+    def parts(self, value):
+        """`value` as one tensor for each name."""
+        if self.widths:
+            parts = list(_first(value).split(list(self.widths), dim=-1))
+        elif isinstance(self.checkpoint, str):
+            parts = [value if self.change else _first(value)]
+        else:
+            parts = list(value)
+        changes = self.change if isinstance(self.change, tuple) else (self.change,) * len(parts)
+        return [change(part) if change else part for change, part in zip(changes, parts, strict=True)]
+
+
+def _first(value):
+    return value[0] if isinstance(value, (tuple, list)) else value
+
+
+def _pattern(path):
+    return re.compile(r"([^.]+)".join(re.escape(part) for part in path.split("*")))
+
+
+def as_rows(tensor):
+    """tensor [..., n] as numpy [tokens, n]; bfloat16 and half are widened to float32."""
+    tensor = tensor.detach().cpu()
+    if str(tensor.dtype) in ("torch.bfloat16", "torch.float16"):
+        tensor = tensor.float()
+    return tensor.reshape(-1, tensor.shape[-1]).numpy()
+
+
+def token_positions(args, kwargs):
+    """Absolute positions of the tokens of one forward pass, from what a model of transformers or vLLM is called with.
+
+    Explicit positions win; else they follow what the KV cache holds; else they start at 0.
+    """
+    for name in ("positions", "position_ids", "cache_position"):
+        if kwargs.get(name) is not None:
+            given = kwargs[name]
+            if given.ndim > 1 and given.shape[0] != 1:
+                raise LogError(f"a batch of {given.shape[0]} sequences; log one sequence at a time")
+            return [int(position) for position in given.reshape(-1)]
+    embeds = kwargs.get("inputs_embeds")
+    ids = embeds[..., 0] if embeds is not None else kwargs.get("input_ids", args[0] if args else None)
+    if ids is None:
+        raise LogError("the model was called without input_ids; give attach() a function `positions(args, kwargs)`")
+    if ids.ndim > 1 and ids.shape[0] != 1:
+        raise LogError(f"a batch of {ids.shape[0]} sequences; log one sequence at a time")
+    cache = kwargs.get("past_key_values")
+    first = 0 if cache is None else int(cache.get_seq_length())
+    return list(range(first, first + ids.shape[-1]))
+
+
+class Tap:
+    """Hooks on a model; remove() or leaving the `with` block takes them off and closes a log that attach() opened."""
+
+    def __init__(self, model, sink, rules, wanted, positions, owned=None):
+        self._sink = sink
+        self._wanted = wanted
+        self._positions_of = positions
+        self._owned = owned
+        self._positions = []
+        self._inside = []  # the modules with watched calls that run now
+        self._handles = []
+        self._functions = []  # (the source file's globals, name, the original function)
+        try:
+            self._handles.append(model.register_forward_pre_hook(self._start, with_kwargs=True))
+            for rule in rules:
+                self._apply(rule, model)
+        except BaseException:
+            self.remove()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
+
+    def remove(self):
+        for handle in self._handles:
+            handle.remove()
+        for space, name, original in reversed(self._functions):
+            space[name] = original
+        self._handles, self._functions = [], []
+        if self._owned is not None:
+            self._owned.close()
+            self._owned = None
+
+    def _start(self, _module, args, kwargs):
+        self._positions = self._positions_of(args, kwargs)
+        self._inside.clear()
+
+    def _apply(self, rule, model):
+        pattern = _pattern(rule.module)
+        found = [(pattern.fullmatch(name), module) for name, module in model.named_modules()]
+        found = [(match.groups(), module) for match, module in found if match]
+        if not found:
+            some = ", ".join(name for name, _ in list(model.named_modules())[1:4])
+            raise LogError(f"no module is called {rule.module!r}; the model's are {some} …")
+        for stars, module in found:
+            names = rule.names(stars)
+            if any(name in self._wanted for name in names):
+                self._hook(rule, names, module)
+
+    def _hook(self, rule, names, module):
+        if rule.calls is not None:
+            self._watch(rule, names, module)
+        elif rule.of == "input":
+            # An input that is given by name, as hidden_states often is, is the first of those.
+            self._handles.append(
+                module.register_forward_pre_hook(
+                    lambda _module, args, kwargs: self._emit(rule, names, args[0] if args else next(iter(kwargs.values()))),
+                    with_kwargs=True,
+                )
+            )
+        elif rule.of == "output":
+            self._handles.append(
+                module.register_forward_hook(lambda _module, _args, output: self._emit(rule, names, output))
+            )
+        else:
+            raise LogError(f"a rule is of {rule.of!r}; there are output and input")
+
+    def _watch(self, rule, names, module):
+        space = vars(sys.modules[type(module).__module__])
+        if rule.calls not in space:
+            raise LogError(f"{type(module).__module__} has no function {rule.calls!r}")
+        if not any(known is space and name == rule.calls for known, name, _ in self._functions):
+            original = space[rule.calls]
+
+            def watched(*args, **kwargs):
+                result = original(*args, **kwargs)
+                if self._inside and rule.calls in self._inside[-1]:
+                    self._emit(*self._inside[-1][rule.calls], result)
+                return result
+
+            self._functions.append((space, rule.calls, original))
+            space[rule.calls] = watched
+        enter = module.register_forward_pre_hook(lambda *_: self._inside.append({rule.calls: (rule, names)}))
+        leave = module.register_forward_hook(lambda *_: self._inside.pop() and None)
+        self._handles += [enter, leave]
+
+    def _emit(self, rule, names, value):
+        for name, part in zip(names, rule.parts(value), strict=True):
+            if name not in self._wanted:
+                continue
+            rows = as_rows(part)
+            if len(rows) > len(self._positions):
+                raise LogError(f"{name} has {len(rows)} rows, the pass has {len(self._positions)} tokens")
+            # Fewer rows than tokens: logits of the last ones only.
+            self._sink(name, self._positions[len(self._positions) - len(rows) :], rows)
+
+
+def attach(model, log=None, rules=None, checkpoints=None, positions=token_positions, **options):
+    """Records the checkpoints of every forward pass of `model` until the returned Tap is removed.
+
+    log: a path, a LogWriter, or a function (checkpoint, positions, rows [tokens, n]). Without it the environment says:
+        ORCH_LOG_FILE, ORCH_LOG_TEAM, ORCH_LOG_VALUES, ASSAY_LOG_CHECKPOINTS; nothing is logged where the first is
+        not set.
+    rules: a list of Rule; without it those of assay_tap.rules for transformers' Llama, Qwen2, Phi3 and GPT-2.
+    checkpoints: `logits`, `layers`, `ops` or globs. All that the rules name, unless the environment says where to log.
+    positions: a function (args, kwargs) of the forward call that gives the tokens' absolute positions.
+    options: of LogWriter, such as team, values=None for all, sketch=True.
+
+    One sequence at a time. Raises LogError if a rule finds no module or the log cannot be opened.
+    """
+    if rules is None:
+        from .rules import rules_for
+
+        rules = rules_for(model)
+    owned = None
+    if log is None:
+        owned = log = writer_from_environment(**options)
+        wanted = CheckpointSet(checkpoints) if checkpoints else checkpoints_from_environment()
+        if log is None:
+            rules = []
+    else:
+        wanted = CheckpointSet(checkpoints or "ops")
+        if not callable(log) and not isinstance(log, LogWriter):
+            owned = log = LogWriter(log, **options)
+    sink = log if callable(log) else lambda name, at, rows: _write_rows(log, name, at, rows)
+    return Tap(model, sink, rules, wanted, positions, owned)
+
+
+def _write_rows(log, name, positions, rows):
+    for position, row in zip(positions, rows, strict=True):
+        log.write(name, position, row)

@@ -1,0 +1,142 @@
+"""Writes a log of one JSON object a line: the records that assay/log/log_writer.h writes, byte for byte."""
+
+import fcntl
+import json
+import os
+import stat
+import threading
+from math import prod
+
+import numpy as np
+
+from .numbers import double_array, float32_array, text
+from .sketch import sketch
+from .summary import Summary
+
+DEFAULT_VALUES = 10
+
+
+class LogError(Exception):
+    """What went wrong with a log, where, and what to do."""
+
+
+class LogWriter:
+    """A log of checkpoints.
+
+    A record has left the process, in one write, when the call that logged it returns: exit, abort or a kill lose no
+    finished record and tear at most the last line. Calls may come from several threads.
+
+    values: how many leading values a record holds, or None for all. sketch brings the summary with it. sketch_digits
+    shortens the 64 numbers of a sketch, for fixtures that must stay small; None prints them so that they read back
+    to the same bits.
+    """
+
+    def __init__(self, path, team="", values=DEFAULT_VALUES, summary=True, sketch=False, sketch_digits=None):
+        if values is not None and values < 0:
+            raise LogError(f"{path}: {values} values asked for; give a count of 0 or more, or None for all")
+        self.path = os.fspath(path)
+        self.team, self.values = team, values
+        self.summary, self.sketch, self.sketch_digits = summary or sketch, sketch, sketch_digits
+        self._lock = threading.Lock()
+        self._size = 0
+        self._failure = None
+        self._fd = None
+        self._open()
+
+    def _open(self):
+        try:
+            self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise LogError(f"{self.path}: cannot open the log for writing: {error.strerror}") from error
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._regular = stat.S_ISREG(os.fstat(self._fd).st_mode)
+            if self._regular:  # only now that the lock is held: else another writer's records would go
+                os.ftruncate(self._fd, 0)
+        except BlockingIOError as error:
+            os.close(self._fd)
+            raise LogError(
+                f"{self.path}: another writer has this log open; give each running engine a log of its own"
+            ) from error
+        except OSError as error:
+            os.close(self._fd)
+            raise LogError(f"{self.path}: cannot empty the log: {error.strerror}") from error
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Ends the log; nothing is held back for it."""
+        with self._lock:
+            if self._fd is not None:
+                os.close(self._fd)
+                self._fd = None
+
+    def header(self, tokens=(), prompt=None, model=None, engine="", backend="", math=""):
+        """Writes the first line. model: a dict of name, sha256, arch and type, each of which may be missing."""
+        model = model or {}
+        line = {"assay": 1, "model": {key: str(model.get(key, "")) for key in ("name", "sha256", "arch", "type")}}
+        line["tokens"] = [int(token) for token in tokens]
+        if prompt is not None:
+            line["prompt"] = prompt
+        line |= {"engine": engine, "backend": backend, "math": math}
+        written = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+        self._write(written.encode("utf-8", "replace") + b"\n", first=True)
+
+    def write(self, checkpoint, token_idx, row, shape=None):
+        """Logs one tensor, whole, at the position token_idx; shape is [1, n] unless it is given.
+
+        row is anything that numpy takes. float64 is kept for the summary and the sketch; values print as float32.
+        """
+        row = np.asarray(row, dtype=np.float64).reshape(-1)
+        shape = [1, len(row)] if shape is None else [int(size) for size in shape]
+        if token_idx < 0 or any(size < 0 for size in shape) or prod(shape) != len(row):
+            raise LogError(
+                f"{self.path}: checkpoint {checkpoint!r} at {token_idx}: {len(row)} values do not fit the shape "
+                f"{shape}; log a token_idx of 0 or more and a shape that holds the values"
+            )
+        self._write(self.record(checkpoint, token_idx, row, shape).encode())
+
+    def record(self, checkpoint, token_idx, row, shape):
+        """The line of one record; row is float64 [n]."""
+        head = len(row) if self.values is None else min(self.values, len(row))
+        parts = [f'{{"checkpoint":{text(checkpoint)},"token_idx":{int(token_idx)}']
+        if self.team:
+            parts.append(f'"team":{text(self.team)}')
+        parts.append(f'"dtype":"f32","shape":[{",".join(map(str, shape))}]')
+        if head < len(row):
+            parts.append(f'"n":{len(row)}')
+        parts.append(f'"values":{float32_array(row[:head])}')
+        if self.summary:
+            parts.append(f'"summary":{Summary(row).json()}')
+        if self.sketch:
+            parts.append(f'"sketch":{self._sketch_text(row)}')
+        return ",".join(parts) + "}\n"
+
+    def _sketch_text(self, row):
+        numbers = sketch(row)
+        if self.sketch_digits is not None:
+            numbers = [float(f"{number:.{self.sketch_digits}g}") for number in numbers]
+        return double_array(numbers)
+
+    def _write(self, line, first=False):
+        with self._lock:
+            if self._failure is not None:
+                raise LogError(self._failure)
+            if self._fd is None:
+                raise LogError(f"{self.path}: the log is closed; log before close()")
+            if first and self._size:
+                raise LogError(f"{self.path}: the header must be the first line")
+            rest = memoryview(line)
+            try:
+                while rest:
+                    rest = rest[os.write(self._fd, rest) :]
+            except OSError as error:
+                self._failure = f"{self.path}: cannot write: {error.strerror}; the log ends with the last whole record"
+                if self._regular:
+                    os.ftruncate(self._fd, self._size)
+                raise LogError(self._failure) from error
+            self._size += len(line)

@@ -1,0 +1,53 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+class MutateCommand : public Program {
+ protected:
+  const std::string model_ = std::string(ASSAY_SOURCE_DIR) + "/golden/tinyllama/tinyllama-f32.gguf";
+};
+
+TEST_F(MutateCommand, ListsTheFaultsWithTheCausesThatAComparisonNames) {
+  const Outcome outcome = run({"mutate", "--list"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("rope-pairing"));
+  EXPECT_THAT(outcome.out, HasSubstr("[rope_pairing]"));
+}
+
+// The log of a faulty engine is one that a comparison can read, and finds wrong at the right op.
+TEST_F(MutateCommand, WritesTheLogOfAFaultyEngine) {
+  const std::string good = folder_ + "/good.jsonl";
+  const std::string bad = folder_ + "/bad.jsonl";
+  ASSERT_EQ(run({"run", model_, "--tokens", "1,287,74,83", "-n", "0", "--log", good,
+                 "--checkpoints", "ops", "--values", "all"})
+                .exit_code,
+            0);
+  const Outcome outcome = run({"mutate", model_, "--tokens", "1,287,74,83", "--fault",
+                               "kv-k-shifted", "--layer", "0", "--log", bad});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr("to be found at layer_0_attn\n"));
+  const Outcome comparison = run({"compare", good, bad, "--format", "json"});
+  EXPECT_EQ(comparison.exit_code, 1);
+  EXPECT_THAT(comparison.out, HasSubstr("\"first_divergence\":{\"checkpoint\":\"layer_0_attn\""));
+}
+
+TEST_F(MutateCommand, WhatIsMissingIsSaid) {
+  expect_error({"mutate", "--fault", "scale-missing"},
+               "--fault: no model is given; give a model file (GGUF) too");
+  expect_error({"mutate", model_, "--fault", "scale-missing"},
+               "--fault: there is nowhere to write the faulty log to; give a file with --log");
+  expect_error(
+      {"mutate", model_, "--fault", "scale-misssing", "--tokens", "1", "--log", folder_ + "/log"},
+      "--fault: there is no fault 'scale-misssing'; 'scale-missing' is the nearest; "
+      "assay mutate --list has all");
+}
+
+}  // namespace
+}  // namespace assay

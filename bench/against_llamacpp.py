@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Decode and prefill of Assay beside llama.cpp, on one file, in one run.
 
-against_llamacpp.py MODEL.gguf [--assay build/release/bin/assay] [--threads 2] [--rounds 5]
+against_llamacpp.py MODEL.gguf [--assay build/release/bin/assay] [--math fast] [--threads 2] [--rounds 5]
 
 The two take turns (A B B A ...), each in a process of its own, so that what else the machine does
 hits both; the figures are medians and their ratio. Needs llama-cpp-python, built for this machine:
@@ -47,12 +47,13 @@ def main():
     parser.add_argument("--prompt-tokens", type=int, default=512)
     parser.add_argument("-n", type=int, default=64, help="tokens to decode")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--math", choices=["exact", "fast"], default="exact")
     flags = parser.parse_args()
 
     tokens = [(i * 37 + 11) % 1000 for i in range(flags.prompt_tokens)]
     engines = {
         "assay": [flags.assay, "run", flags.model, "--tokens", ",".join(map(str, tokens)),
-                  "-n", str(flags.n), "--ignore-eos", "--threads", str(flags.threads), "--json"],
+                  "-n", str(flags.n), "--ignore-eos", "--math", flags.math, "--threads", str(flags.threads), "--json"],
         "llama.cpp": [sys.executable, "-c", LLAMA, flags.model, str(flags.threads),
                       json.dumps(tokens), str(flags.n)],
     }

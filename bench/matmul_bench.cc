@@ -15,15 +15,19 @@ int64_t rows_of(TensorType type, int64_t megabytes) {
   return (megabytes << 20U) / static_cast<int64_t>(row_bytes(type, kColumns)) / 16 * 16;
 }
 
+Kernels& kernels_of(Math math) {
+  return math == Math::kFast ? *environment().fast_kernels : *environment().kernels;
+}
+
 // A matrix from memory times one vector: what decoding a token does.
-void matrix_vector(benchmark::State& state, TensorType type) {
+void matrix_vector(benchmark::State& state, TensorType type, Math math) {
   const int64_t rows = rows_of(type, 96);
   const std::vector<uint8_t> weights = random_weights(type, rows, kColumns);
   const std::vector<float> x = random_floats(kColumns);
   std::vector<float> out(static_cast<size_t>(rows));
   while (state.KeepRunning()) {
-    environment().kernels->matmul({type, rows, kColumns, weights.data()}, nullptr, x.data(), 1,
-                                  out.data());
+    kernels_of(math).matmul({type, rows, kColumns, weights.data()}, nullptr, x.data(), 1,
+                            out.data());
     benchmark::ClobberMemory();
   }
   report_bytes(state, static_cast<double>(weights.size() + (x.size() + out.size()) * 4));
@@ -31,15 +35,15 @@ void matrix_vector(benchmark::State& state, TensorType type) {
 }
 
 // A matrix times many vectors: what prefill does with a batch of tokens.
-void matrix_matrix(benchmark::State& state, TensorType type) {
+void matrix_matrix(benchmark::State& state, TensorType type, Math math) {
   const int64_t rows = 1536;
   const int64_t n_tokens = state.range(0);
   const std::vector<uint8_t> weights = random_weights(type, rows, kColumns);
   const std::vector<float> x = random_floats(n_tokens * kColumns);
   std::vector<float> out(static_cast<size_t>(n_tokens * rows));
   while (state.KeepRunning()) {
-    environment().kernels->matmul({type, rows, kColumns, weights.data()}, nullptr, x.data(),
-                                  n_tokens, out.data());
+    kernels_of(math).matmul({type, rows, kColumns, weights.data()}, nullptr, x.data(), n_tokens,
+                            out.data());
     benchmark::ClobberMemory();
   }
   report_bytes(state, static_cast<double>(weights.size() + (x.size() + out.size()) * 4));
@@ -97,16 +101,20 @@ void smollm2_products(benchmark::State& state) {
 }
 
 [[maybe_unused]] const bool registered = [] {
-  for (const TensorType type : kAllTensorTypes) {
-    const std::string name(tensor_type_info(type).name);
-    benchmark::RegisterBenchmark(("matrix_vector/" + name).c_str(), matrix_vector, type)
+  const auto add = [](TensorType type, Math math, const std::string& name) {
+    benchmark::RegisterBenchmark(("matrix_vector/" + name).c_str(), matrix_vector, type, math)
         ->UseRealTime()
         ->Unit(benchmark::kMillisecond);
-    benchmark::RegisterBenchmark(("matrix_matrix/" + name).c_str(), matrix_matrix, type)
+    benchmark::RegisterBenchmark(("matrix_matrix/" + name).c_str(), matrix_matrix, type, math)
         ->Arg(2)
         ->Arg(512)
         ->UseRealTime()
         ->Unit(benchmark::kMillisecond);
+  };
+  for (const TensorType type : kAllTensorTypes) {
+    const std::string name(tensor_type_info(type).name);
+    add(type, Math::kExact, name);
+    if (tensor_type_info(type).block_elements > 1) add(type, Math::kFast, name + "/fast");
   }
   benchmark::RegisterBenchmark("smollm2_products", smollm2_products)
       ->Arg(1)

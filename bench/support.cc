@@ -49,7 +49,10 @@ class Random {
 }  // namespace
 
 Environment::Environment(int n_threads)
-    : pool(n_threads), kernels(make_cpu_kernels(pool)), memory_bandwidth(measure_bandwidth(pool)) {}
+    : pool(n_threads),
+      kernels(make_cpu_kernels(pool)),
+      fast_kernels(make_cpu_kernels(pool, best_instruction_set(), Math::kFast)),
+      memory_bandwidth(measure_bandwidth(pool)) {}
 
 Environment& environment() {
   return *current;

@@ -18,6 +18,7 @@ struct Environment {
 
   ThreadPool pool;
   std::unique_ptr<Kernels> kernels;
+  std::unique_ptr<Kernels> fast_kernels;
   double memory_bandwidth;  // bytes a second of a streaming read, all threads together
 };
 

@@ -56,7 +56,8 @@ class Kernels {
  public:
   virtual ~Kernels() = default;
 
-  // "reference", or the instruction set in use: "avx512", "avx2", "portable".
+  // "reference", or the instruction set in use: "avx512-vnni", "avx512", "avx-vnni", "avx2",
+  // "portable".
   virtual std::string_view name() const = 0;
 
   // Where the arrays of this backend are.
@@ -109,14 +110,21 @@ class ThreadPool;
 // Naive loops that accumulate in double: what the fast kernels are tested against.
 std::unique_ptr<Kernels> make_reference_kernels();
 
-enum class InstructionSet : uint8_t { kPortable, kAvx2, kAvx512 };
+// kAvxVnni is AVX2, kAvx512Vnni AVX-512, with instructions for int8 products.
+enum class InstructionSet : uint8_t { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni };
 
 // The best instruction set that both the processor and the operating system offer.
 InstructionSet best_instruction_set();
 
-// SIMD kernels. `pool` must outlive them. All instruction sets give the same bits. Throws Error if
-// this processor lacks `set`.
+// kExact: weights as stored, dequantised to float; products and sums in float. kFast: where weights
+// are stored in blocks, activations are rounded to 8 bits with one scale for each 16 of them, whose
+// products are summed as whole numbers. Either gives the same bits for any number of
+// threads, any split of tokens over calls, and on every instruction set.
+enum class Math : uint8_t { kExact, kFast };
+
+// SIMD kernels. `pool` must outlive them. Throws Error if this processor lacks `set`.
 std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool,
-                                          InstructionSet set = best_instruction_set());
+                                          InstructionSet set = best_instruction_set(),
+                                          Math math = Math::kExact);
 
 }  // namespace assay

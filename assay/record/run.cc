@@ -28,10 +28,9 @@ double seconds_since(Clock::time_point start) {
 }
 
 void check_math(const RunOptions& options, std::string_view backend) {
-  if (options.math != "exact") {
-    throw Error(fmt::format("the {} backend has no {} math", backend, options.math), "--math",
-                "use --math exact");
-  }
+  if (options.math == "exact" || (options.math == "fast" && backend == "cpu")) return;
+  throw Error(fmt::format("the {} backend has no {} math", backend, options.math), "--math",
+              "use --math exact");
 }
 
 // What `auto` stands for on this machine.
@@ -41,8 +40,12 @@ std::string chosen_backend(const std::string& wanted) {
 }
 
 // `pool` must outlive the kernels. Throws Error if this build or this machine has no such backend.
-std::unique_ptr<Kernels> make_kernels(std::string_view backend, ThreadPool& pool) {
-  if (backend == "cpu") return make_cpu_kernels(pool);
+std::unique_ptr<Kernels> make_kernels(std::string_view backend, const std::string& math,
+                                      ThreadPool& pool) {
+  if (backend == "cpu") {
+    return make_cpu_kernels(pool, best_instruction_set(),
+                            math == "fast" ? Math::kFast : Math::kExact);
+  }
   if (backend == "cuda") return make_cuda_kernels();
   if (backend == "emulated") return make_emulated_kernels();
   throw Error(fmt::format("there is no {} backend", backend), "--backend",
@@ -101,7 +104,7 @@ class Runner {
   void load() {
     const auto start = Clock::now();
     pool_ = std::make_unique<ThreadPool>(options_.n_threads);
-    kernels_ = make_kernels(result_.backend, *pool_);
+    kernels_ = make_kernels(result_.backend, options_.math, *pool_);
     const auto gguf = std::make_shared<Gguf>(options_.model_path);
     model_ = std::make_unique<Model>(gguf);
     tokenizer_ = Tokenizer::from_gguf(*gguf);

@@ -1,3 +1,7 @@
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -6,6 +10,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "kernels/cpu/functions.h"
+#include "kernels/cpu/int8/functions.h"
 #include "kernels/kernels.h"
 
 namespace assay {
@@ -14,12 +19,15 @@ namespace {
 // Below this many elements, waking the other threads takes longer than the loop.
 constexpr int64_t kElementsWorthThreads = int64_t{16} * 1024;
 
-constexpr int64_t kLineFloats = 16;  // of a cache line
+constexpr int64_t kLineBytes = 64;  // of the cache
+constexpr int64_t kLineFloats = 16;
 
 class CpuKernels final : public Kernels {
  public:
-  CpuKernels(ThreadPool& pool, std::string_view name, const cpu::Functions& functions)
-      : pool_(pool), name_(name), f_(functions) {}
+  // `int8`: for fast math; null for exact.
+  CpuKernels(ThreadPool& pool, std::string_view name, const cpu::Functions& functions,
+             const cpu::Int8Functions* int8)
+      : pool_(pool), name_(name), f_(functions), int8_(int8) {}
 
   std::string_view name() const override { return name_; }
 
@@ -36,6 +44,7 @@ class CpuKernels final : public Kernels {
               float* out) override {
     if (n_tokens == 0) return;
     const cpu::Matmul m = {w, bias, x, n_tokens, out};
+    if (int8_ != nullptr && tensor_type_info(w.type).block_elements > 1) return int8_matmul(m);
     const int64_t scratch = f_.matmul_scratch(m);
     with_scratch(scratch, w.rows, 4, [&](int64_t first, int64_t last, float* buffer) {
       f_.matmul_rows(m, first, last, buffer);
@@ -120,11 +129,33 @@ class CpuKernels final : public Kernels {
     pool_.parallel_for(n_threads, 1, std::cref(piece));
   }
 
+  void int8_matmul(const cpu::Matmul& m);
+
   ThreadPool& pool_;
   std::string_view name_;
   const cpu::Functions& f_;
+  const cpu::Int8Functions* int8_;
+  std::vector<uint8_t> activations_;  // of the product at hand
   std::vector<float> scratch_;
 };
+
+void CpuKernels::int8_matmul(const cpu::Matmul& m) {
+  const auto bytes = static_cast<size_t>(int8_->activation_bytes(m)) + kLineBytes;
+  if (activations_.size() < bytes) activations_.resize(bytes);
+  const auto address = reinterpret_cast<uintptr_t>(activations_.data());
+  uint8_t* const x = activations_.data() + (kLineBytes - address % kLineBytes) % kLineBytes;
+  const int64_t pieces = int8_->activation_pieces(m);
+  share(pieces, m.n_tokens * m.w.columns / pieces,
+        [&](int64_t first, int64_t last) { int8_->quantize(m, first, last, x); });
+  with_scratch(int8_->scratch(m), m.w.rows, 16, [&](int64_t first, int64_t last, float* scratch) {
+    int8_->matmul_rows(m, x, first, last, scratch);
+    if (m.bias == nullptr) return;
+    for (int64_t t = 0; t < m.n_tokens; ++t) {
+      float* const row = m.out + t * m.w.rows + first;
+      f_.add(row, m.bias + first, last - first, row);
+    }
+  });
+}
 
 void CpuKernels::rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_tokens,
                       int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) {
@@ -176,41 +207,75 @@ void CpuKernels::attention(const float* q, const KvView& kv, const AttentionShap
 bool processor_has(InstructionSet set) {
 #if defined(__x86_64__)
   // These ask the operating system too: whether it keeps the wide registers.
-  if (set == InstructionSet::kAvx512) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-           processor_has(InstructionSet::kAvx2);
-  }
-  if (set == InstructionSet::kAvx2) {
-    // Every processor with AVX2 has F16C, which not every compiler can ask for.
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  switch (set) {
+    case InstructionSet::kAvx512Vnni:
+      return __builtin_cpu_supports("avx512vnni") && processor_has(InstructionSet::kAvx512);
+    case InstructionSet::kAvx512:
+      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+             processor_has(InstructionSet::kAvx2);
+    case InstructionSet::kAvxVnni: {
+      // Leaf 7, subleaf 1, bit 4 of EAX; compilers do not know its name yet.
+      unsigned eax = 0;
+      unsigned ebx = 0;
+      unsigned ecx = 0;
+      unsigned edx = 0;
+      return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 4U & 1U) != 0 &&
+             processor_has(InstructionSet::kAvx2);
+    }
+    case InstructionSet::kAvx2:
+      // Every processor with AVX2 has F16C, which not every compiler can ask for.
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case InstructionSet::kPortable:
+      break;
   }
 #endif
   return set == InstructionSet::kPortable;
 }
 
+// What runs on an instruction set.
+struct Implementation {
+  std::string_view name;
+  const cpu::Functions& (*functions)();
+  const cpu::Int8Functions& (*int8)();
+};
+
+Implementation implementation(InstructionSet set) {
+#if defined(__x86_64__)
+  switch (set) {
+    case InstructionSet::kAvx512Vnni:
+      return {"avx512-vnni", avx512::functions, avx512vnni::int8_functions};
+    case InstructionSet::kAvx512:
+      return {"avx512", avx512::functions, avx2::int8_functions};
+    case InstructionSet::kAvxVnni:
+      return {"avx-vnni", avx2::functions, avxvnni::int8_functions};
+    case InstructionSet::kAvx2:
+      return {"avx2", avx2::functions, avx2::int8_functions};
+    case InstructionSet::kPortable:
+      break;
+  }
+#endif
+  return {"portable", portable::functions, portable::int8_functions};
+}
+
 }  // namespace
 
 InstructionSet best_instruction_set() {
-  if (processor_has(InstructionSet::kAvx512)) return InstructionSet::kAvx512;
-  if (processor_has(InstructionSet::kAvx2)) return InstructionSet::kAvx2;
+  for (const InstructionSet set : {InstructionSet::kAvx512Vnni, InstructionSet::kAvx512,
+                                   InstructionSet::kAvxVnni, InstructionSet::kAvx2}) {
+    if (processor_has(set)) return set;
+  }
   return InstructionSet::kPortable;
 }
 
-std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set) {
+std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set, Math math) {
   if (!processor_has(set)) {
     throw Error("this processor lacks the instruction set asked for", "kernels",
                 "leave the choice to Assay");
   }
-#if defined(__x86_64__)
-  if (set == InstructionSet::kAvx512) {
-    return std::make_unique<CpuKernels>(pool, "avx512", avx512::functions());
-  }
-  if (set == InstructionSet::kAvx2) {
-    return std::make_unique<CpuKernels>(pool, "avx2", avx2::functions());
-  }
-#endif
-  return std::make_unique<CpuKernels>(pool, "portable", portable::functions());
+  const Implementation found = implementation(set);
+  return std::make_unique<CpuKernels>(pool, found.name, found.functions(),
+                                      math == Math::kFast ? &found.int8() : nullptr);
 }
 
 }  // namespace assay

@@ -17,10 +17,18 @@
 // clang-format off
 #if !defined(ASSAY_FORCE_PORTABLE) && defined(__AVX512F__) && defined(__AVX512BW__) && \
     defined(__AVX512VL__) && defined(__AVX512DQ__)
+#if defined(__AVX512VNNI__)
+#define ASSAY_ISA avx512vnni
+#else
 #define ASSAY_ISA avx512
+#endif
 #include "kernels/cpu/simd_avx512.h"
 #elif !defined(ASSAY_FORCE_PORTABLE) && defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#if defined(__AVXVNNI__)
+#define ASSAY_ISA avxvnni
+#else
 #define ASSAY_ISA avx2
+#endif
 #include "kernels/cpu/simd_avx2.h"
 #include "kernels/cpu/four_bit_codes.h"
 #else

@@ -10,7 +10,7 @@
 #include "kernels/half.h"
 
 // simd.h says what these operations promise.
-namespace assay::avx2 {
+namespace assay::ASSAY_ISA {
 
 struct F32x16 {
   __m256 lo;
@@ -257,4 +257,4 @@ ASSAY_ALWAYS_INLINE F32x16 as_float(I32x16 a) {
   return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)};
 }
 
-}  // namespace assay::avx2
+}  // namespace assay::ASSAY_ISA

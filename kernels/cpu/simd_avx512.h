@@ -10,7 +10,7 @@
 #include "kernels/half.h"
 
 // simd.h says what these operations promise.
-namespace assay::avx512 {
+namespace assay::ASSAY_ISA {
 
 struct F32x16 {
   __m512 v;
@@ -280,4 +280,4 @@ class FourBitCodes {
   F32x16 values_;
 };
 
-}  // namespace assay::avx512
+}  // namespace assay::ASSAY_ISA

@@ -36,19 +36,22 @@ struct Split {
   int64_t batch;
 };
 
-class SameBits : public testing::TestWithParam<std::tuple<std::string, std::string, KvType>> {
+using SameBitsCase = std::tuple<std::string, std::string, KvType, Math>;
+
+class SameBits : public testing::TestWithParam<SameBitsCase> {
  protected:
   void SetUp() override {
-    const auto& [name, type, kv_type] = GetParam();
+    const auto& [name, type, kv_type, math] = GetParam();
     model_ = std::make_unique<Model>(std::make_shared<Gguf>(
         std::string(ASSAY_SOURCE_DIR) + "/golden/" + name + "/" + name + "-" + type + ".gguf"));
     kv_type_ = kv_type;
+    math_ = math;
   }
 
   // The logits of the last of 40 tokens, and what the probe saw.
   std::vector<float> logits(const Split& setup, Probe* probe) {
     ThreadPool pool(setup.n_threads);
-    const auto kernels = make_cpu_kernels(pool);
+    const auto kernels = make_cpu_kernels(pool, best_instruction_set(), math_);
     Session session(*model_, *kernels, {.capacity = 41, .batch = setup.batch, .kv_type = kv_type_});
     const std::vector<int32_t> tokens = some_tokens(41, 250);
     session.eval({tokens.data(), 40}, probe);
@@ -58,11 +61,13 @@ class SameBits : public testing::TestWithParam<std::tuple<std::string, std::stri
 
   std::unique_ptr<Model> model_;
   KvType kv_type_ = KvType::kF32;
+  Math math_ = Math::kExact;
 };
 
 std::string same_bits_name(const testing::TestParamInfo<SameBits::ParamType>& test) {
-  const auto& [name, type, kv_type] = test.param;
-  std::string text = name + "_" + type + (kv_type == KvType::kF32 ? "_kv_f32" : "_kv_f16");
+  const auto& [name, type, kv_type, math] = test.param;
+  std::string text = name + "_" + type + (kv_type == KvType::kF32 ? "_kv_f32" : "_kv_f16") +
+                     (math == Math::kFast ? "_fast" : "");
   std::replace(text.begin(), text.end(), '.', '_');
   return text;
 }
@@ -70,10 +75,18 @@ std::string same_bits_name(const testing::TestParamInfo<SameBits::ParamType>& te
 INSTANTIATE_TEST_SUITE_P(
     Goldens, SameBits,
     testing::Combine(testing::Values("tinyllama", "llama3", "qwen2.5", "phi3", "gpt2"),
-                     testing::Values("f32", "q4_k_m"), testing::Values(KvType::kF32, KvType::kF16)),
+                     testing::Values("f32", "q4_k_m"), testing::Values(KvType::kF32, KvType::kF16),
+                     testing::Values(Math::kExact)),
     same_bits_name);
 
-// The promise of `exact`: no result depends on threads, batch, or whether anyone looks.
+INSTANTIATE_TEST_SUITE_P(
+    FastGoldens, SameBits,
+    testing::Combine(testing::Values("tinyllama", "llama3", "qwen2.5", "phi3", "gpt2"),
+                     testing::Values("q8_0", "q4_k_m"), testing::Values(KvType::kF32),
+                     testing::Values(Math::kFast)),
+    same_bits_name);
+
+// The promise of both kinds of math: no result depends on threads, batch, or whether anyone looks.
 TEST_P(SameBits, ForEveryThreadCountBatchSizeAndWithLogging) {
   Recorder reference;
   const std::vector<float> expected = logits({1, 512}, &reference);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -95,12 +96,11 @@ inline TestMatrix::TestMatrix(TensorType tensor_type, int64_t n_rows, int64_t n_
   }
 }
 
-// The instruction sets that this machine can run.
-inline std::vector<InstructionSet> available_instruction_sets() {
+// Those of `candidates` that this machine can run.
+inline std::vector<InstructionSet> available(std::initializer_list<InstructionSet> candidates) {
   std::vector<InstructionSet> sets;
   ThreadPool pool(1);
-  for (const auto set :
-       {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
+  for (const InstructionSet set : candidates) {
     try {
       make_cpu_kernels(pool, set);
       sets.push_back(set);
@@ -111,17 +111,32 @@ inline std::vector<InstructionSet> available_instruction_sets() {
   return sets;
 }
 
+// The instruction sets that this machine can run, and that exact math tells apart.
+inline std::vector<InstructionSet> available_instruction_sets() {
+  return available({InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512});
+}
+
 inline std::string set_name(InstructionSet set) {
-  return set == InstructionSet::kAvx512 ? "avx512"
-         : set == InstructionSet::kAvx2 ? "avx2"
-                                        : "portable";
+  switch (set) {
+    case InstructionSet::kAvx512Vnni:
+      return "avx512vnni";
+    case InstructionSet::kAvx512:
+      return "avx512";
+    case InstructionSet::kAvxVnni:
+      return "avxvnni";
+    case InstructionSet::kAvx2:
+      return "avx2";
+    case InstructionSet::kPortable:
+      break;
+  }
+  return "portable";
 }
 
 // Kernels with threads of their own.
 class TestKernels {
  public:
-  explicit TestKernels(InstructionSet set, int n_threads = 1)
-      : pool_(n_threads), kernels_(make_cpu_kernels(pool_, set)) {}
+  explicit TestKernels(InstructionSet set, int n_threads = 1, Math math = Math::kExact)
+      : pool_(n_threads), kernels_(make_cpu_kernels(pool_, set, math)) {}
   Kernels* operator->() const { return kernels_.get(); }
 
  private:

@@ -1,0 +1,155 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/int8/functions.h"
+#include "kernels/cpu/int8/panel.h"
+#include "kernels/cpu/int8/quantize.h"
+#include "kernels/cpu/int8/simd.h"
+#include "kernels/cpu/int8/weights.h"
+#include "kernels/tensor_type.h"
+
+// Products of quantised weights with quantised activations.
+//
+// The order of every sum: the products within a half of a block, 16 of them, are whole numbers,
+// exact in any order. Half h of block j then goes into lane half_place(j % 8) + 4h of sixteen float
+// lanes, by one fused multiply-add for its scale and, where the type has shifts, one more. Lanes l
+// and l + 8 are added, and these eight summed by the tree of sum(F32x8). With one token a row's
+// lanes lie in two registers; with many, sixteen rows lie in one (panel.h), and one lane is
+// computed after the other.
+namespace assay::ASSAY_ISA {
+
+// One row with one token.
+template <class Type>
+ASSAY_ALWAYS_INLINE float dot_row(const uint8_t* row, int64_t columns, const QuantizedRow& x) {
+  F32x8 lanes[2] = {zero8(), zero8()};
+  const int64_t blocks = columns / 32;
+  for (int64_t j = 0; j < blocks; j += 8, row += kChunkBytes<Type>) {
+#pragma GCC unroll 8
+    for (int64_t line = 0; line < kChunkBytes<Type>; line += 64) {
+      __builtin_prefetch(row + 4096 + line);
+    }
+    Chunk chunk;
+    read_chunk<Type>(row, blocks - j, chunk);
+    I32x8 dots[8];
+#pragma GCC unroll 8
+    for (int64_t p = 0; p < 8; ++p) {
+      dots[p] = dot32<Type::kWide>(chunk.codes[p], x.codes + 32 * (j + p));
+    }
+    I32x8 sums[2];
+    half_sums(dots, sums);
+#pragma GCC unroll 2
+    for (int64_t i = 0; i < 2; ++i) {
+      const int64_t at = 2 * j + 8 * i;
+      if constexpr (Type::kOffset != 0) {
+        constexpr int kShift = __builtin_ctz(Type::kOffset);
+        sums[i] = sub(sums[i], shift_left<kShift>(load_ints(x.total + at)));
+      }
+      lanes[i] = fma(to_float(sums[i]), mul(chunk.scale[i], load8(x.scale + at)), lanes[i]);
+      if constexpr (Type::kShifted) lanes[i] = fma(chunk.shift[i], load8(x.sum + at), lanes[i]);
+    }
+  }
+  return sum(add(lanes[0], lanes[1]));
+}
+
+// Below this many tokens, sorting sixteen rows into a panel costs more than it gives.
+constexpr int64_t kTokensWorthPanel = 4;
+
+template <class Type>
+void multiply_rows(const cpu::Matmul& m, const uint8_t* x, int64_t first, int64_t last,
+                   float* scratch) {
+  const int64_t columns = m.w.columns;
+  const int64_t x_bytes = quantized_row_bytes(columns);
+  const size_t row_stride = row_bytes(m.w.type, columns);
+  const auto* row = static_cast<const uint8_t*>(m.w.data) + static_cast<size_t>(first) * row_stride;
+  if (m.n_tokens < kTokensWorthPanel) {
+    for (int64_t r = first; r < last; ++r, row += row_stride) {
+      for (int64_t t = 0; t < m.n_tokens; ++t) {
+        m.out[t * m.w.rows + r] =
+            dot_row<Type>(row, columns, quantized_row(x + t * x_bytes, columns));
+      }
+    }
+    return;
+  }
+  const RowPanel panel = row_panel(scratch, columns);
+  float* const partial = scratch + panel_floats(columns);
+  for (int64_t r = first; r < last; r += kPanelRows) {
+    const int64_t n_rows = last - r < kPanelRows ? last - r : kPanelRows;
+    for (int64_t i = 0; i < n_rows; ++i, row += row_stride) {
+      fill_panel_row<Type>(row, columns, i, panel);
+    }
+    for (int64_t t = 0; t < m.n_tokens; t += kInt8Tokens) {
+      const int64_t n = m.n_tokens - t < kInt8Tokens ? m.n_tokens - t : kInt8Tokens;
+      multiply_tokens<Type, kInt8Tokens>(panel, n_rows, columns, x + t * x_bytes, n, partial,
+                                         m.out + t * m.w.rows + r, m.w.rows);
+    }
+  }
+}
+
+inline int64_t activation_bytes(const cpu::Matmul& m) {
+  return m.n_tokens * quantized_row_bytes(m.w.columns);
+}
+
+// A piece is a token, or a tile of them.
+inline int64_t piece_tokens(const cpu::Matmul& m) {
+  return m.n_tokens < kTokensWorthPanel ? 1 : kInt8Tokens;
+}
+
+inline int64_t activation_pieces(const cpu::Matmul& m) {
+  return (m.n_tokens + piece_tokens(m) - 1) / piece_tokens(m);
+}
+
+inline void quantize(const cpu::Matmul& m, int64_t first, int64_t last, uint8_t* out) {
+  const int64_t columns = m.w.columns;
+  const int64_t bytes = quantized_row_bytes(columns);
+  const int64_t tile = piece_tokens(m);
+  if (tile == 1) {
+    for (int64_t t = first; t < last; ++t) {
+      quantize_row(m.x + t * columns, columns, out + t * bytes);
+    }
+    return;
+  }
+  for (int64_t t = first * tile; t < last * tile && t < m.n_tokens; t += tile) {
+    const int64_t n = m.n_tokens - t < tile ? m.n_tokens - t : tile;
+    quantize_tile(m.x + t * columns, n, columns, out + t * bytes);
+  }
+}
+
+inline int64_t int8_scratch(const cpu::Matmul& m) {
+  if (m.n_tokens < kTokensWorthPanel) return 0;
+  return panel_floats(m.w.columns) + 16 * kInt8Tokens * kPanelRows;
+}
+
+inline void int8_matmul_rows(const cpu::Matmul& m, const uint8_t* activations, int64_t first,
+                             int64_t last, float* scratch) {
+  switch (m.w.type) {
+    case TensorType::kQ4_0:
+      return multiply_rows<Int8Q4_0>(m, activations, first, last, scratch);
+    case TensorType::kQ4_1:
+      return multiply_rows<Int8Q4_1>(m, activations, first, last, scratch);
+    case TensorType::kQ5_0:
+      return multiply_rows<Int8Q5_0>(m, activations, first, last, scratch);
+    case TensorType::kQ5_1:
+      return multiply_rows<Int8Q5_1>(m, activations, first, last, scratch);
+    case TensorType::kQ2_K:
+      return multiply_rows<Int8Q2_K>(m, activations, first, last, scratch);
+    case TensorType::kQ3_K:
+      return multiply_rows<Int8Q3_K>(m, activations, first, last, scratch);
+    case TensorType::kQ4_K:
+      return multiply_rows<Int8Q4_K>(m, activations, first, last, scratch);
+    case TensorType::kQ5_K:
+      return multiply_rows<Int8Q5_K>(m, activations, first, last, scratch);
+    case TensorType::kQ6_K:
+      return multiply_rows<Int8Q6_K>(m, activations, first, last, scratch);
+    case TensorType::kQ8_0:
+      return multiply_rows<Int8Q8_0>(m, activations, first, last, scratch);
+    case TensorType::kF32:
+    case TensorType::kF16:
+    case TensorType::kBF16:
+      break;  // not stored in blocks: not asked for
+  }
+}
+
+}  // namespace assay::ASSAY_ISA

@@ -1,0 +1,174 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/simd.h"
+
+// simd_x86.h says what these operations promise.
+namespace assay::portable {
+
+struct I32x8 {
+  int32_t v[8];
+};
+
+struct F32x8 {
+  float v[8];
+};
+
+template <class Result, class Function>
+ASSAY_ALWAYS_INLINE Result eight(Function f) {
+  Result result;
+  for (int i = 0; i < 8; ++i) result.v[i] = f(i);
+  return result;
+}
+
+ASSAY_ALWAYS_INLINE int32_t four_products(const uint8_t* codes, const int8_t* x) {
+  int32_t sum = 0;
+  for (int i = 0; i < 4; ++i) sum += int32_t{codes[i]} * int32_t{x[i]};
+  return sum;
+}
+
+template <bool kWide>
+ASSAY_ALWAYS_INLINE I32x8 dot32(U8x32 codes, const int8_t* x) {
+  uint8_t bytes[32];
+  std::memcpy(bytes, codes.v, sizeof(bytes));
+  return eight<I32x8>([&](int i) { return four_products(bytes + 4 * i, x + 4 * i); });
+}
+
+ASSAY_ALWAYS_INLINE void half_sums(const I32x8 (&v)[8], I32x8 (&sums)[2]) {
+  const auto half = [](const I32x8& of, int first) {
+    return of.v[first] + of.v[first + 1] + of.v[first + 2] + of.v[first + 3];
+  };
+  sums[0] = eight<I32x8>([&](int i) { return half(v[i % 4], i / 4 * 4); });
+  sums[1] = eight<I32x8>([&](int i) { return half(v[4 + i % 4], i / 4 * 4); });
+}
+
+ASSAY_ALWAYS_INLINE I32x8 load_ints(const int32_t* ints) {
+  return eight<I32x8>([&](int i) { return ints[i]; });
+}
+
+ASSAY_ALWAYS_INLINE I32x8 sub(I32x8 a, I32x8 b) {
+  return eight<I32x8>([&](int i) { return a.v[i] - b.v[i]; });
+}
+
+template <int kBits>
+ASSAY_ALWAYS_INLINE I32x8 shift_left(I32x8 a) {
+  return eight<I32x8>([&](int i) { return a.v[i] * (1 << kBits); });
+}
+
+ASSAY_ALWAYS_INLINE F32x8 to_float(I32x8 a) {
+  return eight<F32x8>([&](int i) { return static_cast<float>(a.v[i]); });
+}
+
+ASSAY_ALWAYS_INLINE F32x8 zero8() {
+  return {};
+}
+
+ASSAY_ALWAYS_INLINE F32x8 splat8(float value) {
+  return eight<F32x8>([&](int) { return value; });
+}
+
+ASSAY_ALWAYS_INLINE F32x8 load8(const float* floats) {
+  return eight<F32x8>([&](int i) { return floats[i]; });
+}
+
+ASSAY_ALWAYS_INLINE void store8(float* out, F32x8 a) {
+  std::memcpy(out, a.v, sizeof(a.v));
+}
+
+ASSAY_ALWAYS_INLINE F32x8 mul(F32x8 a, F32x8 b) {
+  return eight<F32x8>([&](int i) { return a.v[i] * b.v[i]; });
+}
+
+ASSAY_ALWAYS_INLINE F32x8 fma(F32x8 a, F32x8 b, F32x8 c) {
+  return eight<F32x8>([&](int i) { return __builtin_fmaf(a.v[i], b.v[i], c.v[i]); });
+}
+
+ASSAY_ALWAYS_INLINE F32x8 add(F32x8 a, F32x8 b) {
+  return eight<F32x8>([&](int i) { return a.v[i] + b.v[i]; });
+}
+
+ASSAY_ALWAYS_INLINE F32x8 first_four_twice(F32x8 a) {
+  return eight<F32x8>([&](int i) { return a.v[i % 4]; });
+}
+
+ASSAY_ALWAYS_INLINE F32x8 last_four_twice(F32x8 a) {
+  return eight<F32x8>([&](int i) { return a.v[4 + i % 4]; });
+}
+
+ASSAY_ALWAYS_INLINE float sum(F32x8 a) {
+  return ((a.v[0] + a.v[4]) + (a.v[2] + a.v[6])) + ((a.v[1] + a.v[5]) + (a.v[3] + a.v[7]));
+}
+
+ASSAY_ALWAYS_INLINE I32x8 widen8(const int8_t* bytes) {
+  return eight<I32x8>([&](int i) { return int32_t{bytes[i]}; });
+}
+
+ASSAY_ALWAYS_INLINE void store_bytes(uint8_t* out, U8x32 a) {
+  std::memcpy(out, a.v, sizeof(a.v));
+}
+
+ASSAY_ALWAYS_INLINE U8x32 bit_xor(U8x32 a, U8x32 b) {
+  return {{a.v[0] ^ b.v[0], a.v[1] ^ b.v[1]}};
+}
+
+ASSAY_ALWAYS_INLINE U8x32 sixteen_where(uint32_t bits) {
+  uint8_t bytes[32];
+  for (int i = 0; i < 32; ++i) bytes[i] = static_cast<uint8_t>((bits >> i & 1U) << 4U);
+  return load_bytes(bytes);
+}
+
+ASSAY_ALWAYS_INLINE U8x32 nibbles(const uint8_t* sixteen) {
+  U8x32 result;
+  std::memcpy(&result.v[0], sixteen, 16);
+  result.v[1] = result.v[0] >> 4;
+  result.v[0] &= 0xF;
+  return result;
+}
+
+ASSAY_ALWAYS_INLINE float f16_at(const uint8_t* half) {
+  uint16_t bits;
+  std::memcpy(&bits, half, sizeof(bits));
+  return float_from_f16(bits);
+}
+
+ASSAY_ALWAYS_INLINE void split_f16_pairs(const uint32_t (&pairs)[8], F32x8& first, F32x8& second) {
+  first = eight<F32x8>([&](int i) { return float_from_f16(static_cast<uint16_t>(pairs[i])); });
+  second =
+      eight<F32x8>([&](int i) { return float_from_f16(static_cast<uint16_t>(pairs[i] >> 16U)); });
+}
+
+ASSAY_ALWAYS_INLINE void sort_halves(const int8_t* sixteen, I32x8 (&halves)[2]) {
+  for (int h = 0; h < 2; ++h) {
+    halves[h] = eight<I32x8>([&](int i) { return int32_t{sixteen[8 * h + i % 4 * 2 + i / 4]}; });
+  }
+}
+
+constexpr int64_t kInt8Tokens = 2;
+
+template <bool kWide>
+ASSAY_ALWAYS_INLINE I32x16 add_row_products(I32x16 sums, const uint8_t* codes, const int8_t* x) {
+  return add(sums, each_lane<I32x16>([&](int r) { return four_products(codes + 4 * r, x); }));
+}
+
+ASSAY_ALWAYS_INLINE I32x16 to_nearest(F32x16 a) {
+  return each_lane<I32x16>([&](int l) {
+    const float value = a.v[l / 4][l % 4];
+    // As the processors' instructions: what no 32-bit integer is becomes the least of them.
+    if (!(value >= -2147483648.0F && value < 2147483648.0F)) return INT32_MIN;
+    return static_cast<int32_t>(__builtin_nearbyintf(value));
+  });
+}
+
+ASSAY_ALWAYS_INLINE void store_low_bytes(int8_t* out, I32x16 a) {
+  for (int l = 0; l < 16; ++l) out[l] = static_cast<int8_t>(a.v[l / 4][l % 4] & 0xFF);
+}
+
+ASSAY_ALWAYS_INLINE int32_t sum(I32x16 a) {
+  int32_t total = 0;
+  for (int l = 0; l < 16; ++l) total += a.v[l / 4][l % 4];
+  return total;
+}
+
+}  // namespace assay::portable

@@ -1,0 +1,238 @@
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/simd.h"
+
+namespace assay::ASSAY_ISA {
+
+struct I32x8 {
+  __m256i v;
+};
+
+struct F32x8 {
+  __m256 v;
+};
+
+// sum + the products of four unsigned codes and four signed bytes in each lane. With kWide codes
+// are up to 255, else up to 127: then two products fit into the 16 bits that AVX2 adds them in.
+template <bool kWide>
+ASSAY_ALWAYS_INLINE __m256i add_products(__m256i sum, __m256i codes, __m256i x) {
+#if defined(__AVX512VNNI__)
+  return _mm256_dpbusd_epi32(sum, codes, x);
+#elif defined(__AVXVNNI__)
+  return _mm256_dpbusd_avx_epi32(sum, codes, x);
+#else
+  const __m256i ones = _mm256_set1_epi16(1);
+  const auto four = [&](__m256i c) { return _mm256_madd_epi16(_mm256_maddubs_epi16(c, x), ones); };
+  if constexpr (!kWide) return _mm256_add_epi32(sum, four(codes));
+  const __m256i low = _mm256_and_si256(codes, _mm256_set1_epi8(0x7F));
+  const __m256i top = _mm256_and_si256(_mm256_srli_epi16(codes, 7), _mm256_set1_epi8(1));
+  return _mm256_add_epi32(sum, _mm256_add_epi32(four(low), _mm256_slli_epi32(four(top), 7)));
+#endif
+}
+
+template <bool kWide>
+ASSAY_ALWAYS_INLINE I32x8 dot32(U8x32 codes, const int8_t* x) {
+  const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
+  return {add_products<kWide>(_mm256_setzero_si256(), codes.v, bytes)};
+}
+
+// The sums over the first four and the last four lanes of each v: sums[0] holds the first ones of
+// v[0..3] and then the last ones of v[0..3]; sums[1] those of v[4..7].
+ASSAY_ALWAYS_INLINE void half_sums(const I32x8 (&v)[8], I32x8 (&sums)[2]) {
+  const auto pairs = [](__m256i p, __m256i q) { return _mm256_hadd_epi32(p, q); };
+  sums[0] = {pairs(pairs(v[0].v, v[1].v), pairs(v[2].v, v[3].v))};
+  sums[1] = {pairs(pairs(v[4].v, v[5].v), pairs(v[6].v, v[7].v))};
+}
+
+ASSAY_ALWAYS_INLINE I32x8 load_ints(const int32_t* ints) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(ints))};
+}
+
+ASSAY_ALWAYS_INLINE I32x8 sub(I32x8 a, I32x8 b) {
+  return {_mm256_sub_epi32(a.v, b.v)};
+}
+
+template <int kBits>
+ASSAY_ALWAYS_INLINE I32x8 shift_left(I32x8 a) {
+  return {_mm256_slli_epi32(a.v, kBits)};
+}
+
+ASSAY_ALWAYS_INLINE F32x8 to_float(I32x8 a) {
+  return {_mm256_cvtepi32_ps(a.v)};
+}
+
+ASSAY_ALWAYS_INLINE F32x8 zero8() {
+  return {_mm256_setzero_ps()};
+}
+
+ASSAY_ALWAYS_INLINE F32x8 splat8(float value) {
+  return {_mm256_set1_ps(value)};
+}
+
+ASSAY_ALWAYS_INLINE F32x8 load8(const float* floats) {
+  return {_mm256_loadu_ps(floats)};
+}
+
+ASSAY_ALWAYS_INLINE void store8(float* out, F32x8 a) {
+  _mm256_storeu_ps(out, a.v);
+}
+
+ASSAY_ALWAYS_INLINE F32x8 mul(F32x8 a, F32x8 b) {
+  return {_mm256_mul_ps(a.v, b.v)};
+}
+
+ASSAY_ALWAYS_INLINE F32x8 fma(F32x8 a, F32x8 b, F32x8 c) {
+  return {_mm256_fmadd_ps(a.v, b.v, c.v)};
+}
+
+ASSAY_ALWAYS_INLINE F32x8 add(F32x8 a, F32x8 b) {
+  return {_mm256_add_ps(a.v, b.v)};
+}
+
+ASSAY_ALWAYS_INLINE F32x8 first_four_twice(F32x8 a) {
+  return {_mm256_permute2f128_ps(a.v, a.v, 0x00)};
+}
+
+ASSAY_ALWAYS_INLINE F32x8 last_four_twice(F32x8 a) {
+  return {_mm256_permute2f128_ps(a.v, a.v, 0x11)};
+}
+
+// ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7))
+ASSAY_ALWAYS_INLINE float sum(F32x8 a) {
+  const __m128 fours = _mm_add_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
+  const __m128 twos = _mm_add_ps(fours, _mm_movehl_ps(fours, fours));
+  return _mm_cvtss_f32(_mm_add_ss(twos, _mm_movehdup_ps(twos)));
+}
+
+// Eight signed bytes as lanes.
+ASSAY_ALWAYS_INLINE I32x8 widen8(const int8_t* bytes) {
+  return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)))};
+}
+
+ASSAY_ALWAYS_INLINE void store_bytes(uint8_t* out, U8x32 a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), a.v);
+}
+
+ASSAY_ALWAYS_INLINE U8x32 bit_xor(U8x32 a, U8x32 b) {
+  return {_mm256_xor_si256(a.v, b.v)};
+}
+
+// `bits` as bytes of 0 or 16, bit i in byte i.
+ASSAY_ALWAYS_INLINE U8x32 sixteen_where(uint32_t bits) {
+  const __m256i places = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2,
+                                          2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
+  const __m256i spread = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int32_t>(bits)), places);
+  const __m256i each = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201ULL));
+  const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(spread, each), each);
+  return {_mm256_and_si256(set, _mm256_set1_epi8(16))};
+}
+
+// The low halves of 16 bytes, then their high halves.
+ASSAY_ALWAYS_INLINE U8x32 nibbles(const uint8_t* sixteen) {
+  const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(sixteen));
+  const __m256i wide =
+      _mm256_inserti128_si256(_mm256_castsi128_si256(both), _mm_srli_epi16(both, 4), 1);
+  return {_mm256_and_si256(wide, _mm256_set1_epi8(0xF))};
+}
+
+ASSAY_ALWAYS_INLINE float f16_at(const uint8_t* half) {
+  uint16_t bits;
+  std::memcpy(&bits, half, sizeof(bits));
+  return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
+}
+
+// Eight pairs of halves, as they stand at the start of a block: the first ones, the second ones.
+ASSAY_ALWAYS_INLINE void split_f16_pairs(const uint32_t (&pairs)[8], F32x8& first, F32x8& second) {
+  const auto floats = [&](int at) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs + at)));
+  };
+  const auto ordered = [](__m256 a) {
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(a), 0xD8));
+  };
+  const __m256 low = floats(0);
+  const __m256 high = floats(4);
+  first = {ordered(_mm256_shuffle_ps(low, high, 0x88))};
+  second = {ordered(_mm256_shuffle_ps(low, high, 0xDD))};
+}
+
+// Signed bytes of the 16 halves of eight blocks, from their order to that of half_sums.
+ASSAY_ALWAYS_INLINE void sort_halves(const int8_t* sixteen, I32x8 (&halves)[2]) {
+  const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(sixteen));
+  const __m128i ordered = _mm_shuffle_epi8(bytes, order);
+  halves[0] = {_mm256_cvtepi8_epi32(ordered)};
+  halves[1] = {_mm256_cvtepi8_epi32(_mm_srli_si128(ordered, 8))};
+}
+
+ASSAY_ALWAYS_INLINE int32_t sum_ints(__m256i eight) {
+  const __m128i four =
+      _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  const __m128i two = _mm_hadd_epi32(four, four);
+  return _mm_cvtsi128_si32(_mm_hadd_epi32(two, two));
+}
+
+// Tokens at once with sixteen rows, as many as there are registers for.
+#if defined(__AVX512VNNI__)
+constexpr int64_t kInt8Tokens = 12;
+#else
+constexpr int64_t kInt8Tokens = 2;
+#endif
+
+#if defined(__AVX512VNNI__)
+template <bool kWide>
+ASSAY_ALWAYS_INLINE I32x16 add_row_products(I32x16 sums, const uint8_t* codes, const int8_t* x) {
+  int32_t four;
+  std::memcpy(&four, x, sizeof(four));
+  return {_mm512_dpbusd_epi32(sums.v, _mm512_loadu_si512(codes), _mm512_set1_epi32(four))};
+}
+
+// Whole numbers nearest to a, halves to even; stored as the low bytes.
+ASSAY_ALWAYS_INLINE I32x16 to_nearest(F32x16 a) {
+  return {_mm512_maskz_cvtps_epi32(kAllLanes, a.v)};
+}
+
+ASSAY_ALWAYS_INLINE void store_low_bytes(int8_t* out, I32x16 a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_maskz_cvtepi32_epi8(kAllLanes, a.v));
+}
+
+ASSAY_ALWAYS_INLINE int32_t sum(I32x16 a) {
+  return sum_ints(_mm256_add_epi32(_mm512_maskz_extracti32x8_epi32(0xFF, a.v, 0),
+                                   _mm512_maskz_extracti32x8_epi32(0xFF, a.v, 1)));
+}
+#else
+// Lane r: sums + the products of four codes of row r, at codes + 4r, with x[4].
+template <bool kWide>
+ASSAY_ALWAYS_INLINE I32x16 add_row_products(I32x16 sums, const uint8_t* codes, const int8_t* x) {
+  int32_t four;
+  std::memcpy(&four, x, sizeof(four));
+  const __m256i all = _mm256_set1_epi32(four);
+  const auto* rows = reinterpret_cast<const __m256i*>(codes);
+  return {add_products<kWide>(sums.lo, _mm256_loadu_si256(rows), all),
+          add_products<kWide>(sums.hi, _mm256_loadu_si256(rows + 1), all)};
+}
+
+ASSAY_ALWAYS_INLINE I32x16 to_nearest(F32x16 a) {
+  return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)};
+}
+
+ASSAY_ALWAYS_INLINE void store_low_bytes(int8_t* out, I32x16 a) {
+  const __m256i low = _mm256_set1_epi32(0xFF);
+  const __m256i words =
+      _mm256_packus_epi32(_mm256_and_si256(a.lo, low), _mm256_and_si256(a.hi, low));
+  const __m256i ordered = _mm256_permute4x64_epi64(words, 0xD8);
+  _mm_storeu_si128(
+      reinterpret_cast<__m128i*>(out),
+      _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1)));
+}
+
+ASSAY_ALWAYS_INLINE int32_t sum(I32x16 a) {
+  return sum_ints(_mm256_add_epi32(a.lo, a.hi));
+}
+#endif
+
+}  // namespace assay::ASSAY_ISA

@@ -1,0 +1,231 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/int8/simd.h"
+#include "kernels/half.h"
+
+// How each weight type is read as unsigned codes with scales; kernels/reference describes the
+// layouts. A weight is scale * (code - kOffset), with kShifted that plus shift.
+namespace assay::ASSAY_ISA {
+
+// 256 weights of a row, or what is left of it: eight blocks of 32, each of two halves. Beyond the
+// row, codes may be anything, and scales and shifts are zero. Scales and shifts are those of the
+// halves in the order of half_sums.
+struct Chunk {
+  U8x32 codes[8];
+  F32x8 scale[2];
+  F32x8 shift[2];  // kShifted
+};
+
+// One number a block, as those of its halves.
+ASSAY_ALWAYS_INLINE void set_both_halves(F32x8 blocks, F32x8 (&halves)[2]) {
+  halves[0] = first_four_twice(blocks);
+  halves[1] = last_four_twice(blocks);
+}
+
+// `factor` times the 16 signed bytes of the halves of eight blocks, one after the other.
+ASSAY_ALWAYS_INLINE void set_halves(float factor, const int8_t* sixteen, F32x8 (&halves)[2]) {
+  I32x8 bytes[2];
+  sort_halves(sixteen, bytes);
+  halves[0] = mul(splat8(factor), to_float(bytes[0]));
+  halves[1] = mul(splat8(factor), to_float(bytes[1]));
+}
+
+template <bool kIsShifted, int32_t kCodeOffset, bool kHasWideCodes = false>
+struct CodeTraits {
+  static constexpr bool kShifted = kIsShifted;
+  static constexpr int32_t kOffset = kCodeOffset;
+  static constexpr bool kWide = kHasWideCodes;
+};
+
+// Types of 32-element blocks: eight of them are a chunk.
+template <class Type>
+ASSAY_ALWAYS_INLINE void read_small_blocks(const uint8_t* blocks, int64_t n, Chunk& chunk) {
+  uint32_t pairs[8] = {};
+  if (n >= 8) {
+#pragma GCC unroll 8
+    for (int64_t p = 0; p < 8; ++p) {
+      std::memcpy(&pairs[p], blocks + p * Type::kBytes, sizeof(pairs[p]));
+      chunk.codes[p] = Type::codes(blocks + p * Type::kBytes);
+    }
+  } else {
+    for (int64_t p = 0; p < n; ++p) {
+      std::memcpy(&pairs[p], blocks + p * Type::kBytes, sizeof(pairs[p]));
+      chunk.codes[p] = Type::codes(blocks + p * Type::kBytes);
+    }
+    for (int64_t p = n; p < 8; ++p) chunk.codes[p] = splat_byte(0);
+  }
+  F32x8 scale;
+  F32x8 shift;
+  split_f16_pairs(pairs, scale, shift);
+  set_both_halves(scale, chunk.scale);
+  if constexpr (Type::kShifted) set_both_halves(shift, chunk.shift);
+}
+
+// NOLINTBEGIN(readability-identifier-naming): the format's own names
+struct Int8Q4_0 : CodeTraits<false, 8> {
+  static constexpr int64_t kBytes = 18;
+  static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) { return nibbles(block + 2); }
+};
+
+struct Int8Q4_1 : CodeTraits<true, 0> {
+  static constexpr int64_t kBytes = 20;
+  static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) { return nibbles(block + 4); }
+};
+
+ASSAY_ALWAYS_INLINE U8x32 five_bit_codes(const uint8_t* fifth_bits, const uint8_t* low_bits) {
+  uint32_t bits;
+  std::memcpy(&bits, fifth_bits, sizeof(bits));
+  return bit_or(nibbles(low_bits), sixteen_where(bits));
+}
+
+struct Int8Q5_0 : CodeTraits<false, 16> {
+  static constexpr int64_t kBytes = 22;
+  static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
+    return five_bit_codes(block + 2, block + 6);
+  }
+};
+
+struct Int8Q5_1 : CodeTraits<true, 0> {
+  static constexpr int64_t kBytes = 24;
+  static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
+    return five_bit_codes(block + 4, block + 8);
+  }
+};
+
+struct Int8Q8_0 : CodeTraits<false, 128, true> {
+  static constexpr int64_t kBytes = 34;
+  static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
+    return bit_xor(load_bytes(block + 2), splat_byte(-128));
+  }
+};
+
+// The types of 256-element blocks: one is a chunk.
+struct Int8Q2_K : CodeTraits<true, 0> {
+  static constexpr int64_t kBytes = 84;
+  template <int64_t kPart>
+  static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
+    return bit_field<kPart % 4 * 2, 3>(load_bytes(block + 16 + kPart / 4 * 32));
+  }
+  static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Chunk& chunk) {
+    int8_t scale[16];
+    int8_t shift[16];
+    for (int i = 0; i < 16; ++i) {
+      scale[i] = static_cast<int8_t>(block[i] & 0xFU);
+      shift[i] = static_cast<int8_t>(block[i] >> 4U);
+    }
+    set_halves(f16_at(block + 80), scale, chunk.scale);
+    set_halves(-f16_at(block + 82), shift, chunk.shift);
+  }
+};
+
+struct Int8Q3_K : CodeTraits<false, 4> {
+  static constexpr int64_t kBytes = 110;
+  template <int64_t kPart>
+  static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
+    const U8x32 low = bit_field<kPart % 4 * 2, 3>(load_bytes(block + 32 + kPart / 4 * 32));
+    return bit_or(low, shift_bytes_left<2>(bit_field<kPart, 1>(load_bytes(block))));
+  }
+  static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Chunk& chunk) {
+    // Four scales a word: their low four bits in halves of bytes, their high two in quarters.
+    uint32_t low[2];
+    uint32_t high;
+    std::memcpy(low, block + 96, sizeof(low));
+    std::memcpy(&high, block + 104, sizeof(high));
+    uint32_t words[4];
+    for (unsigned i = 0; i < 4; ++i) {
+      words[i] = ((low[i % 2] >> (i / 2 * 4)) & 0x0F0F0F0FU) | ((high >> (2 * i)) & 0x03030303U)
+                                                                   << 4U;
+    }
+    int8_t scale[16];
+    std::memcpy(scale, words, sizeof(scale));
+    for (int8_t& s : scale) s = static_cast<int8_t>(s - 32);
+    set_halves(f16_at(block + 108), scale, chunk.scale);
+  }
+};
+
+// Of Q4_K and Q5_K: eight scales and eight minima of six bits.
+ASSAY_ALWAYS_INLINE void six_bit_scales(const uint8_t* block, Chunk& chunk) {
+  uint32_t packed[3];
+  std::memcpy(packed, block + 4, sizeof(packed));
+  const uint32_t words[4] = {
+      packed[0] & 0x3F3F3F3FU,
+      (packed[2] & 0x0F0F0F0FU) | ((packed[0] >> 2U) & 0x30303030U),
+      packed[1] & 0x3F3F3F3FU,
+      ((packed[2] >> 4U) & 0x0F0F0F0FU) | ((packed[1] >> 2U) & 0x30303030U),
+  };
+  int8_t bytes[16];
+  std::memcpy(bytes, words, sizeof(bytes));
+  set_both_halves(mul(splat8(f16_at(block)), to_float(widen8(bytes))), chunk.scale);
+  set_both_halves(mul(splat8(-f16_at(block + 2)), to_float(widen8(bytes + 8))), chunk.shift);
+}
+
+struct Int8Q4_K : CodeTraits<true, 0> {
+  static constexpr int64_t kBytes = 144;
+  template <int64_t kPart>
+  static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
+    return bit_field<kPart % 2 * 4, 0xF>(load_bytes(block + 16 + kPart / 2 * 32));
+  }
+  static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Chunk& chunk) {
+    six_bit_scales(block, chunk);
+  }
+};
+
+struct Int8Q5_K : CodeTraits<true, 0> {
+  static constexpr int64_t kBytes = 176;
+  template <int64_t kPart>
+  static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
+    const U8x32 low = bit_field<kPart % 2 * 4, 0xF>(load_bytes(block + 48 + kPart / 2 * 32));
+    return bit_or(low, shift_bytes_left<4>(bit_field<kPart, 1>(load_bytes(block + 16))));
+  }
+  static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Chunk& chunk) {
+    six_bit_scales(block, chunk);
+  }
+};
+
+struct Int8Q6_K : CodeTraits<false, 32> {
+  static constexpr int64_t kBytes = 210;
+  template <int64_t kPart>
+  static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
+    const uint8_t* low_bits = block + kPart / 4 * 64 + kPart % 2 * 32;
+    const U8x32 low = bit_field<kPart / 2 % 2 * 4, 0xF>(load_bytes(low_bits));
+    const U8x32 high = bit_field<kPart % 4 * 2, 3>(load_bytes(block + 128 + kPart / 4 * 32));
+    return bit_or(low, shift_bytes_left<4>(high));
+  }
+  static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Chunk& chunk) {
+    int8_t scale[16];
+    std::memcpy(scale, block + 192, sizeof(scale));
+    set_halves(f16_at(block + 208), scale, chunk.scale);
+  }
+};
+// NOLINTEND(readability-identifier-naming)
+
+template <class Type>
+concept SmallBlocks = requires {
+  Type::codes(static_cast<const uint8_t*>(nullptr));
+};
+
+template <class Type, int64_t kPart = 0>
+ASSAY_ALWAYS_INLINE void read_large_codes(const uint8_t* block, Chunk& chunk) {
+  chunk.codes[kPart] = Type::template codes<kPart>(block);
+  if constexpr (kPart < 7) read_large_codes<Type, kPart + 1>(block, chunk);
+}
+
+// `n`: blocks of 32 that are left in the row.
+template <class Type>
+ASSAY_ALWAYS_INLINE void read_chunk(const uint8_t* data, int64_t n, Chunk& chunk) {
+  if constexpr (SmallBlocks<Type>) {
+    read_small_blocks<Type>(data, n, chunk);
+  } else {
+    read_large_codes<Type>(data, chunk);
+    Type::scales(data, chunk);
+  }
+}
+
+template <class Type>
+constexpr int64_t kChunkBytes = SmallBlocks<Type> ? 8 * Type::kBytes : Type::kBytes;
+
+}  // namespace assay::ASSAY_ISA

@@ -1,0 +1,202 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernels/reference/dequantize.h"
+#include "tests/kernels/support.h"
+
+namespace assay {
+namespace {
+
+using testing::Random;
+using testing::same_bits;
+using testing::set_name;
+using testing::TestKernels;
+using testing::TestMatrix;
+
+std::vector<TensorType> block_types() {
+  std::vector<TensorType> types;
+  for (const TensorType type : kAllTensorTypes) {
+    if (tensor_type_info(type).block_elements > 1) types.push_back(type);
+  }
+  return types;
+}
+
+std::vector<InstructionSet> sets() {
+  return testing::available({InstructionSet::kPortable, InstructionSet::kAvx2,
+                             InstructionSet::kAvxVnni, InstructionSet::kAvx512,
+                             InstructionSet::kAvx512Vnni});
+}
+
+struct Shape {
+  int64_t rows;
+  int64_t columns;
+  int64_t n_tokens;
+};
+
+// Rows around a panel of sixteen, blocks around a group of eight, tokens around every tile.
+std::vector<Shape> shapes_of(TensorType type) {
+  const int64_t block = tensor_type_info(type).block_elements;
+  std::vector<Shape> shapes = {{1, 256, 1},  {15, 256, 3},  {16, 512, 4},  {17, 768, 5},
+                               {33, 256, 8}, {40, 512, 12}, {18, 768, 13}, {16, 256, 26}};
+  if (block == 32) {
+    shapes.insert(shapes.end(),
+                  {{3, 32, 1}, {16, 32, 4}, {19, 288, 7}, {20, 576, 12}, {5, 480, 1}});
+  }
+  return shapes;
+}
+
+std::vector<float> multiply(const TestKernels& kernels, const TestMatrix& w,
+                            const std::vector<float>& bias, const std::vector<float>& x) {
+  const auto n_tokens = static_cast<int64_t>(x.size()) / w.columns;
+  std::vector<float> out(static_cast<size_t>(n_tokens * w.rows), NAN);
+  kernels->matmul(w.matrix(), bias.empty() ? nullptr : bias.data(), x.data(), n_tokens, out.data());
+  return out;
+}
+
+// x rounded to whole numbers from -127 to 127 times the scale of its sixteen.
+std::vector<double> rounded(const std::vector<float>& x) {
+  std::vector<double> result(x.size());
+  for (size_t block = 0; block < x.size(); block += 16) {
+    float largest = 0;
+    for (size_t i = block; i < block + 16; ++i) largest = std::max(largest, std::fabs(x[i]));
+    if (largest < 1e-30F) continue;
+    const float inverse = 127.0F / largest;
+    for (size_t i = block; i < block + 16; ++i) {
+      result[i] = static_cast<double>(largest / 127.0F) * std::nearbyint(x[i] * inverse);
+    }
+  }
+  return result;
+}
+
+class FastMatmulTest : public ::testing::TestWithParam<std::tuple<TensorType, InstructionSet>> {
+ protected:
+  TensorType type() const { return std::get<0>(GetParam()); }
+  InstructionSet set() const { return std::get<1>(GetParam()); }
+  TestKernels kernels(int n_threads = 1) const {
+    return TestKernels(set(), n_threads, Math::kFast);
+  }
+};
+
+// A wrong code, scale, row or token; sums that lose digits or overflow.
+TEST_P(FastMatmulTest, IsTheProductWithRoundedActivations) {
+  const TestKernels fast = kernels(2);
+  for (const Shape& shape : shapes_of(type())) {
+    const TestMatrix w(type(), shape.rows, shape.columns);
+    const std::vector<float> x = Random(2).floats(shape.n_tokens * shape.columns, 3.0F);
+    const std::vector<float> bias =
+        shape.rows % 2 == 1 ? Random(3).floats(shape.rows) : std::vector<float>();
+    const std::vector<float> got = multiply(fast, w, bias, x);
+    const std::vector<double> inputs = rounded(x);
+    std::vector<float> row(static_cast<size_t>(w.columns));
+    double difference = 0;
+    double size = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      const auto r = static_cast<int64_t>(i) % w.rows;
+      const double* input = inputs.data() + static_cast<int64_t>(i) / w.rows * w.columns;
+      dequantize_row(type(), w.matrix().slice(r, 1).data, w.columns, row.data());
+      double want = bias.empty() ? 0 : bias[static_cast<size_t>(r)];
+      for (size_t c = 0; c < row.size(); ++c) {
+        want += row[c] * input[c];
+        size += std::pow(row[c] * input[c], 2);
+      }
+      difference += std::pow(got[i] - want, 2);
+    }
+    const double error = std::sqrt(difference / size);
+    EXPECT_TRUE(error <= 5e-7) << shape.rows << " x " << shape.columns << ", " << shape.n_tokens
+                               << " tokens: " << error;
+  }
+}
+
+// A fast golden recorded on one machine would not hold on another.
+TEST_P(FastMatmulTest, HasTheBitsOfThePortablePath) {
+  const TestKernels fast = kernels();
+  const TestKernels portable(InstructionSet::kPortable, 1, Math::kFast);
+  for (const Shape& shape : shapes_of(type())) {
+    const TestMatrix w(type(), shape.rows, shape.columns);
+    const std::vector<float> x = Random(2).floats(shape.n_tokens * shape.columns);
+    EXPECT_TRUE(same_bits(multiply(fast, w, {}, x), multiply(portable, w, {}, x)))
+        << shape.rows << " x " << shape.columns << ", " << shape.n_tokens << " tokens";
+  }
+}
+
+// Results would depend on --threads, --batch, and on whether a token was prefilled or decoded.
+TEST_P(FastMatmulTest, HasTheSameBitsForAllThreadsAndBatches) {
+  const TestMatrix w(type(), 67, 768);
+  const int64_t n_tokens = 29;
+  const std::vector<float> x = Random(2).floats(n_tokens * w.columns);
+  const std::vector<float> expected = multiply(kernels(), w, {}, x);
+  for (const int n_threads : {1, 2, 4}) {
+    const TestKernels many = kernels(n_threads);
+    for (const int64_t batch : {1, 2, 3, 4, 5, 7, 11, 12, 13, 29}) {
+      std::vector<float> out(expected.size());
+      for (int64_t first = 0; first < n_tokens; first += batch) {
+        many->matmul(w.matrix(), nullptr, x.data() + first * w.columns,
+                     std::min(batch, n_tokens - first), out.data() + first * w.rows);
+      }
+      EXPECT_TRUE(same_bits(out, expected)) << n_threads << " threads, batches of " << batch;
+    }
+  }
+}
+
+// A NaN that vanishes hides the fault that made it; one that spreads accuses the wrong token.
+TEST_P(FastMatmulTest, WhatIsNotFiniteStaysWithItsToken) {
+  const TestMatrix w(type(), 18, 512);
+  for (const float value : {NAN, INFINITY, -INFINITY}) {
+    for (const int64_t n_tokens : {3, 14}) {
+      std::vector<float> x = Random(2).floats(n_tokens * 512);
+      x[512 + 300] = value;
+      const std::vector<float> out = multiply(kernels(), w, {}, x);
+      for (size_t i = 0; i < out.size(); ++i) EXPECT_EQ(std::isnan(out[i]), i / 18 == 1) << i;
+    }
+  }
+}
+
+// Divisions by zero, or products of infinity and zero, where a block has no size.
+TEST_P(FastMatmulTest, ZerosAndTinyValuesGiveZeros) {
+  const TestMatrix w(type(), 18, 512);
+  for (const float value : {0.0F, -0.0F, 1e-40F, -1e-31F}) {
+    const std::vector<float> out = multiply(kernels(), w, {}, std::vector<float>(6 * 512, value));
+    EXPECT_TRUE(std::all_of(out.begin(), out.end(), [](float v) { return v == 0; })) << value;
+  }
+}
+
+// The largest codes, scales and activations there are.
+TEST_P(FastMatmulTest, ExtremeCodesDoNotOverflow) {
+  TestMatrix w(type(), 16, 256);
+  for (size_t i = 0; i < w.bytes.size(); ++i) {
+    const size_t place = i % tensor_type_info(type()).block_bytes;
+    const std::vector<size_t> scales = testing::f16_offsets(type());
+    const bool is_scale = std::any_of(scales.begin(), scales.end(), [&](size_t offset) {
+      return place == offset || place == offset + 1;
+    });
+    if (!is_scale) w.bytes[i] = 0xFF;
+  }
+  std::vector<float> x(5 * 256);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = i < 256 ? 3e37F : i < 512 ? -1.0F : 1.0F;
+  const TestKernels portable(InstructionSet::kPortable, 1, Math::kFast);
+  const std::vector<float> got = multiply(kernels(), w, {}, x);
+  EXPECT_TRUE(same_bits(got, multiply(portable, w, {}, x)));
+  std::vector<float> row(256);
+  dequantize_row(type(), w.bytes.data(), 256, row.data());
+  double want = 0;
+  for (const float value : row) want += value;
+  EXPECT_NEAR(got[2 * 16], want, 1e-5 * std::fabs(want));
+  EXPECT_NEAR(got[16], -want, 1e-5 * std::fabs(want));
+}
+
+std::string fast_test_name(const ::testing::TestParamInfo<FastMatmulTest::ParamType>& tested) {
+  const auto [type, set] = tested.param;
+  return std::string(tensor_type_info(type).name) + "_" + set_name(set);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, FastMatmulTest,
+                         ::testing::Combine(::testing::ValuesIn(block_types()),
+                                            ::testing::ValuesIn(sets())),
+                         fast_test_name);
+
+}  // namespace
+}  // namespace assay

@@ -25,6 +25,7 @@ constexpr double kMostMultiplications = 4e10;  // of all tries together
 constexpr double kLeft = 0.02;        // share of the difference that an accepted mistake may leave
 constexpr double kLeftInNoise = 0.1;  // the same where that is what the logs differ by elsewhere
 constexpr double kLeftOfOneToken = 1e-4;
+constexpr double kLevel = 1e-7;  // what float leaves of a difference that is explained
 constexpr double kHeldTokens = 0.8;
 constexpr double kChance = 1e-12;
 
@@ -34,7 +35,8 @@ struct Candidate {
   Op op;
   std::string text;
   int64_t parameters = 0;
-  std::string where;  // where it is made, if that is not the checkpoint itself
+  bool generic = false;  // might befall any op
+  std::string where;     // where it is made, if that is not the checkpoint itself
   Fit fit;
   double score() const { return fit.ratio(); }
 };
@@ -105,10 +107,12 @@ class Search {
   std::optional<Cause> verdict(int64_t first_token) const {
     if (candidates_.empty() || is_inherited()) return std::nullopt;
     const Candidate* best = &candidates_.front();
-    // Of those that are level within the noise, the one with the fewest free numbers.
+    // Of those that are level, one that belongs to its op, with the fewest free numbers.
     for (const Candidate& other : candidates_) {
-      const bool level = other.score() <= std::max(2 * candidates_.front().score(), floor_ratio());
-      if (level && other.parameters < best->parameters) best = &other;
+      const double most = std::max({10 * candidates_.front().score(), floor_ratio(), kLevel});
+      const bool simpler = std::make_pair(other.generic, other.parameters) <
+                           std::make_pair(best->generic, best->parameters);
+      if (other.score() <= most && simpler) best = &other;
     }
     if (!accepted(*best)) return std::nullopt;
     double next = 1;
@@ -172,8 +176,10 @@ class Search {
         // An op of several layers in the chain is mistaken in all of them, and tried once.
         const bool repeated =
             std::any_of(chain_.ops().begin(), chain_.ops().begin() + static_cast<std::ptrdiff_t>(i),
-                        [&](Op before) { return before.checkpoint == op.checkpoint; });
-        if (repeated) continue;
+                        [&](Op before) {
+                          return before.checkpoint == op.checkpoint && chain_.may_be_wrong(before);
+                        });
+        if (repeated || !chain_.may_be_wrong(op)) continue;
         for (const Mistake& mistake : mistakes_of(network_, op.checkpoint)) {
           if (mistake.generic != generic) continue;
           if (work > kMostMultiplications) {
@@ -285,7 +291,8 @@ class Search {
   void add(const Mistake& mistake, const Kinds& kinds, Op op, double parameter, const Fit& fit,
            int64_t parameters) {
     const auto made = std::count_if(chain_.ops().begin(), chain_.ops().end(), [&](Op other) {
-      return std::find(kinds.begin(), kinds.end(), other.checkpoint) != kinds.end();
+      return chain_.may_be_wrong(other) &&
+             std::find(kinds.begin(), kinds.end(), other.checkpoint) != kinds.end();
     });
     std::string where;
     if (made > 1 || !(op == target_)) {
@@ -298,8 +305,8 @@ class Search {
       where = fmt::format("{}{}", made > std::ssize(kinds) ? "every layer's " : "",
                           fmt::join(names, " and "));
     }
-    candidates_.push_back(
-        {mistake.name, op, mistake.text(parameter), parameters, std::move(where), fit});
+    candidates_.push_back({mistake.name, op, mistake.text(parameter), parameters,
+                           mistake.generic && !(op == target_), std::move(where), fit});
   }
 
   void try_fitted() {
@@ -318,12 +325,8 @@ class Search {
       }
     }
     for (const Fitted& fitted : all) {
-      candidates_.push_back({fitted.name,
-                             target_,
-                             fitted.text,
-                             fitted.parameters,
-                             {},
-                             evidence_.fit(fitted.features)});
+      candidates_.push_back({fitted.name, target_, fitted.text, fitted.parameters, false,
+                             std::string(), evidence_.fit(fitted.features)});
       if (fitted.numbers > 0) candidates_.back().fit.features = fitted.numbers;
     }
   }

@@ -13,10 +13,10 @@ inline constexpr int kNotComparable = 2;  // and bad input, and bad usage
 void add_run(CLI::App& app, int& exit_code);
 void add_tokenize(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
+void add_synth(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);
 void add_analyze(CLI::App& app, int& exit_code);
 void add_convert(CLI::App& app, int& exit_code);
-void add_synth(CLI::App& app, int& exit_code);
 void add_golden(CLI::App& app, int& exit_code);
 void add_mutate(CLI::App& app, int& exit_code);
 void add_perf(CLI::App& app, int& exit_code);

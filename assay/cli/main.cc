@@ -46,10 +46,10 @@ int run(int argc, char** argv) {
   add_run(app, exit_code);
   add_tokenize(app, exit_code);
   add_inspect(app, exit_code);
+  add_synth(app, exit_code);
   add_compare(app, exit_code);
   add_analyze(app, exit_code);
   add_convert(app, exit_code);
-  add_synth(app, exit_code);
   add_golden(app, exit_code);
   add_mutate(app, exit_code);
   add_perf(app, exit_code);

@@ -37,8 +37,8 @@ std::string type_names() {
 int synth_command(SynthFlags& flags) {
   flags.options.type = find_file_type(flags.type);
   if (flags.options.type == nullptr || !can_be_made(*flags.options.type)) {
-    throw Error(fmt::format("'{}' is no type that can be made", printable(flags.type, 40)), "--type",
-                "give one of " + type_names());
+    throw Error(fmt::format("'{}' is no type that can be made", printable(flags.type, 40)),
+                "--type", "give one of " + type_names());
   }
   const SynthConfig config = load_config(flags.config);
   const SynthResult result = synthesise(config, flags.options, progress_line("writing"));

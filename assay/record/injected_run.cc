@@ -171,7 +171,7 @@ InjectedRun run_injected(const InjectOptions& options) {
   run.backend = chosen_backend(options.backend);
   check_math(options.math, run.backend);
   ThreadPool pool(options.n_threads);
-  const auto kernels = make_kernels(run.backend, run.math, pool);
+  const auto kernels = make_kernels(run.backend, options.math, pool);
   const Model model(std::make_shared<Gguf>(options.model_path));
   const Reference reference(options.reference_path, model.config());
   run.tokens = reference.n_positions();

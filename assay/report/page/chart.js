@@ -72,7 +72,7 @@ function lineLegend(series, limits) {
     limits.map((limit) => html('li', {}, sample(limit.kind), limit.name)));
 }
 
-// Lines over whole numbers. `chart`: {label, xTitle, xs, xText(x), series: [{name, values}],
+// Lines over whole numbers. `chart`: {label, xTitle, yTitle, xs, xText(x), series: [{name, values}],
 // limits: [{name, kind, value}]} with one value for each x, undefined where there is none.
 function lineChart(chart) {
   const { xs, series, limits } = chart;
@@ -84,7 +84,7 @@ function lineChart(chart) {
     const y = logScale(all, bottom, margin.top);
     const x = (i) => xs.length === 1 ? (margin.left + right) / 2
       : margin.left + 8 + i * (right - margin.left - 16) / (xs.length - 1);
-    const frame = chartFrame(width, y, chart.xTitle, 'rel L2', chart.label);
+    const frame = chartFrame(width, y, chart.xTitle, chart.yTitle || 'rel L2', chart.label);
     const every = Math.max(1, Math.ceil(xs.length / ((right - margin.left) / 44)));
     xs.forEach((value, i) => {
       if (i % every === 0) {

@@ -84,6 +84,9 @@ function layerChart() {
     { name: 'worst token', values: layers.map((layer) => of.get(layer).reduce((a, b) => isWorse(b, a) ? b : a).relL2) },
     { name: 'median token', values: layers.map((layer) => median(of.get(layer).map((record) => record.relL2))) },
   ];
+  if (limitsOf(list).every((limit) => limit.kind !== 'limit')) {
+    series.push({ name: 'tolerance', values: layers.map((layer) => median(of.get(layer).map((record) => record.tolerance))) });
+  }
   return section('Drift over layers', (outputs.length > 0 ? 'The error of each layer’s output.' : 'The worst error in each layer.') +
     ` It is ${data.trend}, by a factor of ${format(data.growth_per_layer)} a layer.`,
     lineChart({

@@ -11,8 +11,8 @@ function scatterSection() {
     const y = logScale(list.map((record) => record.rms), bottom, margin.top);
     const x = logScale(list.map((record) => record.refRms), margin.left + 8, right - 8);
     const frame = chartFrame(width, y, 'size of the reference (RMS)', 'error (RMS)', label);
-    for (const power of x.ticks) {
-      frame.append(svg('text', { x: x(10 ** power), y: bottom + 17, 'text-anchor': 'middle' }, powerText(power)));
+    for (const value of x.ticks) {
+      frame.append(svg('text', { x: x(value), y: bottom + 17, 'text-anchor': 'middle' }, tickText(value)));
     }
     const places = list.map((record) => [x(record.refRms), y(record.rms)]);
     for (const pass of [true, false]) {

@@ -20,6 +20,7 @@
 #include "assay/golden/floors.h"
 #include "assay/golden/manifest.h"
 #include "assay/log/log_reader.h"
+#include "assay/perf/speed_file.h"
 #include "assay/report/csv_report.h"
 #include "assay/report/github_report.h"
 #include "assay/report/html_report.h"
@@ -28,6 +29,7 @@
 #include "assay/report/sarif_report.h"
 #include "assay/report/table_report.h"
 #include "base/error.h"
+#include "engine/tokenizer/tokenizer.h"
 
 namespace assay {
 namespace {
@@ -48,6 +50,8 @@ struct CompareArguments {
   std::string format = "table";
   std::string output;
   std::string model;
+  std::string ref_speed;
+  std::string got_speed;
 };
 
 void set_alignment(const std::string& text, CompareOptions& options) {
@@ -130,6 +134,8 @@ std::string command_of(const CompareArguments& arguments) {
   if (arguments.quarantine != "exclude") command += " --quarantine " + arguments.quarantine;
   if (arguments.strict_argmax) command += " --strict-argmax";
   if (!arguments.model.empty()) command += " --model " + shell_quoted(arguments.model);
+  if (!arguments.ref_speed.empty()) command += " --ref-speed " + shell_quoted(arguments.ref_speed);
+  if (!arguments.got_speed.empty()) command += " --got-speed " + shell_quoted(arguments.got_speed);
   if (!arguments.tokens.empty()) command += " --tokens " + shell_quoted(arguments.tokens);
   if (!arguments.checkpoints.empty()) {
     command += " --checkpoints " + shell_quoted(arguments.checkpoints);
@@ -141,8 +147,8 @@ std::string command_of(const CompareArguments& arguments) {
 }
 
 void refuse_to_overwrite(const CompareArguments& arguments) {
-  for (const std::string* input :
-       {&arguments.ref, &arguments.got, &arguments.policy, &arguments.model}) {
+  for (const std::string* input : {&arguments.ref, &arguments.got, &arguments.policy,
+                                   &arguments.model, &arguments.ref_speed, &arguments.got_speed}) {
     std::error_code none;
     if (std::filesystem::equivalent(*input, arguments.output, none)) {
       throw Error("the report would overwrite its input", arguments.output, "give another -o");
@@ -178,9 +184,24 @@ void write_github(const Comparison& comparison, const ReportContext& context,
   });
 }
 
+// The words of the tokens and the speeds, as far as they were given.
+void add_page_details(const CompareArguments& arguments, ReportContext& context) {
+  if (!arguments.model.empty()) {
+    const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::from_gguf(Gguf(arguments.model));
+    if (tokenizer) {
+      context.token_text = [tokenizer](int64_t id) {
+        return id < tokenizer->n_tokens() ? tokenizer->token_bytes(static_cast<int32_t>(id)) : "";
+      };
+    }
+  }
+  if (!arguments.ref_speed.empty()) context.ref_speed = read_speed_file(arguments.ref_speed);
+  if (!arguments.got_speed.empty()) context.got_speed = read_speed_file(arguments.got_speed);
+}
+
 void write_report(const Comparison& comparison, const CompareArguments& arguments) {
-  const ReportContext context{command_of(arguments), ASSAY_VERSION, utc_now()};
   const std::string& format = arguments.format;
+  ReportContext context{command_of(arguments), ASSAY_VERSION, utc_now()};
+  if (format == "html") add_page_details(arguments, context);
   if (format == "github") {
     write_github(comparison, context, arguments.output);
     return;
@@ -239,7 +260,12 @@ void add_compare(CLI::App& app, int& exit_code) {
   command->add_option("--quarantine", arguments->quarantine,
                       "exclude, fail or off: what to do with garbage values (default exclude)");
   command->add_option("--model", arguments->model,
-                      "The model that both ran (GGUF): its weights let more causes be found");
+                      "The model that both ran (GGUF): its weights let more causes be found, and "
+                      "its vocabulary tells the words of tokens");
+  command->add_option("--ref-speed", arguments->ref_speed,
+                      "For html, how fast the reference was: what assay run --json or a benchmark "
+                      "with --benchmark_format=json wrote");
+  command->add_option("--got-speed", arguments->got_speed, "The same for the other");
   command->add_flag("--strict-argmax", arguments->strict_argmax,
                     "Fail where the argmax differs, even between level candidates");
   command->add_option("--tokens", arguments->tokens,

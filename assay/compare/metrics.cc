@@ -191,6 +191,7 @@ void add_values(const ValueSums& sums, int64_t n_excluded, Metrics& metrics) {
   metrics.max_abs = metrics.observed_error = sums.max_difference;
   metrics.mean_abs = sums.abs_difference / count;
   metrics.rms = std::sqrt(sums.difference_2 / count);
+  metrics.ref_rms = std::sqrt(sums.a_2 / count);
   metrics.rel_l2 = relative(std::sqrt(sums.difference_2), std::sqrt(sums.a_2));
   const double norms = std::sqrt(sums.a_2) * std::sqrt(sums.b_2);
   metrics.cosine = norms > 0 ? std::min(1.0, sums.a_b / norms) : (sums.a_2 == sums.b_2 ? 1 : 0);

@@ -15,8 +15,9 @@ struct Metrics {
   int64_t compared = 0;  // of them, those whose values were compared
   double max_abs = 0;
   double mean_abs = 0;
-  double rms = 0;     // of the differences
-  double rel_l2 = 0;  // ||a - b|| / ||a|| with a the reference; of the whole tensor, see below
+  double rms = 0;      // of the differences
+  double ref_rms = 0;  // of the reference's values that were compared
+  double rel_l2 = 0;   // ||a - b|| / ||a|| with a the reference; of the whole tensor, see below
   double cosine = 1;
   double nmse = 0;      // rel_l2 squared
   int64_t max_ulp = 0;  // 32-bit floats between the two values, at most

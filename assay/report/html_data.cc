@@ -5,13 +5,18 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "assay/compare/log_index.h"
 #include "assay/report/checkpoint_groups.h"
 #include "assay/report/failure_text.h"
 #include "assay/report/json_object.h"
+#include "assay/report/log_details.h"
 #include "base/character.h"
 
 namespace assay {
@@ -165,9 +170,20 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
     object.member("checkpoint", std::string_view(cause.checkpoint.name));
     object.member("token", cause.token_idx);
     object.member("explained", cause.explained);
+    object.member("confidence", cause.confidence);
     object.member("sentence", std::string_view(cause.sentence));
     object.end();
   });
+  data.member("cause_hint", std::string_view(comparison.cause_hint));
+  if (const auto& split = comparison.split) {
+    data.key("split");
+    JsonObject object(out);
+    object.member("token", split->token_idx);
+    object.member("ref_token", split->ref_token);
+    object.member("got_token", split->got_token);
+    object.member("left_out", split->left_out);
+    object.end();
+  }
   append_column(data, "warnings", comparison.warnings, out,
                 [&](const std::string& warning) { append_json_string(out, warning); });
 }
@@ -205,6 +221,16 @@ void append_records(const Comparison& comparison, const Kept& kept, JsonObject& 
   column("rel_l2", [&](const RecordResult& r) { append_rounded(out, r.metrics.rel_l2); });
   column("max_abs", [&](const RecordResult& r) { append_rounded(out, r.metrics.max_abs); });
   column("rms", [&](const RecordResult& r) { append_rounded(out, r.metrics.rms); });
+  column("ref_rms", [&](const RecordResult& r) { append_rounded(out, r.metrics.ref_rms); });
+  if (has_floors(comparison)) {
+    column("floor", [&](const RecordResult& r) {
+      if (r.floor) {
+        append_rounded(out, *r.floor);
+      } else {
+        out += "null";
+      }
+    });
+  }
   column("cosine", [&](const RecordResult& r) {
     append_json_number(out, std::round(r.metrics.cosine * 1e6) / 1e6);
   });
@@ -237,6 +263,69 @@ void append_garbage(const Comparison& comparison, JsonObject& data, std::string&
   columns.end();
 }
 
+// [[index, value] ...].
+void append_top(JsonObject& object, std::string_view name, const std::vector<TopValue>& top,
+                std::string& out) {
+  append_column(object, name, top, out, [&](const TopValue& value) {
+    fmt::format_to(std::back_inserter(out), "[{},", value.index);
+    append_json_number(out, value.value);
+    out += ']';
+  });
+}
+
+void append_logits(const Comparison& comparison, const ReportContext& context, JsonObject& data,
+                   std::string& out) {
+  const std::vector<TopLogits> all = top_logits(comparison, kMaxPageLogits);
+  std::set<int64_t> ids;
+  append_column(data, "logits", all, out, [&](const TopLogits& top) {
+    JsonObject object(out);
+    object.member("token", top.token_idx);
+    append_top(object, "ref", top.ref, out);
+    append_top(object, "got", top.got, out);
+    object.end();
+    for (const auto* side : {&top.ref, &top.got}) {
+      for (const TopValue& value : *side) ids.insert(value.index);
+    }
+  });
+  const auto header = comparison.ref_log ? comparison.ref_log->header() : std::nullopt;
+  std::vector<int64_t> prompt = header ? header->tokens : std::vector<int64_t>();
+  prompt.resize(std::min(prompt.size(), static_cast<size_t>(kMaxPageRecords)));
+  append_column(data, "prompt", prompt, out, [&](int64_t id) { append_json_number(out, id); });
+  if (!context.token_text) return;
+  ids.insert(prompt.begin(), prompt.end());
+  data.key("vocabulary");
+  JsonObject vocabulary(out);
+  for (const int64_t id : ids) {
+    vocabulary.member(std::to_string(id), std::string_view(context.token_text(id)));
+  }
+  vocabulary.end();
+}
+
+void append_speed(const Comparison& comparison, const ReportContext& context, JsonObject& data,
+                  std::string& out) {
+  const auto figures = [&](std::string_view name, const std::vector<SpeedFigure>& speed) {
+    append_column(data, name, speed, out, [&](const SpeedFigure& figure) {
+      JsonObject object(out);
+      object.member("name", std::string_view(figure.name));
+      object.member("value", figure.value);
+      object.member("unit", std::string_view(figure.unit));
+      object.member("more_is_faster", figure.more_is_faster);
+      object.end();
+    });
+  };
+  figures("ref_speed", context.ref_speed);
+  figures("got_speed", context.got_speed);
+  const auto times = [&](std::string_view name, const std::shared_ptr<const LogIndex>& log) {
+    const auto all = log ? token_times(*log, kMaxPageTimes) : std::vector<TokenTime>();
+    append_column(data, name, all, out, [&](const TokenTime& time) {
+      fmt::format_to(std::back_inserter(out), "[{},{:.6f}]", time.token_idx,
+                     time.seconds - all.front().seconds);
+    });
+  };
+  times("ref_times", comparison.ref_log);
+  times("got_times", comparison.got_log);
+}
+
 }  // namespace
 
 void write_html_data(const Comparison& comparison, const ReportContext& context,
@@ -247,6 +336,8 @@ void write_html_data(const Comparison& comparison, const ReportContext& context,
   append_summary(comparison, context, data, out);
   append_records(comparison, kept, data, out);
   append_garbage(comparison, data, out);
+  append_logits(comparison, context, data, out);
+  append_speed(comparison, context, data, out);
   data.end();
   sink(script_safe(out));
 }

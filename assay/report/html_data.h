@@ -10,6 +10,8 @@ namespace assay {
 // together, and the worst record of a checkpoint among them stands for all.
 inline constexpr int64_t kMaxPageRecords = 20000;
 inline constexpr size_t kMaxPageGarbage = 5000;
+inline constexpr size_t kMaxPageLogits = 128;  // tokens whose candidates are listed
+inline constexpr size_t kMaxPageTimes = 400;
 
 // What page.js draws, as JSON in ASCII without <, > and &, so that no text in it can end the
 // element that holds it.

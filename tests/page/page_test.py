@@ -129,6 +129,72 @@ class PageTest(unittest.TestCase):
         page.hover(x, y)
         self.assertIn("First divergence: layer_1_q, token 1", self.texts("#tip")[0])
 
+    def test_next_tokens_stand_side_by_side(self):
+        page = self.show(logs.model(), logs.model(fault=(1, "q", 1)))
+        first = [[max(range(12), key=lambda i: values[i]) for values in
+                  (record["values"] for record in records if record["checkpoint"] == "logits")]
+                 for records in (logs.model(), logs.model(fault=(1, "q", 1)))]
+        page.evaluate("const pick = document.getElementById('logits-token'); pick.value = '2';"
+                      "pick.dispatchEvent(new Event('change'))")
+        words = self.texts(".candidates li:first-child .word")
+        self.assertEqual(words, [f"#{first[0][2]}", f"#{first[1][2]}"])
+        self.assertEqual(len(self.texts(".candidates li")), 10)
+
+    def test_tokens_have_the_words_of_the_vocabulary(self):
+        golden = os.path.join(os.environ["ASSAY_SOURCE_DIR"], "golden", "tinyllama")
+        log = os.path.join(golden, "f32.jsonl")
+        page = os.path.join(self.folder.name, "golden.html")
+        subprocess.run([PROGRAM, "compare", log, log, "--format", "html", "-o", page,
+                        "--model", os.path.join(golden, "tinyllama-f32.gguf")], check=True)
+        self.browser.complaints.clear()
+        self.browser.screen(1280, 800)
+        self.browser.open(page)
+        self.assertEqual(self.browser.complaints, [])
+        words = self.texts(".candidates .word")
+        self.assertTrue(words)
+        self.assertTrue(all(word.startswith("\u201c") for word in words), words)
+
+    def test_garbage_is_on_a_map(self):
+        ref, got = logs.model(), logs.model()
+        for record in ref:
+            if record["checkpoint"] == "logits" and record["token_idx"] in (1, 3):
+                record["values"] = [-1.0e18, 3.1e-41, *record["values"][2:]]
+        self.show(ref, got)
+        self.assertEqual(self.texts(".garbage tbody th"), ["token 1", "token 3"])
+        self.assertEqual(len(self.texts(".garbage td[class]")), 4)
+
+    def test_speed_stands_beside_accuracy(self):
+        paths = []
+        for name, decode in (("a", 20.0), ("b", 30.0)):
+            paths.append(os.path.join(self.folder.name, name + ".json"))
+            with open(paths[-1], "w", encoding="utf-8") as file:
+                json.dump({"prefill_tok_s": 100.0, "decode_tok_s": decode}, file)
+
+        def timed(milliseconds):
+            records = logs.model()
+            for record in records:
+                record["ts"] = f"2026-01-31T12:00:{record['token_idx'] * milliseconds / 1000:09.6f}Z"
+            return records
+
+        self.show(timed(40), timed(50), "--ref-speed", paths[0], "--got-speed", paths[1])
+        table = self.texts("table:has(caption) tbody tr")
+        self.assertIn("decode, tokens/s20301.5 \u00d7 as fast", table)
+        self.assertIn("between tokens in the log, ms (median)40501.25 \u00d7 slower", table)
+
+    def test_a_large_comparison_opens(self):
+        page = self.show(logs.model(layers=60, tokens=210), logs.model(layers=60, tokens=210, fault=(30, "v", 100)))
+        self.assertGreater(page.evaluate("data.compared"), 100000)
+        self.assertLessEqual(page.evaluate("records.length"), 20000)
+        self.assertLess(page.evaluate("document.querySelectorAll('*').length"), 30000)
+        self.assertTrue(any("stands for all of it" in text for text in self.texts("section li")))
+        self.assertEqual(self.texts(".first .place"), ["layer_30_v at token 100"])
+
+    def test_labels_of_charts_do_not_overlap(self):
+        for width in (360, 1280):
+            page = self.show(logs.model(layers=30, tokens=60), logs.model(layers=30, tokens=60, fault=(9, "q", 5)),
+                             width=width)
+            self.assertEqual(page.evaluate(logs.script("overlap.js")), [])
+
     def test_nothing_in_a_log_becomes_markup(self):
         for text in logs.HOSTILE:
             with self.subTest(text=text):

@@ -2,7 +2,7 @@
 // Charts with a logarithmic error axis, drawn again when their width changes.
 
 const chartHeight = 270;
-const margin = { left: 54, right: 14, top: 14, bottom: 40 };
+const margin = { left: 64, right: 14, top: 14, bottom: 40 };
 
 // The powers of ten that hold all of `values`; what is 0 is drawn on the lowest line, what is not
 // finite on the highest.
@@ -23,14 +23,23 @@ function logScale(values, from, to) {
   };
   const every = Math.ceil((high - low) / 7);
   scale.ticks = [];
-  for (let power = low; power <= high; power += every) scale.ticks.push(power);
+  for (let power = low; power <= high; power += every) {
+    const within = high - low <= 2 && power < high ? [1, 2, 5] : [1];
+    scale.ticks.push(...within.map((times) => times * 10 ** power));
+  }
   return scale;
 }
 
 const superscripts = { '-': '⁻', 0: '⁰', 1: '¹', 2: '²', 3: '³', 4: '⁴', 5: '⁵', 6: '⁶', 7: '⁷', 8: '⁸', 9: '⁹' };
 
+function tickText(value) {
+  if (value > 9e-3 && value < 2e3) return String(Number(value.toPrecision(1)));
+  const power = Math.floor(Math.log10(value) + 1e-9);
+  const times = Math.round(value / 10 ** power);
+  return (times === 1 ? '' : times + '·') + powerText(power);
+}
+
 function powerText(power) {
-  if (power >= -2 && power <= 2) return String(Number((10 ** power).toPrecision(1)));
   return '10' + [...String(power)].map((c) => superscripts[c]).join('');
 }
 
@@ -41,14 +50,14 @@ function chartFrame(width, y, xTitle, yTitle, label) {
   return svg('svg', {
     viewBox: `0 0 ${width} ${chartHeight}`, tabindex: '0', role: 'img', 'aria-label': label,
   },
-    y.ticks.map((power) => [
-      svg('line', { class: 'gridline', x1: margin.left, x2: right, y1: y(10 ** power), y2: y(10 ** power) }),
-      svg('text', { x: margin.left - 8, y: y(10 ** power) + 4, 'text-anchor': 'end' }, powerText(power)),
+    y.ticks.map((value) => [
+      svg('line', { class: 'gridline', x1: margin.left, x2: right, y1: y(value), y2: y(value) }),
+      svg('text', { x: margin.left - 8, y: y(value) + 4, 'text-anchor': 'end' }, tickText(value)),
     ]),
     svg('line', { class: 'axis', x1: margin.left, x2: right, y1: bottom, y2: bottom }),
     svg('text', { x: (margin.left + right) / 2, y: chartHeight - 6, 'text-anchor': 'middle' }, xTitle),
-    svg('text', { x: 14, y: (margin.top + bottom) / 2, 'text-anchor': 'middle',
-      transform: `rotate(-90 14 ${(margin.top + bottom) / 2})` }, yTitle));
+    svg('text', { x: 12, y: (margin.top + bottom) / 2, 'text-anchor': 'middle',
+      transform: `rotate(-90 12 ${(margin.top + bottom) / 2})` }, yTitle));
 }
 
 // Draws now and whenever the width of what holds the chart changes.
@@ -72,7 +81,7 @@ function lineLegend(series, limits) {
     limits.map((limit) => html('li', {}, sample(limit.kind), limit.name)));
 }
 
-// Lines over whole numbers. `chart`: {label, xTitle, xs, xText(x), series: [{name, values}],
+// Lines over whole numbers. `chart`: {label, xTitle, yTitle, xs, xText(x), series: [{name, values}],
 // limits: [{name, kind, value}]} with one value for each x, undefined where there is none.
 function lineChart(chart) {
   const { xs, series, limits } = chart;
@@ -84,7 +93,7 @@ function lineChart(chart) {
     const y = logScale(all, bottom, margin.top);
     const x = (i) => xs.length === 1 ? (margin.left + right) / 2
       : margin.left + 8 + i * (right - margin.left - 16) / (xs.length - 1);
-    const frame = chartFrame(width, y, chart.xTitle, 'rel L2', chart.label);
+    const frame = chartFrame(width, y, chart.xTitle, chart.yTitle || 'rel L2', chart.label);
     const every = Math.max(1, Math.ceil(xs.length / ((right - margin.left) / 44)));
     xs.forEach((value, i) => {
       if (i % every === 0) {
@@ -103,7 +112,7 @@ function lineChart(chart) {
         pen = 'L';
       });
       frame.append(svg('path', { class: `series series-${s + 1}`, d: path }));
-      if (xs.length <= 60) {
+      if ((right - margin.left) / xs.length >= 9) {
         line.values.forEach((v, i) => {
           if (v !== undefined) frame.append(svg('circle', { class: `mark mark-${s + 1}`, cx: x(i), cy: y(v), r: 3.5 }));
         });

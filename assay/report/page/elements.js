@@ -30,7 +30,7 @@ function svg(tag, attributes, ...children) {
 // Characters that control, turn or cannot be seen, as their numbers.
 function shown(text) {
   return String(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\ufffe\uffff]/gu,
-    (c) => '\\u{' + c.codePointAt(0).toString(16) + '}');
+    (c) => ({ '\n': '\\n', '\t': '\\t' })[c] || '\\u{' + c.codePointAt(0).toString(16) + '}');
 }
 
 // The start of a long text, and in the middle of it what is left out.

@@ -8,6 +8,10 @@ function figure(title, value, about) {
   return html('div', {}, html('dt', {}, title), html('dd', {}, value), about && html('dd', {}, about));
 }
 
+function passingText() {
+  return data.passing_tolerance.replace('rel_l2', 'rel L2').replace(' x ', ' × ');
+}
+
 function headFigures() {
   const unmatched = data.unmatched_ref + data.unmatched_got;
   const worst = records.reduce((held, record) => isWorse(record, held) ? record : held, null);
@@ -15,7 +19,7 @@ function headFigures() {
     figure('Records compared', data.compared.toLocaleString('en'),
       unmatched > 0 && `${data.unmatched_ref} only in the reference, ${data.unmatched_got} only in the log`),
     figure('Failed', data.failed.toLocaleString('en'),
-      data.passing_tolerance !== '' && 'would pass with ' + data.passing_tolerance.replace('rel_l2', 'rel L2')),
+      `of ${count(data.compared, 'record')}`),
     worst && figure('Worst rel L2', format(worst.relL2), html('span', {}, name(worst.checkpoint.text), ', token ' + worst.token)),
     data.argmax_total > 0 && figure('Same next token', `${data.argmax_agree} of ${data.argmax_total}`, 'by the largest logit'),
     data.growth_per_layer !== 1 && figure('Drift', data.trend, `× ${format(data.growth_per_layer)} a layer`),
@@ -51,16 +55,21 @@ function firstSection() {
     html('dl', {},
       causes.length > 0 && html('div', {}, html('dt', {}, 'Likely causes, best first'),
         html('dd', {}, html('ol', { class: 'causes' }, causes.map((cause) =>
-          html('li', {}, html('strong', {}, shown(cause.name)), ' ', shown(cause.sentence)))))),
+          html('li', {}, html('strong', {}, shown(cause.name.replaceAll('_', ' '))), ' – ', shown(cause.sentence),
+            ` (explains ${(100 * cause.explained).toFixed(2)} % of the difference, confidence ${Math.round(100 * cause.confidence)} %)`))))),
+      causes.length === 0 && data.cause_hint !== '' && html('div', {}, html('dt', {}, 'Cause'), html('dd', {}, shown(data.cause_hint))),
+      data.passing_tolerance !== '' && html('div', {}, html('dt', {}, 'Smallest tolerance that would pass'), html('dd', {}, passingText())),
       html('div', {}, html('dt', {}, 'Compare again'), html('dd', {}, commandLine()))));
   part.classList.add('first');
   return part;
 }
 
-// The tolerance of rel_l2, where one holds for all.
-function toleranceLimit(list) {
-  const values = new Set(list.map((record) => record.tolerance));
-  return values.size === 1 ? [{ name: 'tolerance', kind: 'limit', value: [...values][0] }] : [];
+// Tolerance and floor, each where one holds for all.
+function limitsOf(list) {
+  const one = (title, kind, values) => values.size === 1 && Number.isFinite([...values][0])
+    ? [{ name: title, kind, value: [...values][0] }] : [];
+  return [...one('tolerance', 'limit', new Set(list.map((record) => record.tolerance))),
+    ...one('floor', 'floor', new Set(list.map((record) => record.floor)))];
 }
 
 function layerChart() {
@@ -75,10 +84,13 @@ function layerChart() {
     { name: 'worst token', values: layers.map((layer) => of.get(layer).reduce((a, b) => isWorse(b, a) ? b : a).relL2) },
     { name: 'median token', values: layers.map((layer) => median(of.get(layer).map((record) => record.relL2))) },
   ];
+  if (limitsOf(list).every((limit) => limit.kind !== 'limit')) {
+    series.push({ name: 'tolerance', values: layers.map((layer) => median(of.get(layer).map((record) => record.tolerance))) });
+  }
   return section('Drift over layers', (outputs.length > 0 ? 'The error of each layer’s output.' : 'The worst error in each layer.') +
     ` It is ${data.trend}, by a factor of ${format(data.growth_per_layer)} a layer.`,
     lineChart({
-      label: 'error of each layer', xTitle: 'layer', xs: layers, series, limits: toleranceLimit(list),
+      label: 'error of each layer', xTitle: 'layer', xs: layers, series, limits: limitsOf(list),
       xText: (layer, long) => (long ? 'layer ' : '') + layer,
     }));
 }
@@ -99,21 +111,9 @@ function tokenChart() {
   if (rest.length > 0) series.push(line('worst other checkpoint', rest));
   return section('Drift over tokens', 'The error at each position of the text.',
     lineChart({
-      label: 'error of each token', xTitle: 'token', xs: columns.map((_, i) => i), series, limits: toleranceLimit(records),
+      label: 'error of each token', xTitle: 'token', xs: columns.map((_, i) => i), series, limits: limitsOf(records),
       xText: (i, long) => (long ? 'token ' : '') + (long ? rangeText(...columns[i]) : columns[i][0]),
     }));
-}
-
-function garbageSection() {
-  const { garbage } = data;
-  if (garbage.token.length === 0) return null;
-  const rows = garbage.token.map((token, i) => [
-    name(garbage.checkpoint[i]), token, garbage.in_ref[i] === 1 ? 'reference' : 'log',
-    garbage.index[i] < 0 ? 'unknown' : garbage.index[i], format(garbage.value[i]), garbage.reason[i].replace('_', ' ')]);
-  const left = data.quarantined - rows.length;
-  return section('Garbage', 'Values that are no numbers of their tensors. They are left out of the metrics, never silently.',
-    listTable('Garbage values', ['checkpoint', 'token', 'in', 'index', 'value', 'reason'], rows.slice(0, 200)),
-    (left > 0 || rows.length > 200) && html('p', { class: 'note' }, count(data.quarantined - Math.min(rows.length, 200), 'further value is', 'further values are') + ' not listed.'));
 }
 
 function checkpointSection() {
@@ -123,10 +123,11 @@ function checkpointSection() {
     return [name(checkpoint.text), html('span', { class: record.pass ? null : 'bad' }, record.status.replace('_', ' ')),
       `${checkpoint.failed.toLocaleString('en')} of ${checkpoint.records.toLocaleString('en')}`, record.token,
       format(record.relL2), format(record.tolerance), format(record.maxAbs),
-      Number.isNaN(record.cosine) ? 'not a number' : record.cosine.toFixed(6)];
+      Number.isNaN(record.cosine) ? 'not a number' : record.cosine.toFixed(6),
+      ...(hasFloors ? [Number.isNaN(record.floor) ? '–' : format(record.relL2 / record.floor)] : [])];
   };
   const list = checkpoints.filter((checkpoint) => worst.has(checkpoint.index));
-  const header = ['checkpoint', 'status', 'failed', 'worst at token', 'rel L2', 'tolerance', 'largest difference', 'cosine'];
+  const header = ['checkpoint', 'status', 'failed', 'worst at token', 'rel L2', 'tolerance', 'largest difference', 'cosine', ...(hasFloors ? ['× floor'] : [])];
   return section('Checkpoints', 'Each checkpoint with its worst token, in the order in which the network computes.',
     listTable('Checkpoints', header, list.slice(0, 1000).map(row), [1]),
     list.length > 1000 && html('p', { class: 'note' }, count(list.length - 1000, 'further checkpoint is', 'further checkpoints are') + ' not listed.'));
@@ -135,6 +136,10 @@ function checkpointSection() {
 function noteSection() {
   const notes = [...data.warnings];
   if (data.offset !== 0) notes.push(`Token 0 of the reference is token ${data.offset} of the log (confidence ${format(data.confidence)}).`);
+  if (data.split) {
+    const token = (id) => id === null ? 'another token' : word(id);
+    notes.push(`The generations part at token ${data.split.token}: the reference went on with ${token(data.split.ref_token)}, the log with ${token(data.split.got_token)}. ${count(data.split.left_out, 'record')} of the reference from there on are left out.`);
+  }
   if (data.bins.length > 0) {
     notes.push(`The comparison has ${count(data.compared, 'record')}, more than a page can draw: neighbouring tokens are put together in ${count(data.bins.length, 'group')}, and the worst record of a checkpoint in a group stands for all of it.`);
   }
@@ -154,7 +159,7 @@ const charts = [layerChart(), tokenChart()].filter((part) => part);
 fill(document.getElementById('main'), [
   firstSection(), heatSection(),
   charts.length > 0 && html('div', { class: charts.length > 1 ? 'pair' : null }, charts),
-  garbageSection(), checkpointSection(), noteSection()]);
+  logitsSection(), scatterSection(), garbageSection(), speedSection(), checkpointSection(), noteSection()]);
 contents();
 fill(document.getElementById('foot'), [
   html('p', {}, `Written by Assay ${shown(data.version)} at ${data.time.replace('T', ' ')} UTC. This page holds all of its data and loads nothing.`)]);

@@ -6,6 +6,8 @@ const statusNames = ['match', 'noise', 'tie_flip', 'drift', 'wrong', 'inconclusi
 const checkpoints = data.checkpoints.map(([text, layer, op, records, failed], index) =>
   ({ index, text, layer, op, records, failed, phase: layer >= 0 ? 'layer' : text }));
 
+const hasFloors = data.records.floor !== undefined;
+
 const records = data.records.token.map((token, i) => ({
   token,
   checkpoint: checkpoints[data.records.checkpoint[i]],
@@ -15,6 +17,8 @@ const records = data.records.token.map((token, i) => ({
   relL2: number(data.records.rel_l2[i]),
   maxAbs: number(data.records.max_abs[i]),
   rms: number(data.records.rms[i]),
+  refRms: number(data.records.ref_rms[i]),
+  floor: hasFloors ? number(data.records.floor[i]) : NaN,
   cosine: number(data.records.cosine[i]),
 }));
 
@@ -64,5 +68,6 @@ function describe(record) {
   let limit = 'tolerance ' + format(record.tolerance);
   if (times > 1 && Number.isFinite(times)) limit += ', ' + format(times) + ' times over';
   return `${shortened(record.checkpoint.text, 60)}, token ${record.token}: ${record.status}\n` +
-    `rel L2 ${format(record.relL2)} (${limit})\nlargest difference ${format(record.maxAbs)}`;
+    `rel L2 ${format(record.relL2)} (${limit})\nlargest difference ${format(record.maxAbs)}` +
+    (Number.isNaN(record.floor) ? '' : `\n${format(record.relL2 / record.floor)} × the floor`);
 }

@@ -1,0 +1,49 @@
+#include "assay/perf/speed_file.h"
+
+#include <rapidjson/document.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "assay/log/json_file.h"
+#include "assay/perf/bench_file.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr int64_t kMaxBytes = int64_t{256} << 20;
+constexpr const char* kHint =
+    "give what `assay run --json` or a benchmark with --benchmark_format=json wrote";
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+}  // namespace
+
+std::vector<SpeedFigure> read_speed_file(const std::string& path) {
+  const rapidjson::Document json = read_json_file(path, kMaxBytes, kHint);
+  if (!json.IsObject()) throw Error("is no JSON object", path, kHint);
+  std::vector<SpeedFigure> figures;
+  if (json.HasMember("benchmarks")) {
+    for (const auto& [name, times] : read_bench_file(path).times) {
+      figures.push_back({name, median(times) / 1e6, "ms", false});
+    }
+    return figures;
+  }
+  for (const char* name : {"prefill_tok_s", "decode_tok_s"}) {
+    const auto member = json.FindMember(name);
+    if (member == json.MemberEnd() || !member->value.IsNumber()) continue;
+    const double value = member->value.GetDouble();
+    if (!(value > 0) || !std::isfinite(value)) continue;  // nothing was decoded
+    figures.push_back(
+        {std::string(name) == "prefill_tok_s" ? "prefill" : "decode", value, "tokens/s", true});
+  }
+  if (figures.empty()) throw Error("tells no speed", path, kHint);
+  return figures;
+}
+
+}  // namespace assay

@@ -1,46 +1,52 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
 #include "assay/compare/analysis.h"
-#include "assay/report/json_report.h"
-#include "assay/report/table_report.h"
+#include "assay/convert/log_arrays.h"
+#include "assay/report/analysis_report.h"
 #include "base/error.h"
 
 namespace assay {
 namespace {
 
 struct AnalyzeArguments {
-  std::string log;
+  std::vector<std::string> logs;
   bool stats = false;
   std::string numpy;
   std::string compare;
   bool json = false;
 };
 
-int run(const AnalyzeArguments& arguments) {
-  if (!arguments.numpy.empty()) {
-    throw Error("not available yet", "--numpy", "read the values from the log itself");
-  }
-  const Analysis analysis = analyze_log(arguments.log);
-  std::optional<Analysis> other;
-  if (!arguments.compare.empty()) other = analyze_log(arguments.compare);
+void print_warnings(const Analysis& analysis) {
   for (const std::string& warning : analysis.warnings) print_warning(warning);
-  if (other) {
-    for (const std::string& warning : other->warnings) print_warning(warning);
+}
+
+int run(const AnalyzeArguments& arguments) {
+  if (!arguments.numpy.empty() && arguments.logs.size() > 1) {
+    throw Error("an archive is of one log", "--numpy", "give one LOG with it");
   }
+  std::vector<Analysis> logs;
+  for (const std::string& log : arguments.logs) {
+    logs.push_back(analyze_log(log));
+    print_warnings(logs.back());
+  }
+  std::optional<Analysis> other;
+  if (!arguments.compare.empty()) {
+    other = analyze_log(arguments.compare);
+    print_warnings(*other);
+  }
+  if (!arguments.numpy.empty()) write_log_as_npz(arguments.logs.front(), arguments.numpy);
+  const Analysis* beside = other ? &*other : nullptr;
   write_output("", [&](const TextSink& sink) {
     if (arguments.json) {
-      write_json(analysis, other ? &*other : nullptr, sink);
-      return;
+      write_json(logs, beside, sink);
+    } else {
+      write_table(logs, beside, arguments.stats, output_style(""), sink);
     }
-    const TextStyle style = output_style("");
-    write_table(analysis, arguments.stats, style, sink);
-    if (!other) return;
-    sink("\n");
-    write_table(*other, arguments.stats, style, sink);
   });
   return kInParity;
 }
@@ -51,9 +57,14 @@ void add_analyze(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<AnalyzeArguments>();
   CLI::App* command =
       app.add_subcommand("analyze", "Say what a log holds and what of it is garbage");
-  command->add_option("LOG", arguments->log, "The log")->required();
+  command->add_option("LOG", arguments->logs, "The log; of several, their rates side by side")
+      ->required();
   command->add_flag("--stats", arguments->stats, "Statistics of each checkpoint");
-  command->add_option("--numpy", arguments->numpy, "Not available yet");
+  command
+      ->add_option("--numpy", arguments->numpy,
+                   "Write the values to this file (NPZ): one array [records, values] for each "
+                   "checkpoint, and token_idx")
+      ->type_name("OUT.npz");
   command->add_option("--compare", arguments->compare, "Another log, to be shown beside it");
   command->add_flag("--json", arguments->json, "One JSON object, statistics included");
   command->callback([arguments, &exit_code] { exit_code = run(*arguments); });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -14,18 +15,52 @@
 namespace assay {
 namespace {
 
-// The first pair of a record that is none of the allocator's by itself, but could be.
-struct Candidate {
-  int32_t checkpoint;
-  int64_t token_idx;
-  float low;
-  float high;
-};
-
+// Of one checkpoint, what its statistics are made of.
 struct Sums {
   double sum = 0;
   double sum_of_squares = 0;
+  int64_t finite = 0;
+  std::vector<float> sample;  // finite values
+  std::mt19937_64 random;
+
+  // A reservoir: Vitter, "Random sampling with a reservoir", 1985, algorithm R.
+  void add(float value) {
+    const auto wide = static_cast<double>(value);
+    sum += wide;
+    sum_of_squares += wide * wide;
+    ++finite;
+    if (sample.size() < kStatsSample) {
+      sample.push_back(value);
+      return;
+    }
+    const uint64_t place = random() % static_cast<uint64_t>(finite);
+    if (place < kStatsSample) sample[place] = value;
+  }
 };
+
+// The quantile of sorted values, interpolated linearly; `share` from 0 to 1.
+double quantile(const std::vector<double>& sorted, double share) {
+  const double place = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(place);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  const double part = place - static_cast<double>(below);
+  return sorted[below] + part * (sorted[above] - sorted[below]);
+}
+
+void add_robust(const Sums& sums, CheckpointStats& stats) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  stats.median = stats.mad = stats.p01 = stats.p99 = kNaN;
+  stats.sampled = sums.finite > static_cast<int64_t>(kStatsSample);
+  if (sums.sample.empty()) return;
+  std::vector<double> sorted(sums.sample.begin(), sums.sample.end());
+  std::sort(sorted.begin(), sorted.end());
+  stats.median = quantile(sorted, 0.5);
+  stats.p01 = quantile(sorted, 0.01);
+  stats.p99 = quantile(sorted, 0.99);
+  for (double& value : sorted) value = std::abs(value - stats.median);
+  std::sort(sorted.begin(), sorted.end());
+  stats.mad = quantile(sorted, 0.5);
+}
 
 class Analyzer {
  public:
@@ -36,7 +71,8 @@ class Analyzer {
     analysis_.header = log_.header();
     analysis_.warnings = log_.warnings();
     if (analysis_.records == 0) throw no_records_error(log_);
-    add_by_prefix();
+    add_further_words();
+    analysis_.suspicions = forensics_.suspicions();
     finish();
     return std::move(analysis_);
   }
@@ -62,19 +98,23 @@ class Analyzer {
       const bool list = listed[static_cast<size_t>(garbage.reason)]++ < kMaxListed;
       add_garbage(id, record.token_idx, garbage, list);
     }
-    const bool heap = std::any_of(found.begin(), found.end(), [](const Garbage& garbage) {
-      return garbage.reason == GarbageReason::kHeapMetadata;
-    });
-    if (heap) {
-      // The words are in pairs: the low halves are at even indices.
-      for (const Garbage& garbage : found) {
-        if (garbage.reason == GarbageReason::kHeapMetadata && garbage.index % 2 == 0 &&
-            garbage.value != 0) {
-          ++prefixes_[{id, pointer_prefix(garbage.value)}];
-        }
-      }
-    } else if (record.values.size() >= 2 && record.values[1] == 0 && record.values[0] != 0) {
-      candidates_.push_back({id, record.token_idx, record.values[0], record.values[1]});
+    static const std::vector<int64_t> kUnknown;
+    forensics_.add(record, id, found, log_.header() ? log_.header()->tokens : kUnknown);
+    note_sizes(record, found);
+  }
+
+  void note_sizes(const Record& record, const std::vector<Garbage>& found) {
+    const double scale = usual_magnitude(record);
+    for (const Garbage& garbage : found) {
+      if (garbage.reason == GarbageReason::kPadding) continue;
+      const auto magnitude = std::abs(static_cast<double>(garbage.value));
+      const bool finite = std::isfinite(magnitude);
+      if (finite && !(scale > 0 && magnitude >= kMagnitudeScale * scale)) continue;
+      out_of_scale_tokens_.insert(record.token_idx);
+      if (!finite) continue;
+      double& smallest = analysis_.smallest_out_of_scale;
+      smallest = smallest == 0 ? magnitude : std::min(smallest, magnitude);
+      analysis_.largest_out_of_scale = std::max(analysis_.largest_out_of_scale, magnitude);
     }
   }
 
@@ -105,8 +145,7 @@ class Analyzer {
       stats.zeros += value == 0 ? 1 : 0;
       stats.min = std::min(stats.min, wide);
       stats.max = std::max(stats.max, wide);
-      sums.sum += wide;
-      sums.sum_of_squares += wide * wide;
+      sums.add(value);
     }
   }
 
@@ -118,14 +157,23 @@ class Analyzer {
     if (list) analysis_.garbage.push_back({checkpoint, token_idx, garbage});
   }
 
-  void add_by_prefix() {
-    for (const Candidate& candidate : candidates_) {
-      const auto known = prefixes_.find({candidate.checkpoint, pointer_prefix(candidate.low)});
-      if (known == prefixes_.end() || known->second < 2) continue;
-      add_garbage(candidate.checkpoint, candidate.token_idx,
-                  {0, candidate.low, GarbageReason::kHeapMetadata}, true);
-      add_garbage(candidate.checkpoint, candidate.token_idx,
-                  {1, candidate.high, GarbageReason::kHeapMetadata}, true);
+  // What was taken for something else in one record alone is listed once, as what it is.
+  void add_further_words() {
+    std::map<std::tuple<int32_t, int64_t, int64_t>, ListedGarbage*> listed;
+    for (ListedGarbage& garbage : analysis_.garbage) {
+      listed[{garbage.checkpoint, garbage.token_idx, garbage.garbage.index}] = &garbage;
+    }
+    std::vector<Forensics::Word> added;
+    for (const Forensics::Word& word : forensics_.further_words()) {
+      const auto found = listed.find({word.checkpoint, word.token_idx, word.garbage.index});
+      if (found == listed.end()) {
+        added.push_back(word);
+      } else {
+        found->second->garbage.reason = word.garbage.reason;
+      }
+    }
+    for (const Forensics::Word& word : added) {
+      add_garbage(word.checkpoint, word.token_idx, word.garbage, true);
     }
   }
 
@@ -134,7 +182,11 @@ class Analyzer {
     analysis_.garbage_tokens = static_cast<int64_t>(garbage_tokens_.size());
     analysis_.garbage_rate =
         static_cast<double>(analysis_.garbage_tokens) / static_cast<double>(analysis_.tokens);
+    analysis_.out_of_scale_tokens = static_cast<int64_t>(out_of_scale_tokens_.size());
+    analysis_.out_of_scale_rate =
+        static_cast<double>(analysis_.out_of_scale_tokens) / static_cast<double>(analysis_.tokens);
     for (size_t i = 0; i < sums_.size(); ++i) {
+      add_robust(sums_[i], analysis_.stats[i]);
       CheckpointStats& stats = analysis_.stats[i];
       const auto finite = static_cast<double>(stats.values - stats.nonfinite);
       stats.mean = sums_[i].sum / finite;  // 0 / 0 is NaN
@@ -162,11 +214,17 @@ class Analyzer {
     for (ListedGarbage& listed : analysis_.garbage) {
       listed.checkpoint = place[static_cast<size_t>(listed.checkpoint)];
     }
-    std::stable_sort(analysis_.garbage.begin(), analysis_.garbage.end(),
-                     [](const ListedGarbage& a, const ListedGarbage& b) {
-                       return std::tie(a.token_idx, a.checkpoint) <
-                              std::tie(b.token_idx, b.checkpoint);
-                     });
+    for (Suspicion& suspicion : analysis_.suspicions) {
+      suspicion.checkpoint = place[static_cast<size_t>(suspicion.checkpoint)];
+      if (suspicion.of_checkpoint >= 0) {
+        suspicion.of_checkpoint = place[static_cast<size_t>(suspicion.of_checkpoint)];
+      }
+    }
+    const auto earlier = [](const auto& a, const auto& b) {
+      return std::tie(a.token_idx, a.checkpoint) < std::tie(b.token_idx, b.checkpoint);
+    };
+    std::stable_sort(analysis_.garbage.begin(), analysis_.garbage.end(), earlier);
+    std::stable_sort(analysis_.suspicions.begin(), analysis_.suspicions.end(), earlier);
   }
 
   LogReader log_;
@@ -175,8 +233,8 @@ class Analyzer {
   std::vector<Sums> sums_;
   std::set<int64_t> tokens_;
   std::set<int64_t> garbage_tokens_;
-  std::map<std::pair<int32_t, uint16_t>, int> prefixes_;  // words seen of each
-  std::vector<Candidate> candidates_;
+  std::set<int64_t> out_of_scale_tokens_;
+  Forensics forensics_;
 };
 
 }  // namespace

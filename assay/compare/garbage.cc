@@ -32,6 +32,7 @@ bool is_zero_or_denormal(float value) {
 struct Scale {
   double median = 0;  // of |x| where x is not zero; 0 when it is not known
   double zeros = 1;   // share of exact zeros
+  bool denormals = false;
 };
 
 Scale scale_of(std::span<const float> values) {
@@ -44,15 +45,17 @@ Scale scale_of(std::span<const float> values) {
   const size_t stride = std::max<size_t>(1, values.size() / kSamples);
   std::vector<float> sample;
   size_t zeros = 0;
+  bool denormals = false;
   for (size_t i = 0; i < values.size(); i += stride) {
     zeros += values[i] == 0 ? 1 : 0;
+    denormals = denormals || (values[i] != 0 && is_zero_or_denormal(values[i]));
     if (std::isfinite(values[i]) && values[i] != 0) sample.push_back(std::abs(values[i]));
   }
   if (sample.size() < kMinOthers) return {};
   const auto middle = sample.begin() + static_cast<std::ptrdiff_t>(sample.size() / 2);
   std::nth_element(sample.begin(), middle, sample.end());
   return {static_cast<double>(*middle),
-          static_cast<double>(zeros) / static_cast<double>(zeros + sample.size())};
+          static_cast<double>(zeros) / static_cast<double>(zeros + sample.size()), denormals};
 }
 
 class Finder {
@@ -97,7 +100,7 @@ class Finder {
   bool is_heap_pair(size_t index, const Scale& scale) const {
     const float low = values_[index];
     const float high = values_[index + 1];
-    if (is_high_half(high)) return true;
+    if (is_high_half(high) && !scale.denormals) return true;
     return high == 0 && scale.median > 0 && scale.zeros < 0.1 && std::isfinite(low) &&
            static_cast<double>(std::abs(low)) >= kHeapScale * scale.median;
   }
@@ -126,8 +129,17 @@ class Finder {
     return begin;
   }
 
+  // Whether the value was told as a word of an allocator.
+  bool is_told(size_t index) const {
+    if (index >= kFirst && index + kLast < values_.size()) return false;
+    return std::any_of(found_.begin(), found_.end(), [&](const Garbage& garbage) {
+      return garbage.index == static_cast<int64_t>(index);
+    });
+  }
+
   void find_outliers(size_t begin, size_t end, double limit) {
     for (size_t i = begin; i < end; ++i) {
+      if (is_told(i)) continue;
       if (!std::isfinite(values_[i])) {
         add(i, GarbageReason::kNonfinite);
       } else if (limit > 0 && static_cast<double>(std::abs(values_[i])) >= limit) {
@@ -151,6 +163,10 @@ std::string_view garbage_reason_name(GarbageReason reason) {
 
 std::vector<Garbage> find_garbage(const Record& record) {
   return Finder(record).find(record);
+}
+
+double usual_magnitude(const Record& record) {
+  return scale_of(record.values).median;
 }
 
 uint16_t pointer_prefix(float low_half) {

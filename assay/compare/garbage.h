@@ -35,10 +35,10 @@ struct Garbage {
 // - heap_metadata: the first 16 bytes of a freed block hold two words of its allocator, mostly
 //   pointers. As floats, each is a pair (2i, 2i + 1): the low half any float, the high half of a
 //   user-space address (0x00005… or 0x00007…) a denormal, which "%.6f" prints as 0.000000. So a
-//   pair is one if its second value is such a denormal, or if it is zero and the first is at least
-//   kHeapScale times the scale of a tensor that is hardly ever zero elsewhere. In a record with one
-//   such pair, pairs of zeros in the first 16 and the last 8 bytes are of the same kind (null
-//   pointers; size words, denormal too).
+//   pair is one if its second value is such a denormal and no other is, or if it is zero and the
+//   first is at least kHeapScale times the scale of a tensor that is hardly ever zero elsewhere. In
+//   a record with one such pair, pairs of zeros in the first 16 and the last 8 bytes are of the
+//   same kind (null pointers; size words, denormal too).
 // - magnitude: at least kMagnitudeScale times the scale.
 //
 // The scale is the median of |x| over a sample of the non-zero values of the tensor without its
@@ -46,6 +46,9 @@ struct Garbage {
 // et al., "Massive activations in large language models", 2024), which is why kMagnitudeScale is
 // larger.
 std::vector<Garbage> find_garbage(const Record& record);
+
+// The scale that find_garbage() holds the values against; 0 where the record is too short to tell.
+double usual_magnitude(const Record& record);
 
 // Where garbage is listed, one reason in one record lists at most this many values and the further
 // ones are only counted: a tensor may be all NaN.

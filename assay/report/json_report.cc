@@ -2,35 +2,11 @@
 
 #include <string>
 
+#include "assay/report/json_array.h"
 #include "assay/report/json_object.h"
 
 namespace assay {
 namespace {
-
-constexpr size_t kFlushBytes = 1 << 16;
-
-void flush(std::string& out, const TextSink& sink, size_t at_least) {
-  if (out.size() < at_least) return;
-  sink(out);
-  out.clear();
-}
-
-// "name": [ each element on a line of its own ].
-template <typename Range, typename Append>
-void write_array(std::string_view name, const Range& range, std::string& out, const TextSink& sink,
-                 const Append& append) {
-  out += ",\n\"";
-  out += name;
-  out += "\":[";
-  bool first = true;
-  for (const auto& element : range) {
-    out += first ? "\n  " : ",\n  ";
-    first = false;
-    append(element);
-    flush(out, sink, kFlushBytes);
-  }
-  out += ']';
-}
 
 void append_place(const CheckpointName& name, JsonObject& object) {
   object.member("checkpoint", name.name);
@@ -125,55 +101,6 @@ void append_result(const Comparison& comparison, const RecordResult& result, std
   object.end();
 }
 
-void append_garbage(const std::string& checkpoint, int64_t token_idx, const Garbage& garbage,
-                    JsonObject& object, std::string& out) {
-  object.member("checkpoint", checkpoint);
-  object.member("token_idx", token_idx);
-  object.member("index", garbage.index == kUnknownIndex ? std::nullopt
-                                                        : std::optional<int64_t>(garbage.index));
-  object.key("value");
-  append_json_number(out, garbage.value);
-  object.member("reason", garbage_reason_name(garbage.reason));
-  object.end();
-}
-
-void append_stats(const CheckpointStats& stats, std::string& out) {
-  JsonObject object(out);
-  object.member("checkpoint", stats.checkpoint.name);
-  object.member("records", stats.records);
-  object.member("values", stats.values);
-  object.member("min", stats.min);
-  object.member("max", stats.max);
-  object.member("mean", stats.mean);
-  object.member("rms", stats.rms);
-  object.member("nonfinite", stats.nonfinite);
-  object.member("zeros", stats.zeros);
-  object.member("garbage", stats.garbage);
-  object.end();
-}
-
-void write_analysis(const Analysis& analysis, std::string& out, const TextSink& sink) {
-  out += "{\"log\":";
-  append_json_string(out, analysis.path);
-  out += ",\n";
-  std::string members;
-  JsonObject object(members);
-  object.member("records", analysis.records);
-  object.member("tokens", analysis.tokens);
-  object.member("checkpoints", static_cast<int64_t>(analysis.stats.size()));
-  object.member("garbage_values", analysis.garbage_values);
-  object.member("garbage_tokens", analysis.garbage_tokens);
-  object.member("garbage_rate", analysis.garbage_rate);
-  out += std::string_view(members).substr(1);
-  write_array("garbage", analysis.garbage, out, sink, [&](const ListedGarbage& listed) {
-    JsonObject element(out);
-    append_garbage(analysis.stats[static_cast<size_t>(listed.checkpoint)].checkpoint.name,
-                   listed.token_idx, listed.garbage, element, out);
-  });
-  write_array("stats", analysis.stats, out, sink,
-              [&](const CheckpointStats& stats) { append_stats(stats, out); });
-}
-
 }  // namespace
 
 void write_json(const Comparison& comparison, const TextSink& sink) {
@@ -199,18 +126,6 @@ void write_json(const Comparison& comparison, const TextSink& sink) {
     append_garbage(comparison.checkpoints[static_cast<size_t>(value.checkpoint)].name,
                    value.token_idx, value.garbage, object, out);
   });
-  out += "}\n";
-  sink(out);
-}
-
-void write_json(const Analysis& analysis, const Analysis* other, const TextSink& sink) {
-  std::string out;
-  write_analysis(analysis, out, sink);
-  if (other != nullptr) {
-    out += ",\n\"compare\":";
-    write_analysis(*other, out, sink);
-    out += '}';
-  }
   out += "}\n";
   sink(out);
 }

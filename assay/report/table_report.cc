@@ -9,6 +9,7 @@
 
 #include "assay/report/checkpoint_groups.h"
 #include "assay/report/failure_text.h"
+#include "assay/report/garbage_group.h"
 #include "base/error.h"
 
 namespace assay {
@@ -80,33 +81,6 @@ std::string counts_lines(const Comparison& comparison) {
   }
   return text;
 }
-
-// "7, 9-20" of sorted tokens.
-std::string ranges(const std::vector<int64_t>& tokens) {
-  std::string text;
-  for (size_t i = 0; i < tokens.size();) {
-    size_t last = i;
-    while (last + 1 < tokens.size() && tokens[last + 1] <= tokens[last] + 1) ++last;
-    if (!text.empty()) text += ", ";
-    text += fmt::format("{}", tokens[i]);
-    if (tokens[last] != tokens[i]) text += fmt::format("-{}", tokens[last]);
-    i = last + 1;
-  }
-  return text;
-}
-
-struct GarbageGroup {
-  int64_t values = 0;
-  std::vector<int64_t> tokens;
-
-  void add(int64_t token) {
-    ++values;
-    if (tokens.empty() || tokens.back() != token) tokens.push_back(token);
-  }
-  std::string text() const {
-    return fmt::format("{} values at tokens {}", values, printable(ranges(tokens), 60));
-  }
-};
 
 std::string quarantine_lines(const Comparison& comparison, const TextStyle& style) {
   std::map<std::pair<bool, GarbageReason>, GarbageGroup> groups;
@@ -204,50 +178,6 @@ void write_table(const Comparison& comparison, const std::string& command, const
   text += quarantine_lines(comparison, style);
   text += fmt::format("\n{}\n  everything: {} --format json\n", records_table(comparison, style),
                       command);
-  sink(text);
-}
-
-void write_table(const Analysis& analysis, bool stats, const TextStyle& style,
-                 const TextSink& sink) {
-  std::string text = printable(analysis.path) + "\n";
-  if (analysis.header) {
-    text += fmt::format(
-        "  model      {} ({} {})\n  engine     {}, {}, {}\n",
-        printable(analysis.header->model.name, 60), printable(analysis.header->model.arch, 20),
-        printable(analysis.header->model.type, 20), printable(analysis.header->engine, 40),
-        printable(analysis.header->backend, 20), printable(analysis.header->math, 20));
-  }
-  text += fmt::format("  records    {} of {} checkpoints at {} tokens\n", analysis.records,
-                      analysis.stats.size(), analysis.tokens);
-  text += colored(fmt::format("  garbage    {} values at {} of {} tokens ({:.1f} %)",
-                              analysis.garbage_values, analysis.garbage_tokens, analysis.tokens,
-                              100 * analysis.garbage_rate),
-                  analysis.garbage_values > 0 ? Color::kCaution : Color::kGood, style) +
-          "\n";
-  std::map<GarbageReason, GarbageGroup> groups;
-  for (const ListedGarbage& listed : analysis.garbage) {
-    groups[listed.garbage.reason].add(listed.token_idx);
-  }
-  for (const auto& [reason, group] : groups) {
-    text += fmt::format("             {}: {}\n", garbage_reason_name(reason), group.text());
-    if (reason == GarbageReason::kHeapMetadata) {
-      text +=
-          "             these are words of a memory allocator: the logger wrote values out "
-          "after it had freed them\n";
-    }
-  }
-  if (stats) {
-    TextTable table({"checkpoint", "records", "values", "min", "max", "mean", "rms", "zeros",
-                     "nonfinite", "garbage"});
-    for (const CheckpointStats& row : analysis.stats) {
-      table.add({printable(row.checkpoint.name, 40), fmt::format("{}", row.records),
-                 fmt::format("{}", row.values), short_number(row.min), short_number(row.max),
-                 short_number(row.mean), short_number(row.rms), fmt::format("{}", row.zeros),
-                 fmt::format("{}", row.nonfinite), fmt::format("{}", row.garbage)},
-                row.garbage + row.nonfinite > 0 ? Color::kCaution : Color::kNone);
-    }
-    text += fmt::format("\n{}", table.text(style));
-  }
   sink(text);
 }
 

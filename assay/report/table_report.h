@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "assay/compare/analysis.h"
 #include "assay/compare/comparison.h"
 #include "assay/report/text_sink.h"
 #include "assay/report/text_table.h"
@@ -13,10 +12,6 @@ namespace assay {
 // of each checkpoint or, where the logs hold few checkpoints, each record. `command` is what was
 // typed; it is repeated as the way to see everything.
 void write_table(const Comparison& comparison, const std::string& command, const TextStyle& style,
-                 const TextSink& sink);
-
-// What a log holds and its garbage by reason; with `stats` the statistics of each checkpoint.
-void write_table(const Analysis& analysis, bool stats, const TextStyle& style,
                  const TextSink& sink);
 
 }  // namespace assay

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <rapidjson/document.h>
 
+#include <cmath>
+
 #include "tests/cli/program.h"
 
 namespace assay {
@@ -30,10 +32,29 @@ TEST_F(AnalyzeCommand, PrintsOneJsonObject) {
   EXPECT_EQ(json["compare"]["tokens"].GetInt(), 1);
 }
 
-TEST_F(AnalyzeCommand, NumpyIsNotThereYet) {
+TEST_F(AnalyzeCommand, WritesNumpysArchive) {
   const std::string log = put("a.jsonl", line("logits", 0, {1, 2}));
-  expect_error({"analyze", log, "--numpy", "a.npz"},
-               "--numpy: not available yet; read the values from the log itself");
+  const Outcome outcome = run({"analyze", log, "--numpy", folder_ + "/a.npz"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(read(folder_ + "/a.npz").substr(0, 2), "PK");
+  expect_error({"analyze", log, "--numpy", log},
+               log + ": the archive would overwrite the log; give another file");
+  expect_error({"analyze", log, log, "--numpy", folder_ + "/b.npz"},
+               "--numpy: an archive is of one log; give one LOG with it");
+}
+
+TEST_F(AnalyzeCommand, SeveralLogsGiveARateEach) {
+  const std::string clean = put("a.jsonl", line("logits", 0, {1, 2, 3, 4, 5, 6, 7, 8}));
+  const std::string bad = put("b.jsonl", line("logits", 0, {1, 2, std::nanf(""), 4, 5, 6, 7, 8}));
+  const Outcome outcome = run({"analyze", clean, bad});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("b.jsonl"));
+  EXPECT_THAT(outcome.out, HasSubstr("1/1"));
+  rapidjson::Document json;
+  json.Parse(run({"analyze", clean, bad, "--json"}).out.c_str());
+  ASSERT_FALSE(json.HasParseError());
+  EXPECT_EQ(json["logs"][0]["garbage_rate"].GetDouble(), 0);
+  EXPECT_EQ(json["logs"][1]["garbage_rate"].GetDouble(), 1);
 }
 
 }  // namespace

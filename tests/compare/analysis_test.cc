@@ -1,11 +1,15 @@
 #include "assay/compare/analysis.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
+#include <sstream>
 
 #include "tests/compare/log_files.h"
+#include "tests/support/python.h"
 
 namespace assay {
 namespace {
@@ -40,7 +44,6 @@ TEST_F(AnalysisTest, PointersOfOneHeapAreKnownByTheirHighBits) {
     values.insert(values.end(), rest.begin(), rest.end());
     return line("logits", token, values);
   };
-  // All four share their 16 high bits; the last two are out of scale, the first is not.
   const Analysis analysis = analyze_log(
       put("a.jsonl", record(0, -46583.378906F) + record(1, -46580.9F) + record(2, 1.5F)));
   EXPECT_EQ(analysis.garbage_tokens, 2);
@@ -51,6 +54,59 @@ TEST_F(AnalysisTest, ATensorOfNaNIsListedInPartAndCountedInFull) {
       analyze_log(put("a.jsonl", line("q", 0, std::vector<float>(1000, std::nanf("")))));
   EXPECT_EQ(analysis.garbage_values, 1000);
   EXPECT_EQ(analysis.garbage.size(), static_cast<size_t>(kMaxListed));
+}
+
+// Held to numpy's median and percentiles.
+TEST_F(AnalysisTest, RobustStatisticsAreNumpys) {
+  const std::string python = python_with("numpy");
+  if (python.empty()) GTEST_SKIP() << "python3-numpy is not installed";
+  std::mt19937 random(3);
+  std::cauchy_distribution<float> wild(1, 2);
+  std::string log;
+  std::string list;
+  for (int token = 0; token < 7; ++token) {
+    std::vector<float> values(101);
+    for (float& value : values) {
+      value = wild(random);
+      list += fmt::format("{:.9g},", value);
+    }
+    log += line("q", token, values);
+  }
+  const CheckpointStats stats = analyze_log(put("a.jsonl", log)).stats.at(0);
+  const auto [code, text] = run_program(
+      {python, "-c",
+       "import numpy as np\na = np.array([" + list +
+           "], np.float32).astype(float)\n"
+           "m = np.median(a)\n"
+           "print(repr([float(x) for x in (m, np.median(abs(a - m)), np.percentile(a, 1), "
+           "np.percentile(a, 99), a.mean(), np.sqrt((a * a).mean()), a.min(), a.max())]))"});
+  ASSERT_EQ(code, 0) << text;
+  std::vector<double> want;
+  std::istringstream numbers(text.substr(1));
+  for (double number = 0; numbers >> number; numbers.ignore(1)) want.push_back(number);
+  const std::vector<double> got = {stats.median, stats.mad, stats.p01, stats.p99,
+                                   stats.mean,   stats.rms, stats.min, stats.max};
+  ASSERT_EQ(want.size(), got.size()) << text;
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_NEAR(got[i], want[i], 1e-12 * std::abs(want[i])) << i;
+  }
+  EXPECT_FALSE(stats.sampled);
+}
+
+// A sample stands for what is too large to be sorted.
+TEST_F(AnalysisTest, LargeCheckpointsAreSampled) {
+  std::string log;
+  for (int token = 0; token < 20; ++token) {
+    std::vector<float> values(10000);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+    values[0] = static_cast<float>(token);
+    log += line("q", token, values);
+  }
+  const CheckpointStats stats = analyze_log(put("a.jsonl", log)).stats.at(0);
+  EXPECT_TRUE(stats.sampled);
+  // The standard error of the median of 65,536 uniform values is 0.2 % of their range.
+  EXPECT_NEAR(stats.median, 5000, 100);
+  EXPECT_NEAR(stats.p99, 9900, 30);
 }
 
 TEST_F(AnalysisTest, AnEmptyLogIsAnError) {

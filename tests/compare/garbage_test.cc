@@ -82,6 +82,21 @@ TEST(Garbage, PointersInPrintAreHeapMetadata) {
   EXPECT_THAT(indices(values, GarbageReason::kHeapMetadata), ElementsAre(0, 1, 2, 3));
 }
 
+// Breaks if a value were listed for two reasons.
+TEST(Garbage, ASecondWordOutOfScaleIsListedOnce) {
+  std::vector<float> values = normal_values(10);
+  values[2] = -8.3e7F;
+  values[3] = 0;
+  EXPECT_THAT(indices(values, GarbageReason::kHeapMetadata), ElementsAre(2, 3));
+}
+
+// Breaks if honest numbers that small were taken for addresses.
+TEST(Garbage, ATensorOfDenormalsHasNoPointers) {
+  std::vector<float> values = normal_values(40);
+  for (size_t i = 1; i < values.size(); i += 4) values[i] = as_float(0x5400);
+  EXPECT_THAT(indices(values, GarbageReason::kHeapMetadata), IsEmpty());
+}
+
 TEST(Garbage, OutOfScaleIsMagnitudeWhereverItIs) {
   for (const size_t place : std::vector<size_t>{0, 1, 2, 777, 4998, 4999}) {
     std::vector<float> values = normal_values(5000);

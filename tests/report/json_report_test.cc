@@ -5,22 +5,10 @@
 #include <rapidjson/document.h>
 
 #include "tests/report/example.h"
+#include "tests/report/json.h"
 
 namespace assay {
 namespace {
-
-rapidjson::Document parse(const std::string& text) {
-  rapidjson::Document document;
-  document.Parse<rapidjson::kParseValidateEncodingFlag>(text.c_str());
-  EXPECT_FALSE(document.HasParseError()) << text;
-  return document;
-}
-
-std::vector<std::string> keys(const rapidjson::Value& object) {
-  std::vector<std::string> names;
-  for (const auto& member : object.GetObject()) names.emplace_back(member.name.GetString());
-  return names;
-}
 
 rapidjson::Document parsed(const Comparison& comparison) {
   return parse(text_of([&](const TextSink& sink) { write_json(comparison, sink); }));
@@ -78,22 +66,6 @@ TEST(JsonReport, NamesAreEscaped) {
   comparison.checkpoints[0].name = "a\"b\\\n\x1b\xFF";
   EXPECT_STREQ(parsed(comparison)["results"][0]["checkpoint"].GetString(),
                "a\"b\\\n\x1b\xEF\xBF\xBD");
-}
-
-TEST(JsonReport, OfAnAnalysis) {
-  Analysis analysis;
-  analysis.path = "a.jsonl";
-  analysis.records = 3;
-  analysis.stats.resize(1);
-  analysis.garbage = {{0, 5, {1, 0, GarbageReason::kMagnitude}}};
-  const rapidjson::Document json =
-      parse(text_of([&](const TextSink& sink) { write_json(analysis, &analysis, sink); }));
-  EXPECT_THAT(keys(json),
-              testing::IsSupersetOf({"records", "tokens", "checkpoints", "garbage",
-                                     "garbage_tokens", "garbage_rate", "stats", "compare"}));
-  EXPECT_THAT(keys(json["garbage"][0]),
-              testing::ElementsAre("checkpoint", "token_idx", "index", "value", "reason"));
-  EXPECT_EQ(json["compare"]["records"].GetInt(), 3);
 }
 
 }  // namespace

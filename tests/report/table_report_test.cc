@@ -80,24 +80,5 @@ TEST(TableReport, ManyCheckpointsShowTheWorstOfEachAndFailuresFirst) {
   EXPECT_THAT(text, HasSubstr("... and 60 more\n"));
 }
 
-TEST(TableReport, OfAnAnalysisGroupsTokens) {
-  Analysis analysis;
-  analysis.path = "a.jsonl";
-  analysis.records = analysis.tokens = 20;
-  analysis.stats.resize(1);
-  for (const int64_t token : {7, 9, 10, 10, 11}) {
-    analysis.garbage.push_back({0, token, {0, 1, GarbageReason::kHeapMetadata}});
-  }
-  analysis.garbage_values = 5;
-  analysis.garbage_tokens = 4;
-  analysis.garbage_rate = 0.2;
-  const std::string text = text_of([&](const TextSink& sink) {
-    write_table(analysis, true, {120, false}, sink);
-  });
-  EXPECT_THAT(text, HasSubstr("garbage    5 values at 4 of 20 tokens (20.0 %)"));
-  EXPECT_THAT(text, HasSubstr("heap_metadata: 5 values at tokens 7, 9-11\n"));
-  EXPECT_THAT(text, HasSubstr("nonfinite"));
-}
-
 }  // namespace
 }  // namespace assay

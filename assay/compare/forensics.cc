@@ -1,0 +1,254 @@
+#include "assay/compare/forensics.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <set>
+#include <span>
+#include <string>
+
+#include "assay/compare/checkpoint_order.h"
+
+namespace assay {
+namespace {
+
+constexpr size_t kWords = 2;         // that an allocator writes at the beginning of a block
+constexpr size_t kLastValues = 2;    // and what may be one at its end
+constexpr size_t kShortest = 8;      // shorter records tell nothing of what is usual
+constexpr size_t kKept = 4096;       // values of a record that the next one is held against
+constexpr int64_t kShortestRun = 8;  // of repeated values: chance does not do that
+constexpr size_t kWindow = 32;       // neighbouring records whose pointers are near each other
+constexpr size_t kFewestPointers = 3;
+constexpr uint32_t kHighHalves = 0x10000;
+
+uint32_t bits_of(float value) {
+  return std::bit_cast<uint32_t>(value);
+}
+
+bool is_high_half(float value) {
+  return bits_of(value) != 0 && bits_of(value) < kHighHalves;
+}
+
+bool is_denormal(float value) {
+  return value != 0 && std::abs(value) < std::numeric_limits<float>::min();
+}
+
+uint64_t hash_of(std::span<const float> values) {
+  uint64_t hash = 0x9E3779B97F4A7C15U ^ values.size();
+  for (const float value : values) {
+    hash = (hash ^ bits_of(value)) * 0xBF58476D1CE4E5B9U;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+bool is_constant(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(),
+                     [&](float value) { return bits_of(value) == bits_of(values.front()); });
+}
+
+// Whether the checkpoint is a function of the token alone, wherever it stands.
+bool is_of_the_token_alone(const std::string& checkpoint) {
+  const CheckpointName name = parse_checkpoint_name(checkpoint);
+  return name.name == "embedding" ||
+         (name.layer == 0 &&
+          (name.op == "attn_norm" || name.op == "q" || name.op == "k" || name.op == "v"));
+}
+
+std::optional<int64_t> token_at(const std::vector<int64_t>& tokens, int64_t token_idx) {
+  if (token_idx < 0 || token_idx >= std::ssize(tokens)) return std::nullopt;
+  return tokens[static_cast<size_t>(token_idx)];
+}
+
+}  // namespace
+
+std::string_view suspicion_name(SuspicionKind kind) {
+  static constexpr std::string_view kNames[] = {"all_zero", "constant", "repeat", "stale",
+                                                "null_words"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+void Forensics::add(const Record& record, int32_t checkpoint, const std::vector<Garbage>& found,
+                    const std::vector<int64_t>& tokens) {
+  Checkpoint& held = checkpoints_[checkpoint];
+  const std::span<const float> values = record.values;
+  if (values.size() >= 2 && is_constant(values)) {
+    look_for_constants(record, checkpoint);
+  } else if (values.size() >= 4) {
+    look_for_repeats(record, checkpoint, tokens);
+  }
+  look_for_stale_runs(record, checkpoint, held);
+  if (values.size() < kShortest) return;
+  Facts facts;
+  facts.token_idx = record.token_idx;
+  facts.n = std::ssize(values);
+  std::copy_n(values.begin(), facts.first.size(), facts.first.begin());
+  std::copy_n(values.end() - kLastValues, kLastValues, facts.last.begin());
+  for (const Garbage& garbage : found) {
+    if (garbage.reason != GarbageReason::kHeapMetadata) {
+      if (garbage.index >= 0 && garbage.index < 4) {
+        facts.odd[static_cast<size_t>(garbage.index / 2)] = true;
+      }
+      continue;
+    }
+    if (garbage.index < 4) facts.pointer[static_cast<size_t>(garbage.index / 2)] = true;
+    facts.last_known = facts.last_known || garbage.index >= facts.n - 2;
+  }
+  held.facts.push_back(facts);
+  for (const float value : values.subspan(4, values.size() - 4 - kLastValues)) {
+    ++held.middle.values;
+    held.middle.zeros += value == 0 ? 1 : 0;
+    held.middle.denormals += is_denormal(value) ? 1 : 0;
+  }
+}
+
+void Forensics::look_for_constants(const Record& record, int32_t checkpoint) {
+  const float value = record.values.front();
+  if (!std::isfinite(value)) return;  // told as such
+  suspicions_.push_back({value == 0 ? SuspicionKind::kAllZero : SuspicionKind::kConstant,
+                         checkpoint, record.token_idx, 0, std::ssize(record.values)});
+}
+
+void Forensics::look_for_repeats(const Record& record, int32_t checkpoint,
+                                 const std::vector<int64_t>& tokens) {
+  const uint64_t hash = hash_of(record.values);
+  const auto [place, added] = seen_.try_emplace(hash, checkpoint, record.token_idx);
+  if (added) return;
+  const auto [of_checkpoint, of_token] = place->second;
+  if (of_token == record.token_idx) {
+    // A rotation by nothing, and attention over one token, give what they are given.
+    if (of_checkpoint == checkpoint || record.token_idx == 0) return;
+  } else {
+    const auto here = token_at(tokens, record.token_idx);
+    const auto there = token_at(tokens, of_token);
+    if (here && there ? *here == *there : is_of_the_token_alone(record.checkpoint)) return;
+  }
+  suspicions_.push_back({SuspicionKind::kRepeat, checkpoint, record.token_idx, 0,
+                         std::ssize(record.values), of_checkpoint, of_token});
+}
+
+// The longest run of values that are those of the record before, bit for bit.
+void Forensics::look_for_stale_runs(const Record& record, int32_t checkpoint, Checkpoint& held) {
+  const std::span<const float> values =
+      std::span<const float>(record.values).first(std::min(kKept, record.values.size()));
+  if (held.has_before && held.before_token != record.token_idx) {
+    const size_t common = std::min(values.size(), held.before.size());
+    int64_t longest = 0;
+    int64_t begin = 0;
+    for (size_t i = 0; i < common;) {
+      size_t j = i;
+      while (j < common && bits_of(values[j]) == bits_of(held.before[j])) ++j;
+      const auto run = static_cast<int64_t>(j - i);
+      if (run > longest && !is_constant(values.subspan(i, j - i))) {
+        longest = run;
+        begin = static_cast<int64_t>(i);
+      }
+      i = std::max(j, i + 1);
+    }
+    // All of it is a repeat, which is told elsewhere, or may be that of an equal token.
+    if (longest >= kShortestRun && longest < static_cast<int64_t>(common)) {
+      suspicions_.push_back({SuspicionKind::kStale, checkpoint, record.token_idx, begin, longest,
+                             checkpoint, held.before_token});
+    }
+  }
+  held.before.assign(values.begin(), values.end());
+  held.before_token = record.token_idx;
+  held.has_before = true;
+}
+
+// Marks the words at 2 * `word` whose high halves print as 0 and whose low halves share their high
+// bits with those of neighbouring records.
+void Forensics::find_shared_bits(Checkpoint& checkpoint, size_t word) {
+  std::vector<Facts*> candidates;
+  for (Facts& facts : checkpoint.facts) {
+    if (facts.first[2 * word] != 0 && facts.first[2 * word + 1] == 0) candidates.push_back(&facts);
+  }
+  for (size_t begin = 0; begin < candidates.size(); begin += kWindow) {
+    const size_t end = std::min(begin + kWindow, candidates.size());
+    std::map<uint16_t, size_t> prefixes;
+    for (size_t i = begin; i < end; ++i) ++prefixes[pointer_prefix(candidates[i]->first[2 * word])];
+    if (end - begin < kFewestPointers || 2 * prefixes.size() > end - begin) continue;
+    for (size_t i = begin; i < end; ++i) {
+      if (prefixes[pointer_prefix(candidates[i]->first[2 * word])] >= 2) {
+        candidates[i]->pointer[word] = true;
+      }
+    }
+  }
+  // What one record alone shows by its size, others have by their bits.
+  std::map<uint16_t, size_t> known;
+  for (const Facts* facts : candidates) {
+    if (facts->pointer[word]) ++known[pointer_prefix(facts->first[2 * word])];
+  }
+  for (Facts* facts : candidates) {
+    const auto found = known.find(pointer_prefix(facts->first[2 * word]));
+    if (found != known.end() && found->second >= 2) facts->pointer[word] = true;
+  }
+}
+
+void Forensics::find_keys(Checkpoint& checkpoint) {
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<Facts*>> keys;
+  for (Facts& facts : checkpoint.facts) {
+    const bool null = facts.is_null(0) && checkpoint.middle.is_rare(checkpoint.middle.zeros);
+    if (!(facts.pointer[0] || null) || facts.is_null(1)) continue;
+    keys[{bits_of(facts.first[2]), bits_of(facts.first[3])}].push_back(&facts);
+  }
+  for (auto& [bits, holders] : keys) {
+    if (holders.size() < 2) continue;
+    for (Facts* facts : holders) facts->pointer[1] = true;
+  }
+}
+
+void Forensics::find_words(int32_t id, Checkpoint& checkpoint, std::vector<Word>& words) {
+  const std::vector<Facts> told = checkpoint.facts;
+  const Middle& middle = checkpoint.middle;
+  if (middle.is_rare(middle.denormals)) {
+    for (Facts& facts : checkpoint.facts) {
+      for (size_t word = 0; word < kWords; ++word) {
+        if (is_high_half(facts.first[2 * word + 1])) facts.pointer[word] = true;
+      }
+    }
+  }
+  if (middle.is_rare(middle.zeros)) {
+    for (size_t word = 0; word < kWords; ++word) find_shared_bits(checkpoint, word);
+  }
+  find_keys(checkpoint);
+  for (size_t i = 0; i < checkpoint.facts.size(); ++i) {
+    Facts& facts = checkpoint.facts[i];
+    const auto add = [&](int64_t index, float value) {
+      words.push_back({id, facts.token_idx, {index, value, GarbageReason::kHeapMetadata}});
+    };
+    const bool zeros_are_rare = middle.is_rare(middle.zeros);
+    // A null word and one out of scale.
+    const bool both_odd = zeros_are_rare && facts.is_null(0) && facts.odd[1];
+    const bool any = facts.pointer[0] || facts.pointer[1] || both_odd;
+    for (size_t word = 0; word < kWords; ++word) {
+      const float low = facts.first[2 * word];
+      const float high = facts.first[2 * word + 1];
+      if (any && (facts.is_null(word) || facts.odd[word])) facts.pointer[word] = true;
+      if (facts.pointer[word] && !told[i].pointer[word]) {
+        add(static_cast<int64_t>(2 * word), low);
+        add(static_cast<int64_t>(2 * word + 1), high);
+      }
+    }
+    const bool small = (is_high_half(facts.last[0]) || facts.last[0] == 0) &&
+                       (is_high_half(facts.last[1]) || facts.last[1] == 0);
+    if (any && small && !told[i].last_known && zeros_are_rare) {
+      add(facts.n - 2, facts.last[0]);
+      add(facts.n - 1, facts.last[1]);
+    }
+    if (!any && facts.is_null(0) && zeros_are_rare) {
+      suspicions_.push_back(
+          {SuspicionKind::kNullWords, id, facts.token_idx, 0, facts.is_null(1) ? 4 : 2});
+    }
+  }
+}
+
+std::vector<Forensics::Word> Forensics::further_words() {
+  std::vector<Word> words;
+  for (auto& [id, checkpoint] : checkpoints_) find_words(id, checkpoint, words);
+  return words;
+}
+
+}  // namespace assay

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "assay/compare/garbage.h"
+#include "assay/log/record.h"
+
+namespace assay {
+
+// What is odd about a record without being a value that cannot be.
+enum class SuspicionKind : uint8_t {
+  kAllZero,    // every value is 0
+  kConstant,   // every value is the same
+  kRepeat,     // every value is that of an earlier record: the buffer was not written again
+  kStale,      // a run of values is that of the record before it
+  kNullWords,  // zeros in the first four places, where nothing else of the checkpoint is zero:
+               // words of freed memory that are null, or too small for the digits of the log
+};
+
+std::string_view suspicion_name(SuspicionKind kind);
+
+struct Suspicion {
+  SuspicionKind kind = SuspicionKind::kAllZero;
+  int32_t checkpoint = 0;
+  int64_t token_idx = 0;
+  int64_t index = 0;           // of the first value meant
+  int64_t count = 0;           // of values
+  int32_t of_checkpoint = -1;  // kRepeat, kStale: the earlier record
+  int64_t of_token_idx = 0;
+};
+
+// Looks at the records of one log together.
+//
+// A block that was freed begins with two words of its allocator: list pointers, mangled in glibc's
+// caches (the pointer xor its own address >> 12), and a key that all blocks of a cache have in
+// common. As floats, each word is a pair: the low half any number, the high half of a user-space
+// address, of a mangled one or of an address >> 12 below 0x10000, a denormal. Beyond what
+// find_garbage() sees in one record, they are known by
+// - high halves: a denormal below 2^-133 at index 1 or 3, in a checkpoint that has none elsewhere;
+// - shared bits: "%.6f" prints high halves as 0. Where index 1 (or 3) is 0 in several records of a
+//   checkpoint that is hardly ever 0 elsewhere, and the 16 high bits of the low halves take few
+//   values among neighbouring records, as addresses of one heap do and computed numbers do not;
+// - the key: indices 2 and 3 are the same bits in several records that begin with a pointer.
+class Forensics {
+ public:
+  // `found`: what find_garbage() said of `record`. `tokens`: ids of the prompt, as far as known.
+  void add(const Record& record, int32_t checkpoint, const std::vector<Garbage>& found,
+           const std::vector<int64_t>& tokens);
+
+  struct Word {
+    int32_t checkpoint;
+    int64_t token_idx;
+    Garbage garbage;
+  };
+  // Words of freed memory that find_garbage() did not tell of as such.
+  std::vector<Word> further_words();
+  // Complete after further_words().
+  const std::vector<Suspicion>& suspicions() const { return suspicions_; }
+
+ private:
+  // What is kept of a record.
+  struct Facts {
+    int64_t token_idx = 0;
+    std::array<float, 4> first{};
+    std::array<float, 2> last{};
+    int64_t n = 0;                  // values logged
+    std::array<bool, 2> odd{};      // whether the words at 0 and 2 hold other garbage
+    std::array<bool, 2> pointer{};  // whether the words at 0 and 2 are known to be some
+    bool last_known = false;
+    bool is_null(size_t word) const { return first[2 * word] == 0 && first[2 * word + 1] == 0; }
+  };
+  // What a checkpoint's values are like away from both ends.
+  struct Middle {
+    int64_t values = 0;
+    int64_t zeros = 0;
+    int64_t denormals = 0;
+    bool is_rare(int64_t count) const { return values > 0 && count * 100 <= values; }
+  };
+  struct Checkpoint {
+    std::vector<Facts> facts;
+    Middle middle;
+    std::vector<float> before;  // head of the record before
+    int64_t before_token = 0;
+    bool has_before = false;
+  };
+
+  void look_for_constants(const Record& record, int32_t checkpoint);
+  void look_for_repeats(const Record& record, int32_t checkpoint,
+                        const std::vector<int64_t>& tokens);
+  void look_for_stale_runs(const Record& record, int32_t checkpoint, Checkpoint& held);
+  void find_words(int32_t id, Checkpoint& checkpoint, std::vector<Word>& words);
+  void find_shared_bits(Checkpoint& checkpoint, size_t word);
+  void find_keys(Checkpoint& checkpoint);
+
+  std::map<int32_t, Checkpoint> checkpoints_;
+  // Of all values of a record: the first record that had them.
+  std::unordered_map<uint64_t, std::pair<int32_t, int64_t>> seen_;
+  std::vector<Suspicion> suspicions_;
+};
+
+}  // namespace assay

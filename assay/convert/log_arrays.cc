@@ -1,0 +1,84 @@
+#include "assay/convert/log_arrays.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <system_error>
+#include <vector>
+
+#include "assay/compare/log_index.h"
+#include "assay/convert/npz_writer.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+// The records of one checkpoint, by token_idx.
+struct Array {
+  std::vector<IndexEntry> entries;
+  int64_t widest = 0;
+
+  std::vector<int64_t> tokens() const {
+    std::vector<int64_t> all;
+    for (const IndexEntry& entry : entries) all.push_back(entry.token_idx);
+    return all;
+  }
+};
+
+std::vector<Array> arrays_of(const LogIndex& log) {
+  std::vector<Array> arrays(static_cast<size_t>(log.names().size()));
+  RecordLoader loader = log.loader();
+  for (const IndexEntry& entry : log.entries()) {
+    Array& array = arrays[static_cast<size_t>(entry.checkpoint)];
+    array.entries.push_back(entry);
+    array.widest = std::max(array.widest, std::ssize(log.load(entry, loader).values));
+  }
+  for (Array& array : arrays) {
+    std::sort(array.entries.begin(), array.entries.end(),
+              [](const IndexEntry& a, const IndexEntry& b) { return a.token_idx < b.token_idx; });
+  }
+  return arrays;
+}
+
+// Row after row, each read when it is asked for.
+NpySource rows_of(const LogIndex& log, const Array& array) {
+  // make_shared would have to move a loader.
+  const std::shared_ptr<RecordLoader> loader(new RecordLoader(log.loader()));
+  return [&log, &array, loader, row = size_t{0}](std::string& bytes) mutable {
+    Record& record = log.load(array.entries[row++], *loader);
+    record.values.resize(static_cast<size_t>(array.widest),
+                         std::numeric_limits<float>::quiet_NaN());
+    bytes.assign(reinterpret_cast<const char*>(record.values.data()),
+                 record.values.size() * sizeof(float));
+  };
+}
+
+}  // namespace
+
+void write_log_as_npz(const std::string& log_path, const std::string& npz_path) {
+  std::error_code none;
+  if (std::filesystem::equivalent(log_path, npz_path, none)) {
+    throw Error("the archive would overwrite the log", npz_path, "give another file");
+  }
+  const LogIndex log(log_path);
+  const std::vector<Array> arrays = arrays_of(log);
+  const std::vector<int64_t> tokens = arrays.front().tokens();
+  const bool same_tokens = std::all_of(
+      arrays.begin(), arrays.end(), [&](const Array& array) { return array.tokens() == tokens; });
+  NpzWriter npz(npz_path);
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const Array& array = arrays[i];
+    const std::string& name = log.names().name(static_cast<int32_t>(i));
+    npz.add(name, NpyType::kFloat32, {std::ssize(array.entries), array.widest},
+            rows_of(log, array));
+    if (!same_tokens) {
+      npz.add(name + ".token_idx", {std::ssize(array.entries)}, array.tokens());
+    }
+  }
+  if (same_tokens) npz.add("token_idx", {std::ssize(tokens)}, tokens);
+  npz.close();
+}
+
+}  // namespace assay

@@ -1,0 +1,350 @@
+#include "assay/report/analysis_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "assay/report/garbage_group.h"
+#include "assay/report/json_array.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr size_t kPositionsShown = 8;
+
+std::string number(double value) {
+  return fmt::format("{:.3g}", value);
+}
+
+const std::string& name_of(const Analysis& analysis, int32_t checkpoint) {
+  return analysis.stats[static_cast<size_t>(checkpoint)].checkpoint.name;
+}
+
+std::string model_of(const Analysis& analysis) {
+  if (!analysis.header || analysis.header->model.name.empty()) return "-";
+  return printable(analysis.header->model.name, 40);
+}
+
+std::string engine_of(const Analysis& analysis) {
+  if (!analysis.header || analysis.header->engine.empty()) return "-";
+  return printable(analysis.header->engine, 20);
+}
+
+std::string percent(double share) {
+  return fmt::format("{:.1f} %", 100 * share);
+}
+
+// "0 (13), 1 (13), 2 (2)": indices and how often, the most frequent first.
+std::string positions_text(const Analysis& analysis) {
+  std::vector<std::pair<int64_t, int64_t>> places(analysis.positions.begin(),
+                                                  analysis.positions.end());
+  std::stable_sort(places.begin(), places.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (size_t i = 0; i < std::min(kPositionsShown, places.size()); ++i) {
+    text += fmt::format("{}{} ({})", i > 0 ? ", " : "", places[i].first, places[i].second);
+  }
+  if (places.size() > kPositionsShown) {
+    text += fmt::format(", and {} more", places.size() - kPositionsShown);
+  }
+  return text;
+}
+
+std::string header_lines(const Analysis& analysis) {
+  std::string text = printable(analysis.path) + "\n";
+  if (analysis.header) {
+    const LogHeader& header = *analysis.header;
+    text += fmt::format("  model      {} ({} {})\n  engine     {}, {}, {}\n",
+                        printable(header.model.name, 60), printable(header.model.arch, 20),
+                        printable(header.model.type, 20), printable(header.engine, 40),
+                        printable(header.backend, 20), printable(header.math, 20));
+  }
+  return text + fmt::format("  records    {} of {} checkpoints at {} tokens\n", analysis.records,
+                            analysis.stats.size(), analysis.tokens);
+}
+
+std::string garbage_lines(const Analysis& analysis, const TextStyle& style) {
+  std::string text =
+      colored(fmt::format("  garbage    {} values at {} of {} tokens ({})", analysis.garbage_values,
+                          analysis.garbage_tokens, analysis.tokens, percent(analysis.garbage_rate)),
+              analysis.garbage_values > 0 ? Color::kCaution : Color::kGood, style) +
+      "\n";
+  std::map<GarbageReason, GarbageGroup> groups;
+  for (const ListedGarbage& listed : analysis.garbage) {
+    groups[listed.garbage.reason].add(listed.token_idx);
+  }
+  for (const auto& [reason, group] : groups) {
+    text += fmt::format("             {}: {}\n", garbage_reason_name(reason), group.text());
+  }
+  if (!analysis.positions.empty()) {
+    text += fmt::format("  positions  {}\n", positions_text(analysis));
+  }
+  if (analysis.out_of_scale_tokens > 0) {
+    text += fmt::format("  by size    {} of {} tokens ({}) hold values far out of scale",
+                        analysis.out_of_scale_tokens, analysis.tokens,
+                        percent(analysis.out_of_scale_rate));
+    if (analysis.largest_out_of_scale > 0) {
+      text += fmt::format(", {} to {}", number(analysis.smallest_out_of_scale),
+                          number(analysis.largest_out_of_scale));
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+std::string findings_lines(const Analysis& analysis, const TextStyle& style) {
+  std::string text;
+  for (const std::string& finding : findings_of(analysis)) {
+    text += colored(fmt::format("  finding    {}", finding), Color::kCaution, style) + "\n";
+  }
+  return text;
+}
+
+std::string stats_table(const Analysis& analysis, const TextStyle& style) {
+  TextTable table({"checkpoint", "records", "values", "min", "max", "mean", "rms", "median", "mad",
+                   "p1", "p99", "zeros", "nonfinite", "garbage"});
+  for (const CheckpointStats& row : analysis.stats) {
+    table.add({printable(row.checkpoint.name, 40), fmt::format("{}", row.records),
+               fmt::format("{}", row.values), number(row.min), number(row.max), number(row.mean),
+               number(row.rms), number(row.median), number(row.mad), number(row.p01),
+               number(row.p99), fmt::format("{}", row.zeros), fmt::format("{}", row.nonfinite),
+               fmt::format("{}", row.garbage)},
+              row.garbage + row.nonfinite > 0 ? Color::kCaution : Color::kNone);
+  }
+  return fmt::format("\n{}", table.text(style));
+}
+
+std::string rates_table(std::span<const Analysis> logs, const TextStyle& style) {
+  TextTable table(
+      {"log", "model", "engine", "garbage tokens", "rate", "by size", "largest", "positions"});
+  for (const Analysis& log : logs) {
+    const size_t slash = log.path.rfind('/');
+    table.add({printable(log.path.substr(slash == std::string::npos ? 0 : slash + 1), 40),
+               model_of(log), engine_of(log), fmt::format("{}/{}", log.garbage_tokens, log.tokens),
+               percent(log.garbage_rate),
+               fmt::format("{}/{} ({})", log.out_of_scale_tokens, log.tokens,
+                           percent(log.out_of_scale_rate)),
+               log.largest_out_of_scale > 0 ? number(log.largest_out_of_scale) : "-",
+               log.positions.empty() ? "none" : positions_text(log)},
+              log.garbage_tokens > 0 ? Color::kCaution : Color::kNone);
+  }
+  return table.text(style);
+}
+
+// Both logs' statistics of each checkpoint, where the ratio of the sizes is what tells.
+std::string beside_table(const Analysis& a, const Analysis& b, const TextStyle& style) {
+  std::map<std::string, const CheckpointStats*> others;
+  for (const CheckpointStats& stats : b.stats) others[stats.checkpoint.name] = &stats;
+  TextTable table({"checkpoint", "records", "rms", "rms of the other", "ratio", "median",
+                   "median of the other", "garbage", "of the other"});
+  size_t only_here = 0;
+  for (const CheckpointStats& stats : a.stats) {
+    const auto found = others.find(stats.checkpoint.name);
+    if (found == others.end()) {
+      ++only_here;
+      continue;
+    }
+    const CheckpointStats& other = *found->second;
+    others.erase(found);
+    table.add(
+        {printable(stats.checkpoint.name, 40), fmt::format("{}/{}", stats.records, other.records),
+         number(stats.rms), number(other.rms), number(other.rms / stats.rms), number(stats.median),
+         number(other.median), fmt::format("{}", stats.garbage), fmt::format("{}", other.garbage)});
+  }
+  std::string text = fmt::format("\n{}", table.text(style));
+  if (only_here + others.size() > 0) {
+    text += fmt::format("  checkpoints only in the first: {}, only in the other: {}\n", only_here,
+                        others.size());
+  }
+  return text;
+}
+
+std::string table_of(const Analysis& analysis, bool stats, const TextStyle& style) {
+  std::string text =
+      header_lines(analysis) + garbage_lines(analysis, style) + findings_lines(analysis, style);
+  if (stats) text += stats_table(analysis, style);
+  return text;
+}
+
+void append_stats(const CheckpointStats& stats, std::string& out) {
+  JsonObject object(out);
+  object.member("checkpoint", stats.checkpoint.name);
+  object.member("records", stats.records);
+  object.member("values", stats.values);
+  object.member("min", stats.min);
+  object.member("max", stats.max);
+  object.member("mean", stats.mean);
+  object.member("rms", stats.rms);
+  object.member("median", stats.median);
+  object.member("mad", stats.mad);
+  object.member("p01", stats.p01);
+  object.member("p99", stats.p99);
+  object.member("sampled", stats.sampled);
+  object.member("nonfinite", stats.nonfinite);
+  object.member("zeros", stats.zeros);
+  object.member("garbage", stats.garbage);
+  object.end();
+}
+
+void append_suspicion(const Analysis& analysis, const Suspicion& suspicion, std::string& out) {
+  JsonObject object(out);
+  object.member("kind", suspicion_name(suspicion.kind));
+  object.member("checkpoint", name_of(analysis, suspicion.checkpoint));
+  object.member("token_idx", suspicion.token_idx);
+  object.member("index", suspicion.index);
+  object.member("count", suspicion.count);
+  if (suspicion.of_checkpoint >= 0) {
+    object.key("of");
+    JsonObject of(out);
+    of.member("checkpoint", name_of(analysis, suspicion.of_checkpoint));
+    of.member("token_idx", suspicion.of_token_idx);
+    of.end();
+  }
+  object.end();
+}
+
+void write_analysis(const Analysis& analysis, std::string& out, const TextSink& sink) {
+  out += "{\"log\":";
+  append_json_string(out, analysis.path);
+  out += ",\n";
+  std::string members;
+  JsonObject object(members);
+  if (analysis.header) {
+    object.member("model", analysis.header->model.name);
+    object.member("type", analysis.header->model.type);
+    object.member("engine", analysis.header->engine);
+  }
+  object.member("records", analysis.records);
+  object.member("tokens", analysis.tokens);
+  object.member("checkpoints", static_cast<int64_t>(analysis.stats.size()));
+  object.member("garbage_values", analysis.garbage_values);
+  object.member("garbage_tokens", analysis.garbage_tokens);
+  object.member("garbage_rate", analysis.garbage_rate);
+  object.member("out_of_scale_tokens", analysis.out_of_scale_tokens);
+  object.member("out_of_scale_rate", analysis.out_of_scale_rate);
+  out += std::string_view(members).substr(1);
+  write_array("findings", findings_of(analysis), out, sink,
+              [&](const std::string& finding) { append_json_string(out, finding); });
+  write_array("garbage", analysis.garbage, out, sink, [&](const ListedGarbage& listed) {
+    JsonObject element(out);
+    append_garbage(name_of(analysis, listed.checkpoint), listed.token_idx, listed.garbage, element,
+                   out);
+  });
+  write_array("positions", analysis.positions, out, sink, [&](const auto& position) {
+    JsonObject element(out);
+    element.member("index", position.first);
+    element.member("count", position.second);
+    element.end();
+  });
+  write_array("suspicions", analysis.suspicions, out, sink,
+              [&](const Suspicion& suspicion) { append_suspicion(analysis, suspicion, out); });
+  write_array("stats", analysis.stats, out, sink,
+              [&](const CheckpointStats& stats) { append_stats(stats, out); });
+}
+
+}  // namespace
+
+std::vector<std::string> findings_of(const Analysis& analysis) {
+  std::map<GarbageReason, GarbageGroup> garbage;
+  for (const ListedGarbage& listed : analysis.garbage) {
+    garbage[listed.garbage.reason].add(listed.token_idx);
+  }
+  std::map<SuspicionKind, GarbageGroup> odd;
+  for (const Suspicion& suspicion : analysis.suspicions) {
+    odd[suspicion.kind].add(suspicion.token_idx);
+  }
+  const auto count = [&](GarbageReason reason) { return garbage[reason].tokens.size(); };
+  const auto records = [&](SuspicionKind kind) { return odd[kind].values; };
+  const auto tokens = [&](SuspicionKind kind) {
+    return printable(ranges_text(odd[kind].tokens), 60);
+  };
+  std::vector<std::string> findings;
+  if (count(GarbageReason::kHeapMetadata) > 0) {
+    findings.push_back(fmt::format(
+        "freed memory: at {} tokens the log holds words that a memory allocator writes into freed "
+        "blocks; the logger wrote its records out after it had freed them (a flush in an atexit "
+        "handler, say), and the engine's own values there are lost",
+        count(GarbageReason::kHeapMetadata)));
+  }
+  if (records(SuspicionKind::kNullWords) > 0) {
+    findings.push_back(fmt::format(
+        "zeros in the first places of {} records, at tokens {}, where nothing else is zero: {}",
+        records(SuspicionKind::kNullWords), tokens(SuspicionKind::kNullWords),
+        count(GarbageReason::kHeapMetadata) > 0
+            ? "more words of freed memory, null or too small for the digits of the log"
+            : "words of freed memory that are null or too small for the digits of the log, or two "
+              "outputs that are never computed"));
+  }
+  if (count(GarbageReason::kNonfinite) > 0) {
+    findings.push_back(
+        fmt::format("not a number or infinite at {} tokens", count(GarbageReason::kNonfinite)));
+  }
+  if (count(GarbageReason::kMagnitude) > 0) {
+    findings.push_back(fmt::format(
+        "values {:.0e} times their tensor's scale or more at {} tokens, in no pattern of an "
+        "allocator: memory that was not written, or a computation that exploded",
+        kMagnitudeScale, count(GarbageReason::kMagnitude)));
+  }
+  if (count(GarbageReason::kPadding) > 0) {
+    findings.push_back("the vocabulary is padded: its last rows hold a constant");
+  }
+  if (records(SuspicionKind::kRepeat) > 0) {
+    findings.push_back(fmt::format(
+        "{} records, at tokens {}, repeat an earlier one bit for bit: a buffer that was not "
+        "written again",
+        records(SuspicionKind::kRepeat), tokens(SuspicionKind::kRepeat)));
+  }
+  if (records(SuspicionKind::kStale) > 0) {
+    findings.push_back(fmt::format(
+        "{} records, at tokens {}, repeat a part of the record before them bit for bit: a buffer "
+        "that was written in part",
+        records(SuspicionKind::kStale), tokens(SuspicionKind::kStale)));
+  }
+  if (records(SuspicionKind::kAllZero) > 0) {
+    findings.push_back(fmt::format("{} records, at tokens {}, are all zeros",
+                                   records(SuspicionKind::kAllZero),
+                                   tokens(SuspicionKind::kAllZero)));
+  }
+  if (records(SuspicionKind::kConstant) > 0) {
+    findings.push_back(fmt::format("{} records, at tokens {}, hold one value only",
+                                   records(SuspicionKind::kConstant),
+                                   tokens(SuspicionKind::kConstant)));
+  }
+  return findings;
+}
+
+void write_table(std::span<const Analysis> logs, const Analysis* other, bool stats,
+                 const TextStyle& style, const TextSink& sink) {
+  std::string text;
+  if (logs.size() > 1) text += rates_table(logs, style) + "\n";
+  for (const Analysis& log : logs) {
+    if (&log != logs.data()) text += '\n';
+    text += table_of(log, stats, style);
+  }
+  if (other != nullptr) {
+    text += fmt::format("\n{}{}", table_of(*other, stats, style),
+                        beside_table(logs.front(), *other, style));
+  }
+  sink(text);
+}
+
+void write_json(std::span<const Analysis> logs, const Analysis* other, const TextSink& sink) {
+  std::string out = logs.size() > 1 ? "{\"logs\":[\n" : "";
+  for (const Analysis& log : logs) {
+    if (&log != logs.data()) out += "},\n";
+    write_analysis(log, out, sink);
+  }
+  if (logs.size() > 1) out += "}]";
+  if (other != nullptr) {
+    out += ",\n\"compare\":";
+    write_analysis(*other, out, sink);
+    out += '}';
+  }
+  out += "}\n";
+  sink(out);
+}
+
+}  // namespace assay

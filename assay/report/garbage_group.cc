@@ -1,0 +1,31 @@
+#include "assay/report/garbage_group.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace assay {
+
+std::string ranges_text(const std::vector<int64_t>& numbers) {
+  std::string text;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] <= numbers[last] + 1) ++last;
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{}", numbers[i]);
+    if (numbers[last] != numbers[i]) text += fmt::format("-{}", numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+void GarbageGroup::add(int64_t token) {
+  ++values;
+  if (tokens.empty() || tokens.back() != token) tokens.push_back(token);
+}
+
+std::string GarbageGroup::text() const {
+  return fmt::format("{} values at tokens {}", values, printable(ranges_text(tokens), 60));
+}
+
+}  // namespace assay

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "assay/compare/garbage.h"
+#include "assay/report/json_object.h"
+#include "assay/report/text_sink.h"
+
+namespace assay {
+
+// "name":[ each element on a line of its own ], given to the sink now and then, after a comma.
+template <typename Range, typename Append>
+void write_array(std::string_view name, const Range& range, std::string& out, const TextSink& sink,
+                 const Append& append) {
+  constexpr size_t kFlushBytes = 1 << 16;
+  out += ",\n\"";
+  out += name;
+  out += "\":[";
+  bool first = true;
+  for (const auto& element : range) {
+    out += first ? "\n  " : ",\n  ";
+    first = false;
+    append(element);
+    if (out.size() < kFlushBytes) continue;
+    sink(out);
+    out.clear();
+  }
+  out += ']';
+}
+
+// The members of one garbage value, and the end of `object`, which appends to `out`.
+inline void append_garbage(const std::string& checkpoint, int64_t token_idx, const Garbage& garbage,
+                           JsonObject& object, std::string& out) {
+  object.member("checkpoint", checkpoint);
+  object.member("token_idx", token_idx);
+  object.member("index", garbage.index == kUnknownIndex ? std::nullopt
+                                                        : std::optional<int64_t>(garbage.index));
+  object.key("value");
+  append_json_number(out, garbage.value);
+  object.member("reason", garbage_reason_name(garbage.reason));
+  object.end();
+}
+
+}  // namespace assay

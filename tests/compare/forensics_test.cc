@@ -1,0 +1,170 @@
+#include "assay/compare/forensics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+#include <set>
+#include <tuple>
+
+#include "assay/compare/analysis.h"
+#include "assay/log/log_reader.h"
+#include "tests/compare/log_files.h"
+#include "tests/support/python.h"
+
+namespace assay {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class ForensicsTest : public LogFiles {
+ protected:
+  static std::vector<SuspicionKind> kinds(const Analysis& analysis) {
+    std::vector<SuspicionKind> all;
+    for (const Suspicion& suspicion : analysis.suspicions) all.push_back(suspicion.kind);
+    return all;
+  }
+  static std::vector<float> normal_values(size_t n, unsigned seed) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal(0, 3);
+    std::vector<float> values(n);
+    for (float& value : values) value = normal(random);
+    return values;
+  }
+  static std::map<int64_t, std::vector<float>> records_of(const std::string& path) {
+    std::map<int64_t, std::vector<float>> records;
+    LogReader log(path);
+    while (const Record* record = log.next()) records[record->token_idx] = record->values;
+    return records;
+  }
+};
+
+// Real freed memory, each run at other addresses. `n`: values a record; `exact`: all their digits.
+class FaultyLogger : public ForensicsTest,
+                     public testing::WithParamInterface<std::tuple<int, bool>> {};
+
+// Breaks if a value were called garbage that is the engine's own, or if a record that the allocator
+// wrote into went unnoticed.
+TEST_P(FaultyLogger, ItsWordsAreFoundAndNothingElse) {
+  const auto [n, exact] = GetParam();
+  const std::string log = folder_ + "/faulty.jsonl";
+  const std::string truth = folder_ + "/truth.jsonl";
+  int damaged_records = 0;
+  int noticed_records = 0;
+  int listed_values = 0;
+  int misnamed_values = 0;
+  for (int run = 0; run < 20; ++run) {
+    ASSERT_EQ(run_program({FAULTY_LOGGER, log, truth, "14", std::to_string(n),
+                           exact ? "exact" : "fixed", std::to_string(run)})
+                  .first,
+              0);
+    const auto wrong = records_of(log);
+    const auto right = records_of(truth);
+    ASSERT_EQ(wrong.size(), 14U);
+    const Analysis analysis = analyze_log(log);
+    std::set<int64_t> noticed;
+    for (const ListedGarbage& listed : analysis.garbage) {
+      noticed.insert(listed.token_idx);
+      const auto index = static_cast<size_t>(listed.garbage.index);
+      EXPECT_NE(wrong.at(listed.token_idx)[index], right.at(listed.token_idx)[index])
+          << "run " << run << ", token " << listed.token_idx << ", index " << index;
+      ++listed_values;
+      misnamed_values += listed.garbage.reason == GarbageReason::kHeapMetadata ? 0 : 1;
+    }
+    for (const Suspicion& suspicion : analysis.suspicions) noticed.insert(suspicion.token_idx);
+    for (const auto& [token, values] : wrong) {
+      if (values == right.at(token)) continue;
+      ++damaged_records;
+      noticed_records += noticed.contains(token) ? 1 : 0;
+    }
+    EXPECT_EQ(analyze_log(truth).garbage_values, 0);
+    EXPECT_THAT(analyze_log(truth).suspicions, IsEmpty());
+  }
+  EXPECT_GE(damaged_records, 20 * 13) << "the allocator should write into each block";
+  RecordProperty("noticed", noticed_records);
+  RecordProperty("damaged", damaged_records);
+  EXPECT_GE(noticed_records, damaged_records * 95 / 100);
+  EXPECT_LE(misnamed_values, listed_values / 100) << "of " << listed_values;
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, FaultyLogger,
+                         testing::Combine(testing::Values(10, 14, 16, 24), testing::Bool()));
+
+TEST_F(ForensicsTest, DeadUnitsAreNoPointers) {
+  std::string log;
+  for (int token = 0; token < 100; ++token) {
+    std::vector<float> values = normal_values(64, static_cast<unsigned>(token));
+    values[1] = 0;
+    log += line("layer_3_ffn_norm", token, values);
+  }
+  const Analysis analysis = analyze_log(put("a.jsonl", log));
+  EXPECT_EQ(analysis.garbage_values, 0);
+  EXPECT_THAT(analysis.suspicions, IsEmpty());
+}
+
+TEST_F(ForensicsTest, TensorsOfManyZerosOrDenormalsHaveNoPointers) {
+  std::string log;
+  for (int token = 0; token < 40; ++token) {
+    std::vector<float> relu = normal_values(64, static_cast<unsigned>(token));
+    for (float& value : relu) value = std::max(value, 0.0F);
+    log += line("layer_0_ffn_act", token, relu);
+    std::vector<float> weights = normal_values(64, static_cast<unsigned>(token));
+    for (size_t i = 1; i < weights.size(); i += 7) weights[i] = 3e-41F;
+    log += line("layer_0_softmax", token, weights);
+  }
+  const Analysis analysis = analyze_log(put("a.jsonl", log));
+  EXPECT_EQ(analysis.garbage_values, 0);
+  EXPECT_THAT(analysis.suspicions, IsEmpty());
+}
+
+TEST_F(ForensicsTest, RepeatsAreFoundUnlessTheTokenIsTheSame) {
+  const std::vector<float> a = normal_values(16, 1);
+  const std::vector<float> b = normal_values(16, 2);
+  const std::string header = "{\"assay\":1,\"tokens\":[5,6,5]}\n";
+  // The same token gives the same layer, as far as is known; another one does not.
+  const Analysis analysis = analyze_log(
+      put("a.jsonl", header + line("layer_1_output", 0, a) + line("layer_1_output", 1, a) +
+                         line("layer_1_output", 2, a) + line("layer_1_output", 3, b)));
+  ASSERT_THAT(kinds(analysis), ElementsAre(SuspicionKind::kRepeat));
+  EXPECT_EQ(analysis.suspicions[0].token_idx, 1);
+  EXPECT_EQ(analysis.suspicions[0].of_token_idx, 0);
+  // Embeddings of a generated token may repeat; outputs of layers may not.
+  EXPECT_THAT(
+      analyze_log(put("b.jsonl", line("embedding", 0, a) + line("embedding", 9, a))).suspicions,
+      IsEmpty());
+  EXPECT_THAT(kinds(analyze_log(put("c.jsonl", line("logits", 0, a) + line("logits", 9, a)))),
+              ElementsAre(SuspicionKind::kRepeat));
+  // One layer's buffer in the place of another's; but rotation by nothing gives what it is given.
+  EXPECT_THAT(kinds(analyze_log(
+                  put("d.jsonl", line("layer_3_output", 4, a) + line("layer_4_output", 4, a)))),
+              ElementsAre(SuspicionKind::kRepeat));
+  EXPECT_THAT(analyze_log(put("e.jsonl", line("layer_3_q", 0, a) + line("layer_3_q_rope", 0, a)))
+                  .suspicions,
+              IsEmpty());
+}
+
+TEST_F(ForensicsTest, ABufferWrittenInPartIsFound) {
+  const std::vector<float> before = normal_values(100, 1);
+  std::vector<float> after = normal_values(100, 2);
+  std::copy(before.begin() + 60, before.end(), after.begin() + 60);
+  const Analysis analysis =
+      analyze_log(put("a.jsonl", line("logits", 0, before) + line("logits", 1, after)));
+  ASSERT_THAT(kinds(analysis), ElementsAre(SuspicionKind::kStale));
+  EXPECT_EQ(analysis.suspicions[0].index, 60);
+  EXPECT_EQ(analysis.suspicions[0].count, 40);
+}
+
+TEST_F(ForensicsTest, ConstantsAndZerosAreTold) {
+  const Analysis analysis =
+      analyze_log(put("a.jsonl", line("q", 0, {0, 0, 0, 0}) + line("k", 0, {2, 2, 2, 2}) +
+                                     line("v", 0, {1, 2, 3, 4}) + line("scalar", 0, {7})));
+  EXPECT_THAT(kinds(analysis),
+              testing::UnorderedElementsAre(SuspicionKind::kAllZero, SuspicionKind::kConstant));
+}
+
+}  // namespace
+}  // namespace assay

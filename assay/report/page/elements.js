@@ -105,7 +105,7 @@ function listTable(caption, header, rows, textColumns = []) {
   const cell = (content, i) =>
     i === 0 ? html('th', { scope: 'row' }, content)
       : html('td', { class: textColumns.includes(i) ? 'text' : null }, content);
-  return html('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption },
+  return html('div', { class: 'scroll rows', tabindex: '0', role: 'region', 'aria-label': caption },
     html('table', { class: 'list' },
       html('caption', { class: 'unseen' }, caption),
       html('thead', {}, html('tr', {}, header.map((text, i) =>

@@ -137,7 +137,7 @@ function garbageMap() {
     if (!found) return html('td', { tabindex: '-1', 'aria-label': `token ${token}, index ${index}: none` });
     const text = found.slice(0, 4).map((i) => `token ${token}, index ${index} of ${shortened(garbage.checkpoint[i], 40)} in the ` +
       `${garbage.in_ref[i] === 1 ? 'reference' : 'log'}: ${format(garbage.value[i])}, ${garbage.reason[i].replace('_', ' ')}`).join('\n');
-    const made = html('td', { tabindex: '-1', class: 'g-' + kinds.indexOf(garbage.reason[found[0]]), 'aria-label': text.replaceAll('\n', '; ') },
+    const made = html('td', { tabindex: '-1', class: 'g-' + kinds.indexOf(garbage.reason[found[0]]) % 4, 'aria-label': text.replaceAll('\n', '; ') },
       html('span', { 'aria-hidden': 'true' }, String(kinds.indexOf(garbage.reason[found[0]]) + 1)));
     made.dataset.tip = text;
     return made;
@@ -150,7 +150,7 @@ function garbageMap() {
   makeHeatLive(table);
   return [html('div', { class: 'scroll' }, table),
     html('ul', { class: 'legend' }, kinds.map((kind, i) => html('li', {},
-      html('span', { class: 'swatch g-' + i, 'aria-hidden': 'true' }, String(i + 1)), kind.replace('_', ' ')))),
+      html('span', { class: 'swatch g-' + i % 4, 'aria-hidden': 'true' }, String(i + 1)), kind.replace('_', ' ')))),
     (known.length > columns.length || new Set(garbage.token).size > rows.length) &&
       html('p', { class: 'note' }, `The map shows the first ${rows.length} tokens and ${columns.length} positions that hold any.`)];
 }

@@ -23,7 +23,7 @@ bool die_after = false;
 }  // namespace
 
 // The linker puts these in the place of the C library's (--wrap).
-// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
+// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 extern "C" int __real_rename(const char* from, const char* to);
 extern "C" int __wrap_rename(const char* from, const char* to) {
   const bool last = renames_left >= 0 && renames_left-- == 0;
@@ -32,7 +32,7 @@ extern "C" int __wrap_rename(const char* from, const char* to) {
   if (last) _exit(9);
   return result;
 }
-// NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
+// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 
 namespace assay {
 namespace {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "assay/golden/change.h"
 #include "assay/golden/floors.h"
 #include "assay/golden/manifest.h"
 #include "assay/golden/verify.h"
@@ -74,7 +75,8 @@ inline std::vector<GoldenModel> golden_models_of_tests() {
   const std::string root = std::string(ASSAY_SOURCE_DIR) + "/golden";
   std::vector<GoldenModel> all;
   for (const std::string& model : golden_models(root)) {
-    const GoldenManifest manifest = read_golden_manifest(root + "/" + model + "/manifest.json");
+    const GoldenManifest manifest =
+        read_golden_manifest(golden_folder(root, model) + kManifestName);
     for (const GoldenFile& file : manifest.files) all.push_back(golden_model(manifest, file));
   }
   return all;

@@ -239,7 +239,7 @@ void expect_in_parity(const GoldenSequence& sequence, const Passage& run) {
 // Empty if the case can be run here.
 std::string reason_to_skip(const Case& each) {
   if (each.math == Math::kFast) return "fast: there is no --math fast yet";
-  const std::string reason = testing_support::reason_to_skip(each.backend);
+  std::string reason = testing_support::reason_to_skip(each.backend);
   if (!reason.empty()) return reason;
   if (!each.golden.path.empty() || each.golden.source.empty()) return "";
   return "model: it comes from " + each.golden.source + ": scripts/fetch.sh " + each.golden.model;

@@ -51,7 +51,7 @@ class ExpectedSkips : public testing::EmptyTestEventListener {
   }
 };
 
-const bool kRegistered = [] {
+const bool registered = [] {
   testing::UnitTest::GetInstance()->listeners().Append(new ExpectedSkips);
   return true;
 }();

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from . import fixtures, hf, prompts, quantise
-from .llamacpp import LlamaCpp
+from .llamacpp import LlamaCpp, quiet
 from .model_file import ModelFile, sha256
 
 NAME = "smollm2"
@@ -96,6 +96,7 @@ def make():
 
 
 def main():
+    quiet()
     path = make_q4_k_m(fetch())
     print(path)
 

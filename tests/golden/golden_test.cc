@@ -31,7 +31,8 @@ using testing_support::Golden;
 using testing_support::Recorder;
 using testing_support::RecordKey;
 
-constexpr const char* kModels[] = {"tinyllama", "llama3", "qwen2.5", "phi3", "gpt2", "loud", "smollm2"};
+constexpr const char* kModels[] = {"tinyllama", "llama3", "qwen2.5", "phi3",
+                                   "gpt2",      "loud",   "smollm2"};
 
 // The emulated backend computes some 20 times more slowly than the CPU's own: it is held to the
 // small models and their short prompts.

@@ -78,8 +78,8 @@ A fault of a layer is put into the middle one. The lanes:
 
 After the comma: how many times its tolerance the largest error is, in the model where that is least.
 
-For the runs with noise, each op adds noise of a size at which every checkpoint is off by the floor that the manifest
-states for it.
+For the runs with noise, each op adds noise of a size at which every checkpoint is off, at the token where it is most,
+by the floor that the manifest states for it, which is a maximum over tokens too.
 
 ## Results
 

@@ -226,6 +226,10 @@ std::vector<Fault> score_faults() {
       {"scores-f16", kGroup, "scores are float16: rounded, and beyond 65504 infinite", "rounding"},
       any_model, with_softmax({.f16_scores = true})));
   faults.push_back(
+      in_attention({"softmax-without-max", kGroup,
+                    "the highest score is not subtracted before exp(), which overflows beyond 88"},
+                   any_model, with_softmax({.subtract_max = false})));
+  faults.push_back(
       in_attention({"softmax-without-division", kGroup, "softmax is not divided by its sum"},
                    any_model, with_softmax({.divide = false})));
   return faults;

@@ -21,6 +21,22 @@ std::vector<Fault> all_faults() {
   return faults;
 }
 
+constexpr UnobservableFault kUnobservable[] = {
+    {"an activation is +0 where it should be -0",
+     "every op that reads it gives the same number. Of dequantised weights the sign of zero is "
+     "held: the vectors are compared bit for bit"},
+    {"softmax subtracts another number than the highest score",
+     "it cancels in the division; where it does not, because exp() overflows, it is "
+     "softmax-without-max"},
+    {"tied embeddings are read as an output matrix of their own", "it is the same matrix"},
+    {"query heads are mapped to kv heads by modulo, with one kv head or as many as query heads",
+     "both maps are the same; gqa-modulo is tried where they are not"},
+    {"long rotary factors for short ones where the two are equal", "it is the same table"},
+    {"all positions are shifted alike, seen in logs of layers or logits",
+     "rotary attention knows differences of positions only. Logs with every op catch it, as "
+     "rope-position-off-by-one"},
+};
+
 // Letters to insert, delete or change to make one of the other (Levenshtein 1966).
 size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
@@ -86,6 +102,10 @@ std::string_view group_name(FaultGroup group) {
 const std::vector<Fault>& fault_catalogue() {
   static const std::vector<Fault> faults = all_faults();
   return faults;
+}
+
+std::span<const UnobservableFault> unobservable_faults() {
+  return kUnobservable;
 }
 
 const Fault& find_fault(const std::string& name) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "assay/mutate/fault.h"
@@ -12,6 +14,13 @@ const std::vector<Fault>& fault_catalogue();
 
 // Throws Error that names the nearest ones if there is no such fault.
 const Fault& find_fault(const std::string& name);
+
+// A mistake that no log and no text can show, which is why it is not in the catalogue.
+struct UnobservableFault {
+  std::string_view what;
+  std::string_view why;
+};
+std::span<const UnobservableFault> unobservable_faults();
 
 namespace mutate {
 

@@ -17,10 +17,10 @@ using NoiseSizes = std::map<std::string, double>;
 // An engine whose ops add noise of these sizes, in directions that follow from the seed.
 Fault noise_fault(const NoiseSizes& sizes, uint64_t seed);
 
-// The sizes of noise at each op with which every checkpoint is off, over the tokens of the golden
-// and in root mean square, by the floor that the manifest states for it: what an engine as good as
-// those that the floors were measured on would show, at the most. Noise of earlier ops comes
-// through; where that alone is above the floor, the op adds none.
+// The sizes of noise at each op with which every checkpoint is off, at the token where it is most,
+// by the floor that the manifest states for it, which is a maximum over tokens too: what an engine
+// as good as those that the floors were measured on would show, at the most. Noise of earlier ops
+// comes through; where that alone is above the floor, the op adds none.
 NoiseSizes calibrate_noise(const GoldenCase& golden, Kernels& kernels);
 
 struct NoiseRuns {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "assay/golden/manifest.h"
+#include "assay/mutate/catalogue.h"
 #include "assay/report/json_object.h"
 
 namespace assay {
@@ -38,15 +39,51 @@ std::vector<std::string> summary_lines(const Power& power) {
   const auto percent = [](int64_t part, int64_t whole) {
     return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
   };
-  return {fmt::format("{} of {} faults are caught by the goldens ({:.1f} %; all are asked)",
-                      power.caught_by_golden(), n, percent(power.caught_by_golden(), n)),
-          fmt::format("{} of {} catches by logs with every op are at the right op ({:.1f} %; 95 % "
-                      "are asked)",
-                      power.located(), at_ops, percent(power.located(), at_ops)),
-          fmt::format("{} false alarms in {} runs with noise at the floor (none is asked); the "
-                      "largest error was {:.2f} of its tolerance",
-                      power.noise.false_alarms, power.noise.runs, power.noise.worst_ratio)};
+  std::vector<std::string> lines;
+  for (const std::string& alarm : power.sound_alarms) {
+    lines.push_back("the engine without a fault is caught by " + alarm);
+  }
+  const std::string results[] = {
+      fmt::format("{} of {} faults are caught by the goldens ({:.1f} %; all are asked)",
+                  power.caught_by_golden(), n, percent(power.caught_by_golden(), n)),
+      fmt::format("{} of {} catches by logs with every op are at the right op ({:.1f} %; 95 % "
+                  "are asked)",
+                  power.located(), at_ops, percent(power.located(), at_ops)),
+      fmt::format("{} false alarms in {} runs with noise at the floor (none is asked); the "
+                  "largest error was {:.2f} of its tolerance",
+                  power.noise.false_alarms, power.noise.runs, power.noise.worst_ratio)};
+  lines.insert(lines.end(), std::begin(results), std::end(results));
+  return lines;
 }
+
+constexpr std::string_view kIntroduction =
+    R"(# What the goldens catch
+
+`assay mutate` puts known faults into the engine, one at a time, and looks which of its gates sees each. It does so from
+outside: by a decorator around the kernels, or by editing the model in memory. The engine has no code for faults. This
+page is what `assay mutate --format markdown -o docs/mutation.md` printed; `assay mutate MODEL.gguf --fault NAME
+--tokens IDS --log F` writes the log of one faulty engine.
+
+A fault of a layer is put into the middle one. The lanes:
+
+- **unit**: each kernel call against the naive reference kernel on the same arguments, to 1e-6. It cannot see a wrong
+  weight or hyperparameter, which reach both.
+- **golden small**: the goldens of the small models, all prompts, to the manifests' tolerances (k times a measured
+  floor). Of 5/5 the first is in how many models and prompts the fault was caught, the second in how many it was tried.
+  **At right op** counts, of the catches by logs with every op, those whose first divergence is where the fault is.
+- **golden real**: SmolLM2-135M, real weights.
+- **vectors**: blocks of each quantised type as the `gguf` package reads them, and the choices of a sampler written anew
+  in Python; no bit and no choice may differ.
+- **compare**: `assay compare` of full logs with its built-in policy (1 %), which is not meant to see a rounding.
+
+After the comma: how many times its tolerance the largest error is, in the model where that is least.
+
+For the runs with noise, each op adds noise of a size at which every checkpoint is off, at the token where it is most,
+by the floor that the manifest states for it, which is a maximum over tokens too.
+
+## Results
+
+)";
 
 // The checkpoint of a kind at which the goldens are least sensitive, over all models and layers.
 std::map<std::string, Sensitivity> least_sensitive(const Power& power) {
@@ -137,6 +174,8 @@ void write_power_json(const Power& power, const TextSink& out) {
   object.member("caught_by_golden", power.caught_by_golden());
   object.member("caught_at_op_level", power.caught_at_op_level());
   object.member("at_right_op", power.located());
+  array(object, text, "sound_alarms", power.sound_alarms,
+        [&](const std::string& each) { append_json_string(text, each); });
   object.member("noise_runs", power.noise.runs);
   object.member("false_alarms", power.noise.false_alarms);
   object.member("noise_times_tolerance", power.noise.worst_ratio);
@@ -158,6 +197,7 @@ void write_power_json(const Power& power, const TextSink& out) {
 }
 
 void write_power_markdown(const Power& power, const TextSink& out) {
+  out(kIntroduction);
   for (const std::string& line : summary_lines(power)) out("- " + line + ".\n");
   for (const std::string& missing : power.missing) out("- Not run: " + missing + ".\n");
   FaultGroup group{};
@@ -176,6 +216,11 @@ void write_power_markdown(const Power& power, const TextSink& out) {
                     caught_and_times(fault.real), caught_of(fault.vectors),
                     caught_and_times(fault.compare)));
   }
+  out("\n## Taken out\n\nWhat nobody can observe is no fault of the catalogue:\n\n| mistake | why "
+      "it "
+      "cannot be seen |\n|---|---|\n");
+  for (const auto& [what, why] : unobservable_faults())
+    out(fmt::format("| {} | {} |\n", what, why));
   if (power.sensitivity.empty()) return;
   out("\n## The smallest noise that is caught\n\n| checkpoint | where the goldens are least "
       "sensitive | tolerance there | smallest noise caught |\n|---|---|---|---|\n");

@@ -32,7 +32,8 @@ def make(spec):
     folder.mkdir(parents=True, exist_ok=True)
     paths = small_models.make(spec, folder)
     with LlamaCpp(paths["F32"], spec.context) as engine:
-        given = fixtures.prompts_of(engine, prompts.texts(engine.tokenize))
+        texts = prompts.texts(engine.tokenize)
+        given = fixtures.prompts_of(engine, {name: texts[name] for name in spec.prompts})
     cases = [
         fixtures.Case(
             spec.name, type_name, path, given, GENERATED, LAYERS | (OPS_OF_F32 if type_name == "F32" else OPS)

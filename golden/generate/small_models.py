@@ -34,6 +34,9 @@ class Spec:
     rope_freqs: bool = False
     window: int | None = None
     original_context: int | None = None
+    types: tuple[str, ...] = TYPES
+    prompts: tuple[str, ...] = ("haiku", "unicode", "long")
+    last_q_gain: float = 1.0  # what Q of the last layer is multiplied by
 
 
 def specs():
@@ -80,6 +83,16 @@ def specs():
                 kv_heads=4,
                 rope_base=None,
                 tied=True,
+            ),
+            # Scores of the last layer reach 1e5: beyond what exp() of a float32 and a float16 can hold.
+            Spec(
+                "loud",
+                "llama",
+                9002,
+                vocab.spm(28, add_bos=True, bos="<s>", eos="</s>", unk="<unk>"),
+                types=("F32",),
+                prompts=("haiku",),
+                last_q_gain=8192.0,
             ),
         )
     }
@@ -180,6 +193,8 @@ def tensors(spec):
         block = {"attn_norm.weight": weights.norm()}
         block |= {"attn_norm.bias": weights.bias(HIDDEN)} if layer_norm else {}
         block |= attention_tensors(spec, weights)
+        if spec.last_q_gain != 1.0 and layer == LAYERS - 1:
+            block["attn_q.weight"] = block["attn_q.weight"] * np.float32(spec.last_q_gain)
         block |= {"ffn_norm.weight": weights.norm()}
         block |= {"ffn_norm.bias": weights.bias(HIDDEN)} if layer_norm else {}
         block |= ffn_tensors(spec, weights)
@@ -233,7 +248,7 @@ def write(spec, path, type_name):
 
 def make(spec, folder):
     """{type: path}: the model's files in `folder`, all made from the F32 one."""
-    paths = {type_name: folder / f"{spec.name}-{type_name.lower()}.gguf" for type_name in TYPES}
+    paths = {type_name: folder / f"{spec.name}-{type_name.lower()}.gguf" for type_name in spec.types}
     for type_name, path in paths.items():
         if type_name in ("F32", "F16"):
             write(spec, path, type_name)

@@ -42,6 +42,7 @@ void expect_power(const Power& power, int64_t n_faults) {
   }
   EXPECT_GE(100 * power.located(), 95 * power.caught_at_op_level());
   EXPECT_EQ(power.noise.false_alarms, 0) << power.noise.worst_case;
+  EXPECT_THAT(power.sound_alarms, testing::IsEmpty());
 }
 
 TEST(Power, EveryFaultIsCaughtAndMostAtTheRightOp) {

@@ -43,7 +43,8 @@
 extern "C" {
 #endif
 
-// With ASSAY_TAP_STATIC all functions are private to the file that includes the implementation.
+// With ASSAY_TAP_STATIC all functions are private to the file that includes the implementation;
+// with ASSAY_TAP_NUMBERS_ONLY they are those that write numbers.
 #ifdef ASSAY_TAP_STATIC
 #define ASSAY_TAP_API static __attribute__((unused))
 #else
@@ -67,6 +68,8 @@ typedef struct {
   const char* backend;
   const char* math;
 } assay_tap_header;
+
+#ifndef ASSAY_TAP_NUMBERS_ONLY
 
 // 1 if the environment asks for a log, else 0. Costs one load once that is known.
 ASSAY_TAP_API int assay_tap_on(void);
@@ -100,6 +103,8 @@ ASSAY_TAP_API void assay_tap_close(void);
 // Why nothing is logged any more; NULL where nothing went wrong.
 ASSAY_TAP_API const char* assay_tap_error(void);
 
+#endif  // ASSAY_TAP_NUMBERS_ONLY
+
 // Writes `value` in the shortest form that reads back to the same bits, the same text as C++'s
 // std::to_chars(); what is not finite as "NaN", "Infinity", "-Infinity" with the quotes. Returns
 // the length, at most ASSAY_TAP_NUMBER_SIZE; no '\0' follows.
@@ -107,7 +112,7 @@ ASSAY_TAP_API const char* assay_tap_error(void);
 ASSAY_TAP_API size_t assay_tap_print_float(char* to, float value);
 ASSAY_TAP_API size_t assay_tap_print_double(char* to, double value);
 
-#if defined(__CUDACC__) || defined(ASSAY_TAP_CUDA)
+#if (defined(__CUDACC__) || defined(ASSAY_TAP_CUDA)) && !defined(ASSAY_TAP_NUMBERS_ONLY)
 #include <cuda_runtime_api.h>
 // The same as assay_tap_log_tensor() for `values` on the device: waits for `stream`, copies, logs.
 // `host` is room for the tensor on the host, `bytes` its size.
@@ -255,27 +260,22 @@ typedef struct {
 
 // From four times the value and the borders of its interval, in units of 10^k and rounded to odd:
 // one digit fewer if there is such a decimal in the interval, else the nearest.
-static assay_tap_decimal assay_tap_choose(uint64_t low, uint64_t middle, uint64_t high,
-                                          uint64_t out, int k) {
+//
+// Written without branches that numbers could mislead, as are the next functions.
+static inline assay_tap_decimal assay_tap_choose(uint64_t low, uint64_t middle, uint64_t high,
+                                                 uint64_t out, int k) {
   assay_tap_decimal decimal;
   const uint64_t s = middle >> 2;
   const uint64_t tens = s / 10;
-  const int low_fits = low + out <= 40 * tens;
-  const int high_fits = 40 * tens + 40 + out <= high;
-  if (low_fits != high_fits) {
-    decimal.digits = tens + (uint64_t)high_fits;
-    decimal.exponent = k + 1;
-    return decimal;
-  }
-  decimal.exponent = k;
-  const int s_fits = low + out <= 4 * s;
-  const int t_fits = 4 * s + 4 + out <= high;
-  if (s_fits != t_fits) {
-    decimal.digits = s + (uint64_t)t_fits;
-    return decimal;
-  }
-  const uint64_t half = 4 * s + 2;
-  decimal.digits = s + (uint64_t)(middle > half || (middle == half && (s & 1) != 0));
+  const uint64_t low_fits = low + out <= 40 * tens;
+  const uint64_t high_fits = 40 * tens + 40 + out <= high;
+  const uint64_t shorter = low_fits ^ high_fits;
+  const uint64_t s_fits = low + out <= 4 * s;
+  const uint64_t t_fits = 4 * s + 4 + out <= high;
+  const uint64_t above = middle - 4 * s > 2 - (s & 1);  // in the middle, the even one
+  const uint64_t up = (s_fits ^ t_fits) != 0 ? t_fits : above;
+  decimal.digits = shorter != 0 ? tens + high_fits : s + up;
+  decimal.exponent = k + (int)shorter;
   return decimal;
 }
 
@@ -385,24 +385,24 @@ static char* assay_tap_write_integer(char* to, uint64_t number) {
 
 // As std::to_chars(): fixed or scientific, whichever is shorter, fixed if level. `magnitude` is the
 // value without its sign.
-static char* assay_tap_layout(char* to, assay_tap_decimal decimal, double magnitude) {
-  char text[32];
+static inline char* assay_tap_layout(char* to, assay_tap_decimal decimal, double magnitude) {
+  enum { kZeros = 8 };  // before the digits, for numbers below 1
+  char text[48];
   memset(text, '0', sizeof(text));
   const int written = assay_tap_digit_count(decimal.digits);
-  const int count = assay_tap_write_digits(text, decimal.digits, written);
+  const int count = assay_tap_write_digits(text + kZeros, decimal.digits, written);
   const int point = written + decimal.exponent;  // digits before the point
   const int last = point - count;                // exponent of the last digit
   const int single = count == 1;
   if (last < -(count + 3 - single) || last > 5 - single) {
     int exponent = point - 1;
-    *to++ = text[0];
-    if (!single) {
-      *to++ = '.';
-      memcpy(to, text + 1, 16);
-      to += count - 1;
-    }
-    *to++ = 'e';
-    *to++ = exponent < 0 ? '-' : '+';
+    to[0] = text[kZeros];
+    to[1] = '.';
+    memcpy(to + 2, text + kZeros + 1, 16);
+    to += single ? 1 : count + 1;
+    to[0] = 'e';
+    to[1] = exponent < 0 ? '-' : '+';
+    to += 2;
     if (exponent < 0) exponent = -exponent;
     if (exponent >= 100) {
       *to++ = (char)('0' + exponent / 100);
@@ -417,16 +417,36 @@ static char* assay_tap_layout(char* to, assay_tap_decimal decimal, double magnit
     }
     return to + snprintf(to, ASSAY_TAP_NUMBER_SIZE - 1, "%.0f", magnitude);
   }
-  if (point <= 0) {
-    memcpy(to, "0.000000", 8);
-    to += 2 - point;
-    memcpy(to, text, 17);
-    return to + count;
-  }
-  memcpy(to, text, 17);
-  to[point] = '.';
-  memcpy(to + point + 1, text + point, 17);
-  return to + count + 1;
+  const int whole = point > 0 ? point : 1;
+  const char* first = text + kZeros + point - whole;
+  memcpy(to, first, 24);
+  to[whole] = '.';
+  memcpy(to + whole + 1, first + whole, 24);
+  return to + (whole + 1 - last);
+}
+
+// The same for a float whose text is fixed and not whole, nearly all of a log: at most nine digits,
+// which go around the point by shifts, since memory that was just written cannot be read again at
+// once in other pieces. NULL for other floats.
+static inline char* assay_tap_layout_usual(char* to, assay_tap_decimal decimal) {
+  static const uint32_t kTens[] = {100000000, 10000000, 1000000, 100000, 10000, 1000, 100, 10, 1};
+  const int written = assay_tap_digit_count(decimal.digits);
+  const uint32_t nine = (uint32_t)decimal.digits * kTens[written - 1];
+  const uint64_t word = assay_tap_eight_digits(nine % 100000000U);
+  const int count = 9 - (__builtin_clzll(word | 1) >> 3) - (word == 0);
+  const int point = written + decimal.exponent;
+  if (point < -2 || point >= count) return NULL;
+  const int below = point <= 0;  // the number is below 1
+  const uint64_t digits = word | 0x3030303030303030U;
+  const uint64_t tail = digits >> ((8 * (point - 1 + below * (1 - point))) & 63);
+  char* at = to + (below ? 2 - point : 0);
+  char* after = below ? at + 1 : to + point + 1;  // where the tail goes
+  memcpy(to, "0.000000", 8);
+  at[0] = (char)('0' + nine / 100000000U);
+  memcpy(at + 1, &digits, 8);
+  memcpy(after, &tail, 8);
+  to[below ? 1 : point] = '.';
+  return to + count + 1 + (below ? 1 - point : 0);
 }
 
 static char* assay_tap_write_nonfinite(char* to, int is_nan, int negative) {
@@ -454,6 +474,8 @@ static char* assay_tap_write_float(char* to, float value) {
       exponent == 0 ? assay_tap_shortest_32(fraction, -149, 0)
                     : assay_tap_shortest_32(fraction | 0x800000U, exponent - 150,
                                             fraction == 0 && exponent > 1);
+  char* end = assay_tap_layout_usual(to, decimal);
+  if (end != NULL) return end;
   return assay_tap_layout(to, decimal, (double)(negative ? -value : value));
 }
 
@@ -477,7 +499,7 @@ static char* assay_tap_write_double(char* to, double value) {
   return assay_tap_layout(to, decimal, negative ? -value : value);
 }
 
-static char* assay_tap_write_whole(char* to, int64_t value) {
+static __attribute__((unused)) char* assay_tap_write_whole(char* to, int64_t value) {
   if (value < 0) *to++ = '-';
   return assay_tap_write_integer(to, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }

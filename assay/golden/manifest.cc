@@ -12,7 +12,6 @@
 namespace assay {
 namespace {
 
-constexpr int64_t kMaxBytes = int64_t{64} << 20;
 constexpr int64_t kMaxTokens = int64_t{1} << 24;
 constexpr const char* kHint = "see golden/README.md for what a manifest holds";
 
@@ -152,6 +151,13 @@ GoldenManifest read_root(const JsonNode& root, const std::string& path) {
   return manifest;
 }
 
+GoldenManifest manifest_of(const rapidjson::Document& document, const std::string& path) {
+  const JsonNode root(document, path);
+  root.members();
+  check_schema(root, path);
+  return read_root(root, path);
+}
+
 }  // namespace
 
 std::string GoldenManifest::folder() const {
@@ -160,7 +166,7 @@ std::string GoldenManifest::folder() const {
 
 bool is_golden_manifest(const std::string& path) {
   try {
-    const rapidjson::Document document = read_json_file(path, kMaxBytes, kHint);
+    const rapidjson::Document document = read_json_file(path, kMaxManifestBytes, kHint);
     return document.IsObject() && document.HasMember("schema");
   } catch (const Error&) {
     return false;
@@ -168,11 +174,36 @@ bool is_golden_manifest(const std::string& path) {
 }
 
 GoldenManifest read_golden_manifest(const std::string& path) {
-  const rapidjson::Document document = read_json_file(path, kMaxBytes, kHint);
-  const JsonNode root(document, path);
-  root.members();
-  check_schema(root, path);
-  return read_root(root, path);
+  return manifest_of(read_json_file(path, kMaxManifestBytes, kHint), path);
+}
+
+GoldenManifest parse_golden_manifest(const std::string& text, const std::string& path) {
+  return manifest_of(parse_json_text(text, path, kHint), path);
+}
+
+std::string with_hashes(const std::string& text, const std::string& path,
+                        const std::map<std::string, std::string>& hashes) {
+  parse_golden_manifest(text, path);
+  // Parsed in place, each string of the document points to where it stands in the text.
+  std::string parsed = text;
+  rapidjson::Document document;
+  document.ParseInsitu<rapidjson::kParseIterativeFlag>(parsed.data());
+  std::string result = text;
+  const auto put = [&](const rapidjson::Value& entry, const char* name_key) {
+    const auto hash = hashes.find(json_text_of(entry[name_key]));
+    if (hash == hashes.end()) return;
+    const rapidjson::Value& old = entry["sha256"];
+    const auto at = static_cast<size_t>(old.GetString() - parsed.data());
+    if (text.compare(at, hash->second.size(), json_text_of(old)) != 0) {
+      throw Error("a sha256 is written with escapes", path, "write its digits as they are");
+    }
+    result.replace(at, hash->second.size(), hash->second);
+  };
+  for (const auto& file : document["files"].GetArray()) {
+    put(file, "gguf");
+    for (const auto& log : file["logs"].GetArray()) put(log, "file");
+  }
+  return result;
 }
 
 std::string checkpoint_kind(const std::string& checkpoint) {

@@ -72,6 +72,7 @@ struct GoldenManifest {
 };
 
 inline constexpr int64_t kManifestSchema = 2;
+inline constexpr int64_t kMaxManifestBytes = int64_t{64} << 20;
 
 // Whether the file at `path` is JSON that calls itself a manifest: an object with the key "schema".
 bool is_golden_manifest(const std::string& path);
@@ -81,6 +82,13 @@ bool is_golden_manifest(const std::string& path);
 // notes and are skipped. Files that it names are not opened; their names are single components, so
 // that nothing outside the folder is reached.
 GoldenManifest read_golden_manifest(const std::string& path);
+// The same of a text; errors name `path`.
+GoldenManifest parse_golden_manifest(const std::string& text, const std::string& path);
+
+// The manifest's text with the sha256 of each model file and log in `hashes`, by name, put into its
+// place, and not a byte changed elsewhere. Throws Error if it is no manifest.
+std::string with_hashes(const std::string& text, const std::string& path,
+                        const std::map<std::string, std::string>& hashes);
 
 // The checkpoint's name without its layer: "q_rope" of layer_7_q_rope, "logits" of logits.
 std::string checkpoint_kind(const std::string& checkpoint);

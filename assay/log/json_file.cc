@@ -19,6 +19,11 @@ rapidjson::Document read_json_file(const std::string& path, int64_t max_bytes,
   }
   std::string text(static_cast<size_t>(file.size()), '\0');
   text.resize(file.read(text.data(), text.size(), 0));
+  return parse_json_text(text, path, hint);
+}
+
+rapidjson::Document parse_json_text(const std::string& text, const std::string& path,
+                                    const std::string& hint) {
   rapidjson::Document document;
   document.Parse<rapidjson::kParseValidateEncodingFlag | rapidjson::kParseIterativeFlag>(
       text.data(), text.size());

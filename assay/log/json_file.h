@@ -12,6 +12,9 @@ namespace assay {
 // bounded by nothing but the size.
 rapidjson::Document read_json_file(const std::string& path, int64_t max_bytes,
                                    const std::string& hint);
+// The same of a text; errors name `path`.
+rapidjson::Document parse_json_text(const std::string& text, const std::string& path,
+                                    const std::string& hint);
 
 // The bytes of a JSON string, zeros among them.
 std::string json_text_of(const rapidjson::Value& value);

@@ -4,9 +4,15 @@
 #include <rapidjson/encodings.h>
 #include <rapidjson/memorystream.h>
 
+#include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <iterator>
+
+// Numbers as text, which both writers of logs share.
+#define ASSAY_TAP_IMPLEMENTATION
+#define ASSAY_TAP_STATIC
+#define ASSAY_TAP_NUMBERS_ONLY
+#include "tap/assay_tap.h"
 
 namespace assay {
 namespace {
@@ -17,24 +23,6 @@ size_t utf8_length(std::string_view text) {
   rapidjson::MemoryStream stream(text.data(), text.size());
   unsigned code_point = 0;
   return rapidjson::UTF8<>::Decode(stream, &code_point) ? stream.Tell() : 0;
-}
-
-template <typename Number>
-void append_shortest(std::string& out, Number value) {
-  char text[64];
-  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
-  out.append(text, static_cast<size_t>(end - text));
-}
-
-template <typename Float>
-void append_float(std::string& out, Float value) {
-  if (std::isnan(value)) {
-    out += "\"NaN\"";
-  } else if (std::isinf(value)) {
-    out += value > 0 ? "\"Infinity\"" : "\"-Infinity\"";
-  } else {
-    append_shortest(out, value);
-  }
 }
 
 }  // namespace
@@ -60,13 +48,32 @@ void append_json_string(std::string& out, std::string_view text) {
 }
 
 void append_json_number(std::string& out, float value) {
-  append_float(out, value);
+  char text[ASSAY_TAP_NUMBER_SIZE];
+  out.append(text, assay_tap_print_float(text, value));
 }
 void append_json_number(std::string& out, double value) {
-  append_float(out, value);
+  char text[ASSAY_TAP_NUMBER_SIZE];
+  out.append(text, assay_tap_print_double(text, value));
 }
 void append_json_number(std::string& out, int64_t value) {
-  append_shortest(out, value);
+  char text[24];
+  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
+  out.append(text, static_cast<size_t>(end - text));
+}
+
+void append_json_array(std::string& out, std::span<const float> values) {
+  constexpr size_t kBlock = 256;
+  char text[17 * kBlock + 64];
+  size_t bracket = 0;  // only the first block's is kept, and only the last one's at its end
+  for (;;) {
+    const size_t count = std::min(values.size(), kBlock);
+    const char* end = assay_tap_write_floats(text, values.data(), count);
+    out.append(text + bracket, static_cast<size_t>(end - text) - bracket);
+    values = values.subspan(count);
+    if (values.empty()) return;
+    out.back() = ',';
+    bracket = 1;
+  }
 }
 
 }  // namespace assay

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,5 +16,8 @@ void append_json_string(std::string& out, std::string_view text);
 void append_json_number(std::string& out, float value);
 void append_json_number(std::string& out, double value);
 void append_json_number(std::string& out, int64_t value);
+
+// Appends [a,b,...] of such numbers.
+void append_json_array(std::string& out, std::span<const float> values);
 
 }  // namespace assay

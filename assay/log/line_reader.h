@@ -31,7 +31,7 @@ class InputFile {
 
 // Bytes that may be read, and hold nothing of the text, after the end of each line that LineReader
 // and LineBuffer give: number parsing loads words.
-inline constexpr size_t kLinePadding = 32;
+inline constexpr size_t kLinePadding = 64;
 
 // Longer lines are refused: 256 MiB are some twenty million values.
 inline constexpr size_t kMaxLineBytes = size_t{1} << 28;

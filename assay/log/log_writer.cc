@@ -169,7 +169,7 @@ void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
     append_json_number(line, static_cast<int64_t>(values.size()));
   }
   line += ",\"values\":";
-  append_array(line, values.first(head));
+  append_json_array(line, values.first(head));
   if (options_.summary || options_.sketch) {
     line += ",\"summary\":";
     append_summary(line, summarize(values));

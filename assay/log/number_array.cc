@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "assay/log/float_run.h"
 #include "assay/log/number_text.h"
 #include "base/error.h"
 
@@ -70,13 +72,34 @@ const char* read_element(const char* at, const char* end, int64_t& value, std::s
   return nullptr;
 }
 
+// Appends the floats that are of the usual form. `begin`: of the array.
+const char* read_run(const char* begin, const char* at, const char* end,
+                     std::vector<float>& values) {
+  if (at - begin < static_cast<ptrdiff_t>(kFloatRunBefore)) return at;
+  std::array<float, 8 * kFloatRunRoom> run;
+  for (size_t count = run.size(); count > run.size() - kFloatRunRoom;) {
+    const FloatRun read = read_usual_floats(at, end, run);
+    at = read.at;
+    count = read.count;
+    values.insert(values.end(), run.begin(), run.begin() + static_cast<ptrdiff_t>(count));
+  }
+  return skip_space(at, end);
+}
+
+template <typename Number>
+const char* read_run(const char*, const char* at, const char*, std::vector<Number>&) {
+  return at;
+}
+
 template <typename Number>
 const char* read_numbers(const char* at, const char* end, std::vector<Number>& values,
                          std::string& problem) {
+  const char* begin = at;
   values.clear();
   at = skip_space(at, end);
   if (at < end && *at == ']') return at;
   for (;;) {
+    at = read_run(begin, at, end, values);
     Number value;
     at = read_element(at, end, value, problem);
     if (at == nullptr) {

@@ -5,16 +5,13 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <system_error>
+
+#include "assay/log/decimal_rounding.h"
 
 namespace assay {
 namespace {
 
-// The powers of ten that a double holds exactly.
-constexpr double kPowersOfTen[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                   1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 constexpr uint64_t kTensTo8[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
 constexpr int kMaxMantissaDigits = 18;  // fits 64 bits
 
@@ -145,19 +142,6 @@ bool nearest_double(const Decimal& decimal, double& value) {
   return true;
 }
 
-// Rounds a correctly rounded double to float. False where that could round twice: when the double
-// lies exactly between two floats, or where floats are denormal.
-bool nearest_float(double wide, float& value) {
-  const double magnitude = std::abs(wide);
-  const bool midway = (std::bit_cast<uint64_t>(wide) & 0x1FFFFFFFU) == 0x10000000U;
-  if (midway || (magnitude < static_cast<double>(std::numeric_limits<float>::min()) && wide != 0) ||
-      magnitude > static_cast<double>(std::numeric_limits<float>::max())) {
-    return false;
-  }
-  value = static_cast<float>(wide);
-  return true;
-}
-
 template <typename Float>
 NumberEnd read_slowly(const char* at, const char* number_end, bool negative, Float& value) {
   const auto [rest, error] = std::from_chars(at, number_end, value);
@@ -187,9 +171,7 @@ NumberEnd read_number(const char* at, const char* end, float& value) {
   if (usual) {
     const uint64_t mantissa = digits_value(units.digits, units.run) * kTensTo8[fraction.run] +
                               digits_value(fraction.digits, fraction.run);
-    const double wide = static_cast<double>(mantissa) / kPowersOfTen[fraction.run];
-    if (nearest_float(wide, value)) {
-      value = negative ? -value : value;
+    if (round_decimal(negative, mantissa, fraction.run, value)) {
       return {number_end, NumberError::kNone};
     }
   }

@@ -1,0 +1,265 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "assay/cli/commands.h"
+#include "assay/cli/output.h"
+#include "assay/golden/change.h"
+#include "assay/golden/record.h"
+#include "assay/golden/review.h"
+#include "assay/golden/verify.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr size_t kReviewRows = 8;
+
+struct GoldenArguments {
+  std::string root = "golden";
+  std::vector<std::string> models;
+  std::string oracle;
+};
+
+std::vector<std::string> models_of(const GoldenArguments& arguments) {
+  if (arguments.models.empty()) return golden_models(arguments.root);
+  for (const std::string& model : arguments.models) golden_folder(arguments.root, model);
+  return arguments.models;
+}
+
+// Those that have something to review, in the order given.
+std::vector<std::string> models_pending(const GoldenArguments& arguments) {
+  std::vector<std::string> models = models_of(arguments);
+  std::erase_if(models, [&](const std::string& model) {
+    return pending_files(golden_folder(arguments.root, model)).empty();
+  });
+  return models;
+}
+
+std::string count_of(size_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+// Says what verification found; the exit code.
+int tell(const std::vector<GoldenCheck>& checks) {
+  int exit_code = kInParity;
+  for (const GoldenCheck& check : checks) {
+    for (const std::string& absent : check.absent_models) {
+      print_warning(printable(absent) + " is not here, its hash was not checked");
+    }
+    for (const std::string& problem : check.problems) print_error(problem);
+    if (!check.problems.empty()) exit_code = kNotComparable;
+  }
+  return exit_code;
+}
+
+std::vector<GoldenCheck> checks_of(const GoldenArguments& arguments) {
+  std::vector<GoldenCheck> checks;
+  for (const std::string& model : models_of(arguments)) {
+    checks.push_back(verify_golden(arguments.root, model));
+  }
+  return checks;
+}
+
+int list(const GoldenArguments& arguments) {
+  const std::vector<GoldenCheck> checks = checks_of(arguments);
+  TextTable table({"model", "type", "prompt", "set", "log", "state"});
+  size_t n_fixtures = 0;
+  size_t n_pending = 0;
+  for (const GoldenCheck& check : checks) {
+    for (const GoldenState& fixture : check.fixtures) {
+      const bool good = fixture.state == "recorded";
+      const bool pending = fixture.state == "pending";
+      table.add(
+          {printable(fixture.model, 30), printable(fixture.type, 12), printable(fixture.prompt, 20),
+           printable(fixture.set, 20), printable(fixture.log, 40), fixture.state},
+          good      ? Color::kNone
+          : pending ? Color::kCaution
+                    : Color::kBad);
+      ++n_fixtures;
+    }
+    if (!pending_files(golden_folder(arguments.root, check.model)).empty()) ++n_pending;
+  }
+  print_text(table.text(output_style("")));
+  std::string line = fmt::format("\n  {} of {}", count_of(n_fixtures, "fixture"),
+                                 count_of(checks.size(), "model"));
+  if (n_pending > 0) line += fmt::format("; {} to review: assay golden review", n_pending);
+  print_text(line + "\n");
+  return tell(checks);
+}
+
+int verify(const GoldenArguments& arguments) {
+  const std::vector<GoldenCheck> checks = checks_of(arguments);
+  for (const GoldenCheck& check : checks) {
+    const std::string word =
+        colored(check.problems.empty() ? "verified" : "NOT VERIFIED",
+                check.problems.empty() ? Color::kGood : Color::kBad, output_style(""));
+    print_text(fmt::format("{}  {}, {}\n", word, printable(check.model),
+                           check.problems.empty() ? count_of(check.fixtures.size(), "fixture")
+                                                  : count_of(check.problems.size(), "problem")));
+  }
+  return tell(checks);
+}
+
+int record(const GoldenArguments& arguments) {
+  check_may_update();
+  for (const std::string& model : arguments.models) {
+    const std::string folder = golden_folder(arguments.root, model);
+    const std::string command =
+        arguments.oracle.empty() ? stated_command(folder) : arguments.oracle;
+    print_status(fmt::format("assay: recording {}: {}\n", printable(model), printable(command)));
+    const std::vector<std::string> names = record_golden(arguments.root, model, command);
+    if (names.empty()) {
+      print_text(fmt::format("{}: nothing changes\n", printable(model)));
+    } else if (update_mode() == UpdateMode::kAlways) {
+      accept_pending(folder);
+      print_text(fmt::format("{}: recorded and accepted: {}\n", printable(model),
+                             printable(fmt::format("{}", fmt::join(names, ", ")))));
+    } else {
+      print_text(fmt::format("{}: pending: {}; assay golden review {}\n", printable(model),
+                             printable(fmt::format("{}", fmt::join(names, ", "))),
+                             printable(model)));
+    }
+  }
+  return kInParity;
+}
+
+// The record of each checkpoint that is most floors off, worst first.
+std::string worst_table(const LogReview& log, const TextStyle& style) {
+  const Comparison& comparison = *log.comparison;
+  std::vector<const RecordResult*> worst(comparison.checkpoints.size(), nullptr);
+  const auto off = [](const RecordResult& result) { return result.times_floor().value_or(0); };
+  for (const RecordResult& result : comparison.results) {
+    const RecordResult*& held = worst[static_cast<size_t>(result.checkpoint)];
+    if (held == nullptr || !(off(result) <= off(*held))) held = &result;
+  }
+  std::erase(worst, nullptr);
+  // NaN, which is as wrong as can be, comes first.
+  std::stable_sort(worst.begin(), worst.end(), [&](const RecordResult* a, const RecordResult* b) {
+    const bool a_nan = !(off(*a) == off(*a));
+    const bool b_nan = !(off(*b) == off(*b));
+    return a_nan != b_nan ? a_nan : off(*a) > off(*b);
+  });
+  TextTable table({"  checkpoint", "worst at", "rel l2", "x floor", "allowed", "status"});
+  for (size_t i = 0; i < std::min(worst.size(), kReviewRows); ++i) {
+    const RecordResult& result = *worst[i];
+    const auto& name = comparison.checkpoints[static_cast<size_t>(result.checkpoint)].name;
+    table.add({"  " + printable(name, 40), fmt::format("{}", result.token_idx),
+               fmt::format("{:.3g}", result.metrics.rel_l2), fmt::format("{:.3g}", off(result)),
+               fmt::format("{:.3g}", log.k), std::string(verdict_name(result.status))},
+              result.pass ? Color::kNone : Color::kBad);
+  }
+  std::string text = table.text(style);
+  if (worst.size() > kReviewRows) {
+    text += fmt::format("    ... and {} more checkpoints\n", worst.size() - kReviewRows);
+  }
+  return text;
+}
+
+std::string review_text(const LogReview& log, const TextStyle& style) {
+  std::string text = fmt::format("\n{} ({}, {})  ", printable(log.file), printable(log.type),
+                                 printable(log.prompt));
+  if (log.added) return text + "new\n";
+  if (!log.comparison) {
+    return text + colored("not comparable: " + printable(log.not_comparable), Color::kBad, style) +
+           "\n";
+  }
+  const Comparison& comparison = *log.comparison;
+  text += colored(std::string(verdict_name(comparison.verdict)),
+                  comparison.pass ? Color::kGood : Color::kBad, style);
+  text += fmt::format(": {} of {} beyond {:.3g} x the floor", comparison.failed,
+                      count_of(static_cast<size_t>(comparison.compared), "record"), log.k);
+  if (comparison.unmatched_ref + comparison.unmatched_got > 0) {
+    text += fmt::format("; {} would go, {} are new", comparison.unmatched_ref,
+                        comparison.unmatched_got);
+  }
+  return text + "\n" + worst_table(log, style);
+}
+
+int review(const GoldenArguments& arguments) {
+  const TextStyle style = output_style("");
+  int exit_code = kInParity;
+  const std::vector<std::string> models = models_pending(arguments);
+  for (const std::string& model : models) {
+    const GoldenReview review = review_pending(golden_folder(arguments.root, model));
+    std::string text = printable(model) + "\n";
+    for (const std::string& note : review.notes) text += "  " + printable(note, 300) + "\n";
+    for (const std::string& file : review.removed) {
+      text += fmt::format("  {} would go\n", printable(file));
+    }
+    for (const LogReview& log : review.logs) text += review_text(log, style);
+    text += fmt::format("\n  take it: assay golden accept {0}   drop it: assay golden reject {0}\n",
+                        shell_quoted(model));
+    print_text(text);
+    if (!review.within_floors()) exit_code = kDiverged;
+  }
+  if (models.empty()) print_text("nothing is pending\n");
+  return exit_code;
+}
+
+int accept(const GoldenArguments& arguments) {
+  check_may_update();
+  const std::vector<std::string> models = models_pending(arguments);
+  for (const std::string& model : models) {
+    const GoldenChange change = accept_pending(golden_folder(arguments.root, model));
+    print_text(fmt::format("{}: accepted {}\n", printable(model),
+                           count_of(change.replaced.size(), "file")));
+  }
+  if (models.empty()) print_text("nothing is pending\n");
+  return kInParity;
+}
+
+int reject(const GoldenArguments& arguments) {
+  const std::vector<std::string> models = models_of(arguments);
+  for (const std::string& model : models) {
+    const int64_t count = reject_pending(golden_folder(arguments.root, model));
+    if (count > 0) {
+      print_text(fmt::format("{}: removed {}\n", printable(model),
+                             count_of(static_cast<size_t>(count), "pending file")));
+    }
+  }
+  return kInParity;
+}
+
+using Action = int (*)(const GoldenArguments&);
+
+CLI::App* add_action(CLI::App& golden, const char* name, const char* help, Action action,
+                     const std::shared_ptr<GoldenArguments>& arguments, int& exit_code) {
+  CLI::App* command = golden.add_subcommand(name, help);
+  const bool all = std::string_view(name) != "record";
+  auto* models =
+      command->add_option("MODEL", arguments->models,
+                          all ? "Names of folders in it (default all)" : "Names of folders in it");
+  if (!all) models->required();
+  command->add_option("--folder", arguments->root, "The folder of all goldens (default golden)");
+  command->callback([arguments, action, &exit_code] { exit_code = action(*arguments); });
+  return command;
+}
+
+}  // namespace
+
+void add_golden(CLI::App& app, int& exit_code) {
+  auto arguments = std::make_shared<GoldenArguments>();
+  CLI::App* golden = app.add_subcommand("golden", "List, check, record and review goldens");
+  golden->require_subcommand(1);
+  golden->footer(
+      "ASSAY_UPDATE: no, nothing is recorded or accepted (the default where CI is set); new, what "
+      "is recorded waits as *.new files (the default elsewhere); always, it is accepted at once.");
+  add_action(*golden, "list", "Each fixture and its state", list, arguments, exit_code);
+  add_action(*golden, "verify", "Whether each golden is what its manifest states", verify,
+             arguments, exit_code);
+  CLI::App* command = add_action(*golden, "record", "Record again, as files that wait for review",
+                                 record, arguments, exit_code);
+  command->add_option("--oracle", arguments->oracle,
+                      "Shell command that writes $ASSAY_GOLDEN_OUT/MODEL/ (default: the one that "
+                      "the manifest states)");
+  add_action(*golden, "review", "What accepting would change, in floors", review, arguments,
+             exit_code);
+  add_action(*golden, "accept", "Take what waits", accept, arguments, exit_code);
+  add_action(*golden, "reject", "Remove what waits", reject, arguments, exit_code);
+}
+
+}  // namespace assay

@@ -1,0 +1,219 @@
+#include "assay/golden/change.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "assay/golden/files.h"
+#include "assay/log/log_reader.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+std::string name_of_model(const std::string& folder) {
+  const std::string path = folder.substr(0, folder.find_last_not_of('/') + 1);
+  return path.substr(path.rfind('/') + 1);
+}
+
+std::string again(const std::string& folder) {
+  return "assay golden record " + name_of_model(folder);
+}
+
+// Every file that a manifest names, without those that come from elsewhere.
+std::set<std::string> files_of(const GoldenManifest& manifest) {
+  std::set<std::string> names;
+  for (const GoldenFile& file : manifest.files) {
+    if (file.source.empty()) names.insert(file.gguf);
+    for (const GoldenLog& log : file.logs) names.insert(log.file);
+  }
+  return names;
+}
+
+std::optional<GoldenManifest> manifest_in_place(const std::string& folder) {
+  try {
+    return read_golden_manifest(folder + kManifestName);
+  } catch (const Error&) {
+    return {};  // that is what is being mended
+  }
+}
+
+class Planner {
+ public:
+  Planner(const std::string& folder, const std::map<std::string, std::string>& replacements)
+      : folder_(folder), replacements_(replacements) {}
+
+  GoldenChange plan() {
+    read_manifest();
+    const std::set<std::string> names = files_of(change_.manifest);
+    for (const auto& [name, path] : replacements_) {
+      if (name == kManifestName) continue;
+      if (names.count(name) == 0) {
+        throw Error("nothing in the manifest names it", path, "remove it, or " + again(folder_));
+      }
+      change_.replaced.push_back(name);
+    }
+    for (const GoldenFile& file : change_.manifest.files) check(file);
+    if (const auto before = manifest_in_place(folder_)) {
+      const std::set<std::string> had = files_of(*before);
+      std::set_difference(had.begin(), had.end(), names.begin(), names.end(),
+                          std::back_inserter(change_.dropped));
+    }
+    return std::move(change_);
+  }
+
+ private:
+  void read_manifest() {
+    const auto found = replacements_.find(kManifestName);
+    const bool stated = found != replacements_.end();
+    const std::string path = stated ? found->second : folder_ + kManifestName;
+    if (!file_exists(path)) {
+      throw Error("there is no manifest", path, "let the oracle write one, see golden/README.md");
+    }
+    change_.manifest_text = read_whole_file(path, kMaxManifestBytes);
+    if (!stated) {
+      std::map<std::string, std::string> hashes;
+      for (const auto& [name, from] : replacements_) hashes[name] = file_sha256(from);
+      change_.manifest_text = with_hashes(change_.manifest_text, path, hashes);
+    }
+    change_.manifest = parse_golden_manifest(change_.manifest_text, path);
+    if (change_.manifest.model != name_of_model(folder_)) {
+      throw Error(fmt::format("is of the model '{}', its folder is '{}'", change_.manifest.model,
+                              name_of_model(folder_)),
+                  path, "name the folder as the model");
+    }
+  }
+
+  // Where a file will come from.
+  std::string place(const std::string& name) const {
+    const auto found = replacements_.find(name);
+    return found == replacements_.end() ? folder_ + name : found->second;
+  }
+
+  void check_hash(const std::string& name, const std::string& sha256) const {
+    const std::string path = place(name);
+    if (!file_exists(path)) {
+      throw Error("is missing, and the manifest names it", path, again(folder_));
+    }
+    if (file_sha256(path) != sha256) {
+      throw Error("is not what the manifest states: its SHA-256 differs", path, again(folder_));
+    }
+  }
+
+  void check(const GoldenFile& file) const {
+    if (file.source.empty()) check_hash(file.gguf, file.sha256);
+    for (const GoldenLog& log : file.logs) {
+      check_hash(log.file, log.sha256);
+      check_golden_log(place(log.file), change_.manifest, file, log,
+                       replacements_.count(log.file) > 0);
+    }
+  }
+
+  const std::string& folder_;
+  const std::map<std::string, std::string>& replacements_;
+  GoldenChange change_;
+};
+
+// Of a write that was cut off.
+void remove_leftovers(const std::string& folder) {
+  for (const std::string& name : files_in(folder)) {
+    if (name.ends_with(kTemporarySuffix)) remove_file(folder + name);
+  }
+}
+
+bool same_content(const std::string& a, const std::string& b) {
+  return file_exists(a) && file_exists(b) && file_sha256(a) == file_sha256(b);
+}
+
+}  // namespace
+
+GoldenChange plan_change(const std::string& folder,
+                         const std::map<std::string, std::string>& replacements) {
+  return Planner(folder, replacements).plan();
+}
+
+void check_golden_log(const std::string& path, const GoldenManifest& manifest,
+                      const GoldenFile& file, const GoldenLog& log, bool whole) {
+  const std::string hint = "assay golden record " + manifest.model;
+  LogReader reader(path, whole ? Depth::kFull : Depth::kKeys);
+  if (reader.next() == nullptr) throw no_records_error(reader);
+  const auto& header = reader.header();
+  if (!header) throw Error("has no header that says what was recorded", path, hint);
+  if (header->model.sha256 != file.sha256) {
+    throw Error(
+        fmt::format("is of another model file than the {} that the manifest states", file.type),
+        path, hint);
+  }
+  const std::vector<int32_t>& tokens = manifest.prompts.at(log.prompt).tokens;
+  if (!std::equal(tokens.begin(), tokens.end(), header->tokens.begin(), header->tokens.end())) {
+    throw Error(fmt::format("is of other tokens than the prompt '{}'", log.prompt), path, hint);
+  }
+  if (!whole) return;
+  while (reader.next() != nullptr) {
+  }
+  if (!reader.warnings().empty()) throw Error("its last line is cut off", path, hint);
+}
+
+std::map<std::string, std::string> pending_files(const std::string& folder) {
+  std::map<std::string, std::string> pending;
+  for (const std::string& name : files_in(folder)) {
+    if (!name.ends_with(kPendingSuffix) || name == kPendingSuffix) continue;
+    if (name.ends_with(kTemporarySuffix)) continue;
+    pending[name.substr(0, name.size() - std::string_view(kPendingSuffix).size())] = folder + name;
+  }
+  return pending;
+}
+
+GoldenChange accept_pending(const std::string& folder) {
+  const FolderLock lock(folder);
+  const auto pending = pending_files(folder);
+  if (pending.empty()) throw Error("nothing is pending", folder, again(folder) + " first");
+  GoldenChange change = plan_change(folder, pending);
+  const std::string manifest = folder + kManifestName;
+  replace_file(change.manifest_text, manifest + kPendingSuffix);
+  for (const std::string& name : change.replaced) move_file(pending.at(name), folder + name);
+  for (const std::string& name : change.dropped) remove_file(folder + name);
+  move_file(manifest + kPendingSuffix, manifest);
+  remove_leftovers(folder);
+  return change;
+}
+
+int64_t reject_pending(const std::string& folder) {
+  const FolderLock lock(folder);
+  // The manifest last: without it, what is left after a cut would wait as if it were whole.
+  const auto pending = pending_files(folder);
+  for (const auto& [name, path] : pending) {
+    if (name != kManifestName) remove_file(path);
+  }
+  remove_file(folder + kManifestName + kPendingSuffix);
+  remove_leftovers(folder);
+  return std::ssize(pending);
+}
+
+std::vector<std::string> make_pending(const std::string& folder,
+                                      const std::map<std::string, std::string>& replacements) {
+  const GoldenChange change = plan_change(folder, replacements);
+  reject_pending(folder);
+  const FolderLock lock(folder);
+  std::vector<std::string> names;
+  for (const std::string& name : change.replaced) {
+    if (!same_content(replacements.at(name), folder + name)) names.push_back(name);
+  }
+  const std::string manifest = folder + kManifestName;
+  const bool same_manifest =
+      file_exists(manifest) && read_whole_file(manifest, kMaxManifestBytes) == change.manifest_text;
+  if (names.empty() && same_manifest) return names;
+  // The manifest first: it names the hash of all that must be there to accept it.
+  replace_file(change.manifest_text, manifest + kPendingSuffix);
+  for (const std::string& name : names) {
+    replace_file_with_copy(replacements.at(name), folder + name + kPendingSuffix);
+  }
+  names.emplace_back(kManifestName);
+  return names;
+}
+
+}  // namespace assay

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace assay {
+
+// Of the file's bytes, in hexadecimal. Throws Error if it cannot be read or is empty.
+std::string file_sha256(const std::string& path);
+
+// The whole of a file that must not be larger than `max_bytes`. Throws Error.
+std::string read_whole_file(const std::string& path, int64_t max_bytes);
+
+bool file_exists(const std::string& path);
+
+// Names of the regular files in a folder, sorted. Throws Error if it cannot be read.
+std::vector<std::string> files_in(const std::string& folder);
+
+inline constexpr const char* kTemporarySuffix = ".tmp.new";
+
+// Puts `bytes` or a copy of the file `from` at `path`, which has either its old content or all of
+// the new one, on the disk, when this returns or if it is cut off. Its temporary file is
+// `path` with kTemporarySuffix. Throws Error, and leaves `path` as it was.
+void replace_file(std::string_view bytes, const std::string& path);
+void replace_file_with_copy(const std::string& from, const std::string& path);
+
+// rename(2), and the name is on the disk when it returns. Throws Error.
+void move_file(const std::string& from, const std::string& to);
+
+// Throws Error, unless there is no such file.
+void remove_file(const std::string& path);
+
+// Held by whoever changes the files of a folder.
+class FolderLock {
+ public:
+  // Throws Error if the folder cannot be opened or written to, or another process holds the lock.
+  explicit FolderLock(const std::string& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace assay

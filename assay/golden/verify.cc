@@ -1,0 +1,204 @@
+#include "assay/golden/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <system_error>
+
+#include "assay/golden/change.h"
+#include "assay/golden/files.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr int64_t kMaxRequirementsBytes = 1 << 20;
+
+std::string with_slash(const std::string& folder) {
+  return folder.ends_with('/') ? folder : folder + "/";
+}
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// As scripts/fetch.sh has it.
+std::string cache_folder() {
+  if (!environment("ASSAY_CACHE").empty()) return environment("ASSAY_CACHE");
+  if (!environment("XDG_CACHE_HOME").empty()) return environment("XDG_CACHE_HOME") + "/assay";
+  return environment("HOME") + "/.cache/assay";
+}
+
+// PEP 503: case and the kind of separator do not tell packages apart.
+std::string normalised(std::string package) {
+  for (char& c : package) {
+    c = c == '_' || c == '.' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return package;
+}
+
+// Versions that "name==version" lines of a requirements.txt pin.
+std::map<std::string, std::string> pinned_versions(const std::string& path) {
+  std::map<std::string, std::string> pins;
+  std::istringstream lines(read_whole_file(path, kMaxRequirementsBytes));
+  for (std::string line; std::getline(lines, line);) {
+    line = line.substr(0, line.find_first_of("#;"));
+    std::erase_if(line, [](unsigned char c) { return std::isspace(c) != 0; });
+    const size_t equals = line.find("==");
+    if (equals == std::string::npos) continue;
+    const std::string name = line.substr(0, std::min(equals, line.find('[')));
+    pins[normalised(name)] = line.substr(equals + 2);
+  }
+  return pins;
+}
+
+class Verifier {
+ public:
+  Verifier(const std::string& root, const std::string& model)
+      : root_(with_slash(root)), folder_(golden_folder(root, model)) {
+    check_.model = model;
+  }
+
+  GoldenCheck verify() {
+    pending_ = pending_files(folder_);
+    mend_ = fmt::format("assay golden {} {}",
+                        pending_.count(kManifestName) > 0 ? "accept" : "record", check_.model);
+    const std::string path = folder_ + kManifestName;
+    try {
+      manifest_ = read_golden_manifest(path);
+    } catch (const Error& error) {
+      problem("", error.what());
+      check_.fixtures.push_back({check_.model, "-", "-", "-", "-", "unreadable"});
+      return std::move(check_);
+    }
+    if (manifest_.model != check_.model) {
+      problem(path, fmt::format("is of the model '{}', its folder is '{}'", manifest_.model,
+                                check_.model));
+    }
+    check_oracles();
+    for (const GoldenFile& file : manifest_.files) check_file(file);
+    return std::move(check_);
+  }
+
+ private:
+  void problem(const std::string& file, const std::string& what, const std::string& mend = {}) {
+    check_.problems.emplace_back(Error(what, file, mend.empty() ? mend_ : mend).what());
+  }
+
+  void check_oracles() {
+    const std::string path = root_ + "generate/requirements.txt";
+    if (!file_exists(path)) return;
+    const auto pins = pinned_versions(path);
+    for (const auto& [name, version] : manifest_.oracles) {
+      const auto pin = pins.find(normalised(name));
+      if (pin == pins.end() || pin->second == version) continue;
+      problem(folder_ + kManifestName,
+              fmt::format("was recorded with {} {}, {} pins {}", name, version, path, pin->second));
+    }
+  }
+
+  void check_model_file(const GoldenFile& file) {
+    const std::string path = find_model_file(manifest_, file);
+    if (path.empty() && !file.source.empty()) {
+      check_.absent_models.push_back(
+          fmt::format("{}: {} of {}", check_.model, file.gguf, file.source));
+    } else if (path.empty()) {
+      problem(folder_ + file.gguf, "is missing");
+    } else if (hash_of(path) != file.sha256) {
+      const bool fetched = !path.starts_with(folder_);
+      problem(path, "is another model than the manifest states: its SHA-256 differs",
+              fetched ? fmt::format("remove it and fetch it again ({})", file.source) : mend_);
+    }
+  }
+
+  void check_file(const GoldenFile& file) {
+    check_model_file(file);
+    for (const GoldenLog& log : file.logs) {
+      std::string state = pending_.count(log.file) > 0 ? "pending" : "recorded";
+      const std::string path = folder_ + log.file;
+      if (!file_exists(path)) {
+        state = "missing";
+        problem(path, "is missing");
+      } else if (hash_of(path) != log.sha256) {
+        state = "changed";
+        problem(path, "is not what the manifest states: its SHA-256 differs");
+      } else {
+        try {
+          check_golden_log(path, manifest_, file, log, false);
+        } catch (const Error& error) {
+          state = "changed";
+          check_.problems.emplace_back(error.what());
+        }
+      }
+      check_.fixtures.push_back({check_.model, file.type, log.prompt, log.set, log.file, state});
+    }
+  }
+
+  // Empty where it cannot be read, which is no hash.
+  static std::string hash_of(const std::string& path) {
+    try {
+      return file_sha256(path);
+    } catch (const Error&) {
+      return "";
+    }
+  }
+
+  std::string root_;
+  std::string folder_;
+  std::string mend_;
+  std::map<std::string, std::string> pending_;
+  GoldenManifest manifest_;
+  GoldenCheck check_;
+};
+
+}  // namespace
+
+std::vector<std::string> golden_models(const std::string& root) {
+  std::vector<std::string> models;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(root, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string manifest = entry->path().string() + "/" + kManifestName;
+    if (file_exists(manifest) || file_exists(manifest + kPendingSuffix)) {
+      models.push_back(entry->path().filename().string());
+    }
+  }
+  if (error) {
+    throw Error("cannot read the goldens: " + error.message(), root,
+                "run in the folder that holds golden/, or give --folder");
+  }
+  if (models.empty()) {
+    throw Error("no folder in it holds a manifest.json", root, "give the goldens with --folder");
+  }
+  std::sort(models.begin(), models.end());
+  return models;
+}
+
+std::string golden_folder(const std::string& root, const std::string& model) {
+  const std::string folder = with_slash(root) + model;
+  std::error_code none;
+  const bool plain =
+      !model.empty() && model.find('/') == std::string::npos && model != "." && model != "..";
+  if (plain && std::filesystem::is_directory(folder, none)) return folder + "/";
+  throw Error(fmt::format("there is no golden of '{}'", model), root, "see assay golden list");
+}
+
+std::string find_model_file(const GoldenManifest& manifest, const GoldenFile& file) {
+  for (const std::string& path :
+       {manifest.folder() + file.gguf, cache_folder() + "/" + manifest.model + "/" + file.gguf}) {
+    if (file_exists(path)) return path;
+  }
+  return "";
+}
+
+GoldenCheck verify_golden(const std::string& root, const std::string& model) {
+  return Verifier(root, model).verify();
+}
+
+}  // namespace assay

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "assay/golden/manifest.h"
+
+namespace assay {
+
+// What was found of one fixture, or of a golden whose manifest cannot be read.
+struct GoldenState {
+  std::string model;
+  std::string type;
+  std::string prompt;
+  std::string set;
+  std::string log;
+  std::string state;  // recorded, pending, missing, changed, unreadable
+};
+
+struct GoldenCheck {
+  std::string model;
+  std::vector<GoldenState> fixtures;
+  // What is not as the golden states it: "FILE: what; command that mends it". None: all is.
+  std::vector<std::string> problems;
+  // Model files that come from elsewhere and were not found: their hashes were not checked.
+  std::vector<std::string> absent_models;
+};
+
+// Names of the models that have a folder with a manifest, or a pending one, in the folder of all
+// goldens, sorted. Throws Error if it cannot be read or has none.
+std::vector<std::string> golden_models(const std::string& root);
+
+// The folder of one model, with a slash at its end. Throws Error if there is none of that name.
+std::string golden_folder(const std::string& root, const std::string& model);
+
+// Where a model file is: in the manifest's folder, or among what scripts/fetch.sh fetched; empty if
+// it is at neither.
+std::string find_model_file(const GoldenManifest& manifest, const GoldenFile& file);
+
+// Checks one golden: its manifest's schema, that the versions of its oracles are those pinned in
+// ROOT/generate/requirements.txt, where there is one, the hashes of its model files and logs, and
+// that its logs are of those models and prompts. Throws Error only if the folder cannot be read.
+GoldenCheck verify_golden(const std::string& root, const std::string& model);
+
+}  // namespace assay

@@ -1,0 +1,310 @@
+// assay golden list|verify|record|review|accept|reject, on a golden that a small script records.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/cli/program.h"
+#include "tests/golden/tiny_golden.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Key;
+using testing::Not;
+using testing::StartsWith;
+
+class GoldenCommand : public Program {
+ protected:
+  void SetUp() override {
+    Program::SetUp();
+    for (const char* name : {"CI", "ASSAY_UPDATE", "NUDGE", "FAKE"}) unsetenv(name);
+    golden_ = std::make_unique<TinyGolden>(folder_ + "/golden");
+  }
+  void TearDown() override {
+    for (const char* name : {"CI", "ASSAY_UPDATE", "NUDGE", "FAKE"}) unsetenv(name);
+    Program::TearDown();
+  }
+
+  Outcome golden(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "golden");
+    arguments.insert(arguments.end(), {"--folder", golden_->root()});
+    return run(arguments);
+  }
+  Outcome record(const std::string& nudge, const std::string& fake = "") {
+    setenv("NUDGE", nudge.c_str(), 1);
+    setenv("FAKE", fake.c_str(), 1);
+    return golden({"record", "tiny"});
+  }
+
+  // Exit code 2, and one line on standard error after what the oracle printed.
+  static void expect_refused(const Outcome& outcome, const std::string& message) {
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+    EXPECT_TRUE(outcome.err.ends_with("\n"));
+  }
+
+  void replace_in(const std::string& file, const std::string& from, const std::string& to) {
+    std::string text = read(file);
+    ASSERT_NE(text.find(from), std::string::npos) << from;
+    std::ofstream(file, std::ios::binary) << text.replace(text.find(from), from.size(), to);
+  }
+
+  std::string path(const std::string& name) const { return golden_->folder() + name; }
+
+  std::unique_ptr<TinyGolden> golden_;
+};
+
+TEST_F(GoldenCommand, ListShowsEachFixtureWithItsState) {
+  Outcome listed = golden({"list"});
+  EXPECT_EQ(listed.exit_code, 0) << listed.err;
+  EXPECT_THAT(listed.out, testing::ContainsRegex("tiny +F32 +haiku +layers +f32.jsonl +recorded"));
+  EXPECT_THAT(listed.out, HasSubstr("2 fixtures of 1 model\n"));
+  record("1e-6");
+  EXPECT_THAT(golden({"list"}).out, AllOf(testing::ContainsRegex("f32.jsonl +pending"),
+                                          testing::ContainsRegex("long.jsonl +recorded"),
+                                          HasSubstr("1 to review: assay golden review")));
+  fs::remove(path("long.jsonl"));
+  listed = golden({"list"});
+  EXPECT_EQ(listed.exit_code, 2);
+  EXPECT_THAT(listed.out, testing::ContainsRegex("long.jsonl +missing"));
+}
+
+TEST_F(GoldenCommand, VerifyPassesWhatIsAsStated) {
+  const Outcome outcome = golden({"verify"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "verified  tiny, 2 fixtures\n");
+  EXPECT_EQ(outcome.err, "");
+}
+
+// Each would let a test run against something else than what the manifest says.
+TEST_F(GoldenCommand, VerifyFailsClosedAndNamesTheCommandThatMends) {
+  fs::create_directories(golden_->root() + "/generate");
+  const std::string pins = golden_->root() + "/generate/requirements.txt";
+  const struct {
+    const char* name;
+    std::function<void()> damage;
+    const char* message;
+  } cases[] = {
+      {"schema", [&] { replace_in(path("manifest.json"), "\"schema\": 2", "\"schema\": 1"); },
+       "'schema' is 1, this program reads 2"},
+      {"no JSON", [&] { put("golden/tiny/manifest.json", "{"); }, "not valid JSON"},
+      {"log", [&] { replace_in(path("f32.jsonl"), "layer_0", "layer_1"); },
+       "f32.jsonl: is not what the manifest states: its SHA-256 differs"},
+      {"empty log", [&] { put("golden/tiny/f32.jsonl", ""); }, "f32.jsonl: is not what the mani"},
+      {"no log", [&] { fs::remove(path("f32.jsonl")); }, "f32.jsonl: is missing"},
+      {"model", [&] { put("golden/tiny/tiny-f32.gguf", "GGUF of tinY"); },
+       "tiny-f32.gguf: is another model than the manifest states"},
+      {"no model", [&] { fs::remove(path("tiny-f32.gguf")); }, "tiny-f32.gguf: is missing"},
+      {"oracle", [&] { put("golden/generate/requirements.txt", "# x\nNum-Py == 2.4.7  # y\n"); },
+       "was recorded with num_py 2.4.6"},
+      {"tokens",
+       [&] { replace_in(path("manifest.json"), "\"tokens\": [\n    1", "\"tokens\": [\n 9"); },
+       "f32.jsonl: is of other tokens than the prompt 'haiku'"},
+      {"name",
+       [&] { replace_in(path("manifest.json"), "\"model\": \"tiny\"", "\"model\": \"tony\""); },
+       "is of the model 'tony', its folder is 'tiny'"},
+  };
+  for (const auto& test : cases) {
+    SCOPED_TRACE(test.name);
+    std::ofstream(pins) << "num_py==2.4.6\nother==1\n";
+    golden_->write("", "");
+    ASSERT_EQ(golden({"verify"}).exit_code, 0);
+    test.damage();
+    const Outcome outcome = golden({"verify"});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.out, StartsWith("NOT VERIFIED  tiny, "));
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr(test.message), HasSubstr("assay golden record t")));
+    EXPECT_EQ(golden({"list"}).exit_code, 2);
+  }
+}
+
+TEST_F(GoldenCommand, WhatIsRecordedWaitsIsReviewedInFloorsAndAccepted) {
+  const auto before = golden_->contents();
+  Outcome outcome = record("1e-5");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "tiny: pending: f32.jsonl, manifest.json; assay golden review tiny\n");
+  EXPECT_THAT(outcome.err, HasSubstr("fake oracle at work\n"));
+  auto now = golden_->contents();
+  for (const auto& [name, text] : before) EXPECT_EQ(now.at(name), text) << name;
+  EXPECT_EQ(now.size(), before.size() + 2);
+  EXPECT_EQ(golden({"verify"}).exit_code, 0);
+
+  outcome = golden({"review"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("f32.jsonl (F32, haiku)  noise: 0 of 6 records beyond 3 x"));
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("logits +0 +1e-05 +2.5 +3 +noise"));
+
+  outcome = golden({"accept"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "tiny: accepted 1 file\n");
+  EXPECT_EQ(golden({"verify"}).exit_code, 0);
+  now = golden_->contents();
+  EXPECT_EQ(now.size(), before.size());
+  EXPECT_NE(now.at("f32.jsonl"), before.at("f32.jsonl"));
+  EXPECT_EQ(record("1e-5").out, "tiny: nothing changes\n");
+  EXPECT_EQ(golden({"review"}).out, "nothing is pending\n");
+  EXPECT_EQ(golden({"accept", "tiny"}).out, "nothing is pending\n");
+}
+
+TEST_F(GoldenCommand, ReviewTellsWhatIsBeyondTheFloorsAndWhatElseChanges) {
+  record("2", "one_log");
+  const Outcome outcome = golden({"review", "tiny"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("oracle num_py: 2.4.6 -> 2.4.7"), HasSubstr("long.jsonl would go"),
+                    HasSubstr("F32: the generated tokens of f32.jsonl change from the 2th on"),
+                    HasSubstr("f32_vs_f64 of logits changes most: 4e-06 -> 8e-06 (x 2)"),
+                    HasSubstr("wrong: 3 of 6 records beyond 3 x the floor")));
+  // The worst comes first.
+  EXPECT_LT(outcome.out.find("  logits "), outcome.out.find("  layer_0_output "));
+  EXPECT_EQ(golden({"accept", "tiny"}).exit_code, 0);
+  EXPECT_FALSE(fs::exists(path("long.jsonl")));
+  EXPECT_EQ(golden({"verify"}).exit_code, 0);
+  // And back: the log is new again.
+  record("0");
+  EXPECT_THAT(golden({"review"}).out, HasSubstr("long.jsonl (F32, long)  new"));
+}
+
+TEST_F(GoldenCommand, RejectBringsBackWhatWas) {
+  const auto before = golden_->contents();
+  record("1e-5");
+  put("golden/tiny/f32.jsonl.new.tmp.new", "cut off");
+  EXPECT_EQ(golden({"reject", "tiny"}).out, "tiny: removed 2 pending files\n");
+  EXPECT_EQ(golden_->contents(), before);
+  EXPECT_EQ(golden({"reject"}).exit_code, 0);
+}
+
+// An oracle of the user's own need not know manifests.
+TEST_F(GoldenCommand, LogsAloneAreAcceptedWithTheirHashesPutIntoTheManifest) {
+  const std::string before = read(path("manifest.json"));
+  EXPECT_EQ(record("1e-5", "logs_only").exit_code, 0);
+  EXPECT_EQ(golden({"accept"}).exit_code, 0);
+  EXPECT_EQ(golden({"verify"}).exit_code, 0);
+  const std::string now = read(path("manifest.json"));
+  ASSERT_EQ(now.size(), before.size());
+  size_t differing = 0;
+  for (size_t i = 0; i < now.size(); ++i) differing += now[i] == before[i] ? 0 : 1;
+  EXPECT_GT(differing, 30U);
+  EXPECT_LE(differing, 64U) << "more than one hash was changed";
+}
+
+// A log put there by hand is taken with the same checks.
+TEST_F(GoldenCommand, PendingFilesThatDoNotFitAreRefused) {
+  const auto before = golden_->contents();
+  put("golden/tiny/stray.jsonl.new", "{}");
+  expect_refused(golden({"accept"}), "stray.jsonl.new: nothing in the manifest names it");
+  fs::remove(path("stray.jsonl.new"));
+  put("golden/tiny/f32.jsonl.new", "{\"checkpoint\"");
+  expect_refused(golden({"accept"}), "f32.jsonl.new: the log holds no records");
+  std::string log = before.at("f32.jsonl");
+  put("golden/tiny/f32.jsonl.new", log.substr(log.find('\n') + 1));
+  expect_refused(golden({"accept"}), "f32.jsonl.new: has no header");
+  put("golden/tiny/f32.jsonl.new", log.replace(log.find("\"sha256\": \"") + 11, 4, "0000"));
+  expect_refused(golden({"accept"}), "f32.jsonl.new: is of another model file than the F32");
+  fs::remove(path("f32.jsonl.new"));
+  record("1e-5");
+  fs::remove(path("f32.jsonl.new"));
+  expect_refused(golden({"accept"}), "f32.jsonl: is not what the manifest states");
+  expect_refused(golden({"review"}), "f32.jsonl: is not what the manifest states");
+  EXPECT_EQ(golden({"reject"}).exit_code, 0);
+  EXPECT_EQ(golden_->contents(), before);
+}
+
+TEST_F(GoldenCommand, AnOracleThatFailsChangesNothing) {
+  const auto before = golden_->contents();
+  const struct {
+    const char* fake;
+    const char* message;
+  } cases[] = {
+      {"fail", "the oracle ended with exit code 3, nothing was recorded"},
+      {"nothing", "the oracle wrote nothing to $ASSAY_GOLDEN_OUT/tiny"},
+      {"torn", "its last line is cut off"},
+      {"missing", "long.jsonl: is not what the manifest states"},
+      {"wrong_hash", "f32.jsonl: is not what the manifest states"},
+      {"orphan", "stray.jsonl: nothing in the manifest names it"},
+      {"other_tokens", "f32.jsonl: is of other tokens than the prompt 'haiku'"},
+  };
+  for (const auto& test : cases) {
+    SCOPED_TRACE(test.fake);
+    expect_refused(record("1e-5", test.fake), test.message);
+    EXPECT_EQ(golden_->contents(), before);
+  }
+  expect_refused(record("1e-5", "in_place"), "the oracle wrote into the golden itself");
+}
+
+TEST_F(GoldenCommand, AnotherOracleCanBeGiven) {
+  setenv("NUDGE", "1e-5", 1);
+  replace_in(path("manifest.json"), "\"command\": \"python3", "\"command\": \"false");
+  expect_refused(golden({"record", "tiny"}), "the oracle ended with exit code 1");
+  EXPECT_EQ(golden({"record", "tiny", "--oracle", TinyGolden::command()}).exit_code, 0);
+  put("golden/tiny/manifest.json", "[]");
+  expect_refused(golden({"record", "tiny"}), "'command' does not state how to record it");
+  // A manifest that is broken is mended by recording.
+  EXPECT_EQ(golden({"record", "tiny", "--oracle", TinyGolden::command()}).exit_code, 0);
+  EXPECT_THAT(golden({"verify"}).err, HasSubstr("assay golden accept tiny"));
+  EXPECT_THAT(golden({"review"}).out, HasSubstr("the manifest in place cannot be read"));
+  EXPECT_EQ(golden({"accept"}).exit_code, 0);
+  EXPECT_EQ(golden({"verify"}).exit_code, 0);
+}
+
+TEST_F(GoldenCommand, NothingChangesUnderCiUnlessItIsAskedFor) {
+  const auto before = golden_->contents();
+  setenv("CI", "true", 1);
+  expect_refused(record("1e-5"), "goldens are not changed under CI; set ASSAY_UPDATE=new");
+  expect_refused(golden({"accept"}), "goldens are not changed under CI");
+  EXPECT_EQ(golden_->contents(), before);
+  EXPECT_EQ(golden({"verify"}).exit_code, 0);
+  setenv("ASSAY_UPDATE", "new", 1);
+  EXPECT_EQ(record("1e-5").exit_code, 0);
+  EXPECT_EQ(golden({"reject"}).exit_code, 0);
+  unsetenv("CI");
+  setenv("ASSAY_UPDATE", "no", 1);
+  expect_refused(record("1e-5"), "ASSAY_UPDATE is no");
+  EXPECT_EQ(golden_->contents(), before);
+  setenv("ASSAY_UPDATE", "sometimes", 1);
+  expect_refused(record("1e-5"), "ASSAY_UPDATE: 'sometimes' is not known; give no, new or always");
+  setenv("ASSAY_UPDATE", "always", 1);
+  EXPECT_THAT(record("1e-5").out, StartsWith("tiny: recorded and accepted: f32.jsonl"));
+  EXPECT_EQ(golden({"verify"}).exit_code, 0);
+  EXPECT_EQ(golden_->contents().size(), before.size());
+}
+
+TEST_F(GoldenCommand, AFolderThatCannotBeWrittenToIsTold) {
+  setenv("NUDGE", "1e-5", 1);
+  record("1e-5");
+  const auto before = golden_->contents();
+  fs::permissions(golden_->folder(), fs::perms(0555));
+  fs::permissions(folder_, fs::perms(0755));
+  const auto nobody = geteuid() == 0 ? std::optional<uid_t>(65534) : std::nullopt;
+  for (const char* action : {"record", "accept", "reject"}) {
+    const Outcome outcome = run({"golden", action, "tiny", "--folder", golden_->root()}, nobody);
+    EXPECT_EQ(outcome.exit_code, 2) << action;
+    EXPECT_THAT(outcome.err, HasSubstr("cannot write to the folder: Permission denied"));
+  }
+  EXPECT_EQ(run({"golden", "verify", "--folder", golden_->root()}, nobody).exit_code, 0);
+  fs::permissions(golden_->folder(), fs::perms(0755));
+  EXPECT_EQ(golden_->contents(), before);
+}
+
+TEST_F(GoldenCommand, WrongUseIsOneClearLine) {
+  expect_refused(golden({"verify", "../golden/tiny"}), "there is no golden of '../golden/tiny'");
+  expect_refused(golden({"verify", "none"}), "there is no golden of 'none'");
+  expect_refused(run({"golden", "list", "--folder", folder_ + "/none"}),
+                 "cannot read the goldens: No such file or directory");
+  expect_refused(run({"golden", "list", "--folder", golden_->folder()}),
+                 "no folder in it holds a manifest.json");
+  expect_refused(run({"golden"}), "see assay golden --help");
+  expect_refused(golden({"record"}), "MODEL is required");
+  EXPECT_THAT(run({"golden", "--help"}).out, HasSubstr("ASSAY_UPDATE"));
+}
+
+}  // namespace
+}  // namespace assay

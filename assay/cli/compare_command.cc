@@ -10,6 +10,7 @@
 
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
+#include "assay/cli/several_command.h"
 #include "assay/compare/comparison.h"
 #include "assay/golden/floors.h"
 #include "assay/golden/manifest.h"
@@ -25,6 +26,7 @@ namespace {
 struct CompareArguments {
   std::string ref;
   std::string got;
+  std::vector<std::string> more;
   std::string policy;
   std::string floor;
   std::string align = "auto";
@@ -131,9 +133,11 @@ std::string command_of(const CompareArguments& arguments) {
 }
 
 void refuse_to_overwrite(const CompareArguments& arguments) {
-  for (const std::string* input : {&arguments.ref, &arguments.got, &arguments.policy}) {
+  std::vector<std::string> inputs = {arguments.ref, arguments.got, arguments.policy};
+  inputs.insert(inputs.end(), arguments.more.begin(), arguments.more.end());
+  for (const std::string& input : inputs) {
     std::error_code none;
-    if (std::filesystem::equivalent(*input, arguments.output, none)) {
+    if (std::filesystem::equivalent(input, arguments.output, none)) {
       throw Error("the report would overwrite its input", arguments.output, "give another -o");
     }
   }
@@ -142,6 +146,11 @@ void refuse_to_overwrite(const CompareArguments& arguments) {
 int run(const CompareArguments& arguments) {
   const CompareOptions options = options_of(arguments);
   refuse_to_overwrite(arguments);
+  if (!arguments.more.empty()) {
+    std::vector<std::string> logs = {arguments.ref, arguments.got};
+    logs.insert(logs.end(), arguments.more.begin(), arguments.more.end());
+    return run_several(logs, options, arguments.format, arguments.output);
+  }
   const Comparison comparison = compare_logs(arguments.ref, arguments.got, options);
   for (const std::string& warning : comparison.warnings) print_warning(warning);
   write_output(arguments.output, [&](const TextSink& sink) {
@@ -169,6 +178,8 @@ void add_compare(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("compare", "Hold a log against a reference log");
   command->add_option("REF", arguments->ref, "The reference's log")->required();
   command->add_option("GOT", arguments->got, "The log to judge")->required();
+  command->add_option("MORE", arguments->more,
+                      "Further logs: then each is held against each, and the outlier is named");
   command->add_option(
       "--policy", arguments->policy,
       "File with the tolerances, or a golden's manifest.json: k times the measured floors");

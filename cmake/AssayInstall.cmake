@@ -6,6 +6,7 @@ include(CMakePackageConfigHelpers)
 set(assay_targets
   assay
   assay_base
+  assay_causes
   assay_compare
   assay_convert
   assay_engine

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <vector>
 
+#include "assay/causes/find_causes.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
 #include "assay/cli/several_command.h"
@@ -39,6 +40,7 @@ struct CompareArguments {
   std::vector<std::string> got_maps;
   std::string format = "table";
   std::string output;
+  std::string model;
 };
 
 void set_alignment(const std::string& text, CompareOptions& options) {
@@ -122,6 +124,7 @@ std::string command_of(const CompareArguments& arguments) {
   if (arguments.align != "auto") command += " --align=" + shell_quoted(arguments.align);
   if (arguments.quarantine != "exclude") command += " --quarantine " + arguments.quarantine;
   if (arguments.strict_argmax) command += " --strict-argmax";
+  if (!arguments.model.empty()) command += " --model " + shell_quoted(arguments.model);
   if (!arguments.tokens.empty()) command += " --tokens " + shell_quoted(arguments.tokens);
   if (!arguments.checkpoints.empty()) {
     command += " --checkpoints " + shell_quoted(arguments.checkpoints);
@@ -133,7 +136,8 @@ std::string command_of(const CompareArguments& arguments) {
 }
 
 void refuse_to_overwrite(const CompareArguments& arguments) {
-  std::vector<std::string> inputs = {arguments.ref, arguments.got, arguments.policy};
+  std::vector<std::string> inputs = {arguments.ref, arguments.got, arguments.policy,
+                                     arguments.model};
   inputs.insert(inputs.end(), arguments.more.begin(), arguments.more.end());
   for (const std::string& input : inputs) {
     std::error_code none;
@@ -151,7 +155,12 @@ int run(const CompareArguments& arguments) {
     logs.insert(logs.end(), arguments.more.begin(), arguments.more.end());
     return run_several(logs, options, arguments.format, arguments.output);
   }
-  const Comparison comparison = compare_logs(arguments.ref, arguments.got, options);
+  std::unique_ptr<const Model> model;
+  if (!arguments.model.empty()) {
+    model = std::make_unique<Model>(std::make_shared<Gguf>(arguments.model));
+  }
+  Comparison comparison = compare_logs(arguments.ref, arguments.got, options);
+  find_causes(model.get(), comparison);
   for (const std::string& warning : comparison.warnings) print_warning(warning);
   write_output(arguments.output, [&](const TextSink& sink) {
     if (arguments.format == "json") {
@@ -189,6 +198,8 @@ void add_compare(CLI::App& app, int& exit_code) {
                       "auto, index, or what to add to the reference's token_idx (default auto)");
   command->add_option("--quarantine", arguments->quarantine,
                       "exclude, fail or off: what to do with garbage values (default exclude)");
+  command->add_option("--model", arguments->model,
+                      "The model that both ran (GGUF): its weights let more causes be found");
   command->add_flag("--strict-argmax", arguments->strict_argmax,
                     "Fail where the argmax differs, even between level candidates");
   command->add_option("--tokens", arguments->tokens,

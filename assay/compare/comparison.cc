@@ -85,6 +85,8 @@ class Comparer {
     }
     if (result_.results.empty()) throw nothing_in_common();
     judge_comparison(result_);
+    result_.ref_log = ref_;
+    result_.got_log = got_;
     return std::move(result_);
   }
 
@@ -136,7 +138,7 @@ class Comparer {
     pool_.parallel_for(2, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         try {
-          (i == 0 ? ref_ : got_) = std::make_unique<LogIndex>(*paths[i], maps[i]);
+          (i == 0 ? ref_ : got_) = std::make_shared<LogIndex>(*paths[i], maps[i]);
         } catch (...) {
           errors[i] = std::current_exception();
         }
@@ -349,8 +351,8 @@ class Comparer {
 
   const CompareOptions& options_;
   ThreadPool pool_;
-  std::unique_ptr<LogIndex> ref_;
-  std::unique_ptr<LogIndex> got_;
+  std::shared_ptr<LogIndex> ref_;
+  std::shared_ptr<LogIndex> got_;
   NameTable checkpoints_;
   NameTable teams_;
   KnownTokens known_tokens_;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,8 @@
 #include "assay/compare/selection.h"
 
 namespace assay {
+
+class LogIndex;
 
 // What a comparison says, of one record or of two logs. Best first but for the last.
 enum class Verdict : uint8_t {
@@ -109,12 +112,13 @@ struct Drift {
   double growth_per_layer = 1;  // the factor by which rel_l2 of layer_N_output grows with N
 };
 
-// A known mistake that explains the first divergence. None is looked for yet.
+// A known mistake that explains the first divergence; find_causes() looks for them.
 struct Cause {
   std::string name;
   CheckpointName checkpoint;
   int64_t token_idx = 0;
-  double explained = 0;
+  double explained = 0;   // share of ||difference||^2 that it removes
+  double confidence = 0;  // 0 to 1: holds at every token, leaves nothing, and nothing else does
   std::string sentence;
 };
 
@@ -137,9 +141,13 @@ struct Comparison {
   std::vector<CheckpointName> checkpoints;
   std::vector<std::string> teams;
   std::vector<RecordResult> results;  // by token_idx, then as the network computes
-  std::vector<Cause> causes;
+  std::vector<Cause> causes;          // best first
+  std::string cause_hint;             // where there are none: what would have to be logged to tell
   std::vector<QuarantinedValue> quarantine;
   std::vector<std::string> warnings;
+  // Where the records are, for those who look further.
+  std::shared_ptr<const LogIndex> ref_log;
+  std::shared_ptr<const LogIndex> got_log;
 };
 
 // Whether any record was held to a floor.

@@ -114,9 +114,12 @@ void write_json(const Comparison& comparison, const TextSink& sink) {
     append_place(cause.checkpoint, object);
     object.member("token_idx", cause.token_idx);
     object.member("explained", cause.explained);
+    object.member("confidence", cause.confidence);
     object.member("sentence", cause.sentence);
     object.end();
   });
+  out += ",\n\"cause_hint\":";
+  append_json_string(out, comparison.cause_hint);
   write_array("quarantine", comparison.quarantine, out, sink, [&](const QuarantinedValue& value) {
     JsonObject object(out);
     object.member("log", std::string_view(value.in_ref ? "ref" : "got"));

@@ -157,6 +157,18 @@ std::string quarantine_lines(const Comparison& comparison, const TextStyle& styl
   return text;
 }
 
+std::string cause_lines(const Comparison& comparison) {
+  std::string text;
+  for (const Cause& cause : comparison.causes) {
+    text += fmt::format("  cause             {}: {}\n", cause.name, printable(cause.sentence, 300));
+  }
+  if (!comparison.cause_hint.empty()) {
+    text +=
+        fmt::format("  cause             none found: {}\n", printable(comparison.cause_hint, 300));
+  }
+  return text;
+}
+
 std::vector<std::string> record_cells(const Comparison& comparison, const RecordResult& result,
                                       bool floors) {
   const Metrics& m = result.metrics;
@@ -239,6 +251,7 @@ void write_table(const Comparison& comparison, const std::string& command, const
   if (comparison.first_divergence) {
     text += colored(divergence_line(*comparison.first_divergence), Color::kBad, style);
   }
+  text += cause_lines(comparison);
   text += passing_tolerance_line(comparison);
   text += counts_lines(comparison);
   text += quarantine_lines(comparison, style);

@@ -89,9 +89,13 @@ class LogWriter:
     def write(self, checkpoint, token_idx, row, shape=None):
         """Logs one tensor, whole, at the position token_idx; shape is [1, n] unless it is given.
 
-        row is anything that numpy takes. float64 is kept for the summary and the sketch; values print as float32.
+        row is anything that numpy takes. float64 is kept for the summary and the sketch; values print as float32, and
+        what is beyond the range of float32 is an infinity throughout.
         """
         row = np.asarray(row, dtype=np.float64).reshape(-1)
+        with np.errstate(over="ignore"):
+            narrow = row.astype(np.float32)
+        row = np.where(np.isinf(narrow), narrow, row)
         shape = [1, len(row)] if shape is None else [int(size) for size in shape]
         if token_idx < 0 or any(size < 0 for size in shape) or prod(shape) != len(row):
             raise LogError(

@@ -19,7 +19,7 @@ TEST(JsonReport, HasEveryKeyOfTheContract) {
   const rapidjson::Document json = parsed(example_comparison());
   using testing::ElementsAre;
   EXPECT_THAT(keys(json), ElementsAre("verdict", "pass", "first_divergence", "summary", "alignment",
-                                      "drift", "results", "causes", "quarantine"));
+                                      "drift", "results", "causes", "cause_hint", "quarantine"));
   EXPECT_THAT(keys(json["first_divergence"]), ElementsAre("checkpoint", "layer", "op", "token_idx",
                                                           "metric", "value", "tolerance"));
   EXPECT_THAT(keys(json["summary"]),

@@ -1,0 +1,136 @@
+#include "assay/causes/chain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace assay::causes {
+namespace {
+
+constexpr int64_t kMaxPositions = 1024;
+constexpr int64_t kFurther = 64;  // positions that are read even if none of them is judged
+
+}  // namespace
+
+Chain::Chain(const Network& network, TensorStore& store, Op target, std::vector<int64_t> wanted)
+    : network_(network), store_(store), target_(target) {
+  const std::vector<int64_t> asked = wanted;
+  restart(std::move(wanted));
+  resolve(target, true);
+  if (!attends_ || asked.empty()) return;
+  // Attention reads every position up to its own,
+  const int64_t last = *std::max_element(asked.begin(), asked.end());
+  int64_t more = std::max(last, std::min(store.last_position(target.name()), kFurther - 1));
+  if (last >= kMaxPositions) {
+    missing_ =
+        fmt::format("the first {} positions (the comparison reaches {})", kMaxPositions, last);
+    return;
+  }
+  // and, where its mask is at fault, some after it.
+  for (; more >= last; more = more == last ? last - 1 : last) {
+    std::vector<int64_t> all;
+    for (int64_t position = 0; position <= more; ++position) all.push_back(position);
+    restart(std::move(all));
+    if (resolve(target, true)) break;
+  }
+  for (size_t i = 0; i < positions_.size(); ++i) {
+    wanted_[i] = std::find(asked.begin(), asked.end(), positions_[i]) != asked.end();
+  }
+}
+
+void Chain::restart(std::vector<int64_t> positions) {
+  positions_ = std::move(positions);
+  wanted_.assign(positions_.size(), true);
+  ops_.clear();
+  missing_.clear();
+  logged_.clear();
+  tokens_.clear();
+}
+
+// Depth first, so that ops_ ends up in the order of computing.
+bool Chain::resolve(Op op, bool is_target) {
+  if (logged_.contains(op) || std::find(ops_.begin(), ops_.end(), op) != ops_.end()) return true;
+  if (!is_target) {
+    if (auto logged = store_.computed(op.name(), positions_)) {
+      logged_[op] = std::move(logged);
+      return true;
+    }
+  }
+  if (op.layer >= network_.n_layers || !network_.can_compute(op)) {
+    if (missing_.empty()) missing_ = op.name() + (is_target ? " (no weights: give --model)" : "");
+    return false;
+  }
+  if (op.checkpoint == Checkpoint::kEmbedding) {
+    for (const int64_t position : positions_) {
+      if (position >= std::ssize(store_.tokens())) {
+        if (missing_.empty()) missing_ = op.name();
+        return false;
+      }
+      tokens_.push_back(static_cast<int32_t>(store_.tokens()[static_cast<size_t>(position)]));
+      if (tokens_.back() < 0 || tokens_.back() >= network_.model->token_embedding.rows)
+        return false;
+    }
+  }
+  attends_ = attends_ || op.checkpoint == Checkpoint::kAttn;
+  for (const Op input : network_.inputs(op)) {
+    if (!resolve(input, false)) return false;
+  }
+  ops_.push_back(op);
+  return true;
+}
+
+double Chain::multiplications() const {
+  double sum = 0;
+  for (const Op op : ops_) {
+    const Linear* linear = network_.linear(op);
+    if (linear == nullptr) continue;
+    sum += static_cast<double>(linear->weight.rows) * static_cast<double>(linear->weight.columns) *
+           static_cast<double>(positions_.size());
+  }
+  return sum;
+}
+
+Inputs Chain::inputs(Op op, const std::map<Op, std::shared_ptr<const Matrix>>& values) const {
+  Inputs inputs{
+      .positions = positions_, .rows = {}, .tokens = tokens_, .wanted = wanted_, .other = {}};
+  // What comes after attention in the chain may read other rows.
+  if (ops_.size() > 1) inputs.wanted.clear();
+  inputs.other = [this, &values](Op asked) -> std::shared_ptr<const Matrix> {
+    const auto known = values.find(asked);
+    return known != values.end() ? known->second : store_.computed(asked.name(), positions_);
+  };
+  for (const Op input : network_.inputs(op)) inputs.rows.push_back(values.at(input).get());
+  return inputs;
+}
+
+const Matrix& Chain::base() const {
+  if (base_.empty()) {
+    base_ = logged_;
+    for (const Op op : ops_) {
+      base_[op] = std::make_shared<Matrix>(network_.compute(op, inputs(op, base_)));
+    }
+  }
+  return *base_.at(target_);
+}
+
+Inputs Chain::inputs(Op op) const {
+  base();
+  return inputs(op, base_);
+}
+
+Matrix Chain::run(const std::vector<Checkpoint>& kinds, const Compute& compute) const {
+  base();
+  std::map<Op, std::shared_ptr<const Matrix>> values = base_;
+  bool changed = false;
+  for (const Op op : ops_) {
+    const bool here = std::find(kinds.begin(), kinds.end(), op.checkpoint) != kinds.end();
+    changed = changed || here;
+    if (!changed) continue;
+    const Inputs in = inputs(op, values);
+    values[op] = std::make_shared<Matrix>(here ? compute(op, in) : network_.compute(op, in));
+  }
+  return *values.at(target_);
+}
+
+}  // namespace assay::causes

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "assay/causes/network.h"
+#include "assay/causes/tensor_store.h"
+
+namespace assay::causes {
+
+// How one checkpoint comes about from what is logged: the ops between, in their order. With
+// op-level logs that is one op; where inner checkpoints are missing it may be a layer or more.
+class Chain {
+ public:
+  // The op's output under a mistake, in place of Network::compute().
+  using Compute = std::function<Matrix(Op op, const Inputs& inputs)>;
+
+  // `network` and `store` must outlive it. `wanted` are the positions whose result matters;
+  // attention makes it compute all positions before them too.
+  Chain(const Network& network, TensorStore& store, Op target, std::vector<int64_t> wanted);
+
+  // Whether the checkpoint can be computed from what is logged; if not, what is missing.
+  bool complete() const { return missing_.empty(); }
+  const std::string& missing() const { return missing_; }
+
+  const std::vector<Op>& ops() const { return ops_; }  // the target last
+  const std::vector<int64_t>& positions() const { return positions_; }
+  bool attends() const { return attends_; }
+  double multiplications() const;  // of one run, about
+
+  // The checkpoint as it should be, from the logged inputs.
+  const Matrix& base() const;
+  // With `compute` for each op of these kinds.
+  Matrix run(const std::vector<Checkpoint>& kinds, const Compute& compute) const;
+  // The inputs of an op of the chain.
+  Inputs inputs(Op op) const;
+
+ private:
+  bool resolve(Op op, bool is_target);
+  void restart(std::vector<int64_t> positions);
+  Inputs inputs(Op op, const std::map<Op, std::shared_ptr<const Matrix>>& values) const;
+
+  const Network& network_;
+  TensorStore& store_;
+  Op target_;
+  std::vector<int64_t> positions_;
+  std::vector<bool> wanted_;
+  std::vector<int32_t> tokens_;
+  std::vector<Op> ops_;
+  std::string missing_;
+  bool attends_ = false;
+  std::map<Op, std::shared_ptr<const Matrix>> logged_;
+  mutable std::map<Op, std::shared_ptr<const Matrix>> base_;  // with the logged ones
+};
+
+}  // namespace assay::causes

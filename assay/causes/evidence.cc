@@ -1,0 +1,136 @@
+#include "assay/causes/evidence.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "assay/log/sketch.h"
+
+namespace assay::causes {
+namespace {
+
+constexpr double kHolds = 0.1;     // share of a token's difference that may be left
+constexpr double kDiffers = 0.05;  // times the largest difference of any token
+
+double square_sum(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return sum;
+}
+
+double square_sum(const std::vector<double>& a) {
+  double sum = 0;
+  for (const double x : a) sum += x * x;
+  return sum;
+}
+
+std::vector<double> scaled(const Sketch& sketch) {
+  std::vector<double> features(sketch.begin(), sketch.end());
+  for (double& feature : features) feature /= std::sqrt(static_cast<double>(kSketchSize));
+  return features;
+}
+
+std::vector<double> project(Evidence::Form form, std::span<const float> values, size_t count) {
+  if (form == Evidence::Form::kSketch) return scaled(compute_sketch(values));
+  return {values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count)};
+}
+
+std::vector<double> project(Evidence::Form form, const Record& record, size_t count) {
+  if (form == Evidence::Form::kSketch && !record.has_all_values()) return scaled(*record.sketch);
+  return project(form, record.values, count);
+}
+
+bool has_sketch(const Record& record) {
+  return record.has_all_values() || record.sketch.has_value();
+}
+
+}  // namespace
+
+double Fit::ratio() const {
+  return residual / std::max(std::min(difference, norm), 1e-300);
+}
+
+Evidence::Evidence(TensorStore& store, const std::string& checkpoint,
+                   const std::vector<int64_t>& positions) {
+  double largest = 0;
+  for (const int64_t position : positions) {
+    const Record* ref_record = store.ref(checkpoint, position);
+    const Record* got_record = store.got(checkpoint, position);
+    if (ref_record == nullptr || got_record == nullptr) continue;
+    const Record& ref = *ref_record;
+    const Record& got = *got_record;
+    Token token;
+    token.token_idx = position;
+    size_t count = std::min(ref.values.size(), got.values.size());
+    const bool same_size = ref.n == got.n;
+    if (!(ref.has_all_values() && got.has_all_values()) && same_size && has_sketch(ref) &&
+        has_sketch(got)) {
+      token.form = Form::kSketch;
+    } else if (!(ref.has_all_values() && got.has_all_values())) {
+      token.form = Form::kHead;
+    }
+    if (token.form != Form::kSketch && count == 0) continue;
+    token.ref = project(token.form, ref, count);
+    token.got = project(token.form, got, count);
+    for (size_t i = 0; i < token.ref.size(); ++i) {
+      if (std::isfinite(token.ref[i]) && std::isfinite(token.got[i])) continue;
+      token.ref[i] = token.got[i] = 0;
+      token.holes.push_back(i);
+    }
+    largest = std::max(largest, square_sum(token.ref, token.got));
+    tokens_.push_back(std::move(token));
+  }
+  for (Token& token : tokens_) {
+    token.differs = square_sum(token.ref, token.got) > kDiffers * kDiffers * largest;
+  }
+}
+
+bool Evidence::has_all_values() const {
+  return !tokens_.empty() && std::all_of(tokens_.begin(), tokens_.end(), [](const Token& token) {
+    return token.form == Form::kAll;
+  });
+}
+
+std::vector<std::vector<double>> Evidence::features(const Matrix& values,
+                                                    const std::vector<int64_t>& positions) const {
+  std::vector<std::vector<double>> result;
+  for (const Token& token : tokens_) {
+    const auto place = std::find(positions.begin(), positions.end(), token.token_idx);
+    std::vector<double>& features = result.emplace_back();
+    if (place == positions.end()) continue;
+    const std::span<const float> row = values.row_span(place - positions.begin());
+    const bool whole = token.form == Form::kSketch || row.size() >= token.ref.size();
+    if (row.empty() || std::isnan(row[0]) || !whole) continue;
+    features = project(token.form, row, token.ref.size());
+    for (const size_t hole : token.holes) features[hole] = 0;
+  }
+  return result;
+}
+
+Fit Evidence::fit(const Matrix& predicted, const std::vector<int64_t>& positions) const {
+  return fit(features(predicted, positions));
+}
+
+Fit Evidence::fit(const std::vector<std::vector<double>>& predicted) const {
+  Fit fit;
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    const Token& token = tokens_[i];
+    if (predicted[i].empty()) {
+      fit.unpredicted += token.differs ? 1 : 0;
+      continue;
+    }
+    const double residual = square_sum(token.got, predicted[i]);
+    const double difference = square_sum(token.got, token.ref);
+    const double norm = square_sum(token.got);
+    fit.residual += residual;
+    fit.difference += difference;
+    fit.norm += norm;
+    fit.scale += square_sum(token.ref);
+    fit.features += static_cast<int64_t>(token.got.size());
+    if (!token.differs) continue;
+    ++fit.tokens;
+    fit.held += residual <= kHolds * std::min(difference, norm) ? 1 : 0;
+  }
+  return fit;
+}
+
+}  // namespace assay::causes

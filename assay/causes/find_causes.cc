@@ -1,0 +1,367 @@
+#include "assay/causes/find_causes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "assay/causes/chain.h"
+#include "assay/causes/evidence.h"
+#include "assay/causes/fitted_mistakes.h"
+#include "assay/causes/mistakes.h"
+#include "assay/causes/network.h"
+#include "base/error.h"
+
+namespace assay {
+namespace causes {
+namespace {
+
+constexpr size_t kMostFailing = 12;  // tokens that a mistake is tried on
+constexpr size_t kMostPassing = 4;
+constexpr double kMostMultiplications = 4e10;  // of all tries together
+
+constexpr double kLeft = 0.02;        // share of the difference that an accepted mistake may leave
+constexpr double kLeftInNoise = 0.1;  // the same where that is what the logs differ by elsewhere
+constexpr double kHeldTokens = 0.8;
+constexpr double kChance = 1e-12;
+
+// A mistake and how well it fits.
+struct Candidate {
+  std::string name;
+  Op op;
+  std::string text;
+  int64_t parameters = 0;
+  std::string where;  // where it is made, if that is not the checkpoint itself
+  Fit fit;
+  double score() const { return fit.ratio(); }
+};
+
+class Search {
+ public:
+  Search(const Network& network, TensorStore& store, Op target, int64_t first_token)
+      : network_(network),
+        store_(store),
+        target_(target),
+        positions_(positions_to_try(first_token)),
+        evidence_(store, target.name(), positions_),
+        chain_(network, store, target, positions_) {}
+
+  void run() {
+    if (evidence_.tokens().empty()) return;
+    measure_noise();
+    if (chain_.complete()) {
+      try_recomputed();
+    }
+    try_fitted();
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.score() < b.score(); });
+  }
+
+  // The best one, if it is good enough.
+  std::optional<Cause> verdict(int64_t first_token) const {
+    if (candidates_.empty()) return std::nullopt;
+    const Candidate* best = &candidates_.front();
+    // Of those that are level within the noise, the one with the fewest free numbers.
+    for (const Candidate& other : candidates_) {
+      const bool level = other.score() <= std::max(2 * candidates_.front().score(), floor_ratio());
+      if (level && other.parameters < best->parameters) best = &other;
+    }
+    if (!accepted(*best)) return std::nullopt;
+    double next = 1;
+    for (const Candidate& other : candidates_) {
+      if (other.name != best->name) next = std::min(next, other.score());
+    }
+    Cause cause;
+    cause.name = best->name;
+    cause.checkpoint = parse_checkpoint_name(target_.name());
+    cause.token_idx = first_token;
+    cause.explained = best->fit.explained();
+    cause.confidence = confidence(*best, next);
+    const std::string where = best->where.empty() ? target_.name() : best->where;
+    cause.sentence =
+        fmt::format("{} {}: this explains {} of the difference over {} token{} (confidence {:.2f})",
+                    where, best->text, percent(cause.explained), best->fit.tokens,
+                    best->fit.tokens == 1 ? "" : "s", cause.confidence);
+    return cause;
+  }
+
+  const Chain& chain() const { return chain_; }
+  const Evidence& evidence() const { return evidence_; }
+
+ private:
+  // Failing tokens from the first on, and some that pass: a mistake must not change those.
+  std::vector<int64_t> positions_to_try(int64_t first_token) const {
+    std::vector<int64_t> failing;
+    std::vector<int64_t> passing;
+    const int32_t checkpoint = checkpoint_id();
+    for (const RecordResult& result : store_.comparison().results) {
+      if (result.checkpoint != checkpoint) continue;
+      const bool fails = !result.pass && result.token_idx >= first_token;
+      (fails ? failing : passing).push_back(result.token_idx);
+    }
+    std::set<int64_t> chosen;
+    const size_t plain = std::min(failing.size(), kMostFailing - kMostFailing / 3);
+    for (size_t i = 0; i < plain; ++i) chosen.insert(failing[i]);
+    const size_t rest = failing.size() - plain;
+    for (size_t i = 0; i < kMostFailing / 3 && rest > 0; ++i) {
+      chosen.insert(failing[plain + i * rest / (kMostFailing / 3)]);
+    }
+    for (size_t i = 0; i < std::min(passing.size(), kMostPassing); ++i) chosen.insert(passing[i]);
+    return {chosen.begin(), chosen.end()};
+  }
+
+  int32_t checkpoint_id() const {
+    const auto& names = store_.comparison().checkpoints;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (names[i].name == target_.name()) return static_cast<int32_t>(i);
+    }
+    return -1;
+  }
+
+  // What the two logs differ by where they agree.
+  void measure_noise() {
+    std::vector<double> errors;
+    for (const RecordResult& result : store_.comparison().results) {
+      if (result.pass && std::isfinite(result.metrics.rel_l2)) {
+        errors.push_back(result.metrics.rel_l2);
+      }
+    }
+    if (errors.empty()) return;
+    const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
+    std::nth_element(errors.begin(), middle, errors.end());
+    noise_ = std::max(noise_, *middle);
+  }
+
+  // The ratio that a perfect explanation still leaves, from the noise.
+  double floor_ratio() const {
+    if (candidates_.empty()) return 0;
+    const Fit& fit = candidates_.front().fit;
+    const double smallest = std::max(std::min(fit.difference, fit.norm), 1e-300);
+    return 9 * noise_ * noise_ * fit.scale / smallest;
+  }
+
+  void try_recomputed() {
+    right_ = evidence_.features(chain_.base(), chain_.positions());
+    base_ratio_ = evidence_.fit(right_).ratio();
+    double work = 0;
+    for (const bool generic : {false, true}) {
+      for (size_t i = 0; i < chain_.ops().size(); ++i) {
+        const Op op = chain_.ops()[i];
+        // An op of several layers in the chain is mistaken in all of them, and tried once.
+        const bool repeated =
+            std::any_of(chain_.ops().begin(), chain_.ops().begin() + static_cast<std::ptrdiff_t>(i),
+                        [&](Op before) { return before.checkpoint == op.checkpoint; });
+        if (repeated) continue;
+        for (const Mistake& mistake : mistakes_of(network_, op.checkpoint)) {
+          if (mistake.generic != generic) continue;
+          if (work > kMostMultiplications) {
+            stopped_ = true;
+            return;
+          }
+          work += try_one(mistake, {op.checkpoint}, op) * (chain_.multiplications() + 1);
+          const std::vector<Checkpoint> family = in_chain(family_of(op.checkpoint, mistake));
+          if (family.size() > 1 && family.front() == op.checkpoint) {
+            work += try_one(mistake, family, op) * (chain_.multiplications() + 1);
+          }
+        }
+      }
+    }
+  }
+
+  // Those that the chain holds, in its order.
+  std::vector<Checkpoint> in_chain(const std::vector<Checkpoint>& kinds) const {
+    std::vector<Checkpoint> held;
+    for (const Op op : chain_.ops()) {
+      const bool asked = std::find(kinds.begin(), kinds.end(), op.checkpoint) != kinds.end();
+      const bool had = std::find(held.begin(), held.end(), op.checkpoint) != held.end();
+      if (asked && !had) held.push_back(op.checkpoint);
+    }
+    return held;
+  }
+
+  using Kinds = std::vector<Checkpoint>;
+
+  Fit fit_of(const Mistake& mistake, const Kinds& kinds, double parameter) const {
+    const Matrix predicted = chain_.run(kinds, [&](Op at, const Inputs& inputs) -> Matrix {
+      Matrix wrong = mistake.compute(at, inputs, parameter);
+      return wrong.empty() ? network_.compute(at, inputs) : wrong;
+    });
+    return evidence_.fit(predicted, chain_.positions());
+  }
+
+  // Returns how many times the chain was run.
+  int try_one(const Mistake& mistake, const Kinds& kinds, Op op) {
+    if (mistake.grid.empty()) {
+      add(mistake, kinds, op, 0, fit_of(mistake, kinds, 0), 0);
+      return 1;
+    }
+    int runs = 0;
+    size_t best = 0;
+    Fit least;
+    for (size_t i = 0; i < mistake.grid.size(); ++i, ++runs) {
+      const Fit fit = fit_of(mistake, kinds, mistake.grid[i]);
+      if (i == 0 || fit.ratio() < least.ratio()) {
+        least = fit;
+        best = i;
+      }
+    }
+    double parameter = mistake.grid[best];
+    if (mistake.refine && least.ratio() < 1) {
+      runs += refine(mistake, kinds, best, parameter, least);
+    }
+    add(mistake, kinds, op, parameter, least, mistake.refine ? 1 : 0);
+    return runs;
+  }
+
+  // Golden-section search between the neighbours of the best value of the grid, in the logarithm
+  // where all are above 0.
+  int refine(const Mistake& mistake, const Kinds& kinds, size_t best, double& parameter,
+             Fit& least) const {
+    constexpr int kSteps = 40;
+    const std::vector<double>& grid = mistake.grid;
+    double low = grid[best > 0 ? best - 1 : 0];
+    double high = grid[std::min(best + 1, grid.size() - 1)];
+    const bool logarithmic = low > 0;
+    const auto value = [&](double x) { return logarithmic ? std::exp(x) : x; };
+    if (logarithmic) {
+      low = std::log(low);
+      high = std::log(high);
+    }
+    const double section = (std::sqrt(5.0) - 1) / 2;
+    double a = high - section * (high - low);
+    double b = low + section * (high - low);
+    Fit fit_a = fit_of(mistake, kinds, value(a));
+    Fit fit_b = fit_of(mistake, kinds, value(b));
+    for (int step = 0; step < kSteps; ++step) {
+      if (fit_a.ratio() < fit_b.ratio()) {
+        high = b;
+        b = a;
+        fit_b = fit_a;
+        a = high - section * (high - low);
+        fit_a = fit_of(mistake, kinds, value(a));
+      } else {
+        low = a;
+        a = b;
+        fit_a = fit_b;
+        b = low + section * (high - low);
+        fit_b = fit_of(mistake, kinds, value(b));
+      }
+    }
+    const Fit& found = fit_a.ratio() < fit_b.ratio() ? fit_a : fit_b;
+    // A value of the grid is a likelier mistake than one beside it.
+    if (found.ratio() < 0.5 * least.ratio()) {
+      parameter = value(fit_a.ratio() < fit_b.ratio() ? a : b);
+      least = found;
+    }
+    return kSteps + 2;
+  }
+
+  void add(const Mistake& mistake, const Kinds& kinds, Op op, double parameter, const Fit& fit,
+           int64_t parameters) {
+    const auto made = std::count_if(chain_.ops().begin(), chain_.ops().end(), [&](Op other) {
+      return std::find(kinds.begin(), kinds.end(), other.checkpoint) != kinds.end();
+    });
+    std::string where;
+    if (made > 1 || !(op == target_)) {
+      std::vector<std::string> names;
+      for (const Checkpoint kind : kinds) {
+        const std::string name = Op{kind, op.layer}.name();
+        const bool repeated = made > std::ssize(kinds);
+        names.push_back(repeated && op.layer >= 0 ? parse_checkpoint_name(name).op : name);
+      }
+      where = fmt::format("{}{}", made > std::ssize(kinds) ? "every layer's " : "",
+                          fmt::join(names, " and "));
+    }
+    candidates_.push_back(
+        {mistake.name, op, mistake.text(parameter), parameters, std::move(where), fit});
+  }
+
+  void try_fitted() {
+    if (right_.empty()) {
+      for (const Evidence::Token& token : evidence_.tokens()) right_.push_back(token.ref);
+    }
+    std::vector<Fitted> all = fit_linear(evidence_, right_);
+    for (Fitted& fitted : fit_orders(evidence_, right_, network_.head_dim)) {
+      all.push_back(std::move(fitted));
+    }
+    for (const Fitted& fitted : all) {
+      candidates_.push_back({fitted.name,
+                             target_,
+                             fitted.text,
+                             fitted.parameters,
+                             {},
+                             evidence_.fit(fitted.features)});
+    }
+  }
+
+  bool accepted(const Candidate& candidate) const {
+    const Fit& fit = candidate.fit;
+    const double ratio = candidate.score();
+    if (!(ratio <= kLeftInNoise) || fit.tokens == 0) return false;
+    if (ratio > kLeft && ratio > floor_ratio()) return false;
+    if (ratio > kLeft * base_ratio_) return false;
+    const int known = fit.tokens;
+    if (fit.held < kHeldTokens * known || fit.unpredicted > known) return false;
+    if (known < 2 && (store_.comparison().results.size() > 1 || ratio > 1e-4)) return false;
+    const double freedom = static_cast<double>(fit.features - candidate.parameters);
+    // That a direction of `freedom` dimensions leaves so little is no chance.
+    return freedom / 2 * std::log(ratio) < std::log(kChance);
+  }
+
+  double confidence(const Candidate& best, double next) const {
+    const double held = static_cast<double>(best.fit.held) / best.fit.tokens;
+    const double margin = 1 - std::sqrt(best.score() / std::max(next, best.score()));
+    const double kept = 1 - std::sqrt(std::max(best.score() - floor_ratio(), 0.0));
+    const double tokens = 1 - 0.3 / best.fit.tokens;
+    return std::clamp(held * kept * tokens * (0.5 + 0.5 * margin), 0.0, 1.0);
+  }
+
+  static std::string percent(double share) {
+    const double value = 100 * share;
+    return value > 99.995 ? "over 99.99 %" : fmt::format("{:.2f} %", value);
+  }
+
+  const Network& network_;
+  TensorStore& store_;
+  Op target_;
+  std::vector<int64_t> positions_;
+  Evidence evidence_;
+  Chain chain_;
+  std::vector<std::vector<double>> right_;
+  std::vector<Candidate> candidates_;
+  double base_ratio_ = 1;
+  double noise_ = 1e-7;
+  bool stopped_ = false;
+};
+
+}  // namespace
+}  // namespace causes
+
+void find_causes(const Model* model, Comparison& comparison) {
+  if (comparison.pass || !comparison.first_divergence) return;
+  const FirstDivergence& first = *comparison.first_divergence;
+  const std::optional<causes::Op> target = causes::find_op(first.checkpoint.name);
+  if (!target) {
+    comparison.cause_hint = "the checkpoint's name is not one that Assay knows the computation of";
+    return;
+  }
+  causes::TensorStore store(comparison);
+  causes::Network network;
+  for (const CheckpointName& name : comparison.checkpoints) {
+    network.n_layers = std::max(network.n_layers, name.layer + 1);
+  }
+  if (model != nullptr) {
+    int64_t positions = std::ssize(store.tokens());
+    for (const RecordResult& result : comparison.results) {
+      positions = std::max(positions, result.token_idx + 1);
+    }
+    network = causes::Network::of_model(*model, positions);
+  }
+  causes::Search search(network, store, *target, first.token_idx);
+  search.run();
+  if (const auto cause = search.verdict(first.token_idx)) comparison.causes.push_back(*cause);
+}
+
+}  // namespace assay

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "assay/compare/comparison.h"
+#include "engine/model.h"
+
+namespace assay {
+
+// Looks for known mistakes that make the difference at the first divergence collapse, and fills in
+// `comparison.causes`, best first, and `comparison.cause_hint`. Does nothing where the comparison
+// passes. `model`, the file that both engines ran, gives weights and hyperparameters; null where it
+// is not at hand. Throws Error if the model is not that of the logs.
+//
+// A mistake is named only if what it leaves of the difference is small (the share it explains is
+// at least 98 %, or 90 % where the two logs differ by about as much elsewhere), it holds at several
+// tokens, it contradicts none, and chance would not fit as well with as many free parameters.
+void find_causes(const Model* model, Comparison& comparison);
+
+}  // namespace assay

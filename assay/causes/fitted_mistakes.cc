@@ -1,0 +1,144 @@
+#include "assay/causes/fitted_mistakes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+namespace assay::causes {
+namespace {
+
+using Features = std::vector<std::vector<double>>;
+
+constexpr double kZero = 0.05;  // factors below it are no scale but a tensor that is lost
+
+void add_factor(const Evidence& evidence, const Features& right, std::vector<Fitted>& fitted) {
+  double product = 0;
+  double square = 0;
+  Features negative = right;
+  for (size_t t = 0; t < right.size(); ++t) {
+    for (size_t i = 0; i < right[t].size(); ++i) {
+      product += right[t][i] * evidence.tokens()[t].got[i];
+      square += right[t][i] * right[t][i];
+      negative[t][i] = -right[t][i];
+    }
+  }
+  fitted.push_back({"sign", "has the opposite sign", 0, std::move(negative)});
+  if (!(square > 0)) return;
+  const double factor = product / square;
+  if (std::abs(factor) < kZero) return;
+  Features scaled = right;
+  for (auto& row : scaled) {
+    for (double& value : row) value *= factor;
+  }
+  fitted.push_back({"scale", fmt::format("is multiplied by {:.5g}", factor), 1, std::move(scaled)});
+}
+
+void add_constant(const Evidence& evidence, const Features& right, std::vector<Fitted>& fitted) {
+  constexpr int kLeastTokens = 3;
+  std::vector<double> mean;
+  int count = 0;
+  for (size_t t = 0; t < right.size(); ++t) {
+    if (right[t].empty()) continue;
+    if (mean.empty()) mean.resize(right[t].size());
+    if (mean.size() != right[t].size()) return;
+    for (size_t i = 0; i < mean.size(); ++i) mean[i] += evidence.tokens()[t].got[i] - right[t][i];
+    ++count;
+  }
+  if (count < kLeastTokens) return;
+  Features moved = right;
+  for (auto& row : moved) {
+    for (size_t i = 0; i < row.size(); ++i) row[i] += mean[i] / count;
+  }
+  fitted.push_back({"bias_missing", "is off by the same vector at every token",
+                    static_cast<int64_t>(mean.size()), std::move(moved)});
+}
+
+void add_token_shifts(const Evidence& evidence, const Features& right,
+                      std::vector<Fitted>& fitted) {
+  for (const int64_t by : {-3, -2, -1, 1, 2, 3}) {
+    Features shifted(right.size());
+    for (size_t t = 0; t < right.size(); ++t) {
+      for (size_t from = 0; from < right.size(); ++from) {
+        if (evidence.tokens()[from].token_idx == evidence.tokens()[t].token_idx - by &&
+            right[from].size() == right[t].size()) {
+          shifted[t] = right[from];
+        }
+      }
+    }
+    fitted.push_back({"token_shift",
+                      fmt::format("is that of the token {} position{} {}", std::abs(by),
+                                  std::abs(by) > 1 ? "s" : "", by > 0 ? "before" : "after"),
+                      0, std::move(shifted)});
+  }
+}
+
+// Which head of `right` each head of got is most like; empty if that is no reordering.
+std::vector<size_t> order_of(const Evidence& evidence, const Features& right, size_t dim) {
+  const size_t heads = right[0].size() / dim;
+  std::vector<size_t> order;
+  for (size_t to = 0; to < heads; ++to) {
+    double least = INFINITY;
+    size_t best = 0;
+    for (size_t from = 0; from < heads; ++from) {
+      double distance = 0;
+      for (size_t t = 0; t < right.size(); ++t) {
+        for (size_t i = 0; i < dim && !right[t].empty(); ++i) {
+          const double d = evidence.tokens()[t].got[to * dim + i] - right[t][from * dim + i];
+          distance += d * d;
+        }
+      }
+      if (distance < least) {
+        least = distance;
+        best = from;
+      }
+    }
+    order.push_back(best);
+  }
+  const std::set<size_t> distinct(order.begin(), order.end());
+  const bool moved = !std::is_sorted(order.begin(), order.end());
+  return distinct.size() == heads && moved ? order : std::vector<size_t>();
+}
+
+}  // namespace
+
+std::vector<Fitted> fit_linear(const Evidence& evidence, const Features& right) {
+  std::vector<Fitted> fitted;
+  add_factor(evidence, right, fitted);
+  add_constant(evidence, right, fitted);
+  add_token_shifts(evidence, right, fitted);
+  return fitted;
+}
+
+std::vector<Fitted> fit_orders(const Evidence& evidence, const Features& right, int64_t head_dim) {
+  std::vector<Fitted> fitted;
+  if (!evidence.has_all_values() || right.empty() || right[0].empty()) return fitted;
+  std::vector<int64_t> dims = {head_dim};
+  if (head_dim <= 0) dims = {256, 128, 96, 80, 64, 48, 32, 16};
+  for (const int64_t dim : dims) {
+    const auto width = static_cast<int64_t>(right[0].size());
+    if (dim <= 0 || width % dim != 0 || width / dim < 2 || width / dim > 1024) continue;
+    const std::vector<size_t> order = order_of(evidence, right, static_cast<size_t>(dim));
+    if (order.empty()) continue;
+    Features moved = right;
+    for (size_t t = 0; t < right.size(); ++t) {
+      for (size_t i = 0; i < right[t].size(); ++i) {
+        const auto d = static_cast<size_t>(dim);
+        moved[t][i] = right[t][order[i / d] * d + i % d];
+      }
+    }
+    std::string list;
+    for (size_t h = 0; h < order.size() && h < 16; ++h) {
+      list += (h > 0 ? ", " : "") + std::to_string(order[h]);
+    }
+    fitted.push_back(
+        {"head_order",
+         fmt::format("has its heads in the order {}{}", list, order.size() > 16 ? ", ..." : ""), 0,
+         std::move(moved)});
+  }
+  return fitted;
+}
+
+}  // namespace assay::causes

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "assay/causes/evidence.h"
+
+namespace assay::causes {
+
+// A mistake whose numbers are taken from the difference itself.
+struct Fitted {
+  std::string name;
+  std::string text;
+  int64_t parameters = 0;
+  std::vector<std::vector<double>> features;  // what it predicts, for each of Evidence::tokens()
+};
+
+// `right`: what the tensor should be, in features of `evidence`. Linear in the tensor, so that
+// sketches will do: a factor, the opposite sign, a constant vector, another token's result.
+std::vector<Fitted> fit_linear(const Evidence& evidence,
+                               const std::vector<std::vector<double>>& right);
+
+// With all values: heads in another order. `head_dim` may be 0 where it is not known.
+std::vector<Fitted> fit_orders(const Evidence& evidence,
+                               const std::vector<std::vector<double>>& right, int64_t head_dim);
+
+}  // namespace assay::causes

@@ -1,0 +1,87 @@
+#include "assay/causes/mistakes.h"
+
+#include <cmath>
+#include <utility>
+
+namespace assay::causes {
+
+Mistake plain_mistake(std::string name, std::string text,
+                      std::function<Matrix(Op op, const Inputs& inputs)> compute) {
+  return {.name = std::move(name),
+          .text = [text = std::move(text)](double) { return text; },
+          .compute = [compute = std::move(compute)](Op op, const Inputs& inputs,
+                                                    double) { return compute(op, inputs); },
+          .grid = {}};
+}
+
+Mistake output_mistake(const Network& network, std::string name,
+                       std::function<std::string(double)> text, std::vector<double> grid,
+                       bool refine, Change change) {
+  return {
+      .name = std::move(name),
+      .text = std::move(text),
+      .compute = [&network, change = std::move(change)](
+                     Op op, const Inputs& inputs,
+                     double parameter) { return change(network.compute(op, inputs), parameter); },
+      .grid = std::move(grid),
+      .refine = refine,
+      .generic = true};
+}
+
+std::vector<double> ratios(double low, double high, int count) {
+  std::vector<double> values;
+  for (int i = 0; i < count; ++i) values.push_back(low * std::pow(high / low, i / (count - 1.0)));
+  return values;
+}
+
+std::vector<Checkpoint> family_of(Checkpoint kind, const Mistake& mistake) {
+  if (is_linear(kind) && (mistake.name == "rounding" || mistake.name == "transpose")) {
+    return {Checkpoint::kQ,       Checkpoint::kK,     Checkpoint::kV,      Checkpoint::kAttnOut,
+            Checkpoint::kFfnGate, Checkpoint::kFfnUp, Checkpoint::kFfnOut, Checkpoint::kLogits};
+  }
+  if (kind == Checkpoint::kQRope || kind == Checkpoint::kKRope) {
+    return {Checkpoint::kQRope, Checkpoint::kKRope};
+  }
+  if (is_norm(kind)) {
+    return {Checkpoint::kAttnNorm, Checkpoint::kFfnNorm, Checkpoint::kFinalNorm};
+  }
+  if (kind == Checkpoint::kAttnResidual || kind == Checkpoint::kOutput) {
+    return {Checkpoint::kAttnResidual, Checkpoint::kOutput};
+  }
+  if (kind == Checkpoint::kQ || kind == Checkpoint::kK || kind == Checkpoint::kV) {
+    if (mistake.name == "bias_missing") return {Checkpoint::kQ, Checkpoint::kK, Checkpoint::kV};
+    if (mistake.name == "rope_pairing") return {Checkpoint::kQ, Checkpoint::kK};
+  }
+  return {kind};
+}
+
+std::vector<Mistake> mistakes_of(const Network& network, Checkpoint kind) {
+  std::vector<Mistake> mistakes;
+  switch (kind) {
+    case Checkpoint::kQRope:
+    case Checkpoint::kKRope:
+      add_rope_mistakes(network, mistakes);
+      break;
+    case Checkpoint::kAttn:
+      add_attention_mistakes(network, mistakes);
+      break;
+    case Checkpoint::kAttnResidual:
+    case Checkpoint::kOutput:
+      add_residual_mistakes(mistakes);
+      break;
+    case Checkpoint::kFfnAct:
+      add_ffn_mistakes(network, mistakes);
+      break;
+    case Checkpoint::kEmbedding:
+      add_embedding_mistakes(network, mistakes);
+      break;
+    default:
+      if (is_norm(kind)) add_norm_mistakes(network, mistakes);
+      if (is_linear(kind)) add_linear_mistakes(network, kind, mistakes);
+      break;
+  }
+  add_output_mistakes(network, kind, mistakes);
+  return mistakes;
+}
+
+}  // namespace assay::causes

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "assay/causes/matrix.h"
+#include "assay/causes/ops.h"
+#include "base/thread_pool.h"
+#include "engine/model.h"
+#include "engine/probe.h"
+
+namespace assay::causes {
+
+// One op of a network. `layer` is -1 outside the layers.
+struct Op {
+  Checkpoint checkpoint = Checkpoint::kEmbedding;
+  int layer = -1;
+
+  std::string name() const { return checkpoint_name(checkpoint, layer); }
+  auto operator<=>(const Op&) const = default;
+};
+
+// The op that computes the checkpoint of this name, if Assay knows it.
+std::optional<Op> find_op(const std::string& checkpoint);
+
+// What an op computes from, at some token positions.
+struct Inputs {
+  std::vector<int64_t> positions;   // of each row
+  std::vector<const Matrix*> rows;  // of Network::inputs(), in that order
+  std::vector<int32_t> tokens;      // of each row; for the embedding only
+  std::vector<bool> wanted;         // rows whose result matters; all where empty
+  // Another checkpoint's rows, if they are known.
+  std::function<std::shared_ptr<const Matrix>(Op)> other;
+};
+
+// How a network computes each checkpoint from those before it, as far as is known: everything with
+// its model file, and without it what a reference log shows (see infer_network()).
+struct Network {
+  int n_layers = 0;
+  int64_t n_heads = 0;  // 0 where unknown, as all sizes
+  int64_t n_kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t window = 0;
+  bool rotary = true;  // q and k are rotated
+  bool gated = true;   // the FFN has a gate
+  std::optional<RopeSettings> rope;
+  std::optional<Activation> activation;
+  std::optional<NormForm> norm;
+  double eps = 0;
+  const Model* model = nullptr;
+  std::shared_ptr<Kernels> kernels;  // with a model only
+  std::shared_ptr<ThreadPool> pool;
+
+  // What the op reads, in the order of Inputs::rows. Empty for the embedding.
+  std::vector<Op> inputs(Op op) const;
+
+  // Whether it can be computed from its inputs.
+  bool can_compute(Op op) const;
+  Matrix compute(Op op, const Inputs& inputs) const;
+
+  AttentionSettings attention_settings() const;
+  NormSettings norm_settings(Op op) const;
+  // The weights of a linear op; null without a model or for other ops.
+  const Linear* linear(Op op) const;
+  Matrix multiply(const Linear& linear, const Matrix& x) const;
+  Matrix look_up(const std::vector<int32_t>& tokens, const std::vector<int64_t>& positions) const;
+
+  // Of a model's own file; `n_positions` decides about phi3's long factors.
+  static Network of_model(const Model& model, int64_t n_positions);
+
+ private:
+  Linear output_linear_;
+};
+
+// Whether its output is a linear function of its input (with a bias), by weights of the model.
+bool is_linear(Checkpoint checkpoint);
+bool is_norm(Checkpoint checkpoint);
+
+}  // namespace assay::causes

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "assay/causes/matrix.h"
+#include "kernels/kernels.h"
+
+// The ops of a transformer on rows of logged tensors, with everything that engines get wrong as a
+// parameter. Sums are in double; each result is rounded to float once.
+namespace assay::causes {
+
+enum class NormForm : uint8_t { kRms, kLayer };
+enum class Activation : uint8_t {
+  kSilu,
+  kGeluTanh,
+  kGeluErf,   // x * Phi(x)
+  kGeluFast,  // x * sigmoid(1.702 x)
+  kRelu,
+  kSigmoid,
+  kIdentity,
+};
+
+const char* activation_name(Activation activation);
+
+struct RopeSettings {
+  RopePairing pairing = RopePairing::kAdjacent;
+  int64_t head_dim = 0;
+  std::vector<double> frequencies;  // [rotary_dim / 2] radians a position
+  double factor = 1.0;              // multiplies cos and sin
+};
+
+// x[rows, heads * head_dim]; row i stands at positions[i], which need not be whole.
+Matrix rope(const Matrix& x, const RopeSettings& settings, const std::vector<double>& positions);
+
+struct AttentionSettings {
+  int64_t n_heads = 0;
+  int64_t n_kv_heads = 0;
+  int64_t head_dim = 0;
+  double scale = 1.0;
+  std::function<bool(int64_t query, int64_t key)> sees;       // by row
+  std::function<int64_t(int64_t head)> kv_head;               // which it reads
+  std::function<int64_t(int64_t key, int64_t n_keys)> k_row;  // where it reads a key; null: there
+  std::function<int64_t(int64_t key, int64_t n_keys)> v_row;  // and a value; below 0: zeros
+};
+
+// Queries of the rows that `wanted` names (all where empty); other rows of the result are zero.
+Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
+                 const AttentionSettings& settings, const std::vector<bool>& wanted);
+
+struct NormSettings {
+  NormForm form = NormForm::kRms;
+  double eps = 0;
+  const float* weight = nullptr;  // [columns]; null: all 1
+  const float* bias = nullptr;    // [columns] or null
+};
+Matrix norm(const Matrix& x, const NormSettings& settings);
+
+// act(gate) * up; act(up) where `gate` is null.
+Matrix activate(const Matrix* gate, const Matrix& up, Activation activation);
+
+Matrix add(const Matrix& a, const Matrix& b);
+
+// f(element) of each.
+Matrix map(const Matrix& x, const std::function<float(float)>& f);
+
+}  // namespace assay::causes

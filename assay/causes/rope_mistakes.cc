@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <optional>
+
+#include "assay/causes/mistakes.h"
+
+namespace assay::causes {
+namespace {
+
+std::vector<double> positions_of(const Inputs& inputs) {
+  return {inputs.positions.begin(), inputs.positions.end()};
+}
+
+// The base where frequency i is base^(-2i / rotary_dim), which long context factors change.
+std::optional<double> base_of(const std::vector<double>& frequencies) {
+  if (frequencies.size() < 2 || !(frequencies[1] > 0) || frequencies[0] != 1) return std::nullopt;
+  const double pairs = static_cast<double>(frequencies.size());
+  const double log_base = -std::log(frequencies[1]) * pairs;
+  for (size_t i = 2; i < frequencies.size(); ++i) {
+    const double expected = -log_base * static_cast<double>(i) / pairs;
+    if (!(std::abs(std::log(frequencies[i]) - expected) <= 1e-3 * std::abs(expected))) {
+      return std::nullopt;
+    }
+  }
+  return std::exp(log_base);
+}
+
+std::vector<double> frequencies_of(double base, size_t pairs) {
+  std::vector<double> frequencies(pairs);
+  for (size_t i = 0; i < pairs; ++i) {
+    frequencies[i] = std::pow(base, -static_cast<double>(i) / static_cast<double>(pairs));
+  }
+  return frequencies;
+}
+
+std::string rounded(double value) {
+  const double nice = std::round(value / std::pow(10, std::floor(std::log10(value)) - 2)) *
+                      std::pow(10, std::floor(std::log10(value)) - 2);
+  return std::abs(value / nice - 1) < 1e-3 ? fmt::format("{:.15g}", nice)
+                                           : fmt::format("{:.4g}", value);
+}
+
+}  // namespace
+
+void add_rope_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
+  if (!network.rope) return;
+  const RopeSettings right = *network.rope;
+  const bool adjacent = right.pairing == RopePairing::kAdjacent;
+  RopeSettings other = right;
+  other.pairing = adjacent ? RopePairing::kHalves : RopePairing::kAdjacent;
+  mistakes.push_back(plain_mistake(
+      "rope_pairing",
+      adjacent ? "rotates the halves of a head against each other where adjacent elements are pairs"
+               : "rotates adjacent elements where the halves of a head are pairs",
+      [other](Op, const Inputs& in) { return rope(*in.rows[0], other, positions_of(in)); }));
+
+  Mistake shift;
+  shift.name = "rope_position";
+  shift.text = [](double by) { return fmt::format("rotates by position {:+.0f}", by); };
+  for (int by = -16; by <= 16; ++by) {
+    if (by != 0) shift.grid.push_back(by);
+  }
+  shift.compute = [right](Op, const Inputs& in, double by) {
+    std::vector<double> positions = positions_of(in);
+    for (double& position : positions) position += by;
+    return rope(*in.rows[0], right, positions);
+  };
+  mistakes.push_back(std::move(shift));
+
+  Mistake multiple;
+  multiple.name = "rope_position";
+  multiple.text = [](double by) -> std::string {
+    if (by == 0) return "does not rotate";
+    if (by == -1) return "rotates backwards";
+    return fmt::format("rotates by {:.4g} times the position", by);
+  };
+  multiple.grid = {-1, 0, 1.0 / 32, 1.0 / 16, 0.125, 0.25, 0.5, 2, 4, 8, 16, 32};
+  multiple.compute = [right](Op, const Inputs& in, double by) {
+    std::vector<double> positions = positions_of(in);
+    for (double& position : positions) position *= by;
+    return rope(*in.rows[0], right, positions);
+  };
+  mistakes.push_back(std::move(multiple));
+
+  Mistake base;
+  base.name = "rope_base";
+  const std::optional<double> known = base_of(right.frequencies);
+  base.text = [known](double value) {
+    return fmt::format("rotates with the frequency base {}{}", rounded(value),
+                       known ? fmt::format(" in place of {}", rounded(*known))
+                             : std::string(" and no frequency factors"));
+  };
+  base.grid = ratios(100, 1e8, 400);
+  for (const double value : {1e4, 1e5, 2.5e5, 5e5, 1e6, 1e7}) base.grid.push_back(value);
+  std::sort(base.grid.begin(), base.grid.end());
+  base.refine = true;
+  base.compute = [right](Op, const Inputs& in, double value) {
+    RopeSettings settings = right;
+    settings.frequencies = frequencies_of(value, right.frequencies.size());
+    return rope(*in.rows[0], settings, positions_of(in));
+  };
+  mistakes.push_back(std::move(base));
+}
+
+}  // namespace assay::causes

@@ -1,0 +1,217 @@
+"""The ready rules on transformers' own models, and rules on a model of one's own. Needs torch; skips without."""
+
+import json
+import os
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+try:
+    import torch
+    import transformers
+except ImportError:
+    torch = None
+
+from assay_tap import LogError, Rule, attach
+from assay_tap.order import order
+
+TINY = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4)
+TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
+
+
+def model_of(kind):
+    torch.manual_seed(1)
+    if kind == "gpt2":
+        config = transformers.GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=0, eos_token_id=0)
+        return transformers.GPT2LMHeadModel(config).eval()
+    classes = {"llama": "Llama", "qwen2": "Qwen2", "phi3": "Phi3"}
+    ids = dict(pad_token_id=None, bos_token_id=None, eos_token_id=None)
+    config = getattr(transformers, f"{classes[kind]}Config")(**TINY, num_key_value_heads=2, **ids)
+    return getattr(transformers, f"{classes[kind]}ForCausalLM")(config).eval()
+
+
+def collected(model, *passes, **options):
+    seen = {}
+
+    def sink(name, positions, rows):
+        for position, row in zip(positions, rows, strict=True):
+            seen[name, position] = row.copy()
+
+    with torch.no_grad(), attach(model, sink, **options):
+        for each in passes:
+            each()
+    return seen
+
+
+@unittest.skipIf(torch is None, "no torch and transformers here")
+class ReadyRules(unittest.TestCase):
+    def seen(self, kind, **options):
+        model = model_of(kind)
+        return model, collected(model, lambda: model(input_ids=torch.tensor([TOKENS]), use_cache=False), **options)
+
+    def test_every_checkpoint_of_every_architecture(self):
+        rotary = 3 + 15 * 2
+        for kind, count in {"llama": rotary, "qwen2": rotary, "phi3": rotary, "gpt2": rotary - 3 * 2}.items():
+            with self.subTest(kind):
+                _, seen = self.seen(kind)
+                names = {name for name, _ in seen}
+                self.assertEqual(len(names), count, sorted(names, key=order))
+                self.assertEqual(len(seen), count * len(TOKENS))
+
+    def test_the_tap_changes_nothing_and_logits_are_the_models(self):
+        for kind in ("llama", "qwen2", "phi3", "gpt2"):
+            with self.subTest(kind):
+                model, seen = self.seen(kind)
+                with torch.no_grad():
+                    expected = model(input_ids=torch.tensor([TOKENS]), use_cache=False).logits[0].numpy()
+                for position, row in enumerate(expected):
+                    np.testing.assert_array_equal(seen["logits", position], row)
+
+    def test_the_parts_of_a_layer_are_what_their_names_say(self):
+        """Breaks if two hooks were swapped: each relation holds between the right tensors only."""
+        for kind in ("llama", "qwen2", "phi3", "gpt2"):
+            with self.subTest(kind):
+                _, seen = self.seen(kind)
+                for position in range(len(TOKENS)):
+                    of = {name: row for (name, at), row in seen.items() if at == position}
+                    before = of["embedding"]
+                    for layer in ("layer_0_", "layer_1_"):
+                        np.testing.assert_allclose(of[f"{layer}attn_residual"], before + of[f"{layer}attn_out"], atol=1e-6)
+                        after = of[f"{layer}attn_residual"] + of[f"{layer}ffn_out"]
+                        np.testing.assert_allclose(of[f"{layer}output"], after, atol=1e-6)
+                        before = of[f"{layer}output"]
+                        if kind == "gpt2":
+                            continue
+                        gate = of[f"{layer}ffn_gate"]
+                        act = gate / (1 + np.exp(-gate)) * of[f"{layer}ffn_up"]
+                        np.testing.assert_allclose(of[f"{layer}ffn_act"], act, atol=1e-6)
+
+    def test_rotation_turns_neighbours_in_llama_and_halves_elsewhere(self):
+        for kind in ("llama", "qwen2", "phi3"):
+            with self.subTest(kind):
+                model, seen = self.seen(kind)
+                dim = 8
+                angle = 5 * 10000.0 ** (-np.arange(0, dim, 2) / dim)
+                for part, heads in (("q", 4), ("k", 2)):
+                    plain = seen[f"layer_1_{part}", 5].reshape(heads, dim)
+                    first, second = (plain[:, 0::2], plain[:, 1::2]) if kind == "llama" else (plain[:, :4], plain[:, 4:])
+                    turned = np.stack(
+                        [first * np.cos(angle) - second * np.sin(angle), second * np.cos(angle) + first * np.sin(angle)],
+                        axis=-1 if kind == "llama" else 1,
+                    )
+                    got = seen[f"layer_1_{part}_rope", 5]
+                    np.testing.assert_allclose(got, turned.reshape(-1), atol=1e-5)
+
+    def test_positions_follow_the_cache(self):
+        """Breaks if decoding logged every token at 0."""
+        model = model_of("llama")
+        cache = transformers.DynamicCache(config=model.config)
+        parts = [torch.tensor([TOKENS[:5]]), torch.tensor([TOKENS[5:6]]), torch.tensor([TOKENS[6:]])]
+        passes = [lambda ids=ids: model(input_ids=ids, past_key_values=cache, use_cache=True) for ids in parts]
+        stepped = collected(model, *passes)
+        whole = collected(model, lambda: model(input_ids=torch.tensor([TOKENS]), use_cache=False))
+        self.assertEqual(set(stepped), set(whole))
+        for key, row in whole.items():
+            np.testing.assert_allclose(stepped[key], row, atol=1e-5, err_msg=str(key))
+
+    def test_generate_is_logged_at_its_positions(self):
+        model = model_of("qwen2")
+        ids = torch.tensor([TOKENS])
+        mask = torch.ones_like(ids)
+        seen = collected(
+            model, lambda: model.generate(ids, attention_mask=mask, max_new_tokens=3, do_sample=False, pad_token_id=0)
+        )
+        self.assertEqual({at for name, at in seen if name == "layer_1_output"}, set(range(len(TOKENS) + 2)))
+        self.assertEqual({at for name, at in seen if name == "logits"}, {7, 8, 9})  # of the last token of each pass
+
+    def test_only_what_is_asked_for(self):
+        _, seen = self.seen("llama", checkpoints="layer_*_q, logits")
+        self.assertEqual({name for name, _ in seen}, {"layer_0_q", "layer_1_q", "logits"})
+
+    def test_bfloat16_is_read_as_it_is(self):
+        model = model_of("llama").bfloat16()
+        seen = collected(model, lambda: model(input_ids=torch.tensor([TOKENS]), use_cache=False))
+        row = seen["layer_0_q", 3]
+        self.assertEqual(row.dtype, np.float32)
+        np.testing.assert_array_equal(row, torch.tensor(row).bfloat16().float().numpy())
+
+    def test_after_removal_nothing_is_left(self):
+        model = model_of("llama")
+        before = transformers.models.llama.modeling_llama.apply_rotary_pos_emb
+        with attach(model, lambda *_: None):
+            self.assertIsNot(transformers.models.llama.modeling_llama.apply_rotary_pos_emb, before)
+        self.assertIs(transformers.models.llama.modeling_llama.apply_rotary_pos_emb, before)
+        self.assertFalse(any(module._forward_hooks or module._forward_pre_hooks for module in model.modules()))
+
+
+@unittest.skipIf(torch is None, "no torch and transformers here")
+class OwnRules(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = Path(folder.name) / "log.jsonl"
+        torch.manual_seed(2)
+        self.model = torch.nn.Sequential(torch.nn.Embedding(50, 6), torch.nn.Linear(6, 9), torch.nn.Linear(9, 50))
+
+    def records(self):
+        return [json.loads(line) for line in self.path.read_text().splitlines()]
+
+    def test_three_lines_log_any_model(self):
+        rules = [Rule("1", ("layer_0_q", "layer_0_kv"), widths=(3, 6)), Rule("2", "logits"), Rule("0", "embedding")]
+        with torch.no_grad(), attach(self.model, self.path, rules, team="mine", values=None):
+            self.model(torch.tensor([[4, 7]]))
+        records = self.records()
+        self.assertEqual({(r["checkpoint"], r["token_idx"], len(r["values"])) for r in records},
+                         {(n, t, w) for t in (0, 1) for n, w in (("embedding", 6), ("layer_0_q", 3), ("layer_0_kv", 6), ("logits", 50))})  # fmt: skip
+        self.assertTrue(all(r["team"] == "mine" for r in records))
+
+    def test_flat_tokens_with_positions_as_vllm_calls(self):
+        class Flat(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = torch.nn.Linear(4, 4)
+
+            def forward(self, input_ids, positions):
+                hidden = self.layer(torch.ones(len(input_ids), 4))
+                return hidden, hidden
+
+        model = Flat()
+        both = Rule("", "sum", change=lambda out: out[0] + out[1])
+        with torch.no_grad(), attach(model, self.path, [Rule("layer", "layer_0_output"), both]):
+            model(input_ids=torch.tensor([1, 2]), positions=torch.tensor([40, 41]))
+        self.assertEqual([(r["checkpoint"], r["token_idx"]) for r in self.records()],
+                         [("layer_0_output", 40), ("layer_0_output", 41), ("sum", 40), ("sum", 41)])  # fmt: skip
+
+    def test_the_environment_switches_it_on(self):
+        rules = [Rule("0", "embedding"), Rule("2", "logits")]
+        with mock.patch.dict(os.environ, {"ORCH_LOG_FILE": str(self.path), "ORCH_LOG_TEAM": "env"}), torch.no_grad():
+            with attach(self.model, rules=rules):
+                self.model(torch.tensor([[4]]))
+        self.assertEqual([(r["checkpoint"], r["team"]) for r in self.records()], [("logits", "env")])
+        with mock.patch.dict(os.environ, {"ORCH_LOG_FILE": ""}), attach(self.model, rules=rules) as tap:
+            self.model(torch.tensor([[4]]))
+            self.assertEqual(len(tap._handles), 1)
+
+    def test_nan_is_written_as_nan(self):
+        with torch.no_grad():
+            self.model[2].bias[3] = float("nan")
+            with attach(self.model, self.path, [Rule("2", "logits")], values=None):
+                self.model(torch.tensor([[4]]))
+        self.assertEqual(self.records()[0]["values"][3], "NaN")
+
+    def test_what_cannot_be_logged_is_told(self):
+        with self.assertRaisesRegex(LogError, "no module is called 'model.norm'"):
+            attach(self.model, self.path, [Rule("model.norm", "final_norm")])
+        with self.assertRaisesRegex(LogError, "no ready rules for Sequential"):
+            attach(self.model, self.path)
+        with self.assertRaisesRegex(LogError, "batch of 2"), attach(self.model, self.path, [Rule("2", "logits")]):
+            self.model(torch.tensor([[4], [5]]))
+        with self.assertRaisesRegex(LogError, "no function 'nothing'"):
+            attach(self.model, self.path, [Rule("2", "logits", calls="nothing")])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,231 @@
+"""The Python writer writes what the C++ writer writes, and what Assay's reader reads."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from assay_tap import LogError, LogWriter, writer_from_environment
+from assay_tap.numbers import shortest
+from assay_tap.sketch import sketch, splitmix64
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = ROOT / "golden" / "tinyllama" / "tinyllama-q8_0.gguf"
+
+
+def assay(*arguments):
+    return subprocess.run([os.environ["ASSAY"], *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.path = self.folder / "log.jsonl"
+
+    def lines(self):
+        return self.path.read_text(encoding="utf-8").splitlines()
+
+
+class Bytes(Folder):
+    def test_are_those_of_the_program(self):
+        """Breaks if the two writers drift apart in format, number text, summary or sketch."""
+        theirs = self.folder / "program.jsonl"
+        ran = assay("run", MODEL, "--prompt", "GPU haiku \u00e9", "-n", 3, "--log", theirs, "--checkpoints", "ops", "--values", "all", "--sketch")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        expected = theirs.read_text(encoding="utf-8").splitlines()
+        records = [json.loads(line) for line in expected]
+        with LogWriter(self.path, team=records[1].get("team", ""), values=None, sketch=True) as log:
+            header = records[0]
+            log.header(**{key: header[key] for key in ("tokens", "prompt", "model", "engine", "backend", "math")})
+            for record in records[1:]:
+                values = np.array(record["values"], dtype=np.float32)
+                log.write(record["checkpoint"], record["token_idx"], values, record["shape"])
+        self.assertGreater(len(expected), 300)
+        self.assertEqual(self.lines(), expected)
+
+    def test_head_and_count_are_those_of_the_program(self):
+        theirs = self.folder / "program.jsonl"
+        command = ("run", MODEL, "--prompt", "GPU", "-n", 2, "--log")
+        assay(*command, theirs, "--checkpoints", "logits", "--values", 7)
+        every = self.folder / "all.jsonl"
+        assay(*command, every, "--checkpoints", "logits", "--values", "all")
+        records = [json.loads(line) for line in every.read_text(encoding="utf-8").splitlines()]
+        with LogWriter(self.path, team=records[1].get("team", ""), values=7) as log:
+            for record in records[1:]:
+                values = np.array(record["values"], dtype=np.float32)
+                log.write(record["checkpoint"], record["token_idx"], values, record["shape"])
+        self.assertEqual(self.lines(), theirs.read_text(encoding="utf-8").splitlines()[1:])
+
+
+class Numbers(unittest.TestCase):
+    def test_read_back_to_the_same_bits(self):
+        """Breaks if a float were printed with too few digits."""
+        bits = np.random.default_rng(5).integers(0, 1 << 32, 50000, dtype=np.uint64).astype(np.uint32)
+        corners = np.array([0, 0x80000000, 1, 0x007FFFFF, 0x7F7FFFFF, 0x50000000], dtype=np.uint32)
+        values = np.concatenate([corners, bits]).view(np.float32)
+        for value in values[np.isfinite(values)]:
+            text = shortest(value)
+            self.assertRegex(text, r"^-?(0|[1-9]\d*)(\.\d+)?(e[+-]\d+)?$")
+            self.assertEqual(np.float32(text).view(np.uint32), value.view(np.uint32), text)
+            self.assertLessEqual(len(text), len(str(value)))
+
+    def test_are_the_text_of_std_to_chars(self):
+        known = [(1.5, "1.5"), (-2.0, "-2"), (0.0, "0"), (-0.0, "-0"), (1e5, "1e+05"), (1e4, "10000"), (123456.0, "123456"),
+                 (1e-4, "1e-04"), (0.001, "0.001"), (1.2e-4, "0.00012"), (1.25e-4, "0.000125"), (1e22, "1e+22"),
+                 (1e300, "1e+300"), (1234567.5, "1234567.5"), (1.5e-10, "1.5e-10"), (5e-324, "5e-324")]  # fmt: skip
+        for value, text in known:
+            self.assertEqual(shortest(value), text)
+        self.assertEqual(shortest(np.float32(123456789)), "123456792")  # exact, as a whole number
+
+    def test_splitmix64_is_the_published_generator(self):
+        self.assertEqual([int(h) for h in splitmix64(2)], [0x910A2DEC89025CC1, 0x975835DE1C9756CE])
+
+    def test_sketch_is_its_definition(self):
+        rng = np.random.default_rng(1)
+        row = rng.standard_normal(20000)
+        row[7] = np.nan
+        for k in (0, 17, 63):
+            signs = np.array([1.0 if int(h) >> k & 1 else -1.0 for h in splitmix64(len(row))])
+            self.assertAlmostEqual(sketch(row)[k], np.nansum(signs * row), places=8)
+
+
+class Records(Folder):
+    def test_what_is_not_finite_is_a_string_and_never_a_number(self):
+        with LogWriter(self.path, sketch=True) as log:
+            log.write("logits", 0, [np.nan, np.inf, -np.inf, 1.0, 1e300])
+            log.write("logits", 1, [np.nan, np.nan])
+        first, second = map(json.loads, self.lines())
+        self.assertEqual(first["values"], ["NaN", "Infinity", "-Infinity", 1, "Infinity"])
+        self.assertEqual((first["summary"]["nonfinite"], first["summary"]["nan"]), (4, 1))
+        self.assertEqual((second["summary"]["argmax"], second["summary"]["mean"], second["summary"]["top"]), (-1, "NaN", []))
+        answer = assay("compare", self.path, self.path)
+        self.assertEqual(answer.returncode, 1, answer.stderr)  # NaN is no parity, and no error of the reader
+
+    def test_the_program_finds_a_log_in_parity_and_one_that_is_not(self):
+        rows = np.random.default_rng(2).standard_normal((3, 500))
+        other = self.folder / "other.jsonl"
+        for path, error in ((self.path, 0.0), (other, 0.5)):
+            with LogWriter(path, sketch=True) as log:
+                for position, row in enumerate(rows):
+                    log.write("layer_0_output", position, row * (1 + error * (position == 2)))
+        same = assay("compare", self.path, self.path)
+        self.assertEqual(same.returncode, 0, same.stdout + same.stderr)
+        different = assay("compare", self.path, other, "--format", "json")
+        self.assertEqual(different.returncode, 1, different.stderr)
+        self.assertEqual(json.loads(different.stdout)["first_divergence"]["token_idx"], 2)
+
+    def test_a_shape_that_does_not_hold_the_values_is_refused(self):
+        with LogWriter(self.path) as log:
+            for shape in ([1, 4], [-1, -3], []):
+                with self.assertRaisesRegex(LogError, "do not fit"):
+                    log.write("x", 0, [1, 2, 3], shape)
+            with self.assertRaisesRegex(LogError, "token_idx"):
+                log.write("x", -1, [1])
+        self.assertEqual(self.lines(), [])
+
+    def test_the_header_comes_first_and_holds_any_prompt(self):
+        with LogWriter(self.path) as log:
+            log.header(tokens=[1], prompt='a "b" \\ \n \x01 \u20ac \ud800', engine="e")
+            log.write("x", 0, [1])
+            with self.assertRaisesRegex(LogError, "first line"):
+                log.header()
+        self.assertEqual(json.loads(self.lines()[0])["tokens"], [1])
+        self.assertEqual(assay("analyze", self.path).returncode, 0)
+
+    def test_a_second_writer_is_refused_and_destroys_nothing(self):
+        with LogWriter(self.path) as log:
+            log.write("x", 0, [1])
+            with self.assertRaisesRegex(LogError, "another writer"):
+                LogWriter(self.path)
+            self.assertEqual(len(self.lines()), 1)
+
+    def test_errors_name_the_file(self):
+        with self.assertRaisesRegex(LogError, re.escape(str(self.folder / "none"))):
+            LogWriter(self.folder / "none" / "log.jsonl")
+        if os.access("/dev/full", os.W_OK):
+            with LogWriter("/dev/full") as log, self.assertRaisesRegex(LogError, "No space left"):
+                log.write("x", 0, [1])
+
+    def test_after_close_nothing_is_written(self):
+        log = LogWriter(self.path)
+        log.close()
+        with self.assertRaisesRegex(LogError, "closed"):
+            log.write("x", 0, [1])
+
+
+class Environment(Folder):
+    def test_says_where_and_what(self):
+        said = {"ORCH_LOG_FILE": str(self.path), "ORCH_LOG_TEAM": "ours", "ORCH_LOG_VALUES": "all"}
+        with mock.patch.dict(os.environ, said), writer_from_environment() as log:
+            log.write("x", 0, range(20))
+        record = json.loads(self.lines()[0])
+        self.assertEqual((record["team"], len(record["values"])), ("ours", 20))
+
+    def test_without_a_file_nothing_is_logged(self):
+        with mock.patch.dict(os.environ, {"ORCH_LOG_FILE": ""}):
+            self.assertIsNone(writer_from_environment())
+
+    def test_a_count_without_meaning_is_refused(self):
+        for text in ("-1", "many", "1.5", "\u0663"):
+            with mock.patch.dict(os.environ, {"ORCH_LOG_FILE": str(self.path), "ORCH_LOG_VALUES": text}):
+                with self.assertRaisesRegex(LogError, "ORCH_LOG_VALUES"):
+                    writer_from_environment()
+
+
+ENDING = """
+import os, sys
+sys.path.insert(0, {package!r})
+from assay_tap import LogWriter
+log = LogWriter({path!r}, values=None)
+for i in range(1000000):
+    log.write("x", i, [0.1] * 2000)
+    print(i, flush=True)
+    if i == 50 and {how!r} == "exit": sys.exit(0)
+    if i == 50 and {how!r} == "_exit": os._exit(0)
+    if i == 50 and {how!r} == "abort": os.abort()
+"""
+
+
+class Ends(Folder):
+    """Breaks if a record that write() has returned for could be lost with the process."""
+
+    def end(self, how):
+        code = ENDING.format(package=str(ROOT / "python"), path=str(self.path), how=how)
+        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        if how == "kill":
+            while not self.path.exists() or self.path.stat().st_size < 500000:
+                time.sleep(0.01)
+            os.kill(child.pid, signal.SIGKILL)
+        told = child.communicate()[0].split("\n")
+        finished = len(told) - 1
+        self.assertGreater(finished, 10)
+        lines = self.path.read_text().split("\n")
+        self.assertGreaterEqual(len(lines) - 1, finished)
+        for i in range(finished):
+            self.assertEqual(len(json.loads(lines[i])["values"]), 2000)
+
+    def test_exit(self):
+        self.end("exit")
+
+    def test_exit_without_handlers(self):
+        self.end("_exit")
+
+    def test_abort(self):
+        self.end("abort")
+
+    def test_kill(self):
+        self.end("kill")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "assay/causes/find_causes.h"
+#include "assay/compare/comparison.h"
+#include "assay/record/log_probe.h"
+#include "engine/session.h"
+#include "tests/compare/log_files.h"
+
+namespace assay {
+
+// The naive kernels with single ops replaced.
+class FaultyKernels : public Kernels {
+ public:
+  std::string_view name() const override { return "faulty"; }
+  void get_rows(const WeightMatrix& table, const int32_t* ids, int64_t n_ids, float* out) override {
+    right_->get_rows(table, ids, n_ids, out);
+  }
+  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
+              float* out) override {
+    right_->matmul(w, bias, x, n_tokens, out);
+  }
+  void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t width,
+                float* out) override {
+    right_->rms_norm(x, weight, eps, n_tokens, width, out);
+  }
+  void layer_norm(const float* x, const float* weight, const float* bias, float eps,
+                  int64_t n_tokens, int64_t width, float* out) override {
+    right_->layer_norm(x, weight, bias, eps, n_tokens, width, out);
+  }
+  void rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_tokens,
+            int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) override {
+    right_->rope(x, cos_sin, pairing, n_tokens, n_heads, head_dim, rotary_dim, out);
+  }
+  void store_kv(const float* x, KvType type, int64_t count, void* destination) override {
+    right_->store_kv(x, type, count, destination);
+  }
+  void attention(const float* q, const KvView& kv, const AttentionShape& shape,
+                 int64_t first_position, int64_t n_tokens, float* out) override {
+    right_->attention(q, kv, shape, first_position, n_tokens, out);
+  }
+  void silu_mul(const float* gate, const float* up, int64_t count, float* out) override {
+    right_->silu_mul(gate, up, count, out);
+  }
+  void gelu_tanh(const float* x, int64_t count, float* out) override {
+    right_->gelu_tanh(x, count, out);
+  }
+  void add(const float* a, const float* b, int64_t count, float* out) override {
+    right_->add(a, b, count, out);
+  }
+
+ protected:
+  std::unique_ptr<Kernels> right_ = make_reference_kernels();
+};
+
+// Logs of a small model as right and as faulty kernels run it, and what is found in them.
+class FaultyLogs : public LogFiles {
+ protected:
+  static std::shared_ptr<Model> load(const std::string& name) {
+    const std::string path =
+        std::string(ASSAY_SOURCE_DIR) + "/golden/" + name + "/" + name + "-f32.gguf";
+    return std::make_shared<Model>(std::make_shared<Gguf>(path));
+  }
+
+  std::string log(const Model& model, Kernels& kernels, const std::string& name,
+                  const std::string& checkpoints, int64_t values = kAllValues,
+                  KvType kv = KvType::kF32) {
+    const std::vector<int32_t> tokens = {1, 45, 120, 7, 201, 33, 90, 250, 16, 77, 150, 64};
+    LogRequest request{folder_ + "/" + name, LogOptions(), CheckpointSet(checkpoints)};
+    request.options.team = name;
+    request.options.head_values = values;
+    request.options.sketch = values != kAllValues;
+    LogProbe probe(request, model.config());
+    LogHeader header;
+    header.tokens.assign(tokens.begin(), tokens.end());
+    probe.writer().write_header(header);
+    Session session(model, kernels, {.capacity = 64, .batch = 64, .kv_type = kv});
+    session.eval(tokens, &probe);
+    probe.writer().close();
+    return request.path;
+  }
+
+  // Compares with and without the model at hand.
+  Comparison compare(const Model* model, const std::string& ref, const std::string& got,
+                     double tolerance = 1e-4) {
+    CompareOptions options;
+    options.align = AlignMode::kFixed;
+    options.policy = Policy::from_file(
+        put("policy.json", "{\"default\":{\"rel_l2\":" + std::to_string(tolerance) + "}}"));
+    Comparison comparison = compare_logs(ref, got, options);
+    find_causes(model, comparison);
+    return comparison;
+  }
+
+  Comparison compare(const std::string& name, Kernels& faulty, const std::string& checkpoints,
+                     bool with_model, int64_t values = kAllValues) {
+    const auto model = load(name);
+    const auto right = make_reference_kernels();
+    const std::string ref = log(*model, *right, "ref", checkpoints, values);
+    const std::string got = log(*model, faulty, "got", checkpoints, values);
+    return compare(with_model ? model.get() : nullptr, ref, got);
+  }
+};
+
+}  // namespace assay

@@ -1,0 +1,137 @@
+#include "assay/causes/find_causes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "tests/causes/faulty_logs.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class OtherPairs : public FaultyKernels {
+ public:
+  void rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_tokens,
+            int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) override {
+    const RopePairing other =
+        pairing == RopePairing::kHalves ? RopePairing::kAdjacent : RopePairing::kHalves;
+    right_->rope(x, cos_sin, other, n_tokens, n_heads, head_dim, rotary_dim, out);
+  }
+};
+
+class NoScale : public FaultyKernels {
+ public:
+  void attention(const float* q, const KvView& kv, const AttentionShape& shape,
+                 int64_t first_position, int64_t n_tokens, float* out) override {
+    AttentionShape other = shape;
+    other.scale = 1;
+    right_->attention(q, kv, other, first_position, n_tokens, out);
+  }
+};
+
+class OtherEps : public FaultyKernels {
+ public:
+  void rms_norm(const float* x, const float* weight, float, int64_t n_tokens, int64_t width,
+                float* out) override {
+    right_->rms_norm(x, weight, 3e-3F, n_tokens, width, out);
+  }
+};
+
+class Swapped : public FaultyKernels {
+ public:
+  void silu_mul(const float* gate, const float* up, int64_t count, float* out) override {
+    right_->silu_mul(up, gate, count, out);
+  }
+};
+
+class NoResidual : public FaultyKernels {
+ public:
+  void add(const float*, const float* b, int64_t count, float* out) override {
+    std::copy(b, b + count, out);
+  }
+};
+
+// Not a mistake that anybody knows: a tenth of noise on each product.
+class Noise : public FaultyKernels {
+ public:
+  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
+              float* out) override {
+    right_->matmul(w, bias, x, n_tokens, out);
+    for (int64_t i = 0; i < n_tokens * w.rows; ++i) out[i] *= 1 + normal_(random_);
+  }
+
+ private:
+  std::mt19937 random_{1};
+  std::normal_distribution<float> normal_{0, 0.1F};
+};
+
+class FindCauses : public FaultyLogs {
+ protected:
+  void expect(const Comparison& comparison, const std::string& name, const std::string& checkpoint,
+              const std::string& words) {
+    ASSERT_FALSE(comparison.pass);
+    ASSERT_THAT(comparison.causes, SizeIs(1)) << name;
+    const Cause& cause = comparison.causes[0];
+    EXPECT_EQ(cause.name, name);
+    EXPECT_EQ(cause.checkpoint.name, checkpoint);
+    EXPECT_GT(cause.explained, 0.999);
+    EXPECT_GT(cause.confidence, 0.8);
+    EXPECT_THAT(cause.sentence, HasSubstr(words));
+  }
+};
+
+TEST_F(FindCauses, TheStepIsRecomputedFromItsLoggedInputs) {
+  OtherPairs pairs;
+  expect(compare("tinyllama", pairs, "ops", true), "rope_pairing", "layer_0_q_rope",
+         "rotates the halves of a head");
+  expect(compare("qwen2.5", pairs, "ops", true), "rope_pairing", "layer_0_q_rope",
+         "rotates adjacent elements");
+  NoScale scale;
+  expect(compare("llama3", scale, "ops", true), "attention_scale", "layer_0_attn", "by 1 (none)");
+  OtherEps eps;
+  expect(compare("phi3", eps, "ops", true), "eps", "layer_0_attn_norm", "eps 0.003 in place of");
+  Swapped swapped;
+  expect(compare("phi3", swapped, "ops", true), "gate_up_swapped", "layer_0_ffn_act",
+         "activates up");
+}
+
+TEST_F(FindCauses, SomeStepsNeedNoModel) {
+  NoResidual residual;
+  expect(compare("tinyllama", residual, "ops", false), "residual", "layer_0_attn_residual",
+         "leaves the residual stream out");
+}
+
+// Most engines log the layers alone: then the whole layer is computed again.
+TEST_F(FindCauses, ALayerIsRecomputedFromItsInputUnderEachMistake) {
+  OtherPairs pairs;
+  expect(compare("tinyllama", pairs, "layers", true), "rope_pairing", "layer_0_output",
+         "layer_0_q_rope and layer_0_k_rope rotates");
+}
+
+TEST_F(FindCauses, NoiseIsNamedNothing) {
+  Noise noise;
+  for (const char* set : {"ops", "layers", "logits"}) {
+    for (const bool with_model : {true, false}) {
+      const Comparison comparison = compare("tinyllama", noise, set, with_model);
+      EXPECT_FALSE(comparison.pass);
+      EXPECT_THAT(comparison.causes, IsEmpty()) << set << comparison.causes[0].sentence;
+      noise = {};
+    }
+  }
+}
+
+TEST_F(FindCauses, ParityHasNoCause) {
+  FaultyKernels right;
+  const Comparison comparison = compare("tinyllama", right, "ops", true);
+  EXPECT_TRUE(comparison.pass);
+  EXPECT_THAT(comparison.causes, IsEmpty());
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,57 @@
+#include "assay/causes/ops.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "assay/causes/network.h"
+
+namespace assay::causes {
+namespace {
+
+Matrix random_matrix(int64_t rows, int64_t columns) {
+  std::mt19937 random(static_cast<uint32_t>(columns));
+  std::normal_distribution<float> normal;
+  Matrix matrix(rows, columns);
+  for (float& value : matrix.values) value = normal(random);
+  return matrix;
+}
+
+void expect_near(const Matrix& a, const std::vector<float>& b) {
+  ASSERT_EQ(a.values.size(), b.size());
+  for (size_t i = 0; i < b.size(); ++i) EXPECT_NEAR(a.values[i], b[i], 2e-6) << i;
+}
+
+// An op that is computed otherwise than the engine does would be blamed on the engine.
+TEST(Ops, AreThoseOfTheKernels) {
+  const auto kernels = make_reference_kernels();
+  const Matrix q = random_matrix(7, 32);
+  const Matrix k = random_matrix(7, 16);
+  std::vector<float> out(q.values.size());
+  kernels->rms_norm(q.values.data(), k.values.data(), 1e-5F, 7, 32, out.data());
+  Matrix weight(1, 32);
+  std::copy_n(k.values.data(), 32, weight.values.data());
+  expect_near(norm(q, {NormForm::kRms, 1e-5F, weight.values.data(), nullptr}), out);
+  kernels->layer_norm(q.values.data(), weight.values.data(), nullptr, 1e-5F, 7, 32, out.data());
+  expect_near(norm(q, {NormForm::kLayer, 1e-5F, weight.values.data(), nullptr}), out);
+  kernels->gelu_tanh(q.values.data(), 7 * 32, out.data());
+  expect_near(activate(nullptr, q, Activation::kGeluTanh), out);
+  const Matrix up = random_matrix(14, 16);
+  kernels->silu_mul(q.values.data(), up.values.data(), 7 * 32, out.data());
+  Matrix up_rows(7, 32);
+  up_rows.values = up.values;
+  expect_near(activate(&q, up_rows, Activation::kSilu), out);
+
+  Network network;
+  network.n_heads = 4;
+  network.n_kv_heads = 2;
+  network.head_dim = 8;
+  network.window = 3;
+  const AttentionShape shape{4, 2, 8, 0.35355338F, 3};
+  kernels->attention(q.values.data(), {KvType::kF32, k.values.data(), k.values.data()}, shape, 0, 7,
+                     out.data());
+  expect_near(attention(q, k, k, network.attention_settings(), {}), out);
+}
+
+}  // namespace
+}  // namespace assay::causes

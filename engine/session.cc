@@ -77,15 +77,18 @@ Session::Session(const Model& model, Kernels& kernels, const SessionOptions& opt
   logits_ = Buffer<float>(memory_, static_cast<size_t>(config_.n_vocab));
 }
 
-std::span<const float> Session::eval(std::span<const int32_t> tokens, Probe* probe) {
+std::span<const float> Session::eval(std::span<const int32_t> tokens, Probe* probe,
+                                     LayerInput* layer_input) {
   check(tokens);
   probe_ = probe;
+  layer_input_ = layer_input;
   for (size_t done = 0; done < tokens.size();) {
     const size_t count = std::min(static_cast<size_t>(batch_), tokens.size() - done);
     eval_batch(tokens.subspan(done, count), done + count == tokens.size());
     done += count;
   }
   probe_ = nullptr;
+  layer_input_ = nullptr;
   return last_logits_;
 }
 
@@ -110,11 +113,23 @@ void Session::eval_batch(std::span<const int32_t> tokens, bool last) {
   const auto n_tokens = static_cast<int64_t>(tokens.size());
   embed(tokens);
   for (int layer = 0; layer < config_.n_layers; ++layer) {
+    replace_input(layer, n_tokens);
     run_attention(layer, n_tokens);
     run_ffn(layer, n_tokens);
   }
+  replace_input(static_cast<int>(config_.n_layers), n_tokens);
   run_output(n_tokens, last);
   n_positions_ += n_tokens;
+}
+
+void Session::replace_input(int layer, int64_t n_tokens) {
+  if (layer_input_ == nullptr) return;
+  const int64_t width = config_.embedding_length;
+  const size_t bytes = static_cast<size_t>(n_tokens * width) * sizeof(float);
+  std::vector<float> values(static_cast<size_t>(n_tokens * width));
+  memory_.download(x_.data(), bytes, values.data());
+  if (!layer_input_->replace(layer, n_positions_, n_tokens, width, values.data())) return;
+  memory_.upload(values.data(), bytes, x_.data());
 }
 
 void Session::embed(std::span<const int32_t> tokens) {

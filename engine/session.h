@@ -12,6 +12,18 @@
 
 namespace assay {
 
+// Puts other values in the place of what a layer is about to read. For measuring: with a
+// reference's values before each layer, what a layer gives shows its own error alone.
+class LayerInput {
+ public:
+  virtual ~LayerInput() = default;
+
+  // values[n_tokens, width]: the input of `layer` (n_layers: of the final norm) at the positions
+  // first_token_idx, first_token_idx + 1, ... Returns whether it has changed them.
+  virtual bool replace(int layer, int64_t first_token_idx, int64_t n_tokens, int64_t width,
+                       float* values) = 0;
+};
+
 // Whether a model of this architecture has this checkpoint in its forward pass.
 bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint);
 
@@ -32,7 +44,10 @@ class Session {
   // Evaluates `tokens` at the positions after those already evaluated; gives the last one's logits
   // [n_vocab], valid until the next call. `probe` may be null; it changes no result. Throws Error,
   // before anything is computed, if a token is not in the vocabulary or the context is full.
-  std::span<const float> eval(std::span<const int32_t> tokens, Probe* probe = nullptr);
+  //
+  // `layer_input`, if there is one, is asked before each layer.
+  std::span<const float> eval(std::span<const int32_t> tokens, Probe* probe = nullptr,
+                              LayerInput* layer_input = nullptr);
 
   // Throws what eval() would for these tokens.
   void check(std::span<const int32_t> tokens) const;
@@ -47,6 +62,7 @@ class Session {
  private:
   void eval_batch(std::span<const int32_t> tokens, bool last);
   void embed(std::span<const int32_t> tokens);
+  void replace_input(int layer, int64_t n_tokens);
   void run_attention(int layer, int64_t n_tokens);
   void run_ffn(int layer, int64_t n_tokens);
   void run_output(int64_t n_tokens, bool last);
@@ -69,7 +85,8 @@ class Session {
   KvCache kv_;
   const std::vector<float>& rope_factors_;
   int64_t n_positions_ = 0;
-  Probe* probe_ = nullptr;  // during eval() only
+  Probe* probe_ = nullptr;  // these two during eval() only
+  LayerInput* layer_input_ = nullptr;
 
   // Activations of one batch, [batch, width], in the backend's memory.
   Buffer<int32_t> ids_;             // tokens, or positions

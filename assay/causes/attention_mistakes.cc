@@ -59,6 +59,20 @@ void add_masks(const Network& network, std::vector<Mistake>& mistakes) {
   };
   mask("lets a token attend to all that follow it (no causal mask)",
        [](int64_t, int64_t) { return true; });
+  if (const int64_t prompt = network.n_prompt; prompt > 0) {
+    mask("lets a token of the prompt attend to all of it (no causal mask)",
+         [prompt](int64_t query, int64_t key) { return key <= query || key < prompt; });
+    mask("lets a token of the prompt attend to the one after it",
+         [prompt, window](int64_t query, int64_t key) {
+           const bool next = key == query + 1 && key < prompt;
+           return (key <= query || next) && (window == 0 || key > query - window);
+         });
+    mask("lets a token of the prompt attend to the one after it (and shifts the window)",
+         [prompt, window](int64_t query, int64_t key) {
+           const int64_t last = query + 1 < prompt ? query + 1 : query;
+           return key <= last && (window == 0 || key > last - window);
+         });
+  }
   mask("lets a token attend to the one after it", [window](int64_t query, int64_t key) {
     return key <= query + 1 && (window == 0 || key > query - window);
   });
@@ -166,6 +180,16 @@ void add_roundings(const Network& network, std::vector<Mistake>& mistakes) {
           [](float x) { return float_from_f16(f16_from_float(x)); });
   add_one("keeps keys and values in bf16",
           [](float x) { return float_from_bf16(bf16_from_float(x)); });
+  const auto add_scores = [&](const char* text, float (*round)(float)) {
+    add(
+        network, "rounding", text,
+        [round](AttentionSettings& settings, const Inputs&) { settings.round_score = round; },
+        mistakes);
+  };
+  add_scores("rounds the attention scores to f16",
+             [](float x) { return float_from_f16(f16_from_float(x)); });
+  add_scores("rounds the attention scores to bf16",
+             [](float x) { return float_from_bf16(bf16_from_float(x)); });
 }
 
 }  // namespace

@@ -16,12 +16,30 @@ constexpr int64_t kFurther = 64;  // positions that are read even if none of the
 Chain::Chain(const Network& network, TensorStore& store, Op target, std::vector<int64_t> wanted)
     : network_(network), store_(store), target_(target) {
   const std::vector<int64_t> asked = wanted;
+  find_ops(std::move(wanted));
+  for (const Op op : ops_) {
+    if (!(op == target_) && passes(op, asked)) right_.insert(op);
+  }
+}
+
+bool Chain::passes(Op op, const std::vector<int64_t>& wanted) const {
+  const std::string name = op.name();
+  return std::any_of(wanted.begin(), wanted.end(),
+                     [&](int64_t position) { return store_.result(name, position) != nullptr; }) &&
+         std::all_of(wanted.begin(), wanted.end(), [&](int64_t position) {
+           const RecordResult* result = store_.result(name, position);
+           return result == nullptr || result->pass;
+         });
+}
+
+void Chain::find_ops(std::vector<int64_t> wanted) {
+  const std::vector<int64_t> asked = wanted;
   restart(std::move(wanted));
-  resolve(target, true);
+  resolve(target_, true);
   if (!attends_ || asked.empty()) return;
   // Attention reads every position up to its own,
   const int64_t last = *std::max_element(asked.begin(), asked.end());
-  int64_t more = std::max(last, std::min(store.last_position(target.name()), kFurther - 1));
+  int64_t more = std::max(last, std::min(store_.last_position(target_.name()), kFurther - 1));
   if (last >= kMaxPositions) {
     missing_ =
         fmt::format("the first {} positions (the comparison reaches {})", kMaxPositions, last);
@@ -32,7 +50,7 @@ Chain::Chain(const Network& network, TensorStore& store, Op target, std::vector<
     std::vector<int64_t> all;
     for (int64_t position = 0; position <= more; ++position) all.push_back(position);
     restart(std::move(all));
-    if (resolve(target, true)) break;
+    if (resolve(target_, true)) break;
   }
   for (size_t i = 0; i < positions_.size(); ++i) {
     wanted_[i] = std::find(asked.begin(), asked.end(), positions_[i]) != asked.end();
@@ -124,7 +142,8 @@ Matrix Chain::run(const std::vector<Checkpoint>& kinds, const Compute& compute) 
   std::map<Op, std::shared_ptr<const Matrix>> values = base_;
   bool changed = false;
   for (const Op op : ops_) {
-    const bool here = std::find(kinds.begin(), kinds.end(), op.checkpoint) != kinds.end();
+    const bool here =
+        may_be_wrong(op) && std::find(kinds.begin(), kinds.end(), op.checkpoint) != kinds.end();
     changed = changed || here;
     if (!changed) continue;
     const Inputs in = inputs(op, values);

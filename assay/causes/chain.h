@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,13 +35,17 @@ class Chain {
 
   // The checkpoint as it should be, from the logged inputs.
   const Matrix& base() const;
-  // With `compute` for each op of these kinds.
+  // Whether the op may be at fault: not if its own checkpoint is in both logs and passes.
+  bool may_be_wrong(Op op) const { return !right_.contains(op); }
+  // With `compute` for each op of these kinds that may be wrong.
   Matrix run(const std::vector<Checkpoint>& kinds, const Compute& compute) const;
   // The inputs of an op of the chain.
   Inputs inputs(Op op) const;
 
  private:
+  void find_ops(std::vector<int64_t> wanted);
   bool resolve(Op op, bool is_target);
+  bool passes(Op op, const std::vector<int64_t>& wanted) const;
   void restart(std::vector<int64_t> positions);
   Inputs inputs(Op op, const std::map<Op, std::shared_ptr<const Matrix>>& values) const;
 
@@ -53,6 +58,7 @@ class Chain {
   std::vector<Op> ops_;
   std::string missing_;
   bool attends_ = false;
+  std::set<Op> right_;
   std::map<Op, std::shared_ptr<const Matrix>> logged_;
   mutable std::map<Op, std::shared_ptr<const Matrix>> base_;  // with the logged ones
 };

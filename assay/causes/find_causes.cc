@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <utility>
 
 #include "assay/causes/chain.h"
+#include "assay/causes/error_sources.h"
 #include "assay/causes/evidence.h"
 #include "assay/causes/fitted_mistakes.h"
 #include "assay/causes/mistakes.h"
@@ -18,12 +20,12 @@ namespace assay {
 namespace causes {
 namespace {
 
-constexpr size_t kMostFailing = 12;  // tokens that a mistake is tried on
-constexpr size_t kMostPassing = 4;
 constexpr double kMostMultiplications = 4e10;  // of all tries together
 
 constexpr double kLeft = 0.02;        // share of the difference that an accepted mistake may leave
 constexpr double kLeftInNoise = 0.1;  // the same where that is what the logs differ by elsewhere
+constexpr double kLeftOfOneToken = 1e-4;
+constexpr double kLevel = 1e-7;  // what float leaves of a difference that is explained
 constexpr double kHeldTokens = 0.8;
 constexpr double kChance = 1e-12;
 
@@ -33,10 +35,17 @@ struct Candidate {
   Op op;
   std::string text;
   int64_t parameters = 0;
-  std::string where;  // where it is made, if that is not the checkpoint itself
+  bool generic = false;  // might befall any op
+  std::string where;     // where it is made, if that is not the checkpoint itself
   Fit fit;
   double score() const { return fit.ratio(); }
 };
+
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 class Search {
  public:
@@ -44,7 +53,7 @@ class Search {
       : network_(network),
         store_(store),
         target_(target),
-        positions_(positions_to_try(first_token)),
+        positions_(positions_to_try(store, target.name(), first_token)),
         evidence_(store, target.name(), positions_),
         chain_(network, store, target, positions_) {}
 
@@ -59,14 +68,51 @@ class Search {
                      [](const Candidate& a, const Candidate& b) { return a.score() < b.score(); });
   }
 
+  // Where nothing is named: what more would let mistakes be tried that could not be.
+  std::string hint() const {
+    const std::string name = target_.name();
+    if (evidence_.tokens().empty()) {
+      return fmt::format("the logs have no values of {} in common; log them with --values all",
+                         name);
+    }
+    if (!chain_.complete()) {
+      const bool needs_model = chain_.missing().find("--model") != std::string::npos;
+      return needs_model
+                 ? fmt::format(
+                       "no scale, sign or shift of {} explains the difference; with --model "
+                       "its computation can be tried under known mistakes",
+                       name)
+                 : fmt::format(
+                       "no scale, sign or shift of {} explains the difference; to try its "
+                       "computation under known mistakes, all values of {} are needed: log "
+                       "with --checkpoints ops --values all",
+                       name, chain_.missing());
+    }
+    if (stopped_) {
+      return fmt::format(
+          "none of the mistakes tried explains {}; not all were tried, because what "
+          "lies between the logged checkpoints is large: log with --checkpoints ops",
+          name);
+    }
+    if (chain_.ops().size() > 1) {
+      return fmt::format(
+          "no known mistake in what lies between the logged checkpoints explains {}; "
+          "a log with --checkpoints ops would tell where it starts",
+          name);
+    }
+    return fmt::format("no known mistake explains {}, whose logged inputs are right", name);
+  }
+
   // The best one, if it is good enough.
   std::optional<Cause> verdict(int64_t first_token) const {
-    if (candidates_.empty()) return std::nullopt;
+    if (candidates_.empty() || is_inherited()) return std::nullopt;
     const Candidate* best = &candidates_.front();
-    // Of those that are level within the noise, the one with the fewest free numbers.
+    // Of those that are level, one that belongs to its op, with the fewest free numbers.
     for (const Candidate& other : candidates_) {
-      const bool level = other.score() <= std::max(2 * candidates_.front().score(), floor_ratio());
-      if (level && other.parameters < best->parameters) best = &other;
+      const double most = std::max({10 * candidates_.front().score(), floor_ratio(), kLevel});
+      const bool simpler = std::make_pair(other.generic, other.parameters) <
+                           std::make_pair(best->generic, best->parameters);
+      if (other.score() <= most && simpler) best = &other;
     }
     if (!accepted(*best)) return std::nullopt;
     double next = 1;
@@ -87,51 +133,29 @@ class Search {
     return cause;
   }
 
-  const Chain& chain() const { return chain_; }
-  const Evidence& evidence() const { return evidence_; }
+  // Whether the checkpoint is what it should be by its logged inputs: then the error is theirs.
+  bool is_inherited() const {
+    constexpr double kOwn = 0.1;
+    return chain_.complete() && base_ratio_ < kOwn;
+  }
 
  private:
-  // Failing tokens from the first on, and some that pass: a mistake must not change those.
-  std::vector<int64_t> positions_to_try(int64_t first_token) const {
-    std::vector<int64_t> failing;
-    std::vector<int64_t> passing;
-    const int32_t checkpoint = checkpoint_id();
-    for (const RecordResult& result : store_.comparison().results) {
-      if (result.checkpoint != checkpoint) continue;
-      const bool fails = !result.pass && result.token_idx >= first_token;
-      (fails ? failing : passing).push_back(result.token_idx);
-    }
-    std::set<int64_t> chosen;
-    const size_t plain = std::min(failing.size(), kMostFailing - kMostFailing / 3);
-    for (size_t i = 0; i < plain; ++i) chosen.insert(failing[i]);
-    const size_t rest = failing.size() - plain;
-    for (size_t i = 0; i < kMostFailing / 3 && rest > 0; ++i) {
-      chosen.insert(failing[plain + i * rest / (kMostFailing / 3)]);
-    }
-    for (size_t i = 0; i < std::min(passing.size(), kMostPassing); ++i) chosen.insert(passing[i]);
-    return {chosen.begin(), chosen.end()};
-  }
-
-  int32_t checkpoint_id() const {
-    const auto& names = store_.comparison().checkpoints;
-    for (size_t i = 0; i < names.size(); ++i) {
-      if (names[i].name == target_.name()) return static_cast<int32_t>(i);
-    }
-    return -1;
-  }
-
-  // What the two logs differ by where they agree.
+  // What the two logs differ by in what the checkpoint is computed from, and before it.
   void measure_noise() {
-    std::vector<double> errors;
+    const ComputeOrder here = compute_order(parse_checkpoint_name(target_.name()), 0);
+    std::vector<double> before;
+    std::vector<double> at;
     for (const RecordResult& result : store_.comparison().results) {
-      if (result.pass && std::isfinite(result.metrics.rel_l2)) {
-        errors.push_back(result.metrics.rel_l2);
-      }
+      const double rel_l2 = result.metrics.rel_l2;
+      const CheckpointName& name =
+          store_.comparison().checkpoints[static_cast<size_t>(result.checkpoint)];
+      if (!std::isfinite(rel_l2) || !name.known) continue;
+      if (name.name == target_.name()) at.push_back(rel_l2);
+      if (result.pass && compute_order(name, 0) < here) before.push_back(rel_l2);
     }
-    if (errors.empty()) return;
-    const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
-    std::nth_element(errors.begin(), middle, errors.end());
-    noise_ = std::max(noise_, *middle);
+    if (before.empty() || at.empty()) return;
+    constexpr double kMost = 0.1;  // of the difference that is to be explained
+    noise_ = std::max(noise_, std::min(median(before), kMost * median(at)));
   }
 
   // The ratio that a perfect explanation still leaves, from the noise.
@@ -152,8 +176,10 @@ class Search {
         // An op of several layers in the chain is mistaken in all of them, and tried once.
         const bool repeated =
             std::any_of(chain_.ops().begin(), chain_.ops().begin() + static_cast<std::ptrdiff_t>(i),
-                        [&](Op before) { return before.checkpoint == op.checkpoint; });
-        if (repeated) continue;
+                        [&](Op before) {
+                          return before.checkpoint == op.checkpoint && chain_.may_be_wrong(before);
+                        });
+        if (repeated || !chain_.may_be_wrong(op)) continue;
         for (const Mistake& mistake : mistakes_of(network_, op.checkpoint)) {
           if (mistake.generic != generic) continue;
           if (work > kMostMultiplications) {
@@ -184,11 +210,15 @@ class Search {
   using Kinds = std::vector<Checkpoint>;
 
   Fit fit_of(const Mistake& mistake, const Kinds& kinds, double parameter) const {
+    bool made = false;
     const Matrix predicted = chain_.run(kinds, [&](Op at, const Inputs& inputs) -> Matrix {
       Matrix wrong = mistake.compute(at, inputs, parameter);
+      made = made || !wrong.empty();
       return wrong.empty() ? network_.compute(at, inputs) : wrong;
     });
-    return evidence_.fit(predicted, chain_.positions());
+    Fit fit = evidence_.fit(predicted, chain_.positions());
+    if (!made) fit.residual = std::numeric_limits<double>::infinity();
+    return fit;
   }
 
   // Returns how many times the chain was run.
@@ -261,7 +291,8 @@ class Search {
   void add(const Mistake& mistake, const Kinds& kinds, Op op, double parameter, const Fit& fit,
            int64_t parameters) {
     const auto made = std::count_if(chain_.ops().begin(), chain_.ops().end(), [&](Op other) {
-      return std::find(kinds.begin(), kinds.end(), other.checkpoint) != kinds.end();
+      return chain_.may_be_wrong(other) &&
+             std::find(kinds.begin(), kinds.end(), other.checkpoint) != kinds.end();
     });
     std::string where;
     if (made > 1 || !(op == target_)) {
@@ -274,8 +305,8 @@ class Search {
       where = fmt::format("{}{}", made > std::ssize(kinds) ? "every layer's " : "",
                           fmt::join(names, " and "));
     }
-    candidates_.push_back(
-        {mistake.name, op, mistake.text(parameter), parameters, std::move(where), fit});
+    candidates_.push_back({mistake.name, op, mistake.text(parameter), parameters,
+                           mistake.generic && !(op == target_), std::move(where), fit});
   }
 
   void try_fitted() {
@@ -286,13 +317,17 @@ class Search {
     for (Fitted& fitted : fit_orders(evidence_, right_, network_.head_dim)) {
       all.push_back(std::move(fitted));
     }
+    const Linear* linear = chain_.complete() ? network_.linear(target_) : nullptr;
+    if (linear != nullptr) {
+      for (Fitted& fitted : fit_blocks(evidence_, right_, linear->weight,
+                                       *chain_.inputs(target_).rows[0], chain_.positions())) {
+        all.push_back(std::move(fitted));
+      }
+    }
     for (const Fitted& fitted : all) {
-      candidates_.push_back({fitted.name,
-                             target_,
-                             fitted.text,
-                             fitted.parameters,
-                             {},
-                             evidence_.fit(fitted.features)});
+      candidates_.push_back({fitted.name, target_, fitted.text, fitted.parameters, false,
+                             std::string(), evidence_.fit(fitted.features)});
+      if (fitted.numbers > 0) candidates_.back().fit.features = fitted.numbers;
     }
   }
 
@@ -304,7 +339,7 @@ class Search {
     if (ratio > kLeft * base_ratio_) return false;
     const int known = fit.tokens;
     if (fit.held < kHeldTokens * known || fit.unpredicted > known) return false;
-    if (known < 2 && (store_.comparison().results.size() > 1 || ratio > 1e-4)) return false;
+    if (known < 2 && !(ratio <= kLeftOfOneToken)) return false;
     const double freedom = static_cast<double>(fit.features - candidate.parameters);
     // That a direction of `freedom` dimensions leaves so little is no chance.
     return freedom / 2 * std::log(ratio) < std::log(kChance);
@@ -358,10 +393,26 @@ void find_causes(const Model* model, Comparison& comparison) {
       positions = std::max(positions, result.token_idx + 1);
     }
     network = causes::Network::of_model(*model, positions);
+    network.n_prompt = std::ssize(store.tokens());
   }
-  causes::Search search(network, store, *target, first.token_idx);
-  search.run();
-  if (const auto cause = search.verdict(first.token_idx)) comparison.causes.push_back(*cause);
+  find_error_sources(network, store, comparison);
+  causes::Op op = *target;
+  std::set<causes::Op> tried;
+  while (tried.insert(op).second) {
+    causes::Search search(network, store, op, first.token_idx);
+    search.run();
+    if (search.is_inherited()) {
+      const auto source = causes::worst_input(network, store, op);
+      if (!source) return;
+      op = *source;
+      continue;
+    }
+    if (const auto cause = search.verdict(first.token_idx)) {
+      comparison.causes.push_back(*cause);
+    } else {
+      comparison.cause_hint = search.hint();
+    }
+  }
 }
 
 }  // namespace assay

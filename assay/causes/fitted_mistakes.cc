@@ -25,7 +25,7 @@ void add_factor(const Evidence& evidence, const Features& right, std::vector<Fit
       negative[t][i] = -right[t][i];
     }
   }
-  fitted.push_back({"sign", "has the opposite sign", 0, std::move(negative)});
+  fitted.push_back({"sign", "has the opposite sign", 0, 0, std::move(negative)});
   if (!(square > 0)) return;
   const double factor = product / square;
   if (std::abs(factor) < kZero) return;
@@ -33,7 +33,8 @@ void add_factor(const Evidence& evidence, const Features& right, std::vector<Fit
   for (auto& row : scaled) {
     for (double& value : row) value *= factor;
   }
-  fitted.push_back({"scale", fmt::format("is multiplied by {:.5g}", factor), 1, std::move(scaled)});
+  fitted.push_back(
+      {"scale", fmt::format("is multiplied by {:.5g}", factor), 1, 0, std::move(scaled)});
 }
 
 void add_constant(const Evidence& evidence, const Features& right, std::vector<Fitted>& fitted) {
@@ -53,7 +54,7 @@ void add_constant(const Evidence& evidence, const Features& right, std::vector<F
     for (size_t i = 0; i < row.size(); ++i) row[i] += mean[i] / count;
   }
   fitted.push_back({"bias_missing", "is off by the same vector at every token",
-                    static_cast<int64_t>(mean.size()), std::move(moved)});
+                    static_cast<int64_t>(mean.size()), 0, std::move(moved)});
 }
 
 void add_token_shifts(const Evidence& evidence, const Features& right,
@@ -71,7 +72,7 @@ void add_token_shifts(const Evidence& evidence, const Features& right,
     fitted.push_back({"token_shift",
                       fmt::format("is that of the token {} position{} {}", std::abs(by),
                                   std::abs(by) > 1 ? "s" : "", by > 0 ? "before" : "after"),
-                      0, std::move(shifted)});
+                      0, 0, std::move(shifted)});
   }
 }
 
@@ -136,7 +137,7 @@ std::vector<Fitted> fit_orders(const Evidence& evidence, const Features& right, 
     fitted.push_back(
         {"head_order",
          fmt::format("has its heads in the order {}{}", list, order.size() > 16 ? ", ..." : ""), 0,
-         std::move(moved)});
+         0, std::move(moved)});
   }
   return fitted;
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "assay/causes/evidence.h"
+#include "kernels/kernels.h"
 
 namespace assay::causes {
 
@@ -12,6 +13,7 @@ struct Fitted {
   std::string name;
   std::string text;
   int64_t parameters = 0;
+  int64_t numbers = 0;                        // how many of the difference it is about; 0: all
   std::vector<std::vector<double>> features;  // what it predicts, for each of Evidence::tokens()
 };
 
@@ -23,5 +25,12 @@ std::vector<Fitted> fit_linear(const Evidence& evidence,
 // With all values: heads in another order. `head_dim` may be 0 where it is not known.
 std::vector<Fitted> fit_orders(const Evidence& evidence,
                                const std::vector<std::vector<double>>& right, int64_t head_dim);
+
+// With all values, of a product of `weight` with `inputs` (a row for each of `positions`): one row
+// of it is off by one block of the weights, or by one weight.
+std::vector<Fitted> fit_blocks(const Evidence& evidence,
+                               const std::vector<std::vector<double>>& right,
+                               const WeightMatrix& weight, const Matrix& inputs,
+                               const std::vector<int64_t>& positions);
 
 }  // namespace assay::causes

@@ -14,6 +14,8 @@ struct Mistake {
   std::string name;  // of CONTRACT.md
   // What the engine does, as "rotates ..."; takes the parameter where there is one.
   std::function<std::string(double parameter)> text;
+  // Of the right result, where it is a change of that.
+  std::function<Matrix(const Matrix& right, double parameter)> change;
   std::function<Matrix(Op op, const Inputs& inputs, double parameter)> compute;
   std::vector<double> grid;  // of the parameter, ascending; empty where there is none
   bool refine = false;       // values between those of the grid are possible
@@ -35,6 +37,8 @@ void add_ffn_mistakes(const Network& network, std::vector<Mistake>& mistakes);
 void add_residual_mistakes(std::vector<Mistake>& mistakes);
 void add_linear_mistakes(const Network& network, Checkpoint kind, std::vector<Mistake>& mistakes);
 void add_embedding_mistakes(const Network& network, std::vector<Mistake>& mistakes);
+// Blocks of quantised weights that are read wrongly.
+void add_block_mistakes(const Network& network, std::vector<Mistake>& mistakes);
 // Of any op's output: rounding, shifts, layouts, scales.
 void add_output_mistakes(const Network& network, Checkpoint kind, std::vector<Mistake>& mistakes);
 

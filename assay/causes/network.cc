@@ -132,6 +132,8 @@ AttentionSettings Network::attention_settings() const {
                       int64_t key) { return key <= query && (width == 0 || key > query - width); },
           .kv_head = [group](int64_t head) { return head / group; },
           .k_row = {},
+          .round_score = nullptr,
+          .round_before_scale = false,
           .v_row = {}};
 }
 
@@ -229,9 +231,12 @@ Network Network::of_model(const Model& model, int64_t n_positions) {
   network.norm = architecture.norm == NormKind::kRms ? NormForm::kRms : NormForm::kLayer;
   network.eps = config.norm_eps;
   if (network.rotary) {
-    network.rope = RopeSettings{architecture.rope_pairing, config.head_dim,
-                                rotary_frequencies(config, rope_factors_for(model, n_positions)),
-                                config.rope_attn_factor};
+    network.rope = RopeSettings();
+    network.rope->pairing = architecture.rope_pairing;
+    network.rope->head_dim = config.head_dim;
+    network.rope->frequencies = rotary_frequencies(config, rope_factors_for(model, n_positions));
+    network.rope->base = config.rope_freq_base;
+    network.rope->factor = config.rope_attn_factor;
   }
   network.model = &model;
   network.pool = std::make_shared<ThreadPool>(0);

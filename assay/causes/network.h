@@ -44,8 +44,9 @@ struct Network {
   int64_t n_kv_heads = 0;
   int64_t head_dim = 0;
   int64_t window = 0;
-  bool rotary = true;  // q and k are rotated
-  bool gated = true;   // the FFN has a gate
+  int64_t n_prompt = 0;  // tokens that go through it together; 0 where unknown
+  bool rotary = true;    // q and k are rotated
+  bool gated = true;     // the FFN has a gate
   std::optional<RopeSettings> rope;
   std::optional<Activation> activation;
   std::optional<NormForm> norm;

@@ -56,6 +56,12 @@ void add_norm_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
   };
   mistakes.push_back(std::move(eps));
 
+  mistakes.push_back(plain_mistake("eps", "adds eps to the root, not under it",
+                                   [&network](Op op, const Inputs& in) {
+                                     NormSettings settings = network.norm_settings(op);
+                                     settings.eps_outside = true;
+                                     return norm(*in.rows[0], settings);
+                                   }));
   const bool rms = *network.norm == NormForm::kRms;
   mistakes.push_back(
       plain_mistake("norm_kind",
@@ -165,6 +171,7 @@ void add_residual_mistakes(std::vector<Mistake>& mistakes) {
 
 void add_linear_mistakes(const Network& network, Checkpoint kind, std::vector<Mistake>& mistakes) {
   if (network.model == nullptr) return;
+  add_block_mistakes(network, mistakes);
   mistakes.push_back(plain_mistake("bias_missing", "leaves the bias out",
                                    [&network](Op op, const Inputs& in) -> Matrix {
                                      Linear linear = *network.linear(op);
@@ -206,20 +213,6 @@ void add_embedding_mistakes(const Network& network, std::vector<Mistake>& mistak
     return network.look_up(tokens, in.positions);
   };
   mistakes.push_back(std::move(row));
-  if (network.rotary) return;
-  Mistake position;
-  position.name = "rope_position";
-  position.text = [](double by) { return fmt::format("adds the learned position {:+.0f}", by); };
-  position.grid = {-4, -3, -2, -1, 1, 2, 3, 4};
-  position.compute = [&network](Op, const Inputs& in, double by) {
-    std::vector<int64_t> positions = in.positions;
-    const int64_t rows = network.model->position_embedding.rows;
-    for (int64_t& at : positions) {
-      at = std::clamp<int64_t>(at + static_cast<int64_t>(by), 0, rows - 1);
-    }
-    return network.look_up(in.tokens, positions);
-  };
-  mistakes.push_back(std::move(position));
 }
 
 }  // namespace assay::causes

@@ -58,7 +58,14 @@ void attend(const Matrix& q, const Matrix& k, const Matrix& v, const AttentionSe
       const float* values = k.row(row) + head.kv_offset;
       for (int64_t d = 0; d < dim; ++d) score += static_cast<double>(query[d]) * values[d];
     }
-    weights.push_back(score * settings.scale);
+    const auto rounded = [&](bool now) {
+      const bool asked = settings.round_score != nullptr && settings.round_before_scale == now;
+      if (asked) score = settings.round_score(static_cast<float>(score));
+    };
+    rounded(true);
+    score *= settings.scale;
+    rounded(false);
+    weights.push_back(score);
   }
   softmax(weights);
   std::vector<double> sum(static_cast<size_t>(dim), 0.0);
@@ -101,8 +108,12 @@ Matrix rope(const Matrix& x, const RopeSettings& settings, const std::vector<dou
     const double position = positions[static_cast<size_t>(t)];
     for (int64_t p = 0; p < pairs; ++p) {
       const double angle = position * settings.frequencies[static_cast<size_t>(p)];
-      const double cos = std::cos(angle) * settings.factor;
-      const double sin = std::sin(angle) * settings.factor;
+      double cos = std::cos(angle) * settings.factor;
+      double sin = std::sin(angle) * settings.factor;
+      if (settings.round != nullptr) {
+        cos = settings.round(static_cast<float>(cos));
+        sin = settings.round(static_cast<float>(sin));
+      }
       const bool adjacent = settings.pairing == RopePairing::kAdjacent;
       const int64_t i = adjacent ? 2 * p : p;
       const int64_t j = adjacent ? 2 * p + 1 : p + pairs;
@@ -149,7 +160,8 @@ Matrix norm(const Matrix& x, const NormSettings& settings) {
     }
     double squares = 0;
     for (int64_t i = 0; i < x.columns; ++i) squares += (in[i] - mean) * (in[i] - mean);
-    const double scale = 1.0 / std::sqrt(squares / n + settings.eps);
+    const double scale = settings.eps_outside ? 1.0 / (std::sqrt(squares / n) + settings.eps)
+                                              : 1.0 / std::sqrt(squares / n + settings.eps);
     for (int64_t i = 0; i < x.columns; ++i) {
       const double weight = settings.weight != nullptr ? settings.weight[i] : 1.0;
       const double bias = settings.bias != nullptr ? settings.bias[i] : 0.0;

@@ -28,7 +28,9 @@ struct RopeSettings {
   RopePairing pairing = RopePairing::kAdjacent;
   int64_t head_dim = 0;
   std::vector<double> frequencies;  // [rotary_dim / 2] radians a position
+  double base = 0;                  // that they come of, before any factors; 0 where unknown
   double factor = 1.0;              // multiplies cos and sin
+  float (*round)(float) = nullptr;  // applied to cos and sin
 };
 
 // x[rows, heads * head_dim]; row i stands at positions[i], which need not be whole.
@@ -42,6 +44,8 @@ struct AttentionSettings {
   std::function<bool(int64_t query, int64_t key)> sees;       // by row
   std::function<int64_t(int64_t head)> kv_head;               // which it reads
   std::function<int64_t(int64_t key, int64_t n_keys)> k_row;  // where it reads a key; null: there
+  float (*round_score)(float) = nullptr;
+  bool round_before_scale = false;                            // and not after it
   std::function<int64_t(int64_t key, int64_t n_keys)> v_row;  // and a value; below 0: zeros
 };
 
@@ -52,6 +56,7 @@ Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
 struct NormSettings {
   NormForm form = NormForm::kRms;
   double eps = 0;
+  bool eps_outside = false;       // added to the root, not under it
   const float* weight = nullptr;  // [columns]; null: all 1
   const float* bias = nullptr;    // [columns] or null
 };

@@ -34,7 +34,8 @@ float round_fp8(float x, int mantissa_bits, int least_exponent, float largest) {
 }
 
 // Eight bits for each of `block` elements, scaled by the largest of them.
-Matrix round_blocks(const Matrix& x, int64_t block) {
+// `stored`: the factor is rounded to f16 before it is divided by.
+Matrix round_blocks(const Matrix& x, int64_t block, bool stored) {
   Matrix out = x;
   for (int64_t first = 0; first < std::ssize(x.values); first += block) {
     const auto begin = out.values.begin() + first;
@@ -43,7 +44,9 @@ Matrix round_blocks(const Matrix& x, int64_t block) {
     for (auto at = begin; at != end; ++at) largest = std::max(largest, std::abs(*at));
     if (largest == 0) continue;
     const float d = round_f16(largest / 127);
-    for (auto at = begin; at != end; ++at) *at = std::round(*at / (largest / 127)) * d;
+    for (auto at = begin; at != end; ++at) {
+      *at = d == 0 ? 0 : std::round(*at / (stored ? d : largest / 127)) * d;
+    }
   }
   return out;
 }
@@ -55,15 +58,18 @@ struct Rounding {
 
 std::vector<Rounding> roundings() {
   const auto each = [](float (*f)(float)) { return [f](const Matrix& x) { return map(x, f); }; };
-  return {{"f16", each(round_f16)},
-          {"bf16", each(round_bf16)},
-          {"bf16, cutting the low half off", each(cut_bf16)},
-          {"f16's mantissa, cutting the low bits off", each(cut_f16)},
-          {"8-bit floats (e4m3)", each([](float x) { return round_fp8(x, 3, -6, 448); })},
-          {"8-bit floats (e5m2)", each([](float x) { return round_fp8(x, 2, -14, 57344); })},
-          {"8 bits in blocks of 32 (Q8_0)", [](const Matrix& x) { return round_blocks(x, 32); }},
-          {"8 bits in blocks of 256 (Q8_K)", [](const Matrix& x) { return round_blocks(x, 256); }},
-          {"8 bits a token", [](const Matrix& x) { return round_blocks(x, x.columns); }}};
+  return {
+      {"f16", each(round_f16)},
+      {"bf16", each(round_bf16)},
+      {"bf16, cutting the low half off", each(cut_bf16)},
+      {"f16's mantissa, cutting the low bits off", each(cut_f16)},
+      {"8-bit floats (e4m3)", each([](float x) { return round_fp8(x, 3, -6, 448); })},
+      {"8-bit floats (e5m2)", each([](float x) { return round_fp8(x, 2, -14, 57344); })},
+      {"8 bits in blocks of 32 (Q8_0)", [](const Matrix& x) { return round_blocks(x, 32, false); }},
+      {"8 bits in blocks of 32 (Q8_0)", [](const Matrix& x) { return round_blocks(x, 32, true); }},
+      {"8 bits in blocks of 256 (Q8_K)",
+       [](const Matrix& x) { return round_blocks(x, 256, false); }},
+      {"8 bits a token", [](const Matrix& x) { return round_blocks(x, x.columns, false); }}};
 }
 
 void add_roundings(const Network& network, Checkpoint kind, std::vector<Mistake>& mistakes) {
@@ -174,9 +180,9 @@ void add_layouts(const Network& network, Checkpoint kind, std::vector<Mistake>& 
         network, name, [text](double) { return std::string(text); }, {}, false, std::move(change)));
   };
   if (dim > 1 && has_heads) {
-    add("transpose", "lays heads and their elements out the other way round ([dim, heads])",
+    add("head_order", "lays heads and their elements out the other way round ([dim, heads])",
         [dim](const Matrix& right, double) { return turned(right, dim, right.columns / dim); });
-    add("transpose", "takes [dim, heads] for [heads, dim]",
+    add("head_order", "takes [dim, heads] for [heads, dim]",
         [dim](const Matrix& right, double) { return turned(right, right.columns / dim, dim); });
     add("head_order", "puts the heads in reverse order", [dim](const Matrix& right, double) {
       Matrix out = right;

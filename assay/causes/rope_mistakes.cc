@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "assay/causes/mistakes.h"
+#include "kernels/half.h"
 
 namespace assay::causes {
 namespace {
@@ -36,11 +37,52 @@ std::vector<double> frequencies_of(double base, size_t pairs) {
   return frequencies;
 }
 
+std::vector<double> base_grid() {
+  std::vector<double> grid = ratios(100, 1e8, 400);
+  for (const double value : {1e4, 1e5, 2.5e5, 5e5, 1e6, 1e7}) grid.push_back(value);
+  std::sort(grid.begin(), grid.end());
+  return grid;
+}
+
 std::string rounded(double value) {
   const double nice = std::round(value / std::pow(10, std::floor(std::log10(value)) - 2)) *
                       std::pow(10, std::floor(std::log10(value)) - 2);
   return std::abs(value / nice - 1) < 1e-3 ? fmt::format("{:.15g}", nice)
                                            : fmt::format("{:.4g}", value);
+}
+
+// Of frequencies that are divided by factors, which the model's file gives beside the base.
+void add_factor_mistakes(const RopeSettings& right, std::vector<Mistake>& mistakes) {
+  const size_t pairs = right.frequencies.size();
+  const std::vector<double> plain = frequencies_of(right.base, pairs);
+  std::vector<double> factors(pairs);
+  bool any = false;
+  for (size_t i = 0; i < pairs; ++i) {
+    factors[i] = plain[i] / right.frequencies[i];
+    any = any || std::abs(factors[i] - 1) > 1e-6;
+  }
+  if (!any) return;
+  RopeSettings multiplied = right;
+  for (size_t i = 0; i < pairs; ++i) multiplied.frequencies[i] = plain[i] * factors[i];
+  mistakes.push_back(plain_mistake("rope_base", "multiplies the frequencies by their factors",
+                                   [multiplied](Op, const Inputs& in) {
+                                     return rope(*in.rows[0], multiplied, positions_of(in));
+                                   }));
+  Mistake base;
+  base.name = "rope_base";
+  base.text = [known = right.base](double value) {
+    return fmt::format("rotates with the frequency base {} in place of {}", rounded(value),
+                       rounded(known));
+  };
+  base.grid = base_grid();
+  base.refine = true;
+  base.compute = [right, factors](Op, const Inputs& in, double value) {
+    RopeSettings settings = right;
+    settings.frequencies = frequencies_of(value, factors.size());
+    for (size_t i = 0; i < factors.size(); ++i) settings.frequencies[i] /= factors[i];
+    return rope(*in.rows[0], settings, positions_of(in));
+  };
+  mistakes.push_back(std::move(base));
 }
 
 }  // namespace
@@ -85,6 +127,35 @@ void add_rope_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
   };
   mistakes.push_back(std::move(multiple));
 
+  Mistake restart;
+  restart.name = "rope_position";
+  restart.text = [](double from) {
+    return fmt::format("counts from position 0 again at position {:.0f} and after", from);
+  };
+  for (int from = 1; from <= 64; ++from) restart.grid.push_back(from);
+  restart.compute = [right](Op, const Inputs& in, double from) {
+    std::vector<double> positions = positions_of(in);
+    for (double& position : positions) position = position >= from ? 0 : position;
+    return rope(*in.rows[0], right, positions);
+  };
+  mistakes.push_back(std::move(restart));
+
+  struct Rounding {
+    const char* text;
+    float (*round)(float);
+  };
+  for (const Rounding rounding :
+       {Rounding{"f16", [](float x) { return float_from_f16(f16_from_float(x)); }},
+        Rounding{"bf16", [](float x) { return float_from_bf16(bf16_from_float(x)); }}}) {
+    RopeSettings settings = right;
+    settings.round = rounding.round;
+    mistakes.push_back(
+        plain_mistake("rounding", fmt::format("rounds the cosines and sines to {}", rounding.text),
+                      [settings](Op, const Inputs& in) {
+                        return rope(*in.rows[0], settings, positions_of(in));
+                      }));
+  }
+
   Mistake base;
   base.name = "rope_base";
   const std::optional<double> known = base_of(right.frequencies);
@@ -93,9 +164,7 @@ void add_rope_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
                        known ? fmt::format(" in place of {}", rounded(*known))
                              : std::string(" and no frequency factors"));
   };
-  base.grid = ratios(100, 1e8, 400);
-  for (const double value : {1e4, 1e5, 2.5e5, 5e5, 1e6, 1e7}) base.grid.push_back(value);
-  std::sort(base.grid.begin(), base.grid.end());
+  base.grid = base_grid();
   base.refine = true;
   base.compute = [right](Op, const Inputs& in, double value) {
     RopeSettings settings = right;
@@ -103,6 +172,7 @@ void add_rope_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
     return rope(*in.rows[0], settings, positions_of(in));
   };
   mistakes.push_back(std::move(base));
+  if (right.base > 0) add_factor_mistakes(right, mistakes);
 }
 
 }  // namespace assay::causes

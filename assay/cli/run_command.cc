@@ -11,6 +11,7 @@
 
 #include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
+#include "assay/cli/inject.h"
 #include "assay/cli/output.h"
 #include "assay/cli/text_file.h"
 #include "assay/record/run.h"
@@ -26,6 +27,7 @@ struct RunFlags {
   RunOptions options;
   std::optional<std::string> prompt_file;
   std::optional<std::string> tokens;
+  std::optional<std::string> inject;
   std::string kv_type = "f32";
   std::optional<std::string> log_path;
   std::string checkpoints = "layers";
@@ -97,7 +99,23 @@ RunObserver terminal_observer(bool json) {
   return observer;
 }
 
+int run_injected_command(const RunFlags& flags) {
+  if (flags.log_path) {
+    throw Error("no log is written with --inject", "--log", "leave one of the two out");
+  }
+  InjectOptions options;
+  options.model_path = flags.options.model_path;
+  options.reference_path = *flags.inject;
+  options.backend = flags.options.backend;
+  options.math = flags.options.math;
+  options.kv_type = flags.kv_type == "f16" ? KvType::kF16 : KvType::kF32;
+  options.n_threads = flags.options.n_threads;
+  show_injected_run(options, flags.json);
+  return kInParity;
+}
+
 int run_command(RunFlags& flags) {
+  if (flags.inject) return run_injected_command(flags);
   if (flags.tokens) flags.options.tokens = parse_token_ids(*flags.tokens, "--tokens");
   if (flags.prompt_file) flags.options.prompt = read_text_file(*flags.prompt_file);
   flags.options.kv_type = flags.kv_type == "f16" ? KvType::kF16 : KvType::kF32;
@@ -130,6 +148,9 @@ void add_run(CLI::App& app, int& exit_code) {
   prompt->add_option("--prompt-file", flags->prompt_file,
                      "File of text, read as it is; - is standard input");
   prompt->add_option("--tokens", flags->tokens, "Token ids, comma-separated");
+  prompt->add_option("--inject", flags->inject,
+                     "Log of a reference with all values of its layers: each layer is given the "
+                     "reference's input, and its own error is shown");
   prompt->require_option(1);
 
   command->add_option("-n", options.n_predict, "Most tokens to generate")

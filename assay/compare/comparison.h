@@ -110,6 +110,9 @@ struct Drift {
   enum class Trend : uint8_t { kIncreasing, kStable, kDecreasing };
   Trend trend = Trend::kStable;
   double growth_per_layer = 1;  // the factor by which rel_l2 of layer_N_output grows with N
+  Trend position_trend = Trend::kStable;
+  double growth_per_token = 1;  // the same over positions, of the last checkpoint in common
+  std::string sentence;         // both in words; empty where there is nothing to fit
 };
 
 // A known mistake that explains the first divergence; find_causes() looks for them.
@@ -120,6 +123,21 @@ struct Cause {
   double explained = 0;   // share of ||difference||^2 that it removes
   double confidence = 0;  // 0 to 1: holds at every token, leaves nothing, and nothing else does
   std::string sentence;
+};
+
+// Where the error of a failing checkpoint comes from, at the token where most of it is its own.
+// Errors are relative to the reference's norm, as rel_l2; own and inherited need not add up, as
+// they may have any directions.
+struct ErrorSource {
+  CheckpointName checkpoint;
+  int64_t token_idx = 0;
+  int64_t failed = 0;  // tokens at which the checkpoint fails
+  double rel_l2 = 0;
+  // The distance from what the op gives for the inputs that the judged log holds, and of that from
+  // the reference. Nothing where the op cannot be computed from what is logged and known.
+  std::optional<double> own;
+  std::optional<double> inherited;
+  std::optional<double> input_rel_l2;  // the largest of its logged inputs
 };
 
 struct Comparison {
@@ -141,6 +159,7 @@ struct Comparison {
   std::vector<CheckpointName> checkpoints;
   std::vector<std::string> teams;
   std::vector<RecordResult> results;  // by token_idx, then as the network computes
+  std::vector<ErrorSource> error_sources;  // those that made most first
   std::vector<Cause> causes;          // best first
   std::string cause_hint;             // where there are none: what would have to be logged to tell
   std::vector<QuarantinedValue> quarantine;

@@ -55,9 +55,9 @@ Fault in_model(FaultText text, Checkpoint at, WhyNot why_not, Edit edit) {
 
 std::vector<Fault> embedding_faults() {
   std::vector<Fault> faults;
-  faults.push_back(in_get_rows(
-      {"embedding-row-off-by-one", kGroup, "each token has the embedding of the next id"},
-      any_model, with_ids(Op::kGetRows, next_row)));
+  faults.push_back(in_get_rows({"embedding-row-off-by-one", kGroup,
+                                "each token has the embedding of the next id", "row_shift"},
+                               any_model, with_ids(Op::kGetRows, next_row)));
   faults.push_back(in_get_rows(
       {"position-off-by-one", kGroup, "each token has the learned position after its own"},
       needs_learned_positions, with_ids(Op::kGetPositions, next_row)));

@@ -99,7 +99,7 @@ std::vector<Fault> weight_faults() {
                  }));
   faults.push_back(in_weights(
       {"q-rows-permuted", kGroup,
-       "rows of Q from pairs to halves: the permutation of the file is done twice"},
+       "rows of Q from pairs to halves: the permutation of the file is done twice", "rope_pairing"},
       Checkpoint::kQ, needs_rotary, [](const FaultSite& site, Layer& layer, Injection& injection) {
         const int64_t dim = site.model.config().head_dim;
         permute_rows(injection, layer.q.weight, [dim](int64_t row) {

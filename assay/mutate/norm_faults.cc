@@ -96,16 +96,16 @@ std::vector<Fault> norm_faults() {
                              call.bias = nullptr;
                              call.run(kernels);
                            }));
-  faults.push_back(
-      in_norm({"norm-unbiased-variance", kGroup, "the squares are divided by the width less one"},
-              any_model, [](const OpContext&, NormCall call, Kernels& kernels) {
-                const auto width = static_cast<float>(call.width);
-                const float factor = std::sqrt((width - 1.0F) / width);
-                std::vector<float> weight(call.weight, call.weight + call.width);
-                for (float& each : weight) each *= factor;
-                call.weight = weight.data();
-                call.run(kernels);
-              }));
+  faults.push_back(in_norm(
+      {"norm-unbiased-variance", kGroup, "the squares are divided by the width less one", "scale"},
+      any_model, [](const OpContext&, NormCall call, Kernels& kernels) {
+        const auto width = static_cast<float>(call.width);
+        const float factor = std::sqrt((width - 1.0F) / width);
+        std::vector<float> weight(call.weight, call.weight + call.width);
+        for (float& each : weight) each *= factor;
+        call.weight = weight.data();
+        call.run(kernels);
+      }));
   faults.push_back(in_norm({"norm-missing", kGroup, "x goes on as it is"}, any_model,
                            [](const OpContext&, NormCall call, Kernels&) {
                              std::copy_n(call.x, call.n_tokens * call.width, call.out);

@@ -123,10 +123,11 @@ std::vector<Fault> rotation_faults() {
                                  call.x = call.out;
                                  call.run(kernels);
                                }));
-  faults.push_back(in_rotation({"rope-backwards", kGroup, "sines have the wrong sign: turned back"},
-                               with_table([](const RopeCall&, Table& table) {
-                                 for (size_t i = 1; i < table.size(); i += 2) table[i] = -table[i];
-                               })));
+  faults.push_back(in_rotation(
+      {"rope-backwards", kGroup, "sines have the wrong sign: turned back", "rope_position"},
+      with_table([](const RopeCall&, Table& table) {
+        for (size_t i = 1; i < table.size(); i += 2) table[i] = -table[i];
+      })));
   faults.push_back(in_rotation({"rope-sin-for-cos", kGroup, "sine and cosine are swapped"},
                                with_table([](const RopeCall&, Table& table) {
                                  for (size_t i = 0; i < table.size(); i += 2) {
@@ -174,8 +175,9 @@ std::vector<Fault> angle_faults() {
         double& base = model.config().rope_freq_base;
         base = base == 10000.0 ? 500000.0 : 10000.0;
       }));
-  faults.push_back(in_angles({"rope-linear-scaling", kGroup, "positions are halved"}, needs_rotary,
-                             [](Model& model) { model.config().rope_freq_scale *= 0.5; }));
+  faults.push_back(
+      in_angles({"rope-linear-scaling", kGroup, "positions are halved", "rope_position"},
+                needs_rotary, [](Model& model) { model.config().rope_freq_scale *= 0.5; }));
   faults.push_back(in_angles(
       {"rope-factors-missing", kGroup, "the factors of the frequencies are left out", "rope_base"},
       needs_factors, [](Model& model) {

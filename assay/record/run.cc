@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "assay/record/backend.h"
 #include "assay/record/log_header.h"
 #include "assay/record/log_probe.h"
 #include "assay/record/prompt.h"
@@ -15,8 +16,6 @@
 #include "engine/session.h"
 #include "engine/tokenizer/text_stream.h"
 #include "engine/tokenizer/tokenizer.h"
-#include "kernels/cuda/cuda.h"
-#include "kernels/emulated/emulated.h"
 
 namespace assay {
 namespace {
@@ -25,28 +24,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-void check_math(const RunOptions& options, std::string_view backend) {
-  if (options.math != "exact") {
-    throw Error(fmt::format("the {} backend has no {} math", backend, options.math), "--math",
-                "use --math exact");
-  }
-}
-
-// What `auto` stands for on this machine.
-std::string chosen_backend(const std::string& wanted) {
-  if (wanted != "auto") return wanted;
-  return cuda_is_usable() ? "cuda" : "cpu";
-}
-
-// `pool` must outlive the kernels. Throws Error if this build or this machine has no such backend.
-std::unique_ptr<Kernels> make_kernels(std::string_view backend, ThreadPool& pool) {
-  if (backend == "cpu") return make_cpu_kernels(pool);
-  if (backend == "cuda") return make_cuda_kernels();
-  if (backend == "emulated") return make_emulated_kernels();
-  throw Error(fmt::format("there is no {} backend", backend), "--backend",
-              "use auto, cpu, cuda or emulated");
 }
 
 std::vector<int32_t> prompt_tokens(const RunOptions& options, const Tokenizer* tokenizer) {
@@ -83,7 +60,7 @@ class Runner {
 
   RunResult run() {
     result_.backend = chosen_backend(options_.backend);
-    check_math(options_, result_.backend);
+    check_math(options_.math, result_.backend);
     Sampler sampler(options_.sampler);
     load();
     Session session(*model_, *kernels_,

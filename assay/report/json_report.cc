@@ -70,6 +70,9 @@ void append_head(const Comparison& comparison, std::string& out) {
   JsonObject drift(out);
   drift.member("trend", kTrends[static_cast<size_t>(comparison.drift.trend)]);
   drift.member("growth_per_layer", comparison.drift.growth_per_layer);
+  drift.member("position_trend", kTrends[static_cast<size_t>(comparison.drift.position_trend)]);
+  drift.member("growth_per_token", comparison.drift.growth_per_token);
+  drift.member("sentence", comparison.drift.sentence);
   drift.end();
 }
 
@@ -116,6 +119,17 @@ void write_json(const Comparison& comparison, const TextSink& sink) {
     object.member("explained", cause.explained);
     object.member("confidence", cause.confidence);
     object.member("sentence", cause.sentence);
+    object.end();
+  });
+  write_array("error_sources", comparison.error_sources, out, sink, [&](const ErrorSource& source) {
+    JsonObject object(out);
+    append_place(source.checkpoint, object);
+    object.member("token_idx", source.token_idx);
+    object.member("failed", source.failed);
+    object.member("rel_l2", source.rel_l2);
+    object.member("own", source.own);
+    object.member("inherited", source.inherited);
+    object.member("input_rel_l2", source.input_rel_l2);
     object.end();
   });
   out += ",\n\"cause_hint\":";

@@ -133,11 +133,8 @@ std::string counts_lines(const Comparison& comparison) {
         comparison.split->token_idx, token(comparison.split->ref_token),
         token(comparison.split->got_token), comparison.split->left_out);
   }
-  if (comparison.drift.growth_per_layer != 1) {
-    static constexpr std::string_view kTrends[] = {"increasing", "stable", "decreasing"};
-    text += fmt::format("  drift             {}, x{:.3g} per layer\n",
-                        kTrends[static_cast<size_t>(comparison.drift.trend)],
-                        comparison.drift.growth_per_layer);
+  if (!comparison.drift.sentence.empty()) {
+    text += fmt::format("  drift             {}\n", comparison.drift.sentence);
   }
   return text;
 }
@@ -157,8 +154,23 @@ std::string quarantine_lines(const Comparison& comparison, const TextStyle& styl
   return text;
 }
 
-std::string cause_lines(const Comparison& comparison) {
+// The checkpoints that made most of their error themselves.
+std::string error_source_lines(const Comparison& comparison) {
+  constexpr size_t kMost = 3;
+  constexpr double kWorthTelling = 0.1;  // of the largest
   std::string text;
+  for (size_t i = 0; i < std::min(kMost, comparison.error_sources.size()); ++i) {
+    const ErrorSource& source = comparison.error_sources[i];
+    if (!source.own || *source.own < kWorthTelling * *comparison.error_sources[0].own) break;
+    text += fmt::format("  error made at     {} at token {}: {} of its own, {} came in\n",
+                        printable(source.checkpoint.name, 60), source.token_idx, number(source.own),
+                        number(source.inherited));
+  }
+  return text;
+}
+
+std::string cause_lines(const Comparison& comparison) {
+  std::string text = error_source_lines(comparison);
   for (const Cause& cause : comparison.causes) {
     text += fmt::format("  cause             {}: {}\n", cause.name, printable(cause.sentence, 300));
   }

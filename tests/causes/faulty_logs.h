@@ -14,7 +14,7 @@
 namespace assay {
 
 // The naive kernels with single ops replaced.
-class FaultyKernels : public Kernels {
+class WrongKernels : public Kernels {
  public:
   std::string_view name() const override { return "faulty"; }
   void get_rows(const WeightMatrix& table, const int32_t* ids, int64_t n_ids, float* out) override {

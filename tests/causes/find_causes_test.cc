@@ -6,6 +6,7 @@
 #include <cmath>
 #include <random>
 
+#include "kernels/reference/dequantize.h"
 #include "tests/causes/faulty_logs.h"
 
 namespace assay {
@@ -15,7 +16,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-class OtherPairs : public FaultyKernels {
+class OtherPairs : public WrongKernels {
  public:
   void rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_tokens,
             int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) override {
@@ -25,7 +26,7 @@ class OtherPairs : public FaultyKernels {
   }
 };
 
-class NoScale : public FaultyKernels {
+class NoScale : public WrongKernels {
  public:
   void attention(const float* q, const KvView& kv, const AttentionShape& shape,
                  int64_t first_position, int64_t n_tokens, float* out) override {
@@ -35,7 +36,7 @@ class NoScale : public FaultyKernels {
   }
 };
 
-class OtherEps : public FaultyKernels {
+class OtherEps : public WrongKernels {
  public:
   void rms_norm(const float* x, const float* weight, float, int64_t n_tokens, int64_t width,
                 float* out) override {
@@ -43,22 +44,39 @@ class OtherEps : public FaultyKernels {
   }
 };
 
-class Swapped : public FaultyKernels {
+class Swapped : public WrongKernels {
  public:
   void silu_mul(const float* gate, const float* up, int64_t count, float* out) override {
     right_->silu_mul(up, gate, count, out);
   }
 };
 
-class NoResidual : public FaultyKernels {
+class NoResidual : public WrongKernels {
  public:
   void add(const float*, const float* b, int64_t count, float* out) override {
     std::copy(b, b + count, out);
   }
 };
 
+// A block of 32 weights in row 5 of the FFN's last matrix counts three times.
+class OneBlock : public WrongKernels {
+ public:
+  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
+              float* out) override {
+    right_->matmul(w, bias, x, n_tokens, out);
+    if (w.columns != 256) return;
+    std::vector<float> row(static_cast<size_t>(w.columns));
+    dequantize_row(w.type, w.slice(5, 1).data, w.columns, row.data());
+    for (int64_t t = 0; t < n_tokens; ++t) {
+      for (int64_t c = 32; c < 64; ++c) {
+        out[t * w.rows + 5] += 2 * row[static_cast<size_t>(c)] * x[t * w.columns + c];
+      }
+    }
+  }
+};
+
 // Not a mistake that anybody knows: a tenth of noise on each product.
-class Noise : public FaultyKernels {
+class Noise : public WrongKernels {
  public:
   void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
               float* out) override {
@@ -101,6 +119,12 @@ TEST_F(FindCauses, TheStepIsRecomputedFromItsLoggedInputs) {
          "activates up");
 }
 
+TEST_F(FindCauses, OneBlockOfTheWeightsIsFound) {
+  OneBlock block;
+  expect(compare("tinyllama", block, "ops", true), "quant_block", "layer_0_ffn_out",
+         "in row 5: columns 32 to 63 by a factor");
+}
+
 TEST_F(FindCauses, SomeStepsNeedNoModel) {
   NoResidual residual;
   expect(compare("tinyllama", residual, "ops", false), "residual", "layer_0_attn_residual",
@@ -127,7 +151,7 @@ TEST_F(FindCauses, NoiseIsNamedNothing) {
 }
 
 TEST_F(FindCauses, ParityHasNoCause) {
-  FaultyKernels right;
+  WrongKernels right;
   const Comparison comparison = compare("tinyllama", right, "ops", true);
   EXPECT_TRUE(comparison.pass);
   EXPECT_THAT(comparison.causes, IsEmpty());

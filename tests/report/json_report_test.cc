@@ -18,15 +18,17 @@ rapidjson::Document parsed(const Comparison& comparison) {
 TEST(JsonReport, HasEveryKeyOfTheContract) {
   const rapidjson::Document json = parsed(example_comparison());
   using testing::ElementsAre;
-  EXPECT_THAT(keys(json), ElementsAre("verdict", "pass", "first_divergence", "summary", "alignment",
-                                      "drift", "results", "causes", "cause_hint", "quarantine"));
+  EXPECT_THAT(keys(json),
+              ElementsAre("verdict", "pass", "first_divergence", "summary", "alignment", "drift",
+                          "results", "causes", "error_sources", "cause_hint", "quarantine"));
   EXPECT_THAT(keys(json["first_divergence"]), ElementsAre("checkpoint", "layer", "op", "token_idx",
                                                           "metric", "value", "tolerance"));
   EXPECT_THAT(keys(json["summary"]),
               ElementsAre("compared", "failed", "quarantined", "unmatched_ref", "unmatched_got",
                           "argmax_agree", "argmax_total"));
   EXPECT_THAT(keys(json["alignment"]), ElementsAre("mode", "offset", "confidence"));
-  EXPECT_THAT(keys(json["drift"]), ElementsAre("trend", "growth_per_layer"));
+  EXPECT_THAT(keys(json["drift"]), ElementsAre("trend", "growth_per_layer", "position_trend",
+                                               "growth_per_token", "sentence"));
   EXPECT_THAT(keys(json["results"][0]),
               ElementsAre("checkpoint", "token_idx", "n", "max_abs", "mean_abs", "rms", "rel_l2",
                           "cosine", "nmse", "max_ulp", "sign_flips", "argmax_ref", "argmax_got",

@@ -1,0 +1,207 @@
+#include "assay/record/injected_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "assay/log/log_reader.h"
+#include "assay/record/backend.h"
+#include "base/error.h"
+#include "engine/session.h"
+
+namespace assay {
+namespace {
+
+constexpr const char* kHint =
+    "log the reference with --checkpoints layers --values all, or with all its ops";
+
+// The reference's values at positions 0, 1, ... of the checkpoints between layers.
+class Reference {
+ public:
+  Reference(const std::string& path, const ModelConfig& config) : path_(path), config_(config) {
+    read();
+    count_positions();
+  }
+
+  int64_t n_positions() const { return n_positions_; }
+  const std::vector<int64_t>& tokens() const { return tokens_; }
+
+  // [width], or null: the reference may end before the logits.
+  const std::vector<float>* find(const std::string& checkpoint, int64_t position) const {
+    const auto rows = values_.find(checkpoint);
+    if (rows == values_.end()) return nullptr;
+    const auto row = rows->second.find(position);
+    return row == rows->second.end() ? nullptr : &row->second;
+  }
+
+ private:
+  int64_t width(const std::string& checkpoint) const {
+    return checkpoint == "logits" ? config_.n_vocab : config_.embedding_length;
+  }
+
+  void read() {
+    for (int layer = 0; layer < config_.n_layers; ++layer) {
+      values_[checkpoint_name(Checkpoint::kOutput, layer)] = {};
+    }
+    values_["embedding"] = {};
+    values_["logits"] = {};
+    LogReader log(path_);
+    while (Record* record = log.next()) {
+      const auto rows = values_.find(record->checkpoint);
+      if (rows == values_.end()) continue;
+      const std::string where = fmt::format("{}:{}", path_, log.place().line);
+      if (record->n != width(record->checkpoint)) {
+        throw Error(fmt::format("'{}' has {} elements, the model {}", record->checkpoint, record->n,
+                                width(record->checkpoint)),
+                    where, "give the log of this model");
+      }
+      if (!record->has_all_values()) {
+        if (record->checkpoint == "logits") continue;
+        throw Error(fmt::format("'{}' at token {} holds {} of its {} values", record->checkpoint,
+                                record->token_idx, record->values.size(), record->n),
+                    where, kHint);
+      }
+      rows->second[record->token_idx] = std::move(record->values);
+    }
+    if (log.header()) tokens_ = log.header()->tokens;
+  }
+
+  void count_positions() {
+    while (find("embedding", n_positions_) != nullptr) ++n_positions_;
+    if (n_positions_ == 0) {
+      throw Error("the reference has no 'embedding' at token 0, which the first layer reads", path_,
+                  kHint);
+    }
+    for (int layer = 0; layer < config_.n_layers; ++layer) {
+      const std::string name = checkpoint_name(Checkpoint::kOutput, layer);
+      int64_t position = 0;
+      while (position < n_positions_ && find(name, position) != nullptr) ++position;
+      if (position == 0)
+        throw Error(fmt::format("the reference has no '{}' at token 0", name), path_, kHint);
+      n_positions_ = position;
+    }
+    if (n_positions_ > config_.context_length) {
+      throw Error(fmt::format("the reference has {} positions, the model's context {}",
+                              n_positions_, config_.context_length),
+                  path_, "give the log of this model");
+    }
+  }
+
+  std::string path_;
+  const ModelConfig& config_;
+  std::map<std::string, std::map<int64_t, std::vector<float>>> values_;
+  std::vector<int64_t> tokens_;
+  int64_t n_positions_ = 0;
+};
+
+// The reference's values before every layer.
+class Injector : public LayerInput {
+ public:
+  explicit Injector(const Reference& reference) : reference_(reference) {}
+
+  bool replace(int layer, int64_t first, int64_t n_tokens, int64_t width, float* values) override {
+    const std::string name =
+        layer == 0 ? "embedding" : checkpoint_name(Checkpoint::kOutput, layer - 1);
+    for (int64_t t = 0; t < n_tokens; ++t) {
+      const std::vector<float>* row = reference_.find(name, first + t);
+      std::copy(row->begin(), row->end(), values + t * width);
+    }
+    return true;
+  }
+
+ private:
+  const Reference& reference_;
+};
+
+double relative_l2(const std::vector<float>& ref, const float* got) {
+  double difference = 0;
+  double norm = 0;
+  for (size_t i = 0; i < ref.size(); ++i) {
+    const double a = ref[i];
+    // Padding of the vocabulary may be an infinity on both sides.
+    if (std::isinf(a) && ref[i] == got[i]) continue;
+    difference += (a - got[i]) * (a - got[i]);
+    norm += a * a;
+  }
+  return difference == 0 ? 0 : std::sqrt(difference / norm);
+}
+
+// Holds what the engine gives against the reference.
+class ErrorProbe : public Probe {
+ public:
+  explicit ErrorProbe(const Reference& reference) : reference_(reference) {}
+
+  bool wants(Checkpoint checkpoint, int) override {
+    return checkpoint == Checkpoint::kEmbedding || checkpoint == Checkpoint::kOutput ||
+           (checkpoint == Checkpoint::kLogits && reference_.find("logits", 0) != nullptr);
+  }
+
+  void observe(Checkpoint checkpoint, int layer, int64_t first, int64_t n_tokens, int64_t width,
+               const float* values) override {
+    const std::string name = checkpoint_name(checkpoint, layer);
+    if (!errors.contains(name)) order.push_back(name);
+    for (int64_t t = 0; t < n_tokens; ++t) {
+      const std::vector<float>* row = reference_.find(name, first + t);
+      if (row != nullptr) errors[name].push_back(relative_l2(*row, values + t * width));
+    }
+  }
+
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<double>> errors;  // by token
+
+ private:
+  const Reference& reference_;
+};
+
+// NaN is the largest.
+size_t worst(const std::vector<double>& errors) {
+  size_t at = 0;
+  for (size_t i = 1; i < errors.size(); ++i) {
+    if (!std::isnan(errors[at]) && !(errors[i] <= errors[at])) at = i;
+  }
+  return at;
+}
+
+}  // namespace
+
+InjectedRun run_injected(const InjectOptions& options) {
+  InjectedRun run;
+  run.backend = chosen_backend(options.backend);
+  check_math(options.math, run.backend);
+  ThreadPool pool(options.n_threads);
+  const auto kernels = make_kernels(run.backend, pool);
+  const Model model(std::make_shared<Gguf>(options.model_path));
+  const Reference reference(options.reference_path, model.config());
+  run.tokens = reference.n_positions();
+  // Ids matter to the embedding alone, which is the reference's where they are not known.
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < run.tokens; ++i) {
+    const bool known = i < std::ssize(reference.tokens());
+    const int64_t id = known ? reference.tokens()[static_cast<size_t>(i)] : 0;
+    tokens.push_back(static_cast<int32_t>(std::clamp<int64_t>(id, -1, model.config().n_vocab)));
+  }
+  const bool tokens_known = run.tokens <= std::ssize(reference.tokens());
+  const SessionOptions session{.capacity = run.tokens, .batch = 512, .kv_type = options.kv_type};
+  ErrorProbe injected(reference);
+  Injector injector(reference);
+  Session(model, *kernels, session).eval(tokens, &injected, &injector);
+  ErrorProbe plain(reference);
+  if (tokens_known) Session(model, *kernels, session).eval(tokens, &plain);
+  for (const std::string& name : injected.order) {
+    if (name == "embedding" && !tokens_known) continue;
+    std::vector<double>& errors = injected.errors[name];
+    StepError step;
+    step.checkpoint = name;
+    step.token_idx = static_cast<int64_t>(worst(errors));
+    step.own_max = errors[worst(errors)];
+    std::sort(errors.begin(), errors.end());
+    step.own_median = errors[errors.size() / 2];
+    if (tokens_known) step.total_max = plain.errors[name][worst(plain.errors[name])];
+    run.steps.push_back(std::move(step));
+  }
+  return run;
+}
+
+}  // namespace assay

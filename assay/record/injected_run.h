@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.h"
+
+namespace assay {
+
+struct InjectOptions {
+  std::string model_path;
+  std::string reference_path;  // a log with all values of `embedding` and every layer_N_output
+  std::string backend = "auto";
+  std::string math = "exact";
+  KvType kv_type = KvType::kF32;
+  int n_threads = 0;
+};
+
+// What one step of the engine is off by when it reads what the reference has before it. Relative
+// L2 of the reference; over tokens.
+struct StepError {
+  std::string checkpoint;  // embedding, layer_N_output, logits
+  double own_max = 0;
+  double own_median = 0;
+  int64_t token_idx = 0;  // of the largest
+  // The same step's error when the engine reads its own values: what came in included. Nothing
+  // where the tokens are not known.
+  std::optional<double> total_max;
+};
+
+struct InjectedRun {
+  std::string backend;
+  int64_t tokens = 0;
+  std::vector<StepError> steps;  // as the network computes
+};
+
+// Feeds the reference's output of layer N - 1 into the engine's layer N, for every layer and all
+// positions that the reference has from 0 on, and compares what each gives with the reference.
+// Throws Error if the log does not hold what that needs, or is of another model.
+InjectedRun run_injected(const InjectOptions& options);
+
+}  // namespace assay

@@ -16,6 +16,7 @@
 #include "assay/causes/find_causes.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
+#include "assay/cli/several_command.h"
 #include "assay/compare/comparison.h"
 #include "assay/golden/floors.h"
 #include "assay/golden/manifest.h"
@@ -37,6 +38,7 @@ namespace {
 struct CompareArguments {
   std::string ref;
   std::string got;
+  std::vector<std::string> more;
   std::string policy;
   std::string floor;
   std::string align = "auto";
@@ -147,10 +149,12 @@ std::string command_of(const CompareArguments& arguments) {
 }
 
 void refuse_to_overwrite(const CompareArguments& arguments) {
-  for (const std::string* input : {&arguments.ref, &arguments.got, &arguments.policy,
-                                   &arguments.model, &arguments.ref_speed, &arguments.got_speed}) {
+  std::vector<std::string> inputs = {arguments.ref,   arguments.got,       arguments.policy,
+                                     arguments.model, arguments.ref_speed, arguments.got_speed};
+  inputs.insert(inputs.end(), arguments.more.begin(), arguments.more.end());
+  for (const std::string& input : inputs) {
     std::error_code none;
-    if (std::filesystem::equivalent(*input, arguments.output, none)) {
+    if (std::filesystem::equivalent(input, arguments.output, none)) {
       throw Error("the report would overwrite its input", arguments.output, "give another -o");
     }
   }
@@ -226,6 +230,11 @@ void write_report(const Comparison& comparison, const CompareArguments& argument
 int run(const CompareArguments& arguments) {
   const CompareOptions options = options_of(arguments);
   refuse_to_overwrite(arguments);
+  if (!arguments.more.empty()) {
+    std::vector<std::string> logs = {arguments.ref, arguments.got};
+    logs.insert(logs.end(), arguments.more.begin(), arguments.more.end());
+    return run_several(logs, options, arguments.format, arguments.output);
+  }
   std::unique_ptr<const Model> model;
   if (!arguments.model.empty()) {
     model = std::make_unique<Model>(std::make_shared<Gguf>(arguments.model));
@@ -250,6 +259,8 @@ void add_compare(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("compare", "Hold a log against a reference log");
   command->add_option("REF", arguments->ref, "The reference's log")->required();
   command->add_option("GOT", arguments->got, "The log to judge")->required();
+  command->add_option("MORE", arguments->more,
+                      "Further logs: then each is held against each, and the outlier is named");
   command->add_option(
       "--policy", arguments->policy,
       "File with the tolerances, or a golden's manifest.json: k times the measured floors");

@@ -51,6 +51,7 @@ int run(int argc, char** argv) {
   add_analyze(app, exit_code);
   add_convert(app, exit_code);
   add_golden(app, exit_code);
+  add_matrix(app, exit_code);
   add_mutate(app, exit_code);
   add_perf(app, exit_code);
   check_command(app, argc, argv);

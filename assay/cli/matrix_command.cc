@@ -1,0 +1,98 @@
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "assay/cli/commands.h"
+#include "assay/cli/output.h"
+#include "assay/compare/matrix.h"
+#include "assay/golden/floors.h"
+#include "assay/golden/manifest.h"
+#include "assay/log/log_reader.h"
+#include "assay/report/several_report.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+struct MatrixArguments {
+  std::vector<std::string> paths;
+  std::string reference;
+  std::string policy;
+  std::string tokens;
+  std::string checkpoints;
+  std::vector<std::string> maps;
+  std::string output;
+  bool json = false;
+};
+
+std::optional<LogHeader> header_of(const std::string& path) {
+  LogReader log(path, Depth::kKeys);
+  log.next();
+  return log.header();
+}
+
+// The floors of the golden that the reference belongs to, or the built-in tolerance.
+Policy floors_beside(const std::string& ref_path, const std::string& got_path) {
+  const std::string manifest_path =
+      (std::filesystem::path(ref_path).parent_path() / "manifest.json").string();
+  std::error_code none;
+  if (!std::filesystem::exists(manifest_path, none) || !is_golden_manifest(manifest_path)) {
+    return {};
+  }
+  const GoldenManifest manifest = read_golden_manifest(manifest_path);
+  return floor_policy(manifest, fitting_file(manifest, header_of(ref_path), header_of(got_path)),
+                      "");
+}
+
+int run(const MatrixArguments& arguments) {
+  MatrixOptions options;
+  options.reference = arguments.reference;
+  if (arguments.policy.empty()) {
+    options.policy_for = floors_beside;
+  } else {
+    options.compare.policy = Policy::from_file(arguments.policy);
+  }
+  if (!arguments.tokens.empty()) options.compare.selection.set_tokens(arguments.tokens, "--tokens");
+  if (!arguments.checkpoints.empty()) {
+    options.compare.selection.set_checkpoints(arguments.checkpoints, "--checkpoints");
+  }
+  for (const std::string& map : arguments.maps) {
+    options.compare.ref_map.add(NameMap::load(map));
+    options.compare.got_map.add(NameMap::load(map));
+  }
+  const Matrix matrix = compare_matrix(arguments.paths, options);
+  write_output(arguments.output, [&](const TextSink& sink) {
+    if (arguments.json) {
+      write_json(matrix, sink);
+    } else {
+      write_table(matrix, output_style(arguments.output), sink);
+    }
+  });
+  return matrix.pass ? kInParity : kDiverged;
+}
+
+}  // namespace
+
+void add_matrix(CLI::App& app, int& exit_code) {
+  auto arguments = std::make_shared<MatrixArguments>();
+  CLI::App* command = app.add_subcommand(
+      "matrix", "Hold the runs of many engines, models and types against their references");
+  command->add_option("PATH", arguments->paths, "Logs, and folders of logs (*.jsonl)")->required();
+  command->add_option("--reference", arguments->reference,
+                      "Part of the reference's engine, backend and math (default: math float64)");
+  command->add_option("--policy", arguments->policy,
+                      "File with the tolerances (default: the floors of the manifest.json beside "
+                      "the reference, or the built-in ones)");
+  command->add_option("--tokens", arguments->tokens, "Only these positions, as in assay compare");
+  command->add_option("--checkpoints", arguments->checkpoints,
+                      "Only these: logits, layers, ops, or globs with commas");
+  command->add_option("--map", arguments->maps, "Names of another engine, as in assay compare")
+      ->allow_extra_args(false);
+  command->add_option("-o,--output", arguments->output, "Write to this file");
+  command->add_flag("--json", arguments->json, "One JSON object");
+  command->callback([arguments, &exit_code] { exit_code = run(*arguments); });
+}
+
+}  // namespace assay

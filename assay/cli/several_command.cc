@@ -1,0 +1,38 @@
+#include "assay/cli/several_command.h"
+
+#include <fmt/format.h>
+
+#include "assay/cli/commands.h"
+#include "assay/cli/output.h"
+#include "assay/compare/several.h"
+#include "assay/report/several_report.h"
+#include "base/error.h"
+
+namespace assay {
+
+int run_several(const std::vector<std::string>& logs, const CompareOptions& options,
+                const std::string& format, const std::string& output) {
+  if (format != "table" && format != "json") {
+    throw Error(fmt::format("'{}' is for two logs", format), "--format", "give table or json");
+  }
+  const SeveralComparison several = compare_several(logs, options);
+  for (const std::string& warning : several.warnings) print_warning(warning);
+  write_output(output, [&](const TextSink& sink) {
+    if (format == "json") {
+      write_json(several, sink);
+    } else {
+      write_table(several, output_style(output), sink);
+    }
+  });
+  for (const RunPair& pair : several.pairs) {
+    if (pair.verdict != Verdict::kInconclusive) continue;
+    print_error(fmt::format(
+        "{}: nothing is proved: the records in common with {} hold nothing but zeros; check that "
+        "both engines ran",
+        printable(logs[pair.b]), printable(logs[pair.a])));
+    return kNotComparable;
+  }
+  return several.consensus == Consensus::kAgree ? kInParity : kDiverged;
+}
+
+}  // namespace assay

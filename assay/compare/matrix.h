@@ -1,0 +1,50 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "assay/compare/several.h"
+
+namespace assay {
+
+struct MatrixOptions {
+  CompareOptions compare;
+  // The tolerances of one comparison, if there is one; otherwise compare.policy.
+  std::function<Policy(const std::string& ref_path, const std::string& got_path)> policy_for;
+  std::string reference;  // the engine whose logs are the references, or a part of its name
+};
+
+// One engine's run of one model file and prompt against the reference's.
+struct MatrixCell {
+  std::string engine;
+  std::string log;
+  std::optional<RunPair> pair;  // none for the reference itself, and where there is a `problem`
+  std::string problem;          // why the two could not be compared
+  bool is_reference = false;
+};
+
+// The runs of one model, type and prompt.
+struct MatrixRow {
+  std::string model;
+  std::string type;
+  std::string prompt;     // its text or, where that is not known, "N tokens"
+  std::string reference;  // log; empty where no run is of the reference's engine
+  std::vector<MatrixCell> cells;
+};
+
+struct Matrix {
+  std::vector<std::string> engines;   // columns, the references' first
+  std::vector<MatrixRow> rows;        // by model, type and prompt
+  std::vector<std::string> left_out;  // logs that no header places
+  bool pass = true;  // all that was compared is in parity, and nothing could not be
+};
+
+// Engines x models x types from the headers of logs. `paths`: logs, and folders that are searched
+// for *.jsonl with all that is below them. In each row the runs are held against the run of the
+// reference: the engine that is asked for or, where none is, the one whose math is float64. Throws
+// Error if a path cannot be read, no log has a header, or no row has a reference and another run.
+Matrix compare_matrix(const std::vector<std::string>& paths, const MatrixOptions& options);
+
+}  // namespace assay

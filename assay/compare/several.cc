@@ -1,0 +1,230 @@
+#include "assay/compare/several.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <set>
+#include <system_error>
+
+#include "assay/log/log_reader.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+using Set = uint32_t;  // of runs, a bit each
+
+bool has(Set set, size_t run) {
+  return ((set >> run) & 1) != 0;
+}
+
+// The sets of most runs that agree pair by pair.
+std::vector<Set> largest_agreeing(size_t n, const std::vector<RunPair>& pairs) {
+  std::vector<Set> agree(n, 0);
+  for (const RunPair& pair : pairs) {
+    if (!pair.pass) continue;
+    agree[pair.a] |= Set{1} << pair.b;
+    agree[pair.b] |= Set{1} << pair.a;
+  }
+  std::vector<Set> largest;
+  int most = 0;
+  for (Set set = 1; set < Set{1} << n; ++set) {
+    const int count = std::popcount(set);
+    if (count < most) continue;
+    bool good = true;
+    for (size_t run = 0; run < n && good; ++run) {
+      if (has(set, run)) good = ((set & ~(Set{1} << run)) & ~agree[run]) == 0;
+    }
+    if (!good) continue;
+    if (count > most) largest.clear();
+    most = count;
+    largest.push_back(set);
+  }
+  return largest;
+}
+
+// The run that is far off from all others, if there is one.
+std::optional<size_t> far_off(size_t n, const std::vector<RunPair>& pairs) {
+  for (size_t run = 0; run < n; ++run) {
+    double nearest = kInfinity;
+    double among_others = 0;
+    for (const RunPair& pair : pairs) {
+      if (pair.a == run || pair.b == run) {
+        nearest = std::min(nearest, pair.worst_rel_l2);
+      } else {
+        among_others = std::max(among_others, pair.worst_rel_l2);
+      }
+    }
+    if (among_others < kInfinity && nearest >= kFarOff * among_others && nearest > 0) return run;
+  }
+  return std::nullopt;
+}
+
+std::string listed(const std::vector<std::string>& names, Set set) {
+  std::vector<std::string> chosen;
+  for (size_t run = 0; run < names.size(); ++run) {
+    if (has(set, run)) chosen.push_back(names[run]);
+  }
+  return fmt::format("{}", fmt::join(chosen, ", "));
+}
+
+double worst_within(const std::vector<RunPair>& pairs, Set set) {
+  double worst = 0;
+  for (const RunPair& pair : pairs) {
+    if (has(set, pair.a) && has(set, pair.b)) worst = std::max(worst, pair.worst_rel_l2);
+  }
+  return worst;
+}
+
+}  // namespace
+
+std::string_view consensus_name(Consensus consensus) {
+  static constexpr std::string_view kNames[] = {"agree", "outlier", "cannot_tell"};
+  return kNames[static_cast<size_t>(consensus)];
+}
+
+RunLabel label_of(const std::string& path) {
+  LogReader log(path, Depth::kKeys);
+  const Record* first = log.next();
+  RunLabel label{path, {}, {}, {}};
+  if (log.header()) {
+    const LogHeader& header = *log.header();
+    for (const std::string* part : {&header.engine, &header.backend, &header.math}) {
+      if (part->empty()) continue;
+      label.engine += (label.engine.empty() ? "" : " ") + *part;
+    }
+    label.model = header.model.name;
+    label.type = header.model.type;
+  } else if (first != nullptr && first->team) {
+    label.engine = *first->team;
+  }
+  return label;
+}
+
+std::vector<std::string> short_names(const std::vector<RunLabel>& runs) {
+  std::vector<std::string> engines;
+  std::vector<std::string> files;
+  for (const RunLabel& run : runs) {
+    engines.push_back(printable(run.engine, 40));
+    files.push_back(printable(std::filesystem::path(run.path).filename().string(), 40));
+  }
+  const auto differ = [](const std::vector<std::string>& names) {
+    return std::set<std::string>(names.begin(), names.end()).size() == names.size() &&
+           std::none_of(names.begin(), names.end(), [](const auto& name) { return name.empty(); });
+  };
+  if (differ(engines)) return engines;
+  if (differ(files)) return files;
+  std::vector<std::string> paths;
+  for (const RunLabel& run : runs) paths.push_back(printable(run.path, 80));
+  return paths;
+}
+
+RunPair pair_of(const Comparison& comparison, size_t a, size_t b) {
+  RunPair pair;
+  pair.a = a;
+  pair.b = b;
+  pair.verdict = comparison.verdict;
+  pair.pass = comparison.pass;
+  pair.compared = comparison.compared;
+  pair.failed = comparison.failed;
+  pair.first_divergence = comparison.first_divergence;
+  std::vector<double> errors;
+  for (const RecordResult& result : comparison.results) {
+    const double rel_l2 = result.metrics.rel_l2;
+    errors.push_back(std::isnan(rel_l2) ? kInfinity : rel_l2);
+    if (result.tolerance > 0) {
+      pair.worst_of_tolerance = std::max(pair.worst_of_tolerance, errors.back() / result.tolerance);
+    }
+  }
+  if (errors.empty()) return pair;
+  pair.worst_rel_l2 = *std::max_element(errors.begin(), errors.end());
+  const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
+  std::nth_element(errors.begin(), middle, errors.end());
+  pair.median_rel_l2 = *middle;
+  return pair;
+}
+
+void judge_several(const std::vector<std::string>& names, SeveralComparison& several) {
+  const size_t n = names.size();
+  const std::vector<RunPair>& pairs = several.pairs;
+  const Set all = (Set{1} << n) - 1;
+  const std::vector<Set> largest = largest_agreeing(n, pairs);
+  const Set majority = largest.size() == 1 ? largest[0] : 0;
+  several.outliers.clear();
+  const auto blame = [&](Set good) {
+    several.consensus = Consensus::kOutlier;
+    for (size_t run = 0; run < n; ++run) {
+      if (!has(good, run)) several.outliers.push_back(run);
+    }
+  };
+  if (majority == all) {
+    several.consensus = Consensus::kAgree;
+    several.why = fmt::format("all {} agree with each other: rel_l2 {:.3g} at most", n,
+                              worst_within(pairs, all));
+    return;
+  }
+  if (2 * static_cast<size_t>(std::popcount(majority)) > n) {
+    blame(majority);
+    several.why =
+        fmt::format("{} differ{} from {}, which agree with each other within rel_l2 {:.3g}",
+                    listed(names, all & ~majority), several.outliers.size() == 1 ? "s" : "",
+                    listed(names, majority), worst_within(pairs, majority));
+    return;
+  }
+  if (const auto run = far_off(n, pairs)) {
+    const Set rest = all & ~(Set{1} << *run);
+    blame(rest);
+    several.why = fmt::format(
+        "{} is {}x or more further from each other run than {} are from each other (rel_l2 {:.3g} "
+        "at most), though these do not agree within the tolerance either",
+        names[*run], kFarOff, listed(names, rest), worst_within(pairs, rest));
+    return;
+  }
+  several.consensus = Consensus::kCannotTell;
+  several.why = largest.size() > 1 && std::popcount(largest[0]) > 1
+                    ? fmt::format("{} agree, but so do {}: there is no one majority",
+                                  listed(names, largest[0]), listed(names, largest[1]))
+                    : fmt::format(
+                          "no majority of the {} agrees, and none is far off from all "
+                          "others; add a run of a trusted engine",
+                          n);
+}
+
+SeveralComparison compare_several(const std::vector<std::string>& paths,
+                                  const CompareOptions& options) {
+  if (paths.size() > kMostRuns) {
+    throw Error(fmt::format("{} logs are too many", paths.size()), {},
+                fmt::format("compare at most {} at once", kMostRuns));
+  }
+  SeveralComparison several;
+  for (size_t b = 0; b < paths.size(); ++b) {
+    for (size_t a = 0; a < b; ++a) {
+      std::error_code none;
+      if (!std::filesystem::equivalent(paths[a], paths[b], none)) continue;
+      throw Error(fmt::format("is the same file as {}", paths[a]), paths[b],
+                  "a log must not vote twice");
+    }
+    several.runs.push_back(label_of(paths[b]));
+  }
+  std::set<std::string> told;
+  for (size_t a = 0; a < paths.size(); ++a) {
+    for (size_t b = a + 1; b < paths.size(); ++b) {
+      const Comparison comparison = compare_logs(paths[a], paths[b], options);
+      for (const std::string& warning : comparison.warnings) {
+        if (told.insert(warning).second) several.warnings.push_back(warning);
+      }
+      several.pairs.push_back(pair_of(comparison, a, b));
+    }
+  }
+  judge_several(short_names(several.runs), several);
+  return several;
+}
+
+}  // namespace assay

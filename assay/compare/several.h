@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "assay/compare/comparison.h"
+
+namespace assay {
+
+// Which log a run left, and what its header says of it.
+struct RunLabel {
+  std::string path;
+  std::string engine;  // with backend and math: "assay cpu exact"; empty where there is no header
+  std::string model;
+  std::string type;
+};
+
+RunLabel label_of(const std::string& path);
+
+// What to call each run: its engine or, where these do not tell them apart, its file.
+std::vector<std::string> short_names(const std::vector<RunLabel>& runs);
+
+// Two of the logs, held against each other.
+struct RunPair {
+  size_t a = 0;  // in SeveralComparison::runs, a < b; `a` is the reference
+  size_t b = 0;
+  Verdict verdict = Verdict::kInconclusive;
+  bool pass = false;
+  int64_t compared = 0;
+  int64_t failed = 0;
+  double median_rel_l2 = 0;
+  double worst_rel_l2 = 0;        // infinite where a value was no number
+  double worst_of_tolerance = 0;  // the largest rel_l2 as a multiple of its tolerance
+  std::optional<FirstDivergence> first_divergence;
+};
+
+RunPair pair_of(const Comparison& comparison, size_t a, size_t b);
+
+enum class Consensus : uint8_t {
+  kAgree,       // each with each
+  kOutlier,     // some differ from a majority that agrees
+  kCannotTell,  // there is no such majority
+};
+
+std::string_view consensus_name(Consensus consensus);
+
+struct SeveralComparison {
+  std::vector<RunLabel> runs;
+  std::vector<RunPair> pairs;
+  Consensus consensus = Consensus::kCannotTell;
+  std::vector<size_t> outliers;  // in `runs`
+  std::string why;               // one sentence
+  std::vector<std::string> warnings;
+};
+
+inline constexpr size_t kMostRuns = 16;
+
+// Who differs from whom, by majority: if one largest set of more than half of the runs agrees pair
+// by pair, the others are the outliers. Where none does, a run is still the outlier if it is at
+// least kFarOff times as far from each other one as these are from each other. `pairs` has each
+// two of `names` once; sets consensus, outliers and why.
+void judge_several(const std::vector<std::string>& names, SeveralComparison& several);
+inline constexpr double kFarOff = 10;
+
+// Compares each of 3 to kMostRuns logs with each. Throws Error as compare_logs() does, or if two
+// paths are of one file.
+SeveralComparison compare_several(const std::vector<std::string>& paths,
+                                  const CompareOptions& options);
+
+}  // namespace assay

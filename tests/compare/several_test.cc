@@ -1,0 +1,148 @@
+#include "assay/compare/several.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "assay/compare/matrix.h"
+#include "tests/compare/log_files.h"
+
+namespace assay {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Pairs in the order (0, 1), (0, 2), ... with these worst errors; those up to 1e-2 pass.
+SeveralComparison judged(size_t n, const std::vector<double>& errors) {
+  SeveralComparison several;
+  size_t at = 0;
+  std::vector<std::string> names;
+  for (size_t a = 0; a < n; ++a) {
+    names.push_back(std::string(1, static_cast<char>('A' + a)));
+    for (size_t b = a + 1; b < n; ++b) {
+      RunPair pair;
+      pair.a = a;
+      pair.b = b;
+      pair.worst_rel_l2 = errors.at(at++);
+      pair.pass = pair.worst_rel_l2 <= 1e-2;
+      several.pairs.push_back(pair);
+    }
+  }
+  judge_several(names, several);
+  return several;
+}
+
+TEST(Several, AllAgree) {
+  const SeveralComparison several = judged(3, {1e-6, 1e-3, 1e-3});
+  EXPECT_EQ(several.consensus, Consensus::kAgree);
+  EXPECT_THAT(several.outliers, IsEmpty());
+}
+
+TEST(Several, OneDiffersFromTwoThatAgree) {
+  for (size_t outlier = 0; outlier < 3; ++outlier) {
+    std::vector<double> errors = {0.5, 0.5, 0.5};
+    errors[2 - outlier] = 1e-6;  // the pair without it
+    const SeveralComparison several = judged(3, errors);
+    EXPECT_EQ(several.consensus, Consensus::kOutlier);
+    EXPECT_THAT(several.outliers, ElementsAre(outlier));
+  }
+  EXPECT_THAT(judged(3, {1e-6, 0.5, 0.5}).why,
+              HasSubstr("C differs from A, B, which agree with each other within rel_l2 1e-06"));
+}
+
+// NaN counts as infinitely far.
+TEST(Several, OneThatIsNoNumberIsTheOutlier) {
+  EXPECT_THAT(judged(3, {INFINITY, 1e-6, INFINITY}).outliers, ElementsAre(1U));
+}
+
+TEST(Several, TwoOfFiveDifferFromTheMajority) {
+  // A B C agree; D and E agree with nobody, or with each other.
+  for (const double d_e : {0.5, 1e-6}) {
+    const SeveralComparison several =
+        judged(5, {1e-6, 1e-6, 0.5, 0.5, 1e-6, 0.5, 0.5, 0.5, 0.5, d_e});
+    EXPECT_EQ(several.consensus, Consensus::kOutlier);
+    EXPECT_THAT(several.outliers, ElementsAre(3U, 4U));
+  }
+}
+
+TEST(Several, WithoutAMajorityItCannotTell) {
+  EXPECT_EQ(judged(3, {0.3, 0.4, 0.5}).consensus, Consensus::kCannotTell);
+  EXPECT_EQ(judged(4, {1e-6, 0.5, 0.5, 0.5, 0.5, 1e-6}).consensus, Consensus::kCannotTell)
+      << "two against two";
+  // A agrees with B and B with C, but not A with C: which of the ends is wrong?
+  const SeveralComparison chain = judged(3, {9e-3, 1.5e-2, 9e-3});
+  EXPECT_EQ(chain.consensus, Consensus::kCannotTell);
+  EXPECT_THAT(chain.why, HasSubstr("A, B agree, but so do B, C"));
+  EXPECT_THAT(chain.outliers, IsEmpty());
+}
+
+TEST(Several, OneIsFarOffThoughTheOthersDifferToo) {
+  const SeveralComparison several = judged(3, {0.02, 1.3, 1.2});
+  EXPECT_EQ(several.consensus, Consensus::kOutlier);
+  EXPECT_THAT(several.outliers, ElementsAre(2U));
+  EXPECT_THAT(several.why, HasSubstr("do not agree within the tolerance either"));
+}
+
+class SeveralLogs : public LogFiles {
+ protected:
+  std::string run(const std::string& file, const std::string& engine, const std::string& type,
+                  float shift, const std::string& math = "exact") {
+    return put(file, "{\"assay\":1,\"model\":{\"name\":\"m\",\"arch\":\"llama\",\"type\":\"" +
+                         type + "\"},\"tokens\":[1,2],\"prompt\":\"x\",\"engine\":\"" + engine +
+                         "\",\"backend\":\"cpu\",\"math\":\"" + math + "\"}\n" +
+                         line("logits", 0, {1 + shift, 2, 3}) + line("logits", 1, {4, 5, 6}));
+  }
+};
+
+TEST_F(SeveralLogs, NamesTheOutlierByItsEngine) {
+  const SeveralComparison several =
+      compare_several({run("a.jsonl", "one", "F32", 0), run("b.jsonl", "two", "F32", 1),
+                       run("c.jsonl", "three", "F32", 1e-4F)},
+                      {});
+  EXPECT_EQ(several.consensus, Consensus::kOutlier);
+  EXPECT_THAT(several.outliers, ElementsAre(1U));
+  EXPECT_THAT(several.why, HasSubstr("two cpu exact differs from one cpu exact, three cpu exact"));
+  EXPECT_EQ(several.pairs.size(), 3U);
+  EXPECT_EQ(several.pairs[0].first_divergence->token_idx, 0);
+}
+
+TEST_F(SeveralLogs, ALogDoesNotVoteTwice) {
+  const std::string a = run("a.jsonl", "one", "F32", 0);
+  EXPECT_THAT(error_of([&] {
+                compare_several({a, run("b.jsonl", "two", "F32", 0), folder_ + "/./a.jsonl"}, {});
+              }),
+              HasSubstr("must not vote twice"));
+}
+
+TEST_F(SeveralLogs, AMatrixHasEnginesModelsAndTypes) {
+  run("ref32.jsonl", "oracle", "F32", 0, "float64");
+  run("ref8.jsonl", "oracle", "Q8_0", 0, "float64");
+  run("one32.jsonl", "one", "F32", 1e-5F);
+  run("one8.jsonl", "one", "Q8_0", 2);
+  run("two32.jsonl", "two", "F32", 0);
+  put("plain.jsonl", line("logits", 0, {1, 2}));
+  const Matrix matrix = compare_matrix({folder_}, {});
+  EXPECT_THAT(matrix.engines, ElementsAre("oracle cpu float64", "one cpu exact", "two cpu exact"));
+  ASSERT_EQ(matrix.rows.size(), 2U);
+  EXPECT_EQ(matrix.rows[0].type, "F32");
+  EXPECT_EQ(matrix.rows[0].cells.size(), 3U);
+  EXPECT_EQ(matrix.rows[1].cells.size(), 2U);
+  EXPECT_FALSE(matrix.pass);
+  for (const MatrixCell& cell : matrix.rows[1].cells) {
+    if (cell.is_reference) continue;
+    EXPECT_EQ(cell.pair->verdict, Verdict::kWrong);
+  }
+  EXPECT_EQ(matrix.left_out.size(), 1U);
+  MatrixOptions other;
+  other.reference = "two";
+  EXPECT_EQ(compare_matrix({folder_}, other).rows[0].reference, folder_ + "/two32.jsonl");
+  other.reference = "none";
+  EXPECT_THAT(error_of([&] { compare_matrix({folder_}, other); }), HasSubstr("--reference none"));
+  EXPECT_THAT(error_of([&] { compare_matrix({folder_ + "/no"}, {}); }), HasSubstr("cannot open"));
+}
+
+}  // namespace
+}  // namespace assay

@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
+#include "assay/golden/verify.h"
 #include "bench/support.h"
 #include "engine/session.h"
-#include "tests/support/cache.h"
 
 namespace assay::bench {
 namespace {
@@ -19,7 +19,8 @@ namespace {
 const Model* model() {
   static const std::unique_ptr<const Model> loaded = [] {
     const char* named = std::getenv("ASSAY_BENCH_MODEL");
-    const std::string path = named != nullptr ? named : testing_support::smollm2_path();
+    const std::string path =
+        named != nullptr ? named : cache_folder() + "/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
     return std::filesystem::exists(path)
                ? std::make_unique<const Model>(std::make_shared<Gguf>(path))
                : nullptr;

@@ -28,13 +28,6 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// As scripts/fetch.sh has it.
-std::string cache_folder() {
-  if (!environment("ASSAY_CACHE").empty()) return environment("ASSAY_CACHE");
-  if (!environment("XDG_CACHE_HOME").empty()) return environment("XDG_CACHE_HOME") + "/assay";
-  return environment("HOME") + "/.cache/assay";
-}
-
 // PEP 503: case and the kind of separator do not tell packages apart.
 std::string normalised(std::string package) {
   for (char& c : package) {
@@ -187,6 +180,12 @@ std::string golden_folder(const std::string& root, const std::string& model) {
       !model.empty() && model.find('/') == std::string::npos && model != "." && model != "..";
   if (plain && std::filesystem::is_directory(folder, none)) return folder + "/";
   throw Error(fmt::format("there is no golden of '{}'", model), root, "see assay golden list");
+}
+
+std::string cache_folder() {
+  if (!environment("ASSAY_CACHE").empty()) return environment("ASSAY_CACHE");
+  if (!environment("XDG_CACHE_HOME").empty()) return environment("XDG_CACHE_HOME") + "/assay";
+  return environment("HOME") + "/.cache/assay";
 }
 
 std::string find_model_file(const GoldenManifest& manifest, const GoldenFile& file) {

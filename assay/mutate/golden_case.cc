@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
-#include <optional>
 
 #include "assay/golden/floors.h"
+#include "assay/golden/verify.h"
 #include "assay/log/log_reader.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -18,18 +17,6 @@ namespace assay {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-// Where scripts/fetch.sh puts what it fetched.
-std::string cache_folder() {
-  if (!environment("ASSAY_CACHE").empty()) return environment("ASSAY_CACHE");
-  if (!environment("XDG_CACHE_HOME").empty()) return environment("XDG_CACHE_HOME") + "/assay";
-  return environment("HOME") + "/.cache/assay";
-}
 
 bool is_in(const std::vector<std::string>& list, const std::string& name) {
   return list.empty() || std::find(list.begin(), list.end(), name) != list.end();
@@ -48,15 +35,6 @@ std::vector<std::string> manifest_paths(const std::string& folder) {
   }
   std::sort(paths.begin(), paths.end());
   return paths;
-}
-
-// The model file of a manifest's entry; nothing if it is not on this machine.
-std::optional<std::string> find_model(const GoldenManifest& manifest, const GoldenFile& file) {
-  for (const std::string& path :
-       {manifest.folder() + file.gguf, cache_folder() + "/" + manifest.model + "/" + file.gguf}) {
-    if (fs::exists(path)) return path;
-  }
-  return {};
 }
 
 void check_hash(const std::string& got, const std::string& want, const std::string& path) {
@@ -84,13 +62,13 @@ void read_log(const GoldenManifest& manifest, const GoldenLog& log, const Policy
 
 void read_file(const GoldenManifest& manifest, const GoldenFile& file, const GoldenFilter& filter,
                std::vector<std::string>& missing, std::vector<GoldenCase>& cases) {
-  const auto path = find_model(manifest, file);
-  if (!path) {
+  const std::string path = find_model_file(manifest, file);
+  if (path.empty()) {
     missing.push_back(fmt::format("{} {}: no {}", manifest.model, file.type, file.gguf));
     return;
   }
-  const auto gguf = std::make_shared<Gguf>(*path);
-  check_hash(sha256_hex(gguf->bytes()), file.sha256, *path);
+  const auto gguf = std::make_shared<Gguf>(path);
+  check_hash(sha256_hex(gguf->bytes()), file.sha256, path);
   const Policy policy = floor_policy(manifest, file);
   std::map<std::string, GoldenCase> by_prompt;
   for (const GoldenLog& log : file.logs) {
@@ -101,7 +79,7 @@ void read_file(const GoldenManifest& manifest, const GoldenFile& file, const Gol
     golden.type = file.type;
     golden.prompt = log.prompt;
     golden.prompt_text = prompt.text;
-    golden.model_path = *path;
+    golden.model_path = path;
     golden.gguf = gguf;
     golden.tokens = prompt.tokens;
     golden.greedy = log.greedy;

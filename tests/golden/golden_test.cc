@@ -208,8 +208,7 @@ double head_error(const Record& want, const std::vector<float>& got) {
 }
 
 // `rounds`: activations are rounded, so that near ties may flip.
-void expect_in_parity(const Record& want, const Recorder& recorder, double tolerance,
-                      bool rounds) {
+void expect_in_parity(const Record& want, const Recorder& recorder, double tolerance, bool rounds) {
   const std::string where = want.checkpoint + " at " + std::to_string(want.token_idx);
   const auto found = recorder.records.find({want.checkpoint, want.token_idx});
   ASSERT_NE(found, recorder.records.end()) << "the engine has no " << where;
@@ -227,7 +226,9 @@ void expect_in_parity(const Record& want, const Recorder& recorder, double toler
 }
 
 void expect_in_parity(const GoldenSequence& sequence, const Passage& run, bool rounds) {
-  if (!rounds) EXPECT_EQ(run.generated(), sequence.greedy);
+  if (!rounds) {
+    EXPECT_EQ(run.generated(), sequence.greedy);
+  }
   for (const std::string& log : sequence.logs) {
     SCOPED_TRACE(log);
     LogReader reader(log);

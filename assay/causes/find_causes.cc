@@ -347,7 +347,8 @@ class Search {
 
   double confidence(const Candidate& best, double next) const {
     const double held = static_cast<double>(best.fit.held) / best.fit.tokens;
-    const double margin = 1 - std::sqrt(best.score() / std::max(next, best.score()));
+    const double worse = std::max(next, best.score());
+    const double margin = worse > 0 ? 1 - std::sqrt(best.score() / worse) : 0;
     const double kept = 1 - std::sqrt(std::max(best.score() - floor_ratio(), 0.0));
     const double tokens = 1 - 0.3 / best.fit.tokens;
     return std::clamp(held * kept * tokens * (0.5 + 0.5 * margin), 0.0, 1.0);
@@ -371,6 +372,56 @@ class Search {
   bool stopped_ = false;
 };
 
+// Elements of a checkpoint of this kind.
+int64_t width_of(const ModelConfig& config, Checkpoint checkpoint) {
+  switch (checkpoint) {
+    case Checkpoint::kQ:
+    case Checkpoint::kQRope:
+    case Checkpoint::kAttn:
+      return config.q_width();
+    case Checkpoint::kK:
+    case Checkpoint::kKRope:
+    case Checkpoint::kV:
+      return config.kv_width();
+    case Checkpoint::kFfnGate:
+    case Checkpoint::kFfnUp:
+    case Checkpoint::kFfnAct:
+      return config.feed_forward_length;
+    case Checkpoint::kLogits:
+      return config.n_vocab;
+    default:
+      return config.embedding_length;
+  }
+}
+
+// Throws Error if the logs cannot be of this model: the kernels trust the sizes they are given.
+void check_model(const Model& model, const Comparison& comparison) {
+  const ModelConfig& config = model.config();
+  const std::string& path = model.gguf().path();
+  const std::string hint = "give the model that both engines ran with --model, or leave it out";
+  for (const RecordResult& result : comparison.results) {
+    const CheckpointName& name = comparison.checkpoints[static_cast<size_t>(result.checkpoint)];
+    const std::optional<Op> op = find_op(name.name);
+    if (!op) continue;
+    if (op->layer >= config.n_layers) {
+      throw Error(fmt::format("has {} layers, the logs have {}", config.n_layers, name.name), path,
+                  hint);
+    }
+    const int64_t width = width_of(config, op->checkpoint);
+    if (result.metrics.n != width) {
+      throw Error(fmt::format("its {} has {} elements, in the logs it has {}", name.name, width,
+                              result.metrics.n),
+                  path, hint);
+    }
+    if (config.architecture->position == PositionKind::kLearned &&
+        result.token_idx >= model.position_embedding.rows) {
+      throw Error(fmt::format("has {} positions, the logs reach {}", model.position_embedding.rows,
+                              result.token_idx),
+                  path, hint);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace causes
 
@@ -388,6 +439,7 @@ void find_causes(const Model* model, Comparison& comparison) {
     network.n_layers = std::max(network.n_layers, name.layer + 1);
   }
   if (model != nullptr) {
+    causes::check_model(*model, comparison);
     int64_t positions = std::ssize(store.tokens());
     for (const RecordResult& result : comparison.results) {
       positions = std::max(positions, result.token_idx + 1);

@@ -67,9 +67,25 @@ TEST_F(CompareCommand, WritesToAFileWholeOrNotAtAll) {
   EXPECT_EQ(files, 0U);
 }
 
+// Breaks if the kernels were given sizes that are not the logs': they would read what is not
+// theirs.
+TEST_F(CompareCommand, AModelThatIsNotTheLogsIsRefused) {
+  const std::string ref = put("r.jsonl", line("layer_0_output", 0, {1, 2, 3}));
+  const std::string got = put("g.jsonl", line("layer_0_output", 0, {1, 2, 4}));
+  const std::string model = std::string(ASSAY_SOURCE_DIR) + "/golden/tinyllama/tinyllama-f32.gguf";
+  const Outcome outcome = run({"compare", ref, got, "--model", model});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, testing::HasSubstr(model + ": its layer_0_output has "));
+  EXPECT_THAT(outcome.err, testing::HasSubstr("in the logs it has 3; give the model"));
+  const std::string deep = put("d.jsonl", line("layer_99_q", 0, {1, 2, 3}));
+  const std::string other = put("o.jsonl", line("layer_99_q", 0, {1, 2, 4}));
+  EXPECT_THAT(run({"compare", deep, other, "--model", model}).err,
+              testing::HasSubstr("the logs have layer_99_q"));
+}
+
 // Breaks if a message named the temporary file, which the user has never heard of.
 TEST_F(CompareCommand, AFolderThatMayNotBeWrittenToIsNamedAsTheUserDid) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root, to become somebody without rights";
+  if (geteuid() != 0) GTEST_SKIP() << "user: needs root, to become somebody without rights";
   constexpr uid_t kNobody = 65534;
   std::filesystem::permissions(folder_, std::filesystem::perms(0755));
   for (const char* format : {"table", "json", "csv", "html", "junit", "sarif", "github"}) {

@@ -59,7 +59,7 @@ TEST_F(AnalysisTest, ATensorOfNaNIsListedInPartAndCountedInFull) {
 // Held to numpy's median and percentiles.
 TEST_F(AnalysisTest, RobustStatisticsAreNumpys) {
   const std::string python = python_with("numpy");
-  if (python.empty()) GTEST_SKIP() << "python3-numpy is not installed";
+  if (python.empty()) GTEST_SKIP() << "numpy: python3-numpy is not installed";
   std::mt19937 random(3);
   std::cauchy_distribution<float> wild(1, 2);
   std::string log;

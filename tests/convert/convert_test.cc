@@ -119,7 +119,7 @@ TEST_F(ConvertTest, ALogOfOursComesBackByteForByte) {
 
 TEST_F(ConvertTest, NumpyReadsTheArrays) {
   const std::string python = python_with("numpy");
-  if (python.empty()) GTEST_SKIP() << "python3-numpy is not installed";
+  if (python.empty()) GTEST_SKIP() << "numpy: python3-numpy is not installed";
   log_to_arrays(put_log(), path("a.npz"));
   expect_python(python, R"(
 import numpy as np
@@ -138,7 +138,7 @@ assert npz['assay.counts'].tolist() == [6, 6, 6, 0, 2]
 // What numpy writes again, compressed, is read.
 TEST_F(ConvertTest, ArchivesOfNumpyAreRead) {
   const std::string python = python_with("numpy");
-  if (python.empty()) GTEST_SKIP() << "python3-numpy is not installed";
+  if (python.empty()) GTEST_SKIP() << "numpy: python3-numpy is not installed";
   const std::string log = put_log();
   log_to_arrays(log, path("a.npz"));
   expect_python(python, R"(
@@ -153,7 +153,7 @@ np.savez_compressed(sys.argv[1], **arrays)
 
 TEST_F(ConvertTest, TheSafetensorsPackageReadsTheArrays) {
   const std::string python = python_with("safetensors.numpy");
-  if (python.empty()) GTEST_SKIP() << "the Python package safetensors is not installed";
+  if (python.empty()) GTEST_SKIP() << "python: the package safetensors is not installed";
   const std::string log = put_log();
   log_to_arrays(log, path("a.safetensors"));
   expect_python(python, R"(
@@ -169,7 +169,7 @@ save_file(arrays, sys.argv[1], metadata={'by': 'the test'})
 
 TEST_F(ConvertTest, ParquetGivesTheLogBack) {
   const std::string python = python_with("pyarrow.parquet");
-  if (python.empty()) GTEST_SKIP() << "the Python package pyarrow is not installed";
+  if (python.empty()) GTEST_SKIP() << "python: the package pyarrow is not installed";
   setenv("ASSAY_PYTHON", python.c_str(), 1);
   const std::string log = put_log();
   log_to_parquet(log, path("a.parquet"));

@@ -17,7 +17,7 @@ class LogArraysTest : public LogFiles {
  protected:
   void expect_numpy(const std::string& log, const std::string& code) {
     const std::string python = python_with("numpy");
-    if (python.empty()) GTEST_SKIP() << "python3-numpy is not installed";
+    if (python.empty()) GTEST_SKIP() << "numpy: python3-numpy is not installed";
     const std::string npz = folder_ + "/a.npz";
     write_log_as_npz(put("a.jsonl", log), npz);
     const auto [exit_code, text] = run_program(

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/cpu/k_scales.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/weights.h"
 
@@ -67,18 +68,8 @@ struct Q2_K : LargeBlock<Q2_K, 84, SixteenScalesAndShifts> {
 
 struct Q3_K : LargeBlock<Q3_K, 110, SixteenScales> {
   static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Scales& s) {
-    // Four scales a word: their low four bits in halves of bytes, their high two in quarters.
-    uint32_t low[2];
-    uint32_t high;
-    std::memcpy(low, block + 96, sizeof(low));
-    std::memcpy(&high, block + 104, sizeof(high));
-    uint32_t codes[4];
-    for (unsigned i = 0; i < 4; ++i) {
-      codes[i] = ((low[i % 2] >> (i / 2 * 4)) & 0x0F0F0F0FU) | ((high >> (2 * i)) & 0x03030303U)
-                                                                   << 4U;
-    }
     uint8_t bytes[16];
-    std::memcpy(bytes, codes, sizeof(bytes));
+    unpack_q3_k_scales(block, bytes);
     const F32x16 numbers = to_float(sub(load_u8(bytes), splat_int(32)));
     store(s.scale, mul(splat_f16(block + 108), numbers));
   }
@@ -93,16 +84,8 @@ struct Q3_K : LargeBlock<Q3_K, 110, SixteenScales> {
 // Of Q4_K and Q5_K: eight scales and eight minima, multiplied out; of `scale` the first eight are
 // used, of `shift` the last eight.
 ASSAY_ALWAYS_INLINE void six_bit_scales(const uint8_t* block, SixteenScalesAndShifts& s) {
-  uint32_t packed[3];
-  std::memcpy(packed, block + 4, sizeof(packed));
-  const uint32_t codes[4] = {
-      packed[0] & 0x3F3F3F3FU,
-      (packed[2] & 0x0F0F0F0FU) | ((packed[0] >> 2U) & 0x30303030U),
-      packed[1] & 0x3F3F3F3FU,
-      ((packed[2] >> 4U) & 0x0F0F0F0FU) | ((packed[1] >> 2U) & 0x30303030U),
-  };
   uint8_t bytes[16];
-  std::memcpy(bytes, codes, sizeof(bytes));
+  unpack_six_bit_scales(block, bytes);
   const F32x16 numbers = to_float(load_u8(bytes));
   store(s.scale, mul(splat_f16(block), numbers));
   store(s.shift, mul(negated(splat_f16(block + 2)), numbers));

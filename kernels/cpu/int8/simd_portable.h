@@ -101,7 +101,7 @@ ASSAY_ALWAYS_INLINE float sum(F32x8 a) {
   return ((a.v[0] + a.v[4]) + (a.v[2] + a.v[6])) + ((a.v[1] + a.v[5]) + (a.v[3] + a.v[7]));
 }
 
-ASSAY_ALWAYS_INLINE I32x8 widen8(const int8_t* bytes) {
+ASSAY_ALWAYS_INLINE I32x8 widen8(const uint8_t* bytes) {
   return eight<I32x8>([&](int i) { return int32_t{bytes[i]}; });
 }
 

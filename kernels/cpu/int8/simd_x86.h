@@ -109,9 +109,9 @@ ASSAY_ALWAYS_INLINE float sum(F32x8 a) {
   return _mm_cvtss_f32(_mm_add_ss(twos, _mm_movehdup_ps(twos)));
 }
 
-// Eight signed bytes as lanes.
-ASSAY_ALWAYS_INLINE I32x8 widen8(const int8_t* bytes) {
-  return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)))};
+// Eight bytes as lanes.
+ASSAY_ALWAYS_INLINE I32x8 widen8(const uint8_t* bytes) {
+  return {_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)))};
 }
 
 ASSAY_ALWAYS_INLINE void store_bytes(uint8_t* out, U8x32 a) {

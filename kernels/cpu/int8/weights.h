@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/cpu/int8/simd.h"
+#include "kernels/cpu/k_scales.h"
 #include "kernels/half.h"
 
 // How each weight type is read as unsigned codes with scales; kernels/reference describes the
@@ -130,35 +131,18 @@ struct Int8Q3_K : CodeTraits<false, 4> {
     return bit_or(low, shift_bytes_left<2>(bit_field<kPart, 1>(load_bytes(block))));
   }
   static ASSAY_ALWAYS_INLINE void scales(const uint8_t* block, Chunk& chunk) {
-    // Four scales a word: their low four bits in halves of bytes, their high two in quarters.
-    uint32_t low[2];
-    uint32_t high;
-    std::memcpy(low, block + 96, sizeof(low));
-    std::memcpy(&high, block + 104, sizeof(high));
-    uint32_t words[4];
-    for (unsigned i = 0; i < 4; ++i) {
-      words[i] = ((low[i % 2] >> (i / 2 * 4)) & 0x0F0F0F0FU) | ((high >> (2 * i)) & 0x03030303U)
-                                                                   << 4U;
-    }
+    uint8_t bytes[16];
+    unpack_q3_k_scales(block, bytes);
     int8_t scale[16];
-    std::memcpy(scale, words, sizeof(scale));
-    for (int8_t& s : scale) s = static_cast<int8_t>(s - 32);
+    for (int i = 0; i < 16; ++i) scale[i] = static_cast<int8_t>(bytes[i] - 32);
     set_halves(f16_at(block + 108), scale, chunk.scale);
   }
 };
 
 // Of Q4_K and Q5_K: eight scales and eight minima of six bits.
 ASSAY_ALWAYS_INLINE void six_bit_scales(const uint8_t* block, Chunk& chunk) {
-  uint32_t packed[3];
-  std::memcpy(packed, block + 4, sizeof(packed));
-  const uint32_t words[4] = {
-      packed[0] & 0x3F3F3F3FU,
-      (packed[2] & 0x0F0F0F0FU) | ((packed[0] >> 2U) & 0x30303030U),
-      packed[1] & 0x3F3F3F3FU,
-      ((packed[2] >> 4U) & 0x0F0F0F0FU) | ((packed[1] >> 2U) & 0x30303030U),
-  };
-  int8_t bytes[16];
-  std::memcpy(bytes, words, sizeof(bytes));
+  uint8_t bytes[16];
+  unpack_six_bit_scales(block, bytes);
   set_both_halves(mul(splat8(f16_at(block)), to_float(widen8(bytes))), chunk.scale);
   set_both_halves(mul(splat8(-f16_at(block + 2)), to_float(widen8(bytes + 8))), chunk.shift);
 }

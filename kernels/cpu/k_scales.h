@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/simd.h"
+
+// The scales of 256-element blocks, taken out of the bits that they are packed in.
+namespace assay::ASSAY_ISA {
+
+// Of Q3_K: 16 scales, each 32 too large. Four stand in a word: their low four bits in halves of
+// bytes, their high two in quarters.
+ASSAY_ALWAYS_INLINE void unpack_q3_k_scales(const uint8_t* block, uint8_t (&scales)[16]) {
+  uint32_t low[2];
+  uint32_t high;
+  std::memcpy(low, block + 96, sizeof(low));
+  std::memcpy(&high, block + 104, sizeof(high));
+  uint32_t words[4];
+  for (unsigned i = 0; i < 4; ++i) {
+    words[i] = ((low[i % 2] >> (i / 2 * 4)) & 0x0F0F0F0FU) | ((high >> (2 * i)) & 0x03030303U)
+                                                                 << 4U;
+  }
+  std::memcpy(scales, words, sizeof(scales));
+}
+
+// Of Q4_K and Q5_K: eight scales of six bits, then eight minima.
+ASSAY_ALWAYS_INLINE void unpack_six_bit_scales(const uint8_t* block, uint8_t (&scales)[16]) {
+  uint32_t packed[3];
+  std::memcpy(packed, block + 4, sizeof(packed));
+  const uint32_t words[4] = {
+      packed[0] & 0x3F3F3F3FU,
+      (packed[2] & 0x0F0F0F0FU) | ((packed[0] >> 2U) & 0x30303030U),
+      packed[1] & 0x3F3F3F3FU,
+      ((packed[2] >> 4U) & 0x0F0F0F0FU) | ((packed[1] >> 2U) & 0x30303030U),
+  };
+  std::memcpy(scales, words, sizeof(scales));
+}
+
+}  // namespace assay::ASSAY_ISA

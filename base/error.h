@@ -17,8 +17,8 @@ class Error : public std::runtime_error {
                  const std::string& hint = {});
 };
 
-// `text` as it may be shown in one line of a message: what is not UTF-8, cannot be seen, or controls
-// a terminal or the direction of text as \xNN, and at most `max_bytes` of it.
+// `text` as it may be shown in one line of a message: what is not UTF-8, cannot be seen, or
+// controls a terminal or the direction of text as \xNN, and at most `max_bytes` of it.
 std::string printable(std::string_view text, size_t max_bytes = 200);
 
 }  // namespace assay

@@ -158,10 +158,10 @@ struct Comparison {
   Drift drift;
   std::vector<CheckpointName> checkpoints;
   std::vector<std::string> teams;
-  std::vector<RecordResult> results;  // by token_idx, then as the network computes
+  std::vector<RecordResult> results;       // by token_idx, then as the network computes
   std::vector<ErrorSource> error_sources;  // those that made most first
-  std::vector<Cause> causes;          // best first
-  std::string cause_hint;             // where there are none: what would have to be logged to tell
+  std::vector<Cause> causes;               // best first
+  std::string cause_hint;  // where there are none: what would have to be logged to tell
   std::vector<QuarantinedValue> quarantine;
   std::vector<std::string> warnings;
   // Where the records are, for those who look further.

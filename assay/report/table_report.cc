@@ -103,8 +103,8 @@ std::string error_source_lines(const Comparison& comparison) {
     const ErrorSource& source = comparison.error_sources[i];
     if (!source.own || *source.own < kWorthTelling * *comparison.error_sources[0].own) break;
     text += fmt::format("  error made at     {} at token {}: {} of its own, {} came in\n",
-                        printable(source.checkpoint.name, 60), source.token_idx, short_number(source.own),
-                        short_number(source.inherited));
+                        printable(source.checkpoint.name, 60), source.token_idx,
+                        short_number(source.own), short_number(source.inherited));
   }
   return text;
 }

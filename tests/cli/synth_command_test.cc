@@ -96,7 +96,7 @@ TEST_F(SynthCommand, AnOutputThatCannotBeWrittenIsNamed) {
 // procfs has no room for anything.
 TEST_F(SynthCommand, ADiskTooSmallIsSeenBeforeAnyWork) {
   const std::string model = put("config.json", config(""));
-  expect_error({"synth", model, "-o", "/proc/out.gguf"},
+  expect_error({"synth", model, "--type", "F32", "-o", "/proc/out.gguf"},
                "/proc/out.gguf: needs 0.1 MB, 0.0 MB are free; choose another disk or a smaller "
                "--type");
 }

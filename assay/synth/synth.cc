@@ -144,16 +144,20 @@ GgufHeader make_header(const SynthConfig& config, const SynthOptions& options,
   return header;
 }
 
+std::string size_text(uint64_t bytes) {
+  const auto count = static_cast<double>(bytes);
+  return count < 1e9 ? fmt::format("{:.1f} MB", count / 1e6)
+                     : fmt::format("{:.1f} GB", count / 1e9);
+}
+
 void check_space(const std::string& path, uint64_t needed) {
   const fs::path folder = fs::absolute(path).parent_path();
   std::error_code failed;
   const fs::space_info space = fs::space(folder, failed);
   if (failed) throw Error("cannot be written: " + failed.message(), path);
   if (space.available < needed) {
-    throw Error(
-        fmt::format("needs {:.1f} GB, {:.1f} GB are free", static_cast<double>(needed) / 1e9,
-                    static_cast<double>(space.available) / 1e9),
-        path, "choose another disk or a smaller --type");
+    throw Error(fmt::format("needs {}, {} are free", size_text(needed), size_text(space.available)),
+                path, "choose another disk or a smaller --type");
   }
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <limits>
 #include <memory>
 
@@ -34,12 +35,29 @@ std::string type_names() {
   return names;
 }
 
+// A device, a pipe or a link would be replaced by the file, and an input lost.
+void check_output(const SynthFlags& flags) {
+  namespace fs = std::filesystem;
+  const std::string& path = flags.options.path;
+  std::error_code none;
+  const fs::file_status status = fs::symlink_status(path, none);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    throw Error("exists and is no regular file", path, "give another -o");
+  }
+  for (const std::string& input : {flags.config, flags.options.vocab_path}) {
+    if (fs::equivalent(input, path, none)) {
+      throw Error("the model would overwrite its input", path, "give another -o");
+    }
+  }
+}
+
 int synth_command(SynthFlags& flags) {
   flags.options.type = find_file_type(flags.type);
   if (flags.options.type == nullptr || !can_be_made(*flags.options.type)) {
     throw Error(fmt::format("'{}' is no type that can be made", printable(flags.type, 40)),
                 "--type", "give one of " + type_names());
   }
+  check_output(flags);
   const SynthConfig config = load_config(flags.config);
   const SynthResult result = synthesise(config, flags.options, progress_line("writing"));
   // As sha256sum prints it, so that sha256sum -c can read it.

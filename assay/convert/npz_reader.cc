@@ -105,6 +105,7 @@ struct NpzReader::Impl {
   std::unique_ptr<zip_t, CloseZip> archive;
   std::map<std::string, ArrayInfo> arrays;
   std::map<std::string, EntryFile> files;
+  std::map<std::string, int64_t> left;  // bytes of an array that have not been read
 
   void open_entry(zip_uint64_t index) {
     const char* entry = zip_get_name(archive.get(), index, 0);
@@ -119,6 +120,7 @@ struct NpzReader::Impl {
     const auto info = parse_header(*header, path, name);
     if (!info) return;
     arrays[name] = *info;
+    left[name] = info->bytes;
     files[name] = std::move(file);
   }
 };
@@ -148,7 +150,11 @@ const std::map<std::string, ArrayInfo>& NpzReader::arrays() const {
 
 void NpzReader::read(const std::string& name, char* to, size_t count) {
   const auto file = impl_->files.find(name);
-  if (file == impl_->files.end() || !read_all(file->second.get(), to, count)) {
+  const bool there = file != impl_->files.end() && read_all(file->second.get(), to, count);
+  // The checksum is compared when the end is met.
+  char beyond = 0;
+  if (!there || ((impl_->left[name] -= static_cast<int64_t>(count)) == 0 &&
+                 zip_fread(file->second.get(), &beyond, 1) != 0)) {
     throw Error(fmt::format("the array '{}' is cut off or damaged", printable(name, 80)),
                 impl_->path, kHint);
   }

@@ -223,6 +223,18 @@ TEST_F(ConvertTest, DamagedFilesAreErrors) {
   }
 }
 
+// Breaks if a bit that was flipped in an array became another log: an archive has checksums.
+TEST_F(ConvertTest, AFlippedBitInAnArchiveIsNoticed) {
+  log_to_arrays(put_log(), path("a.npz"));
+  const std::string whole = contents(path("a.npz"));
+  const size_t first = whole.find("\x93NUMPY");
+  ASSERT_NE(first, std::string::npos);
+  std::string damaged = whole;
+  damaged[first + 128] = static_cast<char>(damaged[first + 128] ^ 1);  // the first value
+  const std::string file = put("flipped.npz", damaged);
+  EXPECT_THAT(error_of([&] { log_of(file); }), HasSubstr("is cut off or damaged"));
+}
+
 TEST_F(ConvertTest, WhatIsNoLogIsTold) {
   const std::string text = put("x.npz", "no archive");
   EXPECT_THAT(error_of([&] { log_of(text); }), HasSubstr("x.npz: cannot read the archive"));

@@ -231,6 +231,11 @@ int run(const CompareArguments& arguments) {
   const CompareOptions options = options_of(arguments);
   refuse_to_overwrite(arguments);
   if (!arguments.more.empty()) {
+    if (!arguments.ref_maps.empty() || !arguments.got_maps.empty()) {
+      throw Error("of several logs none is the reference",
+                  arguments.ref_maps.empty() ? "--map-got" : "--map-ref",
+                  "give --map, which is for all of them");
+    }
     std::vector<std::string> logs = {arguments.ref, arguments.got};
     logs.insert(logs.end(), arguments.more.begin(), arguments.more.end());
     return run_several(logs, options, arguments.format, arguments.output);

@@ -11,6 +11,7 @@
 
 #include "assay/compare/alignment.h"
 #include "assay/compare/log_index.h"
+#include "assay/compare/nothing_in_common.h"
 #include "assay/compare/pair_comparison.h"
 #include "assay/compare/split.h"
 #include "assay/compare/verdict.h"
@@ -91,7 +92,7 @@ class Comparer {
   }
 
  private:
-  Error nothing_in_common() const {
+  NothingInCommon nothing_in_common() const {
     std::string hint = "compare logs of the same checkpoints and tokens, or give --align N";
     if (!options_.selection.is_all()) hint += ", or select more with --tokens and --checkpoints";
     for (const auto* log : {ref_.get(), got_.get()}) {
@@ -102,8 +103,8 @@ class Comparer {
       hint = fmt::format("the names in {} look like those of {}: give --map {}", log->path(), map,
                          map);
     }
-    return Error(fmt::format("no record in common with the reference {}", ref_->path()),
-                 got_->path(), hint);
+    return NothingInCommon(fmt::format("no record in common with the reference {}", ref_->path()),
+                           got_->path(), hint);
   }
 
   // Compares what comes before the place where the two generations part.

@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <set>
 #include <system_error>
 #include <tuple>
+#include <utility>
 
+#include "assay/compare/nothing_in_common.h"
 #include "assay/log/log_reader.h"
 #include "base/error.h"
 
@@ -46,81 +47,156 @@ std::vector<std::string> logs_in(const std::vector<std::string>& paths) {
 
 struct Run {
   RunLabel label;
-  std::string prompt;
-  std::string math;
-  std::vector<int64_t> tokens;
+  LogHeader header;
   int64_t bytes = 0;
 };
 
 std::optional<Run> run_of(const std::string& path) {
   LogReader log(path, Depth::kKeys);
   log.next();
-  if (!log.header() || log.header()->model.name.empty()) return std::nullopt;
+  if (!log.header()) return std::nullopt;
   const LogHeader& header = *log.header();
-  Run run{label_of(path), header.prompt.value_or(""), header.math, header.tokens,
-          log.file()->size()};
-  if (!header.prompt) run.prompt = fmt::format("{} tokens", header.tokens.size());
-  return run;
+  if (header.model.name.empty() && header.model.sha256.empty()) return std::nullopt;
+  return Run{label_of(path), header, log.file()->size()};
+}
+
+// Engines call one file by different names (the golden's, the GGUF's), so that the hash decides
+// where both have one.
+bool is_same_model(const LogHeader::Model& a, const LogHeader::Model& b) {
+  if (!a.sha256.empty() && !b.sha256.empty()) return a.sha256 == b.sha256;
+  return a.name == b.name && (a.type == b.type || a.type.empty() || b.type.empty());
+}
+
+// A run of given tokens has no text, and an engine that reads text may not know its tokens.
+bool is_same_prompt(const LogHeader& a, const LogHeader& b) {
+  if (!a.tokens.empty() && !b.tokens.empty()) return a.tokens == b.tokens;
+  return a.prompt == b.prompt && a.prompt.has_value();
+}
+
+// Runs with a hash and tokens come first: they make the groups that the others join.
+std::vector<std::vector<Run>> grouped(std::vector<Run> runs) {
+  const auto unknown = [](const Run& run) {
+    return static_cast<int>(run.header.model.sha256.empty()) +
+           static_cast<int>(run.header.tokens.empty());
+  };
+  std::stable_sort(runs.begin(), runs.end(),
+                   [&](const Run& a, const Run& b) { return unknown(a) < unknown(b); });
+  std::vector<std::vector<Run>> groups;
+  for (Run& run : runs) {
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& others) {
+      const LogHeader& first = others.front().header;
+      return is_same_model(first.model, run.header.model) && is_same_prompt(first, run.header);
+    });
+    if (group == groups.end()) {
+      groups.push_back({std::move(run)});
+    } else {
+      group->push_back(std::move(run));
+    }
+  }
+  return groups;
 }
 
 bool is_reference(const Run& run, const std::string& wanted) {
-  if (wanted.empty()) return run.math == kOracleMath;
+  if (wanted.empty()) return run.header.math == kOracleMath;
   return run.label.engine.find(wanted) != std::string::npos;
 }
 
-MatrixCell compare_run(const Run& reference, const Run& run, const MatrixOptions& options) {
-  MatrixCell cell{run.label.engine, run.label.path, {}, {}, false};
-  const std::string& ref_path = reference.label.path;
-  try {
-    CompareOptions compare = options.compare;
-    if (options.policy_for) compare.policy = options.policy_for(ref_path, cell.log);
-    const Comparison comparison = compare_logs(ref_path, cell.log, compare);
-    cell.pair = pair_of(comparison, 0, 1);
-  } catch (const Error& error) {
-    cell.problem = error.what();
+// What tells more of a run: a failure, else the more records.
+bool tells_more(const RunPair& a, const RunPair& b) {
+  if ((a.compared == 0) != (b.compared == 0)) return a.compared > 0;
+  if (a.pass != b.pass) return !a.pass;
+  return a.compared > b.compared;
+}
+
+// Holds the run against each of the reference's logs: one may hold the layers of all tokens,
+// another all ops of a few.
+MatrixCell compare_run(const std::vector<const Run*>& references, const Run& run,
+                       const MatrixOptions& options) {
+  MatrixCell cell{run.label.engine, run.label.path, {}, {}, {}, false};
+  for (const Run* reference : references) {
+    const std::string& ref_path = reference->label.path;
+    try {
+      CompareOptions compare = options.compare;
+      if (options.policy_for) compare.policy = options.policy_for(ref_path, cell.log);
+      const RunPair pair = pair_of(compare_logs(ref_path, cell.log, compare), 0, 1);
+      if (cell.pair && !tells_more(pair, *cell.pair)) continue;
+      cell.pair = pair;
+      cell.reference = ref_path;
+      cell.problem.clear();
+    } catch (const NothingInCommon& error) {
+      if (cell.pair || !cell.problem.empty()) continue;
+      cell.reference = ref_path;
+      cell.problem = error.what();
+    } catch (const Error& error) {
+      cell.pair.reset();
+      cell.reference = ref_path;
+      cell.problem = error.what();
+      break;
+    }
   }
   return cell;
 }
 
-// Of several logs of the reference the largest: it holds the most checkpoints.
-const Run* reference_of(const std::vector<Run>& runs, const std::string& wanted) {
-  const Run* best = nullptr;
+// The logs of the reference's engine, the largest first: it holds the most checkpoints.
+std::vector<const Run*> references_of(const std::vector<Run>& runs, const std::string& wanted) {
+  std::vector<const Run*> references;
   for (const Run& run : runs) {
-    if (is_reference(run, wanted) && (best == nullptr || run.bytes > best->bytes)) best = &run;
+    if (is_reference(run, wanted)) references.push_back(&run);
   }
-  return best;
+  std::stable_sort(references.begin(), references.end(),
+                   [](const Run* a, const Run* b) { return a->bytes > b->bytes; });
+  std::erase_if(references, [&](const Run* run) {
+    return run->label.engine != references.front()->label.engine;
+  });
+  return references;
+}
+
+// The first that is not empty, of the reference first.
+MatrixRow row_of(const std::vector<Run>& runs, const std::vector<const Run*>& references) {
+  std::vector<const Run*> in_order = references;
+  for (const Run& run : runs) in_order.push_back(&run);
+  MatrixRow row;
+  for (const Run* run : in_order) {
+    if (row.model.empty()) row.model = run->label.model;
+    if (row.type.empty()) row.type = run->label.type;
+    if (row.prompt.empty()) row.prompt = run->header.prompt.value_or("");
+  }
+  const LogHeader::Model& model = runs.front().header.model;
+  if (row.model.empty()) row.model = model.sha256.substr(0, 12);
+  if (row.prompt.empty()) row.prompt = fmt::format("{} tokens", runs.front().header.tokens.size());
+  if (!references.empty()) row.reference = references.front()->label.path;
+  return row;
 }
 
 }  // namespace
 
 Matrix compare_matrix(const std::vector<std::string>& paths, const MatrixOptions& options) {
   Matrix matrix;
-  std::map<std::tuple<std::string, std::string, std::vector<int64_t>, std::string>,
-           std::vector<Run>>
-      groups;
+  std::vector<Run> placed;
   for (const std::string& path : logs_in(paths)) {
-    const auto run = run_of(path);
-    if (!run) {
+    auto run = run_of(path);
+    if (run) {
+      placed.push_back(std::move(*run));
+    } else {
       matrix.left_out.push_back(path);
-      continue;
     }
-    groups[{run->label.model, run->label.type, run->tokens, run->prompt}].push_back(*run);
   }
-  if (groups.empty()) {
+  if (placed.empty()) {
     throw Error("no log has a header that names its model", paths.front(),
                 "log with a first line {\"assay\":1,\"model\":{\"name\":...},\"engine\":...}");
   }
   std::set<std::string> references;
   std::set<std::string> engines;
   size_t compared = 0;
-  for (const auto& [key, runs] : groups) {
-    MatrixRow row{std::get<0>(key), std::get<1>(key), runs.front().prompt, {}, {}};
-    const Run* reference = reference_of(runs, options.reference);
-    if (reference != nullptr) row.reference = reference->label.path;
+  for (const std::vector<Run>& runs : grouped(std::move(placed))) {
+    const std::vector<const Run*> of_reference = references_of(runs, options.reference);
+    MatrixRow row = row_of(runs, of_reference);
     for (const Run& run : runs) {
-      MatrixCell cell{run.label.engine, run.label.path, {}, {}, &run == reference};
-      if (reference != nullptr && &run != reference) {
-        cell = compare_run(*reference, run, options);
+      const bool is_one =
+          std::find(of_reference.begin(), of_reference.end(), &run) != of_reference.end();
+      MatrixCell cell{run.label.engine, run.label.path, {}, {}, {}, is_one};
+      if (!of_reference.empty() && !is_one) {
+        cell = compare_run(of_reference, run, options);
         matrix.pass = matrix.pass && cell.pair && cell.pair->pass;
         ++compared;
       }
@@ -129,6 +205,9 @@ Matrix compare_matrix(const std::vector<std::string>& paths, const MatrixOptions
     }
     matrix.rows.push_back(std::move(row));
   }
+  std::stable_sort(matrix.rows.begin(), matrix.rows.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.model, a.type, a.prompt) < std::tie(b.model, b.type, b.prompt);
+  });
   if (compared == 0) {
     throw Error("no model, type and prompt has a run of the reference and another one",
                 paths.front(),

@@ -20,17 +20,19 @@ struct MatrixOptions {
 struct MatrixCell {
   std::string engine;
   std::string log;
+  std::string reference;        // log that it was held against: of several the one that tells most
   std::optional<RunPair> pair;  // none for the reference itself, and where there is a `problem`
   std::string problem;          // why the two could not be compared
-  bool is_reference = false;
+  bool is_reference = false;    // one of the logs that the reference's engine left
 };
 
-// The runs of one model, type and prompt.
+// The runs of one model file and prompt: the same sha256 (where a log has none: name and type) and
+// the same tokens (where a log has none: text).
 struct MatrixRow {
   std::string model;
   std::string type;
   std::string prompt;     // its text or, where that is not known, "N tokens"
-  std::string reference;  // log; empty where no run is of the reference's engine
+  std::string reference;  // its largest log; empty where no run is of the reference's engine
   std::vector<MatrixCell> cells;
 };
 

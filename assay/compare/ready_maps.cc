@@ -1,5 +1,6 @@
 // The ready maps. Names of llama.cpp are those that an evaluation callback sees (ggml_get_name), of
-// transformers those of the modules whose outputs are hooked; both were read off running engines.
+// transformers those of the modules whose outputs are hooked. The former were read off a running
+// llama.cpp, the latter are held to named_modules() of transformers 5.23 for each architecture.
 #include <vector>
 
 #include "assay/compare/name_map.h"
@@ -84,7 +85,7 @@ constexpr std::string_view kTransformers = R"json({"rules": [
 {"name": "transformer.ln_f", "to": "final_norm"},
 {"name": "lm_head", "to": "logits"},
 {"regex": "model(\\.rotary_emb|\\.layers)?|transformer(\\.wte|\\.wpe|\\.h)?", "to": null},
-{"regex": ".*\\.(act_fn|resid_dropout|attn_dropout|dropout|rotary_emb|resid_attn_dropout|resid_mlp_dropout)", "to": null}
+{"regex": ".*\\.(act_fn|activation_fn|resid_dropout|attn_dropout|dropout|rotary_emb|resid_attn_dropout|resid_mlp_dropout)", "to": null}
 ]})json";
 
 // The published logs name the checkpoints as Assay does, and one more.

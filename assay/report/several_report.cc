@@ -144,6 +144,8 @@ void write_table(const Matrix& matrix, const TextStyle& style, const TextSink& s
       std::string text;
       for (const MatrixCell& cell : row.cells) {
         if (cell.engine != engine) continue;
+        // However many logs the reference's engine left.
+        if (cell.is_reference && !text.empty()) continue;
         text += fmt::format("{}{}", text.empty() ? "" : "; ", cell_text(cell));
         if (!cell.problem.empty()) problems += fmt::format("  {}\n", cell.problem);
       }
@@ -177,6 +179,7 @@ void write_json(const Matrix& matrix, const TextSink& sink) {
       inner.member("engine", cell.engine);
       inner.member("log", cell.log);
       inner.member("is_reference", cell.is_reference);
+      if (!cell.reference.empty()) inner.member("reference", cell.reference);
       if (cell.pair) append_pair(*cell.pair, inner, out);
       if (!cell.problem.empty()) inner.member("problem", cell.problem);
       inner.end();

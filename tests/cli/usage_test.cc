@@ -57,6 +57,9 @@ TEST_F(Usage, MessagesSayWhatToDo) {
   expect_error({"compare", "a", "b", "--format", "pdf"},
                "--format: 'pdf' is not known; give one of table, json, csv, html, junit, sarif, "
                "github");
+  expect_error({"compare", "a", "b", "c", "--map-got", "published"},
+               "--map-got: of several logs none is the reference; give --map, which is for all of "
+               "them");
   expect_error({"compare", "a", "b", "--align", "x"},
                "--align: 'x' is no alignment; give auto, index, or what to add to the reference's "
                "token_idx, as in --align=-1");

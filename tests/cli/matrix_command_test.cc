@@ -1,0 +1,104 @@
+// assay matrix over the golden logs and what assay run writes for the same model files.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+
+#include "assay/log/json_file.h"
+#include "assay/log/log_reader.h"
+#include "tests/cli/program.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class MatrixCommand : public Program {
+ protected:
+  static std::string golden(const std::string& file) {
+    return std::string(GOLDEN_FOLDER) + "/tinyllama/" + file;
+  }
+  static LogHeader header_of(const std::string& path) {
+    LogReader log(path, Depth::kKeys);
+    log.next();
+    return *log.header();
+  }
+  // The prompt of a golden log, as text or as ids, through the engine.
+  std::string engine_log(const std::string& name, const std::string& golden_log, bool as_tokens) {
+    const LogHeader header = header_of(golden(golden_log));
+    std::string log = folder_ + "/" + name;
+    std::vector<std::string> command = {
+        "run",     golden("tinyllama-f32.gguf"), "-n", "2", "--log", log, "--checkpoints", "ops",
+        "--sketch"};
+    if (as_tokens) {
+      std::string ids;
+      for (const int64_t id : header.tokens) {
+        ids += (ids.empty() ? "" : ",") + std::to_string(id);
+      }
+      command.insert(command.end(), {"--tokens", ids});
+    } else {
+      command.insert(command.end(), {"--prompt", *header.prompt});
+    }
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return log;
+  }
+};
+
+TEST_F(MatrixCommand, JoinsTheGoldensAndTheEnginesRuns) {
+  const std::string text = engine_log("text.jsonl", "f32.jsonl", false);
+  const std::string ids = engine_log("ids.jsonl", "f32-unicode.jsonl", true);
+  const Outcome outcome =
+      run({"matrix", golden("f32.jsonl"), golden("f32-ops.jsonl"), golden("f32-unicode.jsonl"),
+           golden("f32-unicode-ops.jsonl"), text, ids, "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const rapidjson::Document matrix = parse_json_text(outcome.out, "matrix", "");
+  ASSERT_EQ(matrix["rows"].Size(), 2U) << outcome.out;
+  for (const auto& row : matrix["rows"].GetArray()) {
+    EXPECT_STREQ(row["model"].GetString(), "tinyllama");
+    EXPECT_THAT(row["prompt"].GetString(), Not(HasSubstr(" tokens")));
+    ASSERT_EQ(row["cells"].Size(), 3U);
+    int references = 0;
+    for (const auto& cell : row["cells"].GetArray()) {
+      references += cell["is_reference"].GetBool() ? 1 : 0;
+      EXPECT_EQ(cell["is_reference"].GetBool(), !cell.HasMember("verdict"));
+      if (cell["is_reference"].GetBool()) continue;
+      EXPECT_TRUE(cell["pass"].GetBool());
+      EXPECT_GT(cell["compared"].GetInt(), 90);
+    }
+    EXPECT_EQ(references, 2);
+  }
+  // In the table the oracle's two logs are one reference.
+  const Outcome table = run({"matrix", golden("f32.jsonl"), golden("f32-ops.jsonl"), text});
+  EXPECT_EQ(table.exit_code, 0);
+  EXPECT_THAT(table.out, Not(HasSubstr("reference; ")));
+  EXPECT_THAT(table.out, HasSubstr("noise"));
+}
+
+// A fault that only the log with all ops can show, or only the one with all tokens.
+TEST_F(MatrixCommand, EachLogOfTheReferenceCounts) {
+  const std::string text = read(engine_log("good.jsonl", "f32.jsonl", false));
+  for (const std::string& place : {std::string("\"layer_1_ffn_norm\",\"token_idx\":0"),
+                                   std::string("\"layer_1_output\",\"token_idx\":11")}) {
+    std::string bad = text;
+    const size_t at = bad.find(place);
+    ASSERT_NE(at, std::string::npos) << place;
+    const size_t value = bad.find("\"values\":[", at) + 10;
+    bad.insert(value, "9e3,");
+    bad.erase(value + 4, bad.find(',', value + 4) - value - 3);
+    const std::string log = put("bad.jsonl", bad);
+    const Outcome outcome = run({"matrix", golden("f32.jsonl"), golden("f32-ops.jsonl"), log});
+    EXPECT_EQ(outcome.exit_code, 1) << place << outcome.out << outcome.err;
+  }
+}
+
+TEST_F(MatrixCommand, AnotherModelFileIsAnotherRow) {
+  const std::string log = engine_log("f32.jsonl", "f32.jsonl", false);
+  const Outcome outcome = run({"matrix", golden("q8_0.jsonl"), log});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("no model, type and prompt has a run of the reference"));
+}
+
+}  // namespace
+}  // namespace assay

@@ -41,7 +41,7 @@ void check_output(const SynthFlags& flags) {
   const std::string& path = flags.options.path;
   std::error_code none;
   const fs::file_status status = fs::symlink_status(path, none);
-  if (fs::exists(status) && !fs::is_regular_file(status)) {
+  if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) {
     throw Error("exists and is no regular file", path, "give another -o");
   }
   for (const std::string& input : {flags.config, flags.options.vocab_path}) {

@@ -29,7 +29,7 @@ class MatrixCommand : public Program {
     const LogHeader header = header_of(golden(golden_log));
     std::string log = folder_ + "/" + name;
     std::vector<std::string> command = {
-        "run",     golden("tinyllama-f32.gguf"), "-n", "2", "--log", log, "--checkpoints", "ops",
+        "run",     golden("tinyllama-f32.gguf"), "-n", "8", "--log", log, "--checkpoints", "ops",
         "--sketch"};
     if (as_tokens) {
       std::string ids;

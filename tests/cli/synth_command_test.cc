@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -91,6 +92,19 @@ TEST_F(SynthCommand, AnOutputThatCannotBeWrittenIsNamed) {
   const std::string kept = put("kept.gguf", "kept");
   EXPECT_EQ(run({"synth", "gpt5", "-o", kept}).exit_code, 2);
   EXPECT_EQ(read(kept), "kept");
+}
+
+// Breaks if a device or a pipe became a regular file, or a config was lost.
+TEST_F(SynthCommand, WhatIsNoFileAndItsOwnInputsAreLeftAlone) {
+  const std::string pipe = folder_ + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  expect_error({"synth", "gpt2-124m", "-o", pipe},
+               pipe + ": exists and is no regular file; give another -o");
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  const std::string config = put("config.json", "{}");
+  expect_error({"synth", config, "-o", config},
+               config + ": the model would overwrite its input; give another -o");
+  EXPECT_EQ(read(config), "{}");
 }
 
 // procfs has no room for anything.

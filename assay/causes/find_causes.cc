@@ -335,6 +335,11 @@ class Search {
     const Fit& fit = candidate.fit;
     const double ratio = candidate.score();
     if (!(ratio <= kLeftInNoise) || fit.tokens == 0) return false;
+    // Another eps looks much like a factor; a factor leaves next to nothing.
+    constexpr double kLeftOfFactor = 1e-3;
+    if (candidate.name == "scale" && is_norm(target_.checkpoint) && !(ratio <= kLeftOfFactor)) {
+      return false;
+    }
     if (ratio > kLeft && ratio > floor_ratio()) return false;
     if (ratio > kLeft * base_ratio_) return false;
     const int known = fit.tokens;

@@ -55,8 +55,7 @@ function firstSection() {
     html('dl', {},
       causes.length > 0 && html('div', {}, html('dt', {}, 'Likely causes, best first'),
         html('dd', {}, html('ol', { class: 'causes' }, causes.map((cause) =>
-          html('li', {}, html('strong', {}, shown(cause.name.replaceAll('_', ' '))), ' – ', shown(cause.sentence),
-            ` (explains ${(100 * cause.explained).toFixed(2)} % of the difference, confidence ${Math.round(100 * cause.confidence)} %)`))))),
+          html('li', {}, html('strong', {}, shown(cause.name.replaceAll('_', ' '))), ' – ', shown(cause.sentence)))))),
       causes.length === 0 && data.cause_hint !== '' && html('div', {}, html('dt', {}, 'Cause'), html('dd', {}, shown(data.cause_hint))),
       data.passing_tolerance !== '' && html('div', {}, html('dt', {}, 'Smallest tolerance that would pass'), html('dd', {}, passingText())),
       html('div', {}, html('dt', {}, 'Compare again'), html('dd', {}, commandLine()))));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -42,11 +43,13 @@ struct GoldenModel {
 inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile& file) {
   GoldenModel golden{manifest.model, file.type,   find_model_file(manifest, file),
                      file.source,    file.sha256, {}};
-  const Policy policy = floor_policy(manifest, file);
+  // Shared: each of hundreds of cases has a copy of this, and each is a process of its own.
+  const auto policy = std::make_shared<const Policy>(floor_policy(manifest, file));
+  const auto floors = std::make_shared<const GoldenFile>(file);
   constexpr double kSketchDeviation = 0.09;  // sqrt(2 / 64) / 2
-  const auto fast_tolerance = [file](const std::string& checkpoint) {
+  const auto fast_tolerance = [floors](const std::string& checkpoint) {
     return (1 + 3 * kSketchDeviation) *
-           floor_of(file, "llamacpp_as_stored_vs_f64", checkpoint).value();
+           floor_of(*floors, "llamacpp_as_stored_vs_f64", checkpoint).value();
   };
   const double most = file.source.empty() ? 2e-6 : 1.0;
   for (const GoldenLog& log : file.logs) {
@@ -61,7 +64,7 @@ inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile
                                   manifest.padding_ids,
                                   {},
                                   [policy, most](const std::string& checkpoint) {
-                                    return std::min(most, *policy.tolerance(checkpoint).rel_l2);
+                                    return std::min(most, *policy->tolerance(checkpoint).rel_l2);
                                   },
                                   fast_tolerance});
       sequence = &golden.sequences.back();
@@ -81,9 +84,10 @@ inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile
 }
 
 // All model files that golden/ has manifests of.
-inline std::vector<GoldenModel> golden_models_of_tests() {
+inline const std::vector<GoldenModel>& golden_models_of_tests() {
+  static std::vector<GoldenModel> all;
+  if (!all.empty()) return all;
   const std::string root = std::string(ASSAY_SOURCE_DIR) + "/golden";
-  std::vector<GoldenModel> all;
   for (const std::string& model : golden_models(root)) {
     const GoldenManifest manifest =
         read_golden_manifest(golden_folder(root, model) + kManifestName);

@@ -6,6 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}
 
+command -v python3 >/dev/null || { echo "fetch.sh: needs python3: apt-get install python3" >&2; exit 2; }
 case "${1:-}" in
   smollm2) exec python3 scripts/fetch_smollm2.py "$cache/smollm2" ;;
   vocabularies) exec python3 scripts/fetch_vocabularies.py "$cache/vocab" ;;

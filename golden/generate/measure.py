@@ -46,15 +46,20 @@ def transformers_floor(this, floor, tokens, reference):
     return found
 
 
-def llama_cpp_floor(this, floor, tokens, reference, context):
-    """The same for llama.cpp, over the file as it is or over the same weights stored as F32.
+def llama_cpp_floor(this, floor, tokens, reference, context, only=None):
+    """The same for llama.cpp, over the file as it is or over the same weights stored as F32; `only` these checkpoints.
 
     llama.cpp switches phi3's sliding window off, so there the reference is float64 without the window.
     """
     if this.params.window is not None:
         reference = hf.observe(this.build(window=False), tokens)
     found = {}
-    sink = distances(reference, found)
+    keep = distances(reference, found)
+
+    def sink(checkpoint, positions, rows):
+        if only is None or checkpoint in only:
+            keep(checkpoint, positions, rows)
+
     if floor == "llamacpp_as_stored_vs_f64":
         with LlamaCpp(this.file.path, context) as engine:
             engine.observe_into(tokens, sink)

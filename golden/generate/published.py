@@ -3,8 +3,8 @@
     python -m generate.published ASSAY_PROGRAM [NAME…]
 
 makes each file with `assay synth` in the cache, runs transformers over it layer by layer, so that one layer's weights
-are in memory at a time, and writes tests/published/golden/<name>/: a few positions of every layer's output and the logits. Floors are
-those of float32, measured the same way, and of llama.cpp over the file as it is. Run from golden/.
+are in memory at a time, and writes tests/published/golden/<name>/: a few positions of every layer's output and the logits, and all floors.
+Run from golden/.
 """
 
 import argparse
@@ -52,6 +52,10 @@ MODELS = {
 def cache():
     default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "assay"
     return Path(os.environ.get("ASSAY_CACHE") or default)
+
+
+def wide(tensor):
+    return tensor.to(torch.float64).numpy().copy()
 
 
 def command(name, type_name):
@@ -116,16 +120,16 @@ class Streamed:
     def run(self, tokens, dtype=torch.float64, angle_type=None, shown=""):
         """`embedding`, every `layer_N_output` and `logits`, [tokens, n] each."""
         hidden = torch.from_numpy(self.embedding(list(tokens))).to(dtype)[None]
-        seen = {"embedding": hidden[0].numpy().copy()}
+        seen = {"embedding": wide(hidden[0])}
         for number in tqdm(range(self.params.layers), desc=shown, unit="layer", dynamic_ncols=True, leave=False):
             hidden = self.through(self.layer(number, dtype, angle_type), hidden)
-            seen[f"layer_{number}_output"] = hidden[0].numpy().copy()
+            seen[f"layer_{number}_output"] = wide(hidden[0])
         normed = self.norm(hidden, dtype)[0]
         name = "output.weight" if "output.weight" in self.stored else "token_embd.weight"
         parts = []
         for first in range(0, self.params.vocab, 8192):
             rows = torch.from_numpy(self.tensor(name, slice(first, first + 8192))).to(dtype)
-            parts.append((normed @ rows.T).numpy())
+            parts.append(wide(normed @ rows.T))
         seen["logits"] = np.concatenate(parts, axis=1)
         return seen
 
@@ -154,16 +158,14 @@ def greedy(this, tokens, proposed, shown):
 
 def floors_of(this, tokens, reference, shown):
     samples = {}
-    for floor in ("f32_vs_f64", "f32_with_f64_angles_vs_f64"):
-        got = this.run(tokens, **measure.TRANSFORMERS[floor], shown=f"{shown} {floor}")
+    for floor, options in measure.TRANSFORMERS.items():
         found = samples[floor] = {}
         sink = measure.distances(reference, found)
-        for name, rows in got.items():
+        for name, rows in this.run(tokens, **options, shown=f"{shown} {floor}").items():
             sink(name, None, rows)
-    found = samples["llamacpp_as_stored_vs_f64"] = {}
-    sink = measure.distances(reference, found)
-    with llamacpp.LlamaCpp(this.file.path, fixtures.context_for(len(tokens))) as engine:
-        engine.observe_into(tokens, lambda name, at, rows: sink(name, at, rows) if name in reference else None)
+    only = set(reference)
+    for floor in measure.LLAMA_CPP:
+        samples[floor] = measure.llama_cpp_floor(this, floor, tokens, reference, fixtures.context_for(len(tokens)), only)
     return measure.tables([samples])
 
 

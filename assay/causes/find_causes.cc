@@ -64,6 +64,10 @@ class Search {
       try_recomputed();
     }
     try_fitted();
+    // What says nothing of most tokens (a shift between logs of few positions) is no candidate.
+    std::erase_if(candidates_, [](const Candidate& candidate) {
+      return candidate.fit.tokens == 0 || candidate.fit.unpredicted > candidate.fit.tokens;
+    });
     std::stable_sort(candidates_.begin(), candidates_.end(),
                      [](const Candidate& a, const Candidate& b) { return a.score() < b.score(); });
   }
@@ -334,7 +338,7 @@ class Search {
   bool accepted(const Candidate& candidate) const {
     const Fit& fit = candidate.fit;
     const double ratio = candidate.score();
-    if (!(ratio <= kLeftInNoise) || fit.tokens == 0) return false;
+    if (!(ratio <= kLeftInNoise)) return false;
     // Another eps looks much like a factor; a factor leaves next to nothing.
     constexpr double kLeftOfFactor = 1e-3;
     if (candidate.name == "scale" && is_norm(target_.checkpoint) && !(ratio <= kLeftOfFactor)) {
@@ -343,7 +347,7 @@ class Search {
     if (ratio > kLeft && ratio > floor_ratio()) return false;
     if (ratio > kLeft * base_ratio_) return false;
     const int known = fit.tokens;
-    if (fit.held < kHeldTokens * known || fit.unpredicted > known) return false;
+    if (fit.held < kHeldTokens * known) return false;
     if (known < 2 && !(ratio <= kLeftOfOneToken)) return false;
     const double freedom = static_cast<double>(fit.features - candidate.parameters);
     // That a direction of `freedom` dimensions leaves so little is no chance.
@@ -452,7 +456,9 @@ void find_causes(const Model* model, Comparison& comparison) {
     network = causes::Network::of_model(*model, positions);
     network.n_prompt = std::ssize(store.tokens());
   }
+  store.use_unjudged(false);
   find_error_sources(network, store, comparison);
+  store.use_unjudged(true);
   causes::Op op = *target;
   std::set<causes::Op> tried;
   while (tried.insert(op).second) {
@@ -460,9 +466,23 @@ void find_causes(const Model* model, Comparison& comparison) {
     search.run();
     if (search.is_inherited()) {
       const auto source = causes::worst_input(network, store, op);
-      if (!source) return;
-      op = *source;
-      continue;
+      if (source) {
+        op = *source;
+        continue;
+      }
+      // The error came in with checkpoints that the reference does not have.
+      store.use_unjudged(false);
+      causes::Search over(network, store, op, first.token_idx);
+      over.run();
+      if (const auto cause = over.verdict(first.token_idx)) {
+        comparison.causes.push_back(*cause);
+      } else {
+        comparison.cause_hint = fmt::format(
+            "{} is what its inputs give, and the reference does not have these: log the reference "
+            "with --checkpoints ops{}",
+            op.name(), model == nullptr ? ", or give the model with --model" : "");
+      }
+      return;
     }
     if (const auto cause = search.verdict(first.token_idx)) {
       comparison.causes.push_back(*cause);

@@ -96,8 +96,13 @@ std::shared_ptr<const Matrix> TensorStore::matrix(const std::string& checkpoint,
   return kept_[key] = read;
 }
 
+void TensorStore::use_unjudged(bool use) {
+  use_unjudged_ = use;
+}
+
 std::shared_ptr<const Matrix> TensorStore::computed(const std::string& checkpoint,
                                                     const std::vector<int64_t>& positions) {
+  if (!use_unjudged_ && comparison_.ref_log->names().find(checkpoint) < 0) return nullptr;
   return matrix(checkpoint, positions, false);
 }
 

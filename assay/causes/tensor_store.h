@@ -39,6 +39,10 @@ class TensorStore {
   std::shared_ptr<const Matrix> reference(const std::string& checkpoint,
                                           const std::vector<int64_t>& positions);
 
+  // Whether `computed` has checkpoints that the reference has at no position: nobody can say
+  // whether what the judged log holds of them is right.
+  void use_unjudged(bool use);
+
   // Ids of the prompt's tokens; empty where no log names them.
   const std::vector<int64_t>& tokens() const;
   const Comparison& comparison() const { return comparison_; }
@@ -58,6 +62,7 @@ class TensorStore {
   std::map<std::string, int32_t> names_;
   std::map<std::pair<std::string, std::vector<int64_t>>, std::shared_ptr<const Matrix>> kept_;
   int64_t kept_values_ = 0;
+  bool use_unjudged_ = true;
 };
 
 }  // namespace assay::causes

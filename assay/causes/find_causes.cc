@@ -476,6 +476,13 @@ void find_causes(const Model* model, Comparison& comparison) {
       over.run();
       if (const auto cause = over.verdict(first.token_idx)) {
         comparison.causes.push_back(*cause);
+      } else if (over.is_inherited()) {
+        comparison.cause_hint = fmt::format(
+            "{} of the judged log is what the model gives for inputs that both logs agree in: it "
+            "is "
+            "the reference that computes something else; give the logs the other way round to see "
+            "what",
+            op.name());
       } else {
         comparison.cause_hint = fmt::format(
             "{} is what its inputs give, and the reference does not have these: log the reference "

@@ -172,6 +172,18 @@ TEST_F(FindCauses, WhatTheReferenceDoesNotHaveIsNotTakenForRight) {
   EXPECT_THAT(without.cause_hint, HasSubstr("the reference does not have these"));
 }
 
+// With a faulty log as the reference the judged one is right, and is told so.
+TEST_F(FindCauses, AReferenceThatIsWrongItselfIsSuspected) {
+  const auto model = load("tinyllama");
+  const auto right = make_reference_kernels();
+  OtherPairs pairs;
+  const Comparison comparison = compare(model.get(), log(*model, pairs, "ref", "layers"),
+                                        log(*model, *right, "got", "layers"));
+  EXPECT_FALSE(comparison.pass);
+  EXPECT_THAT(comparison.causes, IsEmpty());
+  EXPECT_THAT(comparison.cause_hint, HasSubstr("it is the reference that computes something else"));
+}
+
 TEST_F(FindCauses, NoiseIsNamedNothing) {
   Noise noise;
   for (const char* set : {"ops", "layers", "logits"}) {

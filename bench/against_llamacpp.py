@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Decode and prefill of Assay beside llama.cpp, on one file, in one run.
+"""Decode and prefill of Assay beside llama.cpp, on the same files, in one run.
 
-against_llamacpp.py MODEL.gguf [--assay build/release/bin/assay] [--math fast] [--threads 2] [--rounds 5]
+against_llamacpp.py MODEL.gguf... [--bin build/release/bin] [--math fast] [--threads 2] [--rounds 3]
+                    [--prompt-tokens 128] [-n 64]
 
-The two take turns (A B B A ...), each in a process of its own, so that what else the machine does
-hits both; the figures are medians and their ratio. Needs llama-cpp-python, built for this machine:
-CMAKE_ARGS="-DGGML_NATIVE=OFF -DGGML_AVX512=ON -DGGML_AVX512_VNNI=ON -DGGML_AVX2=ON -DGGML_FMA=ON
--DGGML_F16C=ON" pip install llama-cpp-python==0.3.36
+For each model the two take turns (A B B A ...), each in a process of its own, so that what else the machine does
+hits both; figures are medians over the rounds. The memory limit of decode is the bytes of weights that a token needs
+over the bandwidth of memory, which assay_bench measures before each model's rounds. Prints Markdown.
+
+Needs llama-cpp-python, built for this machine: CMAKE_ARGS="-DGGML_NATIVE=OFF -DGGML_AVX512=ON -DGGML_AVX512_VNNI=ON
+-DGGML_AVX512_VBMI=ON -DGGML_AVX512_BF16=ON -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON"
+pip install llama-cpp-python==0.3.36
 """
 
 import argparse
@@ -14,64 +18,106 @@ import json
 import statistics
 import subprocess
 import sys
+from pathlib import Path
 
 LLAMA = """
 import json, sys, time
-from llama_cpp import Llama
+import llama_cpp
 path, threads, prompt, n = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3]), int(sys.argv[4])
-model = Llama(path, n_ctx=len(prompt) + n + 1, n_batch=512, n_threads=threads,
-              n_threads_batch=threads, verbose=False)
+model = llama_cpp.Llama(path, n_ctx=len(prompt) + n + 1, n_batch=512, n_threads=threads,
+                        n_threads_batch=threads, verbose=False)
+def decode(tokens):
+    array = (llama_cpp.llama_token * len(tokens))(*tokens)
+    if llama_cpp.llama_decode(model.ctx, llama_cpp.llama_batch_get_one(array, len(tokens))) != 0:
+        sys.exit("llama_decode failed")
+    llama_cpp.llama_get_logits_ith(model.ctx, -1)
 start = time.perf_counter()
-model.eval(prompt)
+decode(prompt)
 prefill = time.perf_counter() - start
 start = time.perf_counter()
 for i in range(n - 1):
-    model.eval([prompt[i % len(prompt)]])
-decode = time.perf_counter() - start
-print(json.dumps({"prefill_tok_s": len(prompt) / prefill, "decode_tok_s": (n - 1) / decode}))
+    decode([prompt[i % len(prompt)]])
+seconds = time.perf_counter() - start
+print(json.dumps({"prefill": len(prompt) / prefill, "decode": (n - 1) / seconds}))
 """
+PHASES = ("decode", "prefill")
 
 
 def last_json(command):
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
-        sys.exit(f"{' '.join(command[:2])} failed: {answer.stderr.strip()[-500:]}")
-    return json.loads(answer.stdout.strip().splitlines()[-1])
+        sys.exit(f"{' '.join(map(str, command[:2]))} failed: {answer.stderr.strip()[-500:]}")
+    return json.loads(answer.stdout[answer.stdout.index("{") :])
+
+
+def bytes_per_token(inspected):
+    """Of all matrices that a token is multiplied with: an embedding table only where it is the output's too."""
+    names = {tensor["name"] for tensor in inspected["tensors"]}
+    tables = {"position_embd.weight"} | ({"token_embd.weight"} if "output.weight" in names else set())
+    return sum(tensor["bytes"] for tensor in inspected["tensors"] if tensor["name"] not in tables)
+
+
+def bandwidth(flags):
+    """Bytes a second that the threads read from memory, in this minute."""
+    shortest = ["--benchmark_filter=rms_norm", "--benchmark_min_time=0.001", "--benchmark_format=json"]
+    measured = last_json([flags.bin / "assay_bench", f"--threads={flags.threads}", *shortest])
+    return float(measured["context"]["memory_bandwidth_gb_s"]) * 1e9
+
+
+def measure(path, flags):
+    """{"decode": {"assay": [tok/s of each round], "llama.cpp": [...]}, "prefill": ..., "limit": tok/s}"""
+    tokens = [(i * 37 + 11) % 1000 for i in range(flags.prompt_tokens)]
+    numbers = ",".join(map(str, tokens))
+    settings = ["-n", str(flags.n), "--ignore-eos", "--math", flags.math, "--threads", str(flags.threads), "--json"]
+    engines = {
+        "assay": [flags.bin / "assay", "run", path, "--tokens", numbers, *settings],
+        "llama.cpp": [sys.executable, "-c", LLAMA, path, str(flags.threads), json.dumps(tokens), str(flags.n)],
+    }
+    inspected = last_json([flags.bin / "assay", "inspect", "--json", path])
+    figures = {phase: {name: [] for name in engines} for phase in PHASES}
+    figures["limit"] = bandwidth(flags) / bytes_per_token(inspected)
+    for turn in range(flags.rounds):
+        for name in list(engines) if turn % 2 == 0 else list(engines)[::-1]:
+            measured = last_json(engines[name])
+            for phase in PHASES:
+                figures[phase][name].append(measured.get(phase, measured.get(f"{phase}_tok_s")))
+        print(f"{path}: round {turn + 1} of {flags.rounds}", file=sys.stderr)
+    return figures
+
+
+def cells(figures):
+    """assay, llama.cpp, ratio of medians, least and greatest ratio of a round"""
+    ours, theirs = (statistics.median(figures[name]) for name in ("assay", "llama.cpp"))
+    ratios = [a / b for a, b in zip(figures["assay"], figures["llama.cpp"], strict=True)]
+    return f"{ours:.1f} | {theirs:.1f} | {ours / theirs:.2f} | {min(ratios):.2f} to {max(ratios):.2f}", ours / theirs
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model")
-    parser.add_argument("--assay", default="build/release/bin/assay")
+    parser.add_argument("models", nargs="+", metavar="MODEL.gguf")
+    parser.add_argument("--bin", type=Path, default=Path("build/release/bin"), help="where assay and assay_bench are")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--prompt-tokens", type=int, default=512)
+    parser.add_argument("--prompt-tokens", type=int, default=128)
     parser.add_argument("-n", type=int, default=64, help="tokens to decode")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--math", choices=["exact", "fast"], default="exact")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--math", choices=["exact", "fast"], default="fast")
     flags = parser.parse_args()
 
-    tokens = [(i * 37 + 11) % 1000 for i in range(flags.prompt_tokens)]
-    engines = {
-        "assay": [flags.assay, "run", flags.model, "--tokens", ",".join(map(str, tokens)),
-                  "-n", str(flags.n), "--ignore-eos", "--math", flags.math, "--threads", str(flags.threads), "--json"],
-        "llama.cpp": [sys.executable, "-c", LLAMA, flags.model, str(flags.threads),
-                      json.dumps(tokens), str(flags.n)],
-    }
-    figures = {name: {"prefill_tok_s": [], "decode_tok_s": []} for name in engines}
-    for turn in range(flags.rounds):
-        order = list(engines) if turn % 2 == 0 else list(engines)[::-1]
-        for name in order:
-            measured = last_json(engines[name])
-            for key, values in figures[name].items():
-                values.append(measured[key])
-        print(f"round {turn + 1} of {flags.rounds}", file=sys.stderr)
-
-    print(f"{'':14} {'assay':>10} {'llama.cpp':>10} {'ratio':>7}   (median of {flags.rounds}, tok/s)")
-    for key, label in (("prefill_tok_s", "prefill"), ("decode_tok_s", "decode")):
-        ours, theirs = (statistics.median(figures[name][key]) for name in engines)
-        ratios = sorted(a / b for a, b in zip(figures["assay"][key], figures["llama.cpp"][key]))
-        print(f"{label:14} {ours:10.1f} {theirs:10.1f} {ours / theirs:7.2f}   "
-              f"each round {ratios[0]:.2f} to {ratios[-1]:.2f}")
+    heads = " | ".join(f"{phase} | llama.cpp | ratio | each round" for phase in PHASES)
+    print(f"| model, `{flags.math}`, prompt of {flags.prompt_tokens} | {heads} | memory limit | of limit |")
+    print("|" + "---|" * 11)
+    products = dict.fromkeys(PHASES, 1.0)
+    for path in flags.models:
+        figures = measure(path, flags)
+        row = [Path(path).stem]
+        for phase in PHASES:
+            text, ratio = cells(figures[phase])
+            row.append(text)
+            products[phase] *= ratio
+        share = statistics.median(figures["decode"]["assay"]) / figures["limit"]
+        print("|", " | ".join(row), f"| {figures['limit']:.1f} | {share:.0%} |", flush=True)
+    means = {phase: product ** (1 / len(flags.models)) for phase, product in products.items()}
+    print(f"\nGeometric means: decode {means['decode']:.2f}, prefill {means['prefill']:.2f}.")
 
 
 if __name__ == "__main__":

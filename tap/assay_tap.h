@@ -44,7 +44,7 @@ extern "C" {
 #endif
 
 // With ASSAY_TAP_STATIC all functions are private to the file that includes the implementation;
-// with ASSAY_TAP_NUMBERS_ONLY they are those that write numbers.
+// with ASSAY_TAP_WITHOUT_LOG they are those that write numbers, summarise and sketch.
 #ifdef ASSAY_TAP_STATIC
 #define ASSAY_TAP_API static __attribute__((unused))
 #else
@@ -69,7 +69,7 @@ typedef struct {
   const char* math;
 } assay_tap_header;
 
-#ifndef ASSAY_TAP_NUMBERS_ONLY
+#ifndef ASSAY_TAP_WITHOUT_LOG
 
 // 1 if the environment asks for a log, else 0. Costs one load once that is known.
 ASSAY_TAP_API int assay_tap_on(void);
@@ -103,7 +103,7 @@ ASSAY_TAP_API void assay_tap_close(void);
 // Why nothing is logged any more; NULL where nothing went wrong.
 ASSAY_TAP_API const char* assay_tap_error(void);
 
-#endif  // ASSAY_TAP_NUMBERS_ONLY
+#endif  // ASSAY_TAP_WITHOUT_LOG
 
 // Writes `value` in the shortest form that reads back to the same bits, the same text as C++'s
 // std::to_chars(); what is not finite as "NaN", "Infinity", "-Infinity" with the quotes. Returns
@@ -112,7 +112,7 @@ ASSAY_TAP_API const char* assay_tap_error(void);
 ASSAY_TAP_API size_t assay_tap_print_float(char* to, float value);
 ASSAY_TAP_API size_t assay_tap_print_double(char* to, double value);
 
-#if (defined(__CUDACC__) || defined(ASSAY_TAP_CUDA)) && !defined(ASSAY_TAP_NUMBERS_ONLY)
+#if (defined(__CUDACC__) || defined(ASSAY_TAP_CUDA)) && !defined(ASSAY_TAP_WITHOUT_LOG)
 #include <cuda_runtime_api.h>
 // The same as assay_tap_log_tensor() for `values` on the device: waits for `stream`, copies, logs.
 // `host` is room for the tensor on the host, `bytes` its size.
@@ -534,7 +534,330 @@ ASSAY_TAP_API size_t assay_tap_print_double(char* to, double value) {
   return length;
 }
 
-#ifndef ASSAY_TAP_NUMBERS_ONLY
+// ---- Summary and sketch of a tensor ----------------------------------------------------------
+// All sums are in double, in an order that is the same on every processor. Elements that are not
+// finite are left out.
+
+// By the bits: -ffast-math must not take it away.
+static int assay_tap_is_finite(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof(bits));
+  return (bits & 0x7F800000U) != 0x7F800000U;
+}
+
+static __attribute__((unused)) int64_t assay_tap_count_nan(const float* values, size_t n) {
+  int64_t count = 0;
+  for (size_t i = 0; i < n; ++i) {
+    uint32_t bits;
+    memcpy(&bits, values + i, sizeof(bits));
+    count += (bits & 0x7FFFFFFFU) > 0x7F800000U;
+  }
+  return count;
+}
+
+#define ASSAY_TAP_LANES 8
+
+// Element i goes into lane i % ASSAY_TAP_LANES.
+typedef struct {
+  double sums[ASSAY_TAP_LANES];
+  double squares[ASSAY_TAP_LANES];
+  float least[ASSAY_TAP_LANES];
+  int64_t nonfinite;
+  size_t top[ASSAY_TAP_TOP];  // the largest, largest first, of equal ones the lowest index first
+  int count;                  // in top
+  float fifth;                // the least of top; with fewer than five less than any float
+} assay_tap_summary;
+
+static void assay_tap_insert(const float* values, size_t i, assay_tap_summary* s) {
+  const float value = values[i];
+  if (!assay_tap_is_finite(value) || !(value > s->fifth)) return;
+  int place = s->count < ASSAY_TAP_TOP ? s->count++ : ASSAY_TAP_TOP - 1;
+  for (; place > 0 && value > values[s->top[place - 1]]; --place) s->top[place] = s->top[place - 1];
+  s->top[place] = i;
+  if (s->count == ASSAY_TAP_TOP) s->fifth = values[s->top[ASSAY_TAP_TOP - 1]];
+}
+
+static inline void assay_tap_summarize_lanes(const float* values, size_t i, int lanes,
+                                             assay_tap_summary* s) {
+  int larger = 0;
+  for (int j = 0; j < lanes; ++j) {
+    const float value = values[i + (size_t)j];
+    const int finite = assay_tap_is_finite(value);
+    const double wide = finite ? (double)value : 0.0;
+    s->nonfinite += !finite;
+    s->sums[j] += wide;
+    s->squares[j] += wide * wide;
+    s->least[j] = finite && value < s->least[j] ? value : s->least[j];
+    larger |= finite && value > s->fifth;
+  }
+  if (!larger) return;
+  for (int j = 0; j < lanes; ++j) assay_tap_insert(values, i + (size_t)j, s);
+}
+
+#if defined(ASSAY_TAP_AVX512)
+#define ASSAY_TAP_TARGET __attribute__((target("avx512f,avx512dq")))
+
+static int assay_tap_has_avx512(void) {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+}
+
+// Sixteen values from `values` on, 0 where one is not finite or not in `wanted`; which are finite
+// goes to `finite`.
+ASSAY_TAP_TARGET static inline __m512 assay_tap_load_finite(const float* values, __mmask16 wanted,
+                                                            __mmask16* finite) {
+  const __m512i bits = _mm512_castps_si512(_mm512_maskz_loadu_ps(wanted, values));
+  const __m512i exponent = _mm512_set1_epi32(0x7F800000);
+  const __mmask16 in = _mm512_cmpneq_epi32_mask(_mm512_and_si512(bits, exponent), exponent);
+  *finite = in;
+  return _mm512_castsi512_ps(_mm512_maskz_mov_epi32(in, bits));
+}
+
+ASSAY_TAP_TARGET static inline __m256 assay_tap_first_eight(__m512 a) {
+  return _mm512_maskz_extractf32x8_ps(0xFF, a, 0);
+}
+
+ASSAY_TAP_TARGET static inline __m256 assay_tap_last_eight(__m512 a) {
+  return _mm512_maskz_extractf32x8_ps(0xFF, a, 1);
+}
+
+// As much of values[n] as are whole sixteens; how many that is.
+ASSAY_TAP_TARGET static size_t assay_tap_summarize_avx512(const float* values, size_t n,
+                                                          assay_tap_summary* s) {
+  __m512d sums = _mm512_loadu_pd(s->sums);
+  __m512d squares = _mm512_loadu_pd(s->squares);
+  __m256 least = _mm256_loadu_ps(s->least);
+  const __m512 most = _mm512_set1_ps(3.402823466e+38F);
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    __mmask16 finite;
+    const __m512 x = assay_tap_load_finite(values + i, 0xFFFF, &finite);
+    const __m512d low = _mm512_maskz_cvtps_pd(0xFF, assay_tap_first_eight(x));
+    const __m512d high = _mm512_maskz_cvtps_pd(0xFF, assay_tap_last_eight(x));
+    sums = _mm512_add_pd(_mm512_add_pd(sums, low), high);
+    // The square of a float is exact in double.
+    squares = _mm512_fmadd_pd(high, high, _mm512_fmadd_pd(low, low, squares));
+    const __m512 in = _mm512_mask_mov_ps(most, finite, x);
+    least = _mm256_min_ps(assay_tap_first_eight(in), least);
+    least = _mm256_min_ps(assay_tap_last_eight(in), least);
+    if (finite != 0xFFFF) s->nonfinite += 16 - __builtin_popcount(finite);
+    const __m512 fifth = _mm512_set1_ps(s->fifth);
+    unsigned larger = _mm512_mask_cmp_ps_mask(finite, x, fifth, _CMP_GT_OQ);
+    for (; larger != 0; larger &= larger - 1) {
+      assay_tap_insert(values, i + (size_t)__builtin_ctz(larger), s);
+    }
+  }
+  _mm512_storeu_pd(s->sums, sums);
+  _mm512_storeu_pd(s->squares, squares);
+  _mm256_storeu_ps(s->least, least);
+  return i;
+}
+#endif
+
+static __attribute__((unused)) void assay_tap_summarize(const float* values, size_t n,
+                                                        assay_tap_summary* s) {
+  memset(s, 0, sizeof(*s));
+  for (int j = 0; j < ASSAY_TAP_LANES; ++j) s->least[j] = 3.402823466e+38F;
+  const uint32_t below_all = 0xFF800000U;  // minus infinity
+  memcpy(&s->fifth, &below_all, sizeof(s->fifth));
+  size_t i = 0;
+#if defined(ASSAY_TAP_AVX512)
+  if (assay_tap_has_avx512()) i = assay_tap_summarize_avx512(values, n, s);
+#endif
+  for (; i + ASSAY_TAP_LANES <= n; i += ASSAY_TAP_LANES) {
+    assay_tap_summarize_lanes(values, i, ASSAY_TAP_LANES, s);
+  }
+  assay_tap_summarize_lanes(values, i, (int)(n - i), s);
+  for (int j = 1; j < ASSAY_TAP_LANES; ++j) {
+    s->sums[0] += s->sums[j];
+    s->squares[0] += s->squares[j];
+    if (s->least[j] < s->least[0]) s->least[0] = s->least[j];
+  }
+}
+
+// The 64 signs of element i: SplitMix64 of i + 1.
+static inline uint64_t assay_tap_signs(uint64_t i) {
+  uint64_t z = i + 1 + 0x9E3779B97F4A7C15U;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+  return z ^ (z >> 31);
+}
+
+// sketch[k] is the sum of +-values[i], plus where bit k of the signs of i is set: twice the sum of
+// those, less the sum of all. Alon, Matias and Szegedy, "The space complexity of approximating the
+// frequency moments", STOC 1996.
+//
+// Four elements are added at a time. The sums of their sixteen subsets, each in the order of the
+// elements, are a table, and bit k of their signs is the place in it: a lookup and an addition for
+// each k. Beyond the end elements count as 0.
+#define ASSAY_TAP_BLOCK 128  // elements whose places are computed before they are looked up
+#define ASSAY_TAP_FOURS (ASSAY_TAP_BLOCK / 4)
+
+// Nibble p of words[r] is the place for k = 4 * p + r: the bits of four words, transposed in
+// squares of four by four. i: the first of the four elements.
+static inline void assay_tap_places(uint64_t i, uint64_t words[4]) {
+  const uint64_t ones = 0x5555555555555555U;
+  const uint64_t twos = 0x3333333333333333U;
+  const uint64_t a = assay_tap_signs(i);
+  const uint64_t b = assay_tap_signs(i + 1);
+  const uint64_t c = assay_tap_signs(i + 2);
+  const uint64_t d = assay_tap_signs(i + 3);
+  const uint64_t even_ab = (a & ones) | ((b & ones) << 1);
+  const uint64_t odd_ab = ((a >> 1) & ones) | (b & ~ones);
+  const uint64_t even_cd = (c & ones) | ((d & ones) << 1);
+  const uint64_t odd_cd = ((c >> 1) & ones) | (d & ~ones);
+  words[0] = (even_ab & twos) | ((even_cd & twos) << 2);
+  words[1] = (odd_ab & twos) | ((odd_cd & twos) << 2);
+  words[2] = ((even_ab >> 2) & twos) | (even_cd & ~twos);
+  words[3] = ((odd_ab >> 2) & twos) | (odd_cd & ~twos);
+}
+
+// plus[k]: the sum of the elements whose bit k is set. Gives the sum of all.
+static double assay_tap_plus_portable(const float* values, size_t n, double* plus) {
+  enum { kFours = 8 };
+  double table[kFours][16];
+  uint64_t words[kFours][4];
+  double all = 0;
+  for (int k = 0; k < ASSAY_TAP_SKETCH; ++k) plus[k] = 0;
+  for (size_t i = 0; i < n; i += 4 * kFours) {
+    for (size_t g = 0; g < kFours; ++g) {
+      const size_t first = i + 4 * g;
+      double* sums = table[g];
+      sums[0] = 0;
+      for (size_t j = 0; j < 4; ++j) {
+        const float value = first + j < n ? values[first + j] : 0.0F;
+        const double wide = assay_tap_is_finite(value) ? (double)value : 0.0;
+        for (size_t subset = 0; subset < (size_t)1 << j; ++subset) {
+          sums[subset + ((size_t)1 << j)] = sums[subset] + wide;
+        }
+      }
+      all += sums[15];
+      assay_tap_places(first, words[g]);
+    }
+    for (int k = 0; k < ASSAY_TAP_SKETCH; ++k) {
+      double sum = plus[k];
+#if !defined(__CUDACC__)
+#pragma GCC unroll 8
+#endif
+      for (int g = 0; g < kFours; ++g) sum += table[g][words[g][k % 4] >> (k - k % 4) & 15];
+      plus[k] = sum;
+    }
+  }
+  return all;
+}
+
+#if defined(ASSAY_TAP_AVX512)
+ASSAY_TAP_TARGET static inline __m512i assay_tap_shift_right(__m512i a, unsigned bits) {
+  return _mm512_maskz_srli_epi64(0xFF, a, bits);
+}
+
+ASSAY_TAP_TARGET static inline __m512i assay_tap_shift_left(__m512i a, unsigned bits) {
+  return _mm512_maskz_slli_epi64(0xFF, a, bits);
+}
+
+// The bits of a where `where` has ones, those of b elsewhere.
+ASSAY_TAP_TARGET static inline __m512i assay_tap_choose_bits(__m512i where, __m512i a, __m512i b) {
+  return _mm512_ternarylogic_epi64(where, a, b, 0xCA);
+}
+
+// assay_tap_signs() of i, i + 4, ... i + 28
+ASSAY_TAP_TARGET static inline __m512i assay_tap_signs_avx512(uint64_t i) {
+  const __m512i fours = _mm512_setr_epi64(0, 4, 8, 12, 16, 20, 24, 28);
+  const __m512i first = _mm512_set1_epi64((long long)(i + 1 + 0x9E3779B97F4A7C15U));
+  __m512i z = _mm512_add_epi64(first, fours);
+  z = _mm512_mullo_epi64(_mm512_xor_si512(z, assay_tap_shift_right(z, 30)),
+                         _mm512_set1_epi64((long long)0xBF58476D1CE4E5B9U));
+  z = _mm512_mullo_epi64(_mm512_xor_si512(z, assay_tap_shift_right(z, 27)),
+                         _mm512_set1_epi64((long long)0x94D049BB133111EBU));
+  return _mm512_xor_si512(z, assay_tap_shift_right(z, 31));
+}
+
+// assay_tap_places() of eight fours: words[r][g] is words[r] of the elements from i + 4 * g on.
+ASSAY_TAP_TARGET static void assay_tap_places_avx512(uint64_t i, uint64_t words[4][ASSAY_TAP_FOURS],
+                                                     size_t g) {
+  const __m512i ones = _mm512_set1_epi64(0x5555555555555555);
+  const __m512i twos = _mm512_set1_epi64(0x3333333333333333);
+  const __m512i a = assay_tap_signs_avx512(i);
+  const __m512i b = assay_tap_signs_avx512(i + 1);
+  const __m512i c = assay_tap_signs_avx512(i + 2);
+  const __m512i d = assay_tap_signs_avx512(i + 3);
+  const __m512i even_ab = assay_tap_choose_bits(ones, a, assay_tap_shift_left(b, 1));
+  const __m512i odd_ab = assay_tap_choose_bits(ones, assay_tap_shift_right(a, 1), b);
+  const __m512i even_cd = assay_tap_choose_bits(ones, c, assay_tap_shift_left(d, 1));
+  const __m512i odd_cd = assay_tap_choose_bits(ones, assay_tap_shift_right(c, 1), d);
+  const __m512i low_even = assay_tap_choose_bits(twos, even_ab, assay_tap_shift_left(even_cd, 2));
+  const __m512i low_odd = assay_tap_choose_bits(twos, odd_ab, assay_tap_shift_left(odd_cd, 2));
+  const __m512i high_even = assay_tap_choose_bits(twos, assay_tap_shift_right(even_ab, 2), even_cd);
+  const __m512i high_odd = assay_tap_choose_bits(twos, assay_tap_shift_right(odd_ab, 2), odd_cd);
+  _mm512_storeu_si512(words[0] + g, low_even);
+  _mm512_storeu_si512(words[1] + g, low_odd);
+  _mm512_storeu_si512(words[2] + g, high_even);
+  _mm512_storeu_si512(words[3] + g, high_odd);
+}
+
+// As assay_tap_plus_portable(), bit for bit. Vector 2 * r + h has the sums of k = 4 * p + r for the
+// eight p from 8 * h on. Half of the additions are written as multiplications by one and additions,
+// which other units of the processor compute.
+ASSAY_TAP_TARGET static double assay_tap_plus_avx512(const float* values, size_t n, double* plus) {
+  double wide[ASSAY_TAP_BLOCK];
+  uint64_t words[4][ASSAY_TAP_FOURS];
+  const __m512i first_nibbles = _mm512_setr_epi64(0, 4, 8, 12, 16, 20, 24, 28);
+  const __m512i last_nibbles = _mm512_setr_epi64(32, 36, 40, 44, 48, 52, 56, 60);
+  const __m512d one = _mm512_set1_pd(1);
+  const __m512d has_first = _mm512_setr_pd(0, 1, 0, 1, 0, 1, 0, 1);
+  const __m512d has_second = _mm512_setr_pd(0, 0, 1, 1, 0, 0, 1, 1);
+  const __m512d has_third = _mm512_setr_pd(0, 0, 0, 0, 1, 1, 1, 1);
+  __m512d all = _mm512_setzero_pd();  // in the last lane
+  __m512d sums[8];
+  for (int j = 0; j < 8; ++j) sums[j] = _mm512_setzero_pd();
+  for (size_t i = 0; i < n; i += ASSAY_TAP_BLOCK) {
+    const size_t left = n - i < ASSAY_TAP_BLOCK ? n - i : ASSAY_TAP_BLOCK;
+    for (size_t j = 0; j < left; j += 32) assay_tap_places_avx512(i + j, words, j / 4);
+    for (size_t j = 0; j < left; j += 16) {
+      const unsigned wanted = left - j < 16 ? (1U << (left - j)) - 1 : 0xFFFF;
+      __mmask16 finite;
+      const __m512 x = assay_tap_load_finite(values + i + j, (__mmask16)wanted, &finite);
+      _mm512_storeu_pd(wide + j, _mm512_maskz_cvtps_pd(0xFF, assay_tap_first_eight(x)));
+      _mm512_storeu_pd(wide + j + 8, _mm512_maskz_cvtps_pd(0xFF, assay_tap_last_eight(x)));
+    }
+    for (size_t g = 0; g < (left + 3) / 4; ++g) {
+      const double* x = wide + 4 * g;
+      __m512d low = _mm512_mul_pd(has_first, _mm512_set1_pd(x[0]));
+      low = _mm512_fmadd_pd(has_second, _mm512_set1_pd(x[1]), low);
+      low = _mm512_fmadd_pd(has_third, _mm512_set1_pd(x[2]), low);
+      const __m512d high = _mm512_add_pd(low, _mm512_set1_pd(x[3]));
+      all = _mm512_add_pd(all, high);
+#pragma GCC unroll 4
+      for (int r = 0; r < 4; ++r) {
+        const __m512i word = _mm512_set1_epi64((long long)words[r][g]);
+        const __m512i first = _mm512_maskz_srlv_epi64(0xFF, word, first_nibbles);
+        const __m512i last = _mm512_maskz_srlv_epi64(0xFF, word, last_nibbles);
+        const __m512d first_sums = _mm512_permutex2var_pd(low, first, high);
+        const __m512d last_sums = _mm512_permutex2var_pd(low, last, high);
+        sums[2 * r] = _mm512_add_pd(sums[2 * r], first_sums);
+        sums[2 * r + 1] = _mm512_fmadd_pd(one, last_sums, sums[2 * r + 1]);
+      }
+    }
+  }
+  double lanes[64];
+  for (int j = 0; j < 8; ++j) _mm512_storeu_pd(lanes + (size_t)(8 * j), sums[j]);
+  for (int k = 0; k < ASSAY_TAP_SKETCH; ++k) plus[k] = lanes[k % 4 * 16 + k / 4];
+  _mm512_storeu_pd(lanes, all);
+  return lanes[7];
+}
+#endif
+
+static __attribute__((unused)) void assay_tap_sketch(const float* values, size_t n,
+                                                     double* sketch) {
+#if defined(ASSAY_TAP_AVX512)
+  const double all = assay_tap_has_avx512() ? assay_tap_plus_avx512(values, n, sketch)
+                                            : assay_tap_plus_portable(values, n, sketch);
+#else
+  const double all = assay_tap_plus_portable(values, n, sketch);
+#endif
+  for (int k = 0; k < ASSAY_TAP_SKETCH; ++k) sketch[k] = 2 * sketch[k] - all;
+}
+
+#ifndef ASSAY_TAP_WITHOUT_LOG
 
 // ---- Strings as JSON -------------------------------------------------------------------------
 
@@ -590,168 +913,46 @@ static char* assay_tap_write_member(char* to, const char* key, const char* value
   return assay_tap_write_string(assay_tap_write_text(to, key), value);
 }
 
-// ---- Summary and sketch of a tensor ----------------------------------------------------------
-
-// By the bits: -ffast-math must not take it away.
-static int assay_tap_is_finite(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof(bits));
-  return (bits & 0x7F800000U) != 0x7F800000U;
-}
-
-static int assay_tap_is_nan(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof(bits));
-  return (bits & 0x7FFFFFFFU) > 0x7F800000U;
-}
-
-// The 64 signs of element i: SplitMix64 of i + 1.
-static uint64_t assay_tap_signs(uint64_t i) {
-  uint64_t z = i + 1 + 0x9E3779B97F4A7C15U;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-  return z ^ (z >> 31);
-}
-
-// sketch[k]: the sum of +-values[i] in double, plus where bit k of the signs of i is set, each sum
-// in the order of i. Elements that are not finite are left out. Alon, Matias and Szegedy, "The
-// space complexity of approximating the frequency moments", STOC 1996.
-#if defined(ASSAY_TAP_AVX512)
-__attribute__((target("avx512f"))) static double assay_tap_plus_avx512(const float* values,
-                                                                       size_t n, double* plus) {
-  __m512d sums[8];
-  for (int j = 0; j < 8; ++j) sums[j] = _mm512_setzero_pd();
-  double all = 0;
-  for (size_t i = 0; i < n; ++i) {
-    const double value = assay_tap_is_finite(values[i]) ? (double)values[i] : 0.0;
-    const uint64_t signs = assay_tap_signs(i);
-    const __m512d x = _mm512_set1_pd(value);
-    all += value;
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) {
-      sums[j] = _mm512_mask_add_pd(sums[j], (__mmask8)(signs >> (8 * j)), sums[j], x);
-    }
-  }
-  for (int j = 0; j < 8; ++j) _mm512_storeu_pd(plus + (size_t)(8 * j), sums[j]);
-  return all;
-}
-#endif
-
-static double assay_tap_plus_portable(const float* values, size_t n, double* plus) {
-  static const uint64_t kOff = 0;
-  static const uint64_t kOn = ~(uint64_t)0;
-  uint64_t masks[16][4];  // for each four bits four words
-  for (int bits = 0; bits < 16; ++bits) {
-    for (int j = 0; j < 4; ++j) masks[bits][j] = ((bits >> j) & 1) != 0 ? kOn : kOff;
-  }
-  for (int k = 0; k < ASSAY_TAP_SKETCH; ++k) plus[k] = 0;
-  double all = 0;
-  for (size_t i = 0; i < n; ++i) {
-    const double value = assay_tap_is_finite(values[i]) ? (double)values[i] : 0.0;
-    const uint64_t signs = assay_tap_signs(i);
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    all += value;
-    for (int k = 0; k < ASSAY_TAP_SKETCH; k += 4) {
-      const uint64_t* mask = masks[(signs >> k) & 15];
-      for (int j = 0; j < 4; ++j) {
-        const uint64_t part = bits & mask[j];
-        double term;
-        memcpy(&term, &part, sizeof(term));
-        plus[k + j] += term;
-      }
-    }
-  }
-  return all;
-}
+// ---- Summary and sketch as JSON --------------------------------------------------------------
 
 // [64 numbers]
 static char* assay_tap_write_sketch(char* to, const float* values, size_t n) {
-  double plus[ASSAY_TAP_SKETCH];
-#if defined(ASSAY_TAP_AVX512)
-  const double all = __builtin_cpu_supports("avx512f") ? assay_tap_plus_avx512(values, n, plus)
-                                                       : assay_tap_plus_portable(values, n, plus);
-#else
-  const double all = assay_tap_plus_portable(values, n, plus);
-#endif
+  double sketch[ASSAY_TAP_SKETCH];
+  assay_tap_sketch(values, n, sketch);
   for (int k = 0; k < ASSAY_TAP_SKETCH; ++k) {
     *to++ = k == 0 ? '[' : ',';
-    to = assay_tap_write_double(to, 2 * plus[k] - all);
+    to = assay_tap_write_double(to, sketch[k]);
   }
   *to++ = ']';
   return to;
 }
 
-// The largest finite values, largest first, of equal ones the lowest index first; how many.
-static int assay_tap_largest(const float* values, size_t n, size_t* top) {
-  int count = 0;
-  for (size_t i = 0; i < n; ++i) {
-    const float value = values[i];
-    if (count == ASSAY_TAP_TOP && !(value > values[top[ASSAY_TAP_TOP - 1]])) continue;
-    if (!assay_tap_is_finite(value)) continue;
-    int place = count < ASSAY_TAP_TOP ? count : ASSAY_TAP_TOP - 1;
-    for (; place > 0 && value > values[top[place - 1]]; --place) top[place] = top[place - 1];
-    top[place] = i;
-    if (count < ASSAY_TAP_TOP) ++count;
-  }
-  return count;
-}
-
 static char* assay_tap_write_summary(char* to, const float* values, size_t n) {
-  enum { kLanes = 8 };  // independent sums, whose order is fixed
-  double sums[kLanes] = {0};
-  double squares[kLanes] = {0};
-  float least[kLanes];
-  int64_t bad[kLanes] = {0};
-  for (int j = 0; j < kLanes; ++j) least[j] = 3.402823466e+38F;
-  for (size_t i = 0; i < n; i += kLanes) {
-    const int lanes = n - i < kLanes ? (int)(n - i) : kLanes;
-    for (int j = 0; j < lanes; ++j) {
-      const float value = values[i + (size_t)j];
-      const int finite = assay_tap_is_finite(value);
-      const double wide = finite ? (double)value : 0.0;
-      bad[j] += !finite;
-      sums[j] += wide;
-      squares[j] += wide * wide;
-      least[j] = finite && value < least[j] ? value : least[j];
-    }
-  }
-  double sum = 0;
-  double square = 0;
-  float min = least[0];
-  int64_t nonfinite = 0;
-  for (int j = 0; j < kLanes; ++j) {
-    sum += sums[j];
-    square += squares[j];
-    min = least[j] < min ? least[j] : min;
-    nonfinite += bad[j];
-  }
-  size_t top[ASSAY_TAP_TOP];
-  const int count = assay_tap_largest(values, n, top);
-  if (count > 0) {
-    to = assay_tap_write_float(assay_tap_write_text(to, "{\"min\":"), min);
-    to = assay_tap_write_float(assay_tap_write_text(to, ",\"max\":"), values[top[0]]);
+  assay_tap_summary s;
+  assay_tap_summarize(values, n, &s);
+  if (s.count > 0) {
+    to = assay_tap_write_float(assay_tap_write_text(to, "{\"min\":"), s.least[0]);
+    to = assay_tap_write_float(assay_tap_write_text(to, ",\"max\":"), values[s.top[0]]);
     to = assay_tap_write_double(assay_tap_write_text(to, ",\"mean\":"),
-                                sum / (double)((int64_t)n - nonfinite));
+                                s.sums[0] / (double)((int64_t)n - s.nonfinite));
   } else {
     to = assay_tap_write_text(to, "{\"min\":\"NaN\",\"max\":\"NaN\",\"mean\":\"NaN\"");
   }
-  to = assay_tap_write_double(assay_tap_write_text(to, ",\"l2\":"), sqrt(square));
+  to = assay_tap_write_double(assay_tap_write_text(to, ",\"l2\":"), sqrt(s.squares[0]));
   to = assay_tap_write_whole(assay_tap_write_text(to, ",\"argmax\":"),
-                             count > 0 ? (int64_t)top[0] : -1);
+                             s.count > 0 ? (int64_t)s.top[0] : -1);
   to = assay_tap_write_text(to, ",\"top\":[");
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < s.count; ++i) {
     to = assay_tap_write_text(to, i == 0 ? "[" : ",[");
-    to = assay_tap_write_whole(to, (int64_t)top[i]);
+    to = assay_tap_write_whole(to, (int64_t)s.top[i]);
     *to++ = ',';
-    to = assay_tap_write_float(to, values[top[i]]);
+    to = assay_tap_write_float(to, values[s.top[i]]);
     *to++ = ']';
   }
-  to = assay_tap_write_whole(assay_tap_write_text(to, "],\"nonfinite\":"), nonfinite);
-  if (nonfinite > 0) {
-    int64_t nan = 0;
-    for (size_t i = 0; i < n; ++i) nan += assay_tap_is_nan(values[i]);
-    to = assay_tap_write_whole(assay_tap_write_text(to, ",\"nan\":"), nan);
+  to = assay_tap_write_whole(assay_tap_write_text(to, "],\"nonfinite\":"), s.nonfinite);
+  if (s.nonfinite > 0) {
+    to = assay_tap_write_whole(assay_tap_write_text(to, ",\"nan\":"),
+                               assay_tap_count_nan(values, n));
   }
   *to++ = '}';
   return to;
@@ -1162,7 +1363,7 @@ ASSAY_TAP_API int assay_tap_log_header(const assay_tap_header* header) {
   return assay_tap_finish(buffer, size, to, 1);
 }
 
-#endif  // ASSAY_TAP_NUMBERS_ONLY
+#endif  // ASSAY_TAP_WITHOUT_LOG
 
 #ifdef __cplusplus
 }

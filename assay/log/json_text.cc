@@ -11,7 +11,7 @@
 // Numbers as text, which both writers of logs share.
 #define ASSAY_TAP_IMPLEMENTATION
 #define ASSAY_TAP_STATIC
-#define ASSAY_TAP_NUMBERS_ONLY
+#define ASSAY_TAP_WITHOUT_LOG
 #include "tap/assay_tap.h"
 
 namespace assay {

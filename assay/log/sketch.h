@@ -18,9 +18,8 @@ constexpr uint64_t sketch_signs(uint64_t i) {
 }
 
 // sketch[k] = sum over i of +-values[i], plus where bit k of sketch_signs(i) is set. Summed in
-// double as 2 * (sum of the plus elements) - (sum of all), each in the order of i, so that every
-// processor gives the same bits. Elements that are not finite are left out; the summary counts
-// them.
+// double, four elements at a time (tap/assay_tap.h says how), in an order that gives the same bits
+// on every processor. Elements that are not finite are left out; the summary counts them.
 //
 // The mean over k of (a_k - b_k)^2 has the expectation ||a - b||^2 and a relative standard
 // deviation of at most sqrt(2 / 64): Alon, Matias and Szegedy, "The space complexity of

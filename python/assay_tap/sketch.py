@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 SIZE = 64
-CHUNK = 8192  # rows whose terms are held at once
+CHUNK = 2048  # fours of elements whose terms are held at once
 
 
 def splitmix64(count):
@@ -20,25 +20,39 @@ def splitmix64(count):
 
 
 @lru_cache(maxsize=16)
-def plus(count):
-    """1.0 where bit k of h(i) is set and 0.0 elsewhere: float64 [count, 64]."""
-    bits = splitmix64(count)[:, None] >> np.arange(SIZE, dtype=np.uint64) & np.uint64(1)
-    return bits.astype(np.float64)
+def places(count):
+    """For each four elements and each k the place of their sum in a table of 16: bit j is bit k of h(4g + j).
+
+    intp [count / 4 rounded up, 64]
+    """
+    bits = splitmix64(-(-count // 4) * 4)[:, None] >> np.arange(SIZE, dtype=np.uint64) & np.uint64(1)
+    fours = bits.astype(np.intp).reshape(-1, 4, SIZE)
+    return fours[:, 0] + 2 * fours[:, 1] + 4 * fours[:, 2] + 8 * fours[:, 3]
+
+
+def subset_sums(row):
+    """The sums of the 16 subsets of each four elements, each in the order of the elements: float64 [n / 4, 16]."""
+    fours = np.zeros(-(-len(row) // 4) * 4)
+    fours[: len(row)] = row
+    fours = fours.reshape(-1, 4)
+    sums = np.zeros((len(fours), 16))
+    for j in range(4):
+        sums[:, 2**j : 2 ** (j + 1)] = sums[:, : 2**j] + fours[:, j : j + 1]
+    return sums
 
 
 def sketch(row):
     """sketch[k] = sum of +-row[i], plus where bit k of h(i) is 1; elements that are not finite count as 0.
 
-    row is float64 [n]. The sums run in the order of i, so that every machine gives the same bits.
+    row is float64 [n]. Twice the sum of those with a plus less the sum of all, four elements at a time and the fours
+    in their order, so that every machine gives the same bits.
     """
-    finite = np.where(np.isfinite(row), row, 0.0)
-    total = 0.0
+    table = subset_sums(np.where(np.isfinite(row), row, 0.0))
+    chosen = places(len(row))
     added = np.zeros(SIZE)
-    signs = plus(len(finite))
-    for first in range(0, len(finite), CHUNK):
-        part = finite[first : first + CHUNK]
-        terms = np.vstack([added, signs[first : first + CHUNK] * part[:, None]])
-        added = np.add.reduce(terms, axis=0)  # row after row: the order of i
-    if len(finite):
-        total = np.add.accumulate(finite)[-1]
+    for first in range(0, len(table), CHUNK):
+        part = table[first : first + CHUNK]
+        terms = np.take_along_axis(part, chosen[first : first + CHUNK], axis=1)
+        added = np.add.reduce(np.vstack([added, terms]), axis=0)  # row after row: the order of i
+    total = np.add.accumulate(table[:, 15])[-1] if len(table) else 0.0
     return 2 * added - total

@@ -52,7 +52,8 @@ void Device::run(std::string_view name, const LaunchShape& shape,
   check_shape(name, shape);
   const Dim3& grid = shape.grid;
   const uint64_t n_blocks = uint64_t{grid.x} * grid.y * grid.z;
-  Block block(name, shape, memory_, fibers_, seed_);
+  ++counts_.launches;
+  Block block(name, shape, memory_, fibers_, seed_, counts_);
   // A step that has no divisor in common with the number of blocks comes to each of them once.
   uint64_t step = 1 + (seed_ == 0 ? 0 : seed_ % n_blocks);
   while (std::gcd(step, n_blocks) != 1) ++step;

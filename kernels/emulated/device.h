@@ -25,6 +25,9 @@ class Device final : public Memory {
   void upload(const void* from, size_t bytes, void* to) override;
   void download(const void* from, size_t bytes, void* to) override;
 
+  // Since the device was made.
+  const EmulatedCounts& counts() const { return counts_; }
+
   // Runs `kernel` in every thread of the grid. Throws Error for whatever Block finds, and if a
   // guard zone of an allocation was written to.
   template <class... Parameters>
@@ -39,6 +42,7 @@ class Device final : public Memory {
   DeviceMemory memory_;
   Fibers fibers_;
   uint64_t seed_;
+  EmulatedCounts counts_;
 };
 
 }  // namespace assay::emulated

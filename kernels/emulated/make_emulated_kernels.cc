@@ -1,3 +1,4 @@
+#include "base/error.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/emulated/emulated.h"
 
@@ -9,6 +10,12 @@ bool has_emulated_kernels() {
 
 std::unique_ptr<Kernels> make_emulated_kernels(uint64_t seed) {
   return emulated::make_kernels("emulated", std::make_unique<emulated::Device>(seed));
+}
+
+EmulatedCounts emulated_counts(Kernels& kernels) {
+  const auto* device = dynamic_cast<emulated::Device*>(&kernels.memory());
+  if (device == nullptr) throw Error("these kernels are not emulated", "emulated_counts");
+  return device->counts();
 }
 
 }  // namespace assay

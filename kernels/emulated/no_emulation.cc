@@ -13,4 +13,8 @@ std::unique_ptr<Kernels> make_emulated_kernels(uint64_t /*seed*/) {
               "build with Boost.Context (scripts/setup.sh installs it), or use --backend cpu");
 }
 
+EmulatedCounts emulated_counts(Kernels& /*kernels*/) {
+  throw Error("this build has no emulated kernels", "emulated_counts");
+}
+
 }  // namespace assay

@@ -14,9 +14,12 @@
 #include "kernels/half.h"
 
 #define ASSAY_DEVICE emulated
+#define ASSAY_KERNEL(threads, blocks) void
 #define ASSAY_UNROLL
-#define ASSAY_UNROLL_BY_2
 #define ASSAY_UNROLL_BY_4
+#define ASSAY_CONSTANT(Type) const Type
+#define ASSAY_NO_UNROLL
+#define ASSAY_UNROLL_BY_2
 
 #define __global__
 #define __device__
@@ -55,6 +58,8 @@ class Global {
   explicit operator bool() const { return address_ != nullptr; }
 
   T& operator[](Index index) const { return *range(index.value, 1, index.place); }
+
+  Global from(int64_t first) const { return address_ + first; }
 
   // Where `count` elements from `first` on are.
   T* range(int64_t first, int64_t count, Place place = Place::here()) const {
@@ -209,6 +214,14 @@ inline bool __any_sync(uint32_t mask, bool predicate, Place place = Place::here(
 
 inline bool __all_sync(uint32_t mask, bool predicate, Place place = Place::here()) {
   return __ballot_sync(mask, predicate, place) == mask;
+}
+
+// c + the sum of the products of four signed bytes.
+inline int __dp4a(int a, int b, int c) {
+  for (int i = 0; i < 4; ++i) {
+    c += static_cast<int8_t>(a >> (8 * i)) * static_cast<int8_t>(b >> (8 * i));
+  }
+  return c;
 }
 
 inline float half_to_float(uint16_t half) {

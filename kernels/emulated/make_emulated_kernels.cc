@@ -8,8 +8,8 @@ bool has_emulated_kernels() {
   return true;
 }
 
-std::unique_ptr<Kernels> make_emulated_kernels(uint64_t seed) {
-  return emulated::make_kernels("emulated", std::make_unique<emulated::Device>(seed));
+std::unique_ptr<Kernels> make_emulated_kernels(uint64_t seed, Math math) {
+  return emulated::make_kernels("emulated", std::make_unique<emulated::Device>(seed), math);
 }
 
 EmulatedCounts emulated_counts(Kernels& kernels) {

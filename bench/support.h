@@ -2,7 +2,9 @@
 
 #include <benchmark/benchmark.h>
 
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,14 @@ struct Environment {
 // Made by main before the first benchmark runs.
 Environment& environment();
 void set_environment(Environment* made);
+
+// What running `work` once takes.
+template <class Work>
+double seconds_of(const Work& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
 // Reports bytes_per_second, and as bandwidth_share what part of the memory bandwidth measured in
 // this run that is. `bytes` is what one iteration must read and write at least once.

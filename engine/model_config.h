@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -32,6 +33,9 @@ struct ModelConfig {
 
   int64_t q_width() const { return n_heads * head_dim; }
   int64_t kv_width() const { return n_kv_heads * head_dim; }
+  float attention_scale() const {
+    return static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
+  }
 
   // Throws Error that names the key if one is missing, out of range, or asks for what Assay does
   // not compute.

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "engine/rope_table.h"
+#include "engine/sampler.h"
 
 namespace assay {
 namespace {
@@ -75,6 +75,7 @@ Session::Session(const Model& model, Kernels& kernels, const SessionOptions& opt
   act_ = rows(config_.feed_forward_length);
   cos_sin_ = rows(config_.rotary_dim);
   logits_ = Buffer<float>(memory_, static_cast<size_t>(config_.n_vocab));
+  decoder_ = Decoder::make(config_, weights_, kernels_, kv_, rope_factors_);
 }
 
 std::span<const float> Session::eval(std::span<const int32_t> tokens, Probe* probe,
@@ -111,6 +112,9 @@ void Session::check(std::span<const int32_t> tokens) const {
 
 void Session::eval_batch(std::span<const int32_t> tokens, bool last) {
   const auto n_tokens = static_cast<int64_t>(tokens.size());
+  if (n_tokens == 1 && decoder_ != nullptr && layer_input_ == nullptr) {
+    return decode(tokens[0], last);
+  }
   embed(tokens);
   for (int layer = 0; layer < config_.n_layers; ++layer) {
     replace_input(layer, n_tokens);
@@ -120,6 +124,29 @@ void Session::eval_batch(std::span<const int32_t> tokens, bool last) {
   replace_input(static_cast<int>(config_.n_layers), n_tokens);
   run_output(n_tokens, last);
   n_positions_ += n_tokens;
+}
+
+void Session::decode(int32_t token, bool last) {
+  decoder_->evaluate(token, n_positions_, probe_, last);
+  const auto n_vocab = static_cast<size_t>(config_.n_vocab);
+  if (last) last_logits_ = {on_host(decoder_->logits(), n_vocab), n_vocab};
+  ++n_positions_;
+}
+
+void Session::set_choosable(const std::vector<bool>& choosable) {
+  choosable_ = choosable;
+  if (decoder_ != nullptr) decoder_->set_choosable(choosable);
+}
+
+int32_t Session::eval_greedy(int32_t token, Probe* probe) {
+  if (decoder_ == nullptr || probe != nullptr) {
+    return Sampler({}).sample(eval({&token, 1}, probe), choosable_);
+  }
+  check({&token, 1});
+  const std::optional<int32_t> chosen = decoder_->evaluate_and_choose(token, n_positions_++);
+  if (chosen) return *chosen;
+  const auto n_vocab = static_cast<size_t>(config_.n_vocab);
+  return Sampler({}).sample({on_host(decoder_->logits(), n_vocab), n_vocab}, choosable_);
 }
 
 void Session::replace_input(int layer, int64_t n_tokens) {
@@ -180,12 +207,11 @@ void Session::run_attention(int layer, int64_t n_tokens) {
   kernels_.store_kv(k_.data(), kv_.type(), n_tokens * kv_width, kv_.k_slot(layer, n_positions_));
   kernels_.store_kv(v_.data(), kv_.type(), n_tokens * kv_width, kv_.v_slot(layer, n_positions_));
 
-  const AttentionShape shape{
-      .n_heads = config_.n_heads,
-      .n_kv_heads = config_.n_kv_heads,
-      .head_dim = config_.head_dim,
-      .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim))),
-      .window = config_.sliding_window};
+  const AttentionShape shape{.n_heads = config_.n_heads,
+                             .n_kv_heads = config_.n_kv_heads,
+                             .head_dim = config_.head_dim,
+                             .scale = config_.attention_scale(),
+                             .window = config_.sliding_window};
   kernels_.attention(q_.data(), kv_.layer(layer), shape, n_positions_, n_tokens, attn_.data());
   observe(Checkpoint::kAttn, layer, n_tokens, q_width, attn_.data());
   multiply(weights.attn_out, attn_, n_tokens, projected_);

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "engine/decoder.h"
 #include "engine/kv_cache.h"
 #include "engine/model.h"
 #include "engine/probe.h"
@@ -50,6 +52,13 @@ class Session {
   std::span<const float> eval(std::span<const int32_t> tokens, Probe* probe = nullptr,
                               LayerInput* layer_input = nullptr);
 
+  // The ids that eval_greedy() may choose, as Sampler::sample() has them.
+  void set_choosable(const std::vector<bool>& choosable);
+
+  // eval() of one token and what a greedy Sampler makes of its logits, with the errors of both. A
+  // device chooses where the logits are.
+  int32_t eval_greedy(int32_t token, Probe* probe = nullptr);
+
   // Throws what eval() would for these tokens.
   void check(std::span<const int32_t> tokens) const;
 
@@ -71,6 +80,7 @@ class Session {
 
  private:
   void eval_batch(std::span<const int32_t> tokens, bool last);
+  void decode(int32_t token, bool last);
   void embed(std::span<const int32_t> tokens);
   void replace_input(int layer, int64_t n_tokens);
   void run_attention(int layer, int64_t n_tokens);
@@ -114,6 +124,8 @@ class Session {
   Buffer<float> logits_;            // [1 or kLogitsTokens, n_vocab]
   std::vector<float> host_values_;  // copies of what is in another memory than the host's
   std::span<const float> last_logits_;
+  std::vector<bool> choosable_;
+  std::unique_ptr<Decoder> decoder_;  // null where the kernels decode by single ops
 };
 
 }  // namespace assay

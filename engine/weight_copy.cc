@@ -7,7 +7,17 @@ WeightCopy::WeightCopy(const Model& model, Memory& memory) : memory_(memory) {
     weights_ = model;
     return;
   }
+  copy(model);  // finds out what there is to copy
+  std::vector<size_t> sizes;
+  for (const auto& [place, kept] : copies_) sizes.push_back(place.second);
+  memory.reserve(sizes);
+  has_room_ = true;
+  copy(model);
+}
+
+void WeightCopy::copy(const Model& model) {
   const int64_t width = model.config().embedding_length;
+  weights_ = {};
   weights_.token_embedding = copy(model.token_embedding);
   weights_.position_embedding = copy(model.position_embedding);
   for (const Layer& layer : model.layers) weights_.layers.push_back(copy(layer, width));
@@ -19,7 +29,7 @@ WeightCopy::WeightCopy(const Model& model, Memory& memory) : memory_(memory) {
 const void* WeightCopy::copy(const void* bytes, size_t count) {
   if (bytes == nullptr) return nullptr;
   Buffer<std::byte>& kept = copies_[{bytes, count}];
-  if (kept.size() == 0) {
+  if (has_room_ && kept.size() == 0) {
     kept = Buffer<std::byte>(memory_, count);
     memory_.upload(bytes, count, kept.data());
   }

@@ -20,6 +20,7 @@ class WeightCopy {
   const Weights& weights() const { return weights_; }
 
  private:
+  void copy(const Model& model);
   WeightMatrix copy(const WeightMatrix& matrix);
   const float* copy(const float* values, int64_t count);
   Linear copy(const Linear& linear);
@@ -28,6 +29,7 @@ class WeightCopy {
   const void* copy(const void* bytes, size_t count);
 
   Memory& memory_;
+  bool has_room_ = false;  // before, sizes are only taken down
   Weights weights_;
   // By where they are on the host, and how many bytes.
   std::map<std::pair<const void*, size_t>, Buffer<std::byte>> copies_;

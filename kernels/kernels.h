@@ -47,6 +47,8 @@ struct AttentionShape {
   int64_t window = 0;  // a query at p sees keys in (p - window, p]; 0: all up to p
 };
 
+class FusedKernels;
+
 // One function an op; the engine calls nothing else to compute. Arrays are dense, row-major float,
 // [n_tokens, width] unless said otherwise. `out` must not overlap an input except where said so.
 // No result depends on the number of threads or on how tokens are split over calls: each element
@@ -62,6 +64,9 @@ class Kernels {
 
   // Where the arrays of this backend are.
   virtual Memory& memory() { return host_memory(); }
+
+  // Several ops in one for a single token; null where single ops do as well.
+  virtual FusedKernels* fused() { return nullptr; }
 
   // out[i, :] = dequantised row ids[i] of `table`. Each id is in [0, table.rows).
   virtual void get_rows(const WeightMatrix& table, const int32_t* ids, int64_t n_ids,

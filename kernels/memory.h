@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <utility>
 
 namespace assay {
@@ -15,6 +16,10 @@ class Memory {
   // Whether the host may use addresses of this memory, and kernels those of the host. If so, every
   // kernel is done when its call returns, and weights are read where they already are.
   virtual bool on_host() const = 0;
+
+  // Tells that allocations of these sizes will follow and stay, so that they can come from one
+  // piece. Throws Error that says how much was asked for, if there is no such amount.
+  virtual void reserve(std::span<const size_t> /*sizes*/) {}
 
   // `bytes` at a multiple of 64, with any content; null for none. Throws Error that says how much
   // was asked for.

@@ -8,10 +8,10 @@
 
 namespace assay {
 
-void check_math(const std::string& math, std::string_view backend) {
-  if (math == "exact" || (math == "fast" && backend == "cpu")) return;
-  throw Error(fmt::format("the {} backend has no {} math", backend, math), "--math",
-              "use --math exact");
+Math math_of(const std::string& name) {
+  if (name == "exact") return Math::kExact;
+  if (name == "fast") return Math::kFast;
+  throw Error(fmt::format("there is no {} math", name), "--math", "use exact or fast");
 }
 
 std::string chosen_backend(const std::string& wanted) {
@@ -19,14 +19,10 @@ std::string chosen_backend(const std::string& wanted) {
   return cuda_is_usable() ? "cuda" : "cpu";
 }
 
-std::unique_ptr<Kernels> make_kernels(std::string_view backend, const std::string& math,
-                                      ThreadPool& pool) {
-  if (backend == "cpu") {
-    return make_cpu_kernels(pool, best_instruction_set(),
-                            math == "fast" ? Math::kFast : Math::kExact);
-  }
-  if (backend == "cuda") return make_cuda_kernels();
-  if (backend == "emulated") return make_emulated_kernels();
+std::unique_ptr<Kernels> make_kernels(std::string_view backend, Math math, ThreadPool& pool) {
+  if (backend == "cpu") return make_cpu_kernels(pool, best_instruction_set(), math);
+  if (backend == "cuda") return make_cuda_kernels(math);
+  if (backend == "emulated") return make_emulated_kernels(0, math);
   throw Error(fmt::format("there is no {} backend", backend), "--backend",
               "use auto, cpu, cuda or emulated");
 }

@@ -9,15 +9,13 @@
 
 namespace assay {
 
-// Throws Error if `backend` has no such math.
-void check_math(const std::string& math, std::string_view backend);
+// "exact" or "fast". Throws Error for anything else.
+Math math_of(const std::string& name);
 
 // What `auto` stands for on this machine; other names as they are.
 std::string chosen_backend(const std::string& wanted);
 
-// `math` as check_math() takes it. `pool` must outlive the kernels. Throws Error if this build or
-// this machine has no such backend.
-std::unique_ptr<Kernels> make_kernels(std::string_view backend, const std::string& math,
-                                      ThreadPool& pool);
+// `pool` must outlive the kernels. Throws Error if this build or this machine has no such backend.
+std::unique_ptr<Kernels> make_kernels(std::string_view backend, Math math, ThreadPool& pool);
 
 }  // namespace assay

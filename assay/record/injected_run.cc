@@ -169,9 +169,8 @@ size_t worst(const std::vector<double>& errors) {
 InjectedRun run_injected(const InjectOptions& options) {
   InjectedRun run;
   run.backend = chosen_backend(options.backend);
-  check_math(options.math, run.backend);
   ThreadPool pool(options.n_threads);
-  const auto kernels = make_kernels(run.backend, options.math, pool);
+  const auto kernels = make_kernels(run.backend, math_of(options.math), pool);
   const Model model(std::make_shared<Gguf>(options.model_path));
   const Reference reference(options.reference_path, model.config());
   run.tokens = reference.n_positions();

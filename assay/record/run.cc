@@ -60,7 +60,6 @@ class Runner {
 
   RunResult run() {
     result_.backend = chosen_backend(options_.backend);
-    check_math(options_.math, result_.backend);
     Sampler sampler(options_.sampler);
     load();
     Session session(*model_, *kernels_,
@@ -78,7 +77,7 @@ class Runner {
   void load() {
     const auto start = Clock::now();
     pool_ = std::make_unique<ThreadPool>(options_.n_threads);
-    kernels_ = make_kernels(result_.backend, options_.math, *pool_);
+    kernels_ = make_kernels(result_.backend, math_of(options_.math), *pool_);
     const auto gguf = std::make_shared<Gguf>(options_.model_path);
     model_ = std::make_unique<Model>(gguf);
     tokenizer_ = Tokenizer::from_gguf(*gguf);
@@ -117,17 +116,21 @@ class Runner {
 
   void generate(Session& session, Sampler& sampler) {
     std::span<const float> logits = prefill(session);
+    session.set_choosable(choosable_);
+    const bool greedy = options_.sampler.temperature == 0.0;
     std::optional<TextStream> stream;
     if (tokenizer_) stream.emplace(*tokenizer_);
     const auto start = Clock::now();
     int64_t evaluated = 0;
     for (int64_t i = 0; i < options_.n_predict; ++i) {
-      if (i > 0) {
-        const int32_t last = result_.generated.back();
-        logits = session.eval({&last, 1}, probe_.get());
-        ++evaluated;
+      int32_t token = 0;
+      if (i > 0 && greedy) {
+        token = session.eval_greedy(result_.generated.back(), probe_.get());
+      } else {
+        if (i > 0) logits = session.eval({&result_.generated.back(), 1}, probe_.get());
+        token = sampler.sample(logits, choosable_);
       }
-      const int32_t token = sampler.sample(logits, choosable_);
+      if (i > 0) ++evaluated;
       result_.generated.push_back(token);
       tell(token, stream ? stream->put(token) : "");
       if (!options_.ignore_eos && ends_generation(token)) break;

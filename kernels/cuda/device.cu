@@ -49,6 +49,47 @@ void require_device() {
   }
 }
 
+void* take_block(size_t bytes) {
+  void* address = nullptr;
+  const cudaError_t result = cudaMalloc(&address, bytes);
+  if (result == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    size_t available = 0;
+    size_t total = 0;
+    ASSAY_CUDA_CHECK(cudaMemGetInfo(&available, &total));
+    throw Error("the device has no memory for " + mebibytes(bytes) + ": " + mebibytes(available) +
+                    " of " + mebibytes(total) + " are free",
+                "cuda",
+                "use a model of fewer bits a weight, a shorter context, --kv f16, a smaller "
+                "--batch, or --backend cpu");
+  }
+  ASSAY_CUDA_CHECK(result);
+  return address;
+}
+
+// A graph that was instantiated once.
+class Graph final : public Recording {
+ public:
+  Graph(cudaGraph_t graph, cudaStream_t stream) : stream_(stream) {
+    const cudaError_t counted = cudaGraphGetNodes(graph, nullptr, &n_nodes_);
+    const cudaError_t made = cudaGraphInstantiate(&executable_, graph, 0);
+    cudaGraphDestroy(graph);
+    ASSAY_CUDA_CHECK(counted);
+    ASSAY_CUDA_CHECK(made);
+  }
+  ~Graph() override { cudaGraphExecDestroy(executable_); }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  void replay() override { ASSAY_CUDA_CHECK(cudaGraphLaunch(executable_, stream_)); }
+  int64_t n_nodes() const override { return static_cast<int64_t>(n_nodes_); }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraphExec_t executable_ = nullptr;
+  size_t n_nodes_ = 0;
+};
+
 }  // namespace
 
 void check(cudaError_t result, const char* call, const char* file, int line) {
@@ -60,50 +101,47 @@ void check(cudaError_t result, const char* call, const char* file, int line) {
               "if it lasts, use --backend cpu and report it");
 }
 
-Device::Device() {
+Device::Device() : arena_({take_block, [](void* block) { cudaFree(block); }}) {
   require_driver();
   require_device();
   ASSAY_CUDA_CHECK(cudaSetDevice(0));
   ASSAY_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  copies_ = std::make_unique<StagedCopies>(stream_);
 }
 
 // Errors of an asynchronous kernel would come back here once more: they were told before.
 Device::~Device() {
   cudaStreamSynchronize(stream_);
+  copies_.reset();
   cudaStreamDestroy(stream_);
 }
 
-void* Device::allocate(size_t bytes) {
-  if (bytes == 0) return nullptr;
-  void* address = nullptr;
-  const cudaError_t result = cudaMalloc(&address, bytes);
-  if (result == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    size_t available = 0;
-    size_t total = 0;
-    ASSAY_CUDA_CHECK(cudaMemGetInfo(&available, &total));
-    throw Error("the device has no memory for " + mebibytes(bytes) + ": " + mebibytes(available) +
-                    " of " + mebibytes(total) + " are free",
-                "cuda", "use a model of fewer bits a weight, a smaller --batch, or --backend cpu");
-  }
-  ASSAY_CUDA_CHECK(result);
-  return address;
-}
-
-void Device::release(void* address) noexcept {
-  cudaFree(address);  // waits for the kernels that use it
+void Device::reserve(std::span<const size_t> sizes) {
+  size_t total = 0;
+  for (const size_t size : sizes) total += arena_.rounded(size);
+  arena_.reserve(total);
 }
 
 void Device::upload(const void* from, size_t bytes, void* to) {
-  if (bytes == 0) return;
-  ASSAY_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_));
-  ASSAY_CUDA_CHECK(cudaStreamSynchronize(stream_));  // `from` may change after this
+  copies_->upload(from, bytes, to);
 }
 
 void Device::download(const void* from, size_t bytes, void* to) {
-  if (bytes == 0) return;
-  ASSAY_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_));
-  ASSAY_CUDA_CHECK(cudaStreamSynchronize(stream_));
+  copies_->download(from, bytes, to);
+}
+
+std::unique_ptr<Recording> Device::record(const std::function<void()>& steps) {
+  cudaGraph_t graph = nullptr;
+  ASSAY_CUDA_CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+  try {
+    steps();
+  } catch (...) {
+    cudaStreamEndCapture(stream_, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    throw;
+  }
+  ASSAY_CUDA_CHECK(cudaStreamEndCapture(stream_, &graph));
+  return std::make_unique<Graph>(graph, stream_);
 }
 
 void Device::check_launch(std::string_view name) {

@@ -3,10 +3,16 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
 #include <string_view>
 #include <type_traits>
 
+#include "kernels/arena.h"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/staged_copies.h"
+#include "kernels/fused.h"
 #include "kernels/memory.h"
 
 namespace assay::cuda {
@@ -29,10 +35,15 @@ class Device final : public Memory {
   Device& operator=(const Device&) = delete;
 
   bool on_host() const override { return false; }
-  void* allocate(size_t bytes) override;
-  void release(void* address) noexcept override;
+  void reserve(std::span<const size_t> sizes) override;
+  void* allocate(size_t bytes) override { return arena_.allocate(bytes); }
+  // What comes to its place next is written by the stream, and so after the kernels that use it.
+  void release(void* address) noexcept override { arena_.release(address); }
   void upload(const void* from, size_t bytes, void* to) override;
   void download(const void* from, size_t bytes, void* to) override;
+
+  // The launches of `steps` as a CUDA graph. Must not outlive the device.
+  std::unique_ptr<Recording> record(const std::function<void()>& steps);
 
   // Puts `kernel` into the stream. Throws Error with the kernel's name if it cannot be launched.
   template <class... Parameters>
@@ -46,6 +57,8 @@ class Device final : public Memory {
   void check_launch(std::string_view name);
 
   cudaStream_t stream_ = nullptr;
+  Arena arena_;
+  std::unique_ptr<StagedCopies> copies_;
 };
 
 }  // namespace assay::cuda

@@ -10,13 +10,43 @@ namespace {
 constexpr int64_t kMaxScores = 32 * 1024 * 1024;
 constexpr int64_t kMaxTokens = 32768;  // a grid has no more in its second and third dimension
 
+class DeviceFused final : public FusedKernels {
+ public:
+  DeviceFused(Device& device, Math math) : device_(device), math_(math) {}
+
+  bool takes(int64_t width, bool is_normed, std::span<const TensorType> types) const override {
+    return fused_takes(math_, width, is_normed, types);
+  }
+  size_t attention_scratch(const AttentionShape& shape, int64_t most_keys) const override {
+    return fused_attention_scratch(shape, most_keys);
+  }
+  size_t choice_scratch(int64_t count) const override { return fused_choice_scratch(count); }
+
+  void embed(const FusedEmbedding& step) override { fused_embed(device_, step); }
+  void qkv(const FusedQkv& step) override { fused_qkv(device_, math_, step); }
+  void attention(const FusedAttention& step) override { fused_attention(device_, step); }
+  void residual(const FusedResidual& step) override { fused_residual(device_, math_, step); }
+  void activation(const FusedActivation& step) override { fused_activation(device_, math_, step); }
+  void logits(const FusedLogits& step) override { fused_logits(device_, math_, step); }
+  void choose(const FusedChoice& step) override { fused_choose(device_, step); }
+
+  std::unique_ptr<Recording> record(const std::function<void()>& steps) override {
+    return device_.record(steps);
+  }
+
+ private:
+  Device& device_;
+  Math math_;
+};
+
 class DeviceKernels final : public Kernels {
  public:
-  DeviceKernels(std::string_view name, std::unique_ptr<Device> device)
-      : name_(name), device_(std::move(device)) {}
+  DeviceKernels(std::string_view name, std::unique_ptr<Device> device, Math math)
+      : name_(name), device_(std::move(device)), math_(math), fused_(*device_, math) {}
 
   std::string_view name() const override { return name_; }
   Memory& memory() override { return *device_; }
+  FusedKernels* fused() override { return &fused_; }
 
   void get_rows(const WeightMatrix& table, const int32_t* ids, int64_t n_ids, float* out) override {
     if (n_ids > 0) ASSAY_DEVICE::get_rows(*device_, table, ids, n_ids, out);
@@ -24,7 +54,12 @@ class DeviceKernels final : public Kernels {
 
   void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
               float* out) override {
-    if (n_tokens > 0) ASSAY_DEVICE::matmul(*device_, w, bias, x, n_tokens, out);
+    if (n_tokens == 0) return;
+    if (!is_int8(math_, w.type)) {
+      return ASSAY_DEVICE::matmul(*device_, w, bias, x, n_tokens, out);
+    }
+    void* scratch = room(activations_, int8_scratch(w, n_tokens));
+    int8_matmul(*device_, w, bias, x, n_tokens, scratch, out);
   }
 
   void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t width,
@@ -64,9 +99,23 @@ class DeviceKernels final : public Kernels {
   }
 
  private:
+  // `count` elements, in a buffer that grows.
+  template <class T>
+  T* room(Buffer<T>& buffer, size_t count) {
+    if (buffer.size() < count) {
+      buffer = {};  // before the larger one is asked for
+      buffer = Buffer<T>(*device_, count);
+    }
+    return buffer.data();
+  }
+
   std::string_view name_;
   std::unique_ptr<Device> device_;
-  Buffer<float> scores_;  // after device_: freed before it
+  Math math_;
+  DeviceFused fused_;
+  // After device_: freed before it.
+  Buffer<float> scores_;
+  Buffer<std::byte> activations_;  // of a product, in 8 bits
 };
 
 void DeviceKernels::attention(const float* q, const KvView& kv, const AttentionShape& shape,
@@ -79,19 +128,16 @@ void DeviceKernels::attention(const float* q, const KvView& kv, const AttentionS
     const int64_t count = n_tokens - done < at_once ? n_tokens - done : at_once;
     const auto scores = static_cast<size_t>(count * shape.n_heads *
                                             attention_keys(shape, first_position + done, count));
-    if (scores_.size() < scores) {
-      scores_ = {};  // before the larger one is asked for
-      scores_ = Buffer<float>(*device_, scores);
-    }
     ASSAY_DEVICE::attention(*device_, q + done * width, kv, shape, first_position + done, count,
-                            scores_.data(), out + done * width);
+                            room(scores_, scores), out + done * width);
   }
 }
 
 }  // namespace
 
-std::unique_ptr<Kernels> make_kernels(std::string_view name, std::unique_ptr<Device> device) {
-  return std::make_unique<DeviceKernels>(name, std::move(device));
+std::unique_ptr<Kernels> make_kernels(std::string_view name, std::unique_ptr<Device> device,
+                                      Math math) {
+  return std::make_unique<DeviceKernels>(name, std::move(device), math);
 }
 
 }  // namespace assay::ASSAY_DEVICE

@@ -1,4 +1,4 @@
-#include "kernels/cuda/exp.h"
+#include "kernels/cuda/elementary.h"
 #include "kernels/cuda/ops.h"
 
 namespace assay::ASSAY_DEVICE {
@@ -14,27 +14,16 @@ LaunchShape one_thread_each(int64_t count) {
   return {{blocks_for(count, kThreads), 1, 1}, {kThreads, 1, 1}, 0};
 }
 
-__device__ float logistic_product(float x, float minus_argument) {
-  return x / (1.0F + exp_of(minus_argument));
-}
-
 __global__ void silu_mul_kernel(Global<const float> gate, Global<const float> up, int64_t count,
                                 Global<float> out) {
   const int64_t i = element();
   if (i >= count) return;
-  const float g = gate[i];
-  out[i] = logistic_product(g, -0.0F - g) * up[i];
+  out[i] = silu(gate[i]) * up[i];
 }
 
-// In the form x / (1 + e^-2u) of kernels/cpu/elementwise.h.
 __global__ void gelu_tanh_kernel(Global<const float> x, int64_t count, Global<float> out) {
   const int64_t i = element();
-  if (i >= count) return;
-  constexpr double kMinusTwoRoot = -1.5957691216057308;  // -2 sqrt(2 / pi)
-  constexpr auto kLinear = static_cast<float>(kMinusTwoRoot);
-  constexpr auto kCubic = static_cast<float>(kMinusTwoRoot * 0.044715);
-  const float v = x[i];
-  out[i] = logistic_product(v, v * fmaf(v * v, kCubic, kLinear));
+  if (i < count) out[i] = gelu_tanh_of(x[i]);
 }
 
 __global__ void add_kernel(Global<const float> a, Global<const float> b, int64_t count,

@@ -6,11 +6,20 @@
 // - ASSAY_DEVICE: the namespace, and the backend, that a source is compiled for.
 // - Device: memory and launches. ASSAY_LAUNCH(device, shape, (kernel<...>), arguments...).
 // - Global<T>: an address in device memory, the form in which kernels get every pointer. x[i] is
-//   an element; range(first, count) is where so many of them are.
+//   an element; range(first, count) is where so many of them are; from(first) begins there.
 // - ASSAY_SHARED(T, name, count), ASSAY_DYNAMIC_SHARED(T, name): arrays in shared memory, which a
-//   function takes as Shared<T>.
+//   function takes as Shared<T>. range_of(shared, first, count) is where so many elements are.
+// - load_wide(global bytes, offset): 16 bytes at a multiple of 16, that will not be read again
+// soon.
+//   load_as<T>(address): a T at a multiple of its size, where range_of() or range() pointed to.
 // - half_to_float(bits): a binary16.
-// - ASSAY_UNROLL before a loop: all of its turns are written out; ASSAY_UNROLL_BY_2: two.
+// - ASSAY_KERNEL(threads, blocks): __global__ void, of blocks of so many threads, so many of which
+// are to
+//   find room on a multiprocessor.
+// - ASSAY_CONSTANT(T): the type of a kernel's parameter that is not copied when it is indexed.
+// - ASSAY_UNROLL before a loop: all of its turns are written out; ASSAY_UNROLL_BY_2 and _BY_4: so
+//   many;
+//   ASSAY_NO_UNROLL: none.
 //
 // Products and sums are fused only where the source says fmaf.
 
@@ -27,8 +36,12 @@
 #include "kernels/half.h"
 
 #define ASSAY_DEVICE cuda
+#define ASSAY_KERNEL(threads, blocks) __global__ void __launch_bounds__(threads, blocks)
 #define ASSAY_UNROLL _Pragma("unroll")
+#define ASSAY_CONSTANT(Type) const __grid_constant__ Type
+#define ASSAY_NO_UNROLL _Pragma("unroll 1")
 #define ASSAY_UNROLL_BY_2 _Pragma("unroll 2")
+#define ASSAY_UNROLL_BY_4 _Pragma("unroll 4")
 #define ASSAY_SHARED(Type, name, count) __shared__ Type name[count]
 #define ASSAY_DYNAMIC_SHARED(Type, name)                         \
   extern __shared__ __align__(16) unsigned char assay_dynamic[]; \
@@ -43,6 +56,7 @@ class Global {
   __device__ explicit operator bool() const { return address_ != nullptr; }
   __device__ T& operator[](int64_t index) const { return address_[index]; }
   __device__ T* range(int64_t first, int64_t /*count*/) const { return address_ + first; }
+  __device__ Global from(int64_t first) const { return address_ + first; }
 
  private:
   T* address_;
@@ -50,6 +64,20 @@ class Global {
 
 template <class T>
 using Shared = T*;
+
+template <class T>
+__device__ inline const T* range_of(const T* shared, int64_t first, int64_t /*count*/) {
+  return shared + first;
+}
+
+__device__ inline uint4 load_wide(const Global<const uint8_t>& bytes, int64_t offset) {
+  return __ldcs(reinterpret_cast<const uint4*>(bytes.range(offset, 16)));
+}
+
+template <class T>
+__device__ inline T load_as(const uint8_t* address) {
+  return *reinterpret_cast<const T*>(address);
+}
 
 __device__ inline float half_to_float(uint16_t half) {
   return __half2float(__ushort_as_half(half));

@@ -13,8 +13,8 @@ bool cuda_is_usable() {
   }
 }
 
-std::unique_ptr<Kernels> make_cuda_kernels() {
-  return cuda::make_kernels("cuda", std::make_unique<cuda::Device>());
+std::unique_ptr<Kernels> make_cuda_kernels(Math math) {
+  return cuda::make_kernels("cuda", std::make_unique<cuda::Device>(), math);
 }
 
 }  // namespace assay

@@ -8,7 +8,7 @@ bool cuda_is_usable() {
   return false;
 }
 
-std::unique_ptr<Kernels> make_cuda_kernels() {
+std::unique_ptr<Kernels> make_cuda_kernels(Math /*math*/) {
   throw Error("this build has no CUDA kernels", "--backend",
               "build with nvcc (cmake --preset cuda), or use --backend cpu");
 }

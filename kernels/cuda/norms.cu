@@ -1,3 +1,4 @@
+#include "kernels/cuda/elementary.h"
 #include "kernels/cuda/lanes.h"
 #include "kernels/cuda/ops.h"
 
@@ -5,11 +6,6 @@ namespace assay::ASSAY_DEVICE {
 namespace {
 
 constexpr int kThreads = kLanes * kMaxGroups;
-
-__device__ float inverse_root(double squares, int64_t width, float eps) {
-  return static_cast<float>(1.0 /
-                            sqrt(squares / static_cast<double>(width) + static_cast<double>(eps)));
-}
 
 // A block normalises one token.
 __global__ void rms_norm_kernel(Global<const float> x, Global<const float> weight, float eps,

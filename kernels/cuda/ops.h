@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "kernels/cuda/language.h"
+#include "kernels/fused.h"
 #include "kernels/kernels.h"
 
 // The ops of kernels.h on a device, in exact math: the same bits as kernels/cpu. All addresses are
@@ -15,6 +17,12 @@ void get_rows(Device& device, const WeightMatrix& table, const int32_t* ids, int
               float* out);
 void matmul(Device& device, const WeightMatrix& w, const float* bias, const float* x,
             int64_t n_tokens, float* out);
+
+// In fast math, of types that are stored in blocks: the same bits as kernels/cpu/int8.
+// int8_scratch() bytes at `scratch`.
+void int8_matmul(Device& device, const WeightMatrix& w, const float* bias, const float* x,
+                 int64_t n_tokens, void* scratch, float* out);
+size_t int8_scratch(const WeightMatrix& w, int64_t n_tokens);
 
 void rms_norm(Device& device, const float* x, const float* weight, float eps, int64_t n_tokens,
               int64_t width, float* out);
@@ -36,7 +44,25 @@ void silu_mul(Device& device, const float* gate, const float* up, int64_t count,
 void gelu_tanh(Device& device, const float* x, int64_t count, float* out);
 void add(Device& device, const float* a, const float* b, int64_t count, float* out);
 
-std::unique_ptr<Kernels> make_kernels(std::string_view name, std::unique_ptr<Device> device);
+// One launch each, or a few; see kernels/fused.h.
+void fused_embed(Device& device, const FusedEmbedding& step);
+void fused_qkv(Device& device, Math math, const FusedQkv& step);
+size_t fused_attention_scratch(const AttentionShape& shape, int64_t most_keys);  // floats
+void fused_attention(Device& device, const FusedAttention& step);
+void fused_residual(Device& device, Math math, const FusedResidual& step);
+void fused_activation(Device& device, Math math, const FusedActivation& step);
+void fused_logits(Device& device, Math math, const FusedLogits& step);
+size_t fused_choice_scratch(int64_t count);  // bytes
+void fused_choose(Device& device, const FusedChoice& step);
+bool fused_takes(Math math, int64_t width, bool is_normed, std::span<const TensorType> types);
+
+std::unique_ptr<Kernels> make_kernels(std::string_view name, std::unique_ptr<Device> device,
+                                      Math math);
+
+// Whether products with weights of this type are of whole numbers.
+inline bool is_int8(Math math, TensorType type) {
+  return math == Math::kFast && tensor_type_info(type).block_elements > 1;
+}
 
 // Blocks of `size` threads that together have at least `count` of them.
 inline unsigned blocks_for(int64_t count, int64_t size) {

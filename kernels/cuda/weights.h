@@ -3,13 +3,18 @@
 #include "kernels/cuda/language.h"
 #include "kernels/tensor_type.h"
 
-// How each weight type is read: value(block, i) is element i of the block at `block`, bit for bit
-// as dequantize_row of kernels/reference gives it, where the layouts are described. Blocks stand
-// at any byte.
+// How each weight type is read, bit for bit as dequantize_row of kernels/reference gives it, where
+// the layouts are described. Of the types that are stored in blocks of kElements in kBytes:
+//
+// - code(block, i) is element i as a whole number, factor(block, g) the scale and shift of the
+//   elements [g * kGroup, (g + 1) * kGroup), and weight(factor, code) what both stand for;
+// - four_codes(block, i) has codes i to i + 3 in its bytes, each kOffset too large.
+//
+// Blocks stand at multiples of 2 bytes, and of 4 where their size is one.
 namespace assay::ASSAY_DEVICE {
 
 __device__ inline uint16_t load16(const uint8_t* bytes) {
-  return static_cast<uint16_t>(bytes[0] | bytes[1] << 8);
+  return load_as<uint16_t>(bytes);
 }
 
 __device__ inline float load_half(const uint8_t* bytes) {
@@ -19,23 +24,48 @@ __device__ inline float load_half(const uint8_t* bytes) {
 struct F32 {
   static constexpr int kElements = 1;
   static constexpr int kBytes = 4;
-  __device__ static float value(const uint8_t* block, int /*i*/) {
-    const auto low = static_cast<uint32_t>(load16(block));
-    return float_from_bits(low | static_cast<uint32_t>(load16(block + 2)) << 16U);
-  }
+  __device__ static float value(const uint8_t* at) { return load_as<float>(at); }
 };
 
 struct F16 {
   static constexpr int kElements = 1;
   static constexpr int kBytes = 2;
-  __device__ static float value(const uint8_t* block, int /*i*/) { return load_half(block); }
+  __device__ static float value(const uint8_t* at) { return load_half(at); }
 };
 
 struct BF16 {
   static constexpr int kElements = 1;
   static constexpr int kBytes = 2;
-  __device__ static float value(const uint8_t* block, int /*i*/) {
-    return float_from_bf16(load16(block));
+  __device__ static float value(const uint8_t* at) { return float_from_bf16(load16(at)); }
+};
+
+struct Factor {
+  float scale;
+  float shift;
+};
+
+enum class Shift : uint8_t { kNone, kAdded, kSubtracted };
+
+// What the types of blocks have in common.
+template <int kBlockElements, int kBlockBytes, int kFactorElements, int kCodeOffset, Shift kShiftOf>
+struct Blocks {
+  static constexpr int kElements = kBlockElements;
+  static constexpr int kBytes = kBlockBytes;
+  static constexpr int kGroup = kFactorElements;
+  static constexpr int kOffset = kCodeOffset;
+  static constexpr Shift kShift = kShiftOf;
+
+  __device__ static float weight(Factor factor, int code) {
+    const float scaled = factor.scale * static_cast<float>(code);
+    if constexpr (kShift == Shift::kAdded) return scaled + factor.shift;
+    if constexpr (kShift == Shift::kSubtracted) return scaled - factor.shift;
+    return scaled;
+  }
+
+  // Four bytes at a multiple of as many as blocks have.
+  __device__ static uint32_t load32(const uint8_t* bytes) {
+    if constexpr (kBytes % 4 == 0) return load_as<uint32_t>(bytes);
+    return load16(bytes) | static_cast<uint32_t>(load16(bytes + 2)) << 16U;
   }
 };
 
@@ -49,82 +79,107 @@ __device__ inline int one_bit(const uint8_t* bits, int i) {
   return bits[i / 8] >> (i % 8) & 1;
 }
 
-struct Q4_0 {
-  static constexpr int kElements = 32;
-  static constexpr int kBytes = 18;
-  __device__ static float value(const uint8_t* block, int i) {
-    return load_half(block) * static_cast<float>(four_bits(block + 2, i) - 8);
+// The low four bits of `bits`, each as the fifth bit of a byte.
+__device__ inline uint32_t fifth_bits(uint32_t bits) {
+  return ((bits & 0xFU) * 0x00204081U & 0x01010101U) << 4U;
+}
+
+struct Q4_0 : Blocks<32, 18, 32, 8, Shift::kNone> {
+  __device__ static int code(const uint8_t* block, int i) { return four_bits(block + 2, i) - 8; }
+  __device__ static uint32_t four_codes(const uint8_t* block, int i) {
+    return load32(block + 2 + i % 16) >> (i / 16 * 4) & 0x0F0F0F0FU;
+  }
+  __device__ static Factor factor(const uint8_t* block, int) { return {load_half(block), 0.0F}; }
+};
+
+struct Q4_1 : Blocks<32, 20, 32, 0, Shift::kAdded> {
+  __device__ static int code(const uint8_t* block, int i) { return four_bits(block + 4, i); }
+  __device__ static uint32_t four_codes(const uint8_t* block, int i) {
+    return load32(block + 4 + i % 16) >> (i / 16 * 4) & 0x0F0F0F0FU;
+  }
+  __device__ static Factor factor(const uint8_t* block, int) {
+    return {load_half(block), load_half(block + 2)};
   }
 };
 
-struct Q4_1 {
-  static constexpr int kElements = 32;
-  static constexpr int kBytes = 20;
-  __device__ static float value(const uint8_t* block, int i) {
-    return load_half(block) * static_cast<float>(four_bits(block + 4, i)) + load_half(block + 2);
+struct Q5_0 : Blocks<32, 22, 32, 16, Shift::kNone> {
+  __device__ static int code(const uint8_t* block, int i) {
+    return (four_bits(block + 6, i) | one_bit(block + 2, i) << 4) - 16;
+  }
+  __device__ static uint32_t four_codes(const uint8_t* block, int i) {
+    const uint32_t low = load32(block + 6 + i % 16) >> (i / 16 * 4) & 0x0F0F0F0FU;
+    return low | fifth_bits(load32(block + 2) >> i);
+  }
+  __device__ static Factor factor(const uint8_t* block, int) { return {load_half(block), 0.0F}; }
+};
+
+struct Q5_1 : Blocks<32, 24, 32, 0, Shift::kAdded> {
+  __device__ static int code(const uint8_t* block, int i) {
+    return four_bits(block + 8, i) | one_bit(block + 4, i) << 4;
+  }
+  __device__ static uint32_t four_codes(const uint8_t* block, int i) {
+    const uint32_t low = load32(block + 8 + i % 16) >> (i / 16 * 4) & 0x0F0F0F0FU;
+    return low | fifth_bits(load32(block + 4) >> i);
+  }
+  __device__ static Factor factor(const uint8_t* block, int) {
+    return {load_half(block), load_half(block + 2)};
   }
 };
 
-struct Q5_0 {
-  static constexpr int kElements = 32;
-  static constexpr int kBytes = 22;
-  __device__ static float value(const uint8_t* block, int i) {
-    const int code = four_bits(block + 6, i) | one_bit(block + 2, i) << 4;
-    return load_half(block) * static_cast<float>(code - 16);
+struct Q8_0 : Blocks<32, 34, 32, 0, Shift::kNone> {
+  __device__ static int code(const uint8_t* block, int i) {
+    return static_cast<int8_t>(block[2 + i]);
   }
-};
-
-struct Q5_1 {
-  static constexpr int kElements = 32;
-  static constexpr int kBytes = 24;
-  __device__ static float value(const uint8_t* block, int i) {
-    const int code = four_bits(block + 8, i) | one_bit(block + 4, i) << 4;
-    return load_half(block) * static_cast<float>(code) + load_half(block + 2);
+  __device__ static uint32_t four_codes(const uint8_t* block, int i) {
+    return load32(block + 2 + i);
   }
-};
-
-struct Q8_0 {
-  static constexpr int kElements = 32;
-  static constexpr int kBytes = 34;
-  __device__ static float value(const uint8_t* block, int i) {
-    return load_half(block) * static_cast<float>(static_cast<int8_t>(block[2 + i]));
-  }
+  __device__ static Factor factor(const uint8_t* block, int) { return {load_half(block), 0.0F}; }
 };
 
 // Code i of 256 with 2 bits each: four runs of 32 in 32 bytes, twice.
-__device__ inline int two_bits(const uint8_t* codes, int i) {
-  return codes[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+__device__ inline int two_bits_byte(int i) {
+  return i / 128 * 32 + i % 32;
+}
+__device__ inline int two_bits_shift(int i) {
+  return i % 128 / 32 * 2;
 }
 
 // Code i of 256 with 4 bits each: two runs of 32 in 32 bytes, four times.
-__device__ inline int four_bits_of_256(const uint8_t* codes, int i) {
-  return codes[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 0xF;
+__device__ inline int four_bits_byte(int i) {
+  return i / 64 * 32 + i % 32;
+}
+__device__ inline int four_bits_shift(int i) {
+  return i % 64 / 32 * 4;
 }
 
-struct Q2_K {
-  static constexpr int kElements = 256;
-  static constexpr int kBytes = 84;
-  __device__ static float value(const uint8_t* block, int i) {
-    const int scale = block[i / 16];
-    const float scaled = load_half(block + 80) * static_cast<float>(scale & 0xF);
-    const float shift = load_half(block + 82) * static_cast<float>(scale >> 4);
-    return scaled * static_cast<float>(two_bits(block + 16, i)) - shift;
+struct Q2_K : Blocks<256, 84, 16, 0, Shift::kSubtracted> {
+  __device__ static int code(const uint8_t* block, int i) {
+    return block[16 + two_bits_byte(i)] >> two_bits_shift(i) & 3;
+  }
+  __device__ static uint32_t four_codes(const uint8_t* block, int i) {
+    return load32(block + 16 + two_bits_byte(i)) >> two_bits_shift(i) & 0x03030303U;
+  }
+  __device__ static Factor factor(const uint8_t* block, int group) {
+    const int scale = block[group];
+    return {load_half(block + 80) * static_cast<float>(scale & 0xF),
+            load_half(block + 82) * static_cast<float>(scale >> 4)};
   }
 };
 
-struct Q3_K {
-  static constexpr int kElements = 256;
-  static constexpr int kBytes = 110;
-  __device__ static int scale(const uint8_t* packed, int i) {
-    const int low = packed[i % 8] >> (i / 8 * 4) & 0xF;
-    const int high = packed[8 + i % 4] >> (i / 4 * 2) & 3;
-    return (low | high << 4) - 32;
+struct Q3_K : Blocks<256, 110, 16, 4, Shift::kNone> {
+  __device__ static int code(const uint8_t* block, int i) {
+    const int low = block[32 + two_bits_byte(i)] >> two_bits_shift(i) & 3;
+    return (low | (block[i % 32] >> (i / 32) & 1) << 2) - 4;
   }
-  __device__ static float value(const uint8_t* block, int i) {
-    const int third = block[i % 32] >> (i / 32) & 1;
-    const int code = two_bits(block + 32, i) - (third != 0 ? 0 : 4);
-    const float scaled = load_half(block + 108) * static_cast<float>(scale(block + 96, i / 16));
-    return scaled * static_cast<float>(code);
+  __device__ static uint32_t four_codes(const uint8_t* block, int i) {
+    const uint32_t low = load32(block + 32 + two_bits_byte(i)) >> two_bits_shift(i) & 0x03030303U;
+    return low | (load32(block + i % 32) >> (i / 32) & 0x01010101U) << 2U;
+  }
+  __device__ static Factor factor(const uint8_t* block, int group) {
+    const uint8_t* packed = block + 96;
+    const int low = packed[group % 8] >> (group / 8 * 4) & 0xF;
+    const int high = packed[8 + group % 4] >> (group / 4 * 2) & 3;
+    return {load_half(block + 108) * static_cast<float>((low | high << 4) - 32), 0.0F};
   }
 };
 
@@ -137,45 +192,57 @@ __device__ inline int k_min(const uint8_t* packed, int i) {
   return i < 4 ? packed[i + 4] & 0x3F : packed[i + 4] >> 4 | packed[i] >> 6 << 4;
 }
 
-// code * d * scale - m * min, as both K types with minima have it.
-__device__ inline float k_value(const uint8_t* block, int i, int code) {
-  const float scaled = load_half(block) * static_cast<float>(k_scale(block + 4, i / 32));
-  const float shift = load_half(block + 2) * static_cast<float>(k_min(block + 4, i / 32));
-  return scaled * static_cast<float>(code) - shift;
+__device__ inline Factor k_factor(const uint8_t* block, int group) {
+  return {load_half(block) * static_cast<float>(k_scale(block + 4, group)),
+          load_half(block + 2) * static_cast<float>(k_min(block + 4, group))};
 }
 
-struct Q4_K {
-  static constexpr int kElements = 256;
-  static constexpr int kBytes = 144;
-  __device__ static float value(const uint8_t* block, int i) {
-    return k_value(block, i, four_bits_of_256(block + 16, i));
+struct Q4_K : Blocks<256, 144, 32, 0, Shift::kSubtracted> {
+  __device__ static int code(const uint8_t* block, int i) {
+    return block[16 + four_bits_byte(i)] >> four_bits_shift(i) & 0xF;
+  }
+  __device__ static uint32_t four_codes(const uint8_t* block, int i) {
+    return load32(block + 16 + four_bits_byte(i)) >> four_bits_shift(i) & 0x0F0F0F0FU;
+  }
+  __device__ static Factor factor(const uint8_t* block, int group) {
+    return k_factor(block, group);
   }
 };
 
-struct Q5_K {
-  static constexpr int kElements = 256;
-  static constexpr int kBytes = 176;
-  __device__ static float value(const uint8_t* block, int i) {
-    const int fifth = block[16 + i % 32] >> (i / 32) & 1;
-    return k_value(block, i, four_bits_of_256(block + 48, i) | fifth << 4);
+struct Q5_K : Blocks<256, 176, 32, 0, Shift::kSubtracted> {
+  __device__ static int code(const uint8_t* block, int i) {
+    const int low = block[48 + four_bits_byte(i)] >> four_bits_shift(i) & 0xF;
+    return low | (block[16 + i % 32] >> (i / 32) & 1) << 4;
+  }
+  __device__ static uint32_t four_codes(const uint8_t* block, int i) {
+    const uint32_t low = load32(block + 48 + four_bits_byte(i)) >> four_bits_shift(i) & 0x0F0F0F0FU;
+    return low | (load32(block + 16 + i % 32) >> (i / 32) & 0x01010101U) << 4U;
+  }
+  __device__ static Factor factor(const uint8_t* block, int group) {
+    return k_factor(block, group);
   }
 };
 
-struct Q6_K {
-  static constexpr int kElements = 256;
-  static constexpr int kBytes = 210;
-  __device__ static float value(const uint8_t* block, int i) {
+struct Q6_K : Blocks<256, 210, 16, 32, Shift::kNone> {
+  __device__ static int code(const uint8_t* block, int i) {
     const int low = block[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4) & 0xF;
-    const int high = block[128 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
-    const auto scale = static_cast<int8_t>(block[192 + i / 16]);
-    const float scaled = load_half(block + 208) * static_cast<float>(scale);
-    return scaled * static_cast<float>((low | high << 4) - 32);
+    const int high = block[128 + two_bits_byte(i)] >> two_bits_shift(i) & 3;
+    return (low | high << 4) - 32;
+  }
+  __device__ static uint32_t four_codes(const uint8_t* block, int i) {
+    const uint32_t low = load32(block + i / 128 * 64 + i % 64) >> (i % 128 / 64 * 4) & 0x0F0F0F0FU;
+    const uint32_t high = load32(block + 128 + two_bits_byte(i)) >> two_bits_shift(i) & 0x03030303U;
+    return low | high << 4U;
+  }
+  __device__ static Factor factor(const uint8_t* block, int group) {
+    return {load_half(block + 208) * static_cast<float>(static_cast<int8_t>(block[192 + group])),
+            0.0F};
   }
 };
 
 // Calls visit(Type{}) with the type of that name.
 template <class Visit>
-void with_type(TensorType type, Visit visit) {
+__device__ void with_type(TensorType type, Visit visit) {
   switch (type) {
     case TensorType::kF32:
       return visit(F32{});

@@ -39,8 +39,13 @@ bool same_line(const Place& a, const Place& b) {
 thread_local constinit Block* Block::current_ = nullptr;
 
 Block::Block(std::string_view kernel, const LaunchShape& shape, const DeviceMemory& memory,
-             Fibers& fibers, uint64_t seed)
-    : kernel_(kernel), shape_(shape), memory_(memory), fibers_(fibers), random_(seed) {
+             Fibers& fibers, uint64_t seed, EmulatedCounts& counts)
+    : kernel_(kernel),
+      shape_(shape),
+      memory_(memory),
+      fibers_(fibers),
+      random_(seed),
+      counts_(counts) {
   const Dim3& dim = shape.block;
   threads_.resize(size_t{dim.x} * dim.y * dim.z);
   warps_.resize((threads_.size() + kWarpSize - 1) / kWarpSize);

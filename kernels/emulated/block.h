@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/emulated/counts.h"
 #include "kernels/emulated/device_memory.h"
 #include "kernels/emulated/fiber.h"
 #include "kernels/emulated/shared_memory.h"
@@ -37,7 +38,7 @@ class Block {
  public:
   // Takes its fibers from `fibers`, and adds to them. After an Error they must not be used again.
   Block(std::string_view kernel, const LaunchShape& shape, const DeviceMemory& memory,
-        Fibers& fibers, uint64_t seed);
+        Fibers& fibers, uint64_t seed, EmulatedCounts& counts);
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
@@ -72,6 +73,8 @@ class Block {
   void check(const void* address, size_t bytes, const Place& place) const {
     if (!memory_.contains(address, bytes)) refuse_address(address, bytes, place);
   }
+
+  void count_read(size_t bytes) { counts_.read_bytes += bytes; }
 
   [[noreturn]] void fail(const std::string& what, const Place& place) const;
 
@@ -109,6 +112,7 @@ class Block {
   const DeviceMemory& memory_;
   Fibers& fibers_;
   uint64_t random_;
+  EmulatedCounts& counts_;
   Dim3 index_{0, 0, 0};
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;

@@ -35,24 +35,76 @@ void check_copy(const DeviceMemory& memory, const void* address, size_t bytes) {
 
 }  // namespace
 
+// Launches, to be run one after the other each time.
+class Device::List final : public Recording {
+ public:
+  List(Device& device, std::vector<Launch> launches)
+      : device_(device), launches_(std::move(launches)) {}
+  void replay() override {
+    device_.refuse_while_recording("a replay");
+    ++device_.counts_.replays;
+    for (const Launch& launch : launches_) device_.run_now(launch);
+  }
+  int64_t n_nodes() const override { return std::ssize(launches_); }
+
+ private:
+  Device& device_;
+  std::vector<Launch> launches_;
+};
+
+void Device::refuse_while_recording(const char* what) const {
+  if (recording_ == nullptr) return;
+  throw Error(std::string(what) + " while launches are recorded", "emulated device");
+}
+
+void* Device::allocate(size_t bytes) {
+  refuse_while_recording("an allocation");
+  return memory_.allocate(bytes);
+}
+
 void Device::upload(const void* from, size_t bytes, void* to) {
+  refuse_while_recording("a copy");
   check_copy(memory_, to, bytes);
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
 void Device::download(const void* from, size_t bytes, void* to) {
+  refuse_while_recording("a copy");
   check_copy(memory_, from, bytes);
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
-void Device::run(std::string_view name, const LaunchShape& shape,
-                 const std::function<void()>& body) {
+std::unique_ptr<Recording> Device::record(const std::function<void()>& steps) {
+  refuse_while_recording("a recording");
+  std::vector<Launch> launches;
+  recording_ = &launches;
+  try {
+    steps();
+  } catch (...) {
+    recording_ = nullptr;
+    throw;
+  }
+  recording_ = nullptr;
+  return std::make_unique<List>(*this, std::move(launches));
+}
+
+void Device::run(std::string_view name, const LaunchShape& shape, std::function<void()> body) {
   // A kernel with template arguments is launched in parentheses.
   if (name.starts_with('(')) name = name.substr(1, name.size() - 2);
   check_shape(name, shape);
-  const Dim3& grid = shape.grid;
+  Launch launch{std::string(name), shape, std::move(body)};
+  if (recording_ != nullptr) {
+    recording_->push_back(std::move(launch));
+  } else {
+    run_now(launch);
+  }
+}
+
+void Device::run_now(const Launch& launch) {
+  const Dim3& grid = launch.shape.grid;
   const uint64_t n_blocks = uint64_t{grid.x} * grid.y * grid.z;
-  Block block(name, shape, memory_, fibers_, seed_);
+  ++counts_.launches;
+  Block block(launch.name, launch.shape, memory_, fibers_, seed_, counts_);
   // A step that has no divisor in common with the number of blocks comes to each of them once.
   uint64_t step = 1 + (seed_ == 0 ? 0 : seed_ % n_blocks);
   while (std::gcd(step, n_blocks) != 1) ++step;
@@ -60,14 +112,14 @@ void Device::run(std::string_view name, const LaunchShape& shape,
     const auto index = static_cast<unsigned>(at % grid.x);
     const auto rest = static_cast<unsigned>(at / grid.x);
     try {
-      block.run({index, rest % grid.y, rest / grid.y}, body);
+      block.run({index, rest % grid.y, rest / grid.y}, launch.body);
     } catch (...) {
       fibers_.clear();  // some still wait inside the kernel
       throw;
     }
   }
   if (const std::string broken = memory_.broken_guard(); !broken.empty()) {
-    throw Error(fmt::format("kernel {}: {}", name, broken), "emulated device");
+    throw Error(fmt::format("kernel {}: {}", launch.name, broken), "emulated device");
   }
 }
 

@@ -3,11 +3,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "kernels/emulated/block.h"
 #include "kernels/emulated/device_memory.h"
+#include "kernels/fused.h"
 #include "kernels/memory.h"
 
 namespace assay::emulated {
@@ -20,10 +25,18 @@ class Device final : public Memory {
   explicit Device(uint64_t seed = 0) : seed_(seed) {}
 
   bool on_host() const override { return false; }
-  void* allocate(size_t bytes) override { return memory_.allocate(bytes); }
+  void reserve(std::span<const size_t> sizes) override { memory_.reserve(sizes); }
+  void* allocate(size_t bytes) override;
   void release(void* address) noexcept override { memory_.release(address); }
   void upload(const void* from, size_t bytes, void* to) override;
   void download(const void* from, size_t bytes, void* to) override;
+
+  // What `steps` launches is kept and not done; replaying does it. A copy or an allocation in it is
+  // an Error, as on a GPU. The recording must not outlive the device.
+  std::unique_ptr<Recording> record(const std::function<void()>& steps);
+
+  // Since the device was made.
+  const EmulatedCounts& counts() const { return counts_; }
 
   // Runs `kernel` in every thread of the grid. Throws Error for whatever Block finds, and if a
   // guard zone of an allocation was written to.
@@ -34,11 +47,22 @@ class Device final : public Memory {
   }
 
  private:
-  void run(std::string_view name, const LaunchShape& shape, const std::function<void()>& body);
+  struct Launch {
+    std::string name;
+    LaunchShape shape;
+    std::function<void()> body;
+  };
+  class List;
+
+  void run(std::string_view name, const LaunchShape& shape, std::function<void()> body);
+  void run_now(const Launch& launch);
+  void refuse_while_recording(const char* what) const;
 
   DeviceMemory memory_;
   Fibers fibers_;
   uint64_t seed_;
+  EmulatedCounts counts_;
+  std::vector<Launch>* recording_ = nullptr;
 };
 
 }  // namespace assay::emulated

@@ -11,7 +11,6 @@
 namespace assay::emulated {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
 constexpr size_t kGuardBytes = 256;  // more than the stride of a wild loop over floats in a warp
 constexpr unsigned char kGuard = 0xA7;
 constexpr unsigned char kPoison = 0xFF;
@@ -24,24 +23,36 @@ bool intact(const unsigned char* guard) {
   return std::all_of(guard, guard + kGuardBytes, [](unsigned char byte) { return byte == kGuard; });
 }
 
+Arena::Source host_blocks() {
+  constexpr std::align_val_t kAlignment{Arena::kAlignment};
+  const auto take = [=](size_t bytes) {
+    void* block = bytes > PTRDIFF_MAX ? nullptr : operator new(bytes, kAlignment, std::nothrow);
+    if (block == nullptr) {
+      throw Error(fmt::format("no memory for {} bytes", bytes), "emulated device",
+                  "use a smaller --batch, a shorter prompt or a smaller -n");
+    }
+    return block;
+  };
+  return {take, [=](void* block) { operator delete(block, kAlignment); }};
+}
+
 }  // namespace
 
-DeviceMemory::~DeviceMemory() {
-  while (!allocations_.empty()) release(bytes_at(allocations_.begin()->first));
+DeviceMemory::DeviceMemory() : arena_(host_blocks()) {}
+
+void DeviceMemory::reserve(std::span<const size_t> sizes) {
+  size_t total = 0;
+  for (const size_t size : sizes) total += arena_.rounded(size + 2 * kGuardBytes);
+  arena_.reserve(total);
 }
 
 void* DeviceMemory::allocate(size_t bytes) {
   if (bytes == 0) return nullptr;
-  void* block = bytes > PTRDIFF_MAX - 2 * kGuardBytes
-                    ? nullptr
-                    :
-                    operator new(bytes + 2 * kGuardBytes, kAlignment, std::nothrow);
-  if (block == nullptr) {
-    throw Error(fmt::format("no memory for {} bytes", bytes), "emulated device",
-                "use a smaller --batch, a shorter prompt or a smaller -n");
-  }
-  auto* data = static_cast<unsigned char*>(block) + kGuardBytes;
-  std::memset(block, kGuard, kGuardBytes);
+  const size_t with_guards =
+      bytes > PTRDIFF_MAX - 2 * kGuardBytes ? bytes : bytes + 2 * kGuardBytes;
+  auto* piece = static_cast<unsigned char*>(arena_.allocate(with_guards));
+  unsigned char* data = piece + kGuardBytes;
+  std::memset(piece, kGuard, kGuardBytes);
   std::memset(data, kPoison, bytes);
   std::memset(data + bytes, kGuard, kGuardBytes);
   allocations_.emplace(reinterpret_cast<uintptr_t>(data), bytes);
@@ -51,7 +62,7 @@ void* DeviceMemory::allocate(size_t bytes) {
 void DeviceMemory::release(void* address) noexcept {
   const auto found = allocations_.find(reinterpret_cast<uintptr_t>(address));
   if (found == allocations_.end()) return;
-  operator delete(bytes_at(found->first) - kGuardBytes, kAlignment);
+  arena_.release(bytes_at(found->first) - kGuardBytes);
   allocations_.erase(found);
   last_begin_ = 1;
   last_end_ = 0;

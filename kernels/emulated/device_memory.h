@@ -3,7 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
+
+#include "kernels/arena.h"
 
 namespace assay::emulated {
 
@@ -12,12 +15,14 @@ namespace assay::emulated {
 // zones that nobody may write to.
 class DeviceMemory {
  public:
-  DeviceMemory() = default;
-  ~DeviceMemory();
+  DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  // At a multiple of 64. Throws Error if the host has no such amount.
+  // Room for allocations of these sizes. Throws Error as allocate() does.
+  void reserve(std::span<const size_t> sizes);
+
+  // At a multiple of 256. Throws Error if the host has no such amount.
   void* allocate(size_t bytes);
   // Address of a live allocation; anything else is ignored, for releasing must not throw.
   void release(void* address) noexcept;
@@ -38,6 +43,7 @@ class DeviceMemory {
  private:
   bool find(uintptr_t first, size_t bytes) const;
 
+  Arena arena_;
   std::map<uintptr_t, size_t> allocations_;  // address to bytes
   // The allocation that was asked for last: most accesses come in runs.
   mutable uintptr_t last_begin_ = 1;

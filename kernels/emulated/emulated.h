@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "kernels/emulated/counts.h"
 #include "kernels/kernels.h"
 
 namespace assay {
@@ -11,7 +12,10 @@ namespace assay {
 // shared memory or a barrier that not all threads reach is an Error with its kernel, block, thread
 // and line. `seed` permutes the order in which blocks and threads run, which changes no result; 0:
 // ascending. Throws Error if this build has none.
-std::unique_ptr<Kernels> make_emulated_kernels(uint64_t seed = 0);
+std::unique_ptr<Kernels> make_emulated_kernels(uint64_t seed = 0, Math math = Math::kExact);
+
+// Of kernels that make_emulated_kernels() made, since then. Throws Error for others.
+EmulatedCounts emulated_counts(Kernels& kernels);
 
 // Whether this build has them.
 bool has_emulated_kernels();

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/emulated/block.h"
 #include "kernels/emulated/device.h"
@@ -13,7 +14,11 @@
 #include "kernels/half.h"
 
 #define ASSAY_DEVICE emulated
+#define ASSAY_KERNEL(threads, blocks) void
 #define ASSAY_UNROLL
+#define ASSAY_UNROLL_BY_4
+#define ASSAY_CONSTANT(Type) const Type
+#define ASSAY_NO_UNROLL
 #define ASSAY_UNROLL_BY_2
 
 #define __global__
@@ -54,10 +59,14 @@ class Global {
 
   T& operator[](Index index) const { return *range(index.value, 1, index.place); }
 
+  Global from(int64_t first) const { return address_ + first; }
+
   // Where `count` elements from `first` on are.
   T* range(int64_t first, int64_t count, Place place = Place::here()) const {
     T* address = address_ + first;
-    Block::current().check(address, static_cast<size_t>(count) * sizeof(T), place);
+    Block& block = Block::current();
+    block.check(address, static_cast<size_t>(count) * sizeof(T), place);
+    if constexpr (std::is_const_v<T>) block.count_read(static_cast<size_t>(count) * sizeof(T));
     return address;
   }
 
@@ -100,9 +109,53 @@ class Shared {
   explicit Shared(SharedMemory::Array& array) : array_(&array) {}
   Element operator[](Index index) const { return {*array_, index}; }
 
+  // Where `count` elements from `first` on are, all of which are read.
+  const T* range(int64_t first, int64_t count, const Place& place) const {
+    Block& block = Block::current();
+    const Accessor who = block.accessor();
+    for (int64_t i = first; i < first + count; ++i) {
+      const std::string wrong = block.shared().read(*array_, i, who, place);
+      if (!wrong.empty()) block.fail(wrong, place);
+    }
+    return reinterpret_cast<const T*>(SharedMemory::element(*array_, first));
+  }
+
  private:
   SharedMemory::Array* array_;
 };
+
+template <class T>
+const T* range_of(const Shared<T>& shared, int64_t first, int64_t count,
+                  Place place = Place::here()) {
+  return shared.range(first, count, place);
+}
+
+struct alignas(16) uint4 {
+  uint32_t x, y, z, w;
+};
+
+// What stands at `address`, which no GPU reads unless it is a multiple of T's size.
+template <class T>
+T load_aligned(const uint8_t* address, const Place& place) {
+  if (reinterpret_cast<uintptr_t>(address) % sizeof(T) != 0) {
+    Block::current().fail("a misaligned load: " + std::to_string(sizeof(T)) +
+                              " bytes from an address that is no multiple of it",
+                          place);
+  }
+  T value;
+  std::memcpy(&value, address, sizeof(T));
+  return value;
+}
+
+template <class T>
+T load_as(const uint8_t* address, Place place = Place::here()) {
+  return load_aligned<T>(address, place);
+}
+
+inline uint4 load_wide(const Global<const uint8_t>& bytes, int64_t offset,
+                       Place place = Place::here()) {
+  return load_aligned<uint4>(bytes.range(offset, sizeof(uint4), place), place);
+}
 
 inline void __syncthreads(Place place = Place::here()) {
   Block::current().barrier(place);
@@ -161,6 +214,14 @@ inline bool __any_sync(uint32_t mask, bool predicate, Place place = Place::here(
 
 inline bool __all_sync(uint32_t mask, bool predicate, Place place = Place::here()) {
   return __ballot_sync(mask, predicate, place) == mask;
+}
+
+// c + the sum of the products of four signed bytes.
+inline int __dp4a(int a, int b, int c) {
+  for (int i = 0; i < 4; ++i) {
+    c += static_cast<int8_t>(a >> (8 * i)) * static_cast<int8_t>(b >> (8 * i));
+  }
+  return c;
 }
 
 inline float half_to_float(uint16_t half) {

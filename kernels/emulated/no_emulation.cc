@@ -8,9 +8,13 @@ bool has_emulated_kernels() {
   return false;
 }
 
-std::unique_ptr<Kernels> make_emulated_kernels(uint64_t /*seed*/) {
+std::unique_ptr<Kernels> make_emulated_kernels(uint64_t /*seed*/, Math /*math*/) {
   throw Error("this build has no emulated kernels", "--backend",
               "build with Boost.Context (scripts/setup.sh installs it), or use --backend cpu");
+}
+
+EmulatedCounts emulated_counts(Kernels& /*kernels*/) {
+  throw Error("this build has no emulated kernels", "emulated_counts");
 }
 
 }  // namespace assay

@@ -174,8 +174,6 @@ TEST_F(RunCommand, EveryMistakeHasItsMessage) {
                model +
                    ": the file has no vocabulary to read the prompt with; give the prompt as "
                    "ids with --tokens");
-  expect_error({"run", model, "--tokens", "1", "--backend", "emulated", "--math", "fast"},
-               "--math: the emulated backend has no fast math; use --math exact");
   expect_error({"run", model, "--tokens", "1", "--batch", "0"},
                "--batch: '0' is no whole number from 1 to 65536; see assay run --help");
   expect_error({"run", model, "--tokens", "1,,2"},

@@ -224,6 +224,66 @@ TEST_P(FaultTest, ADeviceWorksOnAfterAFault) {
   EXPECT_EQ(host, std::vector<float>(64, 1.0F));
 }
 
+constexpr int kWideLine = __LINE__ + 2;
+__global__ void loads_between_words(Global<const uint8_t> bytes, Global<float> out) {
+  out[threadIdx.x] = static_cast<float>(load_wide(bytes, threadIdx.x * 8).x);
+}
+
+// A GPU ends the program.
+TEST_P(FaultTest, AMisalignedWideLoad) {
+  const Buffer<uint8_t> bytes(device_, 64);
+  EXPECT_THAT(
+      [&] { ASSAY_LAUNCH(device_, one_block(4), loads_between_words, bytes.data(), data_.data()); },
+      reports("a misaligned load: 16 bytes", "kernel loads_between_words", kWideLine));
+}
+
+__global__ void loads_a_word_from_shared_bytes(Global<float> out) {
+  ASSAY_SHARED(uint8_t, bytes, 64);
+  bytes[threadIdx.x] = 1;
+  __syncthreads();
+  out[threadIdx.x] = static_cast<float>(load_as<uint32_t>(range_of(bytes, threadIdx.x, 4)));
+}
+
+TEST_P(FaultTest, AMisalignedLoadFromSharedMemory) {
+  EXPECT_THAT(
+      [&] {
+        ASSAY_LAUNCH(device_, one_block(60), loads_a_word_from_shared_bytes, data_.data());
+      },
+      // Elements 60 to 63 are nobody's: another order of threads comes upon them first.
+      testing::AnyOf(
+          reports("a misaligned load: 4 bytes", "kernel loads_a_word_from_shared_bytes", kNoLine),
+          reports("which no thread has written", "kernel loads_a_word_from_shared_bytes",
+                  kNoLine)));
+}
+
+// A capture of a CUDA stream fails in each of these.
+TEST_P(FaultTest, WhatCannotBeRecorded) {
+  float host = 0.0F;
+  const auto recording = [&](const std::function<void()>& steps) {
+    return [this, steps] { device_.record(steps); };
+  };
+  EXPECT_THAT(recording([&] { device_.upload(&host, 4, data_.data()); }),
+              ThrowsMessage<Error>(HasSubstr("a copy while launches are recorded")));
+  EXPECT_THAT(recording([&] { device_.download(data_.data(), 4, &host); }),
+              ThrowsMessage<Error>(HasSubstr("a copy while launches are recorded")));
+  EXPECT_THAT(recording([&] { device_.allocate(4); }),
+              ThrowsMessage<Error>(HasSubstr("an allocation while launches are recorded")));
+  EXPECT_THAT(recording([&] { ASSAY_LAUNCH(device_, one_block(2048), all_write_one_element); }),
+              ThrowsMessage<Error>(HasSubstr("which no device can do")));
+  const auto nothing = device_.record([] {});
+  EXPECT_THAT(recording([&] { nothing->replay(); }),
+              ThrowsMessage<Error>(HasSubstr("a replay while launches are recorded")));
+  EXPECT_EQ(nothing->n_nodes(), 0);
+}
+
+// A fault in what is replayed is told as one in what is launched.
+TEST_P(FaultTest, AFaultInARecording) {
+  const auto recording =
+      device_.record([&] { ASSAY_LAUNCH(device_, one_block(64), half_of_the_block_waits); });
+  EXPECT_THAT([&] { recording->replay(); },
+              reports("not all threads reach", "kernel half_of_the_block_waits", kBarrierLine));
+}
+
 // The counterparts that are no fault: a layer that cries wolf is switched off.
 __global__ void reverses_with_a_barrier(Global<float> out) {
   ASSAY_SHARED(float, values, 64);

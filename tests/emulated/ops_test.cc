@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "tests/kernels/support.h"
-#include "tests/support/backend.h"
+#include "tests/emulated/device_arrays.h"
 
 namespace assay {
 namespace {
@@ -18,35 +17,8 @@ namespace {
 using testing::Random;
 using testing::same_bits;
 using testing::TestMatrix;
-using testing_support::Backend;
-
-// Host arrays in the memory of the kernels that run.
-class Arena {
- public:
-  explicit Arena(Kernels& kernels) : memory_(kernels.memory()) {}
-
-  template <class T>
-  T* place(const std::vector<T>& values) {
-    auto& buffer = buffers_.emplace_back(memory_, values.size() * sizeof(T));
-    memory_.upload(values.data(), values.size() * sizeof(T), buffer.data());
-    return reinterpret_cast<T*>(buffer.data());
-  }
-  WeightMatrix place(const TestMatrix& matrix) {
-    WeightMatrix placed = matrix.matrix();
-    placed.data = place(matrix.bytes);
-    return placed;
-  }
-  template <class T>
-  std::vector<T> read(const T* address, size_t count) {
-    std::vector<T> values(count);
-    memory_.download(address, count * sizeof(T), values.data());
-    return values;
-  }
-
- private:
-  Memory& memory_;
-  std::vector<Buffer<std::byte>> buffers_;
-};
+using Arena = testing_support::DeviceArrays;
+using testing_support::Tested;
 
 // What `op` leaves of `count` elements at the address it returns.
 template <class Op>
@@ -55,22 +27,14 @@ auto result_of(Kernels& kernels, size_t count, const Op& op) {
   return arena.read(op(kernels, arena), count);
 }
 
-struct Tested {
-  Backend backend;
-  uint64_t seed;
-};
-
-void PrintTo(const Tested& tested, std::ostream* out) {
-  *out << name_of(tested.backend) << ", seed " << tested.seed;
-}
-
 class OpTest : public ::testing::TestWithParam<Tested> {
  protected:
   void SetUp() override {
-    const auto [backend, seed] = GetParam();
+    const auto [backend, seed, math] = GetParam();
     const std::string reason = testing_support::reason_to_skip(backend);
     if (!reason.empty()) GTEST_SKIP() << reason;
-    tested_ = testing_support::make_kernels(backend, pool_, seed);
+    tested_ = testing_support::make_kernels(backend, pool_, seed, math);
+    cpu_ = make_cpu_kernels(pool_, best_instruction_set(), math);
   }
 
   // Runs `op`(kernels, arena), which returns where its results are, on both backends.
@@ -83,19 +47,13 @@ class OpTest : public ::testing::TestWithParam<Tested> {
   }
 
   ThreadPool pool_{1};
-  std::unique_ptr<Kernels> cpu_ = make_cpu_kernels(pool_);
+  std::unique_ptr<Kernels> cpu_;
   std::unique_ptr<Kernels> tested_;
 };
-std::string tested_name(const ::testing::TestParamInfo<Tested>& test) {
-  return name_of(test.param.backend) + "_seed_" + std::to_string(test.param.seed);
-}
-
-INSTANTIATE_TEST_SUITE_P(Emulated, OpTest,
-                         ::testing::Values(Tested{Backend::kEmulated, 0},
-                                           Tested{Backend::kEmulated, 1},
-                                           Tested{Backend::kEmulated, 77777}),
-                         tested_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, OpTest, ::testing::Values(Tested{Backend::kCuda, 0}), tested_name);
+INSTANTIATE_TEST_SUITE_P(Emulated, OpTest, ::testing::ValuesIn(testing_support::emulated_setups()),
+                         testing_support::tested_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, OpTest, ::testing::ValuesIn(testing_support::cuda_setups()),
+                         testing_support::tested_name);
 
 std::vector<float> nothing(int64_t count) {
   return std::vector<float>(static_cast<size_t>(count), -1.0F);

@@ -25,6 +25,7 @@ struct Setup {
   Backend backend;
   std::string model;
   KvType kv_type;
+  Math math = Math::kExact;
 };
 
 void PrintTo(const Setup& setup, std::ostream* out) {
@@ -33,6 +34,11 @@ void PrintTo(const Setup& setup, std::ostream* out) {
 
 class DeviceSession : public testing::TestWithParam<Setup> {
  protected:
+  void SetUp() override {
+    const std::string reason = testing_support::reason_to_skip(GetParam().backend);
+    if (!reason.empty()) GTEST_SKIP() << reason;
+  }
+
   DeviceSession()
       : model_(std::make_shared<Gguf>(std::string(ASSAY_SOURCE_DIR) + "/golden/" +
                                       GetParam().model + "/" + GetParam().model + "-q4_k_m.gguf")) {
@@ -48,17 +54,25 @@ class DeviceSession : public testing::TestWithParam<Setup> {
     return {last.begin(), last.end()};
   }
 
+  std::unique_ptr<Kernels> kernels(uint64_t seed) {
+    return testing_support::make_kernels(GetParam().backend, pool_, seed, GetParam().math);
+  }
+
   Model model_;
+  ThreadPool pool_{1};
 };
 
 std::string setup_name(const testing::TestParamInfo<Setup>& test) {
-  return test.param.model + (test.param.kv_type == KvType::kF16 ? "_f16" : "_f32");
+  return test.param.model + (test.param.kv_type == KvType::kF16 ? "_f16" : "_f32") +
+         (test.param.math == Math::kFast ? "_fast" : "");
 }
 
 std::vector<Setup> setups(Backend backend) {
   return {{backend, "tinyllama", KvType::kF16},
           {backend, "gpt2", KvType::kF32},
-          {backend, "phi3", KvType::kF32}};
+          {backend, "phi3", KvType::kF32},
+          {backend, "tinyllama", KvType::kF16, Math::kFast},
+          {backend, "gpt2", KvType::kF32, Math::kFast}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Emulated, DeviceSession, testing::ValuesIn(setups(Backend::kEmulated)),
@@ -68,19 +82,55 @@ INSTANTIATE_TEST_SUITE_P(Gpu, DeviceSession, testing::ValuesIn(setups(Backend::k
 // Weights that are not copied, or copied wrongly; checkpoints that are taken before the kernels
 // are done; a result that hangs on the order of blocks and threads, or on the batch.
 TEST_P(DeviceSession, HasTheBitsOfTheCpuForEverySeedAndBatch) {
-  const std::string reason = testing_support::reason_to_skip(GetParam().backend);
-  if (!reason.empty()) GTEST_SKIP() << reason;
-  ThreadPool pool(1);
+  const auto cpu = make_cpu_kernels(pool_, best_instruction_set(), GetParam().math);
   Recorder expected;
-  const std::vector<float> want = logits(*make_cpu_kernels(pool), 512, &expected);
+  const std::vector<float> want = logits(*cpu, 512, &expected);
   ASSERT_FALSE(expected.records.empty());
   for (const uint64_t seed : {0U, 1U, 4321U}) {
-    const auto kernels = testing_support::make_kernels(GetParam().backend, pool, seed);
+    const auto kernels = this->kernels(seed);
     Recorder recorder;
     EXPECT_EQ(logits(*kernels, seed == 0 ? 512 : 3, &recorder), want) << "seed " << seed;
     EXPECT_EQ(recorder.records, expected.records) << "seed " << seed;
     EXPECT_EQ(logits(*kernels, 4, nullptr), want) << "not logged, seed " << seed;
   }
+}
+
+// Token by token: what fused kernels give, and where they are replayed from a recording.
+TEST_P(DeviceSession, DecodingHasTheBitsOfTheCpu) {
+  const auto cpu = make_cpu_kernels(pool_, best_instruction_set(), GetParam().math);
+  Recorder expected;
+  const std::vector<float> want = logits(*cpu, 1, &expected);
+  const auto kernels = this->kernels(99);
+  Recorder recorder;
+  EXPECT_EQ(logits(*kernels, 1, &recorder), want);
+  EXPECT_EQ(recorder.records, expected.records);
+  EXPECT_EQ(logits(*kernels, 1, nullptr), want) << "replayed";
+  Recorder one({{"layer_1_k_rope", 9}, {"layer_0_ffn_out", 10}});
+  EXPECT_EQ(logits(*kernels, 1, &one), want) << "with two checkpoints seen";
+}
+
+// A token that is chosen on the device: by the logits of another token, by padding, or otherwise
+// than the Sampler does.
+TEST_P(DeviceSession, TheDeviceChoosesAsTheSampler) {
+  std::vector<bool> choosable(static_cast<size_t>(model_.config().n_vocab), true);
+  const auto generate = [&](Kernels& kernels) {
+    Session session(model_, kernels, {.capacity = 30, .kv_type = GetParam().kv_type});
+    session.set_choosable(choosable);
+    const std::vector<int32_t> prompt{11, 48, 85};
+    session.eval(prompt);
+    std::vector<int32_t> chosen{122};
+    while (chosen.size() < 16) chosen.push_back(session.eval_greedy(chosen.back()));
+    return chosen;
+  };
+  const auto cpu = make_cpu_kernels(pool_, best_instruction_set(), GetParam().math);
+  const auto kernels = this->kernels(0);
+  const std::vector<int32_t> want = generate(*cpu);
+  EXPECT_EQ(generate(*kernels), want);
+  for (const int32_t id : want) choosable[static_cast<size_t>(id)] = false;
+  EXPECT_EQ(generate(*kernels), generate(*cpu)) << "without those chosen before";
+  choosable.assign(choosable.size(), false);
+  EXPECT_THAT([&] { generate(*kernels); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("no token that may be chosen")));
 }
 
 }  // namespace

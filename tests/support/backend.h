@@ -34,10 +34,11 @@ inline std::string reason_to_skip(Backend backend) {
 }
 
 // `seed` is for the emulated backend. `pool` must outlive the kernels.
-inline std::unique_ptr<Kernels> make_kernels(Backend backend, ThreadPool& pool, uint64_t seed = 0) {
-  return backend == Backend::kCpu        ? make_cpu_kernels(pool)
-         : backend == Backend::kEmulated ? make_emulated_kernels(seed)
-                                         : make_cuda_kernels();
+inline std::unique_ptr<Kernels> make_kernels(Backend backend, ThreadPool& pool, uint64_t seed = 0,
+                                             Math math = Math::kExact) {
+  return backend == Backend::kCpu        ? make_cpu_kernels(pool, best_instruction_set(), math)
+         : backend == Backend::kEmulated ? make_emulated_kernels(seed, math)
+                                         : make_cuda_kernels(math);
 }
 
 }  // namespace assay::testing_support

@@ -1,0 +1,203 @@
+// The CUDA kernels: each with its share of what the device's memory gives a kernel that only
+// streams. Skipped, with what is missing, where no device can be used.
+
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "bench/support.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/fused.h"
+
+namespace assay::bench {
+namespace {
+
+constexpr int kLaunches = 50;  // between two times that the device is waited for
+
+// The kernels of one math, or why there are none.
+struct Cuda {
+  std::unique_ptr<Kernels> kernels;
+  std::string missing;
+  double bandwidth = 0.0;  // bytes a second
+};
+
+template <class T>
+Buffer<T> on_device(Kernels& kernels, const std::vector<T>& values) {
+  Buffer<T> buffer(kernels.memory(), values.size());
+  kernels.memory().upload(values.data(), buffer.bytes(), buffer.data());
+  return buffer;
+}
+
+void wait_for(Kernels& kernels, const float* written) {
+  float host = 0.0F;
+  kernels.memory().download(written, sizeof(host), &host);
+}
+
+// What adding two vectors, far larger than the caches, reads and writes in a second.
+double measure_bandwidth(Kernels& kernels) {
+  constexpr size_t kCount = size_t{96} << 20;
+  const Buffer<float> a(kernels.memory(), kCount);
+  const Buffer<float> b(kernels.memory(), kCount);
+  Buffer<float> sum(kernels.memory(), kCount);
+  const auto add = [&] { kernels.add(a.data(), b.data(), kCount, sum.data()); };
+  add();
+  wait_for(kernels, sum.data());
+  const double seconds = seconds_of([&] {
+    for (int i = 0; i < kLaunches; ++i) add();
+    wait_for(kernels, sum.data());
+  });
+  return 3.0 * kCount * sizeof(float) * kLaunches / seconds;
+}
+
+// Made when the first benchmark asks.
+const Cuda& cuda(Math math) {
+  const auto make = [](Math of) {
+    Cuda made;
+    try {
+      made.kernels = make_cuda_kernels(of);
+      made.bandwidth = measure_bandwidth(*made.kernels);
+    } catch (const Error& error) {
+      made.missing = error.what();
+    }
+    return made;
+  };
+  static const Cuda exact = make(Math::kExact);
+  static const Cuda fast = make(Math::kFast);
+  return math == Math::kFast ? fast : exact;
+}
+
+// Times `launch`, which reads and writes `bytes` at least once and fills `out`.
+template <class Launch>
+void measure(benchmark::State& state, Math math, double bytes, const float* out,
+             const Launch& launch) {
+  Kernels& kernels = *cuda(math).kernels;
+  launch();
+  wait_for(kernels, out);
+  for (auto _ : state) {
+    for (int i = 0; i < kLaunches; ++i) launch();
+    wait_for(kernels, out);
+  }
+  const double total = bytes * kLaunches * static_cast<double>(state.iterations());
+  state.SetBytesProcessed(static_cast<int64_t>(total));
+  state.counters["bandwidth_share"] =
+      benchmark::Counter(total / cuda(math).bandwidth, benchmark::Counter::kIsRate);
+  state.counters["launches"] = benchmark::Counter(
+      kLaunches * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+}
+
+// A layer's products as Llama-3-8B has them.
+constexpr int64_t kWidth = 4096;
+constexpr int64_t kInner = 14336;
+
+WeightMatrix matrix(const Buffer<uint8_t>& bytes, TensorType type, int64_t rows, int64_t columns) {
+  return {type, rows, columns, bytes.data()};
+}
+
+void matrix_vector(benchmark::State& state, TensorType type, Math math) {
+  if (cuda(math).kernels == nullptr) return state.SkipWithError(cuda(math).missing.c_str());
+  Kernels& kernels = *cuda(math).kernels;
+  const auto weights = on_device(kernels, random_weights(type, kInner, kWidth));
+  const auto x = on_device(kernels, random_floats(kWidth));
+  Buffer<float> out(kernels.memory(), kInner);
+  measure(state, math, static_cast<double>(weights.bytes()), out.data(), [&] {
+    kernels.matmul(matrix(weights, type, kInner, kWidth), nullptr, x.data(), 1, out.data());
+  });
+}
+
+void prompt(benchmark::State& state, TensorType type, Math math) {
+  if (cuda(math).kernels == nullptr) return state.SkipWithError(cuda(math).missing.c_str());
+  Kernels& kernels = *cuda(math).kernels;
+  constexpr int64_t kTokens = 512;
+  const auto weights = on_device(kernels, random_weights(type, kWidth, kWidth));
+  const auto x = on_device(kernels, random_floats(kTokens * kWidth));
+  Buffer<float> out(kernels.memory(), kTokens * kWidth);
+  measure(state, math, static_cast<double>(weights.bytes() + x.bytes() + out.bytes()), out.data(),
+          [&] {
+            kernels.matmul(matrix(weights, type, kWidth, kWidth), nullptr, x.data(), kTokens,
+                           out.data());
+          });
+}
+
+void activation(benchmark::State& state, TensorType type, Math math) {
+  if (cuda(math).kernels == nullptr) return state.SkipWithError(cuda(math).missing.c_str());
+  Kernels& kernels = *cuda(math).kernels;
+  const auto gate = on_device(kernels, random_weights(type, kInner, kWidth));
+  const auto up = on_device(kernels, random_weights(type, kInner, kWidth));
+  const auto x = on_device(kernels, random_floats(kWidth));
+  Buffer<float> act(kernels.memory(), kInner);
+  FusedActivation step;
+  step.x = x.data();
+  step.norm = {NormOp::kRms, x.data(), nullptr, 1e-5F};
+  step.gate.weight = matrix(gate, type, kInner, kWidth);
+  step.up.weight = matrix(up, type, kInner, kWidth);
+  step.act = act.data();
+  measure(state, math, static_cast<double>(gate.bytes() + up.bytes()), act.data(),
+          [&] { kernels.fused()->activation(step); });
+}
+
+void residual(benchmark::State& state, TensorType type, Math math) {
+  if (cuda(math).kernels == nullptr) return state.SkipWithError(cuda(math).missing.c_str());
+  Kernels& kernels = *cuda(math).kernels;
+  const auto down = on_device(kernels, random_weights(type, kWidth, kInner));
+  const auto x = on_device(kernels, random_floats(kInner));
+  auto sum = on_device(kernels, random_floats(kWidth));
+  FusedResidual step;
+  step.x = x.data();
+  step.w.weight = matrix(down, type, kWidth, kInner);
+  step.residual = sum.data();
+  measure(state, math, static_cast<double>(down.bytes()), sum.data(),
+          [&] { kernels.fused()->residual(step); });
+}
+
+void attention(benchmark::State& state, KvType type) {
+  if (cuda(Math::kExact).kernels == nullptr) {
+    return state.SkipWithError(cuda(Math::kExact).missing.c_str());
+  }
+  Kernels& kernels = *cuda(Math::kExact).kernels;
+  const int64_t n_keys = state.range(0);
+  const AttentionShape shape = {32, 8, 128, 0.088F, 0};
+  const auto count = static_cast<size_t>(n_keys * shape.n_kv_heads * shape.head_dim);
+  const auto floats = on_device(kernels, random_floats(static_cast<int64_t>(count)));
+  Buffer<std::byte> kv(kernels.memory(), count * kv_element_bytes(type));
+  kernels.store_kv(floats.data(), type, static_cast<int64_t>(count), kv.data());
+  const auto q = on_device(kernels, random_floats(shape.n_heads * shape.head_dim));
+  const auto position = on_device(kernels, std::vector<int32_t>{static_cast<int32_t>(n_keys - 1)});
+  Buffer<float> scratch(kernels.memory(), kernels.fused()->attention_scratch(shape, n_keys));
+  Buffer<float> out(kernels.memory(), q.size());
+  FusedToken token;
+  token.position = position.data();
+  const FusedAttention step = {
+      q.data(), {type, kv.data(), kv.data()}, shape, token, n_keys, scratch.data(), out.data()};
+  measure(state, Math::kExact, 2.0 * static_cast<double>(kv.bytes()), out.data(),
+          [&] { kernels.fused()->attention(step); });
+}
+
+[[maybe_unused]] const bool registered = [] {
+  const auto add = [](const std::string& name, auto function, auto... arguments) {
+    return benchmark::RegisterBenchmark(("cuda/" + name).c_str(), function, arguments...)
+        ->UseRealTime()
+        ->Unit(benchmark::kMicrosecond);
+  };
+  for (const TensorType type : kAllTensorTypes) {
+    for (const Math math : {Math::kExact, Math::kFast}) {
+      if (math == Math::kFast && tensor_type_info(type).block_elements == 1) continue;
+      const std::string name =
+          std::string(tensor_type_info(type).name) + (math == Math::kFast ? "/fast" : "");
+      add("matrix_vector/" + name, matrix_vector, type, math);
+      add("prompt/" + name, prompt, type, math);
+      add("activation/" + name, activation, type, math);
+      add("residual/" + name, residual, type, math);
+    }
+  }
+  for (const KvType type : {KvType::kF32, KvType::kF16}) {
+    const char* name = type == KvType::kF32 ? "attention/f32" : "attention/f16";
+    add(name, attention, type)->Arg(512)->Arg(4096);
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace assay::bench

@@ -1,0 +1,259 @@
+#include "engine/decoder.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "engine/rope_table.h"
+
+namespace assay {
+namespace {
+
+constexpr size_t kStateWords = 4;  // before the angles, which so stand at a multiple of 16 bytes
+
+// Recordings differ in how many keys they have room for: so many at least, else powers of two.
+constexpr int64_t kLeastKeys = 1024;
+
+FusedLinear linear(const Linear& of) {
+  return {of.weight, of.bias};
+}
+
+}  // namespace
+
+std::unique_ptr<Decoder> Decoder::make(const ModelConfig& config, const Weights& weights,
+                                       Kernels& kernels, KvCache& kv,
+                                       const std::vector<float>& rope_factors) {
+  const FusedKernels* fused = kernels.fused();
+  if (fused == nullptr || !takes(config, weights, *fused)) return nullptr;
+  return std::unique_ptr<Decoder>(new Decoder(config, weights, kernels, kv, rope_factors));
+}
+
+bool Decoder::takes(const ModelConfig& config, const Weights& weights, const FusedKernels& fused) {
+  const int64_t width = config.embedding_length;
+  const auto takes = [&](int64_t columns, bool is_normed, std::vector<const WeightMatrix*> all) {
+    std::vector<TensorType> types;
+    for (const WeightMatrix* each : all) {
+      if (each->data != nullptr) types.push_back(each->type);
+    }
+    return fused.takes(columns, is_normed, types);
+  };
+  return takes(width, true, {&weights.output}) &&
+         std::all_of(weights.layers.begin(), weights.layers.end(), [&](const Layer& layer) {
+           return takes(width, true, {&layer.q.weight, &layer.k.weight, &layer.v.weight}) &&
+                  takes(config.q_width(), false, {&layer.attn_out.weight}) &&
+                  takes(width, true, {&layer.ffn_gate.weight, &layer.ffn_up.weight}) &&
+                  takes(config.feed_forward_length, false, {&layer.ffn_down.weight});
+         });
+}
+
+Decoder::Decoder(const ModelConfig& config, const Weights& weights, Kernels& kernels, KvCache& kv,
+                 const std::vector<float>& rope_factors)
+    : config_(config),
+      weights_(weights),
+      fused_(*kernels.fused()),
+      memory_(kernels.memory()),
+      kv_(kv),
+      rope_factors_(rope_factors),
+      shape_{.n_heads = config.n_heads,
+             .n_kv_heads = config.n_kv_heads,
+             .head_dim = config.head_dim,
+             .scale = config.attention_scale(),
+             .window = config.sliding_window} {
+  const auto floats = [this](int64_t count) {
+    return Buffer<float>(memory_, static_cast<size_t>(count));
+  };
+  state_ = Buffer<int32_t>(memory_, kStateWords + static_cast<size_t>(config.rotary_dim));
+  x_ = floats(config.embedding_length);
+  q_ = floats(config.q_width());
+  attn_ = floats(config.q_width());
+  act_ = floats(config.feed_forward_length);
+  logits_ = floats(config.n_vocab);
+  const auto most = static_cast<size_t>(most_keys(kv.capacity() - 1));
+  attention_scratch_ =
+      Buffer<float>(memory_, fused_.attention_scratch(shape_, static_cast<int64_t>(most)));
+  choice_scratch_ = Buffer<std::byte>(memory_, fused_.choice_scratch(config.n_vocab));
+  chosen_ = Buffer<int32_t>(memory_, 1);
+  token_ = {state_.data(), state_.data() + 1,
+            reinterpret_cast<const float*>(state_.data() + kStateWords)};
+}
+
+void Decoder::set_choosable(const std::vector<bool>& choosable) {
+  std::vector<uint8_t> bytes(static_cast<size_t>(config_.n_vocab));
+  std::copy_n(choosable.begin(), std::min(choosable.size(), bytes.size()), bytes.begin());
+  if (choosable_.size() == 0) choosable_ = Buffer<uint8_t>(memory_, bytes.size());
+  memory_.upload(bytes.data(), bytes.size(), choosable_.data());
+}
+
+void Decoder::evaluate(int32_t token, int64_t position, Probe* probe, bool with_logits) {
+  place(token, position);
+  const auto wants = [&](Checkpoint checkpoint, int layer) {
+    return probe != nullptr && probe->wants(checkpoint, layer);
+  };
+  bool sees_layers = wants(Checkpoint::kEmbedding, 0) || wants(Checkpoint::kFinalNorm, 0);
+  for (int layer = 0; layer < config_.n_layers && !sees_layers; ++layer) {
+    for (auto c = Checkpoint::kAttnNorm; c <= Checkpoint::kOutput && !sees_layers;
+         c = static_cast<Checkpoint>(static_cast<int>(c) + 1)) {
+      sees_layers = wants(c, layer);
+    }
+  }
+  with_logits = with_logits || wants(Checkpoint::kLogits, 0);
+  if (!sees_layers) {
+    replay(position, with_logits ? End::kLogits : End::kLayers);
+  } else {
+    fused_.embed({weights_.token_embedding, weights_.position_embedding, token_, x_.data()});
+    observe(probe, Checkpoint::kEmbedding, 0, x_.data(), config_.embedding_length);
+    for (int layer = 0; layer < config_.n_layers; ++layer) {
+      launch_layer(layer, most_keys(position), probe);
+    }
+    if (with_logits || wants(Checkpoint::kFinalNorm, 0)) launch_logits(probe);
+  }
+  observe(probe, Checkpoint::kLogits, 0, logits_.data(), config_.n_vocab);
+}
+
+std::optional<int32_t> Decoder::evaluate_and_choose(int32_t token, int64_t position) {
+  place(token, position);
+  replay(position, End::kChoice);
+  int32_t id = -1;
+  memory_.download(chosen_.data(), sizeof(id), &id);
+  return id < 0 ? std::nullopt : std::optional<int32_t>(id);
+}
+
+// What the recorded launches read of the token.
+void Decoder::place(int32_t token, int64_t position) {
+  position_ = position;
+  std::vector<int32_t> state = {token, static_cast<int32_t>(position), 0, 0};
+  if (config_.architecture->position == PositionKind::kRotary) {
+    for (const float number : rope_table(config_, rope_factors_, position, 1)) {
+      state.push_back(std::bit_cast<int32_t>(number));
+    }
+  }
+  memory_.upload(state.data(), state.size() * sizeof(int32_t), state_.data());
+}
+
+int64_t Decoder::keys_seen(int64_t position) const {
+  const int64_t all = position + 1;
+  return shape_.window > 0 ? std::min(all, shape_.window) : all;
+}
+
+int64_t Decoder::most_keys(int64_t position) const {
+  const int64_t most = keys_seen(kv_.capacity() - 1);
+  const auto seen = static_cast<uint64_t>(std::max(keys_seen(position), kLeastKeys));
+  return std::min(most, static_cast<int64_t>(std::bit_ceil(seen)));
+}
+
+void Decoder::replay(int64_t position, End end) {
+  const int64_t keys = most_keys(position);
+  std::unique_ptr<Recording>& recording = recordings_[{keys, end}];
+  if (recording == nullptr) {
+    recording = fused_.record([&] { launch(keys, end); });
+  }
+  recording->replay();
+}
+
+void Decoder::launch(int64_t keys, End end) {
+  fused_.embed({weights_.token_embedding, weights_.position_embedding, token_, x_.data()});
+  for (int layer = 0; layer < config_.n_layers; ++layer) launch_layer(layer, keys, nullptr);
+  if (end == End::kLayers) return;
+  launch_logits(nullptr);
+  if (end == End::kLogits) return;
+  fused_.choose(
+      {logits_.data(), choosable_.data(), config_.n_vocab, choice_scratch_.data(), chosen_.data()});
+}
+
+void Decoder::launch_layer(int layer, int64_t keys, Probe* probe) {
+  const Layer& weights = weights_.layers[static_cast<size_t>(layer)];
+  const int64_t width = config_.embedding_length;
+  const int64_t kv_width = config_.kv_width();
+  const bool rotates = config_.architecture->position == PositionKind::kRotary;
+  const auto seen_by = [&](Checkpoint checkpoint, Buffer<float>& buffer, int64_t count) {
+    return seen(probe, checkpoint, layer, buffer, count);
+  };
+  const auto tell = [&](Checkpoint checkpoint, const Buffer<float>& buffer, int64_t count) {
+    observe(probe, checkpoint, layer, buffer.data(), count);
+  };
+
+  FusedQkv qkv;
+  qkv.x = x_.data();
+  qkv.norm = fused(weights.attn_norm);
+  qkv.q = linear(weights.q);
+  qkv.k = linear(weights.k);
+  qkv.v = linear(weights.v);
+  qkv.head_dim = config_.head_dim;
+  qkv.rotary_dim = rotates ? config_.rotary_dim : 0;
+  qkv.pairing = config_.architecture->rope_pairing;
+  qkv.token = token_;
+  qkv.kv_type = kv_.type();
+  qkv.k_cache = kv_.k_slot(layer, 0);
+  qkv.v_cache = kv_.v_slot(layer, 0);
+  qkv.q_out = q_.data();
+  qkv.normed_seen = seen_by(Checkpoint::kAttnNorm, normed_, width);
+  qkv.q_seen = seen_by(Checkpoint::kQ, q_seen_, config_.q_width());
+  qkv.k_seen = seen_by(Checkpoint::kK, k_seen_, kv_width);
+  qkv.v_seen = seen_by(Checkpoint::kV, v_seen_, kv_width);
+  if (rotates) qkv.k_rope_seen = seen_by(Checkpoint::kKRope, k_rope_seen_, kv_width);
+  fused_.qkv(qkv);
+  tell(Checkpoint::kAttnNorm, normed_, width);
+  tell(Checkpoint::kQ, q_seen_, config_.q_width());
+  tell(Checkpoint::kK, k_seen_, kv_width);
+  tell(Checkpoint::kV, v_seen_, kv_width);
+  if (rotates) {
+    tell(Checkpoint::kQRope, q_, config_.q_width());
+    tell(Checkpoint::kKRope, k_rope_seen_, kv_width);
+  }
+
+  fused_.attention(
+      {q_.data(), kv_.layer(layer), shape_, token_, keys, attention_scratch_.data(), attn_.data()});
+  tell(Checkpoint::kAttn, attn_, config_.q_width());
+  fused_.residual({attn_.data(), linear(weights.attn_out), x_.data(),
+                   seen_by(Checkpoint::kAttnOut, product_, width)});
+  tell(Checkpoint::kAttnOut, product_, width);
+  tell(Checkpoint::kAttnResidual, x_, width);
+
+  const int64_t inner = config_.feed_forward_length;
+  FusedActivation activation;
+  activation.x = x_.data();
+  activation.norm = fused(weights.ffn_norm);
+  activation.gate = linear(weights.ffn_gate);
+  activation.up = linear(weights.ffn_up);
+  activation.act = act_.data();
+  activation.normed_seen = seen_by(Checkpoint::kFfnNorm, normed_, width);
+  const bool gated = config_.architecture->ffn == FfnKind::kSiluGated;
+  if (gated) activation.gate_seen = seen_by(Checkpoint::kFfnGate, gate_, inner);
+  activation.up_seen = seen_by(Checkpoint::kFfnUp, up_, inner);
+  fused_.activation(activation);
+  tell(Checkpoint::kFfnNorm, normed_, width);
+  if (gated) tell(Checkpoint::kFfnGate, gate_, inner);
+  tell(Checkpoint::kFfnUp, up_, inner);
+  tell(Checkpoint::kFfnAct, act_, inner);
+  fused_.residual({act_.data(), linear(weights.ffn_down), x_.data(),
+                   seen_by(Checkpoint::kFfnOut, product_, width)});
+  tell(Checkpoint::kFfnOut, product_, width);
+  tell(Checkpoint::kOutput, x_, width);
+}
+
+void Decoder::launch_logits(Probe* probe) {
+  fused_.logits({x_.data(), fused(weights_.output_norm), weights_.output, logits_.data(),
+                 seen(probe, Checkpoint::kFinalNorm, 0, normed_, config_.embedding_length)});
+  observe(probe, Checkpoint::kFinalNorm, 0, normed_.data(), config_.embedding_length);
+}
+
+FusedNorm Decoder::fused(const Norm& norm) const {
+  return {config_.architecture->norm == NormKind::kRms ? NormOp::kRms : NormOp::kLayer, norm.weight,
+          norm.bias, config_.norm_eps};
+}
+
+float* Decoder::seen(Probe* probe, Checkpoint checkpoint, int layer, Buffer<float>& buffer,
+                     int64_t width) {
+  if (probe == nullptr || !probe->wants(checkpoint, layer)) return nullptr;
+  if (buffer.size() == 0) buffer = Buffer<float>(memory_, static_cast<size_t>(width));
+  return buffer.data();
+}
+
+void Decoder::observe(Probe* probe, Checkpoint checkpoint, int layer, const float* values,
+                      int64_t width) {
+  if (probe == nullptr || !probe->wants(checkpoint, layer)) return;
+  host_values_.resize(static_cast<size_t>(width));
+  memory_.download(values, static_cast<size_t>(width) * sizeof(float), host_values_.data());
+  probe->observe(checkpoint, layer, position_, 1, width, host_values_.data());
+}
+
+}  // namespace assay

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/kv_cache.h"
+#include "engine/model.h"
+#include "engine/probe.h"
+#include "kernels/fused.h"
+
+namespace assay {
+
+// The forward pass of a single token by fused kernels, about five launches a layer. What is
+// launched is recorded once and replayed for every further token; where a probe wants to see what
+// is computed, the same kernels are launched one by one, and write down what they hold in between.
+class Decoder {
+ public:
+  // Null if `kernels` have no fused ones, or none that take this model. All must outlive it.
+  static std::unique_ptr<Decoder> make(const ModelConfig& config, const Weights& weights,
+                                       Kernels& kernels, KvCache& kv,
+                                       const std::vector<float>& rope_factors);
+
+  // Evaluates a token whose position follows those in the cache. `probe` may be null. The logits
+  // stand in logits() if they are asked for or the probe wants them.
+  void evaluate(int32_t token, int64_t position, Probe* probe, bool with_logits);
+
+  // As evaluate() with logits and without a probe, and chooses the next token as a greedy Sampler
+  // does; nothing if that would throw.
+  std::optional<int32_t> evaluate_and_choose(int32_t token, int64_t position);
+
+  // The ids that may be chosen; from here on.
+  void set_choosable(const std::vector<bool>& choosable);
+
+  const float* logits() const { return logits_.data(); }
+
+ private:
+  enum class End : uint8_t { kLayers, kLogits, kChoice };
+
+  Decoder(const ModelConfig& config, const Weights& weights, Kernels& kernels, KvCache& kv,
+          const std::vector<float>& rope_factors);
+
+  static bool takes(const ModelConfig& config, const Weights& weights, const FusedKernels& fused);
+
+  void place(int32_t token, int64_t position);
+  // Keys that the token at `position` sees, and what its recording has room for.
+  int64_t keys_seen(int64_t position) const;
+  int64_t most_keys(int64_t position) const;
+  void replay(int64_t position, End end);
+  void launch(int64_t most_keys, End end);
+  void launch_layer(int layer, int64_t most_keys, Probe* probe);
+  void launch_logits(Probe* probe);
+
+  FusedNorm fused(const Norm& norm) const;
+  // Whether the probe wants a checkpoint: then where it is written, else null.
+  float* seen(Probe* probe, Checkpoint checkpoint, int layer, Buffer<float>& buffer, int64_t width);
+  void observe(Probe* probe, Checkpoint checkpoint, int layer, const float* values, int64_t width);
+
+  const ModelConfig& config_;
+  const Weights& weights_;
+  FusedKernels& fused_;
+  Memory& memory_;
+  KvCache& kv_;
+  const std::vector<float>& rope_factors_;
+  AttentionShape shape_;
+  FusedToken token_;
+  int64_t position_ = 0;
+
+  Buffer<int32_t> state_;  // id, position, two unused; then the bits of cos and sin
+  Buffer<float> x_;        // the residual stream
+  Buffer<float> q_;
+  Buffer<float> attn_;
+  Buffer<float> act_;
+  Buffer<float> logits_;
+  Buffer<float> attention_scratch_;
+  Buffer<std::byte> choice_scratch_;
+  Buffer<uint8_t> choosable_;
+  Buffer<int32_t> chosen_;
+  // What only a probe sees, allocated when one does.
+  Buffer<float> normed_, q_seen_, k_seen_, v_seen_, k_rope_seen_, product_, gate_, up_;
+  std::vector<float> host_values_;
+  std::map<std::pair<int64_t, End>, std::unique_ptr<Recording>> recordings_;
+};
+
+}  // namespace assay

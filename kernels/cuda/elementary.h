@@ -1,0 +1,51 @@
+#pragma once
+
+#include "kernels/cuda/exp.h"
+#include "kernels/cuda/language.h"
+#include "kernels/kernels.h"
+
+// What is done to single elements, for kernels of one op and fused ones.
+namespace assay::ASSAY_DEVICE {
+
+__device__ inline float logistic_product(float x, float minus_argument) {
+  return x / (1.0F + exp_of(minus_argument));
+}
+
+__device__ inline float silu(float x) {
+  return logistic_product(x, -0.0F - x);
+}
+
+// In the form x / (1 + e^-2u) of kernels/cpu/elementwise.h.
+__device__ inline float gelu_tanh_of(float x) {
+  constexpr double kMinusTwoRoot = -1.5957691216057308;  // -2 sqrt(2 / pi)
+  constexpr auto kLinear = static_cast<float>(kMinusTwoRoot);
+  constexpr auto kCubic = static_cast<float>(kMinusTwoRoot * 0.044715);
+  return logistic_product(x, x * fmaf(x * x, kCubic, kLinear));
+}
+
+// Where keys or values are stored, in one of two types; the other address is null.
+struct KvStore {
+  Global<float> f32;
+  Global<uint16_t> f16;
+
+  __device__ void put(int64_t i, float value) const {
+    if (f32) {
+      f32[i] = value;
+    } else {
+      f16[i] = f16_from_float(value);
+    }
+  }
+};
+
+inline KvStore kv_store(KvType type, void* address) {
+  if (type == KvType::kF32) return {static_cast<float*>(address), nullptr};
+  return {nullptr, static_cast<uint16_t*>(address)};
+}
+
+// One norm's factor: the mean of squares to what an element is multiplied by.
+__device__ inline float inverse_root(double squares, int64_t width, float eps) {
+  return static_cast<float>(1.0 /
+                            sqrt(squares / static_cast<double>(width) + static_cast<double>(eps)));
+}
+
+}  // namespace assay::ASSAY_DEVICE

@@ -1,0 +1,144 @@
+#pragma once
+
+#include "kernels/cuda/elementary.h"
+#include "kernels/cuda/int8.h"
+#include "kernels/fused.h"
+
+// What the rows of a fused product are multiplied by, made by each block for itself: a vector as it
+// is, or normalised, or that rounded to 8 bits. All are as the kernels of single ops make them.
+namespace assay::ASSAY_DEVICE {
+
+struct InputSource {
+  Global<const float> x;
+  int64_t width;
+  NormOp op;
+  Global<const float> weight;  // null: x as it is
+  Global<const float> bias;
+  float eps;
+  Global<float> normed_seen;
+};
+
+// Element i of the norm of a vector is element(i).
+struct Normaliser {
+  float mean;
+  float factor;
+
+  // All threads of the block must call it.
+  __device__ explicit Normaliser(const InputSource& s) : mean(0.0F), factor(1.0F) {
+    if (s.op == NormOp::kRms) {
+      const double squares =
+          sum_in_block(s.width, [&](float lane, int64_t i) { return fmaf(s.x[i], s.x[i], lane); });
+      factor = inverse_root(squares, s.width, s.eps);
+      return;
+    }
+    const double total =
+        sum_in_block(s.width, [&](float lane, int64_t i) { return lane + s.x[i]; });
+    mean = static_cast<float>(total / static_cast<double>(s.width));
+    const double squares = sum_in_block(s.width, [&](float lane, int64_t i) {
+      const float centred = s.x[i] - mean;
+      return fmaf(centred, centred, lane);
+    });
+    factor = inverse_root(squares, s.width, s.eps);
+  }
+
+  __device__ float element(const InputSource& s, int64_t i) const {
+    if (s.op == NormOp::kRms) return s.x[i] * factor * s.weight[i];
+    const float scaled = (s.x[i] - mean) * factor * s.weight[i];
+    return s.bias ? scaled + s.bias[i] : scaled;
+  }
+};
+
+// Exact math: the norm as floats.
+class NormedInput {
+ public:
+  __device__ explicit NormedInput(const InputSource& source) : x_{dynamic()} {
+    const Normaliser norm(source);
+    for (int64_t i = threadIdx.x; i < source.width; i += blockDim.x) {
+      const float value = norm.element(source, i);
+      x_.x[i] = value;
+      if (source.normed_seen && blockIdx.x == 0) source.normed_seen[i] = value;
+    }
+    __syncthreads();
+  }
+
+  __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
+    float sum[1];
+    dot_row<1>(rows, row, stage, x_, 1, sum);
+    return sum[0];
+  }
+
+ private:
+  __device__ static Shared<float> dynamic() {
+    ASSAY_DYNAMIC_SHARED(float, values);
+    return values;
+  }
+
+  SharedVector x_;
+};
+
+// Exact math: the vector as it stands in device memory.
+class PlainInput {
+ public:
+  __device__ explicit PlainInput(const InputSource& source) : x_{source.x, 0} {}
+
+  __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
+    float sum[1];
+    dot_row<1>(rows, row, stage, x_, 1, sum);
+    return sum[0];
+  }
+
+ private:
+  GlobalVectors x_;
+};
+
+// Fast math: the norm, or the vector as it stands in device memory, rounded to 8 bits.
+template <bool kIsNormed>
+class Int8Input {
+ public:
+  __device__ explicit Int8Input(const InputSource& source) : x_{dynamic()} {
+    if constexpr (kIsNormed) {
+      const Normaliser norm(source);
+      fill(source, [&](int64_t i) {
+        const float value = norm.element(source, i);
+        if (source.normed_seen && blockIdx.x == 0) source.normed_seen[i] = value;
+        return value;
+      });
+    } else {
+      fill(source, [&](int64_t i) { return source.x[i]; });
+    }
+    __syncthreads();
+  }
+
+  __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
+    float sum[1];
+    dot_row_int8<1>(rows, row, stage, x_, 1, sum);
+    return sum[0];
+  }
+
+ private:
+  __device__ static Shared<QuantizedHalf> dynamic() {
+    ASSAY_DYNAMIC_SHARED(QuantizedHalf, values);
+    return values;
+  }
+
+  template <class Value>
+  __device__ void fill(const InputSource& source, const Value& value) {
+    ASSAY_NO_UNROLL
+    for (int64_t half = threadIdx.x; half < source.width / kHalf; half += blockDim.x) {
+      x_.halves[half] = quantize_half([&](int i) { return value(half * kHalf + i); });
+    }
+  }
+
+  SharedHalves x_;
+};
+
+inline InputSource plain_source(const float* x, int64_t width) {
+  return {x, width, NormOp::kRms, nullptr, nullptr, 0.0F, nullptr};
+}
+
+inline InputSource normed_source(const float* x, const FusedNorm& norm, int64_t width,
+                                 float* normed_seen) {
+  return {x, width, norm.op, norm.weight, norm.bias, norm.eps, normed_seen};
+}
+
+}  // namespace assay::ASSAY_DEVICE

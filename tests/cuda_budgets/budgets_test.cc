@@ -1,0 +1,138 @@
+// Guards against slowness that need no GPU: what ptxas says of each kernel, and what decoding a
+// token asks of an emulated device. None may grow beyond what budgets.json records.
+
+#include "tests/cuda_budgets/budgets.h"
+
+#include <cxxabi.h>
+#include <gtest/gtest-spi.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "engine/session.h"
+#include "kernels/emulated/emulated.h"
+
+namespace assay {
+namespace {
+
+using testing_support::Budgets;
+using testing_support::Costs;
+
+// "value_kernel<F16>" of the mangled name, without namespaces and parameters.
+[[maybe_unused]] std::string kernel_name(const std::string& mangled) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), std::free);
+  EXPECT_EQ(status, 0) << mangled;
+  std::string name = status == 0 ? text.get() : mangled;
+  name = std::regex_replace(name, std::regex("\\(anonymous namespace\\)"), "unnamed");
+  name = name.substr(0, name.find('('));  // the parameters
+  return std::regex_replace(name, std::regex("^void |[A-Za-z0-9_]+::"), "");
+}
+
+// What nvcc --resource-usage wrote of one source.
+[[maybe_unused]] void read_report(const std::string& path, std::map<std::string, Costs>& kernels) {
+  const std::regex entry("Compiling entry function '([^']+)'");
+  const std::regex spills(
+      "(\\d+) bytes stack frame, (\\d+) bytes spill stores, (\\d+) bytes spill");
+  const std::regex used("Used (\\d+) registers");
+  const std::regex shared("(\\d+) bytes smem");
+  std::ifstream file(path);
+  Costs* costs = nullptr;
+  std::smatch found;
+  for (std::string line; std::getline(file, line);) {
+    if (std::regex_search(line, found, entry)) {
+      costs = &kernels[kernel_name(found[1])];
+      *costs = {{"shared_bytes", 0}};
+    }
+    if (costs == nullptr) continue;
+    if (std::regex_search(line, found, spills)) {
+      (*costs)["stack_bytes"] = std::stoull(found[1]);
+      (*costs)["spill_bytes"] = std::stoull(found[2]) + std::stoull(found[3]);
+    }
+    if (std::regex_search(line, found, used)) (*costs)["registers"] = std::stoull(found[1]);
+    if (std::regex_search(line, found, shared)) (*costs)["shared_bytes"] = std::stoull(found[1]);
+  }
+}
+
+// A kernel that takes more registers keeps fewer threads on the device; one that spills reads and
+// writes memory in its innermost loop.
+TEST(PtxasBudget, NoKernelTakesMoreRegistersOrSpills) {
+#if defined(ASSAY_PTXAS_REPORTS)
+  Budgets budgets;
+  if (Budgets::recording()) budgets.set_text("nvcc", ASSAY_NVCC_VERSION);
+  if (budgets.text("nvcc") != ASSAY_NVCC_VERSION) {
+    GTEST_SKIP() << "nvcc: this is " << ASSAY_NVCC_VERSION << ", the figures are of "
+                 << budgets.text("nvcc");
+  }
+  std::map<std::string, Costs> kernels;
+  for (const auto& file : std::filesystem::directory_iterator(ASSAY_PTXAS_REPORTS)) {
+    if (file.path().extension() == ".ptxas") read_report(file.path(), kernels);
+  }
+  ASSERT_FALSE(kernels.empty());
+  for (const auto& [name, costs] : kernels) {
+    EXPECT_EQ(costs.size(), 4U) << name << ": ptxas writes its figures in another form";
+  }
+  budgets.hold("kernels", kernels);
+#else
+  GTEST_SKIP() << "nvcc: built without CUDA";
+#endif
+}
+
+// One more launch a layer, or a weight that is read twice, costs speed on every device.
+TEST(DecodeBudget, ATokenTakesNoMoreLaunchesAndReads) {
+  if (!has_emulated_kernels()) GTEST_SKIP() << "emulation: built without it";
+  std::map<std::string, Costs> models;
+  for (const std::string name : {"tinyllama", "llama3", "qwen2.5", "phi3", "gpt2"}) {
+    const Model model(std::make_shared<Gguf>(std::string(ASSAY_SOURCE_DIR) + "/golden/" + name +
+                                             "/" + name + "-q4_k_m.gguf"));
+    const auto kernels = make_emulated_kernels();
+    Session session(model, *kernels, {.capacity = 16, .kv_type = KvType::kF16});
+    const std::vector<int32_t> tokens = {1, 5, 9, 13, 17, 21, 25, 29, 33};
+    session.eval({tokens.data(), 8});
+    const EmulatedCounts before = emulated_counts(*kernels);
+    session.eval({tokens.data() + 8, 1});
+    const EmulatedCounts after = emulated_counts(*kernels);
+    models[name] = {{"launches", after.launches - before.launches},
+                    {"read_bytes", after.read_bytes - before.read_bytes}};
+  }
+  Budgets().hold("decode", models);
+}
+
+class BudgetsTest : public testing::Test {
+ protected:
+  BudgetsTest() {
+    std::ofstream(path_) << R"({"nvcc":"13.0","kernels":{"k":{"registers":40,"spill_bytes":0}}})";
+  }
+  Budgets budgets() const { return Budgets(path_, false); }
+
+  std::string path_ = testing::TempDir() + "budgets_test.json";
+};
+
+// A guard that cannot fail guards nothing.
+TEST_F(BudgetsTest, GrowthIsToldWithBothFigures) {
+  budgets().hold("kernels", {{"k", {{"registers", 40}, {"spill_bytes", 0}}}});
+  budgets().hold("kernels", {{"k", {{"registers", 32}, {"spill_bytes", 0}}}});
+  EXPECT_NONFATAL_FAILURE(
+      budgets().hold("kernels", {{"k", {{"registers", 41}, {"spill_bytes", 0}}}}),
+      "kernels 'k': registers grew from 40 to 41");
+  EXPECT_NONFATAL_FAILURE(
+      budgets().hold("kernels", {{"k", {{"registers", 40}, {"spill_bytes", 8}}}}),
+      "ASSAY_RECORD_BUDGETS=1");
+}
+
+// Else a new kernel would be guarded by nobody, and a renamed one twice.
+TEST_F(BudgetsTest, WhatIsNewOrGoneIsTold) {
+  const Costs within = {{"registers", 40}, {"spill_bytes", 0}};
+  EXPECT_NONFATAL_FAILURE(budgets().hold("kernels", {{"k", within}, {"l", within}}),
+                          "'l' has no budget");
+  EXPECT_NONFATAL_FAILURE(budgets().hold("kernels", {}), "'k' has a budget and is gone");
+}
+
+}  // namespace
+}  // namespace assay

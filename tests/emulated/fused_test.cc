@@ -1,0 +1,377 @@
+// The fused kernels, on a device and run by the CPU, against the CPU's single ops: bit for bit, and
+// what they hold in between too.
+
+#include "kernels/fused.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "tests/emulated/device_arrays.h"
+#include "tests/kernels/support.h"
+#include "tests/support/backend.h"
+
+namespace assay {
+namespace {
+
+using testing::Random;
+using testing::TestMatrix;
+using testing_support::DeviceArrays;
+using testing_support::expect_same_bits;
+using testing_support::Tested;
+
+class FusedTest : public ::testing::TestWithParam<Tested> {
+ protected:
+  void SetUp() override {
+    const auto [backend, seed, math] = GetParam();
+    const std::string reason = testing_support::reason_to_skip(backend);
+    if (!reason.empty()) GTEST_SKIP() << reason;
+    cpu_ = make_cpu_kernels(pool_, best_instruction_set(), math);
+    kernels_ = testing_support::make_kernels(backend, pool_, seed, math);
+    device_ = std::make_unique<DeviceArrays>(*kernels_);
+  }
+
+  FusedKernels& fused() { return *kernels_->fused(); }
+
+  // What the CPU's single ops make of a vector: its norm, and a matrix times it.
+  std::vector<float> norm(NormOp op, const std::vector<float>& x, const std::vector<float>& weight,
+                          const std::vector<float>& bias) {
+    std::vector<float> out(x.size());
+    const auto width = static_cast<int64_t>(x.size());
+    if (op == NormOp::kRms) {
+      cpu_->rms_norm(x.data(), weight.data(), kEps, 1, width, out.data());
+    } else {
+      cpu_->layer_norm(x.data(), weight.data(), bias.empty() ? nullptr : bias.data(), kEps, 1,
+                       width, out.data());
+    }
+    return out;
+  }
+  std::vector<float> multiply(const TestMatrix& w, const std::vector<float>& bias,
+                              const std::vector<float>& x) {
+    std::vector<float> out(static_cast<size_t>(w.rows));
+    cpu_->matmul(w.matrix(), bias.empty() ? nullptr : bias.data(), x.data(), 1, out.data());
+    return out;
+  }
+
+  FusedLinear place(const TestMatrix& w, const std::vector<float>& bias) {
+    return {device_->place(w), bias.empty() ? nullptr : device_->place(bias)};
+  }
+  FusedNorm place(NormOp op, const std::vector<float>& weight, const std::vector<float>& bias) {
+    return {op, device_->place(weight), bias.empty() ? nullptr : device_->place(bias), kEps};
+  }
+  float* room(int64_t count) {
+    return device_->place(std::vector<float>(static_cast<size_t>(count), -1.0F));
+  }
+  void expect(const std::vector<float>& want, const float* got, const char* what) {
+    expect_same_bits(want, device_->read(got, want.size()), what);
+  }
+
+  static constexpr float kEps = 1e-5F;
+  ThreadPool pool_{1};
+  std::unique_ptr<Kernels> cpu_;
+  std::unique_ptr<Kernels> kernels_;
+  std::unique_ptr<DeviceArrays> device_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Emulated, FusedTest,
+                         ::testing::ValuesIn(testing_support::emulated_setups()),
+                         testing_support::tested_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, FusedTest, ::testing::ValuesIn(testing_support::cuda_setups()),
+                         testing_support::tested_name);
+
+// Columns of a type that end within a chunk of 256 and begin rows at odd multiples of its bytes.
+std::vector<int64_t> widths_of(TensorType type) {
+  const int64_t block = tensor_type_info(type).block_elements;
+  if (block == 1) return {16, 80, 544};
+  return block == 32 ? std::vector<int64_t>{32, 288, 544} : std::vector<int64_t>{256, 768};
+}
+
+// A wrong row, code, scale or order of sums in one of the 13 types; a residual that is added twice.
+TEST_P(FusedTest, ResidualIsAMatmulAndAnAdd) {
+  for (const TensorType type : kAllTensorTypes) {
+    for (const int64_t width : widths_of(type)) {
+      for (const int64_t rows : {1, 16, 53}) {
+        SCOPED_TRACE(std::string(tensor_type_info(type).name) + ", " + std::to_string(rows) +
+                     " rows of " + std::to_string(width));
+        const TestMatrix w(type, rows, width);
+        const auto x = Random(1).floats(width);
+        const auto bias = Random(2).floats(rows % 2 == 1 ? rows : 0);
+        const auto residual = Random(3).floats(rows);
+        float* sum = device_->place(residual);
+        float* product = room(rows);
+        fused().residual({device_->place(x), place(w, bias), sum, product});
+        const std::vector<float> want = multiply(w, bias, x);
+        std::vector<float> want_sum(want.size());
+        cpu_->add(residual.data(), want.data(), rows, want_sum.data());
+        expect(want, product, "product");
+        expect(want_sum, sum, "sum");
+      }
+    }
+  }
+}
+
+TEST_P(FusedTest, ActivationIsNormGateUpAndTheirProduct) {
+  for (const bool gated : {true, false}) {
+    for (const TensorType type : {TensorType::kQ4_K, TensorType::kQ8_0, TensorType::kF16}) {
+      SCOPED_TRACE(std::string(tensor_type_info(type).name) + (gated ? " gated" : ""));
+      const int64_t width = 768;
+      const int64_t rows = 71;
+      const NormOp op = gated ? NormOp::kRms : NormOp::kLayer;
+      const auto x = Random(1).floats(width, 3.0F);
+      const auto weight = Random(2).floats(width);
+      const auto norm_bias = Random(3).floats(gated ? 0 : width);
+      const TestMatrix gate(type, rows, width, 4);
+      const TestMatrix up(type == TensorType::kQ4_K ? TensorType::kQ6_K : type, rows, width, 5);
+      const auto bias = Random(6).floats(gated ? 0 : rows);
+      FusedActivation step;
+      step.x = device_->place(x);
+      step.norm = place(op, weight, norm_bias);
+      if (gated) step.gate = place(gate, {});
+      step.up = place(up, bias);
+      step.act = room(rows);
+      step.normed_seen = room(width);
+      step.up_seen = room(rows);
+      if (gated) step.gate_seen = room(rows);
+      fused().activation(step);
+      const auto normed = norm(op, x, weight, norm_bias);
+      const auto want_up = multiply(up, bias, normed);
+      std::vector<float> act(want_up.size());
+      if (gated) {
+        const auto want_gate = multiply(gate, {}, normed);
+        expect(want_gate, step.gate_seen, "gate");
+        cpu_->silu_mul(want_gate.data(), want_up.data(), rows, act.data());
+      } else {
+        cpu_->gelu_tanh(want_up.data(), rows, act.data());
+      }
+      expect(normed, step.normed_seen, "norm");
+      expect(want_up, step.up_seen, "up");
+      expect(act, step.act, "activation");
+      const auto seen = device_->read(step.act, act.size());
+      step.normed_seen = step.gate_seen = step.up_seen = nullptr;
+      step.act = room(rows);
+      fused().activation(step);
+      expect(seen, step.act, "activation that nobody looks into");
+    }
+  }
+}
+
+struct Heads {
+  int64_t n_heads;
+  int64_t n_kv_heads;
+  int64_t head_dim;
+  int64_t rotary_dim;
+};
+
+// A pair that is turned the wrong way, or with another head's or token's angle; a key that is
+// stored at another position or before it is turned.
+TEST_P(FusedTest, QkvTurnsAndStores) {
+  const int64_t width = 288;
+  for (const Heads& h : {Heads{4, 2, 16, 16}, Heads{3, 1, 20, 12}, Heads{2, 2, 7, 0}}) {
+    for (const RopePairing pairing : {RopePairing::kAdjacent, RopePairing::kHalves}) {
+      for (const KvType kv_type : {KvType::kF32, KvType::kF16}) {
+        SCOPED_TRACE(::testing::Message() << h.n_heads << " heads of " << h.head_dim);
+        const int64_t q_rows = h.n_heads * h.head_dim;
+        const int64_t kv_rows = h.n_kv_heads * h.head_dim;
+        const int64_t position = 3;
+        const TestMatrix q(TensorType::kQ4_0, q_rows, width, 1);
+        const TestMatrix k(TensorType::kQ5_1, kv_rows, width, 2);
+        const TestMatrix v(TensorType::kQ8_0, kv_rows, width, 3);
+        const auto bias = Random(4).floats(h.n_heads == 3 ? kv_rows : 0);
+        const auto x = Random(5).floats(width);
+        const auto weight = Random(6).floats(width);
+        const auto cos_sin = Random(7).floats(h.rotary_dim + 2);
+        const auto cache = std::vector<float>(static_cast<size_t>(kv_rows * 5), 7.0F);
+
+        FusedQkv step;
+        step.x = device_->place(x);
+        step.norm = place(NormOp::kRms, weight, {});
+        step.q = place(q, {});
+        step.k = place(k, bias);
+        step.v = place(v, {});
+        step.head_dim = h.head_dim;
+        step.rotary_dim = h.rotary_dim;
+        step.pairing = pairing;
+        step.token.position = device_->place(std::vector<int32_t>{static_cast<int32_t>(position)});
+        step.token.cos_sin = device_->place(cos_sin);
+        step.kv_type = kv_type;
+        step.k_cache = device_->place(cache);
+        step.v_cache = device_->place(cache);
+        step.q_out = room(q_rows);
+        step.normed_seen = room(width);
+        step.q_seen = room(q_rows);
+        step.k_seen = room(kv_rows);
+        step.v_seen = room(kv_rows);
+        step.k_rope_seen = room(kv_rows);
+        fused().qkv(step);
+
+        const auto normed = norm(NormOp::kRms, x, weight, {});
+        const auto want_q = multiply(q, {}, normed);
+        const auto want_k = multiply(k, bias, normed);
+        const auto want_v = multiply(v, {}, normed);
+        auto q_rope = want_q;
+        auto k_rope = want_k;
+        if (h.rotary_dim > 0) {
+          cpu_->rope(want_q.data(), cos_sin.data(), pairing, 1, h.n_heads, h.head_dim, h.rotary_dim,
+                     q_rope.data());
+          cpu_->rope(want_k.data(), cos_sin.data(), pairing, 1, h.n_kv_heads, h.head_dim,
+                     h.rotary_dim, k_rope.data());
+        }
+        expect(normed, step.normed_seen, "norm");
+        expect(want_q, step.q_seen, "q");
+        expect(want_k, step.k_seen, "k");
+        expect(want_v, step.v_seen, "v");
+        expect(q_rope, step.q_out, "q, turned");
+        expect(k_rope, step.k_rope_seen, "k, turned");
+        auto k_cache = cache;
+        auto v_cache = cache;
+        const size_t at = static_cast<size_t>(position * kv_rows) * kv_element_bytes(kv_type) / 4;
+        cpu_->store_kv(k_rope.data(), kv_type, kv_rows, k_cache.data() + at);
+        cpu_->store_kv(want_v.data(), kv_type, kv_rows, v_cache.data() + at);
+        expect(k_cache, static_cast<const float*>(step.k_cache), "stored keys");
+        expect(v_cache, static_cast<const float*>(step.v_cache), "stored values");
+      }
+    }
+  }
+}
+
+struct AttentionCase {
+  Heads heads;
+  int64_t window;
+  int64_t position;
+  int64_t most_keys;
+};
+
+// Few keys in one block, many split over several; both with runs that begin within a window.
+TEST_P(FusedTest, AttentionIsThatOfSingleOps) {
+  for (const AttentionCase& c :
+       {AttentionCase{{1, 1, 1, 0}, 0, 0, 1}, AttentionCase{{4, 2, 17, 0}, 0, 40, 64},
+        AttentionCase{{2, 1, 16, 0}, 300, 700, 300}, AttentionCase{{2, 2, 8, 0}, 0, 900, 1024},
+        AttentionCase{{2, 1, 16, 0}, 0, 1500, 2048}, AttentionCase{{1, 1, 8, 0}, 1100, 1900, 1100},
+        AttentionCase{{2, 1, 8, 0}, 0, 3, 4096}}) {
+    for (const KvType type : {KvType::kF32, KvType::kF16}) {
+      const auto& [n_heads, n_kv_heads, head_dim, unused] = c.heads;
+      SCOPED_TRACE(::testing::Message() << n_heads << " heads of " << head_dim << ", window "
+                                        << c.window << ", position " << c.position);
+      const int64_t kv_count = (c.position + 1) * n_kv_heads * head_dim;
+      const auto q = Random(1).floats(n_heads * head_dim);
+      const auto k = Random(2).floats(kv_count, 3.0F);
+      const auto v = Random(3).floats(kv_count);
+      std::vector<float> stored_k(k.size());
+      std::vector<float> stored_v(v.size());
+      cpu_->store_kv(k.data(), type, kv_count, stored_k.data());
+      cpu_->store_kv(v.data(), type, kv_count, stored_v.data());
+      const AttentionShape shape{n_heads, n_kv_heads, head_dim, 0.7F, c.window};
+      std::vector<float> want(q.size());
+      cpu_->attention(q.data(), {type, stored_k.data(), stored_v.data()}, shape, c.position, 1,
+                      want.data());
+      FusedToken token;
+      token.position = device_->place(std::vector<int32_t>{static_cast<int32_t>(c.position)});
+      float* scratch = room(static_cast<int64_t>(fused().attention_scratch(shape, c.most_keys)));
+      float* out = room(n_heads * head_dim);
+      fused().attention({device_->place(q),
+                         {type, device_->place(stored_k), device_->place(stored_v)},
+                         shape,
+                         token,
+                         c.most_keys,
+                         scratch,
+                         out});
+      expect(want, out, "attention");
+    }
+  }
+}
+
+TEST_P(FusedTest, EmbeddingAndLogits) {
+  const TestMatrix table(TensorType::kQ6_K, 70, 512, 1);
+  const TestMatrix positions(TensorType::kF32, 9, 512, 2);
+  for (const bool learned : {false, true}) {
+    FusedEmbedding step;
+    step.table = device_->place(table);
+    if (learned) step.positions = device_->place(positions);
+    step.token.id = device_->place(std::vector<int32_t>{69});
+    step.token.position = device_->place(std::vector<int32_t>{8});
+    step.x = room(512);
+    fused().embed(step);
+    std::vector<float> want(512);
+    std::vector<float> at(512);
+    const int32_t ids[] = {69, 8};
+    cpu_->get_rows(table.matrix(), ids, 1, want.data());
+    if (learned) {
+      cpu_->get_rows(positions.matrix(), ids + 1, 1, at.data());
+      cpu_->add(want.data(), at.data(), 512, want.data());
+    }
+    expect(want, step.x, "embedding");
+    const auto weight = Random(3).floats(512);
+    float* logits = room(70);
+    float* normed = room(512);
+    fused().logits({step.x, place(NormOp::kRms, weight, {}), step.table, logits, normed});
+    const auto want_normed = norm(NormOp::kRms, want, weight, {});
+    expect(want_normed, normed, "norm");
+    expect(multiply(table, {}, want_normed), logits, "logits");
+  }
+}
+
+// Ties, padding, and what is no number: as the greedy Sampler has it (tests/engine).
+TEST_P(FusedTest, TheChoiceIsTheLowestOfTheHighestThatMayBeChosen) {
+  const auto chosen = [&](const std::vector<float>& logits, const std::vector<uint8_t>& choosable) {
+    const auto count = static_cast<int64_t>(logits.size());
+    int32_t* id = device_->place(std::vector<int32_t>{-7});
+    void* scratch = device_->place(std::vector<uint8_t>(fused().choice_scratch(count), 1));
+    fused().choose({device_->place(logits), device_->place(choosable), count, scratch, id});
+    return device_->read(id, 1)[0];
+  };
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  for (const size_t count : {1U, 31U, 4096U, 10007U}) {
+    SCOPED_TRACE(count);
+    std::vector<float> logits = Random(1).floats(static_cast<int64_t>(count));
+    std::vector<uint8_t> all(count, 1);
+    const size_t last = count - 1;
+    logits[last] = 2.0F;
+    EXPECT_EQ(chosen(logits, all), static_cast<int32_t>(last));
+    logits[last / 2] = 2.0F;
+    EXPECT_EQ(chosen(logits, all), static_cast<int32_t>(last / 2));
+    all[last / 2] = 0;
+    EXPECT_EQ(chosen(logits, all), last == 0 ? -1 : static_cast<int32_t>(last));
+    logits[last / 2] = kNaN;  // padding may be anything
+    EXPECT_EQ(chosen(logits, all), last == 0 ? -1 : static_cast<int32_t>(last));
+    all[last / 2] = 1;
+    EXPECT_EQ(chosen(logits, all), -1);
+    logits[last / 2] = kInfinity;
+    EXPECT_EQ(chosen(logits, all), -1);
+    EXPECT_EQ(chosen(std::vector<float>(count, -kInfinity), all), 0);
+    EXPECT_EQ(chosen(std::vector<float>(count, 1.0F), std::vector<uint8_t>(count)), -1);
+    EXPECT_EQ(chosen(std::vector<float>(count, -0.0F), all), 0);
+  }
+}
+
+// What is replayed must read what stands in memory then, and be made as often as it is replayed.
+TEST_P(FusedTest, ARecordingIsNotDoneUntilItIsReplayed) {
+  const TestMatrix w(TensorType::kF32, 16, 32);
+  const auto x = Random(1).floats(32);
+  float* at = device_->place(x);
+  float* sum = device_->place(std::vector<float>(16));
+  const FusedLinear linear = place(w, {});
+  const auto recording = fused().record([&] {
+    fused().residual({at, linear, sum, nullptr});
+    fused().residual({at, linear, sum, nullptr});
+  });
+  EXPECT_EQ(recording->n_nodes(), 2);
+  expect(std::vector<float>(16), sum, "before");
+  recording->replay();
+  const auto once = multiply(w, {}, x);
+  std::vector<float> want(16);
+  for (int i = 0; i < 2; ++i) cpu_->add(want.data(), once.data(), 16, want.data());
+  expect(want, sum, "once");
+  kernels_->memory().upload(std::vector<float>(32).data(), 32 * sizeof(float), at);
+  recording->replay();
+  expect(want, sum, "a vector of zeros adds nothing");
+}
+
+}  // namespace
+}  // namespace assay

@@ -60,9 +60,7 @@ class Search {
   void run() {
     if (evidence_.tokens().empty()) return;
     measure_noise();
-    if (chain_.complete()) {
-      try_recomputed();
-    }
+    if (chain_.complete()) try_recomputed();
     try_fitted();
     // What says nothing of most tokens (a shift between logs of few positions) is no candidate.
     std::erase_if(candidates_, [](const Candidate& candidate) {
@@ -470,7 +468,6 @@ void find_causes(const Model* model, Comparison& comparison) {
         op = *source;
         continue;
       }
-      // The error came in with checkpoints that the reference does not have.
       store.use_unjudged(false);
       causes::Search over(network, store, op, first.token_idx);
       over.run();

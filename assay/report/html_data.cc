@@ -18,6 +18,7 @@
 #include "assay/report/json_object.h"
 #include "assay/report/log_details.h"
 #include "base/character.h"
+#include "base/error.h"
 
 namespace assay {
 namespace {
@@ -296,7 +297,7 @@ void append_logits(const Comparison& comparison, const ReportContext& context, J
   data.key("vocabulary");
   JsonObject vocabulary(out);
   for (const int64_t id : ids) {
-    vocabulary.member(std::to_string(id), std::string_view(context.token_text(id)));
+    vocabulary.member(std::to_string(id), printable(context.token_text(id)));
   }
   vocabulary.end();
 }

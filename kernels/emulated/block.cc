@@ -45,7 +45,8 @@ Block::Block(std::string_view kernel, const LaunchShape& shape, const DeviceMemo
       memory_(memory),
       fibers_(fibers),
       random_(seed),
-      counts_(counts) {
+      counts_(counts),
+      launch_(static_cast<uint32_t>(counts.launches)) {
   const Dim3& dim = shape.block;
   threads_.resize(size_t{dim.x} * dim.y * dim.z);
   warps_.resize((threads_.size() + kWarpSize - 1) / kWarpSize);
@@ -59,6 +60,7 @@ Block::Block(std::string_view kernel, const LaunchShape& shape, const DeviceMemo
 
 void Block::run(const Dim3& index, const std::function<void()>& body) {
   index_ = index;
+  block_ = index.x + shape_.grid.x * (index.y + shape_.grid.y * index.z);
   body_ = &body;
   shared_.begin_block(shape_.shared_bytes);
   for (Thread& thread : threads_) thread.state = State::kReady;

@@ -72,6 +72,8 @@ Decoder::Decoder(const ModelConfig& config, const Weights& weights, Kernels& ker
       Buffer<float>(memory_, fused_.attention_scratch(shape_, static_cast<int64_t>(most)));
   choice_scratch_ = Buffer<std::byte>(memory_, fused_.choice_scratch(config.n_vocab));
   chosen_ = Buffer<int32_t>(memory_, 1);
+  choosable_ = Buffer<uint8_t>(memory_, static_cast<size_t>(config.n_vocab));
+  set_choosable({});
   token_ = {state_.data(), state_.data() + 1,
             reinterpret_cast<const float*>(state_.data() + kStateWords)};
 }
@@ -79,7 +81,6 @@ Decoder::Decoder(const ModelConfig& config, const Weights& weights, Kernels& ker
 void Decoder::set_choosable(const std::vector<bool>& choosable) {
   std::vector<uint8_t> bytes(static_cast<size_t>(config_.n_vocab));
   std::copy_n(choosable.begin(), std::min(choosable.size(), bytes.size()), bytes.begin());
-  if (choosable_.size() == 0) choosable_ = Buffer<uint8_t>(memory_, bytes.size());
   memory_.upload(bytes.data(), bytes.size(), choosable_.data());
 }
 

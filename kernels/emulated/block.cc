@@ -30,10 +30,6 @@ std::string text(const Place& place) {
   return fmt::format("{}:{}", place.file, place.line);
 }
 
-bool same_line(const Place& a, const Place& b) {
-  return a.line == b.line && std::string_view(a.file) == b.file;
-}
-
 }  // namespace
 
 thread_local constinit Block* Block::current_ = nullptr;
@@ -113,7 +109,7 @@ void Block::barrier(const Place& place) {
 // All threads must be at one and the same barrier.
 bool Block::release_barrier() {
   for (const Thread& thread : threads_) {
-    if (thread.state != State::kAtBarrier || !same_line(thread.place, threads_[0].place)) {
+    if (thread.state != State::kAtBarrier || !same_place(thread.place, threads_[0].place)) {
       return false;
     }
   }
@@ -148,7 +144,7 @@ bool Block::takes_part(unsigned thread, const Thread& in) const {
   if (thread >= threads_.size()) return false;
   const Thread& other = threads_[thread];
   return other.state == State::kMeeting && other.operation == in.operation &&
-         other.mask == in.mask && same_line(other.place, in.place);
+         other.mask == in.mask && same_place(other.place, in.place);
 }
 
 bool Block::release_meetings() {
@@ -196,7 +192,7 @@ void Block::report_stuck() {
     }
   }
   for (unsigned i = 0; i < threads_.size(); ++i) {
-    if (threads_[i].state == State::kAtBarrier && same_line(threads_[i].place, found->place)) {
+    if (threads_[i].state == State::kAtBarrier && same_place(threads_[i].place, found->place)) {
       continue;
     }
     fail_in(thread,

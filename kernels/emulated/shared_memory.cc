@@ -10,12 +10,7 @@
 namespace assay::emulated {
 namespace {
 
-constexpr int kLanes = 32;
 constexpr size_t kMostBytes = size_t{48} * 1024;
-
-bool same_place(const Place& a, const Place& b) {
-  return a.line == b.line && std::strcmp(a.file, b.file) == 0;
-}
 
 }  // namespace
 
@@ -53,7 +48,8 @@ void SharedMemory::begin_block(size_t dynamic_bytes) {
 SharedMemory::Array& SharedMemory::array(const char* name, size_t element_bytes, size_t count,
                                          const Place& place, bool is_dynamic) {
   for (const auto& array : arrays_) {
-    if (same_place(array->place, place) && std::strcmp(array->name, name) == 0) return *array;
+    const bool same_name = array->name == name || std::strcmp(array->name, name) == 0;
+    if (same_name && same_place(array->place, place)) return *array;
   }
   static_bytes_ += is_dynamic ? 0 : count * element_bytes;
   if (static_bytes_ + dynamic_bytes_ > kMostBytes) {
@@ -142,11 +138,6 @@ void SharedMemory::pass_warp_sync(unsigned warp, uint32_t mask) {
     }
   }
   syncs.lanes.push_back({mask, syncs.count});
-}
-
-Accessor SharedMemory::accessor(unsigned thread) const {
-  const unsigned warp = thread / kLanes;
-  return {static_cast<int>(thread), barriers_, warp < warps_.size() ? warps_[warp].count : 0};
 }
 
 }  // namespace assay::emulated

@@ -47,7 +47,10 @@ class SharedMemory {
   uint32_t barriers() const { return barriers_; }  // that the block has passed
   // The lanes of `mask` of a warp passed a __syncwarp.
   void pass_warp_sync(unsigned warp, uint32_t mask);
-  Accessor accessor(unsigned thread) const;
+  Accessor accessor(unsigned thread) const {
+    const unsigned warp = thread / kLanes;
+    return {static_cast<int>(thread), barriers_, warp < warps_.size() ? warps_[warp].count : 0};
+  }
 
  private:
   struct Access {
@@ -68,6 +71,8 @@ class SharedMemory {
     uint32_t count = 0;
     std::vector<SyncedLanes> lanes;
   };
+
+  static constexpr int kLanes = 32;
 
   bool conflicts(const Access& earlier, const Accessor& who) const;
 

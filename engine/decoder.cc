@@ -29,7 +29,8 @@ std::unique_ptr<Decoder> Decoder::make(const ModelConfig& config, const Weights&
 
 bool Decoder::takes(const ModelConfig& config, const Weights& weights, const FusedKernels& fused) {
   const int64_t width = config.embedding_length;
-  const auto takes = [&](int64_t columns, bool is_normed, std::vector<const WeightMatrix*> all) {
+  const auto takes = [&](int64_t columns, bool is_normed,
+                         const std::vector<const WeightMatrix*>& all) {
     std::vector<TensorType> types;
     for (const WeightMatrix* each : all) {
       if (each->data != nullptr) types.push_back(each->type);

@@ -17,13 +17,6 @@ namespace {
 
 constexpr int kLaunches = 50;  // between two times that the device is waited for
 
-// The kernels of one math, or why there are none.
-struct Cuda {
-  std::unique_ptr<Kernels> kernels;
-  std::string missing;
-  double bandwidth = 0.0;  // bytes a second
-};
-
 template <class T>
 Buffer<T> on_device(Kernels& kernels, const std::vector<T>& values) {
   Buffer<T> buffer(kernels.memory(), values.size());
@@ -52,7 +45,8 @@ double measure_bandwidth(Kernels& kernels) {
   return 3.0 * kCount * sizeof(float) * kLaunches / seconds;
 }
 
-// Made when the first benchmark asks.
+}  // namespace
+
 const Cuda& cuda(Math math) {
   const auto make = [](Math of) {
     Cuda made;
@@ -68,6 +62,8 @@ const Cuda& cuda(Math math) {
   static const Cuda fast = make(Math::kFast);
   return math == Math::kFast ? fast : exact;
 }
+
+namespace {
 
 // Times `launch`, which reads and writes `bytes` at least once and fills `out`.
 template <class Launch>

@@ -58,11 +58,42 @@ void prefill(benchmark::State& state) {
       static_cast<double>(n_tokens), benchmark::Counter::kIsIterationInvariantRate);
 }
 
+constexpr int64_t kTokens = 64;
+
+double bytes_of_tokens(int64_t position) {
+  const ModelConfig& config = model()->config();
+  const double kv = static_cast<double>(position * config.n_layers * config.kv_width() * 2 * 4);
+  return static_cast<double>(kTokens) * (weight_bytes() + kv);
+}
+
+// Tokens that a CUDA device chooses itself, after `position` others.
+void cuda_decode(benchmark::State& state, Math math) {
+  if (model() == nullptr) return state.SkipWithError("no model: scripts/fetch.sh smollm2");
+  if (cuda(math).kernels == nullptr) return state.SkipWithError(cuda(math).missing.c_str());
+  const int64_t position = state.range(0);
+  Session session(*model(), *cuda(math).kernels, {.capacity = position + kTokens});
+  session.set_choosable(std::vector<bool>(static_cast<size_t>(model()->config().n_vocab), true));
+  const std::vector<int32_t> tokens = some_tokens(position);
+  for (auto _ : state) {
+    state.PauseTiming();
+    session.clear();
+    session.eval(tokens);
+    state.ResumeTiming();
+    int32_t token = tokens.back();
+    for (int64_t i = 0; i < kTokens; ++i) token = session.eval_greedy(token);
+  }
+  const double total = bytes_of_tokens(position) * static_cast<double>(state.iterations());
+  state.SetBytesProcessed(static_cast<int64_t>(total));
+  state.counters["bandwidth_share"] =
+      benchmark::Counter(total / cuda(math).bandwidth, benchmark::Counter::kIsRate);
+  state.counters["tokens_per_second"] = benchmark::Counter(
+      static_cast<double>(kTokens), benchmark::Counter::kIsIterationInvariantRate);
+}
+
 // One token after `position` others.
 void decode(benchmark::State& state) {
   if (model() == nullptr) return state.SkipWithError("no model: scripts/fetch.sh smollm2");
   const int64_t position = state.range(0);
-  constexpr int64_t kTokens = 64;
   Session session(*model(), *environment().kernels, {.capacity = position + kTokens});
   const std::vector<int32_t> tokens = some_tokens(position + kTokens);
   for (auto _ : state) {
@@ -74,14 +105,22 @@ void decode(benchmark::State& state) {
       benchmark::DoNotOptimize(session.eval({tokens.data() + position + i, 1}));
     }
   }
-  const ModelConfig& config = model()->config();
-  const double kv = static_cast<double>(position * config.n_layers * config.kv_width() * 2 * 4);
-  report_bytes(state, static_cast<double>(kTokens) * (weight_bytes() + kv));
+  report_bytes(state, bytes_of_tokens(position));
   state.counters["tokens_per_second"] = benchmark::Counter(
       static_cast<double>(kTokens), benchmark::Counter::kIsIterationInvariantRate);
 }
 
 BENCHMARK(prefill)->Arg(16)->Arg(512)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(cuda_decode, exact, Math::kExact)
+    ->Arg(16)
+    ->Arg(512)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(cuda_decode, fast, Math::kFast)
+    ->Arg(16)
+    ->Arg(512)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(decode)->Arg(16)->Arg(512)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 }  // namespace

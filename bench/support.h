@@ -24,6 +24,16 @@ struct Environment {
   double memory_bandwidth;  // bytes a second of a streaming read, all threads together
 };
 
+// The CUDA kernels of one math, or why there are none.
+struct Cuda {
+  std::unique_ptr<Kernels> kernels;
+  std::string missing;
+  double bandwidth = 0.0;  // bytes a second of a kernel that only streams
+};
+
+// Made when it is first asked for.
+const Cuda& cuda(Math math);
+
 // Made by main before the first benchmark runs.
 Environment& environment();
 void set_environment(Environment* made);

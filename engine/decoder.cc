@@ -29,7 +29,8 @@ std::unique_ptr<Decoder> Decoder::make(const ModelConfig& config, const Weights&
 
 bool Decoder::takes(const ModelConfig& config, const Weights& weights, const FusedKernels& fused) {
   const int64_t width = config.embedding_length;
-  const auto takes = [&](int64_t columns, bool is_normed, std::vector<const WeightMatrix*> all) {
+  const auto takes = [&](int64_t columns, bool is_normed,
+                         const std::vector<const WeightMatrix*>& all) {
     std::vector<TensorType> types;
     for (const WeightMatrix* each : all) {
       if (each->data != nullptr) types.push_back(each->type);
@@ -72,6 +73,8 @@ Decoder::Decoder(const ModelConfig& config, const Weights& weights, Kernels& ker
       Buffer<float>(memory_, fused_.attention_scratch(shape_, static_cast<int64_t>(most)));
   choice_scratch_ = Buffer<std::byte>(memory_, fused_.choice_scratch(config.n_vocab));
   chosen_ = Buffer<int32_t>(memory_, 1);
+  choosable_ = Buffer<uint8_t>(memory_, static_cast<size_t>(config.n_vocab));
+  set_choosable({});
   token_ = {state_.data(), state_.data() + 1,
             reinterpret_cast<const float*>(state_.data() + kStateWords)};
 }
@@ -79,7 +82,6 @@ Decoder::Decoder(const ModelConfig& config, const Weights& weights, Kernels& ker
 void Decoder::set_choosable(const std::vector<bool>& choosable) {
   std::vector<uint8_t> bytes(static_cast<size_t>(config_.n_vocab));
   std::copy_n(choosable.begin(), std::min(choosable.size(), bytes.size()), bytes.begin());
-  if (choosable_.size() == 0) choosable_ = Buffer<uint8_t>(memory_, bytes.size());
   memory_.upload(bytes.data(), bytes.size(), choosable_.data());
 }
 

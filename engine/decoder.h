@@ -32,7 +32,7 @@ class Decoder {
   // does; nothing if that would throw.
   std::optional<int32_t> evaluate_and_choose(int32_t token, int64_t position);
 
-  // The ids that may be chosen; from here on.
+  // The ids that may be chosen, from here on; none before.
   void set_choosable(const std::vector<bool>& choosable);
 
   const float* logits() const { return logits_.data(); }

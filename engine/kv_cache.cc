@@ -20,9 +20,11 @@ KvCache::KvCache(const ModelConfig& config, KvType type, int64_t capacity, Memor
   try {
     k_ = Buffer<std::byte>(memory, bytes);
     v_ = Buffer<std::byte>(memory, bytes);
-  } catch (const Error&) {
-    throw Error(fmt::format("no memory for the keys and values of {} positions", capacity), {},
-                "use a shorter prompt, a smaller -n, or --kv f16");
+  } catch (const Error& error) {
+    throw Error(
+        fmt::format("no memory for the keys and values of {} positions, twice {} bytes ({})",
+                    capacity, bytes, error.what()),
+        {}, "use a shorter prompt, a smaller -n, or --kv f16");
   }
 }
 

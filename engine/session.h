@@ -52,7 +52,7 @@ class Session {
   std::span<const float> eval(std::span<const int32_t> tokens, Probe* probe = nullptr,
                               LayerInput* layer_input = nullptr);
 
-  // The ids that eval_greedy() may choose, as Sampler::sample() has them.
+  // The ids that eval_greedy() may choose, as Sampler::sample() has them; none before.
   void set_choosable(const std::vector<bool>& choosable);
 
   // eval() of one token and what a greedy Sampler makes of its logits, with the errors of both. A

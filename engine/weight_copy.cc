@@ -1,5 +1,9 @@
 #include "engine/weight_copy.h"
 
+#include <string>
+
+#include "base/error.h"
+
 namespace assay {
 
 WeightCopy::WeightCopy(const Model& model, Memory& memory) : memory_(memory) {
@@ -10,7 +14,11 @@ WeightCopy::WeightCopy(const Model& model, Memory& memory) : memory_(memory) {
   copy(model);  // finds out what there is to copy
   std::vector<size_t> sizes;
   for (const auto& [place, kept] : copies_) sizes.push_back(place.second);
-  memory.reserve(sizes);
+  try {
+    memory.reserve(sizes);
+  } catch (const Error& error) {
+    throw Error(std::string("the weights do not fit: ") + error.what(), model.gguf().path());
+  }
   has_room_ = true;
   copy(model);
 }

@@ -6,16 +6,8 @@
 #include "base/error.h"
 
 namespace assay {
-namespace {
-
-void* pointer(uintptr_t address) {
-  return reinterpret_cast<void*>(address);
-}
-
-}  // namespace
-
 Arena::~Arena() {
-  for (const auto& [address, bytes] : blocks_) source_.give_back(pointer(address));
+  for (const auto& [address, bytes] : blocks_) source_.give_back(address);
 }
 
 size_t Arena::rounded(size_t bytes) const {
@@ -33,7 +25,7 @@ Arena::Ranges::iterator Arena::find_free(size_t bytes) {
   return best;
 }
 
-Arena::Ranges::const_iterator Arena::block_of(uintptr_t address) const {
+Arena::Ranges::const_iterator Arena::block_of(std::byte* address) const {
   return std::prev(blocks_.upper_bound(address));
 }
 
@@ -44,7 +36,7 @@ void Arena::give_back_empty() {
       ++block;
       continue;
     }
-    source_.give_back(pointer(block->first));
+    source_.give_back(block->first);
     free_.erase(range);
     block = blocks_.erase(block);
   }
@@ -61,7 +53,7 @@ void Arena::add_block(size_t bytes) {
     size = bytes;
     block = source_.take(size);
   }
-  const auto address = reinterpret_cast<uintptr_t>(block);
+  auto* const address = static_cast<std::byte*>(block);
   blocks_.emplace(address, size);
   free_.emplace(address, size);
 }
@@ -84,11 +76,11 @@ void* Arena::allocate(size_t bytes) {
   free_.erase(range);
   if (available > size) free_.emplace(address + size, available - size);
   used_.emplace(address, size);
-  return pointer(address);
+  return address;
 }
 
 void Arena::release(void* piece) noexcept {
-  const auto found = used_.find(reinterpret_cast<uintptr_t>(piece));
+  const auto found = used_.find(static_cast<std::byte*>(piece));
   if (found == used_.end()) return;
   auto [address, bytes] = *found;
   used_.erase(found);

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <map>
+#include <utility>
 
 namespace assay {
 
@@ -41,13 +41,13 @@ class Arena {
   size_t n_blocks() const { return blocks_.size(); }
 
  private:
-  using Ranges = std::map<uintptr_t, size_t>;  // address to bytes
+  using Ranges = std::map<std::byte*, size_t>;  // address to bytes
 
   Ranges::iterator find_free(size_t bytes);
   void add_block(size_t bytes);
   void give_back_empty();
   // The block that holds `address`.
-  Ranges::const_iterator block_of(uintptr_t address) const;
+  Ranges::const_iterator block_of(std::byte* address) const;
 
   Source source_;
   size_t gap_;

@@ -92,11 +92,10 @@ class PlainInput {
 };
 
 // Fast math: the norm, or the vector as it stands in device memory, rounded to 8 bits.
-template <bool kIsNormed>
 class Int8Input {
  public:
   __device__ explicit Int8Input(const InputSource& source) : x_{dynamic()} {
-    if constexpr (kIsNormed) {
+    if (source.weight) {
       const Normaliser norm(source);
       fill(source, [&](int64_t i) {
         const float value = norm.element(source, i);

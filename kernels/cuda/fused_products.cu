@@ -12,19 +12,13 @@ namespace assay::ASSAY_DEVICE {
 namespace {
 
 // Enough for every multiprocessor to have a few.
-constexpr int64_t kMostBlocks = 512;
+constexpr unsigned kMostBlocks = 512;
 
 // Blocks that a multiprocessor must have room for, which bounds the registers of a thread.
 constexpr int kBlocksAtOnce = 3;
 
 // Beside the stage, of the 48 KiB that every device gives a block.
 constexpr size_t kMostSharedBytes = size_t{34} * 1024;
-
-LaunchShape shape_for(int64_t n_units, size_t shared_bytes) {
-  const unsigned blocks = blocks_for(n_units, kGroups);
-  const unsigned most = static_cast<unsigned>(kMostBlocks);
-  return {{blocks < most ? blocks : most, 1, 1}, {kThreads, 1, 1}, shared_bytes};
-}
 
 // Calls work(unit, inside) for this group's units of [0, n_units): both groups of a warp each time,
 // `inside` false where one has none left and computes unit 0 again.
@@ -40,160 +34,180 @@ __device__ void for_units(int64_t n_units, const Work& work) {
   }
 }
 
-template <class Input>
-__device__ float biased_dot(const Rows& rows, int64_t row, Stage& stage, const Input& x) {
-  const float sum = x.dot(rows, row, stage);
-  return rows.bias ? sum + rows.bias[row] : sum;
-}
-
 __device__ void store_if(const Global<float>& out, int64_t i, float value) {
   if (out) out[i] = value;
 }
 
+enum class Kind : uint8_t { kQkv, kResidual, kActivation, kLogits };
 enum : int { kQ, kK, kV };
 
-struct Qkv {
-  Rows rows[3];  // of kQ, kK, kV
+// Any of the steps, so that one kernel has the code of all weight types for all of them.
+struct Step {
+  Kind kind;
+  // kQ, kK, kV; gate (without data: GELU) and up; or the one there is.
+  Rows rows[3];
+  Global<float> out;      // queries, residual, activation or logits
+  Global<float> seen[3];  // products of rows, where somebody looks
+
+  // Of kQkv alone.
   int64_t head_dim;
   int64_t rotary_dim;
   RopePairing pairing;
   Global<const int32_t> position;
   Global<const float> cos_sin;
-  Global<float> q_out;
   KvStore k_store, v_store;
-  Global<float> q_seen, k_seen, v_seen, k_rope_seen;
+  Global<float> k_rope_seen;
+
+  __device__ int64_t pairs_of_head() const { return (head_dim + 1) / 2; }
+  __device__ int64_t n_pairs(int which) const {
+    return rows[which].n_rows / head_dim * pairs_of_head();
+  }
 };
 
-// Two rows of a head that are turned together, or that merely stand side by side: element first
-// and second of pair `pair`; second may be head_dim, which is none.
-struct Pair {
-  int64_t first;
-  int64_t second;
-  bool turns;
+// Where a unit's product is: row `row` of rows[first] to rows[last].
+struct Place {
+  int first = 0;
+  int last = 0;
+  int64_t row = 0;
+  bool inside = true;
+
+  // Of kQkv: the two groups of a warp have the rows of a pair, which are turned together or merely
+  // stand side by side.
+  int64_t pair = 0;  // of the head
+  bool turns = false;
+  bool is_second = false;
 };
 
-__device__ Pair pair_of(const Qkv& p, int64_t pair, bool rotates) {
-  const int64_t turned = rotates ? p.rotary_dim / 2 : 0;
-  if (pair >= turned) return {2 * pair, 2 * pair + 1, false};
-  if (p.pairing == RopePairing::kAdjacent) return {2 * pair, 2 * pair + 1, true};
-  return {pair, pair + turned, true};
+__device__ Place place_in_qkv(const Step& s, int64_t unit) {
+  Place place;
+  int64_t pair = unit / 2;
+  while (place.first < kV && pair >= s.n_pairs(place.first)) pair -= s.n_pairs(place.first++);
+  place.last = place.first;
+  place.pair = pair % s.pairs_of_head();
+  place.is_second = unit % 2 != 0;
+  const int64_t turned = place.first == kV ? 0 : s.rotary_dim / 2;
+  place.turns = place.pair < turned;
+  const bool halves = place.turns && s.pairing == RopePairing::kHalves;
+  const int64_t begin = halves ? place.pair : 2 * place.pair;
+  const int64_t element = place.is_second ? begin + (halves ? turned : 1) : begin;
+  place.inside = element < s.head_dim;  // the last of an odd number has no partner
+  place.row = pair / s.pairs_of_head() * s.head_dim + (place.inside ? element : begin);
+  return place;
 }
 
-// What becomes of element `row` of a matrix, once it is multiplied: `before` and `after` turning.
-__device__ void store_q(const Qkv& p, int64_t row, float before, float after) {
-  store_if(p.q_seen, row, before);
-  p.q_out[row] = after;
+__device__ Place place_of(const Step& s, int64_t unit, bool inside) {
+  if (s.kind == Kind::kQkv) return place_in_qkv(s, unit);
+  Place place;
+  place.row = unit;
+  place.inside = inside;
+  place.last = s.kind == Kind::kActivation ? 1 : 0;
+  if (s.kind == Kind::kActivation && !s.rows[0].data) place.first = 1;
+  return place;
 }
 
-__device__ void store_k(const Qkv& p, int64_t row, float before, float after) {
-  store_if(p.k_seen, row, before);
-  store_if(p.k_rope_seen, row, after);
-  p.k_store.put(p.position[0] * p.rows[kK].n_rows + row, after);
+// `own` and the other row's product of the pair, turned, and stored where it belongs.
+__device__ void finish_qkv(const Step& s, const Place& place, float own, float other) {
+  float turned = own;
+  if (place.turns) {
+    const float cos = s.cos_sin[2 * place.pair];
+    const float sin = s.cos_sin[2 * place.pair + 1];
+    turned = place.is_second ? other * sin + own * cos : own * cos - other * sin;
+  }
+  store_if(s.seen[place.first], place.row, own);
+  if (place.first == kQ) {
+    s.out[place.row] = turned;
+    return;
+  }
+  const int64_t at = s.position[0] * s.rows[place.first].n_rows + place.row;
+  if (place.first == kV) return s.v_store.put(at, own);
+  store_if(s.k_rope_seen, place.row, turned);
+  s.k_store.put(at, turned);
 }
 
-__device__ void store_v(const Qkv& p, int64_t row, float value) {
-  store_if(p.v_seen, row, value);
-  p.v_store.put(p.position[0] * p.rows[kV].n_rows + row, value);
+// `product`, and `before` of the matrix before it.
+__device__ void finish(const Step& s, const Place& place, float before, float product) {
+  if (s.kind == Kind::kResidual) {
+    store_if(s.seen[0], place.row, product);
+    s.out[place.row] = s.out[place.row] + product;
+  } else if (s.kind == Kind::kLogits) {
+    s.out[place.row] = product;
+  } else {
+    const bool gated = place.first == 0;
+    if (gated) store_if(s.seen[0], place.row, before);
+    store_if(s.seen[1], place.row, product);
+    s.out[place.row] = gated ? silu(before) * product : gelu_tanh_of(product);
+  }
 }
-
-// A unit of two groups is a pair of rows: the first group has one, the second the other.
-template <class Input>
-ASSAY_KERNEL(kThreads, kBlocksAtOnce)
-qkv_kernel(ASSAY_CONSTANT(Qkv) p, ASSAY_CONSTANT(InputSource) source) {
-  ASSAY_STAGE(stage);
-  const Input x(source);
-  const int64_t pairs = (p.head_dim + 1) / 2;  // of a head
-  const int64_t q_pairs = p.rows[kQ].n_rows / p.head_dim * pairs;
-  const int64_t k_pairs = p.rows[kK].n_rows / p.head_dim * pairs;
-  for_units(2 * (q_pairs + 2 * k_pairs), [&](int64_t unit, bool) {
-    int64_t pair = unit / 2;
-    const bool second = unit % 2 != 0;
-    const int which = pair < q_pairs ? kQ : pair < q_pairs + k_pairs ? kK : kV;
-    pair -= which == kQ ? 0 : which == kK ? q_pairs : q_pairs + k_pairs;
-    const int64_t head = pair / pairs;
-    const Pair elements = pair_of(p, pair % pairs, which != kV);
-    const int64_t element = second ? elements.second : elements.first;
-    const bool inside = element < p.head_dim;
-    const int64_t row = head * p.head_dim + (inside ? element : elements.first);
-    const float own = biased_dot(p.rows[which], row, stage, x);
-    const float other = __shfl_xor_sync(0xFFFFFFFFU, own, kLanes);
-    if (!inside || lane_of_group() != 0) return;
-    float after = own;
-    if (elements.turns) {
-      const int64_t angle = 2 * (pair % pairs);
-      const float cos = p.cos_sin[angle];
-      const float sin = p.cos_sin[angle + 1];
-      after = second ? other * sin + own * cos : own * cos - other * sin;
-    }
-    if (which == kQ) {
-      store_q(p, row, own, after);
-    } else if (which == kK) {
-      store_k(p, row, own, after);
-    } else {
-      store_v(p, row, own);
-    }
-  });
-}
-
-template <class Input>
-ASSAY_KERNEL(kThreads, kBlocksAtOnce)
-residual_kernel(ASSAY_CONSTANT(Rows) w, ASSAY_CONSTANT(InputSource) source, Global<float> residual,
-                Global<float> product_seen) {
-  ASSAY_STAGE(stage);
-  const Input x(source);
-  for_units(w.n_rows, [&](int64_t row, bool inside) {
-    const float product = biased_dot(w, row, stage, x);
-    if (!inside || lane_of_group() != 0) return;
-    store_if(product_seen, row, product);
-    residual[row] = residual[row] + product;
-  });
-}
-
-struct Activation {
-  Rows rows[2];  // the gate and up; the gate without data: GELU
-  Global<float> act, gate_seen, up_seen;
-};
 
 template <class Input>
 ASSAY_KERNEL(kThreads, kBlocksAtOnce)
-activation_kernel(ASSAY_CONSTANT(Activation) p, ASSAY_CONSTANT(InputSource) source) {
+product_kernel(ASSAY_CONSTANT(Step) s, ASSAY_CONSTANT(InputSource) source, int64_t n_units) {
   ASSAY_STAGE(stage);
   const Input x(source);
-  const bool gated = static_cast<bool>(p.rows[0].data);
-  for_units(p.rows[1].n_rows, [&](int64_t row, bool inside) {
-    float gate = 0.0F;
-    float up = 0.0F;
+  for_units(n_units, [&](int64_t unit, bool inside) {
+    const Place place = place_of(s, unit, inside);
+    float before = 0.0F;
+    float product = 0.0F;
     ASSAY_NO_UNROLL
-    for (int i = gated ? 0 : 1; i < 2; ++i) {
-      gate = up;
-      up = biased_dot(p.rows[i], row, stage, x);
+    for (int i = place.first; i <= place.last; ++i) {
+      before = product;
+      product = x.dot(s.rows[i], place.row, stage);
+      if (s.rows[i].bias) product = product + s.rows[i].bias[place.row];
     }
-    if (!inside || lane_of_group() != 0) return;
-    if (gated) store_if(p.gate_seen, row, gate);
-    store_if(p.up_seen, row, up);
-    p.act[row] = gated ? silu(gate) * up : gelu_tanh_of(up);
+    float other = 0.0F;
+    if (s.kind == Kind::kQkv) other = __shfl_xor_sync(0xFFFFFFFFU, product, kLanes);
+    if (!place.inside || lane_of_group() != 0) return;
+    if (s.kind == Kind::kQkv) {
+      finish_qkv(s, place, product, other);
+    } else {
+      finish(s, place, before, product);
+    }
   });
-}
-
-template <class Input>
-ASSAY_KERNEL(kThreads, kBlocksAtOnce)
-logits_kernel(ASSAY_CONSTANT(Rows) w, ASSAY_CONSTANT(InputSource) source, Global<float> logits) {
-  ASSAY_STAGE(stage);
-  const Input x(source);
-  for_units(w.n_rows, [&](int64_t row, bool inside) {
-    const float logit = biased_dot(w, row, stage, x);
-    if (inside && lane_of_group() == 0) logits[row] = logit;
-  });
-}
-
-Rows rows_in(const FusedLinear& linear) {
-  return rows_of(linear.weight, linear.bias);
 }
 
 // What a block keeps of its input in shared memory.
 size_t input_bytes(int64_t width, bool is_normed, bool int8) {
   if (int8) return static_cast<size_t>(width) / kHalf * sizeof(QuantizedHalf);
   return is_normed ? static_cast<size_t>(width) * sizeof(float) : 0;
+}
+
+void launch(Device& device, Math math, const Step& step, const InputSource& source, bool is_normed,
+            int64_t n_units) {
+  const bool int8 = is_int8(math, step.rows[step.kind == Kind::kActivation ? 1 : 0].type);
+  const unsigned blocks = blocks_for(n_units, kGroups);
+  const LaunchShape shape = {{blocks < kMostBlocks ? blocks : kMostBlocks, 1, 1},
+                             {kThreads, 1, 1},
+                             input_bytes(source.width, is_normed, int8)};
+  if (int8) {
+    ASSAY_LAUNCH(device, shape, (product_kernel<Int8Input>), step, source, n_units);
+  } else if (is_normed) {
+    ASSAY_LAUNCH(device, shape, (product_kernel<NormedInput>), step, source, n_units);
+  } else {
+    ASSAY_LAUNCH(device, shape, (product_kernel<PlainInput>), step, source, n_units);
+  }
+}
+
+Rows no_rows() {
+  return {nullptr, TensorType::kF32, 0, 0, 0, nullptr};
+}
+
+Rows rows_in(const FusedLinear& linear) {
+  return rows_of(linear.weight, linear.bias);
+}
+
+Step step_of(Kind kind, const Rows& first, const Rows& second, float* out) {
+  return {kind,
+          {first, second, no_rows()},
+          out,
+          {nullptr, nullptr, nullptr},
+          1,
+          0,
+          RopePairing::kAdjacent,
+          nullptr,
+          nullptr,
+          {nullptr, nullptr},
+          {nullptr, nullptr},
+          nullptr};
 }
 
 }  // namespace
@@ -205,70 +219,43 @@ bool fused_takes(Math math, int64_t width, bool is_normed, std::span<const Tenso
   return input_bytes(width, is_normed, count > 0) <= kMostSharedBytes;
 }
 
-void fused_qkv(Device& device, Math math, const FusedQkv& step) {
-  const Qkv p = {{rows_in(step.q), rows_in(step.k), rows_in(step.v)},
-                 step.head_dim,
-                 step.rotary_dim,
-                 step.pairing,
-                 step.token.position,
-                 step.token.cos_sin,
-                 step.q_out,
-                 kv_store(step.kv_type, step.k_cache),
-                 kv_store(step.kv_type, step.v_cache),
-                 step.q_seen,
-                 step.k_seen,
-                 step.v_seen,
-                 step.k_rope_seen};
-  const int64_t pairs = (step.head_dim + 1) / 2;
-  const int64_t heads = (step.q.weight.rows + 2 * step.k.weight.rows) / step.head_dim;
-  const InputSource source =
-      normed_source(step.x, step.norm, step.q.weight.columns, step.normed_seen);
-  const bool int8 = is_int8(math, step.q.weight.type);
-  const LaunchShape shape = shape_for(2 * pairs * heads, input_bytes(source.width, true, int8));
-  if (int8) {
-    ASSAY_LAUNCH(device, shape, (qkv_kernel<Int8Input<true>>), p, source);
-  } else {
-    ASSAY_LAUNCH(device, shape, (qkv_kernel<NormedInput>), p, source);
-  }
+void fused_qkv(Device& device, Math math, const FusedQkv& f) {
+  Step step = step_of(Kind::kQkv, rows_in(f.q), rows_in(f.k), f.q_out);
+  step.rows[kV] = rows_in(f.v);
+  step.seen[kQ] = f.q_seen;
+  step.seen[kK] = f.k_seen;
+  step.seen[kV] = f.v_seen;
+  step.head_dim = f.head_dim;
+  step.rotary_dim = f.rotary_dim;
+  step.pairing = f.pairing;
+  step.position = f.token.position;
+  step.cos_sin = f.token.cos_sin;
+  step.k_store = kv_store(f.kv_type, f.k_cache);
+  step.v_store = kv_store(f.kv_type, f.v_cache);
+  step.k_rope_seen = f.k_rope_seen;
+  const int64_t heads = (f.q.weight.rows + 2 * f.k.weight.rows) / f.head_dim;
+  launch(device, math, step, normed_source(f.x, f.norm, f.q.weight.columns, f.normed_seen), true,
+         heads * ((f.head_dim + 1) / 2) * 2);
 }
 
-void fused_residual(Device& device, Math math, const FusedResidual& step) {
-  const InputSource source = plain_source(step.x, step.w.weight.columns);
-  const bool int8 = is_int8(math, step.w.weight.type);
-  const LaunchShape shape = shape_for(step.w.weight.rows, input_bytes(source.width, false, int8));
-  if (int8) {
-    ASSAY_LAUNCH(device, shape, (residual_kernel<Int8Input<false>>), rows_in(step.w), source,
-                 step.residual, step.product_seen);
-  } else {
-    ASSAY_LAUNCH(device, shape, (residual_kernel<PlainInput>), rows_in(step.w), source,
-                 step.residual, step.product_seen);
-  }
+void fused_residual(Device& device, Math math, const FusedResidual& f) {
+  Step step = step_of(Kind::kResidual, rows_in(f.w), no_rows(), f.residual);
+  step.seen[0] = f.product_seen;
+  launch(device, math, step, plain_source(f.x, f.w.weight.columns), false, f.w.weight.rows);
 }
 
-void fused_activation(Device& device, Math math, const FusedActivation& step) {
-  const Activation p = {
-      {rows_in(step.gate), rows_in(step.up)}, step.act, step.gate_seen, step.up_seen};
-  const InputSource source =
-      normed_source(step.x, step.norm, step.up.weight.columns, step.normed_seen);
-  const bool int8 = is_int8(math, step.up.weight.type);
-  const LaunchShape shape = shape_for(step.up.weight.rows, input_bytes(source.width, true, int8));
-  if (int8) {
-    ASSAY_LAUNCH(device, shape, (activation_kernel<Int8Input<true>>), p, source);
-  } else {
-    ASSAY_LAUNCH(device, shape, (activation_kernel<NormedInput>), p, source);
-  }
+void fused_activation(Device& device, Math math, const FusedActivation& f) {
+  Step step = step_of(Kind::kActivation, rows_in(f.gate), rows_in(f.up), f.act);
+  step.seen[0] = f.gate_seen;
+  step.seen[1] = f.up_seen;
+  launch(device, math, step, normed_source(f.x, f.norm, f.up.weight.columns, f.normed_seen), true,
+         f.up.weight.rows);
 }
 
-void fused_logits(Device& device, Math math, const FusedLogits& step) {
-  const InputSource source = normed_source(step.x, step.norm, step.w.columns, step.normed_seen);
-  const bool int8 = is_int8(math, step.w.type);
-  const LaunchShape shape = shape_for(step.w.rows, input_bytes(source.width, true, int8));
-  const Rows rows = rows_of(step.w, nullptr);
-  if (int8) {
-    ASSAY_LAUNCH(device, shape, (logits_kernel<Int8Input<true>>), rows, source, step.logits);
-  } else {
-    ASSAY_LAUNCH(device, shape, (logits_kernel<NormedInput>), rows, source, step.logits);
-  }
+void fused_logits(Device& device, Math math, const FusedLogits& f) {
+  const Step step = step_of(Kind::kLogits, rows_of(f.w, nullptr), no_rows(), f.logits);
+  launch(device, math, step, normed_source(f.x, f.norm, f.w.columns, f.normed_seen), true,
+         f.w.rows);
 }
 
 }  // namespace assay::ASSAY_DEVICE

@@ -30,10 +30,6 @@ std::string text(const Place& place) {
   return fmt::format("{}:{}", place.file, place.line);
 }
 
-bool same_line(const Place& a, const Place& b) {
-  return a.line == b.line && std::string_view(a.file) == b.file;
-}
-
 }  // namespace
 
 thread_local constinit Block* Block::current_ = nullptr;
@@ -45,7 +41,8 @@ Block::Block(std::string_view kernel, const LaunchShape& shape, const DeviceMemo
       memory_(memory),
       fibers_(fibers),
       random_(seed),
-      counts_(counts) {
+      counts_(counts),
+      launch_(static_cast<uint32_t>(counts.launches)) {
   const Dim3& dim = shape.block;
   threads_.resize(size_t{dim.x} * dim.y * dim.z);
   warps_.resize((threads_.size() + kWarpSize - 1) / kWarpSize);
@@ -59,6 +56,7 @@ Block::Block(std::string_view kernel, const LaunchShape& shape, const DeviceMemo
 
 void Block::run(const Dim3& index, const std::function<void()>& body) {
   index_ = index;
+  block_ = index.x + shape_.grid.x * (index.y + shape_.grid.y * index.z);
   body_ = &body;
   shared_.begin_block(shape_.shared_bytes);
   for (Thread& thread : threads_) thread.state = State::kReady;
@@ -111,7 +109,7 @@ void Block::barrier(const Place& place) {
 // All threads must be at one and the same barrier.
 bool Block::release_barrier() {
   for (const Thread& thread : threads_) {
-    if (thread.state != State::kAtBarrier || !same_line(thread.place, threads_[0].place)) {
+    if (thread.state != State::kAtBarrier || !same_place(thread.place, threads_[0].place)) {
       return false;
     }
   }
@@ -146,7 +144,7 @@ bool Block::takes_part(unsigned thread, const Thread& in) const {
   if (thread >= threads_.size()) return false;
   const Thread& other = threads_[thread];
   return other.state == State::kMeeting && other.operation == in.operation &&
-         other.mask == in.mask && same_line(other.place, in.place);
+         other.mask == in.mask && same_place(other.place, in.place);
 }
 
 bool Block::release_meetings() {
@@ -194,7 +192,7 @@ void Block::report_stuck() {
     }
   }
   for (unsigned i = 0; i < threads_.size(); ++i) {
-    if (threads_[i].state == State::kAtBarrier && same_line(threads_[i].place, found->place)) {
+    if (threads_[i].state == State::kAtBarrier && same_place(threads_[i].place, found->place)) {
       continue;
     }
     fail_in(thread,

@@ -74,7 +74,23 @@ class Block {
     if (!memory_.contains(address, bytes)) refuse_address(address, bytes, place);
   }
 
-  void count_read(size_t bytes) { counts_.read_bytes += bytes; }
+  EmulatedCounts& counts() { return counts_; }
+
+  // As check(); and finds races with what other threads of the launch have touched. Of memory that
+  // kernels only read no account is kept: `may_be_written` says that this one may write it.
+  void check_read(const void* address, size_t bytes, bool may_be_written,
+                  const Place& place) const {
+    check(address, bytes, place);
+    AccessHistory* history =
+        may_be_written ? &memory_.history_for_writes(bytes) : memory_.history();
+    if (history == nullptr) return;
+    require(history->read(memory_.offset(address), bytes, toucher(), place), place);
+  }
+  void check_write(const void* address, size_t bytes, const Place& place) const {
+    check(address, bytes, place);
+    AccessHistory& history = memory_.history_for_writes(bytes);
+    require(history.write(memory_.offset(address), bytes, toucher(), place), place);
+  }
 
   [[noreturn]] void fail(const std::string& what, const Place& place) const;
 
@@ -94,6 +110,10 @@ class Block {
     uint64_t brought[kWarpSize] = {};
   };
 
+  Toucher toucher() const { return {launch_, block_, running_, shared_.barriers()}; }
+  void require(const std::string& wrong, const Place& place) const {
+    if (!wrong.empty()) fail(wrong, place);
+  }
   bool run_ready_threads();
   bool release_meetings();
   bool release_meeting(unsigned thread);
@@ -113,6 +133,8 @@ class Block {
   Fibers& fibers_;
   uint64_t random_;
   EmulatedCounts& counts_;
+  uint32_t launch_;     // by which launches are told apart
+  uint32_t block_ = 0;  // its number in the grid
   Dim3 index_{0, 0, 0};
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;

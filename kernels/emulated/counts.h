@@ -8,7 +8,8 @@ namespace assay {
 struct EmulatedCounts {
   uint64_t launches = 0;
   uint64_t replays = 0;     // of recordings, whose launches count too
-  uint64_t read_bytes = 0;  // of device memory that the reading kernel does not write
+  uint64_t wide_bytes = 0;  // by loads of 16 bytes, which are for weights
+  uint64_t read_bytes = 0;  // by all other loads from what the reading kernel does not write
 };
 
 }  // namespace assay

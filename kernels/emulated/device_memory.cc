@@ -55,7 +55,7 @@ void* DeviceMemory::allocate(size_t bytes) {
   std::memset(piece, kGuard, kGuardBytes);
   std::memset(data, kPoison, bytes);
   std::memset(data + bytes, kGuard, kGuardBytes);
-  allocations_.emplace(reinterpret_cast<uintptr_t>(data), bytes);
+  allocations_[reinterpret_cast<uintptr_t>(data)].bytes = bytes;
   return data;
 }
 
@@ -66,15 +66,25 @@ void DeviceMemory::release(void* address) noexcept {
   allocations_.erase(found);
   last_begin_ = 1;
   last_end_ = 0;
+  last_ = nullptr;
+}
+
+AccessHistory& DeviceMemory::history_for_writes(size_t bytes) const {
+  if (last_->history == nullptr) {
+    last_->history = std::make_unique<AccessHistory>(last_->bytes, std::min<size_t>(bytes, 4));
+  }
+  return *last_->history;
 }
 
 bool DeviceMemory::find(uintptr_t first, size_t bytes) const {
   const auto after = allocations_.upper_bound(first);
   if (after == allocations_.begin()) return false;
-  const auto& [begin, size] = *std::prev(after);
+  auto& [begin, allocation] = *std::prev(after);
+  const size_t size = allocation.bytes;
   if (first - begin > size || bytes > size - (first - begin)) return false;
   last_begin_ = begin;
   last_end_ = begin + size;
+  last_ = &allocation;
   return true;
 }
 
@@ -83,7 +93,8 @@ std::string DeviceMemory::describe(const void* address) const {
   const auto first = reinterpret_cast<uintptr_t>(address);
   const auto after = allocations_.upper_bound(first);
   if (after != allocations_.begin()) {
-    const auto& [begin, size] = *std::prev(after);
+    const auto& [begin, allocation] = *std::prev(after);
+    const size_t size = allocation.bytes;
     const uintptr_t offset = first - begin;
     if (offset < size) return fmt::format("byte {} of an allocation of {}", offset, size);
     if (after == allocations_.end() || offset - size < after->first - first) {
@@ -91,11 +102,13 @@ std::string DeviceMemory::describe(const void* address) const {
     }
   }
   if (after == allocations_.end()) return "no allocation";
-  return fmt::format("{} bytes before an allocation of {}", after->first - first, after->second);
+  return fmt::format("{} bytes before an allocation of {}", after->first - first,
+                     after->second.bytes);
 }
 
 std::string DeviceMemory::broken_guard() const {
-  for (const auto& [begin, size] : allocations_) {
+  for (const auto& [begin, allocation] : allocations_) {
+    const size_t size = allocation.bytes;
     if (!intact(bytes_at(begin) - kGuardBytes)) {
       return fmt::format("the guard zone before an allocation of {} bytes was written to", size);
     }

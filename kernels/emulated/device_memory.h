@@ -3,10 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 
 #include "kernels/arena.h"
+#include "kernels/emulated/access_history.h"
 
 namespace assay::emulated {
 
@@ -34,6 +36,16 @@ class DeviceMemory {
            find(first, bytes);
   }
 
+  // What is known of who touched the allocation that contains() found last; null before a kernel
+  // had an address to write to it.
+  AccessHistory* history() const { return last_ == nullptr ? nullptr : last_->history.get(); }
+  // The same, for a kernel that is about to write elements of `bytes`.
+  AccessHistory& history_for_writes(size_t bytes) const;
+  // Where in that allocation an address is.
+  size_t offset(const void* address) const {
+    return reinterpret_cast<uintptr_t>(address) - last_begin_;
+  }
+
   // What is at an address that no allocation contains: "12 bytes behind the 64 of an allocation".
   std::string describe(const void* address) const;
 
@@ -41,13 +53,19 @@ class DeviceMemory {
   std::string broken_guard() const;
 
  private:
+  struct Allocation {
+    size_t bytes = 0;
+    std::unique_ptr<AccessHistory> history;
+  };
+
   bool find(uintptr_t first, size_t bytes) const;
 
   Arena arena_;
-  std::map<uintptr_t, size_t> allocations_;  // address to bytes
+  mutable std::map<uintptr_t, Allocation> allocations_;  // by address
   // The allocation that was asked for last: most accesses come in runs.
   mutable uintptr_t last_begin_ = 1;
   mutable uintptr_t last_end_ = 0;
+  mutable Allocation* last_ = nullptr;
 };
 
 }  // namespace assay::emulated

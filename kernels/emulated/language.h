@@ -50,6 +50,30 @@ struct Index {
   Place place;
 };
 
+// An element of device memory that a kernel may write; every access is checked.
+template <class T>
+class GlobalElement {
+ public:
+  GlobalElement(T* address, const Place& place) : address_(address), place_(place) {}
+  operator T() const {
+    Block::current().check_read(address_, sizeof(T), true, place_);
+    return *address_;
+  }
+  const GlobalElement& operator=(T value) const {
+    Block::current().check_write(address_, sizeof(T), place_);
+    *address_ = value;
+    return *this;
+  }
+  const GlobalElement& operator=(const GlobalElement& other) const {
+    return *this = static_cast<T>(other);
+  }
+  GlobalElement(const GlobalElement&) = default;
+
+ private:
+  T* address_;
+  Place place_;
+};
+
 // An address in device memory; every access is checked.
 template <class T>
 class Global {
@@ -57,16 +81,27 @@ class Global {
   Global(T* address) : address_(address) {}
   explicit operator bool() const { return address_ != nullptr; }
 
-  T& operator[](Index index) const { return *range(index.value, 1, index.place); }
+  decltype(auto) operator[](Index index) const {
+    if constexpr (std::is_const_v<T>) {
+      return *range(index.value, 1, index.place);
+    } else {
+      return GlobalElement<T>(address_ + index.value, index.place);
+    }
+  }
 
   Global from(int64_t first) const { return address_ + first; }
 
   // Where `count` elements from `first` on are.
   T* range(int64_t first, int64_t count, Place place = Place::here()) const {
     T* address = address_ + first;
+    const auto bytes = static_cast<size_t>(count) * sizeof(T);
     Block& block = Block::current();
-    block.check(address, static_cast<size_t>(count) * sizeof(T), place);
-    if constexpr (std::is_const_v<T>) block.count_read(static_cast<size_t>(count) * sizeof(T));
+    if constexpr (std::is_const_v<T>) {
+      block.check_read(address, bytes, false, place);
+      block.counts().read_bytes += bytes;
+    } else {
+      block.check(address, bytes, place);
+    }
     return address;
   }
 
@@ -154,7 +189,12 @@ T load_as(const uint8_t* address, Place place = Place::here()) {
 
 inline uint4 load_wide(const Global<const uint8_t>& bytes, int64_t offset,
                        Place place = Place::here()) {
-  return load_aligned<uint4>(bytes.range(offset, sizeof(uint4), place), place);
+  EmulatedCounts& counts = Block::current().counts();
+  const uint64_t others = counts.read_bytes;
+  const uint8_t* address = bytes.range(offset, sizeof(uint4), place);
+  counts.read_bytes = others;
+  counts.wide_bytes += sizeof(uint4);
+  return load_aligned<uint4>(address, place);
 }
 
 inline void __syncthreads(Place place = Place::here()) {

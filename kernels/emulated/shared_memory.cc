@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/error.h"
+
 namespace assay::emulated {
 namespace {
 
-constexpr int kLanes = 32;
-
-bool same_place(const Place& a, const Place& b) {
-  return a.line == b.line && std::strcmp(a.file, b.file) == 0;
-}
+constexpr size_t kMostBytes = size_t{48} * 1024;
 
 }  // namespace
 
@@ -41,22 +39,32 @@ SharedMemory::~SharedMemory() = default;
 
 void SharedMemory::begin_block(size_t dynamic_bytes) {
   arrays_.clear();
+  static_bytes_ = 0;
   dynamic_bytes_ = dynamic_bytes;
   barriers_ = 0;
   for (WarpSyncs& warp : warps_) warp.lanes.clear();
 }
 
 SharedMemory::Array& SharedMemory::array(const char* name, size_t element_bytes, size_t count,
-                                         const Place& place) {
+                                         const Place& place, bool is_dynamic) {
   for (const auto& array : arrays_) {
-    if (same_place(array->place, place) && std::strcmp(array->name, name) == 0) return *array;
+    const bool same_name = array->name == name || std::strcmp(array->name, name) == 0;
+    if (same_name && same_place(array->place, place)) return *array;
+  }
+  static_bytes_ += is_dynamic ? 0 : count * element_bytes;
+  if (static_bytes_ + dynamic_bytes_ > kMostBytes) {
+    throw Error(
+        fmt::format("a block takes {} bytes of shared memory, {} of them dynamic; {} is the "
+                    "most that every device gives",
+                    static_bytes_ + dynamic_bytes_, dynamic_bytes_, kMostBytes),
+        fmt::format("{}:{}", place.file, place.line));
   }
   return *arrays_.emplace_back(std::make_unique<Array>(name, place, element_bytes, count));
 }
 
 SharedMemory::Array& SharedMemory::dynamic_array(const char* name, size_t element_bytes,
                                                  const Place& place) {
-  return array(name, element_bytes, dynamic_bytes_ / element_bytes, place);
+  return array(name, element_bytes, dynamic_bytes_ / element_bytes, place, true);
 }
 
 unsigned char* SharedMemory::element(Array& array, int64_t index) {
@@ -130,11 +138,6 @@ void SharedMemory::pass_warp_sync(unsigned warp, uint32_t mask) {
     }
   }
   syncs.lanes.push_back({mask, syncs.count});
-}
-
-Accessor SharedMemory::accessor(unsigned thread) const {
-  const unsigned warp = thread / kLanes;
-  return {static_cast<int>(thread), barriers_, warp < warps_.size() ? warps_[warp].count : 0};
 }
 
 }  // namespace assay::emulated

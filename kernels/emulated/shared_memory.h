@@ -30,8 +30,10 @@ class SharedMemory {
   // Forgets the arrays: another block begins. `dynamic_bytes` is what the launch gave.
   void begin_block(size_t dynamic_bytes);
 
-  // The array declared at `place`; made by the first thread that gets there.
-  Array& array(const char* name, size_t element_bytes, size_t count, const Place& place);
+  // The array declared at `place`; made by the first thread that gets there. Throws Error if the
+  // block then takes more than every device gives.
+  Array& array(const char* name, size_t element_bytes, size_t count, const Place& place,
+               bool is_dynamic = false);
   // That of all dynamic shared memory.
   Array& dynamic_array(const char* name, size_t element_bytes, const Place& place);
 
@@ -42,9 +44,13 @@ class SharedMemory {
   static unsigned char* element(Array& array, int64_t index);
 
   void pass_barrier();
+  uint32_t barriers() const { return barriers_; }  // that the block has passed
   // The lanes of `mask` of a warp passed a __syncwarp.
   void pass_warp_sync(unsigned warp, uint32_t mask);
-  Accessor accessor(unsigned thread) const;
+  Accessor accessor(unsigned thread) const {
+    const unsigned warp = thread / kLanes;
+    return {static_cast<int>(thread), barriers_, warp < warps_.size() ? warps_[warp].count : 0};
+  }
 
  private:
   struct Access {
@@ -66,9 +72,12 @@ class SharedMemory {
     std::vector<SyncedLanes> lanes;
   };
 
+  static constexpr int kLanes = 32;
+
   bool conflicts(const Access& earlier, const Accessor& who) const;
 
   std::vector<std::unique_ptr<Array>> arrays_;
+  size_t static_bytes_ = 0;
   size_t dynamic_bytes_ = 0;
   uint32_t barriers_ = 0;
   std::vector<WarpSyncs> warps_;

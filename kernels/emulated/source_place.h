@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstring>
+
 namespace assay::emulated {
 
 // A line of a kernel's source. As a default argument, here() is the line of the call.
@@ -11,6 +13,11 @@ struct Place {
     return {file, line};
   }
 };
+
+// Most often the file is the very same string.
+inline bool same_place(const Place& a, const Place& b) {
+  return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
+}
 
 struct Dim3 {
   unsigned x = 1;

@@ -208,6 +208,18 @@ TEST_P(FaultTest, ALaunchThatNoDeviceCanDo) {
               ThrowsMessage<Error>(HasSubstr("which no device can do")));
 }
 
+__global__ void takes_much_shared_memory() {
+  ASSAY_SHARED(double, values, 5 * 1024);
+  ASSAY_DYNAMIC_SHARED(double, others);
+  values[threadIdx.x] = others[threadIdx.x] = 1.0;
+}
+
+TEST_P(FaultTest, MoreSharedMemoryThanADeviceHas) {
+  const LaunchShape shape{{1, 1, 1}, {1, 1, 1}, size_t{9} * 1024};
+  EXPECT_THAT([&] { ASSAY_LAUNCH(device_, shape, takes_much_shared_memory); },
+              ThrowsMessage<Error>(HasSubstr("a block takes 50176 bytes of shared memory")));
+}
+
 // Memory that nobody wrote is NaN, so that what is computed from it is seen.
 TEST_P(FaultTest, FreshMemoryIsNaN) {
   std::vector<float> host(64);
@@ -222,6 +234,40 @@ TEST_P(FaultTest, ADeviceWorksOnAfterAFault) {
   std::vector<float> host(64);
   device_.download(data_.data(), data_.bytes(), host.data());
   EXPECT_EQ(host, std::vector<float>(64, 1.0F));
+}
+
+__global__ void adds_what_others_wrote(Global<float> data) {
+  data[threadIdx.x + 32 * (blockIdx.x % 2)] = data[32] + 1.0F;
+}
+
+// The order of blocks decides what is read.
+TEST_P(FaultTest, ARaceOfTwoBlocksForDeviceMemory) {
+  const LaunchShape two_blocks{{2, 1, 1}, {1, 1, 1}, 0};
+  EXPECT_THAT([&] { ASSAY_LAUNCH(device_, two_blocks, adds_what_others_wrote, data_.data()); },
+              reports("a race for device memory", "kernel adds_what_others_wrote", kNoLine));
+}
+
+__global__ void all_blocks_write_one_element(Global<float> data) {
+  data[0] = 1.0F;
+}
+
+TEST_P(FaultTest, TwoBlocksThatWriteOneElement) {
+  const LaunchShape two_blocks{{2, 1, 1}, {1, 1, 1}, 0};
+  EXPECT_THAT(
+      [&] { ASSAY_LAUNCH(device_, two_blocks, all_blocks_write_one_element, data_.data()); },
+      reports("a race for device memory: writes what thread 0 of block", "thread (0,0,0)",
+              kNoLine));
+}
+
+__global__ void reads_the_other_warps_element(Global<float> data) {
+  data[threadIdx.x] = 1.0F;
+  data[threadIdx.x] = data[63 - threadIdx.x];
+}
+
+TEST_P(FaultTest, ARaceOfTwoWarpsForDeviceMemory) {
+  EXPECT_THAT(
+      [&] { ASSAY_LAUNCH(device_, one_block(64), reads_the_other_warps_element, data_.data()); },
+      reports("a race for device memory", "kernel reads_the_other_warps_element", kNoLine));
 }
 
 constexpr int kWideLine = __LINE__ + 2;
@@ -246,9 +292,7 @@ __global__ void loads_a_word_from_shared_bytes(Global<float> out) {
 
 TEST_P(FaultTest, AMisalignedLoadFromSharedMemory) {
   EXPECT_THAT(
-      [&] {
-        ASSAY_LAUNCH(device_, one_block(60), loads_a_word_from_shared_bytes, data_.data());
-      },
+      [&] { ASSAY_LAUNCH(device_, one_block(60), loads_a_word_from_shared_bytes, data_.data()); },
       // Elements 60 to 63 are nobody's: another order of threads comes upon them first.
       testing::AnyOf(
           reports("a misaligned load: 4 bytes", "kernel loads_a_word_from_shared_bytes", kNoLine),
@@ -303,6 +347,14 @@ __global__ void swaps_in_a_warp(Global<float> out) {
   out[threadIdx.x] = values[threadIdx.x ^ 1U];
 }
 
+__global__ void reverses_in_device_memory(Global<float> data) {
+  data[threadIdx.x] = static_cast<float>(threadIdx.x);
+  __syncthreads();
+  const float other = data[63 - threadIdx.x];
+  __syncthreads();
+  data[threadIdx.x] = other;
+}
+
 __global__ void counts_odd_lanes(Global<float> out) {
   const uint32_t odd = __ballot_sync(0xFFFFFFFFU, threadIdx.x % 2 == 1);
   const bool some = __any_sync(0xFFFFFFFFU, threadIdx.x == 3);
@@ -313,6 +365,11 @@ __global__ void counts_odd_lanes(Global<float> out) {
 TEST_P(FaultTest, CorrectKernelsRun) {
   std::vector<float> host(64);
   ASSAY_LAUNCH(device_, one_block(64), reverses_with_a_barrier, data_.data());
+  device_.download(data_.data(), data_.bytes(), host.data());
+  for (size_t i = 0; i < 64; ++i) EXPECT_EQ(host[i], static_cast<float>(63 - i));
+  for (int i = 0; i < 2; ++i) {  // one launch after the other is no race
+    ASSAY_LAUNCH(device_, one_block(64), reverses_in_device_memory, data_.data());
+  }
   device_.download(data_.data(), data_.bytes(), host.data());
   for (size_t i = 0; i < 64; ++i) EXPECT_EQ(host[i], static_cast<float>(63 - i));
   ASSAY_LAUNCH(device_, one_block(64), swaps_in_a_warp, data_.data());

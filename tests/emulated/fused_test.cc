@@ -316,6 +316,18 @@ TEST_P(FusedTest, EmbeddingAndLogits) {
   }
 }
 
+// A block comes to several rows one after the other, some of its groups to one more than others.
+TEST_P(FusedTest, MoreRowsThanBlocksHaveAtOnce) {
+  for (const TensorType type : {TensorType::kF32, TensorType::kQ8_0}) {
+    const int64_t rows = 2 * 8192 + 16 + 3;
+    const TestMatrix w(type, rows, 32);
+    const auto x = Random(1).floats(32);
+    float* sum = device_->place(std::vector<float>(static_cast<size_t>(rows)));
+    fused().residual({device_->place(x), place(w, {}), sum, nullptr});
+    expect(multiply(w, {}, x), sum, tensor_type_info(type).name.data());
+  }
+}
+
 // Ties, padding, and what is no number: as the greedy Sampler has it (tests/engine).
 TEST_P(FusedTest, TheChoiceIsTheLowestOfTheHighestThatMayBeChosen) {
   const auto chosen = [&](const std::vector<float>& logits, const std::vector<uint8_t>& choosable) {

@@ -129,8 +129,12 @@ TEST_P(DeviceSession, TheDeviceChoosesAsTheSampler) {
   for (const int32_t id : want) choosable[static_cast<size_t>(id)] = false;
   EXPECT_EQ(generate(*kernels), generate(*cpu)) << "without those chosen before";
   choosable.assign(choosable.size(), false);
-  EXPECT_THAT([&] { generate(*kernels); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("no token that may be chosen")));
+  const auto refuses =
+      testing::ThrowsMessage<Error>(testing::HasSubstr("no token that may be chosen"));
+  EXPECT_THAT([&] { generate(*kernels); }, refuses);
+  Session session(model_, *kernels, {.capacity = 30, .kv_type = GetParam().kv_type});
+  EXPECT_THAT([&] { session.eval_greedy(11); }, refuses)
+      << "nothing was said of what may be chosen";
 }
 
 }  // namespace

@@ -14,9 +14,9 @@ namespace {
 
 // Shares of the difference (of squares) that may be left. Of the catalogue's faults in the ops of
 // the small models the true mistake leaves 1e-12 and less where it is far above float's noise, 3e-7
-// where it rounds, and 1.7e-4 where it is an eps that barely shows; the nearest of the others,
-// where none is true, leaves 0.083. The bound stands 60 times above the one and 8 times below the
-// other.
+// where it rounds, and 1.7e-4 where it is an eps that barely shows; that llama.cpp rounds to Q8_K
+// leaves 8e-4 (docs/position-0.md). The nearest of the others, where none is true, leaves 0.083.
+// The bound stands 12 times above the one and 8 times below the other.
 constexpr double kLeft = 0.01;
 // One token has one direction, which more mistakes come near to.
 constexpr double kLeftOfOneToken = 1e-4;

@@ -40,7 +40,9 @@ int32_t Sampler::sample(std::span<const float> logits, const std::vector<bool>& 
     if (!choosable[id]) continue;
     const Candidate candidate{logits[id], static_cast<int32_t>(id)};
     if (std::isnan(candidate.first) || candidate.first == INFINITY) {
-      throw Error(fmt::format("the logit of token {} is {}", id, candidate.first), {},
+      throw Error(fmt::format("the logit of token {} is {}", id,
+                              std::isnan(candidate.first) ? "not a number" : "infinite"),
+                  {},
                   "no token can be chosen; log with --checkpoints ops to find where it comes from");
     }
     if (best.second < 0 || comes_before(candidate, best)) best = candidate;

@@ -180,16 +180,25 @@ void add_roundings(const Network& network, std::vector<Mistake>& mistakes) {
           [](float x) { return float_from_f16(f16_from_float(x)); });
   add_one("keeps keys and values in bf16",
           [](float x) { return float_from_bf16(bf16_from_float(x)); });
-  const auto add_scores = [&](const char* text, float (*round)(float)) {
-    add(
-        network, "rounding", text,
-        [round](AttentionSettings& settings, const Inputs&) { settings.round_score = round; },
-        mistakes);
+  struct Scores {
+    const char* type;
+    float (*round)(float);
   };
-  add_scores("rounds the attention scores to f16",
-             [](float x) { return float_from_f16(f16_from_float(x)); });
-  add_scores("rounds the attention scores to bf16",
-             [](float x) { return float_from_bf16(bf16_from_float(x)); });
+  for (const Scores scores :
+       {Scores{"f16", [](float x) { return float_from_f16(f16_from_float(x)); }},
+        Scores{"bf16", [](float x) { return float_from_bf16(bf16_from_float(x)); }}}) {
+    for (const bool before : {true, false}) {
+      add(
+          network, "rounding",
+          fmt::format("rounds the attention scores to {}{}", scores.type,
+                      before ? " before they are scaled" : ""),
+          [scores, before](AttentionSettings& settings, const Inputs&) {
+            settings.round_score = scores.round;
+            settings.round_before_scale = before;
+          },
+          mistakes);
+    }
+  }
 }
 
 }  // namespace

@@ -11,8 +11,8 @@ namespace assay {
 // is not at hand. Throws Error if the model is not that of the logs.
 //
 // A mistake is named only if what it leaves of the difference is small (the share it explains is
-// at least 98 %, or 90 % where the two logs differ by about as much elsewhere), it holds at several
-// tokens, it contradicts none, and chance would not fit as well with as many free parameters.
+// at least 99 %), it holds at several tokens, it contradicts none, and chance would not fit as well
+// with as many free parameters.
 void find_causes(const Model* model, Comparison& comparison);
 
 }  // namespace assay

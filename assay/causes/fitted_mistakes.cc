@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <set>
 
 namespace assay::causes {
@@ -76,31 +77,42 @@ void add_token_shifts(const Evidence& evidence, const Features& right,
   }
 }
 
-// Which head of `right` each head of got is most like; empty if that is no reordering.
+double head_distance(const Evidence& evidence, const Features& right, size_t to, size_t from,
+                     size_t dim) {
+  double distance = 0;
+  for (size_t t = 0; t < right.size(); ++t) {
+    for (size_t i = 0; i < dim && !right[t].empty(); ++i) {
+      const double d = evidence.tokens()[t].got[to * dim + i] - right[t][from * dim + i];
+      distance += d * d;
+    }
+  }
+  return distance;
+}
+
+// Which head of `right` each head of got is most like, no two the same; empty if none has moved.
+// At one token the heads of a group are equal: then any that is left will do.
 std::vector<size_t> order_of(const Evidence& evidence, const Features& right, size_t dim) {
+  constexpr double kSame = 1.01;
   const size_t heads = right[0].size() / dim;
   std::vector<size_t> order;
+  std::set<size_t> left;
+  for (size_t head = 0; head < heads; ++head) left.insert(head);
   for (size_t to = 0; to < heads; ++to) {
     double least = INFINITY;
-    size_t best = 0;
-    for (size_t from = 0; from < heads; ++from) {
-      double distance = 0;
-      for (size_t t = 0; t < right.size(); ++t) {
-        for (size_t i = 0; i < dim && !right[t].empty(); ++i) {
-          const double d = evidence.tokens()[t].got[to * dim + i] - right[t][from * dim + i];
-          distance += d * d;
-        }
-      }
-      if (distance < least) {
-        least = distance;
-        best = from;
-      }
+    std::optional<size_t> best;
+    // Where it stands comes first, so that what has not moved stays.
+    for (size_t i = 0; i <= heads; ++i) {
+      const size_t from = i == 0 ? to : i - 1;
+      if (!left.contains(from)) continue;
+      const double distance = head_distance(evidence, right, to, from, dim);
+      if (best && !(distance * kSame < least)) continue;
+      least = distance;
+      best = from;
     }
-    order.push_back(best);
+    left.erase(*best);
+    order.push_back(*best);
   }
-  const std::set<size_t> distinct(order.begin(), order.end());
-  const bool moved = !std::is_sorted(order.begin(), order.end());
-  return distinct.size() == heads && moved ? order : std::vector<size_t>();
+  return std::is_sorted(order.begin(), order.end()) ? std::vector<size_t>() : order;
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ bool Network::can_compute(Op op) const {
     case Checkpoint::kOutput:
       return true;
     default:
-      return model != nullptr;
+      return model != nullptr || norms.contains(op);
   }
 }
 
@@ -139,7 +139,13 @@ AttentionSettings Network::attention_settings() const {
 
 NormSettings Network::norm_settings(Op op) const {
   NormSettings settings{.form = norm.value_or(NormForm::kRms), .eps = eps};
-  if (model == nullptr) return settings;
+  if (model == nullptr) {
+    const auto known = norms.find(op);
+    if (known == norms.end()) return settings;
+    settings.weight = known->second.weight.data();
+    if (!known->second.bias.empty()) settings.bias = known->second.bias.data();
+    return settings;
+  }
   const Norm* weights = &model->output_norm;
   if (op.layer >= 0) {
     const Layer& layer = model->layers[static_cast<size_t>(op.layer)];

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,8 +37,14 @@ struct Inputs {
   std::function<std::shared_ptr<const Matrix>(Op)> other;
 };
 
+// The numbers of a norm.
+struct NormWeights {
+  std::vector<float> weight;
+  std::vector<float> bias;  // empty where there is none
+};
+
 // How a network computes each checkpoint from those before it, as far as is known: everything with
-// its model file, and without it what a reference log shows (see infer_network()).
+// its model file, and without it what a reference log shows (see infer()).
 struct Network {
   int n_layers = 0;
   int64_t n_heads = 0;  // 0 where unknown, as all sizes
@@ -51,6 +58,8 @@ struct Network {
   std::optional<Activation> activation;
   std::optional<NormForm> norm;
   double eps = 0;
+  bool eps_known = true;            // and not only that it is small beside what is normalised
+  std::map<Op, NormWeights> norms;  // of those that are known without a model
   const Model* model = nullptr;
   std::shared_ptr<Kernels> kernels;  // with a model only
   std::shared_ptr<ThreadPool> pool;

@@ -43,8 +43,9 @@ void add_norm_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
   if (!network.norm) return;
   Mistake eps;
   eps.name = "eps";
-  eps.text = [right = network.eps](double value) {
-    return fmt::format("normalises with eps {:.3g} in place of {:.3g}", value, right);
+  eps.text = [right = network.eps, known = network.eps_known](double value) {
+    return fmt::format("normalises with eps {:.3g} in place of {}", value,
+                       known ? fmt::format("{:.3g}", right) : "a smaller one");
   };
   eps.grid = {0};
   for (const double value : ratios(1e-12, 1e2, 57)) eps.grid.push_back(value);

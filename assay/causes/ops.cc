@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 namespace assay::causes {
 namespace {
@@ -101,6 +102,30 @@ const char* activation_name(Activation activation) {
   return "no activation";
 }
 
+std::vector<double> rope_frequencies(double base, size_t pairs) {
+  std::vector<double> frequencies(pairs);
+  for (size_t i = 0; i < pairs; ++i) {
+    frequencies[i] = std::pow(base, -static_cast<double>(i) / static_cast<double>(pairs));
+  }
+  return frequencies;
+}
+
+std::optional<double> rope_base(const std::vector<double>& frequencies) {
+  constexpr double kNear = 1e-3;
+  if (frequencies.size() < 2 || !(frequencies[1] > 0) || !(std::abs(frequencies[0] - 1) <= kNear)) {
+    return std::nullopt;
+  }
+  const double pairs = static_cast<double>(frequencies.size());
+  const double log_base = -std::log(frequencies[1]) * pairs;
+  for (size_t i = 2; i < frequencies.size(); ++i) {
+    const double expected = -log_base * static_cast<double>(i) / pairs;
+    if (!(std::abs(std::log(frequencies[i]) - expected) <= kNear * std::abs(expected))) {
+      return std::nullopt;
+    }
+  }
+  return std::exp(log_base);
+}
+
 Matrix rope(const Matrix& x, const RopeSettings& settings, const std::vector<double>& positions) {
   Matrix out = x;
   const auto pairs = static_cast<int64_t>(settings.frequencies.size());
@@ -110,6 +135,7 @@ Matrix rope(const Matrix& x, const RopeSettings& settings, const std::vector<dou
       const double angle = position * settings.frequencies[static_cast<size_t>(p)];
       double cos = std::cos(angle) * settings.factor;
       double sin = std::sin(angle) * settings.factor;
+      if (settings.sine_for_cosine) std::swap(cos, sin);
       if (settings.round != nullptr) {
         cos = settings.round(static_cast<float>(cos));
         sin = settings.round(static_cast<float>(sin));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "assay/causes/matrix.h"
@@ -30,8 +31,14 @@ struct RopeSettings {
   std::vector<double> frequencies;  // [rotary_dim / 2] radians a position
   double base = 0;                  // that they come of, before any factors; 0 where unknown
   double factor = 1.0;              // multiplies cos and sin
+  bool sine_for_cosine = false;     // and the other way round
   float (*round)(float) = nullptr;  // applied to cos and sin
 };
+
+// Frequency i is base^(-i / pairs), as published.
+std::vector<double> rope_frequencies(double base, size_t pairs);
+// The base of such frequencies; nothing where they are others, as with long context factors.
+std::optional<double> rope_base(const std::vector<double>& frequencies);
 
 // x[rows, heads * head_dim]; row i stands at positions[i], which need not be whole.
 Matrix rope(const Matrix& x, const RopeSettings& settings, const std::vector<double>& positions);

@@ -15,28 +15,6 @@ std::vector<double> positions_of(const Inputs& inputs) {
   return {inputs.positions.begin(), inputs.positions.end()};
 }
 
-// The base where frequency i is base^(-2i / rotary_dim), which long context factors change.
-std::optional<double> base_of(const std::vector<double>& frequencies) {
-  if (frequencies.size() < 2 || !(frequencies[1] > 0) || frequencies[0] != 1) return std::nullopt;
-  const double pairs = static_cast<double>(frequencies.size());
-  const double log_base = -std::log(frequencies[1]) * pairs;
-  for (size_t i = 2; i < frequencies.size(); ++i) {
-    const double expected = -log_base * static_cast<double>(i) / pairs;
-    if (!(std::abs(std::log(frequencies[i]) - expected) <= 1e-3 * std::abs(expected))) {
-      return std::nullopt;
-    }
-  }
-  return std::exp(log_base);
-}
-
-std::vector<double> frequencies_of(double base, size_t pairs) {
-  std::vector<double> frequencies(pairs);
-  for (size_t i = 0; i < pairs; ++i) {
-    frequencies[i] = std::pow(base, -static_cast<double>(i) / static_cast<double>(pairs));
-  }
-  return frequencies;
-}
-
 std::vector<double> base_grid() {
   std::vector<double> grid = ratios(100, 1e8, 400);
   for (const double value : {1e4, 1e5, 2.5e5, 5e5, 1e6, 1e7}) grid.push_back(value);
@@ -54,7 +32,7 @@ std::string rounded(double value) {
 // Of frequencies that are divided by factors, which the model's file gives beside the base.
 void add_factor_mistakes(const RopeSettings& right, std::vector<Mistake>& mistakes) {
   const size_t pairs = right.frequencies.size();
-  const std::vector<double> plain = frequencies_of(right.base, pairs);
+  const std::vector<double> plain = rope_frequencies(right.base, pairs);
   std::vector<double> factors(pairs);
   bool any = false;
   for (size_t i = 0; i < pairs; ++i) {
@@ -78,7 +56,7 @@ void add_factor_mistakes(const RopeSettings& right, std::vector<Mistake>& mistak
   base.refine = true;
   base.compute = [right, factors](Op, const Inputs& in, double value) {
     RopeSettings settings = right;
-    settings.frequencies = frequencies_of(value, factors.size());
+    settings.frequencies = rope_frequencies(value, factors.size());
     for (size_t i = 0; i < factors.size(); ++i) settings.frequencies[i] /= factors[i];
     return rope(*in.rows[0], settings, positions_of(in));
   };
@@ -127,6 +105,12 @@ void add_rope_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
   };
   mistakes.push_back(std::move(multiple));
 
+  RopeSettings swapped = right;
+  swapped.sine_for_cosine = true;
+  mistakes.push_back(plain_mistake(
+      "rope_position", "takes sines for cosines and cosines for sines",
+      [swapped](Op, const Inputs& in) { return rope(*in.rows[0], swapped, positions_of(in)); }));
+
   Mistake restart;
   restart.name = "rope_position";
   restart.text = [](double from) {
@@ -158,7 +142,7 @@ void add_rope_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
 
   Mistake base;
   base.name = "rope_base";
-  const std::optional<double> known = base_of(right.frequencies);
+  const std::optional<double> known = rope_base(right.frequencies);
   base.text = [known](double value) {
     return fmt::format("rotates with the frequency base {}{}", rounded(value),
                        known ? fmt::format(" in place of {}", rounded(*known))
@@ -168,7 +152,7 @@ void add_rope_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
   base.refine = true;
   base.compute = [right](Op, const Inputs& in, double value) {
     RopeSettings settings = right;
-    settings.frequencies = frequencies_of(value, right.frequencies.size());
+    settings.frequencies = rope_frequencies(value, right.frequencies.size());
     return rope(*in.rows[0], settings, positions_of(in));
   };
   mistakes.push_back(std::move(base));

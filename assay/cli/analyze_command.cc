@@ -5,6 +5,7 @@
 
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
+#include "assay/cli/spooled_inputs.h"
 #include "assay/compare/analysis.h"
 #include "assay/convert/log_arrays.h"
 #include "assay/report/analysis_report.h"
@@ -30,8 +31,10 @@ int run(const AnalyzeArguments& arguments) {
     throw Error("an archive is of one log", "--numpy", "give one LOG with it");
   }
   std::vector<Analysis> logs;
+  SpooledInputs spooled;
   for (const std::string& log : arguments.logs) {
-    logs.push_back(analyze_log(log));
+    logs.push_back(analyze_log(spooled.path_of(log)));
+    logs.back().path = log;
     print_warnings(logs.back());
   }
   std::optional<Analysis> other;

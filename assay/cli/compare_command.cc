@@ -17,7 +17,9 @@
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
 #include "assay/cli/several_command.h"
+#include "assay/cli/spooled_inputs.h"
 #include "assay/compare/comparison.h"
+#include "assay/compare/log_index.h"
 #include "assay/golden/floors.h"
 #include "assay/golden/manifest.h"
 #include "assay/log/log_reader.h"
@@ -30,6 +32,7 @@
 #include "assay/report/sarif_report.h"
 #include "assay/report/table_report.h"
 #include "base/error.h"
+#include "base/sha256.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace assay {
@@ -44,8 +47,8 @@ struct CompareArguments {
   std::string align = "auto";
   std::string quarantine = "exclude";
   bool strict_argmax = false;
-  std::string tokens;
-  std::string checkpoints;
+  std::optional<std::string> tokens;
+  std::optional<std::string> checkpoints;
   std::vector<std::string> maps;
   std::vector<std::string> ref_maps;
   std::vector<std::string> got_maps;
@@ -113,9 +116,9 @@ CompareOptions options_of(const CompareArguments& arguments) {
                 fmt::format("give one of {}", fmt::join(kFormats, ", ")));
   }
   options.strict_argmax = arguments.strict_argmax;
-  if (!arguments.tokens.empty()) options.selection.set_tokens(arguments.tokens, "--tokens");
-  if (!arguments.checkpoints.empty()) {
-    options.selection.set_checkpoints(arguments.checkpoints, "--checkpoints");
+  if (arguments.tokens) options.selection.set_tokens(*arguments.tokens, "--tokens");
+  if (arguments.checkpoints) {
+    options.selection.set_checkpoints(*arguments.checkpoints, "--checkpoints");
   }
   add_maps(arguments.ref_maps, options.ref_map);
   add_maps(arguments.got_maps, options.got_map);
@@ -138,10 +141,8 @@ std::string command_of(const CompareArguments& arguments) {
   if (!arguments.model.empty()) command += " --model " + shell_quoted(arguments.model);
   if (!arguments.ref_speed.empty()) command += " --ref-speed " + shell_quoted(arguments.ref_speed);
   if (!arguments.got_speed.empty()) command += " --got-speed " + shell_quoted(arguments.got_speed);
-  if (!arguments.tokens.empty()) command += " --tokens " + shell_quoted(arguments.tokens);
-  if (!arguments.checkpoints.empty()) {
-    command += " --checkpoints " + shell_quoted(arguments.checkpoints);
-  }
+  if (arguments.tokens) command += " --tokens " + shell_quoted(*arguments.tokens);
+  if (arguments.checkpoints) command += " --checkpoints " + shell_quoted(*arguments.checkpoints);
   for (const std::string& map : arguments.maps) command += " --map " + shell_quoted(map);
   for (const std::string& map : arguments.ref_maps) command += " --map-ref " + shell_quoted(map);
   for (const std::string& map : arguments.got_maps) command += " --map-got " + shell_quoted(map);
@@ -227,9 +228,31 @@ void write_report(const Comparison& comparison, const CompareArguments& argument
   });
 }
 
-int run(const CompareArguments& arguments) {
+// Whether the file is the one that the logs are of, where they say.
+void check_hash(const Model& model, const Comparison& comparison) {
+  const LogHeader* stated = nullptr;
+  const std::string hash = sha256_hex(model.gguf().bytes());
+  for (const auto* log : {comparison.ref_log.get(), comparison.got_log.get()}) {
+    if (!log->header() || log->header()->model.sha256.empty()) continue;
+    if (log->header()->model.sha256 == hash) return;
+    stated = &*log->header();
+  }
+  if (stated == nullptr) return;
+  print_warning(fmt::format(
+      "{} is not the file that the logs are of ({} {}, SHA-256 {}): a cause may be missed, or be "
+      "that of its other weights",
+      printable(model.gguf().path()), printable(stated->model.name, 40),
+      printable(stated->model.type, 20), printable(stated->model.sha256, 64)));
+}
+
+int run(const CompareArguments& given) {
+  SpooledInputs spooled;
+  CompareArguments arguments = given;
+  refuse_to_overwrite(given);
+  arguments.ref = spooled.path_of(given.ref);
+  arguments.got = spooled.path_of(given.got);
+  for (std::string& path : arguments.more) path = spooled.path_of(path);
   const CompareOptions options = options_of(arguments);
-  refuse_to_overwrite(arguments);
   if (!arguments.more.empty()) {
     if (!arguments.ref_maps.empty() || !arguments.got_maps.empty()) {
       throw Error("of several logs none is the reference",
@@ -245,15 +268,18 @@ int run(const CompareArguments& arguments) {
     model = std::make_unique<Model>(std::make_shared<Gguf>(arguments.model));
   }
   Comparison comparison = compare_logs(arguments.ref, arguments.got, options);
+  comparison.ref_path = given.ref;
+  comparison.got_path = given.got;
   find_causes(model.get(), comparison);
+  if (model && !comparison.pass) check_hash(*model, comparison);
   for (const std::string& warning : comparison.warnings) print_warning(warning);
-  write_report(comparison, arguments);
+  write_report(comparison, given);
   if (comparison.pass) return kInParity;
   if (comparison.verdict != Verdict::kInconclusive) return kDiverged;
   print_error(
       fmt::format("{}: nothing is proved: the records in common with {} hold nothing but "
                   "zeros; check that both engines ran",
-                  printable(arguments.got), printable(arguments.ref)));
+                  printable(given.got), printable(given.ref)));
   return kNotComparable;
 }
 
@@ -262,7 +288,8 @@ int run(const CompareArguments& arguments) {
 void add_compare(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<CompareArguments>();
   CLI::App* command = app.add_subcommand("compare", "Hold a log against a reference log");
-  command->add_option("REF", arguments->ref, "The reference's log")->required();
+  command->add_option("REF", arguments->ref, "The reference's log; - is standard input")
+      ->required();
   command->add_option("GOT", arguments->got, "The log to judge")->required();
   command->add_option("MORE", arguments->more,
                       "Further logs: then each is held against each, and the outlier is named");

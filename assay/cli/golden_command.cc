@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "assay/cli/commands.h"
+#include "assay/cli/golden_json.h"
 #include "assay/cli/output.h"
 #include "assay/golden/change.h"
 #include "assay/golden/record.h"
@@ -22,6 +23,7 @@ struct GoldenArguments {
   std::string root = "golden";
   std::vector<std::string> models;
   std::string oracle;
+  bool json = false;
 };
 
 std::vector<std::string> models_of(const GoldenArguments& arguments) {
@@ -30,13 +32,27 @@ std::vector<std::string> models_of(const GoldenArguments& arguments) {
   return arguments.models;
 }
 
-// Those that have something to review, in the order given.
-std::vector<std::string> models_pending(const GoldenArguments& arguments) {
-  std::vector<std::string> models = models_of(arguments);
-  std::erase_if(models, [&](const std::string& model) {
-    return pending_files(golden_folder(arguments.root, model)).empty();
-  });
-  return models;
+struct Pending {
+  std::vector<std::string> models;  // that have something to review, in the order given
+  int exit_code = kInParity;        // not, if another's manifest cannot be read, which is told
+};
+
+Pending models_pending(const GoldenArguments& arguments) {
+  Pending pending;
+  for (const std::string& model : models_of(arguments)) {
+    const std::string folder = golden_folder(arguments.root, model);
+    if (!pending_files(folder).empty()) {
+      pending.models.push_back(model);
+      continue;
+    }
+    try {
+      read_golden_manifest(folder + kManifestName);
+    } catch (const Error& error) {
+      print_error(error.what());
+      pending.exit_code = kNotComparable;
+    }
+  }
+  return pending;
 }
 
 std::string count_of(size_t count, const char* what) {
@@ -66,6 +82,10 @@ std::vector<GoldenCheck> checks_of(const GoldenArguments& arguments) {
 
 int list(const GoldenArguments& arguments) {
   const std::vector<GoldenCheck> checks = checks_of(arguments);
+  if (arguments.json) {
+    print_text(golden_json(checks));
+    return tell(checks);
+  }
   TextTable table({"model", "type", "prompt", "set", "log", "state"});
   size_t n_fixtures = 0;
   size_t n_pending = 0;
@@ -93,6 +113,10 @@ int list(const GoldenArguments& arguments) {
 
 int verify(const GoldenArguments& arguments) {
   const std::vector<GoldenCheck> checks = checks_of(arguments);
+  if (arguments.json) {
+    print_text(golden_json(checks));
+    return tell(checks);
+  }
   for (const GoldenCheck& check : checks) {
     const std::string word =
         colored(check.problems.empty() ? "verified" : "NOT VERIFIED",
@@ -181,8 +205,8 @@ std::string review_text(const LogReview& log, const TextStyle& style) {
 
 int review(const GoldenArguments& arguments) {
   const TextStyle style = output_style("");
-  int exit_code = kInParity;
-  const std::vector<std::string> models = models_pending(arguments);
+  const auto [models, broken] = models_pending(arguments);
+  int exit_code = broken;
   for (const std::string& model : models) {
     const GoldenReview review = review_pending(golden_folder(arguments.root, model));
     std::string text = printable(model) + "\n";
@@ -194,7 +218,7 @@ int review(const GoldenArguments& arguments) {
     text += fmt::format("\n  take it: assay golden accept {0}   drop it: assay golden reject {0}\n",
                         shell_quoted(model));
     print_text(text);
-    if (!review.within_floors()) exit_code = kDiverged;
+    if (!review.within_floors()) exit_code = std::max<int>(exit_code, kDiverged);
   }
   if (models.empty()) print_text("nothing is pending\n");
   return exit_code;
@@ -202,14 +226,14 @@ int review(const GoldenArguments& arguments) {
 
 int accept(const GoldenArguments& arguments) {
   check_may_update();
-  const std::vector<std::string> models = models_pending(arguments);
+  const auto [models, exit_code] = models_pending(arguments);
   for (const std::string& model : models) {
     const GoldenChange change = accept_pending(golden_folder(arguments.root, model));
     print_text(fmt::format("{}: accepted {}\n", printable(model),
                            count_of(change.replaced.size(), "file")));
   }
   if (models.empty()) print_text("nothing is pending\n");
-  return kInParity;
+  return exit_code;
 }
 
 int reject(const GoldenArguments& arguments) {
@@ -248,9 +272,11 @@ void add_golden(CLI::App& app, int& exit_code) {
   golden->footer(
       "ASSAY_UPDATE: no, nothing is recorded or accepted (the default where CI is set); new, what "
       "is recorded waits as *.new files (the default elsewhere); always, it is accepted at once.");
-  add_action(*golden, "list", "Each fixture and its state", list, arguments, exit_code);
+  add_action(*golden, "list", "Each fixture and its state", list, arguments, exit_code)
+      ->add_flag("--json", arguments->json, "As JSON");
   add_action(*golden, "verify", "Whether each golden is what its manifest states", verify,
-             arguments, exit_code);
+             arguments, exit_code)
+      ->add_flag("--json", arguments->json, "As JSON");
   CLI::App* command = add_action(*golden, "record", "Record again, as files that wait for review",
                                  record, arguments, exit_code);
   command->add_option("--oracle", arguments->oracle,

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "assay/cli/output.h"
-#include "assay/report/json_object.h"
+#include "assay/report/json_array.h"
 #include "assay/report/text_table.h"
 
 namespace assay {
@@ -16,11 +16,7 @@ std::string as_json(const InjectOptions& options, const InjectedRun& run) {
   object.member("backend", run.backend);
   object.member("math", options.math);
   object.member("tokens", run.tokens);
-  object.key("layers");
-  out += '[';
-  for (size_t i = 0; i < run.steps.size(); ++i) {
-    const StepError& step = run.steps[i];
-    out += i == 0 ? "\n  " : ",\n  ";
+  write_array("layers", run.steps, out, print_text, [&](const StepError& step) {
     JsonObject element(out);
     element.member("checkpoint", step.checkpoint);
     element.member("own", step.own_max);
@@ -28,8 +24,7 @@ std::string as_json(const InjectOptions& options, const InjectedRun& run) {
     element.member("token_idx", step.token_idx);
     element.member("total", step.total_max);
     element.end();
-  }
-  out += ']';
+  });
   object.end();
   return out + "\n";
 }

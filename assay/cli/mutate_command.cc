@@ -7,6 +7,7 @@
 
 #include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
+#include "assay/cli/log_flags.h"
 #include "assay/cli/output.h"
 #include "assay/mutate/catalogue.h"
 #include "assay/mutate/mutant_log.h"
@@ -24,11 +25,7 @@ struct MutateFlags {
   std::optional<std::string> prompt;
   std::optional<std::string> tokens;
   int64_t n_predict = 0;
-  std::string log_path;
-  std::string checkpoints = "ops";
-  std::string values = "all";
-  std::string team;
-  bool sketch = false;
+  LogFlags log = {.checkpoints = "ops", .values = "all"};
   PowerOptions power;
   bool small_only = false;
   std::string format = "table";
@@ -56,28 +53,23 @@ int list_faults() {
 
 int write_log(const MutateFlags& flags) {
   if (!flags.model) throw Error("no model is given", "--fault", "give a model file (GGUF) too");
-  if (flags.log_path.empty()) {
+  if (!flags.log.path) {
     throw Error("there is nowhere to write the faulty log to", "--fault", "give a file with --log");
   }
   if (!flags.prompt && !flags.tokens) {
     throw Error("the model is given nothing to read", "--fault", "give --prompt or --tokens");
   }
-  MutantLogOptions options{
-      .model_path = *flags.model,
-      .fault = *flags.fault,
-      .layer = flags.layer,
-      .prompt = flags.prompt,
-      .n_predict = flags.n_predict,
-      .log = {.path = flags.log_path,
-              .options = {.team = flags.team.empty() ? *flags.fault : flags.team,
-                          .head_values = parse_head_values(flags.values, "--values"),
-                          .summary = true,
-                          .sketch = flags.sketch},
-              .checkpoints = CheckpointSet(flags.checkpoints)}};
+  MutantLogOptions options{.model_path = *flags.model,
+                           .fault = *flags.fault,
+                           .layer = flags.layer,
+                           .prompt = flags.prompt,
+                           .n_predict = flags.n_predict,
+                           .log = flags.log.request()};
+  if (flags.log.team.empty()) options.log.options.team = *flags.fault;
   if (flags.tokens) options.tokens = parse_token_ids(*flags.tokens, "--tokens");
   const MutantLog result = write_mutant_log(options);
   print_status(fmt::format("log with the fault {}: {}; to be found at {}\n", *flags.fault,
-                           flags.log_path, result.found_at.name()));
+                           *flags.log.path, result.found_at.name()));
   return kInParity;
 }
 
@@ -126,20 +118,7 @@ void add_mutate(CLI::App& app, int& exit_code) {
       ->needs(fault)
       ->capture_default_str()
       ->check(whole_number(0, 1U << 30U));
-  auto* log = command->add_option("--log", flags->log_path, "Write the faulty log (JSONL) here");
-  log->needs(fault);
-  command
-      ->add_option("--checkpoints", flags->checkpoints,
-                   "logits, layers, ops, or comma-separated globs")
-      ->capture_default_str()
-      ->needs(log);
-  command->add_option("--values", flags->values, "Leading values in each record, or all")
-      ->capture_default_str()
-      ->needs(log);
-  command->add_flag("--sketch", flags->sketch, "Add a sketch of the whole tensor to each record")
-      ->needs(log);
-  command->add_option("--team", flags->team, "Name of the team in each record; the fault's")
-      ->needs(log);
+  add_log_flags(*command, flags->log, "Write the faulty log (JSONL) here")->needs(fault);
   PowerOptions& power = flags->power;
   auto* whole = command->add_option_group("catalogue", "Without --fault: all faults are tried");
   whole->add_option("--golden", power.golden_folder, "Folder of the goldens")

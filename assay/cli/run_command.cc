@@ -12,6 +12,7 @@
 #include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/inject.h"
+#include "assay/cli/log_flags.h"
 #include "assay/cli/output.h"
 #include "assay/cli/text_file.h"
 #include "assay/record/run.h"
@@ -29,11 +30,7 @@ struct RunFlags {
   std::optional<std::string> tokens;
   std::optional<std::string> inject;
   std::string kv_type = "f32";
-  std::optional<std::string> log_path;
-  std::string checkpoints = "layers";
-  std::string values = "10";
-  std::string team = "assay";
-  bool sketch = false;
+  LogFlags log = {.team = "assay"};
   bool json = false;
 };
 
@@ -70,18 +67,6 @@ std::string as_json(const RunResult& result) {
   return buffer.GetString();
 }
 
-// The flags that describe the log; without --log the environment may ask for one.
-std::optional<LogRequest> log_request(const RunFlags& flags) {
-  if (!flags.log_path) return log_request_from_environment();
-  if (flags.log_path->empty()) throw Error("the path is empty", "--log", "give a file to write");
-  return LogRequest{.path = *flags.log_path,
-                    .options = {.team = flags.team,
-                                .head_values = parse_head_values(flags.values, "--values"),
-                                .summary = true,
-                                .sketch = flags.sketch},
-                    .checkpoints = CheckpointSet(flags.checkpoints)};
-}
-
 RunObserver terminal_observer(bool json) {
   RunObserver observer;
   if (isatty(STDERR_FILENO) == 1) {
@@ -100,7 +85,7 @@ RunObserver terminal_observer(bool json) {
 }
 
 int run_injected_command(const RunFlags& flags) {
-  if (flags.log_path) {
+  if (flags.log.path) {
     throw Error("no log is written with --inject", "--log", "leave one of the two out");
   }
   InjectOptions options;
@@ -119,7 +104,8 @@ int run_command(RunFlags& flags) {
   if (flags.tokens) flags.options.tokens = parse_token_ids(*flags.tokens, "--tokens");
   if (flags.prompt_file) flags.options.prompt = read_text_file(*flags.prompt_file);
   flags.options.kv_type = flags.kv_type == "f16" ? KvType::kF16 : KvType::kF32;
-  flags.options.log = log_request(flags);
+  // Without --log the environment may ask for one.
+  flags.options.log = flags.log.path ? flags.log.request() : log_request_from_environment();
   const RunResult result = run(flags.options, terminal_observer(flags.json));
   if (flags.json) {
     print_text(as_json(result) + "\n");
@@ -181,20 +167,7 @@ void add_run(CLI::App& app, int& exit_code) {
       ->check(whole_number(0, kMaxUint64))
       ->capture_default_str();
 
-  auto* log = command->add_option("--log", flags->log_path, "Write a checkpoint log (JSONL) here");
-  command
-      ->add_option("--checkpoints", flags->checkpoints,
-                   "logits, layers, ops, or comma-separated globs")
-      ->capture_default_str()
-      ->needs(log);
-  command->add_option("--values", flags->values, "Leading values in each record, or all")
-      ->capture_default_str()
-      ->needs(log);
-  command->add_flag("--sketch", flags->sketch, "Add a sketch of the whole tensor to each record")
-      ->needs(log);
-  command->add_option("--team", flags->team, "Name of the team in each record")
-      ->capture_default_str()
-      ->needs(log);
+  add_log_flags(*command, flags->log, "Write a checkpoint log (JSONL) here");
   command->add_flag("--json", flags->json, "One JSON object on stdout in place of the text");
   command->callback([flags, &exit_code] { exit_code = run_command(*flags); });
 }

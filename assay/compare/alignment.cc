@@ -86,6 +86,25 @@ class Sample {
     return *middle;
   }
 
+  // The token of `others` whose record is nearest to the reference's at `token`; those looked at
+  // are not kept. Nothing if they are too many to read.
+  std::optional<int64_t> nearest(int64_t token, const std::vector<int64_t>& others) {
+    constexpr size_t kMostRead = 2048;
+    if (others.size() > kMostRead) return std::nullopt;
+    const Record& mine = load(ref_, ref_.find(ref_checkpoint_, token), ref_loader_, ref_cache_);
+    std::optional<int64_t> best;
+    double least = kInfinity;
+    for (const int64_t other : others) {
+      const int64_t entry = got_.find(got_checkpoint_, other);
+      const double distance =
+          distance_(mine, got_.load(got_.entries()[static_cast<size_t>(entry)], got_loader_));
+      if (!(distance < least)) continue;
+      least = distance;
+      best = other;
+    }
+    return best;
+  }
+
  private:
   static const Record& load(const LogIndex& log, int64_t entry, RecordLoader& loader,
                             std::map<int64_t, Record>& cache) {
@@ -154,22 +173,29 @@ KnownTokens known_tokens(const LogIndex& ref, const LogIndex& got, bool trusted)
   return known;
 }
 
-Alignment find_alignment(const LogIndex& ref, const LogIndex& got, const RecordDistance& distance) {
-  Alignment alignment;
-  const int32_t checkpoint = last_common_checkpoint(ref, got);
-  if (checkpoint < 0) return alignment;
-  std::vector<int64_t> tokens = tokens_of(ref, checkpoint);
-  const std::vector<int64_t> others =
-      tokens_of(got, got.names().find(ref.names().name(checkpoint)));
-  std::set<int64_t> offsets = {others.front() - tokens.front(), others.back() - tokens.back()};
-  for (int64_t offset = -kMaxOffset; offset <= kMaxOffset; ++offset) offsets.insert(offset);
-  // From the middle on, where positions tell tokens apart best.
+namespace {
+
+// From the middle on, where positions tell tokens apart best.
+std::vector<int64_t> sampled(std::vector<int64_t> tokens) {
   const size_t from = tokens.size() > kSamples ? (tokens.size() - kSamples) / 2 : 0;
   tokens.erase(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(from));
   if (tokens.size() > kSamples) tokens.resize(kSamples);
+  return tokens;
+}
 
+Alignment align_by(const LogIndex& ref, const LogIndex& got, int32_t checkpoint,
+                   const RecordDistance& distance) {
+  Alignment alignment;
+  const std::vector<int64_t> all = tokens_of(ref, checkpoint);
+  const std::vector<int64_t> others =
+      tokens_of(got, got.names().find(ref.names().name(checkpoint)));
+  const std::vector<int64_t> tokens = sampled(all);
   Sample sample(ref, got, checkpoint, distance);
+  std::set<int64_t> offsets = {others.front() - all.front(), others.back() - all.back()};
+  for (int64_t offset = -kMaxOffset; offset <= kMaxOffset; ++offset) offsets.insert(offset);
   const double unshifted = sample.median(tokens, 0);
+  const auto nearest = sample.nearest(tokens[tokens.size() / 2], others);
+  if (nearest) offsets.insert(*nearest - tokens[tokens.size() / 2]);
   double best = kInfinity;
   double chosen = unshifted;
   for (const int64_t offset : offsets) {
@@ -191,6 +217,53 @@ Alignment find_alignment(const LogIndex& ref, const LogIndex& got, const RecordD
   } else if (next != kInfinity) {
     alignment.confidence = next > 0 ? std::clamp(1 - chosen / next, 0.0, 1.0) : 0;
   }
+  return alignment;
+}
+
+// Whether `a` from its `skipped`th on is the beginning of `b`, or as much as both have.
+bool follows(const std::vector<int64_t>& a, size_t skipped, const std::vector<int64_t>& b) {
+  constexpr size_t kLeastInCommon = 3;
+  const size_t common = std::min(a.size() - std::min(skipped, a.size()), b.size());
+  return common >= kLeastInCommon &&
+         std::equal(b.begin(), b.begin() + static_cast<std::ptrdiff_t>(common),
+                    a.begin() + static_cast<std::ptrdiff_t>(skipped));
+}
+
+}  // namespace
+
+std::optional<int64_t> left_out_tokens(const LogIndex& ref, const LogIndex& got) {
+  if (!ref.header() || !got.header()) return std::nullopt;
+  const std::vector<int64_t>& a = ref.header()->tokens;
+  const std::vector<int64_t>& b = got.header()->tokens;
+  const size_t common = std::min(a.size(), b.size());
+  const auto end = a.begin() + static_cast<std::ptrdiff_t>(common);
+  if (std::equal(a.begin(), end, b.begin())) return std::nullopt;
+  for (size_t skipped = 1; skipped <= static_cast<size_t>(kMaxOffset); ++skipped) {
+    if (follows(a, skipped, b)) return -static_cast<int64_t>(skipped);
+    if (follows(b, skipped, a)) return static_cast<int64_t>(skipped);
+  }
+  return std::nullopt;
+}
+
+Alignment find_alignment(const LogIndex& ref, const LogIndex& got, const RecordDistance& distance) {
+  const int32_t checkpoint = last_common_checkpoint(ref, got);
+  if (checkpoint < 0) return {};
+  Alignment alignment = align_by(ref, got, checkpoint, distance);
+  const int32_t embedding = ref.names().find("embedding");
+  if (alignment.offset != 0 || embedding < 0 || got.names().find("embedding") < 0) {
+    return alignment;
+  }
+  // A token that stands there twice has the same embedding twice.
+  constexpr double kSure = 0.5;
+  constexpr size_t kLeastTokens = 3;
+  const Alignment other = align_by(ref, got, embedding, distance);
+  if (other.offset == 0 || !(other.confidence >= kSure) ||
+      tokens_of(ref, embedding).size() < kLeastTokens) {
+    return alignment;
+  }
+  alignment.offset = other.offset;
+  alignment.confidence = other.confidence;
+  alignment.by_embedding = true;
   return alignment;
 }
 

@@ -60,7 +60,9 @@ class Comparer {
   Comparer(const std::string& ref_path, const std::string& got_path, const CompareOptions& options)
       : options_(options), pool_(options.n_threads) {
     read_indices(ref_path, got_path);
-    if (options.align != AlignMode::kFixed) check_same_input(*ref_, *got_);
+    if (options.align == AlignMode::kAuto) shift_ = left_out_tokens(*ref_, *got_);
+    const bool checked = options.align != AlignMode::kFixed && !shift_;
+    if (checked) check_same_input(*ref_, *got_);
     known_tokens_ = known_tokens(*ref_, *got_, options.align != AlignMode::kFixed);
     for (const auto* log : {ref_.get(), got_.get()}) {
       result_.warnings.insert(result_.warnings.end(), log->warnings().begin(),
@@ -74,12 +76,20 @@ class Comparer {
     result_.got_path = got_->path();
     result_.alignment.mode = options_.align;
     result_.alignment.offset = options_.align == AlignMode::kFixed ? options_.offset : 0;
+    if (shift_) {
+      result_.alignment.offset = *shift_;
+      tell_shift("their tokens say so");
+    }
     compare_to_the_split();
-    if (options_.align == AlignMode::kAuto && median_rel_l2() > kPoorMatch) {
+    if (options_.align == AlignMode::kAuto && !shift_ && median_rel_l2() > kPoorMatch) {
       const Alignment found = find_alignment(*ref_, *got_, [&](const Record& a, const Record& b) {
         return compare_pair(a, b, Tolerance(), options_).result.metrics.rel_l2;
       });
       const bool again = found.offset != result_.alignment.offset;
+      if (found.by_embedding) {
+        shift_ = found.offset;
+        tell_shift("their embeddings say so");
+      }
       result_.alignment.offset = found.offset;
       result_.alignment.confidence = found.confidence;
       if (again) compare_to_the_split();
@@ -92,6 +102,18 @@ class Comparer {
   }
 
  private:
+  // Of an engine that leaves out tokens at the beginning, or adds some, everything else diverges
+  // too: that must not be looked for in its layers.
+  void tell_shift(const char* why) {
+    const int64_t count = std::abs(*shift_);
+    result_.warnings.push_back(fmt::format(
+        "{} {} the first {} of {} ({}): position N of the reference is compared with {}; check "
+        "whether both begin with the same token (BOS)",
+        got_->path(), *shift_ < 0 ? "leaves out" : "has tokens before",
+        count == 1 ? "token" : fmt::format("{} tokens", count), ref_->path(), why,
+        *shift_ < 0 ? fmt::format("N-{}", count) : fmt::format("N+{}", count)));
+  }
+
   NothingInCommon nothing_in_common() const {
     std::string hint = "compare logs of the same checkpoints and tokens, or give --align N";
     if (!options_.selection.is_all()) hint += ", or select more with --tokens and --checkpoints";
@@ -301,8 +323,11 @@ class Comparer {
     const int64_t got_token = got_->entries()[static_cast<size_t>(task.got)].token_idx;
     if (pair.ref_n != pair.got_n && !sizes_told_) {
       result_.warnings.push_back(fmt::format(
-          "'logits' has {} elements in {} and {} in {}: the first {} are compared", pair.ref_n,
-          ref_->path(), pair.got_n, got_->path(), std::min(pair.ref_n, pair.got_n)));
+          "'logits' has {} elements in {} and {} in {}: the first {} are compared{}", pair.ref_n,
+          ref_->path(), pair.got_n, got_->path(), std::min(pair.ref_n, pair.got_n),
+          pair.longer_is_partial ? ", as far as both log them; the longer one's sketch and summary "
+                                   "are of more than these and were left out"
+                                 : ""));
       sizes_told_ = true;
     }
     list_garbage(pair.ref_garbage, true, pair.result.checkpoint, pair.result.token_idx);
@@ -357,6 +382,7 @@ class Comparer {
   NameTable checkpoints_;
   NameTable teams_;
   KnownTokens known_tokens_;
+  std::optional<int64_t> shift_;       // where one of the two has tokens before the other's first
   std::vector<Tolerance> tolerances_;  // of each of checkpoints_
   bool sizes_told_ = false;            // that the logits of the two differ in size
   Comparison result_;

@@ -95,6 +95,8 @@ struct Alignment {
   AlignMode mode = AlignMode::kAuto;
   int64_t offset = 0;     // token_idx in the second log minus that in the reference
   double confidence = 1;  // 0 to 1: how much worse the next best offset is; 1 where none was tried
+  // The embeddings alone are the same under it: one of the two has tokens before the other's first.
+  bool by_embedding = false;
 };
 
 // Where the two went on with different tokens after the same prompt. What they computed of these

@@ -204,8 +204,33 @@ void add_values(const ValueSums& sums, int64_t n_excluded, Metrics& metrics) {
 
 }  // namespace
 
+Record first_elements(const Record& record, int64_t n) {
+  Record part = record;
+  part.n = n;
+  if (static_cast<int64_t>(part.values.size()) > n) part.values.resize(static_cast<size_t>(n));
+  part.sketch.reset();
+  if (part.has_all_values() || !part.summary) {
+    part.summary.reset();
+    return part;
+  }
+  Summary& summary = *part.summary;
+  summary.min = summary.mean = summary.l2 = kNaN;
+  summary.nonfinite = 0;
+  summary.nan.reset();
+  // Of the largest elements those before n are the largest there, and if the very largest is one,
+  // it is the maximum.
+  if (summary.argmax >= n) {
+    summary.argmax = -1;
+    summary.max = kNaN;
+  }
+  std::erase_if(summary.top, [n](const TopValue& value) { return value.index >= n; });
+  return part;
+}
+
 Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
                         std::span<const int64_t> excluded) {
+  if (ref.n > got.n) return compare_records(first_elements(ref, got.n), got, is_logits, excluded);
+  if (got.n > ref.n) return compare_records(ref, first_elements(got, ref.n), is_logits, excluded);
   const size_t common = std::min(ref.values.size(), got.values.size());
   std::vector<float> kept_ref;
   std::vector<float> kept_got;

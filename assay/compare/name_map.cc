@@ -2,18 +2,17 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <rapidjson/document.h>
-#include <rapidjson/error/en.h>
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
 
-#include "assay/log/line_reader.h"
+#include "assay/log/json_file.h"
 #include "base/error.h"
 
 namespace assay {
@@ -25,39 +24,12 @@ constexpr const char* kHint =
 
 using Value = rapidjson::Value;
 
-std::string text_of(const Value& value) {
-  return {value.GetString(), value.GetStringLength()};
-}
-
-rapidjson::Document parse_json(const std::string& text, const std::string& where) {
-  rapidjson::Document document;
-  document.Parse<rapidjson::kParseValidateEncodingFlag | rapidjson::kParseIterativeFlag>(
-      text.data(), text.size());
-  if (document.HasParseError()) {
-    std::string_view reason = rapidjson::GetParseError_En(document.GetParseError());
-    if (reason.ends_with('.')) reason.remove_suffix(1);
-    throw Error(fmt::format("not valid JSON at byte {}: {}", document.GetErrorOffset() + 1, reason),
-                where, kHint);
-  }
-  return document;
-}
-
-std::string read_map_file(const std::string& path) {
-  const InputFile file(path);
-  if (file.size() > kMaxBytes) {
-    throw Error(fmt::format("{} bytes are too many for a map", file.size()), path, kHint);
-  }
-  std::string text(static_cast<size_t>(file.size()), '\0');
-  text.resize(file.read(text.data(), text.size(), 0));
-  return text;
-}
-
 const std::string& checked_string(const Value& value, const std::string& name,
                                   const std::string& where, std::string& text) {
   if (!value.IsString() || value.GetStringLength() == 0) {
     throw Error(fmt::format("{} is not a text", name), where, kHint);
   }
-  return text = text_of(value);
+  return text = json_text_of(value);
 }
 
 // `to` with the layer in the places of {N}, {N-1} and {N+1}; nothing if there is no such layer.
@@ -155,8 +127,9 @@ NameMap NameMap::load(const std::string& text) {
     throw Error(fmt::format("'{}' is neither a ready map nor a file", printable(name, 60)), "--map",
                 fmt::format("give {}, or the path of a file", fmt::join(ready_names(), ", ")));
   }
-  NameMap map = found != ready_maps().end() ? parse(std::string(found->json), name)
-                                            : parse(read_map_file(name), name);
+  NameMap map = found != ready_maps().end()
+                    ? parse(parse_json_text(std::string(found->json), name, kHint), name)
+                    : parse(read_json_file(name, kMaxBytes, kHint), name);
   while (!parameters.empty()) {
     const size_t comma = std::min(parameters.find(','), parameters.size());
     const std::string item = parameters.substr(0, comma);
@@ -165,6 +138,7 @@ NameMap NameMap::load(const std::string& text) {
     map.set_parameter(item.substr(0, equals),
                       equals < item.size() ? item.substr(equals + 1) : std::string(), name);
   }
+  map.check_arch(name);
   return map;
 }
 
@@ -176,7 +150,9 @@ std::vector<std::string> NameMap::ready_names() {
 
 std::string NameMap::suggest(const std::vector<std::string>& names) {
   for (const ReadyMap& ready : ready_maps()) {
-    const NameMap map = parse(std::string(ready.json), std::string(ready.name));
+    const NameMap map =
+        parse(parse_json_text(std::string(ready.json), std::string(ready.name), kHint),
+              std::string(ready.name));
     for (const Rule& rule : map.rules_) {
       if (!rule.to) continue;
       for (const std::string& name : names) {
@@ -199,6 +175,19 @@ void NameMap::add(const NameMap& other) {
   if (given.head_dim > 0) parameters_.head_dim = given.head_dim;
   if (given.heads > 0) parameters_.heads = given.heads;
   if (given.kv_heads > 0) parameters_.kv_heads = given.kv_heads;
+}
+
+// A ready map speaks of these; a map of somebody's own may know others by its rules.
+void NameMap::check_arch(const std::string& where) const {
+  const std::string& arch = parameters_.arch;
+  if (arch.empty()) return;
+  std::set<std::string> known = {"llama", "qwen2", "phi3", "gpt2"};
+  for (const Rule& rule : rules_) {
+    for (const std::string& name : rule.arch) known.insert(name.substr(name.starts_with('!')));
+  }
+  if (known.contains(arch)) return;
+  throw Error(fmt::format("the map knows no architecture '{}'", printable(arch, 40)), where,
+              fmt::format("give one of {}", fmt::join(known, ", ")));
 }
 
 void NameMap::set_parameter(const std::string& key, const std::string& value,
@@ -224,17 +213,16 @@ void NameMap::set_parameter(const std::string& key, const std::string& value,
   }
 }
 
-NameMap NameMap::parse(const std::string& json, const std::string& where) {
-  const rapidjson::Document document = parse_json(json, where);
+NameMap NameMap::parse(const rapidjson::Document& document, const std::string& where) {
   if (!document.IsObject()) throw Error("the map is not an object", where, kHint);
   NameMap map;
   for (const auto& member : document.GetObject()) {
-    const std::string key = text_of(member.name);
+    const std::string key = json_text_of(member.name);
     if (key == "parameters" && member.value.IsObject()) {
       for (const auto& parameter : member.value.GetObject()) {
         const Value& value = parameter.value;
-        map.set_parameter(text_of(parameter.name),
-                          value.IsString()  ? text_of(value)
+        map.set_parameter(json_text_of(parameter.name),
+                          value.IsString()  ? json_text_of(value)
                           : value.IsInt64() ? std::to_string(value.GetInt64())
                                             : std::string("not a number"),
                           where);
@@ -255,7 +243,7 @@ NameMap NameMap::parse(const std::string& json, const std::string& where) {
       Rule rule{{}, NamePattern::from_glob(""), {}, {}, {}, false, {}, where};
       bool has_to = false;
       for (const auto& entry : element.GetObject()) {
-        const std::string field = text_of(entry.name);
+        const std::string field = json_text_of(entry.name);
         const Value& value = entry.value;
         const std::string named = fmt::format("'{}' of {}", printable(field, 40), rule_name);
         if (field == "name" || field == "regex") {
@@ -280,7 +268,7 @@ NameMap NameMap::parse(const std::string& json, const std::string& where) {
             throw Error(fmt::format("{} is '{}'", named, printable(rule.part, 40)), where,
                         "give q, k, v, or a part such as 1/2");
           }
-        } else if (field == "rows" && value.IsString() && text_of(value) == "halves") {
+        } else if (field == "rows" && value.IsString() && json_text_of(value) == "halves") {
           rule.halves = true;
         } else if (field == "arch" && value.IsArray()) {
           for (const Value& arch : value.GetArray()) {

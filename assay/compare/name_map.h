@@ -1,5 +1,7 @@
 #pragma once
 
+#include <rapidjson/document.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -89,7 +91,8 @@ class NameMap {
     std::string where;  // the map's name or path
   };
 
-  static NameMap parse(const std::string& json, const std::string& where);
+  static NameMap parse(const rapidjson::Document& document, const std::string& where);
+  void check_arch(const std::string& where) const;
   void set_parameter(const std::string& key, const std::string& value, const std::string& where);
   RecordTransform transform_of(const Rule& rule) const;
   bool holds(const Rule& rule) const;

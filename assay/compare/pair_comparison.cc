@@ -68,6 +68,7 @@ PairComparison compare_pair(const Record& ref, const Record& got, const Toleranc
   }
   pair.ref_n = ref.n;
   pair.got_n = got.n;
+  pair.longer_is_partial = ref.n != got.n && !(ref.n > got.n ? ref : got).has_all_values();
   pair.result.metrics = compare_records(ref, got, ref.checkpoint == "logits", excluded);
   judge_record(tolerance, options.strict_argmax, pair.result);
   const size_t garbage = pair.ref_garbage.size() + pair.got_garbage.size();

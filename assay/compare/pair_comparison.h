@@ -15,6 +15,7 @@ struct PairComparison {
   std::vector<Garbage> got_garbage;
   int64_t ref_n = 0;  // elements of the whole tensor; logits may be padded in one of the two
   int64_t got_n = 0;
+  bool longer_is_partial = false;  // where they differ, the longer one does not hold all values
 };
 
 // Compares, looks for garbage as `options` ask, and judges with `tolerance`.

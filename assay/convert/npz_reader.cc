@@ -4,6 +4,7 @@
 #include <zip.h>
 
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string_view>
 
@@ -98,66 +99,65 @@ std::optional<ArrayInfo> parse_header(const std::string& header, const std::stri
   return info;
 }
 
-}  // namespace
+class NpzReader : public ArrayReader {
+ public:
+  explicit NpzReader(const std::string& path) : path_(path) {
+    int code = 0;
+    archive_.reset(zip_open(path.c_str(), ZIP_RDONLY, &code));
+    if (archive_ == nullptr) {
+      zip_error_t error;
+      zip_error_init_with_code(&error, code);
+      const std::string reason = zip_error_strerror(&error);
+      zip_error_fini(&error);
+      throw Error("cannot read the archive: " + reason, path, kHint);
+    }
+    const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
+    for (zip_int64_t i = 0; i < count; ++i) open_entry(static_cast<zip_uint64_t>(i));
+  }
 
-struct NpzReader::Impl {
-  std::string path;
-  std::unique_ptr<zip_t, CloseZip> archive;
-  std::map<std::string, ArrayInfo> arrays;
-  std::map<std::string, EntryFile> files;
-  std::map<std::string, int64_t> left;  // bytes of an array that have not been read
+  const std::map<std::string, ArrayInfo>& arrays() const override { return arrays_; }
 
+  void read(const std::string& name, char* to, size_t count) override {
+    const auto file = files_.find(name);
+    const bool there = file != files_.end() && read_all(file->second.get(), to, count);
+    // The checksum is compared when the end is met.
+    char beyond = 0;
+    if (!there || ((left_[name] -= static_cast<int64_t>(count)) == 0 &&
+                   zip_fread(file->second.get(), &beyond, 1) != 0)) {
+      throw Error(fmt::format("the array '{}' is cut off or damaged", printable(name, 80)), path_,
+                  kHint);
+    }
+  }
+
+ private:
   void open_entry(zip_uint64_t index) {
-    const char* entry = zip_get_name(archive.get(), index, 0);
+    const char* entry = zip_get_name(archive_.get(), index, 0);
     if (entry == nullptr || !std::string_view(entry).ends_with(".npy")) return;
     std::string name(entry);
     name.resize(name.size() - 4);
-    EntryFile file(zip_fopen_index(archive.get(), index, 0));
+    EntryFile file(zip_fopen_index(archive_.get(), index, 0));
     const auto header = file == nullptr ? std::nullopt : read_header(file.get());
     if (!header) {
-      throw Error(fmt::format("'{}' is no array of numpy's", printable(name, 80)), path, kHint);
+      throw Error(fmt::format("'{}' is no array of numpy's", printable(name, 80)), path_, kHint);
     }
-    const auto info = parse_header(*header, path, name);
+    const auto info = parse_header(*header, path_, name);
     if (!info) return;
-    arrays[name] = *info;
-    left[name] = info->bytes;
-    files[name] = std::move(file);
+    arrays_[name] = *info;
+    left_[name] = info->bytes;
+    files_[name] = std::move(file);
   }
+
+  std::string path_;
+  std::unique_ptr<zip_t, CloseZip> archive_;
+  std::map<std::string, ArrayInfo> arrays_;
+  std::map<std::string, EntryFile> files_;  // closed before the archive
+  std::map<std::string, int64_t> left_;     // bytes of an array that have not been read
 };
 
-NpzReader::NpzReader(const std::string& path) : impl_(std::make_unique<Impl>()) {
-  impl_->path = path;
-  int code = 0;
-  impl_->archive.reset(zip_open(path.c_str(), ZIP_RDONLY, &code));
-  if (impl_->archive == nullptr) {
-    zip_error_t error;
-    zip_error_init_with_code(&error, code);
-    const std::string reason = zip_error_strerror(&error);
-    zip_error_fini(&error);
-    throw Error("cannot read the archive: " + reason, path, kHint);
-  }
-  const zip_int64_t count = zip_get_num_entries(impl_->archive.get(), 0);
-  for (zip_int64_t i = 0; i < count; ++i) impl_->open_entry(static_cast<zip_uint64_t>(i));
-}
+}  // namespace
 
-NpzReader::~NpzReader() {
-  impl_->files.clear();  // before the archive
-}
-
-const std::map<std::string, ArrayInfo>& NpzReader::arrays() const {
-  return impl_->arrays;
-}
-
-void NpzReader::read(const std::string& name, char* to, size_t count) {
-  const auto file = impl_->files.find(name);
-  const bool there = file != impl_->files.end() && read_all(file->second.get(), to, count);
-  // The checksum is compared when the end is met.
-  char beyond = 0;
-  if (!there || ((impl_->left[name] -= static_cast<int64_t>(count)) == 0 &&
-                 zip_fread(file->second.get(), &beyond, 1) != 0)) {
-    throw Error(fmt::format("the array '{}' is cut off or damaged", printable(name, 80)),
-                impl_->path, kHint);
-  }
+std::unique_ptr<ArrayReader> open_npz(const std::string& path) {
+  return std::make_unique<NpzReader>(path);
 }
 
 }  // namespace assay

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 
@@ -9,21 +8,7 @@
 namespace assay {
 
 // Reads the arrays of an NPZ archive, compressed or not, through libzip. Each may be read once,
-// from its beginning to its end, all at the same time.
-class NpzReader : public ArrayReader {
- public:
-  // Throws Error if `path` is no such archive.
-  explicit NpzReader(const std::string& path);
-  ~NpzReader() override;
-  NpzReader(const NpzReader&) = delete;
-  NpzReader& operator=(const NpzReader&) = delete;
-
-  const std::map<std::string, ArrayInfo>& arrays() const override;
-  void read(const std::string& name, char* to, size_t count) override;
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
-};
+// from its beginning to its end, all at the same time. Throws Error if `path` is no such archive.
+std::unique_ptr<ArrayReader> open_npz(const std::string& path);
 
 }  // namespace assay

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string_view>
 
@@ -124,13 +125,42 @@ void SafetensorsWriter::close() {
   file.finish();
 }
 
-struct SafetensorsReader::Impl {
-  explicit Impl(const std::string& path) : file(path) {}
-  InputFile file;
-  std::map<std::string, ArrayInfo> arrays;
-  std::map<std::string, int64_t> places;  // of what is read next
+namespace {
 
-  [[noreturn]] void fail(const std::string& what) const { throw Error(what, file.path(), kHint); }
+class SafetensorsReader : public ArrayReader {
+ public:
+  explicit SafetensorsReader(const std::string& path) : file_(path) {
+    unsigned char start[8];
+    if (file_.read(reinterpret_cast<char*>(start), 8, 0) != 8) fail("no safetensors");
+    uint64_t length = 0;
+    for (int i = 0; i < 8; ++i) length |= static_cast<uint64_t>(start[i]) << (8 * i);
+    if (length > static_cast<uint64_t>(kMaxHeader) ||
+        static_cast<int64_t>(length) > file_.size() - 8) {
+      fail("no safetensors: the length of its header is out of range");
+    }
+    std::string text(length, '\0');
+    if (file_.read(text.data(), length, 8) != length) fail("the header is cut off");
+    rapidjson::Document header;
+    header.Parse<rapidjson::kParseIterativeFlag>(text.data(), text.size());
+    if (header.HasParseError() || !header.IsObject()) fail("the header is not a JSON object");
+    const int64_t data = 8 + static_cast<int64_t>(length);
+    for (const auto& [name, value] : header.GetObject()) {
+      add({name.GetString(), name.GetStringLength()}, value, data, file_.size());
+    }
+  }
+
+  const std::map<std::string, ArrayInfo>& arrays() const override { return arrays_; }
+
+  void read(const std::string& name, char* to, size_t count) override {
+    const auto place = places_.find(name);
+    if (place == places_.end() || file_.read(to, count, place->second) != count) {
+      fail(fmt::format("the array '{}' is cut off", printable(name, 80)));
+    }
+    place->second += static_cast<int64_t>(count);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const { throw Error(what, file_.path(), kHint); }
 
   void add(const std::string& name, const rapidjson::Value& value, int64_t data, int64_t size) {
     if (name == "__metadata__") return;
@@ -147,50 +177,25 @@ struct SafetensorsReader::Impl {
     for (const auto& dim : value["shape"].GetArray()) {
       info.shape.push_back(dim.IsInt64() ? dim.GetInt64() : -1);
     }
-    info.bytes = array_bytes(info.type, info.shape, file.path(), name);
+    info.bytes = array_bytes(info.type, info.shape, file_.path(), name);
     const int64_t begin = value["data_offsets"][0].GetInt64();
     const int64_t end = value["data_offsets"][1].GetInt64();
     if (begin < 0 || end < begin || end > size - data || end - begin != info.bytes) {
       fail(fmt::format("the data of '{}' does not fit the file", printable(name, 80)));
     }
-    arrays[name] = info;
-    places[name] = data + begin;
+    arrays_[name] = info;
+    places_[name] = data + begin;
   }
+
+  InputFile file_;
+  std::map<std::string, ArrayInfo> arrays_;
+  std::map<std::string, int64_t> places_;  // of what is read next
 };
 
-SafetensorsReader::SafetensorsReader(const std::string& path)
-    : impl_(std::make_unique<Impl>(path)) {
-  unsigned char start[8];
-  if (impl_->file.read(reinterpret_cast<char*>(start), 8, 0) != 8) impl_->fail("no safetensors");
-  uint64_t length = 0;
-  for (int i = 0; i < 8; ++i) length |= static_cast<uint64_t>(start[i]) << (8 * i);
-  if (length > static_cast<uint64_t>(kMaxHeader) ||
-      static_cast<int64_t>(length) > impl_->file.size() - 8) {
-    impl_->fail("no safetensors: the length of its header is out of range");
-  }
-  std::string text(length, '\0');
-  if (impl_->file.read(text.data(), length, 8) != length) impl_->fail("the header is cut off");
-  rapidjson::Document header;
-  header.Parse<rapidjson::kParseIterativeFlag>(text.data(), text.size());
-  if (header.HasParseError() || !header.IsObject()) impl_->fail("the header is not a JSON object");
-  const int64_t data = 8 + static_cast<int64_t>(length);
-  for (const auto& [name, value] : header.GetObject()) {
-    impl_->add({name.GetString(), name.GetStringLength()}, value, data, impl_->file.size());
-  }
-}
+}  // namespace
 
-SafetensorsReader::~SafetensorsReader() = default;
-
-const std::map<std::string, ArrayInfo>& SafetensorsReader::arrays() const {
-  return impl_->arrays;
-}
-
-void SafetensorsReader::read(const std::string& name, char* to, size_t count) {
-  const auto place = impl_->places.find(name);
-  if (place == impl_->places.end() || impl_->file.read(to, count, place->second) != count) {
-    impl_->fail(fmt::format("the array '{}' is cut off", printable(name, 80)));
-  }
-  place->second += static_cast<int64_t>(count);
+std::unique_ptr<ArrayReader> open_safetensors(const std::string& path) {
+  return std::make_unique<SafetensorsReader>(path);
 }
 
 }  // namespace assay

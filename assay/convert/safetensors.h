@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,20 +30,7 @@ class SafetensorsWriter : public ArrayWriter {
   std::vector<Entry> entries_;
 };
 
-class SafetensorsReader : public ArrayReader {
- public:
-  // Throws Error if `path` is no such file, or its header does not fit it.
-  explicit SafetensorsReader(const std::string& path);
-  ~SafetensorsReader() override;
-  SafetensorsReader(const SafetensorsReader&) = delete;
-  SafetensorsReader& operator=(const SafetensorsReader&) = delete;
-
-  const std::map<std::string, ArrayInfo>& arrays() const override;
-  void read(const std::string& name, char* to, size_t count) override;
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
-};
+// Throws Error if `path` is no such file, or its header does not fit it.
+std::unique_ptr<ArrayReader> open_safetensors(const std::string& path);
 
 }  // namespace assay

@@ -127,8 +127,10 @@ GoldenFile read_file(const JsonNode& node, const GoldenManifest& manifest,
 void check_schema(const JsonNode& root, const std::string& path) {
   const int64_t schema = root.at("schema").integer(0, INT32_MAX);
   if (schema == kManifestSchema) return;
-  throw Error(fmt::format("'schema' is {}, this program reads {}", schema, kManifestSchema), path,
-              schema < kManifestSchema ? "record the golden again" : "use a newer assay");
+  const std::string what =
+      fmt::format("'schema' is {}, this program reads {}", schema, kManifestSchema);
+  if (schema > kManifestSchema) throw NewerManifest(what, path, "use a newer assay");
+  throw Error(what, path, "record the golden again");
 }
 
 GoldenManifest read_root(const JsonNode& root, const std::string& path) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+
 namespace assay {
 
 // golden/<model>/manifest.json, schema 2; golden/README.md has the keys.
@@ -80,6 +82,12 @@ struct GoldenManifest {
 
 inline constexpr int64_t kManifestSchema = 2;
 inline constexpr int64_t kMaxManifestBytes = int64_t{64} << 20;
+
+// A manifest of a schema to come, which recording again would not mend.
+class NewerManifest : public Error {
+ public:
+  using Error::Error;
+};
 
 // Whether the file at `path` is JSON that calls itself a manifest: an object with the key "schema".
 bool is_golden_manifest(const std::string& path);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <sstream>
 #include <system_error>
 
@@ -65,8 +66,12 @@ class Verifier {
     const std::string path = folder_ + kManifestName;
     try {
       manifest_ = read_golden_manifest(path);
+    } catch (const NewerManifest& error) {
+      check_.problems.emplace_back(error.what());
     } catch (const Error& error) {
       problem("", error.what());
+    }
+    if (!check_.problems.empty()) {
       check_.fixtures.push_back({check_.model, "-", "-", "-", "-", "unreadable"});
       return std::move(check_);
     }
@@ -76,6 +81,7 @@ class Verifier {
     }
     check_oracles();
     for (const GoldenFile& file : manifest_.files) check_file(file);
+    check_orphans();
     return std::move(check_);
   }
 
@@ -130,6 +136,19 @@ class Verifier {
         }
       }
       check_.fixtures.push_back({check_.model, file.type, log.prompt, log.set, log.file, state});
+    }
+  }
+
+  // A file that is named nowhere is read by no test.
+  void check_orphans() {
+    std::set<std::string> named = {kManifestName};
+    for (const GoldenFile& file : manifest_.files) {
+      named.insert(file.gguf);
+      for (const GoldenLog& log : file.logs) named.insert(log.file);
+    }
+    for (const std::string& name : files_in(folder_)) {
+      if (named.contains(name) || name.ends_with(kPendingSuffix)) continue;
+      problem(folder_ + name, "is a file that no manifest names", "delete it or record it");
     }
   }
 

@@ -30,6 +30,11 @@ Field field_of(std::string_view name) {
   return static_cast<Field>(found - std::begin(kFieldNames));
 }
 
+bool is_summary_number(std::string_view name) {
+  return name == "min" || name == "max" || name == "mean" || name == "l2" || name == "argmax" ||
+         name == "nonfinite" || name == "nan";
+}
+
 }  // namespace
 
 std::string_view field_name(Field field) {
@@ -164,8 +169,10 @@ bool LineHandler::String(const char* text, rapidjson::SizeType length, bool) {
     if (name_ == "type") header_.model.type = value;
   }
   double nonfinite = 0;
-  if (depth_ == 2 && field_ == Field::kSummary && read_nonfinite(value, nonfinite)) {
-    return summary_number(nonfinite, false, 0);
+  if (depth_ == 2 && field_ == Field::kSummary) {
+    if (read_nonfinite(value, nonfinite)) return summary_number(nonfinite, false, 0);
+    return is_summary_number(name_) ? no_summary_number("the string '" + printable(value, 40) + "'")
+                                    : true;
   }
   return true;
 }
@@ -245,7 +252,14 @@ bool LineHandler::other_scalar(std::string_view found) {
                       field_ != Field::kTokenIdx && field_ != Field::kDtype &&
                       field_ != Field::kShape && field_ != Field::kValues &&
                       field_ != Field::kAssay;
+  if (depth_ == 2 && field_ == Field::kSummary && found != "null" && is_summary_number(name_)) {
+    return no_summary_number(found);
+  }
   return depth_ != 1 || absent || wrong_type(found);
+}
+
+bool LineHandler::no_summary_number(std::string_view found) {
+  return fail(fmt::format("'summary': '{}' is {}, not a number", name_, found));
 }
 
 bool LineHandler::integer(int64_t value) {

@@ -95,6 +95,7 @@ class LineHandler {
   bool integer(int64_t value);
   bool real(double value);
   bool summary_number(double value, bool is_integer, int64_t integer);
+  bool no_summary_number(std::string_view found);
   bool top_level_integer(int64_t value);
   bool top_level_string(std::string text);
   bool top_level_array();

@@ -32,7 +32,7 @@ InputFile::InputFile(const std::string& path) : path_(path) {
   if (!known || !S_ISREG(status.st_mode)) {
     close(fd_);
     throw Error(S_ISDIR(status.st_mode) ? "is a directory" : "not a regular file", path,
-                "give the path of a log file");
+                "give the path of a file");
   }
   size_ = status.st_size;
 }

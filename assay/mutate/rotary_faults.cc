@@ -128,12 +128,13 @@ std::vector<Fault> rotation_faults() {
       with_table([](const RopeCall&, Table& table) {
         for (size_t i = 1; i < table.size(); i += 2) table[i] = -table[i];
       })));
-  faults.push_back(in_rotation({"rope-sin-for-cos", kGroup, "sine and cosine are swapped"},
-                               with_table([](const RopeCall&, Table& table) {
-                                 for (size_t i = 0; i < table.size(); i += 2) {
-                                   std::swap(table[i], table[i + 1]);
-                                 }
-                               })));
+  faults.push_back(
+      in_rotation({"rope-sin-for-cos", kGroup, "sine and cosine are swapped", "rope_position"},
+                  with_table([](const RopeCall&, Table& table) {
+                    for (size_t i = 0; i < table.size(); i += 2) {
+                      std::swap(table[i], table[i + 1]);
+                    }
+                  })));
   faults.push_back(in_rotation({"rope-half-the-dimensions", kGroup,
                                 "only the first half of the rotary dimensions is turned"},
                                with_table([](const RopeCall& call, Table& table) {

@@ -63,7 +63,8 @@ BenchFile read_bench_file(const std::string& path) {
     const std::string where = fmt::format("{}: benchmark '{}'", path, name);
     const auto failed = entry.FindMember("error_occurred");
     if (failed != entry.MemberEnd() && failed->value.IsBool() && failed->value.GetBool()) {
-      throw Error("failed: " + text_member(entry, "error_message"), where);
+      const std::string message = text_member(entry, "error_message");
+      throw Error(message.empty() ? "failed without saying why" : "failed: " + message, where);
     }
     bench.times[name].push_back(time_of(entry, where));
   }

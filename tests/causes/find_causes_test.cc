@@ -184,6 +184,43 @@ TEST_F(FindCauses, AReferenceThatIsWrongItselfIsSuspected) {
   EXPECT_THAT(comparison.cause_hint, HasSubstr("it is the reference that computes something else"));
 }
 
+class Negated : public WrongKernels {
+ public:
+  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
+              float* out) override {
+    right_->matmul(w, bias, x, n_tokens, out);
+    if (++calls_ % 7 != 4) return;  // Q, K, V, and then the attention's output
+    for (int64_t i = 0; i < n_tokens * w.rows; ++i) out[i] = -out[i];
+  }
+
+ private:
+  int calls_ = 0;
+};
+
+// Adding the negative and subtracting are the same; the sentence must not pretend to know.
+TEST_F(FindCauses, WhatTheLogsDoNotTellApartIsAllSaid) {
+  Negated negated;
+  const Comparison comparison = compare("tinyllama", negated, "layers", true);
+  ASSERT_THAT(comparison.causes, SizeIs(1)) << comparison.cause_hint;
+  const Cause& cause = comparison.causes[0];
+  EXPECT_EQ(cause.name, "sign");
+  EXPECT_LT(cause.confidence, 0.6);
+  EXPECT_THAT(cause.sentence, HasSubstr("or layer_0_attn_out has the opposite sign"));
+  EXPECT_THAT(cause.sentence, HasSubstr("layer_0_attn_residual adds -1 times the block's output"));
+  EXPECT_THAT(cause.sentence, HasSubstr("which the logs do not tell apart"));
+}
+
+// Without a model the reference shows how it rotates.
+TEST_F(FindCauses, TheBaseOfTheRotationIsReadOffTheReference) {
+  OtherPairs pairs;
+  expect(compare("llama3", pairs, "ops", false), "rope_pairing", "layer_0_q_rope",
+         "rotates the halves of a head");
+  NoScale scale;
+  expect(compare("phi3", scale, "ops", false), "attention_scale", "layer_0_attn", "by 1 (none)");
+  OtherEps eps;
+  expect(compare("phi3", eps, "ops", false), "eps", "layer_0_attn_norm", "eps 0.003 in place of");
+}
+
 TEST_F(FindCauses, NoiseIsNamedNothing) {
   Noise noise;
   for (const char* set : {"ops", "layers", "logits"}) {

@@ -148,6 +148,53 @@ TEST_F(CompareCommand, PublishedLogsGiveThePublishedTable) {
   EXPECT_THAT(outcome.out, HasSubstr("\n9,46581.1395,4660.42826,"));
 }
 
+// What comes from a pipe can be read once, and a comparison reads it again.
+TEST_F(CompareCommand, LogsMayComeFromPipes) {
+  const auto shell = [&](const std::string& command) {
+    const int status = std::system(("bash -c '" + command + "' > " + folder_ + "/.o 2>&1").c_str());
+    return WEXITSTATUS(status);
+  };
+  const std::string program = std::string(ASSAY_PROGRAM) + " ";
+  EXPECT_EQ(shell(program + "compare <(cat " + ref_ + ") " + same_), 0) << read(folder_ + "/.o");
+  EXPECT_EQ(shell("cat " + wrong_ + " | " + program + "compare " + ref_ + " -"), 1);
+  EXPECT_THAT(read(folder_ + "/.o"), HasSubstr("first divergence  logits at token 1"));
+  EXPECT_THAT(read(folder_ + "/.o"), HasSubstr("compare " + ref_ + " - --format json"));
+  EXPECT_EQ(shell("cat " + ref_ + " | " + program + "analyze -"), 0);
+  EXPECT_EQ(shell(program + "compare " + ref_ + " - < /dev/null"), 2);
+  EXPECT_EQ(shell("TMPDIR=/none " + program + "compare <(cat " + ref_ + ") " + same_), 2);
+  EXPECT_THAT(read(folder_ + "/.o"), HasSubstr("set TMPDIR to a folder that can be written to"));
+}
+
+TEST_F(CompareCommand, WhatIsEmptyIsNotEverything) {
+  EXPECT_THAT(run({"compare", ref_, same_, "--tokens", ""}).err,
+              HasSubstr("--tokens: '' is no range"));
+  EXPECT_EQ(run({"compare", ref_, same_, "--tokens", ""}).exit_code, 2);
+  EXPECT_EQ(run({"compare", ref_, same_, "--checkpoints", ""}).exit_code, 2);
+  expect_error({"compare", ref_, same_, "--policy", folder_},
+               folder_ + ": is a directory; give the path of a file");
+}
+
+TEST_F(CompareCommand, AnotherModelThanTheLogsIsTold) {
+  const std::string folder = std::string(ASSAY_SOURCE_DIR) + "/golden/tinyllama/tinyllama-";
+  const std::string ref = folder_ + "/r.jsonl";
+  const std::string got = folder_ + "/g.jsonl";
+  const std::vector<std::string> tokens = {"--tokens", "1,45,120,7", "--values", "all"};
+  const auto log = [&](std::vector<std::string> arguments, const std::string& path) {
+    arguments.insert(arguments.end(), tokens.begin(), tokens.end());
+    arguments.insert(arguments.end(), {"-n", "0", "--checkpoints", "ops", "--log", path});
+    EXPECT_EQ(run(arguments).exit_code, 0);
+  };
+  log({"run", folder + "f32.gguf"}, ref);
+  log({"mutate", folder + "f32.gguf", "--fault", "scale-missing"}, got);
+  const Outcome right = run({"compare", ref, got, "--model", folder + "f32.gguf"});
+  EXPECT_EQ(right.exit_code, 1);
+  EXPECT_EQ(right.err, "");
+  const Outcome other = run({"compare", ref, got, "--model", folder + "q4_k_m.gguf"});
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.err, StartsWith("assay: warning: " + folder +
+                                    "q4_k_m.gguf is not the file that the logs are of"));
+}
+
 TEST_F(CompareCommand, AReportDoesNotOverwriteItsInput) {
   const std::string log = put("a.jsonl", line("logits", 0, {1, 2}));
   expect_error({"compare", log, log, "-o", log},

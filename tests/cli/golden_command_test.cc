@@ -295,6 +295,42 @@ TEST_F(GoldenCommand, AFolderThatCannotBeWrittenToIsTold) {
   EXPECT_EQ(golden_->contents(), before);
 }
 
+TEST_F(GoldenCommand, StatesAreTakenAsJsonToo) {
+  for (const char* action : {"list", "verify"}) {
+    const Outcome outcome = golden({action, "--json"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, StartsWith("{\"goldens\":[{\"model\":\"tiny\",\"verified\":true,"));
+    EXPECT_THAT(outcome.out, HasSubstr("\"state\":\"recorded\""));
+  }
+  fs::remove(path("f32.jsonl"));
+  const Outcome outcome = golden({"verify", "--json"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("\"verified\":false,\"problems\":[\""),
+                    HasSubstr("f32.jsonl: is missing"), HasSubstr("\"state\":\"missing\"")));
+}
+
+// Breaks if a log that no manifest names, and so no test reads, stayed unseen.
+TEST_F(GoldenCommand, AFileThatNoManifestNamesIsTold) {
+  put("golden/tiny/stray.jsonl", "{}");
+  const Outcome outcome = golden({"verify"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("stray.jsonl: is a file that no manifest names; delete it"));
+}
+
+TEST_F(GoldenCommand, AManifestThatCannotBeReadIsToldOnceWithOneRemedy) {
+  fs::create_directories(folder_ + "/golden/broken");
+  put("golden/broken/manifest.json", R"({"schema": 99})");
+  const std::string message =
+      "assay: " + folder_ +
+      "/golden/broken/manifest.json: 'schema' is 99, this program reads 2; use a newer assay\n";
+  for (const char* action : {"verify", "review", "accept"}) {
+    const Outcome outcome = golden({action});
+    EXPECT_EQ(outcome.exit_code, 2) << action;
+    EXPECT_EQ(outcome.err, message) << action;
+  }
+}
+
 TEST_F(GoldenCommand, WrongUseIsOneClearLine) {
   expect_refused(golden({"verify", "../golden/tiny"}), "there is no golden of '../golden/tiny'");
   expect_refused(golden({"verify", "none"}), "there is no golden of 'none'");

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "assay/compare/comparison.h"
 #include "tests/compare/log_files.h"
 
@@ -156,6 +158,68 @@ TEST_F(AlignmentTest, RangesFollowTheOffset) {
   EXPECT_EQ(comparison.compared, 2);
   EXPECT_EQ(comparison.verdict, Verdict::kMatch);
   EXPECT_EQ(comparison.results[0].token_idx, 2);
+}
+
+// Breaks if an engine that leaves BOS out were only told that its first token is another one.
+TEST_F(AlignmentTest, TokensLeftOutAtTheBeginningAreAnOffset) {
+  const auto log = [](const std::string& tokens, int first) {
+    std::string text = "{\"assay\":1,\"tokens\":[" + tokens + "]}\n";
+    for (int t = 0; t < 4; ++t) {
+      text += line("embedding", t + first, {1.0F + static_cast<float>(t), 2, -1});
+    }
+    return text;
+  };
+  const std::string with_bos = "{\"assay\":1,\"tokens\":[1,7,8,9,5]}\n" +
+                               line("embedding", 0, {9, 9, 9}) +
+                               log("", 1).substr(log("", 1).find('\n') + 1);
+  const std::string without = log("7,8,9,5", 0);
+  const Comparison left_out = compare(with_bos, without);
+  EXPECT_EQ(left_out.alignment.offset, -1);
+  EXPECT_EQ(left_out.verdict, Verdict::kMatch);
+  EXPECT_EQ(left_out.compared, 4);
+  EXPECT_EQ(left_out.unmatched_ref, 1);
+  ASSERT_EQ(left_out.warnings.size(), 1U);
+  EXPECT_THAT(left_out.warnings[0], HasSubstr("got.jsonl leaves out the first token of "));
+  EXPECT_THAT(left_out.warnings[0], HasSubstr("their tokens say so"));
+  const Comparison added = compare(without, with_bos);
+  EXPECT_EQ(added.alignment.offset, 1);
+  EXPECT_THAT(added.warnings.at(0), HasSubstr("has tokens before the first token of "));
+  // Other tokens are still told as such.
+  EXPECT_THAT(error_of([&] { compare(with_bos, log("7,8,6,5", 0)); }),
+              HasSubstr("at position 0 it has 7, the reference 1"));
+  options_.align = AlignMode::kIndex;
+  EXPECT_THAT(error_of([&] { compare(with_bos, without); }), HasSubstr("other tokens"));
+}
+
+// Without headers the embeddings tell, where all that follows differs because BOS is missing.
+TEST_F(AlignmentTest, WithoutTokensTheEmbeddingsTellWhatIsLeftOut) {
+  std::string ref = line("embedding", 0, {9, 9, 9}) + line("logits", 0, {1, 2, 9, 4});
+  std::string got;
+  for (int t = 0; t < 6; ++t) {
+    const auto x = static_cast<float>(t);
+    ref += line("embedding", t + 1, {1 + x, 2 - x * x, -1}) + line("logits", t + 1, {x, 2, 9, -x});
+    got += line("embedding", t, {1 + x, 2 - x * x, -1}) + line("logits", t, {5 - x, 9, 1, x * x});
+  }
+  const Comparison comparison = compare(ref, got);
+  EXPECT_EQ(comparison.alignment.offset, -1);
+  ASSERT_FALSE(comparison.warnings.empty());
+  EXPECT_THAT(comparison.warnings[0], HasSubstr("their embeddings say so"));
+  EXPECT_EQ(comparison.first_divergence->checkpoint.name, "logits");
+}
+
+TEST_F(AlignmentTest, AnOffsetMayBeLarge) {
+  std::string ref;
+  std::string got;
+  for (int t = 0; t < 60; ++t) {
+    const auto x = static_cast<float>(t);
+    const std::vector<float> values = {std::sin(x), std::cos(x * 1.7F), std::sin(x * 2.9F), 1};
+    if (t < 40) ref += line("logits", t, values);
+    if (t > 5) got += line("logits", t + 300, values);  // neither the first nor the last together
+  }
+  const Comparison comparison = compare(ref, got);
+  EXPECT_EQ(comparison.alignment.offset, 300);
+  EXPECT_EQ(comparison.verdict, Verdict::kMatch);
+  EXPECT_EQ(comparison.compared, 34);
 }
 
 TEST(SelectionTest, RangesAreChecked) {

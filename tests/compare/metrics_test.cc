@@ -169,6 +169,72 @@ TEST(Metrics, ArgmaxOfHeadsIsTheSummarys) {
   EXPECT_EQ(mixed.topk_overlap, m.topk_overlap);
 }
 
+// Whatever of the whole tensor each of the two logs holds, an error behind the head is seen, and
+// what is right passes.
+TEST(Metrics, EveryFormOfARecordCanBeHeldAgainstEveryOther) {
+  const Record ref = record(random_values(20000, 6), "x");
+  Record got = ref;
+  for (size_t i = 10; i < got.values.size(); ++i) got.values[i] *= 1.05F;
+  const auto forms = [](const Record& whole) {
+    return std::vector<Record>{whole, head_of(whole, 10, false, true),
+                               head_of(whole, 10, true, true), head_of(whole, 10, true, false),
+                               head_of(whole, 0, false, true)};
+  };
+  for (const Record& a : forms(ref)) {
+    for (const Record& same : forms(ref)) EXPECT_LT(compare_records(a, same, false).rel_l2, 1e-6);
+    for (const Record& b : forms(got)) {
+      const auto both = [&](auto holds) {
+        return (holds(a) || a.has_all_values()) && (holds(b) || b.has_all_values());
+      };
+      const bool known = both([](const Record& r) { return r.sketch.has_value(); }) ||
+                         both([](const Record& r) { return r.summary.has_value(); });
+      // A sketch alone and a summary alone have nothing in common.
+      const double rel_l2 = compare_records(a, b, false).rel_l2;
+      EXPECT_EQ(rel_l2 > 0.02, known);
+    }
+  }
+  const Record bare = head_of(ref, 10, false, false);
+  EXPECT_EQ(compare_records(bare, got, false).rel_l2, 0) << "the head is equal, no more is known";
+  EXPECT_EQ(compare_records(bare, got, false).compared, 10);
+}
+
+// Breaks if a padded vocabulary's tail, which a sketch adds up too, made the same logits differ.
+TEST(Metrics, WhatStandsForAPaddedTensorIsNotHeldAgainstTheOther) {
+  const Record plain = record(random_values(1000, 7));
+  for (const float padding : {0.0F, -5.0F, -std::numeric_limits<float>::infinity(), 1e20F}) {
+    Record padded = plain;
+    padded.values.resize(1016, padding);
+    padded.n = 1016;
+    for (const auto& [a, b] : {std::pair(plain, padded), std::pair(padded, plain)}) {
+      EXPECT_EQ(compare_records(a, b, true).rel_l2, 0) << padding;
+      const Metrics m =
+          compare_records(head_of(a, 10, true, true), head_of(b, 10, true, true), true);
+      EXPECT_EQ(m.rel_l2, 0) << padding;
+      EXPECT_EQ(m.compared, 10);
+      EXPECT_EQ(m.nonfinite, 0) << padding;
+    }
+    // All values of the longer one tell what the shorter one's sketch is of.
+    Record wrong = padded;
+    for (size_t i = 10; i < 1000; ++i) wrong.values[i] *= 1.1F;
+    const Record golden = head_of(plain, 10, true, true);
+    EXPECT_LT(compare_records(golden, padded, true).rel_l2, 1e-6) << padding;
+    EXPECT_GT(compare_records(golden, wrong, true).rel_l2, 0.05) << padding;
+    EXPECT_GT(compare_records(wrong, golden, true).rel_l2, 0.05) << padding;
+  }
+}
+
+TEST(Metrics, AnArgmaxInThePaddingIsNoArgmaxOfTheRest) {
+  const Record plain = record(random_values(1000, 8));
+  Record padded = plain;
+  padded.values.resize(1016, 1e20F);
+  padded.n = 1016;
+  const Metrics m =
+      compare_records(head_of(plain, 10, true, true), head_of(padded, 10, true, true), true);
+  EXPECT_TRUE(m.argmax_ref.has_value());
+  EXPECT_FALSE(m.argmax_got.has_value());
+  EXPECT_EQ(compare_records(plain, padded, true).argmax_got, m.argmax_ref);
+}
+
 TEST(Metrics, ExcludedElementsTakeNoPart) {
   const std::vector<int64_t> excluded = {1};
   const Metrics m = compare_records(record({3, 1e30F, 4}), record({3, 7, 4}), true, excluded);

@@ -84,6 +84,8 @@ TEST_F(NameMapTest, BadMapsAreTold) {
   EXPECT_THAT(error_of([] { NameMap::load("transformers:head=64"); }),
               HasSubstr("no parameter 'head'"));
   EXPECT_THAT(error_of([] { NameMap::load("transformers:head_dim=65"); }), HasSubstr("even"));
+  EXPECT_THAT(error_of([] { NameMap::load("transformers:arch=zz"); }),
+              HasSubstr("no architecture 'zz'; give one of gpt2, llama, phi3, qwen2"));
   EXPECT_THAT(error_of([] { NameMap::load("transformers:head_dim=-2"); }), HasSubstr("head_dim"));
   EXPECT_THAT(failure("{"), HasSubstr("not valid JSON at byte"));
   EXPECT_THAT(failure("[]"), HasSubstr("not an object"));

@@ -36,6 +36,8 @@ TEST_F(PolicyTest, AnythingElseIsRefused) {
   } cases[] = {
       {"", "not valid JSON"},
       {"{", "not valid JSON"},
+      {"{}", "the policy names no tolerance"},
+      {R"({"checkpoints": {}})", "the policy names no tolerance"},
       {"[]", "the policy is not an object"},
       {std::string(200000, '['), "not valid JSON"},
       {R"({"defaults": {"rel_l2": 1}})", "unknown key 'defaults'"},

@@ -39,7 +39,7 @@ TEST(Sampler, NotANumberIsAnErrorAndNotAToken) {
       [&] {
         sampler.sample(std::vector<float>{1, NAN, 2}, all(3));
       },
-      ThrowsMessage<Error>(HasSubstr("the logit of token 1 is nan")));
+      ThrowsMessage<Error>(HasSubstr("the logit of token 1 is not a number")));
   EXPECT_THAT(
       [&] {
         sampler.sample(std::vector<float>{1, INFINITY}, all(2));

@@ -111,6 +111,19 @@ TEST_F(LogReaderTest, ReadsOtherWritersForms) {
   EXPECT_EQ(records[1].values[3], 4);
 }
 
+// Breaks if a number that is written as a text were taken for one that is not known.
+TEST_F(LogReaderTest, SummariesHoldNumbers) {
+  for (const char* key : {"min", "max", "mean", "l2", "argmax", "nonfinite"}) {
+    for (const char* value : {"\"1.5\"", "true"}) {
+      const std::string error =
+          error_of(record("1", std::string(",\"summary\":{\"") + key + "\":" + value + "}"));
+      EXPECT_THAT(error, HasSubstr(path_ + ":1: 'summary': '" + key + "' is ")) << value;
+      EXPECT_THAT(error, HasSubstr(", not a number"));
+    }
+  }
+  EXPECT_EQ(error_of(record("1", R"(,"summary":{"note":"text","l2":1})")), "no error");
+}
+
 // Breaks if a NaN in a summary were read as a number.
 TEST_F(LogReaderTest, SummariesMayHoldNaN) {
   for (const char* nan : {"NaN", "\"NaN\"", "Infinity", "-Infinity"}) {

@@ -87,7 +87,7 @@ function layerChart() {
     series.push({ name: 'tolerance', values: layers.map((layer) => median(of.get(layer).map((record) => record.tolerance))) });
   }
   return section('Drift over layers', (outputs.length > 0 ? 'The error of each layer’s output.' : 'The worst error in each layer.') +
-    ` It is ${data.trend}, by a factor of ${format(data.growth_per_layer)} a layer.`,
+    (data.trend === 'stable' ? ' It is stable.' : ` It is ${data.trend}, by a factor of ${format(data.growth_per_layer)} a layer.`),
     lineChart({
       label: 'error of each layer', xTitle: 'layer', xs: layers, series, limits: limitsOf(list),
       xText: (layer, long) => (long ? 'layer ' : '') + layer,

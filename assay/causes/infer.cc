@@ -1,0 +1,257 @@
+#include "assay/causes/infer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <numeric>
+#include <utility>
+
+#include "assay/causes/mistakes.h"
+
+namespace assay::causes {
+namespace {
+
+constexpr int64_t kMostPositions = 64;
+// rel_l2 between what is inferred and what the reference logged. Float leaves 1e-7 to 3e-7 (see
+// tests/causes/infer_test.cc), a wrong pairing, base, head size, window or activation over 1e-3.
+constexpr double kSame = 1e-5;
+
+double rel_l2(const Matrix& a, const Matrix& b) {
+  if (a.values.size() != b.values.size()) return INFINITY;
+  double difference = 0;
+  double norm = 0;
+  for (size_t i = 0; i < b.values.size(); ++i) {
+    const double d = static_cast<double>(a.values[i]) - static_cast<double>(b.values[i]);
+    difference += d * d;
+    norm += static_cast<double>(b.values[i]) * static_cast<double>(b.values[i]);
+  }
+  return norm > 0 ? std::sqrt(difference / norm) : INFINITY;
+}
+
+// Reads the reference at positions 0, 1, ... as far as it has them.
+class Reference {
+ public:
+  Reference(TensorStore& store, Op op) {
+    const std::string name = op.name();
+    const int64_t last = std::min(store.last_position(name), kMostPositions - 1);
+    while (std::ssize(positions_) <= last) {
+      const Record* record = store.ref(name, std::ssize(positions_));
+      if (record == nullptr || !record->has_all_values()) break;
+      positions_.push_back(std::ssize(positions_));
+    }
+    store_ = &store;
+  }
+
+  const std::vector<int64_t>& positions() const { return positions_; }
+  std::shared_ptr<const Matrix> rows(Op op) const {
+    return positions_.empty() ? nullptr : store_->reference(op.name(), positions_);
+  }
+
+ private:
+  TensorStore* store_ = nullptr;
+  std::vector<int64_t> positions_;
+};
+
+// The angle of each of `pairs` pairs at position 1, made exact by the positions after it.
+std::vector<double> angles(const Matrix& x, const Matrix& y, RopePairing pairing, int64_t dim) {
+  const int64_t pairs = dim / 2;
+  std::vector<double> result(static_cast<size_t>(pairs));
+  for (int64_t p = 0; p < pairs; ++p) {
+    const int64_t i = pairing == RopePairing::kAdjacent ? 2 * p : p;
+    const int64_t j = pairing == RopePairing::kAdjacent ? 2 * p + 1 : p + pairs;
+    double& angle = result[static_cast<size_t>(p)];
+    for (int64_t t = 1; t < x.rows; ++t) {
+      std::complex<double> sum;
+      for (int64_t head = 0; head < x.columns; head += dim) {
+        const std::complex<double> before(x.row(t)[head + i], x.row(t)[head + j]);
+        const std::complex<double> after(y.row(t)[head + i], y.row(t)[head + j]);
+        sum += std::conj(before) * after;
+      }
+      const auto turns = static_cast<double>(t);
+      const std::complex<double> rest = sum * std::polar(1.0, -turns * angle);
+      angle += std::arg(rest) / turns;
+    }
+  }
+  return result;
+}
+
+double length(const Matrix& x) {
+  double sum = 0;
+  for (const float value : x.values) sum += static_cast<double>(value) * value;
+  return std::sqrt(sum);
+}
+
+std::optional<RopeSettings> infer_rope(const Matrix& x, const Matrix& y,
+                                       const std::vector<int64_t>& positions, int64_t width) {
+  const std::vector<double> at(positions.begin(), positions.end());
+  for (int64_t dim = 4; dim <= width; dim += 2) {
+    if (width % dim != 0) continue;
+    for (const RopePairing pairing : {RopePairing::kAdjacent, RopePairing::kHalves}) {
+      RopeSettings settings;
+      settings.pairing = pairing;
+      settings.head_dim = dim;
+      settings.factor = length(y) / length(x);
+      if (std::abs(settings.factor - 1) <= kSame) settings.factor = 1;
+      settings.frequencies = angles(x, y, pairing, dim);
+      if (!(rel_l2(rope(x, settings, at), y) <= kSame)) continue;
+      const std::optional<double> base = rope_base(settings.frequencies);
+      if (!base) return settings;
+      // Bases have two digits and zeros; the angles give them to about four.
+      const double unit = std::pow(10, std::floor(std::log10(*base)) - 1);
+      RopeSettings exact = settings;
+      exact.base = std::round(*base / unit) * unit;
+      exact.frequencies = rope_frequencies(exact.base, settings.frequencies.size());
+      return rel_l2(rope(x, exact, at), y) <= kSame ? exact : settings;
+    }
+  }
+  return std::nullopt;
+}
+
+void infer_rope(const Reference& reference, int layer, Network& network) {
+  const auto q = reference.rows({Checkpoint::kQ, layer});
+  const auto q_rope = reference.rows({Checkpoint::kQRope, layer});
+  const auto k = reference.rows({Checkpoint::kK, layer});
+  if (!q || !q_rope || !k || q->columns != q_rope->columns || q->rows < 2) return;
+  network.rope = infer_rope(*q, *q_rope, reference.positions(), std::gcd(q->columns, k->columns));
+  if (network.rope) network.head_dim = network.rope->head_dim;
+}
+
+// Whether the attention gives the reference's with heads of `dim`; sets the window.
+bool attends_so(const Matrix& q, const Matrix& k, const Matrix& v, const Matrix& out, int64_t dim,
+                Network& network) {
+  if (q.columns % dim != 0 || k.columns % dim != 0 || (q.columns / dim) % (k.columns / dim) != 0) {
+    return false;
+  }
+  network.head_dim = dim;
+  network.n_heads = q.columns / dim;
+  network.n_kv_heads = k.columns / dim;
+  for (network.window = 0; network.window < q.rows; ++network.window) {
+    if (rel_l2(attention(q, k, v, network.attention_settings(), {}), out) <= kSame) return true;
+  }
+  network.window = 0;
+  return false;
+}
+
+void infer_attention(const Reference& reference, int layer, Network& network) {
+  network.rotary = network.rope.has_value();
+  const auto q = reference.rows({network.rotary ? Checkpoint::kQRope : Checkpoint::kQ, layer});
+  const auto k = reference.rows({network.rotary ? Checkpoint::kKRope : Checkpoint::kK, layer});
+  const auto v = reference.rows({Checkpoint::kV, layer});
+  const auto out = reference.rows({Checkpoint::kAttn, layer});
+  // At one token the attention is V, whatever its heads and scale.
+  if (q && k && v && out && q->rows > 1 && k->columns == v->columns && q->columns == out->columns) {
+    std::vector<int64_t> dims = {network.head_dim};
+    if (network.head_dim == 0) dims = {8, 16, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 256};
+    for (const int64_t dim : dims) {
+      if (attends_so(*q, *k, *v, *out, dim, network)) return;
+    }
+  }
+  if (!network.rope) network.head_dim = 0;
+  network.n_heads = network.n_kv_heads = 0;
+}
+
+void infer_activation(const Reference& reference, int layer, Network& network) {
+  const auto up = reference.rows({Checkpoint::kFfnUp, layer});
+  const auto gate = reference.rows({Checkpoint::kFfnGate, layer});
+  const auto act = reference.rows({Checkpoint::kFfnAct, layer});
+  if (!up || !act) return;
+  network.gated = gate != nullptr;
+  for (const Activation activation :
+       {Activation::kSilu, Activation::kGeluTanh, Activation::kGeluErf, Activation::kGeluFast,
+        Activation::kRelu, Activation::kSigmoid, Activation::kIdentity}) {
+    if (rel_l2(activate(gate.get(), *up, activation), *act) <= kSame) {
+      network.activation = activation;
+      return;
+    }
+  }
+}
+
+// The weights, and the biases of LayerNorm, with which `x` normalised with `eps` is nearest to `y`.
+NormWeights fit_norm(const Matrix& x, const Matrix& y, NormForm form, double eps) {
+  const Matrix plain = norm(x, {.form = form, .eps = eps});
+  NormWeights weights;
+  for (int64_t i = 0; i < x.columns; ++i) {
+    double a = 0;
+    double b = 0;
+    double aa = 0;
+    double ab = 0;
+    for (int64_t t = 0; t < x.rows; ++t) {
+      const double from = plain.row(t)[i];
+      const double to = y.row(t)[i];
+      a += from;
+      b += to;
+      aa += from * from;
+      ab += from * to;
+    }
+    const auto n = static_cast<double>(x.rows);
+    const bool biased = form == NormForm::kLayer;
+    const double square = biased ? aa - a * a / n : aa;
+    const double weight = square > 0 ? (biased ? ab - a * b / n : ab) / square : 0;
+    weights.weight.push_back(static_cast<float>(weight));
+    if (biased) weights.bias.push_back(static_cast<float>((b - weight * a) / n));
+  }
+  return weights;
+}
+
+double norm_error(const Matrix& x, const Matrix& y, NormForm form, double eps,
+                  const NormWeights& weights) {
+  return rel_l2(norm(x, {.form = form,
+                         .eps = eps,
+                         .eps_outside = false,
+                         .weight = weights.weight.data(),
+                         .bias = weights.bias.empty() ? nullptr : weights.bias.data()}),
+                y);
+}
+
+void infer_norm(const Reference& reference, Op op, Network& network) {
+  constexpr int64_t kLeastRows = 4;  // two numbers are taken from each column
+  const auto x = reference.rows(network.inputs(op).front());
+  const auto y = reference.rows(op);
+  if (!x || !y || x->columns != y->columns || x->rows < kLeastRows) return;
+  for (const NormForm form : {NormForm::kRms, NormForm::kLayer}) {
+    double best_eps = 0;
+    NormWeights best;
+    double least = INFINITY;
+    double without = INFINITY;
+    for (const double eps : {0.0, 1e-8, 1e-7, 1e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 1e-3, 1e-2}) {
+      NormWeights weights = fit_norm(*x, *y, form, eps);
+      const double error = norm_error(*x, *y, form, eps, weights);
+      if (eps == 0) without = error;
+      if (!(error < least)) continue;
+      least = error;
+      best_eps = eps;
+      best = std::move(weights);
+    }
+    if (!(least <= kSame)) continue;
+    constexpr double kTold = 3;  // an eps that matters leaves less than others by this factor
+    network.norm = form;
+    network.eps = best_eps;
+    network.eps_known = without > kTold * least;
+    network.norms[op] = std::move(best);
+    return;
+  }
+}
+
+}  // namespace
+
+void infer(TensorStore& store, Op op, Network& network) {
+  if (network.model != nullptr) return;
+  const Reference reference(store, op);
+  if (is_norm(op.checkpoint)) infer_norm(reference, op, network);
+  if (op.checkpoint == Checkpoint::kFfnAct) infer_activation(reference, op.layer, network);
+  switch (op.checkpoint) {
+    case Checkpoint::kQ:
+    case Checkpoint::kK:
+    case Checkpoint::kV:
+    case Checkpoint::kQRope:
+    case Checkpoint::kKRope:
+    case Checkpoint::kAttn:
+      infer_rope(reference, op.layer, network);
+      infer_attention(reference, op.layer, network);
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace assay::causes

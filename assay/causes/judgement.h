@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "assay/causes/evidence.h"
+#include "assay/causes/network.h"
+
+namespace assay::causes {
+
+// A mistake and how well it fits.
+struct Candidate {
+  std::string name;   // of CONTRACT.md
+  std::string where;  // the checkpoints at which it is made
+  std::string text;   // "rotates by position +1"
+  int64_t parameters = 0;
+  // 0: one of its op's own; 1: one that might befall any op, made before the checkpoint; 2: one
+  // that is rather called by another name where nothing tells the two apart.
+  int rank = 0;
+  Fit fit;
+  double score() const { return fit.ratio(); }
+};
+
+// What the candidates are held against.
+struct Ground {
+  Op target;
+  int64_t first_token = 0;
+  Fit reference;          // of the reference itself as a prediction
+  double base_ratio = 1;  // what the right computation leaves
+  double noise = 0;  // rel_l2 by which the logs differ before the checkpoint; 0 where they do not
+};
+
+struct Judgement {
+  std::optional<Cause> cause;
+  std::string hint;  // where there is none although several fit: which
+};
+
+// The best candidate, if it is good enough. Where others leave as little, what is logged cannot
+// tell which one it is: the sentence then has them too. Nothing is named where so few tokens are
+// logged that mistakes of other kinds coincide.
+Judgement judge(std::vector<Candidate> candidates, const Ground& ground);
+
+}  // namespace assay::causes

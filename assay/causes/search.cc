@@ -1,0 +1,406 @@
+#include "assay/causes/search.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "assay/causes/error_sources.h"
+#include "assay/causes/fitted_mistakes.h"
+
+namespace assay::causes {
+namespace {
+
+constexpr double kMostMultiplications = 4e10;  // of all tries together
+
+// A mistake in a product before an unknown bias: how many values of its parameter are tried, and
+// how many tokens it takes to tell the bias from it.
+constexpr size_t kMostBeforeBias = 16;
+constexpr int64_t kLeastForBias = 4;
+
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// A whole number was not fitted: somebody meant it.
+bool is_whole(double value) {
+  return std::abs(value - std::round(value)) <= 1e-4 * std::max(1.0, std::abs(value));
+}
+
+// Another factor on a branch than none, twice and so on is rather called a scale or a sign.
+bool is_rather_a_factor(const Mistake& mistake, double parameter) {
+  return mistake.name == "residual" && mistake.refine &&
+         (!is_whole(parameter) || std::round(parameter) < 0 || std::round(parameter) == 1);
+}
+
+}  // namespace
+
+Search::Search(const Network& network, TensorStore& store, Op target, int64_t first_token)
+    : network_(network),
+      store_(store),
+      evidence_(store, target.name(), positions_to_try(store, target.name(), first_token)),
+      chain_(network, store, target, positions_to_try(store, target.name(), first_token)) {
+  ground_.target = target;
+  ground_.first_token = first_token;
+}
+
+void Search::run() {
+  if (evidence_.tokens().empty()) return;
+  for (const Evidence::Token& token : evidence_.tokens()) right_.push_back(token.ref);
+  ground_.reference = evidence_.fit(right_);
+  measure_noise();
+  if (chain_.complete()) {
+    try_recomputed();
+  } else {
+    try_on_reference();
+  }
+  try_fitted();
+}
+
+bool Search::is_inherited() const {
+  constexpr double kOwn = 0.1;
+  return chain_.complete() && ground_.base_ratio < kOwn;
+}
+
+Judgement Search::judgement() const {
+  if (is_inherited()) return {};
+  Judgement judgement = judge(candidates_, ground_);
+  if (!judgement.cause && judgement.hint.empty()) judgement.hint = hint();
+  return judgement;
+}
+
+std::string Search::hint() const {
+  const std::string name = ground_.target.name();
+  if (evidence_.tokens().empty()) {
+    return fmt::format("the logs have no values of {} in common; log them with --values all", name);
+  }
+  if (!chain_.complete()) {
+    const bool needs_model = chain_.missing().find("--model") != std::string::npos;
+    return needs_model
+               ? fmt::format(
+                     "no scale, sign, shift, order or rounding of {} explains the difference; give "
+                     "--model to look further: it has the weights that {} is computed with",
+                     name, name)
+               : fmt::format(
+                     "no scale, sign or shift of {} explains the difference; to try its "
+                     "computation under known mistakes, all values of {} are needed: log "
+                     "with --checkpoints ops --values all",
+                     name, chain_.missing());
+  }
+  if (stopped_) {
+    return fmt::format(
+        "none of the mistakes tried explains {}; not all were tried, because what "
+        "lies between the logged checkpoints is large: log with --checkpoints ops",
+        name);
+  }
+  if (chain_.ops().size() > 1) {
+    return fmt::format(
+        "no known mistake in what lies between the logged checkpoints explains {}; "
+        "a log with --checkpoints ops would tell where it starts",
+        name);
+  }
+  return fmt::format("no known mistake explains {}, whose logged inputs are right", name);
+}
+
+// What the two logs differ by in what the checkpoint is computed from, and before it.
+void Search::measure_noise() {
+  const std::string target = ground_.target.name();
+  const ComputeOrder here = compute_order(parse_checkpoint_name(target), 0);
+  std::vector<double> before;
+  std::vector<double> at;
+  for (const RecordResult& result : store_.comparison().results) {
+    const double rel_l2 = result.metrics.rel_l2;
+    const CheckpointName& name =
+        store_.comparison().checkpoints[static_cast<size_t>(result.checkpoint)];
+    if (!std::isfinite(rel_l2) || !name.known) continue;
+    if (name.name == target) at.push_back(rel_l2);
+    if (result.pass && compute_order(name, 0) < here) before.push_back(rel_l2);
+  }
+  if (before.empty() || at.empty()) return;
+  constexpr double kMost = 0.1;  // of the difference that is to be explained
+  ground_.noise = std::min(median(before), kMost * median(at));
+}
+
+void Search::try_recomputed() {
+  predicted_at_ = chain_.positions();
+  right_ = evidence_.features(chain_.base(), chain_.positions());
+  ground_.base_ratio = evidence_.fit(right_).ratio();
+  double work = 0;
+  for (const bool generic : {false, true}) {
+    for (size_t i = 0; i < chain_.ops().size(); ++i) {
+      const Op op = chain_.ops()[i];
+      // An op of several layers in the chain is mistaken in all of them, and tried once.
+      const bool repeated =
+          std::any_of(chain_.ops().begin(), chain_.ops().begin() + static_cast<std::ptrdiff_t>(i),
+                      [&](Op before) {
+                        return before.checkpoint == op.checkpoint && chain_.may_be_wrong(before);
+                      });
+      if (repeated || !chain_.may_be_wrong(op)) continue;
+      for (const Mistake& mistake : mistakes_of(network_, op.checkpoint)) {
+        if (mistake.generic != generic) continue;
+        if (work > kMostMultiplications) {
+          stopped_ = true;
+          return;
+        }
+        work += try_in_chain(mistake, {op.checkpoint}, op) * (chain_.multiplications() + 1);
+        const Kinds family = in_chain(family_of(op.checkpoint, mistake));
+        if (family.size() > 1 && family.front() == op.checkpoint) {
+          work += try_in_chain(mistake, family, op) * (chain_.multiplications() + 1);
+        }
+      }
+    }
+  }
+}
+
+// Those that the chain holds, in its order.
+Search::Kinds Search::in_chain(const Kinds& kinds) const {
+  Kinds held;
+  for (const Op op : chain_.ops()) {
+    const bool asked = std::find(kinds.begin(), kinds.end(), op.checkpoint) != kinds.end();
+    const bool had = std::find(held.begin(), held.end(), op.checkpoint) != held.end();
+    if (asked && !had) held.push_back(op.checkpoint);
+  }
+  return held;
+}
+
+Fit Search::fit_of(const Matrix& predicted) const {
+  if (!predicted.empty()) return evidence_.fit(predicted, predicted_at_);
+  Fit none = ground_.reference;
+  none.residual = std::numeric_limits<double>::infinity();
+  return none;
+}
+
+// What is changed of an op's result can be tried on the reference's too, where nothing tells how
+// to compute it: its inputs are right, or another checkpoint would have diverged before it.
+void Search::try_on_reference() {
+  if (!evidence_.has_all_values()) return;
+  predicted_at_.clear();
+  for (const Evidence::Token& token : evidence_.tokens()) predicted_at_.push_back(token.token_idx);
+  const std::string name = ground_.target.name();
+  const auto right = store_.reference(name, predicted_at_);
+  if (!right) return;
+  for (const Mistake& mistake : mistakes_of(network_, ground_.target.checkpoint)) {
+    if (!mistake.change) continue;
+    try_one(
+        mistake, [&](double parameter) { return mistake.change(*right, parameter); }, 0, name);
+    if (is_linear(ground_.target.checkpoint) && mistake.grid.size() <= kMostBeforeBias) {
+      try_before_bias(mistake, *right);
+    }
+  }
+  try_sibling();
+}
+
+// The same where a bias that is not known is added after it: that shows as one vector at every
+// token.
+void Search::try_before_bias(const Mistake& mistake, const Matrix& right) {
+  Mistake before = mistake;
+  before.text = [text = mistake.text](double parameter) {
+    return text(parameter) + " before the bias";
+  };
+  before.refine = false;
+  const auto predict = [&](double parameter) {
+    Matrix changed = mistake.change(right, parameter);
+    if (changed.empty()) return changed;
+    for (int64_t i = 0; i < changed.columns; ++i) {
+      double sum = 0;
+      for (int64_t t = 0; t < changed.rows; ++t) {
+        sum += evidence_.tokens()[static_cast<size_t>(t)].got[static_cast<size_t>(i)] -
+               static_cast<double>(changed.row(t)[i]);
+      }
+      const auto mean = static_cast<float>(sum / static_cast<double>(changed.rows));
+      for (int64_t t = 0; t < changed.rows; ++t) changed.row(t)[i] += mean;
+    }
+    return changed;
+  };
+  if (right.rows < kLeastForBias) return;
+  try_one(before, predict, 1, ground_.target.name());
+  candidates_.back().parameters = right.columns;
+}
+
+// The gate's values at up, and those of up at the gate.
+void Search::try_sibling() {
+  const Checkpoint kind = ground_.target.checkpoint;
+  const bool is_gate = kind == Checkpoint::kFfnGate;
+  if (!is_gate && kind != Checkpoint::kFfnUp) return;
+  const Op other{is_gate ? Checkpoint::kFfnUp : Checkpoint::kFfnGate, ground_.target.layer};
+  const auto values = store_.reference(other.name(), predicted_at_);
+  if (!values) return;
+  const Mistake swapped =
+      plain_mistake("gate_up_swapped", fmt::format("holds {}", other.name()), {});
+  try_one(
+      swapped, [&](double) { return *values; }, 0, ground_.target.name());
+}
+
+// Returns how often the chain was run.
+int Search::try_in_chain(const Mistake& mistake, const Kinds& kinds, Op op) {
+  const Predict predict = [&](double parameter) -> Matrix {
+    bool made = false;
+    Matrix predicted = chain_.run(kinds, [&](Op at, const Inputs& inputs) -> Matrix {
+      Matrix wrong = mistake.compute(at, inputs, parameter);
+      made = made || !wrong.empty();
+      return wrong.empty() ? network_.compute(at, inputs) : wrong;
+    });
+    return made ? predicted : Matrix();
+  };
+  const int rank = mistake.generic && !(op == ground_.target) ? 1 : 0;
+  return try_one(mistake, predict, rank, place_of(kinds, op));
+}
+
+int Search::try_one(const Mistake& mistake, const Predict& predict, int rank,
+                    const std::string& where) {
+  double parameter = 0;
+  int runs = 1;
+  Fit least;
+  if (mistake.grid.empty()) {
+    least = fit_of(predict(0));
+  } else {
+    size_t best = 0;
+    for (size_t i = 0; i < mistake.grid.size(); ++i, ++runs) {
+      const Fit fit = fit_of(predict(mistake.grid[i]));
+      if (i > 0 && !(fit.ratio() < least.ratio())) continue;
+      least = fit;
+      best = i;
+    }
+    parameter = mistake.grid[best];
+    if (mistake.refine) runs += refine(mistake, predict, best, parameter, least);
+  }
+  const bool fitted = mistake.refine && !is_whole(parameter);
+  const bool rather_a_factor = is_rather_a_factor(mistake, parameter);
+  candidates_.push_back({mistake.name, where, mistake.text(parameter), fitted ? 1 : 0,
+                         rather_a_factor ? 2 : rank, least});
+  return runs;
+}
+
+// Values between those of the grid. A value of the grid is a likelier mistake than one beside it.
+int Search::refine(const Mistake& mistake, const Predict& predict, size_t best, double& parameter,
+                   Fit& least) const {
+  constexpr double kFarBetter = 0.5;
+  const std::vector<double>& grid = mistake.grid;
+  double found = grid[best];
+  Fit fit = least;
+  int runs = step(predict, grid.front() > 0, found, fit);
+  constexpr double kSolved = 1e-3;
+  constexpr double kNear = 0.5;  // what is left beside the right value of a grid is 0.1 at most
+  if (!(fit.ratio() <= kSolved) && least.ratio() < kNear) {
+    const double low = grid[best > 0 ? best - 1 : 0];
+    const double high = grid[std::min(best + 1, grid.size() - 1)];
+    runs += narrow(predict, low, high, found, fit);
+  }
+  if (fit.ratio() < kFarBetter * least.ratio()) {
+    parameter = found;
+    least = fit;
+  }
+  return runs;
+}
+
+// Where the result is smooth in the parameter: what a small change of it does, times as much as
+// brings it nearest to the judged log; again from there.
+int Search::step(const Predict& predict, bool positive, double& parameter, Fit& least) const {
+  constexpr int kSteps = 8;
+  constexpr double kAside = 1e-2;
+  int runs = 0;
+  for (int i = 0; i < kSteps; ++i) {
+    const double aside = parameter == 0 ? kAside : parameter * (1 + kAside);
+    const auto here = evidence_.features(predict(parameter), predicted_at_);
+    const auto there = evidence_.features(predict(aside), predicted_at_);
+    runs += 3;
+    double product = 0;
+    double square = 0;
+    for (size_t t = 0; t < here.size(); ++t) {
+      const std::vector<double>& got = evidence_.tokens()[t].got;
+      for (size_t k = 0; k < std::min(here[t].size(), there[t].size()); ++k) {
+        const double slope = there[t][k] - here[t][k];
+        product += slope * (got[k] - here[t][k]);
+        square += slope * slope;
+      }
+    }
+    if (!(square > 0)) break;
+    const double next = parameter + product / square * (aside - parameter);
+    if (positive && !(next > 0)) break;
+    const Fit fit = fit_of(predict(next));
+    constexpr double kBetter = 0.9;
+    if (!(fit.ratio() < kBetter * least.ratio())) break;
+    parameter = next;
+    least = fit;
+  }
+  return runs;
+}
+
+// Golden-section search from `low` to `high`, in the logarithm where both are above 0.
+int Search::narrow(const Predict& predict, double low, double high, double& parameter,
+                   Fit& least) const {
+  constexpr int kSteps = 40;
+  const bool logarithmic = low > 0;
+  const auto value = [&](double x) { return logarithmic ? std::exp(x) : x; };
+  if (logarithmic) {
+    low = std::log(low);
+    high = std::log(high);
+  }
+  const double section = (std::sqrt(5.0) - 1) / 2;
+  double a = high - section * (high - low);
+  double b = low + section * (high - low);
+  Fit fit_a = fit_of(predict(value(a)));
+  Fit fit_b = fit_of(predict(value(b)));
+  for (int step = 0; step < kSteps; ++step) {
+    if (fit_a.ratio() < fit_b.ratio()) {
+      high = b;
+      b = a;
+      fit_b = fit_a;
+      a = high - section * (high - low);
+      fit_a = fit_of(predict(value(a)));
+    } else {
+      low = a;
+      a = b;
+      fit_a = fit_b;
+      b = low + section * (high - low);
+      fit_b = fit_of(predict(value(b)));
+    }
+  }
+  const bool is_a = fit_a.ratio() < fit_b.ratio();
+  if ((is_a ? fit_a : fit_b).ratio() < least.ratio()) {
+    parameter = value(is_a ? a : b);
+    least = is_a ? fit_a : fit_b;
+  }
+  return kSteps + 2;
+}
+
+// The checkpoints at which a mistake of these kinds is made.
+std::string Search::place_of(const Kinds& kinds, Op op) const {
+  const auto made = std::count_if(chain_.ops().begin(), chain_.ops().end(), [&](Op other) {
+    return chain_.may_be_wrong(other) &&
+           std::find(kinds.begin(), kinds.end(), other.checkpoint) != kinds.end();
+  });
+  const bool repeated = made > std::ssize(kinds);
+  std::vector<std::string> names;
+  for (const Checkpoint kind : kinds) {
+    const std::string name = Op{kind, op.layer}.name();
+    names.push_back(repeated && op.layer >= 0 ? parse_checkpoint_name(name).op : name);
+  }
+  return fmt::format("{}{}", repeated ? "every layer's " : "", fmt::join(names, " and "));
+}
+
+void Search::try_fitted() {
+  std::vector<Fitted> all = fit_linear(evidence_, right_);
+  for (Fitted& fitted : fit_orders(evidence_, right_, network_.head_dim)) {
+    all.push_back(std::move(fitted));
+  }
+  const Linear* linear = chain_.complete() ? network_.linear(ground_.target) : nullptr;
+  if (linear != nullptr) {
+    for (Fitted& fitted : fit_blocks(evidence_, right_, linear->weight,
+                                     *chain_.inputs(ground_.target).rows[0], chain_.positions())) {
+      all.push_back(std::move(fitted));
+    }
+  }
+  for (const Fitted& fitted : all) {
+    candidates_.push_back({fitted.name, ground_.target.name(), fitted.text, fitted.parameters, 0,
+                           evidence_.fit(fitted.features)});
+    if (fitted.numbers > 0) candidates_.back().fit.features = fitted.numbers;
+  }
+}
+
+}  // namespace assay::causes

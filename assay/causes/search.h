@@ -1,0 +1,63 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "assay/causes/chain.h"
+#include "assay/causes/evidence.h"
+#include "assay/causes/judgement.h"
+#include "assay/causes/mistakes.h"
+#include "assay/causes/network.h"
+
+namespace assay::causes {
+
+// Tries known mistakes on one checkpoint.
+class Search {
+ public:
+  // `network` and `store` must outlive it.
+  Search(const Network& network, TensorStore& store, Op target, int64_t first_token);
+
+  void run();
+
+  // Whether the checkpoint is what it should be by its logged inputs: then the error is theirs.
+  bool is_inherited() const;
+
+  // The cause, if there is one; if not, what more would let mistakes be tried that could not be.
+  Judgement judgement() const;
+
+ private:
+  // What would be logged under a mistake, at predicted_at_; nothing where it cannot be made.
+  using Predict = std::function<Matrix(double parameter)>;
+  using Kinds = std::vector<Checkpoint>;
+
+  void measure_noise();
+  void try_recomputed();
+  void try_on_reference();
+  void try_before_bias(const Mistake& mistake, const Matrix& right);
+  void try_sibling();
+  void try_fitted();
+  int try_in_chain(const Mistake& mistake, const Kinds& kinds, Op op);
+  // Returns how often it predicted.
+  int try_one(const Mistake& mistake, const Predict& predict, int rank, const std::string& where);
+  int refine(const Mistake& mistake, const Predict& predict, size_t best, double& parameter,
+             Fit& least) const;
+  int step(const Predict& predict, bool positive, double& parameter, Fit& least) const;
+  int narrow(const Predict& predict, double low, double high, double& parameter, Fit& least) const;
+  Fit fit_of(const Matrix& predicted) const;
+  Kinds in_chain(const Kinds& kinds) const;
+  std::string place_of(const Kinds& kinds, Op op) const;
+  std::string hint() const;
+
+  const Network& network_;
+  TensorStore& store_;
+  Evidence evidence_;
+  Chain chain_;
+  Ground ground_;
+  std::vector<int64_t> predicted_at_;       // the positions of what is predicted
+  std::vector<std::vector<double>> right_;  // what the checkpoint should be, in features
+  std::vector<Candidate> candidates_;
+  bool stopped_ = false;
+};
+
+}  // namespace assay::causes

@@ -1,0 +1,79 @@
+#include "assay/cli/spooled_inputs.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+// A named pipe elsewhere is refused by whoever reads it: opening it may wait for ever.
+bool is_pipe(const std::string& path) {
+  const bool of_shell = path == "/dev/stdin" || path.starts_with("/dev/fd/");
+  struct stat status {};
+  return of_shell && stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+int temporary_file() {
+  const char* folder = std::getenv("TMPDIR");
+  std::string name =
+      std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") + "/assay-input-XXXXXX";
+  const int file = mkostemp(name.data(), O_CLOEXEC);
+  if (file < 0) {
+    throw Error(std::string("cannot create: ") + std::strerror(errno), name,
+                "set TMPDIR to a folder that can be written to");
+  }
+  unlink(name.c_str());
+  return file;
+}
+
+void write_all(int file, const char* from, size_t count, const std::string& shown) {
+  while (count > 0) {
+    const ssize_t done = write(file, from, count);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) {
+      throw Error(std::string("cannot keep a copy of it: ") + std::strerror(errno), shown,
+                  "set TMPDIR to a folder with room for it");
+    }
+    from += done;
+    count -= static_cast<size_t>(done);
+  }
+}
+
+void copy_all(int from, int to, const std::string& shown) {
+  std::vector<char> buffer(size_t{1} << 20);
+  for (;;) {
+    const ssize_t got = read(from, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw Error(std::string("cannot read: ") + std::strerror(errno), shown);
+    if (got == 0) return;
+    write_all(to, buffer.data(), static_cast<size_t>(got), shown);
+  }
+}
+
+}  // namespace
+
+SpooledInputs::~SpooledInputs() {
+  for (const int file : files_) close(file);
+}
+
+std::string SpooledInputs::path_of(const std::string& path) {
+  const bool standard_input = path == "-" || path == "/dev/stdin";
+  if (path != "-" && !is_pipe(path)) return path;
+  const int from = standard_input ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (from < 0) throw Error(std::string("cannot open: ") + std::strerror(errno), path);
+  files_.push_back(temporary_file());
+  if (!standard_input) files_.push_back(from);
+  const int copy = standard_input ? files_.back() : files_[files_.size() - 2];
+  copy_all(from, copy, standard_input ? "standard input" : path);
+  return fmt::format("/proc/self/fd/{}", copy);
+}
+
+}  // namespace assay

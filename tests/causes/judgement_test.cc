@@ -1,0 +1,106 @@
+#include "assay/causes/judgement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace assay::causes {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+Ground ground() {
+  Ground ground;
+  ground.target = {Checkpoint::kAttn, 0};
+  ground.reference.difference = 1;
+  ground.reference.norm = 4;
+  ground.reference.scale = 4;
+  return ground;
+}
+
+// A candidate that leaves `ratio` of the difference, over `tokens` tokens of 64 numbers.
+Candidate candidate(const std::string& name, const std::string& text, double ratio, int tokens = 8,
+                    int64_t parameters = 0, int rank = 0) {
+  Candidate one{name, "layer_0_attn", text, parameters, rank, {}};
+  one.fit.residual = ratio;
+  one.fit.difference = 1;
+  one.fit.norm = 4;
+  one.fit.tokens = one.fit.held = tokens;
+  one.fit.features = 64 * tokens;
+  return one;
+}
+
+TEST(Judgement, TheBestIsNamedWhereItIsGoodEnough) {
+  const Judgement found =
+      judge({candidate("scale", "is small", 0.5), candidate("eps", "has eps 1", 1e-9)}, ground());
+  ASSERT_TRUE(found.cause);
+  EXPECT_EQ(found.cause->name, "eps");
+  EXPECT_THAT(found.cause->sentence, Not(HasSubstr("tell apart")));
+  EXPECT_FALSE(judge({candidate("scale", "is small", 0.5)}, ground()).cause);
+  EXPECT_FALSE(judge({}, ground()).cause);
+}
+
+// Breaks if a mistake that leaves far more than noise were named.
+TEST(Judgement, WhatIsLeftIsBounded) {
+  EXPECT_TRUE(judge({candidate("eps", "a", 0.0099)}, ground()).cause);
+  EXPECT_FALSE(judge({candidate("eps", "a", 0.011)}, ground()).cause);
+  Ground near = ground();
+  near.base_ratio = 0.5;  // the right computation leaves half: a mistake must leave far less
+  EXPECT_FALSE(judge({candidate("eps", "a", 0.006)}, near).cause);
+  EXPECT_TRUE(judge({candidate("eps", "a", 0.004)}, near).cause);
+  EXPECT_FALSE(judge({candidate("eps", "a", 1e-3, 1)}, ground()).cause) << "of one token";
+  EXPECT_TRUE(judge({candidate("eps", "a", 1e-5, 1)}, ground()).cause);
+}
+
+TEST(Judgement, NaNIsNoFit) {
+  EXPECT_FALSE(judge({candidate("eps", "a", std::nan(""))}, ground()).cause);
+}
+
+// Breaks if what explains no token, which leaves nothing of nothing, hid what explains all.
+TEST(Judgement, WhatPredictsNothingHidesNothing) {
+  Candidate none = candidate("token_shift", "is another token's", 0);
+  none.fit = {};
+  const Judgement found = judge({none, candidate("sign", "is negative", 1e-12)}, ground());
+  ASSERT_TRUE(found.cause);
+  EXPECT_EQ(found.cause->name, "sign");
+}
+
+TEST(Judgement, LevelOnesAreAllInTheSentence) {
+  const Judgement found = judge(
+      {candidate("gqa_map", "maps", 1e-12), candidate("head_order", "mixes", 1e-12)}, ground());
+  ASSERT_TRUE(found.cause);
+  EXPECT_THAT(
+      found.cause->sentence,
+      HasSubstr("layer_0_attn maps, or layer_0_attn mixes, which the logs do not tell apart"));
+  EXPECT_LT(found.cause->confidence, 0.5);
+}
+
+// On so few tokens they may coincide by chance: naming one would be a guess.
+TEST(Judgement, OfFewTokensLevelOnesAreNotNamed) {
+  for (const int tokens : {1, 3}) {
+    const Judgement found = judge({candidate("gqa_map", "maps", 1e-12, tokens),
+                                   candidate("head_order", "mixes", 1e-12, tokens)},
+                                  ground());
+    EXPECT_FALSE(found.cause);
+    EXPECT_THAT(found.hint, HasSubstr("(gqa_map, head_order): layer_0_attn maps, or"));
+    EXPECT_THAT(found.hint, HasSubstr("a log of more tokens"));
+  }
+  const Judgement factors = judge({candidate("sign", "is negative", 1e-12, 1),
+                                   candidate("residual", "adds -1 times", 1e-12, 1, 0, 2)},
+                                  ground());
+  ASSERT_TRUE(factors.cause);
+  EXPECT_EQ(factors.cause->name, "sign");
+}
+
+TEST(Judgement, FewerFreeNumbersWinWhereNothingElseTells) {
+  const Judgement found = judge({candidate("bias_missing", "is off by a vector", 1e-13, 8, 64),
+                                 candidate("eps", "has another eps", 1e-12, 8, 1)},
+                                ground());
+  ASSERT_TRUE(found.cause);
+  EXPECT_EQ(found.cause->name, "eps");
+  EXPECT_THAT(found.cause->sentence, Not(HasSubstr("vector")));
+}
+
+}  // namespace
+}  // namespace assay::causes

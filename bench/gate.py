@@ -38,7 +38,7 @@ def bench(program, flags, environment=None):
     answer = subprocess.run([program, *flags], capture_output=True, text=True, check=False,
                             env={**os.environ, **(environment or {})})
     if answer.returncode != 0:
-        raise GateError(f"{program} failed: {answer.stderr.strip().splitlines()[-1:]}")
+        raise GateError(f"{program} failed: {(answer.stderr.strip().splitlines() or ['it does not say why'])[-1]}")
     return answer.stdout
 
 
@@ -132,26 +132,28 @@ def slow_of(judged):
     return [entry["name"] for entry in judged["benchmarks"] if entry["verdict"] == "SLOW"]
 
 
+def settle(measurement, chosen, rounds, assay, folder, title):
+    """Measures, gives what seems slower and is not sure as many pairs again, and gives the verdict on all."""
+    measurement.forget(chosen)
+    measurement.measure(chosen, rounds, title)
+    judged = verdict(assay, measurement.write(folder))
+    unsure = [entry["name"] for entry in judged["benchmarks"] if entry["name"] in chosen and
+              entry["verdict"] == "UNSURE" and entry["ratio"] >= 1 + judged["min_effect"]]
+    if not unsure:
+        return judged
+    measurement.measure(unsure, rounds, title + ", what is not sure")
+    return verdict(assay, measurement.write(folder))
+
+
 def judge(base, head, assay, folder, pattern, rounds):
     """Measures, measures again what looks slower, and gives (the first verdict, the one that counts)."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     measurement = Measurement(base, head)
-    chosen = measurement.common(pattern)
-    measurement.measure(chosen, rounds, "measuring")
-    first = verdict(assay, measurement.write(folder))
-    unsure = [entry["name"] for entry in first["benchmarks"]
-              if entry["verdict"] == "UNSURE" and entry["ratio"] >= 1 + first["min_effect"]]
-    if unsure:
-        measurement.measure(unsure, rounds, "more of what is not sure")
-        first = verdict(assay, measurement.write(folder))
-    final = first
+    first = settle(measurement, measurement.common(pattern), rounds, assay, folder, "measuring")
     suspects = slow_of(first)
-    if suspects:
-        measurement.forget(suspects)
-        more = 2 if set(suspects) & set(unsure) else 1
-        measurement.measure(suspects, more * rounds, "again what looks slower")
-        final = verdict(assay, measurement.write(folder))
-    return first, final
+    if not suspects:
+        return first, first
+    return first, settle(measurement, suspects, rounds, assay, folder, "again what looks slower")
 
 
 def main():

@@ -27,7 +27,7 @@ class HashSlots {
 
   // What find() did not find.
   void add(uint64_t hash, int32_t place) {
-    if (4 * (size_ + 1) > 3 * slots_.size()) resize(2 * size_);
+    if (8 * (size_ + 1) > 7 * slots_.size()) resize(2 * size_);
     put({place, mix(hash)});
     ++size_;
   }
@@ -44,10 +44,10 @@ class HashSlots {
     return static_cast<uint32_t>((hash ^ hash >> 32U) * 0x9E3779B97F4A7C15U >> 32U);
   }
 
-  // At most three quarters are ever full.
+  // At most seven eighths are ever full.
   void resize(size_t count) {
     size_t slots = 16;
-    while (3 * slots < 4 * (count + 1)) slots *= 2;
+    while (7 * slots < 8 * (count + 1)) slots *= 2;
     std::vector<Slot> old(slots);
     old.swap(slots_);
     mask_ = slots - 1;

@@ -42,9 +42,8 @@ echo "==> building the working tree"
 build "$PWD" head
 
 echo "==> measuring"
-code=0
-bench/gate.py "$out/base_bench" "$out/head_bench" --assay "$out/head_assay" --out "$out" --filter "$filter" --rounds "$rounds" || code=$?
-[ "$code" -le 1 ] || exit 2
+bench/gate.py "$out/base_bench" "$out/head_bench" --assay "$out/head_assay" --out "$out" --filter "$filter" --rounds "$rounds" ||
+  [ $? -eq 1 ] || exit 2
 
 echo "==> goldens"
 goldens() {  # SIDE [--base]: both are judged by the same program and the same goldens
@@ -54,7 +53,8 @@ goldens base --base
 goldens head
 
 report() { "$out/head_assay" perf "$out/base.json" "$out/head.json" --accuracy "$out/base-accuracy" "$out/head-accuracy" "$@"; }
-report --format json -o "$out/report.json" || [ $? -eq 1 ]
-report --format html -o "$out/report.html" || [ $? -eq 1 ]
-[ -z "${GITHUB_STEP_SUMMARY:-}" ] || report --format github || [ $? -eq 1 ]
+write() { report "$@" || [ $? -eq 1 ] || exit 2; }  # 1 is a verdict, too
+write --format json -o "$out/report.json"
+write --format html -o "$out/report.html"
+[ -z "${GITHUB_STEP_SUMMARY:-}" ] || write --format github
 report

@@ -5,9 +5,11 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "bench/model_bench.h"
 #include "bench/support.h"
 
-// assay_bench [--threads=N] [flags of Google Benchmark]
+// assay_bench [--threads=N] [flags of Google Benchmark]; from the root of the sources, so that the
+// models of the goldens are found.
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   int n_threads = 0;
@@ -21,11 +23,14 @@ int main(int argc, char** argv) {
   try {
     assay::bench::Environment environment(n_threads);
     assay::bench::set_environment(&environment);
+    assay::bench::register_models();
+    benchmark::AddCustomContext("processor", assay::bench::processor_name());
     benchmark::AddCustomContext("assay_threads", fmt::format("{}", environment.pool.n_threads()));
     benchmark::AddCustomContext("assay_kernels", std::string(environment.kernels->name()));
     benchmark::AddCustomContext("memory_bandwidth_gb_s",
                                 fmt::format("{:.2f}", environment.memory_bandwidth / 1e9));
     benchmark::RunSpecifiedBenchmarks();
+    assay::bench::unload_model();
   } catch (const assay::Error& error) {
     fmt::print(stderr, "assay_bench: {}\n", error.what());
     return 2;

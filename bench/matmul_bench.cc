@@ -19,10 +19,22 @@ Kernels& kernels_of(Math math) {
   return math == Math::kFast ? *environment().fast_kernels : *environment().kernels;
 }
 
+// Random weights of a matrix, kept until another is asked for: a benchmark's function is called for
+// each repetition, and to make 96 MB takes longer than all products of one.
+const std::vector<uint8_t>& kept_weights(TensorType type, int64_t rows, int64_t columns) {
+  static TensorType kept_type;
+  static std::vector<uint8_t> kept;
+  if (kept_type != type || kept.size() != static_cast<size_t>(rows) * row_bytes(type, columns)) {
+    kept_type = type;
+    kept = random_weights(type, rows, columns);
+  }
+  return kept;
+}
+
 // A matrix from memory times one vector: what decoding a token does.
 void matrix_vector(benchmark::State& state, TensorType type, Math math) {
   const int64_t rows = rows_of(type, 96);
-  const std::vector<uint8_t> weights = random_weights(type, rows, kColumns);
+  const std::vector<uint8_t>& weights = kept_weights(type, rows, kColumns);
   const std::vector<float> x = random_floats(kColumns);
   std::vector<float> out(static_cast<size_t>(rows));
   while (state.KeepRunning()) {
@@ -38,7 +50,7 @@ void matrix_vector(benchmark::State& state, TensorType type, Math math) {
 void matrix_matrix(benchmark::State& state, TensorType type, Math math) {
   const int64_t rows = 1536;
   const int64_t n_tokens = state.range(0);
-  const std::vector<uint8_t> weights = random_weights(type, rows, kColumns);
+  const std::vector<uint8_t>& weights = kept_weights(type, rows, kColumns);
   const std::vector<float> x = random_floats(n_tokens * kColumns);
   std::vector<float> out(static_cast<size_t>(n_tokens * rows));
   while (state.KeepRunning()) {

@@ -1,11 +1,15 @@
 #include "bench/support.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
-#include <limits>
+#include <fstream>
 
-#include "kernels/half.h"
+#include "base/error.h"
 
 namespace assay::bench {
 namespace {
@@ -13,8 +17,16 @@ namespace {
 Environment* current = nullptr;
 
 // Bytes a second that the threads read from a buffer far larger than the caches; the best of a few
-// passes, as other work on the machine can only lower it.
+// passes, as other work on the machine can only lower it. Of many processes that make up one run,
+// the first measures it and the others are told (ASSAY_BENCH_BANDWIDTH, GB/s): it takes longer than
+// a benchmark.
 double measure_bandwidth(ThreadPool& pool) {
+  if (const char* told = std::getenv("ASSAY_BENCH_BANDWIDTH")) {
+    const double bandwidth = std::strtod(told, nullptr) * 1e9;
+    if (bandwidth > 0 && std::isfinite(bandwidth)) return bandwidth;
+    throw Error(fmt::format("'{}' is no bandwidth", told), "ASSAY_BENCH_BANDWIDTH",
+                "give GB/s, or unset it");
+  }
   constexpr int64_t kWords = int64_t{384} << 17U;  // 384 MB
   constexpr int kPasses = 5;
   std::vector<uint64_t> buffer(static_cast<size_t>(kWords), 1);
@@ -72,6 +84,16 @@ void report_bytes(benchmark::State& state, double bytes) {
 void report_flop(benchmark::State& state, double flop) {
   state.counters["flop_per_second"] = benchmark::Counter(
       flop * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+}
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
 }
 
 std::vector<float> random_floats(int64_t n) {

@@ -53,6 +53,9 @@ void report_bytes(benchmark::State& state, double bytes);
 // Reports flop_per_second.
 void report_flop(benchmark::State& state, double flop);
 
+// "AMD EPYC 9V74 80-Core Processor"; "unknown" where the system does not say.
+std::string processor_name();
+
 // `n` numbers in [-1, 1), the same in each run.
 std::vector<float> random_floats(int64_t n);
 

@@ -17,6 +17,10 @@ constexpr int64_t kLogitsTokens = 16;
 
 constexpr int64_t kMaxBatch = 65536;
 
+// On the host, 512 tokens at once are 2 % faster than 128 and take four times the memory for
+// activations: 16 MB with a model of 98 MB.
+constexpr int64_t kMaxHostBatch = 128;
+
 int64_t checked_capacity(const ModelConfig& config, int64_t capacity) {
   if (capacity < 0 || capacity > config.context_length) {
     throw Error(fmt::format("{} positions are asked for, the model's context has {}", capacity,
@@ -58,7 +62,7 @@ Session::Session(const Model& model, Kernels& kernels, const SessionOptions& opt
       weights_(weight_copy_.weights()),
       kv_(config_, options.kv_type, checked_capacity(config_, options.capacity), memory_),
       rope_factors_(rope_factors_for(model, kv_.capacity())) {
-  batch_ = std::min(batch_, kv_.capacity());
+  batch_ = std::min({batch_, kv_.capacity(), memory_.on_host() ? kMaxHostBatch : kMaxBatch});
   const auto rows = [this](int64_t width) {
     return Buffer<float>(memory_, static_cast<size_t>(batch_ * width));
   };

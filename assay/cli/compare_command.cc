@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -161,31 +159,13 @@ void refuse_to_overwrite(const CompareArguments& arguments) {
   }
 }
 
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-  return text;
-}
-
 // Annotations go to standard output, which the runner reads, and the summary to -o, to the file
 // that the runner names, or after the annotations.
 void write_github(const Comparison& comparison, const ReportContext& context,
                   const std::string& output) {
   write_output("", [&](const TextSink& sink) { write_github_annotations(comparison, sink); });
-  const char* step_summary = std::getenv("GITHUB_STEP_SUMMARY");
-  const bool append = output.empty() && step_summary != nullptr && *step_summary != '\0';
-  if (!append) {
-    write_output(output, [&](const TextSink& sink) {
-      write_github_summary(comparison, context, kGithubSummaryBytes, sink);
-    });
-    return;
-  }
-  append_output(step_summary, [&](size_t bytes_there, const TextSink& sink) {
-    const size_t left = kGithubSummaryBytes - std::min(bytes_there, kGithubSummaryBytes);
-    write_github_summary(comparison, context, left, sink);
+  write_step_summary(output, [&](size_t most, const TextSink& sink) {
+    write_github_summary(comparison, context, most, sink);
   });
 }
 

@@ -12,12 +12,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "assay/report/github_report.h"
 #include "base/error.h"
 
 namespace assay {
@@ -109,6 +111,27 @@ void append_output(const std::string& path,
   std::string text;
   write(static_cast<size_t>(status.st_size), [&](std::string_view piece) { text += piece; });
   write_all(file.fd(), text, path);
+}
+
+void write_step_summary(const std::string& path,
+                        const std::function<void(size_t, const TextSink&)>& write) {
+  const char* step_summary = std::getenv("GITHUB_STEP_SUMMARY");
+  if (!path.empty() || step_summary == nullptr || *step_summary == '\0') {
+    write_output(path, [&](const TextSink& sink) { write(kGithubSummaryBytes, sink); });
+    return;
+  }
+  append_output(step_summary, [&](size_t bytes_there, const TextSink& sink) {
+    write(kGithubSummaryBytes - std::min(bytes_there, kGithubSummaryBytes), sink);
+  });
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+  return text;
 }
 
 TextStyle output_style(const std::string& path) {

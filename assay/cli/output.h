@@ -19,6 +19,14 @@ void write_output(const std::string& path, const std::function<void(const TextSi
 void append_output(const std::string& path,
                    const std::function<void(size_t bytes_there, const TextSink&)>& write);
 
+// A job's summary for GitHub: gives `write` how many bytes it may have, and a sink to `path` or,
+// where that is empty, to the end of the file that the runner names, or to standard output.
+void write_step_summary(const std::string& path,
+                        const std::function<void(size_t most, const TextSink&)>& write);
+
+// "2026-01-31T12:00:00".
+std::string utc_now();
+
 // Colours where standard output is a terminal that has them, unless NO_COLOR is set; the width of
 // the terminal. Plain for a file.
 TextStyle output_style(const std::string& path);

@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
-#include "assay/perf/perf_comparison.h"
+#include "assay/perf/model_verdict.h"
 #include "assay/perf/perf_report.h"
 #include "base/error.h"
 
@@ -18,8 +21,29 @@ struct PerfArguments {
   std::string head;
   std::string format = "table";
   std::string output;
+  std::vector<std::string> accuracy;
   PerfOptions options;
 };
+
+void refuse_to_overwrite(const PerfArguments& arguments) {
+  for (const std::string& input : {arguments.base, arguments.head}) {
+    std::error_code none;
+    if (std::filesystem::equivalent(input, arguments.output, none)) {
+      throw Error("the report would overwrite its input", arguments.output, "give another -o");
+    }
+  }
+}
+
+SpeedAndAccuracy judge(const PerfArguments& arguments) {
+  SpeedAndAccuracy judged{compare_benches(read_bench_file(arguments.base),
+                                          read_bench_file(arguments.head), arguments.options),
+                          {}};
+  if (!arguments.accuracy.empty()) {
+    judged.models = judge_models(judged.speed, read_accuracy(arguments.accuracy[0]),
+                                 read_accuracy(arguments.accuracy[1]));
+  }
+  return judged;
+}
 
 int run(const PerfArguments& arguments) {
   const PerfOptions& options = arguments.options;
@@ -31,27 +55,34 @@ int run(const PerfArguments& arguments) {
     throw Error(fmt::format("{} is not above 0 and below 0.5", options.alpha), "--alpha",
                 "it is the chance of a false alarm, such as 0.01");
   }
-  const PerfComparison comparison =
-      compare_benches(read_bench_file(arguments.base), read_bench_file(arguments.head), options);
-  write_output(arguments.output, [&](const TextSink& sink) {
-    if (arguments.format == "json") {
-      write_json(comparison, sink);
-    } else if (arguments.format == "github") {
-      write_github(comparison, sink);
-    } else {
-      write_table(comparison, output_style(arguments.output), sink);
-    }
-  });
-  return comparison.verdict == PerfVerdict::kSlow ? kDiverged : kInParity;
+  refuse_to_overwrite(arguments);
+  const SpeedAndAccuracy judged = judge(arguments);
+  if (arguments.format == "github") {
+    write_step_summary(arguments.output, [&](size_t most, const TextSink& sink) {
+      write_github(judged, most, sink);
+    });
+  } else {
+    write_output(arguments.output, [&](const TextSink& sink) {
+      if (arguments.format == "json") {
+        write_json(judged, sink);
+      } else if (arguments.format == "html") {
+        write_html(judged, {.command = {}, .version = ASSAY_VERSION, .time = utc_now()}, sink);
+      } else {
+        write_table(judged, output_style(arguments.output), sink);
+      }
+    });
+  }
+  return judged.pass() ? kInParity : kDiverged;
 }
 
 }  // namespace
 
 void add_perf(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<PerfArguments>();
-  CLI::App* command = app.add_subcommand(
-      "perf",
-      "Say which benchmarks are slower, from two runs of assay_bench (see scripts/perf.sh)");
+  CLI::App* command =
+      app.add_subcommand("perf",
+                         "Say which benchmarks are slower, from two runs of assay_bench, and which "
+                         "models less exact (see scripts/perf.sh)");
   command->add_option("BASE", arguments->base, "JSON of assay_bench before the change")->required();
   command->add_option("HEAD", arguments->head, "JSON of assay_bench after it")->required();
   command
@@ -62,8 +93,13 @@ void add_perf(CLI::App& app, int& exit_code) {
       ->add_option("--alpha", arguments->options.alpha,
                    "Chance of any false SLOW or FAST among all benchmarks")
       ->capture_default_str();
-  command->add_option("--format", arguments->format, "table, json or github")
-      ->check(CLI::IsMember({"table", "json", "github"}))
+  command
+      ->add_option("--accuracy", arguments->accuracy,
+                   "Two folders of comparisons with the goldens, before and after (see "
+                   "bench/accuracy.py): a model beyond its floor is refused, however fast")
+      ->expected(2);
+  command->add_option("--format", arguments->format, "table, json, html or github")
+      ->check(CLI::IsMember({"table", "json", "html", "github"}))
       ->capture_default_str();
   command->add_option("-o", arguments->output, "Write to this file");
   command->callback([arguments, &exit_code] { exit_code = run(*arguments); });

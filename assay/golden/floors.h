@@ -13,6 +13,11 @@ namespace assay {
 // up to this much of it.
 inline constexpr double kLeastFloor = 0x1p-24;
 
+// Fast math on weights in blocks may be off by what llama.cpp is off on the same file, which rounds
+// activations too (its floor llamacpp_as_stored_vs_f64), and no more: the rest are three deviations
+// of what a sketch says of an error, sqrt(2 / 64) / 2 each.
+inline constexpr double kFastFloors = 1 + 3 * 0.09;
+
 // The floor of a checkpoint: its own where one was measured, else that of its kind; kLeastFloor at
 // least. Nothing where neither has the floor of that name.
 std::optional<double> floor_of(const GoldenFile& file, const std::string& floor,

@@ -32,6 +32,24 @@ double nanoseconds(std::string_view unit, const std::string& where) {
   throw Error(fmt::format("the time_unit '{}' is none of ns, us, ms, s", unit), where, kHint);
 }
 
+bool is_true(const Value& object, const char* key) {
+  const auto member = object.FindMember(key);
+  return member != object.MemberEnd() && member->value.IsBool() && member->value.GetBool();
+}
+
+// Members that are text or whole numbers.
+std::map<std::string, std::string> read_context(const Value& document) {
+  std::map<std::string, std::string> context;
+  const auto found = document.FindMember("context");
+  if (found == document.MemberEnd() || !found->value.IsObject()) return context;
+  for (const auto& member : found->value.GetObject()) {
+    const std::string name = json_text_of(member.name);
+    if (member.value.IsString()) context[name] = json_text_of(member.value);
+    if (member.value.IsInt64()) context[name] = std::to_string(member.value.GetInt64());
+  }
+  return context;
+}
+
 double time_of(const Value& entry, const std::string& where) {
   const auto time = entry.FindMember("real_time");
   if (time == entry.MemberEnd() || !time->value.IsNumber()) {
@@ -53,20 +71,26 @@ BenchFile read_bench_file(const std::string& path) {
       !document["benchmarks"].IsArray()) {
     throw Error("no array 'benchmarks'", path, kHint);
   }
-  BenchFile bench{path, {}};
+  BenchFile bench{path, {}, read_context(document)};
   for (const Value& entry : document["benchmarks"].GetArray()) {
     if (!entry.IsObject()) throw Error("an item of 'benchmarks' is not an object", path, kHint);
     if (text_member(entry, "run_type") == "aggregate") continue;
     std::string name = text_member(entry, "run_name");
     if (name.empty()) name = text_member(entry, "name");
     if (name.empty()) throw Error("a benchmark has no name", path, kHint);
-    const std::string where = fmt::format("{}: benchmark '{}'", path, name);
-    const auto failed = entry.FindMember("error_occurred");
-    if (failed != entry.MemberEnd() && failed->value.IsBool() && failed->value.GetBool()) {
+    const std::string where = fmt::format("{}: benchmark '{}'", path, printable(name));
+    if (is_true(entry, "skipped")) continue;
+    if (is_true(entry, "error_occurred")) {
       const std::string message = text_member(entry, "error_message");
-      throw Error(message.empty() ? "failed without saying why" : "failed: " + message, where);
+      throw Error("failed" + (message.empty() ? " and does not say why" : ": " + message), where,
+                  "leave it out with --benchmark_filter, or mend it");
     }
-    bench.times[name].push_back(time_of(entry, where));
+    std::vector<double>& times = bench.times[name];
+    times.push_back(time_of(entry, where));
+    if (times.size() > kMaxRepetitions) {
+      throw Error(fmt::format("has more than {} repetitions", kMaxRepetitions), where,
+                  "20 to 50 are enough");
+    }
   }
   if (bench.times.empty()) throw Error("no repetition of any benchmark", path, kHint);
   return bench;

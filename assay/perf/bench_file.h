@@ -12,10 +12,16 @@ namespace assay {
 struct BenchFile {
   std::string path;
   std::map<std::string, std::vector<double>> times;  // by the benchmark's name
+  std::map<std::string, std::string> context = {};   // what it says of the machine, as text
 };
 
-// Throws Error naming the file and the benchmark if it is no such file, holds no repetition, or
-// holds a time that is not a number above 0, or a benchmark that failed.
+// More repetitions of one benchmark than these are refused: the interval takes memory in their
+// square.
+inline constexpr size_t kMaxRepetitions = 2000;
+
+// Throws Error naming the file and the benchmark if it is no such file, holds no repetition or too
+// many, or holds a time that is not a number above 0, or a benchmark that failed. Those that were
+// skipped are left out.
 BenchFile read_bench_file(const std::string& path);
 
 }  // namespace assay

@@ -53,6 +53,38 @@ PerfResult judge(const std::string& name, std::span<const double> base,
   return result;
 }
 
+// Times of two machines tell nothing of two programs. What only one file says is not held against
+// it.
+void check_machine(const BenchFile& base, const BenchFile& head) {
+  for (const char* key : {"processor", "num_cpus", "assay_threads"}) {
+    const auto in_base = base.context.find(key);
+    const auto in_head = head.context.find(key);
+    if (in_base == base.context.end() || in_head == head.context.end()) continue;
+    if (in_base->second == in_head->second) continue;
+    throw Error(fmt::format("{} is {} here and {} in {}: times of unlike runs cannot be compared",
+                            key, in_head->second, in_base->second, base.path),
+                head.path, "run both by turns on one machine: scripts/perf.sh");
+  }
+}
+
+void note_differences(const BenchFile& base, const BenchFile& head, PerfComparison& comparison) {
+  for (const char* key : {"assay_kernels", "library_build_type", "host_name"}) {
+    const auto in_base = base.context.find(key);
+    const auto in_head = head.context.find(key);
+    if (in_base == base.context.end() || in_head == head.context.end()) continue;
+    if (in_base->second == in_head->second) continue;
+    comparison.notes.push_back(
+        fmt::format("{} is {} in the base, {} in the head", key, in_base->second, in_head->second));
+  }
+  for (const auto& [name, times] : base.times) {
+    const auto other = head.times.find(name);
+    if (other == head.times.end() || other->second.size() == times.size()) continue;
+    comparison.notes.push_back(fmt::format(
+        "{} has {} repetitions in the base, {} in the head: what has no partner is left out", name,
+        times.size(), other->second.size()));
+  }
+}
+
 }  // namespace
 
 std::string_view perf_verdict_name(PerfVerdict verdict) {
@@ -77,6 +109,8 @@ PerfComparison compare_benches(const BenchFile& base, const BenchFile& head,
     throw Error(fmt::format("no benchmark in common with {}", base.path), head.path,
                 "run both with the same --benchmark_filter");
   }
+  check_machine(base, head);
+  note_differences(base, head, comparison);
   const double alpha = options.alpha / static_cast<double>(common.size());
   comparison.pairs_needed = fewest_pairs(alpha);
   for (const std::string& name : common) {

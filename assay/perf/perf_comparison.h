@@ -40,6 +40,7 @@ struct PerfComparison {
   std::vector<PerfResult> results;             // SLOW first, then by name
   std::vector<std::string> only_base;
   std::vector<std::string> only_head;
+  std::vector<std::string> notes;  // what else a reader must know, a sentence each
 };
 
 // Pairs the repetitions of each benchmark in the order of the files: the i-th of base with the i-th
@@ -50,7 +51,8 @@ struct PerfComparison {
 // the interval of that confidence is above 1, and the ratio is at least 1 + min_effect. FAST: the
 // same below 1 / (1 + min_effect). SAME: the 95 % interval lies within these two. Else UNSURE.
 //
-// Throws Error if the files have no benchmark in common.
+// Throws Error if the files have no benchmark in common, or were not measured on one machine with
+// one number of threads.
 PerfComparison compare_benches(const BenchFile& base, const BenchFile& head,
                                const PerfOptions& options);
 

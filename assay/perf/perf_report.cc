@@ -2,35 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "assay/perf/perf_text.h"
+#include "assay/report/json_array.h"
 #include "assay/report/json_object.h"
+#include "assay/report/markdown.h"
 #include "base/error.h"
 
 namespace assay {
 namespace {
-
-std::string duration(double ns) {
-  static constexpr struct {
-    double least;
-    double divisor;
-    const char* unit;
-  } kUnits[] = {{1e9, 1e9, "s"}, {1e6, 1e6, "ms"}, {1e3, 1e3, "us"}, {0, 1, "ns"}};
-  const auto* unit = std::find_if(std::begin(kUnits), std::end(kUnits),
-                                  [&](const auto& candidate) { return ns >= candidate.least; });
-  return fmt::format("{:.3g} {}", ns / unit->divisor, unit->unit);
-}
-
-std::string change(double ratio) {
-  return std::isfinite(ratio) && ratio > 0 ? fmt::format("{:+.1f} %", (ratio - 1) * 100) : "?";
-}
-
-std::string interval(const PerfResult& result) {
-  return change(result.low) + " to " + change(result.high);
-}
 
 Color color_of(PerfVerdict verdict) {
   switch (verdict) {
@@ -46,126 +29,198 @@ Color color_of(PerfVerdict verdict) {
   return Color::kNone;
 }
 
-int64_t count(const PerfComparison& comparison, PerfVerdict verdict) {
-  return std::count_if(comparison.results.begin(), comparison.results.end(),
-                       [&](const PerfResult& result) { return result.verdict == verdict; });
+std::string title_of(const ModelKey& key) {
+  return key.model + " " + key.type + " " + key.math;
 }
 
-std::string counts(const PerfComparison& comparison) {
-  return fmt::format("{} slower, {} faster, {} the same, {} unsure",
-                     count(comparison, PerfVerdict::kSlow), count(comparison, PerfVerdict::kFast),
-                     count(comparison, PerfVerdict::kSame),
-                     count(comparison, PerfVerdict::kUnsure));
+std::string refusal(const ModelVerdict& model) {
+  return title_of(model.key) + " is refused: " + model.reason;
 }
 
-// What a reader must know besides the table; empty where there is nothing.
-std::vector<std::string> remarks(const PerfComparison& comparison) {
-  std::vector<std::string> lines;
-  int64_t fewest = comparison.results.front().pairs;
-  for (const PerfResult& result : comparison.results) fewest = std::min(fewest, result.pairs);
-  if (fewest < comparison.pairs_needed) {
-    lines.push_back(fmt::format(
-        "{} pairs of repetitions are too few to confirm anything for {} benchmarks at a chance of "
-        "{:g} of a false alarm: take {} or more",
-        fewest, comparison.results.size(), comparison.options.alpha, comparison.pairs_needed));
-  }
-  for (const std::string& name : comparison.only_base) {
-    lines.push_back("only in the base: " + printable(name));
-  }
-  for (const std::string& name : comparison.only_head) {
-    lines.push_back("only in the head: " + printable(name));
-  }
-  return lines;
+// "-3.1 % FAST".
+std::string speed_cell(const std::optional<PerfResult>& result) {
+  if (!result) return "-";
+  return fmt::format("{} ({}) {}", change_text(result->ratio), interval_text(*result),
+                     perf_verdict_name(result->verdict));
 }
 
-// A Markdown table's cell: no pipe, no markup.
-std::string markdown(const std::string& text) {
-  std::string out;
-  for (const char c : printable(text)) {
-    if (std::string_view("|`*_<>[]\\&").find(c) != std::string_view::npos) out += '\\';
-    out += c;
-  }
-  return out;
+// "1.2 -> 1.3 of 3": multiples of the floor, and how many are allowed.
+std::string accuracy_cell(const ModelVerdict& model) {
+  if (!model.base && !model.head) return "-";
+  const auto side = [](const std::optional<Accuracy>& accuracy) {
+    return accuracy ? times_text(accuracy->x_floor) : std::string("-");
+  };
+  return fmt::format("{} -> {} of {}", side(model.base), side(model.head),
+                     times_text((model.head ? model.head : model.base)->allowed));
 }
 
-void append_names(std::string& out, const std::vector<std::string>& names) {
-  out += '[';
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (i > 0) out += ',';
-    append_json_string(out, names[i]);
+std::string_view model_verdict_name(const ModelVerdict& model) {
+  if (model.refused) return "REFUSED";
+  return model.head ? "ok" : "not held to a golden";
+}
+
+std::vector<std::string> speed_cells(const PerfResult& result) {
+  return {printable(result.name),
+          duration_text(result.base_ns),
+          duration_text(result.head_ns),
+          change_text(result.ratio),
+          interval_text(result),
+          fmt::format("{}", result.pairs),
+          std::string(perf_verdict_name(result.verdict))};
+}
+
+std::vector<std::string> model_cells(const ModelVerdict& model) {
+  return {printable(title_of(model.key)), speed_cell(model.decode), speed_cell(model.prefill),
+          accuracy_cell(model), std::string(model_verdict_name(model))};
+}
+
+const std::vector<std::string> kSpeedHeader = {"benchmark",     "base",  "head",   "change",
+                                               "95 % interval", "pairs", "verdict"};
+const std::vector<std::string> kModelHeader = {"model", "decode", "prefill", "error in floors",
+                                               "verdict"};
+
+// The rows of a Markdown table whose first column is text and the others figures.
+std::string markdown_head(const std::vector<std::string>& header) {
+  std::string text = "|";
+  for (const std::string& cell : header) text += fmt::format(" {} |", cell);
+  text += "\n|---|";
+  for (size_t i = 1; i < header.size(); ++i) text += "--:|";
+  return text + "\n";
+}
+
+std::string markdown_row(const std::vector<std::string>& cells) {
+  std::string text = "|";
+  for (const std::string& cell : cells) text += fmt::format(" {} |", markdown(cell));
+  return text + "\n";
+}
+
+void append_accuracy(JsonObject& model, std::string_view name,
+                     const std::optional<Accuracy>& accuracy, std::string& out) {
+  model.key(name);
+  if (!accuracy) {
+    out += "null";
+    return;
   }
-  out += ']';
+  JsonObject object(out);
+  object.member("x_floor", accuracy->x_floor);
+  object.member("allowed", accuracy->allowed);
+  object.member("pass", accuracy->pass);
+  object.member("place", std::string_view(accuracy->place));
+  object.end();
+}
+
+// The benchmark's name, for its figures stand among the benchmarks.
+void append_speed(JsonObject& model, std::string_view name, const std::optional<PerfResult>& result,
+                  std::string& out) {
+  if (result) {
+    model.member(name, std::string_view(result->name));
+  } else {
+    model.key(name);
+    out += "null";
+  }
+}
+
+void append_result(const PerfResult& result, std::string& out) {
+  JsonObject item(out);
+  item.member("name", std::string_view(result.name));
+  item.member("verdict", perf_verdict_name(result.verdict));
+  item.member("ratio", result.ratio);
+  item.member("low", result.low);
+  item.member("high", result.high);
+  item.member("p", result.p);
+  item.member("pairs", result.pairs);
+  item.member("base_ns", result.base_ns);
+  item.member("head_ns", result.head_ns);
+  item.end();
+}
+
+void append_model(const ModelVerdict& model, std::string& out) {
+  JsonObject item(out);
+  item.member("model", std::string_view(model.key.model));
+  item.member("type", std::string_view(model.key.type));
+  item.member("math", std::string_view(model.key.math));
+  append_speed(item, "decode", model.decode, out);
+  append_speed(item, "prefill", model.prefill, out);
+  append_accuracy(item, "base", model.base, out);
+  append_accuracy(item, "head", model.head, out);
+  item.member("refused", model.refused);
+  item.member("reason", std::string_view(model.reason));
+  item.end();
 }
 
 }  // namespace
 
-void write_table(const PerfComparison& comparison, const TextStyle& style, const TextSink& sink) {
-  sink(fmt::format("{}  {}\n",
-                   colored(std::string(perf_verdict_name(comparison.verdict)),
-                           color_of(comparison.verdict), style),
-                   counts(comparison)));
-  for (const std::string& line : remarks(comparison)) {
-    sink(colored(line, Color::kCaution, style) + "\n");
+void write_table(const SpeedAndAccuracy& judged, const TextStyle& style, const TextSink& sink) {
+  const PerfComparison& speed = judged.speed;
+  const Color color = judged.refused() > 0 ? Color::kBad : color_of(speed.verdict);
+  sink(fmt::format("{}  {}\n", colored(judged.name(), color, style), counts_text(speed)));
+  for (const ModelVerdict& model : judged.models) {
+    if (model.refused) sink(colored(printable(refusal(model), 1000), Color::kBad, style) + "\n");
+  }
+  for (const std::string& line : remarks(speed)) {
+    sink(colored(printable(line), Color::kCaution, style) + "\n");
   }
   sink("\n");
-  TextTable table({"benchmark", "base", "head", "change", "95 % interval", "pairs", "verdict"});
-  for (const PerfResult& result : comparison.results) {
-    table.add({printable(result.name), duration(result.base_ns), duration(result.head_ns),
-               change(result.ratio), interval(result), fmt::format("{}", result.pairs),
-               std::string(perf_verdict_name(result.verdict))},
-              color_of(result.verdict));
+  TextTable table(kSpeedHeader);
+  for (const PerfResult& result : speed.results) {
+    table.add(speed_cells(result), color_of(result.verdict));
   }
   sink(table.text(style));
+  if (judged.models.empty()) return;
+  TextTable models(kModelHeader);
+  for (const ModelVerdict& model : judged.models) {
+    models.add(model_cells(model), model.refused ? Color::kBad : Color::kNone);
+  }
+  sink("\n");
+  sink(models.text(style));
 }
 
-void write_json(const PerfComparison& comparison, const TextSink& sink) {
+void write_json(const SpeedAndAccuracy& judged, const TextSink& sink) {
+  const PerfComparison& speed = judged.speed;
   std::string out;
   JsonObject top(out);
-  top.member("verdict", perf_verdict_name(comparison.verdict));
-  top.member("pass", comparison.verdict != PerfVerdict::kSlow);
-  top.member("base", std::string_view(comparison.base_path));
-  top.member("head", std::string_view(comparison.head_path));
-  top.member("min_effect", comparison.options.min_effect);
-  top.member("alpha", comparison.options.alpha);
-  top.member("pairs_needed", comparison.pairs_needed);
-  top.key("benchmarks");
-  out += '[';
-  for (size_t i = 0; i < comparison.results.size(); ++i) {
-    const PerfResult& result = comparison.results[i];
-    if (i > 0) out += ',';
-    JsonObject item(out);
-    item.member("name", std::string_view(result.name));
-    item.member("verdict", perf_verdict_name(result.verdict));
-    item.member("ratio", result.ratio);
-    item.member("low", result.low);
-    item.member("high", result.high);
-    item.member("p", result.p);
-    item.member("pairs", result.pairs);
-    item.member("base_ns", result.base_ns);
-    item.member("head_ns", result.head_ns);
-    item.end();
-  }
-  out += ']';
-  top.key("only_base");
-  append_names(out, comparison.only_base);
-  top.key("only_head");
-  append_names(out, comparison.only_head);
+  top.member("verdict", judged.name());
+  top.member("pass", judged.pass());
+  top.member("base", std::string_view(speed.base_path));
+  top.member("head", std::string_view(speed.head_path));
+  top.member("min_effect", speed.options.min_effect);
+  top.member("alpha", speed.options.alpha);
+  top.member("pairs_needed", speed.pairs_needed);
+  append_array(top, "benchmarks", speed.results, out,
+               [&](const PerfResult& result) { append_result(result, out); });
+  append_array(top, "models", judged.models, out,
+               [&](const ModelVerdict& model) { append_model(model, out); });
+  const auto names = [&](std::string_view name, const std::vector<std::string>& list) {
+    append_array(top, name, list, out,
+                 [&](const std::string& item) { append_json_string(out, item); });
+  };
+  names("only_base", speed.only_base);
+  names("only_head", speed.only_head);
+  names("notes", speed.notes);
   top.end();
   sink(out + "\n");
 }
 
-void write_github(const PerfComparison& comparison, const TextSink& sink) {
-  sink(fmt::format("### Speed: {}\n\n{}\n\n", perf_verdict_name(comparison.verdict),
-                   counts(comparison)));
-  for (const std::string& line : remarks(comparison)) sink("> " + markdown(line) + "\n\n");
-  sink(
-      "| benchmark | base | head | change | 95 % interval | pairs | verdict |\n"
-      "|---|--:|--:|--:|--:|--:|---|\n");
-  for (const PerfResult& result : comparison.results) {
-    sink(fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", markdown(result.name),
-                     duration(result.base_ns), duration(result.head_ns), change(result.ratio),
-                     interval(result), result.pairs, perf_verdict_name(result.verdict)));
+void write_github(const SpeedAndAccuracy& judged, size_t max_bytes, const TextSink& sink) {
+  const PerfComparison& speed = judged.speed;
+  std::string text = fmt::format("### Speed: {}\n\n{}\n\n", judged.name(), counts_text(speed));
+  std::vector<std::string> lines;
+  for (const ModelVerdict& model : judged.models) {
+    if (model.refused) lines.push_back(refusal(model));
   }
+  for (const std::string& line : remarks(speed)) lines.push_back(line);
+  append_markdown_rows(lines.size(), "remarks", max_bytes / 2, text,
+                       [&](size_t i) { return "> " + markdown(lines[i], 1000) + "\n\n"; });
+  if (!judged.models.empty()) {
+    text += markdown_head(kModelHeader);
+    append_markdown_rows(judged.models.size(), "models", max_bytes, text,
+                         [&](size_t i) { return markdown_row(model_cells(judged.models[i])); });
+    text += "\n";
+  }
+  text += markdown_head(kSpeedHeader);
+  append_markdown_rows(speed.results.size(), "benchmarks", max_bytes, text,
+                       [&](size_t i) { return markdown_row(speed_cells(speed.results[i])); });
+  if (text.size() <= max_bytes) sink(text);
 }
 
 }  // namespace assay

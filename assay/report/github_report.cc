@@ -3,19 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <string>
 #include <vector>
 
 #include "assay/report/checkpoint_groups.h"
 #include "assay/report/failure_text.h"
+#include "assay/report/markdown.h"
 #include "base/character.h"
 #include "base/error.h"
 
 namespace assay {
 namespace {
 
-constexpr size_t kMaxNameBytes = 200;
 constexpr size_t kMaxCommandBytes = 8000;
 
 // The text of a workflow command. "##[" would be a command of the older form.
@@ -51,27 +50,6 @@ std::string annotation(const std::string& file, const std::string& title,
                        const std::string& message) {
   return fmt::format("::error file={},title={}::{}\n", command_property(file),
                      command_property(title), command_data(message));
-}
-
-bool is_plain(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0;
-}
-
-// Text that no Markdown sees: what is neither a letter, a digit nor a space is a reference.
-std::string markdown(std::string_view text, size_t max_bytes = kMaxNameBytes) {
-  std::string out;
-  const std::string shown = printable(text, max_bytes);
-  for (size_t i = 0; i < shown.size(); ++i) {
-    const char c = shown[i];
-    const bool inner = i > 0 && i + 1 < shown.size() && is_plain(shown[i - 1]) &&
-                       is_plain(shown[i + 1]) && (c == '_' || c == '-');
-    if (is_plain(c) || c == ' ' || inner || static_cast<unsigned char>(c) >= 0x80) {
-      out += c;
-    } else {
-      out += fmt::format("&#{};", static_cast<int>(c));
-    }
-  }
-  return out;
 }
 
 std::string code(std::string_view text) {
@@ -157,17 +135,8 @@ void write_github_summary(const Comparison& comparison, const ReportContext& con
   text +=
       "| checkpoint | worst at token | fail | rel l2 | tolerance | max abs | cosine | status |\n"
       "|---|--:|--:|--:|--:|--:|--:|---|\n";
-  constexpr size_t kTail = 200;  // for the last line
-  size_t rows = 0;
-  for (; rows < groups.size(); ++rows) {
-    const std::string line = row(comparison, groups[rows]);
-    if (text.size() + line.size() + kTail > max_bytes) break;
-    text += line;
-  }
-  if (rows < groups.size()) {
-    text +=
-        fmt::format("\n{} more checkpoints do not fit into the summary.\n", groups.size() - rows);
-  }
+  append_markdown_rows(groups.size(), "checkpoints", max_bytes, text,
+                       [&](size_t i) { return row(comparison, groups[i]); });
   if (text.size() <= max_bytes) sink(text);
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,36 +16,13 @@
 #include "assay/compare/log_index.h"
 #include "assay/report/checkpoint_groups.h"
 #include "assay/report/failure_text.h"
+#include "assay/report/json_array.h"
 #include "assay/report/json_object.h"
 #include "assay/report/log_details.h"
-#include "base/character.h"
 #include "base/error.h"
 
 namespace assay {
 namespace {
-
-// JSON in which every character that HTML or JavaScript could take for something is \uNNNN. Such
-// characters stand in its strings only.
-std::string script_safe(std::string_view json) {
-  std::string out;
-  out.reserve(json.size());
-  while (!json.empty()) {
-    const Character character = first_character(json);
-    const char32_t code = character.code;
-    if (code < 0x80 && code != '<' && code != '>' && code != '&') {
-      out += json[0];
-    } else if (code > 0xFFFF) {
-      const char32_t rest = code - 0x10000;
-      fmt::format_to(std::back_inserter(out), "\\u{:04x}\\u{:04x}",
-                     0xD800U + static_cast<unsigned>(rest >> 10),
-                     0xDC00U + static_cast<unsigned>(rest & 0x3FF));
-    } else {
-      fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned>(code));
-    }
-    json.remove_prefix(character.bytes);
-  }
-  return out;
-}
 
 // Four digits are more than a screen shows.
 void append_rounded(std::string& out, double value) {
@@ -53,19 +31,6 @@ void append_rounded(std::string& out, double value) {
   } else {
     append_json_number(out, value);
   }
-}
-
-template <typename Range, typename Append>
-void append_column(JsonObject& object, std::string_view name, const Range& range, std::string& out,
-                   const Append& append) {
-  object.key(name);
-  const char* separator = "[";
-  for (const auto& element : range) {
-    out += separator;
-    append(element);
-    separator = ",";
-  }
-  out += std::empty(range) ? "[]" : "]";
 }
 
 struct Kept {
@@ -165,7 +130,7 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
   } else {
     out += "null";
   }
-  append_column(data, "causes", comparison.causes, out, [&](const Cause& cause) {
+  append_array(data, "causes", comparison.causes, out, [&](const Cause& cause) {
     JsonObject object(out);
     object.member("name", std::string_view(cause.name));
     object.member("checkpoint", std::string_view(cause.checkpoint.name));
@@ -185,13 +150,13 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
     object.member("left_out", split->left_out);
     object.end();
   }
-  append_column(data, "warnings", comparison.warnings, out,
-                [&](const std::string& warning) { append_json_string(out, warning); });
+  append_array(data, "warnings", comparison.warnings, out,
+               [&](const std::string& warning) { append_json_string(out, warning); });
 }
 
 void append_records(const Comparison& comparison, const Kept& kept, JsonObject& data,
                     std::string& out) {
-  append_column(data, "checkpoints", kept.groups, out, [&](const CheckpointGroup& group) {
+  append_array(data, "checkpoints", kept.groups, out, [&](const CheckpointGroup& group) {
     const CheckpointName& name = name_of(comparison, group.checkpoint);
     out += '[';
     append_json_string(out, name.name);
@@ -199,7 +164,7 @@ void append_records(const Comparison& comparison, const Kept& kept, JsonObject& 
     append_json_string(out, name.op);
     fmt::format_to(std::back_inserter(out), ",{},{}]", group.records, group.failures.size());
   });
-  append_column(data, "bins", kept.bins, out, [&](const std::pair<int64_t, int64_t>& bin) {
+  append_array(data, "bins", kept.bins, out, [&](const std::pair<int64_t, int64_t>& bin) {
     fmt::format_to(std::back_inserter(out), "[{},{}]", bin.first, bin.second);
   });
   std::vector<int64_t> row(comparison.checkpoints.size(), -1);
@@ -209,8 +174,8 @@ void append_records(const Comparison& comparison, const Kept& kept, JsonObject& 
   data.key("records");
   JsonObject columns(out);
   const auto column = [&](std::string_view name, const auto& append) {
-    append_column(columns, name, kept.records, out,
-                  [&](const RecordResult* result) { append(*result); });
+    append_array(columns, name, kept.records, out,
+                 [&](const RecordResult* result) { append(*result); });
   };
   const auto whole = [&](int64_t value) { append_json_number(out, value); };
   column("checkpoint",
@@ -242,14 +207,9 @@ void append_garbage(const Comparison& comparison, JsonObject& data, std::string&
   data.key("garbage");
   JsonObject columns(out);
   const size_t count = std::min(comparison.quarantine.size(), kMaxPageGarbage);
+  const std::span<const QuarantinedValue> shown(comparison.quarantine.data(), count);
   const auto column = [&](std::string_view name, const auto& append) {
-    columns.key(name);
-    out += '[';
-    for (size_t i = 0; i < count; ++i) {
-      if (i > 0) out += ',';
-      append(comparison.quarantine[i]);
-    }
-    out += ']';
+    append_array(columns, name, shown, out, append);
   };
   column("in_ref", [&](const QuarantinedValue& v) { out += v.in_ref ? '1' : '0'; });
   column("checkpoint", [&](const QuarantinedValue& v) {
@@ -267,7 +227,7 @@ void append_garbage(const Comparison& comparison, JsonObject& data, std::string&
 // [[index, value] ...].
 void append_top(JsonObject& object, std::string_view name, const std::vector<TopValue>& top,
                 std::string& out) {
-  append_column(object, name, top, out, [&](const TopValue& value) {
+  append_array(object, name, top, out, [&](const TopValue& value) {
     fmt::format_to(std::back_inserter(out), "[{},", value.index);
     append_json_number(out, value.value);
     out += ']';
@@ -278,7 +238,7 @@ void append_logits(const Comparison& comparison, const ReportContext& context, J
                    std::string& out) {
   const std::vector<TopLogits> all = top_logits(comparison, kMaxPageLogits);
   std::set<int64_t> ids;
-  append_column(data, "logits", all, out, [&](const TopLogits& top) {
+  append_array(data, "logits", all, out, [&](const TopLogits& top) {
     JsonObject object(out);
     object.member("token", top.token_idx);
     append_top(object, "ref", top.ref, out);
@@ -291,7 +251,7 @@ void append_logits(const Comparison& comparison, const ReportContext& context, J
   const auto header = comparison.ref_log ? comparison.ref_log->header() : std::nullopt;
   std::vector<int64_t> prompt = header ? header->tokens : std::vector<int64_t>();
   prompt.resize(std::min(prompt.size(), static_cast<size_t>(kMaxPageRecords)));
-  append_column(data, "prompt", prompt, out, [&](int64_t id) { append_json_number(out, id); });
+  append_array(data, "prompt", prompt, out, [&](int64_t id) { append_json_number(out, id); });
   if (!context.token_text) return;
   ids.insert(prompt.begin(), prompt.end());
   data.key("vocabulary");
@@ -305,7 +265,7 @@ void append_logits(const Comparison& comparison, const ReportContext& context, J
 void append_speed(const Comparison& comparison, const ReportContext& context, JsonObject& data,
                   std::string& out) {
   const auto figures = [&](std::string_view name, const std::vector<SpeedFigure>& speed) {
-    append_column(data, name, speed, out, [&](const SpeedFigure& figure) {
+    append_array(data, name, speed, out, [&](const SpeedFigure& figure) {
       JsonObject object(out);
       object.member("name", std::string_view(figure.name));
       object.member("value", figure.value);
@@ -318,7 +278,7 @@ void append_speed(const Comparison& comparison, const ReportContext& context, Js
   figures("got_speed", context.got_speed);
   const auto times = [&](std::string_view name, const std::shared_ptr<const LogIndex>& log) {
     const auto all = log ? token_times(*log, kMaxPageTimes) : std::vector<TokenTime>();
-    append_column(data, name, all, out, [&](const TokenTime& time) {
+    append_array(data, name, all, out, [&](const TokenTime& time) {
       fmt::format_to(std::back_inserter(out), "[{},{:.6f}]", time.token_idx,
                      time.seconds - all.front().seconds);
     });
@@ -329,8 +289,7 @@ void append_speed(const Comparison& comparison, const ReportContext& context, Js
 
 }  // namespace
 
-void write_html_data(const Comparison& comparison, const ReportContext& context,
-                     const TextSink& sink) {
+std::string html_data(const Comparison& comparison, const ReportContext& context) {
   std::string out;
   JsonObject data(out);
   const Kept kept = keep(comparison);
@@ -340,7 +299,7 @@ void write_html_data(const Comparison& comparison, const ReportContext& context,
   append_logits(comparison, context, data, out);
   append_speed(comparison, context, data, out);
   data.end();
-  sink(script_safe(out));
+  return out;
 }
 
 }  // namespace assay

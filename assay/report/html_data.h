@@ -1,8 +1,9 @@
 #pragma once
 
+#include <string>
+
 #include "assay/compare/comparison.h"
 #include "assay/report/report_context.h"
-#include "assay/report/text_sink.h"
 
 namespace assay {
 
@@ -13,9 +14,7 @@ inline constexpr size_t kMaxPageGarbage = 5000;
 inline constexpr size_t kMaxPageLogits = 128;  // tokens whose candidates are listed
 inline constexpr size_t kMaxPageTimes = 400;
 
-// What page.js draws, as JSON in ASCII without <, > and &, so that no text in it can end the
-// element that holds it.
-void write_html_data(const Comparison& comparison, const ReportContext& context,
-                     const TextSink& sink);
+// What page.js draws, as JSON.
+std::string html_data(const Comparison& comparison, const ReportContext& context);
 
 }  // namespace assay

@@ -30,6 +30,21 @@ void write_array(std::string_view name, const Range& range, std::string& out, co
   out += ']';
 }
 
+// "name":[ each element ], for arrays that need no flushing and no lines.
+template <typename Range, typename Append>
+void append_array(JsonObject& object, std::string_view name, const Range& range, std::string& out,
+                  const Append& append) {
+  object.key(name);
+  out += '[';
+  bool first = true;
+  for (const auto& element : range) {
+    if (!first) out += ',';
+    first = false;
+    append(element);
+  }
+  out += ']';
+}
+
 // The members of one garbage value, and the end of `object`, which appends to `out`.
 inline void append_garbage(const std::string& checkpoint, int64_t token_idx, const Garbage& garbage,
                            JsonObject& object, std::string& out) {

@@ -15,33 +15,33 @@ BytePairEncoder::BytePairEncoder(const Vocabulary& vocabulary)
     : vocabulary_(vocabulary),
       spec_(find_pre_tokenizer(vocabulary)),
       pre_tokenizer_(spec_),
-      symbols_(index_tokens(vocabulary)) {
+      symbols_(vocabulary),
+      rule_slots_(vocabulary.merges.size()) {
   for (size_t byte = 0; byte < byte_symbols_.size(); ++byte) {
-    byte_symbols_[byte] = intern(byte_letters()[byte]);
+    byte_symbols_[byte] = symbols_.intern(std::string(byte_letters()[byte]));
   }
-  merges_.reserve(vocabulary.merges.size());
-  for (size_t rank = 0; rank < vocabulary.merges.size(); ++rank) {
-    add_merge(vocabulary.merges[rank], rank);
-  }
+  rules_.reserve(vocabulary.merges.size());
+  for (const std::string& merge : vocabulary.merges) add_merge(merge);
 }
 
-int32_t BytePairEncoder::intern(std::string text) {
-  const auto found = symbols_.find(text);
-  if (found != symbols_.end()) return found->second;
-  const size_t id = vocabulary_.tokens.size() + extra_texts_.size();
-  extra_texts_.push_back(std::move(text));
-  symbols_.emplace(extra_texts_.back(), static_cast<int32_t>(id));
-  return static_cast<int32_t>(id);
-}
-
-void BytePairEncoder::add_merge(std::string_view merge, size_t rank) {
+void BytePairEncoder::add_merge(std::string_view merge) {
   const size_t space = merge.find(' ');
   const std::string_view left = merge.substr(0, space);
   const std::string_view right = merge.substr(space + 1);
-  const int32_t merged = intern(std::string(left).append(right));
-  // Of a pair that is listed twice the first counts.
-  merges_.emplace(pair_key(intern(std::string(left)), intern(std::string(right))),
-                  Merge{-static_cast<double>(rank), merged});
+  const int32_t merged = symbols_.intern(std::string(left).append(right));
+  const Rule rule = {symbols_.intern(std::string(left)), symbols_.intern(std::string(right)),
+                     merged};
+  if (find_rule(rule.left, rule.right) >= 0)
+    return;  // of a pair that is listed twice the first counts
+  rule_slots_.add(pair_key(rule.left, rule.right), static_cast<int32_t>(rules_.size()));
+  rules_.push_back(rule);
+}
+
+int32_t BytePairEncoder::find_rule(int32_t left, int32_t right) const {
+  return rule_slots_.find(pair_key(left, right), [&](int32_t place) {
+    const Rule& rule = rules_[static_cast<size_t>(place)];
+    return rule.left == left && rule.right == right;
+  });
 }
 
 void BytePairEncoder::encode(std::string_view text, bool /*after_special*/,
@@ -55,9 +55,9 @@ void BytePairEncoder::encode(std::string_view text, bool /*after_special*/,
 void BytePairEncoder::encode_word(std::string_view word, Workspace& workspace,
                                   std::vector<int32_t>& ids) const {
   if (spec_.ignores_merges) {
-    const auto whole = symbols_.find(letters_of_bytes(word));
-    if (whole != symbols_.end() && is_token(whole->second)) {
-      ids.push_back(whole->second);
+    const int32_t whole = symbols_.find(letters_of_bytes(word));
+    if (is_token(whole)) {
+      ids.push_back(whole);
       return;
     }
   }
@@ -68,8 +68,9 @@ void BytePairEncoder::encode_word(std::string_view word, Workspace& workspace,
     symbols.push_back({.begin = i, .size = 1, .id = id});
   }
   workspace.merger.run(symbols, [&](const Symbol& left, const Symbol& right) -> Merge {
-    const auto found = merges_.find(pair_key(left.id, right.id));
-    return found == merges_.end() ? Merge{} : found->second;
+    const int32_t place = find_rule(left.id, right.id);
+    if (place < 0) return {};
+    return {-static_cast<double>(place), rules_[static_cast<size_t>(place)].merged};
   });
   for (const Symbol& symbol : symbols) {
     if (symbol.size == 0) continue;

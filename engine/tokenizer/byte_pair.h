@@ -1,13 +1,12 @@
 #pragma once
 
 #include <array>
-#include <deque>
 #include <string>
-#include <unordered_map>
 
 #include "engine/tokenizer/encoder.h"
 #include "engine/tokenizer/merge.h"
 #include "engine/tokenizer/pre_tokenizer.h"
+#include "engine/tokenizer/token_index.h"
 #include "engine/tokenizer/vocabulary.h"
 
 namespace assay {
@@ -17,7 +16,8 @@ namespace assay {
 // left out, as the models' own tokenizers and llama.cpp do (SmolLM2 lacks some control characters).
 class BytePairEncoder : public Encoder {
  public:
-  // `vocabulary` must outlive the encoder and stay where it is. Throws Error for a pre-tokenizer
+  // `vocabulary` must outlive the encoder and stay where it is; its merges are needed no longer
+  // afterwards. Throws Error for a pre-tokenizer
   // that is not supported.
   explicit BytePairEncoder(const Vocabulary& vocabulary);
 
@@ -30,8 +30,16 @@ class BytePairEncoder : public Encoder {
     SymbolMerger merger;
   };
 
-  int32_t intern(std::string text);
-  void add_merge(std::string_view merge, size_t rank);
+  // What two neighbours become; its place in the list says how early.
+  struct Rule {
+    int32_t left;
+    int32_t right;
+    int32_t merged;
+  };
+
+  void add_merge(std::string_view merge);
+  // The place of the rule for two neighbours, -1 if they do not merge.
+  int32_t find_rule(int32_t left, int32_t right) const;
   bool is_token(int32_t symbol) const { return vocabulary_.contains(symbol); }
   void encode_word(std::string_view word, Workspace& workspace, std::vector<int32_t>& ids) const;
   void append_bytes(std::string_view bytes, std::vector<int32_t>& ids) const;
@@ -41,9 +49,9 @@ class BytePairEncoder : public Encoder {
   PreTokenizer pre_tokenizer_;
   // Symbols are the tokens and, numbered after them, the texts that occur only on the way to one.
   TokenIndex symbols_;
-  std::deque<std::string> extra_texts_;
   std::array<int32_t, 256> byte_symbols_;
-  std::unordered_map<uint64_t, Merge> merges_;  // by left symbol << 32 | right symbol
+  std::vector<Rule> rules_;
+  HashSlots rule_slots_;
 };
 
 }  // namespace assay

@@ -30,15 +30,14 @@ std::string escape_spaces(std::string_view text, bool with_prefix) {
 }  // namespace
 
 SentencePieceEncoder::SentencePieceEncoder(const Vocabulary& vocabulary)
-    : vocabulary_(vocabulary), index_(index_tokens(vocabulary)) {
+    : vocabulary_(vocabulary), index_(vocabulary) {
   for (const std::string& token : vocabulary.tokens) {
     longest_token_ = std::max(longest_token_, token.size());
   }
   for (size_t byte = 0; byte < byte_tokens_.size(); ++byte) {
     const char raw = static_cast<char>(byte);
-    const auto named = index_.find(fmt::format("<0x{:02X}>", byte));
-    const auto plain = named != index_.end() ? named : index_.find(std::string_view(&raw, 1));
-    byte_tokens_[byte] = plain != index_.end() ? plain->second : -1;
+    const int32_t named = index_.find(fmt::format("<0x{:02X}>", byte));
+    byte_tokens_[byte] = named >= 0 ? named : index_.find(std::string_view(&raw, 1));
   }
 }
 
@@ -46,21 +45,17 @@ void SentencePieceEncoder::encode(std::string_view text, bool after_special,
                                   std::vector<int32_t>& ids) const {
   const std::string escaped = escape_spaces(text, vocabulary_.add_space_prefix && after_special);
   const std::string_view all = escaped;
-  const auto id_of = [&](std::string_view piece) {
-    const auto found = index_.find(piece);
-    return found == index_.end() ? -1 : found->second;
-  };
   std::vector<Symbol> symbols;
   symbols.reserve(all.size());
   for (size_t begin = 0; begin < all.size();) {
     const Utf8Unit unit = next_utf8(all.substr(begin));
     const size_t size = unit.kind == Utf8Kind::kWhole ? unit.length : 1;
-    symbols.push_back({.begin = begin, .size = size, .id = id_of(all.substr(begin, size))});
+    symbols.push_back({.begin = begin, .size = size, .id = index_.find(all.substr(begin, size))});
     begin += size;
   }
   SymbolMerger().run(symbols, [&](const Symbol& left, const Symbol& right) -> Merge {
     if (left.size + right.size > longest_token_) return {};
-    const int32_t id = id_of(all.substr(left.begin, left.size + right.size));
+    const int32_t id = index_.find(all.substr(left.begin, left.size + right.size));
     if (id < 0) return {};
     return {vocabulary_.scores[static_cast<size_t>(id)], id};
   });

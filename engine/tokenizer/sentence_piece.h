@@ -3,6 +3,7 @@
 #include <array>
 
 #include "engine/tokenizer/encoder.h"
+#include "engine/tokenizer/token_index.h"
 #include "engine/tokenizer/vocabulary.h"
 
 namespace assay {

@@ -34,7 +34,9 @@ std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const Gguf& file) {
 Tokenizer::Tokenizer(Vocabulary vocabulary)
     : vocabulary_(checked(std::move(vocabulary))),
       special_tokens_(vocabulary_),
-      encoder_(make_encoder(vocabulary_)) {}
+      encoder_(make_encoder(vocabulary_)) {
+  vocabulary_.merges = {};
+}
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special) const {
   // Positions in a text are 32 bits wide; a prefix and U+2581 for spaces can make it longer.

@@ -54,7 +54,7 @@ class Tokenizer {
   bool adds_space_prefix() const { return vocabulary_.add_space_prefix; }
 
  private:
-  const Vocabulary vocabulary_;
+  Vocabulary vocabulary_;  // without its merges, which the encoder has
   const SpecialTokens special_tokens_;
   const std::unique_ptr<const Encoder> encoder_;
 };

@@ -121,15 +121,13 @@ std::optional<Vocabulary> load_vocabulary(const Gguf& file) {
   vocabulary.model = byte_pair ? TokenizerModel::kBytePair : TokenizerModel::kSentencePiece;
   const std::string_view pre = file.get_string(kPre, "default");
   vocabulary.pre_tokenizer = pre.empty() ? "default" : pre;
-  for (const std::string_view token : file.get_strings(kTokens)) {
-    vocabulary.tokens.emplace_back(token);
-  }
+  const auto tokens = file.get_strings(kTokens);
+  vocabulary.tokens.assign(tokens.begin(), tokens.end());
   vocabulary.types = types_of(file, vocabulary.tokens.size());
   vocabulary.scores = scores_of(file, vocabulary.tokens.size());
   if (byte_pair) {
-    for (const std::string_view merge : file.get_strings(kMerges)) {
-      vocabulary.merges.emplace_back(merge);
-    }
+    const auto merges = file.get_strings(kMerges);
+    vocabulary.merges.assign(merges.begin(), merges.end());
   }
   vocabulary.bos = id_at(file, kBos);
   vocabulary.eos = id_at(file, kEos);
@@ -177,17 +175,6 @@ void check_vocabulary(const Vocabulary& vocabulary) {
   check_id(vocabulary, kUnknown, vocabulary.unknown);
   if (vocabulary.add_bos && !vocabulary.bos) fail(source, kAddBos, "true, but no bos_token_id");
   if (vocabulary.add_eos && !vocabulary.eos) fail(source, kAddEos, "true, but no eos_token_id");
-}
-
-TokenIndex index_tokens(const Vocabulary& vocabulary) {
-  TokenIndex index;
-  index.reserve(vocabulary.tokens.size());
-  for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
-    if (!vocabulary.tokens[i].empty()) {
-      index.emplace(vocabulary.tokens[i], static_cast<int32_t>(i));
-    }
-  }
-  return index;
 }
 
 std::optional<uint8_t> byte_of_token(std::string_view text) {

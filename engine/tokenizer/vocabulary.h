@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "engine/gguf.h"
@@ -55,11 +54,6 @@ std::optional<Vocabulary> load_vocabulary(const Gguf& file);
 // Throws Error, naming the key at fault, unless the lengths agree, every id is in range, scores
 // are numbers, and merges and byte tokens are well formed. load_vocabulary has done it already.
 void check_vocabulary(const Vocabulary& vocabulary);
-
-// From text to id; the lowest id of a text that occurs twice. Empty tokens are left out. The keys
-// point into `vocabulary`, which must outlive the index and stay where it is.
-using TokenIndex = std::unordered_map<std::string_view, int32_t>;
-TokenIndex index_tokens(const Vocabulary& vocabulary);
 
 // The byte that a token like "<0x0A>" stands for; empty if the text has another form.
 std::optional<uint8_t> byte_of_token(std::string_view text);

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "tests/cli/program.h"
@@ -49,7 +50,53 @@ TEST_F(PerfCommand, ReportsInJsonAndMarkdown) {
                              testing::HasSubstr(R"({"name":"matvec|<b>","verdict":"SLOW",)")));
   const Outcome github = run({"perf", base, head, "--format", "github"});
   EXPECT_THAT(github.out, testing::StartsWith("### Speed: SLOW\n"));
-  EXPECT_THAT(github.out, testing::HasSubstr("| matvec\\|\\<b\\> |"));
+  EXPECT_THAT(github.out, testing::HasSubstr("| matvec&#124;&#60;b&#62; |"));
+}
+
+// A change that is faster and breaks a floor: exit code 1, in every format.
+TEST_F(PerfCommand, RefusesWhatBreaksItsFloor) {
+  const auto folder = [this](const std::string& name, const std::string& x_floor) {
+    std::filesystem::create_directory(folder_ + "/" + name);
+    put(name + "/gpt2-Q8_0-fast-haiku.json",
+        R"({"pass":true,"results":[{"checkpoint":"logits","token_idx":3,"tolerance":3e-3,)"
+        R"("floor":1e-3,"x_floor":)" +
+            x_floor + "}]}");
+    return folder_ + "/" + name;
+  };
+  const std::string before = folder("before", "0.8");
+  const std::string after = folder("after", "2.5");
+  const std::string base = bench("base.json", 1.0);
+  const std::string head = bench("fast.json", 0.9);
+  EXPECT_EQ(run({"perf", base, head, "--accuracy", before, before}).exit_code, 0);
+  const Outcome refused = run({"perf", base, head, "--accuracy", before, after});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.out, testing::StartsWith("REFUSED  0 slower, 1 faster, "));
+  EXPECT_THAT(refused.out,
+              testing::HasSubstr("gpt2 Q8_0 fast is refused: it breaks its floor: 2.5 times as far "
+                                 "from its golden as the floor at logits at token 3 of haiku"));
+  for (const char* format : {"json", "html", "github"}) {
+    const Outcome outcome =
+        run({"perf", base, head, "--accuracy", before, after, "--format", format});
+    EXPECT_EQ(outcome.exit_code, 1) << format;
+    EXPECT_THAT(outcome.out, testing::HasSubstr("REFUSED")) << format;
+  }
+  expect_error({"perf", base, head, "--accuracy", before, folder_ + "/none"},
+               folder_ +
+                   "/none: cannot read the folder: No such file or directory; give what "
+                   "bench/accuracy.py wrote");
+}
+
+// What GitHub takes of a step is 1 MiB: it shows nothing of a longer summary.
+TEST_F(PerfCommand, KeepsTheSummaryUnderAMebibyte) {
+  std::string text = R"({"benchmarks": [)";
+  for (int i = 0; i < 10000; ++i) {
+    text += i > 0 ? "," : "";
+    text += entry(std::string(150, '*') + std::to_string(i), 1);
+  }
+  const std::string base = put("base.json", text + "]}");
+  const Outcome outcome = run({"perf", base, base, "--format", "github"});
+  EXPECT_LT(outcome.out.size(), size_t{1} << 20);
+  EXPECT_THAT(outcome.out, testing::HasSubstr("more benchmarks do not fit into the summary."));
 }
 
 TEST_F(PerfCommand, RefusesBadInput) {
@@ -63,6 +110,8 @@ TEST_F(PerfCommand, RefusesBadInput) {
   expect_error({"perf", base, base, "--min-effect", "nan"},
                "--min-effect: nan is not above 0 and below 1; 0.02 takes less than 2 % for the "
                "same");
+  expect_error({"perf", base, base, "-o", base},
+               base + ": the report would overwrite its input; give another -o");
   EXPECT_EQ(run({"perf", base}).exit_code, 2);
   EXPECT_EQ(run({"perf", base, folder_ + "/none.json"}).exit_code, 2);
 }

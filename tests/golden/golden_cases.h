@@ -22,8 +22,7 @@ struct GoldenSequence {
   std::vector<int32_t> padding_ids;
   std::vector<std::string> logs;                                      // paths of the fixtures
   std::function<double(const std::string& checkpoint)> tolerance_of;  // of relative L2
-  // The same for fast math on weights stored in blocks: the error that llama.cpp has on this file,
-  // as it rounds activations too, and three deviations of what a sketch says of an error.
+  // The same for fast math on weights stored in blocks (see kFastFloors).
   std::function<double(const std::string& checkpoint)> fast_tolerance_of;
 };
 
@@ -46,10 +45,8 @@ inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile
   // Shared: each of hundreds of cases has a copy of this, and each is a process of its own.
   const auto policy = std::make_shared<const Policy>(floor_policy(manifest, file));
   const auto floors = std::make_shared<const GoldenFile>(file);
-  constexpr double kSketchDeviation = 0.09;  // sqrt(2 / 64) / 2
   const auto fast_tolerance = [floors](const std::string& checkpoint) {
-    return (1 + 3 * kSketchDeviation) *
-           floor_of(*floors, "llamacpp_as_stored_vs_f64", checkpoint).value();
+    return kFastFloors * floor_of(*floors, "llamacpp_as_stored_vs_f64", checkpoint).value();
   };
   const double most = file.source.empty() ? 2e-6 : 1.0;
   for (const GoldenLog& log : file.logs) {

@@ -55,7 +55,30 @@ TEST_F(BenchFileTest, RefusesWhatIsNoResult) {
   expect_error(start + R"("real_time": 1, "time_unit": "years"}]})", "time_unit 'years'");
   expect_error(start + R"("real_time": 1, "error_occurred": true, "error_message": "no GPU"}]})",
                "failed: no GPU");
-  expect_error(std::string(10000, '['), "");
+  expect_error(start + R"("real_time": 1, "error_occurred": true}]})",
+               "benchmark 'add': failed and does not say why");
+  expect_error(start + R"("real_time": NaN, "time_unit": "ns"}]})", "not valid JSON");
+  expect_error(start + R"("real_time": "NaN", "time_unit": "ns"}]})", "no number 'real_time'");
+  expect_error(std::string(10000, '['), "not valid JSON");
+}
+
+// The interval of n times holds n (n + 1) / 2 numbers.
+TEST_F(BenchFileTest, RefusesMoreRepetitionsThanMemoryHolds) {
+  std::string text = R"({"benchmarks": [)";
+  for (size_t i = 0; i <= kMaxRepetitions; ++i) {
+    text += std::string(i > 0 ? "," : "") + R"({"name": "add", "real_time": 1, "time_unit": "ns"})";
+  }
+  expect_error(text + "]}", "benchmark 'add': has more than 2000 repetitions");
+}
+
+TEST_F(BenchFileTest, LeavesOutWhatWasSkippedAndKeepsTheContext) {
+  const BenchFile bench = parse(R"({"context": {"num_cpus": 2, "processor": "EPYC",
+    "load_avg": [1.5], "caches": []}, "benchmarks": [
+    {"name": "gpu", "skipped": true, "skip_message": "no GPU"},
+    {"name": "add", "real_time": 1, "time_unit": "ns"}]})");
+  EXPECT_EQ(bench.times.size(), 1U);
+  EXPECT_EQ(bench.context,
+            (std::map<std::string, std::string>{{"num_cpus", "2"}, {"processor", "EPYC"}}));
 }
 
 }  // namespace

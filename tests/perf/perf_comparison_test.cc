@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 
+#include "assay/perf/perf_text.h"
 #include "base/error.h"
 
 namespace assay {
@@ -102,6 +103,42 @@ TEST(PerfComparison, FewPairsConfirmNothing) {
   EXPECT_EQ(comparison.pairs_needed, 8);  // 2 / 2^8 <= 0.01
   machine.measure("twice", 2.0, 1);
   EXPECT_EQ(compare_benches(machine.base, machine.head, {}).verdict, PerfVerdict::kSlow);
+}
+
+TEST(PerfComparison, OneRepetitionConfirmsNothing) {
+  Machine machine(6);
+  machine.measure("once", 2.0, 1);
+  const PerfComparison comparison = compare_benches(machine.base, machine.head, {});
+  EXPECT_EQ(comparison.verdict, PerfVerdict::kUnsure);
+  EXPECT_THAT(remarks(comparison),
+              testing::ElementsAre(testing::StartsWith("1 pair of repetitions are too few")));
+}
+
+TEST(PerfComparison, SaysWhichRepetitionsHaveNoPartner) {
+  Machine machine(7);
+  machine.measure("add", 1.0);
+  machine.head.times["add"].pop_back();
+  const PerfComparison comparison = compare_benches(machine.base, machine.head, {});
+  EXPECT_EQ(comparison.results[0].pairs, kPairs - 1);
+  EXPECT_THAT(comparison.notes,
+              testing::ElementsAre("add has 20 repetitions in the base, 19 in the head: what has "
+                                   "no partner is left out"));
+}
+
+TEST(PerfComparison, TimesOfTwoMachinesAreNotCompared) {
+  Machine machine(8);
+  machine.measure("add", 1.0);
+  machine.base.context = {{"processor", "EPYC"}, {"assay_kernels", "avx512"}};
+  machine.head.context = {{"num_cpus", "4"}, {"assay_kernels", "avx2"}};
+  EXPECT_THAT(compare_benches(machine.base, machine.head, {}).notes,
+              testing::ElementsAre("assay_kernels is avx512 in the base, avx2 in the head"));
+  machine.head.context["processor"] = "Xeon";
+  try {
+    compare_benches(machine.base, machine.head, {});
+    ADD_FAILURE() << "compared";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("processor is Xeon here and EPYC in base.json"));
+  }
 }
 
 TEST(PerfComparison, NamesWhatOnlyOneHas) {

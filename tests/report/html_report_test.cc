@@ -15,9 +15,13 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
+// As it stands in the page.
 std::string data_of(const Comparison& comparison) {
-  return text_of(
-      [&](const TextSink& sink) { write_html_data(comparison, example_context(), sink); });
+  const std::string page =
+      text_of([&](const TextSink& sink) { write_html(comparison, example_context(), sink); });
+  const std::string before = "<script type=\"application/json\" id=\"data\">";
+  const size_t start = page.find(before) + before.size();
+  return page.substr(start, page.find("</script>", start) - start);
 }
 
 rapidjson::Document parsed_data(const Comparison& comparison) {

@@ -133,33 +133,48 @@ function lineChart(chart) {
 function makeChartLive(frame, places, x, textOf, bottom) {
   const guide = svg('line', { class: 'guide', y1: margin.top, y2: bottom, visibility: 'hidden' });
   frame.append(guide);
+  makePlacesLive(frame, guide, Array.from({ length: places }, (_, i) => i), (px) => {
+    let nearest = 0;
+    for (let i = 1; i < places; ++i) {
+      if (Math.abs(x(i) - px) < Math.abs(x(nearest) - px)) nearest = i;
+    }
+    return nearest;
+  }, (i) => {
+    setAll(guide, { x1: x(i), x2: x(i) });
+    return { text: textOf(i), x: x(i), y: margin.top + 8 };
+  });
+}
+
+// The pointer goes to the place that nearest(x, y) gives, -1 for none, the arrow keys from one place
+// of `order` to the next. show(place) moves `marker` there and gives the text and where to say it.
+function makePlacesLive(frame, marker, order, nearest, show) {
   let at = -1;
-  const go = (i) => {
-    at = i;
-    setAll(guide, { x1: x(i), x2: x(i), visibility: 'visible' });
+  const go = (place) => {
+    const { text, x, y } = show(place);
+    marker.setAttribute('visibility', 'visible');
     const box = frame.getBoundingClientRect();
-    showTip(textOf(i), box.left + x(i), box.top + margin.top + 8);
+    showTip(text, box.left + x, box.top + y);
+    return text;
   };
   const leave = () => {
-    guide.setAttribute('visibility', 'hidden');
+    marker.setAttribute('visibility', 'hidden');
     hideTip();
   };
   frame.addEventListener('pointermove', (event) => {
-    const place = event.clientX - frame.getBoundingClientRect().left;
-    let nearest = 0;
-    for (let i = 1; i < places; ++i) {
-      if (Math.abs(x(i) - place) < Math.abs(x(nearest) - place)) nearest = i;
-    }
-    go(nearest);
+    const box = frame.getBoundingClientRect();
+    const place = nearest(event.clientX - box.left, event.clientY - box.top);
+    if (place < 0) { leave(); return; }
+    at = order.indexOf(place);
+    go(place);
   });
   frame.addEventListener('pointerleave', leave);
   frame.addEventListener('blur', leave);
   frame.addEventListener('keydown', (event) => {
-    const moves = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: places - 1 };
+    const moves = { ArrowLeft: at - 1, ArrowUp: at - 1, ArrowRight: at + 1, ArrowDown: at + 1, Home: 0, End: order.length - 1 };
     if (event.key === 'Escape') leave();
     if (moves[event.key] === undefined) return;
     event.preventDefault();
-    go(Math.min(places - 1, Math.max(0, moves[event.key])));
-    say(textOf(at).replaceAll('\n', ', '));
+    at = Math.min(order.length - 1, Math.max(0, moves[event.key]));
+    say(go(order[at]).replaceAll('\n', ', '));
   });
 }

@@ -123,3 +123,21 @@ function equivalent(caption, header, makeRows) {
   });
   return details;
 }
+
+// One of the large numbers at the head of the page.
+function figure(title, value, about) {
+  return html('div', {}, html('dt', {}, title), html('dd', {}, value), about && html('dd', {}, about));
+}
+
+// The navigation, from the sections that are there.
+function contents() {
+  const nav = document.getElementById('contents');
+  nav.append(html('ul', {}, [...document.querySelectorAll('main section')].map((part) =>
+    html('li', {}, html('a', { href: '#' + part.id }, part.querySelector('h2').textContent)))));
+  nav.hidden = false;
+}
+
+function footer() {
+  document.getElementById('foot').append(
+    html('p', {}, `Written by Assay ${shown(data.version)} at ${data.time.replace('T', ' ')} UTC. This page holds all of its data and loads nothing.`));
+}

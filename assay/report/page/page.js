@@ -4,10 +4,6 @@
 const mood = data.outcome === 'IN PARITY' ? 'good' : data.outcome === 'DIVERGED' ? 'bad' : 'caution';
 const outcomes = { good: 'In parity', bad: 'Diverged', caution: 'Inconclusive' };
 
-function figure(title, value, about) {
-  return html('div', {}, html('dt', {}, title), html('dd', {}, value), about && html('dd', {}, about));
-}
-
 function passingText() {
   return data.passing_tolerance.replace('rel_l2', 'rel L2').replace(' x ', ' × ');
 }
@@ -146,13 +142,6 @@ function noteSection() {
   return section('Notes', null, html('ul', {}, notes.map((note) => html('li', {}, shown(note)))));
 }
 
-function contents() {
-  const nav = document.getElementById('contents');
-  nav.append(html('ul', {}, [...document.querySelectorAll('main section')].map((part) =>
-    html('li', {}, html('a', { href: '#' + part.id }, part.querySelector('h2').textContent)))));
-  nav.hidden = false;
-}
-
 head();
 const charts = [layerChart(), tokenChart()].filter((part) => part);
 fill(document.getElementById('main'), [
@@ -160,5 +149,4 @@ fill(document.getElementById('main'), [
   charts.length > 0 && html('div', { class: charts.length > 1 ? 'pair' : null }, charts),
   logitsSection(), scatterSection(), garbageSection(), speedSection(), checkpointSection(), noteSection()]);
 contents();
-fill(document.getElementById('foot'), [
-  html('p', {}, `Written by Assay ${shown(data.version)} at ${data.time.replace('T', ' ')} UTC. This page holds all of its data and loads nothing.`)]);
+footer();

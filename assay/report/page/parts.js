@@ -40,40 +40,18 @@ function makeScatterLive(frame, list, places) {
   const ring = svg('circle', { class: 'halo', r: 7, visibility: 'hidden' });
   frame.append(ring);
   const order = list.map((_, i) => i).sort((a, b) => list[b].rms / list[b].refRms - list[a].rms / list[a].refRms);
-  let at = -1;
-  const show = (i) => {
-    const [x, y] = places[i];
-    setAll(ring, { cx: x, cy: y, visibility: 'visible' });
-    const box = frame.getBoundingClientRect();
-    const text = describe(list[i]) + `\nerror ${format(list[i].rms)} of ${format(list[i].refRms)} (RMS)`;
-    showTip(text, box.left + x, box.top + y);
-    return text;
-  };
-  const leave = () => {
-    ring.setAttribute('visibility', 'hidden');
-    hideTip();
-  };
-  frame.addEventListener('pointermove', (event) => {
-    const box = frame.getBoundingClientRect();
-    const px = event.clientX - box.left;
-    const py = event.clientY - box.top;
+  makePlacesLive(frame, ring, order, (px, py) => {
     let nearest = -1;
     let least = 30 * 30;
     places.forEach(([x, y], i) => {
       const distance = (x - px) ** 2 + (y - py) ** 2;
       if (distance < least) { least = distance; nearest = i; }
     });
-    if (nearest >= 0) show(nearest); else leave();
-  });
-  frame.addEventListener('pointerleave', leave);
-  frame.addEventListener('blur', leave);
-  frame.addEventListener('keydown', (event) => {
-    const moves = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: order.length - 1 };
-    if (event.key === 'Escape') leave();
-    if (moves[event.key] === undefined) return;
-    event.preventDefault();
-    at = Math.min(order.length - 1, Math.max(0, moves[event.key]));
-    say(show(order[at]).replaceAll('\n', ', '));
+    return nearest;
+  }, (i) => {
+    const [x, y] = places[i];
+    setAll(ring, { cx: x, cy: y });
+    return { text: describe(list[i]) + `\nerror ${format(list[i].rms)} of ${format(list[i].refRms)} (RMS)`, x, y };
   });
 }
 

@@ -1,0 +1,128 @@
+#include "assay/perf/accuracy.h"
+
+#include <fmt/format.h>
+#include <rapidjson/document.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "assay/golden/floors.h"
+#include "assay/log/json_file.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+using Value = rapidjson::Value;
+
+constexpr int64_t kMaxBytes = int64_t{256} << 20;
+constexpr const char* kHint =
+    "make it with assay compare GOLDEN LOG --policy golden/MODEL/manifest.json --format json";
+
+const Value& member(const Value& object, const char* key, bool (Value::*is)() const,
+                    const std::string& path) {
+  const auto found = object.FindMember(key);
+  if (found == object.MemberEnd() || !(found->value.*is)()) {
+    throw Error(fmt::format("'{}' is missing or of another type", key), path, kHint);
+  }
+  return found->value;
+}
+
+// A number, or infinity for the text that stands for what is not finite.
+double multiple(const Value& value, const std::string& path) {
+  if (value.IsNumber() && value.GetDouble() >= 0) return value.GetDouble();
+  if (value.IsString()) return std::numeric_limits<double>::infinity();
+  throw Error("'x_floor' is no multiple of a floor", path, kHint);
+}
+
+void add_result(const Value& result, const std::string& prompt, const std::string& path, bool& any,
+                Accuracy& accuracy) {
+  if (!result.IsObject()) throw Error("an item of 'results' is not an object", path, kHint);
+  const auto x_floor = result.FindMember("x_floor");
+  if (x_floor == result.MemberEnd()) return;
+  const double times = multiple(x_floor->value, path);
+  if (any && times <= accuracy.x_floor) return;
+  any = true;
+  const double floor = member(result, "floor", &Value::IsNumber, path).GetDouble();
+  const double tolerance = member(result, "tolerance", &Value::IsNumber, path).GetDouble();
+  accuracy.x_floor = times;
+  accuracy.allowed = tolerance / floor;
+  accuracy.place = fmt::format(
+      "{} at token {} of {}", json_text_of(member(result, "checkpoint", &Value::IsString, path)),
+      member(result, "token_idx", &Value::IsInt64, path).GetInt64(), prompt);
+}
+
+Accuracy read_comparison(const std::string& path, const ModelKey& key, const std::string& prompt) {
+  const rapidjson::Document json = read_json_file(path, kMaxBytes, kHint);
+  if (!json.IsObject()) throw Error("is no JSON object", path, kHint);
+  Accuracy accuracy;
+  accuracy.pass = member(json, "pass", &Value::IsBool, path).GetBool();
+  bool any = false;
+  for (const Value& result : member(json, "results", &Value::IsArray, path).GetArray()) {
+    add_result(result, prompt, path, any, accuracy);
+  }
+  if (!any) throw Error("no result says how many floors it is off", path, kHint);
+  if (key.math == "fast") accuracy.allowed = std::min(accuracy.allowed, kFastFloors);
+  // A comparison that calls itself passed is believed only if its figures say so too.
+  accuracy.pass = accuracy.pass && accuracy.x_floor <= accuracy.allowed;
+  return accuracy;
+}
+
+// The parts of a file's name; the model's may hold dashes itself.
+std::pair<ModelKey, std::string> key_of(const fs::path& path) {
+  std::string rest = path.stem().string();
+  std::vector<std::string> parts;
+  for (int i = 0; i < 3; ++i) {
+    const size_t dash = rest.rfind('-');
+    if (dash == std::string::npos || dash == 0) break;
+    parts.push_back(rest.substr(dash + 1));
+    rest.resize(dash);
+  }
+  if (parts.size() < 3) {
+    throw Error("its name is not MODEL-TYPE-MATH-PROMPT.json", path.string(),
+                "take what bench/accuracy.py writes");
+  }
+  return {{rest, parts[2], parts[1]}, parts[0]};
+}
+
+}  // namespace
+
+std::map<ModelKey, Accuracy> read_accuracy(const std::string& folder) {
+  std::error_code error;
+  std::vector<fs::path> files;
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (entry->path().extension() == ".json") files.push_back(entry->path());
+  }
+  if (error) {
+    throw Error("cannot read the folder: " + error.message(), folder,
+                "give what bench/accuracy.py wrote");
+  }
+  std::sort(files.begin(), files.end());
+  std::map<ModelKey, Accuracy> all;
+  for (const fs::path& path : files) {
+    const auto [key, prompt] = key_of(path);
+    const Accuracy accuracy = read_comparison(path.string(), key, prompt);
+    const auto [held, is_new] = all.emplace(key, accuracy);
+    if (is_new) continue;
+    const bool pass = held->second.pass && accuracy.pass;
+    // A prompt that fails is told before one that passes with more of a larger allowance.
+    const auto severity = [](const Accuracy& a) { return std::pair(!a.pass, a.x_floor); };
+    if (severity(accuracy) > severity(held->second)) held->second = accuracy;
+    held->second.pass = pass;
+  }
+  if (all.empty()) {
+    throw Error("holds no comparison with a golden", folder, "fill it with bench/accuracy.py");
+  }
+  return all;
+}
+
+}  // namespace assay

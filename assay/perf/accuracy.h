@@ -1,0 +1,30 @@
+#pragma once
+
+#include <compare>
+#include <map>
+#include <string>
+
+namespace assay {
+
+// What is measured and held to goldens together: "smollm2", "Q4_1", "fast".
+struct ModelKey {
+  std::string model;
+  std::string type;
+  std::string math;
+  auto operator<=>(const ModelKey&) const = default;
+};
+
+// How far from its goldens an engine computed a model: the worst over their prompts.
+struct Accuracy {
+  double x_floor = 0;  // its error as a multiple of the floor, where it is largest; may be infinite
+  double allowed = 0;  // so many floors are allowed there; at most kFastFloors where math is "fast"
+  bool pass = true;
+  std::string place;  // where it is largest: "layer_3_output at token 7 of haiku"
+};
+
+// Reads every file MODEL-TYPE-MATH-PROMPT.json in `folder`: what `assay compare GOLDEN LOG --policy
+// MANIFEST --format json` wrote of one prompt. Throws Error naming the file if one has another name
+// or is no such comparison, or the folder has none.
+std::map<ModelKey, Accuracy> read_accuracy(const std::string& folder);
+
+}  // namespace assay

@@ -1,0 +1,66 @@
+#include "assay/perf/perf_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+namespace assay {
+namespace {
+
+int64_t count(const PerfComparison& comparison, PerfVerdict verdict) {
+  return std::count_if(comparison.results.begin(), comparison.results.end(),
+                       [&](const PerfResult& result) { return result.verdict == verdict; });
+}
+
+}  // namespace
+
+std::string duration_text(double ns) {
+  static constexpr struct {
+    double least;
+    double divisor;
+    const char* unit;
+  } kUnits[] = {{1e9, 1e9, "s"}, {1e6, 1e6, "ms"}, {1e3, 1e3, "us"}, {0, 1, "ns"}};
+  const auto* unit = std::find_if(std::begin(kUnits), std::end(kUnits),
+                                  [&](const auto& candidate) { return ns >= candidate.least; });
+  return fmt::format("{:.3g} {}", ns / unit->divisor, unit->unit);
+}
+
+std::string change_text(double ratio) {
+  return std::isfinite(ratio) && ratio > 0 ? fmt::format("{:+.1f} %", (ratio - 1) * 100) : "?";
+}
+
+std::string interval_text(const PerfResult& result) {
+  return change_text(result.low) + " to " + change_text(result.high);
+}
+
+std::string times_text(double x_floor) {
+  return std::isfinite(x_floor) ? fmt::format("{:.3g}", x_floor) : "infinitely many";
+}
+
+std::string counts_text(const PerfComparison& comparison) {
+  return fmt::format("{} slower, {} faster, {} the same, {} unsure",
+                     count(comparison, PerfVerdict::kSlow), count(comparison, PerfVerdict::kFast),
+                     count(comparison, PerfVerdict::kSame),
+                     count(comparison, PerfVerdict::kUnsure));
+}
+
+std::vector<std::string> remarks(const PerfComparison& comparison) {
+  std::vector<std::string> lines;
+  int64_t fewest = comparison.results.front().pairs;
+  for (const PerfResult& result : comparison.results) fewest = std::min(fewest, result.pairs);
+  if (fewest < comparison.pairs_needed) {
+    lines.push_back(fmt::format(
+        "{} of repetitions are too few to confirm anything for {} benchmarks at a chance of {:g} "
+        "of a false alarm: take {} or more",
+        fewest == 1 ? "1 pair" : fmt::format("{} pairs", fewest), comparison.results.size(),
+        comparison.options.alpha, comparison.pairs_needed));
+  }
+  lines.insert(lines.end(), comparison.notes.begin(), comparison.notes.end());
+  for (const std::string& name : comparison.only_base) lines.push_back("only in the base: " + name);
+  for (const std::string& name : comparison.only_head) lines.push_back("only in the head: " + name);
+  return lines;
+}
+
+}  // namespace assay

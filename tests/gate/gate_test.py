@@ -1,0 +1,141 @@
+"""bench/gate.py on invented benchmarks, bench/accuracy.py on real models: python3 gate_test.py, with ASSAY_PROGRAM set."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+PROGRAM = os.environ["ASSAY_PROGRAM"]
+ROOT = Path(os.environ["ASSAY_SOURCE_DIR"])
+
+# Answers as assay_bench does; how long an iteration takes is an expression of the benchmark's name and of how many
+# times this program was asked before. Notes each call.
+FAKE = """#!{python}
+import json, random, re, sys
+flags = dict(flag.lstrip("-").split("=", 1) for flag in sys.argv[1:])
+names = [name for name in {names!r} if re.search(flags["benchmark_filter"], name)]
+if "benchmark_list_tests" in flags:
+    print("\\n".join(names))
+    sys.exit()
+with open({calls!r}, "a+") as file:
+    file.write({side!r} + " " + " ".join(names) + "\\n")
+    file.seek(0)
+    n = sum(line.startswith({side!r}) for line in file)
+noise = random.Random(n * 7 + len({side!r} + {text!r}))
+entries = []
+for name in names:
+    for i in range(int(flags["benchmark_repetitions"])):
+        entry = {{"name": name, "run_name": name, "run_type": "iteration", "time_unit": "us"}}
+        entry["real_time"] = 100 * (1 + 0.002 * noise.random()) * ({text})
+        entry.update({extra!r})
+        entries.append(entry)
+print(json.dumps({{"context": {{"memory_bandwidth_gb_s": "20.00", "num_cpus": 2}}, "benchmarks": entries}}))
+"""
+
+
+class GateTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.calls = os.path.join(self.folder.name, "calls")
+
+    def fake(self, side, text="1", names=("add", "mul"), extra=None):
+        path = os.path.join(self.folder.name, side + "_bench")
+        Path(path).write_text(FAKE.format(python=sys.executable, names=list(names), calls=self.calls, side=side,
+                                          text=text, extra=extra or {}))
+        os.chmod(path, 0o755)
+        return path
+
+    def gate(self, base, head, rounds=12):
+        return subprocess.run([sys.executable, ROOT / "bench/gate.py", base, head, "--assay", PROGRAM, "--out",
+                               os.path.join(self.folder.name, "out"), "--rounds", str(rounds)],
+                              capture_output=True, text=True, check=False)
+
+    def called(self):
+        return Path(self.calls).read_text().splitlines()
+
+    def test_equal_builds_pass_and_take_turns(self):
+        answer = self.gate(self.fake("base"), self.fake("head"))
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        adds = [line.split()[0] for line in self.called() if line.endswith("add")][1:]  # the first finds repetitions
+        self.assertEqual(adds[:4], ["base", "head", "head", "base"])
+        self.assertEqual(len(adds), 24)
+
+    def test_a_slowdown_is_measured_twice_and_fails(self):
+        answer = self.gate(self.fake("base"), self.fake("head", "1.05 if name == 'mul' else 1"))
+        self.assertEqual(answer.returncode, 1, answer.stderr)
+        self.assertIn("measured again: mul; still slower: mul", answer.stdout)
+        self.assertEqual(sum(line == "head mul" for line in self.called()), 24)
+        self.assertEqual(sum(line == "head add" for line in self.called()), 12)
+
+    # What one stretch of time did to head alone is no slowdown.
+    def test_what_is_slow_only_once_passes(self):
+        answer = self.gate(self.fake("base"), self.fake("head", "1.2 if n <= 24 else 1"))
+        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+        self.assertIn("still slower: none", answer.stdout)
+
+    # Every fourth pair is spoilt: too few for twelve of them to be sure of 4 %.
+    def test_what_is_not_sure_gets_more_pairs(self):
+        answer = self.gate(self.fake("base", names=["add"]),
+                           self.fake("head", "0.8 if n % 4 == 0 else 1.04", names=["add"]))
+        self.assertGreaterEqual(sum(line == "head add" for line in self.called()), 24)
+        self.assertIn(answer.returncode, (0, 1), answer.stderr)
+
+    def test_what_cannot_be_measured_is_an_error(self):
+        for head, message in (({"names": ["other"]}, "no benchmark that both have"),
+                              ({"extra": {"error_occurred": True}}, "does not say why"),
+                              ({"extra": {"error_occurred": True, "error_message": "no GPU"}}, "no GPU"),
+                              (None, "/bin/false failed")):
+            answer = self.gate(self.fake("base"), self.fake("head", **head) if head else "/bin/false")
+            self.assertEqual(answer.returncode, 2, answer.stdout)
+            self.assertEqual(len(answer.stderr.strip().splitlines()), 1, answer.stderr)
+            self.assertIn(message, answer.stderr)
+
+    def test_what_only_one_has_is_named(self):
+        answer = self.gate(self.fake("base", names=["add", "old"]), self.fake("head", names=["add", "new"]))
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        out = os.path.join(self.folder.name, "out")
+        judged = subprocess.run([PROGRAM, "perf", out + "/base.json", out + "/head.json", "--format", "json"],
+                                capture_output=True, text=True, check=True)
+        self.assertEqual(json.loads(judged.stdout)["only_base"], ["old"])
+        self.assertEqual(json.loads(judged.stdout)["only_head"], ["new"])
+
+
+class AccuracyTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def run_accuracy(self, engine, *more):
+        return subprocess.run([sys.executable, "bench/accuracy.py", engine, "--judge", PROGRAM, "--out",
+                               os.path.join(self.folder.name, "out"), "--models", "^tinyllama-(F16|Q4_K_M)", *more],
+                              cwd=ROOT, capture_output=True, text=True, check=False)
+
+    def test_every_prompt_of_every_math_is_held_to_its_golden(self):
+        answer = self.run_accuracy(PROGRAM)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        files = sorted(os.listdir(os.path.join(self.folder.name, "out")))
+        self.assertEqual(files, [f"tinyllama-{kind}-{prompt}.json" for kind in ("F16-exact", "Q4_K_M-exact", "Q4_K_M-fast")
+                                 for prompt in ("haiku", "long", "unicode")])
+        for file in files:
+            judged = json.loads(Path(self.folder.name, "out", file).read_text())
+            self.assertTrue(judged["pass"], file)
+            self.assertGreater(len(judged["results"]), 5)
+
+    def test_an_engine_that_cannot_run_is_an_error_but_for_the_base(self):
+        engine = os.path.join(self.folder.name, "engine")
+        Path(engine).write_text(f"#!/bin/sh\ncase \"$*\" in *'--math fast'*) echo no fast here >&2; exit 2;; esac\nexec {PROGRAM} \"$@\"\n")
+        os.chmod(engine, 0o755)
+        answer = self.run_accuracy(engine)
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("tinyllama-Q4_K_M-fast-haiku: no fast here", answer.stderr)
+        answer = self.run_accuracy(engine, "--base")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertEqual(len(os.listdir(os.path.join(self.folder.name, "out"))), 6)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,96 @@
+#include "assay/perf/accuracy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "tests/compare/log_files.h"
+
+namespace assay {
+namespace {
+
+class AccuracyTest : public LogFiles {
+ protected:
+  // As `assay compare --format json` writes it; `x_floor` as JSON.
+  void put_comparison(const std::string& name, const std::string& pass, const std::string& x_floor,
+                      const std::string& checkpoint = "logits") {
+    put(name, R"({"verdict":"noise","pass":)" + pass +
+                  R"(,"results":[{"checkpoint":"embedding","token_idx":0,"tolerance":3e-6,)"
+                  R"("floor":1e-6,"x_floor":0.1},{"checkpoint":")" +
+                  checkpoint + R"(","token_idx":7,"tolerance":6e-6,"floor":2e-6,"x_floor":)" +
+                  x_floor + "}]}");
+  }
+  std::string error(const std::string& name, const std::string& text) {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directory(folder_);
+    put(name, text);
+    return error_of([&] { read_accuracy(folder_); });
+  }
+};
+
+TEST_F(AccuracyTest, TakesTheWorstOfAllPromptsOfAModel) {
+  put_comparison("qwen2.5-x-Q4_K_M-exact-haiku.json", "true", "1.5");
+  put_comparison("qwen2.5-x-Q4_K_M-exact-long.json", "true", "2.5", "layer_1_output");
+  put_comparison("qwen2.5-x-F16-exact-haiku.json", "true", "0.5");
+  put("notes.txt", "no comparison");
+  const auto all = read_accuracy(folder_);
+  ASSERT_EQ(all.size(), 2U);
+  const Accuracy& worst = all.at({"qwen2.5-x", "Q4_K_M", "exact"});
+  EXPECT_EQ(worst.x_floor, 2.5);
+  EXPECT_DOUBLE_EQ(worst.allowed, 3);
+  EXPECT_TRUE(worst.pass);
+  EXPECT_EQ(worst.place, "layer_1_output at token 7 of long");
+}
+
+// What would break: a prompt that fails hidden behind one that passes, in either order.
+TEST_F(AccuracyTest, OnePromptThatFailsFailsTheModel) {
+  put_comparison("a-F32-exact-one.json", "false", "0.5");
+  put_comparison("a-F32-exact-two.json", "true", "2.9");
+  put_comparison("b-F32-exact-one.json", "true", "2.9");
+  put_comparison("b-F32-exact-two.json", "false", "0.5");
+  for (const auto& [key, accuracy] : read_accuracy(folder_)) EXPECT_FALSE(accuracy.pass);
+}
+
+// A NaN is written as text, and a comparison that claims to pass is checked.
+TEST_F(AccuracyTest, WhatIsNotFiniteOrBeyondItsToleranceFails) {
+  put_comparison("a-F32-exact-one.json", "true", "\"NaN\"");
+  put_comparison("b-F32-exact-one.json", "true", "3.01");
+  const auto all = read_accuracy(folder_);
+  EXPECT_TRUE(std::isinf(all.at({"a", "F32", "exact"}).x_floor));
+  for (const auto& [key, accuracy] : all) EXPECT_FALSE(accuracy.pass);
+}
+
+// fast may be as far off as llama.cpp is, not three times as far.
+TEST_F(AccuracyTest, FastIsAllowedNoMoreThanLlamaCpp) {
+  put_comparison("a-Q4_0-fast-one.json", "true", "1.2");
+  put_comparison("b-Q4_0-fast-one.json", "true", "1.3");
+  const auto all = read_accuracy(folder_);
+  EXPECT_TRUE(all.at({"a", "Q4_0", "fast"}).pass);
+  EXPECT_FALSE(all.at({"b", "Q4_0", "fast"}).pass);
+}
+
+TEST_F(AccuracyTest, RefusesWhatIsNoComparison) {
+  using testing::HasSubstr;
+  EXPECT_THAT(error_of([&] { read_accuracy(folder_); }), HasSubstr("holds no comparison"));
+  EXPECT_THAT(error_of([&] { read_accuracy(folder_ + "/none"); }), HasSubstr("cannot read"));
+  EXPECT_THAT(error("a.json", "{}"), HasSubstr("a.json: its name is not MODEL-TYPE-MATH-PROMPT"));
+  EXPECT_THAT(error("-F32-exact-a.json", "{}"), HasSubstr("its name is not"));
+  const std::string name = "a-F32-exact-one.json";
+  EXPECT_THAT(error(name, ""), HasSubstr("not valid JSON"));
+  EXPECT_THAT(error(name, "[]"), HasSubstr("no JSON object"));
+  EXPECT_THAT(error(name, R"({"results":[]})"), HasSubstr("'pass' is missing"));
+  EXPECT_THAT(error(name, R"({"pass":1,"results":[]})"), HasSubstr("'pass' is missing"));
+  EXPECT_THAT(error(name, R"({"pass":true})"), HasSubstr("'results' is missing"));
+  EXPECT_THAT(error(name, R"({"pass":true,"results":[]})"), HasSubstr("no result says"));
+  EXPECT_THAT(error(name, R"({"pass":true,"results":[3]})"), HasSubstr("is not an object"));
+  EXPECT_THAT(error(name, R"({"pass":true,"results":[{"x_floor":-1}]})"),
+              HasSubstr("no multiple of a floor"));
+  EXPECT_THAT(error(name, R"({"pass":true,"results":[{"x_floor":1,"floor":"a"}]})"),
+              HasSubstr("'floor' is missing"));
+  EXPECT_THAT(error(name, std::string(100000, '[')), HasSubstr("not valid JSON"));
+}
+
+}  // namespace
+}  // namespace assay

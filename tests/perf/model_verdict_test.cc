@@ -1,0 +1,98 @@
+#include "assay/perf/model_verdict.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+const ModelKey kFast = {"smollm2", "Q4_1", "fast"};
+
+Accuracy accuracy(double x_floor) {
+  return {.x_floor = x_floor,
+          .allowed = 1.27,
+          .pass = x_floor <= 1.27,
+          .place = "logits at token 3 of haiku"};
+}
+
+PerfResult speed(const std::string& name, PerfVerdict verdict, double ratio) {
+  PerfResult result;
+  result.name = name;
+  result.verdict = verdict;
+  result.ratio = ratio;
+  return result;
+}
+
+PerfComparison faster_decode() {
+  PerfComparison comparison;
+  comparison.verdict = PerfVerdict::kFast;
+  comparison.results = {speed("decode/smollm2/Q4_1/fast/16/real_time", PerfVerdict::kFast, 0.8),
+                        speed("decode/smollm2/Q4_1/fast/512/real_time", PerfVerdict::kFast, 0.9),
+                        speed("prefill/smollm2/Q4_1/fast/512/real_time", PerfVerdict::kSame, 1.001),
+                        speed("matrix_vector/Q4_K/fast/real_time", PerfVerdict::kFast, 0.5),
+                        speed("decode/smollm2", PerfVerdict::kSame, 1)};
+  return comparison;
+}
+
+// The one thing that this is for.
+TEST(ModelVerdict, FasterAndBeyondItsFloorIsRefused) {
+  const SpeedAndAccuracy judged{
+      faster_decode(),
+      judge_models(faster_decode(), {{kFast, accuracy(0.8)}}, {{kFast, accuracy(4.2)}})};
+  ASSERT_EQ(judged.models.size(), 1U);
+  EXPECT_TRUE(judged.models[0].refused);
+  EXPECT_EQ(judged.models[0].reason,
+            "it breaks its floor: 4.2 times as far from its golden as the floor at logits at token "
+            "3 of haiku, where 1.27 are allowed (base: 0.8); that it is faster (decode -10.0 %) "
+            "does not count");
+  EXPECT_FALSE(judged.pass());
+  EXPECT_EQ(judged.name(), "REFUSED");
+}
+
+TEST(ModelVerdict, FasterWithinItsFloorPasses) {
+  const SpeedAndAccuracy judged{
+      faster_decode(),
+      judge_models(faster_decode(), {{kFast, accuracy(0.8)}}, {{kFast, accuracy(1.2)}})};
+  ASSERT_EQ(judged.models.size(), 1U);
+  EXPECT_FALSE(judged.models[0].refused);
+  EXPECT_EQ(judged.models[0].decode->name, "decode/smollm2/Q4_1/fast/512/real_time");
+  EXPECT_EQ(judged.models[0].prefill->ratio, 1.001);
+  EXPECT_TRUE(judged.pass());
+  EXPECT_EQ(judged.name(), "FAST");
+}
+
+TEST(ModelVerdict, WhatIsNotFiniteOrNoLongerHeldIsRefused) {
+  const auto refused = [](const std::map<ModelKey, Accuracy>& base,
+                          const std::map<ModelKey, Accuracy>& head) {
+    return judge_models(faster_decode(), base, head)[0];
+  };
+  const ModelVerdict infinite = refused({{kFast, accuracy(1)}}, {{kFast, accuracy(INFINITY)}});
+  EXPECT_TRUE(infinite.refused);
+  EXPECT_THAT(infinite.reason, HasSubstr("infinitely many times as far"));
+  const ModelVerdict gone = refused({{kFast, accuracy(1)}}, {});
+  EXPECT_TRUE(gone.refused);
+  EXPECT_THAT(gone.reason, HasSubstr("not in the head"));
+  const ModelVerdict still = refused({{kFast, accuracy(5)}}, {{kFast, accuracy(5)}});
+  EXPECT_TRUE(still.refused);
+  EXPECT_THAT(still.reason, HasSubstr("is still beyond its floor"));
+  Accuracy tokens = accuracy(0.5);
+  tokens.pass = false;
+  EXPECT_THAT(refused({{kFast, accuracy(0.5)}}, {{kFast, tokens}}).reason,
+              HasSubstr("it parts from its golden in its tokens"));
+  const ModelVerdict fresh = refused({}, {{kFast, accuracy(5)}});
+  EXPECT_TRUE(fresh.refused);
+}
+
+TEST(ModelVerdict, WithoutGoldensNothingIsRefused) {
+  const auto models = judge_models(faster_decode(), {}, {});
+  ASSERT_EQ(models.size(), 1U);
+  EXPECT_FALSE(models[0].refused);
+}
+
+}  // namespace
+}  // namespace assay

@@ -5,8 +5,9 @@ against_llamacpp.py MODEL.gguf... [--bin build/release/bin] [--math fast] [--thr
                     [--prompt-tokens 128] [-n 64]
 
 For each model the two take turns (A B B A ...), each in a process of its own, so that what else the machine does
-hits both; figures are medians over the rounds. The memory limit of decode is the bytes of weights that a token needs
-over the bandwidth of memory, which assay_bench measures before each model's rounds. Prints Markdown.
+hits both; a figure is the best of its rounds, as anything else on the machine can only lower it. The memory limit of
+decode is the bytes of weights that a token needs over the bandwidth of memory, which assay_bench measures before each
+model's rounds. Prints Markdown.
 
 Needs llama-cpp-python, built for this machine: CMAKE_ARGS="-DGGML_NATIVE=OFF -DGGML_AVX512=ON -DGGML_AVX512_VNNI=ON
 -DGGML_AVX512_VBMI=ON -DGGML_AVX512_BF16=ON -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON"
@@ -15,7 +16,6 @@ pip install llama-cpp-python==0.3.36
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -81,13 +81,14 @@ def measure(path, flags):
             measured = last_json(engines[name])
             for phase in PHASES:
                 figures[phase][name].append(measured.get(phase, measured.get(f"{phase}_tok_s")))
-        print(f"{path}: round {turn + 1} of {flags.rounds}", file=sys.stderr)
+        latest = {phase: {name: round(values[-1], 1) for name, values in figures[phase].items()} for phase in PHASES}
+        print(f"{path}, round {turn + 1}: {latest}", file=sys.stderr)
     return figures
 
 
 def cells(figures):
-    """assay, llama.cpp, ratio of medians, least and greatest ratio of a round"""
-    ours, theirs = (statistics.median(figures[name]) for name in ("assay", "llama.cpp"))
+    """assay, llama.cpp, ratio of the best, least and greatest ratio of a round"""
+    ours, theirs = (max(figures[name]) for name in ("assay", "llama.cpp"))
     ratios = [a / b for a, b in zip(figures["assay"], figures["llama.cpp"], strict=True)]
     return f"{ours:.1f} | {theirs:.1f} | {ours / theirs:.2f} | {min(ratios):.2f} to {max(ratios):.2f}", ours / theirs
 
@@ -114,7 +115,7 @@ def main():
             text, ratio = cells(figures[phase])
             row.append(text)
             products[phase] *= ratio
-        share = statistics.median(figures["decode"]["assay"]) / figures["limit"]
+        share = max(figures["decode"]["assay"]) / figures["limit"]
         print("|", " | ".join(row), f"| {figures['limit']:.1f} | {share:.0%} |", flush=True)
     means = {phase: product ** (1 / len(flags.models)) for phase, product in products.items()}
     print(f"\nGeometric means: decode {means['decode']:.2f}, prefill {means['prefill']:.2f}.")

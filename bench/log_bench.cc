@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 
 #include "assay/compare/comparison.h"
@@ -59,6 +60,29 @@ void log_write_layer_with_sketch(benchmark::State& state) {
   report_bytes(state, static_cast<double>(values.size() * sizeof(float)));
 }
 
+// What `--checkpoints layers --sketch` writes of one token.
+struct LoggedModel {
+  int64_t layers;
+  int64_t width;
+  int64_t vocabulary;
+};
+constexpr LoggedModel kSmolLm2 = {30, 576, 49152};
+constexpr LoggedModel kTinyLlama = {22, 2048, 32000};
+constexpr LoggedModel kQwen = {24, 896, 151936};
+
+void log_write_token(benchmark::State& state, const LoggedModel& model) {
+  const TemporaryFile file("assay_bench_token");
+  const std::vector<float> values = random_floats(model.vocabulary);
+  const std::span<const float> row(values.data(), static_cast<size_t>(model.width));
+  LogWriter writer(file.path(), {.team = "bench", .summary = true, .sketch = true});
+  int64_t token_idx = 0;
+  for (auto _ : state) {
+    for (int64_t i = 0; i <= model.layers; ++i) writer.write("layer_0_output", token_idx, row);
+    writer.write("logits", token_idx++, values);
+  }
+  report_bytes(state, static_cast<double>((model.layers + 1) * model.width + model.vocabulary) * 4);
+}
+
 void log_read_full_logits(benchmark::State& state) {
   const TemporaryFile file("assay_bench_read");
   write_logits(file.path(), 10.0F);
@@ -91,6 +115,11 @@ void sketch(benchmark::State& state) {
 
 BENCHMARK(log_write_full_logits)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(log_write_layer_with_sketch)->UseRealTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(log_write_token, smollm2, kSmolLm2)->UseRealTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(log_write_token, tinyllama, kTinyLlama)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(log_write_token, qwen, kQwen)->UseRealTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK(log_read_full_logits)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(log_compare_full_logits)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(sketch)->UseRealTime()->Unit(benchmark::kMicrosecond);

@@ -41,17 +41,25 @@ void read_row(const uint8_t* data, int64_t n, float* out) {
   }
 }
 
-// Asks for the bytes that follow at a distance: several short rows read side by side look random
-// to the processor's own prefetcher. An address beyond the end of the weights does no harm.
+// How far ahead rows that are read side by side, `n_rows` of them `stride` bytes apart, ask for
+// weights: as many whole groups of rows as make 4 KB, at least one. A distance within a long row
+// would meet the next row of the same group, which is being read already.
+inline size_t prefetch_distance(int64_t n_rows, size_t stride) {
+  constexpr size_t kLeast = 4096;
+  const size_t group = static_cast<size_t>(n_rows) * stride;
+  return (kLeast + group - 1) / group * group;
+}
+
+// Asks for the bytes that follow at a distance: several rows read side by side look random to the
+// processor's own prefetcher. An address beyond the end of the weights does no harm.
 template <int64_t kRows, int64_t kBytes>
-ASSAY_ALWAYS_INLINE void prefetch_rows(const uint8_t* rows, size_t stride) {
-  constexpr int64_t kDistance = 4096;
+ASSAY_ALWAYS_INLINE void prefetch_rows(const uint8_t* rows, size_t stride, size_t distance) {
   constexpr int64_t kLine = 64;
 #pragma GCC unroll 8
   for (int64_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
     for (int64_t line = 0; line < kBytes; line += kLine) {
-      __builtin_prefetch(rows + static_cast<size_t>(r) * stride + kDistance + line);
+      __builtin_prefetch(rows + static_cast<size_t>(r) * stride + distance + line);
     }
   }
 }
@@ -81,33 +89,25 @@ template <class Type, int64_t kRows>
 ASSAY_ALWAYS_INLINE void dot_blocked_rows(const uint8_t* rows, size_t stride, int64_t columns,
                                           const float* x, F32x16 (&sums)[kRows]) {
   constexpr int64_t kElements = 32 * Type::kParts;
+  const size_t distance = prefetch_distance(kRows, stride);
   for (int64_t i = 0; i < columns; i += kElements, rows += Type::kBytes) {
-    prefetch_rows<kRows, Type::kBytes>(rows, stride);
+    prefetch_rows<kRows, Type::kBytes>(rows, stride, distance);
     typename Type::Scales scales[kRows];
     Type::read_scales(rows, stride, scales);
     dot_parts<Type, kRows>(rows, stride, scales, x + i, sums);
   }
 }
 
-template <class Type, int64_t kRows>
-ASSAY_ALWAYS_INLINE void dot_plain_rows(const uint8_t* rows, size_t stride, int64_t columns,
-                                        const float* x, F32x16 (&sums)[kRows]) {
+template <class Type>
+ASSAY_ALWAYS_INLINE F32x16 dot_plain_row(const uint8_t* row, int64_t columns, const float* x) {
+  F32x16 sums = zero();
   int64_t i = 0;
-  for (; i + 16 <= columns; i += 16, rows += 16 * Type::kBytes) {
-    prefetch_rows<kRows, 16 * Type::kBytes>(rows, stride);
-    const F32x16 values = load(x + i);
-#pragma GCC unroll 8
-    for (int64_t r = 0; r < kRows; ++r) {
-      sums[r] = fma(Type::read(rows + static_cast<size_t>(r) * stride), values, sums[r]);
-    }
+  for (; i + 16 <= columns; i += 16, row += 16 * Type::kBytes) {
+    sums = fma(Type::read(row), load(x + i), sums);
   }
-  if (i == columns) return;
+  if (i == columns) return sums;
   const int64_t n = columns - i;
-  const F32x16 values = load_partial(x + i, n);
-#pragma GCC unroll 8
-  for (int64_t r = 0; r < kRows; ++r) {
-    sums[r] = fma(Type::read_partial(rows + static_cast<size_t>(r) * stride, n), values, sums[r]);
-  }
+  return fma(Type::read_partial(row, n), load_partial(x + i, n), sums);
 }
 
 // out[kRows]: the products of the rows at `rows`, `stride` bytes apart, with x.
@@ -116,11 +116,7 @@ void dot_rows(const uint8_t* rows, size_t stride, int64_t columns, const float* 
   F32x16 sums[kRows];
 #pragma GCC unroll 8
   for (int64_t r = 0; r < kRows; ++r) sums[r] = zero();
-  if constexpr (Blocked<Type>) {
-    dot_blocked_rows<Type, kRows>(rows, stride, columns, x, sums);
-  } else {
-    dot_plain_rows<Type, kRows>(rows, stride, columns, x, sums);
-  }
+  dot_blocked_rows<Type, kRows>(rows, stride, columns, x, sums);
   if constexpr (kRows == 4) {
     store_sums(out, sums[0], sums[1], sums[2], sums[3]);
   } else {
@@ -129,15 +125,20 @@ void dot_rows(const uint8_t* rows, size_t stride, int64_t columns, const float* 
   }
 }
 
-// out[n_rows]
+// out[n_rows]. Rows of plain numbers need little arithmetic and are read one after the other, which
+// the processor's own prefetcher follows best.
 template <class Type>
 void multiply_rows(const uint8_t* rows, size_t stride, int64_t n_rows, int64_t columns,
                    const float* x, float* out) {
   int64_t r = 0;
-  for (; r + kDotRows <= n_rows; r += kDotRows, rows += kDotRows * stride) {
-    dot_rows<Type, kDotRows>(rows, stride, columns, x, out + r);
+  if constexpr (Blocked<Type>) {
+    for (; r + kDotRows <= n_rows; r += kDotRows, rows += kDotRows * stride) {
+      dot_rows<Type, kDotRows>(rows, stride, columns, x, out + r);
+    }
+    for (; r < n_rows; ++r, rows += stride) dot_rows<Type, 1>(rows, stride, columns, x, out + r);
+  } else {
+    for (; r < n_rows; ++r, rows += stride) out[r] = sum(dot_plain_row<Type>(rows, columns, x));
   }
-  for (; r < n_rows; ++r, rows += stride) dot_rows<Type, 1>(rows, stride, columns, x, out + r);
 }
 
 struct RowFunctions {

@@ -57,6 +57,15 @@ ASSAY_ALWAYS_INLINE float dot_row(const uint8_t* row, int64_t columns, const Qua
 // Below this many tokens, sorting sixteen rows into a panel costs more than it gives.
 constexpr int64_t kTokensWorthPanel = 4;
 
+// Panels that are sorted together before the tokens pass by: as many as stay in the second-level
+// cache, for all tokens have to be read again for each such group.
+inline int64_t panels_at_once(int64_t columns) {
+  constexpr int64_t kFloats = int64_t{96} * 1024;
+  constexpr int64_t kMost = 8;
+  const int64_t fitting = kFloats / panel_floats(columns);
+  return fitting < 1 ? 1 : fitting > kMost ? kMost : fitting;
+}
+
 template <class Type>
 void multiply_rows(const cpu::Matmul& m, const uint8_t* x, int64_t first, int64_t last,
                    float* scratch) {
@@ -73,17 +82,23 @@ void multiply_rows(const cpu::Matmul& m, const uint8_t* x, int64_t first, int64_
     }
     return;
   }
-  const RowPanel panel = row_panel(scratch, columns);
-  float* const partial = scratch + panel_floats(columns);
-  for (int64_t r = first; r < last; r += kPanelRows) {
-    const int64_t n_rows = last - r < kPanelRows ? last - r : kPanelRows;
-    for (int64_t i = 0; i < n_rows; ++i, row += row_stride) {
-      fill_panel_row<Type>(row, columns, i, panel);
+  const int64_t at_once = panels_at_once(columns);
+  float* const partial = scratch + at_once * panel_floats(columns);
+  for (int64_t group = first; group < last; group += at_once * kPanelRows) {
+    const int64_t end = last - group < at_once * kPanelRows ? last : group + at_once * kPanelRows;
+    const auto panel = [&](int64_t r) {
+      return row_panel(scratch + (r - group) / kPanelRows * panel_floats(columns), columns);
+    };
+    for (int64_t r = group; r < end; ++r, row += row_stride) {
+      fill_panel_row<Type>(row, columns, (r - group) % kPanelRows, panel(r));
     }
     for (int64_t t = 0; t < m.n_tokens; t += kInt8Tokens) {
       const int64_t n = m.n_tokens - t < kInt8Tokens ? m.n_tokens - t : kInt8Tokens;
-      multiply_tokens<Type, kInt8Tokens>(panel, n_rows, columns, x + t * x_bytes, n, partial,
-                                         m.out + t * m.w.rows + r, m.w.rows);
+      for (int64_t r = group; r < end; r += kPanelRows) {
+        const int64_t n_rows = end - r < kPanelRows ? end - r : kPanelRows;
+        multiply_tokens<Type, kInt8Tokens>(panel(r), n_rows, columns, x + t * x_bytes, n, partial,
+                                           m.out + t * m.w.rows + r, m.w.rows);
+      }
     }
   }
 }
@@ -119,7 +134,8 @@ inline void quantize(const cpu::Matmul& m, int64_t first, int64_t last, uint8_t*
 
 inline int64_t int8_scratch(const cpu::Matmul& m) {
   if (m.n_tokens < kTokensWorthPanel) return 0;
-  return panel_floats(m.w.columns) + 16 * kInt8Tokens * kPanelRows;
+  const int64_t columns = m.w.columns;
+  return panels_at_once(columns) * panel_floats(columns) + 16 * kInt8Tokens * kPanelRows;
 }
 
 inline void int8_matmul_rows(const cpu::Matmul& m, const uint8_t* activations, int64_t first,

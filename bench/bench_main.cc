@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
   try {
     assay::bench::Environment environment(n_threads);
     assay::bench::set_environment(&environment);
+    assay::bench::register_cuda();
     assay::bench::register_models();
     benchmark::AddCustomContext("processor", assay::bench::processor_name());
     benchmark::AddCustomContext("assay_threads", fmt::format("{}", environment.pool.n_threads()));

@@ -2,6 +2,7 @@
 // streams. Skipped, with what is missing, where no device can be used.
 
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
 #include <memory>
 #include <string>
@@ -93,7 +94,6 @@ WeightMatrix matrix(const Buffer<uint8_t>& bytes, TensorType type, int64_t rows,
 }
 
 void matrix_vector(benchmark::State& state, TensorType type, Math math) {
-  if (cuda(math).kernels == nullptr) return state.SkipWithError(cuda(math).missing.c_str());
   Kernels& kernels = *cuda(math).kernels;
   const auto weights = on_device(kernels, random_weights(type, kInner, kWidth));
   const auto x = on_device(kernels, random_floats(kWidth));
@@ -104,7 +104,6 @@ void matrix_vector(benchmark::State& state, TensorType type, Math math) {
 }
 
 void prompt(benchmark::State& state, TensorType type, Math math) {
-  if (cuda(math).kernels == nullptr) return state.SkipWithError(cuda(math).missing.c_str());
   Kernels& kernels = *cuda(math).kernels;
   constexpr int64_t kTokens = 512;
   const auto weights = on_device(kernels, random_weights(type, kWidth, kWidth));
@@ -118,7 +117,6 @@ void prompt(benchmark::State& state, TensorType type, Math math) {
 }
 
 void activation(benchmark::State& state, TensorType type, Math math) {
-  if (cuda(math).kernels == nullptr) return state.SkipWithError(cuda(math).missing.c_str());
   Kernels& kernels = *cuda(math).kernels;
   const auto gate = on_device(kernels, random_weights(type, kInner, kWidth));
   const auto up = on_device(kernels, random_weights(type, kInner, kWidth));
@@ -135,7 +133,6 @@ void activation(benchmark::State& state, TensorType type, Math math) {
 }
 
 void residual(benchmark::State& state, TensorType type, Math math) {
-  if (cuda(math).kernels == nullptr) return state.SkipWithError(cuda(math).missing.c_str());
   Kernels& kernels = *cuda(math).kernels;
   const auto down = on_device(kernels, random_weights(type, kWidth, kInner));
   const auto x = on_device(kernels, random_floats(kInner));
@@ -149,9 +146,6 @@ void residual(benchmark::State& state, TensorType type, Math math) {
 }
 
 void attention(benchmark::State& state, KvType type) {
-  if (cuda(Math::kExact).kernels == nullptr) {
-    return state.SkipWithError(cuda(Math::kExact).missing.c_str());
-  }
   Kernels& kernels = *cuda(Math::kExact).kernels;
   const int64_t n_keys = state.range(0);
   const AttentionShape shape = {32, 8, 128, 0.088F, 0};
@@ -171,7 +165,14 @@ void attention(benchmark::State& state, KvType type) {
           [&] { kernels.fused()->attention(step); });
 }
 
-[[maybe_unused]] const bool registered = [] {
+}  // namespace
+
+void register_cuda() {
+  const Cuda& device = cuda(Math::kExact);
+  if (device.kernels == nullptr) {
+    fmt::print(stderr, "assay_bench: no CUDA benchmarks: {}\n", device.missing);
+    return;
+  }
   const auto add = [](const std::string& name, auto function, auto... arguments) {
     return benchmark::RegisterBenchmark(("cuda/" + name).c_str(), function, arguments...)
         ->UseRealTime()
@@ -192,8 +193,6 @@ void attention(benchmark::State& state, KvType type) {
     const char* name = type == KvType::kF32 ? "attention/f32" : "attention/f16";
     add(name, attention, type)->Arg(512)->Arg(4096);
   }
-  return true;
-}();
+}
 
-}  // namespace
 }  // namespace assay::bench

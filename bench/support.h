@@ -34,6 +34,9 @@ struct Cuda {
 // Made when it is first asked for.
 const Cuda& cuda(Math math);
 
+// Registers the benchmarks of CUDA kernels; where there is no device, says so on stderr and why.
+void register_cuda();
+
 // Made by main before the first benchmark runs.
 Environment& environment();
 void set_environment(Environment* made);

@@ -67,15 +67,6 @@ def context_of(tokens):
     return -(-(len(tokens) + 8) // 256) * 256
 
 
-def longest_prompt(manifest, path, flags):
-    """Of those for which llama.cpp, which rounds a context up to 256, has the same rotary factors."""
-    answer = subprocess.run([flags.assay, "inspect", "--json", path], capture_output=True, text=True, check=True)
-    settings = json.loads(answer.stdout)["hyperparameters"]
-    most = [value for key, value in settings.items() if key.endswith("rope.scaling.original_context_length")]
-    prompts = [prompt["tokens"] for prompt in manifest["prompts"].values()]
-    return max((tokens for tokens in prompts if not most or context_of(tokens) <= most[0]), key=len)
-
-
 def model_path(manifest, file):
     beside = manifest.parent / file["gguf"]
     cache = os.environ.get("ASSAY_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "assay"
@@ -97,7 +88,7 @@ def main():
             path = model_path(manifest, file)
             if path is None or file["type"] in ("F32", "F16"):  # where fast is exact
                 continue
-            tokens = longest_prompt(known, path, flags)
+            tokens = max((prompt["tokens"] for prompt in known["prompts"].values()), key=len)
             exact = ours(path, tokens, "exact", flags)
             fast, llama = ours(path, tokens, "fast", flags), theirs(path, tokens, flags)
             fast_errors, llama_errors = errors(fast, exact), errors(llama, exact)

@@ -112,11 +112,11 @@ std::string error_source_lines(const Comparison& comparison) {
 std::string cause_lines(const Comparison& comparison) {
   std::string text = error_source_lines(comparison);
   for (const Cause& cause : comparison.causes) {
-    text += fmt::format("  cause             {}: {}\n", cause.name, printable(cause.sentence, 300));
+    text += fmt::format("  cause             {}: {}\n", cause.name, printable(cause.sentence, 700));
   }
   if (!comparison.cause_hint.empty()) {
     text +=
-        fmt::format("  cause             none found: {}\n", printable(comparison.cause_hint, 300));
+        fmt::format("  cause             none found: {}\n", printable(comparison.cause_hint, 700));
   }
   return text;
 }

@@ -1,7 +1,6 @@
 #include "assay/record/run.h"
 
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <chrono>
@@ -87,7 +86,6 @@ class Runner {
     result_.n_threads = pool_->n_threads();
     result_.tokens = prompt_tokens(options_, tokenizer_.get());
     choosable_ = choosable_tokens(tokenizer_.get(), model_->config().n_vocab);
-    malloc_trim(0);  // what loading a vocabulary leaves behind is megabytes
   }
 
   void open_log() {

@@ -35,7 +35,7 @@ Tokenizer::Tokenizer(Vocabulary vocabulary)
     : vocabulary_(checked(std::move(vocabulary))),
       special_tokens_(vocabulary_),
       encoder_(make_encoder(vocabulary_)) {
-  vocabulary_.merges = {};
+  std::vector<std::string>().swap(vocabulary_.merges);  // and its memory: `= {}` would keep that
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special) const {

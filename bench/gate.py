@@ -7,7 +7,7 @@ Each benchmark is run by turns (base head, head base, ...), each time in a proce
 a pair lie within a second and what disturbs one disturbs the other. Many short repetitions are made and the best one
 counts, for what interrupts one only ever makes it slower. Kernels run on one thread, which is disturbed less than
 several that wait for each other; whole models run on all. What seems slower and is not sure is given as many pairs
-again, up to twice. What looks slower is measured anew, and the new times take the place of the old ones: only what is
+again, up to five times. What looks slower is measured anew, and the new times take the place of the old ones: only what is
 slower both times is SLOW. Leaves base.json and head.json, for `assay perf`, and exits as that does.
 """
 
@@ -22,7 +22,7 @@ from pathlib import Path
 MIN_SECONDS = 0.005  # of a repetition
 MAX_REPETITIONS = 15
 MIN_REPETITIONS = 3  # of what takes longer
-MORE = 2  # times that what is not sure is measured on
+MORE = 5  # times that what is not sure is measured on
 SECONDS = {"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 ON_ALL_THREADS = ("prefill/", "decode/", "load/", "log_")
 
@@ -135,7 +135,7 @@ def slow_of(judged):
 
 
 def settle(measurement, chosen, rounds, assay, folder, title):
-    """Measures, gives what seems slower and is not sure as many pairs again, twice, and gives the verdict on all."""
+    """Measures, gives what seems slower and is not sure as many pairs again and again, and gives the verdict on all."""
     measurement.forget(chosen)
     measurement.measure(chosen, rounds, title)
     for _ in range(MORE):

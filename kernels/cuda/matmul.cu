@@ -66,7 +66,7 @@ __global__ void quantize_kernel(Global<const float> x, int64_t n_halves,
 __global__ void get_rows_kernel(Rows table, Global<const int32_t> ids, Global<float> out) {
   const int64_t column = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (column >= table.columns) return;
-  out[blockIdx.y * table.columns + column] = element_of(table, ids[blockIdx.y], column);
+  out[int64_t{blockIdx.y} * table.columns + column] = element_of(table, ids[blockIdx.y], column);
 }
 
 LaunchShape shape_of(const WeightMatrix& w, int64_t n_tokens) {

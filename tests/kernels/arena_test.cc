@@ -29,14 +29,14 @@ class ArenaTest : public ::testing::Test {
       asked_.push_back(bytes);
       if (bytes > limit_ - taken_) throw Error("no memory for " + std::to_string(bytes));
       taken_ += bytes;
-      void* block = operator new(bytes, std::align_val_t{Arena::kAlignment});
+      void* block = operator new (bytes, std::align_val_t{Arena::kAlignment});
       sizes_[block] = bytes;
       return block;
     };
     const auto give_back = [this](void* block) {
       taken_ -= sizes_.at(block);
       sizes_.erase(block);
-      operator delete(block, std::align_val_t{Arena::kAlignment});
+      operator delete (block, std::align_val_t{Arena::kAlignment});
     };
     return std::make_unique<Arena>(Arena::Source{take, give_back}, gap);
   }

@@ -1,12 +1,12 @@
 #include "assay/log/json_text.h"
 
 #include <fmt/format.h>
-#include <rapidjson/encodings.h>
-#include <rapidjson/memorystream.h>
 
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+
+#include "base/utf8.h"
 
 // Numbers as text, which both writers of logs share.
 #define ASSAY_TAP_IMPLEMENTATION
@@ -15,17 +15,6 @@
 #include "tap/assay_tap.h"
 
 namespace assay {
-namespace {
-
-// Length of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none.
-size_t utf8_length(std::string_view text) {
-  if (static_cast<unsigned char>(text[0]) < 0x80) return 1;
-  rapidjson::MemoryStream stream(text.data(), text.size());
-  unsigned code_point = 0;
-  return rapidjson::UTF8<>::Decode(stream, &code_point) ? stream.Tell() : 0;
-}
-
-}  // namespace
 
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';

@@ -21,4 +21,8 @@ struct Utf8Unit {
 // subparts" of the Unicode standard (chapter 3.9): each of them is one U+FFFD in a repaired text.
 Utf8Unit next_utf8(std::string_view text);
 
+// Length of the well-formed character at the start of `text`, which must not be empty; 0 if there
+// is none.
+size_t utf8_length(std::string_view text);
+
 }  // namespace assay

@@ -1,4 +1,4 @@
-#include "engine/tokenizer/utf8.h"
+#include "base/utf8.h"
 
 #include <cstdint>
 
@@ -20,6 +20,11 @@ Utf8Unit next_utf8(std::string_view text) {
     if (!fits) return {Utf8Kind::kInvalid, i};
   }
   return {Utf8Kind::kWhole, length};
+}
+
+size_t utf8_length(std::string_view text) {
+  const Utf8Unit unit = next_utf8(text);
+  return unit.kind == Utf8Kind::kWhole ? unit.length : 0;
 }
 
 }  // namespace assay

@@ -1,4 +1,4 @@
-#include "engine/tokenizer/utf8.h"
+#include "base/utf8.h"
 
 #include <gtest/gtest.h>
 
@@ -40,6 +40,13 @@ TEST(NextUtf8, MalformedBytes) {
   expect_unit("\xED\xA0\x80", Utf8Kind::kInvalid, 1);      // surrogate
   expect_unit("\xF4\x90\x80\x80", Utf8Kind::kInvalid, 1);  // beyond U+10FFFF
   expect_unit("\xE2\x82z", Utf8Kind::kInvalid, 2);
+}
+
+// What JSON and messages replace or escape: everything but a whole character.
+TEST(Utf8Length, OfWholeCharactersOnly) {
+  EXPECT_EQ(utf8_length("\xE2\x82\xACz"), 3U);
+  EXPECT_EQ(utf8_length("\xE2\x82"), 0U);
+  EXPECT_EQ(utf8_length("\x80"), 0U);
 }
 
 }  // namespace

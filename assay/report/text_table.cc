@@ -23,6 +23,13 @@ std::string colored(std::string_view text, Color color, const TextStyle& style) 
   return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<size_t>(color)], text);
 }
 
+std::string short_number(double value) {
+  return fmt::format("{:.3g}", value);
+}
+std::string short_number(const std::optional<double>& value) {
+  return value ? short_number(*value) : "-";
+}
+
 std::string TextTable::text(const TextStyle& style) const {
   std::vector<size_t> widths(rows_[0].cells.size(), 0);
   for (const Row& row : rows_) {

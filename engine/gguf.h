@@ -42,6 +42,9 @@ class Gguf {
   // Throws Error that names the file and the key or tensor at fault.
   explicit Gguf(const std::string& path);
 
+  // Worth its time (that of a copy of the file) where the weights will be read many times.
+  void read_into_memory(ThreadPool& pool) { file_.read_into_memory(pool); }
+
   const std::string& path() const { return file_.path(); }
   uint32_t version() const { return version_; }
   size_t file_bytes() const { return file_.bytes().size(); }

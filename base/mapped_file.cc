@@ -36,6 +36,11 @@ size_t available_memory() {
   return 0;
 }
 
+size_t page_start(size_t byte) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return byte / page * page;
+}
+
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
@@ -55,26 +60,31 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   size_ = size;
 }
 
-void MappedFile::read_into_memory(ThreadPool& pool) {
-  if (size_ > available_memory() / 2) return;
-  void* const place = const_cast<std::byte*>(data_);
-  void* const memory =
-      mmap(place, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+void MappedFile::read_into_memory(size_t first, ThreadPool& pool) {
+  first = page_start(first);
+  const size_t count = size_ - first;
+  if (count > available_memory() / 2) return;
+  void* const memory = mmap(const_cast<std::byte*>(data_) + first, count, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   if (memory == MAP_FAILED) fail(fmt::format("no memory for its {} bytes", size_), path_);
-  madvise(memory, size_, MADV_HUGEPAGE);  // where there are none, small pages do
-  auto* const bytes = static_cast<std::byte*>(memory);
+  madvise(memory, count, MADV_HUGEPAGE);  // where there are none, small pages do
   constexpr int64_t kPiece = int64_t{2} << 20U;
-  pool.parallel_for(static_cast<int64_t>(size_), kPiece, [&](int64_t begin, int64_t end) {
+  pool.parallel_for(static_cast<int64_t>(count), kPiece, [&](int64_t begin, int64_t end) {
     while (begin < end) {
       const auto wanted = static_cast<size_t>(std::min(kPiece, end - begin));
-      const ssize_t got = pread(fd_, bytes + begin, wanted, begin);
+      const ssize_t got = pread(fd_, static_cast<std::byte*>(memory) + begin, wanted,
+                                static_cast<off_t>(first) + begin);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) fail("cannot read", path_);
       if (got == 0) throw Error("the file became shorter while it was read", path_);
       begin += got;
     }
   });
-  mprotect(memory, size_, PROT_READ);
+  mprotect(memory, count, PROT_READ);
+}
+
+void MappedFile::release_pages(size_t end) {
+  madvise(const_cast<std::byte*>(data_), page_start(end), MADV_DONTNEED);
 }
 
 MappedFile::~MappedFile() {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Fuzzes the readers of hostile files and what has a naive double: scripts/fuzz.sh [OPTIONS] [TARGET...]
-# Without a target all of tests/fuzz/. Each starts from its committed inputs, ends after so many executions
-# or seconds of processor time, whichever comes first, and is recorded in tests/fuzz/results.json.
+# Without a target all of tests/fuzz/. Each starts from its committed inputs and from what it found here
+# before, ends after so many executions or seconds of processor time, whichever comes first, and is added to
+# tests/fuzz/results.json; delete that to count anew.
 #   --runs N      executions of each target (20000000)
 #   --seconds N   processor seconds of each target (1800)
 #   --minimise    no fuzzing: what was found so far, reduced to the fewest inputs of the same coverage,
@@ -38,23 +39,23 @@ found=build/fuzz/corpus
 export TMPDIR=$PWD/build/fuzz/tmp
 mkdir -p build/fuzz/findings build/fuzz/logs "$TMPDIR"
 
-record() { # TARGET LOG FINDINGS SECONDS CPU_SECONDS
+record() { # TARGET LOG FINDINGS SECONDS
   flock build/fuzz/results.lock python3 - "$@" <<'PYTHON'
 import json, pathlib, re, sys
 
-target, log, findings, seconds, cpu_seconds = sys.argv[1:]
+target, log, findings, seconds = sys.argv[1:]
 text = pathlib.Path(log).read_text(errors="replace")
 path = pathlib.Path("tests/fuzz/results.json")
 results = json.loads(path.read_text()) if path.exists() else {}
-results[target] = {
+now = {
     "executions": max(map(int, re.findall(r"^(?:stat::number_of_executed_units:\s*|#)(\d+)", text, re.M))),
     "seconds": int(seconds),
-    "cpu_seconds": int(cpu_seconds),
-    "edges": int(re.findall(r"\bcov: (\d+)", text)[-1]),
     "findings": int(findings),
 }
+print("    " + json.dumps(now))
+total = {key: value + results.get(target, {}).get(key, 0) for key, value in now.items()}
+results[target] = total | {"edges": int(re.findall(r"\bcov: (\d+)", text)[-1])}
 path.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
-print("    " + json.dumps(results[target]))
 PYTHON
 }
 
@@ -69,7 +70,7 @@ minimised() { # TARGET
 }
 
 fuzz() { # TARGET: whether no input failed
-  local log=build/fuzz/logs/$1.log findings=0 used=0 start=$SECONDS
+  local log=build/fuzz/logs/$1.log findings=0 used=0
   echo "==> $1: $runs executions or $seconds s"
   # A busy machine may keep one input waiting: -timeout counts that, too.
   build/fuzz/bin/"$1"_fuzz -runs="$runs" -timeout=120 -rss_limit_mb=4096 -max_len="${longest[$1]:-0}" \
@@ -81,7 +82,7 @@ fuzz() { # TARGET: whether no input failed
   done
   kill -USR1 "$pid" 2>/dev/null || true # libFuzzer ends after the input at hand
   wait "$pid" || findings=1
-  record "$1" "$log" "$findings" $((SECONDS - start)) "$used"
+  record "$1" "$log" "$findings" "$used"
   [ "$findings" -eq 0 ] || { echo "    fails; see $log" >&2; return 1; }
 }
 

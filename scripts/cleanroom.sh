@@ -22,17 +22,17 @@ mkdir -p "$folder/logs" "$folder/rows"
 number=0
 failures=0
 
-clone() { # ROOM HOME: HEAD into the room's HOME/assay, or HEAD in place of what is there
-  local to=$folder/$1$2/assay
+clone() { # ROOM: HEAD into the room's /root/assay, or HEAD in place of what is there
+  local to=$folder/$1/root/assay
   [ -d "$to" ] || git clone -q --no-hardlinks . "$to"
   git -c safe.directory='*' -C "$to" fetch -q "$PWD" HEAD
   git -c safe.directory='*' -C "$to" reset -q --hard FETCH_HEAD
-  [ "$2" = /root ] || chroot "$folder/$1" chown -R tester:tester "$2/assay"
+  chroot "$folder/$1" chown -R root:root /root/assay
 }
 
-room() { # NAME: a fresh root with a clone of HEAD in /home/tester/assay and in /root/assay
+room() { # NAME: a fresh root with a clone of HEAD in /root/assay, and with a user, tester
   local root=$folder/$1
-  if [ -z "$only" ] || [ ! -d "$root/home/tester" ]; then
+  if [ -z "$only" ] || [ ! -d "$root/root/assay" ]; then
     if mountpoint -q "$root/proc"; then
       echo "cleanroom.sh: $root is in use" >&2
       exit 2
@@ -53,23 +53,24 @@ room() { # NAME: a fresh root with a clone of HEAD in /home/tester/assay and in 
     cp -f /usr/local/share/ca-certificates/*.crt "$root/usr/local/share/ca-certificates/" 2>/dev/null || true
     cp -f /etc/resolv.conf "$root/etc/resolv.conf"
     chroot "$root" useradd --create-home tester
+    chmod 755 "$root/root"
   fi
-  clone "$1" /root
-  clone "$1" /home/tester
+  clone "$1"
 }
 
-# enter ROOM USER NETWORK(yes|no) COMMAND: runs it in the user's clone
+# enter ROOM USER NETWORK(yes|no) COMMAND: runs it in the clone, which is the user's from then on
 enter() {
   local root=$folder/$1 home=/root unshared=(--mount --pid --fork)
   [ "$2" = root ] || home=/home/$2
   [ "$3" = yes ] || unshared+=(--net)
+  chroot "$root" chown -R "$2:$2" /root/assay
   # shellcheck disable=SC2016 # expands inside
   ROOT=$root TEST_USER=$2 TEST_HOME=$home COMMAND=$4 NETWORK=$3 unshare "${unshared[@]}" bash -c '
     [ "$NETWORK" = yes ] || ip link set lo up
     mount -t proc proc "$ROOT/proc"; mount --rbind /sys "$ROOT/sys"; mount --rbind /dev "$ROOT/dev"
     exec chroot "$ROOT" env -i HOME="$TEST_HOME" USER="$TEST_USER" PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
       PIP_CERT=/etc/ssl/certs/ca-certificates.crt COMMAND="$COMMAND" \
-      su "$TEST_USER" -m -s /bin/bash -c "cd \"\$HOME/assay\" && eval \"\$COMMAND\""' </dev/null
+      su "$TEST_USER" -m -s /bin/bash -c "cd /root/assay && eval \"\$COMMAND\""' </dev/null
 }
 
 # check WHAT EXPECTED(0|2) ROOM USER NETWORK COMMAND: the next row of the table
@@ -108,8 +109,8 @@ check "test.sh as root" 0 root root yes "scripts/test.sh"
 grown test
 check "demo.sh again, no network" 0 root root no "scripts/demo.sh"
 check "test.sh again, no network" 0 root root no "scripts/test.sh"
-check "demo.sh as a user, packages installed" 0 root tester yes "scripts/demo.sh"
-check "test.sh as a user" 0 root tester yes "scripts/test.sh"
+check "demo.sh as a user, in the tree that root has built" 0 root tester yes "scripts/demo.sh"
+check "test.sh as a user, in the tree that root has built" 0 root tester yes "scripts/test.sh"
 room bare
 check "demo.sh as a user who may not install packages" 2 bare tester yes "scripts/demo.sh"
 check "demo.sh without a network, nothing installed" 2 bare root no "scripts/demo.sh"

@@ -89,7 +89,7 @@ def array(script, name):
 def dependencies(root):
     setup = (root / "scripts/setup.sh").read_text()
     yield from (("scripts/setup.sh", name) for name in array(setup, "packages") + array(setup, "test_packages"))
-    for path in ("golden/generate/requirements.txt", "scripts/lint_requirements.txt"):
+    for path in ("golden/generate/requirements.txt", "scripts/lint_requirements.in"):
         for line in (root / path).read_text().splitlines():
             if line and not line.startswith("#"):
                 yield path, re.split(r"[=<>\[ ;]", line)[0]

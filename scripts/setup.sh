@@ -53,6 +53,9 @@ wanted=()
 [ "${1:-}" != tests ] || mapfile -t wanted < <(missing_of "${test_packages[@]}")
 
 if [ ${#missing[@]} -eq 0 ] && [ ${#wanted[@]} -eq 0 ]; then
+  for program in cmake ninja c++ python3; do
+    command -v "$program" >/dev/null || { echo "setup.sh: no $program in PATH, though its package is installed" >&2; exit 2; }
+  done
   echo "==> dependencies: all installed"
   exit 0
 fi

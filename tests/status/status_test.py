@@ -104,6 +104,7 @@ class Page(unittest.TestCase):
             "| equal | 51 |",
         ):
             self.assertIn(line, text)
+        self.assertNotIn("more", text)
 
     def test_fuzzers_are_counted(self):
         self.put("tests/fuzz/results.json", json.dumps({"gguf": {"executions": 20000000, "seconds": 1800, "findings": 1}}))

@@ -16,6 +16,7 @@
 #include "assay/cli/output.h"
 #include "assay/cli/text_file.h"
 #include "assay/record/run.h"
+#include "base/character.h"
 #include "base/error.h"
 
 namespace assay {
@@ -76,9 +77,15 @@ RunObserver terminal_observer(bool json) {
     };
   }
   if (json) return observer;
-  observer.on_token = [first = true](int32_t token, std::optional<std::string_view> text) mutable {
+  const bool on_terminal = isatty(STDOUT_FILENO) == 1;
+  observer.on_token = [on_terminal, first = true](int32_t token,
+                                                  std::optional<std::string_view> text) mutable {
     // Without a vocabulary there is no text: the ids are shown.
-    print_text(text ? std::string(*text) : fmt::format("{}{}", first ? "" : " ", token));
+    if (!text) {
+      print_text(fmt::format("{}{}", first ? "" : " ", token));
+    } else {
+      print_text(on_terminal ? visible_text(*text, "\n\t") : std::string(*text));
+    }
     first = false;
   };
   return observer;

@@ -6,11 +6,13 @@ namespace assay {
 namespace {
 
 std::string compose(const std::string& what, const std::string& where, const std::string& hint) {
+  // A path may be longer than a message should be, and must not push out what is wrong with it.
+  constexpr size_t kMostOfEach = 4096;
   std::string line;
-  if (!where.empty()) line = where + ": ";
-  line += what;
-  if (!hint.empty()) line += "; " + hint;
-  return printable(line, 4096);
+  if (!where.empty()) line = printable(where, kMostOfEach) + ": ";
+  line += printable(what, kMostOfEach);
+  if (!hint.empty()) line += "; " + printable(hint, kMostOfEach);
+  return line;
 }
 
 }  // namespace
@@ -23,7 +25,9 @@ std::string printable(std::string_view text, size_t max_bytes) {
   while (!text.empty()) {
     if (out.size() >= max_bytes) return out + "...";
     const Character character = first_character(text);
-    if (character.visible) {
+    // "##[" anywhere in a line is a command to GitHub's runners.
+    const bool command = character.code == '[' && out.ends_with("##");
+    if (character.visible && !command) {
       out += text.substr(0, character.bytes);
     } else {
       append_escaped(out, text, character);

@@ -43,7 +43,8 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   size_ = static_cast<size_t>(status.st_size);
   void* mapping = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (mapping == MAP_FAILED) {
-    throw Error(std::string("cannot map into memory: ") + std::strerror(errno), path);
+    throw Error(std::string("cannot map into memory: ") + std::strerror(errno), path,
+                "use a smaller file or a machine with more memory");
   }
   data_ = static_cast<const std::byte*>(mapping);
 }

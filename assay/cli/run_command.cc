@@ -78,10 +78,18 @@ RunObserver terminal_observer(bool json) {
   if (json) return observer;
   observer.on_token = [first = true](int32_t token, std::optional<std::string_view> text) mutable {
     // Without a vocabulary there is no text: the ids are shown.
-    print_text(text ? std::string(*text) : fmt::format("{}{}", first ? "" : " ", token));
+    print_foreign_text(text ? std::string(*text) : fmt::format("{}{}", first ? "" : " ", token));
     first = false;
   };
   return observer;
+}
+
+void tell_where_the_log_is(const std::string& path, const std::string& put_back) {
+  if (!put_back.empty()) {
+    print_warning(fmt::format("{}: was removed while it was written; all of it is in {} now",
+                              printable(path), printable(put_back)));
+  }
+  print_status(fmt::format("log: {}\n", printable(put_back.empty() ? path : put_back)));
 }
 
 int run_injected_command(const RunFlags& flags) {
@@ -117,7 +125,7 @@ int run_command(RunFlags& flags) {
       "{}, {} threads)\n",
       result.load_ms, result.tokens.size(), result.prefill_tok_s, result.generated.size(),
       result.decode_tok_s, result.backend, result.math, result.n_threads));
-  if (flags.options.log) print_status(fmt::format("log: {}\n", flags.options.log->path));
+  if (flags.options.log) tell_where_the_log_is(flags.options.log->path, result.log_put_back);
   return kInParity;
 }
 

@@ -69,7 +69,7 @@ class Runner {
     session.check(result_.tokens);
     open_log();
     generate(session, sampler);
-    if (probe_) probe_->writer().close();
+    if (probe_) result_.log_put_back = probe_->writer().close();
     return std::move(result_);
   }
 

@@ -1,6 +1,7 @@
 #include "assay/report/xml_text.h"
 
 #include "base/character.h"
+#include "base/error.h"
 
 namespace assay {
 
@@ -41,6 +42,11 @@ std::string xml_text(std::string_view text) {
   std::string out;
   append_xml(out, text);
   return out;
+}
+
+std::string xml_attribute(std::string_view text) {
+  constexpr size_t kMostPerByte = 4;
+  return xml_text(printable(text, kMostPerByte * text.size()));
 }
 
 }  // namespace assay

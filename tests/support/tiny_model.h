@@ -23,6 +23,9 @@ struct TinyModel {
       {"llama.attention.head_count", 2}, {"llama.attention.head_count_kv", 1}};
   std::map<std::string, float> floats = {{"llama.attention.layer_norm_rms_epsilon", 1e-5F}};
   std::map<std::string, std::string> texts = {{"tokenizer.ggml.model", "no_vocab"}};
+  std::map<std::string, std::vector<std::string>> strings;
+  std::map<std::string, std::vector<float>> float_lists;
+  std::map<std::string, std::vector<int32_t>> int_lists;
   std::map<std::string, Tensor> tensors = {
       {"token_embd.weight", {{8, 5}}},    {"output.weight", {{8, 5}}},
       {"output_norm.weight", {{8}}},      {"blk.0.attn_norm.weight", {{8}}},
@@ -38,6 +41,9 @@ struct TinyModel {
     for (const auto& [key, value] : ints) builder.u32(key, value);
     for (const auto& [key, value] : floats) builder.f32(key, value);
     for (const auto& [key, value] : texts) builder.text(key, value);
+    for (const auto& [key, values] : strings) builder.strings(key, values);
+    for (const auto& [key, values] : float_lists) builder.floats(key, values);
+    for (const auto& [key, values] : int_lists) builder.ints(key, values);
     double phase = 0.0;
     for (const auto& [name, tensor] : tensors) {
       size_t count = 1;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 
 namespace assay {
 namespace {
@@ -155,6 +156,7 @@ int ThreadPool::n_threads() const {
 void ThreadPool::parallel_for(int64_t count, int64_t grain,
                               const std::function<void(int64_t, int64_t)>& body) {
   if (count <= 0) return;
+  check_interrupted();
   if (impl_->n_threads == 1 || count <= grain) {
     body(0, count);
     return;

@@ -61,9 +61,9 @@ int synth_command(SynthFlags& flags) {
   const SynthConfig config = load_config(flags.config);
   const SynthResult result = synthesise(config, flags.options, progress_line("writing"));
   // As sha256sum prints it, so that sha256sum -c can read it.
-  print_text(fmt::format("{}  {}\n", result.sha256, flags.options.path));
+  print_foreign_text(fmt::format("{}  {}\n", result.sha256, flags.options.path));
   print_status(fmt::format("{}: {} {}, {:.0f} million parameters in {} tensors, {:.1f} MB\n",
-                           flags.options.path, config.model.name, flags.type,
+                           printable(flags.options.path), printable(config.model.name), flags.type,
                            static_cast<double>(result.n_parameters) / 1e6, result.n_tensors,
                            static_cast<double>(result.bytes) / 1e6));
   return kInParity;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/new_file.h"
 #include "base/replace_file.h"
 
 namespace assay {

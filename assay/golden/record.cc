@@ -18,6 +18,7 @@
 #include "assay/log/json_file.h"
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 
 namespace assay {
 namespace {
@@ -84,8 +85,8 @@ void run_command(const std::string& command, const std::string& root, const std:
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw Error(std::string("cannot run: ") + std::strerror(error), command);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) pass_interrupt_on(child);
+  check_interrupted();
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   const std::string how = WIFEXITED(status)
                               ? fmt::format("ended with exit code {}", WEXITSTATUS(status))

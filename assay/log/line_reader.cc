@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 
 namespace assay {
 namespace {
@@ -44,6 +45,7 @@ InputFile::~InputFile() {
 size_t InputFile::read(char* to, size_t count, int64_t offset) const {
   size_t total = 0;
   while (total < count) {
+    check_interrupted();
     const ssize_t got = pread(fd_, to + total, count - total, offset + static_cast<off_t>(total));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw Error(std::string("cannot read: ") + std::strerror(errno), path_);

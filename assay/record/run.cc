@@ -73,7 +73,7 @@ class Runner {
     open_log();
     gguf_->release_arrays();  // the tokenizer has what it needs, and the log the file's hash
     generate(session, sampler);
-    if (probe_) probe_->writer().close();
+    if (probe_) result_.log_put_back = probe_->writer().close();
     return std::move(result_);
   }
 

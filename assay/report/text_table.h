@@ -27,9 +27,7 @@ class TextTable {
  public:
   explicit TextTable(std::vector<std::string> header) : rows_{{std::move(header), Color::kDim}} {}
 
-  void add(std::vector<std::string> cells, Color color = Color::kNone) {
-    rows_.push_back({std::move(cells), color});
-  }
+  void add(std::vector<std::string> cells, Color color = Color::kNone);
 
   // Columns that do not fit the width are left out, from the right, but never the last one.
   std::string text(const TextStyle& style) const;

@@ -1,6 +1,7 @@
 #include "assay/report/xml_text.h"
 
 #include "base/character.h"
+#include "base/error.h"
 
 namespace assay {
 
@@ -37,6 +38,11 @@ std::string xml_text(std::string_view text) {
     text.remove_prefix(character.bytes);
   }
   return out;
+}
+
+std::string xml_attribute(std::string_view text) {
+  constexpr size_t kMostPerByte = 4;
+  return xml_text(printable(text, kMostPerByte * text.size()));
 }
 
 }  // namespace assay

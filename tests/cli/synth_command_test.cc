@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/new_file.h"
 #include "tests/cli/program.h"
 
 namespace assay {
@@ -21,7 +22,9 @@ class SynthCommand : public Program {
     all.insert(all.end(), {"-o", output});
     expect_error(all, message);
     EXPECT_FALSE(fs::exists(output)) << message;
-    EXPECT_FALSE(fs::exists(output + ".part")) << message;
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      EXPECT_FALSE(entry.path().string().ends_with(kTemporarySuffix)) << message;
+    }
   }
 
   static std::string config(const std::string& key_and_value) {

@@ -60,4 +60,21 @@ void append_escaped(std::string& out, std::string_view text, const Character& ch
   }
 }
 
+std::string visible_text(std::string_view text, std::string_view allowed, size_t max_bytes) {
+  std::string out;
+  while (!text.empty()) {
+    if (out.size() >= max_bytes) return out + "...";
+    const Character character = first_character(text);
+    // "##[" anywhere in a line is a command to GitHub's runners.
+    const bool command = character.code == '[' && out.ends_with("##");
+    if ((character.visible && !command) || allowed.find(text[0]) != std::string_view::npos) {
+      out += text.substr(0, character.bytes);
+    } else {
+      append_escaped(out, text, character);
+    }
+    text.remove_prefix(character.bytes);
+  }
+  return out;
+}
+
 }  // namespace assay

@@ -21,20 +21,7 @@ Error::Error(const std::string& what, const std::string& where, const std::strin
     : std::runtime_error(compose(what, where, hint)) {}
 
 std::string printable(std::string_view text, size_t max_bytes) {
-  std::string out;
-  while (!text.empty()) {
-    if (out.size() >= max_bytes) return out + "...";
-    const Character character = first_character(text);
-    // "##[" anywhere in a line is a command to GitHub's runners.
-    const bool command = character.code == '[' && out.ends_with("##");
-    if (character.visible && !command) {
-      out += text.substr(0, character.bytes);
-    } else {
-      append_escaped(out, text, character);
-    }
-    text.remove_prefix(character.bytes);
-  }
-  return out;
+  return visible_text(text, {}, max_bytes);
 }
 
 }  // namespace assay

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "engine/rope_table.h"
@@ -36,6 +37,10 @@ int64_t checked_batch(int64_t batch) {
                 fmt::format("give 1 to {}", kMaxBatch));
   }
   return batch;
+}
+
+Product product(const Linear& linear, Buffer<float>& out) {
+  return {linear.weight, linear.bias, out.data()};
 }
 
 }  // namespace
@@ -192,11 +197,10 @@ void Session::run_attention(int layer, int64_t n_tokens) {
 
   normalise(weights.attn_norm, x_.data(), n_tokens, normed_.data());
   observe(Checkpoint::kAttnNorm, layer, n_tokens, width, normed_.data());
-  multiply(weights.q, normed_, n_tokens, q_);
+  const std::array qkv = {product(weights.q, q_), product(weights.k, k_), product(weights.v, v_)};
+  kernels_.matmuls(qkv, normed_.data(), n_tokens);
   observe(Checkpoint::kQ, layer, n_tokens, q_width, q_.data());
-  multiply(weights.k, normed_, n_tokens, k_);
   observe(Checkpoint::kK, layer, n_tokens, kv_width, k_.data());
-  multiply(weights.v, normed_, n_tokens, v_);
   observe(Checkpoint::kV, layer, n_tokens, kv_width, v_.data());
 
   if (config_.architecture->position == PositionKind::kRotary) {
@@ -233,9 +237,9 @@ void Session::run_ffn(int layer, int64_t n_tokens) {
   normalise(weights.ffn_norm, x_.data(), n_tokens, normed_.data());
   observe(Checkpoint::kFfnNorm, layer, n_tokens, width, normed_.data());
   if (config_.architecture->ffn == FfnKind::kSiluGated) {
-    multiply(weights.ffn_gate, normed_, n_tokens, gate_);
+    const std::array both = {product(weights.ffn_gate, gate_), product(weights.ffn_up, up_)};
+    kernels_.matmuls(both, normed_.data(), n_tokens);
     observe(Checkpoint::kFfnGate, layer, n_tokens, inner, gate_.data());
-    multiply(weights.ffn_up, normed_, n_tokens, up_);
     observe(Checkpoint::kFfnUp, layer, n_tokens, inner, up_.data());
     kernels_.silu_mul(gate_.data(), up_.data(), n_tokens * inner, act_.data());
   } else {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "kernels/memory.h"
@@ -21,6 +22,13 @@ struct WeightMatrix {
     const auto* bytes = static_cast<const unsigned char*>(data);
     return {type, count, columns, bytes + static_cast<size_t>(first) * row_bytes(type, columns)};
   }
+};
+
+// One of several matrix products of the same input.
+struct Product {
+  WeightMatrix w;
+  const float* bias = nullptr;  // [w.rows], or null
+  float* out = nullptr;         // [n_tokens, w.rows]
 };
 
 enum class KvType : uint8_t { kF32, kF16 };
@@ -75,6 +83,13 @@ class Kernels {
   // out[t, r] = sum_c w[r, c] * x[t, c] + bias[r]; `bias` may be null.
   virtual void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
                       float* out) = 0;
+
+  // As matmul() for each of `products`, one after the other; all have w.columns inputs.
+  virtual void matmuls(std::span<const Product> products, const float* x, int64_t n_tokens) {
+    for (const Product& product : products) {
+      matmul(product.w, product.bias, x, n_tokens, product.out);
+    }
+  }
 
   // out = x / sqrt(mean(x²) + eps) * weight, a row at a time. out may be x. Zhang & Sennrich 2019.
   virtual void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens,

@@ -15,7 +15,7 @@ sources() { git ls-files '*.h' '*.cc' '*.cu' ':!*/testdata/*'; }
 
 venv=.cache/lint
 if [ ! -e "$venv/done" ] || [ scripts/lint_requirements.txt -nt "$venv/done" ]; then
-  if python3 -m venv "$venv" && "$venv/bin/pip" install -q -r scripts/lint_requirements.txt; then
+  if python3 -m venv "$venv" && "$venv/bin/pip" install -q --require-hashes -r scripts/lint_requirements.txt; then
     touch "$venv/done"
   else
     echo "lint.sh: cannot install scripts/lint_requirements.txt; is python3-venv there, and a network?" >&2

@@ -54,6 +54,9 @@ wanted=()
 [ "${1:-}" != tests ] || mapfile -t wanted < <(missing_of "${test_packages[@]}")
 
 if [ ${#missing[@]} -eq 0 ] && [ ${#wanted[@]} -eq 0 ]; then
+  for program in cmake ninja c++ python3; do
+    command -v "$program" >/dev/null || { echo "setup.sh: no $program in PATH, though its package is installed" >&2; exit 2; }
+  done
   echo "==> dependencies: all installed"
   exit 0
 fi
@@ -75,8 +78,8 @@ install() {
 }
 
 echo "==> dependencies: installing ${missing[*]} ${wanted[*]}"
-"${as_root[@]}" apt-get update -q
-[ ${#missing[@]} -eq 0 ] || install "${missing[@]}"
+"${as_root[@]}" apt-get update -q || true  # a source that is gone may be one that is not needed
+[ ${#missing[@]} -eq 0 ] || install "${missing[@]}" || cannot "apt-get could not install (is there a network?)"
 # One by one: a browser is not everywhere to be had.
 for package in "${wanted[@]}"; do
   install "$package" || echo "==> no $package; tests that need it will be skipped"

@@ -165,24 +165,7 @@ void print_text(std::string_view text) {
 }
 
 void print_foreign_text(std::string_view text) {
-  if (isatty(STDOUT_FILENO) == 0) {
-    print_text(text);
-    return;
-  }
-  std::string shown;
-  while (!text.empty()) {
-    const Character character = first_character(text);
-    const char32_t code = character.code;
-    const bool control =
-        (code < ' ' && code != '\n' && code != '\t') || (code >= 0x7F && code < 0xA0);
-    if (control) {
-      append_escaped(shown, text, character);
-    } else {
-      shown += text.substr(0, character.bytes);
-    }
-    text.remove_prefix(character.bytes);
-  }
-  print_text(shown);
+  print_text(isatty(STDOUT_FILENO) == 1 ? visible_text(text, "\n\t") : std::string(text));
 }
 
 void print_status(const std::string& text) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "assay/log/json_text.h"
 #include "assay/log/line_reader.h"
@@ -106,7 +107,7 @@ class SafetensorsReader : public ArrayReader {
     header.Parse<rapidjson::kParseIterativeFlag>(text.data(), text.size());
     if (header.HasParseError() || !header.IsObject()) fail("the header is not a JSON object");
     const int64_t data = 8 + static_cast<int64_t>(length);
-    for (const auto& [name, value] : header.GetObject()) {
+    for (const auto& [name, value] : std::as_const(header).GetObject()) {
       add({name.GetString(), name.GetStringLength()}, value, data, file_.size());
     }
   }

@@ -42,7 +42,7 @@ std::map<std::string, std::string> pinned_versions(const std::string& path) {
   std::map<std::string, std::string> pins;
   std::istringstream lines(read_whole_file(path, kMaxRequirementsBytes));
   for (std::string line; std::getline(lines, line);) {
-    line = line.substr(0, line.find_first_of("#;"));
+    line.resize(std::min(line.size(), line.find_first_of("#;")));
     std::erase_if(line, [](unsigned char c) { return std::isspace(c) != 0; });
     const size_t equals = line.find("==");
     if (equals == std::string::npos) continue;

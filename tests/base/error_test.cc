@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/character.h"
+
 namespace assay {
 namespace {
 
@@ -34,6 +36,11 @@ TEST(Printable, KeepsUtf8AndEscapesTheRest) {
 
 TEST(Printable, CutsLongText) {
   EXPECT_EQ(printable("abcdef", 3), "abc...");
+}
+
+TEST(VisibleText, KeepsWhatIsAllowed) {
+  EXPECT_EQ(visible_text("a\tb\n\r\x1b[0m\xe2\x82\xac\xe2\x80\xae\xff", "\n\t"),
+            "a\tb\n\\x0d\\x1b[0m\xe2\x82\xac\\xe2\\x80\\xae\\xff");
 }
 
 }  // namespace

@@ -23,9 +23,11 @@ struct Outcome {
 // Runs the real program.
 class Program : public LogFiles {
  protected:
-  // `user`: who runs it, where that is not the one who runs the test.
-  Outcome run(std::vector<std::string> arguments, std::optional<uid_t> user = {}) {
-    const std::string out = folder_ + "/.out";
+  // `user`: who runs it, where that is not the one who runs the test. `terminal`: the path of one,
+  // in place of a file, for its standard output; `out` stays empty then.
+  Outcome run(std::vector<std::string> arguments, std::optional<uid_t> user = {},
+              const std::string& terminal = "") {
+    const std::string out = terminal.empty() ? folder_ + "/.out" : terminal;
     const std::string err = folder_ + "/.err";
     arguments.insert(arguments.begin(), ASSAY_PROGRAM);
     std::vector<char*> argv;
@@ -42,7 +44,8 @@ class Program : public LogFiles {
     }
     int status = 0;
     waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(out), read(err)};
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, terminal.empty() ? read(out) : "",
+            read(err)};
   }
 
   static std::string read(const std::string& path) {

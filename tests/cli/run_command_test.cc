@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidjson/document.h>
+#include <termios.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <set>
 
@@ -44,6 +46,39 @@ class RunCommand : public Program {
     return names;
   }
 };
+
+// What would break: a model file whose tokens hold escape sequences would rule the user's terminal.
+TEST_F(RunCommand, ATerminalIsShownHostileTokensAsText) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+  ASSERT_TRUE(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+  const std::string name = ptsname(terminal);
+  const int kept = open(name.c_str(), O_RDWR | O_NOCTTY);  // what is written stays there
+  termios mode{};
+  tcgetattr(kept, &mode);
+  cfmakeraw(&mode);
+  tcsetattr(kept, TCSANOW, &mode);
+  const std::vector<std::pair<std::string, std::string>> hostile = {
+      {"\x1b[31m", "\\x1b[31m"},
+      {"\x1b]0;a\x07", "\\x1b]0;a\\x07"},
+      {"\xe2\x80\xae", "\\xe2\\x80\\xae"},
+      {"\xc2\x9b", "\\xc2\\x9b"},
+      {"a\tb\n\r", "a\tb\n\\x0d"}};
+  for (const auto& [token, shown] : hostile) {
+    TinyModel model;
+    model.texts["tokenizer.ggml.model"] = "llama";
+    model.vocabulary = {token, "b", "c", "d", "e"};
+    model.fill["output.weight"] = 0.0F;  // all logits are equal: the first token is chosen
+    const std::vector<std::string> command = {"run", tiny(model), "--tokens",    "1",
+                                              "-n",  "2",         "--ignore-eos"};
+    EXPECT_EQ(run(command).out, token + token + "\n") << "a file gets it as it is";
+    EXPECT_EQ(run(command, {}, name).exit_code, 0);
+    std::string got(4096, '\0');
+    got.resize(static_cast<size_t>(std::max<ssize_t>(0, ::read(terminal, got.data(), got.size()))));
+    EXPECT_EQ(got, shown + shown + "\n");
+  }
+  close(kept);
+  close(terminal);
+}
 
 TEST_F(RunCommand, JsonHasTheContractsKeysAndTheTextIsThatOfThePlainRun) {
   const auto json = run_json({"run", kModel, "--prompt", "GPU haiku", "-n", "5", "--ignore-eos",

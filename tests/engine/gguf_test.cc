@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
 #include "tests/support/gguf_builder.h"
 
 namespace assay {
@@ -58,6 +59,19 @@ TEST_P(GgufVersion, KeysAndTensorsAreRead) {
   EXPECT_EQ(w->rows(), 2);
   EXPECT_EQ(w->columns(), 3);
   EXPECT_EQ(w->data.size(), 24U);
+  const GgufTensor* b = gguf.find_tensor("b");
+  ASSERT_NE(b, nullptr);
+  EXPECT_EQ(reinterpret_cast<const float*>(b->data.data())[2], 9.0F);
+}
+
+TEST(Gguf, ReleasingTheArraysAndReadingTheTensorsLeavesTheRest) {
+  Gguf gguf(good().write(temp_file("released")));
+  ThreadPool pool(2);
+  gguf.read_tensors(pool);
+  gguf.release_arrays();
+  EXPECT_EQ(gguf.find("tokens"), nullptr);
+  EXPECT_EQ(gguf.get_string("general.architecture"), "llama");
+  EXPECT_EQ(gguf.get_int("llama.block_count"), 2);
   const GgufTensor* b = gguf.find_tensor("b");
   ASSERT_NE(b, nullptr);
   EXPECT_EQ(reinterpret_cast<const float*>(b->data.data())[2], 9.0F);

@@ -15,13 +15,13 @@ LONGEST = 500  # lines of a source file
 SOURCES = {".h", ".cc", ".cu", ".c", ".py", ".sh", ".js", ".css"}
 ONE_FILE_BY_CONTRACT = {"tap/assay_tap.h"}  # a header that others copy
 NETWORK = re.compile(
-    rb"\b(urllib|http\.client|requests\.|socket\(|curl|wget|pip3? (install|download)|apt-get|huggingface_hub"
-    rb"|FetchContent|ExternalProject|getaddrinfo|libcurl)\b"
+    rb"\b(urllib|http\.client|requests\.|socket\(|create_connection|curl|wget|pip3? (install|download)|pip-compile|apt-get"
+    rb"|debootstrap|git clone|huggingface_hub|FetchContent|ExternalProject|getaddrinfo|libcurl)"
 )
 # What SECURITY.md lists, and hints in words.
 ONLINE = {
     "scripts/setup.sh", "scripts/fetch.sh", "scripts/fetch_smollm2.py", "scripts/fetch_vocabularies.py",
-    "scripts/lint.sh", "scripts/cleanroom.sh", "golden/fetch.py", "golden/generate/requirements.txt",
+    "scripts/lint.sh", "scripts/lint_requirements.txt", "scripts/cleanroom.sh", "golden/fetch.py", "golden/generate/requirements.txt",
     "bench/against_llamacpp.py", "examples/duckdb_runs/runs.py", "assay/convert/parquet.py",
 }  # fmt: skip
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
@@ -89,7 +89,7 @@ def array(script, name):
 def dependencies(root):
     setup = (root / "scripts/setup.sh").read_text()
     yield from (("scripts/setup.sh", name) for name in array(setup, "packages") + array(setup, "test_packages"))
-    for path in ("golden/generate/requirements.txt", "scripts/lint_requirements.txt"):
+    for path in ("golden/generate/requirements.txt", "scripts/lint_requirements.in"):
         for line in (root / path).read_text().splitlines():
             if line and not line.startswith("#"):
                 yield path, re.split(r"[=<>\[ ;]", line)[0]

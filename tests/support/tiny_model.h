@@ -10,8 +10,8 @@
 
 namespace assay::testing_support {
 
-// A llama model of one layer and eight-wide rows, with no vocabulary; tests spoil it before it is
-// written. Values are small and all different.
+// A llama model of one layer and eight-wide rows, with no vocabulary if none is given; tests spoil
+// it before it is written. Values are small and all different.
 struct TinyModel {
   struct Tensor {
     std::vector<uint64_t> dims;
@@ -23,9 +23,7 @@ struct TinyModel {
       {"llama.attention.head_count", 2}, {"llama.attention.head_count_kv", 1}};
   std::map<std::string, float> floats = {{"llama.attention.layer_norm_rms_epsilon", 1e-5F}};
   std::map<std::string, std::string> texts = {{"tokenizer.ggml.model", "no_vocab"}};
-  std::map<std::string, std::vector<std::string>> strings;
-  std::map<std::string, std::vector<float>> float_lists;
-  std::map<std::string, std::vector<int32_t>> int_lists;
+  std::vector<std::string> vocabulary;  // five tokens, as SentencePiece has them
   std::map<std::string, Tensor> tensors = {
       {"token_embd.weight", {{8, 5}}},    {"output.weight", {{8, 5}}},
       {"output_norm.weight", {{8}}},      {"blk.0.attn_norm.weight", {{8}}},
@@ -41,9 +39,11 @@ struct TinyModel {
     for (const auto& [key, value] : ints) builder.u32(key, value);
     for (const auto& [key, value] : floats) builder.f32(key, value);
     for (const auto& [key, value] : texts) builder.text(key, value);
-    for (const auto& [key, values] : strings) builder.strings(key, values);
-    for (const auto& [key, values] : float_lists) builder.floats(key, values);
-    for (const auto& [key, values] : int_lists) builder.ints(key, values);
+    if (!vocabulary.empty()) {
+      builder.strings("tokenizer.ggml.tokens", vocabulary);
+      builder.floats("tokenizer.ggml.scores", std::vector<float>(vocabulary.size(), 0.0F));
+      builder.ints("tokenizer.ggml.token_type", std::vector<int32_t>(vocabulary.size(), 1));
+    }
     double phase = 0.0;
     for (const auto& [name, tensor] : tensors) {
       size_t count = 1;

@@ -29,8 +29,7 @@ class ChangedFile : public FaultCase, public testing::WithParamInterface<Case> {
     FaultCase::SetUp();
     file_ =
         path("golden/tinyllama/") + std::filesystem::path(GetParam().source).filename().string();
-    std::filesystem::create_directories(path("golden/tinyllama"));
-    std::filesystem::copy(kGolden, path("golden/tinyllama"));
+    copy_golden();
     arguments_ = GetParam().arguments;
     for (std::string& argument : arguments_) {
       if (argument == "FILE") argument = file_;

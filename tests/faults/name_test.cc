@@ -91,7 +91,7 @@ TEST_F(Names, ALongerPathIsToldInOneLine) {
 
 TEST_F(Names, ALongerNameIsToldInOneLine) {
   for (const auto& arguments : commands(folder_, std::string(300, 'n'))) {
-    expect_one_line(run(arguments), "File name too long");
+    expect_one_line(run_in({}, arguments), "File name too long");
   }
   EXPECT_TRUE(files().empty());
 }

@@ -20,9 +20,9 @@
 namespace assay {
 namespace {
 
-[[noreturn]] void fail(const std::string& what, const std::string& path) {
-  throw Error(what + ": " + std::strerror(errno), path,
-              errno == ENOMEM ? "use a smaller file or a machine with more memory" : "");
+[[noreturn]] void fail(const std::string& what, const std::string& path,
+                       const std::string& hint = {}) {
+  throw Error(what + ": " + std::strerror(errno), path, hint);
 }
 
 // Bytes that programs can have without making others swap; 0 where the system does not say.
@@ -31,8 +31,9 @@ size_t available_memory() {
   std::string line;
   while (std::getline(table, line)) {
     constexpr std::string_view kKey = "MemAvailable:";
-    if (line.starts_with(kKey))
+    if (line.starts_with(kKey)) {
       return std::strtoull(line.c_str() + kKey.size(), nullptr, 10) * 1024;
+    }
   }
   return 0;
 }
@@ -55,7 +56,9 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   if (status.st_size == 0) throw Error("the file is empty", path);
   const auto size = static_cast<size_t>(status.st_size);
   void* mapping = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, opened.fd_, 0);
-  if (mapping == MAP_FAILED) fail("cannot map into memory", path);
+  if (mapping == MAP_FAILED) {
+    fail("cannot map into memory", path, "use a smaller file or a machine with more memory");
+  }
   fd_ = std::exchange(opened.fd_, -1);
   data_ = static_cast<const std::byte*>(mapping);
   size_ = size;
@@ -67,7 +70,10 @@ void MappedFile::read_into_memory(size_t first, ThreadPool& pool) {
   if (count > available_memory() / 2) return;
   void* const memory = mmap(const_cast<std::byte*>(data_) + first, count, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-  if (memory == MAP_FAILED) fail(fmt::format("no memory for its {} bytes", size_), path_);
+  if (memory == MAP_FAILED) {
+    fail(fmt::format("no memory for its {} bytes", size_), path_,
+         "use a smaller file or a machine with more memory");
+  }
   madvise(memory, count, MADV_HUGEPAGE);  // where there are none, small pages do
   constexpr int64_t kPiece = int64_t{2} << 20U;
   pool.parallel_for(static_cast<int64_t>(count), kPiece, [&](int64_t begin, int64_t end) {

@@ -56,7 +56,7 @@ bool wait_awake(int spins, const Ready& ready) {
 
 int checked_count(int n_threads) {
   if (n_threads < 0 || n_threads > kMaxThreads) {
-    throw Error(fmt::format("{} threads asked for", n_threads), "--threads",
+    throw Error(fmt::format("{} is out of range", n_threads), "--threads",
                 fmt::format("give 1 to {}, or 0 for one per processor", kMaxThreads));
   }
   return n_threads == 0 ? usable_processors() : n_threads;

@@ -40,6 +40,9 @@ constexpr size_t kv_element_bytes(KvType type) {
 // Which two elements of a head a rotary angle turns: i and i+1 (llama), or i and i + rotary/2.
 enum class RopePairing : uint8_t { kAdjacent, kHalves };
 
+// RMSNorm or LayerNorm; see rms_norm() and layer_norm().
+enum class NormKind : uint8_t { kRms, kLayer };
+
 // The keys and values of one layer: [position, kv_head, head_dim], `type` elements.
 struct KvView {
   KvType type = KvType::kF32;

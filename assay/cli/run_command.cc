@@ -16,7 +16,6 @@
 #include "assay/cli/output.h"
 #include "assay/cli/text_file.h"
 #include "assay/record/run.h"
-#include "base/character.h"
 #include "base/error.h"
 
 namespace assay {

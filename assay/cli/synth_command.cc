@@ -42,7 +42,7 @@ void check_output(const SynthFlags& flags) {
   std::error_code none;
   const fs::file_status status = fs::symlink_status(path, none);
   if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) {
-    throw Error("exists and is no regular file", path, "give another -o");
+    throw Error("not a regular file", path, "give another -o");
   }
   for (const std::string& input : {flags.config, flags.options.vocab_path}) {
     if (fs::equivalent(input, path, none)) {
@@ -54,7 +54,7 @@ void check_output(const SynthFlags& flags) {
 int synth_command(SynthFlags& flags) {
   flags.options.type = find_file_type(flags.type);
   if (flags.options.type == nullptr || !can_be_made(*flags.options.type)) {
-    throw Error(fmt::format("'{}' is no type that can be made", printable(flags.type, 40)),
+    throw Error(fmt::format("'{}' is not a type that can be made", printable(flags.type, 40)),
                 "--type", "give one of " + type_names());
   }
   check_output(flags);

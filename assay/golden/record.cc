@@ -16,6 +16,7 @@
 #include "assay/golden/files.h"
 #include "assay/golden/verify.h"
 #include "assay/log/json_file.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 
@@ -23,11 +24,6 @@ namespace assay {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // A new folder, gone when this is.
 class TemporaryFolder {

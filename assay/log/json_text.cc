@@ -1,8 +1,6 @@
 #include "assay/log/json_text.h"
 
 #include <fmt/format.h>
-#include <rapidjson/encodings.h>
-#include <rapidjson/memorystream.h>
 
 #include <algorithm>
 #include <charconv>
@@ -12,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/utf8.h"
+
 // Numbers as text, which both writers of logs share.
 #define ASSAY_TAP_IMPLEMENTATION
 #define ASSAY_TAP_STATIC
@@ -20,14 +20,6 @@
 
 namespace assay {
 namespace {
-
-// Length of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none.
-size_t utf8_length(std::string_view text) {
-  if (static_cast<unsigned char>(text[0]) < 0x80) return 1;
-  rapidjson::MemoryStream stream(text.data(), text.size());
-  unsigned code_point = 0;
-  return rapidjson::UTF8<>::Decode(stream, &code_point) ? stream.Tell() : 0;
-}
 
 // A thread takes as long to start as 1,500 values take to write.
 constexpr size_t kValuesWorthThread = size_t{32} * 1024;

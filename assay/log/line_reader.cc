@@ -55,6 +55,17 @@ size_t InputFile::read(char* to, size_t count, int64_t offset) const {
   return total;
 }
 
+std::string read_whole_file(const std::string& path, int64_t max_bytes, const std::string& hint) {
+  const InputFile file(path);
+  if (file.size() > max_bytes) {
+    throw Error(fmt::format("{} bytes are too many, {} is the most", file.size(), max_bytes), path,
+                hint);
+  }
+  std::string text(static_cast<size_t>(file.size()), '\0');
+  text.resize(file.read(text.data(), text.size(), 0));
+  return text;
+}
+
 LineReader::LineReader(std::shared_ptr<const InputFile> file)
     : file_(std::move(file)), buffer_(kChunkBytes + kLinePadding) {}
 

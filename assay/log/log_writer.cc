@@ -25,17 +25,6 @@ namespace {
 constexpr size_t kBytesPerValue = 14;  // a guess that spares most growing of the line
 constexpr size_t kKeptBuffers = 16;
 
-// Whether `shape` describes exactly `count` elements; does not overflow.
-bool holds(std::span<const int64_t> shape, size_t count) {
-  unsigned __int128 product = 1;
-  for (const int64_t dim : shape) {
-    if (dim < 0) return false;
-    product *= static_cast<uint64_t>(dim);
-    if (product > UINT64_MAX) return false;
-  }
-  return product == count;
-}
-
 struct Descriptor {
   int fd;
   ~Descriptor() {
@@ -80,8 +69,8 @@ std::string write_again(int log, const std::string& path) {
 LogWriter::LogWriter(const std::string& path, LogOptions options)
     : path_(path), options_(std::move(options)) {
   if (options_.head_values < kAllValues) {
-    throw Error(fmt::format("{} values asked for", options_.head_values), path,
-                "give a count of 0 or more, or all");
+    throw Error(fmt::format("{} is not a count of values", options_.head_values), path,
+                "give a number of 0 or more, or all");
   }
   const auto fail = [&](const std::string& what, const std::string& hint = {}) {
     const std::string reason = std::strerror(errno);
@@ -132,7 +121,7 @@ void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
 
 void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
                       std::span<const int64_t> shape, std::span<const float> values) {
-  if (token_idx < 0 || !holds(shape, values.size())) {
+  if (token_idx < 0 || element_count(shape) != std::ssize(values)) {
     throw Error(fmt::format("checkpoint '{}' at {}: {} values do not fit the shape [{}]",
                             checkpoint, token_idx, values.size(), fmt::join(shape, ",")),
                 path_, "log a token_idx of 0 or more and a shape that holds the values");

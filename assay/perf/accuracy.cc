@@ -40,7 +40,7 @@ const Value& member(const Value& object, const char* key, bool (Value::*is)() co
 double multiple(const Value& value, const std::string& path) {
   if (value.IsNumber() && value.GetDouble() >= 0) return value.GetDouble();
   if (value.IsString()) return std::numeric_limits<double>::infinity();
-  throw Error("'x_floor' is no multiple of a floor", path, kHint);
+  throw Error("'x_floor' is not a multiple of a floor", path, kHint);
 }
 
 void add_result(const Value& result, const std::string& prompt, const std::string& path, bool& any,
@@ -80,7 +80,7 @@ bool only_ties_flipped(const Value& json, double allowed, const std::string& pat
 
 Accuracy read_comparison(const std::string& path, const ModelKey& key, const std::string& prompt) {
   const rapidjson::Document json = read_json_file(path, kMaxBytes, kHint);
-  if (!json.IsObject()) throw Error("is no JSON object", path, kHint);
+  if (!json.IsObject()) throw Error("is not a JSON object", path, kHint);
   Accuracy accuracy;
   accuracy.pass = member(json, "pass", &Value::IsBool, path).GetBool();
   bool any = false;

@@ -9,6 +9,7 @@
 #include "assay/report/checkpoint_groups.h"
 #include "assay/report/failure_text.h"
 #include "assay/report/markdown.h"
+#include "assay/report/text_table.h"
 #include "base/character.h"
 #include "base/error.h"
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,11 @@ struct TextStyle {
 };
 
 std::string colored(std::string_view text, Color color, const TextStyle& style);
+
+// Three significant digits.
+std::string short_number(double value);
+// The same, "-" for what is not known.
+std::string short_number(const std::optional<double>& value);
 
 // Columns of text aligned for a terminal: the first kept left, the others right.
 class TextTable {

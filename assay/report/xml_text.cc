@@ -5,7 +5,8 @@
 
 namespace assay {
 
-void append_xml(std::string& out, std::string_view text) {
+std::string xml_text(std::string_view text) {
+  std::string out;
   while (!text.empty()) {
     const Character character = first_character(text);
     switch (character.code) {
@@ -36,11 +37,6 @@ void append_xml(std::string& out, std::string_view text) {
     }
     text.remove_prefix(character.bytes);
   }
-}
-
-std::string xml_text(std::string_view text) {
-  std::string out;
-  append_xml(out, text);
   return out;
 }
 

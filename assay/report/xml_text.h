@@ -5,11 +5,9 @@
 
 namespace assay {
 
-// Appends `text` so that it stands in an XML or HTML element or between quotes of an attribute.
+// `text` as it may stand in an XML or HTML element or between quotes of an attribute.
 // What XML 1.0 forbids even as a reference (control characters, U+FFFE, bytes that are not UTF-8),
 // and what changes the text around it, is written as \xNN. Line ends are kept.
-void append_xml(std::string& out, std::string_view text);
-
 std::string xml_text(std::string_view text);
 
 // The same with line ends as \x0a too: a reader would make spaces of them in an attribute or title, and where

@@ -307,7 +307,7 @@ InstructionSet best_instruction_set() {
 
 std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set, Math math) {
   if (!processor_has(set)) {
-    throw Error("this processor lacks the instruction set asked for", "kernels",
+    throw Error("this processor lacks the instruction set asked for", {},
                 "leave the choice to Assay");
   }
   const Implementation found = implementation(set);

@@ -170,7 +170,7 @@ TEST_F(CompareCommand, LogsMayComeFromPipes) {
 
 TEST_F(CompareCommand, WhatIsEmptyIsNotEverything) {
   EXPECT_THAT(run({"compare", ref_, same_, "--tokens", ""}).err,
-              HasSubstr("--tokens: '' is no range"));
+              HasSubstr("--tokens: '' is not a range"));
   EXPECT_EQ(run({"compare", ref_, same_, "--tokens", ""}).exit_code, 2);
   EXPECT_EQ(run({"compare", ref_, same_, "--checkpoints", ""}).exit_code, 2);
   expect_error({"compare", ref_, same_, "--policy", folder_},

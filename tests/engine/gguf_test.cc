@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <limits>
+#include <ostream>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -106,6 +107,11 @@ struct HostileCase {
   std::function<void(GgufBuilder&)> spoil;
   std::string message;
 };
+
+// Without it googletest prints the bytes of a case, some of which nobody has set.
+void PrintTo(const HostileCase& hostile, std::ostream* out) {
+  *out << hostile.name;
+}
 
 class HostileGguf : public testing::TestWithParam<HostileCase> {};
 

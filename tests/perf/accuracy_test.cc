@@ -98,14 +98,14 @@ TEST_F(AccuracyTest, RefusesWhatIsNoComparison) {
   EXPECT_THAT(error("-F32-exact-a.json", "{}"), HasSubstr("its name is not"));
   const std::string name = "a-F32-exact-one.json";
   EXPECT_THAT(error(name, ""), HasSubstr("not valid JSON"));
-  EXPECT_THAT(error(name, "[]"), HasSubstr("no JSON object"));
+  EXPECT_THAT(error(name, "[]"), HasSubstr("not a JSON object"));
   EXPECT_THAT(error(name, R"({"results":[]})"), HasSubstr("'pass' is missing"));
   EXPECT_THAT(error(name, R"({"pass":1,"results":[]})"), HasSubstr("'pass' is missing"));
   EXPECT_THAT(error(name, R"({"pass":true})"), HasSubstr("'results' is missing"));
   EXPECT_THAT(error(name, R"({"pass":true,"results":[]})"), HasSubstr("no result says"));
   EXPECT_THAT(error(name, R"({"pass":true,"results":[3]})"), HasSubstr("is not an object"));
   EXPECT_THAT(error(name, R"({"pass":true,"results":[{"x_floor":-1}]})"),
-              HasSubstr("no multiple of a floor"));
+              HasSubstr("not a multiple of a floor"));
   EXPECT_THAT(error(name, R"({"pass":true,"results":[{"x_floor":1,"floor":"a"}]})"),
               HasSubstr("'floor' is missing"));
   EXPECT_THAT(error(name, std::string(100000, '[')), HasSubstr("not valid JSON"));

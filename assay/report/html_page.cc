@@ -66,7 +66,7 @@ void write_page(const HtmlPage& page, const TextSink& sink) {
     sink(rest.substr(0, open));
     rest.remove_prefix(close + 2);
     if (name == "POLICY") sink(policy(page.script));
-    if (name == "TITLE") sink(xml_text(page.title));
+    if (name == "TITLE") sink(xml_attribute(page.title));
     if (name == "STYLE") sink(kPageStyle);
     if (name == "SCRIPT") sink(page.script);
     if (name == "DATA") sink(script_safe(page.data));

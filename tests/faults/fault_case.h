@@ -107,6 +107,12 @@ class FaultCase : public Program {
 
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
 
+  // One golden, in the folder "golden".
+  void copy_golden() const {
+    std::filesystem::create_directories(path("golden/tinyllama"));
+    std::filesystem::copy(kGolden, path("golden/tinyllama"));
+  }
+
   std::set<std::string> files() const {
     std::set<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) {

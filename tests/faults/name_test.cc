@@ -91,7 +91,7 @@ TEST_F(Names, ALongerPathIsToldInOneLine) {
 
 TEST_F(Names, ALongerNameIsToldInOneLine) {
   for (const auto& arguments : commands(folder_, std::string(300, 'n'))) {
-    expect_one_line(run(arguments), "File name too long");
+    expect_one_line(run_in({}, arguments), "File name too long");
   }
   EXPECT_TRUE(files().empty());
 }
@@ -149,12 +149,10 @@ TEST_F(Names, OnATerminalNothingCommandsIt) {
   testing_support::TinyModel model;
   model.texts["general.name"] = "\x1b]0;name\x07";
   model.texts["tokenizer.ggml.model"] = "llama";
-  model.strings["tokenizer.ggml.tokens"] = {"\x1b[31m", "\x1b[32m", "\x1b]0;t\x07",
-                                            "\xc2\x9b"
-                                            "5m",
-                                            "\x08\x7f"};
-  model.float_lists["tokenizer.ggml.scores"] = std::vector<float>(5, 0.0F);
-  model.int_lists["tokenizer.ggml.token_type"] = std::vector<int32_t>(5, 1);
+  model.vocabulary = {"\x1b[31m", "\x1b[32m", "\x1b]0;t\x07",
+                      "\xc2\x9b"
+                      "5m",
+                      "\x08\x7f"};
   const std::string hostile = model.write(path("hostile.gguf"));
   const std::vector<std::vector<std::string>> all = {
       {"run", hostile, "--tokens", "1,2", "-n", "8", "--ignore-eos"},

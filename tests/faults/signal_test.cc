@@ -112,9 +112,7 @@ TEST_P(Interruption, OfCompareLeavesTheReportThatWasThere) {
 
 // The oracle of a golden is a process of its own, which must not go on alone.
 TEST_P(Interruption, OfAnOracleEndsIt) {
-  std::filesystem::create_directory(path("golden"));
-  std::filesystem::copy(kGolden, path("golden/tinyllama"),
-                        std::filesystem::copy_options::recursive);
+  copy_golden();
   const std::string started = path("started");
   const pid_t child = start({"golden", "record", "tinyllama", "--folder", path("golden"),
                              "--oracle", "echo $$ > " + started + "; exec sleep 100"},

@@ -6,25 +6,10 @@
 #include <cstdint>
 #include <iterator>
 
+#include "base/utf8.h"
+
 namespace assay {
 namespace {
-
-// Length of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none.
-size_t utf8_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t lead = byte(0);
-  if (lead < 0x80) return 1;
-  const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  if (lead == 0xE0 && byte(1) < 0xA0) return 0;  // overlong
-  if (lead == 0xED && byte(1) > 0x9F) return 0;  // surrogate
-  if (lead == 0xF0 && byte(1) < 0x90) return 0;  // overlong
-  if (lead == 0xF4 && byte(1) > 0x8F) return 0;  // beyond U+10FFFF
-  return length;
-}
 
 // Control characters and what Unicode calls format characters (general categories Cc, Cf, Zl, Zp),
 // as far as they act on the text around them or cannot be seen; and the two that XML forbids.
@@ -65,7 +50,9 @@ std::string visible_text(std::string_view text, std::string_view allowed, size_t
   while (!text.empty()) {
     if (out.size() >= max_bytes) return out + "...";
     const Character character = first_character(text);
-    if (character.visible || allowed.find(text[0]) != std::string_view::npos) {
+    // "##[" anywhere in a line is a command to GitHub's runners.
+    const bool command = character.code == '[' && out.ends_with("##");
+    if ((character.visible && !command) || allowed.find(text[0]) != std::string_view::npos) {
       out += text.substr(0, character.bytes);
     } else {
       append_escaped(out, text, character);

@@ -6,11 +6,13 @@ namespace assay {
 namespace {
 
 std::string compose(const std::string& what, const std::string& where, const std::string& hint) {
+  // A path may be longer than a message should be, and must not push out what is wrong with it.
+  constexpr size_t kMostOfEach = 4096;
   std::string line;
-  if (!where.empty()) line = where + ": ";
-  line += what;
-  if (!hint.empty()) line += "; " + hint;
-  return printable(line, 4096);
+  if (!where.empty()) line = printable(where, kMostOfEach) + ": ";
+  line += printable(what, kMostOfEach);
+  if (!hint.empty()) line += "; " + printable(hint, kMostOfEach);
+  return line;
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ class Error : public std::runtime_error {
 };
 
 // `text` as it may be shown in one line of a message: what is not UTF-8, cannot be seen, or
-// controls a terminal or the direction of text as \xNN, and at most `max_bytes` of it.
+// controls a terminal, the direction of text or a CI runner as \xNN, and at most `max_bytes` of it.
 std::string printable(std::string_view text, size_t max_bytes = 200);
 
 }  // namespace assay

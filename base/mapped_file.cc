@@ -1,64 +1,111 @@
 #include "base/mapped_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
 
 namespace assay {
 namespace {
 
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
+[[noreturn]] void fail(const std::string& what, const std::string& path,
+                       const std::string& hint = {}) {
+  throw Error(what + ": " + std::strerror(errno), path, hint);
+}
 
- private:
-  int fd_;
-};
+// Bytes that programs can have without making others swap; 0 where the system does not say.
+size_t available_memory() {
+  std::ifstream table("/proc/meminfo");
+  std::string line;
+  while (std::getline(table, line)) {
+    constexpr std::string_view kKey = "MemAvailable:";
+    if (line.starts_with(kKey)) {
+      return std::strtoull(line.c_str() + kKey.size(), nullptr, 10) * 1024;
+    }
+  }
+  return 0;
+}
+
+size_t page_start(size_t byte) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return byte / page * page;
+}
 
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   // O_NONBLOCK: opening a named pipe must not wait for its other end.
-  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (fd.get() < 0) throw Error(std::string("cannot open: ") + std::strerror(errno), path);
+  MappedFile opened;  // closes the file if what follows throws
+  opened.fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (opened.fd_ < 0) fail("cannot open", path);
   struct stat status {};
-  if (fstat(fd.get(), &status) != 0) {
-    throw Error(std::string("cannot read its size: ") + std::strerror(errno), path);
-  }
+  if (fstat(opened.fd_, &status) != 0) fail("cannot read its size", path);
   if (!S_ISREG(status.st_mode)) throw Error("not a regular file", path, "give the path of a file");
   if (status.st_size == 0) throw Error("the file is empty", path);
-  size_ = static_cast<size_t>(status.st_size);
-  void* mapping = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  const auto size = static_cast<size_t>(status.st_size);
+  void* mapping = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, opened.fd_, 0);
   if (mapping == MAP_FAILED) {
-    throw Error(std::string("cannot map into memory: ") + std::strerror(errno), path);
+    fail("cannot map into memory", path, "use a smaller file or a machine with more memory");
   }
+  fd_ = std::exchange(opened.fd_, -1);
   data_ = static_cast<const std::byte*>(mapping);
+  size_ = size;
+}
+
+void MappedFile::read_into_memory(size_t first, ThreadPool& pool) {
+  first = page_start(first);
+  const size_t count = size_ - first;
+  if (count > available_memory() / 2) return;
+  void* const memory = mmap(const_cast<std::byte*>(data_) + first, count, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  if (memory == MAP_FAILED) {
+    fail(fmt::format("no memory for its {} bytes", size_), path_,
+         "use a smaller file or a machine with more memory");
+  }
+  madvise(memory, count, MADV_HUGEPAGE);  // where there are none, small pages do
+  constexpr int64_t kPiece = int64_t{2} << 20U;
+  pool.parallel_for(static_cast<int64_t>(count), kPiece, [&](int64_t begin, int64_t end) {
+    while (begin < end) {
+      const auto wanted = static_cast<size_t>(std::min(kPiece, end - begin));
+      const ssize_t got = pread(fd_, static_cast<std::byte*>(memory) + begin, wanted,
+                                static_cast<off_t>(first) + begin);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) fail("cannot read", path_);
+      if (got == 0) throw Error("the file became shorter while it was read", path_);
+      begin += got;
+    }
+  });
+  mprotect(memory, count, PROT_READ);
+}
+
+void MappedFile::release_pages(size_t end) {
+  madvise(const_cast<std::byte*>(data_), page_start(end), MADV_DONTNEED);
 }
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
+  if (fd_ >= 0) close(fd_);
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+MappedFile::MappedFile(MappedFile&& other) noexcept {
+  *this = std::move(other);
+}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;

@@ -5,11 +5,8 @@
 
 namespace assay {
 
-inline constexpr const char* kTemporarySuffix = ".tmp.new";
-
 // Puts `bytes` at `path`, which has either its old content or all of the new one, on the disk, when
-// this returns or if it is cut off. Its temporary file is `path` with kTemporarySuffix. Throws
-// Error, and leaves `path` as it was.
+// this returns or if it is cut off. Throws Error, and leaves `path` as it was.
 void replace_file(std::string_view bytes, const std::string& path);
 
 // rename(2), and the name is on the disk when it returns. Throws Error.

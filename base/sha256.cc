@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 
 #include <array>
+#include <new>
 
 #include "base/error.h"
 
@@ -23,8 +24,11 @@ void check(bool good) {
 }  // namespace
 
 Sha256::Sha256() : state_(std::make_unique<State>()) {
-  check(state_->context != nullptr &&
-        EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) == 1);
+  // It fails only where there is no memory for its state.
+  if (state_->context == nullptr ||
+      EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) != 1) {
+    throw std::bad_alloc();
+  }
 }
 
 Sha256::~Sha256() = default;

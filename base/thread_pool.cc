@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 
 namespace assay {
 namespace {
@@ -55,7 +56,7 @@ bool wait_awake(int spins, const Ready& ready) {
 
 int checked_count(int n_threads) {
   if (n_threads < 0 || n_threads > kMaxThreads) {
-    throw Error(fmt::format("{} threads asked for", n_threads), "--threads",
+    throw Error(fmt::format("{} is out of range", n_threads), "--threads",
                 fmt::format("give 1 to {}, or 0 for one per processor", kMaxThreads));
   }
   return n_threads == 0 ? usable_processors() : n_threads;
@@ -155,6 +156,7 @@ int ThreadPool::n_threads() const {
 void ThreadPool::parallel_for(int64_t count, int64_t grain,
                               const std::function<void(int64_t, int64_t)>& body) {
   if (count <= 0) return;
+  check_interrupted();
   if (impl_->n_threads == 1 || count <= grain) {
     body(0, count);
     return;

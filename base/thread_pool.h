@@ -21,7 +21,8 @@ class ThreadPool {
 
   // Calls body(begin, end) for consecutive pieces that together cover [0, count), one piece a
   // thread, borders at multiples of `grain`; returns when all are done. An exception thrown by
-  // `body` is thrown here after that. Not reentrant; one caller at a time.
+  // `body` is thrown here after that. Throws Interrupted before it begins. Not reentrant; one
+  // caller at a time.
   void parallel_for(int64_t count, int64_t grain,
                     const std::function<void(int64_t begin, int64_t end)>& body);
 

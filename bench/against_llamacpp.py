@@ -2,10 +2,10 @@
 """Decode and prefill of Assay beside llama.cpp, on the same files, in one run.
 
 against_llamacpp.py MODEL.gguf... [--bin build/release/bin] [--math fast] [--threads 2] [--rounds 3]
-                    [--prompt-tokens 128] [-n 64]
+                    [--prompt-tokens 128] [-n 128]
 
 For each model the two take turns (A B B A ...), each in a process of its own, so that what else the machine does
-hits both; a figure is the best of its rounds, as anything else on the machine can only lower it. The memory limit of
+hits both, and keeps keys and values as f16, as llama.cpp does unless told otherwise; a figure is the best of its rounds, as anything else on the machine can only lower it. The memory limit of
 decode is the bytes of weights that a token needs over the bandwidth of memory, which assay_bench measures before each
 model's rounds. Prints Markdown.
 
@@ -68,7 +68,8 @@ def measure(path, flags):
     """{"decode": {"assay": [tok/s of each round], "llama.cpp": [...]}, "prefill": ..., "limit": tok/s}"""
     tokens = [(i * 37 + 11) % 1000 for i in range(flags.prompt_tokens)]
     numbers = ",".join(map(str, tokens))
-    settings = ["-n", str(flags.n), "--ignore-eos", "--math", flags.math, "--threads", str(flags.threads), "--json"]
+    settings = ["-n", str(flags.n), "--ignore-eos", "--math", flags.math, "--kv", "f16", "--json"]
+    settings += ["--threads", str(flags.threads)]
     engines = {
         "assay": [flags.bin / "assay", "run", path, "--tokens", numbers, *settings],
         "llama.cpp": [sys.executable, "-c", LLAMA, path, str(flags.threads), json.dumps(tokens), str(flags.n)],
@@ -99,7 +100,7 @@ def main():
     parser.add_argument("--bin", type=Path, default=Path("build/release/bin"), help="where assay and assay_bench are")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--prompt-tokens", type=int, default=128)
-    parser.add_argument("-n", type=int, default=64, help="tokens to decode")
+    parser.add_argument("-n", type=int, default=128, help="tokens to decode")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--math", choices=["exact", "fast"], default="fast")
     flags = parser.parse_args()

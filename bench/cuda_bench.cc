@@ -124,7 +124,7 @@ void activation(benchmark::State& state, TensorType type, Math math) {
   Buffer<float> act(kernels.memory(), kInner);
   FusedActivation step;
   step.x = x.data();
-  step.norm = {NormOp::kRms, x.data(), nullptr, 1e-5F};
+  step.norm = {NormKind::kRms, x.data(), nullptr, 1e-5F};
   step.gate.weight = matrix(gate, type, kInner, kWidth);
   step.up.weight = matrix(up, type, kInner, kWidth);
   step.act = act.data();

@@ -4,7 +4,8 @@
 fast_error.py [--assay build/release/bin/assay] [--golden golden] [--threads 2]
 
 For each model of golden/ whose file is here, all logits of its longest prompt by `exact`, by `fast` and by llama.cpp.
-`exact` stands for float64: it is within 1e-5 of it, a thousandth of what is measured. The error of a position is the
+`exact` stands for float64: it is within 1e-5 of it, a thousandth of what is measured. `fast` keeps keys and values as
+f16 here, as llama.cpp does. The error of a position is the
 relative L2 of its logits; given are the root mean square over positions, the greatest, and how many positions choose
 another token. Prints Markdown. Needs llama-cpp-python 0.3.36 and numpy.
 """
@@ -24,7 +25,8 @@ def ours(path, tokens, math, flags):
     """float32 [tokens, vocabulary]"""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.jsonl"
-        command = [flags.assay, "run", path, "--tokens", ",".join(map(str, tokens)), "-n", "1", "--math", math]
+        command = [flags.assay, "run", path, "--tokens", ",".join(map(str, tokens)), "-n", "1"]
+        command += ["--math", math, "--kv", "f16" if math == "fast" else "f32"]
         logged = ["--log", log, "--checkpoints", "logits", "--values", "all", "--threads", str(flags.threads)]
         answer = subprocess.run([*command, *logged], capture_output=True, text=True, check=False)
         if answer.returncode != 0:

@@ -45,9 +45,11 @@ struct ModelBench {
 // A model as `assay run` has it, and whose it is.
 struct Loaded {
   explicit Loaded(const std::string& path)
-      : gguf(std::make_shared<Gguf>(path)), model(gguf), tokenizer(Tokenizer::from_gguf(*gguf)) {}
+      : gguf(std::make_shared<Gguf>(path)), model(gguf), tokenizer(Tokenizer::from_gguf(*gguf)) {
+    gguf->release_arrays();
+  }
 
-  std::shared_ptr<const Gguf> gguf;
+  std::shared_ptr<Gguf> gguf;
   Model model;
   std::unique_ptr<Tokenizer> tokenizer;
 };

@@ -63,8 +63,13 @@ const Architecture* find_architecture(std::string_view name) {
   return nullptr;
 }
 
-std::string_view architecture_names() {
-  return "llama, qwen2, phi3, gpt2";
+std::string architecture_names() {
+  std::string names;
+  for (const Architecture& architecture : kArchitectures) {
+    if (!names.empty()) names += ", ";
+    names += architecture.name;
+  }
+  return names;
 }
 
 }  // namespace assay

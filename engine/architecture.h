@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "kernels/kernels.h"
 
 namespace assay {
 
-enum class NormKind : uint8_t { kRms, kLayer };
 enum class FfnKind : uint8_t { kSiluGated, kGeluTanh };
 enum class PositionKind : uint8_t { kRotary, kLearned };
 
@@ -35,6 +35,6 @@ struct Architecture {
 const Architecture* find_architecture(std::string_view name);
 
 // The names of all architectures, for messages: "llama, qwen2, phi3, gpt2".
-std::string_view architecture_names();
+std::string architecture_names();
 
 }  // namespace assay

@@ -54,11 +54,7 @@ Decoder::Decoder(const ModelConfig& config, const Weights& weights, Kernels& ker
       memory_(kernels.memory()),
       kv_(kv),
       rope_factors_(rope_factors),
-      shape_{.n_heads = config.n_heads,
-             .n_kv_heads = config.n_kv_heads,
-             .head_dim = config.head_dim,
-             .scale = config.attention_scale(),
-             .window = config.sliding_window} {
+      shape_(config.attention_shape()) {
   const auto floats = [this](int64_t count) {
     return Buffer<float>(memory_, static_cast<size_t>(count));
   };
@@ -239,8 +235,7 @@ void Decoder::launch_logits(Probe* probe) {
 }
 
 FusedNorm Decoder::fused(const Norm& norm) const {
-  return {config_.architecture->norm == NormKind::kRms ? NormOp::kRms : NormOp::kLayer, norm.weight,
-          norm.bias, config_.norm_eps};
+  return {config_.architecture->norm, norm.weight, norm.bias, config_.norm_eps};
 }
 
 float* Decoder::seen(Probe* probe, Checkpoint checkpoint, int layer, Buffer<float>& buffer,

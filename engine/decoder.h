@@ -50,8 +50,9 @@ class Decoder {
   int64_t keys_seen(int64_t position) const;
   int64_t most_keys(int64_t position) const;
   void replay(int64_t position, End end);
-  void launch(int64_t most_keys, End end);
-  void launch_layer(int layer, int64_t most_keys, Probe* probe);
+  // `keys`: what attention has room for, as most_keys() says.
+  void launch(int64_t keys, End end);
+  void launch_layer(int layer, int64_t keys, Probe* probe);
   void launch_logits(Probe* probe);
 
   FusedNorm fused(const Norm& norm) const;

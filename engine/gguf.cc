@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -398,6 +399,7 @@ Gguf::Gguf(const std::string& path) : file_(path) {
 
   const uint64_t alignment = data_alignment(*this);
   const uint64_t data_begin = (cursor.position() + alignment - 1) / alignment * alignment;
+  data_begin_ = static_cast<size_t>(std::min<uint64_t>(data_begin, file_bytes()));
   const uint64_t data_size = file_bytes() > data_begin ? file_bytes() - data_begin : 0;
   for (TensorEntry& entry : entries) {
     GgufTensor& tensor = entry.tensor;
@@ -420,6 +422,12 @@ Gguf::Gguf(const std::string& path) : file_(path) {
     }
     tensors_.push_back(std::move(tensor));
   }
+}
+
+void Gguf::release_arrays() {
+  std::erase_if(metadata_,
+                [](const auto& entry) { return std::holds_alternative<GgufArray>(entry.second); });
+  file_.release_pages(data_begin_);
 }
 
 const GgufValue* Gguf::find(std::string_view key) const {

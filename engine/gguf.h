@@ -42,6 +42,14 @@ class Gguf {
   // Throws Error that names the file and the key or tensor at fault.
   explicit Gguf(const std::string& path);
 
+  // Reads the tensors' data into memory of our own. Worth its time (that of a copy of the file)
+  // where the weights will be read many times.
+  void read_tensors(ThreadPool& pool) { file_.read_into_memory(data_begin_, pool); }
+
+  // Gives back the memory of the metadata's arrays, which are a vocabulary and may be 2 % of a
+  // small model; find() knows them no longer.
+  void release_arrays();
+
   const std::string& path() const { return file_.path(); }
   uint32_t version() const { return version_; }
   size_t file_bytes() const { return file_.bytes().size(); }
@@ -70,6 +78,7 @@ class Gguf {
  private:
   MappedFile file_;
   uint32_t version_ = 0;
+  size_t data_begin_ = 0;  // of the tensors
   std::map<std::string, GgufValue, std::less<>> metadata_;
   std::vector<GgufTensor> tensors_;
   std::map<std::string, size_t, std::less<>> tensor_index_;

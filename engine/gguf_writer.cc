@@ -20,7 +20,6 @@ enum : uint32_t {
   kBool = 7,
   kString = 8,
   kArray = 9,
-  kUint64 = 10,
 };
 
 template <typename T>
@@ -81,11 +80,6 @@ void GgufHeader::text(std::string_view name, std::string_view value) {
 
 void GgufHeader::u32(std::string_view name, uint32_t value) {
   key(name, kUint32);
-  append(keys_, value);
-}
-
-void GgufHeader::u64(std::string_view name, uint64_t value) {
-  key(name, kUint64);
   append(keys_, value);
 }
 

@@ -16,7 +16,6 @@ class GgufHeader {
  public:
   void text(std::string_view key, std::string_view value);
   void u32(std::string_view key, uint32_t value);
-  void u64(std::string_view key, uint64_t value);
   void f32(std::string_view key, float value);
   void boolean(std::string_view key, bool value);
   // A value that was read from another file. The reader widens numbers; they are written as the

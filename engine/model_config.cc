@@ -50,7 +50,7 @@ class Keys {
   }
   double checked(std::string_view key, double value) const {
     if (!(value > 0.0) || !std::isfinite(value)) {
-      refuse(key, fmt::format("is {}, which is no finite number above 0", value));
+      refuse(key, fmt::format("is {}, which is not a finite number above 0", value));
     }
     return value;
   }

@@ -33,8 +33,12 @@ struct ModelConfig {
 
   int64_t q_width() const { return n_heads * head_dim; }
   int64_t kv_width() const { return n_kv_heads * head_dim; }
-  float attention_scale() const {
-    return static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
+  AttentionShape attention_shape() const {
+    return {.n_heads = n_heads,
+            .n_kv_heads = n_kv_heads,
+            .head_dim = head_dim,
+            .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))),
+            .window = sliding_window};
   }
 
   // Throws Error that names the key if one is missing, out of range, or asks for what Assay does

@@ -11,10 +11,15 @@ namespace assay {
 // short ones up to the context length the model was first trained for, then the long ones.
 const std::vector<float>& rope_factors_for(const Model& model, int64_t n_positions);
 
+// How far each pair of elements turns from one position to the next, in radians: [rotary_dim / 2].
+// scale / (base^(2i / rotary_dim) * factors[i]); `factors` is empty or holds rotary_dim / 2
+// divisors.
+std::vector<double> rotary_frequencies(const ModelConfig& config,
+                                       const std::vector<float>& factors);
+
 // cos and sin of each token's rotary angles, [n_tokens, rotary_dim / 2, 2], for the positions
-// first_position, first_position + 1, ... Angles are computed in double: position * scale /
-// (base^(2i / rotary_dim) * factors[i]); an error of half a unit in the last place of the float
-// remains. `factors` is empty or holds rotary_dim / 2 divisors.
+// first_position, first_position + 1, ... Angles are computed in double; an error of
+// half a unit in the last place of the float remains. `factors` as above.
 std::vector<float> rope_table(const ModelConfig& config, const std::vector<float>& factors,
                               int64_t first_position, int64_t n_tokens);
 

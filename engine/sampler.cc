@@ -19,14 +19,15 @@ bool comes_before(const std::pair<float, int32_t>& a, const std::pair<float, int
 
 Sampler::Sampler(const SamplerOptions& options) : options_(options), random_(options.seed) {
   if (!(options.temperature >= 0.0) || !std::isfinite(options.temperature)) {
-    throw Error(fmt::format("temperature {}", options.temperature), "--temp",
+    throw Error(fmt::format("{} is out of range", options.temperature), "--temp",
                 "give a number of 0 or more");
   }
   if (options.top_k < 0) {
-    throw Error(fmt::format("{} candidates", options.top_k), "--top-k", "give 0 (off) or more");
+    throw Error(fmt::format("{} is out of range", options.top_k), "--top-k",
+                "give 0 (off) or more");
   }
   if (!(options.top_p > 0.0 && options.top_p <= 1.0)) {
-    throw Error(fmt::format("probability {}", options.top_p), "--top-p",
+    throw Error(fmt::format("{} is out of range", options.top_p), "--top-p",
                 "give a number above 0 and up to 1");
   }
 }

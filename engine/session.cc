@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "engine/rope_table.h"
@@ -32,10 +33,14 @@ int64_t checked_capacity(const ModelConfig& config, int64_t capacity) {
 
 int64_t checked_batch(int64_t batch) {
   if (batch < 1 || batch > kMaxBatch) {
-    throw Error(fmt::format("a batch of {} tokens is asked for", batch), "--batch",
+    throw Error(fmt::format("{} is out of range", batch), "--batch",
                 fmt::format("give 1 to {}", kMaxBatch));
   }
   return batch;
+}
+
+Product product(const Linear& linear, Buffer<float>& out) {
+  return {linear.weight, linear.bias, out.data()};
 }
 
 }  // namespace
@@ -190,13 +195,12 @@ void Session::run_attention(int layer, int64_t n_tokens) {
   const int64_t q_width = config_.q_width();
   const int64_t kv_width = config_.kv_width();
 
-  normalise(weights.attn_norm, x_.data(), n_tokens, normed_.data());
+  normalize(weights.attn_norm, x_.data(), n_tokens, normed_.data());
   observe(Checkpoint::kAttnNorm, layer, n_tokens, width, normed_.data());
-  multiply(weights.q, normed_, n_tokens, q_);
+  const std::array qkv = {product(weights.q, q_), product(weights.k, k_), product(weights.v, v_)};
+  kernels_.matmuls(qkv, normed_.data(), n_tokens);
   observe(Checkpoint::kQ, layer, n_tokens, q_width, q_.data());
-  multiply(weights.k, normed_, n_tokens, k_);
   observe(Checkpoint::kK, layer, n_tokens, kv_width, k_.data());
-  multiply(weights.v, normed_, n_tokens, v_);
   observe(Checkpoint::kV, layer, n_tokens, kv_width, v_.data());
 
   if (config_.architecture->position == PositionKind::kRotary) {
@@ -211,12 +215,8 @@ void Session::run_attention(int layer, int64_t n_tokens) {
   kernels_.store_kv(k_.data(), kv_.type(), n_tokens * kv_width, kv_.k_slot(layer, n_positions_));
   kernels_.store_kv(v_.data(), kv_.type(), n_tokens * kv_width, kv_.v_slot(layer, n_positions_));
 
-  const AttentionShape shape{.n_heads = config_.n_heads,
-                             .n_kv_heads = config_.n_kv_heads,
-                             .head_dim = config_.head_dim,
-                             .scale = config_.attention_scale(),
-                             .window = config_.sliding_window};
-  kernels_.attention(q_.data(), kv_.layer(layer), shape, n_positions_, n_tokens, attn_.data());
+  kernels_.attention(q_.data(), kv_.layer(layer), config_.attention_shape(), n_positions_, n_tokens,
+                     attn_.data());
   observe(Checkpoint::kAttn, layer, n_tokens, q_width, attn_.data());
   multiply(weights.attn_out, attn_, n_tokens, projected_);
   observe(Checkpoint::kAttnOut, layer, n_tokens, width, projected_.data());
@@ -230,12 +230,12 @@ void Session::run_ffn(int layer, int64_t n_tokens) {
   const int64_t width = config_.embedding_length;
   const int64_t inner = config_.feed_forward_length;
 
-  normalise(weights.ffn_norm, x_.data(), n_tokens, normed_.data());
+  normalize(weights.ffn_norm, x_.data(), n_tokens, normed_.data());
   observe(Checkpoint::kFfnNorm, layer, n_tokens, width, normed_.data());
   if (config_.architecture->ffn == FfnKind::kSiluGated) {
-    multiply(weights.ffn_gate, normed_, n_tokens, gate_);
+    const std::array both = {product(weights.ffn_gate, gate_), product(weights.ffn_up, up_)};
+    kernels_.matmuls(both, normed_.data(), n_tokens);
     observe(Checkpoint::kFfnGate, layer, n_tokens, inner, gate_.data());
-    multiply(weights.ffn_up, normed_, n_tokens, up_);
     observe(Checkpoint::kFfnUp, layer, n_tokens, inner, up_.data());
     kernels_.silu_mul(gate_.data(), up_.data(), n_tokens * inner, act_.data());
   } else {
@@ -261,7 +261,7 @@ void Session::run_output(int64_t n_tokens, bool last) {
   const auto n_vocab = static_cast<size_t>(config_.n_vocab);
   if (!all_norms && !last) return;
 
-  normalise(weights_.output_norm, x_.data() + first * width, n_tokens - first,
+  normalize(weights_.output_norm, x_.data() + first * width, n_tokens - first,
             normed_.data() + first * width);
   if (all_norms) observe(Checkpoint::kFinalNorm, 0, n_tokens, width, normed_.data());
   if (all_logits) {
@@ -290,7 +290,7 @@ void Session::run_all_logits(int64_t n_tokens) {
   }
 }
 
-void Session::normalise(const Norm& norm, const float* x, int64_t n_tokens, float* out) {
+void Session::normalize(const Norm& norm, const float* x, int64_t n_tokens, float* out) {
   const int64_t width = config_.embedding_length;
   if (config_.architecture->norm == NormKind::kRms) {
     kernels_.rms_norm(x, norm.weight, config_.norm_eps, n_tokens, width, out);

@@ -88,7 +88,7 @@ class Session {
   void run_output(int64_t n_tokens, bool last);
   void run_all_logits(int64_t n_tokens);
 
-  void normalise(const Norm& norm, const float* x, int64_t n_tokens, float* out);
+  void normalize(const Norm& norm, const float* x, int64_t n_tokens, float* out);
   void multiply(const Linear& linear, const Buffer<float>& x, int64_t n_tokens, Buffer<float>& out);
   // `values` on the host, where they are or in host_values_.
   const float* on_host(const float* values, size_t count);

@@ -101,7 +101,7 @@ void Session::restore(const std::string& path) {
   FileHead head;
   if (file.size() < sizeof(head) + kHashDigits ||
       !file.starts_with(text_of(std::as_bytes(std::span(kMagic))))) {
-    throw Error("is no saved session", path, "give a file that Session::save wrote");
+    throw Error("not a saved session", path, "give a file that a session was saved to");
   }
   std::memcpy(&head, file.data(), sizeof(head));
   const std::string_view content = file.substr(0, file.size() - kHashDigits);
@@ -111,8 +111,8 @@ void Session::restore(const std::string& path) {
   }
   const FileHead own = head_of(model_, kv_, rope_factors_.size(), n_positions_);
   if (head.model_sha256 != own.model_sha256) {
-    throw Error("the session is of another model file", path,
-                "restore it with the model it was saved with: " + model_.gguf().path() + " is not");
+    throw Error("the session is of another model file than " + model_.gguf().path(), path,
+                "restore it with the model that it was saved with");
   }
   if (head.kv_type != own.kv_type) {
     throw Error("the session has keys and values of another type", path, "use the same --kv");

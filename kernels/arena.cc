@@ -6,6 +6,7 @@
 #include "base/error.h"
 
 namespace assay {
+
 Arena::~Arena() {
   for (const auto& [address, bytes] : blocks_) source_.give_back(address);
 }

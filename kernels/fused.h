@@ -13,10 +13,9 @@ namespace assay {
 // costs as much as a small op. Results have the bits that the single ops give. Values between the
 // ops are written only to the addresses that are not null. All addresses are of the kernels'
 // memory().
-enum class NormOp : uint8_t { kRms, kLayer };
 
 struct FusedNorm {
-  NormOp op = NormOp::kRms;
+  NormKind kind = NormKind::kRms;
   const float* weight = nullptr;  // [width]
   const float* bias = nullptr;    // [width] or null; kLayer
   float eps = 0.0F;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "kernels/memory.h"
@@ -23,6 +24,13 @@ struct WeightMatrix {
   }
 };
 
+// One of several matrix products of the same input.
+struct Product {
+  WeightMatrix w;
+  const float* bias = nullptr;  // [w.rows], or null
+  float* out = nullptr;         // [n_tokens, w.rows]
+};
+
 enum class KvType : uint8_t { kF32, kF16 };
 
 constexpr size_t kv_element_bytes(KvType type) {
@@ -31,6 +39,9 @@ constexpr size_t kv_element_bytes(KvType type) {
 
 // Which two elements of a head a rotary angle turns: i and i+1 (llama), or i and i + rotary/2.
 enum class RopePairing : uint8_t { kAdjacent, kHalves };
+
+// RMSNorm or LayerNorm; see rms_norm() and layer_norm().
+enum class NormKind : uint8_t { kRms, kLayer };
 
 // The keys and values of one layer: [position, kv_head, head_dim], `type` elements.
 struct KvView {
@@ -75,6 +86,13 @@ class Kernels {
   // out[t, r] = sum_c w[r, c] * x[t, c] + bias[r]; `bias` may be null.
   virtual void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
                       float* out) = 0;
+
+  // As matmul() for each of `products`, one after the other; all have w.columns inputs.
+  virtual void matmuls(std::span<const Product> products, const float* x, int64_t n_tokens) {
+    for (const Product& product : products) {
+      matmul(product.w, product.bias, x, n_tokens, product.out);
+    }
+  }
 
   // out = x / sqrt(mean(x²) + eps) * weight, a row at a time. out may be x. Zhang & Sennrich 2019.
   virtual void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens,

@@ -1005,11 +1005,13 @@ static void assay_tap_set_state(int state) {
   __atomic_store_n(&assay_tap.state, state, __ATOMIC_RELEASE);
 }
 
-// Says it once. The caller holds the lock.
-static int assay_tap_fail(const char* what, const char* reason) {
-  (void)snprintf(assay_tap.error, sizeof(assay_tap.error), "%.200s: %.200s%s%.80s",
+// Says once what is wrong, its errno (0: none), and what to do ("": nothing). The caller holds the
+// lock.
+static int assay_tap_fail(const char* what, int code, const char* hint) {
+  (void)snprintf(assay_tap.error, sizeof(assay_tap.error), "%.200s: %.120s%s%.80s%s%.100s",
                  assay_tap.path == NULL ? "ORCH_LOG_FILE" : assay_tap.path, what,
-                 reason[0] == 0 ? "" : ": ", reason);
+                 code == 0 ? "" : ": ", code == 0 ? "" : strerror(code), hint[0] == 0 ? "" : "; ",
+                 hint);
   assay_tap_set_state(ASSAY_TAP_FAILED);
   ASSAY_TAP_ON_ERROR(assay_tap.error);
   return -1;
@@ -1074,26 +1076,28 @@ static int assay_tap_open_locked(const char* path, const char* team, const char*
   assay_tap.team = team == NULL || *team == 0 ? NULL : assay_tap_copy(team);
   assay_tap.head = assay_tap_parse_values(values);
   if (assay_tap.head == -2) {
-    return assay_tap_fail("ORCH_LOG_VALUES is no count of values",
+    return assay_tap_fail("ORCH_LOG_VALUES is not a count of values", 0,
                           "give a number of 0 or more, or all");
   }
   assay_tap.globs = assay_tap_parse_checkpoints(checkpoints);
   if (assay_tap.globs == NULL) {
-    return assay_tap_fail("ASSAY_LOG_CHECKPOINTS has an empty item",
+    return assay_tap_fail("ASSAY_LOG_CHECKPOINTS has an empty item", 0,
                           "give logits, layers, ops, or globs such as 'layer_0_*,logits'");
   }
   // Emptied only under the lock: the file may be another engine's.
   assay_tap.fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (assay_tap.fd < 0) return assay_tap_fail("cannot open the log for writing", strerror(errno));
+  if (assay_tap.fd < 0) return assay_tap_fail("cannot open the log for writing", errno, "");
   if (flock(assay_tap.fd, LOCK_EX | LOCK_NB) != 0) {
-    return errno == EWOULDBLOCK ? assay_tap_fail("another writer has this log open",
+    return errno == EWOULDBLOCK ? assay_tap_fail("another writer has this log open", 0,
                                                  "give each running engine a log of its own")
-                                : assay_tap_fail("cannot lock the log", strerror(errno));
+                                : assay_tap_fail("cannot lock the log", errno, "");
   }
-  if (fstat(assay_tap.fd, &status) != 0) return assay_tap_fail("cannot open it", strerror(errno));
+  if (fstat(assay_tap.fd, &status) != 0) {
+    return assay_tap_fail("cannot open the log for writing", errno, "");
+  }
   assay_tap.regular = S_ISREG(status.st_mode);
   if (assay_tap.regular && ftruncate(assay_tap.fd, 0) != 0) {
-    return assay_tap_fail("cannot empty the log", strerror(errno));
+    return assay_tap_fail("cannot empty the log", errno, "");
   }
   if (!assay_tap.fork_safe) {
     assay_tap.fork_safe =
@@ -1198,12 +1202,12 @@ static void assay_tap_keep(char* buffer, size_t size) {
 }
 
 // Takes back the `torn` bytes of a record that did not fit, unless somebody wrote after them.
-static void assay_tap_take_back(int64_t torn) {
+// Returns whether the log ends with a whole record.
+static int assay_tap_take_back(int64_t torn) {
   struct stat status;
-  if (!assay_tap.regular || torn == 0 || fstat(assay_tap.fd, &status) != 0) return;
-  if (status.st_size == assay_tap.size + torn && ftruncate(assay_tap.fd, assay_tap.size) != 0) {
-    (void)snprintf(assay_tap.error + strlen(assay_tap.error), 24, " and a torn line");
-  }
+  if (torn == 0) return 1;
+  if (!assay_tap.regular || fstat(assay_tap.fd, &status) != 0) return 0;
+  return status.st_size == assay_tap.size + torn && ftruncate(assay_tap.fd, assay_tap.size) == 0;
 }
 
 // The caller holds the lock.
@@ -1214,9 +1218,10 @@ static int assay_tap_write_all(const char* line, size_t length) {
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
       const int code = written < 0 ? errno : ENOSPC;
-      assay_tap_take_back((int64_t)done);
-      return assay_tap_fail("cannot write; the log ends with the last whole record",
-                            strerror(code));
+      const int whole = assay_tap_take_back((int64_t)done);
+      return assay_tap_fail("cannot write", code,
+                            whole ? "the log ends with the last whole record"
+                                  : "the log ends with the last whole record and a torn line");
     }
     done += (size_t)written;
   }
@@ -1240,9 +1245,9 @@ static int assay_tap_finish(char* buffer, size_t size, const char* end, int firs
   return result;
 }
 
-static int assay_tap_fail_unlocked(const char* what, const char* reason) {
+static int assay_tap_fail_unlocked(const char* what, const char* hint) {
   (void)pthread_mutex_lock(&assay_tap.mutex);
-  const int result = assay_tap.state == ASSAY_TAP_FAILED ? -1 : assay_tap_fail(what, reason);
+  const int result = assay_tap.state == ASSAY_TAP_FAILED ? -1 : assay_tap_fail(what, 0, hint);
   (void)pthread_mutex_unlock(&assay_tap.mutex);
   return result;
 }
@@ -1317,7 +1322,9 @@ ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx
   if (state != ASSAY_TAP_OPENED || !assay_tap_wants(checkpoint)) return 0;
   const int64_t n = assay_tap_elements(shape, rank);
   if (n < 0 || token_idx < 0 || type < ASSAY_TAP_F32 || type > ASSAY_TAP_BF16) {
-    return assay_tap_fail_unlocked(checkpoint,
+    char what[120];
+    (void)snprintf(what, sizeof(what), "'%.80s' cannot be logged", checkpoint);
+    return assay_tap_fail_unlocked(what,
                                    "give a token_idx of 0 or more, a shape and an element type");
   }
   if (type == ASSAY_TAP_F32) {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "assay/causes/mistakes.h"
-#include "kernels/half.h"
 
 namespace assay::causes {
 namespace {
@@ -169,31 +168,23 @@ void add_shifts(const Network& network, std::vector<Mistake>& mistakes) {
 }
 
 void add_roundings(const Network& network, std::vector<Mistake>& mistakes) {
-  const auto add_one = [&](const char* text, float (*round)(float)) {
-    mistakes.push_back(plain_mistake("rounding", text, [&network, round](Op, const Inputs& in) {
-      const Matrix k = map(*in.rows[1], round);
-      const Matrix v = map(*in.rows[2], round);
-      return attention(*in.rows[0], k, v, network.attention_settings(), in.wanted);
-    }));
-  };
-  add_one("keeps keys and values in f16",
-          [](float x) { return float_from_f16(f16_from_float(x)); });
-  add_one("keeps keys and values in bf16",
-          [](float x) { return float_from_bf16(bf16_from_float(x)); });
-  struct Scores {
-    const char* type;
-    float (*round)(float);
-  };
-  for (const Scores scores :
-       {Scores{"f16", [](float x) { return float_from_f16(f16_from_float(x)); }},
-        Scores{"bf16", [](float x) { return float_from_bf16(bf16_from_float(x)); }}}) {
+  for (const Rounding rounding : kRoundings) {
+    mistakes.push_back(plain_mistake(
+        "rounding", fmt::format("keeps keys and values in {}", rounding.type),
+        [&network, rounding](Op, const Inputs& in) {
+          const Matrix k = map(*in.rows[1], rounding.round);
+          const Matrix v = map(*in.rows[2], rounding.round);
+          return attention(*in.rows[0], k, v, network.attention_settings(), in.wanted);
+        }));
+  }
+  for (const Rounding rounding : kRoundings) {
     for (const bool before : {true, false}) {
       add(
           network, "rounding",
-          fmt::format("rounds the attention scores to {}{}", scores.type,
+          fmt::format("rounds the attention scores to {}{}", rounding.type,
                       before ? " before they are scaled" : ""),
-          [scores, before](AttentionSettings& settings, const Inputs&) {
-            settings.round_score = scores.round;
+          [rounding, before](AttentionSettings& settings, const Inputs&) {
+            settings.round_score = rounding.round;
             settings.round_before_scale = before;
           },
           mistakes);

@@ -30,7 +30,6 @@ class Chain {
 
   const std::vector<Op>& ops() const { return ops_; }  // the target last
   const std::vector<int64_t>& positions() const { return positions_; }
-  bool attends() const { return attends_; }
   double multiplications() const;  // of one run, about
 
   // The checkpoint as it should be, from the logged inputs.

@@ -70,12 +70,6 @@ double relative(double squares, double of) {
   return of > 0 ? std::sqrt(squares / of) : std::numeric_limits<double>::infinity();
 }
 
-double square_distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
-  return sum;
-}
-
 // The largest error of the op's logged inputs at a token; nothing if one is not logged.
 std::optional<double> input_error(const Network& network, const TensorStore& store, Op op,
                                   int64_t token_idx) {
@@ -133,12 +127,12 @@ class Splitter {
     for (size_t t = 0; t < right.size(); ++t) {
       const Evidence::Token& token = evidence.tokens()[t];
       if (right[t].empty()) continue;
-      const double norm = square_distance(token.ref, std::vector<double>(token.ref.size(), 0.0));
-      const double own = relative(square_distance(token.got, right[t]), norm);
+      const double norm = square_sum(token.ref);
+      const double own = relative(square_sum(token.got, right[t]), norm);
       if (source.own && !(own > *source.own)) continue;
       source.own = own;
-      source.inherited = relative(square_distance(right[t], token.ref), norm);
-      source.rel_l2 = relative(square_distance(token.got, token.ref), norm);
+      source.inherited = relative(square_sum(right[t], token.ref), norm);
+      source.rel_l2 = relative(square_sum(token.got, token.ref), norm);
       source.token_idx = token.token_idx;
     }
   }

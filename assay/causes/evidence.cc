@@ -11,18 +11,6 @@ namespace {
 constexpr double kHolds = 0.1;     // share of a token's difference that may be left
 constexpr double kDiffers = 0.05;  // times the largest difference of any token
 
-double square_sum(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
-  return sum;
-}
-
-double square_sum(const std::vector<double>& a) {
-  double sum = 0;
-  for (const double x : a) sum += x * x;
-  return sum;
-}
-
 std::vector<double> scaled(const Sketch& sketch) {
   std::vector<double> features(sketch.begin(), sketch.end());
   for (double& feature : features) feature /= std::sqrt(static_cast<double>(kSketchSize));
@@ -44,6 +32,18 @@ bool has_sketch(const Record& record) {
 }
 
 }  // namespace
+
+double square_sum(const std::vector<double>& a) {
+  double sum = 0;
+  for (const double x : a) sum += x * x;
+  return sum;
+}
+
+double square_sum(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return sum;
+}
 
 double Fit::ratio() const {
   return residual / std::max(std::min(difference, norm), 1e-300);

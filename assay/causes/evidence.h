@@ -9,6 +9,10 @@
 
 namespace assay::causes {
 
+// Sums of the squares of a and of a - b, which are of one length.
+double square_sum(const std::vector<double>& a);
+double square_sum(const std::vector<double>& a, const std::vector<double>& b);
+
 // How well a prediction of the judged log's tensor fits.
 struct Fit {
   double residual = 0;    // sum of (got - predicted)²

@@ -156,9 +156,7 @@ void infer_activation(const Reference& reference, int layer, Network& network) {
   const auto act = reference.rows({Checkpoint::kFfnAct, layer});
   if (!up || !act) return;
   network.gated = gate != nullptr;
-  for (const Activation activation :
-       {Activation::kSilu, Activation::kGeluTanh, Activation::kGeluErf, Activation::kGeluFast,
-        Activation::kRelu, Activation::kSigmoid, Activation::kIdentity}) {
+  for (const Activation activation : kActivations) {
     if (rel_l2(activate(gate.get(), *up, activation), *act) <= kSame) {
       network.activation = activation;
       return;
@@ -167,8 +165,8 @@ void infer_activation(const Reference& reference, int layer, Network& network) {
 }
 
 // The weights, and the biases of LayerNorm, with which `x` normalised with `eps` is nearest to `y`.
-NormWeights fit_norm(const Matrix& x, const Matrix& y, NormForm form, double eps) {
-  const Matrix plain = norm(x, {.form = form, .eps = eps});
+NormWeights fit_norm(const Matrix& x, const Matrix& y, NormKind kind, double eps) {
+  const Matrix plain = norm(x, {.kind = kind, .eps = eps});
   NormWeights weights;
   for (int64_t i = 0; i < x.columns; ++i) {
     double a = 0;
@@ -184,7 +182,7 @@ NormWeights fit_norm(const Matrix& x, const Matrix& y, NormForm form, double eps
       ab += from * to;
     }
     const auto n = static_cast<double>(x.rows);
-    const bool biased = form == NormForm::kLayer;
+    const bool biased = kind == NormKind::kLayer;
     const double square = biased ? aa - a * a / n : aa;
     const double weight = square > 0 ? (biased ? ab - a * b / n : ab) / square : 0;
     weights.weight.push_back(static_cast<float>(weight));
@@ -193,9 +191,9 @@ NormWeights fit_norm(const Matrix& x, const Matrix& y, NormForm form, double eps
   return weights;
 }
 
-double norm_error(const Matrix& x, const Matrix& y, NormForm form, double eps,
+double norm_error(const Matrix& x, const Matrix& y, NormKind kind, double eps,
                   const NormWeights& weights) {
-  return rel_l2(norm(x, {.form = form,
+  return rel_l2(norm(x, {.kind = kind,
                          .eps = eps,
                          .eps_outside = false,
                          .weight = weights.weight.data(),
@@ -208,14 +206,14 @@ void infer_norm(const Reference& reference, Op op, Network& network) {
   const auto x = reference.rows(network.inputs(op).front());
   const auto y = reference.rows(op);
   if (!x || !y || x->columns != y->columns || x->rows < kLeastRows) return;
-  for (const NormForm form : {NormForm::kRms, NormForm::kLayer}) {
+  for (const NormKind kind : {NormKind::kRms, NormKind::kLayer}) {
     double best_eps = 0;
     NormWeights best;
     double least = INFINITY;
     double without = INFINITY;
     for (const double eps : {0.0, 1e-8, 1e-7, 1e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 1e-3, 1e-2}) {
-      NormWeights weights = fit_norm(*x, *y, form, eps);
-      const double error = norm_error(*x, *y, form, eps, weights);
+      NormWeights weights = fit_norm(*x, *y, kind, eps);
+      const double error = norm_error(*x, *y, kind, eps, weights);
       if (eps == 0) without = error;
       if (!(error < least)) continue;
       least = error;
@@ -224,7 +222,7 @@ void infer_norm(const Reference& reference, Op op, Network& network) {
     }
     if (!(least <= kSame)) continue;
     constexpr double kTold = 3;  // an eps that matters leaves less than others by this factor
-    network.norm = form;
+    network.norm = kind;
     network.eps = best_eps;
     network.eps_known = without > kTold * least;
     network.norms[op] = std::move(best);

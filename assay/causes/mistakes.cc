@@ -4,6 +4,33 @@
 #include <utility>
 
 namespace assay::causes {
+namespace {
+
+// Changes of a product's result may have been made before its bias was added: then they are of the
+// weights' rows alone.
+void add_before_bias(const Network& network, std::vector<Mistake>& mistakes) {
+  const size_t count = mistakes.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (!mistakes[i].change) continue;
+    Mistake before = mistakes[i];
+    before.text = [text = before.text](double parameter) {
+      return text(parameter) + " before the bias";
+    };
+    before.compute = [&network, change = before.change](Op op, const Inputs& inputs,
+                                                        double parameter) -> Matrix {
+      const Linear& linear = *network.linear(op);
+      if (linear.bias == nullptr) return {};
+      Matrix out = change(network.multiply({linear.weight, nullptr}, *inputs.rows[0]), parameter);
+      for (int64_t t = 0; t < out.rows; ++t) {
+        for (int64_t r = 0; r < out.columns; ++r) out.row(t)[r] += linear.bias[r];
+      }
+      return out;
+    };
+    mistakes.push_back(std::move(before));
+  }
+}
+
+}  // namespace
 
 Mistake plain_mistake(std::string name, std::string text,
                       std::function<Matrix(Op op, const Inputs& inputs)> compute) {
@@ -56,34 +83,6 @@ std::vector<Checkpoint> family_of(Checkpoint kind, const Mistake& mistake) {
   }
   return {kind};
 }
-
-namespace {
-
-// Changes of a product's result may have been made before its bias was added: then they are of the
-// weights' rows alone.
-void add_before_bias(const Network& network, std::vector<Mistake>& mistakes) {
-  const size_t count = mistakes.size();
-  for (size_t i = 0; i < count; ++i) {
-    if (!mistakes[i].change) continue;
-    Mistake before = mistakes[i];
-    before.text = [text = before.text](double parameter) {
-      return text(parameter) + " before the bias";
-    };
-    before.compute = [&network, change = before.change](Op op, const Inputs& inputs,
-                                                        double parameter) -> Matrix {
-      const Linear& linear = *network.linear(op);
-      if (linear.bias == nullptr) return {};
-      Matrix out = change(network.multiply({linear.weight, nullptr}, *inputs.rows[0]), parameter);
-      for (int64_t t = 0; t < out.rows; ++t) {
-        for (int64_t r = 0; r < out.columns; ++r) out.row(t)[r] += linear.bias[r];
-      }
-      return out;
-    };
-    mistakes.push_back(std::move(before));
-  }
-}
-
-}  // namespace
 
 std::vector<Mistake> mistakes_of(const Network& network, Checkpoint kind) {
   std::vector<Mistake> mistakes;

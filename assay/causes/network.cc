@@ -13,17 +13,6 @@ bool in_a_layer(Checkpoint checkpoint) {
   return checkpoint > Checkpoint::kEmbedding && checkpoint < Checkpoint::kFinalNorm;
 }
 
-std::vector<double> rotary_frequencies(const ModelConfig& config,
-                                       const std::vector<float>& factors) {
-  std::vector<double> frequencies(static_cast<size_t>(config.rotary_dim / 2));
-  for (size_t i = 0; i < frequencies.size(); ++i) {
-    const double exponent = 2.0 * static_cast<double>(i) / static_cast<double>(config.rotary_dim);
-    const double divisor = factors.empty() ? 1.0 : static_cast<double>(factors[i]);
-    frequencies[i] = config.rope_freq_scale / (std::pow(config.rope_freq_base, exponent) * divisor);
-  }
-  return frequencies;
-}
-
 }  // namespace
 
 std::optional<Op> find_op(const std::string& checkpoint) {
@@ -138,7 +127,7 @@ AttentionSettings Network::attention_settings() const {
 }
 
 NormSettings Network::norm_settings(Op op) const {
-  NormSettings settings{.form = norm.value_or(NormForm::kRms), .eps = eps};
+  NormSettings settings{.kind = norm.value_or(NormKind::kRms), .eps = eps};
   if (model == nullptr) {
     const auto known = norms.find(op);
     if (known == norms.end()) return settings;
@@ -234,7 +223,7 @@ Network Network::of_model(const Model& model, int64_t n_positions) {
   network.rotary = architecture.position == PositionKind::kRotary;
   network.gated = architecture.ffn == FfnKind::kSiluGated;
   network.activation = network.gated ? Activation::kSilu : Activation::kGeluTanh;
-  network.norm = architecture.norm == NormKind::kRms ? NormForm::kRms : NormForm::kLayer;
+  network.norm = architecture.norm;
   network.eps = config.norm_eps;
   if (network.rotary) {
     network.rope = RopeSettings();

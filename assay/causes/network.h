@@ -56,7 +56,7 @@ struct Network {
   bool gated = true;     // the FFN has a gate
   std::optional<RopeSettings> rope;
   std::optional<Activation> activation;
-  std::optional<NormForm> norm;
+  std::optional<NormKind> norm;
   double eps = 0;
   bool eps_known = true;            // and not only that it is small beside what is normalised
   std::map<Op, NormWeights> norms;  // of those that are known without a model

@@ -63,14 +63,14 @@ void add_norm_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
                                      settings.eps_outside = true;
                                      return norm(*in.rows[0], settings);
                                    }));
-  const bool rms = *network.norm == NormForm::kRms;
+  const bool rms = *network.norm == NormKind::kRms;
   mistakes.push_back(
       plain_mistake("norm_kind",
                     rms ? "subtracts the mean: LayerNorm in place of RMSNorm"
                         : "does not subtract the mean: RMSNorm in place of LayerNorm",
                     [&network, rms](Op op, const Inputs& in) {
                       NormSettings settings = network.norm_settings(op);
-                      settings.form = rms ? NormForm::kLayer : NormForm::kRms;
+                      settings.kind = rms ? NormKind::kLayer : NormKind::kRms;
                       return norm(*in.rows[0], settings);
                     }));
   mistakes.push_back(plain_mistake("norm_weight_plus_one", "multiplies by 1 + the norm's weight",
@@ -94,9 +94,7 @@ void add_norm_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
 
 void add_ffn_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
   if (!network.activation) return;
-  for (const Activation other :
-       {Activation::kSilu, Activation::kGeluTanh, Activation::kGeluErf, Activation::kGeluFast,
-        Activation::kRelu, Activation::kSigmoid, Activation::kIdentity}) {
+  for (const Activation other : kActivations) {
     if (other == *network.activation) continue;
     mistakes.push_back(
         plain_mistake("activation_kind",

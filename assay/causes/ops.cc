@@ -180,7 +180,7 @@ Matrix norm(const Matrix& x, const NormSettings& settings) {
   for (int64_t t = 0; t < x.rows; ++t) {
     const float* in = x.row(t);
     double mean = 0;
-    if (settings.form == NormForm::kLayer) {
+    if (settings.kind == NormKind::kLayer) {
       for (int64_t i = 0; i < x.columns; ++i) mean += in[i];
       mean /= n;
     }

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "assay/causes/matrix.h"
+#include "kernels/half.h"
 #include "kernels/kernels.h"
 
 // The ops of a transformer on rows of logged tensors, with everything that engines get wrong as a
 // parameter. Sums are in double; each result is rounded to float once.
 namespace assay::causes {
 
-enum class NormForm : uint8_t { kRms, kLayer };
 enum class Activation : uint8_t {
   kSilu,
   kGeluTanh,
@@ -21,6 +21,10 @@ enum class Activation : uint8_t {
   kRelu,
   kSigmoid,
   kIdentity,
+};
+inline constexpr Activation kActivations[] = {
+    Activation::kSilu, Activation::kGeluTanh, Activation::kGeluErf,  Activation::kGeluFast,
+    Activation::kRelu, Activation::kSigmoid,  Activation::kIdentity,
 };
 
 const char* activation_name(Activation activation);
@@ -61,7 +65,7 @@ Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
                  const AttentionSettings& settings, const std::vector<bool>& wanted);
 
 struct NormSettings {
-  NormForm form = NormForm::kRms;
+  NormKind kind = NormKind::kRms;
   double eps = 0;
   bool eps_outside = false;       // added to the root, not under it
   const float* weight = nullptr;  // [columns]; null: all 1
@@ -76,5 +80,16 @@ Matrix add(const Matrix& a, const Matrix& b);
 
 // f(element) of each.
 Matrix map(const Matrix& x, const std::function<float(float)>& f);
+
+// A 16-bit type that an engine may keep numbers in.
+struct Rounding {
+  const char* type;
+  float (*round)(float);  // to the nearest number of the type
+};
+inline constexpr Rounding kF16Rounding = {
+    "f16", [](float x) { return float_from_f16(f16_from_float(x)); }};
+inline constexpr Rounding kBf16Rounding = {
+    "bf16", [](float x) { return float_from_bf16(bf16_from_float(x)); }};
+inline constexpr Rounding kRoundings[] = {kF16Rounding, kBf16Rounding};
 
 }  // namespace assay::causes

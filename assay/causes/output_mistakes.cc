@@ -13,17 +13,12 @@
 namespace assay::causes {
 namespace {
 
-float round_f16(float x) {
-  return float_from_f16(f16_from_float(x));
-}
-float round_bf16(float x) {
-  return float_from_bf16(bf16_from_float(x));
-}
 float cut_bf16(float x) {
   return float_from_bits(float_bits(x) & 0xFFFF0000U);
 }
 float cut_f16(float x) {
-  return std::abs(x) < 0x1p-14F ? round_f16(x) : float_from_bits(float_bits(x) & 0xFFFFE000U);
+  return std::abs(x) < 0x1p-14F ? kF16Rounding.round(x)
+                                : float_from_bits(float_bits(x) & 0xFFFFE000U);
 }
 // 8-bit floats of Micikevicius et al., "FP8 formats for deep learning", 2022.
 float round_fp8(float x, int mantissa_bits, int least_exponent, float largest) {
@@ -43,7 +38,7 @@ Matrix round_blocks(const Matrix& x, int64_t block, bool stored) {
     float largest = 0;
     for (auto at = begin; at != end; ++at) largest = std::max(largest, std::abs(*at));
     if (largest == 0) continue;
-    const float d = round_f16(largest / 127);
+    const float d = kF16Rounding.round(largest / 127);
     for (auto at = begin; at != end; ++at) {
       *at = d == 0 ? 0 : std::round(*at / (stored ? d : largest / 127)) * d;
     }
@@ -51,16 +46,16 @@ Matrix round_blocks(const Matrix& x, int64_t block, bool stored) {
   return out;
 }
 
-struct Rounding {
+struct ResultRounding {
   const char* text;
   std::function<Matrix(const Matrix&)> round;
 };
 
-std::vector<Rounding> roundings() {
+std::vector<ResultRounding> result_roundings() {
   const auto each = [](float (*f)(float)) { return [f](const Matrix& x) { return map(x, f); }; };
   return {
-      {"f16", each(round_f16)},
-      {"bf16", each(round_bf16)},
+      {"f16", each(kF16Rounding.round)},
+      {"bf16", each(kBf16Rounding.round)},
       {"bf16, cutting the low half off", each(cut_bf16)},
       {"f16's mantissa, cutting the low bits off", each(cut_f16)},
       {"8-bit floats (e4m3)", each([](float x) { return round_fp8(x, 3, -6, 448); })},
@@ -73,7 +68,7 @@ std::vector<Rounding> roundings() {
 }
 
 void add_roundings(const Network& network, Checkpoint kind, std::vector<Mistake>& mistakes) {
-  for (const Rounding& rounding : roundings()) {
+  for (const ResultRounding& rounding : result_roundings()) {
     mistakes.push_back(output_mistake(
         network, "rounding",
         [text = rounding.text](double) { return fmt::format("rounds its result to {}", text); }, {},

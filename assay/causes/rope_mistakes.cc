@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "assay/causes/mistakes.h"
-#include "kernels/half.h"
 
 namespace assay::causes {
 namespace {
@@ -124,17 +123,11 @@ void add_rope_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
   };
   mistakes.push_back(std::move(restart));
 
-  struct Rounding {
-    const char* text;
-    float (*round)(float);
-  };
-  for (const Rounding rounding :
-       {Rounding{"f16", [](float x) { return float_from_f16(f16_from_float(x)); }},
-        Rounding{"bf16", [](float x) { return float_from_bf16(bf16_from_float(x)); }}}) {
+  for (const Rounding rounding : kRoundings) {
     RopeSettings settings = right;
     settings.round = rounding.round;
     mistakes.push_back(
-        plain_mistake("rounding", fmt::format("rounds the cosines and sines to {}", rounding.text),
+        plain_mistake("rounding", fmt::format("rounds the cosines and sines to {}", rounding.type),
                       [settings](Op, const Inputs& in) {
                         return rope(*in.rows[0], settings, positions_of(in));
                       }));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <filesystem>
 #include <limits>
 #include <string_view>
 #include <system_error>
@@ -30,8 +31,8 @@ CLI::Validator whole_number(int64_t least, uint64_t most) {
                                : parse_whole(text, large) && large <= most &&
                                      (least <= 0 || large >= static_cast<uint64_t>(least));
     return good ? std::string()
-                : fmt::format("'{}' is no whole number from {} to {}", printable(text, 40), least,
-                              most);
+                : fmt::format("'{}' is not a whole number from {} to {}", printable(text, 40),
+                              least, most);
   };
   return CLI::Validator(check, "", "whole number");
 }
@@ -43,13 +44,22 @@ std::vector<int32_t> parse_token_ids(const std::string& text, const std::string&
     const std::string_view item = rest.substr(0, comma);
     int32_t id = 0;
     if (!parse_whole(item, id) || id < 0) {
-      throw Error(fmt::format("'{}' is no token id", printable(item, 40)), flag,
+      throw Error(fmt::format("'{}' is not a token id", printable(item, 40)), flag,
                   fmt::format("give ids from 0 to {}, separated by commas",
                               std::numeric_limits<int32_t>::max()));
     }
     ids.push_back(id);
     if (comma == std::string_view::npos) return ids;
     rest.remove_prefix(comma + 1);
+  }
+}
+
+void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::string& output) {
+  for (const std::string& input : inputs) {
+    std::error_code none;
+    if (std::filesystem::equivalent(input, output, none)) {
+      throw Error("the report would overwrite its input", output, "give another -o");
+    }
   }
 }
 

@@ -7,6 +7,7 @@ namespace assay {
 inline constexpr int kInParity = 0;
 inline constexpr int kDiverged = 1;
 inline constexpr int kNotComparable = 2;  // and bad input, and bad usage
+inline constexpr int kSignalled = 128;    // and the number of the signal
 
 // Each adds one subcommand. When the command line names it, parsing it runs it and sets
 // `exit_code`; errors are thrown.

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "assay/causes/find_causes.h"
+#include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
 #include "assay/cli/several_command.h"
@@ -65,19 +64,13 @@ void set_alignment(const std::string& text, CompareOptions& options) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(begin, end, options.offset);
   if (error != std::errc() || stop != end) {
-    throw Error(fmt::format("'{}' is no alignment", text), "--align",
+    throw Error(fmt::format("'{}' is not an alignment", text), "--align",
                 "give auto, index, or what to add to the reference's token_idx, as in --align=-1");
   }
 }
 
 void add_maps(const std::vector<std::string>& names, NameMap& map) {
   for (const std::string& name : names) map.add(NameMap::load(name));
-}
-
-std::optional<LogHeader> header_of(const std::string& path) {
-  LogReader reader(path, Depth::kKeys);
-  reader.next();
-  return reader.header();
 }
 
 // The tolerances: the built-in one, those of a file, or those that follow from a golden's floors.
@@ -90,7 +83,7 @@ Policy policy_of(const CompareArguments& arguments) {
   if (floors) {
     const GoldenManifest manifest = read_golden_manifest(arguments.policy);
     const GoldenFile& file =
-        fitting_file(manifest, header_of(arguments.ref), header_of(arguments.got));
+        fitting_file(manifest, read_log_header(arguments.ref), read_log_header(arguments.got));
     return floor_policy(manifest, file, arguments.floor);
   }
   return arguments.policy.empty() ? Policy() : Policy::from_file(arguments.policy);
@@ -147,16 +140,11 @@ std::string command_of(const CompareArguments& arguments) {
   return command;
 }
 
-void refuse_to_overwrite(const CompareArguments& arguments) {
+std::vector<std::string> inputs_of(const CompareArguments& arguments) {
   std::vector<std::string> inputs = {arguments.ref,   arguments.got,       arguments.policy,
                                      arguments.model, arguments.ref_speed, arguments.got_speed};
   inputs.insert(inputs.end(), arguments.more.begin(), arguments.more.end());
-  for (const std::string& input : inputs) {
-    std::error_code none;
-    if (std::filesystem::equivalent(input, arguments.output, none)) {
-      throw Error("the report would overwrite its input", arguments.output, "give another -o");
-    }
-  }
+  return inputs;
 }
 
 // Annotations go to standard output, which the runner reads, and the summary to -o, to the file
@@ -228,7 +216,7 @@ void check_hash(const Model& model, const Comparison& comparison) {
 int run(const CompareArguments& given) {
   SpooledInputs spooled;
   CompareArguments arguments = given;
-  refuse_to_overwrite(given);
+  refuse_to_overwrite(inputs_of(given), given.output);
   arguments.ref = spooled.path_of(given.ref);
   arguments.got = spooled.path_of(given.got);
   for (std::string& path : arguments.more) path = spooled.path_of(path);
@@ -256,10 +244,7 @@ int run(const CompareArguments& given) {
   write_report(comparison, given);
   if (comparison.pass) return kInParity;
   if (comparison.verdict != Verdict::kInconclusive) return kDiverged;
-  print_error(
-      fmt::format("{}: nothing is proved: the records in common with {} hold nothing but "
-                  "zeros; check that both engines ran",
-                  printable(given.got), printable(given.ref)));
+  print_error(nothing_proved(given.ref, given.got));
   return kNotComparable;
 }
 

@@ -1,16 +1,19 @@
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <new>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
+#include "assay/cli/signals.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 
 namespace assay {
 namespace {
@@ -58,13 +61,29 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version
-    return app.exit(asked);
+    std::ostringstream text;
+    const int code = app.exit(asked, text, text);
+    print_text(text.str());
+    return code;
   } catch (const CLI::ParseError& error) {
     const auto parsed = app.get_subcommands();
     const std::string command = parsed.empty() ? "" : " " + parsed[0]->get_name();
     throw Error(error.what(), {}, fmt::format("see assay{} --help", command));
   }
   return exit_code;
+}
+
+// As shells tell the signal that ended a command.
+int interrupted() {
+  const int signal = interrupting_signal();
+  print_error(fmt::format("interrupted by SIG{}", sigabbrev_np(signal)));
+  return kSignalled + signal;
+}
+
+// One line, of our own errors as they are.
+std::string message_of(const std::exception& error) {
+  const bool ours = dynamic_cast<const Error*>(&error) != nullptr;
+  return ours ? error.what() : printable(error.what());
 }
 
 }  // namespace
@@ -76,16 +95,17 @@ int main(int argc, char** argv) {
   for (int fd = 0; fd <= 2; ++fd) {
     if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return assay::kNotComparable;
   }
-  // A reader that goes away is an error of write(), which `| head` is not told of.
-  signal(SIGPIPE, SIG_IGN);
+  assay::handle_signals();
   try {
     return assay::run(argc, argv);
-  } catch (const assay::Error& error) {
-    assay::print_error(error.what());
+  } catch (const assay::Interrupted&) {
+    return assay::interrupted();
   } catch (const std::bad_alloc&) {
     assay::print_error("out of memory; use a smaller input or a machine with more");
   } catch (const std::exception& error) {
-    assay::print_error(assay::printable(error.what()));
+    // A call that a signal has broken off looks like a failed one.
+    if (assay::interrupting_signal() != 0) return assay::interrupted();
+    assay::print_error(assay::message_of(error));
   }
   return assay::kNotComparable;
 }

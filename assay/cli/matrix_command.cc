@@ -10,7 +10,7 @@
 #include "assay/golden/floors.h"
 #include "assay/golden/manifest.h"
 #include "assay/log/log_reader.h"
-#include "assay/report/several_report.h"
+#include "assay/report/matrix_report.h"
 #include "base/error.h"
 
 namespace assay {
@@ -27,12 +27,6 @@ struct MatrixArguments {
   bool json = false;
 };
 
-std::optional<LogHeader> header_of(const std::string& path) {
-  LogReader log(path, Depth::kKeys);
-  log.next();
-  return log.header();
-}
-
 // The floors of the golden that the reference belongs to, or the built-in tolerance.
 Policy floors_beside(const std::string& ref_path, const std::string& got_path) {
   const std::string manifest_path =
@@ -42,8 +36,8 @@ Policy floors_beside(const std::string& ref_path, const std::string& got_path) {
     return {};
   }
   const GoldenManifest manifest = read_golden_manifest(manifest_path);
-  return floor_policy(manifest, fitting_file(manifest, header_of(ref_path), header_of(got_path)),
-                      "");
+  return floor_policy(
+      manifest, fitting_file(manifest, read_log_header(ref_path), read_log_header(got_path)), "");
 }
 
 int run(const MatrixArguments& arguments) {

@@ -69,7 +69,7 @@ int write_log(const MutateFlags& flags) {
   if (flags.tokens) options.tokens = parse_token_ids(*flags.tokens, "--tokens");
   const MutantLog result = write_mutant_log(options);
   print_status(fmt::format("log with the fault {}: {}; to be found at {}\n", *flags.fault,
-                           *flags.log.path, result.found_at.name()));
+                           printable(*flags.log.path), result.found_at.name()));
   return kInParity;
 }
 

@@ -13,68 +13,57 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <memory>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "assay/report/github_report.h"
+#include "base/character.h"
 #include "base/error.h"
+#include "base/new_file.h"
 
 namespace assay {
 namespace {
 
 constexpr int kPlainWidth = 120;
 
+constexpr const char* kWriteHint = "check permissions and room on the disk";
+
 struct ReaderGone {};
 
-void write_all(int fd, std::string_view text, const std::string& name) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0 && errno == EPIPE && fd == STDOUT_FILENO) throw ReaderGone();
-    if (written < 0) throw Error(std::string("cannot write: ") + std::strerror(errno), name);
-    text.remove_prefix(static_cast<size_t>(written));
-  }
+void write_or_fail(int file, std::string_view text, const std::string& name) {
+  if (write_all(file, text)) return;
+  if (errno == EPIPE && file == STDOUT_FILENO) throw ReaderGone();
+  throw Error(std::string("cannot write: ") + std::strerror(errno), name, kWriteHint);
 }
 
 void write_stdout(const std::function<void(const TextSink&)>& write) {
   try {
-    write([](std::string_view text) { write_all(STDOUT_FILENO, text, "standard output"); });
+    write([](std::string_view text) { write_or_fail(STDOUT_FILENO, text, "standard output"); });
   } catch (const ReaderGone&) {
     // It has seen all that it wanted.
   }
 }
 
-// A file that is removed again unless it is taken over by rename().
-class NewFile {
+// What is written to where it is: a device, a pipe, the end of a file.
+class OpenFile {
  public:
-  // `name`: what the user calls it, for messages.
-  NewFile(std::string path, int flags, const std::string& name) : path_(std::move(path)) {
-    fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
-    if (fd_ < 0) throw Error(std::string("cannot create: ") + std::strerror(errno), name);
+  OpenFile(const std::string& path, int flags)
+      : path_(path), fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666)) {
+    if (fd_ < 0) {
+      throw Error(std::string("cannot open: ") + std::strerror(errno), path, kWriteHint);
+    }
   }
-  ~NewFile() {
-    if (fd_ >= 0) close(fd_);
-    if (remove_) unlink(path_.c_str());
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
+  ~OpenFile() { close(fd_); }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
 
   int fd() const { return fd_; }
-  void remove_if_unfinished() { remove_ = true; }
-  void finish(const std::string& place) {
-    if (close(std::exchange(fd_, -1)) != 0 || std::rename(path_.c_str(), place.c_str()) != 0) {
-      throw Error(std::string("cannot write: ") + std::strerror(errno), place);
-    }
-    remove_ = false;
-  }
+  void write(std::string_view text) const { write_or_fail(fd_, text, path_); }
 
  private:
   std::string path_;
-  int fd_ = -1;
-  bool remove_ = false;
+  int fd_;
 };
 
 }  // namespace
@@ -85,32 +74,26 @@ void write_output(const std::string& path, const std::function<void(const TextSi
     return;
   }
   struct stat status {};
-  const bool exists = stat(path.c_str(), &status) == 0;
-  if (exists && S_ISDIR(status.st_mode)) throw Error("is a directory", path, "give a file");
-  if (exists && !S_ISREG(status.st_mode)) {  // a device or a pipe: nothing to rename over
-    const NewFile file(path, 0, path);
-    write([&](std::string_view text) { write_all(file.fd(), text, path); });
+  if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+    const OpenFile file(path, 0);  // a device or a pipe: nothing to take the place of
+    write([&](std::string_view text) { file.write(text); });
     return;
   }
-  std::error_code unresolved;
-  const std::string place = exists ? std::filesystem::canonical(path, unresolved).string() : path;
-  const std::string target = unresolved ? path : place;
-  NewFile file(fmt::format("{}.{}.tmp", target, getpid()), O_EXCL, path);
-  file.remove_if_unfinished();
-  write([&](std::string_view text) { write_all(file.fd(), text, path); });
-  file.finish(target);
+  NewFile file(path);
+  write([&](std::string_view text) { file.write(text); });
+  file.finish();
 }
 
 void append_output(const std::string& path,
                    const std::function<void(size_t, const TextSink&)>& write) {
-  const NewFile file(path, O_APPEND, path);
+  const OpenFile file(path, O_APPEND);
   struct stat status {};
   if (fstat(file.fd(), &status) != 0) {
     throw Error(std::string("cannot read: ") + std::strerror(errno), path);
   }
   std::string text;
   write(static_cast<size_t>(status.st_size), [&](std::string_view piece) { text += piece; });
-  write_all(file.fd(), text, path);
+  file.write(text);
 }
 
 void write_step_summary(const std::string& path,
@@ -181,14 +164,21 @@ void print_text(std::string_view text) {
   write_stdout([&](const TextSink& sink) { sink(text); });
 }
 
+void print_foreign_text(std::string_view text) {
+  print_text(isatty(STDOUT_FILENO) == 1 ? visible_text(text, "\n\t") : std::string(text));
+}
+
 void print_status(const std::string& text) {
   std::fputs(text.c_str(), stderr);
 }
 void print_warning(const std::string& text) {
   print_status("assay: warning: " + text + "\n");
 }
+void print_error(const char* text) {
+  std::fprintf(stderr, "assay: %s\n", text);
+}
 void print_error(const std::string& text) {
-  print_status("assay: " + text + "\n");
+  print_error(text.c_str());
 }
 
 std::string shell_quoted(const std::string& argument) {
@@ -196,8 +186,24 @@ std::string shell_quoted(const std::string& argument) {
                                               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                               "0123456789_-./:=,+@%") == std::string::npos;
   if (plain) return argument;
-  std::string quoted = "'";
-  for (const char c : argument) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  // What cannot be seen, as bash writes it: $'\x1b'.
+  const bool visible = printable(argument, argument.size()) == argument;
+  std::string quoted = visible ? "'" : "$'";
+  for (std::string_view rest = argument; !rest.empty();) {
+    const Character character = first_character(rest);
+    const std::string_view bytes = rest.substr(0, character.bytes);
+    const bool command = bytes == "[" && quoted.ends_with("##");  // as printable() has it
+    if (!visible && (!character.visible || command)) {
+      append_escaped(quoted, rest, character);
+    } else if (bytes == "'") {
+      quoted += visible ? "'\\''" : "\\'";
+    } else if (bytes == "\\" && !visible) {
+      quoted += "\\\\";
+    } else {
+      quoted += bytes;
+    }
+    rest.remove_prefix(character.bytes);
+  }
   return quoted + "'";
 }
 

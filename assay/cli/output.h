@@ -40,10 +40,15 @@ std::function<void(int64_t, int64_t)> progress_line(std::string doing);
 // cannot be written otherwise.
 void print_text(std::string_view text);
 
+// The same for text that a model made: on a terminal it can do no more than be read there, so
+// control characters are shown as \xNN.
+void print_foreign_text(std::string_view text);
+
 // On standard error; where that is closed or full there is nobody to tell.
 void print_status(const std::string& text);
 void print_warning(const std::string& text);
 void print_error(const std::string& text);
+void print_error(const char* text);  // takes no memory
 
 // `argument` as a shell takes it.
 std::string shell_quoted(const std::string& argument);

@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "assay/cli/checks.h"
@@ -24,15 +22,6 @@ struct PerfArguments {
   std::vector<std::string> accuracy;
   PerfOptions options;
 };
-
-void refuse_to_overwrite(const PerfArguments& arguments) {
-  for (const std::string& input : {arguments.base, arguments.head}) {
-    std::error_code none;
-    if (std::filesystem::equivalent(input, arguments.output, none)) {
-      throw Error("the report would overwrite its input", arguments.output, "give another -o");
-    }
-  }
-}
 
 SpeedAndAccuracy judge(const PerfArguments& arguments) {
   SpeedAndAccuracy judged{compare_benches(read_bench_file(arguments.base),
@@ -55,7 +44,7 @@ int run(const PerfArguments& arguments) {
     throw Error(fmt::format("{} is not above 0 and below 0.5", options.alpha), "--alpha",
                 "it is the chance of a false alarm, such as 0.01");
   }
-  refuse_to_overwrite(arguments);
+  refuse_to_overwrite({arguments.base, arguments.head}, arguments.output);
   const SpeedAndAccuracy judged = judge(arguments);
   if (arguments.format == "github") {
     write_step_summary(arguments.output, [&](size_t most, const TextSink& sink) {

@@ -16,7 +16,6 @@
 #include "assay/cli/output.h"
 #include "assay/cli/text_file.h"
 #include "assay/record/run.h"
-#include "base/character.h"
 #include "base/error.h"
 
 namespace assay {
@@ -77,18 +76,20 @@ RunObserver terminal_observer(bool json) {
     };
   }
   if (json) return observer;
-  const bool on_terminal = isatty(STDOUT_FILENO) == 1;
-  observer.on_token = [on_terminal, first = true](int32_t token,
-                                                  std::optional<std::string_view> text) mutable {
+  observer.on_token = [first = true](int32_t token, std::optional<std::string_view> text) mutable {
     // Without a vocabulary there is no text: the ids are shown.
-    if (!text) {
-      print_text(fmt::format("{}{}", first ? "" : " ", token));
-    } else {
-      print_text(on_terminal ? visible_text(*text, "\n\t") : std::string(*text));
-    }
+    print_foreign_text(text ? std::string(*text) : fmt::format("{}{}", first ? "" : " ", token));
     first = false;
   };
   return observer;
+}
+
+void tell_where_the_log_is(const std::string& path, const std::string& put_back) {
+  if (!put_back.empty()) {
+    print_warning(fmt::format("{}: was removed while it was written; all of it is in {} now",
+                              printable(path), printable(put_back)));
+  }
+  print_status(fmt::format("log: {}\n", printable(put_back.empty() ? path : put_back)));
 }
 
 int run_injected_command(const RunFlags& flags) {
@@ -124,7 +125,7 @@ int run_command(RunFlags& flags) {
       "{}, {} threads)\n",
       result.load_ms, result.tokens.size(), result.prefill_tok_s, result.generated.size(),
       result.decode_tok_s, result.backend, result.math, result.n_threads));
-  if (flags.options.log) print_status(fmt::format("log: {}\n", flags.options.log->path));
+  if (flags.options.log) tell_where_the_log_is(flags.options.log->path, result.log_put_back);
   return kInParity;
 }
 

@@ -10,6 +10,13 @@
 
 namespace assay {
 
+std::string nothing_proved(const std::string& ref, const std::string& got) {
+  return fmt::format(
+      "{}: nothing is proved: the records in common with {} hold nothing but zeros; check that "
+      "both engines ran",
+      printable(got), printable(ref));
+}
+
 int run_several(const std::vector<std::string>& logs, const CompareOptions& options,
                 const std::string& format, const std::string& output) {
   if (format != "table" && format != "json") {
@@ -26,10 +33,7 @@ int run_several(const std::vector<std::string>& logs, const CompareOptions& opti
   });
   for (const RunPair& pair : several.pairs) {
     if (pair.verdict != Verdict::kInconclusive) continue;
-    print_error(fmt::format(
-        "{}: nothing is proved: the records in common with {} hold nothing but zeros; check that "
-        "both engines ran",
-        printable(logs[pair.b]), printable(logs[pair.a])));
+    print_error(nothing_proved(logs[pair.a], logs[pair.b]));
     return kNotComparable;
   }
   return several.consensus == Consensus::kAgree ? kInParity : kDiverged;

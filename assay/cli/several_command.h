@@ -7,6 +7,9 @@
 
 namespace assay {
 
+// What is said of two logs that hold nothing but zeros.
+std::string nothing_proved(const std::string& ref, const std::string& got);
+
 // `assay compare` of three logs or more: holds each against each, writes who is the outlier to
 // `output` and gives the exit code.
 int run_several(const std::vector<std::string>& logs, const CompareOptions& options,

@@ -10,6 +10,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/interrupt.h"
+#include "base/new_file.h"
 
 namespace assay {
 namespace {
@@ -34,27 +36,18 @@ int temporary_file() {
   return file;
 }
 
-void write_all(int file, const char* from, size_t count, const std::string& shown) {
-  while (count > 0) {
-    const ssize_t done = write(file, from, count);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) {
-      throw Error(std::string("cannot keep a copy of it: ") + std::strerror(errno), shown,
-                  "set TMPDIR to a folder with room for it");
-    }
-    from += done;
-    count -= static_cast<size_t>(done);
-  }
-}
-
 void copy_all(int from, int to, const std::string& shown) {
   std::vector<char> buffer(size_t{1} << 20);
   for (;;) {
+    check_interrupted();
     const ssize_t got = read(from, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw Error(std::string("cannot read: ") + std::strerror(errno), shown);
     if (got == 0) return;
-    write_all(to, buffer.data(), static_cast<size_t>(got), shown);
+    if (!write_all(to, {buffer.data(), static_cast<size_t>(got)})) {
+      throw Error(std::string("cannot keep a copy of it: ") + std::strerror(errno), shown,
+                  "set TMPDIR to a folder with room for it");
+    }
   }
 }
 

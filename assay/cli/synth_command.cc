@@ -42,7 +42,7 @@ void check_output(const SynthFlags& flags) {
   std::error_code none;
   const fs::file_status status = fs::symlink_status(path, none);
   if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) {
-    throw Error("exists and is no regular file", path, "give another -o");
+    throw Error("not a regular file", path, "give another -o");
   }
   for (const std::string& input : {flags.config, flags.options.vocab_path}) {
     if (fs::equivalent(input, path, none)) {
@@ -54,16 +54,16 @@ void check_output(const SynthFlags& flags) {
 int synth_command(SynthFlags& flags) {
   flags.options.type = find_file_type(flags.type);
   if (flags.options.type == nullptr || !can_be_made(*flags.options.type)) {
-    throw Error(fmt::format("'{}' is no type that can be made", printable(flags.type, 40)),
+    throw Error(fmt::format("'{}' is not a type that can be made", printable(flags.type, 40)),
                 "--type", "give one of " + type_names());
   }
   check_output(flags);
   const SynthConfig config = load_config(flags.config);
   const SynthResult result = synthesise(config, flags.options, progress_line("writing"));
   // As sha256sum prints it, so that sha256sum -c can read it.
-  print_text(fmt::format("{}  {}\n", result.sha256, flags.options.path));
+  print_foreign_text(fmt::format("{}  {}\n", result.sha256, flags.options.path));
   print_status(fmt::format("{}: {} {}, {:.0f} million parameters in {} tensors, {:.1f} MB\n",
-                           flags.options.path, config.model.name, flags.type,
+                           printable(flags.options.path), printable(config.model.name), flags.type,
                            static_cast<double>(result.n_parameters) / 1e6, result.n_tensors,
                            static_cast<double>(result.bytes) / 1e6));
   return kInParity;

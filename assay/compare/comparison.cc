@@ -10,11 +10,13 @@
 #include <utility>
 
 #include "assay/compare/alignment.h"
+#include "assay/compare/input_tokens.h"
 #include "assay/compare/log_index.h"
 #include "assay/compare/nothing_in_common.h"
 #include "assay/compare/pair_comparison.h"
 #include "assay/compare/split.h"
 #include "assay/compare/verdict.h"
+#include "assay/log/log_reader.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 
@@ -47,12 +49,6 @@ void check_sizes(const Record& ref, const Record& got, const IndexEntry& entry,
                           got.token_idx, got.n, ref.n),
               fmt::format("{}:{}", got_index.path(), entry.place.line),
               "the two are not the same tensor: check the model and the names of the checkpoints");
-}
-
-std::string arch_of(const std::string& path) {
-  LogReader log(path, Depth::kKeys);
-  log.next();
-  return log.header() ? log.header()->model.arch : std::string();
 }
 
 class Comparer {
@@ -153,8 +149,9 @@ class Comparer {
     if (!maps[0].empty() || !maps[1].empty()) {
       // Either header may say what the other log leaves out.
       for (const std::string* path : paths) {
-        const std::string arch = arch_of(*path);
-        for (NameMap& map : maps) map.set_arch(arch);
+        const std::optional<LogHeader> header = read_log_header(*path);
+        if (!header) continue;
+        for (NameMap& map : maps) map.set_arch(header->model.arch);
       }
     }
     std::exception_ptr errors[2];

@@ -27,12 +27,19 @@ uint32_t bits_of(float value) {
   return std::bit_cast<uint32_t>(value);
 }
 
-bool is_high_half(float value) {
+// The high half of an address, mangled or not, or of an address >> 12: a denormal.
+bool is_high_half_of_word(float value) {
   return bits_of(value) != 0 && bits_of(value) < kHighHalves;
 }
 
 bool is_denormal(float value) {
   return value != 0 && std::abs(value) < std::numeric_limits<float>::min();
+}
+
+// The 16 high bits of the low half of a pointer: equal for the blocks of one heap, mangled or not,
+// when they are near each other.
+uint16_t pointer_prefix(float low_half) {
+  return static_cast<uint16_t>(bits_of(low_half) >> 16);
 }
 
 uint64_t hash_of(std::span<const float> values) {
@@ -206,7 +213,7 @@ void Forensics::find_words(int32_t id, Checkpoint& checkpoint, std::vector<Word>
   if (middle.is_rare(middle.denormals)) {
     for (Facts& facts : checkpoint.facts) {
       for (size_t word = 0; word < kWords; ++word) {
-        if (is_high_half(facts.first[2 * word + 1])) facts.pointer[word] = true;
+        if (is_high_half_of_word(facts.first[2 * word + 1])) facts.pointer[word] = true;
       }
     }
   }
@@ -232,8 +239,8 @@ void Forensics::find_words(int32_t id, Checkpoint& checkpoint, std::vector<Word>
         add(static_cast<int64_t>(2 * word + 1), high);
       }
     }
-    const bool small = (is_high_half(facts.last[0]) || facts.last[0] == 0) &&
-                       (is_high_half(facts.last[1]) || facts.last[1] == 0);
+    const bool small = (is_high_half_of_word(facts.last[0]) || facts.last[0] == 0) &&
+                       (is_high_half_of_word(facts.last[1]) || facts.last[1] == 0);
     if (any && small && !told[i].last_known && zeros_are_rare) {
       add(facts.n - 2, facts.last[0]);
       add(facts.n - 1, facts.last[1]);

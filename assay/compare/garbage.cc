@@ -19,7 +19,7 @@ uint32_t bits_of(float value) {
 }
 
 // The high half of a user-space address on a 64-bit machine, as a float.
-bool is_high_half(float value) {
+bool is_high_half_of_address(float value) {
   const uint32_t bits = bits_of(value);
   return (bits >= 0x5000 && bits <= 0x5FFF) || (bits >= 0x7000 && bits <= 0x7FFF);
 }
@@ -100,7 +100,7 @@ class Finder {
   bool is_heap_pair(size_t index, const Scale& scale) const {
     const float low = values_[index];
     const float high = values_[index + 1];
-    if (is_high_half(high) && !scale.denormals) return true;
+    if (is_high_half_of_address(high) && !scale.denormals) return true;
     return high == 0 && scale.median > 0 && scale.zeros < 0.1 && std::isfinite(low) &&
            static_cast<double>(std::abs(low)) >= kHeapScale * scale.median;
   }
@@ -167,10 +167,6 @@ std::vector<Garbage> find_garbage(const Record& record) {
 
 double usual_magnitude(const Record& record) {
   return scale_of(record.values).median;
-}
-
-uint16_t pointer_prefix(float low_half) {
-  return static_cast<uint16_t>(bits_of(low_half) >> 16);
 }
 
 }  // namespace assay

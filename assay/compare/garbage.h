@@ -57,8 +57,4 @@ inline constexpr int kMaxListed = 64;
 inline constexpr double kHeapScale = 100;
 inline constexpr double kMagnitudeScale = 1e7;
 
-// The 16 high bits of the low half of a pointer: equal for the blocks of one heap, mangled or not,
-// when they are near each other. With it a log's further records are recognised by the first ones.
-uint16_t pointer_prefix(float low_half);
-
 }  // namespace assay

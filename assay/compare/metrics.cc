@@ -202,8 +202,7 @@ void add_values(const ValueSums& sums, int64_t n_excluded, Metrics& metrics) {
   metrics.identical = sums.difference_2 == 0 && sums.max_ulp == 0;
 }
 
-}  // namespace
-
+// The record as if the tensor had only its first `n` elements: what its whole is known by is gone.
 Record first_elements(const Record& record, int64_t n) {
   Record part = record;
   part.n = n;
@@ -226,6 +225,8 @@ Record first_elements(const Record& record, int64_t n) {
   std::erase_if(summary.top, [n](const TopValue& value) { return value.index >= n; });
   return part;
 }
+
+}  // namespace
 
 Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
                         std::span<const int64_t> excluded) {

@@ -46,6 +46,7 @@ std::optional<std::string> with_layer(const std::string& to, std::optional<int> 
   return out;
 }
 
+// Whether `part` is "which/count", such as 2/3.
 bool is_fraction(std::string_view part, int64_t& which, int64_t& count) {
   const char* end = part.data() + part.size();
   const auto [slash, error] = std::from_chars(part.data(), end, which);
@@ -55,57 +56,15 @@ bool is_fraction(std::string_view part, int64_t& which, int64_t& count) {
          which <= count;
 }
 
-void take_part(const RecordTransform& transform, Record& record) {
-  if (record.n % transform.part_count != 0) {
-    throw Error(fmt::format("'{}' has {} elements, which do not divide into {} parts",
-                            record.checkpoint, record.n, transform.part_count),
-                {}, "check the part, heads and kv_heads of the map");
-  }
-  const int64_t unit = record.n / transform.part_count;
-  const auto held = std::ssize(record.values);
-  const int64_t begin = std::min(held, unit * transform.part_begin);
-  const int64_t end = std::min(held, unit * transform.part_end);
-  record.values.erase(record.values.begin() + end, record.values.end());
-  record.values.erase(record.values.begin(), record.values.begin() + begin);
-  record.n = unit * (transform.part_end - transform.part_begin);
-  record.shape = {record.n};
-  record.summary.reset();
-  record.sketch.reset();
-}
-
-void put_pairs_together(int64_t head_dim, Record& record) {
-  if (record.n % head_dim != 0) {
-    throw Error(fmt::format("'{}' has {} elements, which are no whole heads of {}",
-                            record.checkpoint, record.n, head_dim),
-                {}, "check the head_dim of the map");
-  }
-  const auto size = static_cast<size_t>(head_dim);
-  const size_t half = size / 2;
-  const bool whole = record.has_all_values();
-  record.values.resize(record.values.size() / size * size);
-  std::vector<float> head(size);
-  for (size_t begin = 0; begin < record.values.size(); begin += size) {
-    std::copy_n(record.values.begin() + static_cast<std::ptrdiff_t>(begin), size, head.begin());
-    for (size_t i = 0; i < half; ++i) {
-      record.values[begin + 2 * i] = head[i];
-      record.values[begin + 2 * i + 1] = head[half + i];
-    }
-  }
-  record.sketch.reset();
-  if (record.summary && !whole) {
-    record.summary->argmax = -1;
-    record.summary->top.clear();
-  } else {
-    record.summary.reset();
-  }
+void check_part(const std::string& part, const std::string& named, const std::string& where) {
+  int64_t which = 0;
+  int64_t count = 0;
+  if (part == "q" || part == "k" || part == "v" || is_fraction(part, which, count)) return;
+  throw Error(fmt::format("{} is '{}'", named, printable(part, 40)), where,
+              "give q, k, v, or a part such as 1/2");
 }
 
 }  // namespace
-
-void apply_transform(const RecordTransform& transform, Record& record) {
-  if (transform.part_count > 0) take_part(transform, record);
-  if (transform.halves_to_adjacent > 0) put_pairs_together(transform.halves_to_adjacent, record);
-}
 
 NameMap NameMap::load(const std::string& text) {
   // The longest ready name or existing path wins; what follows its colon is parameters.
@@ -208,8 +167,64 @@ void NameMap::set_parameter(const std::string& key, const std::string& value,
   const auto [stop, error] = std::from_chars(value.data(), end, *number);
   if (error != std::errc() || stop != end || *number < 1 || *number > (int64_t{1} << 30) ||
       (key == "head_dim" && *number % 2 != 0)) {
-    throw Error(fmt::format("'{}' is no {}", printable(value, 40), key), where,
+    throw Error(fmt::format("'{}' is '{}'", key, printable(value, 40)), where,
                 key == "head_dim" ? "give an even number" : "give a number of 1 or more");
+  }
+}
+
+NameMap::Rule NameMap::parse_rule(const rapidjson::Value& element, const std::string& rule_name,
+                                  const std::string& where) {
+  if (!element.IsObject()) throw Error(rule_name + " is not an object", where, kHint);
+  std::optional<NamePattern> pattern;
+  Rule rule{{}, NamePattern::from_glob(""), {}, {}, {}, false, {}, where};
+  bool has_to = false;
+  for (const auto& entry : element.GetObject()) {
+    const std::string field = json_text_of(entry.name);
+    const Value& value = entry.value;
+    const std::string named = fmt::format("'{}' of {}", printable(field, 40), rule_name);
+    if (field == "name" || field == "regex") {
+      checked_string(value, named, where, rule.shown);
+      try {
+        pattern = field == "name" ? NamePattern::from_glob(rule.shown)
+                                  : NamePattern::from_regex(rule.shown);
+      } catch (const std::invalid_argument& problem) {
+        throw Error(fmt::format("{}: {}", named, problem.what()), where, kHint);
+      }
+    } else if (field == "to") {
+      has_to = true;
+      if (!value.IsNull()) checked_string(value, named, where, rule.to.emplace());
+    } else if (field == "take" && value.IsInt()) {
+      rule.take = value.GetInt();
+    } else if (field == "part") {
+      checked_string(value, named, where, rule.part);
+      check_part(rule.part, named, where);
+    } else if (field == "rows" && value.IsString() && json_text_of(value) == "halves") {
+      rule.halves = true;
+    } else if (field == "arch" && value.IsArray()) {
+      for (const Value& arch : value.GetArray()) {
+        checked_string(arch, named, where, rule.arch.emplace_back());
+      }
+    } else {
+      throw Error(fmt::format("{} is not known, or of the wrong kind", named), where,
+                  "a rule has name or regex, to, take, part, rows (\"halves\") and arch");
+    }
+  }
+  if (!pattern || !has_to) {
+    throw Error(fmt::format("{} has no {}", rule_name, pattern ? "'to'" : "'name' or 'regex'"),
+                where, kHint);
+  }
+  rule.pattern = *pattern;
+  return rule;
+}
+
+void NameMap::parse_parameters(const rapidjson::Value& object, const std::string& where) {
+  for (const auto& parameter : object.GetObject()) {
+    const Value& value = parameter.value;
+    set_parameter(json_text_of(parameter.name),
+                  value.IsString()  ? json_text_of(value)
+                  : value.IsInt64() ? std::to_string(value.GetInt64())
+                                    : std::string("not a number"),
+                  where);
   }
 }
 
@@ -218,73 +233,20 @@ NameMap NameMap::parse(const rapidjson::Document& document, const std::string& w
   NameMap map;
   for (const auto& member : document.GetObject()) {
     const std::string key = json_text_of(member.name);
+    const bool is_rules = key == "rules";
     if (key == "parameters" && member.value.IsObject()) {
-      for (const auto& parameter : member.value.GetObject()) {
-        const Value& value = parameter.value;
-        map.set_parameter(json_text_of(parameter.name),
-                          value.IsString()  ? json_text_of(value)
-                          : value.IsInt64() ? std::to_string(value.GetInt64())
-                                            : std::string("not a number"),
-                          where);
+      map.parse_parameters(member.value, where);
+    } else if (is_rules && member.value.IsArray()) {
+      for (const Value& element : member.value.GetArray()) {
+        const std::string rule_name = fmt::format("rule {}", map.rules_.size() + 1);
+        map.rules_.push_back(parse_rule(element, rule_name, where));
       }
-      continue;
-    }
-    if (key != "rules" || !member.value.IsArray()) {
-      throw Error(
-          key == "rules" || key == "parameters"
-              ? fmt::format("'{}' is not {}", key, key == "rules" ? "an array" : "an object")
-              : fmt::format("the map has the unknown key '{}'", printable(key, 40)),
-          where, kHint);
-    }
-    for (const Value& element : member.value.GetArray()) {
-      const std::string rule_name = fmt::format("rule {}", map.rules_.size() + 1);
-      if (!element.IsObject()) throw Error(rule_name + " is not an object", where, kHint);
-      std::optional<NamePattern> pattern;
-      Rule rule{{}, NamePattern::from_glob(""), {}, {}, {}, false, {}, where};
-      bool has_to = false;
-      for (const auto& entry : element.GetObject()) {
-        const std::string field = json_text_of(entry.name);
-        const Value& value = entry.value;
-        const std::string named = fmt::format("'{}' of {}", printable(field, 40), rule_name);
-        if (field == "name" || field == "regex") {
-          checked_string(value, named, where, rule.shown);
-          try {
-            pattern = field == "name" ? NamePattern::from_glob(rule.shown)
-                                      : NamePattern::from_regex(rule.shown);
-          } catch (const std::invalid_argument& problem) {
-            throw Error(fmt::format("{}: {}", named, problem.what()), where, kHint);
-          }
-        } else if (field == "to") {
-          has_to = true;
-          if (!value.IsNull()) checked_string(value, named, where, rule.to.emplace());
-        } else if (field == "take" && value.IsInt()) {
-          rule.take = value.GetInt();
-        } else if (field == "part") {
-          int64_t which = 0;
-          int64_t count = 0;
-          checked_string(value, named, where, rule.part);
-          if (rule.part != "q" && rule.part != "k" && rule.part != "v" &&
-              !is_fraction(rule.part, which, count)) {
-            throw Error(fmt::format("{} is '{}'", named, printable(rule.part, 40)), where,
-                        "give q, k, v, or a part such as 1/2");
-          }
-        } else if (field == "rows" && value.IsString() && json_text_of(value) == "halves") {
-          rule.halves = true;
-        } else if (field == "arch" && value.IsArray()) {
-          for (const Value& arch : value.GetArray()) {
-            checked_string(arch, named, where, rule.arch.emplace_back());
-          }
-        } else {
-          throw Error(fmt::format("{} is not known, or of the wrong kind", named), where,
-                      "a rule has name or regex, to, take, part, rows (\"halves\") and arch");
-        }
-      }
-      if (!pattern || !has_to) {
-        throw Error(fmt::format("{} has no {}", rule_name, pattern ? "'to'" : "'name' or 'regex'"),
-                    where, kHint);
-      }
-      rule.pattern = *pattern;
-      map.rules_.push_back(std::move(rule));
+    } else if (is_rules || key == "parameters") {
+      throw Error(fmt::format("'{}' is not {}", key, is_rules ? "an array" : "an object"), where,
+                  kHint);
+    } else {
+      throw Error(fmt::format("the map has the unknown key '{}'", printable(key, 40)), where,
+                  kHint);
     }
   }
   if (map.rules_.empty()) throw Error("the map has no rules", where, kHint);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "assay/compare/name_pattern.h"
-#include "assay/log/record.h"
+#include "assay/compare/record_transform.h"
 
 namespace assay {
 
@@ -20,25 +20,6 @@ struct MapParameters {
   int64_t heads = 0;
   int64_t kv_heads = 0;
 };
-
-// How a record of another engine becomes one of Assay's.
-struct RecordTransform {
-  // [part_begin, part_end) of part_count equal parts of the tensor; all of it if part_count is 0.
-  int64_t part_begin = 0;
-  int64_t part_end = 0;
-  int64_t part_count = 0;
-  // Rows of a rotary projection: pairs that lie half a head apart (i, i + head_dim / 2), as
-  // transformers keeps them, become neighbours (2i, 2i + 1), as a `llama` GGUF file has them.
-  int64_t halves_to_adjacent = 0;  // head_dim, or 0
-
-  bool is_identity() const { return part_count == 0 && halves_to_adjacent == 0; }
-  bool operator==(const RecordTransform&) const = default;
-};
-
-// Applies `transform`. What can no longer be known of the tensor is taken out of the record: the
-// sketch and argmax of a head whose elements move, the summary of a part. Throws Error (what is
-// wrong, without a place) if the tensor cannot be taken apart so.
-void apply_transform(const RecordTransform& transform, Record& record);
 
 // From the names that an engine gives its tensors to those of the checkpoints.
 //
@@ -92,6 +73,9 @@ class NameMap {
   };
 
   static NameMap parse(const rapidjson::Document& document, const std::string& where);
+  static Rule parse_rule(const rapidjson::Value& element, const std::string& rule_name,
+                         const std::string& where);
+  void parse_parameters(const rapidjson::Value& object, const std::string& where);
   void check_arch(const std::string& where) const;
   void set_parameter(const std::string& key, const std::string& value, const std::string& where);
   RecordTransform transform_of(const Rule& rule) const;

@@ -39,7 +39,7 @@ void Selection::set_tokens(const std::string& text, const std::string& where) {
              read_end(item.substr(dots + 2), range.last) && range.first <= range.last;
     }
     if (!good) {
-      throw Error(fmt::format("'{}' is no range of tokens", printable(item, 40)), where,
+      throw Error(fmt::format("'{}' is not a range of tokens", printable(item, 40)), where,
                   "give positions such as 5, 5..20, 5.. or ..20, separated by commas");
     }
     ranges_.push_back(range);

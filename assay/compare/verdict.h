@@ -5,7 +5,7 @@
 namespace assay {
 
 // Sets status, pass, tolerance and the failing metric of one record from its metrics, but for
-// kDrift, which it leaves to judge_causes(): a record that fails is kWrong.
+// kDrift, which it leaves to judge_comparison(): a record that fails is kWrong.
 void judge_record(const Tolerance& tolerance, bool strict_argmax, RecordResult& result);
 
 // Tells gradual errors from sudden ones, in results sorted by token and as the network computes,
@@ -20,9 +20,5 @@ void judge_record(const Tolerance& tolerance, bool strict_argmax, RecordResult& 
 // The verdict of the whole is the worst of its records; all-zero ones count only if there are no
 // others.
 void judge_comparison(Comparison& comparison);
-
-// The trend of rel_l2 over layer_N_output: the slope of a line through log(median over tokens)
-// against N, by least squares. Stable where the line changes by less than a factor of 1.5 in all.
-Drift measure_drift(const Comparison& comparison);
 
 }  // namespace assay

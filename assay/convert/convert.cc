@@ -96,7 +96,7 @@ class LogBuilder {
   std::string read_whole(const std::string& name, ArrayType type) {
     const auto array = reader_->arrays().find(name);
     if (array == reader_->arrays().end() || array->second.type != type) {
-      fail(fmt::format("no array '{}': this is no log", name));
+      fail(fmt::format("the array '{}' is missing: this is not a log", name));
     }
     return read_bytes(*reader_, name, array->second.bytes);
   }

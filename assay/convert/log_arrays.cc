@@ -43,7 +43,7 @@ std::vector<Array> arrays_of(const LogIndex& log) {
 }
 
 // Row after row, each read when it is asked for.
-NpySource rows_of(const LogIndex& log, const Array& array) {
+ArraySource rows_of(const LogIndex& log, const Array& array) {
   // make_shared would have to move a loader.
   const std::shared_ptr<RecordLoader> loader(new RecordLoader(log.loader()));
   return [&log, &array, loader, row = size_t{0}](std::string& bytes) mutable {
@@ -71,7 +71,7 @@ void write_log_as_npz(const std::string& log_path, const std::string& npz_path) 
   for (size_t i = 0; i < arrays.size(); ++i) {
     const Array& array = arrays[i];
     const std::string& name = log.names().name(static_cast<int32_t>(i));
-    npz.add(name, NpyType::kFloat32, {std::ssize(array.entries), array.widest},
+    npz.add(name, ArrayType::kFloat32, {std::ssize(array.entries), array.widest},
             rows_of(log, array));
     if (!same_tokens) {
       npz.add(name + ".token_idx", {std::ssize(array.entries)}, array.tokens());

@@ -76,7 +76,7 @@ std::optional<ArrayInfo> parse_header(const std::string& header, const std::stri
   const auto code = member(header, "descr", '\'', '\'');
   const auto shape = member(header, "shape", '(', ')');
   if (!code || !shape) {
-    throw Error(fmt::format("'{}' has no header of numpy's", printable(name, 80)), where, kHint);
+    throw Error(fmt::format("'{}' has no NumPy header", printable(name, 80)), where, kHint);
   }
   const auto type = type_of(*code);
   if (!type || header.find("'fortran_order': False") == std::string::npos) return std::nullopt;
@@ -138,7 +138,7 @@ class NpzReader : public ArrayReader {
     EntryFile file(zip_fopen_index(archive_.get(), index, 0));
     const auto header = file == nullptr ? std::nullopt : read_header(file.get());
     if (!header) {
-      throw Error(fmt::format("'{}' is no array of numpy's", printable(name, 80)), path_, kHint);
+      throw Error(fmt::format("'{}' is not a NumPy array", printable(name, 80)), path_, kHint);
     }
     const auto info = parse_header(*header, path_, name);
     if (!info) return;

@@ -22,13 +22,13 @@ static_assert(std::endian::native == std::endian::little,
 constexpr time_t kStartOfZip = 315532800;  // 1980-01-01: the same log makes the same archive
 constexpr size_t kNpyAlignment = 64;
 
-std::string_view type_code(NpyType type) {
+std::string_view type_code(ArrayType type) {
   static constexpr std::string_view kCodes[] = {"<f4", "<f8", "<i8", "|u1"};
   return kCodes[static_cast<size_t>(type)];
 }
 
 // Magic, version, length, and a Python dictionary padded so that the data is aligned.
-std::string npy_header(NpyType type, const std::vector<int64_t>& shape) {
+std::string npy_header(ArrayType type, const std::vector<int64_t>& shape) {
   std::string dictionary =
       fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", type_code(type),
                   fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
@@ -50,7 +50,7 @@ std::string npy_header(NpyType type, const std::vector<int64_t>& shape) {
 struct Entry {
   std::string header;
   int64_t data_bytes = 0;
-  NpySource source;
+  ArraySource source;
   std::exception_ptr* failure = nullptr;
 
   int64_t given = 0;  // bytes of the data that were asked of `source`
@@ -122,12 +122,6 @@ zip_int64_t on_entry(void* state, void* data, zip_uint64_t count, zip_source_cmd
   }
 }
 
-template <typename Number>
-NpySource copy_of(std::span<const Number> values) {
-  std::string bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-  return [bytes = std::move(bytes)](std::string& piece) { piece = bytes; };
-}
-
 }  // namespace
 
 struct NpzWriter::Impl {
@@ -159,8 +153,8 @@ NpzWriter::~NpzWriter() {
   if (impl_->archive != nullptr) zip_discard(impl_->archive);
 }
 
-void NpzWriter::add(const std::string& name, NpyType type, std::vector<int64_t> shape,
-                    NpySource source) {
+void NpzWriter::add(const std::string& name, ArrayType type, std::vector<int64_t> shape,
+                    ArraySource source) {
   auto entry = std::make_unique<Entry>();
   entry->header = npy_header(type, shape);
   entry->data_bytes = array_bytes(type, shape, impl_->path, name);
@@ -184,16 +178,10 @@ void NpzWriter::add(const std::string& name, NpyType type, std::vector<int64_t> 
 }
 
 void NpzWriter::add(const std::string& name, std::vector<int64_t> shape,
-                    std::span<const float> values) {
-  add(name, NpyType::kFloat32, std::move(shape), copy_of(values));
-}
-void NpzWriter::add(const std::string& name, std::vector<int64_t> shape,
-                    std::span<const double> values) {
-  add(name, NpyType::kFloat64, std::move(shape), copy_of(values));
-}
-void NpzWriter::add(const std::string& name, std::vector<int64_t> shape,
                     std::span<const int64_t> values) {
-  add(name, NpyType::kInt64, std::move(shape), copy_of(values));
+  std::string bytes(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+  add(name, ArrayType::kInt64, std::move(shape),
+      [bytes = std::move(bytes)](std::string& piece) { piece = bytes; });
 }
 
 void NpzWriter::close() {

@@ -10,9 +10,6 @@
 
 namespace assay {
 
-using NpyType = ArrayType;
-using NpySource = ArraySource;
-
 // Writes an NPZ archive: what numpy.load() reads as named arrays. Format: "NPY format" in numpy's
 // reference, version 1.0 or 2.0 of its header, in a ZIP archive without compression, through
 // libzip.
@@ -25,18 +22,11 @@ class NpzWriter : public ArrayWriter {
   NpzWriter(const NpzWriter&) = delete;
   NpzWriter& operator=(const NpzWriter&) = delete;
 
-  // Adds the array `name` of `shape`, in C order. Its data is asked of `source` in close(), piece
-  // by piece, so that an archive may be larger than memory. Throws Error if the name was added
-  // before or `shape` has no size.
-  void add(const std::string& name, NpyType type, std::vector<int64_t> shape,
-           NpySource source) override;
+  void add(const std::string& name, ArrayType type, std::vector<int64_t> shape,
+           ArraySource source) override;
 
-  // The same with the data copied now.
-  void add(const std::string& name, std::vector<int64_t> shape, std::span<const float> values);
-  void add(const std::string& name, std::vector<int64_t> shape, std::span<const double> values);
+  // The same of 64-bit integers, which are copied now.
   void add(const std::string& name, std::vector<int64_t> shape, std::span<const int64_t> values);
-
-  // Writes the archive. Throws Error naming the file, or what a source threw.
   void close() override;
 
  private:

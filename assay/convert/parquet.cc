@@ -13,6 +13,7 @@
 #include "assay/convert/convert.h"
 #include "assay/convert/parquet_script.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): no header declares it
 
@@ -37,13 +38,16 @@ std::string python() {
   return chosen == nullptr || *chosen == '\0' ? "python3" : chosen;
 }
 
-// Reads what a child writes until it closes its end.
-std::string read_end(int fd) {
+// Reads what `child` writes until it closes its end.
+std::string read_end(int fd, pid_t child) {
   std::string text;
   char piece[4096];
   for (;;) {
     const ssize_t got = read(fd, piece, sizeof(piece));
-    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EINTR) {
+      pass_interrupt_on(child);
+      continue;
+    }
     if (got <= 0) return text;
     if (text.size() < sizeof(piece)) text.append(piece, static_cast<size_t>(got));
   }
@@ -67,14 +71,15 @@ void run_script(const std::string& mode, const std::string& input, const std::st
   const int failed = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
-  std::string said = failed == 0 ? read_end(ends[0]) : std::string();
+  std::string said = failed == 0 ? read_end(ends[0], child) : std::string();
   close(ends[0]);
   const std::string hint = "Parquet needs python3 with pyarrow; name another in ASSAY_PYTHON";
   if (failed != 0) {
     throw Error(fmt::format("cannot run {}: {}", arguments[0], std::strerror(failed)), file, hint);
   }
   int status = 0;
-  waitpid(child, &status, 0);
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) pass_interrupt_on(child);
+  check_interrupted();
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   while (said.ends_with('\n')) said.pop_back();
   said.erase(0, said.rfind('\n') + 1);  // a stack trace ends with its reason

@@ -2,20 +2,18 @@
 
 #include <fmt/format.h>
 #include <rapidjson/document.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "assay/log/json_text.h"
 #include "assay/log/line_reader.h"
 #include "assay/log/record_text.h"
 #include "base/error.h"
+#include "base/new_file.h"
 
 namespace assay {
 namespace {
@@ -30,41 +28,6 @@ std::string length_bytes(uint64_t length) {
   for (int i = 0; i < 8; ++i) bytes += static_cast<char>((length >> (8 * i)) & 0xFF);
   return bytes;
 }
-
-// A file beside `path` that takes its place when it is whole.
-class PartFile {
- public:
-  explicit PartFile(const std::string& path)
-      : path_(path), part_(fmt::format("{}.{}.tmp", path, getpid())) {
-    file_ = std::fopen(part_.c_str(), "wbx");
-    if (file_ == nullptr) fail();
-  }
-  ~PartFile() {
-    if (file_ != nullptr) std::fclose(file_);
-    if (!done_) unlink(part_.c_str());
-  }
-  PartFile(const PartFile&) = delete;
-  PartFile& operator=(const PartFile&) = delete;
-
-  void write(std::string_view bytes) {
-    if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail();
-  }
-  void finish() {
-    if (std::fclose(std::exchange(file_, nullptr)) != 0) fail();
-    if (std::rename(part_.c_str(), path_.c_str()) != 0) fail();
-    done_ = true;
-  }
-
- private:
-  [[noreturn]] void fail() const {
-    throw Error(std::string("cannot write: ") + std::strerror(errno), path_,
-                "give a file that can be written");
-  }
-  std::string path_;
-  std::string part_;
-  std::FILE* file_ = nullptr;
-  bool done_ = false;
-};
 
 std::optional<ArrayType> type_of(std::string_view name) {
   const auto* found = std::find(std::begin(kTypes), std::end(kTypes), name);
@@ -107,7 +70,7 @@ void SafetensorsWriter::close() {
   if (std::ssize(text) > kMaxHeader) {
     throw Error("more arrays than the format can hold", path_, "convert to NPZ or Parquet");
   }
-  PartFile file(path_);
+  NewFile file(path_);
   file.write(length_bytes(text.size()));
   file.write(text);
   std::string piece;
@@ -144,7 +107,7 @@ class SafetensorsReader : public ArrayReader {
     header.Parse<rapidjson::kParseIterativeFlag>(text.data(), text.size());
     if (header.HasParseError() || !header.IsObject()) fail("the header is not a JSON object");
     const int64_t data = 8 + static_cast<int64_t>(length);
-    for (const auto& [name, value] : header.GetObject()) {
+    for (const auto& [name, value] : std::as_const(header).GetObject()) {
       add({name.GetString(), name.GetStringLength()}, value, data, file_.size());
     }
   }

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "assay/log/line_reader.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/sha256.h"
@@ -26,14 +25,6 @@ namespace {
 
 std::string file_sha256(const std::string& path) {
   return sha256_hex(MappedFile(path).bytes());
-}
-
-std::string read_whole_file(const std::string& path, int64_t max_bytes) {
-  const InputFile file(path);
-  if (file.size() > max_bytes) throw Error("is too large", path);
-  std::string text(static_cast<size_t>(file.size()), '\0');
-  text.resize(file.read(text.data(), text.size(), 0));
-  return text;
 }
 
 bool file_exists(const std::string& path) {

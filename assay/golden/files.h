@@ -4,15 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "base/new_file.h"
 #include "base/replace_file.h"
 
 namespace assay {
 
 // Of the file's bytes, in hexadecimal. Throws Error if it cannot be read or is empty.
 std::string file_sha256(const std::string& path);
-
-// The whole of a file that must not be larger than `max_bytes`. Throws Error.
-std::string read_whole_file(const std::string& path, int64_t max_bytes);
 
 bool file_exists(const std::string& path);
 

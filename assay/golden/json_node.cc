@@ -51,7 +51,7 @@ std::vector<std::pair<std::string, JsonNode>> JsonNode::members() const {
 }
 
 std::vector<JsonNode> JsonNode::items() const {
-  if (!value_.IsArray()) fail("is not a list");
+  if (!value_.IsArray()) fail("is not an array");
   std::vector<JsonNode> all;
   for (const auto& item : value_.GetArray()) {
     all.push_back(JsonNode(item, path_, fmt::format("{}[{}]", key_, all.size())));
@@ -75,7 +75,7 @@ std::string JsonNode::sha256() const {
   const bool digits = std::all_of(result.begin(), result.end(), [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
   });
-  if (result.size() != 64 || !digits) fail("is no SHA-256: 64 hexadecimal digits in lower case");
+  if (result.size() != 64 || !digits) fail("is not a SHA-256: 64 hexadecimal digits in lower case");
   return result;
 }
 
@@ -83,14 +83,14 @@ std::string JsonNode::file_name() const {
   std::string result = nonempty_text();
   const bool folder = result.find('/') != std::string::npos || result == "." || result == "..";
   if (folder || result.find('\0') != std::string::npos) {
-    fail("is no plain file name", "name a file in the manifest's own folder");
+    fail("is not a plain file name", "name a file in the manifest's own folder");
   }
   return result;
 }
 
 int64_t JsonNode::integer(int64_t least, int64_t most) const {
   if (!value_.IsInt64() || value_.GetInt64() < least || value_.GetInt64() > most) {
-    fail(fmt::format("is no whole number from {} to {}", least, most));
+    fail(fmt::format("is not a whole number from {} to {}", least, most));
   }
   return value_.GetInt64();
 }
@@ -98,7 +98,7 @@ int64_t JsonNode::integer(int64_t least, int64_t most) const {
 double JsonNode::number_at_least(double least) const {
   const double number = value_.IsNumber() ? value_.GetDouble() : std::nan("");
   if (!(number >= least) || !std::isfinite(number)) {
-    fail(fmt::format("is no finite number of {} or more", least));
+    fail(fmt::format("is not a finite number of {} or more", least));
   }
   return number;
 }

@@ -16,17 +16,14 @@
 #include "assay/golden/files.h"
 #include "assay/golden/verify.h"
 #include "assay/log/json_file.h"
+#include "base/environment.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 
 namespace assay {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // A new folder, gone when this is.
 class TemporaryFolder {
@@ -88,8 +85,8 @@ void run_command(const std::string& command, const std::string& root, const std:
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw Error(std::string("cannot run: ") + std::strerror(error), command);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) pass_interrupt_on(child);
+  check_interrupted();
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   const std::string how = WIFEXITED(status)
                               ? fmt::format("ended with exit code {}", WEXITSTATUS(status))

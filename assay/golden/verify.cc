@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -13,6 +12,8 @@
 
 #include "assay/golden/change.h"
 #include "assay/golden/files.h"
+#include "assay/log/line_reader.h"
+#include "base/environment.h"
 #include "base/error.h"
 
 namespace assay {
@@ -24,13 +25,8 @@ std::string with_slash(const std::string& folder) {
   return folder.ends_with('/') ? folder : folder + "/";
 }
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 // PEP 503: case and the kind of separator do not tell packages apart.
-std::string normalised(std::string package) {
+std::string normalized(std::string package) {
   for (char& c : package) {
     c = c == '_' || c == '.' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
@@ -42,12 +38,12 @@ std::map<std::string, std::string> pinned_versions(const std::string& path) {
   std::map<std::string, std::string> pins;
   std::istringstream lines(read_whole_file(path, kMaxRequirementsBytes));
   for (std::string line; std::getline(lines, line);) {
-    line = line.substr(0, line.find_first_of("#;"));
+    line.resize(std::min(line.size(), line.find_first_of("#;")));
     std::erase_if(line, [](unsigned char c) { return std::isspace(c) != 0; });
     const size_t equals = line.find("==");
     if (equals == std::string::npos) continue;
     const std::string name = line.substr(0, std::min(equals, line.find('[')));
-    pins[normalised(name)] = line.substr(equals + 2);
+    pins[normalized(name)] = line.substr(equals + 2);
   }
   return pins;
 }
@@ -95,7 +91,7 @@ class Verifier {
     if (!file_exists(path)) return;
     const auto pins = pinned_versions(path);
     for (const auto& [name, version] : manifest_.oracles) {
-      const auto pin = pins.find(normalised(name));
+      const auto pin = pins.find(normalized(name));
       if (pin == pins.end() || pin->second == version) continue;
       problem(folder_ + kManifestName,
               fmt::format("was recorded with {} {}, {} pins {}", name, version, path, pin->second));
@@ -169,6 +165,13 @@ class Verifier {
   GoldenCheck check_;
 };
 
+// Where scripts/fetch.sh puts what it fetches: ASSAY_CACHE, or assay/ in the user's cache folder.
+std::string cache_folder() {
+  if (!environment("ASSAY_CACHE").empty()) return environment("ASSAY_CACHE");
+  if (!environment("XDG_CACHE_HOME").empty()) return environment("XDG_CACHE_HOME") + "/assay";
+  return environment("HOME") + "/.cache/assay";
+}
+
 }  // namespace
 
 std::vector<std::string> golden_models(const std::string& root) {
@@ -199,12 +202,6 @@ std::string golden_folder(const std::string& root, const std::string& model) {
       !model.empty() && model.find('/') == std::string::npos && model != "." && model != "..";
   if (plain && std::filesystem::is_directory(folder, none)) return folder + "/";
   throw Error(fmt::format("there is no golden of '{}'", model), root, "see assay golden list");
-}
-
-std::string cache_folder() {
-  if (!environment("ASSAY_CACHE").empty()) return environment("ASSAY_CACHE");
-  if (!environment("XDG_CACHE_HOME").empty()) return environment("XDG_CACHE_HOME") + "/assay";
-  return environment("HOME") + "/.cache/assay";
 }
 
 std::string find_model_file(const GoldenManifest& manifest, const GoldenFile& file) {

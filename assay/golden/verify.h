@@ -33,9 +33,6 @@ std::vector<std::string> golden_models(const std::string& root);
 // The folder of one model, with a slash at its end. Throws Error if there is none of that name.
 std::string golden_folder(const std::string& root, const std::string& model);
 
-// Where scripts/fetch.sh puts what it fetches: ASSAY_CACHE, or assay/ in the user's cache folder.
-std::string cache_folder();
-
 // Where a model file is: in the manifest's folder, or among what scripts/fetch.sh fetched; empty if
 // it is at neither.
 std::string find_model_file(const GoldenManifest& manifest, const GoldenFile& file);

@@ -12,14 +12,7 @@ namespace assay {
 
 rapidjson::Document read_json_file(const std::string& path, int64_t max_bytes,
                                    const std::string& hint) {
-  const InputFile file(path);
-  if (file.size() > max_bytes) {
-    throw Error(fmt::format("{} bytes are too many, {} is the most", file.size(), max_bytes), path,
-                hint);
-  }
-  std::string text(static_cast<size_t>(file.size()), '\0');
-  text.resize(file.read(text.data(), text.size(), 0));
-  return parse_json_text(text, path, hint);
+  return parse_json_text(read_whole_file(path, max_bytes, hint), path, hint);
 }
 
 rapidjson::Document parse_json_text(const std::string& text, const std::string& path,

@@ -1,12 +1,16 @@
 #include "assay/log/json_text.h"
 
 #include <fmt/format.h>
-#include <rapidjson/encodings.h>
-#include <rapidjson/memorystream.h>
 
 #include <algorithm>
 #include <charconv>
+#include <future>
 #include <iterator>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/utf8.h"
 
 // Numbers as text, which both writers of logs share.
 #define ASSAY_TAP_IMPLEMENTATION
@@ -17,12 +21,35 @@
 namespace assay {
 namespace {
 
-// Length of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none.
-size_t utf8_length(std::string_view text) {
-  if (static_cast<unsigned char>(text[0]) < 0x80) return 1;
-  rapidjson::MemoryStream stream(text.data(), text.size());
-  unsigned code_point = 0;
-  return rapidjson::UTF8<>::Decode(stream, &code_point) ? stream.Tell() : 0;
+// A thread takes as long to start as 1,500 values take to write.
+constexpr size_t kValuesWorthThread = size_t{32} * 1024;
+
+// "a,b,..."
+void append_values(std::string& out, std::span<const float> values) {
+  constexpr size_t kBlock = 256;
+  char text[17 * kBlock + 64];
+  while (!values.empty()) {
+    const size_t count = std::min(values.size(), kBlock);
+    const char* bracket = assay_tap_write_floats(text, values.data(), count) - 1;
+    out.append(text + 1, static_cast<size_t>(bracket - text) - 1);
+    values = values.subspan(count);
+    if (!values.empty()) out += ',';
+  }
+}
+
+// The same by another thread; when it is asked for, if the system has no thread to give.
+std::future<std::string> text_of_values(std::span<const float> values) {
+  const auto write = [values] {
+    std::string text;
+    text.reserve(values.size() * 11);
+    append_values(text, values);
+    return text;
+  };
+  try {
+    return std::async(std::launch::async, write);
+  } catch (const std::system_error&) {
+    return std::async(std::launch::deferred, write);
+  }
 }
 
 }  // namespace
@@ -62,18 +89,20 @@ void append_json_number(std::string& out, int64_t value) {
 }
 
 void append_json_array(std::string& out, std::span<const float> values) {
-  constexpr size_t kBlock = 256;
-  char text[17 * kBlock + 64];
-  size_t bracket = 0;  // only the first block's is kept, and only the last one's at its end
-  for (;;) {
-    const size_t count = std::min(values.size(), kBlock);
-    const char* end = assay_tap_write_floats(text, values.data(), count);
-    out.append(text + bracket, static_cast<size_t>(end - text) - bracket);
-    values = values.subspan(count);
-    if (values.empty()) return;
-    out.back() = ',';
-    bracket = 1;
+  const size_t most = std::clamp(std::thread::hardware_concurrency(), 1U, 8U);
+  const size_t parts = std::clamp<size_t>(values.size() / kValuesWorthThread, 1, most);
+  const auto border = [&](size_t part) { return values.size() * part / parts; };
+  std::vector<std::future<std::string>> others;
+  for (size_t i = 1; i < parts; ++i) {
+    others.push_back(text_of_values(values.subspan(border(i), border(i + 1) - border(i))));
   }
+  out += '[';
+  append_values(out, values.first(border(1)));
+  for (auto& other : others) {
+    out += ',';
+    out += other.get();
+  }
+  out += ']';
 }
 
 }  // namespace assay

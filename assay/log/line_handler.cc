@@ -102,7 +102,7 @@ bool LineHandler::Key(const char* text, rapidjson::SizeType length, bool) {
   if (depth_ != 1) return true;
   field_ = field_of(name_);
   if (field_ == Field::kUnknown) return true;
-  if (has(field_)) return fail(fmt::format("the key '{}' appears twice", name_));
+  if (has(field_)) return fail(fmt::format("has the key '{}' twice", name_));
   seen_ |= uint32_t{1} << static_cast<int>(field_);
   return true;
 }

@@ -22,15 +22,6 @@ bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
-// The elements that `shape` says; -1 if it has a negative dimension or their count overflows.
-int64_t element_count(const std::vector<int64_t>& shape) {
-  int64_t product = 1;
-  for (const int64_t dim : shape) {
-    if (dim < 0 || __builtin_mul_overflow(product, dim, &product)) return -1;
-  }
-  return product;
-}
-
 // Keeps the memory of the vectors and strings that most lines fill again.
 void reset(Record& record) {
   record.values.clear();
@@ -49,7 +40,7 @@ void check_required(const LineHandler& handler) {
   for (const Field field :
        {Field::kCheckpoint, Field::kTokenIdx, Field::kDtype, Field::kShape, Field::kValues}) {
     if (!handler.has(field)) {
-      throw LineProblem{fmt::format("no '{}'", field_name(field)), kRequiredHint};
+      throw LineProblem{fmt::format("'{}' is missing", field_name(field)), kRequiredHint};
     }
   }
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 
 namespace assay {
 namespace {
@@ -44,6 +45,7 @@ InputFile::~InputFile() {
 size_t InputFile::read(char* to, size_t count, int64_t offset) const {
   size_t total = 0;
   while (total < count) {
+    check_interrupted();
     const ssize_t got = pread(fd_, to + total, count - total, offset + static_cast<off_t>(total));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw Error(std::string("cannot read: ") + std::strerror(errno), path_);
@@ -51,6 +53,17 @@ size_t InputFile::read(char* to, size_t count, int64_t offset) const {
     total += static_cast<size_t>(got);
   }
   return total;
+}
+
+std::string read_whole_file(const std::string& path, int64_t max_bytes, const std::string& hint) {
+  const InputFile file(path);
+  if (file.size() > max_bytes) {
+    throw Error(fmt::format("{} bytes are too many, {} is the most", file.size(), max_bytes), path,
+                hint);
+  }
+  std::string text(static_cast<size_t>(file.size()), '\0');
+  text.resize(file.read(text.data(), text.size(), 0));
+  return text;
 }
 
 LineReader::LineReader(std::shared_ptr<const InputFile> file)

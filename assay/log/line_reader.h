@@ -29,6 +29,11 @@ class InputFile {
   int64_t size_ = 0;
 };
 
+// The whole of a file of at most `max_bytes`. Throws Error if it cannot be read or, with `hint`, if
+// it is larger.
+std::string read_whole_file(const std::string& path, int64_t max_bytes,
+                            const std::string& hint = {});
+
 // Bytes that may be read, and hold nothing of the text, after the end of each line that LineReader
 // and LineBuffer give: number parsing loads words.
 inline constexpr size_t kLinePadding = 64;

@@ -1,20 +1,12 @@
 #include "assay/log/log_environment.h"
 
 #include <charconv>
-#include <cstdlib>
 #include <utility>
 
+#include "base/environment.h"
 #include "base/error.h"
 
 namespace assay {
-namespace {
-
-std::string_view environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string_view() : std::string_view(value);
-}
-
-}  // namespace
 
 int64_t parse_head_values(std::string_view text, const std::string& where) {
   if (text == "all") return kAllValues;
@@ -28,15 +20,15 @@ int64_t parse_head_values(std::string_view text, const std::string& where) {
 }
 
 std::optional<LogRequest> log_request_from_environment() {
-  const std::string_view path = environment("ORCH_LOG_FILE");
+  const std::string path = environment("ORCH_LOG_FILE");
   if (path.empty()) return std::nullopt;
-  const std::string_view checkpoints = environment("ASSAY_LOG_CHECKPOINTS");
-  const std::string_view values = environment("ORCH_LOG_VALUES");
+  const std::string checkpoints = environment("ASSAY_LOG_CHECKPOINTS");
+  const std::string values = environment("ORCH_LOG_VALUES");
   LogOptions options;
   options.team = environment("ORCH_LOG_TEAM");
   if (!values.empty()) options.head_values = parse_head_values(values, "ORCH_LOG_VALUES");
   CheckpointSet set(checkpoints.empty() ? "logits" : checkpoints, "ASSAY_LOG_CHECKPOINTS");
-  return LogRequest{std::string(path), std::move(options), std::move(set)};
+  return LogRequest{path, std::move(options), std::move(set)};
 }
 
 }  // namespace assay

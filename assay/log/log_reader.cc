@@ -61,6 +61,12 @@ Record* LogReader::next() {
   return nullptr;
 }
 
+std::optional<LogHeader> read_log_header(const std::string& path) {
+  LogReader log(path, Depth::kKeys);
+  log.next();
+  return log.header();
+}
+
 Error no_records_error(const LogReader& log) {
   return Error(log.warnings().empty() ? "the log holds no records"
                                       : "the log holds no records but a last line that is cut off",

@@ -24,7 +24,7 @@ struct RecordPlace {
 
 enum class Depth {
   kFull,
-  kKeys,  // `values` and `sketch` of each record stay empty; read_at() reads them
+  kKeys,  // `values` and `sketch` of each record stay empty; a RecordLoader reads them
 };
 
 // Reads a log from its first record to its last, in memory bounded by its longest line.
@@ -61,6 +61,10 @@ class LogReader {
   std::vector<std::string> warnings_;
   bool any_line_ = false;
 };
+
+// The header of a log, if it has one. Throws Error if the log cannot be read up to its first
+// record.
+std::optional<LogHeader> read_log_header(const std::string& path);
 
 // What to throw when a log has turned out to hold no records.
 Error no_records_error(const LogReader& log);

@@ -3,18 +3,21 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "assay/log/json_text.h"
 #include "assay/log/record_text.h"
 #include "assay/log/sketch.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 
 namespace assay {
 namespace {
@@ -22,15 +25,43 @@ namespace {
 constexpr size_t kBytesPerValue = 14;  // a guess that spares most growing of the line
 constexpr size_t kKeptBuffers = 16;
 
-// Whether `shape` describes exactly `count` elements; does not overflow.
-bool holds(std::span<const int64_t> shape, size_t count) {
-  unsigned __int128 product = 1;
-  for (const int64_t dim : shape) {
-    if (dim < 0) return false;
-    product *= static_cast<uint64_t>(dim);
-    if (product > UINT64_MAX) return false;
+struct Descriptor {
+  int fd;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
   }
-  return product == count;
+};
+
+[[noreturn]] void fail_to_write_again(const std::string& path) {
+  throw Error(fmt::format("was removed while it was written, and cannot be written again: {}",
+                          std::strerror(errno)),
+              path, "its records are lost; run again");
+}
+
+// A new file at `path`, or at the first of path.1, path.2, ... that is free, and its path.
+std::pair<int, std::string> create_at_or_beside(const std::string& path) {
+  constexpr int kTries = 100;
+  std::string place = path;
+  for (int i = 1;; ++i) {
+    const int fd = open(place.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) return {fd, place};
+    if (errno != EEXIST || i == kTries) fail_to_write_again(path);
+    place = fmt::format("{}.{}", path, i);
+  }
+}
+
+// Copies the log that is open as `log` and has no name any more; returns its new path.
+std::string write_again(int log, const std::string& path) {
+  const std::string name = fmt::format("/proc/self/fd/{}", log);
+  const Descriptor from{open(name.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (from.fd < 0) fail_to_write_again(path);
+  const auto [fd, place] = create_at_or_beside(path);
+  const Descriptor to{fd};
+  for (;;) {
+    const ssize_t copied = sendfile(to.fd, from.fd, nullptr, size_t{1} << 30);
+    if (copied == 0) return place;
+    if (copied < 0 && errno != EINTR) fail_to_write_again(path);
+  }
 }
 
 }  // namespace
@@ -38,8 +69,8 @@ bool holds(std::span<const int64_t> shape, size_t count) {
 LogWriter::LogWriter(const std::string& path, LogOptions options)
     : path_(path), options_(std::move(options)) {
   if (options_.head_values < kAllValues) {
-    throw Error(fmt::format("{} values asked for", options_.head_values), path,
-                "give a count of 0 or more, or all");
+    throw Error(fmt::format("{} is not a count of values", options_.head_values), path,
+                "give a number of 0 or more, or all");
   }
   const auto fail = [&](const std::string& what, const std::string& hint = {}) {
     const std::string reason = std::strerror(errno);
@@ -62,15 +93,20 @@ LogWriter::LogWriter(const std::string& path, LogOptions options)
 }
 
 LogWriter::~LogWriter() {
-  if (fd_ >= 0) ::close(fd_);
+  try {
+    close();
+  } catch (const std::exception&) {
+    // Nobody can be told.
+  }
 }
 
-void LogWriter::close() {
+std::string LogWriter::close() {
   const std::lock_guard lock(mutex_);
-  if (fd_ < 0) return;
-  if (::close(std::exchange(fd_, -1)) != 0) {
-    throw Error(std::string("cannot close the log: ") + std::strerror(errno), path_);
-  }
+  if (fd_ < 0) return {};
+  const Descriptor file{std::exchange(fd_, -1)};
+  struct stat status {};
+  const bool removed = regular_file_ && fstat(file.fd, &status) == 0 && status.st_nlink == 0;
+  return removed ? write_again(file.fd, path_) : std::string();
 }
 
 void LogWriter::write_header(const LogHeader& header) {
@@ -85,7 +121,7 @@ void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
 
 void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
                       std::span<const int64_t> shape, std::span<const float> values) {
-  if (token_idx < 0 || !holds(shape, values.size())) {
+  if (token_idx < 0 || element_count(shape) != std::ssize(values)) {
     throw Error(fmt::format("checkpoint '{}' at {}: {} values do not fit the shape [{}]",
                             checkpoint, token_idx, values.size(), fmt::join(shape, ",")),
                 path_, "log a token_idx of 0 or more and a shape that holds the values");
@@ -136,7 +172,10 @@ void LogWriter::write_line(std::string line, bool first) {
   std::string_view rest = line;
   while (!rest.empty()) {
     const ssize_t written = ::write(fd_, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EINTR) {  // of a pipe that nobody reads
+      check_interrupted();
+      continue;
+    }
     if (written <= 0) {
       const Error error(fmt::format("cannot write: {}", std::strerror(errno)), path_,
                         "the log ends with the last whole record");

@@ -47,8 +47,10 @@ class LogWriter {
   // The same for values[1, n].
   void write(std::string_view checkpoint, int64_t token_idx, std::span<const float> values);
 
-  // Ends the log; write() throws after it. The destructor does the same but cannot tell of errors.
-  void close();
+  // Ends the log; write() throws after it. If the file was removed meanwhile, all of the log is put
+  // into a new one, at its path or beside it, and that path is returned; else the text is empty.
+  // Throws Error if that fails. The destructor does the same but cannot tell.
+  std::string close();
 
   const std::string& path() const { return path_; }
   const LogOptions& options() const { return options_; }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,7 @@ struct TopValue {
 };
 
 // What is known of a whole tensor when only its head is logged; a number that a log leaves out is
-// NaN. Elements that are not finite are
-// counted in `nonfinite` and left out of everything else.
+// NaN. Elements that are not finite are counted in `nonfinite` and left out of everything else.
 struct Summary {
   double min = 0;  // NaN, as max and mean are, when no element is finite
   double max = 0;
@@ -34,6 +34,15 @@ struct Summary {
   // above 0; logs of others do not tell.
   std::optional<int64_t> nan;
 };
+
+// The elements that a shape has; -1 if a dimension is negative or their count overflows.
+constexpr int64_t element_count(std::span<const int64_t> shape) {
+  int64_t product = 1;
+  for (const int64_t dim : shape) {
+    if (dim < 0 || __builtin_mul_overflow(product, dim, &product)) return -1;
+  }
+  return product;
+}
 
 // One line of a log: a named tensor at one token position.
 struct Record {

@@ -8,10 +8,7 @@ namespace {
 
 // Whether `shape` and `values` alone say how many elements the tensor has.
 bool size_is_known(const Record& record) {
-  __extension__ using Wide = unsigned __int128;
-  Wide product = 1;
-  for (const int64_t dim : record.shape) product *= static_cast<uint64_t>(dim);
-  return product == static_cast<Wide>(record.n) && record.has_all_values();
+  return element_count(record.shape) == record.n && record.has_all_values();
 }
 
 // An element of a float tensor: in the shortest form of a float, unless the log that it was read

@@ -29,6 +29,10 @@ std::vector<TopValue> top_of(std::span<const float> values, const assay_tap_summ
 
 }  // namespace
 
+uint64_t sketch_signs(uint64_t i) {
+  return assay_tap_signs(i);
+}
+
 Sketch compute_sketch(std::span<const float> values) {
   static_assert(kSketchSize == ASSAY_TAP_SKETCH && kSummaryTop == ASSAY_TAP_TOP);
   Sketch sketch;

@@ -10,12 +10,7 @@ namespace assay {
 
 // The 64 signs of element i: SplitMix64 of i + 1 (Steele, Lea and Flood, "Fast splittable
 // pseudorandom number generators", OOPSLA 2014). Bit k set means plus in projection k.
-constexpr uint64_t sketch_signs(uint64_t i) {
-  uint64_t z = i + 1 + 0x9E3779B97F4A7C15U;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-  return z ^ (z >> 31);
-}
+uint64_t sketch_signs(uint64_t i);
 
 // sketch[k] = sum over i of +-values[i], plus where bit k of sketch_signs(i) is set. Summed in
 // double, four elements at a time (tap/assay_tap.h says how), in an order that gives the same bits

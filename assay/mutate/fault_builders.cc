@@ -72,7 +72,7 @@ Fault in_weights(FaultText text, Checkpoint at, WhyNot why_not,
   return fault;
 }
 
-std::vector<float> dequantised(const WeightMatrix& matrix) {
+std::vector<float> dequantized(const WeightMatrix& matrix) {
   std::vector<float> values(static_cast<size_t>(matrix.rows * matrix.columns));
   for (int64_t row = 0; row < matrix.rows; ++row) {
     dequantize_row(matrix.type, matrix.slice(row, 1).data, matrix.columns,

@@ -62,7 +62,7 @@ Fault in_weights(FaultText text, Checkpoint at, WhyNot why_not,
                  std::function<void(const FaultSite&, Layer&, Injection&)> edit);
 
 // The matrix as dense floats, row by row.
-std::vector<float> dequantised(const WeightMatrix& matrix);
+std::vector<float> dequantized(const WeightMatrix& matrix);
 
 // `values` as an F32 matrix that lives as long as `injection`.
 WeightMatrix keep(Injection& injection, const std::vector<float>& values, int64_t rows,

@@ -89,7 +89,7 @@ std::vector<Fault> weight_faults() {
                  Checkpoint::kAttnOut, needs_square_output,
                  [](const FaultSite&, Layer& layer, Injection& injection) {
                    WeightMatrix& matrix = layer.attn_out.weight;
-                   const std::vector<float> values = dequantised(matrix);
+                   const std::vector<float> values = dequantized(matrix);
                    std::vector<float> turned(values.size());
                    const auto n = static_cast<size_t>(matrix.rows);
                    for (size_t i = 0; i < values.size(); ++i) {

@@ -7,9 +7,8 @@ namespace assay {
 OpTracker::OpTracker(const ModelConfig& config)
     : n_layers_(static_cast<int>(config.n_layers)),
       learned_positions_(config.architecture->position == PositionKind::kLearned),
-      gated_(config.architecture->ffn == FfnKind::kSiluGated) {
-  last_ = {.op = Op::kMatmul, .checkpoint = Checkpoint::kLogits};
-}
+      gated_(config.architecture->ffn == FfnKind::kSiluGated),
+      last_{.op = Op::kMatmul, .checkpoint = Checkpoint::kLogits} {}
 
 OpPlace OpTracker::advance(Op op) {
   switch (op) {

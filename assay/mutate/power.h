@@ -62,8 +62,8 @@ struct Power {
   int64_t caught_by_golden() const;
   int64_t caught_at_op_level() const;  // cells: a fault in a model, on a prompt
   int64_t located() const;             // of those, at the right op
-  // What the issue of gate power asks: every fault caught by the goldens, 95 % of the cells at the
-  // right op, no false alarm, of the engine as it is neither.
+  // What is promised: every fault caught by the goldens, 95 % of the cells at the right op, and no
+  // false alarm, of noise as of the engine as it is.
   bool passes() const;
 };
 

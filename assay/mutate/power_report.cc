@@ -59,7 +59,7 @@ std::vector<std::string> summary_lines(const Power& power) {
 constexpr std::string_view kIntroduction =
     R"(# What the goldens catch
 
-`assay mutate` puts known faults into the engine, one at a time, and looks which of its gates sees each. It does so from
+`assay mutate` puts known faults into the engine, one at a time, and looks which of its lanes sees each. It does so from
 outside: by a decorator around the kernels, or by editing the model in memory. The engine has no code for faults. This
 page is what `assay mutate --format markdown -o docs/mutation.md` printed; `assay mutate MODEL.gguf --fault NAME
 --tokens IDS --log F` writes the log of one faulty engine.

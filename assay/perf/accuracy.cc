@@ -40,7 +40,7 @@ const Value& member(const Value& object, const char* key, bool (Value::*is)() co
 double multiple(const Value& value, const std::string& path) {
   if (value.IsNumber() && value.GetDouble() >= 0) return value.GetDouble();
   if (value.IsString()) return std::numeric_limits<double>::infinity();
-  throw Error("'x_floor' is no multiple of a floor", path, kHint);
+  throw Error("'x_floor' is not a multiple of a floor", path, kHint);
 }
 
 void add_result(const Value& result, const std::string& prompt, const std::string& path, bool& any,
@@ -60,9 +60,27 @@ void add_result(const Value& result, const std::string& prompt, const std::strin
       member(result, "token_idx", &Value::IsInt64, path).GetInt64(), prompt);
 }
 
+// Whether all that failed is that other tokens were chosen, with logits within the floor: near ties
+// flip where activations are rounded, and the goldens' tests of fast math let them, too.
+bool only_ties_flipped(const Value& json, double allowed, const std::string& path) {
+  const Value& summary = member(json, "summary", &Value::IsObject, path);
+  const int64_t failed = member(summary, "failed", &Value::IsInt64, path).GetInt64();
+  int64_t flipped = 0;
+  for (const Value& result : json["results"].GetArray()) {
+    const auto ref = result.FindMember("argmax_ref");
+    const auto got = result.FindMember("argmax_got");
+    const auto x_floor = result.FindMember("x_floor");
+    const auto end = result.MemberEnd();
+    if (ref == end || got == end || ref->value == got->value || x_floor == end) continue;
+    const bool is_drift = json_text_of(member(result, "status", &Value::IsString, path)) == "drift";
+    if (is_drift && multiple(x_floor->value, path) <= allowed) ++flipped;
+  }
+  return flipped > 0 && flipped == failed;
+}
+
 Accuracy read_comparison(const std::string& path, const ModelKey& key, const std::string& prompt) {
   const rapidjson::Document json = read_json_file(path, kMaxBytes, kHint);
-  if (!json.IsObject()) throw Error("is no JSON object", path, kHint);
+  if (!json.IsObject()) throw Error("is not a JSON object", path, kHint);
   Accuracy accuracy;
   accuracy.pass = member(json, "pass", &Value::IsBool, path).GetBool();
   bool any = false;
@@ -70,7 +88,10 @@ Accuracy read_comparison(const std::string& path, const ModelKey& key, const std
     add_result(result, prompt, path, any, accuracy);
   }
   if (!any) throw Error("no result says how many floors it is off", path, kHint);
-  if (key.math == "fast") accuracy.allowed = std::min(accuracy.allowed, kFastFloors);
+  if (key.math == "fast") {
+    accuracy.allowed = std::min(accuracy.allowed, kFastFloors);
+    if (!accuracy.pass) accuracy.pass = only_ties_flipped(json, accuracy.allowed, path);
+  }
   // A comparison that calls itself passed is believed only if its figures say so too.
   accuracy.pass = accuracy.pass && accuracy.x_floor <= accuracy.allowed;
   return accuracy;

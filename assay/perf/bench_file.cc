@@ -53,12 +53,12 @@ std::map<std::string, std::string> read_context(const Value& document) {
 double time_of(const Value& entry, const std::string& where) {
   const auto time = entry.FindMember("real_time");
   if (time == entry.MemberEnd() || !time->value.IsNumber()) {
-    throw Error("no number 'real_time'", where, kHint);
+    throw Error("'real_time' is missing or not a number", where, kHint);
   }
   const double value =
       time->value.GetDouble() * nanoseconds(text_member(entry, "time_unit"), where);
   if (!(value > 0) || !std::isfinite(value)) {
-    throw Error(fmt::format("real_time is {}, which is no time", value), where, kHint);
+    throw Error(fmt::format("real_time is {}, which is not a time", value), where, kHint);
   }
   return value;
 }
@@ -69,7 +69,7 @@ BenchFile read_bench_file(const std::string& path) {
   const rapidjson::Document document = read_json_file(path, kMaxBytes, kHint);
   if (!document.IsObject() || !document.HasMember("benchmarks") ||
       !document["benchmarks"].IsArray()) {
-    throw Error("no array 'benchmarks'", path, kHint);
+    throw Error("'benchmarks' is missing or not an array", path, kHint);
   }
   BenchFile bench{path, {}, read_context(document)};
   for (const Value& entry : document["benchmarks"].GetArray()) {

@@ -26,7 +26,7 @@ double median(std::vector<double> values) {
 
 std::vector<SpeedFigure> read_speed_file(const std::string& path) {
   const rapidjson::Document json = read_json_file(path, kMaxBytes, kHint);
-  if (!json.IsObject()) throw Error("is no JSON object", path, kHint);
+  if (!json.IsObject()) throw Error("is not a JSON object", path, kHint);
   std::vector<SpeedFigure> figures;
   if (json.HasMember("benchmarks")) {
     for (const auto& [name, times] : read_bench_file(path).times) {

@@ -11,7 +11,7 @@ namespace assay {
 Math math_of(const std::string& name) {
   if (name == "exact") return Math::kExact;
   if (name == "fast") return Math::kFast;
-  throw Error(fmt::format("there is no {} math", name), "--math", "use exact or fast");
+  throw Error(fmt::format("'{}' is not known", name), "--math", "give exact or fast");
 }
 
 std::string chosen_backend(const std::string& wanted) {
@@ -23,8 +23,8 @@ std::unique_ptr<Kernels> make_kernels(std::string_view backend, Math math, Threa
   if (backend == "cpu") return make_cpu_kernels(pool, best_instruction_set(), math);
   if (backend == "cuda") return make_cuda_kernels(math);
   if (backend == "emulated") return make_emulated_kernels(0, math);
-  throw Error(fmt::format("there is no {} backend", backend), "--backend",
-              "use auto, cpu, cuda or emulated");
+  throw Error(fmt::format("'{}' is not known", backend), "--backend",
+              "give auto, cpu, cuda or emulated");
 }
 
 }  // namespace assay

@@ -39,6 +39,7 @@ struct RunResult {
   double load_ms = 0.0;
   double prefill_tok_s = 0.0;
   double decode_tok_s = 0.0;  // 0 if fewer than two tokens were generated
+  std::string log_put_back;   // where the log is now, if its file was removed while it was written
 };
 
 // What run() tells while it runs; any may be empty.

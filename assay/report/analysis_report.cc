@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "assay/report/analysis_findings.h"
 #include "assay/report/garbage_group.h"
 #include "assay/report/json_array.h"
 #include "base/error.h"
@@ -14,10 +15,6 @@ namespace assay {
 namespace {
 
 constexpr size_t kPositionsShown = 8;
-
-std::string number(double value) {
-  return fmt::format("{:.3g}", value);
-}
 
 const std::string& name_of(const Analysis& analysis, int32_t checkpoint) {
   return analysis.stats[static_cast<size_t>(checkpoint)].checkpoint.name;
@@ -87,8 +84,8 @@ std::string garbage_lines(const Analysis& analysis, const TextStyle& style) {
                         analysis.out_of_scale_tokens, analysis.tokens,
                         percent(analysis.out_of_scale_rate));
     if (analysis.largest_out_of_scale > 0) {
-      text += fmt::format(", {} to {}", number(analysis.smallest_out_of_scale),
-                          number(analysis.largest_out_of_scale));
+      text += fmt::format(", {} to {}", short_number(analysis.smallest_out_of_scale),
+                          short_number(analysis.largest_out_of_scale));
     }
     text += '\n';
   }
@@ -108,9 +105,10 @@ std::string stats_table(const Analysis& analysis, const TextStyle& style) {
                    "p1", "p99", "zeros", "nonfinite", "garbage"});
   for (const CheckpointStats& row : analysis.stats) {
     table.add({printable(row.checkpoint.name, 40), fmt::format("{}", row.records),
-               fmt::format("{}", row.values), number(row.min), number(row.max), number(row.mean),
-               number(row.rms), number(row.median), number(row.mad), number(row.p01),
-               number(row.p99), fmt::format("{}", row.zeros), fmt::format("{}", row.nonfinite),
+               fmt::format("{}", row.values), short_number(row.min), short_number(row.max),
+               short_number(row.mean), short_number(row.rms), short_number(row.median),
+               short_number(row.mad), short_number(row.p01), short_number(row.p99),
+               fmt::format("{}", row.zeros), fmt::format("{}", row.nonfinite),
                fmt::format("{}", row.garbage)},
               row.garbage + row.nonfinite > 0 ? Color::kCaution : Color::kNone);
   }
@@ -127,7 +125,7 @@ std::string rates_table(std::span<const Analysis> logs, const TextStyle& style) 
                percent(log.garbage_rate),
                fmt::format("{}/{} ({})", log.out_of_scale_tokens, log.tokens,
                            percent(log.out_of_scale_rate)),
-               log.largest_out_of_scale > 0 ? number(log.largest_out_of_scale) : "-",
+               log.largest_out_of_scale > 0 ? short_number(log.largest_out_of_scale) : "-",
                log.positions.empty() ? "none" : positions_text(log)},
               log.garbage_tokens > 0 ? Color::kCaution : Color::kNone);
   }
@@ -149,10 +147,11 @@ std::string beside_table(const Analysis& a, const Analysis& b, const TextStyle& 
     }
     const CheckpointStats& other = *found->second;
     others.erase(found);
-    table.add(
-        {printable(stats.checkpoint.name, 40), fmt::format("{}/{}", stats.records, other.records),
-         number(stats.rms), number(other.rms), number(other.rms / stats.rms), number(stats.median),
-         number(other.median), fmt::format("{}", stats.garbage), fmt::format("{}", other.garbage)});
+    table.add({printable(stats.checkpoint.name, 40),
+               fmt::format("{}/{}", stats.records, other.records), short_number(stats.rms),
+               short_number(other.rms), short_number(other.rms / stats.rms),
+               short_number(stats.median), short_number(other.median),
+               fmt::format("{}", stats.garbage), fmt::format("{}", other.garbage)});
   }
   std::string text = fmt::format("\n{}", table.text(style));
   if (only_here + others.size() > 0) {
@@ -246,75 +245,6 @@ void write_analysis(const Analysis& analysis, std::string& out, const TextSink& 
 }
 
 }  // namespace
-
-std::vector<std::string> findings_of(const Analysis& analysis) {
-  std::map<GarbageReason, GarbageGroup> garbage;
-  for (const ListedGarbage& listed : analysis.garbage) {
-    garbage[listed.garbage.reason].add(listed.token_idx);
-  }
-  std::map<SuspicionKind, GarbageGroup> odd;
-  for (const Suspicion& suspicion : analysis.suspicions) {
-    odd[suspicion.kind].add(suspicion.token_idx);
-  }
-  const auto count = [&](GarbageReason reason) { return garbage[reason].tokens.size(); };
-  const auto records = [&](SuspicionKind kind) { return odd[kind].values; };
-  const auto tokens = [&](SuspicionKind kind) {
-    return printable(ranges_text(odd[kind].tokens), 60);
-  };
-  std::vector<std::string> findings;
-  if (count(GarbageReason::kHeapMetadata) > 0) {
-    findings.push_back(fmt::format(
-        "freed memory: at {} tokens the log holds words that a memory allocator writes into freed "
-        "blocks; the logger wrote its records out after it had freed them (a flush in an atexit "
-        "handler, say), and the engine's own values there are lost",
-        count(GarbageReason::kHeapMetadata)));
-  }
-  if (records(SuspicionKind::kNullWords) > 0) {
-    findings.push_back(fmt::format(
-        "zeros in the first places of {} records, at tokens {}, where nothing else is zero: {}",
-        records(SuspicionKind::kNullWords), tokens(SuspicionKind::kNullWords),
-        count(GarbageReason::kHeapMetadata) > 0
-            ? "more words of freed memory, null or too small for the digits of the log"
-            : "words of freed memory that are null or too small for the digits of the log, or two "
-              "outputs that are never computed"));
-  }
-  if (count(GarbageReason::kNonfinite) > 0) {
-    findings.push_back(
-        fmt::format("not a number or infinite at {} tokens", count(GarbageReason::kNonfinite)));
-  }
-  if (count(GarbageReason::kMagnitude) > 0) {
-    findings.push_back(fmt::format(
-        "values {:.0e} times their tensor's scale or more at {} tokens, in no pattern of an "
-        "allocator: memory that was not written, or a computation that exploded",
-        kMagnitudeScale, count(GarbageReason::kMagnitude)));
-  }
-  if (count(GarbageReason::kPadding) > 0) {
-    findings.push_back("the vocabulary is padded: its last rows hold a constant");
-  }
-  if (records(SuspicionKind::kRepeat) > 0) {
-    findings.push_back(fmt::format(
-        "{} records, at tokens {}, repeat an earlier one bit for bit: a buffer that was not "
-        "written again",
-        records(SuspicionKind::kRepeat), tokens(SuspicionKind::kRepeat)));
-  }
-  if (records(SuspicionKind::kStale) > 0) {
-    findings.push_back(fmt::format(
-        "{} records, at tokens {}, repeat a part of the record before them bit for bit: a buffer "
-        "that was written in part",
-        records(SuspicionKind::kStale), tokens(SuspicionKind::kStale)));
-  }
-  if (records(SuspicionKind::kAllZero) > 0) {
-    findings.push_back(fmt::format("{} records, at tokens {}, are all zeros",
-                                   records(SuspicionKind::kAllZero),
-                                   tokens(SuspicionKind::kAllZero)));
-  }
-  if (records(SuspicionKind::kConstant) > 0) {
-    findings.push_back(fmt::format("{} records, at tokens {}, hold one value only",
-                                   records(SuspicionKind::kConstant),
-                                   tokens(SuspicionKind::kConstant)));
-  }
-  return findings;
-}
 
 void write_table(std::span<const Analysis> logs, const Analysis* other, bool stats,
                  const TextStyle& style, const TextSink& sink) {

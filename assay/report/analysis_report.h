@@ -1,17 +1,12 @@
 #pragma once
 
 #include <span>
-#include <string>
-#include <vector>
 
 #include "assay/compare/analysis.h"
 #include "assay/report/text_sink.h"
 #include "assay/report/text_table.h"
 
 namespace assay {
-
-// What the analysis comes to, in sentences; empty where nothing is odd.
-std::vector<std::string> findings_of(const Analysis& analysis);
 
 // What each log holds, its garbage by reason and place, and what else is odd; with `stats` the
 // statistics of each checkpoint. Several logs get a table of their rates on top. `other`, if there

@@ -4,17 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
+#include "assay/report/text_table.h"
 #include "base/error.h"
 
 namespace assay {
-
-std::string short_number(double value) {
-  return fmt::format("{:.3g}", value);
-}
-std::string short_number(const std::optional<double>& value) {
-  return value ? short_number(*value) : "-";
-}
 
 namespace {
 

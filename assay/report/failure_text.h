@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,10 +25,5 @@ std::string_view verdict_meaning(Verdict verdict);
 
 // "IN PARITY", "DIVERGED" or "INCONCLUSIVE".
 std::string_view outcome_name(const Comparison& comparison);
-
-// Three significant digits.
-std::string short_number(double value);
-// The same, "-" for what is not known.
-std::string short_number(const std::optional<double>& value);
 
 }  // namespace assay

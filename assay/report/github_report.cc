@@ -9,6 +9,7 @@
 #include "assay/report/checkpoint_groups.h"
 #include "assay/report/failure_text.h"
 #include "assay/report/markdown.h"
+#include "assay/report/text_table.h"
 #include "base/character.h"
 #include "base/error.h"
 
@@ -17,14 +18,12 @@ namespace {
 
 constexpr size_t kMaxCommandBytes = 8000;
 
-// The text of a workflow command. "##[" would be a command of the older form.
+// The text of a workflow command.
 std::string command_data(std::string_view text) {
   std::string out;
   for (const char c : printable(text, 2000)) {
     if (c == '%') {
       out += "%25";
-    } else if (c == '[' && out.ends_with("##")) {
-      out += " [";
     } else {
       out += c;
     }
@@ -92,6 +91,10 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
   const std::string least = passing_tolerance(comparison);
   if (!least.empty()) text += fmt::format("Would pass with {}.\n\n", least);
   text += fmt::format("{} records compared, {} failed", comparison.compared, comparison.failed);
+  if (comparison.unmatched_ref + comparison.unmatched_got > 0) {
+    text += fmt::format("; only in one log: {} of the reference, {} of the other",
+                        comparison.unmatched_ref, comparison.unmatched_got);
+  }
   if (comparison.argmax_total > 0) {
     text += fmt::format("; argmax agrees at {} of {}", comparison.argmax_agree,
                         comparison.argmax_total);

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "assay/compare/drift.h"
 #include "assay/compare/log_index.h"
 #include "assay/report/checkpoint_groups.h"
 #include "assay/report/failure_text.h"
@@ -114,8 +115,7 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
   data.member("argmax_total", comparison.argmax_total);
   data.member("offset", comparison.alignment.offset);
   data.member("confidence", comparison.alignment.confidence);
-  static constexpr std::string_view kTrends[] = {"increasing", "stable", "decreasing"};
-  data.member("trend", kTrends[static_cast<size_t>(comparison.drift.trend)]);
+  data.member("trend", trend_name(comparison.drift.trend));
   data.member("growth_per_layer", comparison.drift.growth_per_layer);
   data.key("first");
   if (const auto& first = comparison.first_divergence) {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "assay/compare/drift.h"
 #include "assay/report/json_array.h"
 #include "assay/report/json_object.h"
 
@@ -36,7 +37,6 @@ void append_first_divergence(const Comparison& comparison, std::string& out) {
 
 void append_head(const Comparison& comparison, std::string& out) {
   static constexpr std::string_view kModes[] = {"auto", "index", "fixed"};
-  static constexpr std::string_view kTrends[] = {"increasing", "stable", "decreasing"};
   out += "{\"verdict\":\"";
   out += verdict_name(comparison.verdict);
   out += comparison.pass ? "\",\n\"pass\":true" : "\",\n\"pass\":false";
@@ -68,9 +68,9 @@ void append_head(const Comparison& comparison, std::string& out) {
   alignment.end();
   out += ",\n\"drift\":";
   JsonObject drift(out);
-  drift.member("trend", kTrends[static_cast<size_t>(comparison.drift.trend)]);
+  drift.member("trend", trend_name(comparison.drift.trend));
   drift.member("growth_per_layer", comparison.drift.growth_per_layer);
-  drift.member("position_trend", kTrends[static_cast<size_t>(comparison.drift.position_trend)]);
+  drift.member("position_trend", trend_name(comparison.drift.position_trend));
   drift.member("growth_per_token", comparison.drift.growth_per_token);
   drift.member("sentence", comparison.drift.sentence);
   drift.end();

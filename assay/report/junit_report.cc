@@ -22,7 +22,7 @@ bool is_inconclusive(const CheckpointGroup& group) {
 }
 
 std::string property(std::string_view name, std::string_view value) {
-  return fmt::format("      <property name=\"{}\" value=\"{}\"/>\n", name, xml_text(value));
+  return fmt::format("      <property name=\"{}\" value=\"{}\"/>\n", name, xml_attribute(value));
 }
 
 std::string properties(const Comparison& comparison, const ReportContext& context) {
@@ -49,7 +49,7 @@ std::string failure(const Comparison& comparison, const CheckpointGroup& group) 
     message += fmt::format(" ({} of {} tokens fail)", group.failures.size(), group.records);
   }
   std::string text = fmt::format("      <failure type=\"{}\" message=\"{}\">",
-                                 verdict_name(first.status), xml_text(message));
+                                 verdict_name(first.status), xml_attribute(message));
   const size_t lines = std::min(group.failures.size(), kMaxLines);
   for (size_t i = 0; i < lines; ++i) {
     const RecordResult& result = *group.failures[i];
@@ -67,7 +67,7 @@ std::string test_case(const Comparison& comparison, const CheckpointGroup& group
   const std::string folder =
       name.layer < 0 ? std::string("model") : fmt::format("model.layer_{}", name.layer);
   std::string text = fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"0\"", folder,
-                                 xml_text(name.name));
+                                 xml_attribute(name.name));
   if (!group.failures.empty()) {
     return text + ">\n" + failure(comparison, group) + "    </testcase>\n";
   }

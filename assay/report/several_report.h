@@ -1,6 +1,5 @@
 #pragma once
 
-#include "assay/compare/matrix.h"
 #include "assay/compare/several.h"
 #include "assay/report/text_sink.h"
 #include "assay/report/text_table.h"
@@ -15,12 +14,5 @@ void write_table(const SeveralComparison& several, const TextStyle& style, const
 // "type", "outlier"}], "pairs": [{"ref", "got", "verdict", "pass", "compared", "failed",
 // "median_rel_l2", "worst_rel_l2", "worst_of_tolerance", "first_divergence"}]}
 void write_json(const SeveralComparison& several, const TextSink& sink);
-
-// Models and types down, engines across: the verdict and the worst rel_l2 of each.
-void write_table(const Matrix& matrix, const TextStyle& style, const TextSink& sink);
-
-// {"pass", "engines", "rows": [{"model", "type", "prompt", "reference", "cells": [{"engine", "log",
-// "reference", "verdict", "pass", ..., "problem"}]}], "left_out"}
-void write_json(const Matrix& matrix, const TextSink& sink);
 
 }  // namespace assay

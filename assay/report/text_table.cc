@@ -23,6 +23,23 @@ std::string colored(std::string_view text, Color color, const TextStyle& style) 
   return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<size_t>(color)], text);
 }
 
+std::string short_number(double value) {
+  return fmt::format("{:.3g}", value);
+}
+std::string short_number(const std::optional<double>& value) {
+  return value ? short_number(*value) : "-";
+}
+
+void TextTable::add(std::vector<std::string> cells, Color color) {
+  // A line that begins with "::", spaces left out, is a command to GitHub's runners.
+  std::string& first = cells[0];
+  const size_t begin = first.find_first_not_of(' ');
+  if (begin != std::string::npos && first.compare(begin, 2, "::") == 0) {
+    first.replace(begin, 1, "\\x3a");
+  }
+  rows_.push_back({std::move(cells), color});
+}
+
 std::string TextTable::text(const TextStyle& style) const {
   std::vector<size_t> widths(rows_[0].cells.size(), 0);
   for (const Row& row : rows_) {

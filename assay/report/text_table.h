@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,14 +17,17 @@ struct TextStyle {
 
 std::string colored(std::string_view text, Color color, const TextStyle& style);
 
+// Three significant digits.
+std::string short_number(double value);
+// The same, "-" for what is not known.
+std::string short_number(const std::optional<double>& value);
+
 // Columns of text aligned for a terminal: the first kept left, the others right.
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> header) : rows_{{std::move(header), Color::kDim}} {}
 
-  void add(std::vector<std::string> cells, Color color = Color::kNone) {
-    rows_.push_back({std::move(cells), color});
-  }
+  void add(std::vector<std::string> cells, Color color = Color::kNone);
 
   // Columns that do not fit the width are left out, from the right, but never the last one.
   std::string text(const TextStyle& style) const;

@@ -1,10 +1,12 @@
 #include "assay/report/xml_text.h"
 
 #include "base/character.h"
+#include "base/error.h"
 
 namespace assay {
 
-void append_xml(std::string& out, std::string_view text) {
+std::string xml_text(std::string_view text) {
+  std::string out;
   while (!text.empty()) {
     const Character character = first_character(text);
     switch (character.code) {
@@ -35,12 +37,12 @@ void append_xml(std::string& out, std::string_view text) {
     }
     text.remove_prefix(character.bytes);
   }
+  return out;
 }
 
-std::string xml_text(std::string_view text) {
-  std::string out;
-  append_xml(out, text);
-  return out;
+std::string xml_attribute(std::string_view text) {
+  constexpr size_t kMostPerByte = 4;
+  return xml_text(printable(text, kMostPerByte * text.size()));
 }
 
 }  // namespace assay

@@ -1,29 +1,28 @@
 #include "assay/synth/config.h"
 
 #include <fmt/format.h>
-#include <rapidjson/document.h>
-#include <rapidjson/error/en.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <optional>
 
+#include "assay/log/json_file.h"
+#include "assay/log/line_reader.h"
 #include "assay/synth/presets.h"
 #include "base/error.h"
-#include "base/mapped_file.h"
 
 namespace assay {
 namespace {
 
-constexpr size_t kMaxBytes = size_t{1} << 20;
+constexpr int64_t kMaxBytes = int64_t{1} << 20;
 constexpr int64_t kMaxWidth = int64_t{1} << 20;
 
 // One object of the file, and how to complain about it.
 class Object {
  public:
   Object(const rapidjson::Value& json, std::string where) : json_(json), where_(std::move(where)) {
-    if (!json.IsObject()) throw Error("is no JSON object", where_, kHint);
+    if (!json.IsObject()) throw Error("is not a JSON object", where_, kHint);
   }
 
   // Null if the key is missing or null.
@@ -36,7 +35,7 @@ class Object {
     const auto* value = find(key);
     if (value == nullptr) return fallback ? *fallback : missing(key);
     if (!value->IsInt64() || value->GetInt64() < 1 || value->GetInt64() > most) {
-      refuse(key, fmt::format("is no whole number from 1 to {}", most));
+      refuse(key, fmt::format("is not a whole number from 1 to {}", most));
     }
     return value->GetInt64();
   }
@@ -45,7 +44,7 @@ class Object {
     const auto* value = find(key);
     if (value == nullptr) return fallback ? *fallback : static_cast<double>(missing(key));
     if (!value->IsNumber() || !(value->GetDouble() > 0.0) || !std::isfinite(value->GetDouble())) {
-      refuse(key, "is no finite number above 0");
+      refuse(key, "is not a finite number above 0");
     }
     return value->GetDouble();
   }
@@ -60,7 +59,7 @@ class Object {
   std::string text(const char* key, const std::string& fallback) const {
     const auto* value = find(key);
     if (value == nullptr) return fallback;
-    if (!value->IsString()) refuse(key, "is no string");
+    if (!value->IsString()) refuse(key, "is not a string");
     return {value->GetString(), value->GetStringLength()};
   }
 
@@ -77,7 +76,7 @@ class Object {
     }
     if (!value->IsArray() || value->Size() != static_cast<size_t>(count) ||
         result.size() != static_cast<size_t>(count)) {
-      refuse(key, fmt::format("is no array of {} numbers above 0", count));
+      refuse(key, fmt::format("is not an array of {} numbers above 0", count));
     }
     return result;
   }
@@ -224,16 +223,8 @@ void check_heads(const Object& object, const SynthConfig& config) {
 
 }  // namespace
 
-SynthConfig parse_config(std::string_view json, const std::string& where) {
-  if (json.size() > kMaxBytes) throw Error("is longer than a config.json can be", where);
-  rapidjson::Document document;
-  document.Parse<rapidjson::kParseIterativeFlag>(json.data(), json.size());
-  if (document.HasParseError()) {
-    throw Error(fmt::format("is no JSON: {} at byte {}",
-                            rapidjson::GetParseError_En(document.GetParseError()),
-                            document.GetErrorOffset()),
-                where, Object::kHint);
-  }
+SynthConfig parse_config(const std::string& json, const std::string& where) {
+  const rapidjson::Document document = parse_json_text(json, where, Object::kHint);
   const Object object(document, where);
   SynthConfig config;
   const std::string type = object.text("model_type", "");
@@ -255,14 +246,12 @@ SynthConfig parse_config(std::string_view json, const std::string& where) {
 
 SynthConfig load_config(const std::string& name) {
   if (name.ends_with(".json")) {
-    const MappedFile file(name);
-    const auto bytes = file.bytes();
-    return parse_config({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name);
+    return parse_config(read_whole_file(name, kMaxBytes, Object::kHint), name);
   }
   for (const Preset& preset : presets()) {
-    if (preset.name == name) return parse_config(preset.json, name);
+    if (preset.name == name) return parse_config(std::string(preset.json), name);
   }
-  throw Error(fmt::format("'{}' is no model that Assay knows", printable(name, 80)), {},
+  throw Error(fmt::format("'{}' is not a model that Assay knows", printable(name, 80)), {},
               fmt::format("give a config.json or one of {}", preset_names()));
 }
 

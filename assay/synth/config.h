@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "engine/model_config.h"
@@ -23,7 +22,7 @@ struct SynthConfig {
 // Reads `json` as Hugging Face's config.json of a llama, qwen2, phi3 or gpt2 model. Keys that shape
 // nothing are passed over. Throws Error that names `where` and the key if one is missing, out of
 // range, or asks for what Assay does not compute.
-SynthConfig parse_config(std::string_view json, const std::string& where);
+SynthConfig parse_config(const std::string& json, const std::string& where);
 
 // A preset's config, or that in the file `name` where that ends in ".json".
 SynthConfig load_config(const std::string& name);

@@ -3,19 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "assay/synth/random_weights.h"
 #include "assay/synth/tensor_list.h"
 #include "assay/synth/type_mix.h"
 #include "base/error.h"
+#include "base/new_file.h"
 #include "base/sha256.h"
 #include "base/thread_pool.h"
 #include "engine/gguf_writer.h"
@@ -28,46 +27,25 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kPieceElements = int64_t{1} << 22;
 
-// The file under a name of its own until it is complete; hashed as it is written.
+// The file, hashed as it is written.
 class Output {
  public:
-  explicit Output(const std::string& path) : path_(path), unfinished_(path + ".part") {
-    if (fs::is_directory(path)) throw Error("is a directory", path, "give a file");
-    file_.open(unfinished_, std::ios::binary | std::ios::trunc);
-    check("cannot create");
-  }
-  ~Output() {
-    if (!unfinished_.empty()) std::remove(unfinished_.c_str());
-  }
-  Output(const Output&) = delete;
-  Output& operator=(const Output&) = delete;
+  explicit Output(const std::string& path) : file_(path) {}
 
-  void write(const void* data, size_t size) {
-    file_.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
-    check("cannot write");
-    hash_.update({static_cast<const std::byte*>(data), size});
-    bytes_ += size;
+  void write(std::string_view bytes) {
+    file_.write(bytes);
+    hash_.update(std::as_bytes(std::span(bytes)));
+    bytes_ += bytes.size();
   }
   uint64_t bytes() const { return bytes_; }
 
   std::string finish() {
-    file_.close();
-    check("cannot write");
-    std::error_code failed;
-    fs::rename(unfinished_, path_, failed);
-    if (failed) throw Error("cannot write: " + failed.message(), path_);
-    unfinished_.clear();
+    file_.finish();
     return hash_.hex();
   }
 
  private:
-  void check(const char* what) const {
-    if (!file_) throw Error(fmt::format("{}: {}", what, std::strerror(errno)), path_);
-  }
-
-  std::string path_;
-  std::string unfinished_;
-  std::ofstream file_;
+  NewFile file_;
   Sha256 hash_;
   uint64_t bytes_ = 0;
 };
@@ -184,19 +162,18 @@ class Maker {
           quantize_row(tensor.type, values, columns, &piece_[static_cast<size_t>(i) * stride]);
         }
       });
-      out_.write(piece_.data(), piece_.size());
+      out_.write({piece_.data(), piece_.size()});
       size += piece_.size();
       progress();
     }
-    const std::vector<std::byte> padding(gguf_padding(size));
-    out_.write(padding.data(), padding.size());
+    out_.write(std::string(gguf_padding(size), '\0'));
   }
 
  private:
   uint64_t seed_;
   ThreadPool& pool_;
   Output& out_;
-  std::vector<std::byte> piece_;
+  std::string piece_;
 };
 
 }  // namespace
@@ -215,7 +192,7 @@ SynthResult synthesise(const SynthConfig& config, const SynthOptions& options,
 
   ThreadPool pool(options.n_threads);
   Output output(options.path);
-  output.write(head.data(), head.size());
+  output.write(head);
   Maker maker(options.seed, pool, output);
   SynthResult result;
   for (const SynthTensor& tensor : tensors) {

@@ -19,8 +19,7 @@ struct Part {
   std::string_view name;
   int64_t layer = 0;
 
-  explicit Part(std::string_view tensor) {
-    name = tensor.substr(0, tensor.rfind('.'));
+  explicit Part(std::string_view tensor) : name(tensor.substr(0, tensor.rfind('.'))) {
     if (!name.starts_with("blk.")) return;
     const size_t dot = name.find('.', 4);
     std::from_chars(name.data() + 4, name.data() + dot, layer);

@@ -31,8 +31,8 @@ void BytePairEncoder::add_merge(std::string_view merge) {
   const int32_t merged = symbols_.intern(std::string(left).append(right));
   const Rule rule = {symbols_.intern(std::string(left)), symbols_.intern(std::string(right)),
                      merged};
-  if (find_rule(rule.left, rule.right) >= 0)
-    return;  // of a pair that is listed twice the first counts
+  // Of a pair that is listed twice the first counts.
+  if (find_rule(rule.left, rule.right) >= 0) return;
   rule_slots_.add(pair_key(rule.left, rule.right), static_cast<int32_t>(rules_.size()));
   rules_.push_back(rule);
 }

@@ -17,8 +17,7 @@ namespace assay {
 class BytePairEncoder : public Encoder {
  public:
   // `vocabulary` must outlive the encoder and stay where it is; its merges are needed no longer
-  // afterwards. Throws Error for a pre-tokenizer
-  // that is not supported.
+  // afterwards. Throws Error for a pre-tokenizer that is not supported.
   explicit BytePairEncoder(const Vocabulary& vocabulary);
 
   void encode(std::string_view text, bool after_special, std::vector<int32_t>& ids) const override;

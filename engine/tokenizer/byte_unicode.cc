@@ -2,7 +2,7 @@
 
 #include <unordered_map>
 
-#include "engine/tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace assay {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "engine/tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace assay {
 namespace {

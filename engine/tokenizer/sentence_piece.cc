@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "engine/tokenizer/merge.h"
-#include "engine/tokenizer/utf8.h"
 
 namespace assay {
 namespace {

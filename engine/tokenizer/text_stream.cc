@@ -1,6 +1,6 @@
 #include "engine/tokenizer/text_stream.h"
 
-#include "engine/tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace assay {
 namespace {

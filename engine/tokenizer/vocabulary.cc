@@ -37,7 +37,7 @@ std::optional<int32_t> id_at(const Gguf& file, const char* key) {
   const int64_t id = file.get_int(key);
   // check_vocabulary compares with the number of tokens; here only what does not fit is caught.
   if (id < 0 || id > std::numeric_limits<int32_t>::max()) {
-    fail(file.path(), key, fmt::format("{} is no token id", id));
+    fail(file.path(), key, fmt::format("{} is not a token id", id));
   }
   return static_cast<int32_t>(id);
 }
@@ -47,7 +47,8 @@ std::vector<TokenType> types_of(const Gguf& file, size_t n_tokens) {
   std::vector<TokenType> types;
   for (const int64_t type : file.get_ints(kTypes)) {
     if (type < 0 || type > static_cast<int64_t>(TokenType::kByte)) {
-      fail(file.path(), kTypes, fmt::format("{} at index {} is no token type", type, types.size()));
+      fail(file.path(), kTypes,
+           fmt::format("{} at index {} is not a token type", type, types.size()));
     }
     types.push_back(static_cast<TokenType>(type));
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -42,14 +43,11 @@ class CpuKernels final : public Kernels {
 
   void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
               float* out) override {
-    if (n_tokens == 0) return;
-    const cpu::Matmul m = {w, bias, x, n_tokens, out};
-    if (int8_ != nullptr && tensor_type_info(w.type).block_elements > 1) return int8_matmul(m);
-    const int64_t scratch = f_.matmul_scratch(m);
-    with_scratch(scratch, w.rows, 4, [&](int64_t first, int64_t last, float* buffer) {
-      f_.matmul_rows(m, first, last, buffer);
-    });
+    const Product product = {w, bias, out};
+    matmuls({&product, 1}, x, n_tokens);
   }
+
+  void matmuls(std::span<const Product> products, const float* x, int64_t n_tokens) override;
 
   void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t width,
                 float* out) override {
@@ -108,9 +106,9 @@ class CpuKernels final : public Kernels {
     pool_.parallel_for(count, width == 1 ? 1024 : 1, std::cref(body));
   }
 
-  // Calls body(first, last, scratch) once a thread, each with `floats` of scratch of its own.
+  // Calls body(thread, scratch) once a thread, each with `floats` of scratch of its own.
   template <class Body>
-  void with_scratch(int64_t floats, int64_t count, int64_t grain, const Body& body) {
+  void on_each_thread(int64_t floats, const Body& body) {
     const int64_t n_threads = pool_.n_threads();
     const int64_t apart = (floats + kLineFloats - 1) / kLineFloats * kLineFloats;
     if (scratch_.size() < static_cast<size_t>(apart * n_threads + kLineFloats)) {
@@ -118,18 +116,26 @@ class CpuKernels final : public Kernels {
     }
     const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(scratch_.data()) / 4);
     float* scratch = scratch_.data() + (kLineFloats - address % kLineFloats) % kLineFloats;
-    const int64_t units = (count + grain - 1) / grain;
-    const auto piece = [&](int64_t first_thread, int64_t last_thread) {
-      for (int64_t thread = first_thread; thread < last_thread; ++thread) {
-        const int64_t first = units * thread / n_threads * grain;
-        const int64_t last = std::min(count, units * (thread + 1) / n_threads * grain);
-        if (first < last) body(first, last, scratch + thread * apart);
-      }
+    const auto piece = [&](int64_t first, int64_t last) {
+      for (int64_t thread = first; thread < last; ++thread) body(thread, scratch + thread * apart);
     };
     pool_.parallel_for(n_threads, 1, std::cref(piece));
   }
 
-  void int8_matmul(const cpu::Matmul& m);
+  // A thread's part of [0, count), borders at multiples of `grain`.
+  std::pair<int64_t, int64_t> part(int64_t thread, int64_t count, int64_t grain) const {
+    const int64_t units = (count + grain - 1) / grain;
+    const int64_t n_threads = pool_.n_threads();
+    return {units * thread / n_threads * grain,
+            std::min(count, units * (thread + 1) / n_threads * grain)};
+  }
+
+  bool by_int8(const WeightMatrix& w) const {
+    return int8_ != nullptr && tensor_type_info(w.type).block_elements > 1;
+  }
+  const uint8_t* int8_activations(const cpu::Matmul& m);
+  void int8_rows(const cpu::Matmul& m, const uint8_t* activations, int64_t first, int64_t last,
+                 float* scratch) const;
 
   ThreadPool& pool_;
   std::string_view name_;
@@ -139,7 +145,36 @@ class CpuKernels final : public Kernels {
   std::vector<float> scratch_;
 };
 
-void CpuKernels::int8_matmul(const cpu::Matmul& m) {
+void CpuKernels::matmuls(std::span<const Product> products, const float* x, int64_t n_tokens) {
+  if (n_tokens == 0) return;
+  const auto matmul_of = [&](const Product& p) {
+    return cpu::Matmul{p.w, p.bias, x, n_tokens, p.out};
+  };
+  int64_t scratch_floats = 0;
+  const uint8_t* activations = nullptr;
+  for (const Product& product : products) {
+    const cpu::Matmul m = matmul_of(product);
+    const bool int8 = by_int8(m.w);
+    scratch_floats = std::max(scratch_floats, int8 ? int8_->scratch(m) : f_.matmul_scratch(m));
+    if (int8 && activations == nullptr) activations = int8_activations(m);
+  }
+  on_each_thread(scratch_floats, [&](int64_t thread, float* scratch) {
+    for (const Product& product : products) {
+      const cpu::Matmul m = matmul_of(product);
+      const bool int8 = by_int8(m.w);
+      const auto [first, last] = part(thread, m.w.rows, int8 ? 16 : 4);
+      if (first >= last) continue;
+      if (int8) {
+        int8_rows(m, activations, first, last, scratch);
+      } else {
+        f_.matmul_rows(m, first, last, scratch);
+      }
+    }
+  });
+}
+
+// m.x, quantised; until the next call.
+const uint8_t* CpuKernels::int8_activations(const cpu::Matmul& m) {
   const auto bytes = static_cast<size_t>(int8_->activation_bytes(m)) + kLineBytes;
   if (activations_.size() < bytes) activations_.resize(bytes);
   const auto address = reinterpret_cast<uintptr_t>(activations_.data());
@@ -147,14 +182,17 @@ void CpuKernels::int8_matmul(const cpu::Matmul& m) {
   const int64_t pieces = int8_->activation_pieces(m);
   share(pieces, m.n_tokens * m.w.columns / pieces,
         [&](int64_t first, int64_t last) { int8_->quantize(m, first, last, x); });
-  with_scratch(int8_->scratch(m), m.w.rows, 16, [&](int64_t first, int64_t last, float* scratch) {
-    int8_->matmul_rows(m, x, first, last, scratch);
-    if (m.bias == nullptr) return;
-    for (int64_t t = 0; t < m.n_tokens; ++t) {
-      float* const row = m.out + t * m.w.rows + first;
-      f_.add(row, m.bias + first, last - first, row);
-    }
-  });
+  return x;
+}
+
+void CpuKernels::int8_rows(const cpu::Matmul& m, const uint8_t* activations, int64_t first,
+                           int64_t last, float* scratch) const {
+  int8_->matmul_rows(m, activations, first, last, scratch);
+  if (m.bias == nullptr) return;
+  for (int64_t t = 0; t < m.n_tokens; ++t) {
+    float* const row = m.out + t * m.w.rows + first;
+    f_.add(row, m.bias + first, last - first, row);
+  }
 }
 
 void CpuKernels::rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_tokens,
@@ -191,17 +229,16 @@ void CpuKernels::attention(const float* q, const KvView& kv, const AttentionShap
     tile /= 2;
   }
   const int64_t tiles = (queries + tile - 1) / tile;
-  with_scratch(f_.attention_scratch(a), shape.n_kv_heads * tiles, 1,
-               [&](int64_t first, int64_t last, float* scratch) {
-                 for (int64_t i = first; i < last; ++i) {
-                   // Late tokens see more keys than early ones: tiles are taken from both ends in
-                   // turn, so that the threads' shares weigh the same.
-                   const int64_t slot = i % tiles;
-                   const int64_t index = slot % 2 == 0 ? slot / 2 : tiles - 1 - slot / 2;
-                   f_.attend(a, i / tiles, index * tile, std::min(queries, (index + 1) * tile),
-                             scratch);
-                 }
-               });
+  on_each_thread(f_.attention_scratch(a), [&](int64_t thread, float* scratch) {
+    const auto [first, last] = part(thread, shape.n_kv_heads * tiles, 1);
+    for (int64_t i = first; i < last; ++i) {
+      // Late tokens see more keys than early ones: tiles are taken from both ends in turn, so that
+      // the threads' shares weigh the same.
+      const int64_t slot = i % tiles;
+      const int64_t index = slot % 2 == 0 ? slot / 2 : tiles - 1 - slot / 2;
+      f_.attend(a, i / tiles, index * tile, std::min(queries, (index + 1) * tile), scratch);
+    }
+  });
 }
 
 bool processor_has(InstructionSet set) {
@@ -270,7 +307,7 @@ InstructionSet best_instruction_set() {
 
 std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set, Math math) {
   if (!processor_has(set)) {
-    throw Error("this processor lacks the instruction set asked for", "kernels",
+    throw Error("this processor lacks the instruction set asked for", {},
                 "leave the choice to Assay");
   }
   const Implementation found = implementation(set);

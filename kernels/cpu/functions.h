@@ -9,6 +9,7 @@
 // kernels that are compiled once for each instruction set.
 namespace assay::cpu {
 
+// The arguments of Kernels::matmul(), and below those of Kernels::attention().
 struct Matmul {
   WeightMatrix w;
   const float* bias = nullptr;
@@ -26,8 +27,8 @@ struct Attention {
   float* out = nullptr;
 };
 
-// Of one instruction set. Each element of a result is the same however rows, tokens and queries
-// are grouped into calls.
+// The ops of Kernels, as one instruction set computes them on one thread. Each element of a result
+// is the same however rows, tokens and queries are grouped into calls.
 struct Functions {
   void (*dequantize_row)(TensorType type, const void* data, int64_t n, float* out);
 

@@ -23,8 +23,22 @@ ASSAY_ALWAYS_INLINE void unpack_q3_k_scales(const uint8_t* block, uint8_t (&scal
   std::memcpy(scales, words, sizeof(scales));
 }
 
-// Of Q4_K and Q5_K: eight scales of six bits, then eight minima.
+// Of Q4_K and Q5_K: eight scales of six bits, then eight minima. The first four of each stand in
+// their word alone; of the others, the low bits share a word, and the high two stand above the
+// first four.
 ASSAY_ALWAYS_INLINE void unpack_six_bit_scales(const uint8_t* block, uint8_t (&scales)[16]) {
+#if !defined(ASSAY_FORCE_PORTABLE) && defined(__AVX2__)
+  constexpr int kSix = 0x3F3F3F3F;
+  constexpr int kLow = 0x0F0F0F0F;
+  constexpr int kHigh = 0x30303030;
+  const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block));
+  const __m128i low =
+      _mm_srlv_epi32(_mm_shuffle_epi32(words, _MM_SHUFFLE(3, 2, 3, 1)), _mm_setr_epi32(0, 0, 0, 4));
+  const __m128i high = _mm_srli_epi32(_mm_shuffle_epi32(words, _MM_SHUFFLE(2, 0, 1, 0)), 2);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(scales),
+                   _mm_or_si128(_mm_and_si128(low, _mm_setr_epi32(kSix, kLow, kSix, kLow)),
+                                _mm_and_si128(high, _mm_setr_epi32(0, kHigh, 0, kHigh))));
+#else
   uint32_t packed[3];
   std::memcpy(packed, block + 4, sizeof(packed));
   const uint32_t words[4] = {
@@ -34,6 +48,7 @@ ASSAY_ALWAYS_INLINE void unpack_six_bit_scales(const uint8_t* block, uint8_t (&s
       ((packed[2] >> 4U) & 0x0F0F0F0FU) | ((packed[1] >> 2U) & 0x30303030U),
   };
   std::memcpy(scales, words, sizeof(scales));
+#endif
 }
 
 }  // namespace assay::ASSAY_ISA

@@ -11,7 +11,7 @@ namespace assay::ASSAY_DEVICE {
 struct InputSource {
   Global<const float> x;
   int64_t width;
-  NormOp op;
+  NormKind kind;
   Global<const float> weight;  // null: x as it is
   Global<const float> bias;
   float eps;
@@ -19,13 +19,13 @@ struct InputSource {
 };
 
 // Element i of the norm of a vector is element(i).
-struct Normaliser {
+struct Normalizer {
   float mean;
   float factor;
 
   // All threads of the block must call it.
-  __device__ explicit Normaliser(const InputSource& s) : mean(0.0F), factor(1.0F) {
-    if (s.op == NormOp::kRms) {
+  __device__ explicit Normalizer(const InputSource& s) : mean(0.0F), factor(1.0F) {
+    if (s.kind == NormKind::kRms) {
       const double squares =
           sum_in_block(s.width, [&](float lane, int64_t i) { return fmaf(s.x[i], s.x[i], lane); });
       factor = inverse_root(squares, s.width, s.eps);
@@ -42,7 +42,7 @@ struct Normaliser {
   }
 
   __device__ float element(const InputSource& s, int64_t i) const {
-    if (s.op == NormOp::kRms) return s.x[i] * factor * s.weight[i];
+    if (s.kind == NormKind::kRms) return s.x[i] * factor * s.weight[i];
     const float scaled = (s.x[i] - mean) * factor * s.weight[i];
     return s.bias ? scaled + s.bias[i] : scaled;
   }
@@ -52,7 +52,7 @@ struct Normaliser {
 class NormedInput {
  public:
   __device__ explicit NormedInput(const InputSource& source) : x_{dynamic()} {
-    const Normaliser norm(source);
+    const Normalizer norm(source);
     for (int64_t i = threadIdx.x; i < source.width; i += blockDim.x) {
       const float value = norm.element(source, i);
       x_.x[i] = value;
@@ -96,7 +96,7 @@ class Int8Input {
  public:
   __device__ explicit Int8Input(const InputSource& source) : x_{dynamic()} {
     if (source.weight) {
-      const Normaliser norm(source);
+      const Normalizer norm(source);
       fill(source, [&](int64_t i) {
         const float value = norm.element(source, i);
         if (source.normed_seen && blockIdx.x == 0) source.normed_seen[i] = value;
@@ -132,12 +132,12 @@ class Int8Input {
 };
 
 inline InputSource plain_source(const float* x, int64_t width) {
-  return {x, width, NormOp::kRms, nullptr, nullptr, 0.0F, nullptr};
+  return {x, width, NormKind::kRms, nullptr, nullptr, 0.0F, nullptr};
 }
 
 inline InputSource normed_source(const float* x, const FusedNorm& norm, int64_t width,
                                  float* normed_seen) {
-  return {x, width, norm.op, norm.weight, norm.bias, norm.eps, normed_seen};
+  return {x, width, norm.kind, norm.weight, norm.bias, norm.eps, normed_seen};
 }
 
 }  // namespace assay::ASSAY_DEVICE

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 
 namespace assay::emulated {
 namespace {
@@ -104,6 +105,7 @@ void Device::run_now(const Launch& launch) {
   const Dim3& grid = launch.shape.grid;
   const uint64_t n_blocks = uint64_t{grid.x} * grid.y * grid.z;
   ++counts_.launches;
+  check_interrupted();
   Block block(launch.name, launch.shape, memory_, fibers_, seed_, counts_);
   // A step that has no divisor in common with the number of blocks comes to each of them once.
   uint64_t step = 1 + (seed_ == 0 ? 0 : seed_ % n_blocks);

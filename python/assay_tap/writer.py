@@ -33,7 +33,7 @@ class LogWriter:
 
     def __init__(self, path, team="", values=DEFAULT_VALUES, summary=True, sketch=False, sketch_digits=None):
         if values is not None and values < 0:
-            raise LogError(f"{path}: {values} values asked for; give a count of 0 or more, or None for all")
+            raise LogError(f"{path}: {values} is not a count of values; give a number of 0 or more, or None for all")
         self.path = os.fspath(path)
         self.team, self.values = team, values
         self.summary, self.sketch, self.sketch_digits = summary or sketch, sketch, sketch_digits

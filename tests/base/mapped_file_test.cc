@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
 
 namespace assay {
 namespace {
@@ -26,6 +28,38 @@ TEST(MappedFile, HoldsTheBytes) {
   EXPECT_EQ(file.bytes()[2], std::byte{'c'});
   const MappedFile moved(std::move(file));
   EXPECT_EQ(moved.bytes()[0], std::byte{'a'});
+}
+
+// A model that another program replaces while it runs would change its weights between two tokens.
+TEST(MappedFile, WhatWasReadIntoMemoryStaysWhenTheFileChanges) {
+  const std::string text = std::string(5000, 'a') + std::string(3'000'000, 'b');
+  const std::string path = write("kept", text);
+  MappedFile file(path);
+  const std::byte* const address = file.bytes().data();
+  ThreadPool pool(2);
+  file.read_into_memory(5000, pool);
+  std::filesystem::resize_file(path, 4096);
+  EXPECT_EQ(file.bytes().data(), address);
+  ASSERT_EQ(file.bytes().size(), text.size());
+  EXPECT_EQ(std::memcmp(address, text.data(), text.size()), 0);
+}
+
+TEST(MappedFile, ReleasedPagesAreMappedAgain) {
+  const std::string text = std::string(5000, 'a') + std::string(5000, 'b');
+  MappedFile file(write("released", text));
+  ThreadPool pool(2);
+  file.read_into_memory(5000, pool);
+  file.release_pages(5000);
+  EXPECT_EQ(std::memcmp(file.bytes().data(), text.data(), text.size()), 0);
+}
+
+TEST(MappedFile, AFileThatWasCutIsNotRead) {
+  const std::string path = write("cut", std::string(3'000'000, 'a'));
+  MappedFile file(path);
+  std::filesystem::resize_file(path, 2'000'000);
+  ThreadPool pool(2);
+  EXPECT_THAT([&] { file.read_into_memory(0, pool); },
+              ThrowsMessage<Error>(HasSubstr("cut: the file became shorter while it was read")));
 }
 
 TEST(MappedFile, SaysWhatIsWrongAndWhere) {

@@ -67,7 +67,7 @@ TEST_F(InferTest, ActivationsAreTold) {
 
 TEST_F(InferTest, NormsAreTold) {
   const Network rms = inferred("tinyllama", Checkpoint::kFfnNorm, 1);
-  EXPECT_EQ(rms.norm, NormForm::kRms);
+  EXPECT_EQ(rms.norm, NormKind::kRms);
   const Model& model = *stated("tinyllama").model;
   const NormWeights& found = rms.norms.at({Checkpoint::kFfnNorm, 1});
   for (size_t i = 0; i < found.weight.size(); ++i) {
@@ -75,7 +75,7 @@ TEST_F(InferTest, NormsAreTold) {
   }
   EXPECT_TRUE(found.bias.empty());
   const Network layer = inferred("gpt2", Checkpoint::kFfnNorm, 1);
-  EXPECT_EQ(layer.norm, NormForm::kLayer);
+  EXPECT_EQ(layer.norm, NormKind::kLayer);
   EXPECT_FALSE(layer.norms.at({Checkpoint::kFfnNorm, 1}).bias.empty());
 }
 

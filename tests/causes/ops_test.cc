@@ -31,9 +31,9 @@ TEST(Ops, AreThoseOfTheKernels) {
   kernels->rms_norm(q.values.data(), k.values.data(), 1e-5F, 7, 32, out.data());
   Matrix weight(1, 32);
   std::copy_n(k.values.data(), 32, weight.values.data());
-  expect_near(norm(q, {NormForm::kRms, 1e-5F, false, weight.values.data(), nullptr}), out);
+  expect_near(norm(q, {NormKind::kRms, 1e-5F, false, weight.values.data(), nullptr}), out);
   kernels->layer_norm(q.values.data(), weight.values.data(), nullptr, 1e-5F, 7, 32, out.data());
-  expect_near(norm(q, {NormForm::kLayer, 1e-5F, false, weight.values.data(), nullptr}), out);
+  expect_near(norm(q, {NormKind::kLayer, 1e-5F, false, weight.values.data(), nullptr}), out);
   kernels->gelu_tanh(q.values.data(), 7 * 32, out.data());
   expect_near(activate(nullptr, q, Activation::kGeluTanh), out);
   const Matrix up = random_matrix(14, 16);

@@ -176,7 +176,7 @@ TEST_F(GoldenCommand, ReviewTellsWhatIsBeyondTheFloorsAndWhatElseChanges) {
 TEST_F(GoldenCommand, RejectBringsBackWhatWas) {
   const auto before = golden_->contents();
   record("1e-5");
-  put("golden/tiny/f32.jsonl.new.tmp.new", "cut off");
+  put("golden/tiny/.assay.1.0.tmp.new", "cut off");
   EXPECT_EQ(golden({"reject", "tiny"}).out, "tiny: removed 2 pending files\n");
   EXPECT_EQ(golden_->contents(), before);
   EXPECT_EQ(golden({"reject"}).exit_code, 0);

@@ -210,13 +210,14 @@ TEST_F(RunCommand, EveryMistakeHasItsMessage) {
                    ": the file has no vocabulary to read the prompt with; give the prompt as "
                    "ids with --tokens");
   expect_error({"run", model, "--tokens", "1", "--batch", "0"},
-               "--batch: '0' is no whole number from 1 to 65536; see assay run --help");
-  expect_error({"run", model, "--tokens", "1,,2"},
-               "--tokens: '' is no token id; give ids from 0 to 2147483647, separated by commas");
+               "--batch: '0' is not a whole number from 1 to 65536; see assay run --help");
+  expect_error(
+      {"run", model, "--tokens", "1,,2"},
+      "--tokens: '' is not a token id; give ids from 0 to 2147483647, separated by commas");
   expect_error({"run", model, "--tokens", "1", "--log", ""},
                "--log: the path is empty; give a file to write");
   expect_error({"run", model, "--tokens", "1", "--temp", "-1"},
-               "--temp: temperature -1; give a number of 0 or more");
+               "--temp: -1 is out of range; give a number of 0 or more");
   expect_error({"run", model, "--tokens", "1", "--log", "/no/such/folder/log"},
                "/no/such/folder/log: cannot open the log for writing: No such file or directory");
   expect_error({"run", model, "--tokens", "1", "--log", path("l"), "--checkpoints", "nothing"},

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/new_file.h"
 #include "tests/cli/program.h"
 
 namespace assay {
@@ -21,7 +22,9 @@ class SynthCommand : public Program {
     all.insert(all.end(), {"-o", output});
     expect_error(all, message);
     EXPECT_FALSE(fs::exists(output)) << message;
-    EXPECT_FALSE(fs::exists(output + ".part")) << message;
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      EXPECT_FALSE(entry.path().string().ends_with(kTemporarySuffix)) << message;
+    }
   }
 
   static std::string config(const std::string& key_and_value) {
@@ -45,29 +48,32 @@ TEST_F(SynthCommand, AConfigThatIsNoneIsNamedWithItsKey) {
   const std::string hint = "; give a model's config.json as the hub has it";
   const std::string model = folder_ + "/config.json";
   put("config.json", config(R"(, "n_inner": "wide")"));
-  expect_refused({model}, model + ": key 'n_inner' is no whole number from 1 to 1048576");
+  expect_refused({model}, model + ": key 'n_inner' is not a whole number from 1 to 1048576");
   put("config.json", config(R"(, "n_inner": 1e400)"));
-  expect_refused({model}, model + ": is no JSON: Number too big to be stored in double. at byte " +
-                              std::to_string(config(R"(, "n_inner": )").size() - 1) + hint);
+  expect_refused({model}, model + ": not valid JSON at byte " +
+                              std::to_string(config(R"(, "n_inner": )").size()) +
+                              ": Number too big to be stored in double" + hint);
+  put("config.json", std::string(2000000, ' '));
+  expect_refused({model}, model + ": 2000000 bytes are too many, 1048576 is the most" + hint);
   put("config.json", R"({"model_type": "gpt2"})");
   expect_refused({model}, model + ": key 'vocab_size' is missing" + hint);
   put("config.json", R"({"model_type": "mamba"})");
   expect_refused({model},
                  model + ": key 'model_type' is 'mamba'; Assay makes llama, qwen2, phi3, gpt2");
   put("config.json", "[]");
-  expect_refused({model}, model + ": is no JSON object" + hint);
+  expect_refused({model}, model + ": is not a JSON object" + hint);
   fs::remove(model);
-  expect_refused({model}, model + ": cannot open: No such file or directory");
+  expect_refused({model}, model + ": cannot open: No such file or directory; check the path");
 }
 
 TEST_F(SynthCommand, UnknownPresetsAndTypesListTheKnown) {
   expect_refused({"gpt5"},
-                 "'gpt5' is no model that Assay knows; give a config.json or one of "
+                 "'gpt5' is not a model that Assay knows; give a config.json or one of "
                  "tinyllama-1.1b, llama-3-8b, qwen2.5-0.5b, phi-3-mini-4k, gpt2-124m");
   for (const std::string type : {"Q9", "Q2_K_S"}) {
     expect_refused({"gpt2-124m", "--type", type},
                    "--type: '" + type +
-                       "' is no type that can be made; give one of F32, F16, BF16, Q8_0, Q4_0, "
+                       "' is not a type that can be made; give one of F32, F16, BF16, Q8_0, Q4_0, "
                        "Q4_1, Q5_0, Q5_1, Q2_K, Q3_K_S, Q3_K_M, Q3_K_L, Q4_K_S, Q4_K_M, Q5_K_S, "
                        "Q5_K_M, Q6_K");
   }
@@ -98,8 +104,7 @@ TEST_F(SynthCommand, AnOutputThatCannotBeWrittenIsNamed) {
 TEST_F(SynthCommand, WhatIsNoFileAndItsOwnInputsAreLeftAlone) {
   const std::string pipe = folder_ + "/pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  expect_error({"synth", "gpt2-124m", "-o", pipe},
-               pipe + ": exists and is no regular file; give another -o");
+  expect_error({"synth", "gpt2-124m", "-o", pipe}, pipe + ": not a regular file; give another -o");
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
   const std::string config = put("config.json", "{}");
   expect_error({"synth", config, "-o", config},

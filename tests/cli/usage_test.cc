@@ -60,9 +60,10 @@ TEST_F(Usage, MessagesSayWhatToDo) {
   expect_error({"compare", "a", "b", "c", "--map-got", "published"},
                "--map-got: of several logs none is the reference; give --map, which is for all of "
                "them");
-  expect_error({"compare", "a", "b", "--align", "x"},
-               "--align: 'x' is no alignment; give auto, index, or what to add to the reference's "
-               "token_idx, as in --align=-1");
+  expect_error(
+      {"compare", "a", "b", "--align", "x"},
+      "--align: 'x' is not an alignment; give auto, index, or what to add to the reference's "
+      "token_idx, as in --align=-1");
 }
 
 }  // namespace

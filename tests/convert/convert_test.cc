@@ -241,7 +241,7 @@ TEST_F(ConvertTest, WhatIsNoLogIsTold) {
   const std::string huge = put("x.safetensors", std::string(8, '\x7F') + "{}");
   EXPECT_THAT(error_of([&] { log_of(huge); }), HasSubstr("length of its header"));
   const std::string empty = put("y.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10));
-  EXPECT_THAT(error_of([&] { log_of(empty); }), HasSubstr("no array 'assay.records'"));
+  EXPECT_THAT(error_of([&] { log_of(empty); }), HasSubstr("the array 'assay.records' is missing"));
   EXPECT_THAT(error_of([&] { log_to_arrays(put("e.jsonl", ""), path("a.npz")); }),
               HasSubstr("no records"));
 }

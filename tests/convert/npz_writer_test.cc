@@ -13,6 +13,19 @@ namespace {
 
 using testing::HasSubstr;
 
+template <typename Number>
+void add(ArrayWriter& writer, const std::string& name, ArrayType type, std::vector<int64_t> shape,
+         const std::vector<Number>& values) {
+  writer.add(name, type, std::move(shape), [values](std::string& piece) {
+    piece.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(Number));
+  });
+}
+
+void add(ArrayWriter& writer, const std::string& name, std::vector<int64_t> shape,
+         const std::vector<float>& values) {
+  add(writer, name, ArrayType::kFloat32, std::move(shape), values);
+}
+
 class NpzWriterTest : public LogFiles {
  protected:
   std::string path() const { return folder_ + "/arrays.npz"; }
@@ -31,13 +44,14 @@ class NpzWriterTest : public LogFiles {
 
 TEST_F(NpzWriterTest, NumpyLoadsTheSameArrays) {
   NpzWriter writer(path());
-  writer.add("logits", {2, 3},
-             std::vector<float>{1, -2.5F, 0.1F, std::numeric_limits<float>::quiet_NaN(),
-                                std::numeric_limits<float>::infinity(), 1e-45F});
-  writer.add("layer_0_output.sketch", {1, 2}, std::vector<double>{0.1, -1e300});
+  add(writer, "logits", {2, 3},
+      {1, -2.5F, 0.1F, std::numeric_limits<float>::quiet_NaN(),
+       std::numeric_limits<float>::infinity(), 1e-45F});
+  add(writer, "layer_0_output.sketch", ArrayType::kFloat64, {1, 2},
+      std::vector<double>{0.1, -1e300});
   writer.add("tokens", {3}, std::vector<int64_t>{-1, 0, int64_t{1} << 40});
-  writer.add("empty", {0, 4}, std::vector<float>{});
-  writer.add("scalar", {}, std::vector<float>{7});
+  add(writer, "empty", {0, 4}, {});
+  add(writer, "scalar", {}, {7});
   writer.close();
   expect_numpy(R"(
 assert sorted(npz.files) == ['empty', 'layer_0_output.sketch', 'logits', 'scalar', 'tokens']
@@ -54,7 +68,7 @@ assert npz['empty'].shape == (0, 4) and npz['scalar'].shape == () and npz['scala
 TEST_F(NpzWriterTest, DataComesInPiecesWhenTheArchiveIsWritten) {
   NpzWriter writer(path());
   int64_t next = 0;
-  writer.add("counts", NpyType::kInt64, {100000}, [&](std::string& bytes) {
+  writer.add("counts", ArrayType::kInt64, {100000}, [&](std::string& bytes) {
     for (int i = 0; i < 1000; ++i, ++next) {
       bytes.append(reinterpret_cast<const char*>(&next), sizeof(next));
     }
@@ -67,7 +81,7 @@ TEST_F(NpzWriterTest, DataComesInPiecesWhenTheArchiveIsWritten) {
 // Breaks if the length of the header did not go over to 32 bits.
 TEST_F(NpzWriterTest, AShapeOfManyDimensionsHasALongHeader) {
   NpzWriter writer(path());
-  writer.add("deep", std::vector<int64_t>(30000, 1), std::vector<float>{3});
+  add(writer, "deep", std::vector<int64_t>(30000, 1), {3});
   writer.close();
   const std::string python = python_with("numpy");
   if (python.empty()) GTEST_SKIP() << "numpy: python3-numpy is not installed";
@@ -84,16 +98,16 @@ TEST_F(NpzWriterTest, AShapeOfManyDimensionsHasALongHeader) {
 TEST_F(NpzWriterTest, SaysWhatIsWrong) {
   EXPECT_THAT(error_of([&] {
                 NpzWriter writer(folder_ + "/none/a.npz");
-                writer.add("x", {1}, std::vector<float>{1});
+                add(writer, "x", {1}, {1});
                 writer.close();
               }),
               HasSubstr("/none/a.npz: "));
   NpzWriter writer(path());
-  writer.add("x", {1}, std::vector<float>{1});
-  EXPECT_THAT(error_of([&] { writer.add("x", {1}, std::vector<float>{1}); }), HasSubstr("'x'"));
-  EXPECT_THAT(error_of([&] { writer.add("y", {-1}, std::vector<float>{1}); }), HasSubstr("(-1)"));
+  add(writer, "x", {1}, {1});
+  EXPECT_THAT(error_of([&] { add(writer, "x", {1}, {1}); }), HasSubstr("'x'"));
+  EXPECT_THAT(error_of([&] { add(writer, "y", {-1}, {1}); }), HasSubstr("(-1)"));
   EXPECT_THAT(error_of([&] {
-                writer.add("z", {int64_t{1} << 40, int64_t{1} << 40}, std::vector<float>{1});
+                add(writer, "z", {int64_t{1} << 40, int64_t{1} << 40}, {1});
               }),
               HasSubstr("no size"));
 }
@@ -102,7 +116,7 @@ TEST_F(NpzWriterTest, SaysWhatIsWrong) {
 TEST_F(NpzWriterTest, WhatASourceThrowsComesOutAndNothingIsLeft) {
   for (const bool too_much : {true, false}) {
     NpzWriter writer(path());
-    writer.add("x", NpyType::kFloat32, {2}, [&](std::string& bytes) {
+    writer.add("x", ArrayType::kFloat32, {2}, [&](std::string& bytes) {
       if (!too_much) throw Error("the log broke");
       bytes.append(12, 'x');
     });

@@ -7,6 +7,7 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -31,7 +32,7 @@ using testing_support::Costs;
   EXPECT_EQ(status, 0) << mangled;
   std::string name = status == 0 ? text.get() : mangled;
   name = std::regex_replace(name, std::regex("\\(anonymous namespace\\)"), "unnamed");
-  name = name.substr(0, name.find('('));  // the parameters
+  name.resize(std::min(name.size(), name.find('(')));  // without the parameters
   return std::regex_replace(name, std::regex("^void |[A-Za-z0-9_]+::"), "");
 }
 

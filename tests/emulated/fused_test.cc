@@ -40,11 +40,11 @@ class FusedTest : public ::testing::TestWithParam<Tested> {
   FusedKernels& fused() { return *kernels_->fused(); }
 
   // What the CPU's single ops make of a vector: its norm, and a matrix times it.
-  std::vector<float> norm(NormOp op, const std::vector<float>& x, const std::vector<float>& weight,
-                          const std::vector<float>& bias) {
+  std::vector<float> norm(NormKind op, const std::vector<float>& x,
+                          const std::vector<float>& weight, const std::vector<float>& bias) {
     std::vector<float> out(x.size());
     const auto width = static_cast<int64_t>(x.size());
-    if (op == NormOp::kRms) {
+    if (op == NormKind::kRms) {
       cpu_->rms_norm(x.data(), weight.data(), kEps, 1, width, out.data());
     } else {
       cpu_->layer_norm(x.data(), weight.data(), bias.empty() ? nullptr : bias.data(), kEps, 1,
@@ -62,7 +62,7 @@ class FusedTest : public ::testing::TestWithParam<Tested> {
   FusedLinear place(const TestMatrix& w, const std::vector<float>& bias) {
     return {device_->place(w), bias.empty() ? nullptr : device_->place(bias)};
   }
-  FusedNorm place(NormOp op, const std::vector<float>& weight, const std::vector<float>& bias) {
+  FusedNorm place(NormKind op, const std::vector<float>& weight, const std::vector<float>& bias) {
     return {op, device_->place(weight), bias.empty() ? nullptr : device_->place(bias), kEps};
   }
   float* room(int64_t count) {
@@ -122,7 +122,7 @@ TEST_P(FusedTest, ActivationIsNormGateUpAndTheirProduct) {
       SCOPED_TRACE(std::string(tensor_type_info(type).name) + (gated ? " gated" : ""));
       const int64_t width = 768;
       const int64_t rows = 71;
-      const NormOp op = gated ? NormOp::kRms : NormOp::kLayer;
+      const NormKind op = gated ? NormKind::kRms : NormKind::kLayer;
       const auto x = Random(1).floats(width, 3.0F);
       const auto weight = Random(2).floats(width);
       const auto norm_bias = Random(3).floats(gated ? 0 : width);
@@ -190,7 +190,7 @@ TEST_P(FusedTest, QkvTurnsAndStores) {
 
         FusedQkv step;
         step.x = device_->place(x);
-        step.norm = place(NormOp::kRms, weight, {});
+        step.norm = place(NormKind::kRms, weight, {});
         step.q = place(q, {});
         step.k = place(k, bias);
         step.v = place(v, {});
@@ -210,7 +210,7 @@ TEST_P(FusedTest, QkvTurnsAndStores) {
         step.k_rope_seen = room(kv_rows);
         fused().qkv(step);
 
-        const auto normed = norm(NormOp::kRms, x, weight, {});
+        const auto normed = norm(NormKind::kRms, x, weight, {});
         const auto want_q = multiply(q, {}, normed);
         const auto want_k = multiply(k, bias, normed);
         const auto want_v = multiply(v, {}, normed);
@@ -309,8 +309,8 @@ TEST_P(FusedTest, EmbeddingAndLogits) {
     const auto weight = Random(3).floats(512);
     float* logits = room(70);
     float* normed = room(512);
-    fused().logits({step.x, place(NormOp::kRms, weight, {}), step.table, logits, normed});
-    const auto want_normed = norm(NormOp::kRms, want, weight, {});
+    fused().logits({step.x, place(NormKind::kRms, weight, {}), step.table, logits, normed});
+    const auto want_normed = norm(NormKind::kRms, want, weight, {});
     expect(want_normed, normed, "norm");
     expect(multiply(table, {}, want_normed), logits, "logits");
   }

@@ -5,8 +5,10 @@
 
 #include <functional>
 #include <limits>
+#include <ostream>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
 #include "tests/support/gguf_builder.h"
 
 namespace assay {
@@ -63,6 +65,19 @@ TEST_P(GgufVersion, KeysAndTensorsAreRead) {
   EXPECT_EQ(reinterpret_cast<const float*>(b->data.data())[2], 9.0F);
 }
 
+TEST(Gguf, ReleasingTheArraysAndReadingTheTensorsLeavesTheRest) {
+  Gguf gguf(good().write(temp_file("released")));
+  ThreadPool pool(2);
+  gguf.read_tensors(pool);
+  gguf.release_arrays();
+  EXPECT_EQ(gguf.find("tokens"), nullptr);
+  EXPECT_EQ(gguf.get_string("general.architecture"), "llama");
+  EXPECT_EQ(gguf.get_int("llama.block_count"), 2);
+  const GgufTensor* b = gguf.find_tensor("b");
+  ASSERT_NE(b, nullptr);
+  EXPECT_EQ(reinterpret_cast<const float*>(b->data.data())[2], 9.0F);
+}
+
 TEST(Gguf, TypedAccessNamesTheKey) {
   const Gguf gguf(good().write(temp_file("typed")));
   const auto message = [](const std::string& text) {
@@ -92,6 +107,11 @@ struct HostileCase {
   std::function<void(GgufBuilder&)> spoil;
   std::string message;
 };
+
+// Without it googletest prints the bytes of a case, some of which nobody has set.
+void PrintTo(const HostileCase& hostile, std::ostream* out) {
+  *out << hostile.name;
+}
 
 class HostileGguf : public testing::TestWithParam<HostileCase> {};
 

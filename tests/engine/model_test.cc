@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
         with_int("experts", "expert_count", 8, "mixtures of experts"),
         with_int("no_context", "context_length", 0, "'llama.context_length' is 0"),
         HostileCase{"eps", [](auto& m) { m.floats["llama.attention.layer_norm_rms_epsilon"] = 0; },
-                    "no finite number above 0"},
+                    "not a finite number above 0"},
         HostileCase{"base", [](auto& m) { m.floats["llama.rope.freq_base"] = NAN; },
                     "'llama.rope.freq_base' is nan"},
         HostileCase{"scaling", [](auto& m) { m.texts["llama.rope.scaling.type"] = "yarn"; },

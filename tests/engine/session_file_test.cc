@@ -129,7 +129,7 @@ TEST_F(SessionFile, DamagedAndForgedFilesAreRefusedAndChangeNothing) {
   refuses("");
   for (const size_t size : {1U, 8U, 100U, 112U, 176U, 500U}) {
     write(good.substr(0, size));
-    refuses(size < 176 ? "is no saved session" : "cut off or damaged");
+    refuses(size < 176 ? "not a saved session" : "cut off or damaged");
   }
   write(good.substr(0, good.size() - 1));
   refuses("cut off or damaged");

@@ -24,6 +24,7 @@ class MemoryFile {
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;
 
+  int descriptor() const { return fd_; }
   std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
 
  private:

@@ -159,6 +159,33 @@ TEST_P(LargeMatmulTest, ManyPanels) {
   }
 }
 
+// Q, K and V of a layer may have three types, and are computed together.
+TEST_P(LargeMatmulTest, SeveralProductsOfOneInputAreThoseOfEach) {
+  const TestMatrix ws[] = {TestMatrix(TensorType::kQ4_K, 67, 256),
+                           TestMatrix(TensorType::kF16, 5, 256),
+                           TestMatrix(TensorType::kQ8_0, 33, 256)};
+  const std::vector<float> bias = Random(3).floats(67);
+  for (const Math math : {Math::kExact, Math::kFast}) {
+    const TestKernels kernels(GetParam(), 2, math);
+    for (const int64_t n_tokens : {1, 9}) {
+      const std::vector<float> x = Random(2).floats(n_tokens * 256);
+      std::vector<std::vector<float>> outs;
+      std::vector<Product> products;
+      for (const TestMatrix& w : ws) {
+        outs.emplace_back(static_cast<size_t>(n_tokens * w.rows), NAN);
+        const float* own_bias = w.rows == 67 ? bias.data() : nullptr;
+        products.push_back({w.matrix(), own_bias, outs.back().data()});
+      }
+      kernels->matmuls(products, x.data(), n_tokens);
+      for (size_t i = 0; i < outs.size(); ++i) {
+        EXPECT_TRUE(same_bits(outs[i], multiply(*kernels.operator->(), ws[i],
+                                                i == 0 ? bias : std::vector<float>(), x)))
+            << i << ", " << n_tokens << " tokens";
+      }
+    }
+  }
+}
+
 // A NaN that vanishes hides the fault that made it; one that spreads accuses the wrong token.
 TEST_P(LargeMatmulTest, NanStaysWithItsToken) {
   const TestKernels kernels(GetParam());

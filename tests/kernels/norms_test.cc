@@ -19,7 +19,7 @@ INSTANTIATE_TEST_SUITE_P(Sets, NormsTest, ::testing::ValuesIn(available_instruct
 
 enum class Norm { kRms, kLayer, kLayerWithoutBias };
 
-std::vector<float> normalise(Kernels& kernels, Norm norm, const std::vector<float>& x,
+std::vector<float> normalize(Kernels& kernels, Norm norm, const std::vector<float>& x,
                              int64_t width, int64_t first, int64_t n_tokens) {
   const std::vector<float> weight = Random(7).floats(width);
   const std::vector<float> bias = Random(8).floats(width);
@@ -44,11 +44,11 @@ TEST_P(NormsTest, AreTheReferenceAndThePortablePath) {
       const int64_t n_tokens = 5;
       std::vector<float> x = Random(1).floats(n_tokens * width);
       for (float& v : x) v += 0.5F;
-      const auto got = normalise(*kernels.operator->(), norm, x, width, 0, n_tokens);
-      const auto want = normalise(*reference, norm, x, width, 0, n_tokens);
+      const auto got = normalize(*kernels.operator->(), norm, x, width, 0, n_tokens);
+      const auto want = normalize(*reference, norm, x, width, 0, n_tokens);
       const double error = relative_l2(want, got);
       EXPECT_TRUE(error <= 2e-7) << "width " << width << ": " << error;
-      EXPECT_TRUE(same_bits(got, normalise(*portable.operator->(), norm, x, width, 0, n_tokens)))
+      EXPECT_TRUE(same_bits(got, normalize(*portable.operator->(), norm, x, width, 0, n_tokens)))
           << width;
     }
   }
@@ -60,14 +60,14 @@ TEST_P(NormsTest, HaveTheSameBitsForAllThreadsAndBatches) {
   const std::vector<float> x = Random(1).floats(n_tokens * width);
   const TestKernels one(GetParam());
   for (const Norm norm : {Norm::kRms, Norm::kLayer}) {
-    const auto expected = normalise(*one.operator->(), norm, x, width, 0, n_tokens);
+    const auto expected = normalize(*one.operator->(), norm, x, width, 0, n_tokens);
     for (const int n_threads : {2, 4}) {
       const TestKernels many(GetParam(), n_threads);
-      EXPECT_TRUE(same_bits(normalise(*many.operator->(), norm, x, width, 0, n_tokens), expected));
+      EXPECT_TRUE(same_bits(normalize(*many.operator->(), norm, x, width, 0, n_tokens), expected));
     }
     std::vector<float> one_by_one;
     for (int64_t t = 0; t < n_tokens; ++t) {
-      const auto token = normalise(*one.operator->(), norm, x, width, t, 1);
+      const auto token = normalize(*one.operator->(), norm, x, width, t, 1);
       one_by_one.insert(one_by_one.end(), token.begin(), token.end());
     }
     EXPECT_TRUE(same_bits(one_by_one, expected));

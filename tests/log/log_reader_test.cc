@@ -145,9 +145,9 @@ TEST_F(LogReaderTest, TellsEachBrokenLineWithItsNumber) {
     std::string line;
     const char* message;
   } cases[] = {
-      {"{}", ":2: no 'checkpoint'; each record needs"},
-      {R"({"checkpoint":"a","token_idx":1,"dtype":"f32","shape":[1]})", ":2: no 'values'"},
-      {record("1", ",\"values\":[1]"), "the key 'values' appears twice"},
+      {"{}", ":2: 'checkpoint' is missing; each record needs"},
+      {R"({"checkpoint":"a","token_idx":1,"dtype":"f32","shape":[1]})", ":2: 'values' is missing"},
+      {record("1", ",\"values\":[1]"), "has the key 'values' twice"},
       {record("1,null"),
        "null is not a value: what is not a number is written as \"NaN\" (element 1)"},
       {record("1,,2"), "'' is not a number (element 1)"},

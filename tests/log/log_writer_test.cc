@@ -86,7 +86,7 @@ TEST_F(LogWriterTest, FloatsReadBackToTheSameBits) {
   std::mt19937 random(5);
   std::vector<float> values = {0.0F, -0.0F, std::numeric_limits<float>::denorm_min(),
                                std::numeric_limits<float>::max(), 1e10F};
-  while (values.size() < 20000) {
+  while (values.size() < 200000) {  // enough to be shared among threads
     const float value = std::bit_cast<float>(static_cast<uint32_t>(random()));
     if (std::abs(value) <= std::numeric_limits<float>::max()) values.push_back(value);
   }

@@ -1,4 +1,4 @@
-// The gate must be able to fail: every fault of the catalogue is put into the engine and must be
+// Checks must be able to fail: every fault of the catalogue is put into the engine and must be
 // caught by the goldens.
 
 #include "assay/mutate/power.h"

@@ -4,10 +4,12 @@ Screenshots are left in ASSAY_SHOTS. Exit code 77, which ctest shows as skipped,
 """
 
 import json
+import math
 import os
 import subprocess
 
 import logs
+import models
 from page_case import PROGRAM, PageCase, main
 
 def report(folder, ref, got, *options):
@@ -162,6 +164,45 @@ class PageTest(PageCase):
                 page = self.show(ref, got)
                 self.check_no_markup()
                 self.assertIn("records", page.evaluate("Object.keys(data).join(' ')"))
+
+    def test_nothing_in_a_file_name_becomes_markup(self):
+        for text in logs.HOSTILE:
+            with self.subTest(text=text):
+                name = text.replace("/", "\u2215").replace("\0", "")[:60]
+                paths = [os.path.join(self.folder.name, start + name) for start in ("r", "g")]
+                for path in paths:
+                    logs.write(path, logs.model())
+                page = os.path.join(self.folder.name, "page.html")
+                subprocess.run([PROGRAM, "compare", *paths, "--format", "html", "-o", page], check=True)
+                self.open_page(page)
+                self.check_no_markup()
+
+    def words_of(self, words, kinds):
+        """All words of tokens that the page shows for a model with this vocabulary."""
+        model = os.path.join(self.folder.name, "vocabulary.gguf")
+        models.write(model, words, kinds)
+        records = [logs.record("logits", token, [math.sin(1 + (i * 7 + token * 5) % 11 + i / 50) for i in range(len(words))])
+                   for token in range(12)]
+        page = self.show(records, records, "--model", model)
+        shown = set()
+        for token in range(12):
+            page.evaluate(f"(() => {{ const pick = document.getElementById('logits-token'); pick.value = '{token}';"
+                          "pick.dispatchEvent(new Event('change')); })()")
+            shown.update(self.texts(".candidates .word"))
+        return shown
+
+    def test_nothing_in_a_vocabulary_becomes_markup(self):
+        words = [word[:200] for word in logs.HOSTILE]
+        shown = self.words_of(words, [1] * len(words))
+        self.check_no_markup()
+        self.assertEqual(len(shown), len(words), shown)
+        self.assertIn("\u201c<!--<script>\u201d", shown)
+
+    def test_tokens_that_are_no_text_are_shown_as_bytes(self):
+        words = [b"<0xFF>", b"<0x0A>", b"\xc3(", b"\xe2\x82", b"caf\xc3\xa9", b"plain"]
+        shown = self.words_of(words, [6, 6, 1, 1, 1, 1])
+        self.assertEqual(shown, {"\u201c" + word + "\u201d"
+                                 for word in ("\\xff", "\\x0a", "\\xc3(", "\\xe2\\x82", "caf\u00e9", "plain")})
 
     def test_without_scripts_the_table_is_there(self):
         self.browser.call("Emulation.setScriptExecutionDisabled", value=True)

@@ -42,23 +42,25 @@ TEST_F(BenchFileTest, TakesRepetitionsInOrderAndNoAggregates) {
 TEST_F(BenchFileTest, RefusesWhatIsNoResult) {
   expect_error("", "not valid JSON");
   expect_error(R"({"benchmarks": [{"na)", "not valid JSON");
-  expect_error("[]", "no array 'benchmarks'");
-  expect_error(R"({"benchmarks": 3})", "no array 'benchmarks'");
+  expect_error("[]", "'benchmarks' is missing or not an array");
+  expect_error(R"({"benchmarks": 3})", "'benchmarks' is missing or not an array");
   expect_error(R"({"benchmarks": []})", "no repetition");
   expect_error(R"({"benchmarks": [3]})", "not an object");
   expect_error(R"({"benchmarks": [{"real_time": 1, "time_unit": "ns"}]})", "no name");
   const std::string start = R"({"benchmarks": [{"name": "add", )";
-  expect_error(start + R"("time_unit": "ns"}]})", "benchmark 'add': no number 'real_time'");
-  expect_error(start + R"("real_time": 0, "time_unit": "ns"}]})", "which is no time");
-  expect_error(start + R"("real_time": -1, "time_unit": "ns"}]})", "which is no time");
-  expect_error(start + R"("real_time": 1e308, "time_unit": "s"}]})", "which is no time");
+  expect_error(start + R"("time_unit": "ns"}]})",
+               "benchmark 'add': 'real_time' is missing or not a number");
+  expect_error(start + R"("real_time": 0, "time_unit": "ns"}]})", "which is not a time");
+  expect_error(start + R"("real_time": -1, "time_unit": "ns"}]})", "which is not a time");
+  expect_error(start + R"("real_time": 1e308, "time_unit": "s"}]})", "which is not a time");
   expect_error(start + R"("real_time": 1, "time_unit": "years"}]})", "time_unit 'years'");
   expect_error(start + R"("real_time": 1, "error_occurred": true, "error_message": "no GPU"}]})",
                "failed: no GPU");
   expect_error(start + R"("real_time": 1, "error_occurred": true}]})",
                "benchmark 'add': failed and does not say why");
   expect_error(start + R"("real_time": NaN, "time_unit": "ns"}]})", "not valid JSON");
-  expect_error(start + R"("real_time": "NaN", "time_unit": "ns"}]})", "no number 'real_time'");
+  expect_error(start + R"("real_time": "NaN", "time_unit": "ns"}]})",
+               "'real_time' is missing or not a number");
   expect_error(std::string(10000, '['), "not valid JSON");
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "assay/report/analysis_findings.h"
 #include "tests/report/example.h"
 #include "tests/report/json.h"
 

@@ -24,6 +24,9 @@ struct TinyModel {
   std::map<std::string, float> floats = {{"llama.attention.layer_norm_rms_epsilon", 1e-5F}};
   std::map<std::string, std::string> texts = {{"tokenizer.ggml.model", "no_vocab"}};
   std::vector<std::string> vocabulary;  // five tokens, as SentencePiece has them
+  std::map<std::string, std::vector<std::string>> strings;
+  std::map<std::string, std::vector<float>> float_lists;
+  std::map<std::string, std::vector<int32_t>> int_lists;
   std::map<std::string, Tensor> tensors = {
       {"token_embd.weight", {{8, 5}}},    {"output.weight", {{8, 5}}},
       {"output_norm.weight", {{8}}},      {"blk.0.attn_norm.weight", {{8}}},
@@ -44,6 +47,9 @@ struct TinyModel {
       builder.floats("tokenizer.ggml.scores", std::vector<float>(vocabulary.size(), 0.0F));
       builder.ints("tokenizer.ggml.token_type", std::vector<int32_t>(vocabulary.size(), 1));
     }
+    for (const auto& [key, values] : strings) builder.strings(key, values);
+    for (const auto& [key, values] : float_lists) builder.floats(key, values);
+    for (const auto& [key, values] : int_lists) builder.ints(key, values);
     double phase = 0.0;
     for (const auto& [name, tensor] : tensors) {
       size_t count = 1;

@@ -104,10 +104,9 @@ TEST(Config, BadSizesAreRefusedByName) {
 }
 
 TEST(Config, WhatIsNoJsonObjectIsRefused) {
-  EXPECT_THAT(refusal(""), HasSubstr("config.json: is no JSON"));
-  EXPECT_THAT(refusal("[]"), HasSubstr("is no JSON object"));
-  EXPECT_THAT(refusal(std::string(100000, '[')), HasSubstr("is no JSON"));
-  EXPECT_THAT(refusal(std::string(2000000, ' ')), HasSubstr("longer"));
+  EXPECT_THAT(refusal(""), HasSubstr("config.json: not valid JSON"));
+  EXPECT_THAT(refusal("[]"), HasSubstr("is not a JSON object"));
+  EXPECT_THAT(refusal(std::string(100000, '[')), HasSubstr("not valid JSON"));
 }
 
 }  // namespace

@@ -136,10 +136,11 @@ TEST_F(TapTest, NothingIsLoggedUnlessTheEnvironmentAsks) {
 
 // One line on standard error, and the engine goes on.
 TEST_F(TapTest, AnEnvironmentWithoutMeaningIsTold) {
-  EXPECT_EQ(run_engine("ask", {{"ORCH_LOG_FILE", log()}, {"ORCH_LOG_VALUES", "ten"}}),
-            std::pair(0, "assay_tap: " + log() +
-                             ": ORCH_LOG_VALUES is no count of values: give a number of 0 or more, "
-                             "or all\n0000"));
+  EXPECT_EQ(
+      run_engine("ask", {{"ORCH_LOG_FILE", log()}, {"ORCH_LOG_VALUES", "ten"}}),
+      std::pair(0, "assay_tap: " + log() +
+                       ": ORCH_LOG_VALUES is not a count of values; give a number of 0 or more, "
+                       "or all\n0000"));
   EXPECT_THAT(
       run_engine("ask", {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "a,,b"}}).second,
       HasSubstr("ASSAY_LOG_CHECKPOINTS has an empty item"));
@@ -161,9 +162,10 @@ TEST_F(TapTest, AFullDiskIsToldOnceAndStopsNothing) {
   const auto [exit_code, text] =
       run_engine("full", {{"ORCH_LOG_FILE", "/dev/full"}, {"ASSAY_LOG_CHECKPOINTS", "ops"}});
   EXPECT_EQ(exit_code, 0);
-  EXPECT_EQ(text,
-            "assay_tap: /dev/full: cannot write; the log ends with the last whole record: No space "
-            "left on device\n");
+  EXPECT_EQ(
+      text,
+      "assay_tap: /dev/full: cannot write: No space left on device; the log ends with the last "
+      "whole record\n");
 }
 
 // Breaks if a record cut short by a full disk stayed in the file.

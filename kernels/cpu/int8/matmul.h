@@ -21,37 +21,59 @@
 // computed after the other.
 namespace assay::ASSAY_ISA {
 
-// One row with one token.
-template <class Type>
+// Adds a chunk, of which kBlocks are in the row, to the row's lanes; `j` is its first block.
+template <class Type, int64_t kBlocks>
+ASSAY_ALWAYS_INLINE void add_chunk(const uint8_t* data, int64_t j, const QuantizedRow& x,
+                                   F32x8 (&lanes)[2]) {
+  Chunk chunk;
+  read_chunk<Type, kBlocks>(data, chunk);
+  I32x8 dots[8] = {};
+#pragma GCC unroll 8
+  for (int64_t p = 0; p < kBlocks; ++p) {
+    dots[p] = dot32<Type::kWide>(chunk.codes[p], x.codes + 32 * (j + p));
+  }
+#pragma GCC unroll 2
+  for (int64_t i = 0; i < (kBlocks + 3) / 4; ++i) {
+    I32x8 sums = half_sums(dots[4 * i], dots[4 * i + 1], dots[4 * i + 2], dots[4 * i + 3]);
+    const int64_t at = 2 * j + 8 * i;
+    if constexpr (Type::kOffset != 0) {
+      constexpr int kShift = __builtin_ctz(Type::kOffset);
+      sums = sub(sums, shift_left<kShift>(load_ints(x.total + at)));
+    }
+    lanes[i] = fma(to_float(sums), mul(chunk.scale[i], load8(x.scale + at)), lanes[i]);
+    if constexpr (Type::kShifted) lanes[i] = fma(chunk.shift[i], load8(x.sum + at), lanes[i]);
+  }
+}
+
+// One row with one token; kRest blocks stand after the last whole chunk.
+template <class Type, int64_t kRest>
 ASSAY_ALWAYS_INLINE float dot_row(const uint8_t* row, int64_t columns, const QuantizedRow& x) {
   F32x8 lanes[2] = {zero8(), zero8()};
-  const int64_t blocks = columns / 32;
-  for (int64_t j = 0; j < blocks; j += 8, row += kChunkBytes<Type>) {
+  const int64_t whole = columns / 256 * 8;
+  for (int64_t j = 0; j < whole; j += 8, row += kChunkBytes<Type>) {
 #pragma GCC unroll 8
     for (int64_t line = 0; line < kChunkBytes<Type>; line += 64) {
       __builtin_prefetch(row + 4096 + line);
     }
-    Chunk chunk;
-    read_chunk<Type>(row, blocks - j, chunk);
-    I32x8 dots[8];
-#pragma GCC unroll 8
-    for (int64_t p = 0; p < 8; ++p) {
-      dots[p] = dot32<Type::kWide>(chunk.codes[p], x.codes + 32 * (j + p));
-    }
-    I32x8 sums[2];
-    half_sums(dots, sums);
-#pragma GCC unroll 2
-    for (int64_t i = 0; i < 2; ++i) {
-      const int64_t at = 2 * j + 8 * i;
-      if constexpr (Type::kOffset != 0) {
-        constexpr int kShift = __builtin_ctz(Type::kOffset);
-        sums[i] = sub(sums[i], shift_left<kShift>(load_ints(x.total + at)));
-      }
-      lanes[i] = fma(to_float(sums[i]), mul(chunk.scale[i], load8(x.scale + at)), lanes[i]);
-      if constexpr (Type::kShifted) lanes[i] = fma(chunk.shift[i], load8(x.sum + at), lanes[i]);
+    add_chunk<Type, 8>(row, j, x, lanes);
+  }
+  if constexpr (kRest > 0) add_chunk<Type, kRest>(row, whole, x, lanes);
+  return sum(add(lanes[0], lanes[1]));
+}
+
+// Rows one after the other, each with the few tokens.
+template <class Type, int64_t kRest>
+void multiply_few(const cpu::Matmul& m, const uint8_t* x, int64_t first, int64_t last) {
+  const int64_t columns = m.w.columns;
+  const int64_t x_bytes = quantized_row_bytes(columns);
+  const size_t row_stride = row_bytes(m.w.type, columns);
+  const auto* row = static_cast<const uint8_t*>(m.w.data) + static_cast<size_t>(first) * row_stride;
+  for (int64_t r = first; r < last; ++r, row += row_stride) {
+    for (int64_t t = 0; t < m.n_tokens; ++t) {
+      m.out[t * m.w.rows + r] =
+          dot_row<Type, kRest>(row, columns, quantized_row(x + t * x_bytes, columns));
     }
   }
-  return sum(add(lanes[0], lanes[1]));
 }
 
 // Below this many tokens, sorting sixteen rows into a panel costs more than it gives.
@@ -74,13 +96,8 @@ void multiply_rows(const cpu::Matmul& m, const uint8_t* x, int64_t first, int64_
   const size_t row_stride = row_bytes(m.w.type, columns);
   const auto* row = static_cast<const uint8_t*>(m.w.data) + static_cast<size_t>(first) * row_stride;
   if (m.n_tokens < kTokensWorthPanel) {
-    for (int64_t r = first; r < last; ++r, row += row_stride) {
-      for (int64_t t = 0; t < m.n_tokens; ++t) {
-        m.out[t * m.w.rows + r] =
-            dot_row<Type>(row, columns, quantized_row(x + t * x_bytes, columns));
-      }
-    }
-    return;
+    return with_rest<Type>(
+        columns, [&](auto rest) { multiply_few<Type, decltype(rest)::value>(m, x, first, last); });
   }
   const int64_t at_once = panels_at_once(columns);
   float* const partial = scratch + at_once * panel_floats(columns);

@@ -48,33 +48,42 @@ ASSAY_ALWAYS_INLINE void spread_codes(const Byte* codes, int64_t t, int64_t n, u
   }
 }
 
+// kBlocks blocks, from block `j`, of row `r` of a panel of rows of `padded` blocks.
+template <class Type, int64_t kBlocks>
+ASSAY_ALWAYS_INLINE void fill_panel_chunk(const uint8_t* data, int64_t j, int64_t padded, int64_t r,
+                                          const RowPanel& panel) {
+  Chunk chunk;
+  read_chunk<Type, kBlocks>(data, chunk);
+  float scale[16];
+  float shift[16];
+#pragma GCC unroll 2
+  for (int64_t i = 0; i < 2; ++i) {
+    store8(scale + 8 * i, chunk.scale[i]);
+    if constexpr (Type::kShifted) store8(shift + 8 * i, chunk.shift[i]);
+  }
+  for (int64_t p = 0; p < kBlocks; ++p) {
+    uint8_t codes[32];
+    store_bytes(codes, chunk.codes[p]);
+    for (int64_t half = 0; half < 2; ++half) {
+      const int64_t place = sorted_place(j + p, half, padded) * kPanelRows;
+      spread_codes(codes + half * kHalfBytes, r, kPanelRows, panel.codes + place * kHalfBytes);
+      panel.scale[place + r] = scale[half_place(p) + 4 * half];
+      if constexpr (Type::kShifted) panel.shift[place + r] = shift[half_place(p) + 4 * half];
+    }
+  }
+}
+
 // Row `r` of a panel.
 template <class Type>
 void fill_panel_row(const uint8_t* row, int64_t columns, int64_t r, const RowPanel& panel) {
-  const int64_t blocks = columns / 32;
+  const int64_t whole = columns / 256 * 8;
   const int64_t padded = padded_blocks(columns);
-  for (int64_t j = 0; j < blocks; j += 8, row += kChunkBytes<Type>) {
-    const int64_t n = blocks - j < 8 ? blocks - j : 8;
-    Chunk chunk;
-    read_chunk<Type>(row, n, chunk);
-    float scale[16];
-    float shift[16];
-#pragma GCC unroll 2
-    for (int64_t i = 0; i < 2; ++i) {
-      store8(scale + 8 * i, chunk.scale[i]);
-      if constexpr (Type::kShifted) store8(shift + 8 * i, chunk.shift[i]);
-    }
-    for (int64_t p = 0; p < n; ++p) {
-      uint8_t codes[32];
-      store_bytes(codes, chunk.codes[p]);
-      for (int64_t half = 0; half < 2; ++half) {
-        const int64_t place = sorted_place(j + p, half, padded) * kPanelRows;
-        spread_codes(codes + half * kHalfBytes, r, kPanelRows, panel.codes + place * kHalfBytes);
-        panel.scale[place + r] = scale[half_place(p) + 4 * half];
-        if constexpr (Type::kShifted) panel.shift[place + r] = shift[half_place(p) + 4 * half];
-      }
-    }
+  for (int64_t j = 0; j < whole; j += 8, row += kChunkBytes<Type>) {
+    fill_panel_chunk<Type, 8>(row, j, padded, r, panel);
   }
+  with_rest<Type>(columns, [&](auto rest) {
+    if constexpr (rest > 0) fill_panel_chunk<Type, rest>(row, whole, padded, r, panel);
+  });
 }
 
 // The quantised rows of n tokens; n * quantized_row_bytes() bytes in all.

@@ -36,12 +36,12 @@ ASSAY_ALWAYS_INLINE I32x8 dot32(U8x32 codes, const int8_t* x) {
   return eight<I32x8>([&](int i) { return four_products(bytes + 4 * i, x + 4 * i); });
 }
 
-ASSAY_ALWAYS_INLINE void half_sums(const I32x8 (&v)[8], I32x8 (&sums)[2]) {
-  const auto half = [](const I32x8& of, int first) {
-    return of.v[first] + of.v[first + 1] + of.v[first + 2] + of.v[first + 3];
-  };
-  sums[0] = eight<I32x8>([&](int i) { return half(v[i % 4], i / 4 * 4); });
-  sums[1] = eight<I32x8>([&](int i) { return half(v[4 + i % 4], i / 4 * 4); });
+ASSAY_ALWAYS_INLINE I32x8 half_sums(I32x8 a, I32x8 b, I32x8 c, I32x8 d) {
+  const I32x8 all[4] = {a, b, c, d};
+  return eight<I32x8>([&](int i) {
+    const int32_t* four = all[i % 4].v + i / 4 * 4;
+    return four[0] + four[1] + four[2] + four[3];
+  });
 }
 
 ASSAY_ALWAYS_INLINE I32x8 load_ints(const int32_t* ints) {

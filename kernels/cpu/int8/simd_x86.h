@@ -41,12 +41,9 @@ ASSAY_ALWAYS_INLINE I32x8 dot32(U8x32 codes, const int8_t* x) {
   return {add_products<kWide>(_mm256_setzero_si256(), codes.v, bytes)};
 }
 
-// The sums over the first four and the last four lanes of each v: sums[0] holds the first ones of
-// v[0..3] and then the last ones of v[0..3]; sums[1] those of v[4..7].
-ASSAY_ALWAYS_INLINE void half_sums(const I32x8 (&v)[8], I32x8 (&sums)[2]) {
-  const auto pairs = [](__m256i p, __m256i q) { return _mm256_hadd_epi32(p, q); };
-  sums[0] = {pairs(pairs(v[0].v, v[1].v), pairs(v[2].v, v[3].v))};
-  sums[1] = {pairs(pairs(v[4].v, v[5].v), pairs(v[6].v, v[7].v))};
+// The sums over the first four lanes of a, b, c and d, then those over their last four.
+ASSAY_ALWAYS_INLINE I32x8 half_sums(I32x8 a, I32x8 b, I32x8 c, I32x8 d) {
+  return {_mm256_hadd_epi32(_mm256_hadd_epi32(a.v, b.v), _mm256_hadd_epi32(c.v, d.v))};
 }
 
 ASSAY_ALWAYS_INLINE I32x8 load_ints(const int32_t* ints) {
@@ -124,12 +121,16 @@ ASSAY_ALWAYS_INLINE U8x32 bit_xor(U8x32 a, U8x32 b) {
 
 // `bits` as bytes of 0 or 16, bit i in byte i.
 ASSAY_ALWAYS_INLINE U8x32 sixteen_where(uint32_t bits) {
+#if defined(__AVX512BW__)
+  return {_mm256_maskz_mov_epi8(bits, _mm256_set1_epi8(16))};
+#else
   const __m256i places = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2,
                                           2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
   const __m256i spread = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int32_t>(bits)), places);
   const __m256i each = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201ULL));
   const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(spread, each), each);
   return {_mm256_and_si256(set, _mm256_set1_epi8(16))};
+#endif
 }
 
 // The low halves of 16 bytes, then their high halves.

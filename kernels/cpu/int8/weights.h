@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/cpu/int8/simd.h"
 #include "kernels/cpu/k_scales.h"
@@ -42,22 +43,14 @@ struct CodeTraits {
   static constexpr bool kWide = kHasWideCodes;
 };
 
-// Types of 32-element blocks: eight of them are a chunk.
-template <class Type>
-ASSAY_ALWAYS_INLINE void read_small_blocks(const uint8_t* blocks, int64_t n, Chunk& chunk) {
+// Types of 32-element blocks: eight of them are a chunk, kBlocks of which are in the row.
+template <class Type, int64_t kBlocks>
+ASSAY_ALWAYS_INLINE void read_small_blocks(const uint8_t* blocks, Chunk& chunk) {
   uint32_t pairs[8] = {};
-  if (n >= 8) {
 #pragma GCC unroll 8
-    for (int64_t p = 0; p < 8; ++p) {
-      std::memcpy(&pairs[p], blocks + p * Type::kBytes, sizeof(pairs[p]));
-      chunk.codes[p] = Type::codes(blocks + p * Type::kBytes);
-    }
-  } else {
-    for (int64_t p = 0; p < n; ++p) {
-      std::memcpy(&pairs[p], blocks + p * Type::kBytes, sizeof(pairs[p]));
-      chunk.codes[p] = Type::codes(blocks + p * Type::kBytes);
-    }
-    for (int64_t p = n; p < 8; ++p) chunk.codes[p] = splat_byte(0);
+  for (int64_t p = 0; p < kBlocks; ++p) {
+    std::memcpy(&pairs[p], blocks + p * Type::kBytes, sizeof(pairs[p]));
+    chunk.codes[p] = Type::codes(blocks + p * Type::kBytes);
   }
   F32x8 scale;
   F32x8 shift;
@@ -198,14 +191,26 @@ ASSAY_ALWAYS_INLINE void read_large_codes(const uint8_t* block, Chunk& chunk) {
   if constexpr (kPart < 7) read_large_codes<Type, kPart + 1>(block, chunk);
 }
 
-// `n`: blocks of 32 that are left in the row.
-template <class Type>
-ASSAY_ALWAYS_INLINE void read_chunk(const uint8_t* data, int64_t n, Chunk& chunk) {
+// kBlocks: blocks of 32 that are in the row, up to 8; codes beyond them are left as they are.
+template <class Type, int64_t kBlocks>
+ASSAY_ALWAYS_INLINE void read_chunk(const uint8_t* data, Chunk& chunk) {
   if constexpr (SmallBlocks<Type>) {
-    read_small_blocks<Type>(data, n, chunk);
+    read_small_blocks<Type, kBlocks>(data, chunk);
   } else {
     read_large_codes<Type>(data, chunk);
     Type::scales(data, chunk);
+  }
+}
+
+// Calls use(std::integral_constant<int64_t, n>()) for the n blocks of a row that stand after its
+// last whole chunk.
+template <class Type, int64_t kMost = 7, class Use>
+ASSAY_ALWAYS_INLINE void with_rest(int64_t columns, const Use& use) {
+  if constexpr (SmallBlocks<Type> && kMost > 0) {
+    if (columns / 32 % 8 != kMost) return with_rest<Type, kMost - 1>(columns, use);
+    use(std::integral_constant<int64_t, kMost>());
+  } else {
+    use(std::integral_constant<int64_t, 0>());
   }
 }
 

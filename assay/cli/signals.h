@@ -1,0 +1,13 @@
+#pragma once
+
+namespace assay {
+
+// How the program meets signals:
+// - SIGINT, SIGTERM and SIGHUP end the work in hand in order (base/interrupt.h), a second one at
+//   once; where the caller has them ignored, they stay so.
+// - SIGBUS, what a mapped file gives that somebody has cut, is one line that names the file, and
+//   exit code 2.
+// - SIGPIPE and SIGXFSZ are ignored: the write that meets them fails and says why.
+void handle_signals();
+
+}  // namespace assay

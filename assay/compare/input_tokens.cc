@@ -1,0 +1,86 @@
+#include "assay/compare/input_tokens.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr const char* kHint = "log both with the same input, or give --align N to compare anyway";
+
+// Whether `a` from its `skipped`th on is the beginning of `b`, or as much as both have.
+bool follows(const std::vector<int64_t>& a, size_t skipped, const std::vector<int64_t>& b) {
+  constexpr size_t kLeastInCommon = 3;
+  const size_t common = std::min(a.size() - std::min(skipped, a.size()), b.size());
+  return common >= kLeastInCommon &&
+         std::equal(b.begin(), b.begin() + static_cast<std::ptrdiff_t>(common),
+                    a.begin() + static_cast<std::ptrdiff_t>(skipped));
+}
+
+}  // namespace
+
+void check_same_input(const LogIndex& ref, const LogIndex& got) {
+  if (!ref.header() || !got.header()) return;
+  const std::vector<int64_t>& a = ref.header()->tokens;
+  const std::vector<int64_t>& b = got.header()->tokens;
+  if (!a.empty() && !b.empty()) {
+    const size_t common = std::min(a.size(), b.size());
+    for (size_t i = 0; i < common; ++i) {
+      if (a[i] == b[i]) continue;
+      throw Error(fmt::format("other tokens than the reference {}: at position {} it has {}, the "
+                              "reference {}",
+                              ref.path(), i, b[i], a[i]),
+                  fmt::format("{}:1", got.path()), kHint);
+    }
+    return;
+  }
+  const auto& prompt = ref.header()->prompt;
+  if (prompt && got.header()->prompt && *prompt != *got.header()->prompt) {
+    throw Error(
+        fmt::format("another prompt than the reference {}: '{}', the reference '{}'", ref.path(),
+                    printable(*got.header()->prompt, 40), printable(*prompt, 40)),
+        fmt::format("{}:1", got.path()), kHint);
+  }
+}
+
+KnownTokens known_tokens(const LogIndex& ref, const LogIndex& got, bool trusted) {
+  const auto tokens_of_header = [&](const LogIndex& log) {
+    return trusted && log.header() ? log.header()->tokens : std::vector<int64_t>();
+  };
+  const std::vector<int64_t> a = tokens_of_header(ref);
+  const std::vector<int64_t> b = tokens_of_header(got);
+  KnownTokens known;
+  // A list may hold more than the prompt; the shorter one holds at least that.
+  const size_t n_prompt =
+      a.empty() || b.empty() ? std::max(a.size(), b.size()) : std::min(a.size(), b.size());
+  known.n_prompt = static_cast<int64_t>(n_prompt);
+  const auto lookup = [](const std::vector<int64_t>& tokens) {
+    return [tokens](int64_t token_idx) -> std::optional<int64_t> {
+      if (token_idx < 0 || token_idx >= std::ssize(tokens)) return std::nullopt;
+      return tokens[static_cast<size_t>(token_idx)];
+    };
+  };
+  known.ref = lookup(a);
+  known.got = lookup(b);
+  return known;
+}
+
+std::optional<int64_t> left_out_tokens(const LogIndex& ref, const LogIndex& got) {
+  if (!ref.header() || !got.header()) return std::nullopt;
+  const std::vector<int64_t>& a = ref.header()->tokens;
+  const std::vector<int64_t>& b = got.header()->tokens;
+  const size_t common = std::min(a.size(), b.size());
+  const auto end = a.begin() + static_cast<std::ptrdiff_t>(common);
+  if (std::equal(a.begin(), end, b.begin())) return std::nullopt;
+  for (size_t skipped = 1; skipped <= static_cast<size_t>(kMostShift); ++skipped) {
+    if (follows(a, skipped, b)) return -static_cast<int64_t>(skipped);
+    if (follows(b, skipped, a)) return static_cast<int64_t>(skipped);
+  }
+  return std::nullopt;
+}
+
+}  // namespace assay

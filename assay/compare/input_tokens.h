@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "assay/compare/log_index.h"
+#include "assay/compare/split.h"
+
+namespace assay {
+
+// How many tokens one of two logs may have before the other's first.
+inline constexpr int64_t kMostShift = 16;
+
+// Throws Error if the headers say that the two logs are of different inputs: other tokens at a
+// position that both have or, where tokens are not known, another prompt.
+void check_same_input(const LogIndex& ref, const LogIndex& got);
+
+// The offset (got's token_idx minus ref's) under which the tokens that the headers name are the
+// same, where they are not as they stand: one of the two has tokens before the other's first, as
+// when an engine leaves BOS out. Nothing if there is none, or if too few tokens would be in common.
+std::optional<int64_t> left_out_tokens(const LogIndex& ref, const LogIndex& got);
+
+// The tokens that the headers name; `got` at positions of its own. `trusted`: whether the two are
+// of the same input; if not, nothing is known.
+KnownTokens known_tokens(const LogIndex& ref, const LogIndex& got, bool trusted);
+
+}  // namespace assay

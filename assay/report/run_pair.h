@@ -1,0 +1,17 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "assay/compare/several.h"
+#include "assay/report/json_object.h"
+
+namespace assay {
+
+// "layer_3_q at 7", or "-".
+std::string divergence_place(const std::optional<FirstDivergence>& first);
+
+// The members of one pair of runs, appended to `object`, which appends to `out`.
+void append_pair(const RunPair& pair, JsonObject& object, std::string& out);
+
+}  // namespace assay

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# What the compiler's own checks and four tools find: scripts/sanitize.sh [WHAT...], all of them by default.
+#   asan      all tests but the slow ones under AddressSanitizer and UndefinedBehaviorSanitizer
+#   tsan      the thread pool, the logger and sessions of many threads under ThreadSanitizer
+#   valgrind  the kernels and a session on the portable path under memcheck
+#   warnings  each source with clang 16 or $CLANGXX, -Wall -Wextra and more as errors; what is newer in
+#             Debian 12, clang 19, takes neither its RapidJSON nor its libstdc++'s stable_sort
+#   cppcheck  each source, with the exceptions of scripts/cppcheck.txt
+# clang-tidy is scripts/lint.sh --tidy. Takes an hour on two cores. What ran and how much of it failed goes
+# into tests/sanitizers.json; exit code 1 where anything did.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 2
+
+[ $# -gt 0 ] || set -- asan tsan valgrind warnings cppcheck
+failed=0
+
+need() { command -v "$1" >/dev/null || { echo "sanitize.sh: no $1; apt-get install ${2:-$1}" >&2; exit 2; }; }
+
+build() { # PRESET [TARGET...]
+  local preset=$1
+  shift
+  if ! { cmake --preset "$preset" >/dev/null && cmake --build --preset "$preset" ${1:+--target "$@"}; }; then
+    echo "sanitize.sh: $preset does not build" >&2
+    exit 1
+  fi
+}
+
+record() { # WHAT RUN FAILED: how many of what it looks at
+  python3 - "$@" <<'PYTHON'
+import json, pathlib, sys
+
+what, run, failed = sys.argv[1:]
+path = pathlib.Path("tests/sanitizers.json")
+results = json.loads(path.read_text()) if path.exists() else {}
+results[what] = {"run": int(run), "failed": int(failed)}
+path.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+PYTHON
+  echo "==> $1: $2 run, $3 failed"
+  [ "$3" -eq 0 ] && [ "$2" -gt 0 ] || failed=1
+}
+
+# The tests of googletest programs, by their own count; a program that ends early has failed.
+programs() { # WHAT LOG COMMAND... -- PROGRAM [FLAG]...
+  local what=$1 run=0 bad=0 command=()
+  shift
+  while [ "$1" != -- ]; do command+=("$1"); shift; done
+  shift
+  for program; do
+    # shellcheck disable=SC2086 # a program and its filter
+    "${command[@]}" $program >"build/$what.log" 2>&1 || { bad=$((bad + 1)); tail -40 "build/$what.log"; }
+    run=$((run + $(sed -n 's/^\[==========\] \([0-9]*\) test.* ran\..*/\1/p' "build/$what.log" || echo 0)))
+  done
+  record "$what" "$run" "$bad"
+}
+
+run_asan() {
+  build asan
+  ctest --preset asan -LE slow -j "$(nproc)" >build/asan.log 2>&1 || tail -40 build/asan.log
+  record asan "$(sed -n 's/.* tests failed out of \([0-9]*\)$/\1/p' build/asan.log)" \
+    "$(sed -n 's/.*, \([0-9]*\) tests failed out of .*/\1/p' build/asan.log)"
+}
+
+run_tsan() {
+  build tsan base_test log_test tap_test engine_test record_test
+  programs tsan -- build/tsan/bin/{base_test,log_test,tap_test,engine_test,record_test}
+}
+
+run_valgrind() {
+  need valgrind
+  build release kernels_test engine_test
+  # valgrind offers AVX2 at most: the portable path is held to that, and to the naive reference.
+  programs valgrind valgrind --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite -q -- \
+    build/release/bin/kernels_test "build/release/bin/engine_test --gtest_filter=*EveryInstructionSet*"
+}
+
+# Objects only count: nothing is run.
+run_warnings() {
+  local clang=${CLANGXX:-clang++-16}
+  need "$clang" "${clang/++/}"
+  echo "==> warnings: $("$clang" --version | head -1)"
+  cmake -G Ninja -S . -B build/clang -DCMAKE_CXX_COMPILER="$clang" -DCMAKE_BUILD_TYPE=Debug -DASSAY_CUDA=OFF \
+    -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null || exit 1
+  cmake --build build/clang -- -k 0 >build/warnings.log 2>&1
+  grep -E 'error:|warning:' build/warnings.log | sort -u
+  record warnings "$(grep -c '"file":' build/clang/compile_commands.json)" "$(grep -c '^FAILED:' build/warnings.log)"
+}
+
+run_cppcheck() {
+  need cppcheck
+  mkdir -p build/cppcheck
+  local sources
+  mapfile -t sources < <(git ls-files '*.cc' ':!*/testdata/*')
+  cppcheck --enable=warning,performance,portability --std=c++20 --language=c++ -I . --inline-suppr -j "$(nproc)" \
+    --library=googletest --suppressions-list=scripts/cppcheck.txt --cppcheck-build-dir=build/cppcheck --quiet \
+    --template='{file}:{line}: {severity} {id}: {message}' "${sources[@]}" >build/cppcheck.log 2>&1
+  cat build/cppcheck.log
+  record cppcheck "${#sources[@]}" "$(grep -c ': ' build/cppcheck.log)"
+}
+
+for what; do
+  case "$what" in
+    asan) run_asan ;;
+    tsan) run_tsan ;;
+    valgrind) run_valgrind ;;
+    warnings) run_warnings ;;
+    cppcheck) run_cppcheck ;;
+    *) echo "sanitize.sh: what is '$what'? asan, tsan, valgrind, warnings or cppcheck" >&2; exit 2 ;;
+  esac
+done
+exit "$failed"

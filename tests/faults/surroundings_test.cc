@@ -1,0 +1,202 @@
+// Where the program runs: environment, home, locale, time zone, and its three standard streams.
+#include <locale.h>
+#include <time.h>
+#include <wctype.h>
+
+#include <regex>
+
+#include "tests/faults/fault_case.h"
+#include "tests/support/python.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+// What each command prints about the same input, with the time of day taken out.
+class Surroundings : public FaultCase {
+ protected:
+  std::string all_output(const Prepare& prepare = {}) {
+    const std::string other = kGolden + std::string("q4_k_m.jsonl");
+    std::string all;
+    const auto add = [&](const std::vector<std::string>& arguments) {
+      const Outcome outcome = run_in(prepare, arguments);
+      EXPECT_THAT(outcome.exit_code, testing::AnyOf(0, 1)) << outcome.err;
+      all += without_times(outcome.out) + outcome.err;
+    };
+    for (const char* format : {"table", "json", "csv", "html", "junit", "sarif", "github"}) {
+      add({"compare", kLog, other, "--format", format});
+    }
+    add({"analyze", kLog, "--stats"});
+    add({"inspect", kModel});
+    add({"inspect", kModel, "--json"});
+    add({"tokenize", kModel, "--text", "Iıİi 1,5 GPU haiku"});
+    add({"golden", "list", "--folder", ASSAY_SOURCE_DIR "/golden"});
+    add({"mutate", "--list"});
+    const Outcome outcome = run_in(prepare, {"run", kModel, "--prompt", "GPU haiku", "-n", "8",
+                                             "--log", path("log.jsonl"), "--temp", "0.7"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return all + outcome.out + read(path("log.jsonl"));
+  }
+
+  // Times must be of now, and UTC.
+  static std::string without_times(const std::string& text) {
+    static const std::regex kTime("\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d");
+    for (std::sregex_iterator found(text.begin(), text.end(), kTime), end; found != end; ++found) {
+      std::tm parts{};
+      strptime(found->str().c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+      EXPECT_LT(std::abs(std::difftime(timegm(&parts), std::time(nullptr))), 600) << found->str();
+    }
+    return std::regex_replace(text, kTime, "TIME");
+  }
+
+  void expect_the_same(const Prepare& prepare) {
+    EXPECT_EQ(all_output(prepare), all_output()) << "what it prints depends on where it runs";
+  }
+};
+
+TEST_F(Surroundings, NoEnvironmentAtAll) {
+  expect_the_same([] { clearenv(); });
+}
+
+TEST_F(Surroundings, AHomeThatIsMissingOrReadOnly) {
+  expect_the_same([] { unsetenv("HOME"); });
+  const std::string home = path("home");
+  std::filesystem::create_directory(home);
+  std::filesystem::permissions(home, std::filesystem::perms(0555));
+  expect_the_same([&] {
+    setenv("HOME", home.c_str(), 1);
+    setenv("XDG_CACHE_HOME", home.c_str(), 1);
+    setenv("TMPDIR", home.c_str(), 1);
+  });
+  EXPECT_TRUE(std::filesystem::is_empty(home));
+  expect_the_same([] { setenv("HOME", "/nowhere/at/all", 1); });
+}
+
+TEST_F(Surroundings, TimeZones) {
+  for (const char* zone : {"Pacific/Kiritimati", "America/St_Johns", "XYZ-14", "no/such zone"}) {
+    SCOPED_TRACE(zone);
+    expect_the_same([&] { setenv("TZ", zone, 1); });
+  }
+}
+
+// A locale that is made for the test; the system need not have it.
+class Locale : public Surroundings, public testing::WithParamInterface<const char*> {
+ protected:
+  std::string name() const { return GetParam() + std::string(".UTF-8"); }
+
+  bool make() const {
+    return run_program({"localedef", "-i", GetParam(), "-f", "UTF-8", path(name())}).first == 0;
+  }
+};
+
+TEST_P(Locale, ChangesNothing) {
+  if (!make()) GTEST_SKIP() << "locale: no localedef, or no source of " << name() << " here";
+  const auto use = [&] {
+    setenv("LOCPATH", folder_.c_str(), 1);
+    setenv("LC_ALL", name().c_str(), 1);
+    setenv("LANG", name().c_str(), 1);
+  };
+  // It is what it is said to be: breaks if the locale were not found and nothing were tested.
+  setenv("LOCPATH", folder_.c_str(), 1);
+  locale_t made = newlocale(LC_ALL_MASK, name().c_str(), nullptr);
+  unsetenv("LOCPATH");
+  ASSERT_NE(made, nullptr);
+  if (GetParam() == std::string("tr_TR")) {
+    EXPECT_NE(towupper_l(L'i', made), L'I');
+  }
+  const locale_t before = uselocale(made);
+  char number[16];
+  snprintf(number, sizeof(number), "%.1f", 0.5);
+  uselocale(before);
+  freelocale(made);
+  EXPECT_STREQ(number, "0,5");
+  expect_the_same(use);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Locale, testing::Values("tr_TR", "de_DE"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST_F(Surroundings, AnUnknownLocale) {
+  expect_the_same([] { setenv("LC_ALL", "xx_XX.nonsense", 1); });
+}
+
+// What is printed where, and nothing else is.
+class Streams : public FaultCase {
+ protected:
+  // One of each kind of output.
+  std::vector<std::vector<std::string>> commands() const {
+    return {{"run", kModel, "--tokens", "1,2,3", "-n", "3", "--log", path("log.jsonl")},
+            {"run", kModel, "--tokens", "1,2,3", "-n", "3", "--json"},
+            {"tokenize", kModel, "--text", "GPU"},
+            {"inspect", kModel},
+            {"inspect", kModel, "--json"},
+            {"compare", kLog, kLog},
+            {"compare", kLog, kGolden + std::string("q8_0.jsonl"), "--format", "html"},
+            {"analyze", kLog},
+            {"golden", "list", "--folder", ASSAY_SOURCE_DIR "/golden"},
+            {"mutate", "--list"},
+            {"--help"},
+            {"--version"}};
+  }
+};
+
+TEST_F(Streams, AClosedInputIsAnEmptyOne) {
+  const auto closed = [] { close(STDIN_FILENO); };
+  expect_one_line(run_in(closed, {"compare", kLog, "-"}), "the log holds no records");
+  const Outcome outcome = run_in(closed, {"run", kModel, "--prompt-file", "-", "-n", "1"});
+  EXPECT_EQ(outcome.exit_code, 0) << "an empty prompt still has its BOS: " << outcome.err;
+  EXPECT_EQ(run_in(closed, {"compare", kLog, kLog}).exit_code, 0);
+}
+
+TEST_F(Streams, AClosedOutputIsToldAndHarmsNoFile) {
+  for (const auto& arguments : commands()) {
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    const Outcome outcome = run_in([] { close(STDOUT_FILENO); }, arguments);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("assay: standard output: cannot write: "));
+  }
+}
+
+TEST_F(Streams, AFullOutputIsTold) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "system: no /dev/full here";
+  for (const auto& arguments : commands()) {
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    const Outcome outcome =
+        run_in([] { dup2(open("/dev/full", O_WRONLY), STDOUT_FILENO); }, arguments);
+    expect_one_line(outcome, "standard output: cannot write: No space left on device");
+  }
+}
+
+// `assay ... | head`: what it has seen is all that the reader wanted.
+TEST_F(Streams, AReaderThatGoesAwayIsNoError) {
+  for (const auto& arguments : commands()) {
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    const Outcome whole = run_in({}, arguments);
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    close(ends[0]);
+    const Outcome outcome = run_in([&] { dup2(ends[1], STDOUT_FILENO); }, arguments);
+    close(ends[1]);
+    EXPECT_EQ(outcome.exit_code, whole.exit_code);
+    EXPECT_THAT(outcome.err, testing::Not(HasSubstr("assay: ")));
+  }
+}
+
+TEST_F(Streams, NobodyToTellIsNoError) {
+  for (const char* what : {"closed", "/dev/full"}) {
+    const auto prepare = [&] {
+      if (what == std::string("closed")) {
+        close(STDERR_FILENO);
+      } else {
+        dup2(open(what, O_WRONLY), STDERR_FILENO);
+      }
+    };
+    EXPECT_EQ(run_in(prepare, {"inspect", kModel}).exit_code, 0);
+    EXPECT_EQ(run_in(prepare, {"inspect", "/no/such/file"}).exit_code, 2);
+    EXPECT_EQ(run_in(prepare, long_run(path("log.jsonl"))).exit_code, 0);
+  }
+}
+
+}  // namespace
+}  // namespace assay

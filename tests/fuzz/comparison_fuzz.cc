@@ -1,0 +1,116 @@
+// Any two logs are compared or refused with an Error; each report of the result can be read by
+// those who read such reports; and a log is in parity with itself.
+#include <rapidjson/document.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "assay/compare/comparison.h"
+#include "assay/report/csv_report.h"
+#include "assay/report/github_report.h"
+#include "assay/report/html_report.h"
+#include "assay/report/json_report.h"
+#include "assay/report/junit_report.h"
+#include "assay/report/sarif_report.h"
+#include "assay/report/table_report.h"
+#include "base/error.h"
+#include "tests/fuzz/memory_file.h"
+
+namespace {
+
+using assay::testing_support::MemoryFile;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+template <class Write>
+std::string text_of(const Write& write) {
+  std::string text;
+  write([&](std::string_view piece) { text += piece; });
+  return text;
+}
+
+void require_json(const std::string& text) {
+  rapidjson::Document document;
+  document.Parse<rapidjson::kParseValidateEncodingFlag>(text.data(), text.size());
+  require(!document.HasParseError() && document.IsObject());
+}
+
+bool has_control_characters(std::string_view text) {
+  return std::any_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\t' && c != '\r';
+  });
+}
+
+size_t count(std::string_view text, std::string_view what) {
+  size_t found = 0;
+  for (size_t at = text.find(what); at != std::string_view::npos; at = text.find(what, at + 1)) {
+    ++found;
+  }
+  return found;
+}
+
+void check_reports(const assay::Comparison& comparison) {
+  const assay::ReportContext context{"assay compare a b", "1", "2026-01-31T12:00:00"};
+  require_json(text_of([&](const auto& sink) { assay::write_json(comparison, sink); }));
+  require_json(text_of([&](const auto& sink) { assay::write_sarif(comparison, context, sink); }));
+  require(!has_control_characters(
+      text_of([&](const auto& sink) { assay::write_junit(comparison, context, sink); })));
+  // What a log says opens and closes no element: there are as many as in every page.
+  const std::string page =
+      text_of([&](const auto& sink) { assay::write_html(comparison, context, sink); });
+  require(count(page, "<script") == count(page, "</script>"));
+  require(!has_control_characters(page));
+  // One command a line, and no line that is none.
+  const std::string commands =
+      text_of([&](const auto& sink) { assay::write_github_annotations(comparison, sink); });
+  require(count(commands, "\n") ==
+          count("\n" + commands, "\n::error ") + count("\n" + commands, "\n::warning "));
+  const std::string summary = text_of(
+      [&](const auto& sink) { assay::write_github_summary(comparison, context, 2000, sink); });
+  require(summary.size() <= 2000);
+  const std::string csv = text_of([&](const auto& sink) { assay::write_csv(comparison, sink); });
+  require(count(csv, "\n") >= comparison.results.size());
+  text_of([&](const auto& sink) {
+    assay::write_table(comparison, context.command, assay::TextStyle(), sink);
+  });
+}
+
+}  // namespace
+
+// The first byte has the options; the logs follow, with a zero between them. Without a zero the
+// first log is compared with itself.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const uint8_t choice = data[0];
+  const uint8_t* const end = data + size;
+  const uint8_t* const middle = std::find(data + 1, end, uint8_t{0});
+  const bool with_itself = middle == end;
+  const MemoryFile ref(data + 1, static_cast<size_t>(middle - data - 1));
+  const uint8_t* const second = with_itself ? end : middle + 1;
+  const MemoryFile got(second, static_cast<size_t>(end - second));
+  assay::CompareOptions options;
+  options.align = static_cast<assay::AlignMode>(choice % 3);
+  options.quarantine = static_cast<assay::QuarantineMode>(choice / 3 % 3);
+  options.strict_argmax = (choice & 0x80U) != 0;
+  options.n_threads = 1;
+  try {
+    const assay::Comparison comparison =
+        assay::compare_logs(ref.path(), with_itself ? ref.path() : got.path(), options);
+    check_reports(comparison);
+    for (const assay::RecordResult& result : comparison.results) {
+      // Not a number passes nothing.
+      require(result.metrics.nonfinite == 0 || !result.pass);
+      if (with_itself && options.quarantine != assay::QuarantineMode::kFail) {
+        require(result.pass || result.metrics.nonfinite > 0);
+      }
+    }
+  } catch (const assay::Error& error) {
+    require(!std::string(error.what()).empty());
+  }
+  return 0;
+}

@@ -51,7 +51,7 @@ def measure(preset):
     started = time.monotonic()
     run("ctest", "--preset", preset, "-j", os.cpu_count(), "-LE", "slow", "--output-junit", junit, check=False)
     seconds = time.monotonic() - started
-    facts = {"seconds": seconds, "commit": head, "cores": os.cpu_count()}
+    facts = {"seconds": seconds, "commit": head, "cores": os.cpu_count(), "tests": "the same tests"}
     (MEASURED / f"{preset}.run.json").write_text(json.dumps(facts))
     if preset == "coverage":
         run(
@@ -141,6 +141,8 @@ def share(part, whole):
 
 
 def coverage():
+    if not (MEASURED / "coverage.json").exists():
+        return ["## Coverage", "Not measured: `scripts/status.py measure coverage`.", ""]
     of_folder = defaultdict(Counter)
     for file in json.loads(read(MEASURED / "coverage.json"))["files"]:
         parts = file["filename"].split("/")
@@ -155,8 +157,8 @@ def coverage():
     facts = json.loads(read(MEASURED / "coverage.run.json"))
     return [
         "## Coverage",
-        f"Preset `coverage` (gcov, gcovr) at {facts['commit']}, the same tests, in {facts['seconds']:.0f} s. Branches without those",
-        "that only an exception takes. A process that is killed, as tests of crashes do, counts nothing.",
+        f"Preset `coverage` (gcov, gcovr) at {facts['commit']}, {facts['tests']}, in {facts['seconds']:.0f} s. Branches without",
+        "those that only an exception takes. A process that is killed, as tests of crashes do, counts nothing.",
         "",
         *table(("folder", "lines", "run", "branches", "taken"), rows),
     ]
@@ -170,7 +172,8 @@ def faults():
         counts = ", ".join(f"{n} {state}" for state, n in sorted({"passed": states["run"], "skipped": states["notrun"], "failed": states["fail"]}.items()))
         said += [f"From outside (disk, signals, memory, locale, pipes; `ctest -L faults`): {len(of_label)} tests, {counts}."]
     else:
-        said += ["From outside (`ctest -L faults`): no test has that label."]
+        commit = json.loads(read(MEASURED / "release.run.json"))["commit"]
+        said += [f"From outside (`ctest -L faults`): no test had that label at {commit}."]
     mutation = re.search(r"^## Results\n\n(.*?)\n\n", read("docs/mutation.md"), re.M | re.S)
     if not mutation:
         fail("docs/mutation.md: no section Results")
@@ -183,10 +186,15 @@ def fuzzing():
         return ["## Fuzzing", "No results: tests/fuzz/results.json is not there.", ""]
     targets = json.loads(path.read_text(encoding="utf-8"))
     rows = [
-        (f"`{name}`", f"{target['executions']:,}", f"{target['seconds'] / 60:.0f}", target["findings"])
+        (f"`{name}`", f"{target['executions']:,}", f"{target['seconds']:,}", target["findings"])
         for name, target in sorted(targets.items())
     ]
-    return ["## Fuzzing", *table(("target", "executions", "minutes", "findings"), rows)]
+    return [
+        "## Fuzzing",
+        "Wanted of each: 20 million executions, or 1,800 s, without a finding (tests/fuzz/results.json).",
+        "",
+        *table(("target", "executions", "seconds", "findings"), rows),
+    ]
 
 
 def speed():

@@ -22,7 +22,7 @@ NETWORK = re.compile(
 ONLINE = {
     "scripts/setup.sh", "scripts/fetch.sh", "scripts/fetch_smollm2.py", "scripts/fetch_vocabularies.py",
     "scripts/lint.sh", "scripts/lint_requirements.txt", "scripts/cleanroom.sh", "golden/fetch.py", "golden/generate/requirements.txt",
-    "bench/against_llamacpp.py", "examples/duckdb_runs/runs.py", "assay/convert/parquet.py",
+    "scripts/fuzz.sh", "scripts/sanitize.sh", "bench/against_llamacpp.py", "examples/duckdb_runs/runs.py", "assay/convert/parquet.py",
 }  # fmt: skip
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")

@@ -58,7 +58,7 @@ class Page(unittest.TestCase):
         for preset in ("release", "coverage"):
             self.put(f"build/status/{preset}.junit.xml", JUNIT)
             self.put(f"build/status/{preset}.tests.json", json.dumps(TESTS))
-            self.put(f"build/status/{preset}.run.json", json.dumps({"seconds": 61, "commit": "abc", "cores": 2}))
+            self.put(f"build/status/{preset}.run.json", json.dumps({"seconds": 61, "commit": "abc", "cores": 2, "tests": "all"}))
         self.put("build/status/coverage.json", json.dumps(COVERED))
         (self.root / "scripts").mkdir()
         shutil.copy(SCRIPT, self.root / "scripts/status.py")
@@ -108,12 +108,14 @@ class Page(unittest.TestCase):
 
     def test_fuzzers_are_counted(self):
         self.put("tests/fuzz/results.json", json.dumps({"gguf": {"executions": 20000000, "seconds": 1800, "findings": 1}}))
-        self.assertIn("| `gguf` | 20,000,000 | 30 | 1 |", self.page())
+        self.assertIn("| `gguf` | 20,000,000 | 1,800 | 1 |", self.page())
 
     def test_what_is_missing_is_named(self):
         (self.root / "build/status/coverage.json").unlink()
-        self.refused("build/status/coverage.json: No such file or directory; run status.py measure first", "page")
-        self.put("build/status/coverage.json", json.dumps(COVERED))
+        self.assertIn("Not measured: `scripts/status.py measure coverage`", self.page())
+        (self.root / "build/status/release.junit.xml").unlink()
+        self.refused("release.junit.xml: No such file or directory; run status.py measure first", "page")
+        self.put("build/status/release.junit.xml", JUNIT)
         self.put("docs/performance.md", "# P\n")
         self.refused("docs/performance.md: no table of ratios", "page")
         self.refused("'nightly'", "measure", "nightly")

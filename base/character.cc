@@ -50,9 +50,7 @@ std::string visible_text(std::string_view text, std::string_view allowed, size_t
   while (!text.empty()) {
     if (out.size() >= max_bytes) return out + "...";
     const Character character = first_character(text);
-    // "##[" anywhere in a line is a command to GitHub's runners.
-    const bool command = character.code == '[' && out.ends_with("##");
-    if ((character.visible && !command) || allowed.find(text[0]) != std::string_view::npos) {
+    if (character.visible || allowed.find(text[0]) != std::string_view::npos) {
       out += text.substr(0, character.bytes);
     } else {
       append_escaped(out, text, character);

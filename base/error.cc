@@ -21,7 +21,12 @@ Error::Error(const std::string& what, const std::string& where, const std::strin
     : std::runtime_error(compose(what, where, hint)) {}
 
 std::string printable(std::string_view text, size_t max_bytes) {
-  return visible_text(text, {}, max_bytes);
+  std::string shown = visible_text(text, {}, max_bytes);
+  // "##[" anywhere in a line is a command to GitHub's runners.
+  for (size_t at = 0; (at = shown.find("##[", at)) != std::string::npos;) {
+    shown.replace(at + 2, 1, "\\x5b");
+  }
+  return shown;
 }
 
 }  // namespace assay

@@ -78,8 +78,7 @@ const Case kCases[] = {
     {"inspect", {"inspect", kModel, "--json"}},
     {"compare", {"compare", kLog, kLog, "--format", "json"}},
     {"causes",
-     {"compare", kLog, kGolden + std::string("q8_0.jsonl"), "--format", "sarif", "--model",
-      kModel}},
+     {"compare", kLog, kGolden + std::string("q8_0.jsonl"), "--format", "json", "--model", kModel}},
     {"analyze", {"analyze", kLog, "--json"}},
 };
 

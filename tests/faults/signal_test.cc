@@ -14,13 +14,15 @@ struct Signal {
 // What a user who wants no more of it, or a job's time limit, sends.
 class Interruption : public FaultCase, public testing::WithParamInterface<Signal> {
  protected:
-  // Sends the signal once `ready` holds and expects the program to end by it.
-  void interrupt(pid_t child, const std::function<bool()>& ready) {
+  // Sends the signal once `ready` holds and expects the program to end by it; `progress` is what it
+  // told before.
+  void interrupt(pid_t child, const std::function<bool()>& ready,
+                 const std::string& progress = "") {
     EXPECT_TRUE(wait_for(ready));
     kill(child, GetParam().number);
     const Outcome outcome = finish(child);
     EXPECT_EQ(outcome.exit_code, GetParam().exit_code);
-    EXPECT_EQ(outcome.err, std::string("assay: interrupted by ") + GetParam().name + "\n");
+    EXPECT_EQ(outcome.err, progress + "assay: interrupted by " + GetParam().name + "\n");
   }
   void ready_config() {
     put("config.json",
@@ -114,10 +116,13 @@ TEST_P(Interruption, OfCompareLeavesTheReportThatWasThere) {
 TEST_P(Interruption, OfAnOracleEndsIt) {
   copy_golden();
   const std::string started = path("started");
-  const pid_t child = start({"golden", "record", "tinyllama", "--folder", path("golden"),
-                             "--oracle", "echo $$ > " + started + "; exec sleep 100"},
-                            [] { setenv("ASSAY_UPDATE", "new", 1); });
-  interrupt(child, [&] { return size_of(started) > 1; });
+  const std::string oracle_command = "echo $$ > " + started + "; exec sleep 100";
+  const pid_t child = start(
+      {"golden", "record", "tinyllama", "--folder", path("golden"), "--oracle", oracle_command},
+      [] { setenv("ASSAY_UPDATE", "new", 1); });
+  interrupt(
+      child, [&] { return size_of(started) > 1; },
+      "assay: recording tinyllama: " + oracle_command + "\n");
   const pid_t oracle = std::stoi(read(started));
   EXPECT_EQ(kill(oracle, 0), -1) << "the oracle still runs";
 }

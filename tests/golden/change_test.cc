@@ -16,7 +16,8 @@
 
 namespace {
 
-// The program dies at the rename(2) with this number, before or after it. Negative: never.
+// The program dies at the rename(2) or renameat(2) with this number, before or after it. Negative:
+// never.
 int renames_left = -1;
 bool die_after = false;
 
@@ -25,12 +26,26 @@ bool die_after = false;
 // The linker puts these in the place of the C library's (--wrap).
 // NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 extern "C" int __real_rename(const char* from, const char* to);
-extern "C" int __wrap_rename(const char* from, const char* to) {
+extern "C" int __real_renameat(int from_folder, const char* from, int to_folder, const char* to);
+
+namespace {
+
+template <class Rename>
+int rename_or_die(const Rename& rename) {
   const bool last = renames_left >= 0 && renames_left-- == 0;
   if (last && !die_after) _exit(9);
-  const int result = __real_rename(from, to);
+  const int result = rename();
   if (last) _exit(9);
   return result;
+}
+
+}  // namespace
+
+extern "C" int __wrap_rename(const char* from, const char* to) {
+  return rename_or_die([&] { return __real_rename(from, to); });
+}
+extern "C" int __wrap_renameat(int from_folder, const char* from, int to_folder, const char* to) {
+  return rename_or_die([&] { return __real_renameat(from_folder, from, to_folder, to); });
 }
 // NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 

@@ -21,9 +21,8 @@ Character first_character(std::string_view text);
 // Appends the bytes of `character`, at the start of `text`, as \xNN.
 void append_escaped(std::string& out, std::string_view text, const Character& character);
 
-// `text` with what is not visible, or would command a CI runner, as \xNN, but for the ASCII
-// characters of `allowed`; at most `max_bytes` of it. So what a model writes may be shown on a
-// terminal ("\n\t" allowed).
+// `text` with what is not visible as \xNN, but for the ASCII characters of `allowed`; at most
+// `max_bytes` of it. So what a model writes may be shown on a terminal ("\n\t" allowed).
 std::string visible_text(std::string_view text, std::string_view allowed = {},
                          size_t max_bytes = std::string_view::npos);
 

@@ -245,8 +245,9 @@ uint64_t tensor_bytes(const std::string& path, const GgufTensor& tensor) {
   const TensorTypeInfo& info = tensor_type_info(tensor.type);
   if (tensor.columns() % info.block_elements != 0) {
     fail(path,
-         fmt::format("tensor '{}': rows of {} elements are no multiple of the {} in a {} block",
-                     tensor.name, tensor.columns(), info.block_elements, info.name));
+         fmt::format(
+             "tensor '{}': rows of {} elements, which is not a multiple of the {} in a {} block",
+             tensor.name, tensor.columns(), info.block_elements, info.name));
   }
   uint64_t elements = 1;
   for (const int64_t dim : tensor.dims) {
@@ -305,7 +306,8 @@ uint64_t data_alignment(const Gguf& gguf) {
       gguf.get_int("general.alignment", static_cast<int64_t>(kDefaultAlignment));
   if (alignment < 1 || alignment > (1 << 20) || (alignment & (alignment - 1)) != 0) {
     fail(gguf.path(),
-         fmt::format("key 'general.alignment' is {}, no power of two up to 2^20", alignment));
+         fmt::format("key 'general.alignment' is {}, which is not a power of two up to 2^20",
+                     alignment));
   }
   return static_cast<uint64_t>(alignment);
 }
@@ -405,7 +407,7 @@ Gguf::Gguf(const std::string& path) : file_(path) {
     GgufTensor& tensor = entry.tensor;
     const uint64_t size = tensor_bytes(path, tensor);
     if (entry.offset % alignment != 0) {
-      fail(path, fmt::format("tensor '{}': its offset {} is no multiple of the alignment {}",
+      fail(path, fmt::format("tensor '{}': its offset {} is not a multiple of the alignment {}",
                              tensor.name, entry.offset, alignment));
     }
     if (entry.offset > data_size || size > data_size - entry.offset) {

@@ -103,7 +103,7 @@ std::vector<float> rope_factors(TensorBinder& binder, const std::string& name,
   for (const float factor : factors) {
     if (!(factor > 0.0F) || !std::isfinite(factor)) {
       throw Error(
-          fmt::format("tensor '{}' holds {}, which is no finite number above 0", name, factor),
+          fmt::format("tensor '{}' holds {}, which is not a finite number above 0", name, factor),
           path);
     }
   }

@@ -54,6 +54,15 @@ void Chain::find_ops(std::vector<int64_t> wanted) {
   }
   for (size_t i = 0; i < positions_.size(); ++i) {
     wanted_[i] = std::find(asked.begin(), asked.end(), positions_[i]) != asked.end();
+    if (wanted_[i]) wanted_positions_.push_back(positions_[i]);
+  }
+  for (const Op op : ops_) {
+    if (op.checkpoint == Checkpoint::kAttn) {
+      last_attention_ = op;
+      after_attention_.clear();
+    } else if (last_attention_) {
+      after_attention_.insert(op);
+    }
   }
 }
 
@@ -98,27 +107,42 @@ bool Chain::resolve(Op op, bool is_target) {
   return true;
 }
 
-double Chain::multiplications() const {
-  double sum = 0;
-  for (const Op op : ops_) {
-    const Linear* linear = network_.linear(op);
-    if (linear == nullptr) continue;
-    sum += static_cast<double>(linear->weight.rows) * static_cast<double>(linear->weight.columns) *
-           static_cast<double>(positions_.size());
+void Chain::count(Op op, const Matrix& output) const {
+  const Linear* linear = network_.linear(op);
+  const int64_t each = linear == nullptr ? 1 : linear->weight.columns;
+  multiplications_ += static_cast<double>(output.values.size()) * static_cast<double>(each);
+}
+
+const std::vector<int64_t>& Chain::positions_of(Op op) const {
+  return after_attention_.contains(op) ? wanted_positions_ : positions_;
+}
+
+// Of `values`, at all positions or the wanted ones, the rows that the op reads.
+std::shared_ptr<const Matrix> Chain::rows_for(Op op, std::shared_ptr<const Matrix> values) const {
+  if (!values || values->rows == std::ssize(positions_of(op))) return values;
+  auto rows = std::make_shared<Matrix>(std::ssize(wanted_positions_), values->columns);
+  int64_t to = 0;
+  for (int64_t from = 0; from < values->rows; ++from) {
+    if (!wanted_[static_cast<size_t>(from)]) continue;
+    std::copy_n(values->row(from), values->columns, rows->row(to++));
   }
-  return sum;
+  return rows;
 }
 
 Inputs Chain::inputs(Op op, const std::map<Op, std::shared_ptr<const Matrix>>& values) const {
-  Inputs inputs{
-      .positions = positions_, .rows = {}, .tokens = tokens_, .wanted = wanted_, .other = {}};
-  // What comes after attention in the chain may read other rows.
-  if (ops_.size() > 1) inputs.wanted.clear();
-  inputs.other = [this, &values](Op asked) -> std::shared_ptr<const Matrix> {
+  Inputs inputs;
+  inputs.positions = positions_of(op);
+  inputs.tokens = tokens_;
+  if (op == last_attention_) inputs.wanted = wanted_;
+  inputs.other = [this, op, &values](Op asked) -> std::shared_ptr<const Matrix> {
     const auto known = values.find(asked);
-    return known != values.end() ? known->second : store_.computed(asked.name(), positions_);
+    return known != values.end() ? rows_for(op, known->second)
+                                 : store_.computed(asked.name(), positions_of(op));
   };
-  for (const Op input : network_.inputs(op)) inputs.rows.push_back(values.at(input).get());
+  for (const Op input : network_.inputs(op)) {
+    inputs.held.push_back(rows_for(op, values.at(input)));
+    inputs.rows.push_back(inputs.held.back().get());
+  }
   return inputs;
 }
 
@@ -127,6 +151,7 @@ const Matrix& Chain::base() const {
     base_ = logged_;
     for (const Op op : ops_) {
       base_[op] = std::make_shared<Matrix>(network_.compute(op, inputs(op, base_)));
+      count(op, *base_[op]);
     }
   }
   return *base_.at(target_);
@@ -148,6 +173,7 @@ Matrix Chain::run(const std::vector<Checkpoint>& kinds, const Compute& compute) 
     if (!changed) continue;
     const Inputs in = inputs(op, values);
     values[op] = std::make_shared<Matrix>(here ? compute(op, in) : network_.compute(op, in));
+    count(op, *values[op]);
   }
   return *values.at(target_);
 }

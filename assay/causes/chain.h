@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,8 +30,9 @@ class Chain {
   const std::string& missing() const { return missing_; }
 
   const std::vector<Op>& ops() const { return ops_; }  // the target last
-  const std::vector<int64_t>& positions() const { return positions_; }
-  double multiplications() const;  // of one run, about
+  // Of the rows of base() and run().
+  const std::vector<int64_t>& positions() const { return positions_of(target_); }
+  double multiplications() const { return multiplications_; }  // of all runs so far, about
 
   // The checkpoint as it should be, from the logged inputs.
   const Matrix& base() const;
@@ -46,20 +48,27 @@ class Chain {
   bool resolve(Op op, bool is_target);
   bool passes(Op op, const std::vector<int64_t>& wanted) const;
   void restart(std::vector<int64_t> positions);
+  const std::vector<int64_t>& positions_of(Op op) const;
+  std::shared_ptr<const Matrix> rows_for(Op op, std::shared_ptr<const Matrix> values) const;
   Inputs inputs(Op op, const std::map<Op, std::shared_ptr<const Matrix>>& values) const;
+  void count(Op op, const Matrix& output) const;
 
   const Network& network_;
   TensorStore& store_;
   Op target_;
   std::vector<int64_t> positions_;
-  std::vector<bool> wanted_;
+  std::vector<bool> wanted_;  // of these, whether the result matters
+  std::vector<int64_t> wanted_positions_;
   std::vector<int32_t> tokens_;
   std::vector<Op> ops_;
+  std::optional<Op> last_attention_;
+  std::set<Op> after_attention_;  // the last one: only wanted rows are computed
   std::string missing_;
   bool attends_ = false;
   std::set<Op> right_;
   std::map<Op, std::shared_ptr<const Matrix>> logged_;
   mutable std::map<Op, std::shared_ptr<const Matrix>> base_;  // with the logged ones
+  mutable double multiplications_ = 0;
 };
 
 }  // namespace assay::causes

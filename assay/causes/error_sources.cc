@@ -121,9 +121,9 @@ class Splitter {
     }
     const Chain chain(network_, store_, op, {positions.begin(), positions.end()});
     if (!chain.complete() || work_ > kMostMultiplications) return;
-    work_ += chain.multiplications();
     const Evidence evidence(store_, op.name(), {positions.begin(), positions.end()});
     const auto right = evidence.features(chain.base(), chain.positions());
+    work_ += chain.multiplications();
     for (size_t t = 0; t < right.size(); ++t) {
       const Evidence::Token& token = evidence.tokens()[t];
       if (right[t].empty()) continue;

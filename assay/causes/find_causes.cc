@@ -76,7 +76,8 @@ void tell(const Judgement& judgement, Comparison& comparison) {
 }  // namespace
 }  // namespace causes
 
-void find_causes(const Model* model, Comparison& comparison) {
+void find_causes(const Model* model, Comparison& comparison,
+                 const std::function<void(int64_t done, int64_t total)>& progress) {
   if (comparison.pass || !comparison.first_divergence) return;
   const FirstDivergence& first = *comparison.first_divergence;
   const std::optional<causes::Op> target = causes::find_op(first.checkpoint.name);
@@ -105,7 +106,7 @@ void find_causes(const Model* model, Comparison& comparison) {
   std::set<causes::Op> tried;
   while (tried.insert(op).second) {
     causes::infer(store, op, network);
-    causes::Search search(network, store, op, first.token_idx);
+    causes::Search search(network, store, op, first.token_idx, progress);
     search.run();
     if (!search.is_inherited()) {
       causes::tell(search.judgement(), comparison);
@@ -117,7 +118,7 @@ void find_causes(const Model* model, Comparison& comparison) {
       continue;
     }
     store.use_unjudged(false);
-    causes::Search over(network, store, op, first.token_idx);
+    causes::Search over(network, store, op, first.token_idx, progress);
     over.run();
     causes::Judgement judgement = over.judgement();
     if (over.is_inherited()) {

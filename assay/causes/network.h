@@ -29,10 +29,11 @@ std::optional<Op> find_op(const std::string& checkpoint);
 
 // What an op computes from, at some token positions.
 struct Inputs {
-  std::vector<int64_t> positions;   // of each row
-  std::vector<const Matrix*> rows;  // of Network::inputs(), in that order
-  std::vector<int32_t> tokens;      // of each row; for the embedding only
-  std::vector<bool> wanted;         // rows whose result matters; all where empty
+  std::vector<int64_t> positions;                   // of each row
+  std::vector<const Matrix*> rows;                  // of Network::inputs(), in that order
+  std::vector<std::shared_ptr<const Matrix>> held;  // keeps these alive
+  std::vector<int32_t> tokens;                      // of each row; for the embedding only
+  std::vector<bool> wanted;                         // rows whose result matters; all where empty
   // Another checkpoint's rows, if they are known.
   std::function<std::shared_ptr<const Matrix>(Op)> other;
 };

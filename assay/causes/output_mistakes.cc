@@ -80,6 +80,7 @@ void add_roundings(const Network& network, Checkpoint kind, std::vector<Mistake>
                         const Matrix rounded = round(*in.rows[0]);
                         return network.compute(op, {.positions = in.positions,
                                                     .rows = {&rounded},
+                                                    .held = {},
                                                     .tokens = {},
                                                     .wanted = {},
                                                     .other = {}});

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "assay/causes/error_sources.h"
@@ -14,7 +15,9 @@
 namespace assay::causes {
 namespace {
 
-constexpr double kMostMultiplications = 4e10;  // of all tries together
+// Of all tries together: about a minute of one core, and enough for what lies between two layers of
+// a model of a billion weights and a short prompt.
+constexpr double kMostMultiplications = 2e12;
 
 // A mistake in a product before an unknown bias: how many values of its parameter are tried, and
 // how many tokens it takes to tell the bias from it.
@@ -40,9 +43,11 @@ bool is_rather_a_factor(const Mistake& mistake, double parameter) {
 
 }  // namespace
 
-Search::Search(const Network& network, TensorStore& store, Op target, int64_t first_token)
+Search::Search(const Network& network, TensorStore& store, Op target, int64_t first_token,
+               Progress progress)
     : network_(network),
       store_(store),
+      progress_(std::move(progress)),
       evidence_(store, target.name(), positions_to_try(store, target.name(), first_token)),
       chain_(network, store, target, positions_to_try(store, target.name(), first_token)) {
   ground_.target = target;
@@ -59,7 +64,7 @@ void Search::run() {
   } else {
     try_on_reference();
   }
-  try_fitted();
+  if (!is_inherited()) try_fitted();
 }
 
 bool Search::is_inherited() const {
@@ -92,11 +97,11 @@ std::string Search::hint() const {
                      "with --checkpoints ops --values all",
                      name, chain_.missing());
   }
-  if (stopped_) {
+  if (!stopped_.empty()) {
     return fmt::format(
-        "none of the mistakes tried explains {}; not all were tried, because what "
-        "lies between the logged checkpoints is large: log with --checkpoints ops",
-        name);
+        "none of the mistakes tried explains {}; {} were tried, because what lies between the "
+        "logged checkpoints is large: log with --checkpoints ops",
+        name, stopped_);
   }
   if (chain_.ops().size() > 1) {
     return fmt::format(
@@ -130,31 +135,37 @@ void Search::try_recomputed() {
   predicted_at_ = chain_.positions();
   right_ = evidence_.features(chain_.base(), chain_.positions());
   ground_.base_ratio = evidence_.fit(right_).ratio();
-  double work = 0;
+  if (is_inherited()) return;
+  const std::vector<Try> tries = to_try();
+  for (const Try& one : tries) {
+    if (chain_.multiplications() > kMostMultiplications) {
+      stopped_ = fmt::format("{} of {}", &one - tries.data(), tries.size());
+      break;
+    }
+    if (progress_) progress_(&one - tries.data(), std::ssize(tries));
+    try_in_chain(one.mistake, {one.op.checkpoint}, one.op);
+    const Kinds family = in_chain(family_of(one.op.checkpoint, one.mistake));
+    if (family.size() > 1 && family.front() == one.op.checkpoint) {
+      try_in_chain(one.mistake, family, one.op);
+    }
+  }
+  if (progress_) progress_(std::ssize(tries), std::ssize(tries));
+}
+
+// The mistakes of each op of the chain, those of its own kind before those that any op may have.
+std::vector<Search::Try> Search::to_try() const {
+  std::vector<Try> tries;
   for (const bool generic : {false, true}) {
-    for (size_t i = 0; i < chain_.ops().size(); ++i) {
-      const Op op = chain_.ops()[i];
+    std::set<Checkpoint> seen;
+    for (const Op op : chain_.ops()) {
       // An op of several layers in the chain is mistaken in all of them, and tried once.
-      const bool repeated =
-          std::any_of(chain_.ops().begin(), chain_.ops().begin() + static_cast<std::ptrdiff_t>(i),
-                      [&](Op before) {
-                        return before.checkpoint == op.checkpoint && chain_.may_be_wrong(before);
-                      });
-      if (repeated || !chain_.may_be_wrong(op)) continue;
-      for (const Mistake& mistake : mistakes_of(network_, op.checkpoint)) {
-        if (mistake.generic != generic) continue;
-        if (work > kMostMultiplications) {
-          stopped_ = true;
-          return;
-        }
-        work += try_in_chain(mistake, {op.checkpoint}, op) * (chain_.multiplications() + 1);
-        const Kinds family = in_chain(family_of(op.checkpoint, mistake));
-        if (family.size() > 1 && family.front() == op.checkpoint) {
-          work += try_in_chain(mistake, family, op) * (chain_.multiplications() + 1);
-        }
+      if (!chain_.may_be_wrong(op) || !seen.insert(op.checkpoint).second) continue;
+      for (Mistake& mistake : mistakes_of(network_, op.checkpoint)) {
+        if (mistake.generic == generic) tries.push_back({std::move(mistake), op});
       }
     }
   }
+  return tries;
 }
 
 // Those that the chain holds, in its order.
@@ -236,8 +247,7 @@ void Search::try_sibling() {
       swapped, [&](double) { return *values; }, 0, ground_.target.name());
 }
 
-// Returns how often the chain was run.
-int Search::try_in_chain(const Mistake& mistake, const Kinds& kinds, Op op) {
+void Search::try_in_chain(const Mistake& mistake, const Kinds& kinds, Op op) {
   const Predict predict = [&](double parameter) -> Matrix {
     bool made = false;
     Matrix predicted = chain_.run(kinds, [&](Op at, const Inputs& inputs) -> Matrix {
@@ -248,67 +258,62 @@ int Search::try_in_chain(const Mistake& mistake, const Kinds& kinds, Op op) {
     return made ? predicted : Matrix();
   };
   const int rank = mistake.generic && !(op == ground_.target) ? 1 : 0;
-  return try_one(mistake, predict, rank, place_of(kinds, op));
+  try_one(mistake, predict, rank, place_of(kinds, op));
 }
 
-int Search::try_one(const Mistake& mistake, const Predict& predict, int rank,
-                    const std::string& where) {
+void Search::try_one(const Mistake& mistake, const Predict& predict, int rank,
+                     const std::string& where) {
   double parameter = 0;
-  int runs = 1;
   Fit least;
   if (mistake.grid.empty()) {
     least = fit_of(predict(0));
   } else {
     size_t best = 0;
-    for (size_t i = 0; i < mistake.grid.size(); ++i, ++runs) {
+    for (size_t i = 0; i < mistake.grid.size(); ++i) {
       const Fit fit = fit_of(predict(mistake.grid[i]));
       if (i > 0 && !(fit.ratio() < least.ratio())) continue;
       least = fit;
       best = i;
     }
     parameter = mistake.grid[best];
-    if (mistake.refine) runs += refine(mistake, predict, best, parameter, least);
+    if (mistake.refine) refine(mistake, predict, best, parameter, least);
   }
   const bool fitted = mistake.refine && !is_whole(parameter);
   const bool rather_a_factor = is_rather_a_factor(mistake, parameter);
   candidates_.push_back({mistake.name, where, mistake.text(parameter), fitted ? 1 : 0,
                          rather_a_factor ? 2 : rank, least});
-  return runs;
 }
 
 // Values between those of the grid. A value of the grid is a likelier mistake than one beside it.
-int Search::refine(const Mistake& mistake, const Predict& predict, size_t best, double& parameter,
-                   Fit& least) const {
+void Search::refine(const Mistake& mistake, const Predict& predict, size_t best, double& parameter,
+                    Fit& least) const {
   constexpr double kFarBetter = 0.5;
   const std::vector<double>& grid = mistake.grid;
   double found = grid[best];
   Fit fit = least;
-  int runs = step(predict, grid.front() > 0, found, fit);
+  step(predict, grid.front() > 0, found, fit);
   constexpr double kSolved = 1e-3;
   constexpr double kNear = 0.5;  // what is left beside the right value of a grid is 0.1 at most
   if (!(fit.ratio() <= kSolved) && least.ratio() < kNear) {
     const double low = grid[best > 0 ? best - 1 : 0];
     const double high = grid[std::min(best + 1, grid.size() - 1)];
-    runs += narrow(predict, low, high, found, fit);
+    narrow(predict, low, high, found, fit);
   }
   if (fit.ratio() < kFarBetter * least.ratio()) {
     parameter = found;
     least = fit;
   }
-  return runs;
 }
 
 // Where the result is smooth in the parameter: what a small change of it does, times as much as
 // brings it nearest to the judged log; again from there.
-int Search::step(const Predict& predict, bool positive, double& parameter, Fit& least) const {
+void Search::step(const Predict& predict, bool positive, double& parameter, Fit& least) const {
   constexpr int kSteps = 8;
   constexpr double kAside = 1e-2;
-  int runs = 0;
   for (int i = 0; i < kSteps; ++i) {
     const double aside = parameter == 0 ? kAside : parameter * (1 + kAside);
     const auto here = evidence_.features(predict(parameter), predicted_at_);
     const auto there = evidence_.features(predict(aside), predicted_at_);
-    runs += 3;
     double product = 0;
     double square = 0;
     for (size_t t = 0; t < here.size(); ++t) {
@@ -328,12 +333,11 @@ int Search::step(const Predict& predict, bool positive, double& parameter, Fit& 
     parameter = next;
     least = fit;
   }
-  return runs;
 }
 
 // Golden-section search from `low` to `high`, in the logarithm where both are above 0.
-int Search::narrow(const Predict& predict, double low, double high, double& parameter,
-                   Fit& least) const {
+void Search::narrow(const Predict& predict, double low, double high, double& parameter,
+                    Fit& least) const {
   constexpr int kSteps = 40;
   const bool logarithmic = low > 0;
   const auto value = [&](double x) { return logarithmic ? std::exp(x) : x; };
@@ -366,7 +370,6 @@ int Search::narrow(const Predict& predict, double low, double high, double& para
     parameter = value(is_a ? a : b);
     least = is_a ? fit_a : fit_b;
   }
-  return kSteps + 2;
 }
 
 // The checkpoints at which a mistake of these kinds is made.
@@ -381,7 +384,10 @@ std::string Search::place_of(const Kinds& kinds, Op op) const {
     const std::string name = Op{kind, op.layer}.name();
     names.push_back(repeated && op.layer >= 0 ? parse_checkpoint_name(name).op : name);
   }
-  return fmt::format("{}{}", repeated ? "every layer's " : "", fmt::join(names, " and "));
+  const std::string first = (repeated ? "every layer's " : "") + names.front();
+  if (names.size() == 1) return first;
+  names.erase(names.begin());
+  return fmt::format("{}, like {},", first, fmt::join(names, " and "));
 }
 
 void Search::try_fitted() {

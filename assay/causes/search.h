@@ -15,8 +15,11 @@ namespace assay::causes {
 // Tries known mistakes on one checkpoint.
 class Search {
  public:
+  using Progress = std::function<void(int64_t done, int64_t total)>;  // of mistakes to try
+
   // `network` and `store` must outlive it.
-  Search(const Network& network, TensorStore& store, Op target, int64_t first_token);
+  Search(const Network& network, TensorStore& store, Op target, int64_t first_token,
+         Progress progress);
 
   void run();
 
@@ -30,20 +33,24 @@ class Search {
   // What would be logged under a mistake, at predicted_at_; nothing where it cannot be made.
   using Predict = std::function<Matrix(double parameter)>;
   using Kinds = std::vector<Checkpoint>;
+  struct Try {
+    Mistake mistake;
+    Op op;
+  };
 
   void measure_noise();
   void try_recomputed();
+  std::vector<Try> to_try() const;
   void try_on_reference();
   void try_before_bias(const Mistake& mistake, const Matrix& right);
   void try_sibling();
   void try_fitted();
-  int try_in_chain(const Mistake& mistake, const Kinds& kinds, Op op);
-  // Returns how often it predicted.
-  int try_one(const Mistake& mistake, const Predict& predict, int rank, const std::string& where);
-  int refine(const Mistake& mistake, const Predict& predict, size_t best, double& parameter,
-             Fit& least) const;
-  int step(const Predict& predict, bool positive, double& parameter, Fit& least) const;
-  int narrow(const Predict& predict, double low, double high, double& parameter, Fit& least) const;
+  void try_in_chain(const Mistake& mistake, const Kinds& kinds, Op op);
+  void try_one(const Mistake& mistake, const Predict& predict, int rank, const std::string& where);
+  void refine(const Mistake& mistake, const Predict& predict, size_t best, double& parameter,
+              Fit& least) const;
+  void step(const Predict& predict, bool positive, double& parameter, Fit& least) const;
+  void narrow(const Predict& predict, double low, double high, double& parameter, Fit& least) const;
   Fit fit_of(const Matrix& predicted) const;
   Kinds in_chain(const Kinds& kinds) const;
   std::string place_of(const Kinds& kinds, Op op) const;
@@ -51,13 +58,14 @@ class Search {
 
   const Network& network_;
   TensorStore& store_;
+  Progress progress_;
   Evidence evidence_;
   Chain chain_;
   Ground ground_;
   std::vector<int64_t> predicted_at_;       // the positions of what is predicted
   std::vector<std::vector<double>> right_;  // what the checkpoint should be, in features
   std::vector<Candidate> candidates_;
-  bool stopped_ = false;
+  std::string stopped_;  // "3 of 20" where not all were tried
 };
 
 }  // namespace assay::causes

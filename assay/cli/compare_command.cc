@@ -116,7 +116,7 @@ CompareOptions options_of(const CompareArguments& arguments) {
   add_maps(arguments.maps, options.ref_map);
   add_maps(arguments.maps, options.got_map);
   options.policy = policy_of(arguments);
-  options.progress = progress_line("comparing");
+  options.progress = progress_line("comparing", Work::kBytes);
   return options;
 }
 
@@ -238,7 +238,7 @@ int run(const CompareArguments& given) {
   Comparison comparison = compare_logs(arguments.ref, arguments.got, options);
   comparison.ref_path = given.ref;
   comparison.got_path = given.got;
-  find_causes(model.get(), comparison);
+  find_causes(model.get(), comparison, progress_line("looking for the cause", Work::kSteps));
   if (model && !comparison.pass) check_hash(*model, comparison);
   for (const std::string& warning : comparison.warnings) print_warning(warning);
   write_report(comparison, given);

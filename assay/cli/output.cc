@@ -129,7 +129,7 @@ TextStyle output_style(const std::string& path) {
   return style;
 }
 
-std::function<void(int64_t, int64_t)> progress_line(std::string doing) {
+std::function<void(int64_t, int64_t)> progress_line(std::string doing, Work work) {
   if (isatty(STDERR_FILENO) == 0) return {};
   using Clock = std::chrono::steady_clock;
   struct State {
@@ -137,27 +137,29 @@ std::function<void(int64_t, int64_t)> progress_line(std::string doing) {
     Clock::time_point last = start;
     bool shown = false;
   };
-  return
-      [doing = std::move(doing), state = std::make_shared<State>()](int64_t done, int64_t total) {
-        const Clock::time_point now = Clock::now();
-        if (done >= total || now - state->last >= std::chrono::milliseconds(200)) {
-          state->last = now;
-          const double seconds = std::chrono::duration<double>(now - state->start).count();
-          if (done < total && seconds > 0.5) {
-            const double rate = static_cast<double>(done) / seconds;
-            print_status(
-                fmt::format("\r\x1b[K{}: {:.0f} % of {:.0f} MB, {:.0f} MB/s, {:.0f} s left", doing,
-                            100.0 * static_cast<double>(done) / static_cast<double>(total),
-                            static_cast<double>(total) / 1e6, rate / 1e6,
-                            static_cast<double>(total - done) / std::max(rate, 1.0)));
-            state->shown = true;
-          }
-        }
-        if (state->shown && static_cast<double>(done) >= 0.99 * static_cast<double>(total)) {
-          print_status("\r\x1b[K");
-          state->shown = false;
-        }
-      };
+  return [doing = std::move(doing), work, state = std::make_shared<State>()](int64_t done,
+                                                                             int64_t total) {
+    const Clock::time_point now = Clock::now();
+    if (done >= total || now - state->last >= std::chrono::milliseconds(200)) {
+      state->last = now;
+      const double seconds = std::chrono::duration<double>(now - state->start).count();
+      if (done > 0 && done < total && seconds > 0.5) {
+        const double rate = static_cast<double>(done) / seconds;
+        const std::string bytes = work == Work::kSteps
+                                      ? ""
+                                      : fmt::format(" of {:.0f} MB, {:.0f} MB/s",
+                                                    static_cast<double>(total) / 1e6, rate / 1e6);
+        print_status(fmt::format("\r\x1b[K{}: {:.0f} %{}, {:.0f} s left", doing,
+                                 100.0 * static_cast<double>(done) / static_cast<double>(total),
+                                 bytes, static_cast<double>(total - done) / rate));
+        state->shown = true;
+      }
+    }
+    if (state->shown && static_cast<double>(done) >= 0.99 * static_cast<double>(total)) {
+      print_status("\r\x1b[K");
+      state->shown = false;
+    }
+  };
 }
 
 void print_text(std::string_view text) {

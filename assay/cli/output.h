@@ -31,10 +31,12 @@ std::string utc_now();
 // the terminal. Plain for a file.
 TextStyle output_style(const std::string& path);
 
-// Shows how far a long job over bytes has come, on standard error if that is a terminal; `doing` is
-// what it does ("comparing"). What it returns is to be called with the bytes done and the bytes in
-// all.
-std::function<void(int64_t, int64_t)> progress_line(std::string doing);
+// What a long job's progress is counted in.
+enum class Work : uint8_t { kBytes, kSteps };
+
+// Shows how far a long job has come, on standard error if that is a terminal; `doing` is what it
+// does ("comparing"). What it returns is to be called with the work done and the work in all.
+std::function<void(int64_t, int64_t)> progress_line(std::string doing, Work work);
 
 // Writes to standard output at once. A reader that has gone is no error. Throws Error if the text
 // cannot be written otherwise.

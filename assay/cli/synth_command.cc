@@ -59,7 +59,8 @@ int synth_command(SynthFlags& flags) {
   }
   check_output(flags);
   const SynthConfig config = load_config(flags.config);
-  const SynthResult result = synthesise(config, flags.options, progress_line("writing"));
+  const SynthResult result =
+      synthesise(config, flags.options, progress_line("writing", Work::kBytes));
   // As sha256sum prints it, so that sha256sum -c can read it.
   print_foreign_text(fmt::format("{}  {}\n", result.sha256, flags.options.path));
   print_status(fmt::format("{}: {} {}, {:.0f} million parameters in {} tensors, {:.1f} MB\n",

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "assay/log/json_text.h"
-#include "assay/log/line_reader.h"
 #include "assay/log/record_text.h"
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/new_file.h"
 
 namespace assay {

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "assay/golden/files.h"
-#include "assay/log/line_reader.h"
 #include "assay/log/log_reader.h"
 #include "base/error.h"
+#include "base/input_file.h"
 
 namespace assay {
 namespace {

@@ -12,9 +12,9 @@
 
 #include "assay/golden/change.h"
 #include "assay/golden/files.h"
-#include "assay/log/line_reader.h"
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/input_file.h"
 
 namespace assay {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <string_view>
 
-#include "assay/log/line_reader.h"
 #include "base/error.h"
+#include "base/input_file.h"
 
 namespace assay {
 

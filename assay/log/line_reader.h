@@ -2,37 +2,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/input_file.h"
+
 namespace assay {
-
-// A file opened for reading at any offset, by several threads at once.
-class InputFile {
- public:
-  // Throws Error if `path` is missing, may not be read, or is not a regular file.
-  explicit InputFile(const std::string& path);
-  ~InputFile();
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
-
-  // Reads up to `count` bytes at `offset`; fewer only at the end of the file. Throws Error.
-  size_t read(char* to, size_t count, int64_t offset) const;
-
-  const std::string& path() const { return path_; }
-  int64_t size() const { return size_; }
-
- private:
-  std::string path_;
-  int fd_ = -1;
-  int64_t size_ = 0;
-};
-
-// The whole of a file of at most `max_bytes`. Throws Error if it cannot be read or, with `hint`, if
-// it is larger.
-std::string read_whole_file(const std::string& path, int64_t max_bytes,
-                            const std::string& hint = {});
 
 // Bytes that may be read, and hold nothing of the text, after the end of each line that LineReader
 // and LineBuffer give: number parsing loads words.

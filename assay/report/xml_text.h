@@ -10,8 +10,8 @@ namespace assay {
 // and what changes the text around it, is written as \xNN. Line ends are kept.
 std::string xml_text(std::string_view text);
 
-// The same with line ends as \x0a too: a reader would make spaces of them in an attribute or title, and where
-// the file is printed a line of it could be a command to a CI runner.
+// The same with line ends as \x0a too: a reader would make spaces of them in an attribute or title,
+// and where the file is printed a line of it could be a command to a CI runner.
 std::string xml_attribute(std::string_view text);
 
 }  // namespace assay

@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "assay/log/json_file.h"
-#include "assay/log/line_reader.h"
 #include "assay/synth/presets.h"
 #include "base/error.h"
+#include "base/input_file.h"
 
 namespace assay {
 namespace {

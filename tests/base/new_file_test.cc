@@ -8,10 +8,10 @@
 #include <climits>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "tests/support/temporary_folder.h"
 
 namespace assay {
 namespace {
@@ -20,31 +20,16 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-class NewFileTest : public testing::Test {
+class NewFileTest : public TemporaryFolder {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/assay_new_file_XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
   size_t n_files() const {
     return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {}));
-  }
-  static std::string contents(const std::string& path) {
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
   }
   static void write(const std::string& path, std::string_view text) {
     NewFile file(path);
     file.write(text);
     file.finish();
   }
-
-  std::string folder_;
 };
 
 TEST_F(NewFileTest, IsThereWhenItIsFinishedAndNotBefore) {

@@ -36,7 +36,7 @@ TEST_F(AnalyzeCommand, WritesNumpysArchive) {
   const std::string log = put("a.jsonl", line("logits", 0, {1, 2}));
   const Outcome outcome = run({"analyze", log, "--numpy", folder_ + "/a.npz"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_EQ(read(folder_ + "/a.npz").substr(0, 2), "PK");
+  EXPECT_EQ(contents(folder_ + "/a.npz").substr(0, 2), "PK");
   expect_error({"analyze", log, "--numpy", log},
                log + ": the archive would overwrite the log; give another file");
   expect_error({"analyze", log, log, "--numpy", folder_ + "/b.npz"},

@@ -44,7 +44,7 @@ TEST_F(CompareCommand, ZerosOnBothSidesAreNotParity) {
 }
 
 TEST_F(CompareCommand, ATornLastLineIsToldAndLeftOut) {
-  const std::string torn = put("torn.jsonl", read(same_) + "{\"checkpoint\":\"logits\",\"tok");
+  const std::string torn = put("torn.jsonl", contents(same_) + "{\"checkpoint\":\"logits\",\"tok");
   const Outcome outcome = run({"compare", ref_, torn});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.err,
@@ -54,11 +54,11 @@ TEST_F(CompareCommand, ATornLastLineIsToldAndLeftOut) {
 TEST_F(CompareCommand, WritesToAFileWholeOrNotAtAll) {
   const std::string output = folder_ + "/report.csv";
   EXPECT_EQ(run({"compare", ref_, wrong_, "--format", "csv", "-o", output}).exit_code, 1);
-  EXPECT_THAT(read(output), StartsWith("token_idx,max_abs_diff,"));
-  const std::string before = read(output);
+  EXPECT_THAT(contents(output), StartsWith("token_idx,max_abs_diff,"));
+  const std::string before = contents(output);
   expect_error({"compare", ref_, folder_ + "/none", "-o", output},
                folder_ + "/none: cannot open: No such file or directory; check the path");
-  EXPECT_EQ(read(output), before);
+  EXPECT_EQ(contents(output), before);
   EXPECT_EQ(run({"compare", ref_, ref_, "-o", folder_ + "/none/x"}).exit_code, 2);
   EXPECT_EQ(run({"compare", ref_, ref_, "-o", folder_}).exit_code, 2);
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
@@ -108,8 +108,8 @@ TEST_F(CompareCommand, GithubTakesTheSummaryFromItsFile) {
   EXPECT_THAT(outcome.out,
               StartsWith("::error file=" + wrong_ + ",title=first divergence%3A logits::"));
   EXPECT_THAT(outcome.out, testing::Not(HasSubstr("###")));
-  EXPECT_THAT(read(summary), StartsWith("before\n### &#10060; DIVERGED"));
-  EXPECT_THAT(read(summary), HasSubstr("### &#9989; IN PARITY"));
+  EXPECT_THAT(contents(summary), StartsWith("before\n### &#10060; DIVERGED"));
+  EXPECT_THAT(contents(summary), HasSubstr("### &#9989; IN PARITY"));
 }
 
 TEST_F(CompareCommand, AFullDiskIsAnError) {
@@ -126,7 +126,7 @@ TEST_F(CompareCommand, AReaderThatGoesAwayIsNoError) {
   const std::string shell = "bash -c '" + std::string(ASSAY_PROGRAM) + " compare " + ref_ + " " +
                             wrong_ + " --format json 2>" + err + " | true; exit ${PIPESTATUS[0]}'";
   EXPECT_EQ(WEXITSTATUS(std::system(shell.c_str())), 1);
-  EXPECT_EQ(read(err), "");
+  EXPECT_EQ(contents(err), "");
 }
 
 TEST_F(CompareCommand, TheCommandItShowsIsTheOneToType) {
@@ -158,14 +158,16 @@ TEST_F(CompareCommand, LogsMayComeFromPipes) {
     return WEXITSTATUS(status);
   };
   const std::string program = std::string(ASSAY_PROGRAM) + " ";
-  EXPECT_EQ(shell(program + "compare <(cat " + ref_ + ") " + same_), 0) << read(folder_ + "/.o");
+  EXPECT_EQ(shell(program + "compare <(cat " + ref_ + ") " + same_), 0)
+      << contents(folder_ + "/.o");
   EXPECT_EQ(shell("cat " + wrong_ + " | " + program + "compare " + ref_ + " -"), 1);
-  EXPECT_THAT(read(folder_ + "/.o"), HasSubstr("first divergence  logits at token 1"));
-  EXPECT_THAT(read(folder_ + "/.o"), HasSubstr("compare " + ref_ + " - --format json"));
+  EXPECT_THAT(contents(folder_ + "/.o"), HasSubstr("first divergence  logits at token 1"));
+  EXPECT_THAT(contents(folder_ + "/.o"), HasSubstr("compare " + ref_ + " - --format json"));
   EXPECT_EQ(shell("cat " + ref_ + " | " + program + "analyze -"), 0);
   EXPECT_EQ(shell(program + "compare " + ref_ + " - < /dev/null"), 2);
   EXPECT_EQ(shell("TMPDIR=/none " + program + "compare <(cat " + ref_ + ") " + same_), 2);
-  EXPECT_THAT(read(folder_ + "/.o"), HasSubstr("set TMPDIR to a folder that can be written to"));
+  EXPECT_THAT(contents(folder_ + "/.o"),
+              HasSubstr("set TMPDIR to a folder that can be written to"));
 }
 
 TEST_F(CompareCommand, WhatIsEmptyIsNotEverything) {
@@ -202,7 +204,7 @@ TEST_F(CompareCommand, AReportDoesNotOverwriteItsInput) {
   const std::string log = put("a.jsonl", line("logits", 0, {1, 2}));
   expect_error({"compare", log, log, "-o", log},
                log + ": the report would overwrite its input; give another -o");
-  EXPECT_EQ(read(log), line("logits", 0, {1, 2}));
+  EXPECT_EQ(contents(log), line("logits", 0, {1, 2}));
 }
 
 }  // namespace

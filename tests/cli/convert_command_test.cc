@@ -15,7 +15,7 @@ TEST_F(ConvertCommand, ThereAndBackGivesTheSameLog) {
     EXPECT_EQ(run({"convert", log, folder_ + "/" + name}).exit_code, 0);
     const Outcome back = run({"convert", folder_ + "/" + name, folder_ + "/back.jsonl"});
     EXPECT_EQ(back.exit_code, 0) << back.err;
-    EXPECT_EQ(read(folder_ + "/back.jsonl"), text);
+    EXPECT_EQ(contents(folder_ + "/back.jsonl"), text);
   }
 }
 

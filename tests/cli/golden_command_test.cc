@@ -52,7 +52,7 @@ class GoldenCommand : public Program {
   }
 
   void replace_in(const std::string& file, const std::string& from, const std::string& to) {
-    std::string text = read(file);
+    std::string text = contents(file);
     ASSERT_NE(text.find(from), std::string::npos) << from;
     std::ofstream(file, std::ios::binary) << text.replace(text.find(from), from.size(), to);
   }
@@ -184,11 +184,11 @@ TEST_F(GoldenCommand, RejectBringsBackWhatWas) {
 
 // An oracle of the user's own need not know manifests.
 TEST_F(GoldenCommand, LogsAloneAreAcceptedWithTheirHashesPutIntoTheManifest) {
-  const std::string before = read(path("manifest.json"));
+  const std::string before = contents(path("manifest.json"));
   EXPECT_EQ(record("1e-5", "logs_only").exit_code, 0);
   EXPECT_EQ(golden({"accept"}).exit_code, 0);
   EXPECT_EQ(golden({"verify"}).exit_code, 0);
-  const std::string now = read(path("manifest.json"));
+  const std::string now = contents(path("manifest.json"));
   ASSERT_EQ(now.size(), before.size());
   size_t differing = 0;
   for (size_t i = 0; i < now.size(); ++i) differing += now[i] == before[i] ? 0 : 1;

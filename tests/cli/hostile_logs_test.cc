@@ -103,8 +103,10 @@ TEST_F(HostileLogs, Duplicated) {
 }
 
 TEST_F(HostileLogs, Crlf) {
+  ASSERT_EQ(good_text_.back(), '\n');
   std::string text = good_text_;
-  text.insert(text.size() - 1, "\r");
+  text.back() = '\r';
+  text += '\n';
   EXPECT_EQ(run({"compare", good_, put("crlf.jsonl", text)}).exit_code, 0);
 }
 

@@ -27,14 +27,15 @@ class MatrixCommand : public Program {
   // The prompt of a golden log, as text or as ids, through the engine.
   std::string engine_log(const std::string& name, const std::string& golden_log, bool as_tokens) {
     const LogHeader header = header_of(golden(golden_log));
-    std::string log = folder_ + "/" + name;
+    std::string log = path(name);
     std::vector<std::string> command = {
         "run",     golden("tinyllama-f32.gguf"), "-n", "8", "--log", log, "--checkpoints", "ops",
         "--sketch"};
     if (as_tokens) {
       std::string ids;
       for (const int64_t id : header.tokens) {
-        ids += (ids.empty() ? "" : ",") + std::to_string(id);
+        if (!ids.empty()) ids += ',';
+        ids += std::to_string(id);
       }
       command.insert(command.end(), {"--tokens", ids});
     } else {
@@ -78,7 +79,7 @@ TEST_F(MatrixCommand, JoinsTheGoldensAndTheEnginesRuns) {
 
 // A fault that only the log with all ops can show, or only the one with all tokens.
 TEST_F(MatrixCommand, EachLogOfTheReferenceCounts) {
-  const std::string text = read(engine_log("good.jsonl", "f32.jsonl", false));
+  const std::string text = contents(engine_log("good.jsonl", "f32.jsonl", false));
   for (const std::string& place : {std::string("\"layer_1_ffn_norm\",\"token_idx\":0"),
                                    std::string("\"layer_1_output\",\"token_idx\":11")}) {
     std::string bad = text;

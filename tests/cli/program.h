@@ -44,15 +44,8 @@ class Program : public LogFiles {
     }
     int status = 0;
     waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, terminal.empty() ? read(out) : "",
-            read(err)};
-  }
-
-  static std::string read(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, terminal.empty() ? contents(out) : "",
+            contents(err)};
   }
 
   // Bad input and bad usage: exit code 2, nothing on standard output, one line of this on the

@@ -251,7 +251,7 @@ TEST_F(RunCommand, NothingIsOverwrittenByAMistake) {
   const std::string old = put("old.jsonl", "precious\n");
   EXPECT_EQ(run({"run", model, "--tokens", "9", "--log", old}).exit_code, 2);
   EXPECT_EQ(run({"run", model, "--tokens", "1", "--log", old, "--checkpoints", "x"}).exit_code, 2);
-  EXPECT_EQ(read(old), "precious\n");
+  EXPECT_EQ(contents(old), "precious\n");
 }
 
 TEST_F(RunCommand, TokenizeGivesAJsonArray) {

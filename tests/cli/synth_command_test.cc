@@ -97,7 +97,7 @@ TEST_F(SynthCommand, AnOutputThatCannotBeWrittenIsNamed) {
                nowhere + ": cannot be written: No such file or directory");
   const std::string kept = put("kept.gguf", "kept");
   EXPECT_EQ(run({"synth", "gpt5", "-o", kept}).exit_code, 2);
-  EXPECT_EQ(read(kept), "kept");
+  EXPECT_EQ(contents(kept), "kept");
 }
 
 // Breaks if a device or a pipe became a regular file, or a config was lost.
@@ -109,7 +109,7 @@ TEST_F(SynthCommand, WhatIsNoFileAndItsOwnInputsAreLeftAlone) {
   const std::string config = put("config.json", "{}");
   expect_error({"synth", config, "-o", config},
                config + ": the model would overwrite its input; give another -o");
-  EXPECT_EQ(read(config), "{}");
+  EXPECT_EQ(contents(config), "{}");
 }
 
 // procfs has no room for anything.

@@ -12,25 +12,13 @@
 
 #include "assay/log/json_text.h"
 #include "base/error.h"
+#include "tests/support/temporary_folder.h"
 
 namespace assay {
 
-// A folder for the logs of one test.
-class LogFiles : public testing::Test {
+// The logs of one test.
+class LogFiles : public TemporaryFolder {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/assay_compare_XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string put(const std::string& name, const std::string& text) {
-    std::string path = folder_ + "/" + name;
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
-  }
-
   // One line of a log; `more` is further members, each with its leading comma.
   static std::string line(const std::string& checkpoint, int64_t token_idx,
                           const std::vector<float>& values, const std::string& more = "") {
@@ -52,8 +40,6 @@ class LogFiles : public testing::Test {
     }
     return "no error";
   }
-
-  std::string folder_;
 };
 
 }  // namespace assay

@@ -66,12 +66,6 @@ class ConvertTest : public LogFiles {
     return put("log.jsonl", text);
   }
 
-  static std::string contents(const std::string& path) {
-    std::ostringstream text;
-    text << std::ifstream(path, std::ios::binary).rdbuf();
-    return text.str();
-  }
-
   static std::string log_of(const std::string& arrays) {
     std::string text;
     arrays_to_log(arrays, [&](std::string_view part) { text += part; });

@@ -63,8 +63,8 @@ class FaultCase : public Program {
     return outcome_of(status);
   }
   Outcome outcome_of(int status) {
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), read(outside() + "/out"),
-            read(outside() + "/err")};
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status),
+            contents(outside() + "/out"), contents(outside() + "/err")};
   }
 
   Outcome run_in(const Prepare& prepare, const std::vector<std::string>& arguments) {
@@ -104,8 +104,6 @@ class FaultCase : public Program {
     }
     EXPECT_THAT(text, testing::Not(testing::ContainsRegex("\n *::error::injected")));
   }
-
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
 
   // One golden, in the folder "golden".
   void copy_golden() const {

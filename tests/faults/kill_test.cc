@@ -17,7 +17,7 @@ class KilledRun : public FaultCase, public testing::WithParamInterface<int> {
     const auto start = std::chrono::steady_clock::now();
     ASSERT_EQ(finish(this->start(long_run(path("whole.jsonl")))).exit_code, 0);
     duration_ = std::chrono::steady_clock::now() - start;
-    whole_ = read(path("whole.jsonl"));
+    whole_ = contents(path("whole.jsonl"));
     ASSERT_GT(std::count(whole_.begin(), whole_.end(), '\n'), 10000);
   }
 
@@ -57,7 +57,7 @@ TEST_P(KilledRun, LosesNoFinishedRecordAndStillCompares) {
     SCOPED_TRACE(part);
     const int64_t told =
         kill_after(std::chrono::duration_cast<std::chrono::nanoseconds>(duration_ * part));
-    const std::string cut = read(path("cut.jsonl"));
+    const std::string cut = contents(path("cut.jsonl"));
     // The same bytes as far as they go: nothing is torn but the end.
     ASSERT_TRUE(whole_.starts_with(cut));
     // Logits of token t are logged at the position before it.

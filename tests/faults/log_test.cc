@@ -15,9 +15,9 @@ class WrittenLog : public FaultCase {
  protected:
   // The log holds the first whole records of the run, and nothing else.
   void expect_whole_lines(const std::string& log) {
-    const std::string cut = read(log);
+    const std::string cut = contents(log);
     EXPECT_EQ(run(long_run(path("whole.jsonl"))).exit_code, 0);
-    EXPECT_TRUE(read(path("whole.jsonl")).starts_with(cut));
+    EXPECT_TRUE(contents(path("whole.jsonl")).starts_with(cut));
     EXPECT_GT(cut.size(), 1000U);
     EXPECT_EQ(cut.back(), '\n');
     EXPECT_EQ(run({"compare", path("whole.jsonl"), log}).exit_code, 0);
@@ -61,14 +61,14 @@ TEST_F(WrittenLog, AFullDiskEndsItWithAWholeRecord) {
     if (!mount_small_disk(disk)) _exit(77);
     const Outcome outcome = finish(start(arguments));
     put("err", outcome.err);
-    put("log.jsonl", read(log));
+    put("log.jsonl", contents(log));
     _exit(outcome.exit_code);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "mount: no file system may be mounted here";
   EXPECT_EQ(WEXITSTATUS(status), 2);
-  EXPECT_EQ(read(path("err")), "assay: " + log +
+  EXPECT_EQ(contents(path("err")), "assay: " + log +
                                    ": cannot write: No space left on device; the log ends with "
                                    "the last whole record\n");
   EXPECT_GT(size_of(path("log.jsonl")), 200000);
@@ -135,7 +135,7 @@ TEST_F(WrittenLog, RemovedWhileItIsWrittenItIsThereAgain) {
               HasSubstr("assay: warning: " + log +
                         ": was removed while it was written; all of it is in " + log + " now\n"));
   run(long_run(path("whole.jsonl")));
-  EXPECT_EQ(read(log), read(path("whole.jsonl")));
+  EXPECT_EQ(contents(log), contents(path("whole.jsonl")));
 }
 
 TEST_F(WrittenLog, RemovedForAnotherFileItIsBesideThat) {
@@ -146,9 +146,9 @@ TEST_F(WrittenLog, RemovedForAnotherFileItIsBesideThat) {
   const Outcome outcome = go_on(child);
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.err, HasSubstr("all of it is in " + log + ".1 now\n"));
-  EXPECT_EQ(read(log), "of somebody else");
+  EXPECT_EQ(contents(log), "of somebody else");
   run(long_run(path("whole.jsonl")));
-  EXPECT_EQ(read(log + ".1"), read(path("whole.jsonl")));
+  EXPECT_EQ(contents(log + ".1"), contents(path("whole.jsonl")));
 }
 
 TEST_F(WrittenLog, RemovedAndInterruptedItIsThereAgain) {
@@ -177,20 +177,20 @@ TEST_F(WrittenLog, MovedWhileItIsWrittenItGoesOnWhereItIs) {
   std::filesystem::rename(log, path("moved.jsonl"));
   EXPECT_EQ(go_on(child).exit_code, 0);
   run(long_run(path("whole.jsonl")));
-  EXPECT_EQ(read(path("moved.jsonl")), read(path("whole.jsonl")));
+  EXPECT_EQ(contents(path("moved.jsonl")), contents(path("whole.jsonl")));
 }
 
 TEST_F(WrittenLog, ASecondRunIsRefusedAndHarmsNothing) {
   const std::string log = path("log.jsonl");
   const pid_t child = start_and_stop(log);
-  const std::string before = read(log);
+  const std::string before = contents(log);
   expect_error(long_run(log), log +
                                   ": another writer has this log open; give each running engine a "
                                   "log of its own");
-  EXPECT_EQ(read(log), before);
+  EXPECT_EQ(contents(log), before);
   EXPECT_EQ(go_on(child).exit_code, 0);
   run(long_run(path("whole.jsonl")));
-  EXPECT_EQ(read(log), read(path("whole.jsonl")));
+  EXPECT_EQ(contents(log), contents(path("whole.jsonl")));
 }
 
 // Breaks if two that begin at the same moment both believed that the log is theirs.
@@ -207,7 +207,7 @@ TEST_F(WrittenLog, OfTwoRunsAtOnceOneWritesIt) {
     EXPECT_GE(good, 1);
     EXPECT_THAT(WEXITSTATUS(status[0]), testing::AnyOf(0, 2));
     EXPECT_THAT(WEXITSTATUS(status[1]), testing::AnyOf(0, 2));
-    EXPECT_EQ(read(log), read(path("whole.jsonl")));
+    EXPECT_EQ(contents(log), contents(path("whole.jsonl")));
   }
 }
 
@@ -226,7 +226,7 @@ TEST_F(WrittenLog, AReaderThatClosesItsPipeIsTold) {
   const Outcome outcome = finish(child);
   expect_one_line(outcome, pipe + ": cannot write: Broken pipe");
   run(long_run(path("whole.jsonl")));
-  EXPECT_TRUE(read(path("whole.jsonl")).starts_with(log));
+  EXPECT_TRUE(contents(path("whole.jsonl")).starts_with(log));
 }
 
 }  // namespace

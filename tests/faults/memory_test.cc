@@ -45,7 +45,7 @@ TEST_P(LimitedMemory, IsEnoughOrToldInOneLine) {
     if (argument == "LOG") argument = path("log.jsonl");
   }
   const Outcome whole = run_within(kMost, arguments);
-  const std::string whole_log = read(path("log.jsonl"));
+  const std::string whole_log = contents(path("log.jsonl"));
   ASSERT_THAT(whole.exit_code, testing::AnyOf(0, 1)) << whole.err;
   // Below this the system cannot even load the program and its libraries.
   const int64_t least = least_for({"--version"}, 0, 0);
@@ -57,7 +57,7 @@ TEST_P(LimitedMemory, IsEnoughOrToldInOneLine) {
     SCOPED_TRACE(limit);
     std::filesystem::remove(path("log.jsonl"));
     const Outcome outcome = run_within(limit, arguments);
-    const std::string log = read(path("log.jsonl"));
+    const std::string log = contents(path("log.jsonl"));
     EXPECT_TRUE(whole_log.starts_with(log));
     EXPECT_TRUE(log.empty() || log.back() == '\n') << "the log is torn";
     if (outcome.exit_code == whole.exit_code) {

@@ -63,8 +63,8 @@ TEST_F(Names, APathAsLongAsTheSystemAllowsWorks) {
 
 TEST_F(Names, ANameAsLongAsTheSystemAllowsWorks) {
   const std::string name(NAME_MAX - 6, 'n');
-  put(name, read(kModel));
-  put(name + "j", read(kLog));
+  put(name, contents(kModel));
+  put(name + "j", contents(kLog));
   const std::string output = path(std::string(NAME_MAX - 5, 'o') + ".json");
   EXPECT_EQ(run({"inspect", path(name)}).exit_code, 0);
   EXPECT_EQ(run({"compare", kLog, path(name + "j"), "--format", "json", "-o", output}).exit_code,
@@ -114,8 +114,8 @@ const std::string kStrangeNames[] = {
 TEST_F(Names, OfAnyCharactersWorkAndCommandNoTerminal) {
   for (const std::string& name : kStrangeNames) {
     SCOPED_TRACE(testing::PrintToString(name));
-    const std::string place = put(name, read(kModel));
-    put(name + "j", read(kLog));
+    const std::string place = put(name, contents(kModel));
+    put(name + "j", contents(kLog));
     put(name + ".json", kConfig);
     auto all = commands(folder_, name);
     for (const char* format : {"table", "csv", "json", "html", "junit", "sarif", "github"}) {

@@ -36,11 +36,11 @@ TEST_P(Interruption, LeavesAWholeLog) {
   const std::string log = path("log.jsonl");
   auto arguments = long_run(log);
   interrupt(start(arguments), [&] { return size_of(log) > 10000; });
-  const std::string cut = read(log);
+  const std::string cut = contents(log);
   EXPECT_EQ(cut.back(), '\n');
   arguments[8] = path("whole.jsonl");
   EXPECT_EQ(run(arguments).exit_code, 0);
-  const std::string whole = read(path("whole.jsonl"));
+  const std::string whole = contents(path("whole.jsonl"));
   EXPECT_TRUE(whole.starts_with(cut));
   EXPECT_LT(cut.size(), whole.size()) << "it came too late to interrupt anything";
 }
@@ -108,7 +108,7 @@ TEST_P(Interruption, OfCompareLeavesTheReportThatWasThere) {
   });
   close(ends[0]);
   close(ends[1]);
-  EXPECT_EQ(read(report), "before");
+  EXPECT_EQ(contents(report), "before");
   EXPECT_EQ(files(), before);
 }
 
@@ -123,7 +123,7 @@ TEST_P(Interruption, OfAnOracleEndsIt) {
   interrupt(
       child, [&] { return size_of(started) > 1; },
       "assay: recording tinyllama: " + oracle_command + "\n");
-  const pid_t oracle = std::stoi(read(started));
+  const pid_t oracle = std::stoi(contents(started));
   EXPECT_EQ(kill(oracle, 0), -1) << "the oracle still runs";
 }
 

@@ -39,7 +39,7 @@ class Surroundings : public FaultCase {
     const Outcome outcome = run_in(prepare, {"run", kModel, "--prompt", "GPU haiku", "-n", "8",
                                              "--log", path("log.jsonl"), "--temp", "0.7"});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    return all + outcome.out + read(path("log.jsonl"));
+    return all + outcome.out + contents(path("log.jsonl"));
   }
 
   // Times must be of now, and UTC.

@@ -12,6 +12,7 @@
 #include "assay/log/log_writer.h"
 #include "assay/log/sketch.h"
 #include "base/error.h"
+#include "tests/support/temporary_folder.h"
 
 namespace assay {
 namespace {
@@ -19,17 +20,14 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class LogReaderTest : public testing::Test {
+class LogReaderTest : public TemporaryFolder {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/assay_log_reader_XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
-    path_ = folder_ + "/log.jsonl";
+    TemporaryFolder::SetUp();
+    path_ = path("log.jsonl");
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  void put(const std::string& text) { std::ofstream(path_, std::ios::binary) << text; }
+  void put(const std::string& text) { TemporaryFolder::put("log.jsonl", text); }
 
   // All records of `text`, read at both depths; the warnings of the full one in warnings_.
   std::vector<Record> read(const std::string& text) {
@@ -51,7 +49,6 @@ class LogReaderTest : public testing::Test {
     return "no error";
   }
 
-  std::string folder_;
   std::string path_;
   std::vector<std::string> warnings_;
   std::optional<LogHeader> header_;

@@ -18,28 +18,21 @@
 #include <thread>
 
 #include "base/error.h"
+#include "tests/support/temporary_folder.h"
 
 namespace assay {
 namespace {
 
 using testing::HasSubstr;
 
-class LogWriterTest : public testing::Test {
+class LogWriterTest : public TemporaryFolder {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/assay_log_writer_XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
-    path_ = folder_ + "/log.jsonl";
+    TemporaryFolder::SetUp();
+    path_ = path("log.jsonl");
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  std::string contents() const {
-    std::ifstream file(path_, std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
+  std::string contents() const { return TemporaryFolder::contents(path_); }
   std::vector<std::string> lines() const {
     std::istringstream text(contents());
     std::vector<std::string> all;
@@ -47,7 +40,6 @@ class LogWriterTest : public testing::Test {
     return all;
   }
 
-  std::string folder_;
   std::string path_;
 };
 

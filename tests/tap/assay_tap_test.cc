@@ -38,12 +38,6 @@ std::vector<float> numbers(size_t n, uint64_t seed) {
   return values;
 }
 
-std::string contents(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
 class TapTest : public LogFiles {
  protected:
   // Runs `engine mode` with nothing of ours in the environment but `environment`.

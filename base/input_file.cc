@@ -1,0 +1,61 @@
+#include "base/input_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/interrupt.h"
+
+namespace assay {
+
+InputFile::InputFile(const std::string& path) : path_(path) {
+  // O_NONBLOCK: opening a named pipe must not wait for its other end.
+  fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd_ < 0) {
+    throw Error(std::string("cannot open: ") + std::strerror(errno), path,
+                errno == EACCES ? "ask for permission to read it" : "check the path");
+  }
+  struct stat status {};
+  const bool known = fstat(fd_, &status) == 0;
+  if (!known || !S_ISREG(status.st_mode)) {
+    close(fd_);
+    throw Error(S_ISDIR(status.st_mode) ? "is a directory" : "not a regular file", path,
+                "give the path of a file");
+  }
+  size_ = status.st_size;
+}
+
+InputFile::~InputFile() {
+  close(fd_);
+}
+
+size_t InputFile::read(char* to, size_t count, int64_t offset) const {
+  size_t total = 0;
+  while (total < count) {
+    check_interrupted();
+    const ssize_t got = pread(fd_, to + total, count - total, offset + static_cast<off_t>(total));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw Error(std::string("cannot read: ") + std::strerror(errno), path_);
+    if (got == 0) break;
+    total += static_cast<size_t>(got);
+  }
+  return total;
+}
+
+std::string read_whole_file(const std::string& path, int64_t max_bytes, const std::string& hint) {
+  const InputFile file(path);
+  if (file.size() > max_bytes) {
+    throw Error(fmt::format("{} bytes are too many, {} is the most", file.size(), max_bytes), path,
+                hint);
+  }
+  std::string text(static_cast<size_t>(file.size()), '\0');
+  text.resize(file.read(text.data(), text.size(), 0));
+  return text;
+}
+
+}  // namespace assay

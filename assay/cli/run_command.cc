@@ -162,7 +162,9 @@ void add_run(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--threads", options.n_threads, "Threads; 0: one per processor")
       ->capture_default_str();
-  command->add_option("--batch", options.batch, "Most prompt tokens evaluated together")
+  command
+      ->add_option("--batch", options.batch,
+                   "Most prompt tokens evaluated together; the CPU takes at most 128")
       ->check(whole_number(1, 65536))
       ->capture_default_str();
   command->add_option("--temp", options.sampler.temperature, "Temperature; 0: greedy")

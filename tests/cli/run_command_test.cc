@@ -201,7 +201,7 @@ TEST_F(RunCommand, EveryMistakeHasItsMessage) {
                path("empty.gguf") + ": the file is empty");
   expect_error({"run", put("text.gguf", "hello, world"), "--tokens", "1"},
                path("text.gguf") +
-                   ": not a GGUF file (it does not begin with 'GGUF'); give a "
+                   ": is not a GGUF file (it does not begin with 'GGUF'); give a "
                    "model file in the GGUF format");
   expect_error({"run", model, "--tokens", "1,5"},
                model + ": token 5 is not in the vocabulary of 5; give ids from 0 to 4");

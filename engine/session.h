@@ -32,7 +32,8 @@ bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint);
 
 struct SessionOptions {
   int64_t capacity = 0;  // positions to make room for; 0: the model's context length
-  int64_t batch = 512;   // most tokens that go through the network together
+  // Most tokens that go through the network together; on the host at most 128.
+  int64_t batch = 512;
   KvType kv_type = KvType::kF32;
 };
 

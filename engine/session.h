@@ -65,7 +65,7 @@ class Session {
 
   int64_t n_positions() const { return n_positions_; }  // evaluated so far
   int64_t capacity() const { return kv_.capacity(); }
-  const KvCache& kv_cache() const { return kv_; }
+  size_t kv_bytes() const { return kv_.bytes(); }  // of keys and values
 
   // Forgets all positions: the next token evaluated stands at 0 again.
   void clear() { n_positions_ = 0; }

@@ -6,18 +6,17 @@
 
 namespace assay {
 
-// "7, 9-20" of sorted numbers, such as the tokens of a group.
+// "7, 9-20" of sorted numbers.
 std::string ranges_text(const std::vector<int64_t>& numbers);
 
-// What is of one kind, added in the order of the tokens: values that are garbage, or records that
-// are suspicious.
+// What was found of one kind, garbage or suspicions, added by token.
 struct GarbageGroup {
-  int64_t values = 0;           // how many were added; of suspicions, records
-  std::vector<int64_t> tokens;  // each once
+  int64_t added = 0;
+  std::vector<int64_t> tokens;
 
   void add(int64_t token);
-  // "26 values at tokens 7, 9-20"; for garbage only.
-  std::string text() const;
+  // "26 values at tokens 7, 9-20", of so many values, listed or not.
+  std::string text(int64_t values) const;
 };
 
 }  // namespace assay

@@ -249,6 +249,8 @@ TEST_F(RunCommand, NothingIsOverwrittenByAMistake) {
                model + ": the log would overwrite the model; give another --log");
   EXPECT_EQ(run({"inspect", model}).exit_code, 0);
   const std::string old = put("old.jsonl", "precious\n");
+  expect_error({"run", kModel, "--prompt-file", old, "--log", old},
+               old + ": the log would overwrite its input; give another --log");
   EXPECT_EQ(run({"run", model, "--tokens", "9", "--log", old}).exit_code, 2);
   EXPECT_EQ(run({"run", model, "--tokens", "1", "--log", old, "--checkpoints", "x"}).exit_code, 2);
   EXPECT_EQ(contents(old), "precious\n");

@@ -71,7 +71,7 @@ void MappedFile::read_into_memory(size_t first, ThreadPool& pool) {
   void* const memory = mmap(const_cast<std::byte*>(data_) + first, count, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   if (memory == MAP_FAILED) {
-    fail(fmt::format("no memory for its {} bytes", size_), path_,
+    fail(fmt::format("no memory for its {} bytes", count), path_,
          "use a smaller file or a machine with more memory");
   }
   madvise(memory, count, MADV_HUGEPAGE);  // where there are none, small pages do

@@ -89,7 +89,7 @@ const Model& model_for(const ModelBench& bench) {
 // of the session and 15 % more.
 void report_memory(benchmark::State& state, const Session& session) {
   const double peak = peak_resident();
-  const auto needed = static_cast<double>(loaded->gguf->file_bytes() + session.kv_cache().bytes());
+  const auto needed = static_cast<double>(loaded->gguf->file_bytes() + session.kv_bytes());
   state.counters["peak_mb"] = peak / 1e6;
   state.counters["peak_of_limit"] = peak / (1.15 * needed);
 }

@@ -24,7 +24,7 @@ double measure_bandwidth(ThreadPool& pool) {
   if (const char* told = std::getenv("ASSAY_BENCH_BANDWIDTH")) {
     const double bandwidth = std::strtod(told, nullptr) * 1e9;
     if (bandwidth > 0 && std::isfinite(bandwidth)) return bandwidth;
-    throw Error(fmt::format("'{}' is no bandwidth", told), "ASSAY_BENCH_BANDWIDTH",
+    throw Error(fmt::format("'{}' is not a bandwidth", told), "ASSAY_BENCH_BANDWIDTH",
                 "give GB/s, or unset it");
   }
   constexpr int64_t kWords = int64_t{384} << 17U;  // 384 MB

@@ -216,16 +216,17 @@ struct Header {
 Header read_header(Cursor& cursor) {
   const auto magic = cursor.take(4, "the magic number");
   if (std::memcmp(magic.data(), "GGUF", 4) != 0) {
-    fail(cursor.path(), "not a GGUF file (it does not begin with 'GGUF')",
+    fail(cursor.path(), "is not a GGUF file (it does not begin with 'GGUF')",
          "give a model file in the GGUF format");
   }
   const auto version = cursor.read<uint32_t>("the version");
   if (version == 0x02000000 || version == 0x03000000) {
-    fail(cursor.path(), "a big-endian GGUF file, which Assay does not read",
+    fail(cursor.path(), "is a big-endian GGUF file, which Assay does not read",
          "convert it to little-endian");
   }
   if (version != 2 && version != 3) {
-    fail(cursor.path(), fmt::format("GGUF version {}, Assay reads versions 2 and 3", version));
+    fail(cursor.path(), fmt::format("is of GGUF version {}", version),
+         "Assay reads versions 2 and 3");
   }
   const auto n_tensors = cursor.read<uint64_t>("the number of tensors");
   const auto n_keys = cursor.read<uint64_t>("the number of keys");

@@ -28,6 +28,13 @@ enum class Checkpoint : uint8_t {
   kLogits,
 };
 
+inline constexpr int kCheckpoints = static_cast<int>(Checkpoint::kLogits) + 1;
+
+// Whether each layer has one.
+constexpr bool is_in_layer(Checkpoint checkpoint) {
+  return checkpoint > Checkpoint::kEmbedding && checkpoint < Checkpoint::kFinalNorm;
+}
+
 // "embedding", "layer_7_attn_norm", ..., "logits". `layer` is read only for the layers' own.
 std::string checkpoint_name(Checkpoint checkpoint, int layer);
 

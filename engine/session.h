@@ -32,7 +32,8 @@ bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint);
 
 struct SessionOptions {
   int64_t capacity = 0;  // positions to make room for; 0: the model's context length
-  int64_t batch = 512;   // most tokens that go through the network together
+  // Most tokens that go through the network together; on the host at most 128.
+  int64_t batch = 512;
   KvType kv_type = KvType::kF32;
 };
 
@@ -64,7 +65,7 @@ class Session {
 
   int64_t n_positions() const { return n_positions_; }  // evaluated so far
   int64_t capacity() const { return kv_.capacity(); }
-  const KvCache& kv_cache() const { return kv_; }
+  size_t kv_bytes() const { return kv_.bytes(); }  // of keys and values
 
   // Forgets all positions: the next token evaluated stands at 0 again.
   void clear() { n_positions_ = 0; }

@@ -101,7 +101,7 @@ void Session::restore(const std::string& path) {
   FileHead head;
   if (file.size() < sizeof(head) + kHashDigits ||
       !file.starts_with(text_of(std::as_bytes(std::span(kMagic))))) {
-    throw Error("not a saved session", path, "give a file that a session was saved to");
+    throw Error("is not a saved session", path, "give a file that a session was saved to");
   }
   std::memcpy(&head, file.data(), sizeof(head));
   const std::string_view content = file.substr(0, file.size() - kHashDigits);

@@ -40,7 +40,7 @@ def read_lock(folder):
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise FetchError(f"{folder / LOCK}: is no JSON: {error}; remove it to trust the next fetch anew") from error
+        raise FetchError(f"{folder / LOCK}: is not JSON: {error}; remove it to trust the next fetch anew") from error
 
 
 def pinned(name, model, folder):

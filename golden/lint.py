@@ -120,7 +120,7 @@ def check_floors(table):
     for _, floors in table.members():
         for name, floor in floors.members():
             if name not in FLOORS:
-                floor.fail(f"is no floor; there are {', '.join(sorted(FLOORS))}")
+                floor.fail(f"is not a floor; there are {', '.join(sorted(FLOORS))}")
             if not floor["p99"].number() <= floor["max"].number():
                 floor.fail("has a p99 above its max")
             if "regret" in floor:
@@ -316,7 +316,7 @@ def check_top(folder, manifest):
     if not tolerance["k"].number() >= 1:
         tolerance["k"].fail("is below 1")
     if tolerance["floor"].text() not in FLOORS:
-        tolerance["floor"].fail("is no floor")
+        tolerance["floor"].fail("is not a floor")
     used = set()
     for entry in manifest["files"].items():
         used |= {log["prompt"].value for log in entry["logs"].items()}

@@ -69,8 +69,8 @@ class Kernels {
  public:
   virtual ~Kernels() = default;
 
-  // "reference", or the instruction set in use: "avx512-vnni", "avx512", "avx-vnni", "avx2",
-  // "portable".
+  // "reference", "cuda", "emulated", or the instruction set in use: "avx512-vnni", "avx512",
+  // "avx-vnni", "avx2", "portable". Of a decorator that of what it decorates.
   virtual std::string_view name() const = 0;
 
   // Where the arrays of this backend are.

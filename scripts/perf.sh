@@ -16,7 +16,7 @@ rev=${1:-HEAD}
 rounds=${ROUNDS:-20}
 filter=${FILTER:-'^(attention/f32/1/512|dequantize/Q4_K|rms_norm/1/|silu_mul/1/|rope/adjacent/1/|sketch|log_|matrix_vector/(F32|F16|Q8_0|Q4_K|Q6_K)/|matrix_matrix/(F16|Q4_K|Q4_K/fast)/2/|(prefill/.*/512|decode/.*/16)/)'}
 commit=$(git rev-parse --verify --quiet "$rev^{commit}") || {
-  echo "perf.sh: '$rev' is no revision of this repository" >&2
+  echo "perf.sh: '$rev' is not a revision of this repository" >&2
   exit 2
 }
 out=$PWD/build/perf

@@ -67,7 +67,7 @@ cannot() { # REASON: an end where something is missing that Assay is built with
   exit 2
 }
 
-command -v apt-get >/dev/null || cannot "not a Debian or Ubuntu system; install the counterparts"
+command -v apt-get >/dev/null || cannot "this is not a Debian or Ubuntu system; install the counterparts"
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
   command -v sudo >/dev/null || cannot "missing packages and neither root nor sudo; as root run apt-get install"

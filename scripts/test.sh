@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs, builds and passes all tests: scripts/test.sh [ctest arguments]
+# Installs, builds and passes all tests but the slow ones: scripts/test.sh [ctest arguments]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -77,9 +77,9 @@ ASSAY_TAP_API int assay_tap_on(void);
 // 1 if the log is to hold `checkpoint`: to ask before a tensor is copied for it.
 ASSAY_TAP_API int assay_tap_wants(const char* checkpoint);
 
-// Logs values[n], the whole tensor `checkpoint` (one of CONTRACT.md's names, `layer_0_output`) at
-// the token position `token_idx` >= 0, as the shape [1, n]. Returns 1 if it was logged, 0 if it
-// was not asked for, -1 if it could not be.
+// Logs values[n], the whole tensor `checkpoint` (`layer_0_output`; Assay's docs/add-an-engine.md
+// has the names) at the token position `token_idx` >= 0, as the shape [1, n]. Returns 1 if it was
+// logged, 0 if it was not asked for, -1 if it could not be.
 ASSAY_TAP_API int assay_tap_log(const char* checkpoint, int64_t token_idx, const float* values,
                                 size_t n);
 

@@ -28,7 +28,7 @@ int32_t id_of(const Comparison& comparison, const std::string& checkpoint) {
   return -1;
 }
 
-// The first half of `from` as it comes, the rest spread over what follows.
+// The first two thirds of `most` as they come, the rest spread over what follows.
 void choose(const std::vector<int64_t>& from, size_t most, std::set<int64_t>& chosen) {
   const size_t spread = most / 3;
   const size_t plain = std::min(from.size(), most - spread);

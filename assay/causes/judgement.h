@@ -11,7 +11,7 @@ namespace assay::causes {
 
 // A mistake and how well it fits.
 struct Candidate {
-  std::string name;   // of CONTRACT.md
+  std::string name;   // as it stands in "causes" of the JSON
   std::string where;  // the checkpoints at which it is made
   std::string text;   // "rotates by position +1"
   int64_t parameters = 0;

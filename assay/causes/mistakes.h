@@ -11,7 +11,7 @@ namespace assay::causes {
 
 // A known mistake in one op: what the op gives under it.
 struct Mistake {
-  std::string name;  // of CONTRACT.md
+  std::string name;  // as it stands in "causes" of the JSON
   // What the engine does, as "rotates ..."; takes the parameter where there is one.
   std::function<std::string(double parameter)> text;
   // Of the right result, where it is a change of that.

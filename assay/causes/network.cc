@@ -7,20 +7,12 @@
 #include "engine/rope_table.h"
 
 namespace assay::causes {
-namespace {
-
-bool in_a_layer(Checkpoint checkpoint) {
-  return checkpoint > Checkpoint::kEmbedding && checkpoint < Checkpoint::kFinalNorm;
-}
-
-}  // namespace
-
 std::optional<Op> find_op(const std::string& checkpoint) {
   const CheckpointName name = parse_checkpoint_name(checkpoint);
   if (!name.known) return std::nullopt;
   for (int i = 0; i <= static_cast<int>(Checkpoint::kLogits); ++i) {
     const Op op{static_cast<Checkpoint>(i),
-                in_a_layer(static_cast<Checkpoint>(i)) ? name.layer : -1};
+                is_in_layer(static_cast<Checkpoint>(i)) ? name.layer : -1};
     if (op.name() == checkpoint) return op;
   }
   return std::nullopt;

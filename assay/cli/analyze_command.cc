@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
 #include "assay/cli/spooled_inputs.h"
@@ -30,19 +31,27 @@ int run(const AnalyzeArguments& arguments) {
   if (!arguments.numpy.empty() && arguments.logs.size() > 1) {
     throw Error("an archive is of one log", "--numpy", "give one LOG with it");
   }
-  std::vector<Analysis> logs;
+  std::vector<std::string> inputs = arguments.logs;
+  inputs.push_back(arguments.compare);
+  refuse_to_overwrite(inputs, arguments.numpy, "the archive", "--numpy");
   SpooledInputs spooled;
+  const auto analyze = [&](const std::string& log, const std::string& path) {
+    Analysis analysis = analyze_log(path);
+    analysis.path = log;
+    print_warnings(analysis);
+    return analysis;
+  };
+  std::vector<Analysis> logs;
+  std::vector<std::string> paths;
   for (const std::string& log : arguments.logs) {
-    logs.push_back(analyze_log(spooled.path_of(log)));
-    logs.back().path = log;
-    print_warnings(logs.back());
+    paths.push_back(spooled.path_of(log));
+    logs.push_back(analyze(log, paths.back()));
   }
   std::optional<Analysis> other;
   if (!arguments.compare.empty()) {
-    other = analyze_log(arguments.compare);
-    print_warnings(*other);
+    other = analyze(arguments.compare, spooled.path_of(arguments.compare));
   }
-  if (!arguments.numpy.empty()) write_log_as_npz(arguments.logs.front(), arguments.numpy);
+  if (!arguments.numpy.empty()) write_log_as_npz(paths.front(), arguments.numpy);
   const Analysis* beside = other ? &*other : nullptr;
   write_output("", [&](const TextSink& sink) {
     if (arguments.json) {

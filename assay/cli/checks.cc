@@ -54,11 +54,12 @@ std::vector<int32_t> parse_token_ids(const std::string& text, const std::string&
   }
 }
 
-void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::string& output) {
+void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::string& output,
+                         const std::string& what, const std::string& flag) {
   for (const std::string& input : inputs) {
     std::error_code none;
     if (std::filesystem::equivalent(input, output, none)) {
-      throw Error("the report would overwrite its input", output, "give another -o");
+      throw Error(what + " would overwrite its input", output, "give another " + flag);
     }
   }
 }

@@ -14,7 +14,9 @@ CLI::Validator whole_number(int64_t least, uint64_t most);
 // Comma-separated token ids. Throws Error naming `flag` and the item that is none.
 std::vector<int32_t> parse_token_ids(const std::string& text, const std::string& flag);
 
-// Throws Error if `output`, where a report is to be written, is one of its inputs.
-void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::string& output);
+// Throws Error if `output` is one of the inputs. `what` is written there ("the report"), and `flag`
+// says where.
+void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::string& output,
+                         const std::string& what = "the report", const std::string& flag = "-o");
 
 }  // namespace assay

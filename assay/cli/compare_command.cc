@@ -73,22 +73,6 @@ void add_maps(const std::vector<std::string>& names, NameMap& map) {
   for (const std::string& name : names) map.add(NameMap::load(name));
 }
 
-// The tolerances: the built-in one, those of a file, or those that follow from a golden's floors.
-Policy policy_of(const CompareArguments& arguments) {
-  const bool floors = !arguments.policy.empty() && is_golden_manifest(arguments.policy);
-  if (!arguments.floor.empty() && !floors) {
-    throw Error("there are no floors without a manifest", "--floor",
-                "give --policy golden/MODEL/manifest.json with it");
-  }
-  if (floors) {
-    const GoldenManifest manifest = read_golden_manifest(arguments.policy);
-    const GoldenFile& file =
-        fitting_file(manifest, read_log_header(arguments.ref), read_log_header(arguments.got));
-    return floor_policy(manifest, file, arguments.floor);
-  }
-  return arguments.policy.empty() ? Policy() : Policy::from_file(arguments.policy);
-}
-
 CompareOptions options_of(const CompareArguments& arguments) {
   CompareOptions options;
   set_alignment(arguments.align, options);
@@ -115,7 +99,7 @@ CompareOptions options_of(const CompareArguments& arguments) {
   add_maps(arguments.got_maps, options.got_map);
   add_maps(arguments.maps, options.ref_map);
   add_maps(arguments.maps, options.got_map);
-  options.policy = policy_of(arguments);
+  options.policy = policy_for_logs(arguments.policy, arguments.floor, arguments.ref, arguments.got);
   options.progress = progress_line("comparing", Work::kBytes);
   return options;
 }
@@ -143,7 +127,10 @@ std::string command_of(const CompareArguments& arguments) {
 std::vector<std::string> inputs_of(const CompareArguments& arguments) {
   std::vector<std::string> inputs = {arguments.ref,   arguments.got,       arguments.policy,
                                      arguments.model, arguments.ref_speed, arguments.got_speed};
-  inputs.insert(inputs.end(), arguments.more.begin(), arguments.more.end());
+  for (const auto* more :
+       {&arguments.more, &arguments.maps, &arguments.ref_maps, &arguments.got_maps}) {
+    inputs.insert(inputs.end(), more->begin(), more->end());
+  }
   return inputs;
 }
 

@@ -5,6 +5,7 @@
 #include "assay/cli/output.h"
 #include "assay/report/json_array.h"
 #include "assay/report/text_table.h"
+#include "base/error.h"
 
 namespace assay {
 namespace {
@@ -39,7 +40,7 @@ std::string as_table(const InjectOptions& options, const InjectedRun& run) {
   return fmt::format(
       "Each step reads what {} has before it, at {} tokens; errors are relative L2, the largest "
       "of the tokens'.\n\n{}",
-      options.reference_path, run.tokens, table.text(output_style({})));
+      printable(options.reference_path), run.tokens, table.text(output_style({})));
 }
 
 }  // namespace

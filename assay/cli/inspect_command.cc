@@ -45,7 +45,7 @@ void write_value(JsonWriter& writer, const GgufValue& value) {
   } else if (const auto* flag = std::get_if<bool>(&value)) {
     writer.Bool(*flag);
   } else if (const auto* number = std::get_if<double>(&value)) {
-    // JSON has no such numbers; the contract's logs write them as strings, and so does this.
+    // JSON has no such numbers; logs have them as strings, and so has this.
     if (std::isfinite(*number)) {
       writer.Double(*number);
     } else {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
 #include "assay/compare/matrix.h"
@@ -35,9 +36,19 @@ Policy floors_beside(const std::string& ref_path, const std::string& got_path) {
   if (!std::filesystem::exists(manifest_path, none) || !is_golden_manifest(manifest_path)) {
     return {};
   }
-  const GoldenManifest manifest = read_golden_manifest(manifest_path);
-  return floor_policy(
-      manifest, fitting_file(manifest, read_log_header(ref_path), read_log_header(got_path)), "");
+  return policy_for_logs(manifest_path, "", ref_path, got_path);
+}
+
+// All that the matrix is made of, logs in folders among it.
+std::vector<std::string> inputs_of(const MatrixArguments& arguments, const Matrix& matrix) {
+  std::vector<std::string> inputs = arguments.paths;
+  inputs.push_back(arguments.policy);
+  inputs.insert(inputs.end(), arguments.maps.begin(), arguments.maps.end());
+  inputs.insert(inputs.end(), matrix.left_out.begin(), matrix.left_out.end());
+  for (const MatrixRow& row : matrix.rows) {
+    for (const MatrixCell& cell : row.cells) inputs.push_back(cell.log);
+  }
+  return inputs;
 }
 
 int run(const MatrixArguments& arguments) {
@@ -46,7 +57,9 @@ int run(const MatrixArguments& arguments) {
   if (arguments.policy.empty()) {
     options.policy_for = floors_beside;
   } else {
-    options.compare.policy = Policy::from_file(arguments.policy);
+    options.policy_for = [&](const std::string& ref_path, const std::string& got_path) {
+      return policy_for_logs(arguments.policy, "", ref_path, got_path);
+    };
   }
   if (!arguments.tokens.empty()) options.compare.selection.set_tokens(arguments.tokens, "--tokens");
   if (!arguments.checkpoints.empty()) {
@@ -57,6 +70,7 @@ int run(const MatrixArguments& arguments) {
     options.compare.got_map.add(NameMap::load(map));
   }
   const Matrix matrix = compare_matrix(arguments.paths, options);
+  refuse_to_overwrite(inputs_of(arguments, matrix), arguments.output);
   write_output(arguments.output, [&](const TextSink& sink) {
     if (arguments.json) {
       write_json(matrix, sink);
@@ -77,7 +91,8 @@ void add_matrix(CLI::App& app, int& exit_code) {
   command->add_option("--reference", arguments->reference,
                       "Part of the reference's engine, backend and math (default: math float64)");
   command->add_option("--policy", arguments->policy,
-                      "File with the tolerances (default: the floors of the manifest.json beside "
+                      "File with the tolerances, or a golden's manifest (default: the floors of "
+                      "the manifest.json beside "
                       "the reference, or the built-in ones)");
   command->add_option("--tokens", arguments->tokens, "Only these positions, as in assay compare");
   command->add_option("--checkpoints", arguments->checkpoints,

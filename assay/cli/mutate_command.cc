@@ -121,7 +121,7 @@ void add_mutate(CLI::App& app, int& exit_code) {
   add_log_flags(*command, flags->log, "Write the faulty log (JSONL) here")->needs(fault);
   PowerOptions& power = flags->power;
   auto* whole = command->add_option_group("catalogue", "Without --fault: all faults are tried");
-  whole->add_option("--golden", power.golden_folder, "Folder of the goldens")
+  whole->add_option("--folder,--golden", power.golden_folder, "Folder of the goldens")
       ->capture_default_str();
   whole
       ->add_option("--vectors", power.vectors_folder,
@@ -141,7 +141,7 @@ void add_mutate(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"table", "json", "markdown"}))
       ->capture_default_str();
   whole->add_flag("--json", flags->json, "The same as --format json");
-  whole->add_option("-o", flags->output, "Write the results here");
+  whole->add_option("-o,--output", flags->output, "Write the results here");
   command->callback([flags, &exit_code] { exit_code = mutate_command(*flags); });
 }
 

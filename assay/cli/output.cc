@@ -26,6 +26,7 @@ namespace assay {
 namespace {
 
 constexpr int kPlainWidth = 120;
+constexpr size_t kMostOfLine = 16384;  // two long paths and what is said of them
 
 constexpr const char* kWriteHint = "check permissions and room on the disk";
 
@@ -174,13 +175,13 @@ void print_status(const std::string& text) {
   std::fputs(text.c_str(), stderr);
 }
 void print_warning(const std::string& text) {
-  print_status("assay: warning: " + text + "\n");
+  print_status("assay: warning: " + printable(text, kMostOfLine) + "\n");
 }
 void print_error(const char* text) {
   std::fprintf(stderr, "assay: %s\n", text);
 }
 void print_error(const std::string& text) {
-  print_error(text.c_str());
+  print_error(printable(text, kMostOfLine).c_str());
 }
 
 std::string shell_quoted(const std::string& argument) {

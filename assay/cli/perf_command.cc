@@ -90,7 +90,7 @@ void add_perf(CLI::App& app, int& exit_code) {
   command->add_option("--format", arguments->format, "table, json, html or github")
       ->check(CLI::IsMember({"table", "json", "html", "github"}))
       ->capture_default_str();
-  command->add_option("-o", arguments->output, "Write to this file");
+  command->add_option("-o,--output", arguments->output, "Write to this file");
   command->callback([arguments, &exit_code] { exit_code = run(*arguments); });
 }
 

@@ -114,6 +114,9 @@ int run_command(RunFlags& flags) {
   flags.options.kv_type = flags.kv_type == "f16" ? KvType::kF16 : KvType::kF32;
   // Without --log the environment may ask for one.
   flags.options.log = flags.log.path ? flags.log.request() : log_request_from_environment();
+  if (flags.prompt_file && flags.options.log) {
+    refuse_to_overwrite({*flags.prompt_file}, flags.options.log->path, "the log", "--log");
+  }
   const RunResult result = run(flags.options, terminal_observer(flags.json));
   if (flags.json) {
     print_text(as_json(result) + "\n");
@@ -162,7 +165,9 @@ void add_run(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--threads", options.n_threads, "Threads; 0: one per processor")
       ->capture_default_str();
-  command->add_option("--batch", options.batch, "Most prompt tokens evaluated together")
+  command
+      ->add_option("--batch", options.batch,
+                   "Most prompt tokens evaluated together; the CPU takes at most 128")
       ->check(whole_number(1, 65536))
       ->capture_default_str();
   command->add_option("--temp", options.sampler.temperature, "Temperature; 0: greedy")

@@ -42,7 +42,7 @@ void check_output(const SynthFlags& flags) {
   std::error_code none;
   const fs::file_status status = fs::symlink_status(path, none);
   if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) {
-    throw Error("not a regular file", path, "give another -o");
+    throw Error("is not a regular file", path, "give another -o");
   }
   for (const std::string& input : {flags.config, flags.options.vocab_path}) {
     if (fs::equivalent(input, path, none)) {

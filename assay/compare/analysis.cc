@@ -130,6 +130,7 @@ class Analyzer {
     const float value = std::numeric_limits<float>::quiet_NaN();
     add_garbage(id, record.token_idx, {kUnknownIndex, value, GarbageReason::kNonfinite}, true);
     analysis_.garbage_values += unseen - 1;
+    analysis_.garbage_by_reason[GarbageReason::kNonfinite] += unseen - 1;
     analysis_.stats[static_cast<size_t>(id)].garbage += unseen - 1;
   }
 
@@ -151,6 +152,7 @@ class Analyzer {
 
   void add_garbage(int32_t checkpoint, int64_t token_idx, const Garbage& garbage, bool list) {
     ++analysis_.garbage_values;
+    ++analysis_.garbage_by_reason[garbage.reason];
     ++analysis_.stats[static_cast<size_t>(checkpoint)].garbage;
     if (garbage.index != kUnknownIndex) ++analysis_.positions[garbage.index];
     garbage_tokens_.insert(token_idx);
@@ -169,7 +171,10 @@ class Analyzer {
       if (found == listed.end()) {
         added.push_back(word);
       } else {
-        found->second->garbage.reason = word.garbage.reason;
+        GarbageReason& reason = found->second->garbage.reason;
+        --analysis_.garbage_by_reason[reason];
+        ++analysis_.garbage_by_reason[word.garbage.reason];
+        reason = word.garbage.reason;
       }
     }
     for (const Forensics::Word& word : added) {

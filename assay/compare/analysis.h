@@ -52,8 +52,9 @@ struct Analysis {
   std::vector<CheckpointStats> stats;  // as the network computes; one for each checkpoint
   std::vector<ListedGarbage> garbage;  // by token_idx, then as the network computes
   int64_t garbage_values = 0;          // listed above or not
-  int64_t garbage_tokens = 0;          // tokens with any garbage
-  double garbage_rate = 0;             // garbage_tokens / tokens
+  std::map<GarbageReason, int64_t> garbage_by_reason;  // values, likewise
+  int64_t garbage_tokens = 0;                          // tokens with any garbage
+  double garbage_rate = 0;                             // garbage_tokens / tokens
   // What looking at sizes alone finds: tokens with a value of kMagnitudeScale times its tensor's
   // scale, or not finite. The published rates count these.
   int64_t out_of_scale_tokens = 0;

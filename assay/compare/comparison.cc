@@ -239,6 +239,7 @@ class Comparer {
     result_.results.clear();
     result_.quarantine.clear();
     result_.quarantined = 0;
+    result_.quarantined_by_reason.clear();
     const int64_t total_bytes = ref_->bytes() + got_->bytes();
     int64_t done = 0;
     for (int64_t first = 0; first < std::ssize(tasks);) {
@@ -336,6 +337,7 @@ class Comparer {
     int listed[4] = {};
     for (const Garbage& found : garbage) {
       ++result_.quarantined;
+      ++result_.quarantined_by_reason[{in_ref, found.reason}];
       if (listed[static_cast<size_t>(found.reason)]++ < kMaxListed) {
         result_.quarantine.push_back({in_ref, checkpoint, token_idx, found});
       }

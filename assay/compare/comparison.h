@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "assay/compare/checkpoint_order.h"
@@ -151,6 +153,7 @@ struct Comparison {
   int64_t compared = 0;
   int64_t failed = 0;
   int64_t quarantined = 0;  // values, listed below or not
+  std::map<std::pair<bool, GarbageReason>, int64_t> quarantined_by_reason;  // in_ref, reason
   int64_t unmatched_ref = 0;
   int64_t unmatched_got = 0;
   int64_t argmax_agree = 0;

@@ -11,8 +11,6 @@
 namespace assay {
 namespace {
 
-constexpr size_t kRecordsPerReport = 64;
-
 bool same(float a, float b) {
   return a == b || (std::isnan(a) && std::isnan(b));
 }
@@ -41,8 +39,7 @@ int32_t NameTable::find(const std::string& name) const {
   return place == ids_.end() ? -1 : place->second;
 }
 
-LogIndex::LogIndex(const std::string& path, const NameMap& map,
-                   const std::function<void(int64_t)>& progress) {
+LogIndex::LogIndex(const std::string& path, const NameMap& map) {
   LogReader log(path, Depth::kKeys);
   file_ = log.file();
   mapped_ = !map.empty();
@@ -50,7 +47,7 @@ LogIndex::LogIndex(const std::string& path, const NameMap& map,
   std::vector<std::vector<Mapping>> mappings;  // of each of raw_names
   std::vector<std::string> unknown;
   bool any = false;
-  for (size_t count = 0; const Record* record = log.next(); ++count) {
+  while (const Record* record = log.next()) {
     any = true;
     IndexEntry entry;
     if (record->team) entry.team = teams_.id(*record->team);
@@ -66,7 +63,6 @@ LogIndex::LogIndex(const std::string& path, const NameMap& map,
       entry.checkpoint = names_.id(record->checkpoint);
       add(entry);
     }
-    if (progress && count % kRecordsPerReport == 0) progress(entry.place.offset);
   }
   add_choices();
   header_ = log.header();

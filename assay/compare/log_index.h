@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -46,11 +45,9 @@ class LogIndex {
  public:
   // Reads the log once. A record that is there twice with equal values is taken once. Throws Error
   // if the log cannot be read, holds no record, or holds one twice with different values.
-  // `progress`, if there is one, is called now and then with the bytes read.
   // `map`, if it has rules, names the checkpoints: records that it does not know, and whose names
   // are not Assay's own, are left out with a warning.
-  explicit LogIndex(const std::string& path, const NameMap& map = {},
-                    const std::function<void(int64_t)>& progress = {});
+  explicit LogIndex(const std::string& path, const NameMap& map = {});
 
   const std::string& path() const { return file_->path(); }
   int64_t bytes() const { return file_->size(); }

@@ -67,26 +67,23 @@ void check_part(const std::string& part, const std::string& named, const std::st
 }  // namespace
 
 NameMap NameMap::load(const std::string& text) {
-  // The longest ready name or existing path wins; what follows its colon is parameters.
+  // What follows the last colon is parameters, if it has a '='.
   std::string name = text;
   std::string parameters;
-  const auto ready = [&]() {
-    const auto& maps = ready_maps();
-    return std::find_if(maps.begin(), maps.end(),
-                        [&](const ReadyMap& map) { return map.name == name; });
-  };
   if (const size_t colon = text.rfind(':');
       colon != std::string::npos && text.find('=', colon) != std::string::npos) {
     name = text.substr(0, colon);
     parameters = text.substr(colon + 1);
   }
-  const auto found = ready();
+  const auto& maps = ready_maps();
+  const auto found =
+      std::find_if(maps.begin(), maps.end(), [&](const ReadyMap& map) { return map.name == name; });
   std::error_code unknown;
-  if (found == ready_maps().end() && !std::filesystem::exists(name, unknown)) {
+  if (found == maps.end() && !std::filesystem::exists(name, unknown)) {
     throw Error(fmt::format("'{}' is neither a ready map nor a file", printable(name, 60)), "--map",
                 fmt::format("give {}, or the path of a file", fmt::join(ready_names(), ", ")));
   }
-  NameMap map = found != ready_maps().end()
+  NameMap map = found != maps.end()
                     ? parse(parse_json_text(std::string(found->json), name, kHint), name)
                     : parse(read_json_file(name, kMaxBytes, kHint), name);
   while (!parameters.empty()) {

@@ -31,7 +31,7 @@ void take_part(const RecordTransform& transform, Record& record) {
 
 void put_pairs_together(int64_t head_dim, Record& record) {
   if (record.n % head_dim != 0) {
-    throw Error(fmt::format("'{}' has {} elements, which are no whole heads of {}",
+    throw Error(fmt::format("'{}' has {} elements, which are not whole heads of {}",
                             record.checkpoint, record.n, head_dim),
                 {}, "check the head_dim of the map");
   }

@@ -143,7 +143,7 @@ def to_safetensors(source, target):
     parquet = pq.ParquetFile(source)
     for name in ("checkpoint", "token_idx", "values"):
         if name not in parquet.schema_arrow.names:
-            sys.exit(f"no column '{name}': this is no log; give a file that assay convert wrote")
+            sys.exit(f"no column '{name}': this is not a log; give a file that assay convert wrote")
     names = [name for name, _ in COLUMNS if name in parquet.schema_arrow.names]
     header = (parquet.schema_arrow.metadata or {}).get(b"assay.header")
     lines = [header.decode()] if header else []

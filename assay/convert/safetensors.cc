@@ -94,12 +94,12 @@ class SafetensorsReader : public ArrayReader {
  public:
   explicit SafetensorsReader(const std::string& path) : file_(path) {
     unsigned char start[8];
-    if (file_.read(reinterpret_cast<char*>(start), 8, 0) != 8) fail("no safetensors");
+    if (file_.read(reinterpret_cast<char*>(start), 8, 0) != 8) fail("is not a safetensors file");
     uint64_t length = 0;
     for (int i = 0; i < 8; ++i) length |= static_cast<uint64_t>(start[i]) << (8 * i);
     if (length > static_cast<uint64_t>(kMaxHeader) ||
         static_cast<int64_t>(length) > file_.size() - 8) {
-      fail("no safetensors: the length of its header is out of range");
+      fail("is not a safetensors file: the length of its header is out of range");
     }
     std::string text(length, '\0');
     if (file_.read(text.data(), length, 8) != length) fail("the header is cut off");

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "assay/log/log_reader.h"
 #include "base/error.h"
 
 namespace assay {
@@ -106,6 +107,21 @@ const GoldenFile& fitting_file(const GoldenManifest& manifest, const std::option
   throw Error("neither log has a header that names its model, so it is not known whose floors hold",
               manifest.path,
               "compare with a golden's log, or give a policy with tolerances instead");
+}
+
+Policy policy_for_logs(const std::string& policy_path, const std::string& floor,
+                       const std::string& ref_path, const std::string& got_path) {
+  if (!policy_path.empty() && is_golden_manifest(policy_path)) {
+    const GoldenManifest manifest = read_golden_manifest(policy_path);
+    return floor_policy(
+        manifest, fitting_file(manifest, read_log_header(ref_path), read_log_header(got_path)),
+        floor);
+  }
+  if (!floor.empty()) {
+    throw Error("there are no floors without a manifest", "--floor",
+                "give --policy golden/MODEL/manifest.json with it");
+  }
+  return policy_path.empty() ? Policy() : Policy::from_file(policy_path);
 }
 
 }  // namespace assay

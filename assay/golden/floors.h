@@ -35,4 +35,10 @@ Policy floor_policy(const GoldenManifest& manifest, const GoldenFile& file,
 const GoldenFile& fitting_file(const GoldenManifest& manifest, const std::optional<LogHeader>& ref,
                                const std::optional<LogHeader>& got);
 
+// The tolerances that two logs are held to: those of a policy's file, or of the floors of a
+// golden's manifest, of which `floor` names another than the manifest's. Throws Error if there is
+// none.
+Policy policy_for_logs(const std::string& policy_path, const std::string& floor,
+                       const std::string& ref_path, const std::string& got_path);
+
 }  // namespace assay

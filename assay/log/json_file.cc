@@ -23,8 +23,9 @@ rapidjson::Document parse_json_text(const std::string& text, const std::string& 
   if (document.HasParseError()) {
     std::string_view reason = rapidjson::GetParseError_En(document.GetParseError());
     if (reason.ends_with('.')) reason.remove_suffix(1);
-    throw Error(fmt::format("not valid JSON at byte {}: {}", document.GetErrorOffset() + 1, reason),
-                path, hint);
+    throw Error(
+        fmt::format("is not valid JSON at byte {}: {}", document.GetErrorOffset() + 1, reason),
+        path, hint);
   }
   return document;
 }

@@ -79,8 +79,9 @@ struct LineParser::Impl {
     if (result.IsError()) {
       std::string_view reason = rapidjson::GetParseError_En(result.Code());
       if (reason.ends_with('.')) reason.remove_suffix(1);
-      throw LineProblem{fmt::format("not valid JSON at byte {}: {}", result.Offset() + 1, reason),
-                        kNoJson, true};
+      throw LineProblem{
+          fmt::format("is not valid JSON at byte {}: {}", result.Offset() + 1, reason), kNoJson,
+          true};
     }
     if (stream.at != stream.end) {  // the parser takes a NUL byte for the end
       throw LineProblem{fmt::format("a NUL byte at byte {}", stream.Tell() + 1), kNoJson, true};

@@ -27,9 +27,9 @@ class LineParser {
   LineParser& operator=(const LineParser&) = delete;
 
   // Reads the whole of `text`, one line without its end, with kLinePadding readable bytes after it.
-  // Throws LineProblem unless the line is blank, a header or a record as CONTRACT.md has them:
-  // required keys there and of their types, none twice, sizes that agree. Unknown keys are skipped.
-  // Values are held as the nearest 32-bit floats, and one beyond their range is a problem.
+  // Throws LineProblem unless the line is blank, a header or a record as docs/add-an-engine.md has
+  // them: required keys there and of their types, none twice, sizes that agree. Unknown keys are
+  // skipped. Values are held as the nearest 32-bit floats, and one beyond their range is a problem.
   LineKind parse(std::string_view text);
 
   // The same without the numbers: `values` and `sketch` stay empty and unchecked. Ten times faster.

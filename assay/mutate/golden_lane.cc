@@ -14,7 +14,6 @@ namespace assay {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int kCheckpoints = static_cast<int>(Checkpoint::kLogits) + 1;
 
 // The place of a checkpoint as the network computes; what ends it stands after all layers.
 int order_of(Checkpoint checkpoint, int layer) {
@@ -22,10 +21,6 @@ int order_of(Checkpoint checkpoint, int layer) {
   if (checkpoint == Checkpoint::kEmbedding) return 0;
   if (checkpoint >= Checkpoint::kFinalNorm) return std::numeric_limits<int>::max() - 32 + within;
   return layer * kCheckpoints + within;
-}
-
-bool belongs_to_a_layer(Checkpoint checkpoint) {
-  return checkpoint > Checkpoint::kEmbedding && checkpoint < Checkpoint::kFinalNorm;
 }
 
 // The first wrong thing is outside the network.
@@ -103,14 +98,14 @@ GoldenJudge::GoldenJudge(const GoldenCase& golden, int64_t n_layers, bool op_lev
   for (int layer = 0; layer < n_layers; ++layer) {
     for (int i = 0; i < kCheckpoints; ++i) {
       const auto checkpoint = static_cast<Checkpoint>(i);
-      if (layer > 0 && !belongs_to_a_layer(checkpoint)) continue;
+      if (layer > 0 && !is_in_layer(checkpoint)) continue;
       records_of(checkpoint, layer) = by_name[checkpoint_name(checkpoint, layer)];
     }
   }
 }
 
 std::vector<const GoldenRecord*>& GoldenJudge::records_of(Checkpoint checkpoint, int layer) {
-  const int row = belongs_to_a_layer(checkpoint) ? layer : 0;
+  const int row = is_in_layer(checkpoint) ? layer : 0;
   return records_[static_cast<size_t>(row * kCheckpoints + static_cast<int>(checkpoint))];
 }
 

@@ -5,14 +5,8 @@
 namespace assay {
 namespace {
 
-constexpr size_t kCheckpoints = static_cast<size_t>(Checkpoint::kLogits) + 1;
-
-bool belongs_to_a_layer(Checkpoint checkpoint) {
-  return checkpoint > Checkpoint::kEmbedding && checkpoint < Checkpoint::kFinalNorm;
-}
-
 size_t index(Checkpoint checkpoint, int layer) {
-  return static_cast<size_t>(belongs_to_a_layer(checkpoint) ? layer : 0) * kCheckpoints +
+  return static_cast<size_t>(is_in_layer(checkpoint) ? layer : 0) * kCheckpoints +
          static_cast<size_t>(checkpoint);
 }
 

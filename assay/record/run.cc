@@ -158,7 +158,8 @@ class Runner {
   bool ends_generation(int32_t token) const {
     if (tokenizer_) return tokenizer_->is_end_of_generation(token);
     return gguf_->get_int("tokenizer.ggml.eos_token_id", -1) == token ||
-           gguf_->get_int("tokenizer.ggml.eot_token_id", -1) == token;
+           gguf_->get_int("tokenizer.ggml.eot_token_id", -1) == token ||
+           gguf_->get_int("tokenizer.ggml.eom_token_id", -1) == token;
   }
 
   void tell(int32_t token, const std::string& text) {

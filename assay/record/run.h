@@ -23,8 +23,8 @@ struct RunOptions {
   std::string backend = "auto";  // auto, cpu, cuda, emulated
   std::string math = "exact";    // exact, fast
   KvType kv_type = KvType::kF32;
-  int n_threads = 0;  // 0: one per processor
-  int64_t batch = 512;
+  int n_threads = 0;    // 0: one per processor
+  int64_t batch = 512;  // most tokens that are evaluated together; on the host at most 128
   SamplerOptions sampler;
   std::optional<LogRequest> log;
 };

@@ -19,7 +19,7 @@ std::vector<std::string> findings_of(const Analysis& analysis) {
     odd[suspicion.kind].add(suspicion.token_idx);
   }
   const auto count = [&](GarbageReason reason) { return garbage[reason].tokens.size(); };
-  const auto records = [&](SuspicionKind kind) { return odd[kind].values; };
+  const auto records = [&](SuspicionKind kind) { return odd[kind].added; };
   const auto tokens = [&](SuspicionKind kind) {
     return printable(ranges_text(odd[kind].tokens), 60);
   };

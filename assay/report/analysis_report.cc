@@ -74,7 +74,8 @@ std::string garbage_lines(const Analysis& analysis, const TextStyle& style) {
     groups[listed.garbage.reason].add(listed.token_idx);
   }
   for (const auto& [reason, group] : groups) {
-    text += fmt::format("             {}: {}\n", garbage_reason_name(reason), group.text());
+    text += fmt::format("             {}: {}\n", garbage_reason_name(reason),
+                        group.text(analysis.garbage_by_reason.at(reason)));
   }
   if (!analysis.positions.empty()) {
     text += fmt::format("  positions  {}\n", positions_text(analysis));

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/character.h"
+
 namespace assay {
 namespace {
 
@@ -23,11 +25,13 @@ std::string number(const std::optional<int64_t>& value) {
   return value ? fmt::format("{}", *value) : "";
 }
 
-// Quoted where a comma, a quote or a line end would break the line (RFC 4180).
+// Quoted where a comma or a quote would break the line (RFC 4180); what cannot be seen, line ends
+// among it, as \xNN.
 std::string field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string shown = visible_text(text);
+  if (shown.find_first_of(",\"") == std::string::npos) return shown;
   std::string quoted = "\"";
-  for (const char c : text) {
+  for (const char c : shown) {
     if (c == '"') quoted += '"';
     quoted += c;
   }

@@ -20,11 +20,11 @@ std::string ranges_text(const std::vector<int64_t>& numbers) {
 }
 
 void GarbageGroup::add(int64_t token) {
-  ++values;
+  ++added;
   if (tokens.empty() || tokens.back() != token) tokens.push_back(token);
 }
 
-std::string GarbageGroup::text() const {
+std::string GarbageGroup::text(int64_t values) const {
   return fmt::format("{} values at tokens {}", values, printable(ranges_text(tokens), 60));
 }
 

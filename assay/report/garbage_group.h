@@ -9,14 +9,14 @@ namespace assay {
 // "7, 9-20" of sorted numbers.
 std::string ranges_text(const std::vector<int64_t>& numbers);
 
-// Garbage of one kind, added by token.
+// What was found of one kind, garbage or suspicions, added by token.
 struct GarbageGroup {
-  int64_t values = 0;
+  int64_t added = 0;
   std::vector<int64_t> tokens;
 
   void add(int64_t token);
-  // "26 values at tokens 7, 9-20"
-  std::string text() const;
+  // "26 values at tokens 7, 9-20", of so many values, listed or not.
+  std::string text(int64_t values) const;
 };
 
 }  // namespace assay

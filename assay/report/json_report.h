@@ -5,8 +5,8 @@
 
 namespace assay {
 
-// One JSON object with the keys of CONTRACT.md, all of them always there. What is not known is
-// null; what is not finite is "NaN", "Infinity" or "-Infinity".
+// One JSON object with the keys of docs/reports.md. What is not known is null; what is not finite
+// is "NaN", "Infinity" or "-Infinity".
 void write_json(const Comparison& comparison, const TextSink& sink);
 
 }  // namespace assay

@@ -88,7 +88,8 @@ std::string quarantine_lines(const Comparison& comparison, const TextStyle& styl
   for (const auto& [key, group] : groups) {
     const std::string line =
         fmt::format("  quarantine        {} in {}: {}", garbage_reason_name(key.second),
-                    key.first ? "the other" : "the reference", group.text());
+                    key.first ? "the other" : "the reference",
+                    group.text(comparison.quarantined_by_reason.at({!key.first, key.second})));
     text += colored(line, Color::kCaution, style) + "\n";
   }
   return text;

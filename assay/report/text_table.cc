@@ -31,12 +31,6 @@ std::string short_number(const std::optional<double>& value) {
 }
 
 void TextTable::add(std::vector<std::string> cells, Color color) {
-  // A line that begins with "::", spaces left out, is a command to GitHub's runners.
-  std::string& first = cells[0];
-  const size_t begin = first.find_first_not_of(' ');
-  if (begin != std::string::npos && first.compare(begin, 2, "::") == 0) {
-    first.replace(begin, 1, "\\x3a");
-  }
   rows_.push_back({std::move(cells), color});
 }
 

@@ -31,10 +31,17 @@ std::string escape_spaces(std::string_view text, bool with_prefix) {
 
 SentencePieceEncoder::SentencePieceEncoder(const Vocabulary& vocabulary)
     : vocabulary_(vocabulary), index_(vocabulary) {
-  for (const std::string& token : vocabulary.tokens) {
+  byte_tokens_.fill(-1);
+  for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+    const std::string& token = vocabulary.tokens[i];
     longest_token_ = std::max(longest_token_, token.size());
+    if (vocabulary.types[i] != TokenType::kByte) continue;
+    int32_t& of_byte = byte_tokens_[byte_of_token(token).value()];
+    if (of_byte < 0) of_byte = static_cast<int32_t>(i);
   }
+  // A file without types names them alike, or has the characters alone.
   for (size_t byte = 0; byte < byte_tokens_.size(); ++byte) {
+    if (byte_tokens_[byte] >= 0) continue;
     const char raw = static_cast<char>(byte);
     const int32_t named = index_.find(fmt::format("<0x{:02X}>", byte));
     byte_tokens_[byte] = named >= 0 ? named : index_.find(std::string_view(&raw, 1));

@@ -16,8 +16,9 @@ TokenIndex::TokenIndex(const Vocabulary& vocabulary)
     : vocabulary_(vocabulary), slots_(vocabulary.tokens.size()) {
   for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
     const std::string& token = vocabulary.tokens[i];
-    if (token.empty() || find(token) >= 0) continue;
-    slots_.add(hash_of(token), static_cast<int32_t>(i));
+    const auto id = static_cast<int32_t>(i);
+    if (vocabulary.type(id) != TokenType::kNormal || token.empty() || find(token) >= 0) continue;
+    slots_.add(hash_of(token), id);
   }
 }
 

@@ -10,13 +10,15 @@
 
 namespace assay {
 
-// From text to id; the lowest id of a text that occurs twice. Empty tokens are left out.
+// From text to id, of normal tokens: text does not become the others, which are found in it before
+// (SpecialTokens) or stand for single bytes. The lowest id of a text that occurs twice; empty
+// tokens are left out.
 class TokenIndex {
  public:
   // `vocabulary` must outlive the index, and its tokens stay as they are.
   explicit TokenIndex(const Vocabulary& vocabulary);
 
-  // -1 if no token has this text.
+  // -1 if no normal token has this text.
   int32_t find(std::string_view text) const;
 
   // As find(); a text that no token has gets a number after those of the tokens.

@@ -15,7 +15,7 @@ def token_ids(text):
     try:
         ids = [int(part) for part in text.split(",")]
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of token ids; give 1,2,3") from error
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of token ids; give 1,2,3") from error
     if min(ids) < 0:
         raise argparse.ArgumentTypeError("token ids are 0 or more")
     return ids

@@ -22,12 +22,12 @@ void require_driver() {
   ASSAY_CUDA_CHECK(cudaDriverGetVersion(&driver));
   ASSAY_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
   if (driver == 0) {
-    throw Error("there is no NVIDIA driver", "cuda", "install one, or use --backend cpu");
+    throw Error("there is no NVIDIA driver", "--backend", "install one, or use --backend cpu");
   }
   if (driver / 1000 < runtime / 1000) {
     throw Error("the NVIDIA driver is for CUDA " + version(driver) + ", this build needs CUDA " +
                     version(runtime),
-                "cuda", "install a newer driver, or use --backend cpu");
+                "--backend", "install a newer driver, or use --backend cpu");
   }
 }
 
@@ -35,7 +35,7 @@ void require_device() {
   int count = 0;
   const cudaError_t result = cudaGetDeviceCount(&count);
   if (result == cudaErrorNoDevice || (result == cudaSuccess && count == 0)) {
-    throw Error("there is no CUDA device", "cuda",
+    throw Error("there is no CUDA device", "--backend",
                 "check nvidia-smi and CUDA_VISIBLE_DEVICES, or use --backend cpu");
   }
   ASSAY_CUDA_CHECK(result);
@@ -45,7 +45,7 @@ void require_device() {
     throw Error("the device '" + std::string(properties.name) + "' has compute capability " +
                     std::to_string(properties.major) + "." + std::to_string(properties.minor) +
                     ", this build needs 8.0 or newer",
-                "cuda", "use another device, or --backend cpu");
+                "--backend", "use another device, or --backend cpu");
   }
 }
 

@@ -174,7 +174,7 @@ template <class T>
 T load_aligned(const uint8_t* address, const Place& place) {
   if (reinterpret_cast<uintptr_t>(address) % sizeof(T) != 0) {
     Block::current().fail("a misaligned load: " + std::to_string(sizeof(T)) +
-                              " bytes from an address that is no multiple of it",
+                              " bytes from an address that is not a multiple of it",
                           place);
   }
   T value;

@@ -37,10 +37,25 @@ TEST_F(AnalyzeCommand, WritesNumpysArchive) {
   const Outcome outcome = run({"analyze", log, "--numpy", folder_ + "/a.npz"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(contents(folder_ + "/a.npz").substr(0, 2), "PK");
-  expect_error({"analyze", log, "--numpy", log},
-               log + ": the archive would overwrite the log; give another file");
+  const std::string other = put("b.jsonl", line("logits", 0, {1, 2}));
+  for (const std::string& input : {log, other}) {
+    expect_error({"analyze", log, "--compare", other, "--numpy", input},
+                 input + ": the archive would overwrite its input; give another --numpy");
+  }
   expect_error({"analyze", log, log, "--numpy", folder_ + "/b.npz"},
                "--numpy: an archive is of one log; give one LOG with it");
+}
+
+// Breaks if the counts were of the values that are listed, 64 of a record.
+TEST_F(AnalyzeCommand, CountsTheGarbageThatIsNotListed) {
+  std::vector<float> values(200, 1.5F);
+  std::fill(values.begin(), values.begin() + 150, std::nanf(""));
+  const std::string log = put("a.jsonl", line("layer_0_output", 0, values));
+  EXPECT_THAT(run({"analyze", log}).out, HasSubstr("nonfinite: 150 values at tokens 0"));
+  const std::string good =
+      put("good.jsonl", line("layer_0_output", 0, std::vector<float>(200, 1.5F)));
+  EXPECT_THAT(run({"compare", good, log}).out,
+              HasSubstr("nonfinite in the other: 150 values at tokens 0"));
 }
 
 TEST_F(AnalyzeCommand, SeveralLogsGiveARateEach) {

@@ -164,6 +164,10 @@ TEST_F(CompareCommand, LogsMayComeFromPipes) {
   EXPECT_THAT(contents(folder_ + "/.o"), HasSubstr("first divergence  logits at token 1"));
   EXPECT_THAT(contents(folder_ + "/.o"), HasSubstr("compare " + ref_ + " - --format json"));
   EXPECT_EQ(shell("cat " + ref_ + " | " + program + "analyze -"), 0);
+  const std::string archive = path("piped.npz");
+  EXPECT_EQ(shell("cat " + ref_ + " | " + program + "analyze - --numpy " + archive), 0);
+  EXPECT_EQ(contents(archive).substr(0, 2), "PK");
+  EXPECT_EQ(shell(program + "analyze " + ref_ + " --compare <(cat " + same_ + ")"), 0);
   EXPECT_EQ(shell(program + "compare " + ref_ + " - < /dev/null"), 2);
   EXPECT_EQ(shell("TMPDIR=/none " + program + "compare <(cat " + ref_ + ") " + same_), 2);
   EXPECT_THAT(contents(folder_ + "/.o"),
@@ -205,6 +209,29 @@ TEST_F(CompareCommand, AReportDoesNotOverwriteItsInput) {
   expect_error({"compare", log, log, "-o", log},
                log + ": the report would overwrite its input; give another -o");
   EXPECT_EQ(contents(log), line("logits", 0, {1, 2}));
+  const std::string map = put("map.json", "{\"rules\":[]}");
+  for (const char* flag : {"--map", "--map-ref", "--map-got"}) {
+    expect_error({"compare", log, log, flag, map, "-o", map},
+                 map + ": the report would overwrite its input; give another -o");
+  }
+}
+
+// The CSV of a hostile log is safe to look at: no escape sequence, no line of its own.
+TEST_F(CompareCommand, HostileNamesAreEscapedInCsv) {
+  const std::string log = put("a.jsonl", line("x\\n::error::y\\u001b[31m", 0, {1, 2}));
+  const Outcome outcome = run({"compare", log, log, "--format", "csv"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr(",x\\x0a::error::y\\x1b[31m,"));
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 2);
+}
+
+// A warning may name a path, and a path may hold anything.
+TEST_F(CompareCommand, HostilePathsAreEscapedInWarnings) {
+  const std::string longer = put("e\x1b[31mvil.jsonl", line("logits", 0, {1, 2, 3}));
+  const std::string log = put("a.jsonl", line("logits", 0, {1, 2}));
+  const std::string told = run({"compare", log, longer}).err;
+  EXPECT_THAT(told, HasSubstr("e\\x1b[31mvil.jsonl"));
+  EXPECT_EQ(told.find('\x1b'), std::string::npos);
 }
 
 }  // namespace

@@ -55,8 +55,8 @@ TEST_F(HostileLogs, Cut) {
   EXPECT_EQ(run({"compare", good_, path}).exit_code, 2);
   expect_refused(
       good_text_.substr(0, 40) + "\n" + good_text_,
-      ":1: not valid JSON at byte 41: Missing a closing quotation mark in string; each line of a "
-      "log is one JSON object");
+      ":1: is not valid JSON at byte 41: Missing a closing quotation mark in string; each line of "
+      "a log is one JSON object");
 }
 
 TEST_F(HostileLogs, Binary) {
@@ -64,11 +64,11 @@ TEST_F(HostileLogs, Binary) {
                              "ELF\x02\x01\x01\0\0\0\0",
                              11) +
                      "\n",
-                 ":1: not valid JSON at byte 1: Invalid value; each line of a log is one JSON "
+                 ":1: is not valid JSON at byte 1: Invalid value; each line of a log is one JSON "
                  "object");
   expect_refused(std::string(1000000, '\0'),
-                 ":1: not valid JSON at byte 1: The document is empty; each line of a log is one "
-                 "JSON object");
+                 ":1: is not valid JSON at byte 1: The document is empty; each line of a log is "
+                 "one JSON object");
 }
 
 TEST_F(HostileLogs, HugeNumbers) {
@@ -78,8 +78,8 @@ TEST_F(HostileLogs, HugeNumbers) {
   expect_refused(head + R"("token_idx":99999999999999999999,"values":[1]})" + "\n",
                  ":1: 'token_idx' is 1e+20, not an integer");
   expect_refused(head + R"("token_idx":1e400,"values":[1]})" + "\n",
-                 ":1: not valid JSON at byte 62: Number too big to be stored in double; each line "
-                 "of a log is one JSON object");
+                 ":1: is not valid JSON at byte 62: Number too big to be stored in double; each "
+                 "line of a log is one JSON object");
   const std::string last =
       put("last.jsonl", head + R"("token_idx":9223372036854775807,"values":[1]})" + "\n");
   EXPECT_EQ(run({"compare", last, last}).exit_code, 0);
@@ -88,8 +88,8 @@ TEST_F(HostileLogs, HugeNumbers) {
 
 TEST_F(HostileLogs, NotUtf8) {
   expect_refused("{\"checkpoint\":\"caf\xE9\",\"token_idx\":0}\n",
-                 ":1: not valid JSON at byte 19: Invalid encoding in string; each line of a log is "
-                 "one JSON object");
+                 ":1: is not valid JSON at byte 19: Invalid encoding in string; each line of a log "
+                 "is one JSON object");
 }
 
 TEST_F(HostileLogs, Duplicated) {

@@ -94,6 +94,17 @@ TEST_F(MatrixCommand, EachLogOfTheReferenceCounts) {
   }
 }
 
+TEST_F(MatrixCommand, TakesAManifestAndOverwritesNoInput) {
+  const std::string log = engine_log("mine.jsonl", "f32.jsonl", false);
+  const Outcome outcome =
+      run({"matrix", golden("f32.jsonl"), log, "--policy", golden("manifest.json")});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const std::string before = contents(log);
+  expect_error({"matrix", golden("f32.jsonl"), folder_, "-o", log},
+               log + ": the report would overwrite its input; give another -o");
+  EXPECT_EQ(contents(log), before);
+}
+
 TEST_F(MatrixCommand, AnotherModelFileIsAnotherRow) {
   const std::string log = engine_log("f32.jsonl", "f32.jsonl", false);
   const Outcome outcome = run({"matrix", golden("q8_0.jsonl"), log});

@@ -201,7 +201,7 @@ TEST_F(RunCommand, EveryMistakeHasItsMessage) {
                path("empty.gguf") + ": the file is empty");
   expect_error({"run", put("text.gguf", "hello, world"), "--tokens", "1"},
                path("text.gguf") +
-                   ": not a GGUF file (it does not begin with 'GGUF'); give a "
+                   ": is not a GGUF file (it does not begin with 'GGUF'); give a "
                    "model file in the GGUF format");
   expect_error({"run", model, "--tokens", "1,5"},
                model + ": token 5 is not in the vocabulary of 5; give ids from 0 to 4");
@@ -249,6 +249,8 @@ TEST_F(RunCommand, NothingIsOverwrittenByAMistake) {
                model + ": the log would overwrite the model; give another --log");
   EXPECT_EQ(run({"inspect", model}).exit_code, 0);
   const std::string old = put("old.jsonl", "precious\n");
+  expect_error({"run", kModel, "--prompt-file", old, "--log", old},
+               old + ": the log would overwrite its input; give another --log");
   EXPECT_EQ(run({"run", model, "--tokens", "9", "--log", old}).exit_code, 2);
   EXPECT_EQ(run({"run", model, "--tokens", "1", "--log", old, "--checkpoints", "x"}).exit_code, 2);
   EXPECT_EQ(contents(old), "precious\n");

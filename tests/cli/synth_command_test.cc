@@ -50,7 +50,7 @@ TEST_F(SynthCommand, AConfigThatIsNoneIsNamedWithItsKey) {
   put("config.json", config(R"(, "n_inner": "wide")"));
   expect_refused({model}, model + ": key 'n_inner' is not a whole number from 1 to 1048576");
   put("config.json", config(R"(, "n_inner": 1e400)"));
-  expect_refused({model}, model + ": not valid JSON at byte " +
+  expect_refused({model}, model + ": is not valid JSON at byte " +
                               std::to_string(config(R"(, "n_inner": )").size()) +
                               ": Number too big to be stored in double" + hint);
   put("config.json", std::string(2000000, ' '));
@@ -104,7 +104,8 @@ TEST_F(SynthCommand, AnOutputThatCannotBeWrittenIsNamed) {
 TEST_F(SynthCommand, WhatIsNoFileAndItsOwnInputsAreLeftAlone) {
   const std::string pipe = folder_ + "/pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  expect_error({"synth", "gpt2-124m", "-o", pipe}, pipe + ": not a regular file; give another -o");
+  expect_error({"synth", "gpt2-124m", "-o", pipe},
+               pipe + ": is not a regular file; give another -o");
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
   const std::string config = put("config.json", "{}");
   expect_error({"synth", config, "-o", config},

@@ -137,7 +137,7 @@ TEST_F(NameMapTest, HalvesBecomeNeighbours) {
   EXPECT_THAT(error_of([&] {
                 apply_transform({0, 0, 0, 4}, record);
               }),
-              HasSubstr("no whole heads"));
+              HasSubstr("are not whole heads of 4"));
 }
 
 TEST_F(NameMapTest, FusedProjectionsComeApart) {

@@ -212,7 +212,7 @@ class LintTest(unittest.TestCase):
         floor["f32_vs_f64"]["max"] = "small"
         self.refuses("max is not a number")
         floor["guessed"] = floor.pop("f32_vs_f64")
-        self.refuses("guessed is no floor")
+        self.refuses("guessed is not a floor")
         del self.entry["floors_by_checkpoint"]["layer_0_q"]
         self.refuses("for layer_0_q, which q8_0-unicode-ops.jsonl holds")
 

@@ -210,7 +210,7 @@ TEST_F(LogReaderTest, ATornLastLineIsToldAndLeftOut) {
 
 TEST_F(LogReaderTest, AWholeLastLineWithAMistakeIsNoTornOne) {
   EXPECT_THAT(error_of(record("1,,2")), HasSubstr(":1: 'values'"));
-  EXPECT_THAT(error_of("binary"), HasSubstr(":1: not valid JSON"));
+  EXPECT_THAT(error_of("binary"), HasSubstr(":1: is not valid JSON"));
 }
 
 TEST_F(LogReaderTest, NamesTheFileThatCannotBeRead) {

@@ -38,14 +38,15 @@ TEST(AnalysisReport, GroupsTokens) {
   for (const int64_t token : {7, 9, 10, 10, 11}) {
     analysis.garbage.push_back({0, token, {0, 1, GarbageReason::kHeapMetadata}});
   }
-  analysis.garbage_values = 5;
+  analysis.garbage_values = 70;
+  analysis.garbage_by_reason = {{GarbageReason::kHeapMetadata, 70}};
   analysis.garbage_tokens = 4;
   analysis.garbage_rate = 0.2;
   const std::string text = text_of([&](const TextSink& sink) {
     write_table({&analysis, 1}, nullptr, true, {120, false}, sink);
   });
-  EXPECT_THAT(text, HasSubstr("garbage    5 values at 4 of 20 tokens (20.0 %)"));
-  EXPECT_THAT(text, HasSubstr("heap_metadata: 5 values at tokens 7, 9-11\n"));
+  EXPECT_THAT(text, HasSubstr("garbage    70 values at 4 of 20 tokens (20.0 %)"));
+  EXPECT_THAT(text, HasSubstr("heap_metadata: 70 values at tokens 7, 9-11\n"));
   EXPECT_THAT(text, HasSubstr("nonfinite"));
 }
 
@@ -58,6 +59,7 @@ Analysis suspicious() {
   analysis.stats[0].checkpoint.name = "layer_0_q";
   analysis.stats[1].checkpoint.name = "logits";
   analysis.garbage = {{1, 5, {0, -1e18F, GarbageReason::kHeapMetadata}}};
+  analysis.garbage_by_reason = {{GarbageReason::kHeapMetadata, 1}};
   analysis.garbage_tokens = analysis.out_of_scale_tokens = 1;
   analysis.positions = {{0, 3}, {2, 9}};
   analysis.suspicions = {{SuspicionKind::kRepeat, 0, 6, 0, 10, 1, 5},

@@ -44,6 +44,7 @@ inline Comparison example_comparison() {
   comparison.first_divergence =
       FirstDivergence{comparison.checkpoints[0], 7, "rel_l2", 0.0251, 0.01};
   comparison.quarantined = 1;
+  comparison.quarantined_by_reason = {{{true, GarbageReason::kHeapMetadata}, 1}};
   comparison.quarantine = {{true, 1, 7, {2, -1e18F, GarbageReason::kHeapMetadata}}};
   return comparison;
 }

@@ -104,7 +104,7 @@ TEST(Config, BadSizesAreRefusedByName) {
 }
 
 TEST(Config, WhatIsNoJsonObjectIsRefused) {
-  EXPECT_THAT(refusal(""), HasSubstr("config.json: not valid JSON"));
+  EXPECT_THAT(refusal(""), HasSubstr("config.json: is not valid JSON"));
   EXPECT_THAT(refusal("[]"), HasSubstr("is not a JSON object"));
   EXPECT_THAT(refusal(std::string(100000, '[')), HasSubstr("not valid JSON"));
 }

@@ -58,6 +58,18 @@ TEST_F(BytePair, LlamaTakesAWholeWordWhateverTheMergesSay) {
   EXPECT_THAT(encode("abcd"), ElementsAre(word));
 }
 
+TEST_F(BytePair, ASpecialTokenIsNoWord) {
+  small.vocabulary.pre_tokenizer = "llama-bpe";
+  for (const TokenType type : {TokenType::kControl, TokenType::kUserDefined}) {
+    SmallVocabulary other = small;
+    other.add(
+        "\xC4\xA0"
+        "a",
+        type);  // U+0120, the letter of a space
+    EXPECT_THAT(Tokenizer(other.vocabulary).encode(" a", false), ElementsAre(' ', 'a'));
+  }
+}
+
 // As in the models' own tokenizers; an unknown token here would be a control token in the prompt.
 TEST_F(BytePair, AByteWithoutATokenIsLeftOut) {
   small.vocabulary.tokens['z'] = "(no z)";

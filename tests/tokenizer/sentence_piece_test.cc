@@ -54,6 +54,19 @@ TEST_F(SentencePiece, OfEqualScoresTheLeftmostMergesFirst) {
   EXPECT_THAT(encode("aaa"), ElementsAre(aa, a));
 }
 
+// Found by the fuzzer: a control token in which a space is U+2581 was taken for the text with a
+// space, and gave other bytes back.
+TEST_F(SentencePiece, TextIsMergedIntoNormalTokensOnly) {
+  small.vocabulary.add_space_prefix = false;
+  for (const TokenType type : {TokenType::kControl, TokenType::kUserDefined, TokenType::kUnknown,
+                               TokenType::kUnused, TokenType::kUndefined}) {
+    SmallVocabulary other = small;
+    other.add(std::string(kSpace) + "a", type, 9);
+    EXPECT_THAT(Tokenizer(other.vocabulary).encode(" a", false), ElementsAre(space, a))
+        << static_cast<int>(type);
+  }
+}
+
 TEST_F(SentencePiece, CharactersThatAreNoTokensBecomeBytes) {
   EXPECT_THAT(encode("a\xC3\xA9"), ElementsAre(space, a, 0xC3, 0xA9));
   EXPECT_THAT(encode("\xFFz"), ElementsAre(space, 0xFF, 'z')) << "not UTF-8";

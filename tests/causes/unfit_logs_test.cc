@@ -252,8 +252,13 @@ TEST_F(UnfitLogs, AnAttentionCountsItsKeys) {
 TEST_F(UnfitLogs, AnInterruptEndsTheSearch) {
   Comparison comparison = compare_parts(
       {{"embedding", {8}}, {"layer_0_attn_out", {8}}, {"layer_0_attn_residual", {8}, true}}, 4);
-  interrupt(SIGINT);
-  EXPECT_THROW(find_causes(nullptr, comparison), Interrupted);
+  const auto at_the_first_mistake = [](int64_t done, int64_t) {
+    EXPECT_EQ(done, 0);
+    interrupt(SIGINT);
+  };
+  comparison.causes.clear();
+  comparison.error_sources.clear();
+  EXPECT_THROW(find_causes(nullptr, comparison, at_the_first_mistake), Interrupted);
   interrupt(0);
 }
 

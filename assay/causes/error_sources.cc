@@ -135,9 +135,11 @@ class Splitter {
       if (right[t].empty()) continue;
       const double norm = square_sum(token.ref);
       const double own = relative(square_sum(token.got, right[t]), norm);
+      const double inherited = relative(square_sum(right[t], token.ref), norm);
+      if (std::isnan(own) || std::isnan(inherited)) continue;
       if (source.own && !(own > *source.own)) continue;
       source.own = own;
-      source.inherited = relative(square_sum(right[t], token.ref), norm);
+      source.inherited = inherited;
       source.rel_l2 = relative(square_sum(token.got, token.ref), norm);
       source.token_idx = token.token_idx;
     }

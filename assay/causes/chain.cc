@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/interrupt.h"
+
 namespace assay::causes {
 namespace {
 
@@ -17,6 +19,7 @@ Chain::Chain(const Network& network, TensorStore& store, Op target, std::vector<
     : network_(network), store_(store), target_(target) {
   const std::vector<int64_t> asked = wanted;
   find_ops(std::move(wanted));
+  if (complete()) check_target(asked);
   for (const Op op : ops_) {
     if (!(op == target_) && passes(op, asked)) right_.insert(op);
   }
@@ -71,7 +74,9 @@ void Chain::restart(std::vector<int64_t> positions) {
   wanted_.assign(positions_.size(), true);
   ops_.clear();
   missing_.clear();
+  misfit_.clear();
   logged_.clear();
+  columns_.clear();
   tokens_.clear();
 }
 
@@ -79,8 +84,9 @@ void Chain::restart(std::vector<int64_t> positions) {
 bool Chain::resolve(Op op, bool is_target) {
   if (logged_.contains(op) || std::find(ops_.begin(), ops_.end(), op) != ops_.end()) return true;
   if (!is_target) {
-    if (auto logged = store_.computed(op.name(), positions_)) {
-      logged_[op] = std::move(logged);
+    if (auto rows = logged(op, positions_)) {
+      columns_[op] = rows->columns;
+      logged_[op] = std::move(rows);
       return true;
     }
   }
@@ -89,28 +95,75 @@ bool Chain::resolve(Op op, bool is_target) {
     return false;
   }
   if (op.checkpoint == Checkpoint::kEmbedding) {
+    const std::vector<int64_t>& tokens = store_.tokens();
     for (const int64_t position : positions_) {
-      if (position >= std::ssize(store_.tokens())) {
+      const int64_t token =
+          position < std::ssize(tokens) ? tokens[static_cast<size_t>(position)] : -1;
+      if (token < 0 || token >= network_.model->token_embedding.rows) {
         if (missing_.empty()) missing_ = op.name();
         return false;
       }
-      tokens_.push_back(static_cast<int32_t>(store_.tokens()[static_cast<size_t>(position)]));
-      if (tokens_.back() < 0 || tokens_.back() >= network_.model->token_embedding.rows)
-        return false;
+      tokens_.push_back(static_cast<int32_t>(token));
     }
   }
   attends_ = attends_ || op.checkpoint == Checkpoint::kAttn;
   for (const Op input : network_.inputs(op)) {
     if (!resolve(input, false)) return false;
   }
+  if (!find_columns(op)) return false;
   ops_.push_back(op);
   return true;
 }
 
-void Chain::count(Op op, const Matrix& output) const {
-  const Linear* linear = network_.linear(op);
-  const int64_t each = linear == nullptr ? 1 : linear->weight.columns;
-  multiplications_ += static_cast<double>(output.values.size()) * static_cast<double>(each);
+// What the log holds of an op; what is not of the model's size is none of it.
+std::shared_ptr<const Matrix> Chain::logged(Op op, const std::vector<int64_t>& positions) const {
+  auto rows = store_.computed(op.name(), positions);
+  const int64_t width = network_.width(op.checkpoint);
+  return rows && width > 0 && rows->columns != width ? nullptr : rows;
+}
+
+bool Chain::find_columns(Op op) {
+  const std::vector<Op> inputs = network_.inputs(op);
+  std::vector<int64_t> sizes;
+  for (const Op input : inputs) sizes.push_back(columns_.at(input));
+  if (const auto columns = network_.columns(op, sizes)) {
+    columns_[op] = *columns;
+    return true;
+  }
+  missing_ = op.name();
+  misfit_ = op.name() + " cannot be computed from what is logged:";
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    misfit_ += fmt::format("{} {} has {} elements", i > 0 ? "," : "", inputs[i].name(), sizes[i]);
+  }
+  return false;
+}
+
+void Chain::check_target(const std::vector<int64_t>& wanted) {
+  const std::string name = target_.name();
+  for (const int64_t position : wanted) {
+    const RecordResult* result = store_.result(name, position);
+    if (result == nullptr || result->metrics.n == columns_.at(target_)) continue;
+    missing_ = name;
+    misfit_ = fmt::format("what it is computed from gives {} elements, it has {}",
+                          columns_.at(target_), result->metrics.n);
+    return;
+  }
+}
+
+double Chain::multiplications_of(Op op) const {
+  const bool few = op == last_attention_ || after_attention_.contains(op);
+  int64_t each = 1;
+  // The scores and the sum of the values; a mask lets half of the keys be seen.
+  if (op.checkpoint == Checkpoint::kAttn) each = std::ssize(positions_);
+  if (const Linear* linear = network_.linear(op)) each = linear->weight.columns;
+  return static_cast<double>(few ? wanted_positions_.size() : positions_.size()) *
+         static_cast<double>(columns_.at(op)) * static_cast<double>(each);
+}
+
+double Chain::base_multiplications() const {
+  double sum = 0;
+  for (const Op op : ops_) sum += multiplications_of(op);
+  return sum;
 }
 
 const std::vector<int64_t>& Chain::positions_of(Op op) const {
@@ -136,8 +189,7 @@ Inputs Chain::inputs(Op op, const std::map<Op, std::shared_ptr<const Matrix>>& v
   if (op == last_attention_) inputs.wanted = wanted_;
   inputs.other = [this, op, &values](Op asked) -> std::shared_ptr<const Matrix> {
     const auto known = values.find(asked);
-    return known != values.end() ? rows_for(op, known->second)
-                                 : store_.computed(asked.name(), positions_of(op));
+    return known != values.end() ? rows_for(op, known->second) : logged(asked, positions_of(op));
   };
   for (const Op input : network_.inputs(op)) {
     inputs.held.push_back(rows_for(op, values.at(input)));
@@ -150,8 +202,9 @@ const Matrix& Chain::base() const {
   if (base_.empty()) {
     base_ = logged_;
     for (const Op op : ops_) {
+      check_interrupted();
       base_[op] = std::make_shared<Matrix>(network_.compute(op, inputs(op, base_)));
-      count(op, *base_[op]);
+      multiplications_ += multiplications_of(op);
     }
   }
   return *base_.at(target_);
@@ -171,9 +224,10 @@ Matrix Chain::run(const std::vector<Checkpoint>& kinds, const Compute& compute) 
         may_be_wrong(op) && std::find(kinds.begin(), kinds.end(), op.checkpoint) != kinds.end();
     changed = changed || here;
     if (!changed) continue;
+    check_interrupted();
     const Inputs in = inputs(op, values);
     values[op] = std::make_shared<Matrix>(here ? compute(op, in) : network_.compute(op, in));
-    count(op, *values[op]);
+    multiplications_ += multiplications_of(op);
   }
   return *values.at(target_);
 }

@@ -28,11 +28,14 @@ class Chain {
   // Whether the checkpoint can be computed from what is logged; if not, what is missing.
   bool complete() const { return missing_.empty(); }
   const std::string& missing() const { return missing_; }
+  // What says that logged sizes do not fit each other, where that is why.
+  const std::string& misfit() const { return misfit_; }
 
   const std::vector<Op>& ops() const { return ops_; }  // the target last
   // Of the rows of base() and run().
   const std::vector<int64_t>& positions() const { return positions_of(target_); }
   double multiplications() const { return multiplications_; }  // of all runs so far, about
+  double base_multiplications() const;                         // of base() alone
 
   // The checkpoint as it should be, from the logged inputs.
   const Matrix& base() const;
@@ -46,12 +49,15 @@ class Chain {
  private:
   void find_ops(std::vector<int64_t> wanted);
   bool resolve(Op op, bool is_target);
+  std::shared_ptr<const Matrix> logged(Op op, const std::vector<int64_t>& positions) const;
+  bool find_columns(Op op);
+  void check_target(const std::vector<int64_t>& wanted);
   bool passes(Op op, const std::vector<int64_t>& wanted) const;
   void restart(std::vector<int64_t> positions);
   const std::vector<int64_t>& positions_of(Op op) const;
   std::shared_ptr<const Matrix> rows_for(Op op, std::shared_ptr<const Matrix> values) const;
   Inputs inputs(Op op, const std::map<Op, std::shared_ptr<const Matrix>>& values) const;
-  void count(Op op, const Matrix& output) const;
+  double multiplications_of(Op op) const;
 
   const Network& network_;
   TensorStore& store_;
@@ -64,9 +70,11 @@ class Chain {
   std::optional<Op> last_attention_;
   std::set<Op> after_attention_;  // the last one: only wanted rows are computed
   std::string missing_;
+  std::string misfit_;
   bool attends_ = false;
   std::set<Op> right_;
   std::map<Op, std::shared_ptr<const Matrix>> logged_;
+  std::map<Op, int64_t> columns_;                             // of these and of what ops_ give
   mutable std::map<Op, std::shared_ptr<const Matrix>> base_;  // with the logged ones
   mutable double multiplications_ = 0;
 };

@@ -18,7 +18,8 @@ constexpr size_t kMostFailing = 12;
 constexpr size_t kMostPassing = 4;
 constexpr size_t kMostCheckpoints = 400;  // whose errors are split
 constexpr size_t kTokensOfEach = 4;
-constexpr double kMostMultiplications = 1e10;  // of all recomputations together
+constexpr double kMostMultiplications = 1e10;  // after which nothing more is recomputed
+constexpr double kMostOfOne = 1e11;            // of one recomputation: some seconds of one core
 constexpr double kUnchanged = 1e-3;  // an input that is off by this share of the error brings none
 
 int32_t id_of(const Comparison& comparison, const std::string& checkpoint) {
@@ -100,6 +101,7 @@ class Splitter {
     const std::optional<Op> op = find_op(name.name);
     if (!op || !std::isfinite(source.rel_l2)) return source;
     recompute(*op, failing, source);
+    if (!fits_) return source;
     source.input_rel_l2 = input_error(network_, store_, *op, source.token_idx);
     if (!source.own && source.input_rel_l2 && *source.input_rel_l2 <= kUnchanged * source.rel_l2) {
       source.own = source.rel_l2;
@@ -120,7 +122,11 @@ class Splitter {
       positions.insert(failing[i]->token_idx);
     }
     const Chain chain(network_, store_, op, {positions.begin(), positions.end()});
-    if (!chain.complete() || work_ > kMostMultiplications) return;
+    fits_ = chain.misfit().empty();
+    if (!chain.complete() || work_ > kMostMultiplications ||
+        chain.base_multiplications() > kMostOfOne) {
+      return;
+    }
     const Evidence evidence(store_, op.name(), {positions.begin(), positions.end()});
     const auto right = evidence.features(chain.base(), chain.positions());
     work_ += chain.multiplications();
@@ -129,9 +135,11 @@ class Splitter {
       if (right[t].empty()) continue;
       const double norm = square_sum(token.ref);
       const double own = relative(square_sum(token.got, right[t]), norm);
+      const double inherited = relative(square_sum(right[t], token.ref), norm);
+      if (std::isnan(own) || std::isnan(inherited)) continue;
       if (source.own && !(own > *source.own)) continue;
       source.own = own;
-      source.inherited = relative(square_sum(right[t], token.ref), norm);
+      source.inherited = inherited;
       source.rel_l2 = relative(square_sum(token.got, token.ref), norm);
       source.token_idx = token.token_idx;
     }
@@ -140,6 +148,7 @@ class Splitter {
   const Network& network_;
   TensorStore& store_;
   double work_ = 0;
+  bool fits_ = true;  // the logged inputs of the last, by their sizes
 };
 
 }  // namespace

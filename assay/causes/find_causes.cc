@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <set>
+#include <utility>
 
 #include "assay/causes/error_sources.h"
 #include "assay/causes/infer.h"
@@ -15,30 +17,9 @@ namespace assay {
 namespace causes {
 namespace {
 
-// Elements of a checkpoint of this kind.
-int64_t width_of(const ModelConfig& config, Checkpoint checkpoint) {
-  switch (checkpoint) {
-    case Checkpoint::kQ:
-    case Checkpoint::kQRope:
-    case Checkpoint::kAttn:
-      return config.q_width();
-    case Checkpoint::kK:
-    case Checkpoint::kKRope:
-    case Checkpoint::kV:
-      return config.kv_width();
-    case Checkpoint::kFfnGate:
-    case Checkpoint::kFfnUp:
-    case Checkpoint::kFfnAct:
-      return config.feed_forward_length;
-    case Checkpoint::kLogits:
-      return config.n_vocab;
-    default:
-      return config.embedding_length;
-  }
-}
-
 // Throws Error if the logs cannot be of this model: the kernels trust the sizes they are given.
-void check_model(const Model& model, const Comparison& comparison) {
+void check_model(const Network& network, const Comparison& comparison) {
+  const Model& model = *network.model;
   const ModelConfig& config = model.config();
   const std::string& path = model.gguf().path();
   const std::string hint = "give the model that both engines ran with --model, or leave it out";
@@ -50,7 +31,7 @@ void check_model(const Model& model, const Comparison& comparison) {
       throw Error(fmt::format("has {} layers, the logs have {}", config.n_layers, name.name), path,
                   hint);
     }
-    const int64_t width = width_of(config, op->checkpoint);
+    const int64_t width = network.width(op->checkpoint);
     if (result.metrics.n != width) {
       throw Error(fmt::format("its {} has {} elements, in the logs it has {}", name.name, width,
                               result.metrics.n),
@@ -73,54 +54,52 @@ void tell(const Judgement& judgement, Comparison& comparison) {
   }
 }
 
-}  // namespace
-}  // namespace causes
-
-void find_causes(const Model* model, Comparison& comparison,
-                 const std::function<void(int64_t done, int64_t total)>& progress) {
-  if (comparison.pass || !comparison.first_divergence) return;
-  const FirstDivergence& first = *comparison.first_divergence;
-  const std::optional<causes::Op> target = causes::find_op(first.checkpoint.name);
-  if (!target) {
-    comparison.cause_hint = "the checkpoint's name is not one that Assay knows the computation of";
-    return;
-  }
-  causes::TensorStore store(comparison);
-  causes::Network network;
-  for (const CheckpointName& name : comparison.checkpoints) {
-    network.n_layers = std::max(network.n_layers, name.layer + 1);
-  }
+// Of the model, or of what the logs name.
+Network network_of(const Model* model, const TensorStore& store, const Comparison& comparison) {
+  Network network;
   if (model != nullptr) {
-    causes::check_model(*model, comparison);
     int64_t positions = std::ssize(store.tokens());
     for (const RecordResult& result : comparison.results) {
       positions = std::max(positions, result.token_idx + 1);
     }
-    network = causes::Network::of_model(*model, positions);
+    network = Network::of_model(*model, positions);
+    check_model(network, comparison);
+  } else {
+    constexpr int kMostLayers = 1000;
+    for (const CheckpointName& name : comparison.checkpoints) {
+      network.n_layers = std::max(network.n_layers, std::min(name.layer, kMostLayers - 1) + 1);
+    }
   }
   network.n_prompt = std::ssize(store.tokens());
+  return network;
+}
+
+// The causes of what has diverged at `target`.
+void search_from(Op target, Network network, TensorStore& store, Comparison& comparison,
+                 const Search::Progress& progress) {
+  const int64_t first_token = comparison.first_divergence->token_idx;
   store.use_unjudged(false);
   find_error_sources(network, store, comparison);
   store.use_unjudged(true);
-  causes::Op op = *target;
-  std::set<causes::Op> tried;
+  Op op = target;
+  std::set<Op> tried;
   while (tried.insert(op).second) {
-    causes::infer(store, op, network);
-    causes::Search search(network, store, op, first.token_idx, progress);
+    infer(store, op, network);
+    Search search(network, store, op, first_token, progress);
     search.run();
     if (!search.is_inherited()) {
-      causes::tell(search.judgement(), comparison);
+      tell(search.judgement(), comparison);
       return;
     }
-    const auto source = causes::worst_input(network, store, op);
+    const auto source = worst_input(network, store, op);
     if (source) {
       op = *source;
       continue;
     }
     store.use_unjudged(false);
-    causes::Search over(network, store, op, first.token_idx, progress);
+    Search over(network, store, op, first_token, progress);
     over.run();
-    causes::Judgement judgement = over.judgement();
+    Judgement judgement = over.judgement();
     if (over.is_inherited()) {
       judgement.hint = fmt::format(
           "{} of the judged log is what the model gives for inputs that both logs agree in: it is "
@@ -131,10 +110,31 @@ void find_causes(const Model* model, Comparison& comparison,
       judgement.hint = fmt::format(
           "{} is what its inputs give, and the reference does not have these: log the reference "
           "with --checkpoints ops{}",
-          op.name(), model == nullptr ? ", or give the model with --model" : "");
+          op.name(), network.model == nullptr ? ", or give the model with --model" : "");
     }
-    causes::tell(judgement, comparison);
+    tell(judgement, comparison);
     return;
+  }
+}
+
+}  // namespace
+}  // namespace causes
+
+void find_causes(const Model* model, Comparison& comparison,
+                 const std::function<void(int64_t done, int64_t total)>& progress) {
+  if (comparison.pass || !comparison.first_divergence) return;
+  const auto target = causes::find_op(comparison.first_divergence->checkpoint.name);
+  if (!target) {
+    comparison.cause_hint = "the checkpoint's name is not one that Assay knows the computation of";
+    return;
+  }
+  causes::TensorStore store(comparison);
+  causes::Network network = causes::network_of(model, store, comparison);
+  // What diverges has been judged: nothing that the logs hold beside it takes that back.
+  try {
+    causes::search_from(*target, std::move(network), store, comparison, progress);
+  } catch (const std::exception& error) {
+    comparison.cause_hint = fmt::format("the search for the cause ended: {}", error.what());
   }
 }
 

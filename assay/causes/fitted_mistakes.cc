@@ -64,7 +64,7 @@ void add_token_shifts(const Evidence& evidence, const Features& right,
     Features shifted(right.size());
     for (size_t t = 0; t < right.size(); ++t) {
       for (size_t from = 0; from < right.size(); ++from) {
-        if (evidence.tokens()[from].token_idx == evidence.tokens()[t].token_idx - by &&
+        if (evidence.tokens()[t].token_idx - evidence.tokens()[from].token_idx == by &&
             right[from].size() == right[t].size()) {
           shifted[t] = right[from];
         }
@@ -128,6 +128,10 @@ std::vector<Fitted> fit_linear(const Evidence& evidence, const Features& right) 
 std::vector<Fitted> fit_orders(const Evidence& evidence, const Features& right, int64_t head_dim) {
   std::vector<Fitted> fitted;
   if (!evidence.has_all_values() || right.empty() || right[0].empty()) return fitted;
+  const bool one_size = std::all_of(right.begin(), right.end(), [&](const auto& row) {
+    return row.empty() || row.size() == right[0].size();
+  });
+  if (!one_size) return fitted;
   std::vector<int64_t> dims = {head_dim};
   if (head_dim <= 0) dims = {256, 128, 96, 80, 64, 48, 32, 16};
   for (const int64_t dim : dims) {

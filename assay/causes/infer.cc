@@ -84,7 +84,8 @@ double length(const Matrix& x) {
 std::optional<RopeSettings> infer_rope(const Matrix& x, const Matrix& y,
                                        const std::vector<int64_t>& positions, int64_t width) {
   const std::vector<double> at(positions.begin(), positions.end());
-  for (int64_t dim = 4; dim <= width; dim += 2) {
+  constexpr int64_t kMostHeadDim = 1024;
+  for (int64_t dim = 4; dim <= std::min(width, kMostHeadDim); dim += 2) {
     if (width % dim != 0) continue;
     for (const RopePairing pairing : {RopePairing::kAdjacent, RopePairing::kHalves}) {
       RopeSettings settings;

@@ -137,7 +137,7 @@ Judgement judge(std::vector<Candidate> candidates, const Ground& ground) {
   double next = 1;  // of those of another name than the best
   // What says nothing of most tokens (a shift between logs of few positions) is no candidate.
   std::erase_if(candidates, [](const Candidate& one) {
-    return one.fit.tokens == 0 || one.fit.unpredicted > one.fit.tokens;
+    return one.fit.tokens == 0 || one.fit.unpredicted > one.fit.tokens || std::isnan(one.score());
   });
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.score() < b.score(); });

@@ -102,6 +102,60 @@ bool Network::can_compute(Op op) const {
   }
 }
 
+std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& inputs) const {
+  const auto if_fits = [](bool fits, int64_t columns) {
+    return fits ? std::optional(columns) : std::nullopt;
+  };
+  switch (op.checkpoint) {
+    case Checkpoint::kEmbedding:
+      return model->token_embedding.columns;
+    case Checkpoint::kQRope:
+    case Checkpoint::kKRope:
+      return if_fits(inputs[0] % rope->head_dim == 0, inputs[0]);
+    case Checkpoint::kAttn:
+      return if_fits(inputs[0] == n_heads * head_dim && inputs[1] == n_kv_heads * head_dim &&
+                         inputs[2] == inputs[1],
+                     inputs[0]);
+    case Checkpoint::kAttnResidual:
+    case Checkpoint::kOutput:
+      return if_fits(inputs[0] == inputs[1], inputs[0]);
+    case Checkpoint::kFfnAct:
+      return if_fits(!gated || inputs[0] == inputs[1], inputs[0]);
+    default:
+      break;
+  }
+  if (is_norm(op.checkpoint)) {
+    const int64_t weights =
+        model != nullptr ? width(op.checkpoint) : std::ssize(norms.at(op).weight);
+    return if_fits(inputs[0] == weights, weights);
+  }
+  const WeightMatrix& weight = linear(op)->weight;
+  return if_fits(inputs[0] == weight.columns, weight.rows);
+}
+
+int64_t Network::width(Checkpoint checkpoint) const {
+  if (model == nullptr) return 0;
+  const ModelConfig& config = model->config();
+  switch (checkpoint) {
+    case Checkpoint::kQ:
+    case Checkpoint::kQRope:
+    case Checkpoint::kAttn:
+      return config.q_width();
+    case Checkpoint::kK:
+    case Checkpoint::kKRope:
+    case Checkpoint::kV:
+      return config.kv_width();
+    case Checkpoint::kFfnGate:
+    case Checkpoint::kFfnUp:
+    case Checkpoint::kFfnAct:
+      return config.feed_forward_length;
+    case Checkpoint::kLogits:
+      return config.n_vocab;
+    default:
+      return config.embedding_length;
+  }
+}
+
 AttentionSettings Network::attention_settings() const {
   const int64_t group = n_heads / n_kv_heads;
   return {.n_heads = n_heads,
@@ -163,6 +217,7 @@ const Linear* Network::linear(Op op) const {
 }
 
 Matrix Network::multiply(const Linear& weights, const Matrix& x) const {
+  if (x.columns != weights.weight.columns) return {};
   Matrix out(x.rows, weights.weight.rows);
   kernels->matmul(weights.weight, weights.bias, x.values.data(), x.rows, out.values.data());
   return out;

@@ -70,12 +70,18 @@ struct Network {
 
   // Whether it can be computed from its inputs.
   bool can_compute(Op op) const;
+  // Columns of what it gives from inputs of these columns, in the order of inputs(); nothing if it
+  // cannot be computed from such. compute() trusts that it can.
+  std::optional<int64_t> columns(Op op, const std::vector<int64_t>& inputs) const;
+  // Elements of a checkpoint of this kind in the model; 0 without one.
+  int64_t width(Checkpoint checkpoint) const;
   Matrix compute(Op op, const Inputs& inputs) const;
 
   AttentionSettings attention_settings() const;
   NormSettings norm_settings(Op op) const;
   // The weights of a linear op; null without a model or for other ops.
   const Linear* linear(Op op) const;
+  // Empty where `x` has not the columns of the weights.
   Matrix multiply(const Linear& linear, const Matrix& x) const;
   Matrix look_up(const std::vector<int32_t>& tokens, const std::vector<int64_t>& positions) const;
 

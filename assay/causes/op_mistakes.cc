@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "assay/causes/mistakes.h"
+#include "base/interrupt.h"
 #include "kernels/reference/dequantize.h"
 
 namespace assay::causes {
@@ -22,6 +23,7 @@ Matrix multiply_transposed(const Linear& linear, const Matrix& x) {
   Matrix out(x.rows, w.rows);
   std::vector<double> sums(static_cast<size_t>(w.rows));
   for (int64_t t = 0; t < x.rows; ++t) {
+    check_interrupted();
     std::fill(sums.begin(), sums.end(), 0.0);
     for (int64_t c = 0; c < w.columns; ++c) {
       const double value = x.row(t)[c];
@@ -154,7 +156,7 @@ void add_residual_mistakes(std::vector<Mistake>& mistakes) {
         plain_mistake("residual", other.text, [other](Op op, const Inputs& in) -> Matrix {
           if (op.checkpoint != other.at) return {};
           const auto rows = in.other(Op{other.of, op.layer});
-          return rows && rows->columns == in.rows[1]->columns ? add(*rows, *in.rows[1]) : Matrix();
+          return rows ? add(*rows, *in.rows[1]) : Matrix();
         }));
   }
   mistakes.push_back(
@@ -207,7 +209,8 @@ void add_embedding_mistakes(const Network& network, std::vector<Mistake>& mistak
     std::vector<int32_t> tokens = in.tokens;
     const int64_t rows = network.model->token_embedding.rows;
     for (int32_t& token : tokens) {
-      token = static_cast<int32_t>((token + static_cast<int64_t>(by) + rows) % rows);
+      const int64_t shifted = (token + static_cast<int64_t>(by)) % rows;
+      token = static_cast<int32_t>((shifted + rows) % rows);
     }
     return network.look_up(tokens, in.positions);
   };

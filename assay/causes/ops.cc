@@ -5,6 +5,8 @@
 #include <numbers>
 #include <utility>
 
+#include "base/interrupt.h"
+
 namespace assay::causes {
 namespace {
 
@@ -38,6 +40,10 @@ void softmax(std::vector<double>& scores) {
     sum += score;
   }
   for (double& score : scores) score /= sum;
+}
+
+bool same_size(const Matrix& a, const Matrix& b) {
+  return a.rows == b.rows && a.columns == b.columns;
 }
 
 struct Head {
@@ -161,6 +167,7 @@ Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
   std::vector<double> weights;
   for (int64_t query = 0; query < q.rows; ++query) {
     if (!wanted.empty() && !wanted[static_cast<size_t>(query)]) continue;
+    check_interrupted();
     keys.clear();
     for (int64_t key = 0; key < k.rows; ++key) {
       if (settings.sees(query, key)) keys.push_back(key);
@@ -198,6 +205,7 @@ Matrix norm(const Matrix& x, const NormSettings& settings) {
 }
 
 Matrix activate(const Matrix* gate, const Matrix& up, Activation activation) {
+  if (gate != nullptr && !same_size(*gate, up)) return {};
   Matrix out(up.rows, up.columns);
   for (size_t i = 0; i < up.values.size(); ++i) {
     const double u = up.values[i];
@@ -209,6 +217,7 @@ Matrix activate(const Matrix* gate, const Matrix& up, Activation activation) {
 }
 
 Matrix add(const Matrix& a, const Matrix& b) {
+  if (!same_size(a, b)) return {};
   Matrix out = a;
   for (size_t i = 0; i < out.values.size(); ++i) out.values[i] += b.values[i];
   return out;

@@ -73,9 +73,10 @@ struct NormSettings {
 };
 Matrix norm(const Matrix& x, const NormSettings& settings);
 
-// act(gate) * up; act(up) where `gate` is null.
+// act(gate) * up; act(up) where `gate` is null. Empty where they are not of one size.
 Matrix activate(const Matrix* gate, const Matrix& up, Activation activation);
 
+// Empty where the two are not of one size.
 Matrix add(const Matrix& a, const Matrix& b);
 
 // f(element) of each.

@@ -126,8 +126,10 @@ void add_shifts(const Network& network, std::vector<Mistake>& mistakes) {
     const Matrix right = network.compute(op, in);
     Matrix out = right;
     for (int64_t t = 0; t < out.rows; ++t) {
-      const auto from = std::find(in.positions.begin(), in.positions.end(),
-                                  in.positions[static_cast<size_t>(t)] - static_cast<int64_t>(by));
+      const int64_t here = in.positions[static_cast<size_t>(t)];
+      const auto from = std::find_if(
+          in.positions.begin(), in.positions.end(),
+          [&](int64_t position) { return here - position == static_cast<int64_t>(by); });
       if (from == in.positions.end()) continue;
       const float* row = right.row(from - in.positions.begin());
       std::copy(row, row + right.columns, out.row(t));

@@ -15,9 +15,8 @@
 namespace assay::causes {
 namespace {
 
-// Of all tries together: about a minute of one core, and enough for what lies between two layers of
-// a model of a billion weights and a short prompt.
-constexpr double kMostMultiplications = 2e12;
+// Ends a try that would take more than the search may.
+struct OutOfWork {};
 
 // A mistake in a product before an unknown bias: how many values of its parameter are tried, and
 // how many tokens it takes to tell the bias from it.
@@ -44,10 +43,11 @@ bool is_rather_a_factor(const Mistake& mistake, double parameter) {
 }  // namespace
 
 Search::Search(const Network& network, TensorStore& store, Op target, int64_t first_token,
-               Progress progress)
+               Progress progress, double most_multiplications)
     : network_(network),
       store_(store),
       progress_(std::move(progress)),
+      most_multiplications_(most_multiplications),
       evidence_(store, target.name(), positions_to_try(store, target.name(), first_token)),
       chain_(network, store, target, positions_to_try(store, target.name(), first_token)) {
   ground_.target = target;
@@ -59,12 +59,17 @@ void Search::run() {
   for (const Evidence::Token& token : evidence_.tokens()) right_.push_back(token.ref);
   ground_.reference = evidence_.fit(right_);
   measure_noise();
-  if (chain_.complete()) {
+  if (can_recompute()) {
     try_recomputed();
   } else {
+    if (chain_.complete()) stopped_ = fmt::format("0 of {}", to_try().size());
     try_on_reference();
   }
   if (!is_inherited()) try_fitted();
+}
+
+bool Search::can_recompute() const {
+  return chain_.complete() && chain_.base_multiplications() <= most_multiplications_;
 }
 
 bool Search::is_inherited() const {
@@ -83,6 +88,10 @@ std::string Search::hint() const {
   const std::string name = ground_.target.name();
   if (evidence_.tokens().empty()) {
     return fmt::format("the logs have no values of {} in common; log them with --values all", name);
+  }
+  if (!chain_.misfit().empty()) {
+    return fmt::format("no scale, sign or shift of {} explains the difference; {}", name,
+                       chain_.misfit());
   }
   if (!chain_.complete()) {
     const bool needs_model = chain_.missing().find("--model") != std::string::npos;
@@ -138,15 +147,16 @@ void Search::try_recomputed() {
   if (is_inherited()) return;
   const std::vector<Try> tries = to_try();
   for (const Try& one : tries) {
-    if (chain_.multiplications() > kMostMultiplications) {
+    if (progress_) progress_(&one - tries.data(), std::ssize(tries));
+    try {
+      try_in_chain(one.mistake, {one.op.checkpoint}, one.op);
+      const Kinds family = in_chain(family_of(one.op.checkpoint, one.mistake));
+      if (family.size() > 1 && family.front() == one.op.checkpoint) {
+        try_in_chain(one.mistake, family, one.op);
+      }
+    } catch (const OutOfWork&) {
       stopped_ = fmt::format("{} of {}", &one - tries.data(), tries.size());
       break;
-    }
-    if (progress_) progress_(&one - tries.data(), std::ssize(tries));
-    try_in_chain(one.mistake, {one.op.checkpoint}, one.op);
-    const Kinds family = in_chain(family_of(one.op.checkpoint, one.mistake));
-    if (family.size() > 1 && family.front() == one.op.checkpoint) {
-      try_in_chain(one.mistake, family, one.op);
     }
   }
   if (progress_) progress_(std::ssize(tries), std::ssize(tries));
@@ -228,7 +238,10 @@ void Search::try_before_bias(const Mistake& mistake, const Matrix& right) {
     }
     return changed;
   };
-  if (right.rows < kLeastForBias) return;
+  const bool cut = std::any_of(
+      evidence_.tokens().begin(), evidence_.tokens().end(),
+      [&](const Evidence::Token& token) { return std::ssize(token.got) != right.columns; });
+  if (cut || right.rows < kLeastForBias) return;
   try_one(before, predict, 1, ground_.target.name());
   candidates_.back().parameters = right.columns;
 }
@@ -249,6 +262,7 @@ void Search::try_sibling() {
 
 void Search::try_in_chain(const Mistake& mistake, const Kinds& kinds, Op op) {
   const Predict predict = [&](double parameter) -> Matrix {
+    if (chain_.multiplications() > most_multiplications_) throw OutOfWork();
     bool made = false;
     Matrix predicted = chain_.run(kinds, [&](Op at, const Inputs& inputs) -> Matrix {
       Matrix wrong = mistake.compute(at, inputs, parameter);
@@ -395,7 +409,7 @@ void Search::try_fitted() {
   for (Fitted& fitted : fit_orders(evidence_, right_, network_.head_dim)) {
     all.push_back(std::move(fitted));
   }
-  const Linear* linear = chain_.complete() ? network_.linear(ground_.target) : nullptr;
+  const Linear* linear = can_recompute() ? network_.linear(ground_.target) : nullptr;
   if (linear != nullptr) {
     for (Fitted& fitted : fit_blocks(evidence_, right_, linear->weight,
                                      *chain_.inputs(ground_.target).rows[0], chain_.positions())) {

@@ -17,14 +17,20 @@ class Search {
  public:
   using Progress = std::function<void(int64_t done, int64_t total)>;  // of mistakes to try
 
+  // Of all tries together: about a minute of one core, and enough for what lies between two layers
+  // of a model of a billion weights and a short prompt.
+  static constexpr double kMostMultiplications = 2e12;
+
   // `network` and `store` must outlive it.
   Search(const Network& network, TensorStore& store, Op target, int64_t first_token,
-         Progress progress);
+         Progress progress, double most_multiplications = kMostMultiplications);
 
   void run();
 
   // Whether the checkpoint is what it should be by its logged inputs: then the error is theirs.
   bool is_inherited() const;
+
+  double multiplications() const { return chain_.multiplications(); }  // that it took, about
 
   // The cause, if there is one; if not, what more would let mistakes be tried that could not be.
   Judgement judgement() const;
@@ -38,6 +44,7 @@ class Search {
     Op op;
   };
 
+  bool can_recompute() const;
   void measure_noise();
   void try_recomputed();
   std::vector<Try> to_try() const;
@@ -59,6 +66,7 @@ class Search {
   const Network& network_;
   TensorStore& store_;
   Progress progress_;
+  double most_multiplications_;
   Evidence evidence_;
   Chain chain_;
   Ground ground_;

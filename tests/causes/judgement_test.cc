@@ -54,7 +54,13 @@ TEST(Judgement, WhatIsLeftIsBounded) {
 }
 
 TEST(Judgement, NaNIsNoFit) {
-  EXPECT_FALSE(judge({candidate("eps", "a", std::nan(""))}, ground()).cause);
+  const Candidate none = candidate("eps", "a", std::nan(""));
+  EXPECT_FALSE(judge({none}, ground()).cause);
+  // Nor does it keep the better from standing before the worse.
+  const Judgement found =
+      judge({candidate("scale", "is small", 5e-3), none, candidate("eps", "b", 1e-9)}, ground());
+  ASSERT_TRUE(found.cause);
+  EXPECT_EQ(found.cause->name, "eps");
 }
 
 // Breaks if what explains no token, which leaves nothing of nothing, hid what explains all.

@@ -53,5 +53,16 @@ TEST(Ops, AreThoseOfTheKernels) {
   expect_near(attention(q, k, k, network.attention_settings(), {}), out);
 }
 
+// Sizes may come of logs: what does not fit is not read past its end.
+TEST(Ops, NothingIsMadeOfTwoTensorsOfUnequalSizes) {
+  const Matrix large = random_matrix(3, 64);
+  for (const Matrix& small : {random_matrix(3, 1), random_matrix(1, 64), Matrix()}) {
+    EXPECT_TRUE(add(large, small).empty());
+    EXPECT_TRUE(add(small, large).empty());
+    EXPECT_TRUE(activate(&small, large, Activation::kSilu).empty());
+    EXPECT_TRUE(activate(&large, small, Activation::kSilu).empty());
+  }
+}
+
 }  // namespace
 }  // namespace assay::causes

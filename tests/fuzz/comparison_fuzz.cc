@@ -1,5 +1,6 @@
-// Any two logs are compared or refused with an Error; each report of the result can be read by
-// those who read such reports; and a log is in parity with itself.
+// Any two logs are compared or refused with an Error; looking for the causes without a model
+// changes no verdict; each report of the result can be read by those who read such reports; and a
+// log is in parity with itself.
 #include <rapidjson/document.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "assay/causes/find_causes.h"
 #include "assay/compare/comparison.h"
 #include "assay/report/csv_report.h"
 #include "assay/report/github_report.h"
@@ -80,6 +82,22 @@ void check_reports(const assay::Comparison& comparison) {
   });
 }
 
+void add_causes(assay::Comparison& comparison) {
+  const bool pass = comparison.pass;
+  const assay::Verdict verdict = comparison.verdict;
+  assay::find_causes(nullptr, comparison);
+  require(comparison.pass == pass && comparison.verdict == verdict);
+  require(comparison.causes.empty() || !pass);
+  for (const assay::Cause& cause : comparison.causes) {
+    require(cause.explained >= 0.99 && cause.explained <= 1);
+    require(cause.confidence >= 0 && cause.confidence <= 1);
+  }
+  for (const assay::ErrorSource& source : comparison.error_sources) {
+    require(!source.own || *source.own >= 0);
+    require(!source.inherited || *source.inherited >= 0);
+  }
+}
+
 }  // namespace
 
 // The first byte has the options; the logs follow, with a zero between them. Without a zero the
@@ -99,8 +117,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.strict_argmax = (choice & 0x80U) != 0;
   options.n_threads = 1;
   try {
-    const assay::Comparison comparison =
+    assay::Comparison comparison =
         assay::compare_logs(ref.path(), with_itself ? ref.path() : got.path(), options);
+    add_causes(comparison);
     check_reports(comparison);
     for (const assay::RecordResult& result : comparison.results) {
       // Not a number passes nothing.

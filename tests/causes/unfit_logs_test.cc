@@ -1,0 +1,274 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <random>
+
+#include "assay/causes/find_causes.h"
+#include "assay/causes/search.h"
+#include "base/interrupt.h"
+#include "tests/causes/faulty_logs.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+std::vector<float> random_values(size_t count) {
+  static std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+// The first product, which is that of layer 0's Q, with the opposite sign.
+class NegatedQ : public WrongKernels {
+ public:
+  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
+              float* out) override {
+    right_->matmul(w, bias, x, n_tokens, out);
+    if (calls_++ > 0) return;
+    for (int64_t i = 0; i < n_tokens * w.rows; ++i) out[i] = -out[i];
+  }
+
+ private:
+  int calls_ = 0;
+};
+
+class Noise : public WrongKernels {
+ public:
+  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
+              float* out) override {
+    right_->matmul(w, bias, x, n_tokens, out);
+    for (int64_t i = 0; i < n_tokens * w.rows; ++i) out[i] *= 1 + normal_(random_);
+  }
+
+ private:
+  std::mt19937 random_{1};
+  std::normal_distribution<float> normal_{0, 0.1F};
+};
+
+// Logs whose parts cannot be of one network, or not of the model. What is wrong with them is told;
+// nothing is computed from it, and it takes no verdict back.
+class UnfitLogs : public FaultyLogs {
+ protected:
+  using Edit = std::function<std::string(const std::string& line)>;
+  // The log with each of its lines, which have their ends, replaced.
+  std::string edited(const std::string& path, const Edit& edit) {
+    std::ifstream lines(path);
+    std::string text;
+    for (std::string line; std::getline(lines, line);) text += edit(line + "\n");
+    return put(std::filesystem::path(path).filename().string() + ".edited", text);
+  }
+  static Edit without(const std::string& checkpoint) {
+    return [checkpoint](const std::string& line) {
+      return line.find("\"checkpoint\":\"" + checkpoint + "\"") == std::string::npos ? line : "";
+    };
+  }
+
+  struct Part {
+    std::string name;
+    std::vector<size_t> sizes;  // at each token; the last is that of all that follow
+    bool differs = false;
+  };
+  // Compares two logs of these parts at `tokens` positions without a model.
+  Comparison compare_parts(const std::vector<Part>& parts, int tokens) {
+    std::string ref;
+    std::string got;
+    for (int token = 0; token < tokens; ++token) {
+      for (const Part& part : parts) {
+        const size_t at = std::min(static_cast<size_t>(token), part.sizes.size() - 1);
+        const std::vector<float> values = random_values(part.sizes[at]);
+        ref += line(part.name, token, values);
+        got += line(part.name, token, part.differs ? random_values(values.size()) : values);
+      }
+    }
+    return FaultyLogs::compare(nullptr, put("ref.jsonl", ref), put("got.jsonl", got));
+  }
+
+  static void expect_nothing_found(const Comparison& comparison) {
+    EXPECT_FALSE(comparison.pass);
+    EXPECT_THAT(comparison.causes, IsEmpty());
+    EXPECT_FALSE(comparison.error_sources.empty());
+    for (const ErrorSource& source : comparison.error_sources) {
+      EXPECT_FALSE(source.own || source.inherited) << source.checkpoint.name;
+    }
+  }
+};
+
+TEST_F(UnfitLogs, NoSumIsMadeOfTensorsOfUnequalSizes) {
+  const std::string residual = "layer_0_attn_residual";
+  struct Case {
+    size_t stream;
+    size_t branch;
+    std::string hint;
+  };
+  for (const Case& sizes :
+       {Case{100000, 1, "embedding has 100000 elements, layer_0_attn_out has 1 elements"},
+        Case{1, 1000, "embedding has 1 elements, layer_0_attn_out has 1000 elements"},
+        Case{8, 8, "what it is computed from gives 8 elements, it has 4"}}) {
+    const Comparison comparison = compare_parts({{"embedding", {sizes.stream}},
+                                                 {"layer_0_attn_out", {sizes.branch}},
+                                                 {residual, {4}, true}},
+                                                4);
+    expect_nothing_found(comparison);
+    EXPECT_THAT(comparison.cause_hint, HasSubstr(sizes.hint));
+  }
+}
+
+TEST_F(UnfitLogs, NoProductIsMadeOfTensorsOfUnequalSizes) {
+  for (const size_t gate : {size_t{1}, size_t{200000}}) {
+    const Comparison comparison = compare_parts({{"layer_0_ffn_gate", {gate}},
+                                                 {"layer_0_ffn_up", {1000}},
+                                                 {"layer_0_ffn_act", {1000}, true}},
+                                                4);
+    EXPECT_FALSE(comparison.pass);
+    EXPECT_THAT(comparison.causes, IsEmpty());
+  }
+}
+
+TEST_F(UnfitLogs, WhatOnlyTheJudgedLogHasMustBeOfTheModelsSize) {
+  const auto model = load("llama3");
+  const auto right = make_reference_kernels();
+  NegatedQ negated;
+  const std::string name = "layer_0_attn_norm";
+  const Comparison comparison = FaultyLogs::compare(
+      model.get(), edited(log(*model, *right, "ref", "ops"), without(name)),
+      edited(log(*model, negated, "got", "ops"), [&](const std::string& text) {
+        const size_t at = text.find("\"token_idx\":");
+        return without(name)(text) == text ? text
+                                           : line(name, std::stoi(text.substr(at + 12)), {1});
+      }));
+  ASSERT_THAT(comparison.causes, SizeIs(1)) << comparison.cause_hint;
+  EXPECT_EQ(comparison.causes[0].name, "sign");
+  EXPECT_EQ(comparison.causes[0].checkpoint.name, "layer_0_q");
+}
+
+TEST_F(UnfitLogs, LogitsOfUnequalSizesAreReadAsFarAsBothGo) {
+  std::string ref;
+  std::string got;
+  for (int token = 0; token < 5; ++token) {
+    ref += line("logits", token, random_values(1 << 19));
+    got += line("logits", token, random_values(10));
+  }
+  const Comparison comparison =
+      FaultyLogs::compare(nullptr, put("ref.jsonl", ref), put("got.jsonl", got));
+  EXPECT_FALSE(comparison.pass);
+  EXPECT_THAT(comparison.causes, IsEmpty());
+}
+
+TEST_F(UnfitLogs, ACheckpointMayHaveAnotherSizeAtEachToken) {
+  for (const auto& sizes : {std::vector<size_t>{1 << 17, 16}, std::vector<size_t>{32, 1 << 17}}) {
+    const Comparison comparison = compare_parts({{"layer_0_q", sizes, true}}, 5);
+    EXPECT_FALSE(comparison.pass);
+    EXPECT_THAT(comparison.causes, IsEmpty());
+  }
+}
+
+TEST_F(UnfitLogs, ATokenThatTheModelDoesNotHaveIsNotLookedUp) {
+  const auto model = load("llama3");
+  for (const std::string token : {"999999999", "4294967297", "-1"}) {
+    const auto right = make_reference_kernels();
+    Noise noise;
+    const auto edit = [&](const std::string& path) {
+      return edited(path, [&](std::string line) {
+        const size_t at = line.find("\"tokens\":[1,");
+        if (at != std::string::npos) line.replace(at, 12, "\"tokens\":[" + token + ",");
+        return without("embedding")(without("layer_0_attn_norm")(line));
+      });
+    };
+    const Comparison comparison =
+        FaultyLogs::compare(model.get(), edit(log(*model, *right, "ref", "ops")),
+                            edit(log(*model, noise, "got", "ops")));
+    EXPECT_FALSE(comparison.pass);
+    EXPECT_THAT(comparison.causes, IsEmpty());
+    EXPECT_THAT(comparison.cause_hint, HasSubstr("all values of embedding are needed"));
+  }
+}
+
+// A file may change after it was judged.
+TEST_F(UnfitLogs, NoErrorOfTheSearchTakesTheVerdictBack) {
+  const auto model = load("tinyllama");
+  const auto right = make_reference_kernels();
+  NegatedQ negated;
+  const std::string ref = log(*model, *right, "ref", "ops");
+  const std::string got = log(*model, negated, "got", "ops");
+  Comparison comparison = compare_logs(ref, got, CompareOptions());
+  std::filesystem::resize_file(got, 100);
+  find_causes(model.get(), comparison);
+  EXPECT_FALSE(comparison.pass);
+  EXPECT_THAT(comparison.causes, IsEmpty());
+  EXPECT_THAT(comparison.cause_hint, HasSubstr("the search for the cause ended: "));
+  EXPECT_THAT(comparison.cause_hint, HasSubstr(got));
+  // With the model of other logs there is nothing that could be told.
+  const auto other = load("gpt2");
+  EXPECT_THROW(find_causes(other.get(), comparison), Error);
+}
+
+// One mistake may be tried with hundreds of values.
+TEST_F(UnfitLogs, TheBoundOfTheSearchCutsATry) {
+  const auto model = load("tinyllama");
+  Noise noise;
+  const Comparison comparison = FaultyLogs::compare("tinyllama", noise, "layers", false);
+  const causes::Op op{Checkpoint::kOutput, 0};
+  const causes::Network network = causes::Network::of_model(*model, 12);
+  causes::TensorStore store(comparison);
+  const double base = causes::Chain(network, store, op, {0, 5, 11}).base_multiplications();
+  ASSERT_GT(base, 0);
+  const auto search = [&](double most) {
+    causes::Search tried(network, store, op, 0, {}, most);
+    tried.run();
+    return std::make_pair(tried.multiplications(), tried.judgement().hint);
+  };
+  // The judged tokens are more than three: base is less than one run.
+  EXPECT_EQ(search(0.5 * base).first, 0);
+  EXPECT_THAT(search(0.5 * base).second, HasSubstr("; 0 of "));
+  const auto [made, hint] = search(10 * base);
+  EXPECT_LE(made, 15 * base);
+  EXPECT_GT(made, 5 * base);
+  EXPECT_THAT(hint, HasSubstr("; 0 of "));
+  const auto [all, last] = search(std::numeric_limits<double>::infinity());
+  EXPECT_GT(all, 100 * base);
+  EXPECT_THAT(last, HasSubstr("no known mistake"));
+}
+
+TEST_F(UnfitLogs, AnAttentionCountsItsKeys) {
+  const auto model = load("tinyllama");
+  Noise noise;
+  const Comparison comparison = FaultyLogs::compare("tinyllama", noise, "ops", false);
+  causes::TensorStore store(comparison);
+  const causes::Network network = causes::Network::of_model(*model, 12);
+  const causes::Chain chain(network, store, {Checkpoint::kAttn, 0}, {3, 11});
+  ASSERT_TRUE(chain.complete());
+  EXPECT_EQ(chain.base_multiplications(), static_cast<double>(2 * 12 * model->config().q_width()));
+}
+
+TEST_F(UnfitLogs, AnInterruptEndsTheSearch) {
+  Comparison comparison = compare_parts(
+      {{"embedding", {8}}, {"layer_0_attn_out", {8}}, {"layer_0_attn_residual", {8}, true}}, 4);
+  const auto at_the_first_mistake = [](int64_t done, int64_t) {
+    EXPECT_EQ(done, 0);
+    interrupt(SIGINT);
+  };
+  comparison.causes.clear();
+  comparison.error_sources.clear();
+  EXPECT_THROW(find_causes(nullptr, comparison, at_the_first_mistake), Interrupted);
+  interrupt(0);
+}
+
+// A name may count layers that no network has.
+TEST_F(UnfitLogs, ALayerOfAnyNumberIsLookedAt) {
+  const Comparison comparison = compare_parts({{"layer_2000000_output", {8}, true}}, 4);
+  EXPECT_FALSE(comparison.pass);
+  EXPECT_THAT(comparison.causes, IsEmpty());
+  EXPECT_FALSE(comparison.cause_hint.empty());
+}
+
+}  // namespace
+}  // namespace assay

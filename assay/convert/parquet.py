@@ -4,10 +4,15 @@
 # One row a record: checkpoint, token_idx, dtype, shape, n, values (float32), summary, sketch, team,
 # source, file, line, ts; null where the record has none. The log's header is the schema's metadata
 # assay.header.
+import sys
+
+# python -c puts the current folder first, and a json.py there would run. Python before 3.11 has no
+# -P against that, and -I would lose the user's own packages and PYTHONPATH.
+sys.path = [folder for folder in sys.path if folder]
+
 import json
 import mmap
 import struct
-import sys
 
 try:
     import pyarrow as pa

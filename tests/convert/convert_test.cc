@@ -184,6 +184,22 @@ assert table['n'].to_pylist()[4] == 2 and table['team'].to_pylist() == [None] * 
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 2);
 }
 
+// Breaks if what stands in the current folder were run: a log may come with a folder of somebody
+// else's.
+TEST_F(ConvertTest, NoModuleOfTheCurrentFolderIsRun) {
+  const std::string log = put_log();
+  for (const std::string name :
+       {"json", "mmap", "struct", "pyarrow", "encodings", "sitecustomize", "usercustomize"}) {
+    put(name + ".py", "open('" + path("ran") + "', 'a').write('" + name + "\\n')\n");
+  }
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_);
+  const std::string said = error_of([&] { log_to_parquet(log, path("a.parquet")); });
+  std::filesystem::current_path(before);
+  EXPECT_THAT(said, testing::AnyOf("no error", HasSubstr("pyarrow is not installed")));
+  EXPECT_FALSE(std::filesystem::exists(path("ran"))) << contents(path("ran"));
+}
+
 TEST_F(ConvertTest, APythonThatIsMissingIsTold) {
   setenv("ASSAY_PYTHON", "/nonexistent/python", 1);
   EXPECT_THAT(error_of([&] { log_to_parquet(put_log(), path("a.parquet")); }),

@@ -236,7 +236,7 @@ TEST_F(LogReaderTest, NamesTheFileThatCannotBeRead) {
   };
   EXPECT_THAT(error(path_), HasSubstr(path_ + ": cannot open: No such file or directory"));
   EXPECT_THAT(error(folder_), HasSubstr("is a directory"));
-  EXPECT_THAT(error("/dev/null"), HasSubstr("not a regular file"));
+  EXPECT_THAT(error("/dev/null"), HasSubstr("is not a regular file"));
 }
 
 TEST_F(LogReaderTest, AnEmptyFileHasNoRecords) {

@@ -12,6 +12,7 @@ sys.path = [folder for folder in sys.path if folder]
 
 import json
 import mmap
+import re
 import struct
 
 try:
@@ -35,7 +36,11 @@ BATCH = 1 << 24  # values in a row group, so that memory stays bounded
 
 
 def array_name(first, checkpoint, count):
-    return checkpoint if first.setdefault(checkpoint, count) == count else f"{checkpoint}#{count}"
+    """As convert.cc names it."""
+    plain = (first.setdefault(checkpoint, count) == count and
+             checkpoint not in ("assay.records", "assay.counts", "__metadata__") and
+             not re.search(r"#[0-9]+\Z", checkpoint))
+    return checkpoint if plain else f"{checkpoint}#{count}"
 
 
 def product(shape):

@@ -13,22 +13,25 @@
 
 namespace assay {
 
-InputFile::InputFile(const std::string& path) : path_(path) {
+int open_regular_file(const std::string& path, int64_t& size) {
   // O_NONBLOCK: opening a named pipe must not wait for its other end.
-  fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd_ < 0) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
     throw Error(std::string("cannot open: ") + std::strerror(errno), path,
                 errno == EACCES ? "ask for permission to read it" : "check the path");
   }
   struct stat status {};
-  const bool known = fstat(fd_, &status) == 0;
+  const bool known = fstat(fd, &status) == 0;
   if (!known || !S_ISREG(status.st_mode)) {
-    close(fd_);
-    throw Error(S_ISDIR(status.st_mode) ? "is a directory" : "not a regular file", path,
+    close(fd);
+    throw Error(S_ISDIR(status.st_mode) ? "is a directory" : "is not a regular file", path,
                 "give the path of a file");
   }
-  size_ = status.st_size;
+  size = status.st_size;
+  return fd;
 }
+
+InputFile::InputFile(const std::string& path) : path_(path), fd_(open_regular_file(path, size_)) {}
 
 InputFile::~InputFile() {
   close(fd_);

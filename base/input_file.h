@@ -6,10 +6,14 @@
 
 namespace assay {
 
+// A descriptor of the file at `path`, for reading; the caller closes it. `size`: its bytes. Throws
+// Error if it is missing, may not be read, or is not a regular file.
+int open_regular_file(const std::string& path, int64_t& size);
+
 // A file opened for reading at any offset, by several threads at once.
 class InputFile {
  public:
-  // Throws Error if `path` is missing, may not be read, or is not a regular file.
+  // Throws Error as open_regular_file() does.
   explicit InputFile(const std::string& path);
   ~InputFile();
   InputFile(const InputFile&) = delete;
@@ -23,8 +27,8 @@ class InputFile {
 
  private:
   std::string path_;
-  int fd_ = -1;
   int64_t size_ = 0;
+  int fd_;
 };
 
 // The whole of a file of at most `max_bytes`. Throws Error if it cannot be read or, with `hint`, if

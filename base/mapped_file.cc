@@ -1,9 +1,7 @@
 #include "base/mapped_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/thread_pool.h"
 
 namespace assay {
@@ -46,15 +45,11 @@ size_t page_start(size_t byte) {
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  // O_NONBLOCK: opening a named pipe must not wait for its other end.
   MappedFile opened;  // closes the file if what follows throws
-  opened.fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (opened.fd_ < 0) fail("cannot open", path);
-  struct stat status {};
-  if (fstat(opened.fd_, &status) != 0) fail("cannot read its size", path);
-  if (!S_ISREG(status.st_mode)) throw Error("not a regular file", path, "give the path of a file");
-  if (status.st_size == 0) throw Error("the file is empty", path);
-  const auto size = static_cast<size_t>(status.st_size);
+  int64_t bytes = 0;
+  opened.fd_ = open_regular_file(path, bytes);
+  if (bytes == 0) throw Error("the file is empty", path);
+  const auto size = static_cast<size_t>(bytes);
   void* mapping = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, opened.fd_, 0);
   if (mapping == MAP_FAILED) {
     fail("cannot map into memory", path, "use a smaller file or a machine with more memory");

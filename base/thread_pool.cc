@@ -142,6 +142,9 @@ ThreadPool::ThreadPool(int n_threads) : impl_(std::make_unique<Impl>(checked_cou
     impl_->stop();
     throw Error(fmt::format("cannot start {} threads: {}", impl_->n_threads, refused.what()),
                 "--threads", "give a smaller number");
+  } catch (...) {  // no memory for one more; those that run must not be left behind
+    impl_->stop();
+    throw;
   }
 }
 

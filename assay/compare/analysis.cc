@@ -38,6 +38,11 @@ struct Sums {
   }
 };
 
+// Summaries may count any number of values up to 2^63 - 1, which is then the most that is told.
+void add_up_to_most(int64_t& sum, int64_t more) {
+  if (__builtin_add_overflow(sum, more, &sum)) sum = std::numeric_limits<int64_t>::max();
+}
+
 // The quantile of sorted values, interpolated linearly; `share` from 0 to 1.
 double quantile(const std::vector<double>& sorted, double share) {
   const double place = share * static_cast<double>(sorted.size() - 1);
@@ -129,9 +134,7 @@ class Analyzer {
     if (unseen <= 0) return;
     const float value = std::numeric_limits<float>::quiet_NaN();
     add_garbage(id, record.token_idx, {kUnknownIndex, value, GarbageReason::kNonfinite}, true);
-    analysis_.garbage_values += unseen - 1;
-    analysis_.garbage_by_reason[GarbageReason::kNonfinite] += unseen - 1;
-    analysis_.stats[static_cast<size_t>(id)].garbage += unseen - 1;
+    count_garbage(id, GarbageReason::kNonfinite, unseen - 1);
   }
 
   static void add_values(const Record& record, CheckpointStats& stats, Sums& sums) {
@@ -150,10 +153,14 @@ class Analyzer {
     }
   }
 
+  void count_garbage(int32_t checkpoint, GarbageReason reason, int64_t count) {
+    add_up_to_most(analysis_.garbage_values, count);
+    add_up_to_most(analysis_.garbage_by_reason[reason], count);
+    add_up_to_most(analysis_.stats[static_cast<size_t>(checkpoint)].garbage, count);
+  }
+
   void add_garbage(int32_t checkpoint, int64_t token_idx, const Garbage& garbage, bool list) {
-    ++analysis_.garbage_values;
-    ++analysis_.garbage_by_reason[garbage.reason];
-    ++analysis_.stats[static_cast<size_t>(checkpoint)].garbage;
+    count_garbage(checkpoint, garbage.reason, 1);
     if (garbage.index != kUnknownIndex) ++analysis_.positions[garbage.index];
     garbage_tokens_.insert(token_idx);
     if (list) analysis_.garbage.push_back({checkpoint, token_idx, garbage});

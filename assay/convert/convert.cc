@@ -11,6 +11,7 @@
 
 #include "assay/convert/array_file.h"
 #include "assay/log/line_parser.h"
+#include "assay/log/line_reader.h"
 #include "assay/log/log_reader.h"
 #include "assay/log/record_text.h"
 #include "base/error.h"
@@ -20,15 +21,29 @@ namespace {
 
 constexpr const char* kRecords = "assay.records";
 constexpr const char* kCounts = "assay.counts";
-constexpr size_t kPiece = size_t{1} << 20;
+constexpr int64_t kPiece = int64_t{1} << 20;
+constexpr int64_t kMaxValues = kMaxLineBytes / 2;  // of a line that can be read: a digit, a comma
 constexpr const char* kHint = "give a file that assay convert wrote";
+
+// Lines of `assay.records`, which have no values, are no longer: an archive may be compressed to a
+// thousandth, and one line of it is held at a time.
+constexpr int64_t kMaxRecordLine = int64_t{16} << 20;
+
+// Whether a checkpoint's name is taken otherwise, or could be one with a number of values behind
+// it.
+bool needs_count(std::string_view checkpoint) {
+  if (checkpoint == kRecords || checkpoint == kCounts || checkpoint == "__metadata__") return true;
+  const size_t mark = checkpoint.find_last_not_of("0123456789");
+  return mark != std::string_view::npos && mark + 1 < checkpoint.size() && checkpoint[mark] == '#';
+}
 
 // Which array holds the values of records of a checkpoint with that many of them.
 class ArrayNames {
  public:
   std::string name(const std::string& checkpoint, int64_t count) {
     const int64_t first = first_.try_emplace(checkpoint, count).first->second;
-    return count == first ? checkpoint : fmt::format("{}#{}", checkpoint, count);
+    return count == first && !needs_count(checkpoint) ? checkpoint
+                                                      : fmt::format("{}#{}", checkpoint, count);
   }
 
  private:
@@ -54,17 +69,55 @@ ArraySource source_of(std::string text) {
   return [text = std::move(text)](std::string& bytes) { bytes = text; };
 }
 
-// Bytes of an array, in pieces: a shape that is not true must not ask for more memory than there is
-// data.
-std::string read_bytes(ArrayReader& reader, const std::string& name, int64_t count) {
-  std::string bytes;
-  while (std::ssize(bytes) < count) {
-    const size_t part = std::min(kPiece, static_cast<size_t>(count - std::ssize(bytes)));
-    bytes.resize(bytes.size() + part);
-    reader.read(name, bytes.data() + bytes.size() - part, part);
+// The lines of an array of text, through a buffer that holds the longest of them.
+class TextLines {
+ public:
+  TextLines(ArrayReader& reader, std::string name, int64_t bytes, const std::string& path)
+      : reader_(reader), name_(std::move(name)), left_(bytes), path_(path) {}
+
+  // The next line, valid until the next call, with kLinePadding bytes behind it that may be read;
+  // false at the end. Throws Error where the array is cut off or a line longer than kMaxRecordLine.
+  bool next(std::string_view& line) {
+    for (int64_t searched = begin_;;) {
+      const void* end =
+          std::memchr(buffer_.data() + searched, '\n', static_cast<size_t>(end_ - searched));
+      const bool last = end == nullptr && left_ == 0;
+      if (end != nullptr || last) {
+        if (last && begin_ == end_) return false;
+        const int64_t at = last ? end_ : static_cast<const char*>(end) - buffer_.data();
+        line = {buffer_.data() + begin_, static_cast<size_t>(at - begin_)};
+        begin_ = std::min(at + 1, end_);
+        return true;
+      }
+      searched = end_ - begin_;
+      fill();
+    }
   }
-  return bytes;
-}
+
+ private:
+  void fill() {
+    if (end_ - begin_ > kMaxRecordLine) {
+      throw Error(fmt::format("'{}': a line is longer than {} MiB", name_, kMaxRecordLine >> 20),
+                  path_, kHint);
+    }
+    buffer_.erase(0, static_cast<size_t>(begin_));
+    end_ -= begin_;
+    begin_ = 0;
+    const int64_t part = std::min(kPiece, left_);
+    buffer_.resize(static_cast<size_t>(end_ + part) + kLinePadding);
+    reader_.read(name_, buffer_.data() + end_, static_cast<size_t>(part));
+    end_ += part;
+    left_ -= part;
+  }
+
+  ArrayReader& reader_;
+  std::string name_;
+  int64_t left_;  // bytes that have not been read
+  const std::string& path_;
+  std::string buffer_ = std::string(kLinePadding, 0);
+  int64_t begin_ = 0;  // of what has not been given out
+  int64_t end_ = 0;    // of what has been read
+};
 
 class LogBuilder {
  public:
@@ -72,33 +125,29 @@ class LogBuilder {
       : path_(path), sink_(sink), reader_(open_arrays(path)) {}
 
   void build() {
-    const std::string text = read_whole(kRecords, ArrayType::kUint8) + std::string(kLinePadding, 0);
-    const std::string counts = read_whole(kCounts, ArrayType::kInt64);
-    const size_t size = text.size() - kLinePadding;
-    size_t record = 0;
-    for (size_t at = 0, end = 0; at < size; at = end + 1) {
-      end = std::min(text.find('\n', at), size);
-      if (add_line({text.data() + at, end - at})) continue;
+    TextLines lines(*reader_, kRecords, bytes_of(kRecords, ArrayType::kUint8), path_);
+    int64_t counts_left = bytes_of(kCounts, ArrayType::kInt64);
+    std::string_view line;
+    while (lines.next(line)) {
+      if (add_line(line)) continue;
       int64_t count = -1;
-      if ((record + 1) * sizeof(count) <= counts.size()) {
-        std::memcpy(&count, counts.data() + record * sizeof(count), sizeof(count));
-      }
+      if (counts_left > 0) reader_->read(kCounts, reinterpret_cast<char*>(&count), sizeof(count));
+      counts_left -= int64_t{sizeof(count)};
       add_values(count);
-      ++record;
     }
-    if (record * sizeof(int64_t) != counts.size()) fail("it has more counts than records");
+    if (counts_left != 0) fail("it has more counts than records");
     flush();
   }
 
  private:
   [[noreturn]] void fail(const std::string& what) const { throw Error(what, path_, kHint); }
 
-  std::string read_whole(const std::string& name, ArrayType type) {
+  int64_t bytes_of(const std::string& name, ArrayType type) const {
     const auto array = reader_->arrays().find(name);
     if (array == reader_->arrays().end() || array->second.type != type) {
       fail(fmt::format("the array '{}' is missing: this is not a log", name));
     }
-    return read_bytes(*reader_, name, array->second.bytes);
+    return array->second.bytes;
   }
 
   // True for a header, false for a record, which then has its values to come.
@@ -128,11 +177,19 @@ class LogBuilder {
                       array->second.shape.size() == 2 && array->second.shape[1] == count &&
                       rows_[name]++ < array->second.shape[0];
     if (!fits) fail(fmt::format("the array '{}' does not fit the records", printable(name, 80)));
-    const std::string bytes = read_bytes(*reader_, name, count * int64_t{sizeof(float)});
-    record.values.resize(static_cast<size_t>(count));
-    std::memcpy(record.values.data(), bytes.data(), bytes.size());
+    if (count > kMaxValues) {
+      fail(fmt::format("'{}': a record of {} values makes a line that is too long",
+                       printable(name, 80), count));
+    }
+    // In pieces: a shape that is not true must not ask for more memory than there is data.
+    for (int64_t done = 0; done < count; done = std::ssize(record.values)) {
+      const int64_t part = std::min(kPiece, count - done);
+      record.values.resize(static_cast<size_t>(done + part));
+      reader_->read(name, reinterpret_cast<char*>(record.values.data() + done),
+                    static_cast<size_t>(part) * sizeof(float));
+    }
     append_record_line(text_, record);
-    if (text_.size() >= kPiece) flush();
+    if (std::ssize(text_) >= kPiece) flush();
   }
 
   void flush() {
@@ -170,7 +227,13 @@ void log_to_arrays(const std::string& log, const std::string& arrays) {
     place->places.push_back(reader.place());
     counts.push_back(count);
     record->values.clear();
+    const size_t before = records.size();
     append_record_line(records, *record);
+    if (std::ssize(records) - static_cast<int64_t>(before) > kMaxRecordLine) {
+      throw Error(fmt::format("a record of '{}' is longer than {} MiB without its values",
+                              printable(record->checkpoint, 80), kMaxRecordLine >> 20),
+                  log);
+    }
   }
   if (counts.empty()) throw no_records_error(reader);
   const std::unique_ptr<ArrayWriter> writer = create_arrays(arrays);

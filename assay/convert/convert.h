@@ -12,8 +12,8 @@ namespace assay {
 //
 // An NPZ or safetensors file holds one float32 array [records, values] for each checkpoint, named
 // as it is; records with another number of values than the checkpoint's first go to one named
-// NAME#VALUES. `assay.records` is the log without its values as UTF-8 text (bytes), `assay.counts`
-// the number of values of each record.
+// NAME#VALUES, as do all of a checkpoint whose own name ends so or is taken. `assay.records` is the
+// log without its values as UTF-8 text (bytes), `assay.counts` the number of values of each record.
 
 // Reads the log twice; memory grows with the number of records, not with their values. Throws
 // Error.

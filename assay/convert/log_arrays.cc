@@ -1,5 +1,7 @@
 #include "assay/convert/log_arrays.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -19,7 +21,9 @@ namespace {
 struct Array {
   std::vector<IndexEntry> entries;
   int64_t widest = 0;
+  int64_t values = 0;  // of all
 
+  int64_t cells() const { return widest * std::ssize(entries); }
   std::vector<int64_t> tokens() const {
     std::vector<int64_t> all;
     for (const IndexEntry& entry : entries) all.push_back(entry.token_idx);
@@ -33,13 +37,34 @@ std::vector<Array> arrays_of(const LogIndex& log) {
   for (const IndexEntry& entry : log.entries()) {
     Array& array = arrays[static_cast<size_t>(entry.checkpoint)];
     array.entries.push_back(entry);
-    array.widest = std::max(array.widest, std::ssize(log.load(entry, loader).values));
+    const int64_t count = std::ssize(log.load(entry, loader).values);
+    array.widest = std::max(array.widest, count);
+    array.values += count;
   }
   for (Array& array : arrays) {
     std::sort(array.entries.begin(), array.entries.end(),
               [](const IndexEntry& a, const IndexEntry& b) { return a.token_idx < b.token_idx; });
   }
   return arrays;
+}
+
+// An archive may hold kMaxFill times the values of the log, and kFreeFill more.
+constexpr int64_t kMaxFill = 16;
+constexpr int64_t kFreeFill = int64_t{1} << 20;
+
+void refuse_fill(const LogIndex& log, const std::vector<Array>& arrays, const std::string& path) {
+  int64_t left = kFreeFill;
+  for (const Array& array : arrays) left += kMaxFill * array.values;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    left -= arrays[i].cells();
+    if (left >= 0) continue;
+    throw Error(
+        fmt::format("the {} values of '{}' would be filled up with NaN to {}, for one of "
+                    "its records has {}",
+                    arrays[i].values, printable(log.names().name(static_cast<int32_t>(i)), 80),
+                    arrays[i].cells(), arrays[i].widest),
+        path, "assay convert keeps records of each size apart");
+  }
 }
 
 // Row after row, each read when it is asked for.
@@ -64,6 +89,7 @@ void write_log_as_npz(const std::string& log_path, const std::string& npz_path) 
   }
   const LogIndex log(log_path);
   const std::vector<Array> arrays = arrays_of(log);
+  refuse_fill(log, arrays, log_path);
   const std::vector<int64_t> tokens = arrays.front().tokens();
   const bool same_tokens = std::all_of(
       arrays.begin(), arrays.end(), [&](const Array& array) { return array.tokens() == tokens; });

@@ -14,6 +14,7 @@ namespace assay {
 namespace {
 
 constexpr size_t kMaxHeader = 1 << 20;
+constexpr size_t kMaxDims = 64;  // NumPy's own
 constexpr const char* kHint = "give an archive that assay convert or numpy.savez() wrote";
 
 struct CloseZip {
@@ -93,6 +94,7 @@ std::optional<ArrayInfo> parse_header(const std::string& header, const std::stri
         throw Error(fmt::format("the shape of '{}' is too large", printable(name, 80)), where);
       }
     }
+    if (info.shape.size() == kMaxDims) return std::nullopt;
     info.shape.push_back(dim);
   }
   info.bytes = array_bytes(info.type, info.shape, where, name);
@@ -112,30 +114,50 @@ class NpzReader : public ArrayReader {
       throw Error("cannot read the archive: " + reason, path, kHint);
     }
     const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
-    for (zip_int64_t i = 0; i < count; ++i) open_entry(static_cast<zip_uint64_t>(i));
+    for (zip_int64_t i = 0; i < count; ++i) add_entry(static_cast<zip_uint64_t>(i));
   }
 
   const std::map<std::string, ArrayInfo>& arrays() const override { return arrays_; }
 
   void read(const std::string& name, char* to, size_t count) override {
-    const auto file = files_.find(name);
-    const bool there = file != files_.end() && read_all(file->second.get(), to, count);
-    // The checksum is compared when the end is met.
-    char beyond = 0;
-    if (!there || ((left_[name] -= static_cast<int64_t>(count)) == 0 &&
-                   zip_fread(file->second.get(), &beyond, 1) != 0)) {
+    const auto found = entries_.find(name);
+    if (found == entries_.end() || !read_entry(found->second, to, count)) {
       throw Error(fmt::format("the array '{}' is cut off or damaged", printable(name, 80)), path_,
                   kHint);
     }
   }
 
  private:
-  void open_entry(zip_uint64_t index) {
+  // What is open takes 16 KiB and more, so an entry is only while it is read.
+  struct Entry {
+    zip_uint64_t index = 0;
+    int64_t left = 0;  // bytes of the array that have not been read
+    EntryFile file;    // closed before the archive
+    bool opened = false;
+  };
+
+  bool read_entry(Entry& entry, char* to, size_t count) {
+    if (!entry.opened) {
+      entry.opened = true;
+      entry.file.reset(zip_fopen_index(archive_.get(), entry.index, 0));
+      if (entry.file == nullptr || !read_header(entry.file.get())) return false;
+    }
+    if (entry.file == nullptr || !read_all(entry.file.get(), to, count)) return false;
+    entry.left -= static_cast<int64_t>(count);
+    if (entry.left > 0) return true;
+    // The checksum is compared when the end is met.
+    char beyond = 0;
+    const bool whole = zip_fread(entry.file.get(), &beyond, 1) == 0;
+    entry.file.reset();
+    return whole;
+  }
+
+  void add_entry(zip_uint64_t index) {
     const char* entry = zip_get_name(archive_.get(), index, 0);
     if (entry == nullptr || !std::string_view(entry).ends_with(".npy")) return;
     std::string name(entry);
     name.resize(name.size() - 4);
-    EntryFile file(zip_fopen_index(archive_.get(), index, 0));
+    const EntryFile file(zip_fopen_index(archive_.get(), index, 0));
     const auto header = file == nullptr ? std::nullopt : read_header(file.get());
     if (!header) {
       throw Error(fmt::format("'{}' is not a NumPy array", printable(name, 80)), path_, kHint);
@@ -143,15 +165,13 @@ class NpzReader : public ArrayReader {
     const auto info = parse_header(*header, path_, name);
     if (!info) return;
     arrays_[name] = *info;
-    left_[name] = info->bytes;
-    files_[name] = std::move(file);
+    entries_[name] = {index, info->bytes, nullptr, false};
   }
 
   std::string path_;
   std::unique_ptr<zip_t, CloseZip> archive_;
   std::map<std::string, ArrayInfo> arrays_;
-  std::map<std::string, EntryFile> files_;  // closed before the archive
-  std::map<std::string, int64_t> left_;     // bytes of an array that have not been read
+  std::map<std::string, Entry> entries_;
 };
 
 }  // namespace

@@ -21,6 +21,7 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr time_t kStartOfZip = 315532800;  // 1980-01-01: the same log makes the same archive
 constexpr size_t kNpyAlignment = 64;
+constexpr size_t kMaxName = 65535 - 4;  // what a ZIP archive can hold, with ".npy"
 
 std::string_view type_code(ArrayType type) {
   static constexpr std::string_view kCodes[] = {"<f4", "<f8", "<i8", "|u1"};
@@ -155,6 +156,11 @@ NpzWriter::~NpzWriter() {
 
 void NpzWriter::add(const std::string& name, ArrayType type, std::vector<int64_t> shape,
                     ArraySource source) {
+  if (name.find('\0') != std::string::npos || name.size() > kMaxName) {
+    throw Error(
+        fmt::format("an NPZ archive cannot hold an array of the name '{}'", printable(name, 80)),
+        impl_->path, "give the checkpoint another name, or convert to safetensors");
+  }
   auto entry = std::make_unique<Entry>();
   entry->header = npy_header(type, shape);
   entry->data_bytes = array_bytes(type, shape, impl_->path, name);

@@ -4,10 +4,16 @@
 # One row a record: checkpoint, token_idx, dtype, shape, n, values (float32), summary, sketch, team,
 # source, file, line, ts; null where the record has none. The log's header is the schema's metadata
 # assay.header.
+import sys
+
+# python -c puts the current folder first, and a json.py there would run. Python before 3.11 has no
+# -P against that, and -I would lose the user's own packages and PYTHONPATH.
+sys.path = [folder for folder in sys.path if folder]
+
 import json
 import mmap
+import re
 import struct
-import sys
 
 try:
     import pyarrow as pa
@@ -30,7 +36,11 @@ BATCH = 1 << 24  # values in a row group, so that memory stays bounded
 
 
 def array_name(first, checkpoint, count):
-    return checkpoint if first.setdefault(checkpoint, count) == count else f"{checkpoint}#{count}"
+    """As convert.cc names it."""
+    plain = (first.setdefault(checkpoint, count) == count and
+             checkpoint not in ("assay.records", "assay.counts", "__metadata__") and
+             not re.search(r"#[0-9]+\Z", checkpoint))
+    return checkpoint if plain else f"{checkpoint}#{count}"
 
 
 def product(shape):

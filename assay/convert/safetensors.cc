@@ -39,10 +39,8 @@ std::optional<ArrayType> type_of(std::string_view name) {
 
 void SafetensorsWriter::add(const std::string& name, ArrayType type, std::vector<int64_t> shape,
                             ArraySource source) {
-  for (const Entry& entry : entries_) {
-    if (entry.name == name) {
-      throw Error(fmt::format("cannot add the array '{}' twice", printable(name, 80)), path_);
-    }
+  if (!names_.insert(name).second) {
+    throw Error(fmt::format("cannot add the array '{}' twice", printable(name, 80)), path_);
   }
   const int64_t bytes = array_bytes(type, shape, path_, name);
   entries_.push_back({name, {type, std::move(shape), bytes}, std::move(source)});
@@ -110,6 +108,7 @@ class SafetensorsReader : public ArrayReader {
     for (const auto& [name, value] : std::as_const(header).GetObject()) {
       add({name.GetString(), name.GetStringLength()}, value, data, file_.size());
     }
+    refuse_overlaps();
   }
 
   const std::map<std::string, ArrayInfo>& arrays() const override { return arrays_; }
@@ -146,8 +145,25 @@ class SafetensorsReader : public ArrayReader {
     if (begin < 0 || end < begin || end > size - data || end - begin != info.bytes) {
       fail(fmt::format("the data of '{}' does not fit the file", printable(name, 80)));
     }
-    arrays_[name] = info;
+    if (!arrays_.emplace(name, info).second) {
+      fail(fmt::format("the header names '{}' twice", printable(name, 80)));
+    }
     places_[name] = data + begin;
+  }
+
+  // Arrays that share bytes would let a small file stand for any amount of data.
+  void refuse_overlaps() const {
+    std::vector<std::pair<int64_t, const std::string*>> order;
+    for (const auto& [name, begin] : places_) {
+      if (arrays_.at(name).bytes > 0) order.emplace_back(begin, &name);
+    }
+    std::sort(order.begin(), order.end());
+    for (size_t i = 1; i < order.size(); ++i) {
+      const std::string& before = *order[i - 1].second;
+      if (order[i].first - order[i - 1].first >= arrays_.at(before).bytes) continue;
+      fail(fmt::format("the arrays '{}' and '{}' share bytes of the file", printable(before, 80),
+                       printable(*order[i].second, 80)));
+    }
   }
 
   InputFile file_;

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "assay/convert/array_file.h"
@@ -28,9 +30,11 @@ class SafetensorsWriter : public ArrayWriter {
 
   std::string path_;
   std::vector<Entry> entries_;
+  std::set<std::string> names_;
 };
 
-// Throws Error if `path` is no such file, or its header does not fit it.
+// Throws Error if `path` is no such file, or its header does not fit it, or two arrays
+// share bytes.
 std::unique_ptr<ArrayReader> open_safetensors(const std::string& path);
 
 }  // namespace assay

@@ -10,23 +10,34 @@
 #include "base/error.h"
 
 namespace assay {
+namespace {
 
-void JsonNode::fail(const std::string& what, const std::string& hint) const {
-  throw Error(key_.empty() ? "the document " + what : fmt::format("'{}' {}", key_, what), path_,
-              hint);
+std::string_view view_of(const rapidjson::Value& text) {
+  return {text.GetString(), text.GetStringLength()};
 }
 
-std::string JsonNode::key_of(const std::string& member) const {
-  return key_.empty() ? member : key_ + "." + member;
+}  // namespace
+
+void JsonNode::fail(const std::string& what, const std::string& hint) const {
+  throw Error(parent_ == nullptr ? "the document " + what : fmt::format("'{}' {}", key(), what),
+              path_, hint);
+}
+
+std::string JsonNode::key() const {
+  if (parent_ == nullptr) return {};
+  const std::string above = parent_->key();
+  if (!name_) return fmt::format("{}[{}]", above, index_);
+  return above.empty() ? std::string(*name_) : fmt::format("{}.{}", above, *name_);
 }
 
 std::optional<JsonNode> JsonNode::find(const char* name) const {
   if (!value_.IsObject()) fail("is not an object");
   std::optional<JsonNode> found;
   for (const auto& member : value_.GetObject()) {
-    if (json_text_of(member.name) != name) continue;
+    const std::string_view each = view_of(member.name);
+    if (each != name) continue;
     if (found) fail(fmt::format("has the key '{}' twice", name));
-    found.emplace(JsonNode(member.value, path_, key_of(name)));
+    found.emplace(JsonNode(member.value, std::make_shared<const JsonNode>(*this), each, 0));
   }
   if (found && found->value_.IsNull()) return {};
   return found;
@@ -34,27 +45,31 @@ std::optional<JsonNode> JsonNode::find(const char* name) const {
 
 JsonNode JsonNode::at(const char* name) const {
   auto found = find(name);
-  if (!found) JsonNode(value_, path_, key_of(name)).fail("is missing");
+  if (!found) {
+    JsonNode(value_, std::make_shared<const JsonNode>(*this), name, 0).fail("is missing");
+  }
   return *found;
 }
 
 std::vector<std::pair<std::string, JsonNode>> JsonNode::members() const {
   if (!value_.IsObject()) fail("is not an object");
+  const auto self = std::make_shared<const JsonNode>(*this);
   std::vector<std::pair<std::string, JsonNode>> all;
-  std::set<std::string> seen;
+  std::set<std::string_view> seen;
   for (const auto& member : value_.GetObject()) {
-    const std::string name = json_text_of(member.name);
+    const std::string_view name = view_of(member.name);
     if (!seen.insert(name).second) fail(fmt::format("has the key '{}' twice", name));
-    all.emplace_back(name, JsonNode(member.value, path_, key_of(name)));
+    all.emplace_back(name, JsonNode(member.value, self, name, 0));
   }
   return all;
 }
 
 std::vector<JsonNode> JsonNode::items() const {
   if (!value_.IsArray()) fail("is not an array");
+  const auto self = std::make_shared<const JsonNode>(*this);
   std::vector<JsonNode> all;
   for (const auto& item : value_.GetArray()) {
-    all.push_back(JsonNode(item, path_, fmt::format("{}[{}]", key_, all.size())));
+    all.push_back(JsonNode(item, self, std::nullopt, all.size()));
   }
   return all;
 }

@@ -2,9 +2,12 @@
 
 #include <rapidjson/document.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,13 +39,24 @@ class JsonNode {
   [[noreturn]] void fail(const std::string& what, const std::string& hint = {}) const;
 
  private:
-  JsonNode(const rapidjson::Value& value, const std::string& path, std::string key)
-      : value_(value), path_(path), key_(std::move(key)) {}
-  std::string key_of(const std::string& member) const;
+  JsonNode(const rapidjson::Value& value, std::shared_ptr<const JsonNode> parent,
+           std::optional<std::string_view> name, size_t index)
+      : value_(value),
+        path_(parent->path_),
+        parent_(std::move(parent)),
+        name_(name),
+        index_(index) {}
+
+  // Where it stands in the document, as in "files[0].sha256"; empty for the document itself. It is
+  // made where it is told only: a node for each item that held it would take the memory of a file
+  // many times over.
+  std::string key() const;
 
   const rapidjson::Value& value_;
   const std::string& path_;
-  std::string key_;
+  std::shared_ptr<const JsonNode> parent_;  // null: the document
+  std::optional<std::string_view> name_;    // of a member, in the document; none: an item
+  size_t index_ = 0;                        // of an item
 };
 
 }  // namespace assay

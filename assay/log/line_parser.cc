@@ -26,7 +26,7 @@ bool is_blank(std::string_view text) {
 void reset(Record& record) {
   record.values.clear();
   record.shape.clear();
-  record.n = 0;
+  record.n = -1;  // not given, or null
   record.summary.reset();
   record.sketch.reset();
   record.ts.reset();
@@ -46,17 +46,18 @@ void check_required(const LineHandler& handler) {
 }
 
 // Sets n where it is not given, and holds it against the shape and the values.
-void check_sizes(const LineHandler& handler, bool skim, Record& record) {
+void check_sizes(bool skim, Record& record) {
   const int64_t count = element_count(record.shape);
   if (count < 0) {
     throw LineProblem{
         fmt::format("the shape [{}] has no element count", fmt::join(record.shape, ",")),
         "give dimensions of 0 or more whose product fits 63 bits"};
   }
-  if (!handler.has(Field::kN)) record.n = count;
+  const bool given = record.n >= 0;
+  if (!given) record.n = count;
   if (!skim && static_cast<int64_t>(record.values.size()) > record.n) {
     throw LineProblem{fmt::format("{} values, but {} says {}", record.values.size(),
-                                  handler.has(Field::kN) ? "'n'" : "'shape'", record.n),
+                                  given ? "'n'" : "'shape'", record.n),
                       "log the shape of what is logged, or its size as n"};
   }
 }
@@ -88,7 +89,7 @@ struct LineParser::Impl {
     }
     if (handler.has(Field::kAssay)) return LineKind::kHeader;
     check_required(handler);
-    check_sizes(handler, skim, record);
+    check_sizes(skim, record);
     return LineKind::kRecord;
   }
 };

@@ -64,9 +64,12 @@ TEST(MappedFile, AFileThatWasCutIsNotRead) {
 
 TEST(MappedFile, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT([] { MappedFile("/no/such/file"); },
-              ThrowsMessage<Error>(HasSubstr("/no/such/file: cannot open: No such file")));
+              ThrowsMessage<Error>(HasSubstr(
+                  "/no/such/file: cannot open: No such file or directory; check the path")));
   EXPECT_THAT([] { MappedFile{testing::TempDir()}; },
-              ThrowsMessage<Error>(HasSubstr("not a regular file")));
+              ThrowsMessage<Error>(HasSubstr("is a directory; give the path of a file")));
+  EXPECT_THAT([] { MappedFile{"/dev/null"}; },
+              ThrowsMessage<Error>(HasSubstr("is not a regular file; give the path of a file")));
   EXPECT_THAT([] { MappedFile(write("empty", "")); },
               ThrowsMessage<Error>(HasSubstr("the file is empty")));
 }

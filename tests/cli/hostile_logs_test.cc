@@ -124,10 +124,11 @@ TEST_F(HostileLogs, PermissionDenied) {
 
 TEST_F(HostileLogs, NoFile) {
   expect_error({"analyze", folder_}, folder_ + ": is a directory; give the path of a file");
-  expect_error({"analyze", "/dev/zero"}, "/dev/zero: not a regular file; give the path of a file");
+  expect_error({"analyze", "/dev/zero"},
+               "/dev/zero: is not a regular file; give the path of a file");
   const std::string pipe = folder_ + "/pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  expect_error({"analyze", pipe}, pipe + ": not a regular file; give the path of a file");
+  expect_error({"analyze", pipe}, pipe + ": is not a regular file; give the path of a file");
 }
 
 TEST_F(HostileLogs, DeeplyNested) {

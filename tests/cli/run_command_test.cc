@@ -196,7 +196,7 @@ TEST_F(RunCommand, AFullContextEndsWithWhatWasGenerated) {
 TEST_F(RunCommand, EveryMistakeHasItsMessage) {
   const std::string model = tiny();
   expect_error({"run", path("none.gguf"), "--tokens", "1"},
-               path("none.gguf") + ": cannot open: No such file or directory");
+               path("none.gguf") + ": cannot open: No such file or directory; check the path");
   expect_error({"run", put("empty.gguf", ""), "--tokens", "1"},
                path("empty.gguf") + ": the file is empty");
   expect_error({"run", put("text.gguf", "hello, world"), "--tokens", "1"},

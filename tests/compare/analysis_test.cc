@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <sstream>
 
@@ -54,6 +55,18 @@ TEST_F(AnalysisTest, ATensorOfNaNIsListedInPartAndCountedInFull) {
       analyze_log(put("a.jsonl", line("q", 0, std::vector<float>(1000, std::nanf("")))));
   EXPECT_EQ(analysis.garbage_values, 1000);
   EXPECT_EQ(analysis.garbage.size(), static_cast<size_t>(kMaxListed));
+}
+
+// Breaks if such counts went beyond 64 bits: garbage of -2 values was told.
+TEST_F(AnalysisTest, CountsOfSummariesEndAtTheLargestNumber) {
+  const std::string most = std::to_string(std::numeric_limits<int64_t>::max());
+  const std::string more = ",\"n\":" + most + R"(,"summary":{"nonfinite":)" + most + "}";
+  const Analysis analysis =
+      analyze_log(put("a.jsonl", line("q", 0, {1}, more) + line("q", 1, {1}, more) +
+                                     line("q", 2, {std::nanf("")})));
+  EXPECT_EQ(analysis.garbage_values, std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(analysis.garbage_by_reason.at(GarbageReason::kNonfinite), analysis.garbage_values);
+  EXPECT_EQ(analysis.stats.at(0).garbage, analysis.garbage_values);
 }
 
 // Held to numpy's median and percentiles.

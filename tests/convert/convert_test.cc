@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <limits>
 #include <random>
 
@@ -64,6 +65,14 @@ class ConvertTest : public LogFiles {
     record.line = 12;
     append_record_line(text, record);
     return put("log.jsonl", text);
+  }
+
+  // Checkpoints of names that are taken in the files, or look like one with a number of values.
+  std::string put_taken_names() {
+    return put("log.jsonl", line("a#2", 0, {1, 2, 3, 4, 5}) + line("a", 0, {6, 7, 8}) +
+                                line("a", 1, {9, 10}) + line("a#2", 1, {11, 12}) +
+                                line("a#2#2", 0, {13}) + line("__metadata__", 0, {14}) +
+                                line("assay.records", 0, {15, 16}) + line("assay.counts", 0, {17}));
   }
 
   static std::string log_of(const std::string& arrays) {
@@ -179,9 +188,124 @@ assert table['summary'].to_pylist()[0]['l2'] == 3e200
 assert table['n'].to_pylist()[4] == 2 and table['team'].to_pylist() == [None] * 4 + ['t']
 )",
                 path("a.parquet"));
+  const std::string taken = put_taken_names();
+  log_to_parquet(taken, path("a.parquet"));
+  text.clear();
+  parquet_to_log(path("a.parquet"), path("b"), [&](std::string_view part) { text += part; });
+  EXPECT_EQ(text, contents(taken));
   EXPECT_THAT(error_of([&] { parquet_to_log(log, path("b"), [](std::string_view) {}); }),
               HasSubstr("log.jsonl: "));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 2);
+}
+
+// Breaks if what stands in the current folder were run: a log may come with a folder of somebody
+// else's.
+TEST_F(ConvertTest, NoModuleOfTheCurrentFolderIsRun) {
+  const std::string log = put_log();
+  for (const std::string name :
+       {"json", "mmap", "re", "struct", "pyarrow", "encodings", "sitecustomize", "usercustomize"}) {
+    put(name + ".py", "open('" + path("ran") + "', 'a').write('" + name + "\\n')\n");
+  }
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_);
+  const std::string said = error_of([&] { log_to_parquet(log, path("a.parquet")); });
+  std::filesystem::current_path(before);
+  EXPECT_THAT(said, testing::AnyOf("no error", HasSubstr("pyarrow is not installed")));
+  EXPECT_FALSE(std::filesystem::exists(path("ran"))) << contents(path("ran"));
+}
+
+// Files that ask for more than they hold.
+class HostileArrays : public ConvertTest {
+ protected:
+  // `arrays`: name, type, shape and where its data begins, as JSON. The data is `data`.
+  std::string put_safetensors(const std::string& arrays, const std::string& data) {
+    const size_t length = arrays.size();
+    std::string text;
+    for (int i = 0; i < 8; ++i) text += static_cast<char>((length >> (8 * i)) & 0xFF);
+    return put("h.safetensors", text + arrays + data);
+  }
+
+  // The archive that `code` fills, z being a ZipFile; most memory that reading it took, in bytes.
+  int64_t memory_to_read(const std::string& code, const std::string& message) {
+    expect_python("python3", R"(
+import struct, zipfile
+def head(code, shape):
+    text = "{'descr': '%s', 'fortran_order': False, 'shape': (%d,), }" % (code, shape)
+    text += " " * (63 - (10 + len(text)) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode()
+with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED, compresslevel=1) as z:
+)" + code,
+                  path("h.npz"));
+    const auto status = [](const std::string& key) {
+      std::ifstream file("/proc/self/status");
+      for (std::string word; file >> word;) {
+        int64_t kib = 0;
+        if (word == key && file >> kib) return kib * 1024;
+      }
+      return int64_t{0};
+    };
+    std::ofstream("/proc/self/clear_refs") << 5;  // the peak begins anew
+    const int64_t before = status("VmRSS:");
+    EXPECT_THAT(error_of([&] { arrays_to_log(path("h.npz"), [](std::string_view) {}); }),
+                HasSubstr(message));
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return 0 * before;  // sanitizers keep what was given back
+#else
+    return status("VmHWM:") - before;
+#endif
+  }
+};
+
+// Breaks if 1.4 MB of compressed lines were held whole: 519 MB.
+TEST_F(HostileArrays, TextIsReadLineByLine) {
+  EXPECT_LT(memory_to_read(R"(
+    with z.open("assay.records.npy", "w") as f:
+        f.write(head("|u1", 200 << 20))
+        for _ in range(200): f.write(b"\n" * (1 << 20))
+    z.writestr("assay.counts.npy", head("<i8", 0))
+)",
+                           "no error"),
+            32 << 20);
+}
+
+TEST_F(HostileArrays, ALineWithoutEndIsRefused) {
+  EXPECT_LT(memory_to_read(R"(
+    with z.open("assay.records.npy", "w") as f:
+        f.write(head("|u1", 200 << 20))
+        for _ in range(200): f.write(b" " * (1 << 20))
+    z.writestr("assay.counts.npy", head("<i8", 0))
+)",
+                           "'assay.records': a line is longer than 16 MiB"),
+            64 << 20);
+}
+
+// Breaks if all entries stayed open: 4,000 took 64 MB.
+TEST_F(HostileArrays, EntriesAreOpenWhileTheyAreRead) {
+  EXPECT_LT(memory_to_read(R"(
+    for i in range(4000): z.writestr("%d.npy" % i, head("|u1", 0))
+)",
+                           "the array 'assay.records' is missing"),
+            16 << 20);
+}
+
+// Breaks if one range could stand for the values of many: 128 KB made 90 MB.
+TEST_F(HostileArrays, SafetensorsThatShareBytesAreRefused) {
+  const auto array = [](const std::string& name, int begin) {
+    return "\"" + name + R"(":{"dtype":"F32","shape":[1,2],"data_offsets":[)" +
+           std::to_string(begin) + "," + std::to_string(begin + 8) + "]}";
+  };
+  const auto error = [&](const std::string& arrays) {
+    const std::string file = put_safetensors("{" + arrays + "}", std::string(16, 'x'));
+    return error_of([&] { log_of(file); });
+  };
+  EXPECT_THAT(error(array("a", 0) + "," + array("b", 0)),
+              HasSubstr("the arrays 'a' and 'b' share bytes of the file"));
+  EXPECT_THAT(error(array("b", 4) + "," + array("a", 0)),
+              HasSubstr("the arrays 'a' and 'b' share bytes of the file"));
+  EXPECT_THAT(error(array("a", 0) + "," + array("a", 8)), HasSubstr("names 'a' twice"));
+  EXPECT_THAT(error(array("a", 0) + "," + array("b", 8) +
+                    R"(,"c":{"dtype":"F32","shape":[0],"data_offsets":[4,4]})"),
+              HasSubstr("the array 'assay.records' is missing"));
 }
 
 TEST_F(ConvertTest, APythonThatIsMissingIsTold) {
@@ -227,6 +351,49 @@ TEST_F(ConvertTest, AFlippedBitInAnArchiveIsNoticed) {
   damaged[first + 128] = static_cast<char>(damaged[first + 128] ^ 1);  // the first value
   const std::string file = put("flipped.npz", damaged);
   EXPECT_THAT(error_of([&] { log_of(file); }), HasSubstr("is cut off or damaged"));
+}
+
+TEST_F(ConvertTest, NoTwoCheckpointsShareAnArray) {
+  const std::string log = put_taken_names();
+  for (const std::string name : {"a.npz", "a.safetensors"}) {
+    log_to_arrays(log, path(name));
+    EXPECT_EQ(log_of(path(name)), contents(log)) << name;
+  }
+}
+
+// Breaks if the values of a checkpoint were lost on the way.
+TEST_F(ConvertTest, ANameThatAnArchiveCannotHoldIsRefused) {
+  for (const std::string& name : {std::string("a\\u0000b"), std::string(65532, 'n')}) {
+    const std::string log = put("log.jsonl", line(name, 0, {1}));
+    EXPECT_THAT(error_of([&] { log_to_arrays(log, path("a.npz")); }),
+                HasSubstr("an NPZ archive cannot hold an array of the name"));
+    EXPECT_FALSE(std::filesystem::exists(path("a.npz")));
+    log_to_arrays(log, path("a.safetensors"));
+    EXPECT_EQ(log_of(path("a.safetensors")), contents(log));
+  }
+  const std::string most = put("log.jsonl", line(std::string(65531, 'n'), 0, {1}));
+  log_to_arrays(most, path("a.npz"));
+  EXPECT_EQ(log_of(path("a.npz")), contents(most));
+}
+
+// Breaks if lines were joined wrongly where a piece of the text ends: there are several of a MiB.
+TEST_F(ConvertTest, RecordsOfSeveralPiecesComeBack) {
+  std::string text;
+  Record record;
+  record.checkpoint = "a";
+  record.dtype = "f32";
+  record.shape = {1};
+  record.n = 1;
+  record.values = {1};
+  for (size_t i = 0; i < 40; ++i) {
+    record.ts = std::string(90'000 + i * 997, 'x');
+    append_record_line(text, record);
+  }
+  const std::string log = put("log.jsonl", text);
+  for (const std::string name : {"a.npz", "a.safetensors"}) {
+    log_to_arrays(log, path(name));
+    EXPECT_TRUE(log_of(path(name)) == text) << name;
+  }
 }
 
 TEST_F(ConvertTest, WhatIsNoLogIsTold) {

@@ -53,6 +53,18 @@ assert npz['../a b\né'].shape == (1, 0) and npz['x'].shape == (1, 1)
 )");
 }
 
+// Breaks if a log of 137 KB made an archive of 100 MB.
+TEST_F(LogArraysTest, AnArchiveOfLittleButFillIsRefused) {
+  std::string log = line("a", 0, std::vector<float>(50000, 1));
+  for (int token = 1; token < 500; ++token) log += line("a", token, {1});
+  const std::string path = put("a.jsonl", log);
+  EXPECT_EQ(error_of([&] { write_log_as_npz(path, folder_ + "/a.npz"); }),
+            path +
+                ": the 50499 values of 'a' would be filled up with NaN to 25000000, for one of "
+                "its records has 50000; assay convert keeps records of each size apart");
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/a.npz"));
+}
+
 TEST_F(LogArraysTest, RefusesToOverwriteItsInput) {
   const std::string log = put("a.jsonl", line("x", 0, {1}));
   EXPECT_THAT(error_of([&] { write_log_as_npz(log, log); }), HasSubstr("overwrite the log"));

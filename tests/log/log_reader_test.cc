@@ -137,6 +137,18 @@ TEST_F(LogReaderTest, TheHeadOfATensorKnowsTheWholesSize) {
   EXPECT_EQ(read(record("1,2", ",\"n\":9")).at(0).n, 9);
 }
 
+// Breaks if a size of null were taken for 0.
+TEST_F(LogReaderTest, OptionalKeysMayBeNull) {
+  const auto records = read(
+      record("1,2", R"(,"n":null,"summary":null,"sketch":null,"ts":null,"team":null,"line":null)"));
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].n, 4);
+  EXPECT_THAT(records[0].values, ElementsAre(1, 2));
+  EXPECT_FALSE(records[0].summary || records[0].sketch || records[0].ts || records[0].team ||
+               records[0].line);
+  EXPECT_THAT(error_of(record("1,2,3,4,5", ",\"n\":null")), HasSubstr("but 'shape' says 4"));
+}
+
 TEST_F(LogReaderTest, TellsEachBrokenLineWithItsNumber) {
   const struct {
     std::string line;
@@ -224,7 +236,7 @@ TEST_F(LogReaderTest, NamesTheFileThatCannotBeRead) {
   };
   EXPECT_THAT(error(path_), HasSubstr(path_ + ": cannot open: No such file or directory"));
   EXPECT_THAT(error(folder_), HasSubstr("is a directory"));
-  EXPECT_THAT(error("/dev/null"), HasSubstr("not a regular file"));
+  EXPECT_THAT(error("/dev/null"), HasSubstr("is not a regular file"));
 }
 
 TEST_F(LogReaderTest, AnEmptyFileHasNoRecords) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <random>
 
@@ -65,6 +66,11 @@ std::string run_of(
 
 void scale(std::vector<float>& values, float factor) {
   for (float& value : values) value *= factor;
+}
+
+std::string sketch_of(int value) {
+  const std::vector<int> sketch(kSketchSize, value);
+  return fmt::format(",\"n\":1000,\"sketch\":[{}]", fmt::join(sketch, ","));
 }
 
 TEST_F(ComparisonTest, Verdicts) {
@@ -244,6 +250,46 @@ TEST_F(ComparisonTest, TheSameRecordTwice) {
                         "values: value 1 was 2 and is 3"));
 }
 
+// Breaks if the second record of a name were dropped because its head is the first one's.
+TEST_F(ComparisonTest, ARecordTwiceIsEqualOnlyWithEqualWholes) {
+  const std::string once = line("q", 0, {}, sketch_of(1));
+  EXPECT_TRUE(compare(once, once + once).pass);
+  EXPECT_THAT(failure(once, once + line("q", 0, {}, sketch_of(-50))),
+              HasSubstr("got.jsonl:2: 'q' at token 0 was logged before, in line 1, with other "
+                        "values: its sketch is another"));
+  const auto norm = [](int l2) {
+    return line("q", 0, {1}, fmt::format(R"(,"n":9,"summary":{{"l2":{}}})", l2));
+  };
+  EXPECT_TRUE(compare(norm(1), norm(1) + norm(1)).pass);
+  EXPECT_THAT(failure(norm(1), norm(1) + norm(2)), HasSubstr("its summary is another"));
+  const auto shaped = [](const std::string& shape) {
+    std::string text = line("q", 0, {1, 2, 3, 4});
+    return text.replace(text.find("[1,4]"), 5, shape);
+  };
+  EXPECT_TRUE(compare(shaped("[4]"), shaped("[1,4]") + shaped("[4]")).pass);
+  EXPECT_THAT(failure(shaped("[4]"), shaped("[4]") + shaped("[2,2]")),
+              HasSubstr("its shape is another"));
+}
+
+// Breaks if each repetition read the first record again: these would be 8 GB.
+TEST_F(ComparisonTest, TheWorkOfRepeatedRecordsIsLinear) {
+  const std::string first =
+      line("q", 0, {1}, ",\"x\":\"" + std::string(size_t{1} << 20, 'y') + "\"");
+  std::string many = first;
+  for (int i = 0; i < 8000; ++i) many += line("q", 0, {1});
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(compare(first, many).compared, 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+}
+
+TEST_F(ComparisonTest, NamesHaveALimit) {
+  EXPECT_EQ(failure(line("logits", 0, {1}),
+                    line("logits", 0, {1}) + line(std::string(1024, 'a'), 0, {1})),
+            "no error");
+  EXPECT_THAT(failure(line("logits", 0, {1}), line(std::string(1025, 'a'), 0, {1})),
+              HasSubstr("got.jsonl:1: the checkpoint's name has 1025 bytes, more than 1024"));
+}
+
 TEST_F(ComparisonTest, OtherSizesAreNotTheSameTensor) {
   EXPECT_THAT(failure(line("q", 3, {1, 2}), line("q", 3, {1, 2, 3})),
               HasSubstr("got.jsonl:1: 'q' at token 3 has 3 elements, 2 in the reference"));
@@ -368,11 +414,6 @@ TEST_F(ComparisonTest, ARecordThatNoLimitAppliesToIsNoPass) {
   EXPECT_TRUE(compare(line("logits", 0, {1, 2, 3}), line("logits", 0, {1, 2, 3})).pass);
   const std::string head = line("logits", 0, {1, 2}, ",\"n\":9");
   EXPECT_EQ(compare(head, head).verdict, Verdict::kInconclusive);
-}
-
-std::string sketch_of(int value) {
-  const std::vector<int> sketch(kSketchSize, value);
-  return fmt::format(",\"n\":1000,\"sketch\":[{}]", fmt::join(sketch, ","));
 }
 
 TEST_F(ComparisonTest, MaxAbsIsHeldToWhatIsKnownOfTheWhole) {

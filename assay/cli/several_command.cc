@@ -12,7 +12,8 @@ namespace assay {
 
 std::string nothing_proved(const std::string& ref, const std::string& got) {
   return fmt::format(
-      "{}: nothing is proved: the records in common with {} hold nothing but zeros; check that "
+      "{}: nothing is proved: the records in common with {} hold zeros, or too little to compare; "
+      "check that "
       "both engines ran",
       printable(got), printable(ref));
 }

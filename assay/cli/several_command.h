@@ -7,7 +7,7 @@
 
 namespace assay {
 
-// What is said of two logs that hold nothing but zeros.
+// What is said of two logs whose comparison is inconclusive.
 std::string nothing_proved(const std::string& ref, const std::string& got);
 
 // `assay compare` of three logs or more: holds each against each, writes who is the outlier to

@@ -136,6 +136,7 @@ Alignment align_by(const LogIndex& ref, const LogIndex& got, int32_t checkpoint,
   const std::vector<int64_t> all = tokens_of(ref, checkpoint);
   const std::vector<int64_t> others =
       tokens_of(got, got.names().find(ref.names().name(checkpoint)));
+  if (all.empty() || others.empty()) return alignment;
   const std::vector<int64_t> tokens = sampled(all);
   Sample sample(ref, got, checkpoint, distance);
   std::set<int64_t> offsets = {others.front() - all.front(), others.back() - all.back()};

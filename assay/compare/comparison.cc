@@ -190,7 +190,7 @@ class Comparer {
     result_.unmatched_ref = 0;
     for (size_t i = 0; i < ref_->entries().size(); ++i) {
       const IndexEntry& entry = ref_->entries()[i];
-      if (!is_selected(*ref_, entry, 0)) continue;
+      if (!is_selected(ref_->names().name(entry.checkpoint), entry.token_idx, 0)) continue;
       if (result_.split && entry.token_idx >= result_.split->token_idx) {
         ++result_.split->left_out;
         continue;
@@ -207,10 +207,12 @@ class Comparer {
       tasks.push_back(task);
     }
     const int64_t offset = result_.alignment.offset;
-    result_.unmatched_got = 0;
+    result_.unmatched_ref += count_untaken(*ref_, 0);
+    result_.unmatched_got = count_untaken(*got_, offset);
     for (size_t i = 0; i < matched.size(); ++i) {
       const IndexEntry& entry = got_->entries()[i];
-      if (matched[i] || !is_selected(*got_, entry, offset) || is_after_split(entry, offset)) {
+      if (matched[i] || is_after_split(entry.token_idx, offset) ||
+          !is_selected(got_->names().name(entry.checkpoint), entry.token_idx, offset)) {
         continue;
       }
       ++result_.unmatched_got;
@@ -220,18 +222,25 @@ class Comparer {
   }
 
   // `offset`: what the log's token_idx is ahead of the reference's.
-  bool is_selected(const LogIndex& log, const IndexEntry& entry, int64_t offset) const {
+  bool is_selected(const std::string& checkpoint, int64_t token_idx, int64_t offset) const {
     const Selection& selection = options_.selection;
     if (selection.is_all()) return true;
     int64_t token = 0;
-    return !__builtin_sub_overflow(entry.token_idx, offset, &token) && selection.has_token(token) &&
-           selection.has_checkpoint(log.names().name(entry.checkpoint));
+    return !__builtin_sub_overflow(token_idx, offset, &token) && selection.has_token(token) &&
+           selection.has_checkpoint(checkpoint);
   }
 
-  bool is_after_split(const IndexEntry& entry, int64_t offset) const {
+  bool is_after_split(int64_t token_idx, int64_t offset) const {
     int64_t token = 0;
-    return result_.split && !__builtin_sub_overflow(entry.token_idx, offset, &token) &&
+    return result_.split && !__builtin_sub_overflow(token_idx, offset, &token) &&
            token >= result_.split->token_idx;
+  }
+
+  int64_t count_untaken(const LogIndex& log, int64_t offset) const {
+    return std::count_if(log.untaken().begin(), log.untaken().end(), [&](const auto& untaken) {
+      return is_selected(untaken.checkpoint, untaken.token_idx, offset) &&
+             !is_after_split(untaken.token_idx, offset);
+    });
   }
 
   void compare_aligned() {

@@ -28,7 +28,7 @@ enum class Verdict : uint8_t {
   kTieFlip,  // within it, and the argmax differs by less than the error: two candidates are level
   kDrift,    // beyond it, by an error that grew little by little
   kWrong,    // beyond it at one step, by more than half of the reference, or not a number
-  kInconclusive,  // all zeros on both sides: nothing is proved
+  kInconclusive,  // all zeros on both sides, or nothing to hold together: nothing is proved
 };
 
 std::string_view verdict_name(Verdict verdict);
@@ -62,6 +62,7 @@ struct RecordResult {
   Metrics metrics;
   Verdict status = Verdict::kMatch;
   bool pass = true;
+  bool held = true;      // at least one limit of the policy could be held
   double tolerance = 0;  // of rel_l2; of max_abs or kl where the policy has no rel_l2
   // The rel_l2 that honest computations have between them, where the policy knows it.
   std::optional<double> floor;

@@ -3,16 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "assay/compare/checkpoint_order.h"
+#include "assay/compare/record_content.h"
 #include "base/error.h"
 
 namespace assay {
 namespace {
 
-bool same(float a, float b) {
-  return a == b || (std::isnan(a) && std::isnan(b));
+void check_name(const std::string& name, const std::string& path, int64_t line) {
+  if (name.size() <= NamePattern::kMaxName) return;
+  throw Error(fmt::format("the checkpoint's name has {} bytes, more than {}", name.size(),
+                          NamePattern::kMaxName),
+              fmt::format("{}:{}", path, line), "give it a shorter name");
 }
 
 std::string unknown_names_warning(const std::string& path,
@@ -46,6 +49,7 @@ LogIndex::LogIndex(const std::string& path, const NameMap& map) {
   NameTable raw_names;
   std::vector<std::vector<Mapping>> mappings;  // of each of raw_names
   std::vector<std::string> unknown;
+  MatchBudget budget;
   bool any = false;
   while (const Record* record = log.next()) {
     any = true;
@@ -53,10 +57,11 @@ LogIndex::LogIndex(const std::string& path, const NameMap& map) {
     if (record->team) entry.team = teams_.id(*record->team);
     entry.token_idx = record->token_idx;
     entry.place = log.place();
+    check_name(record->checkpoint, file_->path(), entry.place.line);
     if (mapped_) {
       const auto raw = static_cast<size_t>(raw_names.id(record->checkpoint));
       if (raw == mappings.size()) {
-        mappings.push_back(mappings_of(record->checkpoint, map, unknown));
+        mappings.push_back(mappings_of(record->checkpoint, map, budget, unknown));
       }
       add_mapped(entry, mappings[raw]);
     } else {
@@ -64,30 +69,31 @@ LogIndex::LogIndex(const std::string& path, const NameMap& map) {
       add(entry);
     }
   }
-  add_choices();
   header_ = log.header();
   warnings_ = log.warnings();
+  add_choices();
   if (!any) throw no_records_error(log);
   if (!unknown.empty()) warnings_.push_back(unknown_names_warning(log.file()->path(), unknown));
-  if (entries_.empty()) {
+  if (entries_.empty() && untaken_.empty()) {
     throw Error("the map knows none of the log's names", file_->path(),
                 "give the map of the engine that wrote it");
   }
 }
 
 std::vector<LogIndex::Mapping> LogIndex::mappings_of(const std::string& name, const NameMap& map,
+                                                     MatchBudget& budget,
                                                      std::vector<std::string>& unknown) {
   std::vector<Mapping> mappings;
-  const NameMap::Found found = map.find(name);
+  const NameMap::Found found = map.find(name, budget);
   if (!found.known) {
     if (parse_checkpoint_name(name).known) {
-      mappings.push_back({names_.id(name), -1, {}});
+      mappings.push_back({targets_.id(name), -1, {}});
     } else {
       unknown.push_back(name);
     }
   }
   for (const NameMap::Target& target : found.targets) {
-    Mapping mapping{names_.id(target.checkpoint), -1, target.take};
+    Mapping mapping{targets_.id(target.checkpoint), -1, target.take};
     if (!target.transform.is_identity()) {
       mapping.transform = static_cast<int32_t>(transforms_.size());
       transforms_.push_back(target.transform);
@@ -103,20 +109,24 @@ void LogIndex::add(const IndexEntry& entry) {
   if (added) {
     entries_.push_back(entry);
   } else {
-    check_duplicate(entries_[static_cast<size_t>(place->second)], entry);
+    check_duplicate(place->second, entry);
   }
+}
+
+void LogIndex::add_target(IndexEntry entry, int32_t target) {
+  entry.checkpoint = names_.id(targets_.name(target));
+  add(entry);
 }
 
 void LogIndex::add_mapped(const IndexEntry& entry, const std::vector<Mapping>& mappings) {
   for (const Mapping& mapping : mappings) {
     IndexEntry mapped = entry;
-    mapped.checkpoint = mapping.checkpoint;
     mapped.transform = mapping.transform;
     if (!mapping.take) {
-      add(mapped);
+      add_target(mapped, mapping.target);
       continue;
     }
-    Choice& choice = choices_[{mapped.checkpoint, mapped.token_idx, *mapping.take}];
+    Choice& choice = choices_[{mapping.target, mapped.token_idx, *mapping.take}];
     choice.take = *mapping.take;
     choice.entries.push_back(mapped);
   }
@@ -126,9 +136,19 @@ void LogIndex::add_choices() {
   for (const auto& [key, choice] : choices_) {
     const auto count = std::ssize(choice.entries);
     const int64_t place = choice.take < 0 ? count + choice.take : choice.take;
-    if (place >= 0 && place < count) add(choice.entries[static_cast<size_t>(place)]);
+    if (place >= 0 && place < count) {
+      add_target(choice.entries[static_cast<size_t>(place)], std::get<0>(key));
+    } else {
+      untaken_.push_back({targets_.name(std::get<0>(key)), std::get<1>(key)});
+    }
   }
   choices_.clear();
+  if (untaken_.empty()) return;
+  const Untaken& first = untaken_.front();
+  warnings_.push_back(fmt::format(
+      "{}: {} records are missing that the map takes from several of one name: there are too few, "
+      "first for {} at token {}",
+      printable(path()), untaken_.size(), printable(first.checkpoint, 40), first.token_idx));
 }
 
 Record& LogIndex::load(const IndexEntry& entry, RecordLoader& loader) const {
@@ -150,25 +170,18 @@ int64_t LogIndex::find(int32_t checkpoint, int64_t token_idx) const {
   return place == by_key_.end() ? -1 : place->second;
 }
 
-void LogIndex::check_duplicate(const IndexEntry& first, const IndexEntry& second) {
-  RecordLoader loader_a(file_);
-  RecordLoader loader_b(file_);
-  const Record& a = load(first, loader_a);
-  const Record& b = load(second, loader_b);
-  const size_t common = std::min(a.values.size(), b.values.size());
-  size_t i = 0;
-  while (i < common && same(a.values[i], b.values[i])) ++i;
-  std::string what;
-  if (i < common) {
-    what = fmt::format("value {} was {} and is {}", i, a.values[i], b.values[i]);
-  } else if (a.n != b.n || a.values.size() != b.values.size()) {
-    what = fmt::format("it had {} values of {} and has {} of {}", a.values.size(), a.n,
-                       b.values.size(), b.n);
-  } else {
-    return;
-  }
+// The first one is read again only once, however often it is repeated.
+void LogIndex::check_duplicate(int64_t first, const IndexEntry& second) {
+  RecordLoader loader(file_);
+  const IndexEntry& entry = entries_[static_cast<size_t>(first)];
+  std::string& digest = digests_[first];
+  if (digest.empty()) digest = content_digest(load(entry, loader));
+  const Record& now = load(second, loader);
+  if (content_digest(now) == digest) return;
+  RecordLoader again(file_);
   throw Error(fmt::format("'{}' at token {} was logged before, in line {}, with other values: {}",
-                          a.checkpoint, a.token_idx, first.place.line, what),
+                          now.checkpoint, now.token_idx, entry.place.line,
+                          content_difference(load(entry, again), now)),
               fmt::format("{}:{}", path(), second.place.line),
               "keep the log of each run in its own file");
 }

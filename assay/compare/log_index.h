@@ -43,10 +43,11 @@ struct IndexEntry {
 // log may be larger than memory.
 class LogIndex {
  public:
-  // Reads the log once. A record that is there twice with equal values is taken once. Throws Error
-  // if the log cannot be read, holds no record, or holds one twice with different values.
-  // `map`, if it has rules, names the checkpoints: records that it does not know, and whose names
-  // are not Assay's own, are left out with a warning.
+  // Reads the log once. A record that is there twice with equal content is taken once. Throws Error
+  // if the log cannot be read, holds no record, or holds one twice with different content; if a
+  // name is longer than NamePattern::kMaxName, or the names ask too much of the map. `map`, if it
+  // has rules, names the checkpoints: records that it does not know, and whose names are not
+  // Assay's own, are left out with a warning.
   explicit LogIndex(const std::string& path, const NameMap& map = {});
 
   const std::string& path() const { return file_->path(); }
@@ -56,6 +57,13 @@ class LogIndex {
   const NameTable& names() const { return names_; }
   const NameTable& teams() const { return teams_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
+
+  // A checkpoint that a rule should take from the records of a name, of which there are too few.
+  struct Untaken {
+    std::string checkpoint;
+    int64_t token_idx = 0;
+  };
+  const std::vector<Untaken>& untaken() const { return untaken_; }
 
   // The place in entries() of a record, -1 if there is none.
   int64_t find(int32_t checkpoint, int64_t token_idx) const;
@@ -81,27 +89,32 @@ class LogIndex {
   };
   // What a map makes of one name of the log.
   struct Mapping {
-    int32_t checkpoint = 0;
+    int32_t target = 0;  // in targets_
     int32_t transform = -1;
     std::optional<int64_t> take;
   };
 
   void add(const IndexEntry& entry);
+  // As what of targets_ it is.
+  void add_target(IndexEntry entry, int32_t target);
   void add_mapped(const IndexEntry& entry, const std::vector<Mapping>& mappings);
-  std::vector<Mapping> mappings_of(const std::string& name, const NameMap& map,
+  std::vector<Mapping> mappings_of(const std::string& name, const NameMap& map, MatchBudget& budget,
                                    std::vector<std::string>& unknown);
   void add_choices();
-  void check_duplicate(const IndexEntry& first, const IndexEntry& second);
+  void check_duplicate(int64_t first, const IndexEntry& second);
 
   std::shared_ptr<const InputFile> file_;
   std::optional<LogHeader> header_;
   std::vector<IndexEntry> entries_;
   std::unordered_map<std::pair<int32_t, int64_t>, int64_t, KeyHash> by_key_;
-  NameTable names_;
+  std::unordered_map<int64_t, std::string> digests_;  // of entries_ that are there again
+  NameTable names_;                                   // of entries_
   NameTable teams_;
+  NameTable targets_;  // what the map makes of names, whether a record is taken or not
   std::vector<RecordTransform> transforms_;
   bool mapped_ = false;
-  // By checkpoint, token and what to take; in the order of the log.
+  std::vector<Untaken> untaken_;
+  // By target, token and what to take; in the order of the log.
   std::map<std::tuple<int32_t, int64_t, int64_t>, Choice> choices_;
   std::vector<std::string> warnings_;
 };

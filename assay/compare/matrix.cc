@@ -197,9 +197,9 @@ Matrix compare_matrix(const std::vector<std::string>& paths, const MatrixOptions
       MatrixCell cell{run.label.engine, run.label.path, {}, {}, {}, is_one};
       if (!of_reference.empty() && !is_one) {
         cell = compare_run(of_reference, run, options);
-        matrix.pass = matrix.pass && cell.pair && cell.pair->pass;
         ++compared;
       }
+      matrix.pass = matrix.pass && (is_one || (cell.pair && cell.pair->pass));
       (cell.is_reference ? references : engines).insert(cell.engine);
       row.cells.push_back(std::move(cell));
     }

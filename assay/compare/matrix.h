@@ -40,7 +40,9 @@ struct Matrix {
   std::vector<std::string> engines;   // columns, the references' first
   std::vector<MatrixRow> rows;        // by model, type and prompt
   std::vector<std::string> left_out;  // logs that no header places
-  bool pass = true;  // all that was compared is in parity, and nothing could not be
+  // Each run but the references' is in parity with a reference; false too where it has none. Logs
+  // that are left out do not count.
+  bool pass = true;
 };
 
 // Engines x models x types from the headers of logs. `paths`: logs, and folders that are searched

@@ -20,6 +20,12 @@ double relative(double x, double y) {
 
 // What is known of a whole tensor without all of its values.
 struct Whole {
+  // The norm, or its estimate.
+  std::optional<double> norm() const {
+    if (l2 || !sketch) return l2;
+    return sketch_norm(*sketch);
+  }
+
   std::optional<Sketch> sketch;
   std::optional<double> l2;
   std::optional<Summary> summary;
@@ -63,6 +69,7 @@ void raise_to_summaries(const Summary& a, const Summary& b, double ref_l2, Metri
        {std::abs(a.max - b.max), std::abs(a.min - b.min),
         std::abs(a.mean - b.mean) * std::sqrt(static_cast<double>(metrics.n))}) {
     if (known > least) least = known;
+    metrics.comparable = metrics.comparable || !std::isnan(known);
   }
   const double bound = relative(least, ref_l2);
   // Summaries of the same tensor may have been computed in other orders, and rounded.
@@ -75,11 +82,23 @@ void raise_to_summaries(const Summary& a, const Summary& b, double ref_l2, Metri
   metrics.identical = metrics.identical && same_top && a.argmax == b.argmax && bound == 0;
 }
 
+// Equal infinities are equal, a NaN never is; where a summary does not say which it counted, it may
+// be a NaN.
+void add_nonfinite(const Whole& ref, const Whole& got, Metrics& metrics) {
+  if (ref.nonfinite && got.nonfinite && *ref.nonfinite != *got.nonfinite) {
+    metrics.nonfinite = std::max(metrics.nonfinite, std::abs(*ref.nonfinite - *got.nonfinite));
+  }
+  for (const Whole* whole : {&ref, &got}) {
+    const int64_t suspects = whole->nan.value_or(whole->nonfinite.value_or(0));
+    metrics.nonfinite = std::max(metrics.nonfinite, suspects);
+  }
+}
+
 // Raises rel_l2 to what sketches and summaries say of the elements that were not compared.
 void add_whole(const Whole& ref, const Whole& got, double head_difference, double head_l2,
                Metrics& metrics) {
-  std::optional<double> ref_l2 = ref.l2;
-  if (!ref_l2 && ref.sketch) ref_l2 = sketch_norm(*ref.sketch);
+  const std::optional<double> ref_l2 = ref.norm();
+  const std::optional<double> got_l2 = got.norm();
   if (ref_l2 && metrics.n > 0) {
     const double share = static_cast<double>(metrics.compared) / static_cast<double>(metrics.n);
     metrics.rel_l2 = relative(head_difference, std::max(head_l2, *ref_l2 * std::sqrt(share)));
@@ -91,26 +110,22 @@ void add_whole(const Whole& ref, const Whole& got, double head_difference, doubl
   if (ref.sketch && got.sketch) {
     raise(relative(sketch_distance(*ref.sketch, *got.sketch), *ref_l2));
     metrics.identical = metrics.identical && *ref.sketch == *got.sketch;
-    metrics.all_zero = metrics.all_zero && sketch_norm(*ref.sketch) == 0;
+    metrics.comparable = true;
   }
+  if (ref_l2 && got_l2 && (*ref_l2 == 0) != (*got_l2 == 0)) {
+    raise(*ref_l2 == 0 ? std::numeric_limits<double>::infinity() : 1);
+    metrics.comparable = true;
+  }
+  metrics.all_zero = metrics.all_zero && ref_l2.value_or(0) == 0 && got_l2.value_or(0) == 0;
   if (ref.l2 && got.l2) {
     // The summaries may have been computed in another order of summing.
     constexpr double kRounding = 1e-9;
     const double bound = relative(std::abs(*ref.l2 - *got.l2), *ref.l2);
     if (!(bound <= kRounding)) raise(bound);
-    metrics.all_zero = metrics.all_zero && *ref.l2 == 0 && *got.l2 == 0;
+    metrics.comparable = true;
   }
   if (ref.summary && got.summary && ref_l2) {
     raise_to_summaries(*ref.summary, *got.summary, *ref_l2, metrics);
-  }
-  if (ref.nonfinite && got.nonfinite && *ref.nonfinite != *got.nonfinite) {
-    metrics.nonfinite = std::max(metrics.nonfinite, std::abs(*ref.nonfinite - *got.nonfinite));
-  }
-  // Equal infinities are equal, a NaN never is; where a summary does not say which it counted, it
-  // may be a NaN.
-  for (const Whole* whole : {&ref, &got}) {
-    const int64_t suspects = whole->nan.value_or(whole->nonfinite.value_or(0));
-    metrics.nonfinite = std::max(metrics.nonfinite, suspects);
   }
   for (const TopValue& a : ref.top) {
     for (const TopValue& b : got.top) {
@@ -172,14 +187,26 @@ std::span<const float> without(const std::vector<float>& values, std::span<const
   if (excluded.empty()) return values;
   kept = values;
   for (const int64_t index : excluded) {
+    if (index >= std::ssize(kept)) continue;
     kept[static_cast<size_t>(index)] = -std::numeric_limits<float>::infinity();
   }
   return kept;
 }
 
+// Takes the excluded elements out of the counts of a whole that was made of all values.
+void leave_out(const Record& record, std::span<const int64_t> excluded, Whole& whole) {
+  if (!record.has_all_values() || !whole.nonfinite) return;
+  for (const int64_t index : excluded) {
+    if (index >= std::ssize(record.values)) continue;
+    const float value = record.values[static_cast<size_t>(index)];
+    *whole.nonfinite -= std::isfinite(value) ? 0 : 1;
+    if (whole.nan) *whole.nan -= std::isnan(value) ? 1 : 0;
+  }
+}
+
 void poison(Metrics& metrics) {
   metrics.max_abs = metrics.mean_abs = metrics.rms = metrics.rel_l2 = metrics.cosine = kNaN;
-  metrics.nmse = metrics.observed_error = kNaN;
+  metrics.nmse = metrics.observed_error = metrics.least_max_abs = kNaN;
   metrics.all_zero = metrics.identical = false;
   if (metrics.kl) metrics.kl = kNaN;
 }
@@ -187,6 +214,7 @@ void poison(Metrics& metrics) {
 // The distances of the values that both records hold.
 void add_values(const ValueSums& sums, int64_t n_excluded, Metrics& metrics) {
   metrics.compared = sums.count - n_excluded;
+  metrics.comparable = metrics.compared > 0;
   const double count = static_cast<double>(std::max<int64_t>(metrics.compared, 1));
   metrics.max_abs = metrics.observed_error = sums.max_difference;
   metrics.mean_abs = sums.abs_difference / count;
@@ -226,12 +254,35 @@ Record first_elements(const Record& record, int64_t n) {
   return part;
 }
 
+// Of logits of which the other record has only the first elements: the token that they choose may
+// be among the others.
+void restore_argmax(const Record& ref, std::span<const int64_t> excluded, Metrics& metrics) {
+  std::vector<float> kept;
+  const std::span<const float> values = without(ref.values, excluded, kept);
+  const Whole whole = whole_of(ref, values, false, false);
+  const std::optional<int64_t> argmax = argmax_of(ref, whole);
+  if (!argmax || *argmax < metrics.n) return;
+  metrics.argmax_ref = argmax;
+  metrics.regret.reset();
+  const auto best = value_at(ref, whole.top, *argmax);
+  const auto chosen =
+      metrics.argmax_got ? value_at(ref, whole.top, *metrics.argmax_got) : std::nullopt;
+  if (best && chosen) metrics.regret = *best - *chosen;
+}
+
 }  // namespace
 
 Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
                         std::span<const int64_t> excluded) {
-  if (ref.n > got.n) return compare_records(first_elements(ref, got.n), got, is_logits, excluded);
-  if (got.n > ref.n) return compare_records(ref, first_elements(got, ref.n), is_logits, excluded);
+  if (ref.n != got.n) {
+    Metrics metrics = ref.n > got.n
+                          ? compare_records(first_elements(ref, got.n), got, is_logits, excluded)
+                          : compare_records(ref, first_elements(got, ref.n), is_logits, excluded);
+    metrics.cut = true;
+    if (!metrics.comparable) metrics.rel_l2 = metrics.nmse = kNaN;
+    if (is_logits && ref.n > got.n) restore_argmax(ref, excluded, metrics);
+    return metrics;
+  }
   const size_t common = std::min(ref.values.size(), got.values.size());
   std::vector<float> kept_ref;
   std::vector<float> kept_got;
@@ -242,7 +293,10 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
   Metrics metrics;
   metrics.n = ref.n;
   const ValueSums sums = sum_values(a, b);
-  add_values(sums, static_cast<int64_t>(excluded.size()), metrics);
+  const auto n_excluded = std::count_if(excluded.begin(), excluded.end(), [&](int64_t index) {
+    return index < static_cast<int64_t>(common);
+  });
+  add_values(sums, n_excluded, metrics);
   const bool whole_values = ref.has_all_values() && got.has_all_values();
   Whole ref_whole;
   Whole got_whole;
@@ -250,9 +304,19 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
     ref_whole = whole_of(ref, ref_values, got.sketch.has_value(), !whole_values);
     got_whole = whole_of(got, got_values, ref.sketch.has_value(), !whole_values);
   }
+  if (!whole_values) {
+    leave_out(ref, excluded, ref_whole);
+    leave_out(got, excluded, got_whole);
+    add_nonfinite(ref_whole, got_whole, metrics);
+  }
   // A tensor whose garbage was left out cannot be held against a sketch that includes it.
-  if (!whole_values && excluded.empty()) {
+  if (!whole_values && n_excluded == 0) {
     add_whole(ref_whole, got_whole, std::sqrt(sums.difference_2), std::sqrt(sums.a_2), metrics);
+  }
+  metrics.least_max_abs = metrics.observed_error;
+  if (const auto norm = ref_whole.norm(); norm && !whole_values && metrics.n > 0) {
+    const double rms = metrics.rel_l2 * *norm / std::sqrt(static_cast<double>(metrics.n));
+    if (!(rms <= metrics.least_max_abs)) metrics.least_max_abs = rms;
   }
   if (is_logits) {
     add_logits_metrics(ref, got, ref_whole, got_whole, metrics);

@@ -23,6 +23,8 @@ struct Metrics {
   int64_t max_ulp = 0;  // 32-bit floats between the two values, at most
   int64_t sign_flips = 0;
   int64_t nonfinite = 0;   // elements where a NaN or unequal infinities were met
+  bool comparable = true;  // values, sketches or summaries of the two could be held together
+  bool cut = false;        // the two have not as many elements: of the longer the first count
   bool all_zero = false;   // nothing but zeros on both sides, as far as is known
   bool identical = false;  // everything that is known of both is equal
   std::optional<int64_t> argmax_ref;
@@ -31,6 +33,9 @@ struct Metrics {
   std::optional<double> kl;            // D(ref || got) in nats over the softmax
   std::optional<double> topk_overlap;  // share of the five largest that both have
   double observed_error = 0;           // the largest difference known, in the units of the values
+  // What the largest difference of the whole tensors is at least: observed_error, and where values
+  // are missing the root mean square that rel_l2 stands for.
+  double least_max_abs = 0;
 };
 
 // Compares two records of the same tensor.
@@ -41,7 +46,12 @@ struct Metrics {
 // make it of; and the bound that the two norms of the summaries give. `is_logits` asks for the
 // metrics that only logits have: argmax, regret, kl, topk_overlap.
 //
-// `excluded`: indices whose values are left out on both sides.
+// Of records of unequal size the first elements are compared, but the reference's argmax is that of
+// all its elements: argmax_ref may be n or more.
+//
+// `excluded`: indices whose values are left out on both sides; they may lie beyond the values of
+// either. Then sketches and summaries, which have them in, are not held against each other, but for
+// their counts of what is not finite.
 Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
                         std::span<const int64_t> excluded = {});
 

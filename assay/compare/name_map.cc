@@ -29,6 +29,11 @@ const std::string& checked_string(const Value& value, const std::string& name,
   if (!value.IsString() || value.GetStringLength() == 0) {
     throw Error(fmt::format("{} is not a text", name), where, kHint);
   }
+  if (value.GetStringLength() > NamePattern::kMaxName) {
+    throw Error(fmt::format("{} has {} bytes, more than {}", name, value.GetStringLength(),
+                            NamePattern::kMaxName),
+                where, "give a shorter text");
+  }
   return text = json_text_of(value);
 }
 
@@ -105,6 +110,7 @@ std::vector<std::string> NameMap::ready_names() {
 }
 
 std::string NameMap::suggest(const std::vector<std::string>& names) {
+  MatchBudget budget;
   for (const ReadyMap& ready : ready_maps()) {
     const NameMap map =
         parse(parse_json_text(std::string(ready.json), std::string(ready.name), kHint),
@@ -112,7 +118,7 @@ std::string NameMap::suggest(const std::vector<std::string>& names) {
     for (const Rule& rule : map.rules_) {
       if (!rule.to) continue;
       for (const std::string& name : names) {
-        const auto match = rule.pattern.match(name);
+        const auto match = rule.pattern.match(name, budget);
         if (match && with_layer(*rule.to, match->layer) != name) return std::string(ready.name);
       }
     }
@@ -234,6 +240,11 @@ NameMap NameMap::parse(const rapidjson::Document& document, const std::string& w
     if (key == "parameters" && member.value.IsObject()) {
       map.parse_parameters(member.value, where);
     } else if (is_rules && member.value.IsArray()) {
+      if (member.value.Size() > kMaxRules) {
+        throw Error(
+            fmt::format("the map has {} rules, more than {}", member.value.Size(), kMaxRules),
+            where, "give one rule for all layers, as in layer_{N}_output");
+      }
       for (const Value& element : member.value.GetArray()) {
         const std::string rule_name = fmt::format("rule {}", map.rules_.size() + 1);
         map.rules_.push_back(parse_rule(element, rule_name, where));
@@ -297,11 +308,16 @@ RecordTransform NameMap::transform_of(const Rule& rule) const {
   return transform;
 }
 
-NameMap::Found NameMap::find(const std::string& name) const {
+NameMap::Found NameMap::find(const std::string& name, MatchBudget& budget) const {
   Found found;
   for (const Rule& rule : rules_) {
     if (!holds(rule)) continue;
-    const auto match = rule.pattern.match(name);
+    const auto match = rule.pattern.match(name, budget);
+    if (budget.is_spent()) {
+      throw Error(fmt::format("matching the log's names takes too long at the rule '{}'",
+                              printable(rule.shown, 60)),
+                  rule.where, "give fewer rules, or patterns with fewer * and +");
+    }
     if (!match) continue;
     found.known = true;
     if (!rule.to) continue;

@@ -31,9 +31,11 @@ struct MapParameters {
 // back); "part": "q", "k", "v" or "2/3" (of a fused projection); "rows": "halves" (see
 // RecordTransform); "arch": ["phi3"] (only for these). All rules that match a name hold, one record
 // may give several checkpoints; but "to": null holds only where no other rule does. Parameters:
-// arch, head_dim, heads, kv_heads.
+// arch, head_dim, heads, kv_heads. At most kMaxRules rules.
 class NameMap {
  public:
+  static constexpr size_t kMaxRules = 1000;
+
   struct Target {
     std::string checkpoint;
     std::optional<int64_t> take;
@@ -57,8 +59,12 @@ class NameMap {
   // Rules of `other` after these.
   void add(const NameMap& other);
 
-  // Throws Error if a rule needs a parameter that is not given.
-  Found find(const std::string& name) const;
+  // Throws Error if a rule needs a parameter that is not given, or the budget is spent.
+  Found find(const std::string& name, MatchBudget& budget) const;
+  Found find(const std::string& name) const {
+    MatchBudget budget;
+    return find(name, budget);
+  }
 
  private:
   struct Rule {

@@ -13,7 +13,10 @@ namespace assay {
 namespace {
 
 constexpr std::string_view kLayer = "{N}";
-constexpr uint32_t kMatchLimit = 100000;  // steps; the names and patterns come from outside
+// The names and patterns come from outside. Steps: the first that suffice, so that the many cheap
+// matches take little of the budget.
+constexpr uint32_t kMatchLimits[] = {64, 2048, 100000};
+constexpr uint32_t kHeapKib = 16384;
 
 template <typename T, void (*free)(T*)>
 struct Deleter {
@@ -24,6 +27,12 @@ using MatchData =
 using MatchContext =
     std::unique_ptr<pcre2_match_context, Deleter<pcre2_match_context, pcre2_match_context_free>>;
 
+void check_length(std::string_view pattern) {
+  if (pattern.size() <= NamePattern::kMaxName) return;
+  throw std::invalid_argument(
+      fmt::format("it has {} bytes, more than {}", pattern.size(), NamePattern::kMaxName));
+}
+
 }  // namespace
 
 struct NamePattern::Code {
@@ -32,6 +41,11 @@ struct NamePattern::Code {
 };
 
 NamePattern NamePattern::from_regex(const std::string& regex) {
+  check_length(regex);
+  return compile(regex);
+}
+
+NamePattern NamePattern::compile(const std::string& regex) {
   int error = 0;
   PCRE2_SIZE where = 0;
   pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(regex.data()), regex.size(),
@@ -43,10 +57,17 @@ NamePattern NamePattern::from_regex(const std::string& regex) {
     throw std::invalid_argument(
         fmt::format("at {}: {}", where, reinterpret_cast<const char*>(text)));
   }
-  return NamePattern(std::make_shared<Code>(code));
+  NamePattern pattern(std::make_shared<Code>(code));
+  uint32_t groups = 0;
+  pcre2_pattern_info(code, PCRE2_INFO_CAPTURECOUNT, &groups);
+  if (groups > kMaxGroups) {
+    throw std::invalid_argument(fmt::format("it has {} groups, more than {}", groups, kMaxGroups));
+  }
+  return pattern;
 }
 
 NamePattern NamePattern::from_glob(std::string_view glob) {
+  check_length(glob);
   std::string regex;
   bool has_layer = false;
   while (!glob.empty()) {
@@ -67,22 +88,30 @@ NamePattern NamePattern::from_glob(std::string_view glob) {
       regex += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     }
   }
-  return from_regex(regex);
+  return compile(regex);
 }
 
-std::optional<NamePattern::Match> NamePattern::match(std::string_view name) const {
+std::optional<NamePattern::Match> NamePattern::match(std::string_view name,
+                                                     MatchBudget& budget) const {
   if (name.size() > kMaxName) return std::nullopt;
-  const MatchData data(pcre2_match_data_create_from_pattern(code_->code.get(), nullptr));
+  const MatchData data(pcre2_match_data_create(2, nullptr));
   const MatchContext context(pcre2_match_context_create(nullptr));
   if (!data || !context) throw std::bad_alloc();
-  pcre2_set_match_limit(context.get(), kMatchLimit);
-  pcre2_set_depth_limit(context.get(), kMatchLimit);
-  const int count = pcre2_match(code_->code.get(), reinterpret_cast<PCRE2_SPTR>(name.data()),
-                                name.size(), 0, 0, data.get(), context.get());
+  pcre2_set_heap_limit(context.get(), kHeapKib);
+  int count = PCRE2_ERROR_MATCHLIMIT;
+  for (const uint32_t limit : kMatchLimits) {
+    budget.steps -= limit;
+    if (budget.is_spent()) return std::nullopt;
+    pcre2_set_match_limit(context.get(), limit);
+    count = pcre2_match(code_->code.get(), reinterpret_cast<PCRE2_SPTR>(name.data()), name.size(),
+                        0, 0, data.get(), context.get());
+    if (count != PCRE2_ERROR_MATCHLIMIT) break;
+  }
   if (count < 0) return std::nullopt;
   Match match;
   const PCRE2_SIZE* at = pcre2_get_ovector_pointer(data.get());
-  if (count >= 2 && at[2] != PCRE2_UNSET) {
+  // 0: there are more groups than the one that is asked for.
+  if (count != 1 && at[2] != PCRE2_UNSET) {
     int layer = 0;
     const char* end = name.data() + at[3];
     const auto [stop, error] = std::from_chars(name.data() + at[2], end, layer);

@@ -20,9 +20,15 @@ bool is_shared(const Garbage& garbage, const Record& other) {
   return std::abs(value - garbage.value) <= 0.5F * std::abs(garbage.value);
 }
 
-void drop_shared(const Record& other, std::vector<Garbage>& garbage) {
+bool is_padding(const Garbage& garbage) {
+  return garbage.reason == GarbageReason::kPadding;
+}
+
+// Of padding, or of all else.
+void drop_shared(const Record& other, bool padding, std::vector<Garbage>& garbage) {
   std::erase_if(garbage, [&](const Garbage& found) {
-    return found.reason != GarbageReason::kHeapMetadata && is_shared(found, other);
+    return is_padding(found) == padding && found.reason != GarbageReason::kHeapMetadata &&
+           is_shared(found, other);
   });
 }
 
@@ -37,13 +43,21 @@ void drop_too_many_outliers(const Record& record, std::vector<Garbage>& garbage)
   }
 }
 
-std::vector<int64_t> excluded_indices(const PairComparison& pair, size_t common) {
+// Where the padding of the record begins, which ends it; its size if it has none.
+int64_t padding_begin(const std::vector<Garbage>& garbage, const Record& record) {
+  const auto first = std::find_if(garbage.begin(), garbage.end(), is_padding);
+  return first == garbage.end() ? record.n : first->index;
+}
+
+// Padding is left out where both have it, or where the other has no elements any more: an engine
+// must not say by itself which of its logits count.
+std::vector<int64_t> excluded_indices(const PairComparison& pair, int64_t padding) {
   std::vector<int64_t> indices;
   for (const auto* garbage : {&pair.ref_garbage, &pair.got_garbage}) {
     for (const Garbage& found : *garbage) {
       if (found.reason == GarbageReason::kNonfinite) continue;
       if (garbage == &pair.got_garbage && found.reason == GarbageReason::kMagnitude) continue;
-      if (found.index < static_cast<int64_t>(common)) indices.push_back(found.index);
+      if (!is_padding(found) || found.index >= padding) indices.push_back(found.index);
     }
   }
   std::sort(indices.begin(), indices.end());
@@ -60,11 +74,15 @@ PairComparison compare_pair(const Record& ref, const Record& got, const Toleranc
   if (options.quarantine != QuarantineMode::kOff) {
     pair.ref_garbage = find_garbage(ref);
     pair.got_garbage = find_garbage(got);
-    drop_shared(got, pair.ref_garbage);
-    drop_shared(ref, pair.got_garbage);
+    const int64_t padding =
+        std::max(padding_begin(pair.ref_garbage, ref), padding_begin(pair.got_garbage, got));
+    drop_shared(got, false, pair.ref_garbage);
+    drop_shared(ref, false, pair.got_garbage);
     drop_too_many_outliers(ref, pair.ref_garbage);
     drop_too_many_outliers(got, pair.got_garbage);
-    excluded = excluded_indices(pair, std::min(ref.values.size(), got.values.size()));
+    excluded = excluded_indices(pair, padding);
+    drop_shared(got, true, pair.ref_garbage);
+    drop_shared(ref, true, pair.got_garbage);
   }
   pair.ref_n = ref.n;
   pair.got_n = got.n;

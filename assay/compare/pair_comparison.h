@@ -23,7 +23,8 @@ struct PairComparison {
 // What counts as garbage in a comparison is what one of the two logs alone has: values that both
 // hold alike are the model's own. More than a hundredth of a tensor out of scale is no garbage in
 // its log but a broken tensor, which is compared as it is. So is a value of `got` that is merely
-// out of scale: it is listed, but an engine whose values explode must not pass.
+// out of scale: it is listed, but an engine whose values explode must not pass. Padding is left out
+// where both have it, or where the other has fewer elements: it would be most of the norm.
 PairComparison compare_pair(const Record& ref, const Record& got, const Tolerance& tolerance,
                             const CompareOptions& options);
 

@@ -13,6 +13,8 @@ namespace assay {
 namespace {
 
 constexpr int64_t kMaxBytes = 1 << 20;
+constexpr size_t kMaxGlobs = 1000;
+constexpr size_t kMaxGlob = 256;  // bytes
 constexpr const char* kHint =
     "a policy is {\"default\": {\"rel_l2\": 1e-2}, \"checkpoints\": {\"layer_*\": {\"rel_l2\": "
     "1e-5}}}";
@@ -72,6 +74,12 @@ Policy Policy::from_file(const std::string& path) {
     } else if (key == "checkpoints") {
       for (const auto& entry : checked_object(member.value, "'checkpoints'", path).GetObject()) {
         const std::string glob = json_text_of(entry.name);
+        if (glob.size() > kMaxGlob || policy.globs_.size() >= kMaxGlobs) {
+          throw Error(fmt::format("'checkpoints' has more than {} globs, or one of more than {} "
+                                  "bytes",
+                                  kMaxGlobs, kMaxGlob),
+                      path, "give one glob for all layers, as in layer_*_output");
+        }
         policy.globs_.emplace_back(glob, read_tolerance(entry.value, "'" + glob + "'", path));
       }
     } else {

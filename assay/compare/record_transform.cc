@@ -39,7 +39,7 @@ void put_pairs_together(int64_t head_dim, Record& record) {
   const size_t half = size / 2;
   const bool whole = record.has_all_values();
   record.values.resize(record.values.size() / size * size);
-  std::vector<float> head(size);
+  std::vector<float> head(std::min(size, record.values.size()));
   for (size_t begin = 0; begin < record.values.size(); begin += size) {
     std::copy_n(record.values.begin() + static_cast<std::ptrdiff_t>(begin), size, head.begin());
     for (size_t i = 0; i < half; ++i) {

@@ -1,11 +1,15 @@
 #include "assay/compare/verdict.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "assay/compare/drift.h"
+#include "base/error.h"
 
 namespace assay {
 namespace {
@@ -25,6 +29,11 @@ void fail(std::string_view metric, double value, double tolerance, RecordResult&
 
 void judge_argmax(bool strict, RecordResult& result) {
   const Metrics& metrics = result.metrics;
+  if (metrics.argmax_ref && *metrics.argmax_ref >= metrics.n) {
+    fail("argmax", metrics.regret.value_or(std::numeric_limits<double>::quiet_NaN()),
+         metrics.observed_error, result);
+    return;
+  }
   if (!metrics.argmax_ref || !metrics.argmax_got || metrics.argmax_ref == metrics.argmax_got) {
     return;
   }
@@ -53,6 +62,40 @@ Verdict worse(Verdict a, Verdict b) {
   return std::max(a, b);
 }
 
+// Of checkpoints with records that could not be held to anything, those that cannot be said to be
+// in parity: the logits, each of which chooses a token, and those of which no other record was
+// held. Tells of all such records in a warning.
+bool misses_checkpoints(Comparison& comparison) {
+  struct Counts {
+    int64_t held = 0;
+    int64_t unheld = 0;
+  };
+  std::vector<Counts> counts(comparison.checkpoints.size());
+  const RecordResult* first = nullptr;
+  int64_t unheld = 0;
+  for (const RecordResult& result : comparison.results) {
+    Counts& count = counts[static_cast<size_t>(result.checkpoint)];
+    ++(result.held ? count.held : count.unheld);
+    if (result.held) continue;
+    if (first == nullptr) first = &result;
+    ++unheld;
+  }
+  if (first == nullptr) return false;
+  comparison.warnings.push_back(fmt::format(
+      "{} records could not be judged, the first {} at token {}: {}", unheld,
+      printable(comparison.checkpoints[static_cast<size_t>(first->checkpoint)].name, 60),
+      first->token_idx,
+      first->metrics.comparable
+          ? "no limit of the policy can be held there; give rel_l2"
+          : "the logs have neither values nor a sketch nor a summary of it in common"));
+  bool misses = false;
+  for (size_t id = 0; id < counts.size(); ++id) {
+    const bool is_logits = comparison.checkpoints[id].name == "logits";
+    misses = misses || (counts[id].unheld > 0 && (is_logits || counts[id].held == 0));
+  }
+  return misses;
+}
+
 }  // namespace
 
 std::string_view verdict_name(Verdict verdict) {
@@ -73,7 +116,13 @@ void judge_record(const Tolerance& tolerance, bool strict_argmax, RecordResult& 
     fail("nonfinite", static_cast<double>(metrics.nonfinite), 0, result);
     return;
   }
-  if (metrics.all_zero) {
+  if (metrics.cut && !metrics.comparable) {
+    fail("rel_l2", std::numeric_limits<double>::quiet_NaN(), result.tolerance, result);
+    return;
+  }
+  result.held = (tolerance.rel_l2 && metrics.comparable) ||
+                (tolerance.max_abs && metrics.compared > 0) || (tolerance.kl && metrics.kl);
+  if (metrics.all_zero && metrics.comparable) {
     result.status = Verdict::kInconclusive;
     return;
   }
@@ -82,9 +131,10 @@ void judge_record(const Tolerance& tolerance, bool strict_argmax, RecordResult& 
     if (most && !(value <= *most)) fail(name, value, *most, result);
   };
   hold("rel_l2", metrics.rel_l2, tolerance.rel_l2);
-  hold("max_abs", metrics.max_abs, tolerance.max_abs);
+  hold("max_abs", metrics.least_max_abs, tolerance.max_abs);
   if (metrics.kl) hold("kl", *metrics.kl, tolerance.kl);
   judge_argmax(strict_argmax, result);
+  if (result.pass && !result.held) result.status = Verdict::kInconclusive;
 }
 
 void judge_comparison(Comparison& comparison) {
@@ -117,6 +167,8 @@ void judge_comparison(Comparison& comparison) {
     verdict = worse(verdict, result.status);
   }
   comparison.compared = static_cast<int64_t>(comparison.results.size());
+  const bool misses = misses_checkpoints(comparison);
+  if (misses && comparison.failed == 0) verdict = Verdict::kInconclusive;
   comparison.verdict = verdict;
   comparison.pass = comparison.failed == 0 && verdict != Verdict::kInconclusive;
   comparison.drift = measure_drift(comparison);

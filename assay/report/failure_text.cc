@@ -74,7 +74,7 @@ std::string_view verdict_meaning(Verdict verdict) {
       "the argmax flips between candidates that are level within the error",
       "the error grew little by little beyond the tolerance",
       "the error jumps beyond the tolerance, or is as large as the values",
-      "the records in common hold nothing but zeros, which proves nothing",
+      "the records in common hold zeros, or too little to compare, which proves nothing",
   };
   return kMeanings[static_cast<size_t>(verdict)];
 }

@@ -1,8 +1,13 @@
 #include "assay/compare/comparison.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
+#include <chrono>
 #include <cmath>
 #include <random>
 
@@ -61,6 +66,11 @@ std::string run_of(
 
 void scale(std::vector<float>& values, float factor) {
   for (float& value : values) value *= factor;
+}
+
+std::string sketch_of(int value) {
+  const std::vector<int> sketch(kSketchSize, value);
+  return fmt::format(",\"n\":1000,\"sketch\":[{}]", fmt::join(sketch, ","));
 }
 
 TEST_F(ComparisonTest, Verdicts) {
@@ -240,6 +250,46 @@ TEST_F(ComparisonTest, TheSameRecordTwice) {
                         "values: value 1 was 2 and is 3"));
 }
 
+// Breaks if the second record of a name were dropped because its head is the first one's.
+TEST_F(ComparisonTest, ARecordTwiceIsEqualOnlyWithEqualWholes) {
+  const std::string once = line("q", 0, {}, sketch_of(1));
+  EXPECT_TRUE(compare(once, once + once).pass);
+  EXPECT_THAT(failure(once, once + line("q", 0, {}, sketch_of(-50))),
+              HasSubstr("got.jsonl:2: 'q' at token 0 was logged before, in line 1, with other "
+                        "values: its sketch is another"));
+  const auto norm = [](int l2) {
+    return line("q", 0, {1}, fmt::format(R"(,"n":9,"summary":{{"l2":{}}})", l2));
+  };
+  EXPECT_TRUE(compare(norm(1), norm(1) + norm(1)).pass);
+  EXPECT_THAT(failure(norm(1), norm(1) + norm(2)), HasSubstr("its summary is another"));
+  const auto shaped = [](const std::string& shape) {
+    std::string text = line("q", 0, {1, 2, 3, 4});
+    return text.replace(text.find("[1,4]"), 5, shape);
+  };
+  EXPECT_TRUE(compare(shaped("[4]"), shaped("[1,4]") + shaped("[4]")).pass);
+  EXPECT_THAT(failure(shaped("[4]"), shaped("[4]") + shaped("[2,2]")),
+              HasSubstr("its shape is another"));
+}
+
+// Breaks if each repetition read the first record again: these would be 8 GB.
+TEST_F(ComparisonTest, TheWorkOfRepeatedRecordsIsLinear) {
+  const std::string first =
+      line("q", 0, {1}, ",\"x\":\"" + std::string(size_t{1} << 20, 'y') + "\"");
+  std::string many = first;
+  for (int i = 0; i < 8000; ++i) many += line("q", 0, {1});
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(compare(first, many).compared, 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+}
+
+TEST_F(ComparisonTest, NamesHaveALimit) {
+  EXPECT_EQ(failure(line("logits", 0, {1}),
+                    line("logits", 0, {1}) + line(std::string(1024, 'a'), 0, {1})),
+            "no error");
+  EXPECT_THAT(failure(line("logits", 0, {1}), line(std::string(1025, 'a'), 0, {1})),
+              HasSubstr("got.jsonl:1: the checkpoint's name has 1025 bytes, more than 1024"));
+}
+
 TEST_F(ComparisonTest, OtherSizesAreNotTheSameTensor) {
   EXPECT_THAT(failure(line("q", 3, {1, 2}), line("q", 3, {1, 2, 3})),
               HasSubstr("got.jsonl:1: 'q' at token 3 has 3 elements, 2 in the reference"));
@@ -303,6 +353,135 @@ TEST_F(ComparisonTest, ANanBeyondTheHeadFailsEvenOnBothSides) {
   EXPECT_FALSE(compare(unknown, unknown).pass) << "it may be a NaN";
   const std::string infinities = head(",\"nonfinite\":2,\"nan\":0");
   EXPECT_TRUE(compare(infinities, infinities).pass) << "padding of the vocabulary";
+}
+
+// Breaks if garbage in the head hid what the summary knows of the rest.
+TEST_F(ComparisonTest, ANanBeyondAHeadWithGarbageFails) {
+  const float pointer = std::bit_cast<float>(0x7FFFU);
+  const auto head = [](float second, int nonfinite) {
+    return line(
+        "q", 0, {0.1F, second, 0.7F, 1, -0.5F, 0.3F, 0.2F, -0.9F, 0.8F, 0.6F},
+        ",\"n\":1000,\"summary\":{\"l2\":20,\"nonfinite\":" + std::to_string(nonfinite) + "}");
+  };
+  const Comparison nan = compare(head(-0.2F, 0), head(pointer, 900));
+  EXPECT_EQ(nan.quarantined, 2);
+  EXPECT_FALSE(nan.pass);
+  EXPECT_EQ(nan.first_divergence->metric, "nonfinite");
+  EXPECT_EQ(nan.first_divergence->value, 900);
+  EXPECT_TRUE(compare(head(-0.2F, 0), head(pointer, 0)).pass);
+}
+
+// Breaks if an engine could say by itself which of its logits count.
+TEST_F(ComparisonTest, PaddingThatTheReferenceDoesNotHaveIsCompared) {
+  const std::vector<float> ref = {1, 2, -3, 4, 5, -6, 7, -8, 9, 3, 2, 5, 4, 70};
+  std::vector<float> got = ref;
+  std::fill(got.begin() + 11, got.end(), -1e9F);
+  const Comparison comparison = compare(line("logits", 0, ref), line("logits", 0, got));
+  EXPECT_EQ(comparison.verdict, Verdict::kWrong);
+  EXPECT_EQ(comparison.argmax_agree, 0);
+  EXPECT_FALSE(compare(line("logits", 0, got), line("logits", 0, ref)).pass);
+}
+
+TEST_F(ComparisonTest, PaddingOfBothIsLeftOutWhateverItsValue) {
+  const std::vector<float> plain = {1, 2, -3, 4, 5, -6, 7, -8, 9, 3, 2};
+  for (const float fill : {-INFINITY, -1e9F}) {
+    std::vector<float> ref = plain;
+    std::vector<float> got = plain;
+    ref.insert(ref.end(), 3, -1e9F);
+    got.insert(got.end(), 3, fill);
+    options_.quarantine = QuarantineMode::kExclude;
+    EXPECT_EQ(verdict(ref, got), Verdict::kMatch);
+    got[0] = 2;  // far less than the padding
+    EXPECT_EQ(verdict(ref, got), Verdict::kDrift);
+  }
+  // Equal on both sides it is no garbage.
+  std::vector<float> padded = plain;
+  padded.insert(padded.end(), 3, -1e9F);
+  options_.quarantine = QuarantineMode::kFail;
+  EXPECT_EQ(verdict(padded, padded), Verdict::kMatch);
+}
+
+// Breaks if a limit that does not apply were taken as held.
+TEST_F(ComparisonTest, ARecordThatNoLimitAppliesToIsNoPass) {
+  options_.policy = Policy::from_file(put("kl.json", R"({"default":{"kl":0.1}})"));
+  const Comparison layer =
+      compare(line("layer_0_output", 0, {1, 2, 3}), line("layer_0_output", 0, {-5, 200, 1e6F}));
+  EXPECT_EQ(layer.verdict, Verdict::kInconclusive);
+  EXPECT_FALSE(layer.pass);
+  EXPECT_THAT(layer.warnings, testing::ElementsAre(HasSubstr(
+                                  "1 records could not be judged, the first layer_0_output at "
+                                  "token 0: no limit of the policy can be held there")));
+  EXPECT_TRUE(compare(line("logits", 0, {1, 2, 3}), line("logits", 0, {1, 2, 3})).pass);
+  const std::string head = line("logits", 0, {1, 2}, ",\"n\":9");
+  EXPECT_EQ(compare(head, head).verdict, Verdict::kInconclusive);
+}
+
+TEST_F(ComparisonTest, MaxAbsIsHeldToWhatIsKnownOfTheWhole) {
+  options_.policy = Policy::from_file(put("max.json", R"({"default":{"max_abs":0.001}})"));
+  const std::string ref = line("logits", 0, {1, 2}, sketch_of(1));
+  EXPECT_TRUE(compare(ref, ref).pass);
+  const Comparison comparison = compare(ref, line("logits", 0, {1, 2}, sketch_of(-500)));
+  EXPECT_EQ(comparison.verdict, Verdict::kWrong);
+  EXPECT_EQ(comparison.first_divergence->metric, "max_abs");
+  // ||d|| is 501, so that one of the 1000 elements differs by at least that over sqrt(1000).
+  EXPECT_NEAR(comparison.first_divergence->value, 501 / std::sqrt(1000.0), 1e-6);
+  const std::string empty = line("logits", 0, {}, sketch_of(1));
+  EXPECT_EQ(compare(empty, empty).verdict, Verdict::kInconclusive) << "no value to hold it to";
+}
+
+// Breaks if a checkpoint of which nothing is known were in parity because another one is.
+TEST_F(ComparisonTest, ACheckpointThatCannotBeComparedIsNotInParity) {
+  const std::string embedding = line("embedding", 0, {1, 2, 3});
+  const auto empty = [](const std::string& name, int token) {
+    return line(name, token, {}, ",\"n\":1000");
+  };
+  for (const std::string name : {"logits", "layer_0_output"}) {
+    const Comparison comparison = compare(embedding + empty(name, 0), embedding + empty(name, 0));
+    EXPECT_EQ(comparison.verdict, Verdict::kInconclusive);
+    EXPECT_FALSE(comparison.pass);
+    EXPECT_EQ(comparison.results[1].status, Verdict::kInconclusive);
+    EXPECT_THAT(comparison.warnings,
+                testing::ElementsAre(HasSubstr("neither values nor a sketch nor a summary")));
+    const std::string known = line(name, 1, std::vector<float>(1000, 1.0F));
+    const Comparison partly = compare(empty(name, 0) + known, empty(name, 0) + known);
+    EXPECT_EQ(partly.pass, name != "logits");
+    EXPECT_EQ(partly.warnings.size(), 1U);
+  }
+  EXPECT_TRUE(
+      compare(line("logits", 0, {}, sketch_of(1)), line("logits", 0, {}, sketch_of(1))).pass);
+}
+
+TEST_F(ComparisonTest, LogitsOfWhichNothingIsSharedFail) {
+  const std::string embedding = line("embedding", 0, {1, 2, 3});
+  const std::string some = embedding + line("logits", 0, {1, 2, 3, 4});
+  const std::string none = embedding + line("logits", 0, {});
+  EXPECT_EQ(compare(some, none).verdict, Verdict::kWrong);
+  EXPECT_EQ(compare(none, some).verdict, Verdict::kWrong);
+}
+
+// Breaks if the token that the reference chooses could be cut away.
+TEST_F(ComparisonTest, AnArgmaxThatTheOtherLogitsDoNotReachFails) {
+  const std::string ref = line("logits", 0, {1, 2, 3, 9});
+  const Comparison comparison = compare(ref, line("logits", 0, {1, 2}));
+  EXPECT_FALSE(comparison.pass);
+  EXPECT_EQ(comparison.first_divergence->metric, "argmax");
+  EXPECT_EQ(comparison.first_divergence->value, 7);
+  EXPECT_EQ(comparison.argmax_agree, 0);
+  EXPECT_FALSE(compare(line("logits", 0, {1}, ",\"n\":4,\"summary\":{\"argmax\":3}"),
+                       line("logits", 0, {1, 2}))
+                   .pass);
+  EXPECT_TRUE(compare(line("logits", 0, {1, 9, 3, 2}), line("logits", 0, {1, 9})).pass);
+}
+
+TEST_F(ComparisonTest, ASketchOfZerosAgainstAnotherIsInfinitelyOff) {
+  const auto log = [](const std::string& whole) {
+    return line("embedding", 0, {1, 2}) + line("layer_0_output", 0, {0, 0}, whole);
+  };
+  const std::string norm = ",\"n\":1000,\"summary\":{\"l2\":9}";
+  for (const std::string& other : {sketch_of(1000), norm}) {
+    EXPECT_EQ(compare(log(sketch_of(0)), log(other)).verdict, Verdict::kWrong);
+    EXPECT_EQ(compare(log(other), log(sketch_of(0))).verdict, Verdict::kWrong);
+  }
 }
 
 TEST_F(ComparisonTest, AnInfinityOnOneSideIsListed) {

@@ -1,5 +1,6 @@
 #include "assay/compare/name_map.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -110,6 +111,51 @@ TEST_F(NameMapTest, HostilePatternsAndNamesEnd) {
   EXPECT_FALSE(map.find(std::string("\0\xff", 2)).known);
 }
 
+TEST_F(NameMapTest, PatternsAndRulesHaveLimits) {
+  const auto rule = [](const std::string& key, const std::string& pattern, const std::string& to) {
+    return R"({"rules":[{")" + key + R"(":")" + pattern + R"(","to":")" + to + R"("}]})";
+  };
+  const auto repeated = [](const std::string& part, int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += part;
+    return text;
+  };
+  EXPECT_THAT(failure(rule("regex", repeated("()", 65), "logits")),
+              HasSubstr("map.json: 'regex' of rule 1: it has 65 groups, more than 64"));
+  EXPECT_THAT(failure(rule("regex", repeated("a", 1025), "logits")),
+              HasSubstr("'regex' of rule 1 has 1025 bytes, more than 1024"));
+  EXPECT_THAT(failure(rule("name", repeated("*", 1025), "logits")), HasSubstr("1025 bytes"));
+  EXPECT_THAT(failure(rule("name", "{N}", repeated("{N}", 400))), HasSubstr("1200 bytes"));
+  const std::string one = R"({"name":"a","to":"logits"},)";
+  EXPECT_THAT(failure(R"({"rules":[)" + repeated(one, 1000) + R"({"name":"b","to":"q"}]})"),
+              HasSubstr("the map has 1001 rules, more than 1000"));
+  const NameMap grouped = file(rule("regex", repeated("()", 62) + "(?:(a|b)|c)*", "logits"));
+  EXPECT_TRUE(grouped.find("abcab").known);
+}
+
+// Breaks if the steps were limited for each match alone: these would take a minute.
+TEST_F(NameMapTest, TheNamesOfALogShareOneBudget) {
+  std::string rules;
+  for (int i = 0; i < 300; ++i) {
+    rules += fmt::format(R"({}{{"regex":"(a+)+b{}","to":"logits"}})", i > 0 ? "," : "", i);
+  }
+  const std::string map = R"({"rules":[)" + rules + "]}";
+  std::string log = line("logits", 0, {1});
+  for (int i = 0; i < 500; ++i) log += line(std::string(500, 'a') + std::to_string(i), 0, {1});
+  CompareOptions options;
+  options.got_map = file(map);
+  const std::string path = put("got.jsonl", log);
+  EXPECT_THAT(error_of([&] { compare_logs(path, path, options); }),
+              AllOf(HasSubstr("map.json: matching the log's names takes too long at the rule "
+                              "'(a+)+b"),
+                    HasSubstr("give fewer rules")));
+  // Names that match or fail at once cost little.
+  MatchBudget budget;
+  const NameMap ready = NameMap::load("llama.cpp:arch=llama");
+  for (int i = 0; i < 5000; ++i) ready.find("ffn_inp-" + std::to_string(i), budget);
+  EXPECT_GT(budget.steps, MatchBudget().steps / 2);
+}
+
 Record record_of(std::vector<float> values, int64_t n) {
   Record record;
   record.checkpoint = "q";
@@ -138,6 +184,13 @@ TEST_F(NameMapTest, HalvesBecomeNeighbours) {
                 apply_transform({0, 0, 0, 4}, record);
               }),
               HasSubstr("are not whole heads of 4"));
+}
+
+// Breaks if the head_dim of a map were taken as the size of what is held.
+TEST_F(NameMapTest, AHeadLargerThanWhatIsLoggedTakesNoMemory) {
+  Record record = record_of({1, 2}, int64_t{1} << 40);
+  apply_transform({0, 0, 0, int64_t{1} << 40}, record);
+  EXPECT_THAT(record.values, IsEmpty());
 }
 
 TEST_F(NameMapTest, FusedProjectionsComeApart) {
@@ -186,6 +239,29 @@ TEST_F(MappedComparison, TakesOneOfSeveralRecordsOfAName) {
   ASSERT_EQ(comparison.warnings.size(), 1U);
   EXPECT_THAT(comparison.warnings[0],
               HasSubstr("1 names that the map does not know were left out: strange"));
+}
+
+// Breaks if records vanished without a word, or a name of which none was taken counted as there.
+TEST_F(MappedComparison, TooFewRecordsToTakeFromAreUnmatchedAndTold) {
+  CompareOptions options;
+  options.ref_map = options.got_map =
+      file(R"({"rules":[{"name":"a","to":"logits","take":5},{"name":"b","to":"embedding"}]})");
+  const std::string log = line("a", 0, {1.5F, 2.5F});
+  const std::string ref = put("ref.jsonl", log + line("b", 0, {1.5F, 2.5F}));
+  const std::string got = put("got.jsonl", log + line("b", 0, {-7.5F, 9.5F}));
+  const Comparison same = compare_logs(ref, ref, options);
+  EXPECT_EQ(same.compared, 1);
+  EXPECT_EQ(same.unmatched_ref, 1);
+  EXPECT_EQ(same.unmatched_got, 1);
+  ASSERT_EQ(same.warnings.size(), 2U);
+  EXPECT_THAT(same.warnings[0],
+              HasSubstr("ref.jsonl: 1 records are missing that the map takes from several of one "
+                        "name: there are too few, first for logits at token 0"));
+  // The difference starts the search for an offset, by a name that both have.
+  EXPECT_EQ(compare_logs(ref, got, options).verdict, Verdict::kWrong);
+  const std::string alone = put("alone.jsonl", log);
+  EXPECT_THAT(error_of([&] { compare_logs(alone, alone, options); }),
+              HasSubstr("no record in common"));
 }
 
 TEST_F(MappedComparison, RowsOfQAreHeldInTheFilesOrder) {

@@ -48,6 +48,8 @@ TEST_F(PolicyTest, AnythingElseIsRefused) {
       {R"({"default": {"rel_l2": NaN}})", "not valid JSON"},
       {R"({"default": {"rel_l2": 1}, "default": {"rel_l2": 2}})", "has the key 'default' twice"},
       {R"({"checkpoints": {"a": 1}})", "'a' is not an object"},
+      {R"({"checkpoints": {")" + std::string(300, '*') + R"(": {"kl": 1}}})",
+       "more than 256 bytes"},
   };
   for (const auto& test : cases) {
     const std::string path = put("p.json", test.text);

@@ -154,8 +154,11 @@ TEST_F(UnfitLogs, LogitsOfUnequalSizesAreReadAsFarAsBothGo) {
   std::string ref;
   std::string got;
   for (int token = 0; token < 5; ++token) {
-    ref += line("logits", token, random_values(1 << 19));
-    got += line("logits", token, random_values(10));
+    std::vector<float> padded = random_values(1 << 19);
+    std::vector<float> bare = random_values(10);
+    padded[0] = bare[0] = 100;  // both go on with token 0
+    ref += line("logits", token, padded);
+    got += line("logits", token, bare);
   }
   const Comparison comparison =
       FaultyLogs::compare(nullptr, put("ref.jsonl", ref), put("got.jsonl", got));

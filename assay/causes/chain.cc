@@ -125,6 +125,7 @@ std::shared_ptr<const Matrix> Chain::logged(Op op, const std::vector<int64_t>& p
 bool Chain::find_columns(Op op) {
   const std::vector<Op> inputs = network_.inputs(op);
   std::vector<int64_t> sizes;
+  sizes.reserve(inputs.size());
   for (const Op input : inputs) sizes.push_back(columns_.at(input));
   if (const auto columns = network_.columns(op, sizes)) {
     columns_[op] = *columns;

@@ -249,7 +249,7 @@ TEST_F(UnfitLogs, AnAttentionCountsItsKeys) {
   const causes::Network network = causes::Network::of_model(*model, 12);
   const causes::Chain chain(network, store, {Checkpoint::kAttn, 0}, {3, 11});
   ASSERT_TRUE(chain.complete());
-  EXPECT_EQ(chain.base_multiplications(), static_cast<double>(2 * 12 * model->config().q_width()));
+  EXPECT_EQ(chain.base_multiplications(), static_cast<double>(24 * model->config().q_width()));
 }
 
 TEST_F(UnfitLogs, AnInterruptEndsTheSearch) {

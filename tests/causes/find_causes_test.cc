@@ -164,7 +164,8 @@ TEST_F(FindCauses, WhatTheReferenceDoesNotHaveIsNotTakenForRight) {
   const std::string ref = log(*model, *right, "ref", "layers");
   const std::string got = log(*model, pairs, "got", "ops");
   const Comparison comparison = compare(model.get(), ref, got);
-  expect(comparison, "rope_pairing", "layer_0_output", "layer_0_q_rope, like layer_0_k_rope, rotates");
+  expect(comparison, "rope_pairing", "layer_0_output",
+         "layer_0_q_rope, like layer_0_k_rope, rotates");
   ASSERT_FALSE(comparison.error_sources.empty());
   EXPECT_GT(comparison.error_sources[0].own.value_or(0), 0.01);
   const Comparison without = compare(nullptr, ref, got);

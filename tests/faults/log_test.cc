@@ -69,8 +69,8 @@ TEST_F(WrittenLog, AFullDiskEndsItWithAWholeRecord) {
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "mount: no file system may be mounted here";
   EXPECT_EQ(WEXITSTATUS(status), 2);
   EXPECT_EQ(contents(path("err")), "assay: " + log +
-                                   ": cannot write: No space left on device; the log ends with "
-                                   "the last whole record\n");
+                                       ": cannot write: No space left on device; the log ends with "
+                                       "the last whole record\n");
   EXPECT_GT(size_of(path("log.jsonl")), 200000);
   expect_whole_lines(path("log.jsonl"));
 }

@@ -29,9 +29,9 @@ const std::string& checked_string(const Value& value, const std::string& name,
   if (!value.IsString() || value.GetStringLength() == 0) {
     throw Error(fmt::format("{} is not a text", name), where, kHint);
   }
-  if (value.GetStringLength() > NamePattern::kMaxName) {
+  if (value.GetStringLength() > NamePattern::kMaxPattern) {
     throw Error(fmt::format("{} has {} bytes, more than {}", name, value.GetStringLength(),
-                            NamePattern::kMaxName),
+                            NamePattern::kMaxPattern),
                 where, "give a shorter text");
   }
   return text = json_text_of(value);

@@ -28,9 +28,9 @@ using MatchContext =
     std::unique_ptr<pcre2_match_context, Deleter<pcre2_match_context, pcre2_match_context_free>>;
 
 void check_length(std::string_view pattern) {
-  if (pattern.size() <= NamePattern::kMaxName) return;
+  if (pattern.size() <= NamePattern::kMaxPattern) return;
   throw std::invalid_argument(
-      fmt::format("it has {} bytes, more than {}", pattern.size(), NamePattern::kMaxName));
+      fmt::format("it has {} bytes, more than {}", pattern.size(), NamePattern::kMaxPattern));
 }
 
 }  // namespace

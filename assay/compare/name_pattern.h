@@ -18,7 +18,7 @@ struct MatchBudget {
 class NamePattern {
  public:
   // `glob`: * stands for any characters, ? for one, {N} for the digits of the layer (once at most).
-  // Throws std::invalid_argument, whose what() says what is wrong: both forms may have kMaxName
+  // Throws std::invalid_argument, whose what() says what is wrong: both forms may have kMaxPattern
   // bytes and kMaxGroups groups.
   static NamePattern from_glob(std::string_view glob);
   // `regex`: as PCRE2 has it, for the whole name; its first group, if it has one, is the layer.
@@ -31,7 +31,8 @@ class NamePattern {
   // nor where the budget, from which it takes, is spent.
   std::optional<Match> match(std::string_view name, MatchBudget& budget) const;
 
-  static constexpr size_t kMaxName = 1024;
+  static constexpr size_t kMaxPattern = 1024;
+  static constexpr size_t kMaxName = 4096;
   static constexpr uint32_t kMaxGroups = 64;
 
  private:

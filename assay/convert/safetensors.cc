@@ -153,16 +153,16 @@ class SafetensorsReader : public ArrayReader {
 
   // Arrays that share bytes would let a small file stand for any amount of data.
   void refuse_overlaps() const {
-    std::vector<std::pair<int64_t, const std::string*>> order;
+    std::vector<std::pair<int64_t, std::string>> order;
     for (const auto& [name, begin] : places_) {
-      if (arrays_.at(name).bytes > 0) order.emplace_back(begin, &name);
+      if (arrays_.at(name).bytes > 0) order.emplace_back(begin, name);
     }
     std::sort(order.begin(), order.end());
     for (size_t i = 1; i < order.size(); ++i) {
-      const std::string& before = *order[i - 1].second;
+      const std::string& before = order[i - 1].second;
       if (order[i].first - order[i - 1].first >= arrays_.at(before).bytes) continue;
       fail(fmt::format("the arrays '{}' and '{}' share bytes of the file", printable(before, 80),
-                       printable(*order[i].second, 80)));
+                       printable(order[i].second, 80)));
     }
   }
 

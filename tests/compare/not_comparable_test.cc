@@ -1,0 +1,132 @@
+// What could not be compared is never in parity, and what can be is.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/compare/comparison_case.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+class NotComparableTest : public ComparisonTest {};
+
+TEST_F(NotComparableTest, PaddingThatTheReferenceDoesNotHaveIsCompared) {
+  const std::vector<float> ref = {1, 2, -3, 4, 5, -6, 7, -8, 9, 3, 2, 5, 4, 70};
+  std::vector<float> got = ref;
+  std::fill(got.begin() + 11, got.end(), -1e9F);
+  const Comparison comparison = compare(line("logits", 0, ref), line("logits", 0, got));
+  EXPECT_EQ(comparison.verdict, Verdict::kWrong);
+  EXPECT_EQ(comparison.argmax_agree, 0);
+  EXPECT_FALSE(compare(line("logits", 0, got), line("logits", 0, ref)).pass);
+}
+
+TEST_F(NotComparableTest, PaddingOfBothIsLeftOutWhateverItsValue) {
+  const std::vector<float> plain = {1, 2, -3, 4, 5, -6, 7, -8, 9, 3, 2};
+  for (const float fill : {-INFINITY, -1e9F}) {
+    std::vector<float> ref = plain;
+    std::vector<float> got = plain;
+    ref.insert(ref.end(), 3, -1e9F);
+    got.insert(got.end(), 3, fill);
+    options_.quarantine = QuarantineMode::kExclude;
+    EXPECT_EQ(verdict(ref, got), Verdict::kMatch);
+    got[0] = 2;  // far less than the padding
+    EXPECT_EQ(verdict(ref, got), Verdict::kDrift);
+  }
+  // Equal on both sides it is no garbage.
+  std::vector<float> padded = plain;
+  padded.insert(padded.end(), 3, -1e9F);
+  options_.quarantine = QuarantineMode::kFail;
+  EXPECT_EQ(verdict(padded, padded), Verdict::kMatch);
+}
+
+// Breaks if a limit that does not apply were taken as held.
+TEST_F(NotComparableTest, ARecordThatNoLimitAppliesToIsNoPass) {
+  options_.policy = Policy::from_file(put("kl.json", R"({"default":{"kl":0.1}})"));
+  const Comparison layer =
+      compare(line("layer_0_output", 0, {1, 2, 3}), line("layer_0_output", 0, {-5, 200, 1e6F}));
+  EXPECT_EQ(layer.verdict, Verdict::kInconclusive);
+  EXPECT_FALSE(layer.pass);
+  EXPECT_THAT(layer.warnings, testing::ElementsAre(HasSubstr(
+                                  "1 records could not be judged, the first layer_0_output at "
+                                  "token 0: no limit of the policy can be held there")));
+  EXPECT_TRUE(compare(line("logits", 0, {1, 2, 3}), line("logits", 0, {1, 2, 3})).pass);
+  const std::string head = line("logits", 0, {1, 2}, ",\"n\":9");
+  EXPECT_EQ(compare(head, head).verdict, Verdict::kInconclusive);
+}
+
+TEST_F(NotComparableTest, MaxAbsIsHeldToWhatIsKnownOfTheWhole) {
+  options_.policy = Policy::from_file(put("max.json", R"({"default":{"max_abs":0.001}})"));
+  const std::string ref = line("logits", 0, {1, 2}, sketch_of(1));
+  EXPECT_TRUE(compare(ref, ref).pass);
+  const Comparison comparison = compare(ref, line("logits", 0, {1, 2}, sketch_of(-500)));
+  EXPECT_EQ(comparison.verdict, Verdict::kWrong);
+  EXPECT_EQ(comparison.first_divergence->metric, "max_abs");
+  // ||d|| is 501, so that one of the 1000 elements differs by at least that over sqrt(1000).
+  EXPECT_NEAR(comparison.first_divergence->value, 501 / std::sqrt(1000.0), 1e-6);
+  const std::string empty = line("logits", 0, {}, sketch_of(1));
+  EXPECT_EQ(compare(empty, empty).verdict, Verdict::kInconclusive) << "no value to hold it to";
+}
+
+// Breaks if a checkpoint of which nothing is known were in parity because another one is.
+TEST_F(NotComparableTest, ACheckpointThatCannotBeComparedIsNotInParity) {
+  const std::string embedding = line("embedding", 0, {1, 2, 3});
+  const auto empty = [](const std::string& name, int token) {
+    return line(name, token, {}, ",\"n\":1000");
+  };
+  for (const std::string name : {"logits", "layer_0_output"}) {
+    const Comparison comparison = compare(embedding + empty(name, 0), embedding + empty(name, 0));
+    EXPECT_EQ(comparison.verdict, Verdict::kInconclusive);
+    EXPECT_FALSE(comparison.pass);
+    EXPECT_EQ(comparison.results[1].status, Verdict::kInconclusive);
+    EXPECT_THAT(comparison.warnings,
+                testing::ElementsAre(HasSubstr("neither values nor a sketch nor a summary")));
+    const std::string known = line(name, 1, std::vector<float>(1000, 1.0F));
+    const Comparison partly = compare(empty(name, 0) + known, empty(name, 0) + known);
+    EXPECT_EQ(partly.pass, name != "logits");
+    EXPECT_EQ(partly.warnings.size(), 1U);
+  }
+  EXPECT_TRUE(
+      compare(line("logits", 0, {}, sketch_of(1)), line("logits", 0, {}, sketch_of(1))).pass);
+}
+
+TEST_F(NotComparableTest, LogitsOfWhichNothingIsSharedFail) {
+  const std::string embedding = line("embedding", 0, {1, 2, 3});
+  const std::string some = embedding + line("logits", 0, {1, 2, 3, 4});
+  const std::string none = embedding + line("logits", 0, {});
+  EXPECT_EQ(compare(some, none).verdict, Verdict::kWrong);
+  EXPECT_EQ(compare(none, some).verdict, Verdict::kWrong);
+}
+
+// Breaks if the token that the reference chooses could be cut away.
+TEST_F(NotComparableTest, AnArgmaxThatTheOtherLogitsDoNotReachFails) {
+  const std::string ref = line("logits", 0, {1, 2, 3, 9});
+  const Comparison comparison = compare(ref, line("logits", 0, {1, 2}));
+  EXPECT_FALSE(comparison.pass);
+  EXPECT_EQ(comparison.first_divergence->metric, "argmax");
+  EXPECT_EQ(comparison.first_divergence->value, 7);
+  EXPECT_EQ(comparison.argmax_agree, 0);
+  EXPECT_FALSE(compare(line("logits", 0, {1}, ",\"n\":4,\"summary\":{\"argmax\":3}"),
+                       line("logits", 0, {1, 2}))
+                   .pass);
+  EXPECT_TRUE(compare(line("logits", 0, {1, 9, 3, 2}), line("logits", 0, {1, 9})).pass);
+}
+
+TEST_F(NotComparableTest, ASketchOfZerosAgainstAnotherIsInfinitelyOff) {
+  const auto log = [](const std::string& whole) {
+    return line("embedding", 0, {1, 2}) + line("layer_0_output", 0, {0, 0}, whole);
+  };
+  const std::string norm = ",\"n\":1000,\"summary\":{\"l2\":9}";
+  for (const std::string& other : {sketch_of(1000), norm}) {
+    EXPECT_EQ(compare(log(sketch_of(0)), log(other)).verdict, Verdict::kWrong);
+    EXPECT_EQ(compare(log(other), log(sketch_of(0))).verdict, Verdict::kWrong);
+  }
+}
+
+}  // namespace
+}  // namespace assay

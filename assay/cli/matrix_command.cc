@@ -78,7 +78,16 @@ int run(const MatrixArguments& arguments) {
       write_table(matrix, output_style(arguments.output), sink);
     }
   });
-  return matrix.pass ? kInParity : kDiverged;
+  if (matrix.pass) return kInParity;
+  for (const MatrixRow& row : matrix.rows) {
+    for (const MatrixCell& cell : row.cells) {
+      if (cell.pair && !cell.pair->pass) return kDiverged;
+    }
+  }
+  print_error(
+      "what could be compared is in parity, but not all runs could be; the table says which: log "
+      "the reference with their model and prompt, or leave them out");
+  return kNotComparable;
 }
 
 }  // namespace

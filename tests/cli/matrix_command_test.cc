@@ -105,6 +105,18 @@ TEST_F(MatrixCommand, TakesAManifestAndOverwritesNoInput) {
   EXPECT_EQ(contents(log), before);
 }
 
+TEST_F(MatrixCommand, ARunWithoutAReferenceIsNoParity) {
+  const std::string log = engine_log("mine.jsonl", "f32.jsonl", false);
+  const std::string other = path("other.jsonl");
+  ASSERT_EQ(
+      run({"run", golden("tinyllama-f32.gguf"), "--tokens", "1,5,6", "-n", "2", "--log", other})
+          .exit_code,
+      0);
+  const Outcome outcome = run({"matrix", golden("f32.jsonl"), log, other});
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+  EXPECT_THAT(outcome.err, HasSubstr("not all runs could be; the table says which"));
+}
+
 TEST_F(MatrixCommand, AnotherModelFileIsAnotherRow) {
   const std::string log = engine_log("f32.jsonl", "f32.jsonl", false);
   const Outcome outcome = run({"matrix", golden("q8_0.jsonl"), log});

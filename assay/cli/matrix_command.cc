@@ -81,7 +81,8 @@ int run(const MatrixArguments& arguments) {
   if (matrix.pass) return kInParity;
   for (const MatrixRow& row : matrix.rows) {
     for (const MatrixCell& cell : row.cells) {
-      if (cell.pair && !cell.pair->pass) return kDiverged;
+      const bool judged = cell.pair && cell.pair->verdict != Verdict::kInconclusive;
+      if (judged && !cell.pair->pass) return kDiverged;
     }
   }
   print_error(

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,20 @@ class WrongKernels : public Kernels {
 
  protected:
   std::unique_ptr<Kernels> right_ = make_reference_kernels();
+};
+
+// Not a mistake that anybody knows: a tenth of noise on each product.
+class Noise : public WrongKernels {
+ public:
+  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
+              float* out) override {
+    right_->matmul(w, bias, x, n_tokens, out);
+    for (int64_t i = 0; i < n_tokens * w.rows; ++i) out[i] *= 1 + normal_(random_);
+  }
+
+ private:
+  std::mt19937 random_{1};
+  std::normal_distribution<float> normal_{0, 0.1F};
 };
 
 // Logs of a small model as right and as faulty kernels run it, and what is found in them.

@@ -76,20 +76,6 @@ class OneBlock : public WrongKernels {
   }
 };
 
-// Not a mistake that anybody knows: a tenth of noise on each product.
-class Noise : public WrongKernels {
- public:
-  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
-              float* out) override {
-    right_->matmul(w, bias, x, n_tokens, out);
-    for (int64_t i = 0; i < n_tokens * w.rows; ++i) out[i] *= 1 + normal_(random_);
-  }
-
- private:
-  std::mt19937 random_{1};
-  std::normal_distribution<float> normal_{0, 0.1F};
-};
-
 class FindCauses : public FaultyLogs {
  protected:
   void expect(const Comparison& comparison, const std::string& name, const std::string& checkpoint,

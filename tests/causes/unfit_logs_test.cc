@@ -41,19 +41,6 @@ class NegatedQ : public WrongKernels {
   int calls_ = 0;
 };
 
-class Noise : public WrongKernels {
- public:
-  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
-              float* out) override {
-    right_->matmul(w, bias, x, n_tokens, out);
-    for (int64_t i = 0; i < n_tokens * w.rows; ++i) out[i] *= 1 + normal_(random_);
-  }
-
- private:
-  std::mt19937 random_{1};
-  std::normal_distribution<float> normal_{0, 0.1F};
-};
-
 // Logs whose parts cannot be of one network, or not of the model. What is wrong with them is told;
 // nothing is computed from it, and it takes no verdict back.
 class UnfitLogs : public FaultyLogs {

@@ -11,6 +11,7 @@
 #include "assay/causes/infer.h"
 #include "assay/causes/network.h"
 #include "assay/causes/search.h"
+#include "assay/causes/search_places.h"
 #include "base/error.h"
 
 namespace assay {

@@ -9,8 +9,9 @@
 #include <set>
 #include <utility>
 
-#include "assay/causes/error_sources.h"
 #include "assay/causes/fitted_mistakes.h"
+#include "assay/causes/search_places.h"
+#include "assay/compare/median.h"
 
 namespace assay::causes {
 namespace {
@@ -22,12 +23,6 @@ struct OutOfWork {};
 // how many tokens it takes to tell the bias from it.
 constexpr size_t kMostBeforeBias = 16;
 constexpr int64_t kLeastForBias = 4;
-
-double median(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // A whole number was not fitted: somebody meant it.
 bool is_whole(double value) {
@@ -137,7 +132,7 @@ void Search::measure_noise() {
   }
   if (before.empty() || at.empty()) return;
   constexpr double kMost = 0.1;  // of the difference that is to be explained
-  ground_.noise = std::min(median(before), kMost * median(at));
+  ground_.noise = std::min(upper_median(before), kMost * upper_median(at));
 }
 
 void Search::try_recomputed() {

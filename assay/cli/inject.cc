@@ -17,7 +17,7 @@ std::string as_json(const InjectOptions& options, const InjectedRun& run) {
   object.member("backend", run.backend);
   object.member("math", options.math);
   object.member("tokens", run.tokens);
-  write_array("layers", run.steps, out, print_text, [&](const StepError& step) {
+  write_array("steps", run.steps, out, print_text, [&](const StepError& step) {
     JsonObject element(out);
     element.member("checkpoint", step.checkpoint);
     element.member("own", step.own_max);

@@ -40,7 +40,7 @@ Policy floors_beside(const std::string& ref_path, const std::string& got_path) {
 }
 
 // All that the matrix is made of, logs in folders among it.
-std::vector<std::string> inputs_of(const MatrixArguments& arguments, const Matrix& matrix) {
+std::vector<std::string> inputs_of(const MatrixArguments& arguments, const RunMatrix& matrix) {
   std::vector<std::string> inputs = arguments.paths;
   inputs.push_back(arguments.policy);
   inputs.insert(inputs.end(), arguments.maps.begin(), arguments.maps.end());
@@ -69,7 +69,7 @@ int run(const MatrixArguments& arguments) {
     options.compare.ref_map.add(NameMap::load(map));
     options.compare.got_map.add(NameMap::load(map));
   }
-  const Matrix matrix = compare_matrix(arguments.paths, options);
+  const RunMatrix matrix = compare_matrix(arguments.paths, options);
   refuse_to_overwrite(inputs_of(arguments, matrix), arguments.output);
   write_output(arguments.output, [&](const TextSink& sink) {
     if (arguments.json) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "assay/compare/input_tokens.h"
+#include "assay/compare/median.h"
 
 namespace assay {
 namespace {
@@ -78,9 +79,7 @@ class Sample {
       distances.push_back(std::isnan(distance) ? kInfinity : distance);
     }
     if (distances.empty() || (distances.size() == 1 && tokens.size() > 1)) return kInfinity;
-    const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
-    std::nth_element(distances.begin(), middle, distances.end());
-    return *middle;
+    return upper_median(distances);
   }
 
   // The token of `others` whose record is nearest to the reference's at `token`; those looked at

@@ -12,6 +12,7 @@
 #include "assay/compare/alignment.h"
 #include "assay/compare/input_tokens.h"
 #include "assay/compare/log_index.h"
+#include "assay/compare/median.h"
 #include "assay/compare/nothing_in_common.h"
 #include "assay/compare/pair_comparison.h"
 #include "assay/compare/split.h"
@@ -56,7 +57,7 @@ class Comparer {
   Comparer(const std::string& ref_path, const std::string& got_path, const CompareOptions& options)
       : options_(options), pool_(options.n_threads) {
     read_indices(ref_path, got_path);
-    if (options.align == AlignMode::kAuto) shift_ = left_out_tokens(*ref_, *got_);
+    if (options.align == AlignMode::kAuto) shift_ = left_out_offset(*ref_, *got_);
     const bool checked = options.align != AlignMode::kFixed && !shift_;
     if (checked) check_same_input(*ref_, *got_);
     known_tokens_ = known_tokens(*ref_, *got_, options.align != AlignMode::kFixed);
@@ -360,9 +361,7 @@ class Comparer {
       errors.push_back(rel_l2 <= 1e300 ? rel_l2 : 1e300);  // NaN and infinite are poor matches
     }
     if (errors.empty()) return 1e300;
-    const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
-    std::nth_element(errors.begin(), middle, errors.end());
-    return *middle;
+    return upper_median(errors);
   }
 
   void sort_results() {

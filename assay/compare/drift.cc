@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "assay/compare/median.h"
 
 namespace assay {
 namespace {
@@ -27,10 +28,8 @@ std::optional<Line> fit_line(std::map<int64_t, std::vector<double>>& errors) {
   if (errors.size() < 2) return std::nullopt;
   double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
   for (auto& [place, of_place] : errors) {
-    const auto middle = of_place.begin() + static_cast<std::ptrdiff_t>(of_place.size() / 2);
-    std::nth_element(of_place.begin(), middle, of_place.end());
     const auto x = static_cast<double>(place);
-    const double y = std::log(*middle);
+    const double y = std::log(upper_median(of_place));
     n += 1;
     sum_x += x;
     sum_y += y;

@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "assay/compare/median.h"
+
 namespace assay {
 namespace {
 
@@ -52,9 +54,7 @@ Scale scale_of(std::span<const float> values) {
     if (std::isfinite(values[i]) && values[i] != 0) sample.push_back(std::abs(values[i]));
   }
   if (sample.size() < kMinOthers) return {};
-  const auto middle = sample.begin() + static_cast<std::ptrdiff_t>(sample.size() / 2);
-  std::nth_element(sample.begin(), middle, sample.end());
-  return {static_cast<double>(*middle),
+  return {static_cast<double>(upper_median(sample)),
           static_cast<double>(zeros) / static_cast<double>(zeros + sample.size()), denormals};
 }
 

@@ -69,7 +69,7 @@ KnownTokens known_tokens(const LogIndex& ref, const LogIndex& got, bool trusted)
   return known;
 }
 
-std::optional<int64_t> left_out_tokens(const LogIndex& ref, const LogIndex& got) {
+std::optional<int64_t> left_out_offset(const LogIndex& ref, const LogIndex& got) {
   if (!ref.header() || !got.header()) return std::nullopt;
   const std::vector<int64_t>& a = ref.header()->tokens;
   const std::vector<int64_t>& b = got.header()->tokens;

@@ -18,7 +18,7 @@ void check_same_input(const LogIndex& ref, const LogIndex& got);
 // The offset (got's token_idx minus ref's) under which the tokens that the headers name are the
 // same, where they are not as they stand: one of the two has tokens before the other's first, as
 // when an engine leaves BOS out. Nothing if there is none, or if too few tokens would be in common.
-std::optional<int64_t> left_out_tokens(const LogIndex& ref, const LogIndex& got);
+std::optional<int64_t> left_out_offset(const LogIndex& ref, const LogIndex& got);
 
 // The tokens that the headers name; `got` at positions of its own. `trusted`: whether the two are
 // of the same input; if not, nothing is known.

@@ -170,8 +170,8 @@ MatrixRow row_of(const std::vector<Run>& runs, const std::vector<const Run*>& re
 
 }  // namespace
 
-Matrix compare_matrix(const std::vector<std::string>& paths, const MatrixOptions& options) {
-  Matrix matrix;
+RunMatrix compare_matrix(const std::vector<std::string>& paths, const MatrixOptions& options) {
+  RunMatrix matrix;
   std::vector<Run> placed;
   for (const std::string& path : logs_in(paths)) {
     auto run = run_of(path);

@@ -36,7 +36,7 @@ struct MatrixRow {
   std::vector<MatrixCell> cells;
 };
 
-struct Matrix {
+struct RunMatrix {
   std::vector<std::string> engines;   // columns, the references' first
   std::vector<MatrixRow> rows;        // by model, type and prompt
   std::vector<std::string> left_out;  // logs that no header places
@@ -49,6 +49,6 @@ struct Matrix {
 // for *.jsonl with all that is below them. In each row the runs are held against the run of the
 // reference: the engine that is asked for or, where none is, the one whose math is float64. Throws
 // Error if a path cannot be read, no log has a header, or no row has a reference and another run.
-Matrix compare_matrix(const std::vector<std::string>& paths, const MatrixOptions& options);
+RunMatrix compare_matrix(const std::vector<std::string>& paths, const MatrixOptions& options);
 
 }  // namespace assay

@@ -11,6 +11,7 @@
 #include <set>
 #include <system_error>
 
+#include "assay/compare/median.h"
 #include "assay/log/log_reader.h"
 #include "base/error.h"
 
@@ -145,9 +146,7 @@ RunPair pair_of(const Comparison& comparison, size_t a, size_t b) {
   }
   if (errors.empty()) return pair;
   pair.worst_rel_l2 = *std::max_element(errors.begin(), errors.end());
-  const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
-  std::nth_element(errors.begin(), middle, errors.end());
-  pair.median_rel_l2 = *middle;
+  pair.median_rel_l2 = upper_median(errors);
   return pair;
 }
 

@@ -15,7 +15,8 @@ Fault in_get_rows(FaultText text, WhyNot why_not, KernelHooks::Hook<GetRowsCall>
 }
 
 // Other rows of the table: `edit` makes of an id another.
-KernelHooks::Hook<GetRowsCall> with_ids(Op op, std::function<int32_t(int32_t, int64_t)> edit) {
+KernelHooks::Hook<GetRowsCall> with_ids(KernelOp op,
+                                        std::function<int32_t(int32_t, int64_t)> edit) {
   return
       [op, edit = std::move(edit)](const OpContext& context, GetRowsCall call, Kernels& kernels) {
         std::vector<int32_t> ids(call.ids, call.ids + call.n_ids);
@@ -57,13 +58,13 @@ std::vector<Fault> embedding_faults() {
   std::vector<Fault> faults;
   faults.push_back(in_get_rows({"embedding-row-off-by-one", kGroup,
                                 "each token has the embedding of the next id", "row_shift"},
-                               any_model, with_ids(Op::kGetRows, next_row)));
+                               any_model, with_ids(KernelOp::kGetRows, next_row)));
   faults.push_back(in_get_rows(
       {"position-off-by-one", kGroup, "each token has the learned position after its own"},
-      needs_learned_positions, with_ids(Op::kGetPositions, next_row)));
-  faults.push_back(in_get_rows({"position-missing", kGroup, "every token has learned position 0"},
-                               needs_learned_positions,
-                               with_ids(Op::kGetPositions, [](int32_t, int64_t) { return 0; })));
+      needs_learned_positions, with_ids(KernelOp::kGetPositions, next_row)));
+  faults.push_back(in_get_rows(
+      {"position-missing", kGroup, "every token has learned position 0"}, needs_learned_positions,
+      with_ids(KernelOp::kGetPositions, [](int32_t, int64_t) { return 0; })));
   faults.push_back(
       after_op({"embedding-scaled", kGroup,
                 "embeddings are multiplied by the root of the width, as Gemma's are", "scale"},

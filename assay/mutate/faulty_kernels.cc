@@ -39,7 +39,7 @@ OpResult FaultyKernels::result_of(const OpPlace& place, const Call& call, int64_
 }
 
 template <class Call>
-void FaultyKernels::run(Op op, const KernelHooks::Hook<Call>& hook, const Call& call,
+void FaultyKernels::run(KernelOp op, const KernelHooks::Hook<Call>& hook, const Call& call,
                         int64_t count) {
   const OpContext context{.place = tracker_.advance(op),
                           .config = config_,
@@ -73,56 +73,58 @@ void FaultyKernels::get_rows(const WeightMatrix& table, const int32_t* ids, int6
     first_position_ += n_tokens_;
     n_tokens_ = n_ids;
   }
-  run(Op::kGetRows, hooks_.get_rows, GetRowsCall{table, ids, n_ids, out}, n_ids * table.columns);
+  run(KernelOp::kGetRows, hooks_.get_rows, GetRowsCall{table, ids, n_ids, out},
+      n_ids * table.columns);
 }
 
 void FaultyKernels::matmul(const WeightMatrix& w, const float* bias, const float* x,
                            int64_t n_tokens, float* out) {
-  run(Op::kMatmul, hooks_.matmul, MatmulCall{w, bias, x, n_tokens, out}, n_tokens * w.rows);
+  run(KernelOp::kMatmul, hooks_.matmul, MatmulCall{w, bias, x, n_tokens, out}, n_tokens * w.rows);
 }
 
 void FaultyKernels::rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens,
                              int64_t width, float* out) {
-  run(Op::kNorm, hooks_.norm,
+  run(KernelOp::kNorm, hooks_.norm,
       NormCall{NormKind::kRms, x, weight, nullptr, eps, n_tokens, width, out}, n_tokens * width);
 }
 
 void FaultyKernels::layer_norm(const float* x, const float* weight, const float* bias, float eps,
                                int64_t n_tokens, int64_t width, float* out) {
-  run(Op::kNorm, hooks_.norm,
+  run(KernelOp::kNorm, hooks_.norm,
       NormCall{NormKind::kLayer, x, weight, bias, eps, n_tokens, width, out}, n_tokens * width);
 }
 
 void FaultyKernels::rope(const float* x, const float* cos_sin, RopePairing pairing,
                          int64_t n_tokens, int64_t n_heads, int64_t head_dim, int64_t rotary_dim,
                          float* out) {
-  run(Op::kRope, hooks_.rope,
+  run(KernelOp::kRope, hooks_.rope,
       RopeCall{x, cos_sin, pairing, n_tokens, n_heads, head_dim, rotary_dim, out},
       n_tokens * n_heads * head_dim);
 }
 
 void FaultyKernels::store_kv(const float* x, KvType type, int64_t count, void* destination) {
-  run(Op::kStoreKv, hooks_.store_kv, StoreKvCall{x, type, count, destination}, count);
+  run(KernelOp::kStoreKv, hooks_.store_kv, StoreKvCall{x, type, count, destination}, count);
 }
 
 void FaultyKernels::attention(const float* q, const KvView& kv, const AttentionShape& shape,
                               int64_t first_position, int64_t n_tokens, float* out) {
-  run(Op::kAttention, hooks_.attention, AttentionCall{q, kv, shape, first_position, n_tokens, out},
+  run(KernelOp::kAttention, hooks_.attention,
+      AttentionCall{q, kv, shape, first_position, n_tokens, out},
       n_tokens * shape.n_heads * shape.head_dim);
 }
 
 void FaultyKernels::silu_mul(const float* gate, const float* up, int64_t count, float* out) {
-  run(Op::kActivate, hooks_.activate, ActivateCall{FfnKind::kSiluGated, gate, up, count, out},
+  run(KernelOp::kActivate, hooks_.activate, ActivateCall{FfnKind::kSiluGated, gate, up, count, out},
       count);
 }
 
 void FaultyKernels::gelu_tanh(const float* x, int64_t count, float* out) {
-  run(Op::kActivate, hooks_.activate, ActivateCall{FfnKind::kGeluTanh, x, nullptr, count, out},
-      count);
+  run(KernelOp::kActivate, hooks_.activate,
+      ActivateCall{FfnKind::kGeluTanh, x, nullptr, count, out}, count);
 }
 
 void FaultyKernels::add(const float* a, const float* b, int64_t count, float* out) {
-  run(Op::kAdd, hooks_.add, AddCall{a, b, count, out}, count);
+  run(KernelOp::kAdd, hooks_.add, AddCall{a, b, count, out}, count);
 }
 
 }  // namespace assay

@@ -179,7 +179,7 @@ class FaultyKernels : public Kernels {
 
  private:
   template <class Call>
-  void run(Op op, const KernelHooks::Hook<Call>& hook, const Call& call, int64_t count);
+  void run(KernelOp op, const KernelHooks::Hook<Call>& hook, const Call& call, int64_t count);
   template <class Call>
   OpResult result_of(const OpPlace& place, const Call& call, int64_t count);
 

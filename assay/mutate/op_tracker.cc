@@ -8,33 +8,34 @@ OpTracker::OpTracker(const ModelConfig& config)
     : n_layers_(static_cast<int>(config.n_layers)),
       learned_positions_(config.architecture->position == PositionKind::kLearned),
       gated_(config.architecture->ffn == FfnKind::kSiluGated),
-      last_{.op = Op::kMatmul, .checkpoint = Checkpoint::kLogits} {}
+      last_{.op = KernelOp::kMatmul, .checkpoint = Checkpoint::kLogits} {}
 
-OpPlace OpTracker::advance(Op op) {
+OpPlace OpTracker::advance(KernelOp op) {
   switch (op) {
-    case Op::kGetRows:
-    case Op::kGetPositions: {
+    case KernelOp::kGetRows:
+    case KernelOp::kGetPositions: {
       const bool positions = expects_positions();
-      last_ = {.op = positions ? Op::kGetPositions : Op::kGetRows, .finishes = !learned_positions_};
+      last_ = {.op = positions ? KernelOp::kGetPositions : KernelOp::kGetRows,
+               .finishes = !learned_positions_};
       return last_;
     }
-    case Op::kNorm:
+    case KernelOp::kNorm:
       return norm();
-    case Op::kMatmul:
+    case KernelOp::kMatmul:
       return matmul();
-    case Op::kRope:
+    case KernelOp::kRope:
       if (last_.checkpoint == Checkpoint::kV) return at(op, Checkpoint::kQRope);
       if (last_.checkpoint == Checkpoint::kQRope) return at(op, Checkpoint::kKRope);
       refuse();
-    case Op::kStoreKv: {
-      const bool first = last_.op != Op::kStoreKv;
+    case KernelOp::kStoreKv: {
+      const bool first = last_.op != KernelOp::kStoreKv;
       return at(op, first ? Checkpoint::kK : Checkpoint::kV);
     }
-    case Op::kAttention:
+    case KernelOp::kAttention:
       return at(op, Checkpoint::kAttn);
-    case Op::kActivate:
+    case KernelOp::kActivate:
       return at(op, Checkpoint::kFfnAct);
-    case Op::kAdd:
+    case KernelOp::kAdd:
       return add();
   }
   refuse();
@@ -44,16 +45,16 @@ OpPlace OpTracker::norm() {
   switch (last_.checkpoint) {
     case Checkpoint::kEmbedding:
       last_.layer = 0;
-      return at(Op::kNorm, Checkpoint::kAttnNorm);
+      return at(KernelOp::kNorm, Checkpoint::kAttnNorm);
     case Checkpoint::kAttnResidual:
-      return at(Op::kNorm, Checkpoint::kFfnNorm);
+      return at(KernelOp::kNorm, Checkpoint::kFfnNorm);
     case Checkpoint::kOutput:
       if (last_.layer + 1 < n_layers_) {
         ++last_.layer;
-        return at(Op::kNorm, Checkpoint::kAttnNorm);
+        return at(KernelOp::kNorm, Checkpoint::kAttnNorm);
       }
       last_.layer = 0;
-      return at(Op::kNorm, Checkpoint::kFinalNorm);
+      return at(KernelOp::kNorm, Checkpoint::kFinalNorm);
     default:
       refuse();
   }
@@ -62,22 +63,22 @@ OpPlace OpTracker::norm() {
 OpPlace OpTracker::matmul() {
   switch (last_.checkpoint) {
     case Checkpoint::kAttnNorm:
-      return at(Op::kMatmul, Checkpoint::kQ);
+      return at(KernelOp::kMatmul, Checkpoint::kQ);
     case Checkpoint::kQ:
-      return at(Op::kMatmul, Checkpoint::kK);
+      return at(KernelOp::kMatmul, Checkpoint::kK);
     case Checkpoint::kK:
-      return at(Op::kMatmul, Checkpoint::kV);
+      return at(KernelOp::kMatmul, Checkpoint::kV);
     case Checkpoint::kAttn:
-      return at(Op::kMatmul, Checkpoint::kAttnOut);
+      return at(KernelOp::kMatmul, Checkpoint::kAttnOut);
     case Checkpoint::kFfnNorm:
-      return at(Op::kMatmul, gated_ ? Checkpoint::kFfnGate : Checkpoint::kFfnUp);
+      return at(KernelOp::kMatmul, gated_ ? Checkpoint::kFfnGate : Checkpoint::kFfnUp);
     case Checkpoint::kFfnGate:
-      return at(Op::kMatmul, Checkpoint::kFfnUp);
+      return at(KernelOp::kMatmul, Checkpoint::kFfnUp);
     case Checkpoint::kFfnAct:
-      return at(Op::kMatmul, Checkpoint::kFfnOut);
+      return at(KernelOp::kMatmul, Checkpoint::kFfnOut);
     case Checkpoint::kFinalNorm:
     case Checkpoint::kLogits:
-      return at(Op::kMatmul, Checkpoint::kLogits);
+      return at(KernelOp::kMatmul, Checkpoint::kLogits);
     default:
       refuse();
   }
@@ -86,17 +87,17 @@ OpPlace OpTracker::matmul() {
 OpPlace OpTracker::add() {
   switch (last_.checkpoint) {
     case Checkpoint::kEmbedding:
-      return at(Op::kAdd, Checkpoint::kEmbedding);
+      return at(KernelOp::kAdd, Checkpoint::kEmbedding);
     case Checkpoint::kAttnOut:
-      return at(Op::kAdd, Checkpoint::kAttnResidual);
+      return at(KernelOp::kAdd, Checkpoint::kAttnResidual);
     case Checkpoint::kFfnOut:
-      return at(Op::kAdd, Checkpoint::kOutput);
+      return at(KernelOp::kAdd, Checkpoint::kOutput);
     default:
       refuse();
   }
 }
 
-OpPlace OpTracker::at(Op op, Checkpoint checkpoint) {
+OpPlace OpTracker::at(KernelOp op, Checkpoint checkpoint) {
   last_ = {.op = op, .checkpoint = checkpoint, .layer = last_.layer};
   return last_;
 }

@@ -8,7 +8,7 @@
 namespace assay {
 
 // The kinds of kernel calls that a forward pass makes.
-enum class Op : uint8_t {
+enum class KernelOp : uint8_t {
   kGetRows,       // of tokens
   kGetPositions,  // the same, of learned positions
   kMatmul,
@@ -23,7 +23,7 @@ enum class Op : uint8_t {
 // Where in the network a kernel call is: the checkpoint that its result becomes. Keys and values
 // being stored carry the checkpoint of what is stored, `k` or `v`.
 struct OpPlace {
-  Op op = Op::kGetRows;
+  KernelOp op = KernelOp::kGetRows;
   Checkpoint checkpoint = Checkpoint::kEmbedding;
   int layer = 0;
   // Whether this call finishes the checkpoint: learned positions are added to an embedding.
@@ -37,16 +37,16 @@ class OpTracker {
 
   // The place of the next call, which is an `op`; kGetPositions is told as kGetRows. Throws
   // std::logic_error if the network has no such op there.
-  OpPlace advance(Op op);
+  OpPlace advance(KernelOp op);
 
   // Whether rows that are taken next are those of learned positions, and not the next batch's.
-  bool expects_positions() const { return learned_positions_ && last_.op == Op::kGetRows; }
+  bool expects_positions() const { return learned_positions_ && last_.op == KernelOp::kGetRows; }
 
  private:
   OpPlace norm();
   OpPlace matmul();
   OpPlace add();
-  OpPlace at(Op op, Checkpoint checkpoint);
+  OpPlace at(KernelOp op, Checkpoint checkpoint);
   [[noreturn]] void refuse() const;
 
   int n_layers_;

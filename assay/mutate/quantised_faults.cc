@@ -166,7 +166,8 @@ Fault in_blocks(TensorType type, const std::string& name, const std::string& wha
       call.run(kernels);
     };
     injection.hooks.applies = [at = place](const OpPlace& call) {
-      return call.op == Op::kMatmul && call.checkpoint == at.checkpoint && call.layer == at.layer;
+      return call.op == KernelOp::kMatmul && call.checkpoint == at.checkpoint &&
+             call.layer == at.layer;
     };
     return injection;
   };

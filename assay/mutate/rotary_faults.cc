@@ -25,7 +25,7 @@ Fault in_rotation(FaultText text, KernelHooks::Hook<RopeCall> hook) {
   fault.inject = [inject = fault.inject](const FaultSite& site) {
     Injection injection = inject(site);
     injection.hooks.applies = [layer = site.layer](const OpPlace& place) {
-      return place.op == Op::kRope && place.layer == layer;
+      return place.op == KernelOp::kRope && place.layer == layer;
     };
     return injection;
   };

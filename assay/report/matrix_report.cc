@@ -33,7 +33,7 @@ Color color_of(const MatrixRow& row) {
 
 }  // namespace
 
-void write_table(const Matrix& matrix, const TextStyle& style, const TextSink& sink) {
+void write_table(const RunMatrix& matrix, const TextStyle& style, const TextSink& sink) {
   std::vector<std::string> header = {"model", "type", "prompt"};
   for (const std::string& engine : matrix.engines) header.push_back(printable(engine, 40));
   TextTable table(header);
@@ -63,7 +63,7 @@ void write_table(const Matrix& matrix, const TextStyle& style, const TextSink& s
   sink(text);
 }
 
-void write_json(const Matrix& matrix, const TextSink& sink) {
+void write_json(const RunMatrix& matrix, const TextSink& sink) {
   std::string out;
   JsonObject object(out);
   object.member("pass", matrix.pass);

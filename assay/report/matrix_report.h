@@ -7,10 +7,10 @@
 namespace assay {
 
 // Models and types down, engines across: the verdict and the worst rel_l2 of each.
-void write_table(const Matrix& matrix, const TextStyle& style, const TextSink& sink);
+void write_table(const RunMatrix& matrix, const TextStyle& style, const TextSink& sink);
 
 // {"pass", "engines", "rows": [{"model", "type", "prompt", "reference", "cells": [{"engine", "log",
 // "reference", "verdict", "pass", ..., "problem"}]}], "left_out"}
-void write_json(const Matrix& matrix, const TextSink& sink);
+void write_json(const RunMatrix& matrix, const TextSink& sink);
 
 }  // namespace assay

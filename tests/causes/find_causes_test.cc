@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <fstream>
-#include <random>
 
 #include "kernels/reference/dequantize.h"
 #include "tests/causes/faulty_logs.h"

@@ -36,7 +36,7 @@ class InjectCommand : public Program {
     EXPECT_FALSE(json.HasParseError()) << outcome.out;
     EXPECT_EQ(json["tokens"].GetInt64(), 6);
     std::map<std::string, double> errors;
-    for (const auto& step : json["layers"].GetArray()) {
+    for (const auto& step : json["steps"].GetArray()) {
       errors[step["checkpoint"].GetString()] = step["own"].GetDouble();
       EXPECT_TRUE(step["total"].IsNumber());
     }

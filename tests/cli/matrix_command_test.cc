@@ -117,6 +117,17 @@ TEST_F(MatrixCommand, ARunWithoutAReferenceIsNoParity) {
   EXPECT_THAT(outcome.err, HasSubstr("not all runs could be; the table says which"));
 }
 
+// A limit of kl holds nothing in layers, which is no divergence.
+TEST_F(MatrixCommand, ARunThatNoLimitAppliesToIsNotComparable) {
+  const std::string log = engine_log("mine.jsonl", "f32.jsonl", false);
+  const std::string policy = put("kl.json", R"({"default":{"kl":0.1}})");
+  const Outcome outcome =
+      run({"matrix", golden("f32.jsonl"), log, "--checkpoints", "layers", "--policy", policy});
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("inconclusive"));
+  EXPECT_THAT(outcome.err, HasSubstr("not all runs could be; the table says which"));
+}
+
 TEST_F(MatrixCommand, AnotherModelFileIsAnotherRow) {
   const std::string log = engine_log("f32.jsonl", "f32.jsonl", false);
   const Outcome outcome = run({"matrix", golden("q8_0.jsonl"), log});

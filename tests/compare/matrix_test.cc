@@ -24,7 +24,7 @@ TEST_F(MatrixTest, ARunWithoutAReferenceIsNoPass) {
   const std::string good = log("good", "exact", 2, 5);
   EXPECT_TRUE(compare_matrix({ref, good}, {}).pass);
   EXPECT_FALSE(compare_matrix({ref, good, log("bad", "exact", 2, 9)}, {}).pass);
-  const Matrix matrix = compare_matrix({ref, good, log("other", "exact", 3, 9)}, {});
+  const RunMatrix matrix = compare_matrix({ref, good, log("other", "exact", 3, 9)}, {});
   ASSERT_EQ(matrix.rows.size(), 2U);
   EXPECT_FALSE(matrix.pass);
   // A second row that is all reference is nobody's failure.

@@ -124,7 +124,7 @@ TEST_F(SeveralLogs, AMatrixHasEnginesModelsAndTypes) {
   run("one8.jsonl", "one", "Q8_0", 2);
   run("two32.jsonl", "two", "F32", 0);
   put("plain.jsonl", line("logits", 0, {1, 2}));
-  const Matrix matrix = compare_matrix({folder_}, {});
+  const RunMatrix matrix = compare_matrix({folder_}, {});
   EXPECT_THAT(matrix.engines, ElementsAre("oracle cpu float64", "one cpu exact", "two cpu exact"));
   ASSERT_EQ(matrix.rows.size(), 2U);
   EXPECT_EQ(matrix.rows[0].type, "F32");

@@ -1,0 +1,85 @@
+#include "assay/causes/search_places.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace assay::causes {
+namespace {
+
+constexpr size_t kMostFailing = 12;
+constexpr size_t kMostPassing = 4;
+
+int32_t id_of(const Comparison& comparison, const std::string& checkpoint) {
+  for (size_t i = 0; i < comparison.checkpoints.size(); ++i) {
+    if (comparison.checkpoints[i].name == checkpoint) return static_cast<int32_t>(i);
+  }
+  return -1;
+}
+
+// The first two thirds of `most` as they come, the rest spread over what follows.
+void choose(const std::vector<int64_t>& from, size_t most, std::set<int64_t>& chosen) {
+  const size_t spread = most / 3;
+  const size_t plain = std::min(from.size(), most - spread);
+  for (size_t i = 0; i < plain; ++i) chosen.insert(from[i]);
+  const size_t rest = from.size() - plain;
+  for (size_t i = 0; i < spread && rest > 0; ++i) chosen.insert(from[plain + i * rest / spread]);
+}
+
+std::vector<int64_t> positions_below(const TensorStore& store, const std::string& checkpoint,
+                                     int64_t first_token, int64_t end) {
+  std::vector<int64_t> failing;
+  std::vector<int64_t> passing;
+  double largest = 0;
+  const int32_t id = id_of(store.comparison(), checkpoint);
+  const auto& results = store.comparison().results;
+  for (const RecordResult& result : results) {
+    if (result.checkpoint != id || result.token_idx >= end) continue;
+    const bool fails = !result.pass && result.token_idx >= first_token;
+    (fails ? failing : passing).push_back(result.token_idx);
+    if (result.metrics.rel_l2 > largest) largest = result.metrics.rel_l2;
+  }
+  if (failing.empty()) {
+    constexpr double kNearLargest = 0.3;
+    for (const RecordResult& result : results) {
+      if (result.checkpoint == id && result.token_idx < end && largest > 0 &&
+          result.metrics.rel_l2 >= kNearLargest * largest) {
+        failing.push_back(result.token_idx);
+      }
+    }
+  }
+  std::set<int64_t> chosen;
+  choose(failing, kMostFailing, chosen);
+  if (chosen.empty()) return {};
+  for (size_t i = 0; i < std::min(passing.size(), kMostPassing); ++i) chosen.insert(passing[i]);
+  return {chosen.begin(), chosen.end()};
+}
+
+}  // namespace
+
+std::vector<int64_t> positions_to_try(const TensorStore& store, const std::string& checkpoint,
+                                      int64_t first_token) {
+  const int64_t prompt = std::ssize(store.tokens());
+  // After the prompt each engine may go on with tokens of its own.
+  if (prompt > first_token) {
+    auto positions = positions_below(store, checkpoint, first_token, prompt);
+    if (!positions.empty()) return positions;
+  }
+  return positions_below(store, checkpoint, first_token, std::numeric_limits<int64_t>::max());
+}
+
+std::optional<Op> worst_input(const Network& network, const TensorStore& store, Op op) {
+  std::optional<Op> worst;
+  double most = 0;
+  for (const Op input : network.inputs(op)) {
+    const int32_t id = id_of(store.comparison(), input.name());
+    for (const RecordResult& result : store.comparison().results) {
+      if (result.checkpoint != id || !(result.metrics.rel_l2 > most)) continue;
+      most = result.metrics.rel_l2;
+      worst = input;
+    }
+  }
+  return worst;
+}
+
+}  // namespace assay::causes

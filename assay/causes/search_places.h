@@ -1,0 +1,23 @@
+// Where a search for the cause of a divergence looks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "assay/causes/network.h"
+#include "assay/causes/tensor_store.h"
+
+namespace assay::causes {
+
+// The positions of a checkpoint to look at: failing ones from `first_token` on (or, where none
+// fails, those with the largest errors), and some that pass, which a mistake must not change. Of
+// the prompt, where the logs name its tokens and it has any.
+std::vector<int64_t> positions_to_try(const TensorStore& store, const std::string& checkpoint,
+                                      int64_t first_token);
+
+// The logged input of an op that is furthest off; nothing if none is logged or none is off.
+std::optional<Op> worst_input(const Network& network, const TensorStore& store, Op op);
+
+}  // namespace assay::causes

@@ -98,8 +98,8 @@ check() {
   echo "| $number | $what | $status, $verdict | $((SECONDS - started)) s | $commit | \`${said:0:200}\` |" | tee "$row"
 }
 
-grown() { # NAME: how much room root holds beyond the fresh root, in MB, into NAME.megabytes, once
-  [ -n "$only" ] || [ -f "$folder/$1.megabytes" ] ||
+grown() { # NAME: how much room root holds beyond the fresh root, in MB, into NAME.megabytes, if a row just ran
+  [[ -n $only && $only != *,$number,* ]] ||
     echo $(($(du -sm --one-file-system "$folder/root" | cut -f1) - $(du -sm "$folder/base.tar" | cut -f1))) \
       >"$folder/$1.megabytes"
 }
@@ -129,7 +129,7 @@ check "demo.sh without Python" 2 root tester no "scripts/demo.sh"
   echo "# The clean room"
   echo
   echo "Written by \`scripts/cleanroom.sh\`: fresh roots of Debian 12 (debootstrap, minbase), a clone of this repository,"
-  echo "$(nproc) cores with other work on them, $(date +%Y-%m-%d). No root has nvcc or a GPU. Exit status, time, commit, and"
+  echo "$(nproc) cores, $(date +%Y-%m-%d). No root has nvcc or a GPU. Exit status, time, commit, and"
   echo "the line that says it."
   echo
   echo "| | what | exit status | time | commit | it said |"

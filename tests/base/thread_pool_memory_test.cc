@@ -12,18 +12,19 @@ thread_local int allocations_left = -1;  // of this thread; -1: any number
 
 }  // namespace
 
-// NOLINTBEGIN(cppcoreguidelines-no-malloc): new cannot be made of itself.
-void* operator new(size_t bytes) {
+// NOLINTBEGIN(cppcoreguidelines-no-malloc): new cannot be made of itself. Not inline: a compiler
+// that sees a free() of what new gave warns.
+[[gnu::noinline]] void* operator new(size_t bytes) {
   if (allocations_left == 0) throw std::bad_alloc();
   if (allocations_left > 0) --allocations_left;
   void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
   std::free(memory);
 }
 // NOLINTEND(cppcoreguidelines-no-malloc)

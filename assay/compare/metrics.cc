@@ -18,6 +18,9 @@ double relative(double x, double y) {
   return x == 0 && y == 0 ? 0 : x / y;
 }
 
+// Summaries of the same tensor may have been computed in other orders, or by 32-bit floats.
+constexpr double kSummaryRounding = 1e-6;
+
 // What is known of a whole tensor without all of its values.
 struct Whole {
   // The norm, or its estimate.
@@ -72,9 +75,7 @@ void raise_to_summaries(const Summary& a, const Summary& b, double ref_l2, Metri
     metrics.comparable = metrics.comparable || !std::isnan(known);
   }
   const double bound = relative(least, ref_l2);
-  // Summaries of the same tensor may have been computed in other orders, and rounded.
-  constexpr double kRounding = 1e-6;
-  if (bound > kRounding && bound > metrics.rel_l2) metrics.rel_l2 = bound;
+  if (bound > kSummaryRounding && bound > metrics.rel_l2) metrics.rel_l2 = bound;
   const bool same_top = std::equal(a.top.begin(), a.top.end(), b.top.begin(), b.top.end(),
                                    [](const TopValue& x, const TopValue& y) {
                                      return x.index == y.index && x.value == y.value;
@@ -83,13 +84,16 @@ void raise_to_summaries(const Summary& a, const Summary& b, double ref_l2, Metri
 }
 
 // Equal infinities are equal, a NaN never is; where a summary does not say which it counted, it may
-// be a NaN.
-void add_nonfinite(const Whole& ref, const Whole& got, Metrics& metrics) {
+// be a NaN. Infinities that the other log can neither confirm nor deny are padding in logits, and
+// nothing else has any.
+void add_nonfinite(const Whole& ref, const Whole& got, bool is_logits, Metrics& metrics) {
   if (ref.nonfinite && got.nonfinite && *ref.nonfinite != *got.nonfinite) {
     metrics.nonfinite = std::max(metrics.nonfinite, std::abs(*ref.nonfinite - *got.nonfinite));
   }
   for (const Whole* whole : {&ref, &got}) {
-    const int64_t suspects = whole->nan.value_or(whole->nonfinite.value_or(0));
+    const bool alone = !is_logits && ref.nonfinite.has_value() != got.nonfinite.has_value();
+    const int64_t nonfinite = whole->nonfinite.value_or(0);
+    const int64_t suspects = alone ? nonfinite : whole->nan.value_or(nonfinite);
     metrics.nonfinite = std::max(metrics.nonfinite, suspects);
   }
 }
@@ -118,10 +122,8 @@ void add_whole(const Whole& ref, const Whole& got, double head_difference, doubl
   }
   metrics.all_zero = metrics.all_zero && ref_l2.value_or(0) == 0 && got_l2.value_or(0) == 0;
   if (ref.l2 && got.l2) {
-    // The summaries may have been computed in another order of summing.
-    constexpr double kRounding = 1e-9;
     const double bound = relative(std::abs(*ref.l2 - *got.l2), *ref.l2);
-    if (!(bound <= kRounding)) raise(bound);
+    if (!(bound <= kSummaryRounding)) raise(bound);
     metrics.comparable = true;
   }
   if (ref.summary && got.summary && ref_l2) {
@@ -155,6 +157,24 @@ std::optional<int64_t> argmax_of(const Record& record, const Whole& whole) {
     return std::nullopt;
   }
   return record.summary->argmax;
+}
+
+// See Metrics::error_beside.
+double error_beside(std::span<const float> a, std::span<const float> b, const Whole& ref,
+                    const Whole& got, const Metrics& metrics) {
+  double largest = 0;
+  const auto add = [&](int64_t index, float x, float y) {
+    if (index == *metrics.argmax_ref || index == *metrics.argmax_got) return;
+    const double difference = std::abs(static_cast<double>(x) - static_cast<double>(y));
+    if (std::isfinite(difference) && difference > largest) largest = difference;
+  };
+  for (size_t i = 0; i < a.size(); ++i) add(static_cast<int64_t>(i), a[i], b[i]);
+  for (const TopValue& x : ref.top) {
+    for (const TopValue& y : got.top) {
+      if (x.index == y.index) add(x.index, x.value, y.value);
+    }
+  }
+  return largest;
 }
 
 void add_logits_metrics(const Record& ref, const Record& got, const Whole& ref_whole,
@@ -254,19 +274,39 @@ Record first_elements(const Record& record, int64_t n) {
   return part;
 }
 
-// Of logits of which the other record has only the first elements: the token that they choose may
-// be among the others.
-void restore_argmax(const Record& ref, std::span<const int64_t> excluded, Metrics& metrics) {
+// The token that logits choose may be among the elements that the other record does not have.
+std::optional<int64_t> argmax_beyond(const Record& record, std::span<const int64_t> excluded,
+                                     int64_t n) {
   std::vector<float> kept;
-  const std::span<const float> values = without(ref.values, excluded, kept);
-  const Whole whole = whole_of(ref, values, false, false);
-  const std::optional<int64_t> argmax = argmax_of(ref, whole);
-  if (!argmax || *argmax < metrics.n) return;
-  metrics.argmax_ref = argmax;
+  const std::span<const float> values = without(record.values, excluded, kept);
+  const std::optional<int64_t> argmax = argmax_of(record, whole_of(record, values, false, false));
+  return argmax && *argmax >= n ? argmax : std::nullopt;
+}
+
+// NaN among the elements from `n` on; of a record without all values any that its summary tells of.
+int64_t nan_beyond(const Record& record, std::span<const int64_t> excluded, int64_t n) {
+  if (!record.has_all_values()) return record.summary ? record.summary->nan.value_or(0) : 0;
+  std::vector<float> kept;
+  const std::span<const float> values = without(record.values, excluded, kept);
+  return std::count_if(values.begin() + n, values.end(),
+                       [](float value) { return std::isnan(value); });
+}
+
+// What counts of the elements that only `longer` has.
+void add_elements_beyond(const Record& ref, const Record& got, bool is_logits,
+                         std::span<const int64_t> excluded, Metrics& metrics) {
+  const Record& longer = ref.n > got.n ? ref : got;
+  metrics.nonfinite += nan_beyond(longer, excluded, metrics.n);
+  if (metrics.nonfinite > 0) poison(metrics);
+  if (!is_logits) return;
+  const std::optional<int64_t> argmax = argmax_beyond(longer, excluded, metrics.n);
+  if (!argmax) return;
+  (&longer == &ref ? metrics.argmax_ref : metrics.argmax_got) = argmax;
   metrics.regret.reset();
+  if (&longer == &got || !metrics.argmax_got) return;
+  const Whole whole = whole_of(ref, ref.values, false, false);
   const auto best = value_at(ref, whole.top, *argmax);
-  const auto chosen =
-      metrics.argmax_got ? value_at(ref, whole.top, *metrics.argmax_got) : std::nullopt;
+  const auto chosen = value_at(ref, whole.top, *metrics.argmax_got);
   if (best && chosen) metrics.regret = *best - *chosen;
 }
 
@@ -280,7 +320,7 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
                           : compare_records(ref, first_elements(got, ref.n), is_logits, excluded);
     metrics.cut = true;
     if (!metrics.comparable) metrics.rel_l2 = metrics.nmse = kNaN;
-    if (is_logits && ref.n > got.n) restore_argmax(ref, excluded, metrics);
+    add_elements_beyond(ref, got, is_logits, excluded, metrics);
     return metrics;
   }
   const size_t common = std::min(ref.values.size(), got.values.size());
@@ -307,7 +347,7 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
   if (!whole_values) {
     leave_out(ref, excluded, ref_whole);
     leave_out(got, excluded, got_whole);
-    add_nonfinite(ref_whole, got_whole, metrics);
+    add_nonfinite(ref_whole, got_whole, is_logits, metrics);
   }
   // A tensor whose garbage was left out cannot be held against a sketch that includes it.
   if (!whole_values && n_excluded == 0) {
@@ -320,7 +360,12 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
   }
   if (is_logits) {
     add_logits_metrics(ref, got, ref_whole, got_whole, metrics);
+    if (metrics.argmax_ref && metrics.argmax_got && metrics.argmax_ref != metrics.argmax_got) {
+      metrics.error_beside = error_beside(a, b, ref_whole, got_whole, metrics);
+    }
     if (whole_values) metrics.kl = kl_divergence(a, b);
+    // Beside +Infinity, here the same on both sides, no softmax has a value.
+    if (metrics.nonfinite == 0 && metrics.kl && std::isnan(*metrics.kl)) metrics.kl.reset();
   }
   metrics.nmse = metrics.rel_l2 * metrics.rel_l2;
   if (metrics.nonfinite > 0) poison(metrics);

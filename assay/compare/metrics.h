@@ -33,6 +33,9 @@ struct Metrics {
   std::optional<double> kl;            // D(ref || got) in nats over the softmax
   std::optional<double> topk_overlap;  // share of the five largest that both have
   double observed_error = 0;           // the largest difference known, in the units of the values
+  // Of logits that choose otherwise: the same without the two that are chosen, whose own errors
+  // must not excuse the choice.
+  double error_beside = 0;
   // What the largest difference of the whole tensors is at least: observed_error, and where values
   // are missing the root mean square that rel_l2 stands for.
   double least_max_abs = 0;
@@ -46,8 +49,8 @@ struct Metrics {
 // make it of; and the bound that the two norms of the summaries give. `is_logits` asks for the
 // metrics that only logits have: argmax, regret, kl, topk_overlap.
 //
-// Of records of unequal size the first elements are compared, but the reference's argmax is that of
-// all its elements: argmax_ref may be n or more.
+// Of records of unequal size the first elements are compared, but the argmax of logits is that of
+// all elements: argmax_ref or argmax_got may be n or more. NaN among the further ones counts.
 //
 // `excluded`: indices whose values are left out on both sides; they may lie beyond the values of
 // either. Then sketches and summaries, which have them in, are not held against each other, but for

@@ -11,12 +11,12 @@ namespace {
 constexpr size_t kFewOutliers = 4;
 constexpr size_t kOutlierShare = 100;
 
-// Whether `other` holds about the same value there.
+// Whether `other` holds about the same value there; NaN is nobody's value.
 bool is_shared(const Garbage& garbage, const Record& other) {
   if (garbage.index >= static_cast<int64_t>(other.values.size())) return false;
   const float value = other.values[static_cast<size_t>(garbage.index)];
   if (value == garbage.value) return true;
-  if (!std::isfinite(garbage.value)) return std::isnan(garbage.value) && std::isnan(value);
+  if (!std::isfinite(garbage.value)) return false;
   return std::abs(value - garbage.value) <= 0.5F * std::abs(garbage.value);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -90,6 +91,17 @@ Policy Policy::from_file(const std::string& path) {
     throw Error("the policy names no tolerance", path, kHint);
   }
   return policy;
+}
+
+std::vector<std::string> Policy::unused_globs(const std::vector<std::string>& names) const {
+  std::vector<std::string> unused;
+  for (const auto& [glob, tolerance] : globs_) {
+    const bool used = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+    });
+    if (!used) unused.push_back(glob);
+  }
+  return unused;
 }
 
 Tolerance Policy::tolerance(const std::string& checkpoint) const {

@@ -41,6 +41,9 @@ class Policy {
 
   Tolerance tolerance(const std::string& checkpoint) const;
 
+  // Those of the file that match none of `names`.
+  std::vector<std::string> unused_globs(const std::vector<std::string>& names) const;
+
  private:
   std::function<Tolerance(const std::string&)> rule_;  // if there is one, it alone holds
   Tolerance default_;

@@ -52,6 +52,10 @@ void Selection::set_checkpoints(const std::string& text, const std::string& wher
   checkpoints_.emplace(text, where);
 }
 
+void Selection::check_checkpoints(const std::vector<std::string>& names) const {
+  if (checkpoints_) checkpoints_->check(names, "neither log has a");
+}
+
 bool Selection::has_token(int64_t token_idx) const {
   return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&](const Range& range) {
            return token_idx >= range.first && token_idx <= range.last;

@@ -20,6 +20,9 @@ class Selection {
   // As --checkpoints of `assay run`: logits, layers, ops, or globs. Throws Error.
   void set_checkpoints(const std::string& text, const std::string& where);
 
+  // Throws Error if a checkpoint that was asked for is none of `names`, those of both logs.
+  void check_checkpoints(const std::vector<std::string>& names) const;
+
   bool has_token(int64_t token_idx) const;
   bool has_checkpoint(const std::string& name) const;
   bool is_all() const { return ranges_.empty() && !checkpoints_; }

@@ -51,19 +51,22 @@ std::vector<Set> largest_agreeing(size_t n, const std::vector<RunPair>& pairs) {
   return largest;
 }
 
-// The run that is far off from all others, if there is one.
+// The run that is far off from all others, if there is one and the others are near each other.
 std::optional<size_t> far_off(size_t n, const std::vector<RunPair>& pairs) {
   for (size_t run = 0; run < n; ++run) {
     double nearest = kInfinity;
     double among_others = 0;
+    bool others_known = true;
     for (const RunPair& pair : pairs) {
       if (pair.a == run || pair.b == run) {
         nearest = std::min(nearest, pair.worst_rel_l2);
       } else {
         among_others = std::max(among_others, pair.worst_rel_l2);
+        others_known = others_known && pair.verdict != Verdict::kInconclusive;
       }
     }
-    if (among_others < kInfinity && nearest >= kFarOff * among_others && nearest > 0) return run;
+    const bool near = others_known && among_others <= kNear;
+    if (near && nearest >= kFarOff * among_others && nearest > 0) return run;
   }
   return std::nullopt;
 }

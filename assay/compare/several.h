@@ -64,6 +64,7 @@ inline constexpr size_t kMostRuns = 16;
 // two of `names` once; sets consensus, outliers and why.
 void judge_several(const std::vector<std::string>& names, SeveralComparison& several);
 inline constexpr double kFarOff = 10;
+inline constexpr double kNear = 0.1;  // rel_l2 of runs that are near each other, at most
 
 // Compares each of 3 to kMostRuns logs with each. Throws Error as compare_logs() does, or if two
 // paths are of one file.

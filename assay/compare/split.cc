@@ -49,7 +49,7 @@ class Search {
     }
     const Fork fork = *fork_;
     fork_.reset();
-    const bool off = first.failing_metric == "rel_l2" && first.metrics.rel_l2 > kOtherToken;
+    const bool off = first.metrics.rel_l2 > kOtherToken && first.failing_metric != "quarantine";
     if (!passed_before(first.checkpoint, fork) || !off) return std::nullopt;
     const bool next = fork.token_idx + 1 == token;
     return Split{fork.token_idx + 1, next && ref ? *ref : fork.ref, next && got ? *got : fork.got,

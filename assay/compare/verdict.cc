@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@ namespace {
 constexpr double kWrongRelL2 = 0.5;
 constexpr double kSuddenGrowth = 10;
 constexpr double kFirstDriftRelL2 = 0.1;
+constexpr double kDeviations = 4;  // of an error's root mean square: the largest of 20,000
 
 void fail(std::string_view metric, double value, double tolerance, RecordResult& result) {
   if (!result.pass) return;  // the first failing metric is the one that is told
@@ -27,19 +29,30 @@ void fail(std::string_view metric, double value, double tolerance, RecordResult&
   result.failing_tolerance = tolerance;
 }
 
-void judge_argmax(bool strict, RecordResult& result) {
+// How far apart two candidates may be in the reference for a flip between them to be noise: as far
+// as other logits are off. Their own errors count, too, up to what the tolerance leaves to each of
+// all elements; beyond it, it is they that are wrong.
+double tie_margin(const Tolerance& tolerance, const Metrics& metrics) {
+  const double each =
+      tolerance.max_abs ? *tolerance.max_abs
+                        : kDeviations * tolerance.rel_l2.value_or(kDefaultRelL2) * metrics.ref_rms;
+  return std::max(metrics.error_beside, std::min(metrics.observed_error, each));
+}
+
+void judge_argmax(const Tolerance& tolerance, bool strict, RecordResult& result) {
   const Metrics& metrics = result.metrics;
+  const double margin = tie_margin(tolerance, metrics);
   if (metrics.argmax_ref && *metrics.argmax_ref >= metrics.n) {
-    fail("argmax", metrics.regret.value_or(std::numeric_limits<double>::quiet_NaN()),
-         metrics.observed_error, result);
+    fail("argmax", metrics.regret.value_or(std::numeric_limits<double>::quiet_NaN()), margin,
+         result);
     return;
   }
   if (!metrics.argmax_ref || !metrics.argmax_got || metrics.argmax_ref == metrics.argmax_got) {
     return;
   }
   const double regret = metrics.regret.value_or(std::numeric_limits<double>::quiet_NaN());
-  const bool level = regret <= metrics.observed_error;
-  if (!level || strict) fail("argmax", regret, strict ? 0 : metrics.observed_error, result);
+  const bool level = regret <= margin;
+  if (!level || strict) fail("argmax", regret, strict ? 0 : margin, result);
   if (level && (result.pass || result.failing_metric == "argmax")) {
     result.status = Verdict::kTieFlip;
   }
@@ -49,6 +62,7 @@ bool is_gradual(const RecordResult& result, const CheckpointName& name,
                 const RecordResult* before) {
   const double rel_l2 = result.metrics.rel_l2;
   if (result.failing_metric == "nonfinite" || !(rel_l2 <= kWrongRelL2)) return false;
+  if (std::isnan(result.failing_value) && result.failing_metric != "argmax") return false;
   if (before == nullptr) return name.op != "embedding" && rel_l2 <= kFirstDriftRelL2;
   if (!before->pass && before->status == Verdict::kWrong) return false;
   const double ground = std::max(before->metrics.rel_l2, result.tolerance / 4);
@@ -133,7 +147,7 @@ void judge_record(const Tolerance& tolerance, bool strict_argmax, RecordResult& 
   hold("rel_l2", metrics.rel_l2, tolerance.rel_l2);
   hold("max_abs", metrics.least_max_abs, tolerance.max_abs);
   if (metrics.kl) hold("kl", *metrics.kl, tolerance.kl);
-  judge_argmax(strict_argmax, result);
+  judge_argmax(tolerance, strict_argmax, result);
   if (result.pass && !result.held) result.status = Verdict::kInconclusive;
 }
 

@@ -25,10 +25,16 @@ CheckpointSet::CheckpointSet(std::string_view text, std::string where) : where_(
     const size_t comma = rest.find(',');
     const std::string_view item = trimmed(rest.substr(0, comma));
     if (item.empty()) throw Error("'" + std::string(text) + "' has an empty item", where_, kHint);
-    if (item == "layers") {
-      globs_.insert(globs_.end(), {"embedding", "layer_*_output", "logits"});
+    const auto add_set = [this](const std::vector<std::string>& globs) {
+      globs_.insert(globs_.begin(), globs.begin(), globs.end());
+      of_sets_ += globs.size();
+    };
+    if (item == "logits") {
+      add_set({"logits"});
+    } else if (item == "layers") {
+      add_set({"embedding", "layer_*_output", "logits"});
     } else if (item == "ops") {
-      globs_.emplace_back("*");
+      add_set({"*"});
     } else {
       globs_.emplace_back(item);
     }
@@ -37,12 +43,13 @@ CheckpointSet::CheckpointSet(std::string_view text, std::string where) : where_(
   }
 }
 
-void CheckpointSet::check(const std::vector<std::string>& names) const {
-  for (const std::string& glob : globs_) {
+void CheckpointSet::check(const std::vector<std::string>& names, const std::string& what) const {
+  for (size_t i = of_sets_; i < globs_.size(); ++i) {
+    const std::string& glob = globs_[i];
     const bool any = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
       return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
     });
-    if (!any) throw Error("the model has no checkpoint '" + glob + "'", where_, kHint);
+    if (!any) throw Error(what + " checkpoint '" + printable(glob, 60) + "'", where_, kHint);
   }
 }
 

@@ -16,12 +16,14 @@ class CheckpointSet {
 
   bool matches(const std::string& checkpoint) const;
 
-  // Throws Error if an item matches none of `names`: it is mistyped.
-  void check(const std::vector<std::string>& names) const;
+  // Throws Error if an item, other than a set, matches none of `names`, the checkpoints of `what`:
+  // it is mistyped.
+  void check(const std::vector<std::string>& names, const std::string& what) const;
 
  private:
   std::string where_;
   std::vector<std::string> globs_;
+  size_t of_sets_ = 0;  // the first globs_ are those of sets
 };
 
 }  // namespace assay

@@ -84,6 +84,14 @@ bool LineHandler::EndObject(rapidjson::SizeType) {
   return true;
 }
 
+void LineHandler::count_told_nonfinite() {
+  if (!record_.summary || record_.n == 0) return;
+  Summary& summary = *record_.summary;
+  if (summary.nonfinite > 0 || !(summary_has_nan_ || summary_has_infinity_)) return;
+  summary.nonfinite = 1;
+  summary.nan = summary_has_nan_ ? 1 : 0;
+}
+
 bool LineHandler::StartArray() {
   if (++depth_ > kMaxDepth) return fail("nested too deeply");
   if (depth_ == 1) return fail("the line is an array, not an object");
@@ -308,6 +316,10 @@ bool LineHandler::summary_number(double value, bool is_integer, int64_t integer)
   if (name_ == "max") summary.max = value;
   if (name_ == "mean") summary.mean = value;
   if (name_ == "l2") summary.l2 = value;
+  if (name_ == "min" || name_ == "max" || name_ == "mean" || name_ == "l2") {
+    summary_has_nan_ = summary_has_nan_ || std::isnan(value);
+    summary_has_infinity_ = summary_has_infinity_ || std::isinf(value);
+  }
   if (name_ != "argmax" && name_ != "nonfinite" && name_ != "nan") return true;
   if (!is_integer || integer < -1) {
     return fail(fmt::format("'summary': '{}' is {}, not a count", name_, value));

@@ -70,6 +70,10 @@ class LineHandler {
   bool has_problem() const { return !problem_.what.empty(); }
   const LineProblem& problem() const { return problem_; }
 
+  // When the line has been read: a summary's number that is none stands for an element that is
+  // none, though its counts say otherwise.
+  void count_told_nonfinite();
+
   // NOLINTBEGIN(readability-identifier-naming)
   bool StartObject();
   bool EndObject(rapidjson::SizeType n_members);
@@ -106,6 +110,8 @@ class LineHandler {
 
   LineStream& stream_;
   bool skim_;
+  bool summary_has_nan_ = false;
+  bool summary_has_infinity_ = false;
   Record& record_;
   LogHeader& header_;
   LineProblem problem_;

@@ -90,6 +90,7 @@ struct LineParser::Impl {
     if (handler.has(Field::kAssay)) return LineKind::kHeader;
     check_required(handler);
     check_sizes(skim, record);
+    handler.count_told_nonfinite();
     return LineKind::kRecord;
   }
 };

@@ -19,7 +19,7 @@ std::vector<bool> wanted(const CheckpointSet& set, const ModelConfig& config) {
     names.push_back(checkpoint_name(checkpoint, static_cast<int>(i / kCheckpoints)));
     result[i] = set.matches(names.back());
   }
-  set.check(names);
+  set.check(names, "the model has no");
   return result;
 }
 

@@ -138,7 +138,8 @@ TEST_F(AlignmentTest, TokensAndCheckpointsCanBeSelected) {
   EXPECT_EQ(comparison.compared, 3);
   EXPECT_EQ(comparison.unmatched_ref, 0);
   EXPECT_EQ(comparison.unmatched_got, 0);
-  options_.selection.set_checkpoints("layer_9_*", "--checkpoints");
+  options_.selection = {};
+  options_.selection.set_tokens("7..", "--tokens");
   EXPECT_THAT(error_of([&] { compare(ref, got); }), HasSubstr("select more with --tokens"));
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "assay/compare/matrix.h"
 #include "tests/compare/log_files.h"
@@ -28,6 +29,7 @@ SeveralComparison judged(size_t n, const std::vector<double>& errors) {
       pair.b = b;
       pair.worst_rel_l2 = errors.at(at++);
       pair.pass = pair.worst_rel_l2 <= 1e-2;
+      pair.verdict = pair.pass ? Verdict::kNoise : Verdict::kWrong;
       several.pairs.push_back(pair);
     }
   }
@@ -86,6 +88,12 @@ TEST(Several, OneIsFarOffThoughTheOthersDifferToo) {
   EXPECT_THAT(several.why, HasSubstr("do not agree within the tolerance either"));
 }
 
+// Breaks if two that are as wrong as each other, or hold nothing, could blame the third.
+TEST(Several, OthersThatAreFarFromEachOtherBlameNobody) {
+  EXPECT_EQ(judged(3, {1, std::numeric_limits<double>::infinity(), 20}).consensus,
+            Consensus::kCannotTell);
+}
+
 class SeveralLogs : public LogFiles {
  protected:
   std::string run(const std::string& file, const std::string& engine, const std::string& type,
@@ -107,6 +115,16 @@ TEST_F(SeveralLogs, NamesTheOutlierByItsEngine) {
   EXPECT_THAT(several.why, HasSubstr("two cpu exact differs from one cpu exact, three cpu exact"));
   EXPECT_EQ(several.pairs.size(), 3U);
   EXPECT_EQ(several.pairs[0].first_divergence->token_idx, 0);
+}
+
+TEST_F(SeveralLogs, TwoOfZerosDoNotOutvoteOne) {
+  const auto zeros = [&](const std::string& file) {
+    return put(file, line("logits", 0, {0, 0, 0}));
+  };
+  const SeveralComparison several = compare_several(
+      {put("a.jsonl", line("logits", 0, {1, 2, 3})), zeros("b.jsonl"), zeros("c.jsonl")}, {});
+  EXPECT_EQ(several.consensus, Consensus::kCannotTell);
+  EXPECT_THAT(several.outliers, IsEmpty());
 }
 
 TEST_F(SeveralLogs, ALogDoesNotVoteTwice) {

@@ -74,8 +74,8 @@ const Architecture& read_architecture(const Gguf& gguf) {
 }
 
 void read_heads(const Keys& keys, ModelConfig& config) {
-  config.n_heads = keys.count("attention.head_count", 65536);
-  config.n_kv_heads = keys.count("attention.head_count_kv", 65536, config.n_heads);
+  config.n_heads = keys.count("attention.head_count", kMaxHeads);
+  config.n_kv_heads = keys.count("attention.head_count_kv", kMaxHeads, config.n_heads);
   if (config.n_heads % config.n_kv_heads != 0) {
     keys.refuse("attention.head_count_kv",
                 fmt::format("is {}, which does not divide the {} query heads", config.n_kv_heads,

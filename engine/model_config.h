@@ -9,6 +9,8 @@
 
 namespace assay {
 
+constexpr int64_t kMaxHeads = 65535;  // as many rows of blocks as a CUDA device can launch
+
 // The hyperparameters of a model, under the names that GGUF gives them.
 struct ModelConfig {
   const Architecture* architecture = nullptr;

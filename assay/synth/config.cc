@@ -150,8 +150,8 @@ void read_rotary(const Object& object, SynthConfig& config) {
   model.embedding_length = object.whole("hidden_size", kMaxWidth);
   model.feed_forward_length = object.whole("intermediate_size", kMaxWidth);
   model.n_layers = object.whole("num_hidden_layers", 4096);
-  model.n_heads = object.whole("num_attention_heads", 65536);
-  model.n_kv_heads = object.whole("num_key_value_heads", 65536, model.n_heads);
+  model.n_heads = object.whole("num_attention_heads", kMaxHeads);
+  model.n_kv_heads = object.whole("num_key_value_heads", kMaxHeads, model.n_heads);
   model.context_length = object.whole("max_position_embeddings", int64_t{1} << 31);
   model.norm_eps = static_cast<float>(object.positive("rms_norm_eps"));
   model.head_dim =
@@ -194,7 +194,7 @@ void read_gpt2(const Object& object, SynthConfig& config) {
   model.embedding_length = object.whole("n_embd", kMaxWidth);
   model.feed_forward_length = object.whole("n_inner", kMaxWidth, 4 * model.embedding_length);
   model.n_layers = object.whole("n_layer", 4096);
-  model.n_heads = object.whole("n_head", 65536);
+  model.n_heads = object.whole("n_head", kMaxHeads);
   model.n_kv_heads = model.n_heads;
   model.head_dim = std::max<int64_t>(1, model.embedding_length / model.n_heads);
   model.context_length = object.whole("n_positions", int64_t{1} << 24);

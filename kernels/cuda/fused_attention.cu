@@ -2,13 +2,18 @@
 #include "kernels/cuda/ops.h"
 
 // Attention of one token, whose position stands in device memory. A block does all of a head's few
-// keys at once; many keys are split over blocks, in runs of 256 that are combined in ascending
-// order. Both give the bits of kernels/cuda/attention.cu.
+// keys at once; many keys, and the few of a head too wide for a block's shared memory, are split
+// over blocks, in runs of 256 that are combined in ascending order. Both give the bits of
+// kernels/cuda/attention.cu.
 namespace assay::ASSAY_DEVICE {
 namespace {
 
 constexpr int64_t kFewKeys = 1024;
 constexpr int kKeysPerBlock = 64;
+
+// Of dynamic shared memory: all of the 48 KiB that every device gives a block, but 256 bytes for
+// what the softmax keeps besides.
+constexpr int64_t kMostFloats = 12 * 1024 - 64;
 
 struct Decode {
   Global<const float> q;
@@ -144,8 +149,8 @@ void attend(Device& device, const Decode& a) {
                        {kAttentionThreads, 1, 1},
                        static_cast<size_t>(floats) * sizeof(float)};
   };
-  if (a.most_keys <= kFewKeys) {
-    const int64_t floats = a.most_keys + a.most_runs * a.keys.shape.head_dim;
+  const int64_t floats = a.most_keys + a.most_runs * a.keys.shape.head_dim;
+  if (a.most_keys <= kFewKeys && floats <= kMostFloats) {
     ASSAY_LAUNCH(device, shape(1, floats), (few_keys_kernel<Kv>), a);
     return;
   }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/thread_pool.h"
 #include "tests/emulated/device_arrays.h"
 #include "tests/kernels/support.h"
@@ -161,6 +162,29 @@ TEST_P(FusedTest, ActivationIsNormGateUpAndTheirProduct) {
   }
 }
 
+// What takes() says yes to must fit in a block's shared memory, with all that a norm keeps there.
+TEST_P(FusedTest, TheWidestInputThatIsTakenRuns) {
+  for (const TensorType type : {TensorType::kF16, TensorType::kQ8_0}) {
+    const TensorType types[] = {type};
+    int64_t width = 256;
+    while (fused().takes(width + 256, true, types)) width += 256;
+    SCOPED_TRACE(std::string(tensor_type_info(type).name) + ", " + std::to_string(width));
+    EXPECT_GE(width, 8192);
+    const TestMatrix up(type, 2, width, 1);
+    const auto x = Random(2).floats(width, 3.0F);
+    const auto weight = Random(3).floats(width);
+    const auto norm_bias = Random(4).floats(width);
+    FusedActivation step;
+    step.x = device_->place(x);
+    step.norm = place(NormKind::kLayer, weight, norm_bias);
+    step.up = place(up, {});
+    step.act = room(2);
+    step.up_seen = room(2);
+    fused().activation(step);
+    expect(multiply(up, {}, norm(NormKind::kLayer, x, weight, norm_bias)), step.up_seen, "up");
+  }
+}
+
 struct Heads {
   int64_t n_heads;
   int64_t n_kv_heads;
@@ -247,13 +271,17 @@ struct AttentionCase {
   int64_t most_keys;
 };
 
-// Few keys in one block, many split over several; both with runs that begin within a window.
+// Few keys in one block, many, and heads too wide for it, split over several; both with runs that
+// begin within a window.
 TEST_P(FusedTest, AttentionIsThatOfSingleOps) {
   for (const AttentionCase& c :
        {AttentionCase{{1, 1, 1, 0}, 0, 0, 1}, AttentionCase{{4, 2, 17, 0}, 0, 40, 64},
         AttentionCase{{2, 1, 16, 0}, 300, 700, 300}, AttentionCase{{2, 2, 8, 0}, 0, 900, 1024},
         AttentionCase{{2, 1, 16, 0}, 0, 1500, 2048}, AttentionCase{{1, 1, 8, 0}, 1100, 1900, 1100},
-        AttentionCase{{2, 1, 8, 0}, 0, 3, 4096}}) {
+        AttentionCase{{2, 1, 8, 0}, 0, 3, 4096},
+        // The widest head that a block's shared memory has room for, and wider ones.
+        AttentionCase{{1, 1, 2240, 0}, 0, 4, 1024}, AttentionCase{{1, 1, 2241, 0}, 0, 4, 1024},
+        AttentionCase{{1, 1, 8192, 0}, 8, 258, 8}}) {
     for (const KvType type : {KvType::kF32, KvType::kF16}) {
       const auto& [n_heads, n_kv_heads, head_dim, unused] = c.heads;
       SCOPED_TRACE(::testing::Message() << n_heads << " heads of " << head_dim << ", window "
@@ -383,6 +411,23 @@ TEST_P(FusedTest, ARecordingIsNotDoneUntilItIsReplayed) {
   kernels_->memory().upload(std::vector<float>(32).data(), 32 * sizeof(float), at);
   recording->replay();
   expect(want, sum, "a vector of zeros adds nothing");
+}
+
+// A capture that an error ends must not leave one for the next launch to be blamed for.
+TEST_P(FusedTest, LaunchesGoOnAfterARecordingThatFailed) {
+  const TestMatrix w(TensorType::kF32, 16, 32);
+  const auto x = Random(1).floats(32);
+  float* at = device_->place(x);
+  float* sum = device_->place(std::vector<float>(16));
+  const FusedLinear linear = place(w, {});
+  float host = 0.0F;
+  EXPECT_THROW(fused().record([&] {
+    fused().residual({at, linear, sum, nullptr});
+    kernels_->memory().download(at, sizeof(host), &host);  // which waits, and no capture can
+  }),
+               Error);
+  fused().residual({at, linear, sum, nullptr});
+  expect(multiply(w, {}, x), sum, "once");
 }
 
 }  // namespace

@@ -102,6 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
         with_int("more_layers", "block_count", 2, "tensor 'blk.1.attn_norm.weight' is missing"),
         with_int("fewer_heads", "attention.head_count", 1, "tensor"),
         with_int("odd_heads", "attention.head_count", 3, "head_count"),
+        with_int("many_heads", "attention.head_count", 65536, "allowed are 1 to 65535"),
         with_int("no_heads", "attention.head_count", 0, "'llama.attention.head_count' is 0"),
         with_int("kv_heads", "attention.head_count_kv", 3, "does not divide the 2 query heads"),
         with_int("rotary", "rope.dimension_count", 6, "allowed are 1 to 4"),

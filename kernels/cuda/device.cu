@@ -137,6 +137,7 @@ std::unique_ptr<Recording> Device::record(const std::function<void()>& steps) {
     steps();
   } catch (...) {
     cudaStreamEndCapture(stream_, &graph);
+    cudaGetLastError();  // of the capture that was broken off: not for the next launch to tell
     if (graph != nullptr) cudaGraphDestroy(graph);
     throw;
   }

@@ -18,39 +18,62 @@ bool AccessHistory::conflicts(const Access& earlier, const Toucher& who) {
   return earlier.who.block != who.block || earlier.who.barriers == who.barriers;
 }
 
-std::string AccessHistory::read(size_t first, size_t count, const Toucher& who,
-                                const Place& place) {
-  for (size_t i = first / word_bytes_; i < (first + count + word_bytes_ - 1) / word_bytes_; ++i) {
-    Word& word = words_[i];
-    if (conflicts(word.write, who)) {
-      return fmt::format(
-          "a race for device memory: reads what thread {} of block {} wrote at line {}, with "
-          "nothing "
-          "that orders them",
-          word.write.who.thread, word.write.who.block, word.write.line);
-    }
-    const bool first_is_free =
-        word.reads[0].who.launch != who.launch || same_warp(word.reads[0].who, who);
-    word.reads[first_is_free ? 0 : 1] = {who, place.line};
+void AccessHistory::note(Pair& pair, const Access& access) {
+  const Access& first = pair[0];
+  const bool is_free = first.who.launch != access.who.launch || same_warp(first.who, access.who);
+  pair[is_free ? 0 : 1] = access;
+}
+
+AccessHistory::Race AccessHistory::race(size_t word, const Toucher& who, bool with_reads,
+                                        bool with_atomics) const {
+  const Word& touched = words_[word];
+  if (conflicts(touched.write, who)) return {&touched.write, "wrote"};
+  for (const Access& read : touched.reads) {
+    if (with_reads && conflicts(read, who)) return {&read, "read"};
+  }
+  if (!with_atomics || atomics_.empty()) return {};
+  for (const Access& atomic : atomics_[word]) {
+    if (conflicts(atomic, who)) return {&atomic, "changed by an atomic"};
   }
   return {};
 }
 
-std::string AccessHistory::write(size_t first, size_t count, const Toucher& who,
-                                 const Place& place) {
+template <class Keep>
+std::string AccessHistory::touch(size_t first, size_t count, const Toucher& who, const char* does,
+                                 bool with_reads, bool with_atomics, const Keep& keep) {
   for (size_t i = first / word_bytes_; i < (first + count + word_bytes_ - 1) / word_bytes_; ++i) {
-    Word& word = words_[i];
-    for (const Access* earlier : {&word.write, &word.reads[0], &word.reads[1]}) {
-      if (!conflicts(*earlier, who)) continue;
+    const auto [earlier, did] = race(i, who, with_reads, with_atomics);
+    if (earlier != nullptr) {
       return fmt::format(
-          "a race for device memory: writes what thread {} of block {} {} at line {}, with nothing "
+          "a race for device memory: {} what thread {} of block {} {} at line {}, with nothing "
           "that orders them",
-          earlier->who.thread, earlier->who.block, earlier == &word.write ? "wrote" : "read",
-          earlier->line);
+          does, earlier->who.thread, earlier->who.block, did, earlier->line);
     }
-    word.write = {who, place.line};
+    keep(i);
   }
   return {};
+}
+
+std::string AccessHistory::read(size_t first, size_t count, const Toucher& who,
+                                const Place& place) {
+  return touch(first, count, who, "reads", false, true, [&](size_t i) {
+    note(words_[i].reads, {who, place.line});
+  });
+}
+
+std::string AccessHistory::write(size_t first, size_t count, const Toucher& who,
+                                 const Place& place) {
+  return touch(first, count, who, "writes", true, true, [&](size_t i) {
+    words_[i].write = {who, place.line};
+  });
+}
+
+std::string AccessHistory::change(size_t first, size_t count, const Toucher& who,
+                                  const Place& place) {
+  if (atomics_.empty()) atomics_.resize(words_.size());
+  return touch(first, count, who, "changes by an atomic", true, false, [&](size_t i) {
+    note(atomics_[i], {who, place.line});
+  });
 }
 
 }  // namespace assay::emulated

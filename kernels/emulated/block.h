@@ -92,6 +92,12 @@ class Block {
     require(history.write(memory_.offset(address), bytes, toucher(), place), place);
   }
 
+  void check_atomic(const void* address, size_t bytes, const Place& place) const {
+    check(address, bytes, place);
+    AccessHistory& history = memory_.history_for_writes(bytes);
+    require(history.change(memory_.offset(address), bytes, toucher(), place), place);
+  }
+
   [[noreturn]] void fail(const std::string& what, const Place& place) const;
 
  private:

@@ -30,10 +30,13 @@
 #define blockDim (::assay::emulated::Block::current().block_dim())
 #define gridDim (::assay::emulated::Block::current().grid_dim())
 
-#define ASSAY_SHARED(Type, name, count)                                                  \
-  ::assay::emulated::Shared<Type> name {                                                 \
-    ::assay::emulated::Block::current().shared().array(#name, sizeof(Type), count,       \
-                                                       ::assay::emulated::Place::here()) \
+// An array is known by its key: of a function template each instantiation has its own, as nvcc
+// gives each an array of its own.
+#define ASSAY_SHARED(Type, name, count)                                                         \
+  static const char name##_key = 0;                                                             \
+  ::assay::emulated::Shared<Type> name {                                                        \
+    ::assay::emulated::Block::current().shared().array(&name##_key, #name, sizeof(Type), count, \
+                                                       ::assay::emulated::Place::here())        \
   }
 #define ASSAY_DYNAMIC_SHARED(Type, name)                                                         \
   ::assay::emulated::Shared<Type> name {                                                         \
@@ -48,6 +51,19 @@ struct Index {
   Index(int64_t index, Place at = Place::here()) : value(index), place(at) {}
   int64_t value;
   Place place;
+};
+
+// Where an atomic finds an element of device memory.
+template <class T>
+struct GlobalAddress {
+  static constexpr bool kFlushesSubnormals = true;
+  T* address;
+  Place place;
+
+  unsigned char* begin_atomic() const {
+    Block::current().check_atomic(address, sizeof(T), place);
+    return reinterpret_cast<unsigned char*>(address);
+  }
 };
 
 // An element of device memory that a kernel may write; every access is checked.
@@ -68,6 +84,7 @@ class GlobalElement {
     return *this = static_cast<T>(other);
   }
   GlobalElement(const GlobalElement&) = default;
+  GlobalAddress<T> operator&() const { return {address_, place_}; }
 
  private:
   T* address_;
@@ -109,6 +126,24 @@ class Global {
   T* address_;
 };
 
+inline void require(const std::string& wrong, const Place& place) {
+  if (!wrong.empty()) Block::current().fail(wrong, place);
+}
+
+// Where an atomic finds an element of shared memory.
+template <class T>
+struct SharedAddress {
+  static constexpr bool kFlushesSubnormals = false;
+  SharedMemory::Array& array;
+  Index index;
+
+  unsigned char* begin_atomic() const {
+    Block& block = Block::current();
+    require(block.shared().change(array, index.value, block.accessor(), index.place), index.place);
+    return SharedMemory::element(array, index.value);
+  }
+};
+
 // An array in shared memory; every access is checked.
 template <class T>
 class Shared {
@@ -118,25 +153,24 @@ class Shared {
     Element(SharedMemory::Array& array, const Index& index) : array_(array), index_(index) {}
     operator T() const {
       Block& block = Block::current();
-      require(block.shared().read(array_, index_.value, block.accessor(), index_.place));
+      require(block.shared().read(array_, index_.value, block.accessor(), index_.place),
+              index_.place);
       T value;
       std::memcpy(&value, SharedMemory::element(array_, index_.value), sizeof(T));
       return value;
     }
     const Element& operator=(T value) const {
       Block& block = Block::current();
-      require(block.shared().write(array_, index_.value, block.accessor(), index_.place));
+      require(block.shared().write(array_, index_.value, block.accessor(), index_.place),
+              index_.place);
       std::memcpy(SharedMemory::element(array_, index_.value), &value, sizeof(T));
       return *this;
     }
     const Element& operator=(const Element& other) const { return *this = static_cast<T>(other); }
     Element(const Element&) = default;
+    SharedAddress<T> operator&() const { return {array_, index_}; }
 
    private:
-    void require(const std::string& wrong) const {
-      if (!wrong.empty()) Block::current().fail(wrong, index_.place);
-    }
-
     SharedMemory::Array& array_;
     Index index_;
   };
@@ -149,8 +183,7 @@ class Shared {
     Block& block = Block::current();
     const Accessor who = block.accessor();
     for (int64_t i = first; i < first + count; ++i) {
-      const std::string wrong = block.shared().read(*array_, i, who, place);
-      if (!wrong.empty()) block.fail(wrong, place);
+      require(block.shared().read(*array_, i, who, place), place);
     }
     return reinterpret_cast<const T*>(SharedMemory::element(*array_, first));
   }
@@ -269,3 +302,5 @@ inline float half_to_float(uint16_t half) {
 }
 
 }  // namespace assay::emulated
+
+#include "kernels/emulated/atomics.h"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.h"
 
@@ -11,13 +10,14 @@ namespace assay::emulated {
 namespace {
 
 constexpr size_t kMostBytes = size_t{48} * 1024;
+constexpr size_t kAlignment = 16;  // of an array, at most
 
 }  // namespace
 
 struct SharedMemory::Array {
-  Array(const char* array_name, const Place& at, size_t bytes_of_element, size_t count)
-      : name(array_name),
-        place(at),
+  Array(const void* array_key, const char* array_name, size_t bytes_of_element, size_t count)
+      : key(array_key),
+        name(array_name),
         element_bytes(bytes_of_element),
         bytes((count * bytes_of_element + 7) / 8, ~uint64_t{0}),
         history(count) {}
@@ -27,11 +27,17 @@ struct SharedMemory::Array {
     return fmt::format("element {} of the shared array '{}' of {}", index, name, history.size());
   }
 
+  std::string unwritten(int64_t index) const {
+    return fmt::format("element {} of the shared array '{}', which no thread has written", index,
+                       name);
+  }
+
+  const void* key;
   const char* name;
-  Place place;
   size_t element_bytes;
   std::vector<uint64_t> bytes;
   std::vector<History> history;
+  std::vector<Pair> atomics;  // of each element, once there was one
 };
 
 SharedMemory::SharedMemory() = default;
@@ -45,26 +51,37 @@ void SharedMemory::begin_block(size_t dynamic_bytes) {
   for (WarpSyncs& warp : warps_) warp.lanes.clear();
 }
 
-SharedMemory::Array& SharedMemory::array(const char* name, size_t element_bytes, size_t count,
-                                         const Place& place, bool is_dynamic) {
+void SharedMemory::check_size(const Place& place) const {
+  if (static_bytes_ + dynamic_bytes_ <= kMostBytes) return;
+  throw Error(fmt::format("a block takes {} bytes of shared memory, {} of them dynamic; {} is the "
+                          "most that every device gives",
+                          static_bytes_ + dynamic_bytes_, dynamic_bytes_, kMostBytes),
+              fmt::format("{}:{}", place.file, place.line));
+}
+
+SharedMemory::Array& SharedMemory::array(const void* key, const char* name, size_t element_bytes,
+                                         size_t count, const Place& place) {
   for (const auto& array : arrays_) {
-    const bool same_name = array->name == name || std::strcmp(array->name, name) == 0;
-    if (same_name && same_place(array->place, place)) return *array;
+    if (array->key == key) return *array;
   }
-  static_bytes_ += is_dynamic ? 0 : count * element_bytes;
-  if (static_bytes_ + dynamic_bytes_ > kMostBytes) {
-    throw Error(
-        fmt::format("a block takes {} bytes of shared memory, {} of them dynamic; {} is the "
-                    "most that every device gives",
-                    static_bytes_ + dynamic_bytes_, dynamic_bytes_, kMostBytes),
-        fmt::format("{}:{}", place.file, place.line));
-  }
-  return *arrays_.emplace_back(std::make_unique<Array>(name, place, element_bytes, count));
+  static_bytes_ += (count * element_bytes + kAlignment - 1) / kAlignment * kAlignment;
+  check_size(place);
+  return *arrays_.emplace_back(std::make_unique<Array>(key, name, element_bytes, count));
 }
 
 SharedMemory::Array& SharedMemory::dynamic_array(const char* name, size_t element_bytes,
                                                  const Place& place) {
-  return array(name, element_bytes, dynamic_bytes_ / element_bytes, place, true);
+  for (const auto& array : arrays_) {
+    if (array->key != this) continue;
+    if (array->element_bytes == element_bytes) return *array;
+    throw Error(fmt::format("the dynamic shared memory '{}' of elements of {} bytes is '{}' of {} "
+                            "too",
+                            name, element_bytes, array->name, array->element_bytes),
+                fmt::format("{}:{}", place.file, place.line));
+  }
+  check_size(place);
+  return *arrays_.emplace_back(
+      std::make_unique<Array>(this, name, element_bytes, dynamic_bytes_ / element_bytes));
 }
 
 unsigned char* SharedMemory::element(Array& array, int64_t index) {
@@ -86,40 +103,67 @@ bool SharedMemory::conflicts(const Access& earlier, const Accessor& who) const {
   });
 }
 
+void SharedMemory::note(Pair& pair, const Access& access) {
+  const Access& first = pair[0];
+  const bool is_free =
+      first.thread == access.thread || first.thread < 0 || first.barriers != access.barriers;
+  pair[is_free ? 0 : 1] = access;
+}
+
+std::string SharedMemory::race(const Array& array, size_t index, const Accessor& who,
+                               const char* does, bool with_reads, bool with_atomics) const {
+  const auto found = [&](const Access& earlier, const char* did) {
+    return fmt::format(
+        "a race: {} element {} of the shared array '{}', which thread {} {} at line {} with no "
+        "barrier in between",
+        does, index, array.name, earlier.thread, did, earlier.place.line);
+  };
+  const History& history = array.history[index];
+  if (conflicts(history.write, who)) return found(history.write, "wrote");
+  for (const Access& read : history.reads) {
+    if (with_reads && conflicts(read, who)) return found(read, "read");
+  }
+  if (!with_atomics || array.atomics.empty()) return {};
+  for (const Access& atomic : array.atomics[index]) {
+    if (conflicts(atomic, who)) return found(atomic, "changed by an atomic");
+  }
+  return {};
+}
+
 std::string SharedMemory::read(Array& array, int64_t index, const Accessor& who,
                                const Place& place) {
   if (std::string wrong = array.beyond(index); !wrong.empty()) return "reads " + wrong;
-  History& history = array.history[static_cast<size_t>(index)];
-  if (history.write.thread < 0) {
-    return fmt::format("reads element {} of the shared array '{}', which no thread has written",
-                       index, array.name);
+  const auto at = static_cast<size_t>(index);
+  if (array.history[at].write.thread < 0) return "reads " + array.unwritten(index);
+  std::string wrong = race(array, at, who, "reads", false, true);
+  if (wrong.empty()) {
+    note(array.history[at].reads, {who.thread, who.barriers, who.warp_syncs, place});
   }
-  if (conflicts(history.write, who)) {
-    return fmt::format(
-        "a race: reads element {} of the shared array '{}', which thread {} wrote at line {} with "
-        "no barrier in between",
-        index, array.name, history.write.thread, history.write.place.line);
-  }
-  const bool first_is_free = history.reads[0].thread == who.thread || history.reads[0].thread < 0 ||
-                             history.reads[0].barriers != who.barriers;
-  history.reads[first_is_free ? 0 : 1] = {who.thread, who.barriers, who.warp_syncs, place};
-  return {};
+  return wrong;
 }
 
 std::string SharedMemory::write(Array& array, int64_t index, const Accessor& who,
                                 const Place& place) {
   if (std::string wrong = array.beyond(index); !wrong.empty()) return "writes " + wrong;
-  History& history = array.history[static_cast<size_t>(index)];
-  for (const Access* earlier : {&history.write, &history.reads[0], &history.reads[1]}) {
-    if (!conflicts(*earlier, who)) continue;
-    return fmt::format(
-        "a race: writes element {} of the shared array '{}', which thread {} {} at line {} with no "
-        "barrier in between",
-        index, array.name, earlier->thread, earlier == &history.write ? "wrote" : "read",
-        earlier->place.line);
+  const auto at = static_cast<size_t>(index);
+  std::string wrong = race(array, at, who, "writes", true, true);
+  if (wrong.empty()) {
+    array.history[at].write = {who.thread, who.barriers, who.warp_syncs, place};
   }
-  history.write = {who.thread, who.barriers, who.warp_syncs, place};
-  return {};
+  return wrong;
+}
+
+std::string SharedMemory::change(Array& array, int64_t index, const Accessor& who,
+                                 const Place& place) {
+  if (std::string wrong = array.beyond(index); !wrong.empty()) return "changes " + wrong;
+  const auto at = static_cast<size_t>(index);
+  if (array.history[at].write.thread < 0) return "changes " + array.unwritten(index);
+  if (array.atomics.empty()) array.atomics.resize(array.history.size());
+  std::string wrong = race(array, at, who, "changes by an atomic", true, false);
+  if (wrong.empty()) {
+    note(array.atomics[at], {who.thread, who.barriers, who.warp_syncs, place});
+  }
+  return wrong;
 }
 
 void SharedMemory::pass_barrier() {

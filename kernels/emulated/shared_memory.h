@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,16 +31,19 @@ class SharedMemory {
   // Forgets the arrays: another block begins. `dynamic_bytes` is what the launch gave.
   void begin_block(size_t dynamic_bytes);
 
-  // The array declared at `place`; made by the first thread that gets there. Throws Error if the
-  // block then takes more than every device gives.
-  Array& array(const char* name, size_t element_bytes, size_t count, const Place& place,
-               bool is_dynamic = false);
-  // That of all dynamic shared memory.
+  // The array that `key` stands for, declared at `place`; made by the first thread that gets there.
+  // Throws Error if the block then takes more than every device gives.
+  Array& array(const void* key, const char* name, size_t element_bytes, size_t count,
+               const Place& place);
+  // That of all dynamic shared memory, of which a block has one. Throws Error if it was declared
+  // with elements of another size.
   Array& dynamic_array(const char* name, size_t element_bytes, const Place& place);
 
   // These return what is wrong, or nothing.
   std::string read(Array& array, int64_t index, const Accessor& who, const Place& place);
   std::string write(Array& array, int64_t index, const Accessor& who, const Place& place);
+  // By an atomic, which no other atomic is in the way of.
+  std::string change(Array& array, int64_t index, const Accessor& who, const Place& place);
 
   static unsigned char* element(Array& array, int64_t index);
 
@@ -59,9 +63,10 @@ class SharedMemory {
     uint32_t warp_syncs = 0;
     Place place;
   };
+  using Pair = std::array<Access, 2>;  // of different threads
   struct History {
     Access write;
-    Access reads[2];  // of different threads
+    Pair reads;
   };
   struct SyncedLanes {
     uint32_t mask;
@@ -75,6 +80,12 @@ class SharedMemory {
   static constexpr int kLanes = 32;
 
   bool conflicts(const Access& earlier, const Accessor& who) const;
+  static void note(Pair& pair, const Access& access);
+  // Of an access to an element with earlier ones of it, or nothing.
+  std::string race(const Array& array, size_t index, const Accessor& who, const char* does,
+                   bool with_reads, bool with_atomics) const;
+
+  void check_size(const Place& place) const;
 
   std::vector<std::unique_ptr<Array>> arrays_;
   size_t static_bytes_ = 0;

@@ -220,6 +220,31 @@ TEST_P(FaultTest, MoreSharedMemoryThanADeviceHas) {
               ThrowsMessage<Error>(HasSubstr("a block takes 50176 bytes of shared memory")));
 }
 
+template <int kWhich>
+__device__ void keeps_half_of_what_there_is() {
+  ASSAY_SHARED(double, values, 3 * 1024);
+  values[threadIdx.x] = kWhich;
+}
+
+__global__ void keeps_two_halves() {
+  keeps_half_of_what_there_is<0>();
+  keeps_half_of_what_there_is<1>();
+  keeps_half_of_what_there_is<0>();
+}
+
+__global__ void keeps_three_halves() {
+  keeps_half_of_what_there_is<0>();
+  keeps_half_of_what_there_is<1>();
+  keeps_half_of_what_there_is<2>();
+}
+
+// nvcc gives each instantiation of a function template arrays of its own.
+TEST_P(FaultTest, TheSharedMemoryOfEachInstantiation) {
+  ASSAY_LAUNCH(device_, one_block(1), keeps_two_halves);
+  EXPECT_THAT([&] { ASSAY_LAUNCH(device_, one_block(1), keeps_three_halves); },
+              ThrowsMessage<Error>(HasSubstr("a block takes 73728 bytes of shared memory")));
+}
+
 // Memory that nobody wrote is NaN, so that what is computed from it is seen.
 TEST_P(FaultTest, FreshMemoryIsNaN) {
   std::vector<float> host(64);

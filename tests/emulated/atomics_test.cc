@@ -169,7 +169,7 @@ TEST_P(AtomicTest, AnAtomicOnSharedMemoryThatNobodyWroteIsTold) {
 
 __global__ void one_block_clears(Global<int> count) {
   if (blockIdx.x == 3) {
-    count[0] = 0;
+    if (threadIdx.x == 0) count[0] = 0;
   } else {
     atomicAdd(&count[0], 1);
   }

@@ -95,6 +95,32 @@ void read_heads(const Keys& keys, ModelConfig& config) {
   }
 }
 
+// Keys that other architectures have: with another value than these the file asks for a computation
+// that Assay does not do. A file of these architectures may hold any of them, switched off.
+void refuse_other_computations(const Gguf& gguf, const Keys& keys, const ModelConfig& config) {
+  if (!gguf.get_bool(keys.full("attention.causal"), true)) {
+    keys.refuse("attention.causal", "is false", "Assay runs models whose attention is causal");
+  }
+  const struct {
+    std::string_view key;
+    double neutral;  // as is 0, which switches it off
+  } numbers[] = {{"attention.scale", 1.0 / std::sqrt(static_cast<double>(config.head_dim))},
+                 {"attention.clamp_kqv", 0.0},
+                 {"attention.max_alibi_bias", 0.0},
+                 {"attention.temperature_scale", 0.0},
+                 {"attn_logit_softcapping", 0.0},
+                 {"final_logit_softcapping", 0.0},
+                 {"embedding_scale", 1.0},
+                 {"residual_scale", 1.0},
+                 {"logit_scale", 1.0}};
+  for (const auto& [key, neutral] : numbers) {
+    const double value = gguf.get_float(keys.full(key), 0.0);
+    // Files hold 32-bit floats.
+    if (value == 0.0 || std::abs(value - neutral) <= 1e-6 * neutral) continue;
+    keys.refuse(key, fmt::format("is {}", value), "Assay does not compute what it asks for");
+  }
+}
+
 void read_rope(const Keys& keys, ModelConfig& config) {
   config.rotary_dim = keys.count("rope.dimension_count", config.head_dim, config.head_dim);
   if (config.rotary_dim % 2 != 0) {
@@ -142,6 +168,7 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   const bool rms = config.architecture->norm == NormKind::kRms;
   config.norm_eps = static_cast<float>(
       keys.positive(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"));
+  refuse_other_computations(gguf, keys, config);
   if (config.architecture->position == PositionKind::kRotary) read_rope(keys, config);
   if (config.architecture->sliding_window && keys.has("attention.sliding_window")) {
     // 0 says that there is no window.

@@ -12,7 +12,7 @@
 //
 // The environment says whether and what is logged; without ORCH_LOG_FILE nothing is:
 //
-//   ORCH_LOG_FILE          the log; emptied when the first record comes
+//   ORCH_LOG_FILE          the log; emptied when the first record comes, and by nothing else
 //   ORCH_LOG_TEAM          the engine's name in each record
 //   ORCH_LOG_VALUES        how many leading values a record holds, or `all` (default 10)
 //   ASSAY_LOG_CHECKPOINTS  `logits` (default), `layers`, `ops` (all), or comma-separated globs
@@ -96,11 +96,11 @@ ASSAY_TAP_API int assay_tap_log_header(const assay_tap_header* header);
 ASSAY_TAP_API int assay_tap_open(const char* path, const char* team, const char* values,
                                  const char* checkpoints);
 
-// Ends the log. Not needed: nothing is kept back. The environment is read again after it. Not while
-// other threads log.
+// Ends the log. Not needed: nothing is kept back. The environment is read again after it: to ask
+// leaves the log as it is, a further record begins it anew. Not while other threads log.
 ASSAY_TAP_API void assay_tap_close(void);
 
-// Why nothing is logged any more; NULL where nothing went wrong.
+// Why nothing is logged any more; NULL where nothing went wrong so far. Opens no log.
 ASSAY_TAP_API const char* assay_tap_error(void);
 
 #endif  // ASSAY_TAP_WITHOUT_LOG
@@ -144,14 +144,16 @@ static __attribute__((unused)) int assay_tap_log_device(const char* checkpoint, 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__) && !defined(__CUDACC__)
 #define ASSAY_TAP_AVX512 1
 #include <immintrin.h>
 #endif
 
-#if !defined(O_CLOEXEC) || !defined(LOCK_EX)
+#if !defined(O_CLOEXEC) || !defined(LOCK_EX) || !defined(MAP_ANONYMOUS)
 #error "include assay_tap.h before other headers, or define _DEFAULT_SOURCE for the whole file"
 #endif
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -961,6 +963,7 @@ static char* assay_tap_write_summary(char* to, const float* values, size_t n) {
 // ---- The log ---------------------------------------------------------------------------------
 
 enum { ASSAY_TAP_UNREAD = 0, ASSAY_TAP_OFF = 1, ASSAY_TAP_OPENED = 2, ASSAY_TAP_FAILED = 3 };
+enum { ASSAY_TAP_OLD = 0, ASSAY_TAP_EMPTYING = 1, ASSAY_TAP_EMPTIED = 2 };
 enum { ASSAY_TAP_KEPT = 4 };
 
 typedef struct {
@@ -969,8 +972,10 @@ typedef struct {
   int fork_safe;
   int fd;
   int regular;
-  int64_t size;  // bytes of whole records, as far as this process wrote them
-  int64_t head;  // values of a record, -1 for all
+  int begun;      // this process has written a record
+  int* contents;  // the file's, ASSAY_TAP_OLD and so on; one with the children of fork()
+  int64_t size;   // bytes of whole records, as far as this process wrote them
+  int64_t head;   // values of a record, -1 for all
   char* path;
   char* team;   // NULL where records name none
   char* globs;  // each with its '\0', an empty one at the end
@@ -984,6 +989,8 @@ static assay_tap_log_state assay_tap = {ASSAY_TAP_UNREAD,
                                         0,
                                         -1,
                                         0,
+                                        0,
+                                        NULL,
                                         0,
                                         0,
                                         NULL,
@@ -1084,7 +1091,12 @@ static int assay_tap_open_locked(const char* path, const char* team, const char*
     return assay_tap_fail("ASSAY_LOG_CHECKPOINTS has an empty item", 0,
                           "give logits, layers, ops, or globs such as 'layer_0_*,logits'");
   }
-  // Emptied only under the lock: the file may be another engine's.
+  assay_tap.contents =
+      (int*)mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (assay_tap.contents == MAP_FAILED) {
+    assay_tap.contents = NULL;
+    return assay_tap_fail("cannot open the log for writing", errno, "");
+  }
   assay_tap.fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (assay_tap.fd < 0) return assay_tap_fail("cannot open the log for writing", errno, "");
   if (flock(assay_tap.fd, LOCK_EX | LOCK_NB) != 0) {
@@ -1096,13 +1108,11 @@ static int assay_tap_open_locked(const char* path, const char* team, const char*
     return assay_tap_fail("cannot open the log for writing", errno, "");
   }
   assay_tap.regular = S_ISREG(status.st_mode);
-  if (assay_tap.regular && ftruncate(assay_tap.fd, 0) != 0) {
-    return assay_tap_fail("cannot empty the log", errno, "");
-  }
   if (!assay_tap.fork_safe) {
     assay_tap.fork_safe =
         pthread_atfork(assay_tap_before_fork, assay_tap_after_fork, assay_tap_after_fork) == 0;
   }
+  assay_tap.begun = 0;
   assay_tap.size = 0;
   assay_tap_set_state(ASSAY_TAP_OPENED);
   return 1;
@@ -1134,7 +1144,8 @@ ASSAY_TAP_API int assay_tap_on(void) {
 }
 
 ASSAY_TAP_API const char* assay_tap_error(void) {
-  return assay_tap_state_now() == ASSAY_TAP_FAILED ? assay_tap.error : NULL;
+  const int state = __atomic_load_n(&assay_tap.state, __ATOMIC_ACQUIRE);
+  return state == ASSAY_TAP_FAILED ? assay_tap.error : NULL;
 }
 
 ASSAY_TAP_API int assay_tap_open(const char* path, const char* team, const char* values,
@@ -1151,6 +1162,8 @@ ASSAY_TAP_API void assay_tap_close(void) {
   (void)pthread_mutex_lock(&assay_tap.mutex);
   if (assay_tap.fd >= 0) (void)close(assay_tap.fd);
   assay_tap.fd = -1;
+  if (assay_tap.contents != NULL) (void)munmap(assay_tap.contents, sizeof(int));
+  assay_tap.contents = NULL;
   free(assay_tap.path);
   free(assay_tap.team);
   free(assay_tap.globs);
@@ -1233,11 +1246,39 @@ static int assay_tap_write_all(const char* line, size_t length) {
   return 1;
 }
 
+// Before the first record of this process: empties the file, once for all that fork() made of the
+// process that opened it, and only now that flock() says that it is no other engine's. The caller
+// holds the lock. Returns 1, or -1.
+static int assay_tap_begin(void) {
+  struct stat status;
+  int contents = ASSAY_TAP_OLD;
+  if (assay_tap.regular) {
+    if (__atomic_compare_exchange_n(assay_tap.contents, &contents, ASSAY_TAP_EMPTYING, 0,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+      const int result = ftruncate(assay_tap.fd, 0);
+      const int code = errno;
+      __atomic_store_n(assay_tap.contents, ASSAY_TAP_EMPTIED, __ATOMIC_RELEASE);
+      if (result != 0) return assay_tap_fail("cannot empty the log", code, "");
+    }
+    // Not for ever: who empties it may have been killed.
+    for (int i = 0; i < 1000; ++i) {
+      const struct timespec millisecond = {0, 1000000};
+      if (__atomic_load_n(assay_tap.contents, __ATOMIC_ACQUIRE) == ASSAY_TAP_EMPTIED) break;
+      (void)nanosleep(&millisecond, NULL);
+    }
+    if (fstat(assay_tap.fd, &status) != 0) return assay_tap_fail("cannot write", errno, "");
+    assay_tap.size = status.st_size;
+  }
+  assay_tap.begun = 1;
+  return 1;
+}
+
 // Writes a line and keeps its buffer.
 static int assay_tap_finish(char* buffer, size_t size, const char* end, int first) {
   int result = -1;
   (void)pthread_mutex_lock(&assay_tap.mutex);
-  if (assay_tap.state == ASSAY_TAP_OPENED && (!first || assay_tap.size == 0)) {
+  if (assay_tap.state == ASSAY_TAP_OPENED && (assay_tap.begun || assay_tap_begin() == 1) &&
+      (!first || assay_tap.size == 0)) {
     result = assay_tap_write_all(buffer, (size_t)(end - buffer));
   }
   assay_tap_keep(buffer, size);

@@ -47,6 +47,7 @@ std::string as_table(const InjectOptions& options, const InjectedRun& run) {
 
 void show_injected_run(const InjectOptions& options, bool json) {
   const InjectedRun run = run_injected(options);
+  for (const std::string& warning : run.warnings) print_warning(warning);
   print_text(json ? as_json(options, run) : as_table(options, run));
 }
 

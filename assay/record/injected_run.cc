@@ -6,9 +6,10 @@
 #include <cmath>
 #include <map>
 
-#include "assay/log/log_reader.h"
+#include "assay/compare/log_index.h"
 #include "assay/record/backend.h"
 #include "base/error.h"
+#include "base/sha256.h"
 #include "engine/session.h"
 
 namespace assay {
@@ -21,12 +22,23 @@ constexpr const char* kHint =
 class Reference {
  public:
   Reference(const std::string& path, const ModelConfig& config) : path_(path), config_(config) {
-    read();
+    const LogIndex log(path);
+    if (log.header()) header_ = *log.header();
+    warnings_ = log.warnings();
+    read(log);
     count_positions();
   }
 
   int64_t n_positions() const { return n_positions_; }
-  const std::vector<int64_t>& tokens() const { return tokens_; }
+  const LogHeader& header() const { return header_; }  // empty where the log has none
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  // Whether any position that is fed has the checkpoint.
+  bool has(const std::string& checkpoint) const {
+    const auto rows = values_.find(checkpoint);
+    return rows != values_.end() && !rows->second.empty() &&
+           rows->second.begin()->first < n_positions_;
+  }
 
   // [width], or null: the reference may end before the logits.
   const std::vector<float>* find(const std::string& checkpoint, int64_t position) const {
@@ -41,31 +53,31 @@ class Reference {
     return checkpoint == "logits" ? config_.n_vocab : config_.embedding_length;
   }
 
-  void read() {
+  void read(const LogIndex& log) {
     for (int layer = 0; layer < config_.n_layers; ++layer) {
       values_[checkpoint_name(Checkpoint::kOutput, layer)] = {};
     }
     values_["embedding"] = {};
     values_["logits"] = {};
-    LogReader log(path_);
-    while (Record* record = log.next()) {
-      const auto rows = values_.find(record->checkpoint);
+    RecordLoader loader = log.loader();
+    for (const IndexEntry& entry : log.entries()) {
+      const auto rows = values_.find(log.names().name(entry.checkpoint));
       if (rows == values_.end()) continue;
-      const std::string where = fmt::format("{}:{}", path_, log.place().line);
-      if (record->n != width(record->checkpoint)) {
-        throw Error(fmt::format("'{}' has {} elements, the model {}", record->checkpoint, record->n,
-                                width(record->checkpoint)),
+      Record& record = log.load(entry, loader);
+      const std::string where = fmt::format("{}:{}", path_, entry.place.line);
+      if (record.n != width(record.checkpoint)) {
+        throw Error(fmt::format("'{}' has {} elements, the model {}", record.checkpoint, record.n,
+                                width(record.checkpoint)),
                     where, "give the log of this model");
       }
-      if (!record->has_all_values()) {
-        if (record->checkpoint == "logits") continue;
-        throw Error(fmt::format("'{}' at token {} holds {} of its {} values", record->checkpoint,
-                                record->token_idx, record->values.size(), record->n),
+      if (!record.has_all_values()) {
+        if (record.checkpoint == "logits") continue;
+        throw Error(fmt::format("'{}' at token {} holds {} of its {} values", record.checkpoint,
+                                record.token_idx, record.values.size(), record.n),
                     where, kHint);
       }
-      rows->second[record->token_idx] = std::move(record->values);
+      rows->second[record.token_idx] = std::move(record.values);
     }
-    if (log.header()) tokens_ = log.header()->tokens;
   }
 
   void count_positions() {
@@ -92,7 +104,8 @@ class Reference {
   std::string path_;
   const ModelConfig& config_;
   std::map<std::string, std::map<int64_t, std::vector<float>>> values_;
-  std::vector<int64_t> tokens_;
+  LogHeader header_;
+  std::vector<std::string> warnings_;
   int64_t n_positions_ = 0;
 };
 
@@ -128,6 +141,28 @@ double relative_l2(const std::vector<float>& ref, const float* got) {
   return difference == 0 ? 0 : std::sqrt(difference / norm);
 }
 
+struct TokenError {
+  int64_t token_idx = 0;
+  double error = 0;
+};
+
+// NaN is the largest.
+bool is_smaller(const TokenError& a, const TokenError& b) {
+  return !std::isnan(a.error) && (std::isnan(b.error) || a.error < b.error);
+}
+
+// The first of the largest.
+TokenError worst(const std::vector<TokenError>& errors) {
+  return *std::max_element(errors.begin(), errors.end(), is_smaller);
+}
+
+// Of two in the middle the larger.
+double median(std::vector<TokenError> errors) {
+  const auto middle = errors.begin() + std::ssize(errors) / 2;
+  std::nth_element(errors.begin(), middle, errors.end(), is_smaller);
+  return middle->error;
+}
+
 // Holds what the engine gives against the reference.
 class ErrorProbe : public Probe {
  public:
@@ -135,7 +170,7 @@ class ErrorProbe : public Probe {
 
   bool wants(Checkpoint checkpoint, int) override {
     return checkpoint == Checkpoint::kEmbedding || checkpoint == Checkpoint::kOutput ||
-           (checkpoint == Checkpoint::kLogits && reference_.find("logits", 0) != nullptr);
+           (checkpoint == Checkpoint::kLogits && reference_.has("logits"));
   }
 
   void observe(Checkpoint checkpoint, int layer, int64_t first, int64_t n_tokens, int64_t width,
@@ -144,24 +179,30 @@ class ErrorProbe : public Probe {
     if (!errors.contains(name)) order.push_back(name);
     for (int64_t t = 0; t < n_tokens; ++t) {
       const std::vector<float>* row = reference_.find(name, first + t);
-      if (row != nullptr) errors[name].push_back(relative_l2(*row, values + t * width));
+      if (row != nullptr) {
+        errors[name].push_back({first + t, relative_l2(*row, values + t * width)});
+      }
     }
   }
 
   std::vector<std::string> order;
-  std::map<std::string, std::vector<double>> errors;  // by token
+  std::map<std::string, std::vector<TokenError>> errors;  // at tokens that the reference has
 
  private:
   const Reference& reference_;
 };
 
-// NaN is the largest.
-size_t worst(const std::vector<double>& errors) {
-  size_t at = 0;
-  for (size_t i = 1; i < errors.size(); ++i) {
-    if (!std::isnan(errors[at]) && !(errors[i] <= errors[at])) at = i;
-  }
-  return at;
+// A quantised model may be held against the log of the one that it was made from, so another file
+// is no error.
+void check_hash(const Model& model, const Reference& reference,
+                std::vector<std::string>& warnings) {
+  const LogHeader::Model& stated = reference.header().model;
+  if (stated.sha256.empty() || stated.sha256 == sha256_hex(model.gguf().bytes())) return;
+  warnings.push_back(fmt::format(
+      "{} is not the file that the reference is of ({} {}, SHA-256 {}): the errors are those of "
+      "its other weights, too",
+      printable(model.gguf().path()), printable(stated.name, 40), printable(stated.type, 20),
+      printable(stated.sha256, 64)));
 }
 
 }  // namespace
@@ -173,15 +214,18 @@ InjectedRun run_injected(const InjectOptions& options) {
   const auto kernels = make_kernels(run.backend, math_of(options.math), pool);
   const Model model(std::make_shared<Gguf>(options.model_path));
   const Reference reference(options.reference_path, model.config());
+  run.warnings = reference.warnings();
+  check_hash(model, reference, run.warnings);
   run.tokens = reference.n_positions();
+  const std::vector<int64_t>& known_tokens = reference.header().tokens;
   // Ids matter to the embedding alone, which is the reference's where they are not known.
   std::vector<int32_t> tokens;
   for (int64_t i = 0; i < run.tokens; ++i) {
-    const bool known = i < std::ssize(reference.tokens());
-    const int64_t id = known ? reference.tokens()[static_cast<size_t>(i)] : 0;
+    const bool known = i < std::ssize(known_tokens);
+    const int64_t id = known ? known_tokens[static_cast<size_t>(i)] : 0;
     tokens.push_back(static_cast<int32_t>(std::clamp<int64_t>(id, -1, model.config().n_vocab)));
   }
-  const bool tokens_known = run.tokens <= std::ssize(reference.tokens());
+  const bool tokens_known = run.tokens <= std::ssize(known_tokens);
   const SessionOptions session{.capacity = run.tokens, .batch = 512, .kv_type = options.kv_type};
   ErrorProbe injected(reference);
   Injector injector(reference);
@@ -190,14 +234,14 @@ InjectedRun run_injected(const InjectOptions& options) {
   if (tokens_known) Session(model, *kernels, session).eval(tokens, &plain);
   for (const std::string& name : injected.order) {
     if (name == "embedding" && !tokens_known) continue;
-    std::vector<double>& errors = injected.errors[name];
+    const std::vector<TokenError>& errors = injected.errors[name];
+    const TokenError largest = worst(errors);
     StepError step;
     step.checkpoint = name;
-    step.token_idx = static_cast<int64_t>(worst(errors));
-    step.own_max = errors[worst(errors)];
-    std::sort(errors.begin(), errors.end());
-    step.own_median = errors[errors.size() / 2];
-    if (tokens_known) step.total_max = plain.errors[name][worst(plain.errors[name])];
+    step.token_idx = largest.token_idx;
+    step.own_max = largest.error;
+    step.own_median = median(errors);
+    if (tokens_known) step.total_max = worst(plain.errors[name]).error;
     run.steps.push_back(std::move(step));
   }
   return run;

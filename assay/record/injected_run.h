@@ -19,11 +19,12 @@ struct InjectOptions {
 };
 
 // What one step of the engine is off by when it reads what the reference has before it. Relative
-// L2 of the reference; over tokens.
+// L2 of the reference; over the tokens at which the reference has the step. NaN counts as the
+// largest.
 struct StepError {
   std::string checkpoint;  // embedding, layer_N_output, logits
   double own_max = 0;
-  double own_median = 0;
+  double own_median = 0;  // of two in the middle the larger
   int64_t token_idx = 0;  // of the largest
   // The same step's error when the engine reads its own values: what came in included. Nothing
   // where the tokens are not known.
@@ -34,11 +35,14 @@ struct InjectedRun {
   std::string backend;
   int64_t tokens = 0;
   std::vector<StepError> steps;  // as the network computes
+  // A last line that is cut off; a header that names the SHA-256 of another model file.
+  std::vector<std::string> warnings;
 };
 
 // Feeds the reference's output of layer N - 1 into the engine's layer N, for every layer and all
 // positions that the reference has from 0 on, and compares what each gives with the reference.
-// Throws Error if the log does not hold what that needs, or is of another model.
+// Throws Error if the log does not hold what that needs, holds a record twice with different
+// content, or is of a model of other widths.
 InjectedRun run_injected(const InjectOptions& options);
 
 }  // namespace assay

@@ -7,11 +7,6 @@
 namespace assay {
 namespace {
 
-bool is_special(TokenType type) {
-  return type == TokenType::kControl || type == TokenType::kUserDefined ||
-         type == TokenType::kUnknown;
-}
-
 bool is_space(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }

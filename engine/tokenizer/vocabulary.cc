@@ -84,6 +84,29 @@ void check_length(const Vocabulary& vocabulary, const char* key, size_t length) 
 // Ids and the nodes of searches are numbered in 32 bits; no real vocabulary comes near this.
 constexpr size_t kMaxSize = size_t{1} << 30;
 
+// Each byte of a special token is a node of the search for them. Published vocabularies have at
+// most a few thousand, of some dozen bytes.
+constexpr size_t kMaxSpecial = size_t{1} << 16;
+constexpr size_t kMaxAllSpecial = size_t{1} << 23;
+
+void check_special_tokens(const Vocabulary& vocabulary) {
+  size_t size = 0;
+  for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+    if (!is_special(vocabulary.types[i])) continue;
+    const size_t bytes = vocabulary.tokens[i].size();
+    size += bytes;
+    if (bytes > kMaxSpecial) {
+      fail(vocabulary.source, kTokens,
+           fmt::format("the special token at index {} has {} bytes, more than {}", i, bytes,
+                       kMaxSpecial));
+    }
+  }
+  if (size > kMaxAllSpecial) {
+    fail(vocabulary.source, kTokens,
+         fmt::format("the special tokens have {} bytes, more than {}", size, kMaxAllSpecial));
+  }
+}
+
 size_t size_of(const Vocabulary& vocabulary) {
   size_t size = 0;
   for (const std::string& token : vocabulary.tokens) size += token.size() + 1;
@@ -96,6 +119,10 @@ void check_id(const Vocabulary& vocabulary, const char* key, const std::optional
     fail(vocabulary.source, key,
          fmt::format("token {} of a vocabulary of {}", *id, vocabulary.tokens.size()));
   }
+}
+
+void set_default(const Vocabulary& vocabulary, std::optional<int32_t>& id, int32_t value) {
+  if (!id && vocabulary.contains(value)) id = value;
 }
 
 // "left right": one space, and something on either side. Byte-pair texts hold no other spaces,
@@ -135,7 +162,13 @@ std::optional<Vocabulary> load_vocabulary(const Gguf& file) {
   vocabulary.eot = id_at(file, kEot);
   vocabulary.eom = id_at(file, kEom);
   vocabulary.unknown = id_at(file, kUnknown);
-  // Files may leave the flags out; these are the defaults that llama.cpp gives them.
+  // Files may leave ids and flags out. Sentence-piece vocabularies get what llama.cpp gives them;
+  // byte-pair ones get no ids: llama.cpp's, 11 for both, are an ordinary token in most files.
+  if (!byte_pair) {
+    set_default(vocabulary, vocabulary.unknown, 0);
+    set_default(vocabulary, vocabulary.bos, 1);
+    set_default(vocabulary, vocabulary.eos, 2);
+  }
   const bool adds_bos = byte_pair ? find_pre_tokenizer(vocabulary).adds_bos : true;
   vocabulary.add_bos = file.get_bool(kAddBos, adds_bos && vocabulary.bos.has_value());
   vocabulary.add_eos = file.get_bool(kAddEos, false);
@@ -162,6 +195,7 @@ void check_vocabulary(const Vocabulary& vocabulary) {
                        printable(vocabulary.tokens[i]), i));
     }
   }
+  check_special_tokens(vocabulary);
   for (size_t i = 0; i < vocabulary.merges.size(); ++i) {
     if (!is_merge(vocabulary.merges[i])) {
       fail(source, kMerges,
@@ -176,6 +210,11 @@ void check_vocabulary(const Vocabulary& vocabulary) {
   check_id(vocabulary, kUnknown, vocabulary.unknown);
   if (vocabulary.add_bos && !vocabulary.bos) fail(source, kAddBos, "true, but no bos_token_id");
   if (vocabulary.add_eos && !vocabulary.eos) fail(source, kAddEos, "true, but no eos_token_id");
+}
+
+bool is_special(TokenType type) {
+  return type == TokenType::kControl || type == TokenType::kUserDefined ||
+         type == TokenType::kUnknown;
 }
 
 std::optional<uint8_t> byte_of_token(std::string_view text) {

@@ -47,6 +47,9 @@ struct Vocabulary {
   const std::string& text(int32_t id) const { return tokens[static_cast<size_t>(id)]; }
 };
 
+// Whether tokens of this type are found in a text before anything else is.
+bool is_special(TokenType type);
+
 // Empty if the file has no vocabulary (tokenizer.ggml.model is no_vocab or missing). Throws Error,
 // naming file and key, for an unknown tokenizer model and for values that are wrong.
 std::optional<Vocabulary> load_vocabulary(const Gguf& file);

@@ -52,6 +52,19 @@ TEST(Model, AFactorWithoutATypeScalesLinearly) {
   EXPECT_EQ(Model(std::make_shared<Gguf>(write(tiny, "off"))).config().rope_freq_scale, 1.0);
 }
 
+// Breaks if a sound file were refused for what it says of itself.
+TEST(Model, KeysThatChangeNothingAreNoErrors) {
+  TinyModel tiny;
+  tiny.booleans["llama.attention.causal"] = true;
+  tiny.booleans["llama.rope.scaling.finetuned"] = true;
+  tiny.floats["llama.attention.scale"] = 0.5F;  // of heads of 4
+  tiny.floats["llama.attention.clamp_kqv"] = 0;
+  tiny.floats["llama.logit_scale"] = 1;
+  tiny.floats["llama.residual_scale"] = 0;
+  tiny.ints["llama.attention.sliding_window"] = 4096;
+  EXPECT_EQ(Model(std::make_shared<Gguf>(write(tiny, "neutral"))).config().head_dim, 4);
+}
+
 // Breaks if one range could stand for the norms of a hundred layers, each copied: 2 MB took 269 MB.
 TEST(Model, TensorsThatShareBytesAreRefused) {
   const std::string path = write({}, "overlap");
@@ -118,6 +131,15 @@ INSTANTIATE_TEST_SUITE_P(
                     "'llama.rope.scaling.type' is 'yarn'"},
         HostileCase{"longrope", [](auto& m) { m.texts["llama.rope.scaling.type"] = "longrope"; },
                     "'llama.rope.scaling.type' is 'longrope'"},
+        HostileCase{
+            "causal", [](auto& m) { m.booleans["llama.attention.causal"] = false; },
+            "'llama.attention.causal' is false; Assay runs models whose attention is causal"},
+        HostileCase{"scale", [](auto& m) { m.floats["llama.attention.scale"] = 0.25F; },
+                    "'llama.attention.scale' is 0.25"},
+        HostileCase{"softcap", [](auto& m) { m.floats["llama.final_logit_softcapping"] = 30; },
+                    "'llama.final_logit_softcapping' is 30"},
+        HostileCase{"logit_scale", [](auto& m) { m.floats["llama.logit_scale"] = NAN; },
+                    "'llama.logit_scale' is nan"},
         HostileCase{"missing_tensor", [](auto& m) { m.tensors.erase("blk.0.ffn_up.weight"); },
                     "tensor 'blk.0.ffn_up.weight' is missing"},
         HostileCase{"shape",

@@ -22,6 +22,7 @@ struct TinyModel {
       {"llama.feed_forward_length", 12}, {"llama.context_length", 16},
       {"llama.attention.head_count", 2}, {"llama.attention.head_count_kv", 1}};
   std::map<std::string, float> floats = {{"llama.attention.layer_norm_rms_epsilon", 1e-5F}};
+  std::map<std::string, bool> booleans;
   std::map<std::string, std::string> texts = {{"tokenizer.ggml.model", "no_vocab"}};
   std::vector<std::string> vocabulary;  // five tokens, as SentencePiece has them
   std::map<std::string, std::vector<std::string>> strings;
@@ -41,6 +42,7 @@ struct TinyModel {
     builder.text("general.architecture", architecture);
     for (const auto& [key, value] : ints) builder.u32(key, value);
     for (const auto& [key, value] : floats) builder.f32(key, value);
+    for (const auto& [key, value] : booleans) builder.boolean(key, value);
     for (const auto& [key, value] : texts) builder.text(key, value);
     if (!vocabulary.empty()) {
       builder.strings("tokenizer.ggml.tokens", vocabulary);

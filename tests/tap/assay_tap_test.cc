@@ -151,6 +151,38 @@ TEST_F(TapTest, ASecondWriterIsRefusedAndDestroysNothing) {
   EXPECT_EQ(contents(log()), before);
 }
 
+// Breaks if a question emptied the log, be it an older one or the one just ended.
+TEST_F(TapTest, OnlyARecordEmptiesTheLog) {
+  std::ofstream(log()) << "older\n";
+  EXPECT_EQ(run_engine("ask", {{"ORCH_LOG_FILE", log()}}).second, "1100");
+  EXPECT_EQ(contents(log()), "older\n");
+  const Environment records = {{"ORCH_LOG_FILE", log()},
+                               {"ASSAY_LOG_CHECKPOINTS", "l*,half,brain"}};
+  ASSERT_EQ(run_engine("records", records).first, 0);
+  const std::string whole = contents(log());
+  EXPECT_THAT(whole, testing::StartsWith("{\"assay\":1"));
+  EXPECT_EQ(run_engine("closed", records), std::pair(0, std::string("011110")));
+  EXPECT_TRUE(contents(log()) == whole) << "the log has changed";
+}
+
+TEST_F(TapTest, ToAskForAnErrorOpensNoLog) {
+  EXPECT_EQ(run_engine("error", {{"ORCH_LOG_FILE", log()}}), std::pair(0, std::string("0")));
+  EXPECT_FALSE(std::filesystem::exists(log()));
+}
+
+// Breaks if one process emptied the log after another had written to it.
+TEST_F(TapTest, ProcessesForkedBeforeTheFirstRecordEmptyTheLogOnce) {
+  for (int round = 0; round < 20; ++round) {
+    std::ofstream(log()) << "older\n";
+    const Environment all = {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "ops"}};
+    ASSERT_EQ(run_engine("early", all).first, 0);
+    std::set<int64_t> tokens;
+    LogReader reader(log());
+    while (const Record* record = reader.next()) tokens.insert(record->token_idx);
+    ASSERT_THAT(tokens, testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8));
+  }
+}
+
 TEST_F(TapTest, AFullDiskIsToldOnceAndStopsNothing) {
   if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "system: no /dev/full here";
   const auto [exit_code, text] =

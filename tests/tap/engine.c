@@ -1,11 +1,13 @@
 // An engine of a few lines that logs through assay_tap.h; the tests build it with every compiler
-// and run it as a process of its own. engine records | loop | abort | exit | fork | full
+// and run it as a process of its own. engine records | loop | abort | exit | fork |
+// full | ask | error | closed | early
 // clang-format off: the header comes first
 #define ASSAY_TAP_IMPLEMENTATION
 #include "assay_tap.h"
 // clang-format on
 
 #include <signal.h>
+#include <sys/wait.h>
 
 enum { kValues = 3000, kThreads = 4 };
 
@@ -99,6 +101,30 @@ static void log_with_children(void) {
   for (int i = 0; i < kThreads; ++i) (void)pthread_join(threads[i], NULL);
 }
 
+// Asks whatever can be asked.
+static void ask(void) {
+  printf("%d%d%d%d", assay_tap_on(), assay_tap_wants("logits"), assay_tap_wants("layer_7_output"),
+         assay_tap_wants("layer_7_q"));
+}
+
+// Children that are forked between the first question and the first record.
+static void log_with_early_children(void) {
+  float values[kValues];
+  fill(values, kValues, 3);
+  if (!assay_tap_on()) exit(8);
+  for (int i = 1; i <= 8; ++i) {
+    if (fork() == 0) {
+      check(assay_tap_log("child", i, values, kValues));
+      _exit(0);
+    }
+  }
+  for (int i = 1; i <= 8; ++i) {
+    int status = 0;
+    if (wait(&status) < 0 || status != 0) exit(9);
+  }
+  check(assay_tap_log("parent", 0, values, kValues));
+}
+
 // A log that cannot be written must not stop the engine.
 static int log_to_a_full_disk(void) {
   float values[kValues];
@@ -127,9 +153,17 @@ int main(int argc, char** argv) {
     log_with_threads();
     if (mode[0] == 'a') abort();
   }
-  if (strcmp(mode, "ask") == 0) {
-    printf("%d%d%d%d", assay_tap_on(), assay_tap_wants("logits"), assay_tap_wants("layer_7_output"),
-           assay_tap_wants("layer_7_q"));
+  if (strcmp(mode, "ask") == 0) ask();
+  if (strcmp(mode, "error") == 0) printf("%d", assay_tap_error() != NULL);
+  if (strcmp(mode, "early") == 0) log_with_early_children();
+  if (strcmp(mode, "closed") == 0) {
+    const float value = 1;
+    log_records();
+    assay_tap_close();
+    printf("%d", assay_tap_error() != NULL);
+    ask();
+    printf("%d", assay_tap_log("x", 0, &value, 1));  // not asked for
+    assay_tap_close();
   }
   return 0;
 }

@@ -102,8 +102,7 @@ TEST(Vocabulary, IdsMustBeInRange) {
     expect_error(sentence_piece().u32(key(name), 4), name, "token 4 of a vocabulary of 4");
     expect_error(sentence_piece().u32(key(name), 0xFFFFFFFF), name, "4294967295");
   }
-  expect_error(sentence_piece().boolean(key("add_eos_token"), true), "add_eos_token",
-               "no eos_token_id");
+  expect_error(byte_pair().boolean(key("add_eos_token"), true), "add_eos_token", "no eos_token_id");
   expect_error(byte_pair().boolean(key("add_bos_token"), true), "add_bos_token", "no bos_token_id");
 }
 
@@ -134,6 +133,7 @@ TEST(Vocabulary, EmptyAndRepeatedTokensAreHarmless) {
   const Gguf file = file_of(GgufBuilder()
                                 .text(key("model"), "llama")
                                 .boolean(key("add_space_prefix"), false)
+                                .boolean(key("add_bos_token"), false)
                                 .strings(key("tokens"), {"", "a", "a", ""})
                                 .ints(key("token_type"), {3, 1, 1, 1}));
   const auto tokenizer = Tokenizer::from_gguf(file);
@@ -156,6 +156,50 @@ TEST(Vocabulary, FlagsHaveDefaultsByModel) {
                                                   .strings(key("tokens"), {"<s>"})
                                                   .u32(key("bos_token_id"), 0)));
   EXPECT_TRUE(llama3->add_bos);
+}
+
+// As llama.cpp has them. A byte-pair vocabulary gets none.
+TEST(Vocabulary, SentencePieceIdsHaveDefaultsWhereThereAreSuchTokens) {
+  const auto whole = load_vocabulary(file_of(sentence_piece()));
+  EXPECT_EQ(whole->unknown, 0);
+  EXPECT_EQ(whole->bos, 1);
+  EXPECT_EQ(whole->eos, 2);
+  EXPECT_TRUE(whole->add_bos);
+  const auto named = load_vocabulary(file_of(sentence_piece().u32(key("bos_token_id"), 3)));
+  EXPECT_EQ(named->bos, 3);
+  const auto one = load_vocabulary(
+      file_of(GgufBuilder().text(key("model"), "llama").strings(key("tokens"), {"a"})));
+  EXPECT_EQ(one->unknown, 0);
+  EXPECT_EQ(one->bos, std::nullopt);
+  EXPECT_EQ(one->eos, std::nullopt);
+  EXPECT_FALSE(one->add_bos);
+  const auto tokenizer = Tokenizer::from_gguf(file_of(sentence_piece()));
+  EXPECT_THAT(tokenizer->encode("a", true), ElementsAre(1, 0, 3)) << "no token for the space";
+  const auto bytes = load_vocabulary(file_of(byte_pair()));
+  EXPECT_EQ(bytes->bos, std::nullopt);
+  EXPECT_EQ(bytes->eos, std::nullopt);
+}
+
+// Breaks if a hostile file could make the search for special tokens as large as it likes.
+TEST(Vocabulary, SpecialTokensAreBounded) {
+  const auto with = [](size_t count, size_t bytes, int32_t type) {
+    std::vector<std::string> tokens;
+    for (size_t i = 0; i < count; ++i) {
+      tokens.push_back(std::string(bytes - 3, 'x') + std::to_string(100 + i));
+    }
+    return GgufBuilder()
+        .text(key("model"), "llama")
+        .strings(key("tokens"), tokens)
+        .ints(key("token_type"), std::vector<int32_t>(count, type));
+  };
+  for (const int32_t type : {2, 3, 4}) {
+    expect_error(with(1, 65537, type), "tokens",
+                 "the special token at index 0 has 65537 bytes, more than 65536");
+  }
+  expect_error(with(129, 65536, 3), "tokens",
+               "the special tokens have 8454144 bytes, more than 8388608");
+  EXPECT_NE(load_vocabulary(file_of(with(128, 65536, 3))), std::nullopt);
+  EXPECT_NE(load_vocabulary(file_of(with(200, 65537, 1))), std::nullopt) << "not special";
 }
 
 TEST(Vocabulary, Phi3IsKnownByNameOrArchitecture) {

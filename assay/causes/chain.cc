@@ -216,7 +216,19 @@ Inputs Chain::inputs(Op op) const {
   return inputs(op, base_);
 }
 
-Matrix Chain::run(const std::vector<Checkpoint>& kinds, const Compute& compute) const {
+// Rows before position `from` become what they should be.
+void Chain::put_right_before(int64_t from, Op op, Matrix& values) const {
+  const Matrix& right = *base_.at(op);
+  const std::vector<int64_t>& positions = positions_of(op);
+  if (values.rows != right.rows || values.columns != right.columns) return;
+  for (int64_t row = 0; row < right.rows; ++row) {
+    if (positions[static_cast<size_t>(row)] >= from) continue;
+    std::copy_n(right.row(row), right.columns, values.row(row));
+  }
+}
+
+Matrix Chain::run(const std::vector<Checkpoint>& kinds, const Compute& compute,
+                  int64_t from) const {
   base();
   std::map<Op, std::shared_ptr<const Matrix>> values = base_;
   bool changed = false;
@@ -227,7 +239,9 @@ Matrix Chain::run(const std::vector<Checkpoint>& kinds, const Compute& compute) 
     if (!changed) continue;
     check_interrupted();
     const Inputs in = inputs(op, values);
-    values[op] = std::make_shared<Matrix>(here ? compute(op, in) : network_.compute(op, in));
+    auto result = std::make_shared<Matrix>(here ? compute(op, in) : network_.compute(op, in));
+    if (here) put_right_before(from, op, *result);
+    values[op] = std::move(result);
     multiplications_ += multiplications_of(op);
   }
   return *values.at(target_);

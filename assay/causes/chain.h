@@ -41,8 +41,8 @@ class Chain {
   const Matrix& base() const;
   // Whether the op may be at fault: not if its own checkpoint is in both logs and passes.
   bool may_be_wrong(Op op) const { return !right_.contains(op); }
-  // With `compute` for each op of these kinds that may be wrong.
-  Matrix run(const std::vector<Checkpoint>& kinds, const Compute& compute) const;
+  // With `compute` for each op of these kinds that may be wrong, at the positions from `from` on.
+  Matrix run(const std::vector<Checkpoint>& kinds, const Compute& compute, int64_t from = 0) const;
   // The inputs of an op of the chain.
   Inputs inputs(Op op) const;
 
@@ -58,6 +58,7 @@ class Chain {
   std::shared_ptr<const Matrix> rows_for(Op op, std::shared_ptr<const Matrix> values) const;
   Inputs inputs(Op op, const std::map<Op, std::shared_ptr<const Matrix>>& values) const;
   double multiplications_of(Op op) const;
+  void put_right_before(int64_t from, Op op, Matrix& values) const;
 
   const Network& network_;
   TensorStore& store_;

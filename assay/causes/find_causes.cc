@@ -86,10 +86,9 @@ void search_from(Op target, Network network, TensorStore& store, Comparison& com
   std::set<Op> tried;
   while (tried.insert(op).second) {
     infer(store, op, network);
-    Search search(network, store, op, first_token, progress);
-    search.run();
-    if (!search.is_inherited()) {
-      tell(search.judgement(), comparison);
+    const Tried tried_here = try_mistakes(network, store, op, first_token, progress);
+    if (!tried_here.is_inherited) {
+      tell(tried_here.judgement, comparison);
       return;
     }
     const auto source = worst_input(network, store, op);
@@ -98,7 +97,7 @@ void search_from(Op target, Network network, TensorStore& store, Comparison& com
       continue;
     }
     store.use_unjudged(false);
-    Search over(network, store, op, first_token, progress);
+    Search over(network, store, op, {first_token, std::nullopt}, progress);
     over.run();
     Judgement judgement = over.judgement();
     if (over.is_inherited()) {

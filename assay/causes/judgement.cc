@@ -29,6 +29,8 @@ constexpr double kChance = 1e-12;
 // Where several tokens differ, mistakes of other kinds that fit as well are the same computation;
 // with fewer they may coincide.
 constexpr int kTellingTokens = 4;
+// Of one token nobody can say that a mistake begins there.
+constexpr int kTokensOfATail = 2;
 constexpr size_t kShown = 3;  // of what cannot be told apart
 
 double noise_ratio(const Ground& ground, double noise) {
@@ -109,7 +111,28 @@ double confidence(const Candidate& best, double next, const Ground& ground) {
   const double margin = worse > 0 ? 1 - std::sqrt(best.score() / worse) : 0;
   const double kept = 1 - std::sqrt(std::max(best.score() - floor_ratio(ground), 0.0));
   const double tokens = 1 - 0.3 / best.fit.tokens;
-  return std::clamp(held * kept * tokens * (0.5 + 0.5 * margin), 0.0, 1.0);
+  // That it begins at a token of its own is one more thing to be believed.
+  constexpr double kOfATail = 0.8;
+  const double all = ground.tail ? kOfATail : 1;
+  return std::clamp(all * held * kept * tokens * (0.5 + 0.5 * margin), 0.0, 1.0);
+}
+
+// What stands before and after the words where it is a tail that is explained.
+std::string tail_begins(const Ground& ground) {
+  return ground.tail ? fmt::format("from token {} on ", ground.tail->from) : "";
+}
+
+std::string tail_ends(const Ground& ground) {
+  if (!ground.tail) return {};
+  const Tail& tail = *ground.tail;
+  const std::string right =
+      tail.first_right == tail.last_right
+          ? fmt::format("token {} is", tail.last_right)
+          : fmt::format("tokens {} to {} are", tail.first_right, tail.last_right);
+  // The prompt may be evaluated in several parts.
+  const bool in_prompt = tail.from < ground.n_prompt;
+  return fmt::format("; {} right: look at {}", right,
+                     in_prompt ? "what evaluates the later part of a prompt" : "the decode path");
 }
 
 // Of those that are level, one that belongs to its op, with the fewest free numbers.
@@ -136,8 +159,10 @@ bool are_factors(const std::set<std::string>& names) {
 Judgement judge(std::vector<Candidate> candidates, const Ground& ground) {
   double next = 1;  // of those of another name than the best
   // What says nothing of most tokens (a shift between logs of few positions) is no candidate.
-  std::erase_if(candidates, [](const Candidate& one) {
-    return one.fit.tokens == 0 || one.fit.unpredicted > one.fit.tokens || std::isnan(one.score());
+  const int least_tokens = ground.tail ? kTokensOfATail : 1;
+  std::erase_if(candidates, [&](const Candidate& one) {
+    return one.fit.tokens < least_tokens || one.fit.unpredicted > one.fit.tokens ||
+           std::isnan(one.score());
   });
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.score() < b.score(); });
@@ -154,6 +179,7 @@ Judgement judge(std::vector<Candidate> candidates, const Ground& ground) {
   const std::string tokens =
       fmt::format("{} token{}", best.fit.tokens, best.fit.tokens == 1 ? "" : "s");
   Judgement judgement;
+  judgement.fits = true;
   if (names.size() > 1 && best.fit.tokens < kTellingTokens && !are_factors(names)) {
     judgement.hint = fmt::format(
         "over {} these look the same ({}): {}; a log of more tokens would "
@@ -168,9 +194,10 @@ Judgement judge(std::vector<Candidate> candidates, const Ground& ground) {
   cause.explained = best.fit.explained();
   cause.confidence = confidence(best, next, ground);
   cause.sentence =
-      fmt::format("{}{}: this explains {} of the difference over {} (confidence {:.2f})",
-                  in_words(same), same.size() > 1 ? ", which the logs do not tell apart" : "",
-                  percent(cause.explained), tokens, cause.confidence);
+      fmt::format("{}{}{}: this explains {} of the difference over {} (confidence {:.2f}){}",
+                  tail_begins(ground), in_words(same),
+                  same.size() > 1 ? ", which the logs do not tell apart" : "",
+                  percent(cause.explained), tokens, cause.confidence, tail_ends(ground));
   return judgement;
 }
 

@@ -6,6 +6,7 @@
 
 #include "assay/causes/evidence.h"
 #include "assay/causes/network.h"
+#include "assay/causes/search_places.h"
 
 namespace assay::causes {
 
@@ -28,12 +29,16 @@ struct Ground {
   int64_t first_token = 0;
   Fit reference;          // of the reference itself as a prediction
   double base_ratio = 1;  // what the right computation leaves
+  // Where only a tail of the tokens is to be explained, and the length of the prompt; 0: not known.
+  std::optional<Tail> tail = std::nullopt;
+  int64_t n_prompt = 0;
   double noise = 0;  // rel_l2 by which the logs differ before the checkpoint; 0 where they do not
 };
 
 struct Judgement {
   std::optional<Cause> cause;
-  std::string hint;  // where there is none although several fit: which
+  bool fits = false;  // whether a mistake does, or several that cannot be told apart
+  std::string hint;   // where there is none although several fit: which
 };
 
 // The best candidate, if it is good enough. Where others leave as little, what is logged cannot

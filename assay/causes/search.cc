@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "assay/causes/fitted_mistakes.h"
-#include "assay/causes/search_places.h"
 #include "assay/compare/median.h"
 
 namespace assay::causes {
@@ -35,18 +34,26 @@ bool is_rather_a_factor(const Mistake& mistake, double parameter) {
          (!is_whole(parameter) || std::round(parameter) < 0 || std::round(parameter) == 1);
 }
 
+std::vector<int64_t> positions(const TensorStore& store, Op target, const Search::Where& where) {
+  auto all = positions_to_try(store, target.name(), where.first_token);
+  if (where.tail) std::erase_if(all, [&](int64_t one) { return one < where.tail->from; });
+  return all;
+}
+
 }  // namespace
 
-Search::Search(const Network& network, TensorStore& store, Op target, int64_t first_token,
+Search::Search(const Network& network, TensorStore& store, Op target, Where where,
                Progress progress, double most_multiplications)
     : network_(network),
       store_(store),
       progress_(std::move(progress)),
       most_multiplications_(most_multiplications),
-      evidence_(store, target.name(), positions_to_try(store, target.name(), first_token)),
-      chain_(network, store, target, positions_to_try(store, target.name(), first_token)) {
+      evidence_(store, target.name(), positions(store, target, where)),
+      chain_(network, store, target, positions(store, target, where)) {
   ground_.target = target;
-  ground_.first_token = first_token;
+  ground_.first_token = where.first_token;
+  ground_.tail = where.tail;
+  ground_.n_prompt = std::ssize(store.tokens());
 }
 
 void Search::run() {
@@ -259,11 +266,14 @@ void Search::try_in_chain(const Mistake& mistake, const Kinds& kinds, Op op) {
   const Predict predict = [&](double parameter) -> Matrix {
     if (chain_.multiplications() > most_multiplications_) throw OutOfWork();
     bool made = false;
-    Matrix predicted = chain_.run(kinds, [&](Op at, const Inputs& inputs) -> Matrix {
-      Matrix wrong = mistake.compute(at, inputs, parameter);
-      made = made || !wrong.empty();
-      return wrong.empty() ? network_.compute(at, inputs) : wrong;
-    });
+    Matrix predicted = chain_.run(
+        kinds,
+        [&](Op at, const Inputs& inputs) -> Matrix {
+          Matrix wrong = mistake.compute(at, inputs, parameter);
+          made = made || !wrong.empty();
+          return wrong.empty() ? network_.compute(at, inputs) : wrong;
+        },
+        ground_.tail ? ground_.tail->from : 0);
     return made ? predicted : Matrix();
   };
   const int rank = mistake.generic && !(op == ground_.target) ? 1 : 0;
@@ -416,6 +426,22 @@ void Search::try_fitted() {
                            evidence_.fit(fitted.features)});
     if (fitted.numbers > 0) candidates_.back().fit.features = fitted.numbers;
   }
+}
+
+Tried try_mistakes(const Network& network, TensorStore& store, Op target, int64_t first_token,
+                   const Search::Progress& progress, double most_multiplications) {
+  Search whole(network, store, target, {first_token, std::nullopt}, progress, most_multiplications);
+  whole.run();
+  Tried tried{whole.judgement(), whole.is_inherited(), whole.multiplications()};
+  const auto tail = failing_tail(store, target.name());
+  if (tried.is_inherited || tried.judgement.fits || !tail) return tried;
+  Search over(network, store, target, {first_token, tail}, progress,
+              most_multiplications - tried.multiplications);
+  over.run();
+  tried.multiplications += over.multiplications();
+  Judgement found = over.judgement();
+  if (found.fits) tried.judgement = std::move(found);
+  return tried;
 }
 
 }  // namespace assay::causes

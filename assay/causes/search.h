@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "assay/causes/judgement.h"
 #include "assay/causes/mistakes.h"
 #include "assay/causes/network.h"
+#include "assay/causes/search_places.h"
 
 namespace assay::causes {
 
@@ -21,9 +23,15 @@ class Search {
   // of a model of a billion weights and a short prompt.
   static constexpr double kMostMultiplications = 2e12;
 
-  // `network` and `store` must outlive it.
-  Search(const Network& network, TensorStore& store, Op target, int64_t first_token,
-         Progress progress, double most_multiplications = kMostMultiplications);
+  struct Where {
+    int64_t first_token = 0;  // of the divergence
+    std::optional<Tail> tail = std::nullopt;
+  };
+
+  // `network` and `store` must outlive it. With a tail, only that is explained, by mistakes that
+  // are made in it and not before.
+  Search(const Network& network, TensorStore& store, Op target, Where where, Progress progress,
+         double most_multiplications = kMostMultiplications);
 
   void run();
 
@@ -75,5 +83,18 @@ class Search {
   std::vector<Candidate> candidates_;
   std::string stopped_;  // "3 of 20" where not all were tried
 };
+
+// What a search found, and its work.
+struct Tried {
+  Judgement judgement;
+  bool is_inherited = false;
+  double multiplications = 0;
+};
+
+// Over all tokens, and, where nothing fits these and the checkpoint is right up to a token, over
+// the tail that is wrong.
+Tried try_mistakes(const Network& network, TensorStore& store, Op target, int64_t first_token,
+                   const Search::Progress& progress,
+                   double most_multiplications = Search::kMostMultiplications);
 
 }  // namespace assay::causes

@@ -1,7 +1,9 @@
 #include "assay/causes/search_places.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <set>
 
 namespace assay::causes {
@@ -66,6 +68,21 @@ std::vector<int64_t> positions_to_try(const TensorStore& store, const std::strin
     if (!positions.empty()) return positions;
   }
   return positions_below(store, checkpoint, first_token, std::numeric_limits<int64_t>::max());
+}
+
+std::optional<Tail> failing_tail(const TensorStore& store, const std::string& checkpoint) {
+  const int32_t id = id_of(store.comparison(), checkpoint);
+  std::map<int64_t, bool> passes;
+  for (const RecordResult& result : store.comparison().results) {
+    if (result.checkpoint == id) passes[result.token_idx] = result.pass;
+  }
+  const auto fails = [](const auto& one) { return !one.second; };
+  const auto from = std::find_if(passes.begin(), passes.end(), fails);
+  if (from == passes.begin() || std::distance(from, passes.end()) < 2 ||
+      !std::all_of(from, passes.end(), fails)) {
+    return std::nullopt;
+  }
+  return Tail{from->first, passes.begin()->first, std::prev(from)->first};
 }
 
 std::optional<Op> worst_input(const Network& network, const TensorStore& store, Op op) {

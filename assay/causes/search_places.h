@@ -17,6 +17,14 @@ namespace assay::causes {
 std::vector<int64_t> positions_to_try(const TensorStore& store, const std::string& checkpoint,
                                       int64_t first_token);
 
+// Where all positions of a checkpoint fail from one on, two at least, and all before it pass.
+struct Tail {
+  int64_t from = 0;
+  int64_t first_right = 0;
+  int64_t last_right = 0;
+};
+std::optional<Tail> failing_tail(const TensorStore& store, const std::string& checkpoint);
+
 // The logged input of an op that is furthest off; nothing if none is logged or none is off.
 std::optional<Op> worst_input(const Network& network, const TensorStore& store, Op op);
 

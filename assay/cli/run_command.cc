@@ -123,6 +123,11 @@ int run_command(RunFlags& flags) {
   } else {
     print_text("\n");
   }
+  if (result.context_full) {
+    print_warning(fmt::format(
+        "the model's context is full: generation ended after {} tokens, with {} of the prompt",
+        result.generated.size(), result.tokens.size()));
+  }
   print_status(fmt::format(
       "loaded in {:.0f} ms; prompt {} tokens, {:.1f} tok/s; generated {} tokens, {:.1f} tok/s ({}, "
       "{}, {} threads)\n",

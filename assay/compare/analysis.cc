@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 #include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -78,6 +79,7 @@ class Analyzer {
     if (analysis_.records == 0) throw no_records_error(log_);
     add_further_words();
     analysis_.suspicions = forensics_.suspicions();
+    drop_first_positions();
     finish();
     return std::move(analysis_);
   }
@@ -106,6 +108,24 @@ class Analyzer {
     static const std::vector<int64_t> kUnknown;
     forensics_.add(record, id, found, log_.header() ? log_.header()->tokens : kUnknown);
     note_sizes(record, found);
+  }
+
+  // An engine that counts tokens from 1 rotates by nothing at what it calls 1, and attends to that
+  // token alone: what comes out is what went in. (At 0 no repeat is told at all.)
+  void drop_first_positions() {
+    const int64_t first = *tokens_.begin();
+    std::erase_if(analysis_.suspicions, [&](const Suspicion& one) {
+      return one.kind == SuspicionKind::kRepeat && one.token_idx == first &&
+             one.of_token_idx == first && is_kept_at_first(one.of_checkpoint, one.checkpoint);
+    });
+  }
+
+  bool is_kept_at_first(int32_t input, int32_t output) const {
+    static const std::set<std::pair<std::string, std::string>> kPairs = {
+        {"q", "q_rope"}, {"k", "k_rope"}, {"v", "attn"}};
+    const CheckpointName& a = analysis_.stats[static_cast<size_t>(input)].checkpoint;
+    const CheckpointName& b = analysis_.stats[static_cast<size_t>(output)].checkpoint;
+    return a.layer == b.layer && (kPairs.contains({a.op, b.op}) || kPairs.contains({b.op, a.op}));
   }
 
   void note_sizes(const Record& record, const std::vector<Garbage>& found) {

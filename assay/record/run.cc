@@ -36,7 +36,7 @@ std::vector<int32_t> prompt_tokens(const RunOptions& options, const Tokenizer* t
 }
 
 // Positions the run will evaluate: the last generated token is not. Refuses a prompt that does not
-// fit; that generation would reach beyond the context is told when it gets there.
+// fit; generation ends where the context does.
 int64_t wanted_capacity(const ModelConfig& config, const RunOptions& options, size_t n_prompt) {
   const auto prompt = static_cast<int64_t>(n_prompt);
   if (prompt > config.context_length) {
@@ -136,6 +136,9 @@ class Runner {
     const auto start = Clock::now();
     int64_t evaluated = 0;
     for (int64_t i = 0; i < options_.n_predict; ++i) {
+      // The last token would have no place in it.
+      result_.context_full = i > 0 && session.n_positions() == session.capacity();
+      if (result_.context_full) break;
       int32_t token = 0;
       if (i > 0 && greedy) {
         token = session.eval_greedy(result_.generated.back(), probe_.get());

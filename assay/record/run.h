@@ -33,6 +33,7 @@ struct RunResult {
   std::vector<int32_t> tokens;     // of the prompt
   std::vector<int32_t> generated;  // with the end-of-sequence token, if it came
   std::string text;                // of `generated`; empty without a vocabulary
+  bool context_full = false;       // whether generation ended because there was no more room
   std::string backend;
   std::string math;
   int n_threads = 0;

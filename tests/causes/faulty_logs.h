@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -81,9 +82,11 @@ class FaultyLogs : public LogFiles {
     return std::make_shared<Model>(std::make_shared<Gguf>(path));
   }
 
+  // Tokens from `n_together` on are evaluated one by one, after `before_decode`.
   std::string log(const Model& model, Kernels& kernels, const std::string& name,
                   const std::string& checkpoints, int64_t values = kAllValues,
-                  KvType kv = KvType::kF32) {
+                  KvType kv = KvType::kF32, size_t n_together = 12,
+                  const std::function<void()>& before_decode = {}) {
     const std::vector<int32_t> tokens = {1, 45, 120, 7, 201, 33, 90, 250, 16, 77, 150, 64};
     LogRequest request{folder_ + "/" + name, LogOptions(), CheckpointSet(checkpoints)};
     request.options.team = name;
@@ -94,7 +97,10 @@ class FaultyLogs : public LogFiles {
     header.tokens.assign(tokens.begin(), tokens.end());
     probe.writer().write_header(header);
     Session session(model, kernels, {.capacity = 64, .batch = 64, .kv_type = kv});
-    session.eval(tokens, &probe);
+    const std::span<const int32_t> all = tokens;
+    session.eval(all.first(n_together), &probe);
+    if (before_decode) before_decode();
+    for (size_t i = n_together; i < all.size(); ++i) session.eval(all.subspan(i, 1), &probe);
     probe.writer().close();
     return request.path;
   }

@@ -99,6 +99,24 @@ TEST(Judgement, OfFewTokensLevelOnesAreNotNamed) {
   EXPECT_EQ(factors.cause->name, "sign");
 }
 
+TEST(Judgement, ATailIsToldAndTakesTwoTokens) {
+  Ground tail = ground();
+  tail.tail = Tail{.from = 8, .first_right = 2, .last_right = 7};
+  tail.n_prompt = 8;
+  const Judgement found = judge({candidate("eps", "has eps 1", 1e-9, 2)}, tail);
+  ASSERT_TRUE(found.cause);
+  EXPECT_THAT(found.cause->sentence, HasSubstr("from token 8 on layer_0_attn has eps 1: "));
+  EXPECT_THAT(found.cause->sentence, HasSubstr("; tokens 2 to 7 are right: look at the decode"));
+  const Judgement whole = judge({candidate("eps", "has eps 1", 1e-9, 2)}, ground());
+  ASSERT_TRUE(whole.cause);
+  EXPECT_LT(found.cause->confidence, whole.cause->confidence);
+  EXPECT_FALSE(judge({candidate("eps", "has eps 1", 1e-9, 1)}, tail).cause);
+  tail.n_prompt = 9;
+  tail.tail->first_right = 7;
+  EXPECT_THAT(judge({candidate("eps", "has eps 1", 1e-9, 2)}, tail).cause->sentence,
+              HasSubstr("; token 7 is right: look at what evaluates the later part of a prompt"));
+}
+
 TEST(Judgement, FewerFreeNumbersWinWhereNothingElseTells) {
   const Judgement found = judge({candidate("bias_missing", "is off by a vector", 1e-13, 8, 64),
                                  candidate("eps", "has another eps", 1e-12, 8, 1)},

@@ -212,7 +212,7 @@ TEST_F(UnfitLogs, TheBoundOfTheSearchCutsATry) {
   const double base = causes::Chain(network, store, op, {0, 5, 11}).base_multiplications();
   ASSERT_GT(base, 0);
   const auto search = [&](double most) {
-    causes::Search tried(network, store, op, 0, {}, most);
+    causes::Search tried(network, store, op, {}, {}, most);
     tried.run();
     return std::make_pair(tried.multiplications(), tried.judgement().hint);
   };

@@ -17,6 +17,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::UnorderedElementsAre;
 using testing_support::TinyModel;
 
@@ -201,10 +202,35 @@ TEST_F(RunCommand, FullStandardStreamsAreExitCodesAndNoCrash) {
 }
 
 TEST_F(RunCommand, AFullContextEndsWithWhatWasGenerated) {
-  const Outcome outcome = run({"run", kModel, "--tokens", "1,2,3", "-n", "1000", "--ignore-eos"});
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_NE(outcome.out, "") << "what was generated until then is lost";
-  EXPECT_THAT(outcome.err, HasSubstr("the context is full"));
+  const std::string log = path("log.jsonl");
+  for (const bool json : {false, true}) {
+    std::vector<std::string> arguments = {"run", kModel,          "--tokens",     "1,2,3",
+                                          "-n",  "1000",          "--ignore-eos", "--log",
+                                          log,   "--checkpoints", "logits"};
+    if (json) arguments.emplace_back("--json");
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_THAT(
+        outcome.err,
+        HasSubstr("warning: the model's context is full: generation ended after 638 tokens, "
+                  "with 3 of the prompt\n"));
+    EXPECT_NE(outcome.out, "") << "what was generated until then is lost";
+    EXPECT_EQ(records(log).size(), 640U);
+    if (!json) continue;
+    rapidjson::Document object;
+    object.Parse(outcome.out.c_str());
+    ASSERT_TRUE(object.IsObject()) << outcome.out;
+    EXPECT_EQ(object["generated"].Size(), 638U);
+  }
+  // One that ends just there has nothing to warn of; a prompt that does not fit is an error.
+  const Outcome whole = run({"run", kModel, "--tokens", "1,2,3", "-n", "638", "--ignore-eos"});
+  EXPECT_EQ(whole.exit_code, 0);
+  EXPECT_THAT(whole.err, Not(HasSubstr("context")));
+  std::string ids = "1";
+  for (int i = 0; i < 640; ++i) ids += ",1";
+  expect_error({"run", kModel, "--tokens", ids},
+               std::string(kModel) +
+                   ": the prompt has 641 tokens, the model's context 640; use a shorter prompt");
 }
 
 TEST_F(RunCommand, EveryMistakeHasItsMessage) {

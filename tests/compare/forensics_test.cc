@@ -147,6 +147,25 @@ TEST_F(ForensicsTest, RepeatsAreFoundUnlessTheTokenIsTheSame) {
               IsEmpty());
 }
 
+// Breaks if an engine that counts tokens from 1 were accused at its first, where the rotation is by
+// nothing; a later one, and other checkpoints, are told.
+TEST_F(ForensicsTest, TheFirstPositionMayBeCountedAs1) {
+  const std::vector<float> a = normal_values(100, 1);
+  const std::vector<float> b = normal_values(100, 2);
+  const std::vector<float> c = normal_values(100, 3);
+  const std::string first = line("layer_3_q", 1, a) + line("layer_3_k", 1, b) +
+                            line("layer_3_v", 1, c) + line("layer_3_q_rope", 1, a) +
+                            line("layer_3_k_rope", 1, b) + line("layer_3_attn", 1, c);
+  EXPECT_THAT(analyze_log(put("a.jsonl", first)).suspicions, IsEmpty());
+  const std::vector<float> d = normal_values(100, 4);
+  const Analysis later =
+      analyze_log(put("b.jsonl", first + line("layer_3_q", 2, d) + line("layer_3_q_rope", 2, d)));
+  ASSERT_THAT(kinds(later), ElementsAre(SuspicionKind::kRepeat));
+  EXPECT_EQ(later.suspicions[0].token_idx, 2);
+  EXPECT_THAT(kinds(analyze_log(put("c.jsonl", first + line("layer_4_q_rope", 1, a)))),
+              ElementsAre(SuspicionKind::kRepeat));
+}
+
 TEST_F(ForensicsTest, ABufferWrittenInPartIsFound) {
   const std::vector<float> before = normal_values(100, 1);
   std::vector<float> after = normal_values(100, 2);

@@ -1,0 +1,151 @@
+// What goes wrong from one token on: the prompt is evaluated at once, what follows token by token.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "assay/causes/search.h"
+#include "tests/causes/faulty_logs.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class DecodePairs : public WrongKernels {
+ public:
+  bool wrong = false;
+  void rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_tokens,
+            int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) override {
+    const RopePairing other =
+        pairing == RopePairing::kHalves ? RopePairing::kAdjacent : RopePairing::kHalves;
+    right_->rope(x, cos_sin, wrong ? other : pairing, n_tokens, n_heads, head_dim, rotary_dim, out);
+  }
+};
+
+class DecodeTwice : public WrongKernels {
+ public:
+  bool wrong = false;
+  void attention(const float* q, const KvView& kv, const AttentionShape& shape,
+                 int64_t first_position, int64_t n_tokens, float* out) override {
+    right_->attention(q, kv, shape, first_position, n_tokens, out);
+    for (int64_t i = 0; wrong && i < n_tokens * shape.n_heads * shape.head_dim; ++i) out[i] *= 2;
+  }
+};
+
+class TwiceForAWhile : public DecodeTwice {
+ public:
+  void attention(const float* q, const KvView& kv, const AttentionShape& shape,
+                 int64_t first_position, int64_t n_tokens, float* out) override {
+    if (first_position >= 8) wrong = false;
+    DecodeTwice::attention(q, kv, shape, first_position, n_tokens, out);
+  }
+};
+
+// Each of a tenth off, so that nothing explains it.
+class DecodeNoise : public Noise {
+ public:
+  bool wrong = false;
+  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
+              float* out) override {
+    if (wrong) {
+      Noise::matmul(w, bias, x, n_tokens, out);
+    } else {
+      right_->matmul(w, bias, x, n_tokens, out);
+    }
+  }
+};
+
+class DecodePath : public FaultyLogs {
+ protected:
+  template <typename Wrong>
+  Comparison decoded(const std::string& name, const std::string& checkpoints, bool with_model,
+                     size_t from = 8) {
+    const auto model = load(name);
+    const auto right = make_reference_kernels();
+    Wrong wrong;
+    const std::string ref = log(*model, *right, "ref", checkpoints);
+    const std::string got = log(*model, wrong, "got", checkpoints, kAllValues, KvType::kF32, from,
+                                [&] { wrong.wrong = true; });
+    return compare(with_model ? model.get() : nullptr, ref, got);
+  }
+
+  static void expect(const Comparison& comparison, const std::string& name,
+                     const std::string& checkpoint, const std::string& words) {
+    ASSERT_THAT(comparison.causes, SizeIs(1)) << name << ": " << comparison.cause_hint;
+    const Cause& cause = comparison.causes[0];
+    EXPECT_EQ(cause.name, name);
+    EXPECT_EQ(cause.checkpoint.name, checkpoint);
+    EXPECT_EQ(cause.token_idx, 8);
+    EXPECT_GT(cause.explained, 0.999);
+    EXPECT_LT(cause.confidence, 0.8);
+    EXPECT_GT(cause.confidence, 0.4);
+    EXPECT_THAT(cause.sentence, HasSubstr("from token 8 on " + words));
+    EXPECT_THAT(cause.sentence, HasSubstr("tokens 0 to 7 are right"));
+  }
+};
+
+TEST_F(DecodePath, AMistakeOfTheTailIsFound) {
+  expect(decoded<DecodePairs>("tinyllama", "ops", true), "rope_pairing", "layer_0_q_rope",
+         "layer_0_q_rope rotates the halves of a head");
+  expect(decoded<DecodePairs>("qwen2.5", "ops", true), "rope_pairing", "layer_0_q_rope",
+         "layer_0_q_rope rotates adjacent elements");
+  expect(decoded<DecodeTwice>("phi3", "ops", true), "scale", "layer_0_attn",
+         "layer_0_attn is multiplied by 2");
+}
+
+TEST_F(DecodePath, NoModelIsNeededWhereTheReferenceShowsTheOp) {
+  expect(decoded<DecodePairs>("llama3", "ops", false), "rope_pairing", "layer_0_q_rope",
+         "layer_0_q_rope rotates the halves of a head");
+  expect(decoded<DecodeTwice>("gpt2", "ops", false), "scale", "layer_0_attn",
+         "layer_0_attn is multiplied by 2");
+}
+
+// Breaks if the keys of the prompt, which the tail attends to, were taken for wrong too.
+TEST_F(DecodePath, TheKeysOfTheTokensBeforeAreRight) {
+  expect(decoded<DecodePairs>("tinyllama", "layers", true), "rope_pairing", "layer_0_output",
+         "layer_0_q_rope, like layer_0_k_rope, rotates the halves of a head");
+}
+
+TEST_F(DecodePath, WhatNoMistakeExplainsStaysUnnamed) {
+  for (const char* set : {"ops", "layers"}) {
+    for (const bool with_model : {true, false}) {
+      const Comparison comparison = decoded<DecodeNoise>("tinyllama", set, with_model);
+      EXPECT_FALSE(comparison.pass);
+      EXPECT_THAT(comparison.causes, IsEmpty()) << set << comparison.causes[0].sentence;
+      EXPECT_FALSE(comparison.cause_hint.empty());
+    }
+  }
+}
+
+// Breaks if any set of failing tokens were taken for where a mistake is made.
+TEST_F(DecodePath, WhatIsRightAgainLaterIsNoTail) {
+  const Comparison comparison = decoded<TwiceForAWhile>("tinyllama", "ops", true, 4);
+  EXPECT_FALSE(comparison.pass);
+  EXPECT_THAT(comparison.causes, IsEmpty()) << comparison.causes[0].sentence;
+  EXPECT_THAT(comparison.cause_hint, HasSubstr("no known mistake explains layer_0_attn"));
+}
+
+// The search may do no more work for two tries than for one.
+TEST_F(DecodePath, BothTriesShareOneBound) {
+  const auto model = load("tinyllama");
+  const Comparison comparison = decoded<DecodeNoise>("tinyllama", "layers", false);
+  const causes::Op op{Checkpoint::kOutput, 0};
+  const causes::Network network = causes::Network::of_model(*model, 12);
+  causes::TensorStore store(comparison);
+  const auto work = [&](double most) {
+    return causes::try_mistakes(network, store, op, 8, {}, most).multiplications;
+  };
+  const double all = work(causes::Search::kMostMultiplications);
+  causes::Search whole(network, store, op, {.first_token = 8}, {});
+  whole.run();
+  EXPECT_GT(all, 1.5 * whole.multiplications()) << "the tail is not tried";
+  const double base = causes::Chain(network, store, op, {8}).base_multiplications();
+  for (const double share : {0.5, 1.2}) {
+    const double most = share * whole.multiplications();
+    EXPECT_LE(work(most), most + 5 * base) << share;
+  }
+}
+
+}  // namespace
+}  // namespace assay

@@ -9,6 +9,8 @@
 #include <cctype>
 #include <cmath>
 #include <filesystem>
+#include <limits>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -223,31 +225,60 @@ void expect_same_choice(const Record& want, const std::vector<float>& got, doubl
       << "logits at " << want.token_idx << ", ahead by " << gap;
 }
 
-void expect_in_parity(const Record& want, const Recorder& recorder, double tolerance, bool rounds) {
+// The relative L2 error of a record; NaN where the engine has not computed it.
+double expect_in_parity(const Record& want, const Recorder& recorder, double tolerance,
+                        bool rounds) {
   const std::string where = want.checkpoint + " at " + std::to_string(want.token_idx);
   const auto found = recorder.records.find({want.checkpoint, want.token_idx});
-  ASSERT_NE(found, recorder.records.end()) << "the engine has no " << where;
+  EXPECT_NE(found, recorder.records.end()) << "the engine has no " << where;
+  if (found == recorder.records.end()) return std::numeric_limits<double>::quiet_NaN();
   const double error = golden_error(want, found->second);
-  ASSERT_TRUE(error <= tolerance) << where << ": relative L2 " << error << " > " << tolerance;
-  if (want.checkpoint == "logits") expect_same_choice(want, found->second, error, rounds);
+  EXPECT_TRUE(error <= tolerance) << where << ": relative L2 " << error << " > " << tolerance;
+  if (want.checkpoint == "logits" && error <= tolerance) {
+    expect_same_choice(want, found->second, error, rounds);
+  }
+  return error;
+}
+
+// How many records of a kind of checkpoint, such as layer_output, are within what is usual.
+struct Usual {
+  int64_t all = 0;
+  int64_t within = 0;
+};
+
+// Where `rounds`, the greatest error of a golden's tokens leaves room for most of them to be far
+// worse than they should be: nine of ten must be within what 99 in a hundred are by the golden. Of
+// fewer than ten, chance would judge.
+void expect_usual(const std::map<std::string, Usual>& usual_of) {
+  for (const auto& [kind, usual] : usual_of) {
+    if (usual.all < 10) continue;
+    EXPECT_GE(10 * usual.within, 9 * usual.all) << kind << " is worse than usual";
+  }
 }
 
 void expect_in_parity(const GoldenSequence& sequence, const Passage& run, bool rounds) {
   if (!rounds) {
     EXPECT_EQ(run.generated(), sequence.greedy);
   }
+  const auto& tolerance_of = rounds ? sequence.fast_tolerance_of : sequence.tolerance_of;
   for (const std::string& log : sequence.logs) {
     SCOPED_TRACE(log);
     LogReader reader(log);
     int64_t compared = 0;
+    std::map<std::string, Usual> usual_of;
     while (const Record* want = reader.next()) {
-      const auto& tolerance_of = rounds ? sequence.fast_tolerance_of : sequence.tolerance_of;
-      expect_in_parity(*want, run.recorder(), tolerance_of(want->checkpoint), rounds);
+      const double error =
+          expect_in_parity(*want, run.recorder(), tolerance_of(want->checkpoint), rounds);
       const auto* result = testing::UnitTest::GetInstance()->current_test_info()->result();
       if (result->total_part_count() >= kMaxFailures) return;
       ++compared;
+      if (!rounds) continue;
+      Usual& usual = usual_of[checkpoint_kind(want->checkpoint)];
+      ++usual.all;
+      if (error <= sequence.fast_usual_of(want->checkpoint)) ++usual.within;
     }
     EXPECT_GT(compared, 0) << "the fixture is empty";
+    expect_usual(usual_of);
   }
 }
 

@@ -10,7 +10,9 @@ function(assay_add_test NAME LABEL)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
-  add_executable(${NAME} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/expected_skips.cc)
+  add_executable(${NAME} ${ARG_SOURCES}
+    ${PROJECT_SOURCE_DIR}/tests/support/assigned_gpu.cc
+    ${PROJECT_SOURCE_DIR}/tests/support/expected_skips.cc)
   set_property(GLOBAL APPEND PROPERTY ASSAY_TEST_PROGRAMS ${NAME})
   target_link_libraries(${NAME} PRIVATE ${ARG_LIBS} assay_flags GTest::gmock GTest::gtest_main)
   target_compile_definitions(${NAME} PRIVATE

@@ -35,6 +35,7 @@ struct GoldenModel {
   std::string type;
   std::string path;  // empty where the file is not here
   std::string source;
+  std::string command;  // that makes the file, where the manifest has one
   std::string sha256;
   std::vector<GoldenSequence> sequences;
 };
@@ -45,8 +46,9 @@ struct GoldenModel {
 // Small models are held to 2e-6 everywhere, whatever their floors allow: Assay promises it. Real
 // weights are held to 1e-4, whatever a manifest says.
 inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile& file) {
-  GoldenModel golden{manifest.model, file.type,   find_model_file(manifest, file),
-                     file.source,    file.sha256, {}};
+  GoldenModel golden{
+      manifest.model, file.type, find_model_file(manifest, file), file.source, file.command,
+      file.sha256,    {}};
   // Shared: each of hundreds of cases has a copy of this, and each is a process of its own.
   const auto policy = std::make_shared<const Policy>(floor_policy(manifest, file));
   const auto floors = std::make_shared<const GoldenFile>(file);

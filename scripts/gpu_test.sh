@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds with CUDA and runs the tests labelled gpu, as many at a time as there are GPUs:
-# scripts/gpu_test.sh [ctest arguments]. The machine needs a driver and nvcc.
+# scripts/gpu_test.sh [ctest arguments]. The machine needs a driver and nvcc. Here a test that finds no
+# GPU fails; elsewhere it skips.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,4 +25,6 @@ resources=build/cuda/gpus.json
   printf ']}]}\n'
 } >"$resources"
 
+export ASSAY_REQUIRE_GPU=1
+export CUDA_DEVICE_ORDER=PCI_BUS_ID  # that of nvidia-smi, so that each id above is one GPU
 ctest --preset cuda -L gpu -j "$count" --resource-spec-file "$PWD/$resources" "$@"

@@ -40,6 +40,7 @@ else
 fi
 if [ -x golden/lint.py ]; then step "fixtures" golden/lint.py; fi
 if [ "${1:-}" = --tidy ]; then
+  # shellcheck disable=SC2317 # step calls it
   tidy() { git ls-files -z '*.cc' | xargs -0 -P "$(nproc)" -n 4 clang-tidy --quiet -p build/dev; }
   step "clang-tidy" tidy
 fi

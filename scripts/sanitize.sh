@@ -39,16 +39,21 @@ PYTHON
   [ "$3" -eq 0 ] && [ "$2" -gt 0 ] || failed=1
 }
 
-# The tests of googletest programs, by their own count; a program that ends early has failed.
+# The tests of googletest programs, by their own count; a program that ends before it, or runs none, has failed.
 programs() { # WHAT LOG COMMAND... -- PROGRAM [FLAG]...
-  local what=$1 run=0 bad=0 command=()
+  local what=$1 run=0 bad=0 command=() program ended n
   shift
   while [ "$1" != -- ]; do command+=("$1"); shift; done
   shift
   for program; do
     # shellcheck disable=SC2086 # a program and its filter
-    "${command[@]}" $program >"build/$what.log" 2>&1 || { bad=$((bad + 1)); tail -40 "build/$what.log"; }
-    run=$((run + $(sed -n 's/^\[==========\] \([0-9]*\) test.* ran\..*/\1/p' "build/$what.log" || echo 0)))
+    "${command[@]}" $program >"build/$what.log" 2>&1 && ended=yes || ended=no
+    n=$(sed -n 's/^\[==========\] \([0-9]*\) test.* ran\..*/\1/p' "build/$what.log" | tail -1)
+    run=$((run + ${n:-0}))
+    if [ "$ended" = no ] || [ "${n:-0}" -eq 0 ]; then
+      bad=$((bad + 1))
+      tail -40 "build/$what.log"
+    fi
   done
   record "$what" "$run" "$bad"
 }

@@ -12,12 +12,19 @@
 namespace assay {
 namespace {
 
-const Floor* find_floor(const std::map<std::string, Floors>& table, const std::string& key,
-                        const std::string& floor) {
+const Floor* find_in(const std::map<std::string, Floors>& table, const std::string& key,
+                     const std::string& floor) {
   const auto floors = table.find(key);
   if (floors == table.end()) return nullptr;
   const auto found = floors->second.find(floor);
   return found == floors->second.end() ? nullptr : &found->second;
+}
+
+// As measured, of a checkpoint or else of its kind; null where neither was.
+const Floor* find_floor(const GoldenFile& file, const std::string& floor,
+                        const std::string& checkpoint) {
+  const Floor* found = find_in(file.floors_by_checkpoint, checkpoint, floor);
+  return found != nullptr ? found : find_in(file.floors, checkpoint_kind(checkpoint), floor);
 }
 
 std::string floor_names(const GoldenFile& file) {
@@ -66,10 +73,16 @@ const GoldenFile* file_of(const GoldenManifest& manifest, const std::optional<Lo
 
 std::optional<double> floor_of(const GoldenFile& file, const std::string& floor,
                                const std::string& checkpoint) {
-  const Floor* found = find_floor(file.floors_by_checkpoint, checkpoint, floor);
-  if (found == nullptr) found = find_floor(file.floors, checkpoint_kind(checkpoint), floor);
+  const Floor* found = find_floor(file, floor, checkpoint);
   if (found == nullptr) return {};
   return std::max(found->max, kLeastFloor);
+}
+
+std::optional<double> usual_floor_of(const GoldenFile& file, const std::string& floor,
+                                     const std::string& checkpoint) {
+  const Floor* found = find_floor(file, floor, checkpoint);
+  if (found == nullptr || !found->p99) return {};
+  return std::max(*found->p99, kLeastFloor);
 }
 
 Policy floor_policy(const GoldenManifest& manifest, const GoldenFile& file,

@@ -23,6 +23,10 @@ inline constexpr double kFastFloors = 1 + 3 * 0.09;
 std::optional<double> floor_of(const GoldenFile& file, const std::string& floor,
                                const std::string& checkpoint);
 
+// The same of 99 in a hundred of the recorded tokens, p99, where floor_of() is of all of them.
+std::optional<double> usual_floor_of(const GoldenFile& file, const std::string& floor,
+                                     const std::string& checkpoint);
+
 // rel_l2 <= k times the floor, checkpoint by checkpoint. `floor` names another floor than the
 // manifest's; empty: the manifest's. Throws Error if no checkpoint of the file has such a floor;
 // the policy's tolerance() does where a single one has none.

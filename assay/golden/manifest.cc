@@ -51,6 +51,14 @@ std::string read_source(const JsonNode& file) {
   return words;
 }
 
+// The command that makes it; empty where the manifest has none.
+std::string read_command(const JsonNode& file) {
+  const auto source = file.find("source");
+  if (!source || !source->is_object()) return "";
+  const auto command = source->find("command");
+  return command ? command->nonempty_text() : "";
+}
+
 std::vector<int64_t> read_positions(const JsonNode& node, int64_t n_tokens) {
   std::vector<int64_t> positions;
   for (const JsonNode& item : node.items()) {
@@ -110,6 +118,7 @@ GoldenFile read_file(const JsonNode& node, const GoldenManifest& manifest,
   file.gguf = node.at("gguf").file_name();
   file.sha256 = node.at("sha256").sha256();
   file.source = read_source(node);
+  file.command = read_command(node);
   file.floors = read_floor_table(node.at("floors"));
   file.floors_by_checkpoint = read_floor_table(node.find("floors_by_checkpoint"));
   for (const JsonNode& each : node.at("logs").items()) {

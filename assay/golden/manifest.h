@@ -54,6 +54,7 @@ struct GoldenFile {
   std::string sha256;  // of the model file
   // Where a model file comes from that is not in the folder, in words for people; else empty.
   std::string source;
+  std::string command;  // that makes such a file, where `source` has one; else empty
   std::map<std::string, Floors> floors;                // by checkpoint_kind()
   std::map<std::string, Floors> floors_by_checkpoint;  // by name
   std::vector<GoldenLog> logs;

@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "assay/log/sketch.h"
+#include "assay/golden/golden_error.h"
 #include "assay/mutate/mutant.h"
 #include "base/error.h"
 
@@ -73,21 +73,6 @@ class TwoJudges : public Probe {
 };
 
 }  // namespace
-
-double golden_error(const Record& want, std::span<const float> got) {
-  const bool finite =
-      std::all_of(got.begin(), got.end(), [](float value) { return std::isfinite(value); });
-  if (static_cast<int64_t>(got.size()) != want.n || finite != (want.summary->nonfinite == 0)) {
-    return std::numeric_limits<double>::quiet_NaN();
-  }
-  double head = 0.0;
-  for (size_t i = 0; i < want.values.size(); ++i) {
-    const double difference = static_cast<double>(got[i]) - static_cast<double>(want.values[i]);
-    head += difference * difference;
-  }
-  const double whole = sketch_distance(compute_sketch(got), *want.sketch);
-  return std::max(whole, std::sqrt(head)) / want.summary->l2;
-}
 
 GoldenJudge::GoldenJudge(const GoldenCase& golden, int64_t n_layers, bool op_level)
     : records_(static_cast<size_t>(n_layers * kCheckpoints)) {

@@ -60,8 +60,4 @@ struct GoldenLane {
 };
 GoldenLane run_golden_lane(const GoldenCase& golden, const Fault* fault, Kernels& kernels);
 
-// The relative L2 error of a whole tensor against a record, by the sketch and by the head that is
-// recorded, whichever is greater; NaN if `got` is not as finite as what was recorded.
-double golden_error(const Record& want, std::span<const float> got);
-
 }  // namespace assay

@@ -1,13 +1,29 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "kernels/kernels.h"
 
 namespace assay {
 
+// Whether CUDA kernels can run here.
+struct CudaState {
+  enum class Kind {
+    kAbsent,  // this build has none, or there is no driver or no device
+    kFails,   // a device is there, but it or its driver is too old, or does not work
+    kUsable,
+  };
+  Kind kind = Kind::kAbsent;
+  std::string
+      why_not;  // the sentence of the Error that make_cuda_kernels() throws; empty if usable
+};
+CudaState cuda_state();
+
 // Whether this build has CUDA kernels, and a device is there that they run on.
-bool cuda_is_usable();
+inline bool cuda_is_usable() {
+  return cuda_state().kind == CudaState::Kind::kUsable;
+}
 
 // Kernels on the first CUDA device; their results have the bits of the CPU's. Throws Error, with
 // what was found and what to do, if this build has none or no device can run them.

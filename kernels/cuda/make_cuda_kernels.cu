@@ -1,15 +1,31 @@
+#include <cuda_runtime.h>
+
 #include "base/error.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/ops.h"
 
 namespace assay {
+namespace {
 
-bool cuda_is_usable() {
+// Whether there is nothing here that could fail: no driver, or one that knows no device.
+bool nothing_is_here() {
+  int driver = 0;
+  if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) return true;
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  if (result != cudaSuccess) cudaGetLastError();  // not to be told again by the next call
+  return result == cudaErrorNoDevice || (result == cudaSuccess && count == 0);
+}
+
+}  // namespace
+
+CudaState cuda_state() {
+  const bool nothing = nothing_is_here();
   try {
     const cuda::Device device;
-    return true;
-  } catch (const Error&) {
-    return false;
+    return {CudaState::Kind::kUsable, ""};
+  } catch (const Error& error) {
+    return {nothing ? CudaState::Kind::kAbsent : CudaState::Kind::kFails, error.what()};
   }
 }
 

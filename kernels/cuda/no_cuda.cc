@@ -3,14 +3,21 @@
 #include "kernels/cuda/cuda.h"
 
 namespace assay {
+namespace {
 
-bool cuda_is_usable() {
-  return false;
+Error no_kernels() {
+  return Error("this build has no CUDA kernels", "--backend",
+               "build with nvcc (cmake --preset cuda), or use --backend cpu");
+}
+
+}  // namespace
+
+CudaState cuda_state() {
+  return {CudaState::Kind::kAbsent, no_kernels().what()};
 }
 
 std::unique_ptr<Kernels> make_cuda_kernels(Math /*math*/) {
-  throw Error("this build has no CUDA kernels", "--backend",
-              "build with nvcc (cmake --preset cuda), or use --backend cpu");
+  throw no_kernels();
 }
 
 }  // namespace assay

@@ -50,9 +50,21 @@ TEST_F(ManifestTest, EverythingInItIsRead) {
   EXPECT_EQ(file.logs[0].text, "d");
   EXPECT_THAT(*file.logs[1].positions, ElementsAre(0));
   EXPECT_EQ(manifest.files[1].source, "the wheel llm-tiny 0.1");
+  EXPECT_EQ(manifest.files[1].command, "");
   ASSERT_EQ(manifest.files[1].texts.size(), 1U);
   EXPECT_EQ(manifest.files[1].texts[0].prompt, "long");
   EXPECT_THAT(manifest.files[1].texts[0].greedy, ElementsAre(8));
+}
+
+// A skipped test tells how to get the file: a command that is lost here is one nobody knows.
+TEST_F(ManifestTest, TheCommandThatMakesAFileIsKept) {
+  const GoldenManifest manifest = read_golden_manifest(
+      put("manifest.json",
+          manifest_text({{R"("wheel": {"package": "llm-tiny", "version": "0.1"})",
+                          R"("source": {"made": "from another", "command": "make it --now"})"}})));
+  EXPECT_EQ(manifest.files[0].command, "");
+  EXPECT_EQ(manifest.files[1].command, "make it --now");
+  EXPECT_EQ(manifest.files[1].source, "made from another, command make it --now");
 }
 
 // A log's or model's name could otherwise reach a file outside the folder, and a mistyped or

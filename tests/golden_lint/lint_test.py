@@ -216,11 +216,24 @@ class LintTest(unittest.TestCase):
         del self.entry["floors_by_checkpoint"]["layer_0_q"]
         self.refuses("for layer_0_q, which q8_0-unicode-ops.jsonl holds")
 
-    def test_tolerance_without_reason(self):
+    def test_floors_that_no_sound_computation_shows(self):
+        for table in ("floors", "floors_by_checkpoint"):
+            logits = self.entry[table]["logits"]
+            for name, most in lint.FLOORS.items():
+                with self.subTest(f"{table} {name}"):
+                    kept = dict(logits[name])
+                    logits[name]["max"] = most
+                    self.assertEqual(self.complaints(), [])
+                    logits[name]["max"] = most * 1.01
+                    self.refuses(f"logits.{name}.max is {most * 1.01}, a sound {name} is at most {most}")
+                    logits[name] = kept
+
+    def test_tolerance_without_reason_or_of_another_size(self):
         self.manifest["tolerance"]["why"] = ""
         self.refuses("tolerance.why is not a text")
-        self.manifest["tolerance"] |= {"why": "because", "k": 0.5}
-        self.refuses("tolerance.k is below 1")
+        for k in (0.5, 2, 30):
+            self.manifest["tolerance"] |= {"why": "because", "k": k}
+            self.refuses(f"tolerance.k is {k}, it is 3")
 
     def test_size(self):
         with open(self.golden / "README.md", "wb") as file:

@@ -25,12 +25,6 @@ std::vector<TensorType> block_types() {
   return types;
 }
 
-std::vector<InstructionSet> sets() {
-  return testing::available({InstructionSet::kPortable, InstructionSet::kAvx2,
-                             InstructionSet::kAvxVnni, InstructionSet::kAvx512,
-                             InstructionSet::kAvx512Vnni});
-}
-
 struct Shape {
   int64_t rows;
   int64_t columns;
@@ -74,6 +68,11 @@ std::vector<double> rounded(const std::vector<float>& x) {
 
 class FastMatmulTest : public ::testing::TestWithParam<std::tuple<TensorType, InstructionSet>> {
  protected:
+  void SetUp() override {
+    const std::string reason = testing::reason_to_skip(set());
+    if (!reason.empty()) GTEST_SKIP() << reason;
+  }
+
   TensorType type() const { return std::get<0>(GetParam()); }
   InstructionSet set() const { return std::get<1>(GetParam()); }
   TestKernels kernels(int n_threads = 1) const {
@@ -195,7 +194,7 @@ std::string fast_test_name(const ::testing::TestParamInfo<FastMatmulTest::ParamT
 
 INSTANTIATE_TEST_SUITE_P(Types, FastMatmulTest,
                          ::testing::Combine(::testing::ValuesIn(block_types()),
-                                            ::testing::ValuesIn(sets())),
+                                            ::testing::ValuesIn(testing::kAllSets)),
                          fast_test_name);
 
 }  // namespace

@@ -7,14 +7,14 @@
 namespace assay {
 namespace {
 
-using testing::available_instruction_sets;
+using testing::kExactSets;
 using testing::Random;
 using testing::relative_l2;
 using testing::same_bits;
 using testing::TestKernels;
 
 class NormsTest : public testing::EachInstructionSet {};
-INSTANTIATE_TEST_SUITE_P(Sets, NormsTest, ::testing::ValuesIn(available_instruction_sets()),
+INSTANTIATE_TEST_SUITE_P(Sets, NormsTest, ::testing::ValuesIn(kExactSets),
                          testing::instruction_set_name);
 
 enum class Norm { kRms, kLayer, kLayerWithoutBias };

@@ -96,24 +96,22 @@ inline TestMatrix::TestMatrix(TensorType tensor_type, int64_t n_rows, int64_t n_
   }
 }
 
-// Those of `candidates` that this machine can run.
-inline std::vector<InstructionSet> available(std::initializer_list<InstructionSet> candidates) {
-  std::vector<InstructionSet> sets;
-  ThreadPool pool(1);
-  for (const InstructionSet set : candidates) {
-    try {
-      make_cpu_kernels(pool, set);
-      sets.push_back(set);
-    } catch (const Error&) {
-      continue;
-    }
-  }
-  return sets;
-}
+// All, and those that exact math tells apart.
+inline constexpr InstructionSet kAllSets[] = {InstructionSet::kPortable, InstructionSet::kAvx2,
+                                              InstructionSet::kAvxVnni, InstructionSet::kAvx512,
+                                              InstructionSet::kAvx512Vnni};
+inline constexpr InstructionSet kExactSets[] = {InstructionSet::kPortable, InstructionSet::kAvx2,
+                                                InstructionSet::kAvx512};
 
-// The instruction sets that this machine can run, and that exact math tells apart.
-inline std::vector<InstructionSet> available_instruction_sets() {
-  return available({InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512});
+// Whether this machine has it.
+inline bool can_run(InstructionSet set) {
+  ThreadPool pool(1);
+  try {
+    make_cpu_kernels(pool, set);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 inline std::string set_name(InstructionSet set) {
@@ -130,6 +128,11 @@ inline std::string set_name(InstructionSet set) {
       break;
   }
   return "portable";
+}
+
+// Why tests of it have to skip; empty where this machine has it.
+inline std::string reason_to_skip(InstructionSet set) {
+  return can_run(set) ? "" : "processor: it has no " + set_name(set);
 }
 
 // Kernels with threads of their own.
@@ -162,8 +165,14 @@ inline double relative_l2(const std::vector<float>& want, const std::vector<floa
   return std::sqrt(difference / norm);
 }
 
-// Runs over all instruction sets that the machine has.
-class EachInstructionSet : public ::testing::TestWithParam<InstructionSet> {};
+// Runs over the instruction sets of its parameters, and skips those that the machine has not.
+class EachInstructionSet : public ::testing::TestWithParam<InstructionSet> {
+ protected:
+  void SetUp() override {
+    const std::string reason = reason_to_skip(GetParam());
+    if (!reason.empty()) GTEST_SKIP() << reason;
+  }
+};
 
 inline std::string instruction_set_name(const ::testing::TestParamInfo<InstructionSet>& tested) {
   return set_name(tested.param);

@@ -1,4 +1,5 @@
-"""check_names.py LIST PROGRAM...: each test that LIST lets skip is in one of the test programs."""
+"""check_names.py LIST SCRIPTS PROGRAM...: each test that LIST lets skip is one of SCRIPTS, names with spaces between them,
+or in one of the test programs."""
 
 import subprocess
 import sys
@@ -16,8 +17,8 @@ def names_in(program):
 
 
 def main():
-    path, *programs = sys.argv[1:]
-    names = {name for program in programs for name in names_in(program)}
+    path, scripts, *programs = sys.argv[1:]
+    names = {name for program in programs for name in names_in(program)} | set(scripts.split())
     with open(path, encoding="utf-8") as file:
         entries = [line.split() for line in file if line.strip() and not line.startswith("#")]
     problems = [f"{' '.join(entry)}: not REASONS and a test's name" for entry in entries if len(entry) != 2]

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <ostream>
 #include <string>
+#include <string_view>
 
+#include "base/error.h"
 #include "base/thread_pool.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/emulated/emulated.h"
@@ -24,13 +27,21 @@ inline void PrintTo(Backend backend, std::ostream* out) {
   *out << name_of(backend);
 }
 
-// Why this build or machine cannot run tests on `backend`; empty if it can.
+// Why this build or machine cannot run tests on `backend`; empty if it can. Throws Error, which
+// fails the test that asks, where a GPU is there and does not work, and where none is there and the
+// environment has ASSAY_REQUIRE_GPU=1.
 inline std::string reason_to_skip(Backend backend) {
   if (backend == Backend::kEmulated && !has_emulated_kernels())
     return "emulation: built without it";
-  if (backend == Backend::kCuda && !cuda_is_usable())
-    return "gpu: no CUDA device, or built without";
-  return {};
+  if (backend != Backend::kCuda) return {};
+  const CudaState cuda = cuda_state();
+  if (cuda.kind == CudaState::Kind::kUsable) return {};
+  const char* required = std::getenv("ASSAY_REQUIRE_GPU");
+  if (cuda.kind == CudaState::Kind::kFails ||
+      (required != nullptr && std::string_view(required) == "1")) {
+    throw Error("no test can run on a GPU here: " + cuda.why_not);
+  }
+  return "gpu: " + cuda.why_not;
 }
 
 // `seed` is for the emulated backend. `pool` must outlive the kernels.

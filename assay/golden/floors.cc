@@ -66,8 +66,14 @@ const GoldenFile* file_of(const GoldenManifest& manifest, const std::optional<Lo
 
 std::optional<double> floor_of(const GoldenFile& file, const std::string& floor,
                                const std::string& checkpoint) {
-  const Floor* found = find_floor(file.floors_by_checkpoint, checkpoint, floor);
-  if (found == nullptr) found = find_floor(file.floors, checkpoint_kind(checkpoint), floor);
+  const Floor* own = find_floor(file.floors_by_checkpoint, checkpoint, floor);
+  if (own == nullptr) return floor_of_kind(file, floor, checkpoint_kind(checkpoint));
+  return std::max(own->max, kLeastFloor);
+}
+
+std::optional<double> floor_of_kind(const GoldenFile& file, const std::string& floor,
+                                    const std::string& kind) {
+  const Floor* found = find_floor(file.floors, kind, floor);
   if (found == nullptr) return {};
   return std::max(found->max, kLeastFloor);
 }

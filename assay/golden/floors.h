@@ -22,6 +22,9 @@ inline constexpr double kFastFloors = 1 + 3 * 0.09;
 // least. Nothing where neither has the floor of that name.
 std::optional<double> floor_of(const GoldenFile& file, const std::string& floor,
                                const std::string& checkpoint);
+// The same of a checkpoint of this kind that has no floor of its own.
+std::optional<double> floor_of_kind(const GoldenFile& file, const std::string& floor,
+                                    const std::string& kind);
 
 // rel_l2 <= k times the floor, checkpoint by checkpoint. `floor` names another floor than the
 // manifest's; empty: the manifest's. Throws Error if no checkpoint of the file has such a floor;

@@ -59,6 +59,10 @@ std::string count_of(size_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
+std::string names_of(const std::vector<std::string>& files) {
+  return printable(fmt::format("{}", fmt::join(files, ", ")), 2000);
+}
+
 // Says what verification found; the exit code.
 int tell(const std::vector<GoldenCheck>& checks) {
   int exit_code = kInParity;
@@ -140,12 +144,10 @@ int record(const GoldenArguments& arguments) {
       print_text(fmt::format("{}: nothing changes\n", printable(model)));
     } else if (update_mode() == UpdateMode::kAlways) {
       accept_pending(folder);
-      print_text(fmt::format("{}: recorded and accepted: {}\n", printable(model),
-                             printable(fmt::format("{}", fmt::join(names, ", ")))));
+      print_text(fmt::format("{}: recorded and accepted: {}\n", printable(model), names_of(names)));
     } else {
       print_text(fmt::format("{}: pending: {}; assay golden review {}\n", printable(model),
-                             printable(fmt::format("{}", fmt::join(names, ", "))),
-                             printable(model)));
+                             names_of(names), printable(model)));
     }
   }
   return kInParity;
@@ -210,7 +212,8 @@ int review(const GoldenArguments& arguments) {
   for (const std::string& model : models) {
     const GoldenReview review = review_pending(golden_folder(arguments.root, model));
     std::string text = printable(model) + "\n";
-    for (const std::string& note : review.notes) text += "  " + printable(note, 300) + "\n";
+    for (const std::string& note : review.notes)
+      text += "  " + printable(note, std::string::npos) + "\n";
     for (const std::string& file : review.removed) {
       text += fmt::format("  {} would go\n", printable(file));
     }
@@ -228,9 +231,9 @@ int accept(const GoldenArguments& arguments) {
   check_may_update();
   const auto [models, exit_code] = models_pending(arguments);
   for (const std::string& model : models) {
-    const GoldenChange change = accept_pending(golden_folder(arguments.root, model));
-    print_text(fmt::format("{}: accepted {}\n", printable(model),
-                           count_of(change.replaced.size(), "file")));
+    GoldenChange change = accept_pending(golden_folder(arguments.root, model));
+    change.replaced.emplace_back(kManifestName);
+    print_text(fmt::format("{}: accepted {}\n", printable(model), names_of(change.replaced)));
   }
   if (models.empty()) print_text("nothing is pending\n");
   return exit_code;

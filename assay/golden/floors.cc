@@ -78,6 +78,13 @@ std::optional<double> floor_of(const GoldenFile& file, const std::string& floor,
   return std::max(found->max, kLeastFloor);
 }
 
+std::optional<double> floor_of_kind(const GoldenFile& file, const std::string& floor,
+                                    const std::string& kind) {
+  const Floor* found = find_in(file.floors, kind, floor);
+  if (found == nullptr) return {};
+  return std::max(found->max, kLeastFloor);
+}
+
 std::optional<double> usual_floor_of(const GoldenFile& file, const std::string& floor,
                                      const std::string& checkpoint) {
   const Floor* found = find_floor(file, floor, checkpoint);

@@ -22,6 +22,9 @@ inline constexpr double kFastFloors = 1 + 3 * 0.09;
 // least. Nothing where neither has the floor of that name.
 std::optional<double> floor_of(const GoldenFile& file, const std::string& floor,
                                const std::string& checkpoint);
+// The same of a checkpoint of this kind that has no floor of its own.
+std::optional<double> floor_of_kind(const GoldenFile& file, const std::string& floor,
+                                    const std::string& kind);
 
 // The same of 99 in a hundred of the recorded tokens, p99, where floor_of() is of all of them.
 std::optional<double> usual_floor_of(const GoldenFile& file, const std::string& floor,

@@ -18,6 +18,8 @@ struct Floor {
   double max = 0;
   std::optional<double> p99;
   std::optional<double> regret;  // at most, of the argmax; logits only
+
+  bool operator==(const Floor&) const = default;
 };
 
 using Floors = std::map<std::string, Floor>;  // by name, such as f32_vs_f64

@@ -23,9 +23,10 @@ struct GoldenReview {
   std::string model;
   std::vector<LogReview> logs;
   std::vector<std::string> removed;  // files that would go
-  std::vector<std::string> notes;    // what else changes: model files, oracles, texts, floors
+  std::vector<std::string> notes;    // what else changes: model files, floors, the manifest's keys
+  bool looser = false;  // a floor rises, or k does, or another floor that is higher holds
 
-  // Whether every fixture that changes stays within k times its floors.
+  // Whether every fixture that changes stays within k times its floors, and these do not rise.
   bool within_floors() const;
 };
 

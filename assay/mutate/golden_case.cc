@@ -80,6 +80,7 @@ void read_file(const GoldenManifest& manifest, const GoldenFile& file, const Gol
     golden.prompt = log.prompt;
     golden.prompt_text = prompt.text;
     golden.model_path = path;
+    golden.manifest_path = manifest.path;
     golden.gguf = gguf;
     golden.tokens = prompt.tokens;
     golden.greedy = log.greedy;

@@ -25,6 +25,7 @@ struct GoldenCase {
   std::string prompt;  // its name: "haiku"
   std::string prompt_text;
   std::string model_path;
+  std::string manifest_path;
   std::shared_ptr<const Gguf> gguf;
   std::vector<int32_t> tokens;
   std::vector<int32_t> greedy;       // what is chosen after them

@@ -1,5 +1,7 @@
 #include "assay/mutate/golden_lane.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -31,10 +33,18 @@ LaneResult wrong_tokens(FaultPlace::Kind kind) {
           .worst_ratio = kInfinity};
 }
 
-// What a sampler may choose, by the golden.
+// What a sampler may choose, by the golden. Throws Error where that has an id that the model does
+// not have.
 std::vector<bool> choosable(const GoldenCase& golden, int64_t n_vocab) {
   std::vector<bool> result(static_cast<size_t>(n_vocab), true);
-  for (const int32_t id : golden.padding_ids) result[static_cast<size_t>(id)] = false;
+  for (const int32_t id : golden.padding_ids) {
+    if (id < 0 || id >= n_vocab) {
+      throw Error(fmt::format("'padding_ids' has {}, the vocabulary of {} has {} tokens", id,
+                              golden.model_path, n_vocab),
+                  golden.manifest_path, "leave it out, or record the golden again");
+    }
+    result[static_cast<size_t>(id)] = false;
+  }
   return result;
 }
 

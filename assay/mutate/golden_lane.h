@@ -54,6 +54,7 @@ class GoldenJudge : public Probe {
 // What the goldens say of an engine with `fault`: first of the prompt's tokens, then, with the
 // golden's own tokens put in, of every recorded checkpoint and of each greedy choice. `fault` may
 // be null. `everything` is judged by all logs of the golden, `op_level` by those with every op.
+// Throws Error that names the manifest where that has a padding id beyond the vocabulary.
 struct GoldenLane {
   LaneResult everything;
   LaneResult op_level;

@@ -144,7 +144,7 @@ TEST_F(GoldenCommand, WhatIsRecordedWaitsIsReviewedInFloorsAndAccepted) {
 
   outcome = golden({"accept"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, "tiny: accepted 1 file\n");
+  EXPECT_EQ(outcome.out, "tiny: accepted f32.jsonl, manifest.json\n");
   EXPECT_EQ(golden({"verify"}).exit_code, 0);
   now = golden_->contents();
   EXPECT_EQ(now.size(), before.size());
@@ -158,11 +158,11 @@ TEST_F(GoldenCommand, ReviewTellsWhatIsBeyondTheFloorsAndWhatElseChanges) {
   record("2", "one_log");
   const Outcome outcome = golden({"review", "tiny"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.out,
-              AllOf(HasSubstr("oracle num_py: 2.4.6 -> 2.4.7"), HasSubstr("long.jsonl would go"),
-                    HasSubstr("F32: the generated tokens of f32.jsonl change from the 2th on"),
-                    HasSubstr("f32_vs_f64 of logits changes most: 4e-06 -> 8e-06 (x 2)"),
-                    HasSubstr("wrong: 3 of 6 records beyond 3 x the floor")));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("oracles.num_py: '2.4.6' -> '2.4.7'"),
+                                 HasSubstr("long.jsonl would go"),
+                                 HasSubstr("files[F32].logs[f32.jsonl].greedy[1]: 6 -> 7\n"),
+                                 HasSubstr("kind logits rises: 4e-06 -> 8e-06 (x 2)\n"),
+                                 HasSubstr("wrong: 3 of 6 records beyond 3 x the floor")));
   // The worst comes first.
   EXPECT_LT(outcome.out.find("  logits "), outcome.out.find("  layer_0_output "));
   EXPECT_EQ(golden({"accept", "tiny"}).exit_code, 0);
@@ -171,6 +171,63 @@ TEST_F(GoldenCommand, ReviewTellsWhatIsBeyondTheFloorsAndWhatElseChanges) {
   // And back: the log is new again.
   record("0");
   EXPECT_THAT(golden({"review"}).out, HasSubstr("long.jsonl (F32, long)  new"));
+}
+
+// Breaks if a manifest could loosen what its golden is held to, or have a shell run something else,
+// and the review said that nothing changes.
+TEST_F(GoldenCommand, ReviewTellsEachKeyThatChangesAndEndsWithOneWhereAToleranceGrows) {
+  replace_in(path("manifest.json"), "\"floors\": {", R"("a_note": {"a": [[{"b": 1}]]},
+    "texts": [{"prompt": "long", "greedy": [8, 9, 10]}, {"prompt": "haiku", "greedy": [8]}],
+    "floors_by_checkpoint": {"layer_0_output": {"f32_vs_f64": {"max": 1e-6, "p99": 1e-7}},
+                             "logits": {"f32_vs_f64": {"max": 4e-6}, "bf16_vs_f64": {"max": 0.1}}},
+    "floors": {)");
+  const std::string before = contents(path("manifest.json"));
+  const struct {
+    const char* from;
+    const char* to;
+    int exit_code;
+    std::string message;
+  } cases[] = {
+      {R"({"max": 1e-6, )", R"({"max": 1, )", 1,
+       "F32: the floor of layer_0_output rises: 1e-06 -> 1 (x 1e+06)"},
+      {R"({"max": 1e-6, )", R"({"max": 5e-7, )", 0,
+       "F32: of the floors f32_vs_f64, 1 fall, most that of layer_0_output: 1e-06 -> 5e-07 (x "
+       "0.5)"},
+      {R"("layer_0_output": {"f32_vs_f64": {"max": 1e-6, "p99": 1e-7}},)", "", 0,
+       "F32: the tables of the floors change, and no floor that judges does"},
+      {"\"max\": 1e-06", "\"max\": 1e-05", 1,
+       "F32: the floor of every other checkpoint of the kind output rises: 1e-06 -> 1e-05 (x 10)"},
+      {R"("bf16_vs_f64": {"max": 0.1})", R"("bf16_vs_f64": {"max": 0.2})", 1,
+       "F32: of the floors bf16_vs_f64, 1 rise, most that of logits: 0.1 -> 0.2 (x 2)"},
+      {"\"p99\": 1e-7", "\"p99\": 2e-7", 0,
+       "F32: the tables of the floors change, and no floor that judges does"},
+      {"\"k\": 3", "\"k\": 4", 1, "tolerance.k: 3 -> 4"},
+      {"\"why\": \"measured\"", "\"why\": \"guessed\"", 0,
+       "tolerance.why: 'measured' -> 'guessed'"},
+      {"\"padding_ids\": []", "\"padding_ids\": [3]", 0, "padding_ids[0]: none -> 3, 0 items -> 1"},
+      {"\"command\": \"python3", "\"command\": \"rm -rf ~; python3", 0,
+       "command: '" + TinyGolden::command() + "' -> 'rm -rf ~; " + TinyGolden::command() + "'"},
+      {"[8, 9, 10]", "[8, 9, 11]", 0, "files[F32].texts[long].greedy[2]: 10 -> 11"},
+      {R"({"prompt": "long", "greedy": [8, 9, 10]}, )", "", 0,
+       "files[F32].texts[long] goes; it was {2 keys}"},
+      {"{\"b\": 1}", "{\"c\": 1}", 0,
+       "files[F32].a_note.a[0][0].b goes; it was 1\n"
+       "  files[F32].a_note.a[0][0].c is new: 1"},
+      {"\"n_predict\": 2", "\"argmax_min_gap\": 0.5, \"n_predict\": 2", 0,
+       "files[F32].logs[f32.jsonl].argmax_min_gap is new: 0.5"},
+  };
+  for (const auto& test : cases) {
+    SCOPED_TRACE(test.to);
+    std::string after = before;
+    ASSERT_NE(after.find(test.from), std::string::npos);
+    after.replace(after.find(test.from), std::string_view(test.from).size(), test.to);
+    put("golden/tiny/manifest.json.new", after);
+    const Outcome outcome = golden({"review"});
+    EXPECT_EQ(outcome.exit_code, test.exit_code) << outcome.err;
+    EXPECT_EQ(outcome.out,
+              "tiny\n  " + test.message + "\n" +
+                  "\n  take it: assay golden accept tiny   drop it: assay golden reject tiny\n");
+  }
 }
 
 TEST_F(GoldenCommand, RejectBringsBackWhatWas) {

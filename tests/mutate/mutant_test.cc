@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "assay/mutate/catalogue.h"
+#include "assay/mutate/golden_case.h"
+#include "assay/mutate/golden_lane.h"
 #include "assay/mutate/vector_lane.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -170,6 +172,29 @@ TEST(Mutants, WhatCannotBeDoneIsAClearError) {
               ThrowsMessage<Error>(HasSubstr("--layer: the model has no layer 2; give 0 to 1")));
   EXPECT_THAT(inject("tinyllama", "rope-base", 1),
               ThrowsMessage<Error>(HasSubstr("not one of a single layer")));
+}
+
+// Breaks if an id of a manifest, which anybody may write, were the place of a write.
+TEST(GoldenLaneTest, APaddingIdBeyondTheVocabularyIsRefused) {
+  std::vector<std::string> missing;
+  const std::vector<GoldenCase> cases =
+      read_golden_cases(std::string(ASSAY_SOURCE_DIR) + "/golden",
+                        {.models = {"tinyllama"}, .types = {"F32"}, .prompts = {"haiku"}}, missing);
+  ASSERT_EQ(cases.size(), 1U);
+  ThreadPool threads(1);
+  const auto kernels = make_cpu_kernels(threads);
+  GoldenCase golden = cases[0];
+  const auto n_vocab = static_cast<int32_t>(
+      Mutant(golden.gguf, *kernels, {.n_positions = 1}).model().config().n_vocab);
+  golden.padding_ids = {n_vocab - 1};
+  EXPECT_FALSE(run_golden_lane(golden, nullptr, *kernels).everything.caught);
+  for (const int32_t id : {n_vocab, INT32_MAX}) {
+    golden.padding_ids = {id};
+    EXPECT_THAT([&] { run_golden_lane(golden, nullptr, *kernels); },
+                ThrowsMessage<Error>(testing::AllOf(
+                    HasSubstr("tinyllama/manifest.json: 'padding_ids' has " + std::to_string(id)),
+                    HasSubstr("; leave it out"))));
+  }
 }
 
 }  // namespace

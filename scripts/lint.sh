@@ -22,17 +22,17 @@ if [ ! -e "$venv/done" ] || [ scripts/lint_requirements.txt -nt "$venv/done" ]; 
     exit 2
   fi
 fi
-for tool in clang-format shellcheck; do
+for tool in shellcheck; do
   command -v "$tool" >/dev/null || { echo "lint.sh: no $tool; apt-get install $tool" >&2; exit 2; }
 done
 
 # shellcheck disable=SC2046
-step "clang-format" clang-format --dry-run -Werror $(sources)
+step "clang-format" "$venv/bin/clang-format" --dry-run -Werror $(sources)
 # shellcheck disable=SC2046
 step "shellcheck" shellcheck $(git ls-files '*.sh') .ci/run
 step "workflows: schema" "$venv/bin/check-jsonschema" --builtin-schema vendor.github-workflows .github/workflows/*.yml
 step "workflows: security" "$venv/bin/zizmor" --offline --quiet .github/workflows
-step "workflows: shell of their steps" python3 scripts/workflow.py --lint .github/workflows/*.yml
+step "workflows: shell of their steps" "$venv/bin/python" scripts/workflow.py --lint .github/workflows/*.yml
 if command -v actionlint >/dev/null; then
   step "workflows: actionlint" actionlint
 else

@@ -1,6 +1,7 @@
 #include "engine/tokenizer/special_tokens.h"
 
 #include <algorithm>
+#include <numeric>
 #include <queue>
 #include <string>
 
@@ -32,9 +33,9 @@ void SpecialTokens::insert(std::string_view text, int32_t token) {
     int32_t next = child(node, byte);
     if (next == 0) {
       next = static_cast<int32_t>(nodes_.size());
-      nodes_.push_back({.length = at(node).length + 1});
+      nodes_.push_back({.length = at(node).length + 1, .parent = node, .byte = byte});
       if (node == 0) from_root_[byte] = next;
-      children_.emplace(edge(node, byte), next);
+      children_.add(edge(node, byte), next);
     }
     node = next;
   }
@@ -44,22 +45,14 @@ void SpecialTokens::insert(std::string_view text, int32_t token) {
 
 // Nodes in the order of their depth, so that what a fallback needs is there before it.
 void SpecialTokens::link() {
-  struct Edge {
-    int32_t length, parent, node;
-    uint8_t byte;
-  };
-  std::vector<Edge> edges;
-  edges.reserve(children_.size());
-  for (const auto& [key, node] : children_) {
-    edges.push_back(
-        {at(node).length, static_cast<int32_t>(key >> 8), node, static_cast<uint8_t>(key & 0xFF)});
-  }
-  std::sort(edges.begin(), edges.end(),
-            [](const Edge& a, const Edge& b) { return a.length < b.length; });
-  for (const Edge& e : edges) {
-    if (e.parent == 0) continue;  // falls back to the root
-    Node& node = nodes_[static_cast<size_t>(e.node)];
-    node.fallback = step(at(e.parent).fallback, e.byte);
+  std::vector<int32_t> order(nodes_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [this](int32_t a, int32_t b) { return at(a).length < at(b).length; });
+  for (const int32_t place : order) {
+    Node& node = nodes_[static_cast<size_t>(place)];
+    if (node.parent == 0) continue;  // falls back to the root
+    node.fallback = step(at(node.parent).fallback, node.byte);
     node.shorter = at(node.fallback).token >= 0 ? node.fallback : at(node.fallback).shorter;
   }
 }
@@ -67,8 +60,10 @@ void SpecialTokens::link() {
 // 0 if there is none: no edge leads to the root.
 int32_t SpecialTokens::child(int32_t node, uint8_t byte) const {
   if (node == 0) return from_root_[byte];
-  const auto found = children_.find(edge(node, byte));
-  return found == children_.end() ? 0 : found->second;
+  const int32_t found = children_.find(edge(node, byte), [&](int32_t place) {
+    return at(place).parent == node && at(place).byte == byte;
+  });
+  return std::max(found, 0);
 }
 
 int32_t SpecialTokens::step(int32_t node, uint8_t byte) const {

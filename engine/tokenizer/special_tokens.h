@@ -3,9 +3,9 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "engine/tokenizer/hash_slots.h"
 #include "engine/tokenizer/vocabulary.h"
 
 namespace assay {
@@ -35,6 +35,8 @@ class SpecialTokens {
     int32_t length = 0;    // bytes from the root
     int32_t fallback = 0;  // node of the longest proper suffix
     int32_t shorter = 0;   // nearest node along the fallbacks with a token; 0: none
+    int32_t parent = 0;
+    uint8_t byte = 0;  // of the step from there
   };
   struct Match {
     size_t begin;
@@ -55,8 +57,8 @@ class SpecialTokens {
   bool strips(int32_t token) const;
 
   const Vocabulary& vocabulary_;
-  std::vector<Node> nodes_{1};  // 0 is the root
-  std::unordered_map<uint64_t, int32_t> children_;
+  std::vector<Node> nodes_{1};            // 0 is the root
+  HashSlots children_{0};                 // by the step that leads to each
   std::array<int32_t, 256> from_root_{};  // the root has most steps, so it has a table
 };
 

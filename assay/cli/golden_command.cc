@@ -12,6 +12,7 @@
 #include "assay/golden/record.h"
 #include "assay/golden/review.h"
 #include "assay/golden/verify.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -55,10 +56,6 @@ Pending models_pending(const GoldenArguments& arguments) {
   return pending;
 }
 
-std::string count_of(size_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 std::string names_of(const std::vector<std::string>& files) {
   return printable(fmt::format("{}", fmt::join(files, ", ")), 2000);
 }
@@ -90,7 +87,7 @@ int list(const GoldenArguments& arguments) {
     print_text(golden_json(checks));
     return tell(checks);
   }
-  TextTable table({"model", "type", "prompt", "set", "log", "state"});
+  TextTable table({"model", "type", "prompt", "set", "log", "state"}, 6);
   size_t n_fixtures = 0;
   size_t n_pending = 0;
   for (const GoldenCheck& check : checks) {
@@ -180,7 +177,8 @@ std::string worst_table(const LogReview& log, const TextStyle& style) {
   }
   std::string text = table.text(style);
   if (worst.size() > kReviewRows) {
-    text += fmt::format("    ... and {} more checkpoints\n", worst.size() - kReviewRows);
+    text +=
+        fmt::format("    ... and {}\n", count_of(worst.size() - kReviewRows, "more checkpoint"));
   }
   return text;
 }
@@ -197,7 +195,7 @@ std::string review_text(const LogReview& log, const TextStyle& style) {
   text += colored(std::string(verdict_name(comparison.verdict)),
                   comparison.pass ? Color::kGood : Color::kBad, style);
   text += fmt::format(": {} of {} beyond {:.3g} x the floor", comparison.failed,
-                      count_of(static_cast<size_t>(comparison.compared), "record"), log.k);
+                      count_of(comparison.compared, "record"), log.k);
   if (comparison.unmatched_ref + comparison.unmatched_got > 0) {
     text += fmt::format("; {} would go, {} are new", comparison.unmatched_ref,
                         comparison.unmatched_got);
@@ -244,8 +242,8 @@ int reject(const GoldenArguments& arguments) {
   for (const std::string& model : models) {
     const int64_t count = reject_pending(golden_folder(arguments.root, model));
     if (count > 0) {
-      print_text(fmt::format("{}: removed {}\n", printable(model),
-                             count_of(static_cast<size_t>(count), "pending file")));
+      print_text(
+          fmt::format("{}: removed {}\n", printable(model), count_of(count, "pending file")));
     }
   }
   return kInParity;

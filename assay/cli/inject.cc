@@ -5,6 +5,7 @@
 #include "assay/cli/output.h"
 #include "assay/report/json_array.h"
 #include "assay/report/text_table.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -38,9 +39,10 @@ std::string as_table(const InjectOptions& options, const InjectedRun& run) {
                step.total_max ? fmt::format("{:.3g}", *step.total_max) : "-"});
   }
   return fmt::format(
-      "Each step reads what {} has before it, at {} tokens; errors are relative L2, the largest "
+      "Each step reads what {} has before it, at {}; errors are relative L2, the largest "
       "of the tokens'.\n\n{}",
-      printable(options.reference_path), run.tokens, table.text(output_style({})));
+      printable(options.reference_path), count_of(run.tokens, "token"),
+      table.text(output_style({})));
 }
 
 }  // namespace

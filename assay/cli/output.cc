@@ -25,7 +25,6 @@
 namespace assay {
 namespace {
 
-constexpr int kPlainWidth = 120;
 constexpr size_t kMostOfLine = 16384;  // two long paths and what is said of them
 
 constexpr const char* kWriteHint = "check permissions and room on the disk";
@@ -119,7 +118,7 @@ std::string utc_now() {
 }
 
 TextStyle output_style(const std::string& path) {
-  TextStyle style{kPlainWidth, false};
+  TextStyle style;
   if ((!path.empty() && path != "-") || isatty(STDOUT_FILENO) == 0) return style;
   const char* no_color = std::getenv("NO_COLOR");
   const char* terminal = std::getenv("TERM");

@@ -28,7 +28,7 @@ void write_step_summary(const std::string& path,
 std::string utc_now();
 
 // Colours where standard output is a terminal that has them, unless NO_COLOR is set; the width of
-// the terminal. Plain for a file.
+// the terminal. Plain and of any width for a file or a pipe.
 TextStyle output_style(const std::string& path);
 
 // What a long job's progress is counted in.

@@ -113,11 +113,27 @@ struct Split {
 
 struct Drift {
   enum class Trend : uint8_t { kIncreasing, kStable, kDecreasing };
+  // One step, from a place to the next, that carries most of the growth.
+  struct Jump {
+    int64_t at = 0;  // the layer or token that it leads to
+    double before = 0;
+    double after = 0;
+  };
+  // The measured rel_l2, a median where a place has several, at the first and the last place.
+  struct Course {
+    int64_t from = 0;
+    int64_t to = 0;
+    double first = 0;
+    double last = 0;
+    std::optional<Jump> jump;
+  };
+  std::optional<Course> layers;  // of layer_N_output; none of fewer than two, or without any error
+  std::optional<Course> tokens;  // of the last checkpoint in common
   Trend trend = Trend::kStable;
-  double growth_per_layer = 1;  // the factor by which rel_l2 of layer_N_output grows with N
+  double growth_per_layer = 1;  // the factor by which rel_l2 of layer_N_output grows with N, fitted
   Trend position_trend = Trend::kStable;
   double growth_per_token = 1;  // the same over positions, of the last checkpoint in common
-  std::string sentence;         // both in words; empty where there is nothing to fit
+  std::string sentence;         // both courses in words; empty where there is none
 };
 
 // A known mistake that explains the first divergence; find_causes() looks for them.

@@ -12,6 +12,7 @@
 
 #include "assay/compare/nothing_in_common.h"
 #include "assay/log/log_reader.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -163,9 +164,25 @@ MatrixRow row_of(const std::vector<Run>& runs, const std::vector<const Run*>& re
   }
   const LogHeader::Model& model = runs.front().header.model;
   if (row.model.empty()) row.model = model.sha256.substr(0, 12);
-  if (row.prompt.empty()) row.prompt = fmt::format("{} tokens", runs.front().header.tokens.size());
+  if (row.prompt.empty()) row.prompt = count_of(runs.front().header.tokens.size(), "token");
   if (!references.empty()) row.reference = references.front()->label.path;
   return row;
+}
+
+// Where nothing could be compared. `references`, `engines`: whose runs there are.
+std::string what_is_missing(const std::set<std::string>& references,
+                            const std::set<std::string>& engines, const std::string& wanted) {
+  if (references.empty()) {
+    return wanted.empty() ? "name the reference's engine with --reference"
+                          : fmt::format("check --reference {}", printable(wanted, 40));
+  }
+  const std::string name = printable(*references.begin(), 60);
+  if (engines.empty()) {
+    return fmt::format("all runs are the reference's ({}): give logs of another engine, too", name);
+  }
+  return fmt::format(
+      "the reference ({}) has run other models or prompts than the rest: log the same for both",
+      name);
 }
 
 }  // namespace
@@ -210,10 +227,7 @@ RunMatrix compare_matrix(const std::vector<std::string>& paths, const MatrixOpti
   });
   if (compared == 0) {
     throw Error("no model, type and prompt has a run of the reference and another one",
-                paths.front(),
-                options.reference.empty()
-                    ? "name the reference's engine with --reference"
-                    : fmt::format("check --reference {}", printable(options.reference, 40)));
+                paths.front(), what_is_missing(references, engines, options.reference));
   }
   matrix.engines.assign(references.begin(), references.end());
   for (const std::string& engine : engines) {

@@ -95,15 +95,11 @@ std::string data_of(const SpeedAndAccuracy& judged, const ReportContext& context
 
 void write_html(const SpeedAndAccuracy& judged, const ReportContext& context,
                 const TextSink& sink) {
-  constexpr int kTextWidth = 100;
   write_page({.title = fmt::format("{}: {}", judged.name(), judged.speed.head_path),
               .kind = "verdict",
               .script = kPerfScript,
               .data = data_of(judged, context),
-              .text =
-                  [&](const TextSink& text) {
-                    write_table(judged, {kTextWidth, false}, text);
-                  }},
+              .text = [&](const TextSink& text) { write_table(judged, {}, text); }},
              sink);
 }
 

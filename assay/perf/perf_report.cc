@@ -209,16 +209,16 @@ void write_github(const SpeedAndAccuracy& judged, size_t max_bytes, const TextSi
     if (model.refused) lines.push_back(refusal(model));
   }
   for (const std::string& line : remarks(speed)) lines.push_back(line);
-  append_markdown_rows(lines.size(), "remarks", max_bytes / 2, text,
+  append_markdown_rows(lines.size(), "remark", max_bytes / 2, text,
                        [&](size_t i) { return "> " + markdown(lines[i], 1000) + "\n\n"; });
   if (!judged.models.empty()) {
     text += markdown_head(kModelHeader);
-    append_markdown_rows(judged.models.size(), "models", max_bytes, text,
+    append_markdown_rows(judged.models.size(), "model", max_bytes, text,
                          [&](size_t i) { return markdown_row(model_cells(judged.models[i])); });
     text += "\n";
   }
   text += markdown_head(kSpeedHeader);
-  append_markdown_rows(speed.results.size(), "benchmarks", max_bytes, text,
+  append_markdown_rows(speed.results.size(), "benchmark", max_bytes, text,
                        [&](size_t i) { return markdown_row(speed_cells(speed.results[i])); });
   if (text.size() <= max_bytes) sink(text);
 }

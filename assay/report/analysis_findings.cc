@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <string_view>
 
 #include "assay/report/garbage_group.h"
-#include "base/error.h"
+#include "base/count_of.h"
 
 namespace assay {
 
@@ -18,62 +19,61 @@ std::vector<std::string> findings_of(const Analysis& analysis) {
   for (const Suspicion& suspicion : analysis.suspicions) {
     odd[suspicion.kind].add(suspicion.token_idx);
   }
-  const auto count = [&](GarbageReason reason) { return garbage[reason].tokens.size(); };
-  const auto records = [&](SuspicionKind kind) { return odd[kind].added; };
-  const auto tokens = [&](SuspicionKind kind) {
-    return printable(ranges_text(odd[kind].tokens), 60);
+  const auto is_found = [&](GarbageReason reason) { return !garbage[reason].tokens.empty(); };
+  const auto tokens_of = [&](GarbageReason reason) {
+    return count_of(garbage[reason].tokens.size(), "token");
+  };
+  const auto is_odd = [&](SuspicionKind kind) { return odd[kind].added > 0; };
+  // "3 records, at tokens 0-2, repeat", where it is one "repeats".
+  const auto records = [&](SuspicionKind kind, std::string_view one, std::string_view many) {
+    return fmt::format("{}, at {}, {}", count_of(odd[kind].added, "record"),
+                       odd[kind].tokens_text(), plural(odd[kind].added == 1, one, many));
   };
   std::vector<std::string> findings;
-  if (count(GarbageReason::kHeapMetadata) > 0) {
+  if (is_found(GarbageReason::kHeapMetadata)) {
     findings.push_back(fmt::format(
-        "freed memory: at {} tokens the log holds words that a memory allocator writes into freed "
+        "freed memory: at {} the log holds words that a memory allocator writes into freed "
         "blocks; the logger wrote its records out after it had freed them (a flush in an atexit "
         "handler, say), and the engine's own values there are lost",
-        count(GarbageReason::kHeapMetadata)));
+        tokens_of(GarbageReason::kHeapMetadata)));
   }
-  if (records(SuspicionKind::kNullWords) > 0) {
+  if (is_odd(SuspicionKind::kNullWords)) {
+    const GarbageGroup& null_words = odd[SuspicionKind::kNullWords];
     findings.push_back(fmt::format(
-        "zeros in the first places of {} records, at tokens {}, where nothing else is zero: {}",
-        records(SuspicionKind::kNullWords), tokens(SuspicionKind::kNullWords),
-        count(GarbageReason::kHeapMetadata) > 0
+        "zeros in the first places of {}, at {}, where nothing else is zero: {}",
+        count_of(null_words.added, "record"), null_words.tokens_text(),
+        is_found(GarbageReason::kHeapMetadata)
             ? "more words of freed memory, null or too small for the digits of the log"
             : "words of freed memory that are null or too small for the digits of the log, or two "
               "outputs that are never computed"));
   }
-  if (count(GarbageReason::kNonfinite) > 0) {
+  if (is_found(GarbageReason::kNonfinite)) {
     findings.push_back(
-        fmt::format("not a number or infinite at {} tokens", count(GarbageReason::kNonfinite)));
+        fmt::format("not a number or infinite at {}", tokens_of(GarbageReason::kNonfinite)));
   }
-  if (count(GarbageReason::kMagnitude) > 0) {
-    findings.push_back(fmt::format(
-        "values {:.0e} times their tensor's scale or more at {} tokens, in no pattern of an "
-        "allocator: memory that was not written, or a computation that exploded",
-        kMagnitudeScale, count(GarbageReason::kMagnitude)));
+  if (is_found(GarbageReason::kMagnitude)) {
+    findings.push_back(
+        fmt::format("values {:.0e} times their tensor's scale or more at {}, in no pattern of an "
+                    "allocator: memory that was not written, or a computation that exploded",
+                    kMagnitudeScale, tokens_of(GarbageReason::kMagnitude)));
   }
-  if (count(GarbageReason::kPadding) > 0) {
+  if (is_found(GarbageReason::kPadding)) {
     findings.push_back("the vocabulary is padded: its last rows hold a constant");
   }
-  if (records(SuspicionKind::kRepeat) > 0) {
-    findings.push_back(fmt::format(
-        "{} records, at tokens {}, repeat an earlier one bit for bit: a buffer that was not "
-        "written again",
-        records(SuspicionKind::kRepeat), tokens(SuspicionKind::kRepeat)));
+  if (is_odd(SuspicionKind::kRepeat)) {
+    findings.push_back(records(SuspicionKind::kRepeat, "repeats", "repeat") +
+                       " an earlier one bit for bit: a buffer that was not written again");
   }
-  if (records(SuspicionKind::kStale) > 0) {
-    findings.push_back(fmt::format(
-        "{} records, at tokens {}, repeat a part of the record before them bit for bit: a buffer "
-        "that was written in part",
-        records(SuspicionKind::kStale), tokens(SuspicionKind::kStale)));
+  if (is_odd(SuspicionKind::kStale)) {
+    findings.push_back(records(SuspicionKind::kStale, "repeats", "repeat") +
+                       " a part of the record before bit for bit: a buffer that was written in "
+                       "part");
   }
-  if (records(SuspicionKind::kAllZero) > 0) {
-    findings.push_back(fmt::format("{} records, at tokens {}, are all zeros",
-                                   records(SuspicionKind::kAllZero),
-                                   tokens(SuspicionKind::kAllZero)));
+  if (is_odd(SuspicionKind::kAllZero)) {
+    findings.push_back(records(SuspicionKind::kAllZero, "is", "are") + " all zeros");
   }
-  if (records(SuspicionKind::kConstant) > 0) {
-    findings.push_back(fmt::format("{} records, at tokens {}, hold one value only",
-                                   records(SuspicionKind::kConstant),
-                                   tokens(SuspicionKind::kConstant)));
+  if (is_odd(SuspicionKind::kConstant)) {
+    findings.push_back(records(SuspicionKind::kConstant, "holds", "hold") + " one value only");
   }
   return findings;
 }

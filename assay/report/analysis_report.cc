@@ -9,6 +9,7 @@
 #include "assay/report/analysis_findings.h"
 #include "assay/report/garbage_group.h"
 #include "assay/report/json_array.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -59,14 +60,16 @@ std::string header_lines(const Analysis& analysis) {
                         printable(header.model.type, 20), printable(header.engine, 40),
                         printable(header.backend, 20), printable(header.math, 20));
   }
-  return text + fmt::format("  records    {} of {} checkpoints at {} tokens\n", analysis.records,
-                            analysis.stats.size(), analysis.tokens);
+  return text + fmt::format("  records    {} of {} at {}\n", analysis.records,
+                            count_of(analysis.stats.size(), "checkpoint"),
+                            count_of(analysis.tokens, "token"));
 }
 
 std::string garbage_lines(const Analysis& analysis, const TextStyle& style) {
   std::string text =
-      colored(fmt::format("  garbage    {} values at {} of {} tokens ({})", analysis.garbage_values,
-                          analysis.garbage_tokens, analysis.tokens, percent(analysis.garbage_rate)),
+      colored(fmt::format("  garbage    {} at {} of {} ({})",
+                          count_of(analysis.garbage_values, "value"), analysis.garbage_tokens,
+                          count_of(analysis.tokens, "token"), percent(analysis.garbage_rate)),
               analysis.garbage_values > 0 ? Color::kCaution : Color::kGood, style) +
       "\n";
   std::map<GarbageReason, GarbageGroup> groups;
@@ -81,8 +84,8 @@ std::string garbage_lines(const Analysis& analysis, const TextStyle& style) {
     text += fmt::format("  positions  {}\n", positions_text(analysis));
   }
   if (analysis.out_of_scale_tokens > 0) {
-    text += fmt::format("  by size    {} of {} tokens ({}) hold values far out of scale",
-                        analysis.out_of_scale_tokens, analysis.tokens,
+    text += fmt::format("  by size    {} of {} ({}) hold values far out of scale",
+                        analysis.out_of_scale_tokens, count_of(analysis.tokens, "token"),
                         percent(analysis.out_of_scale_rate));
     if (analysis.largest_out_of_scale > 0) {
       text += fmt::format(", {} to {}", short_number(analysis.smallest_out_of_scale),

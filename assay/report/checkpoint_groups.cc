@@ -1,7 +1,11 @@
 #include "assay/report/checkpoint_groups.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
+
+#include "base/count_of.h"
 
 namespace assay {
 
@@ -29,6 +33,11 @@ std::vector<CheckpointGroup> group_by_checkpoint(const Comparison& comparison) {
   groups.reserve(order.size());
   for (const auto& [key, id] : order) groups.push_back(std::move(of_id[static_cast<size_t>(id)]));
   return groups;
+}
+
+std::string failing_tokens(const CheckpointGroup& group) {
+  return fmt::format("{} of {} {}", group.failures.size(), count_of(group.records, "token"),
+                     plural(group.records == 1, "fails", "fail"));
 }
 
 std::vector<CheckpointGroup> failing_groups(const Comparison& comparison) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "assay/compare/comparison.h"
@@ -18,6 +19,9 @@ struct CheckpointGroup {
 // One for each checkpoint, in the order in which the network computes. They point into
 // `comparison`.
 std::vector<CheckpointGroup> group_by_checkpoint(const Comparison& comparison);
+
+// "3 of 13 tokens fail".
+std::string failing_tokens(const CheckpointGroup& group);
 
 // Those with failures, in the order in which they first fail: the first divergence is the first.
 std::vector<CheckpointGroup> failing_groups(const Comparison& comparison);

@@ -4,30 +4,61 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
+#include "assay/report/checkpoint_groups.h"
 #include "assay/report/text_table.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
-
 namespace {
 
-std::string reason(std::string_view metric, double value, double tolerance,
-                   const std::optional<double>& floor) {
-  if (metric == "nonfinite") return fmt::format("{:.0f} values that are not finite", value);
-  if (metric == "quarantine") return fmt::format("{:.0f} garbage values", value);
-  if (metric == "argmax") {
-    return fmt::format("the argmax differs by {} in the reference, errors reach {}",
-                       short_number(value), short_number(tolerance));
+std::string argmax_reason(const RecordResult& result) {
+  if (result.metrics.argmax_ref >= result.metrics.n) {
+    return fmt::format("the reference's argmax is element {}, the two have {} in common",
+                       *result.metrics.argmax_ref, result.metrics.n);
   }
-  std::string text =
-      fmt::format("{} {} is over {}", metric, short_number(value), short_number(tolerance));
-  if (metric == "rel_l2" && floor) {
-    text += fmt::format(": {} x the floor, {} x is allowed", short_number(value / *floor),
-                        short_number(tolerance / *floor));
+  const std::string differs =
+      fmt::format("the argmax differs by {} in the reference", short_number(result.failing_value));
+  // Only --strict-argmax lets such a record fail.
+  if (result.status == Verdict::kTieFlip) {
+    return fmt::format("{}, which errors of {} allow, but --strict-argmax does not", differs,
+                       short_number(result.metrics.observed_error));
   }
-  return text;
+  if (result.failing_tolerance == 0) return differs + ", more than the errors explain";
+  return fmt::format("{}, errors reach {}", differs, short_number(result.failing_tolerance));
+}
+
+// The first divergence, and what was computed before it at its token; null where there is none.
+struct FirstFailure {
+  const RecordResult* result = nullptr;
+  const RecordResult* before = nullptr;
+};
+
+FirstFailure first_failure(const Comparison& comparison) {
+  FirstFailure first;
+  for (const RecordResult& result : comparison.results) {
+    if (first.before != nullptr && first.before->token_idx != result.token_idx) {
+      first.before = nullptr;
+    }
+    if (!result.pass) {
+      first.result = &result;
+      return first;
+    }
+    first.before = &result;
+  }
+  return {};
+}
+
+// Whether each record that makes the verdict what it is fails in `metric`.
+bool is_all(std::string_view metric, const Comparison& comparison) {
+  bool any = false;
+  for (const RecordResult& result : comparison.results) {
+    if (result.pass || result.status != comparison.verdict) continue;
+    any = true;
+    if (result.failing_metric != metric) return false;
+  }
+  return any;
 }
 
 // To three digits.
@@ -39,17 +70,46 @@ double rounded_up(double value) {
 }  // namespace
 
 std::string failure_text(const RecordResult& result) {
-  return reason(result.failing_metric, result.failing_value, result.failing_tolerance,
-                result.floor);
+  const double value = result.failing_value;
+  const double tolerance = result.failing_tolerance;
+  if (result.failing_metric == "nonfinite") {
+    return count_of(std::llround(value), "value that is not finite", "values that are not finite");
+  }
+  if (result.failing_metric == "quarantine") {
+    return count_of(std::llround(value), "garbage value");
+  }
+  if (result.failing_metric == "argmax") return argmax_reason(result);
+  std::string text = fmt::format("{} {} is over {}", result.failing_metric, short_number(value),
+                                 short_number(tolerance));
+  if (result.failing_metric == "rel_l2" && result.floor) {
+    text += fmt::format(": {} x the floor, {} x is allowed", short_number(value / *result.floor),
+                        short_number(tolerance / *result.floor));
+  }
+  return text;
 }
 
-std::string failure_reason(const FirstDivergence& first) {
-  return reason(first.metric, first.value, first.tolerance, first.floor);
+std::string first_failure_reason(const Comparison& comparison) {
+  return failure_text(*first_failure(comparison).result);
 }
 
-std::string failure_text(const FirstDivergence& first) {
-  return fmt::format("{} at token {}: {}", printable(first.checkpoint.name, 60), first.token_idx,
-                     failure_reason(first));
+std::string first_failure_text(const Comparison& comparison) {
+  const RecordResult& first = *first_failure(comparison).result;
+  return fmt::format("{} at token {}: {}",
+                     printable(name_of(comparison, first.checkpoint).name, 60), first.token_idx,
+                     failure_text(first));
+}
+
+std::string cause_hint(const Comparison& comparison) {
+  const FirstFailure first = first_failure(comparison);
+  if (!comparison.causes.empty() || first.result == nullptr ||
+      first.result->failing_metric != "nonfinite") {
+    return comparison.cause_hint;
+  }
+  if (first.before == nullptr) return "the first values that are not finite: look at the inputs";
+  return fmt::format(
+      "the first values that are not finite: look at the step before, from {}, which is finite, to "
+      "here",
+      name_of(comparison, first.before->checkpoint).name);
 }
 
 std::string passing_tolerance(const Comparison& comparison) {
@@ -67,16 +127,34 @@ std::string passing_tolerance(const Comparison& comparison) {
   return fmt::format("rel_l2 {:.3g}", rounded_up(least));
 }
 
-std::string_view verdict_meaning(Verdict verdict) {
-  static constexpr std::string_view kMeanings[] = {
-      "everything that both logs hold is equal",
-      "the two differ within the tolerance",
-      "the argmax flips between candidates that are level within the error",
-      "the error grew little by little beyond the tolerance",
-      "the error jumps beyond the tolerance, or is as large as the values",
-      "the records in common hold zeros, or too little to compare, which proves nothing",
-  };
-  return kMeanings[static_cast<size_t>(verdict)];
+std::string_view verdict_meaning(const Comparison& comparison) {
+  switch (comparison.verdict) {
+    case Verdict::kMatch:
+      return "everything that both logs hold is equal";
+    case Verdict::kNoise:
+      return "the two differ within the tolerance";
+    case Verdict::kTieFlip:
+      if (comparison.failed == 0) {
+        return "the argmax flips between candidates that are level within the error";
+      }
+      return "the argmax flips between candidates that are level within the error, which "
+             "--strict-argmax does not allow";
+    case Verdict::kDrift:
+    case Verdict::kWrong:
+      break;
+    case Verdict::kInconclusive:
+      return "the records in common hold zeros, or too little to compare, which proves nothing";
+  }
+  if (is_all("argmax", comparison)) return "the argmax differs by more than the error explains";
+  if (is_all("nonfinite", comparison)) return "not a number, or infinite, in one of the two";
+  if (is_all("quarantine", comparison)) return "garbage where numbers should be";
+  if (comparison.verdict == Verdict::kWrong) {
+    return "the error jumps beyond the tolerance, or is as large as the values";
+  }
+  if (first_failure(comparison).before == nullptr) {
+    return "the error is beyond the tolerance, but small beside the values";
+  }
+  return "the error grew little by little beyond the tolerance";
 }
 
 std::string_view outcome_name(const Comparison& comparison) {

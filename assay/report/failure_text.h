@@ -10,18 +10,22 @@ namespace assay {
 // Why a record failed, as in "rel_l2 0.0251 is over 0.01".
 std::string failure_text(const RecordResult& result);
 
-// "layer_3_q at token 7: rel_l2 0.0251 is over 0.01".
-std::string failure_text(const FirstDivergence& first);
+// The same of the first divergence, which there must be: "layer_3_q at token 7: rel_l2 0.0251 is
+// over 0.01".
+std::string first_failure_text(const Comparison& comparison);
 // The same without the place.
-std::string failure_reason(const FirstDivergence& first);
+std::string first_failure_reason(const Comparison& comparison);
+
+// Where to look for the cause, where none is named; may be empty.
+std::string cause_hint(const Comparison& comparison);
 
 // The smallest tolerance that every record would pass, rounded up to three digits so that the
 // number as it is printed passes: "rel_l2 0.0302", or "3.5 x the floor" where the policy has
 // floors. Empty where something else than rel_l2 fails, or where it would let everything pass.
 std::string passing_tolerance(const Comparison& comparison);
 
-// What the verdict means, as a part of a sentence.
-std::string_view verdict_meaning(Verdict verdict);
+// What the verdict means here, as a part of a sentence.
+std::string_view verdict_meaning(const Comparison& comparison);
 
 // "IN PARITY", "DIVERGED" or "INCONCLUSIVE".
 std::string_view outcome_name(const Comparison& comparison);

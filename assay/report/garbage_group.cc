@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -24,8 +25,13 @@ void GarbageGroup::add(int64_t token) {
   if (tokens.empty() || tokens.back() != token) tokens.push_back(token);
 }
 
+std::string GarbageGroup::tokens_text() const {
+  return fmt::format("{} {}", plural(tokens.size() == 1, "token"),
+                     printable(ranges_text(tokens), 60));
+}
+
 std::string GarbageGroup::text(int64_t values) const {
-  return fmt::format("{} values at tokens {}", values, printable(ranges_text(tokens), 60));
+  return fmt::format("{} at {}", count_of(values, "value"), tokens_text());
 }
 
 }  // namespace assay

@@ -15,6 +15,8 @@ struct GarbageGroup {
   std::vector<int64_t> tokens;
 
   void add(int64_t token);
+  // "token 7", "tokens 7, 9-20".
+  std::string tokens_text() const;
   // "26 values at tokens 7, 9-20", of so many values, listed or not.
   std::string text(int64_t values) const;
 };

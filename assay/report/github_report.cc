@@ -11,6 +11,7 @@
 #include "assay/report/markdown.h"
 #include "assay/report/text_table.h"
 #include "base/character.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -57,8 +58,8 @@ std::string code(std::string_view text) {
 
 std::string group_text(const CheckpointGroup& group) {
   const RecordResult& first = *group.failures.front();
-  return fmt::format("{} at token {}: {} ({} of {} tokens fail)", verdict_name(first.status),
-                     first.token_idx, failure_text(first), group.failures.size(), group.records);
+  return fmt::format("{} at token {}: {} ({})", verdict_name(first.status), first.token_idx,
+                     failure_text(first), failing_tokens(group));
 }
 
 std::string row(const Comparison& comparison, const CheckpointGroup& group) {
@@ -77,11 +78,10 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
                      : comparison.pass                            ? "&#9989;"
                                                                   : "&#10060;";
   std::string text = fmt::format("### {} {}: {}\n\n{} against the reference {}.\n\n", sign,
-                                 outcome_name(comparison), verdict_meaning(comparison.verdict),
+                                 outcome_name(comparison), verdict_meaning(comparison),
                                  code(comparison.got_path), code(comparison.ref_path));
   if (comparison.first_divergence) {
-    text += fmt::format("**First divergence:** {}\n\n",
-                        markdown(failure_text(*comparison.first_divergence)));
+    text += fmt::format("**First divergence:** {}\n\n", markdown(first_failure_text(comparison)));
   }
   for (const Cause& cause : comparison.causes) {
     text +=
@@ -90,7 +90,8 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
   if (!comparison.causes.empty()) text += '\n';
   const std::string least = passing_tolerance(comparison);
   if (!least.empty()) text += fmt::format("Would pass with {}.\n\n", least);
-  text += fmt::format("{} records compared, {} failed", comparison.compared, comparison.failed);
+  text += fmt::format("{} compared, {} failed", count_of(comparison.compared, "record"),
+                      comparison.failed);
   if (comparison.unmatched_ref + comparison.unmatched_got > 0) {
     text += fmt::format("; only in one log: {} of the reference, {} of the other",
                         comparison.unmatched_ref, comparison.unmatched_got);
@@ -100,7 +101,7 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
                         comparison.argmax_total);
   }
   if (comparison.quarantined > 0) {
-    text += fmt::format("; {} garbage values", comparison.quarantined);
+    text += "; " + count_of(comparison.quarantined, "garbage value");
   }
   return text + fmt::format(".\n\nCompare again: <code>{}</code>\n\n",
                             markdown(context.command, kMaxCommandBytes));
@@ -111,16 +112,17 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
 void write_github_annotations(const Comparison& comparison, const TextSink& sink) {
   if (comparison.verdict == Verdict::kInconclusive) {
     sink(fmt::format("::warning file={},title=Assay%3A inconclusive::{}\n",
-                     command_property(comparison.got_path), verdict_meaning(comparison.verdict)));
+                     command_property(comparison.got_path), verdict_meaning(comparison)));
     return;
   }
   const std::vector<CheckpointGroup> groups = failing_groups(comparison);
   for (size_t i = 0; i < groups.size() && i < kGithubAnnotations; ++i) {
     const std::string name = printable(name_of(comparison, groups[i].checkpoint).name, 60);
     if (i + 1 == kGithubAnnotations && groups.size() > kGithubAnnotations) {
-      sink(annotation(comparison.got_path,
-                      fmt::format("{} more checkpoints diverge", groups.size() - i),
-                      fmt::format("{} is the next; the step summary lists them", name)));
+      sink(annotation(
+          comparison.got_path,
+          count_of(groups.size() - i, "more checkpoint diverges", "more checkpoints diverge"),
+          fmt::format("{} is the next; the step summary lists them", name)));
       return;
     }
     const std::string title = i == 0 ? "first divergence: " + name : name + " diverges";
@@ -138,7 +140,7 @@ void write_github_summary(const Comparison& comparison, const ReportContext& con
   text +=
       "| checkpoint | worst at token | fail | rel l2 | tolerance | max abs | cosine | status |\n"
       "|---|--:|--:|--:|--:|--:|--:|---|\n";
-  append_markdown_rows(groups.size(), "checkpoints", max_bytes, text,
+  append_markdown_rows(groups.size(), "checkpoint", max_bytes, text,
                        [&](size_t i) { return row(comparison, groups[i]); });
   if (text.size() <= max_bytes) sink(text);
 }

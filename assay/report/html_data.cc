@@ -95,6 +95,26 @@ Kept keep(const Comparison& comparison) {
   return kept;
 }
 
+void append_course(std::string_view name, const std::optional<Drift::Course>& course,
+                   JsonObject& data, std::string& out) {
+  data.key(name);
+  if (!course) {
+    out += "null";
+    return;
+  }
+  JsonObject object(out);
+  object.member("from", course->from);
+  object.member("to", course->to);
+  object.member("first", course->first);
+  object.member("last", course->last);
+  if (const auto& jump = course->jump) {
+    object.member("jump", jump->at);
+    object.member("before", jump->before);
+    object.member("after", jump->after);
+  }
+  object.end();
+}
+
 void append_summary(const Comparison& comparison, const ReportContext& context, JsonObject& data,
                     std::string& out) {
   data.member("version", std::string_view(context.version));
@@ -104,7 +124,7 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
   data.member("got", std::string_view(comparison.got_path));
   data.member("verdict", verdict_name(comparison.verdict));
   data.member("outcome", outcome_name(comparison));
-  data.member("meaning", verdict_meaning(comparison.verdict));
+  data.member("meaning", verdict_meaning(comparison));
   data.member("passing_tolerance", std::string_view(passing_tolerance(comparison)));
   data.member("compared", comparison.compared);
   data.member("failed", comparison.failed);
@@ -116,7 +136,7 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
   data.member("offset", comparison.alignment.offset);
   data.member("confidence", comparison.alignment.confidence);
   data.member("trend", trend_name(comparison.drift.trend));
-  data.member("growth_per_layer", comparison.drift.growth_per_layer);
+  append_course("drift", comparison.drift.layers, data, out);
   data.key("first");
   if (const auto& first = comparison.first_divergence) {
     JsonObject object(out);
@@ -125,7 +145,7 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
     object.member("metric", std::string_view(first->metric));
     object.member("value", first->value);
     object.member("tolerance", first->tolerance);
-    object.member("text", failure_reason(*first));
+    object.member("text", std::string_view(first_failure_reason(comparison)));
     object.end();
   } else {
     out += "null";
@@ -140,7 +160,7 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
     object.member("sentence", std::string_view(cause.sentence));
     object.end();
   });
-  data.member("cause_hint", std::string_view(comparison.cause_hint));
+  data.member("cause_hint", std::string_view(cause_hint(comparison)));
   if (const auto& split = comparison.split) {
     data.key("split");
     JsonObject object(out);

@@ -14,16 +14,13 @@ namespace assay {
 extern const std::string_view kPageScript;  // files of page/, embedded by CMake
 
 void write_html(const Comparison& comparison, const ReportContext& context, const TextSink& sink) {
-  constexpr int kTextWidth = 100;
-  write_page({.title = fmt::format("{}: {}", outcome_name(comparison), comparison.got_path),
-              .kind = "comparison",
-              .script = kPageScript,
-              .data = html_data(comparison, context),
-              .text =
-                  [&](const TextSink& text) {
-                    write_table(comparison, context.command, {kTextWidth, false}, text);
-                  }},
-             sink);
+  write_page(
+      {.title = fmt::format("{}: {}", outcome_name(comparison), comparison.got_path),
+       .kind = "comparison",
+       .script = kPageScript,
+       .data = html_data(comparison, context),
+       .text = [&](const TextSink& text) { write_table(comparison, context.command, {}, text); }},
+      sink);
 }
 
 }  // namespace assay

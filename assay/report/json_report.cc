@@ -3,6 +3,7 @@
 #include <string>
 
 #include "assay/compare/drift.h"
+#include "assay/report/failure_text.h"
 #include "assay/report/json_array.h"
 #include "assay/report/json_object.h"
 
@@ -133,7 +134,7 @@ void write_json(const Comparison& comparison, const TextSink& sink) {
     object.end();
   });
   out += ",\n\"cause_hint\":";
-  append_json_string(out, comparison.cause_hint);
+  append_json_string(out, cause_hint(comparison));
   write_array("quarantine", comparison.quarantine, out, sink, [&](const QuarantinedValue& value) {
     JsonObject object(out);
     object.member("log", std::string_view(value.in_ref ? "ref" : "got"));

@@ -10,6 +10,7 @@
 #include "assay/report/failure_text.h"
 #include "assay/report/table_report.h"
 #include "assay/report/xml_text.h"
+#include "base/count_of.h"
 
 namespace assay {
 namespace {
@@ -32,7 +33,7 @@ std::string properties(const Comparison& comparison, const ReportContext& contex
   text += property("log", comparison.got_path);
   text += property("verdict", verdict_name(comparison.verdict));
   if (comparison.first_divergence) {
-    text += property("first_divergence", failure_text(*comparison.first_divergence));
+    text += property("first_divergence", first_failure_text(comparison));
   }
   text += property("command", context.command);
   return text + "    </properties>\n";
@@ -46,7 +47,7 @@ std::string failure(const Comparison& comparison, const CheckpointGroup& group) 
   std::string message = is_first ? "first divergence: " : "";
   message += fmt::format("token {}: {}", first.token_idx, failure_text(first));
   if (group.failures.size() > 1) {
-    message += fmt::format(" ({} of {} tokens fail)", group.failures.size(), group.records);
+    message += fmt::format(" ({})", failing_tokens(group));
   }
   std::string text = fmt::format("      <failure type=\"{}\" message=\"{}\">",
                                  verdict_name(first.status), xml_attribute(message));
@@ -57,7 +58,7 @@ std::string failure(const Comparison& comparison, const CheckpointGroup& group) 
                                  verdict_name(result.status), failure_text(result)));
   }
   if (lines < group.failures.size()) {
-    text += fmt::format("and {} more tokens\n", group.failures.size() - lines);
+    text += "and " + count_of(group.failures.size() - lines, "more token") + "\n";
   }
   return text + "</failure>\n";
 }

@@ -4,6 +4,7 @@
 
 #include <cctype>
 
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -31,7 +32,7 @@ std::string markdown(std::string_view text, size_t max_bytes) {
   return out;
 }
 
-void append_markdown_rows(size_t count, std::string_view what, size_t max_bytes, std::string& out,
+void append_markdown_rows(size_t count, std::string_view one, size_t max_bytes, std::string& out,
                           const std::function<std::string(size_t)>& row) {
   constexpr size_t kTail = 200;  // for the last line
   size_t done = 0;
@@ -41,7 +42,9 @@ void append_markdown_rows(size_t count, std::string_view what, size_t max_bytes,
     out += line;
   }
   if (done < count) {
-    out += fmt::format("\n{} more {} do not fit into the summary.\n", count - done, what);
+    out += fmt::format("\n{} {} not fit into the summary.\n",
+                       count_of(count - done, fmt::format("more {}", one)),
+                       plural(count - done == 1, "does", "do"));
   }
 }
 

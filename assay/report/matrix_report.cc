@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "assay/report/json_array.h"
 #include "assay/report/run_pair.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -24,41 +26,92 @@ std::string cell_text(const MatrixCell& cell) {
   return text;
 }
 
+bool is_bad(const MatrixCell& cell) {
+  return !cell.problem.empty() || (cell.pair && !cell.pair->pass);
+}
+
 Color color_of(const MatrixRow& row) {
-  for (const MatrixCell& cell : row.cells) {
-    if (!cell.problem.empty() || (cell.pair && !cell.pair->pass)) return Color::kBad;
-  }
+  if (std::any_of(row.cells.begin(), row.cells.end(), is_bad)) return Color::kBad;
   return row.reference.empty() ? Color::kCaution : Color::kNone;
 }
 
-}  // namespace
+Color color_of(const MatrixCell& cell) {
+  if (is_bad(cell)) return Color::kBad;
+  return cell.is_reference || cell.pair ? Color::kNone : Color::kCaution;
+}
 
-void write_table(const RunMatrix& matrix, const TextStyle& style, const TextSink& sink) {
+std::vector<std::string> keys_of(const MatrixRow& row) {
+  return {printable(row.model, 30), printable(row.type, 12), printable(row.prompt, 24)};
+}
+
+// The runs of one engine, and of the reference's only one, however many logs it left.
+std::vector<const MatrixCell*> runs_of(const MatrixRow& row, const std::string& engine) {
+  std::vector<const MatrixCell*> runs;
+  for (const MatrixCell& cell : row.cells) {
+    if (cell.engine != engine || (cell.is_reference && !runs.empty())) continue;
+    runs.push_back(&cell);
+  }
+  return runs;
+}
+
+// A column an engine.
+TextTable engines_table(const RunMatrix& matrix) {
   std::vector<std::string> header = {"model", "type", "prompt"};
   for (const std::string& engine : matrix.engines) header.push_back(printable(engine, 40));
-  TextTable table(header);
-  std::string problems;
+  TextTable table(header, header.size());
   for (const MatrixRow& row : matrix.rows) {
-    std::vector<std::string> cells = {printable(row.model, 30), printable(row.type, 12),
-                                      printable(row.prompt, 24)};
+    std::vector<std::string> cells = keys_of(row);
     for (const std::string& engine : matrix.engines) {
       std::string text;
-      for (const MatrixCell& cell : row.cells) {
-        if (cell.engine != engine) continue;
-        // However many logs the reference's engine left.
-        if (cell.is_reference && !text.empty()) continue;
-        text += fmt::format("{}{}", text.empty() ? "" : "; ", cell_text(cell));
-        if (!cell.problem.empty()) problems += fmt::format("  {}\n", cell.problem);
+      for (const MatrixCell* run : runs_of(row, engine)) {
+        text += fmt::format("{}{}", text.empty() ? "" : "; ", cell_text(*run));
       }
       cells.push_back(text.empty() ? "-" : text);
     }
     table.add(cells, color_of(row));
   }
-  std::string text = fmt::format("{}{}", table.text(style), problems);
+  return table;
+}
+
+// A line a run.
+TextTable runs_table(const RunMatrix& matrix) {
+  const std::vector<std::string> header = {"model", "type", "prompt", "engine", "verdict"};
+  TextTable table(header, header.size());
+  for (const MatrixRow& row : matrix.rows) {
+    for (const std::string& engine : matrix.engines) {
+      for (const MatrixCell* run : runs_of(row, engine)) {
+        std::vector<std::string> cells = keys_of(row);
+        cells.push_back(printable(engine, 40));
+        cells.push_back(cell_text(*run));
+        table.add(cells, color_of(*run));
+      }
+    }
+  }
+  return table;
+}
+
+std::string problem_lines(const RunMatrix& matrix) {
+  std::string text;
+  for (const MatrixRow& row : matrix.rows) {
+    for (const MatrixCell& cell : row.cells) {
+      if (!cell.problem.empty()) text += fmt::format("  {}\n", cell.problem);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+void write_table(const RunMatrix& matrix, const TextStyle& style, const TextSink& sink) {
+  TextTable table = engines_table(matrix);
+  if (!table.fits(style)) table = runs_table(matrix);
+  std::string text = table.text(style) + problem_lines(matrix);
   if (!matrix.left_out.empty()) {
-    text += fmt::format("  {} logs without a header that names their model were left out: {}{}\n",
-                        matrix.left_out.size(), printable(matrix.left_out.front(), 60),
-                        matrix.left_out.size() > 1 ? ", ..." : "");
+    text += fmt::format(
+        "  {} left out: {}{}\n",
+        count_of(matrix.left_out.size(), "log without a header that names its model was",
+                 "logs without a header that names their model were"),
+        printable(matrix.left_out.front(), 60), matrix.left_out.size() > 1 ? ", ..." : "");
   }
   sink(text);
 }

@@ -6,7 +6,8 @@
 
 namespace assay {
 
-// Models and types down, engines across: the verdict and the worst rel_l2 of each.
+// Models and types down, engines across: the verdict and the worst rel_l2 of each. Where that is
+// wider than `style` has room for, a line for each run: no engine is left out.
 void write_table(const RunMatrix& matrix, const TextStyle& style, const TextSink& sink);
 
 // {"pass", "engines", "rows": [{"model", "type", "prompt", "reference", "cells": [{"engine", "log",

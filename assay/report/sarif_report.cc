@@ -137,12 +137,11 @@ void append_result(const Comparison& comparison, const CheckpointGroup& group, b
   result.member("ruleId", first.failing_metric);
   if (rule != std::end(kRules)) result.member("ruleIndex", int64_t{rule - std::begin(kRules)});
   result.member("level", std::string_view("error"));
-  append_text(
-      result, "message",
-      fmt::format("{}{} at token {}: {} ({} of {} tokens fail)",
-                  is_first ? "First divergence: " : "", printable(name.name, 60), first.token_idx,
-                  failure_text(first), group.failures.size(), group.records),
-      out);
+  append_text(result, "message",
+              fmt::format("{}{} at token {}: {} ({})", is_first ? "First divergence: " : "",
+                          printable(name.name, 60), first.token_idx, failure_text(first),
+                          failing_tokens(group)),
+              out);
   append_location(comparison, name, result, out);
   result.key("partialFingerprints");
   JsonObject fingerprints(out);

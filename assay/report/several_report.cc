@@ -39,7 +39,8 @@ void write_table(const SeveralComparison& several, const TextStyle& style, const
   }
   text += fmt::format("{}\n", runs.text(style));
   TextTable pairs({"reference", "other", "first divergence", "median rel l2", "worst rel l2",
-                   "x tolerance", "failed", "verdict"});
+                   "x tolerance", "failed", "verdict"},
+                  2);
   for (const RunPair& pair : several.pairs) {
     pairs.add(
         {names[pair.a], names[pair.b], divergence_place(pair.first_divergence),

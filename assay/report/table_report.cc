@@ -10,6 +10,7 @@
 #include "assay/report/checkpoint_groups.h"
 #include "assay/report/failure_text.h"
 #include "assay/report/garbage_group.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -32,7 +33,7 @@ std::string headline(const Comparison& comparison, const TextStyle& style) {
   const std::string verdict =
       inconclusive ? "" : std::string(verdict_name(comparison.verdict)) + ": ";
   return fmt::format("{}  {}{}\n", colored(outcome_name(comparison), color, style), verdict,
-                     verdict_meaning(comparison.verdict));
+                     verdict_meaning(comparison));
 }
 
 std::string passing_tolerance_line(const Comparison& comparison) {
@@ -69,12 +70,16 @@ std::string counts_lines(const Comparison& comparison) {
     };
     text += fmt::format(
         "  generation        parts at {}: the reference went on with {}, the other with {};\n"
-        "                    {} records of the reference from there on are left out\n",
+        "                    {} of the reference from there on {} left out\n",
         comparison.split->token_idx, token(comparison.split->ref_token),
-        token(comparison.split->got_token), comparison.split->left_out);
+        token(comparison.split->got_token), count_of(comparison.split->left_out, "record"),
+        plural(comparison.split->left_out == 1, "is", "are"));
   }
   if (!comparison.drift.sentence.empty()) {
-    text += fmt::format("  drift             {}\n", comparison.drift.sentence);
+    std::string sentence = comparison.drift.sentence;  // over layers, then over tokens
+    const size_t second = sentence.find("; error");
+    if (second != std::string::npos) sentence.replace(second + 1, 1, "\n                    ");
+    text += fmt::format("  drift             {}\n", sentence);
   }
   return text;
 }
@@ -115,9 +120,9 @@ std::string cause_lines(const Comparison& comparison) {
   for (const Cause& cause : comparison.causes) {
     text += fmt::format("  cause             {}: {}\n", cause.name, printable(cause.sentence, 700));
   }
-  if (!comparison.cause_hint.empty()) {
-    text +=
-        fmt::format("  cause             none found: {}\n", printable(comparison.cause_hint, 700));
+  const std::string hint = cause_hint(comparison);
+  if (!hint.empty()) {
+    text += fmt::format("  cause             none found: {}\n", printable(hint, 700));
   }
   return text;
 }
@@ -181,9 +186,8 @@ void write_table(const Comparison& comparison, const std::string& command, const
                  const TextSink& sink) {
   std::string text = headline(comparison, style);
   if (comparison.first_divergence) {
-    text +=
-        colored(fmt::format("  first divergence  {}\n", failure_text(*comparison.first_divergence)),
-                Color::kBad, style);
+    text += colored(fmt::format("  first divergence  {}\n", first_failure_text(comparison)),
+                    Color::kBad, style);
   }
   text += cause_lines(comparison);
   text += passing_tolerance_line(comparison);

@@ -18,7 +18,7 @@ TEST_F(AnalyzeCommand, SaysWhatALogHolds) {
   const Outcome outcome = run({"analyze", log, "--stats", "--compare", log});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.err, "");
-  EXPECT_THAT(outcome.out, HasSubstr("2 of 1 checkpoints at 2 tokens"));
+  EXPECT_THAT(outcome.out, HasSubstr("2 of 1 checkpoint at 2 tokens"));
   EXPECT_THAT(outcome.out, HasSubstr("logits"));
 }
 
@@ -51,11 +51,11 @@ TEST_F(AnalyzeCommand, CountsTheGarbageThatIsNotListed) {
   std::vector<float> values(200, 1.5F);
   std::fill(values.begin(), values.begin() + 150, std::nanf(""));
   const std::string log = put("a.jsonl", line("layer_0_output", 0, values));
-  EXPECT_THAT(run({"analyze", log}).out, HasSubstr("nonfinite: 150 values at tokens 0"));
+  EXPECT_THAT(run({"analyze", log}).out, HasSubstr("nonfinite: 150 values at token 0"));
   const std::string good =
       put("good.jsonl", line("layer_0_output", 0, std::vector<float>(200, 1.5F)));
   EXPECT_THAT(run({"compare", good, log}).out,
-              HasSubstr("nonfinite in the other: 150 values at tokens 0"));
+              HasSubstr("nonfinite in the other: 150 values at token 0"));
 }
 
 TEST_F(AnalyzeCommand, SeveralLogsGiveARateEach) {

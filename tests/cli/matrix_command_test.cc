@@ -1,5 +1,6 @@
 // assay matrix over the golden logs and what assay run writes for the same model files.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidjson/document.h>
@@ -75,6 +76,25 @@ TEST_F(MatrixCommand, JoinsTheGoldensAndTheEnginesRuns) {
   EXPECT_EQ(table.exit_code, 0);
   EXPECT_THAT(table.out, Not(HasSubstr("reference; ")));
   EXPECT_THAT(table.out, HasSubstr("noise"));
+}
+
+// Breaks if the table lost engines where its width is nobody's concern, as in a pipe or a file.
+TEST_F(MatrixCommand, NoEngineIsLostInAPipeOrAFile) {
+  const std::string log = contents(engine_log("mine.jsonl", "f32.jsonl", false));
+  std::vector<std::string> command = {"matrix", golden("f32.jsonl")};
+  std::vector<std::string> engines;
+  for (int i = 0; i < 8; ++i) {
+    engines.push_back(fmt::format("an_engine_with_a_long_name_{}", i));
+    std::string other = log;
+    other.replace(other.find(R"("engine":"assay)"), 15, R"("engine":")" + engines.back());
+    command.push_back(put(fmt::format("run{}.jsonl", i), other));
+  }
+  const Outcome pipe = run(command);
+  EXPECT_EQ(pipe.exit_code, 0) << pipe.err;
+  command.insert(command.end(), {"-o", path("table.txt")});
+  EXPECT_EQ(run(command).exit_code, 0);
+  for (const std::string& engine : engines) EXPECT_THAT(pipe.out, HasSubstr(engine));
+  EXPECT_EQ(contents(path("table.txt")), pipe.out);
 }
 
 // A fault that only the log with all ops can show, or only the one with all tokens.

@@ -1,6 +1,7 @@
 #include "assay/compare/matrix.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 
 #include "tests/compare/log_files.h"
 
@@ -29,6 +30,22 @@ TEST_F(MatrixTest, ARunWithoutAReferenceIsNoPass) {
   EXPECT_FALSE(matrix.pass);
   // A second row that is all reference is nobody's failure.
   EXPECT_TRUE(compare_matrix({ref, good, log("oracle", "float64", 3, 9)}, {}).pass);
+}
+
+TEST_F(MatrixTest, SaysWhatIsMissing) {
+  const std::string ref = log("oracle", "float64", 2, 5);
+  const std::string run = log("engine", "exact", 2, 5);
+  const auto problem = [&](const std::vector<std::string>& paths, const std::string& reference) {
+    MatrixOptions options;
+    options.reference = reference;
+    return error_of([&] { compare_matrix(paths, options); });
+  };
+  EXPECT_THAT(problem({ref}, ""), testing::HasSubstr("all runs are the reference's (oracle float64)"
+                                                     ": give logs of another engine, too"));
+  EXPECT_THAT(problem({ref, log("other", "exact", 3, 5)}, ""),
+              testing::HasSubstr("the reference (oracle float64) has run other models or prompts"));
+  EXPECT_THAT(problem({run}, ""), testing::HasSubstr("with --reference"));
+  EXPECT_THAT(problem({ref, run}, "none"), testing::HasSubstr("check --reference none"));
 }
 
 }  // namespace

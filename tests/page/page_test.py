@@ -156,6 +156,45 @@ class PageTest(PageCase):
                              width=width)
             self.assertEqual(page.evaluate(logs.script("overlap.js")), [])
 
+    def half_equal(self):
+        """Layers 0 to 2 are equal, and what follows is off."""
+        got = logs.model(layers=6, tokens=5)
+        off = logs.model(layers=6, tokens=5, fault=(3, "attn_norm", 0))
+        names = [item["checkpoint"] for item in got]
+        first = names.index("layer_3_attn_norm")
+        each = len(names) // 5
+        return [right if i % each < first else wrong for i, (right, wrong) in enumerate(zip(got, off))]
+
+    def test_zeros_stand_apart_from_errors(self):
+        page = self.show(logs.model(layers=6, tokens=5), self.half_equal())
+        self.shot("zeros")
+        for title, axis in (("Drift over layers", 1), ("Error against magnitude", 1)):
+            chart = f"[...document.querySelectorAll('section')].find((s) => s.querySelector('h2').textContent === '{title}')"
+            ticks = page.evaluate(f"[...{chart}.querySelectorAll('.chart text')].map((t) => t.textContent)")
+            self.assertEqual(ticks.count("0"), axis + (title == "Drift over layers"), ticks)  # layer 0, too
+            # What is 0 lies within the band, what is not above all of it.
+            self.assertTrue(page.evaluate(f"""(() => {{
+              const band = {chart}.querySelector('.zero-band').getBBox();
+              const marks = [...{chart}.querySelectorAll('path.dots, circle.mark')].flatMap((m) => m.r ?
+                [m.cy.baseVal.value] : [...m.getAttribute('d').matchAll(/M[^ ]+ ([^h]+)h/g)].map((d) => Number(d[1])));
+              return marks.some((y) => y >= band.y) && marks.some((y) => y < band.y - 10) &&
+                !marks.some((y) => y < band.y && y > band.y - 3);
+            }})()"""))
+        self.assertTrue(any("records whose values are equal" in text for text in self.texts(".legend li")))
+        self.assertEqual(page.evaluate(logs.script("overlap.js")), [])
+
+    def test_no_error_is_said_and_not_drawn(self):
+        self.show(logs.model(), logs.model())
+        notes = self.texts("section p.note")
+        self.assertEqual(sum(note == "No error: all of it is 0." for note in notes), 2, notes)
+        self.assertTrue(any(note.startswith("No error: the values of all ") for note in notes), notes)
+
+    def test_drift_is_told_as_measured(self):
+        self.show(logs.model(layers=6, tokens=5), self.half_equal())
+        figures = self.texts(".figures > div")
+        drift = next(text for text in figures if text.startswith("Drift"))
+        self.assertRegex(drift, "^Driftincreasing0 at layer 0, 0\\.[0-9]+ at layer 5; it jumps at layer 3$")
+
     def test_nothing_in_a_log_becomes_markup(self):
         for text in logs.HOSTILE:
             with self.subTest(text=text):

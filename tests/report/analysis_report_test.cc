@@ -70,9 +70,9 @@ Analysis suspicious() {
 TEST(AnalysisReport, SaysWhatItComesTo) {
   const Analysis analysis = suspicious();
   EXPECT_THAT(findings_of(analysis),
-              ElementsAre(HasSubstr("freed memory: at 1 tokens"),
-                          HasSubstr("at tokens 6, repeat an earlier one bit for bit"),
-                          HasSubstr("1 records, at tokens 9, are all zeros")));
+              ElementsAre(HasSubstr("freed memory: at 1 token the"),
+                          HasSubstr("1 record, at token 6, repeats an earlier one bit for bit"),
+                          HasSubstr("1 record, at token 9, is all zeros")));
   EXPECT_TRUE(findings_of(Analysis()).empty());
   const std::string text = text_of([&](const TextSink& sink) {
     write_table({&analysis, 1}, nullptr, false, {120, false}, sink);

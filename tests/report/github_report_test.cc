@@ -43,7 +43,7 @@ TEST(GithubAnnotations, TheFirstDivergenceIsTheFirst) {
   const std::string text = annotations(failing(3));
   EXPECT_THAT(text, StartsWith("::error file=got.jsonl,title=first divergence%3A "
                                "layer_2_output::layer_2_output: wrong at token 1: rel_l2 0.0251 "
-                               "is over 0.01 (1 of 1 tokens fail)\n"));
+                               "is over 0.01 (1 of 1 token fails)\n"));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
 }
 

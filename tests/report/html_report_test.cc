@@ -36,6 +36,7 @@ Comparison many_records(int checkpoints, int tokens) {
   const RecordResult passed = comparison.results[1];
   comparison.checkpoints.clear();
   comparison.results.clear();
+  comparison.first_divergence.reset();
   for (int i = 0; i < checkpoints; ++i) {
     comparison.checkpoints.push_back(
         parse_checkpoint_name("layer_" + std::to_string(i) + "_output"));

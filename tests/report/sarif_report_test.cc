@@ -27,8 +27,8 @@ TEST(SarifReport, HasAResultForEachFailingCheckpoint) {
   EXPECT_STREQ(result["ruleId"].GetString(), "rel_l2");
   EXPECT_STREQ(rule["id"].GetString(), "rel_l2");
   EXPECT_STREQ(result["message"]["text"].GetString(),
-               "First divergence: layer_3_q at token 7: rel_l2 0.0251 is over 0.01 (1 of 1 tokens "
-               "fail)");
+               "First divergence: layer_3_q at token 7: rel_l2 0.0251 is over 0.01 (1 of 1 token "
+               "fails)");
   EXPECT_STREQ(result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].GetString(),
                "got.jsonl");
 }

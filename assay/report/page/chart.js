@@ -3,9 +3,9 @@
 
 const chartHeight = 270;
 const margin = { left: 64, right: 14, top: 14, bottom: 40 };
+const zeroBand = 22;
 
-// The powers of ten that hold all of `values`; what is 0 is drawn on the lowest line, what is not
-// finite on the highest.
+// The powers of ten that hold all of `values`; what is not finite is drawn on the highest line.
 function powersAround(values) {
   const logs = values.filter((v) => Number.isFinite(v) && v > 0).map(Math.log10);
   if (logs.length === 0) return [-8, 0];
@@ -14,15 +14,20 @@ function powersAround(values) {
   return [low, Math.max(high, low + 1)];
 }
 
+// A scale from the place `from` to `to`. Zeros, which have no logarithm, have a band of their own at
+// `from`.
 function logScale(values, from, to) {
   const [low, high] = powersAround(values);
+  const hasZeros = values.some((v) => v <= 0);
+  const start = from + (hasZeros ? Math.sign(to - from) * (zeroBand + 6) : 0);
   const scale = (v) => {
     if (!Number.isFinite(v)) return to;
-    const share = v <= 0 ? 0 : (Math.log10(v) - low) / (high - low);
-    return from + Math.min(1, Math.max(0, share)) * (to - from);
+    if (v <= 0) return from + Math.sign(to - from) * zeroBand / 2;
+    const share = (Math.log10(v) - low) / (high - low);
+    return start + Math.min(1, Math.max(0, share)) * (to - start);
   };
   const every = Math.ceil((high - low) / 7);
-  scale.ticks = [];
+  scale.ticks = hasZeros ? [0] : [];
   for (let power = low; power <= high; power += every) {
     const within = high - low <= 2 && power < high ? [1, 2, 5] : [1];
     scale.ticks.push(...within.map((times) => times * 10 ** power));
@@ -33,6 +38,7 @@ function logScale(values, from, to) {
 const superscripts = { '-': '⁻', 0: '⁰', 1: '¹', 2: '²', 3: '³', 4: '⁴', 5: '⁵', 6: '⁶', 7: '⁷', 8: '⁸', 9: '⁹' };
 
 function tickText(value) {
+  if (value === 0) return '0';
   if (value > 9e-3 && value < 2e3) return String(Number(value.toPrecision(1)));
   const power = Math.floor(Math.log10(value) + 1e-9);
   const times = Math.round(value / 10 ** power);
@@ -50,6 +56,8 @@ function chartFrame(width, y, xTitle, yTitle, label) {
   return svg('svg', {
     viewBox: `0 0 ${width} ${chartHeight}`, tabindex: '0', role: 'img', 'aria-label': label,
   },
+    y.ticks.includes(0) && svg('rect', { class: 'zero-band',
+      x: margin.left, y: bottom - zeroBand, width: right - margin.left, height: zeroBand }),
     y.ticks.map((value) => [
       svg('line', { class: 'gridline', x1: margin.left, x2: right, y1: y(value), y2: y(value) }),
       svg('text', { x: margin.left - 8, y: y(value) + 4, 'text-anchor': 'end' }, tickText(value)),
@@ -73,11 +81,16 @@ function chartFigure(draw, legend) {
   return html('figure', {}, place, legend);
 }
 
+function isWithoutError(values) {
+  return values.every((v) => v === undefined || v === 0);
+}
+
 function lineLegend(series, limits) {
   const sample = (kind, dots) => svg('svg', { class: 'swatch', viewBox: '0 0 22 15', 'aria-hidden': 'true' },
     svg('line', { class: kind, x1: 1, x2: 21, y1: 8, y2: 8 }), dots);
   return html('ul', { class: 'legend' },
-    series.map((line, i) => html('li', {}, sample('series series-' + (i + 1)), shown(line.name))),
+    series.map((line, i) => html('li', {}, sample('series series-' + (i + 1)),
+      shown(line.name) + (isWithoutError(line.values) ? ' (no error)' : ''))),
     limits.map((limit) => html('li', {}, sample(limit.kind), limit.name)));
 }
 
@@ -123,7 +136,9 @@ function lineChart(chart) {
       .map((line) => `${shown(line.name)}: ${format(line.values[i])}`).join('\n'), bottom);
     return frame;
   };
-  return html('div', {}, chartFigure(draw, lineLegend(series, limits)),
+  const figure = series.every((line) => isWithoutError(line.values))
+    ? html('p', { class: 'note' }, 'No error: all of it is 0.') : chartFigure(draw, lineLegend(series, limits));
+  return html('div', {}, figure,
     equivalent(chart.label, [chart.xTitle, ...series.map((line) => shown(line.name))],
       () => xs.map((value, i) => [chart.xText(value), ...series.map((line) =>
         line.values[i] === undefined ? '' : format(line.values[i]))])));

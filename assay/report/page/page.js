@@ -8,6 +8,12 @@ function passingText() {
   return data.passing_tolerance.replace('rel_l2', 'rel L2').replace(' x ', ' × ');
 }
 
+// What was measured at both ends, and where it jumps.
+function driftText(drift) {
+  return `${format(drift.first)} at layer ${drift.from}, ${format(drift.last)} at layer ${drift.to}` +
+    (drift.jump === undefined ? '' : `; it jumps at layer ${drift.jump}`);
+}
+
 function headFigures() {
   const unmatched = data.unmatched_ref + data.unmatched_got;
   const worst = records.reduce((held, record) => isWorse(record, held) ? record : held, null);
@@ -18,7 +24,7 @@ function headFigures() {
       `of ${count(data.compared, 'record')}`),
     worst && figure('Worst rel L2', format(worst.relL2), html('span', {}, name(worst.checkpoint.text), ', token ' + worst.token)),
     data.argmax_total > 0 && figure('Same next token', `${data.argmax_agree} of ${data.argmax_total}`, 'by the largest logit'),
-    data.growth_per_layer !== 1 && figure('Drift', data.trend, `× ${format(data.growth_per_layer)} a layer`),
+    data.drift && figure('Drift', data.trend, driftText(data.drift)),
     data.quarantined > 0 && figure('Garbage values', data.quarantined.toLocaleString('en'), 'left out of the metrics'));
 }
 
@@ -83,7 +89,8 @@ function layerChart() {
     series.push({ name: 'tolerance', values: layers.map((layer) => median(of.get(layer).map((record) => record.tolerance))) });
   }
   return section('Drift over layers', (outputs.length > 0 ? 'The error of each layer’s output.' : 'The worst error in each layer.') +
-    (data.trend === 'stable' ? ' It is stable.' : ` It is ${data.trend}, by a factor of ${format(data.growth_per_layer)} a layer.`),
+    (data.drift ? ` Its median is ${driftText(data.drift)}` +
+      (data.drift.jump === undefined ? '.' : `, from ${format(data.drift.before)} to ${format(data.drift.after)}.`) : ''),
     lineChart({
       label: 'error of each layer', xTitle: 'layer', xs: layers, series, limits: limitsOf(list),
       xText: (layer, long) => (long ? 'layer ' : '') + layer,

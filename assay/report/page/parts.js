@@ -4,6 +4,11 @@
 function scatterSection() {
   const list = records.filter((record) => record.refRms > 0 && Number.isFinite(record.rms));
   if (list.length < 3) return null;
+  const equal = list.filter((record) => record.rms === 0).length;
+  if (equal === list.length) {
+    return section('Error against magnitude', null,
+      html('p', { class: 'note' }, `No error: the values of all ${count(equal, 'record')} are equal.`));
+  }
   const label = 'error against magnitude of each record';
   const draw = (width) => {
     const right = width - margin.right;
@@ -29,7 +34,8 @@ function scatterSection() {
   return section('Error against magnitude',
     'Each mark is a record. Rounding grows with the values: a diagonal band. A mark above the band has an error of another kind.',
     chartFigure(draw, html('ul', { class: 'legend' }, html('li', {}, sample(''), 'passes'),
-      html('li', {}, sample(' failing'), 'fails'))),
+      html('li', {}, sample(' failing'), 'fails'),
+      equal > 0 && html('li', {}, `at 0: ${count(equal, 'record')} whose values are equal`))),
     equivalent(label + ' (the 200 largest ratios)', ['checkpoint', 'token', 'size of the reference', 'error', 'ratio'],
       () => worstFirst().map((record) => [name(record.checkpoint.text), record.token, format(record.refRms),
         format(record.rms), format(record.rms / record.refRms)])));

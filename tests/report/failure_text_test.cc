@@ -1,0 +1,83 @@
+#include "assay/report/failure_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "assay/report/table_report.h"
+#include "tests/compare/comparison_case.h"
+#include "tests/report/example.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Sentences of what real comparisons find.
+class FailureText : public ComparisonTest {
+ protected:
+  static std::string table(const Comparison& comparison) {
+    return text_of([&](const TextSink& sink) { write_table(comparison, "assay", {}, sink); });
+  }
+};
+
+TEST_F(FailureText, StrictArgmaxIsNamedWhereOnlyItFails) {
+  const std::string ref = line("logits", 0, {100, 100.001F, 1});
+  const std::string got = line("logits", 0, {100.002F, 100.001F, 1});
+  EXPECT_EQ(verdict_meaning(compare(ref, got)),
+            "the argmax flips between candidates that are level within the error");
+  options_.strict_argmax = true;
+  const Comparison strict = compare(ref, got);
+  EXPECT_EQ(first_failure_text(strict),
+            "logits at token 0: the argmax differs by 0.000999 in the reference, which errors of "
+            "0.002 allow, but --strict-argmax does not");
+  EXPECT_THAT(std::string(verdict_meaning(strict)), HasSubstr("which --strict-argmax does not"));
+}
+
+// Breaks if an error of 0 were told where the argmax differs by more than the errors.
+TEST_F(FailureText, AnArgmaxBeyondTheErrorIsToldWithIt) {
+  for (const bool strict : {false, true}) {
+    options_.strict_argmax = strict;
+    const Comparison comparison = compare(line("logits", 0, {100, 99.1F, 100, 100, 100}),
+                                          line("logits", 0, {99.4F, 99.6F, 99.4F, 99.4F, 99.4F}));
+    EXPECT_EQ(comparison.verdict, Verdict::kDrift);
+    EXPECT_EQ(first_failure_reason(comparison),
+              strict ? "the argmax differs by 0.9 in the reference, more than the errors explain"
+                     : "the argmax differs by 0.9 in the reference, errors reach 0.6");
+    EXPECT_EQ(verdict_meaning(comparison), "the argmax differs by more than the error explains");
+  }
+}
+
+TEST_F(FailureText, ASingleRecordGrewFromNothing) {
+  const Comparison one =
+      compare(line("layer_4_q", 0, {1, 2, 3}), line("layer_4_q", 0, {1, 2, 3.2F}));
+  ASSERT_EQ(one.verdict, Verdict::kDrift);
+  EXPECT_EQ(verdict_meaning(one), "the error is beyond the tolerance, but small beside the values");
+  const auto two = [&](float error) {
+    return line("layer_4_q", 0, {1, 2, 3 + error / 5}) + line("layer_4_k", 0, {1, 2, 3 + error});
+  };
+  const Comparison grown = compare(two(0), two(0.1F));
+  ASSERT_EQ(grown.verdict, Verdict::kDrift);
+  EXPECT_EQ(verdict_meaning(grown), "the error grew little by little beyond the tolerance");
+}
+
+// Breaks if a search for scales and shifts were told of a value that is none.
+TEST_F(FailureText, WhereNotANumberComesFirstTheStepBeforeIsToLookAt) {
+  const auto run = [&](float value) {
+    return line("layer_0_attn_norm", 0, {1, 2, 3}) + line("layer_0_q", 0, {1, value, 3});
+  };
+  Comparison comparison = compare(run(2), run(std::nanf("")));
+  comparison.cause_hint = "no scale, sign or shift explains the difference";
+  EXPECT_EQ(first_failure_reason(comparison), "1 value that is not finite");
+  EXPECT_EQ(verdict_meaning(comparison), "not a number, or infinite, in one of the two");
+  EXPECT_EQ(cause_hint(comparison),
+            "the first values that are not finite: look at the step before, from "
+            "layer_0_attn_norm, which is finite, to here");
+  EXPECT_THAT(table(comparison), Not(HasSubstr("no scale")));
+  Comparison alone =
+      compare(line("layer_0_q", 0, {1, 2}), line("layer_0_q", 0, {1, std::nanf("")}));
+  EXPECT_EQ(cause_hint(alone), "the first values that are not finite: look at the inputs");
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,79 @@
+#include "assay/report/matrix_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/report/example.h"
+
+namespace assay {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// One row: a reference, and the runs of so many engines, of which the last has diverged.
+RunMatrix matrix_of(int engines) {
+  RunMatrix matrix;
+  matrix.pass = false;
+  matrix.engines = {"oracle"};
+  MatrixRow row{"tinyllama", "F32", "haiku", "oracle.jsonl", {}};
+  MatrixCell reference{"oracle", "oracle.jsonl", {}, {}, {}, true};
+  row.cells = {reference, reference};
+  for (int i = 0; i < engines; ++i) {
+    const std::string engine = "engine_number_" + std::to_string(i);
+    RunPair pair;
+    pair.pass = i + 1 < engines;
+    pair.verdict = pair.pass ? Verdict::kNoise : Verdict::kWrong;
+    pair.worst_rel_l2 = pair.pass ? 1e-7 : 4.67;
+    if (!pair.pass) {
+      pair.first_divergence =
+          FirstDivergence{parse_checkpoint_name("layer_1_q"), 3, "rel_l2", 4.67, 1e-6};
+    }
+    matrix.engines.push_back(engine);
+    row.cells.push_back({engine, engine + ".jsonl", "oracle.jsonl", pair, {}, false});
+  }
+  matrix.rows = {row};
+  return matrix;
+}
+
+std::string table(const RunMatrix& matrix, const TextStyle& style) {
+  return text_of([&](const TextSink& sink) { write_table(matrix, style, sink); });
+}
+
+TEST(MatrixReport, HasAColumnForEachEngineWhereThereIsRoom) {
+  const std::string text = table(matrix_of(8), {});
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_THAT(text, HasSubstr("engine_number_" + std::to_string(i)));
+  }
+  EXPECT_THAT(text, HasSubstr("wrong 4.67 layer_1_q at 3\n"));
+}
+
+// Breaks if the engine that diverged, or any other, could be missing from the table.
+TEST(MatrixReport, HasALineForEachRunWhereThereIsNot) {
+  const std::string text = table(matrix_of(3), {80, false});
+  EXPECT_EQ(text,
+            "  model      type  prompt           engine                    verdict\n"
+            "  tinyllama   F32   haiku           oracle                  reference\n"
+            "  tinyllama   F32   haiku  engine_number_0                noise 1e-07\n"
+            "  tinyllama   F32   haiku  engine_number_1                noise 1e-07\n"
+            "  tinyllama   F32   haiku  engine_number_2  wrong 4.67 layer_1_q at 3\n");
+  EXPECT_THAT(table(matrix_of(3), {20, true}),
+              AllOf(HasSubstr("engine_number_0"), HasSubstr("\x1b[31m  tinyllama   F32   haiku  "
+                                                            "engine_number_2")));
+}
+
+TEST(MatrixReport, CountsTheLogsThatAreLeftOut) {
+  RunMatrix matrix = matrix_of(1);
+  matrix.left_out = {"a.jsonl"};
+  EXPECT_THAT(table(matrix, {}),
+              HasSubstr("1 log without a header that names its model was left out: a.jsonl\n"));
+  matrix.left_out.push_back("b.jsonl");
+  EXPECT_THAT(table(matrix, {}), HasSubstr("2 logs without a header that names their model were "
+                                           "left out: a.jsonl, ...\n"));
+}
+
+}  // namespace
+}  // namespace assay

@@ -20,6 +20,13 @@ bool parse_whole(std::string_view text, T& value) {
   return error == std::errc() && stop == end;
 }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
 }  // namespace
 
 CLI::Validator whole_number(int64_t least, uint64_t most) {
@@ -39,9 +46,11 @@ CLI::Validator whole_number(int64_t least, uint64_t most) {
 
 std::vector<int32_t> parse_token_ids(const std::string& text, const std::string& flag) {
   std::vector<int32_t> ids;
-  for (std::string_view rest = text;;) {
+  std::string_view rest = trimmed(text);
+  if (rest.starts_with('[') && rest.ends_with(']')) rest = rest.substr(1, rest.size() - 2);
+  for (;;) {
     const size_t comma = rest.find(',');
-    const std::string_view item = rest.substr(0, comma);
+    const std::string_view item = trimmed(rest.substr(0, comma));
     int32_t id = 0;
     if (!parse_whole(item, id) || id < 0) {
       throw Error(fmt::format("'{}' is not a token id", printable(item, 40)), flag,

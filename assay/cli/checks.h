@@ -11,7 +11,8 @@ namespace assay {
 // takes "0x10", drops what overflows, and shows bounds as floating-point numbers.
 CLI::Validator whole_number(int64_t least, uint64_t most);
 
-// Comma-separated token ids. Throws Error naming `flag` and the item that is none.
+// Comma-separated token ids, in brackets or not, as `assay tokenize` prints them. Throws Error
+// naming `flag` and the item that is none.
 std::vector<int32_t> parse_token_ids(const std::string& text, const std::string& flag);
 
 // Throws Error if `output` is one of the inputs. `what` is written there ("the report"), and `flag`

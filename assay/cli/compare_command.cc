@@ -90,6 +90,11 @@ CompareOptions options_of(const CompareArguments& arguments) {
     throw Error(fmt::format("'{}' is not known", arguments.format), "--format",
                 fmt::format("give one of {}", fmt::join(kFormats, ", ")));
   }
+  if (arguments.format != "html" && !(arguments.ref_speed + arguments.got_speed).empty()) {
+    throw Error("only the html report shows how fast the engines were",
+                arguments.ref_speed.empty() ? "--got-speed" : "--ref-speed",
+                "give --format html, or leave it out");
+  }
   options.strict_argmax = arguments.strict_argmax;
   if (arguments.tokens) options.selection.set_tokens(*arguments.tokens, "--tokens");
   if (arguments.checkpoints) {

@@ -238,14 +238,16 @@ int accept(const GoldenArguments& arguments) {
 }
 
 int reject(const GoldenArguments& arguments) {
-  const std::vector<std::string> models = models_of(arguments);
-  for (const std::string& model : models) {
+  bool any = false;
+  for (const std::string& model : models_of(arguments)) {
     const int64_t count = reject_pending(golden_folder(arguments.root, model));
     if (count > 0) {
       print_text(
           fmt::format("{}: removed {}\n", printable(model), count_of(count, "pending file")));
+      any = true;
     }
   }
+  if (!any) print_text("nothing is pending\n");
   return kInParity;
 }
 

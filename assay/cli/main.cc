@@ -24,18 +24,41 @@ std::string command_names(const CLI::App& app) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+bool has_command(const CLI::App& app, const std::string& name) {
+  const auto commands = app.get_subcommands({});
+  return std::any_of(commands.begin(), commands.end(),
+                     [&](const CLI::App* command) { return command->get_name() == name; });
+}
+
 // CLI11 would call an unknown command an argument that was not expected.
 void check_command(const CLI::App& app, int argc, char** argv) {
   const std::string hint = "the commands are " + command_names(app) + "; see assay --help";
   if (argc < 2) throw Error("no command", {}, hint);
   const std::string first = argv[1];
-  const auto commands = app.get_subcommands({});
-  const bool known = std::any_of(commands.begin(), commands.end(), [&](const CLI::App* command) {
-    return command->get_name() == first;
-  });
-  if (!known && !first.starts_with('-')) {
+  if (!has_command(app, first) && !first.starts_with('-')) {
     throw Error(fmt::format("'{}' is not a command", printable(first, 40)), {}, hint);
   }
+}
+
+// The same of a command that has commands of its own.
+void check_subcommand(const CLI::App& app, int argc, char** argv) {
+  for (const CLI::App* command : app.get_subcommands({})) {
+    const auto names = command_names(*command);
+    if (command->get_name() != argv[1] || names.empty()) continue;
+    const std::string hint = fmt::format("{0} has {1}; see assay {0} --help", argv[1], names);
+    if (argc < 3) throw Error(fmt::format("{} is given nothing to do", argv[1]), {}, hint);
+    const std::string name = argv[2];
+    if (name.starts_with('-') || has_command(*command, name)) continue;
+    throw Error(fmt::format("'{}' is not a command of {}", printable(name, 40), argv[1]), {}, hint);
+  }
+}
+
+// What CLI11 says; a flag that it does not know before what is missing, which may be that flag's.
+std::string message_of(const CLI::ParseError& error, const std::vector<CLI::App*>& parsed) {
+  if (parsed.empty()) return error.what();
+  std::vector<std::string> left = parsed[0]->remaining(true);
+  std::erase_if(left, [](const std::string& one) { return !one.starts_with('-') || one == "-"; });
+  return left.empty() ? error.what() : CLI::ExtrasError(left).what();
 }
 
 int run(int argc, char** argv) {
@@ -58,6 +81,7 @@ int run(int argc, char** argv) {
   add_mutate(app, exit_code);
   add_perf(app, exit_code);
   check_command(app, argc, argv);
+  check_subcommand(app, argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help, --version
@@ -68,7 +92,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const auto parsed = app.get_subcommands();
     const std::string command = parsed.empty() ? "" : " " + parsed[0]->get_name();
-    throw Error(error.what(), {}, fmt::format("see assay{} --help", command));
+    throw Error(message_of(error, parsed), {}, fmt::format("see assay{} --help", command));
   }
   return exit_code;
 }

@@ -25,7 +25,7 @@ struct MutateFlags {
   std::optional<std::string> prompt;
   std::optional<std::string> tokens;
   int64_t n_predict = 0;
-  LogFlags log = {.checkpoints = "ops", .values = "all"};
+  LogFlags log = {.defaults = {.checkpoints = "ops", .values = "all"}};
   PowerOptions power;
   bool small_only = false;
   std::string format = "table";
@@ -64,8 +64,8 @@ int write_log(const MutateFlags& flags) {
                            .layer = flags.layer,
                            .prompt = flags.prompt,
                            .n_predict = flags.n_predict,
-                           .log = flags.log.request()};
-  if (flags.log.team.empty()) options.log.options.team = *flags.fault;
+                           .log = flags.log.request().value()};
+  if (!flags.log.team) options.log.options.team = *flags.fault;
   if (flags.tokens) options.tokens = parse_token_ids(*flags.tokens, "--tokens");
   const MutantLog result = write_mutant_log(options);
   print_status(fmt::format("log with the fault {}: {}; to be found at {}\n", *flags.fault,

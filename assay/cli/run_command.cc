@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -30,8 +31,9 @@ struct RunFlags {
   std::optional<std::string> tokens;
   std::optional<std::string> inject;
   std::string kv_type = "f32";
-  LogFlags log = {.team = "assay"};
+  LogFlags log = {.defaults = {.team = "assay", .environment = true}};
   bool json = false;
+  std::function<bool()> is_greedy_unasked;  // whether how to sample is said, but not to sample
 };
 
 std::string as_json(const RunResult& result) {
@@ -109,11 +111,15 @@ int run_injected_command(const RunFlags& flags) {
 
 int run_command(RunFlags& flags) {
   if (flags.inject) return run_injected_command(flags);
+  if (flags.is_greedy_unasked()) {
+    print_warning(
+        "without --temp the most likely token is taken: --top-k, --top-p and --seed "
+        "change nothing");
+  }
   if (flags.tokens) flags.options.tokens = parse_token_ids(*flags.tokens, "--tokens");
   if (flags.prompt_file) flags.options.prompt = read_text_file(*flags.prompt_file);
   flags.options.kv_type = flags.kv_type == "f16" ? KvType::kF16 : KvType::kF32;
-  // Without --log the environment may ask for one.
-  flags.options.log = flags.log.path ? flags.log.request() : log_request_from_environment();
+  flags.options.log = flags.log.request();
   if (flags.prompt_file && flags.options.log) {
     refuse_to_overwrite({*flags.prompt_file}, flags.options.log->path, "the log", "--log");
   }
@@ -150,15 +156,17 @@ void add_run(CLI::App& app, int& exit_code) {
   prompt->add_option("--prompt-file", flags->prompt_file,
                      "File of text, read as it is; - is standard input");
   prompt->add_option("--tokens", flags->tokens, "Token ids, comma-separated");
-  prompt->add_option("--inject", flags->inject,
-                     "Log of a reference with all values of its layers: each layer is given the "
-                     "reference's input, and its own error is shown");
+  CLI::Option* inject = prompt->add_option(
+      "--inject", flags->inject,
+      "Log of a reference with all values of its layers: each layer is given the "
+      "reference's input, and its own error is shown");
   prompt->require_option(1);
 
-  command->add_option("-n", options.n_predict, "Most tokens to generate")
-      ->capture_default_str()
-      ->check(whole_number(0, kMaxInt64));
-  command->add_flag("--ignore-eos", options.ignore_eos, "Go on after an end-of-sequence token");
+  auto* n_predict = command->add_option("-n", options.n_predict, "Most tokens to generate")
+                        ->capture_default_str()
+                        ->check(whole_number(0, kMaxInt64));
+  auto* ignore_eos =
+      command->add_flag("--ignore-eos", options.ignore_eos, "Go on after an end-of-sequence token");
   command->add_option("--backend", options.backend, "What computes")
       ->check(CLI::IsMember({"auto", "cpu", "cuda", "emulated"}))
       ->capture_default_str();
@@ -170,20 +178,30 @@ void add_run(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--threads", options.n_threads, "Threads; 0: one per processor")
       ->capture_default_str();
-  command
-      ->add_option("--batch", options.batch,
-                   "Most prompt tokens evaluated together; the CPU takes at most 128")
-      ->check(whole_number(1, 65536))
-      ->capture_default_str();
-  command->add_option("--temp", options.sampler.temperature, "Temperature; 0: greedy")
-      ->capture_default_str();
-  command->add_option("--top-k", options.sampler.top_k, "Sample from the K highest; 0: all")
-      ->capture_default_str();
-  command->add_option("--top-p", options.sampler.top_p, "Sample from the fewest that reach P")
-      ->capture_default_str();
-  command->add_option("--seed", options.sampler.seed, "Seed of the sampling")
-      ->check(whole_number(0, kMaxUint64))
-      ->capture_default_str();
+  auto* batch = command
+                    ->add_option("--batch", options.batch,
+                                 "Most prompt tokens evaluated together; the CPU takes at most 128")
+                    ->check(whole_number(1, 65536))
+                    ->capture_default_str();
+  auto* temp = command->add_option("--temp", options.sampler.temperature, "Temperature; 0: greedy")
+                   ->capture_default_str();
+  auto* top_k =
+      command->add_option("--top-k", options.sampler.top_k, "Sample from the K highest; 0: all")
+          ->check(whole_number(0, kMaxInt64))
+          ->capture_default_str();
+  auto* top_p =
+      command->add_option("--top-p", options.sampler.top_p, "Sample from the fewest that reach P")
+          ->capture_default_str();
+  auto* seed = command->add_option("--seed", options.sampler.seed, "Seed of the sampling")
+                   ->check(whole_number(0, kMaxUint64))
+                   ->capture_default_str();
+
+  for (CLI::Option* option : {n_predict, ignore_eos, batch, temp, top_k, top_p, seed}) {
+    inject->excludes(option);
+  }
+  flags->is_greedy_unasked = [=] {
+    return temp->count() == 0 && top_k->count() + top_p->count() + seed->count() > 0;
+  };
 
   add_log_flags(*command, flags->log, "Write a checkpoint log (JSONL) here");
   command->add_flag("--json", flags->json, "One JSON object on stdout in place of the text");

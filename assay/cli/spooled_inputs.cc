@@ -60,6 +60,10 @@ SpooledInputs::~SpooledInputs() {
 std::string SpooledInputs::path_of(const std::string& path) {
   const bool standard_input = path == "-" || path == "/dev/stdin";
   if (path != "-" && !is_pipe(path)) return path;
+  if (standard_input && standard_input_taken_) {
+    throw Error("standard input can be read only once", path, "give a file for the other log");
+  }
+  standard_input_taken_ = standard_input_taken_ || standard_input;
   const int from = standard_input ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (from < 0) throw Error(std::string("cannot open: ") + std::strerror(errno), path);
   files_.push_back(temporary_file());

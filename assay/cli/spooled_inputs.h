@@ -21,6 +21,7 @@ class SpooledInputs {
 
  private:
   std::vector<int> files_;
+  bool standard_input_taken_ = false;
 };
 
 }  // namespace assay

@@ -45,8 +45,10 @@ std::optional<GoldenManifest> manifest_in_place(const std::string& folder) {
 
 class Planner {
  public:
-  Planner(const std::string& folder, const std::map<std::string, std::string>& replacements)
-      : folder_(folder), replacements_(replacements) {}
+  // `hint`: what to do about files that do not fit.
+  Planner(const std::string& folder, const std::map<std::string, std::string>& replacements,
+          std::string hint)
+      : folder_(folder), replacements_(replacements), hint_(std::move(hint)) {}
 
   GoldenChange plan() {
     read_manifest();
@@ -54,7 +56,7 @@ class Planner {
     for (const auto& [name, path] : replacements_) {
       if (name == kManifestName) continue;
       if (names.count(name) == 0) {
-        throw Error("nothing in the manifest names it", path, "remove it, or " + again(folder_));
+        throw Error("nothing in the manifest names it", path, "remove it, or " + hint_);
       }
       change_.replaced.push_back(name);
     }
@@ -98,10 +100,10 @@ class Planner {
   void check_hash(const std::string& name, const std::string& sha256) const {
     const std::string path = place(name);
     if (!file_exists(path)) {
-      throw Error("is missing, and the manifest names it", path, again(folder_));
+      throw Error("is missing, and the manifest names it", path, hint_);
     }
     if (file_sha256(path) != sha256) {
-      throw Error("is not what the manifest states: its SHA-256 differs", path, again(folder_));
+      throw Error("is not what the manifest states: its SHA-256 differs", path, hint_);
     }
   }
 
@@ -110,12 +112,13 @@ class Planner {
     for (const GoldenLog& log : file.logs) {
       check_hash(log.file, log.sha256);
       check_golden_log(place(log.file), change_.manifest, file, log,
-                       replacements_.count(log.file) > 0);
+                       replacements_.count(log.file) > 0, hint_);
     }
   }
 
   const std::string& folder_;
   const std::map<std::string, std::string>& replacements_;
+  std::string hint_;
   GoldenChange change_;
 };
 
@@ -134,12 +137,12 @@ bool same_content(const std::string& a, const std::string& b) {
 
 GoldenChange plan_change(const std::string& folder,
                          const std::map<std::string, std::string>& replacements) {
-  return Planner(folder, replacements).plan();
+  return Planner(folder, replacements, again(folder)).plan();
 }
 
 void check_golden_log(const std::string& path, const GoldenManifest& manifest,
-                      const GoldenFile& file, const GoldenLog& log, bool whole) {
-  const std::string hint = "assay golden record " + manifest.model;
+                      const GoldenFile& file, const GoldenLog& log, bool whole,
+                      const std::string& hint) {
   LogReader reader(path, whole ? Depth::kFull : Depth::kKeys);
   if (reader.next() == nullptr) throw no_records_error(reader);
   const auto& header = reader.header();
@@ -197,7 +200,8 @@ int64_t reject_pending(const std::string& folder) {
 
 std::vector<std::string> make_pending(const std::string& folder,
                                       const std::map<std::string, std::string>& replacements) {
-  const GoldenChange change = plan_change(folder, replacements);
+  const GoldenChange change =
+      Planner(folder, replacements, "mend the oracle: nothing was recorded").plan();
   reject_pending(folder);
   const FolderLock lock(folder);
   std::vector<std::string> names;

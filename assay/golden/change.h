@@ -30,8 +30,10 @@ GoldenChange plan_change(const std::string& folder,
                          const std::map<std::string, std::string>& replacements);
 
 // Throws Error unless the log is of this model and prompt; with `whole`, unless all of it is good.
+// `hint`: what to do about it.
 void check_golden_log(const std::string& path, const GoldenManifest& manifest,
-                      const GoldenFile& file, const GoldenLog& log, bool whole);
+                      const GoldenFile& file, const GoldenLog& log, bool whole,
+                      const std::string& hint);
 
 // The files that wait in the folder: their names to their paths, NAME to FOLDER/NAME.new.
 std::map<std::string, std::string> pending_files(const std::string& folder);
@@ -46,7 +48,7 @@ int64_t reject_pending(const std::string& folder);
 
 // Makes each file of `replacements` that differs from the one in place wait, after what waited
 // before is removed. Returns their names; none if nothing differs. Throws what plan_change() does,
-// before anything is written.
+// with the advice to mend what wrote them, before anything is written.
 std::vector<std::string> make_pending(const std::string& folder,
                                       const std::map<std::string, std::string>& replacements);
 

@@ -125,7 +125,8 @@ class Verifier {
         problem(path, "is not what the manifest states: its SHA-256 differs");
       } else {
         try {
-          check_golden_log(path, manifest_, file, log, false);
+          check_golden_log(path, manifest_, file, log, false,
+                           "assay golden record " + manifest_.model);
         } catch (const Error& error) {
           state = "changed";
           check_.problems.emplace_back(error.what());

@@ -19,16 +19,19 @@ int64_t parse_head_values(std::string_view text, const std::string& where) {
   return count;
 }
 
-std::optional<LogRequest> log_request_from_environment() {
-  const std::string path = environment("ORCH_LOG_FILE");
-  if (path.empty()) return std::nullopt;
-  const std::string checkpoints = environment("ASSAY_LOG_CHECKPOINTS");
+std::optional<LogRequest> log_request_from_environment(LogRequest defaults) {
+  LogRequest request = std::move(defaults);
+  if (request.path.empty()) request.path = environment("ORCH_LOG_FILE");
+  if (request.path.empty()) return std::nullopt;
+  const std::string team = environment("ORCH_LOG_TEAM");
   const std::string values = environment("ORCH_LOG_VALUES");
-  LogOptions options;
-  options.team = environment("ORCH_LOG_TEAM");
-  if (!values.empty()) options.head_values = parse_head_values(values, "ORCH_LOG_VALUES");
-  CheckpointSet set(checkpoints.empty() ? "logits" : checkpoints, "ASSAY_LOG_CHECKPOINTS");
-  return LogRequest{path, std::move(options), std::move(set)};
+  const std::string checkpoints = environment("ASSAY_LOG_CHECKPOINTS");
+  if (!team.empty()) request.options.team = team;
+  if (!values.empty()) request.options.head_values = parse_head_values(values, "ORCH_LOG_VALUES");
+  if (!checkpoints.empty()) {
+    request.checkpoints = CheckpointSet(checkpoints, "ASSAY_LOG_CHECKPOINTS");
+  }
+  return request;
 }
 
 }  // namespace assay

@@ -16,10 +16,13 @@ struct LogRequest {
   CheckpointSet checkpoints;
 };
 
-// Reads ORCH_LOG_FILE, ORCH_LOG_TEAM, ORCH_LOG_VALUES (a count or `all`; 10 when unset) and
-// ASSAY_LOG_CHECKPOINTS (`logits` when unset). Nothing if ORCH_LOG_FILE is unset or empty. Throws
-// Error, naming the variable, if one has no meaning.
-std::optional<LogRequest> log_request_from_environment();
+// Reads ORCH_LOG_FILE, ORCH_LOG_TEAM, ORCH_LOG_VALUES (a count or `all`) and ASSAY_LOG_CHECKPOINTS;
+// `defaults` holds where one is unset or empty, but its path stands before ORCH_LOG_FILE. Nothing,
+// and the others not read, if there is no path. Throws Error, naming the variable, if one has no
+// meaning.
+std::optional<LogRequest> log_request_from_environment(LogRequest defaults = {
+                                                           "", LogOptions(),
+                                                           CheckpointSet("logits")});
 
 // A count of values: `all` -> kAllValues, or a number of 0 or more. Throws Error naming `where`.
 int64_t parse_head_values(std::string_view text, const std::string& where);

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+#include <utility>
+
 #include "base/error.h"
 
 namespace assay {
@@ -11,10 +14,30 @@ Error error_at(const InputFile& file, int64_t line, const LineProblem& problem) 
   return Error(problem.what, fmt::format("{}:{}", file.path(), line), problem.hint);
 }
 
+// Refuses what a compressor wrote, by its first bytes: no line of JSON has them.
+void refuse_compressed(const InputFile& file) {
+  static constexpr std::pair<std::string_view, const char*> kFirstBytes[] = {
+      {"\x1f\x8b", "gzip"},
+      {"\x28\xb5\x2f\xfd", "zstd"},
+      {"\xfd"
+       "7zXZ",
+       "xz"},
+      {"BZh", "bzip2"}};
+  char bytes[6];
+  const std::string_view begin(bytes, file.read(bytes, sizeof(bytes), 0));
+  for (const auto& [first, program] : kFirstBytes) {
+    if (!begin.starts_with(first)) continue;
+    throw Error(fmt::format("is compressed by {}", program), file.path(),
+                fmt::format("give what {} -dc prints, as a file or by <( )", program));
+  }
+}
+
 }  // namespace
 
 LogReader::LogReader(const std::string& path, Depth depth)
-    : depth_(depth), file_(std::make_shared<InputFile>(path)), lines_(file_) {}
+    : depth_(depth), file_(std::make_shared<InputFile>(path)), lines_(file_) {
+  refuse_compressed(*file_);
+}
 
 // Whether the file ends within what began as an object.
 bool LogReader::is_cut(std::string_view text) {

@@ -236,7 +236,9 @@ TEST_F(GoldenCommand, RejectBringsBackWhatWas) {
   put("golden/tiny/.assay.1.0.tmp.new", "cut off");
   EXPECT_EQ(golden({"reject", "tiny"}).out, "tiny: removed 2 pending files\n");
   EXPECT_EQ(golden_->contents(), before);
-  EXPECT_EQ(golden({"reject"}).exit_code, 0);
+  const Outcome nothing = golden({"reject"});
+  EXPECT_EQ(nothing.exit_code, 0);
+  EXPECT_EQ(nothing.out, "nothing is pending\n");
 }
 
 // An oracle of the user's own need not know manifests.
@@ -291,7 +293,10 @@ TEST_F(GoldenCommand, AnOracleThatFailsChangesNothing) {
   };
   for (const auto& test : cases) {
     SCOPED_TRACE(test.fake);
-    expect_refused(record("1e-5", test.fake), test.message);
+    const Outcome outcome = record("1e-5", test.fake);
+    expect_refused(outcome, test.message);
+    // It is what has just failed.
+    EXPECT_THAT(outcome.err, Not(HasSubstr("; assay golden record")));
     EXPECT_EQ(golden_->contents(), before);
   }
   expect_refused(record("1e-5", "in_place"), "the oracle wrote into the golden itself");

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <set>
 
 #include "assay/log/log_reader.h"
@@ -161,6 +162,53 @@ TEST_F(RunCommand, TheEnvironmentCanAskForALog) {
   EXPECT_EQ(record->values.size(), 2U);
 }
 
+// Breaks if a variable held in one case and not in another: each is its flag's default.
+TEST_F(RunCommand, AFlagStandsBeforeItsVariableAndTheVariableBeforeTheDefault) {
+  const std::string log = path("log.jsonl");
+  const std::vector<std::string> base = {"run", tiny(), "--tokens", "1,2", "-n", "1"};
+  const auto first_record = [&](const std::vector<std::string>& flags, const std::string& file) {
+    std::vector<std::string> arguments = base;
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    LogReader reader(file);
+    const Record* record = reader.next();
+    return record != nullptr ? *record : Record();
+  };
+  // Not an error: nothing is logged.
+  setenv("ORCH_LOG_TEAM", "blue", 1);
+  setenv("ORCH_LOG_VALUES", "2", 1);
+  setenv("ASSAY_LOG_CHECKPOINTS", "final_norm", 1);
+  EXPECT_EQ(run(base).exit_code, 0);
+  // With --log they say how, and a flag stands before them.
+  Record record = first_record({"--log", log}, log);
+  EXPECT_EQ(record.team, "blue");
+  EXPECT_EQ(record.values.size(), 2U);
+  EXPECT_EQ(record.checkpoint, "final_norm");
+  record = first_record(
+      {"--log", log, "--team", "red", "--values", "3", "--checkpoints", "embedding"}, log);
+  EXPECT_EQ(record.team, "red");
+  EXPECT_EQ(record.values.size(), 3U);
+  EXPECT_EQ(record.checkpoint, "embedding");
+  // The file too, and flags that need one have one then.
+  const std::string env_log = path("env.jsonl");
+  setenv("ORCH_LOG_FILE", env_log.c_str(), 1);
+  record = first_record({"--sketch", "--team", "green"}, env_log);
+  EXPECT_TRUE(record.sketch.has_value());
+  EXPECT_EQ(record.team, "green");
+  EXPECT_EQ(record.checkpoint, "final_norm");
+  std::filesystem::remove(env_log);
+  first_record({"--log", log}, log);
+  EXPECT_FALSE(std::filesystem::exists(env_log));
+  for (const char* name :
+       {"ORCH_LOG_FILE", "ORCH_LOG_TEAM", "ORCH_LOG_VALUES", "ASSAY_LOG_CHECKPOINTS"}) {
+    EXPECT_THAT(run({"run", "--help"}).out, HasSubstr(name));
+    unsetenv(name);
+  }
+  expect_error({"run", tiny(), "--tokens", "1", "--sketch"},
+               "--sketch requires --log; see assay run --help");
+}
+
 TEST_F(RunCommand, GenerationStopsAtTheFilesEndTokenUnlessTold) {
   TinyModel model;
   const auto all = run_json({"run", tiny(model), "--tokens", "1", "-n", "4"});
@@ -233,6 +281,31 @@ TEST_F(RunCommand, AFullContextEndsWithWhatWasGenerated) {
                    ": the prompt has 641 tokens, the model's context 640; use a shorter prompt");
 }
 
+// What `assay tokenize` prints, and what is read off it.
+TEST_F(RunCommand, TokensMayStandInBracketsAndApart) {
+  for (const char* ids : {"[1,2,3]", "1, 2, 3", " [1, 2 ,3]\n"}) {
+    EXPECT_THAT(run_json({"run", tiny(), "--tokens", ids, "-n", "0"})["tokens"].Size(), 3U) << ids;
+  }
+  for (const char* ids : {"[]", "[1,2", "1 2", "[[1]]"}) {
+    EXPECT_EQ(run({"run", tiny(), "--tokens", ids}).exit_code, 2) << ids;
+  }
+}
+
+TEST_F(RunCommand, SamplingThatIsNotDoneIsToldOf) {
+  const std::vector<std::string> base = {"run", tiny(), "--tokens", "1", "-n", "2"};
+  const auto warned = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), base.begin(), base.end());
+    const Outcome outcome = run(flags);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.err.find("warning: without --temp") != std::string::npos;
+  };
+  EXPECT_TRUE(warned({"--seed", "3", "--top-k", "4"}));
+  EXPECT_TRUE(warned({"--top-p", "0.5"}));
+  EXPECT_FALSE(warned({"--seed", "3", "--temp", "0.5"}));
+  EXPECT_FALSE(warned({"--seed", "3", "--temp", "0"}));
+  EXPECT_FALSE(warned({}));
+}
+
 TEST_F(RunCommand, EveryMistakeHasItsMessage) {
   const std::string model = tiny();
   expect_error({"run", path("none.gguf"), "--tokens", "1"},
@@ -251,6 +324,13 @@ TEST_F(RunCommand, EveryMistakeHasItsMessage) {
                    "ids with --tokens");
   expect_error({"run", model, "--tokens", "1", "--batch", "0"},
                "--batch: '0' is not a whole number from 1 to 65536; see assay run --help");
+  expect_error({"run", model, "--tokens", "1", "--top-k", "1.5"},
+               "--top-k: '1.5' is not a whole number from 0 to 9223372036854775807; see assay run "
+               "--help");
+  for (const char* flag : {"-n", "--temp", "--batch"}) {
+    expect_error({"run", model, "--inject", "ref.jsonl", flag, "1"},
+                 std::string(flag) + " excludes --inject; see assay run --help");
+  }
   expect_error(
       {"run", model, "--tokens", "1,,2"},
       "--tokens: '' is not a token id; give ids from 0 to 2147483647, separated by commas");

@@ -48,6 +48,49 @@ TEST_F(Usage, MistakesAreOneLineAndExitCode2) {
   }
 }
 
+// Breaks if a mistyped flag were told as something else that is missing for it.
+TEST_F(Usage, AnUnknownFlagIsNamedFirst) {
+  expect_error({"run", "m.gguf", "--tokns", "1"},
+               "The following argument was not expected: --tokns; see assay run --help");
+  expect_error({"analyze", "--json", "--stat"},
+               "The following argument was not expected: --stat; see assay analyze --help");
+  expect_error({"run", "m.gguf"},
+               "Exactly 1 option from [--prompt,--prompt-file,--tokens,--inject] is required; see "
+               "assay run --help");
+}
+
+TEST_F(Usage, ACommandOfGoldenIsNamed) {
+  const std::string all =
+      "golden has list, verify, record, review, accept, reject; see assay "
+      "golden --help";
+  expect_error({"golden", "foo"}, "'foo' is not a command of golden; " + all);
+  expect_error({"golden"}, "golden is given nothing to do; " + all);
+  EXPECT_EQ(run({"golden", "--help"}).exit_code, 0);
+}
+
+TEST_F(Usage, WhatWouldBeIgnoredIsRefused) {
+  put("a.json", "{}");
+  expect_error({"compare", "a", "b", "--ref-speed", folder_ + "/a.json"},
+               "--ref-speed: only the html report shows how fast the engines were; give --format "
+               "html, or leave it out");
+  expect_error({"compare", "-", "-"},
+               "-: standard input can be read only once; give a file for the other log");
+}
+
+TEST_F(Usage, ACompressedLogIsToldAsSuch) {
+  using namespace std::string_literals;
+  for (const auto& [bytes, program] : {std::pair("\x1f\x8b\x08\0more"s, "gzip"),
+                                       {"\x28\xb5\x2f\xfd more"s, "zstd"},
+                                       {"\xfd"
+                                        "7zXZ\0more"s,
+                                        "xz"},
+                                       {"BZh91AY"s, "bzip2"}}) {
+    const std::string log = put("log", bytes);
+    expect_error({"analyze", log}, log + ": is compressed by " + program + "; give what " +
+                                       program + " -dc prints, as a file or by <( )");
+  }
+}
+
 TEST_F(Usage, MessagesSayWhatToDo) {
   const Outcome unknown = run({"frobnicate"});
   EXPECT_EQ(unknown.exit_code, 2);

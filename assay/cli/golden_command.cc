@@ -139,9 +139,12 @@ int record(const GoldenArguments& arguments) {
     const std::string command =
         arguments.oracle.empty() ? stated_command(folder) : arguments.oracle;
     print_status(fmt::format("assay: recording {}: {}\n", printable(model), printable(command)));
+    std::vector<std::string> dropped;
+    for (const auto& [name, path] : pending_files(folder)) dropped.push_back(name + kPendingSuffix);
     const std::vector<std::string> names = record_golden(arguments.root, model, command);
     if (names.empty()) {
-      print_text(fmt::format("{}: nothing changes\n", printable(model)));
+      print_text(fmt::format("{}: nothing changes{}\n", printable(model),
+                             dropped.empty() ? "" : "; removed what waited: " + names_of(dropped)));
     } else if (update_mode() == UpdateMode::kAlways) {
       accept_pending(folder);
       print_text(fmt::format("{}: recorded and accepted: {}\n", printable(model), names_of(names)));

@@ -213,6 +213,11 @@ TEST_F(GoldenCommand, WhatIsRecordedWaitsIsReviewedInFloorsAndAccepted) {
   record("2e-5");
   EXPECT_EQ(record("1e-5").out,
             "tiny: nothing changes; removed what waited: f32.jsonl.new, manifest.json.new\n");
+  put("golden/tiny/long.jsonl.new", now.at("long.jsonl"));
+  EXPECT_EQ(record("2e-5").out,
+            "tiny: pending: f32.jsonl, manifest.json; removed what waited: long.jsonl.new; assay "
+            "golden review tiny\n");
+  golden({"reject"});
   EXPECT_EQ(golden({"review"}).out, "nothing is pending\n");
   EXPECT_EQ(golden({"accept", "tiny"}).out, "nothing is pending\n");
 }

@@ -16,17 +16,14 @@
 #include "base/interrupt.h"
 
 namespace assay {
-namespace {
+namespace {}  // namespace
 
-// Where the file is to be: behind a symbolic link, what that names.
 std::string place_of(const std::string& path) {
   std::error_code unresolved;
   if (!std::filesystem::is_symlink(path, unresolved)) return path;
   const std::string place = std::filesystem::canonical(path, unresolved).string();
   return unresolved ? path : place;
 }
-
-}  // namespace
 
 bool write_all(int file, std::string_view bytes) {
   while (!bytes.empty()) {

@@ -36,6 +36,9 @@ class NewFile {
   int file_ = -1;
 };
 
+// Where a file of this path is to be written: behind a symbolic link, what that names.
+std::string place_of(const std::string& path);
+
 // Writes all of `bytes`; false if that fails, and errno says why. Throws Interrupted.
 bool write_all(int file, std::string_view bytes);
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
@@ -29,6 +30,10 @@ std::string ending_of(const std::string& path) {
   return ending;
 }
 
+void warn(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) print_warning(warning);
+}
+
 int run(const ConvertArguments& arguments) {
   const std::string from = ending_of(arguments.input);
   const std::string to = ending_of(arguments.output);
@@ -41,9 +46,9 @@ int run(const ConvertArguments& arguments) {
                 "one of the two must be a log, .jsonl");
   }
   if (to == ".parquet") {
-    log_to_parquet(arguments.input, arguments.output);
+    warn(log_to_parquet(arguments.input, arguments.output));
   } else if (to != ".jsonl") {
-    log_to_arrays(arguments.input, arguments.output);
+    warn(log_to_arrays(arguments.input, arguments.output));
   } else {
     write_output(arguments.output, [&](const TextSink& sink) {
       if (from == ".parquet") {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -129,22 +130,38 @@ int verify(const GoldenArguments& arguments) {
   return tell(checks);
 }
 
+// Of what waited before a golden was recorded again, what does not wait any more.
+std::string removed_text(const std::map<std::string, std::string>& waited,
+                         const std::vector<std::string>& names) {
+  std::vector<std::string> removed;
+  for (const auto& [name, path] : waited) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      removed.push_back(name + kPendingSuffix);
+    }
+  }
+  return removed.empty() ? "" : "; removed what waited: " + names_of(removed);
+}
+
 int record(const GoldenArguments& arguments) {
   check_may_update();
   for (const std::string& model : arguments.models) {
     const std::string folder = golden_folder(arguments.root, model);
     const std::string command =
         arguments.oracle.empty() ? stated_command(folder) : arguments.oracle;
-    print_status(fmt::format("assay: recording {}: {}\n", printable(model), printable(command)));
+    print_status(fmt::format("assay: recording {}: {}\n", printable(model),
+                             printable(command, std::string::npos)));
+    const auto waited = pending_files(folder);
     const std::vector<std::string> names = record_golden(arguments.root, model, command);
+    const std::string removed = removed_text(waited, names);
     if (names.empty()) {
-      print_text(fmt::format("{}: nothing changes\n", printable(model)));
+      print_text(fmt::format("{}: nothing changes{}\n", printable(model), removed));
     } else if (update_mode() == UpdateMode::kAlways) {
       accept_pending(folder);
-      print_text(fmt::format("{}: recorded and accepted: {}\n", printable(model), names_of(names)));
+      print_text(fmt::format("{}: recorded and accepted: {}{}\n", printable(model), names_of(names),
+                             removed));
     } else {
-      print_text(fmt::format("{}: pending: {}; assay golden review {}\n", printable(model),
-                             names_of(names), printable(model)));
+      print_text(fmt::format("{}: pending: {}{}; assay golden review {}\n", printable(model),
+                             names_of(names), removed, printable(model)));
     }
   }
   return kInParity;

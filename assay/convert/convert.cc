@@ -136,6 +136,12 @@ class LogBuilder {
       add_values(count);
     }
     if (counts_left != 0) fail("it has more counts than records");
+    for (const auto& [name, array] : reader_->arrays()) {
+      const bool of_records = array.type == ArrayType::kFloat32 && array.shape.size() == 2;
+      if (!of_records || rows_[name] == array.shape[0]) continue;
+      fail(fmt::format("the array '{}' has {} rows, the records use {}", printable(name, 80),
+                       array.shape[0], rows_[name]));
+    }
     flush();
   }
 
@@ -208,7 +214,7 @@ class LogBuilder {
 
 }  // namespace
 
-void log_to_arrays(const std::string& log, const std::string& arrays) {
+std::vector<std::string> log_to_arrays(const std::string& log, const std::string& arrays) {
   LogReader reader(log);
   ArrayNames names;
   std::map<std::string, std::shared_ptr<Rows>> rows;
@@ -249,6 +255,7 @@ void log_to_arrays(const std::string& log, const std::string& arrays) {
   const int64_t size = std::ssize(records);
   writer->add(kRecords, ArrayType::kUint8, {size}, source_of(std::move(records)));
   writer->close();
+  return reader.warnings();
 }
 
 void arrays_to_log(const std::string& arrays, const std::function<void(std::string_view)>& sink) {

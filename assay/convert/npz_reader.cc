@@ -4,9 +4,12 @@
 #include <zip.h>
 
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
+#include <system_error>
 
 #include "base/error.h"
 
@@ -114,6 +117,7 @@ class NpzReader : public ArrayReader {
       throw Error("cannot read the archive: " + reason, path, kHint);
     }
     const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
+    check_sizes(count);
     for (zip_int64_t i = 0; i < count; ++i) add_entry(static_cast<zip_uint64_t>(i));
   }
 
@@ -152,8 +156,32 @@ class NpzReader : public ArrayReader {
     return whole;
   }
 
+  // Entries that lie beside each other are together no longer than the file. Where they are, some
+  // share bytes, and a small file could be made into any number of large arrays.
+  void check_sizes(zip_int64_t count) const {
+    constexpr zip_uint64_t kLocalHeader = 30;  // without the name
+    std::error_code none;
+    const zip_uint64_t file_bytes = std::filesystem::file_size(path_, none);
+    zip_uint64_t bytes = 0;
+    for (zip_int64_t i = 0; i < count; ++i) {
+      zip_stat_t status;
+      const bool told =
+          zip_stat_index(archive_.get(), static_cast<zip_uint64_t>(i), 0, &status) == 0 &&
+          (status.valid & ZIP_STAT_COMP_SIZE) != 0;
+      if (told && !__builtin_add_overflow(bytes, status.comp_size, &bytes) &&
+          !__builtin_add_overflow(bytes, kLocalHeader, &bytes) && bytes <= file_bytes) {
+        continue;
+      }
+      throw Error("entries of the archive share bytes: together they are longer than the file",
+                  path_, kHint);
+    }
+  }
+
   void add_entry(zip_uint64_t index) {
     const char* entry = zip_get_name(archive_.get(), index, 0);
+    if (entry != nullptr && !names_.insert(entry).second) {
+      throw Error(fmt::format("the archive has '{}' twice", printable(entry, 80)), path_, kHint);
+    }
     if (entry == nullptr || !std::string_view(entry).ends_with(".npy")) return;
     std::string name(entry);
     name.resize(name.size() - 4);
@@ -172,6 +200,7 @@ class NpzReader : public ArrayReader {
   std::unique_ptr<zip_t, CloseZip> archive_;
   std::map<std::string, ArrayInfo> arrays_;
   std::map<std::string, Entry> entries_;
+  std::set<std::string> names_;  // of all entries
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/new_file.h"
 
 namespace assay {
 namespace {
@@ -140,7 +141,7 @@ struct NpzWriter::Impl {
 NpzWriter::NpzWriter(std::string path) : impl_(std::make_unique<Impl>()) {
   impl_->path = std::move(path);
   int code = 0;
-  impl_->archive = zip_open(impl_->path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code);
+  impl_->archive = zip_open(place_of(impl_->path).c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code);
   if (impl_->archive != nullptr) return;
   zip_error_t error;
   zip_error_init_with_code(&error, code);

@@ -14,6 +14,7 @@
 #include "assay/convert/parquet_script.h"
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "base/new_file.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): no header declares it
 
@@ -38,8 +39,9 @@ std::string python() {
   return chosen == nullptr || *chosen == '\0' ? "python3" : chosen;
 }
 
-// Reads what `child` writes until it closes its end.
+// Reads what `child` writes until it closes its end; of much, the last: the reason stands there.
 std::string read_end(int fd, pid_t child) {
+  constexpr size_t kKept = 16384;
   std::string text;
   char piece[4096];
   for (;;) {
@@ -49,7 +51,8 @@ std::string read_end(int fd, pid_t child) {
       continue;
     }
     if (got <= 0) return text;
-    if (text.size() < sizeof(piece)) text.append(piece, static_cast<size_t>(got));
+    text.append(piece, static_cast<size_t>(got));
+    if (text.size() > kKept) text.erase(0, text.size() - kKept);
   }
 }
 
@@ -88,14 +91,16 @@ void run_script(const std::string& mode, const std::string& input, const std::st
 
 }  // namespace
 
-void log_to_parquet(const std::string& log, const std::string& parquet) {
-  const Temporary arrays(fmt::format("{}.{}.safetensors", parquet, getpid()));
-  const Temporary part(fmt::format("{}.{}.tmp", parquet, getpid()));
-  log_to_arrays(log, arrays.path());
+std::vector<std::string> log_to_parquet(const std::string& log, const std::string& parquet) {
+  const std::string place = place_of(parquet);
+  const Temporary arrays(fmt::format("{}.{}.safetensors", place, getpid()));
+  const Temporary part(fmt::format("{}.{}.tmp", place, getpid()));
+  const std::vector<std::string> warnings = log_to_arrays(log, arrays.path());
   run_script("to-parquet", arrays.path(), part.path(), parquet);
-  if (std::rename(part.path().c_str(), parquet.c_str()) != 0) {
+  if (std::rename(part.path().c_str(), place.c_str()) != 0) {
     throw Error(std::string("cannot write: ") + std::strerror(errno), parquet);
   }
+  return warnings;
 }
 
 void parquet_to_log(const std::string& parquet, const std::string& beside,

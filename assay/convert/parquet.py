@@ -17,6 +17,7 @@ import struct
 
 try:
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 except ImportError:
     sys.exit("pyarrow is not installed; pip install pyarrow, or name a Python that has it in "
@@ -56,7 +57,8 @@ def summary_row(summary):
     row = {key: None if summary.get(key) is None else float(summary[key])
            for key in ("min", "max", "mean", "l2")}
     row.update((key, summary.get(key)) for key in ("argmax", "nonfinite", "nan"))
-    row["top"] = [{"index": index, "value": float(value)} for index, value in summary["top"]]
+    if "top" in summary:
+        row["top"] = [{"index": index, "value": float(value)} for index, value in summary["top"]]
     return row
 
 
@@ -126,13 +128,10 @@ def plain(value):
 def summary_object(row):
     if row is None:
         return None
-    summary = {key: plain(row[key]) for key in ("min", "max", "mean", "l2")
-               if row[key] is not None}
-    summary["argmax"] = row["argmax"]
-    summary["top"] = [[pair["index"], plain(pair["value"])] for pair in row["top"] or []]
-    summary["nonfinite"] = row["nonfinite"]
-    if row["nan"] is not None:
-        summary["nan"] = row["nan"]
+    summary = {key: plain(row[key]) for key in ("min", "max", "mean", "l2", "argmax", "nonfinite",
+                                                "nan") if row.get(key) is not None}
+    if row.get("top") is not None:
+        summary["top"] = [[pair["index"], plain(pair["value"])] for pair in row["top"]]
     return summary
 
 
@@ -147,6 +146,32 @@ def record_line(row, count):
     if "sketch" in record:
         record["sketch"] = [plain(x) for x in record["sketch"]]
     return json.dumps(record, ensure_ascii=False)
+
+
+def check_values(names, column, values, rows_before):
+    """Ends the program where a log's values would be others: none, or infinite by the cast."""
+    def refuse(row, what):
+        sys.exit(f"row {rows_before + row + 1}, checkpoint {names[row].as_py()!r}: {what}; give "
+                 "values that are 32-bit floats")
+
+    if column.null_count:
+        refuse(column.is_null().index(True).as_py(), "'values' is null")
+    before, after = column.flatten(), values.flatten()
+
+    def row_of(element):
+        for row, count in enumerate(values.value_lengths().to_pylist()):
+            element -= count
+            if element < 0:
+                return row
+
+    if before.null_count:
+        refuse(row_of(before.is_null().index(True).as_py()), "a value is null")
+    lost = pc.invert(pc.is_finite(after))
+    if pa.types.is_floating(before.type):
+        lost = pc.and_(lost, pc.is_finite(before))
+    at = lost.index(True).as_py()
+    if at >= 0:
+        refuse(row_of(at), f"the value {before[at].as_py()} is beyond a 32-bit float")
 
 
 def to_safetensors(source, target):
@@ -165,9 +190,10 @@ def to_safetensors(source, target):
             yield batch, values.cast(pa.list_(pa.float32()))
 
     for batch, values in batches():
+        check_values(batch.column(batch.schema.get_field_index("checkpoint")),
+                     batch.column(batch.schema.get_field_index("values")), values, len(counts))
         records = batch.drop_columns(["values"]).to_pylist()
         for row, count in zip(records, values.value_lengths().to_pylist()):
-            count = count or 0
             lines.append(record_line(row, count))
             counts.append(count)
             name = array_name(first, row["checkpoint"], count)
@@ -191,7 +217,6 @@ def to_safetensors(source, target):
             at = 0
             for checkpoint, count in zip(batch.column(batch.schema.get_field_index("checkpoint")),
                                          values.value_lengths().to_pylist()):
-                count = count or 0
                 name = array_name(first, checkpoint.as_py(), count)
                 part = flat.slice(at, count)
                 file.seek(start + places[name])

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "assay/golden/files.h"
-#include "assay/log/log_reader.h"
+#include "assay/golden/log_check.h"
 #include "base/error.h"
 #include "base/input_file.h"
 
@@ -138,28 +138,6 @@ bool same_content(const std::string& a, const std::string& b) {
 GoldenChange plan_change(const std::string& folder,
                          const std::map<std::string, std::string>& replacements) {
   return Planner(folder, replacements, again(folder)).plan();
-}
-
-void check_golden_log(const std::string& path, const GoldenManifest& manifest,
-                      const GoldenFile& file, const GoldenLog& log, bool whole,
-                      const std::string& hint) {
-  LogReader reader(path, whole ? Depth::kFull : Depth::kKeys);
-  if (reader.next() == nullptr) throw no_records_error(reader);
-  const auto& header = reader.header();
-  if (!header) throw Error("has no header that says what was recorded", path, hint);
-  if (header->model.sha256 != file.sha256) {
-    throw Error(
-        fmt::format("is of another model file than the {} that the manifest states", file.type),
-        path, hint);
-  }
-  const std::vector<int32_t>& tokens = manifest.prompts.at(log.prompt).tokens;
-  if (!std::equal(tokens.begin(), tokens.end(), header->tokens.begin(), header->tokens.end())) {
-    throw Error(fmt::format("is of other tokens than the prompt '{}'", log.prompt), path, hint);
-  }
-  if (!whole) return;
-  while (reader.next() != nullptr) {
-  }
-  if (!reader.warnings().empty()) throw Error("its last line is cut off", path, hint);
 }
 
 std::map<std::string, std::string> pending_files(const std::string& folder) {

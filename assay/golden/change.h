@@ -29,12 +29,6 @@ struct GoldenChange {
 GoldenChange plan_change(const std::string& folder,
                          const std::map<std::string, std::string>& replacements);
 
-// Throws Error unless the log is of this model and prompt; with `whole`, unless all of it is good.
-// `hint`: what to do about it.
-void check_golden_log(const std::string& path, const GoldenManifest& manifest,
-                      const GoldenFile& file, const GoldenLog& log, bool whole,
-                      const std::string& hint);
-
 // The files that wait in the folder: their names to their paths, NAME to FOLDER/NAME.new.
 std::map<std::string, std::string> pending_files(const std::string& folder);
 

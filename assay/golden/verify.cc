@@ -12,6 +12,7 @@
 
 #include "assay/golden/change.h"
 #include "assay/golden/files.h"
+#include "assay/golden/log_check.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/input_file.h"
@@ -173,6 +174,18 @@ std::string cache_folder() {
   return environment("HOME") + "/.cache/assay";
 }
 
+// A manifest, one that waits, or what only a golden has: that its manifest is missing must be told.
+bool holds_golden(const std::string& folder) {
+  const std::string manifest = folder + kManifestName;
+  if (file_exists(manifest) || file_exists(manifest + kPendingSuffix)) return true;
+  std::error_code none;
+  if (!std::filesystem::is_directory(folder, none)) return false;
+  const std::vector<std::string> names = files_in(folder);
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    return name.ends_with(".jsonl") || name.ends_with(".gguf");
+  });
+}
+
 }  // namespace
 
 std::vector<std::string> golden_models(const std::string& root) {
@@ -180,8 +193,7 @@ std::vector<std::string> golden_models(const std::string& root) {
   std::error_code error;
   std::filesystem::directory_iterator entry(root, error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    const std::string manifest = entry->path().string() + "/" + kManifestName;
-    if (file_exists(manifest) || file_exists(manifest + kPendingSuffix)) {
+    if (holds_golden(entry->path().string() + "/")) {
       models.push_back(entry->path().filename().string());
     }
   }

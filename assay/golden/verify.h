@@ -26,8 +26,8 @@ struct GoldenCheck {
   std::vector<std::string> absent_models;
 };
 
-// Names of the models that have a folder with a manifest, or a pending one, in the folder of all
-// goldens, sorted. Throws Error if it cannot be read or has none.
+// Names of the models that have a folder in the folder of all goldens, sorted: with a manifest, a
+// pending one, or logs or model files that lack one. Throws Error if it cannot be read or has none.
 std::vector<std::string> golden_models(const std::string& root);
 
 // The folder of one model, with a slash at its end. Throws Error if there is none of that name.
@@ -39,7 +39,8 @@ std::string find_model_file(const GoldenManifest& manifest, const GoldenFile& fi
 
 // Checks one golden: its manifest's schema, that the versions of its oracles are those pinned in
 // ROOT/generate/requirements.txt, where there is one, the hashes of its model files and logs, and
-// that its logs are of those models and prompts. Throws Error only if the folder cannot be read.
+// that its logs are of those models and prompts and hold what
+// it states (check_golden_log). Throws Error only if the folder cannot be read.
 GoldenCheck verify_golden(const std::string& root, const std::string& model);
 
 }  // namespace assay

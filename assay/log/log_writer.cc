@@ -146,7 +146,7 @@ void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
   append_json_array(line, values.first(head));
   if (options_.summary || options_.sketch) {
     line += ",\"summary\":";
-    append_summary(line, summarize(values));
+    append_summary(line, summarize(values), std::ssize(values));
   }
   if (options_.sketch) {
     line += ",\"sketch\":";

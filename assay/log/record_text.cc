@@ -36,29 +36,55 @@ void append_json_member(std::string& out, std::string_view key, std::string_view
   append_json_string(out, value);
 }
 
-void append_summary(std::string& out, const Summary& summary) {
-  out += "{\"min\":";
-  append_extreme(out, summary.min);
-  out += ",\"max\":";
-  append_extreme(out, summary.max);
-  out += ",\"mean\":";
-  append_json_number(out, summary.mean);
-  out += ",\"l2\":";
-  append_json_number(out, summary.l2);
-  out += ",\"argmax\":";
-  append_json_number(out, summary.argmax);
-  out += ",\"top\":[";
-  for (size_t i = 0; i < summary.top.size(); ++i) {
-    out += i == 0 ? "[" : ",[";
-    append_json_number(out, summary.top[i].index);
-    out += ',';
-    append_json_number(out, summary.top[i].value);
+void append_summary(std::string& out, const Summary& summary, int64_t n) {
+  // Then there is no least element and no greatest, and that is known.
+  const bool none_finite = summary.nonfinite >= n;
+  const auto is_known = [&](double number) { return none_finite || !std::isnan(number); };
+  out += '{';
+  const auto key = [&](const char* name) {
+    if (out.back() != '{') out += ',';
+    out += name;
+  };
+  if (is_known(summary.min)) {
+    key("\"min\":");
+    append_extreme(out, summary.min);
+  }
+  if (is_known(summary.max)) {
+    key("\"max\":");
+    append_extreme(out, summary.max);
+  }
+  if (is_known(summary.mean)) {
+    key("\"mean\":");
+    append_json_number(out, summary.mean);
+  }
+  if (is_known(summary.l2)) {
+    key("\"l2\":");
+    append_json_number(out, summary.l2);
+  }
+  if (none_finite || summary.argmax >= 0) {
+    key("\"argmax\":");
+    append_json_number(out, summary.argmax);
+  }
+  if (none_finite || !summary.top.empty()) {
+    key("\"top\":[");
+    for (size_t i = 0; i < summary.top.size(); ++i) {
+      out += i == 0 ? "[" : ",[";
+      append_json_number(out, summary.top[i].index);
+      out += ',';
+      append_json_number(out, summary.top[i].value);
+      out += ']';
+    }
     out += ']';
   }
-  out += "],\"nonfinite\":";
-  append_json_number(out, summary.nonfinite);
+  // That none was counted is known where the rest is: a summary without this key reads as 0 too.
+  const bool whole = is_known(summary.min) && is_known(summary.max) && is_known(summary.mean) &&
+                     is_known(summary.l2);
+  if (whole || summary.nonfinite != 0) {
+    key("\"nonfinite\":");
+    append_json_number(out, summary.nonfinite);
+  }
   if (summary.nonfinite > 0 && summary.nan) {
-    out += ",\"nan\":";
+    key("\"nan\":");
     append_json_number(out, *summary.nan);
   }
   out += '}';
@@ -104,7 +130,7 @@ void append_record_line(std::string& out, const Record& record) {
   append_json_array(out, record.values);
   if (record.summary) {
     out += ",\"summary\":";
-    append_summary(out, *record.summary);
+    append_summary(out, *record.summary, record.n);
   }
   if (record.sketch) {
     out += ",\"sketch\":";

@@ -24,8 +24,9 @@ void append_json_array_of(std::string& out, const Range& numbers) {
 // Appends ,"key":"value".
 void append_json_member(std::string& out, std::string_view key, std::string_view value);
 
-// Appends the object of a record's `summary`.
-void append_summary(std::string& out, const Summary& summary);
+// Appends the object of a record's `summary`, of a tensor of `n` elements, without what is not
+// known: NaN says that no element is finite, so it stands there only where that is so.
+void append_summary(std::string& out, const Summary& summary, int64_t n);
 
 // The first line of a log, with its newline.
 std::string header_line(const LogHeader& header);

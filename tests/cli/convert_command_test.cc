@@ -34,5 +34,13 @@ TEST_F(ConvertCommand, MistakesAreOneLine) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/c.jsonl"));
 }
 
+// Breaks if a record were left out in silence.
+TEST_F(ConvertCommand, ATornLastLineIsAWarning) {
+  const std::string log = put("a.jsonl", line("logits", 0, {1}) + "{\"checkpoint\"");
+  const Outcome outcome = run({"convert", log, folder_ + "/a.npz"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, testing::HasSubstr("a.jsonl:2"));
+}
+
 }  // namespace
 }  // namespace assay

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <span>
+#include <sstream>
 
+#include "base/sha256.h"
 #include "tests/cli/program.h"
 #include "tests/golden/tiny_golden.h"
 
@@ -55,6 +58,10 @@ class GoldenCommand : public Program {
     std::string text = contents(file);
     ASSERT_NE(text.find(from), std::string::npos) << from;
     std::ofstream(file, std::ios::binary) << text.replace(text.find(from), from.size(), to);
+  }
+
+  static std::string file_sha256_of(const std::string& text) {
+    return sha256_hex(std::as_bytes(std::span(text)));
   }
 
   std::string path(const std::string& name) const { return golden_->folder() + name; }
@@ -126,6 +133,59 @@ TEST_F(GoldenCommand, VerifyFailsClosedAndNamesTheCommandThatMends) {
   }
 }
 
+// Breaks if a golden could lose most of its records with a manifest that fits what is left.
+TEST_F(GoldenCommand, ALogThatHoldsLessThanItsSetAndPositionsIsRefused) {
+  const auto before = golden_->contents();
+  const std::string& whole = before.at("f32.jsonl");
+  const auto without = [&](const std::string& text) {
+    std::string left;
+    std::istringstream lines(whole);
+    for (std::string each; std::getline(lines, each);) {
+      if (each.find(text) == std::string::npos) left += each + "\n";
+    }
+    return left;
+  };
+  const std::string last = whole.substr(whole.rfind('\n', whole.size() - 2) + 1);
+  std::string more = last;
+  more.replace(more.find("logits"), 6, "layer_0_q");
+  const struct {
+    std::string log;
+    std::string message;
+  } cases[] = {
+      {without("logits"), "has no 'logits', which belongs to the set 'layers'"},
+      {without("\"layer_0_output\""), "has no 'layer_0_output', which belongs to the set 'layers'"},
+      {without("\"token_idx\": 3"), "has no 'embedding' at 3, the manifest states all 4 positions"},
+      {without("\"token_idx\": 0"), "has no 'embedding' at 0, the manifest states all 4 positions"},
+      {whole.substr(0, whole.size() - last.size()),
+       "has no 'logits' at 3, the manifest states all 4 positions"},
+      {whole + last, "has 'logits' at 3 twice"},
+      {whole + more, "has 'layer_0_q', which is not of the set 'layers'"},
+  };
+  for (const auto& test : cases) {
+    SCOPED_TRACE(test.message);
+    golden_->write("", "");
+    put("golden/tiny/f32.jsonl.new", test.log);
+    for (const char* action : {"accept", "review"}) {
+      expect_refused(golden({action}), "f32.jsonl.new: " + test.message);
+    }
+    // With a manifest that states its hash.
+    const std::string cut = put("golden/tiny/f32.jsonl", test.log);
+    fs::remove(path("f32.jsonl.new"));
+    replace_in(path("manifest.json"), file_sha256_of(whole), file_sha256_of(test.log));
+    const Outcome outcome = golden({"verify"});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("f32.jsonl: " + test.message),
+                                   HasSubstr("; assay golden record tiny")));
+  }
+  // What the floors name must be there, too.
+  golden_->write("", "");
+  replace_in(path("manifest.json"), "\"floors\": {",
+             R"("floors_by_checkpoint": {"layer_1_output": {"f32_vs_f64": {"max": 1e-6}}},
+                "floors": {)");
+  EXPECT_THAT(golden({"verify"}).err,
+              HasSubstr("f32.jsonl: has no 'layer_1_output', of which the manifest has floors"));
+}
+
 TEST_F(GoldenCommand, WhatIsRecordedWaitsIsReviewedInFloorsAndAccepted) {
   const auto before = golden_->contents();
   Outcome outcome = record("1e-5");
@@ -139,7 +199,7 @@ TEST_F(GoldenCommand, WhatIsRecordedWaitsIsReviewedInFloorsAndAccepted) {
 
   outcome = golden({"review"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("f32.jsonl (F32, haiku)  noise: 0 of 6 records beyond 3 x"));
+  EXPECT_THAT(outcome.out, HasSubstr("f32.jsonl (F32, haiku)  noise: 0 of 12 records beyond 3 x"));
   EXPECT_THAT(outcome.out, testing::ContainsRegex("logits +0 +1e-05 +2.5 +3 +noise"));
 
   outcome = golden({"accept"});
@@ -150,6 +210,14 @@ TEST_F(GoldenCommand, WhatIsRecordedWaitsIsReviewedInFloorsAndAccepted) {
   EXPECT_EQ(now.size(), before.size());
   EXPECT_NE(now.at("f32.jsonl"), before.at("f32.jsonl"));
   EXPECT_EQ(record("1e-5").out, "tiny: nothing changes\n");
+  record("2e-5");
+  EXPECT_EQ(record("1e-5").out,
+            "tiny: nothing changes; removed what waited: f32.jsonl.new, manifest.json.new\n");
+  put("golden/tiny/long.jsonl.new", now.at("long.jsonl"));
+  EXPECT_EQ(record("2e-5").out,
+            "tiny: pending: f32.jsonl, manifest.json; removed what waited: long.jsonl.new; assay "
+            "golden review tiny\n");
+  golden({"reject"});
   EXPECT_EQ(golden({"review"}).out, "nothing is pending\n");
   EXPECT_EQ(golden({"accept", "tiny"}).out, "nothing is pending\n");
 }
@@ -162,7 +230,7 @@ TEST_F(GoldenCommand, ReviewTellsWhatIsBeyondTheFloorsAndWhatElseChanges) {
                                  HasSubstr("long.jsonl would go"),
                                  HasSubstr("files[F32].logs[f32.jsonl].greedy[1]: 6 -> 7\n"),
                                  HasSubstr("kind logits rises: 4e-06 -> 8e-06 (x 2)\n"),
-                                 HasSubstr("wrong: 3 of 6 records beyond 3 x the floor")));
+                                 HasSubstr("wrong: 4 of 12 records beyond 3 x the floor")));
   // The worst comes first.
   EXPECT_LT(outcome.out.find("  logits "), outcome.out.find("  layer_0_output "));
   EXPECT_EQ(golden({"accept", "tiny"}).exit_code, 0);
@@ -266,6 +334,9 @@ TEST_F(GoldenCommand, PendingFilesThatDoNotFitAreRefused) {
   std::string log = before.at("f32.jsonl");
   put("golden/tiny/f32.jsonl.new", log.substr(log.find('\n') + 1));
   expect_refused(golden({"accept"}), "f32.jsonl.new: has no header");
+  put("golden/tiny/f32.jsonl.new", log.substr(0, log.find('\n', log.find("logits")) + 1));
+  expect_refused(golden({"accept"}),
+                 "f32.jsonl.new: has no 'embedding' at 1, the manifest states all 4 positions");
   put("golden/tiny/f32.jsonl.new", log.replace(log.find("\"sha256\": \"") + 11, 4, "0000"));
   expect_refused(golden({"accept"}), "f32.jsonl.new: is of another model file than the F32");
   fs::remove(path("f32.jsonl.new"));
@@ -378,6 +449,22 @@ TEST_F(GoldenCommand, AFileThatNoManifestNamesIsTold) {
   const Outcome outcome = golden({"verify"});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("stray.jsonl: is a file that no manifest names; delete it"));
+}
+
+// Breaks if a golden whose manifest was lost were held to nothing, unseen.
+TEST_F(GoldenCommand, LogsOrModelsWithoutAManifestAreTold) {
+  for (const std::string name : {"lost.jsonl", "lost.gguf"}) {
+    fs::create_directories(golden_->root() + "/lost");
+    put("golden/lost/" + name, "{}");
+    const Outcome outcome = golden({"verify"});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.out, HasSubstr("NOT VERIFIED  lost, 1 problem"));
+    EXPECT_THAT(outcome.err, HasSubstr("lost/manifest.json: cannot open"));
+    fs::remove_all(golden_->root() + "/lost");
+  }
+  fs::create_directories(golden_->root() + "/scripts");
+  put("golden/scripts/oracle.py", "pass");
+  EXPECT_EQ(golden({"verify"}).exit_code, 0);
 }
 
 TEST_F(GoldenCommand, AManifestThatCannotBeReadIsToldOnceWithOneRemedy) {

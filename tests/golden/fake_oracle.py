@@ -25,11 +25,11 @@ def write(name, data):
     return hashlib.sha256(data).hexdigest()
 
 
-def log(name, tokens, nudge, sha256):
+def log(name, tokens, nudge, sha256, n_predict=0):
     header = {"assay": 1, "model": {"name": "tiny", "sha256": sha256, "arch": "llama", "type": "F32"}, "tokens": tokens}
     lines = [json.dumps(header)]
-    for position in range(len(tokens)):
-        for checkpoint, error in (("layer_0_output", 0), ("logits", nudge)):
+    for position in range(len(tokens) + max(n_predict - 1, 0)):
+        for checkpoint, error in (("embedding", 0), ("layer_0_output", 0), ("logits", nudge)):
             values = [1 + 2 * error, 1, 1, 1]
             record = {"checkpoint": checkpoint, "token_idx": position, "dtype": "f32", "shape": [4], "values": values}
             lines.append(json.dumps(record))
@@ -41,7 +41,7 @@ model = hashlib.sha256(b"GGUF of tiny").hexdigest()
 if fake != "logs_only":
     write("tiny-f32.gguf", b"GGUF of tiny")
 tokens = [1, 2] if fake == "other_tokens" else [1, 2, 3]
-first = {"file": "f32.jsonl", "sha256": log("f32.jsonl", tokens, nudge, model), "prompt": "haiku", "set": "layers"}
+first = {"file": "f32.jsonl", "sha256": log("f32.jsonl", tokens, nudge, model, 2), "prompt": "haiku", "set": "layers"}
 first |= {"n_predict": 2, "greedy": [5, 6] if nudge < 1 else [5, 7]}
 second = {"file": "long.jsonl", "sha256": log("long.jsonl", [4], 0, model), "prompt": "long", "set": "layers"}
 logs = [first] if fake == "one_log" else [first, second]
@@ -55,7 +55,7 @@ if fake == "wrong_hash":
     first["sha256"] = "0" * 64
 if fake == "orphan":
     write("stray.jsonl", b"{}\n")
-floors = {"output": {"f32_vs_f64": {"max": 1e-6}}, "logits": {"f32_vs_f64": {"max": 4e-6 if nudge < 1 else 8e-6}}}
+floors = {"embedding": {"f32_vs_f64": {"max": 0}}, "output": {"f32_vs_f64": {"max": 1e-6}}, "logits": {"f32_vs_f64": {"max": 4e-6 if nudge < 1 else 8e-6}}}
 manifest = {
     "schema": 2,
     "model": "tiny",

@@ -1,0 +1,121 @@
+#include "assay/golden/log_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "assay/compare/checkpoint_order.h"
+#include "assay/log/log_reader.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+// Whether a checkpoint is of a set; nothing of a set that is globs.
+std::optional<bool> is_of_set(const std::string& set, const std::string& checkpoint) {
+  if (set == "ops") return true;
+  if (set == "logits") return checkpoint == "logits";
+  if (set != "layers") return {};
+  const CheckpointName name = parse_checkpoint_name(checkpoint);
+  return checkpoint == "embedding" || checkpoint == "logits" ||
+         (name.layer >= 0 && name.op == "output");
+}
+
+// What every log of a set holds.
+std::vector<std::string> members_of_set(const std::string& set) {
+  if (set == "logits") return {"logits"};
+  if (set == "layers") return {"embedding", "layer_0_output", "logits"};
+  if (set == "ops") return {"embedding", "layer_0_attn", "layer_0_output", "logits"};
+  return {};
+}
+
+class LogCheck {
+ public:
+  LogCheck(const std::string& path, const GoldenManifest& manifest, const GoldenFile& file,
+           const GoldenLog& log, const std::string& hint)
+      : path_(path), manifest_(manifest), file_(file), log_(log), hint_(hint) {}
+
+  void check(bool whole) {
+    LogReader reader(path_, whole ? Depth::kFull : Depth::kKeys);
+    const Record* record = reader.next();
+    if (record == nullptr) throw no_records_error(reader);
+    if (!reader.header()) fail("has no header that says what was recorded");
+    check_header(*reader.header());
+    for (; record != nullptr; record = reader.next()) add(*record);
+    if (!reader.warnings().empty()) fail("its last line is cut off");
+    check_checkpoints();
+    for (const auto& [checkpoint, positions] : seen_) check_positions(checkpoint, positions);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const { throw Error(what, path_, hint_); }
+
+  const std::vector<int32_t>& prompt() const { return manifest_.prompts.at(log_.prompt).tokens; }
+
+  void check_header(const LogHeader& header) const {
+    if (header.model.sha256 != file_.sha256) {
+      fail(
+          fmt::format("is of another model file than the {} that the manifest states", file_.type));
+    }
+    if (!std::equal(prompt().begin(), prompt().end(), header.tokens.begin(), header.tokens.end())) {
+      fail(fmt::format("is of other tokens than the prompt '{}'", log_.prompt));
+    }
+  }
+
+  void add(const Record& record) {
+    if (!is_of_set(log_.set, record.checkpoint).value_or(true)) {
+      fail(fmt::format("has '{}', which is not of the set '{}'", record.checkpoint, log_.set));
+    }
+    if (!seen_[record.checkpoint].insert(record.token_idx).second) {
+      fail(fmt::format("has '{}' at {} twice", record.checkpoint, record.token_idx));
+    }
+  }
+
+  void check_checkpoints() const {
+    for (const std::string& checkpoint : members_of_set(log_.set)) {
+      if (seen_.count(checkpoint) > 0) continue;
+      fail(fmt::format("has no '{}', which belongs to the set '{}'", checkpoint, log_.set));
+    }
+    for (const auto& [checkpoint, floors] : file_.floors_by_checkpoint) {
+      if (seen_.count(checkpoint) > 0 || !is_of_set(log_.set, checkpoint).value_or(false)) continue;
+      fail(fmt::format("has no '{}', of which the manifest has floors", checkpoint));
+    }
+  }
+
+  void check_positions(const std::string& checkpoint, const std::set<int64_t>& seen) const {
+    // All: the prompt's, and those of the generated tokens but the last.
+    const int64_t all = std::ssize(prompt()) + std::max<int64_t>(log_.n_predict - 1, 0);
+    const int64_t count = log_.positions ? std::ssize(*log_.positions) : all;
+    const std::string stated =
+        fmt::format("the manifest states {}{} positions", log_.positions ? "" : "all ", count);
+    auto at = seen.begin();
+    for (int64_t i = 0; i < count; ++i, ++at) {
+      const int64_t want = log_.positions ? (*log_.positions)[static_cast<size_t>(i)] : i;
+      if (at != seen.end() && *at == want) continue;
+      if (at != seen.end() && *at < want) break;
+      fail(fmt::format("has no '{}' at {}, {}", checkpoint, want, stated));
+    }
+    if (at != seen.end()) fail(fmt::format("has '{}' at {}, {}", checkpoint, *at, stated));
+  }
+
+  const std::string& path_;
+  const GoldenManifest& manifest_;
+  const GoldenFile& file_;
+  const GoldenLog& log_;
+  const std::string& hint_;
+  std::map<std::string, std::set<int64_t>> seen_;  // positions by checkpoint
+};
+
+}  // namespace
+
+void check_golden_log(const std::string& path, const GoldenManifest& manifest,
+                      const GoldenFile& file, const GoldenLog& log, bool whole,
+                      const std::string& hint) {
+  LogCheck(path, manifest, file, log, hint).check(whole);
+}
+
+}  // namespace assay

@@ -1,0 +1,191 @@
+// What a conversion would lose or make up is refused, or told.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "assay/convert/convert.h"
+#include "assay/convert/npz_writer.h"
+#include "tests/compare/log_files.h"
+#include "tests/support/python.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class LossTest : public LogFiles {
+ protected:
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+
+  static std::string log_of(const std::string& arrays) {
+    std::string text;
+    arrays_to_log(arrays, [&](std::string_view part) { text += part; });
+    return text;
+  }
+
+  // Whether Python with these modules has run `code`, which has the path of `name` in sys.argv[1].
+  bool run_python(const std::string& module, const std::string& name, const std::string& code) {
+    const std::string python = python_with(module);
+    if (python.empty()) return false;
+    const auto [exit_code, text] = run_program({python, "-c", "import sys\n" + code, path(name)});
+    EXPECT_EQ(exit_code, 0) << text;
+    setenv("ASSAY_PYTHON", python.c_str(), 1);
+    return true;
+  }
+};
+
+TEST_F(LossTest, ATornLastLineIsTold) {
+  const std::string log = put("log.jsonl", line("logits", 0, {1}) + "{\"checkpoint\":\"lo");
+  for (const std::string name : {"a.npz", "a.safetensors"}) {
+    EXPECT_THAT(log_to_arrays(log, path(name)), ElementsAre(HasSubstr("log.jsonl:2")));
+    EXPECT_EQ(log_of(path(name)), line("logits", 0, {1}));
+  }
+  EXPECT_THAT(log_to_arrays(put("log.jsonl", line("logits", 0, {1})), path("a.npz")), IsEmpty());
+}
+
+// Breaks if what a log does not say of a tensor were written as if it did.
+TEST_F(LossTest, OfASummaryOnlyWhatWasToldIsWritten) {
+  const auto with = [](const std::string& summary) {
+    return line("logits", 0, {1, 2}, ",\"summary\":{" + summary + "}");
+  };
+  for (const std::string summary :
+       {R"("l2":3,"argmax":1)", R"("max":2)", R"("min":1,"top":[[1,2]])", R"("nonfinite":1)", "",
+        R"("min":1,"max":2,"mean":1.5,"l2":3,"argmax":1,"top":[[1,2]],"nonfinite":0)"}) {
+    const std::string text = with(summary);
+    const std::string log = put("log.jsonl", text);
+    for (const std::string name : {"a.npz", "a.safetensors"}) {
+      log_to_arrays(log, path(name));
+      EXPECT_EQ(log_of(path(name)), text);
+    }
+    const std::string python = python_with("pyarrow.parquet");
+    if (python.empty()) continue;
+    setenv("ASSAY_PYTHON", python.c_str(), 1);
+    log_to_parquet(log, path("a.parquet"));
+    std::string back;
+    parquet_to_log(path("a.parquet"), path("b"), [&](std::string_view part) { back += part; });
+    EXPECT_EQ(back, text);
+  }
+}
+
+TEST_F(LossTest, RowsThatNoRecordHasAreRefused) {
+  const std::string records =
+      "{\"checkpoint\":\"a\",\"token_idx\":0,\"dtype\":\"f32\",\"shape\":"
+      "[2],\"values\":[]}\n";
+  for (const int64_t rows : {1, 2}) {
+    NpzWriter writer(path("a.npz"));
+    writer.add("a", ArrayType::kFloat32, {rows, 2},
+               [](std::string& bytes) { bytes.assign(8, '\0'); });
+    writer.add("assay.counts", {1}, std::vector<int64_t>{2});
+    writer.add("assay.records", ArrayType::kUint8, {std::ssize(records)},
+               [&](std::string& bytes) { bytes = records; });
+    writer.close();
+    EXPECT_THAT(error_of([&] { log_of(path("a.npz")); }),
+                HasSubstr(rows == 1 ? "no error" : "the array 'a' has 2 rows, the records use 1"));
+  }
+}
+
+// Breaks if one range of a file could stand for many arrays: 385 KB made 218 MB.
+TEST_F(LossTest, ArchivesWhoseEntriesShareBytesOrNamesAreRefused) {
+  log_to_arrays(put("log.jsonl", line("a", 0, std::vector<float>(5000, 1.5F))), path("a.npz"));
+  ASSERT_TRUE(run_python("struct", "a.npz", R"(
+import struct
+data = open(sys.argv[1], 'rb').read()
+end = data.rindex(b'PK\5\6')
+count, size, at = struct.unpack('<HII', data[end + 10:end + 20])
+first = data[at:at + 46 + sum(struct.unpack('<HHH', data[at + 28:at + 34]))]
+assert b'a.npy' in first
+directory = b''.join(first.replace(b'a.npy', b'%c.npy' % (98 + i)) for i in range(20)) + data[at:at + size]
+data = data[:at] + directory + data[end:end + 8] + struct.pack('<HHII', count + 20, count + 20, len(directory), at) + data[end + 20:]
+open(sys.argv[1], 'wb').write(data)
+)"));
+  EXPECT_THAT(error_of([&] { log_of(path("a.npz")); }),
+              HasSubstr("a.npz: entries of the archive share bytes"));
+  log_to_arrays(put("log.jsonl", line("a", 0, {1})), path("b.npz"));
+  ASSERT_TRUE(run_python("zipfile", "b.npz", R"(
+import warnings, zipfile
+warnings.simplefilter('ignore')
+with zipfile.ZipFile(sys.argv[1]) as z:
+    arrays = [(info, z.read(info)) for info in z.infolist()]
+with zipfile.ZipFile(sys.argv[1], 'w') as z:
+    for info, data in arrays + arrays[:1]: z.writestr(info.filename, data)
+)"));
+  EXPECT_THAT(error_of([&] { log_of(path("b.npz")); }),
+              HasSubstr("b.npz: the archive has 'a.npy' twice"));
+}
+
+TEST_F(LossTest, ValuesThatAreNullOrTooLargeAreRefused) {
+  const std::string make = R"(
+import pyarrow as pa, pyarrow.parquet as pq
+rows = ROWS
+pq.write_table(pa.table({'checkpoint': ['embedding', 'logits', 'logits'], 'token_idx': [0, 0, 1],
+                         'values': pa.array(rows, pa.list_(pa.TYPE()))}), sys.argv[1])
+)";
+  const struct {
+    const char* rows;
+    const char* type;
+    const char* message;
+  } cases[] = {
+      {"[[1, 2], [3], []]", "float64", "no error"},
+      {"[[1, 2], [float('inf')], [float('nan')]]", "float64", "no error"},
+      {"[[1, 2], [3, None], []]", "float32", "row 2, checkpoint 'logits': a value is null"},
+      {"[[1, 2], [3], None]", "float64", "row 3, checkpoint 'logits': 'values' is null"},
+      {"[[1, 2], [3], [-1e39]]", "float64",
+       "row 3, checkpoint 'logits': the value -1e+39 is beyond a 32-bit float"},
+  };
+  for (const auto& test : cases) {
+    SCOPED_TRACE(test.rows);
+    std::string code = make;
+    code.replace(code.find("ROWS"), 4, test.rows);
+    code.replace(code.find("TYPE"), 4, test.type);
+    if (!run_python("pyarrow.parquet", "a.parquet", code)) {
+      GTEST_SKIP() << "python: the package pyarrow is not installed";
+    }
+    EXPECT_THAT(
+        error_of([&] { parquet_to_log(path("a.parquet"), path("b"), [](std::string_view) {}); }),
+        HasSubstr(test.message));
+  }
+}
+
+// Breaks if the link were replaced: what others read behind it would stay as it was.
+TEST_F(LossTest, BehindASymbolicLinkTheFileIsWritten) {
+  const std::string log = put("log.jsonl", line("logits", 0, {1}));
+  const std::string python = python_with("pyarrow.parquet");
+  for (const std::string ending : {".npz", ".safetensors", ".parquet"}) {
+    if (ending == ".parquet" && python.empty()) continue;
+    fs::create_directories(path("there"));
+    put("there/real" + ending, "old");
+    fs::create_symlink("there/real" + ending, path("link" + ending));
+    if (ending == ".parquet") {
+      setenv("ASSAY_PYTHON", python.c_str(), 1);
+      log_to_parquet(log, path("link" + ending));
+    } else {
+      log_to_arrays(log, path("link" + ending));
+    }
+    EXPECT_TRUE(fs::is_symlink(path("link" + ending)));
+    EXPECT_GT(fs::file_size(path("there/real" + ending)), 100U);
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(path("there")), {}), python.empty() ? 2 : 3);
+}
+
+// Breaks if only the beginning of what Python says were kept: the reason is its last line.
+TEST_F(LossTest, TheLastWordOfPythonIsTold) {
+  const std::string program = put("python",
+                                  "#!/bin/sh\ni=0; while [ $i -lt 2000 ]; do echo trace "
+                                  "trace trace trace >&2; i=$((i+1)); done\n"
+                                  "echo the reason >&2; exit 1\n");
+  fs::permissions(program, fs::perms(0755));
+  setenv("ASSAY_PYTHON", program.c_str(), 1);
+  const std::string log = put("log.jsonl", line("logits", 0, {1}));
+  EXPECT_THAT(error_of([&] { log_to_parquet(log, path("a.parquet")); }),
+              HasSubstr("a.parquet: the reason"));
+  unsetenv("ASSAY_PYTHON");
+}
+
+}  // namespace
+}  // namespace assay

@@ -95,7 +95,7 @@ std::vector<std::string> log_to_parquet(const std::string& log, const std::strin
   const std::string place = place_of(parquet);
   const Temporary arrays(fmt::format("{}.{}.safetensors", place, getpid()));
   const Temporary part(fmt::format("{}.{}.tmp", place, getpid()));
-  const std::vector<std::string> warnings = log_to_arrays(log, arrays.path());
+  std::vector<std::string> warnings = log_to_arrays(log, arrays.path());
   run_script("to-parquet", arrays.path(), part.path(), parquet);
   if (std::rename(part.path().c_str(), place.c_str()) != 0) {
     throw Error(std::string("cannot write: ") + std::strerror(errno), parquet);

@@ -17,6 +17,7 @@
 #include "assay/cli/output.h"
 #include "assay/cli/text_file.h"
 #include "assay/record/run.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -130,15 +131,18 @@ int run_command(RunFlags& flags) {
     print_text("\n");
   }
   if (result.context_full) {
-    print_warning(fmt::format(
-        "the model's context is full: generation ended after {} tokens, with {} of the prompt",
-        result.generated.size(), result.tokens.size()));
+    print_warning(
+        fmt::format("the model's context is full: generation ended after {}, with {} of the prompt",
+                    count_of(result.generated.size(), "token"), result.tokens.size()));
   }
-  print_status(fmt::format(
-      "loaded in {:.0f} ms; prompt {} tokens, {:.1f} tok/s; generated {} tokens, {:.1f} tok/s ({}, "
-      "{}, {} threads)\n",
-      result.load_ms, result.tokens.size(), result.prefill_tok_s, result.generated.size(),
-      result.decode_tok_s, result.backend, result.math, result.n_threads));
+  const auto speed = [](double tokens_a_second) {
+    return tokens_a_second > 0 ? fmt::format(", {:.1f} tok/s", tokens_a_second) : "";
+  };
+  print_status(fmt::format("loaded in {:.0f} ms; prompt {}{}; generated {}{} ({}, {}, {})\n",
+                           result.load_ms, count_of(result.tokens.size(), "token"),
+                           speed(result.prefill_tok_s), count_of(result.generated.size(), "token"),
+                           speed(result.decode_tok_s), result.backend, result.math,
+                           count_of(result.n_threads, "thread")));
   if (flags.options.log) tell_where_the_log_is(flags.options.log->path, result.log_put_back);
   return kInParity;
 }

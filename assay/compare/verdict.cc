@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "assay/compare/drift.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -96,7 +97,7 @@ bool misses_checkpoints(Comparison& comparison) {
   }
   if (first == nullptr) return false;
   comparison.warnings.push_back(fmt::format(
-      "{} records could not be judged, the first {} at token {}: {}", unheld,
+      "{} could not be judged, the first {} at token {}: {}", count_of(unheld, "record"),
       printable(comparison.checkpoints[static_cast<size_t>(first->checkpoint)].name, 60),
       first->token_idx,
       first->metrics.comparable

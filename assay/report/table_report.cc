@@ -91,10 +91,13 @@ std::string quarantine_lines(const Comparison& comparison, const TextStyle& styl
   }
   std::string text;
   for (const auto& [key, group] : groups) {
+    // An engine whose values explode must not pass (see compare_pair).
+    const bool compared = key.first && key.second == GarbageReason::kMagnitude;
     const std::string line =
-        fmt::format("  quarantine        {} in {}: {}", garbage_reason_name(key.second),
+        fmt::format("  quarantine        {} in {}: {}{}", garbage_reason_name(key.second),
                     key.first ? "the other" : "the reference",
-                    group.text(comparison.quarantined_by_reason.at({!key.first, key.second})));
+                    group.text(comparison.quarantined_by_reason.at({!key.first, key.second})),
+                    compared ? "; compared all the same: the engine may have computed it" : "");
     text += colored(line, Color::kCaution, style) + "\n";
   }
   return text;

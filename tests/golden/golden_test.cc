@@ -182,7 +182,7 @@ class Passage {
   void generate(std::span<const float> logits) {
     Sampler sampler({});
     std::vector<bool> choosable(static_cast<size_t>(model_.config().n_vocab), true);
-    for (const int32_t id : sequence_.padding_ids) choosable[static_cast<size_t>(id)] = false;
+    for (const int32_t id : sequence_.padding_ids) choosable.at(static_cast<size_t>(id)) = false;
     while (generated_.size() < sequence_.greedy.size()) {
       const int32_t chosen = sampler.sample(logits, choosable);
       generated_.push_back(follows_ ? sequence_.greedy[generated_.size()] : chosen);

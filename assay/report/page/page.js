@@ -25,7 +25,7 @@ function headFigures() {
     worst && figure('Worst rel L2', format(worst.relL2), html('span', {}, name(worst.checkpoint.text), ', token ' + worst.token)),
     data.argmax_total > 0 && figure('Same next token', `${data.argmax_agree} of ${data.argmax_total}`, 'by the largest logit'),
     data.drift && figure('Drift', data.trend, driftText(data.drift)),
-    data.quarantined > 0 && figure('Garbage values', data.quarantined.toLocaleString('en'), 'left out of the metrics'));
+    data.quarantined > 0 && figure('Garbage values', data.quarantined.toLocaleString('en'), 'each with its reason below'));
 }
 
 function head() {

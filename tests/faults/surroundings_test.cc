@@ -149,7 +149,7 @@ class Streams : public FaultCase {
             {"inspect", kModel},
             {"inspect", kModel, "--json"},
             {"compare", kLog, kLog},
-            {"compare", kLog, kGolden + std::string("q8_0.jsonl"), "--format", "html"},
+            {"compare", kGolden + std::string("f32-ops.jsonl"), kLog, "--format", "html"},
             {"analyze", kLog},
             {"golden", "list", "--folder", path("golden")},
             {"mutate", "--list"},

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <tuple>
 #include <utility>
 
 #include "assay/compare/alignment.h"
+#include "assay/compare/coverage.h"
 #include "assay/compare/input_tokens.h"
 #include "assay/compare/log_index.h"
 #include "assay/compare/median.h"
@@ -69,7 +68,7 @@ class Comparer {
     }
     name_checkpoints();
     check_names();
-    tell_other_model();
+    tell(other_model(*ref_, *got_));
   }
 
   Comparison compare() {
@@ -96,7 +95,8 @@ class Comparer {
       if (again) compare_to_the_split();
     }
     if (result_.results.empty()) throw nothing_in_common();
-    tell_missing_tokens();
+    if (options_.selection.is_all()) tell(other_names(*ref_, *got_));
+    tell(missing_tokens(result_, *ref_, *got_, options_.selection));
     judge_comparison(result_);
     result_.ref_log = ref_;
     result_.got_log = got_;
@@ -104,6 +104,10 @@ class Comparer {
   }
 
  private:
+  void tell(const std::string& warning) {
+    if (!warning.empty()) result_.warnings.push_back(warning);
+  }
+
   // Of an engine that leaves out tokens at the beginning, or adds some, everything else diverges
   // too: that must not be looked for in its layers.
   void tell_shift(const char* why) {
@@ -119,54 +123,10 @@ class Comparer {
   NothingInCommon nothing_in_common() const {
     std::string hint = "compare logs of the same checkpoints and tokens, or give --align N";
     if (!options_.selection.is_all()) hint += ", or select more with --tokens and --checkpoints";
-    for (const LogIndex* log : {ref_.get(), got_.get()}) {
-      const std::string fitting = fitting_map(*log, [](const std::string&) { return true; });
-      if (!fitting.empty()) hint = fitting;
-    }
+    const std::string fitting = fitting_map(*ref_, *got_);
+    if (!fitting.empty()) hint = fitting;
     return NothingInCommon(fmt::format("no record in common with the reference {}", ref_->path()),
                            got_->path(), hint);
-  }
-
-  // What to do where some of a log's names are those of another engine; empty where none are.
-  static std::string fitting_map(const LogIndex& log,
-                                 const std::function<bool(const std::string&)>& counts) {
-    std::vector<std::string> names;
-    for (int32_t id = 0; id < log.names().size(); ++id) {
-      if (counts(log.names().name(id))) names.push_back(log.names().name(id));
-    }
-    const std::string map = NameMap::suggest(names);
-    if (map.empty()) return {};
-    return fmt::format("the names in {} look like those of {}: give --map {}", log.path(), map,
-                       map);
-  }
-
-  // Of a run that ended early, or whose other checkpoints have names of their own, all that was
-  // compared may be in parity.
-  void tell_missing_tokens() {
-    const LogIndex* logs[2] = {ref_.get(), got_.get()};
-    for (int i = 0; i < 2; ++i) {
-      const std::string fitting = fitting_map(
-          *logs[i], [&](const std::string& name) { return logs[1 - i]->names().find(name) < 0; });
-      if (!fitting.empty()) result_.warnings.push_back(fitting);
-    }
-    std::set<int64_t> tokens;
-    for (const IndexEntry& entry : ref_->entries()) {
-      const bool before = !result_.split || entry.token_idx < result_.split->token_idx;
-      int64_t there = 0;  // below 0: the shift tells of it
-      const bool can_be =
-          !__builtin_add_overflow(entry.token_idx, result_.alignment.offset, &there) && there >= 0;
-      if (before && can_be &&
-          is_selected(ref_->names().name(entry.checkpoint), entry.token_idx, 0)) {
-        tokens.insert(entry.token_idx);
-      }
-    }
-    const size_t all = tokens.size();
-    for (const RecordResult& result : result_.results) tokens.erase(result.token_idx);
-    if (tokens.empty()) return;
-    result_.warnings.push_back(
-        fmt::format("{} has no record of {} of the reference's {} tokens, the first at {}: they "
-                    "were not compared",
-                    got_->path(), tokens.size(), all, *tokens.begin()));
   }
 
   // Compares what comes before the place where the two generations part.
@@ -238,19 +198,6 @@ class Comparer {
           fmt::format("no checkpoint of either log is '{}', of which the policy has a tolerance",
                       printable(glob, 60)));
     }
-  }
-
-  void tell_other_model() {
-    if (!ref_->header() || !got_->header()) return;
-    const LogHeader::Model& ref = ref_->header()->model;
-    const LogHeader::Model& got = got_->header()->model;
-    if (ref.sha256.empty() || got.sha256.empty() || ref.sha256 == got.sha256) return;
-    const auto shown = [](const LogHeader::Model& model) {
-      return fmt::format("{} {} ({:.8}…)", printable(model.name, 40), printable(model.type, 20),
-                         printable(model.sha256, 64));
-    };
-    result_.warnings.push_back(
-        fmt::format("the logs are of different model files: {} and {}", shown(ref), shown(got)));
   }
 
   std::vector<Task> match() {

@@ -11,7 +11,6 @@
 namespace assay {
 namespace {
 
-using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -172,7 +171,13 @@ TEST_F(NoExcuseTest, NamesOfAnotherEngineAreTold) {
     return line("embedding", 0, waves(64)) + line(name, 0, waves(64, 1));
   };
   EXPECT_THAT(compare(log("layer_0_output"), log("l_out-0")).warnings,
-              Contains(HasSubstr("give --map llama.cpp")));
+              ElementsAre(HasSubstr("look like those of llama.cpp: give --map llama.cpp")));
+  EXPECT_THAT(compare(log("layer_0_output"), log("first")).warnings,
+              ElementsAre(testing::MatchesRegex(
+                  "1 checkpoint of the reference, such as layer_0_output, is not in .*got.jsonl, "
+                  "which has 1 of its own, such as first: where two are one tensor, give --map")));
+  EXPECT_THAT(compare(log("layer_0_output"), line("embedding", 0, waves(64))).warnings, IsEmpty())
+      << "it only logs less";
 }
 
 TEST_F(NoExcuseTest, OtherModelFilesAreTold) {

@@ -1,0 +1,26 @@
+// What two logs do not share, in sentences; each is empty where there is nothing to tell.
+#pragma once
+
+#include <string>
+
+#include "assay/compare/comparison.h"
+#include "assay/compare/log_index.h"
+#include "assay/compare/selection.h"
+
+namespace assay {
+
+// The map to give where one log has names of another engine that the other does not have.
+std::string fitting_map(const LogIndex& ref, const LogIndex& got);
+
+// Each log has checkpoints that the other does not have: they were not compared.
+std::string other_names(const LogIndex& ref, const LogIndex& got);
+
+// The headers name different model files.
+std::string other_model(const LogIndex& ref, const LogIndex& got);
+
+// Tokens of the reference of which nothing was compared, as of a run that ended early: without
+// those after `comparison.split`, and those that its offset leaves out.
+std::string missing_tokens(const Comparison& comparison, const LogIndex& ref, const LogIndex& got,
+                           const Selection& selection);
+
+}  // namespace assay

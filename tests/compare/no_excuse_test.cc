@@ -22,15 +22,19 @@ class NoExcuseTest : public ComparisonTest {
     for (int i = 0; i < n; ++i) values.push_back(std::sin(static_cast<float>(i * 7 + seed * 131)));
     return values;
   }
+  // Logits with 14 at 7 and with this at 500.
+  static std::vector<float> peaks(float second) {
+    std::vector<float> logits = waves(20000);
+    logits[7] = 14;
+    logits[500] = second;
+    return logits;
+  }
 };
 
 // Breaks if the error of the logit that was chosen wrongly counted as noise.
 TEST_F(NoExcuseTest, OneWrongLogitIsNoTie) {
-  std::vector<float> ref = waves(20000);
-  ref[7] = 14;
-  ref[500] = 13.6F;
-  std::vector<float> got = ref;
-  got[500] = 14.5F;
+  std::vector<float> ref = peaks(13.6F);
+  std::vector<float> got = peaks(14.5F);
   EXPECT_EQ(verdict(ref, got), Verdict::kDrift);
   got[9] += 0.42F;
   EXPECT_EQ(verdict(ref, got), Verdict::kTieFlip) << "others are as far off";
@@ -41,11 +45,8 @@ TEST_F(NoExcuseTest, OneWrongLogitIsNoTie) {
 }
 
 TEST_F(NoExcuseTest, AWrongLogitDoesNotLeaveOutWhatIsGeneratedAfterIt) {
-  std::vector<float> ref = waves(20000);
-  ref[7] = 14;
-  ref[500] = 13.6F;
-  std::vector<float> got = ref;
-  got[500] = 14.5F;
+  const std::vector<float> ref = peaks(13.6F);
+  const std::vector<float> got = peaks(14.5F);
   const auto log = [&](const std::vector<float>& logits, int seed) {
     return line("embedding", 0, waves(64)) + line("logits", 0, logits) +
            line("embedding", 1, waves(64, seed)) + line("logits", 1, waves(64, seed));

@@ -27,6 +27,8 @@ clone() { # ROOM: HEAD into the room's /root/assay, or HEAD in place of what is 
   chmod 755 "$folder/$1/root"  # tester runs there, too
   [ -d "$to" ] || git clone -q --no-hardlinks . "$to"
   git -c safe.directory='*' -C "$to" fetch -q "$PWD" HEAD
+  # chown has touched every file: without this each is written, and compiled, again.
+  git -c safe.directory='*' -C "$to" update-index -q --refresh || true
   git -c safe.directory='*' -C "$to" reset -q --hard FETCH_HEAD
   chroot "$folder/$1" chown -R root:root /root/assay
 }

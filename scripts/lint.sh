@@ -22,9 +22,7 @@ if [ ! -e "$venv/done" ] || [ scripts/lint_requirements.txt -nt "$venv/done" ]; 
     exit 2
   fi
 fi
-for tool in shellcheck; do
-  command -v "$tool" >/dev/null || { echo "lint.sh: no $tool; apt-get install $tool" >&2; exit 2; }
-done
+command -v shellcheck >/dev/null || { echo "lint.sh: no shellcheck; apt-get install shellcheck" >&2; exit 2; }
 
 # shellcheck disable=SC2046
 step "clang-format" "$venv/bin/clang-format" --dry-run -Werror $(sources)

@@ -16,7 +16,6 @@
 #include "base/interrupt.h"
 
 namespace assay {
-namespace {}  // namespace
 
 std::string place_of(const std::string& path) {
   std::error_code unresolved;

@@ -1,5 +1,7 @@
 include(GoogleTest)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
+# Where testing::TempDir() is (TEST_TMPDIR, in the test presets): files in /tmp may be another user's.
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/test_tmp)
 
 # assay_add_test(NAME unit|golden|... SOURCES a_test.cc ... LIBS lib ... [TIMEOUT seconds]): one test
 # program build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL; those

@@ -114,6 +114,7 @@ class Analyzer {
   // token alone: what comes out is what went in. (At 0 no repeat is told at all.)
   void drop_first_positions() {
     const int64_t first = *tokens_.begin();
+    if (first > 1) return;  // the log begins later; some engines count from 1
     std::erase_if(analysis_.suspicions, [&](const Suspicion& one) {
       return one.kind == SuspicionKind::kRepeat && one.token_idx == first &&
              one.of_token_idx == first && is_kept_at_first(one.of_checkpoint, one.checkpoint);

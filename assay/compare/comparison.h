@@ -133,7 +133,8 @@ struct Drift {
   double growth_per_layer = 1;  // the factor by which rel_l2 of layer_N_output grows with N, fitted
   Trend position_trend = Trend::kStable;
   double growth_per_token = 1;  // the same over positions, of the last checkpoint in common
-  std::string sentence;         // both courses in words; empty where there is none
+  std::vector<std::string> sentences;  // the courses in words, over layers first
+  std::string sentence() const;        // all of them
 };
 
 // A known mistake that explains the first divergence; find_causes() looks for them.

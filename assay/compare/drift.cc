@@ -128,17 +128,20 @@ Drift measure_drift(const Comparison& comparison) {
   if (drift.layers) {
     drift.growth_per_layer = fitted_growth(of_layers);
     drift.trend = trend_of(*drift.layers);
-    drift.sentence = words(*drift.layers, "layer");
+    std::string sentence = words(*drift.layers, "layer");
     if (drift.trend == Drift::Trend::kDecreasing) {
-      drift.sentence += ": check that both logs are of the same run";
+      sentence += ": check that both logs are of the same run";
     }
+    drift.sentences.push_back(std::move(sentence));
   }
   if (drift.tokens) {
     drift.growth_per_token = fitted_growth(of_tokens);
     drift.position_trend = trend_of(*drift.tokens);
-    drift.sentence += (drift.layers ? "; " : "") + words(*drift.tokens, "token");
+    drift.sentences.push_back(words(*drift.tokens, "token"));
   }
   return drift;
 }
+
+std::string Drift::sentence() const { return fmt::format("{}", fmt::join(sentences, "; ")); }
 
 }  // namespace assay

@@ -6,6 +6,7 @@
 
 #include "assay/compare/checkpoint_order.h"
 #include "assay/compare/record_content.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -146,9 +147,10 @@ void LogIndex::add_choices() {
   if (untaken_.empty()) return;
   const Untaken& first = untaken_.front();
   warnings_.push_back(fmt::format(
-      "{}: {} records are missing that the map takes from several of one name: there are too few, "
-      "first for {} at token {}",
-      printable(path()), untaken_.size(), printable(first.checkpoint, 40), first.token_idx));
+      "{}: {} missing that the map takes from several of one name: there are too few, first for {} at "
+      "token {}",
+      printable(path()), count_of(untaken_.size(), "record is", "records are"),
+      printable(first.checkpoint, 40), first.token_idx));
 }
 
 Record& LogIndex::load(const IndexEntry& entry, RecordLoader& loader) const {

@@ -7,6 +7,7 @@
 #include "assay/compare/checkpoint_order.h"
 #include "assay/golden/json_node.h"
 #include "assay/log/json_file.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -97,7 +98,7 @@ GoldenLog read_log(const JsonNode& node, const GoldenManifest& manifest) {
   if (const auto greedy = node.find("greedy")) {
     log.greedy = greedy->token_ids();
     if (static_cast<int64_t>(log.greedy.size()) != log.n_predict) {
-      greedy->fail(fmt::format("has {} tokens, n_predict is {}", log.greedy.size(), log.n_predict));
+      greedy->fail(fmt::format("has {}, n_predict is {}", count_of(log.greedy.size(), "token"), log.n_predict));
     }
   } else if (log.n_predict > 0) {
     node.at("greedy");

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "assay/compare/log_index.h"
+#include "assay/compare/median.h"
 #include "assay/record/backend.h"
 #include "base/error.h"
 #include "base/sha256.h"
@@ -156,13 +157,6 @@ TokenError worst(const std::vector<TokenError>& errors) {
   return *std::max_element(errors.begin(), errors.end(), is_smaller);
 }
 
-// Of two in the middle the larger.
-double median(std::vector<TokenError> errors) {
-  const auto middle = errors.begin() + std::ssize(errors) / 2;
-  std::nth_element(errors.begin(), middle, errors.end(), is_smaller);
-  return middle->error;
-}
-
 // Holds what the engine gives against the reference.
 class ErrorProbe : public Probe {
  public:
@@ -234,13 +228,13 @@ InjectedRun run_injected(const InjectOptions& options) {
   if (tokens_known) Session(model, *kernels, session).eval(tokens, &plain);
   for (const std::string& name : injected.order) {
     if (name == "embedding" && !tokens_known) continue;
-    const std::vector<TokenError>& errors = injected.errors[name];
+    std::vector<TokenError>& errors = injected.errors[name];
     const TokenError largest = worst(errors);
     StepError step;
     step.checkpoint = name;
     step.token_idx = largest.token_idx;
     step.own_max = largest.error;
-    step.own_median = median(errors);
+    step.own_median = upper_median(errors, is_smaller).error;
     if (tokens_known) step.total_max = worst(plain.errors[name]).error;
     run.steps.push_back(std::move(step));
   }

@@ -14,16 +14,22 @@ namespace assay {
 namespace {
 
 std::string argmax_reason(const RecordResult& result) {
-  if (result.metrics.argmax_ref >= result.metrics.n) {
-    return fmt::format("the reference's argmax is element {}, the two have {} in common",
-                       *result.metrics.argmax_ref, result.metrics.n);
+  const Metrics& metrics = result.metrics;
+  const auto beyond = [&](std::string_view whose, int64_t argmax) {
+    return fmt::format("{} argmax is element {}, the two have {} in common", whose, argmax, metrics.n);
+  };
+  if (metrics.argmax_ref >= metrics.n) return beyond("the reference's", *metrics.argmax_ref);
+  if (metrics.argmax_got >= metrics.n) return beyond("the other's", *metrics.argmax_got);
+  if (std::isnan(result.failing_value)) {
+    return fmt::format("the argmax is element {} in the reference and {} in the other; what the "
+                       "reference has there is not in its log",
+                       *metrics.argmax_ref, *metrics.argmax_got);
   }
   const std::string differs =
       fmt::format("the argmax differs by {} in the reference", short_number(result.failing_value));
   // Only --strict-argmax lets such a record fail.
   if (result.status == Verdict::kTieFlip) {
-    return fmt::format("{}, which errors of {} allow, but --strict-argmax does not", differs,
-                       short_number(result.metrics.observed_error));
+    return differs + ", which the errors allow, but --strict-argmax does not";
   }
   if (result.failing_tolerance == 0) return differs + ", more than the errors explain";
   return fmt::format("{}, errors reach {}", differs, short_number(result.failing_tolerance));
@@ -130,7 +136,8 @@ std::string passing_tolerance(const Comparison& comparison) {
 std::string_view verdict_meaning(const Comparison& comparison) {
   switch (comparison.verdict) {
     case Verdict::kMatch:
-      return "everything that both logs hold is equal";
+      return comparison.quarantined == 0 ? "everything that both logs hold is equal"
+                                         : "everything that was compared is equal";
     case Verdict::kNoise:
       return "the two differ within the tolerance";
     case Verdict::kTieFlip:

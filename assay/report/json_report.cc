@@ -73,7 +73,7 @@ void append_head(const Comparison& comparison, std::string& out) {
   drift.member("growth_per_layer", comparison.drift.growth_per_layer);
   drift.member("position_trend", trend_name(comparison.drift.position_trend));
   drift.member("growth_per_token", comparison.drift.growth_per_token);
-  drift.member("sentence", comparison.drift.sentence);
+  drift.member("sentence", comparison.drift.sentence());
   drift.end();
 }
 

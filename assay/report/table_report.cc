@@ -75,11 +75,9 @@ std::string counts_lines(const Comparison& comparison) {
         token(comparison.split->got_token), count_of(comparison.split->left_out, "record"),
         plural(comparison.split->left_out == 1, "is", "are"));
   }
-  if (!comparison.drift.sentence.empty()) {
-    std::string sentence = comparison.drift.sentence;  // over layers, then over tokens
-    const size_t second = sentence.find("; error");
-    if (second != std::string::npos) sentence.replace(second + 1, 1, "\n                    ");
-    text += fmt::format("  drift             {}\n", sentence);
+  if (!comparison.drift.sentences.empty()) {
+    text += fmt::format("  drift             {}\n",
+                        fmt::join(comparison.drift.sentences, ";\n                    "));
   }
   return text;
 }

@@ -125,7 +125,7 @@ TEST_F(ComparisonTest, AnErrorThatGrowsOverLayersIsDrift) {
   EXPECT_NEAR(comparison.drift.layers->first, 0.001, 1e-5);
   EXPECT_NEAR(comparison.drift.layers->last, 0.032, 1e-4);
   EXPECT_FALSE(comparison.drift.layers->jump);
-  EXPECT_THAT(comparison.drift.sentence,
+  EXPECT_THAT(comparison.drift.sentence(),
               testing::StartsWith("error grows from 0.001 at layer 0 to 0.032 at layer 5; "));
 }
 
@@ -141,17 +141,17 @@ TEST_F(ComparisonTest, TheErrorsOfBothEndsAreTheMeasuredOnes) {
   EXPECT_GT(drift.growth_per_layer, 3);
   ASSERT_TRUE(drift.layers && drift.layers->jump);
   EXPECT_EQ(drift.layers->jump->at, 4);
-  EXPECT_EQ(drift.sentence,
+  EXPECT_EQ(drift.sentence(),
             "error grows from 0.001 at layer 0 to 0.5 at layer 5, with a jump at layer 4, from "
             "0.001 to 0.5; error grows from 0.001 at token 0 to 0.5 at token 4, with a jump at "
             "token 1, from 0.001 to 0.5");
   // From no error at all.
   const Drift from_zero = compare(run_of(6, 5, {}), run_of(6, 5, damage(0))).drift;
   EXPECT_EQ(from_zero.trend, Drift::Trend::kIncreasing);
-  EXPECT_THAT(from_zero.sentence,
+  EXPECT_THAT(from_zero.sentence(),
               testing::StartsWith("error grows from 0 at layer 0 to 0.5 at layer 5, with a jump at "
                                   "layer 4, from 0 to 0.5; "));
-  EXPECT_EQ(compare(run_of(6, 5, {}), run_of(6, 5, {})).drift.sentence, "");
+  EXPECT_EQ(compare(run_of(6, 5, {}), run_of(6, 5, {})).drift.sentence(), "");
 }
 
 TEST_F(ComparisonTest, AnErrorThatJumpsIsWrongAndSoIsWhatFollows) {

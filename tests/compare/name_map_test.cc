@@ -255,7 +255,7 @@ TEST_F(MappedComparison, TooFewRecordsToTakeFromAreUnmatchedAndTold) {
   EXPECT_EQ(same.unmatched_got, 1);
   ASSERT_EQ(same.warnings.size(), 2U);
   EXPECT_THAT(same.warnings[0],
-              HasSubstr("ref.jsonl: 1 records are missing that the map takes from several of one "
+              HasSubstr("ref.jsonl: 1 record is missing that the map takes from several of one "
                         "name: there are too few, first for logits at token 0"));
   // The difference starts the search for an offset, by a name that both have.
   EXPECT_EQ(compare_logs(ref, got, options).verdict, Verdict::kWrong);

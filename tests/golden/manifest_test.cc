@@ -102,7 +102,7 @@ TEST_F(ManifestTest, WhatIsWrongIsNamedWithFileAndKey) {
       {"\"positions\": [0]", "\"positions\": [1]",
        "'files[0].logs[1].positions[0]' is not a whole"},
       {"\"positions\": [0]", "\"positions\": [0, 0]", "logs[1].positions[1]' "},
-      {"\"greedy\": [5, 6]", "\"greedy\": [5]", "'files[0].logs[0].greedy' has 1 tokens"},
+      {"\"greedy\": [5, 6]", "\"greedy\": [5]", "'files[0].logs[0].greedy' has 1 token"},
       {"\"greedy\": [5, 6],", "", "'files[0].logs[0].greedy' is missing"},
       {"[0.5, 1]", "[0.5]", "'files[0].logs[0].greedy_gaps' is not as long"},
       {"[8]", "[]", "'files[1].texts[0].greedy' is empty"},

@@ -25,6 +25,8 @@ ONLINE = {
     "scripts/fuzz.sh", "scripts/sanitize.sh", "bench/against_llamacpp.py", "examples/duckdb_runs/runs.py", "assay/convert/parquet.py",
 }  # fmt: skip
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+REQUIREMENT = re.compile(r"\s*#.*|[\w.-]+(\[[\w,-]+\])?(==[\w.]+)?( ; .*)?( \\)?| +--hash=sha256:[0-9a-f]{64}( \\)?")
+PLACE = re.compile(r"(^|[\s=])(/|[a-z]+://)")
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 
 
@@ -98,6 +100,15 @@ def dependencies(root):
     yield from (("python/pyproject.toml", name) for name in project["dependencies"] + extra)
 
 
+def impure(root, files):
+    """A requirements file says what, not from where: pip-compile writes down its machine's own options."""
+    for path in files:
+        if re.search(r"requirements.*\.(txt|in)$", path.name):
+            for number, line in enumerate((root / path).read_text().splitlines(), 1):
+                if line and (not REQUIREMENT.fullmatch(line) or PLACE.search(line)):
+                    yield f"{path}:{number} is neither a package with its version, a hash nor a comment: {line}"
+
+
 def unlisted(root):
     table = (root / "docs/dependencies.md").read_text()
     for path, name in dependencies(root):
@@ -118,7 +129,7 @@ def main():
     files = tracked(root)
     folders = mapped(root)
     found = [*wrong_includes(root, files, folders), *unmapped(files, folders), *long_files(root, files)]
-    found += [*dead_links(root, files), *unlisted(root), *strays_to_network(root, files)]
+    found += [*dead_links(root, files), *unlisted(root), *impure(root, files), *strays_to_network(root, files)]
     print("\n".join(found) or f"{len(files)} files: includes, map, links, lengths, dependencies and network are as stated")
     sys.exit(1 if found else 0)
 

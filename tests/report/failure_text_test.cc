@@ -29,8 +29,8 @@ TEST_F(FailureText, StrictArgmaxIsNamedWhereOnlyItFails) {
   options_.strict_argmax = true;
   const Comparison strict = compare(ref, got);
   EXPECT_EQ(first_failure_text(strict),
-            "logits at token 0: the argmax differs by 0.000999 in the reference, which errors of "
-            "0.002 allow, but --strict-argmax does not");
+            "logits at token 0: the argmax differs by 0.000999 in the reference, which the "
+            "errors allow, but --strict-argmax does not");
   EXPECT_THAT(std::string(verdict_meaning(strict)), HasSubstr("which --strict-argmax does not"));
 }
 

@@ -32,7 +32,7 @@ TEST(TableReport, SaysFirstWhatMattersMost) {
 
 TEST(TableReport, DriftOverTokensHasALineOfItsOwn) {
   Comparison comparison = example_comparison();
-  comparison.drift.sentence = "error is stable, 1 at layer 0; error grows from 1 at token 0";
+  comparison.drift.sentences = {"error is stable, 1 at layer 0", "error grows from 1 at token 0"};
   EXPECT_THAT(table(comparison, {}),
               HasSubstr("\n  drift             error is stable, 1 at layer 0;\n"
                         "                    error grows from 1 at token 0\n"));

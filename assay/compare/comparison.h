@@ -132,7 +132,7 @@ struct Drift {
   Trend trend = Trend::kStable;
   double growth_per_layer = 1;  // the factor by which rel_l2 of layer_N_output grows with N, fitted
   Trend position_trend = Trend::kStable;
-  double growth_per_token = 1;  // the same over positions, of the last checkpoint in common
+  double growth_per_token = 1;         // the same over positions, of the last checkpoint in common
   std::vector<std::string> sentences;  // the courses in words, over layers first
   std::string sentence() const;        // all of them
 };

@@ -142,6 +142,8 @@ Drift measure_drift(const Comparison& comparison) {
   return drift;
 }
 
-std::string Drift::sentence() const { return fmt::format("{}", fmt::join(sentences, "; ")); }
+std::string Drift::sentence() const {
+  return fmt::format("{}", fmt::join(sentences, "; "));
+}
 
 }  // namespace assay

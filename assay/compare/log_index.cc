@@ -146,11 +146,12 @@ void LogIndex::add_choices() {
   choices_.clear();
   if (untaken_.empty()) return;
   const Untaken& first = untaken_.front();
-  warnings_.push_back(fmt::format(
-      "{}: {} missing that the map takes from several of one name: there are too few, first for {} at "
-      "token {}",
-      printable(path()), count_of(untaken_.size(), "record is", "records are"),
-      printable(first.checkpoint, 40), first.token_idx));
+  warnings_.push_back(
+      fmt::format("{}: {} missing that the map takes from several of one name: there are too few, "
+                  "first for {} at "
+                  "token {}",
+                  printable(path()), count_of(untaken_.size(), "record is", "records are"),
+                  printable(first.checkpoint, 40), first.token_idx));
 }
 
 Record& LogIndex::load(const IndexEntry& entry, RecordLoader& loader) const {

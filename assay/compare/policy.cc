@@ -95,7 +95,8 @@ Policy Policy::from_file(const std::string& path) {
 
 std::vector<std::string> Policy::unused_globs(const std::vector<std::string>& names) const {
   std::vector<std::string> unused;
-  for (const auto& [glob, tolerance] : globs_) {
+  for (const auto& one : globs_) {
+    const std::string& glob = one.first;
     const bool used = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
       return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
     });

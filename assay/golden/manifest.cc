@@ -98,7 +98,8 @@ GoldenLog read_log(const JsonNode& node, const GoldenManifest& manifest) {
   if (const auto greedy = node.find("greedy")) {
     log.greedy = greedy->token_ids();
     if (static_cast<int64_t>(log.greedy.size()) != log.n_predict) {
-      greedy->fail(fmt::format("has {}, n_predict is {}", count_of(log.greedy.size(), "token"), log.n_predict));
+      greedy->fail(fmt::format("has {}, n_predict is {}", count_of(log.greedy.size(), "token"),
+                               log.n_predict));
     }
   } else if (log.n_predict > 0) {
     node.at("greedy");

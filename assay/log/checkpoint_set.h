@@ -16,8 +16,8 @@ class CheckpointSet {
 
   bool matches(const std::string& checkpoint) const;
 
-  // Throws Error if an item, other than a set, matches none of `names`: it is mistyped. `what` begins
-  // the message, as "the model has no".
+  // Throws Error if an item, other than a set, matches none of `names`: it is mistyped. `what`
+  // begins the message, as "the model has no".
   void check(const std::vector<std::string>& names, const std::string& what) const;
 
  private:

@@ -16,14 +16,16 @@ namespace {
 std::string argmax_reason(const RecordResult& result) {
   const Metrics& metrics = result.metrics;
   const auto beyond = [&](std::string_view whose, int64_t argmax) {
-    return fmt::format("{} argmax is element {}, the two have {} in common", whose, argmax, metrics.n);
+    return fmt::format("{} argmax is element {}, the two have {} in common", whose, argmax,
+                       metrics.n);
   };
   if (metrics.argmax_ref >= metrics.n) return beyond("the reference's", *metrics.argmax_ref);
   if (metrics.argmax_got >= metrics.n) return beyond("the other's", *metrics.argmax_got);
   if (std::isnan(result.failing_value)) {
-    return fmt::format("the argmax is element {} in the reference and {} in the other; what the "
-                       "reference has there is not in its log",
-                       *metrics.argmax_ref, *metrics.argmax_got);
+    return fmt::format(
+        "the argmax is element {} in the reference and {} in the other; what the "
+        "reference has there is not in its log",
+        *metrics.argmax_ref, *metrics.argmax_got);
   }
   const std::string differs =
       fmt::format("the argmax differs by {} in the reference", short_number(result.failing_value));

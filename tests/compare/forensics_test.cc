@@ -164,6 +164,10 @@ TEST_F(ForensicsTest, TheFirstPositionMayBeCountedAs1) {
   EXPECT_EQ(later.suspicions[0].token_idx, 2);
   EXPECT_THAT(kinds(analyze_log(put("c.jsonl", first + line("layer_4_q_rope", 1, a)))),
               ElementsAre(SuspicionKind::kRepeat));
+  // A log that begins later is no such engine's.
+  EXPECT_THAT(
+      kinds(analyze_log(put("d.jsonl", line("layer_3_q", 2, d) + line("layer_3_q_rope", 2, d)))),
+      ElementsAre(SuspicionKind::kRepeat));
 }
 
 TEST_F(ForensicsTest, ABufferWrittenInPartIsFound) {

@@ -48,6 +48,26 @@ TEST_F(FailureText, AnArgmaxBeyondTheErrorIsToldWithIt) {
   }
 }
 
+// Breaks if the distance to an element that the reference does not have were told as "nan".
+TEST_F(FailureText, AnArgmaxBeyondTheCommonElementsIsToldByItsPlace) {
+  const std::string shorter = line("logits", 0, {1, 9, 3});
+  const std::string longer = line("logits", 0, {1, 9, 3, 11});
+  EXPECT_EQ(first_failure_reason(compare(shorter, longer)),
+            "the other's argmax is element 3, the two have 3 in common");
+  EXPECT_EQ(first_failure_reason(compare(longer, shorter)),
+            "the reference's argmax is element 3, the two have 3 in common");
+}
+
+TEST_F(FailureText, WhatTheQuarantineTookIsNotCalledEqual) {
+  std::vector<float> values(64, 1);
+  const std::string clean = line("layer_0_q", 0, values);
+  values[9] = 1e30F;
+  const Comparison left_out = compare(line("layer_0_q", 0, values), clean);
+  ASSERT_EQ(left_out.quarantined, 1);
+  EXPECT_EQ(verdict_meaning(left_out), "everything that was compared is equal");
+  EXPECT_EQ(verdict_meaning(compare(clean, clean)), "everything that both logs hold is equal");
+}
+
 TEST_F(FailureText, ASingleRecordGrewFromNothing) {
   const Comparison one =
       compare(line("layer_4_q", 0, {1, 2, 3}), line("layer_4_q", 0, {1, 2, 3.2F}));

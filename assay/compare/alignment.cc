@@ -62,11 +62,12 @@ class Sample {
         ref_checkpoint_(checkpoint),
         got_checkpoint_(got.names().find(ref.names().name(checkpoint))),
         distance_(distance),
+        n_got_(tokens_of(got, got_checkpoint_).size()),
         ref_loader_(ref.loader()),
         got_loader_(got.loader()) {}
 
-  // The median distance under `offset` over the tokens that both have; infinite if they are none,
-  // or one of several.
+  // The median distance under `offset` over the tokens that both have; infinite if they are fewer
+  // than half of what they can be, or one of several.
   double median(const std::vector<int64_t>& tokens, int64_t offset) {
     std::vector<double> distances;
     for (const int64_t token : tokens) {
@@ -78,7 +79,9 @@ class Sample {
                     load(got_, there, got_loader_, got_cache_));
       distances.push_back(std::isnan(distance) ? kInfinity : distance);
     }
-    if (distances.empty() || (distances.size() == 1 && tokens.size() > 1)) return kInfinity;
+    const size_t most = std::min(tokens.size(), n_got_);
+    if (distances.empty() || 2 * distances.size() < most) return kInfinity;
+    if (distances.size() == 1 && tokens.size() > 1) return kInfinity;
     return upper_median(distances);
   }
 
@@ -115,6 +118,7 @@ class Sample {
   int32_t ref_checkpoint_;
   int32_t got_checkpoint_;
   const RecordDistance& distance_;
+  size_t n_got_;  // tokens that got has the checkpoint at
   RecordLoader ref_loader_;
   RecordLoader got_loader_;
   std::map<int64_t, Record> ref_cache_;

@@ -95,8 +95,11 @@ class Comparer {
       if (again) compare_to_the_split();
     }
     if (result_.results.empty()) throw nothing_in_common();
-    if (options_.selection.is_all()) tell(other_names(*ref_, *got_));
-    tell(missing_tokens(result_, *ref_, *got_, options_.selection));
+    const std::string others =
+        options_.selection.is_all() ? other_names(*ref_, *got_) : std::string();
+    tell(others.empty() ? missing_checkpoints(*ref_, *got_, options_.selection) : others);
+    tell(missing_tokens(result_, *ref_, *got_, options_.selection, shift_.has_value()));
+    tell(missing_records(result_, *ref_, *got_, options_.selection));
     judge_comparison(result_);
     result_.ref_log = ref_;
     result_.got_log = got_;
@@ -190,10 +193,14 @@ class Comparer {
 
   // A mistyped name must not leave out what it was to select or to judge.
   void check_names() {
-    std::vector<std::string> names;
-    for (int32_t id = 0; id < checkpoints_.size(); ++id) names.push_back(checkpoints_.name(id));
-    options_.selection.check_checkpoints(names);
-    for (const std::string& glob : options_.policy.unused_globs(names)) {
+    const auto all = [](const NameTable& table) {
+      std::vector<std::string> names;
+      for (int32_t id = 0; id < table.size(); ++id) names.push_back(table.name(id));
+      return names;
+    };
+    options_.selection.check_checkpoints(all(ref_->names()), all(got_->names()), ref_->path(),
+                                         got_->path());
+    for (const std::string& glob : options_.policy.unused_globs(all(checkpoints_))) {
       result_.warnings.push_back(
           fmt::format("no checkpoint of either log is '{}', of which the policy has a tolerance",
                       printable(glob, 60)));

@@ -62,8 +62,10 @@ struct RecordResult {
   Metrics metrics;
   Verdict status = Verdict::kMatch;
   bool pass = true;
-  bool held = true;      // at least one limit of the policy could be held
+  bool held = true;  // at least one limit of the policy could be held
+  std::string_view why_unheld;
   double tolerance = 0;  // of rel_l2; of max_abs or kl where the policy has no rel_l2
+  std::optional<double> rel_l2_limit;
   // The rel_l2 that honest computations have between them, where the policy knows it.
   std::optional<double> floor;
   // Where pass is false, what failed: rel_l2, max_abs, kl, argmax (whose value is the regret),

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "assay/compare/checkpoint_order.h"
 #include "assay/compare/name_map.h"
 #include "base/count_of.h"
 #include "base/error.h"
@@ -25,6 +26,28 @@ std::vector<std::string> names_beyond(const LogIndex& log, const LogIndex& other
 std::string shown(const LogHeader::Model& model) {
   return fmt::format("{} {} ({:.8}…)", printable(model.name, 40), printable(model.type, 20),
                      printable(model.sha256, 64));
+}
+
+// Whether a record of the reference was to be compared.
+bool is_wanted(const Comparison& comparison, const LogIndex& ref, const IndexEntry& entry,
+               const Selection& selection) {
+  const bool before = !comparison.split || entry.token_idx < comparison.split->token_idx;
+  return before && selection.has_token(entry.token_idx) &&
+         selection.has_checkpoint(ref.names().name(entry.checkpoint));
+}
+
+// Whether a log of what `got` has would have the checkpoint, too: embedding, each layer's output
+// and logits are in every log of more than one of them, and an op of one layer in those of all.
+bool is_expected(const std::string& name, const LogIndex& got) {
+  const CheckpointName wanted = parse_checkpoint_name(name);
+  if (wanted.layer < 0 || wanted.op == "output") {
+    return wanted.layer >= 0 || name == "embedding" || name == "logits";
+  }
+  for (int32_t id = 0; id < got.names().size(); ++id) {
+    const CheckpointName there = parse_checkpoint_name(got.names().name(id));
+    if (there.layer >= 0 && there.op == wanted.op) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -61,17 +84,15 @@ std::string other_model(const LogIndex& ref, const LogIndex& got) {
 }
 
 std::string missing_tokens(const Comparison& comparison, const LogIndex& ref, const LogIndex& got,
-                           const Selection& selection) {
+                           const Selection& selection, bool shift_is_told) {
   std::set<int64_t> tokens;
   for (const IndexEntry& entry : ref.entries()) {
-    const int64_t token = entry.token_idx;
-    int64_t there = 0;  // below 0: the shift tells of it
+    int64_t there = 0;
     const bool can_be =
-        !__builtin_add_overflow(token, comparison.alignment.offset, &there) && there >= 0;
-    const bool before = !comparison.split || token < comparison.split->token_idx;
-    const bool selected =
-        selection.has_token(token) && selection.has_checkpoint(ref.names().name(entry.checkpoint));
-    if (can_be && before && selected) tokens.insert(token);
+        !__builtin_add_overflow(entry.token_idx, comparison.alignment.offset, &there) && there >= 0;
+    if ((can_be || !shift_is_told) && is_wanted(comparison, ref, entry, selection)) {
+      tokens.insert(entry.token_idx);
+    }
   }
   const size_t all = tokens.size();
   for (const RecordResult& result : comparison.results) tokens.erase(result.token_idx);
@@ -80,6 +101,43 @@ std::string missing_tokens(const Comparison& comparison, const LogIndex& ref, co
       "{} has no record of {} of the reference's {} tokens, the first at {}: they were not "
       "compared",
       got.path(), tokens.size(), all, *tokens.begin());
+}
+
+std::string missing_checkpoints(const LogIndex& ref, const LogIndex& got,
+                                const Selection& selection) {
+  std::vector<std::string> missing;
+  for (const std::string& name : names_beyond(ref, got)) {
+    if (selection.has_checkpoint(name) && is_expected(name, got)) missing.push_back(name);
+  }
+  if (missing.empty()) return {};
+  return fmt::format("{} has none of {} of the reference, such as {}: {} not compared", got.path(),
+                     count_of(missing.size(), "checkpoint"), printable(missing.front(), 60),
+                     plural(missing.size() == 1, "it was", "they were"));
+}
+
+std::string missing_records(const Comparison& comparison, const LogIndex& ref, const LogIndex& got,
+                            const Selection& selection) {
+  std::set<int64_t> tokens;
+  for (const RecordResult& result : comparison.results) tokens.insert(result.token_idx);
+  const IndexEntry* first = nullptr;
+  int64_t count = 0;
+  for (const IndexEntry& entry : ref.entries()) {
+    const int32_t there = got.names().find(ref.names().name(entry.checkpoint));
+    int64_t token = 0;
+    if (there < 0 || !tokens.contains(entry.token_idx) ||
+        !is_wanted(comparison, ref, entry, selection) ||
+        __builtin_add_overflow(entry.token_idx, comparison.alignment.offset, &token) ||
+        got.find(there, token) >= 0) {
+      continue;
+    }
+    if (count++ == 0) first = &entry;
+  }
+  if (count == 0) return {};
+  return fmt::format(
+      "{} lacks {} of checkpoints that it has at other tokens, the first {} at token {}: {} not "
+      "compared",
+      got.path(), count_of(count, "record"), printable(ref.names().name(first->checkpoint), 60),
+      first->token_idx, plural(count == 1, "it was", "they were"));
 }
 
 }  // namespace assay

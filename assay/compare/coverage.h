@@ -18,9 +18,17 @@ std::string other_names(const LogIndex& ref, const LogIndex& got);
 // The headers name different model files.
 std::string other_model(const LogIndex& ref, const LogIndex& got);
 
+// Checkpoints of the reference that `got` does not have, though a log with what it has would.
+std::string missing_checkpoints(const LogIndex& ref, const LogIndex& got,
+                                const Selection& selection);
+
 // Tokens of the reference of which nothing was compared, as of a run that ended early: without
-// those after `comparison.split`, and those that its offset leaves out.
+// those after `comparison.split`, and those that its offset leaves out where that `shift_is_told`.
 std::string missing_tokens(const Comparison& comparison, const LogIndex& ref, const LogIndex& got,
-                           const Selection& selection);
+                           const Selection& selection, bool shift_is_told);
+
+// Records that `got` lacks of checkpoints and at tokens of which it has others.
+std::string missing_records(const Comparison& comparison, const LogIndex& ref, const LogIndex& got,
+                            const Selection& selection);
 
 }  // namespace assay

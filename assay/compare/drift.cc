@@ -34,7 +34,7 @@ double fitted_growth(const Medians& medians) {
   double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
   for (const auto& [place, error] : medians) {
     if (error == 0) continue;
-    const auto x = static_cast<double>(place);
+    const auto x = static_cast<double>(place - medians.front().first);
     const double y = std::log(error);
     n += 1;
     sum_x += x;

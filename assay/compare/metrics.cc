@@ -18,6 +18,11 @@ double relative(double x, double y) {
   return x == 0 && y == 0 ? 0 : x / y;
 }
 
+// `most`, the largest of what was seen, NaN once one was.
+void raise(double& most, double value) {
+  if (!std::isnan(most) && !(value <= most)) most = value;
+}
+
 // Summaries of the same tensor may have been computed in other orders, or by 32-bit floats.
 constexpr double kSummaryRounding = 1e-6;
 
@@ -75,7 +80,7 @@ void raise_to_summaries(const Summary& a, const Summary& b, double ref_l2, Metri
     metrics.comparable = metrics.comparable || !std::isnan(known);
   }
   const double bound = relative(least, ref_l2);
-  if (bound > kSummaryRounding && bound > metrics.rel_l2) metrics.rel_l2 = bound;
+  if (bound > kSummaryRounding) raise(metrics.rel_l2, bound);
   const bool same_top = std::equal(a.top.begin(), a.top.end(), b.top.begin(), b.top.end(),
                                    [](const TopValue& x, const TopValue& y) {
                                      return x.index == y.index && x.value == y.value;
@@ -85,7 +90,7 @@ void raise_to_summaries(const Summary& a, const Summary& b, double ref_l2, Metri
 
 // Equal infinities are equal, a NaN never is; where a summary does not say which it counted, it may
 // be a NaN. Infinities that the other log can neither confirm nor deny are padding in logits, and
-// nothing else has any.
+// nothing else has any. A NaN is none of the largest values, whoever says so.
 void add_nonfinite(const Whole& ref, const Whole& got, bool is_logits, Metrics& metrics) {
   if (ref.nonfinite && got.nonfinite && *ref.nonfinite != *got.nonfinite) {
     metrics.nonfinite = std::max(metrics.nonfinite, std::abs(*ref.nonfinite - *got.nonfinite));
@@ -94,8 +99,17 @@ void add_nonfinite(const Whole& ref, const Whole& got, bool is_logits, Metrics& 
     const bool alone = !is_logits && ref.nonfinite.has_value() != got.nonfinite.has_value();
     const int64_t nonfinite = whole->nonfinite.value_or(0);
     const int64_t suspects = alone ? nonfinite : whole->nan.value_or(nonfinite);
-    metrics.nonfinite = std::max(metrics.nonfinite, suspects);
+    const auto nan = std::count_if(whole->top.begin(), whole->top.end(),
+                                   [](const TopValue& top) { return std::isnan(top.value); });
+    metrics.nonfinite = std::max({metrics.nonfinite, suspects, static_cast<int64_t>(nan)});
   }
+}
+
+// Whether both tell of infinities and of no NaN: then no number of their sketches is finite, and
+// only the norms tell of the rest.
+bool have_infinities(const Whole& ref, const Whole& got) {
+  return ref.nonfinite.value_or(0) > 0 && ref.nonfinite == got.nonfinite && ref.nan == 0 &&
+         got.nan == 0;
 }
 
 // Raises rel_l2 to what sketches and summaries say of the elements that were not compared.
@@ -107,45 +121,45 @@ void add_whole(const Whole& ref, const Whole& got, double head_difference, doubl
     const double share = static_cast<double>(metrics.compared) / static_cast<double>(metrics.n);
     metrics.rel_l2 = relative(head_difference, std::max(head_l2, *ref_l2 * std::sqrt(share)));
   }
-  // Each: !(x <= y) so that a NaN is taken over and fails.
-  const auto raise = [&](double value) {
-    if (!(value <= metrics.rel_l2)) metrics.rel_l2 = value;
-  };
-  if (ref.sketch && got.sketch) {
-    raise(relative(sketch_distance(*ref.sketch, *got.sketch), *ref_l2));
+  if (ref.sketch && got.sketch && !have_infinities(ref, got)) {
+    raise(metrics.rel_l2, relative(sketch_distance(*ref.sketch, *got.sketch), *ref_l2));
     metrics.identical = metrics.identical && *ref.sketch == *got.sketch;
     metrics.comparable = true;
   }
   if (ref_l2 && got_l2 && (*ref_l2 == 0) != (*got_l2 == 0)) {
-    raise(*ref_l2 == 0 ? std::numeric_limits<double>::infinity() : 1);
+    raise(metrics.rel_l2, *ref_l2 == 0 ? std::numeric_limits<double>::infinity() : 1);
     metrics.comparable = true;
   }
-  metrics.all_zero = metrics.all_zero && ref_l2.value_or(0) == 0 && got_l2.value_or(0) == 0;
+  // What one of the two says of itself proves nothing.
+  metrics.all_zero = metrics.all_zero && !(ref_l2 && got_l2 && (*ref_l2 != 0 || *got_l2 != 0));
   if (ref.l2 && got.l2) {
     const double bound = relative(std::abs(*ref.l2 - *got.l2), *ref.l2);
-    if (!(bound <= kSummaryRounding)) raise(bound);
+    if (!(bound <= kSummaryRounding)) raise(metrics.rel_l2, bound);
     metrics.comparable = true;
   }
   if (ref.summary && got.summary && ref_l2) {
     raise_to_summaries(*ref.summary, *got.summary, *ref_l2, metrics);
   }
+  double squares = 0;
   for (const TopValue& a : ref.top) {
     for (const TopValue& b : got.top) {
-      if (a.index != b.index) continue;
+      if (a.index != b.index || a.value == b.value) continue;
       const double difference =
           std::abs(static_cast<double>(a.value) - static_cast<double>(b.value));
-      if (!(difference <= metrics.observed_error)) metrics.observed_error = difference;
+      squares += difference * difference;
+      raise(metrics.observed_error, difference);
     }
   }
+  if (ref_l2) raise(metrics.rel_l2, relative(std::sqrt(squares), *ref_l2));
 }
 
-// The reference's value at `index`, where it is known.
-std::optional<double> value_at(const Record& record, const std::vector<TopValue>& top,
-                               int64_t index) {
+// The record's value at `index`, where it is known.
+std::optional<double> value_at(const Record& record, int64_t index) {
   if (index < static_cast<int64_t>(record.values.size())) {
     return static_cast<double>(record.values[static_cast<size_t>(index)]);
   }
-  for (const TopValue& value : top) {
+  if (!record.summary) return std::nullopt;
+  for (const TopValue& value : record.summary->top) {
     if (value.index == index) return static_cast<double>(value.value);
   }
   return std::nullopt;
@@ -159,37 +173,23 @@ std::optional<int64_t> argmax_of(const Record& record, const Whole& whole) {
   return record.summary->argmax;
 }
 
-// See Metrics::error_beside.
-double error_beside(std::span<const float> a, std::span<const float> b, const Whole& ref,
-                    const Whole& got, const Metrics& metrics) {
-  double largest = 0;
-  const auto add = [&](int64_t index, float x, float y) {
-    if (index == *metrics.argmax_ref || index == *metrics.argmax_got) return;
-    const double difference = std::abs(static_cast<double>(x) - static_cast<double>(y));
-    if (std::isfinite(difference) && difference > largest) largest = difference;
-  };
-  for (size_t i = 0; i < a.size(); ++i) add(static_cast<int64_t>(i), a[i], b[i]);
-  for (const TopValue& x : ref.top) {
-    for (const TopValue& y : got.top) {
-      if (x.index == y.index) add(x.index, x.value, y.value);
-    }
+void set_regret(const Record& ref, Metrics& metrics) {
+  metrics.regret.reset();
+  if (!metrics.argmax_ref || !metrics.argmax_got) return;
+  const auto best = value_at(ref, *metrics.argmax_ref);
+  const auto chosen = value_at(ref, *metrics.argmax_got);
+  if (*metrics.argmax_ref == *metrics.argmax_got) {
+    metrics.regret = 0;
+  } else if (best && chosen) {
+    metrics.regret = *best - *chosen;
   }
-  return largest;
 }
 
 void add_logits_metrics(const Record& ref, const Record& got, const Whole& ref_whole,
                         const Whole& got_whole, Metrics& metrics) {
   metrics.argmax_ref = argmax_of(ref, ref_whole);
   metrics.argmax_got = argmax_of(got, got_whole);
-  if (metrics.argmax_ref && metrics.argmax_got) {
-    const auto best = value_at(ref, ref_whole.top, *metrics.argmax_ref);
-    const auto chosen = value_at(ref, ref_whole.top, *metrics.argmax_got);
-    if (*metrics.argmax_ref == *metrics.argmax_got) {
-      metrics.regret = 0;
-    } else if (best && chosen) {
-      metrics.regret = *best - *chosen;
-    }
-  }
+  set_regret(ref, metrics);
   if (!ref_whole.top.empty() && !got_whole.top.empty()) {
     int64_t shared = 0;
     for (const TopValue& x : ref_whole.top) {
@@ -274,40 +274,35 @@ Record first_elements(const Record& record, int64_t n) {
   return part;
 }
 
-// The token that logits choose may be among the elements that the other record does not have.
-std::optional<int64_t> argmax_beyond(const Record& record, std::span<const int64_t> excluded,
-                                     int64_t n) {
-  std::vector<float> kept;
-  const std::span<const float> values = without(record.values, excluded, kept);
-  const std::optional<int64_t> argmax = argmax_of(record, whole_of(record, values, false, false));
-  return argmax && *argmax >= n ? argmax : std::nullopt;
-}
-
-// NaN among the elements from `n` on; of a record without all values any that its summary tells of.
-int64_t nan_beyond(const Record& record, std::span<const int64_t> excluded, int64_t n) {
+// NaN, or +Infinity, which is chosen before all else and is no padding, among the elements from `n`
+// on; of a record without all values any NaN that its summary tells of.
+int64_t bad_beyond(const Record& record, std::span<const int64_t> excluded, int64_t n) {
   if (!record.has_all_values()) return record.summary ? record.summary->nan.value_or(0) : 0;
   std::vector<float> kept;
   const std::span<const float> values = without(record.values, excluded, kept);
-  return std::count_if(values.begin() + n, values.end(),
-                       [](float value) { return std::isnan(value); });
+  return std::count_if(values.begin() + n, values.end(), [](float value) {
+    return std::isnan(value) || (std::isinf(value) && value > 0);
+  });
+}
+
+std::optional<int64_t> argmax_without(const Record& record, std::span<const int64_t> excluded) {
+  std::vector<float> kept;
+  const std::span<const float> values = without(record.values, excluded, kept);
+  return argmax_of(record, whole_of(record, values, false, false));
 }
 
 // What counts of the elements that only `longer` has.
 void add_elements_beyond(const Record& ref, const Record& got, bool is_logits,
                          std::span<const int64_t> excluded, Metrics& metrics) {
   const Record& longer = ref.n > got.n ? ref : got;
-  metrics.nonfinite += nan_beyond(longer, excluded, metrics.n);
+  metrics.nonfinite += bad_beyond(longer, excluded, metrics.n);
   if (metrics.nonfinite > 0) poison(metrics);
   if (!is_logits) return;
-  const std::optional<int64_t> argmax = argmax_beyond(longer, excluded, metrics.n);
-  if (!argmax) return;
+  // The token that they choose may be among the elements that the other record does not have.
+  const std::optional<int64_t> argmax = argmax_without(longer, excluded);
+  if (!argmax || *argmax < metrics.n) return;
   (&longer == &ref ? metrics.argmax_ref : metrics.argmax_got) = argmax;
-  metrics.regret.reset();
-  if (&longer == &got || !metrics.argmax_got) return;
-  const Whole whole = whole_of(ref, ref.values, false, false);
-  const auto best = value_at(ref, whole.top, *argmax);
-  const auto chosen = value_at(ref, whole.top, *metrics.argmax_got);
-  if (best && chosen) metrics.regret = *best - *chosen;
+  set_regret(ref, metrics);
 }
 
 }  // namespace
@@ -356,13 +351,10 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
   metrics.least_max_abs = metrics.observed_error;
   if (const auto norm = ref_whole.norm(); norm && !whole_values && metrics.n > 0) {
     const double rms = metrics.rel_l2 * *norm / std::sqrt(static_cast<double>(metrics.n));
-    if (!(rms <= metrics.least_max_abs)) metrics.least_max_abs = rms;
+    raise(metrics.least_max_abs, rms);
   }
   if (is_logits) {
     add_logits_metrics(ref, got, ref_whole, got_whole, metrics);
-    if (metrics.argmax_ref && metrics.argmax_got && metrics.argmax_ref != metrics.argmax_got) {
-      metrics.error_beside = error_beside(a, b, ref_whole, got_whole, metrics);
-    }
     if (whole_values) metrics.kl = kl_divergence(a, b);
     // Beside +Infinity, here the same on both sides, no softmax has a value.
     if (metrics.nonfinite == 0 && metrics.kl && std::isnan(*metrics.kl)) metrics.kl.reset();
@@ -370,6 +362,18 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
   metrics.nmse = metrics.rel_l2 * metrics.rel_l2;
   if (metrics.nonfinite > 0) poison(metrics);
   return metrics;
+}
+
+void choose_from_all(const Record& ref, const Record& got, std::span<const int64_t> ref_out,
+                     std::span<const int64_t> got_out, Metrics& metrics) {
+  if (ref.has_all_values()) metrics.argmax_ref = argmax_without(ref, ref_out);
+  if (got.has_all_values()) metrics.argmax_got = argmax_without(got, got_out);
+  const auto is_in = [](std::span<const int64_t> indices, const std::optional<int64_t>& index) {
+    return index && std::find(indices.begin(), indices.end(), *index) != indices.end();
+  };
+  if (is_in(got_out, metrics.argmax_ref)) metrics.argmax_got.reset();
+  set_regret(ref, metrics);
+  if (is_in(ref_out, metrics.argmax_got)) metrics.regret.reset();
 }
 
 }  // namespace assay

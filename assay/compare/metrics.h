@@ -33,9 +33,6 @@ struct Metrics {
   std::optional<double> kl;            // D(ref || got) in nats over the softmax
   std::optional<double> topk_overlap;  // share of the five largest that both have
   double observed_error = 0;           // the largest difference known, in the units of the values
-  // Of logits that choose otherwise: the same without the two that are chosen, whose own errors
-  // must not excuse the choice.
-  double error_beside = 0;
   // What the largest difference of the whole tensors is at least: observed_error, and where values
   // are missing the root mean square that rel_l2 stands for.
   double least_max_abs = 0;
@@ -50,12 +47,20 @@ struct Metrics {
 // metrics that only logits have: argmax, regret, kl, topk_overlap.
 //
 // Of records of unequal size the first elements are compared, but the argmax of logits is that of
-// all elements: argmax_ref or argmax_got may be n or more. NaN among the further ones counts.
+// all elements: argmax_ref or argmax_got may be n or more. A NaN or +Infinity among the further
+// ones counts.
 //
 // `excluded`: indices whose values are left out on both sides; they may lie beyond the values of
 // either. Then sketches and summaries, which have them in, are not held against each other, but for
 // their counts of what is not finite.
 Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
                         std::span<const int64_t> excluded = {});
+
+// Logits from which values were excluded choose from all others: sets argmax_ref, argmax_got and
+// regret to what each record that has all values says when only `ref_out` and `got_out`, its own
+// garbage, is left out of it. What `got` chooses is not known where its garbage hides the element
+// that the reference chooses.
+void choose_from_all(const Record& ref, const Record& got, std::span<const int64_t> ref_out,
+                     std::span<const int64_t> got_out, Metrics& metrics);
 
 }  // namespace assay

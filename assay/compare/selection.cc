@@ -52,8 +52,15 @@ void Selection::set_checkpoints(const std::string& text, const std::string& wher
   checkpoints_.emplace(text, where);
 }
 
-void Selection::check_checkpoints(const std::vector<std::string>& names) const {
-  if (checkpoints_) checkpoints_->check(names, "neither log has a");
+void Selection::check_checkpoints(const std::vector<std::string>& ref,
+                                  const std::vector<std::string>& got, const std::string& ref_path,
+                                  const std::string& got_path) const {
+  if (!checkpoints_) return;
+  std::vector<std::string> both = ref;
+  both.insert(both.end(), got.begin(), got.end());
+  checkpoints_->check(both, "neither log has a");
+  checkpoints_->check_named(ref, printable(ref_path) + " has no");
+  checkpoints_->check_named(got, printable(got_path) + " has no");
 }
 
 bool Selection::has_token(int64_t token_idx) const {

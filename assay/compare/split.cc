@@ -51,9 +51,15 @@ class Search {
     fork_.reset();
     const bool off = first.metrics.rel_l2 > kOtherToken && first.failing_metric != "quarantine";
     if (!passed_before(first.checkpoint, fork) || !off) return std::nullopt;
+    // Where the prompt ends is not known: that the next input is another token must be seen.
+    if (tokens_.n_prompt == 0 && !is_embedding(first)) return std::nullopt;
     const bool next = fork.token_idx + 1 == token;
     return Split{fork.token_idx + 1, next && ref ? *ref : fork.ref, next && got ? *got : fork.got,
                  0};
+  }
+
+  bool is_embedding(const RecordResult& result) const {
+    return comparison_.checkpoints[static_cast<size_t>(result.checkpoint)].name == "embedding";
   }
 
   // The logits that chose differently may themselves have failed.
@@ -70,7 +76,7 @@ class Search {
       failed_.try_emplace(result.checkpoint, result.token_idx);
     }
     const Metrics& metrics = result.metrics;
-    const bool generated = result.token_idx + 1 >= tokens_.n_prompt;
+    const bool generated = result.token_idx >= tokens_.n_prompt - 1;
     if (generated && metrics.argmax_ref && metrics.argmax_got &&
         metrics.argmax_ref != metrics.argmax_got) {
       fork_ = Fork{result.token_idx, result.checkpoint, *metrics.argmax_ref, *metrics.argmax_got};

@@ -31,13 +31,12 @@ void fail(std::string_view metric, double value, double tolerance, RecordResult&
 }
 
 // How far apart two candidates may be in the reference for a flip between them to be noise: as far
-// as other logits are off. Their own errors count, too, up to what the tolerance leaves to each of
-// all elements; beyond it, it is they that are wrong.
+// as values are off, but no further than the tolerance, or where it has no say the root mean square
+// of the errors, leaves to one of all elements. An error of a few is not that of the candidates.
 double tie_margin(const Tolerance& tolerance, const Metrics& metrics) {
-  const double each =
-      tolerance.max_abs ? *tolerance.max_abs
-                        : kDeviations * tolerance.rel_l2.value_or(kDefaultRelL2) * metrics.ref_rms;
-  return std::max(metrics.error_beside, std::min(metrics.observed_error, each));
+  const double typical = tolerance.rel_l2.value_or(metrics.rel_l2) * metrics.ref_rms;
+  const double most = tolerance.max_abs.value_or(kDeviations * typical);
+  return std::isnan(most) ? 0 : std::min(metrics.observed_error, most);
 }
 
 void judge_argmax(const Tolerance& tolerance, bool strict, RecordResult& result) {
@@ -66,7 +65,8 @@ bool is_gradual(const RecordResult& result, const CheckpointName& name,
   if (std::isnan(result.failing_value) && result.failing_metric != "argmax") return false;
   if (before == nullptr) return name.op != "embedding" && rel_l2 <= kFirstDriftRelL2;
   if (!before->pass && before->status == Verdict::kWrong) return false;
-  const double ground = std::max(before->metrics.rel_l2, result.tolerance / 4);
+  const double limit = result.rel_l2_limit.value_or(kDefaultRelL2);
+  const double ground = std::max(before->metrics.rel_l2, limit / 4);
   return rel_l2 <= kSuddenGrowth * ground;
 }
 
@@ -99,16 +99,27 @@ bool misses_checkpoints(Comparison& comparison) {
   comparison.warnings.push_back(fmt::format(
       "{} could not be judged, the first {} at token {}: {}", count_of(unheld, "record"),
       printable(comparison.checkpoints[static_cast<size_t>(first->checkpoint)].name, 60),
-      first->token_idx,
-      first->metrics.comparable
-          ? "no limit of the policy can be held there; give rel_l2"
-          : "the logs have neither values nor a sketch nor a summary of it in common"));
+      first->token_idx, first->why_unheld));
   bool misses = false;
   for (size_t id = 0; id < counts.size(); ++id) {
     const bool is_logits = comparison.checkpoints[id].name == "logits";
     misses = misses || (counts[id].unheld > 0 && (is_logits || counts[id].held == 0));
   }
   return misses;
+}
+
+// A log of few values and no summary does not say which token its engine chose.
+void tell_of_unknown_choices(Comparison& comparison) {
+  const auto count = std::count_if(
+      comparison.results.begin(), comparison.results.end(), [](const RecordResult& result) {
+        return result.held && result.metrics.argmax_ref && !result.metrics.argmax_got;
+      });
+  if (count == 0) return;
+  comparison.warnings.push_back(
+      fmt::format("{} of logits of the other log {} not tell which element {}: the argmax was not "
+                  "compared there",
+                  count_of(count, "record"), plural(count == 1, "does", "do"),
+                  plural(count == 1, "it chooses", "they choose")));
 }
 
 }  // namespace
@@ -125,6 +136,7 @@ void judge_record(const Tolerance& tolerance, bool strict_argmax, RecordResult& 
                      : tolerance.max_abs ? tolerance.max_abs
                                          : tolerance.kl;
   result.tolerance = limit.value_or(0);
+  result.rel_l2_limit = tolerance.rel_l2;
   result.floor = tolerance.floor;
   result.pass = true;
   if (metrics.nonfinite > 0) {
@@ -135,8 +147,14 @@ void judge_record(const Tolerance& tolerance, bool strict_argmax, RecordResult& 
     fail("rel_l2", std::numeric_limits<double>::quiet_NaN(), result.tolerance, result);
     return;
   }
-  result.held = (tolerance.rel_l2 && metrics.comparable) ||
-                (tolerance.max_abs && metrics.compared > 0) || (tolerance.kl && metrics.kl);
+  if (!(tolerance.rel_l2 && metrics.comparable) && !(tolerance.max_abs && metrics.compared > 0) &&
+      !(tolerance.kl && metrics.kl)) {
+    result.held = false;
+    result.why_unheld =
+        metrics.comparable
+            ? "no limit of the policy can be held there; give rel_l2"
+            : "the logs have neither values nor a sketch nor a summary of it in common";
+  }
   if (metrics.all_zero && metrics.comparable) {
     result.status = Verdict::kInconclusive;
     return;
@@ -149,7 +167,16 @@ void judge_record(const Tolerance& tolerance, bool strict_argmax, RecordResult& 
   hold("max_abs", metrics.least_max_abs, tolerance.max_abs);
   if (metrics.kl) hold("kl", *metrics.kl, tolerance.kl);
   judge_argmax(tolerance, strict_argmax, result);
-  if (result.pass && !result.held) result.status = Verdict::kInconclusive;
+  if (!result.held) leave_unheld(result.why_unheld, result);
+  if (strict_argmax && metrics.argmax_ref && !metrics.argmax_got) {
+    leave_unheld("the other log does not tell which element it chooses", result);
+  }
+}
+
+void leave_unheld(std::string_view why, RecordResult& result) {
+  result.held = false;
+  result.why_unheld = why;
+  if (result.pass) result.status = Verdict::kInconclusive;
 }
 
 void judge_comparison(Comparison& comparison) {
@@ -181,6 +208,7 @@ void judge_comparison(Comparison& comparison) {
     }
     verdict = worse(verdict, result.status);
   }
+  tell_of_unknown_choices(comparison);
   comparison.compared = static_cast<int64_t>(comparison.results.size());
   const bool misses = misses_checkpoints(comparison);
   if (misses && comparison.failed == 0) verdict = Verdict::kInconclusive;

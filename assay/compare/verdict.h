@@ -8,6 +8,9 @@ namespace assay {
 // kDrift, which it leaves to judge_comparison(): a record that fails is kWrong.
 void judge_record(const Tolerance& tolerance, bool strict_argmax, RecordResult& result);
 
+// A record that passes proves nothing, for this reason.
+void leave_unheld(std::string_view why, RecordResult& result);
+
 // Tells gradual errors from sudden ones, in results sorted by token and as the network computes,
 // and sets the verdict, pass, first_divergence and the counts of `comparison`.
 //

@@ -29,6 +29,9 @@ CheckpointSet::CheckpointSet(std::string_view text, std::string where) : where_(
       globs_.insert(globs_.begin(), globs.begin(), globs.end());
       of_sets_ += globs.size();
     };
+    if (item != "layers" && item != "ops" && item.find_first_of("*?[\\") == item.npos) {
+      named_.emplace_back(item);
+    }
     if (item == "logits") {
       add_set({"logits"});
     } else if (item == "layers") {
@@ -44,8 +47,18 @@ CheckpointSet::CheckpointSet(std::string_view text, std::string where) : where_(
 }
 
 void CheckpointSet::check(const std::vector<std::string>& names, const std::string& what) const {
-  for (size_t i = of_sets_; i < globs_.size(); ++i) {
-    const std::string& glob = globs_[i];
+  check_each(std::span(globs_).subspan(of_sets_), names, what);
+}
+
+void CheckpointSet::check_named(const std::vector<std::string>& names,
+                                const std::string& what) const {
+  check_each(named_, names, what);
+}
+
+void CheckpointSet::check_each(std::span<const std::string> globs,
+                               const std::vector<std::string>& names,
+                               const std::string& what) const {
+  for (const std::string& glob : globs) {
     const bool any = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
       return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
     });

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,11 +20,17 @@ class CheckpointSet {
   // Throws Error if an item, other than a set, matches none of `names`: it is mistyped. `what`
   // begins the message, as "the model has no".
   void check(const std::vector<std::string>& names, const std::string& what) const;
+  // The same of the items that are one name, `logits` among them, not of globs.
+  void check_named(const std::vector<std::string>& names, const std::string& what) const;
 
  private:
+  void check_each(std::span<const std::string> globs, const std::vector<std::string>& names,
+                  const std::string& what) const;
+
   std::string where_;
   std::vector<std::string> globs_;
   size_t of_sets_ = 0;  // the first globs_ are those of sets
+  std::vector<std::string> named_;
 };
 
 }  // namespace assay

@@ -96,6 +96,14 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
     text += fmt::format("; only in one log: {} of the reference, {} of the other",
                         comparison.unmatched_ref, comparison.unmatched_got);
   }
+  if (comparison.split) {
+    text +=
+        fmt::format("; the generations part at token {}, {} left out", comparison.split->token_idx,
+                    count_of(comparison.split->left_out, "record"));
+  }
+  if (comparison.alignment.offset != 0) {
+    text += fmt::format("; aligned by an offset of {}", comparison.alignment.offset);
+  }
   if (comparison.argmax_total > 0) {
     text += fmt::format("; argmax agrees at {} of {}", comparison.argmax_agree,
                         comparison.argmax_total);

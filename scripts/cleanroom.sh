@@ -4,7 +4,7 @@
 # Makes roots with debootstrap in FOLDER (default /var/tmp/assay-cleanroom; 6 GB), with nothing of this
 # machine in them but the sources of packages (apt's and pip's settings, added certificates) and a clone of
 # HEAD, and runs demo.sh and test.sh there: as root, again without a network, as a user who may not install,
-# without Python, without compiler packages. No root has nvcc. Writes what it saw as a table (default
+# without Python. No root has nvcc. Writes what it saw as a table (default
 # docs/cleanroom.md). --only runs these rows of the table again, with HEAD, in the roots that are there.
 # Needs root and debootstrap. Exit status: 0 if each part was as expected, else 1.
 set -euo pipefail

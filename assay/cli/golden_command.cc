@@ -217,7 +217,19 @@ std::string review_text(const LogReview& log, const TextStyle& style) {
     text += fmt::format("; {} would go, {} are new", comparison.unmatched_ref,
                         comparison.unmatched_got);
   }
-  return text + "\n" + worst_table(log, style);
+  text += "\n";
+  size_t told = 0;
+  for (const auto& [checkpoint, count] : log.gone) {
+    if (told++ == kReviewRows) {
+      text += fmt::format("    ... and of {}\n",
+                          count_of(log.gone.size() - kReviewRows, "more checkpoint"));
+      break;
+    }
+    text += colored(fmt::format("    {} of {} would go\n", count_of(count, "record"),
+                                printable(checkpoint, 40)),
+                    Color::kBad, style);
+  }
+  return text + worst_table(log, style);
 }
 
 int review(const GoldenArguments& arguments) {

@@ -32,12 +32,14 @@ int run_several(const std::vector<std::string>& logs, const CompareOptions& opti
       write_table(several, output_style(output), sink);
     }
   });
+  if (several.consensus == Consensus::kAgree) return kInParity;
+  if (several.consensus == Consensus::kOutlier) return kDiverged;
   for (const RunPair& pair : several.pairs) {
     if (pair.verdict != Verdict::kInconclusive) continue;
     print_error(nothing_proved(logs[pair.a], logs[pair.b]));
     return kNotComparable;
   }
-  return several.consensus == Consensus::kAgree ? kInParity : kDiverged;
+  return kDiverged;
 }
 
 }  // namespace assay

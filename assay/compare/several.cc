@@ -26,8 +26,35 @@ bool has(Set set, size_t run) {
   return ((set >> run) & 1) != 0;
 }
 
-// The sets of most runs that agree pair by pair.
-std::vector<Set> largest_agreeing(size_t n, const std::vector<RunPair>& pairs) {
+std::vector<size_t> members_of(Set set) {
+  std::vector<size_t> members;
+  for (size_t run = 0; set >> run != 0; ++run) {
+    if (has(set, run)) members.push_back(run);
+  }
+  return members;
+}
+
+// The runs that could be held to at least one other: what proves nothing has no vote.
+Set voters_of(const std::vector<RunPair>& pairs) {
+  Set voters = 0;
+  for (const RunPair& pair : pairs) {
+    if (pair.verdict != Verdict::kInconclusive) voters |= Set{1} << pair.a | Set{1} << pair.b;
+  }
+  return voters;
+}
+
+// Those that are not of `good` and were found to differ from one that is.
+Set diverged_from(Set good, const std::vector<RunPair>& pairs) {
+  Set bad = 0;
+  for (const RunPair& pair : pairs) {
+    if (pair.pass || pair.verdict == Verdict::kInconclusive) continue;
+    if (has(good, pair.a) || has(good, pair.b)) bad |= Set{1} << pair.a | Set{1} << pair.b;
+  }
+  return bad & ~good;
+}
+
+// The sets of most of the `voters` that agree pair by pair.
+std::vector<Set> largest_agreeing(size_t n, Set voters, const std::vector<RunPair>& pairs) {
   std::vector<Set> agree(n, 0);
   for (const RunPair& pair : pairs) {
     if (!pair.pass) continue;
@@ -38,7 +65,7 @@ std::vector<Set> largest_agreeing(size_t n, const std::vector<RunPair>& pairs) {
   int most = 0;
   for (Set set = 1; set < Set{1} << n; ++set) {
     const int count = std::popcount(set);
-    if (count < most) continue;
+    if (count < most || (set & ~voters) != 0) continue;
     bool good = true;
     for (size_t run = 0; run < n && good; ++run) {
       if (has(set, run)) good = ((set & ~(Set{1} << run)) & ~agree[run]) == 0;
@@ -51,13 +78,15 @@ std::vector<Set> largest_agreeing(size_t n, const std::vector<RunPair>& pairs) {
   return largest;
 }
 
-// The run that is far off from all others, if there is one and the others are near each other.
-std::optional<size_t> far_off(size_t n, const std::vector<RunPair>& pairs) {
-  for (size_t run = 0; run < n; ++run) {
+// The voter that diverged and is far off from all others, if there is one and the others are near
+// each other.
+std::optional<size_t> far_off(Set voters, const std::vector<RunPair>& pairs) {
+  for (const size_t run : members_of(voters)) {
     double nearest = kInfinity;
     double among_others = 0;
     bool others_known = true;
     for (const RunPair& pair : pairs) {
+      if (!has(voters, pair.a) || !has(voters, pair.b)) continue;
       if (pair.a == run || pair.b == run) {
         nearest = std::min(nearest, pair.worst_rel_l2);
       } else {
@@ -66,7 +95,10 @@ std::optional<size_t> far_off(size_t n, const std::vector<RunPair>& pairs) {
       }
     }
     const bool near = others_known && among_others <= kNear;
-    if (near && nearest >= kFarOff * among_others && nearest > 0) return run;
+    if (near && nearest >= kFarOff * among_others && nearest > 0 &&
+        has(diverged_from(voters & ~(Set{1} << run), pairs), run)) {
+      return run;
+    }
   }
   return std::nullopt;
 }
@@ -157,46 +189,52 @@ void judge_several(const std::vector<std::string>& names, SeveralComparison& sev
   const size_t n = names.size();
   const std::vector<RunPair>& pairs = several.pairs;
   const Set all = (Set{1} << n) - 1;
-  const std::vector<Set> largest = largest_agreeing(n, pairs);
-  const Set majority = largest.size() == 1 ? largest[0] : 0;
+  const Set voters = voters_of(pairs);
+  const std::vector<Set> largest = largest_agreeing(n, voters, pairs);
+  const Set most = largest.size() == 1 ? largest[0] : 0;
+  several.consensus = Consensus::kCannotTell;
   several.outliers.clear();
-  const auto blame = [&](Set good) {
-    several.consensus = Consensus::kOutlier;
-    for (size_t run = 0; run < n; ++run) {
-      if (!has(good, run)) several.outliers.push_back(run);
-    }
+  const auto judge = [&](Set good) {
+    const Set bad = diverged_from(good, pairs);
+    several.outliers = members_of(bad);
+    several.unproved = members_of(all & ~good & ~bad);
+    if (bad != 0) several.consensus = Consensus::kOutlier;
+    if (good == all) several.consensus = Consensus::kAgree;
+    return bad;
   };
-  if (majority == all) {
-    several.consensus = Consensus::kAgree;
-    several.why = fmt::format("all {} agree with each other: rel_l2 {:.3g} at most", n,
-                              worst_within(pairs, all));
-    return;
-  }
-  if (2 * static_cast<size_t>(std::popcount(majority)) > n) {
-    blame(majority);
+  if (2 * std::popcount(most) > std::popcount(voters)) {
+    const Set bad = judge(most);
+    const double worst = worst_within(pairs, most);
     several.why =
-        fmt::format("{} differ{} from {}, which agree with each other within rel_l2 {:.3g}",
-                    listed(names, all & ~majority), several.outliers.size() == 1 ? "s" : "",
-                    listed(names, majority), worst_within(pairs, majority));
-    return;
-  }
-  if (const auto run = far_off(n, pairs)) {
-    const Set rest = all & ~(Set{1} << *run);
-    blame(rest);
+        bad != 0 ? fmt::format(
+                       "{} differ{} from {}, which agree with each other within "
+                       "rel_l2 {:.3g}",
+                       listed(names, bad), several.outliers.size() == 1 ? "s" : "",
+                       listed(names, most), worst)
+                 : fmt::format("{} agree with each other: rel_l2 {:.3g} at most",
+                               most == all ? fmt::format("all {}", n) : listed(names, most), worst);
+  } else if (const auto run = far_off(voters, pairs)) {
+    const Set rest = voters & ~(Set{1} << *run);
+    judge(rest);
     several.why = fmt::format(
         "{} is {}x or more further from each other run than {} are from each other (rel_l2 {:.3g} "
         "at most), though these do not agree within the tolerance either",
         names[*run], kFarOff, listed(names, rest), worst_within(pairs, rest));
-    return;
+  } else {
+    several.unproved = members_of(all & ~voters);
+    several.why = largest.size() > 1 && std::popcount(largest[0]) > 1
+                      ? fmt::format("{} agree, but so do {}: there is no one majority",
+                                    listed(names, largest[0]), listed(names, largest[1]))
+                      : fmt::format(
+                            "no majority of the {} agrees, and none is far off from all "
+                            "others; add a run of a trusted engine",
+                            n);
   }
-  several.consensus = Consensus::kCannotTell;
-  several.why = largest.size() > 1 && std::popcount(largest[0]) > 1
-                    ? fmt::format("{} agree, but so do {}: there is no one majority",
-                                  listed(names, largest[0]), listed(names, largest[1]))
-                    : fmt::format(
-                          "no majority of the {} agrees, and none is far off from all "
-                          "others; add a run of a trusted engine",
-                          n);
+  for (const size_t run : several.unproved) {
+    several.why += fmt::format(
+        "; {}", has(voters, run) ? names[run] + " could not be held to all of these"
+                                 : names[run] + " has no vote: its records prove nothing");
+  }
 }
 
 SeveralComparison compare_several(const std::vector<std::string>& paths,

@@ -52,6 +52,7 @@ struct SeveralComparison {
   std::vector<RunPair> pairs;
   Consensus consensus = Consensus::kCannotTell;
   std::vector<size_t> outliers;  // in `runs`
+  std::vector<size_t> unproved;  // in `runs`: neither outliers nor found to agree
   std::string why;               // one sentence
   std::vector<std::string> warnings;
 };
@@ -61,7 +62,10 @@ inline constexpr size_t kMostRuns = 16;
 // Who differs from whom, by majority: if one largest set of more than half of the runs agrees pair
 // by pair, the others are the outliers. Where none does, a run is still the outlier if it is at
 // least kFarOff times as far from each other one as these are from each other. `pairs` has each
-// two of `names` once; sets consensus, outliers and why.
+// two of `names` once; sets consensus, outliers, unproved and why.
+//
+// A run all of whose pairs are inconclusive has no vote, and keeps the rest from agreeing as a
+// whole but not from having an outlier. An outlier was found to differ from one of the majority.
 void judge_several(const std::vector<std::string>& names, SeveralComparison& several);
 inline constexpr double kFarOff = 10;
 inline constexpr double kNear = 0.1;  // rel_l2 of runs that are near each other, at most

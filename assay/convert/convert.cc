@@ -215,7 +215,8 @@ class LogBuilder {
 }  // namespace
 
 std::vector<std::string> log_to_arrays(const std::string& log, const std::string& arrays) {
-  LogReader reader(log);
+  SkippedKeys skipped;
+  LogReader reader(log, Depth::kFull, &skipped);
   ArrayNames names;
   std::map<std::string, std::shared_ptr<Rows>> rows;
   std::vector<std::string> order;
@@ -255,7 +256,12 @@ std::vector<std::string> log_to_arrays(const std::string& log, const std::string
   const int64_t size = std::ssize(records);
   writer->add(kRecords, ArrayType::kUint8, {size}, source_of(std::move(records)));
   writer->close();
-  return reader.warnings();
+  std::vector<std::string> warnings = reader.warnings();
+  if (const std::string keys = skipped.text(); !keys.empty()) {
+    warnings.push_back(
+        fmt::format("{}: left out what a log has no place for: {}", printable(log), keys));
+  }
+  return warnings;
 }
 
 void arrays_to_log(const std::string& arrays, const std::function<void(std::string_view)>& sink) {

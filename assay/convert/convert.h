@@ -7,9 +7,9 @@
 
 namespace assay {
 
-// A log as arrays and back, without loss: values, token_idx, dtype, shape, n, header, summary,
-// sketch and what else a record may hold; keys that docs/add-an-engine.md does not have are
-// dropped.
+// A log as arrays and back: values, token_idx, dtype, shape, n, header, summary, sketch and what
+// else a Record and a LogHeader hold. Other keys, and values of another type than these have, are
+// left out, which a warning tells.
 //
 // An NPZ or safetensors file holds one float32 array [records, values] for each checkpoint, named
 // as it is; records with another number of values than the checkpoint's first go to one named

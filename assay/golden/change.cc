@@ -60,9 +60,10 @@ class Planner {
       }
       change_.replaced.push_back(name);
     }
+    before_ = manifest_in_place(folder_);
     for (const GoldenFile& file : change_.manifest.files) check(file);
-    if (const auto before = manifest_in_place(folder_)) {
-      const std::set<std::string> had = files_of(*before);
+    if (before_) {
+      const std::set<std::string> had = files_of(*before_);
       std::set_difference(had.begin(), had.end(), names.begin(), names.end(),
                           std::back_inserter(change_.dropped));
     }
@@ -107,11 +108,23 @@ class Planner {
     }
   }
 
+  // Of what waits and, of a model that stays as it is, of what is in place.
+  int64_t n_layers(const GoldenFile& file) const {
+    int64_t n = layers_of(file, [&](const std::string& name) { return place(name); });
+    if (!before_) return n;
+    for (const GoldenFile& old : before_->files) {
+      if (old.sha256 != file.sha256) continue;
+      n = std::max(n, layers_of(old, [&](const std::string& name) { return folder_ + name; }));
+    }
+    return n;
+  }
+
   void check(const GoldenFile& file) const {
     if (file.source.empty()) check_hash(file.gguf, file.sha256);
+    const int64_t layers = n_layers(file);
     for (const GoldenLog& log : file.logs) {
       check_hash(log.file, log.sha256);
-      check_golden_log(place(log.file), change_.manifest, file, log,
+      check_golden_log(place(log.file), change_.manifest, file, log, layers,
                        replacements_.count(log.file) > 0, hint_);
     }
   }
@@ -119,6 +132,7 @@ class Planner {
   const std::string& folder_;
   const std::map<std::string, std::string>& replacements_;
   std::string hint_;
+  std::optional<GoldenManifest> before_;
   GoldenChange change_;
 };
 

@@ -12,6 +12,8 @@
 namespace assay {
 namespace {
 
+constexpr size_t kToldNames = 8;
+
 struct Change {
   std::string what;  // a checkpoint, or all others of a kind
   double before;
@@ -48,25 +50,37 @@ struct Changes {
   std::vector<Change> rises;  // the greatest first
   std::vector<Change> falls;  // likewise
   int64_t added = 0;
-  int64_t gone = 0;
+  std::vector<std::string> gone;  // whose own are not there any more, whatever holds in their place
+
+  bool loosen() const { return !rises.empty() || !gone.empty(); }
 };
+
+bool has(const std::map<std::string, Floors>& table, const std::string& key,
+         const std::string& floor) {
+  const auto found = table.find(key);
+  return found != table.end() && found->second.count(floor) > 0;
+}
 
 Changes changes_of(const GoldenFile& old, const std::string& before, const GoldenFile& file,
                    const std::string& after) {
   Changes changes;
   const auto add = [&](const std::string& what, std::optional<double> a, std::optional<double> b) {
     if (!a && b) ++changes.added;
-    if (a && !b) ++changes.gone;
     if (!a || !b || *a == *b) return;
     (*b > *a ? changes.rises : changes.falls).push_back({what, *a, *b});
   };
   const auto checkpoints = keys_of({&old.floors_by_checkpoint, &file.floors_by_checkpoint});
   for (const std::string& name : checkpoints) {
+    if (has(old.floors_by_checkpoint, name, before) &&
+        !has(file.floors_by_checkpoint, name, after)) {
+      changes.gone.push_back(name);
+    }
     add(name, floor_of(old, before, name), floor_of(file, after, name));
   }
   for (const std::string& kind : keys_of({&old.floors, &file.floors})) {
     const auto a = floor_of_kind(old, before, kind);
     const auto b = floor_of_kind(file, after, kind);
+    if (a && !b) changes.gone.push_back("every other checkpoint of the kind " + kind);
     const bool told = checkpoints.count(kind) > 0 && a == floor_of(old, before, kind) &&
                       b == floor_of(file, after, kind);
     if (!told) add("every other checkpoint of the kind " + kind, a, b);
@@ -83,13 +97,23 @@ std::string most_of(const std::vector<Change>& changes, const char* verb) {
                      changes[0].text());
 }
 
+// "3 go: layer_0_q, layer_1_q and 1 more".
+std::string gone_text(const std::vector<std::string>& gone) {
+  const size_t told = std::min(gone.size(), kToldNames);
+  std::string text =
+      fmt::format("{} {}: {}", gone.size(), gone.size() == 1 ? "goes" : "go",
+                  fmt::join(gone.begin(), gone.begin() + static_cast<std::ptrdiff_t>(told), ", "));
+  if (told < gone.size()) text += fmt::format(" and {} more", gone.size() - told);
+  return text;
+}
+
 // "F32: of the floors f32_vs_f64, 3 fall, most that of logits: 2e-06 -> 1e-06 (x 0.5)".
 std::string summary_of(const std::string& floor, const Changes& changes, bool with_rises) {
   std::string text;
   if (with_rises && !changes.rises.empty()) text += most_of(changes.rises, "rise");
   if (!changes.falls.empty()) text += most_of(changes.falls, "fall");
   if (changes.added > 0) text += fmt::format(", {} are new", changes.added);
-  if (changes.gone > 0) text += fmt::format(", {} go", changes.gone);
+  if (with_rises && !changes.gone.empty()) text += ", " + gone_text(changes.gone);
   return text.empty() ? text : fmt::format("of the floors {}{}", floor, text);
 }
 
@@ -107,14 +131,15 @@ FloorChanges floor_changes(const GoldenManifest& before, const GoldenFile& old,
   for (const Change& rise : judged.rises) {
     note(fmt::format("the floor of {} rises: {}", rise.what, rise.text()));
   }
+  for (const std::string& what : judged.gone) note(fmt::format("the floor of {} goes", what));
   note(summary_of(judges, judged, false));
-  result.looser = !judged.rises.empty() || after.tolerance.k > before.tolerance.k;
+  result.looser = judged.loosen() || after.tolerance.k > before.tolerance.k;
   for (const std::string& name : floor_names(
            {&old.floors, &old.floors_by_checkpoint, &file.floors, &file.floors_by_checkpoint})) {
     if (name == judges && name == was) continue;
     const Changes others = changes_of(old, name, file, name);
     note(summary_of(name, others, true));
-    result.looser = result.looser || !others.rises.empty();
+    result.looser = result.looser || others.loosen();
   }
   const bool same =
       old.floors == file.floors && old.floors_by_checkpoint == file.floors_by_checkpoint;

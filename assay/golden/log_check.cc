@@ -25,19 +25,34 @@ std::optional<bool> is_of_set(const std::string& set, const std::string& checkpo
          (name.layer >= 0 && name.op == "output");
 }
 
-// What every log of a set holds.
-std::vector<std::string> members_of_set(const std::string& set) {
-  if (set == "logits") return {"logits"};
-  if (set == "layers") return {"embedding", "layer_0_output", "logits"};
-  if (set == "ops") return {"embedding", "layer_0_attn", "layer_0_output", "logits"};
-  return {};
+// The ops that every layer of a log of the set holds, where `checkpoints` are those of the log: of
+// all ops, each that any of its layers has.
+std::set<std::string> ops_of_set(const std::string& set,
+                                 const std::map<std::string, std::set<int64_t>>& checkpoints) {
+  if (set == "layers") return {"output"};
+  if (set != "ops") return {};
+  std::set<std::string> ops = {"attn", "output"};
+  for (const auto& [checkpoint, positions] : checkpoints) {
+    const CheckpointName name = parse_checkpoint_name(checkpoint);
+    if (name.layer >= 0 && name.known) ops.insert(name.op);
+  }
+  return ops;
+}
+
+int64_t layers_up_to(const std::string& checkpoint) {
+  return int64_t{parse_checkpoint_name(checkpoint).layer} + 1;
 }
 
 class LogCheck {
  public:
   LogCheck(const std::string& path, const GoldenManifest& manifest, const GoldenFile& file,
-           const GoldenLog& log, const std::string& hint)
-      : path_(path), manifest_(manifest), file_(file), log_(log), hint_(hint) {}
+           const GoldenLog& log, int64_t n_layers, const std::string& hint)
+      : path_(path),
+        manifest_(manifest),
+        file_(file),
+        log_(log),
+        n_layers_(n_layers),
+        hint_(hint) {}
 
   void check(bool whole) {
     LogReader reader(path_, whole ? Depth::kFull : Depth::kKeys);
@@ -76,14 +91,25 @@ class LogCheck {
   }
 
   void check_checkpoints() const {
-    for (const std::string& checkpoint : members_of_set(log_.set)) {
-      if (seen_.count(checkpoint) > 0) continue;
-      fail(fmt::format("has no '{}', which belongs to the set '{}'", checkpoint, log_.set));
-    }
     for (const auto& [checkpoint, floors] : file_.floors_by_checkpoint) {
       if (seen_.count(checkpoint) > 0 || !is_of_set(log_.set, checkpoint).value_or(false)) continue;
       fail(fmt::format("has no '{}', of which the manifest has floors", checkpoint));
     }
+    const std::set<std::string> ops = ops_of_set(log_.set, seen_);
+    if (!ops.empty()) demand("embedding");
+    if (!ops.empty() || log_.set == "logits") demand("logits");
+    int64_t n_layers = std::max<int64_t>(n_layers_, 1);
+    for (const auto& [checkpoint, positions] : seen_) {
+      n_layers = std::max(n_layers, layers_up_to(checkpoint));
+    }
+    for (int64_t layer = 0; layer < n_layers; ++layer) {
+      for (const std::string& op : ops) demand(fmt::format("layer_{}_{}", layer, op));
+    }
+  }
+
+  void demand(const std::string& checkpoint) const {
+    if (seen_.count(checkpoint) > 0) return;
+    fail(fmt::format("has no '{}', which belongs to the set '{}'", checkpoint, log_.set));
   }
 
   void check_positions(const std::string& checkpoint, const std::set<int64_t>& seen) const {
@@ -106,16 +132,35 @@ class LogCheck {
   const GoldenManifest& manifest_;
   const GoldenFile& file_;
   const GoldenLog& log_;
+  int64_t n_layers_;
   const std::string& hint_;
   std::map<std::string, std::set<int64_t>> seen_;  // positions by checkpoint
 };
 
 }  // namespace
 
+int64_t layers_of(const GoldenFile& file,
+                  const std::function<std::string(const std::string&)>& place) {
+  int64_t n_layers = 0;
+  for (const auto& [checkpoint, floors] : file.floors_by_checkpoint) {
+    n_layers = std::max(n_layers, layers_up_to(checkpoint));
+  }
+  for (const GoldenLog& log : file.logs) {
+    try {
+      LogReader reader(place(log.file), Depth::kKeys);
+      while (const Record* record = reader.next()) {
+        n_layers = std::max(n_layers, layers_up_to(record->checkpoint));
+      }
+    } catch (const Error&) {  // check_golden_log() tells it
+    }
+  }
+  return n_layers;
+}
+
 void check_golden_log(const std::string& path, const GoldenManifest& manifest,
-                      const GoldenFile& file, const GoldenLog& log, bool whole,
+                      const GoldenFile& file, const GoldenLog& log, int64_t n_layers, bool whole,
                       const std::string& hint) {
-  LogCheck(path, manifest, file, log, hint).check(whole);
+  LogCheck(path, manifest, file, log, n_layers, hint).check(whole);
 }
 
 }  // namespace assay

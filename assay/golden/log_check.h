@@ -1,17 +1,26 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include "assay/golden/manifest.h"
 
 namespace assay {
 
+// How many layers the model has, as far as the floors of `file` by name and its logs tell; 0 where
+// they do not. `place` gives the path of a log by its name; one that cannot be read tells nothing.
+int64_t layers_of(const GoldenFile& file,
+                  const std::function<std::string(const std::string&)>& place);
+
 // Throws Error, with `hint`, what to do about it, unless the log at `path` is of this model
 // and prompt and holds each checkpoint once at each of its positions: of the sets `logits`,
 // `layers` and `ops` those that the set is made of and all that `file` has floors of by name; of
-// other sets, which are globs, those that it has. With `whole`, values and sketches are read too.
+// other sets, which are globs, those that it has. `layers` and `ops` are made of each layer up to
+// the last of `n_layers` and of the log's own, and of `ops` each has every op that one of them has.
+// With `whole`, values and sketches are read too.
 void check_golden_log(const std::string& path, const GoldenManifest& manifest,
-                      const GoldenFile& file, const GoldenLog& log, bool whole,
+                      const GoldenFile& file, const GoldenLog& log, int64_t n_layers, bool whole,
                       const std::string& hint);
 
 }  // namespace assay

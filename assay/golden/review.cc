@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "assay/compare/log_index.h"
 #include "assay/golden/change.h"
 #include "assay/golden/files.h"
 #include "assay/golden/floor_changes.h"
@@ -24,6 +25,32 @@ const GoldenFile* file_of_type(const GoldenManifest& manifest, const std::string
     if (file.type == type) return &file;
   }
   return nullptr;
+}
+
+// Whether something that the model file in place is held to goes; `file` is what it is to become.
+bool loses_checks(const GoldenFile& old, const GoldenFile* file) {
+  if (file == nullptr) return !old.logs.empty() || !old.texts.empty();
+  const auto stays = [](const auto& all, const auto& key, const auto& one) {
+    return std::any_of(all.begin(), all.end(), [&](const auto& other) {
+      return other.*key == one.*key && other.greedy.size() >= one.greedy.size();
+    });
+  };
+  return !std::all_of(old.logs.begin(), old.logs.end(), [&](const GoldenLog& log) {
+    return stays(file->logs, &GoldenLog::file, log);
+  }) || !std::all_of(old.texts.begin(), old.texts.end(), [&](const GoldenText& text) {
+    return stays(file->texts, &GoldenText::prompt, text);
+  });
+}
+
+std::map<std::string, int64_t> records_gone(const Comparison& comparison) {
+  std::map<std::string, int64_t> gone;
+  const LogIndex& ref = *comparison.ref_log;
+  const LogIndex& got = *comparison.got_log;
+  for (const IndexEntry& entry : ref.entries()) {
+    const std::string& name = ref.names().name(entry.checkpoint);
+    if (got.find(got.names().find(name), entry.token_idx) < 0) ++gone[name];
+  }
+  return gone;
 }
 
 class Reviewer {
@@ -56,6 +83,10 @@ class Reviewer {
       }
     }
     if (before_) {
+      for (const GoldenFile& old : before_->files) {
+        review_.looser =
+            review_.looser || loses_checks(old, file_of_type(change_.manifest, old.type));
+      }
       const std::string path = folder_ + kManifestName;
       for (std::string& change : manifest_changes(read_whole_file(path, kMaxManifestBytes),
                                                   change_.manifest_text, path)) {
@@ -72,7 +103,7 @@ class Reviewer {
   }
 
   void review_log(const GoldenFile& file, const GoldenLog& log) {
-    LogReview review{log.file, file.type, log.prompt, false, {}, {}, 0};
+    LogReview review{log.file, file.type, log.prompt, false, {}, {}, 0, {}};
     const GoldenManifest& trusted = before_ ? *before_ : change_.manifest;
     const GoldenFile* old = file_of_type(trusted, file.type);
     review.k = trusted.tolerance.k;
@@ -83,6 +114,7 @@ class Reviewer {
           [&](const std::string& checkpoint) { return tolerance(trusted, old, file, checkpoint); });
       try {
         review.comparison = compare_logs(folder_ + log.file, pending_.at(log.file), options);
+        review.gone = records_gone(*review.comparison);
       } catch (const Error& error) {
         review.not_comparable = error.what();
       }
@@ -116,7 +148,7 @@ class Reviewer {
 
 bool GoldenReview::within_floors() const {
   return !looser && std::all_of(logs.begin(), logs.end(), [](const LogReview& log) {
-    return log.added || (log.comparison && log.comparison->pass);
+    return log.added || (log.comparison && log.comparison->pass && log.gone.empty());
   });
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +19,7 @@ struct LogReview {
   std::optional<Comparison> comparison;  // of the one in place with the one that waits
   std::string not_comparable;            // why there is no comparison, where both are there
   double k = 0;                          // multiples of the floor that are allowed
+  std::map<std::string, int64_t> gone;   // records of the one in place that go, by checkpoint
 };
 
 struct GoldenReview {
@@ -24,9 +27,12 @@ struct GoldenReview {
   std::vector<LogReview> logs;
   std::vector<std::string> removed;  // files that would go
   std::vector<std::string> notes;    // what else changes: model files, floors, the manifest's keys
-  bool looser = false;  // a floor rises, or k does, or another floor that is higher holds
+  // A floor rises or goes, or k rises, or another floor that is higher holds; a fixture or a text
+  // goes, or some of its greedy tokens.
+  bool looser = false;
 
-  // Whether every fixture that changes stays within k times its floors, and these do not rise.
+  // Whether every fixture that changes keeps all its records, and these stay within k times their
+  // floors, and nothing is held to less than it was.
   bool within_floors() const;
 };
 

@@ -115,6 +115,8 @@ class Verifier {
 
   void check_file(const GoldenFile& file) {
     check_model_file(file);
+    const int64_t n_layers =
+        layers_of(file, [&](const std::string& name) { return folder_ + name; });
     for (const GoldenLog& log : file.logs) {
       std::string state = pending_.count(log.file) > 0 ? "pending" : "recorded";
       const std::string path = folder_ + log.file;
@@ -126,7 +128,7 @@ class Verifier {
         problem(path, "is not what the manifest states: its SHA-256 differs");
       } else {
         try {
-          check_golden_log(path, manifest_, file, log, false,
+          check_golden_log(path, manifest_, file, log, n_layers, false,
                            "assay golden record " + manifest_.model);
         } catch (const Error& error) {
           state = "changed";

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -35,6 +36,10 @@ bool is_summary_number(std::string_view name) {
          name == "nonfinite" || name == "nan";
 }
 
+bool is_model_text(std::string_view name) {
+  return name == "name" || name == "sha256" || name == "arch" || name == "type";
+}
+
 }  // namespace
 
 std::string_view field_name(Field field) {
@@ -44,6 +49,39 @@ std::string_view field_name(Field field) {
 bool LineHandler::fail(const std::string& what, const std::string& hint, bool syntax) {
   problem_ = {what, hint, syntax};
   return false;
+}
+
+// The key that was just read, where nothing holds its value.
+void LineHandler::note_key() {
+  if (depth_ == 1 && field_ == Field::kUnknown) skipped_.insert(name_);
+  if (depth_ != 2) return;
+  inner_name_ = name_;
+  if (field_ == Field::kModel && !is_model_text(name_)) note_inner();
+  if (field_ == Field::kSummary && !is_summary_number(name_) && name_ != "top") note_inner();
+}
+
+// The last key in `model` or `summary`.
+void LineHandler::note_inner() {
+  if (!note_skipped_ || (field_ != Field::kModel && field_ != Field::kSummary)) return;
+  skipped_.insert(fmt::format("{}.{}", field_name(field_), inner_name_));
+}
+
+// That key, where a text, or else a number or a truth value, is not what it holds.
+void LineHandler::note_scalar(bool is_text) {
+  const bool is_wrong = field_ == Field::kModel ? !is_text : name_ == "top";
+  if (depth_ == 3 || (depth_ == 2 && is_wrong)) note_inner();
+}
+
+std::set<std::string> LineHandler::skipped_keys(bool is_header) const {
+  std::set<std::string> keys = skipped_;
+  for (int i = 0; i < static_cast<int>(Field::kUnknown); ++i) {
+    const auto field = static_cast<Field>(i);
+    const bool of_record = field >= Field::kCheckpoint;
+    if (field != Field::kAssay && has(field) && of_record == is_header) {
+      keys.emplace(field_name(field));
+    }
+  }
+  return keys;
 }
 
 bool LineHandler::wrong_type(std::string_view found) {
@@ -63,11 +101,15 @@ bool LineHandler::wrong_type(std::string_view found) {
                                                  "an object",
                                                  "an array of 64 numbers"};
   const auto index = static_cast<size_t>(field_);
-  if (index >= std::size(kWanted)) return true;  // ts, team, source, file, line: only told along
+  if (index >= std::size(kWanted)) {  // ts, team, source, file, line: only told along
+    if (note_skipped_ && field_ != Field::kUnknown) skipped_.emplace(field_name(field_));
+    return true;
+  }
   return fail(fmt::format("'{}' is {}, not {}", field_name(field_), found, kWanted[index]));
 }
 
 bool LineHandler::StartObject() {
+  if (depth_ == 2 || depth_ == 3) note_inner();
   if (++depth_ > kMaxDepth) return fail("nested too deeply");
   if (depth_ != 2) return true;
   if (field_ == Field::kSummary) {
@@ -93,6 +135,7 @@ void LineHandler::count_told_nonfinite() {
 }
 
 bool LineHandler::StartArray() {
+  if (depth_ == 2 && name_ != "top") note_inner();
   if (++depth_ > kMaxDepth) return fail("nested too deeply");
   if (depth_ == 1) return fail("the line is an array, not an object");
   if (depth_ == 2) return top_level_array();
@@ -107,9 +150,9 @@ bool LineHandler::EndArray(rapidjson::SizeType) {
 
 bool LineHandler::Key(const char* text, rapidjson::SizeType length, bool) {
   name_.assign(text, length);
-  if (depth_ != 1) return true;
-  field_ = field_of(name_);
-  if (field_ == Field::kUnknown) return true;
+  if (depth_ == 1) field_ = field_of(name_);
+  if (note_skipped_) note_key();
+  if (depth_ != 1 || field_ == Field::kUnknown) return true;
   if (has(field_)) return fail(fmt::format("has the key '{}' twice", name_));
   seen_ |= uint32_t{1} << static_cast<int>(field_);
   return true;
@@ -157,9 +200,14 @@ bool LineHandler::top_level_array() {
 // [index, value] in summary.top.
 bool LineHandler::read_top_pair() {
   if (!read_numbers(numbers_)) return false;
-  const bool is_index = numbers_.size() == 2 && numbers_[0] >= 0 && numbers_[0] < 9e15;
+  const bool is_index = numbers_.size() == 2 && numbers_[0] >= 0 && numbers_[0] < 9e15 &&
+                        numbers_[0] == std::floor(numbers_[0]);
   if (!is_index || record_.summary->top.size() == 1024) {
     return fail("'summary': 'top' is not a short array of [index, value]");
+  }
+  if (std::isfinite(numbers_[1]) && std::abs(numbers_[1]) > std::numeric_limits<float>::max()) {
+    return fail(
+        fmt::format("'summary': 'top': {} is beyond the range of a 32-bit float", numbers_[1]));
   }
   record_.summary->top.push_back(
       {static_cast<int64_t>(numbers_[0]), static_cast<float>(numbers_[1])});
@@ -168,6 +216,7 @@ bool LineHandler::read_top_pair() {
 
 bool LineHandler::String(const char* text, rapidjson::SizeType length, bool) {
   if (depth_ == 0) return fail("the line is a string, not an object");
+  note_scalar(true);
   std::string value(text, length);
   if (depth_ == 1) return top_level_string(std::move(value));
   if (depth_ == 2 && field_ == Field::kModel) {
@@ -239,6 +288,7 @@ bool LineHandler::shape_from_string(const std::string& text) {
 
 // RapidJSON 1.1.0 shifts by undefined amounts in some long numbers, so it leaves them as text.
 bool LineHandler::RawNumber(const char* text, rapidjson::SizeType length, bool) {
+  note_scalar(false);
   std::string padded(text, length);
   int64_t whole = 0;
   const char* end = padded.data() + length;
@@ -255,6 +305,7 @@ bool LineHandler::RawNumber(const char* text, rapidjson::SizeType length, bool) 
 
 bool LineHandler::other_scalar(std::string_view found) {
   if (depth_ == 0) return fail("the line is not an object");
+  if (found != "null" || depth_ == 3) note_scalar(false);
   // An optional key may be null, as some writers put it where they have nothing.
   const bool absent = found == "null" && field_ != Field::kCheckpoint &&
                       field_ != Field::kTokenIdx && field_ != Field::kDtype &&

@@ -3,6 +3,7 @@
 #include <rapidjson/reader.h>
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,12 +64,21 @@ struct LineStream {
 // false has set problem() and ends the parse.
 class LineHandler {
  public:
-  LineHandler(LineStream& stream, bool skim, Record& record, LogHeader& header)
-      : stream_(stream), skim_(skim), record_(record), header_(header) {}
+  // `note_skipped`: keep what skipped_keys() gives.
+  LineHandler(LineStream& stream, bool skim, bool note_skipped, Record& record, LogHeader& header)
+      : stream_(stream),
+        skim_(skim),
+        note_skipped_(note_skipped),
+        record_(record),
+        header_(header) {}
 
   bool has(Field field) const { return ((seen_ >> static_cast<int>(field)) & 1) != 0; }
   bool has_problem() const { return !problem_.what.empty(); }
   const LineProblem& problem() const { return problem_; }
+
+  // Keys whose values were skipped, each once; in a header those of a record, too, and in a record
+  // those of a header.
+  std::set<std::string> skipped_keys(bool is_header) const;
 
   // When the line has been read: a summary's number that is none stands for an element that is
   // none, though its counts say otherwise.
@@ -94,6 +104,9 @@ class LineHandler {
 
  private:
   bool fail(const std::string& what, const std::string& hint = {}, bool syntax = false);
+  void note_key();
+  void note_inner();
+  void note_scalar(bool is_text);
   bool wrong_type(std::string_view found);
   bool other_scalar(std::string_view found);
   bool integer(int64_t value);
@@ -110,6 +123,7 @@ class LineHandler {
 
   LineStream& stream_;
   bool skim_;
+  bool note_skipped_;
   bool summary_has_nan_ = false;
   bool summary_has_infinity_ = false;
   Record& record_;
@@ -119,6 +133,8 @@ class LineHandler {
   int depth_ = 0;                  // of open objects and arrays; members of the line are at 1
   Field field_ = Field::kUnknown;  // the last key at depth 1
   std::string name_;               // the last key at any depth
+  std::string inner_name_;         // at depth 2
+  std::set<std::string> skipped_;
   std::vector<double> numbers_;
 };
 

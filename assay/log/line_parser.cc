@@ -65,6 +65,7 @@ void check_sizes(bool skim, Record& record) {
 }  // namespace
 
 struct LineParser::Impl {
+  SkippedKeys* skipped = nullptr;
   rapidjson::Reader reader;
   Record record;
   LogHeader header;
@@ -74,7 +75,7 @@ struct LineParser::Impl {
     reset(record);
     header = LogHeader();
     LineStream stream{text.data(), text.data(), text.data() + text.size()};
-    LineHandler handler(stream, skim, record, header);
+    LineHandler handler(stream, skim, skipped != nullptr, record, header);
     const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, handler);
     if (handler.has_problem()) throw handler.problem();
     if (result.IsError()) {
@@ -87,15 +88,22 @@ struct LineParser::Impl {
     if (stream.at != stream.end) {  // the parser takes a NUL byte for the end
       throw LineProblem{fmt::format("a NUL byte at byte {}", stream.Tell() + 1), kNoJson, true};
     }
-    if (handler.has(Field::kAssay)) return LineKind::kHeader;
-    check_required(handler);
-    check_sizes(skim, record);
-    handler.count_told_nonfinite();
-    return LineKind::kRecord;
+    const bool is_header = handler.has(Field::kAssay);
+    if (!is_header) {
+      check_required(handler);
+      check_sizes(skim, record);
+      handler.count_told_nonfinite();
+    }
+    if (skipped != nullptr) {
+      for (const std::string& key : handler.skipped_keys(is_header)) skipped->add(key);
+    }
+    return is_header ? LineKind::kHeader : LineKind::kRecord;
   }
 };
 
-LineParser::LineParser() : impl_(std::make_unique<Impl>()) {}
+LineParser::LineParser(SkippedKeys* skipped) : impl_(std::make_unique<Impl>()) {
+  impl_->skipped = skipped;
+}
 LineParser::~LineParser() = default;
 LineKind LineParser::parse(std::string_view text) {
   return impl_->parse(text, false);

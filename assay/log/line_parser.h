@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "assay/log/record.h"
+#include "assay/log/skipped_keys.h"
 
 namespace assay {
 
@@ -21,7 +22,8 @@ enum class LineKind { kBlank, kHeader, kRecord };
 // Reads lines of a log. Keeps its buffers from line to line; one thread at a time.
 class LineParser {
  public:
-  LineParser();
+  // `skipped`, if given, is told the keys of each record and header that these do not hold.
+  explicit LineParser(SkippedKeys* skipped = nullptr);
   ~LineParser();
   LineParser(const LineParser&) = delete;
   LineParser& operator=(const LineParser&) = delete;

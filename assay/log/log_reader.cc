@@ -34,8 +34,8 @@ void refuse_compressed(const InputFile& file) {
 
 }  // namespace
 
-LogReader::LogReader(const std::string& path, Depth depth)
-    : depth_(depth), file_(std::make_shared<InputFile>(path)), lines_(file_) {
+LogReader::LogReader(const std::string& path, Depth depth, SkippedKeys* skipped)
+    : depth_(depth), file_(std::make_shared<InputFile>(path)), lines_(file_), parser_(skipped) {
   refuse_compressed(*file_);
 }
 

@@ -33,8 +33,10 @@ enum class Depth {
 // left out with a warning. Everything else that is no record is an Error "FILE:LINE: what; hint".
 class LogReader {
  public:
-  // Throws Error if `path` cannot be read.
-  explicit LogReader(const std::string& path, Depth depth = Depth::kFull);
+  // Throws Error if `path` cannot be read. `skipped`, if given, is told the keys that records and
+  // the header do not hold.
+  explicit LogReader(const std::string& path, Depth depth = Depth::kFull,
+                     SkippedKeys* skipped = nullptr);
 
   // The next record, valid until the next call; nullptr at the end. Throws Error.
   Record* next();

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 namespace assay {
 namespace {
@@ -14,6 +15,10 @@ bool size_is_known(const Record& record) {
 // An element of a float tensor: in the shortest form of a float, unless the log that it was read
 // from had more digits.
 void append_extreme(std::string& out, double value) {
+  if (std::isfinite(value) && std::abs(value) > std::numeric_limits<float>::max()) {
+    append_json_number(out, value);
+    return;
+  }
   const auto element = static_cast<float>(value);
   std::string text;
   append_json_number(text, element);

@@ -11,11 +11,17 @@ namespace assay {
 
 std::vector<CheckpointGroup> group_by_checkpoint(const Comparison& comparison) {
   std::vector<CheckpointGroup> of_id(comparison.checkpoints.size());
+  std::vector<const RecordResult*> unjudged(of_id.size(), nullptr);
   for (const RecordResult& result : comparison.results) {
     CheckpointGroup& group = of_id[static_cast<size_t>(result.checkpoint)];
     group.checkpoint = result.checkpoint;
     ++group.records;
     if (!result.pass) group.failures.push_back(&result);
+    if (result.status == Verdict::kInconclusive) {
+      ++group.inconclusive;
+      const RecordResult*& first = unjudged[static_cast<size_t>(result.checkpoint)];
+      if (first == nullptr || (first->held && !result.held)) first = &result;
+    }
     const RecordResult* held = group.worst;
     const bool worse =
         held == nullptr || (held->pass && !result.pass) ||
@@ -23,8 +29,13 @@ std::vector<CheckpointGroup> group_by_checkpoint(const Comparison& comparison) {
     if (worse) group.worst = &result;
   }
   std::vector<std::pair<ComputeOrder, int32_t>> order;
-  for (const CheckpointGroup& group : of_id) {
+  for (CheckpointGroup& group : of_id) {
     if (group.records == 0) continue;
+    const RecordResult* first = unjudged[static_cast<size_t>(group.checkpoint)];
+    const bool decides = group.inconclusive == group.records ||
+                         (first != nullptr && !first->held &&
+                          name_of(comparison, group.checkpoint).name == "logits");
+    if (group.failures.empty() && decides) group.unproved = first;
     order.emplace_back(compute_order(name_of(comparison, group.checkpoint), group.checkpoint),
                        group.checkpoint);
   }

@@ -14,6 +14,10 @@ struct CheckpointGroup {
   int64_t records = 0;
   const RecordResult* worst = nullptr;        // furthest off; one that fails before one that passes
   std::vector<const RecordResult*> failures;  // by token
+  int64_t inconclusive = 0;                   // of the records
+  // The first record that keeps a checkpoint without failures from being in parity: where each
+  // proves nothing, and of logits, each of which chooses a token, one that could not be judged.
+  const RecordResult* unproved = nullptr;
 };
 
 // One for each checkpoint, in the order in which the network computes. They point into

@@ -75,6 +75,19 @@ double rounded_up(double value) {
   return std::ceil(value / unit) * unit;
 }
 
+std::string_view inconclusive_meaning(const Comparison& comparison) {
+  const auto any = [&](const auto& is_so) {
+    return std::any_of(comparison.results.begin(), comparison.results.end(), is_so);
+  };
+  if (any([](const RecordResult& r) { return !r.held && !r.metrics.comparable; })) {
+    return "records in common hold too little to compare, which proves nothing";
+  }
+  if (any([](const RecordResult& r) { return !r.held; })) {
+    return "the policy has no limit that can be held at some records, which proves nothing";
+  }
+  return "the records in common hold nothing but zeros, which proves nothing";
+}
+
 }  // namespace
 
 std::string failure_text(const RecordResult& result) {
@@ -135,6 +148,12 @@ std::string passing_tolerance(const Comparison& comparison) {
   return fmt::format("rel_l2 {:.3g}", rounded_up(least));
 }
 
+std::string_view inconclusive_text(const RecordResult& result) {
+  if (!result.metrics.comparable) return "no value, sketch or summary in common";
+  if (result.metrics.all_zero) return "all zeros on both sides";
+  return "no limit of the policy can be held here; give rel_l2";
+}
+
 std::string_view verdict_meaning(const Comparison& comparison) {
   switch (comparison.verdict) {
     case Verdict::kMatch:
@@ -152,7 +171,7 @@ std::string_view verdict_meaning(const Comparison& comparison) {
     case Verdict::kWrong:
       break;
     case Verdict::kInconclusive:
-      return "the records in common hold zeros, or too little to compare, which proves nothing";
+      return inconclusive_meaning(comparison);
   }
   if (is_all("argmax", comparison)) return "the argmax differs by more than the error explains";
   if (is_all("nonfinite", comparison)) return "not a number, or infinite, in one of the two";

@@ -16,6 +16,9 @@ std::string first_failure_text(const Comparison& comparison);
 // The same without the place.
 std::string first_failure_reason(const Comparison& comparison);
 
+// Why a record that is inconclusive proves nothing: "all zeros on both sides".
+std::string_view inconclusive_text(const RecordResult& result);
+
 // Where to look for the cause, where none is named; may be empty.
 std::string cause_hint(const Comparison& comparison);
 

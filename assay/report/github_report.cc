@@ -66,7 +66,9 @@ std::string row(const Comparison& comparison, const CheckpointGroup& group) {
   const RecordResult& worst = *group.worst;
   const Metrics& m = worst.metrics;
   return fmt::format("| {} {} | {} | {} of {} | {} | {} | {} | {:.6f} | {} |\n",
-                     group.failures.empty() ? "&#9989;" : "&#10060;",
+                     !group.failures.empty()     ? "&#10060;"
+                     : group.unproved != nullptr ? "&#9888;&#65039;"
+                                                 : "&#9989;",
                      code(name_of(comparison, group.checkpoint).name), worst.token_idx,
                      group.failures.size(), group.records, short_number(m.rel_l2),
                      short_number(worst.tolerance), short_number(m.max_abs), m.cosine,

@@ -18,10 +18,6 @@ namespace {
 constexpr size_t kMaxLines = 100;  // of failing tokens in one test case
 constexpr int kWidth = 120;
 
-bool is_inconclusive(const CheckpointGroup& group) {
-  return group.failures.empty() && group.worst->status == Verdict::kInconclusive;
-}
-
 std::string property(std::string_view name, std::string_view value) {
   return fmt::format("      <property name=\"{}\" value=\"{}\"/>\n", name, xml_attribute(value));
 }
@@ -72,8 +68,12 @@ std::string test_case(const Comparison& comparison, const CheckpointGroup& group
   if (!group.failures.empty()) {
     return text + ">\n" + failure(comparison, group) + "    </testcase>\n";
   }
-  if (is_inconclusive(group)) {
-    return text + ">\n      <skipped message=\"all zeros on both sides\"/>\n    </testcase>\n";
+  if (group.unproved != nullptr) {
+    std::string message(inconclusive_text(*group.unproved));
+    if (group.inconclusive < group.records) {
+      message = fmt::format("token {}: {}", group.unproved->token_idx, message);
+    }
+    return text + fmt::format(">\n      <skipped message=\"{}\"/>\n    </testcase>\n", message);
   }
   return text + "/>\n";
 }
@@ -84,7 +84,8 @@ void write_junit(const Comparison& comparison, const ReportContext& context, con
   const std::vector<CheckpointGroup> groups = group_by_checkpoint(comparison);
   const auto failures = std::count_if(groups.begin(), groups.end(),
                                       [](const CheckpointGroup& g) { return !g.failures.empty(); });
-  const auto skipped = std::count_if(groups.begin(), groups.end(), is_inconclusive);
+  const auto skipped = std::count_if(
+      groups.begin(), groups.end(), [](const CheckpointGroup& g) { return g.unproved != nullptr; });
   sink("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
   sink(
       fmt::format("  <testsuite id=\"0\" package=\"assay\" name=\"assay compare\" "

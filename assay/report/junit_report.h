@@ -8,8 +8,8 @@ namespace assay {
 
 // JUnit XML, one test case a checkpoint, in the order in which the network computes. Holds to the
 // schemas of both Ant (JUnit.xsd of Windy Road) and Jenkins (junit-10.xsd of its xUnit plugin),
-// which GitLab and the readers for GitHub take as well. Checkpoints that hold nothing but zeros
-// are skipped cases.
+// which GitLab and the readers for GitHub take as well. Checkpoints of which nothing is proved are
+// skipped cases that say why.
 void write_junit(const Comparison& comparison, const ReportContext& context, const TextSink& sink);
 
 }  // namespace assay

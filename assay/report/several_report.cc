@@ -16,8 +16,8 @@ Color color_of(const RunPair& pair) {
   return pair.verdict == Verdict::kInconclusive ? Color::kCaution : Color::kBad;
 }
 
-bool is_outlier(const SeveralComparison& several, size_t run) {
-  return std::find(several.outliers.begin(), several.outliers.end(), run) != several.outliers.end();
+bool is_among(const std::vector<size_t>& runs, size_t run) {
+  return std::find(runs.begin(), runs.end(), run) != runs.end();
 }
 
 }  // namespace
@@ -35,7 +35,9 @@ void write_table(const SeveralComparison& several, const TextStyle& style, const
     const RunLabel& run = several.runs[i];
     runs.add({names[i], printable(run.path, 60), run.model.empty() ? "-" : printable(run.model, 30),
               run.type.empty() ? "-" : printable(run.type, 12)},
-             is_outlier(several, i) ? Color::kBad : Color::kNone);
+             is_among(several.outliers, i)   ? Color::kBad
+             : is_among(several.unproved, i) ? Color::kCaution
+                                             : Color::kNone);
   }
   text += fmt::format("{}\n", runs.text(style));
   TextTable pairs({"reference", "other", "first divergence", "median rel l2", "worst rel l2",
@@ -66,7 +68,8 @@ void write_json(const SeveralComparison& several, const TextSink& sink) {
     element.member("engine", run.engine);
     element.member("model", run.model);
     element.member("type", run.type);
-    element.member("outlier", is_outlier(several, index));
+    element.member("outlier", is_among(several.outliers, index));
+    element.member("unproved", is_among(several.unproved, index));
     element.end();
   });
   write_array("pairs", several.pairs, out, sink, [&](const RunPair& pair) {

@@ -11,8 +11,8 @@ namespace assay {
 void write_table(const SeveralComparison& several, const TextStyle& style, const TextSink& sink);
 
 // {"consensus": "agree|outlier|cannot_tell", "pass", "why", "runs": [{"log", "engine", "model",
-// "type", "outlier"}], "pairs": [{"ref", "got", "verdict", "pass", "compared", "failed",
-// "median_rel_l2", "worst_rel_l2", "worst_of_tolerance", "first_divergence"}]}
+// "type", "outlier", "unproved"}], "pairs": [{"ref", "got", "verdict", "pass", "compared",
+// "failed", "median_rel_l2", "worst_rel_l2", "worst_of_tolerance", "first_divergence"}]}
 void write_json(const SeveralComparison& several, const TextSink& sink);
 
 }  // namespace assay

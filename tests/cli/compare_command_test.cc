@@ -25,6 +25,28 @@ class CompareCommand : public Program {
   std::string wrong_;
 };
 
+// Breaks if a log that holds nothing hid a divergence from a script that reads exit codes.
+TEST_F(CompareCommand, OfSeveralLogsOneThatHoldsNothingHidesNoOutlier) {
+  const std::string none =
+      put("none.jsonl",
+          R"({"checkpoint":"logits","token_idx":0,"dtype":"f32","shape":[3],"values":[],"n":3})"
+          "\n");
+  Outcome outcome = run({"compare", ref_, same_, wrong_, none});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, StartsWith("OUTLIER  wrong.jsonl differs from ref.jsonl, same.jsonl,"));
+  EXPECT_THAT(outcome.out, HasSubstr("; none.jsonl has no vote: its records prove nothing\n"));
+  outcome = run({"compare", ref_, same_, none});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.out, StartsWith("CANNOT TELL  ref.jsonl, same.jsonl agree with each other"));
+  EXPECT_THAT(outcome.err, HasSubstr("none.jsonl: nothing is proved"));
+  outcome = run({"compare", ref_, same_, wrong_, none, "--format", "json"});
+  EXPECT_THAT(outcome.out, HasSubstr(R"("outlier":true,"unproved":false},)"));
+  EXPECT_THAT(outcome.out, HasSubstr(R"("outlier":false,"unproved":true}],)"));
+  // Two of zeros do not outvote one that ran.
+  const auto zeros = [&](const char* file) { return put(file, line("logits", 0, {0, 0, 0})); };
+  EXPECT_EQ(run({"compare", ref_, zeros("zeros.jsonl"), zeros("more.jsonl")}).exit_code, 2);
+}
+
 TEST_F(CompareCommand, ExitCodesTellParityFromDivergence) {
   EXPECT_EQ(run({"compare", ref_, same_}).exit_code, 0);
   EXPECT_EQ(run({"compare", ref_, same_}).err, "");

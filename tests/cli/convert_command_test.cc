@@ -34,6 +34,17 @@ TEST_F(ConvertCommand, MistakesAreOneLine) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/c.jsonl"));
 }
 
+TEST_F(ConvertCommand, KeysThatCannotBeKeptAreOneWarning) {
+  const std::string note = R"(,"note":1)";
+  const std::string log =
+      put("a.jsonl", line("logits", 0, {1}, note) + line("logits", 1, {1}, note));
+  const Outcome outcome = run({"convert", log, folder_ + "/a.npz"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err,
+              testing::EndsWith(": left out what a log has no place for: note in 2 lines\n"));
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1);
+}
+
 // Breaks if a record were left out in silence.
 TEST_F(ConvertCommand, ATornLastLineIsAWarning) {
   const std::string log = put("a.jsonl", line("logits", 0, {1}) + "{\"checkpoint\"");

@@ -60,6 +60,36 @@ class GoldenCommand : public Program {
     std::ofstream(file, std::ios::binary) << text.replace(text.find(from), from.size(), to);
   }
 
+  // Puts a log into the golden, or as `suffix` says beside it, and its hash into that manifest.
+  void put_log(const std::string& name, const std::string& text, const std::string& suffix = "") {
+    const std::string manifest = path("manifest.json" + suffix);
+    if (!fs::exists(manifest)) fs::copy(path("manifest.json"), manifest);
+    replace_in(manifest, file_sha256_of(contents(path(name))), file_sha256_of(text));
+    put("golden/tiny/" + name + suffix, text);
+  }
+
+  // Each record of `from` once more as `to`.
+  static std::string with_copies(const std::string& log, const std::string& from,
+                                 const std::string& to) {
+    std::string text;
+    std::istringstream lines(log);
+    for (std::string line; std::getline(lines, line);) {
+      text += line + "\n";
+      const size_t at = line.find('"' + from + '"');
+      if (at != std::string::npos) text += line.replace(at + 1, from.size(), to) + "\n";
+    }
+    return text;
+  }
+
+  static std::string without(const std::string& log, const std::string& checkpoint) {
+    std::string text;
+    std::istringstream lines(log);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find('"' + checkpoint + '"') == std::string::npos) text += line + "\n";
+    }
+    return text;
+  }
+
   static std::string file_sha256_of(const std::string& text) {
     return sha256_hex(std::as_bytes(std::span(text)));
   }
@@ -186,6 +216,76 @@ TEST_F(GoldenCommand, ALogThatHoldsLessThanItsSetAndPositionsIsRefused) {
               HasSubstr("f32.jsonl: has no 'layer_1_output', of which the manifest has floors"));
 }
 
+// Breaks if a whole layer, or an op of one, could go from the logs together with its floors.
+TEST_F(GoldenCommand, ALogThatLacksALayerIsRefused) {
+  const auto layers = [](std::string log) {
+    for (const char* layer : {"layer_1_output", "layer_2_output"}) {
+      log = with_copies(log, "layer_0_output", layer);
+    }
+    return log;
+  };
+  const std::string logs[2] = {layers(golden_->contents().at("f32.jsonl")),
+                               layers(golden_->contents().at("long.jsonl"))};
+  const auto write = [&] {
+    golden_->write("", "");
+    fs::remove(path("f32.jsonl.new"));
+    fs::remove(path("long.jsonl.new"));
+    fs::remove(path("manifest.json.new"));
+    put_log("f32.jsonl", logs[0]);
+    put_log("long.jsonl", logs[1]);
+    ASSERT_EQ(golden({"verify"}).exit_code, 0);
+  };
+  const auto refused = [&](const std::string& message) {
+    for (const char* action : {"accept", "review"}) {
+      expect_refused(golden({action}), "f32.jsonl.new: " + message);
+    }
+  };
+  // One within; the last, which the other log has; and the last of both, which those in place have.
+  for (const char* layer : {"layer_1_output", "layer_2_output"}) {
+    SCOPED_TRACE(layer);
+    const std::string message =
+        "has no '" + std::string(layer) + "', which belongs to the set 'layers'";
+    write();
+    put_log("f32.jsonl", without(logs[0], layer), ".new");
+    refused(message);
+    put_log("long.jsonl", without(logs[1], layer), ".new");
+    refused(message);
+    put_log("f32.jsonl", without(logs[0], layer));
+    EXPECT_THAT(golden({"verify"}).err, HasSubstr("f32.jsonl: " + message));
+  }
+  // An op of one layer.
+  const std::string ops = with_copies(logs[0], "layer_0_output", "layer_0_attn");
+  std::string all = ops;
+  for (const char* more : {"layer_1_attn", "layer_2_attn", "layer_0_q", "layer_1_q", "layer_2_q"}) {
+    all = with_copies(all, "layer_0_attn", more);
+  }
+  write();
+  replace_in(path("manifest.json"), "\"layers\"", "\"ops\"");
+  put_log("f32.jsonl", all);
+  ASSERT_EQ(golden({"verify"}).err, "");
+  put_log("f32.jsonl", without(all, "layer_1_q"), ".new");
+  refused("has no 'layer_1_q', which belongs to the set 'ops'");
+}
+
+// Breaks if a review called a golden that holds an engine to less within its floors.
+TEST_F(GoldenCommand, WhatGoesFromAGoldenIsToldByNameAndEndsTheReviewWithOne) {
+  record("0", "one_log");
+  Outcome outcome = golden({"review"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("long.jsonl would go"));
+  golden({"reject"});
+  // Records: those of a set that names fewer, by which the log is whole.
+  const std::string log = golden_->contents().at("f32.jsonl");
+  fs::copy(path("manifest.json"), path("manifest.json.new"));
+  replace_in(path("manifest.json.new"), "\"layers\"", "\"embedding,logits\"");
+  put_log("f32.jsonl", without(log, "layer_0_output"), ".new");
+  outcome = golden({"review"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("match: 0 of 8 records beyond 3 x the floor; 4 would go"),
+                    HasSubstr("\n    4 records of layer_0_output would go\n")));
+}
+
 TEST_F(GoldenCommand, WhatIsRecordedWaitsIsReviewedInFloorsAndAccepted) {
   const auto before = golden_->contents();
   Outcome outcome = record("1e-5");
@@ -261,8 +361,9 @@ TEST_F(GoldenCommand, ReviewTellsEachKeyThatChangesAndEndsWithOneWhereATolerance
       {R"({"max": 1e-6, )", R"({"max": 5e-7, )", 0,
        "F32: of the floors f32_vs_f64, 1 fall, most that of layer_0_output: 1e-06 -> 5e-07 (x "
        "0.5)"},
-      {R"("layer_0_output": {"f32_vs_f64": {"max": 1e-6, "p99": 1e-7}},)", "", 0,
-       "F32: the tables of the floors change, and no floor that judges does"},
+      {R"("layer_0_output": {"f32_vs_f64": {"max": 1e-6, "p99": 1e-7}},)", "", 1,
+       "F32: the floor of layer_0_output goes"},
+      {R"(, "bf16_vs_f64": {"max": 0.1})", "", 1, "F32: of the floors bf16_vs_f64, 1 goes: logits"},
       {"\"max\": 1e-06", "\"max\": 1e-05", 1,
        "F32: the floor of every other checkpoint of the kind output rises: 1e-06 -> 1e-05 (x 10)"},
       {R"("bf16_vs_f64": {"max": 0.1})", R"("bf16_vs_f64": {"max": 0.2})", 1,
@@ -276,8 +377,9 @@ TEST_F(GoldenCommand, ReviewTellsEachKeyThatChangesAndEndsWithOneWhereATolerance
       {"\"command\": \"python3", "\"command\": \"rm -rf ~; python3", 0,
        "command: '" + TinyGolden::command() + "' -> 'rm -rf ~; " + TinyGolden::command() + "'"},
       {"[8, 9, 10]", "[8, 9, 11]", 0, "files[F32].texts[long].greedy[2]: 10 -> 11"},
-      {R"({"prompt": "long", "greedy": [8, 9, 10]}, )", "", 0,
+      {R"({"prompt": "long", "greedy": [8, 9, 10]}, )", "", 1,
        "files[F32].texts[long] goes; it was {2 keys}"},
+      {"[8, 9, 10]", "[8, 9]", 1, "files[F32].texts[long].greedy[2]: 10 -> none, 3 items -> 2"},
       {"{\"b\": 1}", "{\"c\": 1}", 0,
        "files[F32].a_note.a[0][0].b goes; it was 1\n"
        "  files[F32].a_note.a[0][0].c is new: 1"},

@@ -16,7 +16,10 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Pairs in the order (0, 1), (0, 2), ... with these worst errors; those up to 1e-2 pass.
+constexpr double kUnknown = -1;
+
+// Pairs in the order (0, 1), (0, 2), ... with these worst errors; those up to 1e-2 pass, and
+// kUnknown stands for one that is inconclusive.
 SeveralComparison judged(size_t n, const std::vector<double>& errors) {
   SeveralComparison several;
   size_t at = 0;
@@ -27,9 +30,12 @@ SeveralComparison judged(size_t n, const std::vector<double>& errors) {
       RunPair pair;
       pair.a = a;
       pair.b = b;
-      pair.worst_rel_l2 = errors.at(at++);
-      pair.pass = pair.worst_rel_l2 <= 1e-2;
-      pair.verdict = pair.pass ? Verdict::kNoise : Verdict::kWrong;
+      const double error = errors.at(at++);
+      pair.worst_rel_l2 = error == kUnknown ? 0 : error;
+      pair.pass = error != kUnknown && error <= 1e-2;
+      pair.verdict = error == kUnknown ? Verdict::kInconclusive
+                     : pair.pass       ? Verdict::kNoise
+                                       : Verdict::kWrong;
       several.pairs.push_back(pair);
     }
   }
@@ -92,6 +98,44 @@ TEST(Several, OneIsFarOffThoughTheOthersDifferToo) {
 TEST(Several, OthersThatAreFarFromEachOtherBlameNobody) {
   EXPECT_EQ(judged(3, {1, std::numeric_limits<double>::infinity(), 20}).consensus,
             Consensus::kCannotTell);
+}
+
+// Breaks if a log that holds nothing hid that another is wrong, or were called wrong itself.
+TEST(Several, WhatProvesNothingHasNoVote) {
+  const double none = kUnknown;
+  // C differs from A and B; D holds nothing, and neither does E.
+  const SeveralComparison one = judged(4, {1e-6, 0.5, none, 0.5, none, none});
+  EXPECT_EQ(one.consensus, Consensus::kOutlier);
+  EXPECT_THAT(one.outliers, ElementsAre(2U));
+  EXPECT_THAT(one.unproved, ElementsAre(3U));
+  EXPECT_THAT(one.why, HasSubstr("C differs from A, B, which agree"));
+  EXPECT_THAT(one.why, HasSubstr("; D has no vote: its records prove nothing"));
+  EXPECT_THAT(judged(5, {1e-6, 0.5, none, none, 0.5, none, none, none, none, none}).outliers,
+              ElementsAre(2U));
+  // The rest agree, which is not all of them.
+  const SeveralComparison rest = judged(4, {1e-6, 1e-6, none, 1e-6, none, none});
+  EXPECT_EQ(rest.consensus, Consensus::kCannotTell);
+  EXPECT_THAT(rest.outliers, IsEmpty());
+  EXPECT_THAT(rest.unproved, ElementsAre(3U));
+  EXPECT_THAT(rest.why, HasSubstr("A, B, C agree with each other: rel_l2 1e-06 at most; D has no"));
+  // D agrees with C, and could not be held to the others: it is no outlier.
+  const SeveralComparison part = judged(4, {1e-6, 1e-6, none, 1e-6, none, 1e-6});
+  EXPECT_EQ(part.consensus, Consensus::kCannotTell);
+  EXPECT_THAT(part.outliers, IsEmpty());
+  EXPECT_THAT(part.why, HasSubstr("; D could not be held to all of these"));
+  // One is far off though the others differ too.
+  EXPECT_THAT(judged(4, {0.02, 1.3, none, 1.2, none, none}).outliers, ElementsAre(2U));
+  // Nothing at all.
+  const SeveralComparison nothing = judged(3, {none, none, none});
+  EXPECT_EQ(nothing.consensus, Consensus::kCannotTell);
+  EXPECT_THAT(nothing.unproved, ElementsAre(0U, 1U, 2U));
+}
+
+// Two of zeros differ from three that agree, and are nothing to each other.
+TEST(Several, ZerosDifferFromAMajority) {
+  EXPECT_THAT(judged(5, {1e-6, 1e-6, 1, 1, 1e-6, 1, 1, 1, 1, kUnknown}).outliers,
+              ElementsAre(3U, 4U));
+  EXPECT_EQ(judged(3, {1, 1, kUnknown}).consensus, Consensus::kCannotTell);
 }
 
 class SeveralLogs : public LogFiles {

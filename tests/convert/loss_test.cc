@@ -18,9 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 class LossTest : public LogFiles {
  protected:
@@ -47,6 +49,7 @@ class LossTest : public LogFiles {
     std::vector<std::string> logs;
     for (const std::string summary :
          {R"("l2":3,"argmax":1)", R"("max":2)", R"("min":1,"top":[[1,2]])", R"("nonfinite":1)", "",
+          R"("min":-1e+300,"max":1e+300)",
           R"("min":1,"max":2,"mean":1.5,"l2":3,"argmax":1,"top":[[1,2]],"nonfinite":0)"}) {
       logs.push_back(line("logits", 0, {1, 2}, ",\"summary\":{" + summary + "}"));
     }
@@ -75,6 +78,38 @@ TEST_F(LossTest, ATornLastLineIsTold) {
     EXPECT_EQ(log_of(path(name)), line("logits", 0, {1}));
   }
   EXPECT_THAT(log_to_arrays(put("log.jsonl", line("logits", 0, {1})), path("a.npz")), IsEmpty());
+}
+
+// Breaks if a log came back without a key of the user's own, and nobody was told.
+TEST_F(LossTest, KeysThatAreNotKeptAreTold) {
+  const std::string header =
+      R"({"assay":1,"model":{"name":7,"arch":"llama","quant":"x"},"extra":[1],"team":"t"})"
+      "\n";
+  const std::string log =
+      put("log.jsonl",
+          header + line("a", 0, {1}, R"(,"note":"x","ts":1.5,"team":{"id":4},"line":"12")") +
+              line("a", 1, {1}, R"(,"note":{"note":2},"ts":"then","line":3,"engine":"e")") +
+              line("a", 2, {1}, R"(,"team":null,"summary":{"l2":1,"p99":2,"top":[[0,1],5]})"));
+  for (const std::string name : {"a.npz", "a.safetensors"}) {
+    EXPECT_THAT(
+        log_to_arrays(log, path(name)),
+        ElementsAre(log + ": left out what a log has no place for: engine in 1 line, extra in 1 "
+                          "line, line in 1 line, model.name in 1 line, model.quant in 1 "
+                          "line, note in 2 lines, summary.p99 in 1 line, summary.top in 1 "
+                          "line, team in 2 lines, ts in 1 line"));
+  }
+  // Names of any number and length do not fill the terminal.
+  std::string many = line("a", 0, {1});
+  for (int i = 0; i < 100; ++i)
+    many += line("a", i + 1, {1}, ",\"key" + std::to_string(100 + i) + "\":0");
+  EXPECT_THAT(log_to_arrays(put("log.jsonl", many), path("a.npz")),
+              ElementsAre(AllOf(HasSubstr("key115 in 1 line, and further keys 84 times"),
+                                Not(HasSubstr("key116")))));
+  // What is kept, or stands for nothing, is no loss.
+  EXPECT_THAT(
+      log_to_arrays(put("log.jsonl", line("a", 0, {1}, R"(,"team":null,"ts":"t","line":1)")),
+                    path("a.npz")),
+      IsEmpty());
 }
 
 // Breaks if what a log does not say of a tensor were written as if it did.

@@ -17,6 +17,7 @@
 namespace assay {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -119,6 +120,18 @@ TEST_F(LogReaderTest, SummariesHoldNumbers) {
     }
   }
   EXPECT_EQ(error_of(record("1", R"(,"summary":{"note":"text","l2":1})")), "no error");
+}
+
+// Breaks if a number that no float holds became an infinity, by a cast that is undefined.
+TEST_F(LogReaderTest, TopValuesAreFloats) {
+  for (const char* value : {"1e300", "-3.5e38"}) {
+    EXPECT_THAT(error_of(record("1", std::string(R"(,"summary":{"top":[[0,)") + value + "]]}")),
+                AllOf(HasSubstr(path_ + ":1: 'summary': 'top': "),
+                      HasSubstr(" is beyond the range of a 32-bit float")));
+  }
+  EXPECT_EQ(error_of(record("1", R"(,"summary":{"top":[[0,"Infinity"],[1,3.4e38]]})")), "no error");
+  EXPECT_THAT(error_of(record("1", R"(,"summary":{"top":[[0.5,1]]})")),
+              HasSubstr("'top' is not a short array of [index, value]"));
 }
 
 // Breaks if a NaN in a summary were read as a number.

@@ -12,6 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
+using testing::Pair;
 
 // Sentences of what real comparisons find.
 class FailureText : public ComparisonTest {
@@ -66,6 +67,32 @@ TEST_F(FailureText, WhatTheQuarantineTookIsNotCalledEqual) {
   ASSERT_EQ(left_out.quarantined, 1);
   EXPECT_EQ(verdict_meaning(left_out), "everything that was compared is equal");
   EXPECT_EQ(verdict_meaning(compare(clean, clean)), "everything that both logs hold is equal");
+}
+
+// Breaks if zeros were named where there are none, or the other way round.
+TEST_F(FailureText, WhatProvesNothingIsNamedAsItIs) {
+  const auto texts = [&](const std::string& ref, const std::string& got) {
+    const Comparison comparison = compare(ref, got);
+    EXPECT_EQ(comparison.verdict, Verdict::kInconclusive);
+    return std::pair<std::string, std::string>(inconclusive_text(comparison.results[0]),
+                                               verdict_meaning(comparison));
+  };
+  const std::string zeros = line("layer_0_q", 0, {0, 0, 0});
+  EXPECT_THAT(texts(zeros, zeros),
+              Pair("all zeros on both sides", HasSubstr("hold nothing but zeros")));
+  const std::string known = line("layer_0_q", 0, {1, 2, 3});
+  const std::string empty =
+      R"({"checkpoint":"layer_0_q","token_idx":0,"dtype":"f32","shape":[3],"values":[],"n":3})"
+      "\n";
+  EXPECT_THAT(texts(known, empty), Pair("no value, sketch or summary in common",
+                                        HasSubstr("hold too little to compare")));
+  options_.policy = Policy([](const std::string&) {
+    Tolerance tolerance;
+    tolerance.kl = 0.1;
+    return tolerance;
+  });
+  EXPECT_THAT(texts(known, known), Pair("no limit of the policy can be held here; give rel_l2",
+                                        HasSubstr("the policy has no limit that can be held")));
 }
 
 TEST_F(FailureText, ASingleRecordGrewFromNothing) {

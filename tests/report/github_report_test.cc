@@ -79,6 +79,13 @@ TEST(GithubSummary, SaysFirstWhatMattersMost) {
   EXPECT_THAT(text, HasSubstr("| &#10060; <code>layer_3_q</code> | 7 | 1 of 1 | 0.0251 | 0.01 |"));
 }
 
+TEST(GithubSummary, ACheckpointOfWhichNothingIsProvedHasNoCheckMark) {
+  Comparison comparison = example_comparison();
+  comparison.results[1].status = Verdict::kInconclusive;
+  comparison.results[1].held = false;
+  EXPECT_THAT(summary(comparison), HasSubstr("| &#9888;&#65039; <code>logits</code> |"));
+}
+
 // A step's summary over 1 MiB is dropped as a whole.
 TEST(GithubSummary, StaysWithinItsLimit) {
   const Comparison comparison = failing(30000);

@@ -27,8 +27,39 @@ TEST(JunitReport, HasACaseForEachCheckpoint) {
 TEST(JunitReport, ZerosAreSkippedNotPassed) {
   Comparison comparison = example_comparison();
   comparison.results[1].status = Verdict::kInconclusive;
+  comparison.results[1].metrics.all_zero = true;
   EXPECT_THAT(junit(comparison), HasSubstr("skipped=\"1\""));
   EXPECT_THAT(junit(comparison), HasSubstr("<skipped message=\"all zeros on both sides\"/>"));
+}
+
+// Breaks if a report said that both sides were zeros where they were not, or passed a case of which
+// nothing is known.
+TEST(JunitReport, WhatCouldNotBeJudgedIsSkippedAndSaysWhy) {
+  Comparison comparison = example_comparison();
+  RecordResult& logits = comparison.results[1];
+  logits.status = Verdict::kInconclusive;
+  logits.held = false;
+  EXPECT_THAT(junit(comparison), HasSubstr("<skipped message=\"no limit of the policy can be held "
+                                           "here; give rel_l2\"/>"));
+  logits.metrics.comparable = false;
+  EXPECT_THAT(junit(comparison),
+              HasSubstr("<skipped message=\"no value, sketch or summary in common\"/>"));
+  // Beside a token that is known; of other checkpoints that one is enough.
+  RecordResult known = logits;
+  known.status = Verdict::kNoise;
+  known.held = known.metrics.comparable = true;
+  known.token_idx = 8;
+  comparison.results.push_back(known);
+  EXPECT_THAT(junit(comparison),
+              HasSubstr("<skipped message=\"token 7: no value, sketch or summary in common\"/>"));
+  comparison.checkpoints[1] = parse_checkpoint_name("layer_3_k");
+  EXPECT_THAT(junit(comparison), HasSubstr("skipped=\"0\""));
+  // Zeros at the first token, and equal numbers at the next.
+  comparison.results[1].metrics = Metrics();
+  comparison.results[1].metrics.all_zero = true;
+  comparison.results[1].held = true;
+  comparison.results[2].metrics = Metrics();
+  EXPECT_THAT(junit(comparison), HasSubstr("skipped=\"0\""));
 }
 
 // XML has no way to hold most control characters, not even as references.

@@ -1,0 +1,167 @@
+// What assay golden review and accept say of a golden that is held to something else.
+
+#include <filesystem>
+#include <sstream>
+
+#include "tests/cli/golden_command.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class GoldenReview : public GoldenCommand {};
+
+// Breaks if a whole layer, or an op of one, could go from the logs together with its floors.
+TEST_F(GoldenReview, ALogThatLacksALayerIsRefused) {
+  const auto layers = [](std::string log) {
+    for (const char* layer : {"layer_1_output", "layer_2_output"}) {
+      log = with_copies(log, "layer_0_output", layer);
+    }
+    return log;
+  };
+  const std::string logs[2] = {layers(golden_->contents().at("f32.jsonl")),
+                               layers(golden_->contents().at("long.jsonl"))};
+  const auto write = [&] {
+    golden_->write("", "");
+    fs::remove(path("f32.jsonl.new"));
+    fs::remove(path("long.jsonl.new"));
+    fs::remove(path("manifest.json.new"));
+    put_log("f32.jsonl", logs[0]);
+    put_log("long.jsonl", logs[1]);
+    ASSERT_EQ(golden({"verify"}).exit_code, 0);
+  };
+  const auto refused = [&](const std::string& message) {
+    for (const char* action : {"accept", "review"}) {
+      expect_refused(golden({action}), "f32.jsonl.new: " + message);
+    }
+  };
+  // One within; the last, which the other log has; and the last of both, which those in place have.
+  for (const char* layer : {"layer_1_output", "layer_2_output"}) {
+    SCOPED_TRACE(layer);
+    const std::string message =
+        "has no '" + std::string(layer) + "', which belongs to the set 'layers'";
+    write();
+    put_log("f32.jsonl", without(logs[0], layer), ".new");
+    refused(message);
+    put_log("long.jsonl", without(logs[1], layer), ".new");
+    refused(message);
+    put_log("f32.jsonl", without(logs[0], layer));
+    EXPECT_THAT(golden({"verify"}).err, HasSubstr("f32.jsonl: " + message));
+  }
+  // An op of one layer.
+  const std::string ops = with_copies(logs[0], "layer_0_output", "layer_0_attn");
+  std::string all = ops;
+  for (const char* more : {"layer_1_attn", "layer_2_attn", "layer_0_q", "layer_1_q", "layer_2_q"}) {
+    all = with_copies(all, "layer_0_attn", more);
+  }
+  write();
+  replace_in(path("manifest.json"), "\"layers\"", "\"ops\"");
+  put_log("f32.jsonl", all);
+  ASSERT_EQ(golden({"verify"}).err, "");
+  put_log("f32.jsonl", without(all, "layer_1_q"), ".new");
+  refused("has no 'layer_1_q', which belongs to the set 'ops'");
+}
+
+// Breaks if a review called a golden that holds an engine to less within its floors.
+TEST_F(GoldenReview, WhatGoesFromAGoldenIsToldByNameAndEndsTheReviewWithOne) {
+  record("0", "one_log");
+  Outcome outcome = golden({"review"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("long.jsonl would go"));
+  golden({"reject"});
+  // Records: those of a set that names fewer, by which the log is whole.
+  const std::string log = golden_->contents().at("f32.jsonl");
+  fs::copy(path("manifest.json"), path("manifest.json.new"));
+  replace_in(path("manifest.json.new"), "\"layers\"", "\"embedding,logits\"");
+  put_log("f32.jsonl", without(log, "layer_0_output"), ".new");
+  outcome = golden({"review"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("match: 0 of 8 records beyond 3 x the floor; 4 would go"),
+                    HasSubstr("\n    4 records of layer_0_output would go\n")));
+}
+
+TEST_F(GoldenReview, ReviewTellsWhatIsBeyondTheFloorsAndWhatElseChanges) {
+  record("2", "one_log");
+  const Outcome outcome = golden({"review", "tiny"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("oracles.num_py: '2.4.6' -> '2.4.7'"),
+                                 HasSubstr("long.jsonl would go"),
+                                 HasSubstr("files[F32].logs[f32.jsonl].greedy[1]: 6 -> 7\n"),
+                                 HasSubstr("kind logits rises: 4e-06 -> 8e-06 (x 2)\n"),
+                                 HasSubstr("wrong: 4 of 12 records beyond 3 x the floor")));
+  // The worst comes first.
+  EXPECT_LT(outcome.out.find("  logits "), outcome.out.find("  layer_0_output "));
+  EXPECT_EQ(golden({"accept", "tiny"}).exit_code, 0);
+  EXPECT_FALSE(fs::exists(path("long.jsonl")));
+  EXPECT_EQ(golden({"verify"}).exit_code, 0);
+  // And back: the log is new again.
+  record("0");
+  EXPECT_THAT(golden({"review"}).out, HasSubstr("long.jsonl (F32, long)  new"));
+}
+
+// Breaks if a manifest could loosen what its golden is held to, or have a shell run something else,
+// and the review said that nothing changes.
+TEST_F(GoldenReview, ReviewTellsEachKeyThatChangesAndEndsWithOneWhereAToleranceGrows) {
+  replace_in(path("manifest.json"), "\"floors\": {", R"("a_note": {"a": [[{"b": 1}]]},
+    "texts": [{"prompt": "long", "greedy": [8, 9, 10]}, {"prompt": "haiku", "greedy": [8]}],
+    "floors_by_checkpoint": {"layer_0_output": {"f32_vs_f64": {"max": 1e-6, "p99": 1e-7}},
+                             "logits": {"f32_vs_f64": {"max": 4e-6}, "bf16_vs_f64": {"max": 0.1}}},
+    "floors": {)");
+  const std::string before = contents(path("manifest.json"));
+  const struct {
+    const char* from;
+    const char* to;
+    int exit_code;
+    std::string message;
+  } cases[] = {
+      {R"({"max": 1e-6, )", R"({"max": 1, )", 1,
+       "F32: the floor of layer_0_output rises: 1e-06 -> 1 (x 1e+06)"},
+      {R"({"max": 1e-6, )", R"({"max": 5e-7, )", 0,
+       "F32: of the floors f32_vs_f64, 1 fall, most that of layer_0_output: 1e-06 -> 5e-07 (x "
+       "0.5)"},
+      {R"("layer_0_output": {"f32_vs_f64": {"max": 1e-6, "p99": 1e-7}},)", "", 1,
+       "F32: the floor of layer_0_output goes"},
+      {R"(, "bf16_vs_f64": {"max": 0.1})", "", 1, "F32: of the floors bf16_vs_f64, 1 goes: logits"},
+      {"\"max\": 1e-06", "\"max\": 1e-05", 1,
+       "F32: the floor of every other checkpoint of the kind output rises: 1e-06 -> 1e-05 (x 10)"},
+      {R"("bf16_vs_f64": {"max": 0.1})", R"("bf16_vs_f64": {"max": 0.2})", 1,
+       "F32: of the floors bf16_vs_f64, 1 rise, most that of logits: 0.1 -> 0.2 (x 2)"},
+      {"\"p99\": 1e-7", "\"p99\": 2e-7", 0,
+       "F32: the tables of the floors change, and no floor that judges does"},
+      {"\"k\": 3", "\"k\": 4", 1, "tolerance.k: 3 -> 4"},
+      {"\"why\": \"measured\"", "\"why\": \"guessed\"", 0,
+       "tolerance.why: 'measured' -> 'guessed'"},
+      {"\"padding_ids\": []", "\"padding_ids\": [3]", 0, "padding_ids[0]: none -> 3, 0 items -> 1"},
+      {"\"command\": \"python3", "\"command\": \"rm -rf ~; python3", 0,
+       "command: '" + TinyGolden::command() + "' -> 'rm -rf ~; " + TinyGolden::command() + "'"},
+      {"[8, 9, 10]", "[8, 9, 11]", 0, "files[F32].texts[long].greedy[2]: 10 -> 11"},
+      {R"({"prompt": "long", "greedy": [8, 9, 10]}, )", "", 1,
+       "files[F32].texts[long] goes; it was {2 keys}"},
+      {"[8, 9, 10]", "[8, 9]", 1, "files[F32].texts[long].greedy[2]: 10 -> none, 3 items -> 2"},
+      {"{\"b\": 1}", "{\"c\": 1}", 0,
+       "files[F32].a_note.a[0][0].b goes; it was 1\n"
+       "  files[F32].a_note.a[0][0].c is new: 1"},
+      {"\"n_predict\": 2", "\"argmax_min_gap\": 0.5, \"n_predict\": 2", 0,
+       "files[F32].logs[f32.jsonl].argmax_min_gap is new: 0.5"},
+  };
+  for (const auto& test : cases) {
+    SCOPED_TRACE(test.to);
+    std::string after = before;
+    ASSERT_NE(after.find(test.from), std::string::npos);
+    after.replace(after.find(test.from), std::string_view(test.from).size(), test.to);
+    put("golden/tiny/manifest.json.new", after);
+    const Outcome outcome = golden({"review"});
+    EXPECT_EQ(outcome.exit_code, test.exit_code) << outcome.err;
+    EXPECT_EQ(outcome.out,
+              "tiny\n  " + test.message + "\n" +
+                  "\n  take it: assay golden accept tiny   drop it: assay golden reject tiny\n");
+  }
+}
+
+}  // namespace
+}  // namespace assay

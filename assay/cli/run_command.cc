@@ -99,6 +99,10 @@ int run_injected_command(const RunFlags& flags) {
   if (flags.log.path) {
     throw Error("no log is written with --inject", "--log", "leave one of the two out");
   }
+  if (const auto asked = flags.log.request()) {
+    print_warning(fmt::format("no log is written with --inject: ORCH_LOG_FILE, {}, stays as it is",
+                              printable(asked->path)));
+  }
   InjectOptions options;
   options.model_path = flags.options.model_path;
   options.reference_path = *flags.inject;

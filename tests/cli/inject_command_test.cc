@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidjson/document.h>
 
+#include <filesystem>
+
 #include "tests/cli/program.h"
 
 namespace assay {
@@ -74,6 +76,12 @@ TEST_F(InjectCommand, WhatCannotBeInjectedIsOneClearLine) {
   EXPECT_THAT(outcome.err, HasSubstr(heads + ":2: 'embedding' at token 0 holds 10 of its 128"));
   expect_error({"run", kModel, "--inject", heads, "--log", folder_ + "/x"},
                "--log: no log is written with --inject; leave one of the two out");
+  setenv("ORCH_LOG_FILE", (folder_ + "/env.jsonl").c_str(), 1);
+  const Outcome warned = run({"run", kModel, "--inject", right()});
+  unsetenv("ORCH_LOG_FILE");
+  EXPECT_EQ(warned.exit_code, 0);
+  EXPECT_THAT(warned.err, HasSubstr("env.jsonl, stays as it is"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/env.jsonl"));
   EXPECT_EQ(run({"run", kModel, "--inject", folder_ + "/none"}).exit_code, 2);
 }
 

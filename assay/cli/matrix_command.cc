@@ -71,6 +71,11 @@ int run(const MatrixArguments& arguments) {
   }
   const RunMatrix matrix = compare_matrix(arguments.paths, options);
   refuse_to_overwrite(inputs_of(arguments, matrix), arguments.output);
+  for (const MatrixRow& row : matrix.rows) {
+    for (const MatrixCell& cell : row.cells) {
+      for (const std::string& warning : cell.warnings) print_warning(warning);
+    }
+  }
   write_output(arguments.output, [&](const TextSink& sink) {
     if (arguments.json) {
       write_json(matrix, sink);

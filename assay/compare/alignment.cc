@@ -62,12 +62,11 @@ class Sample {
         ref_checkpoint_(checkpoint),
         got_checkpoint_(got.names().find(ref.names().name(checkpoint))),
         distance_(distance),
-        n_got_(tokens_of(got, got_checkpoint_).size()),
         ref_loader_(ref.loader()),
         got_loader_(got.loader()) {}
 
-  // The median distance under `offset` over the tokens that both have; infinite if they are fewer
-  // than half of what they can be, or one of several.
+  // The median distance under `offset` over the tokens that both have; infinite if they are none,
+  // or one of several.
   double median(const std::vector<int64_t>& tokens, int64_t offset) {
     std::vector<double> distances;
     for (const int64_t token : tokens) {
@@ -79,9 +78,7 @@ class Sample {
                     load(got_, there, got_loader_, got_cache_));
       distances.push_back(std::isnan(distance) ? kInfinity : distance);
     }
-    const size_t most = std::min(tokens.size(), n_got_);
-    if (distances.empty() || 2 * distances.size() < most) return kInfinity;
-    if (distances.size() == 1 && tokens.size() > 1) return kInfinity;
+    if (distances.empty() || (distances.size() == 1 && tokens.size() > 1)) return kInfinity;
     return upper_median(distances);
   }
 
@@ -118,12 +115,22 @@ class Sample {
   int32_t ref_checkpoint_;
   int32_t got_checkpoint_;
   const RecordDistance& distance_;
-  size_t n_got_;  // tokens that got has the checkpoint at
   RecordLoader ref_loader_;
   RecordLoader got_loader_;
   std::map<int64_t, Record> ref_cache_;
   std::map<int64_t, Record> got_cache_;
 };
+
+// Whether half of the tokens that two logs could have in common are under `offset`. Both are
+// sorted.
+bool has_half(const std::vector<int64_t>& tokens, const std::vector<int64_t>& others,
+              int64_t offset) {
+  const auto common = std::count_if(tokens.begin(), tokens.end(), [&](int64_t token) {
+    const auto there = plus(token, offset);
+    return there && std::binary_search(others.begin(), others.end(), *there);
+  });
+  return 2 * common >= std::min(std::ssize(tokens), std::ssize(others));
+}
 
 // From the middle on, where positions tell tokens apart best.
 std::vector<int64_t> sampled(std::vector<int64_t> tokens) {
@@ -151,7 +158,7 @@ Alignment align_by(const LogIndex& ref, const LogIndex& got, int32_t checkpoint,
   double chosen = unshifted;
   for (const int64_t offset : offsets) {
     const double median = sample.median(tokens, offset);
-    if (offset == 0 || !(median < best)) continue;
+    if (offset == 0 || !(median < best) || !has_half(all, others, offset)) continue;
     best = median;
     if (median <= kExplained && median <= kFarBetter * unshifted) {
       alignment.offset = offset;
@@ -171,6 +178,19 @@ Alignment align_by(const LogIndex& ref, const LogIndex& got, int32_t checkpoint,
   return alignment;
 }
 
+// Whether both headers name the tokens: the same, or the logs would not be compared.
+bool have_tokens(const LogIndex& ref, const LogIndex& got) {
+  return ref.header() && got.header() && !ref.header()->tokens.empty() &&
+         !got.header()->tokens.empty();
+}
+
+// Whether one of the two only numbers the same positions otherwise.
+bool is_renumbered(const std::vector<int64_t>& tokens, const std::vector<int64_t>& others,
+                   int64_t offset) {
+  return tokens.size() == others.size() && plus(tokens.front(), offset) == others.front() &&
+         plus(tokens.back(), offset) == others.back();
+}
+
 }  // namespace
 
 Alignment find_alignment(const LogIndex& ref, const LogIndex& got, const RecordDistance& distance) {
@@ -185,8 +205,13 @@ Alignment find_alignment(const LogIndex& ref, const LogIndex& got, const RecordD
   constexpr double kSure = 0.5;
   constexpr size_t kLeastTokens = 3;
   const Alignment other = align_by(ref, got, embedding, distance);
-  if (other.offset == 0 || !(other.confidence >= kSure) ||
-      tokens_of(ref, embedding).size() < kLeastTokens) {
+  const std::vector<int64_t> tokens = tokens_of(ref, embedding);
+  if (other.offset == 0 || !(other.confidence >= kSure) || tokens.size() < kLeastTokens) {
+    return alignment;
+  }
+  // Of consecutive tokens a table that is read a row off looks like tokens that were left out.
+  if (have_tokens(ref, got) &&
+      !is_renumbered(tokens, tokens_of(got, got.names().find("embedding")), other.offset)) {
     return alignment;
   }
   alignment.offset = other.offset;

@@ -95,6 +95,13 @@ class Comparer {
       if (again) compare_to_the_split();
     }
     if (result_.results.empty()) throw nothing_in_common();
+    if (unseen_split_) {
+      result_.warnings.push_back(fmt::format(
+          "the logits choose other tokens before token {}, and from there on all is different: if "
+          "these were generated, log the embedding or a header with the prompt's tokens, and what "
+          "follows is left out",
+          unseen_split_->token_idx));
+    }
     const std::string others =
         options_.selection.is_all() ? other_names(*ref_, *got_) : std::string();
     tell(others.empty() ? missing_checkpoints(*ref_, *got_, options_.selection) : others);
@@ -147,6 +154,8 @@ class Comparer {
       return prompt.got(there);
     };
     result_.split = find_split(result_, tokens);
+    unseen_split_ = result_.split && !result_.split->seen ? result_.split : std::nullopt;
+    if (unseen_split_) result_.split.reset();
     if (result_.split) compare_aligned();
   }
 
@@ -413,7 +422,8 @@ class Comparer {
   KnownTokens known_tokens_;
   std::optional<int64_t> shift_;       // where one of the two has tokens before the other's first
   std::vector<Tolerance> tolerances_;  // of each of checkpoints_
-  bool sizes_told_ = false;            // that the logits of the two differ in size
+  std::optional<Split> unseen_split_;
+  bool sizes_told_ = false;  // that the logits of the two differ in size
   Comparison result_;
   std::mutex mutex_;  // guards workers_
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -62,7 +62,7 @@ struct RecordResult {
   Metrics metrics;
   Verdict status = Verdict::kMatch;
   bool pass = true;
-  bool held = true;  // at least one limit of the policy could be held
+  bool held = true;  // at least one limit of the policy could be held, or it fails
   std::string_view why_unheld;
   double tolerance = 0;  // of rel_l2; of max_abs or kl where the policy has no rel_l2
   std::optional<double> rel_l2_limit;
@@ -111,6 +111,7 @@ struct Split {
   std::optional<int64_t> ref_token;
   std::optional<int64_t> got_token;
   int64_t left_out = 0;  // records of the reference from there on
+  bool seen = true;      // not so where neither tokens nor embeddings show it: it may be an error
 };
 
 struct Drift {

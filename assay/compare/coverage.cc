@@ -36,18 +36,31 @@ bool is_wanted(const Comparison& comparison, const LogIndex& ref, const IndexEnt
          selection.has_checkpoint(ref.names().name(entry.checkpoint));
 }
 
-// Whether a log of what `got` has would have the checkpoint, too: embedding, each layer's output
-// and logits are in every log of more than one of them, and an op of one layer in those of all.
-bool is_expected(const std::string& name, const LogIndex& got) {
-  const CheckpointName wanted = parse_checkpoint_name(name);
-  if (wanted.layer < 0 || wanted.op == "output") {
-    return wanted.layer >= 0 || name == "embedding" || name == "logits";
+// What a log has of the set `layers` and of ops.
+struct Kinds {
+  bool layers = false;  // embedding or outputs of layers; logits alone are asked for by many
+  std::set<std::string> ops;
+};
+
+Kinds kinds_of(const LogIndex& log) {
+  Kinds kinds;
+  for (int32_t id = 0; id < log.names().size(); ++id) {
+    const CheckpointName name = parse_checkpoint_name(log.names().name(id));
+    if (name.name == "embedding" || (name.layer >= 0 && name.op == "output")) {
+      kinds.layers = true;
+    } else if (name.layer >= 0) {
+      kinds.ops.insert(name.op);
+    }
   }
-  for (int32_t id = 0; id < got.names().size(); ++id) {
-    const CheckpointName there = parse_checkpoint_name(got.names().name(id));
-    if (there.layer >= 0 && there.op == wanted.op) return true;
-  }
-  return false;
+  return kinds;
+}
+
+// Whether a log of these kinds would have the checkpoint, too.
+bool is_expected(const std::string& checkpoint, const Kinds& kinds) {
+  const CheckpointName name = parse_checkpoint_name(checkpoint);
+  const bool of_layers = checkpoint == "embedding" || checkpoint == "logits" ||
+                         (name.layer >= 0 && name.op == "output");
+  return of_layers ? kinds.layers : name.layer >= 0 && kinds.ops.contains(name.op);
 }
 
 }  // namespace
@@ -105,13 +118,15 @@ std::string missing_tokens(const Comparison& comparison, const LogIndex& ref, co
 
 std::string missing_checkpoints(const LogIndex& ref, const LogIndex& got,
                                 const Selection& selection) {
+  const Kinds kinds = kinds_of(got);
   std::vector<std::string> missing;
   for (const std::string& name : names_beyond(ref, got)) {
-    if (selection.has_checkpoint(name) && is_expected(name, got)) missing.push_back(name);
+    if (selection.has_checkpoint(name) && is_expected(name, kinds)) missing.push_back(name);
   }
   if (missing.empty()) return {};
-  return fmt::format("{} has none of {} of the reference, such as {}: {} not compared", got.path(),
-                     count_of(missing.size(), "checkpoint"), printable(missing.front(), 60),
+  return fmt::format("{} lacks {} of {}, such as {}: {} not compared", got.path(),
+                     count_of(missing.size(), "checkpoint"), ref.path(),
+                     printable(missing.front(), 60),
                      plural(missing.size() == 1, "it was", "they were"));
 }
 

@@ -113,15 +113,17 @@ bool tells_more(const RunPair& a, const RunPair& b) {
 // another all ops of a few.
 MatrixCell compare_run(const std::vector<const Run*>& references, const Run& run,
                        const MatrixOptions& options) {
-  MatrixCell cell{run.label.engine, run.label.path, {}, {}, {}, false};
+  MatrixCell cell{run.label.engine, run.label.path, {}, {}, {}, false, {}};
   for (const Run* reference : references) {
     const std::string& ref_path = reference->label.path;
     try {
       CompareOptions compare = options.compare;
       if (options.policy_for) compare.policy = options.policy_for(ref_path, cell.log);
-      const RunPair pair = pair_of(compare_logs(ref_path, cell.log, compare), 0, 1);
+      const Comparison comparison = compare_logs(ref_path, cell.log, compare);
+      const RunPair pair = pair_of(comparison, 0, 1);
       if (cell.pair && !tells_more(pair, *cell.pair)) continue;
       cell.pair = pair;
+      cell.warnings = comparison.warnings;
       cell.reference = ref_path;
       cell.problem.clear();
     } catch (const NothingInCommon& error) {
@@ -211,7 +213,7 @@ RunMatrix compare_matrix(const std::vector<std::string>& paths, const MatrixOpti
     for (const Run& run : runs) {
       const bool is_one =
           std::find(of_reference.begin(), of_reference.end(), &run) != of_reference.end();
-      MatrixCell cell{run.label.engine, run.label.path, {}, {}, {}, is_one};
+      MatrixCell cell{run.label.engine, run.label.path, {}, {}, {}, is_one, {}};
       if (!of_reference.empty() && !is_one) {
         cell = compare_run(of_reference, run, options);
         ++compared;

@@ -24,6 +24,7 @@ struct MatrixCell {
   std::optional<RunPair> pair;  // none for the reference itself, and where there is a `problem`
   std::string problem;          // why the two could not be compared
   bool is_reference = false;    // one of the logs that the reference's engine left
+  std::vector<std::string> warnings;  // of the comparison
 };
 
 // The runs of one model file and prompt: the same sha256 (where a log has none: name and type) and

@@ -105,13 +105,6 @@ void add_nonfinite(const Whole& ref, const Whole& got, bool is_logits, Metrics& 
   }
 }
 
-// Whether both tell of infinities and of no NaN: then no number of their sketches is finite, and
-// only the norms tell of the rest.
-bool have_infinities(const Whole& ref, const Whole& got) {
-  return ref.nonfinite.value_or(0) > 0 && ref.nonfinite == got.nonfinite && ref.nan == 0 &&
-         got.nan == 0;
-}
-
 // Raises rel_l2 to what sketches and summaries say of the elements that were not compared.
 void add_whole(const Whole& ref, const Whole& got, double head_difference, double head_l2,
                Metrics& metrics) {
@@ -121,7 +114,7 @@ void add_whole(const Whole& ref, const Whole& got, double head_difference, doubl
     const double share = static_cast<double>(metrics.compared) / static_cast<double>(metrics.n);
     metrics.rel_l2 = relative(head_difference, std::max(head_l2, *ref_l2 * std::sqrt(share)));
   }
-  if (ref.sketch && got.sketch && !have_infinities(ref, got)) {
+  if (ref.sketch && got.sketch) {
     raise(metrics.rel_l2, relative(sketch_distance(*ref.sketch, *got.sketch), *ref_l2));
     metrics.identical = metrics.identical && *ref.sketch == *got.sketch;
     metrics.comparable = true;
@@ -350,8 +343,9 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
   }
   metrics.least_max_abs = metrics.observed_error;
   if (const auto norm = ref_whole.norm(); norm && !whole_values && metrics.n > 0) {
-    const double rms = metrics.rel_l2 * *norm / std::sqrt(static_cast<double>(metrics.n));
-    raise(metrics.least_max_abs, rms);
+    const double rms = *norm / std::sqrt(static_cast<double>(metrics.n));
+    raise(metrics.least_max_abs, metrics.rel_l2 * rms);
+    if (n_excluded == 0) metrics.ref_rms = rms;
   }
   if (is_logits) {
     add_logits_metrics(ref, got, ref_whole, got_whole, metrics);
@@ -371,9 +365,14 @@ void choose_from_all(const Record& ref, const Record& got, std::span<const int64
   const auto is_in = [](std::span<const int64_t> indices, const std::optional<int64_t>& index) {
     return index && std::find(indices.begin(), indices.end(), *index) != indices.end();
   };
-  if (is_in(got_out, metrics.argmax_ref)) metrics.argmax_got.reset();
+  // A summary was made with the garbage in it.
+  if (is_in(ref_out, metrics.argmax_ref)) metrics.argmax_ref.reset();
+  if (is_in(got_out, metrics.argmax_got)) metrics.argmax_got.reset();
+  const bool got_hides = is_in(got_out, metrics.argmax_ref);
+  const bool ref_hides = is_in(ref_out, metrics.argmax_got);
+  if (got_hides) metrics.argmax_got.reset();
+  if (ref_hides) metrics.argmax_ref.reset();
   set_regret(ref, metrics);
-  if (is_in(ref_out, metrics.argmax_got)) metrics.regret.reset();
 }
 
 }  // namespace assay

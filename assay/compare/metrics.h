@@ -16,7 +16,8 @@ struct Metrics {
   double max_abs = 0;
   double mean_abs = 0;
   double rms = 0;      // of the differences
-  double ref_rms = 0;  // of the reference's values that were compared
+  double ref_rms = 0;  // of the reference: the whole tensor's, or where that is not known, of the
+                       // values that were compared
   double rel_l2 = 0;   // ||a - b|| / ||a|| with a the reference; of the whole tensor, see below
   double cosine = 1;
   double nmse = 0;      // rel_l2 squared
@@ -58,8 +59,8 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
 
 // Logits from which values were excluded choose from all others: sets argmax_ref, argmax_got and
 // regret to what each record that has all values says when only `ref_out` and `got_out`, its own
-// garbage, is left out of it. What `got` chooses is not known where its garbage hides the element
-// that the reference chooses.
+// garbage, is left out of it. What one chooses is not known where its garbage hides the element
+// that the other chooses.
 void choose_from_all(const Record& ref, const Record& got, std::span<const int64_t> ref_out,
                      std::span<const int64_t> got_out, Metrics& metrics);
 

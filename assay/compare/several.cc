@@ -81,6 +81,7 @@ std::vector<Set> largest_agreeing(size_t n, Set voters, const std::vector<RunPai
 // The voter that diverged and is far off from all others, if there is one and the others are near
 // each other.
 std::optional<size_t> far_off(Set voters, const std::vector<RunPair>& pairs) {
+  if (std::popcount(voters) < 3) return std::nullopt;  // of two either may be the one
   for (const size_t run : members_of(voters)) {
     double nearest = kInfinity;
     double among_others = 0;

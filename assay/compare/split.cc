@@ -51,11 +51,11 @@ class Search {
     fork_.reset();
     const bool off = first.metrics.rel_l2 > kOtherToken && first.failing_metric != "quarantine";
     if (!passed_before(first.checkpoint, fork) || !off) return std::nullopt;
-    // Where the prompt ends is not known: that the next input is another token must be seen.
-    if (tokens_.n_prompt == 0 && !is_embedding(first)) return std::nullopt;
     const bool next = fork.token_idx + 1 == token;
+    // Where the prompt ends is not known: that the next input is another token must be seen.
+    const bool known = tokens_.n_prompt > 0 || is_embedding(first);
     return Split{fork.token_idx + 1, next && ref ? *ref : fork.ref, next && got ? *got : fork.got,
-                 0};
+                 0, known};
   }
 
   bool is_embedding(const RecordResult& result) const {

@@ -22,7 +22,8 @@ struct KnownTokens {
 // before p differs, p is not in the prompt, and the first checkpoint of the network that both have
 // at p (the embedding, if it is logged) is off by more than its tolerance and kOtherToken, although
 // all its records before p passed, but for the logits that chose. Where the tokens were forced on
-// both, that checkpoint passes, and there is no split.
+// both, that checkpoint passes, and there is no split. Where that checkpoint is not the embedding
+// and nobody knows where the prompt ends, the split is not `seen`.
 std::optional<Split> find_split(const Comparison& comparison, const KnownTokens& tokens);
 
 // rel_l2 of the first checkpoint above which the token is another one. Embeddings of two tokens are

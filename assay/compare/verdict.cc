@@ -147,14 +147,8 @@ void judge_record(const Tolerance& tolerance, bool strict_argmax, RecordResult& 
     fail("rel_l2", std::numeric_limits<double>::quiet_NaN(), result.tolerance, result);
     return;
   }
-  if (!(tolerance.rel_l2 && metrics.comparable) && !(tolerance.max_abs && metrics.compared > 0) &&
-      !(tolerance.kl && metrics.kl)) {
-    result.held = false;
-    result.why_unheld =
-        metrics.comparable
-            ? "no limit of the policy can be held there; give rel_l2"
-            : "the logs have neither values nor a sketch nor a summary of it in common";
-  }
+  const bool held = (tolerance.rel_l2 && metrics.comparable) ||
+                    (tolerance.max_abs && metrics.compared > 0) || (tolerance.kl && metrics.kl);
   if (metrics.all_zero && metrics.comparable) {
     result.status = Verdict::kInconclusive;
     return;
@@ -167,16 +161,21 @@ void judge_record(const Tolerance& tolerance, bool strict_argmax, RecordResult& 
   hold("max_abs", metrics.least_max_abs, tolerance.max_abs);
   if (metrics.kl) hold("kl", *metrics.kl, tolerance.kl);
   judge_argmax(tolerance, strict_argmax, result);
-  if (!result.held) leave_unheld(result.why_unheld, result);
+  if (!held) {
+    leave_unheld(metrics.comparable ? "no limit of the policy can be held there; give rel_l2"
+                                    : "the logs have no value, sketch or summary of it in common",
+                 result);
+  }
   if (strict_argmax && metrics.argmax_ref && !metrics.argmax_got) {
     leave_unheld("the other log does not tell which element it chooses", result);
   }
 }
 
 void leave_unheld(std::string_view why, RecordResult& result) {
+  if (!result.pass) return;
   result.held = false;
   result.why_unheld = why;
-  if (result.pass) result.status = Verdict::kInconclusive;
+  result.status = Verdict::kInconclusive;
 }
 
 void judge_comparison(Comparison& comparison) {

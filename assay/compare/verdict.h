@@ -8,7 +8,7 @@ namespace assay {
 // kDrift, which it leaves to judge_comparison(): a record that fails is kWrong.
 void judge_record(const Tolerance& tolerance, bool strict_argmax, RecordResult& result);
 
-// A record that passes proves nothing, for this reason.
+// A record proves nothing, for this reason, unless it fails.
 void leave_unheld(std::string_view why, RecordResult& result);
 
 // Tells gradual errors from sudden ones, in results sorted by token and as the network computes,

@@ -128,10 +128,16 @@ FloorChanges floor_changes(const GoldenManifest& before, const GoldenFile& old,
   const std::string& was = before.tolerance.floor;
   const std::string& judges = after.tolerance.floor;
   const Changes judged = changes_of(old, was, file, judges);
+  const std::set<std::string> gone(judged.gone.begin(), judged.gone.end());
+  std::set<std::string> told;
   for (const Change& rise : judged.rises) {
-    note(fmt::format("the floor of {} rises: {}", rise.what, rise.text()));
+    told.insert(rise.what);
+    note(fmt::format("the floor of {} {}: {}", rise.what,
+                     gone.contains(rise.what) ? "goes, and another holds" : "rises", rise.text()));
   }
-  for (const std::string& what : judged.gone) note(fmt::format("the floor of {} goes", what));
+  for (const std::string& what : judged.gone) {
+    if (!told.contains(what)) note(fmt::format("the floor of {} goes", what));
+  }
   note(summary_of(judges, judged, false));
   result.looser = judged.loosen() || after.tolerance.k > before.tolerance.k;
   for (const std::string& name : floor_names(

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
-#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -205,12 +204,12 @@ bool LineHandler::read_top_pair() {
   if (!is_index || record_.summary->top.size() == 1024) {
     return fail("'summary': 'top' is not a short array of [index, value]");
   }
-  if (std::isfinite(numbers_[1]) && std::abs(numbers_[1]) > std::numeric_limits<float>::max()) {
+  const auto value = static_cast<float>(numbers_[1]);
+  if (std::isfinite(numbers_[1]) && !std::isfinite(value)) {
     return fail(
         fmt::format("'summary': 'top': {} is beyond the range of a 32-bit float", numbers_[1]));
   }
-  record_.summary->top.push_back(
-      {static_cast<int64_t>(numbers_[0]), static_cast<float>(numbers_[1])});
+  record_.summary->top.push_back({static_cast<int64_t>(numbers_[0]), value});
   return true;
 }
 

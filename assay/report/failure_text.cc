@@ -79,11 +79,8 @@ std::string_view inconclusive_meaning(const Comparison& comparison) {
   const auto any = [&](const auto& is_so) {
     return std::any_of(comparison.results.begin(), comparison.results.end(), is_so);
   };
-  if (any([](const RecordResult& r) { return !r.held && !r.metrics.comparable; })) {
-    return "records in common hold too little to compare, which proves nothing";
-  }
   if (any([](const RecordResult& r) { return !r.held; })) {
-    return "the policy has no limit that can be held at some records, which proves nothing";
+    return "records in common could not be judged, which proves nothing";
   }
   return "the records in common hold nothing but zeros, which proves nothing";
 }
@@ -149,9 +146,7 @@ std::string passing_tolerance(const Comparison& comparison) {
 }
 
 std::string_view inconclusive_text(const RecordResult& result) {
-  if (!result.metrics.comparable) return "no value, sketch or summary in common";
-  if (result.metrics.all_zero) return "all zeros on both sides";
-  return "no limit of the policy can be held here; give rel_l2";
+  return result.held ? "all zeros on both sides" : result.why_unheld;
 }
 
 std::string_view verdict_meaning(const Comparison& comparison) {

@@ -136,6 +136,7 @@ void write_json(const RunMatrix& matrix, const TextSink& sink) {
       if (!cell.reference.empty()) inner.member("reference", cell.reference);
       if (cell.pair) append_pair(*cell.pair, inner, out);
       if (!cell.problem.empty()) inner.member("problem", cell.problem);
+      if (!cell.warnings.empty()) append_array(inner, "warnings", cell.warnings, out, append_text);
       inner.end();
     });
     element.end();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 
 #include "assay/compare/comparison.h"
 #include "tests/compare/log_files.h"
@@ -36,6 +37,14 @@ class AlignmentTest : public LogFiles {
     }
     return log;
   }
+  static std::vector<float> random_values(int seed) {
+    std::mt19937 engine(static_cast<unsigned>(seed));
+    std::normal_distribution<float> normal;
+    std::vector<float> values(64);
+    for (float& value : values) value = normal(engine);
+    return values;
+  }
+
   CompareOptions options_;
 };
 
@@ -206,6 +215,25 @@ TEST_F(AlignmentTest, WithoutTokensTheEmbeddingsTellWhatIsLeftOut) {
   ASSERT_FALSE(comparison.warnings.empty());
   EXPECT_THAT(comparison.warnings[0], HasSubstr("their embeddings say so"));
   EXPECT_EQ(comparison.first_divergence->checkpoint.name, "logits");
+}
+
+// Breaks if a table of embeddings that is read a row off, of consecutive tokens, were taken for
+// tokens that were left out.
+TEST_F(AlignmentTest, EmbeddingsDoNotContradictTheHeaders) {
+  const auto log = [](const char* header, int off) {
+    std::string text = header;
+    for (int token = 0; token < 5; ++token) {
+      text += line("embedding", token, random_values(1 + token + off));
+      text += line("layer_0_output", token, random_values(100 + token + 50 * off));
+    }
+    return text;
+  };
+  const char* header = "{\"assay\":1,\"tokens\":[1,2,3,4,5]}\n";
+  EXPECT_EQ(compare(log("", 0), log("", 1)).alignment.offset, -1);
+  const Comparison told = compare(log(header, 0), log(header, 1));
+  EXPECT_EQ(told.alignment.offset, 0);
+  EXPECT_EQ(told.first_divergence->checkpoint.name, "embedding");
+  EXPECT_EQ(told.first_divergence->token_idx, 0);
 }
 
 TEST_F(AlignmentTest, AnOffsetMayBeLarge) {

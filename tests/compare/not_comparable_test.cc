@@ -85,7 +85,7 @@ TEST_F(NotComparableTest, ACheckpointThatCannotBeComparedIsNotInParity) {
     EXPECT_FALSE(comparison.pass);
     EXPECT_EQ(comparison.results[1].status, Verdict::kInconclusive);
     EXPECT_THAT(comparison.warnings,
-                testing::ElementsAre(HasSubstr("neither values nor a sketch nor a summary")));
+                testing::ElementsAre(HasSubstr("no value, sketch or summary of it in common")));
     const std::string known = line(name, 1, std::vector<float>(1000, 1.0F));
     const Comparison partly = compare(empty(name, 0) + known, empty(name, 0) + known);
     EXPECT_EQ(partly.pass, name != "logits");

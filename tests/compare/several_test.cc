@@ -171,6 +171,15 @@ TEST_F(SeveralLogs, TwoOfZerosDoNotOutvoteOne) {
   EXPECT_THAT(several.outliers, IsEmpty());
 }
 
+// Breaks if of two that differ the first were the outlier because a third has nothing.
+TEST_F(SeveralLogs, OfTwoNoneIsTheOutlier) {
+  const std::string a = put("a.jsonl", line("logits", 0, {1, 2, 3}));
+  const std::string b = put("b.jsonl", line("logits", 0, {3, 1, 2}));
+  const std::string c = put("c.jsonl", line("logits", 0, {}, ",\"n\":3"));
+  EXPECT_THAT(compare_several({a, b, c}, {}).outliers, IsEmpty());
+  EXPECT_THAT(compare_several({b, c, a}, {}).outliers, IsEmpty());
+}
+
 TEST_F(SeveralLogs, ALogDoesNotVoteTwice) {
   const std::string a = run("a.jsonl", "one", "F32", 0);
   EXPECT_THAT(error_of([&] {

@@ -129,7 +129,8 @@ TEST_F(LogReaderTest, TopValuesAreFloats) {
                 AllOf(HasSubstr(path_ + ":1: 'summary': 'top': "),
                       HasSubstr(" is beyond the range of a 32-bit float")));
   }
-  EXPECT_EQ(error_of(record("1", R"(,"summary":{"top":[[0,"Infinity"],[1,3.4e38]]})")), "no error");
+  EXPECT_EQ(error_of(record("1", R"(,"summary":{"top":[[0,"Infinity"],[1,3.4028235e+38]]})")),
+            "no error");
   EXPECT_THAT(error_of(record("1", R"(,"summary":{"top":[[0.5,1]]})")),
               HasSubstr("'top' is not a short array of [index, value]"));
 }

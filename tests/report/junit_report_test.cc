@@ -38,20 +38,17 @@ TEST(JunitReport, WhatCouldNotBeJudgedIsSkippedAndSaysWhy) {
   Comparison comparison = example_comparison();
   RecordResult& logits = comparison.results[1];
   logits.status = Verdict::kInconclusive;
+  EXPECT_THAT(junit(comparison), HasSubstr("<skipped message=\"all zeros on both sides\"/>"));
   logits.held = false;
-  EXPECT_THAT(junit(comparison), HasSubstr("<skipped message=\"no limit of the policy can be held "
-                                           "here; give rel_l2\"/>"));
-  logits.metrics.comparable = false;
-  EXPECT_THAT(junit(comparison),
-              HasSubstr("<skipped message=\"no value, sketch or summary in common\"/>"));
+  logits.why_unheld = "it says why";
+  EXPECT_THAT(junit(comparison), HasSubstr("<skipped message=\"it says why\"/>"));
   // Beside a token that is known; of other checkpoints that one is enough.
   RecordResult known = logits;
   known.status = Verdict::kNoise;
   known.held = known.metrics.comparable = true;
   known.token_idx = 8;
   comparison.results.push_back(known);
-  EXPECT_THAT(junit(comparison),
-              HasSubstr("<skipped message=\"token 7: no value, sketch or summary in common\"/>"));
+  EXPECT_THAT(junit(comparison), HasSubstr("<skipped message=\"token 7: it says why\"/>"));
   comparison.checkpoints[1] = parse_checkpoint_name("layer_3_k");
   EXPECT_THAT(junit(comparison), HasSubstr("skipped=\"0\""));
   // Zeros at the first token, and equal numbers at the next.

@@ -19,7 +19,7 @@ RunMatrix matrix_of(int engines) {
   matrix.pass = false;
   matrix.engines = {"oracle"};
   MatrixRow row{"tinyllama", "F32", "haiku", "oracle.jsonl", {}};
-  MatrixCell reference{"oracle", "oracle.jsonl", {}, {}, {}, true};
+  MatrixCell reference{"oracle", "oracle.jsonl", {}, {}, {}, true, {}};
   row.cells = {reference, reference};
   for (int i = 0; i < engines; ++i) {
     const std::string engine = "engine_number_" + std::to_string(i);
@@ -32,7 +32,7 @@ RunMatrix matrix_of(int engines) {
           FirstDivergence{parse_checkpoint_name("layer_1_q"), 3, "rel_l2", 4.67, 1e-6};
     }
     matrix.engines.push_back(engine);
-    row.cells.push_back({engine, engine + ".jsonl", "oracle.jsonl", pair, {}, false});
+    row.cells.push_back({engine, engine + ".jsonl", "oracle.jsonl", pair, {}, false, {}});
   }
   matrix.rows = {row};
   return matrix;

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .arrays import as_rows
 from .checkpoints import CheckpointSet
 from .environment import checkpoints_from_environment, writer_from_environment
 from .writer import LogError, LogWriter
@@ -52,14 +53,6 @@ def _first(value):
 
 def _pattern(path):
     return re.compile(r"([^.]+)".join(re.escape(part) for part in path.split("*")))
-
-
-def as_rows(tensor):
-    """tensor [..., n] as numpy [tokens, n]; bfloat16 and half are widened to float32."""
-    tensor = tensor.detach().cpu()
-    if str(tensor.dtype) in ("torch.bfloat16", "torch.float16"):
-        tensor = tensor.float()
-    return tensor.reshape(-1, tensor.shape[-1]).numpy()
 
 
 def token_positions(args, kwargs):

@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 
+from .arrays import as_array
 from .numbers import double_array, float32_array, text
 from .sketch import sketch
 from .summary import Summary
@@ -89,10 +90,10 @@ class LogWriter:
     def write(self, checkpoint, token_idx, row, shape=None):
         """Logs one tensor, whole, at the position token_idx; shape is [1, n] unless it is given.
 
-        row is anything that numpy takes. float64 is kept for the summary and the sketch; values print as float32, and
-        what is beyond the range of float32 is an infinity throughout.
+        row is anything that numpy takes, or a tensor of PyTorch. float64 is kept for the summary and the sketch; values
+        print as float32, and what is beyond the range of float32 is an infinity throughout.
         """
-        row = np.asarray(row, dtype=np.float64).reshape(-1)
+        row = as_array(row, np.float64).reshape(-1)
         with np.errstate(over="ignore"):
             narrow = row.astype(np.float32)
         row = np.where(np.isinf(narrow), narrow, row)

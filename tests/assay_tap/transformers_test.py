@@ -15,7 +15,7 @@ try:
 except ImportError:
     torch = None
 
-from assay_tap import LogError, Rule, attach
+from assay_tap import LogError, LogWriter, Rule, attach
 from assay_tap.order import order
 
 TINY = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4)
@@ -154,6 +154,33 @@ class ReadyRules(unittest.TestCase):
             self.assertIsNot(transformers.models.llama.modeling_llama.apply_rotary_pos_emb, before)
         self.assertIs(transformers.models.llama.modeling_llama.apply_rotary_pos_emb, before)
         self.assertFalse(any(module._forward_hooks or module._forward_pre_hooks for module in model.modules()))
+
+    def test_eight_bit_floats_are_read_as_they_are(self):
+        """Breaks if a float type that numpy lacks stopped the forward pass."""
+        for kind in ("float8_e4m3fn", "float8_e5m2"):
+            model = torch.nn.Sequential(torch.nn.Embedding(50, 6))
+            narrow = model[0].weight.detach().to(getattr(torch, kind))
+            seen = collected(
+                model,
+                lambda model=model: model(torch.tensor([[4, 7]])),
+                rules=[Rule("0", "embedding", change=lambda out, kind=kind: out.to(getattr(torch, kind)))],
+            )
+            for position, token in enumerate((4, 7)):
+                np.testing.assert_array_equal(seen["embedding", position], narrow[token].float().numpy())
+
+    def test_the_writer_takes_tensors(self):
+        weight = torch.nn.Parameter(torch.tensor([1.5, -0.1, 3e38], dtype=torch.float64))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "log.jsonl"
+            for kind in ("bfloat16", "float16", "float8_e4m3fn", "float32", "float64", "int8", "bool"):
+                with self.subTest(kind), LogWriter(path, sketch=True, values=None) as log:
+                    row = torch.tensor([1.5, -0.1, 7]).to(getattr(torch, kind))
+                    log.write("x", 0, row)
+                    log.write("x", 0, row.double().numpy())
+                    log.write("x", 1, weight)
+                    log.write("x", 1, weight.detach().numpy())
+                lines = path.read_text().splitlines()
+                self.assertEqual((lines[0], lines[2]), (lines[1], lines[3]))
 
 
 @unittest.skipIf(torch is None, "no torch and transformers here")

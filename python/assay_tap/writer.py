@@ -145,8 +145,25 @@ class LogWriter:
                 while rest:
                     rest = rest[os.write(self._fd, rest) :]
             except OSError as error:
-                self._failure = f"{self.path}: cannot write: {error.strerror}; the log ends with the last whole record"
-                if self._regular:
-                    os.ftruncate(self._fd, self._size)
+                torn = "" if self._take_back(len(line) - len(rest)) else " and a torn line"
+                self._failure = (
+                    f"{self.path}: cannot write: {error.strerror}; the log ends with the last whole record{torn}"
+                )
                 raise LogError(self._failure) from error
-            self._size += len(line)
+            # Another process, after fork(), may have written too.
+            self._size = os.lseek(self._fd, 0, os.SEEK_CUR) if self._regular else self._size + len(line)
+
+    def _take_back(self, torn):
+        """Cuts off the `torn` bytes of a record that did not fit, unless somebody wrote after them.
+
+        Returns whether the log ends with a whole record.
+        """
+        if not torn:
+            return True
+        try:
+            if not self._regular or os.fstat(self._fd).st_size != self._size + torn:
+                return False
+            os.ftruncate(self._fd, self._size)
+        except OSError:
+            return False
+        return True

@@ -246,5 +246,48 @@ class Ends(Folder):
         self.end("kill")
 
 
+FORK = """
+import os, resource, sys
+sys.path.insert(0, {package!r})
+from assay_tap import LogError, LogWriter
+log = LogWriter({path!r}, values=None)
+log.write("x", 0, [1.0])
+if os.fork() == 0:
+    log.write("x", 1, [2.0] * 50)
+    os._exit(0)
+os.wait()
+if {after!r}: log.write("x", 2, [3.0])
+size = os.path.getsize({path!r})
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, resource.RLIM_INFINITY))
+for i in range(2):
+    try: log.write("x", 3, [4.0] * 50)
+    except LogError as error: print(size, error)
+"""
+
+
+class Forks(Folder):
+    def fail(self, after):
+        """The size before the write that failed, and what was said of it, twice."""
+        code = FORK.format(package=str(ROOT / "python"), path=str(self.path), after=after)
+        ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        first, second = (line.partition(" ") for line in ran.stdout.splitlines())
+        self.assertEqual(first[2], second[2])
+        return int(first[0]), first[2]
+
+    def test_a_record_that_does_not_fit_is_taken_back_and_no_other(self):
+        """Breaks if what the child wrote were not counted, and a cut took finished records."""
+        size, said = self.fail(after=True)
+        self.assertTrue(said.endswith("the log ends with the last whole record"), said)
+        self.assertEqual(self.path.stat().st_size, size)
+        self.assertEqual([json.loads(line)["token_idx"] for line in self.lines()], [0, 1, 2])
+
+    def test_where_that_is_not_sure_nothing_is_cut(self):
+        size, said = self.fail(after=False)
+        self.assertTrue(said.endswith("the last whole record and a torn line"), said)
+        self.assertEqual(self.path.stat().st_size, size + 40)
+        self.assertEqual([json.loads(line)["token_idx"] for line in self.lines()[:2]], [0, 1])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,7 +1,6 @@
 """Writes a log of one JSON object a line: the records that assay/log/log_writer.h writes, byte for byte."""
 
 import fcntl
-import json
 import os
 import stat
 import threading
@@ -79,13 +78,12 @@ class LogWriter:
     def header(self, tokens=(), prompt=None, model=None, engine="", backend="", math=""):
         """Writes the first line. model: a dict of name, sha256, arch and type, each of which may be missing."""
         model = model or {}
-        line = {"assay": 1, "model": {key: str(model.get(key, "")) for key in ("name", "sha256", "arch", "type")}}
-        line["tokens"] = [int(token) for token in tokens]
+        about = ",".join(f'"{key}":{text(model.get(key, ""))}' for key in ("name", "sha256", "arch", "type"))
+        parts = [f'{{"assay":1,"model":{{{about}}}', f'"tokens":[{",".join(str(int(token)) for token in tokens)}]']
         if prompt is not None:
-            line["prompt"] = prompt
-        line |= {"engine": engine, "backend": backend, "math": math}
-        written = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
-        self._write(written.encode("utf-8", "replace") + b"\n", first=True)
+            parts.append(f'"prompt":{text(prompt)}')
+        parts.append(f'"engine":{text(engine)},"backend":{text(backend)},"math":{text(math)}}}\n')
+        self._write(",".join(parts).encode(), first=True)
 
     def write(self, checkpoint, token_idx, row, shape=None):
         """Logs one tensor, whole, at the position token_idx; shape is [1, n] unless it is given.

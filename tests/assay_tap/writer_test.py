@@ -32,8 +32,8 @@ class Folder(unittest.TestCase):
         self.folder = Path(folder.name)
         self.path = self.folder / "log.jsonl"
 
-    def lines(self):
-        return self.path.read_text(encoding="utf-8").splitlines()
+    def lines(self, path=None):
+        return (path or self.path).read_text(encoding="utf-8").splitlines()
 
 
 class Bytes(Folder):
@@ -56,7 +56,7 @@ class Bytes(Folder):
             "--sketch",
         )
         self.assertEqual(ran.returncode, 0, ran.stderr)
-        expected = theirs.read_text(encoding="utf-8").splitlines()
+        expected = self.lines(theirs)
         records = [json.loads(line) for line in expected]
         with LogWriter(self.path, team=records[1].get("team", ""), values=None, sketch=True) as log:
             header = records[0]
@@ -78,7 +78,25 @@ class Bytes(Folder):
             for record in records[1:]:
                 values = np.array(record["values"], dtype=np.float32)
                 log.write(record["checkpoint"], record["token_idx"], values, record["shape"])
-        self.assertEqual(self.lines(), theirs.read_text(encoding="utf-8").splitlines()[1:])
+        self.assertEqual(self.lines(), self.lines(theirs)[1:])
+
+    def test_any_text_is_that_of_the_program(self):
+        """Breaks if a prompt or a team with bytes that JSON must not hold were written in another way."""
+        theirs = self.folder / "program.jsonl"
+        prompt = b'a "b" \\ \n\t \x01\x7f \xe2\x82\xac \xf0\x9f\x8d\xa3 \xff\xc3('
+        with mock.patch.dict(os.environb, {b"ORCH_LOG_TEAM": prompt[::-1]}):
+            command = [os.environ["ASSAY"], "run", MODEL, "--prompt", prompt, "-n", "1", "--log", theirs]
+            ran = subprocess.run(command, capture_output=True, check=False)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            header, record = self.lines(theirs)[:2]
+            with LogWriter(self.path, team=os.environ["ORCH_LOG_TEAM"]) as log:
+                said = json.loads(header) | {"prompt": os.fsdecode(prompt)}
+                log.header(*(said[key] for key in ("tokens", "prompt", "model", "engine", "backend", "math")))
+                log.write("x", 0, [])
+        ours = self.lines()
+        self.assertEqual(ours[0], header)
+        team = re.compile(r'"team":"(\\.|[^"\\])*"')
+        self.assertEqual(team.search(ours[1])[0], team.search(record)[0])
 
 
 class Numbers(unittest.TestCase):

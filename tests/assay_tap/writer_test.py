@@ -13,7 +13,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from assay_tap import LogError, LogWriter, writer_from_environment
+from assay_tap import CheckpointSet, LogError, LogWriter, writer_from_environment
 from assay_tap.numbers import shortest
 from assay_tap.sketch import sketch, splitmix64
 
@@ -97,6 +97,18 @@ class Bytes(Folder):
         self.assertEqual(ours[0], header)
         team = re.compile(r'"team":"(\\.|[^"\\])*"')
         self.assertEqual(team.search(ours[1])[0], team.search(record)[0])
+
+    def test_globs_are_those_of_the_program(self):
+        theirs = self.folder / "program.jsonl"
+        every = [f"layer_{layer}_{op}" for layer in (0, 1) for op in ("q", "k", "v", "output")] + ["logits"]
+        command = ("run", MODEL, "--prompt", "GPU", "-n", 1, "--values", 1, "--log", theirs, "--checkpoints")
+        for glob in ("layer_[^0]_q", "layer_[!0]_?", r"layer\_0_*t", r"[\l]ogits", "layer_[0-9]_[kv],logits"):
+            with self.subTest(glob):
+                ran = assay(*command, glob)
+                self.assertEqual(ran.returncode, 0, ran.stderr)
+                chosen = {json.loads(line)["checkpoint"] for line in self.lines(theirs)[1:]}
+                self.assertEqual([name for name in every if name in CheckpointSet(glob)],
+                                 [name for name in every if name in chosen])  # fmt: skip
 
 
 class Numbers(unittest.TestCase):

@@ -1,11 +1,11 @@
 """Records what the modules of a PyTorch model compute, by rules that give each a checkpoint name."""
 
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from .arrays import as_rows
+from .calls import listen
 from .checkpoints import CheckpointSet
 from .environment import checkpoints_from_environment, writer_from_environment
 from .writer import LogError, LogWriter
@@ -88,7 +88,7 @@ class Tap:
         self._positions = []
         self._inside = []  # the modules with watched calls that run now
         self._handles = []
-        self._functions = []  # (the source file's globals, name, the original function)
+        self._listening = {}  # (source file, function) -> what ends it
         try:
             self._handles.append(model.register_forward_pre_hook(self._start, with_kwargs=True))
             for rule in rules:
@@ -106,9 +106,9 @@ class Tap:
     def remove(self):
         for handle in self._handles:
             handle.remove()
-        for space, name, original in reversed(self._functions):
-            space[name] = original
-        self._handles, self._functions = [], []
+        for end in self._listening.values():
+            end()
+        self._handles, self._listening = [], {}
         if self._owned is not None:
             self._owned.close()
             self._owned = None
@@ -150,23 +150,19 @@ class Tap:
             raise LogError(f"a rule is of {rule.of!r}; there are output and input")
 
     def _watch(self, rule, names, module):
-        space = vars(sys.modules[type(module).__module__])
-        if rule.calls not in space:
-            raise LogError(f"{type(module).__module__} has no function {rule.calls!r}")
-        if not any(known is space and name == rule.calls for known, name, _ in self._functions):
-            original = space[rule.calls]
-
-            def watched(*args, **kwargs):
-                result = original(*args, **kwargs)
-                if self._inside and rule.calls in self._inside[-1]:
-                    self._emit(*self._inside[-1][rule.calls], result)
-                return result
-
-            self._functions.append((space, rule.calls, original))
-            space[rule.calls] = watched
-        enter = module.register_forward_pre_hook(lambda *_: self._inside.append({rule.calls: (rule, names)}))
+        key = (type(module).__module__, rule.calls)
+        if key not in self._listening:
+            try:
+                self._listening[key] = listen(*key, lambda result: self._called(key, result))
+            except KeyError as error:
+                raise LogError(f"{key[0]} has no function {rule.calls!r}") from error
+        enter = module.register_forward_pre_hook(lambda *_: self._inside.append({key: (rule, names)}))
         leave = module.register_forward_hook(lambda *_: self._inside.pop() and None)
         self._handles += [enter, leave]
+
+    def _called(self, key, result):
+        if self._inside and key in self._inside[-1]:
+            self._emit(*self._inside[-1][key], result)
 
     def _emit(self, rule, names, value):
         for name, part in zip(names, rule.parts(value), strict=True):

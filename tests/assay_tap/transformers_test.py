@@ -155,6 +155,35 @@ class ReadyRules(unittest.TestCase):
         self.assertIs(transformers.models.llama.modeling_llama.apply_rotary_pos_emb, before)
         self.assertFalse(any(module._forward_hooks or module._forward_pre_hooks for module in model.modules()))
 
+    def test_two_taps_do_not_take_each_others_functions(self):
+        """Breaks if the first to go took the other's wrapper with it, or the last left one behind."""
+        source, model = transformers.models.llama.modeling_llama, model_of("llama")
+        before, run = source.apply_rotary_pos_emb, lambda: model(input_ids=torch.tensor([TOKENS]), use_cache=False)
+        for first_to_go in (0, 1):
+            names = [[], []]
+            taps = [
+                attach(model, lambda name, *_, own=own: own.append(name), checkpoints="layer_0_*_rope") for own in names
+            ]
+            run()
+            self.assertEqual(names, [["layer_0_q_rope", "layer_0_k_rope"]] * 2)
+            taps[first_to_go].remove()
+            run()
+            self.assertEqual([len(own) for own in names], [2, 4] if first_to_go == 0 else [4, 2])
+            taps[1 - first_to_go].remove()
+            self.assertIs(source.apply_rotary_pos_emb, before)
+
+    def test_a_wrapper_of_somebody_else_is_left_alone(self):
+        source, model = transformers.models.llama.modeling_llama, model_of("llama")
+        with mock.patch.object(source, "apply_rotary_pos_emb", source.apply_rotary_pos_emb):
+            tap = attach(model, lambda *_: None)
+            ours = source.apply_rotary_pos_emb
+            source.apply_rotary_pos_emb = theirs = lambda *args, **kwargs: ours(*args, **kwargs)
+            tap.remove()
+            self.assertIs(source.apply_rotary_pos_emb, theirs)
+            seen = collected(model, lambda: model(torch.tensor([TOKENS])), checkpoints="layer_*_q_rope")
+            self.assertEqual(len(seen), 2 * len(TOKENS))
+            self.assertIs(source.apply_rotary_pos_emb, theirs)
+
     def test_eight_bit_floats_are_read_as_they_are(self):
         """Breaks if a float type that numpy lacks stopped the forward pass."""
         for kind in ("float8_e4m3fn", "float8_e5m2"):

@@ -86,7 +86,7 @@ class Tap:
         self._positions_of = positions
         self._owned = owned
         self._positions = []
-        self._inside = []  # the modules with watched calls that run now
+        self._inside = []  # (module, {what it calls: (rule, names)}) of the modules with watched calls that run now
         self._handles = []
         self._listening = {}  # (source file, function) -> what ends it
         try:
@@ -156,13 +156,17 @@ class Tap:
                 self._listening[key] = listen(*key, lambda result: self._called(key, result))
             except KeyError as error:
                 raise LogError(f"{key[0]} has no function {rule.calls!r}") from error
-        enter = module.register_forward_pre_hook(lambda *_: self._inside.append({key: (rule, names)}))
-        leave = module.register_forward_hook(lambda *_: self._inside.pop() and None)
+        enter = module.register_forward_pre_hook(lambda *_: self._inside.append((module, {key: (rule, names)})))
+        leave = module.register_forward_hook(lambda *_: self._leave(module), always_call=True)  # after an error, too
         self._handles += [enter, leave]
 
+    def _leave(self, module):
+        if self._inside and self._inside[-1][0] is module:  # else what came before `enter` failed
+            self._inside.pop()
+
     def _called(self, key, result):
-        if self._inside and key in self._inside[-1]:
-            self._emit(*self._inside[-1][key], result)
+        if self._inside and key in self._inside[-1][1]:
+            self._emit(*self._inside[-1][1][key], result)
 
     def _emit(self, rule, names, value):
         for name, part in zip(names, rule.parts(value), strict=True):

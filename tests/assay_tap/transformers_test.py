@@ -184,6 +184,25 @@ class ReadyRules(unittest.TestCase):
             self.assertEqual(len(seen), 2 * len(TOKENS))
             self.assertIs(source.apply_rotary_pos_emb, theirs)
 
+    def test_after_an_error_no_other_model_is_logged(self):
+        """Breaks if the tap still took itself to be in the attention that an exception ended."""
+        model, other, names = model_of("llama"), model_of("llama"), []
+
+        def fail(*_):
+            raise RuntimeError("out of memory")
+
+        for hook in ("register_forward_hook", "register_forward_pre_hook"):
+            with attach(model, lambda name, *_: names.append(name), checkpoints="layer_*_rope"), torch.no_grad():
+                handle = getattr(model.model.layers[1].self_attn.o_proj, hook)(fail)
+                with self.assertRaisesRegex(RuntimeError, "out of memory"):
+                    model(torch.tensor([TOKENS]))
+                handle.remove()
+                names.clear()
+                other(torch.tensor([TOKENS]))
+                self.assertEqual(names, [])
+                model(torch.tensor([TOKENS]))
+                self.assertEqual(len(names), 4)
+
     def test_eight_bit_floats_are_read_as_they_are(self):
         """Breaks if a float type that numpy lacks stopped the forward pass."""
         for kind in ("float8_e4m3fn", "float8_e5m2"):

@@ -8,6 +8,7 @@ from .arrays import as_rows
 from .calls import listen
 from .checkpoints import CheckpointSet
 from .environment import checkpoints_from_environment, writer_from_environment
+from .positions import Pass, by_name, token_positions
 from .writer import LogError, LogWriter
 
 
@@ -55,28 +56,6 @@ def _pattern(path):
     return re.compile(r"([^.]+)".join(re.escape(part) for part in path.split("*")))
 
 
-def token_positions(args, kwargs):
-    """Absolute positions of the tokens of one forward pass, from what a model of transformers or vLLM is called with.
-
-    Explicit positions win; else they follow what the KV cache holds; else they start at 0.
-    """
-    for name in ("positions", "position_ids", "cache_position"):
-        if kwargs.get(name) is not None:
-            given = kwargs[name]
-            if given.ndim > 1 and given.shape[0] != 1:
-                raise LogError(f"a batch of {given.shape[0]} sequences; log one sequence at a time")
-            return [int(position) for position in given.reshape(-1)]
-    embeds = kwargs.get("inputs_embeds")
-    ids = embeds[..., 0] if embeds is not None else kwargs.get("input_ids", args[0] if args else None)
-    if ids is None:
-        raise LogError("the model was called without input_ids; give attach() a function `positions(args, kwargs)`")
-    if ids.ndim > 1 and ids.shape[0] != 1:
-        raise LogError(f"a batch of {ids.shape[0]} sequences; log one sequence at a time")
-    cache = kwargs.get("past_key_values")
-    first = 0 if cache is None else int(cache.get_seq_length())
-    return list(range(first, first + ids.shape[-1]))
-
-
 class Tap:
     """Hooks on a model; remove() or leaving the `with` block takes them off and closes a log that attach() opened."""
 
@@ -85,7 +64,7 @@ class Tap:
         self._wanted = wanted
         self._positions_of = positions
         self._owned = owned
-        self._positions = []
+        self._pass = Pass()
         self._inside = []  # (module, {what it calls: (rule, names)}) of the modules with watched calls that run now
         self._handles = []
         self._listening = {}  # (source file, function) -> what ends it
@@ -113,9 +92,12 @@ class Tap:
             self._owned.close()
             self._owned = None
 
-    def _start(self, _module, args, kwargs):
-        self._positions = self._positions_of(args, kwargs)
+    def _start(self, model, args, kwargs):
         self._inside.clear()
+        self._pass = Pass()  # until all is known
+        named = by_name(model.forward, args, kwargs)
+        given = self._positions_of(args, kwargs) if self._positions_of else token_positions(args, named)
+        self._pass = Pass(given, named)
 
     def _apply(self, rule, model):
         pattern = _pattern(rule.module)
@@ -170,16 +152,12 @@ class Tap:
 
     def _emit(self, rule, names, value):
         for name, part in zip(names, rule.parts(value), strict=True):
-            if name not in self._wanted:
-                continue
-            rows = as_rows(part)
-            if len(rows) > len(self._positions):
-                raise LogError(f"{name} has {len(rows)} rows, the pass has {len(self._positions)} tokens")
-            # Fewer rows than tokens: logits of the last ones only.
-            self._sink(name, self._positions[len(self._positions) - len(rows) :], rows)
+            if name in self._wanted:
+                rows = as_rows(part)
+                self._sink(name, self._pass.of(name, len(rows)), rows)
 
 
-def attach(model, log=None, rules=None, checkpoints=None, positions=token_positions, **options):
+def attach(model, log=None, rules=None, checkpoints=None, positions=None, **options):
     """Records the checkpoints of every forward pass of `model` until the returned Tap is removed.
 
     log: a path, a LogWriter, or a function (checkpoint, positions, rows [tokens, n]). Without it the environment says:
@@ -187,10 +165,12 @@ def attach(model, log=None, rules=None, checkpoints=None, positions=token_positi
         not set.
     rules: a list of Rule; without it those of assay_tap.rules for transformers' Llama, Qwen2, Phi3 and GPT-2.
     checkpoints: `logits`, `layers`, `ops` or globs. All that the rules name, unless the environment says where to log.
-    positions: a function (args, kwargs) of the forward call that gives the tokens' absolute positions.
+    positions: a function (args, kwargs) of the forward call that gives the tokens' absolute positions; without it
+        they are read from the call's arguments (assay_tap.positions).
     options: of LogWriter, such as team, values=None for all, sketch=True.
 
-    One sequence at a time. Raises LogError if a rule finds no module or the log cannot be opened.
+    One sequence at a time. Raises LogError if a rule finds no module or the log cannot be opened; a forward pass raises
+    it if it has several sequences, or rows whose positions are unknown or repeat.
     """
     if rules is None:
         from .rules import rules_for

@@ -1,11 +1,17 @@
 """Which checkpoints are logged: `logits`, `layers`, `ops`, or comma-separated globs."""
 
+import ctypes
 import re
-from fnmatch import fnmatchcase
 
 from .writer import LogError
 
 SETS = {"layers": ("embedding", "layer_*_output", "logits"), "ops": ("*",)}
+
+_fnmatch = ctypes.CDLL(None).fnmatch  # which the program and the header call; Python's own has no [^a] and no escapes
+
+
+def _bytes(text):
+    return text.encode("utf-8", "surrogatepass")
 
 
 class CheckpointSet:
@@ -20,7 +26,8 @@ class CheckpointSet:
             self.globs += SETS.get(item, (item,))
 
     def __contains__(self, checkpoint):
-        return any(fnmatchcase(checkpoint, glob) for glob in self.globs)
+        name = _bytes(checkpoint)
+        return any(_fnmatch(_bytes(glob), name, 0) == 0 for glob in self.globs)
 
 
 def kind(checkpoint):

@@ -1,6 +1,6 @@
 """Numbers as text: the shortest that reads back to the same bits, as C++'s std::to_chars prints them."""
 
-import json
+import re
 
 import numpy as np
 
@@ -48,6 +48,14 @@ def double_array(values):
     return "[" + ",".join(shortest(float(value)) for value in values) + "]"
 
 
+def _escaped(match):
+    character = match[0]
+    if character in '"\\':
+        return "\\" + character
+    code = ord(character)
+    return f"\\u{code if code < 0x80 else 0xFFFD:04x}"
+
+
 def text(value):
     """A JSON string; lone surrogates, which no UTF-8 file can hold, become U+FFFD."""
-    return json.dumps(str(value).encode("utf-16", "surrogatepass").decode("utf-16", "replace"), ensure_ascii=False)
+    return '"' + re.sub('["\\\\\x00-\x1f\x7f\ud800-\udfff]', _escaped, str(value)) + '"'

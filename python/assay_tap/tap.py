@@ -1,12 +1,14 @@
 """Records what the modules of a PyTorch model compute, by rules that give each a checkpoint name."""
 
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .arrays import as_rows
+from .calls import listen
 from .checkpoints import CheckpointSet
 from .environment import checkpoints_from_environment, writer_from_environment
+from .positions import Pass, by_name, token_positions
 from .writer import LogError, LogWriter
 
 
@@ -54,36 +56,6 @@ def _pattern(path):
     return re.compile(r"([^.]+)".join(re.escape(part) for part in path.split("*")))
 
 
-def as_rows(tensor):
-    """tensor [..., n] as numpy [tokens, n]; bfloat16 and half are widened to float32."""
-    tensor = tensor.detach().cpu()
-    if str(tensor.dtype) in ("torch.bfloat16", "torch.float16"):
-        tensor = tensor.float()
-    return tensor.reshape(-1, tensor.shape[-1]).numpy()
-
-
-def token_positions(args, kwargs):
-    """Absolute positions of the tokens of one forward pass, from what a model of transformers or vLLM is called with.
-
-    Explicit positions win; else they follow what the KV cache holds; else they start at 0.
-    """
-    for name in ("positions", "position_ids", "cache_position"):
-        if kwargs.get(name) is not None:
-            given = kwargs[name]
-            if given.ndim > 1 and given.shape[0] != 1:
-                raise LogError(f"a batch of {given.shape[0]} sequences; log one sequence at a time")
-            return [int(position) for position in given.reshape(-1)]
-    embeds = kwargs.get("inputs_embeds")
-    ids = embeds[..., 0] if embeds is not None else kwargs.get("input_ids", args[0] if args else None)
-    if ids is None:
-        raise LogError("the model was called without input_ids; give attach() a function `positions(args, kwargs)`")
-    if ids.ndim > 1 and ids.shape[0] != 1:
-        raise LogError(f"a batch of {ids.shape[0]} sequences; log one sequence at a time")
-    cache = kwargs.get("past_key_values")
-    first = 0 if cache is None else int(cache.get_seq_length())
-    return list(range(first, first + ids.shape[-1]))
-
-
 class Tap:
     """Hooks on a model; remove() or leaving the `with` block takes them off and closes a log that attach() opened."""
 
@@ -92,10 +64,10 @@ class Tap:
         self._wanted = wanted
         self._positions_of = positions
         self._owned = owned
-        self._positions = []
-        self._inside = []  # the modules with watched calls that run now
+        self._pass = Pass()
+        self._inside = []  # (module, {what it calls: (rule, names)}) of the modules with watched calls that run now
         self._handles = []
-        self._functions = []  # (the source file's globals, name, the original function)
+        self._listening = {}  # (source file, function) -> what ends it
         try:
             self._handles.append(model.register_forward_pre_hook(self._start, with_kwargs=True))
             for rule in rules:
@@ -113,16 +85,19 @@ class Tap:
     def remove(self):
         for handle in self._handles:
             handle.remove()
-        for space, name, original in reversed(self._functions):
-            space[name] = original
-        self._handles, self._functions = [], []
+        for end in self._listening.values():
+            end()
+        self._handles, self._listening = [], {}
         if self._owned is not None:
             self._owned.close()
             self._owned = None
 
-    def _start(self, _module, args, kwargs):
-        self._positions = self._positions_of(args, kwargs)
+    def _start(self, model, args, kwargs):
         self._inside.clear()
+        self._pass = Pass()  # until all is known
+        named = by_name(model.forward, args, kwargs)
+        given = self._positions_of(args, kwargs) if self._positions_of else token_positions(args, named)
+        self._pass = Pass(given, named)
 
     def _apply(self, rule, model):
         pattern = _pattern(rule.module)
@@ -157,36 +132,32 @@ class Tap:
             raise LogError(f"a rule is of {rule.of!r}; there are output and input")
 
     def _watch(self, rule, names, module):
-        space = vars(sys.modules[type(module).__module__])
-        if rule.calls not in space:
-            raise LogError(f"{type(module).__module__} has no function {rule.calls!r}")
-        if not any(known is space and name == rule.calls for known, name, _ in self._functions):
-            original = space[rule.calls]
-
-            def watched(*args, **kwargs):
-                result = original(*args, **kwargs)
-                if self._inside and rule.calls in self._inside[-1]:
-                    self._emit(*self._inside[-1][rule.calls], result)
-                return result
-
-            self._functions.append((space, rule.calls, original))
-            space[rule.calls] = watched
-        enter = module.register_forward_pre_hook(lambda *_: self._inside.append({rule.calls: (rule, names)}))
-        leave = module.register_forward_hook(lambda *_: self._inside.pop() and None)
+        key = (type(module).__module__, rule.calls)
+        if key not in self._listening:
+            try:
+                self._listening[key] = listen(*key, lambda result: self._called(key, result))
+            except KeyError as error:
+                raise LogError(f"{key[0]} has no function {rule.calls!r}") from error
+        enter = module.register_forward_pre_hook(lambda *_: self._inside.append((module, {key: (rule, names)})))
+        leave = module.register_forward_hook(lambda *_: self._leave(module), always_call=True)  # after an error, too
         self._handles += [enter, leave]
+
+    def _leave(self, module):
+        if self._inside and self._inside[-1][0] is module:  # else what came before `enter` failed
+            self._inside.pop()
+
+    def _called(self, key, result):
+        if self._inside and key in self._inside[-1][1]:
+            self._emit(*self._inside[-1][1][key], result)
 
     def _emit(self, rule, names, value):
         for name, part in zip(names, rule.parts(value), strict=True):
-            if name not in self._wanted:
-                continue
-            rows = as_rows(part)
-            if len(rows) > len(self._positions):
-                raise LogError(f"{name} has {len(rows)} rows, the pass has {len(self._positions)} tokens")
-            # Fewer rows than tokens: logits of the last ones only.
-            self._sink(name, self._positions[len(self._positions) - len(rows) :], rows)
+            if name in self._wanted:
+                rows = as_rows(part)
+                self._sink(name, self._pass.of(name, len(rows)), rows)
 
 
-def attach(model, log=None, rules=None, checkpoints=None, positions=token_positions, **options):
+def attach(model, log=None, rules=None, checkpoints=None, positions=None, **options):
     """Records the checkpoints of every forward pass of `model` until the returned Tap is removed.
 
     log: a path, a LogWriter, or a function (checkpoint, positions, rows [tokens, n]). Without it the environment says:
@@ -194,10 +165,12 @@ def attach(model, log=None, rules=None, checkpoints=None, positions=token_positi
         not set.
     rules: a list of Rule; without it those of assay_tap.rules for transformers' Llama, Qwen2, Phi3 and GPT-2.
     checkpoints: `logits`, `layers`, `ops` or globs. All that the rules name, unless the environment says where to log.
-    positions: a function (args, kwargs) of the forward call that gives the tokens' absolute positions.
+    positions: a function (args, kwargs) of the forward call that gives the tokens' absolute positions; without it
+        they are read from the call's arguments (assay_tap.positions).
     options: of LogWriter, such as team, values=None for all, sketch=True.
 
-    One sequence at a time. Raises LogError if a rule finds no module or the log cannot be opened.
+    One sequence at a time. Raises LogError if a rule finds no module or the log cannot be opened; a forward pass raises
+    it if it has several sequences, or rows whose positions are unknown or repeat.
     """
     if rules is None:
         from .rules import rules_for

@@ -1,7 +1,6 @@
 """Writes a log of one JSON object a line: the records that assay/log/log_writer.h writes, byte for byte."""
 
 import fcntl
-import json
 import os
 import stat
 import threading
@@ -9,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from .arrays import as_array
 from .numbers import double_array, float32_array, text
 from .sketch import sketch
 from .summary import Summary
@@ -78,21 +78,20 @@ class LogWriter:
     def header(self, tokens=(), prompt=None, model=None, engine="", backend="", math=""):
         """Writes the first line. model: a dict of name, sha256, arch and type, each of which may be missing."""
         model = model or {}
-        line = {"assay": 1, "model": {key: str(model.get(key, "")) for key in ("name", "sha256", "arch", "type")}}
-        line["tokens"] = [int(token) for token in tokens]
+        about = ",".join(f'"{key}":{text(model.get(key, ""))}' for key in ("name", "sha256", "arch", "type"))
+        parts = [f'{{"assay":1,"model":{{{about}}}', f'"tokens":[{",".join(str(int(token)) for token in tokens)}]']
         if prompt is not None:
-            line["prompt"] = prompt
-        line |= {"engine": engine, "backend": backend, "math": math}
-        written = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
-        self._write(written.encode("utf-8", "replace") + b"\n", first=True)
+            parts.append(f'"prompt":{text(prompt)}')
+        parts.append(f'"engine":{text(engine)},"backend":{text(backend)},"math":{text(math)}}}\n')
+        self._write(",".join(parts).encode(), first=True)
 
     def write(self, checkpoint, token_idx, row, shape=None):
         """Logs one tensor, whole, at the position token_idx; shape is [1, n] unless it is given.
 
-        row is anything that numpy takes. float64 is kept for the summary and the sketch; values print as float32, and
-        what is beyond the range of float32 is an infinity throughout.
+        row is anything that numpy takes, or a tensor of PyTorch. float64 is kept for the summary and the sketch; values
+        print as float32, and what is beyond the range of float32 is an infinity throughout.
         """
-        row = np.asarray(row, dtype=np.float64).reshape(-1)
+        row = as_array(row, np.float64).reshape(-1)
         with np.errstate(over="ignore"):
             narrow = row.astype(np.float32)
         row = np.where(np.isinf(narrow), narrow, row)
@@ -144,8 +143,25 @@ class LogWriter:
                 while rest:
                     rest = rest[os.write(self._fd, rest) :]
             except OSError as error:
-                self._failure = f"{self.path}: cannot write: {error.strerror}; the log ends with the last whole record"
-                if self._regular:
-                    os.ftruncate(self._fd, self._size)
+                torn = "" if self._take_back(len(line) - len(rest)) else " and a torn line"
+                self._failure = (
+                    f"{self.path}: cannot write: {error.strerror}; the log ends with the last whole record{torn}"
+                )
                 raise LogError(self._failure) from error
-            self._size += len(line)
+            # Another process, after fork(), may have written too.
+            self._size = os.lseek(self._fd, 0, os.SEEK_CUR) if self._regular else self._size + len(line)
+
+    def _take_back(self, torn):
+        """Cuts off the `torn` bytes of a record that did not fit, unless somebody wrote after them.
+
+        Returns whether the log ends with a whole record.
+        """
+        if not torn:
+            return True
+        try:
+            if not self._regular or os.fstat(self._fd).st_size != self._size + torn:
+                return False
+            os.ftruncate(self._fd, self._size)
+        except OSError:
+            return False
+        return True

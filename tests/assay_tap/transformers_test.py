@@ -15,7 +15,7 @@ try:
 except ImportError:
     torch = None
 
-from assay_tap import LogError, Rule, attach
+from assay_tap import LogError, LogWriter, Rule, attach
 from assay_tap.order import order
 
 TINY = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4)
@@ -154,6 +154,81 @@ class ReadyRules(unittest.TestCase):
             self.assertIsNot(transformers.models.llama.modeling_llama.apply_rotary_pos_emb, before)
         self.assertIs(transformers.models.llama.modeling_llama.apply_rotary_pos_emb, before)
         self.assertFalse(any(module._forward_hooks or module._forward_pre_hooks for module in model.modules()))
+
+    def test_two_taps_do_not_take_each_others_functions(self):
+        """Breaks if the first to go took the other's wrapper with it, or the last left one behind."""
+        source, model = transformers.models.llama.modeling_llama, model_of("llama")
+        before, run = source.apply_rotary_pos_emb, lambda: model(input_ids=torch.tensor([TOKENS]), use_cache=False)
+        for first_to_go in (0, 1):
+            names = [[], []]
+            taps = [
+                attach(model, lambda name, *_, own=own: own.append(name), checkpoints="layer_0_*_rope") for own in names
+            ]
+            run()
+            self.assertEqual(names, [["layer_0_q_rope", "layer_0_k_rope"]] * 2)
+            taps[first_to_go].remove()
+            run()
+            self.assertEqual([len(own) for own in names], [2, 4] if first_to_go == 0 else [4, 2])
+            taps[1 - first_to_go].remove()
+            self.assertIs(source.apply_rotary_pos_emb, before)
+
+    def test_a_wrapper_of_somebody_else_is_left_alone(self):
+        source, model = transformers.models.llama.modeling_llama, model_of("llama")
+        with mock.patch.object(source, "apply_rotary_pos_emb", source.apply_rotary_pos_emb):
+            tap = attach(model, lambda *_: None)
+            ours = source.apply_rotary_pos_emb
+            source.apply_rotary_pos_emb = theirs = lambda *args, **kwargs: ours(*args, **kwargs)
+            tap.remove()
+            self.assertIs(source.apply_rotary_pos_emb, theirs)
+            seen = collected(model, lambda: model(torch.tensor([TOKENS])), checkpoints="layer_*_q_rope")
+            self.assertEqual(len(seen), 2 * len(TOKENS))
+            self.assertIs(source.apply_rotary_pos_emb, theirs)
+
+    def test_after_an_error_no_other_model_is_logged(self):
+        """Breaks if the tap still took itself to be in the attention that an exception ended."""
+        model, other, names = model_of("llama"), model_of("llama"), []
+
+        def fail(*_):
+            raise RuntimeError("out of memory")
+
+        for hook in ("register_forward_hook", "register_forward_pre_hook"):
+            with attach(model, lambda name, *_: names.append(name), checkpoints="layer_*_rope"), torch.no_grad():
+                handle = getattr(model.model.layers[1].self_attn.o_proj, hook)(fail)
+                with self.assertRaisesRegex(RuntimeError, "out of memory"):
+                    model(torch.tensor([TOKENS]))
+                handle.remove()
+                names.clear()
+                other(torch.tensor([TOKENS]))
+                self.assertEqual(names, [])
+                model(torch.tensor([TOKENS]))
+                self.assertEqual(len(names), 4)
+
+    def test_eight_bit_floats_are_read_as_they_are(self):
+        """Breaks if a float type that numpy lacks stopped the forward pass."""
+        for kind in ("float8_e4m3fn", "float8_e5m2"):
+            model = torch.nn.Sequential(torch.nn.Embedding(50, 6))
+            narrow = model[0].weight.detach().to(getattr(torch, kind))
+            seen = collected(
+                model,
+                lambda model=model: model(torch.tensor([[4, 7]])),
+                rules=[Rule("0", "embedding", change=lambda out, kind=kind: out.to(getattr(torch, kind)))],
+            )
+            for position, token in enumerate((4, 7)):
+                np.testing.assert_array_equal(seen["embedding", position], narrow[token].float().numpy())
+
+    def test_the_writer_takes_tensors(self):
+        weight = torch.nn.Parameter(torch.tensor([1.5, -0.1, 3e38], dtype=torch.float64))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "log.jsonl"
+            for kind in ("bfloat16", "float16", "float8_e4m3fn", "float32", "float64", "int8", "bool"):
+                with self.subTest(kind), LogWriter(path, sketch=True, values=None) as log:
+                    row = torch.tensor([1.5, -0.1, 7]).to(getattr(torch, kind))
+                    log.write("x", 0, row)
+                    log.write("x", 0, row.double().numpy())
+                    log.write("x", 1, weight)
+                    log.write("x", 1, weight.detach().numpy())
+                lines = path.read_text().splitlines()
+                self.assertEqual((lines[0], lines[2]), (lines[1], lines[3]))
 
 
 @unittest.skipIf(torch is None, "no torch and transformers here")

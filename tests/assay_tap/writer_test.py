@@ -13,7 +13,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from assay_tap import LogError, LogWriter, writer_from_environment
+from assay_tap import CheckpointSet, LogError, LogWriter, writer_from_environment
 from assay_tap.numbers import shortest
 from assay_tap.sketch import sketch, splitmix64
 
@@ -32,8 +32,8 @@ class Folder(unittest.TestCase):
         self.folder = Path(folder.name)
         self.path = self.folder / "log.jsonl"
 
-    def lines(self):
-        return self.path.read_text(encoding="utf-8").splitlines()
+    def lines(self, path=None):
+        return (path or self.path).read_text(encoding="utf-8").splitlines()
 
 
 class Bytes(Folder):
@@ -56,7 +56,7 @@ class Bytes(Folder):
             "--sketch",
         )
         self.assertEqual(ran.returncode, 0, ran.stderr)
-        expected = theirs.read_text(encoding="utf-8").splitlines()
+        expected = self.lines(theirs)
         records = [json.loads(line) for line in expected]
         with LogWriter(self.path, team=records[1].get("team", ""), values=None, sketch=True) as log:
             header = records[0]
@@ -78,7 +78,37 @@ class Bytes(Folder):
             for record in records[1:]:
                 values = np.array(record["values"], dtype=np.float32)
                 log.write(record["checkpoint"], record["token_idx"], values, record["shape"])
-        self.assertEqual(self.lines(), theirs.read_text(encoding="utf-8").splitlines()[1:])
+        self.assertEqual(self.lines(), self.lines(theirs)[1:])
+
+    def test_any_text_is_that_of_the_program(self):
+        """Breaks if a prompt or a team with bytes that JSON must not hold were written in another way."""
+        theirs = self.folder / "program.jsonl"
+        prompt = b'a "b" \\ \n\t \x01\x7f \xe2\x82\xac \xf0\x9f\x8d\xa3 \xff\xc3('
+        with mock.patch.dict(os.environb, {b"ORCH_LOG_TEAM": prompt[::-1]}):
+            command = [os.environ["ASSAY"], "run", MODEL, "--prompt", prompt, "-n", "1", "--log", theirs]
+            ran = subprocess.run(command, capture_output=True, check=False)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            header, record = self.lines(theirs)[:2]
+            with LogWriter(self.path, team=os.environ["ORCH_LOG_TEAM"]) as log:
+                said = json.loads(header) | {"prompt": os.fsdecode(prompt)}
+                log.header(*(said[key] for key in ("tokens", "prompt", "model", "engine", "backend", "math")))
+                log.write("x", 0, [])
+        ours = self.lines()
+        self.assertEqual(ours[0], header)
+        team = re.compile(r'"team":"(\\.|[^"\\])*"')
+        self.assertEqual(team.search(ours[1])[0], team.search(record)[0])
+
+    def test_globs_are_those_of_the_program(self):
+        theirs = self.folder / "program.jsonl"
+        every = [f"layer_{layer}_{op}" for layer in (0, 1) for op in ("q", "k", "v", "output")] + ["logits"]
+        command = ("run", MODEL, "--prompt", "GPU", "-n", 1, "--values", 1, "--log", theirs, "--checkpoints")
+        for glob in ("layer_[^0]_q", "layer_[!0]_?", r"layer\_0_*t", r"[\l]ogits", "layer_[0-9]_[kv],logits"):
+            with self.subTest(glob):
+                ran = assay(*command, glob)
+                self.assertEqual(ran.returncode, 0, ran.stderr)
+                chosen = {json.loads(line)["checkpoint"] for line in self.lines(theirs)[1:]}
+                self.assertEqual([name for name in every if name in CheckpointSet(glob)],
+                                 [name for name in every if name in chosen])  # fmt: skip
 
 
 class Numbers(unittest.TestCase):
@@ -244,6 +274,49 @@ class Ends(Folder):
 
     def test_kill(self):
         self.end("kill")
+
+
+FORK = """
+import os, resource, sys
+sys.path.insert(0, {package!r})
+from assay_tap import LogError, LogWriter
+log = LogWriter({path!r}, values=None)
+log.write("x", 0, [1.0])
+if os.fork() == 0:
+    log.write("x", 1, [2.0] * 50)
+    os._exit(0)
+os.wait()
+if {after!r}: log.write("x", 2, [3.0])
+size = os.path.getsize({path!r})
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, resource.RLIM_INFINITY))
+for i in range(2):
+    try: log.write("x", 3, [4.0] * 50)
+    except LogError as error: print(size, error)
+"""
+
+
+class Forks(Folder):
+    def fail(self, after):
+        """The size before the write that failed, and what was said of it, twice."""
+        code = FORK.format(package=str(ROOT / "python"), path=str(self.path), after=after)
+        ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        first, second = (line.partition(" ") for line in ran.stdout.splitlines())
+        self.assertEqual(first[2], second[2])
+        return int(first[0]), first[2]
+
+    def test_a_record_that_does_not_fit_is_taken_back_and_no_other(self):
+        """Breaks if what the child wrote were not counted, and a cut took finished records."""
+        size, said = self.fail(after=True)
+        self.assertTrue(said.endswith("the log ends with the last whole record"), said)
+        self.assertEqual(self.path.stat().st_size, size)
+        self.assertEqual([json.loads(line)["token_idx"] for line in self.lines()], [0, 1, 2])
+
+    def test_where_that_is_not_sure_nothing_is_cut(self):
+        size, said = self.fail(after=False)
+        self.assertTrue(said.endswith("the last whole record and a torn line"), said)
+        self.assertEqual(self.path.stat().st_size, size + 40)
+        self.assertEqual([json.loads(line)["token_idx"] for line in self.lines()[:2]], [0, 1])
 
 
 if __name__ == "__main__":

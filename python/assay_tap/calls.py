@@ -1,0 +1,45 @@
+"""Listens to the functions of a module: one wrapper for each, however many listen."""
+
+import sys
+
+_wrappers = {}  # (module name, function name) -> Wrapper
+
+
+class Wrapper:
+    """Stands in a module for one of its functions, and hands each result to all who listen."""
+
+    def __init__(self, space, name):
+        self.space, self.name, self.original = space, name, space[name]
+        self.listeners = []
+
+        def watched(*args, **kwargs):
+            result = self.original(*args, **kwargs)
+            for listener in tuple(self.listeners):
+                listener(result)
+            return result
+
+        self.function = space[name] = watched
+
+    def restore(self):
+        if self.space.get(self.name) is self.function:  # else somebody wrapped it once more, and calls it
+            self.space[self.name] = self.original
+
+
+def listen(module, name, listener):
+    """Calls listener(result) after each call of the function `name` of the module of that name.
+
+    Returns a function that ends it; the last one to end puts the function back. Raises KeyError if there is none.
+    """
+    key = (module, name)
+    if key not in _wrappers:
+        _wrappers[key] = Wrapper(vars(sys.modules[module]), name)
+    wrapper = _wrappers[key]
+    wrapper.listeners.append(listener)
+
+    def end():
+        wrapper.listeners.remove(listener)
+        if not wrapper.listeners:
+            del _wrappers[key]
+            wrapper.restore()
+
+    return end

@@ -100,5 +100,42 @@ TEST_F(Fits, AChannelThatHardlyVariesHasNoConstant) {
   }
 }
 
+TEST_F(Fits, FactorsAreNamed) {
+  Rows rows = normal_rows();
+  for (auto& row : rows) {
+    for (float& value : row) value = std::max(value, 0.0F);  // half of them are 0
+  }
+  EXPECT_EQ(named(differ(rows, [](float x, size_t, size_t) { return 1.5F * x; })), "scale");
+  EXPECT_EQ(named(differ(rows, [](float x, size_t, size_t) { return -x; })), "sign");
+  // A judged log that is computed in less: what is left is a hundredth of the difference's norm.
+  const Rows noise = normal_rows(2);
+  EXPECT_EQ(
+      named(differ(normal_rows(), [&](float x, size_t token,
+                                      size_t i) { return 1.5F * x + 5e-3F * noise[token][i]; })),
+      "scale");
+}
+
+// Breaks if what one large channel has were told of the whole tensor.
+TEST_F(Fits, OneChannelIsNotTheWholeTensor) {
+  for (const float size : {100.0F, 300.0F, 1000.0F}) {
+    Rows rows = normal_rows();
+    for (auto& row : rows) row[100] = size * (1 + 0.3F * row[100]);
+    for (const float by : {-1.0F, 0.5F, 1.5F, 2.0F}) {
+      EXPECT_EQ(
+          named(differ(rows, [&](float x, size_t, size_t i) { return i == 100 ? by * x : x; })), "")
+          << size << " by " << by;
+    }
+  }
+}
+
+// As the first token's may be of which all others take their share.
+TEST_F(Fits, OneTokenIsNotTheWholeTensor) {
+  Rows rows = normal_rows();
+  for (float& value : rows[0]) value *= 3000;
+  EXPECT_EQ(
+      named(differ(rows, [](float x, size_t token, size_t) { return token == 0 ? 1.5F * x : x; })),
+      "");
+}
+
 }  // namespace
 }  // namespace assay

@@ -100,8 +100,9 @@ void search_from(Op target, Network network, TensorStore& store, Comparison& com
   Op op = target;
   std::set<Op> tried;
   while (tried.insert(op).second) {
-    infer(store, op, network);
-    const Tried tried_here = try_mistakes(network, store, op, first_token, progress);
+    const double inferred = infer(store, op, network);
+    const Tried tried_here = try_mistakes(network, store, op, first_token, progress,
+                                          Search::kMostMultiplications - inferred);
     if (!tried_here.is_inherited) {
       tell(tried_here.judgement, comparison);
       return;

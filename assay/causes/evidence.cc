@@ -126,6 +126,12 @@ Fit Evidence::fit(const std::vector<std::vector<double>>& predicted) const {
     fit.norm += norm;
     fit.scale += square_sum(token.ref);
     fit.features += static_cast<int64_t>(token.got.size());
+    for (size_t k = 0; k < token.got.size(); ++k) {
+      const double left = std::abs(token.got[k] - predicted[i][k]);
+      const double all = std::abs(token.got[k] - token.ref[k]);
+      fit.nearer += left < all ? 1 : 0;
+      fit.farther += left > all ? 1 : 0;
+    }
     if (!token.differs) continue;
     ++fit.tokens;
     fit.held += residual <= kHolds * std::min(difference, norm) ? 1 : 0;

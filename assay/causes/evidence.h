@@ -23,6 +23,8 @@ struct Fit {
   int tokens = 0;         // where the two logs differ
   int held = 0;           // of these, where the prediction fits by itself
   int unpredicted = 0;    // of these, where there was no prediction
+  int64_t nearer = 0;     // numbers that are nearer to the prediction than to ref
+  int64_t farther = 0;    // and that are farther from it
   double ratio() const;   // residual / min(difference, norm)
   double explained() const { return 1 - residual / difference; }
 };

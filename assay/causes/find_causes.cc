@@ -75,6 +75,21 @@ Network network_of(const Model* model, const TensorStore& store, const Compariso
   return network;
 }
 
+// Of a checkpoint that is what it should be for inputs that both logs agree in.
+std::string right_hint(Op op, const Network& network) {
+  if (network.model != nullptr) {
+    return fmt::format(
+        "{} of the judged log is what the model gives for inputs that both logs agree in: it is "
+        "the reference that computes something else; give the logs the other way round to see what",
+        op.name());
+  }
+  return fmt::format(
+      "{} of the judged log is what its inputs, in which both logs agree, give if they are taken "
+      "as the rest of the reference's log shows; that of the reference is not: give the logs the "
+      "other way round to see what it computes, and --model to know which of the two is right",
+      op.name());
+}
+
 // The causes of what has diverged at `target`.
 void search_from(Op target, Network network, TensorStore& store, Comparison& comparison,
                  const Search::Progress& progress) {
@@ -85,8 +100,9 @@ void search_from(Op target, Network network, TensorStore& store, Comparison& com
   Op op = target;
   std::set<Op> tried;
   while (tried.insert(op).second) {
-    infer(store, op, network);
-    const Tried tried_here = try_mistakes(network, store, op, first_token, progress);
+    const double inferred = infer(store, op, network);
+    const Tried tried_here = try_mistakes(network, store, op, first_token, progress,
+                                          Search::kMostMultiplications - inferred);
     if (!tried_here.is_inherited) {
       tell(tried_here.judgement, comparison);
       return;
@@ -101,11 +117,7 @@ void search_from(Op target, Network network, TensorStore& store, Comparison& com
     over.run();
     Judgement judgement = over.judgement();
     if (over.is_inherited()) {
-      judgement.hint = fmt::format(
-          "{} of the judged log is what the model gives for inputs that both logs agree in: it is "
-          "the reference that computes something else; give the logs the other way round to see "
-          "what",
-          op.name());
+      judgement.hint = right_hint(op, network);
     } else if (!judgement.cause) {
       judgement.hint = fmt::format(
           "{} is what its inputs give, and the reference does not have these: log the reference "

@@ -38,21 +38,58 @@ void add_factor(const Evidence& evidence, const Features& right, std::vector<Fit
       {"scale", fmt::format("is multiplied by {:.5g}", factor), 1, 0, std::move(scaled)});
 }
 
+// What one factor for each element would leave of the difference if it were the mistake and a
+// constant the explanation: nothing where `right` is the same at every token. Weighted with how
+// much of the difference is at the element.
+double left_of_factors(const Features& right, const Features& difference) {
+  double left = 0;
+  double all = 0;
+  for (size_t i = 0; i < right[0].size(); ++i) {
+    double sum = 0;
+    double norm = 0;
+    double energy = 0;
+    for (size_t t = 0; t < right.size(); ++t) {
+      sum += right[t][i];
+      norm += right[t][i] * right[t][i];
+      energy += difference[t][i] * difference[t][i];
+    }
+    const double constant = sum * sum / static_cast<double>(right.size());
+    all += energy;
+    left += norm > 0 ? energy * std::max(norm - constant, 0.0) / norm : energy;
+  }
+  return all > 0 ? left / all : 0;
+}
+
 void add_constant(const Evidence& evidence, const Features& right, std::vector<Fitted>& fitted) {
-  constexpr int kLeastTokens = 3;
-  std::vector<double> mean;
-  int count = 0;
+  constexpr size_t kLeastTokens = 3;
+  constexpr double kOfFactors = 0.01;
+  constexpr double kVaries = 1e-8;  // float's rounding makes 1e-14 of what does not
+  Features known;
+  Features difference;
   for (size_t t = 0; t < right.size(); ++t) {
     if (right[t].empty()) continue;
-    if (mean.empty()) mean.resize(right[t].size());
-    if (mean.size() != right[t].size()) return;
-    for (size_t i = 0; i < mean.size(); ++i) mean[i] += evidence.tokens()[t].got[i] - right[t][i];
-    ++count;
+    known.push_back(right[t]);
+    std::vector<double>& row = difference.emplace_back(evidence.tokens()[t].got);
+    if (row.size() != known[0].size()) return;
+    for (size_t i = 0; i < row.size(); ++i) row[i] -= right[t][i];
   }
-  if (count < kLeastTokens) return;
+  if (!has_distinct_rows(known, kLeastTokens)) return;
+  std::vector<double> mean(known[0].size());
+  for (const auto& row : difference) {
+    for (size_t i = 0; i < row.size(); ++i)
+      mean[i] += row[i] / static_cast<double>(difference.size());
+  }
+  double residual = 0;
+  double all = 0;
+  for (const auto& row : difference) {
+    residual += square_sum(row, mean);
+    all += square_sum(row);
+  }
+  const double left = left_of_factors(known, difference);
+  if (!(left > kVaries && residual <= kOfFactors * left * all)) return;
   Features moved = right;
   for (auto& row : moved) {
-    for (size_t i = 0; i < row.size(); ++i) row[i] += mean[i] / count;
+    for (size_t i = 0; i < row.size(); ++i) row[i] += mean[i];
   }
   fitted.push_back({"bias_missing", "is off by the same vector at every token",
                     static_cast<int64_t>(mean.size()), 0, std::move(moved)});
@@ -116,6 +153,20 @@ std::vector<size_t> order_of(const Evidence& evidence, const Features& right, si
 }
 
 }  // namespace
+
+bool has_distinct_rows(const Features& rows, size_t count) {
+  constexpr double kSame = 1e-6;  // of the squares; float leaves 1e-13
+  std::vector<const std::vector<double>*> distinct;
+  for (const auto& row : rows) {
+    if (distinct.size() >= count) break;
+    const bool told = std::any_of(distinct.begin(), distinct.end(), [&](const auto* other) {
+      return other->size() == row.size() &&
+             !(square_sum(row, *other) > kSame * std::max(square_sum(row), square_sum(*other)));
+    });
+    if (!row.empty() && !told) distinct.push_back(&row);
+  }
+  return distinct.size() >= count;
+}
 
 std::vector<Fitted> fit_linear(const Evidence& evidence, const Features& right) {
   std::vector<Fitted> fitted;

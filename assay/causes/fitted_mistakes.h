@@ -17,8 +17,13 @@ struct Fitted {
   std::vector<std::vector<double>> features;  // what it predicts, for each of Evidence::tokens()
 };
 
+// Whether at least `count` of the rows differ from each other. What is the same at every token of a
+// prompt that repeats one is seen once, not at many tokens.
+bool has_distinct_rows(const std::vector<std::vector<double>>& rows, size_t count);
+
 // `right`: what the tensor should be, in features of `evidence`. Linear in the tensor, so that
-// sketches will do: a factor, the opposite sign, a constant vector, another token's result.
+// sketches will do: a factor, the opposite sign, a constant vector, another token's result. A
+// constant is offered only where a factor for each element would leave far more.
 std::vector<Fitted> fit_linear(const Evidence& evidence,
                                const std::vector<std::vector<double>>& right);
 

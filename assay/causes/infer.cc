@@ -117,8 +117,52 @@ void infer_rope(const Reference& reference, int layer, Network& network) {
   if (network.rope) network.head_dim = network.rope->head_dim;
 }
 
+// Counts what the tries of an attention take. Wide logs have many heads and windows to try.
+class AttentionTries {
+ public:
+  AttentionTries(const Matrix& q, const Matrix& k, const Matrix& v, const Matrix& out)
+      : q_(q), k_(k), v_(v), out_(out), last_(static_cast<size_t>(q.rows)) {
+    last_.back() = true;
+  }
+
+  // Whether the network's gives `out`. Most others show in the last row, which sees all keys.
+  bool is_so(const Network& network) {
+    return is_so(network, last_) && is_so(network, std::vector<bool>(last_.size(), true));
+  }
+  bool are_over() const { return multiplications_ > kMostMultiplications; }
+  double multiplications() const { return multiplications_; }
+
+ private:
+  static constexpr double kMostMultiplications = 2e9;  // about a second of one core
+
+  bool is_so(const Network& network, const std::vector<bool>& wanted) {
+    const Matrix found = attention(q_, k_, v_, network.attention_settings(), wanted);
+    double difference = 0;
+    double norm = 0;
+    for (int64_t t = 0; t < out_.rows; ++t) {
+      const bool is_wanted = wanted[static_cast<size_t>(t)];
+      for (int64_t i = 0; i < out_.columns; ++i) {
+        const double want = out_.row(t)[i];
+        const double d = found.row(t)[i] - want;
+        difference += is_wanted ? d * d : 0;
+        norm += want * want;
+      }
+      const int64_t keys = network.window > 0 ? std::min(t + 1, network.window) : t + 1;
+      if (is_wanted) multiplications_ += 2.0 * static_cast<double>(keys * q_.columns);
+    }
+    return norm > 0 && difference <= kSame * kSame * norm;
+  }
+
+  const Matrix& q_;
+  const Matrix& k_;
+  const Matrix& v_;
+  const Matrix& out_;
+  std::vector<bool> last_;
+  double multiplications_ = 0;
+};
+
 // Whether the attention gives the reference's with heads of `dim`; sets the window.
-bool attends_so(const Matrix& q, const Matrix& k, const Matrix& v, const Matrix& out, int64_t dim,
+bool attends_so(const Matrix& q, const Matrix& k, int64_t dim, AttentionTries& tries,
                 Network& network) {
   if (q.columns % dim != 0 || k.columns % dim != 0 || (q.columns / dim) % (k.columns / dim) != 0) {
     return false;
@@ -126,14 +170,16 @@ bool attends_so(const Matrix& q, const Matrix& k, const Matrix& v, const Matrix&
   network.head_dim = dim;
   network.n_heads = q.columns / dim;
   network.n_kv_heads = k.columns / dim;
-  for (network.window = 0; network.window < q.rows; ++network.window) {
-    if (rel_l2(attention(q, k, v, network.attention_settings(), {}), out) <= kSame) return true;
+  for (network.window = 0; network.window < q.rows && !tries.are_over(); ++network.window) {
+    if (tries.is_so(network)) return true;
   }
   network.window = 0;
   return false;
 }
 
-void infer_attention(const Reference& reference, int layer, Network& network) {
+// Returns the multiplications that it took.
+double infer_attention(const Reference& reference, int layer, Network& network) {
+  double multiplications = 0;
   network.rotary = network.rope.has_value();
   const auto q = reference.rows({network.rotary ? Checkpoint::kQRope : Checkpoint::kQ, layer});
   const auto k = reference.rows({network.rotary ? Checkpoint::kKRope : Checkpoint::kK, layer});
@@ -143,12 +189,16 @@ void infer_attention(const Reference& reference, int layer, Network& network) {
   if (q && k && v && out && q->rows > 1 && k->columns == v->columns && q->columns == out->columns) {
     std::vector<int64_t> dims = {network.head_dim};
     if (network.head_dim == 0) dims = {8, 16, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 256};
-    for (const int64_t dim : dims) {
-      if (attends_so(*q, *k, *v, *out, dim, network)) return;
-    }
+    AttentionTries tries(*q, *k, *v, *out);
+    const bool found = std::any_of(dims.begin(), dims.end(), [&](int64_t dim) {
+      return attends_so(*q, *k, dim, tries, network);
+    });
+    if (found) return tries.multiplications();
+    multiplications = tries.multiplications();
   }
   if (!network.rope) network.head_dim = 0;
   network.n_heads = network.n_kv_heads = 0;
+  return multiplications;
 }
 
 void infer_activation(const Reference& reference, int layer, Network& network) {
@@ -233,8 +283,8 @@ void infer_norm(const Reference& reference, Op op, Network& network) {
 
 }  // namespace
 
-void infer(TensorStore& store, Op op, Network& network) {
-  if (network.model != nullptr) return;
+double infer(TensorStore& store, Op op, Network& network) {
+  if (network.model != nullptr) return 0;
   const Reference reference(store, op);
   if (is_norm(op.checkpoint)) infer_norm(reference, op, network);
   if (op.checkpoint == Checkpoint::kFfnAct) infer_activation(reference, op.layer, network);
@@ -246,10 +296,9 @@ void infer(TensorStore& store, Op op, Network& network) {
     case Checkpoint::kKRope:
     case Checkpoint::kAttn:
       infer_rope(reference, op.layer, network);
-      infer_attention(reference, op.layer, network);
-      break;
+      return infer_attention(reference, op.layer, network);
     default:
-      break;
+      return 0;
   }
 }
 

@@ -14,6 +14,27 @@ std::vector<double> positions_of(const Inputs& inputs) {
   return {inputs.positions.begin(), inputs.positions.end()};
 }
 
+std::vector<double> times(double by, std::vector<double> positions) {
+  for (double& position : positions) position *= by;
+  return positions;
+}
+
+// Whose cosines and sines have a factor (phi3's): what is left out leaves that out, too, and what
+// is done twice has it twice.
+void add_factor_counts(const RopeSettings& right, std::vector<Mistake>& mistakes) {
+  for (const int count : {0, 2}) {
+    RopeSettings counted = right;
+    counted.factor = std::pow(right.factor, count);
+    mistakes.push_back(
+        plain_mistake("rope_position",
+                      count == 0 ? "neither rotates nor multiplies by the factor of the rotation"
+                                 : "rotates twice, with the factor of the rotation each time",
+                      [counted, count](Op, const Inputs& in) {
+                        return rope(*in.rows[0], counted, times(count, positions_of(in)));
+                      }));
+  }
+}
+
 std::vector<double> base_grid() {
   std::vector<double> grid = ratios(100, 1e8, 400);
   for (const double value : {1e4, 1e5, 2.5e5, 5e5, 1e6, 1e7}) grid.push_back(value);
@@ -98,11 +119,10 @@ void add_rope_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
   };
   multiple.grid = {-1, 0, 1.0 / 32, 1.0 / 16, 0.125, 0.25, 0.5, 2, 4, 8, 16, 32};
   multiple.compute = [right](Op, const Inputs& in, double by) {
-    std::vector<double> positions = positions_of(in);
-    for (double& position : positions) position *= by;
-    return rope(*in.rows[0], right, positions);
+    return rope(*in.rows[0], right, times(by, positions_of(in)));
   };
   mistakes.push_back(std::move(multiple));
+  if (right.factor != 1) add_factor_counts(right, mistakes);
 
   RopeSettings swapped = right;
   swapped.sine_for_cosine = true;

@@ -21,7 +21,7 @@ struct OutOfWork {};
 // A mistake in a product before an unknown bias: how many values of its parameter are tried, and
 // how many tokens it takes to tell the bias from it.
 constexpr size_t kMostBeforeBias = 16;
-constexpr int64_t kLeastForBias = 4;
+constexpr size_t kLeastForBias = 4;
 
 // A whole number was not fitted: somebody meant it.
 bool is_whole(double value) {
@@ -219,16 +219,14 @@ void Search::try_on_reference() {
 }
 
 // The same where a bias that is not known is added after it: that shows as one vector at every
-// token.
+// token. What that vector leaves by itself must be the mistake's.
 void Search::try_before_bias(const Mistake& mistake, const Matrix& right) {
   Mistake before = mistake;
   before.text = [text = mistake.text](double parameter) {
     return text(parameter) + " before the bias";
   };
   before.refine = false;
-  const auto predict = [&](double parameter) {
-    Matrix changed = mistake.change(right, parameter);
-    if (changed.empty()) return changed;
+  const auto biased = [&](Matrix changed) {
     for (int64_t i = 0; i < changed.columns; ++i) {
       double sum = 0;
       for (int64_t t = 0; t < changed.rows; ++t) {
@@ -243,9 +241,14 @@ void Search::try_before_bias(const Mistake& mistake, const Matrix& right) {
   const bool cut = std::any_of(
       evidence_.tokens().begin(), evidence_.tokens().end(),
       [&](const Evidence::Token& token) { return std::ssize(token.got) != right.columns; });
-  if (cut || right.rows < kLeastForBias) return;
-  try_one(before, predict, 1, ground_.target.name());
+  if (cut || !has_distinct_rows(right_, kLeastForBias)) return;
+  constexpr double kOfBias = 0.1;
+  const double most = kOfBias * fit_of(biased(right)).residual;
+  try_one(
+      before, [&](double parameter) { return biased(mistake.change(right, parameter)); }, 1,
+      ground_.target.name());
   candidates_.back().parameters = right.columns;
+  if (!(candidates_.back().fit.residual <= most)) candidates_.pop_back();
 }
 
 // The gate's values at up, and those of up at the gate.

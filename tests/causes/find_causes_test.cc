@@ -14,6 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 class OtherPairs : public WrongKernels {
@@ -168,6 +169,35 @@ TEST_F(FindCauses, AReferenceThatIsWrongItselfIsSuspected) {
   EXPECT_FALSE(comparison.pass);
   EXPECT_THAT(comparison.causes, IsEmpty());
   EXPECT_THAT(comparison.cause_hint, HasSubstr("it is the reference that computes something else"));
+}
+
+// Of Q as it should be, of K with other pairs.
+class OtherPairsOfK : public OtherPairs {
+ public:
+  void rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_tokens,
+            int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) override {
+    Kernels& kernels = calls_++ % 2 == 0 ? *right_ : wrong_;
+    kernels.rope(x, cos_sin, pairing, n_tokens, n_heads, head_dim, rotary_dim, out);
+  }
+
+ private:
+  OtherPairs wrong_;
+  int calls_ = 0;
+};
+
+// Without a model nothing says which of the two is right.
+TEST_F(FindCauses, WithoutTheModelNoModelIsSpokenOf) {
+  const auto model = load("tinyllama");
+  const auto right = make_reference_kernels();
+  OtherPairsOfK pairs;
+  const std::string ref = log(*model, pairs, "ref", "ops");
+  const std::string got = log(*model, *right, "got", "ops");
+  const std::string hint = compare(nullptr, ref, got).cause_hint;
+  EXPECT_THAT(hint, HasSubstr("layer_0_k_rope of the judged log is what its inputs, in which both "
+                              "logs agree, give if"));
+  EXPECT_THAT(hint, Not(HasSubstr("what the model gives")));
+  EXPECT_THAT(hint, HasSubstr("--model"));
+  EXPECT_THAT(compare(model.get(), ref, got).cause_hint, HasSubstr("what the model gives"));
 }
 
 class Negated : public WrongKernels {

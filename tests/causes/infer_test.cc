@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <random>
 
 #include "assay/causes/tensor_store.h"
 #include "tests/causes/faulty_logs.h"
@@ -77,6 +79,39 @@ TEST_F(InferTest, NormsAreTold) {
   const Network layer = inferred("gpt2", Checkpoint::kFfnNorm, 1);
   EXPECT_EQ(layer.norm, NormKind::kLayer);
   EXPECT_FALSE(layer.norms.at({Checkpoint::kFfnNorm, 1}).bias.empty());
+}
+
+// Heads and windows are many: breaks if each were tried on all rows.
+TEST_F(InferTest, AWideAttentionIsTriedWithinABound) {
+  constexpr int kRows = 64;
+  constexpr size_t kWidth = 3840;  // which 12 head sizes divide
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  // Of rows that no heads give, and of rows that all heads and windows give but for the first.
+  const auto multiplications = [&](const std::function<float(const std::string&, int)>& value) {
+    std::string text;
+    for (int token = 0; token < kRows; ++token) {
+      for (const std::string name : {"q", "k", "v", "attn"}) {
+        std::vector<float> values(kWidth);
+        for (float& x : values) x = value(name, token);
+        text += line("layer_0_" + name, token, values);
+      }
+    }
+    comparison_ = FaultyLogs::compare(nullptr, put("ref.jsonl", text), put("got.jsonl", text));
+    TensorStore store(comparison_);
+    Network network;
+    const double made = infer(store, {Checkpoint::kAttn, 0}, network);
+    EXPECT_EQ(network.n_heads, 0);
+    return made;
+  };
+  const double whole = 2.0 * kRows * (kRows + 1) / 2 * kWidth;
+  EXPECT_LE(multiplications([&](const std::string&, int) { return normal(random); }), 15 * whole);
+  const double most = multiplications([](const std::string& name, int token) -> float {
+    if (name == "attn") return token == 0 ? 2 : 1;
+    return name == "v" ? 1 : 0;
+  });
+  EXPECT_GE(most, 2e9);
+  EXPECT_LE(most, 2.1e9);
 }
 
 // Breaks if something were inferred that the log does not show.

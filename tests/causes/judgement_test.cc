@@ -53,6 +53,21 @@ TEST(Judgement, WhatIsLeftIsBounded) {
   EXPECT_TRUE(judge({candidate("eps", "a", 1e-5, 1)}, ground()).cause);
 }
 
+TEST(Judgement, AFactorHoldsAtMostElements) {
+  for (const char* name : {"sign", "scale", "residual"}) {
+    Candidate one = candidate(name, "a", 1e-4);
+    one.fit.nearer = 75;
+    one.fit.farther = 25;
+    EXPECT_TRUE(judge({one}, ground()).cause) << name;
+    one.fit.farther = 26;
+    EXPECT_FALSE(judge({one}, ground()).cause) << name;
+  }
+  Candidate block = candidate("quant_block", "a", 1e-4);
+  block.fit.nearer = 1;
+  block.fit.farther = 26;
+  EXPECT_TRUE(judge({block}, ground()).cause);
+}
+
 TEST(Judgement, NaNIsNoFit) {
   const Candidate none = candidate("eps", "a", std::nan(""));
   EXPECT_FALSE(judge({none}, ground()).cause);

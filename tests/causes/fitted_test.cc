@@ -1,0 +1,141 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+
+#include "tests/causes/faulty_logs.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr size_t kWidth = 576;
+constexpr size_t kTokens = 6;
+
+using Rows = std::vector<std::vector<float>>;
+
+// What is fitted to a difference whose cause is known, without a model: a constant vector, a
+// factor, a sign.
+class Fits : public FaultyLogs {
+ protected:
+  static Rows normal_rows(unsigned seed = 1) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    Rows rows(kTokens, std::vector<float>(kWidth));
+    for (auto& row : rows) {
+      for (float& value : row) value = normal(random);
+    }
+    return rows;
+  }
+
+  // Of two logs that differ by `wrong` alone.
+  Comparison differ(const Rows& right,
+                    const std::function<float(float value, size_t token, size_t i)>& wrong) {
+    std::string ref;
+    std::string got;
+    for (size_t token = 0; token < right.size(); ++token) {
+      std::vector<float> values = right[token];
+      const std::string name = "layer_0_ffn_out";
+      ref += line(name, static_cast<int>(token), values);
+      for (size_t i = 0; i < values.size(); ++i) values[i] = wrong(values[i], token, i);
+      got += line(name, static_cast<int>(token), values);
+    }
+    return compare(nullptr, put("ref.jsonl", ref), put("got.jsonl", got));
+  }
+
+  static std::string named(const Comparison& comparison) {
+    EXPECT_FALSE(comparison.pass);
+    return comparison.causes.empty() ? "" : comparison.causes[0].name;
+  }
+};
+
+float factor_of(size_t i) {
+  return 0.5F + static_cast<float>(i % 7) / 4;
+}
+
+TEST_F(Fits, AConstantIsNamed) {
+  const Comparison found =
+      differ(normal_rows(), [](float x, size_t, size_t i) { return x + factor_of(i); });
+  ASSERT_THAT(found.causes, SizeIs(1)) << found.cause_hint;
+  EXPECT_EQ(found.causes[0].name, "bias_missing");
+  EXPECT_THAT(found.causes[0].sentence, HasSubstr("the same vector at every token"));
+}
+
+// Some models add so much to K that its rows are nearly one.
+TEST_F(Fits, AConstantBesideOneThatIsLargerIsNamed) {
+  Rows rows = normal_rows();
+  for (auto& row : rows) {
+    for (size_t i = 0; i < kWidth; ++i) row[i] += 30 * factor_of(i);
+  }
+  EXPECT_EQ(named(differ(rows, [](float x, size_t, size_t i) { return x - 30 * factor_of(i); })),
+            "bias_missing");
+}
+
+// The prompt repeats one token: that any difference is the same at each says nothing.
+TEST_F(Fits, ConstantRowsHaveNoConstant) {
+  const Rows noise = normal_rows(2);
+  for (const size_t distinct : {1U, 2U}) {
+    Rows rows = normal_rows();
+    for (size_t t = 0; t < kTokens; ++t) {
+      rows[t] = rows[t < distinct ? t : 0];
+      for (size_t i = 0; i < kWidth; ++i) rows[t][i] *= 1 + 1e-7F * noise[t][i];
+    }
+    EXPECT_EQ(named(differ(rows, [](float x, size_t, size_t i) { return x * factor_of(i); })), "")
+        << distinct;
+    EXPECT_EQ(named(differ(rows, [](float x, size_t, size_t i) { return x + factor_of(i); })), "")
+        << distinct;
+  }
+}
+
+// One channel is large and nearly the same at every token, and is wrong by a factor.
+TEST_F(Fits, AChannelThatHardlyVariesHasNoConstant) {
+  for (const float share : {0.0F, 1.0F}) {
+    Rows rows = normal_rows();
+    for (auto& row : rows) row[100] = 3000 + share * row[100];
+    EXPECT_EQ(named(differ(rows, [](float x, size_t, size_t i) { return i == 100 ? -x : x; })), "");
+  }
+}
+
+TEST_F(Fits, FactorsAreNamed) {
+  Rows rows = normal_rows();
+  for (auto& row : rows) {
+    for (float& value : row) value = std::max(value, 0.0F);  // half of them are 0
+  }
+  EXPECT_EQ(named(differ(rows, [](float x, size_t, size_t) { return 1.5F * x; })), "scale");
+  EXPECT_EQ(named(differ(rows, [](float x, size_t, size_t) { return -x; })), "sign");
+  // A judged log that is computed in less: what is left is a hundredth of the difference's norm.
+  const Rows noise = normal_rows(2);
+  EXPECT_EQ(
+      named(differ(normal_rows(), [&](float x, size_t token,
+                                      size_t i) { return 1.5F * x + 5e-3F * noise[token][i]; })),
+      "scale");
+}
+
+// Breaks if what one large channel has were told of the whole tensor.
+TEST_F(Fits, OneChannelIsNotTheWholeTensor) {
+  for (const float size : {100.0F, 300.0F, 1000.0F}) {
+    Rows rows = normal_rows();
+    for (auto& row : rows) row[100] = size * (1 + 0.3F * row[100]);
+    for (const float by : {-1.0F, 0.5F, 1.5F, 2.0F}) {
+      EXPECT_EQ(
+          named(differ(rows, [&](float x, size_t, size_t i) { return i == 100 ? by * x : x; })), "")
+          << size << " by " << by;
+    }
+  }
+}
+
+// As the first token's may be of which all others take their share.
+TEST_F(Fits, OneTokenIsNotTheWholeTensor) {
+  Rows rows = normal_rows();
+  for (float& value : rows[0]) value *= 3000;
+  EXPECT_EQ(
+      named(differ(rows, [](float x, size_t token, size_t) { return token == 0 ? 1.5F * x : x; })),
+      "");
+}
+
+}  // namespace
+}  // namespace assay

@@ -22,10 +22,10 @@
 // kill lose no finished record and tear at most the last line. Calls may come from any thread. A
 // child of fork() may go on logging to the same file; lines stay whole.
 //
-// Where the log cannot be written, one line on standard error says why, the engine goes on, and
-// nothing more is logged; the log ends with its last whole record. Define
-// ASSAY_TAP_ON_ERROR(message) to be told otherwise. A compiler told -ffast-math may change the last
-// bits of sums; what is not a number stays one.
+// Where the log cannot be written, one line on standard error says why, the engine goes on (SIGPIPE
+// and SIGXFSZ of that write are taken), and nothing more is logged; the log ends with its last
+// whole record. Define ASSAY_TAP_ON_ERROR(message) to be told otherwise. A compiler told
+// -ffast-math may change the last bits of sums; what is not a number stays one.
 #ifndef ASSAY_TAP_H
 #define ASSAY_TAP_H
 
@@ -140,6 +140,7 @@ static __attribute__((unused)) int assay_tap_log_device(const char* checkpoint, 
 #include <fnmatch.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -1099,6 +1100,10 @@ static int assay_tap_open_locked(const char* path, const char* team, const char*
   }
   assay_tap.fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (assay_tap.fd < 0) return assay_tap_fail("cannot open the log for writing", errno, "");
+#if defined(F_SETNOSIGPIPE)  // macOS sends SIGPIPE to the process, whose other threads do not hold
+                             // it
+  (void)fcntl(assay_tap.fd, F_SETNOSIGPIPE, 1);
+#endif
   if (flock(assay_tap.fd, LOCK_EX | LOCK_NB) != 0) {
     return errno == EWOULDBLOCK ? assay_tap_fail("another writer has this log open", 0,
                                                  "give each running engine a log of its own")
@@ -1223,8 +1228,48 @@ static int assay_tap_take_back(int64_t torn) {
   return status.st_size == assay_tap.size + torn && ftruncate(assay_tap.fd, assay_tap.size) == 0;
 }
 
-// The caller holds the lock.
-static int assay_tap_write_all(const char* line, size_t length) {
+// The signals with which the system ends who writes to a pipe that nobody reads, or a file beyond
+// its limit (ulimit -f). While a line is written they wait for the end of it.
+typedef struct {
+  sigset_t ours;
+  sigset_t mask;     // of the thread before
+  sigset_t pending;  // what was sent before
+} assay_tap_signals;
+
+static void assay_tap_hold_signals(assay_tap_signals* signals) {
+  (void)sigemptyset(&signals->ours);
+  (void)sigaddset(&signals->ours, SIGPIPE);
+  (void)sigaddset(&signals->ours, SIGXFSZ);
+  (void)sigemptyset(&signals->pending);
+  (void)pthread_sigmask(SIG_BLOCK, &signals->ours, &signals->mask);
+  // Only what is blocked can be pending.
+  if (sigismember(&signals->mask, SIGPIPE) == 1 || sigismember(&signals->mask, SIGXFSZ) == 1) {
+    (void)sigpending(&signals->pending);
+  }
+}
+
+// Takes the signals that a `failed` write sent to this thread; what was sent before stays.
+static void assay_tap_release_signals(const assay_tap_signals* signals, int failed) {
+  static const int kOurs[] = {SIGPIPE, SIGXFSZ};
+  for (int i = 0; failed && i < 2; ++i) {
+    sigset_t one;
+    if (sigismember(&signals->pending, kOurs[i]) == 1) continue;
+    (void)sigemptyset(&one);
+    (void)sigaddset(&one, kOurs[i]);
+#if defined(__APPLE__) || defined(__OpenBSD__)  // without sigtimedwait()
+    sigset_t now;
+    int taken;
+    if (sigpending(&now) == 0 && sigismember(&now, kOurs[i]) == 1) (void)sigwait(&one, &taken);
+#else
+    const struct timespec at_once = {0, 0};
+    while (sigtimedwait(&one, NULL, &at_once) < 0 && errno == EINTR) continue;
+#endif
+  }
+  (void)pthread_sigmask(SIG_SETMASK, &signals->mask, NULL);
+}
+
+// The caller holds the lock, and the signals.
+static int assay_tap_write_line(const char* line, size_t length) {
   size_t done = 0;
   while (done < length) {
     const ssize_t written = write(assay_tap.fd, line + done, length - done);
@@ -1244,6 +1289,15 @@ static int assay_tap_write_all(const char* line, size_t length) {
     assay_tap.size = end > 0 ? (int64_t)end : assay_tap.size + (int64_t)length;
   }
   return 1;
+}
+
+// The caller holds the lock.
+static int assay_tap_write_all(const char* line, size_t length) {
+  assay_tap_signals signals;
+  assay_tap_hold_signals(&signals);
+  const int result = assay_tap_write_line(line, length);
+  assay_tap_release_signals(&signals, result != 1);
+  return result;
 }
 
 // Before the first record of this process: empties the file, once for all that fork() made of the

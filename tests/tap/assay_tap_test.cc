@@ -194,7 +194,23 @@ TEST_F(TapTest, AFullDiskIsToldOnceAndStopsNothing) {
       "whole record\n");
 }
 
-// Breaks if a record cut short by a full disk stayed in the file.
+// Breaks if SIGPIPE ended the engine, or if one that somebody else sent were taken from it.
+TEST_F(TapTest, APipeThatNobodyReadsStopsNothing) {
+  const std::string pipe = folder_ + "/pipe";
+  for (const std::string mode : {"full", "held"}) {
+    const auto [exit_code, text] =
+        run_program({"bash", "-c",
+                     "rm -f " + pipe + "; mkfifo " + pipe + "; head -c 100 " + pipe +
+                         " > /dev/null & ORCH_LOG_FILE=" + pipe +
+                         " ASSAY_LOG_CHECKPOINTS=ops " ASSAY_TAP_ENGINE " " + mode + " 2>&1 > " +
+                         folder_ + "/out"});
+    EXPECT_EQ(exit_code, 0) << mode << ": " << text;
+    EXPECT_EQ(text, "assay_tap: " + pipe +
+                        ": cannot write: Broken pipe; the log ends with the last whole record\n");
+  }
+}
+
+// Breaks if SIGXFSZ ended the engine, or if a record cut short by a full disk stayed in the file.
 TEST_F(TapTest, ARecordThatDoesNotFitIsTakenBack) {
   const auto [exit_code, text] = run_program(
       {"bash", "-c",

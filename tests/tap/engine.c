@@ -1,6 +1,6 @@
 // An engine of a few lines that logs through assay_tap.h; the tests build it with every compiler
 // and run it as a process of its own. engine records | loop | abort | exit | fork |
-// full | ask | error | closed | early
+// full | held | ask | error | closed | early
 // clang-format off: the header comes first
 #define ASSAY_TAP_IMPLEMENTATION
 #include "assay_tap.h"
@@ -125,11 +125,10 @@ static void log_with_early_children(void) {
   check(assay_tap_log("parent", 0, values, kValues));
 }
 
-// A log that cannot be written must not stop the engine.
-static int log_to_a_full_disk(void) {
+// A log that cannot be written must not stop the engine, by a signal neither.
+static int log_until_it_fails(void) {
   float values[kValues];
   fill(values, kValues, 0);
-  (void)signal(SIGXFSZ, SIG_IGN);
   for (int64_t t = 0; t < 100; ++t) {
     if (assay_tap_log("layer_0_output", t, values, kValues) == -1) {
       return assay_tap_log("layer_0_output", t, values, 1) == -1 && assay_tap_error() != NULL &&
@@ -142,12 +141,30 @@ static int log_to_a_full_disk(void) {
   return 7;
 }
 
+// A signal that the engine itself holds, and that was sent to it before, is the engine's.
+static int log_with_a_signal_held(void) {
+  sigset_t held;
+  sigset_t pending;
+  sigset_t mask;
+  (void)sigemptyset(&held);
+  (void)sigaddset(&held, SIGPIPE);
+  if (pthread_sigmask(SIG_BLOCK, &held, NULL) != 0 || raise(SIGPIPE) != 0) return 10;
+  if (log_until_it_fails() != 0) return 11;
+  (void)sigpending(&pending);
+  (void)pthread_sigmask(SIG_SETMASK, NULL, &mask);
+  return sigismember(&pending, SIGPIPE) == 1 && sigismember(&pending, SIGXFSZ) == 0 &&
+                 sigismember(&mask, SIGPIPE) == 1 && sigismember(&mask, SIGXFSZ) == 0
+             ? 0
+             : 12;
+}
+
 int main(int argc, char** argv) {
   const char* mode = argc == 2 ? argv[1] : "";
   if (strcmp(mode, "records") == 0) log_records();
   if (strcmp(mode, "loop") == 0) log_with_threads();
   if (strcmp(mode, "fork") == 0) log_with_children();
-  if (strcmp(mode, "full") == 0) return log_to_a_full_disk();
+  if (strcmp(mode, "full") == 0) return log_until_it_fails();
+  if (strcmp(mode, "held") == 0) return log_with_a_signal_held();
   if (strcmp(mode, "exit") == 0 || strcmp(mode, "abort") == 0) {
     last = 100;
     log_with_threads();

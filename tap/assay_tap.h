@@ -24,8 +24,10 @@
 //
 // Where the log cannot be written, one line on standard error says why, the engine goes on (SIGPIPE
 // and SIGXFSZ of that write are taken), and nothing more is logged; the log ends with its last
-// whole record. Define ASSAY_TAP_ON_ERROR(message) to be told otherwise. A compiler told
-// -ffast-math may change the last bits of sums; what is not a number stays one.
+// whole record. Define ASSAY_TAP_ON_ERROR(message) to be told otherwise.
+//
+// A compiler told -ffast-math may change the last bits of sums; what is not a number stays one, and
+// on x86-64 denormal numbers are summarised as what they are.
 #ifndef ASSAY_TAP_H
 #define ASSAY_TAP_H
 
@@ -541,6 +543,19 @@ ASSAY_TAP_API size_t assay_tap_print_double(char* to, double value) {
 // All sums are in double, in an order that is the same on every processor. Elements that are not
 // finite are left out.
 
+// An engine may have told the processor to take denormal numbers for zeros, as what is linked with
+// -ffast-math does, to round otherwise, or to trap. Tensors are summarised with none of that (on
+// x86-64): the mode that a process starts with. Gives the engine's, to be restored.
+static __attribute__((unused)) uint32_t assay_tap_set_float_mode(uint32_t mode) {
+  uint32_t before = mode;
+#if defined(__x86_64__)
+  __asm__ __volatile__("stmxcsr %0" : "=m"(before) : : "memory");
+  __asm__ __volatile__("ldmxcsr %0" : : "m"(mode) : "memory");
+#endif
+  return before;
+}
+#define ASSAY_TAP_FLOAT_MODE 0x1F80U
+
 // By the bits: -ffast-math must not take it away.
 static int assay_tap_is_finite(float value) {
   uint32_t bits;
@@ -918,8 +933,11 @@ static char* assay_tap_write_member(char* to, const char* key, const char* value
 
 // ---- Summary and sketch as JSON --------------------------------------------------------------
 
+// Not inlined: the compiler may move arithmetic across the change of its mode, but no calls.
+
 // [64 numbers]
-static char* assay_tap_write_sketch(char* to, const float* values, size_t n) {
+static __attribute__((noinline)) char* assay_tap_write_sketch(char* to, const float* values,
+                                                              size_t n) {
   double sketch[ASSAY_TAP_SKETCH];
   assay_tap_sketch(values, n, sketch);
   for (int k = 0; k < ASSAY_TAP_SKETCH; ++k) {
@@ -930,7 +948,8 @@ static char* assay_tap_write_sketch(char* to, const float* values, size_t n) {
   return to;
 }
 
-static char* assay_tap_write_summary(char* to, const float* values, size_t n) {
+static __attribute__((noinline)) char* assay_tap_write_summary(char* to, const float* values,
+                                                               size_t n) {
   assay_tap_summary s;
   assay_tap_summarize(values, n, &s);
   if (s.count > 0) {
@@ -1378,8 +1397,10 @@ static int assay_tap_log_values(const char* checkpoint, int64_t token_idx, const
   *to++ = ']';
   if (head < n) to = assay_tap_write_whole(assay_tap_write_text(to, ",\"n\":"), (int64_t)n);
   to = assay_tap_write_floats(assay_tap_write_text(to, ",\"values\":"), values, head);
+  const uint32_t mode = assay_tap_set_float_mode(ASSAY_TAP_FLOAT_MODE);
   to = assay_tap_write_summary(assay_tap_write_text(to, ",\"summary\":"), values, n);
   to = assay_tap_write_sketch(assay_tap_write_text(to, ",\"sketch\":"), values, n);
+  (void)assay_tap_set_float_mode(mode);
   to = assay_tap_write_text(to, "}\n");
   return assay_tap_finish(buffer, size, to, 0);
 }

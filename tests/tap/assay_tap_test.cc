@@ -4,10 +4,12 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <bit>
 #include <cstring>
 #include <map>
 #include <random>
 #include <set>
+#include <span>
 #include <thread>
 
 #include "assay/log/log_reader.h"
@@ -76,6 +78,25 @@ class TapTest : public LogFiles {
     return contents(path);
   }
 
+  // Sums of such numbers are exact, in any order.
+  void expect_denormals(const std::string& engine) {
+    std::vector<float> values(200);
+    for (uint32_t i = 0; i < 200; ++i) {
+      values[i] = std::bit_cast<float>(0x100U * (i + 1) | (i % 3 == 2 ? 0x80000000U : 0));
+    }
+    const std::string path = folder_ + "/denormals.jsonl";
+    LogWriter writer(path, {.team = "", .summary = true, .sketch = true});
+    const size_t sizes[] = {3, 20, 200};
+    for (int64_t i = 0; i < 3; ++i) writer.write("x", i, std::span(values).first(sizes[i]));
+    writer.close();
+    for (const std::string mode : {"denormals", "flushed"}) {
+      const auto [exit_code, text] =
+          run_engine(mode, {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "ops"}}, engine);
+      ASSERT_EQ(exit_code, 0) << mode << " " << text;
+      EXPECT_EQ(contents(log()), contents(path)) << mode;
+    }
+  }
+
   void expect_records(const std::string& engine) {
     for (const auto& [team, values, head] :
          {std::tuple<std::string, std::string, int64_t>{"", "", 10},
@@ -98,6 +119,24 @@ class TapTest : public LogFiles {
 
 TEST_F(TapTest, WritesTheBytesOfLogWriter) {
   expect_records(ASSAY_TAP_ENGINE);
+}
+
+// Breaks if an engine's mode of the processor changed what is said of its tensors, or was not
+// restored.
+TEST_F(TapTest, DenormalsAreSummarisedWhereTheProcessorFlushesThem) {
+  expect_denormals(ASSAY_TAP_ENGINE);
+}
+
+TEST_F(TapTest, DenormalsAreSummarisedInAnEngineBuiltWithFastMath) {
+  if (run_program({"which", "gcc"}).first != 0) {
+    GTEST_SKIP() << "program: gcc is not installed";
+  }
+  const std::string engine = folder_ + "/engine";
+  const auto [exit_code, text] =
+      run_program({"gcc", "-O3", "-ffast-math", "-pthread", "-I" ASSAY_SOURCE_DIR "/tap",
+                   ASSAY_SOURCE_DIR "/tests/tap/engine.c", "-o", engine, "-lm"});
+  ASSERT_EQ(exit_code, 0) << text;
+  expect_denormals(engine);
 }
 
 // The reader is the judge: 0x3C00 is 1 as a half, 0.0078125 as a bfloat16.

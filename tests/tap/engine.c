@@ -1,6 +1,6 @@
 // An engine of a few lines that logs through assay_tap.h; the tests build it with every compiler
 // and run it as a process of its own. engine records | loop | abort | exit | fork |
-// full | held | ask | error | closed | early
+// full | held | denormals | flushed | ask | error | closed | early
 // clang-format off: the header comes first
 #define ASSAY_TAP_IMPLEMENTATION
 #include "assay_tap.h"
@@ -51,6 +51,28 @@ static void log_records(void) {
                              cube, 3));
   check(assay_tap_log_tensor("half", 0, ASSAY_TAP_F16, halves, six, 1));
   check(assay_tap_log_tensor("brain", 0, ASSAY_TAP_BF16, halves, six, 1));
+}
+
+// Tensors of denormal numbers only, also where the processor takes these for zeros and rounds up.
+static void log_denormals(int flushed) {
+  static const size_t sizes[] = {3, 20, 200};
+  float values[200];
+  for (uint32_t i = 0; i < 200; ++i) {
+    const uint32_t bits = 0x100U * (i + 1) | (i % 3 == 2 ? 0x80000000U : 0);
+    memcpy(values + i, &bits, sizeof(bits));
+  }
+#if defined(__x86_64__)
+  uint32_t mode = 0x1F80;
+  if (flushed) mode = 0xDFC0;
+  __asm__ __volatile__("ldmxcsr %0" : : "m"(mode) : "memory");
+#endif
+  for (int i = 0; i < 3; ++i) check(assay_tap_log("x", i, values, sizes[i]));
+#if defined(__x86_64__)
+  __asm__ __volatile__("stmxcsr %0" : "=m"(mode) : : "memory");
+  if ((mode & 0xFFC0U) != (flushed ? 0xDFC0U : 0x1F80U)) exit(13);
+#else
+  (void)flushed;
+#endif
 }
 
 static void finished(int64_t token_idx) {
@@ -161,6 +183,8 @@ static int log_with_a_signal_held(void) {
 int main(int argc, char** argv) {
   const char* mode = argc == 2 ? argv[1] : "";
   if (strcmp(mode, "records") == 0) log_records();
+  if (strcmp(mode, "denormals") == 0) log_denormals(0);
+  if (strcmp(mode, "flushed") == 0) log_denormals(1);
   if (strcmp(mode, "loop") == 0) log_with_threads();
   if (strcmp(mode, "fork") == 0) log_with_children();
   if (strcmp(mode, "full") == 0) return log_until_it_fails();

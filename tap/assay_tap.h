@@ -81,7 +81,9 @@ ASSAY_TAP_API int assay_tap_wants(const char* checkpoint);
 
 // Logs values[n], the whole tensor `checkpoint` (`layer_0_output`; Assay's docs/add-an-engine.md
 // has the names) at the token position `token_idx` >= 0, as the shape [1, n]. Returns 1 if it was
-// logged, 0 if it was not asked for, -1 if it could not be.
+// logged, 0 if it was not asked for, -1 if it could not be: once the log cannot be written, and for
+// a tensor without a meaning (a negative token_idx or dimension, an unknown type), of which the
+// first is told on standard error and after which the log goes on.
 ASSAY_TAP_API int assay_tap_log(const char* checkpoint, int64_t token_idx, const float* values,
                                 size_t n);
 
@@ -984,12 +986,14 @@ static __attribute__((noinline)) char* assay_tap_write_summary(char* to, const f
 
 enum { ASSAY_TAP_UNREAD = 0, ASSAY_TAP_OFF = 1, ASSAY_TAP_OPENED = 2, ASSAY_TAP_FAILED = 3 };
 enum { ASSAY_TAP_OLD = 0, ASSAY_TAP_EMPTYING = 1, ASSAY_TAP_EMPTIED = 2 };
-enum { ASSAY_TAP_KEPT = 4 };
+enum { ASSAY_TAP_KEPT = 4, ASSAY_TAP_MESSAGE = 512 };
 
 typedef struct {
   int state;              // one of the above; read without the lock
   pthread_mutex_t mutex;  // guards what follows
   int fork_safe;
+  int told_of_call;  // that a call could not be logged
+  pid_t opener;      // the process that opened the log
   int fd;
   int regular;
   int begun;      // this process has written a record
@@ -999,13 +1003,15 @@ typedef struct {
   char* path;
   char* team;   // NULL where records name none
   char* globs;  // each with its '\0', an empty one at the end
-  char error[512];
+  char error[ASSAY_TAP_MESSAGE];
   char* kept[ASSAY_TAP_KEPT];  // buffers, to spare page faults
   size_t kept_sizes[ASSAY_TAP_KEPT];
 } assay_tap_log_state;
 
 static assay_tap_log_state assay_tap = {ASSAY_TAP_UNREAD,
                                         PTHREAD_MUTEX_INITIALIZER,
+                                        0,
+                                        0,
                                         0,
                                         -1,
                                         0,
@@ -1032,13 +1038,17 @@ static void assay_tap_set_state(int state) {
   __atomic_store_n(&assay_tap.state, state, __ATOMIC_RELEASE);
 }
 
-// Says once what is wrong, its errno (0: none), and what to do ("": nothing). The caller holds the
-// lock.
-static int assay_tap_fail(const char* what, int code, const char* hint) {
-  (void)snprintf(assay_tap.error, sizeof(assay_tap.error), "%.200s: %.120s%s%.80s%s%.100s",
+static void assay_tap_print_message(char* to, const char* what, int code, const char* hint) {
+  (void)snprintf(to, ASSAY_TAP_MESSAGE, "%.200s: %.120s%s%.80s%s%.100s",
                  assay_tap.path == NULL ? "ORCH_LOG_FILE" : assay_tap.path, what,
                  code == 0 ? "" : ": ", code == 0 ? "" : strerror(code), hint[0] == 0 ? "" : "; ",
                  hint);
+}
+
+// Says once what is wrong, its errno (0: none), and what to do ("": nothing), and ends the log. The
+// caller holds the lock.
+static int assay_tap_fail(const char* what, int code, const char* hint) {
+  assay_tap_print_message(assay_tap.error, what, code, hint);
   assay_tap_set_state(ASSAY_TAP_FAILED);
   ASSAY_TAP_ON_ERROR(assay_tap.error);
   return -1;
@@ -1131,12 +1141,14 @@ static int assay_tap_open_locked(const char* path, const char* team, const char*
   if (fstat(assay_tap.fd, &status) != 0) {
     return assay_tap_fail("cannot open the log for writing", errno, "");
   }
+  assay_tap.opener = getpid();
   assay_tap.regular = S_ISREG(status.st_mode);
   if (!assay_tap.fork_safe) {
     assay_tap.fork_safe =
         pthread_atfork(assay_tap_before_fork, assay_tap_after_fork, assay_tap_after_fork) == 0;
   }
   assay_tap.begun = 0;
+  assay_tap.told_of_call = 0;
   assay_tap.size = 0;
   assay_tap_set_state(ASSAY_TAP_OPENED);
   return 1;
@@ -1184,6 +1196,9 @@ ASSAY_TAP_API int assay_tap_open(const char* path, const char* team, const char*
 
 ASSAY_TAP_API void assay_tap_close(void) {
   (void)pthread_mutex_lock(&assay_tap.mutex);
+  // A child of fork() that lives on holds the file, and with it the lock; a child that closes
+  // leaves its parent the lock.
+  if (assay_tap.fd >= 0 && assay_tap.opener == getpid()) (void)flock(assay_tap.fd, LOCK_UN);
   if (assay_tap.fd >= 0) (void)close(assay_tap.fd);
   assay_tap.fd = -1;
   if (assay_tap.contents != NULL) (void)munmap(assay_tap.contents, sizeof(int));
@@ -1366,6 +1381,22 @@ static int assay_tap_fail_unlocked(const char* what, const char* hint) {
   return result;
 }
 
+// Says of the first call that could not be logged why. The log goes on.
+static int assay_tap_refuse(const char* checkpoint) {
+  char what[120];
+  char message[ASSAY_TAP_MESSAGE];
+  (void)pthread_mutex_lock(&assay_tap.mutex);
+  if (assay_tap.state == ASSAY_TAP_OPENED && !assay_tap.told_of_call) {
+    assay_tap.told_of_call = 1;
+    (void)snprintf(what, sizeof(what), "'%.80s' cannot be logged", checkpoint);
+    assay_tap_print_message(message, what, 0,
+                            "give a token_idx of 0 or more, values, a shape and an element type");
+    ASSAY_TAP_ON_ERROR(message);
+  }
+  (void)pthread_mutex_unlock(&assay_tap.mutex);
+  return -1;
+}
+
 // The elements of a shape; -1 where it has no count.
 static int64_t assay_tap_elements(const int64_t* shape, int rank) {
   int64_t count = 1;
@@ -1437,11 +1468,9 @@ ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx
   if (state == ASSAY_TAP_FAILED) return -1;
   if (state != ASSAY_TAP_OPENED || !assay_tap_wants(checkpoint)) return 0;
   const int64_t n = assay_tap_elements(shape, rank);
-  if (n < 0 || token_idx < 0 || type < ASSAY_TAP_F32 || type > ASSAY_TAP_BF16) {
-    char what[120];
-    (void)snprintf(what, sizeof(what), "'%.80s' cannot be logged", checkpoint);
-    return assay_tap_fail_unlocked(what,
-                                   "give a token_idx of 0 or more, a shape and an element type");
+  if (n < 0 || token_idx < 0 || type < ASSAY_TAP_F32 || type > ASSAY_TAP_BF16 ||
+      (n > 0 && values == NULL)) {
+    return assay_tap_refuse(checkpoint);
   }
   if (type == ASSAY_TAP_F32) {
     return assay_tap_log_values(checkpoint, token_idx, "f32", (const float*)values, (size_t)n,

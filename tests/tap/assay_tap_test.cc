@@ -117,6 +117,17 @@ class TapTest : public LogFiles {
   }
 };
 
+// Reads a log whose last line may be torn; a line torn elsewhere is an error of the reader's.
+std::set<int64_t> tokens_in(const std::string& path) {
+  std::set<int64_t> tokens;
+  LogReader reader(path);
+  while (const Record* record = reader.next()) {
+    EXPECT_TRUE(record->has_all_values());
+    tokens.insert(record->token_idx);
+  }
+  return tokens;
+}
+
 TEST_F(TapTest, WritesTheBytesOfLogWriter) {
   expect_records(ASSAY_TAP_ENGINE);
 }
@@ -207,6 +218,23 @@ TEST_F(TapTest, OnlyARecordEmptiesTheLog) {
 TEST_F(TapTest, ToAskForAnErrorOpensNoLog) {
   EXPECT_EQ(run_engine("error", {{"ORCH_LOG_FILE", log()}}), std::pair(0, std::string("0")));
   EXPECT_FALSE(std::filesystem::exists(log()));
+}
+
+// Breaks if one call without a meaning ended the log, or were told at each call.
+TEST_F(TapTest, ACallWithoutMeaningIsToldOnceAndTheLogGoesOn) {
+  const Environment all = {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "ops"}};
+  EXPECT_EQ(run_engine("wrong", all),
+            std::pair(0, "assay_tap: " + log() +
+                             ": 'x' cannot be logged; give a token_idx of 0 or more, values, a "
+                             "shape and an element type\n1-1-1-1-1101"));
+  EXPECT_THAT(tokens_in(log()), testing::ElementsAre(0, 2));
+}
+
+// Breaks if a child that lives on kept its parent from a new log, or gave its lock away.
+TEST_F(TapTest, ALogIsBegunAnewBesideForkedChildren) {
+  const Environment all = {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "ops"}};
+  EXPECT_EQ(run_engine("reopen", all), std::pair(0, std::string("01")));
+  EXPECT_THAT(tokens_in(log()), testing::ElementsAre(1));
 }
 
 // Breaks if one process emptied the log after another had written to it.
@@ -304,17 +332,6 @@ class Running {
   std::thread reader_;
   std::set<int64_t> finished_;
 };
-
-// Reads a log whose last line may be torn; a line torn elsewhere is an error of the reader's.
-std::set<int64_t> tokens_in(const std::string& path) {
-  std::set<int64_t> tokens;
-  LogReader reader(path);
-  while (const Record* record = reader.next()) {
-    EXPECT_TRUE(record->has_all_values());
-    tokens.insert(record->token_idx);
-  }
-  return tokens;
-}
 
 void expect_contains(const std::set<int64_t>& all, const std::set<int64_t>& part) {
   for (const int64_t token : part) EXPECT_TRUE(all.contains(token)) << token << " was lost";

@@ -1,6 +1,6 @@
 // An engine of a few lines that logs through assay_tap.h; the tests build it with every compiler
 // and run it as a process of its own. engine records | loop | abort | exit | fork |
-// full | held | denormals | flushed | ask | error | closed | early
+// full | held | denormals | flushed | wrong | reopen | ask | error | closed | early
 // clang-format off: the header comes first
 #define ASSAY_TAP_IMPLEMENTATION
 #include "assay_tap.h"
@@ -180,6 +180,49 @@ static int log_with_a_signal_held(void) {
              : 12;
 }
 
+// Calls without a meaning among others.
+static void log_wrong_calls(void) {
+  const float value = 1;
+  const int64_t negative[] = {-1};
+  const int64_t one[] = {1};
+  printf("%d", assay_tap_log("x", 0, &value, 1));
+  printf("%d", assay_tap_log("x", -1, &value, 1));
+  printf("%d", assay_tap_log_tensor("x", 1, ASSAY_TAP_F32, &value, negative, 1));
+  printf("%d", assay_tap_log_tensor("x", 1, 3, &value, one, 1));
+  printf("%d", assay_tap_log("x", 1, NULL, 1));
+  printf("%d%d", assay_tap_on(), assay_tap_error() != NULL);
+  printf("%d", assay_tap_log("x", 2, &value, 1));
+}
+
+// Ends the log and begins it anew while a child that has closed it, and one that has not, live.
+static void reopen_beside_children(void) {
+  const float value = 1;
+  int ready[2];
+  int live[2];
+  char byte = 0;
+  check(assay_tap_log("x", 0, &value, 1));
+  if (pipe(ready) != 0 || pipe(live) != 0) exit(14);
+  for (int closes = 0; closes < 2; ++closes) {
+    if (fork() == 0) {
+      (void)close(live[1]);
+      if (closes) assay_tap_close();
+      if (write(ready[1], &byte, 1) != 1) _exit(15);
+      (void)!read(live[0], &byte, 1);  // until the parent is done
+      _exit(0);
+    }
+  }
+  for (int i = 0; i < 2; ++i) {
+    if (read(ready[0], &byte, 1) != 1) exit(16);
+  }
+  // The child's close() has not given the lock away.
+  const int other = open(getenv("ORCH_LOG_FILE"), O_WRONLY);
+  printf("%d", flock(other, LOCK_EX | LOCK_NB) == 0);
+  (void)close(other);
+  assay_tap_close();
+  printf("%d", assay_tap_log("x", 1, &value, 1));
+  (void)close(live[1]);
+}
+
 int main(int argc, char** argv) {
   const char* mode = argc == 2 ? argv[1] : "";
   if (strcmp(mode, "records") == 0) log_records();
@@ -194,6 +237,8 @@ int main(int argc, char** argv) {
     log_with_threads();
     if (mode[0] == 'a') abort();
   }
+  if (strcmp(mode, "wrong") == 0) log_wrong_calls();
+  if (strcmp(mode, "reopen") == 0) reopen_beside_children();
   if (strcmp(mode, "ask") == 0) ask();
   if (strcmp(mode, "error") == 0) printf("%d", assay_tap_error() != NULL);
   if (strcmp(mode, "early") == 0) log_with_early_children();

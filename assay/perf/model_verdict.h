@@ -36,7 +36,8 @@ struct SpeedAndAccuracy {
   std::vector<ModelVerdict> models;
 
   int64_t refused() const;
-  bool pass() const { return speed.verdict != PerfVerdict::kSlow && refused() == 0; }
+  bool fails() const { return speed.verdict == PerfVerdict::kSlow || refused() > 0; }
+  bool pass() const { return !fails() && !speed.too_few_pairs(); }
   // "REFUSED" where a model is, else that of the speed.
   std::string_view name() const;
 };

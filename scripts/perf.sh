@@ -4,7 +4,8 @@
 # Builds REV (HEAD, if none is named) and the working tree in folders of their own, measures their
 # benchmarks in pairs (bench/gate.py), holds both to the goldens (bench/accuracy.py), and says what
 # changed. Exit code: 0; 1 for a confirmed SLOW or a model that breaks its floor; 2 if something
-# could not be built or run. Results, with report.html: build/perf/.
+# could not be built or run, or seems slower and ROUNDS are too few to confirm it. Results, with
+# report.html: build/perf/.
 #
 #   ROUNDS=20   pairs of times of each benchmark
 #   FILTER=…    regular expression of the benchmarks (default: one or two of each kernel, logs, models)

@@ -22,10 +22,12 @@
 // kill lose no finished record and tear at most the last line. Calls may come from any thread. A
 // child of fork() may go on logging to the same file; lines stay whole.
 //
-// Where the log cannot be written, one line on standard error says why, the engine goes on, and
-// nothing more is logged; the log ends with its last whole record. Define
-// ASSAY_TAP_ON_ERROR(message) to be told otherwise. A compiler told -ffast-math may change the last
-// bits of sums; what is not a number stays one.
+// Where the log cannot be written, one line on standard error says why, the engine goes on (SIGPIPE
+// and SIGXFSZ of that write are taken), and nothing more is logged; the log ends with its last
+// whole record. Define ASSAY_TAP_ON_ERROR(message) to be told otherwise.
+//
+// A compiler told -ffast-math may change the last bits of sums; what is not a number stays one, and
+// on x86-64 denormal numbers are summarised as what they are.
 #ifndef ASSAY_TAP_H
 #define ASSAY_TAP_H
 
@@ -79,7 +81,9 @@ ASSAY_TAP_API int assay_tap_wants(const char* checkpoint);
 
 // Logs values[n], the whole tensor `checkpoint` (`layer_0_output`; Assay's docs/add-an-engine.md
 // has the names) at the token position `token_idx` >= 0, as the shape [1, n]. Returns 1 if it was
-// logged, 0 if it was not asked for, -1 if it could not be.
+// logged, 0 if it was not asked for, -1 if it could not be: once the log cannot be written, and for
+// a tensor without a meaning (a negative token_idx or dimension, an unknown type), of which the
+// first is told on standard error and after which the log goes on.
 ASSAY_TAP_API int assay_tap_log(const char* checkpoint, int64_t token_idx, const float* values,
                                 size_t n);
 
@@ -140,6 +144,7 @@ static __attribute__((unused)) int assay_tap_log_device(const char* checkpoint, 
 #include <fnmatch.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -540,6 +545,19 @@ ASSAY_TAP_API size_t assay_tap_print_double(char* to, double value) {
 // All sums are in double, in an order that is the same on every processor. Elements that are not
 // finite are left out.
 
+// An engine may have told the processor to take denormal numbers for zeros, as what is linked with
+// -ffast-math does, to round otherwise, or to trap. Tensors are summarised with none of that (on
+// x86-64): the mode that a process starts with. Gives the engine's, to be restored.
+static __attribute__((unused)) uint32_t assay_tap_set_float_mode(uint32_t mode) {
+  uint32_t before = mode;
+#if defined(__x86_64__)
+  __asm__ __volatile__("stmxcsr %0" : "=m"(before) : : "memory");
+  __asm__ __volatile__("ldmxcsr %0" : : "m"(mode) : "memory");
+#endif
+  return before;
+}
+#define ASSAY_TAP_FLOAT_MODE 0x1F80U
+
 // By the bits: -ffast-math must not take it away.
 static int assay_tap_is_finite(float value) {
   uint32_t bits;
@@ -917,8 +935,11 @@ static char* assay_tap_write_member(char* to, const char* key, const char* value
 
 // ---- Summary and sketch as JSON --------------------------------------------------------------
 
+// Not inlined: the compiler may move arithmetic across the change of its mode, but no calls.
+
 // [64 numbers]
-static char* assay_tap_write_sketch(char* to, const float* values, size_t n) {
+static __attribute__((noinline)) char* assay_tap_write_sketch(char* to, const float* values,
+                                                              size_t n) {
   double sketch[ASSAY_TAP_SKETCH];
   assay_tap_sketch(values, n, sketch);
   for (int k = 0; k < ASSAY_TAP_SKETCH; ++k) {
@@ -929,7 +950,8 @@ static char* assay_tap_write_sketch(char* to, const float* values, size_t n) {
   return to;
 }
 
-static char* assay_tap_write_summary(char* to, const float* values, size_t n) {
+static __attribute__((noinline)) char* assay_tap_write_summary(char* to, const float* values,
+                                                               size_t n) {
   assay_tap_summary s;
   assay_tap_summarize(values, n, &s);
   if (s.count > 0) {
@@ -964,12 +986,14 @@ static char* assay_tap_write_summary(char* to, const float* values, size_t n) {
 
 enum { ASSAY_TAP_UNREAD = 0, ASSAY_TAP_OFF = 1, ASSAY_TAP_OPENED = 2, ASSAY_TAP_FAILED = 3 };
 enum { ASSAY_TAP_OLD = 0, ASSAY_TAP_EMPTYING = 1, ASSAY_TAP_EMPTIED = 2 };
-enum { ASSAY_TAP_KEPT = 4 };
+enum { ASSAY_TAP_KEPT = 4, ASSAY_TAP_MESSAGE = 512 };
 
 typedef struct {
   int state;              // one of the above; read without the lock
   pthread_mutex_t mutex;  // guards what follows
   int fork_safe;
+  int told_of_call;  // that a call could not be logged
+  pid_t opener;      // the process that opened the log
   int fd;
   int regular;
   int begun;      // this process has written a record
@@ -979,13 +1003,15 @@ typedef struct {
   char* path;
   char* team;   // NULL where records name none
   char* globs;  // each with its '\0', an empty one at the end
-  char error[512];
+  char error[ASSAY_TAP_MESSAGE];
   char* kept[ASSAY_TAP_KEPT];  // buffers, to spare page faults
   size_t kept_sizes[ASSAY_TAP_KEPT];
 } assay_tap_log_state;
 
 static assay_tap_log_state assay_tap = {ASSAY_TAP_UNREAD,
                                         PTHREAD_MUTEX_INITIALIZER,
+                                        0,
+                                        0,
                                         0,
                                         -1,
                                         0,
@@ -1012,13 +1038,17 @@ static void assay_tap_set_state(int state) {
   __atomic_store_n(&assay_tap.state, state, __ATOMIC_RELEASE);
 }
 
-// Says once what is wrong, its errno (0: none), and what to do ("": nothing). The caller holds the
-// lock.
-static int assay_tap_fail(const char* what, int code, const char* hint) {
-  (void)snprintf(assay_tap.error, sizeof(assay_tap.error), "%.200s: %.120s%s%.80s%s%.100s",
+static void assay_tap_print_message(char* to, const char* what, int code, const char* hint) {
+  (void)snprintf(to, ASSAY_TAP_MESSAGE, "%.200s: %.120s%s%.80s%s%.100s",
                  assay_tap.path == NULL ? "ORCH_LOG_FILE" : assay_tap.path, what,
                  code == 0 ? "" : ": ", code == 0 ? "" : strerror(code), hint[0] == 0 ? "" : "; ",
                  hint);
+}
+
+// Says once what is wrong, its errno (0: none), and what to do ("": nothing), and ends the log. The
+// caller holds the lock.
+static int assay_tap_fail(const char* what, int code, const char* hint) {
+  assay_tap_print_message(assay_tap.error, what, code, hint);
   assay_tap_set_state(ASSAY_TAP_FAILED);
   ASSAY_TAP_ON_ERROR(assay_tap.error);
   return -1;
@@ -1099,6 +1129,10 @@ static int assay_tap_open_locked(const char* path, const char* team, const char*
   }
   assay_tap.fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (assay_tap.fd < 0) return assay_tap_fail("cannot open the log for writing", errno, "");
+#if defined(F_SETNOSIGPIPE)  // macOS sends SIGPIPE to the process, whose other threads do not hold
+                             // it
+  (void)fcntl(assay_tap.fd, F_SETNOSIGPIPE, 1);
+#endif
   if (flock(assay_tap.fd, LOCK_EX | LOCK_NB) != 0) {
     return errno == EWOULDBLOCK ? assay_tap_fail("another writer has this log open", 0,
                                                  "give each running engine a log of its own")
@@ -1107,12 +1141,14 @@ static int assay_tap_open_locked(const char* path, const char* team, const char*
   if (fstat(assay_tap.fd, &status) != 0) {
     return assay_tap_fail("cannot open the log for writing", errno, "");
   }
+  assay_tap.opener = getpid();
   assay_tap.regular = S_ISREG(status.st_mode);
   if (!assay_tap.fork_safe) {
     assay_tap.fork_safe =
         pthread_atfork(assay_tap_before_fork, assay_tap_after_fork, assay_tap_after_fork) == 0;
   }
   assay_tap.begun = 0;
+  assay_tap.told_of_call = 0;
   assay_tap.size = 0;
   assay_tap_set_state(ASSAY_TAP_OPENED);
   return 1;
@@ -1160,6 +1196,9 @@ ASSAY_TAP_API int assay_tap_open(const char* path, const char* team, const char*
 
 ASSAY_TAP_API void assay_tap_close(void) {
   (void)pthread_mutex_lock(&assay_tap.mutex);
+  // A child of fork() that lives on holds the file, and with it the lock; a child that closes
+  // leaves its parent the lock.
+  if (assay_tap.fd >= 0 && assay_tap.opener == getpid()) (void)flock(assay_tap.fd, LOCK_UN);
   if (assay_tap.fd >= 0) (void)close(assay_tap.fd);
   assay_tap.fd = -1;
   if (assay_tap.contents != NULL) (void)munmap(assay_tap.contents, sizeof(int));
@@ -1223,8 +1262,48 @@ static int assay_tap_take_back(int64_t torn) {
   return status.st_size == assay_tap.size + torn && ftruncate(assay_tap.fd, assay_tap.size) == 0;
 }
 
-// The caller holds the lock.
-static int assay_tap_write_all(const char* line, size_t length) {
+// The signals with which the system ends who writes to a pipe that nobody reads, or a file beyond
+// its limit (ulimit -f). While a line is written they wait for the end of it.
+typedef struct {
+  sigset_t ours;
+  sigset_t mask;     // of the thread before
+  sigset_t pending;  // what was sent before
+} assay_tap_signals;
+
+static void assay_tap_hold_signals(assay_tap_signals* signals) {
+  (void)sigemptyset(&signals->ours);
+  (void)sigaddset(&signals->ours, SIGPIPE);
+  (void)sigaddset(&signals->ours, SIGXFSZ);
+  (void)sigemptyset(&signals->pending);
+  (void)pthread_sigmask(SIG_BLOCK, &signals->ours, &signals->mask);
+  // Only what is blocked can be pending.
+  if (sigismember(&signals->mask, SIGPIPE) == 1 || sigismember(&signals->mask, SIGXFSZ) == 1) {
+    (void)sigpending(&signals->pending);
+  }
+}
+
+// Takes the signals that a `failed` write sent to this thread; what was sent before stays.
+static void assay_tap_release_signals(const assay_tap_signals* signals, int failed) {
+  static const int kOurs[] = {SIGPIPE, SIGXFSZ};
+  for (int i = 0; failed && i < 2; ++i) {
+    sigset_t one;
+    if (sigismember(&signals->pending, kOurs[i]) == 1) continue;
+    (void)sigemptyset(&one);
+    (void)sigaddset(&one, kOurs[i]);
+#if defined(__APPLE__) || defined(__OpenBSD__)  // without sigtimedwait()
+    sigset_t now;
+    int taken;
+    if (sigpending(&now) == 0 && sigismember(&now, kOurs[i]) == 1) (void)sigwait(&one, &taken);
+#else
+    const struct timespec at_once = {0, 0};
+    while (sigtimedwait(&one, NULL, &at_once) < 0 && errno == EINTR) continue;
+#endif
+  }
+  (void)pthread_sigmask(SIG_SETMASK, &signals->mask, NULL);
+}
+
+// The caller holds the lock, and the signals.
+static int assay_tap_write_line(const char* line, size_t length) {
   size_t done = 0;
   while (done < length) {
     const ssize_t written = write(assay_tap.fd, line + done, length - done);
@@ -1244,6 +1323,15 @@ static int assay_tap_write_all(const char* line, size_t length) {
     assay_tap.size = end > 0 ? (int64_t)end : assay_tap.size + (int64_t)length;
   }
   return 1;
+}
+
+// The caller holds the lock.
+static int assay_tap_write_all(const char* line, size_t length) {
+  assay_tap_signals signals;
+  assay_tap_hold_signals(&signals);
+  const int result = assay_tap_write_line(line, length);
+  assay_tap_release_signals(&signals, result != 1);
+  return result;
 }
 
 // Before the first record of this process: empties the file, once for all that fork() made of the
@@ -1293,6 +1381,22 @@ static int assay_tap_fail_unlocked(const char* what, const char* hint) {
   return result;
 }
 
+// Says of the first call that could not be logged why. The log goes on.
+static int assay_tap_refuse(const char* checkpoint) {
+  char what[120];
+  char message[ASSAY_TAP_MESSAGE];
+  (void)pthread_mutex_lock(&assay_tap.mutex);
+  if (assay_tap.state == ASSAY_TAP_OPENED && !assay_tap.told_of_call) {
+    assay_tap.told_of_call = 1;
+    (void)snprintf(what, sizeof(what), "'%.80s' cannot be logged", checkpoint);
+    assay_tap_print_message(message, what, 0,
+                            "give a token_idx of 0 or more, values, a shape and an element type");
+    ASSAY_TAP_ON_ERROR(message);
+  }
+  (void)pthread_mutex_unlock(&assay_tap.mutex);
+  return -1;
+}
+
 // The elements of a shape; -1 where it has no count.
 static int64_t assay_tap_elements(const int64_t* shape, int rank) {
   int64_t count = 1;
@@ -1324,8 +1428,10 @@ static int assay_tap_log_values(const char* checkpoint, int64_t token_idx, const
   *to++ = ']';
   if (head < n) to = assay_tap_write_whole(assay_tap_write_text(to, ",\"n\":"), (int64_t)n);
   to = assay_tap_write_floats(assay_tap_write_text(to, ",\"values\":"), values, head);
+  const uint32_t mode = assay_tap_set_float_mode(ASSAY_TAP_FLOAT_MODE);
   to = assay_tap_write_summary(assay_tap_write_text(to, ",\"summary\":"), values, n);
   to = assay_tap_write_sketch(assay_tap_write_text(to, ",\"sketch\":"), values, n);
+  (void)assay_tap_set_float_mode(mode);
   to = assay_tap_write_text(to, "}\n");
   return assay_tap_finish(buffer, size, to, 0);
 }
@@ -1362,11 +1468,9 @@ ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx
   if (state == ASSAY_TAP_FAILED) return -1;
   if (state != ASSAY_TAP_OPENED || !assay_tap_wants(checkpoint)) return 0;
   const int64_t n = assay_tap_elements(shape, rank);
-  if (n < 0 || token_idx < 0 || type < ASSAY_TAP_F32 || type > ASSAY_TAP_BF16) {
-    char what[120];
-    (void)snprintf(what, sizeof(what), "'%.80s' cannot be logged", checkpoint);
-    return assay_tap_fail_unlocked(what,
-                                   "give a token_idx of 0 or more, a shape and an element type");
+  if (n < 0 || token_idx < 0 || type < ASSAY_TAP_F32 || type > ASSAY_TAP_BF16 ||
+      (n > 0 && values == NULL)) {
+    return assay_tap_refuse(checkpoint);
   }
   if (type == ASSAY_TAP_F32) {
     return assay_tap_log_values(checkpoint, token_idx, "f32", (const float*)values, (size_t)n,

@@ -9,6 +9,7 @@
 #include "assay/cli/output.h"
 #include "assay/perf/model_verdict.h"
 #include "assay/perf/perf_report.h"
+#include "assay/perf/perf_text.h"
 #include "base/error.h"
 
 namespace assay {
@@ -61,7 +62,11 @@ int run(const PerfArguments& arguments) {
       }
     });
   }
-  return judged.pass() ? kInParity : kDiverged;
+  if (judged.fails()) return kDiverged;
+  if (judged.speed.too_few_pairs()) {
+    throw Error(too_few_pairs_text(judged.speed), arguments.head);
+  }
+  return kInParity;
 }
 
 }  // namespace

@@ -61,10 +61,11 @@ void read_log(const GoldenManifest& manifest, const GoldenLog& log, const Policy
 }
 
 void read_file(const GoldenManifest& manifest, const GoldenFile& file, const GoldenFilter& filter,
-               std::vector<std::string>& missing, std::vector<GoldenCase>& cases) {
+               std::vector<MissingModel>& missing, std::vector<GoldenCase>& cases) {
   const std::string path = find_model_file(manifest, file);
   if (path.empty()) {
-    missing.push_back(fmt::format("{} {}: no {}", manifest.model, file.type, file.gguf));
+    missing.push_back({.model = manifest.model,
+                       .what = fmt::format("{} {}: no {}", manifest.model, file.type, file.gguf)});
     return;
   }
   const auto gguf = std::make_shared<Gguf>(path);
@@ -94,7 +95,7 @@ void read_file(const GoldenManifest& manifest, const GoldenFile& file, const Gol
 }  // namespace
 
 std::vector<GoldenCase> read_golden_cases(const std::string& folder, const GoldenFilter& filter,
-                                          std::vector<std::string>& missing) {
+                                          std::vector<MissingModel>& missing) {
   std::vector<GoldenCase> cases;
   for (const std::string& path : manifest_paths(folder)) {
     const GoldenManifest manifest = read_golden_manifest(path);

@@ -37,6 +37,12 @@ struct GoldenCase {
   std::string name() const { return model + " " + type + " " + prompt; }
 };
 
+// A model file that is neither where its goldens are nor in the cache.
+struct MissingModel {
+  std::string model;
+  std::string what;  // "smollm2 Q4_1: no SmolLM2-135M-Instruct.Q4_1.gguf"
+};
+
 // Which of the goldens to read; empty lists: all.
 struct GoldenFilter {
   std::vector<std::string> models = {};
@@ -49,6 +55,6 @@ struct GoldenFilter {
 // are told in `missing`. Throws Error if a manifest, a log or a model is damaged, is not the one
 // that the manifest states, or nothing is found.
 std::vector<GoldenCase> read_golden_cases(const std::string& folder, const GoldenFilter& filter,
-                                          std::vector<std::string>& missing);
+                                          std::vector<MissingModel>& missing);
 
 }  // namespace assay

@@ -1,6 +1,7 @@
 #include "assay/mutate/power.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -60,7 +61,8 @@ class PowerMeasurement {
 
  private:
   void read_cases() {
-    for (GoldenCase& golden : read_golden_cases(options_.golden_folder, {}, power_.missing)) {
+    std::vector<MissingModel> missing;
+    for (GoldenCase& golden : read_golden_cases(options_.golden_folder, {}, missing)) {
       const bool real = golden.model == kRealModel;
       if (real && (!options_.real || golden.prompt != kShortPrompt)) continue;
       (real ? real_ : small_).push_back(std::move(golden));
@@ -68,6 +70,21 @@ class PowerMeasurement {
     if (small_.empty()) {
       throw Error("it holds no goldens of small models", options_.golden_folder,
                   "give the folder of the goldens with --golden");
+    }
+    for (const MissingModel& each : missing) {
+      (each.model == kRealModel ? power_.missing : power_.lost).push_back(each.what);
+    }
+    check_prompts();
+  }
+
+  // A prompt of no golden would read as faults that nothing catches.
+  void check_prompts() const {
+    std::set<std::string> known;
+    for (const GoldenCase& golden : small_) known.insert(golden.prompt);
+    for (const std::string& prompt : options_.prompts) {
+      if (known.contains(prompt)) continue;
+      throw Error(fmt::format("'{}' is a prompt of no small model", prompt), "--prompts",
+                  fmt::format("they have {}", fmt::join(known, ", ")));
     }
   }
 
@@ -234,7 +251,7 @@ int64_t Power::located() const {
 bool Power::passes() const {
   return caught_by_golden() == static_cast<int64_t>(faults.size()) &&
          100 * located() >= 95 * caught_at_op_level() && noise.false_alarms == 0 &&
-         sound_alarms.empty();
+         sound_alarms.empty() && lost.empty();
 }
 
 Power measure_power(const PowerOptions& options) {

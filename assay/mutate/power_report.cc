@@ -160,6 +160,7 @@ void write_power_table(const Power& power, const TextStyle& style, const TextSin
     out(smallest.text(style) + "\n");
   }
   for (const std::string& missing : power.missing) out("not run: " + missing + "\n");
+  for (const std::string& lost : power.lost) out("LOST: " + lost + "\n");
   for (const std::string& line : summary_lines(power)) out(line + "\n");
   out(colored(power.passes() ? "pass" : "FAIL", power.passes() ? Color::kGood : Color::kBad,
               style) +
@@ -192,6 +193,8 @@ void write_power_json(const Power& power, const TextSink& out) {
   });
   array(object, text, "missing", power.missing,
         [&](const std::string& each) { append_json_string(text, each); });
+  array(object, text, "lost", power.lost,
+        [&](const std::string& each) { append_json_string(text, each); });
   object.end();
   out(text + "\n");
 }
@@ -200,6 +203,7 @@ void write_power_markdown(const Power& power, const TextSink& out) {
   out(kIntroduction);
   for (const std::string& line : summary_lines(power)) out("- " + line + ".\n");
   for (const std::string& missing : power.missing) out("- Not run: " + missing + ".\n");
+  for (const std::string& lost : power.lost) out("- Lost: " + lost + ".\n");
   FaultGroup group{};
   bool first = true;
   for (const FaultPower& fault : power.faults) {

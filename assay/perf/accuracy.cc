@@ -83,6 +83,7 @@ Accuracy read_comparison(const std::string& path, const ModelKey& key, const std
   const rapidjson::Document json = read_json_file(path, kMaxBytes, kHint);
   if (!json.IsObject()) throw Error("is not a JSON object", path, kHint);
   Accuracy accuracy;
+  accuracy.prompts = {prompt};
   accuracy.pass = member(json, "pass", &Value::IsBool, path).GetBool();
   bool any = false;
   for (const Value& result : member(json, "results", &Value::IsArray, path).GetArray()) {
@@ -136,10 +137,13 @@ std::map<ModelKey, Accuracy> read_accuracy(const std::string& folder) {
     const auto [held, is_new] = all.emplace(key, accuracy);
     if (is_new) continue;
     const bool pass = held->second.pass && accuracy.pass;
+    std::set<std::string> prompts = std::move(held->second.prompts);
+    prompts.insert(prompt);
     // A prompt that fails is told before one that passes with more of a larger allowance.
     const auto severity = [](const Accuracy& a) { return std::pair(!a.pass, a.x_floor); };
     if (severity(accuracy) > severity(held->second)) held->second = accuracy;
     held->second.pass = pass;
+    held->second.prompts = std::move(prompts);
   }
   if (all.empty()) {
     throw Error("holds no comparison with a golden", folder, "fill it with bench/accuracy.py");

@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <map>
+#include <set>
 #include <string>
 
 namespace assay {
@@ -19,7 +20,8 @@ struct Accuracy {
   double x_floor = 0;  // its error as a multiple of the floor, where it is largest; may be infinite
   double allowed = 0;  // so many floors are allowed there; at most kFastFloors where math is "fast"
   bool pass = true;
-  std::string place;  // where it is largest: "layer_3_output at token 7 of haiku"
+  std::string place;                   // where it is largest: "layer_3_output at token 7 of haiku"
+  std::set<std::string> prompts = {};  // those that were held to their goldens
 };
 
 // Reads every file MODEL-TYPE-MATH-PROMPT.json in `folder`: what `assay compare GOLDEN LOG --policy

@@ -49,6 +49,16 @@ std::string speed_words(const ModelVerdict& model) {
   return words.empty() ? "" : "; that it is faster (" + words + ") does not count";
 }
 
+// A prompt that the base was held to and the head was not; empty where there is none.
+std::string lost_prompt(const ModelVerdict& model) {
+  if (!model.base) return {};
+  const auto& prompts = model.base->prompts;
+  const auto found = std::find_if(prompts.begin(), prompts.end(), [&](const std::string& prompt) {
+    return !model.head->prompts.contains(prompt);
+  });
+  return found == prompts.end() ? "" : *found;
+}
+
 void judge(ModelVerdict& model) {
   if (!model.head) {
     model.refused = model.base.has_value();
@@ -56,7 +66,15 @@ void judge(ModelVerdict& model) {
     return;
   }
   const Accuracy& head = *model.head;
-  if (head.pass) return;
+  if (head.pass) {
+    const std::string lost = lost_prompt(model);
+    model.refused = !lost.empty();
+    if (model.refused) {
+      model.reason = fmt::format(
+          "it was held to its golden of the prompt {} in the base and not in the head", lost);
+    }
+    return;
+  }
   model.refused = true;
   const bool broken = !model.base || model.base->pass;
   if (head.x_floor <= head.allowed) {

@@ -25,7 +25,8 @@ struct ModelVerdict {
 };
 
 // A model is refused where head is further from its golden than its floors allow, however fast it
-// is, and where base was held to a golden and head was not. Without accuracies, nothing is.
+// is, and where base was held to a golden, or to one of a prompt, and head was not. Without
+// accuracies, nothing is.
 std::vector<ModelVerdict> judge_models(const PerfComparison& comparison,
                                        const std::map<ModelKey, Accuracy>& base,
                                        const std::map<ModelKey, Accuracy>& head);
@@ -36,7 +37,8 @@ struct SpeedAndAccuracy {
   std::vector<ModelVerdict> models;
 
   int64_t refused() const;
-  bool pass() const { return speed.verdict != PerfVerdict::kSlow && refused() == 0; }
+  bool fails() const { return speed.verdict == PerfVerdict::kSlow || refused() > 0; }
+  bool pass() const { return !fails() && !speed.too_few_pairs(); }
   // "REFUSED" where a model is, else that of the speed.
   std::string_view name() const;
 };

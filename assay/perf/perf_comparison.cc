@@ -92,6 +92,15 @@ std::string_view perf_verdict_name(PerfVerdict verdict) {
   return kNames[static_cast<size_t>(verdict)];
 }
 
+bool PerfComparison::too_few_pairs(const PerfResult& result) const {
+  return result.pairs < pairs_needed && !(result.ratio < 1 + options.min_effect);
+}
+
+bool PerfComparison::too_few_pairs() const {
+  return std::any_of(results.begin(), results.end(),
+                     [this](const PerfResult& result) { return too_few_pairs(result); });
+}
+
 PerfComparison compare_benches(const BenchFile& base, const BenchFile& head,
                                const PerfOptions& options) {
   PerfComparison comparison;

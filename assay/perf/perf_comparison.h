@@ -41,6 +41,11 @@ struct PerfComparison {
   std::vector<std::string> only_base;
   std::vector<std::string> only_head;
   std::vector<std::string> notes;  // what else a reader must know, a sentence each
+
+  // Whether a benchmark seems slower by min_effect or more and has fewer pairs than could confirm
+  // it: then nothing is said of the change, not that it is none.
+  bool too_few_pairs(const PerfResult& result) const;
+  bool too_few_pairs() const;
 };
 
 // Pairs the repetitions of each benchmark in the order of the files: the i-th of base with the i-th

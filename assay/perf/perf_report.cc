@@ -186,6 +186,7 @@ void write_json(const SpeedAndAccuracy& judged, const TextSink& sink) {
   top.member("min_effect", speed.options.min_effect);
   top.member("alpha", speed.options.alpha);
   top.member("pairs_needed", speed.pairs_needed);
+  top.member("too_few_pairs", speed.too_few_pairs());
   append_array(top, "benchmarks", speed.results, out,
                [&](const PerfResult& result) { append_result(result, out); });
   append_array(top, "models", judged.models, out,

@@ -14,6 +14,10 @@ int64_t count(const PerfComparison& comparison, PerfVerdict verdict) {
                        [&](const PerfResult& result) { return result.verdict == verdict; });
 }
 
+std::string pairs_text(int64_t pairs) {
+  return pairs == 1 ? "1 pair" : fmt::format("{} pairs", pairs);
+}
+
 }  // namespace
 
 std::string duration_text(double ns) {
@@ -54,13 +58,22 @@ std::vector<std::string> remarks(const PerfComparison& comparison) {
     lines.push_back(fmt::format(
         "{} of repetitions are too few to confirm anything for {} benchmarks at a chance of {:g} "
         "of a false alarm: take {} or more",
-        fewest == 1 ? "1 pair" : fmt::format("{} pairs", fewest), comparison.results.size(),
-        comparison.options.alpha, comparison.pairs_needed));
+        pairs_text(fewest), comparison.results.size(), comparison.options.alpha,
+        comparison.pairs_needed));
   }
   lines.insert(lines.end(), comparison.notes.begin(), comparison.notes.end());
   for (const std::string& name : comparison.only_base) lines.push_back("only in the base: " + name);
   for (const std::string& name : comparison.only_head) lines.push_back("only in the head: " + name);
   return lines;
+}
+
+std::string too_few_pairs_text(const PerfComparison& comparison) {
+  const auto found =
+      std::find_if(comparison.results.begin(), comparison.results.end(),
+                   [&](const PerfResult& result) { return comparison.too_few_pairs(result); });
+  return fmt::format("{} seems slower ({}), and {} {} too few to confirm it; take {} or more",
+                     found->name, change_text(found->ratio), pairs_text(found->pairs),
+                     found->pairs == 1 ? "is" : "are", comparison.pairs_needed);
 }
 
 }  // namespace assay

@@ -37,9 +37,24 @@ TEST_F(PerfCommand, OnlyAConfirmedSlowFails) {
   EXPECT_EQ(slow.exit_code, 1);
   EXPECT_THAT(slow.out, testing::StartsWith("SLOW  1 slower, 0 faster, 1 the same, 0 unsure\n"));
   EXPECT_THAT(slow.out, testing::HasSubstr("+10.0 %"));
-  const Outcome few = run({"perf", base, bench("few.json", 1.1, 5)});
-  EXPECT_EQ(few.exit_code, 0);
+}
+
+// What would break: a slowdown that no number of these pairs could confirm, passed as none.
+TEST_F(PerfCommand, TooFewPairsForWhatSeemsSlowerAreNotComparable) {
+  const std::string base = bench("base.json", 1.0);
+  const std::string slow = bench("few.json", 1.1, 5);
+  const Outcome few = run({"perf", base, slow});
+  EXPECT_EQ(few.exit_code, 2);
   EXPECT_THAT(few.out, testing::HasSubstr("5 pairs of repetitions are too few"));
+  EXPECT_EQ(few.err, "assay: " + slow +
+                         ": matvec|<b> seems slower (+10.0 %), and 5 pairs are too few to confirm "
+                         "it; take 9 or more\n");
+  const std::string report = folder_ + "/report.json";
+  EXPECT_EQ(run({"perf", base, slow, "--format", "json", "-o", report}).exit_code, 2);
+  EXPECT_THAT(contents(report), testing::HasSubstr(R"("pairs_needed":9,"too_few_pairs":true,)"));
+  EXPECT_THAT(contents(report), testing::StartsWith(R"({"verdict":"UNSURE","pass":false,)"));
+  EXPECT_EQ(run({"perf", base, slow, "--min-effect", "0.2"}).exit_code, 0);
+  EXPECT_EQ(run({"perf", base, bench("faster.json", 0.9, 5)}).exit_code, 0);
 }
 
 TEST_F(PerfCommand, ReportsInJsonAndMarkdown) {

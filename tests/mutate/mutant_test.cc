@@ -176,7 +176,7 @@ TEST(Mutants, WhatCannotBeDoneIsAClearError) {
 
 // Breaks if an id of a manifest, which anybody may write, were the place of a write.
 TEST(GoldenLaneTest, APaddingIdBeyondTheVocabularyIsRefused) {
-  std::vector<std::string> missing;
+  std::vector<MissingModel> missing;
   const std::vector<GoldenCase> cases =
       read_golden_cases(std::string(ASSAY_SOURCE_DIR) + "/golden",
                         {.models = {"tinyllama"}, .types = {"F32"}, .prompts = {"haiku"}}, missing);

@@ -5,8 +5,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "assay/mutate/compare_lane.h"
 #include "assay/mutate/unit_lane.h"
@@ -55,7 +58,7 @@ TEST(Power, EveryFaultIsCaughtAndMostAtTheRightOp) {
 // A lane that catches a sound engine says nothing about faults.
 TEST(Power, ASoundEngineIsCaughtByNoLane) {
   const PowerOptions options = quick();
-  std::vector<std::string> missing;
+  std::vector<MissingModel> missing;
   ThreadPool pool(2);
   const auto kernels = make_cpu_kernels(pool);
   CompareLane compare(*kernels);
@@ -86,6 +89,31 @@ TEST(Power, NoiseAtTheFloorIsSeenAndAllowed) {
   const Power power = measure_power(options);
   EXPECT_EQ(power.noise.false_alarms, 0);
   EXPECT_GT(power.noise.worst_ratio, 0.3);
+}
+
+// What would break: a model whose faults nobody tries any more, because its file is gone.
+TEST(Power, AGoldenWhoseModelIsLostFails) {
+  namespace fs = std::filesystem;
+  PowerOptions options = quick();
+  options.faults = "scale-missing";
+  options.noise_runs = 0;
+  const fs::path folder = fs::path(testing::TempDir()) / ("lost_" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  fs::copy(fs::path(options.golden_folder) / "tinyllama", folder / "tinyllama");
+  options.golden_folder = folder.string();
+  EXPECT_TRUE(measure_power(options).passes());
+  fs::remove(folder / "tinyllama" / "tinyllama-q8_0.gguf");
+  const Power power = measure_power(options);
+  EXPECT_THAT(power.lost, testing::ElementsAre("tinyllama Q8_0: no tinyllama-q8_0.gguf"));
+  EXPECT_FALSE(power.passes());
+  fs::remove_all(folder);
+}
+
+TEST(Power, APromptOfNoGoldenIsAClearError) {
+  PowerOptions options = quick();
+  options.prompts = {"haiku", "nosuch"};
+  EXPECT_THAT([&] { measure_power(options); },
+              ThrowsMessage<Error>(HasSubstr("'nosuch' is a prompt of no small model")));
 }
 
 TEST(Power, AnUnknownFaultOrAFolderWithoutGoldensIsAClearError) {

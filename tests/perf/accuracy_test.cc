@@ -42,6 +42,7 @@ TEST_F(AccuracyTest, TakesTheWorstOfAllPromptsOfAModel) {
   EXPECT_DOUBLE_EQ(worst.allowed, 3);
   EXPECT_TRUE(worst.pass);
   EXPECT_EQ(worst.place, "layer_1_output at token 7 of long");
+  EXPECT_THAT(worst.prompts, testing::ElementsAre("haiku", "long"));
 }
 
 // What would break: a prompt that fails hidden behind one that passes, in either order.

@@ -88,6 +88,19 @@ TEST(ModelVerdict, WhatIsNotFiniteOrNoLongerHeldIsRefused) {
   EXPECT_TRUE(fresh.refused);
 }
 
+// What would break: a prompt whose log the head no longer makes, hidden behind those that pass.
+TEST(ModelVerdict, APromptThatIsNoLongerHeldIsRefused) {
+  Accuracy both = accuracy(1);
+  both.prompts = {"haiku", "long"};
+  Accuracy one = accuracy(1);
+  one.prompts = {"haiku"};
+  const ModelVerdict lost = judge_models(faster_decode(), {{kFast, both}}, {{kFast, one}})[0];
+  EXPECT_TRUE(lost.refused);
+  EXPECT_EQ(lost.reason,
+            "it was held to its golden of the prompt long in the base and not in the head");
+  EXPECT_FALSE(judge_models(faster_decode(), {{kFast, one}}, {{kFast, both}})[0].refused);
+}
+
 TEST(ModelVerdict, WithoutGoldensNothingIsRefused) {
   const auto models = judge_models(faster_decode(), {}, {});
   ASSERT_EQ(models.size(), 1U);

@@ -105,6 +105,23 @@ TEST(PerfComparison, FewPairsConfirmNothing) {
   EXPECT_EQ(compare_benches(machine.base, machine.head, {}).verdict, PerfVerdict::kSlow);
 }
 
+// The more benchmarks, the more pairs each needs: with 12, all of 60 could be slower and pass.
+TEST(PerfComparison, TooFewPairsForWhatSeemsSlowerAreTold) {
+  Machine machine(9);
+  for (int i = 0; i < 60; ++i) machine.measure(std::to_string(i), 1.3, 12);
+  const PerfComparison few = compare_benches(machine.base, machine.head, {});
+  EXPECT_EQ(few.pairs_needed, 14);
+  EXPECT_EQ(few.verdict, PerfVerdict::kUnsure);
+  EXPECT_TRUE(few.too_few_pairs());
+  for (int i = 0; i < 60; ++i) machine.measure(std::to_string(i), 1.3, 2);
+  const PerfComparison enough = compare_benches(machine.base, machine.head, {});
+  EXPECT_EQ(enough.verdict, PerfVerdict::kSlow);
+  EXPECT_FALSE(enough.too_few_pairs());
+  Machine faster(9);
+  faster.measure("faster", 0.7, 3);
+  EXPECT_FALSE(compare_benches(faster.base, faster.head, {}).too_few_pairs());
+}
+
 TEST(PerfComparison, OneRepetitionConfirmsNothing) {
   Machine machine(6);
   machine.measure("once", 2.0, 1);

@@ -4,10 +4,12 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <bit>
 #include <cstring>
 #include <map>
 #include <random>
 #include <set>
+#include <span>
 #include <thread>
 
 #include "assay/log/log_reader.h"
@@ -76,6 +78,25 @@ class TapTest : public LogFiles {
     return contents(path);
   }
 
+  // Sums of such numbers are exact, in any order.
+  void expect_denormals(const std::string& engine) {
+    std::vector<float> values(200);
+    for (uint32_t i = 0; i < 200; ++i) {
+      values[i] = std::bit_cast<float>(0x100U * (i + 1) | (i % 3 == 2 ? 0x80000000U : 0));
+    }
+    const std::string path = folder_ + "/denormals.jsonl";
+    LogWriter writer(path, {.team = "", .summary = true, .sketch = true});
+    const size_t sizes[] = {3, 20, 200};
+    for (int64_t i = 0; i < 3; ++i) writer.write("x", i, std::span(values).first(sizes[i]));
+    writer.close();
+    for (const std::string mode : {"denormals", "flushed"}) {
+      const auto [exit_code, text] =
+          run_engine(mode, {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "ops"}}, engine);
+      ASSERT_EQ(exit_code, 0) << mode << " " << text;
+      EXPECT_EQ(contents(log()), contents(path)) << mode;
+    }
+  }
+
   void expect_records(const std::string& engine) {
     for (const auto& [team, values, head] :
          {std::tuple<std::string, std::string, int64_t>{"", "", 10},
@@ -96,8 +117,37 @@ class TapTest : public LogFiles {
   }
 };
 
+// Reads a log whose last line may be torn; a line torn elsewhere is an error of the reader's.
+std::set<int64_t> tokens_in(const std::string& path) {
+  std::set<int64_t> tokens;
+  LogReader reader(path);
+  while (const Record* record = reader.next()) {
+    EXPECT_TRUE(record->has_all_values());
+    tokens.insert(record->token_idx);
+  }
+  return tokens;
+}
+
 TEST_F(TapTest, WritesTheBytesOfLogWriter) {
   expect_records(ASSAY_TAP_ENGINE);
+}
+
+// Breaks if an engine's mode of the processor changed what is said of its tensors, or was not
+// restored.
+TEST_F(TapTest, DenormalsAreSummarisedWhereTheProcessorFlushesThem) {
+  expect_denormals(ASSAY_TAP_ENGINE);
+}
+
+TEST_F(TapTest, DenormalsAreSummarisedInAnEngineBuiltWithFastMath) {
+  if (run_program({"which", "gcc"}).first != 0) {
+    GTEST_SKIP() << "program: gcc is not installed";
+  }
+  const std::string engine = folder_ + "/engine";
+  const auto [exit_code, text] =
+      run_program({"gcc", "-O3", "-ffast-math", "-pthread", "-I" ASSAY_SOURCE_DIR "/tap",
+                   ASSAY_SOURCE_DIR "/tests/tap/engine.c", "-o", engine, "-lm"});
+  ASSERT_EQ(exit_code, 0) << text;
+  expect_denormals(engine);
 }
 
 // The reader is the judge: 0x3C00 is 1 as a half, 0.0078125 as a bfloat16.
@@ -170,6 +220,23 @@ TEST_F(TapTest, ToAskForAnErrorOpensNoLog) {
   EXPECT_FALSE(std::filesystem::exists(log()));
 }
 
+// Breaks if one call without a meaning ended the log, or were told at each call.
+TEST_F(TapTest, ACallWithoutMeaningIsToldOnceAndTheLogGoesOn) {
+  const Environment all = {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "ops"}};
+  EXPECT_EQ(run_engine("wrong", all),
+            std::pair(0, "assay_tap: " + log() +
+                             ": 'x' cannot be logged; give a token_idx of 0 or more, values, a "
+                             "shape and an element type\n1-1-1-1-1101"));
+  EXPECT_THAT(tokens_in(log()), testing::ElementsAre(0, 2));
+}
+
+// Breaks if a child that lives on kept its parent from a new log, or gave its lock away.
+TEST_F(TapTest, ALogIsBegunAnewBesideForkedChildren) {
+  const Environment all = {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "ops"}};
+  EXPECT_EQ(run_engine("reopen", all), std::pair(0, std::string("01")));
+  EXPECT_THAT(tokens_in(log()), testing::ElementsAre(1));
+}
+
 // Breaks if one process emptied the log after another had written to it.
 TEST_F(TapTest, ProcessesForkedBeforeTheFirstRecordEmptyTheLogOnce) {
   for (int round = 0; round < 20; ++round) {
@@ -194,7 +261,23 @@ TEST_F(TapTest, AFullDiskIsToldOnceAndStopsNothing) {
       "whole record\n");
 }
 
-// Breaks if a record cut short by a full disk stayed in the file.
+// Breaks if SIGPIPE ended the engine, or if one that somebody else sent were taken from it.
+TEST_F(TapTest, APipeThatNobodyReadsStopsNothing) {
+  const std::string pipe = folder_ + "/pipe";
+  for (const std::string mode : {"full", "held"}) {
+    const auto [exit_code, text] =
+        run_program({"bash", "-c",
+                     "rm -f " + pipe + "; mkfifo " + pipe + "; head -c 100 " + pipe +
+                         " > /dev/null & ORCH_LOG_FILE=" + pipe +
+                         " ASSAY_LOG_CHECKPOINTS=ops " ASSAY_TAP_ENGINE " " + mode + " 2>&1 > " +
+                         folder_ + "/out"});
+    EXPECT_EQ(exit_code, 0) << mode << ": " << text;
+    EXPECT_EQ(text, "assay_tap: " + pipe +
+                        ": cannot write: Broken pipe; the log ends with the last whole record\n");
+  }
+}
+
+// Breaks if SIGXFSZ ended the engine, or if a record cut short by a full disk stayed in the file.
 TEST_F(TapTest, ARecordThatDoesNotFitIsTakenBack) {
   const auto [exit_code, text] = run_program(
       {"bash", "-c",
@@ -249,17 +332,6 @@ class Running {
   std::thread reader_;
   std::set<int64_t> finished_;
 };
-
-// Reads a log whose last line may be torn; a line torn elsewhere is an error of the reader's.
-std::set<int64_t> tokens_in(const std::string& path) {
-  std::set<int64_t> tokens;
-  LogReader reader(path);
-  while (const Record* record = reader.next()) {
-    EXPECT_TRUE(record->has_all_values());
-    tokens.insert(record->token_idx);
-  }
-  return tokens;
-}
 
 void expect_contains(const std::set<int64_t>& all, const std::set<int64_t>& part) {
   for (const int64_t token : part) EXPECT_TRUE(all.contains(token)) << token << " was lost";

@@ -1,6 +1,6 @@
 // An engine of a few lines that logs through assay_tap.h; the tests build it with every compiler
 // and run it as a process of its own. engine records | loop | abort | exit | fork |
-// full | ask | error | closed | early
+// full | held | denormals | flushed | wrong | reopen | ask | error | closed | early
 // clang-format off: the header comes first
 #define ASSAY_TAP_IMPLEMENTATION
 #include "assay_tap.h"
@@ -51,6 +51,28 @@ static void log_records(void) {
                              cube, 3));
   check(assay_tap_log_tensor("half", 0, ASSAY_TAP_F16, halves, six, 1));
   check(assay_tap_log_tensor("brain", 0, ASSAY_TAP_BF16, halves, six, 1));
+}
+
+// Tensors of denormal numbers only, also where the processor takes these for zeros and rounds up.
+static void log_denormals(int flushed) {
+  static const size_t sizes[] = {3, 20, 200};
+  float values[200];
+  for (uint32_t i = 0; i < 200; ++i) {
+    const uint32_t bits = 0x100U * (i + 1) | (i % 3 == 2 ? 0x80000000U : 0);
+    memcpy(values + i, &bits, sizeof(bits));
+  }
+#if defined(__x86_64__)
+  uint32_t mode = 0x1F80;
+  if (flushed) mode = 0xDFC0;
+  __asm__ __volatile__("ldmxcsr %0" : : "m"(mode) : "memory");
+#endif
+  for (int i = 0; i < 3; ++i) check(assay_tap_log("x", i, values, sizes[i]));
+#if defined(__x86_64__)
+  __asm__ __volatile__("stmxcsr %0" : "=m"(mode) : : "memory");
+  if ((mode & 0xFFC0U) != (flushed ? 0xDFC0U : 0x1F80U)) exit(13);
+#else
+  (void)flushed;
+#endif
 }
 
 static void finished(int64_t token_idx) {
@@ -125,11 +147,10 @@ static void log_with_early_children(void) {
   check(assay_tap_log("parent", 0, values, kValues));
 }
 
-// A log that cannot be written must not stop the engine.
-static int log_to_a_full_disk(void) {
+// A log that cannot be written must not stop the engine, by a signal neither.
+static int log_until_it_fails(void) {
   float values[kValues];
   fill(values, kValues, 0);
-  (void)signal(SIGXFSZ, SIG_IGN);
   for (int64_t t = 0; t < 100; ++t) {
     if (assay_tap_log("layer_0_output", t, values, kValues) == -1) {
       return assay_tap_log("layer_0_output", t, values, 1) == -1 && assay_tap_error() != NULL &&
@@ -142,17 +163,82 @@ static int log_to_a_full_disk(void) {
   return 7;
 }
 
+// A signal that the engine itself holds, and that was sent to it before, is the engine's.
+static int log_with_a_signal_held(void) {
+  sigset_t held;
+  sigset_t pending;
+  sigset_t mask;
+  (void)sigemptyset(&held);
+  (void)sigaddset(&held, SIGPIPE);
+  if (pthread_sigmask(SIG_BLOCK, &held, NULL) != 0 || raise(SIGPIPE) != 0) return 10;
+  if (log_until_it_fails() != 0) return 11;
+  (void)sigpending(&pending);
+  (void)pthread_sigmask(SIG_SETMASK, NULL, &mask);
+  return sigismember(&pending, SIGPIPE) == 1 && sigismember(&pending, SIGXFSZ) == 0 &&
+                 sigismember(&mask, SIGPIPE) == 1 && sigismember(&mask, SIGXFSZ) == 0
+             ? 0
+             : 12;
+}
+
+// Calls without a meaning among others.
+static void log_wrong_calls(void) {
+  const float value = 1;
+  const int64_t negative[] = {-1};
+  const int64_t one[] = {1};
+  printf("%d", assay_tap_log("x", 0, &value, 1));
+  printf("%d", assay_tap_log("x", -1, &value, 1));
+  printf("%d", assay_tap_log_tensor("x", 1, ASSAY_TAP_F32, &value, negative, 1));
+  printf("%d", assay_tap_log_tensor("x", 1, 3, &value, one, 1));
+  printf("%d", assay_tap_log("x", 1, NULL, 1));
+  printf("%d%d", assay_tap_on(), assay_tap_error() != NULL);
+  printf("%d", assay_tap_log("x", 2, &value, 1));
+}
+
+// Ends the log and begins it anew while a child that has closed it, and one that has not, live.
+static void reopen_beside_children(void) {
+  const float value = 1;
+  int ready[2];
+  int live[2];
+  char byte = 0;
+  check(assay_tap_log("x", 0, &value, 1));
+  if (pipe(ready) != 0 || pipe(live) != 0) exit(14);
+  for (int closes = 0; closes < 2; ++closes) {
+    if (fork() == 0) {
+      (void)close(live[1]);
+      if (closes) assay_tap_close();
+      if (write(ready[1], &byte, 1) != 1) _exit(15);
+      (void)!read(live[0], &byte, 1);  // until the parent is done
+      _exit(0);
+    }
+  }
+  for (int i = 0; i < 2; ++i) {
+    if (read(ready[0], &byte, 1) != 1) exit(16);
+  }
+  // The child's close() has not given the lock away.
+  const int other = open(getenv("ORCH_LOG_FILE"), O_WRONLY);
+  printf("%d", flock(other, LOCK_EX | LOCK_NB) == 0);
+  (void)close(other);
+  assay_tap_close();
+  printf("%d", assay_tap_log("x", 1, &value, 1));
+  (void)close(live[1]);
+}
+
 int main(int argc, char** argv) {
   const char* mode = argc == 2 ? argv[1] : "";
   if (strcmp(mode, "records") == 0) log_records();
+  if (strcmp(mode, "denormals") == 0) log_denormals(0);
+  if (strcmp(mode, "flushed") == 0) log_denormals(1);
   if (strcmp(mode, "loop") == 0) log_with_threads();
   if (strcmp(mode, "fork") == 0) log_with_children();
-  if (strcmp(mode, "full") == 0) return log_to_a_full_disk();
+  if (strcmp(mode, "full") == 0) return log_until_it_fails();
+  if (strcmp(mode, "held") == 0) return log_with_a_signal_held();
   if (strcmp(mode, "exit") == 0 || strcmp(mode, "abort") == 0) {
     last = 100;
     log_with_threads();
     if (mode[0] == 'a') abort();
   }
+  if (strcmp(mode, "wrong") == 0) log_wrong_calls();
+  if (strcmp(mode, "reopen") == 0) reopen_beside_children();
   if (strcmp(mode, "ask") == 0) ask();
   if (strcmp(mode, "error") == 0) printf("%d", assay_tap_error() != NULL);
   if (strcmp(mode, "early") == 0) log_with_early_children();

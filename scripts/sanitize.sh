@@ -3,8 +3,9 @@
 #   asan      all tests but the slow ones under AddressSanitizer and UndefinedBehaviorSanitizer
 #   tsan      the thread pool, the logger and sessions of many threads under ThreadSanitizer
 #   valgrind  the kernels and a session on the portable path under memcheck
-#   warnings  each source with clang 16 or $CLANGXX, -Wall -Wextra and more as errors; what is newer in
-#             Debian 12, clang 19, takes neither its RapidJSON nor its libstdc++'s stable_sort
+#   warnings  each source with clang 16 (with libclang-rt-16-dev) or $CLANGXX, -Wall -Wextra and more as
+#             errors; what is newer in Debian 12, clang 19, takes neither its RapidJSON nor its libstdc++'s
+#             stable_sort
 #   cppcheck  each source, with the exceptions of scripts/cppcheck.txt
 # clang-tidy is scripts/lint.sh --tidy. Takes an hour on two cores. What ran and how much of it failed goes
 # into tests/sanitizers.json; exit code 1 where anything did.

@@ -100,7 +100,8 @@ void handle(int signal_number, void (*handler)(int), int flags) {
 
 void handle_signals() {
   // Not SA_RESTART: what waits for input or a child must notice.
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) handle(number, on_interrupt, SA_RESETHAND);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP})
+    handle(number, on_interrupt, static_cast<int>(SA_RESETHAND));
   for (const int number : {SIGPIPE, SIGXFSZ}) handle(number, SIG_IGN, 0);
   struct sigaction action {};
   action.sa_sigaction = on_bus_error;

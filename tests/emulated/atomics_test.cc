@@ -70,7 +70,7 @@ __global__ void use_each(Global<int> i, Global<unsigned> u, Global<float> f) {
   atomicMax(&u[0], 3U);
   atomicMin(&u[1], 3U);
   atomicAdd(&u[2], 1);
-  atomicAdd(&u[3], -1);
+  atomicAdd(&u[3], 0U - 1U);
   f[2] = atomicAdd(&f[0], 0.25F);
   atomicExch(&f[1], 4.0F);
 }

@@ -77,7 +77,7 @@ TEST_F(WrittenLog, AFullDiskEndsItWithAWholeRecord) {
 
 // The limit of a user, which a quota is too, meets a write in the middle of a record.
 TEST_F(WrittenLog, ALimitOfItsSizeEndsItWithAWholeRecord) {
-  for (const rlim_t bytes : {100000, 100001, 123456, 250000}) {
+  for (const rlim_t bytes : {100000U, 100001U, 123456U, 250000U}) {
     SCOPED_TRACE(bytes);
     const std::string log = path("log.jsonl");
     const Outcome outcome = run_in(

@@ -72,9 +72,8 @@ void add_convert(CLI::App& app, int& exit_code) {
   command->add_option("OUTPUT", arguments->output, "Likewise; one of the two is .jsonl")
       ->required();
   command->footer(
-      "All that docs/add-an-engine.md names is kept on the way there and back; of other keys, "
-      "which "
-      "are left out, a warning tells. Parquet needs python3 with pyarrow.");
+      "What docs/add-an-engine.md names is kept on the way there and back; other keys are left\n"
+      "out, which a warning tells. Parquet needs python3 with pyarrow.");
   command->callback([arguments, &exit_code] { exit_code = run(*arguments); });
 }
 

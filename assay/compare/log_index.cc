@@ -148,8 +148,7 @@ void LogIndex::add_choices() {
   const Untaken& first = untaken_.front();
   warnings_.push_back(
       fmt::format("{}: {} missing that the map takes from several of one name: there are too few, "
-                  "first for {} at "
-                  "token {}",
+                  "first for {} at token {}",
                   printable(path()), count_of(untaken_.size(), "record is", "records are"),
                   printable(first.checkpoint, 40), first.token_idx));
 }

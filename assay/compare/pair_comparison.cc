@@ -143,7 +143,8 @@ PairComparison compare_pair(const Record& ref, const Record& got, const Toleranc
   if (in_part && tells_of_all(ref) && tells_of_all(got) &&
       excuses_itself(of_ref, of_got, std::min(ref.n, got.n))) {
     leave_unheld(
-        "its sketch or summary has garbage in it, and nothing else tells of all its values",
+        "the other log's sketch or summary has garbage in it, and nothing else tells of all its "
+        "values",
         pair.result);
   }
   const size_t garbage = pair.ref_garbage.size() + pair.got_garbage.size();

@@ -6,16 +6,14 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/count_of.h"
+
 namespace assay {
 namespace {
 
 int64_t count(const PerfComparison& comparison, PerfVerdict verdict) {
   return std::count_if(comparison.results.begin(), comparison.results.end(),
                        [&](const PerfResult& result) { return result.verdict == verdict; });
-}
-
-std::string pairs_text(int64_t pairs) {
-  return pairs == 1 ? "1 pair" : fmt::format("{} pairs", pairs);
 }
 
 }  // namespace
@@ -58,7 +56,7 @@ std::vector<std::string> remarks(const PerfComparison& comparison) {
     lines.push_back(fmt::format(
         "{} of repetitions are too few to confirm anything for {} benchmarks at a chance of {:g} "
         "of a false alarm: take {} or more",
-        pairs_text(fewest), comparison.results.size(), comparison.options.alpha,
+        count_of(fewest, "pair"), comparison.results.size(), comparison.options.alpha,
         comparison.pairs_needed));
   }
   lines.insert(lines.end(), comparison.notes.begin(), comparison.notes.end());
@@ -72,8 +70,8 @@ std::string too_few_pairs_text(const PerfComparison& comparison) {
       std::find_if(comparison.results.begin(), comparison.results.end(),
                    [&](const PerfResult& result) { return comparison.too_few_pairs(result); });
   return fmt::format("{} seems slower ({}), and {} {} too few to confirm it; take {} or more",
-                     found->name, change_text(found->ratio), pairs_text(found->pairs),
-                     found->pairs == 1 ? "is" : "are", comparison.pairs_needed);
+                     found->name, change_text(found->ratio), count_of(found->pairs, "pair"),
+                     plural(found->pairs == 1, "is", "are"), comparison.pairs_needed);
 }
 
 }  // namespace assay

@@ -356,7 +356,8 @@ TEST_F(OwnGarbageTest, DoesNotHideTheRestOfATensor) {
   };
   const Comparison of_got = compare(head({}, 30), head({1e30F, pointer_}, 9999));
   EXPECT_EQ(of_got.verdict, Verdict::kInconclusive);
-  EXPECT_THAT(of_got.warnings, ElementsAre(HasSubstr("its sketch or summary has garbage in it")));
+  EXPECT_THAT(of_got.warnings,
+              ElementsAre(HasSubstr("the other log's sketch or summary has garbage in it")));
   EXPECT_TRUE(compare(head({1e30F, pointer_}, 9999), head({}, 30)).pass) << "of the reference";
 }
 

@@ -7,12 +7,13 @@
 #             errors; what is newer in Debian 12, clang 19, takes neither its RapidJSON nor its libstdc++'s
 #             stable_sort
 #   cppcheck  each source, with the exceptions of scripts/cppcheck.txt
-# clang-tidy is scripts/lint.sh --tidy. Takes an hour on two cores. What ran and how much of it failed goes
+#   tidy      each source with clang-tidy, with the exceptions of .clang-tidy (scripts/tidy.py)
+# Takes two hours on two cores. What ran and how much of it failed goes
 # into tests/sanitizers.json; exit code 1 where anything did.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 
-[ $# -gt 0 ] || set -- asan tsan valgrind warnings cppcheck
+[ $# -gt 0 ] || set -- asan tsan valgrind warnings cppcheck tidy
 failed=0
 
 need() { command -v "$1" >/dev/null || { echo "sanitize.sh: no $1; apt-get install ${2:-$1}" >&2; exit 2; }; }
@@ -103,6 +104,15 @@ run_cppcheck() {
   record cppcheck "${#sources[@]}" "$(grep -c ': ' build/cppcheck.log)"
 }
 
+run_tidy() {
+  need clang-tidy
+  cmake --preset dev >/dev/null || exit 1
+  scripts/tidy.py >build/tidy.log || exit 1
+  sed '$d' build/tidy.log
+  # shellcheck disable=SC2046 # two counts
+  record tidy $(tail -1 build/tidy.log)
+}
+
 for what; do
   case "$what" in
     asan) run_asan ;;
@@ -110,7 +120,8 @@ for what; do
     valgrind) run_valgrind ;;
     warnings) run_warnings ;;
     cppcheck) run_cppcheck ;;
-    *) echo "sanitize.sh: what is '$what'? asan, tsan, valgrind, warnings or cppcheck" >&2; exit 2 ;;
+    tidy) run_tidy ;;
+    *) echo "sanitize.sh: what is '$what'? asan, tsan, valgrind, warnings, cppcheck or tidy" >&2; exit 2 ;;
   esac
 done
 exit "$failed"

@@ -51,7 +51,7 @@ def main():
         entries = json.loads((BUILD / "compile_commands.json").read_text())
         common = output("clang-tidy", "--version") + (ROOT / ".clang-tidy").read_bytes()
     except OSError as error:
-        print(f"tidy.py: {error}; cmake --preset dev, apt-get install clang-tidy", file=sys.stderr)
+        print(f"tidy.py: {error}; needs clang-tidy and cmake --preset dev", file=sys.stderr)
         sys.exit(2)
     PASSED.mkdir(exist_ok=True)
     ours = {str(ROOT / name) for name in output("git", "ls-files", "*.cc", text=True).split()}

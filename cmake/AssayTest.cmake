@@ -3,6 +3,18 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 # Where testing::TempDir() is (TEST_TMPDIR, in the test presets): files in /tmp may be another user's.
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/test_tmp)
 
+# 300 seconds where none are given, and more under a sanitizer, which makes a program several times slower.
+function(assay_timeout SECONDS)
+  set(seconds ${${SECONDS}})
+  if(NOT seconds)
+    set(seconds 300)
+  endif()
+  if(ASSAY_SANITIZE)
+    math(EXPR seconds "${seconds} * 4")
+  endif()
+  set(${SECONDS} ${seconds} PARENT_SCOPE)
+endfunction()
+
 # assay_add_test(NAME unit|golden|... SOURCES a_test.cc ... LIBS lib ... [TIMEOUT seconds]): one test
 # program build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL; those
 # whose suite is named Emulated/... or Gpu/... with LABEL-emulated or LABEL-gpu, which ctest -L
@@ -10,9 +22,7 @@ file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/test_tmp)
 # --timeout does not change, and may skip only if tests/expected_skips.txt says so.
 function(assay_add_test NAME LABEL)
   cmake_parse_arguments(PARSE_ARGV 2 ARG "" "TIMEOUT" "SOURCES;LIBS")
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)
-  endif()
+  assay_timeout(ARG_TIMEOUT)
   add_executable(${NAME} ${ARG_SOURCES}
     ${PROJECT_SOURCE_DIR}/tests/support/assigned_gpu.cc
     ${PROJECT_SOURCE_DIR}/tests/support/expected_skips.cc)
@@ -37,9 +47,7 @@ endfunction()
 # it needs packages of PyPI, and runs with the Python of .cache/venv where there is one.
 function(assay_add_script_test NAME)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "VENV" "TIMEOUT" "COMMAND;LABELS;ENVIRONMENT")
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)
-  endif()
+  assay_timeout(ARG_TIMEOUT)
   set(venv "")
   if(ARG_VENV)
     set(venv --venv)

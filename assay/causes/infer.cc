@@ -161,16 +161,17 @@ class AttentionTries {
   double multiplications_ = 0;
 };
 
-// Whether the attention gives the reference's with heads of `dim`; sets the window.
-bool attends_so(const Matrix& q, const Matrix& k, int64_t dim, AttentionTries& tries,
-                Network& network) {
+// Whether the attention gives the reference's with heads of `dim` and one of the windows from
+// `first` to `last`; sets the window.
+bool attends_so(const Matrix& q, const Matrix& k, int64_t dim, int64_t first, int64_t last,
+                AttentionTries& tries, Network& network) {
   if (q.columns % dim != 0 || k.columns % dim != 0 || (q.columns / dim) % (k.columns / dim) != 0) {
     return false;
   }
   network.head_dim = dim;
   network.n_heads = q.columns / dim;
   network.n_kv_heads = k.columns / dim;
-  for (network.window = 0; network.window < q.rows && !tries.are_over(); ++network.window) {
+  for (network.window = first; network.window <= last && !tries.are_over(); ++network.window) {
     if (tries.is_so(network)) return true;
   }
   network.window = 0;
@@ -190,10 +191,13 @@ double infer_attention(const Reference& reference, int layer, Network& network) 
     std::vector<int64_t> dims = {network.head_dim};
     if (network.head_dim == 0) dims = {8, 16, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 256};
     AttentionTries tries(*q, *k, *v, *out);
-    const bool found = std::any_of(dims.begin(), dims.end(), [&](int64_t dim) {
-      return attends_so(*q, *k, dim, tries, network);
-    });
-    if (found) return tries.multiplications();
+    const auto attends = [&](int64_t first, int64_t last) {
+      return std::any_of(dims.begin(), dims.end(), [&](int64_t dim) {
+        return attends_so(*q, *k, dim, first, last, tries, network);
+      });
+    };
+    // Few have a window, and there are many to try.
+    if (attends(0, 0) || attends(1, q->rows - 1)) return tries.multiplications();
     multiplications = tries.multiplications();
   }
   if (!network.rope) network.head_dim = 0;

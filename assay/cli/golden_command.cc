@@ -218,6 +218,9 @@ std::string review_text(const LogReview& log, const TextStyle& style) {
                         comparison.unmatched_got);
   }
   text += "\n";
+  for (const std::string& warning : comparison.warnings) {
+    text += "    " + printable(warning, std::string::npos) + "\n";
+  }
   size_t told = 0;
   for (const auto& [checkpoint, count] : log.gone) {
     if (told++ == kReviewRows) {
@@ -225,7 +228,7 @@ std::string review_text(const LogReview& log, const TextStyle& style) {
                           count_of(log.gone.size() - kReviewRows, "more checkpoint"));
       break;
     }
-    text += colored(fmt::format("    {} of {} would go\n", count_of(count, "record"),
+    text += colored(fmt::format("    {} of {} would go, or hold less\n", count_of(count, "record"),
                                 printable(checkpoint, 40)),
                     Color::kBad, style);
   }

@@ -33,12 +33,15 @@ int run_several(const std::vector<std::string>& logs, const CompareOptions& opti
   });
   if (several.consensus == Consensus::kAgree) return kInParity;
   if (several.consensus == Consensus::kOutlier) return kDiverged;
+  bool diverged = false;
+  const RunPair* unproved = nullptr;
   for (const RunPair& pair : several.pairs) {
-    if (pair.verdict != Verdict::kInconclusive) continue;
-    print_error(nothing_proved(logs[pair.a], logs[pair.b]));
-    return kNotComparable;
+    diverged = diverged || pair.failed > 0;
+    if (unproved == nullptr && pair.verdict == Verdict::kInconclusive) unproved = &pair;
   }
-  return kDiverged;
+  if (diverged || unproved == nullptr) return kDiverged;
+  print_error(nothing_proved(logs[unproved->a], logs[unproved->b]));
+  return kNotComparable;
 }
 
 }  // namespace assay

@@ -184,11 +184,10 @@ bool have_tokens(const LogIndex& ref, const LogIndex& got) {
          !got.header()->tokens.empty();
 }
 
-// Whether one of the two only numbers the same positions otherwise.
+// Whether one of the two only numbers the same positions otherwise, from the first on.
 bool is_renumbered(const std::vector<int64_t>& tokens, const std::vector<int64_t>& others,
                    int64_t offset) {
-  return tokens.size() == others.size() && plus(tokens.front(), offset) == others.front() &&
-         plus(tokens.back(), offset) == others.back();
+  return plus(tokens.front(), offset) == others.front();
 }
 
 }  // namespace

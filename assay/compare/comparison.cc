@@ -61,7 +61,9 @@ class Comparer {
     if (options.align == AlignMode::kAuto) shift_ = left_out_offset(*ref_, *got_);
     const bool checked = options.align != AlignMode::kFixed && !shift_;
     if (checked) check_same_input(*ref_, *got_);
-    known_tokens_ = known_tokens(*ref_, *got_, options.align != AlignMode::kFixed);
+    known_tokens_ = known_tokens(
+        *ref_, *got_,
+        options.align == AlignMode::kFixed ? std::optional<int64_t>(options.offset) : std::nullopt);
     for (const auto* log : {ref_.get(), got_.get()}) {
       result_.warnings.insert(result_.warnings.end(), log->warnings().begin(),
                               log->warnings().end());
@@ -97,13 +99,11 @@ class Comparer {
     if (result_.results.empty()) throw nothing_in_common();
     if (unseen_split_) {
       result_.warnings.push_back(fmt::format(
-          "the logits choose other tokens before token {}, and from there on all is different: if "
-          "these were generated, log the embedding or a header with the prompt's tokens, and what "
-          "follows is left out",
+          "the logits choose another token before token {}, and what follows is off: if it was "
+          "generated, log the embedding or a header with the prompt's tokens, and it is left out",
           unseen_split_->token_idx));
     }
-    const std::string others =
-        options_.selection.is_all() ? other_names(*ref_, *got_) : std::string();
+    const std::string others = other_names(*ref_, *got_, options_.selection);
     tell(others.empty() ? missing_checkpoints(*ref_, *got_, options_.selection) : others);
     tell(missing_tokens(result_, *ref_, *got_, options_.selection, shift_.has_value()));
     tell(missing_records(result_, *ref_, *got_, options_.selection));

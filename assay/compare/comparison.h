@@ -23,7 +23,7 @@ class LogIndex;
 
 // What a comparison says, of one record or of two logs. Best first but for the last.
 enum class Verdict : uint8_t {
-  kMatch,    // everything that both logs hold is equal
+  kMatch,    // everything that was compared is equal
   kNoise,    // within the tolerance
   kTieFlip,  // within it, and the argmax differs by less than the error: two candidates are level
   kDrift,    // beyond it, by an error that grew little by little

@@ -14,11 +14,13 @@
 namespace assay {
 namespace {
 
-// Checkpoints that `log` has and `other` does not.
-std::vector<std::string> names_beyond(const LogIndex& log, const LogIndex& other) {
+// Checkpoints that are selected and that `log` has and `other` does not.
+std::vector<std::string> names_beyond(const LogIndex& log, const LogIndex& other,
+                                      const Selection& selection = {}) {
   std::vector<std::string> names;
   for (int32_t id = 0; id < log.names().size(); ++id) {
-    if (other.names().find(log.names().name(id)) < 0) names.push_back(log.names().name(id));
+    const std::string& name = log.names().name(id);
+    if (other.names().find(name) < 0 && selection.has_checkpoint(name)) names.push_back(name);
   }
   return names;
 }
@@ -60,6 +62,7 @@ bool is_expected(const std::string& checkpoint, const Kinds& kinds) {
   const CheckpointName name = parse_checkpoint_name(checkpoint);
   const bool of_layers = checkpoint == "embedding" || checkpoint == "logits" ||
                          (name.layer >= 0 && name.op == "output");
+  if (checkpoint == "final_norm") return kinds.layers && !kinds.ops.empty();
   return of_layers ? kinds.layers : name.layer >= 0 && kinds.ops.contains(name.op);
 }
 
@@ -76,9 +79,9 @@ std::string fitting_map(const LogIndex& ref, const LogIndex& got) {
   return {};
 }
 
-std::string other_names(const LogIndex& ref, const LogIndex& got) {
-  const std::vector<std::string> of_ref = names_beyond(ref, got);
-  const std::vector<std::string> of_got = names_beyond(got, ref);
+std::string other_names(const LogIndex& ref, const LogIndex& got, const Selection& selection) {
+  const std::vector<std::string> of_ref = names_beyond(ref, got, selection);
+  const std::vector<std::string> of_got = names_beyond(got, ref, selection);
   if (of_ref.empty() || of_got.empty()) return {};
   const std::string map = fitting_map(ref, got);
   return fmt::format(
@@ -119,9 +122,9 @@ std::string missing_tokens(const Comparison& comparison, const LogIndex& ref, co
 std::string missing_checkpoints(const LogIndex& ref, const LogIndex& got,
                                 const Selection& selection) {
   const Kinds kinds = kinds_of(got);
-  std::vector<std::string> missing;
-  for (const std::string& name : names_beyond(ref, got)) {
-    if (selection.has_checkpoint(name) && is_expected(name, kinds)) missing.push_back(name);
+  std::vector<std::string> missing = names_beyond(ref, got, selection);
+  if (!selection.is_of_checkpoints()) {
+    std::erase_if(missing, [&](const std::string& name) { return !is_expected(name, kinds); });
   }
   if (missing.empty()) return {};
   return fmt::format("{} lacks {} of {}, such as {}: {} not compared", got.path(),

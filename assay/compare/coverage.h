@@ -12,13 +12,15 @@ namespace assay {
 // The map to give where one log has names of another engine that the other does not have.
 std::string fitting_map(const LogIndex& ref, const LogIndex& got);
 
-// Each log has checkpoints that the other does not have: they were not compared.
-std::string other_names(const LogIndex& ref, const LogIndex& got);
+// Each log has checkpoints, of those selected, that the other does not have: they were not
+// compared.
+std::string other_names(const LogIndex& ref, const LogIndex& got, const Selection& selection);
 
 // The headers name different model files.
 std::string other_model(const LogIndex& ref, const LogIndex& got);
 
-// Checkpoints of the reference that `got` does not have, though a log with what it has would.
+// Checkpoints of the reference that `got` does not have, though a log with what it has would, or
+// though they were asked for.
 std::string missing_checkpoints(const LogIndex& ref, const LogIndex& got,
                                 const Selection& selection);
 

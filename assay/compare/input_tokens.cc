@@ -47,20 +47,21 @@ void check_same_input(const LogIndex& ref, const LogIndex& got) {
   }
 }
 
-KnownTokens known_tokens(const LogIndex& ref, const LogIndex& got, bool trusted) {
-  const auto tokens_of_header = [&](const LogIndex& log) {
-    return trusted && log.header() ? log.header()->tokens : std::vector<int64_t>();
+KnownTokens known_tokens(const LogIndex& ref, const LogIndex& got, std::optional<int64_t> fixed) {
+  const auto tokens_of_header = [](const LogIndex& log) {
+    return log.header() ? log.header()->tokens : std::vector<int64_t>();
   };
   const std::vector<int64_t> a = tokens_of_header(ref);
   const std::vector<int64_t> b = tokens_of_header(got);
+  int64_t end = 0;  // of b, as the reference counts
+  if (b.empty() || __builtin_sub_overflow(std::ssize(b), fixed.value_or(0), &end)) end = 0;
   KnownTokens known;
   // A list may hold more than the prompt; the shorter one holds at least that.
-  const size_t n_prompt =
-      a.empty() || b.empty() ? std::max(a.size(), b.size()) : std::min(a.size(), b.size());
-  known.n_prompt = static_cast<int64_t>(n_prompt);
-  const auto lookup = [](const std::vector<int64_t>& tokens) {
-    return [tokens](int64_t token_idx) -> std::optional<int64_t> {
-      if (token_idx < 0 || token_idx >= std::ssize(tokens)) return std::nullopt;
+  known.n_prompt = a.empty() || b.empty() ? std::max(std::ssize(a), end)
+                                          : std::max<int64_t>(std::min(std::ssize(a), end), 0);
+  const auto lookup = [fixed](const std::vector<int64_t>& tokens) {
+    return [tokens, fixed](int64_t token_idx) -> std::optional<int64_t> {
+      if (fixed || token_idx < 0 || token_idx >= std::ssize(tokens)) return std::nullopt;
       return tokens[static_cast<size_t>(token_idx)];
     };
   };

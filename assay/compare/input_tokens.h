@@ -20,8 +20,8 @@ void check_same_input(const LogIndex& ref, const LogIndex& got);
 // when an engine leaves BOS out. Nothing if there is none, or if too few tokens would be in common.
 std::optional<int64_t> left_out_offset(const LogIndex& ref, const LogIndex& got);
 
-// The tokens that the headers name; `got` at positions of its own. `trusted`: whether the two are
-// of the same input; if not, nothing is known.
-KnownTokens known_tokens(const LogIndex& ref, const LogIndex& got, bool trusted);
+// The tokens that the headers name; `got` at positions of its own. `fixed`: the offset that was
+// asked for, under which the two may be of other input; then only how many there are is known.
+KnownTokens known_tokens(const LogIndex& ref, const LogIndex& got, std::optional<int64_t> fixed);
 
 }  // namespace assay

@@ -110,10 +110,11 @@ bool tells_more(const RunPair& a, const RunPair& b) {
 }
 
 // Holds the run against each of the reference's logs: one may hold the layers of all tokens,
-// another all ops of a few.
+// another all ops of a few. What one of them shows to be wrong stays so whatever another one is.
 MatrixCell compare_run(const std::vector<const Run*>& references, const Run& run,
                        const MatrixOptions& options) {
   MatrixCell cell{run.label.engine, run.label.path, {}, {}, {}, false, {}};
+  MatrixCell broken = cell;
   for (const Run* reference : references) {
     const std::string& ref_path = reference->label.path;
     try {
@@ -131,13 +132,13 @@ MatrixCell compare_run(const std::vector<const Run*>& references, const Run& run
       cell.reference = ref_path;
       cell.problem = error.what();
     } catch (const Error& error) {
-      cell.pair.reset();
-      cell.reference = ref_path;
-      cell.problem = error.what();
-      break;
+      if (!broken.problem.empty()) continue;
+      broken.reference = ref_path;
+      broken.problem = error.what();
     }
   }
-  return cell;
+  const bool is_wrong = cell.pair && cell.pair->failed > 0;
+  return broken.problem.empty() || is_wrong ? cell : broken;
 }
 
 // The logs of the reference's engine, the largest first: it holds the most checkpoints.

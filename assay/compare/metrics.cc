@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "assay/compare/garbage.h"
 #include "assay/compare/value_metrics.h"
 #include "assay/log/sketch.h"
 
@@ -105,9 +106,40 @@ void add_nonfinite(const Whole& ref, const Whole& got, bool is_logits, Metrics& 
   }
 }
 
+// Whether the logits' norm is that of elements far below those that are known: of padding, whose
+// place only a record with all values tells.
+bool is_padded(const Whole& whole, double largest, int64_t n) {
+  double reach = whole.summary ? -whole.summary->min : 0;
+  if (const auto norm = whole.norm()) {
+    reach = std::max(reach, *norm / std::sqrt(static_cast<double>(n)));
+  }
+  return largest > 0 && reach >= kHeapScale * largest;
+}
+
+// The largest magnitude among the values in common and the largest logits of both.
+double largest_known(std::span<const float> a, std::span<const float> b, const Whole& ref,
+                     const Whole& got) {
+  double largest = 0;
+  const auto see = [&](float value) {
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(static_cast<double>(value)));
+  };
+  for (const auto& values : {a, b}) std::for_each(values.begin(), values.end(), see);
+  for (const Whole* whole : {&ref, &got}) {
+    for (const TopValue& top : whole->top) see(top.value);
+  }
+  return largest;
+}
+
+// Leaves of the whole what garbage among its elements does not change.
+void forget_sums(Whole& whole) {
+  whole.sketch.reset();
+  whole.l2.reset();
+  whole.summary.reset();
+}
+
 // Raises rel_l2 to what sketches and summaries say of the elements that were not compared.
 void add_whole(const Whole& ref, const Whole& got, double head_difference, double head_l2,
-               Metrics& metrics) {
+               std::span<const int64_t> excluded, Metrics& metrics) {
   const std::optional<double> ref_l2 = ref.norm();
   const std::optional<double> got_l2 = got.norm();
   if (ref_l2 && metrics.n > 0) {
@@ -135,6 +167,7 @@ void add_whole(const Whole& ref, const Whole& got, double head_difference, doubl
   }
   double squares = 0;
   for (const TopValue& a : ref.top) {
+    if (std::find(excluded.begin(), excluded.end(), a.index) != excluded.end()) continue;
     for (const TopValue& b : got.top) {
       if (a.index != b.index || a.value == b.value) continue;
       const double difference =
@@ -143,7 +176,10 @@ void add_whole(const Whole& ref, const Whole& got, double head_difference, doubl
       raise(metrics.observed_error, difference);
     }
   }
-  if (ref_l2) raise(metrics.rel_l2, relative(std::sqrt(squares), *ref_l2));
+  const double norm = ref_l2.value_or(metrics.ref_rms * std::sqrt(static_cast<double>(metrics.n)));
+  if (squares > 0 && (ref_l2 || norm > 0)) {
+    raise(metrics.rel_l2, relative(std::sqrt(squares), norm));
+  }
 }
 
 // The record's value at `index`, where it is known.
@@ -320,6 +356,7 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
   const std::span<const float> b = got_values.first(common);
   Metrics metrics;
   metrics.n = ref.n;
+  metrics.is_logits = is_logits;
   const ValueSums sums = sum_values(a, b);
   const auto n_excluded = std::count_if(excluded.begin(), excluded.end(), [&](int64_t index) {
     return index < static_cast<int64_t>(common);
@@ -337,15 +374,26 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
     leave_out(got, excluded, got_whole);
     add_nonfinite(ref_whole, got_whole, is_logits, metrics);
   }
-  // A tensor whose garbage was left out cannot be held against a sketch that includes it.
-  if (!whole_values && n_excluded == 0) {
-    add_whole(ref_whole, got_whole, std::sqrt(sums.difference_2), std::sqrt(sums.a_2), metrics);
+  if (!whole_values) {
+    // A tensor whose garbage was left out cannot be held against a sketch that includes it.
+    bool garbled = !excluded.empty();
+    if (is_logits) {
+      const double largest = largest_known(a, b, ref_whole, got_whole);
+      garbled =
+          garbled || (is_padded(ref_whole, largest, ref.n) && is_padded(got_whole, largest, ref.n));
+    }
+    if (garbled) {
+      forget_sums(ref_whole);
+      forget_sums(got_whole);
+    }
+    add_whole(ref_whole, got_whole, std::sqrt(sums.difference_2), std::sqrt(sums.a_2), excluded,
+              metrics);
   }
   metrics.least_max_abs = metrics.observed_error;
   if (const auto norm = ref_whole.norm(); norm && !whole_values && metrics.n > 0) {
     const double rms = *norm / std::sqrt(static_cast<double>(metrics.n));
     raise(metrics.least_max_abs, metrics.rel_l2 * rms);
-    if (n_excluded == 0) metrics.ref_rms = rms;
+    metrics.ref_rms = rms;
   }
   if (is_logits) {
     add_logits_metrics(ref, got, ref_whole, got_whole, metrics);

@@ -28,6 +28,7 @@ struct Metrics {
   bool cut = false;        // the two have not as many elements: of the longer the first count
   bool all_zero = false;   // nothing but zeros on both sides, as far as is known
   bool identical = false;  // everything that is known of both is equal
+  bool is_logits = false;  // argmax_ref and the like were asked for
   std::optional<int64_t> argmax_ref;
   std::optional<int64_t> argmax_got;
   std::optional<double> regret;        // ref[argmax_ref] - ref[argmax_got]
@@ -53,7 +54,8 @@ struct Metrics {
 //
 // `excluded`: indices whose values are left out on both sides; they may lie beyond the values of
 // either. Then sketches and summaries, which have them in, are not held against each other, but for
-// their counts of what is not finite.
+// the largest values and the counts of what is not finite. The same holds of logits whose norm is
+// that of their padding, which nothing else of them could change.
 Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
                         std::span<const int64_t> excluded = {});
 

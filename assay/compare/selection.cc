@@ -7,6 +7,7 @@
 #include <limits>
 #include <system_error>
 
+#include "assay/compare/nothing_in_common.h"
 #include "base/error.h"
 
 namespace assay {
@@ -59,8 +60,12 @@ void Selection::check_checkpoints(const std::vector<std::string>& ref,
   std::vector<std::string> both = ref;
   both.insert(both.end(), got.begin(), got.end());
   checkpoints_->check(both, "neither log has a");
-  checkpoints_->check_named(ref, printable(ref_path) + " has no");
-  checkpoints_->check_named(got, printable(got_path) + " has no");
+  try {
+    checkpoints_->check_named(ref, printable(ref_path) + " has no");
+    checkpoints_->check_named(got, printable(got_path) + " has no");
+  } catch (const Error& error) {
+    throw NothingInCommon(error);
+  }
 }
 
 bool Selection::has_token(int64_t token_idx) const {

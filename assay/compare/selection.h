@@ -20,14 +20,15 @@ class Selection {
   // As --checkpoints of `assay run`: logits, layers, ops, or globs. Throws Error.
   void set_checkpoints(const std::string& text, const std::string& where);
 
-  // Throws Error if none of the checkpoints of either log is one that was asked for, or if one that
-  // was asked for by its name is missing in one of the two.
+  // Throws Error if none of the checkpoints of either log is one that was asked for,
+  // NothingInCommon if one that was asked for by its name is missing in one of the two.
   void check_checkpoints(const std::vector<std::string>& ref, const std::vector<std::string>& got,
                          const std::string& ref_path, const std::string& got_path) const;
 
   bool has_token(int64_t token_idx) const;
   bool has_checkpoint(const std::string& name) const;
   bool is_all() const { return ranges_.empty() && !checkpoints_; }
+  bool is_of_checkpoints() const { return checkpoints_.has_value(); }
 
  private:
   struct Range {

@@ -229,7 +229,7 @@ void judge_several(const std::vector<std::string>& names, SeveralComparison& sev
                       : fmt::format(
                             "no majority of the {} agrees, and none is far off from all "
                             "others; add a run of a trusted engine",
-                            n);
+                            std::popcount(voters));
   }
   for (const size_t run : several.unproved) {
     several.why += fmt::format(

@@ -32,11 +32,15 @@ void fail(std::string_view metric, double value, double tolerance, RecordResult&
 
 // How far apart two candidates may be in the reference for a flip between them to be noise: as far
 // as values are off, but no further than the tolerance, or where it has no say the root mean square
-// of the errors, leaves to one of all elements. An error of a few is not that of the candidates.
+// of the errors, leaves to one of all elements. An error of a few is not that of the candidates;
+// and where only a few elements are logged, theirs is not the largest.
 double tie_margin(const Tolerance& tolerance, const Metrics& metrics) {
-  const double typical = tolerance.rel_l2.value_or(metrics.rel_l2) * metrics.ref_rms;
-  const double most = tolerance.max_abs.value_or(kDeviations * typical);
-  return std::isnan(most) ? 0 : std::min(metrics.observed_error, most);
+  const double measured = kDeviations * metrics.rel_l2 * metrics.ref_rms;
+  const double most = tolerance.max_abs.value_or(
+      tolerance.rel_l2 ? kDeviations * *tolerance.rel_l2 * metrics.ref_rms : measured);
+  double error = metrics.observed_error;
+  if (metrics.compared < metrics.n && measured > error) error = measured;
+  return std::isnan(most) ? 0 : std::min(error, most);
 }
 
 void judge_argmax(const Tolerance& tolerance, bool strict, RecordResult& result) {
@@ -90,14 +94,16 @@ bool misses_checkpoints(Comparison& comparison) {
   int64_t unheld = 0;
   for (const RecordResult& result : comparison.results) {
     Counts& count = counts[static_cast<size_t>(result.checkpoint)];
-    ++(result.held ? count.held : count.unheld);
+    count.held += result.status == Verdict::kInconclusive ? 0 : 1;  // not where all is zero
     if (result.held) continue;
+    ++count.unheld;
     if (first == nullptr) first = &result;
     ++unheld;
   }
   if (first == nullptr) return false;
   comparison.warnings.push_back(fmt::format(
-      "{} could not be judged, the first {} at token {}: {}", count_of(unheld, "record"),
+      "{} of {} could not be judged, the first {} at token {}: {}", count_of(unheld, "record"),
+      comparison.got_path,
       printable(comparison.checkpoints[static_cast<size_t>(first->checkpoint)].name, 60),
       first->token_idx, first->why_unheld));
   bool misses = false;
@@ -108,18 +114,23 @@ bool misses_checkpoints(Comparison& comparison) {
   return misses;
 }
 
-// A log of few values and no summary does not say which token its engine chose.
+// A log of few values and no summary does not say which token its engine chose. Of two such logs
+// nobody expects it.
 void tell_of_unknown_choices(Comparison& comparison) {
-  const auto count = std::count_if(
-      comparison.results.begin(), comparison.results.end(), [](const RecordResult& result) {
-        return result.held && result.metrics.argmax_ref && !result.metrics.argmax_got;
-      });
-  if (count == 0) return;
-  comparison.warnings.push_back(
-      fmt::format("{} of logits of the other log {} not tell which element {}: the argmax was not "
-                  "compared there",
-                  count_of(count, "record"), plural(count == 1, "does", "do"),
-                  plural(count == 1, "it chooses", "they choose")));
+  const auto tell = [&](const std::string& path, auto told, auto untold) {
+    const auto count = std::count_if(
+        comparison.results.begin(), comparison.results.end(), [&](const RecordResult& result) {
+          return result.held && result.metrics.*told && !(result.metrics.*untold);
+        });
+    if (count == 0) return;
+    comparison.warnings.push_back(
+        fmt::format("{} of logits of {} {} not tell which element {}: the argmax was not compared "
+                    "there",
+                    count_of(count, "record"), path, plural(count == 1, "does", "do"),
+                    plural(count == 1, "it chooses", "they choose")));
+  };
+  tell(comparison.got_path, &Metrics::argmax_ref, &Metrics::argmax_got);
+  tell(comparison.ref_path, &Metrics::argmax_got, &Metrics::argmax_ref);
 }
 
 }  // namespace
@@ -166,8 +177,10 @@ void judge_record(const Tolerance& tolerance, bool strict_argmax, RecordResult& 
                                     : "the logs have no value, sketch or summary of it in common",
                  result);
   }
-  if (strict_argmax && metrics.argmax_ref && !metrics.argmax_got) {
-    leave_unheld("the other log does not tell which element it chooses", result);
+  if (strict_argmax && metrics.is_logits && !(metrics.argmax_ref && metrics.argmax_got)) {
+    leave_unheld(metrics.argmax_got ? "the reference does not tell which element it chooses"
+                                    : "the other log does not tell which element it chooses",
+                 result);
   }
 }
 

@@ -55,6 +55,7 @@ class LogCheck {
         hint_(hint) {}
 
   void check(bool whole) {
+    whole_ = whole;
     LogReader reader(path_, whole ? Depth::kFull : Depth::kKeys);
     const Record* record = reader.next();
     if (record == nullptr) throw no_records_error(reader);
@@ -84,6 +85,9 @@ class LogCheck {
   void add(const Record& record) {
     if (!is_of_set(log_.set, record.checkpoint).value_or(true)) {
       fail(fmt::format("has '{}', which is not of the set '{}'", record.checkpoint, log_.set));
+    }
+    if (whole_ && record.values.empty() && record.n > 0) {
+      fail(fmt::format("has no value of '{}' at {}", record.checkpoint, record.token_idx));
     }
     if (!seen_[record.checkpoint].insert(record.token_idx).second) {
       fail(fmt::format("has '{}' at {} twice", record.checkpoint, record.token_idx));
@@ -134,6 +138,7 @@ class LogCheck {
   const GoldenLog& log_;
   int64_t n_layers_;
   const std::string& hint_;
+  bool whole_ = false;                             // values are read, too
   std::map<std::string, std::set<int64_t>> seen_;  // positions by checkpoint
 };
 

@@ -19,7 +19,8 @@ struct LogReview {
   std::optional<Comparison> comparison;  // of the one in place with the one that waits
   std::string not_comparable;            // why there is no comparison, where both are there
   double k = 0;                          // multiples of the floor that are allowed
-  std::map<std::string, int64_t> gone;   // records of the one in place that go, by checkpoint
+  // Records of the one in place that go, or of which less is kept, by checkpoint.
+  std::map<std::string, int64_t> gone;
 };
 
 struct GoldenReview {

@@ -152,8 +152,7 @@ std::string_view inconclusive_text(const RecordResult& result) {
 std::string_view verdict_meaning(const Comparison& comparison) {
   switch (comparison.verdict) {
     case Verdict::kMatch:
-      return comparison.quarantined == 0 ? "everything that both logs hold is equal"
-                                         : "everything that was compared is equal";
+      return "everything that was compared is equal";
     case Verdict::kNoise:
       return "the two differ within the tolerance";
     case Verdict::kTieFlip:

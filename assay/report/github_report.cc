@@ -113,7 +113,12 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
   if (comparison.quarantined > 0) {
     text += "; " + count_of(comparison.quarantined, "garbage value");
   }
-  return text + fmt::format(".\n\nCompare again: <code>{}</code>\n\n",
+  text += ".\n\n";
+  for (const std::string& warning : comparison.warnings) {
+    text += fmt::format("- &#9888;&#65039; {}\n", markdown(warning));
+  }
+  if (!comparison.warnings.empty()) text += '\n';
+  return text + fmt::format("Compare again: <code>{}</code>\n\n",
                             markdown(context.command, kMaxCommandBytes));
 }
 

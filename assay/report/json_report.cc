@@ -141,6 +141,8 @@ void write_json(const Comparison& comparison, const TextSink& sink) {
     append_garbage(comparison.checkpoints[static_cast<size_t>(value.checkpoint)].name,
                    value.token_idx, value.garbage, object, out);
   });
+  write_array("warnings", comparison.warnings, out, sink,
+              [&](const std::string& warning) { append_json_string(out, warning); });
   out += "}\n";
   sink(out);
 }

@@ -11,12 +11,14 @@
 #include "assay/report/table_report.h"
 #include "assay/report/xml_text.h"
 #include "base/count_of.h"
+#include "base/error.h"
 
 namespace assay {
 namespace {
 
 constexpr size_t kMaxLines = 100;  // of failing tokens in one test case
 constexpr int kWidth = 120;
+constexpr size_t kMostOfWarning = 2000;  // bytes
 
 std::string property(std::string_view name, std::string_view value) {
   return fmt::format("      <property name=\"{}\" value=\"{}\"/>\n", name, xml_attribute(value));
@@ -97,7 +99,11 @@ void write_junit(const Comparison& comparison, const ReportContext& context, con
   sink("    <system-out>");
   write_table(comparison, context.command, {kWidth, false},
               [&](std::string_view text) { sink(xml_text(text)); });
-  sink("</system-out>\n    <system-err></system-err>\n  </testsuite>\n</testsuites>\n");
+  sink("</system-out>\n    <system-err>");
+  for (const std::string& warning : comparison.warnings) {
+    sink(xml_text("warning: " + printable(warning, kMostOfWarning) + "\n"));
+  }
+  sink("</system-err>\n  </testsuite>\n</testsuites>\n");
 }
 
 }  // namespace assay

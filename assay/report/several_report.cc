@@ -79,6 +79,8 @@ void write_json(const SeveralComparison& several, const TextSink& sink) {
     append_pair(pair, element, out);
     element.end();
   });
+  write_array("warnings", several.warnings, out, sink,
+              [&](const std::string& warning) { append_json_string(out, warning); });
   out += "}\n";
   sink(out);
 }

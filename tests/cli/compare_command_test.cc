@@ -42,9 +42,16 @@ TEST_F(CompareCommand, OfSeveralLogsOneThatHoldsNothingHidesNoOutlier) {
   outcome = run({"compare", ref_, same_, wrong_, none, "--format", "json"});
   EXPECT_THAT(outcome.out, HasSubstr(R"("outlier":true,"unproved":false},)"));
   EXPECT_THAT(outcome.out, HasSubstr(R"("outlier":false,"unproved":true}],)"));
-  // Two of zeros do not outvote one that ran.
+  EXPECT_THAT(outcome.out, HasSubstr("\"warnings\":[\n  \""));
+  // Two that differ, without a majority.
+  outcome = run({"compare", ref_, wrong_, none});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("no majority of the 2 agrees"));
+  // Two of zeros do not outvote one that ran, from which they differ.
   const auto zeros = [&](const char* file) { return put(file, line("logits", 0, {0, 0, 0})); };
-  EXPECT_EQ(run({"compare", ref_, zeros("zeros.jsonl"), zeros("more.jsonl")}).exit_code, 2);
+  outcome = run({"compare", ref_, zeros("zeros.jsonl"), zeros("more.jsonl")});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, StartsWith("CANNOT TELL"));
 }
 
 TEST_F(CompareCommand, ExitCodesTellParityFromDivergence) {

@@ -82,7 +82,23 @@ TEST_F(GoldenReview, WhatGoesFromAGoldenIsToldByNameAndEndsTheReviewWithOne) {
   EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("match: 0 of 8 records beyond 3 x the floor; 4 would go"),
-                    HasSubstr("\n    4 records of layer_0_output would go\n")));
+                    HasSubstr("\n    4 records of layer_0_output would go, or hold less\n")));
+  golden({"reject"});
+  // What a record holds.
+  const auto with_values = [&](const std::string& values) {
+    const std::string key = "\"values\": ";
+    std::string thin = log;
+    const size_t at = thin.find(key, thin.find("\"layer_0_output\"")) + key.size();
+    thin.replace(at, thin.find(']', at) + 1 - at, values + ", \"n\": 4");
+    fs::copy(path("manifest.json"), path("manifest.json.new"));
+    put_log("f32.jsonl", thin, ".new");
+    return golden({"review"});
+  };
+  outcome = with_values("[1]");
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\n    1 record of layer_0_output would go, or hold less\n"));
+  golden({"reject"});
+  expect_refused(with_values("[]"), "f32.jsonl.new: has no value of 'layer_0_output' at 0");
 }
 
 TEST_F(GoldenReview, ReviewTellsWhatIsBeyondTheFloorsAndWhatElseChanges) {

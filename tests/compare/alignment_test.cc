@@ -236,6 +236,23 @@ TEST_F(AlignmentTest, EmbeddingsDoNotContradictTheHeaders) {
   EXPECT_EQ(told.first_divergence->token_idx, 0);
 }
 
+// Breaks if the embeddings of an engine that counts from 1, and logs a token fewer, were wrong.
+TEST_F(AlignmentTest, AnotherNumberOfTheFirstTokenIsFoundBesideABrokenLayer) {
+  const auto log = [](int first, int count, int broken) {
+    std::string text = "{\"assay\":1,\"tokens\":[1,2,3,4,5]}\n";
+    for (int token = 0; token < count; ++token) {
+      text += line("embedding", first + token, random_values(1 + token));
+      text += line("layer_0_output", first + token, random_values(100 + token + broken));
+    }
+    return text;
+  };
+  for (const int count : {5, 4}) {
+    const Comparison told = compare(log(0, 5, 0), log(1, count, 50));
+    EXPECT_EQ(told.alignment.offset, 1);
+    EXPECT_EQ(told.first_divergence->checkpoint.name, "layer_0_output");
+  }
+}
+
 TEST_F(AlignmentTest, AnOffsetMayBeLarge) {
   std::string ref;
   std::string got;

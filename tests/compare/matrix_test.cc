@@ -32,6 +32,46 @@ TEST_F(MatrixTest, ARunWithoutAReferenceIsNoPass) {
   EXPECT_TRUE(compare_matrix({ref, good, log("oracle", "float64", 3, 9)}, {}).pass);
 }
 
+// Breaks if a reference that lacks a checkpoint asked for by its name hid what another shows.
+TEST_F(MatrixTest, AReferenceWithoutTheCheckpointDoesNotHideAnothersVerdict) {
+  const auto header = [](const char* engine, const char* math) {
+    return fmt::format(
+        R"({{"assay":1,"model":{{"name":"m"}},"tokens":[1,2],"engine":"{}","math":"{}"}})"
+        "\n",
+        engine, math);
+  };
+  const auto ops = [&](const char* engine, const char* math, float value) {
+    return header(engine, math) + line("layer_0_attn", 0, {1, value}) +
+           line("logits", 0, {1, 2, 3});
+  };
+  const std::string layers =
+      put("layers.jsonl",
+          header("ref", "float64") + line("logits", 0, {1, 2, 3}) + line("logits", 1, {1, 2, 3}));
+  const std::string with_ops = put("ops.jsonl", ops("ref", "float64", 5));
+  MatrixOptions options;
+  options.compare.selection.set_checkpoints("layer_0_attn", "--checkpoints");
+  for (const std::vector<std::string>& refs :
+       {std::vector<std::string>{layers, with_ops}, {with_ops, layers}}) {
+    const auto compared = [&](float value) {
+      const std::string run = put("run.jsonl", ops("run", "exact", value));
+      const RunMatrix matrix = compare_matrix({refs[0], refs[1], run}, options);
+      return matrix.rows.at(0).cells.back();
+    };
+    EXPECT_TRUE(compared(5).pair->pass);
+    EXPECT_FALSE(compared(9).pair->pass);
+  }
+  // A log that cannot be read is a problem, but not where another shows the run to be wrong.
+  const std::string broken =
+      put("broken.jsonl", header("ref", "float64") + line("layer_0_attn", 0, {1, 5, 5}));
+  for (const float value : {5.0F, 9.0F}) {
+    const std::string run = put("run.jsonl", ops("run", "exact", value));
+    const RunMatrix matrix = compare_matrix({with_ops, broken, run}, options);
+    const MatrixCell& cell = matrix.rows.at(0).cells.back();
+    EXPECT_EQ(cell.pair.has_value(), value == 9) << cell.problem;
+    EXPECT_FALSE(matrix.pass);
+  }
+}
+
 TEST_F(MatrixTest, SaysWhatIsMissing) {
   const std::string ref = log("oracle", "float64", 2, 5);
   const std::string run = log("engine", "exact", 2, 5);

@@ -206,6 +206,28 @@ TEST_F(NoExcuseTest, CheckpointsAndRecordsThatAreMissingAreTold) {
   EXPECT_THAT(failure(ref, log({"embedding"}, 3)),
               HasSubstr("got.jsonl has no checkpoint 'logits'"));
   EXPECT_TRUE(compare(ref, log({"embedding", "logits"}, 3)).pass);
+  // What was asked for is expected, whatever the log has.
+  options_.selection = {};
+  options_.selection.set_checkpoints("layer_*", "--checkpoints");
+  EXPECT_THAT(compare(ref, log({"layer_0_output"}, 3)).warnings,
+              ElementsAre(HasSubstr("such as layer_0_q: they were not compared")));
+  EXPECT_THAT(compare(ref, log({"layer_0_output", "layer_0_Q"}, 3)).warnings,
+              ElementsAre(HasSubstr("such as layer_0_q, are not in")))
+      << "a name that is mistyped in the log";
+  options_.selection = {};
+  const std::string all = log({"embedding", "layer_0_q", "layer_0_output", "final_norm"}, 3);
+  EXPECT_THAT(compare(all, log({"embedding", "layer_0_q", "layer_0_output"}, 3)).warnings,
+              ElementsAre(HasSubstr("such as final_norm: it was not compared")));
+}
+
+// Breaks if zeros at one token proved what could not be judged at all others.
+TEST_F(NoExcuseTest, ZerosDoNotStandForRecordsThatCouldNotBeJudged) {
+  const auto log = [&](const std::vector<float>& head) {
+    return line("embedding", 0, waves(9)) + line("layer_0_output", 0, std::vector<float>(9)) +
+           line("embedding", 1, waves(9)) + line("layer_0_output", 1, head, ",\"n\":50");
+  };
+  EXPECT_EQ(compare(log({}), log({})).verdict, Verdict::kInconclusive);
+  EXPECT_EQ(compare(log(waves(9)), log(waves(9))).verdict, Verdict::kMatch);
 }
 
 // Breaks if a number after a NaN took its place as the largest.
@@ -325,8 +347,8 @@ TEST_F(OwnGarbageTest, DoesNotChangeWhatTheReferenceChooses) {
   EXPECT_EQ(hidden.results[0].metrics.argmax_ref, 2);
   EXPECT_FALSE(hidden.results[0].metrics.argmax_got);
   EXPECT_EQ(hidden.argmax_total, 0);
-  EXPECT_THAT(hidden.warnings, ElementsAre(HasSubstr("1 record of logits of the other log does not "
-                                                     "tell which element it chooses")));
+  EXPECT_THAT(hidden.warnings,
+              ElementsAre(HasSubstr("got.jsonl does not tell which element it chooses")));
   options_.strict_argmax = true;
   EXPECT_EQ(with_first({1e30F, pointer_, -1e20F, pointer_}).verdict, Verdict::kInconclusive);
 }
@@ -378,10 +400,35 @@ TEST_F(NoExcuseTest, WhereThePromptEndsMustBeKnownForTwoGenerationsToPart) {
   const Comparison untold = compare(log(false, 10, 9.9999F, 1), log(false, 10, 10.0001F, 2));
   EXPECT_FALSE(untold.pass);
   EXPECT_THAT(untold.warnings,
-              ElementsAre(HasSubstr("the logits choose other tokens before token 3")));
+              ElementsAre(HasSubstr("the logits choose another token before token 3")));
   const Comparison parted = compare(log(true, 10, 9.9999F, 1), log(true, 10, 10.0001F, 2));
   EXPECT_EQ(parted.verdict, Verdict::kTieFlip);
   EXPECT_EQ(parted.split->token_idx, 3);
+}
+
+// Breaks if two logs whose headers tell where the prompt ends did not under a given offset.
+TEST_F(NoExcuseTest, AGivenOffsetDoesNotForgetWhereThePromptEnds) {
+  const auto log = [&](const char* tokens, int first, float second, int seed) {
+    std::string text = fmt::format(R"({{"assay":1,"model":{{"name":"m"}},"tokens":{}}})", tokens);
+    text += "\n";
+    for (int token = 0; token < 8; ++token) {
+      std::vector<float> logits = waves(64, token < 3 ? token : token * seed);
+      if (token == 2) {
+        logits[5] = 10;
+        logits[6] = second;
+      }
+      text += line("logits", token + first, logits);
+    }
+    return text;
+  };
+  const std::string ref = log("[5,6,7]", 0, 9.9999F, 1);
+  options_.align = AlignMode::kFixed;
+  EXPECT_EQ(compare(ref, log("[5,6,7]", 0, 10.0001F, 2)).verdict, Verdict::kTieFlip);
+  EXPECT_FALSE(compare(ref, log("[5,6,7,8,9,9]", 0, 9.5F, 2)).pass);
+  options_.offset = 1;
+  const Comparison shifted = compare(ref, log("[1,5,6,7]", 1, 10.0001F, 2));
+  ASSERT_TRUE(shifted.split);
+  EXPECT_EQ(shifted.split->token_idx, 3);
 }
 
 // Breaks if two records of eight that happen to match made an offset, and what it drops went

@@ -53,7 +53,7 @@ TEST_F(NotComparableTest, ARecordThatNoLimitAppliesToIsNoPass) {
   EXPECT_EQ(layer.verdict, Verdict::kInconclusive);
   EXPECT_FALSE(layer.pass);
   EXPECT_THAT(layer.warnings, testing::ElementsAre(HasSubstr(
-                                  "1 record could not be judged, the first layer_0_output at "
+                                  "got.jsonl could not be judged, the first layer_0_output at "
                                   "token 0: no limit of the policy can be held there")));
   EXPECT_TRUE(compare(line("logits", 0, {1, 2, 3}), line("logits", 0, {1, 2, 3})).pass);
   const std::string head = line("logits", 0, {1, 2}, ",\"n\":9");

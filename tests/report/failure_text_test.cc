@@ -66,7 +66,7 @@ TEST_F(FailureText, WhatTheQuarantineTookIsNotCalledEqual) {
   const Comparison left_out = compare(line("layer_0_q", 0, values), clean);
   ASSERT_EQ(left_out.quarantined, 1);
   EXPECT_EQ(verdict_meaning(left_out), "everything that was compared is equal");
-  EXPECT_EQ(verdict_meaning(compare(clean, clean)), "everything that both logs hold is equal");
+  EXPECT_EQ(verdict_meaning(compare(clean, clean)), "everything that was compared is equal");
 }
 
 // Breaks if zeros were named where there are none, or the other way round.

@@ -39,6 +39,12 @@ Comparison failing(int layers) {
   return comparison;
 }
 
+TEST(GithubReport, TheSummaryTellsTheWarnings) {
+  Comparison comparison = example_comparison();
+  comparison.warnings = {"<one>"};
+  EXPECT_THAT(summary(comparison), HasSubstr("\n\n- &#9888;&#65039; &#60;one&#62;\n\nCompare"));
+}
+
 TEST(GithubAnnotations, TheFirstDivergenceIsTheFirst) {
   const std::string text = annotations(failing(3));
   EXPECT_THAT(text, StartsWith("::error file=got.jsonl,title=first divergence%3A "

@@ -18,9 +18,9 @@ rapidjson::Document parsed(const Comparison& comparison) {
 TEST(JsonReport, HasEveryKeyOfTheContract) {
   const rapidjson::Document json = parsed(example_comparison());
   using testing::ElementsAre;
-  EXPECT_THAT(keys(json),
-              ElementsAre("verdict", "pass", "first_divergence", "summary", "alignment", "drift",
-                          "results", "causes", "error_sources", "cause_hint", "quarantine"));
+  EXPECT_THAT(keys(json), ElementsAre("verdict", "pass", "first_divergence", "summary", "alignment",
+                                      "drift", "results", "causes", "error_sources", "cause_hint",
+                                      "quarantine", "warnings"));
   EXPECT_THAT(keys(json["first_divergence"]), ElementsAre("checkpoint", "layer", "op", "token_idx",
                                                           "metric", "value", "tolerance"));
   EXPECT_THAT(keys(json["summary"]),

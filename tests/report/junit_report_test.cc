@@ -32,6 +32,14 @@ TEST(JunitReport, ZerosAreSkippedNotPassed) {
   EXPECT_THAT(junit(comparison), HasSubstr("<skipped message=\"all zeros on both sides\"/>"));
 }
 
+// Breaks if a test runner showed a comparison of half a log as if it were whole.
+TEST(JunitReport, TellsTheWarnings) {
+  Comparison comparison = example_comparison();
+  comparison.warnings = {"<one>", "two"};
+  EXPECT_THAT(junit(comparison), HasSubstr("<system-err>warning: &lt;one&gt;\nwarning: two\n"
+                                           "</system-err>"));
+}
+
 // Breaks if a report said that both sides were zeros where they were not, or passed a case of which
 // nothing is known.
 TEST(JunitReport, WhatCouldNotBeJudgedIsSkippedAndSaysWhy) {

@@ -1,0 +1,115 @@
+// Logits of which only a head, a sketch and a summary are logged: what these say of the rest.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "assay/log/sketch.h"
+#include "tests/compare/comparison_case.h"
+
+namespace assay {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class PartialLogitsTest : public ComparisonTest {
+ protected:
+  static std::vector<float> random_logits(unsigned seed, size_t n = 64) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal(0, 3);
+    std::vector<float> logits(n);
+    std::generate(logits.begin(), logits.end(), [&] { return normal(random); });
+    return logits;
+  }
+
+  static std::vector<float> padded(std::vector<float> logits, float with) {
+    logits.insert(logits.end(), 4, with);
+    return logits;
+  }
+
+  // The first ten values, and a sketch and a summary of all.
+  static std::string part(const std::vector<float>& logits, int64_t token_idx = 0,
+                          bool with_summary = true) {
+    std::string more = fmt::format(",\"n\":{}", logits.size());
+    if (with_summary) {
+      const Summary summary = summarize(logits);
+      std::vector<std::string> top;
+      for (const TopValue& value : summary.top) {
+        top.push_back(fmt::format("[{},{}]", value.index, value.value));
+      }
+      more += fmt::format(
+          R"(,"sketch":[{}],"summary":{{"min":{},"max":{},"mean":{},"l2":{},"argmax":{},"top":[{}]}})",
+          fmt::join(compute_sketch(logits), ","), summary.min, summary.max, summary.mean,
+          summary.l2, summary.argmax, fmt::join(top, ","));
+    }
+    return line("logits", token_idx, {logits.begin(), logits.begin() + 10}, more);
+  }
+};
+
+// Breaks if the norm of the padding, beside which every error is small, stood for that of the
+// logits.
+TEST_F(PartialLogitsTest, PaddingDoesNotExcuseWrongLogits) {
+  const std::vector<float> right = random_logits(1);
+  std::vector<float> one = right;
+  one[2] += 20;
+  std::vector<float> all = right;
+  for (float& logit : all) logit = 1.8F * logit + 0.5F;
+  for (const float fill : {-1e4F, -1e9F, -1e30F}) {
+    const std::string whole = line("logits", 0, padded(right, fill));
+    for (const std::string& ref : {part(padded(right, fill)), whole}) {
+      EXPECT_TRUE(compare(ref, part(padded(right, fill))).pass) << fill;
+      EXPECT_FALSE(compare(ref, part(padded(one, fill))).pass) << fill;
+      EXPECT_FALSE(compare(ref, part(padded(all, fill))).pass) << fill;
+      EXPECT_FALSE(compare(ref, part(padded(right, 1))).pass) << "only one of the two pads";
+    }
+  }
+  // One logit beyond the head that the engine alone has far off is no padding.
+  std::vector<float> off = right;
+  off[40] = -1e6F;
+  EXPECT_FALSE(compare(part(right), part(off)).pass);
+}
+
+// Breaks if the largest of a few known errors were all that a flip may hide in: one of several
+// honest engines failed.
+TEST_F(PartialLogitsTest, AnHonestErrorFlipsAsItMayWhereAllValuesAreLogged) {
+  std::string ref;
+  std::string got;
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal(0, 1);
+  for (int token = 0; token < 400; ++token) {
+    std::vector<float> logits = random_logits(static_cast<unsigned>(token), 300);
+    const float noise = 3e-3F;  // of 1e-3 of the root mean square
+    logits[100] = 12;
+    logits[200] = 12 - 2 * noise * std::abs(normal(random));
+    ref += part(logits, token);
+    for (float& logit : logits) logit += noise * normal(random);
+    got += part(logits, token);
+  }
+  const Comparison comparison = compare(ref, got);
+  EXPECT_GT(comparison.argmax_total - comparison.argmax_agree, 20);
+  EXPECT_EQ(comparison.failed, 0);
+}
+
+// Breaks if a reference that does not say what it chooses let every choice pass without a word.
+TEST_F(PartialLogitsTest, AChoiceThatOneOfTheTwoDoesNotTellIsTold) {
+  const std::vector<float> logits = random_logits(1);
+  const std::string silent = part(logits, 0, false);
+  EXPECT_THAT(compare(silent, part(logits)).warnings,
+              ElementsAre(HasSubstr("ref.jsonl does not tell which element it chooses")));
+  EXPECT_THAT(compare(part(logits), silent).warnings,
+              ElementsAre(HasSubstr("got.jsonl does not tell which element it chooses")));
+  EXPECT_THAT(compare(silent, silent).warnings, IsEmpty());
+  options_.strict_argmax = true;
+  EXPECT_EQ(compare(part(logits), part(logits)).verdict, Verdict::kMatch);
+  EXPECT_EQ(compare(silent, part(logits)).verdict, Verdict::kInconclusive);
+  EXPECT_EQ(compare(silent, silent).verdict, Verdict::kInconclusive);
+}
+
+}  // namespace
+}  // namespace assay

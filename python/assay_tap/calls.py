@@ -2,7 +2,7 @@
 
 import sys
 
-_wrappers = {}  # (module name, function name) -> Wrapper
+_wrappers = []  # those that somebody listens to
 
 
 class Wrapper:
@@ -30,16 +30,18 @@ def listen(module, name, listener):
 
     Returns a function that ends it; the last one to end puts the function back. Raises KeyError if there is none.
     """
-    key = (module, name)
-    if key not in _wrappers:
-        _wrappers[key] = Wrapper(vars(sys.modules[module]), name)
-    wrapper = _wrappers[key]
+    space = vars(sys.modules[module])
+    # One that the module no longer has, as somebody replaced the function, hears nothing.
+    wrapper = next((wrapper for wrapper in _wrappers if wrapper.function is space[name]), None)
+    if wrapper is None:
+        wrapper = Wrapper(space, name)
+        _wrappers.append(wrapper)
     wrapper.listeners.append(listener)
 
     def end():
         wrapper.listeners.remove(listener)
         if not wrapper.listeners:
-            del _wrappers[key]
+            _wrappers.remove(wrapper)
             wrapper.restore()
 
     return end

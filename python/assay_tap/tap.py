@@ -8,7 +8,7 @@ from .arrays import as_rows
 from .calls import listen
 from .checkpoints import CheckpointSet
 from .environment import checkpoints_from_environment, writer_from_environment
-from .positions import Pass, by_name, token_positions
+from .positions import Pass
 from .writer import LogError, LogWriter
 
 
@@ -23,6 +23,8 @@ class Rule:
         imports, each time that the module calls it.
     widths: splits the last axis into parts of these widths, one for each name.
     change: applied to each part before it is recorded; one function, or one for each part.
+    rows: "last" where the model computes the row of the last token alone, in its forward pass or right after it;
+        without it there is a row for each token, or for each that the call's logits_to_keep says.
     """
 
     module: str
@@ -31,6 +33,7 @@ class Rule:
     calls: str | None = None
     widths: tuple[int, ...] = ()
     change: Callable | tuple[Callable, ...] | None = None
+    rows: str | None = None
 
     def names(self, stars):
         several = (self.checkpoint,) if isinstance(self.checkpoint, str) else self.checkpoint
@@ -65,13 +68,18 @@ class Tap:
         self._positions_of = positions
         self._owned = owned
         self._pass = Pass()
-        self._inside = []  # (module, {what it calls: (rule, names)}) of the modules with watched calls that run now
+        self._calls = {}  # module -> {what it calls: [(rule, names)]}
+        self._inside = []  # those of these modules that run now
         self._handles = []
         self._listening = {}  # (source file, function) -> what ends it
         try:
             self._handles.append(model.register_forward_pre_hook(self._start, with_kwargs=True))
             for rule in rules:
                 self._apply(rule, model)
+            if len(self._handles) > 1:
+                self._handles.append(model.register_forward_hook(self._end, always_call=True))
+            else:  # nothing of this model is logged
+                self._handles.pop().remove()
         except BaseException:
             self.remove()
             raise
@@ -94,10 +102,12 @@ class Tap:
 
     def _start(self, model, args, kwargs):
         self._inside.clear()
-        self._pass = Pass()  # until all is known
-        named = by_name(model.forward, args, kwargs)
-        given = self._positions_of(args, kwargs) if self._positions_of else token_positions(args, named)
-        self._pass = Pass(given, named)
+        self._pass = Pass(model.forward, args, kwargs, self._positions_of)
+
+    def _end(self, _model, _args, output):
+        if output is None:  # after an error, too
+            self._pass = Pass()
+        self._pass.end()
 
     def _apply(self, rule, model):
         pattern = _pattern(rule.module)
@@ -106,6 +116,8 @@ class Tap:
         if not found:
             some = ", ".join(name for name, _ in list(model.named_modules())[1:4])
             raise LogError(f"no module is called {rule.module!r}; the model's are {some} …")
+        if rule.rows not in (None, "last"):
+            raise LogError(f"a rule's rows are {rule.rows!r}; there is 'last', and None for what the call says")
         for stars, module in found:
             names = rule.names(stars)
             if any(name in self._wanted for name in names):
@@ -138,23 +150,28 @@ class Tap:
                 self._listening[key] = listen(*key, lambda result: self._called(key, result))
             except KeyError as error:
                 raise LogError(f"{key[0]} has no function {rule.calls!r}") from error
-        enter = module.register_forward_pre_hook(lambda *_: self._inside.append((module, {key: (rule, names)})))
+        if module in self._calls:
+            self._calls[module].setdefault(key, []).append((rule, names))
+            return
+        self._calls[module] = {key: [(rule, names)]}
+        enter = module.register_forward_pre_hook(lambda *_: self._inside.append(module))
         leave = module.register_forward_hook(lambda *_: self._leave(module), always_call=True)  # after an error, too
         self._handles += [enter, leave]
 
     def _leave(self, module):
-        if self._inside and self._inside[-1][0] is module:  # else what came before `enter` failed
+        if self._inside and self._inside[-1] is module:  # else what came before `enter` failed
             self._inside.pop()
 
     def _called(self, key, result):
-        if self._inside and key in self._inside[-1][1]:
-            self._emit(*self._inside[-1][1][key], result)
+        if self._inside:
+            for rule, names in self._calls[self._inside[-1]].get(key, ()):
+                self._emit(rule, names, result)
 
     def _emit(self, rule, names, value):
         for name, part in zip(names, rule.parts(value), strict=True):
             if name in self._wanted:
                 rows = as_rows(part)
-                self._sink(name, self._pass.of(name, len(rows)), rows)
+                self._sink(name, self._pass.of(name, len(rows), rule.rows == "last"), rows)
 
 
 def attach(model, log=None, rules=None, checkpoints=None, positions=None, **options):
@@ -166,11 +183,13 @@ def attach(model, log=None, rules=None, checkpoints=None, positions=None, **opti
     rules: a list of Rule; without it those of assay_tap.rules for transformers' Llama, Qwen2, Phi3 and GPT-2.
     checkpoints: `logits`, `layers`, `ops` or globs. All that the rules name, unless the environment says where to log.
     positions: a function (args, kwargs) of the forward call that gives the tokens' absolute positions; without it
-        they are read from the call's arguments (assay_tap.positions).
+        they are read from the call's arguments (assay_tap.positions). It is called before each pass.
     options: of LogWriter, such as team, values=None for all, sketch=True.
 
-    One sequence at a time. Raises LogError if a rule finds no module or the log cannot be opened; a forward pass raises
-    it if it has several sequences, or rows whose positions are unknown or repeat.
+    One sequence at a time. Raises LogError if a rule finds no module or the log cannot be opened. A forward pass of
+    which something is to be logged raises it if it has several sequences, or rows whose positions are unknown or
+    repeat; so does a module that a rule names and that is called outside of a pass, but for one row of a rule with
+    rows="last" after it. A model of which nothing is to be logged has no hooks.
     """
     if rules is None:
         from .rules import rules_for

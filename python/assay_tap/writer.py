@@ -4,6 +4,7 @@ import fcntl
 import os
 import stat
 import threading
+import weakref
 from math import prod
 
 import numpy as np
@@ -20,11 +21,24 @@ class LogError(Exception):
     """What went wrong with a log, where, and what to do."""
 
 
+_writers = weakref.WeakSet()
+
+
+def _renew_locks():
+    """A thread that logged while another called fork() is not in the child, and would never let go of its lock."""
+    for writer in _writers:
+        writer._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
+
+
 class LogWriter:
     """A log of checkpoints.
 
     A record has left the process, in one write, when the call that logged it returns: exit, abort or a kill lose no
-    finished record and tear at most the last line. Calls may come from several threads.
+    finished record and tear at most the last line. Calls may come from several threads, and from a child of fork(),
+    which goes on with the same file.
 
     values: how many leading values a record holds, or None for all. sketch brings the summary with it. sketch_digits
     shortens the 64 numbers of a sketch, for fixtures that must stay small; None prints them so that they read back
@@ -38,10 +52,12 @@ class LogWriter:
         self.team, self.values = team, values
         self.summary, self.sketch, self.sketch_digits = summary or sketch, sketch, sketch_digits
         self._lock = threading.Lock()
-        self._size = 0
+        self._size = 0  # bytes of whole records, as far as this process knows
+        self._ours = 0  # of those, what the process that opened the log wrote
         self._failure = None
         self._fd = None
         self._open()
+        _writers.add(self)
 
     def _open(self):
         try:
@@ -56,11 +72,13 @@ class LogWriter:
         except BlockingIOError as error:
             os.close(self._fd)
             raise LogError(
-                f"{self.path}: another writer has this log open; give each running engine a log of its own"
+                f"{self.path}: another writer, or a child of fork() that logged to it, has this log open; give each "
+                "running engine a log of its own"
             ) from error
         except OSError as error:
             os.close(self._fd)
             raise LogError(f"{self.path}: cannot empty the log: {error.strerror}") from error
+        self._opener = os.getpid()
 
     def __enter__(self):
         return self
@@ -71,18 +89,23 @@ class LogWriter:
     def close(self):
         """Ends the log; nothing is held back for it."""
         with self._lock:
-            if self._fd is not None:
-                os.close(self._fd)
-                self._fd = None
+            if self._fd is None:
+                return
+            fd, self._fd = self._fd, None
+            # The children of fork() hold the file too, and with it the lock: only those that logged may keep it.
+            if os.getpid() == self._opener and (not self._regular or os.fstat(fd).st_size == self._ours):
+                fcntl.flock(fd, fcntl.LOCK_UN)
+            os.close(fd)
 
     def header(self, tokens=(), prompt=None, model=None, engine="", backend="", math=""):
-        """Writes the first line. model: a dict of name, sha256, arch and type, each of which may be missing."""
+        """Writes the first line. model: a dict of name, sha256, arch and type. What is None or missing is empty."""
         model = model or {}
-        about = ",".join(f'"{key}":{text(model.get(key, ""))}' for key in ("name", "sha256", "arch", "type"))
+        about = ",".join(f'"{key}":{text(model.get(key) or "")}' for key in ("name", "sha256", "arch", "type"))
         parts = [f'{{"assay":1,"model":{{{about}}}', f'"tokens":[{",".join(str(int(token)) for token in tokens)}]']
         if prompt is not None:
             parts.append(f'"prompt":{text(prompt)}')
-        parts.append(f'"engine":{text(engine)},"backend":{text(backend)},"math":{text(math)}}}\n')
+        said = (("engine", engine), ("backend", backend), ("math", math))
+        parts.append(",".join(f'"{key}":{text(value or "")}' for key, value in said) + "}\n")
         self._write(",".join(parts).encode(), first=True)
 
     def write(self, checkpoint, token_idx, row, shape=None):
@@ -136,7 +159,8 @@ class LogWriter:
                 raise LogError(self._failure)
             if self._fd is None:
                 raise LogError(f"{self.path}: the log is closed; log before close()")
-            if first and self._size:
+            self._take_lock()
+            if first and (os.fstat(self._fd).st_size if self._regular else self._size):
                 raise LogError(f"{self.path}: the header must be the first line")
             rest = memoryview(line)
             try:
@@ -150,6 +174,17 @@ class LogWriter:
                 raise LogError(self._failure) from error
             # Another process, after fork(), may have written too.
             self._size = os.lseek(self._fd, 0, os.SEEK_CUR) if self._regular else self._size + len(line)
+            self._ours += len(line)
+
+    def _take_lock(self):
+        """In a child of fork() after its parent closed the log: locks it again, unless it is another's by now."""
+        if os.getpid() == self._opener:
+            return
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # changes nothing while the parent has it
+        except BlockingIOError as error:
+            self._failure = f"{self.path}: another writer opened this log after the parent of this process closed it"
+            raise LogError(self._failure) from error
 
     def _take_back(self, torn):
         """Cuts off the `torn` bytes of a record that did not fit, unless somebody wrote after them.

@@ -17,6 +17,7 @@ except ImportError:
 
 from assay_tap import LogError, LogWriter, Rule, attach
 from assay_tap.order import order
+from assay_tap.rules import join_heads
 
 TINY = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4)
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -184,6 +185,43 @@ class ReadyRules(unittest.TestCase):
             self.assertEqual(len(seen), 2 * len(TOKENS))
             self.assertIs(source.apply_rotary_pos_emb, theirs)
 
+    def test_a_function_that_was_replaced_is_listened_to_anew(self):
+        """Breaks if a second tap listened to the wrapper that the module no longer has."""
+        source, model = transformers.models.llama.modeling_llama, model_of("llama")
+        before, names = source.apply_rotary_pos_emb, [[], []]
+
+        def tap(own):
+            return attach(model, lambda name, *_: own.append(name), checkpoints="layer_0_*_rope")
+
+        with mock.patch.object(source, "apply_rotary_pos_emb", before):
+            first = tap(names[0])
+            source.apply_rotary_pos_emb = theirs = lambda *args, **kwargs: before(*args, **kwargs)
+            second = tap(names[1])
+            model(torch.tensor([TOKENS]))
+            self.assertEqual(names, [[], ["layer_0_q_rope", "layer_0_k_rope"]])
+            first.remove()
+            self.assertIsNot(source.apply_rotary_pos_emb, theirs)
+            second.remove()
+            self.assertIs(source.apply_rotary_pos_emb, theirs)
+
+    def test_several_functions_of_one_module(self):
+        """Breaks if the last rule alone were heard."""
+        calls = ("apply_rotary_pos_emb", "apply_rotary_pos_emb", "eager_attention_forward")
+        names = (("q", "k"), ("q_again", "k_again"), "attn")
+        changes = (join_heads, join_heads, lambda out: out[0][0].flatten(1))
+        rules = [
+            Rule("model.layers.0.self_attn", name, calls=call, change=change)
+            for name, call, change in zip(names, calls, changes, strict=True)
+        ]
+        model = model_of("llama")
+        model.set_attn_implementation("eager")
+        seen = collected(model, lambda: model(torch.tensor([TOKENS]), use_cache=False), rules=rules)
+        self.assertEqual({name for name, _ in seen}, {"q", "k", "q_again", "k_again", "attn"})
+        plain = collected(model, lambda: model(torch.tensor([TOKENS]), use_cache=False), checkpoints="layer_0_attn")
+        for at in range(len(TOKENS)):
+            np.testing.assert_array_equal(seen["q", at], seen["q_again", at])
+            np.testing.assert_array_equal(seen["attn", at], plain["layer_0_attn", at])
+
     def test_after_an_error_no_other_model_is_logged(self):
         """Breaks if the tap still took itself to be in the attention that an exception ended."""
         model, other, names = model_of("llama"), model_of("llama"), []
@@ -276,9 +314,14 @@ class OwnRules(unittest.TestCase):
             with attach(self.model, rules=rules):
                 self.model(torch.tensor([[4]]))
         self.assertEqual([(r["checkpoint"], r["team"]) for r in self.records()], [("logits", "env")])
-        with mock.patch.dict(os.environ, {"ORCH_LOG_FILE": ""}), attach(self.model, rules=rules) as tap:
-            self.model(torch.tensor([[4]]))
-            self.assertEqual(len(tap._handles), 1)
+
+    def test_what_nothing_is_logged_of_has_no_hooks(self):
+        """Breaks if the line that stays in the code ended a pass of several sequences, or slowed it down."""
+        rules = [Rule("0", "embedding"), Rule("2", "logits")]
+        for asked in ({}, {"log": self.path, "checkpoints": "layer_*"}):
+            with mock.patch.dict(os.environ, {"ORCH_LOG_FILE": ""}), attach(self.model, rules=rules, **asked):
+                self.assertFalse(any(part._forward_hooks or part._forward_pre_hooks for part in self.model.modules()))
+                self.model(torch.tensor([[4], [5]]))
 
     def test_nan_is_written_as_nan(self):
         with torch.no_grad():

@@ -189,6 +189,14 @@ class Records(Folder):
         self.assertEqual(json.loads(self.lines()[0])["tokens"], [1])
         self.assertEqual(assay("analyze", self.path).returncode, 0)
 
+    def test_what_a_header_does_not_know_is_empty(self):
+        for unknown in (None, ""):
+            with LogWriter(self.path) as log:
+                log.header([1], model={"name": unknown, "arch": "llama"}, engine=unknown, backend=unknown, math=unknown)
+            header = json.loads(self.lines()[0])
+            self.assertEqual(header["model"], {"name": "", "sha256": "", "arch": "llama", "type": ""})
+            self.assertEqual((header["engine"], header["backend"], header["math"]), ("", "", ""))
+
     def test_a_second_writer_is_refused_and_destroys_nothing(self):
         with LogWriter(self.path) as log:
             log.write("x", 0, [1])
@@ -293,6 +301,122 @@ for i in range(2):
     try: log.write("x", 3, [4.0] * 50)
     except LogError as error: print(size, error)
 """
+
+
+CHILD = """
+import os, sys, threading
+sys.path.insert(0, {package!r})
+from assay_tap import LogError, LogWriter
+
+def told(call):
+    try: call()
+    except LogError as error: print(str(error).removeprefix({path!r}), flush=True)
+    else: print("fine", flush=True)
+
+def fork(run):
+    '''A child that runs `run`; the answer starts it, waits until it has run, and ends it.'''
+    start, started = os.pipe()
+    done, ended = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        while os.read(start, 1) == b"r":
+            run()
+            os.write(ended, b".")
+        os._exit(0)
+    def go(end=False):
+        os.write(started, b"e" if end else b"r")
+        if end: os.waitpid(pid, 0)
+        else: os.read(done, 1)
+    return go
+
+log = LogWriter({path!r}, values=None)
+log.write("x", 0, [1.0])
+{rest}
+"""
+
+
+class Children(Folder):
+    def said(self, rest):
+        code = CHILD.format(package=str(ROOT / "python"), path=str(self.path), rest=rest)
+        ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        return ran.stdout.splitlines()
+
+    def test_one_that_did_not_log_keeps_nobody_from_the_log(self):
+        """Breaks if a child that lives on held the lock; that child must not write into the next log either."""
+        said = self.said("""
+child = fork(lambda: told(lambda: log.write("x", 1, [2.0])))
+log.close()
+told(lambda: globals().update(log=LogWriter(log.path)))
+log.write("y", 0, [1.0])
+child()
+child(end=True)
+""")
+        self.assertEqual(said[0], "fine")
+        self.assertRegex(said[1], "another writer opened this log")
+        self.assertEqual([json.loads(line)["checkpoint"] for line in self.lines()], ["y"])
+
+    def test_what_one_logged_is_not_destroyed(self):
+        for when in ("child(); log.close()", "log.close(); child()"):
+            with self.subTest(when):
+                said = self.said(f"""
+child = fork(lambda: log.write("x", 1, [2.0]))
+{when}
+told(lambda: LogWriter(log.path))
+child(end=True)
+print(len(open(log.path).readlines()))
+told(lambda: LogWriter(log.path))
+""")
+                self.assertRegex(said[0], "another writer, or a child of fork.. that logged to it, has this log open")
+                self.assertEqual(said[1:], ["2", "fine"])
+
+    def test_one_that_closes_leaves_its_parent_the_lock(self):
+        said = self.said("""
+child = fork(log.close)
+child()
+other = os.fork()
+if other == 0:
+    told(lambda: LogWriter(log.path))
+    os._exit(0)
+os.waitpid(other, 0)
+log.write("x", 1, [1.0])
+child(end=True)
+""")
+        self.assertRegex(said[0], "another writer")
+        self.assertEqual(len(self.lines()), 2)
+
+    def test_a_header_after_the_record_of_one_is_refused(self):
+        said = self.said("""
+log.close()
+log = LogWriter(log.path)
+child = fork(lambda: log.write("x", 0, [1.0]))
+child()
+told(log.header)
+child(end=True)
+""")
+        self.assertRegex(said[0], "the header must be the first line")
+        self.assertEqual(len(self.lines()), 1)
+
+    def test_one_logs_whatever_the_threads_of_its_parent_did(self):
+        """Breaks if a child waited for a thread that only its parent has."""
+        self.said("""
+import signal, time
+held = threading.Event()
+def hold():
+    with log._lock:
+        held.set()
+        time.sleep(1)
+threads = [threading.Thread(target=hold)]
+threads[0].start()
+held.wait()
+pid = os.fork()
+if pid == 0:
+    signal.alarm(20)
+    log.write("x", 1, [2.0])
+    os._exit(0)
+sys.exit(os.waitpid(pid, 0)[1])
+""")
+        self.assertEqual([json.loads(line)["token_idx"] for line in self.lines()], [0, 1])
 
 
 class Forks(Folder):

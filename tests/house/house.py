@@ -88,16 +88,20 @@ def array(script, name):
     return re.search(rf"^{name}=\(([^)]*)\)", script, re.M).group(1).split()
 
 
+def package(requirement):
+    return re.split(r"[=<>\[ ;]", requirement)[0]
+
+
 def dependencies(root):
     setup = (root / "scripts/setup.sh").read_text()
     yield from (("scripts/setup.sh", name) for name in array(setup, "packages") + array(setup, "test_packages"))
     for path in ("golden/generate/requirements.txt", "scripts/lint_requirements.in"):
         for line in (root / path).read_text().splitlines():
             if line and not line.startswith("#"):
-                yield path, re.split(r"[=<>\[ ;]", line)[0]
+                yield path, package(line)
     project = tomllib.loads((root / "python/pyproject.toml").read_text())["project"]
     extra = [name for names in project["optional-dependencies"].values() for name in names]
-    yield from (("python/pyproject.toml", name) for name in project["dependencies"] + extra)
+    yield from (("python/pyproject.toml", package(name)) for name in project["dependencies"] + extra)
 
 
 def impure(root, files):

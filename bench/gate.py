@@ -8,7 +8,8 @@ a pair lie within a second and what disturbs one disturbs the other. Many short 
 counts, for what interrupts one only ever makes it slower. Kernels run on one thread, which is disturbed less than
 several that wait for each other; whole models run on all. What seems slower and is not sure is given as many pairs
 again, up to five times. What looks slower is measured anew, and the new times take the place of the old ones: only what is
-slower both times is SLOW. Leaves base.json and head.json, for `assay perf`, and exits as that does.
+slower both times is SLOW. Leaves base.json and head.json, for `assay perf`, and exits as that does; neither file where
+something could not be measured.
 """
 
 import argparse
@@ -122,6 +123,11 @@ class Measurement:
         return paths
 
 
+def drop_results(folder):
+    for side in ("base", "head"):
+        Path(folder, side + ".json").unlink(missing_ok=True)
+
+
 def verdict(assay, paths):
     """What `assay perf` says of the two files; also where its exit code is 2 because the pairs are too few."""
     answer = subprocess.run([assay, "perf", *paths, "--format", "json"], capture_output=True, text=True, check=False)
@@ -168,9 +174,11 @@ def main():
     parser.add_argument("--filter", default=".", help="regular expression of the benchmarks")
     parser.add_argument("--rounds", type=int, default=20)
     flags = parser.parse_args()
+    drop_results(flags.out)
     try:
         first, final = judge(flags.base, flags.head, flags.assay, flags.out, flags.filter, flags.rounds)
     except GateError as error:
+        drop_results(flags.out)
         print(f"gate.py: {error}", file=sys.stderr)
         return 2
     suspects = slow_of(first)

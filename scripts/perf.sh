@@ -3,9 +3,9 @@
 #
 # Builds REV (HEAD, if none is named) and the working tree in folders of their own, measures their
 # benchmarks in pairs (bench/gate.py), holds both to the goldens (bench/accuracy.py), and says what
-# changed. Exit code: 0; 1 for a confirmed SLOW or a model that breaks its floor; 2 if something
-# could not be built or run, or seems slower and ROUNDS are too few to confirm it. Results, with
-# report.html: build/perf/.
+# changed. Exit code: 0; 1 for a confirmed SLOW or a model that is refused; 2 if something could not
+# be built or run, or, with all results, seems slower and ROUNDS are too few to confirm it. Results,
+# with report.html: build/perf/.
 #
 #   ROUNDS=20   pairs of times of each benchmark
 #   FILTER=…    regular expression of the benchmarks (default: one or two of each kernel, logs, models)
@@ -22,6 +22,7 @@ commit=$(git rev-parse --verify --quiet "$rev^{commit}") || {
 }
 out=$PWD/build/perf
 mkdir -p "$out"
+rm -f "$out/report.json" "$out/report.html"
 
 tree=$out/tree
 [ -e "$tree/.git" ] || { git worktree prune; git worktree add --force --detach "$tree" "$commit" >/dev/null; }
@@ -44,7 +45,7 @@ build "$PWD" head
 
 echo "==> measuring"
 bench/gate.py "$out/base_bench" "$out/head_bench" --assay "$out/head_assay" --out "$out" --filter "$filter" --rounds "$rounds" ||
-  [ $? -eq 1 ] || exit 2
+  [ -e "$out/head.json" ] || exit 2  # where there are results, the report judges them
 
 echo "==> goldens"
 goldens() {  # SIDE [--base]: both are judged by the same program and the same goldens
@@ -54,8 +55,13 @@ goldens base --base
 goldens head
 
 report() { "$out/head_assay" perf "$out/base.json" "$out/head.json" --accuracy "$out/base-accuracy" "$out/head-accuracy" "$@"; }
-write() { report "$@" || [ $? -eq 1 ] || exit 2; }  # 1 is a verdict, too
+status=0
+report || status=$?
+[ "$status" -le 2 ] || exit 2
+write() {  # has the same verdict, and says no second time that the pairs are too few
+  report "$@" 2>"$out/report.log" || [ $? -eq "$status" ] || { cat "$out/report.log" >&2; exit 2; }
+}
 write --format json -o "$out/report.json"
 write --format html -o "$out/report.html"
 [ -z "${GITHUB_STEP_SUMMARY:-}" ] || write --format github
-report
+exit "$status"

@@ -22,9 +22,10 @@
 // kill lose no finished record and tear at most the last line. Calls may come from any thread. A
 // child of fork() may go on logging to the same file; lines stay whole.
 //
-// Where the log cannot be written, one line on standard error says why, the engine goes on (SIGPIPE
-// and SIGXFSZ of that write are taken), and nothing more is logged; the log ends with its last
-// whole record. Define ASSAY_TAP_ON_ERROR(message) to be told otherwise.
+// Where the log cannot be written, one line on standard error says why, the engine goes on, and
+// nothing more is logged; the log ends with its last whole record. The first call that has no
+// meaning is told there too; it is refused, and the log goes on. SIGPIPE and SIGXFSZ of both, the
+// log and what is told, are taken. Define ASSAY_TAP_ON_ERROR(message) to be told otherwise.
 //
 // A compiler told -ffast-math may change the last bits of sums; what is not a number stays one, and
 // on x86-64 denormal numbers are summarised as what they are.
@@ -76,14 +77,17 @@ typedef struct {
 // 1 if the environment asks for a log, else 0. Costs one load once that is known.
 ASSAY_TAP_API int assay_tap_on(void);
 
-// 1 if the log is to hold `checkpoint`: to ask before a tensor is copied for it.
+// 1 if the log is to hold `checkpoint`: to ask before a tensor is copied for it. Also 1 for a name
+// that is NULL or empty, which assay_tap_log() refuses.
 ASSAY_TAP_API int assay_tap_wants(const char* checkpoint);
 
 // Logs values[n], the whole tensor `checkpoint` (`layer_0_output`; Assay's docs/add-an-engine.md
 // has the names) at the token position `token_idx` >= 0, as the shape [1, n]. Returns 1 if it was
 // logged, 0 if it was not asked for, -1 if it could not be: once the log cannot be written, and for
-// a tensor without a meaning (a negative token_idx or dimension, an unknown type), of which the
-// first is told on standard error and after which the log goes on.
+// a call without a meaning: a name that is NULL or empty, a negative token_idx or dimension, a rank
+// below 0 or above 8, more than 2^56 values, values or a shape that are NULL where there are some,
+// an unknown type. The first of these in a log is told by ASSAY_TAP_ON_ERROR; the log goes on, and
+// assay_tap_error() stays NULL.
 ASSAY_TAP_API int assay_tap_log(const char* checkpoint, int64_t token_idx, const float* values,
                                 size_t n);
 
@@ -91,7 +95,9 @@ ASSAY_TAP_API int assay_tap_log(const char* checkpoint, int64_t token_idx, const
 ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx, int type,
                                        const void* values, const int64_t* shape, int rank);
 
-// Writes the first line. Returns as assay_tap_log(); -1 if anything has been logged before.
+// Writes the first line. Returns as assay_tap_log(); -1 if anything has been logged before. A
+// header that is NULL, or whose tokens are NULL where n_tokens is not 0, is a call without a
+// meaning.
 ASSAY_TAP_API int assay_tap_log_header(const assay_tap_header* header);
 
 // Opens a log for which an engine's own flags ask, in the place of the environment: before the
@@ -100,8 +106,10 @@ ASSAY_TAP_API int assay_tap_log_header(const assay_tap_header* header);
 ASSAY_TAP_API int assay_tap_open(const char* path, const char* team, const char* values,
                                  const char* checkpoints);
 
-// Ends the log. Not needed: nothing is kept back. The environment is read again after it: to ask
-// leaves the log as it is, a further record begins it anew. Not while other threads log.
+// Ends the log of this process. Not needed: nothing is kept back. The environment is read again
+// after it: to ask leaves the log as it is, a further record begins it anew. Of the processes that
+// fork() made, those that have logged and not closed keep the file: until they have, or no process
+// is left that holds it, none may begin it anew. Not while other threads log.
 ASSAY_TAP_API void assay_tap_close(void);
 
 // Why nothing is logged any more; NULL where nothing went wrong so far. Opens no log.
@@ -985,21 +993,26 @@ static __attribute__((noinline)) char* assay_tap_write_summary(char* to, const f
 // ---- The log ---------------------------------------------------------------------------------
 
 enum { ASSAY_TAP_UNREAD = 0, ASSAY_TAP_OFF = 1, ASSAY_TAP_OPENED = 2, ASSAY_TAP_FAILED = 3 };
-enum { ASSAY_TAP_OLD = 0, ASSAY_TAP_EMPTYING = 1, ASSAY_TAP_EMPTIED = 2 };
+enum { ASSAY_TAP_OLD = 0, ASSAY_TAP_EMPTYING = 1, ASSAY_TAP_EMPTIED = 2 };  // contents of the file
 enum { ASSAY_TAP_KEPT = 4, ASSAY_TAP_MESSAGE = 512 };
+
+// One with the children of fork().
+typedef struct {
+  int contents;
+  int writers;  // processes that have begun to write and not closed
+} assay_tap_shared;
 
 typedef struct {
   int state;              // one of the above; read without the lock
   pthread_mutex_t mutex;  // guards what follows
   int fork_safe;
   int told_of_call;  // that a call could not be logged
-  pid_t opener;      // the process that opened the log
   int fd;
   int regular;
-  int begun;      // this process has written a record
-  int* contents;  // the file's, ASSAY_TAP_OLD and so on; one with the children of fork()
-  int64_t size;   // bytes of whole records, as far as this process wrote them
-  int64_t head;   // values of a record, -1 for all
+  int begun;  // this process is one of the writers
+  assay_tap_shared* shared;
+  int64_t size;  // bytes of whole records, as far as this process wrote them
+  int64_t head;  // values of a record, -1 for all
   char* path;
   char* team;   // NULL where records name none
   char* globs;  // each with its '\0', an empty one at the end
@@ -1010,7 +1023,6 @@ typedef struct {
 
 static assay_tap_log_state assay_tap = {ASSAY_TAP_UNREAD,
                                         PTHREAD_MUTEX_INITIALIZER,
-                                        0,
                                         0,
                                         0,
                                         -1,
@@ -1033,6 +1045,10 @@ static void assay_tap_before_fork(void) {
 static void assay_tap_after_fork(void) {
   (void)pthread_mutex_unlock(&assay_tap.mutex);
 }
+static void assay_tap_after_fork_in_child(void) {
+  assay_tap.begun = 0;
+  assay_tap_after_fork();
+}
 
 static void assay_tap_set_state(int state) {
   __atomic_store_n(&assay_tap.state, state, __ATOMIC_RELEASE);
@@ -1045,12 +1061,61 @@ static void assay_tap_print_message(char* to, const char* what, int code, const 
                  hint);
 }
 
+// The signals with which the system ends who writes to a pipe that nobody reads, or a file beyond
+// its limit (ulimit -f). While a record or a message is written they wait for the end of it.
+typedef struct {
+  sigset_t ours;
+  sigset_t mask;     // of the thread before
+  sigset_t pending;  // what was sent before
+} assay_tap_signals;
+
+static void assay_tap_hold_signals(assay_tap_signals* signals) {
+  (void)sigemptyset(&signals->ours);
+  (void)sigaddset(&signals->ours, SIGPIPE);
+  (void)sigaddset(&signals->ours, SIGXFSZ);
+  (void)sigemptyset(&signals->pending);
+  (void)pthread_sigmask(SIG_BLOCK, &signals->ours, &signals->mask);
+  // Only what is blocked can be pending.
+  if (sigismember(&signals->mask, SIGPIPE) == 1 || sigismember(&signals->mask, SIGXFSZ) == 1) {
+    (void)sigpending(&signals->pending);
+  }
+}
+
+// Takes the signals that a write, if it may have `failed`, sent to this thread; what was sent
+// before stays.
+static void assay_tap_release_signals(const assay_tap_signals* signals, int failed) {
+  static const int kOurs[] = {SIGPIPE, SIGXFSZ};
+  for (int i = 0; failed && i < 2; ++i) {
+    sigset_t one;
+    if (sigismember(&signals->pending, kOurs[i]) == 1) continue;
+    (void)sigemptyset(&one);
+    (void)sigaddset(&one, kOurs[i]);
+#if defined(__APPLE__) || defined(__OpenBSD__)  // without sigtimedwait()
+    sigset_t now;
+    int taken;
+    if (sigpending(&now) == 0 && sigismember(&now, kOurs[i]) == 1) (void)sigwait(&one, &taken);
+#else
+    const struct timespec at_once = {0, 0};
+    while (sigtimedwait(&one, NULL, &at_once) < 0 && errno == EINTR) continue;
+#endif
+  }
+  (void)pthread_sigmask(SIG_SETMASK, &signals->mask, NULL);
+}
+
+// ASSAY_TAP_ON_ERROR, which may write to a pipe that nobody reads.
+static void assay_tap_tell(const char* message) {
+  assay_tap_signals signals;
+  assay_tap_hold_signals(&signals);
+  ASSAY_TAP_ON_ERROR(message);
+  assay_tap_release_signals(&signals, 1);
+}
+
 // Says once what is wrong, its errno (0: none), and what to do ("": nothing), and ends the log. The
 // caller holds the lock.
 static int assay_tap_fail(const char* what, int code, const char* hint) {
   assay_tap_print_message(assay_tap.error, what, code, hint);
   assay_tap_set_state(ASSAY_TAP_FAILED);
-  ASSAY_TAP_ON_ERROR(assay_tap.error);
+  assay_tap_tell(assay_tap.error);
   return -1;
 }
 
@@ -1105,6 +1170,15 @@ static char* assay_tap_parse_checkpoints(const char* text) {
   return globs;
 }
 
+// Locks the file against other engines, once for this process and those of fork(). The caller holds
+// the lock of this process. Returns 1, or -1.
+static int assay_tap_lock_file(void) {
+  if (flock(assay_tap.fd, LOCK_EX | LOCK_NB) == 0) return 1;
+  return errno == EWOULDBLOCK ? assay_tap_fail("another writer has this log open", 0,
+                                               "give each running engine a log of its own")
+                              : assay_tap_fail("cannot lock the log", errno, "");
+}
+
 // The caller holds the lock.
 static int assay_tap_open_locked(const char* path, const char* team, const char* values,
                                  const char* checkpoints) {
@@ -1121,33 +1195,25 @@ static int assay_tap_open_locked(const char* path, const char* team, const char*
     return assay_tap_fail("ASSAY_LOG_CHECKPOINTS has an empty item", 0,
                           "give logits, layers, ops, or globs such as 'layer_0_*,logits'");
   }
-  assay_tap.contents =
-      (int*)mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (assay_tap.contents == MAP_FAILED) {
-    assay_tap.contents = NULL;
-    return assay_tap_fail("cannot open the log for writing", errno, "");
-  }
+  void* shared = mmap(NULL, sizeof(assay_tap_shared), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return assay_tap_fail("cannot open the log for writing", errno, "");
+  assay_tap.shared = (assay_tap_shared*)shared;
   assay_tap.fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (assay_tap.fd < 0) return assay_tap_fail("cannot open the log for writing", errno, "");
 #if defined(F_SETNOSIGPIPE)  // macOS sends SIGPIPE to the process, whose other threads do not hold
                              // it
   (void)fcntl(assay_tap.fd, F_SETNOSIGPIPE, 1);
 #endif
-  if (flock(assay_tap.fd, LOCK_EX | LOCK_NB) != 0) {
-    return errno == EWOULDBLOCK ? assay_tap_fail("another writer has this log open", 0,
-                                                 "give each running engine a log of its own")
-                                : assay_tap_fail("cannot lock the log", errno, "");
-  }
+  if (assay_tap_lock_file() != 1) return -1;
   if (fstat(assay_tap.fd, &status) != 0) {
     return assay_tap_fail("cannot open the log for writing", errno, "");
   }
-  assay_tap.opener = getpid();
   assay_tap.regular = S_ISREG(status.st_mode);
   if (!assay_tap.fork_safe) {
-    assay_tap.fork_safe =
-        pthread_atfork(assay_tap_before_fork, assay_tap_after_fork, assay_tap_after_fork) == 0;
+    assay_tap.fork_safe = pthread_atfork(assay_tap_before_fork, assay_tap_after_fork,
+                                         assay_tap_after_fork_in_child) == 0;
   }
-  assay_tap.begun = 0;
   assay_tap.told_of_call = 0;
   assay_tap.size = 0;
   assay_tap_set_state(ASSAY_TAP_OPENED);
@@ -1196,13 +1262,21 @@ ASSAY_TAP_API int assay_tap_open(const char* path, const char* team, const char*
 
 ASSAY_TAP_API void assay_tap_close(void) {
   (void)pthread_mutex_lock(&assay_tap.mutex);
-  // A child of fork() that lives on holds the file, and with it the lock; a child that closes
-  // leaves its parent the lock.
-  if (assay_tap.fd >= 0 && assay_tap.opener == getpid()) (void)flock(assay_tap.fd, LOCK_UN);
+  // The file's lock is one for all that fork() made: it is given away when none of them writes, for
+  // those that live on hold the file, and is taken again by one that begins to write.
+  if (assay_tap.fd >= 0 &&
+      __atomic_sub_fetch(&assay_tap.shared->writers, assay_tap.begun, __ATOMIC_ACQ_REL) == 0) {
+    (void)flock(assay_tap.fd, LOCK_UN);
+    // One that has begun meanwhile found the file still locked.
+    if (__atomic_load_n(&assay_tap.shared->writers, __ATOMIC_ACQUIRE) > 0) {
+      (void)flock(assay_tap.fd, LOCK_EX | LOCK_NB);
+    }
+  }
   if (assay_tap.fd >= 0) (void)close(assay_tap.fd);
   assay_tap.fd = -1;
-  if (assay_tap.contents != NULL) (void)munmap(assay_tap.contents, sizeof(int));
-  assay_tap.contents = NULL;
+  assay_tap.begun = 0;
+  if (assay_tap.shared != NULL) (void)munmap(assay_tap.shared, sizeof(assay_tap_shared));
+  assay_tap.shared = NULL;
   free(assay_tap.path);
   free(assay_tap.team);
   free(assay_tap.globs);
@@ -1217,6 +1291,7 @@ ASSAY_TAP_API void assay_tap_close(void) {
 
 ASSAY_TAP_API int assay_tap_wants(const char* checkpoint) {
   if (assay_tap_state_now() != ASSAY_TAP_OPENED) return 0;
+  if (checkpoint == NULL || *checkpoint == 0) return 1;
   for (const char* glob = assay_tap.globs; *glob != 0; glob += strlen(glob) + 1) {
     if (fnmatch(glob, checkpoint, 0) == 0) return 1;
   }
@@ -1262,46 +1337,6 @@ static int assay_tap_take_back(int64_t torn) {
   return status.st_size == assay_tap.size + torn && ftruncate(assay_tap.fd, assay_tap.size) == 0;
 }
 
-// The signals with which the system ends who writes to a pipe that nobody reads, or a file beyond
-// its limit (ulimit -f). While a line is written they wait for the end of it.
-typedef struct {
-  sigset_t ours;
-  sigset_t mask;     // of the thread before
-  sigset_t pending;  // what was sent before
-} assay_tap_signals;
-
-static void assay_tap_hold_signals(assay_tap_signals* signals) {
-  (void)sigemptyset(&signals->ours);
-  (void)sigaddset(&signals->ours, SIGPIPE);
-  (void)sigaddset(&signals->ours, SIGXFSZ);
-  (void)sigemptyset(&signals->pending);
-  (void)pthread_sigmask(SIG_BLOCK, &signals->ours, &signals->mask);
-  // Only what is blocked can be pending.
-  if (sigismember(&signals->mask, SIGPIPE) == 1 || sigismember(&signals->mask, SIGXFSZ) == 1) {
-    (void)sigpending(&signals->pending);
-  }
-}
-
-// Takes the signals that a `failed` write sent to this thread; what was sent before stays.
-static void assay_tap_release_signals(const assay_tap_signals* signals, int failed) {
-  static const int kOurs[] = {SIGPIPE, SIGXFSZ};
-  for (int i = 0; failed && i < 2; ++i) {
-    sigset_t one;
-    if (sigismember(&signals->pending, kOurs[i]) == 1) continue;
-    (void)sigemptyset(&one);
-    (void)sigaddset(&one, kOurs[i]);
-#if defined(__APPLE__) || defined(__OpenBSD__)  // without sigtimedwait()
-    sigset_t now;
-    int taken;
-    if (sigpending(&now) == 0 && sigismember(&now, kOurs[i]) == 1) (void)sigwait(&one, &taken);
-#else
-    const struct timespec at_once = {0, 0};
-    while (sigtimedwait(&one, NULL, &at_once) < 0 && errno == EINTR) continue;
-#endif
-  }
-  (void)pthread_sigmask(SIG_SETMASK, &signals->mask, NULL);
-}
-
 // The caller holds the lock, and the signals.
 static int assay_tap_write_line(const char* line, size_t length) {
   size_t done = 0;
@@ -1340,24 +1375,28 @@ static int assay_tap_write_all(const char* line, size_t length) {
 static int assay_tap_begin(void) {
   struct stat status;
   int contents = ASSAY_TAP_OLD;
+  // Counted first: assay_tap_close() of another process looks whether there are writers last.
+  assay_tap.begun = 1;
+  (void)__atomic_add_fetch(&assay_tap.shared->writers, 1, __ATOMIC_ACQ_REL);
+  if (assay_tap_lock_file() != 1) return -1;
   if (assay_tap.regular) {
-    if (__atomic_compare_exchange_n(assay_tap.contents, &contents, ASSAY_TAP_EMPTYING, 0,
+    if (__atomic_compare_exchange_n(&assay_tap.shared->contents, &contents, ASSAY_TAP_EMPTYING, 0,
                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
       const int result = ftruncate(assay_tap.fd, 0);
       const int code = errno;
-      __atomic_store_n(assay_tap.contents, ASSAY_TAP_EMPTIED, __ATOMIC_RELEASE);
+      __atomic_store_n(&assay_tap.shared->contents, ASSAY_TAP_EMPTIED, __ATOMIC_RELEASE);
       if (result != 0) return assay_tap_fail("cannot empty the log", code, "");
     }
     // Not for ever: who empties it may have been killed.
     for (int i = 0; i < 1000; ++i) {
       const struct timespec millisecond = {0, 1000000};
-      if (__atomic_load_n(assay_tap.contents, __ATOMIC_ACQUIRE) == ASSAY_TAP_EMPTIED) break;
+      if (__atomic_load_n(&assay_tap.shared->contents, __ATOMIC_ACQUIRE) == ASSAY_TAP_EMPTIED)
+        break;
       (void)nanosleep(&millisecond, NULL);
     }
     if (fstat(assay_tap.fd, &status) != 0) return assay_tap_fail("cannot write", errno, "");
     assay_tap.size = status.st_size;
   }
-  assay_tap.begun = 1;
   return 1;
 }
 
@@ -1381,17 +1420,17 @@ static int assay_tap_fail_unlocked(const char* what, const char* hint) {
   return result;
 }
 
-// Says of the first call that could not be logged why. The log goes on.
-static int assay_tap_refuse(const char* checkpoint) {
+// Says of the first call that cannot be logged what it asked for, and what to give. The log goes
+// on.
+static int assay_tap_refuse(const char* name, const char* hint) {
   char what[120];
   char message[ASSAY_TAP_MESSAGE];
   (void)pthread_mutex_lock(&assay_tap.mutex);
   if (assay_tap.state == ASSAY_TAP_OPENED && !assay_tap.told_of_call) {
     assay_tap.told_of_call = 1;
-    (void)snprintf(what, sizeof(what), "'%.80s' cannot be logged", checkpoint);
-    assay_tap_print_message(message, what, 0,
-                            "give a token_idx of 0 or more, values, a shape and an element type");
-    ASSAY_TAP_ON_ERROR(message);
+    (void)snprintf(what, sizeof(what), "'%.80s' cannot be logged", name == NULL ? "" : name);
+    assay_tap_print_message(message, what, 0, hint);
+    assay_tap_tell(message);
   }
   (void)pthread_mutex_unlock(&assay_tap.mutex);
   return -1;
@@ -1400,7 +1439,7 @@ static int assay_tap_refuse(const char* checkpoint) {
 // The elements of a shape; -1 where it has no count.
 static int64_t assay_tap_elements(const int64_t* shape, int rank) {
   int64_t count = 1;
-  if (rank < 0 || rank > ASSAY_TAP_RANK) return -1;
+  if (rank < 0 || rank > ASSAY_TAP_RANK || (rank > 0 && shape == NULL)) return -1;
   for (int i = 0; i < rank; ++i) {
     if (shape[i] < 0 || __builtin_mul_overflow(count, shape[i], &count)) return -1;
   }
@@ -1468,9 +1507,11 @@ ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx
   if (state == ASSAY_TAP_FAILED) return -1;
   if (state != ASSAY_TAP_OPENED || !assay_tap_wants(checkpoint)) return 0;
   const int64_t n = assay_tap_elements(shape, rank);
-  if (n < 0 || token_idx < 0 || type < ASSAY_TAP_F32 || type > ASSAY_TAP_BF16 ||
-      (n > 0 && values == NULL)) {
-    return assay_tap_refuse(checkpoint);
+  if (checkpoint == NULL || *checkpoint == 0 || n < 0 || token_idx < 0 || type < ASSAY_TAP_F32 ||
+      type > ASSAY_TAP_BF16 || (n > 0 && values == NULL)) {
+    return assay_tap_refuse(checkpoint,
+                            "give a name, a token_idx of 0 or more, values, a shape of at most 8 "
+                            "dimensions, a known type");
   }
   if (type == ASSAY_TAP_F32) {
     return assay_tap_log_values(checkpoint, token_idx, "f32", (const float*)values, (size_t)n,
@@ -1486,11 +1527,14 @@ ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx
 }
 
 ASSAY_TAP_API int assay_tap_log_header(const assay_tap_header* header) {
+  const int state = assay_tap_state_now();
+  if (state != ASSAY_TAP_OPENED) return state == ASSAY_TAP_FAILED ? -1 : 0;
+  if (header == NULL || (header->n_tokens > 0 && header->tokens == NULL)) {
+    return assay_tap_refuse("header", "give one with the tokens that n_tokens counts");
+  }
   const char* strings[] = {header->model_name, header->model_sha256, header->model_arch,
                            header->model_type, header->prompt,       header->engine,
                            header->backend,    header->math};
-  const int state = assay_tap_state_now();
-  if (state != ASSAY_TAP_OPENED) return state == ASSAY_TAP_FAILED ? -1 : 0;
   size_t size = 12 * header->n_tokens + 512;
   for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); ++i) {
     if (strings[i] != NULL) size += 6 * strlen(strings[i]);

@@ -72,8 +72,10 @@ void add_convert(CLI::App& app, int& exit_code) {
   command->add_option("OUTPUT", arguments->output, "Likewise; one of the two is .jsonl")
       ->required();
   command->footer(
-      "What docs/add-an-engine.md names is kept on the way there and back; other keys are left\n"
-      "out, which a warning tells. Parquet needs python3 with pyarrow.");
+      "What docs/add-an-engine.md names is kept on the way there and back, values as 32-bit\n"
+      "floats; other keys, and some of another type, are left out, which a warning tells, as it\n"
+      "does where a value is too small for a float and becomes 0. Parquet needs python3 with\n"
+      "pyarrow.");
   command->callback([arguments, &exit_code] { exit_code = run(*arguments); });
 }
 

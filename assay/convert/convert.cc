@@ -14,6 +14,7 @@
 #include "assay/log/line_reader.h"
 #include "assay/log/log_reader.h"
 #include "assay/log/record_text.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -258,8 +259,14 @@ std::vector<std::string> log_to_arrays(const std::string& log, const std::string
   writer->close();
   std::vector<std::string> warnings = reader.warnings();
   if (const std::string keys = skipped.text(); !keys.empty()) {
+    warnings.push_back(fmt::format(
+        "{}: left out what a log has no place for, or of another type: {}", printable(log), keys));
+  }
+  if (skipped.vanished_lines() > 0) {
     warnings.push_back(
-        fmt::format("{}: left out what a log has no place for: {}", printable(log), keys));
+        fmt::format("{}: values that are not 0 became 0, for 32-bit floats hold nothing below "
+                    "1.4e-45: in {}",
+                    printable(log), count_of(skipped.vanished_lines(), "line")));
   }
   return warnings;
 }

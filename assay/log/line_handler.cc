@@ -30,13 +30,34 @@ Field field_of(std::string_view name) {
   return static_cast<Field>(found - std::begin(kFieldNames));
 }
 
-bool is_summary_number(std::string_view name) {
-  return name == "min" || name == "max" || name == "mean" || name == "l2" || name == "argmax" ||
-         name == "nonfinite" || name == "nan";
+// The keys of `model`, all texts, and of `summary`, numbers and `top`.
+constexpr std::string_view kInnerNames[] = {"name", "sha256", "arch",   "type",      "min", "max",
+                                            "mean", "l2",     "argmax", "nonfinite", "nan", "top"};
+constexpr size_t kModelNames = 4;
+constexpr size_t kTopName = std::size(kInnerNames) - 1;
+
+size_t inner_of(std::string_view name) {
+  return static_cast<size_t>(std::ranges::find(kInnerNames, name) - kInnerNames);
 }
 
-bool is_model_text(std::string_view name) {
-  return name == "name" || name == "sha256" || name == "arch" || name == "type";
+bool is_summary_number(std::string_view name) {
+  const size_t inner = inner_of(name);
+  return inner >= kModelNames && inner < kTopName;
+}
+
+// Whether one of the numbers in `text`, which became `values`, is not 0 and its value is.
+bool has_vanished_number(std::string_view text, const std::vector<float>& values) {
+  size_t at = 0;
+  for (const float value : values) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    if (value == 0) {
+      std::string_view number = text.substr(at, end - at);
+      number = number.substr(0, number.find_first_of("eE"));
+      if (number.find_first_of("123456789") != std::string_view::npos) return true;
+    }
+    at = end + 1;
+  }
+  return false;
 }
 
 }  // namespace
@@ -55,8 +76,13 @@ void LineHandler::note_key() {
   if (depth_ == 1 && field_ == Field::kUnknown) skipped_.insert(name_);
   if (depth_ != 2) return;
   inner_name_ = name_;
-  if (field_ == Field::kModel && !is_model_text(name_)) note_inner();
-  if (field_ == Field::kSummary && !is_summary_number(name_) && name_ != "top") note_inner();
+  if (!is_inner(inner_of(name_))) note_inner();
+}
+
+// Whether the object at depth 1 has that key.
+bool LineHandler::is_inner(size_t inner) const {
+  return inner < std::size(kInnerNames) &&
+         field_ == (inner < kModelNames ? Field::kModel : Field::kSummary);
 }
 
 // The last key in `model` or `summary`.
@@ -151,9 +177,21 @@ bool LineHandler::Key(const char* text, rapidjson::SizeType length, bool) {
   name_.assign(text, length);
   if (depth_ == 1) field_ = field_of(name_);
   if (note_skipped_) note_key();
+  if (depth_ == 2) return inner_key();
   if (depth_ != 1 || field_ == Field::kUnknown) return true;
   if (has(field_)) return fail(fmt::format("has the key '{}' twice", name_));
   seen_ |= uint32_t{1} << static_cast<int>(field_);
+  return true;
+}
+
+bool LineHandler::inner_key() {
+  const size_t inner = inner_of(name_);
+  if (!is_inner(inner)) return true;
+  const uint32_t bit = uint32_t{1} << inner;
+  if ((seen_inner_ & bit) != 0) {
+    return fail(fmt::format("'{}' has the key '{}' twice", field_name(field_), name_));
+  }
+  seen_inner_ |= bit;
   return true;
 }
 
@@ -178,8 +216,12 @@ bool LineHandler::top_level_array() {
     return true;
   }
   switch (field_) {
-    case Field::kValues:
-      return read_numbers(record_.values);
+    case Field::kValues: {
+      const char* begin = stream_.at;
+      if (!read_numbers(record_.values)) return false;
+      vanished_ = note_skipped_ && has_vanished_number({begin, stream_.at}, record_.values);
+      return true;
+    }
     case Field::kShape:
       return read_numbers(record_.shape);
     case Field::kTokens:

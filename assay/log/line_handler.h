@@ -64,7 +64,7 @@ struct LineStream {
 // false has set problem() and ends the parse.
 class LineHandler {
  public:
-  // `note_skipped`: keep what skipped_keys() gives.
+  // `note_skipped`: keep what skipped_keys() and has_vanished() give.
   LineHandler(LineStream& stream, bool skim, bool note_skipped, Record& record, LogHeader& header)
       : stream_(stream),
         skim_(skim),
@@ -79,6 +79,9 @@ class LineHandler {
   // Keys whose values were skipped, each once; in a header those of a record, too, and in a record
   // those of a header.
   std::set<std::string> skipped_keys(bool is_header) const;
+
+  // Whether one of the values is not 0 and the nearest float is.
+  bool has_vanished() const { return vanished_; }
 
   // When the line has been read: a summary's number that is none stands for an element that is
   // none, though its counts say otherwise.
@@ -104,6 +107,8 @@ class LineHandler {
 
  private:
   bool fail(const std::string& what, const std::string& hint = {}, bool syntax = false);
+  bool is_inner(size_t inner) const;
+  bool inner_key();
   void note_key();
   void note_inner();
   void note_scalar(bool is_text);
@@ -124,12 +129,14 @@ class LineHandler {
   LineStream& stream_;
   bool skim_;
   bool note_skipped_;
+  bool vanished_ = false;
   bool summary_has_nan_ = false;
   bool summary_has_infinity_ = false;
   Record& record_;
   LogHeader& header_;
   LineProblem problem_;
   uint32_t seen_ = 0;              // a bit for each Field
+  uint32_t seen_inner_ = 0;        // and for each key of `model` and `summary`
   int depth_ = 0;                  // of open objects and arrays; members of the line are at 1
   Field field_ = Field::kUnknown;  // the last key at depth 1
   std::string name_;               // the last key at any depth

@@ -96,6 +96,7 @@ struct LineParser::Impl {
     }
     if (skipped != nullptr) {
       for (const std::string& key : handler.skipped_keys(is_header)) skipped->add(key);
+      if (handler.has_vanished()) skipped->add_vanished();
     }
     return is_header ? LineKind::kHeader : LineKind::kRecord;
   }

@@ -22,7 +22,7 @@ enum class LineKind { kBlank, kHeader, kRecord };
 // Reads lines of a log. Keeps its buffers from line to line; one thread at a time.
 class LineParser {
  public:
-  // `skipped`, if given, is told the keys of each record and header that these do not hold.
+  // `skipped`, if given, is told what of each line its record or header does not hold.
   explicit LineParser(SkippedKeys* skipped = nullptr);
   ~LineParser();
   LineParser(const LineParser&) = delete;
@@ -30,8 +30,9 @@ class LineParser {
 
   // Reads the whole of `text`, one line without its end, with kLinePadding readable bytes after it.
   // Throws LineProblem unless the line is blank, a header or a record as docs/add-an-engine.md has
-  // them: required keys there and of their types, none twice, sizes that agree. Unknown keys are
-  // skipped. Values are held as the nearest 32-bit floats, and one beyond their range is a problem.
+  // them: required keys there and of their types, no known key twice, sizes that agree. Unknown
+  // keys are skipped. Values are held as the nearest 32-bit floats, and one beyond their range is a
+  // problem.
   LineKind parse(std::string_view text);
 
   // The same without the numbers: `values` and `sketch` stay empty and unchecked. Ten times faster.

@@ -33,8 +33,8 @@ enum class Depth {
 // left out with a warning. Everything else that is no record is an Error "FILE:LINE: what; hint".
 class LogReader {
  public:
-  // Throws Error if `path` cannot be read. `skipped`, if given, is told the keys that records and
-  // the header do not hold.
+  // Throws Error if `path` cannot be read. `skipped`, if given, is told what of the lines the
+  // records and the header do not hold.
   explicit LogReader(const std::string& path, Depth depth = Depth::kFull,
                      SkippedKeys* skipped = nullptr);
 

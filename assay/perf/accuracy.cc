@@ -63,9 +63,7 @@ void add_result(const Value& result, const std::string& prompt, const std::strin
 // Whether all that failed is that other tokens were chosen, with logits within the floor: near ties
 // flip where activations are rounded, and the goldens' tests of fast math let them, too.
 bool only_ties_flipped(const Value& json, double allowed, const std::string& path) {
-  const auto summary = json.FindMember("summary");
-  if (summary == json.MemberEnd() || !summary->value.IsObject()) return false;
-  const int64_t failed = member(summary->value, "failed", &Value::IsInt64, path).GetInt64();
+  const int64_t failed = member(json["summary"], "failed", &Value::IsInt64, path).GetInt64();
   int64_t flipped = 0;
   for (const Value& result : json["results"].GetArray()) {
     const auto ref = result.FindMember("argmax_ref");
@@ -83,8 +81,9 @@ Accuracy read_comparison(const std::string& path, const ModelKey& key, const std
   const rapidjson::Document json = read_json_file(path, kMaxBytes, kHint);
   if (!json.IsObject()) throw Error("is not a JSON object", path, kHint);
   Accuracy accuracy;
-  accuracy.prompts = {prompt};
   accuracy.pass = member(json, "pass", &Value::IsBool, path).GetBool();
+  const Value& summary = member(json, "summary", &Value::IsObject, path);
+  accuracy.prompts = {{prompt, member(summary, "unmatched_ref", &Value::IsInt64, path).GetInt64()}};
   bool any = false;
   for (const Value& result : member(json, "results", &Value::IsArray, path).GetArray()) {
     add_result(result, prompt, path, any, accuracy);
@@ -137,8 +136,8 @@ std::map<ModelKey, Accuracy> read_accuracy(const std::string& folder) {
     const auto [held, is_new] = all.emplace(key, accuracy);
     if (is_new) continue;
     const bool pass = held->second.pass && accuracy.pass;
-    std::set<std::string> prompts = std::move(held->second.prompts);
-    prompts.insert(prompt);
+    std::map<std::string, int64_t> prompts = std::move(held->second.prompts);
+    prompts.insert(accuracy.prompts.begin(), accuracy.prompts.end());
     // A prompt that fails is told before one that passes with more of a larger allowance.
     const auto severity = [](const Accuracy& a) { return std::pair(!a.pass, a.x_floor); };
     if (severity(accuracy) > severity(held->second)) held->second = accuracy;

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <compare>
+#include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 
 namespace assay {
@@ -20,8 +20,9 @@ struct Accuracy {
   double x_floor = 0;  // its error as a multiple of the floor, where it is largest; may be infinite
   double allowed = 0;  // so many floors are allowed there; at most kFastFloors where math is "fast"
   bool pass = true;
-  std::string place;                   // where it is largest: "layer_3_output at token 7 of haiku"
-  std::set<std::string> prompts = {};  // those that were held to their goldens
+  std::string place;  // where it is largest: "layer_3_output at token 7 of haiku"
+  // Those that were held to their goldens, and how many records of each golden the log lacks.
+  std::map<std::string, int64_t> prompts = {};
 };
 
 // Reads every file MODEL-TYPE-MATH-PROMPT.json in `folder`: what `assay compare GOLDEN LOG --policy

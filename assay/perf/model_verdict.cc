@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "assay/perf/perf_text.h"
+#include "base/count_of.h"
 
 namespace assay {
 namespace {
@@ -49,14 +50,22 @@ std::string speed_words(const ModelVerdict& model) {
   return words.empty() ? "" : "; that it is faster (" + words + ") does not count";
 }
 
-// A prompt that the base was held to and the head was not; empty where there is none.
-std::string lost_prompt(const ModelVerdict& model) {
+// What the base was held to and the head was not, a prompt or records of its golden; empty where
+// there is nothing.
+std::string lost(const ModelVerdict& model) {
   if (!model.base) return {};
-  const auto& prompts = model.base->prompts;
-  const auto found = std::find_if(prompts.begin(), prompts.end(), [&](const std::string& prompt) {
-    return !model.head->prompts.contains(prompt);
-  });
-  return found == prompts.end() ? "" : *found;
+  for (const auto& [prompt, missing] : model.base->prompts) {
+    const auto now = model.head->prompts.find(prompt);
+    if (now == model.head->prompts.end()) {
+      return fmt::format(
+          "it was held to its golden of the prompt {} in the base and not in the head", prompt);
+    }
+    if (now->second > missing) {
+      return fmt::format("the head's log lacks {} of its golden of the prompt {}, the base's {}",
+                         count_of(now->second, "record"), prompt, missing);
+    }
+  }
+  return {};
 }
 
 void judge(ModelVerdict& model) {
@@ -67,12 +76,8 @@ void judge(ModelVerdict& model) {
   }
   const Accuracy& head = *model.head;
   if (head.pass) {
-    const std::string lost = lost_prompt(model);
-    model.refused = !lost.empty();
-    if (model.refused) {
-      model.reason = fmt::format(
-          "it was held to its golden of the prompt {} in the base and not in the head", lost);
-    }
+    model.reason = lost(model);
+    model.refused = !model.reason.empty();
     return;
   }
   model.refused = true;

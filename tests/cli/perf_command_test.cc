@@ -70,11 +70,13 @@ TEST_F(PerfCommand, ReportsInJsonAndMarkdown) {
 
 // A change that is faster and breaks a floor: exit code 1, in every format.
 TEST_F(PerfCommand, RefusesWhatBreaksItsFloor) {
-  const auto folder = [this](const std::string& name, const std::string& x_floor) {
+  const auto folder = [this](const std::string& name, const std::string& x_floor,
+                             const std::string& missing = "0") {
     std::filesystem::create_directory(folder_ + "/" + name);
     put(name + "/gpt2-Q8_0-fast-haiku.json",
-        R"({"pass":true,"results":[{"checkpoint":"logits","token_idx":3,"tolerance":3e-3,)"
-        R"("floor":1e-3,"x_floor":)" +
+        R"({"pass":true,"summary":{"unmatched_ref":)" + missing +
+            R"(},"results":[{"checkpoint":"logits","token_idx":3,"tolerance":3e-3,)"
+            R"("floor":1e-3,"x_floor":)" +
             x_floor + "}]}");
     return folder_ + "/" + name;
   };
@@ -95,6 +97,10 @@ TEST_F(PerfCommand, RefusesWhatBreaksItsFloor) {
     EXPECT_EQ(outcome.exit_code, 1) << format;
     EXPECT_THAT(outcome.out, testing::HasSubstr("REFUSED")) << format;
   }
+  const Outcome lost = run({"perf", base, head, "--accuracy", before, folder("lost", "0", "125")});
+  EXPECT_EQ(lost.exit_code, 1);
+  EXPECT_THAT(lost.out, testing::HasSubstr("gpt2 Q8_0 fast is refused: the head's log lacks 125 "
+                                           "records of its golden of the prompt haiku"));
   expect_error({"perf", base, head, "--accuracy", before, folder_ + "/none"},
                folder_ +
                    "/none: cannot read the folder: No such file or directory; give what "

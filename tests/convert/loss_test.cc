@@ -91,12 +91,12 @@ TEST_F(LossTest, KeysThatAreNotKeptAreTold) {
               line("a", 1, {1}, R"(,"note":{"note":2},"ts":"then","line":3,"engine":"e")") +
               line("a", 2, {1}, R"(,"team":null,"summary":{"l2":1,"p99":2,"top":[[0,1],5]})"));
   for (const std::string name : {"a.npz", "a.safetensors"}) {
-    EXPECT_THAT(
-        log_to_arrays(log, path(name)),
-        ElementsAre(log + ": left out what a log has no place for: engine in 1 line, extra in 1 "
-                          "line, line in 1 line, model.name in 1 line, model.quant in 1 "
-                          "line, note in 2 lines, summary.p99 in 1 line, summary.top in 1 "
-                          "line, team in 2 lines, ts in 1 line"));
+    EXPECT_THAT(log_to_arrays(log, path(name)),
+                ElementsAre(log + ": left out what a log has no place for, or of another type: "
+                                  "engine in 1 line, extra in 1 "
+                                  "line, line in 1 line, model.name in 1 line, model.quant in 1 "
+                                  "line, note in 2 lines, summary.p99 in 1 line, summary.top in 1 "
+                                  "line, team in 2 lines, ts in 1 line"));
   }
   // Names of any number and length do not fill the terminal.
   std::string many = line("a", 0, {1});
@@ -110,6 +110,24 @@ TEST_F(LossTest, KeysThatAreNotKeptAreTold) {
       log_to_arrays(put("log.jsonl", line("a", 0, {1}, R"(,"team":null,"ts":"t","line":1)")),
                     path("a.npz")),
       IsEmpty());
+}
+
+// Breaks if a value of a 64-bit log became 0 in silence, or if zeros were taken for such.
+TEST_F(LossTest, ValuesThatBecomeZeroAreTold) {
+  const auto record = [](int token_idx, const std::string& values) {
+    return R"({"checkpoint":"a","token_idx":)" + std::to_string(token_idx) +
+           R"(,"dtype":"f64","shape":[4],"values":[)" + values + "]}\n";
+  };
+  const std::string zeros = record(0, "0, -0.0,0e9,1.5e-45") + record(1, "1e-40,0.0E+1,-0,10.0");
+  EXPECT_THAT(log_to_arrays(put("zeros.jsonl", zeros), path("a.npz")), IsEmpty());
+  const std::string log = put("log.jsonl", zeros + record(2, "0,1e-60,1,2") +
+                                               record(3, "1,2,3,-0.5E-70 ") + record(4, "1,2,3,4"));
+  const auto told = ElementsAre(log +
+                                ": values that are not 0 became 0, for 32-bit floats hold nothing "
+                                "below 1.4e-45: in 2 lines");
+  for (const std::string name : {"a.npz", "a.safetensors"}) {
+    EXPECT_THAT(log_to_arrays(log, path(name)), told);
+  }
 }
 
 // Breaks if what a log does not say of a tensor were written as if it did.

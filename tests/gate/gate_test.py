@@ -1,7 +1,8 @@
-"""bench/gate.py on invented benchmarks, bench/accuracy.py on real models: python3 gate_test.py, with ASSAY_PROGRAM set."""
+"""bench/gate.py and scripts/perf.sh on invented benchmarks, bench/accuracy.py on real models: python3 gate_test.py, with ASSAY_PROGRAM set."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -36,7 +37,7 @@ print(json.dumps({{"context": {{"memory_bandwidth_gb_s": "20.00", "num_cpus": 2}
 """
 
 
-class GateTest(unittest.TestCase):
+class FakeBenches(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
@@ -49,6 +50,8 @@ class GateTest(unittest.TestCase):
         os.chmod(path, 0o755)
         return path
 
+
+class GateTest(FakeBenches):
     def gate(self, base, head, rounds=12):
         return subprocess.run([sys.executable, ROOT / "bench/gate.py", base, head, "--assay", PROGRAM, "--out",
                                os.path.join(self.folder.name, "out"), "--rounds", str(rounds)],
@@ -143,6 +146,68 @@ class AccuracyTest(unittest.TestCase):
         answer = self.run_accuracy(engine, "--base")
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.assertEqual(len(os.listdir(os.path.join(self.folder.name, "out"))), 6)
+
+
+# Builds nothing: the programs are there.
+FAKE_CMAKE = """#!/bin/sh
+[ "$1" = --build ] || exit 0
+mkdir -p build/release/bin
+case $PWD in */tree) bench={base};; *) bench={head};; esac
+ln -sf "$bench" build/release/bin/assay_bench
+ln -sf {program} build/release/bin/assay
+"""
+
+
+class ScriptTest(FakeBenches):
+    """scripts/perf.sh in a repository that has nothing else."""
+
+    def perf(self, base, head, rounds):
+        root = Path(self.folder.name, "sources")
+        for name in ("scripts/perf.sh", "bench/gate.py", "bench/accuracy.py"):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, root / name)
+        (root / "golden").symlink_to(ROOT / "golden")
+        cmake = Path(self.folder.name, "path", "cmake")
+        cmake.parent.mkdir()
+        cmake.write_text(FAKE_CMAKE.format(base=base, head=head, program=PROGRAM))
+        cmake.chmod(0o755)
+        for arguments in (["init", "-q"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty",
+                                           "-m", "base"]):
+            subprocess.run(["git", "-C", root, *arguments], check=True)
+        self.results = root / "build/perf"
+        self.results.mkdir(parents=True)
+        for name in ("base.json", "head.json", "report.json", "report.html"):
+            Path(self.results, name).write_text("of an earlier run")
+        answer = subprocess.run([root / "scripts/perf.sh"], capture_output=True, text=True, check=False,
+                                env={**os.environ, "PATH": f"{cmake.parent}:{os.environ['PATH']}", "ROUNDS": str(rounds),
+                                     "FILTER": ".", "GOLDENS": "^tinyllama-F32", "GITHUB_STEP_SUMMARY": ""})
+        reports = {path.name: path.read_text() for path in self.results.glob("report.[jh]*")}
+        return answer, reports
+
+    # What would break: no goldens and no report, of which docs/ci.md says that it is written all the same.
+    def test_too_few_pairs_are_reported_with_the_goldens(self):
+        answer, reports = self.perf(self.fake("base", names=["add"]), self.fake("head", "3", names=["add"]), 1)
+        self.assertEqual(answer.returncode, 2, answer.stderr)
+        self.assertEqual(answer.stdout.count("3 prompts held to their goldens"), 2)
+        self.assertEqual(answer.stderr.count("too few to confirm it"), 1, answer.stderr)
+        judged = json.loads(reports["report.json"])
+        self.assertTrue(judged["too_few_pairs"])
+        self.assertEqual([model["refused"] for model in judged["models"]], [False])
+        self.assertIn("<html", reports["report.html"])
+
+    def test_slow_is_a_verdict(self):
+        answer, reports = self.perf(self.fake("base", names=["add"]), self.fake("head", "1.2", names=["add"]), 12)
+        self.assertEqual(answer.returncode, 1, answer.stderr)
+        self.assertEqual(json.loads(reports["report.json"])["verdict"], "SLOW")
+        self.assertIn("<html", reports["report.html"])
+
+    # What would break: a report on the times of an earlier run.
+    def test_what_cannot_be_measured_has_no_report(self):
+        answer, reports = self.perf(self.fake("base"), "/bin/false", 1)
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("head_bench failed", answer.stderr)
+        self.assertNotIn("==> goldens", answer.stdout)
+        self.assertEqual(reports, {})
 
 
 if __name__ == "__main__":

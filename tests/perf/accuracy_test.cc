@@ -15,9 +15,10 @@ class AccuracyTest : public LogFiles {
  protected:
   // As `assay compare --format json` writes it; `x_floor` as JSON.
   void put_comparison(const std::string& name, const std::string& pass, const std::string& x_floor,
-                      const std::string& checkpoint = "logits") {
+                      const std::string& checkpoint = "logits", int64_t missing = 0) {
     put(name, R"({"verdict":"noise","pass":)" + pass +
-                  R"(,"results":[{"checkpoint":"embedding","token_idx":0,"tolerance":3e-6,)"
+                  R"(,"summary":{"failed":0,"unmatched_ref":)" + std::to_string(missing) +
+                  R"(},"results":[{"checkpoint":"embedding","token_idx":0,"tolerance":3e-6,)"
                   R"("floor":1e-6,"x_floor":0.1},{"checkpoint":")" +
                   checkpoint + R"(","token_idx":7,"tolerance":6e-6,"floor":2e-6,"x_floor":)" +
                   x_floor + "}]}");
@@ -32,7 +33,7 @@ class AccuracyTest : public LogFiles {
 
 TEST_F(AccuracyTest, TakesTheWorstOfAllPromptsOfAModel) {
   put_comparison("qwen2.5-x-Q4_K_M-exact-haiku.json", "true", "1.5");
-  put_comparison("qwen2.5-x-Q4_K_M-exact-long.json", "true", "2.5", "layer_1_output");
+  put_comparison("qwen2.5-x-Q4_K_M-exact-long.json", "true", "2.5", "layer_1_output", 125);
   put_comparison("qwen2.5-x-F16-exact-haiku.json", "true", "0.5");
   put("notes.txt", "no comparison");
   const auto all = read_accuracy(folder_);
@@ -42,7 +43,7 @@ TEST_F(AccuracyTest, TakesTheWorstOfAllPromptsOfAModel) {
   EXPECT_DOUBLE_EQ(worst.allowed, 3);
   EXPECT_TRUE(worst.pass);
   EXPECT_EQ(worst.place, "layer_1_output at token 7 of long");
-  EXPECT_THAT(worst.prompts, testing::ElementsAre("haiku", "long"));
+  EXPECT_THAT(worst.prompts, testing::ElementsAre(std::pair("haiku", 0), std::pair("long", 125)));
 }
 
 // What would break: a prompt that fails hidden behind one that passes, in either order.
@@ -68,8 +69,8 @@ TEST_F(AccuracyTest, FastMayFlipTokensWithinItsFloorAndNothingElse) {
   const auto put_flip = [&](const std::string& name, const std::string& failed,
                             const std::string& status, const std::string& x_floor) {
     put(name, R"({"verdict":"drift","pass":false,"summary":{"failed":)" + failed +
-                  R"(},"results":[{"checkpoint":"logits","token_idx":7,"tolerance":6e-6,)"
-                  R"("floor":2e-6,"argmax_ref":3,"argmax_got":4,"status":")" +
+                  R"(,"unmatched_ref":0},"results":[{"checkpoint":"logits","token_idx":7,)"
+                  R"("tolerance":6e-6,"floor":2e-6,"argmax_ref":3,"argmax_got":4,"status":")" +
                   status + R"(","x_floor":)" + x_floor + "}]}");
   };
   put_flip("a-Q4_0-fast-one.json", "1", "drift", "0.6");
@@ -102,12 +103,16 @@ TEST_F(AccuracyTest, RefusesWhatIsNoComparison) {
   EXPECT_THAT(error(name, "[]"), HasSubstr("not a JSON object"));
   EXPECT_THAT(error(name, R"({"results":[]})"), HasSubstr("'pass' is missing"));
   EXPECT_THAT(error(name, R"({"pass":1,"results":[]})"), HasSubstr("'pass' is missing"));
-  EXPECT_THAT(error(name, R"({"pass":true})"), HasSubstr("'results' is missing"));
-  EXPECT_THAT(error(name, R"({"pass":true,"results":[]})"), HasSubstr("no result says"));
-  EXPECT_THAT(error(name, R"({"pass":true,"results":[3]})"), HasSubstr("is not an object"));
-  EXPECT_THAT(error(name, R"({"pass":true,"results":[{"x_floor":-1}]})"),
+  EXPECT_THAT(error(name, R"({"pass":true,"results":[]})"), HasSubstr("'summary' is missing"));
+  EXPECT_THAT(error(name, R"({"pass":true,"summary":{}})"),
+              HasSubstr("'unmatched_ref' is missing"));
+  const std::string pass = R"({"pass":true,"summary":{"unmatched_ref":0})";
+  EXPECT_THAT(error(name, pass + "}"), HasSubstr("'results' is missing"));
+  EXPECT_THAT(error(name, pass + R"(,"results":[]})"), HasSubstr("no result says"));
+  EXPECT_THAT(error(name, pass + R"(,"results":[3]})"), HasSubstr("is not an object"));
+  EXPECT_THAT(error(name, pass + R"(,"results":[{"x_floor":-1}]})"),
               HasSubstr("not a multiple of a floor"));
-  EXPECT_THAT(error(name, R"({"pass":true,"results":[{"x_floor":1,"floor":"a"}]})"),
+  EXPECT_THAT(error(name, pass + R"(,"results":[{"x_floor":1,"floor":"a"}]})"),
               HasSubstr("'floor' is missing"));
   EXPECT_THAT(error(name, std::string(100000, '[')), HasSubstr("not valid JSON"));
 }

@@ -91,14 +91,34 @@ TEST(ModelVerdict, WhatIsNotFiniteOrNoLongerHeldIsRefused) {
 // What would break: a prompt whose log the head no longer makes, hidden behind those that pass.
 TEST(ModelVerdict, APromptThatIsNoLongerHeldIsRefused) {
   Accuracy both = accuracy(1);
-  both.prompts = {"haiku", "long"};
+  both.prompts = {{"haiku", 0}, {"long", 0}};
   Accuracy one = accuracy(1);
-  one.prompts = {"haiku"};
+  one.prompts = {{"haiku", 0}};
   const ModelVerdict lost = judge_models(faster_decode(), {{kFast, both}}, {{kFast, one}})[0];
   EXPECT_TRUE(lost.refused);
   EXPECT_EQ(lost.reason,
             "it was held to its golden of the prompt long in the base and not in the head");
   EXPECT_FALSE(judge_models(faster_decode(), {{kFast, one}}, {{kFast, both}})[0].refused);
+}
+
+// What would break: a head that no longer logs most of what the base logged, and passes with the
+// rest.
+TEST(ModelVerdict, RecordsThatAreNoLongerHeldAreRefused) {
+  const auto missing = [](int64_t count) {
+    Accuracy held = accuracy(1);
+    held.prompts = {{"haiku", 0}, {"long", count}};
+    return held;
+  };
+  const auto judged = [&](const std::map<ModelKey, Accuracy>& base, int64_t count) {
+    return judge_models(faster_decode(), base, {{kFast, missing(count)}})[0];
+  };
+  const ModelVerdict lost = judged({{kFast, missing(2)}}, 125);
+  EXPECT_TRUE(lost.refused);
+  EXPECT_EQ(lost.reason,
+            "the head's log lacks 125 records of its golden of the prompt long, the base's 2");
+  EXPECT_FALSE(judged({{kFast, missing(2)}}, 2).refused);
+  // A golden may hold what no engine logs, such as later positions; without a base none is gone.
+  EXPECT_FALSE(judged({}, 125).refused);
 }
 
 TEST(ModelVerdict, WithoutGoldensNothingIsRefused) {

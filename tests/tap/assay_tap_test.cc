@@ -223,17 +223,53 @@ TEST_F(TapTest, ToAskForAnErrorOpensNoLog) {
 // Breaks if one call without a meaning ended the log, or were told at each call.
 TEST_F(TapTest, ACallWithoutMeaningIsToldOnceAndTheLogGoesOn) {
   const Environment all = {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "ops"}};
-  EXPECT_EQ(run_engine("wrong", all),
-            std::pair(0, "assay_tap: " + log() +
-                             ": 'x' cannot be logged; give a token_idx of 0 or more, values, a "
-                             "shape and an element type\n1-1-1-1-1101"));
+  EXPECT_EQ(
+      run_engine("wrong", all),
+      std::pair(0, "assay_tap: " + log() +
+                       ": 'x' cannot be logged; give a name, a token_idx of 0 or more, values, "
+                       "a shape of at most 8 dimensions, a known type\n"
+                       "1-1-1-1-1-1-1-11-11-1-1101"));
   EXPECT_THAT(tokens_in(log()), testing::ElementsAre(0, 2));
+}
+
+// Breaks if the engine ended because nobody reads what it is told, or because that would make a
+// file longer than it may be.
+TEST_F(TapTest, AMessageThatCannotBeWrittenStopsNothing) {
+  const auto run = [&](const std::string& set_up, const std::string& path,
+                       const std::string& mode) {
+    return run_program({"bash", "-c",
+                        "(" + set_up + "; ORCH_LOG_FILE=" + path +
+                            " ASSAY_LOG_CHECKPOINTS=ops exec " ASSAY_TAP_ENGINE " " + mode +
+                            ") | cat; exit ${PIPESTATUS[0]}"});
+  };
+  const std::string unread = "exec 2> >(exit); wait $!";
+  const std::string at_limit = "exec 2> " + folder_ + "/errors; ulimit -f 0";
+  EXPECT_EQ(run(unread, log(), "wrong"), std::pair(0, std::string("1-1-1-1-1-1-1-11-11-1-1101")));
+  EXPECT_EQ(run(unread, folder_ + "/none/log", "ask"), std::pair(0, std::string("0000")));
+  EXPECT_EQ(run(at_limit, folder_ + "/none/log", "ask"), std::pair(0, std::string("0000")));
 }
 
 // Breaks if a child that lives on kept its parent from a new log, or gave its lock away.
 TEST_F(TapTest, ALogIsBegunAnewBesideForkedChildren) {
   const Environment all = {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "ops"}};
   EXPECT_EQ(run_engine("reopen", all), std::pair(0, std::string("01")));
+  EXPECT_THAT(tokens_in(log()), testing::ElementsAre(1));
+}
+
+// Breaks if a parent's close() gave away the log that its child writes, or nobody ever gave it
+// away.
+TEST_F(TapTest, ALogIsFreeWhenTheLastOfItsWritersHasClosedIt) {
+  const Environment all = {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "ops"}};
+  EXPECT_EQ(run_engine("beside", all),
+            std::pair(0, "assay_tap: " + log() +
+                             ": another writer has this log open; give each running engine a log "
+                             "of its own\n0-11"));
+  EXPECT_THAT(tokens_in(log()), testing::ElementsAre(4));
+}
+
+TEST_F(TapTest, AForkedProcessBeginsALogAnewBesideItsOwnChild) {
+  const Environment all = {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "ops"}};
+  EXPECT_EQ(run_engine("daemon", all).first, 0);
   EXPECT_THAT(tokens_in(log()), testing::ElementsAre(1));
 }
 

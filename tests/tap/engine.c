@@ -1,6 +1,7 @@
 // An engine of a few lines that logs through assay_tap.h; the tests build it with every compiler
 // and run it as a process of its own. engine records | loop | abort | exit | fork |
-// full | held | denormals | flushed | wrong | reopen | ask | error | closed | early
+// full | held | denormals | flushed | wrong | reopen | beside | daemon | ask | error | closed |
+// early
 // clang-format off: the header comes first
 #define ASSAY_TAP_IMPLEMENTATION
 #include "assay_tap.h"
@@ -185,13 +186,85 @@ static void log_wrong_calls(void) {
   const float value = 1;
   const int64_t negative[] = {-1};
   const int64_t one[] = {1};
+  const int64_t nine[] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+  assay_tap_header header;
+  memset(&header, 0, sizeof(header));
+  header.n_tokens = 2;
   printf("%d", assay_tap_log("x", 0, &value, 1));
   printf("%d", assay_tap_log("x", -1, &value, 1));
   printf("%d", assay_tap_log_tensor("x", 1, ASSAY_TAP_F32, &value, negative, 1));
   printf("%d", assay_tap_log_tensor("x", 1, 3, &value, one, 1));
   printf("%d", assay_tap_log("x", 1, NULL, 1));
+  printf("%d", assay_tap_log_tensor("x", 1, ASSAY_TAP_F32, &value, NULL, 1));
+  printf("%d", assay_tap_log_tensor("x", 1, ASSAY_TAP_F32, &value, nine, 9));
+  printf("%d%d", assay_tap_log(NULL, 1, &value, 1), assay_tap_wants(NULL));
+  printf("%d%d", assay_tap_log("", 1, &value, 1), assay_tap_wants(""));
+  printf("%d%d", assay_tap_log_header(&header), assay_tap_log_header(NULL));
   printf("%d%d", assay_tap_on(), assay_tap_error() != NULL);
   printf("%d", assay_tap_log("x", 2, &value, 1));
+}
+
+// 1 if another engine could begin the log now.
+static int log_is_free(void) {
+  const int other = open(getenv("ORCH_LOG_FILE"), O_WRONLY);
+  const int free_now = flock(other, LOCK_EX | LOCK_NB) == 0;
+  (void)close(other);
+  return free_now;
+}
+
+// Ends the log while a child goes on with it.
+static void close_beside_a_writer(void) {
+  const float value = 1;
+  int to_parent[2];
+  int to_child[2];
+  char byte = 0;
+  check(assay_tap_log("x", 0, &value, 1));
+  if (pipe(to_parent) != 0 || pipe(to_child) != 0) exit(14);
+  const pid_t child = fork();
+  if (child == 0) {
+    check(assay_tap_log("x", 1, &value, 1));
+    if (write(to_parent[1], &byte, 1) != 1 || read(to_child[0], &byte, 1) != 1) _exit(15);
+    check(assay_tap_log("x", 2, &value, 1));
+    assay_tap_close();
+    if (write(to_parent[1], &byte, 1) != 1 || read(to_child[0], &byte, 1) != 1) _exit(15);
+    check(assay_tap_log("x", 4, &value, 1));  // begins the log anew
+    _exit(0);
+  }
+  if (read(to_parent[0], &byte, 1) != 1) exit(16);
+  assay_tap_close();
+  printf("%d", log_is_free());
+  printf("%d", assay_tap_log("x", 3, &value, 1));
+  assay_tap_close();
+  if (write(to_child[1], &byte, 1) != 1 || read(to_parent[0], &byte, 1) != 1) exit(16);
+  printf("%d", log_is_free());
+  int status = 0;
+  if (write(to_child[1], &byte, 1) != 1 || wait(&status) != child || status != 0) exit(17);
+}
+
+// A process forked before the first record ends the log and begins it anew beside a child of its
+// own, which may then no longer begin.
+static void reopen_in_a_child(void) {
+  const float value = 1;
+  int live[2];
+  char byte = 0;
+  int status = 0;
+  if (!assay_tap_on()) exit(8);
+  if (fork() != 0) {
+    if (wait(&status) < 0 || status != 0) exit(9);
+    return;
+  }
+  check(assay_tap_log("x", 0, &value, 1));
+  if (pipe(live) != 0) exit(14);
+  const pid_t child = fork();
+  if (child == 0) {
+    (void)close(live[1]);
+    (void)!read(live[0], &byte, 1);
+    _exit(assay_tap_log("x", 2, &value, 1) == -1 ? 0 : 18);
+  }
+  assay_tap_close();
+  check(assay_tap_log("x", 1, &value, 1));
+  (void)close(live[1]);
+  if (wait(&status) != child || status != 0) exit(17);
 }
 
 // Ends the log and begins it anew while a child that has closed it, and one that has not, live.
@@ -214,10 +287,7 @@ static void reopen_beside_children(void) {
   for (int i = 0; i < 2; ++i) {
     if (read(ready[0], &byte, 1) != 1) exit(16);
   }
-  // The child's close() has not given the lock away.
-  const int other = open(getenv("ORCH_LOG_FILE"), O_WRONLY);
-  printf("%d", flock(other, LOCK_EX | LOCK_NB) == 0);
-  (void)close(other);
+  printf("%d", log_is_free());  // the child's close() has not given the lock away
   assay_tap_close();
   printf("%d", assay_tap_log("x", 1, &value, 1));
   (void)close(live[1]);
@@ -239,6 +309,8 @@ int main(int argc, char** argv) {
   }
   if (strcmp(mode, "wrong") == 0) log_wrong_calls();
   if (strcmp(mode, "reopen") == 0) reopen_beside_children();
+  if (strcmp(mode, "beside") == 0) close_beside_a_writer();
+  if (strcmp(mode, "daemon") == 0) reopen_in_a_child();
   if (strcmp(mode, "ask") == 0) ask();
   if (strcmp(mode, "error") == 0) printf("%d", assay_tap_error() != NULL);
   if (strcmp(mode, "early") == 0) log_with_early_children();

@@ -10,6 +10,7 @@ namespace assay {
 
 // A way to store a whole model, as makers of files name it: a tensor type for most matrices, and
 // for some a larger one ("Q4_K_M").
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): rows of a table, in its order
 struct FileType {
   uint32_t number;  // of general.file_type, from the GGUF specification
   std::string_view name;

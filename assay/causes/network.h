@@ -21,6 +21,7 @@ struct Op {
   int layer = -1;
 
   std::string name() const { return checkpoint_name(checkpoint, layer); }
+  // NOLINTNEXTLINE(modernize-use-nullptr): of what the compiler makes of it
   auto operator<=>(const Op&) const = default;
 };
 

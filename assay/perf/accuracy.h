@@ -12,6 +12,7 @@ struct ModelKey {
   std::string model;
   std::string type;
   std::string math;
+  // NOLINTNEXTLINE(modernize-use-nullptr): of what the compiler makes of it
   auto operator<=>(const ModelKey&) const = default;
 };
 

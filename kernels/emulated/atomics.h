@@ -31,6 +31,8 @@ inline float without_subnormal(float value) {
   return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0F, value) : value;
 }
 
+// NOLINTBEGIN(readability-identifier-naming): CUDA's own names
+
 // Whole numbers wrap. A device adds floats in its global memory without subnormals, those in shared
 // memory with them.
 template <OneOf<int, unsigned, unsigned long long, float> T, template <class> class Address>
@@ -67,5 +69,7 @@ template <OneOf<int, unsigned, unsigned long long> T, template <class> class Add
 T atomicCAS(const Address<T>& at, std::type_identity_t<T> compare, std::type_identity_t<T> value) {
   return change_atomically(at, [&](T old) { return old == compare ? value : old; });
 }
+
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace assay::emulated

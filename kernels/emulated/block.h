@@ -131,6 +131,7 @@ class Block {
   [[noreturn]] void fail_in(unsigned thread, const std::string& what, const Place& place) const;
   [[noreturn]] void refuse_address(const void* address, size_t bytes, const Place& place) const;
 
+  // NOLINTNEXTLINE(readability-identifier-naming): a private member
   static thread_local constinit Block* current_;
 
   std::string kernel_;

@@ -16,7 +16,7 @@ constexpr unsigned char kGuard = 0xA7;
 constexpr unsigned char kPoison = 0xFF;
 
 unsigned char* bytes_at(uintptr_t address) {
-  return reinterpret_cast<unsigned char*>(address);
+  return reinterpret_cast<unsigned char*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
 bool intact(const unsigned char* guard) {

@@ -51,7 +51,8 @@ class Fiber {
  private:
   struct Ending {};
 
-  static constexpr size_t kStackBytes = 256 * 1024;  // of address space; few pages are touched
+  static constexpr size_t kStackBytes =
+      size_t{256} * 1024;  // of address space; few pages are touched
 
   void make() {
     boost::context::protected_fixedsize_stack allocator(kStackBytes);

@@ -13,6 +13,9 @@
 #include "kernels/emulated/source_place.h"
 #include "kernels/half.h"
 
+// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier,bugprone-macro-parentheses):
+// CUDA's own names
+
 #define ASSAY_DEVICE emulated
 #define ASSAY_KERNEL(threads, blocks) void
 #define ASSAY_UNROLL
@@ -80,6 +83,7 @@ class GlobalElement {
     *address_ = value;
     return *this;
   }
+  // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): reads before it writes
   const GlobalElement& operator=(const GlobalElement& other) const {
     return *this = static_cast<T>(other);
   }
@@ -302,5 +306,7 @@ inline float half_to_float(uint16_t half) {
 }
 
 }  // namespace assay::emulated
+
+// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier,bugprone-macro-parentheses)
 
 #include "kernels/emulated/atomics.h"

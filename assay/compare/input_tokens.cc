@@ -53,8 +53,11 @@ KnownTokens known_tokens(const LogIndex& ref, const LogIndex& got, std::optional
   };
   const std::vector<int64_t> a = tokens_of_header(ref);
   const std::vector<int64_t> b = tokens_of_header(got);
+  // Of lists that begin with the same token the offset is another number of the same positions.
+  const bool renumbered = !a.empty() && !b.empty() && a.front() == b.front();
+  const int64_t skipped = renumbered ? 0 : fixed.value_or(0);
   int64_t end = 0;  // of b, as the reference counts
-  if (b.empty() || __builtin_sub_overflow(std::ssize(b), fixed.value_or(0), &end)) end = 0;
+  if (b.empty() || __builtin_sub_overflow(std::ssize(b), skipped, &end)) end = 0;
   KnownTokens known;
   // A list may hold more than the prompt; the shorter one holds at least that.
   known.n_prompt = a.empty() || b.empty() ? std::max(std::ssize(a), end)

@@ -5,7 +5,6 @@
 #include <limits>
 #include <vector>
 
-#include "assay/compare/garbage.h"
 #include "assay/compare/value_metrics.h"
 #include "assay/log/sketch.h"
 
@@ -26,6 +25,7 @@ void raise(double& most, double value) {
 
 // Summaries of the same tensor may have been computed in other orders, or by 32-bit floats.
 constexpr double kSummaryRounding = 1e-6;
+constexpr double kUnseen = 1e-3;  // an error of logits that their padding must not hide
 
 // What is known of a whole tensor without all of its values.
 struct Whole {
@@ -72,7 +72,9 @@ Whole whole_of(const Record& record, std::span<const float> values, bool sketch_
 
 // With d the difference of the two tensors: |max a - max b| and |min a - min b| are at most |d|'s
 // largest element, so at most ||d||; |mean a - mean b| is at most ||d|| / sqrt(n) (Cauchy-Schwarz).
-void raise_to_summaries(const Summary& a, const Summary& b, double ref_l2, Metrics& metrics) {
+// `share`: of a difference, in the reference's norm.
+template <class Share>
+void raise_to_summaries(const Summary& a, const Summary& b, const Share& share, Metrics& metrics) {
   double least = 0;  // that ||d|| can be; NaN, where one of the two lacks a number, is not above it
   for (const double known :
        {std::abs(a.max - b.max), std::abs(a.min - b.min),
@@ -80,7 +82,7 @@ void raise_to_summaries(const Summary& a, const Summary& b, double ref_l2, Metri
     if (known > least) least = known;
     metrics.comparable = metrics.comparable || !std::isnan(known);
   }
-  const double bound = relative(least, ref_l2);
+  const double bound = share(least);
   if (bound > kSummaryRounding) raise(metrics.rel_l2, bound);
   const bool same_top = std::equal(a.top.begin(), a.top.end(), b.top.begin(), b.top.end(),
                                    [](const TopValue& x, const TopValue& y) {
@@ -106,48 +108,37 @@ void add_nonfinite(const Whole& ref, const Whole& got, bool is_logits, Metrics& 
   }
 }
 
-// Whether the logits' norm is that of elements far below those that are known: of padding, whose
-// place only a record with all values tells.
-bool is_padded(const Whole& whole, double largest, int64_t n) {
-  double reach = whole.summary ? -whole.summary->min : 0;
-  if (const auto norm = whole.norm()) {
-    reach = std::max(reach, *norm / std::sqrt(static_cast<double>(n)));
-  }
-  return largest > 0 && reach >= kHeapScale * largest;
-}
-
-// The largest magnitude among the values in common and the largest logits of both.
-double largest_known(std::span<const float> a, std::span<const float> b, const Whole& ref,
-                     const Whole& got) {
+// The norm of logits that differences are taken against: the reference's, but no more than padding
+// leaves of it, beside which every error would be small. Logits are seldom far larger than those
+// that are known: the largest of all and the values logged.
+double norm_of_logits(const Whole& ref, std::span<const float> values, double norm, int64_t n) {
+  constexpr double kMost = 10;
+  if (ref.top.empty()) return norm;
   double largest = 0;
   const auto see = [&](float value) {
     if (std::isfinite(value)) largest = std::max(largest, std::abs(static_cast<double>(value)));
   };
-  for (const auto& values : {a, b}) std::for_each(values.begin(), values.end(), see);
-  for (const Whole* whole : {&ref, &got}) {
-    for (const TopValue& top : whole->top) see(top.value);
-  }
-  return largest;
-}
-
-// Leaves of the whole what garbage among its elements does not change.
-void forget_sums(Whole& whole) {
-  whole.sketch.reset();
-  whole.l2.reset();
-  whole.summary.reset();
+  std::for_each(values.begin(), values.end(), see);
+  for (const TopValue& top : ref.top) see(top.value);
+  return largest > 0 ? std::min(norm, kMost * largest * std::sqrt(static_cast<double>(n))) : norm;
 }
 
 // Raises rel_l2 to what sketches and summaries say of the elements that were not compared.
+// `norm`: what differences are taken against, the reference's norm or less.
 void add_whole(const Whole& ref, const Whole& got, double head_difference, double head_l2,
-               std::span<const int64_t> excluded, Metrics& metrics) {
+               const std::optional<double>& norm, Metrics& metrics) {
   const std::optional<double> ref_l2 = ref.norm();
   const std::optional<double> got_l2 = got.norm();
+  // Sums are no more exact than they are printed.
+  const auto share = [&](double difference) {
+    return relative(difference, difference > kSummaryRounding * *ref_l2 ? *norm : *ref_l2);
+  };
   if (ref_l2 && metrics.n > 0) {
-    const double share = static_cast<double>(metrics.compared) / static_cast<double>(metrics.n);
-    metrics.rel_l2 = relative(head_difference, std::max(head_l2, *ref_l2 * std::sqrt(share)));
+    const double part = static_cast<double>(metrics.compared) / static_cast<double>(metrics.n);
+    metrics.rel_l2 = relative(head_difference, std::max(head_l2, *norm * std::sqrt(part)));
   }
   if (ref.sketch && got.sketch) {
-    raise(metrics.rel_l2, relative(sketch_distance(*ref.sketch, *got.sketch), *ref_l2));
+    raise(metrics.rel_l2, share(sketch_distance(*ref.sketch, *got.sketch)));
     metrics.identical = metrics.identical && *ref.sketch == *got.sketch;
     metrics.comparable = true;
   }
@@ -158,16 +149,17 @@ void add_whole(const Whole& ref, const Whole& got, double head_difference, doubl
   // What one of the two says of itself proves nothing.
   metrics.all_zero = metrics.all_zero && !(ref_l2 && got_l2 && (*ref_l2 != 0 || *got_l2 != 0));
   if (ref.l2 && got.l2) {
-    const double bound = relative(std::abs(*ref.l2 - *got.l2), *ref.l2);
-    if (!(bound <= kSummaryRounding)) raise(metrics.rel_l2, bound);
+    const double difference = std::abs(*ref.l2 - *got.l2);
+    if (!(relative(difference, *ref.l2) <= kSummaryRounding)) {
+      raise(metrics.rel_l2, share(difference));
+    }
     metrics.comparable = true;
   }
   if (ref.summary && got.summary && ref_l2) {
-    raise_to_summaries(*ref.summary, *got.summary, *ref_l2, metrics);
+    raise_to_summaries(*ref.summary, *got.summary, share, metrics);
   }
   double squares = 0;
   for (const TopValue& a : ref.top) {
-    if (std::find(excluded.begin(), excluded.end(), a.index) != excluded.end()) continue;
     for (const TopValue& b : got.top) {
       if (a.index != b.index || a.value == b.value) continue;
       const double difference =
@@ -176,10 +168,7 @@ void add_whole(const Whole& ref, const Whole& got, double head_difference, doubl
       raise(metrics.observed_error, difference);
     }
   }
-  const double norm = ref_l2.value_or(metrics.ref_rms * std::sqrt(static_cast<double>(metrics.n)));
-  if (squares > 0 && (ref_l2 || norm > 0)) {
-    raise(metrics.rel_l2, relative(std::sqrt(squares), norm));
-  }
+  if (norm) raise(metrics.rel_l2, relative(std::sqrt(squares), *norm));
 }
 
 // The record's value at `index`, where it is known.
@@ -374,27 +363,21 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
     leave_out(got, excluded, got_whole);
     add_nonfinite(ref_whole, got_whole, is_logits, metrics);
   }
-  if (!whole_values) {
-    // A tensor whose garbage was left out cannot be held against a sketch that includes it.
-    bool garbled = !excluded.empty();
-    if (is_logits) {
-      const double largest = largest_known(a, b, ref_whole, got_whole);
-      garbled =
-          garbled || (is_padded(ref_whole, largest, ref.n) && is_padded(got_whole, largest, ref.n));
-    }
-    if (garbled) {
-      forget_sums(ref_whole);
-      forget_sums(got_whole);
-    }
-    add_whole(ref_whole, got_whole, std::sqrt(sums.difference_2), std::sqrt(sums.a_2), excluded,
-              metrics);
-  }
   metrics.least_max_abs = metrics.observed_error;
-  if (const auto norm = ref_whole.norm(); norm && !whole_values && metrics.n > 0) {
-    const double rms = *norm / std::sqrt(static_cast<double>(metrics.n));
-    raise(metrics.least_max_abs, metrics.rel_l2 * rms);
-    metrics.ref_rms = rms;
+  // A tensor whose garbage was left out cannot be held against a sketch that includes it.
+  if (!whole_values && excluded.empty()) {
+    const std::optional<double> whole = ref_whole.norm();
+    std::optional<double> norm = whole;
+    if (norm && is_logits) norm = norm_of_logits(ref_whole, a, *norm, ref.n);
+    add_whole(ref_whole, got_whole, std::sqrt(sums.difference_2), std::sqrt(sums.a_2), norm,
+              metrics);
+    metrics.least_max_abs = metrics.observed_error;
+    if (norm && metrics.n > 0) {
+      metrics.ref_rms = *norm / std::sqrt(static_cast<double>(metrics.n));
+      metrics.padded = kSummaryRounding * *whole > kUnseen * *norm;
+    }
   }
+  if (!whole_values) raise(metrics.least_max_abs, metrics.rel_l2 * metrics.ref_rms);
   if (is_logits) {
     add_logits_metrics(ref, got, ref_whole, got_whole, metrics);
     if (whole_values) metrics.kl = kl_divergence(a, b);

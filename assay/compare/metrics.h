@@ -29,6 +29,7 @@ struct Metrics {
   bool all_zero = false;   // nothing but zeros on both sides, as far as is known
   bool identical = false;  // everything that is known of both is equal
   bool is_logits = false;  // argmax_ref and the like were asked for
+  bool padded = false;     // of logits, whose norm is their padding's, sums tell nothing
   std::optional<int64_t> argmax_ref;
   std::optional<int64_t> argmax_got;
   std::optional<double> regret;        // ref[argmax_ref] - ref[argmax_got]
@@ -46,7 +47,8 @@ struct Metrics {
 // is the worst of what is known of the whole: the head's, taken against the norm that a head of
 // its length has in this tensor; the estimate from sketches, where both have one or all values to
 // make it of; and the bound that the two norms of the summaries give. `is_logits` asks for the
-// metrics that only logits have: argmax, regret, kl, topk_overlap.
+// metrics that only logits have: argmax, regret, kl, topk_overlap; the norm of logits is taken
+// without what their padding has of it.
 //
 // Of records of unequal size the first elements are compared, but the argmax of logits is that of
 // all elements: argmax_ref or argmax_got may be n or more. A NaN or +Infinity among the further
@@ -54,8 +56,7 @@ struct Metrics {
 //
 // `excluded`: indices whose values are left out on both sides; they may lie beyond the values of
 // either. Then sketches and summaries, which have them in, are not held against each other, but for
-// the largest values and the counts of what is not finite. The same holds of logits whose norm is
-// that of their padding, which nothing else of them could change.
+// their counts of what is not finite.
 Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
                         std::span<const int64_t> excluded = {});
 

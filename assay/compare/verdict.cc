@@ -133,6 +133,17 @@ void tell_of_unknown_choices(Comparison& comparison) {
   tell(comparison.ref_path, &Metrics::argmax_got, &Metrics::argmax_ref);
 }
 
+void tell_of_padding(Comparison& comparison) {
+  const auto count = std::count_if(
+      comparison.results.begin(), comparison.results.end(),
+      [](const RecordResult& result) { return result.held && result.metrics.padded; });
+  if (count == 0) return;
+  comparison.warnings.push_back(fmt::format(
+      "the sketches and summaries of {} of logits tell of their padding alone: only the values "
+      "logged and the largest were compared; log all values",
+      count_of(count, "record")));
+}
+
 }  // namespace
 
 std::string_view verdict_name(Verdict verdict) {
@@ -178,8 +189,9 @@ void judge_record(const Tolerance& tolerance, bool strict_argmax, RecordResult& 
                  result);
   }
   if (strict_argmax && metrics.is_logits && !(metrics.argmax_ref && metrics.argmax_got)) {
-    leave_unheld(metrics.argmax_got ? "the reference does not tell which element it chooses"
-                                    : "the other log does not tell which element it chooses",
+    leave_unheld(metrics.argmax_got   ? "the reference does not tell which element it chooses"
+                 : metrics.argmax_ref ? "the other log does not tell which element it chooses"
+                                      : "neither log tells which element it chooses",
                  result);
   }
 }
@@ -221,6 +233,7 @@ void judge_comparison(Comparison& comparison) {
     verdict = worse(verdict, result.status);
   }
   tell_of_unknown_choices(comparison);
+  tell_of_padding(comparison);
   comparison.compared = static_cast<int64_t>(comparison.results.size());
   const bool misses = misses_checkpoints(comparison);
   if (misses && comparison.failed == 0) verdict = Verdict::kInconclusive;

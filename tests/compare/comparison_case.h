@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,12 @@ class ComparisonTest : public LogFiles {
   }
   std::string failure(const std::string& ref, const std::string& got) {
     return error_of([&] { compare(ref, got); });
+  }
+
+  static std::vector<float> waves(int n, int seed = 0) {
+    std::vector<float> values;
+    for (int i = 0; i < n; ++i) values.push_back(std::sin(static_cast<float>(i * 7 + seed * 131)));
+    return values;
   }
 
   CompareOptions options_;

@@ -69,10 +69,38 @@ TEST_F(PartialLogitsTest, PaddingDoesNotExcuseWrongLogits) {
       EXPECT_FALSE(compare(ref, part(padded(right, 1))).pass) << "only one of the two pads";
     }
   }
-  // One logit beyond the head that the engine alone has far off is no padding.
-  std::vector<float> off = right;
-  off[40] = -1e6F;
-  EXPECT_FALSE(compare(part(right), part(off)).pass);
+}
+
+// Breaks if a few logits that are far below the others hid what a sketch tells of the rest, or if
+// what it cannot tell beside padding were not told.
+TEST_F(PartialLogitsTest, WhatIsFarBelowTheOthersHidesNoneOfThem) {
+  std::vector<float> logits = random_logits(1, 5000);
+  logits[2500] = -2500;
+  std::vector<float> scrambled = logits;
+  std::reverse(scrambled.begin() + 10, scrambled.end());
+  EXPECT_TRUE(compare(part(logits), part(logits)).pass);
+  EXPECT_FALSE(compare(part(logits), part(scrambled)).pass);
+  EXPECT_THAT(compare(part(logits), part(logits)).warnings, IsEmpty());
+  EXPECT_THAT(compare(part(padded(logits, -1e9F)), part(padded(logits, -1e9F))).warnings,
+              ElementsAre(HasSubstr("tell of their padding alone: only the values logged and")));
+  // One that is small, of which alone it is known how large logits are.
+  const auto sketch_only = [](const std::vector<float>& all) {
+    return line("logits", 0, {0.01F},
+                fmt::format(R"(,"n":5000,"sketch":[{}])", fmt::join(compute_sketch(all), ",")));
+  };
+  EXPECT_TRUE(compare(sketch_only(logits), sketch_only(logits)).pass);
+  EXPECT_FALSE(compare(sketch_only(logits), sketch_only(scrambled)).pass);
+}
+
+// Breaks if logits without values, or with zeros for values, could not be compared for their
+// padding.
+TEST_F(PartialLogitsTest, PaddedLogitsNeedNoValues) {
+  std::vector<float> logits = padded(random_logits(1), -1e9F);
+  std::fill_n(logits.begin(), 10, 0.0F);
+  EXPECT_TRUE(compare(part(logits), part(logits)).pass);
+  std::vector<float> other = logits;
+  other[30] = 20;
+  EXPECT_FALSE(compare(part(logits), part(other)).pass);
 }
 
 // Breaks if the largest of a few known errors were all that a flip may hide in: one of several

@@ -158,10 +158,12 @@ def coverage():
         for folder, n in sorted(of_folder.items())
     ]
     facts = json.loads(read(MEASURED / "coverage.run.json"))
+    failed = sum(status == "fail" for status, _ in results("coverage").values())
     return [
         "## Coverage",
         f"Preset `coverage` (gcov, gcovr) at {facts['commit']}, {facts['tests']}, in {facts['seconds']:.0f} s. Branches without",
         "those that only an exception takes. A process that is killed, as tests of crashes do, counts nothing.",
+        *([f"{failed} tests failed there: gcov writes to a program's standard error where it may write nowhere else."] if failed else []),
         "",
         *table(("folder", "lines", "run", "branches", "taken"), rows),
     ]

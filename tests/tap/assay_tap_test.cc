@@ -243,10 +243,12 @@ TEST_F(TapTest, AMessageThatCannotBeWrittenStopsNothing) {
                             ") | cat; exit ${PIPESTATUS[0]}"});
   };
   const std::string unread = "exec 2> >(exit); wait $!";
-  const std::string at_limit = "exec 2> " + folder_ + "/errors; ulimit -f 0";
+  [[maybe_unused]] const std::string at_limit = "exec 2> " + folder_ + "/errors; ulimit -f 0";
   EXPECT_EQ(run(unread, log(), "wrong"), std::pair(0, std::string("1-1-1-1-1-1-1-11-11-1-1101")));
   EXPECT_EQ(run(unread, folder_ + "/none/log", "ask"), std::pair(0, std::string("0000")));
+#if !defined(__SANITIZE_THREAD__)  // whose runtime writes a file of its own before main()
   EXPECT_EQ(run(at_limit, folder_ + "/none/log", "ask"), std::pair(0, std::string("0000")));
+#endif
 }
 
 // Breaks if a child that lives on kept its parent from a new log, or gave its lock away.

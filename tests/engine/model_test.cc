@@ -89,6 +89,10 @@ struct HostileCase {
   std::string message;
 };
 
+void PrintTo(const HostileCase& hostile, std::ostream* out) {
+  *out << hostile.name;
+}
+
 class HostileModel : public testing::TestWithParam<HostileCase> {};
 
 TEST_P(HostileModel, IsRefusedWithTheKeyOrTensorNamed) {

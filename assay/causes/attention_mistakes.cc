@@ -15,7 +15,7 @@ Matrix attend(const AttentionSettings& settings, const Inputs& in) {
   return attention(*in.rows[0], *in.rows[1], *in.rows[2], settings, in.wanted);
 }
 
-void add(const Network& network, const char* name, std::string text, Adjust adjust,
+void add(const Network& network, const char* name, std::string text, const Adjust& adjust,
          std::vector<Mistake>& mistakes) {
   mistakes.push_back(plain_mistake(name, std::move(text), [&network, adjust](Op, const Inputs& in) {
     AttentionSettings settings = network.attention_settings();
@@ -114,7 +114,7 @@ void add_head_maps(const Network& network, std::vector<Mistake>& mistakes) {
   const int64_t n_kv = network.n_kv_heads;
   const int64_t group = network.n_heads / n_kv;
   if (n_kv == 1) return;
-  const auto map = [&](std::string text, std::function<int64_t(int64_t)> kv_head) {
+  const auto map = [&](std::string text, const std::function<int64_t(int64_t)>& kv_head) {
     add(
         network, group > 1 ? "gqa_map" : "head_order", std::move(text),
         [kv_head](AttentionSettings& settings, const Inputs&) { settings.kv_head = kv_head; },

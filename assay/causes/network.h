@@ -21,7 +21,7 @@ struct Op {
   int layer = -1;
 
   std::string name() const { return checkpoint_name(checkpoint, layer); }
-  // NOLINTNEXTLINE(modernize-use-nullptr): of what the compiler makes of it
+  // NOLINTNEXTLINE(modernize-use-nullptr): it takes the compiler's own comparison for a 0
   auto operator<=>(const Op&) const = default;
 };
 

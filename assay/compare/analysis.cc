@@ -105,8 +105,8 @@ class Analyzer {
       const bool list = listed[static_cast<size_t>(garbage.reason)]++ < kMaxListed;
       add_garbage(id, record.token_idx, garbage, list);
     }
-    static const std::vector<int64_t> kUnknown;
-    forensics_.add(record, id, found, log_.header() ? log_.header()->tokens : kUnknown);
+    static const std::vector<int64_t> unknown;
+    forensics_.add(record, id, found, log_.header() ? log_.header()->tokens : unknown);
     note_sizes(record, found);
   }
 
@@ -122,11 +122,11 @@ class Analyzer {
   }
 
   bool is_kept_at_first(int32_t input, int32_t output) const {
-    static const std::set<std::pair<std::string, std::string>> kPairs = {
+    static const std::set<std::pair<std::string, std::string>> pairs = {
         {"q", "q_rope"}, {"k", "k_rope"}, {"v", "attn"}};
     const CheckpointName& a = analysis_.stats[static_cast<size_t>(input)].checkpoint;
     const CheckpointName& b = analysis_.stats[static_cast<size_t>(output)].checkpoint;
-    return a.layer == b.layer && (kPairs.contains({a.op, b.op}) || kPairs.contains({b.op, a.op}));
+    return a.layer == b.layer && (pairs.contains({a.op, b.op}) || pairs.contains({b.op, a.op}));
   }
 
   void note_sizes(const Record& record, const std::vector<Garbage>& found) {

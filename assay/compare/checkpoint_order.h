@@ -27,7 +27,6 @@ struct ComputeOrder {
   int64_t arrival = 0;
 
   // NOLINTNEXTLINE(modernize-use-nullptr): it takes the compiler's own comparison for a 0
-  // NOLINTNEXTLINE(modernize-use-nullptr): of what the compiler makes of it
   auto operator<=>(const ComputeOrder&) const = default;
 };
 

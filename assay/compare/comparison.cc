@@ -204,6 +204,7 @@ class Comparer {
   void check_names() {
     const auto all = [](const NameTable& table) {
       std::vector<std::string> names;
+      names.reserve(static_cast<size_t>(table.size()));
       for (int32_t id = 0; id < table.size(); ++id) names.push_back(table.name(id));
       return names;
     };

@@ -137,8 +137,10 @@ MatrixCell compare_run(const std::vector<const Run*>& references, const Run& run
       broken.problem = error.what();
     }
   }
-  const bool is_wrong = cell.pair && cell.pair->failed > 0;
-  return broken.problem.empty() || is_wrong ? cell : broken;
+  if (broken.problem.empty()) return cell;
+  if (!cell.pair || cell.pair->failed == 0) return broken;
+  cell.warnings.push_back(broken.problem);
+  return cell;
 }
 
 // The logs of the reference's engine, the largest first: it holds the most checkpoints.

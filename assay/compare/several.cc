@@ -159,6 +159,7 @@ std::vector<std::string> short_names(const std::vector<RunLabel>& runs) {
   if (differ(engines)) return engines;
   if (differ(files)) return files;
   std::vector<std::string> paths;
+  paths.reserve(runs.size());
   for (const RunLabel& run : runs) paths.push_back(printable(run.path, 80));
   return paths;
 }
@@ -221,6 +222,9 @@ void judge_several(const std::vector<std::string>& names, SeveralComparison& sev
         "{} is {}x or more further from each other run than {} are from each other (rel_l2 {:.3g} "
         "at most), though these do not agree within the tolerance either",
         names[*run], kFarOff, listed(names, rest), worst_within(pairs, rest));
+  } else if (voters == 0) {
+    several.unproved = members_of(all);
+    several.why = "no run could be held to another";
   } else {
     several.unproved = members_of(all & ~voters);
     several.why = largest.size() > 1 && std::popcount(largest[0]) > 1

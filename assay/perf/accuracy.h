@@ -12,7 +12,7 @@ struct ModelKey {
   std::string model;
   std::string type;
   std::string math;
-  // NOLINTNEXTLINE(modernize-use-nullptr): of what the compiler makes of it
+  // NOLINTNEXTLINE(modernize-use-nullptr): it takes the compiler's own comparison for a 0
   auto operator<=>(const ModelKey&) const = default;
 };
 

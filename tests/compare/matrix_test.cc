@@ -68,6 +68,7 @@ TEST_F(MatrixTest, AReferenceWithoutTheCheckpointDoesNotHideAnothersVerdict) {
     const RunMatrix matrix = compare_matrix({with_ops, broken, run}, options);
     const MatrixCell& cell = matrix.rows.at(0).cells.back();
     EXPECT_EQ(cell.pair.has_value(), value == 9) << cell.problem;
+    EXPECT_THAT(value == 9 ? cell.warnings.back() : cell.problem, testing::HasSubstr("elements"));
     EXPECT_FALSE(matrix.pass);
   }
 }

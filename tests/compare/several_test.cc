@@ -129,6 +129,7 @@ TEST(Several, WhatProvesNothingHasNoVote) {
   const SeveralComparison nothing = judged(3, {none, none, none});
   EXPECT_EQ(nothing.consensus, Consensus::kCannotTell);
   EXPECT_THAT(nothing.unproved, ElementsAre(0U, 1U, 2U));
+  EXPECT_THAT(nothing.why, testing::StartsWith("no run could be held to another; A has no vote"));
 }
 
 // Two of zeros differ from three that agree, and are nothing to each other.

@@ -33,12 +33,12 @@ template <bool kWide>
 ASSAY_ALWAYS_INLINE I32x8 dot32(U8x32 codes, const int8_t* x) {
   uint8_t bytes[32];
   std::memcpy(bytes, codes.v, sizeof(bytes));
-  return eight<I32x8>([&](int i) { return four_products(&bytes[4 * i], &x[4 * i]); });
+  return eight<I32x8>([&](int64_t i) { return four_products(&bytes[4 * i], &x[4 * i]); });
 }
 
 ASSAY_ALWAYS_INLINE I32x8 half_sums(I32x8 a, I32x8 b, I32x8 c, I32x8 d) {
   const I32x8 all[4] = {a, b, c, d};
-  return eight<I32x8>([&](int i) {
+  return eight<I32x8>([&](int64_t i) {
     const int32_t* four = &all[i % 4].v[i / 4 * 4];
     return four[0] + four[1] + four[2] + four[3];
   });
@@ -149,7 +149,7 @@ constexpr int64_t kInt8Tokens = 2;
 
 template <bool kWide>
 ASSAY_ALWAYS_INLINE I32x16 add_row_products(I32x16 sums, const uint8_t* codes, const int8_t* x) {
-  return add(sums, each_lane<I32x16>([&](int r) { return four_products(&codes[4 * r], x); }));
+  return add(sums, each_lane<I32x16>([&](int64_t r) { return four_products(&codes[4 * r], x); }));
 }
 
 ASSAY_ALWAYS_INLINE I32x16 to_nearest(F32x16 a) {

@@ -11,19 +11,27 @@ namespace {
 constexpr double kHolds = 0.1;     // share of a token's difference that may be left
 constexpr double kDiffers = 0.05;  // times the largest difference of any token
 
-std::vector<double> scaled(const Sketch& sketch) {
+// Beside a sketch the head's values are too light to count in sums of squares: they only vote.
+constexpr double kOfVoters = 1e-9;
+
+std::vector<double> features_of(const Sketch& sketch, std::span<const float> head) {
   std::vector<double> features(sketch.begin(), sketch.end());
   for (double& feature : features) feature /= std::sqrt(static_cast<double>(kSketchSize));
+  for (const float value : head) features.push_back(kOfVoters * value);
   return features;
 }
 
+// `count` values of the head are known to both logs.
 std::vector<double> project(Evidence::Form form, std::span<const float> values, size_t count) {
-  if (form == Evidence::Form::kSketch) return scaled(compute_sketch(values));
-  return {values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count)};
+  const std::span<const float> head = values.first(count);
+  if (form == Evidence::Form::kSketch) return features_of(compute_sketch(values), head);
+  return {head.begin(), head.end()};
 }
 
 std::vector<double> project(Evidence::Form form, const Record& record, size_t count) {
-  if (form == Evidence::Form::kSketch && !record.has_all_values()) return scaled(*record.sketch);
+  if (form == Evidence::Form::kSketch && !record.has_all_values()) {
+    return features_of(*record.sketch, std::span(record.values).first(count));
+  }
   return project(form, record.values, count);
 }
 
@@ -69,6 +77,7 @@ Evidence::Evidence(TensorStore& store, const std::string& checkpoint,
       token.form = Form::kHead;
     }
     if (token.form != Form::kSketch && count == 0) continue;
+    token.head = count;
     token.ref = project(token.form, ref, count);
     token.got = project(token.form, got, count);
     for (size_t i = 0; i < token.ref.size(); ++i) {
@@ -98,9 +107,8 @@ std::vector<std::vector<double>> Evidence::features(const Matrix& values,
     std::vector<double>& features = result.emplace_back();
     if (place == positions.end()) continue;
     const std::span<const float> row = values.row_span(place - positions.begin());
-    const bool whole = token.form == Form::kSketch || row.size() >= token.ref.size();
-    if (row.empty() || std::isnan(row[0]) || !whole) continue;
-    features = project(token.form, row, token.ref.size());
+    if (row.empty() || std::isnan(row[0]) || row.size() < token.head) continue;
+    features = project(token.form, row, token.head);
     for (const size_t hole : token.holes) features[hole] = 0;
   }
   return result;
@@ -125,8 +133,10 @@ Fit Evidence::fit(const std::vector<std::vector<double>>& predicted) const {
     fit.difference += difference;
     fit.norm += norm;
     fit.scale += square_sum(token.ref);
-    fit.features += static_cast<int64_t>(token.got.size());
-    for (size_t k = 0; k < token.got.size(); ++k) {
+    const size_t size = token.got.size();
+    const bool votes_alone = token.form == Form::kSketch && token.head > 0;
+    fit.features += static_cast<int64_t>(votes_alone ? size - token.head : size);
+    for (size_t k = votes_alone ? size - token.head : 0; k < size; ++k) {
       const double left = std::abs(token.got[k] - predicted[i][k]);
       const double all = std::abs(token.got[k] - token.ref[k]);
       fit.nearer += left < all ? 1 : 0;

@@ -23,8 +23,8 @@ struct Fit {
   int tokens = 0;         // where the two logs differ
   int held = 0;           // of these, where the prediction fits by itself
   int unpredicted = 0;    // of these, where there was no prediction
-  int64_t nearer = 0;     // numbers that are nearer to the prediction than to ref
-  int64_t farther = 0;    // and that are farther from it
+  int64_t nearer = 0;     // values (of the sketch where no others are) nearer to it than to ref
+  int64_t farther = 0;    // and farther from it
   double ratio() const;   // residual / min(difference, norm)
   double explained() const { return 1 - residual / difference; }
 };
@@ -39,6 +39,8 @@ class Evidence {
     int64_t token_idx = 0;
     Form form = Form::kAll;
     bool differs = false;
+    size_t head = 0;  // values at the tensor's beginning that both logs hold
+    // The tensor seen so; after a sketch the head, too light for sums, which alone votes.
     std::vector<double> ref;
     std::vector<double> got;
     std::vector<size_t> holes;  // elements that are not finite in one of the logs; 0 in both

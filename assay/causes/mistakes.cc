@@ -59,6 +59,7 @@ Mistake output_mistake(const Network& network, std::string name,
 
 std::vector<double> ratios(double low, double high, int count) {
   std::vector<double> values;
+  values.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) values.push_back(low * std::pow(high / low, i / (count - 1.0)));
   return values;
 }

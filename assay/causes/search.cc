@@ -406,7 +406,7 @@ std::string Search::place_of(const Kinds& kinds, Op op) const {
     const std::string name = Op{kind, op.layer}.name();
     names.push_back(repeated && op.layer >= 0 ? parse_checkpoint_name(name).op : name);
   }
-  const std::string first = (repeated ? "every layer's " : "") + names.front();
+  std::string first = (repeated ? "every layer's " : "") + names.front();
   if (names.size() == 1) return first;
   names.erase(names.begin());
   return fmt::format("{}, like {},", first, fmt::join(names, " and "));

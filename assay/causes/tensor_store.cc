@@ -112,11 +112,11 @@ std::shared_ptr<const Matrix> TensorStore::reference(const std::string& checkpoi
 }
 
 const std::vector<int64_t>& TensorStore::tokens() const {
-  static const std::vector<int64_t> kNone;
+  static const std::vector<int64_t> none;
   for (const auto* log : {comparison_.got_log.get(), comparison_.ref_log.get()}) {
     if (log->header() && !log->header()->tokens.empty()) return log->header()->tokens;
   }
-  return kNone;
+  return none;
 }
 
 }  // namespace assay::causes

@@ -32,19 +32,22 @@ class Fits : public FaultyLogs {
     return rows;
   }
 
-  // Of two logs that differ by `wrong` alone.
+  // Of two logs that differ by `wrong` alone, of all values or of sketches and heads.
   Comparison differ(const Rows& right,
-                    const std::function<float(float value, size_t token, size_t i)>& wrong) {
-    std::string ref;
-    std::string got;
+                    const std::function<float(float value, size_t token, size_t i)>& wrong,
+                    int64_t head_values = kAllValues) {
+    const LogOptions options{"", head_values, true, head_values != kAllValues};
+    LogWriter ref(folder_ + "/ref.jsonl", options);
+    LogWriter got(folder_ + "/got.jsonl", options);
     for (size_t token = 0; token < right.size(); ++token) {
       std::vector<float> values = right[token];
-      const std::string name = "layer_0_ffn_out";
-      ref += line(name, static_cast<int>(token), values);
+      ref.write("layer_0_ffn_out", static_cast<int64_t>(token), values);
       for (size_t i = 0; i < values.size(); ++i) values[i] = wrong(values[i], token, i);
-      got += line(name, static_cast<int>(token), values);
+      got.write("layer_0_ffn_out", static_cast<int64_t>(token), values);
     }
-    return compare(nullptr, put("ref.jsonl", ref), put("got.jsonl", got));
+    ref.close();
+    got.close();
+    return compare(nullptr, ref.path(), got.path());
   }
 
   static std::string named(const Comparison& comparison) {
@@ -105,8 +108,14 @@ TEST_F(Fits, FactorsAreNamed) {
   for (auto& row : rows) {
     for (float& value : row) value = std::max(value, 0.0F);  // half of them are 0
   }
-  EXPECT_EQ(named(differ(rows, [](float x, size_t, size_t) { return 1.5F * x; })), "scale");
-  EXPECT_EQ(named(differ(rows, [](float x, size_t, size_t) { return -x; })), "sign");
+  for (const int64_t head : {kAllValues, int64_t{8}, int64_t{0}}) {
+    EXPECT_EQ(named(differ(
+                  rows, [](float x, size_t, size_t) { return 1.5F * x; }, head)),
+              "scale");
+    EXPECT_EQ(named(differ(
+                  rows, [](float x, size_t, size_t) { return -x; }, head)),
+              "sign");
+  }
   // A judged log that is computed in less: what is left is a hundredth of the difference's norm.
   const Rows noise = normal_rows(2);
   EXPECT_EQ(
@@ -115,15 +124,17 @@ TEST_F(Fits, FactorsAreNamed) {
       "scale");
 }
 
-// Breaks if what one large channel has were told of the whole tensor.
+// Breaks if what one large channel has were told of the whole tensor. Beside a sketch, of which
+// each number is of all channels, the head's values tell.
 TEST_F(Fits, OneChannelIsNotTheWholeTensor) {
-  for (const float size : {100.0F, 300.0F, 1000.0F}) {
-    Rows rows = normal_rows();
-    for (auto& row : rows) row[100] = size * (1 + 0.3F * row[100]);
-    for (const float by : {-1.0F, 0.5F, 1.5F, 2.0F}) {
-      EXPECT_EQ(
-          named(differ(rows, [&](float x, size_t, size_t i) { return i == 100 ? by * x : x; })), "")
-          << size << " by " << by;
+  for (const int64_t head : {kAllValues, int64_t{8}}) {
+    for (const float size : {100.0F, 300.0F, 1000.0F}) {
+      Rows rows = normal_rows();
+      for (auto& row : rows) row[100] = size * (1 + 0.3F * row[100]);
+      for (const float by : {-1.0F, 0.5F, 1.5F, 2.0F}) {
+        const auto wrong = [&](float x, size_t, size_t i) { return i == 100 ? by * x : x; };
+        EXPECT_EQ(named(differ(rows, wrong, head)), "") << size << " by " << by << ", " << head;
+      }
     }
   }
 }

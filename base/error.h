@@ -6,8 +6,8 @@
 
 namespace assay {
 
-// The one error type of Assay. The libraries throw it and never print, abort or exit; the program
-// prints what() as one line and exits with code 2.
+// The error type of all that outsiders may cause. The libraries throw it and never print, abort or
+// exit; the program prints what() as one line and exits with code 2.
 class Error : public std::runtime_error {
  public:
   // `what`: what is wrong. `where`: the file, and the line, key or tensor in it ("m.gguf: tensor

@@ -63,6 +63,18 @@ const Architecture* find_architecture(std::string_view name) {
   return nullptr;
 }
 
+bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint) {
+  switch (checkpoint) {
+    case Checkpoint::kQRope:
+    case Checkpoint::kKRope:
+      return architecture.position == PositionKind::kRotary;
+    case Checkpoint::kFfnGate:
+      return architecture.ffn == FfnKind::kSiluGated;
+    default:
+      return true;
+  }
+}
+
 std::string architecture_names() {
   std::string names;
   for (const Architecture& architecture : kArchitectures) {

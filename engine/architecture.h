@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/probe.h"
 #include "kernels/kernels.h"
 
 namespace assay {
@@ -30,6 +31,9 @@ struct Architecture {
   bool rope_long_short;  // may hold rope_factors_long.weight and rope_factors_short.weight
   bool sliding_window;   // honours attention.sliding_window
 };
+
+// Whether a model of this architecture has this checkpoint in its forward pass.
+bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint);
 
 // The architecture of this name; null if Assay does not know it.
 const Architecture* find_architecture(std::string_view name);

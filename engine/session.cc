@@ -45,18 +45,6 @@ Product product(const Linear& linear, Buffer<float>& out) {
 
 }  // namespace
 
-bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint) {
-  switch (checkpoint) {
-    case Checkpoint::kQRope:
-    case Checkpoint::kKRope:
-      return architecture.position == PositionKind::kRotary;
-    case Checkpoint::kFfnGate:
-      return architecture.ffn == FfnKind::kSiluGated;
-    default:
-      return true;
-  }
-}
-
 Session::Session(const Model& model, Kernels& kernels, const SessionOptions& options)
     : model_(model),
       config_(model.config()),

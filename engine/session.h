@@ -27,9 +27,6 @@ class LayerInput {
                        float* values) = 0;
 };
 
-// Whether a model of this architecture has this checkpoint in its forward pass.
-bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint);
-
 struct SessionOptions {
   int64_t capacity = 0;  // positions to make room for; 0: the model's context length
   // Most tokens that go through the network together; on the host at most 128.

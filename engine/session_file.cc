@@ -115,7 +115,8 @@ void Session::restore(const std::string& path) {
                 "restore it with the model that it was saved with");
   }
   if (head.kv_type != own.kv_type) {
-    throw Error("the session has keys and values of another type", path, "use the same --kv");
+    throw Error("the session has keys and values of another type", path,
+                "restore it into a session of the same kv_type");
   }
   if (head.n_layers != own.n_layers || head.position_bytes != own.position_bytes) {
     throw Error("the session has other shapes than its model", path, "save it again");

@@ -41,7 +41,8 @@ struct FusedEmbedding {
   float* x = nullptr;
 };
 
-// Queries, keys and values of norm(x), turned by the rotary angles; the keys and values stored.
+// Queries, keys and values of norm(x), queries and keys turned by the rotary angles; keys and
+// values stored.
 struct FusedQkv {
   const float* x = nullptr;  // [q.columns]
   FusedNorm norm;

@@ -37,7 +37,8 @@ constexpr size_t kv_element_bytes(KvType type) {
   return type == KvType::kF32 ? 4 : 2;
 }
 
-// Which two elements of a head a rotary angle turns: i and i+1 (llama), or i and i + rotary/2.
+// Which two elements of a head a rotary angle turns: 2i and 2i + 1 (llama), or
+// i and i + rotary_dim / 2.
 enum class RopePairing : uint8_t { kAdjacent, kHalves };
 
 // RMSNorm or LayerNorm; see rms_norm() and layer_norm().

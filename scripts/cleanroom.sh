@@ -95,6 +95,11 @@ check() {
     verdict="not as expected ($expected)"
     failures=$((failures + 1))
   fi
+  # What is missing is to be said in one line of ours.
+  if [ "$expected" -eq 2 ] && [ "$(grep -cE '^[a-z]+\.sh: ' "$log")" -ne 1 ]; then
+    verdict="$verdict, not in one line"
+    failures=$((failures + 1))
+  fi
   said=${said//|/\\|}
   commit=$(git -c safe.directory='*' -C "$folder/$1/root/assay" rev-parse --short HEAD)
   echo "| $number | $what | $status, $verdict | $((SECONDS - started)) s | $commit | \`${said:0:200}\` |" | tee "$row"

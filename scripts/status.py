@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""docs/status.md: the tree in numbers, each from a run or a count, none by hand.
+"""docs/status.md: the tree in numbers, each from a run or a count.
 
 status.py measure [release] [coverage]
                      builds these presets (both, if none is named), runs their tests but those labelled slow, and counts
                      what ran, into build/status. Needs gcovr (Debian: gcovr). Tests that fail are told and counted.
 status.py page       writes docs/status.md from that, and from what the tree holds: sources, tests/fuzz/results.json,
-                     docs/mutation.md, docs/ci.md, docs/performance.md
+                     tests/sanitizers.json, docs/mutation.md, and of docs/ci.md and
+                     docs/performance.md the tables of what was measured there
 
 One line and exit status 2 where something is missing.
 """
@@ -158,12 +159,12 @@ def coverage():
         for folder, n in sorted(of_folder.items())
     ]
     facts = json.loads(read(MEASURED / "coverage.run.json"))
-    failed = sum(status == "fail" for status, _ in results("coverage").values())
+    failed = sorted(f"`{name}`" for name, (status, _) in results("coverage").items() if status == "fail")
     return [
         "## Coverage",
         f"Preset `coverage` (gcov, gcovr) at {facts['commit']}, {facts['tests']}, in {facts['seconds']:.0f} s. Branches without",
         "those that only an exception takes. A process that is killed, as tests of crashes do, counts nothing.",
-        *([f"{failed} tests failed there: gcov writes to a program's standard error where it may write nowhere else."] if failed else []),
+        *([f"Failed there, where gcov too writes to a program's standard error: {', '.join(failed)}."] if failed else []),
         "",
         *table(("folder", "lines", "run", "branches", "taken"), rows),
     ]
@@ -175,10 +176,10 @@ def faults():
     if of_label:
         states = Counter(results("release").get(name, ("not run here", 0))[0] for name in of_label)
         counts = ", ".join(f"{n} {state}" for state, n in sorted({"passed": states["run"], "skipped": states["notrun"], "failed": states["fail"]}.items()))
-        said += [f"From outside (disk, signals, memory, locale, pipes; `ctest -L faults`): {len(of_label)} tests, {counts}."]
+        said += [f"From outside (disk, signals, memory, locale, pipes; `ctest --preset release -L faults`): {len(of_label)} tests, {counts}."]
     else:
         commit = json.loads(read(MEASURED / "release.run.json"))["commit"]
-        said += [f"From outside (`ctest -L faults`): no test had that label at {commit}."]
+        said += [f"From outside (`ctest --preset release -L faults`): no test had that label at {commit}."]
     mutation = re.search(r"^## Results\n\n(.*?)\n\n", read("docs/mutation.md"), re.M | re.S)
     if not mutation:
         fail("docs/mutation.md: no section Results")
@@ -203,6 +204,19 @@ def fuzzing():
         "Wanted of each: 20 million executions, or 1,800 s, without a finding (tests/fuzz/results.json).",
         "",
         *table(("target", "executions", "seconds", "findings", "as wanted"), rows),
+    ]
+
+
+def sanitizers():
+    path = ROOT / "tests/sanitizers.json"
+    if not path.exists():
+        return ["## Sanitizers", "No results: tests/sanitizers.json is not there.", ""]
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return [
+        "## Sanitizers",
+        "`scripts/sanitize.sh`: tests under asan (with UBSan), tsan and valgrind, sources looked at by the others.",
+        "",
+        *table(("what", "at", "run", "skipped", "failed"), [(f"`{name}`", n["commit"], n["run"], n["skipped"], n["failed"]) for name, n in sorted(found.items())]),
     ]
 
 
@@ -237,7 +251,7 @@ def page():
         "Written by `scripts/status.py page`, from what `scripts/status.py measure` ran and from the pages named.",
         "",
     ]
-    for part in (tests, coverage, lines, faults, fuzzing, speed, gate):
+    for part in (tests, coverage, lines, faults, fuzzing, sanitizers, speed, gate):
         text += part()
     (ROOT / "docs/status.md").write_text("\n".join(text).rstrip() + "\n", encoding="utf-8")
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """clang-tidy on each source that cmake --preset dev compiles: scripts/sanitize.sh tidy calls it.
 
-A source that passed is passed over until it, a header of it, .clang-tidy or clang-tidy itself changes, so a run that
+A source that passed is passed over until it, a header of it, a .clang-tidy or clang-tidy itself changes, so a run that
 was stopped goes on where it was. Prints what clang-tidy finds and, as its last line, "RUN FAILED", two counts of
 sources. Exit status 2 where something is missing.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/dev"
+SETTINGS = (".clang-tidy", "tests/.clang-tidy")
 PASSED = ROOT / "build/tidy"  # an empty file per state of a source that passed
 
 
@@ -51,7 +52,7 @@ def tidy(entry, common):
 def main():
     try:
         entries = json.loads((BUILD / "compile_commands.json").read_text())
-        common = output("clang-tidy", "--version") + (ROOT / ".clang-tidy").read_bytes()
+        common = output("clang-tidy", "--version") + b"".join((ROOT / name).read_bytes() for name in SETTINGS)
     except OSError as error:
         print(f"tidy.py: {error}; needs clang-tidy and cmake --preset dev", file=sys.stderr)
         sys.exit(2)

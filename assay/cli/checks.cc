@@ -29,6 +29,13 @@ std::string_view trimmed(std::string_view text) {
 
 }  // namespace
 
+void add_json_flag(CLI::App& command, CLI::Option& format_option, std::string& format) {
+  command
+      .add_flag_callback(
+          "--json", [&format] { format = "json"; }, "The same as --format json")
+      ->excludes(&format_option);
+}
+
 CLI::Validator whole_number(int64_t least, uint64_t most) {
   const auto check = [least, most](std::string& text) {
     int64_t small = 0;

@@ -11,6 +11,9 @@ namespace assay {
 // takes "0x10", drops what overflows, and shows bounds as floating-point numbers.
 CLI::Validator whole_number(int64_t least, uint64_t most);
 
+// Adds --json, the same as --format json. `format` must outlive the command.
+void add_json_flag(CLI::App& command, CLI::Option& format_option, std::string& format);
+
 // Comma-separated token ids, in brackets or not, as `assay tokenize` prints them. Throws Error
 // naming `flag` and the item that is none.
 std::vector<int32_t> parse_token_ids(const std::string& text, const std::string& flag);

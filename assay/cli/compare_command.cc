@@ -281,8 +281,10 @@ void add_compare(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false);
   command->add_option("--map-got", arguments->got_maps, "The same for the other log alone")
       ->allow_extra_args(false);
-  command->add_option("--format", arguments->format,
-                      "table, json, csv, html, junit, sarif or github (default table)");
+  auto* format =
+      command->add_option("--format", arguments->format,
+                          "table, json, csv, html, junit, sarif or github (default table)");
+  add_json_flag(*command, *format, arguments->format);
   command->add_option("-o,--output", arguments->output, "Write to this file");
   command->callback([arguments, &exit_code] { exit_code = run(*arguments); });
 }

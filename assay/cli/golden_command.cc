@@ -289,9 +289,9 @@ CLI::App* add_action(CLI::App& golden, const char* name, const char* help, Actio
                      const std::shared_ptr<GoldenArguments>& arguments, int& exit_code) {
   CLI::App* command = golden.add_subcommand(name, help);
   const bool all = std::string_view(name) != "record";
-  auto* models =
-      command->add_option("MODEL", arguments->models,
-                          all ? "Names of folders in it (default all)" : "Names of folders in it");
+  auto* models = command->add_option("MODEL", arguments->models,
+                                     all ? "Models: names of folders in --folder (default all)"
+                                         : "Models: names of folders in --folder");
   if (!all) models->required();
   command->add_option("--folder", arguments->root, "The folder of all goldens (default golden)");
   command->callback([arguments, action, &exit_code] { exit_code = action(*arguments); });

@@ -135,7 +135,7 @@ void add_inspect(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
       app.add_subcommand("inspect", "Show a model file's architecture, hyperparameters, tensors");
-  command->add_option("model", flags->model_path, "Model file (GGUF)")->required();
+  command->add_option("MODEL", flags->model_path, "Model file (GGUF)")->required();
   command->add_flag("--json", flags->json, "One JSON object on stdout");
   command->callback([flags, &exit_code] {
     const Gguf gguf(flags->model_path);

@@ -29,7 +29,6 @@ struct MutateFlags {
   PowerOptions power;
   bool small_only = false;
   std::string format = "table";
-  bool json = false;
   std::string output;
 };
 
@@ -83,7 +82,7 @@ int try_catalogue(MutateFlags& flags) {
     };
   }
   const Power power = measure_power(flags.power);
-  const std::string format = flags.json ? "json" : flags.format;
+  const std::string& format = flags.format;
   write_output(flags.output, [&](const TextSink& out) {
     if (format == "json") return write_power_json(power, out);
     if (format == "markdown") return write_power_markdown(power, out);
@@ -104,11 +103,12 @@ void add_mutate(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<MutateFlags>();
   CLI::App* command =
       app.add_subcommand("mutate", "Put known faults into the engine and see what catches them");
-  command->add_option("model", flags->model, "Model file (GGUF)");
+  command->add_option("MODEL", flags->model, "Model file (GGUF)");
   command->add_flag("--list", flags->list, "List all faults");
   auto* fault =
       command->add_option("--fault", flags->fault, "Write the log of an engine with this");
   command->add_option("--layer", flags->layer, "Layer of the fault; the middle one if not given")
+      ->check(whole_number(0, 1U << 30U))
       ->needs(fault);
   auto* prompt = command->add_option("--prompt", flags->prompt, "Text")->needs(fault);
   command->add_option("--tokens", flags->tokens, "Token ids, comma-separated")
@@ -137,10 +137,10 @@ void add_mutate(CLI::App& app, int& exit_code) {
       ->check(whole_number(0, 1U << 30U));
   whole->add_option("--threads", power.n_threads, "Threads; 0: one per processor")
       ->capture_default_str();
-  whole->add_option("--format", flags->format, "How to show the results")
-      ->check(CLI::IsMember({"table", "json", "markdown"}))
-      ->capture_default_str();
-  whole->add_flag("--json", flags->json, "The same as --format json");
+  auto* format = whole->add_option("--format", flags->format, "How to show the results")
+                     ->check(CLI::IsMember({"table", "json", "markdown"}))
+                     ->capture_default_str();
+  add_json_flag(*whole, *format, flags->format);
   whole->add_option("-o,--output", flags->output, "Write the results here");
   command->callback([flags, &exit_code] { exit_code = mutate_command(*flags); });
 }

@@ -92,9 +92,10 @@ void add_perf(CLI::App& app, int& exit_code) {
                    "Two folders of comparisons with the goldens, before and after (see "
                    "bench/accuracy.py): a model beyond its floor is refused, however fast")
       ->expected(2);
-  command->add_option("--format", arguments->format, "table, json, html or github")
-      ->check(CLI::IsMember({"table", "json", "html", "github"}))
-      ->capture_default_str();
+  auto* format = command->add_option("--format", arguments->format, "table, json, html or github")
+                     ->check(CLI::IsMember({"table", "json", "html", "github"}))
+                     ->capture_default_str();
+  add_json_flag(*command, *format, arguments->format);
   command->add_option("-o,--output", arguments->output, "Write to this file");
   command->callback([arguments, &exit_code] { exit_code = run(*arguments); });
 }

@@ -12,8 +12,8 @@ namespace assay {
 
 std::string nothing_proved(const std::string& ref, const std::string& got) {
   return fmt::format(
-      "{}: nothing is proved: the records in common with {} hold zeros, or could not be judged; "
-      "check that both engines ran, and what they log",
+      "{}: parity is not proved: records in common with {} could not be judged, or all of them "
+      "hold zeros; check that both engines ran, and what they log",
       printable(got), printable(ref));
 }
 

@@ -77,7 +77,7 @@ void add_synth(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "synth", "Make a model file with random weights, as large as a published model or small");
   command
-      ->add_option("model", flags->config,
+      ->add_option("MODEL", flags->config,
                    "A model's config.json (its path ends in .json), or one of " + preset_names())
       ->required();
   command->add_option("-o,--output", flags->options.path, "The GGUF file to write")->required();

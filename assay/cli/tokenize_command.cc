@@ -36,7 +36,7 @@ int tokenize_command(const TokenizeFlags& flags) {
 void add_tokenize(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<TokenizeFlags>();
   CLI::App* command = app.add_subcommand("tokenize", "Text to a JSON array of token ids");
-  command->add_option("model", flags->model_path, "Model file; a vocabulary alone is enough")
+  command->add_option("MODEL", flags->model_path, "Model file; a vocabulary alone is enough")
       ->required();
   auto* text = command->add_option_group("text", "What to tokenize; one of");
   text->add_option("--text", flags->text, "Text");

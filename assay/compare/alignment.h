@@ -11,11 +11,11 @@ namespace assay {
 using RecordDistance = std::function<double(const Record& ref, const Record& got)>;
 
 // Looks for the offset, got's token_idx minus ref's, under which a sample of records is nearest:
-// those of up to kMostShift either way, those that put the first or the last tokens together, and
-// those at which a record from the middle of the reference is nearest. Another offset than 0 is
-// taken only if it explains the data far better: a median distance of at most 0.1, and a tenth of
-// that under 0. Where the last checkpoint knows none, the embeddings are tried, which are the same
-// whatever stands before.
+// those of up to kMostShift (input_tokens.h) either way, those that put the first or the last
+// tokens together, and those at which a record from the middle of the reference is nearest. Another
+// offset than 0 is taken only if it explains the data far better: a median distance of at most 0.1,
+// and a tenth of that under 0. Where the last checkpoint knows none, the embeddings are tried,
+// which are the same whatever stands before.
 Alignment find_alignment(const LogIndex& ref, const LogIndex& got, const RecordDistance& distance);
 
 }  // namespace assay

@@ -48,7 +48,7 @@ Tolerance read_tolerance(const Value& value, const std::string& name, const std:
                   "the metrics are rel_l2, max_abs and kl");
     }
     if (!member.value.IsNumber() || !(member.value.GetDouble() >= 0)) {
-      throw Error(fmt::format("'{}' of {} is not a number of 0 or more", key, name), path);
+      throw Error(fmt::format("'{}' of {} is not a number of 0 or more", key, name), path, kHint);
     }
     *limit = member.value.GetDouble();
   }

@@ -26,7 +26,8 @@ std::optional<double> floor_of(const GoldenFile& file, const std::string& floor,
 std::optional<double> floor_of_kind(const GoldenFile& file, const std::string& floor,
                                     const std::string& kind);
 
-// The same of 99 in a hundred of the recorded tokens, p99, where floor_of() is of all of them.
+// The same of 99 in a hundred of the recorded tokens, p99, where floor_of() is of all of them: what
+// tests hold several tokens to.
 std::optional<double> usual_floor_of(const GoldenFile& file, const std::string& floor,
                                      const std::string& checkpoint);
 

@@ -87,7 +87,7 @@ class LineHandler {
   // none, though its counts say otherwise.
   void count_told_nonfinite();
 
-  // NOLINTBEGIN(readability-identifier-naming)
+  // NOLINTBEGIN(readability-identifier-naming): the names that RapidJSON calls
   bool StartObject();
   bool EndObject(rapidjson::SizeType n_members);
   bool StartArray();

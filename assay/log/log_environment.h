@@ -9,7 +9,7 @@
 
 namespace assay {
 
-// What the environment asks an engine to log.
+// What is to be logged, and where.
 struct LogRequest {
   std::string path;
   LogOptions options;

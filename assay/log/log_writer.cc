@@ -78,7 +78,10 @@ LogWriter::LogWriter(const std::string& path, LogOptions options)
     throw Error(what + (hint.empty() ? ": " + reason : ""), path_, hint);
   };
   fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail("cannot open the log for writing");
+  if (fd_ < 0) {
+    fail(fmt::format("cannot open the log for writing: {}", std::strerror(errno)),
+         "log into a folder that is there and may be written to");
+  }
   if (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) {
       fail("another writer has this log open", "give each running engine a log of its own");

@@ -27,6 +27,7 @@ double sketch_distance(const Sketch& a, const Sketch& b);
 // The estimate of ||a|| from the sketch of a.
 double sketch_norm(const Sketch& a);
 
+// What a record tells of values that it does not hold.
 Summary summarize(std::span<const float> values);
 
 // The kSummaryTop largest finite values, largest first, of equal ones the lowest index first.

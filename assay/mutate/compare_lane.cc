@@ -37,8 +37,8 @@ LaneResult result_of(const Comparison& comparison) {
   LaneResult result{.caught = !comparison.pass};
   for (const RecordResult& each : comparison.results) {
     const double ratio = each.metrics.rel_l2 / each.tolerance;
-    result.worst_ratio = std::max(result.worst_ratio,
-                                  ratio >= 0.0 ? ratio : std::numeric_limits<double>::infinity());
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    result.worst_ratio = std::max(result.worst_ratio, ratio >= 0.0 ? ratio : kInfinity);
   }
   if (comparison.first_divergence) {
     const FirstDivergence& first = *comparison.first_divergence;

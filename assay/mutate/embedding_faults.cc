@@ -39,13 +39,13 @@ std::string needs_own_output(const Model& model) {
 
 // A fault outside the layers.
 template <class Edit>
-Fault in_model(FaultText text, Checkpoint at, WhyNot why_not, Edit edit) {
-  return {.name = std::move(text.name),
+Fault in_model(const FaultText& text, Checkpoint at, const WhyNot& why_not, Edit edit) {
+  return {.name = text.name,
           .group = text.group,
-          .what = std::move(text.what),
-          .cause = std::move(text.cause),
+          .what = text.what,
+          .cause = text.cause,
           .in_one_layer = false,
-          .why_not = std::move(why_not),
+          .why_not = why_not,
           .inject = [at, edit](const FaultSite& site) {
             edit(site.model);
             return Injection{.found_at = {.checkpoint = at}};

@@ -100,8 +100,8 @@ GoldenJudge::GoldenJudge(const GoldenCase& golden, int64_t n_layers, bool op_lev
 }
 
 std::vector<const GoldenRecord*>& GoldenJudge::records_of(Checkpoint checkpoint, int layer) {
-  const int row = is_in_layer(checkpoint) ? layer : 0;
-  return records_[static_cast<size_t>(row * kCheckpoints + static_cast<int>(checkpoint))];
+  const auto row = static_cast<size_t>(is_in_layer(checkpoint) ? layer : 0);
+  return records_[row * kCheckpoints + static_cast<size_t>(checkpoint)];
 }
 
 bool GoldenJudge::wants(Checkpoint checkpoint, int layer) {

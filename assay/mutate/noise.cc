@@ -144,8 +144,8 @@ NoiseRuns run_noise(const GoldenCase& golden, int64_t runs, Kernels& kernels) {
 std::vector<Sensitivity> measure_sensitivity(const GoldenCase& golden, Kernels& kernels) {
   std::vector<Sensitivity> result;
   for (const auto& [checkpoint, tolerance] : tolerances(golden)) {
-    const auto caught = [&](double size) {
-      const Fault noise = noise_fault({{checkpoint, size}}, 1);
+    const auto caught = [&golden, &kernels, &name = checkpoint](double size) {
+      const Fault noise = noise_fault({{name, size}}, 1);
       return run_golden_lane(golden, &noise, kernels).everything.caught;
     };
     double low = 1e-9;

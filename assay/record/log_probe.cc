@@ -1,6 +1,6 @@
 #include "assay/record/log_probe.h"
 
-#include "engine/session.h"
+#include "engine/architecture.h"
 
 namespace assay {
 namespace {

@@ -99,6 +99,9 @@ std::string failure_text(const RecordResult& result) {
   if (result.failing_metric == "argmax") return argmax_reason(result);
   std::string text = fmt::format("{} {} is over {}", result.failing_metric, short_number(value),
                                  short_number(tolerance));
+  if (result.failing_metric == "max_abs" && value > result.metrics.max_abs) {
+    text += ", by what sketch or summary tells of the values that are not logged";
+  }
   if (result.failing_metric == "rel_l2" && result.floor) {
     text += fmt::format(": {} x the floor, {} x is allowed", short_number(value / *result.floor),
                         short_number(tolerance / *result.floor));

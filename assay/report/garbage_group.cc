@@ -34,4 +34,16 @@ std::string GarbageGroup::text(int64_t values) const {
   return fmt::format("{} at {}", count_of(values, "value"), tokens_text());
 }
 
+void append_garbage(const std::string& checkpoint, int64_t token_idx, const Garbage& garbage,
+                    JsonObject& object, std::string& out) {
+  object.member("checkpoint", checkpoint);
+  object.member("token_idx", token_idx);
+  object.member("index", garbage.index == kUnknownIndex ? std::nullopt
+                                                        : std::optional<int64_t>(garbage.index));
+  object.key("value");
+  append_json_number(out, garbage.value);
+  object.member("reason", garbage_reason_name(garbage.reason));
+  object.end();
+}
+
 }  // namespace assay

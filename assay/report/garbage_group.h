@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "assay/compare/garbage.h"
+#include "assay/report/json_object.h"
+
 namespace assay {
 
 // "7, 9-20" of sorted numbers.
@@ -20,5 +23,9 @@ struct GarbageGroup {
   // "26 values at tokens 7, 9-20", of so many values, listed or not.
   std::string text(int64_t values) const;
 };
+
+// The members of one garbage value, and the end of `object`, which appends to `out`.
+void append_garbage(const std::string& checkpoint, int64_t token_idx, const Garbage& garbage,
+                    JsonObject& object, std::string& out);
 
 }  // namespace assay

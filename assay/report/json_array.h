@@ -1,10 +1,8 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
-#include "assay/compare/garbage.h"
 #include "assay/report/json_object.h"
 #include "assay/report/text_sink.h"
 
@@ -43,19 +41,6 @@ void append_array(JsonObject& object, std::string_view name, const Range& range,
     append(element);
   }
   out += ']';
-}
-
-// The members of one garbage value, and the end of `object`, which appends to `out`.
-inline void append_garbage(const std::string& checkpoint, int64_t token_idx, const Garbage& garbage,
-                           JsonObject& object, std::string& out) {
-  object.member("checkpoint", checkpoint);
-  object.member("token_idx", token_idx);
-  object.member("index", garbage.index == kUnknownIndex ? std::nullopt
-                                                        : std::optional<int64_t>(garbage.index));
-  object.key("value");
-  append_json_number(out, garbage.value);
-  object.member("reason", garbage_reason_name(garbage.reason));
-  object.end();
 }
 
 }  // namespace assay

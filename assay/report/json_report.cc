@@ -4,6 +4,7 @@
 
 #include "assay/compare/drift.h"
 #include "assay/report/failure_text.h"
+#include "assay/report/garbage_group.h"
 #include "assay/report/json_array.h"
 #include "assay/report/json_object.h"
 

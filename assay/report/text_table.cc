@@ -63,7 +63,7 @@ std::string TextTable::text(const TextStyle& style) const {
   for (size_t i = widths.size() - 1; i-- > keys_ && total > static_cast<size_t>(style.width);) {
     shown[i] = false;
     total -= widths[i] + kGap;
-    left_out = rows_[0].cells[i] + (left_out.empty() ? "" : ", ") + left_out;
+    left_out.insert(0, rows_[0].cells[i] + (left_out.empty() ? "" : ", "));
   }
   std::string out;
   for (const Row& row : rows_) {

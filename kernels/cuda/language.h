@@ -9,17 +9,14 @@
 //   an element; range(first, count) is where so many of them are; from(first) begins there.
 // - ASSAY_SHARED(T, name, count), ASSAY_DYNAMIC_SHARED(T, name): arrays in shared memory, which a
 //   function takes as Shared<T>. range_of(shared, first, count) is where so many elements are.
-// - load_wide(global bytes, offset): 16 bytes at a multiple of 16, that will not be read again
-// soon.
-//   load_as<T>(address): a T at a multiple of its size, where range_of() or range() pointed to.
+// - load_wide(global bytes, offset): 16 bytes at a multiple of 16, not soon to be read again.
+// - load_as<T>(address): a T at a multiple of its size, where range_of() or range() pointed to.
 // - half_to_float(bits): a binary16.
-// - ASSAY_KERNEL(threads, blocks): __global__ void, of blocks of so many threads, so many of which
-// are to
-//   find room on a multiprocessor.
+// - ASSAY_KERNEL(threads, blocks): __global__ void, in blocks of so many threads; so many blocks
+//   are to find room on a multiprocessor.
 // - ASSAY_CONSTANT(T): the type of a kernel's parameter that is not copied when it is indexed.
-// - ASSAY_UNROLL before a loop: all of its turns are written out; ASSAY_UNROLL_BY_2 and _BY_4: so
-//   many;
-//   ASSAY_NO_UNROLL: none.
+// - ASSAY_UNROLL before a loop: all of its turns are written out; ASSAY_UNROLL_BY_2, _BY_4: so
+//   many; ASSAY_NO_UNROLL: none.
 //
 // Products and sums are fused only where the source says fmaf.
 

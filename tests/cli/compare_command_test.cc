@@ -38,7 +38,7 @@ TEST_F(CompareCommand, OfSeveralLogsOneThatHoldsNothingHidesNoOutlier) {
   outcome = run({"compare", ref_, same_, none});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.out, StartsWith("CANNOT TELL  ref.jsonl, same.jsonl agree with each other"));
-  EXPECT_THAT(outcome.err, HasSubstr("none.jsonl: nothing is proved"));
+  EXPECT_THAT(outcome.err, HasSubstr("none.jsonl: parity is not proved"));
   outcome = run({"compare", ref_, same_, wrong_, none, "--format", "json"});
   EXPECT_THAT(outcome.out, HasSubstr(R"("outlier":true,"unproved":false},)"));
   EXPECT_THAT(outcome.out, HasSubstr(R"("outlier":false,"unproved":true}],)"));
@@ -69,7 +69,7 @@ TEST_F(CompareCommand, ZerosOnBothSidesAreNotParity) {
   const Outcome outcome = run({"compare", zeros, zeros});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.out, StartsWith("INCONCLUSIVE"));
-  EXPECT_THAT(outcome.err, HasSubstr("nothing is proved"));
+  EXPECT_THAT(outcome.err, HasSubstr("parity is not proved"));
 }
 
 TEST_F(CompareCommand, ATornLastLineIsToldAndLeftOut) {

@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <bit>
+#include <cstdint>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -45,7 +46,7 @@ inline void expect_same_bits(const std::vector<float>& want, const std::vector<f
                              const char* what) {
   ASSERT_EQ(want.size(), got.size()) << what;
   for (size_t i = 0; i < want.size(); ++i) {
-    ASSERT_EQ(std::memcmp(&want[i], &got[i], sizeof(float)), 0)
+    ASSERT_EQ(std::bit_cast<uint32_t>(want[i]), std::bit_cast<uint32_t>(got[i]))
         << what << ", element " << i << ": " << want[i] << ", " << got[i];
   }
 }

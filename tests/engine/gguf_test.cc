@@ -125,7 +125,7 @@ TEST_P(HostileGguf, IsRefusedWithTheKeyOrTensorNamed) {
 
 constexpr uint64_t kHuge = std::numeric_limits<uint64_t>::max();
 constexpr uint32_t kF32 = 0;
-constexpr uint32_t kQ4_0 = 2;
+constexpr uint32_t kOfBlocks = 2;  // Q4_0, 32 elements each
 
 std::string array_of(uint32_t type, uint64_t count) {
   return GgufBuilder::raw(type) + GgufBuilder::raw(count);
@@ -201,7 +201,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "tensor 't': its offset 4"},
         HostileCase{"tensor_type", [](auto& b) { b.tensor("t", 99, {1}, "abcd"); },
                     "tensor 't' has the type number 99"},
-        HostileCase{"partial_block", [](auto& b) { b.tensor("t", kQ4_0, {33}, "abcd"); },
+        HostileCase{"partial_block", [](auto& b) { b.tensor("t", kOfBlocks, {33}, "abcd"); },
                     "tensor 't': rows of 33"}),
     [](const auto& test) { return test.param.name; });
 

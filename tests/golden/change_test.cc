@@ -24,7 +24,7 @@ bool die_after = false;
 }  // namespace
 
 // The linker puts these in the place of the C library's (--wrap).
-// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
+// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier): the linker's names
 extern "C" int __real_rename(const char* from, const char* to);
 extern "C" int __real_renameat(int from_folder, const char* from, int to_folder, const char* to);
 
@@ -47,7 +47,7 @@ extern "C" int __wrap_rename(const char* from, const char* to) {
 extern "C" int __wrap_renameat(int from_folder, const char* from, int to_folder, const char* to) {
   return rename_or_die([&] { return __real_renameat(from_folder, from, to_folder, to); });
 }
-// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
+// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)
 
 namespace assay {
 namespace {

@@ -100,6 +100,8 @@ class Page(unittest.TestCase):
             "1 tests, 1 failed, 0 passed, 0 skipped",
             "- 9 of 9 faults are caught",
             "tests/fuzz/results.json is not there",
+            "tests/sanitizers.json is not there",
+            "to a program's standard error: `b`.",
             "| fast | M | 2.00 | 3.00 |",
             "| equal | 51 |",
         ):
@@ -109,6 +111,10 @@ class Page(unittest.TestCase):
     def test_fuzzers_are_counted(self):
         self.put("tests/fuzz/results.json", json.dumps({"gguf": {"executions": 20000000, "seconds": 1800, "findings": 1}}))
         self.assertIn("| `gguf` | 20,000,000 | 1,800 | 1 |", self.page())
+
+    def test_what_sanitizers_saw_is_counted(self):
+        self.put("tests/sanitizers.json", json.dumps({"asan": {"commit": "abc", "run": 7, "skipped": 2, "failed": 1}}))
+        self.assertIn("| `asan` | abc | 7 | 2 | 1 |", self.page())
 
     def test_what_is_missing_is_named(self):
         (self.root / "build/status/coverage.json").unlink()

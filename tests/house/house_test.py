@@ -1,0 +1,109 @@
+"""The checks of house.py on trees in which one thing is wrong: house_test.py
+
+What would break: a check that passes whatever it is shown.
+"""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+import house
+
+FOLDERS = {
+    "base": "",
+    "engine": "with `tokenizer/`",
+    "assay/log": "",
+    "assay/cli": "",
+    "scripts": "",
+    "tests": "",
+}
+
+
+class HouseTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.root = Path(temporary.name)
+
+    def put(self, **contents):
+        """Writes files, named with __ for / and _DOT_ for a dot; gives their paths."""
+        paths = [Path(name.replace("__", "/").replace("_DOT_", ".")) for name in contents]
+        for path, content in zip(paths, contents.values(), strict=True):
+            (self.root / path.parent).mkdir(parents=True, exist_ok=True)
+            (self.root / path).write_text(content)
+        return paths
+
+    def said(self, check, *arguments):
+        return "\n".join(check(*arguments))
+
+    def test_includes_against_the_direction_of_the_data(self):
+        for wrong in ('"engine/a.h"', "<engine/a.h>", '"../engine/a.h"', '"../tests/a.h"'):
+            files = self.put(base__a_DOT_h=f"#include {wrong}\n")
+            self.assertIn("stands below base/", self.said(house.wrong_includes, self.root, files, FOLDERS), wrong)
+        for right in ('"base/b.h"', "<vector>", '"b.h"', '"../base/b.h"'):
+            files = self.put(engine__a_DOT_h=f"#include {right}\n", base__b_DOT_h="", engine__b_DOT_h="")
+            self.assertEqual(self.said(house.wrong_includes, self.root, files, FOLDERS), "", right)
+
+    def test_folders_that_the_map_does_not_have(self):
+        files = [Path(name + "/a.cc") for name in (*FOLDERS, "engine/tokenizer", "tests/engine")]
+        self.assertEqual(self.said(house.unmapped, files, FOLDERS), "")
+        for name in ("new", "assay/new", "engine/new", "engine/tokenizer/new"):
+            self.assertIn(f"{name}/ is not", self.said(house.unmapped, [*files, Path(name, "a.cc")], FOLDERS), name)
+        self.assertIn("base/, which is not there", self.said(house.unmapped, files[1:], FOLDERS))
+
+    def test_what_nobody_listed(self):
+        scripts = {
+            "scripts__setup_DOT_sh": "packages=(\n  cmake\n)\ntest_packages=(\n)\n",
+            "python__pyproject_DOT_toml": '[build-system]\nrequires = ["setuptools>=61"]\n'
+            '[project]\ndependencies = ["numpy"]\noptional-dependencies = { torch = ["torch>=2"] }\n',
+            "a_DOT_sh": 'need() { false; }\n  need valgrind\nc=${CLANGXX:-clang++-16}\nneed "$c" "${c/++/}"\n'
+            "need objdump binutils\necho apt-get install shellcheck\n",
+            "requirements_DOT_txt": "Huggingface_Hub==1.0 \\\n    --hash=sha256:0\n# none\n",
+        }
+        names = ["cmake", "setuptools", "numpy", "torch", "valgrind", "clang-16", "binutils", "shellcheck"]
+        names.append("huggingface-hub")
+        rows = {name: f"| `{name}` | MIT |\n" for name in names}
+        for missing in (None, *names):
+            page = "".join(row for name, row in rows.items() if name != missing)
+            page += f"| `{missing}` | |\n`{missing}` is free\n"
+            files = self.put(**scripts, docs__dependencies_DOT_md=page)
+            said = self.said(house.unlisted, self.root, files)
+            self.assertEqual(len(said.splitlines()), 0 if missing is None else 1, said)
+            self.assertIn(missing or "", said)
+
+    def test_locked_requirements_of_another_version(self):
+        self.put(golden__generate__requirements_DOT_txt="a==1\n", scripts__lint_requirements_DOT_in="b\nc==2\n")
+        self.put(golden__generate__requirements_locked_DOT_txt="a==1 \\\n")
+        self.put(scripts__lint_requirements_DOT_txt="b==1\nc==2 \\\n")
+        self.assertEqual(self.said(house.unlocked, self.root), "")
+        self.put(golden__generate__requirements_DOT_txt="a==2\nd==1\n", scripts__lint_requirements_DOT_txt="c==2\n")
+        self.assertEqual(len(self.said(house.unlocked, self.root).splitlines()), 3)
+
+    def test_what_goes_online(self):
+        table = "## What goes online\n| what |\n|---|\n| `scripts/a.sh`, by `b.py` | `c.py` |\n\n## Else\n| `d.sh` |\n"
+        offline = house.OFFLINE
+        self.addCleanup(setattr, house, "OFFLINE", offline)
+        house.OFFLINE = {"hint.sh": {"apt-get"}}
+        good = {"SECURITY_DOT_md": table, "scripts__a_DOT_sh": "curl x", "b_DOT_py": "urllib"}
+        good["hint_DOT_sh"] = "apt-get"
+        self.assertEqual(self.said(house.strays_to_network, self.root, self.put(**good)), "")
+        words = ["git pull", '"git", "clone"', "ssh host", "AutoModel.from_pretrained(x)", "wget", "curl", "apt-get"]
+        words += ["asyncio.open_connection(", "socket.socket(", "additional_dependencies: [x]", "pip install x"]
+        words.append('"pip", "download"')
+        for word in words:
+            for name in ("d_DOT_sh", "_DOT_pre_DOT_yaml", "w_DOT_yml", "tests__t_DOT_py", "c_DOT_py"):
+                said = self.said(house.strays_to_network, self.root, self.put(**good, **{name: f"x = {word}\n"}))
+                self.assertEqual(len(said.splitlines()), 1, f"{name}, {word}: {said}")
+        for name, content in (("hint_DOT_sh", "apt-get; curl x"), ("b_DOT_py", "pass"), ("hint_DOT_sh", "pass")):
+            said = self.said(house.strays_to_network, self.root, self.put(**{**good, name: content}))
+            self.assertEqual(len(said.splitlines()), 1, f"{name}, {content}: {said}")
+
+    def test_a_corpus_that_outgrows_the_repository(self):
+        files = self.put(tests__fuzz__corpus__a__1="x" * house.LARGEST_CORPUS)
+        self.assertEqual(self.said(house.large_corpus, self.root, files), "")
+        files += self.put(tests__fuzz__corpus__b__1="x")
+        self.assertIn("has 2000001 bytes", self.said(house.large_corpus, self.root, files))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "assay/log/log_writer.h"
 #include "base/new_file.h"
 #include "tests/cli/program.h"
 
@@ -24,6 +25,29 @@ class CompareCommand : public Program {
   std::string same_;
   std::string wrong_;
 };
+
+TEST_F(CompareCommand, JsonIsAskedForAsElsewhere) {
+  const Outcome outcome = run({"compare", ref_, wrong_, "--json"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, run({"compare", ref_, wrong_, "--format", "json"}).out);
+  EXPECT_EQ(run({"compare", ref_, wrong_, "--json", "--format", "csv"}).exit_code, 2);
+}
+
+// Heads that are equal, and sketches that are not: the column of max abs holds 0.
+TEST_F(CompareCommand, ALargestErrorThatOnlySketchesTellIsSaidToBeTheirs) {
+  const std::string policy = put("policy.json", R"({"default":{"max_abs":1e-2}})");
+  const auto log = [&](const std::string& name, float last) {
+    LogWriter writer(folder_ + "/" + name, {"", 2, true, true});
+    writer.write("layer_0_output", 0, std::vector<float>{1, 2, 3, last});
+    writer.close();
+    return writer.path();
+  };
+  const std::string ref = log("sketch_ref.jsonl", 4);
+  const Outcome outcome = run({"compare", ref, log("sketch_got.jsonl", 8), "--policy", policy});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("is over 0.01, by what sketch or summary tells of the values "
+                                     "that are not logged"));
+}
 
 // Breaks if a log that holds nothing hid a divergence from a script that reads exit codes.
 TEST_F(CompareCommand, OfSeveralLogsOneThatHoldsNothingHidesNoOutlier) {

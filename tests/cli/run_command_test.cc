@@ -339,7 +339,8 @@ TEST_F(RunCommand, EveryMistakeHasItsMessage) {
   expect_error({"run", model, "--tokens", "1", "--temp", "-1"},
                "--temp: -1 is out of range; give a number of 0 or more");
   expect_error({"run", model, "--tokens", "1", "--log", "/no/such/folder/log"},
-               "/no/such/folder/log: cannot open the log for writing: No such file or directory");
+               "/no/such/folder/log: cannot open the log for writing: No such file or directory; "
+               "log into a folder that is there and may be written to");
   expect_error({"run", model, "--tokens", "1", "--log", path("l"), "--checkpoints", "nothing"},
                "--checkpoints: the model has no checkpoint 'nothing'; give logits, layers, ops, or "
                "globs such as 'layer_0_*,logits'");

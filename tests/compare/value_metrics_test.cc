@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -25,8 +26,12 @@ std::vector<float> random_values(size_t n, unsigned seed, float scale) {
 // Counts the floats between two by walking over them.
 int64_t ulps_by_walking(float a, float b) {
   int64_t steps = 0;
-  for (; a < b; a = std::nextafter(a, kInfinity)) ++steps;
-  for (; b < a; b = std::nextafter(b, kInfinity)) ++steps;
+  const float high = std::max(a, b);
+  float at = std::min(a, b);
+  while (at < high) {
+    at = std::nextafter(at, kInfinity);
+    ++steps;
+  }
   return steps;
 }
 

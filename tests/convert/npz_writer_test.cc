@@ -14,9 +14,9 @@ namespace {
 using testing::HasSubstr;
 
 template <typename Number>
-void add(ArrayWriter& writer, const std::string& name, ArrayType type, std::vector<int64_t> shape,
-         const std::vector<Number>& values) {
-  writer.add(name, type, std::move(shape), [values](std::string& piece) {
+void add(ArrayWriter& writer, const std::string& name, ArrayType type,
+         const std::vector<int64_t>& shape, const std::vector<Number>& values) {
+  writer.add(name, type, shape, [values](std::string& piece) {
     piece.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(Number));
   });
 }

@@ -180,7 +180,7 @@ TEST_F(SessionFile, AStateThatDoesNotFitTheSessionIsRefused) {
   EXPECT_THAT([&] { small.restore(path_); },
               ThrowsMessage<Error>(HasSubstr("has 7 positions, there is room for 6")));
   Session half = session(model_, 16, KvType::kF16);
-  EXPECT_THAT([&] { half.restore(path_); }, ThrowsMessage<Error>(HasSubstr("use the same --kv")));
+  EXPECT_THAT([&] { half.restore(path_); }, ThrowsMessage<Error>(HasSubstr("of the same kv_type")));
   EXPECT_THAT([&] { half.save("/none/state"); }, ThrowsMessage<Error>(HasSubstr("/none/state")));
   EXPECT_THAT([&] { half.restore("/none/state"); }, ThrowsMessage<Error>(HasSubstr("/none/state")));
 }

@@ -75,7 +75,7 @@ TEST_F(WrittenLog, AFullDiskEndsItWithAWholeRecord) {
   expect_whole_lines(path("log.jsonl"));
 }
 
-// The limit of a user, which a quota is too, meets a write in the middle of a record.
+// Stands for a quota, too: the same path in the writer. It meets a write in the middle of a record.
 TEST_F(WrittenLog, ALimitOfItsSizeEndsItWithAWholeRecord) {
   for (const rlim_t bytes : {100000U, 100001U, 123456U, 250000U}) {
     SCOPED_TRACE(bytes);

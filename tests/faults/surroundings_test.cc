@@ -179,13 +179,24 @@ TEST_F(Streams, AClosedInputIsAnEmptyOne) {
   EXPECT_EQ(run_in(closed, {"compare", kLog, kLog}).exit_code, 0);
 }
 
+// Breaks if the log became standard output: a model gets the first free number, the log the next.
 TEST_F(Streams, AClosedOutputIsToldAndHarmsNoFile) {
+  const auto closed = [] {
+    close(STDIN_FILENO);
+    close(STDOUT_FILENO);
+  };
+  const std::string log = path("log.jsonl");
+  ASSERT_EQ(run_in({}, commands().front()).exit_code, 0);
+  const std::string whole_log = contents(log);
+  std::filesystem::remove(log);
   for (const auto& arguments : commands()) {
     SCOPED_TRACE(testing::PrintToString(arguments));
-    const Outcome outcome = run_in([] { close(STDOUT_FILENO); }, arguments);
+    const Outcome outcome = run_in(closed, arguments);
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_THAT(outcome.err, HasSubstr("assay: standard output: cannot write: "));
   }
+  EXPECT_THAT(contents(log), testing::EndsWith("\n"));
+  EXPECT_TRUE(whole_log.starts_with(contents(log))) << contents(log);
 }
 
 TEST_F(Streams, AFullOutputIsTold) {
@@ -213,10 +224,16 @@ TEST_F(Streams, AReaderThatGoesAwayIsNoError) {
   }
 }
 
+// Breaks if what nobody is told went into the log, by the numbers of closed files as above.
 TEST_F(Streams, NobodyToTellIsNoError) {
+  const std::string log = path("log.jsonl");
+  ASSERT_EQ(run_in({}, long_run(path("whole.jsonl"))).exit_code, 0);
+  const std::string whole = contents(path("whole.jsonl"));
+  ASSERT_GT(whole.size(), 1000000U);
   for (const char* what : {"closed", "/dev/full"}) {
     const auto prepare = [&] {
       if (what == std::string("closed")) {
+        close(STDIN_FILENO);
         close(STDERR_FILENO);
       } else {
         dup2(open(what, O_WRONLY), STDERR_FILENO);
@@ -224,7 +241,8 @@ TEST_F(Streams, NobodyToTellIsNoError) {
     };
     EXPECT_EQ(run_in(prepare, {"inspect", kModel}).exit_code, 0);
     EXPECT_EQ(run_in(prepare, {"inspect", "/no/such/file"}).exit_code, 2);
-    EXPECT_EQ(run_in(prepare, long_run(path("log.jsonl"))).exit_code, 0);
+    EXPECT_EQ(run_in(prepare, long_run(log)).exit_code, 0);
+    EXPECT_TRUE(contents(log) == whole) << what;
   }
 }
 

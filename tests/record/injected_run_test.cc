@@ -35,7 +35,7 @@ class InjectedRunTest : public LogFiles {
   // stands for it, empty for nothing.
   std::string edited(const std::string& log, const std::string& name,
                      const std::function<std::string(const Record&, const std::string&)>& edit) {
-    const std::string path = folder_ + "/edited.jsonl";
+    std::string path = folder_ + "/edited.jsonl";
     std::ofstream out(path);
     std::istringstream header(contents(log));
     std::string text;

@@ -30,7 +30,7 @@ SynthConfig config_of(const std::string& name) {
 }
 
 std::string path_of(const std::string& name) {
-  const std::string path = testing::TempDir() + "/" + name + ".gguf";
+  std::string path = testing::TempDir() + "/" + name + ".gguf";
   std::filesystem::remove(path);
   return path;
 }

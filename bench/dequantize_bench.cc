@@ -29,7 +29,7 @@ void dequantize(benchmark::State& state, TensorType type) {
   report_bytes(state, static_cast<double>(weights.size()));
 }
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool kRegistered = [] {
   for (const TensorType type : kAllTensorTypes) {
     const std::string name(tensor_type_info(type).name);
     benchmark::RegisterBenchmark(("dequantize/" + name).c_str(), dequantize, type)

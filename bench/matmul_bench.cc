@@ -112,7 +112,7 @@ void smollm2_products(benchmark::State& state) {
       static_cast<double>(n_tokens * state.iterations()), benchmark::Counter::kIsRate);
 }
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool kRegistered = [] {
   const auto add = [](TensorType type, Math math, const std::string& name) {
     benchmark::RegisterBenchmark(("matrix_vector/" + name).c_str(), matrix_vector, type, math)
         ->UseRealTime()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/dev"
-SETTINGS = (".clang-tidy", "tests/.clang-tidy")
+SETTINGS = (".clang-tidy", "tests/.clang-tidy", "bench/.clang-tidy")
 PASSED = ROOT / "build/tidy"  # an empty file per state of a source that passed
 
 

@@ -20,7 +20,7 @@ class InjectCommand : public Program {
   // A log of the layers by `command` with its arguments.
   std::string log(const std::string& name, std::vector<std::string> command,
                   const std::string& values = "all") {
-    const std::string path = folder_ + "/" + name;
+    std::string path = folder_ + "/" + name;
     command.insert(command.end(), {"--tokens", "1,45,120,7,201,33", "-n", "0", "--checkpoints",
                                    "layers", "--values", values, "--log", path});
     const Outcome outcome = run(command);

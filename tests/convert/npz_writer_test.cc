@@ -21,9 +21,9 @@ void add(ArrayWriter& writer, const std::string& name, ArrayType type,
   });
 }
 
-void add(ArrayWriter& writer, const std::string& name, std::vector<int64_t> shape,
+void add(ArrayWriter& writer, const std::string& name, const std::vector<int64_t>& shape,
          const std::vector<float>& values) {
-  add(writer, name, ArrayType::kFloat32, std::move(shape), values);
+  add(writer, name, ArrayType::kFloat32, shape, values);
 }
 
 class NpzWriterTest : public LogFiles {

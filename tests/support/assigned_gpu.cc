@@ -24,7 +24,7 @@ std::string assigned_gpus(std::string_view resource_group) {
 namespace {
 
 // Before main(), and so before the first call of CUDA, which reads it once.
-const bool is_set = [] {
+const bool kIsSet = [] {
   const char* group = std::getenv("CTEST_RESOURCE_GROUP_0_GPUS");
   const std::string ids = assigned_gpus(group == nullptr ? "" : group);
   return !ids.empty() && setenv("CUDA_VISIBLE_DEVICES", ids.c_str(), 1) == 0;

@@ -51,7 +51,7 @@ class ExpectedSkips : public testing::EmptyTestEventListener {
   }
 };
 
-const bool registered = [] {
+const bool kRegistered = [] {
   testing::UnitTest::GetInstance()->listeners().Append(new ExpectedSkips);
   return true;
 }();

@@ -4,7 +4,7 @@
 #             weights and math, under AddressSanitizer and UndefinedBehaviorSanitizer
 #   tsan      the thread pool, the logger and sessions of many threads under ThreadSanitizer
 #   valgrind  the kernels and a session on the portable path under memcheck
-#   warnings  each source with clang 22, the newest in Debian 12, or $CLANGXX, -Wall -Wextra and more as
+#   warnings  each source with clang 22 (with libclang-rt-22-dev), the newest in Debian 12, or $CLANGXX, -Wall -Wextra and more as
 #             errors. It does not take Debian's RapidJSON, of which a copy stands in without an assignment that no
 #             compiler can make; and libstdc++ 12's stable_sort calls what it has itself deprecated
 #   cppcheck  each source, with the exceptions of scripts/cppcheck.txt

@@ -4,9 +4,10 @@
 #             weights and math, under AddressSanitizer and UndefinedBehaviorSanitizer
 #   tsan      the thread pool, the logger and sessions of many threads under ThreadSanitizer
 #   valgrind  the kernels and a session on the portable path under memcheck
-#   warnings  each source with clang 22 (with libclang-rt-22-dev), the newest in Debian 12, or $CLANGXX, -Wall -Wextra and more as
-#             errors. It does not take Debian's RapidJSON, of which a copy stands in without an assignment that no
-#             compiler can make; and libstdc++ 12's stable_sort calls what it has itself deprecated
+#   warnings  each source with clang 22 (with libclang-rt-22-dev), the newest in Debian 12, or $CLANGXX, -Wall
+#             -Wextra and more as errors. It does not take Debian's RapidJSON, of which a copy stands in without
+#             an assignment that no compiler can make; and libstdc++ 12's stable_sort calls what it has itself
+#             deprecated
 #   cppcheck  each source, with the exceptions of scripts/cppcheck.txt
 #   tidy      each source with clang-tidy, with the exceptions of .clang-tidy (scripts/tidy.py)
 # Takes two hours on two cores. What ran and how much of it failed goes
@@ -92,14 +93,17 @@ run_warnings() {
   local clang=${CLANGXX:-clang++-22} copy=build/clang/include/rapidjson
   need "$clang" "${clang/++/}"
   echo "==> warnings: $("$clang" --version | head -1)"
-  mkdir -p "$copy"
-  cp -r /usr/include/rapidjson/. "$copy"
-  sed -i '/GenericStringRef& operator=(const GenericStringRef& rhs) {/d' "$copy/document.h"
+  if [ ! -d "$copy" ]; then
+    mkdir -p "$copy"
+    cp -r /usr/include/rapidjson/. "$copy"
+    sed -i '/GenericStringRef& operator=(const GenericStringRef& rhs) {/d' "$copy/document.h"
+  fi
   cmake -G Ninja -S . -B build/clang -DCMAKE_CXX_COMPILER="$clang" -DCMAKE_BUILD_TYPE=Debug -DASSAY_CUDA=OFF \
-    -DCMAKE_CXX_FLAGS="-isystem $PWD/${copy%/rapidjson} -Wno-deprecated-declarations" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null || exit 1
+    -DCMAKE_CXX_FLAGS="-isystem $PWD/${copy%/rapidjson} -Wno-deprecated-declarations" \
+    -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null || exit 1
   cmake --build build/clang -- -k 0 >build/warnings.log 2>&1
   grep -E 'error:|warning:' build/warnings.log | sort -u
-  record warnings "$(grep -c '"file":' build/clang/compile_commands.json)" "$(grep -c '^FAILED:' build/warnings.log)"
+  record warnings "$(grep -c '"file":' build/clang/compile_commands.json)" "$(grep -cE '^FAILED:|warning:' build/warnings.log)"
 }
 
 run_cppcheck() {

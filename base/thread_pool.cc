@@ -18,8 +18,6 @@
 namespace assay {
 namespace {
 
-constexpr int kMaxThreads = 1024;
-
 int usable_processors() {
   cpu_set_t set;
   CPU_ZERO(&set);

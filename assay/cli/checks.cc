@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
 
 namespace assay {
 namespace {
@@ -28,6 +29,12 @@ std::string_view trimmed(std::string_view text) {
 }
 
 }  // namespace
+
+void add_threads_flag(CLI::App& command, int& n_threads) {
+  command.add_option("--threads", n_threads, "Threads; 0: one per processor")
+      ->check(whole_number(0, kMaxThreads))
+      ->capture_default_str();
+}
 
 void add_json_flag(CLI::App& command, CLI::Option& format_option, std::string& format) {
   command

@@ -11,6 +11,9 @@ namespace assay {
 // takes "0x10", drops what overflows, and shows bounds as floating-point numbers.
 CLI::Validator whole_number(int64_t least, uint64_t most);
 
+// Adds --threads. `n_threads` must outlive the command.
+void add_threads_flag(CLI::App& command, int& n_threads);
+
 // Adds --json, the same as --format json. `format` must outlive the command.
 void add_json_flag(CLI::App& command, CLI::Option& format_option, std::string& format);
 

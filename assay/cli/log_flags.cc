@@ -1,5 +1,6 @@
 #include "assay/cli/log_flags.h"
 
+#include "assay/log/log_environment.h"
 #include "base/environment.h"
 #include "base/error.h"
 

@@ -121,7 +121,7 @@ void add_mutate(CLI::App& app, int& exit_code) {
   add_log_flags(*command, flags->log, "Write the faulty log (JSONL) here")->needs(fault);
   PowerOptions& power = flags->power;
   auto* whole = command->add_option_group("catalogue", "Without --fault: all faults are tried");
-  whole->add_option("--folder,--golden", power.golden_folder, "Folder of the goldens")
+  whole->add_option("--folder", power.golden_folder, "Folder of the goldens")
       ->capture_default_str();
   whole
       ->add_option("--vectors", power.vectors_folder,
@@ -135,8 +135,7 @@ void add_mutate(CLI::App& app, int& exit_code) {
   whole->add_option("--noise-runs", power.noise_runs, "Runs with noise at the floor")
       ->capture_default_str()
       ->check(whole_number(0, 1U << 30U));
-  whole->add_option("--threads", power.n_threads, "Threads; 0: one per processor")
-      ->capture_default_str();
+  add_threads_flag(*whole, power.n_threads);
   auto* format = whole->add_option("--format", flags->format, "How to show the results")
                      ->check(CLI::IsMember({"table", "json", "markdown"}))
                      ->capture_default_str();

@@ -184,8 +184,7 @@ void add_run(CLI::App& app, int& exit_code) {
   command->add_option("--kv", flags->kv_type, "How keys and values are kept")
       ->check(CLI::IsMember({"f32", "f16"}))
       ->capture_default_str();
-  command->add_option("--threads", options.n_threads, "Threads; 0: one per processor")
-      ->capture_default_str();
+  add_threads_flag(*command, options.n_threads);
   auto* batch = command
                     ->add_option("--batch", options.batch,
                                  "Most prompt tokens evaluated together; the CPU takes at most 128")

@@ -92,8 +92,7 @@ void add_synth(CLI::App& app, int& exit_code) {
   command->add_option("--vocab", flags->options.vocab_path,
                       "Copy the vocabulary of this GGUF file; without it the model has none and "
                       "runs with --tokens");
-  command->add_option("--threads", flags->options.n_threads, "Threads; 0: one per processor")
-      ->capture_default_str();
+  add_threads_flag(*command, flags->options.n_threads);
   command->callback([flags, &exit_code] { exit_code = synth_command(*flags); });
 }
 

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "assay/log/json_text.h"
-#include "assay/log/record_text.h"
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/new_file.h"
@@ -54,7 +53,7 @@ std::string SafetensorsWriter::header() const {
     append_json_string(text, entry.name);
     text +=
         fmt::format(":{{\"dtype\":\"{}\",\"shape\":", kTypes[static_cast<size_t>(entry.info.type)]);
-    append_json_array_of(text, entry.info.shape);
+    append_json_array(text, entry.info.shape);
     text += fmt::format(",\"data_offsets\":[{},{}]}}", offset, offset + entry.info.bytes);
     offset += entry.info.bytes;
   }

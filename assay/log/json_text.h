@@ -1,6 +1,8 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,7 +19,20 @@ void append_json_number(std::string& out, float value);
 void append_json_number(std::string& out, double value);
 void append_json_number(std::string& out, int64_t value);
 
-// Appends [a,b,...] of such numbers.
+// Appends [a,b,...] of such numbers; long ones of floats by several threads.
 void append_json_array(std::string& out, std::span<const float> values);
+
+template <typename Range>
+requires(!std::same_as<std::ranges::range_value_t<Range>, float>) void append_json_array(
+    std::string& out, const Range& numbers) {
+  out += '[';
+  bool first = true;
+  for (const auto number : numbers) {
+    if (!first) out += ',';
+    first = false;
+    append_json_number(out, number);
+  }
+  out += ']';
+}
 
 }  // namespace assay

@@ -4,17 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "assay/log/checkpoint_set.h"
-#include "assay/log/log_writer.h"
+#include "assay/log/log_request.h"
 
 namespace assay {
-
-// What is to be logged, and where.
-struct LogRequest {
-  std::string path;
-  LogOptions options;
-  CheckpointSet checkpoints;
-};
 
 // Reads ORCH_LOG_FILE, ORCH_LOG_TEAM, ORCH_LOG_VALUES (a count or `all`) and ASSAY_LOG_CHECKPOINTS;
 // `defaults` holds where one is unset or empty, but its path stands before ORCH_LOG_FILE. Nothing,

@@ -140,7 +140,7 @@ void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
   append_json_number(line, token_idx);
   if (!options_.team.empty()) append_json_member(line, "team", options_.team);
   line += ",\"dtype\":\"f32\",\"shape\":";
-  append_json_array_of(line, shape);
+  append_json_array(line, shape);
   if (head < values.size()) {
     line += ",\"n\":";
     append_json_number(line, static_cast<int64_t>(values.size()));
@@ -153,7 +153,7 @@ void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
   }
   if (options_.sketch) {
     line += ",\"sketch\":";
-    append_json_array_of(line, compute_sketch(values));
+    append_json_array(line, compute_sketch(values));
   }
   line += "}\n";
   write_line(std::move(line), false);

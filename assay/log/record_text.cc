@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "assay/log/json_text.h"
+
 namespace assay {
 namespace {
 
@@ -102,7 +104,7 @@ std::string header_line(const LogHeader& header) {
   append_json_member(out, "arch", header.model.arch);
   append_json_member(out, "type", header.model.type);
   out += "},\"tokens\":";
-  append_json_array_of(out, header.tokens);
+  append_json_array(out, header.tokens);
   if (header.prompt) append_json_member(out, "prompt", *header.prompt);
   append_json_member(out, "engine", header.engine);
   append_json_member(out, "backend", header.backend);
@@ -126,7 +128,7 @@ void append_record_line(std::string& out, const Record& record) {
   }
   append_json_member(out, "dtype", record.dtype);
   out += ",\"shape\":";
-  append_json_array_of(out, record.shape);
+  append_json_array(out, record.shape);
   if (!size_is_known(record)) {
     out += ",\"n\":";
     append_json_number(out, record.n);
@@ -139,7 +141,7 @@ void append_record_line(std::string& out, const Record& record) {
   }
   if (record.sketch) {
     out += ",\"sketch\":";
-    append_json_array_of(out, *record.sketch);
+    append_json_array(out, *record.sketch);
   }
   out += "}\n";
 }

@@ -3,23 +3,9 @@
 #include <string>
 #include <string_view>
 
-#include "assay/log/json_text.h"
 #include "assay/log/record.h"
 
 namespace assay {
-
-// Appends [a,b,...] of integers or doubles.
-template <typename Range>
-void append_json_array_of(std::string& out, const Range& numbers) {
-  out += '[';
-  bool first = true;
-  for (const auto number : numbers) {
-    if (!first) out += ',';
-    first = false;
-    append_json_number(out, number);
-  }
-  out += ']';
-}
 
 // Appends ,"key":"value".
 void append_json_member(std::string& out, std::string_view key, std::string_view value);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "assay/log/log_environment.h"
+#include "assay/log/log_request.h"
 #include "assay/mutate/fault.h"
 
 namespace assay {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "assay/log/log_environment.h"
+#include "assay/log/log_request.h"
 #include "assay/log/log_writer.h"
 #include "engine/model_config.h"
 #include "engine/probe.h"

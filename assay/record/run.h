@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "assay/log/log_environment.h"
+#include "assay/log/log_request.h"
 #include "engine/sampler.h"
 #include "kernels/kernels.h"
 

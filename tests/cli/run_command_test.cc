@@ -352,6 +352,8 @@ TEST_F(RunCommand, EveryMistakeHasItsMessage) {
            {"run", model, "--tokens", "1", "-n", "-1"},
            {"run", model, "--tokens", ""},
            {"run", model, "--tokens", "0x1"},
+           {"run", model, "--tokens", "1", "--threads", "0x2"},
+           {"run", model, "--tokens", "1", "--threads", "1025"},
            {"run", model, "--tokens", "1", "-n", "many"},
            {"run", model, "--tokens", "1", "--seed", "18446744073709551616"},
            {"run", model, "--tokens", "1", "--kv", "f8"},

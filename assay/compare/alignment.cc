@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -121,15 +123,37 @@ class Sample {
   std::map<int64_t, Record> got_cache_;
 };
 
-// Whether half of the tokens that two logs could have in common are under `offset`. Both are
-// sorted.
-bool has_half(const std::vector<int64_t>& tokens, const std::vector<int64_t>& others,
-              int64_t offset) {
-  const auto common = std::count_if(tokens.begin(), tokens.end(), [&](int64_t token) {
+// How many tokens two logs have in common under `offset`. Both are sorted.
+int64_t in_common(const std::vector<int64_t>& tokens, const std::vector<int64_t>& others,
+                  int64_t offset) {
+  return std::count_if(tokens.begin(), tokens.end(), [&](int64_t token) {
     const auto there = plus(token, offset);
     return there && std::binary_search(others.begin(), others.end(), *there);
   });
-  return 2 * common >= std::min(std::ssize(tokens), std::ssize(others));
+}
+
+// An offset that explains the data.
+struct Candidate {
+  int64_t offset = 0;
+  double median = 0;
+  int64_t common = 0;
+};
+
+// Of those that explain the data as well as the best, the one under which most tokens are in
+// common, then the nearest to 0: where tokens repeat, so do their records.
+const Candidate* best_of(const std::vector<Candidate>& candidates) {
+  constexpr double kAsWell = 2;
+  double least = kInfinity;
+  for (const Candidate& candidate : candidates) least = std::min(least, candidate.median);
+  const Candidate* best = nullptr;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.median > kAsWell * least) continue;
+    const auto rank = [](const Candidate& c) {
+      return std::make_tuple(-c.common, std::abs(c.offset), c.offset);
+    };
+    if (best == nullptr || rank(candidate) < rank(*best)) best = &candidate;
+  }
+  return best;
 }
 
 // From the middle on, where positions tell tokens apart best.
@@ -154,21 +178,28 @@ Alignment align_by(const LogIndex& ref, const LogIndex& got, int32_t checkpoint,
   const double unshifted = sample.median(tokens, 0);
   const auto nearest = sample.nearest(tokens[tokens.size() / 2], others);
   if (nearest) offsets.insert(*nearest - tokens[tokens.size() / 2]);
-  double best = kInfinity;
-  double chosen = unshifted;
+  const int64_t half = (std::min(std::ssize(all), std::ssize(others)) + 1) / 2;
+  std::vector<Candidate> candidates;
   for (const int64_t offset : offsets) {
     const double median = sample.median(tokens, offset);
-    if (offset == 0 || !(median < best) || !has_half(all, others, offset)) continue;
-    best = median;
-    if (median <= kExplained && median <= kFarBetter * unshifted) {
-      alignment.offset = offset;
-      chosen = median;
-    }
+    if (offset == 0 || !(median <= kExplained) || !(median < kFarBetter * unshifted)) continue;
+    const int64_t common = in_common(all, others, offset);
+    if (common >= half) candidates.push_back({offset, median, common});
   }
-  // The next best of those that were not chosen.
+  double chosen = unshifted;
+  int64_t chosen_common = -1;
+  if (const Candidate* best = best_of(candidates)) {
+    alignment.offset = best->offset;
+    chosen = best->median;
+    chosen_common = best->common;
+  }
+  // The next best of those that were not chosen. One that explains fewer tokens does so because
+  // these repeat, which makes the chosen one no less sure.
   double next = kInfinity;
   for (const int64_t offset : offsets) {
-    if (offset != alignment.offset) next = std::min(next, sample.median(tokens, offset));
+    const double median = sample.median(tokens, offset);
+    const bool repeats = median <= kExplained && in_common(all, others, offset) < chosen_common;
+    if (offset != alignment.offset && !repeats) next = std::min(next, median);
   }
   if (chosen == kInfinity) {
     alignment.confidence = 0;

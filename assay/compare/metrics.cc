@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <vector>
 
+#include "assay/compare/single_values.h"
 #include "assay/compare/value_metrics.h"
 #include "assay/log/sketch.h"
 
@@ -158,17 +160,39 @@ void add_whole(const Whole& ref, const Whole& got, double head_difference, doubl
   if (ref.summary && got.summary && ref_l2) {
     raise_to_summaries(*ref.summary, *got.summary, share, metrics);
   }
-  double squares = 0;
-  for (const TopValue& a : ref.top) {
-    for (const TopValue& b : got.top) {
-      if (a.index != b.index || a.value == b.value) continue;
-      const double difference =
-          std::abs(static_cast<double>(a.value) - static_cast<double>(b.value));
-      squares += difference * difference;
-      raise(metrics.observed_error, difference);
-    }
+}
+
+// Raises rel_l2 to what single values say of the elements that were not compared. `head_2`: the
+// squared difference of those that were.
+void add_single_values(const Whole& ref, std::span<const float> ref_values, const Whole& got,
+                       std::span<const float> got_values, double head_2,
+                       const std::optional<double>& norm, Metrics& metrics) {
+  const auto known = [](const Whole& whole, std::span<const float> values) {
+    return SingleValues{values, whole.top, whole.summary ? &*whole.summary : nullptr};
+  };
+  const std::map<int64_t, double> differences =
+      least_differences(known(ref, ref_values), known(got, got_values),
+                        std::min(ref_values.size(), got_values.size()));
+  if (differences.empty()) return;
+  double squares = head_2;
+  for (const auto& [index, difference] : differences) {
+    squares += difference * difference;
+    raise(metrics.observed_error, difference);
   }
-  if (norm) raise(metrics.rel_l2, relative(std::sqrt(squares), *norm));
+  metrics.identical = false;
+  metrics.comparable = true;
+  if (norm) {
+    raise(metrics.rel_l2, relative(std::sqrt(squares), *norm));
+    return;
+  }
+  // The reference says nothing but its values: the others are as large as these.
+  double of_values = 0;
+  for (const float value : ref_values) {
+    if (std::isfinite(value)) of_values += static_cast<double>(value) * static_cast<double>(value);
+  }
+  const double share =
+      static_cast<double>(metrics.n) / static_cast<double>(std::max<size_t>(ref_values.size(), 1));
+  raise(metrics.rel_l2, relative(std::sqrt(squares), std::sqrt(of_values * share)));
 }
 
 // The record's value at `index`, where it is known.
@@ -242,6 +266,12 @@ void leave_out(const Record& record, std::span<const int64_t> excluded, Whole& w
   }
 }
 
+// Of logits without NaN. There is none beside +Infinity, nor where all are -Infinity.
+bool has_softmax(std::span<const float> logits) {
+  const auto largest = std::max_element(logits.begin(), logits.end());
+  return largest != logits.end() && std::isfinite(*largest);
+}
+
 void poison(Metrics& metrics) {
   metrics.max_abs = metrics.mean_abs = metrics.rms = metrics.rel_l2 = metrics.cosine = kNaN;
   metrics.nmse = metrics.observed_error = metrics.least_max_abs = kNaN;
@@ -264,7 +294,9 @@ void add_values(const ValueSums& sums, int64_t n_excluded, Metrics& metrics) {
   metrics.max_ulp = sums.max_ulp;
   metrics.sign_flips = sums.sign_flips;
   metrics.nonfinite = sums.nonfinite;
-  metrics.all_zero = sums.a_2 == 0 && sums.b_2 == 0 && sums.max_ulp == 0;
+  // Excluded elements stand as infinities.
+  metrics.all_zero =
+      sums.a_2 == 0 && sums.b_2 == 0 && sums.max_ulp == 0 && sums.infinite == n_excluded;
   metrics.identical = sums.difference_2 == 0 && sums.max_ulp == 0;
 }
 
@@ -362,6 +394,9 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
     leave_out(ref, excluded, ref_whole);
     leave_out(got, excluded, got_whole);
     add_nonfinite(ref_whole, got_whole, is_logits, metrics);
+    const int64_t beyond = nonfinite_beyond(ref, common, excluded, got_whole.nonfinite) +
+                           nonfinite_beyond(got, common, excluded, ref_whole.nonfinite);
+    metrics.nonfinite = std::max(metrics.nonfinite, sums.nonfinite + beyond);
   }
   metrics.least_max_abs = metrics.observed_error;
   // A tensor whose garbage was left out cannot be held against a sketch that includes it.
@@ -371,6 +406,8 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
     if (norm && is_logits) norm = norm_of_logits(ref_whole, a, *norm, ref.n);
     add_whole(ref_whole, got_whole, std::sqrt(sums.difference_2), std::sqrt(sums.a_2), norm,
               metrics);
+    add_single_values(ref_whole, ref_values, got_whole, got_values, sums.difference_2, norm,
+                      metrics);
     metrics.least_max_abs = metrics.observed_error;
     if (norm && metrics.n > 0) {
       metrics.ref_rms = *norm / std::sqrt(static_cast<double>(metrics.n));
@@ -380,9 +417,9 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
   if (!whole_values) raise(metrics.least_max_abs, metrics.rel_l2 * metrics.ref_rms);
   if (is_logits) {
     add_logits_metrics(ref, got, ref_whole, got_whole, metrics);
-    if (whole_values) metrics.kl = kl_divergence(a, b);
     // Beside +Infinity, here the same on both sides, no softmax has a value.
-    if (metrics.nonfinite == 0 && metrics.kl && std::isnan(*metrics.kl)) metrics.kl.reset();
+    const bool has_kl = metrics.nonfinite > 0 || (has_softmax(a) && has_softmax(b));
+    if (whole_values && has_kl) metrics.kl = kl_divergence(a, b);
   }
   metrics.nmse = metrics.rel_l2 * metrics.rel_l2;
   if (metrics.nonfinite > 0) poison(metrics);

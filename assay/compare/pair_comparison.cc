@@ -56,29 +56,39 @@ bool may_be_computed(const Garbage& heap_word, const Record& record) {
   return index % 2 == 0 && index + 2 < record.values.size() && record.values[index + 1] == 0;
 }
 
+// Whether all values may have been printed by "%.6f", without which the high half of an address is
+// no 0. Floats of 4 and more are that far apart anyway.
+bool is_printed(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float value) {
+    if (!(std::abs(value) < 4)) return true;
+    return static_cast<float>(std::nearbyint(static_cast<double>(value) * 1e6) / 1e6) == value;
+  });
+}
+
 bool is_at_or_after(const Garbage& garbage, int64_t padding) {
   return !is_padding(garbage) || garbage.index >= padding;
 }
 
-// Of the reference's garbage, what a comparison leaves out.
+// Of the reference's garbage, what a comparison leaves out: no NaN, which fails wherever it is met.
 std::vector<int64_t> ref_out(const PairComparison& pair, int64_t padding) {
   std::vector<int64_t> indices;
   for (const Garbage& found : pair.ref_garbage) {
-    if (found.reason == GarbageReason::kNonfinite || !is_at_or_after(found, padding)) continue;
+    if (!std::isfinite(found.value) || !is_at_or_after(found, padding)) continue;
     indices.push_back(found.index);
   }
   return indices;
 }
 
-// The same of the other's garbage: no NaN, and nothing that the engine may have computed. `chosen`:
-// nor what may be a logit that it chooses.
+// The same of the other's garbage: nothing that the engine may have computed, unless a log of fewer
+// digits cannot tell. `chosen`: nor what may be a logit that it chooses.
 std::vector<int64_t> got_out(const PairComparison& pair, const Record& got, int64_t padding,
                              bool chosen) {
   std::vector<int64_t> indices;
+  const bool printed = pair.got_garbage.empty() || is_printed(got.values);
   for (const Garbage& found : pair.got_garbage) {
     const bool heap = found.reason == GarbageReason::kHeapMetadata;
     if (!std::isfinite(found.value) || (!heap && !is_padding(found))) continue;
-    if (chosen && heap && may_be_computed(found, got)) continue;
+    if (heap && may_be_computed(found, got) && (chosen || !printed)) continue;
     if (is_at_or_after(found, padding)) indices.push_back(found.index);
   }
   return indices;

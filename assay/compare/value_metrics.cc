@@ -91,7 +91,9 @@ ASSAY_INLINE ValueSums sum_finite(std::span<const float> a, std::span<const floa
   return result;
 }
 
-constexpr float kLeastExponent = -700;  // below it exp_of_negative() leaves the normal numbers
+// exp_of_negative() leaves the normal numbers below -708. A 32-bit float that is this much below
+// the largest logit is rounded by half as much again at most, or to the largest logit itself.
+constexpr float kLeastExponent = -350;
 
 // exp(x) for kLeastExponent <= x <= 0 within 1e-15 of its value, in a form that compilers turn into
 // vectors. x = n ln 2 + r with |r| <= ln 2 / 2 (Cody and Waite, "Software Manual for the Elementary
@@ -176,17 +178,21 @@ ASSAY_INLINE ValueSums sum_any(std::span<const float> a, std::span<const float> 
   if (all_finite(a) && all_finite(b)) return sum_finite(a, b);
   std::vector<float> finite_a;
   std::vector<float> finite_b;
+  int64_t infinite = 0;
   int64_t nonfinite = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     if (std::isfinite(a[i]) && std::isfinite(b[i])) {
       finite_a.push_back(a[i]);
       finite_b.push_back(b[i]);
-    } else if (!(a[i] == b[i])) {  // true for NaN, false for equal infinities
+    } else if (a[i] == b[i]) {
+      ++infinite;
+    } else {
       ++nonfinite;
     }
   }
   ValueSums result = sum_finite(finite_a, finite_b);
   result.count = static_cast<int64_t>(a.size());
+  result.infinite = infinite;
   result.nonfinite = nonfinite;
   return result;
 }
@@ -209,7 +215,6 @@ ASSAY_INLINE double divergence(std::span<const float> a, std::span<const float> 
   if (a.empty()) return std::numeric_limits<double>::quiet_NaN();
   const double a_max = largest(a);
   const double b_max = largest(b);
-  // Rounding the sum to a float may let through what is a little less, which is harmless.
   const bool usual = std::isfinite(a_max) && std::isfinite(b_max) &&
                      all_at_least(a, static_cast<float>(a_max) + kLeastExponent) &&
                      all_at_least(b, static_cast<float>(b_max) + kLeastExponent);

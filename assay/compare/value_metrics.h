@@ -16,6 +16,7 @@ struct ValueSums {
   double max_difference = 0;  // max |a - b|
   int64_t max_ulp = 0;        // 32-bit floats between a and b, at most
   int64_t sign_flips = 0;     // pairs of opposite signs
+  int64_t infinite = 0;       // pairs of equal infinities
   int64_t nonfinite = 0;      // pairs with a NaN or with unequal infinities; in no sum
 };
 

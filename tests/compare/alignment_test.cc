@@ -253,6 +253,29 @@ TEST_F(AlignmentTest, AnotherNumberOfTheFirstTokenIsFoundBesideABrokenLayer) {
   }
 }
 
+// Breaks if the first of the offsets under which repeated tokens fit stood for the right one.
+TEST_F(AlignmentTest, RepeatedTokensDoNotMoveTheOffset) {
+  // 26 tokens, of which 20 in the middle or all are two by turns, behind `front` others.
+  const auto log = [](int front, int same_at_the_ends, bool broken) {
+    std::string text;
+    for (int token = 0; token < 26 + front; ++token) {
+      const int of_ref = token - front;
+      const bool end = of_ref < same_at_the_ends || of_ref >= 26 - same_at_the_ends;
+      text += line("embedding", token, random_values(end ? 10 + of_ref : of_ref % 2));
+      if (broken) text += line("layer_0_output", token, random_values(100 + 50 * front + token));
+    }
+    return text;
+  };
+  for (const int ends : {0, 3}) {
+    for (const bool broken : {false, true}) {
+      EXPECT_EQ(compare(log(0, ends, broken), log(1, ends, broken)).alignment.offset, 1);
+      EXPECT_EQ(compare(log(1, ends, broken), log(0, ends, broken)).alignment.offset, -1);
+    }
+  }
+  EXPECT_EQ(compare(log(0, 3, false), log(1, 3, false)).verdict, Verdict::kMatch);
+  EXPECT_EQ(compare(log(0, 0, false), log(0, 0, false)).alignment.offset, 0);
+}
+
 TEST_F(AlignmentTest, AnOffsetMayBeLarge) {
   std::string ref;
   std::string got;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "assay/log/sketch.h"
@@ -123,6 +124,16 @@ TEST_F(NoExcuseTest, EqualInfinitiesHaveNoDivergence) {
   const Comparison comparison = compare(line("logits", 0, logits), line("logits", 0, logits));
   EXPECT_TRUE(comparison.pass);
   EXPECT_FALSE(comparison.results[0].metrics.kl);
+}
+
+// Breaks if equal infinities were called zeros.
+TEST_F(NoExcuseTest, EqualInfinitiesAreNoZeros) {
+  const std::string log = line("embedding", 0, {INFINITY, 0, 0, 0});
+  EXPECT_EQ(compare(log, log).verdict, Verdict::kMatch);
+  const float pointer = std::bit_cast<float>(0x7FFFU);
+  std::vector<float> zeros(20);
+  zeros[1] = pointer;  // left out, and an infinity to the sums
+  EXPECT_EQ(compare(line("q", 0, zeros), line("q", 0, zeros)).verdict, Verdict::kInconclusive);
 }
 
 // What norms of 32-bit sums differ by.

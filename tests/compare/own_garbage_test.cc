@@ -39,11 +39,38 @@ TEST_F(OwnGarbageTest, IsNoExcuseForANan) {
 }
 
 TEST_F(OwnGarbageTest, IsChosenWhereTheEngineMayHaveComputedIt) {
+  EXPECT_FALSE(with_first({1e6F, 0}).pass);
+  for (float& value : ref_) value = std::round(value * 1e6F) / 1e6F;  // as "%.6f" prints it
   const Comparison comparison = with_first({1e6F, 0});
   ASSERT_FALSE(comparison.pass);
   EXPECT_EQ(comparison.first_divergence->metric, "argmax");
   EXPECT_EQ(comparison.results[0].metrics.argmax_got, 0);
   EXPECT_TRUE(with_first({1e9F, pointer_}).pass) << "no engine computes an address";
+}
+
+// Breaks if a spike and a zero beside it were called an address in a log that prints addresses.
+TEST_F(OwnGarbageTest, IsComparedWhereTheLogWouldShowAnAddress) {
+  std::vector<float> got = ref_;
+  got[0] = 5000;
+  got[1] = 0;
+  const auto log = [](const std::vector<float>& values) { return line("q", 0, values); };
+  EXPECT_EQ(compare(log(ref_), log(got)).verdict, Verdict::kWrong);
+  got[1] = pointer_;
+  EXPECT_TRUE(compare(log(ref_), log(got)).pass);
+  for (std::vector<float>* values : {&ref_, &got}) {
+    for (float& value : *values) value = std::round(value * 1e6F) / 1e6F;
+  }
+  EXPECT_TRUE(compare(log(ref_), log(got)).pass);
+}
+
+// Breaks if the low half of an address could be a NaN that nobody hears of.
+TEST_F(OwnGarbageTest, OfTheReferenceIsNoExcuseForANanEither) {
+  std::vector<float> garbage = ref_;
+  garbage[0] = NAN;
+  garbage[1] = pointer_;
+  const auto log = [](const std::vector<float>& values) { return line("q", 0, values); };
+  EXPECT_EQ(compare(log(garbage), log(ref_)).verdict, Verdict::kWrong);
+  EXPECT_EQ(compare(log(garbage), log(garbage)).verdict, Verdict::kWrong);
 }
 
 TEST_F(OwnGarbageTest, DoesNotChangeWhatTheReferenceChooses) {

@@ -132,6 +132,10 @@ TEST(ValueMetrics, KlOfLargeAndMaskedLogits) {
   EXPECT_EQ(kl_divergence({{1, 2}}, {{1, -kInfinity}}), kInfinity);
   EXPECT_TRUE(std::isnan(kl_divergence({{1, std::nanf("")}}, {{1, 2}})));
   EXPECT_TRUE(std::isnan(kl_divergence({}, {})));
+  // A 32-bit float of this size is 256 from the next.
+  const std::vector<float> a = {3e9F, 3e9F - 768, 3e9F - 768, 3e9F - 768};
+  const std::vector<float> b = {3e9F - 768, 3e9F, 3e9F - 768, 3e9F - 768};
+  EXPECT_EQ(kl_divergence(a, b), 768);
 }
 
 // Breaks if the fast path for finite logits were another function than the careful one.

@@ -1,0 +1,106 @@
+#include "assay/compare/single_values.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace assay {
+namespace {
+
+// Extremes may have been rounded when they were written.
+constexpr double kRounding = 1e-6;
+
+class LeastDifferences {
+ public:
+  explicit LeastDifferences(size_t from) : from_(from) {}
+
+  // What `mine` says of its elements, held against what `other` says of them.
+  void hold(const SingleValues& mine, const SingleValues& other) {
+    const std::optional<double> least = least_top(other);
+    for (size_t i = from_; i < mine.values.size(); ++i) {
+      hold(static_cast<int64_t>(i), static_cast<double>(mine.values[i]), other, least);
+    }
+    for (const TopValue& top : mine.top) {
+      if (top.index < static_cast<int64_t>(from_)) continue;
+      hold(top.index, static_cast<double>(top.value), other, least);
+    }
+  }
+
+  std::map<int64_t, double> take() { return std::move(least_); }
+
+ private:
+  // The value that no element but the largest is above.
+  static std::optional<double> least_top(const SingleValues& values) {
+    std::optional<double> least;
+    for (const TopValue& top : values.top) {
+      if (std::isnan(top.value)) return std::nullopt;
+      const auto value = static_cast<double>(top.value);
+      least = std::min(least.value_or(value), value);
+    }
+    return least;
+  }
+
+  static std::optional<double> value_of(const SingleValues& values, int64_t index) {
+    if (index < std::ssize(values.values)) {
+      return static_cast<double>(values.values[static_cast<size_t>(index)]);
+    }
+    for (const TopValue& top : values.top) {
+      if (top.index == index) return static_cast<double>(top.value);
+    }
+    return std::nullopt;
+  }
+
+  void hold(int64_t index, double value, const SingleValues& other,
+            const std::optional<double>& least_of_top) {
+    if (!std::isfinite(value)) return;
+    double least = 0;
+    // NaN, where a summary lacks a number, is not above anything.
+    const auto raise = [&](double excess, double rounding) {
+      if (std::isfinite(excess) && excess > std::max(least, rounding)) least = excess;
+    };
+    if (const std::optional<double> there = value_of(other, index)) {
+      raise(std::abs(value - *there), 0);
+    } else {
+      if (least_of_top) raise(value - *least_of_top, 0);
+      if (other.summary != nullptr) {
+        const double rounding = kRounding * std::abs(value);
+        raise(value - other.summary->max, rounding);
+        raise(other.summary->min - value, rounding);
+      }
+    }
+    if (least == 0) return;
+    double& known = least_[index];
+    known = std::max(known, least);
+  }
+
+  size_t from_;
+  std::map<int64_t, double> least_;
+};
+
+}  // namespace
+
+std::map<int64_t, double> least_differences(const SingleValues& a, const SingleValues& b,
+                                            size_t from) {
+  LeastDifferences differences(from);
+  differences.hold(a, b);
+  differences.hold(b, a);
+  return differences.take();
+}
+
+int64_t nonfinite_beyond(const Record& record, size_t from, std::span<const int64_t> excluded,
+                         const std::optional<int64_t>& counted) {
+  const bool has_padding = record.checkpoint == "logits" && !counted;
+  int64_t nan = 0;
+  int64_t infinite = 0;
+  for (size_t i = from; i < record.values.size(); ++i) {
+    const float value = record.values[i];
+    if (std::isfinite(value) || (has_padding && std::isinf(value) && value < 0)) continue;
+    const auto index = static_cast<int64_t>(i);
+    if (std::find(excluded.begin(), excluded.end(), index) != excluded.end()) continue;
+    ++(std::isnan(value) ? nan : infinite);
+  }
+  return nan + std::max<int64_t>(0, infinite - counted.value_or(0));
+}
+
+}  // namespace assay

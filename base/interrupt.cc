@@ -1,8 +1,13 @@
 #include "base/interrupt.h"
 
 #include <signal.h>
+#include <sys/wait.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
 
 namespace assay {
 namespace {
@@ -27,6 +32,20 @@ void check_interrupted() {
 
 void pass_interrupt_on(pid_t child) noexcept {
   if (interrupting_signal() != 0) kill(child, SIGTERM);
+}
+
+int wait_for_child(pid_t child, const std::string& command) {
+  int status = 0;
+  while (waitpid(child, &status, 0) != child) {
+    if (errno != EINTR) {
+      check_interrupted();
+      throw Error(std::string("cannot tell whether it failed: ") + std::strerror(errno), command,
+                  "run it where SIGCHLD is not ignored");
+    }
+    pass_interrupt_on(child);
+  }
+  check_interrupted();
+  return status;
 }
 
 }  // namespace assay

@@ -103,6 +103,7 @@ void handle_signals() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP})
     handle(number, on_interrupt, static_cast<int>(SA_RESETHAND));
   for (const int number : {SIGPIPE, SIGXFSZ}) handle(number, SIG_IGN, 0);
+  signal(SIGCHLD, SIG_DFL);
   struct sigaction action {};
   action.sa_sigaction = on_bus_error;
   action.sa_flags = SA_SIGINFO;

@@ -80,9 +80,7 @@ void run_script(const std::string& mode, const std::string& input, const std::st
   if (failed != 0) {
     throw Error(fmt::format("cannot run {}: {}", arguments[0], std::strerror(failed)), file, hint);
   }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) pass_interrupt_on(child);
-  check_interrupted();
+  const int status = wait_for_child(child, arguments[0]);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   while (said.ends_with('\n')) said.pop_back();
   said.erase(0, said.rfind('\n') + 1);  // a stack trace ends with its reason

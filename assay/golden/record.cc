@@ -84,9 +84,7 @@ void run_command(const std::string& command, const std::string& root, const std:
   const int error = posix_spawn(&child, "/bin/sh", &actions, nullptr, argv, envp.data());
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw Error(std::string("cannot run: ") + std::strerror(error), command);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) pass_interrupt_on(child);
-  check_interrupted();
+  const int status = wait_for_child(child, command);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   const std::string how = WIFEXITED(status)
                               ? fmt::format("ended with exit code {}", WEXITSTATUS(status))

@@ -133,6 +133,36 @@ INSTANTIATE_TEST_SUITE_P(All, Interruption,
                                          Signal{SIGHUP, 129, "SIGHUP"}),
                          [](const auto& test) { return std::string(test.param.name); });
 
+// What a caller that wants to hear nothing of its children leaves to all that it starts: the system
+// then forgets how a child ended. Breaks if an oracle that failed were taken for one that did not.
+TEST_F(FaultCase, AnOracleThatFailsIsToldWhereSigchldIsIgnored) {
+  copy_golden();
+  const Outcome outcome = run_in(
+      [] {
+        signal(SIGCHLD, SIG_IGN);
+        setenv("ASSAY_UPDATE", "new", 1);
+      },
+      {"golden", "record", "tinyllama", "--folder", path("golden"), "--oracle", "exit 3"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("exit 3: the oracle ended with exit code 3, nothing was recorded"));
+}
+
+// The same of Python: a file that is there and does not hold what the program says it holds.
+TEST_F(FaultCase, APythonThatFailsIsToldWhereSigchldIsIgnored) {
+  const std::string program = put("python", "#!/bin/sh\n: > \"$5\"\necho the reason >&2\nexit 1\n");
+  std::filesystem::permissions(program, std::filesystem::perms(0755));
+  const auto before = files();
+  const Outcome outcome = run_in(
+      [&] {
+        signal(SIGCHLD, SIG_IGN);
+        setenv("ASSAY_PYTHON", program.c_str(), 1);
+      },
+      {"convert", kLog, path("out.parquet")});
+  expect_one_line(outcome, path("out.parquet") + ": the reason");
+  EXPECT_EQ(files(), before);
+}
+
 // What nohup and a shell's background jobs ask for.
 TEST_F(FaultCase, AnIgnoredSignalStaysIgnored) {
   const std::string log = path("log.jsonl");

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <span>
 
+#include "assay/perf/median.h"
 #include "assay/perf/paired_test.h"
 #include "base/error.h"
 
@@ -13,13 +14,6 @@ namespace assay {
 namespace {
 
 constexpr double kSameAlpha = 0.05;
-
-double median(std::span<const double> values) {
-  std::vector<double> sorted(values.begin(), values.end());
-  std::sort(sorted.begin(), sorted.end());
-  const size_t middle = sorted.size() / 2;
-  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
-}
 
 // The fewest pairs whose best possible p, 2 / 2^n, is at most alpha.
 int64_t fewest_pairs(double alpha) {
@@ -30,14 +24,15 @@ PerfResult judge(const std::string& name, std::span<const double> base,
                  std::span<const double> head, double alpha, double min_effect) {
   const size_t n = std::min(base.size(), head.size());
   std::vector<double> differences(n);
-  for (size_t i = 0; i < n; ++i) differences[i] = std::log(head[i] / base[i]);
+  // Not the logarithm of the ratio, which may be beyond what a double holds.
+  for (size_t i = 0; i < n; ++i) differences[i] = std::log(head[i]) - std::log(base[i]);
   const PairedTest strict = paired_test(differences, alpha);
   const PairedTest usual = paired_test(differences, kSameAlpha);
   PerfResult result;
   result.name = name;
   result.pairs = static_cast<int64_t>(n);
-  result.base_ns = median(base.first(n));
-  result.head_ns = median(head.first(n));
+  result.base_ns = median({base.begin(), base.begin() + n});
+  result.head_ns = median({head.begin(), head.begin() + n});
   result.ratio = std::exp(strict.estimate);
   result.low = std::exp(usual.low);
   result.high = std::exp(usual.high);

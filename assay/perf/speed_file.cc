@@ -2,11 +2,11 @@
 
 #include <rapidjson/document.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "assay/log/json_file.h"
 #include "assay/perf/bench_file.h"
+#include "assay/perf/median.h"
 #include "base/error.h"
 
 namespace assay {
@@ -15,12 +15,6 @@ namespace {
 constexpr int64_t kMaxBytes = int64_t{256} << 20;
 constexpr const char* kHint =
     "give what `assay run --json` or a benchmark with --benchmark_format=json wrote";
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 }  // namespace
 

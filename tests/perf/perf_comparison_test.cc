@@ -122,6 +122,28 @@ TEST(PerfComparison, TooFewPairsForWhatSeemsSlowerAreTold) {
   EXPECT_FALSE(compare_benches(faster.base, faster.head, {}).too_few_pairs());
 }
 
+// Breaks if the ratio or the sum of two times left the range of doubles: the mean of an infinite
+// and a minus infinite difference is NaN, and sorting NaN is undefined.
+TEST(PerfComparison, TimesAtTheEndsOfDoublesAreCompared) {
+  Machine machine(10);
+  for (int i = 0; i < 10; ++i) {
+    machine.base.times["far"].push_back(i % 2 == 0 ? 1e300 : 1e-300);
+    machine.head.times["far"].push_back(i % 2 == 0 ? 1e-300 : 1e300);
+    machine.base.times["long"].push_back(1.5e308);
+    machine.head.times["long"].push_back(1.5e308);
+  }
+  const PerfComparison comparison = compare_benches(machine.base, machine.head, {});
+  const PerfResult& far = result(comparison, "far");
+  EXPECT_EQ(far.verdict, PerfVerdict::kUnsure);
+  EXPECT_EQ(far.ratio, 1.0);
+  EXPECT_EQ(far.p, 1.0);
+  EXPECT_EQ(far.base_ns, 5e299);
+  const PerfResult& same = result(comparison, "long");
+  EXPECT_EQ(same.verdict, PerfVerdict::kSame);
+  EXPECT_EQ(same.base_ns, 1.5e308);
+  EXPECT_EQ(same.head_ns, 1.5e308);
+}
+
 TEST(PerfComparison, OneRepetitionConfirmsNothing) {
   Machine machine(6);
   machine.measure("once", 2.0, 1);

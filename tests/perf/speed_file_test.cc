@@ -37,6 +37,15 @@ TEST(SpeedFile, ReadsTheMedianOfABenchmark) {
   EXPECT_FALSE(figures[0].more_is_faster);
 }
 
+// Breaks if the median were the half of a sum that no double holds.
+TEST(SpeedFile, ReadsTheMedianOfTheLongestTimes) {
+  const auto figures = read(R"({"benchmarks":[
+      {"name":"a","run_name":"a","run_type":"iteration","real_time":1.5e308,"time_unit":"ns"},
+      {"name":"a","run_name":"a","run_type":"iteration","real_time":1.5e308,"time_unit":"ns"}]})");
+  ASSERT_EQ(figures.size(), 1U);
+  EXPECT_DOUBLE_EQ(figures[0].value, 1.5e302);
+}
+
 TEST(SpeedFile, OtherFilesAreErrors) {
   EXPECT_THROW(read("{}"), Error);
   EXPECT_THROW(read("[]"), Error);

@@ -30,6 +30,10 @@ struct Descriptor {
   ~Descriptor() {
     if (fd >= 0) ::close(fd);
   }
+
+  // For what was written: some file systems tell only now what they could not write. False with
+  // errno if so. After EINTR the file is closed on Linux, and nothing is lost.
+  bool close() { return ::close(std::exchange(fd, -1)) == 0 || errno == EINTR; }
 };
 
 [[noreturn]] void fail_to_write_again(const std::string& path) {
@@ -56,12 +60,13 @@ std::string write_again(int log, const std::string& path) {
   const Descriptor from{open(name.c_str(), O_RDONLY | O_CLOEXEC)};
   if (from.fd < 0) fail_to_write_again(path);
   const auto [fd, place] = create_at_or_beside(path);
-  const Descriptor to{fd};
-  for (;;) {
-    const ssize_t copied = sendfile(to.fd, from.fd, nullptr, size_t{1} << 30);
-    if (copied == 0) return place;
+  Descriptor to{fd};
+  for (ssize_t copied = 1; copied != 0;) {
+    copied = sendfile(to.fd, from.fd, nullptr, size_t{1} << 30);
     if (copied < 0 && errno != EINTR) fail_to_write_again(path);
   }
+  if (!to.close()) fail_to_write_again(path);
+  return place;
 }
 
 }  // namespace
@@ -106,10 +111,15 @@ LogWriter::~LogWriter() {
 std::string LogWriter::close() {
   const std::lock_guard lock(mutex_);
   if (fd_ < 0) return {};
-  const Descriptor file{std::exchange(fd_, -1)};
+  Descriptor file{std::exchange(fd_, -1)};
   struct stat status {};
   const bool removed = regular_file_ && fstat(file.fd, &status) == 0 && status.st_nlink == 0;
-  return removed ? write_again(file.fd, path_) : std::string();
+  if (removed) return write_again(file.fd, path_);
+  if (!file.close()) {
+    throw Error(fmt::format("cannot write: {}", std::strerror(errno)), path_,
+                "records may be missing; make room on the disk and run again");
+  }
+  return {};
 }
 
 void LogWriter::write_header(const LogHeader& header) {

@@ -49,7 +49,8 @@ class LogWriter {
 
   // Ends the log; write() throws after it. If the file was removed meanwhile, all of the log is put
   // into a new one, at its path or beside it, and that path is returned; else the text is empty.
-  // Throws Error if that fails. The destructor does the same but cannot tell.
+  // Throws Error if that fails, or if the file system tells only now that it did not write all. The
+  // destructor does the same but cannot tell.
   std::string close();
 
   const std::string& path() const { return path_; }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <bit>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -16,9 +17,29 @@
 #include <random>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "tests/support/temporary_folder.h"
+
+namespace {
+
+int error_of_close = 0;  // of the next one
+
+}  // namespace
+
+// The linker puts this in the place of the C library's (--wrap).
+// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier): the linker's names
+extern "C" {
+int __real_close(int file);
+int __wrap_close(int file) {
+  const int result = __real_close(file);
+  if (error_of_close == 0) return result;
+  errno = std::exchange(error_of_close, 0);
+  return -1;
+}
+}
+// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)
 
 namespace assay {
 namespace {
@@ -190,6 +211,37 @@ TEST_F(LogWriterTest, AfterCloseNothingIsWritten) {
   log.close();
   log.close();
   EXPECT_THAT(error_of([&] { log.write("x", 0, std::vector<float>{1}); }), HasSubstr("closed"));
+}
+
+// NFS and quotas tell only at close what they could not write. Breaks if a log that lacks records
+// were taken for whole.
+TEST_F(LogWriterTest, WhatOnlyCloseTellsIsAnError) {
+  LogWriter log(path_, {});
+  log.write("x", 0, std::vector<float>{1});
+  error_of_close = ENOSPC;
+  EXPECT_THAT(
+      error_of([&] { log.close(); }),
+      HasSubstr("log.jsonl: cannot write: No space left on device; records may be missing"));
+  EXPECT_EQ(log.close(), "") << "closed twice";
+}
+
+TEST_F(LogWriterTest, WhatOnlyCloseTellsOfALogPutBackIsAnError) {
+  LogWriter log(path_, {});
+  log.write("x", 0, std::vector<float>{1});
+  std::filesystem::remove(path_);
+  error_of_close = EDQUOT;
+  EXPECT_THAT(error_of([&] { log.close(); }),
+              HasSubstr("log.jsonl: was removed while it was written, and cannot be written again: "
+                        "Disk quota exceeded"));
+}
+
+// Linux has closed the file then.
+TEST_F(LogWriterTest, ASignalAtCloseIsNoError) {
+  LogWriter log(path_, {});
+  log.write("x", 0, std::vector<float>{1});
+  error_of_close = EINTR;
+  EXPECT_EQ(log.close(), "");
+  EXPECT_EQ(lines().size(), 1U);
 }
 
 // Breaks if records of two threads were mixed within a line.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 
@@ -26,7 +27,7 @@ class Keys {
     return checked(key, gguf_.get_int(full(key), fallback), maximum);
   }
 
-  // A finite number above zero.
+  // A finite number above zero that computations in 32 bits can use.
   double positive(std::string_view key) const { return checked(key, gguf_.get_float(full(key))); }
   double positive(std::string_view key, double fallback) const {
     return checked(key, gguf_.get_float(full(key), fallback));
@@ -51,6 +52,10 @@ class Keys {
   double checked(std::string_view key, double value) const {
     if (!(value > 0.0) || !std::isfinite(value)) {
       refuse(key, fmt::format("is {}, which is not a finite number above 0", value));
+    }
+    if (!is_in_float_range(value)) {
+      refuse(key, fmt::format("is {}, which is outside of the range of 32-bit floats", value),
+             "the file is damaged: convert or fetch it again");
     }
     return value;
   }
@@ -148,6 +153,11 @@ void read_rope(const Keys& keys, ModelConfig& config) {
 }
 
 }  // namespace
+
+bool is_in_float_range(double value) {
+  return value >= static_cast<double>(std::numeric_limits<float>::min()) &&
+         value <= static_cast<double>(std::numeric_limits<float>::max());
+}
 
 ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   ModelConfig config;

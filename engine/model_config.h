@@ -48,4 +48,7 @@ struct ModelConfig {
   static ModelConfig from_gguf(const Gguf& gguf);
 };
 
+// Whether the number above 0 is neither infinite nor 0, and keeps its precision, as a 32-bit float.
+bool is_in_float_range(double value);
+
 }  // namespace assay

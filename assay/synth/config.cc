@@ -46,6 +46,9 @@ class Object {
     if (!value->IsNumber() || !(value->GetDouble() > 0.0) || !std::isfinite(value->GetDouble())) {
       refuse(key, "is not a finite number above 0");
     }
+    if (!is_in_float_range(value->GetDouble())) {
+      refuse(key, "is outside of the range of 32-bit floats", kHint);
+    }
     return value->GetDouble();
   }
 

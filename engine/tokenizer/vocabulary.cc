@@ -55,10 +55,21 @@ std::vector<TokenType> types_of(const Gguf& file, size_t n_tokens) {
   return types;
 }
 
+[[noreturn]] void fail_score(const std::string& source, size_t index, double score) {
+  fail(
+      source, kScores,
+      fmt::format("the score at index {} is {}, which is not a finite 32-bit float", index, score));
+}
+
 std::vector<float> scores_of(const Gguf& file, size_t n_tokens) {
   if (file.find(kScores) == nullptr) return std::vector<float>(n_tokens, 0.0F);
   std::vector<float> scores;
-  for (const double score : file.get_floats(kScores)) scores.push_back(static_cast<float>(score));
+  for (const double score : file.get_floats(kScores)) {
+    if (!(std::abs(score) <= static_cast<double>(std::numeric_limits<float>::max()))) {
+      fail_score(file.path(), scores.size(), score);
+    }
+    scores.push_back(static_cast<float>(score));
+  }
   return scores;
 }
 
@@ -186,8 +197,8 @@ void check_vocabulary(const Vocabulary& vocabulary) {
   check_length(vocabulary, kTypes, vocabulary.types.size());
   check_length(vocabulary, kScores, vocabulary.scores.size());
   for (size_t i = 0; i < n_tokens; ++i) {
-    if (std::isnan(vocabulary.scores[i])) {
-      fail(source, kScores, fmt::format("the score at index {} is not a number", i));
+    if (!std::isfinite(vocabulary.scores[i])) {
+      fail_score(source, i, static_cast<double>(vocabulary.scores[i]));
     }
     if (vocabulary.types[i] == TokenType::kByte && !byte_of_token(vocabulary.tokens[i])) {
       fail(source, kTokens,

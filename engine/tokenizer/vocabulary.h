@@ -55,7 +55,7 @@ bool is_special(TokenType type);
 std::optional<Vocabulary> load_vocabulary(const Gguf& file);
 
 // Throws Error, naming the key at fault, unless the lengths agree, every id is in range, scores
-// are numbers, and merges and byte tokens are well formed. load_vocabulary has done it already.
+// are finite, and merges and byte tokens are well formed. load_vocabulary has done it already.
 void check_vocabulary(const Vocabulary& vocabulary);
 
 // The byte that a token like "<0x0A>" stands for; empty if the text has another form.

@@ -108,6 +108,26 @@ HostileCase with_int(const std::string& name, const std::string& key, uint32_t v
   return {name, [key, value](TinyModel& model) { model.ints["llama." + key] = value; }, message};
 }
 
+// Kernels compute in 32 bits: breaks if what a file says in 64 became infinite or 0 there.
+HostileCase with_double(const std::string& name, const std::string& key, double value,
+                        const std::string& said) {
+  return {
+      name, [key, value](TinyModel& model) { model.doubles["llama." + key] = value; },
+      "key 'llama." + key + "' is " + said + ", which is outside of the range of 32-bit floats"};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Doubles, HostileModel,
+    testing::Values(with_double("large_eps", "attention.layer_norm_rms_epsilon", 1e300, "1e+300"),
+                    with_double("small_eps", "attention.layer_norm_rms_epsilon", 1e-60, "1e-60"),
+                    with_double("denormal_eps", "attention.layer_norm_rms_epsilon", 1e-40, "1e-40"),
+                    with_double("large_base", "rope.freq_base", 1e300, "1e+300"),
+                    with_double("small_base", "rope.freq_base", 1e-300, "1e-300"),
+                    with_double("small_factor", "rope.scaling.factor", 1e-320, "1e-320"),
+                    with_double("old_factor", "rope.scale_linear", 1e-320, "1e-320"),
+                    with_double("attn_factor", "rope.scaling.attn_factor", 1e300, "1e+300")),
+    [](const auto& test) { return test.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(
     Files, HostileModel,
     testing::Values(

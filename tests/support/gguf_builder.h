@@ -23,6 +23,7 @@ class GgufBuilder {
     kString = 8,
     kArray = 9,
     kUint64 = 10,
+    kFloat64 = 12,
   };
 
   uint32_t version = 3;
@@ -49,6 +50,7 @@ class GgufBuilder {
   }
   GgufBuilder& u32(std::string_view name, uint32_t value) { return key(name, kUint32, raw(value)); }
   GgufBuilder& f32(std::string_view name, float value) { return key(name, kFloat32, raw(value)); }
+  GgufBuilder& f64(std::string_view name, double value) { return key(name, kFloat64, raw(value)); }
   GgufBuilder& boolean(std::string_view name, bool value) {
     return key(name, kBool, raw(static_cast<uint8_t>(value)));
   }
@@ -63,6 +65,11 @@ class GgufBuilder {
   GgufBuilder& floats(std::string_view name, const std::vector<float>& values) {
     std::string payload = raw(uint32_t{kFloat32}) + raw(uint64_t{values.size()});
     for (const float value : values) payload += raw(value);
+    return key(name, kArray, payload);
+  }
+  GgufBuilder& doubles(std::string_view name, const std::vector<double>& values) {
+    std::string payload = raw(uint32_t{kFloat64}) + raw(uint64_t{values.size()});
+    for (const double value : values) payload += raw(value);
     return key(name, kArray, payload);
   }
   GgufBuilder& ints(std::string_view name, const std::vector<int32_t>& values) {

@@ -22,6 +22,7 @@ struct TinyModel {
       {"llama.feed_forward_length", 12}, {"llama.context_length", 16},
       {"llama.attention.head_count", 2}, {"llama.attention.head_count_kv", 1}};
   std::map<std::string, float> floats = {{"llama.attention.layer_norm_rms_epsilon", 1e-5F}};
+  std::map<std::string, double> doubles;  // a key of floats gives way to its namesake here
   std::map<std::string, bool> booleans;
   std::map<std::string, std::string> texts = {{"tokenizer.ggml.model", "no_vocab"}};
   std::vector<std::string> vocabulary;  // five tokens, as SentencePiece has them
@@ -41,7 +42,10 @@ struct TinyModel {
     GgufBuilder builder;
     builder.text("general.architecture", architecture);
     for (const auto& [key, value] : ints) builder.u32(key, value);
-    for (const auto& [key, value] : floats) builder.f32(key, value);
+    for (const auto& [key, value] : floats) {
+      if (!doubles.contains(key)) builder.f32(key, value);
+    }
+    for (const auto& [key, value] : doubles) builder.f64(key, value);
     for (const auto& [key, value] : booleans) builder.boolean(key, value);
     for (const auto& [key, value] : texts) builder.text(key, value);
     if (!vocabulary.empty()) {

@@ -99,6 +99,11 @@ TEST(Config, BadSizesAreRefusedByName) {
               HasSubstr("'num_key_value_heads'"));
   EXPECT_THAT(refusal(replaced(R"("rms_norm_eps": 1e-5)", R"("rms_norm_eps": 0)")),
               HasSubstr("'rms_norm_eps'"));
+  for (const char* bad : {"1e300", "1e-60"}) {  // as a float it would be infinite, or 0
+    EXPECT_THAT(
+        refusal(replaced(R"("rms_norm_eps": 1e-5)", std::string(R"("rms_norm_eps": )") + bad)),
+        HasSubstr("'rms_norm_eps' is outside of the range of 32-bit floats"));
+  }
   EXPECT_THAT(refusal(replaced(R"("hidden_size": 32,)", "")),
               HasSubstr("'hidden_size' is missing"));
 }

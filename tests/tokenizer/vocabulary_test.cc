@@ -90,7 +90,11 @@ TEST(Vocabulary, ValuesMustBeOfTheirKind) {
   expect_error(tokens().ints(key("token_type"), {1, 7}), "token_type", "7 at index 1");
   expect_error(tokens().ints(key("token_type"), {-1, 1}), "token_type", "-1 at index 0");
   expect_error(tokens().ints(key("token_type"), {1, 6}), "tokens", "'b' at index 1");
+  for (const double score : {std::nan(""), HUGE_VAL, -HUGE_VAL, 1e300, -1e300}) {
+    expect_error(tokens().doubles(key("scores"), {0, score}), "scores", "index 1");
+  }
   expect_error(tokens().floats(key("scores"), {0, std::nanf("")}), "scores", "index 1");
+  expect_error(tokens().floats(key("scores"), {0, -HUGE_VALF}), "scores", "index 1");
   expect_error(tokens().text(key("scores"), "high"), "scores", "");
   expect_error(GgufBuilder().text(key("model"), "llama").ints(key("tokens"), {1}), "tokens", "");
   expect_error(tokens().text(key("bos_token_id"), "a"), "bos_token_id", "");

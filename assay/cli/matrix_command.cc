@@ -12,6 +12,7 @@
 #include "assay/golden/manifest.h"
 #include "assay/log/log_reader.h"
 #include "assay/report/matrix_report.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -21,8 +22,8 @@ struct MatrixArguments {
   std::vector<std::string> paths;
   std::string reference;
   std::string policy;
-  std::string tokens;
-  std::string checkpoints;
+  std::optional<std::string> tokens;
+  std::optional<std::string> checkpoints;
   std::vector<std::string> maps;
   std::string output;
   bool json = false;
@@ -45,6 +46,7 @@ std::vector<std::string> inputs_of(const MatrixArguments& arguments, const RunMa
   inputs.push_back(arguments.policy);
   inputs.insert(inputs.end(), arguments.maps.begin(), arguments.maps.end());
   inputs.insert(inputs.end(), matrix.left_out.begin(), matrix.left_out.end());
+  for (const UnreadableLog& log : matrix.unreadable) inputs.push_back(log.log);
   for (const MatrixRow& row : matrix.rows) {
     for (const MatrixCell& cell : row.cells) inputs.push_back(cell.log);
   }
@@ -61,9 +63,9 @@ int run(const MatrixArguments& arguments) {
       return policy_for_logs(arguments.policy, "", ref_path, got_path);
     };
   }
-  if (!arguments.tokens.empty()) options.compare.selection.set_tokens(arguments.tokens, "--tokens");
-  if (!arguments.checkpoints.empty()) {
-    options.compare.selection.set_checkpoints(arguments.checkpoints, "--checkpoints");
+  if (arguments.tokens) options.compare.selection.set_tokens(*arguments.tokens, "--tokens");
+  if (arguments.checkpoints) {
+    options.compare.selection.set_checkpoints(*arguments.checkpoints, "--checkpoints");
   }
   for (const std::string& map : arguments.maps) {
     options.compare.ref_map.add(NameMap::load(map));
@@ -89,6 +91,13 @@ int run(const MatrixArguments& arguments) {
       const bool judged = cell.pair && cell.pair->verdict != Verdict::kInconclusive;
       if (judged && !cell.pair->pass) return kDiverged;
     }
+  }
+  if (!matrix.unreadable.empty()) {
+    const size_t more = matrix.unreadable.size() - 1;
+    std::string text = matrix.unreadable.front().problem.what();
+    if (more > 0) text += "; the report names " + count_of(more, "more such log");
+    print_error(text);
+    return kNotComparable;
   }
   print_error(
       "what could be compared is in parity, but not all runs could be; the table says which: log "

@@ -1,9 +1,11 @@
 #include "assay/compare/matrix.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -14,6 +16,7 @@
 #include "assay/log/log_reader.h"
 #include "base/count_of.h"
 #include "base/error.h"
+#include "base/input_file.h"
 
 namespace assay {
 namespace {
@@ -22,13 +25,29 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kOracleMath = "float64";
 
+// Files by what they are, whatever path leads there.
+class FilesMet {
+ public:
+  // Whether this is the first time. What cannot be looked at is never met.
+  bool insert(const std::string& path) {
+    struct stat status {};
+    if (stat(path.c_str(), &status) != 0) return true;
+    return met_.emplace(status.st_dev, status.st_ino).second;
+  }
+
+ private:
+  std::set<std::pair<dev_t, ino_t>> met_;
+};
+
 // Sorted, so that the same folder gives the same matrix.
 std::vector<std::string> logs_in(const std::vector<std::string>& paths) {
   std::vector<std::string> logs;
+  FilesMet met;
   for (const std::string& path : paths) {
     std::error_code error;
     if (!fs::is_directory(path, error)) {
-      logs.push_back(path);
+      if (!fs::exists(path, error)) InputFile{path};  // says what is wrong with the path
+      if (met.insert(path)) logs.push_back(path);
       continue;
     }
     std::vector<std::string> found;
@@ -41,7 +60,8 @@ std::vector<std::string> logs_in(const std::vector<std::string>& paths) {
     if (error) throw Error("cannot read the folder: " + error.message(), path);
     if (found.empty()) throw Error("the folder holds no *.jsonl", path, "give a folder of logs");
     std::sort(found.begin(), found.end());
-    logs.insert(logs.end(), found.begin(), found.end());
+    std::ranges::copy_if(found, std::back_inserter(logs),
+                         [&](const std::string& log) { return met.insert(log); });
   }
   return logs;
 }
@@ -52,9 +72,10 @@ struct Run {
   int64_t bytes = 0;
 };
 
+// Nothing where no header places it. Throws Error if it cannot be read or holds no record.
 std::optional<Run> run_of(const std::string& path) {
   LogReader log(path, Depth::kKeys);
-  log.next();
+  if (log.next() == nullptr) throw no_records_error(log);
   if (!log.header()) return std::nullopt;
   const LogHeader& header = *log.header();
   if (header.model.name.empty() && header.model.sha256.empty()) return std::nullopt;
@@ -174,6 +195,29 @@ MatrixRow row_of(const std::vector<Run>& runs, const std::vector<const Run*>& re
   return row;
 }
 
+// The runs that a header places; tells `matrix` of the other logs.
+std::vector<Run> placed_runs(const std::vector<std::string>& logs, RunMatrix& matrix) {
+  std::vector<Run> placed;
+  for (const std::string& log : logs) {
+    try {
+      if (auto run = run_of(log)) {
+        placed.push_back(std::move(*run));
+      } else {
+        matrix.left_out.push_back(log);
+      }
+    } catch (const Error& error) {
+      matrix.unreadable.push_back({log, error});
+      matrix.pass = false;
+    }
+  }
+  return placed;
+}
+
+// Where there is nothing to show: a log that cannot be read is why before anything else is.
+void throw_if_unreadable(const RunMatrix& matrix) {
+  if (!matrix.unreadable.empty()) throw matrix.unreadable.front().problem;
+}
+
 // Where nothing could be compared. `references`, `engines`: whose runs there are.
 std::string what_is_missing(const std::set<std::string>& references,
                             const std::set<std::string>& engines, const std::string& wanted) {
@@ -194,16 +238,9 @@ std::string what_is_missing(const std::set<std::string>& references,
 
 RunMatrix compare_matrix(const std::vector<std::string>& paths, const MatrixOptions& options) {
   RunMatrix matrix;
-  std::vector<Run> placed;
-  for (const std::string& path : logs_in(paths)) {
-    auto run = run_of(path);
-    if (run) {
-      placed.push_back(std::move(*run));
-    } else {
-      matrix.left_out.push_back(path);
-    }
-  }
+  std::vector<Run> placed = placed_runs(logs_in(paths), matrix);
   if (placed.empty()) {
+    throw_if_unreadable(matrix);
     throw Error("no log has a header that names its model", paths.front(),
                 "log with a first line {\"assay\":1,\"model\":{\"name\":...},\"engine\":...}");
   }
@@ -231,6 +268,7 @@ RunMatrix compare_matrix(const std::vector<std::string>& paths, const MatrixOpti
     return std::tie(a.model, a.type, a.prompt) < std::tie(b.model, b.type, b.prompt);
   });
   if (compared == 0) {
+    throw_if_unreadable(matrix);
     throw Error("no model, type and prompt has a run of the reference and another one",
                 paths.front(), what_is_missing(references, engines, options.reference));
   }

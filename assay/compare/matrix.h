@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "assay/compare/several.h"
+#include "base/error.h"
 
 namespace assay {
 
@@ -37,19 +38,27 @@ struct MatrixRow {
   std::vector<MatrixCell> cells;
 };
 
+// A log that nothing can be told of: it cannot be read, or it holds no record.
+struct UnreadableLog {
+  std::string log;
+  Error problem;  // names the log
+};
+
 struct RunMatrix {
   std::vector<std::string> engines;   // columns, the references' first
   std::vector<MatrixRow> rows;        // by model, type and prompt
-  std::vector<std::string> left_out;  // logs that no header places
-  // Each run but the references' is in parity with a reference; false too where it has none. Logs
-  // that are left out do not count.
+  std::vector<std::string> left_out;  // logs with records that no header places
+  std::vector<UnreadableLog> unreadable;
+  // Each run but the references' is in parity with a reference; false too where it has none, and
+  // where a log is unreadable. Logs that are left out do not count.
   bool pass = true;
 };
 
 // Engines x models x types from the headers of logs. `paths`: logs, and folders that are searched
-// for *.jsonl with all that is below them. In each row the runs are held against the run of the
-// reference: the engine that is asked for or, where none is, the one whose math is float64. Throws
-// Error if a path cannot be read, no log has a header, or no row has a reference and another run.
+// for *.jsonl with all that is below them; a file that is met again is taken once. In each row the
+// runs are held against the run of the reference: the engine that is asked for or, where none is,
+// the one whose math is float64. Throws Error if a path is not there, no log has a header, or no
+// row has a reference and another run.
 RunMatrix compare_matrix(const std::vector<std::string>& paths, const MatrixOptions& options);
 
 }  // namespace assay

@@ -22,6 +22,16 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using Set = uint32_t;  // of runs, a bit each
 
+// NaN is further off than infinity.
+bool is_nearer(double a, double b) {
+  return std::isnan(b) ? !std::isnan(a) : a < b;
+}
+
+// Of two runs, for ranking.
+double distance(const RunPair& pair) {
+  return std::isnan(pair.worst_rel_l2) ? kInfinity : pair.worst_rel_l2;
+}
+
 bool has(Set set, size_t run) {
   return ((set >> run) & 1) != 0;
 }
@@ -89,9 +99,9 @@ std::optional<size_t> far_off(Set voters, const std::vector<RunPair>& pairs) {
     for (const RunPair& pair : pairs) {
       if (!has(voters, pair.a) || !has(voters, pair.b)) continue;
       if (pair.a == run || pair.b == run) {
-        nearest = std::min(nearest, pair.worst_rel_l2);
+        nearest = std::min(nearest, distance(pair));
       } else {
-        among_others = std::max(among_others, pair.worst_rel_l2);
+        among_others = std::max(among_others, distance(pair));
         others_known = others_known && pair.verdict != Verdict::kInconclusive;
       }
     }
@@ -115,7 +125,7 @@ std::string listed(const std::vector<std::string>& names, Set set) {
 double worst_within(const std::vector<RunPair>& pairs, Set set) {
   double worst = 0;
   for (const RunPair& pair : pairs) {
-    if (has(set, pair.a) && has(set, pair.b)) worst = std::max(worst, pair.worst_rel_l2);
+    if (has(set, pair.a) && has(set, pair.b)) worst = std::max(worst, distance(pair));
   }
   return worst;
 }
@@ -175,15 +185,15 @@ RunPair pair_of(const Comparison& comparison, size_t a, size_t b) {
   pair.first_divergence = comparison.first_divergence;
   std::vector<double> errors;
   for (const RecordResult& result : comparison.results) {
-    const double rel_l2 = result.metrics.rel_l2;
-    errors.push_back(std::isnan(rel_l2) ? kInfinity : rel_l2);
+    errors.push_back(result.metrics.rel_l2);
     if (result.tolerance > 0) {
-      pair.worst_of_tolerance = std::max(pair.worst_of_tolerance, errors.back() / result.tolerance);
+      pair.worst_of_tolerance =
+          std::max(pair.worst_of_tolerance, errors.back() / result.tolerance, is_nearer);
     }
   }
   if (errors.empty()) return pair;
-  pair.worst_rel_l2 = *std::max_element(errors.begin(), errors.end());
-  pair.median_rel_l2 = upper_median(errors);
+  pair.worst_rel_l2 = *std::max_element(errors.begin(), errors.end(), is_nearer);
+  pair.median_rel_l2 = upper_median(errors, is_nearer);
   return pair;
 }
 

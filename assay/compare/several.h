@@ -32,7 +32,7 @@ struct RunPair {
   int64_t compared = 0;
   int64_t failed = 0;
   double median_rel_l2 = 0;
-  double worst_rel_l2 = 0;        // infinite where a value was no number
+  double worst_rel_l2 = 0;        // NaN where a value was no number
   double worst_of_tolerance = 0;  // the largest rel_l2 as a multiple of its tolerance
   std::optional<FirstDivergence> first_divergence;
 };

@@ -97,6 +97,8 @@ std::string problem_lines(const RunMatrix& matrix) {
       if (!cell.problem.empty()) text += fmt::format("  {}\n", cell.problem);
     }
   }
+  for (const UnreadableLog& log : matrix.unreadable)
+    text += fmt::format("  {}\n", log.problem.what());
   return text;
 }
 
@@ -142,6 +144,12 @@ void write_json(const RunMatrix& matrix, const TextSink& sink) {
     element.end();
   });
   write_array("left_out", matrix.left_out, out, sink, append_text);
+  write_array("unreadable", matrix.unreadable, out, sink, [&](const UnreadableLog& log) {
+    JsonObject element(out);
+    element.member("log", log.log);
+    element.member("problem", std::string_view(log.problem.what()));
+    element.end();
+  });
   out += "}\n";
   sink(out);
 }

@@ -148,6 +148,39 @@ TEST_F(MatrixCommand, ARunThatNoLimitAppliesToIsNotComparable) {
   EXPECT_THAT(outcome.err, HasSubstr("not all runs could be; the table says which"));
 }
 
+// Breaks if a run that crashed before it logged anything were taken for parity.
+TEST_F(MatrixCommand, AnEmptyLogIsExitCode2AndTheOthersAreShown) {
+  std::filesystem::create_directory(path("runs"));
+  const std::string log = engine_log("runs/mine.jsonl", "f32.jsonl", false);
+  const std::string empty = put("runs/empty.jsonl", "");
+  const std::string problem = empty +
+                              ": the log holds no records; check that the engine logged to this "
+                              "file";
+  Outcome outcome = run({"matrix", golden("f32.jsonl"), path("runs")});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.out, HasSubstr("assay cpu exact"));
+  EXPECT_THAT(outcome.out, HasSubstr("\n  " + problem + "\n"));
+  EXPECT_EQ(outcome.err, "assay: " + problem + "\n");
+  outcome = run({"matrix", golden("f32.jsonl"), path("runs"), "--json"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  const rapidjson::Document matrix = parse_json_text(outcome.out, "matrix", "");
+  EXPECT_FALSE(matrix["pass"].GetBool());
+  EXPECT_EQ(matrix["unreadable"][0]["log"].GetString(), empty);
+  EXPECT_EQ(matrix["unreadable"][0]["problem"].GetString(), problem);
+  expect_error({"matrix", golden("f32.jsonl"), path("runs"), "-o", empty},
+               empty + ": the report would overwrite its input; give another -o");
+  put("runs/empty_too.jsonl", "");
+  EXPECT_EQ(run({"matrix", golden("f32.jsonl"), path("runs")}).err,
+            "assay: " + problem + "; the report names 1 more such log\n");
+  // What diverged comes first.
+  put("runs/bad.jsonl", [&] {
+    std::string text = contents(log);
+    const size_t value = text.find("\"values\":[") + 10;
+    return text.replace(value, text.find(',', value) - value, "9e3");
+  }());
+  EXPECT_EQ(run({"matrix", golden("f32.jsonl"), path("runs")}).exit_code, 1);
+}
+
 TEST_F(MatrixCommand, AnotherModelFileIsAnotherRow) {
   const std::string log = engine_log("f32.jsonl", "f32.jsonl", false);
   const Outcome outcome = run({"matrix", golden("q8_0.jsonl"), log});

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <filesystem>
+
 #include "tests/compare/log_files.h"
 
 namespace assay {
@@ -71,6 +74,68 @@ TEST_F(MatrixTest, AReferenceWithoutTheCheckpointDoesNotHideAnothersVerdict) {
     EXPECT_THAT(value == 9 ? cell.warnings.back() : cell.problem, testing::HasSubstr("elements"));
     EXPECT_FALSE(matrix.pass);
   }
+}
+
+// Breaks if an engine that crashed before its first record were no failure, or hid the others.
+TEST_F(MatrixTest, ALogWithoutARecordIsAProblemOfItsOwn) {
+  const std::string ref = log("ref", "float64", 2, 5);
+  const std::string good = log("good", "exact", 2, 5);
+  const std::string header = R"({"assay":1,"model":{"name":"m"},"tokens":[1,2],"engine":"x"})";
+  for (const auto& [text, problem] :
+       {std::pair<std::string, std::string>{"", ": the log holds no records; check"},
+        {header.substr(0, 20), ": the log holds no records but a last line that is cut off; check"},
+        {header + "\n", ": the log holds no records; check"},
+        {R"({"assay":1})", ": the log holds no records; check"},
+        {"\x80\n", ":1: is not valid JSON at byte 1"}}) {
+    const std::string bad = put("bad.jsonl", text);
+    for (const std::vector<std::string>& paths :
+         {std::vector<std::string>{ref, bad, good}, {folder_}}) {
+      const RunMatrix matrix = compare_matrix(paths, {});
+      EXPECT_FALSE(matrix.pass) << text;
+      ASSERT_EQ(matrix.rows.size(), 1U);
+      EXPECT_EQ(matrix.rows[0].cells.size(), 2U);
+      EXPECT_TRUE(matrix.left_out.empty());
+      ASSERT_EQ(matrix.unreadable.size(), 1U);
+      EXPECT_EQ(matrix.unreadable[0].log, bad);
+      EXPECT_THAT(matrix.unreadable[0].problem.what(), testing::StartsWith(bad + problem));
+    }
+    // Where it is all that there is, and where it is what the others lack.
+    for (const std::vector<std::string>& paths :
+         {std::vector<std::string>{bad}, {good, bad}, {ref, bad}}) {
+      EXPECT_THAT(error_of([&] { compare_matrix(paths, {}); }), testing::StartsWith(bad + problem));
+    }
+  }
+  EXPECT_THAT(error_of([&] {
+                compare_matrix({ref, good, path("none")}, {});
+              }),
+              testing::StartsWith(path("none") + ": cannot open: "));
+}
+
+// Breaks if a run were judged twice because it is named twice.
+TEST_F(MatrixTest, AFileThatIsNamedTwiceIsOneRun) {
+  const std::string ref = log("ref", "float64", 2, 5);
+  const std::string good = log("good", "exact", 2, 5);
+  std::filesystem::create_symlink(good, path("link.jsonl"));
+  for (const std::vector<std::string>& paths :
+       {std::vector<std::string>{ref, good, good},
+        {folder_, good},
+        {good, folder_},
+        {folder_, folder_ + "/../" + folder_.substr(folder_.rfind('/') + 1)}}) {
+    const RunMatrix matrix = compare_matrix(paths, {});
+    ASSERT_EQ(matrix.rows.size(), 1U);
+    EXPECT_EQ(matrix.rows[0].cells.size(), 2U);
+  }
+}
+
+// Breaks if NaN were told as an infinity, or passed.
+TEST_F(MatrixTest, NotANumberIsToldAsSuch) {
+  const std::string ref = log("ref", "float64", 2, 5);
+  const RunMatrix matrix = compare_matrix({ref, log("bad", "exact", 2, std::nanf(""))}, {});
+  const RunPair& pair = *matrix.rows.at(0).cells.back().pair;
+  EXPECT_FALSE(pair.pass);
+  EXPECT_TRUE(std::isnan(pair.worst_rel_l2));
+  EXPECT_TRUE(std::isnan(pair.median_rel_l2));
+  EXPECT_TRUE(std::isnan(pair.worst_of_tolerance));
 }
 
 TEST_F(MatrixTest, SaysWhatIsMissing) {

@@ -64,6 +64,8 @@ TEST(Several, OneDiffersFromTwoThatAgree) {
 // NaN counts as infinitely far.
 TEST(Several, OneThatIsNoNumberIsTheOutlier) {
   EXPECT_THAT(judged(3, {INFINITY, 1e-6, INFINITY}).outliers, ElementsAre(1U));
+  EXPECT_THAT(judged(3, {NAN, 1e-6, NAN}).outliers, ElementsAre(1U));
+  EXPECT_THAT(judged(3, {NAN, 0.02, NAN}).outliers, ElementsAre(1U));
 }
 
 TEST(Several, TwoOfFiveDifferFromTheMajority) {
@@ -98,6 +100,7 @@ TEST(Several, OneIsFarOffThoughTheOthersDifferToo) {
 TEST(Several, OthersThatAreFarFromEachOtherBlameNobody) {
   EXPECT_EQ(judged(3, {1, std::numeric_limits<double>::infinity(), 20}).consensus,
             Consensus::kCannotTell);
+  EXPECT_EQ(judged(3, {1, NAN, 20}).consensus, Consensus::kCannotTell);
 }
 
 // Breaks if a log that holds nothing hid that another is wrong, or were called wrong itself.

@@ -75,5 +75,14 @@ TEST(MatrixReport, CountsTheLogsThatAreLeftOut) {
                                            "left out: a.jsonl, ...\n"));
 }
 
+// Breaks if a log that holds nothing were missing from the report.
+TEST(MatrixReport, NamesTheLogsThatCannotBeRead) {
+  RunMatrix matrix = matrix_of(1);
+  matrix.unreadable = {{"a.jsonl", Error("the log holds no records", "a.jsonl")}};
+  EXPECT_THAT(table(matrix, {}), testing::EndsWith("\n  a.jsonl: the log holds no records\n"));
+  EXPECT_THAT(text_of([&](const TextSink& sink) { write_json(matrix, sink); }),
+              HasSubstr(R"({"log":"a.jsonl","problem":"a.jsonl: the log holds no records"})"));
+}
+
 }  // namespace
 }  // namespace assay

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <string_view>
 #include <system_error>
@@ -26,6 +28,21 @@ std::string_view trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(kSpace);
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+// Texts may have no characters; --log, --tokens and --checkpoints say themselves what to give.
+constexpr std::string_view kMayBeEmpty[] = {"--prompt", "--text",   "--team",
+                                            "--log",    "--tokens", "--checkpoints"};
+
+bool may_be_empty(const CLI::Option& option) {
+  return std::ranges::find(kMayBeEmpty, option.get_name()) != std::end(kMayBeEmpty);
+}
+
+std::string refuse_empty(const CLI::Option& option, const std::string& value) {
+  if (!value.empty()) return {};
+  const bool needed = option.get_positional() || option.get_required();
+  throw Error("the value is empty, as of a variable that is not set", option.get_name(),
+              needed ? "give one" : "give one, or leave the flag out");
 }
 
 }  // namespace
@@ -56,6 +73,26 @@ CLI::Validator whole_number(int64_t least, uint64_t most) {
                               least, most);
   };
   return CLI::Validator(check, "", "whole number");
+}
+
+void refuse_empty_values(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() == 0 || may_be_empty(*option)) continue;
+    option->check([option](const std::string& value) { return refuse_empty(*option, value); });
+  }
+  for (CLI::App* command : app.get_subcommands({})) refuse_empty_values(*command);
+}
+
+std::vector<std::string> arguments_for_cli11(int argc, char** argv) {
+  std::vector<std::string> arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    const bool no_value = argument.starts_with("--") && argument.find('=') + 1 == argument.size();
+    arguments.emplace_back(argument.substr(0, argument.size() - (no_value ? 1 : 0)));
+    if (no_value) arguments.emplace_back();
+  }
+  std::ranges::reverse(arguments);
+  return arguments;
 }
 
 std::vector<int32_t> parse_token_ids(const std::string& text, const std::string& flag) {

@@ -17,6 +17,15 @@ void add_threads_flag(CLI::App& command, int& n_threads);
 // Adds --json, the same as --format json. `format` must outlive the command.
 void add_json_flag(CLI::App& command, CLI::Option& format_option, std::string& format);
 
+// Lets each option of `app` and of its commands refuse an empty value by an Error that names it:
+// what a shell makes of a variable that is not set would otherwise be as if the flag were not
+// there. Texts that may have no characters, as --prompt's, are taken.
+void refuse_empty_values(CLI::App& app);
+
+// The arguments of main() for CLI11, which takes them in reverse and takes what follows "--flag="
+// for its value.
+std::vector<std::string> arguments_for_cli11(int argc, char** argv);
+
 // Comma-separated token ids, in brackets or not, as `assay tokenize` prints them. Throws Error
 // naming `flag` and the item that is none.
 std::vector<int32_t> parse_token_ids(const std::string& text, const std::string& flag);

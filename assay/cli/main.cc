@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
 #include "assay/cli/signals.h"
@@ -80,10 +81,11 @@ int run(int argc, char** argv) {
   add_matrix(app, exit_code);
   add_mutate(app, exit_code);
   add_perf(app, exit_code);
+  refuse_empty_values(app);
   check_command(app, argc, argv);
   check_subcommand(app, argc, argv);
   try {
-    app.parse(argc, argv);
+    app.parse(arguments_for_cli11(argc, argv));
   } catch (const CLI::Success& asked) {  // --help, --version
     std::ostringstream text;
     const int code = app.exit(asked, text, text);

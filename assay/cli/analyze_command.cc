@@ -23,22 +23,20 @@ struct AnalyzeArguments {
   bool json = false;
 };
 
-void print_warnings(const Analysis& analysis) {
-  for (const std::string& warning : analysis.warnings) print_warning(warning);
-}
-
-int run(const AnalyzeArguments& arguments) {
+int run(const AnalyzeArguments& arguments, SpooledInputs& spooled) {
   if (!arguments.numpy.empty() && arguments.logs.size() > 1) {
     throw Error("an archive is of one log", "--numpy", "give one LOG with it");
   }
   std::vector<std::string> inputs = arguments.logs;
   inputs.push_back(arguments.compare);
   refuse_to_overwrite(inputs, arguments.numpy, "the archive", "--numpy");
-  SpooledInputs spooled;
   const auto analyze = [&](const std::string& log, const std::string& path) {
     Analysis analysis = analyze_log(path);
     analysis.path = log;
-    print_warnings(analysis);
+    for (std::string& warning : analysis.warnings) {
+      warning = spooled.named(warning);
+      print_warning(warning);
+    }
     return analysis;
   };
   std::vector<Analysis> logs;
@@ -79,7 +77,10 @@ void add_analyze(CLI::App& app, int& exit_code) {
       ->type_name("OUT.npz");
   command->add_option("--compare", arguments->compare, "Another log, to be shown beside it");
   command->add_flag("--json", arguments->json, "One JSON object, statistics included");
-  command->callback([arguments, &exit_code] { exit_code = run(*arguments); });
+  command->callback([arguments, &exit_code] {
+    exit_code =
+        with_spooled_inputs([&](SpooledInputs& spooled) { return run(*arguments, spooled); });
+  });
 }
 
 }  // namespace assay

@@ -139,6 +139,12 @@ std::vector<std::string> inputs_of(const CompareArguments& arguments) {
   return inputs;
 }
 
+std::vector<std::string> logs_of(const CompareArguments& arguments) {
+  std::vector<std::string> logs = {arguments.ref, arguments.got};
+  logs.insert(logs.end(), arguments.more.begin(), arguments.more.end());
+  return logs;
+}
+
 // Annotations go to standard output, which the runner reads, and the summary to -o, to the file
 // that the runner names, or after the annotations.
 void write_github(const Comparison& comparison, const ReportContext& context,
@@ -205,8 +211,7 @@ void check_hash(const Model& model, const Comparison& comparison) {
       printable(stated->model.type, 20), printable(stated->model.sha256, 64)));
 }
 
-int run(const CompareArguments& given) {
-  SpooledInputs spooled;
+int run(const CompareArguments& given, SpooledInputs& spooled) {
   CompareArguments arguments = given;
   refuse_to_overwrite(inputs_of(given), given.output);
   arguments.ref = spooled.path_of(given.ref);
@@ -219,9 +224,8 @@ int run(const CompareArguments& given) {
                   arguments.ref_maps.empty() ? "--map-got" : "--map-ref",
                   "give --map, which is for all of them");
     }
-    std::vector<std::string> logs = {arguments.ref, arguments.got};
-    logs.insert(logs.end(), arguments.more.begin(), arguments.more.end());
-    return run_several(logs, options, arguments.format, arguments.output);
+    return run_several(logs_of(given), logs_of(arguments), spooled, options, arguments.format,
+                       arguments.output);
   }
   std::unique_ptr<const Model> model;
   if (!arguments.model.empty()) {
@@ -232,7 +236,10 @@ int run(const CompareArguments& given) {
   comparison.got_path = given.got;
   find_causes(model.get(), comparison, progress_line("looking for the cause", Work::kSteps));
   if (model && !comparison.pass) check_hash(*model, comparison);
-  for (const std::string& warning : comparison.warnings) print_warning(warning);
+  for (std::string& warning : comparison.warnings) {
+    warning = spooled.named(warning);
+    print_warning(warning);
+  }
   write_report(comparison, given);
   if (comparison.pass) return kInParity;
   if (comparison.verdict != Verdict::kInconclusive) return kDiverged;
@@ -286,7 +293,10 @@ void add_compare(CLI::App& app, int& exit_code) {
                           "table, json, csv, html, junit, sarif or github (default table)");
   add_json_flag(*command, *format, arguments->format);
   command->add_option("-o,--output", arguments->output, "Write to this file");
-  command->callback([arguments, &exit_code] { exit_code = run(*arguments); });
+  command->callback([arguments, &exit_code] {
+    exit_code =
+        with_spooled_inputs([&](SpooledInputs& spooled) { return run(*arguments, spooled); });
+  });
 }
 
 }  // namespace assay

@@ -17,13 +17,17 @@ std::string nothing_proved(const std::string& ref, const std::string& got) {
       printable(got), printable(ref));
 }
 
-int run_several(const std::vector<std::string>& logs, const CompareOptions& options,
+int run_several(const std::vector<std::string>& logs, const std::vector<std::string>& paths,
+                const SpooledInputs& spooled, const CompareOptions& options,
                 const std::string& format, const std::string& output) {
   if (format != "table" && format != "json") {
     throw Error(fmt::format("'{}' is for two logs", format), "--format", "give table or json");
   }
-  const SeveralComparison several = compare_several(logs, options);
-  for (const std::string& warning : several.warnings) print_warning(warning);
+  SeveralComparison several = compare_several(paths, options, logs);
+  for (std::string& warning : several.warnings) {
+    warning = spooled.named(warning);
+    print_warning(warning);
+  }
   write_output(output, [&](const TextSink& sink) {
     if (format == "json") {
       write_json(several, sink);

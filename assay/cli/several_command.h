@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "assay/cli/spooled_inputs.h"
 #include "assay/compare/comparison.h"
 
 namespace assay {
@@ -11,8 +12,9 @@ namespace assay {
 std::string nothing_proved(const std::string& ref, const std::string& got);
 
 // `assay compare` of three logs or more: holds each against each, writes who is the outlier to
-// `output` and gives the exit code.
-int run_several(const std::vector<std::string>& logs, const CompareOptions& options,
+// `output` and gives the exit code. `paths`: where `spooled` has the logs.
+int run_several(const std::vector<std::string>& logs, const std::vector<std::string>& paths,
+                const SpooledInputs& spooled, const CompareOptions& options,
                 const std::string& format, const std::string& output);
 
 }  // namespace assay

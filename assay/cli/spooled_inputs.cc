@@ -70,7 +70,32 @@ std::string SpooledInputs::path_of(const std::string& path) {
   if (!standard_input) files_.push_back(from);
   const int copy = standard_input ? files_.back() : files_[files_.size() - 2];
   copy_all(from, copy, standard_input ? "standard input" : path);
-  return fmt::format("/proc/self/fd/{}", copy);
+  std::string place = fmt::format("/proc/self/fd/{}", copy);
+  given_[place] = path;
+  return place;
+}
+
+std::string SpooledInputs::named(std::string text) const {
+  for (const auto& [place, path] : given_) {
+    for (size_t at = text.find(place); at != std::string::npos; at = text.find(place, at)) {
+      const size_t end = at + place.size();
+      const bool of_another = end < text.size() && text[end] >= '0' && text[end] <= '9';
+      if (!of_another) text.replace(at, place.size(), path);
+      at += of_another ? place.size() : path.size();
+    }
+  }
+  return text;
+}
+
+int with_spooled_inputs(const std::function<int(SpooledInputs&)>& command) {
+  SpooledInputs inputs;
+  try {
+    return command(inputs);
+  } catch (const Error& error) {
+    const std::string text = inputs.named(error.what());
+    if (text == error.what()) throw;
+    throw Error(text);
+  }
 }
 
 }  // namespace assay

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,9 +21,17 @@ class SpooledInputs {
   // itself where it is a file. Throws Error if the copy cannot be made.
   std::string path_of(const std::string& path);
 
+  // `text` with what was given in place of the paths of copies.
+  std::string named(std::string text) const;
+
  private:
   std::vector<int> files_;
+  std::map<std::string, std::string> given_;  // by the path of the copy
   bool standard_input_taken_ = false;
 };
+
+// What `command` returns, which reads its logs by the inputs it is given; an Error of it names what
+// was given and not the copy.
+int with_spooled_inputs(const std::function<int(SpooledInputs&)>& command);
 
 }  // namespace assay

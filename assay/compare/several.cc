@@ -160,7 +160,9 @@ std::vector<std::string> short_names(const std::vector<RunLabel>& runs) {
   std::vector<std::string> files;
   for (const RunLabel& run : runs) {
     engines.push_back(printable(run.engine, 40));
-    files.push_back(printable(std::filesystem::path(run.path).filename().string(), 40));
+    const bool is_pipe = run.path.starts_with("/dev/fd/");  // whose file name says nothing
+    files.push_back(
+        printable(is_pipe ? run.path : std::filesystem::path(run.path).filename().string(), 40));
   }
   const auto differ = [](const std::vector<std::string>& names) {
     return std::set<std::string>(names.begin(), names.end()).size() == names.size() &&
@@ -253,7 +255,8 @@ void judge_several(const std::vector<std::string>& names, SeveralComparison& sev
 }
 
 SeveralComparison compare_several(const std::vector<std::string>& paths,
-                                  const CompareOptions& options) {
+                                  const CompareOptions& options,
+                                  const std::vector<std::string>& shown) {
   if (paths.size() > kMostRuns) {
     throw Error(fmt::format("{} logs are too many", paths.size()), {},
                 fmt::format("compare at most {} at once", kMostRuns));
@@ -267,6 +270,7 @@ SeveralComparison compare_several(const std::vector<std::string>& paths,
                   "a log must not vote twice");
     }
     several.runs.push_back(label_of(paths[b]));
+    if (!shown.empty()) several.runs.back().path = shown.at(b);
   }
   std::set<std::string> told;
   for (size_t a = 0; a < paths.size(); ++a) {

@@ -70,9 +70,10 @@ void judge_several(const std::vector<std::string>& names, SeveralComparison& sev
 inline constexpr double kFarOff = 10;
 inline constexpr double kNear = 0.1;  // rel_l2 of runs that are near each other, at most
 
-// Compares each of 3 to kMostRuns logs with each. Throws Error as compare_logs() does, or if two
-// paths are of one file.
+// Compares each of 3 to kMostRuns logs with each. `shown`: what to call the paths, where that is
+// not what they are. Throws Error as compare_logs() does, or if two paths are of one file.
 SeveralComparison compare_several(const std::vector<std::string>& paths,
-                                  const CompareOptions& options);
+                                  const CompareOptions& options,
+                                  const std::vector<std::string>& shown = {});
 
 }  // namespace assay

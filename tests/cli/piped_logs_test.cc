@@ -1,0 +1,90 @@
+// What is said of logs that come by standard input or a pipe.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/cli/program.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+class PipedLogs : public Program {
+ protected:
+  void SetUp() override {
+    Program::SetUp();
+    ref_ = put("ref.jsonl", line("logits", 0, {1, 2, 3}) + line("logits", 1, {3, 2, 1}));
+    torn_ = put("torn.jsonl", contents(ref_) + "{\"checkpoint\":\"logits\",\"tok");
+    empty_ = put("empty.jsonl", "");
+    broken_ = put("broken.jsonl", "x\n");
+  }
+  // The program's output and messages; never the path of a copy.
+  std::string said(const std::string& arguments, int exit_code) {
+    const std::string command =
+        fmt::format("bash -c '{} {}' > {} 2>&1", ASSAY_PROGRAM, arguments, path(".o"));
+    EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), exit_code) << arguments;
+    std::string text = contents(path(".o"));
+    EXPECT_THAT(text, Not(HasSubstr("/proc/"))) << arguments;
+    return text;
+  }
+  std::string ref_;
+  std::string torn_;
+  std::string empty_;
+  std::string broken_;
+};
+
+// Breaks if a message named a file of ours that nobody else can find.
+TEST_F(PipedLogs, ErrorsNameWhatWasGiven) {
+  EXPECT_EQ(said("compare - " + ref_ + " < " + broken_, 2),
+            "assay: -:1: is not valid JSON at byte 1: Invalid value; each line of a log is one "
+            "JSON object\n");
+  const std::string none =
+      ": the log holds no records; check that the engine logged to this file\n";
+  EXPECT_EQ(said("compare " + ref_ + " - < " + empty_, 2), "assay: -" + none);
+  EXPECT_EQ(said("compare " + ref_ + " /dev/stdin < " + empty_ + " 3<&1", 2),
+            "assay: /dev/stdin" + none);
+  EXPECT_EQ(said("analyze - < " + empty_, 2), "assay: -" + none);
+  EXPECT_THAT(said("analyze " + ref_ + " --compare <(cat " + empty_ + ")", 2),
+              testing::MatchesRegex("assay: /dev/fd/[0-9]+" + none));
+  EXPECT_THAT(said("compare <(cat " + ref_ + ") <(cat " + broken_ + ")", 2),
+              StartsWith("assay: /dev/fd/"));
+  EXPECT_THAT(said("compare " + ref_ + " " + ref_ + "x - < " + broken_, 2),
+              StartsWith("assay: " + ref_ + "x: cannot open"));
+}
+
+TEST_F(PipedLogs, WarningsNameWhatWasGiven) {
+  const std::string warning = "-:3: the last line is cut off and was left out";
+  EXPECT_THAT(said("compare " + ref_ + " - < " + torn_, 0),
+              StartsWith("assay: warning: " + warning));
+  EXPECT_THAT(said("analyze - < " + torn_, 0), StartsWith("assay: warning: " + warning));
+  for (const char* format : {"json", "html", "junit", "github", "sarif", "csv"}) {
+    EXPECT_THAT(said(fmt::format("compare {} - --format {} < {}", ref_, format, torn_), 0),
+                HasSubstr(warning));
+  }
+}
+
+// Breaks if runs were called by the numbers of their copies.
+TEST_F(PipedLogs, OfSeveralEachHasTheNameItWasGiven) {
+  const std::string other = put("other.jsonl", contents(ref_));
+  for (const char* format : {"table", "json"}) {
+    const std::string text =
+        said(fmt::format("compare {} - {} --format {} < {}", ref_, other, format, torn_), 0);
+    EXPECT_THAT(text, HasSubstr("assay: warning: -:3: the last line"));
+    EXPECT_THAT(text, HasSubstr(std::string(format) == "json" ? "{\"log\":\"-\"," : "\n  -  "));
+  }
+  const std::string wrong =
+      put("wrong.jsonl", line("logits", 0, {1, 2, 3}) + line("logits", 1, {-9, 2, 1}));
+  EXPECT_THAT(said("compare " + ref_ + " " + other + " - < " + wrong, 1),
+              StartsWith("OUTLIER  - differs from ref.jsonl, other.jsonl,"));
+  EXPECT_THAT(said("compare " + ref_ + " " + other + " <(cat " + wrong + ")", 1),
+              testing::ContainsRegex("^OUTLIER  /dev/fd/[0-9]+ differs from ref.jsonl"));
+}
+
+}  // namespace
+}  // namespace assay

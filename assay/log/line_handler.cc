@@ -20,6 +20,20 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 
+// What to do about a line.
+constexpr const char* kOneObject = "each line of a log is one JSON object";
+constexpr const char* kOnce = "write each key once";
+constexpr const char* kSummaryHint = "write a number, or leave the key out";
+
+// What the elements of an array of such numbers may be.
+template <typename Number>
+constexpr const char* kElements = "numbers are decimal, or \"NaN\", \"Infinity\", \"-Infinity\"";
+template <>
+constexpr const char* kElements<float> =
+    "values are 32-bit floats, or \"NaN\", \"Infinity\", \"-Infinity\"";
+template <>
+constexpr const char* kElements<int64_t> = "give whole numbers";
+
 constexpr std::string_view kFieldNames[] = {
     "assay",      "model",     "tokens", "prompt", "engine", "backend", "math",
     "checkpoint", "token_idx", "dtype",  "shape",  "values", "n",       "summary",
@@ -110,32 +124,37 @@ std::set<std::string> LineHandler::skipped_keys(bool is_header) const {
 }
 
 bool LineHandler::wrong_type(std::string_view found) {
-  static constexpr std::string_view kWanted[] = {"the number 1",
-                                                 "an object",
-                                                 "an array of integers",
-                                                 "a string",
-                                                 "a string",
-                                                 "a string",
-                                                 "a string",
-                                                 "a string",
-                                                 "an integer",
-                                                 "a string",
-                                                 "an array of integers",
-                                                 "an array of numbers",
-                                                 "an integer",
-                                                 "an object",
-                                                 "an array of 64 numbers"};
+  struct Wanted {
+    std::string_view type;
+    std::string_view example;
+  };
+  static constexpr Wanted kWanted[] = {{"the number 1", "1"},
+                                       {"an object", R"({"name":"SmolLM2"})"},
+                                       {"an array of integers", "[1,9707]"},
+                                       {"a string", R"("Hello")"},
+                                       {"a string", R"("mine")"},
+                                       {"a string", R"("cpu")"},
+                                       {"a string", R"("exact")"},
+                                       {"a string", R"("logits")"},
+                                       {"an integer", "0"},
+                                       {"a string", R"("f32")"},
+                                       {"an array of integers", "[1,576]"},
+                                       {"an array of numbers", R"([0.5,"NaN"])"},
+                                       {"an integer", "576"},
+                                       {"an object", R"({"l2":2.5})"},
+                                       {"an array of 64 numbers", "[0.5,-1.25,...]"}};
   const auto index = static_cast<size_t>(field_);
   if (index >= std::size(kWanted)) {  // ts, team, source, file, line: only told along
     if (note_skipped_ && field_ != Field::kUnknown) skipped_.emplace(field_name(field_));
     return true;
   }
-  return fail(fmt::format("'{}' is {}, not {}", field_name(field_), found, kWanted[index]));
+  return fail(fmt::format("'{}' is {}, not {}", field_name(field_), found, kWanted[index].type),
+              fmt::format(R"(write it as in "{}":{})", field_name(field_), kWanted[index].example));
 }
 
 bool LineHandler::StartObject() {
   if (depth_ == 2 || depth_ == 3) note_inner();
-  if (++depth_ > kMaxDepth) return fail("nested too deeply");
+  if (++depth_ > kMaxDepth) return fail("nested too deeply", kOneObject);
   if (depth_ != 2) return true;
   if (field_ == Field::kSummary) {
     // What a summary leaves out is not known.
@@ -161,8 +180,8 @@ void LineHandler::count_told_nonfinite() {
 
 bool LineHandler::StartArray() {
   if (depth_ == 2 && name_ != "top") note_inner();
-  if (++depth_ > kMaxDepth) return fail("nested too deeply");
-  if (depth_ == 1) return fail("the line is an array, not an object");
+  if (++depth_ > kMaxDepth) return fail("nested too deeply", kOneObject);
+  if (depth_ == 1) return fail("the line is an array, not an object", kOneObject);
   if (depth_ == 2) return top_level_array();
   if (depth_ == 4 && field_ == Field::kSummary && name_ == "top") return read_top_pair();
   return true;
@@ -179,7 +198,7 @@ bool LineHandler::Key(const char* text, rapidjson::SizeType length, bool) {
   if (note_skipped_) note_key();
   if (depth_ == 2) return inner_key();
   if (depth_ != 1 || field_ == Field::kUnknown) return true;
-  if (has(field_)) return fail(fmt::format("has the key '{}' twice", name_));
+  if (has(field_)) return fail(fmt::format("has the key '{}' twice", name_), kOnce);
   seen_ |= uint32_t{1} << static_cast<int>(field_);
   return true;
 }
@@ -189,7 +208,7 @@ bool LineHandler::inner_key() {
   if (!is_inner(inner)) return true;
   const uint32_t bit = uint32_t{1} << inner;
   if ((seen_inner_ & bit) != 0) {
-    return fail(fmt::format("'{}' has the key '{}' twice", field_name(field_), name_));
+    return fail(fmt::format("'{}' has the key '{}' twice", field_name(field_), name_), kOnce);
   }
   seen_inner_ |= bit;
   return true;
@@ -201,7 +220,7 @@ template <typename Number>
 bool LineHandler::read_numbers(std::vector<Number>& numbers) {
   std::string what;
   const char* stop = read_array(stream_.at, stream_.end, numbers, what);
-  if (stop == nullptr) return fail(fmt::format("'{}': {}", name_, what), {}, true);
+  if (stop == nullptr) return fail(fmt::format("'{}': {}", name_, what), kElements<Number>, true);
   stream_.at = stop;
   return true;
 }
@@ -211,7 +230,7 @@ bool LineHandler::top_level_array() {
   if (skipped) {
     const auto bytes = static_cast<size_t>(stream_.end - stream_.at);
     const void* stop = std::memchr(stream_.at, ']', bytes);
-    if (stop == nullptr) return fail(fmt::format("'{}' has no end", name_), {}, true);
+    if (stop == nullptr) return fail(fmt::format("'{}' has no end", name_), kOneObject, true);
     stream_.at = static_cast<const char*>(stop);
     return true;
   }
@@ -229,7 +248,8 @@ bool LineHandler::top_level_array() {
     case Field::kSketch:
       if (!read_numbers(numbers_)) return false;
       if (numbers_.size() != static_cast<size_t>(kSketchSize)) {
-        return fail(fmt::format("'sketch' has {} numbers, not {}", numbers_.size(), kSketchSize));
+        return fail(fmt::format("'sketch' has {} numbers, not {}", numbers_.size(), kSketchSize),
+                    "log it as the taps do, or leave it out");
       }
       std::copy(numbers_.begin(), numbers_.end(), record_.sketch.emplace().begin());
       return true;
@@ -244,19 +264,21 @@ bool LineHandler::read_top_pair() {
   const bool is_index = numbers_.size() == 2 && numbers_[0] >= 0 && numbers_[0] < 9e15 &&
                         numbers_[0] == std::floor(numbers_[0]);
   if (!is_index || record_.summary->top.size() == 1024) {
-    return fail("'summary': 'top' is not a short array of [index, value]");
+    return fail("'summary': 'top' is not a short array of [index, value]",
+                R"(write it as in "top":[[3,1.5]])");
   }
   const auto value = static_cast<float>(numbers_[1]);
   if (std::isfinite(numbers_[1]) && !std::isfinite(value)) {
     return fail(
-        fmt::format("'summary': 'top': {} is beyond the range of a 32-bit float", numbers_[1]));
+        fmt::format("'summary': 'top': {} is beyond the range of a 32-bit float", numbers_[1]),
+        kElements<float>);
   }
   record_.summary->top.push_back({static_cast<int64_t>(numbers_[0]), value});
   return true;
 }
 
 bool LineHandler::String(const char* text, rapidjson::SizeType length, bool) {
-  if (depth_ == 0) return fail("the line is a string, not an object");
+  if (depth_ == 0) return fail("the line is a string, not an object", kOneObject);
   note_scalar(true);
   std::string value(text, length);
   if (depth_ == 1) return top_level_string(std::move(value));
@@ -279,7 +301,8 @@ bool LineHandler::top_level_string(std::string text) {
   switch (field_) {
     case Field::kCheckpoint:
       record_.checkpoint = std::move(text);
-      return !record_.checkpoint.empty() || fail("'checkpoint' is empty");
+      return !record_.checkpoint.empty() ||
+             fail("'checkpoint' is empty", "give the tensor's name, as in logits");
     case Field::kDtype:
       record_.dtype = std::move(text);
       return true;
@@ -322,7 +345,8 @@ bool LineHandler::shape_from_string(const std::string& text) {
   const char* stop =
       text.starts_with('[') ? read_array(padded.data() + 1, end, record_.shape, what) : nullptr;
   if (stop == nullptr || stop + 1 != end) {
-    return fail(fmt::format("'shape' is the string '{}', not an array", printable(text, 40)));
+    return fail(fmt::format("'shape' is the string '{}', not an array", printable(text, 40)),
+                R"(write it as in "shape":[1,576])");
   }
   return true;
 }
@@ -341,11 +365,12 @@ bool LineHandler::RawNumber(const char* text, rapidjson::SizeType length, bool) 
   const NumberEnd number = read_number(padded.data(), padded.data() + length, value);
   if (number.error == NumberError::kNone) return real(value);
   return fail(fmt::format("'{}': {} is beyond the range of a 64-bit float", printable(name_, 40),
-                          printable({text, length}, 40)));
+                          printable({text, length}, 40)),
+              "give a number within it, or leave the key out");
 }
 
 bool LineHandler::other_scalar(std::string_view found) {
-  if (depth_ == 0) return fail("the line is not an object");
+  if (depth_ == 0) return fail("the line is not an object", kOneObject);
   if (found != "null" || depth_ == 3) note_scalar(false);
   // An optional key may be null, as some writers put it where they have nothing.
   const bool absent = found == "null" && field_ != Field::kCheckpoint &&
@@ -359,11 +384,11 @@ bool LineHandler::other_scalar(std::string_view found) {
 }
 
 bool LineHandler::no_summary_number(std::string_view found) {
-  return fail(fmt::format("'summary': '{}' is {}, not a number", name_, found));
+  return fail(fmt::format("'summary': '{}' is {}, not a number", name_, found), kSummaryHint);
 }
 
 bool LineHandler::integer(int64_t value) {
-  if (depth_ == 0) return fail("the line is a number, not an object");
+  if (depth_ == 0) return fail("the line is a number, not an object", kOneObject);
   if (depth_ == 1) return top_level_integer(value);
   if (depth_ == 2 && field_ == Field::kSummary) {
     return summary_number(static_cast<double>(value), true, value);
@@ -379,10 +404,12 @@ bool LineHandler::top_level_integer(int64_t value) {
                   "this program reads version 1; use the one that wrote it");
     case Field::kTokenIdx:
       record_.token_idx = value;
-      return value >= 0 || fail(fmt::format("'token_idx' is {}, below 0", value));
+      return value >= 0 ||
+             fail(fmt::format("'token_idx' is {}, below 0", value), "count positions from 0");
     case Field::kN:
       record_.n = value;
-      return value >= 0 || fail(fmt::format("'n' is {}, below 0", value));
+      return value >= 0 || fail(fmt::format("'n' is {}, below 0", value),
+                                "give the elements of the whole tensor, or leave it out");
     case Field::kLine:
       record_.line = value;
       return true;
@@ -392,7 +419,7 @@ bool LineHandler::top_level_integer(int64_t value) {
 }
 
 bool LineHandler::real(double value) {
-  if (depth_ == 0) return fail("the line is a number, not an object");
+  if (depth_ == 0) return fail("the line is a number, not an object", kOneObject);
   if (depth_ == 1) {
     std::string shown = fmt::format("{}", value);
     if (shown.find_first_not_of("-0123456789") == std::string::npos) shown += ".0";
@@ -414,7 +441,7 @@ bool LineHandler::summary_number(double value, bool is_integer, int64_t integer)
   }
   if (name_ != "argmax" && name_ != "nonfinite" && name_ != "nan") return true;
   if (!is_integer || integer < -1) {
-    return fail(fmt::format("'summary': '{}' is {}, not a count", name_, value));
+    return fail(fmt::format("'summary': '{}' is {}, not a count", name_, value), kSummaryHint);
   }
   if (name_ == "argmax") summary.argmax = integer;
   if (name_ == "nonfinite") summary.nonfinite = integer;

@@ -73,10 +73,12 @@ TEST_F(HostileLogs, Binary) {
 
 TEST_F(HostileLogs, HugeNumbers) {
   const std::string head = R"({"checkpoint":"logits","dtype":"f32","shape":[1],)";
-  expect_refused(head + R"("token_idx":0,"values":[1e400]})" + "\n",
-                 ":1: 'values': 1e400 is beyond the range of a 32-bit float (element 0)");
+  expect_refused(
+      head + R"("token_idx":0,"values":[1e400]})" + "\n",
+      ":1: 'values': 1e400 is beyond the range of a 32-bit float (element 0); values are "
+      "32-bit floats, or \"NaN\", \"Infinity\", \"-Infinity\"");
   expect_refused(head + R"("token_idx":99999999999999999999,"values":[1]})" + "\n",
-                 ":1: 'token_idx' is 1e+20, not an integer");
+                 ":1: 'token_idx' is 1e+20, not an integer; write it as in \"token_idx\":0");
   expect_refused(head + R"("token_idx":1e400,"values":[1]})" + "\n",
                  ":1: is not valid JSON at byte 62: Number too big to be stored in double; each "
                  "line of a log is one JSON object");
@@ -132,10 +134,11 @@ TEST_F(HostileLogs, NoFile) {
 }
 
 TEST_F(HostileLogs, DeeplyNested) {
-  expect_refused("{\"a\":" + std::string(1000000, '[') + "\n", ":1: nested too deeply");
+  expect_refused("{\"a\":" + std::string(1000000, '[') + "\n",
+                 ":1: nested too deeply; each line of a log is one JSON object");
   std::string objects;
   for (int i = 0; i < 100000; ++i) objects += "{\"a\":";
-  expect_refused(objects + "\n", ":1: nested too deeply");
+  expect_refused(objects + "\n", ":1: nested too deeply; each line of a log is one JSON object");
 }
 
 TEST_F(HostileLogs, ALineWithoutEnd) {

@@ -220,6 +220,35 @@ TEST_F(LogReaderTest, TellsEachBrokenLineWithItsNumber) {
   }
 }
 
+// Breaks if a message said what is wrong and not what to do.
+TEST_F(LogReaderTest, EachMessageSaysWhatToDo) {
+  const std::string one_object = "; each line of a log is one JSON object";
+  const std::string no_values = R"("dtype":"f32","shape":[1],"values":[1]})";
+  for (const auto& [line, hint] : std::vector<std::pair<std::string, std::string>>{
+           {record("1,1e39"),
+            "; values are 32-bit floats, or \"NaN\", \"Infinity\", \"-Infinity\""},
+           {record("1", R"(,"summary":{"top":[[0,1e39]]})"), "; values are 32-bit floats, or"},
+           {record("1", R"(,"summary":{"l2":true})"), "; write a number, or leave the key out"},
+           {record("1", ",\"n\":-1"), "; give the elements of the whole tensor, or leave it out"},
+           {record("1", ",\"n\":1,\"n\":1"), "; write each key once"},
+           {record("1", ",\"sketch\":[1]"), "; log it as the taps do, or leave it out"},
+           {R"({"checkpoint":"a","token_idx":0.0,)" + no_values,
+            "'token_idx' is 0.0, not an integer; write it as in \"token_idx\":0"},
+           {R"({"checkpoint":"a","token_idx":-1,)" + no_values, "; count positions from 0"},
+           {R"({"checkpoint":"","token_idx":0,)" + no_values, "; give the tensor's name"},
+           {R"({"checkpoint":7,"token_idx":0,)" + no_values,
+            "; write it as in \"checkpoint\":\"logits\""},
+           {R"({"checkpoint":"a","token_idx":0,"dtype":"f32","shape":[1.5],"values":[1]})",
+            "; give whole numbers"},
+           {"[1]", one_object},
+           {"\"a\"", one_object},
+           {"1", one_object},
+           {"true", one_object},
+           {R"({"a":)" + std::string(100, '[') + "}", one_object}}) {
+    EXPECT_THAT(error_of(line + "\n"), HasSubstr(hint)) << line;
+  }
+}
+
 TEST_F(LogReaderTest, ALogOfANewerProgramIsTold) {
   EXPECT_THAT(error_of("{\"assay\":2}\n"), HasSubstr(":1: the log is of version 2"));
 }

@@ -117,6 +117,7 @@ int run_injected_command(const RunFlags& flags) {
 int run_command(RunFlags& flags) {
   if (flags.inject) return run_injected_command(flags);
   if (flags.is_greedy_unasked()) {
+    const Sampler checked(flags.options.sampler);  // throws where a number is out of range
     print_warning(
         "without --temp the most likely token is taken: --top-k, --top-p and --seed "
         "change nothing");

@@ -15,13 +15,17 @@ std::string read_text_file(const std::string& path) {
   };
   const std::unique_ptr<std::FILE, decltype(close)> file(
       path == "-" ? stdin : std::fopen(path.c_str(), "rb"), close);
-  if (!file) throw Error(std::string("cannot open: ") + std::strerror(errno), path);
+  if (!file) {
+    throw Error(std::string("cannot open: ") + std::strerror(errno), path,
+                errno == EACCES ? "ask for permission to read it" : "check the path");
+  }
   std::string text;
   char buffer[1 << 16];
   while (const size_t count = std::fread(buffer, 1, sizeof(buffer), file.get())) {
     text.append(buffer, count);
   }
   if (std::ferror(file.get()) != 0) {
+    if (errno == EISDIR) throw Error("is a directory", path, "give the path of a file");
     throw Error(std::string("cannot read: ") + std::strerror(errno), path);
   }
   return text;

@@ -129,8 +129,8 @@ std::string size_text(uint64_t bytes) {
 }
 
 void check_space(const std::string& path, uint64_t needed) {
-  const fs::path folder = fs::absolute(path).parent_path();
   std::error_code failed;
+  const fs::path folder = fs::absolute(path, failed).parent_path();
   const fs::space_info space = fs::space(folder, failed);
   if (failed) throw Error("cannot be written: " + failed.message(), path);
   if (space.available < needed) {

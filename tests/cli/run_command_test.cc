@@ -338,6 +338,13 @@ TEST_F(RunCommand, EveryMistakeHasItsMessage) {
                "--log: the path is empty; give a file to write");
   expect_error({"run", model, "--tokens", "1", "--temp", "-1"},
                "--temp: -1 is out of range; give a number of 0 or more");
+  // Breaks if a warning came before the error.
+  expect_error({"run", model, "--tokens", "1", "--top-p", "2"},
+               "--top-p: 2 is out of range; give a number above 0 and up to 1");
+  expect_error({"run", model, "--prompt-file", path("none")},
+               path("none") + ": cannot open: No such file or directory; check the path");
+  expect_error({"run", model, "--prompt-file", folder_},
+               folder_ + ": is a directory; give the path of a file");
   expect_error({"run", model, "--tokens", "1", "--log", "/no/such/folder/log"},
                "/no/such/folder/log: cannot open the log for writing: No such file or directory; "
                "log into a folder that is there and may be written to");

@@ -134,7 +134,8 @@ class HostileReports(unittest.TestCase):
         self.assertNotIn("injected", {key for log in report["logs"] for key in log})
 
     def check_matrix(self, text, report):
-        self.assertEqual(set(report), {"pass", "engines", "rows", "left_out"})
+        self.assertEqual(set(report), {"pass", "engines", "rows", "left_out", "unreadable"})
+        self.assertEqual(report["unreadable"], [])
         self.assertEqual(report["engines"], [f"{text} {text} float64", f"engine 1 {text} {text}", f"engine 2 {text} {text}"])
         self.assertEqual([(row["model"], row["type"], row["prompt"]) for row in report["rows"]], [(text, text, text)])
 

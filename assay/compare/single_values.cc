@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -18,8 +19,17 @@ class LeastDifferences {
   // What `mine` says of its elements, held against what `other` says of them.
   void hold(const SingleValues& mine, const SingleValues& other) {
     const std::optional<double> least = least_top(other);
+    // Few values are out of these bounds; those at the places of the other's largest elements are
+    // held when it is its turn.
+    double lower = -std::numeric_limits<double>::infinity();
+    double upper = least.value_or(std::numeric_limits<double>::infinity());
+    if (other.summary != nullptr) {
+      lower = std::fmax(lower, other.summary->min);  // NaN where it is not known
+      upper = std::fmin(upper, other.summary->max);
+    }
     for (size_t i = from_; i < mine.values.size(); ++i) {
-      hold(static_cast<int64_t>(i), static_cast<double>(mine.values[i]), other, least);
+      const auto value = static_cast<double>(mine.values[i]);
+      if (!(value >= lower && value <= upper)) hold(static_cast<int64_t>(i), value, other, least);
     }
     for (const TopValue& top : mine.top) {
       if (top.index < static_cast<int64_t>(from_)) continue;

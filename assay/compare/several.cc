@@ -29,7 +29,8 @@ bool is_nearer(double a, double b) {
 
 // Of two runs, for ranking.
 double distance(const RunPair& pair) {
-  return std::isnan(pair.worst_rel_l2) ? kInfinity : pair.worst_rel_l2;
+  if (std::isnan(pair.worst_rel_l2)) return kInfinity;
+  return pair.worst_rel_l2;
 }
 
 bool has(Set set, size_t run) {

@@ -31,8 +31,12 @@ PerfResult judge(const std::string& name, std::span<const double> base,
   PerfResult result;
   result.name = name;
   result.pairs = static_cast<int64_t>(n);
-  result.base_ns = median({base.begin(), base.begin() + n});
-  result.head_ns = median({head.begin(), head.begin() + n});
+  const auto median_of_pairs = [n](std::span<const double> times) {
+    times = times.first(n);
+    return median({times.begin(), times.end()});
+  };
+  result.base_ns = median_of_pairs(base);
+  result.head_ns = median_of_pairs(head);
   result.ratio = std::exp(strict.estimate);
   result.low = std::exp(usual.low);
   result.high = std::exp(usual.high);

@@ -74,8 +74,8 @@ TEST_F(SingleValuesTest, LargestValuesInOtherPlacesAreADifference) {
   const double rel_l2 =
       compare(head(ref, 100, false), head(got, 100, false)).results[0].metrics.rel_l2;
   EXPECT_GT(rel_l2, 1);
-  for (const size_t n : {10, 100}) {
-    for (const size_t m : {10, 100}) {
+  for (const size_t n : {size_t{10}, size_t{100}}) {
+    for (const size_t m : {size_t{10}, size_t{100}}) {
       const Comparison comparison = compare(head(ref, n, n < 100), head(got, m, m < 100));
       EXPECT_EQ(comparison.verdict, Verdict::kWrong) << n << " and " << m;
       EXPECT_LE(comparison.results[0].metrics.rel_l2, rel_l2 * (1 + 1e-6)) << n << " and " << m;

@@ -54,13 +54,11 @@ class DeviceKernels final : public Kernels {
 
   void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
               float* out) override {
-    if (n_tokens == 0) return;
-    if (!is_int8(math_, w.type)) {
-      return ASSAY_DEVICE::matmul(*device_, w, bias, x, n_tokens, out);
-    }
-    void* scratch = room(activations_, int8_scratch(w, n_tokens));
-    int8_matmul(*device_, w, bias, x, n_tokens, scratch, out);
+    const Product product = {w, bias, out};
+    matmuls({&product, 1}, x, n_tokens);
   }
+
+  void matmuls(std::span<const Product> products, const float* x, int64_t n_tokens) override;
 
   void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t width,
                 float* out) override {
@@ -115,8 +113,25 @@ class DeviceKernels final : public Kernels {
   DeviceFused fused_;
   // After device_: freed before it.
   Buffer<float> scores_;
-  Buffer<std::byte> activations_;  // of a product, in 8 bits
+  Buffer<std::byte> vectors_;  // of products
 };
+
+// The vectors are brought into their form once for all products that read it.
+void DeviceKernels::matmuls(std::span<const Product> products, const float* x, int64_t n_tokens) {
+  if (n_tokens == 0) return;
+  for (const bool int8 : {false, true}) {
+    Vectors vectors = {nullptr, 0, int8};
+    for (const Product& product : products) {
+      if (is_int8(math_, product.w.type) != int8) continue;
+      if (vectors.data == nullptr) {
+        const int64_t columns = product.w.columns;
+        std::byte* scratch = room(vectors_, vectors_bytes(columns, n_tokens, int8));
+        vectors = vectors_of(*device_, x, columns, n_tokens, int8, scratch);
+      }
+      ASSAY_DEVICE::matmul(*device_, product, vectors);
+    }
+  }
+}
 
 void DeviceKernels::attention(const float* q, const KvView& kv, const AttentionShape& shape,
                               int64_t first_position, int64_t n_tokens, float* out) {

@@ -51,20 +51,18 @@ struct Normalizer {
 // Exact math: the norm as floats.
 class NormedInput {
  public:
-  __device__ explicit NormedInput(const InputSource& source) : x_{dynamic()} {
+  __device__ explicit NormedInput(const InputSource& source) : x_(dynamic()) {
     const Normalizer norm(source);
     for (int64_t i = threadIdx.x; i < source.width; i += blockDim.x) {
       const float value = norm.element(source, i);
-      x_.x[i] = value;
+      x_[i] = value;
       if (source.normed_seen && blockIdx.x == 0) source.normed_seen[i] = value;
     }
     __syncthreads();
   }
 
   __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
-    float sum[1];
-    dot_row<1>(rows, row, stage, x_, 1, sum);
-    return sum[0];
+    return dot_row(rows, row, stage, x_);
   }
 
  private:
@@ -73,28 +71,26 @@ class NormedInput {
     return values;
   }
 
-  SharedVector x_;
+  Shared<float> x_;
 };
 
 // Exact math: the vector as it stands in device memory.
 class PlainInput {
  public:
-  __device__ explicit PlainInput(const InputSource& source) : x_{source.x, 0} {}
+  __device__ explicit PlainInput(const InputSource& source) : x_(source.x) {}
 
   __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
-    float sum[1];
-    dot_row<1>(rows, row, stage, x_, 1, sum);
-    return sum[0];
+    return dot_row(rows, row, stage, x_);
   }
 
  private:
-  GlobalVectors x_;
+  Global<const float> x_;
 };
 
 // Fast math: the norm, or the vector as it stands in device memory, rounded to 8 bits.
 class Int8Input {
  public:
-  __device__ explicit Int8Input(const InputSource& source) : x_{dynamic()} {
+  __device__ explicit Int8Input(const InputSource& source) : x_(dynamic()) {
     if (source.weight) {
       const Normalizer norm(source);
       fill(source, [&](int64_t i) {
@@ -109,9 +105,7 @@ class Int8Input {
   }
 
   __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
-    float sum[1];
-    dot_row_int8<1>(rows, row, stage, x_, 1, sum);
-    return sum[0];
+    return dot_row_int8(rows, row, stage, x_);
   }
 
  private:
@@ -124,11 +118,11 @@ class Int8Input {
   __device__ void fill(const InputSource& source, const Value& value) {
     ASSAY_NO_UNROLL
     for (int64_t half = threadIdx.x; half < source.width / kHalf; half += blockDim.x) {
-      x_.halves[half] = quantize_half([&](int i) { return value(half * kHalf + i); });
+      x_[half] = quantize_half([&](int i) { return value(half * kHalf + i); });
     }
   }
 
-  SharedHalves x_;
+  Shared<QuantizedHalf> x_;
 };
 
 inline InputSource plain_source(const float* x, int64_t width) {

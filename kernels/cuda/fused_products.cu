@@ -142,7 +142,7 @@ __device__ void finish(const Step& s, const Place& place, float before, float pr
 template <class Input>
 ASSAY_KERNEL(kThreads, kBlocksAtOnce)
 product_kernel(ASSAY_CONSTANT(Step) s, ASSAY_CONSTANT(InputSource) source, int64_t n_units) {
-  ASSAY_STAGE(stage);
+  ASSAY_STAGE(stage, kGroups);
   const Input x(source);
   for_units(n_units, [&](int64_t unit, bool inside) {
     const Place place = place_of(s, unit, inside);

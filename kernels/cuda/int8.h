@@ -50,19 +50,6 @@ __device__ QuantizedHalf quantize_half(const Value& value) {
           0};
 }
 
-// Vectors in device memory, as halves, `stride` of them apart.
-struct GlobalHalves {
-  Global<const QuantizedHalf> halves;
-  int64_t stride;
-  __device__ QuantizedHalf operator()(int t, int i) const { return halves[t * stride + i]; }
-};
-
-// One vector in shared memory.
-struct SharedHalves {
-  Shared<QuantizedHalf> halves;
-  __device__ QuantizedHalf operator()(int /*t*/, int i) const { return halves[i]; }
-};
-
 // The weights of a half, and what its products with a half of activations add to `sum`.
 template <class Type>
 struct WeightHalf {
@@ -90,13 +77,17 @@ struct WeightHalf {
   }
 };
 
-template <class Type, int kTokens, class Halves>
-__device__ void multiply_row_int8(const Rows& rows, int64_t row, Stage& stage, const Halves& x,
-                                  int n_tokens, float (&sums)[kTokens]) {
+// Which of the sixteen halves of a chunk goes into `lane`.
+__device__ inline int half_of_lane(int lane) {
+  return lane / 8 * 8 + lane % 4 * 2 + lane % 8 / 4;
+}
+
+// `x` are the halves of a vector.
+template <class Type, class Halves>
+__device__ float multiply_row_int8(const Rows& rows, int64_t row, Stage& stage, const Halves& x) {
   RowReader<Type> reader(rows, row, stage);
-  const int lane = lane_of_group();
-  // The lane's half of the sixteen in a chunk.
-  const int half = lane / 8 * 8 + lane % 4 * 2 + lane % 8 / 4;
+  const int half = half_of_lane(lane_of_group());
+  float sum = 0.0F;
   ASSAY_NO_UNROLL
   for (int first = 0; first < rows.columns; first += kChunk<Type>) {
     const uint8_t* chunk = reader.next();
@@ -104,28 +95,21 @@ __device__ void multiply_row_int8(const Rows& rows, int64_t row, Stage& stage, c
     if (first + element >= rows.columns) continue;
     const uint8_t* block = chunk + element / Type::kElements * Type::kBytes;
     const WeightHalf<Type> weights(block, element % Type::kElements);
-    ASSAY_UNROLL
-    for (int t = 0; t < kTokens; ++t) {
-      if (t < n_tokens) sums[t] = weights.add_product(x(t, first / kHalf + half), sums[t]);
-    }
+    sum = weights.add_product(x[first / kHalf + half], sum);
   }
+  return sum;
 }
 
 // As dot_row(), of types that are stored in blocks.
-template <int kTokens, class Halves>
-__device__ void dot_row_int8(const Rows& rows, int64_t row, Stage& stage, const Halves& x,
-                             int n_tokens, float (&sums)[kTokens]) {
-  ASSAY_UNROLL
-  for (int t = 0; t < kTokens; ++t) sums[t] = 0.0F;
+template <class Halves>
+__device__ float dot_row_int8(const Rows& rows, int64_t row, Stage& stage, const Halves& x) {
+  float sum = 0.0F;
   with_type(rows.type, [&](auto type) {
     if constexpr (decltype(type)::kElements > 1) {
-      multiply_row_int8<decltype(type), kTokens>(rows, row, stage, x, n_tokens, sums);
+      sum = multiply_row_int8<decltype(type)>(rows, row, stage, x);
     }
   });
-  ASSAY_UNROLL
-  for (int t = 0; t < kTokens; ++t) {
-    if (t < n_tokens) sums[t] = sum_lanes(sums[t]);
-  }
+  return sum_lanes(sum);
 }
 
 }  // namespace assay::ASSAY_DEVICE

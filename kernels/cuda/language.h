@@ -12,6 +12,10 @@
 // - load_wide(global bytes, offset): 16 bytes at a multiple of 16, not soon to be read again.
 // - load_as<T>(address): a T at a multiple of its size, where range_of() or range() pointed to.
 // - half_to_float(bits): a binary16.
+// - multiply_16x16x8(a, b, sums): the tensor cores' product of whole numbers, by all lanes of a
+// warp
+//   (PTX mma.m16n8k16). Lane 4g + t brings in a[i] the bytes 4t to 4t + 3 of row g + 8i of sixteen,
+//   in b those of column g of eight, and gets added to sums[2i + j] row g + 8i times column 2t + j.
 // - ASSAY_KERNEL(threads, blocks): __global__ void, in blocks of so many threads; so many blocks
 //   are to find room on a multiprocessor.
 // - ASSAY_CONSTANT(T): the type of a kernel's parameter that is not copied when it is indexed.
@@ -78,6 +82,13 @@ __device__ inline T load_as(const uint8_t* address) {
 
 __device__ inline float half_to_float(uint16_t half) {
   return __half2float(__ushort_as_half(half));
+}
+
+__device__ inline void multiply_16x16x8(const uint32_t (&a)[2], uint32_t b, int32_t (&sums)[4]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+      "{%0, %1, %2, %3};"
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(b));
 }
 
 }  // namespace assay::cuda

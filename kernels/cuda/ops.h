@@ -15,14 +15,24 @@ namespace assay::ASSAY_DEVICE {
 
 void get_rows(Device& device, const WeightMatrix& table, const int32_t* ids, int64_t n_ids,
               float* out);
-void matmul(Device& device, const WeightMatrix& w, const float* bias, const float* x,
-            int64_t n_tokens, float* out);
 
-// In fast math, of types that are stored in blocks: the same bits as kernels/cpu/int8.
-// int8_scratch() bytes at `scratch`.
-void int8_matmul(Device& device, const WeightMatrix& w, const float* bias, const float* x,
-                 int64_t n_tokens, void* scratch, float* out);
-size_t int8_scratch(const WeightMatrix& w, int64_t n_tokens);
+// What matrices are multiplied with, in the form in which the kernels read it. `int8`: of weights
+// that are stored in blocks, in fast math, with the bits of kernels/cpu/int8.
+struct Vectors {
+  const void* data;
+  int64_t n_tokens;
+  bool int8;
+};
+size_t vectors_bytes(int64_t columns, int64_t n_tokens, bool int8);  // at `scratch`
+Vectors vectors_of(Device& device, const float* x, int64_t columns, int64_t n_tokens, bool int8,
+                   void* scratch);
+void matmul(Device& device, const Product& product, const Vectors& x);
+
+// Those of several tokens; see tile_matmul.cu.
+size_t tiles_bytes(int64_t columns, int64_t n_tokens, bool int8);
+void arrange_tiles(Device& device, const float* x, int64_t columns, int64_t n_tokens, bool int8,
+                   void* tiles);
+void multiply_tiles(Device& device, const Product& product, const Vectors& x);
 
 void rms_norm(Device& device, const float* x, const float* weight, float eps, int64_t n_tokens,
               int64_t width, float* out);

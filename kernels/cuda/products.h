@@ -3,29 +3,19 @@
 #include "kernels/cuda/staging.h"
 #include "kernels/kernels.h"
 
-// The product of a row of weights with vectors, by a group of 16 lanes.
+// The product of a row of weights with one vector, by a group of 16 lanes.
 namespace assay::ASSAY_DEVICE {
 
-// Vectors in device memory, `stride` floats apart: element i of vector t is x(t, i).
-struct GlobalVectors {
-  Global<const float> x;
-  int64_t stride;
-  __device__ float operator()(int t, int i) const { return x[t * stride + i]; }
-};
+// Of a block.
+constexpr int kGroups = 16;
+constexpr int kThreads = kGroups * kLanes;
 
-// One vector in shared memory.
-struct SharedVector {
-  Shared<float> x;
-  __device__ float operator()(int /*t*/, int i) const { return x[i]; }
-};
-
-// sums[t] = the lane's share of row `row` times x(t, ...) of the first n_tokens: of elements lane,
-// lane + 16, ...
-template <class Type, int kTokens, class Vectors>
-__device__ void multiply_row(const Rows& rows, int64_t row, Stage& stage, const Vectors& x,
-                             int n_tokens, float (&sums)[kTokens]) {
+// The lane's share of row `row` times x: of elements lane, lane + 16, ...
+template <class Type, class Vector>
+__device__ float multiply_row(const Rows& rows, int64_t row, Stage& stage, const Vector& x) {
   RowReader<Type> reader(rows, row, stage);
   const int lane = lane_of_group();
+  float sum = 0.0F;
   ASSAY_NO_UNROLL
   for (int first = 0; first < rows.columns; first += kChunk<Type>) {
     const int n = rows.columns - first < kChunk<Type> ? rows.columns - first : kChunk<Type>;
@@ -43,27 +33,18 @@ __device__ void multiply_row(const Rows& rows, int64_t row, Stage& stage, const 
       } else {
         w = Type::value(chunk + i * Type::kBytes);
       }
-      ASSAY_UNROLL
-      for (int t = 0; t < kTokens; ++t) {
-        if (t < n_tokens) sums[t] = fmaf(w, x(t, first + i), sums[t]);
-      }
+      sum = fmaf(w, x[first + i], sum);
     }
   }
+  return sum;
 }
 
-// sums[t] = row `row` times x(t, ...), in all lanes of the group.
-template <int kTokens, class Vectors>
-__device__ void dot_row(const Rows& rows, int64_t row, Stage& stage, const Vectors& x, int n_tokens,
-                        float (&sums)[kTokens]) {
-  ASSAY_UNROLL
-  for (int t = 0; t < kTokens; ++t) sums[t] = 0.0F;
-  with_type(rows.type, [&](auto type) {
-    multiply_row<decltype(type), kTokens>(rows, row, stage, x, n_tokens, sums);
-  });
-  ASSAY_UNROLL
-  for (int t = 0; t < kTokens; ++t) {
-    if (t < n_tokens) sums[t] = sum_lanes(sums[t]);
-  }
+// Row `row` times x, floats in device or shared memory, in all lanes of the group.
+template <class Vector>
+__device__ float dot_row(const Rows& rows, int64_t row, Stage& stage, const Vector& x) {
+  float sum = 0.0F;
+  with_type(rows.type, [&](auto type) { sum = multiply_row<decltype(type)>(rows, row, stage, x); });
+  return sum_lanes(sum);
 }
 
 // Element `column` of row `row`.

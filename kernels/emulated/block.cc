@@ -18,6 +18,8 @@ const char* name_of(WarpOperation operation) {
       return "a shuffle";
     case WarpOperation::kVote:
       return "a vote";
+    case WarpOperation::kMultiply:
+      return "a matrix product";
   }
   return "";
 }
@@ -118,7 +120,8 @@ bool Block::release_barrier() {
   return true;
 }
 
-void Block::meet(WarpOperation operation, uint32_t mask, uint64_t brought, const Place& place) {
+void Block::meet(WarpOperation operation, uint32_t mask, const Brought& brought,
+                 const Place& place) {
   Thread& thread = threads_[running_];
   if ((mask >> lane() & 1U) == 0) {
     fail(fmt::format("calls {} with the mask {:#010x}, which leaves out its own lane {}",
@@ -131,7 +134,7 @@ void Block::meet(WarpOperation operation, uint32_t mask, uint64_t brought, const
   wait(State::kMeeting, place);
 }
 
-uint64_t Block::from(unsigned lane, const Place& place) const {
+const Brought& Block::from(unsigned lane, const Place& place) const {
   if (lane >= kWarpSize || (met() >> lane & 1U) == 0) {
     fail(fmt::format("a shuffle reads from lane {}, which does not take part (mask {:#010x})", lane,
                      met()),

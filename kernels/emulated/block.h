@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -25,7 +26,9 @@ struct LaunchShape {
 };
 
 // What lanes of a warp do together. Lanes meet only in the same operation.
-enum class WarpOperation : uint8_t { kSync, kShuffle, kVote };
+enum class WarpOperation : uint8_t { kSync, kShuffle, kVote, kMultiply };
+// What a lane brings to it.
+using Brought = std::array<uint64_t, 2>;
 
 // Runs the threads of a block, one block after the other, each thread on a fiber. A thread runs
 // until it waits for others; where it goes on is decided here, in an order that a seed permutes.
@@ -60,9 +63,9 @@ class Block {
 
   // Waits until all lanes of `mask` have come to the same operation; then from() gives what each
   // of them brought.
-  void meet(WarpOperation operation, uint32_t mask, uint64_t brought, const Place& place);
+  void meet(WarpOperation operation, uint32_t mask, const Brought& brought, const Place& place);
   // What `lane` brought to the meeting that this thread comes from.
-  uint64_t from(unsigned lane, const Place& place) const;
+  const Brought& from(unsigned lane, const Place& place) const;
   uint32_t met() const { return threads_[running_].mask; }
 
   SharedMemory& shared() { return shared_; }
@@ -108,12 +111,12 @@ class Block {
     State state = State::kReady;
     WarpOperation operation = WarpOperation::kSync;
     uint32_t mask = 0;
-    uint64_t brought = 0;
+    Brought brought = {};
     Place place;  // where it waits
   };
 
   struct Warp {
-    uint64_t brought[kWarpSize] = {};
+    Brought brought[kWarpSize] = {};
   };
 
   Toucher toucher() const { return {launch_, block_, running_, shared_.barriers()}; }

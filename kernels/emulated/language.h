@@ -206,6 +206,10 @@ struct alignas(16) uint4 {
   uint32_t x, y, z, w;
 };
 
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+
 // What stands at `address`, which no GPU reads unless it is a multiple of T's size.
 template <class T>
 T load_aligned(const uint8_t* address, const Place& place) {
@@ -239,7 +243,7 @@ inline void __syncthreads(Place place = Place::here()) {
 }
 
 inline void __syncwarp(uint32_t mask = 0xFFFFFFFFU, Place place = Place::here()) {
-  Block::current().meet(WarpOperation::kSync, mask, 0, place);
+  Block::current().meet(WarpOperation::kSync, mask, {}, place);
 }
 
 // What `lane(own)` of the warp brought, as numbers of up to 64 bits.
@@ -249,8 +253,8 @@ T shuffle(uint32_t mask, T value, LaneOf lane_of, const Place& place) {
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof(T));
   Block& block = Block::current();
-  block.meet(WarpOperation::kShuffle, mask, bits, place);
-  bits = block.from(lane_of(block.lane()), place);
+  block.meet(WarpOperation::kShuffle, mask, {bits, 0}, place);
+  bits = block.from(lane_of(block.lane()), place)[0];
   std::memcpy(&value, &bits, sizeof(T));
   return value;
 }
@@ -277,10 +281,10 @@ T __shfl_down_sync(uint32_t mask, T value, unsigned delta, Place place = Place::
 
 inline uint32_t __ballot_sync(uint32_t mask, bool predicate, Place place = Place::here()) {
   Block& block = Block::current();
-  block.meet(WarpOperation::kVote, mask, predicate ? 1 : 0, place);
+  block.meet(WarpOperation::kVote, mask, {predicate ? 1U : 0U, 0}, place);
   uint32_t ballot = 0;
   for (unsigned lane = 0; lane < kWarpSize; ++lane) {
-    if ((mask >> lane & 1U) != 0 && block.from(lane, place) != 0) ballot |= 1U << lane;
+    if ((mask >> lane & 1U) != 0 && block.from(lane, place)[0] != 0) ballot |= 1U << lane;
   }
   return ballot;
 }
@@ -303,6 +307,29 @@ inline int __dp4a(int a, int b, int c) {
 
 inline float half_to_float(uint16_t half) {
   return float_from_f16(half);
+}
+
+inline float __int_as_float(int bits) {
+  return float_from_bits(static_cast<uint32_t>(bits));
+}
+
+inline void multiply_16x16x8(const uint32_t (&a)[2], uint32_t b, int32_t (&sums)[4],
+                             Place place = Place::here()) {
+  constexpr unsigned kParts = 4;  // lanes that bring in a row, or a column, together
+  Block& block = Block::current();
+  block.meet(WarpOperation::kMultiply, 0xFFFFFFFFU, {a[0] | uint64_t{a[1]} << 32U, b}, place);
+  const unsigned row = block.lane() / kParts;
+  const unsigned column = block.lane() % kParts * 2;
+  for (unsigned part = 0; part < kParts; ++part) {
+    const uint64_t rows = block.from(row * kParts + part, place)[0];
+    for (unsigned j = 0; j < 2; ++j) {
+      const auto own = static_cast<int>(block.from((column + j) * kParts + part, place)[1]);
+      for (unsigned i = 0; i < 2; ++i) {
+        int32_t& sum = sums[2 * i + j];
+        sum = __dp4a(static_cast<int>(rows >> (32U * i)), own, sum);
+      }
+    }
+  }
 }
 
 }  // namespace assay::emulated

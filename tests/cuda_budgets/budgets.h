@@ -68,6 +68,7 @@ class Budgets {
 
   std::map<std::string, Costs> read(const std::string& section) {
     std::map<std::string, Costs> result;
+    if (!document_.HasMember(section.c_str())) return result;
     for (const auto& entry : document_[section.c_str()].GetObject()) {
       for (const auto& figure : entry.value.GetObject()) {
         result[entry.name.GetString()][figure.name.GetString()] = figure.value.GetUint64();
@@ -86,7 +87,8 @@ class Budgets {
       }
       entries.AddMember(rapidjson::Value(name.c_str(), memory), figures, memory);
     }
-    document_[section.c_str()] = entries;
+    document_.RemoveMember(section.c_str());
+    document_.AddMember(rapidjson::Value(section.c_str(), memory), entries, memory);
     write();
   }
 

@@ -100,13 +100,26 @@ size_t matrix_bytes(const Model& model) {
   return sum;
 }
 
+constexpr const char* kModels[] = {"tinyllama", "llama3", "qwen2.5", "phi3", "gpt2"};
+
+Model load(const std::string& name) {
+  return Model(std::make_shared<Gguf>(std::string(ASSAY_SOURCE_DIR) + "/golden/" + name + "/" +
+                                      name + "-q4_k_m.gguf"));
+}
+
+// Of what is read of weights, `once` of them read once. 16 bytes in which one chunk ends and the
+// next begins are asked for twice.
+void expect_each_weight_once(const std::string& name, uint64_t read, size_t once) {
+  const double ratio = static_cast<double>(read) / static_cast<double>(once);
+  EXPECT_TRUE(ratio >= 1.0 && ratio <= 1.2) << name << ": " << ratio;
+}
+
 // One more launch a layer, or a weight that is read twice, costs speed on every device.
 TEST(DecodeBudget, ATokenIsOneGraphThatReadsEachWeightOnce) {
   if (!has_emulated_kernels()) GTEST_SKIP() << "emulation: built without it";
   std::map<std::string, Costs> models;
-  for (const std::string name : {"tinyllama", "llama3", "qwen2.5", "phi3", "gpt2"}) {
-    const Model model(std::make_shared<Gguf>(std::string(ASSAY_SOURCE_DIR) + "/golden/" + name +
-                                             "/" + name + "-q4_k_m.gguf"));
+  for (const std::string name : kModels) {
+    const Model model = load(name);
     const auto kernels = make_emulated_kernels();
     Session session(model, *kernels, {.capacity = 16, .kv_type = KvType::kF16});
     const std::vector<int32_t> tokens = {1, 5, 9, 13, 17, 21, 25, 29, 33};
@@ -115,16 +128,37 @@ TEST(DecodeBudget, ATokenIsOneGraphThatReadsEachWeightOnce) {
     const EmulatedCounts before = emulated_counts(*kernels);
     session.eval_greedy(tokens.back());
     const EmulatedCounts after = emulated_counts(*kernels);
-    // Each weight once; 16 bytes in which one chunk ends and the next begins are asked for twice.
-    const double ratio = static_cast<double>(after.wide_bytes - before.wide_bytes) /
-                         static_cast<double>(matrix_bytes(model));
-    EXPECT_TRUE(ratio >= 1.0 && ratio <= 1.2) << name << ": " << ratio;
+    expect_each_weight_once(name, after.wide_bytes - before.wide_bytes, matrix_bytes(model));
     EXPECT_EQ(after.replays - before.replays, 1U) << name << " is not decoded as one graph";
     models[name] = {{"graph_nodes", after.launches - before.launches},
                     {"weight_bytes", after.wide_bytes - before.wide_bytes},
                     {"other_bytes", after.read_bytes - before.read_bytes}};
   }
   Budgets().hold("decode", models);
+}
+
+// So do the 32 tokens of a prompt that a tile takes, in either math, of which only the last has
+// logits.
+TEST(PromptBudget, ATileOfTokensReadsEachWeightOnce) {
+  if (!has_emulated_kernels()) GTEST_SKIP() << "emulation: built without it";
+  std::vector<int32_t> tokens(32);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(4 * i + 1);
+  for (const Math math : {Math::kExact, Math::kFast}) {
+    std::map<std::string, Costs> models;
+    for (const std::string name : kModels) {
+      const Model model = load(name);
+      const auto kernels = make_emulated_kernels(0, math);
+      Session session(model, *kernels, {.capacity = 40, .kv_type = KvType::kF16});
+      const EmulatedCounts before = emulated_counts(*kernels);
+      session.eval(tokens);
+      const EmulatedCounts after = emulated_counts(*kernels);
+      expect_each_weight_once(name, after.wide_bytes - before.wide_bytes, matrix_bytes(model));
+      models[name] = {{"launches", after.launches - before.launches},
+                      {"weight_bytes", after.wide_bytes - before.wide_bytes},
+                      {"other_bytes", after.read_bytes - before.read_bytes}};
+    }
+    Budgets().hold(math == Math::kExact ? "prompt_exact" : "prompt_fast", models);
+  }
 }
 
 class BudgetsTest : public testing::Test {

@@ -59,15 +59,17 @@ std::vector<float> nothing(int64_t count) {
   return std::vector<float>(static_cast<size_t>(count), -1.0F);
 }
 
-// A wrong code, scale or order of sums in one of the 13 types; a row or token left out.
+// A wrong code, scale or order of sums in one of the 13 types; a row or token left out, also where
+// a second tile of 32 begins, and a second chunk of a row.
 TEST_P(OpTest, Matmul) {
   for (const TensorType type : kAllTensorTypes) {
     const int64_t block = tensor_type_info(type).block_elements;
-    for (const int64_t n_tokens : {1, 2, 8, 19}) {
-      for (const int64_t columns : {block == 1 ? 1 : block, block == 1 ? 77 : 3 * block}) {
+    for (const int64_t n_tokens : {1, 2, 8, 19, 33}) {
+      for (const int64_t columns :
+           {block == 1 ? 1 : block, block == 1 ? 277 : (block + 512) / block * block}) {
         SCOPED_TRACE(std::string(tensor_type_info(type).name) + " " + std::to_string(columns) +
                      " columns, " + std::to_string(n_tokens) + " tokens");
-        const TestMatrix w(type, 19, columns);
+        const TestMatrix w(type, n_tokens == 19 ? 35 : 19, columns);
         const auto bias = Random(3).floats(n_tokens % 2 == 0 ? w.rows : 0);
         const auto x = Random(2).floats(n_tokens * columns);
         expect_the_bits_of_the_cpu(n_tokens * w.rows, [&](Kernels& kernels, Arena& arena) {

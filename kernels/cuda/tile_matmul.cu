@@ -1,0 +1,272 @@
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/tiles.h"
+
+// Products of a matrix with several tokens.
+namespace assay::ASSAY_DEVICE {
+namespace {
+
+// A row of a tile's lanes on their way to their sum: 32 rows of eight tokens for each warp. A
+// token's rows stand so far apart that a warp's threads write to different banks.
+constexpr int kTokenStride = kTile + 4;
+constexpr int kWarpStride = 8 * kTokenStride;
+
+// x[token, column] to its place in a tile; 0 where there is no token.
+__global__ void arrange_kernel(Global<const float> x, int64_t n_tokens, int64_t columns,
+                               int64_t count, Global<float> tiles) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  const auto in_tile = static_cast<int>(i % kTile);
+  const int64_t column = i / kTile % columns;
+  const int64_t tile = i / kTile / columns;
+  const int64_t token = tile * kTile + in_tile;
+  tiles[(tile * columns + column) * kTile + place_of_token(in_tile)] =
+      token < n_tokens ? x[token * columns + column] : 0.0F;
+}
+
+__global__ void quantize_tiles_kernel(Global<const float> x, int64_t n_tokens, int64_t columns,
+                                      int64_t count, Global<uint32_t> codes,
+                                      Global<float> factors) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  const int64_t n_halves = columns / kHalf;
+  const auto in_tile = static_cast<int>(i % kTile);
+  const int64_t half = i / kTile % n_halves;
+  const int64_t tile = i / kTile / n_halves;
+  const int64_t token = tile * kTile + in_tile;
+  const QuantizedHalf own = quantize_half(
+      [&](int e) { return token < n_tokens ? x[token * columns + half * kHalf + e] : 0.0F; });
+  const int64_t first = (tile * n_halves + half) * kTile;
+  const uint32_t words[4] = {own.codes.x, own.codes.y, own.codes.z, own.codes.w};
+  ASSAY_UNROLL
+  for (int t = 0; t < 4; ++t) {
+    codes[(first + in_tile % 8 * 4 + t) * 4 + in_tile / 8] = words[t];
+  }
+  const int64_t pair = first / 2 + in_tile / 8 * 4 + in_tile % 8 / 2;
+  factors[pair * 4 + in_tile % 2] = own.scale;
+  factors[pair * 4 + 2 + in_tile % 2] = own.sum;
+}
+
+// Exact math. Each thread takes one row's weight, and gives it to those who need it.
+template <class Type>
+__device__ void add_products(const Rows& rows, int64_t first_row, Stage& stage, const FloatTiles& x,
+                             int64_t tile, int /*n_tokens*/, TileSums& sums) {
+  const ThreadInTile own;
+  TileRows<Type> weights(rows, first_row, stage);
+  const uint32_t begin = weights.begin_of(own.lane);
+  ASSAY_NO_UNROLL
+  for (int first = 0; first < rows.columns; first += kChunk<Type>) {
+    const int n = rows.columns - first < kChunk<Type> ? rows.columns - first : kChunk<Type>;
+    weights.next(n);
+    ASSAY_NO_UNROLL
+    for (int element = own.warp; element < n; element += kLanes) {
+      const uint8_t* block = weights.block(own.lane, begin, first / kChunk<Type>, element);
+      float mine;
+      if constexpr (Type::kElements > 1) {
+        mine = Type::weight(weights.factor(own.lane, element),
+                            Type::code(block, element % Type::kElements));
+      } else {
+        mine = Type::value(block);
+      }
+      const int64_t at = ((tile * rows.columns + first + element) * 4 + own.lane % 4) * 2;
+      const float4 low = x.x[at];
+      const float4 high = x.x[at + 1];
+      const float of_tokens[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+      ASSAY_UNROLL
+      for (int i = 0; i < kSide; ++i) {
+        const float w = __shfl_sync(0xFFFFFFFFU, mine, own.row(i));
+        ASSAY_UNROLL
+        for (int token = 0; token < 8; ++token) {
+          float& sum = sums.of[i][token / 2][token % 2];
+          sum = fmaf(w, of_tokens[token], sum);
+        }
+      }
+    }
+  }
+}
+
+// Codes that are `kOffset` too large, each from 0 to 127, as signed bytes.
+template <int kOffset>
+__device__ uint32_t signed_bytes(uint32_t codes) {
+  if constexpr (kOffset == 0) return codes;
+  constexpr uint32_t kEach = 0x01010101U;
+  return ((codes | 0x80U * kEach) - static_cast<uint32_t>(kOffset) * kEach) ^ 0x80U * kEach;
+}
+
+// A whole number n of under 23 bits stands as the float kWhole + n in the bits of kWholeBits + n:
+// its own sum begins there, and is a float when kWhole is taken away.
+constexpr float kWhole = 12582912.0F;  // 1.5 * 2^23
+constexpr int32_t kWholeBits = 0x4B400000;
+
+// Fast math. A warp has one half of each chunk: sixteen products that have one scale.
+template <class Type>
+__device__ void add_products(const Rows& rows, int64_t first_row, Stage& stage, const Int8Tiles& x,
+                             int64_t tile, int n_tokens, TileSums& sums) {
+  const ThreadInTile own;
+  const int half = half_of_lane(own.warp);
+  const int n_halves = rows.columns / kHalf;
+  const int element = half * kHalf;
+  TileRows<Type> weights(rows, first_row, stage);
+  uint32_t begins[kSide];
+  ASSAY_UNROLL
+  for (int i = 0; i < kSide; ++i) begins[i] = weights.begin_of(own.row(i));
+  ASSAY_NO_UNROLL
+  for (int first = 0; first < rows.columns; first += kChunk<Type>) {
+    const int n = rows.columns - first < kChunk<Type> ? rows.columns - first : kChunk<Type>;
+    const int64_t at = tile * n_halves + (element < n ? first / kHalf + half : 0);
+    const uint4 x_codes = x.codes[at * kTileWarp + own.lane];
+    float4 x_factors[kSide];
+    ASSAY_UNROLL
+    for (int j = 0; j < kSide; ++j) x_factors[j] = x.factors[(at * kSide + j) * 4 + own.lane % 4];
+    weights.next(n);
+    if (element >= n) continue;
+    uint32_t codes[kSide];
+    Factor factors[kSide];
+    ASSAY_UNROLL
+    for (int i = 0; i < kSide; ++i) {
+      const uint8_t* block = weights.block(own.row(i), begins[i], first / kChunk<Type>, element);
+      codes[i] = signed_bytes<Type::kOffset>(
+          Type::four_codes(block, element % Type::kElements + own.lane % 4 * 4));
+      factors[i] = weights.factor(own.row(i), element);
+      if constexpr (Type::kShift == Shift::kSubtracted) factors[i].shift = -factors[i].shift;
+    }
+    const uint32_t of_tokens[kSide] = {x_codes.x, x_codes.y, x_codes.z, x_codes.w};
+    ASSAY_UNROLL
+    for (int j = 0; j < kSide; ++j) {
+      if (8 * j >= n_tokens) break;
+      const float scales[2] = {x_factors[j].x, x_factors[j].y};
+      const float shifts[2] = {x_factors[j].z, x_factors[j].w};
+      ASSAY_UNROLL
+      for (int i = 0; i < kSide; i += 2) {
+        const uint32_t two[2] = {codes[i], codes[i + 1]};
+        int32_t dots[4] = {kWholeBits, kWholeBits, kWholeBits, kWholeBits};
+        multiply_16x16x8(two, of_tokens[j], dots);
+        ASSAY_UNROLL
+        for (int d = 0; d < 4; ++d) {
+          const Factor& factor = factors[i + d / 2];
+          float& sum = sums.of[i + d / 2][j][d % 2];
+          sum = fmaf(__int_as_float(dots[d]) - kWhole, factor.scale * scales[d % 2], sum);
+          if constexpr (Type::kShift != Shift::kNone) {
+            sum = fmaf(factor.shift, shifts[d % 2], sum);
+          }
+        }
+      }
+    }
+  }
+}
+
+// The sums of the lanes to `out`, eight tokens at a time. All threads of the block must call it.
+__device__ void store_sums(const Rows& rows, int64_t first_row, int64_t first_token, int n_tokens,
+                           const TileSums& sums, const Global<float>& out) {
+  ASSAY_SHARED(float, lanes, kLanes* kWarpStride);
+  const ThreadInTile own;
+  const auto row = static_cast<int>(threadIdx.x) % kTile;
+  const auto token = static_cast<int>(threadIdx.x) / kTile;
+  ASSAY_UNROLL
+  for (int j = 0; j < kSide; ++j) {
+    if (8 * j >= n_tokens) break;
+    ASSAY_UNROLL
+    for (int i = 0; i < kSide; ++i) {
+      ASSAY_UNROLL
+      for (int k = 0; k < 2; ++k) {
+        lanes[own.warp * kWarpStride + own.token(0, k) * kTokenStride + own.row(i)] =
+            sums.of[i][j][k];
+      }
+    }
+    __syncthreads();
+    if (token < 8 && 8 * j + token < n_tokens && first_row + row < rows.n_rows) {
+      float of_lanes[kLanes];
+      ASSAY_UNROLL
+      for (int lane = 0; lane < kLanes; ++lane) {
+        of_lanes[lane] = lanes[lane * kWarpStride + token * kTokenStride + row];
+      }
+      ASSAY_UNROLL
+      for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+        ASSAY_UNROLL
+        for (int lane = 0; lane < kLanes / 2; ++lane) {
+          if (lane < distance) of_lanes[lane] = of_lanes[lane] + of_lanes[lane + distance];
+        }
+      }
+      const int64_t r = first_row + row;
+      const float sum = rows.bias ? of_lanes[0] + rows.bias[r] : of_lanes[0];
+      out[(first_token + 8 * j + token) * rows.n_rows + r] = sum;
+    }
+    __syncthreads();
+  }
+}
+
+template <class Tiles>
+ASSAY_KERNEL(kTileThreads, 1)
+tile_kernel(ASSAY_CONSTANT(Rows) rows, Tiles x, int64_t n_tokens, Global<float> out) {
+  ASSAY_STAGE(stage, kTile);
+  const int64_t tile = blockIdx.x;
+  const int64_t first_row = int64_t{blockIdx.y} * kTile;
+  const int64_t left = n_tokens - tile * kTile;
+  const int count = left < kTile ? static_cast<int>(left) : kTile;
+  TileSums sums = {};
+  with_type(rows.type, [&](auto type) {
+    using Type = decltype(type);
+    if constexpr (Type::kElements > 1 || !Tiles::kInt8) {
+      add_products<Type>(rows, first_row, stage, x, tile, count, sums);
+    }
+  });
+  store_sums(rows, first_row, tile * kTile, count, sums, out);
+}
+
+int64_t tiles_of(int64_t n_tokens) {
+  return (n_tokens + kTile - 1) / kTile;
+}
+
+int64_t elements_of(int64_t columns, int64_t n_tokens) {
+  return tiles_of(n_tokens) * kTile * columns;
+}
+
+// Where the factors of int8 tiles begin: behind the codes.
+int64_t factors_at(int64_t columns, int64_t n_tokens) {
+  return elements_of(columns, n_tokens);
+}
+
+LaunchShape threads_for(int64_t count) {
+  return {{blocks_for(count, kThreads), 1, 1}, {kThreads, 1, 1}, 0};
+}
+
+}  // namespace
+
+size_t tiles_bytes(int64_t columns, int64_t n_tokens, bool int8) {
+  const auto elements = static_cast<size_t>(elements_of(columns, n_tokens));
+  return int8 ? elements + elements / kHalf * 2 * sizeof(float) : elements * sizeof(float);
+}
+
+void arrange_tiles(Device& device, const float* x, int64_t columns, int64_t n_tokens, bool int8,
+                   void* tiles) {
+  const int64_t elements = elements_of(columns, n_tokens);
+  if (!int8) {
+    ASSAY_LAUNCH(device, threads_for(elements), arrange_kernel, x, n_tokens, columns, elements,
+                 static_cast<float*>(tiles));
+    return;
+  }
+  auto* codes = static_cast<uint8_t*>(tiles);
+  ASSAY_LAUNCH(device, threads_for(elements / kHalf), quantize_tiles_kernel, x, n_tokens, columns,
+               elements / kHalf, reinterpret_cast<uint32_t*>(codes),
+               reinterpret_cast<float*>(codes + factors_at(columns, n_tokens)));
+}
+
+void multiply_tiles(Device& device, const Product& product, const Vectors& x) {
+  const Rows rows = rows_of(product.w, product.bias);
+  const LaunchShape shape = {
+      {static_cast<unsigned>(tiles_of(x.n_tokens)), blocks_for(rows.n_rows, kTile), 1},
+      {kTileThreads, 1, 1},
+      0};
+  const auto* tiles = static_cast<const uint8_t*>(x.data);
+  if (x.int8) {
+    const Int8Tiles of_codes = {
+        reinterpret_cast<const uint4*>(tiles),
+        reinterpret_cast<const float4*>(tiles + factors_at(product.w.columns, x.n_tokens))};
+    ASSAY_LAUNCH(device, shape, (tile_kernel<Int8Tiles>), rows, of_codes, x.n_tokens, product.out);
+  } else {
+    const FloatTiles of_floats = {reinterpret_cast<const float4*>(tiles)};
+    ASSAY_LAUNCH(device, shape, (tile_kernel<FloatTiles>), rows, of_floats, x.n_tokens,
+                 product.out);
+  }
+}
+
+}  // namespace assay::ASSAY_DEVICE

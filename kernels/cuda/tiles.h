@@ -1,0 +1,105 @@
+#pragma once
+
+#include "kernels/cuda/int8.h"
+#include "kernels/cuda/products.h"
+
+// Products of a matrix with several tokens, by tiles of 32 rows and 32 tokens. A block computes a
+// tile. Each of its sixteen warps is one of the sixteen lanes of a dot product (lanes.h) for all
+// products of the tile, so that what one token's sum is does not depend on the others; the lanes
+// are added at the end. The rows go through the stage, as with one token: group r of the block
+// stages row r, and all warps read it.
+namespace assay::ASSAY_DEVICE {
+
+constexpr int kTile = 32;
+constexpr int kTileThreads = kTile * kLanes;
+constexpr int kTileWarp = 32;
+constexpr int kSide = 4;  // of the products of a thread
+
+// Of the tile, thread 4g + t of a warp has the products of rows g + 8i with tokens 8j + 2t + k, for
+// i and j in [0, 4), k in [0, 2), as the matrix instruction has them.
+struct ThreadInTile {
+  int warp;
+  int lane;
+  __device__ ThreadInTile()
+      : warp(static_cast<int>(threadIdx.x) / kTileWarp),
+        lane(static_cast<int>(threadIdx.x) % kTileWarp) {}
+  __device__ int row(int i) const { return lane / 4 + 8 * i; }
+  __device__ int token(int j, int k) const { return 8 * j + lane % 4 * 2 + k; }
+};
+
+struct TileSums {
+  float of[kSide][kSide][2];  // [i][j][k]
+};
+
+// The tokens of a tile, column by column: of each 32 floats, of which thread 4g + t of a warp reads
+// those at 8t to 8t + 7.
+struct FloatTiles {
+  static constexpr bool kInt8 = false;
+  Global<const float4> x;  // [tiles, columns, 8]
+};
+
+// The tokens of a tile, rounded to 8 bits, half by half.
+struct Int8Tiles {
+  static constexpr bool kInt8 = true;
+  // [tiles, halves, 32]: for each thread the bytes 4t to 4t + 3 of tokens g, g + 8, g + 16, g + 24.
+  Global<const uint4> codes;
+  // [tiles, halves, j, t]: the scales of tokens 8j + 2t and 8j + 2t + 1, and then their sums.
+  Global<const float4> factors;
+};
+
+// Where token `token` of a tile is in FloatTiles.
+__device__ inline int place_of_token(int token) {
+  return token % 8 / 2 * 8 + token / 8 * 2 + token % 2;
+}
+
+// The rows of a tile on their way through the stage.
+template <class Type>
+class TileRows {
+ public:
+  __device__ TileRows(const Rows& rows, int64_t first_row, Stage& stage)
+      : rows_(rows),
+        first_row_(first_row),
+        stage_(stage),
+        reader_(rows, row_of(static_cast<int>(threadIdx.x) / kLanes), stage) {}
+
+  // Stages the next chunk, of n elements. All threads of the block must call it.
+  __device__ void next(int n) {
+    [[maybe_unused]] const uint8_t* own = reader_.next();
+    if constexpr (Type::kElements > 1) reader_.share_factors(own, n);
+    __syncthreads();  // the one before last is no longer read when its place is filled
+  }
+
+  // By how many bytes a row begins after a multiple of 16.
+  __device__ uint32_t begin_of(int row) const {
+    return static_cast<uint32_t>(row_of(row) * rows_.stride % 16);
+  }
+
+  // Of row `row`, which begins at `begin`: the block of element `element` of chunk `chunk`.
+  __device__ const uint8_t* block(int row, uint32_t begin, uint32_t chunk, uint32_t element) const {
+    const uint32_t at =
+        (begin + chunk * (kChunkBytes<Type> % 16)) % 16 + element / Type::kElements * Type::kBytes;
+    const int word = row * kGroupWords + (stage_.turn ^ 1) * kStageWords;
+    const uint32_t n_words = (at % 16 + Type::kBytes + 15) / 16;
+    return reinterpret_cast<const uint8_t*>(range_of(stage_.words, word + at / 16, n_words)) +
+           at % 16;
+  }
+
+  __device__ Factor factor(int row, int element) const {
+    return stage_
+        .factors[row * kGroupFactors + (stage_.turn ^ 1) * kLanes + element / Type::kGroup];
+  }
+
+ private:
+  // Those after the last are the last once more.
+  __device__ int64_t row_of(int row) const {
+    const int64_t all = rows_.n_rows;
+    return first_row_ + row < all ? first_row_ + row : all - 1;
+  }
+
+  const Rows& rows_;
+  int64_t first_row_;
+  Stage& stage_;
+  RowReader<Type> reader_;
+};
+
+}  // namespace assay::ASSAY_DEVICE

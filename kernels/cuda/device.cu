@@ -145,12 +145,26 @@ std::unique_ptr<Recording> Device::record(const std::function<void()>& steps) {
   return std::make_unique<Graph>(graph, stream_);
 }
 
-void Device::check_launch(std::string_view name) {
-  const cudaError_t result = cudaGetLastError();
+namespace {
+
+void check_launch_of(std::string_view name, cudaError_t result) {
   if (result == cudaSuccess) return;
   throw Error("kernel " + std::string(name) + " cannot be launched: " + cudaGetErrorString(result) +
                   " (" + cudaGetErrorName(result) + ")",
               "cuda", "if it lasts, use --backend cpu and report it");
+}
+
+}  // namespace
+
+void Device::check_launch(std::string_view name) {
+  check_launch_of(name, cudaGetLastError());
+}
+
+void Device::allow_shared_memory(std::string_view name, const void* kernel, size_t bytes) {
+  const cudaError_t result = cudaFuncSetAttribute(
+      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  if (result != cudaSuccess) cudaGetLastError();  // told here, and not again by the next call
+  check_launch_of(name, result);
 }
 
 }  // namespace assay::cuda

@@ -51,6 +51,8 @@ struct Normalizer {
 // Exact math: the norm as floats.
 class NormedInput {
  public:
+  static constexpr int kFactorGroups = kGroups;  // of the stage
+
   __device__ explicit NormedInput(const InputSource& source) : x_(dynamic()) {
     const Normalizer norm(source);
     for (int64_t i = threadIdx.x; i < source.width; i += blockDim.x) {
@@ -77,6 +79,8 @@ class NormedInput {
 // Exact math: the vector as it stands in device memory.
 class PlainInput {
  public:
+  static constexpr int kFactorGroups = kGroups;  // of the stage
+
   __device__ explicit PlainInput(const InputSource& source) : x_(source.x) {}
 
   __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
@@ -90,6 +94,8 @@ class PlainInput {
 // Fast math: the norm, or the vector as it stands in device memory, rounded to 8 bits.
 class Int8Input {
  public:
+  static constexpr int kFactorGroups = 0;  // of the stage
+
   __device__ explicit Int8Input(const InputSource& source) : x_(dynamic()) {
     if (source.weight) {
       const Normalizer norm(source);

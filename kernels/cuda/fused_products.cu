@@ -7,7 +7,7 @@
 
 // The products of a decoded token, each with what comes before and after it. A warp computes two
 // rows at a time, a block sixteen; blocks go through all rows in steps, so that each normalises its
-// input once.
+// input once. While it does, its first rows come to the second-level cache.
 namespace assay::ASSAY_DEVICE {
 namespace {
 
@@ -17,8 +17,9 @@ constexpr unsigned kMostBlocks = 512;
 // Blocks that a multiprocessor must have room for, which bounds the registers of a thread.
 constexpr int kBlocksAtOnce = 3;
 
-// Beside the stage, of the 48 KiB that every device gives a block.
-constexpr size_t kMostSharedBytes = size_t{34} * 1024;
+// Of the 99 KiB that every device gives a block, beside the stage and what norms take.
+constexpr size_t kMostInputBytes = size_t{99} * 1024 - 512 - kGroups * kGroupWords * sizeof(uint4);
+constexpr size_t kFactorBytes = kGroups * kGroupFactors * sizeof(Factor);
 
 // Calls work(unit, inside) for this group's units of [0, n_units): both groups of a warp each time,
 // `inside` false where one has none left and computes unit 0 again.
@@ -142,7 +143,12 @@ __device__ void finish(const Step& s, const Place& place, float before, float pr
 template <class Input>
 ASSAY_KERNEL(kThreads, kBlocksAtOnce)
 product_kernel(ASSAY_CONSTANT(Step) s, ASSAY_CONSTANT(InputSource) source, int64_t n_units) {
-  ASSAY_STAGE(stage, kGroups);
+  ASSAY_STAGE(stage, kGroups, Input::kFactorGroups);
+  const int64_t first_unit = int64_t{blockIdx.x} * kGroups + threadIdx.x / kLanes;
+  if (first_unit < n_units) {
+    const Place place = place_of(s, first_unit, true);
+    for (int i = place.first; i <= place.last; ++i) prefetch_row(s.rows[i], place.row);
+  }
   const Input x(source);
   for_units(n_units, [&](int64_t unit, bool inside) {
     const Place place = place_of(s, unit, inside);
@@ -216,7 +222,8 @@ bool fused_takes(Math math, int64_t width, bool is_normed, std::span<const Tenso
   const auto int8 = [&](TensorType type) { return is_int8(math, type); };
   const auto count = std::count_if(types.begin(), types.end(), int8);
   if (count != 0 && count != std::ssize(types)) return false;
-  return input_bytes(width, is_normed, count > 0) <= kMostSharedBytes;
+  const size_t factors = count > 0 ? 0 : kFactorBytes;
+  return input_bytes(width, is_normed, count > 0) + factors <= kMostInputBytes;
 }
 
 void fused_qkv(Device& device, Math math, const FusedQkv& f) {

@@ -9,7 +9,11 @@
 //   an element; range(first, count) is where so many of them are; from(first) begins there.
 // - ASSAY_SHARED(T, name, count), ASSAY_DYNAMIC_SHARED(T, name): arrays in shared memory, which a
 //   function takes as Shared<T>. range_of(shared, first, count) is where so many elements are.
-// - load_wide(global bytes, offset): 16 bytes at a multiple of 16, not soon to be read again.
+// - copy_to_shared(shared, index, global bytes, offset, count): begins to copy `count` bytes, 1 to
+//   16, from a multiple of 16 to the element `index` of 16 bytes, whose other bytes become 0.
+//   close_copies() makes what this thread has begun a group; wait_for_copies<N>() returns when all
+//   but its last N groups are there, for this thread: others see them after they have met it.
+// - prefetch(global bytes, offset): the byte will soon be copied or read: it may come nearer.
 // - load_as<T>(address): a T at a multiple of its size, where range_of() or range() pointed to.
 // - half_to_float(bits): a binary16.
 // - multiply_16x16x8(a, b, sums): the tensor cores' product of whole numbers, by all lanes of a
@@ -71,8 +75,26 @@ __device__ inline const T* range_of(const T* shared, int64_t first, int64_t /*co
   return shared + first;
 }
 
-__device__ inline uint4 load_wide(const Global<const uint8_t>& bytes, int64_t offset) {
-  return __ldcs(reinterpret_cast<const uint4*>(bytes.range(offset, 16)));
+__device__ inline void copy_to_shared(Shared<uint4> shared, int index,
+                                      const Global<const uint8_t>& bytes, int64_t offset,
+                                      uint32_t count) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                   static_cast<uint32_t>(__cvta_generic_to_shared(shared + index))),
+               "l"(bytes.range(offset, 16)), "r"(count)
+               : "memory");
+}
+
+__device__ inline void prefetch(const Global<const uint8_t>& bytes, int64_t offset) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(bytes.range(offset, 1)));
+}
+
+__device__ inline void close_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int kGroups>
+__device__ inline void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
 }
 
 template <class T>

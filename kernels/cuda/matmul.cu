@@ -7,23 +7,24 @@ namespace {
 
 constexpr unsigned kMaxGridY = 65535;
 
-// The row of this group is computed by dot(row, stage).
+// The row of this group is computed by dot(row).
 template <class Dot>
 __device__ void multiply_own_row(const Rows& rows, const Global<float>& out, const Dot& dot) {
-  ASSAY_STAGE(stage, kGroups);
   int64_t row = int64_t{blockIdx.x} * kGroups + threadIdx.x / kLanes;
   const bool inside = row < rows.n_rows;  // all lanes of a warp go on: they read together
   if (!inside) row = rows.n_rows - 1;
-  const float sum = dot(row, stage);
+  const float sum = dot(row);
   if (inside && lane_of_group() == 0) out[row] = rows.bias ? sum + rows.bias[row] : sum;
 }
 
 __global__ void matmul_kernel(Rows rows, Global<const float> x, Global<float> out) {
-  multiply_own_row(rows, out, [&](int64_t row, Stage& s) { return dot_row(rows, row, s, x); });
+  ASSAY_STAGE(stage, kGroups, kGroups);
+  multiply_own_row(rows, out, [&](int64_t row) { return dot_row(rows, row, stage, x); });
 }
 
 __global__ void int8_matmul_kernel(Rows rows, Global<const QuantizedHalf> x, Global<float> out) {
-  multiply_own_row(rows, out, [&](int64_t row, Stage& s) { return dot_row_int8(rows, row, s, x); });
+  ASSAY_STAGE(stage, kGroups, 0);
+  multiply_own_row(rows, out, [&](int64_t row) { return dot_row_int8(rows, row, stage, x); });
 }
 
 __global__ void quantize_kernel(Global<const float> x, int64_t n_halves,

@@ -21,7 +21,7 @@ __device__ float multiply_row(const Rows& rows, int64_t row, Stage& stage, const
     const int n = rows.columns - first < kChunk<Type> ? rows.columns - first : kChunk<Type>;
     const uint8_t* chunk = reader.next();
     [[maybe_unused]] int factors = 0;
-    if constexpr (Type::kElements > 1) factors = reader.share_factors(chunk, n);
+    if constexpr (Type::kElements > 1) factors = reader.share_factors(chunk, n, 0);
     // All of a chunk's parts at once would take more registers than there are.
     ASSAY_UNROLL_BY_2
     for (int i = lane; i < n; i += kLanes) {

@@ -3,9 +3,10 @@
 #include "kernels/cuda/lanes.h"
 #include "kernels/cuda/weights.h"
 
-// How a row of weights comes from device memory: a group of 16 lanes reads 256 elements of it at a
-// time with loads of 16 bytes, one after the other, into shared memory, where each lane finds its
-// codes. The next 256 are under way while these are multiplied.
+// How a row of weights comes from device memory: a group of 16 lanes copies 256 elements of it at a
+// time, as words of 16 bytes, to shared memory, where each lane finds its codes. While these are
+// multiplied, the next ones are under way, as many as there is room for: that is what keeps memory
+// busy.
 namespace assay::ASSAY_DEVICE {
 
 // A weight matrix on the device, at a multiple of 16, and what is added to its products.
@@ -28,39 +29,35 @@ constexpr uint32_t kChunkBytes = kChunk<Type> / Type::kElements* Type::kBytes;
 // Words of 16 bytes in which a chunk lies, wherever it begins.
 template <class Type>
 constexpr int kChunkWords = (kChunkBytes<Type> + (Type::kBytes % 16 == 0 ? 0 : 14) + 15) / 16;
-constexpr int kStageWords = 18;  // the most of all types: eight blocks of Q8_0
 
-// The shared memory of a block: for each group two chunks, one to read from and one to fill, and
-// the factors of a chunk. One more of each stands behind those of a group, so that the same place
-// of several groups is in several banks.
-constexpr int kGroupWords = 2 * kStageWords + 1;
+// The shared memory of a block: for each group room for some chunks, of which one is read and the
+// others are under way, and for the factors of two. One more of each stands behind those of a
+// group, so that the same place of several groups is in several banks.
+constexpr int kRoomWords = 72;
+constexpr int kGroupWords = kRoomWords + 1;
 constexpr int kGroupFactors = 2 * kLanes + 1;
+
+// Chunks that have room.
+template <class Type>
+constexpr int kSlots = kRoomWords / kChunkWords<Type>;
 
 struct Stage {
   Shared<uint4> words;     // [groups, kGroupWords]
   Shared<Factor> factors;  // [groups, kGroupFactors]
-  // Which of the two is filled next. It goes on from row to row: the lanes that still read the last
-  // chunk of one must not find the next one's first there.
-  int turn;
 };
 
-#define ASSAY_STAGE(name, groups)                               \
-  ASSAY_SHARED(uint4, name##_words, (groups)*kGroupWords);      \
-  ASSAY_SHARED(Factor, name##_factors, (groups)*kGroupFactors); \
-  Stage name = {Shared<uint4>(name##_words), Shared<Factor>(name##_factors), 0}
+// `factor_groups`: 0 where nobody shares factors.
+#define ASSAY_STAGE(name, groups, factor_groups)                           \
+  ASSAY_SHARED(uint4, name##_words, (groups)*kGroupWords);                 \
+  ASSAY_SHARED(Factor, name##_factors, (factor_groups)*kGroupFactors + 1); \
+  Stage name = {Shared<uint4>(name##_words), Shared<Factor>(name##_factors)}
 
-// The 16 bytes at `at`, a multiple of 16, of which those from `total`, an even number, on are not
-// there.
-__device__ inline uint4 load_word(const Global<const uint8_t>& data, uint32_t at, uint32_t total) {
-  if (at + 16 <= total) return load_wide(data, at);
-  uint32_t parts[4] = {};
-  ASSAY_UNROLL
-  for (uint32_t i = 0; i < 16; i += 2) {
-    if (at + i >= total) continue;
-    const uint32_t two = load_as<uint16_t>(data.range(at + i, 2));
-    parts[i / 4] |= two << (i % 4 * 8);
+// Lets the group's row come from memory to the second-level cache, while something else is done.
+__device__ inline void prefetch_row(const Rows& rows, int64_t row) {
+  constexpr int kLine = 128;
+  for (int at = lane_of_group() * kLine; at < rows.stride; at += kLanes * kLine) {
+    prefetch(rows.data, row * rows.stride + at);
   }
-  return {parts[0], parts[1], parts[2], parts[3]};
 }
 
 // A row on its way through a group's stage. All lanes of a warp must go through the same steps, and
@@ -73,68 +70,90 @@ class RowReader {
         group_(static_cast<int>(threadIdx.x) / kLanes),
         row_(rows.data.from(row * rows.stride / 16 * 16)),
         at_(static_cast<uint32_t>(row * rows.stride % 16)),
+        requested_(at_),
         end_(at_ + static_cast<uint32_t>(rows.stride)),
         readable_(end_) {
     const int64_t behind = (rows.n_rows - row - 1) * rows.stride;
     readable_ += behind < 16 ? static_cast<uint32_t>(behind) : 16;
-    load();
-  }
-
-  // Where the next chunk of the row begins, in shared memory.
-  __device__ const uint8_t* next() {
-    const int slot = group_ * kGroupWords + stage_.turn * kStageWords;
-    const uint32_t first = at_ / 16;
+    __syncwarp();  // the row before this one is no longer read
     ASSAY_UNROLL
-    for (int i = 0; i < kLoads; ++i) {
-      const int word = i * kLanes + lane_of_group();
-      if ((first + static_cast<uint32_t>(word)) * 16 < chunk_end()) {
-        stage_.words[slot + word] = words_[i];
-      }
-    }
-    const uint32_t offset = at_ % 16;
-    const uint32_t n_words = (chunk_end() + 15) / 16 - first;
-    at_ = chunk_end();
-    load();
-    __syncwarp();
-    stage_.turn ^= 1;
-    return reinterpret_cast<const uint8_t*>(range_of(stage_.words, slot, n_words)) + offset;
+    for (int i = 0; i < kSlots<Type> - 1; ++i) request(i);
   }
 
-  // Of the chunk that next() gave, of `n` elements: scale and shift of each Type::kGroup.
-  __device__ int share_factors(const uint8_t* chunk, int n) {
-    const int slot = group_ * kGroupFactors + (stage_.turn ^ 1) * kLanes;
+  // Where the next chunk of the row is, in shared memory.
+  __device__ const uint8_t* next() {
+    const uint8_t* chunk = await();
+    request_another();
+    return chunk;
+  }
+
+  // The two parts of next(). await() returns once the chunk has come, and once no lane of the warp
+  // still reads the chunk before it, whose slot is then filled again.
+  __device__ const uint8_t* await() {
+    slot_ = slot_ + 1 == kSlots<Type> ? 0 : slot_ + 1;
+    wait_for_copies<kSlots<Type> - 2>();
+    __syncwarp();
+    const uint32_t offset = at_ % 16;
+    const uint32_t n_words = (chunk_end(at_) + 15) / 16 - at_ / 16;
+    at_ = chunk_end(at_);
+    return reinterpret_cast<const uint8_t*>(range_of(stage_.words, words_of(slot_), n_words)) +
+           offset;
+  }
+
+  __device__ void request_another() { request(slot_ == 0 ? kSlots<Type> - 1 : slot_ - 1); }
+
+  // Of the chunk that next() gave, of `n` elements: scale and shift of each Type::kGroup, from the
+  // index on that is returned. `turn` is 0 or 1.
+  __device__ int share_factors(const uint8_t* chunk, int n, int turn) {
     const int element = lane_of_group() * Type::kGroup;
+    const int at = group_ * kGroupFactors + turn * kLanes;
     if (element < n) {
       const uint8_t* block = chunk + element / Type::kElements * Type::kBytes;
-      stage_.factors[slot + lane_of_group()] =
+      stage_.factors[at + lane_of_group()] =
           Type::factor(block, element % Type::kElements / Type::kGroup);
     }
     __syncwarp();
-    return slot;
+    return at;
   }
+
+  // The slot of the chunk that next() gave.
+  __device__ int slot() const { return slot_; }
 
  private:
-  static constexpr int kLoads = (kChunkWords<Type> + kLanes - 1) / kLanes;
-  __device__ uint32_t chunk_end() const {
-    return end_ - at_ < kChunkBytes<Type> ? end_ : at_ + kChunkBytes<Type>;
+  // Chunks begin and end at multiples of 16, and all are of one size.
+  static constexpr bool kWhole = Type::kBytes % 16 == 0;
+
+  __device__ uint32_t chunk_end(uint32_t at) const {
+    return end_ - at < kChunkBytes<Type> ? end_ : at + kChunkBytes<Type>;
+  }
+  __device__ int words_of(int slot) const {
+    return group_ * kGroupWords + slot * kChunkWords<Type>;
   }
 
-  // The lane's words of the chunk at at_.
-  __device__ void load() {
+  // Begins to copy the chunk at requested_, if there is one.
+  __device__ void request(int slot) {
+    const uint32_t last = chunk_end(requested_);
     ASSAY_UNROLL
-    for (int i = 0; i < kLoads; ++i) {
-      const uint32_t at = (at_ / 16 + static_cast<uint32_t>(i * kLanes + lane_of_group())) * 16;
-      if (at < chunk_end()) words_[i] = load_word(row_, at, readable_);
+    for (int first = 0; first < kChunkWords<Type>; first += kLanes) {
+      const int word = first + lane_of_group();
+      const uint32_t at = (requested_ / 16 + static_cast<uint32_t>(word)) * 16;
+      if (requested_ != end_ && (kWhole ? word < kChunkWords<Type> : at < last)) {
+        const uint32_t bytes = kWhole || at + 16 <= readable_ ? 16 : readable_ - at;
+        copy_to_shared(stage_.words, words_of(slot) + word, row_, at, bytes);
+      }
     }
+    close_copies();
+    requested_ = last;
   }
 
   Stage& stage_;
   int group_;
   Global<const uint8_t> row_;  // from the multiple of 16 at or before it
-  uint32_t at_;                // where the next chunk begins
+  int slot_ = kSlots<Type> - 1;
+  uint32_t at_;         // where the next chunk begins
+  uint32_t requested_;  // and the next one that is not under way
   uint32_t end_;
   uint32_t readable_;  // as end_, and as much of the following rows as the last word takes
-  uint4 words_[kLoads] = {};
 };
 
 }  // namespace assay::ASSAY_DEVICE

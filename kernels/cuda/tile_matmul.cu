@@ -5,11 +5,6 @@
 namespace assay::ASSAY_DEVICE {
 namespace {
 
-// A row of a tile's lanes on their way to their sum: 32 rows of eight tokens for each warp. A
-// token's rows stand so far apart that a warp's threads write to different banks.
-constexpr int kTokenStride = kTile + 4;
-constexpr int kWarpStride = 8 * kTokenStride;
-
 // x[token, column] to its place in a tile; 0 where there is no token.
 __global__ void arrange_kernel(Global<const float> x, int64_t n_tokens, int64_t columns,
                                int64_t count, Global<float> tiles) {
@@ -154,50 +149,65 @@ __device__ void add_products(const Rows& rows, int64_t first_row, Stage& stage, 
   }
 }
 
-// The sums of the lanes to `out`, eight tokens at a time. All threads of the block must call it.
+__device__ uint4 bits_of(const TileSums& sums, int j, int k) {
+  return {float_bits(sums.of[0][j][k]), float_bits(sums.of[1][j][k]), float_bits(sums.of[2][j][k]),
+          float_bits(sums.of[3][j][k])};
+}
+
+// The sums of the lanes to `out`, by way of the stage, sixteen tokens at a time. All threads of the
+// block must call it.
 __device__ void store_sums(const Rows& rows, int64_t first_row, int64_t first_token, int n_tokens,
-                           const TileSums& sums, const Global<float>& out) {
-  ASSAY_SHARED(float, lanes, kLanes* kWarpStride);
+                           const TileSums& sums, const Stage& stage, const Global<float>& out) {
+  constexpr int kPairs = 2;  // of tokens that a thread has of sixteen
   const ThreadInTile own;
-  const auto row = static_cast<int>(threadIdx.x) % kTile;
-  const auto token = static_cast<int>(threadIdx.x) / kTile;
+  // What this thread adds up: of warp `own.warp` the sums of token 8j + 2t + k.
+  const int pair = own.warp / 2;
+  const int k = own.warp % 2;
+  const auto place = [&](int warp, int p, int of_pair) {
+    return ((warp * kPairs + p) * 2 + of_pair) * kTileWarp + own.lane;
+  };
   ASSAY_UNROLL
-  for (int j = 0; j < kSide; ++j) {
-    if (8 * j >= n_tokens) break;
+  for (int first = 0; first < kSide; first += kPairs) {
+    if (8 * first >= n_tokens) break;
+    __syncthreads();  // the stage is no longer read
     ASSAY_UNROLL
-    for (int i = 0; i < kSide; ++i) {
-      ASSAY_UNROLL
-      for (int k = 0; k < 2; ++k) {
-        lanes[own.warp * kWarpStride + own.token(0, k) * kTokenStride + own.row(i)] =
-            sums.of[i][j][k];
-      }
+    for (int p = 0; p < kPairs; ++p) {
+      stage.words[place(own.warp, p, 0)] = bits_of(sums, first + p, 0);
+      stage.words[place(own.warp, p, 1)] = bits_of(sums, first + p, 1);
     }
     __syncthreads();
-    if (token < 8 && 8 * j + token < n_tokens && first_row + row < rows.n_rows) {
-      float of_lanes[kLanes];
-      ASSAY_UNROLL
-      for (int lane = 0; lane < kLanes; ++lane) {
-        of_lanes[lane] = lanes[lane * kWarpStride + token * kTokenStride + row];
-      }
+    const int token = own.token(first + pair, k);
+    if (pair >= kPairs || token >= n_tokens) continue;
+    float lanes[kSide][kLanes];
+    ASSAY_UNROLL
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const uint4 bits = stage.words[place(lane, pair, k)];
+      lanes[0][lane] = float_from_bits(bits.x);
+      lanes[1][lane] = float_from_bits(bits.y);
+      lanes[2][lane] = float_from_bits(bits.z);
+      lanes[3][lane] = float_from_bits(bits.w);
+    }
+    ASSAY_UNROLL
+    for (int i = 0; i < kSide; ++i) {
       ASSAY_UNROLL
       for (int distance = kLanes / 2; distance > 0; distance /= 2) {
         ASSAY_UNROLL
         for (int lane = 0; lane < kLanes / 2; ++lane) {
-          if (lane < distance) of_lanes[lane] = of_lanes[lane] + of_lanes[lane + distance];
+          if (lane < distance) lanes[i][lane] = lanes[i][lane] + lanes[i][lane + distance];
         }
       }
-      const int64_t r = first_row + row;
-      const float sum = rows.bias ? of_lanes[0] + rows.bias[r] : of_lanes[0];
-      out[(first_token + 8 * j + token) * rows.n_rows + r] = sum;
+      const int64_t row = first_row + own.row(i);
+      if (row >= rows.n_rows) continue;
+      const float sum = rows.bias ? lanes[i][0] + rows.bias[row] : lanes[i][0];
+      out[(first_token + token) * rows.n_rows + row] = sum;
     }
-    __syncthreads();
   }
 }
 
 template <class Tiles>
 ASSAY_KERNEL(kTileThreads, 1)
 tile_kernel(ASSAY_CONSTANT(Rows) rows, Tiles x, int64_t n_tokens, Global<float> out) {
-  ASSAY_STAGE(stage, kTile);
+  ASSAY_STAGE(stage, kTile, kTile);
   const int64_t tile = blockIdx.x;
   const int64_t first_row = int64_t{blockIdx.y} * kTile;
   const int64_t left = n_tokens - tile * kTile;
@@ -209,7 +219,7 @@ tile_kernel(ASSAY_CONSTANT(Rows) rows, Tiles x, int64_t n_tokens, Global<float> 
       add_products<Type>(rows, first_row, stage, x, tile, count, sums);
     }
   });
-  store_sums(rows, first_row, tile * kTile, count, sums, out);
+  store_sums(rows, first_row, tile * kTile, count, sums, stage, out);
 }
 
 int64_t tiles_of(int64_t n_tokens) {

@@ -64,9 +64,11 @@ class TileRows {
 
   // Stages the next chunk, of n elements. All threads of the block must call it.
   __device__ void next(int n) {
-    [[maybe_unused]] const uint8_t* own = reader_.next();
-    if constexpr (Type::kElements > 1) reader_.share_factors(own, n);
-    __syncthreads();  // the one before last is no longer read when its place is filled
+    [[maybe_unused]] const uint8_t* own = reader_.await();
+    turn_ ^= 1;
+    if constexpr (Type::kElements > 1) reader_.share_factors(own, n, turn_);
+    __syncthreads();  // no warp still reads the chunk before this one
+    reader_.request_another();
   }
 
   // By how many bytes a row begins after a multiple of 16.
@@ -78,15 +80,14 @@ class TileRows {
   __device__ const uint8_t* block(int row, uint32_t begin, uint32_t chunk, uint32_t element) const {
     const uint32_t at =
         (begin + chunk * (kChunkBytes<Type> % 16)) % 16 + element / Type::kElements * Type::kBytes;
-    const int word = row * kGroupWords + (stage_.turn ^ 1) * kStageWords;
+    const int word = row * kGroupWords + reader_.slot() * kChunkWords<Type>;
     const uint32_t n_words = (at % 16 + Type::kBytes + 15) / 16;
     return reinterpret_cast<const uint8_t*>(range_of(stage_.words, word + at / 16, n_words)) +
            at % 16;
   }
 
   __device__ Factor factor(int row, int element) const {
-    return stage_
-        .factors[row * kGroupFactors + (stage_.turn ^ 1) * kLanes + element / Type::kGroup];
+    return stage_.factors[row * kGroupFactors + turn_ * kLanes + element / Type::kGroup];
   }
 
  private:
@@ -100,6 +101,7 @@ class TileRows {
   int64_t first_row_;
   Stage& stage_;
   RowReader<Type> reader_;
+  int turn_ = 1;
 };
 
 }  // namespace assay::ASSAY_DEVICE

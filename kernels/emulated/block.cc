@@ -61,7 +61,10 @@ void Block::run(const Dim3& index, const std::function<void()>& body) {
   block_ = index.x + shape_.grid.x * (index.y + shape_.grid.y * index.z);
   body_ = &body;
   shared_.begin_block(shape_.shared_bytes);
-  for (Thread& thread : threads_) thread.state = State::kReady;
+  for (Thread& thread : threads_) {
+    thread.state = State::kReady;
+    thread.copies.clear();
+  }
   if (random_ != 0) {
     for (size_t i = order_.size(); i > 1; --i) {
       random_ = random_ * 6364136223846793005U + 1442695040888963407U;
@@ -141,6 +144,25 @@ const Brought& Block::from(unsigned lane, const Place& place) const {
          place);
   }
   return warps_[running_ / kWarpSize].brought[lane];
+}
+
+void Block::begin_copy(SharedMemory::Array& array, int64_t index, const uint8_t* from,
+                       uint32_t count, const Place& place) {
+  require(shared_.begin_copy(array, index, accessor(), place), place);
+  Thread& thread = threads_[running_];
+  thread.copies.push_back({thread.closed_groups, &array, index, from, count});
+}
+
+void Block::wait_for_copies(uint32_t groups, const Place& place) {
+  Thread& thread = threads_[running_];
+  const auto is_waited_for = [&](const Copy& copy) {
+    return copy.group + groups < thread.closed_groups;
+  };
+  auto copy = thread.copies.begin();
+  for (; copy != thread.copies.end() && is_waited_for(*copy); ++copy) {
+    shared_.finish_copy(*copy->array, copy->index, copy->from, copy->count, accessor(), place);
+  }
+  thread.copies.erase(thread.copies.begin(), copy);
 }
 
 bool Block::takes_part(unsigned thread, const Thread& in) const {

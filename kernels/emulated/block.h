@@ -68,6 +68,14 @@ class Block {
   const Brought& from(unsigned lane, const Place& place) const;
   uint32_t met() const { return threads_[running_].mask; }
 
+  // Copies to elements of shared memory, which are there once they have been waited for. The
+  // running thread's; close_copies() makes those since the last call a group, and wait_for_copies()
+  // finishes all but the last `groups`.
+  void begin_copy(SharedMemory::Array& array, int64_t index, const uint8_t* from, uint32_t count,
+                  const Place& place);
+  void close_copies() { ++threads_[running_].closed_groups; }
+  void wait_for_copies(uint32_t groups, const Place& place);
+
   SharedMemory& shared() { return shared_; }
   // Who reads or writes shared memory now.
   Accessor accessor() const;
@@ -106,6 +114,14 @@ class Block {
  private:
   enum class State : uint8_t { kReady, kAtBarrier, kMeeting, kDone };
 
+  struct Copy {
+    uint32_t group;
+    SharedMemory::Array* array;
+    int64_t index;
+    const uint8_t* from;
+    uint32_t count;
+  };
+
   struct Thread {
     Dim3 index;
     State state = State::kReady;
@@ -113,6 +129,8 @@ class Block {
     uint32_t mask = 0;
     Brought brought = {};
     Place place;  // where it waits
+    uint32_t closed_groups = 0;
+    std::vector<Copy> copies;  // under way, in the order in which they began
   };
 
   struct Warp {

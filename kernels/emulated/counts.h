@@ -7,9 +7,9 @@ namespace assay {
 // What kernels have asked of an emulated device, before any cache.
 struct EmulatedCounts {
   uint64_t launches = 0;
-  uint64_t replays = 0;     // of recordings, whose launches count too
-  uint64_t wide_bytes = 0;  // by loads of 16 bytes, which are for weights
-  uint64_t read_bytes = 0;  // by all other loads from what the reading kernel does not write
+  uint64_t replays = 0;       // of recordings, whose launches count too
+  uint64_t copied_bytes = 0;  // to shared memory, which is for weights
+  uint64_t read_bytes = 0;    // by loads from what the reading kernel does not write
 };
 
 }  // namespace assay

@@ -15,10 +15,9 @@ namespace {
 // What every CUDA device of the architectures that Assay is built for accepts.
 void check_shape(std::string_view name, const LaunchShape& shape) {
   const auto count = [](const Dim3& dim) { return uint64_t{dim.x} * dim.y * dim.z; };
-  constexpr size_t kMaxSharedBytes = size_t{48} * 1024;
   if (count(shape.block) == 0 || count(shape.block) > 1024 || shape.block.z > 64 ||
       count(shape.grid) == 0 || shape.grid.x > 0x7FFFFFFFU || shape.grid.y > 0xFFFFU ||
-      shape.grid.z > 0xFFFFU || shape.shared_bytes > kMaxSharedBytes) {
+      shape.grid.z > 0xFFFFU || shape.shared_bytes > kMostSharedBytes) {
     throw Error(
         fmt::format("kernel {} is launched with a grid of {} x {} x {} blocks of {} x {} x "
                     "{} threads and {} bytes of shared memory, which no device can do",

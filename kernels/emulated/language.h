@@ -182,6 +182,8 @@ class Shared {
   explicit Shared(SharedMemory::Array& array) : array_(&array) {}
   Element operator[](Index index) const { return {*array_, index}; }
 
+  SharedMemory::Array& array() const { return *array_; }
+
   // Where `count` elements from `first` on are, all of which are read.
   const T* range(int64_t first, int64_t count, const Place& place) const {
     Block& block = Block::current();
@@ -210,32 +212,48 @@ struct alignas(16) float4 {
   float x, y, z, w;
 };
 
-// What stands at `address`, which no GPU reads unless it is a multiple of T's size.
+// Fails unless `address` is a multiple of `bytes`: no GPU reads from another.
+inline void check_alignment(const uint8_t* address, size_t bytes, const Place& place) {
+  if (reinterpret_cast<uintptr_t>(address) % bytes == 0) return;
+  Block::current().fail("a misaligned load: " + std::to_string(bytes) +
+                            " bytes from an address that is not a multiple of it",
+                        place);
+}
+
 template <class T>
-T load_aligned(const uint8_t* address, const Place& place) {
-  if (reinterpret_cast<uintptr_t>(address) % sizeof(T) != 0) {
-    Block::current().fail("a misaligned load: " + std::to_string(sizeof(T)) +
-                              " bytes from an address that is not a multiple of it",
-                          place);
-  }
+T load_as(const uint8_t* address, Place place = Place::here()) {
+  check_alignment(address, sizeof(T), place);
   T value;
   std::memcpy(&value, address, sizeof(T));
   return value;
 }
 
-template <class T>
-T load_as(const uint8_t* address, Place place = Place::here()) {
-  return load_aligned<T>(address, place);
+inline void copy_to_shared(const Shared<uint4>& shared, int64_t index,
+                           const Global<const uint8_t>& bytes, int64_t offset, uint32_t count,
+                           Place place = Place::here()) {
+  Block& block = Block::current();
+  const uint64_t others = block.counts().read_bytes;
+  const uint8_t* from = bytes.range(offset, count, place);
+  block.counts().read_bytes = others;
+  block.counts().copied_bytes += count;
+  check_alignment(from, sizeof(uint4), place);
+  block.begin_copy(shared.array(), index, from, count, place);
 }
 
-inline uint4 load_wide(const Global<const uint8_t>& bytes, int64_t offset,
-                       Place place = Place::here()) {
-  EmulatedCounts& counts = Block::current().counts();
-  const uint64_t others = counts.read_bytes;
-  const uint8_t* address = bytes.range(offset, sizeof(uint4), place);
-  counts.read_bytes = others;
-  counts.wide_bytes += sizeof(uint4);
-  return load_aligned<uint4>(address, place);
+inline void prefetch(const Global<const uint8_t>& bytes, int64_t offset,
+                     Place place = Place::here()) {
+  const uint64_t others = Block::current().counts().read_bytes;
+  bytes.range(offset, 1, place);  // a GPU ignores an address that is nowhere: here it is a mistake
+  Block::current().counts().read_bytes = others;
+}
+
+inline void close_copies() {
+  Block::current().close_copies();
+}
+
+template <int kGroups>
+void wait_for_copies(Place place = Place::here()) {
+  Block::current().wait_for_copies(kGroups, place);
 }
 
 inline void __syncthreads(Place place = Place::here()) {

@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 
 namespace assay::emulated {
 namespace {
 
-constexpr size_t kMostBytes = size_t{48} * 1024;
+constexpr size_t kMostStaticBytes = size_t{48} * 1024;
 constexpr size_t kAlignment = 16;  // of an array, at most
 
 }  // namespace
@@ -32,12 +33,21 @@ struct SharedMemory::Array {
                        name);
   }
 
+  // What is wrong with touching an element that is there.
+  std::string on_its_way(size_t index) const {
+    if (copies.empty() || copies[index] < 0) return {};
+    return fmt::format(
+        "element {} of the shared array '{}', to which a copy of thread {} is under way", index,
+        name, copies[index]);
+  }
+
   const void* key;
   const char* name;
   size_t element_bytes;
   std::vector<uint64_t> bytes;
   std::vector<History> history;
   std::vector<Pair> atomics;  // of each element, once there was one
+  std::vector<int> copies;    // the thread whose copy to it is under way, or -1; once there was one
 };
 
 SharedMemory::SharedMemory() = default;
@@ -52,10 +62,11 @@ void SharedMemory::begin_block(size_t dynamic_bytes) {
 }
 
 void SharedMemory::check_size(const Place& place) const {
-  if (static_bytes_ + dynamic_bytes_ <= kMostBytes) return;
+  const size_t bytes = static_bytes_ + dynamic_bytes_;
+  if (static_bytes_ <= kMostStaticBytes && bytes <= kMostSharedBytes) return;
   throw Error(fmt::format("a block takes {} bytes of shared memory, {} of them dynamic; {} is the "
-                          "most that every device gives",
-                          static_bytes_ + dynamic_bytes_, dynamic_bytes_, kMostBytes),
+                          "most that every device gives, {} of them without being dynamic",
+                          bytes, dynamic_bytes_, kMostSharedBytes, kMostStaticBytes),
               fmt::format("{}:{}", place.file, place.line));
 }
 
@@ -134,6 +145,7 @@ std::string SharedMemory::read(Array& array, int64_t index, const Accessor& who,
                                const Place& place) {
   if (std::string wrong = array.beyond(index); !wrong.empty()) return "reads " + wrong;
   const auto at = static_cast<size_t>(index);
+  if (std::string wrong = array.on_its_way(at); !wrong.empty()) return "reads " + wrong;
   if (array.history[at].write.thread < 0) return "reads " + array.unwritten(index);
   std::string wrong = race(array, at, who, "reads", false, true);
   if (wrong.empty()) {
@@ -146,6 +158,7 @@ std::string SharedMemory::write(Array& array, int64_t index, const Accessor& who
                                 const Place& place) {
   if (std::string wrong = array.beyond(index); !wrong.empty()) return "writes " + wrong;
   const auto at = static_cast<size_t>(index);
+  if (std::string wrong = array.on_its_way(at); !wrong.empty()) return "writes " + wrong;
   std::string wrong = race(array, at, who, "writes", true, true);
   if (wrong.empty()) {
     array.history[at].write = {who.thread, who.barriers, who.warp_syncs, place};
@@ -157,6 +170,7 @@ std::string SharedMemory::change(Array& array, int64_t index, const Accessor& wh
                                  const Place& place) {
   if (std::string wrong = array.beyond(index); !wrong.empty()) return "changes " + wrong;
   const auto at = static_cast<size_t>(index);
+  if (std::string wrong = array.on_its_way(at); !wrong.empty()) return "changes " + wrong;
   if (array.history[at].write.thread < 0) return "changes " + array.unwritten(index);
   if (array.atomics.empty()) array.atomics.resize(array.history.size());
   std::string wrong = race(array, at, who, "changes by an atomic", true, false);
@@ -164,6 +178,24 @@ std::string SharedMemory::change(Array& array, int64_t index, const Accessor& wh
     note(array.atomics[at], {who.thread, who.barriers, who.warp_syncs, place});
   }
   return wrong;
+}
+
+std::string SharedMemory::begin_copy(Array& array, int64_t index, const Accessor& who,
+                                     const Place& place) {
+  std::string wrong = write(array, index, who, place);
+  if (!wrong.empty()) return wrong;
+  if (array.copies.empty()) array.copies.resize(array.history.size(), -1);
+  array.copies[static_cast<size_t>(index)] = who.thread;
+  return {};
+}
+
+void SharedMemory::finish_copy(Array& array, int64_t index, const unsigned char* bytes,
+                               size_t count, const Accessor& who, const Place& place) {
+  const auto at = static_cast<size_t>(index);
+  array.copies[at] = -1;
+  array.history[at].write = {who.thread, who.barriers, who.warp_syncs, place};
+  std::memset(element(array, index), 0, array.element_bytes);
+  std::memcpy(element(array, index), bytes, count);
 }
 
 void SharedMemory::pass_barrier() {

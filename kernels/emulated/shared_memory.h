@@ -11,6 +11,9 @@
 
 namespace assay::emulated {
 
+// The most that every device of compute capability 8.0 and up gives a block: that of 8.6 and 8.9.
+constexpr size_t kMostSharedBytes = size_t{99} * 1024;
+
 // A thread at one moment: what decides whether two accesses are ordered.
 struct Accessor {
   int thread = 0;
@@ -44,6 +47,13 @@ class SharedMemory {
   std::string write(Array& array, int64_t index, const Accessor& who, const Place& place);
   // By an atomic, which no other atomic is in the way of.
   std::string change(Array& array, int64_t index, const Accessor& who, const Place& place);
+
+  // By a copy that has begun, and is under way until finish_copy(); the element is not to be
+  // touched meanwhile, and then was written by `who`. `bytes` of element size or fewer; the others
+  // become 0.
+  std::string begin_copy(Array& array, int64_t index, const Accessor& who, const Place& place);
+  void finish_copy(Array& array, int64_t index, const unsigned char* bytes, size_t count,
+                   const Accessor& who, const Place& place);
 
   static unsigned char* element(Array& array, int64_t index);
 

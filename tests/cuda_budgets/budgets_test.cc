@@ -128,10 +128,10 @@ TEST(DecodeBudget, ATokenIsOneGraphThatReadsEachWeightOnce) {
     const EmulatedCounts before = emulated_counts(*kernels);
     session.eval_greedy(tokens.back());
     const EmulatedCounts after = emulated_counts(*kernels);
-    expect_each_weight_once(name, after.wide_bytes - before.wide_bytes, matrix_bytes(model));
+    expect_each_weight_once(name, after.copied_bytes - before.copied_bytes, matrix_bytes(model));
     EXPECT_EQ(after.replays - before.replays, 1U) << name << " is not decoded as one graph";
     models[name] = {{"graph_nodes", after.launches - before.launches},
-                    {"weight_bytes", after.wide_bytes - before.wide_bytes},
+                    {"weight_bytes", after.copied_bytes - before.copied_bytes},
                     {"other_bytes", after.read_bytes - before.read_bytes}};
   }
   Budgets().hold("decode", models);
@@ -152,9 +152,9 @@ TEST(PromptBudget, ATileOfTokensReadsEachWeightOnce) {
       const EmulatedCounts before = emulated_counts(*kernels);
       session.eval(tokens);
       const EmulatedCounts after = emulated_counts(*kernels);
-      expect_each_weight_once(name, after.wide_bytes - before.wide_bytes, matrix_bytes(model));
+      expect_each_weight_once(name, after.copied_bytes - before.copied_bytes, matrix_bytes(model));
       models[name] = {{"launches", after.launches - before.launches},
-                      {"weight_bytes", after.wide_bytes - before.wide_bytes},
+                      {"weight_bytes", after.copied_bytes - before.copied_bytes},
                       {"other_bytes", after.read_bytes - before.read_bytes}};
     }
     Budgets().hold(math == Math::kExact ? "prompt_exact" : "prompt_fast", models);

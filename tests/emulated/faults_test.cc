@@ -215,9 +215,9 @@ __global__ void takes_much_shared_memory() {
 }
 
 TEST_P(FaultTest, MoreSharedMemoryThanADeviceHas) {
-  const LaunchShape shape{{1, 1, 1}, {1, 1, 1}, size_t{9} * 1024};
+  const LaunchShape shape{{1, 1, 1}, {1, 1, 1}, size_t{60} * 1024};
   EXPECT_THAT([&] { ASSAY_LAUNCH(device_, shape, takes_much_shared_memory); },
-              ThrowsMessage<Error>(HasSubstr("a block takes 50176 bytes of shared memory")));
+              ThrowsMessage<Error>(HasSubstr("a block takes 102400 bytes of shared memory")));
 }
 
 template <int kWhich>
@@ -295,17 +295,82 @@ TEST_P(FaultTest, ARaceOfTwoWarpsForDeviceMemory) {
       reports("a race for device memory", "kernel reads_the_other_warps_element", kNoLine));
 }
 
-constexpr int kWideLine = __LINE__ + 2;
-__global__ void loads_between_words(Global<const uint8_t> bytes, Global<float> out) {
-  out[threadIdx.x] = static_cast<float>(load_wide(bytes, threadIdx.x * 8).x);
+constexpr int kCopyLine = __LINE__ + 3;
+__global__ void copies_between_words(Global<const uint8_t> bytes) {
+  ASSAY_SHARED(uint4, words, 4);
+  copy_to_shared(words, threadIdx.x, bytes, threadIdx.x * 8, 16);
 }
 
 // A GPU ends the program.
-TEST_P(FaultTest, AMisalignedWideLoad) {
+TEST_P(FaultTest, AMisalignedCopy) {
+  const Buffer<uint8_t> bytes(device_, 64);
+  EXPECT_THAT([&] { ASSAY_LAUNCH(device_, one_block(4), copies_between_words, bytes.data()); },
+              reports("a misaligned load: 16 bytes", "kernel copies_between_words", kCopyLine));
+}
+
+// Waits for all but the last kGroups of two groups, each of one word, and reads the second.
+template <int kGroups>
+__global__ void reads_the_second_copy(Global<const uint8_t> bytes, Global<float> out) {
+  ASSAY_SHARED(uint4, words, 2);
+  for (int i = 0; i < 2; ++i) {
+    copy_to_shared(words, i, bytes, i * 16, i == 0 ? 16 : 4);
+    close_copies();
+  }
+  wait_for_copies<kGroups>();
+  const uint4 second = words[1];
+  out[0] = static_cast<float>(second.x);
+  out[1] = static_cast<float>(second.w);
+}
+
+TEST_P(FaultTest, ACopyThatIsNotWaitedFor) {
+  Buffer<uint8_t> bytes(device_, 64);
+  const std::vector<uint8_t> host(64, 1);
+  device_.upload(host.data(), 64, bytes.data());
+  EXPECT_THAT(
+      [&] {
+        ASSAY_LAUNCH(device_, one_block(1), (reads_the_second_copy<1>), bytes.data(), data_.data());
+      },
+      reports("reads element 1 of the shared array 'words', to which a copy of thread 0 is under "
+              "way",
+              "kernel reads_the_second_copy<1>", kNoLine));
+  ASSAY_LAUNCH(device_, one_block(1), (reads_the_second_copy<0>), bytes.data(), data_.data());
+  std::vector<float> got(2);
+  device_.download(data_.data(), 2 * sizeof(float), got.data());
+  EXPECT_EQ(got, (std::vector<float>{static_cast<float>(0x01010101), 0.0F}));
+}
+
+// The copy is there for the thread that began it alone.
+__global__ void reads_the_others_copy(Global<const uint8_t> bytes, Global<float> out) {
+  ASSAY_SHARED(uint4, words, 32);
+  copy_to_shared(words, threadIdx.x, bytes, 0, 16);
+  close_copies();
+  wait_for_copies<0>();
+  const uint4 other = words[threadIdx.x ^ 1U];
+  out[threadIdx.x] = static_cast<float>(other.x);
+}
+
+TEST_P(FaultTest, ACopyOfAnotherThread) {
   const Buffer<uint8_t> bytes(device_, 64);
   EXPECT_THAT(
-      [&] { ASSAY_LAUNCH(device_, one_block(4), loads_between_words, bytes.data(), data_.data()); },
-      reports("a misaligned load: 16 bytes", "kernel loads_between_words", kWideLine));
+      [&] {
+        ASSAY_LAUNCH(device_, one_block(32), reads_the_others_copy, bytes.data(), data_.data());
+      },
+      testing::AnyOf(reports("a race: reads element", "kernel reads_the_others_copy", kNoLine),
+                     // In another order of threads.
+                     reports("which no thread has written", "reads_the_others_copy", kNoLine)));
+}
+
+__global__ void writes_over_a_copy(Global<const uint8_t> bytes) {
+  ASSAY_SHARED(uint4, words, 1);
+  copy_to_shared(words, 0, bytes, 0, 16);
+  words[0] = uint4{1, 2, 3, 4};
+}
+
+TEST_P(FaultTest, AWriteToWhatACopyIsOnItsWayTo) {
+  const Buffer<uint8_t> bytes(device_, 64);
+  EXPECT_THAT([&] { ASSAY_LAUNCH(device_, one_block(1), writes_over_a_copy, bytes.data()); },
+              reports("writes element 0 of the shared array 'words', to which a copy",
+                      "kernel writes_over_a_copy", kNoLine));
 }
 
 __global__ void loads_a_word_from_shared_bytes(Global<float> out) {

@@ -267,13 +267,20 @@ bool LineHandler::read_top_pair() {
     return fail("'summary': 'top' is not a short array of [index, value]",
                 R"(write it as in "top":[[3,1.5]])");
   }
+  const auto index = static_cast<int64_t>(numbers_[0]);
+  const auto& others = record_.summary->top;
+  if (std::any_of(others.begin(), others.end(),
+                  [&](const TopValue& other) { return other.index == index; })) {
+    return fail(fmt::format("'summary': 'top' has index {} twice", index),
+                "write each of the largest elements once");
+  }
   const auto value = static_cast<float>(numbers_[1]);
   if (std::isfinite(numbers_[1]) && !std::isfinite(value)) {
     return fail(
         fmt::format("'summary': 'top': {} is beyond the range of a 32-bit float", numbers_[1]),
         kElements<float>);
   }
-  record_.summary->top.push_back({static_cast<int64_t>(numbers_[0]), value});
+  record_.summary->top.push_back({index, value});
   return true;
 }
 

@@ -173,6 +173,8 @@ TEST_F(LogReaderTest, TellsEachBrokenLineWithItsNumber) {
       {record("1", ",\"values\":[1]"), "has the key 'values' twice"},
       {record("1", R"(,"summary":{"min":1,"l2":1,"min":2})"), "'summary' has the key 'min' twice"},
       {record("1", R"(,"summary":{"top":[],"top":null})"), "'summary' has the key 'top' twice"},
+      {record("1", R"(,"summary":{"top":[[5,1],[4,1],[5,2]]})"),
+       "'summary': 'top' has index 5 twice"},
       {R"({"assay":1,"model":{"name":"a","name":"b"}})", "'model' has the key 'name' twice"},
       {record("1,null"),
        "null is not a value: what is not a number is written as \"NaN\" (element 1)"},

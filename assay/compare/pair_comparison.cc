@@ -57,10 +57,9 @@ bool may_be_computed(const Garbage& heap_word, const Record& record) {
 }
 
 // Whether all values may have been printed by "%.6f", without which the high half of an address is
-// no 0. Floats of 4 and more are that far apart anyway.
+// no 0.
 bool is_printed(std::span<const float> values) {
   return std::all_of(values.begin(), values.end(), [](float value) {
-    if (!(std::abs(value) < 4)) return true;
     return static_cast<float>(std::nearbyint(static_cast<double>(value) * 1e6) / 1e6) == value;
   });
 }

@@ -24,9 +24,14 @@ struct Keys {
     const int64_t first = position - shape.window + 1;
     return shape.window > 0 && first > 0 ? first : 0;
   }
+  // The head of keys and values that a query's head reads. A division, which loops are to be
+  // spared.
+  __device__ int64_t kv_head(int64_t head) const {
+    return static_cast<int64_t>(static_cast<uint32_t>(head) /
+                                static_cast<uint32_t>(shape.n_heads / shape.n_kv_heads));
+  }
   // Element index of a key's or value's vector.
-  __device__ int64_t vector(int64_t key, int64_t head) const {
-    const int64_t kv_head = head / (shape.n_heads / shape.n_kv_heads);
+  __device__ int64_t vector(int64_t key, int64_t kv_head) const {
     return (key * shape.n_kv_heads + kv_head) * shape.head_dim;
   }
 };
@@ -40,10 +45,11 @@ __device__ float kv_value(const Global<const uint8_t>& bytes, int64_t element) {
   return Kv::value(bytes.range(element * Kv::kBytes, Kv::kBytes));
 }
 
-// The score of the query at q for `key`, in all lanes of the group.
+// The score of the query at q for `key` of head `kv_head`, in all lanes of the group.
 template <class Kv>
-__device__ float score(const Keys& keys, const Global<const float>& q, int64_t head, int64_t key) {
-  const int64_t vector = keys.vector(key, head);
+__device__ float score(const Keys& keys, const Global<const float>& q, int64_t kv_head,
+                       int64_t key) {
+  const int64_t vector = keys.vector(key, kv_head);
   float lane = 0.0F;
   for (int64_t d = lane_of_group(); d < keys.shape.head_dim; d += kLanes) {
     lane = fmaf(q[d], kv_value<Kv>(keys.k, vector + d), lane);
@@ -85,12 +91,12 @@ __device__ float softmax_in_block(const Array& scores, int64_t n) {
 
 // The sum of weights[key - first_key] * value over the keys [begin, end), of element d of the head.
 template <class Kv, class Array>
-__device__ float sum_of_run(const Keys& keys, const Array& weights, int64_t head, int64_t first_key,
-                            int64_t begin, int64_t end, int64_t d) {
+__device__ float sum_of_run(const Keys& keys, const Array& weights, int64_t kv_head,
+                            int64_t first_key, int64_t begin, int64_t end, int64_t d) {
   float sum = 0.0F;
   ASSAY_UNROLL_BY_4
   for (int64_t key = begin; key < end; ++key) {
-    const float value = kv_value<Kv>(keys.v, keys.vector(key, head) + d);
+    const float value = kv_value<Kv>(keys.v, keys.vector(key, kv_head) + d);
     sum = fmaf(weights[key - first_key], value, sum);
   }
   return sum;

@@ -141,8 +141,7 @@ void DeviceKernels::attention(const float* q, const KvView& kv, const AttentionS
   at_once = at_once < 1 ? 1 : at_once > kMaxTokens ? kMaxTokens : at_once;
   for (int64_t done = 0; done < n_tokens; done += at_once) {
     const int64_t count = n_tokens - done < at_once ? n_tokens - done : at_once;
-    const auto scores = static_cast<size_t>(count * shape.n_heads *
-                                            attention_keys(shape, first_position + done, count));
+    const auto scores = static_cast<size_t>(attention_scratch(shape, first_position + done, count));
     ASSAY_DEVICE::attention(*device_, q + done * width, kv, shape, first_position + done, count,
                             room(scores_, scores), out + done * width);
   }

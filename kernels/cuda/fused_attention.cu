@@ -75,11 +75,12 @@ template <class Kv>
 __global__ void few_keys_kernel(Decode a) {
   ASSAY_DYNAMIC_SHARED(float, floats);  // weights[most_keys], runs[most_runs, head_dim]
   const int64_t head = blockIdx.y;
+  const int64_t kv_head = a.keys.kv_head(head);
   const int64_t head_dim = a.keys.shape.head_dim;
   const Seen seen(a);
   const Global<const float> q = a.q.from(head * head_dim);
   for (int64_t i = threadIdx.x / kLanes; i < seen.n_keys(); i += kMaxGroups) {
-    const float value = score<Kv>(a.keys, q, head, seen.first + i);
+    const float value = score<Kv>(a.keys, q, kv_head, seen.first + i);
     if (lane_of_group() == 0) floats[i] = value;
   }
   __syncthreads();
@@ -88,7 +89,7 @@ __global__ void few_keys_kernel(Decode a) {
   const float weight_sum = softmax_in_block(weights, seen.n_keys());
   for (int64_t i = threadIdx.x; i < seen.n_runs * head_dim; i += blockDim.x) {
     const int64_t run = i / head_dim;
-    floats[a.most_keys + i] = sum_of_run<Kv>(a.keys, weights, head, seen.first, seen.begin(run),
+    floats[a.most_keys + i] = sum_of_run<Kv>(a.keys, weights, kv_head, seen.first, seen.begin(run),
                                              seen.end(run), i % head_dim);
   }
   __syncthreads();
@@ -98,12 +99,13 @@ __global__ void few_keys_kernel(Decode a) {
 template <class Kv>
 __global__ void split_score_kernel(Decode a) {
   const int64_t head = blockIdx.y;
+  const int64_t kv_head = a.keys.kv_head(head);
   const Seen seen(a);
   const Global<const float> q = a.q.from(head * a.keys.shape.head_dim);
   const int64_t first = int64_t{blockIdx.x} * kKeysPerBlock;
   for (int64_t i = first + threadIdx.x / kLanes; i < first + kKeysPerBlock; i += kMaxGroups) {
     if (i >= seen.n_keys()) return;  // the whole group
-    const float value = score<Kv>(a.keys, q, head, seen.first + i);
+    const float value = score<Kv>(a.keys, q, kv_head, seen.first + i);
     if (lane_of_group() == 0) a.scores[head * a.most_keys + i] = value;
   }
 }
@@ -113,6 +115,7 @@ template <class Kv>
 __global__ void split_value_kernel(Decode a) {
   ASSAY_SHARED(float, weights, kKeyRun);
   const int64_t head = blockIdx.y;
+  const int64_t kv_head = a.keys.kv_head(head);
   const int64_t run = blockIdx.x;
   const int64_t head_dim = a.keys.shape.head_dim;
   const Seen seen(a);
@@ -128,7 +131,7 @@ __global__ void split_value_kernel(Decode a) {
   __syncthreads();
   for (int64_t d = threadIdx.x; d < head_dim; d += blockDim.x) {
     a.runs[(head * a.most_runs + run) * head_dim + d] =
-        sum_of_run<Kv>(a.keys, weights, head, begin, begin, seen.end(run), d);
+        sum_of_run<Kv>(a.keys, weights, kv_head, begin, begin, seen.end(run), d);
   }
 }
 

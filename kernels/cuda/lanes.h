@@ -22,6 +22,18 @@ __device__ inline float sum_lanes(float lane) {
   return lane;
 }
 
+// The sum of sixteen lanes that one thread has, in the order of sum_lanes().
+__device__ inline float sum_of_lanes(float (&lanes)[kLanes]) {
+  ASSAY_UNROLL
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    ASSAY_UNROLL
+    for (int lane = 0; lane < kLanes / 2; ++lane) {
+      if (lane < distance) lanes[lane] = lanes[lane] + lanes[lane + distance];
+    }
+  }
+  return lanes[0];
+}
+
 // Adds up what `accumulate(sum, i)` makes of the elements i in [0, n), n > 0, in all threads of a
 // block whose size is a multiple of 16 and at most 16 * kMaxGroups. Runs of 512 are summed in 16
 // float lanes, the runs in double: the order of kernels/cpu/norms.h.

@@ -43,10 +43,10 @@ void rope(Device& device, const float* x, const float* cos_sin, RopePairing pair
           int64_t n_tokens, int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out);
 void store_kv(Device& device, const float* x, KvType type, int64_t count, void* destination);
 
-// Of the positions first_position, ...; n_tokens * n_heads * max_keys floats at `scratch`, where
-// max_keys is attention_keys(shape, first_position, n_tokens).
+// Of the positions first_position, ...; attention_scratch() floats at `scratch`.
 void attention(Device& device, const float* q, const KvView& kv, const AttentionShape& shape,
                int64_t first_position, int64_t n_tokens, float* scratch, float* out);
+int64_t attention_scratch(const AttentionShape& shape, int64_t first_position, int64_t n_tokens);
 // The most keys that one of the queries sees.
 int64_t attention_keys(const AttentionShape& shape, int64_t first_position, int64_t n_tokens);
 

@@ -189,17 +189,10 @@ __device__ void store_sums(const Rows& rows, int64_t first_row, int64_t first_to
     }
     ASSAY_UNROLL
     for (int i = 0; i < kSide; ++i) {
-      ASSAY_UNROLL
-      for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-        ASSAY_UNROLL
-        for (int lane = 0; lane < kLanes / 2; ++lane) {
-          if (lane < distance) lanes[i][lane] = lanes[i][lane] + lanes[i][lane + distance];
-        }
-      }
+      const float sum = sum_of_lanes(lanes[i]);
       const int64_t row = first_row + own.row(i);
       if (row >= rows.n_rows) continue;
-      const float sum = rows.bias ? lanes[i][0] + rows.bias[row] : lanes[i][0];
-      out[(first_token + token) * rows.n_rows + row] = sum;
+      out[(first_token + token) * rows.n_rows + row] = rows.bias ? sum + rows.bias[row] : sum;
     }
   }
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <string>
 #include <tuple>
@@ -187,12 +188,13 @@ struct AttentionCase {
 };
 
 // Grouped heads, windows, odd head sizes, decode behind a prefix, and more keys than one run of
-// 256 and one round of a block.
+// 256; more queries, keys and elements than a tile of each.
 TEST_P(OpTest, Attention) {
   for (const AttentionCase& c :
        {AttentionCase{1, 1, 1, 0, 0, 1}, AttentionCase{4, 2, 17, 0, 0, 5},
         AttentionCase{2, 1, 40, 3, 2, 9}, AttentionCase{3, 3, 8, 300, 700, 2},
-        AttentionCase{1, 1, 16, 0, 2100, 1}}) {
+        AttentionCase{1, 1, 16, 0, 2100, 1}, AttentionCase{2, 1, 80, 0, 0, 67},
+        AttentionCase{1, 1, 33, 20, 250, 70}}) {
     for (const KvType type : {KvType::kF32, KvType::kF16}) {
       SCOPED_TRACE(::testing::Message() << c.n_heads << " heads of " << c.head_dim << ", window "
                                         << c.window << ", position " << c.first_position);
@@ -215,6 +217,30 @@ TEST_P(OpTest, Attention) {
           });
     }
   }
+}
+
+// What a query does not see, a later token or one that slid out of the window, may be no number: a
+// weight of 0 would not hide it.
+TEST_P(OpTest, AttentionToWhatIsNoNumber) {
+  constexpr int64_t kDim = 8;
+  constexpr int64_t kTokens = 5;
+  constexpr int64_t kFirst = 3;  // position of the first of them
+  std::vector<float> k = Random(2).floats((kFirst + kTokens) * kDim);
+  std::vector<float> v = Random(3).floats((kFirst + kTokens) * kDim);
+  for (const int64_t key : {int64_t{0}, kFirst + kTokens - 1}) {
+    for (int64_t d = 0; d < kDim; ++d) {
+      k[static_cast<size_t>(key * kDim + d)] = NAN;
+      v[static_cast<size_t>(key * kDim + d)] = INFINITY;
+    }
+  }
+  const auto q = Random(1).floats(kTokens * kDim);
+  const AttentionShape shape{1, 1, kDim, 0.7F, 3};
+  expect_the_bits_of_the_cpu((kTokens - 1) * kDim, [&](Kernels& kernels, Arena& arena) {
+    float* out = arena.place(nothing(kTokens * kDim));
+    kernels.attention(arena.place(q), {KvType::kF32, arena.place(k), arena.place(v)}, shape, kFirst,
+                      kTokens, out);
+    return out;
+  });
 }
 
 }  // namespace

@@ -4,14 +4,8 @@
 namespace assay::ASSAY_DEVICE {
 namespace {
 
-constexpr int kThreads = 256;
-
 __device__ int64_t element() {
   return int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-}
-
-LaunchShape one_thread_each(int64_t count) {
-  return {{blocks_for(count, kThreads), 1, 1}, {kThreads, 1, 1}, 0};
 }
 
 __global__ void silu_mul_kernel(Global<const float> gate, Global<const float> up, int64_t count,

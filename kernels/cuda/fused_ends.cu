@@ -71,9 +71,9 @@ __global__ void best_choice_kernel(Global<const Choice> choices, int64_t count,
 }  // namespace
 
 void fused_embed(Device& device, const FusedEmbedding& step) {
-  const LaunchShape shape{{blocks_for(step.table.columns, kThreads), 1, 1}, {kThreads, 1, 1}, 0};
-  ASSAY_LAUNCH(device, shape, embed_kernel, rows_of(step.table, nullptr),
-               rows_of(step.positions, nullptr), step.token.id, step.token.position, step.x);
+  ASSAY_LAUNCH(device, one_thread_each(step.table.columns), embed_kernel,
+               rows_of(step.table, nullptr), rows_of(step.positions, nullptr), step.token.id,
+               step.token.position, step.x);
 }
 
 size_t fused_choice_scratch(int64_t count) {

@@ -40,10 +40,6 @@ __global__ void get_rows_kernel(Rows table, Global<const int32_t> ids, Global<fl
   out[int64_t{blockIdx.y} * table.columns + column] = element_of(table, ids[blockIdx.y], column);
 }
 
-LaunchShape threads_for(int64_t count) {
-  return {{blocks_for(count, kThreads), 1, 1}, {kThreads, 1, 1}, 0};
-}
-
 }  // namespace
 
 size_t vectors_bytes(int64_t columns, int64_t n_tokens, bool int8) {
@@ -57,7 +53,7 @@ Vectors vectors_of(Device& device, const float* x, int64_t columns, int64_t n_to
     arrange_tiles(device, x, columns, n_tokens, int8, scratch);
   } else if (int8) {
     const int64_t n_halves = columns / kHalf;
-    ASSAY_LAUNCH(device, threads_for(n_halves), quantize_kernel, x, n_halves,
+    ASSAY_LAUNCH(device, one_thread_each(n_halves), quantize_kernel, x, n_halves,
                  static_cast<QuantizedHalf*>(scratch));
   } else {
     return {x, n_tokens, int8};

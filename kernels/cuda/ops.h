@@ -79,4 +79,9 @@ inline unsigned blocks_for(int64_t count, int64_t size) {
   return static_cast<unsigned>((count + size - 1) / size);
 }
 
+inline LaunchShape one_thread_each(int64_t count) {
+  constexpr unsigned kInBlock = 256;
+  return {{blocks_for(count, kInBlock), 1, 1}, {kInBlock, 1, 1}, 0};
+}
+
 }  // namespace assay::ASSAY_DEVICE

@@ -87,10 +87,10 @@ __device__ uint32_t signed_bytes(uint32_t codes) {
   return ((codes | 0x80U * kEach) - static_cast<uint32_t>(kOffset) * kEach) ^ 0x80U * kEach;
 }
 
-// A whole number n of under 23 bits stands as the float kWhole + n in the bits of kWholeBits + n:
-// its own sum begins there, and is a float when kWhole is taken away.
-constexpr float kWhole = 12582912.0F;  // 1.5 * 2^23
-constexpr int32_t kWholeBits = 0x4B400000;
+// The bits of kZero + n, for a whole number n of under 23 bits, are kZeroBits + n: a sum that
+// begins there is a float once kZero is taken away.
+constexpr float kZero = 12582912.0F;  // 1.5 * 2^23
+constexpr int32_t kZeroBits = 0x4B400000;
 
 // Fast math. A warp has one half of each chunk: sixteen products that have one scale.
 template <class Type>
@@ -133,13 +133,13 @@ __device__ void add_products(const Rows& rows, int64_t first_row, Stage& stage, 
       ASSAY_UNROLL
       for (int i = 0; i < kSide; i += 2) {
         const uint32_t two[2] = {codes[i], codes[i + 1]};
-        int32_t dots[4] = {kWholeBits, kWholeBits, kWholeBits, kWholeBits};
+        int32_t dots[4] = {kZeroBits, kZeroBits, kZeroBits, kZeroBits};
         multiply_16x16x8(two, of_tokens[j], dots);
         ASSAY_UNROLL
         for (int d = 0; d < 4; ++d) {
           const Factor& factor = factors[i + d / 2];
           float& sum = sums.of[i + d / 2][j][d % 2];
-          sum = fmaf(__int_as_float(dots[d]) - kWhole, factor.scale * scales[d % 2], sum);
+          sum = fmaf(__int_as_float(dots[d]) - kZero, factor.scale * scales[d % 2], sum);
           if constexpr (Type::kShift != Shift::kNone) {
             sum = fmaf(factor.shift, shifts[d % 2], sum);
           }
@@ -219,17 +219,9 @@ int64_t tiles_of(int64_t n_tokens) {
   return (n_tokens + kTile - 1) / kTile;
 }
 
+// Of int8 tiles the codes come first, a byte for each element, and then the factors.
 int64_t elements_of(int64_t columns, int64_t n_tokens) {
   return tiles_of(n_tokens) * kTile * columns;
-}
-
-// Where the factors of int8 tiles begin: behind the codes.
-int64_t factors_at(int64_t columns, int64_t n_tokens) {
-  return elements_of(columns, n_tokens);
-}
-
-LaunchShape threads_for(int64_t count) {
-  return {{blocks_for(count, kThreads), 1, 1}, {kThreads, 1, 1}, 0};
 }
 
 }  // namespace
@@ -243,14 +235,14 @@ void arrange_tiles(Device& device, const float* x, int64_t columns, int64_t n_to
                    void* tiles) {
   const int64_t elements = elements_of(columns, n_tokens);
   if (!int8) {
-    ASSAY_LAUNCH(device, threads_for(elements), arrange_kernel, x, n_tokens, columns, elements,
+    ASSAY_LAUNCH(device, one_thread_each(elements), arrange_kernel, x, n_tokens, columns, elements,
                  static_cast<float*>(tiles));
     return;
   }
   auto* codes = static_cast<uint8_t*>(tiles);
-  ASSAY_LAUNCH(device, threads_for(elements / kHalf), quantize_tiles_kernel, x, n_tokens, columns,
-               elements / kHalf, reinterpret_cast<uint32_t*>(codes),
-               reinterpret_cast<float*>(codes + factors_at(columns, n_tokens)));
+  ASSAY_LAUNCH(device, one_thread_each(elements / kHalf), quantize_tiles_kernel, x, n_tokens,
+               columns, elements / kHalf, reinterpret_cast<uint32_t*>(codes),
+               reinterpret_cast<float*>(codes + elements));
 }
 
 void multiply_tiles(Device& device, const Product& product, const Vectors& x) {
@@ -263,7 +255,7 @@ void multiply_tiles(Device& device, const Product& product, const Vectors& x) {
   if (x.int8) {
     const Int8Tiles of_codes = {
         reinterpret_cast<const uint4*>(tiles),
-        reinterpret_cast<const float4*>(tiles + factors_at(product.w.columns, x.n_tokens))};
+        reinterpret_cast<const float4*>(tiles + elements_of(product.w.columns, x.n_tokens))};
     ASSAY_LAUNCH(device, shape, (tile_kernel<Int8Tiles>), rows, of_codes, x.n_tokens, product.out);
   } else {
     const FloatTiles of_floats = {reinterpret_cast<const float4*>(tiles)};

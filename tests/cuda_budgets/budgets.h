@@ -87,8 +87,12 @@ class Budgets {
       }
       entries.AddMember(rapidjson::Value(name.c_str(), memory), figures, memory);
     }
-    document_.RemoveMember(section.c_str());
-    document_.AddMember(rapidjson::Value(section.c_str(), memory), entries, memory);
+    const auto there = document_.FindMember(section.c_str());
+    if (there == document_.MemberEnd()) {
+      document_.AddMember(rapidjson::Value(section.c_str(), memory), entries, memory);
+    } else {
+      there->value = entries;
+    }
     write();
   }
 

@@ -145,14 +145,34 @@ void residual(benchmark::State& state, TensorType type, Math math) {
           [&] { kernels.fused()->residual(step); });
 }
 
+constexpr AttentionShape kHeads = {32, 8, 128, 0.088F, 0};
+
+// Of as many positions, that may stand for keys as well as for values.
+Buffer<std::byte> random_kv(Kernels& kernels, KvType type, int64_t n_keys) {
+  const int64_t count = n_keys * kHeads.n_kv_heads * kHeads.head_dim;
+  const auto floats = on_device(kernels, random_floats(count));
+  Buffer<std::byte> kv(kernels.memory(), static_cast<size_t>(count) * kv_element_bytes(type));
+  kernels.store_kv(floats.data(), type, count, kv.data());
+  return kv;
+}
+
+void prompt_attention(benchmark::State& state, KvType type) {
+  Kernels& kernels = *cuda(Math::kExact).kernels;
+  const int64_t n_tokens = state.range(0);
+  const Buffer<std::byte> kv = random_kv(kernels, type, n_tokens);
+  const auto q = on_device(kernels, random_floats(n_tokens * kHeads.n_heads * kHeads.head_dim));
+  Buffer<float> out(kernels.memory(), q.size());
+  const auto bytes = static_cast<double>(2 * kv.bytes() + q.bytes() + out.bytes());
+  measure(state, Math::kExact, bytes, out.data(), [&] {
+    kernels.attention(q.data(), {type, kv.data(), kv.data()}, kHeads, 0, n_tokens, out.data());
+  });
+}
+
 void attention(benchmark::State& state, KvType type) {
   Kernels& kernels = *cuda(Math::kExact).kernels;
   const int64_t n_keys = state.range(0);
-  const AttentionShape shape = {32, 8, 128, 0.088F, 0};
-  const auto count = static_cast<size_t>(n_keys * shape.n_kv_heads * shape.head_dim);
-  const auto floats = on_device(kernels, random_floats(static_cast<int64_t>(count)));
-  Buffer<std::byte> kv(kernels.memory(), count * kv_element_bytes(type));
-  kernels.store_kv(floats.data(), type, static_cast<int64_t>(count), kv.data());
+  const AttentionShape& shape = kHeads;
+  const Buffer<std::byte> kv = random_kv(kernels, type, n_keys);
   const auto q = on_device(kernels, random_floats(shape.n_heads * shape.head_dim));
   const auto position = on_device(kernels, std::vector<int32_t>{static_cast<int32_t>(n_keys - 1)});
   Buffer<float> scratch(kernels.memory(), kernels.fused()->attention_scratch(shape, n_keys));
@@ -190,8 +210,9 @@ void register_cuda() {
     }
   }
   for (const KvType type : {KvType::kF32, KvType::kF16}) {
-    const char* name = type == KvType::kF32 ? "attention/f32" : "attention/f16";
+    const std::string name = type == KvType::kF32 ? "attention/f32" : "attention/f16";
     add(name, attention, type)->Arg(512)->Arg(4096);
+    add("prompt_" + name, prompt_attention, type)->Arg(512)->Arg(4096);
   }
 }
 

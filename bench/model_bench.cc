@@ -125,17 +125,27 @@ void report_tokens(benchmark::State& state, int64_t n_tokens) {
       static_cast<double>(n_tokens), benchmark::Counter::kIsIterationInvariantRate);
 }
 
-void prefill(benchmark::State& state, const ModelBench& bench) {
-  const Model& model = model_for(bench);
-  Session session(model, kernels_of(bench.math), {.capacity = bench.n_tokens});
-  const std::vector<int32_t> tokens = some_tokens(model, bench.n_tokens);
+// A prompt, to the logits of its last token.
+void eval_prompt(benchmark::State& state, const ModelBench& bench, Session& session) {
+  const std::vector<int32_t> tokens = some_tokens(model_for(bench), bench.n_tokens);
   while (state.KeepRunning()) {
     session.clear();
     benchmark::DoNotOptimize(session.eval(tokens));
   }
-  report_bytes(state, weight_bytes(model));
   report_tokens(state, bench.n_tokens);
+}
+
+void prefill(benchmark::State& state, const ModelBench& bench) {
+  const Model& model = model_for(bench);
+  Session session(model, kernels_of(bench.math), {.capacity = bench.n_tokens});
+  eval_prompt(state, bench, session);
+  report_bytes(state, weight_bytes(model));
   report_memory(state, session);
+}
+
+void cuda_prefill(benchmark::State& state, const ModelBench& bench) {
+  Session session(model_for(bench), *cuda(bench.math).kernels, {.capacity = bench.n_tokens});
+  eval_prompt(state, bench, session);
 }
 
 void decode(benchmark::State& state, const ModelBench& bench) {
@@ -263,6 +273,7 @@ void register_models() {
         add("decode/" + rest, decode, {file, math, n_tokens});
         if (cuda(math).kernels != nullptr) {
           add("cuda_decode/" + rest, cuda_decode, {file, math, n_tokens});
+          add("cuda_prefill/" + rest, cuda_prefill, {file, math, n_tokens});
         }
       }
     }

@@ -84,12 +84,12 @@ TEST_P(TensorCores, MultiplyAsMatricesDo) {
     for (int i = 0; i < 8; ++i) {
       const auto bits = static_cast<uint32_t>(
           static_cast<uint8_t>(a[i < 4 ? group : group + 8][in_group * 4 + i % 4]));
-      of_a[static_cast<size_t>(lane * 2 + i / 4)] |= bits << (i % 4 * 8);
+      of_a[static_cast<size_t>(lane) * 2 + static_cast<size_t>(i) / 4] |= bits << (i % 4 * 8);
     }
     for (int i = 0; i < 4; ++i) {
       const auto bits = static_cast<uint32_t>(static_cast<uint8_t>(b[in_group * 4 + i][group]));
       of_b[static_cast<size_t>(lane)] |= bits << (i * 8);
-      sums[static_cast<size_t>(lane * 4 + i)] =
+      sums[static_cast<size_t>(lane) * 4 + static_cast<size_t>(i)] =
           1000 * (i < 2 ? group : group + 8) + in_group * 2 + i % 2;
     }
   }
@@ -98,7 +98,7 @@ TEST_P(TensorCores, MultiplyAsMatricesDo) {
   device_.download(on_device, sums.size() * sizeof(int32_t), sums.data());
   for (int lane = 0; lane < 32; ++lane) {
     for (int i = 0; i < 4; ++i) {
-      EXPECT_EQ(sums[static_cast<size_t>(lane * 4 + i)],
+      EXPECT_EQ(sums[static_cast<size_t>(lane) * 4 + static_cast<size_t>(i)],
                 want[i < 2 ? lane / 4 : lane / 4 + 8][lane % 4 * 2 + i % 2])
           << "lane " << lane << ", sum " << i;
     }

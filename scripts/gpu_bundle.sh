@@ -2,7 +2,7 @@
 # Packs what runs the tests labelled gpu and the benchmarks, for a machine that has a GPU and its driver but not
 # what Assay is built with: scripts/gpu_bundle.sh FOLDER [ARCHITECTURES, as CMAKE_CUDA_ARCHITECTURES; 90-real].
 # There, in a copy of this repository: FOLDER/run.sh [RESULTS]. It tests, and writes the benchmarks as JSON to the
-# folder RESULTS (cuda_results): each kernel's, and tokens a second of models of published sizes, which it makes.
+# folder RESULTS (FOLDER/results): each kernel's, and tokens a second of models of published sizes, which it makes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then
@@ -29,11 +29,11 @@ cat >"$folder/run.sh" <<RUN
 # Written by scripts/gpu_bundle.sh. The programs look for the repository where it was when they were built.
 set -uo pipefail
 here=\$(cd "\$(dirname "\$0")" && pwd)
-results=\${1:-cuda_results}
+results=\${1:-\$here/results}
 mkdir -p "\$results"
 [ -d '$PWD/golden' ] || { echo "run.sh: no repository at $PWD; link it: ln -s \$PWD $PWD" >&2; exit 2; }
 export LD_LIBRARY_PATH=\$here/lib ASSAY_REQUIRE_GPU=1
-nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv
+nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv || { echo "run.sh: no GPU or no driver here" >&2; exit 2; }
 status=0
 for program in emulated_test golden_test; do
   "\$here/bin/\$program" --gtest_filter='Gpu/*' --gtest_brief=1 || status=1

@@ -2,7 +2,7 @@
 # this text with python -c: to-parquet|to-safetensors INPUT OUTPUT.
 #
 # One row a record: checkpoint, token_idx, dtype, shape, n, values (float32), summary, sketch, team,
-# source, file, line, ts; null where the record has none. The log's header is the schema's metadata
+# source, file, line, ts, top, sequence, step, phase, rank, dims; null where the record has none. The log's header is the schema's metadata
 # assay.header.
 import sys
 
@@ -32,7 +32,11 @@ COLUMNS = [
     ("checkpoint", pa.string()), ("token_idx", pa.int64()), ("dtype", pa.string()),
     ("shape", pa.list_(pa.int64())), ("n", pa.int64()), ("values", pa.list_(pa.float32())),
     ("summary", SUMMARY), ("sketch", pa.list_(pa.float64())), ("team", pa.string()),
-    ("source", pa.string()), ("file", pa.string()), ("line", pa.int64()), ("ts", pa.string())]
+    ("source", pa.string()), ("file", pa.string()), ("line", pa.int64()), ("ts", pa.string()),
+    ("top", pa.list_(pa.struct([("id", pa.int64()), ("logprob", pa.float64())]))),
+    ("sequence", pa.string()), ("step", pa.int64()), ("phase", pa.string()),
+    ("rank", pa.struct([("tp", pa.int64()), ("pp", pa.int64()), ("ep", pa.int64())])),
+    ("dims", pa.string())]
 BATCH = 1 << 24  # values in a row group, so that memory stays bounded
 
 
@@ -105,6 +109,9 @@ def to_parquet(source, target):
                 record["summary"] = summary_row(record.get("summary"))
                 if record.get("sketch") is not None:
                     record["sketch"] = [float(x) for x in record["sketch"]]
+                if record.get("top") is not None:
+                    record["top"] = [{"id": token, "logprob": float(value)}
+                                     for token, value in record["top"]]
                 rows.append(record)
                 pending += count
                 if pending >= BATCH or len(rows) >= 65536:
@@ -145,6 +152,8 @@ def record_line(row, count):
         record["summary"] = summary_object(record["summary"])
     if "sketch" in record:
         record["sketch"] = [plain(x) for x in record["sketch"]]
+    if "top" in record:
+        record["top"] = [[pair["id"], plain(pair["logprob"])] for pair in record["top"]]
     return json.dumps(record, ensure_ascii=False)
 
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -35,28 +36,43 @@ template <>
 constexpr const char* kElements<int64_t> = "give whole numbers";
 
 constexpr std::string_view kFieldNames[] = {
-    "assay",      "model",     "tokens", "prompt", "engine", "backend", "math",
-    "checkpoint", "token_idx", "dtype",  "shape",  "values", "n",       "summary",
-    "sketch",     "ts",        "team",   "source", "file",   "line"};
+    "assay", "model", "tokens", "prompt", "engine",  "backend", "math", "checkpoint", "token_idx",
+    "dtype", "shape", "values", "n",      "summary", "sketch",  "top",  "sequence",   "step",
+    "phase", "rank",  "dims",   "ts",     "team",    "source",  "file", "line"};
 
 Field field_of(std::string_view name) {
   const auto* found = std::find(std::begin(kFieldNames), std::end(kFieldNames), name);
   return static_cast<Field>(found - std::begin(kFieldNames));
 }
 
-// The keys of `model`, all texts, and of `summary`, numbers and `top`.
-constexpr std::string_view kInnerNames[] = {"name", "sha256", "arch",   "type",      "min", "max",
-                                            "mean", "l2",     "argmax", "nonfinite", "nan", "top"};
-constexpr size_t kModelNames = 4;
-constexpr size_t kTopName = std::size(kInnerNames) - 1;
+// The keys of the objects within a line. Those of `model` are texts, the others numbers and `top`.
+struct InnerKey {
+  std::string_view name;
+  Field object;
+};
+constexpr InnerKey kInnerKeys[] = {
+    {"name", Field::kModel},        {"sha256", Field::kModel}, {"arch", Field::kModel},
+    {"type", Field::kModel},        {"min", Field::kSummary},  {"max", Field::kSummary},
+    {"mean", Field::kSummary},      {"l2", Field::kSummary},   {"argmax", Field::kSummary},
+    {"nonfinite", Field::kSummary}, {"nan", Field::kSummary},  {"top", Field::kSummary},
+    {"tp", Field::kRank},           {"pp", Field::kRank},      {"ep", Field::kRank}};
 
 size_t inner_of(std::string_view name) {
-  return static_cast<size_t>(std::ranges::find(kInnerNames, name) - kInnerNames);
+  return static_cast<size_t>(std::ranges::find(kInnerKeys, name, &InnerKey::name) - kInnerKeys);
 }
 
 bool is_summary_number(std::string_view name) {
   const size_t inner = inner_of(name);
-  return inner >= kModelNames && inner < kTopName;
+  return inner < std::size(kInnerKeys) && kInnerKeys[inner].object == Field::kSummary &&
+         name != "top";
+}
+
+// An id and what it is given: the numbers [index, value] of a pair. False where they are none.
+bool read_pair(const double* pair, TopValue& read) {
+  if (!(pair[0] >= 0 && pair[0] < 9e15 && pair[0] == std::floor(pair[0]))) return false;
+  read.index = static_cast<int64_t>(pair[0]);
+  read.value = static_cast<float>(pair[1]);
+  return true;
 }
 
 // Whether one of the numbers in `text`, which became `values`, is not 0 and its value is.
@@ -95,19 +111,21 @@ void LineHandler::note_key() {
 
 // Whether the object at depth 1 has that key.
 bool LineHandler::is_inner(size_t inner) const {
-  return inner < std::size(kInnerNames) &&
-         field_ == (inner < kModelNames ? Field::kModel : Field::kSummary);
+  return inner < std::size(kInnerKeys) && field_ == kInnerKeys[inner].object;
 }
 
-// The last key in `model` or `summary`.
+// The last key in `model`, `summary` or `rank`.
 void LineHandler::note_inner() {
-  if (!note_skipped_ || (field_ != Field::kModel && field_ != Field::kSummary)) return;
+  const bool has_keys =
+      field_ == Field::kModel || field_ == Field::kSummary || field_ == Field::kRank;
+  if (!note_skipped_ || !has_keys) return;
   skipped_.insert(fmt::format("{}.{}", field_name(field_), inner_name_));
 }
 
 // That key, where a text, or else a number or a truth value, is not what it holds.
 void LineHandler::note_scalar(bool is_text) {
-  const bool is_wrong = field_ == Field::kModel ? !is_text : name_ == "top";
+  const bool is_wrong =
+      field_ == Field::kModel ? !is_text : field_ == Field::kSummary && name_ == "top";
   if (depth_ == 3 || (depth_ == 2 && is_wrong)) note_inner();
 }
 
@@ -142,7 +160,13 @@ bool LineHandler::wrong_type(std::string_view found) {
                                        {"an array of numbers", R"([0.5,"NaN"])"},
                                        {"an integer", "576"},
                                        {"an object", R"({"l2":2.5})"},
-                                       {"an array of 64 numbers", "[0.5,-1.25,...]"}};
+                                       {"an array of 64 numbers", "[0.5,-1.25,...]"},
+                                       {"an array of [id, logprob]", "[[464,-0.25],[13,-2.5]]"},
+                                       {"a string or an integer", R"("chat-7")"},
+                                       {"an integer", "0"},
+                                       {"a string", R"("decode")"},
+                                       {"an object", R"({"tp":0,"pp":0,"ep":0})"},
+                                       {"a string", R"("t h[tp]")"}};
   const auto index = static_cast<size_t>(field_);
   if (index >= std::size(kWanted)) {  // ts, team, source, file, line: only told along
     if (note_skipped_ && field_ != Field::kUnknown) skipped_.emplace(field_name(field_));
@@ -154,12 +178,17 @@ bool LineHandler::wrong_type(std::string_view found) {
 
 bool LineHandler::StartObject() {
   if (depth_ == 2 || depth_ == 3) note_inner();
+  if (depth_ == 2 && field_ == Field::kRank && !rank_number("an object", -1)) return false;
   if (++depth_ > kMaxDepth) return fail("nested too deeply", kOneObject);
   if (depth_ != 2) return true;
   if (field_ == Field::kSummary) {
     // What a summary leaves out is not known.
     Summary& summary = record_.summary.emplace();
     summary.min = summary.max = summary.mean = summary.l2 = std::nan("");
+    return true;
+  }
+  if (field_ == Field::kRank) {
+    record_.rank.emplace();
     return true;
   }
   return field_ == Field::kModel || wrong_type("an object");
@@ -180,6 +209,7 @@ void LineHandler::count_told_nonfinite() {
 
 bool LineHandler::StartArray() {
   if (depth_ == 2 && name_ != "top") note_inner();
+  if (depth_ == 2 && field_ == Field::kRank && !rank_number("an array", -1)) return false;
   if (++depth_ > kMaxDepth) return fail("nested too deeply", kOneObject);
   if (depth_ == 1) return fail("the line is an array, not an object", kOneObject);
   if (depth_ == 2) return top_level_array();
@@ -225,34 +255,83 @@ bool LineHandler::read_numbers(std::vector<Number>& numbers) {
   return true;
 }
 
-bool LineHandler::top_level_array() {
-  const bool skipped = skim_ && (field_ == Field::kValues || field_ == Field::kSketch);
-  if (skipped) {
-    const auto bytes = static_cast<size_t>(stream_.end - stream_.at);
-    const void* stop = std::memchr(stream_.at, ']', bytes);
-    if (stop == nullptr) return fail(fmt::format("'{}' has no end", name_), kOneObject, true);
-    stream_.at = static_cast<const char*>(stop);
-    return true;
+// The same for an array that may have rows.
+template <typename Number>
+bool LineHandler::read_rows(std::vector<Number>& numbers, std::vector<int64_t>& lengths) {
+  std::string what;
+  const char* stop = assay::read_rows(stream_.at, stream_.end, numbers, lengths, what);
+  if (stop == nullptr) return fail(fmt::format("'{}': {}", name_, what), kElements<Number>, true);
+  stream_.at = stop;
+  return true;
+}
+
+bool LineHandler::skip_numbers() {
+  const char* stop = find_array_end(stream_.at, stream_.end);
+  if (stop == nullptr) return fail(fmt::format("'{}' has no end", name_), kOneObject, true);
+  stream_.at = stop;
+  return true;
+}
+
+bool LineHandler::read_values() {
+  const char* begin = stream_.at;
+  if (!read_rows(record_.values, lengths_)) return false;
+  vanished_ = note_skipped_ && has_vanished_number({begin, stream_.at}, record_.values);
+  return true;
+}
+
+bool LineHandler::read_sketch() {
+  if (!read_numbers(numbers_)) return false;
+  if (numbers_.size() != static_cast<size_t>(kSketchSize)) {
+    return fail(fmt::format("'sketch' has {} numbers, not {}", numbers_.size(), kSketchSize),
+                "log it as the taps do, or leave it out");
   }
-  switch (field_) {
-    case Field::kValues: {
-      const char* begin = stream_.at;
-      if (!read_numbers(record_.values)) return false;
-      vanished_ = note_skipped_ && has_vanished_number({begin, stream_.at}, record_.values);
-      return true;
+  std::copy(numbers_.begin(), numbers_.end(), record_.sketch.emplace().begin());
+  return true;
+}
+
+// [[id, logprob], ...] of the record. Ids are held against its size when the line has been read.
+bool LineHandler::read_top() {
+  std::vector<int64_t> lengths;
+  if (!read_rows(numbers_, lengths)) return false;
+  constexpr const char* kPairs = R"(write it as in "top":[[464,-0.25],[13,-2.5]])";
+  const bool pairs = lengths.size() == 2 && lengths[1] == 2;
+  if (!pairs && !numbers_.empty()) return fail("'top' is not an array of [id, logprob]", kPairs);
+  float least = std::numeric_limits<float>::infinity();
+  for (size_t i = 0; i < numbers_.size(); i += 2) {
+    TopValue entry;
+    if (!read_pair(&numbers_[i], entry)) {
+      return fail(fmt::format("'top' has the id {}", numbers_[i]), kPairs);
     }
+    if (std::isfinite(numbers_[i + 1]) && !std::isfinite(entry.value)) {
+      return fail(fmt::format("'top': {} is beyond the range of a 32-bit float", numbers_[i + 1]),
+                  kElements<float>);
+    }
+    if (entry.value > least) {
+      return fail(fmt::format("'top' is not in descending order: {} after {} (element {})",
+                              entry.value, least, i / 2),
+                  "log the most probable id first");
+    }
+    if (!std::isnan(entry.value)) least = entry.value;
+    record_.top.push_back(entry);
+  }
+  return true;
+}
+
+bool LineHandler::top_level_array() {
+  const bool skipped =
+      field_ == Field::kValues || field_ == Field::kSketch || field_ == Field::kTop;
+  if (skim_ && skipped) return skip_numbers();
+  switch (field_) {
+    case Field::kValues:
+      return read_values();
+    case Field::kSketch:
+      return read_sketch();
+    case Field::kTop:
+      return read_top();
     case Field::kShape:
       return read_numbers(record_.shape);
     case Field::kTokens:
       return read_numbers(header_.tokens);
-    case Field::kSketch:
-      if (!read_numbers(numbers_)) return false;
-      if (numbers_.size() != static_cast<size_t>(kSketchSize)) {
-        return fail(fmt::format("'sketch' has {} numbers, not {}", numbers_.size(), kSketchSize),
-                    "log it as the taps do, or leave it out");
-      }
-      std::copy(numbers_.begin(), numbers_.end(), record_.sketch.emplace().begin());
-      return true;
     default:
       return wrong_type("an array");
   }
@@ -261,26 +340,24 @@ bool LineHandler::top_level_array() {
 // [index, value] in summary.top.
 bool LineHandler::read_top_pair() {
   if (!read_numbers(numbers_)) return false;
-  const bool is_index = numbers_.size() == 2 && numbers_[0] >= 0 && numbers_[0] < 9e15 &&
-                        numbers_[0] == std::floor(numbers_[0]);
-  if (!is_index || record_.summary->top.size() == 1024) {
+  TopValue pair;
+  const bool is_pair = numbers_.size() == 2 && read_pair(numbers_.data(), pair);
+  if (!is_pair || record_.summary->top.size() == 1024) {
     return fail("'summary': 'top' is not a short array of [index, value]",
                 R"(write it as in "top":[[3,1.5]])");
   }
-  const auto index = static_cast<int64_t>(numbers_[0]);
   const auto& others = record_.summary->top;
   if (std::any_of(others.begin(), others.end(),
-                  [&](const TopValue& other) { return other.index == index; })) {
-    return fail(fmt::format("'summary': 'top' has index {} twice", index),
+                  [&](const TopValue& other) { return other.index == pair.index; })) {
+    return fail(fmt::format("'summary': 'top' has index {} twice", pair.index),
                 "write each of the largest elements once");
   }
-  const auto value = static_cast<float>(numbers_[1]);
-  if (std::isfinite(numbers_[1]) && !std::isfinite(value)) {
+  if (std::isfinite(numbers_[1]) && !std::isfinite(pair.value)) {
     return fail(
         fmt::format("'summary': 'top': {} is beyond the range of a 32-bit float", numbers_[1]),
         kElements<float>);
   }
-  record_.summary->top.push_back({index, value});
+  record_.summary->top.push_back(pair);
   return true;
 }
 
@@ -294,6 +371,9 @@ bool LineHandler::String(const char* text, rapidjson::SizeType length, bool) {
     if (name_ == "sha256") header_.model.sha256 = value;
     if (name_ == "arch") header_.model.arch = value;
     if (name_ == "type") header_.model.type = value;
+  }
+  if (depth_ == 2 && field_ == Field::kRank) {
+    return rank_number("the string '" + printable(value, 40) + "'", -1);
   }
   double nonfinite = 0;
   if (depth_ == 2 && field_ == Field::kSummary) {
@@ -327,6 +407,15 @@ bool LineHandler::top_level_string(std::string text) {
     case Field::kMath:
       header_.math = std::move(text);
       return true;
+    case Field::kSequence:
+      record_.sequence = std::move(text);
+      return !record_.sequence.empty() ||
+             fail("'sequence' is empty", "give the sequence's name or number, or leave it out");
+    case Field::kPhase:
+      return read_phase(text);
+    case Field::kDims:
+      record_.dims = std::move(text);
+      return true;
     case Field::kTs:
       record_.ts = std::move(text);
       return true;
@@ -342,6 +431,14 @@ bool LineHandler::top_level_string(std::string text) {
     default:
       return wrong_type("a string");
   }
+}
+
+bool LineHandler::read_phase(const std::string& text) {
+  for (const Phase phase : {Phase::kPrefill, Phase::kDecode}) {
+    if (text == phase_name(phase)) record_.phase = phase;
+  }
+  return record_.phase.has_value() || fail(fmt::format("'phase' is '{}'", printable(text, 40)),
+                                           "give prefill or decode, or leave it out");
 }
 
 // "[1,151936]", as the published logs have it.
@@ -387,6 +484,7 @@ bool LineHandler::other_scalar(std::string_view found) {
   if (depth_ == 2 && field_ == Field::kSummary && found != "null" && is_summary_number(name_)) {
     return no_summary_number(found);
   }
+  if (depth_ == 2 && field_ == Field::kRank && found != "null") return rank_number(found, -1);
   return depth_ != 1 || absent || wrong_type(found);
 }
 
@@ -394,11 +492,26 @@ bool LineHandler::no_summary_number(std::string_view found) {
   return fail(fmt::format("'summary': '{}' is {}, not a number", name_, found), kSummaryHint);
 }
 
+// A number of `rank`: `value`, or -1 and what was found in its place. Other keys are skipped.
+bool LineHandler::rank_number(std::string_view found, int64_t value) {
+  Rank& rank = *record_.rank;
+  int64_t* number = name_ == "tp" ? &rank.tp : name_ == "pp" ? &rank.pp : nullptr;
+  if (name_ == "ep") number = &rank.ep;
+  if (number == nullptr) return true;
+  *number = value;
+  return value >= 0 ||
+         fail(fmt::format("'rank': '{}' is {}, not a whole number from 0", name_, found),
+              R"(write it as in "rank":{"tp":0,"pp":0,"ep":0})");
+}
+
 bool LineHandler::integer(int64_t value) {
   if (depth_ == 0) return fail("the line is a number, not an object", kOneObject);
   if (depth_ == 1) return top_level_integer(value);
   if (depth_ == 2 && field_ == Field::kSummary) {
     return summary_number(static_cast<double>(value), true, value);
+  }
+  if (depth_ == 2 && field_ == Field::kRank) {
+    return rank_number(fmt::format("{}", value), std::max<int64_t>(value, -1));
   }
   return true;
 }
@@ -417,6 +530,13 @@ bool LineHandler::top_level_integer(int64_t value) {
       record_.n = value;
       return value >= 0 || fail(fmt::format("'n' is {}, below 0", value),
                                 "give the elements of the whole tensor, or leave it out");
+    case Field::kSequence:
+      record_.sequence = fmt::format("{}", value);
+      return true;
+    case Field::kStep:
+      record_.step = value;
+      return value >= 0 ||
+             fail(fmt::format("'step' is {}, below 0", value), "count forward passes from 0");
     case Field::kLine:
       record_.line = value;
       return true;
@@ -433,6 +553,7 @@ bool LineHandler::real(double value) {
     return wrong_type(shown);
   }
   if (depth_ == 2 && field_ == Field::kSummary) return summary_number(value, false, 0);
+  if (depth_ == 2 && field_ == Field::kRank) return rank_number(fmt::format("{}", value), -1);
   return true;
 }
 

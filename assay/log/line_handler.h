@@ -30,6 +30,12 @@ enum class Field : uint8_t {
   kN,
   kSummary,
   kSketch,
+  kTop,
+  kSequence,
+  kStep,
+  kPhase,
+  kRank,
+  kDims,
   kTs,
   kTeam,
   kSource,
@@ -83,6 +89,9 @@ class LineHandler {
   // Whether one of the values is not 0 and the nearest float is.
   bool has_vanished() const { return vanished_; }
 
+  // The lengths at each depth of `values`; one number unless the array is nested.
+  const std::vector<int64_t>& values_lengths() const { return lengths_; }
+
   // When the line has been read: a summary's number that is none stands for an element that is
   // none, though its counts say otherwise.
   void count_told_nonfinite();
@@ -118,13 +127,21 @@ class LineHandler {
   bool real(double value);
   bool summary_number(double value, bool is_integer, int64_t integer);
   bool no_summary_number(std::string_view found);
+  bool rank_number(std::string_view found, int64_t value);
   bool top_level_integer(int64_t value);
   bool top_level_string(std::string text);
   bool top_level_array();
+  bool skip_numbers();
+  bool read_values();
+  bool read_sketch();
+  bool read_top();
+  bool read_phase(const std::string& text);
   bool shape_from_string(const std::string& text);
   bool read_top_pair();
   template <typename Number>
   bool read_numbers(std::vector<Number>& numbers);
+  template <typename Number>
+  bool read_rows(std::vector<Number>& numbers, std::vector<int64_t>& lengths);
 
   LineStream& stream_;
   bool skim_;
@@ -136,13 +153,14 @@ class LineHandler {
   LogHeader& header_;
   LineProblem problem_;
   uint32_t seen_ = 0;              // a bit for each Field
-  uint32_t seen_inner_ = 0;        // and for each key of `model` and `summary`
+  uint32_t seen_inner_ = 0;        // and for each key of kInnerKeys
   int depth_ = 0;                  // of open objects and arrays; members of the line are at 1
   Field field_ = Field::kUnknown;  // the last key at depth 1
   std::string name_;               // the last key at any depth
   std::string inner_name_;         // at depth 2
   std::set<std::string> skipped_;
   std::vector<double> numbers_;
+  std::vector<int64_t> lengths_;  // of `values`
 };
 
 }  // namespace assay

@@ -27,6 +27,12 @@ void reset(Record& record) {
   record.values.clear();
   record.shape.clear();
   record.n = -1;  // not given, or null
+  record.top.clear();
+  record.sequence.assign(1, '0');
+  record.step.reset();
+  record.phase.reset();
+  record.rank.reset();
+  record.dims.reset();
   record.summary.reset();
   record.sketch.reset();
   record.ts.reset();
@@ -62,6 +68,48 @@ void check_sizes(bool skim, Record& record) {
   }
 }
 
+// `dims` without those that say nothing of the order.
+std::vector<int64_t> without_ones(std::vector<int64_t> dims) {
+  std::erase(dims, 1);
+  return dims;
+}
+
+// Holds the rows of nested values against the shape. A head of each row, or rows that are columns,
+// would be read as other elements than they are.
+void check_rows(const std::vector<int64_t>& lengths, const Record& record) {
+  if (lengths.size() < 2 || record.values.empty()) return;
+  const std::vector<int64_t> rows = without_ones(lengths);
+  const std::vector<int64_t> shape = without_ones(record.shape);
+  if (record.has_all_values() && rows.size() != shape.size()) return;
+  bool fits = rows.size() <= shape.size();
+  // The outermost may be fewer than there are: the head of the tensor.
+  for (size_t i = 0; fits && i < rows.size(); ++i) {
+    const int64_t dim = shape[shape.size() - rows.size() + i];
+    fits = i == 0 ? rows[i] <= dim : rows[i] == dim;
+  }
+  if (fits) return;
+  throw LineProblem{fmt::format("'values' is nested as [{}], but the shape is [{}]",
+                                fmt::join(lengths, ","), fmt::join(record.shape, ",")),
+                    "log whole rows in the order of the shape, or a flat head of the tensor"};
+}
+
+// Holds the ids of `top` against the vocabulary's size and each other.
+void check_top(const Record& record) {
+  std::vector<int64_t> ids;
+  ids.reserve(record.top.size());
+  for (const TopValue& entry : record.top) ids.push_back(entry.index);
+  std::sort(ids.begin(), ids.end());
+  const auto twice = std::adjacent_find(ids.begin(), ids.end());
+  if (twice != ids.end()) {
+    throw LineProblem{fmt::format("'top' has the id {} twice", *twice), "log each id once"};
+  }
+  if (!ids.empty() && ids.back() >= record.n) {
+    throw LineProblem{
+        fmt::format("'top' has the id {}, but the record has {} elements", ids.back(), record.n),
+        "give the vocabulary's size as n"};
+  }
+}
+
 }  // namespace
 
 struct LineParser::Impl {
@@ -92,6 +140,8 @@ struct LineParser::Impl {
     if (!is_header) {
       check_required(handler);
       check_sizes(skim, record);
+      check_rows(handler.values_lengths(), record);
+      check_top(record);
       handler.count_told_nonfinite();
     }
     if (skipped != nullptr) {

@@ -91,17 +91,20 @@ const char* read_run(const char*, const char* at, const char*, std::vector<Numbe
   return at;
 }
 
+constexpr const char* kMixed = "a row among numbers";
+
+// Appends the numbers of an array of these. `begin`: of the outermost array.
 template <typename Number>
-const char* read_numbers(const char* at, const char* end, std::vector<Number>& values,
-                         std::string& problem) {
-  const char* begin = at;
-  values.clear();
+const char* append_numbers(const char* begin, const char* at, const char* end,
+                           std::vector<Number>& values, std::string& problem) {
   at = skip_space(at, end);
   if (at < end && *at == ']') return at;
   for (;;) {
     at = read_run(begin, at, end, values);
     Number value;
-    at = read_element(at, end, value, problem);
+    const bool is_row = at < end && *at == '[';
+    if (is_row) problem = kMixed;
+    at = is_row ? nullptr : read_element(at, end, value, problem);
     if (at == nullptr) {
       problem += fmt::format(" (element {})", values.size());
       return nullptr;
@@ -115,6 +118,106 @@ const char* read_numbers(const char* at, const char* end, std::vector<Number>& v
     }
     at = skip_space(at + 1, end);
   }
+}
+
+template <typename Number>
+const char* read_numbers(const char* at, const char* end, std::vector<Number>& values,
+                         std::string& problem) {
+  values.clear();
+  return append_numbers(at, at, end, values, problem);
+}
+
+// An array of arrays, each as long as the first at its depth.
+template <typename Number>
+class RowReader {
+ public:
+  RowReader(const char* begin, const char* end, std::vector<Number>& values,
+            std::vector<int64_t>& lengths, std::string& problem)
+      : begin_(begin), end_(end), values_(values), lengths_(lengths), problem_(problem) {}
+
+  // The rest of the array at `depth` after its '['. Returns its ']'.
+  const char* read(const char* at, size_t depth) {
+    if (depth == lengths_.size()) lengths_.push_back(kUnknown);
+    const char* inner = skip_space(at, end_);
+    const size_t before = values_.size();
+    int64_t count = 0;
+    if (inner < end_ && *inner == '[') {
+      at = read_inner(inner, depth, count);
+    } else if (depth + 1 < lengths_.size() && inner < end_ && *inner != ']') {
+      return fail("a number among rows", before);
+    } else {
+      at = append_numbers(begin_, at, end_, values_, problem_);
+      count = static_cast<int64_t>(values_.size() - before);
+    }
+    if (at == nullptr) return nullptr;
+    if (lengths_[depth] == kUnknown) lengths_[depth] = count;
+    if (lengths_[depth] == count) return at;
+    return fail(fmt::format("a row of {} beside rows of {}", count, lengths_[depth]), before);
+  }
+
+ private:
+  static constexpr int64_t kUnknown = -1;
+  static constexpr size_t kMaxDepth = 16;
+
+  // The rows from `at`, the '[' of the first, to the ']' after the last.
+  const char* read_inner(const char* at, size_t depth, int64_t& count) {
+    if (depth + 1 == kMaxDepth) return fail("nested too deeply", values_.size());
+    // Numbers stood at this depth before.
+    const bool holds_numbers = lengths_[depth] != kUnknown && depth + 1 == lengths_.size();
+    if (holds_numbers) return fail(kMixed, values_.size());
+    for (;;) {
+      at = read(at + 1, depth + 1);
+      if (at == nullptr) return nullptr;
+      ++count;
+      at = skip_space(at + 1, end_);
+      if (at < end_ && *at == ']') return at;
+      if (at == end_ || *at != ',') return fail("no comma or ] after a row", values_.size());
+      at = skip_space(at + 1, end_);
+      if (at == end_ || *at != '[') return fail("a number among rows", values_.size());
+    }
+  }
+
+  // `element`: how many numbers were read before.
+  const char* fail(const std::string& what, size_t element) {
+    problem_ = fmt::format("{} (element {})", what, element);
+    return nullptr;
+  }
+
+  const char* begin_;
+  const char* end_;
+  std::vector<Number>& values_;
+  std::vector<int64_t>& lengths_;
+  std::string& problem_;
+};
+
+template <typename Number>
+const char* read_any_rows(const char* at, const char* end, std::vector<Number>& values,
+                          std::vector<int64_t>& lengths, std::string& problem) {
+  values.clear();
+  lengths.clear();
+  return RowReader<Number>(at, end, values, lengths, problem).read(at, 0);
+}
+
+constexpr ptrdiff_t kBlock = 64;
+
+// Whether one of the block's bytes may matter to find_array_end(). Without a branch, so that
+// compilers make vectors of it.
+bool has_mark(const char* block) {
+  unsigned marks = 0;
+  for (ptrdiff_t i = 0; i < kBlock; ++i) {
+    const char byte = block[i];
+    marks |= static_cast<unsigned>(byte == ']') | static_cast<unsigned>(byte == '[') |
+             static_cast<unsigned>(byte == '"');
+  }
+  return marks != 0;
+}
+
+// After the string that begins before `at`.
+const char* skip_string(const char* at, const char* end) {
+  for (; at < end && *at != '"'; ++at) {
+    if (*at == '\\') ++at;
+  }
+  return at < end ? at + 1 : end;
 }
 
 }  // namespace
@@ -135,6 +238,34 @@ bool read_nonfinite(const std::string& word, double& value) {
   }
   if (negative) value = -value;
   return true;
+}
+
+const char* find_array_end(const char* at, const char* end) {
+  int64_t open = 1;
+  while (at < end) {
+    if (end - at >= kBlock && !has_mark(at)) {
+      at += kBlock;
+      continue;
+    }
+    const char* stop = at + std::min(end - at, kBlock);
+    while (at < stop) {
+      const char byte = *at++;
+      if (byte == '"') at = skip_string(at, end);
+      if (byte == '[') ++open;
+      if (byte == ']' && --open == 0) return at - 1;
+    }
+  }
+  return nullptr;
+}
+
+const char* read_rows(const char* at, const char* end, std::vector<float>& values,
+                      std::vector<int64_t>& lengths, std::string& problem) {
+  return read_any_rows(at, end, values, lengths, problem);
+}
+
+const char* read_rows(const char* at, const char* end, std::vector<double>& values,
+                      std::vector<int64_t>& lengths, std::string& problem) {
+  return read_any_rows(at, end, values, lengths, problem);
 }
 
 const char* read_array(const char* at, const char* end, std::vector<float>& values,

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace assay {
@@ -44,14 +45,36 @@ constexpr int64_t element_count(std::span<const int64_t> shape) {
   return product;
 }
 
+enum class Phase : uint8_t { kPrefill, kDecode };
+
+constexpr std::string_view phase_name(Phase phase) {
+  return phase == Phase::kPrefill ? "prefill" : "decode";
+}
+
+// The process that computed a part of a tensor, among those that share the model.
+struct Rank {
+  int64_t tp = 0;  // tensor parallel
+  int64_t pp = 0;  // pipeline parallel
+  int64_t ep = 0;  // expert parallel
+  bool operator==(const Rank&) const = default;
+};
+
 // One line of a log: a named tensor at one token position.
 struct Record {
   std::string checkpoint;
-  int64_t token_idx = 0;  // 0-based absolute position of the token
+  int64_t token_idx = 0;        // 0-based absolute position of the token
+  std::string sequence = "0";   // which of the sequences in the log; a number is kept as its text
+  std::optional<int64_t> step;  // 0-based number of the forward pass
+  std::optional<Phase> phase;
+  std::optional<Rank> rank;
   std::string dtype;
   std::vector<int64_t> shape;
-  std::vector<float> values;  // the whole tensor or its head
-  int64_t n = 0;              // elements of the whole tensor, >= values.size()
+  std::optional<std::string> dims;  // the axes of `shape`, as in "t h[tp]"
+  std::vector<float> values;        // the whole tensor or its head
+  int64_t n = 0;                    // elements of the whole tensor, >= values.size()
+  // Log-probabilities of token ids, each id once and below n, largest first. NaN may stand
+  // anywhere.
+  std::vector<TopValue> top;
   std::optional<Summary> summary;
   std::optional<Sketch> sketch;
   std::optional<std::string> ts;

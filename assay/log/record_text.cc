@@ -34,6 +34,34 @@ void append_extreme(std::string& out, double value) {
   }
 }
 
+// [[index,value],...]
+void append_pairs(std::string& out, const std::vector<TopValue>& pairs) {
+  out += '[';
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    out += i == 0 ? "[" : ",[";
+    append_json_number(out, pairs[i].index);
+    out += ',';
+    append_json_number(out, pairs[i].value);
+    out += ']';
+  }
+  out += ']';
+}
+
+void append_coordinates(std::string& out, const Record& record) {
+  const auto number = [&out](std::string_view key, int64_t value) {
+    out += key;
+    append_json_number(out, value);
+  };
+  if (record.sequence != "0") append_json_member(out, "sequence", record.sequence);
+  if (record.step) number(",\"step\":", *record.step);
+  if (record.phase) append_json_member(out, "phase", phase_name(*record.phase));
+  if (!record.rank) return;
+  number(",\"rank\":{\"tp\":", record.rank->tp);
+  number(",\"pp\":", record.rank->pp);
+  number(",\"ep\":", record.rank->ep);
+  out += '}';
+}
+
 }  // namespace
 
 void append_json_member(std::string& out, std::string_view key, std::string_view value) {
@@ -73,15 +101,8 @@ void append_summary(std::string& out, const Summary& summary, int64_t n) {
     append_json_number(out, summary.argmax);
   }
   if (none_finite || !summary.top.empty()) {
-    key("\"top\":[");
-    for (size_t i = 0; i < summary.top.size(); ++i) {
-      out += i == 0 ? "[" : ",[";
-      append_json_number(out, summary.top[i].index);
-      out += ',';
-      append_json_number(out, summary.top[i].value);
-      out += ']';
-    }
-    out += ']';
+    key("\"top\":");
+    append_pairs(out, summary.top);
   }
   // That none was counted is known where the rest is: a summary without this key reads as 0 too.
   const bool whole = is_known(summary.min) && is_known(summary.max) && is_known(summary.mean) &&
@@ -118,6 +139,7 @@ void append_record_line(std::string& out, const Record& record) {
   append_json_string(out, record.checkpoint);
   out += ",\"token_idx\":";
   append_json_number(out, record.token_idx);
+  append_coordinates(out, record);
   if (record.ts) append_json_member(out, "ts", *record.ts);
   if (record.team) append_json_member(out, "team", *record.team);
   if (record.source) append_json_member(out, "source", *record.source);
@@ -129,12 +151,17 @@ void append_record_line(std::string& out, const Record& record) {
   append_json_member(out, "dtype", record.dtype);
   out += ",\"shape\":";
   append_json_array(out, record.shape);
+  if (record.dims) append_json_member(out, "dims", *record.dims);
   if (!size_is_known(record)) {
     out += ",\"n\":";
     append_json_number(out, record.n);
   }
   out += ",\"values\":";
   append_json_array(out, record.values);
+  if (!record.top.empty()) {
+    out += ",\"top\":";
+    append_pairs(out, record.top);
+  }
   if (record.summary) {
     out += ",\"summary\":";
     append_summary(out, *record.summary, record.n);

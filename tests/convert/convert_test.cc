@@ -64,6 +64,19 @@ class ConvertTest : public LogFiles {
     record.file = "f.cc";
     record.line = 12;
     append_record_line(text, record);
+    record = Record();
+    record.checkpoint = "logprobs";
+    record.token_idx = 9;
+    record.dtype = "f32";
+    record.shape = {1, 151936};
+    record.n = 151936;
+    record.top = {{151935, -0.1F}, {0, -2.5F}, {7, -infinity}};
+    record.sequence = "chat-7";
+    record.step = 3;
+    record.phase = Phase::kDecode;
+    record.rank = Rank{.tp = 1, .pp = 0, .ep = 2};
+    record.dims = "t h[tp]";
+    append_record_line(text, record);
     return put("log.jsonl", text);
   }
 
@@ -133,7 +146,7 @@ assert logits[1, :3].tobytes() == np.array([0.1, -1e-45, np.inf], np.float32).to
 assert np.isnan(logits[:, 3]).all() and logits[:, 4].tolist() == [0, 1, 2]
 assert npz['logits#0'].shape == (1, 0)
 assert npz['layer_0/"odd" €'].tolist() == [[1, 2]]
-assert npz['assay.counts'].tolist() == [6, 6, 6, 0, 2]
+assert npz['assay.counts'].tolist() == [6, 6, 6, 0, 2, 0]
 )",
                 path("a.npz"));
 }
@@ -163,7 +176,7 @@ TEST_F(ConvertTest, TheSafetensorsPackageReadsTheArrays) {
 from safetensors.numpy import load_file, save_file
 arrays = load_file(sys.argv[1])
 assert arrays['logits'].shape == (3, 6) and arrays['logits'][2, 4] == 2
-assert arrays['assay.counts'].tolist() == [6, 6, 6, 0, 2]
+assert arrays['assay.counts'].tolist() == [6, 6, 6, 0, 2, 0]
 save_file(arrays, sys.argv[1], metadata={'by': 'the test'})
 )",
                 path("a.safetensors"));
@@ -182,10 +195,15 @@ TEST_F(ConvertTest, ParquetGivesTheLogBack) {
   expect_python(python, R"(
 import pyarrow.parquet as pq
 table = pq.read_table(sys.argv[1])
-assert table['token_idx'].to_pylist() == [0, 1, 2, 3, 9]
-assert [len(v) for v in table['values'].to_pylist()] == [6, 6, 6, 0, 2]
+assert table['token_idx'].to_pylist() == [0, 1, 2, 3, 9, 9]
+assert [len(v) for v in table['values'].to_pylist()] == [6, 6, 6, 0, 2, 0]
 assert table['summary'].to_pylist()[0]['l2'] == 3e200
-assert table['n'].to_pylist()[4] == 2 and table['team'].to_pylist() == [None] * 4 + ['t']
+assert table['n'].to_pylist()[4] == 2 and table['team'].to_pylist() == [None] * 4 + ['t', None]
+last = {key: column[5] for key, column in table.to_pydict().items()}
+assert [last[key] for key in ('sequence', 'step', 'phase', 'dims')] == [
+    'chat-7', 3, 'decode', 't h[tp]']
+assert last['rank'] == {'tp': 1, 'pp': 0, 'ep': 2} and last['n'] == 151936
+assert [pair['id'] for pair in last['top']] == [151935, 0, 7]
 )",
                 path("a.parquet"));
   const std::string taken = put_taken_names();

@@ -18,6 +18,7 @@ namespace assay {
 namespace {
 
 using testing::AllOf;
+using testing::AnyOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -186,7 +187,55 @@ TEST_F(LogReaderTest, TellsEachBrokenLineWithItsNumber) {
       {record("1,1e39"), "1e39 is beyond the range of a 32-bit float"},
       {record("1,2,3,4,5"), "5 values, but 'shape' says 4"},
       {record("1,2,3", ",\"n\":2"), "3 values, but 'n' says 2"},
-      {record("[1]"), "'[1' is not a number"},
+      {record("1,[2]"), "'values': a row among numbers (element 1)"},
+      {record("[1],2"), "'values': a number among rows (element 1)"},
+      {record("[1,2],[3]"), "'values': a row of 1 beside rows of 2 (element 2)"},
+      {record("[[1],[2]],[3,4]"), "'values': a number among rows (element 2)"},
+      {record("[1,2],[[3],[4]]"), "'values': a row among numbers (element 2)"},
+      {record("[1],[]"), "'values': a row of 0 beside rows of 1"},
+      {record("[1,2]3"), "'values': no comma or ] after a row (element 2)"},
+      {record("[1,2],"), "'values': a number among rows"},
+      {record("[1,null]"), "null is not a value"},
+      {record(std::string(40, '[') + "1" + std::string(40, ']')), "'values': nested too deeply"},
+      {record("[1,2],[3,4],[5,6]"), "6 values, but 'shape' says 4"},
+      {R"({"checkpoint":"a","token_idx":1,"dtype":"f32","shape":[2,3],"values":[[1,2],[3,4],[5,6]]})",
+       "'values' is nested as [3,2], but the shape is [2,3]; log whole rows"},
+      {R"({"checkpoint":"a","token_idx":1,"dtype":"f32","shape":[2,3],"values":[[1,2],[4,5]]})",
+       "'values' is nested as [2,2], but the shape is [2,3]; log whole rows"},
+      {R"({"checkpoint":"a","token_idx":1,"dtype":"f32","shape":[6],"values":[[1,2],[4,5]]})",
+       "'values' is nested as [2,2], but the shape is [6]"},
+      {record("1", R"(,"top":[[1,-1],[2,-0.5]])"),
+       "'top' is not in descending order: -0.5 after -1 (element 1); log the most probable"},
+      {record("1", R"(,"top":[[1,-1],[2,"NaN"],[3,-0.5]])"),
+       "'top' is not in descending order: -0.5 after -1 (element 2)"},
+      {record("1", R"(,"top":[[1,-1],[2,-2],[1,-3]])"), "'top' has the id 1 twice"},
+      {record("1", R"(,"top":[[4,-1]])"),
+       "'top' has the id 4, but the record has 4 elements; give the vocabulary's size as n"},
+      {record("1", R"(,"top":[[4,-1]],"n":4)"), "'top' has the id 4"},
+      {record("1", R"(,"top":[[-1,-1]])"), "'top' has the id -1; write it as in"},
+      {record("1", R"(,"top":[[1.5,-1]])"), "'top' has the id 1.5"},
+      {record("1", R"(,"top":[["NaN",-1]])"), "'top' has the id nan"},
+      {record("1", R"(,"top":[1,-1])"), "'top' is not an array of [id, logprob]; write it as in"},
+      {record("1", R"(,"top":[[1,-1,0]])"), "'top' is not an array of [id, logprob]"},
+      {record("1", R"(,"top":[[1,-1e39]])"), "-1e+39 is beyond the range of a 32-bit float"},
+      {record("1", R"(,"top":{"1":-1})"), "'top' is an object, not an array of [id, logprob]"},
+      {record("1", R"(,"sequence":1.5)"),
+       "'sequence' is 1.5, not a string or an integer; write it as in \"sequence\":\"chat-7\""},
+      {record("1", R"(,"sequence":"")"), "'sequence' is empty; give the sequence's name"},
+      {record("1", R"(,"step":-1)"), "'step' is -1, below 0; count forward passes from 0"},
+      {record("1", R"(,"step":"1")"), "'step' is a string, not an integer"},
+      {record("1", R"(,"phase":"Prefill")"), "'phase' is 'Prefill'; give prefill or decode"},
+      {record("1", R"(,"phase":0)"), "'phase' is a number, not a string"},
+      {record("1", R"(,"rank":0)"), "'rank' is a number, not an object; write it as in"},
+      {record("1", R"(,"rank":{"tp":-2})"),
+       "'rank': 'tp' is -2, not a whole number from 0; write it as in"},
+      {record("1", R"(,"rank":{"pp":0.5})"), "'rank': 'pp' is 0.5, not a whole number"},
+      {record("1", R"(,"rank":{"ep":"1"})"), "'rank': 'ep' is the string '1', not a whole"},
+      {record("1", R"(,"rank":{"ep":true})"), "'rank': 'ep' is true, not a whole number"},
+      {record("1", R"(,"rank":{"ep":[1]})"), "'rank': 'ep' is an array, not a whole number"},
+      {record("1", R"(,"rank":{"ep":{}})"), "'rank': 'ep' is an object, not a whole number"},
+      {record("1", R"(,"rank":{"tp":1,"tp":1})"), "'rank' has the key 'tp' twice"},
+      {record("1", R"(,"dims":["t","h"])"), "'dims' is an array, not a string"},
       {R"({"checkpoint":"a","token_idx":-1,"dtype":"f32","shape":[1],"values":[1]})",
        "'token_idx' is -1, below 0"},
       {R"({"checkpoint":"a","token_idx":1.5,"dtype":"f32","shape":[1],"values":[1]})",
@@ -255,10 +304,105 @@ TEST_F(LogReaderTest, ALogOfANewerProgramIsTold) {
   EXPECT_THAT(error_of("{\"assay\":2}\n"), HasSubstr(":1: the log is of version 2"));
 }
 
+// Breaks if rows were read in another order, or if the shorter reading without numbers took the
+// end of a row, or a bracket in a text, for the end of the values.
+TEST_F(LogReaderTest, NestedValuesAreReadInRowOrder) {
+  const std::string begin = R"({"checkpoint":"q","token_idx":0,"dtype":"f32","shape":[2,3],)";
+  std::string rest;
+  for (int i = 0; i < 500; ++i) rest.append(",").append(std::to_string(i)).append(".25");
+  for (const std::string& line : {
+           begin + R"("values":[[1,2,3],[4,5,"NaN"]],"n":6,"team":"a"})",
+           begin + R"("values": [ [ [1 , 2,3] , [ 4,5 , -Infinity] ] ],"n":6,"team":"a"})",
+           begin + R"("values":[[1,2,3]],"n":6,"team":"a"})",
+           begin + R"("values":[[]],"n":6,"team":"a"})",
+           R"({"checkpoint":"q","token_idx":0,"dtype":"f32","shape":[2,501],"values":[[0.5)" +
+               rest + "],[1.5" + rest + R"(]],"n":1002,"team":"a"})",
+       }) {
+    put(line + "\n" + record("1"));
+    for (const Depth depth : {Depth::kFull, Depth::kKeys}) {
+      LogReader log(path_, depth);
+      const Record* got = log.next();
+      ASSERT_NE(got, nullptr);
+      EXPECT_EQ(got->team, "a");
+      if (depth == Depth::kFull && got->n == 1002) {
+        ASSERT_EQ(got->values.size(), 1002U);
+        EXPECT_EQ(got->values[500], 499.25F);
+        EXPECT_EQ(got->values[501], 1.5F);
+        EXPECT_EQ(got->values[502], 0.25F);
+      } else if (depth == Depth::kFull && !got->values.empty()) {
+        ASSERT_THAT(got->values.size(), AnyOf(3U, 6U)) << line;
+        for (size_t i = 0; i < std::min<size_t>(got->values.size(), 5); ++i) {
+          EXPECT_EQ(got->values[i], static_cast<float>(i + 1)) << line;
+        }
+      }
+      ASSERT_NE(log.next(), nullptr);
+    }
+  }
+  EXPECT_THAT(read(R"({"checkpoint":"q","token_idx":0,"dtype":"f32","shape":[6],)"
+                   R"("values":[[1,2,3],[4,5,6]]})")
+                  .at(0)
+                  .values,
+              ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+// Breaks if a bracket within a text ended the values of a line that is read without them.
+TEST_F(LogReaderTest, TextsInValuesAreNoBrackets) {
+  const std::string text = record(R"("],\"\\",1,"[")") + "\n" + record("1");
+  EXPECT_THAT(error_of(text), HasSubstr(":1: 'values': '\"' is not a number"));
+  LogReader keys(path_, Depth::kKeys);
+  ASSERT_NE(keys.next(), nullptr);
+  EXPECT_EQ(keys.next()->token_idx, 3);
+}
+
+TEST_F(LogReaderTest, TopIsOfTokenIds) {
+  const auto records =
+      read(R"({"checkpoint":"logprobs","token_idx":3,"dtype":"f32","shape":[1,100],"n":100,)"
+           R"("values":[],"top":[[99,-0.25],[0,-0.25],[7,"NaN"],[8,"-Infinity"]]})"
+           "\n" +
+           record("1", R"(,"top":[])") + "\n" + record("1", R"(,"top":null)"));
+  ASSERT_EQ(records.size(), 3U);
+  EXPECT_EQ(records[0].n, 100);
+  EXPECT_TRUE(records[0].values.empty());
+  ASSERT_EQ(records[0].top.size(), 4U);
+  EXPECT_EQ(records[0].top[0].index, 99);
+  EXPECT_EQ(records[0].top[1].value, -0.25F);
+  EXPECT_TRUE(std::isnan(records[0].top[2].value));
+  EXPECT_EQ(records[0].top[3].value, -std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(records[1].top.empty() && records[2].top.empty());
+}
+
+// Breaks if a coordinate were taken for another, stayed from the record before, or were not known
+// to the index of a log, which reads without numbers.
+TEST_F(LogReaderTest, CoordinatesAreRead) {
+  put(record("1", R"(,"sequence":"chat-7","step":4,"phase":"decode","dims":"t h[tp]",)"
+                  R"("rank":{"tp":1,"pp":2,"ep":3,"dp":9})") +
+      "\n" + record("1", R"(,"sequence":-12,"phase":"prefill","rank":{"pp":5,"tp":null})") + "\n" +
+      record("1", R"(,"sequence":null,"step":null,"phase":null,"rank":null,"dims":null)") + "\n");
+  for (const Depth depth : {Depth::kFull, Depth::kKeys}) {
+    LogReader log(path_, depth);
+    const Record* got = log.next();
+    EXPECT_EQ(got->sequence, "chat-7");
+    EXPECT_EQ(got->step, 4);
+    EXPECT_EQ(got->phase, Phase::kDecode);
+    EXPECT_EQ(got->rank, (Rank{.tp = 1, .pp = 2, .ep = 3}));
+    EXPECT_EQ(got->dims, "t h[tp]");
+    got = log.next();
+    EXPECT_EQ(got->sequence, "-12");
+    EXPECT_EQ(got->step, std::nullopt);
+    EXPECT_EQ(got->phase, Phase::kPrefill);
+    EXPECT_EQ(got->rank, (Rank{.tp = 0, .pp = 5, .ep = 0}));
+    EXPECT_EQ(got->dims, std::nullopt);
+    got = log.next();
+    EXPECT_EQ(got->sequence, "0");
+    EXPECT_FALSE(got->step || got->phase || got->rank || got->dims);
+  }
+}
+
 // Breaks if a killed engine's log could not be read, or if any cut were taken for a whole record.
 TEST_F(LogReaderTest, ATornLastLineIsToldAndLeftOut) {
   const std::string line =
-      record("1.5,\"NaN\",3e5,4", R"(,"summary":{"min":1,"top":[[1,2]]},"x":"é")");
+      record("[1.5,\"NaN\"],[3e5,4]",
+             R"(,"summary":{"min":1,"top":[[1,2]]},"top":[[1,-1]],"rank":{"tp":1},"x":"é")");
   for (size_t bytes = 1; bytes < line.size(); ++bytes) {
     const auto records = read(record("1") + "\n" + line.substr(0, bytes));
     ASSERT_EQ(records.size(), 1U) << bytes;

@@ -231,17 +231,12 @@ class Analyzer {
 
   // Sorts the checkpoints as the network computes, and the garbage by token and then so.
   void sort() {
-    std::vector<std::pair<ComputeOrder, int32_t>> order;
-    for (const CheckpointStats& stats : analysis_.stats) {
-      const auto id = static_cast<int32_t>(order.size());
-      order.emplace_back(compute_order(stats.checkpoint, id), id);
-    }
-    std::sort(order.begin(), order.end());
-    std::vector<CheckpointStats> stats;
-    std::vector<int32_t> place(order.size());
-    for (const auto& [key, id] : order) {
-      place[static_cast<size_t>(id)] = static_cast<int32_t>(stats.size());
-      stats.push_back(std::move(analysis_.stats[static_cast<size_t>(id)]));
+    std::vector<CheckpointName> names;
+    for (const CheckpointStats& stats : analysis_.stats) names.push_back(stats.checkpoint);
+    const std::vector<int32_t> place = order_checkpoints(names);
+    std::vector<CheckpointStats> stats(names.size());
+    for (size_t id = 0; id < names.size(); ++id) {
+      stats[static_cast<size_t>(place[id])] = std::move(analysis_.stats[id]);
     }
     analysis_.stats = std::move(stats);
     for (ListedGarbage& listed : analysis_.garbage) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <numeric>
 #include <system_error>
 
 namespace assay {
@@ -14,6 +15,28 @@ constexpr std::string_view kLayerOps[] = {
     "attn_residual", "ffn_norm", "ffn_gate", "ffn_up", "ffn_act", "ffn_out", "output"};
 constexpr std::string_view kLast[] = {"final_norm", "logits"};
 constexpr std::string_view kPrefix = "layer_";
+constexpr int kAfterLayerOps = static_cast<int>(std::size(kLayerOps));
+
+// Where a checkpoint stands: in the log, by the known one before it, and among all.
+struct Place {
+  ComputeOrder logged;
+  ComputeOrder sorted;
+};
+
+// The place of an unknown name that is logged after `before`. `arrival` is above 0.
+Place place_after(const Place& before, const CheckpointName& name, int64_t arrival) {
+  const auto at = [&](const ComputeOrder& order) {
+    return ComputeOrder{order.phase, order.layer, order.op, arrival};
+  };
+  const Place here = {at(before.logged), at(before.sorted)};
+  const ComputeOrder& logged = here.logged;
+  const bool in_its_layer = logged.phase == 1 && logged.layer == name.layer;
+  if (name.layer < 0 || in_its_layer) return here;
+  // As near as its layer allows.
+  const ComputeOrder first = {1, name.layer, -1, arrival};
+  const ComputeOrder last = {1, name.layer, kAfterLayerOps, arrival};
+  return {logged, logged < first ? first : last};
+}
 
 }  // namespace
 
@@ -47,6 +70,43 @@ ComputeOrder compute_order(const CheckpointName& name, int64_t arrival) {
   const auto* last = std::find(std::begin(kLast), std::end(kLast), name.name);
   if (last != std::end(kLast)) return {2, 0, static_cast<int>(last - std::begin(kLast)), 0};
   return {3, 0, 0, arrival};
+}
+
+std::vector<int32_t> order_checkpoints(const std::vector<ArrivedCheckpoint>& arrived) {
+  constexpr ComputeOrder kBeforeAll = {-1, 0, 0, 0};
+  std::vector<Place> places;
+  places.reserve(arrived.size());
+  for (const auto& [name, after] : arrived) {
+    const auto arrival = static_cast<int64_t>(places.size()) + 1;
+    const bool is_first = after < 0 || after + 1 >= arrival;
+    if (name.known) {
+      const ComputeOrder order = compute_order(name, 0);
+      places.push_back({order, order});
+    } else {
+      const Place before =
+          is_first ? Place{kBeforeAll, kBeforeAll} : places[static_cast<size_t>(after)];
+      places.push_back(place_after(before, name, arrival));
+    }
+  }
+  std::vector<int32_t> sorted(arrived.size());
+  std::iota(sorted.begin(), sorted.end(), 0);
+  std::stable_sort(sorted.begin(), sorted.end(), [&](int32_t a, int32_t b) {
+    return places[static_cast<size_t>(a)].sorted < places[static_cast<size_t>(b)].sorted;
+  });
+  std::vector<int32_t> ranks(arrived.size());
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    ranks[static_cast<size_t>(sorted[i])] = static_cast<int32_t>(i);
+  }
+  return ranks;
+}
+
+std::vector<int32_t> order_checkpoints(const std::vector<CheckpointName>& names) {
+  std::vector<ArrivedCheckpoint> arrived;
+  arrived.reserve(names.size());
+  for (const CheckpointName& name : names) {
+    arrived.push_back({name, static_cast<int32_t>(arrived.size()) - 1});
+  }
+  return order_checkpoints(arrived);
 }
 
 }  // namespace assay

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace assay {
 
@@ -17,9 +18,9 @@ struct CheckpointName {
 
 CheckpointName parse_checkpoint_name(std::string_view name);
 
-// Sorts as the network computes: embedding, the layers with their ops, final_norm, logits. Names
-// that Assay does not know come after those of their layer, or last, in the order of `arrival`,
-// which is when the logs first mention them.
+// Sorts as the network computes: embedding, the layers with their ops, final_norm, logits. Of a
+// single name that Assay does not know nothing says where it belongs: it comes after those of its
+// layer, or last, in the order of `arrival`. order_checkpoints() knows the place of such a name.
 struct ComputeOrder {
   int phase = 0;  // 0 embedding, 1 layers, 2 after them, 3 unknown
   int layer = 0;
@@ -31,5 +32,21 @@ struct ComputeOrder {
 };
 
 ComputeOrder compute_order(const CheckpointName& name, int64_t arrival);
+
+// A checkpoint, and the one that precedes it in its log.
+struct ArrivedCheckpoint {
+  CheckpointName name;
+  // The place, in the list that this is in, of the checkpoint of the record before this one's
+  // first; -1 if there is none. Is below this one's own place.
+  int32_t after = -1;
+};
+
+// The rank of each checkpoint, from 0, in the order in which the network computes. `arrived`: each
+// name once, as the logs first mention them. A name that Assay does not know follows the one that
+// it is logged after, in the order of arrival where there are several, and comes first where there
+// is none; but one that names a layer stays within this layer.
+std::vector<int32_t> order_checkpoints(const std::vector<ArrivedCheckpoint>& arrived);
+// The same where each name of the list is logged after the one before it.
+std::vector<int32_t> order_checkpoints(const std::vector<CheckpointName>& names);
 
 }  // namespace assay

@@ -107,11 +107,10 @@ Drift measure_drift(const Comparison& comparison) {
   std::map<int64_t, std::vector<double>> by_layer;
   std::map<int64_t, std::vector<double>> by_token;
   int32_t last = -1;
+  const std::vector<int32_t> ranks = order_checkpoints(comparison.checkpoints);
+  const auto rank = [&](int32_t id) { return ranks[static_cast<size_t>(id)]; };
   for (const RecordResult& result : comparison.results) {
-    const auto order = [&](int32_t id) {
-      return compute_order(comparison.checkpoints[static_cast<size_t>(id)], id);
-    };
-    if (last < 0 || order(last) < order(result.checkpoint)) last = result.checkpoint;
+    if (last < 0 || rank(last) < rank(result.checkpoint)) last = result.checkpoint;
   }
   for (const RecordResult& result : comparison.results) {
     const CheckpointName& name = comparison.checkpoints[static_cast<size_t>(result.checkpoint)];

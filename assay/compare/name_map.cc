@@ -276,6 +276,12 @@ bool NameMap::holds(const Rule& rule) const {
   return excluding;
 }
 
+// Whether rows are in another order in some architectures, and which one it is is not known: to
+// guess would make a right engine diverge, or a wrong one pass.
+bool NameMap::asks_for_arch(const Rule& rule) const {
+  return rule.halves && !rule.arch.empty() && parameters_.arch.empty();
+}
+
 RecordTransform NameMap::transform_of(const Rule& rule) const {
   RecordTransform transform;
   if (rule.halves) {
@@ -311,7 +317,8 @@ RecordTransform NameMap::transform_of(const Rule& rule) const {
 NameMap::Found NameMap::find(const std::string& name, MatchBudget& budget) const {
   Found found;
   for (const Rule& rule : rules_) {
-    if (!holds(rule)) continue;
+    const bool is_asked = asks_for_arch(rule);
+    if (!is_asked && !holds(rule)) continue;
     const auto match = rule.pattern.match(name, budget);
     if (budget.is_spent()) {
       throw Error(fmt::format("matching the log's names takes too long at the rule '{}'",
@@ -319,6 +326,16 @@ NameMap::Found NameMap::find(const std::string& name, MatchBudget& budget) const
                   rule.where, "give fewer rules, or patterns with fewer * and +");
     }
     if (!match) continue;
+    if (is_asked) {
+      throw Error(
+          fmt::format("the order of the rows of '{}' depends on the architecture, which neither "
+                      "log's header names",
+                      printable(name, 60)),
+          rule.where,
+          fmt::format("name it: --map {}:arch=llama,head_dim=64 with the model's head_dim, or "
+                      "arch=qwen2 and the like where rows are not reordered",
+                      rule.where));
+    }
     found.known = true;
     if (!rule.to) continue;
     const auto checkpoint = with_layer(*rule.to, match->layer);

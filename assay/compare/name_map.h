@@ -59,7 +59,8 @@ class NameMap {
   // Rules of `other` after these.
   void add(const NameMap& other);
 
-  // Throws Error if a rule needs a parameter that is not given, or the budget is spent.
+  // Throws Error if a rule needs a parameter that is not given, or the architecture to know the
+  // order of rows, or the budget is spent.
   Found find(const std::string& name, MatchBudget& budget) const;
   Found find(const std::string& name) const {
     MatchBudget budget;
@@ -86,6 +87,7 @@ class NameMap {
   void set_parameter(const std::string& key, const std::string& value, const std::string& where);
   RecordTransform transform_of(const Rule& rule) const;
   bool holds(const Rule& rule) const;
+  bool asks_for_arch(const Rule& rule) const;
 
   std::vector<Rule> rules_;
   MapParameters parameters_;

@@ -285,6 +285,34 @@ TEST_F(MappedComparison, RowsOfQAreHeldInTheFilesOrder) {
                     HasSubstr("head_dim")));
 }
 
+// Breaks if the order of rows were guessed: that makes a right llama diverge.
+TEST_F(MappedComparison, AnUnknownArchitectureIsAskedForWhereRowsDependOnIt) {
+  const std::string ref =
+      put("ref.jsonl", line("layer_0_q", 0, {0, 2, 1, 3}) + line("logits", 0, {1, 2}));
+  const std::string got =
+      put("got.jsonl",
+          line("model.layers.0.self_attn.q_proj", 0, {0, 1, 2, 3}) + line("lm_head", 0, {1, 2}));
+  CompareOptions options;
+  options.got_map = NameMap::load("transformers");
+  EXPECT_THAT(error_of([&] { compare_logs(ref, got, options); }),
+              AllOf(HasSubstr("transformers: the order of the rows of "
+                              "'model.layers.0.self_attn.q_proj' depends on the architecture"),
+                    HasSubstr("--map transformers:arch=llama,head_dim=64")));
+  options.got_map = NameMap::load("transformers:head_dim=4");
+  EXPECT_THAT(error_of([&] { compare_logs(ref, got, options); }), HasSubstr("arch=llama"));
+  options.got_map = NameMap::load("transformers:arch=llama,head_dim=4");
+  EXPECT_EQ(compare_logs(ref, got, options).verdict, Verdict::kMatch);
+  options.got_map = NameMap::load("transformers:arch=qwen2");
+  EXPECT_EQ(compare_logs(ref, got, options).verdict, Verdict::kWrong);
+  // Where no name depends on it nothing is asked.
+  const std::string layers =
+      put("got.jsonl", line("model.layers.0", 0, {0, 1}) + line("lm_head", 0, {1, 2}));
+  options.got_map = NameMap::load("transformers");
+  EXPECT_EQ(
+      compare_logs(put("ref.jsonl", line("layer_0_output", 0, {0, 1})), layers, options).verdict,
+      Verdict::kMatch);
+}
+
 TEST_F(MappedComparison, ALogOfAnotherEngineHasNoKnownNames) {
   const std::string log = put("ref.jsonl", line("x", 0, {1}));
   CompareOptions options;

@@ -198,18 +198,8 @@ const char* read_any_rows(const char* at, const char* end, std::vector<Number>& 
   return RowReader<Number>(at, end, values, lengths, problem).read(at, 0);
 }
 
-constexpr ptrdiff_t kBlock = 64;
-
-// Whether one of the block's bytes may matter to find_array_end(). Without a branch, so that
-// compilers make vectors of it.
-bool has_mark(const char* block) {
-  unsigned marks = 0;
-  for (ptrdiff_t i = 0; i < kBlock; ++i) {
-    const char byte = block[i];
-    marks |= static_cast<unsigned>(byte == ']') | static_cast<unsigned>(byte == '[') |
-             static_cast<unsigned>(byte == '"');
-  }
-  return marks != 0;
+const char* find_byte(const char* at, const char* end, char byte) {
+  return static_cast<const char*>(std::memchr(at, byte, static_cast<size_t>(end - at)));
 }
 
 // After the string that begins before `at`.
@@ -218,6 +208,38 @@ const char* skip_string(const char* at, const char* end) {
     if (*at == '\\') ++at;
   }
   return at < end ? at + 1 : end;
+}
+
+constexpr ptrdiff_t kBlock = 64;
+
+// Whether one of the block's bytes matters to find_matching_bracket(). Without a branch and in
+// bytes, so that compilers make vectors of it.
+bool has_mark(const char* block) {
+  uint8_t marks = 0;
+  for (ptrdiff_t i = 0; i < kBlock; ++i) {
+    const char byte = block[i];
+    const bool is_mark = (byte == ']') | (byte == '[') | (byte == '"');
+    marks = static_cast<uint8_t>(marks | static_cast<uint8_t>(is_mark));
+  }
+  return marks != 0;
+}
+
+const char* find_matching_bracket(const char* at, const char* end) {
+  int64_t open = 1;
+  while (at < end) {
+    if (end - at >= kBlock && !has_mark(at)) {
+      at += kBlock;
+      continue;
+    }
+    const char* stop = at + std::min(end - at, kBlock);
+    while (at < stop) {
+      const char byte = *at++;
+      if (byte == '"') at = skip_string(at, end);
+      if (byte == '[') ++open;
+      if (byte == ']' && --open == 0) return at - 1;
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -241,21 +263,11 @@ bool read_nonfinite(const std::string& word, double& value) {
 }
 
 const char* find_array_end(const char* at, const char* end) {
-  int64_t open = 1;
-  while (at < end) {
-    if (end - at >= kBlock && !has_mark(at)) {
-      at += kBlock;
-      continue;
-    }
-    const char* stop = at + std::min(end - at, kBlock);
-    while (at < stop) {
-      const char byte = *at++;
-      if (byte == '"') at = skip_string(at, end);
-      if (byte == '[') ++open;
-      if (byte == ']' && --open == 0) return at - 1;
-    }
-  }
-  return nullptr;
+  const char* stop = find_byte(at, end, ']');
+  // Nearly always: an array of numbers, which three searches by the C library pass fastest.
+  if (stop == nullptr) return nullptr;
+  const bool is_flat = !find_byte(at, stop, '[') && !find_byte(at, stop, '"');
+  return is_flat ? stop : find_matching_bracket(at, end);
 }
 
 const char* read_rows(const char* at, const char* end, std::vector<float>& values,

@@ -74,6 +74,7 @@ void Chain::restart(std::vector<int64_t> positions) {
   wanted_.assign(positions_.size(), true);
   ops_.clear();
   missing_.clear();
+  lacks_weights_ = false;
   misfit_.clear();
   logged_.clear();
   columns_.clear();
@@ -91,7 +92,10 @@ bool Chain::resolve(Op op, bool is_target) {
     }
   }
   if (op.layer >= network_.n_layers || !network_.can_compute(op)) {
-    if (missing_.empty()) missing_ = op.name() + (is_target ? " (no weights: give --model)" : "");
+    if (missing_.empty()) {
+      missing_ = op.name();
+      lacks_weights_ = is_target;
+    }
     return false;
   }
   if (op.checkpoint == Checkpoint::kEmbedding) {
@@ -113,6 +117,23 @@ bool Chain::resolve(Op op, bool is_target) {
   if (!find_columns(op)) return false;
   ops_.push_back(op);
   return true;
+}
+
+std::string Chain::missing_input() const {
+  if (target_.layer >= network_.n_layers) return {};  // a log may name any layer
+  const bool knows_tokens = std::ranges::all_of(
+      positions_, [&](int64_t position) { return position < std::ssize(store_.tokens()); });
+  std::set<Op> seen;
+  std::vector<Op> open = network_.inputs(target_);
+  while (!open.empty()) {
+    const Op op = open.back();
+    open.pop_back();
+    if (!seen.insert(op).second || logged(op, positions_)) continue;
+    const std::vector<Op> inputs = network_.inputs(op);
+    if (inputs.empty() && !knows_tokens) return network_.inputs(target_).front().name();
+    open.insert(open.end(), inputs.begin(), inputs.end());
+  }
+  return {};
 }
 
 // What the log holds of an op; what is not of the model's size is none of it.

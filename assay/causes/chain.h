@@ -28,6 +28,11 @@ class Chain {
   // Whether the checkpoint can be computed from what is logged; if not, what is missing.
   bool complete() const { return missing_.empty(); }
   const std::string& missing() const { return missing_; }
+  // Whether it is the weights of the checkpoint itself, which a model file has.
+  bool lacks_weights() const { return lacks_weights_; }
+  // What of its inputs neither is logged nor follows from what is, even with a model; empty where
+  // a model is all that is missing.
+  std::string missing_input() const;
   // What says that logged sizes do not fit each other, where that is why.
   const std::string& misfit() const { return misfit_; }
 
@@ -71,6 +76,7 @@ class Chain {
   std::optional<Op> last_attention_;
   std::set<Op> after_attention_;  // the last one: only wanted rows are computed
   std::string missing_;
+  bool lacks_weights_ = false;
   std::string misfit_;
   bool attends_ = false;
   std::set<Op> right_;

@@ -95,19 +95,7 @@ std::string Search::hint() const {
     return fmt::format("no scale, sign or shift of {} explains the difference; {}", name,
                        chain_.misfit());
   }
-  if (!chain_.complete()) {
-    const bool needs_model = chain_.missing().find("--model") != std::string::npos;
-    return needs_model
-               ? fmt::format(
-                     "no scale, sign, shift, order or rounding of {} explains the difference; give "
-                     "--model to look further: it has the weights that {} is computed with",
-                     name, name)
-               : fmt::format(
-                     "no scale, sign or shift of {} explains the difference; to try its "
-                     "computation under known mistakes, all values of {} are needed: log "
-                     "with --checkpoints ops --values all",
-                     name, chain_.missing());
-  }
+  if (!chain_.complete()) return hint_of_missing();
   if (!stopped_.empty()) {
     return fmt::format(
         "none of the mistakes tried explains {}; {} were tried, because what lies between the "
@@ -121,6 +109,29 @@ std::string Search::hint() const {
         name);
   }
   return fmt::format("no known mistake explains {}, whose logged inputs are right", name);
+}
+
+// What would let the checkpoint be computed: values before a model, which alone would not do.
+std::string Search::hint_of_missing() const {
+  const std::string name = ground_.target.name();
+  if (!chain_.lacks_weights()) {
+    return fmt::format(
+        "no scale, sign or shift of {} explains the difference; to try its computation under known "
+        "mistakes, all values of {} are needed: log with --checkpoints ops --values all",
+        name, chain_.missing());
+  }
+  const std::string looked =
+      fmt::format("no scale, sign, shift, order or rounding of {} explains the difference", name);
+  const std::string input = chain_.missing_input();
+  if (input.empty()) {
+    return fmt::format(
+        "{}; give --model to look further: it has the weights that {} is computed with", looked,
+        name);
+  }
+  return fmt::format(
+      "{}; to look further, log all values of what it is computed from, such as {}, with "
+      "--checkpoints ops --values all, and then give --model, which has its weights",
+      looked, input);
 }
 
 // What the two logs differ by in what the checkpoint is computed from, and before it.

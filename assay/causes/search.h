@@ -70,6 +70,7 @@ class Search {
   Kinds in_chain(const Kinds& kinds) const;
   std::string place_of(const Kinds& kinds, Op op) const;
   std::string hint() const;
+  std::string hint_of_missing() const;
 
   const Network& network_;
   TensorStore& store_;

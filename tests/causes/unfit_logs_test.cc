@@ -260,5 +260,33 @@ TEST_F(UnfitLogs, ALayerOfAnyNumberIsLookedAt) {
   EXPECT_FALSE(comparison.cause_hint.empty());
 }
 
+// Breaks if --model were advised where it alone does not help: of ten values of each tensor, and no
+// tokens, nothing can be computed with it either.
+TEST_F(UnfitLogs, AModelIsAdvisedWhereItIsAllThatIsMissing) {
+  const auto model = load("tinyllama");
+  const auto right = make_reference_kernels();
+  const Edit without_header = [](const std::string& line) {
+    return line.starts_with("{\"assay\"") ? "" : line;
+  };
+  const auto hint = [&](const std::string& set, int64_t values, bool header) {
+    Noise noise;
+    const std::string ref = log(*model, *right, "ref", set, values);
+    const std::string got = log(*model, noise, "got", set, values);
+    const Comparison comparison = header ? FaultyLogs::compare(nullptr, ref, got)
+                                         : FaultyLogs::compare(nullptr, edited(ref, without_header),
+                                                               edited(got, without_header));
+    EXPECT_THAT(comparison.causes, IsEmpty());
+    return comparison.cause_hint;
+  };
+  for (const char* set : {"ops", "logits"}) {
+    const std::string in_part = hint(set, 10, false);
+    EXPECT_THAT(in_part, HasSubstr("log all values of what it is computed from, such as "));
+    EXPECT_LT(in_part.find("--checkpoints ops --values all"), in_part.find("--model")) << in_part;
+    EXPECT_THAT(hint(set, 10, true), HasSubstr("; give --model to look further"));
+  }
+  EXPECT_THAT(hint("ops", kAllValues, false), HasSubstr("; give --model to look further"));
+  EXPECT_THAT(hint("logits", kAllValues, false), HasSubstr("such as final_norm"));
+}
+
 }  // namespace
 }  // namespace assay

@@ -25,7 +25,9 @@
 // Where the log cannot be written, one line on standard error says why, the engine goes on, and
 // nothing more is logged; the log ends with its last whole record. The first call that has no
 // meaning is told there too; it is refused, and the log goes on. SIGPIPE and SIGXFSZ of both, the
-// log and what is told, are taken. Define ASSAY_TAP_ON_ERROR(message) to be told otherwise.
+// log and what is told, are taken. An item of ASSAY_LOG_CHECKPOINTS that matches none of the names
+// that the engine asked for is told there when its first log is closed or it calls exit().
+// Define ASSAY_TAP_ON_ERROR(message) to be told otherwise.
 //
 // A compiler told -ffast-math may change the last bits of sums; what is not a number stays one, and
 // on x86-64 denormal numbers are summarised as what they are.
@@ -999,7 +1001,9 @@ enum { ASSAY_TAP_KEPT = 4, ASSAY_TAP_MESSAGE = 512 };
 // One with the children of fork().
 typedef struct {
   int contents;
-  int writers;  // processes that have begun to write and not closed
+  int writers;        // processes that have begun to write and not closed
+  uint64_t matched;   // a bit for each glob, the last one for all further: a checkpoint matched it
+  int told_of_globs;  // that one matched none
 } assay_tap_shared;
 
 typedef struct {
@@ -1019,6 +1023,10 @@ typedef struct {
   char error[ASSAY_TAP_MESSAGE];
   char* kept[ASSAY_TAP_KEPT];  // buffers, to spare page faults
   size_t kept_sizes[ASSAY_TAP_KEPT];
+  uint64_t typed;   // which globs are no part of a set, as in `matched`
+  int exit_noted;   // assay_tap_at_exit() will be called
+  int asked_state;  // 0: no checkpoint was asked for; 2: `asked` names the first
+  char asked[64];
 } assay_tap_log_state;
 
 static assay_tap_log_state assay_tap = {ASSAY_TAP_UNREAD,
@@ -1036,7 +1044,11 @@ static assay_tap_log_state assay_tap = {ASSAY_TAP_UNREAD,
                                         NULL,
                                         {0},
                                         {NULL, NULL, NULL, NULL},
-                                        {0, 0, 0, 0}};
+                                        {0, 0, 0, 0},
+                                        0,
+                                        0,
+                                        0,
+                                        {0}};
 
 // A thread that forks while another logs must not leave the child a lock that nobody holds.
 static void assay_tap_before_fork(void) {
@@ -1047,6 +1059,7 @@ static void assay_tap_after_fork(void) {
 }
 static void assay_tap_after_fork_in_child(void) {
   assay_tap.begun = 0;
+  assay_tap.asked_state = 0;
   assay_tap_after_fork();
 }
 
@@ -1136,8 +1149,16 @@ static int64_t assay_tap_parse_values(const char* text) {
   return *text == 0 ? count : -2;
 }
 
-// Globs one after the other, sets replaced by theirs; NULL where an item is empty.
-static char* assay_tap_parse_checkpoints(const char* text) {
+// The bit of the glob at `place` in assay_tap_shared.matched.
+static uint64_t assay_tap_glob_bit(int place) {
+  return (uint64_t)1 << (place < 63 ? place : 63);
+}
+
+// Globs one after the other, sets replaced by theirs; NULL where an item is empty. `typed`: the
+// bits of those that are no part of a set.
+static char* assay_tap_parse_checkpoints(const char* text, uint64_t* typed) {
+  int count = 0;
+  *typed = 0;
   if (text == NULL || *text == 0) text = "logits";
   const char layers[] = "embedding\0layer_*_output\0logits";
   char* globs = (char*)malloc(32 * strlen(text) + 64);
@@ -1155,10 +1176,15 @@ static char* assay_tap_parse_checkpoints(const char* text) {
     if (length == 6 && memcmp(text, "layers", 6) == 0) {
       memcpy(to, layers, sizeof(layers));
       to += sizeof(layers);
+      count += 3;
     } else if (length == 3 && memcmp(text, "ops", 3) == 0) {
       memcpy(to, "*", 2);
       to += 2;
+      ++count;
     } else {
+      const int is_set = length == 6 && memcmp(text, "logits", 6) == 0;
+      if (!is_set) *typed |= assay_tap_glob_bit(count);
+      ++count;
       memcpy(to, text, length);
       to[length] = 0;
       to += length + 1;
@@ -1168,6 +1194,41 @@ static char* assay_tap_parse_checkpoints(const char* text) {
   }
   if (globs != NULL) *to = 0;
   return globs;
+}
+
+// An item that is mistyped logs nothing: says once, for all that fork() made, which one matched
+// none of the checkpoints that the engine asked for. The caller holds the lock.
+static void assay_tap_check_globs(void) {
+  char what[160];
+  char hint[128];
+  char message[ASSAY_TAP_MESSAGE];
+  int place = 0;
+  if (assay_tap.state != ASSAY_TAP_OPENED ||
+      __atomic_load_n(&assay_tap.asked_state, __ATOMIC_ACQUIRE) != 2) {
+    return;
+  }
+  const uint64_t matched = __atomic_load_n(&assay_tap.shared->matched, __ATOMIC_ACQUIRE);
+  const uint64_t missed = matched == 0 ? ~(uint64_t)0 : assay_tap.typed & ~matched;
+  const char* glob = assay_tap.globs;
+  while (*glob != 0 && (missed & assay_tap_glob_bit(place)) == 0) {
+    glob += strlen(glob) + 1;
+    ++place;
+  }
+  if (*glob == 0) return;
+  if (__atomic_exchange_n(&assay_tap.shared->told_of_globs, 1, __ATOMIC_ACQ_REL) != 0) return;
+  (void)snprintf(what, sizeof(what), "'%.40s' of ASSAY_LOG_CHECKPOINTS matches no checkpoint%s",
+                 glob, matched == 0 ? ": nothing was logged" : "");
+  (void)snprintf(hint, sizeof(hint), "the engine has '%.40s'; give logits, layers, ops or globs",
+                 assay_tap.asked);
+  assay_tap_print_message(message, what, 0, hint);
+  assay_tap_tell(message);
+}
+
+// Does not wait: what is told may have called exit() itself.
+static void assay_tap_at_exit(void) {
+  if (pthread_mutex_trylock(&assay_tap.mutex) != 0) return;
+  assay_tap_check_globs();
+  (void)pthread_mutex_unlock(&assay_tap.mutex);
 }
 
 // Locks the file against other engines, once for this process and those of fork(). The caller holds
@@ -1190,7 +1251,7 @@ static int assay_tap_open_locked(const char* path, const char* team, const char*
     return assay_tap_fail("ORCH_LOG_VALUES is not a count of values", 0,
                           "give a number of 0 or more, or all");
   }
-  assay_tap.globs = assay_tap_parse_checkpoints(checkpoints);
+  assay_tap.globs = assay_tap_parse_checkpoints(checkpoints, &assay_tap.typed);
   if (assay_tap.globs == NULL) {
     return assay_tap_fail("ASSAY_LOG_CHECKPOINTS has an empty item", 0,
                           "give logits, layers, ops, or globs such as 'layer_0_*,logits'");
@@ -1214,7 +1275,12 @@ static int assay_tap_open_locked(const char* path, const char* team, const char*
     assay_tap.fork_safe = pthread_atfork(assay_tap_before_fork, assay_tap_after_fork,
                                          assay_tap_after_fork_in_child) == 0;
   }
+  // Of a log that is begun anew nothing is said: not all that the engine has may be asked for
+  // again.
+  assay_tap.shared->told_of_globs = assay_tap.exit_noted;
+  if (!assay_tap.exit_noted) assay_tap.exit_noted = atexit(assay_tap_at_exit) == 0;
   assay_tap.told_of_call = 0;
+  assay_tap.asked_state = 0;
   assay_tap.size = 0;
   assay_tap_set_state(ASSAY_TAP_OPENED);
   return 1;
@@ -1262,6 +1328,7 @@ ASSAY_TAP_API int assay_tap_open(const char* path, const char* team, const char*
 
 ASSAY_TAP_API void assay_tap_close(void) {
   (void)pthread_mutex_lock(&assay_tap.mutex);
+  assay_tap_check_globs();
   // The file's lock is one for all that fork() made: it is given away when none of them writes, for
   // those that live on hold the file, and is taken again by one that begins to write.
   if (assay_tap.fd >= 0 &&
@@ -1289,13 +1356,37 @@ ASSAY_TAP_API void assay_tap_close(void) {
   (void)pthread_mutex_unlock(&assay_tap.mutex);
 }
 
+// Keeps the first name that the engine asks for.
+static void assay_tap_note_asked(const char* checkpoint) {
+  int none = 0;
+  if (__atomic_load_n(&assay_tap.asked_state, __ATOMIC_ACQUIRE) != 0) return;
+  if (!__atomic_compare_exchange_n(&assay_tap.asked_state, &none, 1, 0, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_ACQUIRE)) {
+    return;
+  }
+  (void)snprintf(assay_tap.asked, sizeof(assay_tap.asked), "%.60s", checkpoint);
+  __atomic_store_n(&assay_tap.asked_state, 2, __ATOMIC_RELEASE);
+}
+
 ASSAY_TAP_API int assay_tap_wants(const char* checkpoint) {
   if (assay_tap_state_now() != ASSAY_TAP_OPENED) return 0;
   if (checkpoint == NULL || *checkpoint == 0) return 1;
+  assay_tap_note_asked(checkpoint);
+  const uint64_t before = __atomic_load_n(&assay_tap.shared->matched, __ATOMIC_RELAXED);
+  uint64_t matched = before;
+  int wanted = 0;
+  int place = 0;
   for (const char* glob = assay_tap.globs; *glob != 0; glob += strlen(glob) + 1) {
-    if (fnmatch(glob, checkpoint, 0) == 0) return 1;
+    const uint64_t bit = assay_tap_glob_bit(place++);
+    if (wanted && (matched & bit) != 0) continue;
+    if (fnmatch(glob, checkpoint, 0) != 0) continue;
+    wanted = 1;
+    matched |= bit;
   }
-  return 0;
+  if (matched != before) {
+    (void)__atomic_fetch_or(&assay_tap.shared->matched, matched, __ATOMIC_RELEASE);
+  }
+  return wanted;
 }
 
 // A buffer of at least `size` bytes, whose true size goes to `size`.

@@ -14,9 +14,15 @@ def _bytes(text):
     return text.encode("utf-8", "surrogatepass")
 
 
+def _matches(glob, checkpoint):
+    return _fnmatch(_bytes(glob), _bytes(checkpoint), 0) == 0
+
+
 class CheckpointSet:
     def __init__(self, text, where="checkpoints"):
         self.globs = []
+        self.where = where
+        self._typed = []  # items that are no set
         for item in (part.strip() for part in text.split(",")):
             if not item:
                 raise LogError(
@@ -24,10 +30,16 @@ class CheckpointSet:
                     "'layer_0_*,logits'"
                 )
             self.globs += SETS.get(item, (item,))
+            if item not in SETS and item != "logits":
+                self._typed.append(item)
 
     def __contains__(self, checkpoint):
-        name = _bytes(checkpoint)
-        return any(_fnmatch(_bytes(glob), name, 0) == 0 for glob in self.globs)
+        return any(_matches(glob, checkpoint) for glob in self.globs)
+
+    def unmatched(self, checkpoints):
+        """The items that match none of these names: mistyped globs, or every item where nothing at all is matched."""
+        items = self._typed if any(name in self for name in checkpoints) else self.globs
+        return [item for item in items if not any(_matches(item, name) for name in checkpoints)]
 
 
 def kind(checkpoint):

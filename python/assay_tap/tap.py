@@ -1,6 +1,7 @@
 """Records what the modules of a PyTorch model compute, by rules that give each a checkpoint name."""
 
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -72,10 +73,12 @@ class Tap:
         self._inside = []  # those of these modules that run now
         self._handles = []
         self._listening = {}  # (source file, function) -> what ends it
+        self._names = []  # of the checkpoints that the rules find in the model
         try:
             self._handles.append(model.register_forward_pre_hook(self._start, with_kwargs=True))
             for rule in rules:
                 self._apply(rule, model)
+            self._warn_of_unmatched()
             if len(self._handles) > 1:
                 self._handles.append(model.register_forward_hook(self._end, always_call=True))
             else:  # nothing of this model is logged
@@ -120,8 +123,19 @@ class Tap:
             raise LogError(f"a rule's rows are {rule.rows!r}; there is 'last', and None for what the call says")
         for stars, module in found:
             names = rule.names(stars)
+            self._names += names
             if any(name in self._wanted for name in names):
                 self._hook(rule, names, module)
+
+    def _warn_of_unmatched(self):
+        """An item that is mistyped would log nothing in silence."""
+        unmatched = self._wanted.unmatched(self._names) if self._names else []
+        if unmatched:
+            warnings.warn(
+                f"{self._wanted.where}: {unmatched[0]!r} matches no checkpoint of the model; it has "
+                f"{', '.join(self._names[:3])} …; give logits, layers, ops, or globs",
+                stacklevel=4,
+            )
 
     def _hook(self, rule, names, module):
         if rule.calls is not None:
@@ -182,6 +196,7 @@ def attach(model, log=None, rules=None, checkpoints=None, positions=None, **opti
         not set.
     rules: a list of Rule; without it those of assay_tap.rules for transformers' Llama, Qwen2, Phi3 and GPT-2.
     checkpoints: `logits`, `layers`, `ops` or globs. All that the rules name, unless the environment says where to log.
+        One that matches no checkpoint of the model is warned of.
     positions: a function (args, kwargs) of the forward call that gives the tokens' absolute positions; without it
         they are read from the call's arguments (assay_tap.positions). It is called before each pass.
     options: of LogWriter, such as team, values=None for all, sketch=True.

@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 import unittest
+import warnings
 from pathlib import Path
 from unittest import mock
 
@@ -319,9 +320,28 @@ class OwnRules(unittest.TestCase):
         """Breaks if the line that stays in the code ended a pass of several sequences, or slowed it down."""
         rules = [Rule("0", "embedding"), Rule("2", "logits")]
         for asked in ({}, {"log": self.path, "checkpoints": "layer_*"}):
-            with mock.patch.dict(os.environ, {"ORCH_LOG_FILE": ""}), attach(self.model, rules=rules, **asked):
+            with mock.patch.dict(os.environ, {"ORCH_LOG_FILE": ""}), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                tap = attach(self.model, rules=rules, **asked)
+            with tap:
                 self.assertFalse(any(part._forward_hooks or part._forward_pre_hooks for part in self.model.modules()))
                 self.model(torch.tensor([[4], [5]]))
+
+    def test_an_item_that_matches_no_checkpoint_is_warned_of(self):
+        """Breaks if a mistyped name logged nothing and nobody was told, or if a set were taken for a mistyped name."""
+        rules = [Rule("0", "embedding"), Rule("2", "logits")]
+        for asked, item in (("layr_*", "'layr_\\*'"), ("logits,loogits", "'loogits'")):
+            with self.assertWarnsRegex(UserWarning, f"^checkpoints: {item} matches no checkpoint of the model; it has "):
+                attach(self.model, self.path, rules, checkpoints=asked).remove()
+        environment = {"ORCH_LOG_FILE": str(self.path), "ASSAY_LOG_CHECKPOINTS": "layr_*"}
+        with mock.patch.dict(os.environ, environment), self.assertWarnsRegex(UserWarning, "^ASSAY_LOG_CHECKPOINTS: "):
+            attach(self.model, rules=rules).remove()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for asked in (None, "layers", "logits", "*", "embedding,layers"):
+                attach(self.model, self.path, rules, checkpoints=asked).remove()
+            with mock.patch.dict(os.environ, {**environment, "ORCH_LOG_FILE": ""}):
+                attach(self.model, rules=rules).remove()
 
     def test_nan_is_written_as_nan(self):
         with torch.no_grad():

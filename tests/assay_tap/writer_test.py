@@ -111,6 +111,21 @@ class Bytes(Folder):
                                  [name for name in every if name in chosen])  # fmt: skip
 
 
+class Items(unittest.TestCase):
+    def test_what_matches_no_checkpoint_is_known(self):
+        """Breaks if a mistyped name logged nothing in silence, or if a part of a set were taken for one."""
+        names = ["layer_0_output", "layer_0_q", "logits"]
+        for text, unmatched in (
+            ("layers", []),
+            ("ops,logits", []),
+            ("layer_0_*,*_q", []),
+            ("layr_*", ["layr_*"]),
+            ("layers,layr_*,logits", ["layr_*"]),
+        ):
+            self.assertEqual(CheckpointSet(text).unmatched(names), unmatched, text)
+        self.assertEqual(CheckpointSet("logits").unmatched(["output"]), ["logits"])
+
+
 class Numbers(unittest.TestCase):
     def test_read_back_to_the_same_bits(self):
         """Breaks if a float were printed with too few digits."""

@@ -20,7 +20,9 @@
 namespace assay {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::StartsWith;
 using Environment = std::map<std::string, std::string>;
 
 // As engine.c has it.
@@ -175,7 +177,34 @@ TEST_F(TapTest, NothingIsLoggedUnlessTheEnvironmentAsks) {
   };
   EXPECT_EQ(ask("layers"), "1110");
   EXPECT_EQ(ask("ops"), "1111");
-  EXPECT_EQ(ask(" layer_7_* , x"), "1011");
+  EXPECT_EQ(ask(" layer_7_* , logits"), "1111");
+}
+
+// Breaks if a mistyped name logged nothing and nobody was told.
+TEST_F(TapTest, AnItemThatMatchesNoCheckpointIsTold) {
+  const auto ask = [&](const std::string& set, const std::string& mode = "ask") {
+    return run_engine(mode, {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", set}});
+  };
+  const auto [exit_code, text] = ask("layr_*");
+  EXPECT_EQ(exit_code, 0);
+  EXPECT_THAT(text, StartsWith("assay_tap: " + log() +
+                               ": 'layr_*' of ASSAY_LOG_CHECKPOINTS matches no checkpoint: nothing "
+                               "was logged; the engine has 'l"));  // the first that it asks for
+  EXPECT_THAT(text, EndsWith("'; give logits, layers, ops or globs\n1000"));
+  EXPECT_THAT(ask("logits,layer_8_*,layr_*").second,
+              StartsWith("assay_tap: " + log() +
+                         ": 'layer_8_*' of ASSAY_LOG_CHECKPOINTS matches no checkpoint; the "
+                         "engine has 'l"));
+  // What a set names beside others is not missed, nor what matches the same as another item.
+  EXPECT_EQ(ask("layers,layer_7_*,*,logits").second, "1111");
+  std::string many = "logits";
+  for (int i = 0; i < 100; ++i) many += ",logits";
+  EXPECT_EQ(ask(many).second, "1100");
+  EXPECT_THAT(ask("layr_*," + many).second, StartsWith("assay_tap: "));
+  // Told once, when the log is closed, and not of a log that is never asked for anything.
+  const std::string closed = ask("half,none", "closed").second;
+  EXPECT_EQ(closed.find("'none' of"), closed.rfind("'none' of")) << closed;
+  EXPECT_EQ(ask("layr_*", "error").second, "0");
 }
 
 // One line on standard error, and the engine goes on.

@@ -31,6 +31,7 @@ struct RunFlags {
   std::optional<std::string> prompt_file;
   std::optional<std::string> tokens;
   std::optional<std::string> inject;
+  std::optional<std::string> follow;
   std::string kv_type = "f32";
   LogFlags log = {.defaults = {.team = "assay", .environment = true}};
   bool json = false;
@@ -126,10 +127,13 @@ int run_command(RunFlags& flags) {
   if (flags.prompt_file) flags.options.prompt = read_text_file(*flags.prompt_file);
   flags.options.kv_type = flags.kv_type == "f16" ? KvType::kF16 : KvType::kF32;
   flags.options.log = flags.log.request();
-  if (flags.prompt_file && flags.options.log) {
-    refuse_to_overwrite({*flags.prompt_file}, flags.options.log->path, "the log", "--log");
+  flags.options.follow_path = flags.follow.value_or("");
+  for (const std::optional<std::string>& input : {flags.prompt_file, flags.follow}) {
+    if (!input || !flags.options.log) continue;
+    refuse_to_overwrite({*input}, flags.options.log->path, "the log", "--log");
   }
   const RunResult result = run(flags.options, terminal_observer(flags.json));
+  for (const std::string& warning : result.warnings) print_warning(warning);
   if (flags.json) {
     print_text(as_json(result) + "\n");
   } else {
@@ -143,11 +147,11 @@ int run_command(RunFlags& flags) {
   const auto speed = [](double tokens_a_second) {
     return tokens_a_second > 0 ? fmt::format(", {:.1f} tok/s", tokens_a_second) : "";
   };
-  print_status(fmt::format("loaded in {:.0f} ms; prompt {}{}; generated {}{} ({}, {}, {})\n",
+  print_status(fmt::format("loaded in {:.0f} ms; prompt {}{}; {} {}{} ({}, {}, {})\n",
                            result.load_ms, count_of(result.tokens.size(), "token"),
-                           speed(result.prefill_tok_s), count_of(result.generated.size(), "token"),
-                           speed(result.decode_tok_s), result.backend, result.math,
-                           count_of(result.n_threads, "thread")));
+                           speed(result.prefill_tok_s), flags.follow ? "followed" : "generated",
+                           count_of(result.generated.size(), "token"), speed(result.decode_tok_s),
+                           result.backend, result.math, count_of(result.n_threads, "thread")));
   if (flags.options.log) tell_where_the_log_is(flags.options.log->path, result.log_put_back);
   return kInParity;
 }
@@ -169,6 +173,10 @@ void add_run(CLI::App& app, int& exit_code) {
       "--inject", flags->inject,
       "Log of a reference with all values of its layers: each layer is given the "
       "reference's input, and its own error is shown");
+  CLI::Option* follow = prompt->add_option(
+      "--follow", flags->follow,
+      "Log of a reference: its prompt and the tokens that it went on with are evaluated, whatever "
+      "this model would choose");
   prompt->require_option(1);
 
   auto* n_predict = command->add_option("-n", options.n_predict, "Most tokens to generate")
@@ -206,6 +214,7 @@ void add_run(CLI::App& app, int& exit_code) {
 
   for (CLI::Option* option : {n_predict, ignore_eos, batch, temp, top_k, top_p, seed}) {
     inject->excludes(option);
+    if (option != batch) follow->excludes(option);
   }
   flags->is_greedy_unasked = [=] {
     return temp->count() == 0 && top_k->count() + top_p->count() + seed->count() > 0;

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "assay/record/backend.h"
+#include "assay/record/followed_tokens.h"
 #include "assay/record/log_header.h"
 #include "assay/record/log_probe.h"
 #include "assay/record/prompt.h"
@@ -35,10 +36,18 @@ std::vector<int32_t> prompt_tokens(const RunOptions& options, const Tokenizer* t
   return encode_prompt(*options.prompt, tokenizer, options.model_path);
 }
 
-// Positions the run will evaluate: the last generated token is not. Refuses a prompt that does not
-// fit; generation ends where the context does.
-int64_t wanted_capacity(const ModelConfig& config, const RunOptions& options, size_t n_prompt) {
+// Positions the run will evaluate: the last generated token is not. Refuses a prompt, or a log to
+// follow, that does not fit; generation ends where the context does.
+int64_t wanted_capacity(const ModelConfig& config, const RunOptions& options, size_t n_prompt,
+                        size_t n_followed) {
   const auto prompt = static_cast<int64_t>(n_prompt);
+  if (!options.follow_path.empty()) {
+    const int64_t positions = prompt + static_cast<int64_t>(n_followed);
+    if (positions <= config.context_length) return positions;
+    throw Error(
+        fmt::format("has {} positions, the model's context {}", positions, config.context_length),
+        options.follow_path, "follow a shorter log");
+  }
   if (prompt > config.context_length) {
     throw Error(fmt::format("the prompt has {} tokens, the model's context {}", prompt,
                             config.context_length),
@@ -46,14 +55,6 @@ int64_t wanted_capacity(const ModelConfig& config, const RunOptions& options, si
   }
   const int64_t room = config.context_length - prompt;
   return prompt + std::clamp<int64_t>(options.n_predict - 1, 0, room);
-}
-
-LogHeader log_header(const Model& model, const RunOptions& options, const RunResult& result) {
-  LogHeader header = log_header_of(model, result.tokens);
-  header.prompt = options.prompt;
-  header.backend = result.backend;
-  header.math = result.math;
-  return header;
 }
 
 // A model with all that is needed to run it, and the state of the run.
@@ -67,13 +68,18 @@ class Runner {
     Sampler sampler(options_.sampler);
     load();
     Session session(*model_, *kernels_,
-                    {.capacity = wanted_capacity(model_->config(), options_, result_.tokens.size()),
+                    {.capacity = wanted_capacity(model_->config(), options_, result_.tokens.size(),
+                                                 followed_.size()),
                      .batch = options_.batch,
                      .kv_type = options_.kv_type});
     session.check(result_.tokens);
     open_log();
     gguf_->release_arrays();  // the tokenizer has what it needs, and the log the file's hash
-    generate(session, sampler);
+    if (options_.follow_path.empty()) {
+      generate(session, sampler);
+    } else {
+      follow(session);
+    }
     if (probe_) result_.log_put_back = probe_->writer().close();
     return std::move(result_);
   }
@@ -92,8 +98,21 @@ class Runner {
     result_.load_ms = seconds_since(start) * 1e3;
     result_.math = options_.math;
     result_.n_threads = pool_->n_threads();
-    result_.tokens = prompt_tokens(options_, tokenizer_.get());
     choosable_ = choosable_tokens(tokenizer_.get(), model_->config().n_vocab);
+    read_tokens();
+  }
+
+  void read_tokens() {
+    prompt_text_ = options_.prompt;
+    if (options_.follow_path.empty()) {
+      result_.tokens = prompt_tokens(options_, tokenizer_.get());
+      return;
+    }
+    FollowedTokens followed = read_followed_tokens(options_.follow_path, choosable_);
+    result_.tokens = std::move(followed.prompt);
+    result_.warnings = std::move(followed.warnings);
+    followed_ = std::move(followed.continuation);
+    prompt_text_ = std::move(followed.prompt_text);
   }
 
   bool is_in_blocks() const {
@@ -108,7 +127,11 @@ class Runner {
       throw Error("the log would overwrite the model", options_.log->path, "give another --log");
     }
     probe_ = std::make_unique<LogProbe>(*options_.log, model_->config());
-    probe_->writer().write_header(log_header(*model_, options_, result_));
+    LogHeader header = log_header_of(*model_, result_.tokens);
+    header.prompt = prompt_text_;
+    header.backend = result_.backend;
+    header.math = result_.math;
+    probe_->writer().write_header(header);
   }
 
   std::span<const float> prefill(Session& session) {
@@ -157,6 +180,23 @@ class Runner {
     }
   }
 
+  // Evaluates what the reference went on with, one token at a time as it was generated.
+  void follow(Session& session) {
+    prefill(session);
+    std::optional<TextStream> stream;
+    if (tokenizer_) stream.emplace(*tokenizer_);
+    const auto start = Clock::now();
+    for (const int32_t token : followed_) {
+      session.eval({&token, 1}, probe_.get());
+      result_.generated.push_back(token);
+      tell(token, stream ? stream->put(token) : "");
+    }
+    if (stream && !followed_.empty()) tell_rest(stream->flush());
+    if (!followed_.empty()) {
+      result_.decode_tok_s = static_cast<double>(followed_.size()) / seconds_since(start);
+    }
+  }
+
   // By the file's end ids, which a file without a vocabulary may name too.
   bool ends_generation(int32_t token) const {
     if (tokenizer_) return tokenizer_->is_end_of_generation(token);
@@ -183,6 +223,8 @@ class Runner {
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<Kernels> kernels_;
   std::vector<bool> choosable_;
+  std::optional<std::string> prompt_text_;
+  std::vector<int32_t> followed_;  // the tokens after the prompt of a log that is followed
   std::unique_ptr<LogProbe> probe_;
 };
 

@@ -15,9 +15,12 @@ namespace assay {
 
 struct RunOptions {
   std::string model_path;
-  // One of the two is given; tokens are taken as they are.
+  // One of the three is given; tokens are taken as they are.
   std::optional<std::string> prompt;
   std::vector<int32_t> tokens;
+  // A log whose tokens are evaluated: its prompt's and those that it went on with. Nothing is
+  // generated.
+  std::string follow_path;
   int64_t n_predict = 32;  // most tokens to generate
   bool ignore_eos = false;
   std::string backend = "auto";  // auto, cpu, cuda, emulated
@@ -30,17 +33,19 @@ struct RunOptions {
 };
 
 struct RunResult {
-  std::vector<int32_t> tokens;     // of the prompt
-  std::vector<int32_t> generated;  // with the end-of-sequence token, if it came
-  std::string text;                // of `generated`; empty without a vocabulary
-  bool context_full = false;       // whether generation ended because there was no more room
+  std::vector<int32_t> tokens;  // of the prompt
+  // With the end-of-sequence token, if it came; of a log that is followed, what it went on with.
+  std::vector<int32_t> generated;
+  std::string text;           // of `generated`; empty without a vocabulary
+  bool context_full = false;  // whether generation ended because there was no more room
   std::string backend;
   std::string math;
   int n_threads = 0;
   double load_ms = 0.0;
   double prefill_tok_s = 0.0;
-  double decode_tok_s = 0.0;  // 0 if fewer than two tokens were generated
-  std::string log_put_back;   // where the log is now, if its file was removed while it was written
+  double decode_tok_s = 0.0;          // 0 if fewer than two tokens were generated
+  std::vector<std::string> warnings;  // of the log that was followed
+  std::string log_put_back;  // where the log is now, if its file was removed while it was written
 };
 
 // What run() tells while it runs; any may be empty.

@@ -4,13 +4,20 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "assay/compare/garbage.h"
 #include "assay/compare/metrics.h"
 #include "assay/log/line_parser.h"
 #include "assay/log/line_reader.h"
+#include "assay/log/record_text.h"
 
 namespace {
+
+bool same_coordinates(const assay::Record& a, const assay::Record& b) {
+  return std::tie(a.sequence, a.step, a.phase, a.rank, a.dims) ==
+         std::tie(b.sequence, b.step, b.phase, b.rank, b.dims);
+}
 
 void check(assay::LineParser& parser, std::string_view text) {
   try {
@@ -29,6 +36,22 @@ void check(assay::LineParser& parser, std::string_view text) {
   if (parser.skim(text) != assay::LineKind::kRecord) std::abort();
   if (parser.record().checkpoint != record.checkpoint) std::abort();
   if (parser.record().token_idx != record.token_idx) std::abort();
+  if (!same_coordinates(parser.record(), record)) std::abort();
+  // What is written of it is read as the same.
+  std::string line;
+  assay::append_record_line(line, record);
+  const size_t size = line.size() - 1;
+  line.append(assay::kLinePadding, '\0');
+  try {
+    if (parser.parse(std::string_view(line).substr(0, size)) != assay::LineKind::kRecord) {
+      std::abort();
+    }
+  } catch (const assay::LineProblem&) {
+    std::abort();
+  }
+  const assay::Record& again = parser.record();
+  if (!same_coordinates(again, record) || again.top.size() != record.top.size()) std::abort();
+  if (again.values.size() != record.values.size() || again.n != record.n) std::abort();
 }
 
 }  // namespace

@@ -1,0 +1,179 @@
+#include "assay/record/followed_tokens.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "assay/log/log_reader.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr const char* kOtherModel = "follow a reference of this model";
+constexpr const char* kLogLogits =
+    "log the reference with its logits at each token, with a summary or all values";
+
+// What the logits at a position choose: an id, or why it is not known.
+struct Choice {
+  int64_t id = -1;
+  std::string unknown;
+  bool operator==(const Choice&) const = default;
+};
+
+class Choices {
+ public:
+  Choices(std::string path, const std::vector<bool>& choosable)
+      : path_(std::move(path)), choosable_(choosable) {}
+
+  // Those of a record of logits or log-probabilities.
+  void add(const Record& record, int64_t line) {
+    const auto n_vocab = static_cast<int64_t>(choosable_.size());
+    const bool several = record.n > n_vocab && record.n % n_vocab == 0;
+    if (!several) {
+      set(record.token_idx, chosen(record), line);
+    } else if (!record.has_all_values()) {
+      set(record.token_idx, {-1, "of a record of several tokens all values are needed"}, line);
+    } else {
+      for (int64_t row = 0; row < record.n / n_vocab; ++row) {
+        const auto values =
+            std::span(record.values).subspan(static_cast<size_t>(row * n_vocab), choosable_.size());
+        set(record.token_idx + row, greatest(values), line);
+      }
+    }
+  }
+
+  // The token at `position`, as chosen at the one before.
+  int32_t token_at(int64_t position) const {
+    const auto found = choices_.find(position - 1);
+    const std::string why = found == choices_.end() ? "it has none" : found->second.unknown;
+    if (found == choices_.end() || !found->second.unknown.empty()) {
+      throw Error(fmt::format("the token at position {} is not known: it is what the logits at {} "
+                              "choose, and {}",
+                              position, position - 1, why),
+                  path_, kLogLogits);
+    }
+    const int64_t id = found->second.id;
+    if (id >= std::ssize(choosable_)) {
+      throw Error(fmt::format("the logits at {} choose the token {}, which is not in the model's "
+                              "vocabulary of {}",
+                              position - 1, id, choosable_.size()),
+                  path_, kOtherModel);
+    }
+    return static_cast<int32_t>(id);
+  }
+
+  int64_t last_position() const { return choices_.empty() ? -1 : choices_.rbegin()->first; }
+
+ private:
+  void set(int64_t position, const Choice& choice, int64_t line) {
+    const auto [place, is_first] = choices_.try_emplace(position, choice);
+    if (is_first || place->second == choice) return;
+    if (!choice.unknown.empty()) return;
+    if (!place->second.unknown.empty()) {
+      place->second = choice;
+      return;
+    }
+    throw Error(fmt::format("the logits at {} choose the token {}, and {} in a record before",
+                            position, choice.id, place->second.id),
+                fmt::format("{}:{}", path_, line), "keep the log of each run in its own file");
+  }
+
+  // Beyond the vocabulary nothing is known to be padding.
+  bool may_choose(int64_t id) const {
+    return id >= std::ssize(choosable_) || choosable_[static_cast<size_t>(id)];
+  }
+
+  Choice greatest(std::span<const float> values) const {
+    Choice choice{-1, "none of their ids can be chosen"};
+    float most = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto id = static_cast<int64_t>(i);
+      if (std::isnan(values[i])) return {-1, fmt::format("that of the token {} is NaN", id)};
+      if (!may_choose(id) || (choice.id >= 0 && !(values[i] > most))) continue;
+      most = values[i];
+      choice = {id, {}};
+    }
+    return choice;
+  }
+
+  // The first of some ids, the greatest first, that can be chosen.
+  Choice first_of(const std::vector<TopValue>& top) const {
+    for (const TopValue& entry : top) {
+      if (std::isnan(entry.value)) return {-1, fmt::format("that of {} is NaN", entry.index)};
+      if (may_choose(entry.index)) return {entry.index, {}};
+    }
+    return {-1, "none of the ids that they name can be chosen"};
+  }
+
+  Choice chosen(const Record& record) const {
+    if (record.n > 0 && record.has_all_values()) return greatest(record.values);
+    if (!record.top.empty()) return first_of(record.top);
+    if (!record.summary || record.summary->argmax < 0) {
+      return {-1, "only a part of their values is logged, without a summary"};
+    }
+    const Summary& summary = *record.summary;
+    if (summary.nonfinite > 0 && summary.nan != 0) return {-1, "some of them are not finite"};
+    if (may_choose(summary.argmax)) return {summary.argmax, {}};
+    return first_of(summary.top);
+  }
+
+  std::string path_;
+  const std::vector<bool>& choosable_;
+  std::map<int64_t, Choice> choices_;  // by position
+};
+
+void take_header(const LogHeader& header, const std::string& path, size_t n_vocab,
+                 FollowedTokens& followed) {
+  for (const int64_t token : header.tokens) {
+    if (token < 0 || token >= static_cast<int64_t>(n_vocab)) {
+      throw Error(fmt::format("the header's token {} is not in the model's vocabulary of {}", token,
+                              n_vocab),
+                  path, kOtherModel);
+    }
+    followed.prompt.push_back(static_cast<int32_t>(token));
+  }
+  followed.prompt_text = header.prompt;
+}
+
+}  // namespace
+
+FollowedTokens read_followed_tokens(const std::string& path, const std::vector<bool>& choosable) {
+  FollowedTokens followed;
+  LogReader log(path, Depth::kKeys);
+  RecordLoader loader(log.file());
+  Choices choices(path, choosable);
+  std::optional<std::string> sequence;
+  int64_t last = -1;
+  while (const Record* record = log.next()) {
+    if (sequence.value_or(record->sequence) != record->sequence) {
+      throw Error(fmt::format("it has records of the sequences '{}' and '{}'",
+                              printable(*sequence, 40), printable(record->sequence, 40)),
+                  fmt::format("{}:{}", path, log.place().line),
+                  "follow the log of a single sequence");
+    }
+    sequence = record->sequence;
+    last = std::max(last, record->token_idx);
+    if (record->checkpoint == "logits" || record->checkpoint == "logprobs") {
+      choices.add(loader.load(log.place()), log.place().line);
+    }
+  }
+  if (!sequence) throw no_records_error(log);
+  if (!log.header() || log.header()->tokens.empty()) {
+    throw Error(log.header() ? "its header names no tokens" : "it has no header", path,
+                "follow a log whose header has the prompt's tokens, as assay run writes it");
+  }
+  take_header(*log.header(), path, choosable.size(), followed);
+  followed.warnings = log.warnings();
+  last = std::max(last, choices.last_position());
+  for (auto position = std::ssize(followed.prompt); position <= last; ++position) {
+    followed.continuation.push_back(choices.token_at(position));
+  }
+  return followed;
+}
+
+}  // namespace assay

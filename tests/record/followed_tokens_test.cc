@@ -1,0 +1,113 @@
+#include "assay/record/followed_tokens.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/compare/log_files.h"
+
+namespace assay {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr const char* kHeader = R"({"assay":1,"model":{"name":"m"},"tokens":[3,1],"prompt":"ab"})"
+                                "\n";
+
+class FollowedTokensTest : public LogFiles {
+ protected:
+  // Of a vocabulary of four, of which 3 is padding.
+  FollowedTokens read(const std::string& text) {
+    return read_followed_tokens(put("ref.jsonl", text), {true, true, true, false});
+  }
+  std::string failure(const std::string& text) {
+    return error_of([&] { read(text); });
+  }
+  // A record of logits, or another, of which `rest` holds all from `shape` on.
+  static std::string logits(int64_t token_idx, const std::string& rest,
+                            const std::string& checkpoint = "logits") {
+    return R"({"checkpoint":")" + checkpoint + R"(","token_idx":)" + std::to_string(token_idx) +
+           R"(,"dtype":"f32",)" + rest + "}\n";
+  }
+};
+
+constexpr const char* kShape = R"("shape":[1,4],)";
+
+// Breaks if a way in which a log tells what its engine chose were read otherwise.
+TEST_F(FollowedTokensTest, TheContinuationIsWhatTheLogitsChoose) {
+  const std::string shape = kShape;
+  const FollowedTokens followed =
+      read(kHeader + logits(0, shape + R"("values":[9,0,0,0])") +
+           logits(1, shape + R"("values":[1,2,2,0])") +            // a tie: the lowest
+           logits(2, shape + R"("values":[1,"-Infinity",2,5])") +  // the greatest is padding
+           logits(3, shape + R"("values":[7],"summary":{"argmax":1,"l2":3})") +
+           logits(4, shape + R"("values":[7],"summary":{"argmax":3,"top":[[3,9],[0,8]]})") +
+           logits(5, shape + R"("values":[],"top":[[3,-0.1],[2,-1],[0,-4]])", "logprobs") +
+           line("embedding", 6, {0.5F}));
+  EXPECT_THAT(followed.prompt, ElementsAre(3, 1));
+  EXPECT_EQ(followed.prompt_text, "ab");
+  EXPECT_THAT(followed.continuation, ElementsAre(1, 2, 1, 0, 2));
+  EXPECT_THAT(followed.warnings, IsEmpty());
+}
+
+TEST_F(FollowedTokensTest, ALogOfItsPromptAloneHasNoContinuation) {
+  const std::string prompt = kHeader + line("embedding", 0, {1}) + line("embedding", 1, {1});
+  EXPECT_THAT(read(prompt).continuation, IsEmpty());
+  const FollowedTokens cut = read(prompt + "{\"checkpoint\":\"lo");
+  EXPECT_THAT(cut.warnings, ElementsAre(HasSubstr("ref.jsonl:4: the last line is cut off")));
+}
+
+// A record of a whole sequence has a row for each token.
+TEST_F(FollowedTokensTest, RowsOfARecordAreOfOneTokenEach) {
+  EXPECT_THAT(read(kHeader +
+                   logits(0, R"("shape":[4,4],"values":[[9,0,0,0],[0,0,9,0],[0,9,0,0],[9,0,0,0]])"))
+                  .continuation,
+              ElementsAre(2, 1));
+}
+
+TEST_F(FollowedTokensTest, WhatCannotBeKnownIsTold) {
+  const std::string shape = kShape;
+  const std::string at_two = line("embedding", 2, {0.5F});
+  EXPECT_THAT(failure(at_two), HasSubstr("ref.jsonl: it has no header; follow a log whose header"));
+  EXPECT_THAT(failure("{\"assay\":1,\"tokens\":[]}\n" + at_two),
+              HasSubstr("its header names no tokens"));
+  EXPECT_THAT(failure("{\"assay\":1,\"tokens\":[4]}\n" + at_two),
+              HasSubstr("the header's token 4 is not in the model's vocabulary of 4"));
+  EXPECT_THAT(failure("{\"assay\":1,\"tokens\":[-1]}\n" + at_two), HasSubstr("token -1 is not"));
+  EXPECT_THAT(failure(kHeader), HasSubstr("the log holds no records"));
+  EXPECT_THAT(failure(kHeader + at_two),
+              AllOf(HasSubstr("the token at position 2 is not known: it is what the logits at 1 "
+                              "choose, and it has none"),
+                    HasSubstr("log the reference with its logits at each token")));
+  const auto of_one = [&](const std::string& rest) {
+    return failure(kHeader + logits(1, rest) + at_two);
+  };
+  EXPECT_THAT(of_one(shape + R"("values":[1,2])"), HasSubstr("only a part of their values"));
+  EXPECT_THAT(of_one(shape + R"("values":[1,2],"summary":{"l2":3})"), HasSubstr("only a part of"));
+  EXPECT_THAT(of_one(shape + R"("values":[1,2,"NaN",0])"), HasSubstr("that of the token 2 is NaN"));
+  EXPECT_THAT(of_one(shape + R"("values":[1],"summary":{"argmax":0,"nonfinite":1})"),
+              HasSubstr("some of them are not finite"));
+  EXPECT_THAT(of_one(shape + R"("values":[],"top":[[0,"NaN"],[1,-1]])"), HasSubstr("is NaN"));
+  EXPECT_THAT(of_one(shape + R"("values":[1],"summary":{"argmax":3})"),
+              HasSubstr("none of the ids that they name can be chosen"));
+  EXPECT_THAT(of_one(R"("shape":[1,6],"values":[0,0,0,0,0,9])"),
+              HasSubstr("the logits at 1 choose the token 5, which is not in the model's "
+                        "vocabulary of 4; follow a reference of this model"));
+  EXPECT_THAT(of_one(R"("shape":[1099511627776,4],"values":[0])"),
+              HasSubstr("of a record of several tokens all values are needed"));
+  EXPECT_THAT(failure(kHeader + line("embedding", 9223372036854775807, {1})),
+              HasSubstr("the token at position 2 is not known"));
+  EXPECT_THAT(
+      failure(kHeader + logits(1, shape + R"("values":[9,0,0,0])") +
+              logits(1, shape + R"("values":[0,9,0,0])")),
+      HasSubstr("ref.jsonl:3: the logits at 1 choose the token 1, and 0 in a record before"));
+  EXPECT_THAT(failure(kHeader + logits(0, shape + R"("values":[0],"sequence":"a")") +
+                      logits(0, shape + R"("values":[0],"sequence":"b")")),
+              HasSubstr("ref.jsonl:3: it has records of the sequences 'a' and 'b'; follow the log "
+                        "of a single sequence"));
+}
+
+}  // namespace
+}  // namespace assay

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <iterator>
-#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -22,18 +20,8 @@ namespace {
 constexpr int kMaxDepth = 64;
 
 // What to do about a line.
-constexpr const char* kOneObject = "each line of a log is one JSON object";
 constexpr const char* kOnce = "write each key once";
 constexpr const char* kSummaryHint = "write a number, or leave the key out";
-
-// What the elements of an array of such numbers may be.
-template <typename Number>
-constexpr const char* kElements = "numbers are decimal, or \"NaN\", \"Infinity\", \"-Infinity\"";
-template <>
-constexpr const char* kElements<float> =
-    "values are 32-bit floats, or \"NaN\", \"Infinity\", \"-Infinity\"";
-template <>
-constexpr const char* kElements<int64_t> = "give whole numbers";
 
 constexpr std::string_view kFieldNames[] = {
     "assay", "model", "tokens", "prompt", "engine",  "backend", "math", "checkpoint", "token_idx",
@@ -65,29 +53,6 @@ bool is_summary_number(std::string_view name) {
   const size_t inner = inner_of(name);
   return inner < std::size(kInnerKeys) && kInnerKeys[inner].object == Field::kSummary &&
          name != "top";
-}
-
-// An id and what it is given: the numbers [index, value] of a pair. False where they are none.
-bool read_pair(const double* pair, TopValue& read) {
-  if (!(pair[0] >= 0 && pair[0] < 9e15 && pair[0] == std::floor(pair[0]))) return false;
-  read.index = static_cast<int64_t>(pair[0]);
-  read.value = static_cast<float>(pair[1]);
-  return true;
-}
-
-// Whether one of the numbers in `text`, which became `values`, is not 0 and its value is.
-bool has_vanished_number(std::string_view text, const std::vector<float>& values) {
-  size_t at = 0;
-  for (const float value : values) {
-    const size_t end = std::min(text.find(',', at), text.size());
-    if (value == 0) {
-      std::string_view number = text.substr(at, end - at);
-      number = number.substr(0, number.find_first_of("eE"));
-      if (number.find_first_of("123456789") != std::string_view::npos) return true;
-    }
-    at = end + 1;
-  }
-  return false;
 }
 
 }  // namespace
@@ -244,123 +209,6 @@ bool LineHandler::inner_key() {
   return true;
 }
 
-// Reads the array whose '[' the parser has just passed, and leaves the parser at its ']': to it the
-// array is empty.
-template <typename Number>
-bool LineHandler::read_numbers(std::vector<Number>& numbers) {
-  std::string what;
-  const char* stop = read_array(stream_.at, stream_.end, numbers, what);
-  if (stop == nullptr) return fail(fmt::format("'{}': {}", name_, what), kElements<Number>, true);
-  stream_.at = stop;
-  return true;
-}
-
-// The same for an array that may have rows.
-template <typename Number>
-bool LineHandler::read_rows(std::vector<Number>& numbers, std::vector<int64_t>& lengths) {
-  std::string what;
-  const char* stop = assay::read_rows(stream_.at, stream_.end, numbers, lengths, what);
-  if (stop == nullptr) return fail(fmt::format("'{}': {}", name_, what), kElements<Number>, true);
-  stream_.at = stop;
-  return true;
-}
-
-bool LineHandler::skip_numbers() {
-  const char* stop = find_array_end(stream_.at, stream_.end);
-  if (stop == nullptr) return fail(fmt::format("'{}' has no end", name_), kOneObject, true);
-  stream_.at = stop;
-  return true;
-}
-
-bool LineHandler::read_values() {
-  const char* begin = stream_.at;
-  if (!read_rows(record_.values, lengths_)) return false;
-  vanished_ = note_skipped_ && has_vanished_number({begin, stream_.at}, record_.values);
-  return true;
-}
-
-bool LineHandler::read_sketch() {
-  if (!read_numbers(numbers_)) return false;
-  if (numbers_.size() != static_cast<size_t>(kSketchSize)) {
-    return fail(fmt::format("'sketch' has {} numbers, not {}", numbers_.size(), kSketchSize),
-                "log it as the taps do, or leave it out");
-  }
-  std::copy(numbers_.begin(), numbers_.end(), record_.sketch.emplace().begin());
-  return true;
-}
-
-// [[id, logprob], ...] of the record. Ids are held against its size when the line has been read.
-bool LineHandler::read_top() {
-  std::vector<int64_t> lengths;
-  if (!read_rows(numbers_, lengths)) return false;
-  constexpr const char* kPairs = R"(write it as in "top":[[464,-0.25],[13,-2.5]])";
-  const bool pairs = lengths.size() == 2 && lengths[1] == 2;
-  if (!pairs && !numbers_.empty()) return fail("'top' is not an array of [id, logprob]", kPairs);
-  float least = std::numeric_limits<float>::infinity();
-  for (size_t i = 0; i < numbers_.size(); i += 2) {
-    TopValue entry;
-    if (!read_pair(&numbers_[i], entry)) {
-      return fail(fmt::format("'top' has the id {}", numbers_[i]), kPairs);
-    }
-    if (std::isfinite(numbers_[i + 1]) && !std::isfinite(entry.value)) {
-      return fail(fmt::format("'top': {} is beyond the range of a 32-bit float", numbers_[i + 1]),
-                  kElements<float>);
-    }
-    if (entry.value > least) {
-      return fail(fmt::format("'top' is not in descending order: {} after {} (element {})",
-                              entry.value, least, i / 2),
-                  "log the most probable id first");
-    }
-    if (!std::isnan(entry.value)) least = entry.value;
-    record_.top.push_back(entry);
-  }
-  return true;
-}
-
-bool LineHandler::top_level_array() {
-  const bool skipped =
-      field_ == Field::kValues || field_ == Field::kSketch || field_ == Field::kTop;
-  if (skim_ && skipped) return skip_numbers();
-  switch (field_) {
-    case Field::kValues:
-      return read_values();
-    case Field::kSketch:
-      return read_sketch();
-    case Field::kTop:
-      return read_top();
-    case Field::kShape:
-      return read_numbers(record_.shape);
-    case Field::kTokens:
-      return read_numbers(header_.tokens);
-    default:
-      return wrong_type("an array");
-  }
-}
-
-// [index, value] in summary.top.
-bool LineHandler::read_top_pair() {
-  if (!read_numbers(numbers_)) return false;
-  TopValue pair;
-  const bool is_pair = numbers_.size() == 2 && read_pair(numbers_.data(), pair);
-  if (!is_pair || record_.summary->top.size() == 1024) {
-    return fail("'summary': 'top' is not a short array of [index, value]",
-                R"(write it as in "top":[[3,1.5]])");
-  }
-  const auto& others = record_.summary->top;
-  if (std::any_of(others.begin(), others.end(),
-                  [&](const TopValue& other) { return other.index == pair.index; })) {
-    return fail(fmt::format("'summary': 'top' has index {} twice", pair.index),
-                "write each of the largest elements once");
-  }
-  if (std::isfinite(numbers_[1]) && !std::isfinite(pair.value)) {
-    return fail(
-        fmt::format("'summary': 'top': {} is beyond the range of a 32-bit float", numbers_[1]),
-        kElements<float>);
-  }
-  record_.summary->top.push_back(pair);
-  return true;
-}
-
 bool LineHandler::String(const char* text, rapidjson::SizeType length, bool) {
   if (depth_ == 0) return fail("the line is a string, not an object", kOneObject);
   note_scalar(true);
@@ -439,20 +287,6 @@ bool LineHandler::read_phase(const std::string& text) {
   }
   return record_.phase.has_value() || fail(fmt::format("'phase' is '{}'", printable(text, 40)),
                                            "give prefill or decode, or leave it out");
-}
-
-// "[1,151936]", as the published logs have it.
-bool LineHandler::shape_from_string(const std::string& text) {
-  const std::string padded = text + std::string(kLinePadding, '\0');
-  const char* end = padded.data() + text.size();
-  std::string what;
-  const char* stop =
-      text.starts_with('[') ? read_array(padded.data() + 1, end, record_.shape, what) : nullptr;
-  if (stop == nullptr || stop + 1 != end) {
-    return fail(fmt::format("'shape' is the string '{}', not an array", printable(text, 40)),
-                R"(write it as in "shape":[1,576])");
-  }
-  return true;
 }
 
 // RapidJSON 1.1.0 shifts by undefined amounts in some long numbers, so it leaves them as text.

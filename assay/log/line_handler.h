@@ -46,6 +46,9 @@ enum class Field : uint8_t {
 
 std::string_view field_name(Field field);
 
+// What to do about a line that is no record at all.
+inline constexpr const char* kOneObject = "each line of a log is one JSON object";
+
 // A line as RapidJSON reads it. LineHandler moves `at` over the arrays that it reads itself.
 // NOLINTBEGIN(readability-identifier-naming): RapidJSON prescribes the names.
 struct LineStream {

@@ -151,6 +151,21 @@ TEST_F(RunCommand, AReferenceIsFollowedToItsLastPosition) {
   EXPECT_THAT(plain.err, HasSubstr("followed 11 tokens"));
 }
 
+// Breaks if a golden, which other engines recorded, could not be followed to its end.
+TEST_F(RunCommand, AGoldenIsFollowedAndPassesWhole) {
+  const std::string golden = ASSAY_SOURCE_DIR "/golden/tinyllama/q8_0.jsonl";
+  const std::string got = path("got.jsonl");
+  run_json({"run", kModel, "--follow", golden, "--log", got, "--sketch"});
+  const Outcome compared =
+      run({"compare", golden, got, "--policy", ASSAY_SOURCE_DIR "/golden/tinyllama/manifest.json",
+           "--format", "json"});
+  EXPECT_EQ(compared.exit_code, 0) << compared.out << compared.err;
+  rapidjson::Document json;
+  json.Parse(compared.out.c_str());
+  EXPECT_EQ(json["summary"]["compared"].GetInt(), 132);
+  EXPECT_EQ(json["summary"]["argmax_agree"].GetInt(), 33);
+}
+
 // Weights that leave two tokens equal but for the last bits: --math fast chooses another one.
 TEST_F(RunCommand, ASplitAtATieIsPassedByFollowing) {
   const std::string ref = path("ref.jsonl");

@@ -54,9 +54,10 @@ TEST_F(Usage, AnUnknownFlagIsNamedFirst) {
                "The following argument was not expected: --tokns; see assay run --help");
   expect_error({"analyze", "--json", "--stat"},
                "The following argument was not expected: --stat; see assay analyze --help");
-  expect_error({"run", "m.gguf"},
-               "Exactly 1 option from [--prompt,--prompt-file,--tokens,--inject] is required; see "
-               "assay run --help");
+  expect_error(
+      {"run", "m.gguf"},
+      "Exactly 1 option from [--prompt,--prompt-file,--tokens,--inject,--follow] is required; see "
+      "assay run --help");
 }
 
 TEST_F(Usage, ACommandOfGoldenIsNamed) {

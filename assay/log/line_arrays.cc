@@ -22,6 +22,7 @@ constexpr const char* kElements = "numbers are decimal, or \"NaN\", \"Infinity\"
 template <>
 constexpr const char* kElements<float> =
     "values are 32-bit floats, or \"NaN\", \"Infinity\", \"-Infinity\"";
+constexpr const char* kRows = "write one array of numbers, or rows of one length";
 template <>
 constexpr const char* kElements<int64_t> = "give whole numbers";
 
@@ -66,7 +67,10 @@ template <typename Number>
 bool LineHandler::read_rows(std::vector<Number>& numbers, std::vector<int64_t>& lengths) {
   std::string what;
   const char* stop = assay::read_rows(stream_.at, stream_.end, numbers, lengths, what);
-  if (stop == nullptr) return fail(fmt::format("'{}': {}", name_, what), kElements<Number>, true);
+  if (stop == nullptr) {
+    const bool of_rows = what.find(" row") != std::string::npos;
+    return fail(fmt::format("'{}': {}", name_, what), of_rows ? kRows : kElements<Number>, true);
+  }
   stream_.at = stop;
   return true;
 }

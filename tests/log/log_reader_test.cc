@@ -189,7 +189,9 @@ TEST_F(LogReaderTest, TellsEachBrokenLineWithItsNumber) {
       {record("1,2,3", ",\"n\":2"), "3 values, but 'n' says 2"},
       {record("1,[2]"), "'values': a row among numbers (element 1)"},
       {record("[1],2"), "'values': a number among rows (element 1)"},
-      {record("[1,2],[3]"), "'values': a row of 1 beside rows of 2 (element 2)"},
+      {record("[1,2],[3]"),
+       "'values': a row of 1 beside rows of 2 (element 2); write one array of numbers, or rows of "
+       "one length"},
       {record("[[1],[2]],[3,4]"), "'values': a number among rows (element 2)"},
       {record("[1,2],[[3],[4]]"), "'values': a row among numbers (element 2)"},
       {record("[1],[]"), "'values': a row of 0 beside rows of 1"},

@@ -22,9 +22,9 @@ constexpr const char* kElements = "numbers are decimal, or \"NaN\", \"Infinity\"
 template <>
 constexpr const char* kElements<float> =
     "values are 32-bit floats, or \"NaN\", \"Infinity\", \"-Infinity\"";
-constexpr const char* kRows = "write one array of numbers, or rows of one length";
 template <>
 constexpr const char* kElements<int64_t> = "give whole numbers";
+constexpr const char* kRows = "write one array of numbers, or rows of one length";
 
 // An id and what it is given: the numbers [index, value] of a pair. False where they are none.
 bool read_pair(const double* pair, TopValue& read) {

@@ -1,0 +1,123 @@
+#include "tests/compare/proof/proof_case.h"
+
+#include <fmt/format.h>
+
+#include "assay/compare/comparison.h"
+#include "base/error.h"
+
+namespace assay::proof {
+namespace {
+
+constexpr int kAttempts = 60;
+
+// The scenes that are damaged; most of them plain.
+Variant base_variant(std::string_view damage, Chance& chance) {
+  if (damage == "nan_after_split") return Variant::kSplit;
+  static const std::vector<Variant> kBases = {
+      Variant::kPlain,     Variant::kPlain,   Variant::kPlain,     Variant::kPlain,
+      Variant::kPadding,   Variant::kTieFlip, Variant::kOwnTokens, Variant::kOwnCheckpoints,
+      Variant::kOffsetOne, Variant::kSplit,   Variant::kCopies,    Variant::kNoFinalNewline};
+  return chance.pick(kBases);
+}
+
+// What a damaged scene must come to; kPass where the damage does not show.
+Outcome outcome_of(const Patient& patient, Variant variant) {
+  if (patient.outcome) return *patient.outcome;
+  const Scene& scene = patient.scene;
+  const Outcome outcome = outcome_of(scene);
+  const bool told = scene.ref_form.names_tokens() && scene.got_form.names_tokens();
+  // Further tokens of got may make a log of one that began earlier.
+  if (patient.shifts && !told && scene.ref_form.to != scene.got_form.to) return Outcome::kPass;
+  if (outcome == Outcome::kDiverge && !told && (patient.shifts || variant == Variant::kOffsetOne)) {
+    return Outcome::kNotPass;
+  }
+  return outcome;
+}
+
+ProofCase right_case(Variant variant, Chance& chance) {
+  const Scene scene = make_scene(variant, chance);
+  ProofCase made;
+  made.kind = "right: " + std::string(variant_name(variant));
+  made.ref = text_of(ref_log(scene, chance), scene.ref_form);
+  made.got = text_of(got_log(scene, chance), scene.got_form);
+  return made;
+}
+
+ProofCase wrong_case(const Damage& damage, Chance& chance) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const Variant variant = base_variant(damage.name, chance);
+    Scene scene = make_scene(variant, chance);
+    Patient patient{scene, chance};
+    if (!damage.apply(patient)) continue;
+    ProofCase made;
+    made.outcome = outcome_of(patient, variant);
+    if (made.outcome == Outcome::kPass) continue;
+    made.kind = damage.name;
+    made.details = variant_name(variant);
+    Log ref = ref_log(scene, chance);
+    Log got = got_log(scene, chance);
+    if (patient.edit_logs) patient.edit_logs(ref, got);
+    made.ref = text_of(ref, scene.ref_form);
+    made.got = text_of(got, scene.got_form);
+    return made;
+  }
+  return {};
+}
+
+}  // namespace
+
+int count_kinds() {
+  return kVariants + static_cast<int>(all_damages().size());
+}
+
+std::string kind_name(int kind) {
+  if (is_right(kind)) {
+    return "right: " + std::string(variant_name(static_cast<Variant>(kind)));
+  }
+  return std::string(all_damages()[static_cast<size_t>(kind - kVariants)].name);
+}
+
+bool is_right(int kind) {
+  return kind < kVariants;
+}
+
+ProofCase make_case(int kind, Chance& chance) {
+  if (is_right(kind)) return right_case(static_cast<Variant>(kind), chance);
+  return wrong_case(all_damages()[static_cast<size_t>(kind - kVariants)], chance);
+}
+
+Answer compare_files(const std::string& ref, const std::string& got) {
+  CompareOptions options;
+  options.n_threads = 1;
+  try {
+    const Comparison comparison = compare_logs(ref, got, options);
+    Answer answer;
+    answer.text = verdict_name(comparison.verdict);
+    if (comparison.first_divergence) {
+      const FirstDivergence& first = *comparison.first_divergence;
+      answer.text += fmt::format(": {} at token {}: {} {} > {}", first.checkpoint.name,
+                                 first.token_idx, first.metric, first.value, first.tolerance);
+    }
+    for (const std::string& warning : comparison.warnings) answer.text += "; " + warning;
+    answer.exit = comparison.pass         ? Answer::Exit::kPass
+                  : comparison.failed > 0 ? Answer::Exit::kDiverged
+                                          : Answer::Exit::kNotComparable;
+    return answer;
+  } catch (const Error& error) {
+    return {Answer::Exit::kNotComparable, error.what()};
+  }
+}
+
+bool is_proper(const ProofCase& proof_case, const Answer& answer) {
+  switch (proof_case.outcome) {
+    case Outcome::kPass:
+      return answer.exit == Answer::Exit::kPass;
+    case Outcome::kNotPass:
+      return answer.exit != Answer::Exit::kPass;
+    case Outcome::kDiverge:
+      return answer.exit == Answer::Exit::kDiverged;
+  }
+  return false;
+}
+
+}  // namespace assay::proof

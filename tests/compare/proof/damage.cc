@@ -587,10 +587,11 @@ bool summary_of_another(Patient& patient) {
 bool forged_sketch(Patient& patient) {
   const int how = patient.chance.below(4);
   const Scene& scene = patient.scene;
-  const auto fits = [&scene](const Line& line) {
+  const auto fits = [&scene, how](const Line& line) {
     const RecordForm& ref = scene.ref_form.of(line.checkpoint);
     return line.sketch && !is_padded(scene, line) &&
-           (is_whole(line) || ref.head == RecordForm::kAll || ref.sketch);
+           (is_whole(line) || ref.head == RecordForm::kAll || ref.sketch ||
+            (how == 3 && (ref.summary & kL2) != 0));
   };
   return edit_got_line(patient, Outcome::kNotPass, fits, [how](Line& line, Chance& chance) {
     const double norm = sketch_norm(*line.sketch);
@@ -602,8 +603,29 @@ bool forged_sketch(Patient& patient) {
     for (double& number : *line.sketch) {
       if (how == 1) number = 0;
       if (how == 2) number *= -1;
-      if (how == 3) number *= 3;
+      if (how == 3) number *= 6;
     }
+  });
+}
+
+// What a line's own values and sketch say of the tensor, its summary denies.
+bool summary_against_own_line(Patient& patient) {
+  const bool in_values = patient.chance.one_in(2);
+  const Scene& scene = patient.scene;
+  const auto fits = [&scene, in_values](const Line& line) {
+    if (is_padded(scene, line)) return false;
+    return in_values ? line.values.size() >= 2 && (line.summary_keys & kMax) != 0
+                     : line.sketch && (line.summary_keys & kL2) != 0;
+  };
+  return edit_got_line(patient, Outcome::kNotPass, fits, [in_values](Line& line, Chance&) {
+    if (!in_values) {
+      for (double& number : *line.sketch) number *= 6;
+      return;
+    }
+    const Summary whole = line.summary;
+    const double size = std::max(std::abs(whole.min), std::abs(whole.max));
+    const float least = *std::min_element(line.values.begin(), line.values.end());
+    line.summary.max = least - size;
   });
 }
 
@@ -877,6 +899,7 @@ constexpr Damage kDamages[] = {
     {"forged_summary", forged_summary},
     {"summary_of_another", summary_of_another},
     {"forged_sketch", forged_sketch},
+    {"summary_against_own_line", summary_against_own_line},
     {"forged_values", forged_values},
     {"reference_forged", reference_forged},
     {"conflicting_copy", conflicting_copy},

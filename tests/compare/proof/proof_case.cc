@@ -14,9 +14,10 @@ constexpr int kAttempts = 60;
 Variant base_variant(std::string_view damage, Chance& chance) {
   if (damage == "nan_after_split") return Variant::kSplit;
   static const std::vector<Variant> kBases = {
-      Variant::kPlain,     Variant::kPlain,   Variant::kPlain,     Variant::kPlain,
-      Variant::kPadding,   Variant::kTieFlip, Variant::kOwnTokens, Variant::kOwnCheckpoints,
-      Variant::kOffsetOne, Variant::kSplit,   Variant::kCopies,    Variant::kNoFinalNewline};
+      Variant::kPlain,        Variant::kPlain,        Variant::kPlain,     Variant::kPlain,
+      Variant::kPadding,      Variant::kTieFlip,      Variant::kOwnTokens, Variant::kOwnCheckpoints,
+      Variant::kOffsetOne,    Variant::kSplit,        Variant::kCopies,    Variant::kNoFinalNewline,
+      Variant::kNestedValues, Variant::kWholeSequence};
   return chance.pick(kBases);
 }
 
@@ -38,6 +39,7 @@ ProofCase right_case(Variant variant, Chance& chance) {
   const Scene scene = make_scene(variant, chance);
   ProofCase made;
   made.kind = "right: " + std::string(variant_name(variant));
+  made.of_sequences = variant >= kFirstOfSequences;
   made.ref = text_of(ref_log(scene, chance), scene.ref_form);
   made.got = text_of(got_log(scene, chance), scene.got_form);
   return made;
@@ -47,13 +49,19 @@ ProofCase wrong_case(const Damage& damage, Chance& chance) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const Variant variant = base_variant(damage.name, chance);
     Scene scene = make_scene(variant, chance);
+    // After a tie of logs that do not tell where the prompt ends, other values may be a split.
+    if (variant == Variant::kTieFlip) scene.ref_form.header = LogForm::Header::kTokens;
     Patient patient{scene, chance};
     if (!damage.apply(patient)) continue;
+    // A record of a whole sequence has no line of its own to edit, nor a form.
+    const bool by_line = patient.outcome || patient.edit_logs;
+    if (variant == Variant::kWholeSequence && by_line) continue;
     ProofCase made;
     made.outcome = outcome_of(patient, variant);
     if (made.outcome == Outcome::kPass) continue;
     made.kind = damage.name;
     made.details = variant_name(variant);
+    made.of_sequences = variant >= kFirstOfSequences;
     Log ref = ref_log(scene, chance);
     Log got = got_log(scene, chance);
     if (patient.edit_logs) patient.edit_logs(ref, got);

@@ -12,6 +12,7 @@ struct ProofCase {
   std::string kind;     // "right: split", or the damage
   std::string details;  // the variant under a damage
   Outcome outcome = Outcome::kPass;
+  bool of_sequences = false;  // of a variant from kFirstOfSequences on
   std::string ref;
   std::string got;
 };

@@ -4,6 +4,7 @@
 //   ASSAY_PROOF_CASES=N   how many comparisons (20000)
 //   ASSAY_PROOF_SEED=S    where the seeds start (1)
 //   ASSAY_PROOF_KIND=TEXT only kinds whose name has this in it
+//   ASSAY_PROOF_SEQUENCES=0 without log-probabilities, records of whole sequences, nested values
 //   ASSAY_PROOF_CASE=S    only the case of this seed; its two logs stay in the folder of the tests
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -74,7 +75,7 @@ class Search {
       const std::string name = kind_name(kind_of(seed));
       if (name.find(filter_) == std::string::npos) continue;
       const ProofCase made = case_of(seed);
-      if (made.kind.empty()) continue;
+      if (made.kind.empty() || (made.of_sequences && !sequences_)) continue;
       const auto file = [](const std::string& text) {
         return testing_support::MemoryFile(reinterpret_cast<const uint8_t*>(text.data()),
                                            text.size());
@@ -102,6 +103,7 @@ class Search {
   std::atomic<uint64_t> next_;
   uint64_t end_;
   std::string filter_;
+  const bool sequences_ = setting("ASSAY_PROOF_SEQUENCES", 1) != 0;
   std::mutex mutex_;  // guards all below
   std::map<std::string, Tally> tallies_;
 };

@@ -202,8 +202,8 @@ void pad_vocabulary(Run& run, Chance& chance) {
   const float pad = chance.pick(std::vector<float>{-INFINITY, -1e30F, -1e9F});
   for (Tensor& tensor : run.tensors) {
     if (tensor.checkpoint != "logits") continue;
-    const size_t n = tensor.values.size() + 2;
-    tensor.values.resize((n + 63) / 64 * 64, pad);
+    const size_t padded = (tensor.values.size() + 63) / 64 * 64;
+    if (padded - tensor.values.size() >= 2) tensor.values.resize(padded, pad);
   }
 }
 
@@ -213,6 +213,10 @@ class SceneMaker {
 
   Scene make() {
     scene_.network = make_network(chance_);
+    // Printed with six decimals, a word beside a zero is a word only where zeros are rare.
+    if (is_one_of(variant_, {Variant::kHeapWordsInGot, Variant::kHeapWordsInRef})) {
+      scene_.network.zero_one_in = 0;
+    }
     if (variant_ == Variant::kPadding) {
       scene_.network.padding = chance_.between(2, 20);
       scene_.network.vocabulary += scene_.network.padding;

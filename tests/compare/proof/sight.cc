@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kWrong = 0.1;         // rel_l2
 constexpr double kWrongExtreme = 0.5;  // of an extreme, where the norm is not known
+constexpr double kWrongNorm = 3;       // as a factor, where one comes from a sketch
 constexpr double kWrongChoice = 0.5;   // regret, of the logits' root mean square
 
 // One side of a record: the facts that its line lets a reader have.
@@ -145,6 +146,24 @@ void see_summaries(const Side& ref, const Side& got, Sight& sight) {
   sight.wrong = sight.wrong || wrong;
 }
 
+// What a line says of single elements, or of the norm, against what the other says by other means.
+void see_crosswise(const Side& a, const Side& b, Sight& sight) {
+  const double largest = std::max(std::abs(b.least()), std::abs(b.most()));
+  double squares = 0;
+  for (int64_t i = a.covered(); i < std::min(a.head(), a.active()); ++i) {
+    const double value = a.at(i);
+    squares += value * value;
+    if (b.knows(kMax) && !(value <= b.most() + kWrongExtreme * largest)) sight.wrong = true;
+    if (b.knows(kMin) && !(value >= b.least() - kWrongExtreme * largest)) sight.wrong = true;
+  }
+  if (b.knows(kL2) && !(std::sqrt(squares) <= (1 + kWrong) * b.l2())) sight.wrong = true;
+  // The norm that a sketch gives is a rough one.
+  if (a.sketchable() && b.knows(kL2) &&
+      !(a.l2() <= kWrongNorm * b.l2() && b.l2() <= kWrongNorm * a.l2())) {
+    sight.wrong = true;
+  }
+}
+
 void see_choice(const Network& network, const Tensor& tensor, const Side& ref, const Side& got,
                 Sight& sight) {
   if (tensor.checkpoint != "logits" || !ref.knows(kArgmax) || !got.knows(kArgmax)) return;
@@ -179,7 +198,11 @@ Sight compare_sight(const Network& network, const Tensor& ref, const RecordForm&
   }
   see_heads(a, b, sight);
   if (a.n() == b.n() || (a.all() && b.all())) see_wholes(a, b, sight);
-  if (a.n() == b.n()) see_summaries(a, b, sight);
+  if (a.n() == b.n()) {
+    see_summaries(a, b, sight);
+    see_crosswise(a, b, sight);
+    see_crosswise(b, a, sight);
+  }
   see_choice(network, ref, a, b, sight);
   if (shows_nonfinite(network, got, got_form) && !shows_nonfinite(network, ref, ref_form)) {
     sight.wrong = true;
@@ -196,8 +219,10 @@ bool shows_nonfinite(const Network& network, const Tensor& tensor, const RecordF
     const float value = tensor.values[static_cast<size_t>(i)];
     if (std::isfinite(value)) continue;
     if (i >= active && value == -INFINITY) continue;
-    const bool in_values = i < head && i >= static_cast<int64_t>(tensor.garbage.size());
-    if (in_values || (form.summary & kNonfinite) != 0) return true;
+    if (i < head && i >= static_cast<int64_t>(tensor.garbage.size())) return true;
+    // An infinity that is only counted may be one of the padding.
+    const bool counted = (form.summary & kNonfinite) != 0;
+    if (counted && (std::isnan(value) || tensor.checkpoint != "logits")) return true;
   }
   return false;
 }

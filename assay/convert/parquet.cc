@@ -6,8 +6,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <sstream>
 #include <string>
-#include <utility>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "assay/convert/convert.h"
@@ -21,18 +24,61 @@ extern char** environ;  // NOLINT(readability-redundant-declaration): no header 
 namespace assay {
 namespace {
 
-// Removes a file.
-class Temporary {
+// A new folder beside a file that is to be written, which nobody else may enter, and what is made
+// in it: a name that could be foretold might be another's symbolic link by then. Gone when this is.
+class WorkFolder {
  public:
-  explicit Temporary(std::string path) : path_(std::move(path)) {}
-  ~Temporary() { unlink(path_.c_str()); }
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
-  const std::string& path() const { return path_; }
+  explicit WorkFolder(const std::string& file) {
+    const std::string place = place_of(file);
+    path_ = fmt::format("{}.assay.XXXXXX", place.substr(0, place.rfind('/') + 1));
+    if (mkdtemp(path_.data()) == nullptr) {
+      throw Error(std::string("cannot create: ") + std::strerror(errno), file,
+                  "check permissions and room on the disk");
+    }
+  }
+  ~WorkFolder() {
+    std::error_code nobody_to_tell;
+    std::filesystem::remove_all(path_, nobody_to_tell);
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+
+  std::string path(const char* name) const { return path_ + "/" + name; }
 
  private:
   std::string path_;
 };
+
+// This process's environment without empty entries of PYTHONPATH. Python takes one for the current
+// folder, and a json.py or sitecustomize.py that somebody put beside a log would run. Other entries
+// the user chose; -I would lose them, and the packages of his own.
+std::vector<std::string> python_environment() {
+  constexpr std::string_view kName = "PYTHONPATH=";
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    if (!text.starts_with(kName)) {
+      variables.emplace_back(text);
+      continue;
+    }
+    std::string kept;
+    std::istringstream entries{std::string(text.substr(kName.size()))};
+    for (std::string entry; std::getline(entries, entry, ':');) {
+      if (!entry.empty()) kept += (kept.empty() ? "" : ":") + entry;
+    }
+    if (!kept.empty()) variables.push_back(std::string(kName) + kept);
+  }
+  return variables;
+}
+
+// For exec(): pointers to `texts`, which must outlive them, and a null.
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
 std::string python() {
   const char* chosen = std::getenv("ASSAY_PYTHON");
@@ -60,10 +106,9 @@ std::string read_end(int fd, pid_t child) {
 void run_script(const std::string& mode, const std::string& input, const std::string& output,
                 const std::string& file) {
   std::vector<std::string> arguments = {python(), "-c", kParquetScript, mode, input, output};
-  std::vector<char*> argv;
-  argv.reserve(arguments.size() + 1);
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
+  std::vector<std::string> variables = python_environment();
+  const std::vector<char*> argv = pointers_to(arguments);
+  const std::vector<char*> envp = pointers_to(variables);
   int ends[2];
   if (pipe(ends) != 0) throw Error(std::string("cannot run Python: ") + std::strerror(errno), file);
   posix_spawn_file_actions_t actions;
@@ -71,7 +116,7 @@ void run_script(const std::string& mode, const std::string& input, const std::st
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
   posix_spawn_file_actions_addclose(&actions, ends[0]);
   pid_t child = 0;
-  const int failed = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
+  const int failed = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), envp.data());
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   std::string said = failed == 0 ? read_end(ends[0], child) : std::string();
@@ -91,11 +136,12 @@ void run_script(const std::string& mode, const std::string& input, const std::st
 
 std::vector<std::string> log_to_parquet(const std::string& log, const std::string& parquet) {
   const std::string place = place_of(parquet);
-  const Temporary arrays(fmt::format("{}.{}.safetensors", place, getpid()));
-  const Temporary part(fmt::format("{}.{}.tmp", place, getpid()));
-  std::vector<std::string> warnings = log_to_arrays(log, arrays.path());
-  run_script("to-parquet", arrays.path(), part.path(), parquet);
-  if (std::rename(part.path().c_str(), place.c_str()) != 0) {
+  const WorkFolder folder(parquet);
+  const std::string arrays = folder.path("arrays.safetensors");
+  const std::string part = folder.path("part.parquet");
+  std::vector<std::string> warnings = log_to_arrays(log, arrays);
+  run_script("to-parquet", arrays, part, parquet);
+  if (std::rename(part.c_str(), place.c_str()) != 0) {
     throw Error(std::string("cannot write: ") + std::strerror(errno), parquet);
   }
   return warnings;
@@ -103,9 +149,10 @@ std::vector<std::string> log_to_parquet(const std::string& log, const std::strin
 
 void parquet_to_log(const std::string& parquet, const std::string& beside,
                     const std::function<void(std::string_view)>& sink) {
-  const Temporary arrays(fmt::format("{}.{}.safetensors", beside, getpid()));
-  run_script("to-safetensors", parquet, arrays.path(), parquet);
-  arrays_to_log(arrays.path(), sink);
+  const WorkFolder folder(beside);
+  const std::string arrays = folder.path("arrays.safetensors");
+  run_script("to-safetensors", parquet, arrays, parquet);
+  arrays_to_log(arrays, sink);
 }
 
 }  // namespace assay

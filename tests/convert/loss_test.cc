@@ -1,7 +1,9 @@
 // What a conversion would lose or make up is refused, or told.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <functional>
@@ -42,6 +44,13 @@ class LossTest : public LogFiles {
     EXPECT_EQ(exit_code, 0) << text;
     setenv("ASSAY_PYTHON", python.c_str(), 1);
     return true;
+  }
+
+  // Has this shell script run where Python would: $3 is the mode, $4 the input, $5 the output.
+  void use_python(const std::string& script) {
+    const std::string program = put("python", "#!/bin/sh\n" + script + "\n");
+    fs::permissions(program, fs::perms(0755));
+    setenv("ASSAY_PYTHON", program.c_str(), 1);
   }
 
   // Logs of one record each, with a summary that lacks something, and a whole one.
@@ -250,14 +259,57 @@ TEST_F(LossTest, BehindASymbolicLinkTheParquetFileIsWritten) {
                                [&](const std::string& link) { log_to_parquet(log, link); });
 }
 
+// Breaks if the names of unfinished files could be foretold: who may write to the folder would have
+// any file of the user's overwritten through a symbolic link of that name.
+TEST_F(LossTest, NoUnfinishedFileIsWrittenThroughALinkThatWaitsForIt) {
+  const std::string victim = put("victim", "precious");
+  for (const std::string ending : {".tmp", ".safetensors"}) {
+    fs::create_symlink(victim, path("a.parquet." + std::to_string(getpid()) + ending));
+    fs::create_symlink(victim, path("b.jsonl." + std::to_string(getpid()) + ending));
+  }
+  const std::string log = put("log.jsonl", line("logits", 0, {1}));
+  use_python("stat -c %a \"$(dirname \"$5\")\" > " + path("mode") + "; echo made > \"$5\"");
+  log_to_parquet(log, path("a.parquet"));
+  EXPECT_EQ(contents(path("a.parquet")), "made\n");
+  EXPECT_EQ(contents(path("mode")), "700\n");
+  EXPECT_THAT(error_of([&] {
+                parquet_to_log(path("a.parquet"), path("b.jsonl"), [](std::string_view) {});
+              }),
+              HasSubstr("arrays.safetensors: "));  // "made" is none
+  EXPECT_EQ(contents(victim), "precious");
+  for (const auto& entry : fs::directory_iterator(folder_)) EXPECT_FALSE(entry.is_directory());
+  unsetenv("ASSAY_PYTHON");
+}
+
+// Breaks if a module that somebody put beside a log ran: Python takes an empty entry of PYTHONPATH,
+// which "PYTHONPATH=$PYTHONPATH:/mine" often leaves, for the current folder.
+TEST_F(LossTest, NoModuleOfTheCurrentFolderRuns) {
+  put("json.py", "open('ran', 'w')\n");
+  put("sitecustomize.py", "open('ran', 'w')\n");
+  const std::string log = put("log.jsonl", line("logits", 0, {1}));
+  fs::create_directories(path("mine"));
+  put("mine/of_mine.py", "");
+  put("mine/pyarrow.py", "import of_mine, sys\nsys.exit('pyarrow of ' + __file__)\n");
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_);
+  for (const std::string& entries :
+       {std::string(":"), fmt::format(":{}::", path("mine")), path("mine") + ":"}) {
+    setenv("PYTHONPATH", entries.c_str(), 1);
+    const std::string error = error_of([&] { log_to_parquet(log, path("a.parquet")); });
+    if (entries != ":") {
+      EXPECT_THAT(error, HasSubstr("pyarrow of " + path("mine/pyarrow.py")));
+    }
+    EXPECT_FALSE(fs::exists(path("ran"))) << entries;
+  }
+  unsetenv("PYTHONPATH");
+  fs::current_path(before);
+}
+
 // Breaks if only the beginning of what Python says were kept: the reason is its last line.
 TEST_F(LossTest, TheLastWordOfPythonIsTold) {
-  const std::string program = put("python",
-                                  "#!/bin/sh\ni=0; while [ $i -lt 2000 ]; do echo trace "
-                                  "trace trace trace >&2; i=$((i+1)); done\n"
-                                  "echo the reason >&2; exit 1\n");
-  fs::permissions(program, fs::perms(0755));
-  setenv("ASSAY_PYTHON", program.c_str(), 1);
+  use_python(
+      "i=0; while [ $i -lt 2000 ]; do echo trace trace trace trace >&2; i=$((i+1)); done\n"
+      "echo the reason >&2; exit 1");
   const std::string log = put("log.jsonl", line("logits", 0, {1}));
   EXPECT_THAT(error_of([&] { log_to_parquet(log, path("a.parquet")); }),
               HasSubstr("a.parquet: the reason"));

@@ -137,6 +137,10 @@ ThreadPool::ThreadPool(int n_threads) : impl_(std::make_unique<Impl>(checked_cou
       impl_->workers.emplace_back([impl = impl_.get(), thread] { impl->work(thread); });
     }
   } catch (const std::system_error& refused) {
+    if (n_threads == 0) {  // nobody asked for so many: as many as there are compute the same
+      impl_->n_threads = static_cast<int>(impl_->workers.size()) + 1;
+      return;
+    }
     impl_->stop();
     throw Error(fmt::format("cannot start {} threads: {}", impl_->n_threads, refused.what()),
                 "--threads", "give a smaller number");

@@ -1,9 +1,11 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -27,6 +29,30 @@ TEST_P(ThreadPoolTest, EachIndexIsVisitedOnce) {
       for (const auto& visit : visits) EXPECT_EQ(visit, 1);
     }
   }
+}
+
+// Breaks if a command without --threads failed for threads that nobody asked for, and told to give
+// fewer. Stacks of 64 TiB are what no system has room for.
+TEST(ThreadPool, OnePerProcessorIsAsManyAsTheSystemGives) {
+  pthread_attr_t before;
+  pthread_attr_t huge;
+  pthread_getattr_default_np(&before);
+  pthread_attr_init(&huge);
+  pthread_attr_setstacksize(&huge, size_t{1} << 46);
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  ThreadPool pool(0);
+  EXPECT_EQ(pool.n_threads(), 1);
+  std::string message;
+  try {
+    const ThreadPool asked(2);
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  pthread_setattr_default_np(&before);
+  EXPECT_EQ(message.find("--threads: cannot start 2 threads: "), 0U) << message;
+  int64_t sum = 0;
+  pool.parallel_for(100, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+  EXPECT_EQ(sum, 100);
 }
 
 TEST_P(ThreadPoolTest, ManyLoopsInARow) {

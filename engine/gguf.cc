@@ -93,13 +93,9 @@ class Cursor {
   size_t position_ = 0;
 };
 
-bool read_bool(Cursor& cursor, const std::string& reading) {
-  const auto byte = cursor.read<uint8_t>(reading);
-  if (byte > 1) {
-    fail(cursor.path(),
-         fmt::format("{} is the boolean {}, which is neither 0 nor 1", reading, byte));
-  }
-  return byte == 1;
+void check_bool(const Cursor& cursor, const std::string& reading, uint8_t byte) {
+  if (byte <= 1) return;
+  fail(cursor.path(), fmt::format("{} is the boolean {}, which is neither 0 nor 1", reading, byte));
 }
 
 // Calls visit(T{}) with the C++ type that stands for `type`; nothing for arrays and unknown types.
@@ -158,7 +154,9 @@ using Kept = std::conditional_t<
 template <typename T>
 Kept<T> read_scalar(Cursor& cursor, const std::string& reading) {
   if constexpr (std::is_same_v<T, bool>) {
-    return read_bool(cursor, reading);
+    const auto byte = cursor.read<uint8_t>(reading);
+    check_bool(cursor, reading, byte);
+    return byte == 1;
   } else if constexpr (std::is_same_v<T, std::string_view>) {
     return cursor.read_string(reading);
   } else {
@@ -182,10 +180,18 @@ GgufArray read_array(Cursor& cursor, const std::string& reading) {
            fmt::format("{} says it has {} elements, more than the file can hold", reading, count),
            "the file is cut or damaged; fetch it again");
     }
-    std::vector<Kept<T>> items;
-    items.reserve(static_cast<size_t>(count));
-    for (uint64_t i = 0; i < count; ++i) items.push_back(read_scalar<T>(cursor, reading));
-    array.items = std::move(items);
+    if constexpr (std::is_same_v<T, std::string_view>) {
+      std::vector<std::string_view> strings;
+      strings.reserve(static_cast<size_t>(count));
+      for (uint64_t i = 0; i < count; ++i) strings.push_back(cursor.read_string(reading));
+      array.items = std::move(strings);
+    } else {
+      const auto bytes = cursor.take(count * sizeof(T), reading);
+      if constexpr (std::is_same_v<T, bool>) {
+        for (const std::byte byte : bytes) check_bool(cursor, reading, static_cast<uint8_t>(byte));
+      }
+      array.items = GgufNumbers<T>(bytes);
+    }
   });
   if (!known) {
     fail(cursor.path(), fmt::format("{} is an array of the unknown type {}", reading,
@@ -313,6 +319,25 @@ uint64_t data_alignment(const Gguf& gguf) {
   return static_cast<uint64_t>(alignment);
 }
 
+// What is copied out, as norms are, would grow far beyond the file if many tensors named the same
+// bytes.
+void refuse_overlaps(const std::string& path, const std::vector<GgufTensor>& tensors) {
+  std::vector<const GgufTensor*> order;
+  order.reserve(tensors.size());
+  for (const GgufTensor& tensor : tensors) order.push_back(&tensor);
+  std::stable_sort(order.begin(), order.end(), [](const GgufTensor* a, const GgufTensor* b) {
+    return a->data.data() < b->data.data();
+  });
+  for (size_t i = 1; i < order.size(); ++i) {
+    const GgufTensor& before = *order[i - 1];
+    if (before.data.data() + before.data.size() <= order[i]->data.data()) continue;
+    fail(path,
+         fmt::format("the tensors '{}' and '{}' share bytes of the file", before.name,
+                     order[i]->name),
+         "the file is damaged; fetch it again");
+  }
+}
+
 // The value as a T, if it holds a number that fits.
 std::optional<int64_t> as_int(const GgufValue& value) {
   if (const auto* number = std::get_if<int64_t>(&value)) return *number;
@@ -425,6 +450,7 @@ Gguf::Gguf(const std::string& path) : file_(path) {
     }
     tensors_.push_back(std::move(tensor));
   }
+  refuse_overlaps(path, tensors_);
 }
 
 void Gguf::release_arrays() {
@@ -477,23 +503,43 @@ std::vector<std::string_view> Gguf::get_strings(std::string_view key) const {
 std::vector<int64_t> Gguf::get_ints(std::string_view key) const {
   const auto* array = find_as<GgufArray>(*this, key, "an array of integers");
   if (array == nullptr || array->size() == 0) return {};
-  if (const auto* ints = std::get_if<std::vector<int64_t>>(&array->items)) return *ints;
-  const auto* unsigned_ints = std::get_if<std::vector<uint64_t>>(&array->items);
-  if (unsigned_ints == nullptr) fail_type(*this, key, "an array of integers");
-  std::vector<int64_t> ints;
-  for (const uint64_t value : *unsigned_ints) {
-    if (!std::in_range<int64_t>(value)) fail_type(*this, key, "an array of integers below 2^63");
-    ints.push_back(static_cast<int64_t>(value));
-  }
-  return ints;
+  return std::visit(
+      [&](const auto& items) -> std::vector<int64_t> {
+        using Item = typename std::decay_t<decltype(items)>::value_type;
+        if constexpr (!std::is_integral_v<Item> || std::is_same_v<Item, bool>) {
+          fail_type(*this, key, "an array of integers");
+        } else {
+          std::vector<int64_t> ints;
+          ints.reserve(items.size());
+          for (size_t i = 0; i < items.size(); ++i) {
+            if (!std::in_range<int64_t>(items[i])) {
+              fail_type(*this, key, "an array of integers below 2^63");
+            }
+            ints.push_back(static_cast<int64_t>(items[i]));
+          }
+          return ints;
+        }
+      },
+      array->items);
 }
 
 std::vector<double> Gguf::get_floats(std::string_view key) const {
   const auto* array = find_as<GgufArray>(*this, key, "an array of numbers");
   if (array == nullptr || array->size() == 0) return {};
-  if (const auto* floats = std::get_if<std::vector<double>>(&array->items)) return *floats;
-  const std::vector<int64_t> ints = get_ints(key);
-  return {ints.begin(), ints.end()};
+  return std::visit(
+      [&](const auto& items) -> std::vector<double> {
+        using Item = typename std::decay_t<decltype(items)>::value_type;
+        if constexpr (std::is_floating_point_v<Item>) {
+          std::vector<double> floats;
+          floats.reserve(items.size());
+          for (size_t i = 0; i < items.size(); ++i) floats.push_back(double{items[i]});
+          return floats;
+        } else {
+          const std::vector<int64_t> ints = get_ints(key);
+          return {ints.begin(), ints.end()};
+        }
+      },
+      array->items);
 }
 
 }  // namespace assay

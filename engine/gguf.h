@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <span>
 #include <string>
@@ -25,10 +28,36 @@ struct GgufTensor {
   int64_t rows() const;
 };
 
-// An array in the metadata; strings point into the mapped file.
+// Numbers of an array as they stand in the mapped file, where they need not be aligned. A hostile
+// file may be one large array: a copy, and more so a wider one, would take its size again.
+template <typename T>
+class GgufNumbers {
+ public:
+  using value_type = T;
+
+  GgufNumbers() = default;
+  explicit GgufNumbers(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  size_t size() const { return bytes_.size() / sizeof(T); }
+  T operator[](size_t i) const {
+    T value;
+    std::memcpy(&value, bytes_.data() + i * sizeof(T), sizeof(T));
+    return value;
+  }
+  bool operator==(const GgufNumbers& other) const {
+    return std::ranges::equal(bytes_, other.bytes_);
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+// An array in the metadata, of the file's own type; strings point into the mapped file, too.
 struct GgufArray {
-  std::variant<std::vector<int64_t>, std::vector<uint64_t>, std::vector<double>, std::vector<bool>,
-               std::vector<std::string_view>>
+  std::variant<GgufNumbers<uint8_t>, GgufNumbers<int8_t>, GgufNumbers<uint16_t>,
+               GgufNumbers<int16_t>, GgufNumbers<uint32_t>, GgufNumbers<int32_t>,
+               GgufNumbers<uint64_t>, GgufNumbers<int64_t>, GgufNumbers<float>, GgufNumbers<double>,
+               GgufNumbers<bool>, std::vector<std::string_view>>
       items;
   size_t size() const;
 };

@@ -43,25 +43,23 @@ Target narrowed(std::string_view key, Source value) {
   return static_cast<Target>(value);
 }
 
-void append_item(std::string& out, std::string_view key, int64_t value) {
-  append(out, narrowed<int32_t>(key, value));
-}
-void append_item(std::string& out, std::string_view key, uint64_t value) {
-  append(out, narrowed<int32_t>(key, value));
-}
-void append_item(std::string& out, std::string_view /*key*/, double value) {
-  append(out, static_cast<float>(value));
-}
-void append_item(std::string& out, std::string_view /*key*/, bool value) {
-  append(out, static_cast<uint8_t>(value));
-}
-void append_item(std::string& out, std::string_view /*key*/, std::string_view value) {
-  append_text(out, value);
+// An item of an array: whole numbers as 32 bits with a sign, others as floats.
+template <typename Item>
+void append_item(std::string& out, std::string_view key, Item value) {
+  if constexpr (std::is_same_v<Item, std::string_view>) {
+    append_text(out, value);
+  } else if constexpr (std::is_same_v<Item, bool>) {
+    append(out, static_cast<uint8_t>(value));
+  } else if constexpr (std::is_floating_point_v<Item>) {
+    append(out, static_cast<float>(value));
+  } else {
+    append(out, narrowed<int32_t>(key, value));
+  }
 }
 
 template <typename Item>
 constexpr uint32_t kItemType = std::is_same_v<Item, bool>               ? kBool
-                               : std::is_same_v<Item, double>           ? kFloat32
+                               : std::is_floating_point_v<Item>         ? kFloat32
                                : std::is_same_v<Item, std::string_view> ? kString
                                                                         : kInt32;
 
@@ -101,7 +99,7 @@ void GgufHeader::value(std::string_view name, const GgufValue& value) {
           using Item = typename std::decay_t<decltype(items)>::value_type;
           append(keys_, kItemType<Item>);
           append(keys_, uint64_t{items.size()});
-          for (const Item item : items) append_item(keys_, name, item);
+          for (size_t i = 0; i < items.size(); ++i) append_item<Item>(keys_, name, items[i]);
         },
         array->items);
   } else if (const auto* string = std::get_if<std::string_view>(&value)) {

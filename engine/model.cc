@@ -14,23 +14,6 @@
 namespace assay {
 namespace {
 
-// What is copied out, as norms are, would grow far beyond the file if many tensors named the same
-// bytes.
-void refuse_overlaps(const Gguf& gguf) {
-  std::vector<const GgufTensor*> order;
-  for (const GgufTensor& tensor : gguf.tensors()) order.push_back(&tensor);
-  std::stable_sort(order.begin(), order.end(), [](const GgufTensor* a, const GgufTensor* b) {
-    return a->data.data() < b->data.data();
-  });
-  for (size_t i = 1; i < order.size(); ++i) {
-    const GgufTensor& before = *order[i - 1];
-    if (before.data.data() + before.data.size() <= order[i]->data.data()) continue;
-    throw Error(fmt::format("the tensors '{}' and '{}' share bytes of the file", before.name,
-                            order[i]->name),
-                gguf.path(), "the file is damaged; fetch it again");
-  }
-}
-
 // Takes tensors out of the file by name and remembers which were taken.
 class TensorBinder {
  public:
@@ -179,7 +162,6 @@ void bind_ffn(TensorBinder& binder, const std::string& prefix, const ModelConfig
 
 Model::Model(std::shared_ptr<const Gguf> gguf)
     : gguf_(std::move(gguf)), config_(ModelConfig::from_gguf(*gguf_)) {
-  refuse_overlaps(*gguf_);
   const Architecture& architecture = *config_.architecture;
   const int64_t width = config_.embedding_length;
   TensorBinder binder(*gguf_, floats_);

@@ -65,24 +65,6 @@ TEST(Model, KeysThatChangeNothingAreNoErrors) {
   EXPECT_EQ(Model(std::make_shared<Gguf>(write(tiny, "neutral"))).config().head_dim, 4);
 }
 
-// Breaks if one range could stand for the norms of a hundred layers, each copied: 2 MB took 269 MB.
-TEST(Model, TensorsThatShareBytesAreRefused) {
-  const std::string path = write({}, "overlap");
-  std::stringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  std::string bytes = text.str();
-  const auto offset_of = [&](const std::string& name) {  // behind one dimension and the type
-    return bytes.find(name) + name.size() + 4 + 8 + 4;
-  };
-  bytes.replace(offset_of("blk.0.ffn_norm.weight"), 8, bytes, offset_of("blk.0.attn_norm.weight"),
-                8);
-  testing_support::GgufBuilder::write_bytes(path, bytes);
-  EXPECT_THAT([&] { Model(std::make_shared<Gguf>(path)); },
-              ThrowsMessage<Error>(AllOf(HasSubstr(path), HasSubstr("'blk.0.attn_norm.weight'"),
-                                         HasSubstr("'blk.0.ffn_norm.weight'"),
-                                         HasSubstr("share bytes of the file"))));
-}
-
 struct HostileCase {
   std::string name;
   std::function<void(TinyModel&)> spoil;

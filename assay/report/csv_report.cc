@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "base/character.h"
 
@@ -25,10 +27,22 @@ std::string number(const std::optional<int64_t>& value) {
   return value ? fmt::format("{}", *value) : "";
 }
 
-// Quoted where a comma or a quote would break the line (RFC 4180); what cannot be seen, line ends
-// among it, as \xNN.
+// Whether a spreadsheet would compute it.
+bool is_formula(std::string_view text) {
+  if (text.find_first_of("=+-@") != 0) return false;
+  double number = 0;
+  const std::string_view unsigned_text = text.substr(text.starts_with('+') ? 1 : 0);
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(unsigned_text.data(), end, number);
+  return error != std::errc() || stop != end;
+}
+
+// A name. Behind an apostrophe where it would be a formula, which spreadsheets then show as text;
+// quoted where a comma or a quote would break the line (RFC 4180); what cannot be seen, line
+// ends among it, as \xNN.
 std::string field(std::string_view text) {
-  std::string shown = visible_text(text);
+  std::string shown(is_formula(text) ? "'" : "");
+  shown += visible_text(text);
   if (shown.find_first_of(",\"") == std::string::npos) return shown;
   std::string quoted = "\"";
   for (const char c : shown) {

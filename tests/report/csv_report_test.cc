@@ -19,5 +19,24 @@ TEST(CsvReport, HasTheColumnsOfTheContractFirst) {
             "7,NaN,0,\"ours, \"\"the\"\" team\",,logits,0,0,0,NaN,1,0,0,0,3,3,0,0.125,,noise,0\n");
 }
 
+// A spreadsheet computes a cell that begins so: breaks if a log's names could have one run a
+// formula. Numbers stay numbers, names that are numbers among them.
+TEST(CsvReport, NoNameIsAFormula) {
+  Comparison comparison = example_comparison();
+  for (const std::string name : {"=1+1", "+a", "-a", "@SUM(A1)", "=HYPERLINK(\"x\",1)", "-1.5",
+                                 "+2", "a=b", "'=a", "-", "-1e5x"}) {
+    comparison.teams = {name};
+    comparison.results[1].metrics.kl = -0.125;
+    const std::string text = text_of([&](const TextSink& sink) { write_csv(comparison, sink); });
+    const std::string cell = text.substr(text.rfind("NaN,0,") + 6);
+    const bool formula = name.find_first_of("=+-@") == 0 && name != "-1.5" && name != "+2";
+    EXPECT_EQ(cell.starts_with('\'') || cell.starts_with("\"'"), formula || name == "'=a") << cell;
+    EXPECT_NE(cell.find(",-0.125,"), std::string::npos) << cell;
+  }
+  comparison.teams = {"=a,b"};
+  EXPECT_NE(text_of([&](const TextSink& sink) { write_csv(comparison, sink); }).find("\"'=a,b\""),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace assay

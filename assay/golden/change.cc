@@ -25,13 +25,19 @@ std::string again(const std::string& folder) {
   return "assay golden record " + name_of_model(folder);
 }
 
-// Every file that a manifest names, without those that come from elsewhere.
+// The SHA-256 of every file that a manifest names, without those that come from elsewhere.
+std::map<std::string, std::string> hashes_of(const GoldenManifest& manifest) {
+  std::map<std::string, std::string> hashes;
+  for (const GoldenFile& file : manifest.files) {
+    if (file.source.empty()) hashes[file.gguf] = file.sha256;
+    for (const GoldenLog& log : file.logs) hashes[log.file] = log.sha256;
+  }
+  return hashes;
+}
+
 std::set<std::string> files_of(const GoldenManifest& manifest) {
   std::set<std::string> names;
-  for (const GoldenFile& file : manifest.files) {
-    if (file.source.empty()) names.insert(file.gguf);
-    for (const GoldenLog& log : file.logs) names.insert(log.file);
-  }
+  for (const auto& [name, hash] : hashes_of(manifest)) names.insert(name);
   return names;
 }
 
@@ -143,6 +149,42 @@ void remove_leftovers(const std::string& folder) {
   }
 }
 
+// A file that an accept that was cut off has put into its place, or removed from it; empty where
+// none was: the manifest in place states other files than the pending one and those there are.
+std::string moved_by_accept(const std::string& folder) {
+  const std::string waiting = folder + kManifestName + kPendingSuffix;
+  const std::optional<GoldenManifest> old = manifest_in_place(folder);
+  if (!old || !file_exists(waiting)) return {};
+  GoldenManifest next;
+  try {
+    next = read_golden_manifest(waiting);
+  } catch (const Error&) {
+    return {};  // no accept begins with such a one
+  }
+  const std::map<std::string, std::string> was = hashes_of(*old);
+  const std::map<std::string, std::string> becomes = hashes_of(next);
+  for (const auto& [name, hash] : becomes) {
+    const auto before = was.find(name);
+    const bool changes = before == was.end() || before->second != hash;
+    if (changes && file_exists(folder + name) && file_sha256(folder + name) == hash) return name;
+  }
+  for (const auto& [name, hash] : was) {
+    if (becomes.count(name) == 0 && !file_exists(folder + name)) return name;
+  }
+  return {};
+}
+
+int64_t remove_pending(const std::string& folder) {
+  // The manifest last: without it, what is left after a cut would wait as if it were whole.
+  const auto pending = pending_files(folder);
+  for (const auto& [name, path] : pending) {
+    if (name != kManifestName) remove_file(path);
+  }
+  remove_file(folder + kManifestName + kPendingSuffix);
+  remove_leftovers(folder);
+  return std::ssize(pending);
+}
+
 bool same_content(const std::string& a, const std::string& b) {
   return file_exists(a) && file_exists(b) && file_sha256(a) == file_sha256(b);
 }
@@ -180,22 +222,23 @@ GoldenChange accept_pending(const std::string& folder) {
 
 int64_t reject_pending(const std::string& folder) {
   const FolderLock lock(folder);
-  // The manifest last: without it, what is left after a cut would wait as if it were whole.
-  const auto pending = pending_files(folder);
-  for (const auto& [name, path] : pending) {
-    if (name != kManifestName) remove_file(path);
+  const std::string moved = moved_by_accept(folder);
+  if (!moved.empty()) {
+    throw Error(
+        "an accept was cut off after this changed: what it was is not here any more",
+        folder + moved,
+        fmt::format("assay golden accept {} completes it, git checkout brings back what was",
+                    name_of_model(folder)));
   }
-  remove_file(folder + kManifestName + kPendingSuffix);
-  remove_leftovers(folder);
-  return std::ssize(pending);
+  return remove_pending(folder);
 }
 
 std::vector<std::string> make_pending(const std::string& folder,
                                       const std::map<std::string, std::string>& replacements) {
   const GoldenChange change =
       Planner(folder, replacements, "mend the oracle: nothing was recorded").plan();
-  reject_pending(folder);
   const FolderLock lock(folder);
+  remove_pending(folder);  // of an accept that was cut off too: all that differs is here anew
   std::vector<std::string> names;
   for (const std::string& name : change.replaced) {
     if (!same_content(replacements.at(name), folder + name)) names.push_back(name);

@@ -37,7 +37,8 @@ std::map<std::string, std::string> pending_files(const std::string& folder);
 // Error, and changes nothing, if nothing waits or it does not fit.
 GoldenChange accept_pending(const std::string& folder);
 
-// Removes what waits; the number of files.
+// Removes what waits; the number of files. Throws Error, and removes nothing, where an accept was
+// cut off: part of what waited is in its place, and what was there is gone.
 int64_t reject_pending(const std::string& folder);
 
 // Makes each file of `replacements` that differs from the one in place wait, after what waited

@@ -138,6 +138,34 @@ TEST_F(ChangeTest, AcceptingCutOffAnywhereIsToldAndCompletedByTheNext) {
   EXPECT_GE(mixtures, 2);
 }
 
+// Breaks if what waits were removed after some of it took the place of what was: new logs would
+// stand under the old manifest, and nothing would be left to complete them from.
+TEST_F(ChangeTest, AnAcceptThatWasCutOffCannotBeRejected) {
+  int refused = 0;
+  for (const bool after : {false, true}) {
+    for (int at = 0;; ++at) {
+      SCOPED_TRACE(testing::Message() << "rename " << at << (after ? " done" : " not done"));
+      reset();
+      make_pending(golden_->folder(), staged_);
+      if (done_before_death(at, after, [&] { accept_pending(golden_->folder()); })) break;
+      const auto found = golden_->contents();
+      try {
+        reject_pending(golden_->folder());
+        const auto left = golden_->contents();
+        EXPECT_TRUE(left == before_ || left == after_);
+        EXPECT_TRUE(problems().empty());
+      } catch (const Error& error) {
+        ++refused;
+        EXPECT_THAT(error.what(), HasSubstr("assay golden accept tiny"));
+        EXPECT_EQ(golden_->contents(), found) << "something was removed";
+        accept_pending(golden_->folder());
+        EXPECT_EQ(golden_->contents(), after_);
+      }
+    }
+  }
+  EXPECT_GE(refused, 2);
+}
+
 // Half a recording must not be taken for a whole one, and the golden stays what it was.
 TEST_F(ChangeTest, RecordingCutOffAnywhereLeavesTheGoldenAndIsDoneByTheNext) {
   int cuts = 0;

@@ -1,6 +1,8 @@
 #include "assay/cli/checks.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +11,9 @@
 #include <limits>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
+#include "assay/cli/output.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 
@@ -121,6 +125,28 @@ void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::stri
     if (std::filesystem::equivalent(input, output, none)) {
       throw Error(what + " would overwrite its input", output, "give another " + flag);
     }
+  }
+}
+
+void refuse_to_append_summary(const std::vector<std::string>& inputs, const std::string& format,
+                              const std::string& output) {
+  if (format != "github") return;
+  refuse_to_overwrite(inputs, step_summary_path(output), "the summary", "GITHUB_STEP_SUMMARY");
+}
+
+void refuse_standard_streams(const std::string& log) {
+  struct stat file {};
+  if (stat(log.c_str(), &file) != 0) return;
+  constexpr std::pair<int, std::string_view> kStreams[] = {
+      {STDIN_FILENO, "standard input is the same file, and would be emptied"},
+      {STDOUT_FILENO, "standard output is the same file, and the text goes there"},
+      {STDERR_FILENO, "standard error is the same file, and messages go there"}};
+  for (const auto& [stream, what] : kStreams) {
+    struct stat status {};
+    if (fstat(stream, &status) != 0) continue;
+    const bool keeps_nothing = S_ISCHR(status.st_mode) && isatty(stream) == 0;  // as /dev/null
+    if (keeps_nothing || status.st_dev != file.st_dev || status.st_ino != file.st_ino) continue;
+    throw Error(std::string(what), log, "give another --log");
   }
 }
 

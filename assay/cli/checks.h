@@ -35,4 +35,13 @@ std::vector<int32_t> parse_token_ids(const std::string& text, const std::string&
 void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::string& output,
                          const std::string& what = "the report", const std::string& flag = "-o");
 
+// The same for the file that a GitHub runner names, if a report of `format` goes there: it does
+// where `output` is empty.
+void refuse_to_append_summary(const std::vector<std::string>& inputs, const std::string& format,
+                              const std::string& output);
+
+// Throws Error if `log` is the file, pipe or terminal that a standard stream is open on: what else
+// is written there would stand between the records, and what is read from there would be emptied.
+void refuse_standard_streams(const std::string& log);
+
 }  // namespace assay

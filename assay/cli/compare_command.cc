@@ -214,6 +214,7 @@ void check_hash(const Model& model, const Comparison& comparison) {
 int run(const CompareArguments& given, SpooledInputs& spooled) {
   CompareArguments arguments = given;
   refuse_to_overwrite(inputs_of(given), given.output);
+  refuse_to_append_summary(inputs_of(given), given.format, given.output);
   arguments.ref = spooled.path_of(given.ref);
   arguments.got = spooled.path_of(given.got);
   for (std::string& path : arguments.more) path = spooled.path_of(path);

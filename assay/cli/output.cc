@@ -19,6 +19,7 @@
 
 #include "assay/report/github_report.h"
 #include "base/character.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/new_file.h"
 
@@ -96,10 +97,14 @@ void append_output(const std::string& path,
   file.write(text);
 }
 
+std::string step_summary_path(const std::string& path) {
+  return path.empty() ? environment("GITHUB_STEP_SUMMARY") : "";
+}
+
 void write_step_summary(const std::string& path,
                         const std::function<void(size_t, const TextSink&)>& write) {
-  const char* step_summary = std::getenv("GITHUB_STEP_SUMMARY");
-  if (!path.empty() || step_summary == nullptr || *step_summary == '\0') {
+  const std::string step_summary = step_summary_path(path);
+  if (step_summary.empty()) {
     write_output(path, [&](const TextSink& sink) { write(kGithubSummaryBytes, sink); });
     return;
   }

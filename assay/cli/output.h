@@ -19,6 +19,10 @@ void write_output(const std::string& path, const std::function<void(const TextSi
 void append_output(const std::string& path,
                    const std::function<void(size_t bytes_there, const TextSink&)>& write);
 
+// The file that a GitHub runner names for a job's summary; empty where none does, or where `path`,
+// which stands before it, is given.
+std::string step_summary_path(const std::string& path);
+
 // A job's summary for GitHub: gives `write` how many bytes it may have, and a sink to `path` or,
 // where that is empty, to the end of the file that the runner names, or to standard output.
 void write_step_summary(const std::string& path,

@@ -45,7 +45,10 @@ int run(const PerfArguments& arguments) {
     throw Error(fmt::format("{} is not above 0 and below 0.5", options.alpha), "--alpha",
                 "it is the chance of a false alarm, such as 0.01");
   }
-  refuse_to_overwrite({arguments.base, arguments.head}, arguments.output);
+  std::vector<std::string> inputs = {arguments.base, arguments.head};
+  inputs.insert(inputs.end(), arguments.accuracy.begin(), arguments.accuracy.end());
+  refuse_to_overwrite(inputs, arguments.output);
+  refuse_to_append_summary(inputs, arguments.format, arguments.output);
   const SpeedAndAccuracy judged = judge(arguments);
   if (arguments.format == "github") {
     write_step_summary(arguments.output, [&](size_t most, const TextSink& sink) {

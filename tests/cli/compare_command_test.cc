@@ -165,6 +165,18 @@ TEST_F(CompareCommand, GithubTakesTheSummaryFromItsFile) {
   EXPECT_THAT(contents(summary), HasSubstr("### &#9989; IN PARITY"));
 }
 
+// Breaks if the summary were appended to a log: the next comparison would find a broken line.
+TEST_F(CompareCommand, GithubsSummaryIsNotAppendedToAnInput) {
+  const std::string before = contents(same_);
+  setenv("GITHUB_STEP_SUMMARY", same_.c_str(), 1);
+  expect_error({"compare", ref_, same_, "--format", "github"},
+               same_ + ": the summary would overwrite its input; give another GITHUB_STEP_SUMMARY");
+  EXPECT_EQ(run({"compare", ref_, same_, "--format", "json"}).exit_code, 0);
+  EXPECT_EQ(run({"compare", ref_, same_, "--format", "github", "-o", path("o.md")}).exit_code, 0);
+  unsetenv("GITHUB_STEP_SUMMARY");
+  EXPECT_EQ(contents(same_), before);
+}
+
 TEST_F(CompareCommand, AFullDiskIsAnError) {
   if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "system: no /dev/full here";
   expect_error(

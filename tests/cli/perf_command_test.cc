@@ -68,6 +68,17 @@ TEST_F(PerfCommand, ReportsInJsonAndMarkdown) {
   EXPECT_THAT(github.out, testing::HasSubstr("| matvec&#124;&#60;b&#62; |"));
 }
 
+// Breaks if Markdown were appended to what the next run reads as JSON.
+TEST_F(PerfCommand, GithubsSummaryIsNotAppendedToAnInput) {
+  const std::string base = bench("base.json", 1.0);
+  const std::string before = contents(base);
+  setenv("GITHUB_STEP_SUMMARY", base.c_str(), 1);
+  expect_error({"perf", base, bench("head.json", 1.0), "--format", "github"},
+               base + ": the summary would overwrite its input; give another GITHUB_STEP_SUMMARY");
+  unsetenv("GITHUB_STEP_SUMMARY");
+  EXPECT_EQ(contents(base), before);
+}
+
 // A change that is faster and breaks a floor: exit code 1, in every format.
 TEST_F(PerfCommand, RefusesWhatBreaksItsFloor) {
   const auto folder = [this](const std::string& name, const std::string& x_floor,

@@ -386,6 +386,35 @@ TEST_F(RunCommand, NothingIsOverwrittenByAMistake) {
   EXPECT_EQ(contents(old), "precious\n");
 }
 
+// Breaks if the text and the log stood between each other's lines, or if opening the log emptied
+// what the shell has opened as a standard stream.
+TEST_F(RunCommand, ALogOnAStandardStreamIsRefused) {
+  const auto shell = [&](const std::string& arguments) {
+    const std::string command =
+        std::string(ASSAY_PROGRAM) + " run " + tiny() + " --tokens 1 " + arguments;
+    const int status =
+        std::system(("bash -o pipefail -c '(" + command + ") 2> " + path("err") + "'").c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 2) << arguments;
+    return contents(path("err"));
+  };
+  const std::string kept = put("kept", "precious\n");
+  const std::string out = "standard output is the same file, and the text goes there";
+  EXPECT_THAT(shell("--log /dev/stdout >> " + kept), HasSubstr("assay: /dev/stdout: " + out));
+  EXPECT_THAT(shell("--log " + kept + " >> " + kept), HasSubstr("assay: " + kept + ": " + out));
+  EXPECT_THAT(shell("--log " + kept + " < " + kept), HasSubstr("standard input is the same file"));
+  EXPECT_THAT(shell("--log /dev/stdout | cat > " + path("piped")), HasSubstr(out));
+  EXPECT_EQ(contents(path("piped")), "");
+  shell("--log /dev/stderr > " + path("o"));
+  shell("--log /dev/fd/1 > " + path("o"));
+  EXPECT_EQ(contents(kept), "precious\n");
+  setenv("ORCH_LOG_FILE", "/dev/stdout", 1);
+  EXPECT_EQ(run({"run", tiny(), "--tokens", "1"}).exit_code, 2);
+  unsetenv("ORCH_LOG_FILE");
+  // A device that keeps nothing is everybody's.
+  EXPECT_EQ(run({"run", tiny(), "--tokens", "1", "--log", "/dev/null"}, {}, "/dev/null").exit_code,
+            0);
+}
+
 TEST_F(RunCommand, TokenizeGivesAJsonArray) {
   EXPECT_EQ(run({"tokenize", kModel, "--text", "a", "--no-bos"}).exit_code, 0);
   const std::string with_bos = run({"tokenize", kModel, "--text", "a"}).out;

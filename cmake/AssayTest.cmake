@@ -25,7 +25,8 @@ function(assay_add_test NAME LABEL)
   assay_timeout(ARG_TIMEOUT)
   add_executable(${NAME} ${ARG_SOURCES}
     ${PROJECT_SOURCE_DIR}/tests/support/assigned_gpu.cc
-    ${PROJECT_SOURCE_DIR}/tests/support/expected_skips.cc)
+    ${PROJECT_SOURCE_DIR}/tests/support/expected_skips.cc
+    ${PROJECT_SOURCE_DIR}/tests/support/log_times.cc)
   set_property(GLOBAL APPEND PROPERTY ASSAY_TEST_PROGRAMS ${NAME})
   target_link_libraries(${NAME} PRIVATE ${ARG_LIBS} assay_flags GTest::gmock GTest::gtest_main)
   target_compile_definitions(${NAME} PRIVATE

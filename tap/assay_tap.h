@@ -16,6 +16,8 @@
 //   ORCH_LOG_TEAM          the engine's name in each record
 //   ORCH_LOG_VALUES        how many leading values a record holds, or `all` (default 10)
 //   ASSAY_LOG_CHECKPOINTS  `logits` (default), `layers`, `ops` (all), or comma-separated globs
+//   ASSAY_LOG_TS           `off`: records do not say when they were logged, so that a run that
+//                          computes the same writes the same bytes (default `on`)
 //
 // Each record has the head of the tensor, a summary, and a sketch: 64 projections that stand for
 // the whole of it. It leaves the process in one write(2) before the call returns: exit, abort or a
@@ -887,6 +889,42 @@ static __attribute__((unused)) void assay_tap_sketch(const float* values, size_t
   for (int k = 0; k < ASSAY_TAP_SKETCH; ++k) sketch[k] = 2 * sketch[k] - all;
 }
 
+// ---- The time --------------------------------------------------------------------------------
+
+static char* assay_tap_write_padded(char* to, int number, int digits) {
+  for (int i = digits - 1; i >= 0; --i) {
+    to[i] = (char)('0' + number % 10);
+    number /= 10;
+  }
+  return to + digits;
+}
+
+// Now, in UTC, as "2026-11-21T22:50:08.123456Z" with the quotes: 29 characters.
+static __attribute__((unused)) char* assay_tap_write_time(char* to) {
+  struct timespec now = {0, 0};
+  struct tm utc;
+  memset(&utc, 0, sizeof(utc));
+  (void)clock_gettime(CLOCK_REALTIME, &now);
+  (void)gmtime_r(&now.tv_sec, &utc);
+  *to++ = '"';
+  to = assay_tap_write_padded(to, utc.tm_year + 1900, 4);
+  *to++ = '-';
+  to = assay_tap_write_padded(to, utc.tm_mon + 1, 2);
+  *to++ = '-';
+  to = assay_tap_write_padded(to, utc.tm_mday, 2);
+  *to++ = 'T';
+  to = assay_tap_write_padded(to, utc.tm_hour, 2);
+  *to++ = ':';
+  to = assay_tap_write_padded(to, utc.tm_min, 2);
+  *to++ = ':';
+  to = assay_tap_write_padded(to, utc.tm_sec, 2);
+  *to++ = '.';
+  to = assay_tap_write_padded(to, (int)(now.tv_nsec / 1000), 6);
+  *to++ = 'Z';
+  *to++ = '"';
+  return to;
+}
+
 #ifndef ASSAY_TAP_WITHOUT_LOG
 
 // ---- Strings as JSON -------------------------------------------------------------------------
@@ -908,20 +946,45 @@ static int assay_tap_utf8_length(const unsigned char* text) {
   return length;
 }
 
+// The character of a well-formed sequence of `length` bytes.
+static uint32_t assay_tap_utf8_code(const unsigned char* text, int length) {
+  uint32_t code = length == 1 ? text[0] : text[0] & (0xFFU >> (length + 1));
+  for (int i = 1; i < length; ++i) code = code << 6 | (text[i] & 0x3FU);
+  return code;
+}
+
+// Whether a terminal would do something else with it than show it: a control character, one that
+// turns the direction of text, or one that cannot be seen.
+static int assay_tap_is_unseen(uint32_t code) {
+  static const uint32_t kUnseen[][2] = {{0x00, 0x1F},     {0x7F, 0x9F},     {0xAD, 0xAD},
+                                        {0x61C, 0x61C},   {0x180E, 0x180E}, {0x200B, 0x200F},
+                                        {0x2028, 0x202E}, {0x2060, 0x206F}, {0xFEFF, 0xFEFF},
+                                        {0xFFF9, 0xFFFB}, {0xFFFE, 0xFFFF}, {0xE0000, 0xE007F}};
+  for (size_t i = 0; i < sizeof(kUnseen) / sizeof(kUnseen[0]); ++i) {
+    if (code >= kUnseen[i][0] && code <= kUnseen[i][1]) return 1;
+  }
+  return 0;
+}
+
+static char* assay_tap_write_escape(char* to, uint32_t unit) {
+  *to++ = '\\';
+  *to++ = 'u';
+  for (int shift = 12; shift >= 0; shift -= 4) *to++ = "0123456789abcdef"[unit >> shift & 15];
+  return to;
+}
+
 // At most six bytes for each of `text`, and two quotes.
 static char* assay_tap_write_string(char* to, const char* string) {
   const unsigned char* text = (const unsigned char*)(string == NULL ? "" : string);
   *to++ = '"';
   while (*text != 0) {
     const int length = assay_tap_utf8_length(text);
-    if (length == 0) {
-      memcpy(to, "\\ufffd", 6);
-      to += 6;
-    } else if (*text < 0x20 || *text == 0x7F) {
-      memcpy(to, "\\u00", 4);
-      to[4] = "0123456789abcdef"[*text >> 4];
-      to[5] = "0123456789abcdef"[*text & 15];
-      to += 6;
+    const uint32_t code = length == 0 ? 0xFFFD : assay_tap_utf8_code(text, length);
+    if (code > 0xFFFF && assay_tap_is_unseen(code)) {  // in two halves, as JSON has it
+      to = assay_tap_write_escape(to, 0xD800 + ((code - 0x10000) >> 10));
+      to = assay_tap_write_escape(to, 0xDC00 + (code & 0x3FF));
+    } else if (length == 0 || assay_tap_is_unseen(code)) {
+      to = assay_tap_write_escape(to, code);
     } else {
       if (*text == '"' || *text == '\\') *to++ = '\\';
       memcpy(to, text, (size_t)length);
@@ -1014,6 +1077,7 @@ typedef struct {
   int fd;
   int regular;
   int begun;  // this process is one of the writers
+  int times;  // records say when they were logged
   assay_tap_shared* shared;
   int64_t size;  // bytes of whole records, as far as this process wrote them
   int64_t head;  // values of a record, -1 for all
@@ -1034,6 +1098,7 @@ static assay_tap_log_state assay_tap = {ASSAY_TAP_UNREAD,
                                         0,
                                         0,
                                         -1,
+                                        0,
                                         0,
                                         0,
                                         NULL,
@@ -1255,6 +1320,11 @@ static int assay_tap_open_locked(const char* path, const char* team, const char*
   if (assay_tap.globs == NULL) {
     return assay_tap_fail("ASSAY_LOG_CHECKPOINTS has an empty item", 0,
                           "give logits, layers, ops, or globs such as 'layer_0_*,logits'");
+  }
+  const char* times = getenv("ASSAY_LOG_TS");
+  assay_tap.times = times == NULL || *times == 0 || strcmp(times, "on") == 0;
+  if (!assay_tap.times && strcmp(times, "off") != 0) {
+    return assay_tap_fail("ASSAY_LOG_TS is neither on nor off", 0, "");
   }
   void* shared = mmap(NULL, sizeof(assay_tap_shared), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -1548,6 +1618,7 @@ static int assay_tap_log_values(const char* checkpoint, int64_t token_idx, const
   (void)pthread_once(&assay_tap_powers_once, assay_tap_make_powers);
   char* to = assay_tap_write_member(buffer, "{\"checkpoint\":", checkpoint);
   to = assay_tap_write_whole(assay_tap_write_text(to, ",\"token_idx\":"), token_idx);
+  if (assay_tap.times) to = assay_tap_write_time(assay_tap_write_text(to, ",\"ts\":"));
   if (assay_tap.team != NULL) to = assay_tap_write_member(to, ",\"team\":", assay_tap.team);
   to = assay_tap_write_member(to, ",\"dtype\":", dtype);
   to = assay_tap_write_text(to, ",\"shape\":[");

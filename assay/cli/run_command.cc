@@ -16,6 +16,7 @@
 #include "assay/cli/log_flags.h"
 #include "assay/cli/output.h"
 #include "assay/cli/text_file.h"
+#include "assay/log/json_text.h"
 #include "assay/record/run.h"
 #include "base/count_of.h"
 #include "base/error.h"
@@ -48,8 +49,10 @@ std::string as_json(const RunResult& result) {
     writer.EndArray();
   };
   const auto text = [&](const char* key, const std::string& value) {
+    std::string quoted;
+    append_json_string(quoted, value);  // a model may write what a terminal obeys
     writer.Key(key);
-    writer.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+    writer.RawValue(quoted.data(), quoted.size(), rapidjson::kStringType);
   };
   const auto number = [&](const char* key, double value) {
     writer.Key(key);

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/character.h"
 #include "base/utf8.h"
 
 // Numbers as text, which both writers of logs share.
@@ -52,26 +53,39 @@ std::future<std::string> text_of_values(std::span<const float> values) {
   }
 }
 
+// \uNNNN, or two of them, as JSON has characters beyond U+FFFF.
+void append_json_escape(std::string& out, char32_t code) {
+  const auto append = [&](char32_t unit) {
+    fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<uint32_t>(unit));
+  };
+  if (code <= 0xFFFF) return append(code);
+  append(0xD800 + ((code - 0x10000) >> 10));
+  append(0xDC00 + (code & 0x3FF));
+}
+
 }  // namespace
 
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
   while (!text.empty()) {
-    const size_t length = utf8_length(text);
     const char lead = text[0];
-    if (length == 0) {
-      out += "\\ufffd";
-    } else if (lead == '"' || lead == '\\') {
+    const Character character = first_character(text);
+    if (lead == '"' || lead == '\\') {
       out += '\\';
       out += lead;
-    } else if (length == 1 && (static_cast<unsigned char>(lead) < 0x20 || lead == 0x7F)) {
-      fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<int>(lead));
+    } else if (character.visible) {
+      out += text.substr(0, character.bytes);
     } else {
-      out += text.substr(0, length);
+      append_json_escape(out, utf8_length(text) == 0 ? U'\uFFFD' : character.code);
     }
-    text.remove_prefix(length == 0 ? 1 : length);
+    text.remove_prefix(character.bytes);
   }
   out += '"';
+}
+
+void append_json_time(std::string& out) {
+  char text[ASSAY_TAP_NUMBER_SIZE];
+  out.append(text, static_cast<size_t>(assay_tap_write_time(text) - text));
 }
 
 void append_json_number(std::string& out, float value) {

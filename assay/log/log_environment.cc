@@ -26,6 +26,11 @@ std::optional<LogRequest> log_request_from_environment(LogRequest defaults) {
   const std::string team = environment("ORCH_LOG_TEAM");
   const std::string values = environment("ORCH_LOG_VALUES");
   const std::string checkpoints = environment("ASSAY_LOG_CHECKPOINTS");
+  const std::string times = environment("ASSAY_LOG_TS");
+  if (!times.empty() && times != "on" && times != "off") {
+    throw Error("'" + times + "' is neither on nor off", "ASSAY_LOG_TS", "give one of them");
+  }
+  request.options.times = times != "off";
   if (!team.empty()) request.options.team = team;
   if (!values.empty()) request.options.head_values = parse_head_values(values, "ORCH_LOG_VALUES");
   if (!checkpoints.empty()) {

@@ -148,6 +148,10 @@ void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
   append_json_string(line, checkpoint);
   line += ",\"token_idx\":";
   append_json_number(line, token_idx);
+  if (options_.times) {
+    line += ",\"ts\":";
+    append_json_time(line);
+  }
   if (!options_.team.empty()) append_json_member(line, "team", options_.team);
   line += ",\"dtype\":\"f32\",\"shape\":";
   append_json_array(line, shape);

@@ -20,6 +20,7 @@ struct LogOptions {
   int64_t head_values = kDefaultHeadValues;  // how many leading values, or kAllValues
   bool summary = true;
   bool sketch = false;  // brings the summary with it, whose count of non-finite elements it needs
+  bool times = false;   // when each record was logged: no two runs then write the same bytes
 };
 
 // Writes a log of one JSON object a line. A record has left the process, in one write(2), when the

@@ -19,12 +19,20 @@ def checkpoints_from_environment():
     return CheckpointSet(os.environ.get("ASSAY_LOG_CHECKPOINTS") or "logits", "ASSAY_LOG_CHECKPOINTS")
 
 
+def times_from_environment():
+    value = os.environ.get("ASSAY_LOG_TS") or "on"
+    if value not in ("on", "off"):
+        raise LogError(f"ASSAY_LOG_TS: {value!r} is neither on nor off; give one of them")
+    return value == "on"
+
+
 def writer_from_environment(**options):
-    """A LogWriter as ORCH_LOG_FILE, ORCH_LOG_TEAM and ORCH_LOG_VALUES say; None if ORCH_LOG_FILE is not set."""
+    """A LogWriter as ORCH_LOG_FILE, ORCH_LOG_TEAM, ORCH_LOG_VALUES and ASSAY_LOG_TS say; None without ORCH_LOG_FILE."""
     path = os.environ.get("ORCH_LOG_FILE")
     if not path:
         return None
     values = os.environ.get("ORCH_LOG_VALUES")
     options.setdefault("team", os.environ.get("ORCH_LOG_TEAM", ""))
     options.setdefault("values", head_values(values) if values else DEFAULT_VALUES)
+    options.setdefault("times", times_from_environment())
     return LogWriter(path, **options)

@@ -53,9 +53,21 @@ def _escaped(match):
     if character in '"\\':
         return "\\" + character
     code = ord(character)
-    return f"\\u{code if code < 0x80 else 0xFFFD:04x}"
+    if 0xD800 <= code < 0xE000:
+        code = 0xFFFD
+    if code > 0xFFFF:
+        return f"\\u{0xD800 + (code - 0x10000 >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+    return f"\\u{code:04x}"
+
+
+# What a terminal would not show but obey, or hide: control characters, those that turn the direction of text, those
+# that cannot be seen. And lone surrogates, which no UTF-8 file can hold.
+_UNSEEN = re.compile(
+    '["\\\\\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff'
+    "\U000e0000-\U000e007f\ud800-\udfff]"
+)
 
 
 def text(value):
-    """A JSON string; lone surrogates, which no UTF-8 file can hold, become U+FFFD."""
-    return '"' + re.sub('["\\\\\x00-\x1f\x7f\ud800-\udfff]', _escaped, str(value)) + '"'
+    """A JSON string in which all can be seen; lone surrogates become U+FFFD."""
+    return '"' + _UNSEEN.sub(_escaped, str(value)) + '"'

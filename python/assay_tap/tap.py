@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .arrays import as_rows
 from .calls import listen
 from .checkpoints import CheckpointSet
-from .environment import checkpoints_from_environment, writer_from_environment
+from .environment import checkpoints_from_environment, times_from_environment, writer_from_environment
 from .positions import Pass
 from .writer import LogError, LogWriter
 
@@ -219,6 +219,6 @@ def attach(model, log=None, rules=None, checkpoints=None, positions=None, **opti
     else:
         wanted = CheckpointSet(checkpoints or "ops")
         if not callable(log) and not isinstance(log, LogWriter):
-            owned = log = LogWriter(log, **options)
+            owned = log = LogWriter(log, **{"times": times_from_environment(), **options})
     sink = log.write_rows if isinstance(log, LogWriter) else log
     return Tap(model, sink, rules, wanted, positions, owned)

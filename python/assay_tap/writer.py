@@ -1,5 +1,6 @@
 """Writes a log of one JSON object a line: the records that assay/log/log_writer.h writes, byte for byte."""
 
+import datetime
 import fcntl
 import os
 import stat
@@ -42,14 +43,16 @@ class LogWriter:
 
     values: how many leading values a record holds, or None for all. sketch brings the summary with it. sketch_digits
     shortens the 64 numbers of a sketch, for fixtures that must stay small; None prints them so that they read back
-    to the same bits.
+    to the same bits. times: each record says when it was logged, so no two runs write the same bytes.
     """
 
-    def __init__(self, path, team="", values=DEFAULT_VALUES, summary=True, sketch=False, sketch_digits=None):
+    def __init__(
+        self, path, team="", values=DEFAULT_VALUES, summary=True, sketch=False, sketch_digits=None, times=False
+    ):
         if values is not None and values < 0:
             raise LogError(f"{path}: {values} is not a count of values; give a number of 0 or more, or None for all")
         self.path = os.fspath(path)
-        self.team, self.values = team, values
+        self.team, self.values, self.times = team, values, times
         self.summary, self.sketch, self.sketch_digits = summary or sketch, sketch, sketch_digits
         self._lock = threading.Lock()
         self._size = 0  # bytes of whole records, as far as this process knows
@@ -135,6 +138,9 @@ class LogWriter:
         """The line of one record; row is float64 [n]."""
         head = len(row) if self.values is None else min(self.values, len(row))
         parts = [f'{{"checkpoint":{text(checkpoint)},"token_idx":{int(token_idx)}']
+        if self.times:
+            now = datetime.datetime.now(datetime.timezone.utc)
+            parts.append(f'"ts":"{now:%Y-%m-%dT%H:%M:%S.%f}Z"')
         if self.team:
             parts.append(f'"team":{text(self.team)}')
         parts.append(f'"dtype":"f32","shape":[{",".join(map(str, shape))}]')

@@ -80,10 +80,32 @@ class Bytes(Folder):
                 log.write(record["checkpoint"], record["token_idx"], values, record["shape"])
         self.assertEqual(self.lines(), self.lines(theirs)[1:])
 
+    def test_times_stand_where_the_program_has_them(self):
+        """Breaks if a tap's log had no time between tokens, or in another form, or if goldens had one."""
+        time_of_record = re.compile(r'(,"token_idx":\d+),"ts":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)"')
+        theirs = self.folder / "program.jsonl"
+        with mock.patch.dict(os.environ, {"ASSAY_LOG_TS": "on", "ORCH_LOG_FILE": str(self.path)}):
+            ran = assay("run", MODEL, "--tokens", "1,2", "--log", theirs, "--checkpoints", "logits")
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            with writer_from_environment() as log:
+                log.write("logits", 0, [1.0, 2.0])
+        with LogWriter(self.folder / "bare.jsonl") as log:
+            log.write("logits", 0, [1.0, 2.0])
+        self.assertIsNotNone(time_of_record.search(self.lines(theirs)[1]))
+        self.assertEqual([time_of_record.sub(r"\1", line) for line in self.lines()], self.lines(self.folder / "bare.jsonl"))
+        self.assertNotEqual(self.lines(), self.lines(self.folder / "bare.jsonl"))
+        for value, wanted in (("off", False), ("", True)):
+            with mock.patch.dict(os.environ, {"ASSAY_LOG_TS": value, "ORCH_LOG_FILE": str(self.path)}):
+                with writer_from_environment() as log:
+                    self.assertEqual(log.times, wanted)
+        with mock.patch.dict(os.environ, {"ASSAY_LOG_TS": "1", "ORCH_LOG_FILE": str(self.path)}):
+            with self.assertRaisesRegex(LogError, "ASSAY_LOG_TS: '1' is neither on nor off"):
+                writer_from_environment()
+
     def test_any_text_is_that_of_the_program(self):
         """Breaks if a prompt or a team with bytes that JSON must not hold were written in another way."""
         theirs = self.folder / "program.jsonl"
-        prompt = b'a "b" \\ \n\t \x01\x7f \xe2\x82\xac \xf0\x9f\x8d\xa3 \xff\xc3('
+        prompt = b'a "b" \\ \n\t \x01\x7f \xe2\x82\xac \xf0\x9f\x8d\xa3 \xff\xc3( \xc2\x9b\xe2\x80\xae\xe2\x80\x8b\xc2\xad\xf3\xa0\x81\x81'
         with mock.patch.dict(os.environb, {b"ORCH_LOG_TEAM": prompt[::-1]}):
             command = [os.environ["ASSAY"], "run", MODEL, "--prompt", prompt, "-n", "1", "--log", theirs]
             ran = subprocess.run(command, capture_output=True, check=False)

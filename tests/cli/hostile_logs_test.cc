@@ -172,5 +172,23 @@ TEST_F(HostileLogs, MessagesCannotCommandTheTerminal) {
   EXPECT_THAT(outcome.err, testing::Not(HasSubstr("\x1b")));
 }
 
+// Breaks if JSON on a terminal could turn its text around, hide it, or give it commands: U+009B is
+// what ESC [ is, U+202E turns the direction.
+TEST_F(HostileLogs, JsonHasNothingThatATerminalObeys) {
+  const std::string name =
+      "a\xc2\x9b"
+      "2J\xe2\x80\xae\xe2\x80\x8b\xc2\xad\xf3\xa0\x81\x81z";
+  const std::string log = put("seen.jsonl", line(name, 0, {1, 2}) + line("logits", 0, {1, 2}));
+  const std::string escaped = "a\\u009b2J\\u202e\\u200b\\u00ad\\udb40\\udc41z";
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"compare", log, log, "--format", "json"}, {"analyze", log, "--stats", "--json"}}) {
+    const std::string out = run(command).out;
+    EXPECT_THAT(out, testing::HasSubstr(escaped)) << command[0];
+    for (const char* raw : {"\xc2\x9b", "\xe2\x80\xae", "\xe2\x80\x8b", "\xc2\xad", "\xf3\xa0"}) {
+      EXPECT_THAT(out, testing::Not(testing::HasSubstr(raw))) << command[0];
+    }
+  }
+}
+
 }  // namespace
 }  // namespace assay

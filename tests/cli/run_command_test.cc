@@ -88,6 +88,14 @@ TEST_F(RunCommand, ATerminalIsShownHostileTokensAsText) {
     const std::vector<std::string> command = {"run", tiny(model), "--tokens",    "1",
                                               "-n",  "2",         "--ignore-eos"};
     EXPECT_EQ(run(command).out, token + token + "\n") << "a file gets it as it is";
+    std::vector<std::string> as_json = command;
+    as_json.emplace_back("--json");
+    const std::string json = run(as_json).out;
+    for (const char* raw : {"\x1b", "\x07", "\xe2\x80\xae", "\xc2\x9b"}) {
+      EXPECT_EQ(json.find(raw), std::string::npos) << shown << " stands in JSON as it is";
+    }
+    rapidjson::Document parsed;
+    EXPECT_EQ(parsed.Parse(json.c_str())["text"].GetString(), token + token);
     EXPECT_EQ(run(command, {}, name).exit_code, 0);
     const std::string wanted = shown + shown + "\n";
     EXPECT_EQ(read_terminal(terminal, wanted.size()), wanted);
@@ -384,6 +392,23 @@ TEST_F(RunCommand, NothingIsOverwrittenByAMistake) {
   EXPECT_EQ(run({"run", model, "--tokens", "9", "--log", old}).exit_code, 2);
   EXPECT_EQ(run({"run", model, "--tokens", "1", "--log", old, "--checkpoints", "x"}).exit_code, 2);
   EXPECT_EQ(contents(old), "precious\n");
+}
+
+// Breaks if the page had no time between tokens to show.
+TEST_F(RunCommand, RecordsSayWhenTheyWereLogged) {
+  unsetenv("ASSAY_LOG_TS");
+  EXPECT_EQ(run({"run", kModel, "--tokens", "1,2", "-n", "4", "--log", path("l")}).exit_code, 0);
+  setenv("ASSAY_LOG_TS", "off", 1);
+  std::map<int64_t, std::string> last;
+  LogReader reader(path("l"));
+  while (const Record* record = reader.next()) {
+    ASSERT_TRUE(record->ts) << record->checkpoint;
+    last[record->token_idx] = *record->ts;
+  }
+  EXPECT_GT(last.at(4), last.at(3)) << "a token takes no time";
+  const Outcome page = run({"compare", path("l"), path("l"), "--format", "html"});
+  EXPECT_EQ(page.exit_code, 0);
+  EXPECT_THAT(page.out, HasSubstr("\"ref_times\":[["));
 }
 
 // Breaks if the text and the log stood between each other's lines, or if opening the log emptied

@@ -13,8 +13,8 @@ namespace {
 class LogEnvironment : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name :
-         {"ORCH_LOG_FILE", "ORCH_LOG_TEAM", "ORCH_LOG_VALUES", "ASSAY_LOG_CHECKPOINTS"}) {
+    for (const char* name : {"ORCH_LOG_FILE", "ORCH_LOG_TEAM", "ORCH_LOG_VALUES",
+                             "ASSAY_LOG_CHECKPOINTS", "ASSAY_LOG_TS"}) {
       unsetenv(name);
     }
   }
@@ -61,6 +61,21 @@ TEST_F(LogEnvironment, NamesTheVariableThatHasNoMeaning) {
       EXPECT_THAT(error.what(), testing::HasSubstr("ORCH_LOG_VALUES"));
     }
   }
+}
+
+// The page's time between tokens needs them; what is recorded to be compared by bytes does not.
+TEST_F(LogEnvironment, TimesAreLoggedUnlessTheyAreOff) {
+  setenv("ORCH_LOG_FILE", "a.jsonl", 1);
+  EXPECT_TRUE(log_request_from_environment()->options.times);
+  setenv("ASSAY_LOG_TS", "off", 1);
+  EXPECT_FALSE(log_request_from_environment()->options.times);
+  setenv("ASSAY_LOG_TS", "on", 1);
+  EXPECT_TRUE(log_request_from_environment()->options.times);
+  setenv("ASSAY_LOG_TS", "1", 1);
+  EXPECT_THAT(
+      [] { log_request_from_environment(); },
+      testing::ThrowsMessage<Error>("ASSAY_LOG_TS: '1' is neither on nor off; give one of them"));
+  EXPECT_FALSE(LogOptions().times);
 }
 
 }  // namespace

@@ -6,12 +6,15 @@
 
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <random>
+#include <regex>
 #include <set>
 #include <span>
 #include <thread>
 
+#include "assay/log/json_text.h"
 #include "assay/log/log_reader.h"
 #include "assay/log/log_writer.h"
 #include "tests/compare/log_files.h"
@@ -75,7 +78,9 @@ class TapTest : public LogFiles {
       writer.write("layer_0_output", static_cast<int64_t>(i), numbers(sizes[i], 1000 * i));
     }
     const int64_t cube[] = {2, 3, 4};
-    writer.write("layer_\xED\xA0\x80\x7F\xF4\x8F\xBF\xBF", 7, cube, numbers(24, 1));
+    writer.write(
+        "layer_\xED\xA0\x80\x7F\xF4\x8F\xBF\xBF\xC2\x9B\xE2\x80\xAE\xF3\xA0\x81\x81\xC2\xADn", 7,
+        cube, numbers(24, 1));
     writer.close();
     return contents(path);
   }
@@ -97,6 +102,32 @@ class TapTest : public LogFiles {
       ASSERT_EQ(exit_code, 0) << mode << " " << text;
       EXPECT_EQ(contents(log()), contents(path)) << mode;
     }
+  }
+
+  // What `write` writes at `path` is `bare` with the time of each record in it, in order.
+  static void expect_times(const std::function<void()>& write, const std::string& path,
+                           const std::string& bare) {
+    const auto now = [] {
+      std::string text;
+      append_json_time(text);
+      return text.substr(1, text.size() - 2);
+    };
+    std::string last = now();
+    write();
+    const std::string end = now();
+    static const std::regex kTime(
+        R"re((,"token_idx":\d+),"ts":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)")re");
+    const std::string text = contents(path);
+    EXPECT_EQ(std::regex_replace(text, kTime, "$1"), bare);
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'),
+              std::distance(std::sregex_iterator(text.begin(), text.end(), kTime), {}) +
+                  (text.starts_with("{\"assay\"") ? 1 : 0));
+    for (auto at = std::sregex_iterator(text.begin(), text.end(), kTime);
+         at != std::sregex_iterator(); ++at) {
+      EXPECT_LE(last, (*at)[2].str());
+      last = (*at)[2].str();
+    }
+    EXPECT_LE(last, end);
   }
 
   void expect_records(const std::string& engine) {
@@ -132,6 +163,31 @@ std::set<int64_t> tokens_in(const std::string& path) {
 
 TEST_F(TapTest, WritesTheBytesOfLogWriter) {
   expect_records(ASSAY_TAP_ENGINE);
+}
+
+// The time alone differs from a log without, and stands where LogWriter has it.
+TEST_F(TapTest, RecordsSayWhenTheyWereLogged) {
+  const Environment without = {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "ops"}};
+  ASSERT_EQ(run_engine("records", without).first, 0);
+  const std::string bare = contents(log());
+  Environment with = without;
+  with["ASSAY_LOG_TS"] = "on";
+  expect_times([&] { ASSERT_EQ(run_engine("records", with).first, 0); }, log(), bare);
+  with["ASSAY_LOG_TS"] = "";
+  expect_times([&] { ASSERT_EQ(run_engine("records", with).first, 0); }, log(), bare);
+  with["ASSAY_LOG_TS"] = "no";
+  EXPECT_THAT(run_engine("records", with).second, HasSubstr("ASSAY_LOG_TS is neither on nor off"));
+  expect_times(
+      [&] {
+        LogWriter writer(log(), {.team = "", .sketch = true, .times = true});
+        for (int i = 0; i < 3; ++i) writer.write("x", i, numbers(20, 3));
+      },
+      log(),
+      [&] {
+        LogWriter writer(folder_ + "/bare.jsonl", {.team = "", .sketch = true});
+        for (int i = 0; i < 3; ++i) writer.write("x", i, numbers(20, 3));
+        return contents(folder_ + "/bare.jsonl");
+      }());
 }
 
 // Breaks if an engine's mode of the processor changed what is said of its tensors, or was not
@@ -454,7 +510,8 @@ class TapCompiler : public TapTest, public testing::WithParamInterface<Compiler>
 TEST_P(TapCompiler, BuildsWithoutAWarningAndWritesTheSame) {
   std::vector<std::string> command = GetParam().command;
   if (run_program({"which", command[0]}).first != 0) {
-    GTEST_SKIP() << "program: " << command[0] << " is not installed";
+    GTEST_SKIP() << (command[0] == "nvcc" ? "nvcc: " : "program: ") << command[0]
+                 << " is not installed";
   }
   const std::string engine = folder_ + "/engine";
   command.insert(command.end(), {"-O2", "-I" ASSAY_SOURCE_DIR "/tap",

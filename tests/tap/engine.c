@@ -48,7 +48,7 @@ static void log_records(void) {
     check(assay_tap_log("layer_0_output", (int64_t)i, values, sizes[i]));
   }
   fill(values, 24, 1);
-  check(assay_tap_log_tensor("layer_\xED\xA0\x80\x7F\xF4\x8F\xBF\xBF", 7, ASSAY_TAP_F32, values,
+  check(assay_tap_log_tensor("layer_\xED\xA0\x80\x7F\xF4\x8F\xBF\xBF\xC2\x9B\xE2\x80\xAE\xF3\xA0\x81\x81\xC2\xADn", 7, ASSAY_TAP_F32, values,
                              cube, 3));
   check(assay_tap_log_tensor("half", 0, ASSAY_TAP_F16, halves, six, 1));
   check(assay_tap_log_tensor("brain", 0, ASSAY_TAP_BF16, halves, six, 1));

@@ -7,7 +7,8 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 usage="usage: golden/test_logging.sh tinyllama|llama3|qwen|qwen-fp16|phi3|gpt2 [FOLDER]"
-name=${1:?$usage}
+[ $# -eq 1 ] || [ $# -eq 2 ] || { echo "$usage" >&2; exit 2; }
+name=$1
 out=$(mkdir -p "${2:-/tmp/assay_logging_$name}" && cd "${2:-/tmp/assay_logging_$name}" && pwd)
 assay=${ASSAY:-$root/build/release/bin/assay}
 cache=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}

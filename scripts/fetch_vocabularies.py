@@ -137,7 +137,8 @@ def unpack(sdist, folder, wanted):
 
 def main():
     if len(sys.argv) != 2:
-        sys.exit("usage: fetch_vocabularies.py FOLDER")
+        print("usage: fetch_vocabularies.py FOLDER", file=sys.stderr)
+        sys.exit(2)
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     wanted = {name for name, sha256 in SHA256.items() if not is_whole(folder / name, sha256)}

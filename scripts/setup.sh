@@ -28,6 +28,7 @@ packages=(
 
 test_packages=(
   chromium
+  clang
   locales
   python3-numpy
   python3-yaml

@@ -204,8 +204,7 @@ TEST_F(CompareCommand, TheCommandItShowsIsTheOneToType) {
 }
 
 TEST_F(CompareCommand, PublishedLogsGiveThePublishedTable) {
-  const std::string logs = std::string(ASSAY_SOURCE_DIR) + "/../shared/seed-logs/";
-  if (!std::filesystem::exists(logs)) GTEST_SKIP() << "logs: no published logs at " << logs;
+  const std::string logs = std::string(ASSAY_SOURCE_DIR) + "/tests/data/seed_logs/";
   const Outcome outcome =
       run({"compare", logs + "llama_hidden_states.jsonl", logs + "our_hidden_states.jsonl",
            "--format", "csv", "--quarantine", "off"});

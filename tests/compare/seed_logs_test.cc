@@ -1,8 +1,7 @@
-// The published logs, read from where the project's shared material lies; nothing of them is here.
+// The logs that the public parity investigation published (tests/data/seed_logs).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <set>
 
 #include "assay/compare/analysis.h"
@@ -13,10 +12,7 @@ namespace {
 
 class SeedLogs : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::string(ASSAY_SOURCE_DIR) + "/../shared/seed-logs";
-    if (!std::filesystem::exists(folder_)) GTEST_SKIP() << "logs: no published logs at " << folder_;
-  }
+  void SetUp() override { folder_ = std::string(ASSAY_SOURCE_DIR) + "/tests/data/seed_logs"; }
   std::string llama() const { return folder_ + "/llama_hidden_states.jsonl"; }
   std::string ours() const { return folder_ + "/our_hidden_states.jsonl"; }
 

@@ -1,6 +1,7 @@
-"""check_names.py LIST SCRIPTS PROGRAM...: each test that LIST lets skip is one of SCRIPTS, names with spaces between them,
-or in one of the test programs."""
+"""check_names.py LIST SCRIPTS PROGRAM...: each glob of tests that LIST lets skip is of SCRIPTS, names with spaces between
+them, or of tests of the programs."""
 
+import fnmatch
 import subprocess
 import sys
 
@@ -20,14 +21,15 @@ def main():
     path, scripts, *programs = sys.argv[1:]
     names = {name for program in programs for name in names_in(program)} | set(scripts.split())
     with open(path, encoding="utf-8") as file:
-        entries = [line.split() for line in file if line.strip() and not line.startswith("#")]
-    problems = [f"{' '.join(entry)}: not REASONS and a test's name" for entry in entries if len(entry) != 2]
+        entries = [line.split() for line in file if line.strip() and line[0] not in "#!"]
+    problems = [f"{' '.join(entry)}: not REASONS and a glob of names" for entry in entries if len(entry) != 2]
     listed = [entry[-1] for entry in entries]
-    problems += [f"{name}: there is no such test" for name in listed if name not in names]
+    problems += [f"{glob}: there is no such test" for glob in listed if not fnmatch.filter(names, glob)]
     problems += [f"{name}: listed twice" for name in sorted({name for name in listed if listed.count(name) > 1})]
     for problem in problems:
         print(f"{path}: {problem}")
-    print(f"{len(names)} tests, {len(listed)} of which may skip")
+    may_skip = {name for glob in listed for name in fnmatch.filter(names, glob)}
+    print(f"{len(names)} tests, {len(may_skip)} of which may skip")
     sys.exit(1 if problems or not names or not listed else 0)
 
 

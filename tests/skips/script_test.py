@@ -1,5 +1,6 @@
 """tests/support/run_listed.py: the exit codes of tests that are scripts."""
 
+import os
 import subprocess
 import sys
 import unittest
@@ -9,9 +10,16 @@ RUN_LISTED = Path(__file__).resolve().parents[1] / "support" / "run_listed.py"
 
 
 class Listed(unittest.TestCase):
-    def ends(self, name, code):
+    def ends(self, name, code, required=""):
         command = [sys.executable, RUN_LISTED, name, "sh", "-c", f"exit {code}"]
-        return subprocess.run(command, capture_output=True, check=False).returncode
+        environment = dict(os.environ, ASSAY_REQUIRE_MODELS=required)
+        return subprocess.run(command, capture_output=True, check=False, env=environment).returncode
+
+    def test_what_is_installed_must_be_there_where_that_is_asked_for(self):
+        self.assertEqual(self.ends("Page.InChromium", 77, "1"), 1)
+        self.assertEqual(self.ends("Page.InChromium", 77, "0"), 77)
+        self.assertEqual(self.ends("SkipGate.Listed", 77, "1"), 77)  # for want of a GPU
+        self.assertEqual(self.ends("Page.InChromium", 0, "1"), 0)
 
     def test_a_listed_script_may_skip(self):
         self.assertEqual(self.ends("Page.InChromium", 77), 77)

@@ -4,12 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "base/environment.h"
 
 namespace assay {
 
@@ -37,12 +38,18 @@ inline std::pair<int, std::string> run_program(std::vector<std::string> argument
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text.str()};
 }
 
+// That of scripts/fetch.sh packages, where it is to be.
+inline std::string cached_python() {
+  if (!environment("ASSAY_CACHE").empty()) return environment("ASSAY_CACHE") + "/python/bin/python";
+  const std::string cache = environment("XDG_CACHE_HOME");
+  return (cache.empty() ? environment("HOME") + "/.cache" : cache) + "/assay/python/bin/python";
+}
+
 // A Python that has `modules`, given as in an import statement: the environment's ASSAY_PYTHON,
-// python3, or the system's own. Empty if there is none.
+// python3, the system's own, or that of scripts/fetch.sh packages. Empty if there is none.
 inline std::string python_with(const std::string& modules) {
-  const char* chosen = std::getenv("ASSAY_PYTHON");
-  for (const std::string& python : {std::string(chosen == nullptr ? "" : chosen),
-                                    std::string("python3"), std::string("/usr/bin/python3")}) {
+  for (const std::string& python : {environment("ASSAY_PYTHON"), std::string("python3"),
+                                    std::string("/usr/bin/python3"), cached_python()}) {
     if (!python.empty() && run_program({python, "-c", "import " + modules}).first == 0) {
       return python;
     }

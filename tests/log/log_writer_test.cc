@@ -15,6 +15,7 @@
 #include <fstream>
 #include <limits>
 #include <random>
+#include <regex>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -307,6 +308,19 @@ TEST_P(LogWriterEnd, LosesNoFinishedRecord) {
 
 INSTANTIATE_TEST_SUITE_P(All, LogWriterEnd, testing::Values("exit", "abort", "kill"),
                          [](const auto& test) { return std::string(test.param); });
+
+// Breaks if goldens, which ask for none, had times, or if they stood elsewhere than the taps have
+// them.
+TEST_F(LogWriterTest, TimesAreWrittenWhereTheyAreAskedFor) {
+  const std::vector<float> values = {1, 2, 3};
+  LogWriter(path_, {.team = "t"}).write("logits", 4, values);
+  const std::string bare = contents();
+  LogWriter(path_, {.team = "t", .times = true}).write("logits", 4, values);
+  const std::regex time(
+      R"re((,"token_idx":4),"ts":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"(,"team"))re");
+  EXPECT_NE(contents(), bare);
+  EXPECT_EQ(std::regex_replace(contents(), time, "$1$2"), bare);
+}
 
 }  // namespace
 }  // namespace assay

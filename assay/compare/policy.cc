@@ -4,7 +4,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 #include <set>
 
 #include "assay/log/json_file.h"
@@ -21,6 +21,16 @@ constexpr const char* kHint =
     "1e-5}}}";
 
 using Value = rapidjson::Value;
+
+struct Metric {
+  const char* name;
+  std::optional<double> Tolerance::*limit;
+  double bound;
+};
+
+constexpr Metric kMetrics[] = {{"rel_l2", &Tolerance::rel_l2, kRelL2Bound},
+                               {"max_abs", &Tolerance::max_abs, kMaxAbsBound},
+                               {"kl", &Tolerance::kl, kKlBound}};
 
 // The members of an object, refusing what is none and what is named twice.
 const Value& checked_object(const Value& value, const std::string& name, const std::string& path) {
@@ -39,18 +49,22 @@ Tolerance read_tolerance(const Value& value, const std::string& name, const std:
   Tolerance tolerance;
   for (const auto& member : checked_object(value, name, path).GetObject()) {
     const std::string key = json_text_of(member.name);
-    std::optional<double>* limit = key == "rel_l2"    ? &tolerance.rel_l2
-                                   : key == "max_abs" ? &tolerance.max_abs
-                                   : key == "kl"      ? &tolerance.kl
-                                                      : nullptr;
-    if (limit == nullptr) {
+    const auto* metric = std::find_if(std::begin(kMetrics), std::end(kMetrics),
+                                      [&](const Metric& each) { return each.name == key; });
+    if (metric == std::end(kMetrics)) {
       throw Error(fmt::format("{} has the unknown metric '{}'", name, key), path,
                   "the metrics are rel_l2, max_abs and kl");
     }
     if (!member.value.IsNumber() || !(member.value.GetDouble() >= 0)) {
       throw Error(fmt::format("'{}' of {} is not a number of 0 or more", key, name), path, kHint);
     }
-    *limit = member.value.GetDouble();
+    const double limit = member.value.GetDouble();
+    if (!(limit < metric->bound)) {
+      throw Error(fmt::format("'{}' of {} is {}, which lets anything pass", key, name, limit), path,
+                  fmt::format("give less than {}, or leave the checkpoint out with --checkpoints",
+                              metric->bound));
+    }
+    tolerance.*metric->limit = limit;
   }
   if (!tolerance.rel_l2 && !tolerance.max_abs && !tolerance.kl) {
     throw Error(name + " names no metric, so that anything would pass", path,

@@ -8,7 +8,8 @@
 
 namespace assay {
 
-// What a record may differ by. Every limit that is set must hold; each is a number of 0 or more.
+// What a record may differ by. Every limit that is set must hold; each is a number of 0 or more,
+// and less than the bounds below.
 struct Tolerance {
   std::optional<double> rel_l2;
   std::optional<double> max_abs;
@@ -20,6 +21,13 @@ struct Tolerance {
 
 // The criterion of the published logs: the same sign and order of magnitude, under 1 % off.
 inline constexpr double kDefaultRelL2 = 1e-2;
+
+// From here on a limit lets anything pass, so that it is refused. A tensor of nothing but zeros is
+// off by a rel_l2 of 1. Activations of real models rarely exceed a few thousand. A KL of 1 nat is
+// far from any rounding: a uniform guess is ln(vocabulary) nats off a certain choice.
+inline constexpr double kRelL2Bound = 1;
+inline constexpr double kMaxAbsBound = 1000;
+inline constexpr double kKlBound = 1;
 
 // Which tolerance each checkpoint has.
 //
@@ -35,8 +43,8 @@ class Policy {
   // What `rule` gives for a checkpoint's name; it may throw Error where it has none.
   explicit Policy(std::function<Tolerance(const std::string&)> rule) : rule_(std::move(rule)) {}
 
-  // Throws Error if the file cannot be read or holds anything but the above: a key that is
-  // mistyped must not loosen a test.
+  // Throws Error if the file cannot be read, holds anything but the above, since a key that is
+  // mistyped must not loosen a test, or has a limit at or beyond its bound.
   static Policy from_file(const std::string& path);
 
   Tolerance tolerance(const std::string& checkpoint) const;

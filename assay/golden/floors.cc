@@ -107,7 +107,7 @@ Policy floor_policy(const GoldenManifest& manifest, const GoldenFile& file,
                   "leave it out of the logs, or record the golden with it");
     }
     Tolerance tolerance;
-    tolerance.rel_l2 = k * *value;
+    tolerance.rel_l2 = std::min(k * *value, kWidestTolerance);
     tolerance.floor = value;
     return tolerance;
   });

@@ -13,9 +13,13 @@ namespace assay {
 // up to this much of it.
 inline constexpr double kLeastFloor = 0x1p-24;
 
-// Fast math on weights in blocks may be off by what llama.cpp is off on the same file, which rounds
-// activations too (its floor llamacpp_as_stored_vs_f64), and no more: the rest are three deviations
-// of what a sketch says of an error, sqrt(2 / 64) / 2 each.
+// No tolerance is wider: engines that quantise activations may be off by half of a tensor, and
+// three times that would let zeros pass, which are off by 1.
+inline constexpr double kWidestTolerance = 0.99 * kRelL2Bound;
+
+// `fast` on weights in blocks may be off by this many times its floor (fast_floors.h): the same
+// rounding done otherwise has another error of the same size, and a sketch tells it to three
+// deviations of sqrt(2 / 64) / 2 each.
 inline constexpr double kFastFloors = 1 + 3 * 0.09;
 
 // The floor of a checkpoint: its own where one was measured, else that of its kind; kLeastFloor at
@@ -31,9 +35,9 @@ std::optional<double> floor_of_kind(const GoldenFile& file, const std::string& f
 std::optional<double> usual_floor_of(const GoldenFile& file, const std::string& floor,
                                      const std::string& checkpoint);
 
-// rel_l2 <= k times the floor, checkpoint by checkpoint. `floor` names another floor than the
-// manifest's; empty: the manifest's. Throws Error if no checkpoint of the file has such a floor;
-// the policy's tolerance() does where a single one has none.
+// rel_l2 <= k times the floor, kWidestTolerance at most, checkpoint by checkpoint. `floor` names
+// another floor than the manifest's; empty: the manifest's. Throws Error if no checkpoint of the
+// file has such a floor; the policy's tolerance() does where a single one has none.
 Policy floor_policy(const GoldenManifest& manifest, const GoldenFile& file,
                     const std::string& floor = {});
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "assay/compare/checkpoint_order.h"
+#include "assay/compare/policy.h"
 #include "assay/golden/json_node.h"
 #include "assay/log/json_file.h"
 #include "base/count_of.h"
@@ -15,12 +16,21 @@ namespace {
 
 constexpr int64_t kMaxTokens = int64_t{1} << 24;
 constexpr const char* kHint = "see golden/README.md for what a manifest holds";
+constexpr double kMostK = 10;
+
+double below_bound(const JsonNode& node) {
+  const double value = node.number_at_least(0);
+  if (value < kRelL2Bound) return value;
+  node.fail(
+      fmt::format("is {}, and zeros are off by {}: it lets anything pass", value, kRelL2Bound),
+      "measure it again");
+}
 
 Floors read_floors(const JsonNode& node) {
   Floors floors;
   for (const auto& [name, each] : node.members()) {
     Floor floor;
-    floor.max = each.at("max").number_at_least(0);
+    floor.max = below_bound(each.at("max"));
     if (const auto p99 = each.find("p99")) floor.p99 = p99->number_at_least(0);
     if (floor.p99 && !(*floor.p99 <= floor.max)) each.fail("has a p99 above its max");
     if (const auto regret = each.find("regret")) floor.regret = regret->number_at_least(0);
@@ -144,6 +154,23 @@ void check_schema(const JsonNode& root, const std::string& path) {
   throw Error(what, path, "record the golden again");
 }
 
+// The floor that holds, k times, must be a limit that something can exceed.
+void check_tolerances(const JsonNode& root, const GoldenManifest& manifest) {
+  const auto& [k, floor, why] = manifest.tolerance;
+  for (const GoldenFile& file : manifest.files) {
+    for (const auto* table : {&file.floors, &file.floors_by_checkpoint}) {
+      for (const auto& [checkpoint, floors] : *table) {
+        const auto found = floors.find(floor);
+        if (found == floors.end() || k * found->second.max < kRelL2Bound) continue;
+        root.at("tolerance")
+            .fail(
+                fmt::format("allows {} at '{}' of {}, {} times its floor {}: it lets anything pass",
+                            k * found->second.max, checkpoint, file.type, k, floor));
+      }
+    }
+  }
+}
+
 GoldenManifest read_root(const JsonNode& root, const std::string& path) {
   GoldenManifest manifest;
   manifest.path = path;
@@ -162,6 +189,9 @@ GoldenManifest read_root(const JsonNode& root, const std::string& path) {
   manifest.command = root.at("command").nonempty_text();
   const JsonNode tolerance = root.at("tolerance");
   manifest.tolerance.k = tolerance.at("k").number_at_least(1);
+  if (!(manifest.tolerance.k <= kMostK)) {
+    tolerance.at("k").fail(fmt::format("is {}, it is {} at most", manifest.tolerance.k, kMostK));
+  }
   manifest.tolerance.floor = tolerance.at("floor").nonempty_text();
   manifest.tolerance.why = tolerance.at("why").nonempty_text();
   std::set<std::string> types;
@@ -173,6 +203,7 @@ GoldenManifest read_root(const JsonNode& root, const std::string& path) {
     }
   }
   if (manifest.files.empty()) root.at("files").fail("is empty");
+  check_tolerances(root, manifest);
   return manifest;
 }
 

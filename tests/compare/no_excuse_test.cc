@@ -157,7 +157,7 @@ TEST_F(NoExcuseTest, AMistypedNameIsTold) {
   EXPECT_TRUE(compare(log, log).pass) << "a set names none";
   options_.selection = {};
   options_.policy = Policy::from_file(
-      put("policy.json", R"({"checkpoints":{"layer_1_*":{"rel_l2":1},"typo*":{"rel_l2":1}}})"));
+      put("policy.json", R"({"checkpoints":{"layer_1_*":{"rel_l2":0.9},"typo*":{"rel_l2":0.9}}})"));
   EXPECT_THAT(compare(log, log).warnings,
               ElementsAre("no checkpoint of either log is 'typo*', of which the policy has a "
                           "tolerance"));

@@ -8,6 +8,7 @@
 namespace assay {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 class PolicyTest : public LogFiles {};
@@ -46,7 +47,8 @@ TEST_F(PolicyTest, AnythingElseIsRefused) {
       {R"({"default": {"rel_l2": -1}})", "not a number of 0 or more"},
       {R"({"default": {"rel_l2": "1"}})", "not a number of 0 or more"},
       {R"({"default": {"rel_l2": NaN}})", "not valid JSON"},
-      {R"({"default": {"rel_l2": 1}, "default": {"rel_l2": 2}})", "has the key 'default' twice"},
+      {R"({"default": {"rel_l2": 0.1}, "default": {"rel_l2": 0.2}})",
+       "has the key 'default' twice"},
       {R"({"checkpoints": {"a": 1}})", "'a' is not an object"},
       {R"({"checkpoints": {")" + std::string(300, '*') + R"(": {"kl": 1}}})",
        "more than 256 bytes"},
@@ -58,6 +60,30 @@ TEST_F(PolicyTest, AnythingElseIsRefused) {
     EXPECT_THAT(error, HasSubstr(path));
   }
   EXPECT_THAT(error_of([&] { Policy::from_file(folder_ + "/none"); }), HasSubstr("cannot open"));
+}
+
+// Breaks if a limit that nothing can exceed made a comparison pass.
+TEST_F(PolicyTest, ALimitThatLetsAnythingPassIsRefusedByName) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"rel_l2", "1"},     {"rel_l2", "1e9"},    {"rel_l2", "1e308"}, {"max_abs", "1000"},
+      {"max_abs", "1e38"}, {"max_abs", "1e308"}, {"kl", "1"},         {"kl", "1e308"}};
+  for (const auto& [metric, limit] : cases) {
+    const std::string tolerance = std::string("{\"") + metric + "\": " + limit + "}";
+    const std::string all = put("all.json", R"({"default": )" + tolerance + "}");
+    EXPECT_THAT(error_of([&] { Policy::from_file(all); }),
+                AllOf(HasSubstr(std::string("'") + metric + "' of 'default' is "),
+                      HasSubstr("which lets anything pass"), HasSubstr(all)));
+    const std::string one =
+        put("one.json",
+            R"({"default": {"rel_l2": 0.01}, "checkpoints": {"layer_*": )" + tolerance + "}}");
+    EXPECT_THAT(error_of([&] { Policy::from_file(one); }),
+                HasSubstr(std::string("'") + metric + "' of 'layer_*' is "));
+  }
+  EXPECT_THAT(
+      error_of([&] { Policy::from_file(put("p.json", R"({"default":{"rel_l2":1e999}})")); }),
+      HasSubstr("not valid JSON"));
+  Policy::from_file(
+      put("loose.json", R"({"default": {"rel_l2": 0.99, "max_abs": 999, "kl": 0.9}})"));
 }
 
 }  // namespace

@@ -33,8 +33,12 @@ FLOORS = {
 }
 HEX = re.compile(r"[0-9a-f]{64}")
 LAYERS = re.compile(r"embedding|layer_\d+_output|logits")
+INVENTORY = "inventory.txt"
 NOT_FIXTURES = {"generate", "__pycache__"}
 ROUNDING = 6e-3  # manifests hold three digits
+SNAPSHOTS, FAST_FLOORS = "snapshots.json", "fast_floors.json"  # what Assay's own engine measured
+MATHS = ("exact", "fast")
+SNAPSHOT = re.compile(r"[0-9a-f]{16}( -?\d[\d.e+-]*){5}")
 
 
 class Complaint(Exception):
@@ -285,7 +289,7 @@ def check_log(folder, manifest, entry, log):
 
 def check_manifest(folder, manifest, complaints):
     """Complains of everything that is wrong in one folder; returns the names of the files that it accounts for."""
-    named = {"manifest.json"}
+    named = {"manifest.json", SNAPSHOTS, FAST_FLOORS}
 
     def attempt(function, *arguments):
         try:
@@ -308,6 +312,74 @@ def check_manifest(folder, manifest, complaints):
             named.add(name)
             attempt(check_log, folder, manifest, entry, log)
     return named
+
+
+def read_measured(folder, name, command):
+    """What the engine measured, which is of this model."""
+    path = folder / name
+    if not path.is_file():
+        raise Complaint(f"{name}: is missing; assay golden record --{command} {folder.name}")
+    measured = Node(parse(path.read_text(encoding="utf-8")), name)
+    if measured["model"].value != folder.name:
+        measured["model"].fail(f"is {measured['model'].value!r}, the folder is {folder.name!r}")
+    return measured
+
+
+def check_cases(entries, wanted, key):
+    """That the entries are those wanted, {what: sha256 of its model file}, each once."""
+    found = [tuple(entry[name].value for name in key) for entry in entries]
+    for what in sorted(set(found) ^ set(wanted)):
+        raise Complaint(f"{' '.join(what)} is {'missing' if what in wanted else 'of no golden'}")
+    if len(found) != len(set(found)):
+        raise Complaint("has a case twice")
+    for entry, what in zip(entries, found):
+        if entry["sha256"].value != wanted[what]:
+            entry["sha256"].fail("is that of another model file: measure it again")
+
+
+def check_snapshots(folder, prompts):
+    measured = read_measured(folder, SNAPSHOTS, "snapshots")
+    entries = measured["snapshots"].items()
+    wanted = {(type_name, math, prompt): sha for (type_name, prompt), sha in prompts.items() for math in MATHS}
+    check_cases(entries, wanted, ("type", "math", "prompt"))
+    for entry in entries:
+        if len(entry["values"].items()) != len(measured["checkpoints"].items()):
+            entry["values"].fail("has not one for each checkpoint")
+        for value in entry["values"].items():
+            if not SNAPSHOT.fullmatch(value.text()):
+                value.fail("is not a hash, a norm and 4 sums")
+
+
+def check_fast_floors(folder, manifest, prompts):
+    wanted = {key: sha for key, sha in prompts.items() if key[0].startswith("Q")}
+    if not wanted and not (folder / FAST_FLOORS).exists():
+        return
+    entries = read_measured(folder, FAST_FLOORS, "fast-floors")["prompts"].items()
+    check_cases(entries, wanted, ("type", "prompt"))
+    held = {entry["type"].value: set(entry["floors_by_checkpoint"].value) for entry in manifest["files"].items()}
+    for entry in entries:
+        if set(entry["floors"].value) != held[entry["type"].value]:
+            entry["floors"].fail("has other checkpoints than the manifest has floors of")
+        for _, floor in entry["floors"].members():
+            most, median = (item.number() for item in floor.items())
+            if not median <= most <= FLOORS["llamacpp_as_stored_vs_f64"]:
+                floor.fail("is not [max, median] of a sound rounding")
+
+
+def check_measured(folder, manifest, complaints):
+    prompts = {
+        (entry["type"].value, log["prompt"].value): entry["sha256"].value
+        for entry in manifest["files"].items()
+        for log in entry["logs"].items()
+    }
+    for name, check in (
+        (SNAPSHOTS, lambda: check_snapshots(folder, prompts)),
+        (FAST_FLOORS, lambda: check_fast_floors(folder, manifest, prompts)),
+    ):
+        try:
+            check()
+        except (Complaint, ValueError) as complaint:
+            complaints.append(f"{folder.name}/{name}: {complaint}")
 
 
 def check_top(folder, manifest):
@@ -356,6 +428,7 @@ def lint_folder(folder, complaints):
         manifest = Node(parse(path.read_text(encoding="utf-8")))
         check_top(folder, manifest)
         named = check_manifest(folder, manifest, complaints)
+        check_measured(folder, manifest, complaints)
     except Complaint as complaint:
         complaints.append(f"{folder.name}/manifest.json: {complaint}")
         return
@@ -385,6 +458,49 @@ def unread(golden, cases):
                 yield f"{path.parent.name}/manifest.json: no test reads the fixtures of {type_name}"
 
 
+def fixtures_of(folder):
+    """The lines of the inventory that a folder stands for; None where its manifest is broken, of which others complain."""
+    try:
+        manifest = parse((folder / "manifest.json").read_text(encoding="utf-8"))
+        found = {
+            (manifest["model"], entry["type"], log["prompt"], log["set"])
+            for entry in manifest["files"]
+            for log in entry["logs"]
+        }
+        texts = {
+            (manifest["model"], entry["type"], text["prompt"], "text")
+            for entry in manifest["files"]
+            for text in entry.get("texts", [])
+        }
+        return found | texts
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def check_inventory(golden, folders):
+    """Complains of each fixture that is listed and missing, or there and not listed."""
+    path = golden / INVENTORY
+    if not path.is_file():
+        return [f"{INVENTORY}: is missing; assay golden list --inventory prints it"]
+    lines = [line.split("#")[0].split() for line in path.read_text(encoding="utf-8").splitlines()]
+    listed = {tuple(words) for words in lines if words}
+    found = set()
+    for folder in folders:
+        fixtures = fixtures_of(folder)
+        found |= fixtures or set()
+        if fixtures is None:
+            listed = {words for words in listed if words[0] != folder.name}
+    complaints = []
+    for what in sorted({words[:1] for words in listed} | {words[:2] for words in listed}, key=len):
+        of_it = {words for words in listed - found if words[: len(what)] == what}
+        if of_it and not any(words[: len(what)] == what for words in found):
+            complaints.append(f"{INVENTORY}: lists {len(of_it)} fixtures of {' '.join(what)}: all are missing")
+            listed -= of_it
+    complaints += [f"{INVENTORY}: lists {' '.join(words)}, which is missing" for words in sorted(listed - found)]
+    complaints += [f"{INVENTORY}: does not list {' '.join(words)}, which is there" for words in sorted(found - listed)]
+    return complaints
+
+
 def lint(golden, cases=None):
     """All complaints, and the size; `cases` are those of the test that reads the fixtures."""
     complaints = []
@@ -393,6 +509,7 @@ def lint(golden, cases=None):
         complaints.append(f"{golden}: has no goldens")
     for folder in folders:
         lint_folder(folder, complaints)
+    complaints += check_inventory(golden, folders)
     if cases is not None:
         complaints += unread(golden, cases)
     size = sum(path.stat().st_size for path in golden.rglob("*") if is_kept(path))

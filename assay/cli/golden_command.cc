@@ -6,10 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/golden_json.h"
+#include "assay/cli/golden_measured.h"
 #include "assay/cli/output.h"
 #include "assay/golden/change.h"
+#include "assay/golden/inventory.h"
 #include "assay/golden/record.h"
 #include "assay/golden/review.h"
 #include "assay/golden/verify.h"
@@ -26,6 +29,8 @@ struct GoldenArguments {
   std::vector<std::string> models;
   std::string oracle;
   bool json = false;
+  bool inventory = false;
+  MeasuredArguments measured;
 };
 
 std::vector<std::string> models_of(const GoldenArguments& arguments) {
@@ -75,6 +80,7 @@ int tell(const std::vector<GoldenCheck>& checks) {
 }
 
 std::vector<GoldenCheck> checks_of(const GoldenArguments& arguments) {
+  if (arguments.models.empty()) return verify_goldens(arguments.root);
   std::vector<GoldenCheck> checks;
   for (const std::string& model : models_of(arguments)) {
     checks.push_back(verify_golden(arguments.root, model));
@@ -82,7 +88,19 @@ std::vector<GoldenCheck> checks_of(const GoldenArguments& arguments) {
   return checks;
 }
 
+// What is there, as the file that pins it.
+int list_inventory(const GoldenArguments& arguments) {
+  Inventory all;
+  for (const std::string& model : models_of(arguments)) {
+    all.merge(
+        inventory_of(read_golden_manifest(golden_folder(arguments.root, model) + kManifestName)));
+  }
+  print_text(inventory_text(all));
+  return kInParity;
+}
+
 int list(const GoldenArguments& arguments) {
+  if (arguments.inventory) return list_inventory(arguments);
   const std::vector<GoldenCheck> checks = checks_of(arguments);
   if (arguments.json) {
     print_text(golden_json(checks));
@@ -114,7 +132,18 @@ int list(const GoldenArguments& arguments) {
 }
 
 int verify(const GoldenArguments& arguments) {
+  if (arguments.measured.snapshots) {
+    MeasuredArguments measured = arguments.measured;
+    measured.root = arguments.root;
+    return verify_snapshots(measured, models_of(arguments));
+  }
   const std::vector<GoldenCheck> checks = checks_of(arguments);
+  if (!read_inventory(arguments.root)) {
+    print_warning(fmt::format(
+        "{} has no {}, so a golden that is removed is not missed; assay golden list --inventory "
+        "prints one",
+        printable(arguments.root), kInventoryName));
+  }
   if (arguments.json) {
     print_text(golden_json(checks));
     return tell(checks);
@@ -142,8 +171,37 @@ std::string removed_text(const std::map<std::string, std::string>& waited,
   return removed.empty() ? "" : "; removed what waited: " + names_of(removed);
 }
 
+// Says how large the changes of the engine's snapshots are, moves what waits into its place, and
+// says what that changes of the inventory.
+GoldenChange take(const std::string& root, const std::string& model) {
+  print_snapshot_changes(golden_folder(root, model));
+  GoldenChange change = accept_pending(golden_folder(root, model));
+  for (const std::string& line : update_inventory(root, change.manifest)) {
+    print_text(fmt::format("{}: {}\n", kInventoryName, printable(line)));
+  }
+  return change;
+}
+
+int record_engine(const GoldenArguments& arguments) {
+  MeasuredArguments measured = arguments.measured;
+  measured.root = arguments.root;
+  for (const std::string& model : arguments.models) {
+    if (!record_measured(measured, model)) continue;
+    if (update_mode() == UpdateMode::kAlways) {
+      take(arguments.root, model);
+      print_text(fmt::format("{}: accepted\n", printable(model)));
+    } else {
+      print_text(fmt::format("{0}: pending; assay golden review {0}\n", printable(model)));
+    }
+  }
+  return kInParity;
+}
+
 int record(const GoldenArguments& arguments) {
   check_may_update();
+  if (arguments.measured.snapshots || arguments.measured.fast_floors) {
+    return record_engine(arguments);
+  }
   for (const std::string& model : arguments.models) {
     const std::string folder = golden_folder(arguments.root, model);
     const std::string command =
@@ -156,7 +214,7 @@ int record(const GoldenArguments& arguments) {
     if (names.empty()) {
       print_text(fmt::format("{}: nothing changes{}\n", printable(model), removed));
     } else if (update_mode() == UpdateMode::kAlways) {
-      accept_pending(folder);
+      take(arguments.root, model);
       print_text(fmt::format("{}: recorded and accepted: {}{}\n", printable(model), names_of(names),
                              removed));
     } else {
@@ -247,6 +305,12 @@ int review(const GoldenArguments& arguments) {
     for (const std::string& file : review.removed) {
       text += fmt::format("  {} would go\n", printable(file));
     }
+    for (const SnapshotReview& snapshot : review.snapshots) {
+      text += "  " +
+              colored(printable(snapshot.line, std::string::npos),
+                      snapshot.within ? Color::kNone : Color::kBad, style) +
+              "\n";
+    }
     for (const LogReview& log : review.logs) text += review_text(log, style);
     text += fmt::format("\n  take it: assay golden accept {0}   drop it: assay golden reject {0}\n",
                         shell_quoted(model));
@@ -261,7 +325,7 @@ int accept(const GoldenArguments& arguments) {
   check_may_update();
   const auto [models, exit_code] = models_pending(arguments);
   for (const std::string& model : models) {
-    GoldenChange change = accept_pending(golden_folder(arguments.root, model));
+    GoldenChange change = take(arguments.root, model);
     change.replaced.emplace_back(kManifestName);
     print_text(fmt::format("{}: accepted {}\n", printable(model), names_of(change.replaced)));
   }
@@ -307,16 +371,36 @@ void add_golden(CLI::App& app, int& exit_code) {
   golden->footer(
       "ASSAY_UPDATE: no, nothing is recorded or accepted (the default where CI is set); new, what "
       "is recorded waits as *.new files (the default elsewhere); always, it is accepted at once.");
-  add_action(*golden, "list", "Each fixture and its state", list, arguments, exit_code)
-      ->add_flag("--json", arguments->json, "As JSON");
-  add_action(*golden, "verify", "Whether each golden is what its manifest states", verify,
-             arguments, exit_code)
-      ->add_flag("--json", arguments->json, "As JSON");
+  CLI::App* listing =
+      add_action(*golden, "list", "Each fixture and its state", list, arguments, exit_code);
+  auto* json = listing->add_flag("--json", arguments->json, "As JSON");
+  listing->add_flag("--inventory", arguments->inventory, "As the inventory.txt that pins them")
+      ->excludes(json);
+  CLI::App* verifying =
+      add_action(*golden, "verify", "Whether each golden is what its manifest states", verify,
+                 arguments, exit_code);
+  json = verifying->add_flag("--json", arguments->json, "As JSON");
+  MeasuredArguments& measured = arguments->measured;
+  verifying
+      ->add_flag("--snapshots", measured.snapshots,
+                 "Run the engine, and tell every checkpoint that is not the snapshot's bit for bit")
+      ->excludes(json);
+  add_threads_flag(*verifying, measured.n_threads);
   CLI::App* command = add_action(*golden, "record", "Record again, as files that wait for review",
                                  record, arguments, exit_code);
-  command->add_option("--oracle", arguments->oracle,
-                      "Shell command that writes $ASSAY_GOLDEN_OUT/MODEL/ (default: the one that "
-                      "the manifest states)");
+  auto* oracle =
+      command->add_option("--oracle", arguments->oracle,
+                          "Shell command that writes $ASSAY_GOLDEN_OUT/MODEL/ (default: the one "
+                          "that the manifest states)");
+  command
+      ->add_flag("--snapshots", measured.snapshots,
+                 "No oracle: the bits that Assay's own engine computes")
+      ->excludes(oracle);
+  command
+      ->add_flag("--fast-floors", measured.fast_floors,
+                 "No oracle: how far Assay's own fast is from the golden")
+      ->excludes(oracle);
+  add_threads_flag(*command, measured.n_threads);
   add_action(*golden, "review", "What accepting would change, in floors", review, arguments,
              exit_code);
   add_action(*golden, "accept", "Take what waits", accept, arguments, exit_code);

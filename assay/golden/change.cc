@@ -8,8 +8,10 @@
 #include <set>
 #include <utility>
 
+#include "assay/golden/fast_floors.h"
 #include "assay/golden/files.h"
 #include "assay/golden/log_check.h"
+#include "assay/golden/snapshots.h"
 #include "base/error.h"
 #include "base/input_file.h"
 
@@ -49,6 +51,18 @@ std::optional<GoldenManifest> manifest_in_place(const std::string& folder) {
   }
 }
 
+// What Assay's own engine measured, which no manifest names.
+bool is_measured(const std::string& name) {
+  return name == kSnapshotsName || name == kFastFloorsName;
+}
+
+std::vector<std::string> problems_of_measured(const std::string& name, const std::string& path,
+                                              const GoldenManifest& manifest) {
+  const std::string text = read_whole_file(path, kMaxManifestBytes);
+  return name == kSnapshotsName ? snapshot_problems(manifest, parse_snapshots(text, path))
+                                : fast_floor_problems(manifest, parse_fast_floors(text, path));
+}
+
 class Planner {
  public:
   // `hint`: what to do about files that do not fit.
@@ -61,7 +75,9 @@ class Planner {
     const std::set<std::string> names = files_of(change_.manifest);
     for (const auto& [name, path] : replacements_) {
       if (name == kManifestName) continue;
-      if (names.count(name) == 0) {
+      if (is_measured(name)) {
+        check_measured(name, path);
+      } else if (names.count(name) == 0) {
         throw Error("nothing in the manifest names it", path, "remove it, or " + hint_);
       }
       change_.replaced.push_back(name);
@@ -114,6 +130,14 @@ class Planner {
     }
   }
 
+  void check_measured(const std::string& name, const std::string& path) const {
+    const auto problems = problems_of_measured(name, path, change_.manifest);
+    if (problems.empty()) return;
+    throw Error(
+        problems.front(), path,
+        fmt::format("assay golden reject {}, and measure it again", change_.manifest.model));
+  }
+
   // Of what waits and, of a model that stays as it is, of what is in place.
   int64_t n_layers(const GoldenFile& file) const {
     int64_t n = layers_of(file, [&](const std::string& name) { return place(name); });
@@ -130,8 +154,7 @@ class Planner {
     const int64_t layers = n_layers(file);
     for (const GoldenLog& log : file.logs) {
       check_hash(log.file, log.sha256);
-      check_golden_log(place(log.file), change_.manifest, file, log, layers,
-                       replacements_.count(log.file) > 0, hint_);
+      check_golden_log(place(log.file), change_.manifest, file, log, layers, hint_);
     }
   }
 
@@ -204,6 +227,12 @@ std::map<std::string, std::string> pending_files(const std::string& folder) {
     pending[name.substr(0, name.size() - std::string_view(kPendingSuffix).size())] = folder + name;
   }
   return pending;
+}
+
+void make_measured_pending(const std::string& folder, const std::string& name,
+                           const std::string& text) {
+  const FolderLock lock(folder);
+  replace_file(text, folder + name + kPendingSuffix);
 }
 
 GoldenChange accept_pending(const std::string& folder) {

@@ -32,6 +32,10 @@ GoldenChange plan_change(const std::string& folder,
 // The files that wait in the folder: their names to their paths, NAME to FOLDER/NAME.new.
 std::map<std::string, std::string> pending_files(const std::string& folder);
 
+// Makes what the engine measured (snapshots.h, fast_floors.h) wait beside whatever else does.
+void make_measured_pending(const std::string& folder, const std::string& name,
+                           const std::string& text);
+
 // Moves what waits into its place and updates the hashes in the manifest, which goes last. Cut off
 // at any point, verify tells it, and accepting again completes it. Returns the change made; throws
 // Error, and changes nothing, if nothing waits or it does not fit.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -43,6 +44,32 @@ int64_t layers_up_to(const std::string& checkpoint) {
   return int64_t{parse_checkpoint_name(checkpoint).layer} + 1;
 }
 
+template <typename Values>
+bool has_nan(const Values& values) {
+  return std::any_of(values.begin(), values.end(), [](auto value) { return std::isnan(value); });
+}
+
+// Whether one of the numbers that a record states is finite and not zero.
+bool states_a_number(const Record& record) {
+  const auto counts = [](auto value) { return std::isfinite(value) && value != 0; };
+  if (std::any_of(record.values.begin(), record.values.end(), counts)) return true;
+  if (record.sketch && std::any_of(record.sketch->begin(), record.sketch->end(), counts)) {
+    return true;
+  }
+  return record.summary && (counts(record.summary->min) || counts(record.summary->max));
+}
+
+// Null where an engine can be held to the record.
+const char* why_nothing_to_hold_to(const Record& record) {
+  if (record.values.empty() && record.n > 0) return "no value";
+  // A number that a summary leaves out is NaN, too: its count of NaN tells.
+  const bool nan = has_nan(record.values) || (record.sketch && has_nan(*record.sketch)) ||
+                   (record.summary && record.summary->nan.value_or(0) > 0);
+  if (nan) return "a NaN, which nothing can match,";
+  return states_a_number(record) ? nullptr
+                                 : "nothing but zeros or infinities, which prove nothing,";
+}
+
 class LogCheck {
  public:
   LogCheck(const std::string& path, const GoldenManifest& manifest, const GoldenFile& file,
@@ -54,9 +81,8 @@ class LogCheck {
         n_layers_(n_layers),
         hint_(hint) {}
 
-  void check(bool whole) {
-    whole_ = whole;
-    LogReader reader(path_, whole ? Depth::kFull : Depth::kKeys);
+  void check() {
+    LogReader reader(path_);
     const Record* record = reader.next();
     if (record == nullptr) throw no_records_error(reader);
     if (!reader.header()) fail("has no header that says what was recorded");
@@ -86,8 +112,9 @@ class LogCheck {
     if (!is_of_set(log_.set, record.checkpoint).value_or(true)) {
       fail(fmt::format("has '{}', which is not of the set '{}'", record.checkpoint, log_.set));
     }
-    if (whole_ && record.values.empty() && record.n > 0) {
-      fail(fmt::format("has no value of '{}' at {}", record.checkpoint, record.token_idx));
+    const char* nothing = why_nothing_to_hold_to(record);
+    if (nothing != nullptr) {
+      fail(fmt::format("has {} of '{}' at {}", nothing, record.checkpoint, record.token_idx));
     }
     if (!seen_[record.checkpoint].insert(record.token_idx).second) {
       fail(fmt::format("has '{}' at {} twice", record.checkpoint, record.token_idx));
@@ -138,7 +165,6 @@ class LogCheck {
   const GoldenLog& log_;
   int64_t n_layers_;
   const std::string& hint_;
-  bool whole_ = false;                             // values are read, too
   std::map<std::string, std::set<int64_t>> seen_;  // positions by checkpoint
 };
 
@@ -163,9 +189,9 @@ int64_t layers_of(const GoldenFile& file,
 }
 
 void check_golden_log(const std::string& path, const GoldenManifest& manifest,
-                      const GoldenFile& file, const GoldenLog& log, int64_t n_layers, bool whole,
+                      const GoldenFile& file, const GoldenLog& log, int64_t n_layers,
                       const std::string& hint) {
-  LogCheck(path, manifest, file, log, n_layers, hint).check(whole);
+  LogCheck(path, manifest, file, log, n_layers, hint).check();
 }
 
 }  // namespace assay

@@ -9,6 +9,7 @@
 
 #include "assay/compare/log_index.h"
 #include "assay/golden/change.h"
+#include "assay/golden/fast_floors.h"
 #include "assay/golden/files.h"
 #include "assay/golden/floor_changes.h"
 #include "assay/golden/floors.h"
@@ -107,6 +108,8 @@ class Reviewer {
         review_.notes.push_back(std::move(change));
       }
     }
+    review_.snapshots = review_pending_snapshots(folder_);
+    review_fast_floors();
     return std::move(review_);
   }
 
@@ -114,6 +117,17 @@ class Reviewer {
   template <typename... Values>
   void note(fmt::format_string<Values...> text, Values&&... values) {
     review_.notes.push_back(fmt::format(text, std::forward<Values>(values)...));
+  }
+
+  void review_fast_floors() {
+    const auto found = pending_.find(kFastFloorsName);
+    if (found == pending_.end()) return;
+    const FastFloors before = read_fast_floors(folder_).value_or(FastFloors{});
+    FastFloorChanges changes = fast_floor_changes(
+        before,
+        parse_fast_floors(read_whole_file(found->second, kMaxManifestBytes), found->second));
+    std::move(changes.notes.begin(), changes.notes.end(), std::back_inserter(review_.notes));
+    review_.looser = review_.looser || changes.looser;
   }
 
   void review_log(const GoldenFile& file, const GoldenLog& log) {
@@ -161,9 +175,13 @@ class Reviewer {
 }  // namespace
 
 bool GoldenReview::within_floors() const {
-  return !looser && std::all_of(logs.begin(), logs.end(), [](const LogReview& log) {
-    return log.added || (log.comparison && log.comparison->pass && log.gone.empty());
-  });
+  const bool snapshots_within =
+      std::all_of(snapshots.begin(), snapshots.end(),
+                  [](const SnapshotReview& snapshot) { return snapshot.within; });
+  return !looser && snapshots_within &&
+         std::all_of(logs.begin(), logs.end(), [](const LogReview& log) {
+           return log.added || (log.comparison && log.comparison->pass && log.gone.empty());
+         });
 }
 
 GoldenReview review_pending(const std::string& folder) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "assay/compare/comparison.h"
+#include "assay/golden/snapshot_review.h"
 
 namespace assay {
 
@@ -26,14 +27,15 @@ struct LogReview {
 struct GoldenReview {
   std::string model;
   std::vector<LogReview> logs;
+  std::vector<SnapshotReview> snapshots;
   std::vector<std::string> removed;  // files that would go
   std::vector<std::string> notes;    // what else changes: model files, floors, the manifest's keys
-  // A floor rises or goes, or k rises, or another floor that is higher holds; a fixture or a text
-  // goes, or some of its greedy tokens.
+  // A floor rises or goes, that of fast among them, or k rises, or another floor that is higher
+  // holds; a fixture or a text goes, or some of its greedy tokens.
   bool looser = false;
 
-  // Whether every fixture that changes keeps all its records, and these stay within k times their
-  // floors, and nothing is held to less than it was.
+  // Whether every fixture that changes keeps all its records, and these, and all snapshots, stay
+  // within k times their floors, and nothing is held to less than it was.
   bool within_floors() const;
 };
 

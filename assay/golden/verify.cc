@@ -11,8 +11,11 @@
 #include <system_error>
 
 #include "assay/golden/change.h"
+#include "assay/golden/fast_floors.h"
 #include "assay/golden/files.h"
+#include "assay/golden/inventory.h"
 #include "assay/golden/log_check.h"
+#include "assay/golden/snapshots.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/input_file.h"
@@ -49,6 +52,17 @@ std::map<std::string, std::string> pinned_versions(const std::string& path) {
   return pins;
 }
 
+void add_inventory_problems(const std::string& root, const Inventory& listed,
+                            const Inventory& found, GoldenCheck& check) {
+  for (const std::string& problem : inventory_problems(listed, found)) {
+    check.problems.emplace_back(
+        Error(problem, with_slash(root) + kInventoryName,
+              "restore it with git checkout; what is meant to be there: assay golden list "
+              "--inventory")
+            .what());
+  }
+}
+
 class Verifier {
  public:
   Verifier(const std::string& root, const std::string& model)
@@ -79,6 +93,8 @@ class Verifier {
     check_oracles();
     for (const GoldenFile& file : manifest_.files) check_file(file);
     check_orphans();
+    check_inventory();
+    check_measured();
     return std::move(check_);
   }
 
@@ -128,7 +144,7 @@ class Verifier {
         problem(path, "is not what the manifest states: its SHA-256 differs");
       } else {
         try {
-          check_golden_log(path, manifest_, file, log, n_layers, false,
+          check_golden_log(path, manifest_, file, log, n_layers,
                            "assay golden record " + manifest_.model);
         } catch (const Error& error) {
           state = "changed";
@@ -141,7 +157,7 @@ class Verifier {
 
   // A file that is named nowhere is read by no test.
   void check_orphans() {
-    std::set<std::string> named = {kManifestName};
+    std::set<std::string> named = {kManifestName, kSnapshotsName, kFastFloorsName};
     for (const GoldenFile& file : manifest_.files) {
       named.insert(file.gguf);
       for (const GoldenLog& log : file.logs) named.insert(log.file);
@@ -149,6 +165,33 @@ class Verifier {
     for (const std::string& name : files_in(folder_)) {
       if (named.contains(name) || name.ends_with(kPendingSuffix)) continue;
       problem(folder_ + name, "is a file that no manifest names", "delete it or record it");
+    }
+  }
+
+  void check_inventory() {
+    const auto inventory = read_inventory(root_);
+    if (!inventory) return;
+    add_inventory_problems(root_, inventory_of_model(*inventory, manifest_.model),
+                           inventory_of(manifest_), check_);
+  }
+
+  // Of a golden that has them.
+  void check_measured() {
+    try {
+      if (const auto snapshots = read_snapshots(folder_)) {
+        for (const std::string& what : snapshot_problems(manifest_, *snapshots)) {
+          problem(folder_ + kSnapshotsName, what,
+                  "assay golden record --snapshots " + manifest_.model);
+        }
+      }
+      if (const auto floors = read_fast_floors(folder_)) {
+        for (const std::string& what : fast_floor_problems(manifest_, *floors)) {
+          problem(folder_ + kFastFloorsName, what,
+                  "assay golden record --fast-floors " + manifest_.model);
+        }
+      }
+    } catch (const Error& error) {
+      check_.problems.emplace_back(error.what());
     }
   }
 
@@ -229,6 +272,24 @@ std::string find_model_file(const GoldenManifest& manifest, const GoldenFile& fi
 
 GoldenCheck verify_golden(const std::string& root, const std::string& model) {
   return Verifier(root, model).verify();
+}
+
+std::vector<GoldenCheck> verify_goldens(const std::string& root) {
+  std::vector<GoldenCheck> checks;
+  Inventory gone = read_inventory(root).value_or(Inventory{});
+  for (const std::string& model : golden_models(root)) {
+    checks.push_back(verify_golden(root, model));
+    for (const InventoryEntry& entry : inventory_of_model(gone, model)) gone.erase(entry);
+  }
+  while (!gone.empty()) {
+    GoldenCheck check;
+    check.model = gone.begin()->model;
+    const Inventory listed = inventory_of_model(gone, check.model);
+    add_inventory_problems(root, listed, {}, check);
+    checks.push_back(std::move(check));
+    for (const InventoryEntry& entry : listed) gone.erase(entry);
+  }
+  return checks;
 }
 
 }  // namespace assay

@@ -38,9 +38,13 @@ std::string golden_folder(const std::string& root, const std::string& model);
 std::string find_model_file(const GoldenManifest& manifest, const GoldenFile& file);
 
 // Checks one golden: its manifest's schema, that the versions of its oracles are those pinned in
-// ROOT/generate/requirements.txt, where there is one, the hashes of its model files and logs, and
-// that its logs are of those models and prompts and hold what
-// it states (check_golden_log). Throws Error only if the folder cannot be read.
+// ROOT/generate/requirements.txt, where there is one, the hashes of its model files and logs, that
+// its logs are of those models and prompts and hold what it states (check_golden_log), and that it
+// has what ROOT/inventory.txt lists of the model, where there is one, and no more. Throws Error
+// only if the folder cannot be read.
 GoldenCheck verify_golden(const std::string& root, const std::string& model);
+
+// All goldens of a folder, and a check that fails for each model that only its inventory has.
+std::vector<GoldenCheck> verify_goldens(const std::string& root);
 
 }  // namespace assay

@@ -39,6 +39,45 @@ TEST_F(GoldenCommand, VerifyPassesWhatIsAsStated) {
   EXPECT_EQ(outcome.err, "");
 }
 
+// Breaks if a fixture, a type or a model could go unseen, or come without being listed.
+TEST_F(GoldenCommand, VerifyReportsWhatTheInventoryHasAndTheGoldensLackAndTheReverse) {
+  const std::string listed = golden({"list", "--inventory"}).out;
+  EXPECT_TRUE(listed.ends_with("tiny F32 haiku layers\ntiny F32 long layers\n")) << listed;
+  const std::pair<std::string, const char*> cases[] = {
+      {listed + "other F32 haiku ops\nother F32 long ops\n",
+       "inventory.txt: lists 2 fixtures of other: all are missing"},
+      {listed + "tiny F16 haiku layers\n", "lists 1 fixture of tiny F16: all are missing"},
+      {listed + "tiny F32 haiku ops  # comment\n", "lists tiny F32 haiku ops, which is missing"},
+      {"tiny F32 haiku layers\n", "does not list tiny F32 long layers, which is there"},
+      {"tiny F32 haiku\n", "inventory.txt:1: is not MODEL TYPE PROMPT SET"},
+      {"\ntiny F32 haiku layers more\n", "inventory.txt:2: is not MODEL TYPE PROMPT SET"},
+      {listed + listed, "inventory.txt:7: lists tiny F32 haiku layers twice"}};
+  for (const auto& [text, message] : cases) {
+    SCOPED_TRACE(text);
+    put("golden/inventory.txt", text);
+    const Outcome outcome = golden({"verify"});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+  }
+  put("golden/inventory.txt", listed + "other F32 haiku ops\n");
+  EXPECT_EQ(golden({"verify", "tiny"}).exit_code, 0) << "another model is not asked for";
+  fs::remove(golden_->root() + "/inventory.txt");
+  const Outcome outcome = golden({"verify"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("warning: "));
+  EXPECT_THAT(outcome.err, HasSubstr("so a golden that is removed is not missed"));
+}
+
+TEST_F(GoldenCommand, AcceptingUpdatesTheInventoryAndSaysSo) {
+  record("0", "one_log");
+  const Outcome outcome = golden({"accept"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("inventory.txt: tiny F32 long layers goes\n"));
+  EXPECT_EQ(golden({"verify"}).exit_code, 0);
+  EXPECT_THAT(contents(golden_->root() + "/inventory.txt"),
+              testing::EndsWith("\ntiny F32 haiku layers\n"));
+}
+
 // Each would let a test run against something else than what the manifest says.
 TEST_F(GoldenCommand, VerifyFailsClosedAndNamesTheCommandThatMends) {
   fs::create_directories(golden_->root() + "/generate");

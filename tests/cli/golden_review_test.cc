@@ -61,6 +61,7 @@ TEST_F(GoldenReview, ALogThatLacksALayerIsRefused) {
   write();
   replace_in(path("manifest.json"), "\"layers\"", "\"ops\"");
   put_log("f32.jsonl", all);
+  put("golden/inventory.txt", golden({"list", "--inventory"}).out);
   ASSERT_EQ(golden({"verify"}).err, "");
   put_log("f32.jsonl", without(all, "layer_1_q"), ".new");
   refused("has no 'layer_1_q', which belongs to the set 'ops'");
@@ -101,6 +102,33 @@ TEST_F(GoldenReview, WhatGoesFromAGoldenIsToldByNameAndEndsTheReviewWithOne) {
   expect_refused(with_values("[]"), "f32.jsonl.new: has no value of 'layer_0_output' at 0");
 }
 
+// Breaks if a golden were taken that nothing, or anything, is within the tolerance of.
+TEST_F(GoldenReview, ALogOfNothingButZerosOrWithNaNIsRefused) {
+  const std::string log = golden_->contents().at("f32.jsonl");
+  const std::pair<const char*, const char*> cases[] = {
+      {"[0, 0.0, -0.0, 0]", "nothing but zeros or infinities"},
+      {"[\"NaN\", \"NaN\", \"NaN\", \"NaN\"]", "a NaN, which nothing can match,"},
+      {"[1, \"NaN\", 1, 1]", "a NaN, which nothing can match,"},
+      {"[\"Infinity\", \"-Infinity\", 0, 0]", "nothing but zeros or infinities"}};
+  for (const auto& [values, message] : cases) {
+    SCOPED_TRACE(values);
+    std::string bad = log;
+    const size_t at = bad.find("[1, 1, 1, 1]", bad.find("\"layer_0_output\""));
+    ASSERT_NE(at, std::string::npos);
+    bad.replace(at, 12, values);
+    put_log("f32.jsonl", bad, ".new");
+    for (const char* action : {"review", "accept"}) {
+      const Outcome outcome = golden({action});
+      expect_refused(outcome, std::string("f32.jsonl.new: has ") + message);
+      EXPECT_THAT(outcome.err, HasSubstr("of 'layer_0_output' at 0"));
+    }
+    golden({"reject"});
+    put_log("f32.jsonl", bad);  // accepted by an older program
+    EXPECT_THAT(golden({"verify"}).err, HasSubstr(std::string("f32.jsonl: has ") + message));
+    golden_->write("", "");
+  }
+}
+
 TEST_F(GoldenReview, ReviewTellsWhatIsBeyondTheFloorsAndWhatElseChanges) {
   record("2", "one_log");
   const Outcome outcome = golden({"review", "tiny"});
@@ -135,8 +163,8 @@ TEST_F(GoldenReview, ReviewTellsEachKeyThatChangesAndEndsWithOneWhereAToleranceG
     int exit_code;
     std::string message;
   } cases[] = {
-      {R"({"max": 1e-6, )", R"({"max": 1, )", 1,
-       "F32: the floor of layer_0_output rises: 1e-06 -> 1 (x 1e+06)"},
+      {R"({"max": 1e-6, )", R"({"max": 0.1, )", 1,
+       "F32: the floor of layer_0_output rises: 1e-06 -> 0.1 (x 1e+05)"},
       {R"({"max": 1e-6, )", R"({"max": 5e-7, )", 0,
        "F32: of the floors f32_vs_f64, 1 fall, most that of layer_0_output: 1e-06 -> 5e-07 (x "
        "0.5)"},

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "assay/golden/change.h"
+#include "assay/golden/fast_floors.h"
 #include "assay/golden/floors.h"
+#include "assay/golden/inventory.h"
 #include "assay/golden/manifest.h"
 #include "assay/golden/verify.h"
+#include "base/error.h"
 
 namespace assay {
-
-inline constexpr const char* kAsStored = "llamacpp_as_stored_vs_f64";
 
 // One prompt that a model file is held to, with all that is recorded of it.
 struct GoldenSequence {
@@ -24,8 +25,8 @@ struct GoldenSequence {
   std::vector<int32_t> padding_ids;
   std::vector<std::string> logs;                                      // paths of the fixtures
   std::function<double(const std::string& checkpoint)> tolerance_of;  // of relative L2
-  // The same for fast math on weights stored in blocks (see kFastFloors): of every record, and of
-  // nine in ten.
+  // The same for fast math on weights stored in blocks (fast_floors.h), of every record, and of
+  // half of them.
   std::function<double(const std::string& checkpoint)> fast_tolerance_of;
   std::function<double(const std::string& checkpoint)> fast_usual_of;
 };
@@ -38,6 +39,7 @@ struct GoldenModel {
   std::string command;  // that makes the file, where the manifest has one
   std::string sha256;
   std::vector<GoldenSequence> sequences;
+  Inventory inventory;  // what `sequences` are made of
 };
 
 // A model file and the prompts in its manifest. Logs of one prompt that were recorded with the same
@@ -46,17 +48,26 @@ struct GoldenModel {
 // Small models are held to 2e-6 everywhere, whatever their floors allow: Assay promises it. Real
 // weights are held to 1e-4, whatever a manifest says.
 inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile& file) {
-  GoldenModel golden{
-      manifest.model, file.type, find_model_file(manifest, file), file.source, file.command,
-      file.sha256,    {}};
+  GoldenModel golden{manifest.model,
+                     file.type,
+                     find_model_file(manifest, file),
+                     file.source,
+                     file.command,
+                     file.sha256,
+                     {},
+                     {}};
   // Shared: each of hundreds of cases has a copy of this, and each is a process of its own.
   const auto policy = std::make_shared<const Policy>(floor_policy(manifest, file));
-  const auto floors = std::make_shared<const GoldenFile>(file);
-  const auto fast_tolerance = [floors](const std::string& checkpoint) {
-    return kFastFloors * floor_of(*floors, kAsStored, checkpoint).value();
-  };
-  const auto fast_usual = [floors](const std::string& checkpoint) {
-    return kFastFloors * usual_floor_of(*floors, kAsStored, checkpoint).value();
+  // That there are none fails the tests that ask for them, and not the listing of tests.
+  const auto fast = std::make_shared<const FastFloors>(
+      read_fast_floors(manifest.folder()).value_or(FastFloors{}));
+  // What is computed before the first rounding is off by as much as in exact math.
+  const auto fast_limit = [policy, fast, type = file.type](const std::string& prompt,
+                                                           const std::string& checkpoint,
+                                                           double FastFloor::*floor) {
+    const FastFloor* found = find_fast_floor(*fast, type, prompt, checkpoint);
+    if (found == nullptr) throw Error("no floor of fast of " + checkpoint, prompt);
+    return std::max(*policy->tolerance(checkpoint).rel_l2, kFastFloors * found->*floor);
   };
   const double most = file.source.empty() ? 2e-6 : 1e-4;
   for (const GoldenLog& log : file.logs) {
@@ -73,11 +84,16 @@ inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile
                                   [policy, most](const std::string& checkpoint) {
                                     return std::min(most, *policy->tolerance(checkpoint).rel_l2);
                                   },
-                                  fast_tolerance,
-                                  fast_usual});
+                                  [=, prompt = log.prompt](const std::string& checkpoint) {
+                                    return fast_limit(prompt, checkpoint, &FastFloor::max);
+                                  },
+                                  [=, prompt = log.prompt](const std::string& checkpoint) {
+                                    return fast_limit(prompt, checkpoint, &FastFloor::median);
+                                  }});
       sequence = &golden.sequences.back();
     }
     sequence->logs.push_back(manifest.folder() + log.file);
+    golden.inventory.insert({manifest.model, file.type, log.prompt, log.set});
   }
   for (const GoldenText& text : file.texts) {
     golden.sequences.push_back({text.prompt,
@@ -88,6 +104,7 @@ inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile
                                 {},
                                 {},
                                 {}});
+    golden.inventory.insert({manifest.model, file.type, text.prompt, kTextSet});
   }
   return golden;
 }

@@ -15,6 +15,7 @@ class TinyGolden {
   explicit TinyGolden(std::string root) : root_(std::move(root)) {
     std::filesystem::create_directories(root_);
     write("", "");
+    std::ofstream(root_ + "/inventory.txt") << "tiny F32 haiku layers\ntiny F32 long layers\n";
   }
 
   static std::string command() {

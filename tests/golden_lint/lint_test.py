@@ -36,9 +36,24 @@ class LintTest(unittest.TestCase):
         self.entry["logs"] = [log for log in self.entry["logs"] if log["file"] in LOGS]
         for name in (*LOGS, self.entry["gguf"]):
             shutil.copy(ROOT / "golden" / MODEL / name, self.model)
+        prompts = {log["prompt"] for log in self.entry["logs"]}
+        self.snapshots = self.measured("snapshots.json", "snapshots", prompts)
+        self.fast_floors = self.measured("fast_floors.json", "prompts", prompts)
         self.log = next(log for log in self.entry["logs"] if log["file"] == "q8_0.jsonl")
+        self.inventory = self.golden / "inventory.txt"
+        fixtures = [f"{MODEL} Q8_0 {log['prompt']} {log['set']}\n" for log in self.entry["logs"]]
+        self.inventory.write_text("# a comment\n\n" + "".join(fixtures))
+
+    def measured(self, name, key, prompts):
+        """What the engine measured of that type and those prompts."""
+        measured = json.loads((ROOT / "golden" / MODEL / name).read_text())
+        measured[key] = [each for each in measured[key] if each["type"] == "Q8_0" and each["prompt"] in prompts]
+        (self.model / name).write_text(json.dumps(measured))
+        return measured
 
     def complaints(self):
+        (self.model / "snapshots.json").write_text(json.dumps(self.snapshots))
+        (self.model / "fast_floors.json").write_text(json.dumps(self.fast_floors))
         (self.model / "manifest.json").write_text(json.dumps(self.manifest))
         return lint.lint(self.golden, self.cases)[0]
 
@@ -116,6 +131,22 @@ class LintTest(unittest.TestCase):
         self.refuses("q4_0.jsonl: no manifest names it")
         (self.model / "q4_0.jsonl").rename(self.model / "q8_0.jsonl.new")
         self.assertEqual(self.complaints(), [])  # pending, and ignored by git
+
+    def test_fixtures_that_go_or_come_without_the_inventory(self):
+        whole = self.inventory.read_text()
+        for more, text in (
+            ("gpt2 F32 haiku ops\ngpt2 F16 haiku ops\n", "lists 2 fixtures of gpt2: all are missing"),
+            (f"{MODEL} F16 haiku ops\n", f"lists 1 fixtures of {MODEL} F16: all are missing"),
+            (f"{MODEL} Q8_0 haiku ops\n", f"lists {MODEL} Q8_0 haiku ops, which is missing"),
+        ):
+            self.inventory.write_text(whole + more)
+            self.assertEqual(self.complaints(), [f"inventory.txt: {text}"])
+        self.inventory.write_text(whole.replace(f"{MODEL} Q8_0 long layers\n", ""))
+        self.assertEqual(
+            self.complaints(), [f"inventory.txt: does not list {MODEL} Q8_0 long layers, which is there"]
+        )
+        self.inventory.unlink()
+        self.refuses("inventory.txt: is missing")
 
     def test_fixtures_that_no_test_reads(self):
         for cases in (
@@ -227,6 +258,38 @@ class LintTest(unittest.TestCase):
                     logits[name]["max"] = most * 1.01
                     self.refuses(f"logits.{name}.max is {most * 1.01}, a sound {name} is at most {most}")
                     logits[name] = kept
+
+    def test_snapshots(self):
+        first = self.snapshots["snapshots"][0]
+        for change, text in (
+            (lambda: first["values"].__setitem__(3, "0123 1 2 3 4 5"), "is not a hash, a norm and 4 sums"),
+            (lambda: first["values"].pop(), "has not one for each checkpoint"),
+            (lambda: first.update(sha256="0" * 64), "is that of another model file"),
+            (lambda: first.update(math="half"), "Q8_0 exact"),
+            (lambda: self.snapshots["snapshots"].pop(0), "Q8_0 exact"),
+            (lambda: self.snapshots.update(model="gpt2"), "model is 'gpt2'"),
+        ):
+            kept = json.dumps(self.snapshots)
+            change()
+            self.refuses(f"{MODEL}/snapshots.json: ", text)
+            self.snapshots = json.loads(kept)
+            first = self.snapshots["snapshots"][0]
+        self.assertEqual(self.complaints(), [])
+
+    def test_fast_floors(self):
+        first = self.fast_floors["prompts"][0]
+        for change, text in (
+            (lambda: first["floors"].update(logits=[0.6, 0.1]), "is not [max, median] of a sound rounding"),
+            (lambda: first["floors"].update(logits=[0.1, 0.2]), "is not [max, median] of a sound rounding"),
+            (lambda: first["floors"].pop("layer_0_q"), "has other checkpoints"),
+            (lambda: first.update(prompt="none"), "is missing"),
+        ):
+            kept = json.dumps(self.fast_floors)
+            change()
+            self.refuses(f"{MODEL}/fast_floors.json: ", text)
+            self.fast_floors = json.loads(kept)
+            first = self.fast_floors["prompts"][0]
+        self.assertEqual(self.complaints(), [])
 
     def test_tolerance_without_reason_or_of_another_size(self):
         self.manifest["tolerance"]["why"] = ""

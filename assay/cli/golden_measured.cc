@@ -1,0 +1,140 @@
+#include "assay/cli/golden_measured.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <optional>
+
+#include "assay/cli/commands.h"
+#include "assay/cli/output.h"
+#include "assay/golden/change.h"
+#include "assay/golden/files.h"
+#include "assay/golden/snapshot_review.h"
+#include "assay/golden/verify.h"
+#include "assay/record/golden_engine.h"
+#include "base/count_of.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+GoldenEngineOptions engine_options(const MeasuredArguments& arguments) {
+  GoldenEngineOptions options;
+  options.n_threads = arguments.n_threads;
+  if (isatty(STDERR_FILENO) == 1) {
+    options.progress = [](const std::string& what) {
+      print_status(fmt::format("\r\x1b[K{}", printable(what)));
+    };
+  }
+  return options;
+}
+
+void end_progress(const GoldenEngineOptions& options) {
+  if (options.progress) print_status("\r\x1b[K");
+}
+
+void warn_of_absent(const std::vector<std::string>& absent, const char* what) {
+  for (const std::string& each : absent) {
+    print_warning(fmt::format("{}: the model file is not here, {}", printable(each), what));
+  }
+}
+
+std::string line_of(const std::string& model, const SnapshotReview& review) {
+  return printable(model + " " + review.line, std::string::npos) + "\n";
+}
+
+bool record_snapshots(const MeasuredArguments& arguments, const GoldenManifest& manifest) {
+  const std::string folder = manifest.folder();
+  const auto before = read_snapshots(folder);
+  const GoldenEngineOptions options = engine_options(arguments);
+  std::vector<std::string> absent;
+  const GoldenSnapshots after =
+      take_snapshots(manifest, before ? &*before : nullptr, options, absent);
+  end_progress(options);
+  warn_of_absent(absent, "its snapshots stay as they are");
+  const auto reviews =
+      review_snapshots(manifest, read_fast_floors(folder), before ? &*before : nullptr, after);
+  if (reviews.empty()) {
+    print_text(fmt::format("{}: no snapshot changes\n", printable(manifest.model)));
+    return false;
+  }
+  for (const SnapshotReview& review : reviews) print_text(line_of(manifest.model, review));
+  make_measured_pending(folder, kSnapshotsName, snapshots_text(after));
+  return true;
+}
+
+bool record_fast_floors(const MeasuredArguments& arguments, const GoldenManifest& manifest) {
+  const std::string folder = manifest.folder();
+  const auto before = read_fast_floors(folder);
+  const GoldenEngineOptions options = engine_options(arguments);
+  std::vector<std::string> absent;
+  const FastFloors after =
+      measure_fast_floors(manifest, before ? &*before : nullptr, options, absent);
+  end_progress(options);
+  warn_of_absent(absent, "its floors stay as they are");
+  const auto changes = fast_floor_changes(before.value_or(FastFloors{}), after);
+  if (changes.notes.empty()) {
+    print_text(fmt::format("{}: no floor of fast changes\n", printable(manifest.model)));
+    return false;
+  }
+  for (const std::string& note : changes.notes) {
+    print_text(
+        fmt::format("{}: {}\n", printable(manifest.model), printable(note, std::string::npos)));
+  }
+  make_measured_pending(folder, kFastFloorsName, fast_floors_text(after));
+  return true;
+}
+
+int verify_model(const MeasuredArguments& arguments, const std::string& model) {
+  const std::string folder = golden_folder(arguments.root, model);
+  const GoldenManifest manifest = read_golden_manifest(folder + kManifestName);
+  const auto before = read_snapshots(folder);
+  if (!before) {
+    throw Error("is missing: nothing says what the engine computed", folder + kSnapshotsName,
+                "assay golden record --snapshots " + model);
+  }
+  const GoldenEngineOptions options = engine_options(arguments);
+  std::vector<std::string> absent;
+  const GoldenSnapshots after = take_snapshots(manifest, &*before, options, absent);
+  end_progress(options);
+  warn_of_absent(absent, "its snapshots were not checked");
+  const auto reviews = review_snapshots(manifest, read_fast_floors(folder), &*before, after);
+  const TextStyle style = output_style("");
+  const bool good = reviews.empty();
+  print_text(
+      fmt::format("{}  {}, {}\n",
+                  colored(good ? "unchanged" : "CHANGED", good ? Color::kGood : Color::kBad, style),
+                  printable(model), count_of(after.snapshots.size(), "snapshot")));
+  for (const SnapshotReview& review : reviews) print_text("  " + line_of(model, review));
+  return good ? kInParity : kDiverged;
+}
+
+}  // namespace
+
+bool record_measured(const MeasuredArguments& arguments, const std::string& model) {
+  const GoldenManifest manifest =
+      read_golden_manifest(golden_folder(arguments.root, model) + kManifestName);
+  bool waits = false;
+  // The floors first: the size of what changes is told in them.
+  if (arguments.fast_floors) waits = record_fast_floors(arguments, manifest);
+  if (arguments.snapshots) waits = record_snapshots(arguments, manifest) || waits;
+  return waits;
+}
+
+int verify_snapshots(const MeasuredArguments& arguments, const std::vector<std::string>& models) {
+  int exit_code = kInParity;
+  for (const std::string& model : models) {
+    exit_code = std::max(exit_code, verify_model(arguments, model));
+  }
+  return exit_code;
+}
+
+void print_snapshot_changes(const std::string& folder) {
+  const std::string path = folder.substr(0, folder.find_last_not_of('/') + 1);
+  const std::string model = path.substr(path.rfind('/') + 1);
+  for (const SnapshotReview& review : review_pending_snapshots(folder)) {
+    print_text(line_of(model, review));
+  }
+}
+
+}  // namespace assay

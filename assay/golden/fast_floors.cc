@@ -1,0 +1,225 @@
+#include "assay/golden/fast_floors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "assay/compare/policy.h"
+#include "assay/golden/files.h"
+#include "assay/golden/floors.h"
+#include "assay/golden/json_node.h"
+#include "assay/log/json_file.h"
+#include "assay/log/json_text.h"
+#include "base/count_of.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr int64_t kSchema = 1;
+constexpr int64_t kMaxBytes = int64_t{16} << 20;
+constexpr const char* kHint = "assay golden record --fast-floors measures them";
+constexpr const char* kNote =
+    "By how much Assay's own fast is off: relative L2 against the float64 golden, the greatest and "
+    "the median over the positions that the golden holds. This is the noise of "
+    "activations "
+    "rounded to 8 bits, as measured. The oracle is float64; nothing here comes from another "
+    "engine.";
+
+double read_number(const JsonNode& node) {
+  const double value = node.number_at_least(0);
+  if (!(value < kRelL2Bound)) node.fail("lets anything pass: zeros are off by 1", kHint);
+  return value;
+}
+
+FastFloors::Of read_prompt(const JsonNode& node) {
+  FastFloors::Of result{
+      node.at("type").nonempty_text(), node.at("sha256").sha256(), node.at("prompt").text(), {}};
+  for (const auto& [checkpoint, floor] : node.at("floors").members()) {
+    const auto numbers = floor.items();
+    if (numbers.size() != 2) floor.fail("is not [max, median]", kHint);
+    const FastFloor read{read_number(numbers[0]), read_number(numbers[1])};
+    if (!(read.median <= read.max)) floor.fail("has a median above its max", kHint);
+    result.floors.emplace_back(checkpoint, read);
+  }
+  return result;
+}
+
+FastFloors read_root(const rapidjson::Document& document, const std::string& path) {
+  const JsonNode root(document, path);
+  root.members();
+  if (root.at("schema").integer(0, INT32_MAX) != kSchema) {
+    root.at("schema").fail(fmt::format("is not {}, which this program reads", kSchema), kHint);
+  }
+  FastFloors result;
+  result.model = root.at("model").nonempty_text();
+  std::set<std::pair<std::string, std::string>> known;
+  for (const JsonNode& each : root.at("prompts").items()) {
+    result.prompts.push_back(read_prompt(each));
+    if (!known.emplace(result.prompts.back().type, result.prompts.back().prompt).second) {
+      each.fail("is of a type and prompt that another has", kHint);
+    }
+  }
+  return result;
+}
+
+const FastFloors::Of* find_prompt(const FastFloors& floors, const std::string& type,
+                                  const std::string& prompt) {
+  for (const FastFloors::Of& each : floors.prompts) {
+    if (each.type == type && each.prompt == prompt) return &each;
+  }
+  return nullptr;
+}
+
+const FastFloor* find_in(const FastFloors::Of& of, const std::string& checkpoint) {
+  for (const auto& [name, floor] : of.floors) {
+    if (name == checkpoint) return &floor;
+  }
+  return nullptr;
+}
+
+// Never below the value: a floor that lost its last digits would be too low.
+double rounded_up(double value) {
+  if (value == 0) return 0;
+  const double digit = std::pow(10.0, std::floor(std::log10(value)) - 2);
+  return std::stod(fmt::format("{:.3g}", std::ceil(value / digit) * digit));
+}
+
+}  // namespace
+
+bool rounds_activations(const std::string& type) {
+  return type.starts_with('Q');
+}
+
+std::optional<FastFloors> read_fast_floors(const std::string& folder) {
+  const std::string path = folder + kFastFloorsName;
+  if (!file_exists(path)) return {};
+  return read_root(read_json_file(path, kMaxBytes, kHint), path);
+}
+
+FastFloors parse_fast_floors(const std::string& text, const std::string& path) {
+  return read_root(parse_json_text(text, path, kHint), path);
+}
+
+std::string fast_floors_text(const FastFloors& floors) {
+  std::string out = fmt::format("{{\n \"schema\": {},\n \"model\": ", kSchema);
+  append_json_string(out, floors.model);
+  out += ",\n \"note\": ";
+  append_json_string(out, kNote);
+  out += ",\n \"command\": ";
+  append_json_string(out, "assay golden record --fast-floors " + floors.model);
+  out += ",\n \"prompts\": [";
+  for (size_t i = 0; i < floors.prompts.size(); ++i) {
+    const FastFloors::Of& each = floors.prompts[i];
+    out += i == 0 ? "\n  {\"type\": " : ",\n  {\"type\": ";
+    append_json_string(out, each.type);
+    out += ", \"prompt\": ";
+    append_json_string(out, each.prompt);
+    out += fmt::format(",\n   \"sha256\": \"{}\",\n   \"floors\": {{", each.sha256);
+    for (size_t c = 0; c < each.floors.size(); ++c) {
+      const auto& [name, floor] = each.floors[c];
+      out += c == 0 ? "\n    " : ",\n    ";
+      append_json_string(out, name);
+      out += fmt::format(": [{}, {}]", floor.max, floor.median);
+    }
+    out += "}}";
+  }
+  return out + "\n ]\n}\n";
+}
+
+FastFloors fast_floors_of(const GoldenManifest& manifest) {
+  const auto floors = read_fast_floors(manifest.folder());
+  const std::string path = manifest.folder() + kFastFloorsName;
+  const std::string hint = "assay golden record --fast-floors " + manifest.model;
+  if (!floors) throw Error("is missing: nothing says what fast may be off by", path, hint);
+  const auto problems = fast_floor_problems(manifest, *floors);
+  if (!problems.empty()) throw Error(problems.front(), path, hint);
+  return *floors;
+}
+
+const FastFloor* find_fast_floor(const FastFloors& floors, const std::string& type,
+                                 const std::string& prompt, const std::string& checkpoint) {
+  const FastFloors::Of* of = find_prompt(floors, type, prompt);
+  return of == nullptr ? nullptr : find_in(*of, checkpoint);
+}
+
+FastFloor fast_floor_of(std::vector<double> errors, const std::string& where) {
+  for (const double error : errors) {
+    if (error < kRelL2Bound) continue;  // not so where it is NaN
+    throw Error(fmt::format("fast is off by {}: that is no rounding", error), where,
+                "the engine is wrong there, or the golden is of another model");
+  }
+  if (errors.empty()) throw Error("the golden holds no position of it", where);
+  std::sort(errors.begin(), errors.end());
+  return {rounded_up(errors.back()), rounded_up(errors[errors.size() / 2])};
+}
+
+std::vector<std::string> fast_floor_problems(const GoldenManifest& manifest,
+                                             const FastFloors& floors) {
+  std::vector<std::string> problems;
+  if (floors.model != manifest.model) {
+    problems.push_back(fmt::format("is of the model '{}'", floors.model));
+  }
+  std::set<const FastFloors::Of*> known;
+  for (const GoldenFile& file : manifest.files) {
+    if (!rounds_activations(file.type)) continue;
+    std::set<std::string> prompts;
+    for (const GoldenLog& log : file.logs) prompts.insert(log.prompt);
+    for (const std::string& prompt : prompts) {
+      const FastFloors::Of* found = find_prompt(floors, file.type, prompt);
+      if (found == nullptr) {
+        problems.push_back(fmt::format("has no floors of {} {}", file.type, prompt));
+      } else if (found->sha256 != file.sha256) {
+        problems.push_back(fmt::format("is of another model file at {} {}", file.type, prompt));
+      }
+      known.insert(found);
+    }
+  }
+  for (const FastFloors::Of& each : floors.prompts) {
+    if (known.count(&each) > 0) continue;
+    problems.push_back(
+        fmt::format("has floors of {} {}, of which there is no golden", each.type, each.prompt));
+  }
+  return problems;
+}
+
+FastFloorChanges fast_floor_changes(const FastFloors& before, const FastFloors& after) {
+  FastFloorChanges changes;
+  for (const FastFloors::Of& old : before.prompts) {
+    const std::string name = fmt::format("fast floors of {} {}", old.type, old.prompt);
+    const FastFloors::Of* now = find_prompt(after, old.type, old.prompt);
+    int64_t rise = 0;
+    int64_t fall = 0;
+    double most = 0;
+    std::string worst;
+    for (const auto& [checkpoint, floor] : old.floors) {
+      const FastFloor* other = now == nullptr ? nullptr : find_in(*now, checkpoint);
+      if (other == nullptr) {
+        changes.notes.push_back(fmt::format("{}: {} goes", name, checkpoint));
+        changes.looser = true;
+        if (now == nullptr) break;
+        continue;
+      }
+      if (*other == floor) continue;
+      const bool higher = !(other->max <= floor.max) || !(other->median <= floor.median);
+      (higher ? rise : fall) += 1;
+      if (!higher || !(other->max / floor.max > most)) continue;
+      most = other->max / floor.max;
+      worst = fmt::format(", most that of {}: {:.3g} -> {:.3g} (x {:.3g})", checkpoint, floor.max,
+                          other->max, most);
+    }
+    if (rise + fall == 0) continue;
+    changes.looser = changes.looser || rise > 0;
+    changes.notes.push_back(fmt::format("{}: {} rise, {} fall{}", name, rise, fall, worst));
+  }
+  for (const FastFloors::Of& each : after.prompts) {
+    if (find_prompt(before, each.type, each.prompt) != nullptr) continue;
+    changes.notes.push_back(fmt::format("fast floors of {} {}: {} are new", each.type, each.prompt,
+                                        count_of(each.floors.size(), "checkpoint")));
+  }
+  return changes;
+}
+
+}  // namespace assay

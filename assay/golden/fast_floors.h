@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "assay/golden/manifest.h"
+
+namespace assay {
+
+// golden/<model>/fast_floors.json: how far Assay's own `fast` is from the golden, which stays
+// float64. `fast` rounds activations to 8 bits where weights are stored in blocks, and what it is
+// off by is the noise of that rounding: measured on the positions that the golden holds, prompt by
+// prompt, since a prompt of 500 tokens is off by more than one of ten.
+inline constexpr const char* kFastFloorsName = "fast_floors.json";
+inline constexpr const char* kFastFloorName = "assay_fast_vs_f64";  // as --floor takes it
+
+// Whether `fast` rounds activations on a model file of this type; else it computes as `exact` does.
+bool rounds_activations(const std::string& type);
+
+// Of one checkpoint, over the positions that the golden holds: relative L2.
+struct FastFloor {
+  double max = 0;
+  double median = 0;
+
+  bool operator==(const FastFloor&) const = default;
+};
+
+struct FastFloors {
+  struct Of {
+    std::string type;
+    std::string sha256;  // of the model file
+    std::string prompt;
+    std::vector<std::pair<std::string, FastFloor>>
+        floors;  // by checkpoint, as the network computes
+  };
+  std::string model;
+  std::vector<Of> prompts;
+};
+
+// Nothing where the folder (with a slash at its end) has none. Throws Error that names the key that
+// is missing or wrong, or a floor that lets anything pass.
+std::optional<FastFloors> read_fast_floors(const std::string& folder);
+FastFloors parse_fast_floors(const std::string& text, const std::string& path);
+std::string fast_floors_text(const FastFloors& floors);
+
+// The same, or Error where `manifest` has none, or lacks one of a prompt and model file that rounds
+// activations, with the command that measures them.
+FastFloors fast_floors_of(const GoldenManifest& manifest);
+
+// Null where the checkpoint has none.
+const FastFloor* find_fast_floor(const FastFloors& floors, const std::string& type,
+                                 const std::string& prompt, const std::string& checkpoint);
+
+// From the errors of one checkpoint at all its positions, rounded up to three digits. Throws Error
+// if one of them is not a number below 1.
+FastFloor fast_floor_of(std::vector<double> errors, const std::string& where);
+
+// A line for each prompt of the manifest without floors, for each that it does not have, and for
+// each of another model file.
+std::vector<std::string> fast_floor_problems(const GoldenManifest& manifest,
+                                             const FastFloors& floors);
+
+// A line for each prompt whose floors change: how many rise, and the one that does most.
+struct FastFloorChanges {
+  std::vector<std::string> notes;
+  bool looser = false;
+};
+FastFloorChanges fast_floor_changes(const FastFloors& before, const FastFloors& after);
+
+}  // namespace assay

@@ -1,0 +1,150 @@
+// assay golden record|review|accept|verify of what Assay's own engine computes, on a copy of a
+// golden in one type.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/cli/program.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class GoldenMeasured : public Program {
+ protected:
+  void SetUp() override {
+    Program::SetUp();
+    for (const char* name : {"CI", "ASSAY_UPDATE"}) unsetenv(name);
+    fs::create_directories(root());
+    fs::copy(std::string(ASSAY_SOURCE_DIR) + "/golden/gpt2", root() + "/gpt2");
+  }
+
+  std::string root() const { return folder_ + "/golden"; }
+  std::string path(const std::string& name) const { return root() + "/gpt2/" + name; }
+
+  Outcome golden(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "golden");
+    arguments.insert(arguments.end(), {"--folder", root(), "gpt2"});
+    return run(arguments);
+  }
+
+  // Another hash and sums of one checkpoint, as if the engine had computed something else before.
+  void change_snapshot(const std::string& key, const std::string& with) {
+    std::string text = contents(path("snapshots.json"));
+    const size_t at = text.find(key);
+    ASSERT_NE(at, std::string::npos) << key;
+    text.replace(at, with.size(), with);
+    std::ofstream(path("snapshots.json"), std::ios::binary) << text;
+  }
+
+  // The second checkpoint, layer_0_attn_norm, of the first case.
+  std::string second_line() const {
+    const std::string text = contents(path("snapshots.json"));
+    const size_t first = text.find("\n    \"", text.find("\"values\""));
+    const size_t second = text.find("\n    \"", first + 1) + 6;
+    return text.substr(second, text.find('"', second) - second);
+  }
+};
+
+// What would break: a change of the engine that `verify --snapshots` does not see, or puts at the
+// wrong place.
+TEST_F(GoldenMeasured, VerifyNamesTheFirstCheckpointWhoseBitsAreOthers) {
+  Outcome outcome = golden({"verify", "--snapshots"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "unchanged  gpt2, 24 snapshots\n");
+  const std::string line = second_line();
+  change_snapshot(line, line[0] == '0' ? "1" : "0");
+  outcome = golden({"verify", "--snapshots"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("CHANGED  gpt2, 24 snapshots\n"),
+                    HasSubstr("gpt2 F32 exact haiku: 1 of 27 checkpoints change, the first is "
+                              "layer_0_attn_norm; most layer_0_attn_norm, by 0.0"),
+                    Not(HasSubstr("F32 fast haiku"))));
+  fs::remove(path("snapshots.json"));
+  outcome = golden({"verify", "--snapshots"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("snapshots.json: is missing"));
+}
+
+TEST_F(GoldenMeasured, ASnapshotWaitsAndItsSizeIsToldBeforeItIsTaken) {
+  Outcome outcome = golden({"record", "--snapshots"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "gpt2: no snapshot changes\n");
+  const std::string good = contents(path("snapshots.json"));
+  const std::string line = second_line();
+  // Another hash, and a first sum that is off by far more than k floors.
+  const std::string hash(16, line[0] == '0' ? '1' : '0');
+  const size_t sum = line.find(' ', 17) + 1;
+  std::string wrong = line;
+  wrong.replace(0, 16, hash);
+  wrong[sum] = wrong[sum] == '-' ? '1' : '9';
+  change_snapshot(line, wrong);
+  outcome = golden({"record", "--snapshots"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("gpt2: pending; assay golden review gpt2\n"));
+  EXPECT_TRUE(fs::exists(path("snapshots.json.new")));
+  outcome = golden({"review"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("  F32 exact haiku: 1 of 27 checkpoints change, the first is "
+                                     "layer_0_attn_norm; most layer_0_attn_norm, by "));
+  outcome = golden({"accept"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const size_t told = outcome.out.find("gpt2 F32 exact haiku: 1 of 27 checkpoints change");
+  const size_t taken = outcome.out.find("gpt2: accepted snapshots.json");
+  EXPECT_LT(told, taken);
+  EXPECT_NE(taken, std::string::npos);
+  EXPECT_EQ(contents(path("snapshots.json")), good);
+  EXPECT_EQ(golden({"verify", "--snapshots"}).exit_code, 0);
+}
+
+// What would break: floors that are lost, or that rise unseen.
+TEST_F(GoldenMeasured, FloorsOfFastAreMeasuredAndARiseIsExitCodeOne) {
+  Outcome outcome = golden({"record", "--fast-floors"});
+  EXPECT_EQ(outcome.out, "gpt2: no floor of fast changes\n") << outcome.err;
+  const std::string good = contents(path("fast_floors.json"));
+  std::string low = good;
+  const size_t at = low.find("\"logits\": [0.0");
+  ASSERT_NE(at, std::string::npos);
+  low.replace(low.find('[', at), low.find(']', at) - low.find('[', at), "[0.001, 0.001");
+  std::ofstream(path("fast_floors.json"), std::ios::binary) << low;
+  outcome = golden({"record", "--fast-floors"});
+  EXPECT_THAT(outcome.out, HasSubstr("1 rise, 0 fall, most that of logits: 0.001 -> 0.0"));
+  EXPECT_EQ(golden({"review"}).exit_code, 1);
+  EXPECT_EQ(golden({"accept"}).exit_code, 0);
+  EXPECT_EQ(contents(path("fast_floors.json")), good);
+}
+
+// What would break: a golden of which a prompt has no snapshot, or one of another model file.
+TEST_F(GoldenMeasured, VerifyReportsSnapshotsThatAreNotOfTheManifest) {
+  EXPECT_EQ(golden({"verify"}).exit_code, 0);
+  change_snapshot("\"prompt\": \"haiku\", \"positions\"", "\"prompt\": \"haikO\", \"positions\"");
+  Outcome outcome = golden({"verify"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("has no snapshot of F32 exact haiku; assay golden "
+                                           "record --snapshots gpt2"),
+                                 HasSubstr("has a snapshot of F32 exact haikO")));
+  std::ofstream(path("snapshots.json"), std::ios::binary) << "{}";
+  outcome = golden({"verify"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("snapshots.json: 'schema' is missing"));
+}
+
+TEST_F(GoldenMeasured, NothingIsRecordedWhereGoldensAreNotToBeChanged) {
+  setenv("ASSAY_UPDATE", "no", 1);
+  EXPECT_EQ(golden({"record", "--snapshots"}).exit_code, 2);
+  unsetenv("ASSAY_UPDATE");
+  EXPECT_EQ(golden({"record", "--snapshots", "--oracle", "true"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace assay

@@ -28,6 +28,7 @@ struct MutateFlags {
   LogFlags log = {.defaults = {.checkpoints = "ops", .values = "all"}};
   PowerOptions power;
   bool small_only = false;
+  bool exact_only = false;
   std::string format = "table";
   std::string output;
 };
@@ -76,6 +77,7 @@ int try_catalogue(MutateFlags& flags) {
   if (flags.model)
     throw Error("a model is given without a fault", *flags.model, "give --fault too");
   flags.power.real = !flags.small_only;
+  flags.power.fast = !flags.exact_only;
   if (isatty(STDERR_FILENO) == 1) {
     flags.power.progress = [](const std::string& what, int64_t done, int64_t total) {
       print_status(fmt::format("\r{}: {} of {}{}", what, done, total, done == total ? "\n" : ""));
@@ -132,6 +134,7 @@ void add_mutate(CLI::App& app, int& exit_code) {
   whole->add_option("--prompts", power.prompts, "Only these prompts of the small models")
       ->delimiter(',');
   whole->add_flag("--small-only", flags->small_only, "Leave real weights out");
+  whole->add_flag("--exact-only", flags->exact_only, "Leave fast math out");
   whole->add_option("--noise-runs", power.noise_runs, "Runs with noise at the floor")
       ->capture_default_str()
       ->check(whole_number(0, 1U << 30U));

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 
+#include "assay/golden/fast_floors.h"
 #include "assay/golden/floors.h"
+#include "assay/golden/snapshots.h"
 #include "assay/golden/verify.h"
 #include "assay/log/log_reader.h"
 #include "base/error.h"
@@ -43,7 +46,42 @@ void check_hash(const std::string& got, const std::string& want, const std::stri
               "it is another file than the golden was recorded from");
 }
 
-void read_log(const GoldenManifest& manifest, const GoldenLog& log, const Policy& policy,
+// What a record may be off by.
+using ToleranceOf = std::function<double(const std::string& checkpoint)>;
+
+ToleranceOf tolerance_of(const GoldenManifest& manifest, const GoldenFile& file,
+                         const std::string& prompt, Math math) {
+  const auto policy = std::make_shared<const Policy>(floor_policy(manifest, file));
+  const ToleranceOf exact = [policy](const std::string& checkpoint) {
+    return policy->tolerance(checkpoint).rel_l2.value();
+  };
+  if (math == Math::kExact) return exact;
+  const auto fast = std::make_shared<const FastFloors>(fast_floors_of(manifest));
+  // What is computed before the first rounding is off by as much as in exact math.
+  return [exact, fast, prompt, type = file.type, path = manifest.path](const std::string& name) {
+    const FastFloor* floor = find_fast_floor(*fast, type, prompt, name);
+    if (floor == nullptr) {
+      throw Error(fmt::format("fast has no floor of '{}' of {} {}", name, type, prompt), path,
+                  "assay golden record --fast-floors measures it");
+    }
+    return std::max(exact(name), kFastFloors * floor->max);
+  };
+}
+
+std::vector<CheckpointHash> snapshot_of(const GoldenManifest& manifest, const GoldenCase& golden) {
+  std::vector<CheckpointHash> hashes;
+  const auto all = read_snapshots(manifest.folder());
+  if (!all) return hashes;
+  const Snapshot* found = find_snapshot(
+      *all, golden.type, golden.math == Math::kFast ? "fast" : "exact", golden.prompt);
+  if (found == nullptr) return hashes;
+  for (size_t i = 0; i < all->checkpoints.size(); ++i) {
+    hashes.push_back({all->checkpoints[i], found->values[i].hash});
+  }
+  return hashes;
+}
+
+void read_log(const GoldenManifest& manifest, const GoldenLog& log, const ToleranceOf& tolerance,
               GoldenCase& golden) {
   const std::string path = manifest.folder() + log.file;
   check_hash(sha256_hex(MappedFile(path).bytes()), log.sha256, path);
@@ -55,13 +93,13 @@ void read_log(const GoldenManifest& manifest, const GoldenLog& log, const Policy
           path, "record it again");
     }
     golden.records.push_back({.record = *record,
-                              .tolerance = policy.tolerance(record->checkpoint).rel_l2.value(),
+                              .tolerance = tolerance(record->checkpoint),
                               .op_level = log.set == "ops"});
   }
 }
 
 void read_file(const GoldenManifest& manifest, const GoldenFile& file, const GoldenFilter& filter,
-               std::vector<MissingModel>& missing, std::vector<GoldenCase>& cases) {
+               Math math, std::vector<MissingModel>& missing, std::vector<GoldenCase>& cases) {
   const std::string path = find_model_file(manifest, file);
   if (path.empty()) {
     missing.push_back({.model = manifest.model,
@@ -70,7 +108,6 @@ void read_file(const GoldenManifest& manifest, const GoldenFile& file, const Gol
   }
   const auto gguf = std::make_shared<Gguf>(path);
   check_hash(sha256_hex(gguf->bytes()), file.sha256, path);
-  const Policy policy = floor_policy(manifest, file);
   std::map<std::string, GoldenCase> by_prompt;
   for (const GoldenLog& log : file.logs) {
     if (!is_in(filter.prompts, log.prompt)) continue;
@@ -87,21 +124,27 @@ void read_file(const GoldenManifest& manifest, const GoldenFile& file, const Gol
     golden.greedy = log.greedy;
     golden.padding_ids = manifest.padding_ids;
     golden.k = manifest.tolerance.k;
-    read_log(manifest, log, policy, golden);
+    golden.math = math;
+    read_log(manifest, log, tolerance_of(manifest, file, log.prompt, math), golden);
   }
-  for (auto& [name, golden] : by_prompt) cases.push_back(std::move(golden));
+  for (auto& [name, golden] : by_prompt) {
+    golden.snapshot = snapshot_of(manifest, golden);
+    cases.push_back(std::move(golden));
+  }
 }
 
 }  // namespace
 
 std::vector<GoldenCase> read_golden_cases(const std::string& folder, const GoldenFilter& filter,
-                                          std::vector<MissingModel>& missing) {
+                                          std::vector<MissingModel>& missing, Math math) {
   std::vector<GoldenCase> cases;
   for (const std::string& path : manifest_paths(folder)) {
     const GoldenManifest manifest = read_golden_manifest(path);
     if (!is_in(filter.models, manifest.model)) continue;
     for (const GoldenFile& file : manifest.files) {
-      if (is_in(filter.types, file.type)) read_file(manifest, file, filter, missing, cases);
+      if (!is_in(filter.types, file.type)) continue;
+      if (math == Math::kFast && !rounds_activations(file.type)) continue;
+      read_file(manifest, file, filter, math, missing, cases);
     }
   }
   return cases;

@@ -8,6 +8,7 @@
 #include "assay/golden/manifest.h"
 #include "assay/log/record.h"
 #include "engine/gguf.h"
+#include "kernels/kernels.h"
 
 namespace assay {
 
@@ -16,6 +17,12 @@ struct GoldenRecord {
   Record record;
   double tolerance = 0;   // of relative L2
   bool op_level = false;  // from a log that holds every op
+};
+
+// What the engine's values of a checkpoint hash to (assay/golden/snapshots.h).
+struct CheckpointHash {
+  std::string checkpoint;
+  std::string hash;
 };
 
 // One prompt on one model file, with all records of it that the goldens hold.
@@ -32,9 +39,14 @@ struct GoldenCase {
   std::vector<int32_t> padding_ids;  // what never is
   std::vector<GoldenRecord> records;
   double k = 0;  // a tolerance is this many times a floor
+  Math math = Math::kExact;
+  // Of the sound engine, as the network computes; empty where the golden has no snapshots.
+  std::vector<CheckpointHash> snapshot;
 
-  // "tinyllama F32 haiku"
-  std::string name() const { return model + " " + type + " " + prompt; }
+  // "tinyllama F32 haiku", "tinyllama Q4_K_M fast haiku"
+  std::string name() const {
+    return model + " " + type + (math == Math::kFast ? " fast " : " ") + prompt;
+  }
 };
 
 // A model file that is neither where its goldens are nor in the cache.
@@ -50,11 +62,14 @@ struct GoldenFilter {
   std::vector<std::string> prompts = {};
 };
 
-// The cases under `folder`, which holds a folder with a manifest for each model. Model files that
-// are not there are looked for in the cache that scripts/fetch.sh fills; those that are in neither
-// are told in `missing`. Throws Error if a manifest, a log or a model is damaged, is not the one
-// that the manifest states, or nothing is found.
+// The cases under `folder` in one kind of math: in `fast` those of model files where it rounds
+// activations, with the tolerances of fast_floors.json; elsewhere it computes as `exact`. `folder`
+// holds a folder with a manifest for each model. Model files that are not there are looked for in
+// the cache that scripts/fetch.sh fills; those that are in neither are told in `missing`. Throws
+// Error if a manifest, a log or a model is damaged, is not the one that the manifest states, or
+// nothing is found.
 std::vector<GoldenCase> read_golden_cases(const std::string& folder, const GoldenFilter& filter,
-                                          std::vector<MissingModel>& missing);
+                                          std::vector<MissingModel>& missing,
+                                          Math math = Math::kExact);
 
 }  // namespace assay

@@ -7,9 +7,12 @@
 #include <limits>
 #include <map>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "assay/golden/golden_error.h"
 #include "assay/mutate/mutant.h"
+#include "assay/record/snapshot_probe.h"
 #include "base/error.h"
 
 namespace assay {
@@ -64,23 +67,36 @@ bool follows_golden(Mutant& mutant, const GoldenCase& golden, Probe& probe) {
   return same;
 }
 
-// Passes what it sees to two.
-class TwoJudges : public Probe {
+// Passes what it sees to several.
+class Judges : public Probe {
  public:
-  TwoJudges(Probe& a, Probe& b) : a_(a), b_(b) {}
+  explicit Judges(std::vector<Probe*> judges) : judges_(std::move(judges)) {}
   bool wants(Checkpoint checkpoint, int layer) override {
-    return a_.wants(checkpoint, layer) || b_.wants(checkpoint, layer);
+    return std::any_of(judges_.begin(), judges_.end(),
+                       [&](Probe* judge) { return judge->wants(checkpoint, layer); });
   }
   void observe(Checkpoint checkpoint, int layer, int64_t first, int64_t n_tokens, int64_t width,
                const float* values) override {
-    a_.observe(checkpoint, layer, first, n_tokens, width, values);
-    b_.observe(checkpoint, layer, first, n_tokens, width, values);
+    for (Probe* judge : judges_) {
+      judge->observe(checkpoint, layer, first, n_tokens, width, values);
+    }
   }
 
  private:
-  Probe& a_;
-  Probe& b_;
+  std::vector<Probe*> judges_;
 };
+
+LaneResult judge_snapshot(const std::vector<CheckpointHash>& want, SnapshotProbe& probe) {
+  const SnapshotProbe::Result got = probe.result();
+  for (size_t i = 0; i < want.size(); ++i) {
+    const bool same = i < got.checkpoints.size() && got.checkpoints[i] == want[i].checkpoint &&
+                      got.values[i].hash == want[i].hash;
+    if (same) continue;
+    return {
+        .caught = true, .place = want[i].checkpoint, .ratio = kInfinity, .worst_ratio = kInfinity};
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -134,17 +150,22 @@ GoldenLane run_golden_lane(const GoldenCase& golden, const Fault* fault, Kernels
     const auto tokenizer = make_faulty_tokenizer(*golden.gguf, fault);
     if (tokenizer->encode(golden.prompt_text, true) == golden.tokens) return {};
     const LaneResult wrong = wrong_tokens(FaultPlace::Kind::kPromptTokens);
-    return {wrong, wrong};
+    return {wrong, wrong, {}};
   }
   const auto n_positions = static_cast<int64_t>(golden.tokens.size() + golden.greedy.size());
   Mutant mutant(golden.gguf, kernels, {.fault = fault, .n_positions = n_positions});
   const int64_t n_layers = mutant.model().config().n_layers;
   GoldenJudge everything(golden, n_layers, false);
   GoldenJudge op_level(golden, n_layers, true);
-  TwoJudges judges(everything, op_level);
+  SnapshotProbe snapshot(n_layers);
+  Judges judges({&everything, &op_level});
+  if (!golden.snapshot.empty()) judges = Judges({&everything, &op_level, &snapshot});
   const bool same_tokens = follows_golden(mutant, golden, judges);
-  GoldenLane lane{everything.result(), op_level.result()};
+  GoldenLane lane{everything.result(), op_level.result(),
+                  judge_snapshot(golden.snapshot, snapshot)};
+  // In fast math a near tie may flip, in a sound engine, too.
   for (LaneResult* result : {&lane.everything, &lane.op_level}) {
+    if (golden.math == Math::kFast) break;
     if (!same_tokens && !result->caught) {
       *result = wrong_tokens(FaultPlace::Kind::kGeneratedTokens);
     }

@@ -55,9 +55,14 @@ class GoldenJudge : public Probe {
 // golden's own tokens put in, of every recorded checkpoint and of each greedy choice. `fault` may
 // be null. `everything` is judged by all logs of the golden, `op_level` by those with every op.
 // Throws Error that names the manifest where that has a padding id beyond the vocabulary.
+//
+// `snapshot`: whether a bit of a checkpoint is another than the golden's snapshot has; its place is
+// the first such checkpoint as the network computes. It sees no tokens, and nothing where the
+// golden has no snapshot.
 struct GoldenLane {
   LaneResult everything;
   LaneResult op_level;
+  LaneResult snapshot = {};
 };
 GoldenLane run_golden_lane(const GoldenCase& golden, const Fault* fault, Kernels& kernels);
 

@@ -44,6 +44,7 @@ class PowerMeasurement {
       : options_(options),
         pool_(options.n_threads),
         kernels_(make_cpu_kernels(pool_)),
+        fast_kernels_(make_cpu_kernels(pool_, best_instruction_set(), Math::kFast)),
         compare_lane_(*kernels_) {
     read_cases();
   }
@@ -63,9 +64,14 @@ class PowerMeasurement {
   void read_cases() {
     std::vector<MissingModel> missing;
     for (GoldenCase& golden : read_golden_cases(options_.golden_folder, {}, missing)) {
-      const bool real = golden.model == kRealModel;
-      if (real && (!options_.real || golden.prompt != kShortPrompt)) continue;
-      (real ? real_ : small_).push_back(std::move(golden));
+      if (is_left_out(golden)) continue;
+      (golden.model == kRealModel ? real_ : small_).push_back(std::move(golden));
+    }
+    if (options_.fast) {
+      std::vector<MissingModel> told;
+      for (GoldenCase& golden : read_golden_cases(options_.golden_folder, {}, told, Math::kFast)) {
+        if (!is_left_out(golden)) fast_.push_back(std::move(golden));
+      }
     }
     if (small_.empty()) {
       throw Error("it holds no goldens of small models", options_.golden_folder,
@@ -75,6 +81,15 @@ class PowerMeasurement {
       (each.model == kRealModel ? power_.missing : power_.lost).push_back(each.what);
     }
     check_prompts();
+  }
+
+  // Of real weights the short prompt is enough.
+  bool is_left_out(const GoldenCase& golden) const {
+    return golden.model == kRealModel && (!options_.real || golden.prompt != kShortPrompt);
+  }
+
+  Kernels& kernels_of(const GoldenCase& golden) {
+    return golden.math == Math::kFast ? *fast_kernels_ : *kernels_;
   }
 
   // A prompt of no golden would read as faults that nothing catches.
@@ -91,10 +106,16 @@ class PowerMeasurement {
   // The unit lane's tolerance is for scores of ordinary size: where the sound engine does not keep
   // it, the lane has nothing to say.
   void try_sound_engine() {
-    for (const auto* cases : {&small_, &real_}) {
+    for (const auto* cases : {&small_, &real_, &fast_}) {
       for (const GoldenCase& golden : *cases) {
-        const LaneResult result = run_golden_lane(golden, nullptr, *kernels_).everything;
-        if (result.caught) power_.sound_alarms.push_back(golden.name() + " at " + result.place);
+        const GoldenLane lane = run_golden_lane(golden, nullptr, kernels_of(golden));
+        if (lane.everything.caught) {
+          power_.sound_alarms.push_back(golden.name() + " at " + lane.everything.place);
+        }
+        if (lane.snapshot.caught) {
+          power_.sound_alarms.push_back(golden.name() + "'s snapshot at " + lane.snapshot.place);
+        }
+        if (golden.math == Math::kFast) continue;
         if (golden.model == kRealModel || golden.prompt != kShortPrompt) continue;
         if (!run_unit_lane(golden, nullptr, *kernels_).caught) {
           has_unit_lane_.insert(golden.name());
@@ -107,8 +128,14 @@ class PowerMeasurement {
     }
   }
 
-  // Faults in the reading of a type are tried on the files that have it; all others on F32, and on
-  // one file of real weights.
+  // Whether the values that the network computes are wrong, which is not so of faults in tokens
+  // before and after it.
+  static bool is_in_network(const Fault& fault) {
+    return !fault.edit_vocabulary && fault.group != FaultGroup::kSampling;
+  }
+
+  // Faults in the reading of a type are tried on the files that have it; all others on F32, or on
+  // Q4_K_M in fast math, and on one file of real weights.
   bool is_for(const Fault& fault, const GoldenCase& golden) const {
     // Tokenizing is quick, and its mistakes show in few texts: all prompts.
     const auto& prompts = options_.prompts;
@@ -116,7 +143,8 @@ class PowerMeasurement {
         std::find(prompts.begin(), prompts.end(), golden.prompt) == prompts.end()) {
       return false;
     }
-    if (!fault.type && golden.model != kRealModel && golden.type != "F32") return false;
+    const char* small_type = golden.math == Math::kFast ? "Q4_K_M" : "F32";
+    if (!fault.type && golden.model != kRealModel && golden.type != small_type) return false;
     if (!fault.type && golden.model == kRealModel && golden.type != "Q4_1") return false;
     return fault.why_not(Model(golden.gguf)).empty();
   }
@@ -146,6 +174,7 @@ class PowerMeasurement {
       const GoldenLane lane = run_golden_lane(golden, &fault, *kernels_);
       add(power.small, lane.everything, expected, golden.name());
       add(power.small_ops, lane.op_level, expected, golden.name());
+      add_snapshot(power.snapshot, fault, golden, lane, expected);
       if (golden.prompt != kShortPrompt) continue;
       if (has_unit_lane_.count(golden.name()) > 0) {
         add(power.unit, run_unit_lane(golden, &fault, *kernels_), expected, golden.name());
@@ -158,8 +187,29 @@ class PowerMeasurement {
       if (!is_for(fault, golden)) continue;
       const std::string expected = expected_place(fault, golden);
       if (power.small.tried + power.real.tried == 0) power.expected = expected;
-      add(power.real, run_golden_lane(golden, &fault, *kernels_).everything, expected,
-          golden.name());
+      const GoldenLane lane = run_golden_lane(golden, &fault, *kernels_);
+      add(power.real, lane.everything, expected, golden.name());
+      add_snapshot(power.snapshot, fault, golden, lane, expected);
+    }
+    try_in_fast(power);
+  }
+
+  static void add_snapshot(LanePower& power, const Fault& fault, const GoldenCase& golden,
+                           const GoldenLane& lane, const std::string& expected) {
+    if (!is_in_network(fault) || golden.snapshot.empty()) return;
+    add(power, lane.snapshot, expected, golden.name());
+  }
+
+  void try_in_fast(FaultPower& power) {
+    const Fault& fault = *power.fault;
+    if (!is_in_network(fault)) return;
+    for (const GoldenCase& golden : fast_) {
+      if (!is_for(fault, golden)) continue;
+      const std::string expected = expected_place(fault, golden);
+      const GoldenLane lane = run_golden_lane(golden, &fault, *fast_kernels_);
+      add(golden.model == kRealModel ? power.fast_real : power.fast_small, lane.everything,
+          expected, golden.name());
+      add_snapshot(power.fast_snapshot, fault, golden, lane, expected);
     }
   }
 
@@ -222,9 +272,11 @@ class PowerMeasurement {
   const PowerOptions& options_;
   ThreadPool pool_;
   std::unique_ptr<Kernels> kernels_;
+  std::unique_ptr<Kernels> fast_kernels_;
   CompareLane compare_lane_;
   std::vector<GoldenCase> small_;
   std::vector<GoldenCase> real_;
+  std::vector<GoldenCase> fast_;  // both, in fast math
   std::set<std::string> has_unit_lane_;
   Power power_;
 };
@@ -234,6 +286,24 @@ class PowerMeasurement {
 int64_t Power::caught_by_golden() const {
   return std::count_if(faults.begin(), faults.end(),
                        [](const FaultPower& fault) { return fault.is_caught(); });
+}
+
+LaneCount Power::count(LanePower FaultPower::*lane) const {
+  LaneCount result;
+  for (const FaultPower& fault : faults) {
+    result.tried += (fault.*lane).tried > 0 ? 1 : 0;
+    result.caught += (fault.*lane).any() ? 1 : 0;
+  }
+  return result;
+}
+
+LaneCount Power::caught_in_fast() const {
+  LaneCount result;
+  for (const FaultPower& fault : faults) {
+    result.tried += fault.fast_small.tried + fault.fast_real.tried > 0 ? 1 : 0;
+    result.caught += fault.is_caught_in_fast() ? 1 : 0;
+  }
+  return result;
 }
 
 int64_t Power::caught_at_op_level() const {

@@ -19,6 +19,7 @@ struct PowerOptions {
   std::vector<std::string> prompts;           // of the small models; empty: all
   bool real = true;                           // real weights too, where they are in the cache
   bool compare = true;                        // the comparison of full logs
+  bool fast = true;                           // the same faults in fast math
   bool sensitivity = true;                    // the smallest noise at each checkpoint
   int64_t noise_runs = 1000;  // engines with noise at the floor, on all models together
   int n_threads = 0;
@@ -45,9 +46,21 @@ struct FaultPower {
   LanePower vectors = {};     // goldens of blocks and of sampling
   LanePower real = {};        // goldens of real weights
   LanePower compare = {};     // full logs, the default policy
+  LanePower snapshot = {};    // bits of all models, where the fault is in the network
+  // In fast math, where the fault is in the network: model files whose activations it rounds.
+  LanePower fast_small = {};
+  LanePower fast_real = {};
+  LanePower fast_snapshot = {};
 
   // By the goldens: models, real weights, vectors.
   bool is_caught() const { return small.any() || vectors.any() || real.any(); }
+  bool is_caught_in_fast() const { return fast_small.any() || fast_real.any(); }
+};
+
+// How many faults a lane can see, and how many of these it catches in one model at least.
+struct LaneCount {
+  int64_t tried = 0;
+  int64_t caught = 0;
 };
 
 struct Power {
@@ -61,6 +74,8 @@ struct Power {
   double seconds = 0;
 
   int64_t caught_by_golden() const;
+  LaneCount count(LanePower FaultPower::*lane) const;
+  LaneCount caught_in_fast() const;    // by goldens, of the faults that are tried in fast math
   int64_t caught_at_op_level() const;  // cells: a fault in a model, on a prompt
   int64_t located() const;             // of those, at the right op
   // What is promised: every fault caught by the goldens, 95 % of the cells at the right op, no

@@ -53,6 +53,15 @@ std::vector<std::string> summary_lines(const Power& power) {
                   "largest error was {:.2f} of its tolerance",
                   power.noise.false_alarms, power.noise.runs, power.noise.worst_ratio)};
   lines.insert(lines.end(), std::begin(results), std::end(results));
+  const LaneCount fast = power.caught_in_fast();
+  if (fast.tried > 0) {
+    const LaneCount bits = power.count(&FaultPower::fast_snapshot);
+    lines.push_back(
+        fmt::format("in fast math {} of {} faults in the network are caught by the goldens, and {} "
+                    "of {} by the "
+                    "snapshots: all that change a bit",
+                    fast.caught, fast.tried, bits.caught, bits.tried));
+  }
   return lines;
 }
 
@@ -75,6 +84,12 @@ A fault of a layer is put into the middle one. The lanes:
 - **vectors**: blocks of each quantised type as the `gguf` package reads them, and the choices of a sampler written anew
   in Python; no bit and no choice may differ.
 - **compare**: `assay compare` of full logs with its built-in policy (1 %), which is not meant to see a rounding.
+- **snapshot**: the bits of every checkpoint against `golden/<model>/snapshots.json`. It sees every fault that changes a
+  bit of what the network computes; tokens before the network, and the choice after it, it does not.
+- **fast small**, **fast real**, **fast snapshot**: the same in `fast` math, on model files whose activations it rounds
+  (Q4_K_M of the small models, and those with the type that a fault is about). Its goldens are the same float64 logs; what
+  `fast` may be off by is 1.27 times what Assay's `fast` was measured to be off, checkpoint by checkpoint and prompt by
+  prompt (`fast_floors.json`). A fault that is smaller than the rounding of activations passes there, and changes bits.
 
 After the comma: how many times its tolerance the largest error is, in the model where that is least.
 
@@ -84,6 +99,29 @@ by the floor that the manifest states for it, which is a maximum over tokens too
 ## Results
 
 )";
+
+struct NamedLane {
+  const char* name;
+  LanePower FaultPower::*exact;
+  LanePower FaultPower::*fast;  // null: it has none
+};
+
+constexpr NamedLane kCountedLanes[] = {
+    {"unit", &FaultPower::unit, nullptr},
+    {"golden small", &FaultPower::small, &FaultPower::fast_small},
+    {"golden real", &FaultPower::real, &FaultPower::fast_real},
+    {"vectors", &FaultPower::vectors, nullptr},
+    {"compare", &FaultPower::compare, nullptr},
+    {"snapshot", &FaultPower::snapshot, &FaultPower::fast_snapshot}};
+
+std::string count_text(const LaneCount& count) {
+  return count.tried == 0 ? "-" : fmt::format("{} of {}", count.caught, count.tried);
+}
+
+// Faults that a lane catches, of those that it can see, in each kind of math.
+std::string fast_count(const Power& power, const NamedLane& lane) {
+  return lane.fast == nullptr ? "-" : count_text(power.count(lane.fast));
+}
 
 // The checkpoint of a kind at which the goldens are least sensitive, over all models and layers.
 std::map<std::string, Sensitivity> least_sensitive(const Power& power) {
@@ -123,6 +161,10 @@ void fault_json(const FaultPower& power, std::string& out) {
   lane_json(object, out, "golden_real", power.real);
   lane_json(object, out, "golden_vectors", power.vectors);
   lane_json(object, out, "compare", power.compare);
+  lane_json(object, out, "snapshot", power.snapshot);
+  lane_json(object, out, "fast_small", power.fast_small);
+  lane_json(object, out, "fast_real", power.fast_real);
+  lane_json(object, out, "fast_snapshot", power.fast_snapshot);
   object.end();
 }
 
@@ -141,16 +183,22 @@ void array(JsonObject& parent, std::string& out, const char* name, const Items& 
 }  // namespace
 
 void write_power_table(const Power& power, const TextStyle& style, const TextSink& out) {
-  TextTable table(
-      {"fault", "to be found at", "at right op", "unit", "real", "vectors", "compare", "golden"});
+  TextTable table({"fault", "to be found at", "at right op", "unit", "real", "vectors", "compare",
+                   "snapshot", "fast", "fast real", "fast snapshot", "golden"});
   for (const FaultPower& fault : power.faults) {
     table.add({fault.fault->name, fault.expected, located_of(fault), caught_of(fault.unit),
                caught_of(fault.real), caught_of(fault.vectors), caught_of(fault.compare),
-               caught_and_times(fault.small)},
+               caught_of(fault.snapshot), caught_of(fault.fast_small), caught_of(fault.fast_real),
+               caught_of(fault.fast_snapshot), caught_and_times(fault.small)},
               fault.is_caught() ? Color::kNone : Color::kBad);
   }
   out(table.text(style));
   out("caught of tried; golden: then how many times the tolerance the weakest catch is\n\n");
+  TextTable lanes({"lane", "exact", "fast"});
+  for (const NamedLane& lane : kCountedLanes) {
+    lanes.add({lane.name, count_text(power.count(lane.exact)), fast_count(power, lane)});
+  }
+  out(lanes.text(style) + "faults that it catches, of those that it can see\n\n");
   if (!power.sensitivity.empty()) {
     TextTable smallest({"smallest noise caught at", "where", "tolerance", "noise"});
     for (const auto& [kind, worst] : least_sensitive(power)) {
@@ -204,6 +252,12 @@ void write_power_markdown(const Power& power, const TextSink& out) {
   for (const std::string& line : summary_lines(power)) out("- " + line + ".\n");
   for (const std::string& missing : power.missing) out("- Not run: " + missing + ".\n");
   for (const std::string& lost : power.lost) out("- Lost: " + lost + ".\n");
+  out("\nFaults that each lane catches, of those that it can see:\n\n| lane | exact | fast "
+      "|\n|---|---|---|\n");
+  for (const NamedLane& lane : kCountedLanes) {
+    out(fmt::format("| {} | {} | {} |\n", lane.name, count_text(power.count(lane.exact)),
+                    fast_count(power, lane)));
+  }
   FaultGroup group{};
   bool first = true;
   for (const FaultPower& fault : power.faults) {
@@ -211,14 +265,17 @@ void write_power_markdown(const Power& power, const TextSink& out) {
       group = fault.fault->group;
       out(fmt::format("\n### {}\n\n", group_name(group)));
       out("| fault | what is wrong | to be found at | at right op | unit | golden small | golden "
-          "real | vectors | compare |\n|---|---|---|---|---|---|---|---|---|\n");
+          "real | vectors | compare | snapshot | fast small | fast real | fast snapshot "
+          "|\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
     }
     first = false;
-    out(fmt::format("| `{}` | {} | `{}` | {} | {} | {} | {} | {} | {} |\n", fault.fault->name,
-                    fault.fault->what, fault.expected, located_of(fault),
+    out(fmt::format("| `{}` | {} | `{}` | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
+                    fault.fault->name, fault.fault->what, fault.expected, located_of(fault),
                     caught_and_times(fault.unit), caught_and_times(fault.small),
                     caught_and_times(fault.real), caught_of(fault.vectors),
-                    caught_and_times(fault.compare)));
+                    caught_and_times(fault.compare), caught_of(fault.snapshot),
+                    caught_and_times(fault.fast_small), caught_and_times(fault.fast_real),
+                    caught_of(fault.fast_snapshot)));
   }
   out("\n## Taken out\n\nWhat nobody can observe is no fault of the catalogue:\n\n| mistake | why "
       "it "

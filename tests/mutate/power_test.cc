@@ -71,6 +71,8 @@ TEST(Power, ASoundEngineIsCaughtByNoLane) {
   ASSERT_GE(cases.size(), 15U);
   for (const GoldenCase& golden : cases) {
     const GoldenLane lane = run_golden_lane(golden, nullptr, *kernels);
+    EXPECT_FALSE(golden.snapshot.empty()) << golden.name();
+    EXPECT_FALSE(lane.snapshot.caught) << golden.name() << " " << lane.snapshot.place;
     EXPECT_FALSE(lane.everything.caught) << golden.name() << " " << lane.everything.place;
     // Something was compared: exact zeros would be strange.
     EXPECT_GT(lane.everything.worst_ratio, 0.01) << golden.name();

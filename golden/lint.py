@@ -9,12 +9,14 @@ pre-commit hook, whose file names it takes and does not need.
 
 import argparse
 import hashlib
-import json
 import math
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+from lint_json import Complaint, Node, parse
+from lint_measured import FAST_FLOORS, SNAPSHOTS, check_measured
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = 2
@@ -31,34 +33,10 @@ FLOORS = {
     "llamacpp_vs_f64": 1e-3,
     "llamacpp_as_stored_vs_f64": 0.5,
 }
-HEX = re.compile(r"[0-9a-f]{64}")
 LAYERS = re.compile(r"embedding|layer_\d+_output|logits")
 INVENTORY = "inventory.txt"
 NOT_FIXTURES = {"generate", "__pycache__"}
 ROUNDING = 6e-3  # manifests hold three digits
-SNAPSHOTS, FAST_FLOORS = "snapshots.json", "fast_floors.json"  # what Assay's own engine measured
-MATHS = ("exact", "fast")
-SNAPSHOT = re.compile(r"[0-9a-f]{16}( -?\d[\d.e+-]*){5}")
-
-
-class Complaint(Exception):
-    """What is wrong, and at which key."""
-
-
-def refuse(constant):
-    raise ValueError(f"{constant} is not JSON")
-
-
-def unique(pairs):
-    keys = [key for key, _ in pairs]
-    twice = {key for key in keys if keys.count(key) > 1}
-    if twice:
-        raise ValueError(f"the key {sorted(twice)[0]!r} twice")
-    return dict(pairs)
-
-
-def parse(text):
-    return json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
 
 
 def sha256(path):
@@ -67,65 +45,6 @@ def sha256(path):
         while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
-
-
-class Node:
-    """A value of a manifest that knows its key, so that complaints can name it."""
-
-    def __init__(self, value, key=""):
-        self.value, self.key = value, key
-
-    def fail(self, what):
-        raise Complaint(f"{self.key or 'the manifest'} {what}")
-
-    def __getitem__(self, name):
-        if not isinstance(self.value, dict):
-            self.fail("is not an object")
-        key = f"{self.key}.{name}" if self.key else name
-        if name not in self.value:
-            raise Complaint(f"{key} is missing")
-        return Node(self.value[name], key)
-
-    def __contains__(self, name):
-        return isinstance(self.value, dict) and name in self.value
-
-    def items(self):
-        if not isinstance(self.value, list):
-            self.fail("is not a list")
-        return [Node(value, f"{self.key}[{i}]") for i, value in enumerate(self.value)]
-
-    def members(self):
-        if not isinstance(self.value, dict) or not self.value:
-            self.fail("is not an object with members")
-        return [(name, self[name]) for name in self.value]
-
-    def text(self):
-        if not isinstance(self.value, str) or not self.value:
-            self.fail("is not a text")
-        return self.value
-
-    def integer(self):
-        if not isinstance(self.value, int) or isinstance(self.value, bool) or self.value < 0:
-            self.fail("is not a whole number of 0 or more")
-        return self.value
-
-    def number(self):
-        if not isinstance(self.value, (int, float)) or isinstance(self.value, bool) or not 0 <= self.value < math.inf:
-            self.fail("is not a number of 0 or more")
-        return self.value
-
-    def integers(self):
-        return [item.integer() for item in self.items()]
-
-    def hash(self):
-        if not HEX.fullmatch(self.text()):
-            self.fail("is not a sha256")
-        return self.value
-
-    def file_name(self):
-        if "/" in self.text() or self.value in (".", ".."):
-            self.fail("is not the name of a file in this folder")
-        return self.value
 
 
 def check_floors(table):
@@ -312,74 +231,6 @@ def check_manifest(folder, manifest, complaints):
             named.add(name)
             attempt(check_log, folder, manifest, entry, log)
     return named
-
-
-def read_measured(folder, name, command):
-    """What the engine measured, which is of this model."""
-    path = folder / name
-    if not path.is_file():
-        raise Complaint(f"{name}: is missing; assay golden record --{command} {folder.name}")
-    measured = Node(parse(path.read_text(encoding="utf-8")), name)
-    if measured["model"].value != folder.name:
-        measured["model"].fail(f"is {measured['model'].value!r}, the folder is {folder.name!r}")
-    return measured
-
-
-def check_cases(entries, wanted, key):
-    """That the entries are those wanted, {what: sha256 of its model file}, each once."""
-    found = [tuple(entry[name].value for name in key) for entry in entries]
-    for what in sorted(set(found) ^ set(wanted)):
-        raise Complaint(f"{' '.join(what)} is {'missing' if what in wanted else 'of no golden'}")
-    if len(found) != len(set(found)):
-        raise Complaint("has a case twice")
-    for entry, what in zip(entries, found):
-        if entry["sha256"].value != wanted[what]:
-            entry["sha256"].fail("is that of another model file: measure it again")
-
-
-def check_snapshots(folder, prompts):
-    measured = read_measured(folder, SNAPSHOTS, "snapshots")
-    entries = measured["snapshots"].items()
-    wanted = {(type_name, math, prompt): sha for (type_name, prompt), sha in prompts.items() for math in MATHS}
-    check_cases(entries, wanted, ("type", "math", "prompt"))
-    for entry in entries:
-        if len(entry["values"].items()) != len(measured["checkpoints"].items()):
-            entry["values"].fail("has not one for each checkpoint")
-        for value in entry["values"].items():
-            if not SNAPSHOT.fullmatch(value.text()):
-                value.fail("is not a hash, a norm and 4 sums")
-
-
-def check_fast_floors(folder, manifest, prompts):
-    wanted = {key: sha for key, sha in prompts.items() if key[0].startswith("Q")}
-    if not wanted and not (folder / FAST_FLOORS).exists():
-        return
-    entries = read_measured(folder, FAST_FLOORS, "fast-floors")["prompts"].items()
-    check_cases(entries, wanted, ("type", "prompt"))
-    held = {entry["type"].value: set(entry["floors_by_checkpoint"].value) for entry in manifest["files"].items()}
-    for entry in entries:
-        if set(entry["floors"].value) != held[entry["type"].value]:
-            entry["floors"].fail("has other checkpoints than the manifest has floors of")
-        for _, floor in entry["floors"].members():
-            most, median = (item.number() for item in floor.items())
-            if not median <= most <= FLOORS["llamacpp_as_stored_vs_f64"]:
-                floor.fail("is not [max, median] of a sound rounding")
-
-
-def check_measured(folder, manifest, complaints):
-    prompts = {
-        (entry["type"].value, log["prompt"].value): entry["sha256"].value
-        for entry in manifest["files"].items()
-        for log in entry["logs"].items()
-    }
-    for name, check in (
-        (SNAPSHOTS, lambda: check_snapshots(folder, prompts)),
-        (FAST_FLOORS, lambda: check_fast_floors(folder, manifest, prompts)),
-    ):
-        try:
-            check()
-        except (Complaint, ValueError) as complaint:
-            complaints.append(f"{folder.name}/{name}: {complaint}")
 
 
 def check_top(folder, manifest):

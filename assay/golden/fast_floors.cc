@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <set>
 
-#include "assay/compare/policy.h"
 #include "assay/golden/files.h"
 #include "assay/golden/floors.h"
 #include "assay/golden/json_node.h"
@@ -80,6 +80,24 @@ const FastFloor* find_in(const FastFloors::Of& of, const std::string& checkpoint
   return nullptr;
 }
 
+Policy policy_of(const GoldenManifest& manifest, const GoldenFile& file, const std::string& prompt,
+                 double FastFloor::*which, double times) {
+  if (!rounds_activations(file.type)) return floor_policy(manifest, file);
+  const auto exact = std::make_shared<const Policy>(floor_policy(manifest, file));
+  const auto fast = std::make_shared<const FastFloors>(fast_floors_of(manifest));
+  return Policy([=, type = file.type, path = manifest.path](const std::string& checkpoint) {
+    const FastFloor* floor = find_fast_floor(*fast, type, prompt, checkpoint);
+    if (floor == nullptr) {
+      throw Error(fmt::format("fast has no floor of '{}' of {} {}", checkpoint, type, prompt), path,
+                  "leave it out of the logs, or record the golden with it and measure again");
+    }
+    Tolerance tolerance = exact->tolerance(checkpoint);
+    tolerance.rel_l2 = std::max(*tolerance.rel_l2, times * floor->*which);
+    tolerance.floor = *tolerance.rel_l2 / times;
+    return tolerance;
+  });
+}
+
 // Never below the value: a floor that lost its last digits would be too low.
 double rounded_up(double value) {
   if (value == 0) return 0;
@@ -143,6 +161,16 @@ const FastFloor* find_fast_floor(const FastFloors& floors, const std::string& ty
                                  const std::string& prompt, const std::string& checkpoint) {
   const FastFloors::Of* of = find_prompt(floors, type, prompt);
   return of == nullptr ? nullptr : find_in(*of, checkpoint);
+}
+
+Policy fast_policy(const GoldenManifest& manifest, const GoldenFile& file,
+                   const std::string& prompt, double times) {
+  return policy_of(manifest, file, prompt, &FastFloor::max, times);
+}
+
+Policy usual_fast_policy(const GoldenManifest& manifest, const GoldenFile& file,
+                         const std::string& prompt) {
+  return policy_of(manifest, file, prompt, &FastFloor::median, kFastFloors);
 }
 
 FastFloor fast_floor_of(std::vector<double> errors, const std::string& where) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "assay/compare/policy.h"
 #include "assay/golden/manifest.h"
 
 namespace assay {
@@ -54,6 +55,17 @@ FastFloors fast_floors_of(const GoldenManifest& manifest);
 // Null where the checkpoint has none.
 const FastFloor* find_fast_floor(const FastFloors& floors, const std::string& type,
                                  const std::string& prompt, const std::string& checkpoint);
+
+// What `fast` may be off by on one prompt: so many times its floors, kFastFloors for the engine
+// that they were measured on, and where that is less, before the first rounding, as much as
+// `exact`. Of model files where it rounds nothing, what `exact` may. The policy's tolerance()
+// throws Error where a checkpoint has no floor.
+Policy fast_policy(const GoldenManifest& manifest, const GoldenFile& file,
+                   const std::string& prompt, double times);
+
+// kFastFloors times the median over positions, which half of a checkpoint's records are within.
+Policy usual_fast_policy(const GoldenManifest& manifest, const GoldenFile& file,
+                         const std::string& prompt);
 
 // From the errors of one checkpoint at all its positions, rounded up to three digits. Throws Error
 // if one of them is not a number below 1.

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "assay/golden/fast_floors.h"
 #include "assay/log/log_reader.h"
 #include "base/error.h"
 
@@ -69,6 +70,22 @@ const GoldenFile* file_of(const GoldenManifest& manifest, const std::optional<Lo
                           manifest.model, types_of(manifest)));
 }
 
+// The prompt that logs are of, by the tokens in their headers.
+std::string prompt_of(const GoldenManifest& manifest, const std::optional<LogHeader>& ref,
+                      const std::optional<LogHeader>& got) {
+  for (const auto* header : {&ref, &got}) {
+    if (!*header) continue;
+    for (const auto& [name, prompt] : manifest.prompts) {
+      const auto& tokens = (*header)->tokens;
+      if (std::equal(tokens.begin(), tokens.end(), prompt.tokens.begin(), prompt.tokens.end())) {
+        return name;
+      }
+    }
+  }
+  throw Error("the logs are of no prompt of the manifest, whose floors of fast are by prompt",
+              manifest.path, "run one of its prompts, or give --floor another");
+}
+
 }  // namespace
 
 std::optional<double> floor_of(const GoldenFile& file, const std::string& floor,
@@ -83,13 +100,6 @@ std::optional<double> floor_of_kind(const GoldenFile& file, const std::string& f
   const Floor* found = find_in(file.floors, kind, floor);
   if (found == nullptr) return {};
   return std::max(found->max, kLeastFloor);
-}
-
-std::optional<double> usual_floor_of(const GoldenFile& file, const std::string& floor,
-                                     const std::string& checkpoint) {
-  const Floor* found = find_floor(file, floor, checkpoint);
-  if (found == nullptr || !found->p99) return {};
-  return std::max(*found->p99, kLeastFloor);
 }
 
 Policy floor_policy(const GoldenManifest& manifest, const GoldenFile& file,
@@ -133,9 +143,13 @@ Policy policy_for_logs(const std::string& policy_path, const std::string& floor,
                        const std::string& ref_path, const std::string& got_path) {
   if (!policy_path.empty() && is_golden_manifest(policy_path)) {
     const GoldenManifest manifest = read_golden_manifest(policy_path);
-    return floor_policy(
-        manifest, fitting_file(manifest, read_log_header(ref_path), read_log_header(got_path)),
-        floor);
+    const auto ref = read_log_header(ref_path);
+    const auto got = read_log_header(got_path);
+    const GoldenFile& file = fitting_file(manifest, ref, got);
+    if (floor == kFastFloorName) {
+      return fast_policy(manifest, file, prompt_of(manifest, ref, got), manifest.tolerance.k);
+    }
+    return floor_policy(manifest, file, floor);
   }
   if (!floor.empty()) {
     throw Error("there are no floors without a manifest", "--floor",

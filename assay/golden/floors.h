@@ -30,11 +30,6 @@ std::optional<double> floor_of(const GoldenFile& file, const std::string& floor,
 std::optional<double> floor_of_kind(const GoldenFile& file, const std::string& floor,
                                     const std::string& kind);
 
-// The same of 99 in a hundred of the recorded tokens, p99, where floor_of() is of all of them: what
-// tests hold several tokens to.
-std::optional<double> usual_floor_of(const GoldenFile& file, const std::string& floor,
-                                     const std::string& checkpoint);
-
 // rel_l2 <= k times the floor, kWidestTolerance at most, checkpoint by checkpoint. `floor` names
 // another floor than the manifest's; empty: the manifest's. Throws Error if no checkpoint of the
 // file has such a floor; the policy's tolerance() does where a single one has none.
@@ -48,8 +43,8 @@ const GoldenFile& fitting_file(const GoldenManifest& manifest, const std::option
                                const std::optional<LogHeader>& got);
 
 // The tolerances that two logs are held to: those of a policy's file, or of the floors of a
-// golden's manifest, of which `floor` names another than the manifest's. Throws Error if there is
-// none.
+// golden's manifest, of which `floor` names another than the manifest's, or kFastFloorName. Throws
+// Error if there is none.
 Policy policy_for_logs(const std::string& policy_path, const std::string& floor,
                        const std::string& ref_path, const std::string& got_path);
 

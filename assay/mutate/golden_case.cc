@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <map>
 
 #include "assay/golden/fast_floors.h"
@@ -46,28 +45,6 @@ void check_hash(const std::string& got, const std::string& want, const std::stri
               "it is another file than the golden was recorded from");
 }
 
-// What a record may be off by.
-using ToleranceOf = std::function<double(const std::string& checkpoint)>;
-
-ToleranceOf tolerance_of(const GoldenManifest& manifest, const GoldenFile& file,
-                         const std::string& prompt, Math math) {
-  const auto policy = std::make_shared<const Policy>(floor_policy(manifest, file));
-  const ToleranceOf exact = [policy](const std::string& checkpoint) {
-    return policy->tolerance(checkpoint).rel_l2.value();
-  };
-  if (math == Math::kExact) return exact;
-  const auto fast = std::make_shared<const FastFloors>(fast_floors_of(manifest));
-  // What is computed before the first rounding is off by as much as in exact math.
-  return [exact, fast, prompt, type = file.type, path = manifest.path](const std::string& name) {
-    const FastFloor* floor = find_fast_floor(*fast, type, prompt, name);
-    if (floor == nullptr) {
-      throw Error(fmt::format("fast has no floor of '{}' of {} {}", name, type, prompt), path,
-                  "assay golden record --fast-floors measures it");
-    }
-    return std::max(exact(name), kFastFloors * floor->max);
-  };
-}
-
 std::vector<CheckpointHash> snapshot_of(const GoldenManifest& manifest, const GoldenCase& golden) {
   std::vector<CheckpointHash> hashes;
   const auto all = read_snapshots(manifest.folder());
@@ -81,7 +58,7 @@ std::vector<CheckpointHash> snapshot_of(const GoldenManifest& manifest, const Go
   return hashes;
 }
 
-void read_log(const GoldenManifest& manifest, const GoldenLog& log, const ToleranceOf& tolerance,
+void read_log(const GoldenManifest& manifest, const GoldenLog& log, const Policy& policy,
               GoldenCase& golden) {
   const std::string path = manifest.folder() + log.file;
   check_hash(sha256_hex(MappedFile(path).bytes()), log.sha256, path);
@@ -93,7 +70,7 @@ void read_log(const GoldenManifest& manifest, const GoldenLog& log, const Tolera
           path, "record it again");
     }
     golden.records.push_back({.record = *record,
-                              .tolerance = tolerance(record->checkpoint),
+                              .tolerance = policy.tolerance(record->checkpoint).rel_l2.value(),
                               .op_level = log.set == "ops"});
   }
 }
@@ -125,7 +102,9 @@ void read_file(const GoldenManifest& manifest, const GoldenFile& file, const Gol
     golden.padding_ids = manifest.padding_ids;
     golden.k = manifest.tolerance.k;
     golden.math = math;
-    read_log(manifest, log, tolerance_of(manifest, file, log.prompt, math), golden);
+    const Policy policy = math == Math::kFast ? fast_policy(manifest, file, log.prompt, kFastFloors)
+                                              : floor_policy(manifest, file);
+    read_log(manifest, log, policy, golden);
   }
   for (auto& [name, golden] : by_prompt) {
     golden.snapshot = snapshot_of(manifest, golden);

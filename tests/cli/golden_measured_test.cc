@@ -124,6 +124,27 @@ TEST_F(GoldenMeasured, FloorsOfFastAreMeasuredAndARiseIsExitCodeOne) {
   EXPECT_EQ(contents(path("fast_floors.json")), good);
 }
 
+// What would break: a user whose engine rounds activations, and who has no floor to hold it to.
+TEST_F(GoldenMeasured, CompareHoldsALogOfFastToItsFloorsByName) {
+  const std::string log = folder_ + "/fast.jsonl";
+  const std::string manifest = path("manifest.json");
+  const auto compare = [&](const std::string& floor) {
+    return run({"compare", path("q8_0-ops.jsonl"), log, "--policy", manifest, "--floor", floor});
+  };
+  const std::string model = path("gpt2-q8_0.gguf");
+  const std::vector<std::string> run_fast = {
+      "run",     model, "--prompt",      "GPU haiku with word fifty-one: ",
+      "-n",      "8",   "--math",        "fast",
+      "--log",   log,   "--checkpoints", "ops",
+      "--sketch"};
+  ASSERT_EQ(run(run_fast).exit_code, 0);
+  const Outcome outcome = compare("assay_fast_vs_f64");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(compare("f32_vs_f64").exit_code, 1);
+  fs::remove(path("fast_floors.json"));
+  EXPECT_THAT(compare("assay_fast_vs_f64").err, HasSubstr("fast_floors.json: is missing"));
+}
+
 // What would break: a golden of which a prompt has no snapshot, or one of another model file.
 TEST_F(GoldenMeasured, VerifyReportsSnapshotsThatAreNotOfTheManifest) {
   EXPECT_EQ(golden({"verify"}).exit_code, 0);

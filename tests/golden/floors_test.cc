@@ -43,14 +43,6 @@ TEST_F(FloorsTest, AFloorOfZeroIsTheRoundingOfALoggedValue) {
             3 * 0x1p-24);
 }
 
-// A greatest taken for what is usual would allow every token what one may have.
-TEST_F(FloorsTest, TheUsualFloorIsThatOf99InAHundred) {
-  const GoldenFile& file = manifest_.files[0];
-  EXPECT_DOUBLE_EQ(*usual_floor_of(file, "f32_vs_f64", "layer_1_output"), 1e-6);
-  EXPECT_FALSE(usual_floor_of(file, "f32_vs_f64", "layer_0_output").has_value());  // no p99
-  EXPECT_FALSE(usual_floor_of(file, "f32_vs_f64", "layer_0_q").has_value());
-}
-
 // A guessed tolerance would let anything pass.
 TEST_F(FloorsTest, WhatWasNotMeasuredHasNoTolerance) {
   const Policy policy = floor_policy(manifest_, manifest_.files[0]);

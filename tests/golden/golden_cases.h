@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,6 @@
 #include "assay/golden/inventory.h"
 #include "assay/golden/manifest.h"
 #include "assay/golden/verify.h"
-#include "base/error.h"
 
 namespace assay {
 
@@ -58,16 +58,15 @@ inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile
                      {}};
   // Shared: each of hundreds of cases has a copy of this, and each is a process of its own.
   const auto policy = std::make_shared<const Policy>(floor_policy(manifest, file));
-  // That there are none fails the tests that ask for them, and not the listing of tests.
-  const auto fast = std::make_shared<const FastFloors>(
-      read_fast_floors(manifest.folder()).value_or(FastFloors{}));
-  // What is computed before the first rounding is off by as much as in exact math.
-  const auto fast_limit = [policy, fast, type = file.type](const std::string& prompt,
-                                                           const std::string& checkpoint,
-                                                           double FastFloor::*floor) {
-    const FastFloor* found = find_fast_floor(*fast, type, prompt, checkpoint);
-    if (found == nullptr) throw Error("no floor of fast of " + checkpoint, prompt);
-    return std::max(*policy->tolerance(checkpoint).rel_l2, kFastFloors * found->*floor);
+  // Read when a test asks for it: that there are none fails the test, and not the listing of tests.
+  const auto fast = [shared = std::make_shared<const GoldenManifest>(manifest),
+                     of = std::make_shared<const GoldenFile>(file)](const std::string& prompt,
+                                                                    const auto& policy_of) {
+    const auto kept = std::make_shared<std::optional<Policy>>();
+    return [=](const std::string& checkpoint) {
+      if (!*kept) *kept = policy_of(*shared, *of, prompt);
+      return *(*kept)->tolerance(checkpoint).rel_l2;
+    };
   };
   const double most = file.source.empty() ? 2e-6 : 1e-4;
   for (const GoldenLog& log : file.logs) {
@@ -84,12 +83,11 @@ inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile
                                   [policy, most](const std::string& checkpoint) {
                                     return std::min(most, *policy->tolerance(checkpoint).rel_l2);
                                   },
-                                  [=, prompt = log.prompt](const std::string& checkpoint) {
-                                    return fast_limit(prompt, checkpoint, &FastFloor::max);
-                                  },
-                                  [=, prompt = log.prompt](const std::string& checkpoint) {
-                                    return fast_limit(prompt, checkpoint, &FastFloor::median);
-                                  }});
+                                  fast(log.prompt,
+                                       [](const auto& m, const auto& f, const std::string& prompt) {
+                                         return fast_policy(m, f, prompt, kFastFloors);
+                                       }),
+                                  fast(log.prompt, usual_fast_policy)});
       sequence = &golden.sequences.back();
     }
     sequence->logs.push_back(manifest.folder() + log.file);

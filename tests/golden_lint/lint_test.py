@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LINT = ROOT / "golden" / "lint.py"
+sys.path.insert(0, str(LINT.parent))
 SPEC = importlib.util.spec_from_file_location("lint", LINT)
 lint = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(lint)

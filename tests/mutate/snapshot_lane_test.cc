@@ -114,6 +114,7 @@ TEST_P(SnapshotLane, TheReportNamesCheckpointTypeMathAndPromptAndTheSizeInFloors
                                                "layer_1_ffn_out; most "),
                                      HasSubstr(" floors (relative L2 ")));
   EXPECT_TRUE(reviews[0].within);
+  RecordProperty("report", reviews[0].line);  // what golden/README.md shows
   Fault large = small;
   large.inject = [](const FaultSite&) {
     Injection injection;

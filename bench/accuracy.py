@@ -80,7 +80,7 @@ def main():
                 floor = ["--floor", FAST_FLOOR] if math == "fast" else []
                 judged = subprocess.run(
                     [flags.judge, "compare", golden, log.name, "--policy", manifest, *floor, "--format", "json",
-                     "-o", out / f"{name}.json"], capture_output=True, text=True, check=False)
+                     "--tokens", f"..{len(tokens) - 1}", "-o", out / f"{name}.json"], capture_output=True, text=True, check=False)
                 if judged.returncode not in (0, 1):
                     fail(f"{name}: {last_line(judged.stderr)}")
             count += 1

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "assay/compare/comparison.h"
+#include "assay/compare/compare_logs.h"
 #include "assay/log/log_reader.h"
 #include "assay/log/log_writer.h"
 #include "assay/log/sketch.h"

@@ -21,8 +21,7 @@ for manifest in golden/*/manifest.json; do
     type=${type#"$model"-}
     golden=$folder/$type.jsonl
     got=$out/$model-$type.jsonl
-    tokens=$(python3 -c 'import json, sys; print(",".join(map(str, json.loads(open(sys.argv[1]).readline())["tokens"])))' "$golden")
-    "$assay" run "$gguf" --tokens "$tokens" -n 1 --log "$got" --checkpoints layers --values 10 --sketch \
+    "$assay" run "$gguf" --follow "$golden" --log "$got" --checkpoints layers --values 10 --sketch \
       >/dev/null 2>"$out/$model-$type.txt" || { cat "$out/$model-$type.txt" >&2; failed=1; continue; }
     # What is in parity gets a line, what is not its report.
     if "$assay" compare "$golden" "$got" --policy "$manifest" --format github >"$out/$model-$type.md"; then

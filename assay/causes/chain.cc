@@ -31,7 +31,7 @@ bool Chain::passes(Op op, const std::vector<int64_t>& wanted) const {
                      [&](int64_t position) { return store_.result(name, position) != nullptr; }) &&
          std::all_of(wanted.begin(), wanted.end(), [&](int64_t position) {
            const RecordResult* result = store_.result(name, position);
-           return result == nullptr || result->pass;
+           return result == nullptr || !result->failed();
          });
 }
 

@@ -107,7 +107,7 @@ class Splitter {
 void find_error_sources(const Network& network, TensorStore& store, Comparison& comparison) {
   std::map<std::pair<ComputeOrder, int32_t>, std::vector<const RecordResult*>> failing;
   for (const RecordResult& result : comparison.results) {
-    if (result.pass) continue;
+    if (!result.failed() || !result.of_ref) continue;
     const CheckpointName& name = comparison.checkpoints[static_cast<size_t>(result.checkpoint)];
     failing[{compute_order(name, result.checkpoint), result.checkpoint}].push_back(&result);
   }

@@ -146,7 +146,7 @@ void Search::measure_noise() {
         store_.comparison().checkpoints[static_cast<size_t>(result.checkpoint)];
     if (!std::isfinite(rel_l2) || !name.known) continue;
     if (name.name == target) at.push_back(rel_l2);
-    if (result.pass && compute_order(name, 0) < here) before.push_back(rel_l2);
+    if (!result.failed() && compute_order(name, 0) < here) before.push_back(rel_l2);
   }
   if (before.empty() || at.empty()) return;
   constexpr double kMost = 0.1;  // of the difference that is to be explained

@@ -37,7 +37,7 @@ std::vector<int64_t> positions_below(const TensorStore& store, const std::string
   const auto& results = store.comparison().results;
   for (const RecordResult& result : results) {
     if (result.checkpoint != id || result.token_idx >= end) continue;
-    const bool fails = !result.pass && result.token_idx >= first_token;
+    const bool fails = result.failed() && result.token_idx >= first_token;
     (fails ? failing : passing).push_back(result.token_idx);
     if (result.metrics.rel_l2 > largest) largest = result.metrics.rel_l2;
   }
@@ -74,7 +74,7 @@ std::optional<Tail> failing_tail(const TensorStore& store, const std::string& ch
   const int32_t id = id_of(store.comparison(), checkpoint);
   std::map<int64_t, bool> passes;
   for (const RecordResult& result : store.comparison().results) {
-    if (result.checkpoint == id) passes[result.token_idx] = result.pass;
+    if (result.checkpoint == id) passes[result.token_idx] = !result.failed();
   }
   const auto fails = [](const auto& one) { return !one.second; };
   const auto from = std::find_if(passes.begin(), passes.end(), fails);

@@ -60,7 +60,7 @@ bool TensorStore::fill(const std::string& checkpoint, int64_t token_idx, bool of
   const Record* record = of_ref ? ref(checkpoint, token_idx) : got(checkpoint, token_idx);
   if (!of_ref && (record == nullptr || !record->has_all_values())) {
     const RecordResult* judged = result(checkpoint, token_idx);
-    record = judged != nullptr && judged->pass ? ref(checkpoint, token_idx) : nullptr;
+    record = judged != nullptr && !judged->failed() ? ref(checkpoint, token_idx) : nullptr;
   }
   if (record == nullptr || !record->has_all_values() || record->n == 0) return false;
   if (matrix.empty()) {

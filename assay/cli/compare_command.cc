@@ -15,7 +15,7 @@
 #include "assay/cli/output.h"
 #include "assay/cli/several_command.h"
 #include "assay/cli/spooled_inputs.h"
-#include "assay/compare/comparison.h"
+#include "assay/compare/compare_logs.h"
 #include "assay/compare/log_index.h"
 #include "assay/golden/floors.h"
 #include "assay/golden/manifest.h"
@@ -24,12 +24,14 @@
 #include "assay/report/csv_report.h"
 #include "assay/report/github_report.h"
 #include "assay/report/html_report.h"
+#include "assay/report/incomplete_text.h"
 #include "assay/report/json_report.h"
 #include "assay/report/junit_report.h"
 #include "assay/report/sarif_report.h"
 #include "assay/report/table_report.h"
 #include "base/error.h"
 #include "base/sha256.h"
+#include "base/shell.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace assay {
@@ -43,6 +45,8 @@ struct CompareArguments {
   std::string floor;
   std::string align = "auto";
   std::string quarantine = "exclude";
+  std::string evidence;
+  std::vector<std::string> allow_missing;
   bool strict_argmax = false;
   std::optional<std::string> tokens;
   std::optional<std::string> checkpoints;
@@ -96,6 +100,14 @@ CompareOptions options_of(const CompareArguments& arguments) {
                 "give --format html, or leave it out");
   }
   options.strict_argmax = arguments.strict_argmax;
+  options.allow_missing = arguments.allow_missing;
+  if (!arguments.evidence.empty() && arguments.evidence != "any" && arguments.evidence != "whole") {
+    throw Error(fmt::format("'{}' is not known", arguments.evidence), "--evidence",
+                "give any or whole");
+  }
+  options.whole_required = arguments.evidence.empty()
+                               ? !arguments.policy.empty() && is_golden_manifest(arguments.policy)
+                               : arguments.evidence == "whole";
   if (arguments.tokens) options.selection.set_tokens(*arguments.tokens, "--tokens");
   if (arguments.checkpoints) {
     options.selection.set_checkpoints(*arguments.checkpoints, "--checkpoints");
@@ -118,6 +130,10 @@ std::string command_of(const CompareArguments& arguments) {
   if (arguments.align != "auto") command += " --align=" + shell_quoted(arguments.align);
   if (arguments.quarantine != "exclude") command += " --quarantine " + arguments.quarantine;
   if (arguments.strict_argmax) command += " --strict-argmax";
+  if (!arguments.evidence.empty()) command += " --evidence " + arguments.evidence;
+  for (const std::string& glob : arguments.allow_missing) {
+    command += " --allow-missing " + shell_quoted(glob);
+  }
   if (!arguments.model.empty()) command += " --model " + shell_quoted(arguments.model);
   if (!arguments.ref_speed.empty()) command += " --ref-speed " + shell_quoted(arguments.ref_speed);
   if (!arguments.got_speed.empty()) command += " --got-speed " + shell_quoted(arguments.got_speed);
@@ -243,8 +259,9 @@ int run(const CompareArguments& given, SpooledInputs& spooled) {
   }
   write_report(comparison, given);
   if (comparison.pass) return kInParity;
-  if (comparison.verdict != Verdict::kInconclusive) return kDiverged;
-  print_error(nothing_proved(given.ref, given.got));
+  if (comparison.failed > 0) return kDiverged;
+  print_error(comparison.verdict == Verdict::kInconclusive ? nothing_proved(given.ref, given.got)
+                                                           : incomplete_text(comparison));
   return kNotComparable;
 }
 
@@ -276,6 +293,13 @@ void add_compare(CLI::App& app, int& exit_code) {
   command->add_option("--got-speed", arguments->got_speed, "The same for the other");
   command->add_flag("--strict-argmax", arguments->strict_argmax,
                     "Fail where the argmax differs, even between level candidates");
+  command->add_option("--evidence", arguments->evidence,
+                      "any: a head of the values or a summary shows a record; whole: all values or "
+                      "a sketch on both sides (default any, whole with a manifest)");
+  command
+      ->add_option("--allow-missing", arguments->allow_missing,
+                   "Glob of checkpoints of the reference that may be missing in the other log")
+      ->allow_extra_args(false);
   command->add_option("--tokens", arguments->tokens,
                       "Only these positions of the reference: 5, 5..20, 5.., ..20, with commas");
   command->add_option("--checkpoints", arguments->checkpoints,

@@ -18,6 +18,7 @@
 #include "assay/golden/verify.h"
 #include "base/count_of.h"
 #include "base/error.h"
+#include "base/shell.h"
 
 namespace assay {
 namespace {
@@ -248,7 +249,7 @@ std::string worst_table(const LogReview& log, const TextStyle& style) {
     table.add({"  " + printable(name, 40), fmt::format("{}", result.token_idx),
                fmt::format("{:.3g}", result.metrics.rel_l2), fmt::format("{:.3g}", off(result)),
                fmt::format("{:.3g}", log.k), std::string(verdict_name(result.status))},
-              result.pass ? Color::kNone : Color::kBad);
+              result.failed() ? Color::kBad : Color::kNone);
   }
   std::string text = table.text(style);
   if (worst.size() > kReviewRows) {

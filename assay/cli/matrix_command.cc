@@ -29,15 +29,18 @@ struct MatrixArguments {
   bool json = false;
 };
 
-// The floors of the golden that the reference belongs to, or the built-in tolerance.
-Policy floors_beside(const std::string& ref_path, const std::string& got_path) {
-  const std::string manifest_path =
+// The manifest of the golden that the reference belongs to; empty if it is of none.
+std::string manifest_beside(const std::string& ref_path) {
+  const std::string path =
       (std::filesystem::path(ref_path).parent_path() / "manifest.json").string();
   std::error_code none;
-  if (!std::filesystem::exists(manifest_path, none) || !is_golden_manifest(manifest_path)) {
-    return {};
-  }
-  return policy_for_logs(manifest_path, "", ref_path, got_path);
+  return std::filesystem::exists(path, none) && is_golden_manifest(path) ? path : "";
+}
+
+// The floors of that golden, or the built-in tolerance.
+Policy floors_beside(const std::string& ref_path, const std::string& got_path) {
+  const std::string manifest_path = manifest_beside(ref_path);
+  return manifest_path.empty() ? Policy() : policy_for_logs(manifest_path, "", ref_path, got_path);
 }
 
 // All that the matrix is made of, logs in folders among it.
@@ -58,10 +61,12 @@ int run(const MatrixArguments& arguments) {
   options.reference = arguments.reference;
   if (arguments.policy.empty()) {
     options.policy_for = floors_beside;
+    options.whole_for = [](const std::string& path) { return !manifest_beside(path).empty(); };
   } else {
     options.policy_for = [&](const std::string& ref_path, const std::string& got_path) {
       return policy_for_logs(arguments.policy, "", ref_path, got_path);
     };
+    options.compare.whole_required = is_golden_manifest(arguments.policy);
   }
   if (arguments.tokens) options.compare.selection.set_tokens(*arguments.tokens, "--tokens");
   if (arguments.checkpoints) {
@@ -88,7 +93,7 @@ int run(const MatrixArguments& arguments) {
   if (matrix.pass) return kInParity;
   for (const MatrixRow& row : matrix.rows) {
     for (const MatrixCell& cell : row.cells) {
-      const bool judged = cell.pair && cell.pair->verdict != Verdict::kInconclusive;
+      const bool judged = cell.pair && cell.pair->verdict < Verdict::kInconclusive;
       if (judged && !cell.pair->pass) return kDiverged;
     }
   }

@@ -78,6 +78,7 @@ int try_catalogue(MutateFlags& flags) {
     throw Error("a model is given without a fault", *flags.model, "give --fault too");
   flags.power.real = !flags.small_only;
   flags.power.fast = !flags.exact_only;
+  flags.power.omissions = flags.power.faults == "*";
   if (isatty(STDERR_FILENO) == 1) {
     flags.power.progress = [](const std::string& what, int64_t done, int64_t total) {
       print_status(fmt::format("\r{}: {} of {}{}", what, done, total, done == total ? "\n" : ""));
@@ -129,7 +130,9 @@ void add_mutate(CLI::App& app, int& exit_code) {
       ->add_option("--vectors", power.vectors_folder,
                    "Folder of the goldens of blocks and sampling")
       ->capture_default_str();
-  whole->add_option("--faults", power.faults, "Only faults of these names (glob)")
+  whole
+      ->add_option("--faults", power.faults,
+                   "Only faults of these names (glob), and no logs that leave something out")
       ->capture_default_str();
   whole->add_option("--prompts", power.prompts, "Only these prompts of the small models")
       ->delimiter(',');

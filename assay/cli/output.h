@@ -56,7 +56,4 @@ void print_warning(const std::string& text);
 void print_error(const std::string& text);
 void print_error(const char* text);  // takes no memory
 
-// `argument` as a shell takes it.
-std::string shell_quoted(const std::string& argument);
-
 }  // namespace assay

@@ -12,8 +12,8 @@ namespace assay {
 
 std::string nothing_proved(const std::string& ref, const std::string& got) {
   return fmt::format(
-      "{}: parity is not proved: records in common with {} could not be judged, or all of them "
-      "hold zeros; check that both engines ran, and what they log",
+      "{}: parity with {} is not proved: one lacks records of the other, or could not be held to "
+      "it, or they hold nothing but zeros; check that both engines ran, and what they log",
       printable(got), printable(ref));
 }
 
@@ -41,7 +41,7 @@ int run_several(const std::vector<std::string>& logs, const std::vector<std::str
   const RunPair* unproved = nullptr;
   for (const RunPair& pair : several.pairs) {
     diverged = diverged || pair.failed > 0;
-    if (unproved == nullptr && pair.verdict == Verdict::kInconclusive) unproved = &pair;
+    if (unproved == nullptr && pair.verdict >= Verdict::kInconclusive) unproved = &pair;
   }
   if (diverged || unproved == nullptr) return kDiverged;
   print_error(nothing_proved(logs[unproved->a], logs[unproved->b]));

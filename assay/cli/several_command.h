@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "assay/cli/spooled_inputs.h"
-#include "assay/compare/comparison.h"
+#include "assay/compare/compare_options.h"
 
 namespace assay {
 

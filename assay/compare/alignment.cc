@@ -209,19 +209,30 @@ Alignment align_by(const LogIndex& ref, const LogIndex& got, int32_t checkpoint,
   return alignment;
 }
 
-// Whether both headers name the tokens: the same, or the logs would not be compared.
-bool have_tokens(const LogIndex& ref, const LogIndex& got) {
-  return ref.header() && got.header() && !ref.header()->tokens.empty() &&
-         !got.header()->tokens.empty();
-}
-
-// Whether one of the two only numbers the same positions otherwise, from the first on.
-bool is_renumbered(const std::vector<int64_t>& tokens, const std::vector<int64_t>& others,
-                   int64_t offset) {
-  return plus(tokens.front(), offset) == others.front();
-}
-
 }  // namespace
+
+Alignment align_by_headers(const LogIndex& ref, const LogIndex& got, AlignMode mode,
+                           int64_t offset) {
+  Alignment alignment;
+  alignment.mode = mode;
+  if (mode == AlignMode::kFixed) {
+    alignment.offset = offset;
+    return alignment;
+  }
+  if (mode == AlignMode::kAuto) {
+    if (const auto shift = left_out_offset(ref, got)) {
+      alignment.offset = *shift;
+      alignment.shift = Alignment::Shift::kByTokens;
+      return alignment;
+    }
+  }
+  check_same_input(ref, got);
+  return alignment;
+}
+
+bool may_search(const LogIndex& ref, const LogIndex& got, AlignMode mode) {
+  return mode == AlignMode::kAuto && !have_tokens(ref, got);
+}
 
 Alignment find_alignment(const LogIndex& ref, const LogIndex& got, const RecordDistance& distance) {
   const int32_t checkpoint = last_common_checkpoint(ref, got);
@@ -239,14 +250,9 @@ Alignment find_alignment(const LogIndex& ref, const LogIndex& got, const RecordD
   if (other.offset == 0 || !(other.confidence >= kSure) || tokens.size() < kLeastTokens) {
     return alignment;
   }
-  // Of consecutive tokens a table that is read a row off looks like tokens that were left out.
-  if (have_tokens(ref, got) &&
-      !is_renumbered(tokens, tokens_of(got, got.names().find("embedding")), other.offset)) {
-    return alignment;
-  }
   alignment.offset = other.offset;
   alignment.confidence = other.confidence;
-  alignment.by_embedding = true;
+  alignment.shift = Alignment::Shift::kByEmbedding;
   return alignment;
 }
 

@@ -10,6 +10,15 @@ namespace assay {
 // The distance (rel_l2, without garbage) of two records.
 using RecordDistance = std::function<double(const Record& ref, const Record& got)>;
 
+// How the token positions of two logs belong together, as far as that is known before any record
+// is compared: an offset that was asked for; 0 by index; or what the tokens in both headers say.
+// Throws Error if the headers say that the logs are of different inputs.
+Alignment align_by_headers(const LogIndex& ref, const LogIndex& got, AlignMode mode,
+                           int64_t offset);
+
+// Whether the data may settle the alignment: it was not asked for, and a header is missing.
+bool may_search(const LogIndex& ref, const LogIndex& got, AlignMode mode);
+
 // Looks for the offset, got's token_idx minus ref's, under which a sample of records is nearest:
 // those of up to kMostShift (input_tokens.h) either way, those that put the first or the last
 // tokens together, and those at which a record from the middle of the reference is nearest. Another

@@ -1,7 +1,7 @@
+// What a comparison of two logs says: types without logic. compare_logs.h fills them.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,46 +13,49 @@
 #include "assay/compare/checkpoint_order.h"
 #include "assay/compare/garbage.h"
 #include "assay/compare/metrics.h"
-#include "assay/compare/name_map.h"
-#include "assay/compare/policy.h"
-#include "assay/compare/selection.h"
 
 namespace assay {
 
 class LogIndex;
 
-// What a comparison says, of one record or of two logs. Best first but for the last.
+// What a comparison says, of one record or of two logs.
 enum class Verdict : uint8_t {
   kMatch,    // everything that was compared is equal
   kNoise,    // within the tolerance
   kTieFlip,  // within it, and the argmax differs by less than the error: two candidates are level
   kDrift,    // beyond it, by an error that grew little by little
   kWrong,    // beyond it at one step, by more than half of the reference, or not a number
-  kInconclusive,  // all zeros on both sides, or nothing to hold together: nothing is proved
+  kInconclusive,  // all zeros on both sides: nothing is proved
+  kIncomplete,    // nothing failed, and something of the reference was not shown
 };
 
 std::string_view verdict_name(Verdict verdict);
 
-enum class AlignMode : uint8_t { kAuto, kIndex, kFixed };
-enum class QuarantineMode : uint8_t {
-  kExclude,  // garbage is listed and left out of the metrics; NaN and infinities still fail
-  kFail,     // a record with garbage fails
-  kOff,      // garbage is not looked for
+// The state in which a record of the reference ends. Each starts as unproven; evidence.h decides.
+enum class Evidence : uint8_t {
+  kWhole,     // all values, or a sketch on both sides, within the tolerance
+  kPartial,   // a head of the values or a summary, within the tolerance
+  kExcused,   // not compared for a reason that both logs show, or a gap that was accepted by name
+  kUnproven,  // missing, or nothing said that the other side could be held to
+  kFailed,
 };
 
-struct CompareOptions {
-  Policy policy;
-  AlignMode align = AlignMode::kAuto;
-  int64_t offset = 0;  // for kFixed: token_idx in the second log minus that in the reference
-  QuarantineMode quarantine = QuarantineMode::kExclude;
-  bool strict_argmax = false;
-  Selection selection;  // what is compared of what both logs have
-  NameMap ref_map;      // names of the logs' tensors where they are not Assay's
-  NameMap got_map;
-  int n_threads = 0;  // 0: one per processor
-  // Called from one thread with the bytes done of all that will be read.
-  std::function<void(int64_t done, int64_t total)> progress;
+std::string_view evidence_name(Evidence evidence);
+
+// What a record fails by.
+enum class Metric : uint8_t {
+  kNone,
+  kRelL2,
+  kMaxAbs,
+  kKl,
+  kArgmax,         // the value is the regret
+  kNonfinite,      // the value is a count
+  kQuarantine,     // the value is a count
+  kSize,           // the tensors have other numbers of elements
+  kContradiction,  // the judged log contradicts itself
 };
+
+std::string_view metric_name(Metric metric);
 
 struct RecordResult {
   int32_t checkpoint = 0;  // in Comparison::checkpoints
@@ -61,23 +64,48 @@ struct RecordResult {
   int64_t token_idx = 0;  // in the reference
   Metrics metrics;
   Verdict status = Verdict::kMatch;
-  bool pass = true;
-  bool held = true;  // at least one limit of the policy could be held, or it fails
-  std::string_view why_unheld;
-  double tolerance = 0;  // of rel_l2; of max_abs or kl where the policy has no rel_l2
+  Evidence evidence = Evidence::kUnproven;
+  std::string_view reason;  // why it is unproven, or what contradicts itself
+  bool of_ref = true;       // false: a record that the judged log alone has, which fails by itself
+  double tolerance = 0;     // of rel_l2; of max_abs or kl where the policy has no rel_l2
   std::optional<double> rel_l2_limit;
   // The rel_l2 that honest computations have between them, where the policy knows it.
   std::optional<double> floor;
-  // Where pass is false, what failed: rel_l2, max_abs, kl, argmax (whose value is the regret),
-  // nonfinite or quarantine (whose values are counts).
-  std::string_view failing_metric;
+  Metric failing_metric = Metric::kNone;
   double failing_value = 0;
   double failing_tolerance = 0;
 
+  bool failed() const { return evidence == Evidence::kFailed; }
   // rel_l2 as a multiple of the floor.
   std::optional<double> times_floor() const {
     return floor ? std::optional<double>(metrics.rel_l2 / *floor) : std::nullopt;
   }
+};
+
+// A record of the reference that was held to nothing.
+struct Gap {
+  int32_t checkpoint = 0;  // in Comparison::checkpoints
+  int64_t token_idx = 0;
+  Evidence evidence = Evidence::kUnproven;  // or kExcused
+  std::string_view reason;
+  bool after_split = false;
+};
+
+// How many records of the reference ended in which state; those that failed are
+// Comparison::failed.
+struct EvidenceCounts {
+  struct Place {
+    CheckpointName checkpoint;
+    int64_t token_idx = 0;
+    std::string reason;
+  };
+  int64_t whole = 0;
+  int64_t partial = 0;
+  int64_t excused = 0;
+  int64_t unproven = 0;
+  int64_t argmax_known = 0;  // records of logits of which both sides tell the argmax
+  int64_t argmax_total = 0;  // records of logits that were not excused
+  std::optional<Place> first_unproven;
 };
 
 struct QuarantinedValue {
@@ -90,28 +118,31 @@ struct QuarantinedValue {
 struct FirstDivergence {
   CheckpointName checkpoint;
   int64_t token_idx = 0;
-  std::string metric;
+  Metric metric = Metric::kNone;
   double value = 0;
   double tolerance = 0;
   std::optional<double> floor = std::nullopt;  // where `metric` is rel_l2 and the policy knows it
 };
 
+enum class AlignMode : uint8_t { kAuto, kIndex, kFixed };
+
 struct Alignment {
   AlignMode mode = AlignMode::kAuto;
   int64_t offset = 0;     // token_idx in the second log minus that in the reference
   double confidence = 1;  // 0 to 1: how much worse the next best offset is; 1 where none was tried
-  // The embeddings alone are the same under it: one of the two has tokens before the other's first.
-  bool by_embedding = false;
+  // What shows that one of the two has tokens before the other's first.
+  enum class Shift : uint8_t { kNone, kByTokens, kByEmbedding };
+  Shift shift = Shift::kNone;
 };
 
 // Where the two went on with different tokens after the same prompt. What they computed of these
-// cannot be compared, and is left out.
+// cannot be compared, and is excused.
 struct Split {
   int64_t token_idx = 0;  // of the first token that is not the same, in the reference
   std::optional<int64_t> ref_token;
   std::optional<int64_t> got_token;
   int64_t left_out = 0;  // records of the reference from there on
-  bool seen = true;      // not so where neither tokens nor embeddings show it: it may be an error
+  bool seen = true;      // false where neither header nor embedding shows it: it may be an error
 };
 
 struct Drift {
@@ -168,8 +199,10 @@ struct ErrorSource {
 struct Comparison {
   std::string ref_path;
   std::string got_path;
-  Verdict verdict = Verdict::kInconclusive;
+  Verdict verdict = Verdict::kIncomplete;
   bool pass = false;
+  EvidenceCounts evidence;
+  bool whole_required = false;  // partial and excused records count as unproven
   std::optional<FirstDivergence> first_divergence;
   int64_t compared = 0;
   int64_t failed = 0;
@@ -178,13 +211,15 @@ struct Comparison {
   int64_t unmatched_ref = 0;
   int64_t unmatched_got = 0;
   int64_t argmax_agree = 0;
-  int64_t argmax_total = 0;
+  int64_t argmax_total = 0;  // records of logits of which both sides tell the argmax
   Alignment alignment;
   std::optional<Split> split;
   Drift drift;
   std::vector<CheckpointName> checkpoints;
+  std::vector<int64_t> order;  // of each of them, its place as the network computes
   std::vector<std::string> teams;
   std::vector<RecordResult> results;       // by token_idx, then as the network computes
+  std::vector<Gap> gaps;                   // in the same order
   std::vector<ErrorSource> error_sources;  // those that made most first
   std::vector<Cause> causes;               // best first
   std::string cause_hint;  // where there are none: what would have to be logged to tell
@@ -197,11 +232,5 @@ struct Comparison {
 
 // Whether any record was held to a floor.
 bool has_floors(const Comparison& comparison);
-
-// Compares the log at `got_path` with the reference at `ref_path`. Memory grows with the number of
-// records, not with their sizes. Throws Error if either cannot be read or if the two cannot be
-// compared: other tokens or prompts, no record in common, tensors of other sizes.
-Comparison compare_logs(const std::string& ref_path, const std::string& got_path,
-                        const CompareOptions& options);
 
 }  // namespace assay

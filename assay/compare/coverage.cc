@@ -1,13 +1,15 @@
 #include "assay/compare/coverage.h"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
-#include <cstdint>
-#include <set>
+#include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 #include "assay/compare/checkpoint_order.h"
 #include "assay/compare/name_map.h"
+#include "assay/compare/nothing_in_common.h"
 #include "base/count_of.h"
 #include "base/error.h"
 
@@ -30,44 +32,61 @@ std::string shown(const LogHeader::Model& model) {
                      printable(model.sha256, 64));
 }
 
-// Whether a record of the reference was to be compared.
-bool is_wanted(const Comparison& comparison, const LogIndex& ref, const IndexEntry& entry,
-               const Selection& selection) {
-  const bool before = !comparison.split || entry.token_idx < comparison.split->token_idx;
-  return before && selection.has_token(entry.token_idx) &&
-         selection.has_checkpoint(ref.names().name(entry.checkpoint));
+}  // namespace
+
+void check_names(const LogIndex& ref, const LogIndex& got, const CompareOptions& options) {
+  const auto names_of = [](const NameTable& table) {
+    std::vector<std::string> names;
+    for (int32_t id = 0; id < table.size(); ++id) names.push_back(table.name(id));
+    return names;
+  };
+  const std::vector<std::string> names = names_of(ref.names());
+  try {
+    options.selection.check_checkpoints(names, names_of(got.names()), ref.path(), got.path());
+  } catch (const NothingInCommon&) {
+    const std::string map = fitting_map(ref, got);
+    if (map.empty()) throw;
+    throw NothingInCommon(
+        Error("the two logs have other names than those of --checkpoints", got.path(), map));
+  }
+  for (const std::string& glob : options.allow_missing) {
+    const bool any = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+    });
+    if (any) continue;
+    throw Error(
+        fmt::format("{} has no checkpoint '{}'", printable(ref.path()), printable(glob, 60)),
+        "--allow-missing", "give a glob of checkpoints that the reference has");
+  }
 }
 
-// What a log has of the set `layers` and of ops.
-struct Kinds {
-  bool layers = false;  // embedding or outputs of layers; logits alone are asked for by many
-  std::set<std::string> ops;
-};
-
-Kinds kinds_of(const LogIndex& log) {
-  Kinds kinds;
-  for (int32_t id = 0; id < log.names().size(); ++id) {
-    const CheckpointName name = parse_checkpoint_name(log.names().name(id));
-    if (name.name == "embedding" || (name.layer >= 0 && name.op == "output")) {
-      kinds.layers = true;
-    } else if (name.layer >= 0) {
-      kinds.ops.insert(name.op);
+std::string foreign_names(const LogIndex& ref, const LogIndex& got) {
+  std::vector<std::string> names;
+  for (const LogIndex* log : {&ref, &got}) {
+    for (int32_t id = 0; id < log->names().size(); ++id) {
+      if (parse_checkpoint_name(log->names().name(id)).known) return {};
+      names.push_back(log->names().name(id));
     }
   }
-  return kinds;
+  const std::string map = NameMap::suggest(names);
+  if (map.empty()) return {};
+  return fmt::format(
+      "the names in both logs look like those of {}: give --map {}, or the order of the network, "
+      "drift and causes are not known",
+      map, map);
 }
 
-// Whether a log of these kinds would have the checkpoint, too.
-bool is_expected(const std::string& checkpoint, const Kinds& kinds, const Kinds& of_ref) {
-  const CheckpointName name = parse_checkpoint_name(checkpoint);
-  const bool of_layers = checkpoint == "embedding" || checkpoint == "logits" ||
-                         (name.layer >= 0 && name.op == "output");
-  // No set has it but that of all ops.
-  if (checkpoint == "final_norm") return 2 * kinds.ops.size() > of_ref.ops.size();
-  return of_layers ? kinds.layers : name.layer >= 0 && kinds.ops.contains(name.op);
+std::string unused_globs(const Policy& policy, const SharedNames& names) {
+  std::vector<std::string> all;
+  for (int32_t id = 0; id < names.checkpoints.size(); ++id) {
+    all.push_back(names.checkpoints.name(id));
+  }
+  const std::vector<std::string> unused = policy.unused_globs(all);
+  if (unused.empty()) return {};
+  return fmt::format(
+      "no checkpoint of either log matches '{}', for which the policy has a tolerance",
+      printable(unused.front(), 60));
 }
-
-}  // namespace
 
 std::string fitting_map(const LogIndex& ref, const LogIndex& got) {
   const LogIndex* logs[2] = {&got, &ref};
@@ -100,65 +119,26 @@ std::string other_model(const LogIndex& ref, const LogIndex& got) {
   return fmt::format("the logs are of different model files: {} and {}", shown(a), shown(b));
 }
 
-std::string missing_tokens(const Comparison& comparison, const LogIndex& ref, const LogIndex& got,
-                           const Selection& selection, bool shift_is_told) {
-  std::set<int64_t> tokens;
-  for (const IndexEntry& entry : ref.entries()) {
-    int64_t there = 0;
-    const bool can_be =
-        !__builtin_add_overflow(entry.token_idx, comparison.alignment.offset, &there) && there >= 0;
-    if ((can_be || !shift_is_told) && is_wanted(comparison, ref, entry, selection)) {
-      tokens.insert(entry.token_idx);
-    }
-  }
-  const size_t all = tokens.size();
-  for (const RecordResult& result : comparison.results) tokens.erase(result.token_idx);
-  if (tokens.empty()) return {};
+std::string shift_warning(const LogIndex& ref, const LogIndex& got, const Alignment& alignment) {
+  if (alignment.shift == Alignment::Shift::kNone) return {};
+  const int64_t count = std::abs(alignment.offset);
+  const bool left_out = alignment.offset < 0;
   return fmt::format(
-      "{} has no record of {} of the reference's {} tokens, the first at {}: they were not "
-      "compared",
-      got.path(), tokens.size(), all, *tokens.begin());
+      "{} {} the first {} of {} ({}): position N of the reference is compared with {}; check "
+      "whether both begin with the same token (BOS)",
+      got.path(), left_out ? "leaves out" : "has tokens before",
+      count == 1 ? "token" : fmt::format("{} tokens", count), ref.path(),
+      alignment.shift == Alignment::Shift::kByTokens ? "their tokens say so"
+                                                     : "their embeddings say so",
+      left_out ? fmt::format("N-{}", count) : fmt::format("N+{}", count));
 }
 
-std::string missing_checkpoints(const LogIndex& ref, const LogIndex& got,
-                                const Selection& selection) {
-  const Kinds kinds = kinds_of(got);
-  std::vector<std::string> missing = names_beyond(ref, got, selection);
-  if (!selection.is_of_checkpoints()) {
-    const Kinds of_ref = kinds_of(ref);
-    std::erase_if(missing,
-                  [&](const std::string& name) { return !is_expected(name, kinds, of_ref); });
-  }
-  if (missing.empty()) return {};
-  return fmt::format("{} lacks {} of {}, such as {}: {} not compared", got.path(),
-                     count_of(missing.size(), "checkpoint"), ref.path(),
-                     printable(missing.front(), 60),
-                     plural(missing.size() == 1, "it was", "they were"));
-}
-
-std::string missing_records(const Comparison& comparison, const LogIndex& ref, const LogIndex& got,
-                            const Selection& selection) {
-  std::set<int64_t> tokens;
-  for (const RecordResult& result : comparison.results) tokens.insert(result.token_idx);
-  const IndexEntry* first = nullptr;
-  int64_t count = 0;
-  for (const IndexEntry& entry : ref.entries()) {
-    const int32_t there = got.names().find(ref.names().name(entry.checkpoint));
-    int64_t token = 0;
-    if (there < 0 || !tokens.contains(entry.token_idx) ||
-        !is_wanted(comparison, ref, entry, selection) ||
-        __builtin_add_overflow(entry.token_idx, comparison.alignment.offset, &token) ||
-        got.find(there, token) >= 0) {
-      continue;
-    }
-    if (count++ == 0) first = &entry;
-  }
-  if (count == 0) return {};
+std::string untaken_offset_warning(int64_t offset) {
+  if (offset == 0) return {};
   return fmt::format(
-      "{} lacks {} of checkpoints that it has at other tokens, the first {} at token {}: {} not "
-      "compared",
-      got.path(), count_of(count, "record"), printable(ref.names().name(first->checkpoint), 60),
-      first->token_idx, plural(count == 1, "it was", "they were"));
+      "the records would match with --align={}, but both headers name the same tokens, which "
+      "settles the positions: check from where the engine counts token_idx",
+      offset);
 }
 
 }  // namespace assay

@@ -1,16 +1,29 @@
 // What two logs do not share, in sentences; each is empty where there is nothing to tell.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "assay/compare/comparison.h"
 #include "assay/compare/log_index.h"
+#include "assay/compare/pairing.h"
+#include "assay/compare/policy.h"
 #include "assay/compare/selection.h"
 
 namespace assay {
 
+// Throws Error if --checkpoints or --allow-missing names what neither log has: a mistyped name must
+// not leave out what it was to select.
+void check_names(const LogIndex& ref, const LogIndex& got, const CompareOptions& options);
+
+// Checkpoints of the policy that neither log has.
+std::string unused_globs(const Policy& policy, const SharedNames& names);
+
 // The map to give where one log has names of another engine that the other does not have.
 std::string fitting_map(const LogIndex& ref, const LogIndex& got);
+
+// Both logs have nothing but names of one other engine.
+std::string foreign_names(const LogIndex& ref, const LogIndex& got);
 
 // Each log has checkpoints, of those selected, that the other does not have: they were not
 // compared.
@@ -19,18 +32,11 @@ std::string other_names(const LogIndex& ref, const LogIndex& got, const Selectio
 // The headers name different model files.
 std::string other_model(const LogIndex& ref, const LogIndex& got);
 
-// Checkpoints of the reference that `got` does not have, though a log with what it has would, or
-// though they were asked for.
-std::string missing_checkpoints(const LogIndex& ref, const LogIndex& got,
-                                const Selection& selection);
+// One of the two has tokens before the other's first: everything else diverges too, which must not
+// be looked for in the layers.
+std::string shift_warning(const LogIndex& ref, const LogIndex& got, const Alignment& alignment);
 
-// Tokens of the reference of which nothing was compared, as of a run that ended early: without
-// those after `comparison.split`, and those that its offset leaves out where that `shift_is_told`.
-std::string missing_tokens(const Comparison& comparison, const LogIndex& ref, const LogIndex& got,
-                           const Selection& selection, bool shift_is_told);
-
-// Records that `got` lacks of checkpoints and at tokens of which it has others.
-std::string missing_records(const Comparison& comparison, const LogIndex& ref, const LogIndex& got,
-                            const Selection& selection);
+// The data would match under another offset, which the tokens in both headers exclude.
+std::string untaken_offset_warning(int64_t offset);
 
 }  // namespace assay

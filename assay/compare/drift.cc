@@ -107,15 +107,14 @@ Drift measure_drift(const Comparison& comparison) {
   std::map<int64_t, std::vector<double>> by_layer;
   std::map<int64_t, std::vector<double>> by_token;
   int32_t last = -1;
-  const std::vector<int32_t> ranks = order_checkpoints(comparison.checkpoints);
-  const auto rank = [&](int32_t id) { return ranks[static_cast<size_t>(id)]; };
+  const auto rank = [&](int32_t id) { return comparison.order[static_cast<size_t>(id)]; };
   for (const RecordResult& result : comparison.results) {
     if (last < 0 || rank(last) < rank(result.checkpoint)) last = result.checkpoint;
   }
   for (const RecordResult& result : comparison.results) {
     const CheckpointName& name = comparison.checkpoints[static_cast<size_t>(result.checkpoint)];
     const double rel_l2 = result.metrics.rel_l2;
-    if (!std::isfinite(rel_l2) || !result.metrics.comparable || result.metrics.all_zero) continue;
+    if (!std::isfinite(rel_l2) || !result.metrics.facts.any() || result.metrics.all_zero) continue;
     if (name.op == "output" && name.layer >= 0) by_layer[name.layer].push_back(rel_l2);
     if (result.checkpoint == last) by_token[result.token_idx].push_back(rel_l2);
   }

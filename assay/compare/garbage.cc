@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "assay/compare/median.h"
+#include "assay/log/sketch.h"
 
 namespace assay {
 namespace {
@@ -58,6 +59,14 @@ Scale scale_of(std::span<const float> values) {
           static_cast<double>(zeros) / static_cast<double>(zeros + sample.size()), denormals};
 }
 
+// The norm that the record states of the whole tensor, exactly or by a sketch; 0 where it does not.
+double stated_norm(const Record& record) {
+  if (record.summary && std::isfinite(record.summary->l2)) return record.summary->l2;
+  if (!record.sketch) return 0;
+  const double norm = sketch_norm(*record.sketch);
+  return std::isfinite(norm) ? norm : 0;
+}
+
 class Finder {
  public:
   explicit Finder(const Record& record)
@@ -65,7 +74,7 @@ class Finder {
 
   std::vector<Garbage> find(const Record& record) {
     const Scale scale = scale_of(values_);
-    const size_t end = record.has_all_values() && is_logits_ ? find_padding(scale) : values_.size();
+    const size_t end = record.has_all_values() && is_logits_ ? find_padding() : values_.size();
     const size_t begin = find_heap_metadata(scale);
     float largest = 0;
     bool nonfinite = false;
@@ -74,7 +83,8 @@ class Finder {
       largest = magnitude > largest ? magnitude : largest;
       nonfinite = nonfinite || !std::isfinite(magnitude);
     }
-    const double limit = scale.median * kMagnitudeScale;
+    double limit = scale.median * kMagnitudeScale;
+    if (!(limit > 0)) limit = stated_norm(record) * kNormScale;
     if (nonfinite || (limit > 0 && static_cast<double>(largest) >= limit)) {
       find_outliers(begin, end, limit);
     }
@@ -87,12 +97,14 @@ class Finder {
   }
 
   // The index at which the padding begins.
-  size_t find_padding(const Scale& scale) {
+  size_t find_padding() {
     size_t begin = values_.size();
     while (begin > 0 && bits_of(values_[begin - 1]) == bits_of(values_.back())) --begin;
-    const double value = values_.empty() ? 0 : static_cast<double>(values_.back());
-    const bool filled = value < 0 && scale.median > 0 && -value >= kHeapScale * scale.median;
-    if (values_.size() - begin < 2 || begin == 0 || !filled) return values_.size();
+    if (values_.size() - begin < 2 || begin == 0) return values_.size();
+    const auto value = static_cast<double>(values_.back());
+    // The padding itself is no measure. Beside zeros any scale would do.
+    const double usual = scale_of(values_.first(begin)).median;
+    if (!(value < 0 && -value >= kHeapScale * (usual > 0 ? usual : 1))) return values_.size();
     for (size_t i = begin; i < values_.size(); ++i) add(i, GarbageReason::kPadding);
     return begin;
   }

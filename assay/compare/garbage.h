@@ -39,7 +39,8 @@ struct Garbage {
 //   first is at least kHeapScale times the scale of a tensor that is hardly ever zero elsewhere. In
 //   a record with one such pair, pairs of zeros in the first 16 and the last 8 bytes are of the
 //   same kind (null pointers; size words, denormal too).
-// - magnitude: at least kMagnitudeScale times the scale.
+// - magnitude: at least kMagnitudeScale times the scale, or where too few values give one,
+//   kNormScale times the norm that the record states.
 //
 // The scale is the median of |x| over a sample of the non-zero values of the tensor without its
 // first four and last two values. Activations of real models reach some 1e5 times their median (Sun
@@ -56,5 +57,6 @@ inline constexpr int kMaxListed = 64;
 
 inline constexpr double kHeapScale = 100;
 inline constexpr double kMagnitudeScale = 1e7;
+inline constexpr double kNormScale = 1e3;
 
 }  // namespace assay

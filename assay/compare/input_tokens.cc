@@ -23,6 +23,11 @@ bool follows(const std::vector<int64_t>& a, size_t skipped, const std::vector<in
 
 }  // namespace
 
+bool have_tokens(const LogIndex& ref, const LogIndex& got) {
+  return ref.header() && got.header() && !ref.header()->tokens.empty() &&
+         !got.header()->tokens.empty();
+}
+
 void check_same_input(const LogIndex& ref, const LogIndex& got) {
   if (!ref.header() || !got.header()) return;
   const std::vector<int64_t>& a = ref.header()->tokens;
@@ -47,29 +52,16 @@ void check_same_input(const LogIndex& ref, const LogIndex& got) {
   }
 }
 
-KnownTokens known_tokens(const LogIndex& ref, const LogIndex& got, std::optional<int64_t> fixed) {
-  const auto tokens_of_header = [](const LogIndex& log) {
-    return log.header() ? log.header()->tokens : std::vector<int64_t>();
-  };
-  const std::vector<int64_t> a = tokens_of_header(ref);
-  const std::vector<int64_t> b = tokens_of_header(got);
-  // Of lists that begin with the same token the offset is another number of the same positions.
-  const bool renumbered = !a.empty() && !b.empty() && a.front() == b.front();
-  const int64_t skipped = renumbered ? 0 : fixed.value_or(0);
-  int64_t end = 0;  // of b, as the reference counts
-  if (b.empty() || __builtin_sub_overflow(std::ssize(b), skipped, &end)) end = 0;
+KnownTokens known_tokens(const LogIndex& ref, const LogIndex& got, int64_t offset) {
   KnownTokens known;
-  // A list may hold more than the prompt; the shorter one holds at least that.
-  known.n_prompt = a.empty() || b.empty() ? std::max(std::ssize(a), end)
-                                          : std::max<int64_t>(std::min(std::ssize(a), end), 0);
-  const auto lookup = [fixed](const std::vector<int64_t>& tokens) {
-    return [tokens, fixed](int64_t token_idx) -> std::optional<int64_t> {
-      if (fixed || token_idx < 0 || token_idx >= std::ssize(tokens)) return std::nullopt;
-      return tokens[static_cast<size_t>(token_idx)];
-    };
-  };
-  known.ref = lookup(a);
-  known.got = lookup(b);
+  if (ref.header()) known.n_prompt = std::ssize(ref.header()->tokens);
+  if (!got.header()) return known;
+  known.got = got.header()->tokens;
+  // Of lists that begin with the same token the offset is another number of the same positions.
+  const bool renumbered =
+      known.n_prompt > 0 && !known.got.empty() && ref.header()->tokens.front() == known.got.front();
+  if (!renumbered && __builtin_sub_overflow(int64_t{0}, offset, &known.got_first))
+    known.got.clear();
   return known;
 }
 

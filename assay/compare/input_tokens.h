@@ -11,6 +11,9 @@ namespace assay {
 // How many tokens one of two logs may have before the other's first.
 inline constexpr int64_t kMostShift = 16;
 
+// Whether both headers name the tokens of their prompts.
+bool have_tokens(const LogIndex& ref, const LogIndex& got);
+
 // Throws Error if the headers say that the two logs are of different inputs: other tokens at a
 // position that both have or, where tokens are not known, another prompt.
 void check_same_input(const LogIndex& ref, const LogIndex& got);
@@ -20,8 +23,7 @@ void check_same_input(const LogIndex& ref, const LogIndex& got);
 // when an engine leaves BOS out. Nothing if there is none, or if too few tokens would be in common.
 std::optional<int64_t> left_out_offset(const LogIndex& ref, const LogIndex& got);
 
-// The tokens that the headers name; `got` at positions of its own. `fixed`: the offset that was
-// asked for, under which the two may be of other input; then only how many there are is known.
-KnownTokens known_tokens(const LogIndex& ref, const LogIndex& got, std::optional<int64_t> fixed);
+// The tokens that the headers name, where got's token_idx is `offset` ahead of the reference's.
+KnownTokens known_tokens(const LogIndex& ref, const LogIndex& got, int64_t offset);
 
 }  // namespace assay

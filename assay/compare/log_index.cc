@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "assay/compare/checkpoint_order.h"
+#include "assay/compare/log_probabilities.h"
 #include "assay/compare/record_content.h"
 #include "base/count_of.h"
 #include "base/error.h"
@@ -28,6 +30,31 @@ std::string unknown_names_warning(const std::string& path,
   }
   return fmt::format("{}: {} names that the map does not know were left out: {}{}", printable(path),
                      unknown.size(), shown, unknown.size() > kShown ? ", ..." : "");
+}
+
+// The leading dimension of a shape of several that divides the elements; 1 if there is none.
+// `bytes`: of the line, which no more rows than that can have values in.
+int32_t leading_rows(const Record& record, int64_t bytes) {
+  constexpr int64_t kMostRows = int64_t{1} << 24;
+  constexpr int64_t kMostTokens = int64_t{1} << 62;
+  size_t first = 0;
+  while (first < record.shape.size() && record.shape[first] == 1) ++first;
+  if (record.shape.size() < first + 2) return 1;
+  const int64_t rows = record.shape[first];
+  const bool fits = rows > 1 && rows <= std::min(kMostRows, bytes) &&
+                    record.token_idx < kMostTokens && record.n % rows == 0 &&
+                    element_count(record.shape) == record.n;
+  return fits ? static_cast<int32_t>(rows) : 1;
+}
+
+// Whether a token has one row of the checkpoint, and no heads or experts.
+bool has_one_dimension(const std::string& checkpoint) {
+  static constexpr std::string_view kOps[] = {"attn_norm", "attn_out", "attn_residual",
+                                              "ffn_norm",  "ffn_out",  "output"};
+  if (is_logits_name(checkpoint)) return true;
+  const CheckpointName name = parse_checkpoint_name(checkpoint);
+  if (name.layer < 0) return name.name == "embedding" || name.name == "final_norm";
+  return std::find(std::begin(kOps), std::end(kOps), name.op) != std::end(kOps);
 }
 
 }  // namespace
@@ -58,6 +85,11 @@ LogIndex::LogIndex(const std::string& path, const NameMap& map) {
     if (record->team) entry.team = teams_.id(*record->team);
     entry.token_idx = record->token_idx;
     entry.place = log.place();
+    check_coordinates(*record, entry.place.line);
+    entry.n = record->n;
+    entry.rows = leading_rows(*record, entry.place.bytes);
+    entry.is_sequence = record->dims && record->dims->starts_with("t");
+    if (record->dims && !entry.is_sequence) entry.rows = 1;
     check_name(record->checkpoint, file_->path(), entry.place.line);
     if (mapped_) {
       const auto raw = static_cast<size_t>(raw_names.id(record->checkpoint));
@@ -73,6 +105,7 @@ LogIndex::LogIndex(const std::string& path, const NameMap& map) {
   header_ = log.header();
   warnings_ = log.warnings();
   add_choices();
+  find_sequences();
   if (!any) throw no_records_error(log);
   if (!unknown.empty()) warnings_.push_back(unknown_names_warning(log.file()->path(), unknown));
   if (entries_.empty() && untaken_.empty()) {
@@ -153,8 +186,72 @@ void LogIndex::add_choices() {
                   printable(first.checkpoint, 40), first.token_idx));
 }
 
+// Logs of batches and of several ranks are not put together here.
+void LogIndex::check_coordinates(const Record& record, int64_t line) {
+  if (!sequence_) sequence_ = record.sequence;
+  const bool good = *sequence_ == record.sequence && (!record.rank || *record.rank == Rank());
+  if (good) return;
+  const std::string where = fmt::format("{}:{}", path(), line);
+  if (*sequence_ != record.sequence) {
+    throw Error(fmt::format("a record of sequence '{}' in a log of sequence '{}'",
+                            printable(record.sequence, 40), printable(*sequence_, 40)),
+                where, "several sequences are not compared yet: log each in a file of its own");
+  }
+  throw Error(fmt::format("a record of rank tp {}, pp {}, ep {}", record.rank->tp, record.rank->pp,
+                          record.rank->ep),
+              where, "the parts of several ranks are not put together yet: log whole tensors");
+}
+
+void LogIndex::find_sequences() {
+  std::vector<bool> per_token(static_cast<size_t>(names_.size()));
+  for (int32_t id = 0; id < names_.size(); ++id) {
+    per_token[static_cast<size_t>(id)] = has_one_dimension(names_.name(id));
+  }
+  std::map<int64_t, int32_t> rows_at;  // of the sequences, by their first token
+  for (const IndexEntry& entry : entries_) {
+    const bool shows = entry.is_sequence || per_token[static_cast<size_t>(entry.checkpoint)];
+    if (entry.rows > 1 && shows) rows_at[entry.token_idx] = entry.rows;
+  }
+  expand(rows_at);
+}
+
+void LogIndex::expand_like(const LogIndex& other) {
+  std::map<std::string, int64_t> widths;
+  for (const IndexEntry& entry : other.entries_) {
+    widths.emplace(other.names_.name(entry.checkpoint), entry.n / (entry.row < 0 ? 1 : entry.rows));
+  }
+  std::map<int64_t, int32_t> rows_at;
+  for (const IndexEntry& entry : entries_) {
+    if (entry.rows == 1 || entry.row >= 0) continue;
+    const auto width = widths.find(names_.name(entry.checkpoint));
+    if (width == widths.end() || width->second * entry.rows != entry.n) continue;
+    rows_at[entry.token_idx] = entry.rows;
+  }
+  expand(rows_at);
+}
+
+// The records that begin at these tokens and have so many rows.
+void LogIndex::expand(const std::map<int64_t, int32_t>& rows_at) {
+  if (rows_at.empty()) return;
+  std::vector<IndexEntry> entries;
+  entries.swap(entries_);
+  by_key_.clear();
+  digests_.clear();
+  for (const IndexEntry& entry : entries) {
+    const auto found = rows_at.find(entry.token_idx);
+    if (entry.rows == 1 || entry.row >= 0 || found == rows_at.end() ||
+        found->second != entry.rows) {
+      add(entry);
+      continue;
+    }
+    IndexEntry row = entry;
+    for (row.row = 0; row.row < entry.rows; ++row.row, ++row.token_idx) add(row);
+  }
+}
+
 Record& LogIndex::load(const IndexEntry& entry, RecordLoader& loader) const {
-  Record& record = loader.load(entry.place);
+  Record& record = entry.row < 0 ? loader.load(entry.place)
+                                 : loader.load_row(entry.place, entry.row, entry.rows);
   if (!mapped_) return record;
   if (entry.transform >= 0) {
     try {
@@ -180,12 +277,16 @@ void LogIndex::check_duplicate(int64_t first, const IndexEntry& second) {
   if (digest.empty()) digest = content_digest(load(entry, loader));
   const Record& now = load(second, loader);
   if (content_digest(now) == digest) return;
+  // llama.cpp has several tensors of one name at each token.
+  const std::string map = mapped_ ? "" : NameMap::suggest({now.checkpoint});
   RecordLoader again(file_);
   throw Error(fmt::format("'{}' at token {} was logged before, in line {}, with other values: {}",
                           now.checkpoint, now.token_idx, entry.place.line,
                           content_difference(load(entry, again), now)),
               fmt::format("{}:{}", path(), second.place.line),
-              "keep the log of each run in its own file");
+              map.empty()
+                  ? "keep the log of each run in its own file"
+                  : fmt::format("the names look like those of {}: give --map {}", map, map));
 }
 
 }  // namespace assay

@@ -37,10 +37,21 @@ struct IndexEntry {
   int64_t token_idx = 0;
   RecordPlace place;
   int32_t transform = -1;  // what a map makes of it, in the index; -1 nothing
+  // Of a record of a whole sequence, the row that belongs to this token; -1 where the record is of
+  // one token.
+  int32_t row = -1;
+  int64_t n = 0;             // elements of the record
+  int32_t rows = 1;          // its leading dimension, if it has several
+  bool is_sequence = false;  // `dims` says that these are tokens
 };
 
 // Where each record of a log is. The values stay in the file until they are asked for, so that a
 // log may be larger than memory.
+//
+// A record of a whole sequence, shape [T, H] with token_idx its first token, counts as T records.
+// It is one if `dims` begins with t, or if one of the tensors that have one dimension for a token
+// (embedding, norms, outputs of layers, logits) has that leading dimension at the same token:
+// [heads, head_dim] is one token's.
 class LogIndex {
  public:
   // Reads the log once. A record that is there twice with equal content is taken once. Throws Error
@@ -64,6 +75,10 @@ class LogIndex {
     int64_t token_idx = 0;
   };
   const std::vector<Untaken>& untaken() const { return untaken_; }
+
+  // Takes records whose rows are as wide as the other log's records of the checkpoint for those of
+  // whole sequences, too.
+  void expand_like(const LogIndex& other);
 
   // The place in entries() of a record, -1 if there is none.
   int64_t find(int32_t checkpoint, int64_t token_idx) const;
@@ -101,6 +116,9 @@ class LogIndex {
   std::vector<Mapping> mappings_of(const std::string& name, const NameMap& map, MatchBudget& budget,
                                    std::vector<std::string>& unknown);
   void add_choices();
+  void check_coordinates(const Record& record, int64_t line);
+  void find_sequences();
+  void expand(const std::map<int64_t, int32_t>& rows_at);
   void check_duplicate(int64_t first, const IndexEntry& second);
 
   std::shared_ptr<const InputFile> file_;
@@ -116,6 +134,7 @@ class LogIndex {
   std::vector<Untaken> untaken_;
   // By target, token and what to take; in the order of the log.
   std::map<std::tuple<int32_t, int64_t, int64_t>, Choice> choices_;
+  std::optional<std::string> sequence_;  // that all records are of
   std::vector<std::string> warnings_;
 };
 

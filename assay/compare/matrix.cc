@@ -12,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "assay/compare/compare_logs.h"
 #include "assay/compare/nothing_in_common.h"
 #include "assay/log/log_reader.h"
 #include "base/count_of.h"
@@ -123,10 +124,10 @@ bool is_reference(const Run& run, const std::string& wanted) {
   return run.label.engine.find(wanted) != std::string::npos;
 }
 
-// What tells more of a run: a failure, else the more records.
+// What tells more of a run: a failure, else a proof, else the more records.
 bool tells_more(const RunPair& a, const RunPair& b) {
-  if ((a.compared == 0) != (b.compared == 0)) return a.compared > 0;
-  if (a.pass != b.pass) return !a.pass;
+  if ((a.failed > 0) != (b.failed > 0)) return a.failed > 0;
+  if (a.pass != b.pass) return a.pass;
   return a.compared > b.compared;
 }
 
@@ -141,6 +142,7 @@ MatrixCell compare_run(const std::vector<const Run*>& references, const Run& run
     try {
       CompareOptions compare = options.compare;
       if (options.policy_for) compare.policy = options.policy_for(ref_path, cell.log);
+      if (options.whole_for) compare.whole_required = options.whole_for(ref_path);
       const Comparison comparison = compare_logs(ref_path, cell.log, compare);
       const RunPair pair = pair_of(comparison, 0, 1);
       if (cell.pair && !tells_more(pair, *cell.pair)) continue;

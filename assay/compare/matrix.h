@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "assay/compare/compare_options.h"
 #include "assay/compare/several.h"
 #include "base/error.h"
 
@@ -14,6 +15,9 @@ struct MatrixOptions {
   CompareOptions compare;
   // The tolerances of one comparison, if there is one; otherwise compare.policy.
   std::function<Policy(const std::string& ref_path, const std::string& got_path)> policy_for;
+  // Whether a part of a record is not enough, by the reference's log; otherwise
+  // compare.whole_required.
+  std::function<bool(const std::string& ref_path)> whole_for;
   std::string reference;  // the engine whose logs are the references, or a part of its name
 };
 

@@ -2,11 +2,23 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 
+#include "assay/compare/record_view.h"
 #include "assay/log/record.h"
 
 namespace assay {
+
+// What both logs say of a tensor, or one lets us compute, and so was held together.
+struct SharedFacts {
+  bool all_values = false;
+  bool head = false;     // values of both, not all of them zero
+  bool sketch = false;   // and it tells of more than the padding of logits
+  bool summary = false;  // norm, mean or an extreme
+  bool top = false;      // one of the largest elements, by its index
+  bool zeros = false;    // a norm of 0 on both sides: of all elements
+
+  bool any() const { return all_values || head || sketch || summary || top || zeros; }
+};
 
 // How far a tensor is from its reference. All sums are in double; where NaN or unequal infinities
 // were met every distance is NaN, which passes no test.
@@ -23,16 +35,18 @@ struct Metrics {
   double nmse = 0;      // rel_l2 squared
   int64_t max_ulp = 0;  // 32-bit floats between the two values, at most
   int64_t sign_flips = 0;
-  int64_t nonfinite = 0;   // elements where a NaN or unequal infinities were met
-  bool comparable = true;  // values, sketches or summaries of the two could be held together
+  int64_t nonfinite = 0;  // elements where a NaN or unequal infinities were met
+  SharedFacts facts;
   bool cut = false;        // the two have not as many elements: of the longer the first count
   bool all_zero = false;   // nothing but zeros on both sides, as far as is known
   bool identical = false;  // everything that is known of both is equal
   bool is_logits = false;  // argmax_ref and the like were asked for
+  bool in_nats = false;    // logits, of which one side holds log-probabilities
   bool padded = false;     // of logits, whose norm is their padding's, sums tell nothing
   std::optional<int64_t> argmax_ref;
   std::optional<int64_t> argmax_got;
   std::optional<double> regret;        // ref[argmax_ref] - ref[argmax_got]
+  std::optional<double> least_regret;  // where that element of the reference is not logged
   std::optional<double> kl;            // D(ref || got) in nats over the softmax
   std::optional<double> topk_overlap;  // share of the five largest that both have
   double observed_error = 0;           // the largest difference known, in the units of the values
@@ -43,22 +57,17 @@ struct Metrics {
 
 // Compares two records of the same tensor.
 //
-// Where either holds only the head of the tensor, the values that both hold are compared and rel_l2
-// is the worst of what is known of the whole: the head's, taken against the norm that a head of
-// its length has in this tensor; the estimate from sketches, where both have one or all values to
-// make it of; and the bound that the two norms of the summaries give. `is_logits` asks for the
-// metrics that only logits have: argmax, regret, kl, topk_overlap; the norm of logits is taken
-// without what their padding has of it.
+// Where either lacks values, those that both hold are compared and rel_l2 is the worst of what is
+// known of the whole: the head's, taken against the norm that a head of its length has in this
+// tensor, and the bounds of difference_bounds.h. `is_logits` asks for the metrics that only logits
+// have: argmax, regret, kl, topk_overlap; the norm of logits is taken without what their padding
+// has of it.
 //
 // Of records of unequal size the first elements are compared, but the argmax of logits is that of
 // all elements: argmax_ref or argmax_got may be n or more. A NaN or +Infinity among the further
 // ones counts.
-//
-// `excluded`: indices whose values are left out on both sides; they may lie beyond the values of
-// either. Then sketches and summaries, which have them in, are not held against each other, but for
-// their counts of what is not finite.
 Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
-                        std::span<const int64_t> excluded = {});
+                        const SetAside& set_aside = {});
 
 // Logits from which values were excluded choose from all others: sets argmax_ref, argmax_got and
 // regret to what each record that has all values says when only `ref_out` and `got_out`, its own

@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "assay/compare/evidence.h"
+#include "assay/compare/log_probabilities.h"
+#include "assay/compare/self_check.h"
 #include "assay/compare/verdict.h"
+#include "assay/log/sketch.h"
 
 namespace assay {
 namespace {
@@ -11,7 +16,7 @@ namespace {
 constexpr size_t kFewOutliers = 4;
 constexpr size_t kOutlierShare = 100;
 
-// Whether `other` holds about the same value there; NaN is nobody's value.
+// Whether `other` holds about the same value there; NaN never counts as shared.
 bool is_shared(const Garbage& garbage, const Record& other) {
   if (garbage.index >= static_cast<int64_t>(other.values.size())) return false;
   const float value = other.values[static_cast<size_t>(garbage.index)];
@@ -69,9 +74,9 @@ bool is_at_or_after(const Garbage& garbage, int64_t padding) {
 }
 
 // Of the reference's garbage, what a comparison leaves out: no NaN, which fails wherever it is met.
-std::vector<int64_t> ref_out(const PairComparison& pair, int64_t padding) {
+std::vector<int64_t> ref_out(const std::vector<Garbage>& garbage, int64_t padding) {
   std::vector<int64_t> indices;
-  for (const Garbage& found : pair.ref_garbage) {
+  for (const Garbage& found : garbage) {
     if (!std::isfinite(found.value) || !is_at_or_after(found, padding)) continue;
     indices.push_back(found.index);
   }
@@ -80,11 +85,11 @@ std::vector<int64_t> ref_out(const PairComparison& pair, int64_t padding) {
 
 // The same of the other's garbage: nothing that the engine may have computed, unless a log of fewer
 // digits cannot tell. `chosen`: nor what may be a logit that it chooses.
-std::vector<int64_t> got_out(const PairComparison& pair, const Record& got, int64_t padding,
-                             bool chosen) {
+std::vector<int64_t> got_out(const std::vector<Garbage>& garbage, const Record& got,
+                             int64_t padding, bool chosen) {
   std::vector<int64_t> indices;
-  const bool printed = pair.got_garbage.empty() || is_printed(got.values);
-  for (const Garbage& found : pair.got_garbage) {
+  const bool printed = garbage.empty() || is_printed(got.values);
+  for (const Garbage& found : garbage) {
     const bool heap = found.reason == GarbageReason::kHeapMetadata;
     if (!std::isfinite(found.value) || (!heap && !is_padding(found))) continue;
     if (heap && may_be_computed(found, got) && (chosen || !printed)) continue;
@@ -100,68 +105,161 @@ std::vector<int64_t> union_of(std::vector<int64_t> a, const std::vector<int64_t>
   return a;
 }
 
-// Whether garbage of `got` alone is among the first `n` elements.
-bool excuses_itself(std::vector<int64_t> of_ref, const std::vector<int64_t>& of_got, int64_t n) {
-  std::sort(of_ref.begin(), of_ref.end());
-  return std::any_of(of_got.begin(), of_got.end(), [&](int64_t index) {
-    return index < n && !std::binary_search(of_ref.begin(), of_ref.end(), index);
+// The garbage of both records, and what it sets aside.
+struct Quarantine {
+  std::vector<Garbage> ref;
+  std::vector<Garbage> got;
+  std::vector<int64_t> ref_out;
+  std::vector<int64_t> got_out;
+  std::vector<int64_t> not_chosen;   // of got_out, what is no logit that the engine chooses
+  std::vector<int64_t> ref_garbage;  // of ref_out, what is no padding
+  std::vector<int64_t> got_garbage;
+};
+
+std::vector<int64_t> without_padding(const std::vector<int64_t>& out,
+                                     const std::vector<Garbage>& garbage) {
+  std::vector<int64_t> indices;
+  for (const Garbage& found : garbage) {
+    const bool is_out = std::find(out.begin(), out.end(), found.index) != out.end();
+    if (is_out && !is_padding(found)) indices.push_back(found.index);
+  }
+  std::sort(indices.begin(), indices.end());
+  return indices;
+}
+
+// Whether what the record states of its whole tensor has that value in it: then it is the
+// tensor's, right or wrong, and not one that was written into the log.
+bool states_value(const Record& record, float value) {
+  const double magnitude = std::abs(static_cast<double>(value));
+  const auto holds = [&](double norm) { return magnitude > norm / 2 && magnitude <= 1.01 * norm; };
+  return (record.summary && holds(record.summary->l2)) ||
+         (record.sketch && holds(sketch_norm(*record.sketch)));
+}
+
+void drop_stated(const Record& record, std::vector<Garbage>& garbage) {
+  const bool stated = std::any_of(garbage.begin(), garbage.end(), [&](const Garbage& found) {
+    return !is_padding(found) && std::isfinite(found.value) && states_value(record, found.value);
+  });
+  if (!stated) return;
+  std::erase_if(garbage, [](const Garbage& found) {
+    return !is_padding(found) && std::isfinite(found.value);
   });
 }
 
-bool tells_of_all(const Record& record) {
-  return record.has_all_values() || record.sketch || record.summary;
+Quarantine quarantine(const Record& ref, const Record& got) {
+  Quarantine found;
+  found.ref = find_garbage(ref);
+  found.got = find_garbage(got);
+  if (found.ref.empty() && found.got.empty()) return found;
+  drop_stated(ref, found.ref);
+  drop_stated(got, found.got);
+  const int64_t padding = std::max(padding_begin(found.ref, ref), padding_begin(found.got, got));
+  drop_shared(got, false, found.ref);
+  drop_shared(ref, false, found.got);
+  drop_too_many_outliers(ref, found.ref);
+  drop_too_many_outliers(got, found.got);
+  // Padding is left out where both have it, or where the other has no elements any more: an engine
+  // must not say by itself which of its logits count.
+  found.ref_out = ref_out(found.ref, padding);
+  found.got_out = got_out(found.got, got, padding, false);
+  found.not_chosen = got_out(found.got, got, padding, true);
+  found.ref_garbage = without_padding(found.ref_out, found.ref);
+  found.got_garbage = without_padding(found.got_out, found.got);
+  drop_shared(got, true, found.ref);
+  drop_shared(ref, true, found.got);
+  return found;
+}
+
+// Whether -Infinity is all that the record has from `begin` on, and begins there.
+bool is_masked_from(const Record& record, int64_t begin) {
+  const auto masked = [](float value) { return std::isinf(value) && value < 0; };
+  const auto at = record.values.begin() + begin;
+  return record.has_all_values() && std::all_of(at, record.values.end(), masked) && begin > 0 &&
+         !masked(*(at - 1));
+}
+
+// Whether one of two records of logits is padded: with -Infinity, or to a multiple of 64. Padding
+// never doubles a vocabulary, and a single element more is an error of one.
+bool is_padded_vocabulary(const Record& ref, const Record& got) {
+  if (!is_logits_name(ref.checkpoint)) return false;
+  const Record& longer = ref.n > got.n ? ref : got;
+  const int64_t shorter = std::min(ref.n, got.n);
+  const int64_t further = longer.n - shorter;
+  if (further > shorter) return false;
+  return further > 1 && (longer.n % 64 == 0 || is_masked_from(longer, shorter));
+}
+
+void fail_size(const Record& ref, const Record& got, PairComparison& pair) {
+  pair.result =
+      failed_result(Metric::kSize, static_cast<double>(got.n), static_cast<double>(ref.n));
+  pair.result.metrics.n = ref.n;
 }
 
 }  // namespace
 
-PairComparison compare_pair(const Record& ref, const Record& got, const Tolerance& tolerance,
+PairComparison compare_pair(const Record& ref, const Record& given, const Tolerance& tolerance,
                             const CompareOptions& options) {
   PairComparison pair;
-  std::vector<int64_t> excluded;
-  std::vector<int64_t> of_ref;
-  std::vector<int64_t> of_got;
-  std::vector<int64_t> not_chosen;
-  if (options.quarantine != QuarantineMode::kOff) {
-    pair.ref_garbage = find_garbage(ref);
-    pair.got_garbage = find_garbage(got);
-    const int64_t padding =
-        std::max(padding_begin(pair.ref_garbage, ref), padding_begin(pair.got_garbage, got));
-    drop_shared(got, false, pair.ref_garbage);
-    drop_shared(ref, false, pair.got_garbage);
-    drop_too_many_outliers(ref, pair.ref_garbage);
-    drop_too_many_outliers(got, pair.got_garbage);
-    // Padding is left out where both have it, or where the other has no elements any more: an
-    // engine must not say by itself which of its logits count.
-    of_ref = ref_out(pair, padding);
-    of_got = got_out(pair, got, padding, false);
-    not_chosen = got_out(pair, got, padding, true);
-    excluded = union_of(of_ref, of_got);
-    drop_shared(got, true, pair.ref_garbage);
-    drop_shared(ref, true, pair.got_garbage);
-  }
   pair.ref_n = ref.n;
-  pair.got_n = got.n;
-  pair.longer_is_partial = ref.n != got.n && !(ref.n > got.n ? ref : got).has_all_values();
-  const bool is_logits = ref.checkpoint == "logits";
-  pair.result.metrics = compare_records(ref, got, is_logits, excluded);
-  if (is_logits && !excluded.empty()) {
-    choose_from_all(ref, got, of_ref, not_chosen, pair.result.metrics);
+  pair.got_n = given.n;
+  if (ref.n != given.n && !is_padded_vocabulary(ref, given)) {
+    fail_size(ref, given, pair);
+    return pair;
   }
-  judge_record(tolerance, options.strict_argmax, pair.result);
-  const bool in_part = !ref.has_all_values() || !got.has_all_values();
-  if (in_part && tells_of_all(ref) && tells_of_all(got) &&
-      excuses_itself(of_ref, of_got, std::min(ref.n, got.n))) {
-    leave_unheld(
-        "the other log's sketch or summary has garbage in it, and nothing else tells of all its "
-        "values",
-        pair.result);
+  pair.longer_is_partial = ref.n != given.n && !(ref.n > given.n ? ref : given).has_all_values();
+  const bool is_logits = is_logits_name(ref.checkpoint);
+  Record shifted;
+  const Record* other = &given;
+  if (is_logits && are_log_probabilities(ref, given)) {
+    shifted = in_terms_of(ref, given);
+    other = &shifted;
   }
+  const Record& got = *other;
+  Quarantine found;
+  if (options.quarantine != QuarantineMode::kOff) found = quarantine(ref, got);
+  const SetAside set_aside{union_of(found.ref_out, found.got_out), !found.ref_garbage.empty(),
+                           !found.got_garbage.empty()};
+  pair.result.metrics = compare_records(ref, got, is_logits, set_aside);
+  if (is_logits && !set_aside.indices.empty()) {
+    choose_from_all(ref, got, found.ref_out, found.not_chosen, pair.result.metrics);
+  }
+  const bool ref_is_sound = contradiction_in(ref, found.ref_garbage).empty();
+  judge_record(tolerance, options, {ref_is_sound, contradiction_in(given, found.got_garbage)},
+               pair.result);
+  pair.ref_garbage = std::move(found.ref);
+  pair.got_garbage = std::move(found.got);
   const size_t garbage = pair.ref_garbage.size() + pair.got_garbage.size();
-  if (options.quarantine == QuarantineMode::kFail && garbage > 0 && pair.result.pass) {
-    pair.result.pass = false;
-    pair.result.status = Verdict::kWrong;
-    pair.result.failing_metric = "quarantine";
-    pair.result.failing_value = static_cast<double>(garbage);
+  if (options.quarantine == QuarantineMode::kFail && garbage > 0 && !pair.result.failed()) {
+    fail_record(Metric::kQuarantine, static_cast<double>(garbage), 0, pair.result);
+  }
+  return pair;
+}
+
+PairComparison check_alone(const Record& got) {
+  const bool is_logits = is_logits_name(got.checkpoint);
+  int64_t nonfinite = std::count_if(got.values.begin(), got.values.end(), [&](float value) {
+    return std::isnan(value) || (std::isinf(value) && !(is_logits && value < 0));
+  });
+  nonfinite += std::count_if(got.top.begin(), got.top.end(), [](const TopValue& top) {
+    return std::isnan(top.value) || (std::isinf(top.value) && top.value > 0);
+  });
+  if (got.summary) {
+    const Summary& summary = *got.summary;
+    const bool padding = is_logits && summary.nan == 0;
+    if (!padding) nonfinite = std::max(nonfinite, summary.nonfinite);
+    nonfinite = std::max(nonfinite, summary.nan.value_or(0));
+  }
+  PairComparison pair;
+  pair.result.of_ref = false;
+  pair.result.metrics.n = got.n;
+  if (nonfinite > 0) {
+    pair.result = failed_result(Metric::kNonfinite, static_cast<double>(nonfinite), 0);
+    pair.result.of_ref = false;
+    pair.result.metrics.n = got.n;
+    pair.result.metrics.nonfinite = nonfinite;
+    for (const Garbage& garbage : find_garbage(got)) {
+      if (garbage.reason == GarbageReason::kNonfinite) pair.got_garbage.push_back(garbage);
+    }
   }
   return pair;
 }

@@ -11,6 +11,7 @@
 #include <set>
 #include <system_error>
 
+#include "assay/compare/compare_logs.h"
 #include "assay/compare/median.h"
 #include "assay/log/log_reader.h"
 #include "base/error.h"
@@ -45,11 +46,16 @@ std::vector<size_t> members_of(Set set) {
   return members;
 }
 
+// Whether the two neither agree nor differ.
+bool proves_nothing(const RunPair& pair) {
+  return pair.verdict == Verdict::kInconclusive || pair.verdict == Verdict::kIncomplete;
+}
+
 // The runs that could be held to at least one other: what proves nothing has no vote.
 Set voters_of(const std::vector<RunPair>& pairs) {
   Set voters = 0;
   for (const RunPair& pair : pairs) {
-    if (pair.verdict != Verdict::kInconclusive) voters |= Set{1} << pair.a | Set{1} << pair.b;
+    if (!proves_nothing(pair)) voters |= Set{1} << pair.a | Set{1} << pair.b;
   }
   return voters;
 }
@@ -58,7 +64,7 @@ Set voters_of(const std::vector<RunPair>& pairs) {
 Set diverged_from(Set good, const std::vector<RunPair>& pairs) {
   Set bad = 0;
   for (const RunPair& pair : pairs) {
-    if (pair.pass || pair.verdict == Verdict::kInconclusive) continue;
+    if (pair.pass || proves_nothing(pair)) continue;
     if (has(good, pair.a) || has(good, pair.b)) bad |= Set{1} << pair.a | Set{1} << pair.b;
   }
   return bad & ~good;
@@ -103,7 +109,7 @@ std::optional<size_t> far_off(Set voters, const std::vector<RunPair>& pairs) {
         nearest = std::min(nearest, distance(pair));
       } else {
         among_others = std::max(among_others, distance(pair));
-        others_known = others_known && pair.verdict != Verdict::kInconclusive;
+        others_known = others_known && !proves_nothing(pair);
       }
     }
     const bool near = others_known && among_others <= kNear;
@@ -129,6 +135,14 @@ double worst_within(const std::vector<RunPair>& pairs, Set set) {
     if (has(set, pair.a) && has(set, pair.b)) worst = std::max(worst, distance(pair));
   }
   return worst;
+}
+
+// None of several logs is the reference: what the second alone has was not shown either.
+void hold_both_ways(const Comparison& comparison, RunPair& pair) {
+  pair.unproven += comparison.unmatched_got;
+  if (!pair.pass || pair.unproven == 0) return;
+  pair.pass = false;
+  pair.verdict = Verdict::kIncomplete;
 }
 
 }  // namespace
@@ -185,6 +199,7 @@ RunPair pair_of(const Comparison& comparison, size_t a, size_t b) {
   pair.pass = comparison.pass;
   pair.compared = comparison.compared;
   pair.failed = comparison.failed;
+  pair.unproven = comparison.evidence.unproven;
   pair.first_divergence = comparison.first_divergence;
   std::vector<double> errors;
   for (const RecordResult& result : comparison.results) {
@@ -249,9 +264,11 @@ void judge_several(const std::vector<std::string>& names, SeveralComparison& sev
                             std::popcount(voters));
   }
   for (const size_t run : several.unproved) {
-    several.why += fmt::format(
-        "; {}", has(voters, run) ? names[run] + " could not be held to all of these"
-                                 : names[run] + " has no vote: its records prove nothing");
+    several.why += fmt::format("; {}", has(voters, run)
+                                           ? names[run] + " could not be held to all of these"
+                                           : names[run] +
+                                                 " has no vote: its records prove nothing, or the "
+                                                 "others lack some");
   }
 }
 
@@ -281,6 +298,7 @@ SeveralComparison compare_several(const std::vector<std::string>& paths,
         if (told.insert(warning).second) several.warnings.push_back(warning);
       }
       several.pairs.push_back(pair_of(comparison, a, b));
+      hold_both_ways(comparison, several.pairs.back());
     }
   }
   judge_several(short_names(several.runs), several);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "assay/compare/compare_options.h"
 #include "assay/compare/comparison.h"
 
 namespace assay {
@@ -31,6 +32,7 @@ struct RunPair {
   bool pass = false;
   int64_t compared = 0;
   int64_t failed = 0;
+  int64_t unproven = 0;  // records that one of the two has and the other was not held to
   double median_rel_l2 = 0;
   double worst_rel_l2 = 0;        // NaN where a value was no number
   double worst_of_tolerance = 0;  // the largest rel_l2 as a multiple of its tolerance

@@ -1,8 +1,9 @@
 #include "assay/compare/split.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
-#include <vector>
+#include <span>
 
 namespace assay {
 namespace {
@@ -16,7 +17,7 @@ struct Fork {
 };
 
 bool passes_but_for_the_argmax(const RecordResult& result) {
-  return result.pass || result.failing_metric == "argmax";
+  return !result.failed() || result.failing_metric == Metric::kArgmax;
 }
 
 class Search {
@@ -29,7 +30,8 @@ class Search {
     for (size_t begin = 0; begin < results.size();) {
       size_t end = begin;
       while (end < results.size() && results[end].token_idx == results[begin].token_idx) ++end;
-      if (auto split = split_before(results[begin])) return split;
+      const std::span at_token(results.data() + begin, end - begin);
+      if (auto split = split_before(at_token)) return split;
       for (size_t i = begin; i < end; ++i) note(results[i]);
       begin = end;
     }
@@ -37,25 +39,34 @@ class Search {
   }
 
  private:
-  // `first`: what the network computes first of all that is compared at its token.
-  std::optional<Split> split_before(const RecordResult& first) {
-    const int64_t token = first.token_idx;
-    const auto ref = tokens_.ref(token);
-    const auto got = tokens_.got(token);
-    if (ref && got && *ref != *got && token >= tokens_.n_prompt) return Split{token, ref, got, 0};
-    if (!fork_ || (ref && got)) {
-      fork_.reset();
-      return std::nullopt;
-    }
+  // `at_token`: what was compared at a token, as the network computes. What shows whether the
+  // same token went in is the first that was compared whole, or fails before it: a part that
+  // passes proves nothing of it.
+  std::optional<Split> split_before(std::span<const RecordResult> at_token) {
+    if (!fork_) return std::nullopt;
+    const auto tells = [](const RecordResult& result) {
+      const SharedFacts& facts = result.metrics.facts;
+      return facts.all_values || facts.sketch || result.failed();
+    };
+    const auto found = std::find_if(at_token.begin(), at_token.end(), tells);
+    const RecordResult& first = found == at_token.end() ? at_token.front() : *found;
     const Fork fork = *fork_;
     fork_.reset();
-    const bool off = first.metrics.rel_l2 > kOtherToken && first.failing_metric != "quarantine";
-    if (!passed_before(first.checkpoint, fork) || !off) return std::nullopt;
-    const bool next = fork.token_idx + 1 == token;
+    const auto stated = tokens_.got_at(fork.token_idx + 1);
+    if (stated && *stated == fork.ref) return std::nullopt;  // the same token went in
+    // Where the reference does not say where the prompt ends, what the other's header names is it.
+    if (stated && tokens_.n_prompt == 0) return std::nullopt;
+    // What a part of a record shows is the least that it differs by.
+    const SharedFacts& facts = first.metrics.facts;
+    const bool part = !facts.all_values && !facts.sketch;
+    const bool off = !(first.metrics.rel_l2 <= kOtherToken) || (part && first.failed());
+    const bool is_garbage = first.failing_metric == Metric::kQuarantine ||
+                            first.failing_metric == Metric::kNonfinite ||
+                            first.failing_metric == Metric::kSize;
+    if (!passed_before(first.checkpoint, fork) || !off || is_garbage) return std::nullopt;
     // Where the prompt ends is not known: that the next input is another token must be seen.
     const bool known = tokens_.n_prompt > 0 || is_embedding(first);
-    return Split{fork.token_idx + 1, next && ref ? *ref : fork.ref, next && got ? *got : fork.got,
-                 0, known};
+    return Split{fork.token_idx + 1, fork.ref, stated.value_or(fork.got), 0, known};
   }
 
   bool is_embedding(const RecordResult& result) const {
@@ -78,7 +89,7 @@ class Search {
     const Metrics& metrics = result.metrics;
     const bool generated = result.token_idx >= tokens_.n_prompt - 1;
     if (generated && metrics.argmax_ref && metrics.argmax_got &&
-        metrics.argmax_ref != metrics.argmax_got) {
+        metrics.argmax_ref != metrics.argmax_got && metrics.argmax_ref != metrics.argmax_got) {
       fork_ = Fork{result.token_idx, result.checkpoint, *metrics.argmax_ref, *metrics.argmax_got};
     }
   }

@@ -224,7 +224,35 @@ ASSAY_INLINE double divergence(std::span<const float> a, std::span<const float> 
   return kl < 0 ? 0 : kl;  // it is never negative but for rounding; NaN stays
 }
 
+ASSAY_INLINE std::optional<ValueExtents> extents(std::span<const float> values) {
+  if (values.empty() || !all_finite(values)) return std::nullopt;
+  Lanes sum{};
+  Lanes squares{};
+  std::array<float, kLanes> least;
+  std::array<float, kLanes> most;
+  least.fill(values.front());
+  most.fill(values.front());
+  const auto add = [&](size_t lane, float value) {
+    const auto wide = static_cast<double>(value);
+    sum[lane] += wide;
+    squares[lane] += wide * wide;
+    least[lane] = value < least[lane] ? value : least[lane];
+    most[lane] = value > most[lane] ? value : most[lane];
+  };
+  size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) add(lane, values[i + lane]);
+  }
+  for (size_t lane = 0; i + lane < values.size(); ++lane) add(lane, values[i + lane]);
+  return ValueExtents{total(sum), total(squares),
+                      static_cast<double>(*std::min_element(least.begin(), least.end())),
+                      static_cast<double>(*std::max_element(most.begin(), most.end()))};
+}
+
 #if defined(ASSAY_AVX2)
+ASSAY_AVX2 std::optional<ValueExtents> extents_avx2(std::span<const float> values) {
+  return extents(values);
+}
 ASSAY_AVX2 ValueSums sum_values_avx2(std::span<const float> a, std::span<const float> b) {
   return sum_any(a, b);
 }
@@ -234,6 +262,13 @@ ASSAY_AVX2 double kl_divergence_avx2(std::span<const float> a, std::span<const f
 #endif
 
 }  // namespace
+
+std::optional<ValueExtents> finite_extents(std::span<const float> values) {
+#if defined(ASSAY_AVX2)
+  if (__builtin_cpu_supports("avx2")) return extents_avx2(values);
+#endif
+  return extents(values);
+}
 
 ValueSums sum_values(std::span<const float> a, std::span<const float> b) {
 #if defined(ASSAY_AVX2)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace assay {
@@ -19,6 +20,16 @@ struct ValueSums {
   int64_t infinite = 0;       // pairs of equal infinities
   int64_t nonfinite = 0;      // pairs with a NaN or with unequal infinities; in no sum
 };
+
+// Sum, squares and extremes of finite values, in one fixed order; nothing where one is not finite
+// or there is none.
+struct ValueExtents {
+  double sum = 0;
+  double squares = 0;
+  double least = 0;
+  double largest = 0;
+};
+std::optional<ValueExtents> finite_extents(std::span<const float> values);
 
 // Spans of one length. Equal infinities of the same sign count as a pair without difference.
 ValueSums sum_values(std::span<const float> a, std::span<const float> b);

@@ -1,20 +1,31 @@
 #pragma once
 
+#include <string_view>
+
+#include "assay/compare/compare_options.h"
 #include "assay/compare/comparison.h"
 
 namespace assay {
 
-// Sets all of one record that follows from its metrics: status, pass, the tolerance, its floor, the
-// failing metric, and whether anything held. Leaves kDrift to judge_comparison(): a record that
-// fails is kWrong.
-void judge_record(const Tolerance& tolerance, bool strict_argmax, RecordResult& result);
+// Whether the two records agree each with itself.
+struct Soundness {
+  bool ref = true;
+  std::string_view got_contradiction;  // what of the judged record contradicts itself; or nothing
+};
 
-// A record proves nothing, for this reason, unless it fails.
-void leave_unheld(std::string_view why, RecordResult& result);
+// Sets all of one record that follows from its metrics: evidence, status, the tolerance, its floor
+// and the failing metric. Leaves kDrift to judge_comparison(): a record that fails is kWrong.
+void judge_record(const Tolerance& tolerance, const CompareOptions& options,
+                  const Soundness& soundness, RecordResult& result);
+
+// A record fails by this metric, unless it failed by another before.
+void fail_record(Metric metric, double value, double tolerance, RecordResult& result);
+
+// A record that fails whatever its values are: every distance is NaN.
+RecordResult failed_result(Metric metric, double value, double tolerance);
 
 // Tells gradual errors from sudden ones, in results sorted by token and as the network computes,
-// sets the verdict, pass, first_divergence, drift and the counts of `comparison`, and adds
-// warnings.
+// and sets the verdict, pass, evidence, first_divergence, drift and the counts of `comparison`.
 //
 // A failing record is kDrift if its error grew to where it is little by little: rel_l2 is at most
 // half of the reference, and at most ten times that of the checkpoint before it at the same token
@@ -22,9 +33,9 @@ void leave_unheld(std::string_view why, RecordResult& result);
 // checkpoint comes before it, rel_l2 <= 0.1 is taken for drift, except at the embedding, which has
 // nothing to drift from.
 //
-// The verdict of the whole is the worst of its records; all-zero ones count only if there are no
-// others. Where none fails it is kInconclusive if a record of the logits, or all of a checkpoint,
-// could not be held to anything.
+// One record failed: the worst of their verdicts. None failed and one is unproven: kIncomplete, or
+// kInconclusive where nothing but zeros was compared. Otherwise the worst of all records, where
+// zeros count only if there is nothing else.
 void judge_comparison(Comparison& comparison);
 
 }  // namespace assay

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "assay/compare/comparison.h"
+#include "assay/compare/compare_logs.h"
 #include "assay/golden/snapshot_review.h"
 
 namespace assay {

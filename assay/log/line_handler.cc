@@ -29,7 +29,11 @@ constexpr std::string_view kFieldNames[] = {
     "phase", "rank",  "dims",   "ts",     "team",    "source",  "file", "line"};
 
 Field field_of(std::string_view name) {
-  const auto* found = std::find(std::begin(kFieldNames), std::end(kFieldNames), name);
+  // Most names differ in size or in their first letter.
+  const auto is_it = [name](std::string_view known) {
+    return known.size() == name.size() && known.front() == name.front() && known == name;
+  };
+  const auto* found = std::find_if(std::begin(kFieldNames), std::end(kFieldNames), is_it);
   return static_cast<Field>(found - std::begin(kFieldNames));
 }
 
@@ -150,6 +154,7 @@ bool LineHandler::StartObject() {
     // What a summary leaves out is not known.
     Summary& summary = record_.summary.emplace();
     summary.min = summary.max = summary.mean = summary.l2 = std::nan("");
+    summary.counts_nonfinite = false;
     return true;
   }
   if (field_ == Field::kRank) {
@@ -169,6 +174,7 @@ void LineHandler::count_told_nonfinite() {
   Summary& summary = *record_.summary;
   if (summary.nonfinite > 0 || !(summary_has_nan_ || summary_has_infinity_)) return;
   summary.nonfinite = 1;
+  summary.counts_nonfinite = true;
   summary.nan = summary_has_nan_ ? 1 : 0;
 }
 
@@ -406,7 +412,10 @@ bool LineHandler::summary_number(double value, bool is_integer, int64_t integer)
     return fail(fmt::format("'summary': '{}' is {}, not a count", name_, value), kSummaryHint);
   }
   if (name_ == "argmax") summary.argmax = integer;
-  if (name_ == "nonfinite") summary.nonfinite = integer;
+  if (name_ == "nonfinite") {
+    summary.nonfinite = integer;
+    summary.counts_nonfinite = integer >= 0;
+  }
   if (name_ == "nan") summary.nan = integer;
   return true;
 }

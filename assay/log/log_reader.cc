@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -94,6 +95,29 @@ Error no_records_error(const LogReader& log) {
   return Error(log.warnings().empty() ? "the log holds no records"
                                       : "the log holds no records but a last line that is cut off",
                log.file()->path(), "check that the engine logged to this file");
+}
+
+Record& RecordLoader::load_row(const RecordPlace& place, int64_t row, int64_t rows) {
+  if (sequence_offset_ != place.offset) {
+    sequence_offset_ = -1;
+    sequence_ = load(place);
+    sequence_offset_ = place.offset;
+  }
+  const int64_t width = sequence_.n / rows;
+  const auto held = std::ssize(sequence_.values);
+  const auto begin = sequence_.values.begin() + std::min(held, row * width);
+  const auto end = sequence_.values.begin() + std::min(held, (row + 1) * width);
+  row_ = Record();
+  row_.checkpoint = sequence_.checkpoint;
+  row_.token_idx = sequence_.token_idx + row;
+  row_.sequence = sequence_.sequence;
+  row_.dtype = sequence_.dtype;
+  row_.team = sequence_.team;
+  row_.ts = sequence_.ts;
+  row_.shape = {width};
+  row_.n = width;
+  row_.values.assign(begin, end);
+  return row_;
 }
 
 Record& RecordLoader::load(const RecordPlace& place) {

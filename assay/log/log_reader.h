@@ -79,10 +79,18 @@ class RecordLoader {
   // The record at `place`, valid until the next call. Throws Error.
   Record& load(const RecordPlace& place);
 
+  // Row `row` of `rows` equal ones of the record at `place`: one token of a whole sequence. Valid
+  // until the next call of it. What tells of all rows together (summary, sketch) is left out.
+  // Rows of one record are read from the file once. Throws Error.
+  Record& load_row(const RecordPlace& place, int64_t row, int64_t rows);
+
  private:
   std::shared_ptr<const InputFile> file_;
   LineBuffer buffer_;
   LineParser parser_;
+  Record sequence_;  // what load_row() read last
+  int64_t sequence_offset_ = -1;
+  Record row_;
 };
 
 }  // namespace assay

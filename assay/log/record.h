@@ -31,6 +31,7 @@ struct Summary {
   int64_t argmax = -1;        // of equal values the lowest index; -1 when no element is finite
   std::vector<TopValue> top;  // the largest values, at most kSummaryTop, largest first
   int64_t nonfinite = 0;
+  bool counts_nonfinite = true;  // false: the log does not say how many are not finite
   // How many of `nonfinite` are NaN, the others being infinities. Written only where nonfinite is
   // above 0; logs of others do not tell.
   std::optional<int64_t> nan;

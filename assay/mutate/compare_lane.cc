@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "assay/compare/comparison.h"
+#include "assay/compare/compare_logs.h"
 #include "assay/mutate/mutant.h"
 #include "assay/record/log_header.h"
 #include "assay/record/log_probe.h"
@@ -45,8 +45,9 @@ LaneResult result_of(const Comparison& comparison) {
     result.place = first.checkpoint.name;
     result.token_idx = first.token_idx;
     const double ratio = first.value / first.tolerance;
-    result.ratio =
-        first.metric == "rel_l2" && ratio >= 0.0 ? ratio : std::numeric_limits<double>::infinity();
+    result.ratio = first.metric == Metric::kRelL2 && ratio >= 0.0
+                       ? ratio
+                       : std::numeric_limits<double>::infinity();
   }
   return result;
 }

@@ -53,6 +53,7 @@ class PowerMeasurement {
     const auto start = std::chrono::steady_clock::now();
     try_sound_engine();
     try_faults();
+    if (options_.omissions) power_.omissions = run_omission_lane(plain_cases(), *kernels_);
     if (options_.sensitivity) find_sensitivity();
     run_noise_only();
     const auto spent = std::chrono::steady_clock::now() - start;
@@ -318,8 +319,21 @@ int64_t Power::located() const {
   return sum;
 }
 
+int64_t Power::omissions_tried() const {
+  int64_t sum = 0;
+  for (const OmissionPower& omission : omissions) sum += omission.tried;
+  return sum;
+}
+
+int64_t Power::omissions_caught() const {
+  int64_t sum = 0;
+  for (const OmissionPower& omission : omissions) sum += omission.caught;
+  return sum;
+}
+
 bool Power::passes() const {
-  return caught_by_golden() == static_cast<int64_t>(faults.size()) &&
+  return omissions_caught() == omissions_tried() &&
+         caught_by_golden() == static_cast<int64_t>(faults.size()) &&
          100 * located() >= 95 * caught_at_op_level() && noise.false_alarms == 0 &&
          sound_alarms.empty() && lost.empty();
 }

@@ -9,6 +9,7 @@
 #include "assay/mutate/fault.h"
 #include "assay/mutate/golden_lane.h"
 #include "assay/mutate/noise.h"
+#include "assay/mutate/omission_lane.h"
 
 namespace assay {
 
@@ -20,6 +21,7 @@ struct PowerOptions {
   bool real = true;                           // real weights too, where they are in the cache
   bool compare = true;                        // the comparison of full logs
   bool fast = true;                           // the same faults in fast math
+  bool omissions = true;                      // logs of a sound engine that leave something out
   bool sensitivity = true;                    // the smallest noise at each checkpoint
   int64_t noise_runs = 1000;  // engines with noise at the floor, on all models together
   int n_threads = 0;
@@ -66,6 +68,7 @@ struct LaneCount {
 struct Power {
   std::vector<FaultPower> faults;
   std::vector<Sensitivity> sensitivity;
+  std::vector<OmissionPower> omissions;
   NoiseRuns noise;
   // Goldens that catch the engine as it is: what they say of faults means nothing.
   std::vector<std::string> sound_alarms;
@@ -78,8 +81,11 @@ struct Power {
   LaneCount caught_in_fast() const;    // by goldens, of the faults that are tried in fast math
   int64_t caught_at_op_level() const;  // cells: a fault in a model, on a prompt
   int64_t located() const;             // of those, at the right op
-  // What is promised: every fault caught by the goldens, 95 % of the cells at the right op, no
-  // false alarm, of noise as of the engine as it is, and no golden of a small model left out.
+  int64_t omissions_tried() const;
+  int64_t omissions_caught() const;
+  // What is promised: every fault caught by the goldens, 95 % of the cells at the right op, no log
+  // that leaves something out passed, no false alarm, of noise as of the engine as it is, and no
+  // golden of a small model left out.
   bool passes() const;
 };
 

@@ -53,6 +53,12 @@ std::vector<std::string> summary_lines(const Power& power) {
                   "largest error was {:.2f} of its tolerance",
                   power.noise.false_alarms, power.noise.runs, power.noise.worst_ratio)};
   lines.insert(lines.end(), std::begin(results), std::end(results));
+  if (!power.omissions.empty()) {
+    lines.push_back(fmt::format(
+        "{} of {} logs of the sound engine that leave something out fail their comparison (all are "
+        "asked)",
+        power.omissions_caught(), power.omissions_tried()));
+  }
   const LaneCount fast = power.caught_in_fast();
   if (fast.tried > 0) {
     const LaneCount bits = power.count(&FaultPower::fast_snapshot);
@@ -90,6 +96,9 @@ A fault of a layer is put into the middle one. The lanes:
   (Q4_K_M of the small models, and those with the type that a fault is about). Its goldens are the same float64 logs; what
   `fast` may be off by is 1.27 times what Assay's `fast` was measured to be off, checkpoint by checkpoint and prompt by
   prompt (`fast_floors.json`). A fault that is smaller than the rounding of activations passes there, and changes bits.
+
+- **omissions**: no fault of the engine: the log of a sound one, right in all that it says, with something left out. It
+  must not pass `assay compare`, under the built-in policy or a manifest's, which asks for whole evidence.
 
 After the comma: how many times its tolerance the largest error is, in the model where that is least.
 
@@ -199,6 +208,15 @@ void write_power_table(const Power& power, const TextStyle& style, const TextSin
     lanes.add({lane.name, count_text(power.count(lane.exact)), fast_count(power, lane)});
   }
   out(lanes.text(style) + "faults that it catches, of those that it can see\n\n");
+  if (!power.omissions.empty()) {
+    TextTable omissions({"left out", "what", "caught", "first that passes"});
+    for (const OmissionPower& each : power.omissions) {
+      omissions.add({each.name, each.what, fmt::format("{}/{}", each.caught, each.tried),
+                     each.passed.empty() ? "-" : each.passed.front()},
+                    each.passed.empty() ? Color::kNone : Color::kBad);
+    }
+    out(omissions.text(style) + "\n");
+  }
   if (!power.sensitivity.empty()) {
     TextTable smallest({"smallest noise caught at", "where", "tolerance", "noise"});
     for (const auto& [kind, worst] : least_sensitive(power)) {
@@ -231,6 +249,16 @@ void write_power_json(const Power& power, const TextSink& out) {
   object.member("seconds", power.seconds);
   array(object, text, "faults", power.faults,
         [&](const FaultPower& fault) { fault_json(fault, text); });
+  array(object, text, "omissions", power.omissions, [&](const OmissionPower& each) {
+    JsonObject one(text);
+    one.member("name", std::string_view(each.name));
+    one.member("what", std::string_view(each.what));
+    one.member("tried", each.tried);
+    one.member("caught", each.caught);
+    array(one, text, "passed", each.passed,
+          [&](const std::string& name) { append_json_string(text, name); });
+    one.end();
+  });
   array(object, text, "sensitivity", power.sensitivity, [&](const Sensitivity& each) {
     JsonObject one(text);
     one.member("model", std::string_view(each.model));
@@ -276,6 +304,14 @@ void write_power_markdown(const Power& power, const TextSink& out) {
                     caught_and_times(fault.compare), caught_of(fault.snapshot),
                     caught_and_times(fault.fast_small), caught_and_times(fault.fast_real),
                     caught_of(fault.fast_snapshot)));
+  }
+  if (!power.omissions.empty()) {
+    out("\n## Logs that leave something out\n\nOf each small model in F32, of all values and of "
+        "heads with summaries and sketches:\n\n| left out | what the log has | caught "
+        "|\n|---|---|---|\n");
+    for (const OmissionPower& each : power.omissions) {
+      out(fmt::format("| `{}` | {} | {}/{} |\n", each.name, each.what, each.caught, each.tried));
+    }
   }
   out("\n## Taken out\n\nWhat nobody can observe is no fault of the catalogue:\n\n| mistake | why "
       "it "

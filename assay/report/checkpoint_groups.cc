@@ -3,47 +3,66 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
+#include "assay/report/failure_text.h"
 #include "base/count_of.h"
 
 namespace assay {
 
+namespace {
+
+void add_unproven(int64_t token_idx, std::string_view reason, CheckpointGroup& group) {
+  if (group.unproven++ > 0 && group.first_unproven <= token_idx) return;
+  group.first_unproven = token_idx;
+  group.reason = reason;
+}
+
+void add_result(const RecordResult& result, CheckpointGroup& group) {
+  ++group.records;
+  if (result.failed()) group.failures.push_back(&result);
+  if (result.evidence == Evidence::kUnproven) {
+    add_unproven(result.token_idx, unproven_text(result), group);
+  }
+  group.zeros += result.status == Verdict::kInconclusive ? 1 : 0;
+  const RecordResult* held = group.worst;
+  const bool worse =
+      held == nullptr || (!held->failed() && result.failed()) ||
+      (held->failed() == result.failed() && !(result.metrics.rel_l2 <= held->metrics.rel_l2));
+  if (worse) group.worst = &result;
+}
+
+}  // namespace
+
 std::vector<CheckpointGroup> group_by_checkpoint(const Comparison& comparison) {
-  std::vector<CheckpointGroup> of_id(comparison.checkpoints.size());
-  std::vector<const RecordResult*> unjudged(of_id.size(), nullptr);
+  std::vector<CheckpointGroup> groups(comparison.checkpoints.size());
+  const auto group_of = [&](int32_t id) -> CheckpointGroup& {
+    groups[static_cast<size_t>(id)].checkpoint = id;
+    return groups[static_cast<size_t>(id)];
+  };
   for (const RecordResult& result : comparison.results) {
-    CheckpointGroup& group = of_id[static_cast<size_t>(result.checkpoint)];
-    group.checkpoint = result.checkpoint;
-    ++group.records;
-    if (!result.pass) group.failures.push_back(&result);
-    if (result.status == Verdict::kInconclusive) {
-      ++group.inconclusive;
-      const RecordResult*& first = unjudged[static_cast<size_t>(result.checkpoint)];
-      if (first == nullptr || (first->held && !result.held)) first = &result;
+    add_result(result, group_of(result.checkpoint));
+  }
+  for (const Gap& gap : comparison.gaps) {
+    CheckpointGroup& group = group_of(gap.checkpoint);
+    if (gap.evidence == Evidence::kExcused) {
+      ++group.excused;
+    } else {
+      add_unproven(gap.token_idx, gap.reason, group);
     }
-    const RecordResult* held = group.worst;
-    const bool worse =
-        held == nullptr || (held->pass && !result.pass) ||
-        (held->pass == result.pass && !(result.metrics.rel_l2 <= held->metrics.rel_l2));
-    if (worse) group.worst = &result;
   }
-  std::vector<std::pair<ComputeOrder, int32_t>> order;
-  for (CheckpointGroup& group : of_id) {
-    if (group.records == 0) continue;
-    const RecordResult* first = unjudged[static_cast<size_t>(group.checkpoint)];
-    const bool decides = group.inconclusive == group.records ||
-                         (first != nullptr && !first->held &&
-                          name_of(comparison, group.checkpoint).name == "logits");
-    if (group.failures.empty() && decides) group.unproved = first;
-    order.emplace_back(compute_order(name_of(comparison, group.checkpoint), group.checkpoint),
-                       group.checkpoint);
-  }
-  std::sort(order.begin(), order.end());
-  std::vector<CheckpointGroup> groups;
-  groups.reserve(order.size());
-  for (const auto& [key, id] : order) groups.push_back(std::move(of_id[static_cast<size_t>(id)]));
+  std::erase_if(groups, [](const CheckpointGroup& group) {
+    return group.records + group.unproven + group.excused == 0;
+  });
+  std::sort(groups.begin(), groups.end(), [&](const CheckpointGroup& a, const CheckpointGroup& b) {
+    return comparison.order[static_cast<size_t>(a.checkpoint)] <
+           comparison.order[static_cast<size_t>(b.checkpoint)];
+  });
   return groups;
+}
+
+std::string unproven_tokens(const CheckpointGroup& group) {
+  return fmt::format("unproven at {}, the first {}: {}", count_of(group.unproven, "token"),
+                     group.first_unproven, group.reason);
 }
 
 std::string failing_tokens(const CheckpointGroup& group) {

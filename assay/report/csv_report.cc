@@ -63,20 +63,28 @@ void write_csv(const Comparison& comparison, const TextSink& sink) {
   sink(
       "token_idx,max_abs_diff,mean_abs_diff,ref_team,got_team,checkpoint,n,compared,rms,rel_l2,"
       "cosine,nmse,max_ulp,sign_flips,argmax_ref,argmax_got,regret,kl,topk_overlap,status,"
-      "tolerance");
+      "tolerance,evidence");
   sink(floors ? ",floor,x_floor\n" : "\n");
   for (const RecordResult& result : comparison.results) {
     const Metrics& m = result.metrics;
-    sink(fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+    sink(fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
                      result.token_idx, number(m.max_abs), number(m.mean_abs),
                      team(comparison, result.ref_team), team(comparison, result.got_team),
                      field(comparison.checkpoints[static_cast<size_t>(result.checkpoint)].name),
                      m.n, m.compared, number(m.rms), number(m.rel_l2), number(m.cosine),
                      number(m.nmse), m.max_ulp, m.sign_flips, number(m.argmax_ref),
                      number(m.argmax_got), number(m.regret), number(m.kl), number(m.topk_overlap),
-                     verdict_name(result.status), number(result.tolerance)));
+                     verdict_name(result.status), number(result.tolerance),
+                     evidence_name(result.evidence)));
     sink(floors ? fmt::format(",{},{}\n", number(result.floor), number(result.times_floor()))
                 : "\n");
+  }
+  // Records that were not compared have no figures.
+  for (const Gap& gap : comparison.gaps) {
+    sink(fmt::format("{},,,,,{},,,,,,,,,,,,,,{},,{}{}\n", gap.token_idx,
+                     field(comparison.checkpoints[static_cast<size_t>(gap.checkpoint)].name),
+                     verdict_name(Verdict::kIncomplete), evidence_name(gap.evidence),
+                     floors ? ",," : ""));
   }
 }
 

@@ -49,7 +49,7 @@ FirstFailure first_failure(const Comparison& comparison) {
     if (first.before != nullptr && first.before->token_idx != result.token_idx) {
       first.before = nullptr;
     }
-    if (!result.pass) {
+    if (result.failed()) {
       first.result = &result;
       return first;
     }
@@ -59,10 +59,10 @@ FirstFailure first_failure(const Comparison& comparison) {
 }
 
 // Whether each record that makes the verdict what it is fails in `metric`.
-bool is_all(std::string_view metric, const Comparison& comparison) {
+bool is_all(Metric metric, const Comparison& comparison) {
   bool any = false;
   for (const RecordResult& result : comparison.results) {
-    if (result.pass || result.status != comparison.verdict) continue;
+    if (!result.failed() || result.status != comparison.verdict) continue;
     any = true;
     if (result.failing_metric != metric) return false;
   }
@@ -75,34 +75,34 @@ double rounded_up(double value) {
   return std::ceil(value / unit) * unit;
 }
 
-std::string_view inconclusive_meaning(const Comparison& comparison) {
-  const auto any = [&](const auto& is_so) {
-    return std::any_of(comparison.results.begin(), comparison.results.end(), is_so);
-  };
-  if (any([](const RecordResult& r) { return !r.held; })) {
-    return "records in common could not be judged, which proves nothing";
-  }
-  return "the records in common hold nothing but zeros, which proves nothing";
-}
-
 }  // namespace
 
 std::string failure_text(const RecordResult& result) {
   const double value = result.failing_value;
   const double tolerance = result.failing_tolerance;
-  if (result.failing_metric == "nonfinite") {
-    return count_of(std::llround(value), "value that is not finite", "values that are not finite");
+  switch (result.failing_metric) {
+    case Metric::kNonfinite:
+      return count_of(std::llround(value), "value that is not finite",
+                      "values that are not finite") +
+             (result.of_ref ? "" : " in a record that the reference does not have");
+    case Metric::kQuarantine:
+      return count_of(std::llround(value), "garbage value");
+    case Metric::kSize:
+      return fmt::format("{} elements, {} in the reference: not the same tensor",
+                         std::llround(value), std::llround(tolerance));
+    case Metric::kContradiction:
+      return fmt::format("the log contradicts itself: {} do not agree", result.reason);
+    case Metric::kArgmax:
+      return argmax_reason(result);
+    default:
+      break;
   }
-  if (result.failing_metric == "quarantine") {
-    return count_of(std::llround(value), "garbage value");
-  }
-  if (result.failing_metric == "argmax") return argmax_reason(result);
-  std::string text = fmt::format("{} {} is over {}", result.failing_metric, short_number(value),
-                                 short_number(tolerance));
-  if (result.failing_metric == "max_abs" && value > result.metrics.max_abs) {
+  std::string text = fmt::format("{} {} is over {}", metric_name(result.failing_metric),
+                                 short_number(value), short_number(tolerance));
+  if (result.failing_metric == Metric::kMaxAbs && value > result.metrics.max_abs) {
     text += ", by what sketch or summary tells of the values that are not logged";
   }
-  if (result.failing_metric == "rel_l2" && result.floor) {
+  if (result.failing_metric == Metric::kRelL2 && result.floor) {
     text += fmt::format(": {} x the floor, {} x is allowed", short_number(value / *result.floor),
                         short_number(tolerance / *result.floor));
   }
@@ -123,7 +123,7 @@ std::string first_failure_text(const Comparison& comparison) {
 std::string cause_hint(const Comparison& comparison) {
   const FirstFailure first = first_failure(comparison);
   if (!comparison.causes.empty() || first.result == nullptr ||
-      first.result->failing_metric != "nonfinite") {
+      first.result->failing_metric != Metric::kNonfinite) {
     return comparison.cause_hint;
   }
   if (first.before == nullptr) return "the first values that are not finite: look at the inputs";
@@ -137,8 +137,8 @@ std::string passing_tolerance(const Comparison& comparison) {
   double least = 0;
   double times_floor = 0;
   for (const RecordResult& result : comparison.results) {
-    if (result.pass) continue;
-    if (result.failing_metric != "rel_l2" || !std::isfinite(result.failing_value)) return "";
+    if (!result.failed()) continue;
+    if (result.failing_metric != Metric::kRelL2 || !std::isfinite(result.failing_value)) return "";
     least = std::max(least, result.failing_value);
     times_floor = std::max(times_floor, result.times_floor().value_or(0));
   }
@@ -148,11 +148,44 @@ std::string passing_tolerance(const Comparison& comparison) {
   return fmt::format("rel_l2 {:.3g}", rounded_up(least));
 }
 
-std::string_view inconclusive_text(const RecordResult& result) {
-  return result.held ? "all zeros on both sides" : result.why_unheld;
+std::string_view unproven_text(const RecordResult& result) {
+  return result.evidence == Evidence::kUnproven && result.metrics.compared == 0 ? result.reason
+         : result.metrics.all_zero ? "all zeros on both sides"
+                                   : result.reason;
 }
 
-std::string_view verdict_meaning(const Comparison& comparison) {
+std::string evidence_text(const Comparison& comparison) {
+  const EvidenceCounts& counts = comparison.evidence;
+  int64_t of_ref = 0;
+  for (const RecordResult& result : comparison.results) {
+    of_ref += result.of_ref && result.failed() ? 1 : 0;
+  }
+  const int64_t total = counts.whole + counts.partial + counts.excused + counts.unproven + of_ref;
+  std::vector<std::string> parts;
+  const auto add = [&](int64_t count, std::string_view state) {
+    if (count > 0) parts.push_back(fmt::format("{} {}", count, state));
+  };
+  add(counts.whole, "whole");
+  add(counts.partial, "partial");
+  add(counts.excused, "excused");
+  add(counts.unproven, "unproven");
+  add(comparison.failed, "failed");
+  std::string text =
+      fmt::format("{} of the reference: {}", count_of(total, "record"), fmt::join(parts, ", "));
+  if (parts.size() == 1 && comparison.failed == 0) {
+    text = fmt::format("{} of {} {}", total, count_of(total, "record"),
+                       parts[0].substr(parts[0].find(' ') + 1));
+  }
+  if (counts.argmax_total == 0) return text;
+  if (counts.argmax_known == 0) return text + ", argmax not known";
+  text += fmt::format(", argmax {} of {}", comparison.argmax_agree, counts.argmax_total);
+  if (counts.argmax_known < counts.argmax_total) {
+    text += fmt::format(" (not known at {})", counts.argmax_total - counts.argmax_known);
+  }
+  return text;
+}
+
+std::string verdict_meaning(const Comparison& comparison) {
   switch (comparison.verdict) {
     case Verdict::kMatch:
       return "everything that was compared is equal";
@@ -164,15 +197,23 @@ std::string_view verdict_meaning(const Comparison& comparison) {
       }
       return "the argmax flips between candidates that are level within the error, which "
              "--strict-argmax does not allow";
+    case Verdict::kInconclusive:
+      return "the records in common hold nothing but zeros, which proves nothing";
+    case Verdict::kIncomplete:
+      return fmt::format("nothing failed, but {} of the reference {} not shown",
+                         count_of(comparison.evidence.unproven, "record"),
+                         plural(comparison.evidence.unproven == 1, "was", "were"));
     case Verdict::kDrift:
     case Verdict::kWrong:
       break;
-    case Verdict::kInconclusive:
-      return inconclusive_meaning(comparison);
   }
-  if (is_all("argmax", comparison)) return "the argmax differs by more than the error explains";
-  if (is_all("nonfinite", comparison)) return "not a number, or infinite, in one of the two";
-  if (is_all("quarantine", comparison)) return "garbage where numbers should be";
+  if (is_all(Metric::kArgmax, comparison)) {
+    return "the argmax differs by more than the error explains";
+  }
+  if (is_all(Metric::kNonfinite, comparison)) return "not a number, or infinite, in one of the two";
+  if (is_all(Metric::kQuarantine, comparison)) return "garbage where numbers should be";
+  if (is_all(Metric::kSize, comparison)) return "tensors of other sizes than the reference's";
+  if (is_all(Metric::kContradiction, comparison)) return "the judged log contradicts itself";
   if (comparison.verdict == Verdict::kWrong) {
     return "the error jumps beyond the tolerance, or is as large as the values";
   }
@@ -184,6 +225,7 @@ std::string_view verdict_meaning(const Comparison& comparison) {
 
 std::string_view outcome_name(const Comparison& comparison) {
   if (comparison.verdict == Verdict::kInconclusive) return "INCONCLUSIVE";
+  if (comparison.verdict == Verdict::kIncomplete) return "INCOMPLETE";
   return comparison.pass ? "IN PARITY" : "DIVERGED";
 }
 

@@ -16,8 +16,12 @@ std::string first_failure_text(const Comparison& comparison);
 // The same without the place.
 std::string first_failure_reason(const Comparison& comparison);
 
-// Why a record that is inconclusive proves nothing: "all zeros on both sides".
-std::string_view inconclusive_text(const RecordResult& result);
+// Why a record is unproven, or proves nothing: "all zeros on both sides".
+std::string_view unproven_text(const RecordResult& result);
+
+// How many records of the reference were shown, and how: "132 of 132 records whole, argmax 33 of
+// 33".
+std::string evidence_text(const Comparison& comparison);
 
 // Where to look for the cause, where none is named; may be empty.
 std::string cause_hint(const Comparison& comparison);
@@ -28,9 +32,9 @@ std::string cause_hint(const Comparison& comparison);
 std::string passing_tolerance(const Comparison& comparison);
 
 // What the verdict means here, as a part of a sentence.
-std::string_view verdict_meaning(const Comparison& comparison);
+std::string verdict_meaning(const Comparison& comparison);
 
-// "IN PARITY", "DIVERGED" or "INCONCLUSIVE".
+// "IN PARITY", "DIVERGED", "INCOMPLETE" or "INCONCLUSIVE".
 std::string_view outcome_name(const Comparison& comparison);
 
 }  // namespace assay

@@ -8,6 +8,7 @@
 
 #include "assay/report/checkpoint_groups.h"
 #include "assay/report/failure_text.h"
+#include "assay/report/incomplete_text.h"
 #include "assay/report/markdown.h"
 #include "assay/report/text_table.h"
 #include "base/character.h"
@@ -63,12 +64,19 @@ std::string group_text(const CheckpointGroup& group) {
 }
 
 std::string row(const Comparison& comparison, const CheckpointGroup& group) {
+  if (group.worst == nullptr) {
+    const bool excused = group.unproven == 0;
+    return fmt::format(
+        "| {} {} | {} | - | - | - | - | - | {} |\n", excused ? "&#9989;" : "&#9888;&#65039;",
+        code(name_of(comparison, group.checkpoint).name),
+        excused ? "-" : fmt::format("{}", group.first_unproven), excused ? "excused" : "missing");
+  }
   const RecordResult& worst = *group.worst;
   const Metrics& m = worst.metrics;
   return fmt::format("| {} {} | {} | {} of {} | {} | {} | {} | {:.6f} | {} |\n",
-                     !group.failures.empty()     ? "&#10060;"
-                     : group.unproved != nullptr ? "&#9888;&#65039;"
-                                                 : "&#9989;",
+                     !group.failures.empty() ? "&#10060;"
+                     : group.unproven > 0    ? "&#9888;&#65039;"
+                                             : "&#9989;",
                      code(name_of(comparison, group.checkpoint).name), worst.token_idx,
                      group.failures.size(), group.records, short_number(m.rel_l2),
                      short_number(worst.tolerance), short_number(m.max_abs), m.cosine,
@@ -76,9 +84,9 @@ std::string row(const Comparison& comparison, const CheckpointGroup& group) {
 }
 
 std::string head(const Comparison& comparison, const ReportContext& context) {
-  const char* sign = comparison.verdict == Verdict::kInconclusive ? "&#9888;&#65039;"
-                     : comparison.pass                            ? "&#9989;"
-                                                                  : "&#10060;";
+  const char* sign = comparison.pass         ? "&#9989;"
+                     : comparison.failed > 0 ? "&#10060;"
+                                             : "&#9888;&#65039;";
   std::string text = fmt::format("### {} {}: {}\n\n{} against the reference {}.\n\n", sign,
                                  outcome_name(comparison), verdict_meaning(comparison),
                                  code(comparison.got_path), code(comparison.ref_path));
@@ -92,28 +100,25 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
   if (!comparison.causes.empty()) text += '\n';
   const std::string least = passing_tolerance(comparison);
   if (!least.empty()) text += fmt::format("Would pass with {}.\n\n", least);
-  text += fmt::format("{} compared, {} failed", count_of(comparison.compared, "record"),
-                      comparison.failed);
+  text += evidence_text(comparison);
   if (comparison.unmatched_ref + comparison.unmatched_got > 0) {
     text += fmt::format("; only in one log: {} of the reference, {} of the other",
                         comparison.unmatched_ref, comparison.unmatched_got);
   }
   if (comparison.split) {
     text +=
-        fmt::format("; the generations part at token {}, {} left out", comparison.split->token_idx,
+        fmt::format("; the generations part at token {}, {} excused", comparison.split->token_idx,
                     count_of(comparison.split->left_out, "record"));
   }
   if (comparison.alignment.offset != 0) {
     text += fmt::format("; aligned by an offset of {}", comparison.alignment.offset);
   }
-  if (comparison.argmax_total > 0) {
-    text += fmt::format("; argmax agrees at {} of {}", comparison.argmax_agree,
-                        comparison.argmax_total);
-  }
   if (comparison.quarantined > 0) {
     text += "; " + count_of(comparison.quarantined, "garbage value");
   }
   text += ".\n\n";
+  const std::string incomplete = incomplete_text(comparison);
+  if (!incomplete.empty()) text += markdown(incomplete) + "\n\n";
   for (const std::string& warning : comparison.warnings) {
     text += fmt::format("- &#9888;&#65039; {}\n", markdown(warning));
   }
@@ -125,9 +130,10 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
 }  // namespace
 
 void write_github_annotations(const Comparison& comparison, const TextSink& sink) {
-  if (comparison.verdict == Verdict::kInconclusive) {
-    sink(fmt::format("::warning file={},title=Assay%3A inconclusive::{}\n",
-                     command_property(comparison.got_path), verdict_meaning(comparison)));
+  if (!comparison.pass && comparison.failed == 0) {
+    sink(fmt::format("::error file={},title=Assay%3A {}::{}\n",
+                     command_property(comparison.got_path), verdict_name(comparison.verdict),
+                     command_data(incomplete_text(comparison))));
     return;
   }
   const std::vector<CheckpointGroup> groups = failing_groups(comparison);

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,9 +19,11 @@
 #include "assay/compare/log_index.h"
 #include "assay/report/checkpoint_groups.h"
 #include "assay/report/failure_text.h"
+#include "assay/report/incomplete_text.h"
 #include "assay/report/json_array.h"
 #include "assay/report/json_object.h"
 #include "assay/report/log_details.h"
+#include "assay/report/page_records.h"
 #include "base/error.h"
 
 namespace assay {
@@ -32,67 +36,6 @@ void append_rounded(std::string& out, double value) {
   } else {
     append_json_number(out, value);
   }
-}
-
-struct Kept {
-  std::vector<CheckpointGroup> groups;            // in the order of the network
-  std::vector<const RecordResult*> records;       // by token, then in that order
-  std::vector<std::pair<int64_t, int64_t>> bins;  // of tokens; empty where every token is shown
-};
-
-std::vector<int64_t> distinct_tokens(const Comparison& comparison) {
-  std::vector<int64_t> tokens;
-  for (const RecordResult& result : comparison.results) tokens.push_back(result.token_idx);
-  std::sort(tokens.begin(), tokens.end());
-  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
-  return tokens;
-}
-
-bool is_worse(const RecordResult& a, const RecordResult& b) {
-  if (a.pass != b.pass) return !a.pass;
-  return !(a.metrics.rel_l2 <= b.metrics.rel_l2);
-}
-
-// All records or, where these are too many, the worst of each checkpoint in each bin of tokens.
-Kept keep(const Comparison& comparison) {
-  Kept kept;
-  kept.groups = group_by_checkpoint(comparison);
-  if (std::ssize(comparison.results) <= kMaxPageRecords) {
-    for (const RecordResult& result : comparison.results) kept.records.push_back(&result);
-    return kept;
-  }
-  if (std::ssize(kept.groups) > kMaxPageRecords) {  // those that fail stay
-    std::stable_partition(kept.groups.begin(), kept.groups.end(),
-                          [](const CheckpointGroup& group) { return !group.failures.empty(); });
-    kept.groups.resize(static_cast<size_t>(kMaxPageRecords));
-  }
-  const std::vector<int64_t> tokens = distinct_tokens(comparison);
-  const int64_t n_bins = std::min(std::ssize(tokens), kMaxPageRecords / std::ssize(kept.groups));
-  const auto bin_of = [&](int64_t token) {
-    const auto place = std::lower_bound(tokens.begin(), tokens.end(), token) - tokens.begin();
-    return place * n_bins / std::ssize(tokens);
-  };
-  kept.bins.resize(static_cast<size_t>(n_bins));
-  for (size_t i = tokens.size(); i-- > 0;) {
-    auto& bin = kept.bins[static_cast<size_t>(bin_of(tokens[i]))];
-    if (bin == std::pair<int64_t, int64_t>()) bin.second = tokens[i];
-    bin.first = tokens[i];
-  }
-  std::vector<int64_t> row(comparison.checkpoints.size(), -1);
-  for (int64_t i = 0; i < std::ssize(kept.groups); ++i) {
-    row[static_cast<size_t>(kept.groups[static_cast<size_t>(i)].checkpoint)] = i;
-  }
-  std::vector<const RecordResult*> worst(kept.groups.size() * static_cast<size_t>(n_bins));
-  for (const RecordResult& result : comparison.results) {
-    const int64_t group = row[static_cast<size_t>(result.checkpoint)];
-    if (group < 0) continue;
-    const int64_t cell = bin_of(result.token_idx) * std::ssize(kept.groups) + group;
-    const RecordResult*& held = worst[static_cast<size_t>(cell)];
-    if (held == nullptr || is_worse(result, *held)) held = &result;
-  }
-  std::erase(worst, nullptr);
-  kept.records = std::move(worst);
-  return kept;
 }
 
 void append_course(std::string_view name, const std::optional<Drift::Course>& course,
@@ -115,6 +58,21 @@ void append_course(std::string_view name, const std::optional<Drift::Course>& co
   object.end();
 }
 
+void append_first_unproven(const Comparison& comparison, JsonObject& data, std::string& out) {
+  data.key("first_unproven");
+  const auto& first = comparison.evidence.first_unproven;
+  if (!first) {
+    out += "null";
+    return;
+  }
+  JsonObject object(out);
+  object.member("checkpoint", std::string_view(first->checkpoint.name));
+  object.member("token", first->token_idx);
+  object.member("reason", std::string_view(first->reason));
+  object.member("advice", std::string_view(incomplete_advice(comparison)));
+  object.end();
+}
+
 void append_summary(const Comparison& comparison, const ReportContext& context, JsonObject& data,
                     std::string& out) {
   data.member("version", std::string_view(context.version));
@@ -124,7 +82,11 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
   data.member("got", std::string_view(comparison.got_path));
   data.member("verdict", verdict_name(comparison.verdict));
   data.member("outcome", outcome_name(comparison));
-  data.member("meaning", verdict_meaning(comparison));
+  data.member("meaning", std::string_view(verdict_meaning(comparison)));
+  data.member("evidence", std::string_view(evidence_text(comparison)));
+  data.member("unproven", comparison.evidence.unproven);
+  data.member("excused", comparison.evidence.excused);
+  append_first_unproven(comparison, data, out);
   data.member("passing_tolerance", std::string_view(passing_tolerance(comparison)));
   data.member("compared", comparison.compared);
   data.member("failed", comparison.failed);
@@ -142,7 +104,7 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
     JsonObject object(out);
     object.member("checkpoint", std::string_view(first->checkpoint.name));
     object.member("token", first->token_idx);
-    object.member("metric", std::string_view(first->metric));
+    object.member("metric", metric_name(first->metric));
     object.member("value", first->value);
     object.member("tolerance", first->tolerance);
     object.member("text", std::string_view(first_failure_reason(comparison)));
@@ -174,7 +136,16 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
                [&](const std::string& warning) { append_json_string(out, warning); });
 }
 
-void append_records(const Comparison& comparison, const Kept& kept, JsonObject& data,
+// Of each checkpoint its place on the page.
+std::vector<int64_t> rows_of(const Comparison& comparison, const PageRecords& kept) {
+  std::vector<int64_t> row(comparison.checkpoints.size(), -1);
+  for (size_t i = 0; i < kept.groups.size(); ++i) {
+    row[static_cast<size_t>(kept.groups[i].checkpoint)] = static_cast<int64_t>(i);
+  }
+  return row;
+}
+
+void append_records(const Comparison& comparison, const PageRecords& kept, JsonObject& data,
                     std::string& out) {
   append_array(data, "checkpoints", kept.groups, out, [&](const CheckpointGroup& group) {
     const CheckpointName& name = name_of(comparison, group.checkpoint);
@@ -182,15 +153,15 @@ void append_records(const Comparison& comparison, const Kept& kept, JsonObject& 
     append_json_string(out, name.name);
     fmt::format_to(std::back_inserter(out), ",{},", name.layer);
     append_json_string(out, name.op);
-    fmt::format_to(std::back_inserter(out), ",{},{}]", group.records, group.failures.size());
+    fmt::format_to(std::back_inserter(out), ",{},{},{},{},{},", group.records,
+                   group.failures.size(), group.unproven, group.excused, group.first_unproven);
+    append_json_string(out, group.reason);
+    out += ']';
   });
   append_array(data, "bins", kept.bins, out, [&](const std::pair<int64_t, int64_t>& bin) {
     fmt::format_to(std::back_inserter(out), "[{},{}]", bin.first, bin.second);
   });
-  std::vector<int64_t> row(comparison.checkpoints.size(), -1);
-  for (size_t i = 0; i < kept.groups.size(); ++i) {
-    row[static_cast<size_t>(kept.groups[i].checkpoint)] = static_cast<int64_t>(i);
-  }
+  const std::vector<int64_t> row = rows_of(comparison, kept);
   data.key("records");
   JsonObject columns(out);
   const auto column = [&](std::string_view name, const auto& append) {
@@ -202,7 +173,7 @@ void append_records(const Comparison& comparison, const Kept& kept, JsonObject& 
          [&](const RecordResult& r) { whole(row[static_cast<size_t>(r.checkpoint)]); });
   column("token", [&](const RecordResult& r) { whole(r.token_idx); });
   column("status", [&](const RecordResult& r) { whole(static_cast<int64_t>(r.status)); });
-  column("pass", [&](const RecordResult& r) { out += r.pass ? '1' : '0'; });
+  column("evidence", [&](const RecordResult& r) { whole(static_cast<int64_t>(r.evidence)); });
   column("tolerance", [&](const RecordResult& r) { append_rounded(out, r.tolerance); });
   column("rel_l2", [&](const RecordResult& r) { append_rounded(out, r.metrics.rel_l2); });
   column("max_abs", [&](const RecordResult& r) { append_rounded(out, r.metrics.max_abs); });
@@ -220,6 +191,30 @@ void append_records(const Comparison& comparison, const Kept& kept, JsonObject& 
   column("cosine", [&](const RecordResult& r) {
     append_json_number(out, std::round(r.metrics.cosine * 1e6) / 1e6);
   });
+  columns.end();
+}
+
+void append_gaps(const Comparison& comparison, const PageRecords& kept, JsonObject& data,
+                 std::string& out) {
+  std::map<std::string_view, int64_t> places;  // of each reason in the list of them
+  std::vector<std::string_view> reasons;
+  for (const PageGap& gap : kept.gaps) {
+    if (places.try_emplace(gap.reason, std::ssize(reasons)).second) reasons.push_back(gap.reason);
+  }
+  append_array(data, "reasons", reasons, out,
+               [&](std::string_view reason) { append_json_string(out, reason); });
+  const std::vector<int64_t> row = rows_of(comparison, kept);
+  data.key("gaps");
+  JsonObject columns(out);
+  const auto column = [&](std::string_view name, const auto& value_of) {
+    append_array(columns, name, kept.gaps, out,
+                 [&](const PageGap& gap) { append_json_number(out, value_of(gap)); });
+  };
+  column("checkpoint", [&](const PageGap& g) { return row[static_cast<size_t>(g.checkpoint)]; });
+  column("token", [](const PageGap& g) { return g.token_idx; });
+  column("excused", [](const PageGap& g) { return int64_t{g.excused}; });
+  column("reason", [&](const PageGap& g) { return places.at(g.reason); });
+  column("records", [](const PageGap& g) { return g.records; });
   columns.end();
 }
 
@@ -312,9 +307,10 @@ void append_speed(const Comparison& comparison, const ReportContext& context, Js
 std::string html_data(const Comparison& comparison, const ReportContext& context) {
   std::string out;
   JsonObject data(out);
-  const Kept kept = keep(comparison);
+  const PageRecords kept = page_records(comparison);
   append_summary(comparison, context, data, out);
   append_records(comparison, kept, data, out);
+  append_gaps(comparison, kept, data, out);
   append_garbage(comparison, data, out);
   append_logits(comparison, context, data, out);
   append_speed(comparison, context, data, out);

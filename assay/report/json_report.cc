@@ -27,7 +27,7 @@ void append_first_divergence(const Comparison& comparison, std::string& out) {
   append_place(first.checkpoint, object);
   object.member("op", first.checkpoint.op);
   object.member("token_idx", first.token_idx);
-  object.member("metric", first.metric);
+  object.member("metric", metric_name(first.metric));
   object.member("value", first.value);
   object.member("tolerance", first.tolerance);
   if (first.floor) {
@@ -37,11 +37,35 @@ void append_first_divergence(const Comparison& comparison, std::string& out) {
   object.end();
 }
 
+void append_evidence(const Comparison& comparison, std::string& out) {
+  const EvidenceCounts& counts = comparison.evidence;
+  out += ",\n\"evidence\":";
+  JsonObject object(out);
+  object.member("whole", counts.whole);
+  object.member("partial", counts.partial);
+  object.member("excused", counts.excused);
+  object.member("unproven", counts.unproven);
+  object.member("argmax_known", counts.argmax_known);
+  object.member("argmax_total", counts.argmax_total);
+  object.key("first_unproven");
+  if (counts.first_unproven) {
+    JsonObject first(out);
+    first.member("checkpoint", counts.first_unproven->checkpoint.name);
+    first.member("token_idx", counts.first_unproven->token_idx);
+    first.member("reason", counts.first_unproven->reason);
+    first.end();
+  } else {
+    out += "null";
+  }
+  object.end();
+}
+
 void append_head(const Comparison& comparison, std::string& out) {
   static constexpr std::string_view kModes[] = {"auto", "index", "fixed"};
   out += "{\"verdict\":\"";
   out += verdict_name(comparison.verdict);
   out += comparison.pass ? "\",\n\"pass\":true" : "\",\n\"pass\":false";
+  append_evidence(comparison, out);
   append_first_divergence(comparison, out);
   out += ",\n\"summary\":";
   JsonObject summary(out);
@@ -98,6 +122,8 @@ void append_result(const Comparison& comparison, const RecordResult& result, std
   object.member("kl", metrics.kl);
   object.member("topk_overlap", metrics.topk_overlap);
   object.member("status", verdict_name(result.status));
+  object.member("evidence", evidence_name(result.evidence));
+  if (!result.reason.empty()) object.member("reason", result.reason);
   object.member("tolerance", result.tolerance);
   if (result.floor) {
     object.member("floor", result.floor);
@@ -113,6 +139,14 @@ void write_json(const Comparison& comparison, const TextSink& sink) {
   append_head(comparison, out);
   write_array("results", comparison.results, out, sink,
               [&](const RecordResult& result) { append_result(comparison, result, out); });
+  write_array("gaps", comparison.gaps, out, sink, [&](const Gap& gap) {
+    JsonObject object(out);
+    object.member("checkpoint", comparison.checkpoints[static_cast<size_t>(gap.checkpoint)].name);
+    object.member("token_idx", gap.token_idx);
+    object.member("evidence", evidence_name(gap.evidence));
+    object.member("reason", gap.reason);
+    object.end();
+  });
   write_array("causes", comparison.causes, out, sink, [&](const Cause& cause) {
     JsonObject object(out);
     object.member("name", cause.name);

@@ -30,6 +30,7 @@ std::string properties(const Comparison& comparison, const ReportContext& contex
   text += property("reference", comparison.ref_path);
   text += property("log", comparison.got_path);
   text += property("verdict", verdict_name(comparison.verdict));
+  text += property("evidence", evidence_text(comparison));
   if (comparison.first_divergence) {
     text += property("first_divergence", first_failure_text(comparison));
   }
@@ -70,12 +71,14 @@ std::string test_case(const Comparison& comparison, const CheckpointGroup& group
   if (!group.failures.empty()) {
     return text + ">\n" + failure(comparison, group) + "    </testcase>\n";
   }
-  if (group.unproved != nullptr) {
-    std::string message(inconclusive_text(*group.unproved));
-    if (group.inconclusive < group.records) {
-      message = fmt::format("token {}: {}", group.unproved->token_idx, message);
-    }
-    return text + fmt::format(">\n      <skipped message=\"{}\"/>\n    </testcase>\n", message);
+  if (group.unproven > 0) {
+    return text + fmt::format(
+                      ">\n      <failure type=\"unproven\" message=\"{}\"/>\n    "
+                      "</testcase>\n",
+                      xml_attribute(unproven_tokens(group)));
+  }
+  if (group.zeros > 0 && group.zeros == group.records) {
+    return text + ">\n      <skipped message=\"all zeros on both sides\"/>\n    </testcase>\n";
   }
   return text + "/>\n";
 }
@@ -84,10 +87,13 @@ std::string test_case(const Comparison& comparison, const CheckpointGroup& group
 
 void write_junit(const Comparison& comparison, const ReportContext& context, const TextSink& sink) {
   const std::vector<CheckpointGroup> groups = group_by_checkpoint(comparison);
-  const auto failures = std::count_if(groups.begin(), groups.end(),
-                                      [](const CheckpointGroup& g) { return !g.failures.empty(); });
-  const auto skipped = std::count_if(
-      groups.begin(), groups.end(), [](const CheckpointGroup& g) { return g.unproved != nullptr; });
+  const auto is_bad = [](const CheckpointGroup& g) {
+    return !g.failures.empty() || g.unproven > 0;
+  };
+  const auto failures = std::count_if(groups.begin(), groups.end(), is_bad);
+  const auto skipped = std::count_if(groups.begin(), groups.end(), [&](const CheckpointGroup& g) {
+    return !is_bad(g) && g.zeros > 0 && g.zeros == g.records;
+  });
   sink("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
   sink(
       fmt::format("  <testsuite id=\"0\" package=\"assay\" name=\"assay compare\" "

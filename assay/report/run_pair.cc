@@ -17,7 +17,7 @@ void append_first(const std::optional<FirstDivergence>& first, JsonObject& objec
   JsonObject place(out);
   place.member("checkpoint", first->checkpoint.name);
   place.member("token_idx", first->token_idx);
-  place.member("metric", first->metric);
+  place.member("metric", metric_name(first->metric));
   place.member("value", first->value);
   place.member("tolerance", first->tolerance);
   place.end();
@@ -35,6 +35,7 @@ void append_pair(const RunPair& pair, JsonObject& object, std::string& out) {
   object.member("pass", pair.pass);
   object.member("compared", pair.compared);
   object.member("failed", pair.failed);
+  object.member("unproven", pair.unproven);
   object.member("median_rel_l2", pair.median_rel_l2);
   object.member("worst_rel_l2", pair.worst_rel_l2);
   object.member("worst_of_tolerance", pair.worst_of_tolerance);

@@ -30,6 +30,9 @@ constexpr Rule kRules[] = {
     {"argmax", "OtherToken", "The two choose different tokens, by more than the error explains."},
     {"nonfinite", "NotFinite", "Values are NaN or infinite."},
     {"quarantine", "Garbage", "Values are garbage rather than numbers of the tensor."},
+    {"size", "OtherSize", "The tensor has another number of elements than the reference's."},
+    {"contradiction", "Contradiction", "What the log says of a tensor twice does not agree."},
+    {"unproven", "Unproven", "The reference has records that were not shown."},
 };
 
 // A path as a URI reference (RFC 3986).
@@ -88,7 +91,7 @@ void append_invocation(const Comparison& comparison, const ReportContext& contex
   JsonObject invocation(out);
   invocation.member("commandLine", std::string_view(context.command));
   invocation.member("endTimeUtc", std::string_view(context.time + "Z"));
-  invocation.member("executionSuccessful", comparison.verdict != Verdict::kInconclusive);
+  invocation.member("executionSuccessful", comparison.verdict < Verdict::kInconclusive);
   invocation.end();
   out += ']';
 }
@@ -126,29 +129,47 @@ void append_properties(const CheckpointGroup& group, JsonObject& result, std::st
   properties.end();
 }
 
+void append_rule(std::string_view id, JsonObject& result) {
+  const auto* rule = std::find_if(std::begin(kRules), std::end(kRules),
+                                  [&](const Rule& known) { return known.id == id; });
+  result.member("ruleId", id);
+  if (rule != std::end(kRules)) result.member("ruleIndex", int64_t{rule - std::begin(kRules)});
+  result.member("level", std::string_view("error"));
+}
+
+void append_fingerprint(const CheckpointName& name, std::string_view rule, JsonObject& result,
+                        std::string& out) {
+  result.key("partialFingerprints");
+  JsonObject fingerprints(out);
+  fingerprints.member("assayCheckpoint/v1", fmt::format("{}:{}", printable(name.name), rule));
+  fingerprints.end();
+}
+
 void append_result(const Comparison& comparison, const CheckpointGroup& group, bool is_first,
                    std::string& out) {
   const RecordResult& first = *group.failures.front();
   const CheckpointName& name = name_of(comparison, group.checkpoint);
-  const auto* rule = std::find_if(std::begin(kRules), std::end(kRules), [&](const Rule& known) {
-    return known.id == first.failing_metric;
-  });
   JsonObject result(out);
-  result.member("ruleId", first.failing_metric);
-  if (rule != std::end(kRules)) result.member("ruleIndex", int64_t{rule - std::begin(kRules)});
-  result.member("level", std::string_view("error"));
+  append_rule(metric_name(first.failing_metric), result);
   append_text(result, "message",
               fmt::format("{}{} at token {}: {} ({})", is_first ? "First divergence: " : "",
                           printable(name.name, 60), first.token_idx, failure_text(first),
                           failing_tokens(group)),
               out);
   append_location(comparison, name, result, out);
-  result.key("partialFingerprints");
-  JsonObject fingerprints(out);
-  fingerprints.member("assayCheckpoint/v1",
-                      fmt::format("{}:{}", printable(name.name), first.failing_metric));
-  fingerprints.end();
+  append_fingerprint(name, metric_name(first.failing_metric), result, out);
   append_properties(group, result, out);
+  result.end();
+}
+
+void append_unproven(const Comparison& comparison, const CheckpointGroup& group, std::string& out) {
+  const CheckpointName& name = name_of(comparison, group.checkpoint);
+  JsonObject result(out);
+  append_rule("unproven", result);
+  append_text(result, "message",
+              fmt::format("{} is {}", printable(name.name, 60), unproven_tokens(group)), out);
+  append_location(comparison, name, result, out);
+  append_fingerprint(name, "unproven", result, out);
   result.end();
 }
 
@@ -176,7 +197,15 @@ void write_sarif(const Comparison& comparison, const ReportContext& context, con
     out.clear();
     separator = ",\n";
   }
-  out += groups.empty() ? "[]" : "]";
+  for (const CheckpointGroup& group : group_by_checkpoint(comparison)) {
+    if (group.unproven == 0 || !group.failures.empty()) continue;
+    out += separator;
+    append_unproven(comparison, group, out);
+    sink(out);
+    out.clear();
+    separator = ",\n";
+  }
+  out += *separator == '[' ? "[]" : "]";
   run.end();
   out += "]";
   log.end();

@@ -13,7 +13,7 @@ namespace {
 
 Color color_of(const RunPair& pair) {
   if (pair.pass) return Color::kNone;
-  return pair.verdict == Verdict::kInconclusive ? Color::kCaution : Color::kBad;
+  return pair.verdict >= Verdict::kInconclusive ? Color::kCaution : Color::kBad;
 }
 
 bool is_among(const std::vector<size_t>& runs, size_t run) {

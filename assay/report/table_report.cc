@@ -12,6 +12,7 @@
 #include "assay/report/garbage_group.h"
 #include "base/count_of.h"
 #include "base/error.h"
+#include "base/shell.h"
 
 namespace assay {
 namespace {
@@ -21,19 +22,19 @@ constexpr size_t kFewCheckpoints = 2;
 constexpr std::ptrdiff_t kAfterRelL2 = 5;  // the column of "x floor"
 
 Color color_of(const RecordResult& result) {
-  if (!result.pass) return Color::kBad;
-  const bool caution =
-      result.status == Verdict::kInconclusive || result.status == Verdict::kTieFlip;
+  if (result.failed()) return Color::kBad;
+  const bool caution = result.evidence == Evidence::kUnproven ||
+                       result.status == Verdict::kInconclusive ||
+                       result.status == Verdict::kTieFlip;
   return caution ? Color::kCaution : Color::kNone;
 }
 
 std::string headline(const Comparison& comparison, const TextStyle& style) {
-  const bool inconclusive = comparison.verdict == Verdict::kInconclusive;
-  const Color color = inconclusive ? Color::kCaution : comparison.pass ? Color::kGood : Color::kBad;
-  const std::string verdict =
-      inconclusive ? "" : std::string(verdict_name(comparison.verdict)) + ": ";
-  return fmt::format("{}  {}{}\n", colored(outcome_name(comparison), color, style), verdict,
-                     verdict_meaning(comparison));
+  const bool unproven = comparison.verdict >= Verdict::kInconclusive;
+  const Color color = unproven ? Color::kCaution : comparison.pass ? Color::kGood : Color::kBad;
+  const std::string verdict = unproven ? "" : std::string(verdict_name(comparison.verdict)) + ": ";
+  return fmt::format("{}  {}{}; {}\n", colored(outcome_name(comparison), color, style), verdict,
+                     verdict_meaning(comparison), evidence_text(comparison));
 }
 
 std::string passing_tolerance_line(const Comparison& comparison) {
@@ -70,10 +71,12 @@ std::string counts_lines(const Comparison& comparison) {
     };
     text += fmt::format(
         "  generation        parts at {}: the reference went on with {}, the other with {};\n"
-        "                    {} of the reference from there on {} left out\n",
+        "                    {} of the reference from there on {} excused; to compare them too:\n"
+        "                    assay run MODEL --follow {} --log {}\n",
         comparison.split->token_idx, token(comparison.split->ref_token),
         token(comparison.split->got_token), count_of(comparison.split->left_out, "record"),
-        plural(comparison.split->left_out == 1, "is", "are"));
+        plural(comparison.split->left_out == 1, "is", "are"), shell_quoted(comparison.ref_path),
+        shell_quoted(comparison.got_path));
   }
   if (!comparison.drift.sentences.empty()) {
     text += fmt::format("  drift             {}\n",
@@ -147,9 +150,30 @@ std::vector<std::string> record_cells(const Comparison& comparison, const Record
   return cells;
 }
 
+// The checkpoints that were not shown, and why.
+std::string unproven_lines(const Comparison& comparison, const TextStyle& style) {
+  constexpr size_t kMost = 8;
+  std::string text;
+  size_t listed = 0;
+  size_t all = 0;
+  for (const CheckpointGroup& group : group_by_checkpoint(comparison)) {
+    if (group.unproven == 0 || all++ >= kMost) continue;
+    const std::string line =
+        fmt::format("  unproven          {} at {}, first {}: {}",
+                    printable(name_of(comparison, group.checkpoint).name, 60),
+                    count_of(group.unproven, "token"), group.first_unproven, group.reason);
+    text += colored(line, Color::kCaution, style) + "\n";
+    ++listed;
+  }
+  if (all > listed) text += fmt::format("                    ... and {} more\n", all - listed);
+  return text;
+}
+
 std::string records_table(const Comparison& comparison, const TextStyle& style) {
   std::vector<const RecordResult*> rows;
-  for (const CheckpointGroup& group : group_by_checkpoint(comparison)) rows.push_back(group.worst);
+  for (const CheckpointGroup& group : group_by_checkpoint(comparison)) {
+    if (group.worst != nullptr) rows.push_back(group.worst);
+  }
   const bool each_record = rows.size() <= kFewCheckpoints;
   if (each_record) {
     rows.clear();
@@ -157,9 +181,9 @@ std::string records_table(const Comparison& comparison, const TextStyle& style) 
   }
   // When there are too many, those that fail stay, then the first.
   std::vector<const RecordResult*> shown;
-  for (const bool pass : {false, true}) {
+  for (const bool failed : {true, false}) {
     for (const RecordResult* row : rows) {
-      if (row->pass == pass && shown.size() < kMaxRows) shown.push_back(row);
+      if (row->failed() == failed && shown.size() < kMaxRows) shown.push_back(row);
     }
   }
   std::vector<std::string> columns = {"checkpoint", each_record ? "token" : "worst at",
@@ -190,6 +214,7 @@ void write_table(const Comparison& comparison, const std::string& command, const
     text += colored(fmt::format("  first divergence  {}\n", first_failure_text(comparison)),
                     Color::kBad, style);
   }
+  text += unproven_lines(comparison, style);
   text += cause_lines(comparison);
   text += passing_tolerance_line(comparison);
   text += counts_lines(comparison);

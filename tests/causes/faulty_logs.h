@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "assay/causes/find_causes.h"
-#include "assay/compare/comparison.h"
+#include "assay/compare/compare_logs.h"
 #include "assay/record/log_probe.h"
 #include "engine/session.h"
 #include "tests/compare/log_files.h"

@@ -66,7 +66,8 @@ TEST_F(CompareFloors, JsonAndCsvHaveThemOnlyWhereThereAreFloors) {
   EXPECT_THAT(json, AllOf(HasSubstr("\"floor\":1e-06,\"x_floor\":2.50"),
                           HasSubstr("\"floor\":4e-06,\"x_floor\":3.99")));
   const std::string csv = run(compare(got, "csv")).out;
-  EXPECT_THAT(csv, AllOf(HasSubstr(",status,tolerance,floor,x_floor\n"), HasSubstr(",1e-06,2.5")));
+  EXPECT_THAT(
+      csv, AllOf(HasSubstr(",status,tolerance,evidence,floor,x_floor\n"), HasSubstr(",1e-06,2.5")));
   EXPECT_THAT(run({"compare", ref_, got, "--format", "json"}).out, Not(HasSubstr("floor")));
   EXPECT_THAT(run({"compare", ref_, got, "--format", "csv"}).out, Not(HasSubstr("floor")));
   EXPECT_THAT(run({"compare", ref_, got}).out,

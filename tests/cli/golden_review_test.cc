@@ -82,7 +82,7 @@ TEST_F(GoldenReview, WhatGoesFromAGoldenIsToldByNameAndEndsTheReviewWithOne) {
   outcome = golden({"review"});
   EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
   EXPECT_THAT(outcome.out,
-              AllOf(HasSubstr("match: 0 of 8 records beyond 3 x the floor; 4 would go"),
+              AllOf(HasSubstr("incomplete: 0 of 8 records beyond 3 x the floor; 4 would go"),
                     HasSubstr("\n    4 records of layer_0_output would go, or hold less\n")));
   golden({"reject"});
   // What a record holds.

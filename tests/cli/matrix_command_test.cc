@@ -144,7 +144,7 @@ TEST_F(MatrixCommand, ARunThatNoLimitAppliesToIsNotComparable) {
   const Outcome outcome =
       run({"matrix", golden("f32.jsonl"), log, "--checkpoints", "layers", "--policy", policy});
   EXPECT_EQ(outcome.exit_code, 2) << outcome.out << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("inconclusive"));
+  EXPECT_THAT(outcome.out, HasSubstr("incomplete"));
   EXPECT_THAT(outcome.err, HasSubstr("not all runs could be; the table says which"));
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "assay/compare/comparison.h"
+#include "assay/compare/compare_logs.h"
 #include "tests/compare/log_files.h"
 
 namespace assay {

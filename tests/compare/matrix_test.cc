@@ -70,8 +70,8 @@ TEST_F(MatrixTest, AReferenceWithoutTheCheckpointDoesNotHideAnothersVerdict) {
     const std::string run = put("run.jsonl", ops("run", "exact", value));
     const RunMatrix matrix = compare_matrix({with_ops, broken, run}, options);
     const MatrixCell& cell = matrix.rows.at(0).cells.back();
-    EXPECT_EQ(cell.pair.has_value(), value == 9) << cell.problem;
-    EXPECT_THAT(value == 9 ? cell.warnings.back() : cell.problem, testing::HasSubstr("elements"));
+    ASSERT_TRUE(cell.pair) << cell.problem;
+    EXPECT_GT(cell.pair->failed, 0);
     EXPECT_FALSE(matrix.pass);
   }
 }

@@ -235,12 +235,12 @@ TEST(Metrics, AnArgmaxInPaddingThatIsLeftOutIsNone) {
   EXPECT_EQ(m.argmax_got, 1000);
   std::vector<int64_t> padding(16);
   std::iota(padding.begin(), padding.end(), 1000);
-  EXPECT_EQ(compare_records(plain, padded, true, padding).argmax_got, m.argmax_ref);
+  EXPECT_EQ(compare_records(plain, padded, true, {padding}).argmax_got, m.argmax_ref);
 }
 
 TEST(Metrics, ExcludedElementsTakeNoPart) {
   const std::vector<int64_t> excluded = {1};
-  const Metrics m = compare_records(record({3, 1e30F, 4}), record({3, 7, 4}), true, excluded);
+  const Metrics m = compare_records(record({3, 1e30F, 4}), record({3, 7, 4}), true, {excluded});
   EXPECT_EQ(m.max_abs, 0);
   EXPECT_EQ(m.compared, 2);
   EXPECT_EQ(m.argmax_ref, 2);

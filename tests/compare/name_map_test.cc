@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "assay/compare/comparison.h"
+#include "assay/compare/compare_logs.h"
 #include "tests/compare/log_files.h"
 
 namespace assay {
@@ -311,6 +311,21 @@ TEST_F(MappedComparison, AnUnknownArchitectureIsAskedForWhereRowsDependOnIt) {
   EXPECT_EQ(
       compare_logs(put("ref.jsonl", line("layer_0_output", 0, {0, 1})), layers, options).verdict,
       Verdict::kMatch);
+}
+
+// Breaks if the map were not suggested where raw names stop a comparison or go through it.
+TEST_F(MappedComparison, RawNamesSuggestTheirMap) {
+  const std::string twice = line("Qcur-0", 0, {1, 2}) + line("Qcur-0", 0, {3, 4});
+  const std::string raw = put("raw.jsonl", twice);
+  EXPECT_THAT(error_of([&] { compare_logs(raw, raw, {}); }), HasSubstr("give --map llama.cpp"));
+  const std::string ours = put("ours.jsonl", line("logits", 0, {1, 2, 3}));
+  const std::string theirs = put("theirs.jsonl", line("result_output", 0, {1, 2, 3}));
+  CompareOptions options;
+  options.selection.set_checkpoints("logits", "--checkpoints");
+  EXPECT_THAT(error_of([&] { compare_logs(ours, theirs, options); }),
+              HasSubstr("give --map llama.cpp"));
+  EXPECT_THAT(compare_logs(theirs, theirs, {}).warnings,
+              testing::ElementsAre(HasSubstr("give --map llama.cpp")));
 }
 
 TEST_F(MappedComparison, ALogOfAnotherEngineHasNoKnownNames) {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "assay/compare/analysis.h"
-#include "assay/compare/comparison.h"
+#include "assay/compare/compare_logs.h"
 
 namespace assay {
 namespace {

@@ -39,7 +39,7 @@ class ConvertTest : public LogFiles {
       record.shape = {1, 151936};
       record.n = 151936;
       record.values = {0.1F, -1e-45F, infinity, std::nanf(""), static_cast<float>(t), -0.0F};
-      record.summary = Summary{-1.5, 0.1, 0.123456789, 3e200, 7, {{7, 0.1F}, {2, 3}}, 2, 1};
+      record.summary = Summary{-1.5, 0.1, 0.123456789, 3e200, 7, {{7, 0.1F}, {2, 3}}, 2, true, 1};
       record.sketch = Sketch{};
       record.sketch->fill(1.0 / 3);
       if (t == 1) record.sketch->at(5) = std::nan("");
@@ -48,7 +48,7 @@ class ConvertTest : public LogFiles {
     record.values.clear();  // another number of values
     record.checkpoint = "logits";
     record.token_idx = 3;
-    record.summary = Summary{std::nan(""), std::nan(""), std::nan(""), 0, -1, {}, 5, {}};
+    record.summary = Summary{std::nan(""), std::nan(""), std::nan(""), 0, -1, {}, 5, true, {}};
     record.sketch.reset();
     append_record_line(text, record);
     record = Record();

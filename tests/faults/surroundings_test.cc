@@ -166,7 +166,7 @@ class Streams : public FaultCase {
             {"inspect", kModel},
             {"inspect", kModel, "--json"},
             {"compare", kLog, kLog},
-            {"compare", kGolden + std::string("f32-ops.jsonl"), kLog, "--format", "html"},
+            {"compare", kLog, kLog, "--format", "html"},
             {"analyze", kLog},
             {"golden", "list", "--folder", path("golden")},
             {"mutate", "--list"},

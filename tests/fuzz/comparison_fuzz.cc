@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "assay/causes/find_causes.h"
-#include "assay/compare/comparison.h"
+#include "assay/compare/compare_logs.h"
 #include "assay/report/csv_report.h"
 #include "assay/report/github_report.h"
 #include "assay/report/html_report.h"
@@ -123,9 +123,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     check_reports(comparison);
     for (const assay::RecordResult& result : comparison.results) {
       // Not a number passes nothing.
-      require(result.metrics.nonfinite == 0 || !result.pass);
+      require(result.metrics.nonfinite == 0 || result.failed());
       if (with_itself && options.quarantine != assay::QuarantineMode::kFail) {
-        require(result.pass || result.metrics.nonfinite > 0);
+        require(!result.failed() || result.metrics.nonfinite > 0);
       }
     }
   } catch (const assay::Error& error) {

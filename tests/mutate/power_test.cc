@@ -31,6 +31,7 @@ PowerOptions quick() {
   options.real = false;
   options.compare = false;
   options.sensitivity = false;
+  options.omissions = false;
   options.noise_runs = 50;
   return options;
 }
@@ -109,6 +110,21 @@ TEST(Power, AGoldenWhoseModelIsLostFails) {
   EXPECT_THAT(power.lost, testing::ElementsAre("tinyllama Q8_0: no tinyllama-q8_0.gguf"));
   EXPECT_FALSE(power.passes());
   fs::remove_all(folder);
+}
+
+// What would break: a comparison that passes on what a log does not say.
+TEST(Power, NoLogThatLeavesSomethingOutPasses) {
+  PowerOptions options = quick();
+  options.faults = "scale-missing";
+  options.fast = false;
+  options.noise_runs = 0;
+  options.omissions = true;
+  const Power power = measure_power(options);
+  EXPECT_GE(power.omissions.size(), 20U);
+  EXPECT_GE(power.omissions_tried(), 6 * (15 * 4 + 5 * 2));
+  for (const OmissionPower& omission : power.omissions) {
+    EXPECT_THAT(omission.passed, testing::IsEmpty()) << omission.name << ": " << omission.what;
+  }
 }
 
 TEST(Power, APromptOfNoGoldenIsAClearError) {

@@ -12,7 +12,7 @@ import logs
 import models
 from page_case import PROGRAM, PageCase, main
 
-def report(folder, ref, got, *options):
+def report(folder, ref, got, *options, exits=(0, 1)):
     """Compares two lists of records and returns the path of the page."""
     page = os.path.join(folder, "page.html")
     paths = [os.path.join(folder, name) for name in ("ref.jsonl", "got.jsonl")]
@@ -20,13 +20,13 @@ def report(folder, ref, got, *options):
         logs.write(path, records)
     run = subprocess.run([PROGRAM, "compare", *paths, "--format", "html", "-o", page, *options],
                          capture_output=True, text=True, check=False)
-    assert run.returncode in (0, 1), run.stderr
+    assert run.returncode in exits, run.stderr
     return page
 
 
 class PageTest(PageCase):
-    def show(self, ref, got, *options, width=1280, dark=False, phone=False):
-        return self.open_page(report(self.folder.name, ref, got, *options), width, dark, phone)
+    def show(self, ref, got, *options, width=1280, dark=False, phone=False, exits=(0, 1)):
+        return self.open_page(report(self.folder.name, ref, got, *options, exits=exits), width, dark, phone)
 
     def test_shows_every_layer_and_token(self):
         page = self.show(logs.model(layers=6, tokens=9), logs.model(layers=6, tokens=9, fault=(3, "ffn_out", 4)))
@@ -149,6 +149,104 @@ class PageTest(PageCase):
         self.assertLess(page.evaluate("document.querySelectorAll('*').length"), 30000)
         self.assertTrue(any("stands for all of it" in text for text in self.texts("section li")))
         self.assertEqual(self.texts(".first .place"), ["layer_30_v at token 100"])
+
+    def without(self, **more):
+        """A log without layer_1_q, and from token 3 on without layer 2."""
+        return [item for item in logs.model(**more) if item["checkpoint"] != "layer_1_q" and
+                not (item["token_idx"] >= 3 and item["checkpoint"].startswith("layer_2_"))]
+
+    def cell(self, row, token):
+        """Class and name of a cell of the heat map."""
+        return self.browser.evaluate(
+            f"(() => {{ const row = [...document.querySelectorAll('.heat tbody tr')].find((r) => r.cells[0].textContent === '{row}');"
+            f"const cell = row.cells[{token} + 1]; return [cell.className, cell.getAttribute('aria-label')]; }})()")
+
+    def test_what_is_unproven_is_grey_and_says_why(self):
+        for dark in (False, True):
+            page = self.show(logs.model(), self.without(), dark=dark, exits=(2,))
+            self.shot("incomplete-dark" if dark else "incomplete")
+            self.assertEqual(self.texts("h1"), ["Incomplete"])
+            self.assertRegex(self.texts(".evidence")[0], "^Evidence: 135 records of the reference: 114 whole, 21 unproven, argmax 5 of 5")
+            self.assertEqual(self.texts(".first .place"), ["layer_1_q at token 0"])
+            self.assertIn("--allow-missing", self.texts(".first dd")[0])
+            self.assertEqual(page.evaluate("document.querySelectorAll('.heat .s-unproven').length"), 5 + 2)
+            self.assertTrue(any("unproven" in text for text in self.texts(".legend li")))
+            self.assertEqual(self.cell("layer 1", 0), ["s-unproven is-first", "The first that is unproven, layer_1_q, token 0: "
+                             "unproven, it is missing in the other log, layer_1_attn_norm, token 0: match, rel L2 0 "
+                             "(tolerance 0.01), largest difference 0"])
+            kind, label = self.cell("layer 2", 3)
+            self.assertEqual(kind, "s-unproven")
+            self.assertTrue(label.startswith("8 records unproven, the first layer_2_"), label)
+            self.assertEqual(self.cell("layer 2", 2)[0], "s-p0")
+            # A checkpoint that is missing altogether has its row.
+            rows = self.texts("[aria-label=Checkpoints] tbody tr")
+            self.assertEqual(len(rows), 27)
+            self.assertIn("layer_1_qmissing\u2013\u2013\u2013\u2013\u2013\u20135 unproven, first at token 0: it is missing in the other log", rows)
+            self.assertEqual(page.evaluate(logs.script("contrast.js")), [])
+            # Grey stands out from the page and from all that passes, 3 to 1 and by its bar (WCAG 2.1, 1.4.11).
+            self.assertGreaterEqual(page.evaluate("""(() => {
+              const light = (color) => color.match(/[\\d.]+/g).slice(0, 3).map((c) => c / 255)
+                .map((c) => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+                .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+              const [low, high] = [document.querySelector('.heat .s-unproven'), document.querySelector('section')]
+                .map((e) => light(getComputedStyle(e).backgroundColor)).sort((a, b) => a - b);
+              return (high + 0.05) / (low + 0.05);
+            })()"""), 3)
+
+    def test_gaps_fit_a_phone(self):
+        for dark in (False, True):
+            page = self.show(logs.model(layers=12, tokens=40), self.without(layers=12, tokens=40), width=360, phone=True, dark=dark, exits=(2,))
+            self.assertEqual(page.evaluate("document.documentElement.scrollWidth"), 360)
+            self.shot("incomplete-phone-dark" if dark else "incomplete-phone")
+            self.check_names(("grid",))
+
+    def test_a_failure_is_not_hidden_by_what_is_missing(self):
+        page = self.show(logs.model(), self.without(fault=(1, "v", 3)))
+        self.assertEqual(self.texts("h1"), ["Divergedwrong"])
+        self.assertEqual(self.texts(".first .place"), ["layer_1_v at token 3"])
+        kind, label = self.cell("layer 1", 3)
+        self.assertIn("fails", kind)
+        self.assertIn("layer_1_q, token 3: unproven, it is missing in the other log", label)
+        self.assertEqual(self.cell("layer 1", 1)[0], "s-unproven")
+        self.assertEqual(page.evaluate("document.querySelectorAll('section.unshown').length"), 0)
+
+    def test_what_is_excused_is_hatched(self):
+        ref = logs.model()
+        page = self.show(ref, [item for item in ref if not item["checkpoint"].startswith("layer_2_")],
+                         "--allow-missing", "layer_2_*")
+        self.shot("excused")
+        self.assertEqual(self.texts("h1"), ["In paritymatch"])
+        self.assertEqual(page.evaluate("document.querySelectorAll('.heat .s-excused').length"), 5)
+        self.assertEqual(page.evaluate("document.querySelectorAll('.heat .s-unproven').length"), 0)
+        self.assertTrue(self.cell("layer 2", 4)[1].startswith("8 records excused, the first layer_2_"))
+        self.assertIn("excused", self.texts(".legend li"))
+        self.assertFalse(any(text.startswith("unproven") for text in self.texts(".legend li")))
+        self.assertTrue(any("excused" in text for text in self.texts("[aria-label=Checkpoints] tbody tr")))
+
+    def test_parts_are_grey_where_whole_evidence_is_asked(self):
+        records = [{**item, "shape": [20], "n": 20} for item in logs.model()]
+        page = self.show(records, records, "--evidence", "whole", exits=(2,))
+        self.assertEqual(page.evaluate("document.querySelectorAll('.heat .s-unproven').length"), 6 * 5)
+        self.assertIn("only a part of it was compared", self.cell("layer 0", 0)[1])
+        page = self.show(records, records)
+        self.assertEqual(page.evaluate("document.querySelectorAll('.heat .s-unproven').length"), 0)
+        self.assertIn("compared in part", self.cell("layer 0", 0)[1])
+
+    def test_nothing_to_compare_is_no_error_of_zero(self):
+        """Breaks if records without a value in common were drawn as equal."""
+        empty = [{**item, "values": [], "shape": [12], "n": 12} for item in logs.model()]
+        page = self.show(logs.model(), empty, exits=(2,))
+        self.assertEqual(page.evaluate("records.length"), 0)
+        self.assertEqual(page.evaluate("document.querySelectorAll('.heat .s-unproven').length"), 6 * 5)
+        self.assertFalse(any("No error" in text for text in self.texts("section p.note")))
+
+    def test_a_large_gap_opens(self):
+        ref = logs.model(layers=60, tokens=120)
+        page = self.show(ref, [item for item in ref if item["token_idx"] < 60 or item["checkpoint"] == "logits"], exits=(2,))
+        self.assertLessEqual(page.evaluate("gaps.length"), 20000)
+        self.assertEqual(page.evaluate("gaps.reduce((sum, gap) => sum + gap.records, 0)"), 60 * 482)
+        self.assertLess(page.evaluate("document.querySelectorAll('*').length"), 30000)
+        self.assertEqual(page.evaluate(logs.script("overlap.js")), [])
 
     def test_labels_of_charts_do_not_overlap(self):
         for width in (360, 1280):

@@ -49,14 +49,38 @@ TEST_F(FailureText, AnArgmaxBeyondTheErrorIsToldWithIt) {
   }
 }
 
-// Breaks if the distance to an element that the reference does not have were told as "nan".
+// Breaks if the distance to an element that the reference does not have were told as "nan": an
+// argmax in what looks like the padding of the vocabulary.
 TEST_F(FailureText, AnArgmaxBeyondTheCommonElementsIsToldByItsPlace) {
-  const std::string shorter = line("logits", 0, {1, 9, 3});
-  const std::string longer = line("logits", 0, {1, 9, 3, 11});
+  std::vector<float> values = waves(60);
+  const std::string shorter = line("logits", 0, values);
+  values.resize(64);
+  values[62] = 11;
+  const std::string longer = line("logits", 0, values);
   EXPECT_EQ(first_failure_reason(compare(shorter, longer)),
-            "the other's argmax is element 3, the two have 3 in common");
+            "the other's argmax is element 62, the two have 60 in common");
   EXPECT_EQ(first_failure_reason(compare(longer, shorter)),
-            "the reference's argmax is element 3, the two have 3 in common");
+            "the reference's argmax is element 62, the two have 60 in common");
+}
+
+TEST_F(FailureText, ATensorOfAnotherSizeIsToldWithBothSizes) {
+  const Comparison comparison =
+      compare(line("layer_0_q", 0, {1, 9, 3}), line("layer_0_q", 0, {1, 9, 3, 11}));
+  EXPECT_EQ(first_failure_reason(comparison),
+            "4 elements, 3 in the reference: not the same tensor");
+  EXPECT_EQ(verdict_meaning(comparison), "tensors of other sizes than the reference's");
+}
+
+// Breaks if a log that says one thing twice, and not the same, failed without a word of which.
+TEST_F(FailureText, AContradictionNamesWhatDoesNotAgree) {
+  const std::string sound = line("layer_0_q", 0, {1, 2, 3});
+  const std::string contradicting =
+      line("layer_0_q", 0, {1, 2, 3}, R"(,"n":3,"summary":{"l2":900,"mean":2,"min":1,"max":3})");
+  const Comparison comparison = compare(sound, contradicting);
+  ASSERT_EQ(comparison.failed, 1);
+  EXPECT_THAT(first_failure_reason(comparison),
+              testing::StartsWith("the log contradicts itself: "));
+  EXPECT_EQ(verdict_meaning(comparison), "the judged log contradicts itself");
 }
 
 TEST_F(FailureText, WhatTheQuarantineTookIsNotCalledEqual) {
@@ -71,28 +95,49 @@ TEST_F(FailureText, WhatTheQuarantineTookIsNotCalledEqual) {
 
 // Breaks if zeros were named where there are none, or the other way round.
 TEST_F(FailureText, WhatProvesNothingIsNamedAsItIs) {
-  const auto texts = [&](const std::string& ref, const std::string& got) {
+  const auto texts = [&](const std::string& ref, const std::string& got, Verdict verdict) {
     const Comparison comparison = compare(ref, got);
-    EXPECT_EQ(comparison.verdict, Verdict::kInconclusive);
-    return std::pair<std::string, std::string>(inconclusive_text(comparison.results[0]),
+    EXPECT_EQ(comparison.verdict, verdict);
+    return std::pair<std::string, std::string>(unproven_text(comparison.results[0]),
                                                verdict_meaning(comparison));
   };
   const std::string zeros = line("layer_0_q", 0, {0, 0, 0});
-  EXPECT_THAT(texts(zeros, zeros),
+  EXPECT_THAT(texts(zeros, zeros, Verdict::kInconclusive),
               Pair("all zeros on both sides", HasSubstr("hold nothing but zeros")));
   const std::string known = line("layer_0_q", 0, {1, 2, 3});
   const std::string empty =
       R"({"checkpoint":"layer_0_q","token_idx":0,"dtype":"f32","shape":[3],"values":[],"n":3})"
       "\n";
-  EXPECT_THAT(texts(known, empty), Pair("the logs have no value, sketch or summary of it in common",
-                                        HasSubstr("could not be judged")));
+  const std::string meaning = "nothing failed, but 1 record of the reference was not shown";
+  EXPECT_THAT(texts(known, empty, Verdict::kIncomplete),
+              Pair("the logs have no value, sketch or summary of it in common", meaning));
   options_.policy = Policy([](const std::string&) {
     Tolerance tolerance;
     tolerance.kl = 0.1;
     return tolerance;
   });
-  EXPECT_THAT(texts(known, known), Pair("no limit of the policy can be held there; give rel_l2",
-                                        HasSubstr("could not be judged")));
+  EXPECT_THAT(texts(known, known, Verdict::kIncomplete),
+              Pair("no limit of the policy can be held there; give rel_l2", meaning));
+}
+
+// Breaks if the verdict's line called a log whole of which a part was compared, or said nothing of
+// an argmax that nobody knows.
+TEST_F(FailureText, TheEvidenceLineSaysWhatWasShown) {
+  const std::string q = line("layer_0_q", 0, {1, 2, 3});
+  const std::string logits = line("logits", 0, {1, 2, 3});
+  EXPECT_EQ(evidence_text(compare(q + logits, q + logits)), "2 of 2 records whole, argmax 1 of 1");
+  const std::string head =
+      R"({"checkpoint":"logits","token_idx":0,"dtype":"f32","shape":[9],"values":[1,2,3],"n":9})"
+      "\n";
+  EXPECT_EQ(evidence_text(compare(q + head, q + head)),
+            "2 records of the reference: 1 whole, 1 partial, argmax not known");
+  EXPECT_EQ(evidence_text(compare(q + logits, q)),
+            "2 records of the reference: 1 whole, 1 unproven, argmax not known");
+  EXPECT_EQ(evidence_text(compare(q + logits, line("layer_0_q", 0, {1, 2, 4}) + logits)),
+            "2 records of the reference: 1 whole, 1 failed, argmax 1 of 1");
+  options_.allow_missing = {"logits"};
+  EXPECT_EQ(evidence_text(compare(q + logits, q)),
+            "2 records of the reference: 1 whole, 1 excused");
 }
 
 TEST_F(FailureText, ASingleRecordGrewFromNothing) {

@@ -29,7 +29,9 @@ Comparison failing(int layers) {
   const RecordResult failed = comparison.results[0];
   comparison.checkpoints.clear();
   comparison.results.clear();
+  comparison.order.clear();
   for (int layer = 0; layer < layers; ++layer) {
+    comparison.order.push_back(layer);
     comparison.checkpoints.push_back(
         parse_checkpoint_name("layer_" + std::to_string(layer) + "_output"));
     comparison.results.push_back(failed);
@@ -75,7 +77,28 @@ TEST(GithubAnnotations, NothingOfALogIsACommand) {
 TEST(GithubAnnotations, ParityHasNone) {
   Comparison comparison = example_comparison();
   comparison.results.erase(comparison.results.begin());
+  comparison.verdict = Verdict::kNoise;
+  comparison.pass = true;
   EXPECT_EQ(annotations(comparison), "");
+}
+
+// Breaks if a check that exits with 2 said nothing beside the log that it read.
+TEST(GithubAnnotations, AnIncompleteComparisonHasOne) {
+  const std::string text = annotations(incomplete_example());
+  EXPECT_THAT(text, StartsWith("::error file=got.jsonl,title=Assay%3A incomplete::got.jsonl: 3 "
+                               "records of ref.jsonl are unproven, the first layer_4_q at token 7: "
+                               "it is missing in the other log; "));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+}
+
+TEST(GithubSummary, TellsWhatIsMissing) {
+  const std::string text = summary(incomplete_example());
+  EXPECT_THAT(text, StartsWith("### &#9888;&#65039; INCOMPLETE: nothing failed, but 3 records"));
+  EXPECT_THAT(text, HasSubstr("| &#9888;&#65039; <code>layer_4_q</code> | 7 | - | - | - | - | - | "
+                              "missing |\n"));
+  // Compared at one token and missing at another: no check mark.
+  EXPECT_THAT(text, HasSubstr("| &#9888;&#65039; <code>layer_3_q</code> | 7 | 0 of 1 |"));
+  EXPECT_THAT(text, HasSubstr("| &#9989; <code>logits</code> |"));
 }
 
 TEST(GithubSummary, SaysFirstWhatMattersMost) {
@@ -88,7 +111,7 @@ TEST(GithubSummary, SaysFirstWhatMattersMost) {
 TEST(GithubSummary, ACheckpointOfWhichNothingIsProvedHasNoCheckMark) {
   Comparison comparison = example_comparison();
   comparison.results[1].status = Verdict::kInconclusive;
-  comparison.results[1].held = false;
+  comparison.results[1].evidence = Evidence::kUnproven;
   EXPECT_THAT(summary(comparison), HasSubstr("| &#9888;&#65039; <code>logits</code> |"));
 }
 

@@ -36,8 +36,10 @@ Comparison many_records(int checkpoints, int tokens) {
   const RecordResult passed = comparison.results[1];
   comparison.checkpoints.clear();
   comparison.results.clear();
+  comparison.order.clear();
   comparison.first_divergence.reset();
   for (int i = 0; i < checkpoints; ++i) {
+    comparison.order.push_back(i);
     comparison.checkpoints.push_back(
         parse_checkpoint_name("layer_" + std::to_string(i) + "_output"));
   }
@@ -87,7 +89,7 @@ TEST(HtmlData, KeepsTheWorstWhereRecordsAreTooMany) {
   Comparison comparison = many_records(100, 1000);
   RecordResult& worst = comparison.results[77777];
   worst.metrics.rel_l2 = 0.5;
-  worst.pass = false;
+  worst.evidence = Evidence::kFailed;
   const rapidjson::Document data = parsed_data(comparison);
   const auto& records = data["records"];
   EXPECT_EQ(records["token"].Size(), static_cast<unsigned>(kMaxPageRecords));
@@ -97,7 +99,7 @@ TEST(HtmlData, KeepsTheWorstWhereRecordsAreTooMany) {
   EXPECT_EQ(data["bins"][199][1].GetInt(), 999);
   int found = 0;
   for (unsigned i = 0; i < records["token"].Size(); ++i) {
-    if (records["pass"][i].GetInt() == 0) {
+    if (records["evidence"][i].GetInt() == static_cast<int>(Evidence::kFailed)) {
       ++found;
       EXPECT_EQ(records["token"][i].GetInt(), 777);
       EXPECT_EQ(records["checkpoint"][i].GetInt(), 77);
@@ -108,10 +110,71 @@ TEST(HtmlData, KeepsTheWorstWhereRecordsAreTooMany) {
 
 TEST(HtmlData, KeepsFailingCheckpointsWhereThereAreTooMany) {
   Comparison comparison = many_records(30000, 1);
-  comparison.results.back().pass = false;
+  comparison.results.back().evidence = Evidence::kFailed;
   const rapidjson::Document data = parsed_data(comparison);
   EXPECT_EQ(data["checkpoints"].Size(), static_cast<unsigned>(kMaxPageRecords));
   EXPECT_STREQ(data["checkpoints"][0][0].GetString(), "layer_29999_output");
+}
+
+TEST(HtmlData, HasWhatWasNotShownWithItsReason) {
+  const rapidjson::Document data = parsed_data(incomplete_example());
+  EXPECT_STREQ(data["outcome"].GetString(), "INCOMPLETE");
+  EXPECT_EQ(data["unproven"].GetInt(), 3);
+  EXPECT_EQ(data["excused"].GetInt(), 1);
+  EXPECT_STREQ(data["first_unproven"]["checkpoint"].GetString(), "layer_4_q");
+  EXPECT_THAT(data["first_unproven"]["advice"].GetString(), HasSubstr("--allow-missing"));
+  const auto& gaps = data["gaps"];
+  ASSERT_EQ(gaps["token"].Size(), 4U);
+  EXPECT_EQ(gaps["token"][3].GetInt(), 9);
+  EXPECT_EQ(gaps["excused"][2].GetInt(), 0);
+  EXPECT_EQ(gaps["excused"][3].GetInt(), 1);
+  EXPECT_STREQ(data["reasons"][gaps["reason"][0].GetUint()].GetString(),
+               "it is missing in the other log");
+  // layer_4_q is missing altogether, and has its place all the same.
+  const auto& missing = data["checkpoints"][gaps["checkpoint"][0].GetUint()];
+  EXPECT_STREQ(missing[0].GetString(), "layer_4_q");
+  EXPECT_EQ(missing[3].GetInt(), 0);
+  EXPECT_EQ(missing[5].GetInt(), 2);
+}
+
+// Breaks if a record of which nothing was held together were drawn as one without error.
+TEST(HtmlData, ARecordWithoutFiguresIsAGap) {
+  Comparison comparison = incomplete_example();
+  RecordResult& logits = comparison.results[1];
+  logits.evidence = Evidence::kUnproven;
+  logits.reason = "nothing in common";
+  const rapidjson::Document nothing = parsed_data(comparison);
+  EXPECT_EQ(nothing["records"]["token"].Size(), 1U);
+  EXPECT_EQ(nothing["gaps"]["token"].Size(), 5U);
+  // A part was compared, and whole evidence was asked: figures, and grey.
+  logits.metrics.facts.head = true;
+  const rapidjson::Document part = parsed_data(comparison);
+  EXPECT_EQ(part["records"]["token"].Size(), 2U);
+  EXPECT_EQ(part["gaps"]["token"].Size(), 5U);
+}
+
+// Breaks if a large comparison lost what is missing: 500,000 gaps beside 100,000 records.
+TEST(HtmlData, PutsGapsTogetherWhereTheyAreTooMany) {
+  Comparison comparison = many_records(100, 1000);
+  for (int64_t token = 0; token < 5000; ++token) {
+    for (int32_t i = 0; i < 100; ++i) {
+      const bool excused = token >= 4000;
+      comparison.gaps.push_back(
+          {i, 1000 + token, excused ? Evidence::kExcused : Evidence::kUnproven, kMissing});
+    }
+  }
+  const rapidjson::Document data = parsed_data(comparison);
+  const auto& gaps = data["gaps"];
+  EXPECT_EQ(data["bins"].Size(), 200U);
+  EXPECT_EQ(data["bins"][199][1].GetInt(), 5999);
+  EXPECT_LE(gaps["token"].Size(), static_cast<unsigned>(kMaxPageRecords));
+  int64_t unproven = 0;
+  int64_t excused = 0;
+  for (unsigned i = 0; i < gaps["token"].Size(); ++i) {
+    (gaps["excused"][i].GetInt() != 0 ? excused : unproven) += gaps["records"][i].GetInt64();
+  }
+  EXPECT_EQ(unproven, 400000);
+  EXPECT_EQ(excused, 100000);
 }
 
 }  // namespace

@@ -40,31 +40,44 @@ TEST(JunitReport, TellsTheWarnings) {
                                            "</system-err>"));
 }
 
-// Breaks if a report said that both sides were zeros where they were not, or passed a case of which
-// nothing is known.
-TEST(JunitReport, WhatCouldNotBeJudgedIsSkippedAndSaysWhy) {
+// Breaks if a test runner showed a checkpoint green, or not at all, that is missing in the log.
+TEST(JunitReport, AMissingCheckpointIsAFailedCase) {
+  const std::string text = junit(incomplete_example());
+  EXPECT_THAT(text, HasSubstr("tests=\"3\" failures=\"2\" errors=\"0\" skipped=\"0\""));
+  EXPECT_THAT(text,
+              HasSubstr("<testcase classname=\"model.layer_4\" name=\"layer_4_q\" time=\"0\">\n"
+                        "      <failure type=\"unproven\" message=\"unproven at 2 tokens, the "
+                        "first 7: it is missing in the other log\"/>\n    </testcase>\n"));
+  // Of another, one token is missing.
+  EXPECT_THAT(text, HasSubstr("name=\"layer_3_q\" time=\"0\">\n      <failure type=\"unproven\" "
+                              "message=\"unproven at 1 token, the first 8: "));
+  EXPECT_THAT(text, HasSubstr("<property name=\"evidence\" value=\"6 records of the reference: 1 "
+                              "whole, 1 partial, 1 excused, 3 unproven, argmax 1 of 1\"/>"));
+}
+
+// Breaks if an accepted gap made a test runner red.
+TEST(JunitReport, AnExcusedCheckpointPasses) {
+  Comparison comparison = incomplete_example();
+  for (Gap& gap : comparison.gaps) gap.evidence = Evidence::kExcused;
+  const std::string text = junit(comparison);
+  EXPECT_THAT(text, HasSubstr("tests=\"3\" failures=\"0\" errors=\"0\" skipped=\"0\""));
+  EXPECT_THAT(text, HasSubstr("name=\"layer_4_q\" time=\"0\"/>"));
+}
+
+// Breaks if a report passed a case of which nothing is known, though it was compared.
+TEST(JunitReport, WhatIsUnprovenFailsAndSaysWhy) {
   Comparison comparison = example_comparison();
   RecordResult& logits = comparison.results[1];
-  logits.status = Verdict::kInconclusive;
-  EXPECT_THAT(junit(comparison), HasSubstr("<skipped message=\"all zeros on both sides\"/>"));
-  logits.held = false;
-  logits.why_unheld = "it says why";
-  EXPECT_THAT(junit(comparison), HasSubstr("<skipped message=\"it says why\"/>"));
-  // Beside a token that is known; of other checkpoints that one is enough.
-  RecordResult known = logits;
-  known.status = Verdict::kNoise;
-  known.held = known.metrics.comparable = true;
-  known.token_idx = 8;
-  comparison.results.push_back(known);
-  EXPECT_THAT(junit(comparison), HasSubstr("<skipped message=\"token 7: it says why\"/>"));
-  comparison.checkpoints[1] = parse_checkpoint_name("layer_3_k");
-  EXPECT_THAT(junit(comparison), HasSubstr("skipped=\"0\""));
-  // Zeros at the first token, and equal numbers at the next.
-  comparison.results[1].metrics = Metrics();
-  comparison.results[1].metrics.all_zero = true;
-  comparison.results[1].held = true;
-  comparison.results[2].metrics = Metrics();
-  EXPECT_THAT(junit(comparison), HasSubstr("skipped=\"0\""));
+  logits.status = Verdict::kIncomplete;
+  logits.evidence = Evidence::kUnproven;
+  logits.reason = "it says why";
+  EXPECT_THAT(junit(comparison), HasSubstr("<failure type=\"unproven\" message=\"unproven at 1 "
+                                           "token, the first 7: it says why\"/>"));
+  // A failure says more, and stands alone.
+  logits.evidence = Evidence::kFailed;
+  logits.failing_metric = Metric::kNonfinite;
+  logits.failing_value = 2;
+  EXPECT_THAT(junit(comparison), Not(HasSubstr("\"unproven\"")));
 }
 
 // XML has no way to hold most control characters, not even as references.

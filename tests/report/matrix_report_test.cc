@@ -29,7 +29,7 @@ RunMatrix matrix_of(int engines) {
     pair.worst_rel_l2 = pair.pass ? 1e-7 : 4.67;
     if (!pair.pass) {
       pair.first_divergence =
-          FirstDivergence{parse_checkpoint_name("layer_1_q"), 3, "rel_l2", 4.67, 1e-6};
+          FirstDivergence{parse_checkpoint_name("layer_1_q"), 3, Metric::kRelL2, 4.67, 1e-6};
     }
     matrix.engines.push_back(engine);
     row.cells.push_back({engine, engine + ".jsonl", "oracle.jsonl", pair, {}, false, {}});

@@ -48,5 +48,35 @@ TEST(SarifReport, ParityHasNoResults) {
   EXPECT_TRUE(sarif(comparison)["runs"][0]["results"].Empty());
 }
 
+// Breaks if a code scanning page were empty, as in parity, where half of the reference is missing.
+TEST(SarifReport, WhatIsUnprovenIsAResultOfItsOwnRule) {
+  const rapidjson::Document log = sarif(incomplete_example());
+  const auto& run = log["runs"][0];
+  EXPECT_FALSE(run["invocations"][0]["executionSuccessful"].GetBool());
+  ASSERT_EQ(run["results"].Size(), 2U);
+  const auto& result = run["results"][1];
+  const auto& rule = run["tool"]["driver"]["rules"][result["ruleIndex"].GetUint()];
+  EXPECT_STREQ(result["ruleId"].GetString(), "unproven");
+  EXPECT_STREQ(rule["id"].GetString(), "unproven");
+  EXPECT_STREQ(result["level"].GetString(), "error");
+  EXPECT_STREQ(result["message"]["text"].GetString(),
+               "layer_4_q is unproven at 2 tokens, the first 7: it is missing in the other log");
+  EXPECT_STREQ(result["locations"][0]["logicalLocations"][0]["name"].GetString(), "layer_4_q");
+  EXPECT_STREQ(result["partialFingerprints"]["assayCheckpoint/v1"].GetString(),
+               "layer_4_q:unproven");
+}
+
+// Breaks if a checkpoint that fails, and lacks tokens too, were listed twice.
+TEST(SarifReport, AFailedCheckpointIsNotListedAsUnproven) {
+  Comparison comparison = example_comparison();
+  comparison.gaps = {{0, 8, Evidence::kUnproven, kMissing}, {1, 8, Evidence::kUnproven, kMissing}};
+  const auto log = sarif(comparison);
+  const auto& results = log["runs"][0]["results"];
+  ASSERT_EQ(results.Size(), 2U);
+  EXPECT_STREQ(results[0]["ruleId"].GetString(), "rel_l2");
+  EXPECT_STREQ(results[1]["ruleId"].GetString(), "unproven");
+  EXPECT_STREQ(results[1]["locations"][0]["logicalLocations"][0]["name"].GetString(), "logits");
+}
+
 }  // namespace
 }  // namespace assay

@@ -22,7 +22,10 @@ std::string table(const Comparison& comparison, const TextStyle& style) {
 
 TEST(TableReport, SaysFirstWhatMattersMost) {
   const std::string text = table(example_comparison(), {120, false});
-  EXPECT_THAT(text, testing::StartsWith("DIVERGED  wrong: "));
+  EXPECT_THAT(text, testing::StartsWith(
+                        "DIVERGED  wrong: the error jumps beyond the tolerance, or is as large as "
+                        "the values; 2 records of the reference: 1 partial, 1 failed, argmax 1 of "
+                        "1\n"));
   EXPECT_THAT(text, HasSubstr("\n  first divergence  layer_3_q at token 7: rel_l2 0.0251 is over "
                               "0.01\n"));
   EXPECT_THAT(text, HasSubstr("would pass with   rel_l2 0.0251\n"));
@@ -72,13 +75,14 @@ TEST(TableReport, ManyCheckpointsShowTheWorstOfEachAndFailuresFirst) {
   for (int layer = 0; layer < 100; ++layer) {
     comparison.checkpoints.push_back(
         parse_checkpoint_name("layer_" + std::to_string(layer) + "_output"));
+    comparison.order.push_back(layer);
     for (int token = 0; token < 3; ++token) {
       RecordResult result;
       result.checkpoint = layer;
       result.token_idx = token;
       result.metrics.rel_l2 = 1e-6 * token;
       result.status = Verdict::kNoise;
-      result.pass = layer != 90;
+      result.evidence = layer == 90 ? Evidence::kFailed : Evidence::kWhole;
       comparison.results.push_back(result);
     }
   }
@@ -86,6 +90,37 @@ TEST(TableReport, ManyCheckpointsShowTheWorstOfEachAndFailuresFirst) {
   EXPECT_THAT(text, HasSubstr("layer_90_output"));
   EXPECT_THAT(text, HasSubstr("worst at"));
   EXPECT_THAT(text, HasSubstr("... and 60 more\n"));
+}
+
+// Breaks if a comparison of half a log read like one in parity, or hid what is missing.
+TEST(TableReport, WhatIsUnprovenIsListedWithItsReason) {
+  const std::string text = table(incomplete_example(), {120, false});
+  EXPECT_THAT(text, testing::StartsWith(
+                        "INCOMPLETE  nothing failed, but 3 records of the reference were not "
+                        "shown; 6 records of the reference: 1 whole, 1 partial, 1 excused, 3 "
+                        "unproven, argmax 1 of 1\n"
+                        "  unproven          layer_3_q at 1 token, first 8: it is missing in the "
+                        "other log\n"
+                        "  unproven          layer_4_q at 2 tokens, first 7: it is missing in the "
+                        "other log\n"));
+  EXPECT_THAT(text, Not(HasSubstr("first divergence")));
+  EXPECT_THAT(table(incomplete_example(), {120, true}), HasSubstr("\x1b[33mINCOMPLETE\x1b[0m"));
+  EXPECT_THAT(table(example_comparison(), {120, false}), Not(HasSubstr("  unproven  ")));
+}
+
+TEST(TableReport, ManyUnprovenCheckpointsAreCounted) {
+  Comparison comparison = incomplete_example();
+  for (int layer = 5; layer < 20; ++layer) {
+    const auto id = static_cast<int32_t>(comparison.checkpoints.size());
+    comparison.checkpoints.push_back(
+        parse_checkpoint_name("layer_" + std::to_string(layer) + "_q"));
+    comparison.order.push_back(id);
+    comparison.gaps.push_back({id, 7, Evidence::kUnproven, kMissing});
+  }
+  const std::string text = table(comparison, {120, false});
+  EXPECT_THAT(text, HasSubstr("layer_10_q at 1 token"));
+  EXPECT_THAT(text, Not(HasSubstr("layer_11_q")));
+  EXPECT_THAT(text, HasSubstr("\n                    ... and 9 more\n"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 'use strict';
-// Layers × tokens, a table whose cells are coloured by the error as a multiple of the tolerance.
+// Layers × tokens, a table whose cells are coloured by the error as a multiple of the tolerance, and
+// grey where something was not shown.
 
 const maxHeatColumns = 96;
 const maxHeatRows = 160;
@@ -36,7 +37,9 @@ function heatLegend() {
   return html('ul', { class: 'legend', 'aria-label': 'Error as a multiple of the tolerance' },
     heatSteps.map(([, swatch, text], i) =>
       item(swatch + (i > 4 ? ' fails' : ''), text + (i === 4 ? ' (the tolerance)' : ''))),
-    item('s-nan fails', 'not a number'));
+    item('s-nan fails', 'not a number'),
+    data.unproven > 0 && item('s-unproven', 'unproven: missing, or nothing to compare'),
+    data.excused > 0 && item('s-excused', 'excused'));
 }
 
 function heatTable(op) {
@@ -48,11 +51,14 @@ function heatTable(op) {
   const allRows = heatRows(op);
   const rows = allRows.slice(0, maxHeatRows);
   const rowOf = new Map(rows.flatMap((row, i) => [...row.indices].map((index) => [index, i])));
-  const cells = worstBy(records.filter((record) => rowOf.has(record.checkpoint.index)),
-    (record) => rowOf.get(record.checkpoint.index) * columns.length + columnOf.get(record.token));
-  const firstCheckpoint = data.first && checkpoints.find((c) => c.text === data.first.checkpoint);
+  const isInTable = (one) => rowOf.has(one.checkpoint.index);
+  const keyOf = (one) => rowOf.get(one.checkpoint.index) * columns.length + columnOf.get(one.token);
+  const cells = worstBy(records.filter(isInTable), keyOf);
+  const missing = gapsBy(gaps.filter(isInTable), keyOf);
+  const first = data.first || data.first_unproven;
+  const firstCheckpoint = first && checkpoints.find((c) => c.text === first.checkpoint);
   const firstRow = firstCheckpoint ? rowOf.get(firstCheckpoint.index) : -1;
-  const firstColumn = data.first ? columnOf.get(data.first.token) : -1;
+  const firstColumn = first ? columnOf.get(first.token) : -1;
   const every = Math.max(1, Math.ceil(columns.length / 24));
   const table = html('table', { class: 'heat', role: 'grid', 'aria-label': 'Error by layer and token' },
     html('thead', {}, html('tr', {}, html('th', { scope: 'col' }, html('span', { class: 'unseen' }, 'layer')),
@@ -60,20 +66,35 @@ function heatTable(op) {
         html('span', { 'aria-hidden': 'true' }, i % every === 0 ? String(first) : ''))))),
     html('tbody', {}, rows.map((row, r) => html('tr', {},
       html('th', { scope: 'row', title: shown(row.label) }, html('bdi', {}, shortened(row.label, 24))),
-      columns.map((column, c) =>
-        heatCell(cells.get(r * columns.length + c), column, r === firstRow && c === firstColumn))))));
+      columns.map((column, c) => {
+        const key = r * columns.length + c;
+        return heatCell(cells.get(key), missing.get(key), column, r === firstRow && c === firstColumn);
+      })))));
   return { table, columns, leftOut: allRows.length - rows.length };
 }
 
-function heatCell(record, [first, last], isFirst) {
-  if (!record) return html('td', { tabindex: '-1', 'aria-label': `token ${rangeText(first, last)}: not compared` });
-  let text = describe(record);
-  if (first !== last) text = `worst of tokens ${rangeText(first, last)}\n` + text;
-  if (isFirst) {
-    text = `First divergence: ${shortened(data.first.checkpoint, 60)}, token ${data.first.token}\n` + text;
+// What failed decides, then what is unproven: a colour that passes stands for all of its cell.
+function cellClass(record, gap) {
+  if (record && !record.pass) return heatClass(record);
+  if (gap && gap.unproven > 0) return 's-unproven';
+  return record ? heatClass(record) : 's-excused';
+}
+
+// `record`: the worst of the cell, if any was compared. `gap`: what gapsBy() gives of it, if any.
+function heatCell(record, gap, [first, last], isFirst) {
+  if (!record && !gap) {
+    return html('td', { tabindex: '-1', 'aria-label': `token ${rangeText(first, last)}: not in the reference` });
   }
+  const compared = record && (first === last ? '' : `worst of tokens ${rangeText(first, last)}\n`) + describe(record);
+  const parts = [compared, gap && describeGaps(gap)];
+  if (gap && gap.unproven > 0 && (!record || record.pass)) parts.reverse();
+  if (isFirst) {
+    parts.unshift(data.first ? `First divergence: ${shortened(data.first.checkpoint, 60)}, token ${data.first.token}`
+      : 'The first that is unproven');
+  }
+  const text = parts.filter((part) => part).join('\n');
   const cell = html('td', {
-    class: heatClass(record) + (isFirst ? ' is-first' : ''), tabindex: '-1',
+    class: cellClass(record, gap) + (isFirst ? ' is-first' : ''), tabindex: '-1',
     'aria-label': text.replaceAll('\n', ', '),
   });
   cell.dataset.tip = text;
@@ -137,7 +158,8 @@ function heatSection() {
   draw('');
   return section('Where it diverges',
     'Each row is a layer, each column a token. The colour is the error as a multiple of the ' +
-    'tolerance; cells with a dot fail.',
+    'tolerance; cells with a dot fail' +
+    (data.unproven > 0 ? '; grey cells with a bar hold what was not shown.' : '.'),
     ops.length > 1 && html('div', { class: 'controls' },
       html('label', { for: 'heat-op' }, 'Operation', select)),
     place, heatLegend(), note);

@@ -1,8 +1,10 @@
 'use strict';
 // The page, from top to bottom.
 
-const mood = data.outcome === 'IN PARITY' ? 'good' : data.outcome === 'DIVERGED' ? 'bad' : 'caution';
-const outcomes = { good: 'In parity', bad: 'Diverged', caution: 'Inconclusive' };
+const [mood, outcome] = {
+  'IN PARITY': ['good', 'In parity'], DIVERGED: ['bad', 'Diverged'],
+  INCOMPLETE: ['caution', 'Incomplete'], INCONCLUSIVE: ['caution', 'Inconclusive'],
+}[data.outcome];
 
 function passingText() {
   return data.passing_tolerance.replace('rel_l2', 'rel L2').replace(' x ', ' × ');
@@ -22,6 +24,8 @@ function headFigures() {
       unmatched > 0 && `${data.unmatched_ref} only in the reference, ${data.unmatched_got} only in the log`),
     figure('Failed', data.failed.toLocaleString('en'),
       `of ${count(data.compared, 'record')}`),
+    data.unproven > 0 && figure('Unproven', data.unproven.toLocaleString('en'), 'of the reference, missing or with nothing to compare'),
+    data.excused > 0 && figure('Excused', data.excused.toLocaleString('en'), 'of the reference, not compared'),
     worst && figure('Worst rel L2', format(worst.relL2), html('span', {}, name(worst.checkpoint.text), ', token ' + worst.token)),
     data.argmax_total > 0 && figure('Same next token', `${data.argmax_agree} of ${data.argmax_total}`, 'by the largest logit'),
     data.drift && figure('Drift', data.trend, driftText(data.drift)),
@@ -31,8 +35,10 @@ function headFigures() {
 function head() {
   fill(document.getElementById('head'), [
     html('p', { class: 'kicker' }, 'Assay comparison'),
-    html('h1', {}, html('span', { class: 'badge ' + mood }, outcomes[mood]), html('span', {}, data.verdict.replace('_', ' '))),
+    html('h1', {}, html('span', { class: 'badge ' + mood }, outcome),
+      mood !== 'caution' && html('span', {}, data.verdict.replace('_', ' '))),
     html('p', {}, data.meaning[0].toUpperCase() + data.meaning.slice(1) + '.'),
+    html('p', { class: 'evidence' }, 'Evidence: ' + data.evidence + '.'),
     html('dl', { class: 'files' },
       html('dt', {}, 'Reference'), html('dd', {}, html('bdi', { class: 'name' }, shown(data.ref))),
       html('dt', {}, 'Log'), html('dd', {}, html('bdi', { class: 'name' }, shown(data.got)))),
@@ -62,6 +68,21 @@ function firstSection() {
       data.passing_tolerance !== '' && html('div', {}, html('dt', {}, 'Smallest tolerance that would pass'), html('dd', {}, passingText())),
       html('div', {}, html('dt', {}, 'Compare again'), html('dd', {}, commandLine()))));
   part.classList.add('first');
+  return part;
+}
+
+// What keeps a comparison without failures from its verdict.
+function unprovenSection() {
+  const first = data.first_unproven;
+  if (!first || data.first) return null;
+  const part = section('What is unproven', null,
+    html('p', { class: 'place' }, name(first.checkpoint), ` at token ${first.token}`),
+    html('p', { class: 'why' }, shown(first.reason) +
+      (data.unproven > 1 ? `; ${count(data.unproven - 1, 'further record is', 'further records are')} unproven` : '')),
+    html('dl', {},
+      first.advice !== '' && html('div', {}, html('dt', {}, 'To get a verdict'), html('dd', {}, shown(first.advice))),
+      html('div', {}, html('dt', {}, 'Compare again'), html('dd', {}, commandLine()))));
+  part.classList.add('first', 'unshown');
   return part;
 }
 
@@ -99,7 +120,7 @@ function layerChart() {
 
 function tokenChart() {
   const columns = columnsOf(tokens, 400);
-  if (columns.length < 2) return null;
+  if (columns.length < 2 || records.length === 0) return null;
   const columnOf = (token) => columns.findIndex(([first, last]) => token >= first && token <= last);
   const column = new Map(tokens.map((token) => [token, columnOf(token)]));
   const line = (title, list) => {
@@ -118,21 +139,37 @@ function tokenChart() {
     }));
 }
 
+// Of a checkpoint what was not shown, "–" where all of it was.
+function unshownCell({ unproven, excused, firstUnproven, reason }) {
+  const parts = [];
+  if (unproven > 0) parts.push(`${unproven.toLocaleString('en')} unproven, first at token ${firstUnproven}: ${shown(reason)}`);
+  if (excused > 0) parts.push(`${excused.toLocaleString('en')} excused`);
+  return parts.length > 0 ? html('span', { class: 'reason' }, parts.join('; ')) : '–';
+}
+
+function statusCell(checkpoint, record) {
+  if (record && !record.pass) return html('span', { class: 'bad' }, record.status.replace('_', ' '));
+  if (checkpoint.unproven > 0) return html('span', { class: 'caution' }, checkpoint.records > 0 ? 'incomplete' : 'missing');
+  return record ? record.status.replace('_', ' ') : 'excused';
+}
+
 function checkpointSection() {
   const worst = worstBy(records, (record) => record.checkpoint.index);
+  const hasGaps = data.unproven + data.excused > 0;
+  const header = ['checkpoint', 'status', 'failed', 'worst at token', 'rel L2', 'tolerance', 'largest difference', 'cosine',
+    ...(hasFloors ? ['× floor'] : []), ...(hasGaps ? ['not shown'] : [])];
+  const figures = (record) => [record.token, format(record.relL2), format(record.tolerance), format(record.maxAbs),
+    Number.isNaN(record.cosine) ? 'not a number' : record.cosine.toFixed(6),
+    ...(hasFloors ? [Number.isNaN(record.floor) ? '–' : format(record.relL2 / record.floor)] : [])];
   const row = (checkpoint) => {
     const record = worst.get(checkpoint.index);
-    return [name(checkpoint.text), html('span', { class: record.pass ? null : 'bad' }, record.status.replace('_', ' ')),
-      `${checkpoint.failed.toLocaleString('en')} of ${checkpoint.records.toLocaleString('en')}`, record.token,
-      format(record.relL2), format(record.tolerance), format(record.maxAbs),
-      Number.isNaN(record.cosine) ? 'not a number' : record.cosine.toFixed(6),
-      ...(hasFloors ? [Number.isNaN(record.floor) ? '–' : format(record.relL2 / record.floor)] : [])];
+    return [name(checkpoint.text), statusCell(checkpoint, record),
+      checkpoint.records === 0 ? '–' : `${checkpoint.failed.toLocaleString('en')} of ${checkpoint.records.toLocaleString('en')}`,
+      ...(record ? figures(record) : Array(hasFloors ? 6 : 5).fill('–')), ...(hasGaps ? [unshownCell(checkpoint)] : [])];
   };
-  const list = checkpoints.filter((checkpoint) => worst.has(checkpoint.index));
-  const header = ['checkpoint', 'status', 'failed', 'worst at token', 'rel L2', 'tolerance', 'largest difference', 'cosine', ...(hasFloors ? ['× floor'] : [])];
   return section('Checkpoints', 'Each checkpoint with its worst token, in the order in which the network computes.',
-    listTable('Checkpoints', header, list.slice(0, 1000).map(row), [1]),
-    list.length > 1000 && html('p', { class: 'note' }, count(list.length - 1000, 'further checkpoint is', 'further checkpoints are') + ' not listed.'));
+    listTable('Checkpoints', header, checkpoints.slice(0, 1000).map(row), [1, ...(hasGaps ? [header.length - 1] : [])]),
+    checkpoints.length > 1000 && html('p', { class: 'note' }, count(checkpoints.length - 1000, 'further checkpoint is', 'further checkpoints are') + ' not listed.'));
 }
 
 function noteSection() {
@@ -140,7 +177,7 @@ function noteSection() {
   if (data.offset !== 0) notes.push(`Token 0 of the reference is token ${data.offset} of the log (confidence ${format(data.confidence)}).`);
   if (data.split) {
     const token = (id) => id === null ? 'another token' : word(id);
-    notes.push(`The generations part at token ${data.split.token}: the reference went on with ${token(data.split.ref_token)}, the log with ${token(data.split.got_token)}. ${count(data.split.left_out, 'record')} of the reference from there on are left out.`);
+    notes.push(`The generations part at token ${data.split.token}: the reference went on with ${token(data.split.ref_token)}, the log with ${token(data.split.got_token)}. ${count(data.split.left_out, 'record')} of the reference from there on ${data.split.left_out === 1 ? 'is' : 'are'} excused; assay run --follow evaluates the reference’s own tokens, so that they can be compared too.`);
   }
   if (data.bins.length > 0) {
     notes.push(`The comparison has ${count(data.compared, 'record')}, more than a page can draw: neighbouring tokens are put together in ${count(data.bins.length, 'group')}, and the worst record of a checkpoint in a group stands for all of it.`);
@@ -152,7 +189,7 @@ function noteSection() {
 head();
 const charts = [layerChart(), tokenChart()].filter((part) => part);
 fill(document.getElementById('main'), [
-  firstSection(), heatSection(),
+  firstSection(), unprovenSection(), heatSection(),
   charts.length > 0 && html('div', { class: charts.length > 1 ? 'pair' : null }, charts),
   logitsSection(), scatterSection(), garbageSection(), speedSection(), checkpointSection(), noteSection()]);
 contents();

@@ -1,6 +1,11 @@
 'use strict';
 // Error against magnitude, next tokens, garbage and speed.
 
+function dotsKind(record) {
+  if (!record.pass) return ' failing';
+  return record.evidence === 'unproven' ? ' unproven' : '';
+}
+
 function scatterSection() {
   const list = records.filter((record) => record.refRms > 0 && Number.isFinite(record.rms));
   if (list.length < 3) return null;
@@ -20,10 +25,10 @@ function scatterSection() {
       frame.append(svg('text', { x: x(value), y: bottom + 17, 'text-anchor': 'middle' }, tickText(value)));
     }
     const places = list.map((record) => [x(record.refRms), y(record.rms)]);
-    for (const pass of [true, false]) {
-      const path = places.filter((_, i) => list[i].pass === pass)
+    for (const kind of ['', ' unproven', ' failing']) {
+      const path = places.filter((_, i) => dotsKind(list[i]) === kind)
         .map(([px, py]) => `M${px.toFixed(1)} ${py.toFixed(1)}h0`).join('');
-      frame.append(svg('path', { class: 'dots' + (pass ? '' : ' failing'), d: path }));
+      frame.append(svg('path', { class: 'dots' + kind, d: path }));
     }
     makeScatterLive(frame, list, places);
     return frame;
@@ -35,6 +40,7 @@ function scatterSection() {
     'Each mark is a record. Rounding grows with the values: a diagonal band. A mark above the band has an error of another kind.',
     chartFigure(draw, html('ul', { class: 'legend' }, html('li', {}, sample(''), 'passes'),
       html('li', {}, sample(' failing'), 'fails'),
+      list.some((record) => record.evidence === 'unproven') && html('li', {}, sample(' unproven'), 'unproven'),
       equal > 0 && html('li', {}, `at 0: ${count(equal, 'record')} whose values are equal`))),
     equivalent(label + ' (the 200 largest ratios)', ['checkpoint', 'token', 'size of the reference', 'error', 'ratio'],
       () => worstFirst().map((record) => [name(record.checkpoint.text), record.token, format(record.refRms),
@@ -184,7 +190,7 @@ function speedSection() {
     return found && found[1];
   }) })).filter((line) => line.values.some((value) => value > 0));
   return section('Speed beside accuracy',
-    `How fast each was, beside how exact: the worst error is ${format(worst.relL2)} (rel L2), the verdict ${data.verdict.replace('_', ' ')}.`,
+    `How fast each was, beside how exact: ${worst ? `the worst error is ${format(worst.relL2)} (rel L2), ` : ''}the verdict ${data.verdict.replace('_', ' ')}.`,
     listTable('Speed of both', ['', 'reference', 'log', 'the log is'], rows),
     all.length > 1 && lineChart({ label: 'time of each token', xTitle: 'token', yTitle: 'ms', xs: all, series, limits: [],
       xText: (token, long) => (long ? 'token ' : '') + token }),

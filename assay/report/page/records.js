@@ -1,10 +1,12 @@
 'use strict';
-// The compared records, and what is computed of them.
+// The compared records, those that were not shown, and what is computed of them.
 
-const statusNames = ['match', 'noise', 'tie_flip', 'drift', 'wrong', 'inconclusive'];
+const statusNames = ['match', 'noise', 'tie_flip', 'drift', 'wrong', 'inconclusive', 'incomplete'];
+const evidenceNames = ['whole', 'partial', 'excused', 'unproven', 'failed'];
 
-const checkpoints = data.checkpoints.map(([text, layer, op, records, failed], index) =>
-  ({ index, text, layer, op, records, failed, phase: layer >= 0 ? 'layer' : text }));
+const checkpoints = data.checkpoints.map(
+  ([text, layer, op, records, failed, unproven, excused, firstUnproven, reason], index) =>
+    ({ index, text, layer, op, records, failed, unproven, excused, firstUnproven, reason }));
 
 const hasFloors = data.records.floor !== undefined;
 
@@ -12,7 +14,8 @@ const records = data.records.token.map((token, i) => ({
   token,
   checkpoint: checkpoints[data.records.checkpoint[i]],
   status: statusNames[data.records.status[i]],
-  pass: data.records.pass[i] === 1,
+  evidence: evidenceNames[data.records.evidence[i]],
+  pass: evidenceNames[data.records.evidence[i]] !== 'failed',
   tolerance: number(data.records.tolerance[i]),
   relL2: number(data.records.rel_l2[i]),
   maxAbs: number(data.records.max_abs[i]),
@@ -22,7 +25,17 @@ const records = data.records.token.map((token, i) => ({
   cosine: number(data.records.cosine[i]),
 }));
 
-const tokens = [...new Set(records.map((record) => record.token))].sort((a, b) => a - b);
+// Records of the reference that were held to nothing, or not to what was asked. Those of
+// neighbouring tokens are one where data.bins puts these together.
+const gaps = data.gaps.token.map((token, i) => ({
+  token,
+  checkpoint: checkpoints[data.gaps.checkpoint[i]],
+  excused: data.gaps.excused[i] === 1,
+  reason: data.reasons[data.gaps.reason[i]],
+  records: data.gaps.records[i],
+}));
+
+const tokens = [...new Set([...records, ...gaps].map((one) => one.token))].sort((a, b) => a - b);
 
 function isWorse(a, b) {
   if (!b) return true;
@@ -38,6 +51,20 @@ function worstBy(list, keyOf) {
     if (isWorse(record, worst.get(key))) worst.set(key, record);
   }
   return worst;
+}
+
+// Of `list` under each key: how many records are unproven and excused, and the first of those that
+// are, unproven before excused.
+function gapsBy(list, keyOf) {
+  const held = new Map();
+  for (const gap of list) {
+    const key = keyOf(gap);
+    if (!held.has(key)) held.set(key, { unproven: 0, excused: 0, first: gap });
+    const cell = held.get(key);
+    cell[gap.excused ? 'excused' : 'unproven'] += gap.records;
+    if (cell.first.excused && !gap.excused) cell.first = gap;
+  }
+  return held;
 }
 
 // Of numbers, NaN and infinities last.
@@ -67,7 +94,17 @@ function describe(record) {
   const times = record.relL2 / record.tolerance;
   let limit = 'tolerance ' + format(record.tolerance);
   if (times > 1 && Number.isFinite(times)) limit += ', ' + format(times) + ' times over';
-  return `${shortened(record.checkpoint.text, 60)}, token ${record.token}: ${record.status}\n` +
+  return `${shortened(record.checkpoint.text, 60)}, token ${record.token}: ${record.status}` +
+    (record.evidence === 'partial' ? ', compared in part\n' : '\n') +
     `rel L2 ${format(record.relL2)} (${limit})\nlargest difference ${format(record.maxAbs)}` +
     (Number.isNaN(record.floor) ? '' : `\n${format(record.relL2 / record.floor)} × the floor`);
+}
+
+// What is shown of the records of a cell that were not shown.
+function describeGaps({ unproven, excused, first }) {
+  const state = unproven > 0 ? 'unproven' : 'excused';
+  const records = unproven > 0 ? unproven : excused;
+  const place = `${shortened(first.checkpoint.text, 60)}, token ${first.token}`;
+  return (records === 1 ? `${place}: ${state}` : `${count(records, 'record')} ${state}, the first ${place}`) +
+    `\n${shown(first.reason)}` + (unproven > 0 && excused > 0 ? `\n${count(excused, 'further record')} excused` : '');
 }

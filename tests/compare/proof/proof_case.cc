@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "assay/compare/comparison.h"
+#include <algorithm>
+
+#include "assay/compare/compare_logs.h"
+#include "assay/compare/log_index.h"
 #include "base/error.h"
 
 namespace assay::proof {
@@ -13,6 +16,7 @@ constexpr int kAttempts = 60;
 // The scenes that are damaged; most of them plain.
 Variant base_variant(std::string_view damage, Chance& chance) {
   if (damage == "nan_after_split") return Variant::kSplit;
+  if (damage.starts_with("logprobs_")) return Variant::kTopLogprobs;
   static const std::vector<Variant> kBases = {
       Variant::kPlain,        Variant::kPlain,        Variant::kPlain,     Variant::kPlain,
       Variant::kPadding,      Variant::kTieFlip,      Variant::kOwnTokens, Variant::kOwnCheckpoints,
@@ -72,6 +76,25 @@ ProofCase wrong_case(const Damage& damage, Chance& chance) {
   return {};
 }
 
+// Whether each record of the reference ended in exactly one state.
+bool adds_up(const Comparison& comparison) {
+  const EvidenceCounts& counts = comparison.evidence;
+  const int64_t failed =
+      std::count_if(comparison.results.begin(), comparison.results.end(),
+                    [](const RecordResult& result) { return result.of_ref && result.failed(); });
+  return counts.whole + counts.partial + counts.excused + counts.unproven + failed ==
+         std::ssize(comparison.ref_log->entries());
+}
+
+// Whether a pass shows what was asked.
+bool shows_enough(const Comparison& comparison, bool whole) {
+  const EvidenceCounts& counts = comparison.evidence;
+  if (!comparison.pass) return true;
+  if (counts.unproven > 0) return false;
+  return !whole ||
+         (counts.partial == 0 && counts.excused == 0 && counts.argmax_known == counts.argmax_total);
+}
+
 }  // namespace
 
 int count_kinds() {
@@ -94,17 +117,25 @@ ProofCase make_case(int kind, Chance& chance) {
   return wrong_case(all_damages()[static_cast<size_t>(kind - kVariants)], chance);
 }
 
-Answer compare_files(const std::string& ref, const std::string& got) {
+Answer compare_files(const std::string& ref, const std::string& got, bool whole) {
   CompareOptions options;
   options.n_threads = 1;
+  options.whole_required = whole;
   try {
     const Comparison comparison = compare_logs(ref, got, options);
     Answer answer;
     answer.text = verdict_name(comparison.verdict);
+    answer.sound = adds_up(comparison) && shows_enough(comparison, whole);
+    if (!answer.sound) answer.text += ": the counts of evidence do not add up";
     if (comparison.first_divergence) {
       const FirstDivergence& first = *comparison.first_divergence;
-      answer.text += fmt::format(": {} at token {}: {} {} > {}", first.checkpoint.name,
-                                 first.token_idx, first.metric, first.value, first.tolerance);
+      answer.text +=
+          fmt::format(": {} at token {}: {} {} > {}", first.checkpoint.name, first.token_idx,
+                      metric_name(first.metric), first.value, first.tolerance);
+    }
+    if (const auto& unproven = comparison.evidence.first_unproven) {
+      answer.text += fmt::format("; unproven: {} at token {}: {}", unproven->checkpoint.name,
+                                 unproven->token_idx, unproven->reason);
     }
     for (const std::string& warning : comparison.warnings) answer.text += "; " + warning;
     answer.exit = comparison.pass         ? Answer::Exit::kPass
@@ -117,6 +148,7 @@ Answer compare_files(const std::string& ref, const std::string& got) {
 }
 
 bool is_proper(const ProofCase& proof_case, const Answer& answer) {
+  if (!answer.sound) return false;
   switch (proof_case.outcome) {
     case Outcome::kPass:
       return answer.exit == Answer::Exit::kPass;

@@ -29,10 +29,12 @@ ProofCase make_case(int kind, Chance& chance);
 struct Answer {
   enum class Exit { kPass = 0, kDiverged = 1, kNotComparable = 2 };
   Exit exit = Exit::kPass;
-  std::string text;  // the verdict and its first divergence, or the error
+  std::string text;   // the verdict and its first divergence, or the error
+  bool sound = true;  // each record is counted once, and a pass shows what was asked
 };
 
-Answer compare_files(const std::string& ref, const std::string& got);
+// `whole`: as with --evidence whole.
+Answer compare_files(const std::string& ref, const std::string& got, bool whole = false);
 
 // Whether an answer is what the case asks for.
 bool is_proper(const ProofCase& proof_case, const Answer& answer);

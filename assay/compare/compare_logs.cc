@@ -1,0 +1,341 @@
+#include "assay/compare/compare_logs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <utility>
+
+#include "assay/compare/alignment.h"
+#include "assay/compare/coverage.h"
+#include "assay/compare/evidence.h"
+#include "assay/compare/input_tokens.h"
+#include "assay/compare/log_index.h"
+#include "assay/compare/measure.h"
+#include "assay/compare/median.h"
+#include "assay/compare/nothing_in_common.h"
+#include "assay/compare/pairing.h"
+#include "assay/compare/split.h"
+#include "assay/compare/verdict.h"
+#include "assay/log/log_reader.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr double kPoorMatch = 0.1;  // a median rel_l2 above it starts a search for an offset
+
+struct Logs {
+  std::shared_ptr<const LogIndex> ref;
+  std::shared_ptr<const LogIndex> got;
+};
+
+// The records of both under one alignment.
+struct Attempt {
+  Pairing pairing;
+  std::vector<PairComparison> measured;  // of each of pairing.pairs
+};
+
+Logs read_indices(const std::string& ref_path, const std::string& got_path,
+                  const CompareOptions& options, ThreadPool& pool) {
+  const std::string* paths[2] = {&ref_path, &got_path};
+  NameMap maps[2] = {options.ref_map, options.got_map};
+  if (!maps[0].empty() || !maps[1].empty()) {
+    // Either header may say what the other log leaves out.
+    for (const std::string* path : paths) {
+      const std::optional<LogHeader> header = read_log_header(*path);
+      if (!header) continue;
+      for (NameMap& map : maps) map.set_arch(header->model.arch);
+    }
+  }
+  std::shared_ptr<LogIndex> logs[2];
+  std::exception_ptr errors[2];
+  pool.parallel_for(2, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      try {
+        logs[i] = std::make_shared<LogIndex>(*paths[i], maps[i]);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  });
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+  logs[0]->expand_like(*logs[1]);
+  logs[1]->expand_like(*logs[0]);
+  return {logs[0], logs[1]};
+}
+
+std::vector<std::string> names_in(const NameTable& table) {
+  std::vector<std::string> names;
+  names.reserve(static_cast<size_t>(table.size()));
+  for (int32_t id = 0; id < table.size(); ++id) names.push_back(table.name(id));
+  return names;
+}
+
+// The checkpoints and teams of both logs, and the order in which the network computes.
+void name_checkpoints(const Logs& logs, const SharedNames& names, Comparison& comparison) {
+  std::vector<ArrivedCheckpoint> arrived;
+  for (const std::string& name : names_in(names.checkpoints)) {
+    comparison.checkpoints.push_back(parse_checkpoint_name(name));
+    arrived.push_back({comparison.checkpoints.back(), -1});
+  }
+  std::vector<bool> met(arrived.size(), false);
+  for (const auto* log : {logs.ref.get(), logs.got.get()}) {
+    std::vector<int32_t> shared;
+    for (const std::string& name : names_in(log->names())) {
+      shared.push_back(names.checkpoints.find(name));
+    }
+    int32_t before = -1;
+    for (const IndexEntry& entry : log->entries()) {
+      const int32_t id = shared[static_cast<size_t>(entry.checkpoint)];
+      if (!met[static_cast<size_t>(id)] && before < id) {
+        arrived[static_cast<size_t>(id)].after = before;
+      }
+      met[static_cast<size_t>(id)] = true;
+      before = id;
+    }
+  }
+  const std::vector<int32_t> ranks = order_checkpoints(arrived);
+  comparison.order.assign(ranks.begin(), ranks.end());
+  comparison.teams = names_in(names.teams);
+}
+
+std::vector<Tolerance> tolerances_of(const LogIndex& ref, const SharedNames& names,
+                                     const Policy& policy) {
+  std::vector<Tolerance> tolerances(static_cast<size_t>(names.checkpoints.size()));
+  for (const std::string& name : names_in(ref.names())) {
+    tolerances[static_cast<size_t>(names.checkpoints.find(name))] = policy.tolerance(name);
+  }
+  return tolerances;
+}
+
+// Whether the tokens of a checkpoint match poorly. One is enough where a search may settle the
+// offset: massive activations, which are the same at all tokens, make others match whatever it is.
+// For advice alone (`all`) each must.
+bool is_poor_match(const Attempt& attempt, bool all) {
+  std::map<int32_t, std::vector<double>> errors;
+  for (const PairComparison& pair : attempt.measured) {
+    if (!pair.result.of_ref) continue;
+    const double rel_l2 = pair.result.metrics.rel_l2;
+    // NaN and infinite are poor matches
+    errors[pair.result.checkpoint].push_back(rel_l2 <= 1e300 ? rel_l2 : 1e300);
+  }
+  const auto is_poor = [](auto& of_checkpoint) {
+    return upper_median(of_checkpoint.second) > kPoorMatch;
+  };
+  return all ? std::all_of(errors.begin(), errors.end(), is_poor)
+             : errors.empty() || std::any_of(errors.begin(), errors.end(), is_poor);
+}
+
+int64_t count_matches(const Attempt& attempt) {
+  return std::count_if(attempt.measured.begin(), attempt.measured.end(),
+                       [](const PairComparison& pair) {
+                         return pair.result.of_ref && pair.result.metrics.facts.any() &&
+                                pair.result.metrics.rel_l2 <= kDefaultRelL2;
+                       });
+}
+
+// Sorts records by token, then as the network computes.
+template <typename Record>
+void sort_records(const Comparison& comparison, std::vector<Record>& records) {
+  const auto key = [&](const Record& record) {
+    return std::pair(record.token_idx, comparison.order[static_cast<size_t>(record.checkpoint)]);
+  };
+  std::stable_sort(records.begin(), records.end(),
+                   [&](const Record& a, const Record& b) { return key(a) < key(b); });
+}
+
+void list_garbage(const std::vector<Garbage>& garbage, bool in_ref, int32_t checkpoint,
+                  int64_t token_idx, Comparison& comparison) {
+  int listed[4] = {};
+  for (const Garbage& found : garbage) {
+    ++comparison.quarantined;
+    ++comparison.quarantined_by_reason[{in_ref, found.reason}];
+    if (listed[static_cast<size_t>(found.reason)]++ < kMaxListed) {
+      comparison.quarantine.push_back({in_ref, checkpoint, token_idx, found});
+    }
+  }
+}
+
+// Logits of one log that are padded.
+std::string padding_warning(const PairComparison& pair, const Logs& logs) {
+  return fmt::format(
+      "'logits' has {} elements in {} and {} in {}: the first {} are compared{}", pair.ref_n,
+      logs.ref->path(), pair.got_n, logs.got->path(), std::min(pair.ref_n, pair.got_n),
+      pair.longer_is_partial ? ", as far as both log them; the longer one's sketch and summary "
+                               "are of more than these and were left out"
+                             : "");
+}
+
+void take_results(Attempt& attempt, const Logs& logs, Comparison& comparison) {
+  bool padding_reported = false;
+  for (size_t i = 0; i < attempt.measured.size(); ++i) {
+    PairComparison& pair = attempt.measured[i];
+    const RecordResult& result = pair.result;
+    const auto got = static_cast<size_t>(attempt.pairing.pairs[i].got);
+    list_garbage(pair.ref_garbage, true, result.checkpoint, result.token_idx, comparison);
+    list_garbage(pair.got_garbage, false, result.checkpoint, logs.got->entries()[got].token_idx,
+                 comparison);
+    if (!result.of_ref && !result.failed()) continue;
+    if (pair.ref_n != pair.got_n && result.failing_metric != Metric::kSize && result.of_ref &&
+        !padding_reported) {
+      comparison.warnings.push_back(padding_warning(pair, logs));
+      padding_reported = true;
+    }
+    comparison.results.push_back(result);
+  }
+  comparison.gaps = std::move(attempt.pairing.gaps);
+  comparison.unmatched_ref = std::ssize(comparison.gaps);
+  comparison.unmatched_got = attempt.pairing.unmatched_got;
+  sort_records(comparison, comparison.results);
+  sort_records(comparison, comparison.gaps);
+  sort_records(comparison, comparison.quarantine);
+}
+
+// What comes after the place where the two generations part was computed from other tokens. A NaN
+// there still fails.
+void excuse_after_split(bool whole_required, Comparison& comparison) {
+  Split& split = *comparison.split;
+  const Evidence evidence = whole_required ? Evidence::kUnproven : Evidence::kExcused;
+  for (Gap& gap : comparison.gaps) {
+    if (gap.token_idx < split.token_idx || gap.reason == kAllowedMissing) continue;
+    gap = {gap.checkpoint, gap.token_idx, evidence, kAfterSplit, true};
+    ++split.left_out;
+    --comparison.unmatched_ref;
+  }
+  std::erase_if(comparison.results, [&](const RecordResult& result) {
+    if (!result.of_ref || result.token_idx < split.token_idx ||
+        result.failing_metric == Metric::kNonfinite) {
+      return false;
+    }
+    comparison.gaps.push_back({result.checkpoint, result.token_idx, evidence, kAfterSplit, true});
+    ++split.left_out;
+    return true;
+  });
+  sort_records(comparison, comparison.gaps);
+}
+
+void part_at_split(const Logs& logs, bool whole_required, Comparison& comparison) {
+  const KnownTokens tokens = known_tokens(*logs.ref, *logs.got, comparison.alignment.offset);
+  comparison.split = find_split(comparison, tokens);
+  if (!comparison.split) return;
+  if (comparison.split->seen) {
+    excuse_after_split(whole_required, comparison);
+    return;
+  }
+  comparison.warnings.push_back(fmt::format(
+      "the logits choose another token before token {}, and what follows is off: if it was "
+      "generated, log the embedding or a header with the prompt's tokens, and it is excused",
+      comparison.split->token_idx));
+  comparison.split.reset();
+}
+
+NothingInCommon nothing_in_common(const Logs& logs, const CompareOptions& options) {
+  std::string hint = "compare logs of the same checkpoints and tokens, or give --align N";
+  if (!options.selection.is_all()) hint += ", or select more with --tokens and --checkpoints";
+  const std::string fitting = fitting_map(*logs.ref, *logs.got);
+  if (!fitting.empty()) hint = fitting;
+  return NothingInCommon(fmt::format("no record in common with the reference {}", logs.ref->path()),
+                         logs.got->path(), hint);
+}
+
+// Tries one alignment after the other: that of the headers, and where they do not settle it, that
+// of the data.
+class Aligner {
+ public:
+  Aligner(const Logs& logs, const MeasureRequest& request, ThreadPool& pool)
+      : logs_(logs), request_(request), pool_(pool) {}
+
+  Attempt compare_under(Alignment& alignment) {
+    Attempt attempt = try_alignment(alignment);
+    const bool settles = may_search(*logs_.ref, *logs_.got, alignment.mode);
+    if (alignment.mode != AlignMode::kAuto || alignment.shift != Alignment::Shift::kNone ||
+        !is_poor_match(attempt, !settles)) {
+      return attempt;
+    }
+    const Alignment found =
+        find_alignment(*logs_.ref, *logs_.got, [&](const Record& a, const Record& b) {
+          return compare_pair(a, b, Tolerance(), request_.options).result.metrics.rel_l2;
+        });
+    if (!settles) {
+      untaken_offset_ = found.offset;
+      return attempt;
+    }
+    if (found.offset == alignment.offset) {
+      alignment = found;
+      return attempt;
+    }
+    // Where most records match as they stand, a fault is what does not.
+    Attempt shifted = try_alignment(found);
+    if (count_matches(shifted) <= count_matches(attempt)) return attempt;
+    alignment = found;
+    return shifted;
+  }
+
+  // An offset that would explain the data, which the tokens in both headers exclude; 0 if there is
+  // none.
+  int64_t untaken_offset() const { return untaken_offset_; }
+
+ private:
+  Attempt try_alignment(const Alignment& alignment) {
+    Attempt attempt;
+    attempt.pairing =
+        pair_records(*logs_.ref, *logs_.got, request_.names, alignment, request_.options);
+    MeasureRequest request = request_;
+    request.offset = alignment.offset;
+    attempt.measured = measure(attempt.pairing.pairs, request, pool_);
+    return attempt;
+  }
+
+  const Logs& logs_;
+  const MeasureRequest& request_;
+  ThreadPool& pool_;
+  int64_t untaken_offset_ = 0;
+};
+
+void warn(std::string warning, Comparison& comparison) {
+  if (!warning.empty()) comparison.warnings.push_back(std::move(warning));
+}
+
+}  // namespace
+
+Comparison compare_logs(const std::string& ref_path, const std::string& got_path,
+                        const CompareOptions& options) {
+  ThreadPool pool(options.n_threads);
+  const Logs logs = read_indices(ref_path, got_path, options, pool);
+  Comparison comparison;
+  comparison.ref_path = logs.ref->path();
+  comparison.got_path = logs.got->path();
+  comparison.whole_required = options.whole_required;
+  comparison.alignment = align_by_headers(*logs.ref, *logs.got, options.align, options.offset);
+  for (const auto* log : {&logs.ref, &logs.got}) {
+    for (const std::string& warning : (*log)->warnings()) warn(warning, comparison);
+  }
+  check_names(*logs.ref, *logs.got, options);
+  const SharedNames names(*logs.ref, *logs.got);
+  name_checkpoints(logs, names, comparison);
+  warn(unused_globs(options.policy, names), comparison);
+  warn(other_model(*logs.ref, *logs.got), comparison);
+  warn(foreign_names(*logs.ref, *logs.got), comparison);
+  const std::vector<Tolerance> tolerances = tolerances_of(*logs.ref, names, options.policy);
+  const MeasureRequest request{*logs.ref, *logs.got, names, tolerances, options, 0};
+  Aligner aligner(logs, request, pool);
+  Attempt attempt = aligner.compare_under(comparison.alignment);
+  warn(shift_warning(*logs.ref, *logs.got, comparison.alignment), comparison);
+  warn(untaken_offset_warning(aligner.untaken_offset()), comparison);
+  take_results(attempt, logs, comparison);
+  const bool any = std::any_of(comparison.results.begin(), comparison.results.end(),
+                               [](const RecordResult& result) { return result.of_ref; });
+  if (!any) throw nothing_in_common(logs, options);
+  part_at_split(logs, options.whole_required, comparison);
+  warn(other_names(*logs.ref, *logs.got, options.selection), comparison);
+  judge_comparison(comparison);
+  comparison.ref_log = logs.ref;
+  comparison.got_log = logs.got;
+  return comparison;
+}
+
+}  // namespace assay

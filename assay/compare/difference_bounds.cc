@@ -1,0 +1,275 @@
+#include "assay/compare/difference_bounds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "assay/compare/single_values.h"
+#include "assay/log/sketch.h"
+
+namespace assay {
+namespace {
+
+// Summaries of the same tensor may have been computed in other orders, or by 32-bit floats.
+constexpr double kSummaryRounding = 1e-6;
+constexpr double kUnseen = 1e-3;  // an error of logits that their padding must not hide
+
+// x / y where 0 / 0 is no difference and x / 0 is an infinite one.
+double relative(double x, double y) {
+  return x == 0 && y == 0 ? 0 : x / y;
+}
+
+// `most`, the largest of what was seen, NaN once one was.
+void raise(double& most, double value) {
+  if (!std::isnan(most) && !(value <= most)) most = value;
+}
+
+double root_of(int64_t n) {
+  return std::sqrt(static_cast<double>(n));
+}
+
+// A difference in the reference's norm. Sums are no more exact than they are printed.
+double share(const ViewPair& pair, double difference) {
+  return relative(difference, difference > kSummaryRounding * pair.sums ? pair.norm : pair.sums);
+}
+
+// A bound made of sums, which below their rounding says nothing.
+void raise_by_sums(const ViewPair& pair, double difference, Metrics& metrics) {
+  const double bound = share(pair, difference);
+  if (!(bound <= kSummaryRounding)) raise(metrics.rel_l2, bound);
+}
+
+// The largest magnitude of an element; nothing where the extremes are not known.
+std::optional<double> largest_magnitude(const RecordView& view) {
+  if (!view.summary) return std::nullopt;
+  const double magnitude = std::max(std::abs(view.summary->min), std::abs(view.summary->max));
+  if (std::isnan(view.summary->min) || std::isnan(view.summary->max)) return std::nullopt;
+  return magnitude;
+}
+
+double norm_of(const std::vector<TopValue>& top) {
+  double squares = 0;
+  for (const TopValue& element : top) {
+    const auto value = static_cast<double>(element.value);
+    if (std::isfinite(value)) squares += value * value;
+  }
+  return std::sqrt(squares);
+}
+
+// The largest magnitude that a record states in any way; 0 where it states none.
+double largest_known(const RecordView& view) {
+  double largest = 0;
+  const auto see = [&](double value) {
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  };
+  for (const float value : view.values) see(static_cast<double>(value));
+  for (const TopValue& top : view.top) see(static_cast<double>(top.value));
+  if (!view.summary) return largest;
+  see(view.summary->min);
+  see(view.summary->max);
+  return largest;
+}
+
+void hold_sketches(const ViewPair& pair, Metrics& metrics) {
+  if (!pair.ref.sketch || !pair.got.sketch) return;
+  raise(metrics.rel_l2, share(pair, sketch_distance(*pair.ref.sketch, *pair.got.sketch)));
+  metrics.identical = metrics.identical && *pair.ref.sketch == *pair.got.sketch;
+  metrics.facts.sketch = true;
+}
+
+// The values of both differ by more than their sketches tell of the whole tensors: values or
+// sketch of one of the two are not those of the tensor. Below 1 % values may have been rounded.
+void hold_values_to_sketches(const ViewPair& pair, Metrics& metrics) {
+  if (!pair.ref.sketch || !pair.got.sketch || pair.padded) return;
+  constexpr double kRounded = 1e-2;
+  double squares = 0;
+  for (const float value : pair.ref.values.first(pair.common)) {
+    if (std::isfinite(value)) squares += static_cast<double>(value) * static_cast<double>(value);
+  }
+  const double head = std::sqrt(squares);
+  const double told = sketch_distance(*pair.ref.sketch, *pair.got.sketch) / kLeastNormRatio +
+                      10 * kSummaryRounding * pair.sums;
+  if (pair.head_difference > told && pair.head_difference > kRounded * head) {
+    raise(metrics.rel_l2, relative(pair.head_difference, head));
+  }
+}
+
+void hold_norms(const ViewPair& pair, Metrics& metrics) {
+  const std::optional<double> a = pair.ref.norm();
+  const std::optional<double> b = pair.got.norm();
+  if (!a || !b) return;
+  if ((*a == 0) != (*b == 0)) {
+    raise(metrics.rel_l2, *a == 0 ? std::numeric_limits<double>::infinity() : 1);
+    metrics.facts.summary = true;
+  }
+  metrics.facts.zeros = *a == 0 && *b == 0;
+  metrics.all_zero = metrics.all_zero && metrics.facts.zeros;  // a norm of one alone proves nothing
+  if (pair.ref.l2 && pair.got.l2) {
+    raise_by_sums(pair, std::abs(*a - *b), metrics);
+    metrics.facts.summary = true;
+  } else if (!(*b >= kLeastNormRatio * *a && *b <= kMostNormRatio * *a) &&
+             !(*a >= kLeastNormRatio * *b && *a <= kMostNormRatio * *b)) {
+    // One of the two is an estimate: that it is near proves nothing.
+    raise(metrics.rel_l2, relative(std::abs(*a - *b), *a));
+  }
+}
+
+void hold_extremes_and_means(const ViewPair& pair, Metrics& metrics) {
+  if (!pair.ref.summary || !pair.got.summary) return;
+  const Summary& a = *pair.ref.summary;
+  const Summary& b = *pair.got.summary;
+  double least = 0;  // that ||d|| can be; NaN, where one of the two lacks a number, is not above it
+  for (const double known : {std::abs(a.max - b.max), std::abs(a.min - b.min),
+                             std::abs(a.mean - b.mean) * root_of(metrics.n)}) {
+    if (known > least) least = known;
+    metrics.facts.summary = metrics.facts.summary || !std::isnan(known);
+  }
+  raise_by_sums(pair, least, metrics);
+  const bool same_top = std::equal(a.top.begin(), a.top.end(), b.top.begin(), b.top.end(),
+                                   [](const TopValue& x, const TopValue& y) {
+                                     return x.index == y.index && x.value == y.value;
+                                   });
+  metrics.identical = metrics.identical && same_top && a.argmax == b.argmax && least == 0;
+}
+
+bool lists(const RecordView& view, int64_t index) {
+  if (index < std::ssize(view.values)) return true;
+  return std::any_of(view.top.begin(), view.top.end(),
+                     [&](const TopValue& top) { return top.index == index; });
+}
+
+// Whether both sides state sums over all elements, which a wrong element would show in.
+bool tells_of_sums(const ViewPair& pair) {
+  const auto has_mean = [](const RecordView& view) {
+    return view.summary && !std::isnan(view.summary->mean);
+  };
+  return (pair.ref.sketch && pair.got.sketch) || (pair.ref.l2 && pair.got.l2) ||
+         (has_mean(pair.ref) && has_mean(pair.got));
+}
+
+// The norm that as many elements as are listed have in the tensor; of log-probabilities at least
+// one nat each. Where nothing but the largest elements is known, their error is not to be taken
+// against the norm of all.
+double norm_of_listed(const ViewPair& pair, const Metrics& metrics) {
+  const std::vector<TopValue>& listed = pair.ref.top.empty() ? pair.got.top : pair.ref.top;
+  const auto count = static_cast<double>(pair.common + listed.size());
+  const double part = std::min(1.0, count / static_cast<double>(std::max<int64_t>(metrics.n, 1)));
+  double norm = std::max(norm_of(listed), pair.norm * std::sqrt(part));
+  if (!metrics.is_logits) norm = std::max(norm, largest_known(pair.ref));  // the least is padding's
+  if (metrics.in_nats) norm = std::max(norm, std::sqrt(count));
+  return norm;
+}
+
+void hold_single_values(const ViewPair& pair, Metrics& metrics) {
+  const auto known = [](const RecordView& view) {
+    return SingleValues{view.values, view.top, view.summary ? &*view.summary : nullptr};
+  };
+  for (const auto& [mine, other] : {std::pair(&pair.ref, &pair.got), {&pair.got, &pair.ref}}) {
+    for (const TopValue& top : mine->top) {
+      const bool beyond = top.index >= static_cast<int64_t>(pair.common) && top.value != 0;
+      metrics.facts.top = metrics.facts.top || (beyond && lists(*other, top.index));
+    }
+  }
+  const std::map<int64_t, double> differences =
+      least_differences(known(pair.ref), known(pair.got), pair.common);
+  if (differences.empty()) return;
+  double squares = pair.head_difference * pair.head_difference;
+  for (const auto& [index, difference] : differences) {
+    squares += difference * difference;
+    raise(metrics.observed_error, difference);
+  }
+  metrics.identical = false;
+  const bool by_sums = tells_of_sums(pair) && !pair.padded;
+  const double norm = by_sums ? pair.norm : norm_of_listed(pair, metrics);
+  raise(metrics.rel_l2, relative(std::sqrt(squares), norm));
+}
+
+// By what values and extremes of `mine` exceed what the norm or the extremes of `other` allow.
+double excess_of(const RecordView& mine, const RecordView& other, int64_t n) {
+  double least = 0;
+  const auto see = [&](double excess, double of) {
+    if (excess > std::max(least, kSummaryRounding * of)) least = excess;
+  };
+  const std::optional<double> mine_largest = largest_magnitude(mine);
+  const std::optional<double> other_largest = largest_magnitude(other);
+  if (other.l2) {
+    double squares = 0;
+    for (const float value : mine.values) {
+      if (std::isfinite(value)) squares += static_cast<double>(value) * static_cast<double>(value);
+    }
+    see(std::sqrt(squares) - *other.l2, *other.l2);
+    if (mine_largest) see(*mine_largest - *other.l2, *other.l2);
+  }
+  if (mine.l2 && other_largest) see(*mine.l2 - root_of(n) * *other_largest, *mine.l2);
+  return least;
+}
+
+void hold_inequalities(const ViewPair& pair, Metrics& metrics) {
+  const double excess =
+      std::max(excess_of(pair.ref, pair.got, metrics.n), excess_of(pair.got, pair.ref, metrics.n));
+  if (excess > 0) raise_by_sums(pair, excess, metrics);
+}
+
+constexpr void (*kRules[])(const ViewPair&, Metrics&) = {
+    hold_sketches,           hold_values_to_sketches, hold_norms,
+    hold_extremes_and_means, hold_single_values,      hold_inequalities,
+};
+
+// The norm that logits without padding may have: their largest element's in each place. Nothing
+// where that is not known well enough to tell padding from logits.
+std::optional<double> most_of_logits(const RecordView& ref, const RecordView& got, size_t common,
+                                     double norm, int64_t n) {
+  constexpr double kMost = 10;
+  constexpr double kMostOfHead = 1e4;  // times what a head shows, which may be of small ones
+  double largest = 0;
+  const auto see = [&](double value) {
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  };
+  bool largest_listed = false;
+  for (const RecordView* view : {&ref, &got}) {
+    for (const TopValue& top : view->top) see(static_cast<double>(top.value));
+    const bool has_max = view->summary && !std::isnan(view->summary->max);
+    if (has_max) see(view->summary->max);
+    largest_listed = largest_listed || has_max || !view->top.empty();
+  }
+  for (const float value : ref.values.first(common)) see(static_cast<double>(value));
+  const double most = largest * root_of(n);
+  if (largest == 0 || norm <= (largest_listed ? kMost : kMostOfHead) * most) return std::nullopt;
+  return most;
+}
+
+// The norm that the values or extremes of a record stand for, where it tells nothing else: the
+// other values are taken to be as large as those listed, but no element is left out.
+double norm_by_values(const RecordView& view, int64_t n) {
+  double squares = 0;
+  for (const float value : view.values) {
+    if (std::isfinite(value)) squares += static_cast<double>(value) * static_cast<double>(value);
+  }
+  const auto count = static_cast<double>(std::max<size_t>(view.values.size(), 1));
+  return std::max({std::sqrt(squares * static_cast<double>(n) / count), largest_known(view),
+                   norm_of(view.top)});
+}
+
+}  // namespace
+
+ViewPair pair_views(const RecordView& ref, const RecordView& got, size_t common,
+                    double head_difference, double head_norm, const Metrics& metrics) {
+  ViewPair pair{ref, got, common, head_difference, 0, 0};
+  const std::optional<double> norm = ref.norm() ? ref.norm() : got.norm();
+  pair.sums = norm.value_or(std::max(head_norm, norm_by_values(ref, metrics.n)));
+  pair.norm = pair.sums;
+  if (!norm || !metrics.is_logits) return pair;
+  const std::optional<double> most = most_of_logits(ref, got, common, *norm, metrics.n);
+  if (!most) return pair;
+  pair.norm = *most;
+  pair.padded = kSummaryRounding * pair.sums > kUnseen * pair.norm;
+  return pair;
+}
+
+void raise_to_bounds(const ViewPair& pair, Metrics& metrics) {
+  for (const auto& rule : kRules) rule(pair, metrics);
+}
+
+}  // namespace assay

@@ -1,0 +1,181 @@
+#include "assay/compare/log_probabilities.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "assay/log/sketch.h"
+
+namespace assay {
+namespace {
+
+// The logarithm of the sum of exp(value); NaN where there is none.
+double log_sum(std::span<const float> values) {
+  double largest = -std::numeric_limits<double>::infinity();
+  for (const float value : values) largest = std::max(largest, static_cast<double>(value));
+  double sum = 0;
+  for (const float value : values) sum += std::exp(static_cast<double>(value) - largest);
+  return largest + std::log(sum);
+}
+
+bool sums_to_one(const Record& record) {
+  if (!record.has_all_values() || record.values.empty()) return false;
+  // No probability is above 1: most logits are told apart without a sum.
+  const float largest = *std::max_element(record.values.begin(), record.values.end());
+  if (!(largest <= static_cast<float>(kUnitSum))) return false;
+  return std::abs(log_sum(record.values)) <= kUnitSum;
+}
+
+// The least and the most that the logarithm of the sum of the exponentials can be by the values and
+// the largest elements that are listed; nothing where they are not.
+struct Range {
+  double least = 0;
+  double most = 0;
+};
+
+std::optional<Range> range_of_log_sum(const Record& record) {
+  if (record.has_all_values()) {
+    if (record.values.empty()) return std::nullopt;
+    const double sum = log_sum(record.values);
+    return std::isfinite(sum) ? std::optional(Range{sum, sum}) : std::nullopt;
+  }
+  if (!record.summary || record.summary->top.empty()) return std::nullopt;
+  std::vector<float> top;
+  for (const TopValue& element : record.summary->top) top.push_back(element.value);
+  const double least = log_sum(top);
+  if (!std::isfinite(least)) return std::nullopt;
+  const auto others = static_cast<double>(record.n) - static_cast<double>(top.size());
+  const auto last = static_cast<double>(*std::min_element(top.begin(), top.end()));
+  return Range{least, least + std::log1p(std::max(others, 0.0) * std::exp(last - least))};
+}
+
+// Of a record without all values that lists its largest elements: whether these may be
+// log-probabilities.
+bool may_be_log_probabilities(const Record& record) {
+  if (record.has_all_values() || !record.summary || !(record.summary->max <= 0)) return false;
+  const std::optional<Range> range = range_of_log_sum(record);
+  return range && range->least <= kUnitSum && range->most >= -kUnitSum;
+}
+
+bool is_log_probabilities(const Record& record) {
+  return record.checkpoint == kLogProbabilities || sums_to_one(record) ||
+         may_be_log_probabilities(record);
+}
+
+std::optional<double> value_of(const Record& record, int64_t index) {
+  if (index < std::ssize(record.values)) {
+    return static_cast<double>(record.values[static_cast<size_t>(index)]);
+  }
+  if (!record.summary) return std::nullopt;
+  for (const TopValue& top : record.summary->top) {
+    if (top.index == index) return static_cast<double>(top.value);
+  }
+  return std::nullopt;
+}
+
+// The first element that both list among their largest, ref's first, and its difference.
+std::optional<double> difference_of_tops(const Record& ref, const Record& got) {
+  for (const Record* record : {&ref, &got}) {
+    if (!record->summary) continue;
+    for (const TopValue& top : record->summary->top) {
+      const auto a = value_of(ref, top.index);
+      const auto b = value_of(got, top.index);
+      if (a && b && std::isfinite(*a) && std::isfinite(*b)) return *a - *b;
+    }
+  }
+  return std::nullopt;
+}
+
+// What to add to `got`; nothing where that is not known.
+std::optional<double> constant_between(const Record& ref, const Record& got) {
+  const bool ref_is_one = is_log_probabilities(ref);
+  const Record& logits = ref_is_one ? got : ref;
+  if (logits.has_all_values() && !logits.values.empty()) {
+    return (ref_is_one ? -1 : 1) * log_sum(logits.values);
+  }
+  const auto mean = [](const Record& record) -> double {
+    if (record.has_all_values()) return summarize(record.values).mean;
+    return record.summary ? record.summary->mean : std::nan("");
+  };
+  const double means = mean(ref) - mean(got);
+  const std::optional<double> constant =
+      std::isfinite(means) ? std::optional(means) : difference_of_tops(ref, got);
+  const std::optional<Range> range = range_of_log_sum(logits);
+  if (!constant || !range) return constant;
+  // The constant is what the logits' own largest elements leave to it.
+  return ref_is_one ? std::clamp(*constant, -range->most, -range->least)
+                    : std::clamp(*constant, range->least, range->most);
+}
+
+void shift_summary(double constant, int64_t n, Summary& summary) {
+  const auto count = static_cast<double>(n - summary.nonfinite);
+  const double squares =
+      summary.l2 * summary.l2 + 2 * constant * count * summary.mean + count * constant * constant;
+  summary.l2 = std::sqrt(std::max(squares, 0.0));
+  if (std::isnan(squares)) summary.l2 = squares;
+  summary.min += constant;
+  summary.max += constant;
+  summary.mean += constant;
+  for (TopValue& top : summary.top) top.value += static_cast<float>(constant);
+}
+
+}  // namespace
+
+std::string sibling_of(std::string_view checkpoint) {
+  if (checkpoint == kLogits) return std::string(kLogProbabilities);
+  return checkpoint == kLogProbabilities ? std::string(kLogits) : std::string();
+}
+
+void read_as_logits(Record& record) {
+  if (record.checkpoint != kLogProbabilities || record.top.empty()) return;
+  if (record.has_all_values()) return;
+  if (record.summary) {
+    if (record.top.size() > record.summary->top.size()) record.summary->top = record.top;
+    return;
+  }
+  Summary& summary = record.summary.emplace();
+  summary.min = summary.mean = summary.l2 = std::nan("");
+  summary.max = static_cast<double>(record.top.front().value);
+  summary.argmax = record.top.front().index;
+  summary.top = record.top;
+  summary.counts_nonfinite = false;
+}
+
+bool are_log_probabilities(const Record& ref, const Record& got) {
+  return is_log_probabilities(ref) != is_log_probabilities(got);
+}
+
+Record in_terms_of(const Record& ref, const Record& got) {
+  Record shifted = got;
+  const std::optional<double> constant = constant_between(ref, got);
+  if (!constant || !std::isfinite(*constant)) {
+    // A NaN among the values must not be lost with them.
+    std::erase_if(shifted.values, [](float value) { return !std::isnan(value); });
+    shifted.summary.reset();
+    shifted.sketch.reset();
+    return shifted;
+  }
+  for (float& value : shifted.values) {
+    value = static_cast<float>(static_cast<double>(value) + *constant);
+  }
+  if (shifted.has_all_values()) {  // from which the rest is computed
+    shifted.summary.reset();
+    shifted.sketch.reset();
+    return shifted;
+  }
+  const bool finite =
+      shifted.summary && shifted.summary->counts_nonfinite && shifted.summary->nonfinite == 0;
+  if (shifted.summary) shift_summary(*constant, got.n, *shifted.summary);
+  if (!shifted.sketch) return shifted;
+  constexpr int64_t kMostElements = int64_t{1} << 24;  // above any vocabulary
+  if (!finite || got.n > kMostElements) {
+    shifted.sketch.reset();  // of which elements it is the sum is not known
+    return shifted;
+  }
+  const Sketch ones = compute_sketch(std::vector<float>(static_cast<size_t>(got.n), 1.0F));
+  for (size_t k = 0; k < ones.size(); ++k) (*shifted.sketch)[k] += *constant * ones[k];
+  return shifted;
+}
+
+}  // namespace assay

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "assay/log/record.h"
+
+namespace assay {
+
+inline constexpr std::string_view kLogits = "logits";
+inline constexpr std::string_view kLogProbabilities = "logprobs";
+
+inline bool is_logits_name(std::string_view checkpoint) {
+  return checkpoint == kLogits || checkpoint == kLogProbabilities;
+}
+
+// The other name under which a log may hold the same record; empty for all but logits.
+std::string sibling_of(std::string_view checkpoint);
+
+// A `logprobs` record as one of logits: its list of the most probable tokens becomes the largest
+// elements of a summary that tells nothing else.
+void read_as_logits(Record& record);
+
+// Whether exactly one of two records of logits holds log-probabilities: it is called so, or has all
+// values and the sum of their exponentials is 1 within kUnitSum.
+bool are_log_probabilities(const Record& ref, const Record& got);
+inline constexpr double kUnitSum = 1e-3;
+
+// `got` with the constant added that lies between logits and log-probabilities: the logarithm of
+// the sum of the exponentials of the one that has all values; else the difference of the two means,
+// or of the most probable token that both list. Where nothing tells the constant, a record that
+// holds nothing.
+Record in_terms_of(const Record& ref, const Record& got);
+
+}  // namespace assay

@@ -1,0 +1,137 @@
+#include "assay/compare/measure.h"
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "assay/compare/log_probabilities.h"
+
+namespace assay {
+namespace {
+
+// A batch, after which progress is reported: large enough that threads seldom wait for each other.
+constexpr int64_t kBatchBytes = int64_t{1} << 26;
+constexpr int64_t kBatchRecords = 8192;
+
+// What one thread needs to read a pair of records.
+struct Loaders {
+  Loaders(const LogIndex& ref_log, const LogIndex& got_log)
+      : ref(ref_log.loader()), got(got_log.loader()) {}
+  RecordLoader ref;
+  RecordLoader got;
+};
+
+class Measurer {
+ public:
+  Measurer(const MeasureRequest& request, ThreadPool& pool) : request_(request), pool_(pool) {}
+
+  std::vector<PairComparison> measure(const std::vector<RecordPair>& pairs) {
+    std::vector<PairComparison> results(pairs.size());
+    const int64_t total = request_.ref.bytes() + request_.got.bytes();
+    int64_t done = 0;
+    for (int64_t first = 0; first < std::ssize(pairs);) {
+      int64_t end = first;
+      for (int64_t bytes = 0; end < std::ssize(pairs) && end - first < kBatchRecords; ++end) {
+        if (bytes >= kBatchBytes) break;
+        bytes += bytes_of(pairs[static_cast<size_t>(end)]);
+        done += bytes_of(pairs[static_cast<size_t>(end)]);
+      }
+      measure_batch(pairs, first, end, results);
+      first = end;
+      if (request_.options.progress) request_.options.progress(done, total);
+    }
+    return results;
+  }
+
+ private:
+  void measure_batch(const std::vector<RecordPair>& pairs, int64_t first, int64_t last,
+                     std::vector<PairComparison>& results) {
+    std::vector<std::exception_ptr> errors(static_cast<size_t>(last - first));
+    pool_.parallel_for(last - first, 1, [&](int64_t begin, int64_t end) {
+      std::unique_ptr<Loaders> loaders = take_loaders();
+      for (int64_t i = begin; i < end; ++i) {
+        const auto at = static_cast<size_t>(first + i);
+        try {
+          results[at] = compare(pairs[at], *loaders);
+        } catch (...) {
+          errors[static_cast<size_t>(i)] = std::current_exception();
+        }
+      }
+      give_back(std::move(loaders));
+    });
+    for (const std::exception_ptr& error : errors) {
+      if (error) std::rethrow_exception(error);
+    }
+  }
+
+  PairComparison compare(const RecordPair& pair, Loaders& loaders) const {
+    const IndexEntry& got = request_.got.entries()[static_cast<size_t>(pair.got)];
+    Record& b = request_.got.load(got, loaders.got);
+    if (pair.ref < 0) return alone(got, b);
+    const IndexEntry& ref = request_.ref.entries()[static_cast<size_t>(pair.ref)];
+    Record& a = request_.ref.load(ref, loaders.ref);
+    read_as_logits(a);
+    read_as_logits(b);
+    const int32_t checkpoint =
+        request_.names.checkpoints.find(request_.ref.names().name(ref.checkpoint));
+    PairComparison result =
+        compare_pair(a, b, request_.tolerances[static_cast<size_t>(checkpoint)], request_.options);
+    result.result.checkpoint = checkpoint;
+    result.result.token_idx = ref.token_idx;
+    result.result.ref_team = team_of(request_.ref, ref);
+    result.result.got_team = team_of(request_.got, got);
+    return result;
+  }
+
+  PairComparison alone(const IndexEntry& got, const Record& record) const {
+    PairComparison result = check_alone(record);
+    result.result.checkpoint =
+        request_.names.checkpoints.find(request_.got.names().name(got.checkpoint));
+    if (__builtin_sub_overflow(got.token_idx, request_.offset, &result.result.token_idx)) {
+      result.result.token_idx = got.token_idx;
+    }
+    result.result.got_team = team_of(request_.got, got);
+    return result;
+  }
+
+  int32_t team_of(const LogIndex& log, const IndexEntry& entry) const {
+    return entry.team < 0 ? -1 : request_.names.teams.find(log.teams().name(entry.team));
+  }
+
+  int64_t bytes_of(const RecordPair& pair) const {
+    int64_t bytes = request_.got.entries()[static_cast<size_t>(pair.got)].place.bytes;
+    if (pair.ref >= 0) bytes += request_.ref.entries()[static_cast<size_t>(pair.ref)].place.bytes;
+    return bytes;
+  }
+
+  std::unique_ptr<Loaders> take_loaders() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) {
+      return std::make_unique<Loaders>(request_.ref, request_.got);
+    }
+    std::unique_ptr<Loaders> loaders = std::move(free_.back());
+    free_.pop_back();
+    return loaders;
+  }
+
+  void give_back(std::unique_ptr<Loaders> loaders) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(loaders));
+  }
+
+  const MeasureRequest& request_;
+  ThreadPool& pool_;
+  std::mutex mutex_;  // guards free_
+  std::vector<std::unique_ptr<Loaders>> free_;
+};
+
+}  // namespace
+
+std::vector<PairComparison> measure(const std::vector<RecordPair>& pairs,
+                                    const MeasureRequest& request, ThreadPool& pool) {
+  return Measurer(request, pool).measure(pairs);
+}
+
+}  // namespace assay

@@ -1,0 +1,142 @@
+#include "assay/compare/pairing.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <string>
+
+#include "assay/compare/evidence.h"
+#include "assay/compare/log_probabilities.h"
+
+namespace assay {
+namespace {
+
+class Pairer {
+ public:
+  Pairer(const LogIndex& ref, const LogIndex& got, const SharedNames& names,
+         const Alignment& alignment, const CompareOptions& options)
+      : ref_(ref), got_(got), names_(names), alignment_(alignment), options_(options) {
+    for (int32_t id = 0; id < ref.names().size(); ++id) {
+      const std::string& name = ref.names().name(id);
+      of_ref_.push_back({names.checkpoints.find(name), got.names().find(name),
+                         got.names().find(sibling_of(name)), options.selection.has_checkpoint(name),
+                         is_allowed(name)});
+    }
+  }
+
+  Pairing pair() {
+    std::vector<bool> matched(got_.entries().size(), false);
+    for (int64_t i = 0; i < std::ssize(ref_.entries()); ++i) {
+      const IndexEntry& entry = ref_.entries()[static_cast<size_t>(i)];
+      const Name& name = of_ref_[static_cast<size_t>(entry.checkpoint)];
+      if (!name.selected || !options_.selection.has_token(entry.token_idx)) continue;
+      const int64_t found = counterpart(entry, name);
+      if (found < 0) {
+        pairing_.gaps.push_back(gap(name, entry.token_idx));
+        continue;
+      }
+      matched[static_cast<size_t>(found)] = true;
+      pairing_.pairs.push_back({i, found});
+    }
+    for (const LogIndex::Untaken& untaken : ref_.untaken()) {
+      if (!is_selected(untaken.checkpoint, untaken.token_idx)) continue;
+      const int32_t id = names_.checkpoints.find(untaken.checkpoint);
+      if (id >= 0) pairing_.gaps.push_back({id, untaken.token_idx, Evidence::kUnproven, kMissing});
+    }
+    add_unmatched(matched);
+    return std::move(pairing_);
+  }
+
+ private:
+  // A checkpoint of the reference.
+  struct Name {
+    int32_t shared = -1;   // in the common table
+    int32_t got = -1;      // in the judged log's names, -1 if it has none
+    int32_t sibling = -1;  // there, the other name of the same tensor
+    bool selected = true;
+    bool allowed = false;
+  };
+
+  bool is_allowed(const std::string& checkpoint) const {
+    return std::any_of(
+        options_.allow_missing.begin(), options_.allow_missing.end(),
+        [&](const std::string& glob) { return fnmatch(glob.c_str(), checkpoint.c_str(), 0) == 0; });
+  }
+
+  int64_t counterpart(const IndexEntry& entry, const Name& name) const {
+    int64_t token = 0;
+    if (__builtin_add_overflow(entry.token_idx, alignment_.offset, &token)) return -1;
+    const int64_t found = name.got < 0 ? -1 : got_.find(name.got, token);
+    return found >= 0 || name.sibling < 0 ? found : got_.find(name.sibling, token);
+  }
+
+  // The headers show that the reference has tokens before the first of the judged log.
+  bool begins_otherwise(int64_t token_idx) const {
+    int64_t there = 0;
+    return alignment_.shift == Alignment::Shift::kByTokens &&
+           !__builtin_add_overflow(token_idx, alignment_.offset, &there) && there < 0;
+  }
+
+  Gap gap(const Name& name, int64_t token_idx) const {
+    if (begins_otherwise(token_idx)) {
+      if (!options_.whole_required) {
+        return {name.shared, token_idx, Evidence::kExcused, kOtherBeginning};
+      }
+      return {name.shared, token_idx, Evidence::kUnproven, kOtherBeginning};
+    }
+    if (name.allowed) return {name.shared, token_idx, Evidence::kExcused, kAllowedMissing};
+    return {name.shared, token_idx, Evidence::kUnproven, kMissing};
+  }
+
+  // `token_idx`: as the judged log counts.
+  bool is_selected_of_got(const std::string& checkpoint, int64_t token_idx) const {
+    int64_t token = 0;
+    if (options_.selection.is_all()) return true;
+    return !__builtin_sub_overflow(token_idx, alignment_.offset, &token) &&
+           is_selected(checkpoint, token);
+  }
+
+  bool is_selected(const std::string& checkpoint, int64_t token_idx) const {
+    return options_.selection.has_token(token_idx) && options_.selection.has_checkpoint(checkpoint);
+  }
+
+  void add_unmatched(const std::vector<bool>& matched) {
+    for (size_t i = 0; i < matched.size(); ++i) {
+      const IndexEntry& entry = got_.entries()[i];
+      if (matched[i] || !is_selected_of_got(got_.names().name(entry.checkpoint), entry.token_idx)) {
+        continue;
+      }
+      ++pairing_.unmatched_got;
+      pairing_.pairs.push_back({-1, static_cast<int64_t>(i)});
+    }
+    for (const LogIndex::Untaken& untaken : got_.untaken()) {
+      const bool selected = is_selected_of_got(untaken.checkpoint, untaken.token_idx);
+      pairing_.unmatched_got += selected ? 1 : 0;
+    }
+  }
+
+  const LogIndex& ref_;
+  const LogIndex& got_;
+  const SharedNames& names_;
+  const Alignment& alignment_;
+  const CompareOptions& options_;
+  std::vector<Name> of_ref_;  // of each of ref_.names()
+  Pairing pairing_;
+};
+
+}  // namespace
+
+SharedNames::SharedNames(const LogIndex& ref, const LogIndex& got) {
+  for (const LogIndex* log : {&ref, &got}) {
+    for (int32_t id = 0; id < log->names().size(); ++id) checkpoints.id(log->names().name(id));
+    for (const LogIndex::Untaken& untaken : log->untaken()) checkpoints.id(untaken.checkpoint);
+    for (int32_t id = 0; id < log->teams().size(); ++id) teams.id(log->teams().name(id));
+  }
+}
+
+Pairing pair_records(const LogIndex& ref, const LogIndex& got, const SharedNames& names,
+                     const Alignment& alignment, const CompareOptions& options) {
+  return Pairer(ref, got, names, alignment, options).pair();
+}
+
+}  // namespace assay

@@ -1,0 +1,42 @@
+#include "assay/compare/record_view.h"
+
+#include <cmath>
+
+#include "assay/log/sketch.h"
+
+namespace assay {
+
+std::optional<double> RecordView::norm() const {
+  if (l2 || !sketch) return l2;
+  return sketch_norm(*sketch);
+}
+
+RecordView view_of(const Record& record, std::span<const float> values, bool spoiled,
+                   ViewRequest request) {
+  RecordView view;
+  view.values = values;
+  const bool computed = record.has_all_values() && !spoiled;
+  if (computed && request.sketch) {
+    view.sketch = compute_sketch(record.values);
+  } else if (!computed) {
+    view.sketch = record.sketch;
+  }
+  if (computed && request.sums) {
+    view.summary = summarize(record.values);
+  } else if (!computed) {
+    view.summary = record.summary;
+  }
+  if (view.summary) {
+    if (!std::isnan(view.summary->l2)) view.l2 = view.summary->l2;
+    if (view.summary->counts_nonfinite) view.nonfinite = view.summary->nonfinite;
+    view.nan = view.summary->nan;
+  }
+  if (record.has_all_values() && !(spoiled && record.summary)) {
+    view.top = largest_values(values);
+  } else if (view.summary) {
+    view.top = view.summary->top;
+  }
+  return view;
+}
+
+}  // namespace assay

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "assay/log/record.h"
+
+namespace assay {
+
+// Values that are left out of a comparison, as indices in the tensor; they may lie beyond the
+// values of either record.
+struct SetAside {
+  std::vector<int64_t> indices;  // sorted
+  // Whether garbage of that record is among them: then nothing of its whole tensor can be computed
+  // from its values. Padding is left out of both and spoils neither.
+  bool spoils_ref = false;
+  bool spoils_got = false;
+};
+
+// What one log says of a tensor: what it states, or all of its values let one compute.
+struct RecordView {
+  // The norm, or its estimate.
+  std::optional<double> norm() const;
+
+  std::span<const float> values;  // the head or all; those set aside are -Infinity
+  std::optional<Sketch> sketch;
+  std::optional<double> l2;
+  std::optional<Summary> summary;  // a number that is not known is NaN
+  std::optional<int64_t> nonfinite;
+  std::optional<int64_t> nan;
+  std::vector<TopValue> top;
+};
+
+// What of the whole tensor is to be computed where a record has all values.
+struct ViewRequest {
+  bool sums = false;
+  bool sketch = false;
+};
+
+// `values`: those of `record`, without what was set aside. `spoiled`: garbage is among that.
+RecordView view_of(const Record& record, std::span<const float> values, bool spoiled,
+                   ViewRequest request);
+
+}  // namespace assay

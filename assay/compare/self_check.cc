@@ -1,0 +1,234 @@
+#include "assay/compare/self_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "assay/compare/difference_bounds.h"
+#include "assay/compare/log_probabilities.h"
+#include "assay/compare/value_metrics.h"
+#include "assay/log/sketch.h"
+
+namespace assay {
+namespace {
+
+constexpr double kSlack = 1e-2;
+
+// What a value may be off by because it was printed with few decimals: half a unit of the last one.
+double printed_rounding(std::span<const float> values) {
+  for (const double unit : {1e-4, 1e-5, 1e-6}) {
+    const bool printed = std::all_of(values.begin(), values.end(), [&](float value) {
+      const auto wide = static_cast<double>(value);
+      return !std::isfinite(value) ||
+             static_cast<float>(std::nearbyint(wide / unit) * unit) == value;
+    });
+    if (printed) return unit / 2;
+  }
+  return 0;
+}
+
+class SelfCheck {
+ public:
+  SelfCheck(const Record& record, std::span<const int64_t> set_aside)
+      : record_(record), set_aside_(set_aside), n_(static_cast<double>(record.n)) {}
+
+  std::string_view find() {
+    std::string_view found = find_exactly();
+    if (found.empty()) return found;
+    // Most values are not rounded: what is, is looked at where something does not fit.
+    rounding_ = printed_rounding(record_.values);
+    return rounding_ > 0 ? find_exactly() : found;
+  }
+
+ private:
+  std::string_view find_exactly() const {
+    if (record_.summary && contradicts(*record_.summary)) return "the numbers of its summary";
+    const bool computable = record_.has_all_values() && set_aside_.empty();
+    if (record_.summary) {
+      const bool good = computable ? agrees(summary_of(record_.values), *record_.summary)
+                                   : holds_values(*record_.summary);
+      if (!good) return "its summary and its values";
+    }
+    if (!record_.sketch) return {};
+    if (computable && !agrees(compute_sketch(record_.values))) return "its sketch and its values";
+    if (!computable && !within_norm(norm_of_head(), sketch_norm(*record_.sketch) / kLeastNormRatio))
+      return "its sketch and its values";
+    if (record_.summary && !fits_norm(*record_.summary)) return "its sketch and its summary";
+    return {};
+  }
+
+  // What is compared of the values' summary: not the largest elements.
+  static Summary summary_of(std::span<const float> values) {
+    const std::optional<ValueExtents> extents = finite_extents(values);
+    if (!extents) return summarize(values);
+    Summary summary;
+    summary.min = extents->least;
+    summary.max = extents->largest;
+    summary.mean = extents->sum / static_cast<double>(values.size());
+    summary.l2 = std::sqrt(extents->squares);
+    summary.nan = 0;
+    return summary;
+  }
+
+  // NaN stands for what a summary does not tell: comparisons with it find nothing.
+  bool contradicts(const Summary& s) const {
+    const double slack = kSlack * std::fmax(std::abs(s.min), std::abs(s.max));
+    const double largest = std::isnan(s.min) || std::isnan(s.max)
+                               ? s.max + s.min
+                               : std::max(std::abs(s.min), std::abs(s.max));
+    if (s.min > s.max + slack || s.mean > s.max + slack || s.mean < s.min - slack) return true;
+    if (std::abs(s.max) > s.l2 * (1 + kSlack) || std::abs(s.min) > s.l2 * (1 + kSlack)) return true;
+    if (s.l2 > largest * std::sqrt(n_) * (1 + kSlack)) return true;
+    if (std::abs(s.mean) * std::sqrt(n_) > s.l2 * (1 + kSlack)) return true;
+    if (s.nonfinite < 0 || (s.counts_nonfinite && s.nan && *s.nan > s.nonfinite)) return true;
+    for (size_t i = 0; i < s.top.size(); ++i) {
+      const auto value = static_cast<double>(s.top[i].value);
+      if (s.top[i].index >= record_.n || value > s.max + slack || value < s.min - slack)
+        return true;
+      if (i > 0 && value > static_cast<double>(s.top[i - 1].value) + slack) return true;
+    }
+    if (s.argmax >= record_.n && record_.n > 0) return true;
+    if (s.top.empty()) return false;
+    if (static_cast<double>(s.top.front().value) < s.max - slack - rounding_) return true;
+    return s.argmax >= 0 && !tops(s, s.argmax);
+  }
+
+  // Whether the element is one of the largest, or level with the largest.
+  static bool tops(const Summary& s, int64_t index) {
+    const auto found = std::find_if(s.top.begin(), s.top.end(),
+                                    [&](const TopValue& top) { return top.index == index; });
+    const float chosen = found == s.top.end() ? s.top.back().value : found->value;
+    const auto gap = static_cast<double>(s.top.front().value) - static_cast<double>(chosen);
+    return gap <= kSlack * std::abs(static_cast<double>(s.top.front().value));
+  }
+
+  // The summary that the values give against the one that is stated.
+  bool agrees(const Summary& computed, const Summary& stated) const {
+    const double of_sums = kSlack * computed.l2 + rounding_ * std::sqrt(n_);
+    const double of_one =
+        kSlack * std::max(std::abs(computed.min), std::abs(computed.max)) + rounding_;
+    const auto off = [](double a, double b, double most) { return std::abs(a - b) > most; };
+    if (off(computed.l2, stated.l2, of_sums) || off(computed.max, stated.max, of_one) ||
+        off(computed.min, stated.min, of_one) ||
+        off(computed.mean * std::sqrt(n_), stated.mean * std::sqrt(n_), of_sums)) {
+      return false;
+    }
+    if (stated.counts_nonfinite && computed.nonfinite != stated.nonfinite) return false;
+    if (stated.nan && computed.nan != stated.nan) return false;
+    return holds_top(stated);
+  }
+
+  bool agrees(const Sketch& computed) const {
+    double squares = 0;
+    for (const double sum : computed) squares += sum * sum;
+    const double norm = std::sqrt(squares / kSketchSize);
+    return sketch_distance(computed, *record_.sketch) <= kSlack * norm + rounding_ * std::sqrt(n_);
+  }
+
+  // Whether the values that are listed are elements of a tensor with that summary.
+  bool holds_values(const Summary& s) const {
+    if (!within_norm(norm_of_head(), s.l2)) return false;
+    const double slack =
+        kSlack * std::fmax(std::abs(s.min), std::abs(s.max)) + rounding_;  // NaN: not known
+    int64_t nonfinite = 0;
+    for (size_t i = 0; i < record_.values.size(); ++i) {
+      if (is_set_aside(i)) continue;
+      const auto value = static_cast<double>(record_.values[i]);
+      nonfinite += std::isfinite(value) ? 0 : 1;
+      if (std::isfinite(value) && (value > s.max + slack || value < s.min - slack)) return false;
+    }
+    if (s.counts_nonfinite && nonfinite > s.nonfinite) return false;
+    return holds_top(s);
+  }
+
+  // Whether the values that are listed of the largest elements are theirs.
+  bool holds_top(const Summary& s) const {
+    return std::all_of(s.top.begin(), s.top.end(), [&](const TopValue& top) {
+      const auto index = static_cast<size_t>(top.index);
+      if (index >= record_.values.size() || is_set_aside(index)) return true;
+      const double difference =
+          static_cast<double>(record_.values[index]) - static_cast<double>(top.value);
+      const double most = kSlack * std::abs(static_cast<double>(top.value)) + rounding_;
+      return std::abs(difference) <= most;
+    });
+  }
+
+  bool fits_norm(const Summary& s) const {
+    const double norm = sketch_norm(*record_.sketch);
+    return !(norm < kLeastNormRatio * s.l2 || norm > kMostNormRatio * s.l2);
+  }
+
+  bool within_norm(double head, double norm) const {
+    return !(head > norm * (1 + kSlack) + rounding_ * std::sqrt(n_));
+  }
+
+  double norm_of_head() const {
+    double squares = 0;
+    for (size_t i = 0; i < record_.values.size(); ++i) {
+      const auto value = static_cast<double>(record_.values[i]);
+      if (std::isfinite(value) && !is_set_aside(i)) squares += value * value;
+    }
+    return std::sqrt(squares);
+  }
+
+  bool is_set_aside(size_t index) const {
+    return !set_aside_.empty() &&
+           std::binary_search(set_aside_.begin(), set_aside_.end(), static_cast<int64_t>(index));
+  }
+
+  const Record& record_;
+  std::span<const int64_t> set_aside_;
+  double n_;
+  double rounding_ = 0;
+};
+
+constexpr double kMostOfProbabilities = 5e-2;  // that their sum may be off, as printed
+
+// Whether probabilities that are listed cannot be some of those of a whole vocabulary.
+bool is_no_distribution(const Record& record) {
+  double sum = 0;
+  double least = 0;
+  for (const TopValue& top : record.top) {
+    const auto value = static_cast<double>(top.value);
+    if (value > kMostOfProbabilities) return true;
+    sum += std::exp(value);
+    least = std::min(least, value);
+  }
+  const auto others = static_cast<double>(record.n) - static_cast<double>(record.top.size());
+  return sum > 1 + kMostOfProbabilities ||
+         sum + others * std::exp(least) < 1 - kMostOfProbabilities;
+}
+
+// Whether the values that are listed are those of the largest elements.
+bool are_the_largest(const Record& record) {
+  const auto near = [](double a, double b) {
+    const bool same = a == b;  // infinities, too
+    return same || std::abs(a - b) <= kMostOfProbabilities + kSlack * std::abs(a);
+  };
+  for (const TopValue& top : record.top) {
+    if (top.index >= std::ssize(record.values)) continue;
+    const float value = record.values[static_cast<size_t>(top.index)];
+    if (!near(static_cast<double>(value), static_cast<double>(top.value))) return false;
+  }
+  if (record.values.empty()) return true;
+  const float largest = *std::max_element(record.values.begin(), record.values.end());
+  const auto first = static_cast<double>(record.top.front().value);
+  return static_cast<double>(largest) <= first || near(static_cast<double>(largest), first);
+}
+
+std::string_view contradiction_in_top(const Record& record) {
+  if (record.checkpoint != kLogProbabilities || record.top.empty()) return {};
+  if (!are_the_largest(record)) return "its most probable tokens and its values";
+  return is_no_distribution(record) ? "its probabilities and a sum of 1" : "";
+}
+
+}  // namespace
+
+std::string_view contradiction_in(const Record& record, std::span<const int64_t> set_aside) {
+  if (const std::string_view found = contradiction_in_top(record); !found.empty()) return found;
+  if (!record.summary && !record.sketch) return {};
+  return SelfCheck(record, set_aside).find();
+}
+
+}  // namespace assay

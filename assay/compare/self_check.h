@@ -1,0 +1,19 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "assay/log/record.h"
+
+namespace assay {
+
+// What a record says of its tensor twice must agree: values, summary and sketch. Returns the two
+// statements that contradict each other ("its sketch and its values"), or nothing. `set_aside`:
+// indices of garbage, whose values are not held to anything; nothing can be computed from the rest
+// then.
+//
+// Statements may be rounded: they agree within 1 % of the norm (of an element: of the largest
+// magnitude), and what "%.6f" rounds away from the values.
+std::string_view contradiction_in(const Record& record, std::span<const int64_t> set_aside);
+
+}  // namespace assay

@@ -1,0 +1,119 @@
+#include "assay/report/incomplete_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "assay/compare/evidence.h"
+#include "assay/log/checkpoint_set.h"
+#include "base/count_of.h"
+#include "base/error.h"
+#include "base/shell.h"
+
+namespace assay {
+namespace {
+
+// What is missing in the judged log, and what was compared.
+struct Coverage {
+  std::set<std::string> missing;
+  std::set<std::string> compared;
+  std::set<int64_t> missing_tokens;
+  std::set<int64_t> compared_tokens;
+};
+
+Coverage coverage_of(const Comparison& comparison) {
+  Coverage coverage;
+  const auto name = [&](int32_t id) {
+    return comparison.checkpoints[static_cast<size_t>(id)].name;
+  };
+  for (const Gap& gap : comparison.gaps) {
+    if (gap.evidence != Evidence::kUnproven) continue;
+    coverage.missing.insert(name(gap.checkpoint));
+    coverage.missing_tokens.insert(gap.token_idx);
+  }
+  for (const RecordResult& result : comparison.results) {
+    if (!result.of_ref || result.evidence == Evidence::kUnproven) continue;
+    coverage.compared.insert(name(result.checkpoint));
+    coverage.compared_tokens.insert(result.token_idx);
+  }
+  return coverage;
+}
+
+// The same operation of all layers.
+std::string glob_of(const CheckpointName& name) {
+  return name.layer < 0 ? name.name : "layer_*_" + name.op;
+}
+
+// The shortest value of --checkpoints that selects what was compared and nothing that is missing.
+std::string narrowing_checkpoints(const Comparison& comparison, const Coverage& coverage) {
+  std::string globs;
+  std::set<std::string> listed;
+  for (const CheckpointName& name : comparison.checkpoints) {
+    if (!coverage.compared.contains(name.name) || !listed.insert(glob_of(name)).second) continue;
+    if (!globs.empty()) globs += ',';
+    globs += glob_of(name);
+  }
+  for (const std::string& candidate : {std::string("logits"), std::string("layers"), globs}) {
+    if (candidate.empty() || candidate.find(' ') != std::string::npos) continue;
+    const CheckpointSet set(candidate);
+    const auto selects = [&](const std::string& name) { return set.matches(name); };
+    if (std::ranges::all_of(coverage.compared, selects) &&
+        std::ranges::none_of(coverage.missing, selects)) {
+      return candidate;
+    }
+  }
+  return {};
+}
+
+// The range of tokens that were compared, if none that is missing lies within.
+std::string narrowing_tokens(const Coverage& coverage) {
+  if (coverage.compared_tokens.empty()) return {};
+  const int64_t first = *coverage.compared_tokens.begin();
+  const int64_t last = *coverage.compared_tokens.rbegin();
+  const bool clean = std::ranges::none_of(
+      coverage.missing_tokens, [&](int64_t token) { return token >= first && token <= last; });
+  return clean ? fmt::format("{}..{}", first, last) : "";
+}
+
+}  // namespace
+
+std::string incomplete_advice(const Comparison& comparison) {
+  if (comparison.failed > 0 || !comparison.evidence.first_unproven) return {};
+  const EvidenceCounts::Place& first = *comparison.evidence.first_unproven;
+  const bool is_gap =
+      std::any_of(comparison.gaps.begin(), comparison.gaps.end(),
+                  [](const Gap& gap) { return gap.evidence == Evidence::kUnproven; });
+  const std::string accept = fmt::format("accept the gap with --allow-missing {}",
+                                         shell_quoted(glob_of(first.checkpoint)));
+  if (!is_gap) {
+    const bool part = comparison.whole_required && first.reason != kMissing;
+    return part ? "log all values, or a sketch, on both sides, or accept parts with --evidence any"
+                : "log values, a sketch or a summary of it on both sides, or " + accept;
+  }
+  const Coverage coverage = coverage_of(comparison);
+  const std::string checkpoints = narrowing_checkpoints(comparison, coverage);
+  const std::string tokens = narrowing_tokens(coverage);
+  std::string narrow = "to what was logged with --checkpoints and --tokens";
+  if (!checkpoints.empty()) {
+    narrow = fmt::format("to what was logged with --checkpoints {}", shell_quoted(checkpoints));
+  } else if (!tokens.empty()) {
+    narrow = fmt::format("to what was logged with --tokens {}", tokens);
+  }
+  return fmt::format("log it, narrow the comparison {}, or {}", narrow, accept);
+}
+
+std::string incomplete_text(const Comparison& comparison) {
+  const EvidenceCounts& counts = comparison.evidence;
+  if (comparison.failed > 0 || !counts.first_unproven) return {};
+  const EvidenceCounts::Place& first = *counts.first_unproven;
+  return fmt::format("{}: {} of {} {} unproven, the first {} at token {}: {}; {}",
+                     printable(comparison.got_path), count_of(counts.unproven, "record"),
+                     printable(comparison.ref_path), plural(counts.unproven == 1, "is", "are"),
+                     printable(first.checkpoint.name, 60), first.token_idx, first.reason,
+                     incomplete_advice(comparison));
+}
+
+}  // namespace assay

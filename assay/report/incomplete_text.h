@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "assay/compare/comparison.h"
+
+namespace assay {
+
+// What is unproven, and the flags that narrow the comparison to what was logged or accept the gap
+// by name; empty where nothing is unproven or something failed.
+std::string incomplete_text(const Comparison& comparison);
+
+// Its last part: what to do.
+std::string incomplete_advice(const Comparison& comparison);
+
+}  // namespace assay

@@ -1,0 +1,179 @@
+// What the search for wrong logs that pass has found, each as a case of its own.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "assay/log/sketch.h"
+#include "tests/compare/comparison_case.h"
+
+namespace assay {
+namespace {
+
+class ProofRulesTest : public ComparisonTest {
+ protected:
+  static std::vector<float> logits() {
+    std::mt19937 random(3);
+    std::normal_distribution<float> normal(0, 3);
+    std::vector<float> values(64);
+    std::generate(values.begin(), values.end(), [&] { return normal(random); });
+    return values;
+  }
+
+  static std::vector<float> log_softmax(std::vector<float> values) {
+    double sum = 0;
+    for (const float value : values) sum += std::exp(static_cast<double>(value));
+    for (float& value : values) value -= static_cast<float>(std::log(sum));
+    return values;
+  }
+
+  // The ten most probable tokens, and what `more` adds to each.
+  static std::vector<TopValue> top_of(const std::vector<float>& values, float more = 0) {
+    const std::vector<float> logs = log_softmax(values);
+    std::vector<TopValue> top;
+    for (size_t i = 0; i < logs.size(); ++i)
+      top.push_back({static_cast<int64_t>(i), logs[i] + more});
+    std::sort(top.begin(), top.end(),
+              [](const TopValue& a, const TopValue& b) { return a.value > b.value; });
+    top.resize(10);
+    return top;
+  }
+
+  static std::string logprobs(const std::vector<TopValue>& top,
+                              const std::vector<float>& values = {}) {
+    std::vector<std::string> pairs;
+    for (const TopValue& entry : top) {
+      const std::string value = std::isnan(entry.value)   ? "\"NaN\""
+                                : std::isinf(entry.value) ? "\"-Infinity\""
+                                                          : fmt::format("{}", entry.value);
+      pairs.push_back(fmt::format("[{},{}]", entry.index, value));
+    }
+    return line("logprobs", 0, values,
+                fmt::format(",\"n\":64,\"top\":[{}]", fmt::join(pairs, ",")));
+  }
+
+  // The summary alone, as CONTRACT has it.
+  static std::string summary(const std::vector<float>& values) {
+    const Summary s = summarize(values);
+    std::vector<std::string> top;
+    for (const TopValue& entry : s.top) {
+      top.push_back(fmt::format("[{},{}]", entry.index, entry.value));
+    }
+    return line(
+        "logits", 0, {},
+        fmt::format(R"(,"n":{},"summary":{{"min":{},"max":{},"mean":{},"l2":{},"argmax":{},)"
+                    R"("top":[{}],"nonfinite":0}})",
+                    values.size(), s.min, s.max, s.mean, s.l2, s.argmax, fmt::join(top, ",")));
+  }
+};
+
+// Breaks if log-probabilities pass that cannot be: of logits whose summary alone is known any
+// constant would do.
+TEST_F(ProofRulesTest, ProbabilitiesWhoseSumIsNotOneFail) {
+  EXPECT_TRUE(compare(summary(logits()), logprobs(top_of(logits()))).pass);
+  for (const float more : {9.0F, 1.0F, -1.0F}) {
+    EXPECT_FALSE(compare(summary(logits()), logprobs(top_of(logits(), more))).pass) << more;
+  }
+}
+
+// Breaks if -Infinity among the most probable tokens is held to nothing.
+TEST_F(ProofRulesTest, AnImpossibleTokenThatTheReferenceHasFails) {
+  std::vector<TopValue> top = top_of(logits());
+  top.back().value = -INFINITY;
+  EXPECT_EQ(compare(line("logits", 0, logits()), logprobs(top)).failed, 1);
+  EXPECT_EQ(compare(summary(logits()), logprobs(top)).failed, 1);
+  EXPECT_EQ(compare(logprobs(top_of(logits())), logprobs(top)).failed, 1);
+}
+
+// Breaks if nobody reads `top` beside all values.
+TEST_F(ProofRulesTest, MostProbableTokensThatTheValuesDenyFail) {
+  const std::vector<float> values = log_softmax(logits());
+  std::vector<TopValue> top = top_of(logits());
+  EXPECT_TRUE(compare(line("logits", 0, logits()), logprobs(top, values)).pass);
+  std::swap(top.front().index, top.back().index);
+  EXPECT_EQ(compare(line("logits", 0, logits()), logprobs(top, values)).failed, 1);
+  top = top_of(logits());
+  top[3].value = NAN;
+  EXPECT_EQ(compare(line("logits", 0, logits()), logprobs(top, values)).failed, 1);
+}
+
+// Breaks if a NaN is overlooked where the judged log has both names of the tensor.
+TEST_F(ProofRulesTest, NaNInLogProbabilitiesOfTheJudgedLogAloneFails) {
+  std::vector<TopValue> top = top_of(logits());
+  top[3].value = NAN;
+  const std::string right = line("logits", 0, logits());
+  EXPECT_EQ(compare(right, right + logprobs(top)).failed, 1);
+}
+
+// Breaks if log-probabilities are recognised by all values alone.
+TEST_F(ProofRulesTest, SummariesOfLogProbabilitiesAreRecognised) {
+  EXPECT_TRUE(compare(summary(logits()), summary(log_softmax(logits()))).pass);
+  EXPECT_TRUE(compare(summary(log_softmax(logits())), summary(logits())).pass);
+  std::vector<float> wrong = log_softmax(logits());
+  std::reverse(wrong.begin(), wrong.end());
+  EXPECT_FALSE(compare(summary(logits()), summary(wrong)).pass);
+}
+
+// Breaks if a tie inside the prompt that the judged log's header names excuses what follows.
+TEST_F(ProofRulesTest, ATieInThePromptOfTheOnlyHeaderIsNoSplit) {
+  std::vector<float> level(16, 0.1F);
+  level[3] = 1;
+  level[5] = 1 - 1e-6F;
+  std::vector<float> other = level;
+  std::swap(other[3], other[5]);
+  const auto log = [](const std::vector<float>& at_0, int seed) {
+    return line("embedding", 0, waves(16)) + line("logits", 0, at_0) +
+           line("embedding", 1, waves(16, seed)) + line("logits", 1, waves(16, seed + 1));
+  };
+  const std::string header = R"({"assay":1,"tokens":[1,7]})"
+                             "\n";
+  EXPECT_FALSE(compare(log(level, 5), header + log(other, 9)).pass);
+}
+
+// Breaks if the constant between logits and log-probabilities costs memory by the size that a line
+// claims.
+TEST_F(ProofRulesTest, AHugeVocabularyIsNoHugeSketch) {
+  const auto record = [](double max) {
+    return line("logits", 0, {},
+                fmt::format(R"(,"n":1099511627776,"sketch":[{}],"summary":{{"min":-9,"max":{},)"
+                            R"("mean":-3,"l2":3000000,"argmax":1,"top":[[1,{}]],"nonfinite":0}})",
+                            fmt::join(std::vector<int>(64, 1), ","), max, max));
+  };
+  EXPECT_NO_THROW(compare(record(9), record(-0.5)));
+}
+
+// Breaks if logits of zeros are held to the norm of a padding that both have: padding was taken for
+// the scale of the logits.
+TEST_F(ProofRulesTest, ZerosBesidePaddingFail) {
+  std::vector<float> right = logits();
+  std::vector<float> zeros(64, 0.0F);
+  right.insert(right.end(), 9, -1e30F);
+  zeros.insert(zeros.end(), 9, -1e30F);
+  EXPECT_EQ(compare(line("logits", 0, right), line("logits", 0, zeros)).failed, 1);
+}
+
+// Breaks if a tie of logs of heads, of which whole evidence is asked, is a divergence.
+TEST_F(ProofRulesTest, ASplitIsIncompleteWhereWholeEvidenceIsAsked) {
+  const auto log = [](int first, int seed) {
+    const auto part = [](const std::string& name, int64_t token, int of) {
+      return line(name, token, waves(16, of), ",\"n\":32");
+    };
+    const std::string choice = fmt::format(
+        R"(,"n":32,"summary":{{"max":1,"argmax":{},"top":[[{},1],[{},0.9999999]],"nonfinite":0}})",
+        first, first, first == 20 ? 21 : 20);
+    return R"({"assay":1,"tokens":[1]})"
+           "\n" +
+           part("embedding", 0, 0) + line("logits", 0, waves(16, 1), choice) +
+           part("embedding", 1, seed);
+  };
+  EXPECT_TRUE(compare(log(20, 5), log(21, 9)).pass);
+  options_.whole_required = true;
+  EXPECT_EQ(compare(log(20, 5), log(21, 9)).verdict, Verdict::kIncomplete);
+}
+
+}  // namespace
+}  // namespace assay

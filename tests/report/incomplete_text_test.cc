@@ -1,0 +1,131 @@
+#include "assay/report/incomplete_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/compare/comparison_case.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Advice is followed here: each flag that a text names must give a verdict.
+class IncompleteText : public ComparisonTest {
+ protected:
+  static std::string tokens(const std::vector<std::string>& checkpoints, int64_t first,
+                            int64_t last) {
+    std::string log;
+    for (int64_t token = first; token <= last; ++token) {
+      for (const std::string& checkpoint : checkpoints) {
+        log += line(checkpoint, token, waves(8, static_cast<int>(token + 1)));
+      }
+    }
+    return log;
+  }
+  std::string text(const std::string& ref, const std::string& got) {
+    const Comparison comparison = compare(ref, got);
+    EXPECT_EQ(comparison.verdict, Verdict::kIncomplete);
+    return incomplete_text(comparison);
+  }
+};
+
+const std::vector<std::string> kOps = {"layer_0_q", "layer_0_output", "layer_1_q", "layer_1_output",
+                                       "logits"};
+
+TEST_F(IncompleteText, NamesTheCountTheFirstAndTheReason) {
+  EXPECT_THAT(
+      text(tokens(kOps, 0, 2), tokens({"layer_0_output", "layer_1_output", "logits"}, 0, 2)),
+      testing::AllOf(HasSubstr("got.jsonl: 6 records of "),
+                     HasSubstr("ref.jsonl are unproven, the first layer_0_q at token 0: it "
+                               "is missing in the other log; log it, narrow the "
+                               "comparison to what was logged with --checkpoints layers, "
+                               "or accept the gap with --allow-missing 'layer_*_q'")));
+}
+
+TEST_F(IncompleteText, CheckpointsThatItNamesGiveAVerdict) {
+  const std::string ref = tokens(kOps, 0, 2);
+  const std::string layers = tokens({"layer_0_output", "layer_1_output", "logits"}, 0, 2);
+  EXPECT_THAT(text(ref, layers), HasSubstr("--checkpoints layers,"));
+  options_.selection.set_checkpoints("layers", "--checkpoints");
+  EXPECT_TRUE(compare(ref, layers).pass);
+
+  options_ = {};
+  const std::string logits = tokens({"logits"}, 0, 2);
+  EXPECT_THAT(text(ref, logits), HasSubstr("--checkpoints logits,"));
+  options_.selection.set_checkpoints("logits", "--checkpoints");
+  EXPECT_TRUE(compare(ref, logits).pass);
+
+  options_ = {};
+  const std::string q = tokens({"layer_0_q", "layer_1_q", "logits"}, 0, 2);
+  EXPECT_THAT(text(ref, q), HasSubstr("--checkpoints 'layer_*_q,logits',"));
+  options_.selection.set_checkpoints("layer_*_q,logits", "--checkpoints");
+  EXPECT_TRUE(compare(ref, q).pass);
+}
+
+TEST_F(IncompleteText, TokensThatItNamesGiveAVerdict) {
+  const std::string ref = tokens(kOps, 0, 5);
+  const std::string got = tokens(kOps, 0, 2);
+  EXPECT_THAT(text(ref, got), HasSubstr("with --tokens 0..2, or accept"));
+  options_.selection.set_tokens("0..2", "--tokens");
+  EXPECT_TRUE(compare(ref, got).pass);
+}
+
+// Breaks if a range were named in which records are missing still.
+TEST_F(IncompleteText, NamesNoRangeThatHasGaps) {
+  const std::string ref = tokens(kOps, 0, 5);
+  const std::string text_of_gap = text(ref, tokens(kOps, 0, 2) + tokens(kOps, 4, 5));
+  EXPECT_THAT(text_of_gap, Not(HasSubstr("--tokens 0")));
+  EXPECT_THAT(text_of_gap, Not(HasSubstr("--checkpoints l")));
+  EXPECT_THAT(text_of_gap, HasSubstr("to what was logged with --checkpoints and --tokens"));
+}
+
+TEST_F(IncompleteText, TheGapThatItNamesCanBeAccepted) {
+  const std::string ref = tokens(kOps, 0, 2);
+  const std::string got = tokens({"layer_0_output", "layer_1_output", "logits"}, 0, 2);
+  EXPECT_THAT(text(ref, got), HasSubstr("--allow-missing 'layer_*_q'"));
+  options_.allow_missing = {"layer_*_q"};
+  const Comparison accepted = compare(ref, got);
+  EXPECT_TRUE(accepted.pass);
+  EXPECT_EQ(accepted.evidence.excused, 6);
+  EXPECT_EQ(incomplete_text(accepted), "");
+}
+
+// Breaks if a narrower comparison were advised where records are there, and what they hold is not
+// enough.
+TEST_F(IncompleteText, PartsCanBeAccepted) {
+  options_.whole_required = true;
+  const std::string head =
+      R"({"checkpoint":"layer_0_q","token_idx":0,"dtype":"f32","shape":[9],"values":[1,2,3],"n":9})"
+      "\n";
+  EXPECT_THAT(text(head, head), testing::EndsWith("log all values, or a sketch, on both sides, or "
+                                                  "accept parts with --evidence any"));
+  options_.whole_required = false;
+  EXPECT_TRUE(compare(head, head).pass);
+}
+
+// Breaks if a failure were played down as a gap.
+TEST_F(IncompleteText, IsEmptyWhereSomethingFailed) {
+  const Comparison failed = compare(line("layer_0_q", 0, {1, 2}) + line("layer_0_k", 0, {1, 2}),
+                                    line("layer_0_q", 0, {1, 3}));
+  ASSERT_EQ(failed.failed, 1);
+  ASSERT_EQ(failed.evidence.unproven, 1);
+  EXPECT_EQ(incomplete_text(failed), "");
+  EXPECT_EQ(incomplete_advice(failed), "");
+}
+
+// Breaks if a name in a log could end the line or command the terminal.
+TEST_F(IncompleteText, NamesAreQuotedForTheShell) {
+  const std::string odd = "$(x)\x1b[2J'";
+  const std::string ref = line("logits", 0, {1, 2}) +
+                          R"({"checkpoint":"$(x)\u001b[2J'","token_idx":0,"dtype":"f32",)"
+                          R"("shape":[2],"values":[1,2]})"
+                          "\n";
+  const std::string shown = text(ref, line("logits", 0, {1, 2}));
+  EXPECT_THAT(shown, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(shown, Not(HasSubstr("--allow-missing $(x)")));
+}
+
+}  // namespace
+}  // namespace assay

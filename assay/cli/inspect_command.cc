@@ -1,6 +1,4 @@
 #include <fmt/format.h>
-#include <rapidjson/prettywriter.h>
-#include <rapidjson/stringbuffer.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
@@ -8,6 +6,7 @@
 #include <memory>
 
 #include "assay/cli/commands.h"
+#include "assay/cli/json_buffer.h"
 #include "assay/cli/output.h"
 #include "base/error.h"
 #include "engine/file_type.h"
@@ -16,9 +15,7 @@
 namespace assay {
 namespace {
 
-using JsonWriter = rapidjson::PrettyWriter<rapidjson::StringBuffer>;
-
-void write_text(JsonWriter& writer, std::string_view text) {
+void write_text(PrettyJsonWriter& writer, std::string_view text) {
   const std::string shown = printable(text, 4096);
   writer.String(shown.data(), static_cast<rapidjson::SizeType>(shown.size()));
 }
@@ -34,7 +31,7 @@ std::string value_text(const GgufValue& value) {
   return fmt::format("{}", std::get<uint64_t>(value));
 }
 
-void write_value(JsonWriter& writer, const GgufValue& value) {
+void write_value(PrettyJsonWriter& writer, const GgufValue& value) {
   if (const auto* array = std::get_if<GgufArray>(&value)) {
     writer.StartObject();
     writer.Key("array_of");
@@ -65,8 +62,8 @@ int64_t n_parameters(const Gguf& gguf) {
 }
 
 std::string as_json(const Gguf& gguf) {
-  rapidjson::StringBuffer buffer;
-  JsonWriter writer(buffer);
+  JsonBuffer buffer;
+  PrettyJsonWriter writer(buffer);
   writer.SetIndent(' ', 1);
   writer.StartObject();
   writer.Key("file");

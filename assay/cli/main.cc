@@ -112,21 +112,10 @@ std::string message_of(const std::exception& error) {
   return ours ? error.what() : printable(error.what());
 }
 
-// Where memory is short, the stack cannot grow any more once the heap has taken the rest, and that
-// is a signal without a word. Grown at the start it is part of what loading the program takes.
-[[gnu::noinline]] void grow_stack() {
-  constexpr size_t kStack = size_t{256} << 10;
-  constexpr size_t kPage = 4096;
-  volatile char stack[kStack];
-  for (size_t i = 0; i < kStack; i += kPage) stack[i] = 0;
-  static_cast<void>(stack[0]);
-}
-
 }  // namespace
 }  // namespace assay
 
 int main(int argc, char** argv) {
-  assay::grow_stack();
   // A file opened later must not become standard output because the caller had closed that: what
   // is printed would land in it. Read-only, so that printing fails and is told.
   for (int fd = 0; fd <= 2; ++fd) {

@@ -1,6 +1,4 @@
 #include <fmt/format.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +11,7 @@
 #include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/inject.h"
+#include "assay/cli/json_buffer.h"
 #include "assay/cli/log_flags.h"
 #include "assay/cli/output.h"
 #include "assay/cli/text_file.h"
@@ -40,8 +39,8 @@ struct RunFlags {
 };
 
 std::string as_json(const RunResult& result) {
-  rapidjson::StringBuffer buffer;
-  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
+  JsonBuffer buffer;
+  JsonWriter writer(buffer);
   const auto ids = [&](const char* key, const std::vector<int32_t>& tokens) {
     writer.Key(key);
     writer.StartArray();

@@ -229,8 +229,8 @@ class HostileReports(unittest.TestCase):
         self.assertEqual({None} & set(rows[0]), set(), "a field has become two")
         self.assertEqual(len({row["ref_team"] for row in rows}), 1)
         if not re.search(r"[^ -~]", inside):
-            shown = "'" + inside if inside[:1] in "=+-@" else inside  # no formula
-        self.assertEqual({row["ref_team"] for row in rows}, {shown})
+            shown = "'" + inside if inside.startswith(("=", "+", "-", "@")) else inside  # no formula
+            self.assertEqual({row["ref_team"] for row in rows}, {shown})
 
     def check_json(self, inside, text, _path):
         report = json.loads(text)

@@ -47,6 +47,7 @@ Scale scale_of(std::span<const float> values) {
   }
   const size_t stride = std::max<size_t>(1, values.size() / kSamples);
   std::vector<float> sample;
+  sample.reserve(values.size() / stride + 1);
   size_t zeros = 0;
   bool denormals = false;
   for (size_t i = 0; i < values.size(); i += stride) {
@@ -76,13 +77,14 @@ class Finder {
     const Scale scale = scale_of(values_);
     const size_t end = record.has_all_values() && is_logits_ ? find_padding() : values_.size();
     const size_t begin = find_heap_metadata(scale);
-    float largest = 0;
-    bool nonfinite = false;
+    // Without their sign, floats are ordered as their bits are.
+    int32_t most = 0;
     for (size_t i = begin; i < end; ++i) {
-      const float magnitude = std::abs(values_[i]);
-      largest = magnitude > largest ? magnitude : largest;
-      nonfinite = nonfinite || !std::isfinite(magnitude);
+      const auto magnitude = static_cast<int32_t>(bits_of(values_[i]) & 0x7FFFFFFFU);
+      most = magnitude > most ? magnitude : most;
     }
+    const auto largest = std::bit_cast<float>(most);
+    const bool nonfinite = !std::isfinite(largest);
     double limit = scale.median * kMagnitudeScale;
     if (!(limit > 0)) limit = stated_norm(record) * kNormScale;
     if (nonfinite || (limit > 0 && static_cast<double>(largest) >= limit)) {

@@ -225,7 +225,7 @@ ASSAY_INLINE double divergence(std::span<const float> a, std::span<const float> 
 }
 
 ASSAY_INLINE std::optional<ValueExtents> extents(std::span<const float> values) {
-  if (values.empty() || !all_finite(values)) return std::nullopt;
+  if (values.empty()) return std::nullopt;
   Lanes sum{};
   Lanes squares{};
   std::array<float, kLanes> least;
@@ -244,6 +244,8 @@ ASSAY_INLINE std::optional<ValueExtents> extents(std::span<const float> values) 
     for (size_t lane = 0; lane < kLanes; ++lane) add(lane, values[i + lane]);
   }
   for (size_t lane = 0; i + lane < values.size(); ++lane) add(lane, values[i + lane]);
+  // No sum of squares of floats is too large for a double.
+  if (!std::isfinite(total(squares))) return std::nullopt;
   return ValueExtents{total(sum), total(squares),
                       static_cast<double>(*std::min_element(least.begin(), least.end())),
                       static_cast<double>(*std::max_element(most.begin(), most.end()))};

@@ -170,8 +170,16 @@ std::string padding_warning(const PairComparison& pair, const Logs& logs) {
                              : "");
 }
 
-void take_results(Attempt& attempt, const Logs& logs, Comparison& comparison) {
+// A record that both logs have, but nothing in common of it.
+bool holds_nothing(const RecordResult& result) {
+  return result.of_ref && result.evidence == Evidence::kUnproven && !result.metrics.facts.any();
+}
+
+void take_results(Attempt& attempt, const Logs& logs, const CompareOptions& options,
+                  Comparison& comparison) {
   bool padding_reported = false;
+  comparison.gaps = std::move(attempt.pairing.gaps);
+  comparison.unmatched_ref = std::ssize(comparison.gaps);
   for (size_t i = 0; i < attempt.measured.size(); ++i) {
     PairComparison& pair = attempt.measured[i];
     const RecordResult& result = pair.result;
@@ -185,10 +193,14 @@ void take_results(Attempt& attempt, const Logs& logs, Comparison& comparison) {
       comparison.warnings.push_back(padding_warning(pair, logs));
       padding_reported = true;
     }
+    const std::string& name = comparison.checkpoints[static_cast<size_t>(result.checkpoint)].name;
+    if (holds_nothing(result) && may_be_missing(name, options)) {
+      comparison.gaps.push_back(
+          {result.checkpoint, result.token_idx, Evidence::kExcused, kAllowedMissing});
+      continue;
+    }
     comparison.results.push_back(result);
   }
-  comparison.gaps = std::move(attempt.pairing.gaps);
-  comparison.unmatched_ref = std::ssize(comparison.gaps);
   comparison.unmatched_got = attempt.pairing.unmatched_got;
   sort_records(comparison, comparison.results);
   sort_records(comparison, comparison.gaps);
@@ -207,10 +219,10 @@ void excuse_after_split(bool whole_required, Comparison& comparison) {
     --comparison.unmatched_ref;
   }
   std::erase_if(comparison.results, [&](const RecordResult& result) {
-    if (!result.of_ref || result.token_idx < split.token_idx ||
-        result.failing_metric == Metric::kNonfinite) {
+    if (result.token_idx < split.token_idx || result.failing_metric == Metric::kNonfinite) {
       return false;
     }
+    if (!result.of_ref) return true;
     comparison.gaps.push_back({result.checkpoint, result.token_idx, evidence, kAfterSplit, true});
     ++split.left_out;
     return true;
@@ -326,7 +338,7 @@ Comparison compare_logs(const std::string& ref_path, const std::string& got_path
   Attempt attempt = aligner.compare_under(comparison.alignment);
   warn(shift_warning(*logs.ref, *logs.got, comparison.alignment), comparison);
   warn(untaken_offset_warning(aligner.untaken_offset()), comparison);
-  take_results(attempt, logs, comparison);
+  take_results(attempt, logs, options, comparison);
   const bool any = std::any_of(comparison.results.begin(), comparison.results.end(),
                                [](const RecordResult& result) { return result.of_ref; });
   if (!any) throw nothing_in_common(logs, options);

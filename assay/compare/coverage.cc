@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "assay/compare/checkpoint_order.h"
+#include "assay/compare/log_probabilities.h"
 #include "assay/compare/name_map.h"
 #include "assay/compare/nothing_in_common.h"
 #include "base/count_of.h"
@@ -22,7 +23,9 @@ std::vector<std::string> names_beyond(const LogIndex& log, const LogIndex& other
   std::vector<std::string> names;
   for (int32_t id = 0; id < log.names().size(); ++id) {
     const std::string& name = log.names().name(id);
-    if (other.names().find(name) < 0 && selection.has_checkpoint(name)) names.push_back(name);
+    const bool missing =
+        other.names().find(name) < 0 && other.names().find(sibling_of(name)) < 0;
+    if (missing && selection.has_checkpoint(name)) names.push_back(name);
   }
   return names;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "assay/compare/single_values.h"
+#include "assay/compare/value_metrics.h"
 #include "assay/log/sketch.h"
 
 namespace assay {
@@ -15,11 +16,6 @@ namespace {
 // Summaries of the same tensor may have been computed in other orders, or by 32-bit floats.
 constexpr double kSummaryRounding = 1e-6;
 constexpr double kUnseen = 1e-3;  // an error of logits that their padding must not hide
-
-// x / y where 0 / 0 is no difference and x / 0 is an infinite one.
-double relative(double x, double y) {
-  return x == 0 && y == 0 ? 0 : x / y;
-}
 
 // `most`, the largest of what was seen, NaN once one was.
 void raise(double& most, double value) {
@@ -84,14 +80,10 @@ void hold_sketches(const ViewPair& pair, Metrics& metrics) {
 void hold_values_to_sketches(const ViewPair& pair, Metrics& metrics) {
   if (!pair.ref.sketch || !pair.got.sketch || pair.padded) return;
   constexpr double kRounded = 1e-2;
-  double squares = 0;
-  for (const float value : pair.ref.values.first(pair.common)) {
-    if (std::isfinite(value)) squares += static_cast<double>(value) * static_cast<double>(value);
-  }
-  const double head = std::sqrt(squares);
+  const double head = norm_of_finite(pair.ref.values.first(pair.common));
   const double told = sketch_distance(*pair.ref.sketch, *pair.got.sketch) / kLeastNormRatio +
                       10 * kSummaryRounding * pair.sums;
-  if (pair.head_difference > told && pair.head_difference > kRounded * head) {
+  if (!(pair.head_difference <= told) && !(pair.head_difference <= kRounded * head)) {
     raise(metrics.rel_l2, relative(pair.head_difference, head));
   }
 }
@@ -134,12 +126,6 @@ void hold_extremes_and_means(const ViewPair& pair, Metrics& metrics) {
   metrics.identical = metrics.identical && same_top && a.argmax == b.argmax && least == 0;
 }
 
-bool lists(const RecordView& view, int64_t index) {
-  if (index < std::ssize(view.values)) return true;
-  return std::any_of(view.top.begin(), view.top.end(),
-                     [&](const TopValue& top) { return top.index == index; });
-}
-
 // Whether both sides state sums over all elements, which a wrong element would show in.
 bool tells_of_sums(const ViewPair& pair) {
   const auto has_mean = [](const RecordView& view) {
@@ -169,7 +155,7 @@ void hold_single_values(const ViewPair& pair, Metrics& metrics) {
   for (const auto& [mine, other] : {std::pair(&pair.ref, &pair.got), {&pair.got, &pair.ref}}) {
     for (const TopValue& top : mine->top) {
       const bool beyond = top.index >= static_cast<int64_t>(pair.common) && top.value != 0;
-      metrics.facts.top = metrics.facts.top || (beyond && lists(*other, top.index));
+      metrics.facts.top = metrics.facts.top || (beyond && value_at(other->values, other->top, top.index));
     }
   }
   const std::map<int64_t, double> differences =
@@ -195,11 +181,7 @@ double excess_of(const RecordView& mine, const RecordView& other, int64_t n) {
   const std::optional<double> mine_largest = largest_magnitude(mine);
   const std::optional<double> other_largest = largest_magnitude(other);
   if (other.l2) {
-    double squares = 0;
-    for (const float value : mine.values) {
-      if (std::isfinite(value)) squares += static_cast<double>(value) * static_cast<double>(value);
-    }
-    see(std::sqrt(squares) - *other.l2, *other.l2);
+    see(norm_of_finite(mine.values) - *other.l2, *other.l2);
     if (mine_largest) see(*mine_largest - *other.l2, *other.l2);
   }
   if (mine.l2 && other_largest) see(*mine.l2 - root_of(n) * *other_largest, *mine.l2);
@@ -243,13 +225,9 @@ std::optional<double> most_of_logits(const RecordView& ref, const RecordView& go
 // The norm that the values or extremes of a record stand for, where it tells nothing else: the
 // other values are taken to be as large as those listed, but no element is left out.
 double norm_by_values(const RecordView& view, int64_t n) {
-  double squares = 0;
-  for (const float value : view.values) {
-    if (std::isfinite(value)) squares += static_cast<double>(value) * static_cast<double>(value);
-  }
   const auto count = static_cast<double>(std::max<size_t>(view.values.size(), 1));
-  return std::max({std::sqrt(squares * static_cast<double>(n) / count), largest_known(view),
-                   norm_of(view.top)});
+  const double all = norm_of_finite(view.values) * std::sqrt(static_cast<double>(n) / count);
+  return std::max({all, largest_known(view), norm_of(view.top)});
 }
 
 }  // namespace

@@ -9,10 +9,10 @@ namespace assay {
 namespace {
 
 constexpr std::string_view kNoFact = "the logs have no value, sketch or summary of it in common";
-constexpr std::string_view kOnlyZeros = "the values in common are all zero, and nothing else is";
+constexpr std::string_view kOnlyZeros = "the values in common are all zero, and nothing else is in common";
 constexpr std::string_view kNoLimit = "no limit of the policy can be held there; give rel_l2";
 constexpr std::string_view kOnlyPart =
-    "only a part of it was compared, and whole evidence is asked";
+    "only a part of it was compared, and whole evidence is required";
 constexpr std::string_view kNoArgmax[] = {
     "neither log tells which element it chooses",
     "the other log does not tell which element it chooses",

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "assay/compare/record_view.h"
 #include "assay/log/sketch.h"
 
 namespace assay {
@@ -63,25 +64,16 @@ bool is_log_probabilities(const Record& record) {
          may_be_log_probabilities(record);
 }
 
-std::optional<double> value_of(const Record& record, int64_t index) {
-  if (index < std::ssize(record.values)) {
-    return static_cast<double>(record.values[static_cast<size_t>(index)]);
-  }
-  if (!record.summary) return std::nullopt;
-  for (const TopValue& top : record.summary->top) {
-    if (top.index == index) return static_cast<double>(top.value);
-  }
-  return std::nullopt;
-}
-
 // The first element that both list among their largest, ref's first, and its difference.
 std::optional<double> difference_of_tops(const Record& ref, const Record& got) {
   for (const Record* record : {&ref, &got}) {
     if (!record->summary) continue;
     for (const TopValue& top : record->summary->top) {
-      const auto a = value_of(ref, top.index);
-      const auto b = value_of(got, top.index);
-      if (a && b && std::isfinite(*a) && std::isfinite(*b)) return *a - *b;
+      const auto a = value_at(ref, top.index);
+      const auto b = value_at(got, top.index);
+      if (a && b && std::isfinite(*a) && std::isfinite(*b)) {
+        return static_cast<double>(*a) - static_cast<double>(*b);
+      }
     }
   }
   return std::nullopt;

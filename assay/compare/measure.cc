@@ -82,6 +82,11 @@ class Measurer {
     result.result.token_idx = ref.token_idx;
     result.result.ref_team = team_of(request_.ref, ref);
     result.result.got_team = team_of(request_.got, got);
+    if (pair.restated) {
+      result.result.of_ref = false;
+      result.result.checkpoint =
+          request_.names.checkpoints.find(request_.got.names().name(got.checkpoint));
+    }
     return result;
   }
 

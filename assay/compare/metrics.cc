@@ -16,11 +16,6 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// x / y where 0 / 0 is no difference and x / 0 is an infinite one.
-double relative(double x, double y) {
-  return x == 0 && y == 0 ? 0 : x / y;
-}
-
 // Equal infinities are equal, a NaN never is; where a summary does not say which it counted, it may
 // be a NaN. Infinities that the other log can neither confirm nor deny are padding in logits, and
 // nothing else has any. A NaN is none of the largest values, whoever says so.
@@ -38,14 +33,6 @@ void add_nonfinite(const RecordView& ref, const RecordView& got, Metrics& metric
   }
 }
 
-// The value of an element that one of the largest may be; nothing where it is not known.
-std::optional<float> value_at(const RecordView& view, int64_t index) {
-  if (index < std::ssize(view.values)) return view.values[static_cast<size_t>(index)];
-  const auto found = std::find_if(view.top.begin(), view.top.end(),
-                                  [&](const TopValue& top) { return top.index == index; });
-  return found == view.top.end() ? std::nullopt : std::optional(found->value);
-}
-
 // Elements from `common` on that one lists as infinite, and that the other lists or counts as
 // finite.
 int64_t infinite_beside_finite(const RecordView& ref, const RecordView& got, size_t common,
@@ -55,25 +42,13 @@ int64_t infinite_beside_finite(const RecordView& ref, const RecordView& got, siz
     for (const TopValue& top : mine->top) {
       if (top.index < static_cast<int64_t>(common) || std::isnan(top.value)) continue;
       if (std::find(excluded.begin(), excluded.end(), top.index) != excluded.end()) continue;
-      const std::optional<float> there = value_at(*other, top.index);
+      const std::optional<float> there = value_at(other->values, other->top, top.index);
       const bool differs = there && std::isinf(*there) != std::isinf(top.value);
       const bool uncounted = !there && std::isinf(top.value) && other->nonfinite == 0;
       count += differs || uncounted ? 1 : 0;
     }
   }
   return count;
-}
-
-// The record's value at `index`, where it is known.
-std::optional<double> value_at(const Record& record, int64_t index) {
-  if (index < static_cast<int64_t>(record.values.size())) {
-    return static_cast<double>(record.values[static_cast<size_t>(index)]);
-  }
-  if (!record.summary) return std::nullopt;
-  for (const TopValue& value : record.summary->top) {
-    if (value.index == index) return static_cast<double>(value.value);
-  }
-  return std::nullopt;
 }
 
 std::optional<int64_t> argmax_of(const Record& record, const RecordView& view) {
@@ -102,9 +77,9 @@ void set_regret(const Record& ref, Metrics& metrics) {
   const auto chosen = value_at(ref, *metrics.argmax_got);
   const auto least = least_of_top(ref);
   if (best && chosen) {
-    metrics.regret = *best - *chosen;
+    metrics.regret = static_cast<double>(*best) - static_cast<double>(*chosen);
   } else if (best && least) {
-    metrics.least_regret = *best - *least;
+    metrics.least_regret = static_cast<double>(*best) - *least;
   }
 }
 

@@ -243,6 +243,10 @@ PairComparison check_alone(const Record& got) {
   nonfinite += std::count_if(got.top.begin(), got.top.end(), [](const TopValue& top) {
     return std::isnan(top.value) || (std::isinf(top.value) && top.value > 0);
   });
+  if (got.sketch) {  // sums of finite values
+    nonfinite += std::count_if(got.sketch->begin(), got.sketch->end(),
+                               [](double sum) { return !std::isfinite(sum); });
+  }
   if (got.summary) {
     const Summary& summary = *got.summary;
     const bool padding = is_logits && summary.nan == 0;

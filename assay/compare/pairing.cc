@@ -19,8 +19,8 @@ class Pairer {
     for (int32_t id = 0; id < ref.names().size(); ++id) {
       const std::string& name = ref.names().name(id);
       of_ref_.push_back({names.checkpoints.find(name), got.names().find(name),
-                         got.names().find(sibling_of(name)), options.selection.has_checkpoint(name),
-                         is_allowed(name)});
+                         got.names().find(sibling_of(name)), ref.names().find(sibling_of(name)),
+                         options.selection.has_checkpoint(name), may_be_missing(name, options)});
     }
   }
 
@@ -37,6 +37,10 @@ class Pairer {
       }
       matched[static_cast<size_t>(found)] = true;
       pairing_.pairs.push_back({i, found});
+      const int64_t again = restatement(entry, name, found);
+      if (again < 0) continue;
+      matched[static_cast<size_t>(again)] = true;
+      pairing_.pairs.push_back({i, again, true});
     }
     for (const LogIndex::Untaken& untaken : ref_.untaken()) {
       if (!is_selected(untaken.checkpoint, untaken.token_idx)) continue;
@@ -53,21 +57,26 @@ class Pairer {
     int32_t shared = -1;   // in the common table
     int32_t got = -1;      // in the judged log's names, -1 if it has none
     int32_t sibling = -1;  // there, the other name of the same tensor
+    int32_t ref_sibling = -1;
     bool selected = true;
     bool allowed = false;
   };
-
-  bool is_allowed(const std::string& checkpoint) const {
-    return std::any_of(
-        options_.allow_missing.begin(), options_.allow_missing.end(),
-        [&](const std::string& glob) { return fnmatch(glob.c_str(), checkpoint.c_str(), 0) == 0; });
-  }
 
   int64_t counterpart(const IndexEntry& entry, const Name& name) const {
     int64_t token = 0;
     if (__builtin_add_overflow(entry.token_idx, alignment_.offset, &token)) return -1;
     const int64_t found = name.got < 0 ? -1 : got_.find(name.got, token);
     return found >= 0 || name.sibling < 0 ? found : got_.find(name.sibling, token);
+  }
+
+  // The record of the judged log that states the same logits under their other name, which the
+  // reference does not have; -1 if there is none.
+  int64_t restatement(const IndexEntry& entry, const Name& name, int64_t found) const {
+    if (name.sibling < 0) return -1;
+    if (name.ref_sibling >= 0 && ref_.find(name.ref_sibling, entry.token_idx) >= 0) return -1;
+    const int64_t token = got_.entries()[static_cast<size_t>(found)].token_idx;
+    const int64_t again = got_.find(name.sibling, token);
+    return again == found ? -1 : again;
   }
 
   // The headers show that the reference has tokens before the first of the judged log.
@@ -132,6 +141,12 @@ SharedNames::SharedNames(const LogIndex& ref, const LogIndex& got) {
     for (const LogIndex::Untaken& untaken : log->untaken()) checkpoints.id(untaken.checkpoint);
     for (int32_t id = 0; id < log->teams().size(); ++id) teams.id(log->teams().name(id));
   }
+}
+
+bool may_be_missing(const std::string& checkpoint, const CompareOptions& options) {
+  return std::any_of(
+      options.allow_missing.begin(), options.allow_missing.end(),
+      [&](const std::string& glob) { return fnmatch(glob.c_str(), checkpoint.c_str(), 0) == 0; });
 }
 
 Pairing pair_records(const LogIndex& ref, const LogIndex& got, const SharedNames& names,

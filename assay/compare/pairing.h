@@ -14,6 +14,9 @@ namespace assay {
 struct RecordPair {
   int64_t ref = -1;  // -1: the reference has no such record
   int64_t got = -1;
+  // Logits that the judged log states a second time, as log-probabilities or the other way round:
+  // they prove nothing, but must not be wrong.
+  bool restated = false;
 };
 
 // Which records of two logs belong together, under one alignment.
@@ -30,8 +33,12 @@ struct SharedNames {
   NameTable teams;
 };
 
+// Whether a glob of --allow-missing names the checkpoint.
+bool may_be_missing(const std::string& checkpoint, const CompareOptions& options);
+
 // Pairs what the reference has within `options.selection` with the records of `got` at its
-// positions plus the offset. Log-probabilities stand for logits. A record without a counterpart is
+// positions plus the offset. Log-probabilities stand for logits; where the judged log has both and
+// the reference one, both are paired with it. A record without a counterpart is
 // a gap: excused where both headers show that the prompts begin otherwise, or options.allow_missing
 // names its checkpoint; otherwise unproven.
 Pairing pair_records(const LogIndex& ref, const LogIndex& got, const SharedNames& names,

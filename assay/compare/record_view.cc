@@ -1,10 +1,26 @@
 #include "assay/compare/record_view.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "assay/log/sketch.h"
 
 namespace assay {
+
+std::optional<float> value_at(std::span<const float> values, std::span<const TopValue> top,
+                              int64_t index) {
+  if (index < std::ssize(values)) return values[static_cast<size_t>(index)];
+  const auto found =
+      std::find_if(top.begin(), top.end(), [&](const TopValue& x) { return x.index == index; });
+  return found == top.end() ? std::nullopt : std::optional(found->value);
+}
+
+std::optional<float> value_at(const Record& record, int64_t index) {
+  return value_at(record.values,
+                  record.summary ? std::span<const TopValue>(record.summary->top)
+                                 : std::span<const TopValue>(),
+                  index);
+}
 
 std::optional<double> RecordView::norm() const {
   if (l2 || !sketch) return l2;

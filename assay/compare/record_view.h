@@ -19,6 +19,12 @@ struct SetAside {
   bool spoils_got = false;
 };
 
+// The value of an element among the first ones or the largest that are listed; nothing where it is
+// neither.
+std::optional<float> value_at(std::span<const float> values, std::span<const TopValue> top,
+                              int64_t index);
+std::optional<float> value_at(const Record& record, int64_t index);
+
 // What one log says of a tensor: what it states, or all of its values let one compute.
 struct RecordView {
   // The norm, or its estimate.

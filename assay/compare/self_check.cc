@@ -44,6 +44,9 @@ class SelfCheck {
  private:
   std::string_view find_exactly() const {
     if (record_.summary && contradicts(*record_.summary)) return "the numbers of its summary";
+    if (record_.sketch && !std::isfinite(sketch_norm(*record_.sketch))) {
+      return "its sketch and any sum of finite values";
+    }
     const bool computable = record_.has_all_values() && set_aside_.empty();
     if (record_.summary) {
       const bool good = computable ? agrees(summary_of(record_.values), *record_.summary)
@@ -164,12 +167,12 @@ class SelfCheck {
   }
 
   double norm_of_head() const {
-    double squares = 0;
-    for (size_t i = 0; i < record_.values.size(); ++i) {
-      const auto value = static_cast<double>(record_.values[i]);
-      if (std::isfinite(value) && !is_set_aside(i)) squares += value * value;
+    if (set_aside_.empty()) return norm_of_finite(record_.values);
+    std::vector<float> kept = record_.values;
+    for (const int64_t index : set_aside_) {
+      if (index < std::ssize(kept)) kept[static_cast<size_t>(index)] = 0;
     }
-    return std::sqrt(squares);
+    return norm_of_finite(kept);
   }
 
   bool is_set_aside(size_t index) const {

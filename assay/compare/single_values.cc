@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "assay/compare/record_view.h"
+
 namespace assay {
 namespace {
 
@@ -51,16 +53,6 @@ class LeastDifferences {
     return least;
   }
 
-  static std::optional<double> value_of(const SingleValues& values, int64_t index) {
-    if (index < std::ssize(values.values)) {
-      return static_cast<double>(values.values[static_cast<size_t>(index)]);
-    }
-    for (const TopValue& top : values.top) {
-      if (top.index == index) return static_cast<double>(top.value);
-    }
-    return std::nullopt;
-  }
-
   void hold(int64_t index, double value, const SingleValues& other,
             const std::optional<double>& least_of_top) {
     if (!std::isfinite(value)) return;
@@ -69,8 +61,8 @@ class LeastDifferences {
     const auto raise = [&](double excess, double rounding) {
       if (std::isfinite(excess) && excess > std::max(least, rounding)) least = excess;
     };
-    if (const std::optional<double> there = value_of(other, index)) {
-      raise(std::abs(value - *there), 0);
+    if (const std::optional<float> there = value_at(other.values, other.top, index)) {
+      raise(std::abs(value - static_cast<double>(*there)), 0);
     } else {
       if (least_of_top) raise(value - *least_of_top, 0);
       if (other.summary != nullptr) {

@@ -89,7 +89,7 @@ class Search {
     const Metrics& metrics = result.metrics;
     const bool generated = result.token_idx >= tokens_.n_prompt - 1;
     if (generated && metrics.argmax_ref && metrics.argmax_got &&
-        metrics.argmax_ref != metrics.argmax_got && metrics.argmax_ref != metrics.argmax_got) {
+        metrics.argmax_ref != metrics.argmax_got) {
       fork_ = Fork{result.token_idx, result.checkpoint, *metrics.argmax_ref, *metrics.argmax_got};
     }
   }

@@ -272,6 +272,18 @@ std::optional<ValueExtents> finite_extents(std::span<const float> values) {
   return extents(values);
 }
 
+double relative(double x, double y) {
+  return x == 0 && y == 0 ? 0 : x / y;
+}
+
+double norm_of_finite(std::span<const float> values) {
+  double squares = 0;
+  for (const float value : values) {
+    if (std::isfinite(value)) squares += static_cast<double>(value) * static_cast<double>(value);
+  }
+  return std::sqrt(squares);
+}
+
 ValueSums sum_values(std::span<const float> a, std::span<const float> b) {
 #if defined(ASSAY_AVX2)
   if (__builtin_cpu_supports("avx2")) return sum_values_avx2(a, b);

@@ -31,6 +31,12 @@ struct ValueExtents {
 };
 std::optional<ValueExtents> finite_extents(std::span<const float> values);
 
+// x / y where 0 / 0 is no difference and x / 0 is an infinite one.
+double relative(double x, double y);
+
+// The norm of those values that are finite.
+double norm_of_finite(std::span<const float> values);
+
 // Spans of one length. Equal infinities of the same sign count as a pair without difference.
 ValueSums sum_values(std::span<const float> a, std::span<const float> b);
 

@@ -128,7 +128,7 @@ void judge_record(const Tolerance& tolerance, const CompareOptions& options,
     return;
   }
   if (!soundness.ref) {
-    result.reason = "the reference contradicts itself there";
+    result.reason = kReferenceUnsound;
     result.status = Verdict::kIncomplete;
     return;
   }
@@ -173,7 +173,8 @@ void judge_comparison(Comparison& comparison) {
     }
     comparison.compared += result.of_ref ? 1 : 0;
     if (result.failed()) note_failure(name, result, comparison);
-    if (is_logits_name(name.name) && result.metrics.argmax_ref && result.metrics.argmax_got) {
+    if (result.of_ref && is_logits_name(name.name) && result.metrics.argmax_ref &&
+        result.metrics.argmax_got) {
       ++comparison.argmax_total;
       comparison.argmax_agree += result.metrics.argmax_ref == result.metrics.argmax_got ? 1 : 0;
     }

@@ -161,20 +161,22 @@ std::string evidence_text(const Comparison& comparison) {
     of_ref += result.of_ref && result.failed() ? 1 : 0;
   }
   const int64_t total = counts.whole + counts.partial + counts.excused + counts.unproven + of_ref;
+  const std::pair<std::string_view, int64_t> states[] = {{"whole", counts.whole},
+                                                         {"partial", counts.partial},
+                                                         {"excused", counts.excused},
+                                                         {"unproven", counts.unproven},
+                                                         {"failed", comparison.failed}};
+  std::string text;
   std::vector<std::string> parts;
-  const auto add = [&](int64_t count, std::string_view state) {
+  for (const auto& [state, count] : states) {
     if (count > 0) parts.push_back(fmt::format("{} {}", count, state));
-  };
-  add(counts.whole, "whole");
-  add(counts.partial, "partial");
-  add(counts.excused, "excused");
-  add(counts.unproven, "unproven");
-  add(comparison.failed, "failed");
-  std::string text =
-      fmt::format("{} of the reference: {}", count_of(total, "record"), fmt::join(parts, ", "));
-  if (parts.size() == 1 && comparison.failed == 0) {
-    text = fmt::format("{} of {} {}", total, count_of(total, "record"),
-                       parts[0].substr(parts[0].find(' ') + 1));
+    if (count == total && comparison.failed == 0) {
+      text = fmt::format("{} of {} {}", total, count_of(total, "record"), state);
+    }
+  }
+  if (text.empty()) {
+    text =
+        fmt::format("{} of the reference: {}", count_of(total, "record"), fmt::join(parts, ", "));
   }
   if (counts.argmax_total == 0) return text;
   if (counts.argmax_known == 0) return text + ", argmax not known";

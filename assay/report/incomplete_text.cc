@@ -1,6 +1,7 @@
 #include "assay/report/incomplete_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -47,6 +48,29 @@ std::string glob_of(const CheckpointName& name) {
   return name.layer < 0 ? name.name : "layer_*_" + name.op;
 }
 
+// The flags that accept every record that is unproven for want of something to hold it to.
+std::string accepting_flags(const Comparison& comparison) {
+  constexpr size_t kMost = 3;
+  std::vector<std::string> globs;
+  const auto add = [&](int32_t id) {
+    const std::string glob = glob_of(comparison.checkpoints[static_cast<size_t>(id)]);
+    if (std::ranges::find(globs, glob) == globs.end()) globs.push_back(glob);
+  };
+  for (const RecordResult& result : comparison.results) {
+    if (result.evidence == Evidence::kUnproven) add(result.checkpoint);
+  }
+  for (const Gap& gap : comparison.gaps) {
+    if (gap.evidence == Evidence::kUnproven) add(gap.checkpoint);
+  }
+  if (globs.size() > kMost) {
+    return fmt::format("--allow-missing GLOB for each of {} names, such as {}", globs.size(),
+                       shell_quoted(globs.front()));
+  }
+  std::vector<std::string> flags;
+  for (const std::string& glob : globs) flags.push_back("--allow-missing " + shell_quoted(glob));
+  return fmt::format("{}", fmt::join(flags, " "));
+}
+
 // The shortest value of --checkpoints that selects what was compared and nothing that is missing.
 std::string narrowing_checkpoints(const Comparison& comparison, const Coverage& coverage) {
   std::string globs;
@@ -86,8 +110,10 @@ std::string incomplete_advice(const Comparison& comparison) {
   const bool is_gap =
       std::any_of(comparison.gaps.begin(), comparison.gaps.end(),
                   [](const Gap& gap) { return gap.evidence == Evidence::kUnproven; });
-  const std::string accept = fmt::format("accept the gap with --allow-missing {}",
-                                         shell_quoted(glob_of(first.checkpoint)));
+  const std::string accept = "accept what is missing with " + accepting_flags(comparison);
+  if (first.reason == kReferenceUnsound) {
+    return "record the reference again: nothing can be held to that record";
+  }
   if (!is_gap) {
     const bool part = comparison.whole_required && first.reason != kMissing;
     return part ? "log all values, or a sketch, on both sides, or accept parts with --evidence any"

@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "assay/log/log_reader.h"
-#include "tests/cli/program.h"
-#include "tests/support/tiny_model.h"
+#include "tests/cli/run_command.h"
 
 namespace assay {
 namespace {
@@ -16,33 +14,7 @@ namespace {
 using testing::HasSubstr;
 using testing_support::TinyModel;
 
-constexpr const char* kModel = ASSAY_SOURCE_DIR "/golden/tinyllama/tinyllama-q8_0.gguf";
-
-class FollowCommand : public Program {
- protected:
-  std::string tiny(const TinyModel& model = {}) { return model.write(path("tiny.gguf")); }
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
-
-  rapidjson::Document run_json(std::vector<std::string> arguments) {
-    arguments.push_back("--json");
-    const Outcome outcome = run(arguments);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    rapidjson::Document json;
-    json.Parse(outcome.out.c_str());
-    EXPECT_FALSE(json.HasParseError()) << outcome.out;
-    return json;
-  }
-
-  // checkpoint@token_idx of each record.
-  static std::multiset<std::string> records(const std::string& log) {
-    std::multiset<std::string> names;
-    LogReader reader(log);
-    while (const Record* record = reader.next()) {
-      names.insert(record->checkpoint + "@" + std::to_string(record->token_idx));
-    }
-    return names;
-  }
-};
+class FollowCommand : public RunCommand {};
 
 // Breaks if another token than the reference's were evaluated, or a header ended the prompt
 // elsewhere: then the two logs could not be held against each other to their end.

@@ -109,6 +109,55 @@ TEST_F(ProofRulesTest, NaNInLogProbabilitiesOfTheJudgedLogAloneFails) {
   EXPECT_EQ(compare(right, right + logprobs(top)).failed, 1);
 }
 
+// Breaks if logits that the judged log states twice are held to the reference under one name only.
+TEST_F(ProofRulesTest, WrongLogProbabilitiesBesideRightLogitsFail) {
+  const std::string right = line("logits", 0, logits());
+  const std::string restated = line("logprobs", 0, log_softmax(logits()));
+  EXPECT_TRUE(compare(right, right + restated).pass);
+  EXPECT_TRUE(compare(restated, restated + right).pass);
+  std::vector<float> wrong = logits();
+  std::reverse(wrong.begin(), wrong.end());
+  const Comparison comparison = compare(right, right + line("logprobs", 0, log_softmax(wrong)));
+  EXPECT_EQ(comparison.failed, 1);
+  ASSERT_TRUE(comparison.first_divergence);
+  EXPECT_EQ(comparison.first_divergence->checkpoint.name, "logprobs");
+  EXPECT_EQ(comparison.evidence.whole, 1);
+  EXPECT_EQ(compare(restated, restated + line("logits", 0, wrong)).failed, 1);
+  EXPECT_EQ(compare(right, right + logprobs(top_of(wrong))).failed, 1);
+}
+
+// Breaks if a sketch is held to nothing where the other log has none.
+TEST_F(ProofRulesTest, SketchesOfWhatIsNotFiniteFail) {
+  const std::vector<float> head = waves(16);
+  for (const char* sum : {"\"NaN\"", "\"Infinity\"", "\"-Infinity\""}) {
+    const std::string sketch = fmt::format(",\"n\":32,\"sketch\":[{}{}]", sum, [] {
+      std::string rest;
+      for (size_t i = 1; i < kSketchSize; ++i) rest += ",0.5";
+      return rest;
+    }());
+    const std::string right = line("layer_0_output", 0, head, ",\"n\":32");
+    const std::string wrong = line("layer_0_output", 0, head, sketch);
+    EXPECT_EQ(compare(right, wrong).failed, 1) << sum;
+    EXPECT_EQ(compare(wrong, right).verdict, Verdict::kIncomplete) << sum;
+    const std::string alone = line("layer_1_output", 0, head, sketch);
+    EXPECT_EQ(compare(right, right + alone).failed, 1) << sum;
+  }
+}
+
+// Breaks if --allow-missing does not accept what nothing could be held to, as the hint says.
+TEST_F(ProofRulesTest, WhatHasNothingInCommonMayBeAccepted) {
+  const std::string both = line("layer_0_output", 0, waves(16));
+  const std::string head = line("layer_1_output", 0, waves(16), ",\"n\":32");
+  const std::string least = line("layer_1_output", 0, {}, R"(,"n":32,"summary":{"argmax":1})");
+  EXPECT_EQ(compare(both + head, both + least).verdict, Verdict::kIncomplete);
+  options_.allow_missing = {"layer_1_*"};
+  const Comparison comparison = compare(both + head, both + least);
+  EXPECT_TRUE(comparison.pass);
+  EXPECT_EQ(comparison.evidence.excused, 1);
+  EXPECT_EQ(comparison.evidence.whole, 1);
+  EXPECT_EQ(comparison.unmatched_ref, 0);
+}
+
 // Breaks if log-probabilities are recognised by all values alone.
 TEST_F(ProofRulesTest, SummariesOfLogProbabilitiesAreRecognised) {
   EXPECT_TRUE(compare(summary(logits()), summary(log_softmax(logits()))).pass);

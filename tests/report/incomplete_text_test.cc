@@ -41,7 +41,7 @@ TEST_F(IncompleteText, NamesTheCountTheFirstAndTheReason) {
                      HasSubstr("ref.jsonl are unproven, the first layer_0_q at token 0: it "
                                "is missing in the other log; log it, narrow the "
                                "comparison to what was logged with --checkpoints layers, "
-                               "or accept the gap with --allow-missing 'layer_*_q'")));
+                               "or accept what is missing with --allow-missing 'layer_*_q'")));
 }
 
 TEST_F(IncompleteText, CheckpointsThatItNamesGiveAVerdict) {

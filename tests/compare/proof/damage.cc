@@ -63,6 +63,7 @@ constexpr Damage kDamages[] = {
     {"head_of_heap_words", head_of_heap_words},
     {"wrong_behind_reference_garbage", wrong_behind_reference_garbage},
     {"nan_in_own_checkpoint", nan_in_own_checkpoint},
+    {"logits_restated_wrong", logits_restated_wrong},
     {"nan_in_own_token", nan_in_own_token},
     {"nan_after_split", nan_after_split},
     {"nan_before_offset", nan_before_offset},

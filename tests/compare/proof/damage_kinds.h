@@ -63,6 +63,7 @@ bool wrong_under_heap_words(Patient& patient);
 bool head_of_heap_words(Patient& patient);
 bool wrong_behind_reference_garbage(Patient& patient);
 bool nan_in_own_checkpoint(Patient& patient);
+bool logits_restated_wrong(Patient& patient);
 bool nan_in_own_token(Patient& patient);
 bool nan_after_split(Patient& patient);
 bool nan_before_offset(Patient& patient);

@@ -328,6 +328,26 @@ bool nan_in_own_checkpoint(Patient& patient) {
   return true;
 }
 
+// Log-probabilities of other logits beside right ones.
+bool logits_restated_wrong(Patient& patient) {
+  Scene& scene = patient.scene;
+  scene.ref_form.logits = scene.got_form.logits = RecordForm();
+  std::vector<Tensor*> logits = held(patient);
+  std::erase_if(logits, [&](const Tensor* tensor) {
+    return tensor->checkpoint != "logits" || !scene.got_form.logs(*tensor);
+  });
+  if (logits.empty()) return false;
+  Tensor wrong = *patient.chance.pick(logits);
+  std::rotate(wrong.values.begin(), wrong.values.begin() + 1, wrong.values.end());
+  patient.outcome = Outcome::kDiverge;
+  LogForm form = scene.got_form;
+  form.logprobs_top = static_cast<int>(wrong.values.size());
+  patient.edit_logs = [line = make_line(wrong, form)](Log&, Log& got) {
+    got.lines.push_back(line);
+  };
+  return true;
+}
+
 bool nan_in_own_token(Patient& patient) {
   Scene& scene = patient.scene;
   if (scene.split || scene.ref_form.to <= scene.ref.n_prompt) return false;

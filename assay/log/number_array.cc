@@ -245,6 +245,10 @@ const char* find_matching_bracket(const char* at, const char* end) {
 }  // namespace
 
 bool read_nonfinite(const std::string& word, double& value) {
+  const size_t first = word.starts_with('-') ? 1 : 0;
+  if (first == word.size() || std::isdigit(static_cast<unsigned char>(word[first])) != 0) {
+    return false;
+  }
   std::string lower;
   for (const char c : word) {
     lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

@@ -60,7 +60,7 @@ bool may_be_log_probabilities(const Record& record) {
 }
 
 bool is_log_probabilities(const Record& record) {
-  return record.checkpoint == kLogProbabilities || sums_to_one(record) ||
+  return record.checkpoint == kLogProbabilitiesName || sums_to_one(record) ||
          may_be_log_probabilities(record);
 }
 
@@ -115,23 +115,21 @@ void shift_summary(double constant, int64_t n, Summary& summary) {
 }  // namespace
 
 std::string sibling_of(std::string_view checkpoint) {
-  if (checkpoint == kLogits) return std::string(kLogProbabilities);
-  return checkpoint == kLogProbabilities ? std::string(kLogits) : std::string();
+  if (checkpoint == kLogitsName) return std::string(kLogProbabilitiesName);
+  return checkpoint == kLogProbabilitiesName ? std::string(kLogitsName) : std::string();
 }
 
 void read_as_logits(Record& record) {
-  if (record.checkpoint != kLogProbabilities || record.top.empty()) return;
+  if (record.checkpoint != kLogProbabilitiesName || record.top.empty()) return;
   if (record.has_all_values()) return;
   if (record.summary) {
     if (record.top.size() > record.summary->top.size()) record.summary->top = record.top;
     return;
   }
-  Summary& summary = record.summary.emplace();
-  summary.min = summary.mean = summary.l2 = std::nan("");
+  Summary& summary = record.summary.emplace(empty_summary());
   summary.max = static_cast<double>(record.top.front().value);
   summary.argmax = record.top.front().index;
   summary.top = record.top;
-  summary.counts_nonfinite = false;
 }
 
 bool are_log_probabilities(const Record& ref, const Record& got) {
@@ -142,9 +140,15 @@ Record in_terms_of(const Record& ref, const Record& got) {
   Record shifted = got;
   const std::optional<double> constant = constant_between(ref, got);
   if (!constant || !std::isfinite(*constant)) {
-    // A NaN among the values must not be lost with them.
-    std::erase_if(shifted.values, [](float value) { return !std::isnan(value); });
-    shifted.summary.reset();
+    // What is not finite must not be lost with the rest.
+    const auto may_be_logit = [](float value) { return !std::isnan(value) && value < INFINITY; };
+    std::erase_if(shifted.values, may_be_logit);
+    if (shifted.summary) {
+      std::vector<TopValue> top = std::move(shifted.summary->top);
+      std::erase_if(top, [&](const TopValue& entry) { return may_be_logit(entry.value); });
+      shifted.summary = counts_of(*shifted.summary);
+      shifted.summary->top = std::move(top);
+    }
     shifted.sketch.reset();
     return shifted;
   }

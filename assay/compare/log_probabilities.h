@@ -8,11 +8,11 @@
 
 namespace assay {
 
-inline constexpr std::string_view kLogits = "logits";
-inline constexpr std::string_view kLogProbabilities = "logprobs";
+inline constexpr std::string_view kLogitsName = "logits";
+inline constexpr std::string_view kLogProbabilitiesName = "logprobs";
 
 inline bool is_logits_name(std::string_view checkpoint) {
-  return checkpoint == kLogits || checkpoint == kLogProbabilities;
+  return checkpoint == kLogitsName || checkpoint == kLogProbabilitiesName;
 }
 
 // The other name under which a log may hold the same record; empty for all but logits.
@@ -30,7 +30,7 @@ inline constexpr double kUnitSum = 1e-3;
 // `got` with the constant added that lies between logits and log-probabilities: the logarithm of
 // the sum of the exponentials of the one that has all values; else the difference of the two means,
 // or of the most probable token that both list. Where nothing tells the constant, a record that
-// holds nothing.
+// holds nothing but what is not finite.
 Record in_terms_of(const Record& ref, const Record& got);
 
 }  // namespace assay

@@ -65,6 +65,14 @@ std::optional<double> least_of_top(const Record& record) {
   return static_cast<double>(record.summary->top.back().value);
 }
 
+// The value of an element that may be the largest.
+std::optional<float> logit_at(const Record& record, int64_t index) {
+  if (const auto value = value_at(record, index)) return value;
+  const bool is_largest =
+      record.summary && record.summary->argmax == index && !std::isnan(record.summary->max);
+  return is_largest ? std::optional(static_cast<float>(record.summary->max)) : std::nullopt;
+}
+
 void set_regret(const Record& ref, Metrics& metrics) {
   metrics.regret.reset();
   metrics.least_regret.reset();
@@ -73,8 +81,8 @@ void set_regret(const Record& ref, Metrics& metrics) {
     metrics.regret = 0;
     return;
   }
-  const auto best = value_at(ref, *metrics.argmax_ref);
-  const auto chosen = value_at(ref, *metrics.argmax_got);
+  const auto best = logit_at(ref, *metrics.argmax_ref);
+  const auto chosen = logit_at(ref, *metrics.argmax_got);
   const auto least = least_of_top(ref);
   if (best && chosen) {
     metrics.regret = static_cast<double>(*best) - static_cast<double>(*chosen);
@@ -177,7 +185,8 @@ Record first_elements(const Record& record, int64_t n) {
   }
   Summary& summary = *part.summary;
   summary.min = summary.mean = summary.l2 = kNaN;
-  summary.nonfinite = 0;
+  // At most the elements beyond n are padding.
+  summary.nonfinite = std::max<int64_t>(0, summary.nonfinite - (record.n - n));
   summary.nan.reset();
   // Of the largest elements those before n are the largest there, and if the very largest is one,
   // it is the maximum.
@@ -247,7 +256,8 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
   Metrics metrics;
   metrics.n = ref.n;
   metrics.is_logits = is_logits;
-  metrics.in_nats = ref.checkpoint == kLogProbabilities || got.checkpoint == kLogProbabilities;
+  metrics.in_nats =
+      ref.checkpoint == kLogProbabilitiesName || got.checkpoint == kLogProbabilitiesName;
   const ValueSums sums = sum_values(a, b);
   const auto n_excluded = std::count_if(excluded.begin(), excluded.end(), [&](int64_t index) {
     return index < static_cast<int64_t>(common);

@@ -189,6 +189,12 @@ bool is_padded_vocabulary(const Record& ref, const Record& got) {
   return further > 1 && (longer.n % 64 == 0 || is_masked_from(longer, shorter));
 }
 
+// Of the largest elements, those that are NaN or +Infinity.
+int64_t count_bad(const std::vector<TopValue>& top) {
+  return std::count_if(top.begin(), top.end(),
+                       [](const TopValue& entry) { return !(entry.value < INFINITY); });
+}
+
 void fail_size(const Record& ref, const Record& got, PairComparison& pair) {
   pair.result =
       failed_result(Metric::kSize, static_cast<double>(got.n), static_cast<double>(ref.n));
@@ -220,6 +226,8 @@ PairComparison compare_pair(const Record& ref, const Record& given, const Tolera
   const SetAside set_aside{union_of(found.ref_out, found.got_out), !found.ref_garbage.empty(),
                            !found.got_garbage.empty()};
   pair.result.metrics = compare_records(ref, got, is_logits, set_aside);
+  int64_t& nonfinite = pair.result.metrics.nonfinite;
+  nonfinite = std::max(nonfinite, count_bad(given.top));
   if (is_logits && !set_aside.indices.empty()) {
     choose_from_all(ref, got, found.ref_out, found.not_chosen, pair.result.metrics);
   }
@@ -240,9 +248,7 @@ PairComparison check_alone(const Record& got) {
   int64_t nonfinite = std::count_if(got.values.begin(), got.values.end(), [&](float value) {
     return std::isnan(value) || (std::isinf(value) && !(is_logits && value < 0));
   });
-  nonfinite += std::count_if(got.top.begin(), got.top.end(), [](const TopValue& top) {
-    return std::isnan(top.value) || (std::isinf(top.value) && top.value > 0);
-  });
+  nonfinite += count_bad(got.top) + (got.summary ? count_bad(got.summary->top) : 0);
   if (got.sketch) {  // sums of finite values
     nonfinite += std::count_if(got.sketch->begin(), got.sketch->end(),
                                [](double sum) { return !std::isfinite(sum); });

@@ -87,13 +87,11 @@ class Pairer {
   }
 
   Gap gap(const Name& name, int64_t token_idx) const {
-    if (begins_otherwise(token_idx)) {
-      if (!options_.whole_required) {
-        return {name.shared, token_idx, Evidence::kExcused, kOtherBeginning};
-      }
-      return {name.shared, token_idx, Evidence::kUnproven, kOtherBeginning};
-    }
     if (name.allowed) return {name.shared, token_idx, Evidence::kExcused, kAllowedMissing};
+    if (begins_otherwise(token_idx)) {
+      const Evidence state = options_.whole_required ? Evidence::kUnproven : Evidence::kExcused;
+      return {name.shared, token_idx, state, kOtherBeginning};
+    }
     return {name.shared, token_idx, Evidence::kUnproven, kMissing};
   }
 

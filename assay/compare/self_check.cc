@@ -119,7 +119,7 @@ class SelfCheck {
     }
     if (stated.counts_nonfinite && computed.nonfinite != stated.nonfinite) return false;
     if (stated.nan && computed.nan != stated.nan) return false;
-    return holds_top(stated);
+    return holds_top(stated) && holds_argmax(stated);
   }
 
   bool agrees(const Sketch& computed) const {
@@ -142,7 +142,20 @@ class SelfCheck {
       if (std::isfinite(value) && (value > s.max + slack || value < s.min - slack)) return false;
     }
     if (s.counts_nonfinite && nonfinite > s.nonfinite) return false;
-    return holds_top(s);
+    return holds_top(s) && holds_argmax(s);
+  }
+
+  // Whether none of the values that are listed is above that of the element that is the largest.
+  bool holds_argmax(const Summary& s) const {
+    const auto index = static_cast<size_t>(s.argmax);
+    if (s.argmax < 0 || index >= record_.values.size() || is_set_aside(index)) return true;
+    const auto chosen = static_cast<double>(record_.values[index]);
+    for (size_t i = 0; i < record_.values.size(); ++i) {
+      const auto value = static_cast<double>(record_.values[i]);
+      const double slack = kSlack * std::abs(value) + rounding_;
+      if (std::isfinite(value) && !is_set_aside(i) && !(value <= chosen + slack)) return false;
+    }
+    return true;
   }
 
   // Whether the values that are listed of the largest elements are theirs.
@@ -221,7 +234,7 @@ bool are_the_largest(const Record& record) {
 }
 
 std::string_view contradiction_in_top(const Record& record) {
-  if (record.checkpoint != kLogProbabilities || record.top.empty()) return {};
+  if (record.checkpoint != kLogProbabilitiesName || record.top.empty()) return {};
   if (!are_the_largest(record)) return "its most probable tokens and its values";
   return is_no_distribution(record) ? "its probabilities and a sum of 1" : "";
 }

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
+#include "assay/log/sketch.h"
 #include "base/error.h"
 
 namespace assay {
@@ -97,6 +99,18 @@ Error no_records_error(const LogReader& log) {
                log.file()->path(), "check that the engine logged to this file");
 }
 
+namespace {
+
+// Whether the summary counts more elements that are not finite than the values show.
+bool hides_nonfinite(const Record& record) {
+  const auto shown = std::count_if(record.values.begin(), record.values.end(),
+                                   [](float value) { return !std::isfinite(value); });
+  const int64_t nan = record.summary->nan.value_or(0);
+  return std::max(record.summary->nonfinite, nan) > shown;
+}
+
+}  // namespace
+
 Record& RecordLoader::load_row(const RecordPlace& place, int64_t row, int64_t rows) {
   if (sequence_offset_ != place.offset) {
     sequence_offset_ = -1;
@@ -117,6 +131,12 @@ Record& RecordLoader::load_row(const RecordPlace& place, int64_t row, int64_t ro
   row_.shape = {width};
   row_.n = width;
   row_.values.assign(begin, end);
+  // Which row has what the values do not show is not known: any that is not listed may, and where
+  // all are, the record contradicts itself.
+  const bool may_have = !row_.has_all_values() || (row == 0 && sequence_.has_all_values());
+  if (sequence_.summary && may_have && hides_nonfinite(sequence_)) {
+    row_.summary = counts_of(*sequence_.summary);
+  }
   return row_;
 }
 

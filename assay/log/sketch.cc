@@ -65,6 +65,21 @@ std::vector<TopValue> largest_values(std::span<const float> values) {
   return top_of(values, summary_of(values));
 }
 
+Summary empty_summary() {
+  Summary summary;
+  summary.min = summary.max = summary.mean = summary.l2 = std::numeric_limits<double>::quiet_NaN();
+  summary.counts_nonfinite = false;
+  return summary;
+}
+
+Summary counts_of(const Summary& summary) {
+  Summary counts = empty_summary();
+  counts.nonfinite = summary.nonfinite;
+  counts.counts_nonfinite = summary.counts_nonfinite;
+  counts.nan = summary.nan;
+  return counts;
+}
+
 Summary summarize(std::span<const float> values) {
   const assay_tap_summary sums = summary_of(values);
   Summary summary;

@@ -27,6 +27,11 @@ double sketch_distance(const Sketch& a, const Sketch& b);
 // The estimate of ||a|| from the sketch of a.
 double sketch_norm(const Sketch& a);
 
+// A summary that states nothing.
+Summary empty_summary();
+// What a summary counts, and nothing else.
+Summary counts_of(const Summary& summary);
+
 // What a record tells of values that it does not hold.
 Summary summarize(std::span<const float> values);
 

@@ -5,38 +5,11 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <random>
 
-#include "assay/log/sketch.h"
+#include "tests/compare/made_records.h"
 
 namespace assay {
 namespace {
-
-Record record(std::vector<float> values, const std::string& checkpoint = "logits") {
-  Record made;
-  made.checkpoint = checkpoint;
-  made.n = static_cast<int64_t>(values.size());
-  made.shape = {1, made.n};
-  made.values = std::move(values);
-  return made;
-}
-
-// What a log of heads holds of `whole`.
-Record head_of(const Record& whole, size_t head, bool summary, bool sketch) {
-  Record made = whole;
-  made.values.resize(head);
-  if (summary) made.summary = summarize(whole.values);
-  if (sketch) made.sketch = compute_sketch(whole.values);
-  return made;
-}
-
-std::vector<float> random_values(size_t n, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, 2);
-  std::vector<float> values(n);
-  for (float& value : values) value = normal(random);
-  return values;
-}
 
 TEST(Metrics, OfASmallTensorByHand) {
   const Metrics m = compare_records(record({3, 4, 0, 0}), record({3, 4, 0, 1}), true);

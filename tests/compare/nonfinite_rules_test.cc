@@ -1,0 +1,107 @@
+// NaN or an infinity that the reference does not have fails wherever the judged log holds it.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/compare/comparison_case.h"
+
+namespace assay {
+namespace {
+
+class NonfiniteRulesTest : public ComparisonTest {
+ protected:
+  // A head of a tensor of 1000 elements, and further members.
+  static std::string head(const std::string& checkpoint, const std::string& more) {
+    return line(checkpoint, 0, waves(10), ",\"n\":1000" + more);
+  }
+
+  // A sketch of which one sum is `sum` (JSON).
+  static std::string sketch_with(const std::string& sum) {
+    const std::vector<int> rest(kSketchSize - 1, 30);
+    return fmt::format(",\"sketch\":[{},{}]", sum, fmt::join(rest, ","));
+  }
+
+  // Fails: exit 1, and not merely incomplete.
+  void expect_failure(const std::string& ref, const std::string& got) {
+    const Comparison comparison = compare(ref, got);
+    EXPECT_GT(comparison.failed, 0) << got;
+    EXPECT_FALSE(comparison.pass) << got;
+  }
+
+  const std::string right_ = line("embedding", 0, waves(64));
+};
+
+// Breaks if a sketch were read only where the other log has one, too.
+TEST_F(NonfiniteRulesTest, InASketchThatTheReferenceDoesNotHave) {
+  for (const std::string more : {"", R"(,"summary":{"l2":30})"}) {
+    const std::string ref = head("layer_0_output", more);
+    EXPECT_TRUE(compare(ref, head("layer_0_output", sketch_with("30") + more)).pass);
+    for (const char* sum : {"\"NaN\"", "\"Infinity\""}) {
+      expect_failure(ref, head("layer_0_output", sketch_with(sum) + more));
+    }
+  }
+}
+
+// Breaks if only the values and counts of a record that has no counterpart were looked at.
+TEST_F(NonfiniteRulesTest, InASketchOrTopOfACheckpointThatOnlyTheJudgedLogHas) {
+  EXPECT_TRUE(compare(right_, right_ + head("layer_9_k", sketch_with("30"))).pass);
+  expect_failure(right_, right_ + head("layer_9_k", sketch_with("\"NaN\"")));
+  const auto top = [](const char* value) {
+    return fmt::format(R"(,"summary":{{"l2":30,"top":[[40,{}]]}})", value);
+  };
+  EXPECT_TRUE(compare(right_, right_ + head("layer_9_k", top("3"))).pass);
+  expect_failure(right_, right_ + head("layer_9_k", top("\"NaN\"")));
+  expect_failure(right_, right_ + head("layer_9_k", top("\"Infinity\"")));
+}
+
+// Breaks if what a record of a whole sequence states of all its rows were lost with the first row.
+TEST_F(NonfiniteRulesTest, InTheSummaryOfAWholeSequence) {
+  const auto sequence = [](const std::string& checkpoint, int nan) {
+    return fmt::format(R"({{"checkpoint":"{}","token_idx":0,"dtype":"f32","shape":[4,64],)"
+                       R"("values":[1,2,3],"n":256,)"
+                       R"("summary":{{"l2":30,"nonfinite":{},"nan":{}}}}})",
+                       checkpoint, nan, nan) +
+           "\n";
+  };
+  const std::string first = line("embedding", 0, {1, 2, 3}, ",\"n\":64");
+  EXPECT_TRUE(compare(first, sequence("embedding", 0)).pass);
+  expect_failure(first, sequence("embedding", 5));
+  EXPECT_TRUE(compare(right_, right_ + sequence("layer_9_output", 0)).pass);
+  expect_failure(right_, right_ + sequence("layer_9_output", 5));
+}
+
+// Breaks if a list beside logits were read only under the name of log-probabilities.
+TEST_F(NonfiniteRulesTest, InAListOfTokensBesideLogits) {
+  const std::string ref = line("logits", 0, {1, 2, 3, 4});
+  expect_failure(ref, line("logits", 0, {1, 2, 3, 4}, R"(,"top":[[3,"NaN"]])"));
+  const std::string part = line("logits", 0, {1, 2}, ",\"n\":9");
+  expect_failure(part, line("logits", 0, {1, 2}, R"(,"n":9,"top":[[3,"NaN"]])"));
+}
+
+// Breaks if a NaN went with the list or the count that no constant relates to the logits.
+TEST_F(NonfiniteRulesTest, InLogProbabilitiesThatNothingRelatesToTheLogits) {
+  const std::string ref = line("logits", 0, {1, 2, 3}, ",\"n\":9");
+  EXPECT_EQ(compare(ref, line("logprobs", 0, {}, R"(,"n":9,"top":[[5,-0.5]])")).verdict,
+            Verdict::kIncomplete);
+  expect_failure(ref, line("logprobs", 0, {}, R"(,"n":9,"top":[[5,-0.5],[6,"NaN"]])"));
+  expect_failure(
+      ref, line("logprobs", 0, {-3, -2}, R"(,"n":9,"summary":{"l2":9,"nonfinite":3,"nan":3})"));
+}
+
+// Breaks if padding could be more elements than the reference lacks: 26 of those that it has are
+// not finite.
+TEST_F(NonfiniteRulesTest, BeyondWhatPaddingCanBe) {
+  const std::string ref = line("logits", 0, waves(60));
+  const auto padded = [](int nonfinite) {
+    return line("logits", 0, waves(10),
+                fmt::format(R"(,"n":64,"summary":{{"l2":5.5,"nonfinite":{}}})", nonfinite));
+  };
+  EXPECT_EQ(compare(ref, padded(4)).failed, 0);
+  expect_failure(ref, padded(30));
+}
+
+}  // namespace
+}  // namespace assay

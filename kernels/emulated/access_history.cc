@@ -24,25 +24,20 @@ void AccessHistory::note(Pair& pair, const Access& access) {
   pair[is_free ? 0 : 1] = access;
 }
 
-AccessHistory::Race AccessHistory::race(size_t word, const Toucher& who, bool with_reads,
-                                        bool with_atomics) const {
+AccessHistory::Race AccessHistory::race(size_t word, const Toucher& who, bool with_reads) const {
   const Word& touched = words_[word];
   if (conflicts(touched.write, who)) return {&touched.write, "wrote"};
   for (const Access& read : touched.reads) {
     if (with_reads && conflicts(read, who)) return {&read, "read"};
-  }
-  if (!with_atomics || atomics_.empty()) return {};
-  for (const Access& atomic : atomics_[word]) {
-    if (conflicts(atomic, who)) return {&atomic, "changed by an atomic"};
   }
   return {};
 }
 
 template <class Keep>
 std::string AccessHistory::touch(size_t first, size_t count, const Toucher& who, const char* does,
-                                 bool with_reads, bool with_atomics, const Keep& keep) {
+                                 bool with_reads, const Keep& keep) {
   for (size_t i = first / word_bytes_; i < (first + count + word_bytes_ - 1) / word_bytes_; ++i) {
-    const auto [earlier, did] = race(i, who, with_reads, with_atomics);
+    const auto [earlier, did] = race(i, who, with_reads);
     if (earlier != nullptr) {
       return fmt::format(
           "a race for device memory: {} what thread {} of block {} {} at line {}, with nothing "
@@ -56,23 +51,15 @@ std::string AccessHistory::touch(size_t first, size_t count, const Toucher& who,
 
 std::string AccessHistory::read(size_t first, size_t count, const Toucher& who,
                                 const Place& place) {
-  return touch(first, count, who, "reads", false, true, [&](size_t i) {
+  return touch(first, count, who, "reads", false, [&](size_t i) {
     note(words_[i].reads, {who, place.line});
   });
 }
 
 std::string AccessHistory::write(size_t first, size_t count, const Toucher& who,
                                  const Place& place) {
-  return touch(first, count, who, "writes", true, true, [&](size_t i) {
+  return touch(first, count, who, "writes", true, [&](size_t i) {
     words_[i].write = {who, place.line};
-  });
-}
-
-std::string AccessHistory::change(size_t first, size_t count, const Toucher& who,
-                                  const Place& place) {
-  if (atomics_.empty()) atomics_.resize(words_.size());
-  return touch(first, count, who, "changes by an atomic", true, false, [&](size_t i) {
-    note(atomics_[i], {who, place.line});
   });
 }
 

@@ -30,8 +30,6 @@ class AccessHistory {
   // The bytes [first, first + count). These return what is wrong, or nothing.
   std::string read(size_t first, size_t count, const Toucher& who, const Place& place);
   std::string write(size_t first, size_t count, const Toucher& who, const Place& place);
-  // By an atomic, which no other atomic is in the way of.
-  std::string change(size_t first, size_t count, const Toucher& who, const Place& place);
 
  private:
   struct Access {
@@ -50,15 +48,14 @@ class AccessHistory {
 
   static bool conflicts(const Access& earlier, const Toucher& who);
   static void note(Pair& pair, const Access& access);
-  Race race(size_t word, const Toucher& who, bool with_reads, bool with_atomics) const;
+  Race race(size_t word, const Toucher& who, bool with_reads) const;
   // Of the bytes [first, first + count): looks for a race in each word, and keeps the access.
   template <class Keep>
   std::string touch(size_t first, size_t count, const Toucher& who, const char* does,
-                    bool with_reads, bool with_atomics, const Keep& keep);
+                    bool with_reads, const Keep& keep);
 
   size_t word_bytes_;
   std::vector<Word> words_;
-  std::vector<Pair> atomics_;  // of each word, once there was one
 };
 
 }  // namespace assay::emulated

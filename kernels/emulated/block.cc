@@ -16,8 +16,6 @@ const char* name_of(WarpOperation operation) {
       return "__syncwarp";
     case WarpOperation::kShuffle:
       return "a shuffle";
-    case WarpOperation::kVote:
-      return "a vote";
     case WarpOperation::kMultiply:
       return "a matrix product";
   }

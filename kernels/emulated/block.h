@@ -26,7 +26,7 @@ struct LaunchShape {
 };
 
 // What lanes of a warp do together. Lanes meet only in the same operation.
-enum class WarpOperation : uint8_t { kSync, kShuffle, kVote, kMultiply };
+enum class WarpOperation : uint8_t { kSync, kShuffle, kMultiply };
 // What a lane brings to it.
 using Brought = std::array<uint64_t, 2>;
 
@@ -101,12 +101,6 @@ class Block {
     check(address, bytes, place);
     AccessHistory& history = memory_.history_for_writes(bytes);
     require(history.write(memory_.offset(address), bytes, toucher(), place), place);
-  }
-
-  void check_atomic(const void* address, size_t bytes, const Place& place) const {
-    check(address, bytes, place);
-    AccessHistory& history = memory_.history_for_writes(bytes);
-    require(history.change(memory_.offset(address), bytes, toucher(), place), place);
   }
 
   [[noreturn]] void fail(const std::string& what, const Place& place) const;

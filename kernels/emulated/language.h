@@ -56,19 +56,6 @@ struct Index {
   Place place;
 };
 
-// Where an atomic finds an element of device memory.
-template <class T>
-struct GlobalAddress {
-  static constexpr bool kFlushesSubnormals = true;
-  T* address;
-  Place place;
-
-  unsigned char* begin_atomic() const {
-    Block::current().check_atomic(address, sizeof(T), place);
-    return reinterpret_cast<unsigned char*>(address);
-  }
-};
-
 // An element of device memory that a kernel may write; every access is checked.
 template <class T>
 class GlobalElement {
@@ -88,7 +75,6 @@ class GlobalElement {
     return *this = static_cast<T>(other);
   }
   GlobalElement(const GlobalElement&) = default;
-  GlobalAddress<T> operator&() const { return {address_, place_}; }
 
  private:
   T* address_;
@@ -134,20 +120,6 @@ inline void require(const std::string& wrong, const Place& place) {
   if (!wrong.empty()) Block::current().fail(wrong, place);
 }
 
-// Where an atomic finds an element of shared memory.
-template <class T>
-struct SharedAddress {
-  static constexpr bool kFlushesSubnormals = false;
-  SharedMemory::Array& array;
-  Index index;
-
-  unsigned char* begin_atomic() const {
-    Block& block = Block::current();
-    require(block.shared().change(array, index.value, block.accessor(), index.place), index.place);
-    return SharedMemory::element(array, index.value);
-  }
-};
-
 // An array in shared memory; every access is checked.
 template <class T>
 class Shared {
@@ -172,7 +144,6 @@ class Shared {
     }
     const Element& operator=(const Element& other) const { return *this = static_cast<T>(other); }
     Element(const Element&) = default;
-    SharedAddress<T> operator&() const { return {array_, index_}; }
 
    private:
     SharedMemory::Array& array_;
@@ -289,32 +260,6 @@ T __shfl_xor_sync(uint32_t mask, T value, int lanes, Place place = Place::here()
       mask, value, [=](unsigned own) { return own ^ static_cast<unsigned>(lanes); }, place);
 }
 
-// A lane whose source is beyond the warp gets its own value.
-template <class T>
-T __shfl_down_sync(uint32_t mask, T value, unsigned delta, Place place = Place::here()) {
-  return shuffle(
-      mask, value, [=](unsigned own) { return own + delta < kWarpSize ? own + delta : own; },
-      place);
-}
-
-inline uint32_t __ballot_sync(uint32_t mask, bool predicate, Place place = Place::here()) {
-  Block& block = Block::current();
-  block.meet(WarpOperation::kVote, mask, {predicate ? 1U : 0U, 0}, place);
-  uint32_t ballot = 0;
-  for (unsigned lane = 0; lane < kWarpSize; ++lane) {
-    if ((mask >> lane & 1U) != 0 && block.from(lane, place)[0] != 0) ballot |= 1U << lane;
-  }
-  return ballot;
-}
-
-inline bool __any_sync(uint32_t mask, bool predicate, Place place = Place::here()) {
-  return __ballot_sync(mask, predicate, place) != 0;
-}
-
-inline bool __all_sync(uint32_t mask, bool predicate, Place place = Place::here()) {
-  return __ballot_sync(mask, predicate, place) == mask;
-}
-
 // c + the sum of the products of four signed bytes.
 inline int __dp4a(int a, int b, int c) {
   for (int i = 0; i < 4; ++i) {
@@ -353,5 +298,3 @@ inline void multiply_16x16x8(const uint32_t (&a)[2], uint32_t b, int32_t (&sums)
 }  // namespace assay::emulated
 
 // NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier,bugprone-macro-parentheses)
-
-#include "kernels/emulated/atomics.h"

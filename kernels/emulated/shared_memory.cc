@@ -46,8 +46,7 @@ struct SharedMemory::Array {
   size_t element_bytes;
   std::vector<uint64_t> bytes;
   std::vector<History> history;
-  std::vector<Pair> atomics;  // of each element, once there was one
-  std::vector<int> copies;    // the thread whose copy to it is under way, or -1; once there was one
+  std::vector<int> copies;  // the thread whose copy to it is under way, or -1; once there was one
 };
 
 SharedMemory::SharedMemory() = default;
@@ -122,7 +121,7 @@ void SharedMemory::note(Pair& pair, const Access& access) {
 }
 
 std::string SharedMemory::race(const Array& array, size_t index, const Accessor& who,
-                               const char* does, bool with_reads, bool with_atomics) const {
+                               const char* does, bool with_reads) const {
   const auto found = [&](const Access& earlier, const char* did) {
     return fmt::format(
         "a race: {} element {} of the shared array '{}', which thread {} {} at line {} with no "
@@ -134,10 +133,6 @@ std::string SharedMemory::race(const Array& array, size_t index, const Accessor&
   for (const Access& read : history.reads) {
     if (with_reads && conflicts(read, who)) return found(read, "read");
   }
-  if (!with_atomics || array.atomics.empty()) return {};
-  for (const Access& atomic : array.atomics[index]) {
-    if (conflicts(atomic, who)) return found(atomic, "changed by an atomic");
-  }
   return {};
 }
 
@@ -147,7 +142,7 @@ std::string SharedMemory::read(Array& array, int64_t index, const Accessor& who,
   const auto at = static_cast<size_t>(index);
   if (std::string wrong = array.on_its_way(at); !wrong.empty()) return "reads " + wrong;
   if (array.history[at].write.thread < 0) return "reads " + array.unwritten(index);
-  std::string wrong = race(array, at, who, "reads", false, true);
+  std::string wrong = race(array, at, who, "reads", false);
   if (wrong.empty()) {
     note(array.history[at].reads, {who.thread, who.barriers, who.warp_syncs, place});
   }
@@ -159,23 +154,9 @@ std::string SharedMemory::write(Array& array, int64_t index, const Accessor& who
   if (std::string wrong = array.beyond(index); !wrong.empty()) return "writes " + wrong;
   const auto at = static_cast<size_t>(index);
   if (std::string wrong = array.on_its_way(at); !wrong.empty()) return "writes " + wrong;
-  std::string wrong = race(array, at, who, "writes", true, true);
+  std::string wrong = race(array, at, who, "writes", true);
   if (wrong.empty()) {
     array.history[at].write = {who.thread, who.barriers, who.warp_syncs, place};
-  }
-  return wrong;
-}
-
-std::string SharedMemory::change(Array& array, int64_t index, const Accessor& who,
-                                 const Place& place) {
-  if (std::string wrong = array.beyond(index); !wrong.empty()) return "changes " + wrong;
-  const auto at = static_cast<size_t>(index);
-  if (std::string wrong = array.on_its_way(at); !wrong.empty()) return "changes " + wrong;
-  if (array.history[at].write.thread < 0) return "changes " + array.unwritten(index);
-  if (array.atomics.empty()) array.atomics.resize(array.history.size());
-  std::string wrong = race(array, at, who, "changes by an atomic", true, false);
-  if (wrong.empty()) {
-    note(array.atomics[at], {who.thread, who.barriers, who.warp_syncs, place});
   }
   return wrong;
 }

@@ -45,8 +45,6 @@ class SharedMemory {
   // These return what is wrong, or nothing.
   std::string read(Array& array, int64_t index, const Accessor& who, const Place& place);
   std::string write(Array& array, int64_t index, const Accessor& who, const Place& place);
-  // By an atomic, which no other atomic is in the way of.
-  std::string change(Array& array, int64_t index, const Accessor& who, const Place& place);
 
   // By a copy that has begun, and is under way until finish_copy(); the element is not to be
   // touched meanwhile, and then was written by `who`. `bytes` of element size or fewer; the others
@@ -93,7 +91,7 @@ class SharedMemory {
   static void note(Pair& pair, const Access& access);
   // Of an access to an element with earlier ones of it, or nothing.
   std::string race(const Array& array, size_t index, const Accessor& who, const char* does,
-                   bool with_reads, bool with_atomics) const;
+                   bool with_reads) const;
 
   void check_size(const Place& place) const;
 

@@ -6,7 +6,7 @@ import time
 from tqdm import tqdm
 from transformers.utils import logging
 
-from . import llamacpp, small_goldens, small_models, smollm2
+from . import llamacpp_engine, small_goldens, small_models, smollm2
 
 
 def main():
@@ -22,7 +22,7 @@ def main():
     if unknown:
         parser.error(f"no such model: {', '.join(unknown)}; there are: {', '.join(names)}")
     logging.set_verbosity_error()
-    llamacpp.quiet()
+    llamacpp_engine.quiet()
     for name in names if "all" in chosen else chosen:
         start = time.monotonic()
         if name == smollm2.NAME:

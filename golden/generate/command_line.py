@@ -7,7 +7,7 @@ from pathlib import Path
 from assay_tap import CheckpointSet, LogError, LogWriter
 from assay_tap.environment import head_values
 
-from .llamacpp import LlamaCpp, quiet
+from .llamacpp_engine import LlamaCpp, quiet
 from .model_file import ModelFile
 
 

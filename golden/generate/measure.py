@@ -12,7 +12,7 @@ from assay_tap.checkpoints import kind
 from assay_tap.order import order
 
 from . import hf, quantise
-from .llamacpp import LlamaCpp
+from .llamacpp_engine import LlamaCpp
 
 TRANSFORMERS = {
     "f32_vs_f64": dict(dtype=torch.float32),

@@ -20,7 +20,7 @@ import torch
 from tqdm import tqdm
 from transformers.utils import logging
 
-from . import fixtures, llamacpp, manifest, measure, oracle
+from . import fixtures, llamacpp_engine, manifest, measure, oracle
 from .hf import top_gap
 from .model_file import ModelFile, hyperparameters, rotary_frequencies, sha256
 
@@ -214,7 +214,7 @@ def main():
     unknown = sorted(set(options.models) - set(MODELS))
     if unknown:
         parser.error(f"no such model: {', '.join(unknown)}; there are: {', '.join(MODELS)}")
-    llamacpp.quiet()
+    llamacpp_engine.quiet()
     logging.set_verbosity_error()
     for name in options.models or MODELS:
         record(str(Path(options.assay).resolve()), MODELS[name])

@@ -17,7 +17,7 @@ import gguf
 import llama_cpp
 import numpy as np
 
-from . import llamacpp
+from . import llamacpp_engine
 
 DATA = Path(__file__).resolve().parents[2] / "tests" / "data"
 COUNT = 1024
@@ -126,7 +126,7 @@ def write_type_mix(assay):
 def main():
     if len(sys.argv) != 2:
         raise SystemExit("usage: python -m generate.quantize_vectors ASSAY_PROGRAM")
-    llamacpp.quiet()
+    llamacpp_engine.quiet()
     write_blocks()
     write_type_mix(sys.argv[1])
 

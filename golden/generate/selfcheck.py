@@ -14,7 +14,7 @@ from assay_tap.order import order
 from assay_tap.sketch import sketch, splitmix64
 from transformers.utils import logging
 
-from . import fixtures, hf, llamacpp, naive, oracle, prompts, quantise, small_models
+from . import fixtures, hf, llamacpp_engine, naive, oracle, prompts, quantise, small_models
 from .model_file import ModelFile, rotary_frequencies
 
 failures = []
@@ -94,7 +94,7 @@ def check_against_llama_cpp(name, this, tokens):
         same = ModelFile(widened).tensors()
         different = sum(int((bits(same[tensor]) != bits(values)).sum()) for tensor, values in this.tensors.items())
         check(f"{name}: weights that llama.cpp dequantises to other bits", different, 0)
-        with llamacpp.LlamaCpp(widened, 256) as engine:
+        with llamacpp_engine.LlamaCpp(widened, 256) as engine:
             seen = engine.observe(tokens)
             got = engine.logits(tokens)
     check(f"{name}: logits that the tap on llama.cpp changes", int((bits(got) != bits(seen["logits"])).sum()), 0)
@@ -126,12 +126,12 @@ def check_gelu_table(name, seen, layers):
 
 def main():
     logging.set_verbosity_error()
-    llamacpp.quiet()
+    llamacpp_engine.quiet()
     check_sketch()
     for spec in small_models.specs().values():
         for type_name in small_models.TYPES:
             path = fixtures.GOLDEN / spec.name / f"{spec.name}-{type_name.lower()}.gguf"
-            with llamacpp.LlamaCpp(path, 256) as engine:
+            with llamacpp_engine.LlamaCpp(path, 256) as engine:
                 tokens = engine.tokenize(prompts.HAIKU)
             this = hf.Oracle(ModelFile(path), len(tokens))
             name = f"{spec.name} {type_name}"

@@ -3,7 +3,7 @@
 import math
 
 from . import fixtures, manifest, prompts, small_models
-from .llamacpp import LlamaCpp
+from .llamacpp_engine import LlamaCpp
 from .model_file import ModelFile
 
 GENERATED = 8

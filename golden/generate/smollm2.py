@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from . import fixtures, hf, prompts, quantise
-from .llamacpp import LlamaCpp, quiet
+from .llamacpp_engine import LlamaCpp, quiet
 from .model_file import ModelFile, sha256
 
 NAME = "smollm2"

@@ -2,7 +2,8 @@
 
 from .checkpoints import CheckpointSet
 from .environment import writer_from_environment
-from .tap import Rule, Tap, attach
+from .rule import Rule
+from .tap import Tap, attach
 from .writer import LogError, LogWriter
 
 __all__ = ["CheckpointSet", "LogError", "LogWriter", "Rule", "Tap", "attach", "writer_from_environment"]

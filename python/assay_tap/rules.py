@@ -4,7 +4,7 @@
 file: for `llama` the two numbers that rotate together are neighbours, where transformers holds them half a head apart.
 """
 
-from .tap import Rule
+from .rule import Rule
 from .writer import LogError
 
 

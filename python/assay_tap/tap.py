@@ -2,58 +2,14 @@
 
 import re
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from .arrays import as_rows
 from .calls import listen
 from .checkpoints import CheckpointSet
 from .environment import checkpoints_from_environment, times_from_environment, writer_from_environment
 from .positions import Pass
+from .rules import rules_for
 from .writer import LogError, LogWriter
-
-
-@dataclass(frozen=True)
-class Rule:
-    """Which tensor is which checkpoint.
-
-    module: path of the module, where * stands for one part of it, as in `model.layers.*.mlp.down_proj`.
-    checkpoint: the name, where {0}, {1} … are what the stars stood for; or several names, one for each part.
-    of: "output" or "input" of the module; of an output that is a tuple, the first.
-    calls: instead of an output or input, the results of this function, which the module's own source file defines or
-        imports, each time that the module calls it.
-    widths: splits the last axis into parts of these widths, one for each name.
-    change: applied to each part before it is recorded; one function, or one for each part.
-    rows: "last" where the model computes the row of the last token alone, in its forward pass or right after it;
-        without it there is a row for each token, or for each that the call's logits_to_keep says.
-    """
-
-    module: str
-    checkpoint: str | tuple[str, ...]
-    of: str = "output"
-    calls: str | None = None
-    widths: tuple[int, ...] = ()
-    change: Callable | tuple[Callable, ...] | None = None
-    rows: str | None = None
-
-    def names(self, stars):
-        several = (self.checkpoint,) if isinstance(self.checkpoint, str) else self.checkpoint
-        return [name.format(*stars) for name in several]
-
-    def parts(self, value):
-        """`value` as one tensor for each name."""
-        if self.widths:
-            parts = list(_first(value).split(list(self.widths), dim=-1))
-        elif isinstance(self.checkpoint, str):
-            parts = [value if self.change else _first(value)]
-        else:
-            parts = list(value)
-        changes = self.change if isinstance(self.change, tuple) else (self.change,) * len(parts)
-        return [change(part) if change else part for change, part in zip(changes, parts, strict=True)]
-
-
-def _first(value):
-    return value[0] if isinstance(value, (tuple, list)) else value
 
 
 def _pattern(path):
@@ -207,8 +163,6 @@ def attach(model, log=None, rules=None, checkpoints=None, positions=None, **opti
     rows="last" after it. A model of which nothing is to be logged has no hooks.
     """
     if rules is None:
-        from .rules import rules_for
-
         rules = rules_for(model)
     owned = None
     if log is None:

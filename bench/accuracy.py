@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Holds a build's engine to the goldens, and keeps what `assay compare` says of each: for `assay perf --accuracy`.
+"""Compares a build's engine with the goldens, and keeps each result of `assay compare` for `assay perf --accuracy`.
 
 bench/accuracy.py ENGINE --judge PROGRAM --out FOLDER [--models RE] [--base]
 
-Runs every model file that golden/*/manifest.json names and that is here, with each of its prompts, in exact math and,
-where its weights are in blocks, in fast math too. exact is held to the manifest's own floor, fast to what llama.cpp is
-off, since both round activations. ENGINE runs, PROGRAM judges: two builds are held to the same. A model that ENGINE
-cannot run is an error, with --base (an older build, which may lack what is asked) a remark. Run from the root of the
+Runs every existing model file that golden/*/manifest.json names, with each of its prompts, in exact math and, if its
+weights are in blocks, in fast math too. exact is judged by the manifest's own floor, fast by the error of llama.cpp,
+since both round activations. ENGINE runs, PROGRAM judges, so that two builds have the same judge. A model that ENGINE
+cannot run is an error, with --base (an older build, which may lack a feature) a remark. Run from the root of the
 sources.
 """
 
@@ -85,8 +85,8 @@ def main():
                     fail(f"{name}: {last_line(judged.stderr)}")
             count += 1
     if count == 0:
-        fail(f"no model fits '{flags.models}', or none is here")
-    print(f"{count} prompts held to their goldens")
+        fail(f"no model matches '{flags.models}', or none of them exists")
+    print(f"{count} prompts compared with their goldens")
     return 0
 
 

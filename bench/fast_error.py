@@ -4,7 +4,7 @@
 fast_error.py [--assay build/release/bin/assay] [--golden golden] [--threads 2]
 
 For each model of golden/ whose file is here, all logits of its longest prompt by `exact`, by `fast` and by llama.cpp.
-`exact` stands for float64: it is within 1e-5 of it, a thousandth of what is measured. `fast` keeps keys and values as
+`exact` replaces float64: it is within 1e-5 of it, a thousandth of the measured error. `fast` keeps keys and values as
 f16 here, as llama.cpp does. The error of a position is the
 relative L2 of its logits; given are the root mean square over positions, the greatest, and how many positions choose
 another token. Prints Markdown. Needs llama-cpp-python 0.3.36 and numpy.

@@ -3,13 +3,13 @@
 
 bench/gate.py BASE_BENCH HEAD_BENCH --assay PROGRAM --out FOLDER [--filter RE] [--rounds N]
 
-Each benchmark is run by turns (base head, head base, ...), each time in a process of its own, so that the two times of
-a pair lie within a second and what disturbs one disturbs the other. Many short repetitions are made and the best one
-counts, for what interrupts one only ever makes it slower. Kernels run on one thread, which is disturbed less than
-several that wait for each other; whole models run on all. What seems slower and is not sure is given as many pairs
-again, up to five times. What looks slower is measured anew, and the new times take the place of the old ones: only what is
-slower both times is SLOW. Leaves base.json and head.json, for `assay perf`, and exits as that does; neither file where
-something could not be measured.
+Each benchmark runs alternately (base head, head base, ...), each time in a new process, so that the two times of a pair
+lie within a second and a disturbance affects both. Of many short repetitions the best one counts, since an interruption
+only makes a repetition slower. Kernels run on one thread, which is disturbed less than several that wait for each
+other; whole models use all threads. A benchmark that seems slower but is unsure gets the same number of pairs again, up
+to five times. A SLOW one is measured again, and the new times replace the old: only what is SLOW both times counts.
+Leaves base.json and head.json for `assay perf`, and exits with its exit code; neither file if something could not be
+measured.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from pathlib import Path
 MIN_SECONDS = 0.005  # of a repetition
 MAX_REPETITIONS = 15
 MIN_REPETITIONS = 3  # of what takes longer
-MORE = 5  # times that what is not sure is measured on
+MORE = 5  # times that an unsure benchmark gets more pairs
 SECONDS = {"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 ON_ALL_THREADS = ("prefill/", "decode/", "load/", "log_")
 
@@ -80,7 +80,7 @@ class Measurement:
             self.environment)
         run = json.loads(text)
         self.context.setdefault(side, run["context"])
-        # The memory's bandwidth is measured once; later processes are told.
+        # The memory's bandwidth is measured once and passed to later processes.
         self.environment.setdefault("ASSAY_BENCH_BANDWIDTH", run["context"]["memory_bandwidth_gb_s"])
         entries = [entry for entry in run["benchmarks"] if entry["run_type"] == "iteration"]
         failed = next((entry for entry in entries if entry.get("error_occurred")), None)
@@ -141,7 +141,7 @@ def slow_of(judged):
 
 
 def settle(measurement, chosen, rounds, assay, folder, title):
-    """Measures, gives what seems slower and is not sure as many pairs again and again, and gives the verdict on all."""
+    """Measures, repeatedly adds pairs for what seems slower but is unsure, and returns the verdict on all."""
     measurement.forget(chosen)
     measurement.measure(chosen, rounds, title)
     for _ in range(MORE):
@@ -150,7 +150,7 @@ def settle(measurement, chosen, rounds, assay, folder, title):
                   entry["verdict"] == "UNSURE" and entry["ratio"] >= 1 + judged["min_effect"]]
         if not unsure:
             return judged
-        measurement.measure(unsure, rounds, title + ", what is not sure")
+        measurement.measure(unsure, rounds, title + ", unsure ones again")
     return verdict(assay, measurement.write(folder))
 
 

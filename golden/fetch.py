@@ -1,7 +1,7 @@
 """Fetches the checkpoints of the published runs: python golden/fetch.py NAME [--to FOLDER]
 
 NAME is one of golden/published.json. The file lands in the cache of scripts/fetch.sh, under published/; its path is the
-last line of standard output. An interrupted download is taken up where it was. A file is held to the revision and
+last line of standard output. An interrupted download is resumed. A file is held to the revision and
 SHA-256 of published.json; where these are null, to what the first fetch recorded in published.lock.json beside the
 files. Needs huggingface_hub; HF_TOKEN and HF_ENDPOINT are honoured. Exit status 2 if there is no good file.
 """
@@ -40,11 +40,11 @@ def read_lock(folder):
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise FetchError(f"{folder / LOCK}: is not JSON: {error}; remove it to trust the next fetch anew") from error
+        raise FetchError(f"{folder / LOCK}: is not JSON: {error}; remove it to trust the next fetch again") from error
 
 
 def pinned(name, model, folder):
-    """(revision, sha256, who says so), each None where nobody does; the table comes first."""
+    """(revision, sha256, their source), each None if unknown; the table comes first."""
     locked = read_lock(folder).get(name, {})
     if locked and (locked.get("repo"), locked.get("file")) != (model["repo"], model["file"]):
         locked = {}

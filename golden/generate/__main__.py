@@ -1,4 +1,4 @@
-"""`python -m generate [MODEL…|all]`: makes the goldens anew. Run from golden/; see golden/README.md."""
+"""`python -m generate [MODEL…|all]`: makes the goldens again. Run from golden/; see golden/README.md."""
 
 import argparse
 import time
@@ -14,7 +14,7 @@ def main():
     names = [*specs, smollm2.NAME]
     parser = argparse.ArgumentParser(
         prog="python -m generate",
-        description="Makes the goldens of Assay anew. A run that is interrupted is taken up where it was.",
+        description="Makes the goldens of Assay again. An interrupted run is resumed.",
     )
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"all (the default), or any of: {', '.join(names)}")
     chosen = parser.parse_args().models or ["all"]

@@ -39,7 +39,7 @@ def parser(name, description):
     made.add_argument("--log", metavar="F", required=True, help="the log, JSON lines")
     made.add_argument("--checkpoints", metavar="SET", default="ops", help="logits, layers, ops (default) or globs")
     made.add_argument("--values", metavar="N", type=count_of_values, default=10, help="leading values, or all")
-    made.add_argument("--sketch", action="store_true", help="64 numbers that stand for the whole row")
+    made.add_argument("--sketch", action="store_true", help="64 numbers that represent the whole row")
     made.add_argument("--team", default="", help="a name that each record carries")
     return made
 
@@ -56,7 +56,7 @@ def prompt_of(options):
 
 
 def run(options, record):
-    """Calls record(file, tokens, log, header); what goes wrong is one line on stderr and exit status 2."""
+    """Calls record(file, tokens, log, header); an error is one line on stderr and exit status 2."""
     quiet()
     try:
         if options.n < 0:

@@ -1,6 +1,6 @@
 """Writes tests/data/dequant/: raw blocks of each tensor type, and the float32 values that the `gguf` package reads.
 
-For each type there is `<TYPE>.bin`, the blocks as they stand in a model file, and `<TYPE>.f32`, the expected values,
+For each type there is `<TYPE>.bin`, the blocks as stored in a model file, and `<TYPE>.f32`, the expected values,
 little-endian. Run as `python -m generate.dequant_vectors` from golden/.
 """
 

@@ -20,7 +20,7 @@ def errors_only(level, text, _):
 
 
 def quiet():
-    """Lets llama.cpp say only errors."""
+    """Lets llama.cpp print errors only."""
     llama_cpp.llama_log_set(errors_only, ctypes.c_void_p(0))
 
 
@@ -87,7 +87,7 @@ class LlamaCpp:
     def observe_into(self, tokens, sink):
         """One batch over `tokens`; calls sink(checkpoint, positions, rows [tokens, n]) as each is computed.
 
-        The callback makes llama.cpp compute its graph node by node, so that none is fused with the next.
+        The callback makes llama.cpp compute its graph node by node, so that no two are fused.
         """
         namer = Namer(self.llama.metadata["general.architecture"], self.layers())
         positions = list(range(len(tokens)))
@@ -113,7 +113,7 @@ class LlamaCpp:
 
 
 class Observed:
-    """A context of its own on the same model, whose every tensor goes through `keep` when it is computed."""
+    """A separate context on the same model; each tensor is passed to `keep` when it is computed."""
 
     def __init__(self, engine, keep):
         self.error = None

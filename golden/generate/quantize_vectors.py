@@ -1,4 +1,4 @@
-"""Writes tests/data/quantize/ and tests/data/synth/type_mix.txt: what Assay's quantiser is held to.
+"""Writes tests/data/quantize/ and tests/data/synth/type_mix.txt: the vectors for the tests of Assay's quantiser.
 
 `input.f32` is 4,608 values, little-endian: four distributions and blocks at the edge of what blocks can hold.
 `<TYPE>.bin` are the blocks that the `gguf` package makes of them, for each type that it can make; `errors.txt` is the

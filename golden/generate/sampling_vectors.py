@@ -1,8 +1,8 @@
 """`python -m generate.sampling_vectors`: what a sampler must choose, written to tests/data/sampling/vectors.json.
 
-The sampler is written anew here, from what engine/sampler.h promises: the highest `top_k` logits (ties to the lowest
-id), of these the fewest whose probabilities reach `top_p`, and one of them by softmax(logit / temperature), at random
-by the 64-bit Mersenne twister of Matsumoto and Nishimura (2004). Temperature 0 is the highest logit.
+The sampler is implemented again, from the specification in engine/sampler.h: the highest `top_k` logits (ties to the
+lowest id), of these the fewest whose probabilities reach `top_p`, and one of them by softmax(logit / temperature), at
+random by the 64-bit Mersenne twister of Matsumoto and Nishimura (2004). Temperature 0 is the highest logit.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""`python -m generate.selfcheck`: what must hold for the goldens to be worth anything. Run from golden/.
+"""`python -m generate.selfcheck`: checks without which the goldens would be worthless. Run from golden/.
 
 Each check prints a line with its figure and its limit; any that fails makes the exit status 1.
 """

@@ -35,7 +35,7 @@ class Units:
         self.common = {"programs": programs(), "oracles": manifest.oracles()}
 
     def find(self, name, folder, wanted):
-        """(logs, samples by floor) of a finished unit whose logs stand in `folder`, or None."""
+        """(logs, samples by floor) of a finished unit with logs in `folder`, or None."""
         stated, sampled = self.folder / f"{name}.json", self.folder / f"{name}.npz"
         if not (stated.exists() and sampled.exists()):
             return None
@@ -68,5 +68,5 @@ class Units:
         part.replace(self.folder / f"{name}.json")
 
     def drop(self):
-        """The model is done: the next run makes it anew."""
+        """The model is finished: the next run makes it again."""
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -62,7 +62,7 @@ def join_pair(piece, pair):
 
 
 def byte_characters():
-    """GPT-2's map from bytes to printable characters: those that print stand for themselves, others follow U+0100."""
+    """GPT-2's map from bytes to printable characters: printable ones map to themselves, others follow U+0100."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     rest = [byte for byte in range(256) if byte not in printable]
     table = {byte: chr(byte) for byte in printable}

@@ -14,6 +14,6 @@ def as_array(values, dtype=None):
 
 
 def as_rows(tensor):
-    """tensor [..., n] as numpy [tokens, n]; what is narrower than float32 is widened to it."""
+    """tensor [..., n] as numpy [tokens, n]; types narrower than float32 are widened to it."""
     rows = as_array(tensor)
     return rows.reshape(-1, rows.shape[-1])

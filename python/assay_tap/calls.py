@@ -1,12 +1,12 @@
-"""Listens to the functions of a module: one wrapper for each, however many listen."""
+"""Listens to the functions of a module: one wrapper per function for all listeners."""
 
 import sys
 
-_wrappers = []  # those that somebody listens to
+_wrappers = []  # those with a listener
 
 
 class Wrapper:
-    """Stands in a module for one of its functions, and hands each result to all who listen."""
+    """Replaces a function of a module, and passes each result to all listeners."""
 
     def __init__(self, space, name):
         self.space, self.name, self.original = space, name, space[name]
@@ -21,7 +21,7 @@ class Wrapper:
         self.function = space[name] = watched
 
     def restore(self):
-        if self.space.get(self.name) is self.function:  # else somebody wrapped it once more, and calls it
+        if self.space.get(self.name) is self.function:  # otherwise another wrapper has replaced it, and calls it
             self.space[self.name] = self.original
 
 
@@ -31,7 +31,7 @@ def listen(module, name, listener):
     Returns a function that ends it; the last one to end puts the function back. Raises KeyError if there is none.
     """
     space = vars(sys.modules[module])
-    # One that the module no longer has, as somebody replaced the function, hears nothing.
+    # A wrapper that the module no longer has, because the function was replaced, gets no calls.
     wrapper = next((wrapper for wrapper in _wrappers if wrapper.function is space[name]), None)
     if wrapper is None:
         wrapper = Wrapper(space, name)

@@ -22,7 +22,7 @@ class CheckpointSet:
     def __init__(self, text, where="checkpoints"):
         self.globs = []
         self.where = where
-        self._typed = []  # items that are no set
+        self._typed = []  # items that are not set names
         for item in (part.strip() for part in text.split(",")):
             if not item:
                 raise LogError(
@@ -37,7 +37,7 @@ class CheckpointSet:
         return any(_matches(glob, checkpoint) for glob in self.globs)
 
     def unmatched(self, checkpoints):
-        """The items that match none of these names: mistyped globs, or every item where nothing at all is matched."""
+        """The items that match none of these names: mistyped globs, or every item if nothing matches."""
         items = self._typed if any(name in self for name in checkpoints) else self.globs
         return [item for item in items if not any(_matches(item, name) for name in checkpoints)]
 

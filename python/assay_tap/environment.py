@@ -1,4 +1,4 @@
-"""What the environment asks an engine to log: the same variables for every engine."""
+"""What to log, from the environment: the same variables for every engine."""
 
 import os
 

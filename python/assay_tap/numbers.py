@@ -6,7 +6,7 @@ import numpy as np
 
 
 def shortest(value):
-    """Text of a Python float or a numpy float32; what is not finite becomes a JSON string."""
+    """Text of a Python float or a numpy float32; NaN and infinities become JSON strings."""
     text = str(value)
     magnitude = abs(value)
     if 0.001 <= magnitude < 10000.0:  # most numbers: nothing shorter exists than the plain form
@@ -60,7 +60,7 @@ def _escaped(match):
     return f"\\u{code:04x}"
 
 
-# What a terminal would not show but obey, or hide: control characters, those that turn the direction of text, those
+# What a terminal would hide or execute instead of printing: control characters, text direction characters, those
 # that cannot be seen. And lone surrogates, which no UTF-8 file can hold.
 _UNSEEN = re.compile(
     '["\\\\\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff'
@@ -69,5 +69,5 @@ _UNSEEN = re.compile(
 
 
 def text(value):
-    """A JSON string in which all can be seen; lone surrogates become U+FFFD."""
+    """A JSON string with every character visible; lone surrogates become U+FFFD."""
     return '"' + _UNSEEN.sub(_escaped, str(value)) + '"'

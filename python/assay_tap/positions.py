@@ -1,4 +1,4 @@
-"""At which positions of its sequence the rows of one forward pass belong."""
+"""The positions, in its sequence, of the rows of one forward pass."""
 
 import inspect
 
@@ -17,7 +17,7 @@ def by_name(forward, args, kwargs):
     """The arguments of a call of `forward`, by name and with their defaults."""
     try:
         bound = inspect.signature(forward).bind(*args, **kwargs)
-    except (TypeError, ValueError):  # a call that fails, or a function that does not say what it takes
+    except (TypeError, ValueError):  # a call that fails, or a function without a signature
         return dict(kwargs)
     bound.apply_defaults()
     named = {}
@@ -41,7 +41,7 @@ def _single(tokens, least):
     """
     try:
         shape = tuple(tokens.shape) if hasattr(tokens, "shape") else np.shape(tokens)
-    except (TypeError, ValueError):  # a list of what is no number, or of lists of several lengths
+    except (TypeError, ValueError):  # a list of non-numbers, or of lists of different lengths
         shape = ()
     if len(shape) < least:
         raise LogError(f"the model was called with a {type(tokens).__name__} where tokens are expected; {OWN}")
@@ -61,7 +61,7 @@ def _cached_tokens(cache):
     except (TypeError, LookupError, AttributeError):
         shape = ()
     if len(shape) != 4:
-        raise LogError(f"how many tokens past_key_values, a {type(cache).__name__}, holds is not known; {OWN}")
+        raise LogError(f"how many tokens past_key_values, a {type(cache).__name__}, holds is unknown; {OWN}")
     return shape[-2]
 
 
@@ -93,7 +93,7 @@ def kept_positions(positions, named):
 
 
 def _is_of_logits(checkpoint):
-    """Whether logits_to_keep speaks of the rows of this checkpoint; None where its name does not tell."""
+    """Whether logits_to_keep applies to the rows of this checkpoint; None if its name does not show it."""
     if checkpoint == "logits":
         return True
     return False if checkpoint in ("embedding", "final_norm") or checkpoint.startswith("layer_") else None

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 class Rule:
     """Which tensor is which checkpoint.
 
-    module: path of the module, where * stands for one part of it, as in `model.layers.*.mlp.down_proj`.
-    checkpoint: the name, where {0}, {1} … are what the stars stood for; or several names, one for each part.
+    module: path of the module, where * matches one part of it, as in `model.layers.*.mlp.down_proj`.
+    checkpoint: the name, where {0}, {1} … are what the stars matched; or several names, one for each part.
     of: "output" or "input" of the module; of an output that is a tuple, the first.
     calls: instead of an output or input, the results of this function, which the module's own source file defines or
         imports, each time that the module calls it.

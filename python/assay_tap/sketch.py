@@ -1,11 +1,11 @@
-"""64 random projections that stand for a whole tensor: what assay/log/sketch.h computes, bit for bit."""
+"""64 random projections that represent a whole tensor, as assay/log/sketch.h computes them, bit for bit."""
 
 from functools import lru_cache
 
 import numpy as np
 
 SIZE = 64
-CHUNK = 2048  # fours of elements whose terms are held at once
+CHUNK = 2048  # groups of four elements whose terms are in memory at once
 
 
 def splitmix64(count):

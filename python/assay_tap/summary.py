@@ -1,4 +1,4 @@
-"""What a record says of a whole tensor when only its head is logged."""
+"""What a record states about a whole tensor of which only the head is logged."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ def _lane_sum(row):
 
 @dataclass
 class Summary:
-    """Of row, float64 [n]; elements that are not finite are counted and left out of all else."""
+    """Of row, float64 [n]; elements that are not finite are only counted."""
 
     row: np.ndarray
 

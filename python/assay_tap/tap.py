@@ -28,7 +28,7 @@ class Tap:
         self._calls = {}  # module -> {what it calls: [(rule, names)]}
         self._inside = []  # those of these modules that run now
         self._handles = []
-        self._listening = {}  # (source file, function) -> what ends it
+        self._listening = {}  # (source file, function) -> the function that stops listening
         self._names = []  # of the checkpoints that the rules find in the model
         try:
             self._handles.append(model.register_forward_pre_hook(self._start, with_kwargs=True))
@@ -76,7 +76,7 @@ class Tap:
             some = ", ".join(name for name, _ in list(model.named_modules())[1:4])
             raise LogError(f"no module is called {rule.module!r}; the model's are {some} …")
         if rule.rows not in (None, "last"):
-            raise LogError(f"a rule's rows are {rule.rows!r}; there is 'last', and None for what the call says")
+            raise LogError(f"a rule's rows are {rule.rows!r}; give 'last', or None for the rows that the call asks for")
         for stars, module in found:
             names = rule.names(stars)
             self._names += names
@@ -84,7 +84,7 @@ class Tap:
                 self._hook(rule, names, module)
 
     def _warn_of_unmatched(self):
-        """An item that is mistyped would log nothing in silence."""
+        """A mistyped item would silently log nothing."""
         unmatched = self._wanted.unmatched(self._names) if self._names else []
         if unmatched:
             warnings.warn(
@@ -111,7 +111,7 @@ class Tap:
                 module.register_forward_hook(lambda _module, _args, output: self._emit(rule, names, output))
             )
         else:
-            raise LogError(f"a rule is of {rule.of!r}; there are output and input")
+            raise LogError(f"a rule is of {rule.of!r}; give output or input")
 
     def _watch(self, rule, names, module):
         key = (type(module).__module__, rule.calls)
@@ -129,7 +129,7 @@ class Tap:
         self._handles += [enter, leave]
 
     def _leave(self, module):
-        if self._inside and self._inside[-1] is module:  # else what came before `enter` failed
+        if self._inside and self._inside[-1] is module:  # otherwise a hook before `enter` failed
             self._inside.pop()
 
     def _called(self, key, result):
@@ -152,7 +152,7 @@ def attach(model, log=None, rules=None, checkpoints=None, positions=None, **opti
         not set.
     rules: a list of Rule; without it those of assay_tap.rules for transformers' Llama, Qwen2, Phi3 and GPT-2.
     checkpoints: `logits`, `layers`, `ops` or globs. All that the rules name, unless the environment says where to log.
-        One that matches no checkpoint of the model is warned of.
+        A glob that matches no checkpoint of the model gives a warning.
     positions: a function (args, kwargs) of the forward call that gives the tokens' absolute positions; without it
         they are read from the call's arguments (assay_tap.positions). It is called before each pass.
     options: of LogWriter, such as team, values=None for all, sketch=True.

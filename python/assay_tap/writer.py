@@ -1,4 +1,4 @@
-"""Writes a log of one JSON object a line: the records that assay/log/log_writer.h writes, byte for byte."""
+"""Writes a log of one JSON object per line: the records that assay/log/log_writer.h writes, byte for byte."""
 
 import datetime
 import fcntl
@@ -26,7 +26,7 @@ _writers = weakref.WeakSet()
 
 
 def _renew_locks():
-    """A thread that logged while another called fork() is not in the child, and would never let go of its lock."""
+    """A thread that logged while another called fork() does not exist in the child and would keep its lock."""
     for writer in _writers:
         writer._lock = threading.Lock()
 
@@ -70,7 +70,7 @@ class LogWriter:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._regular = stat.S_ISREG(os.fstat(self._fd).st_mode)
-            if self._regular:  # only now that the lock is held: else another writer's records would go
+            if self._regular:  # only after taking the lock: otherwise another writer's records would be erased
                 os.ftruncate(self._fd, 0)
         except BlockingIOError as error:
             os.close(self._fd)
@@ -90,7 +90,7 @@ class LogWriter:
         self.close()
 
     def close(self):
-        """Ends the log; nothing is held back for it."""
+        """Ends the log; there is nothing to flush."""
         with self._lock:
             if self._fd is None:
                 return
@@ -101,7 +101,7 @@ class LogWriter:
             os.close(fd)
 
     def header(self, tokens=(), prompt=None, model=None, engine="", backend="", math=""):
-        """Writes the first line. model: a dict of name, sha256, arch and type. What is None or missing is empty."""
+        """Writes the first line. model: a dict of name, sha256, arch and type. None or a missing key is left empty."""
         model = model or {}
         about = ",".join(f'"{key}":{text(model.get(key) or "")}' for key in ("name", "sha256", "arch", "type"))
         parts = [f'{{"assay":1,"model":{{{about}}}', f'"tokens":[{",".join(str(int(token)) for token in tokens)}]']
@@ -112,7 +112,7 @@ class LogWriter:
         self._write(",".join(parts).encode(), first=True)
 
     def write(self, checkpoint, token_idx, row, shape=None):
-        """Logs one tensor, whole, at the position token_idx; shape is [1, n] unless it is given.
+        """Logs one whole tensor at the position token_idx; shape is [1, n] unless it is given.
 
         row is anything that numpy takes, or a tensor of PyTorch. float64 is kept for the summary and the sketch; values
         print as float32, and what is beyond the range of float32 is an infinity throughout.
@@ -183,7 +183,7 @@ class LogWriter:
             self._ours += len(line)
 
     def _take_lock(self):
-        """In a child of fork() after its parent closed the log: locks it again, unless it is another's by now."""
+        """In a child of fork() after its parent closed the log: locks it again, unless another writer has it."""
         if os.getpid() == self._opener:
             return
         try:
@@ -193,7 +193,7 @@ class LogWriter:
             raise LogError(self._failure) from error
 
     def _take_back(self, torn):
-        """Cuts off the `torn` bytes of a record that did not fit, unless somebody wrote after them.
+        """Cuts off the `torn` bytes of a record that did not fit, unless another process wrote after them.
 
         Returns whether the log ends with a whole record.
         """

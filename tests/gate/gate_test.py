@@ -188,7 +188,7 @@ class ScriptTest(FakeBenches):
     def test_too_few_pairs_are_reported_with_the_goldens(self):
         answer, reports = self.perf(self.fake("base", names=["add"]), self.fake("head", "3", names=["add"]), 1)
         self.assertEqual(answer.returncode, 2, answer.stderr)
-        self.assertEqual(answer.stdout.count("3 prompts held to their goldens"), 2)
+        self.assertEqual(answer.stdout.count("3 prompts compared with their goldens"), 2)
         self.assertEqual(answer.stderr.count("too few to confirm it"), 1, answer.stderr)
         judged = json.loads(reports["report.json"])
         self.assertTrue(judged["too_few_pairs"])

@@ -144,7 +144,7 @@ class LintTest(unittest.TestCase):
             self.assertEqual(self.complaints(), [f"inventory.txt: {text}"])
         self.inventory.write_text(whole.replace(f"{MODEL} Q8_0 long layers\n", ""))
         self.assertEqual(
-            self.complaints(), [f"inventory.txt: does not list {MODEL} Q8_0 long layers, which is there"]
+            self.complaints(), [f"inventory.txt: does not list {MODEL} Q8_0 long layers, which exists"]
         )
         self.inventory.unlink()
         self.refuses("inventory.txt: is missing")
@@ -257,7 +257,7 @@ class LintTest(unittest.TestCase):
                     logits[name]["max"] = most
                     self.assertEqual(self.complaints(), [])
                     logits[name]["max"] = most * 1.01
-                    self.refuses(f"logits.{name}.max is {most * 1.01}, a sound {name} is at most {most}")
+                    self.refuses(f"logits.{name}.max is {most * 1.01}, a correct {name} is at most {most}")
                     logits[name] = kept
 
     def test_snapshots(self):
@@ -280,8 +280,8 @@ class LintTest(unittest.TestCase):
     def test_fast_floors(self):
         first = self.fast_floors["prompts"][0]
         for change, text in (
-            (lambda: first["floors"].update(logits=[0.6, 0.1]), "is not [max, median] of a sound rounding"),
-            (lambda: first["floors"].update(logits=[0.1, 0.2]), "is not [max, median] of a sound rounding"),
+            (lambda: first["floors"].update(logits=[0.6, 0.1]), "is not [max, median] of a plausible rounding"),
+            (lambda: first["floors"].update(logits=[0.1, 0.2]), "is not [max, median] of a plausible rounding"),
             (lambda: first["floors"].pop("layer_0_q"), "has other checkpoints"),
             (lambda: first.update(prompt="none"), "is missing"),
         ):

@@ -19,11 +19,11 @@ void attention(benchmark::State& state, KvType type) {
   std::vector<uint8_t> k(floats.size() * kv_element_bytes(type));
   std::vector<uint8_t> v(k.size());
   Kernels& kernels = *environment().kernels;
-  kernels.store_kv(floats.data(), type, kv_elements, k.data());
-  kernels.store_kv(floats.data(), type, kv_elements, v.data());
+  kernels.run(StoreKvCall{floats.data(), type, kv_elements, k.data()});
+  kernels.run(StoreKvCall{floats.data(), type, kv_elements, v.data()});
   while (state.KeepRunning()) {
-    kernels.attention(q.data(), {type, k.data(), v.data()}, shape, n_positions - n_tokens, n_tokens,
-                      out.data());
+    kernels.run(AttentionCall{
+        q.data(), {type, k.data(), v.data()}, shape, n_positions - n_tokens, n_tokens, out.data()});
     benchmark::ClobberMemory();
   }
   report_bytes(state, static_cast<double>(k.size() + v.size() + (q.size() + out.size()) * 4));

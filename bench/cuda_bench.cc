@@ -36,7 +36,7 @@ double measure_bandwidth(Kernels& kernels) {
   const Buffer<float> a(kernels.memory(), kCount);
   const Buffer<float> b(kernels.memory(), kCount);
   Buffer<float> sum(kernels.memory(), kCount);
-  const auto add = [&] { kernels.add(a.data(), b.data(), kCount, sum.data()); };
+  const auto add = [&] { kernels.run(AddCall{a.data(), b.data(), kCount, sum.data()}); };
   add();
   wait_for(kernels, sum.data());
   const double seconds = seconds_of([&] {
@@ -99,7 +99,8 @@ void matrix_vector(benchmark::State& state, TensorType type, Math math) {
   const auto x = on_device(kernels, random_floats(kWidth));
   Buffer<float> out(kernels.memory(), kInner);
   measure(state, math, static_cast<double>(weights.bytes()), out.data(), [&] {
-    kernels.matmul(matrix(weights, type, kInner, kWidth), nullptr, x.data(), 1, out.data());
+    kernels.run(
+        MatmulCall{matrix(weights, type, kInner, kWidth), nullptr, x.data(), 1, out.data()});
   });
 }
 
@@ -111,8 +112,8 @@ void prompt(benchmark::State& state, TensorType type, Math math) {
   Buffer<float> out(kernels.memory(), kTokens * kWidth);
   measure(state, math, static_cast<double>(weights.bytes() + x.bytes() + out.bytes()), out.data(),
           [&] {
-            kernels.matmul(matrix(weights, type, kWidth, kWidth), nullptr, x.data(), kTokens,
-                           out.data());
+            kernels.run(MatmulCall{matrix(weights, type, kWidth, kWidth), nullptr, x.data(),
+                                   kTokens, out.data()});
           });
 }
 
@@ -152,7 +153,7 @@ Buffer<std::byte> random_kv(Kernels& kernels, KvType type, int64_t n_keys) {
   const int64_t count = n_keys * kHeads.n_kv_heads * kHeads.head_dim;
   const auto floats = on_device(kernels, random_floats(count));
   Buffer<std::byte> kv(kernels.memory(), static_cast<size_t>(count) * kv_element_bytes(type));
-  kernels.store_kv(floats.data(), type, count, kv.data());
+  kernels.run(StoreKvCall{floats.data(), type, count, kv.data()});
   return kv;
 }
 
@@ -164,7 +165,8 @@ void prompt_attention(benchmark::State& state, KvType type) {
   Buffer<float> out(kernels.memory(), q.size());
   const auto bytes = static_cast<double>(2 * kv.bytes() + q.bytes() + out.bytes());
   measure(state, Math::kExact, bytes, out.data(), [&] {
-    kernels.attention(q.data(), {type, kv.data(), kv.data()}, kHeads, 0, n_tokens, out.data());
+    kernels.run(
+        AttentionCall{q.data(), {type, kv.data(), kv.data()}, kHeads, 0, n_tokens, out.data()});
   });
 }
 

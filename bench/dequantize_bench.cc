@@ -21,8 +21,8 @@ void dequantize(benchmark::State& state, TensorType type) {
   std::vector<float> out(kBatch * kColumns);
   while (state.KeepRunning()) {
     for (int64_t row = 0; row < rows; row += kBatch) {
-      environment().kernels->get_rows({type, rows, kColumns, weights.data()}, ids.data() + row,
-                                      kBatch, out.data());
+      environment().kernels->run(GetRowsCall{
+          {type, rows, kColumns, weights.data()}, ids.data() + row, kBatch, out.data()});
     }
     benchmark::ClobberMemory();
   }

@@ -27,32 +27,32 @@ void rows(benchmark::State& state, Op op) {
 
 void rms_norm(benchmark::State& state) {
   rows(state, [](Kernels& k, const float* x, const float* weight, int64_t n_tokens, float* out) {
-    k.rms_norm(x, weight, 1e-5F, n_tokens, kWidth, out);
+    k.run(NormCall{NormKind::kRms, x, weight, nullptr, 1e-5F, n_tokens, kWidth, out});
   });
 }
 
 void layer_norm(benchmark::State& state) {
   rows(state, [](Kernels& k, const float* x, const float* weight, int64_t n_tokens, float* out) {
-    k.layer_norm(x, weight, weight, 1e-5F, n_tokens, kWidth, out);
+    k.run(NormCall{NormKind::kLayer, x, weight, weight, 1e-5F, n_tokens, kWidth, out});
   });
 }
 
 void silu_mul(benchmark::State& state) {
   rows(state, [](Kernels& k, const float* x, const float* up, int64_t n_tokens, float* out) {
-    k.silu_mul(x, up, n_tokens * kWidth, out);
+    k.run(ActivateCall{ActivationKind::kSiluGated, x, up, n_tokens * kWidth, out});
   });
 }
 
 void gelu_tanh(benchmark::State& state) {
   rows(state, [](Kernels& k, const float* x, const float*, int64_t n_tokens, float* out) {
-    k.gelu_tanh(x, n_tokens * kWidth, out);
+    k.run(ActivateCall{ActivationKind::kGeluTanh, x, nullptr, n_tokens * kWidth, out});
   });
 }
 
 template <RopePairing kPairing>
 void rope(benchmark::State& state) {
   rows(state, [](Kernels& k, const float* x, const float* angles, int64_t n_tokens, float* out) {
-    k.rope(x, angles, kPairing, n_tokens, kWidth / 64, 64, 64, out);
+    k.run(RopeCall{x, angles, kPairing, n_tokens, kWidth / 64, 64, 64, out});
   });
 }
 

@@ -38,8 +38,8 @@ void matrix_vector(benchmark::State& state, TensorType type, Math math) {
   const std::vector<float> x = random_floats(kColumns);
   std::vector<float> out(static_cast<size_t>(rows));
   while (state.KeepRunning()) {
-    kernels_of(math).matmul({type, rows, kColumns, weights.data()}, nullptr, x.data(), 1,
-                            out.data());
+    kernels_of(math).run(
+        MatmulCall{{type, rows, kColumns, weights.data()}, nullptr, x.data(), 1, out.data()});
     benchmark::ClobberMemory();
   }
   report_bytes(state, static_cast<double>(weights.size() + (x.size() + out.size()) * 4));
@@ -54,8 +54,8 @@ void matrix_matrix(benchmark::State& state, TensorType type, Math math) {
   const std::vector<float> x = random_floats(n_tokens * kColumns);
   std::vector<float> out(static_cast<size_t>(n_tokens * rows));
   while (state.KeepRunning()) {
-    kernels_of(math).matmul({type, rows, kColumns, weights.data()}, nullptr, x.data(), n_tokens,
-                            out.data());
+    kernels_of(math).run(MatmulCall{
+        {type, rows, kColumns, weights.data()}, nullptr, x.data(), n_tokens, out.data()});
     benchmark::ClobberMemory();
   }
   report_bytes(state, static_cast<double>(weights.size() + (x.size() + out.size()) * 4));
@@ -95,13 +95,19 @@ void smollm2_products(benchmark::State& state) {
     size_t next = 0;
     for (int64_t layer = 0; layer < kLayers; ++layer) {
       for (const Product& p : kLayer) {
-        kernels.matmul({TensorType::kQ4_1, p.rows, p.columns, weights[next++].data()}, nullptr,
-                       x.data(), n_tokens, out.data());
+        kernels.run(MatmulCall{{TensorType::kQ4_1, p.rows, p.columns, weights[next++].data()},
+                               nullptr,
+                               x.data(),
+                               n_tokens,
+                               out.data()});
       }
     }
     if (n_tokens == 1) {
-      kernels.matmul({TensorType::kQ8_0, kVocabulary, kWidth, embedding.data()}, nullptr, x.data(),
-                     1, out.data());
+      kernels.run(MatmulCall{{TensorType::kQ8_0, kVocabulary, kWidth, embedding.data()},
+                             nullptr,
+                             x.data(),
+                             1,
+                             out.data()});
     }
     benchmark::ClobberMemory();
   }

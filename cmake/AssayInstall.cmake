@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 set(assay_targets
   assay
-  assay_base
+  assay_base assay_model
   assay_causes
   assay_compare
   assay_convert
@@ -23,7 +23,7 @@ install(TARGETS ${assay_targets} EXPORT AssayTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS assay_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(EXPORT AssayTargets NAMESPACE Assay:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Assay)
-foreach(folder base kernels engine assay)
+foreach(folder base model kernels engine assay)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/assay
     FILES_MATCHING PATTERN "*.h")

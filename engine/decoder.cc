@@ -28,21 +28,25 @@ std::unique_ptr<Decoder> Decoder::make(const ModelConfig& config, const Weights&
 }
 
 bool Decoder::takes(const ModelConfig& config, const Weights& weights, const FusedKernels& fused) {
+  const auto groups = fuse_layer(config.architecture->layer);
+  if (!groups) return false;
   const int64_t width = config.embedding_length;
-  const auto takes = [&](int64_t columns, bool is_normed,
-                         const std::vector<const WeightMatrix*>& all) {
+  const auto takes_group = [&](const FusedGroup& group, const Layer& layer) {
+    if (group.kind == FusedKind::kAttention) return true;
     std::vector<TensorType> types;
-    for (const WeightMatrix* each : all) {
-      if (each->data != nullptr) types.push_back(each->type);
+    for (const OpSpec& op : group.ops) {
+      if (op.kind == OpKind::kLinear) types.push_back(layer.linear(op.out).weight.type);
     }
-    return fused.takes(columns, is_normed, types);
+    const bool is_normed = group.kind != FusedKind::kResidual;
+    const OpSpec& first = group.ops.front();
+    const Width input = is_normed ? first.width : input_width(config.architecture->layer, first);
+    return fused.takes(config.width(input), is_normed, types);
   };
-  return takes(width, true, {&weights.output}) &&
+  const TensorType output[] = {weights.output.type};
+  return fused.takes(width, true, output) &&
          std::all_of(weights.layers.begin(), weights.layers.end(), [&](const Layer& layer) {
-           return takes(width, true, {&layer.q.weight, &layer.k.weight, &layer.v.weight}) &&
-                  takes(config.q_width(), false, {&layer.attn_out.weight}) &&
-                  takes(width, true, {&layer.ffn_gate.weight, &layer.ffn_up.weight}) &&
-                  takes(config.feed_forward_length, false, {&layer.ffn_down.weight});
+           return std::all_of(groups->begin(), groups->end(),
+                              [&](const FusedGroup& group) { return takes_group(group, layer); });
          });
 }
 
@@ -54,6 +58,7 @@ Decoder::Decoder(const ModelConfig& config, const Weights& weights, Kernels& ker
       memory_(kernels.memory()),
       kv_(kv),
       rope_factors_(rope_factors),
+      groups_(*fuse_layer(config.architecture->layer)),
       shape_(config.attention_shape()) {
   const auto floats = [this](int64_t count) {
     return Buffer<float>(memory_, static_cast<size_t>(count));
@@ -88,10 +93,9 @@ void Decoder::evaluate(int32_t token, int64_t position, Probe* probe, bool with_
   };
   bool sees_layers = wants(Checkpoint::kEmbedding, 0) || wants(Checkpoint::kFinalNorm, 0);
   for (int layer = 0; layer < config_.n_layers && !sees_layers; ++layer) {
-    for (auto c = Checkpoint::kAttnNorm; c <= Checkpoint::kOutput && !sees_layers;
-         c = static_cast<Checkpoint>(static_cast<int>(c) + 1)) {
-      sees_layers = wants(c, layer);
-    }
+    const std::span<const OpSpec> ops = config_.architecture->layer;
+    sees_layers =
+        std::any_of(ops.begin(), ops.end(), [&](const OpSpec& op) { return wants(op.out, layer); });
   }
   with_logits = with_logits || wants(Checkpoint::kLogits, 0);
   if (!sees_layers) {
@@ -158,23 +162,55 @@ void Decoder::launch(int64_t keys, End end) {
 }
 
 void Decoder::launch_layer(int layer, int64_t keys, Probe* probe) {
-  const Layer& weights = weights_.layers[static_cast<size_t>(layer)];
-  const int64_t width = config_.embedding_length;
-  const int64_t kv_width = config_.kv_width();
-  const bool rotates = config_.architecture->position == PositionKind::kRotary;
-  const auto seen_by = [&](Checkpoint checkpoint, Buffer<float>& buffer, int64_t count) {
-    return seen(probe, checkpoint, layer, buffer, count);
-  };
-  const auto tell = [&](Checkpoint checkpoint, const Buffer<float>& buffer, int64_t count) {
-    observe(probe, checkpoint, layer, buffer.data(), count);
-  };
+  for (const FusedGroup& group : groups_) {
+    switch (group.kind) {
+      case FusedKind::kQkv:
+        launch_qkv(group, layer, probe);
+        break;
+      case FusedKind::kAttention:
+        fused_.attention({q_.data(), kv_.layer(layer), shape_, token_, keys,
+                          attention_scratch_.data(), attn_.data()});
+        break;
+      case FusedKind::kResidual:
+        launch_residual(group, layer, probe);
+        break;
+      case FusedKind::kActivation:
+        launch_activation(group, layer, probe);
+        break;
+    }
+    for (const OpSpec& op : group.ops) {
+      observe(probe, op.out, layer, value(op), config_.width(op.width));
+    }
+  }
+}
 
+// Where the result of an op stands once its group is done, if anybody sees it.
+const float* Decoder::value(const OpSpec& op) const {
+  switch (op.kind) {
+    case OpKind::kAttention:
+      return attn_.data();
+    case OpKind::kActivation:
+      return act_.data();
+    case OpKind::kAdd:
+      return x_.data();
+    case OpKind::kRope:
+      if (op.width == Width::kQ) return q_.data();
+      break;
+    default:
+      break;
+  }
+  return seen_[static_cast<size_t>(op.out)].data();
+}
+
+void Decoder::launch_qkv(const FusedGroup& group, int layer, Probe* probe) {
+  const Layer& weights = weights_.layers[static_cast<size_t>(layer)];
+  const bool rotates = group.find(Checkpoint::kQRope) != nullptr;
   FusedQkv qkv;
   qkv.x = x_.data();
-  qkv.norm = fused(weights.attn_norm);
-  qkv.q = linear(weights.q);
-  qkv.k = linear(weights.k);
-  qkv.v = linear(weights.v);
+  qkv.norm = fused(weights.norm(Checkpoint::kAttnNorm));
+  qkv.q = linear(weights.linear(Checkpoint::kQ));
+  qkv.k = linear(weights.linear(Checkpoint::kK));
+  qkv.v = linear(weights.linear(Checkpoint::kV));
   qkv.head_dim = config_.head_dim;
   qkv.rotary_dim = rotates ? config_.rotary_dim : 0;
   qkv.pairing = config_.architecture->rope_pairing;
@@ -183,65 +219,54 @@ void Decoder::launch_layer(int layer, int64_t keys, Probe* probe) {
   qkv.k_cache = kv_.k_slot(layer, 0);
   qkv.v_cache = kv_.v_slot(layer, 0);
   qkv.q_out = q_.data();
-  qkv.normed_seen = seen_by(Checkpoint::kAttnNorm, normed_, width);
-  qkv.q_seen = seen_by(Checkpoint::kQ, q_seen_, config_.q_width());
-  qkv.k_seen = seen_by(Checkpoint::kK, k_seen_, kv_width);
-  qkv.v_seen = seen_by(Checkpoint::kV, v_seen_, kv_width);
-  if (rotates) qkv.k_rope_seen = seen_by(Checkpoint::kKRope, k_rope_seen_, kv_width);
+  qkv.normed_seen = seen(probe, Checkpoint::kAttnNorm, layer);
+  qkv.q_seen = seen(probe, Checkpoint::kQ, layer);
+  qkv.k_seen = seen(probe, Checkpoint::kK, layer);
+  qkv.v_seen = seen(probe, Checkpoint::kV, layer);
+  if (rotates) qkv.k_rope_seen = seen(probe, Checkpoint::kKRope, layer);
   fused_.qkv(qkv);
-  tell(Checkpoint::kAttnNorm, normed_, width);
-  tell(Checkpoint::kQ, q_seen_, config_.q_width());
-  tell(Checkpoint::kK, k_seen_, kv_width);
-  tell(Checkpoint::kV, v_seen_, kv_width);
-  if (rotates) {
-    tell(Checkpoint::kQRope, q_, config_.q_width());
-    tell(Checkpoint::kKRope, k_rope_seen_, kv_width);
-  }
+}
 
-  fused_.attention(
-      {q_.data(), kv_.layer(layer), shape_, token_, keys, attention_scratch_.data(), attn_.data()});
-  tell(Checkpoint::kAttn, attn_, config_.q_width());
-  fused_.residual({attn_.data(), linear(weights.attn_out), x_.data(),
-                   seen_by(Checkpoint::kAttnOut, product_, width)});
-  tell(Checkpoint::kAttnOut, product_, width);
-  tell(Checkpoint::kAttnResidual, x_, width);
+void Decoder::launch_residual(const FusedGroup& group, int layer, Probe* probe) {
+  const OpSpec& product = group.ops.front();
+  const Layer& weights = weights_.layers[static_cast<size_t>(layer)];
+  const float* x = product.in.front() == Checkpoint::kAttn ? attn_.data() : act_.data();
+  fused_.residual(
+      {x, linear(weights.linear(product.out)), x_.data(), seen(probe, product.out, layer)});
+}
 
-  const int64_t inner = config_.feed_forward_length;
+void Decoder::launch_activation(const FusedGroup& group, int layer, Probe* probe) {
+  const Layer& weights = weights_.layers[static_cast<size_t>(layer)];
+  const bool gated = group.find(Checkpoint::kFfnGate) != nullptr;
   FusedActivation activation;
   activation.x = x_.data();
-  activation.norm = fused(weights.ffn_norm);
-  activation.gate = linear(weights.ffn_gate);
-  activation.up = linear(weights.ffn_up);
+  activation.norm = fused(weights.norm(Checkpoint::kFfnNorm));
+  activation.gate = linear(weights.linear(Checkpoint::kFfnGate));
+  activation.up = linear(weights.linear(Checkpoint::kFfnUp));
   activation.act = act_.data();
-  activation.normed_seen = seen_by(Checkpoint::kFfnNorm, normed_, width);
-  const bool gated = config_.architecture->ffn == FfnKind::kSiluGated;
-  if (gated) activation.gate_seen = seen_by(Checkpoint::kFfnGate, gate_, inner);
-  activation.up_seen = seen_by(Checkpoint::kFfnUp, up_, inner);
+  activation.normed_seen = seen(probe, Checkpoint::kFfnNorm, layer);
+  if (gated) activation.gate_seen = seen(probe, Checkpoint::kFfnGate, layer);
+  activation.up_seen = seen(probe, Checkpoint::kFfnUp, layer);
   fused_.activation(activation);
-  tell(Checkpoint::kFfnNorm, normed_, width);
-  if (gated) tell(Checkpoint::kFfnGate, gate_, inner);
-  tell(Checkpoint::kFfnUp, up_, inner);
-  tell(Checkpoint::kFfnAct, act_, inner);
-  fused_.residual({act_.data(), linear(weights.ffn_down), x_.data(),
-                   seen_by(Checkpoint::kFfnOut, product_, width)});
-  tell(Checkpoint::kFfnOut, product_, width);
-  tell(Checkpoint::kOutput, x_, width);
 }
 
 void Decoder::launch_logits(Probe* probe) {
   fused_.logits({x_.data(), fused(weights_.output_norm), weights_.output, logits_.data(),
-                 seen(probe, Checkpoint::kFinalNorm, 0, normed_, config_.embedding_length)});
-  observe(probe, Checkpoint::kFinalNorm, 0, normed_.data(), config_.embedding_length);
+                 seen(probe, Checkpoint::kFinalNorm, 0)});
+  observe(probe, Checkpoint::kFinalNorm, 0,
+          seen_[static_cast<size_t>(Checkpoint::kFinalNorm)].data(), config_.embedding_length);
 }
 
 FusedNorm Decoder::fused(const Norm& norm) const {
   return {config_.architecture->norm, norm.weight, norm.bias, config_.norm_eps};
 }
 
-float* Decoder::seen(Probe* probe, Checkpoint checkpoint, int layer, Buffer<float>& buffer,
-                     int64_t width) {
+float* Decoder::seen(Probe* probe, Checkpoint checkpoint, int layer) {
   if (probe == nullptr || !probe->wants(checkpoint, layer)) return nullptr;
-  if (buffer.size() == 0) buffer = Buffer<float>(memory_, static_cast<size_t>(width));
+  Buffer<float>& buffer = seen_[static_cast<size_t>(checkpoint)];
+  if (buffer.size() == 0) {
+    buffer = Buffer<float>(memory_, static_cast<size_t>(config_.width(checkpoint)));
+  }
   return buffer.data();
 }
 

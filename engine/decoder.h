@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -7,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/fused_layer.h"
 #include "engine/kv_cache.h"
 #include "engine/model.h"
 #include "engine/probe.h"
@@ -53,11 +55,15 @@ class Decoder {
   // `keys`: what attention has room for, as most_keys() says.
   void launch(int64_t keys, End end);
   void launch_layer(int layer, int64_t keys, Probe* probe);
+  void launch_qkv(const FusedGroup& group, int layer, Probe* probe);
+  void launch_residual(const FusedGroup& group, int layer, Probe* probe);
+  void launch_activation(const FusedGroup& group, int layer, Probe* probe);
   void launch_logits(Probe* probe);
 
   FusedNorm fused(const Norm& norm) const;
+  const float* value(const OpSpec& op) const;
   // Whether the probe wants a checkpoint: then where it is written, else null.
-  float* seen(Probe* probe, Checkpoint checkpoint, int layer, Buffer<float>& buffer, int64_t width);
+  float* seen(Probe* probe, Checkpoint checkpoint, int layer);
   void observe(Probe* probe, Checkpoint checkpoint, int layer, const float* values, int64_t width);
 
   const ModelConfig& config_;
@@ -66,6 +72,7 @@ class Decoder {
   Memory& memory_;
   KvCache& kv_;
   const std::vector<float>& rope_factors_;
+  std::vector<FusedGroup> groups_;
   AttentionShape shape_;
   FusedToken token_;
   int64_t position_ = 0;
@@ -81,7 +88,7 @@ class Decoder {
   Buffer<uint8_t> choosable_;
   Buffer<int32_t> chosen_;
   // What only a probe sees, allocated when one does.
-  Buffer<float> normed_, q_seen_, k_seen_, v_seen_, k_rope_seen_, product_, gate_, up_;
+  std::array<Buffer<float>, kCheckpoints> seen_;
   std::vector<float> host_values_;
   std::map<std::pair<int64_t, End>, std::unique_ptr<Recording>> recordings_;
 };

@@ -58,10 +58,10 @@ class TensorBinder {
     return result;
   }
 
-  Norm norm(const std::string& name, int64_t width, NormKind kind) {
+  Norm norm(const std::string& name, int64_t width, Presence bias) {
     Norm result;
     result.weight = kept_vector(name + ".weight", width);
-    if (kind == NormKind::kLayer) result.bias = kept_vector(name + ".bias", width);
+    if (bias == Presence::kAlways) result.bias = kept_vector(name + ".bias", width);
     return result;
   }
 
@@ -112,50 +112,42 @@ std::vector<float> rope_factors(TensorBinder& binder, const std::string& name,
   return factors;
 }
 
-Linear slice(const Linear& fused, int64_t first, int64_t count) {
+Linear rows_of(const Linear& fused, int64_t first, int64_t count) {
   Linear part;
   part.weight = fused.weight.slice(first, count);
   if (fused.bias != nullptr) part.bias = fused.bias + first;
   return part;
 }
 
-void bind_attention(TensorBinder& binder, const std::string& prefix, const ModelConfig& config,
-                    Layer& layer) {
-  const Architecture& architecture = *config.architecture;
-  const int64_t width = config.embedding_length;
-  const int64_t q_width = config.q_width();
-  const int64_t kv_width = config.kv_width();
-  if (architecture.fused_qkv) {
-    const Linear fused =
-        binder.linear(prefix + "attn_qkv", q_width + 2 * kv_width, width, architecture.qkv_bias);
-    layer.q = slice(fused, 0, q_width);
-    layer.k = slice(fused, q_width, kv_width);
-    layer.v = slice(fused, q_width + kv_width, kv_width);
-  } else {
-    layer.q = binder.linear(prefix + "attn_q", q_width, width, architecture.qkv_bias);
-    layer.k = binder.linear(prefix + "attn_k", kv_width, width, architecture.qkv_bias);
-    layer.v = binder.linear(prefix + "attn_v", kv_width, width, architecture.qkv_bias);
-  }
-  layer.attn_out = binder.linear(prefix + "attn_output", width, q_width, architecture.other_bias);
-}
-
-void bind_ffn(TensorBinder& binder, const std::string& prefix, const ModelConfig& config,
-              Layer& layer) {
-  const Architecture& architecture = *config.architecture;
-  const int64_t width = config.embedding_length;
-  const int64_t inner = config.feed_forward_length;
-  if (architecture.fused_gate_up) {
-    const Linear fused =
-        binder.linear(prefix + "ffn_up", 2 * inner, width, architecture.other_bias);
-    layer.ffn_gate = slice(fused, 0, inner);
-    layer.ffn_up = slice(fused, inner, inner);
-  } else {
-    if (architecture.ffn == FfnKind::kSiluGated) {
-      layer.ffn_gate = binder.linear(prefix + "ffn_gate", inner, width, architecture.other_bias);
+// The weights of a layer. A tensor that several ops share has the rows of each, one after the
+// other.
+Layer bind_layer(TensorBinder& binder, const std::string& prefix, const ModelConfig& config) {
+  Layer layer;
+  const std::span<const OpSpec> ops = config.architecture->layer;
+  for (size_t i = 0; i < ops.size();) {
+    const OpSpec& first = ops[i];
+    const std::string name = prefix + std::string(first.tensor);
+    if (first.kind == OpKind::kNorm) {
+      layer.norm(first.out) = binder.norm(name, config.width(first.width), first.bias);
     }
-    layer.ffn_up = binder.linear(prefix + "ffn_up", inner, width, architecture.other_bias);
+    if (first.kind != OpKind::kLinear) {
+      ++i;
+      continue;
+    }
+    size_t end = i;
+    int64_t rows = 0;
+    for (; end < ops.size() && ops[end].tensor == first.tensor; ++end) {
+      rows += config.width(ops[end].width);
+    }
+    const int64_t columns = config.width(input_width(ops, first));
+    const Linear whole = binder.linear(name, rows, columns, first.bias);
+    for (int64_t row = 0; i < end; ++i) {
+      const int64_t count = config.width(ops[i].width);
+      layer.linear(ops[i].out) = rows_of(whole, row, count);
+      row += count;
+    }
   }
-  layer.ffn_down = binder.linear(prefix + "ffn_down", width, inner, architecture.other_bias);
+  return layer;
 }
 
 }  // namespace
@@ -189,15 +181,10 @@ Model::Model(std::shared_ptr<const Gguf> gguf)
   }
 
   for (int64_t i = 0; i < config_.n_layers; ++i) {
-    const std::string prefix = fmt::format("blk.{}.", i);
-    Layer layer;
-    layer.attn_norm = binder.norm(prefix + "attn_norm", width, architecture.norm);
-    bind_attention(binder, prefix, config_, layer);
-    layer.ffn_norm = binder.norm(prefix + "ffn_norm", width, architecture.norm);
-    bind_ffn(binder, prefix, config_, layer);
-    layers.push_back(layer);
+    layers.push_back(bind_layer(binder, fmt::format("blk.{}.", i), config_));
   }
-  output_norm = binder.norm("output_norm", width, architecture.norm);
+  const bool biased = architecture.norm == NormKind::kLayer;
+  output_norm = binder.norm("output_norm", width, biased ? Presence::kAlways : Presence::kNever);
   binder.refuse_leftovers(architecture.name);
 }
 

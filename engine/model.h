@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <deque>
 #include <memory>
 #include <string>
@@ -22,16 +23,17 @@ struct Norm {
   const float* bias = nullptr;    // [width], LayerNorm only
 };
 
-struct Layer {
-  Norm attn_norm;
-  Linear q;         // [n_heads * head_dim, embedding_length]
-  Linear k;         // [n_kv_heads * head_dim, embedding_length]
-  Linear v;         // [n_kv_heads * head_dim, embedding_length]
-  Linear attn_out;  // [embedding_length, n_heads * head_dim]
-  Norm ffn_norm;
-  Linear ffn_gate;  // [feed_forward_length, embedding_length]; gated kinds only
-  Linear ffn_up;    // [feed_forward_length, embedding_length]
-  Linear ffn_down;  // [embedding_length, feed_forward_length]
+// The weights of a layer's ops, by the checkpoint that each computes. Those of other ops are empty.
+class Layer {
+ public:
+  Linear& linear(Checkpoint out) { return linears_[static_cast<size_t>(out)]; }
+  const Linear& linear(Checkpoint out) const { return linears_[static_cast<size_t>(out)]; }
+  Norm& norm(Checkpoint out) { return norms_[static_cast<size_t>(out)]; }
+  const Norm& norm(Checkpoint out) const { return norms_[static_cast<size_t>(out)]; }
+
+ private:
+  std::array<Linear, kCheckpoints> linears_;
+  std::array<Norm, kCheckpoints> norms_;
 };
 
 // Where all weights of a model are; who owns that memory is said where they come from.

@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/architecture.h"
 #include "engine/gguf.h"
+#include "kernels/kernels.h"
+#include "model/architecture.h"
 
 namespace assay {
 
@@ -35,6 +36,27 @@ struct ModelConfig {
 
   int64_t q_width() const { return n_heads * head_dim; }
   int64_t kv_width() const { return n_kv_heads * head_dim; }
+  int64_t width(Width width) const {
+    switch (width) {
+      case Width::kQ:
+        return q_width();
+      case Width::kKv:
+        return kv_width();
+      case Width::kInner:
+        return feed_forward_length;
+      case Width::kVocab:
+        return n_vocab;
+      case Width::kHidden:
+        break;
+    }
+    return embedding_length;
+  }
+  // Elements of a checkpoint that the architecture has.
+  int64_t width(Checkpoint checkpoint) const {
+    if (checkpoint == Checkpoint::kLogits) return n_vocab;
+    const OpSpec* op = find_spec(architecture->layer, checkpoint);
+    return op == nullptr ? embedding_length : width(op->width);
+  }
   AttentionShape attention_shape() const {
     return {.n_heads = n_heads,
             .n_kv_heads = n_kv_heads,

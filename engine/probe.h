@@ -1,42 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+
+#include "model/checkpoint.h"
 
 namespace assay {
-
-// The named tensors of a forward pass, in the order in which the network computes them within a
-// layer. kEmbedding comes before the layers; kFinalNorm and kLogits after them.
-enum class Checkpoint : uint8_t {
-  kEmbedding,
-  kAttnNorm,
-  kQ,
-  kK,
-  kV,
-  kQRope,
-  kKRope,
-  kAttn,
-  kAttnOut,
-  kAttnResidual,
-  kFfnNorm,
-  kFfnGate,
-  kFfnUp,
-  kFfnAct,
-  kFfnOut,
-  kOutput,
-  kFinalNorm,
-  kLogits,
-};
-
-inline constexpr int kCheckpoints = static_cast<int>(Checkpoint::kLogits) + 1;
-
-// Whether each layer has one.
-constexpr bool is_in_layer(Checkpoint checkpoint) {
-  return checkpoint > Checkpoint::kEmbedding && checkpoint < Checkpoint::kFinalNorm;
-}
-
-// "embedding", "layer_7_attn_norm", ..., "logits". `layer` is read only for the layers' own.
-std::string checkpoint_name(Checkpoint checkpoint, int layer);
 
 // Sees the values that the engine computes. It changes nothing: the same kernels run with a probe
 // or without.

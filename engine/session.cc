@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 #include "engine/rope_table.h"
@@ -39,10 +38,6 @@ int64_t checked_batch(int64_t batch) {
   return batch;
 }
 
-Product product(const Linear& linear, Buffer<float>& out) {
-  return {linear.weight, linear.bias, out.data()};
-}
-
 }  // namespace
 
 Session::Session(const Model& model, Kernels& kernels, const SessionOptions& options)
@@ -54,22 +49,15 @@ Session::Session(const Model& model, Kernels& kernels, const SessionOptions& opt
       weight_copy_(model, memory_),
       weights_(weight_copy_.weights()),
       kv_(config_, options.kv_type, checked_capacity(config_, options.capacity), memory_),
-      rope_factors_(rope_factors_for(model, kv_.capacity())) {
+      rope_factors_(rope_factors_for(model, kv_.capacity())),
+      plan_(config_) {
   batch_ = std::min({batch_, kv_.capacity(), memory_.on_host() ? kMaxHostBatch : kMaxBatch});
   const auto rows = [this](int64_t width) {
     return Buffer<float>(memory_, static_cast<size_t>(batch_ * width));
   };
   ids_ = Buffer<int32_t>(memory_, static_cast<size_t>(batch_));
-  x_ = rows(config_.embedding_length);
+  for (const int64_t width : plan_.buffers()) values_.push_back(rows(width));
   normed_ = rows(config_.embedding_length);
-  q_ = rows(config_.q_width());
-  k_ = rows(config_.kv_width());
-  v_ = rows(config_.kv_width());
-  attn_ = rows(config_.q_width());
-  projected_ = rows(config_.embedding_length);
-  gate_ = rows(config_.feed_forward_length);
-  up_ = rows(config_.feed_forward_length);
-  act_ = rows(config_.feed_forward_length);
   cos_sin_ = rows(config_.rotary_dim);
   logits_ = Buffer<float>(memory_, static_cast<size_t>(config_.n_vocab));
   decoder_ = Decoder::make(config_, weights_, kernels_, kv_, rope_factors_);
@@ -115,8 +103,7 @@ void Session::eval_batch(std::span<const int32_t> tokens, bool last) {
   embed(tokens);
   for (int layer = 0; layer < config_.n_layers; ++layer) {
     replace_input(layer, n_tokens);
-    run_attention(layer, n_tokens);
-    run_ffn(layer, n_tokens);
+    for (const std::span<const OpSpec> step : plan_.steps()) run_step(step, layer, n_tokens);
   }
   replace_input(static_cast<int>(config_.n_layers), n_tokens);
   run_output(n_tokens, last);
@@ -151,91 +138,97 @@ void Session::replace_input(int layer, int64_t n_tokens) {
   const int64_t width = config_.embedding_length;
   const size_t bytes = static_cast<size_t>(n_tokens * width) * sizeof(float);
   std::vector<float> values(static_cast<size_t>(n_tokens * width));
-  memory_.download(x_.data(), bytes, values.data());
+  memory_.download(value(Checkpoint::kOutput), bytes, values.data());
   if (!layer_input_->replace(layer, n_positions_, n_tokens, width, values.data())) return;
-  memory_.upload(values.data(), bytes, x_.data());
+  memory_.upload(values.data(), bytes, value(Checkpoint::kOutput));
 }
 
 void Session::embed(std::span<const int32_t> tokens) {
   const auto n_tokens = static_cast<int64_t>(tokens.size());
   const int64_t width = config_.embedding_length;
+  const bool learned = config_.architecture->position == PositionKind::kLearned;
+  const OpSite whole = site(Checkpoint::kEmbedding, 0, 0, n_tokens);
+  OpSite part = whole;
+  part.finishes = false;
+  float* x = value(Checkpoint::kOutput);
   memory_.upload(tokens.data(), tokens.size_bytes(), ids_.data());
-  kernels_.get_rows(weights_.token_embedding, ids_.data(), n_tokens, x_.data());
-  if (config_.architecture->position == PositionKind::kLearned) {
+  kernels_.run(GetRowsCall{weights_.token_embedding, ids_.data(), n_tokens, x, false,
+                           learned ? part : whole});
+  if (learned) {
     std::vector<int32_t> positions(tokens.size());
     for (int64_t t = 0; t < n_tokens; ++t) {
       positions[static_cast<size_t>(t)] = static_cast<int32_t>(n_positions_ + t);
     }
     memory_.upload(positions.data(), positions.size() * sizeof(int32_t), ids_.data());
-    kernels_.get_rows(weights_.position_embedding, ids_.data(), n_tokens, normed_.data());
-    kernels_.add(x_.data(), normed_.data(), n_tokens * width, x_.data());
+    kernels_.run(GetRowsCall{weights_.position_embedding, ids_.data(), n_tokens, normed_.data(),
+                             true, part});
+    kernels_.run(AddCall{x, normed_.data(), n_tokens * width, x, whole});
   } else {
     const auto angles = rope_table(config_, rope_factors_, n_positions_, n_tokens);
     memory_.upload(angles.data(), angles.size() * sizeof(float), cos_sin_.data());
   }
-  observe(Checkpoint::kEmbedding, 0, n_tokens, width, x_.data());
+  observe(whole, width, x);
 }
 
-// x += attn_out · attention(rope(q · norm(x)), rope(k · norm(x)), v · norm(x))
-void Session::run_attention(int layer, int64_t n_tokens) {
-  const Layer& weights = weights_.layers[static_cast<size_t>(layer)];
-  const int64_t width = config_.embedding_length;
-  const int64_t q_width = config_.q_width();
-  const int64_t kv_width = config_.kv_width();
-
-  normalize(weights.attn_norm, x_.data(), n_tokens, normed_.data());
-  observe(Checkpoint::kAttnNorm, layer, n_tokens, width, normed_.data());
-  const std::array qkv = {product(weights.q, q_), product(weights.k, k_), product(weights.v, v_)};
-  kernels_.matmuls(qkv, normed_.data(), n_tokens);
-  observe(Checkpoint::kQ, layer, n_tokens, q_width, q_.data());
-  observe(Checkpoint::kK, layer, n_tokens, kv_width, k_.data());
-  observe(Checkpoint::kV, layer, n_tokens, kv_width, v_.data());
-
-  if (config_.architecture->position == PositionKind::kRotary) {
-    const RopePairing pairing = config_.architecture->rope_pairing;
-    kernels_.rope(q_.data(), cos_sin_.data(), pairing, n_tokens, config_.n_heads, config_.head_dim,
-                  config_.rotary_dim, q_.data());
-    observe(Checkpoint::kQRope, layer, n_tokens, q_width, q_.data());
-    kernels_.rope(k_.data(), cos_sin_.data(), pairing, n_tokens, config_.n_kv_heads,
-                  config_.head_dim, config_.rotary_dim, k_.data());
-    observe(Checkpoint::kKRope, layer, n_tokens, kv_width, k_.data());
-  }
-  kernels_.store_kv(k_.data(), kv_.type(), n_tokens * kv_width, kv_.k_slot(layer, n_positions_));
-  kernels_.store_kv(v_.data(), kv_.type(), n_tokens * kv_width, kv_.v_slot(layer, n_positions_));
-
-  kernels_.attention(q_.data(), kv_.layer(layer), config_.attention_shape(), n_positions_, n_tokens,
-                     attn_.data());
-  observe(Checkpoint::kAttn, layer, n_tokens, q_width, attn_.data());
-  multiply(weights.attn_out, attn_, n_tokens, projected_);
-  observe(Checkpoint::kAttnOut, layer, n_tokens, width, projected_.data());
-  kernels_.add(x_.data(), projected_.data(), n_tokens * width, x_.data());
-  observe(Checkpoint::kAttnResidual, layer, n_tokens, width, x_.data());
-}
-
-// x += down · act(gate · norm(x), up · norm(x)), or down · act(up · norm(x)) without a gate
-void Session::run_ffn(int layer, int64_t n_tokens) {
-  const Layer& weights = weights_.layers[static_cast<size_t>(layer)];
-  const int64_t width = config_.embedding_length;
-  const int64_t inner = config_.feed_forward_length;
-
-  normalize(weights.ffn_norm, x_.data(), n_tokens, normed_.data());
-  observe(Checkpoint::kFfnNorm, layer, n_tokens, width, normed_.data());
-  if (config_.architecture->ffn == FfnKind::kSiluGated) {
-    const std::array both = {product(weights.ffn_gate, gate_), product(weights.ffn_up, up_)};
-    kernels_.matmuls(both, normed_.data(), n_tokens);
-    observe(Checkpoint::kFfnGate, layer, n_tokens, inner, gate_.data());
-    observe(Checkpoint::kFfnUp, layer, n_tokens, inner, up_.data());
-    kernels_.silu_mul(gate_.data(), up_.data(), n_tokens * inner, act_.data());
+void Session::run_step(std::span<const OpSpec> ops, int layer, int64_t n_tokens) {
+  if (ops.front().kind == OpKind::kLinear) {
+    run_products(ops, layer, n_tokens);
   } else {
-    multiply(weights.ffn_up, normed_, n_tokens, up_);
-    observe(Checkpoint::kFfnUp, layer, n_tokens, inner, up_.data());
-    kernels_.gelu_tanh(up_.data(), n_tokens * inner, act_.data());
+    run_op(ops.front(), layer, n_tokens);
   }
-  observe(Checkpoint::kFfnAct, layer, n_tokens, inner, act_.data());
-  multiply(weights.ffn_down, act_, n_tokens, projected_);
-  observe(Checkpoint::kFfnOut, layer, n_tokens, width, projected_.data());
-  kernels_.add(x_.data(), projected_.data(), n_tokens * width, x_.data());
-  observe(Checkpoint::kOutput, layer, n_tokens, width, x_.data());
+  for (const OpSpec& op : ops) {
+    observe(site(op.out, layer, 0, n_tokens), config_.width(op.width), value(op.out));
+  }
+}
+
+void Session::run_products(std::span<const OpSpec> ops, int layer, int64_t n_tokens) {
+  const Layer& weights = weights_.layers[static_cast<size_t>(layer)];
+  products_.clear();
+  for (const OpSpec& op : ops) {
+    const Linear& linear = weights.linear(op.out);
+    products_.push_back({linear.weight, linear.bias, value(op.in.front()), n_tokens, value(op.out),
+                         site(op.out, layer, 0, n_tokens)});
+  }
+  kernels_.run(products_);
+}
+
+void Session::run_op(const OpSpec& op, int layer, int64_t n_tokens) {
+  const OpSite here = site(op.out, layer, 0, n_tokens);
+  const int64_t count = n_tokens * config_.width(op.width);
+  const float* x = value(op.in[0]);
+  float* out = value(op.out);
+  switch (op.kind) {
+    case OpKind::kNorm:
+      normalize(weights_.layers[static_cast<size_t>(layer)].norm(op.out), x, here, out);
+      break;
+    case OpKind::kRope:
+      kernels_.run(RopeCall{x, cos_sin_.data(), config_.architecture->rope_pairing, n_tokens,
+                            config_.width(op.width) / config_.head_dim, config_.head_dim,
+                            config_.rotary_dim, out, here});
+      break;
+    case OpKind::kAttention: {
+      const int64_t stored = n_tokens * config_.kv_width();
+      kernels_.run(StoreKvCall{value(op.in[1]), kv_.type(), stored, kv_.k_slot(layer, n_positions_),
+                               site(Checkpoint::kK, layer, 0, n_tokens)});
+      kernels_.run(StoreKvCall{value(op.in[2]), kv_.type(), stored, kv_.v_slot(layer, n_positions_),
+                               site(Checkpoint::kV, layer, 0, n_tokens)});
+      kernels_.run(AttentionCall{x, kv_.layer(layer), config_.attention_shape(), n_positions_,
+                                 n_tokens, out, here});
+      break;
+    }
+    case OpKind::kActivation: {
+      const bool gated = op.n_inputs > 1;
+      kernels_.run(ActivateCall{config_.architecture->activation, gated ? value(op.in[1]) : x,
+                                gated ? x : nullptr, count, out, here});
+      break;
+    }
+    case OpKind::kAdd:
+      kernels_.run(AddCall{x, value(op.in[1]), count, out, here});
+      break;
+    case OpKind::kEmbedding:  // outside of the layers
+    case OpKind::kLinear:
+      break;
+  }
 }
 
 // last_logits_ = output · norm(x) of the batch's last token; of all tokens where the probe wants
@@ -249,14 +242,15 @@ void Session::run_output(int64_t n_tokens, bool last) {
   const auto n_vocab = static_cast<size_t>(config_.n_vocab);
   if (!all_norms && !last) return;
 
-  normalize(weights_.output_norm, x_.data() + first * width, n_tokens - first,
+  normalize(weights_.output_norm, value(Checkpoint::kOutput) + first * width,
+            site(Checkpoint::kFinalNorm, 0, first, n_tokens - first),
             normed_.data() + first * width);
-  if (all_norms) observe(Checkpoint::kFinalNorm, 0, n_tokens, width, normed_.data());
+  if (all_norms) observe(site(Checkpoint::kFinalNorm, 0, 0, n_tokens), width, normed_.data());
   if (all_logits) {
     run_all_logits(n_tokens);
   } else if (last) {
-    kernels_.matmul(weights_.output, nullptr, normed_.data() + (n_tokens - 1) * width, 1,
-                    logits_.data());
+    kernels_.run(MatmulCall{weights_.output, nullptr, normed_.data() + (n_tokens - 1) * width, 1,
+                            logits_.data(), site(Checkpoint::kLogits, 0, n_tokens - 1, 1)});
     last_logits_ = {on_host(logits_.data(), n_vocab), n_vocab};
   }
 }
@@ -268,28 +262,20 @@ void Session::run_all_logits(int64_t n_tokens) {
   }
   for (int64_t done = 0; done < n_tokens; done += kLogitsTokens) {
     const int64_t count = std::min(kLogitsTokens, n_tokens - done);
-    kernels_.matmul(weights_.output, nullptr, normed_.data() + done * config_.embedding_length,
-                    count, logits_.data());
+    const OpSite here = site(Checkpoint::kLogits, 0, done, count);
+    kernels_.run(MatmulCall{weights_.output, nullptr,
+                            normed_.data() + done * config_.embedding_length, count, logits_.data(),
+                            here});
+    observe(here, config_.n_vocab, logits_.data());
+    if (done + count < n_tokens) continue;
     const float* logits = on_host(logits_.data(), static_cast<size_t>(count) * n_vocab);
-    probe_->observe(Checkpoint::kLogits, 0, n_positions_ + done, count, config_.n_vocab, logits);
-    if (done + count == n_tokens) {
-      last_logits_ = {logits + static_cast<size_t>(count - 1) * n_vocab, n_vocab};
-    }
+    last_logits_ = {logits + static_cast<size_t>(count - 1) * n_vocab, n_vocab};
   }
 }
 
-void Session::normalize(const Norm& norm, const float* x, int64_t n_tokens, float* out) {
-  const int64_t width = config_.embedding_length;
-  if (config_.architecture->norm == NormKind::kRms) {
-    kernels_.rms_norm(x, norm.weight, config_.norm_eps, n_tokens, width, out);
-  } else {
-    kernels_.layer_norm(x, norm.weight, norm.bias, config_.norm_eps, n_tokens, width, out);
-  }
-}
-
-void Session::multiply(const Linear& linear, const Buffer<float>& x, int64_t n_tokens,
-                       Buffer<float>& out) {
-  kernels_.matmul(linear.weight, linear.bias, x.data(), n_tokens, out.data());
+void Session::normalize(const Norm& norm, const float* x, const OpSite& site, float* out) {
+  kernels_.run(NormCall{config_.architecture->norm, x, norm.weight, norm.bias, config_.norm_eps,
+                        site.n_tokens, config_.embedding_length, out, site});
 }
 
 const float* Session::on_host(const float* values, size_t count) {
@@ -299,11 +285,10 @@ const float* Session::on_host(const float* values, size_t count) {
   return host_values_.data();
 }
 
-void Session::observe(Checkpoint checkpoint, int layer, int64_t n_tokens, int64_t width,
-                      const float* values) {
-  if (probe_ == nullptr || !probe_->wants(checkpoint, layer)) return;
-  const float* seen = on_host(values, static_cast<size_t>(n_tokens * width));
-  probe_->observe(checkpoint, layer, n_positions_, n_tokens, width, seen);
+void Session::observe(const OpSite& site, int64_t width, const float* values) {
+  if (probe_ == nullptr || !probe_->wants(site.checkpoint, site.layer)) return;
+  const float* seen = on_host(values, static_cast<size_t>(site.n_tokens * width));
+  probe_->observe(site.checkpoint, site.layer, site.first_position, site.n_tokens, width, seen);
 }
 
 }  // namespace assay

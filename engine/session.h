@@ -8,6 +8,7 @@
 
 #include "engine/decoder.h"
 #include "engine/kv_cache.h"
+#include "engine/layer_plan.h"
 #include "engine/model.h"
 #include "engine/probe.h"
 #include "engine/weight_copy.h"
@@ -81,17 +82,20 @@ class Session {
   void decode(int32_t token, bool last);
   void embed(std::span<const int32_t> tokens);
   void replace_input(int layer, int64_t n_tokens);
-  void run_attention(int layer, int64_t n_tokens);
-  void run_ffn(int layer, int64_t n_tokens);
+  void run_step(std::span<const OpSpec> ops, int layer, int64_t n_tokens);
+  void run_products(std::span<const OpSpec> ops, int layer, int64_t n_tokens);
+  void run_op(const OpSpec& op, int layer, int64_t n_tokens);
   void run_output(int64_t n_tokens, bool last);
   void run_all_logits(int64_t n_tokens);
 
-  void normalize(const Norm& norm, const float* x, int64_t n_tokens, float* out);
-  void multiply(const Linear& linear, const Buffer<float>& x, int64_t n_tokens, Buffer<float>& out);
+  void normalize(const Norm& norm, const float* x, const OpSite& site, float* out);
+  float* value(Checkpoint checkpoint) { return values_[plan_.buffer(checkpoint)].data(); }
+  OpSite site(Checkpoint checkpoint, int layer, int64_t first, int64_t n_tokens) const {
+    return {checkpoint, layer, n_positions_ + first, n_tokens};
+  }
   // `values` on the host, where they are or in host_values_.
   const float* on_host(const float* values, size_t count);
-  void observe(Checkpoint checkpoint, int layer, int64_t n_tokens, int64_t width,
-               const float* values);
+  void observe(const OpSite& site, int64_t width, const float* values);
 
   const Model& model_;
   const ModelConfig& config_;
@@ -102,25 +106,19 @@ class Session {
   const Weights& weights_;
   KvCache kv_;
   const std::vector<float>& rope_factors_;
+  LayerPlan plan_;
+  std::vector<MatmulCall> products_;  // of one step
   int64_t n_positions_ = 0;
   Probe* probe_ = nullptr;  // these two during eval() only
   LayerInput* layer_input_ = nullptr;
 
   // Activations of one batch, [batch, width], in the backend's memory.
-  Buffer<int32_t> ids_;             // tokens, or positions
-  Buffer<float> x_;                 // the residual stream
-  Buffer<float> normed_;            // embedding_length
-  Buffer<float> q_;                 // n_heads * head_dim
-  Buffer<float> k_;                 // n_kv_heads * head_dim
-  Buffer<float> v_;                 // n_kv_heads * head_dim
-  Buffer<float> attn_;              // n_heads * head_dim
-  Buffer<float> projected_;         // embedding_length
-  Buffer<float> gate_;              // feed_forward_length
-  Buffer<float> up_;                // feed_forward_length
-  Buffer<float> act_;               // feed_forward_length
-  Buffer<float> cos_sin_;           // rotary_dim
-  Buffer<float> logits_;            // [1 or kLogitsTokens, n_vocab]
-  std::vector<float> host_values_;  // copies of what is in another memory than the host's
+  Buffer<int32_t> ids_;                // tokens, or positions
+  std::vector<Buffer<float>> values_;  // as plan_ says; the first is the residual stream
+  Buffer<float> normed_;               // embedding_length, outside of the layers
+  Buffer<float> cos_sin_;              // rotary_dim
+  Buffer<float> logits_;               // [1 or kLogitsTokens, n_vocab]
+  std::vector<float> host_values_;     // copies of what is in another memory than the host's
   std::span<const float> last_logits_;
   std::vector<bool> choosable_;
   std::unique_ptr<Decoder> decoder_;  // null where the kernels decode by single ops

@@ -28,7 +28,7 @@ void WeightCopy::copy(const Model& model) {
   weights_ = {};
   weights_.token_embedding = copy(model.token_embedding);
   weights_.position_embedding = copy(model.position_embedding);
-  for (const Layer& layer : model.layers) weights_.layers.push_back(copy(layer, width));
+  for (const Layer& layer : model.layers) weights_.layers.push_back(copy(layer, model.config()));
   weights_.output_norm = copy(model.output_norm, width);
   weights_.output = copy(model.output);
 }
@@ -64,17 +64,14 @@ Norm WeightCopy::copy(const Norm& norm, int64_t width) {
   return {copy(norm.weight, width), copy(norm.bias, width)};
 }
 
-Layer WeightCopy::copy(const Layer& layer, int64_t width) {
+Layer WeightCopy::copy(const Layer& layer, const ModelConfig& config) {
   Layer result;
-  result.attn_norm = copy(layer.attn_norm, width);
-  result.q = copy(layer.q);
-  result.k = copy(layer.k);
-  result.v = copy(layer.v);
-  result.attn_out = copy(layer.attn_out);
-  result.ffn_norm = copy(layer.ffn_norm, width);
-  result.ffn_gate = copy(layer.ffn_gate);
-  result.ffn_up = copy(layer.ffn_up);
-  result.ffn_down = copy(layer.ffn_down);
+  for (const OpSpec& op : config.architecture->layer) {
+    if (op.kind == OpKind::kLinear) result.linear(op.out) = copy(layer.linear(op.out));
+    if (op.kind == OpKind::kNorm) {
+      result.norm(op.out) = copy(layer.norm(op.out), config.width(op.width));
+    }
+  }
   return result;
 }
 

@@ -63,7 +63,7 @@ struct FusedQkv {
   float* k_rope_seen = nullptr;
 };
 
-// Kernels::attention of the token's query, with `most_keys` at least as many as it sees.
+// AttentionCall of the token's query, with `most_keys` at least as many as it sees.
 struct FusedAttention {
   const float* q = nullptr;
   KvView kv;

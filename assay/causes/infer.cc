@@ -181,9 +181,10 @@ bool attends_so(const Matrix& q, const Matrix& k, int64_t dim, int64_t first, in
 // Returns the multiplications that it took.
 double infer_attention(const Reference& reference, int layer, Network& network) {
   double multiplications = 0;
-  network.rotary = network.rope.has_value();
-  const auto q = reference.rows({network.rotary ? Checkpoint::kQRope : Checkpoint::kQ, layer});
-  const auto k = reference.rows({network.rotary ? Checkpoint::kKRope : Checkpoint::kK, layer});
+  const bool rotary = network.rope.has_value();
+  network.set_layer(rotary, network.gated());
+  const auto q = reference.rows({rotary ? Checkpoint::kQRope : Checkpoint::kQ, layer});
+  const auto k = reference.rows({rotary ? Checkpoint::kKRope : Checkpoint::kK, layer});
   const auto v = reference.rows({Checkpoint::kV, layer});
   const auto out = reference.rows({Checkpoint::kAttn, layer});
   // At one token the attention is V, whatever its heads and scale.
@@ -210,7 +211,7 @@ void infer_activation(const Reference& reference, int layer, Network& network) {
   const auto gate = reference.rows({Checkpoint::kFfnGate, layer});
   const auto act = reference.rows({Checkpoint::kFfnAct, layer});
   if (!up || !act) return;
-  network.gated = gate != nullptr;
+  network.set_layer(network.rotary(), gate != nullptr);
   for (const Activation activation : kActivations) {
     if (rel_l2(activate(gate.get(), *up, activation), *act) <= kSame) {
       network.activation = activation;
@@ -290,7 +291,7 @@ void infer_norm(const Reference& reference, Op op, Network& network) {
 double infer(TensorStore& store, Op op, Network& network) {
   if (network.model != nullptr) return 0;
   const Reference reference(store, op);
-  if (is_norm(op.checkpoint)) infer_norm(reference, op, network);
+  if (kind_of(op.checkpoint) == OpKind::kNorm) infer_norm(reference, op, network);
   if (op.checkpoint == Checkpoint::kFfnAct) infer_activation(reference, op.layer, network);
   switch (op.checkpoint) {
     case Checkpoint::kQ:

@@ -60,7 +60,8 @@ bool is_accepted(const Candidate& candidate, const Ground& ground) {
   const Fit& fit = candidate.fit;
   const double ratio = candidate.score();
   if (!(ratio <= kLeft)) return false;
-  if (candidate.name == "scale" && is_norm(ground.target.checkpoint) && !(ratio <= kLeftOfFactor)) {
+  if (candidate.name == "scale" && kind_of(ground.target.checkpoint) == OpKind::kNorm &&
+      !(ratio <= kLeftOfFactor)) {
     return false;
   }
   if (ratio > kLeft * ground.base_ratio) return false;

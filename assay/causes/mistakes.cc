@@ -64,54 +64,55 @@ std::vector<double> ratios(double low, double high, int count) {
   return values;
 }
 
-std::vector<Checkpoint> family_of(Checkpoint kind, const Mistake& mistake) {
-  if (is_linear(kind) && (mistake.name == "rounding" || mistake.name == "transpose")) {
-    return {Checkpoint::kQ,       Checkpoint::kK,     Checkpoint::kV,      Checkpoint::kAttnOut,
-            Checkpoint::kFfnGate, Checkpoint::kFfnUp, Checkpoint::kFfnOut, Checkpoint::kLogits};
+std::vector<Checkpoint> family_of(Checkpoint checkpoint, const Mistake& mistake) {
+  const OpKind kind = kind_of(checkpoint);
+  const bool of_all = kind == OpKind::kLinear
+                          ? mistake.name == "rounding" || mistake.name == "transpose"
+                          : kind == OpKind::kRope || kind == OpKind::kNorm || kind == OpKind::kAdd;
+  if (of_all) {
+    std::vector<Checkpoint> all;
+    for (int i = 0; i < kCheckpoints; ++i) {
+      const auto each = static_cast<Checkpoint>(i);
+      if (kind_of(each) == kind) all.push_back(each);
+    }
+    return all;
   }
-  if (kind == Checkpoint::kQRope || kind == Checkpoint::kKRope) {
-    return {Checkpoint::kQRope, Checkpoint::kKRope};
-  }
-  if (is_norm(kind)) {
-    return {Checkpoint::kAttnNorm, Checkpoint::kFfnNorm, Checkpoint::kFinalNorm};
-  }
-  if (kind == Checkpoint::kAttnResidual || kind == Checkpoint::kOutput) {
-    return {Checkpoint::kAttnResidual, Checkpoint::kOutput};
-  }
-  if (kind == Checkpoint::kQ || kind == Checkpoint::kK || kind == Checkpoint::kV) {
+  if (checkpoint == Checkpoint::kQ || checkpoint == Checkpoint::kK ||
+      checkpoint == Checkpoint::kV) {
     if (mistake.name == "bias_missing") return {Checkpoint::kQ, Checkpoint::kK, Checkpoint::kV};
     if (mistake.name == "rope_pairing") return {Checkpoint::kQ, Checkpoint::kK};
   }
-  return {kind};
+  return {checkpoint};
 }
 
-std::vector<Mistake> mistakes_of(const Network& network, Checkpoint kind) {
+std::vector<Mistake> mistakes_of(const Network& network, Checkpoint checkpoint) {
   std::vector<Mistake> mistakes;
+  const OpKind kind = kind_of(checkpoint);
   switch (kind) {
-    case Checkpoint::kQRope:
-    case Checkpoint::kKRope:
-      add_rope_mistakes(network, mistakes);
-      break;
-    case Checkpoint::kAttn:
-      add_attention_mistakes(network, mistakes);
-      break;
-    case Checkpoint::kAttnResidual:
-    case Checkpoint::kOutput:
-      add_residual_mistakes(mistakes);
-      break;
-    case Checkpoint::kFfnAct:
-      add_ffn_mistakes(network, mistakes);
-      break;
-    case Checkpoint::kEmbedding:
+    case OpKind::kEmbedding:
       add_embedding_mistakes(network, mistakes);
       break;
-    default:
-      if (is_norm(kind)) add_norm_mistakes(network, mistakes);
-      if (is_linear(kind)) add_linear_mistakes(network, kind, mistakes);
+    case OpKind::kNorm:
+      add_norm_mistakes(network, mistakes);
+      break;
+    case OpKind::kLinear:
+      add_linear_mistakes(network, checkpoint, mistakes);
+      break;
+    case OpKind::kRope:
+      add_rope_mistakes(network, mistakes);
+      break;
+    case OpKind::kAttention:
+      add_attention_mistakes(network, mistakes);
+      break;
+    case OpKind::kActivation:
+      add_ffn_mistakes(network, mistakes);
+      break;
+    case OpKind::kAdd:
+      add_residual_mistakes(mistakes);
       break;
   }
-  add_output_mistakes(network, kind, mistakes);
-  if (is_linear(kind) && network.model != nullptr) add_before_bias(network, mistakes);
+  add_output_mistakes(network, checkpoint, mistakes);
+  if (kind == OpKind::kLinear && network.model != nullptr) add_before_bias(network, mistakes);
   return mistakes;
 }
 

@@ -11,19 +11,11 @@
 #include "assay/causes/ops.h"
 #include "base/thread_pool.h"
 #include "engine/model.h"
-#include "engine/probe.h"
+#include "model/architecture.h"
 
 namespace assay::causes {
 
-// One op of a network. `layer` is -1 outside the layers.
-struct Op {
-  Checkpoint checkpoint = Checkpoint::kEmbedding;
-  int layer = -1;
-
-  std::string name() const { return checkpoint_name(checkpoint, layer); }
-  // NOLINTNEXTLINE(modernize-use-nullptr): it takes the compiler's own comparison for a 0
-  auto operator<=>(const Op&) const = default;
-};
+using Op = OpPlace;
 
 // The op that computes the checkpoint of this name, if Assay knows it.
 std::optional<Op> find_op(const std::string& checkpoint);
@@ -54,8 +46,6 @@ struct Network {
   int64_t head_dim = 0;
   int64_t window = 0;
   int64_t n_prompt = 0;  // tokens that go through it together; 0 where unknown
-  bool rotary = true;    // q and k are rotated
-  bool gated = true;     // the FFN has a gate
   std::optional<RopeSettings> rope;
   std::optional<Activation> activation;
   std::optional<NormKind> norm;
@@ -66,8 +56,15 @@ struct Network {
   std::shared_ptr<Kernels> kernels;  // with a model only
   std::shared_ptr<ThreadPool> pool;
 
+  // The ops of each layer.
+  const std::vector<OpSpec>& layer() const { return layer_; }
+  bool rotary() const { return find_spec(layer_, Checkpoint::kQRope) != nullptr; }
+  bool gated() const { return find_spec(layer_, Checkpoint::kFfnGate) != nullptr; }
+  // Without a model: whether q and k are rotated, and whether the feed-forward has a gate.
+  void set_layer(bool is_rotary, bool is_gated);
+
   // What the op reads, in the order of Inputs::rows. Empty for the embedding.
-  std::vector<Op> inputs(Op op) const;
+  std::vector<Op> inputs(Op op) const { return inputs_of(layer_, n_layers, op); }
 
   // Whether it can be computed from its inputs.
   bool can_compute(Op op) const;
@@ -75,7 +72,9 @@ struct Network {
   // cannot be computed from such. compute() trusts that it can.
   std::optional<int64_t> columns(Op op, const std::vector<int64_t>& inputs) const;
   // Elements of a checkpoint of this kind in the model; 0 without one.
-  int64_t width(Checkpoint checkpoint) const;
+  int64_t width(Checkpoint checkpoint) const {
+    return model == nullptr ? 0 : model->config().width(checkpoint);
+  }
   Matrix compute(Op op, const Inputs& inputs) const;
 
   AttentionSettings attention_settings() const;
@@ -90,11 +89,8 @@ struct Network {
   static Network of_model(const Model& model, int64_t n_positions);
 
  private:
+  std::vector<OpSpec> layer_{common_layer().begin(), common_layer().end()};
   Linear output_linear_;
 };
-
-// Whether its output is a linear function of its input (with a bias), by weights of the model.
-bool is_linear(Checkpoint checkpoint);
-bool is_norm(Checkpoint checkpoint);
 
 }  // namespace assay::causes

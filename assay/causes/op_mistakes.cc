@@ -103,10 +103,10 @@ void add_ffn_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
                       fmt::format("applies {} in place of {}", activation_name(other),
                                   activation_name(*network.activation)),
                       [&network, other](Op, const Inputs& in) {
-                        return activate(network.gated ? in.rows[1] : nullptr, *in.rows[0], other);
+                        return activate(network.gated() ? in.rows[1] : nullptr, *in.rows[0], other);
                       }));
   }
-  if (!network.gated) return;
+  if (!network.gated()) return;
   mistakes.push_back(plain_mistake("gate_up_swapped", "activates up and multiplies by gate",
                                    [&network](Op, const Inputs& in) {
                                      return activate(in.rows[0], *in.rows[1], *network.activation);
@@ -189,7 +189,7 @@ void add_linear_mistakes(const Network& network, Checkpoint kind, std::vector<Mi
                                    }));
   if (kind == Checkpoint::kFfnGate || kind == Checkpoint::kFfnUp) {
     const bool gate = kind == Checkpoint::kFfnGate;
-    if (!network.gated) return;
+    if (!network.gated()) return;
     mistakes.push_back(plain_mistake(
         "gate_up_swapped", "computes gate with the weights of up, and up with those of gate",
         [&network, gate](Op op, const Inputs& in) {

@@ -73,7 +73,7 @@ void add_roundings(const Network& network, Checkpoint kind, std::vector<Mistake>
         network, "rounding",
         [text = rounding.text](double) { return fmt::format("rounds its result to {}", text); }, {},
         false, [round = rounding.round](const Matrix& right, double) { return round(right); }));
-    if (!is_linear(kind)) continue;
+    if (kind_of(kind) != OpKind::kLinear) continue;
     Mistake of_input =
         plain_mistake("rounding", fmt::format("rounds its input to {}", rounding.text),
                       [&network, round = rounding.round](Op op, const Inputs& in) {
@@ -207,7 +207,7 @@ void add_layouts(const Network& network, Checkpoint kind, std::vector<Mistake>& 
           return out;
         }));
   }
-  if ((kind == Checkpoint::kQ || kind == Checkpoint::kK) && dim > 2 && network.rotary) {
+  if ((kind == Checkpoint::kQ || kind == Checkpoint::kK) && dim > 2 && network.rotary()) {
     add("rope_pairing", "has the rows in the order of rotary halves, not of adjacent pairs",
         [dim](const Matrix& right, double) { return turned_heads(right, dim, true); });
     add("rope_pairing", "has the rows in the order of adjacent pairs, not of rotary halves",

@@ -222,7 +222,8 @@ void Search::try_on_reference() {
     if (!mistake.change) continue;
     try_one(
         mistake, [&](double parameter) { return mistake.change(*right, parameter); }, 0, name);
-    if (is_linear(ground_.target.checkpoint) && mistake.grid.size() <= kMostBeforeBias) {
+    if (kind_of(ground_.target.checkpoint) == OpKind::kLinear &&
+        mistake.grid.size() <= kMostBeforeBias) {
       try_before_bias(mistake, *right);
     }
   }

@@ -2,20 +2,17 @@
 
 #include <algorithm>
 #include <charconv>
-#include <iterator>
 #include <numeric>
+#include <optional>
 #include <system_error>
+
+#include "model/checkpoint.h"
 
 namespace assay {
 namespace {
 
-// Within a layer, as it is computed.
-constexpr std::string_view kLayerOps[] = {
-    "attn_norm",     "q",        "k",        "v",      "q_rope",  "k_rope",  "attn",  "attn_out",
-    "attn_residual", "ffn_norm", "ffn_gate", "ffn_up", "ffn_act", "ffn_out", "output"};
-constexpr std::string_view kLast[] = {"final_norm", "logits"};
 constexpr std::string_view kPrefix = "layer_";
-constexpr int kAfterLayerOps = static_cast<int>(std::size(kLayerOps));
+constexpr int kAfterLayerOps = kCheckpoints;
 
 // Where a checkpoint stands: in the log, by the known one before it, and among all.
 struct Place {
@@ -51,24 +48,19 @@ CheckpointName parse_checkpoint_name(std::string_view name) {
     if (error == std::errc() && plain && stop + 1 < end && *stop == '_') {
       parsed.layer = layer;
       parsed.op = std::string(stop + 1, end);
-      parsed.known =
-          std::find(std::begin(kLayerOps), std::end(kLayerOps), parsed.op) != std::end(kLayerOps);
+      parsed.known = find_checkpoint(parsed.op, true).has_value();
       return parsed;
     }
   }
-  parsed.known =
-      name == "embedding" || std::find(std::begin(kLast), std::end(kLast), name) != std::end(kLast);
+  parsed.known = find_checkpoint(name, false).has_value();
   return parsed;
 }
 
 ComputeOrder compute_order(const CheckpointName& name, int64_t arrival) {
-  if (name.layer >= 0) {
-    const auto* op = std::find(std::begin(kLayerOps), std::end(kLayerOps), name.op);
-    return {1, name.layer, static_cast<int>(op - std::begin(kLayerOps)), name.known ? 0 : arrival};
-  }
-  if (name.name == "embedding") return {0, 0, 0, 0};
-  const auto* last = std::find(std::begin(kLast), std::end(kLast), name.name);
-  if (last != std::end(kLast)) return {2, 0, static_cast<int>(last - std::begin(kLast)), 0};
+  const std::optional<Checkpoint> known = find_checkpoint(name.op, name.layer >= 0);
+  const int op = known ? static_cast<int>(*known) : kAfterLayerOps;
+  if (name.layer >= 0) return {1, name.layer, op, known ? 0 : arrival};
+  if (known) return {*known == Checkpoint::kEmbedding ? 0 : 2, 0, op, 0};
   return {3, 0, 0, arrival};
 }
 

@@ -10,6 +10,7 @@
 #include "assay/compare/record_content.h"
 #include "base/count_of.h"
 #include "base/error.h"
+#include "model/architecture.h"
 
 namespace assay {
 namespace {
@@ -49,12 +50,10 @@ int32_t leading_rows(const Record& record, int64_t bytes) {
 
 // Whether a token has one row of the checkpoint, and no heads or experts.
 bool has_one_dimension(const std::string& checkpoint) {
-  static constexpr std::string_view kOps[] = {"attn_norm", "attn_out", "attn_residual",
-                                              "ffn_norm",  "ffn_out",  "output"};
   if (is_logits_name(checkpoint)) return true;
   const CheckpointName name = parse_checkpoint_name(checkpoint);
-  if (name.layer < 0) return name.name == "embedding" || name.name == "final_norm";
-  return std::find(std::begin(kOps), std::end(kOps), name.op) != std::end(kOps);
+  const std::optional<Checkpoint> known = find_checkpoint(name.op, name.layer >= 0);
+  return known && has_model_width(*known);
 }
 
 }  // namespace

@@ -54,14 +54,14 @@ Attend with_cache(std::function<void(CacheCopy&)> edit) {
     CacheCopy cache(call);
     edit(cache);
     call.kv = cache.view();
-    call.run(kernels);
+    kernels.run(call);
   };
 }
 
 Attend with_shape(std::function<void(const OpContext&, AttentionShape&)> edit) {
   return [edit = std::move(edit)](const OpContext& context, AttentionCall call, Kernels& kernels) {
     edit(context, call.shape);
-    call.run(kernels);
+    kernels.run(call);
   };
 }
 
@@ -79,8 +79,8 @@ Attend with_queries(std::function<void(Query&)> edit) {
     for (int64_t t = 0; t < call.n_tokens; ++t) {
       Query query{call.first_position + t, last, call.shape};
       edit(query);
-      kernels.attention(call.q + t * width, call.kv, query.shape, query.position, 1,
-                        call.out + t * width);
+      kernels.run(AttentionCall{call.q + t * width, call.kv, query.shape, query.position, 1,
+                                call.out + t * width});
     }
   };
 }
@@ -104,7 +104,7 @@ Attend with_head_map(std::function<int64_t(int64_t head, const AttentionShape&)>
     const std::vector<float> v = spread(cache.v);
     call.kv = {KvType::kF32, k.data(), v.data()};
     call.shape.n_kv_heads = shape.n_heads;
-    call.run(kernels);
+    kernels.run(call);
   };
 }
 
@@ -178,7 +178,7 @@ std::vector<Fault> cache_faults() {
   faults.push_back(in_attention({"kv-swapped", kCache, "the cache gives K for V and V for K"},
                                 any_model, [](const OpContext&, AttentionCall call, Kernels& k) {
                                   std::swap(call.kv.k, call.kv.v);
-                                  call.run(k);
+                                  k.run(call);
                                 }));
   faults.push_back(
       in_attention({"kv-shifted", kCache, "keys and values are one slot late", "kv_shift"},
@@ -276,7 +276,7 @@ std::vector<Fault> head_faults() {
   faults.push_back(in_attention(
       {"heads-interleaved", kGroup, "heads are joined as [head_dim, n_heads]", "head_order"},
       any_model, [](const OpContext&, AttentionCall call, Kernels& kernels) {
-        call.run(kernels);
+        kernels.run(call);
         const int64_t heads = call.shape.n_heads;
         const int64_t dim = call.shape.head_dim;
         for (int64_t t = 0; t < call.n_tokens; ++t) {

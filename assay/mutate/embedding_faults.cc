@@ -14,17 +14,17 @@ Fault in_get_rows(FaultText text, WhyNot why_not, KernelHooks::Hook<GetRowsCall>
                             &KernelHooks::get_rows, std::move(hook));
 }
 
-// Other rows of the table: `edit` makes of an id another.
-KernelHooks::Hook<GetRowsCall> with_ids(KernelOp op,
+// Other rows of the table of tokens, or of positions: `edit` replaces an id.
+KernelHooks::Hook<GetRowsCall> with_ids(bool of_positions,
                                         std::function<int32_t(int32_t, int64_t)> edit) {
   return
-      [op, edit = std::move(edit)](const OpContext& context, GetRowsCall call, Kernels& kernels) {
+      [of_positions, edit = std::move(edit)](const OpContext&, GetRowsCall call, Kernels& kernels) {
         std::vector<int32_t> ids(call.ids, call.ids + call.n_ids);
-        if (context.place.op == op) {
+        if (call.of_positions == of_positions) {
           for (int32_t& id : ids) id = edit(id, call.table.rows);
         }
         call.ids = ids.data();
-        call.run(kernels);
+        kernels.run(call);
       };
 }
 
@@ -58,13 +58,13 @@ std::vector<Fault> embedding_faults() {
   std::vector<Fault> faults;
   faults.push_back(in_get_rows({"embedding-row-off-by-one", kGroup,
                                 "each token has the embedding of the next id", "row_shift"},
-                               any_model, with_ids(KernelOp::kGetRows, next_row)));
+                               any_model, with_ids(false, next_row)));
   faults.push_back(in_get_rows(
       {"position-off-by-one", kGroup, "each token has the learned position after its own"},
-      needs_learned_positions, with_ids(KernelOp::kGetPositions, next_row)));
-  faults.push_back(in_get_rows(
-      {"position-missing", kGroup, "every token has learned position 0"}, needs_learned_positions,
-      with_ids(KernelOp::kGetPositions, [](int32_t, int64_t) { return 0; })));
+      needs_learned_positions, with_ids(true, next_row)));
+  faults.push_back(in_get_rows({"position-missing", kGroup, "every token has learned position 0"},
+                               needs_learned_positions,
+                               with_ids(true, [](int32_t, int64_t) { return 0; })));
   faults.push_back(
       after_op({"embedding-scaled", kGroup,
                 "embeddings are multiplied by the root of the width, as Gemma's are", "scale"},

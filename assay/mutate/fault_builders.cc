@@ -33,11 +33,13 @@ std::string needs_grouped_heads(const Model& model) {
 }
 
 std::string needs_gate(const Model& model) {
-  return architecture(model).ffn == FfnKind::kSiluGated ? "" : "its feed-forward has no gate";
+  return architecture(model).activation == ActivationKind::kSiluGated
+             ? ""
+             : "its feed-forward has no gate";
 }
 
 std::string needs_gelu(const Model& model) {
-  return architecture(model).ffn == FfnKind::kGeluTanh ? "" : "it has no GELU";
+  return architecture(model).activation == ActivationKind::kGeluTanh ? "" : "it has no GELU";
 }
 
 std::string needs_rms_norm(const Model& model) {

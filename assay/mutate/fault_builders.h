@@ -45,8 +45,8 @@ Fault in_op(FaultText text, Checkpoint at, WhyNot why_not,
     Injection injection;
     injection.found_at = {.checkpoint = at, .layer = layer};
     injection.hooks.*member = hook;
-    injection.hooks.applies = [at, layer](const OpPlace& place) {
-      return place.checkpoint == at && place.layer == layer;
+    injection.hooks.applies = [at, layer](const OpSite& call) {
+      return call.checkpoint == at && call.layer == layer;
     };
     return injection;
   };

@@ -47,13 +47,14 @@ std::vector<Fault> activation_faults() {
   std::vector<Fault> faults;
   faults.push_back(in_weights(
       {"gate-up-swapped", kGroup, "gate and up are taken for each other", "gate_up_swapped"},
-      Checkpoint::kFfnGate, needs_gate,
-      [](const FaultSite&, Layer& layer, Injection&) { std::swap(layer.ffn_gate, layer.ffn_up); }));
+      Checkpoint::kFfnGate, needs_gate, [](const FaultSite&, Layer& layer, Injection&) {
+        std::swap(layer.linear(Checkpoint::kFfnGate), layer.linear(Checkpoint::kFfnUp));
+      }));
   faults.push_back(in_activation(
       {"activation-of-up", kGroup, "SiLU is applied to up, and not to the gate", "gate_up_swapped"},
       needs_gate, [](const OpContext&, ActivateCall call, Kernels& kernels) {
         std::swap(call.x, call.up);
-        call.run(kernels);
+        kernels.run(call);
       }));
   faults.push_back(in_activation({"gelu-for-silu", kGroup, "GELU for SiLU", "activation_kind"},
                                  needs_gate, with_function(gelu_tanh)));

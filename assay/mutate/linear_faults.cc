@@ -27,7 +27,7 @@ Hook with_input(std::function<void(std::span<float>)> edit) {
       edit({x.data() + t * width, static_cast<size_t>(width)});
     }
     call.x = x.data();
-    call.run(kernels);
+    kernels.run(call);
   };
 }
 
@@ -55,40 +55,39 @@ void permute_rows(Injection& injection, WeightMatrix& matrix,
 }
 
 std::string needs_square_output(const Model& model) {
-  const WeightMatrix& matrix = model.layers.front().attn_out.weight;
+  const WeightMatrix& matrix = model.layers.front().linear(Checkpoint::kAttnOut).weight;
   return matrix.rows == matrix.columns ? "" : "its attention output matrix is not square";
 }
 
-template <Linear Layer::*linear>
-std::string needs_bias(const Model& model) {
-  return (model.layers.front().*linear).bias == nullptr ? "this product has no bias" : "";
-}
-
-template <Linear Layer::*linear>
 Fault without_bias(const std::string& name, const std::string& of, Checkpoint at) {
+  const auto needs_bias = [at](const Model& model) {
+    const bool biased = model.layers.front().linear(at).bias != nullptr;
+    return std::string(biased ? "" : "this product has no bias");
+  };
   return in_weights(
-      {name, kGroup, "the bias of " + of + " is left out", "bias_missing"}, at, needs_bias<linear>,
-      [](const FaultSite&, Layer& layer, Injection&) { (layer.*linear).bias = nullptr; });
+      {name, kGroup, "the bias of " + of + " is left out", "bias_missing"}, at, needs_bias,
+      [at](const FaultSite&, Layer& layer, Injection&) { layer.linear(at).bias = nullptr; });
 }
 
 std::vector<Fault> weight_faults() {
   std::vector<Fault> faults;
-  faults.push_back(without_bias<&Layer::q>("bias-q-missing", "Q", Checkpoint::kQ));
-  faults.push_back(without_bias<&Layer::v>("bias-v-missing", "V", Checkpoint::kV));
-  faults.push_back(without_bias<&Layer::attn_out>("bias-attn-out-missing", "the attention's output",
-                                                  Checkpoint::kAttnOut));
-  faults.push_back(without_bias<&Layer::ffn_down>(
-      "bias-ffn-down-missing", "the feed-forward's output", Checkpoint::kFfnOut));
+  faults.push_back(without_bias("bias-q-missing", "Q", Checkpoint::kQ));
+  faults.push_back(without_bias("bias-v-missing", "V", Checkpoint::kV));
+  faults.push_back(
+      without_bias("bias-attn-out-missing", "the attention's output", Checkpoint::kAttnOut));
+  faults.push_back(
+      without_bias("bias-ffn-down-missing", "the feed-forward's output", Checkpoint::kFfnOut));
   faults.push_back(
       in_weights({"k-v-weights-swapped", kGroup, "the weights of K and V are taken for each other"},
-                 Checkpoint::kK, any_model,
-                 [](const FaultSite&, Layer& layer, Injection&) { std::swap(layer.k, layer.v); }));
+                 Checkpoint::kK, any_model, [](const FaultSite&, Layer& layer, Injection&) {
+                   std::swap(layer.linear(Checkpoint::kK), layer.linear(Checkpoint::kV));
+                 }));
   faults.push_back(
       in_weights({"transposed", kGroup, "the square matrix of the attention's output is transposed",
                   "transpose"},
                  Checkpoint::kAttnOut, needs_square_output,
                  [](const FaultSite&, Layer& layer, Injection& injection) {
-                   WeightMatrix& matrix = layer.attn_out.weight;
+                   WeightMatrix& matrix = layer.linear(Checkpoint::kAttnOut).weight;
                    const std::vector<float> values = dequantized(matrix);
                    std::vector<float> turned(values.size());
                    const auto n = static_cast<size_t>(matrix.rows);
@@ -102,7 +101,7 @@ std::vector<Fault> weight_faults() {
        "rows of Q from pairs to halves: the permutation of the file is done twice", "rope_pairing"},
       Checkpoint::kQ, needs_rotary, [](const FaultSite& site, Layer& layer, Injection& injection) {
         const int64_t dim = site.model.config().head_dim;
-        permute_rows(injection, layer.q.weight, [dim](int64_t row) {
+        permute_rows(injection, layer.linear(Checkpoint::kQ).weight, [dim](int64_t row) {
           const int64_t in_head = row % dim;
           return row - in_head + in_head % 2 * (dim / 2) + in_head / 2;
         });
@@ -110,7 +109,7 @@ std::vector<Fault> weight_faults() {
   faults.push_back(in_weights(
       {"rows-off-by-one", kGroup, "rows of V are one too late", "row_shift"}, Checkpoint::kV,
       any_model, [](const FaultSite&, Layer& layer, Injection& injection) {
-        WeightMatrix& matrix = layer.v.weight;
+        WeightMatrix& matrix = layer.linear(Checkpoint::kV).weight;
         const int64_t rows = matrix.rows;
         permute_rows(injection, matrix, [rows](int64_t row) { return (row + 1) % rows; });
       }));
@@ -138,7 +137,7 @@ std::vector<Fault> product_faults() {
       {"token-shift", kGroup, "each token but the first has the result of the one before",
        "token_shift"},
       Checkpoint::kAttnOut, any_model, [](const OpContext&, MatmulCall call, Kernels& kernels) {
-        call.run(kernels);
+        kernels.run(call);
         std::copy_backward(call.out, call.out + (call.n_tokens - 1) * call.w.rows,
                            call.out + call.n_tokens * call.w.rows);
       }));
@@ -148,7 +147,7 @@ std::vector<Fault> product_faults() {
                              })));
   faults.push_back(in_matmul({"scaled", kGroup, "V is 2 % too large", "scale"}, Checkpoint::kV,
                              any_model, [](const OpContext&, MatmulCall call, Kernels& kernels) {
-                               call.run(kernels);
+                               kernels.run(call);
                                for (int64_t i = 0; i < call.n_tokens * call.w.rows; ++i) {
                                  call.out[i] *= 1.02F;
                                }

@@ -102,7 +102,7 @@ Fault noise_fault(const NoiseSizes& sizes, uint64_t seed) {
     Injection injection;
     injection.hooks.after = [sizes, noise = Noise(seed)](const OpContext& context,
                                                          OpResult result) mutable {
-      const auto size = sizes.find(checkpoint_name(context.place.checkpoint, context.place.layer));
+      const auto size = sizes.find(checkpoint_name(context.site.checkpoint, context.site.layer));
       if (size == sizes.end() || size->second == 0.0) return;
       for (int64_t t = 0; t < result.n_rows; ++t) add_noise(result.row(t), size->second, noise);
     };

@@ -22,7 +22,7 @@ Hook with_weight(std::function<float(float)> edit) {
     std::vector<float> weight(call.weight, call.weight + call.width);
     std::transform(weight.begin(), weight.end(), weight.begin(), edit);
     call.weight = weight.data();
-    call.run(kernels);
+    kernels.run(call);
   };
 }
 
@@ -30,7 +30,7 @@ Hook with_weight(std::function<float(float)> edit) {
 void with_eps_outside(const OpContext&, NormCall call, Kernels& kernels) {
   const float eps = call.eps;
   call.eps = 0.0F;
-  call.run(kernels);
+  kernels.run(call);
   for (int64_t t = 0; t < call.n_tokens; ++t) {
     const float* x = call.x + t * call.width;
     const auto n = static_cast<double>(call.width);
@@ -59,12 +59,12 @@ std::vector<Fault> norm_faults() {
       in_norm({"eps-wrong", kGroup, "eps is 1e-6 for 1e-5, or 1e-5 for another", "eps"}, any_model,
               [](const OpContext&, NormCall call, Kernels& kernels) {
                 call.eps = call.eps == 1e-5F ? 1e-6F : 1e-5F;
-                call.run(kernels);
+                kernels.run(call);
               }));
   faults.push_back(in_norm({"eps-missing", kGroup, "eps is 0", "eps"}, any_model,
                            [](const OpContext&, NormCall call, Kernels& kernels) {
                              call.eps = 0.0F;
-                             call.run(kernels);
+                             kernels.run(call);
                            }));
   faults.push_back(
       in_norm({"eps-outside-root", kGroup, "eps is added to the root, not under it", "eps"},
@@ -73,14 +73,14 @@ std::vector<Fault> norm_faults() {
       {"layer-norm-for-rms", kGroup, "the mean is subtracted as LayerNorm does", "norm_kind"},
       needs_rms_norm, [](const OpContext&, NormCall call, Kernels& kernels) {
         call.kind = NormKind::kLayer;
-        call.run(kernels);
+        kernels.run(call);
       }));
   faults.push_back(
       in_norm({"rms-for-layer-norm", kGroup,
                "the mean is not subtracted, as in RMSNorm; the bias is added", "norm_kind"},
               needs_layer_norm, [](const OpContext&, NormCall call, Kernels& kernels) {
                 call.kind = NormKind::kRms;
-                call.run(kernels);
+                kernels.run(call);
                 for (int64_t i = 0; i < call.n_tokens * call.width; ++i) {
                   call.out[i] += call.bias[i % call.width];
                 }
@@ -94,7 +94,7 @@ std::vector<Fault> norm_faults() {
   faults.push_back(in_norm({"norm-bias-missing", kGroup, "the bias is left out", "bias_missing"},
                            needs_layer_norm, [](const OpContext&, NormCall call, Kernels& kernels) {
                              call.bias = nullptr;
-                             call.run(kernels);
+                             kernels.run(call);
                            }));
   faults.push_back(in_norm(
       {"norm-unbiased-variance", kGroup, "the squares are divided by the width less one", "scale"},
@@ -104,7 +104,7 @@ std::vector<Fault> norm_faults() {
         std::vector<float> weight(call.weight, call.weight + call.width);
         for (float& each : weight) each *= factor;
         call.weight = weight.data();
-        call.run(kernels);
+        kernels.run(call);
       }));
   faults.push_back(in_norm({"norm-missing", kGroup, "x goes on as it is"}, any_model,
                            [](const OpContext&, NormCall call, Kernels&) {

@@ -52,7 +52,7 @@ std::vector<Fault> number_faults() {
       [](const OpContext&, const MatmulCall& call, Kernels& kernels) {
         const float* last = call.out + (call.n_tokens - 1) * call.w.rows;
         const std::vector<float> old(last, last + call.w.rows);
-        call.run(kernels);
+        kernels.run(call);
         std::copy(old.begin(), old.end(), call.out + (call.n_tokens - 1) * call.w.rows);
       }));
   faults.push_back(after_op(

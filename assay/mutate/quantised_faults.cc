@@ -113,16 +113,10 @@ struct MatrixPlace {
 
 MatrixPlace find_in_layer(const Model& model, int layer, TensorType type) {
   const Layer& weights = model.layers[static_cast<size_t>(layer)];
-  const std::pair<Checkpoint, const Linear*> linears[] = {{Checkpoint::kQ, &weights.q},
-                                                          {Checkpoint::kK, &weights.k},
-                                                          {Checkpoint::kV, &weights.v},
-                                                          {Checkpoint::kAttnOut, &weights.attn_out},
-                                                          {Checkpoint::kFfnGate, &weights.ffn_gate},
-                                                          {Checkpoint::kFfnUp, &weights.ffn_up},
-                                                          {Checkpoint::kFfnOut, &weights.ffn_down}};
-  for (const auto& [checkpoint, linear] : linears) {
-    if (linear->weight.data == nullptr || linear->weight.type != type) continue;
-    return {{.checkpoint = checkpoint, .layer = layer}, &linear->weight};
+  for (const OpSpec& op : model.config().architecture->layer) {
+    const WeightMatrix& weight = weights.linear(op.out).weight;
+    if (weight.data == nullptr || weight.type != type) continue;
+    return {{.checkpoint = op.out, .layer = layer}, &weight};
   }
   return {};
 }
@@ -164,11 +158,10 @@ Fault in_blocks(TensorType type, const std::string& name, const std::string& wha
     const void* data = keep(injection, std::move(copy));
     injection.hooks.matmul = [data](const OpContext&, MatmulCall call, Kernels& kernels) {
       call.w.data = data;
-      call.run(kernels);
+      kernels.run(call);
     };
-    injection.hooks.applies = [at = place](const OpPlace& call) {
-      return call.op == KernelOp::kMatmul && call.checkpoint == at.checkpoint &&
-             call.layer == at.layer;
+    injection.hooks.applies = [at = place](const OpSite& call) {
+      return call.checkpoint == at.checkpoint && call.layer == at.layer;
     };
     return injection;
   };

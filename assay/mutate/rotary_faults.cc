@@ -24,8 +24,8 @@ Fault in_rotation(FaultText text, KernelHooks::Hook<RopeCall> hook) {
                                 &KernelHooks::rope, std::move(hook));
   fault.inject = [inject = fault.inject](const FaultSite& site) {
     Injection injection = inject(site);
-    injection.hooks.applies = [layer = site.layer](const OpPlace& place) {
-      return place.op == KernelOp::kRope && place.layer == layer;
+    injection.hooks.applies = [layer = site.layer](const OpSite& call) {
+      return kind_of(call.checkpoint) == OpKind::kRope && call.layer == layer;
     };
     return injection;
   };
@@ -53,7 +53,7 @@ KernelHooks::Hook<RopeCall> with_table(std::function<void(const RopeCall&, Table
     Table table = table_of(call);
     edit(call, table);
     call.cos_sin = table.data();
-    call.run(kernels);
+    kernels.run(call);
   };
 }
 
@@ -66,9 +66,9 @@ Fault shifted(FaultText text, int64_t shift, bool only_k) {
     injection.hooks.rope = [&model = site.model, n_positions = site.n_positions, shift, only_k](
                                const OpContext& context, RopeCall call, Kernels& kernels) {
       const Table table = rope_table(model.config(), rope_factors_for(model, n_positions),
-                                     context.first_position + shift, call.n_tokens);
-      if (!only_k || context.place.checkpoint == Checkpoint::kKRope) call.cos_sin = table.data();
-      call.run(kernels);
+                                     context.site.first_position + shift, call.n_tokens);
+      if (!only_k || context.site.checkpoint == Checkpoint::kKRope) call.cos_sin = table.data();
+      kernels.run(call);
     };
     return injection;
   };
@@ -100,7 +100,7 @@ std::vector<Fault> rotation_faults() {
                   [](const OpContext&, RopeCall call, Kernels& kernels) {
                     call.pairing = call.pairing == RopePairing::kAdjacent ? RopePairing::kHalves
                                                                           : RopePairing::kAdjacent;
-                    call.run(kernels);
+                    kernels.run(call);
                   }));
   faults.push_back(
       shifted({"rope-position-off-by-one", kGroup,
@@ -119,9 +119,9 @@ std::vector<Fault> rotation_faults() {
                                })));
   faults.push_back(in_rotation({"rope-twice", kGroup, "Q and K are turned twice", "rope_position"},
                                [](const OpContext&, RopeCall call, Kernels& kernels) {
-                                 call.run(kernels);
+                                 kernels.run(call);
                                  call.x = call.out;
-                                 call.run(kernels);
+                                 kernels.run(call);
                                }));
   faults.push_back(in_rotation(
       {"rope-backwards", kGroup, "sines have the wrong sign: turned back", "rope_position"},
@@ -161,7 +161,7 @@ std::vector<Fault> rotation_faults() {
       const Table table =
           rope_table(model.config(), rope_factors_for(model, n_positions), 0, call.n_tokens);
       call.cos_sin = table.data();
-      call.run(kernels);
+      kernels.run(call);
     };
     return injection;
   };

@@ -30,7 +30,7 @@ void judge(const OpContext& context, OpResult got, const float* want, LaneResult
     result.worst_ratio = std::max(result.worst_ratio, ratio);
     if (ratio <= 1.0 || result.caught) continue;
     result.caught = true;
-    result.place = checkpoint_name(context.place.checkpoint, context.place.layer);
+    result.place = checkpoint_name(context.site.checkpoint, context.site.layer);
     result.token_idx = got.first_position + t;
     result.ratio = ratio;
   }

@@ -37,7 +37,7 @@ bool reads_blocks_rightly(const std::string& folder, TensorType type,
   if (misread) misread(bytes);
   std::vector<float> got(static_cast<size_t>(n));
   const int32_t row = 0;
-  kernels.get_rows({type, 1, n, bytes.data()}, &row, 1, got.data());
+  kernels.run(GetRowsCall{{type, 1, n, bytes.data()}, &row, 1, got.data()});
   return std::memcmp(got.data(), want.bytes().data(), want.bytes().size()) == 0;
 }
 

@@ -1,6 +1,6 @@
 #include "assay/record/log_probe.h"
 
-#include "engine/architecture.h"
+#include "model/architecture.h"
 
 namespace assay {
 namespace {

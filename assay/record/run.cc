@@ -116,7 +116,7 @@ class Runner {
   }
 
   bool is_in_blocks() const {
-    const TensorType type = model_->layers.front().ffn_down.weight.type;
+    const TensorType type = model_->layers.front().linear(Checkpoint::kFfnOut).weight.type;
     return tensor_type_info(type).block_elements > 1;
   }
 

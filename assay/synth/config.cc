@@ -174,11 +174,12 @@ void read_rotary(const Object& object, SynthConfig& config) {
   }
   config.tied = object.flag("tie_word_embeddings", false);
   const Architecture& architecture = *model.architecture;
-  config.qkv_bias =
-      architecture.qkv_bias == Presence::kAlways || object.flag("attention_bias", false);
+  const Presence qkv_bias = find_spec(architecture.layer, Checkpoint::kQ)->bias;
+  const Presence other_bias = find_spec(architecture.layer, Checkpoint::kAttnOut)->bias;
+  config.qkv_bias = qkv_bias == Presence::kAlways || object.flag("attention_bias", false);
   config.other_bias = object.flag("mlp_bias", false);
-  if ((config.qkv_bias && architecture.qkv_bias == Presence::kNever) ||
-      (config.other_bias && architecture.other_bias == Presence::kNever)) {
+  if ((config.qkv_bias && qkv_bias == Presence::kNever) ||
+      (config.other_bias && other_bias == Presence::kNever)) {
     object.refuse("attention_bias", fmt::format("does not belong to '{}'", architecture.name));
   }
   const bool window_used = architecture.sliding_window || object.flag("use_sliding_window", false);

@@ -38,7 +38,8 @@ class Lister {
     const double embedding = static_cast<double>(kTiedDeviation);
     const double gain =
         config_.tied ? kLogitDeviation / (embedding * std::sqrt(static_cast<double>(width))) : 1.0;
-    add_norm("output_norm", static_cast<float>(gain));
+    add_norm("output_norm", static_cast<float>(gain),
+             model_.architecture->norm == NormKind::kLayer);
     if (!config_.tied) add_matrix("output", model_.n_vocab, width, kLogitDeviation, false);
     return std::move(tensors_);
   }
@@ -60,43 +61,36 @@ class Lister {
     if (bias) add(name + ".bias", {rows}, 0.0F, kBiasDeviation);
   }
 
-  void add_norm(const std::string& name, float gain) {
+  void add_norm(const std::string& name, float gain, bool bias) {
     const int64_t width = model_.embedding_length;
     add(name + ".weight", {width}, gain, gain * kNormDeviation);
-    if (model_.architecture->norm == NormKind::kLayer) {
-      add(name + ".bias", {width}, 0.0F, gain * kBiasDeviation);
-    }
+    if (bias) add(name + ".bias", {width}, 0.0F, gain * kBiasDeviation);
   }
 
   void add_layer(int64_t layer) {
     const std::string prefix = fmt::format("blk.{}.", layer);
-    const Architecture& architecture = *model_.architecture;
-    const int64_t width = model_.embedding_length;
-    const int64_t inner = model_.feed_forward_length;
-    const auto matrix = [&](const char* name, int64_t rows, int64_t columns, bool bias,
-                            double gain = 1.0) {
-      add_matrix(prefix + name, rows, columns, gain, bias);
-    };
-    add_norm(prefix + "attn_norm", 1.0F);
-    if (architecture.fused_qkv) {
-      matrix("attn_qkv", model_.q_width() + 2 * model_.kv_width(), width, config_.qkv_bias,
-             kQkvGain);
-    } else {
-      matrix("attn_q", model_.q_width(), width, config_.qkv_bias, kQkvGain);
-      matrix("attn_k", model_.kv_width(), width, config_.qkv_bias, kQkvGain);
-      matrix("attn_v", model_.kv_width(), width, config_.qkv_bias, kQkvGain);
-    }
-    matrix("attn_output", width, model_.q_width(), config_.other_bias, kAttnOutGain);
-    add_norm(prefix + "ffn_norm", 1.0F);
-    if (architecture.fused_gate_up) {
-      matrix("ffn_up", 2 * inner, width, config_.other_bias);
-    } else {
-      if (architecture.ffn == FfnKind::kSiluGated) {
-        matrix("ffn_gate", inner, width, config_.other_bias);
+    const std::span<const OpSpec> ops = model_.architecture->layer;
+    for (size_t i = 0; i < ops.size();) {
+      const OpSpec& op = ops[i];
+      const std::string name = prefix + std::string(op.tensor);
+      if (op.kind == OpKind::kNorm) add_norm(name, 1.0F, op.bias == Presence::kAlways);
+      if (op.kind != OpKind::kLinear) {
+        ++i;
+        continue;
       }
-      matrix("ffn_up", inner, width, config_.other_bias);
+      int64_t rows = 0;  // of all ops that share the tensor
+      for (; i < ops.size() && ops[i].tensor == op.tensor; ++i) rows += model_.width(ops[i].width);
+      add_matrix(name, rows, model_.width(input_width(ops, op)), gain_of(op), has_bias(op));
     }
-    matrix("ffn_down", width, inner, config_.other_bias);
+  }
+
+  static double gain_of(const OpSpec& op) {
+    if (op.in.front() == Checkpoint::kAttnNorm) return kQkvGain;
+    return op.out == Checkpoint::kAttnOut ? kAttnOutGain : 1.0;
+  }
+
+  bool has_bias(const OpSpec& op) const {
+    return op.in.front() == Checkpoint::kAttnNorm ? config_.qkv_bias : config_.other_bias;
   }
 
   const SynthConfig& config_;

@@ -219,16 +219,16 @@ ASSAY_ALWAYS_INLINE void for_key_ranges(const Query* queries, int64_t n_queries,
   }
 }
 
-inline int64_t max_keys(const cpu::Attention& a) {
+inline int64_t max_keys(const AttentionCall& a) {
   const int64_t all = a.first_position + a.n_tokens;
   return a.shape.window > 0 ? smaller(all, a.shape.window) : all;
 }
 
-inline int64_t attention_scratch(const cpu::Attention& a) {
+inline int64_t attention_scratch(const AttentionCall& a) {
   return kTileQueries * (round_up_to_16(max_keys(a)) + 2 * round_up_to_16(a.shape.head_dim));
 }
 
-inline Query make_query(const cpu::Attention& a, int64_t kv_head, int64_t index, float* scratch) {
+inline Query make_query(const AttentionCall& a, int64_t kv_head, int64_t index, float* scratch) {
   const int64_t heads = a.shape.n_heads / a.shape.n_kv_heads;
   const int64_t token = index / heads;
   const int64_t element =
@@ -249,7 +249,7 @@ inline Query make_query(const cpu::Attention& a, int64_t kv_head, int64_t index,
 }
 
 template <class Kv>
-void attend_as(const cpu::Attention& a, int64_t kv_head, int64_t first, int64_t last,
+void attend_as(const AttentionCall& a, int64_t kv_head, int64_t first, int64_t last,
                float* scratch) {
   const int64_t n = last - first;
   const int64_t head_dim = a.shape.head_dim;
@@ -289,7 +289,7 @@ void attend_as(const cpu::Attention& a, int64_t kv_head, int64_t first, int64_t 
   }
 }
 
-inline void attend(const cpu::Attention& a, int64_t kv_head, int64_t first, int64_t last,
+inline void attend(const AttentionCall& a, int64_t kv_head, int64_t first, int64_t last,
                    float* scratch) {
   if (a.kv.type == KvType::kF32) {
     attend_as<F32>(a, kv_head, first, last, scratch);

@@ -29,65 +29,56 @@ class CpuKernels final : public Kernels {
 
   std::string_view name() const override { return name_; }
 
-  void get_rows(const WeightMatrix& table, const int32_t* ids, int64_t n_ids, float* out) override {
-    share(n_ids, table.columns, [&](int64_t first, int64_t last) {
+  void run(const GetRowsCall& call) override {
+    const WeightMatrix& table = call.table;
+    share(call.n_ids, table.columns, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
-        f_.dequantize_row(table.type, table.slice(ids[i], 1).data, table.columns,
-                          out + i * table.columns);
+        f_.dequantize_row(table.type, table.slice(call.ids[i], 1).data, table.columns,
+                          call.out + i * table.columns);
       }
     });
   }
 
-  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
-              float* out) override {
-    const Product product = {w, bias, out};
-    matmuls({&product, 1}, x, n_tokens);
-  }
+  void run(std::span<const MatmulCall> calls) override;
 
-  void matmuls(std::span<const Product> products, const float* x, int64_t n_tokens) override;
-
-  void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t width,
-                float* out) override {
-    share(n_tokens, width, [&](int64_t first, int64_t last) {
-      f_.rms_norm(x + first * width, weight, eps, last - first, width, out + first * width);
+  void run(const NormCall& call) override {
+    const int64_t width = call.width;
+    share(call.n_tokens, width, [&](int64_t first, int64_t last) {
+      const float* x = call.x + first * width;
+      float* out = call.out + first * width;
+      if (call.kind == NormKind::kRms) {
+        f_.rms_norm(x, call.weight, call.eps, last - first, width, out);
+      } else {
+        f_.layer_norm(x, call.weight, call.bias, call.eps, last - first, width, out);
+      }
     });
   }
 
-  void layer_norm(const float* x, const float* weight, const float* bias, float eps,
-                  int64_t n_tokens, int64_t width, float* out) override {
-    share(n_tokens, width, [&](int64_t first, int64_t last) {
-      f_.layer_norm(x + first * width, weight, bias, eps, last - first, width, out + first * width);
-    });
-  }
+  void run(const RopeCall& call) override;
 
-  void rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_tokens,
-            int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) override;
-
-  void store_kv(const float* x, KvType type, int64_t count, void* destination) override {
-    if (type == KvType::kF32) {
-      std::memcpy(destination, x, static_cast<size_t>(count) * sizeof(float));
+  void run(const StoreKvCall& call) override {
+    if (call.type == KvType::kF32) {
+      std::memcpy(call.destination, call.x, static_cast<size_t>(call.count) * sizeof(float));
     } else {
-      f_.store_f16(x, count, static_cast<uint16_t*>(destination));
+      f_.store_f16(call.x, call.count, static_cast<uint16_t*>(call.destination));
     }
   }
 
-  void attention(const float* q, const KvView& kv, const AttentionShape& shape,
-                 int64_t first_position, int64_t n_tokens, float* out) override;
+  void run(const AttentionCall& call) override;
 
-  void silu_mul(const float* gate, const float* up, int64_t count, float* out) override {
-    share(count, 1, [&](int64_t first, int64_t last) {
-      f_.silu_mul(gate + first, up + first, last - first, out + first);
+  void run(const ActivateCall& call) override {
+    share(call.count, 1, [&](int64_t first, int64_t last) {
+      if (call.kind == ActivationKind::kSiluGated) {
+        f_.silu_mul(call.x + first, call.up + first, last - first, call.out + first);
+      } else {
+        f_.gelu_tanh(call.x + first, last - first, call.out + first);
+      }
     });
   }
 
-  void gelu_tanh(const float* x, int64_t count, float* out) override {
-    share(count, 1,
-          [&](int64_t first, int64_t last) { f_.gelu_tanh(x + first, last - first, out + first); });
-  }
-
-  void add(const float* a, const float* b, int64_t count, float* out) override {
-    share(count, 1, [&](int64_t first, int64_t last) {
-      f_.add(a + first, b + first, last - first, out + first);
+  void run(const AddCall& call) override {
+    share(call.count, 1, [&](int64_t first, int64_t last) {
+      f_.add(call.a + first, call.b + first, last - first, call.out + first);
     });
   }
 
@@ -130,8 +121,8 @@ class CpuKernels final : public Kernels {
   bool by_int8(const WeightMatrix& w) const {
     return int8_ != nullptr && tensor_type_info(w.type).block_elements > 1;
   }
-  const uint8_t* int8_activations(const cpu::Matmul& m);
-  void int8_rows(const cpu::Matmul& m, const uint8_t* activations, int64_t first, int64_t last,
+  const uint8_t* int8_activations(const MatmulCall& m);
+  void int8_rows(const MatmulCall& m, const uint8_t* activations, int64_t first, int64_t last,
                  float* scratch) const;
 
   ThreadPool& pool_;
@@ -142,22 +133,17 @@ class CpuKernels final : public Kernels {
   std::vector<float> scratch_;
 };
 
-void CpuKernels::matmuls(std::span<const Product> products, const float* x, int64_t n_tokens) {
-  if (n_tokens == 0) return;
-  const auto matmul_of = [&](const Product& p) {
-    return cpu::Matmul{p.w, p.bias, x, n_tokens, p.out};
-  };
+void CpuKernels::run(std::span<const MatmulCall> calls) {
+  if (calls.empty() || calls.front().n_tokens == 0) return;
   int64_t scratch_floats = 0;
   const uint8_t* activations = nullptr;
-  for (const Product& product : products) {
-    const cpu::Matmul m = matmul_of(product);
+  for (const MatmulCall& m : calls) {
     const bool int8 = by_int8(m.w);
     scratch_floats = std::max(scratch_floats, int8 ? int8_->scratch(m) : f_.matmul_scratch(m));
     if (int8 && activations == nullptr) activations = int8_activations(m);
   }
   on_each_thread(scratch_floats, [&](int64_t thread, float* scratch) {
-    for (const Product& product : products) {
-      const cpu::Matmul m = matmul_of(product);
+    for (const MatmulCall& m : calls) {
       const bool int8 = by_int8(m.w);
       const auto [first, last] = part(thread, m.w.rows, int8 ? 16 : 4);
       if (first >= last) continue;
@@ -171,7 +157,7 @@ void CpuKernels::matmuls(std::span<const Product> products, const float* x, int6
 }
 
 // m.x, quantised; until the next call.
-const uint8_t* CpuKernels::int8_activations(const cpu::Matmul& m) {
+const uint8_t* CpuKernels::int8_activations(const MatmulCall& m) {
   const auto bytes = static_cast<size_t>(int8_->activation_bytes(m)) + kLineBytes;
   if (activations_.size() < bytes) activations_.resize(bytes);
   const auto address = reinterpret_cast<uintptr_t>(activations_.data());
@@ -182,7 +168,7 @@ const uint8_t* CpuKernels::int8_activations(const cpu::Matmul& m) {
   return x;
 }
 
-void CpuKernels::int8_rows(const cpu::Matmul& m, const uint8_t* activations, int64_t first,
+void CpuKernels::int8_rows(const MatmulCall& m, const uint8_t* activations, int64_t first,
                            int64_t last, float* scratch) const {
   int8_->matmul_rows(m, activations, first, last, scratch);
   if (m.bias == nullptr) return;
@@ -192,11 +178,12 @@ void CpuKernels::int8_rows(const cpu::Matmul& m, const uint8_t* activations, int
   }
 }
 
-void CpuKernels::rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_tokens,
-                      int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) {
+void CpuKernels::run(const RopeCall& call) {
+  const int64_t head_dim = call.head_dim;
+  const int64_t rotary_dim = call.rotary_dim;
   const int64_t pairs = rotary_dim / 2;
-  const int64_t step = pairing == RopePairing::kAdjacent ? 2 : 1;
-  const int64_t distance = pairing == RopePairing::kAdjacent ? 1 : pairs;
+  const int64_t step = call.pairing == RopePairing::kAdjacent ? 2 : 1;
+  const int64_t distance = call.pairing == RopePairing::kAdjacent ? 1 : pairs;
   const auto turn = [&](const float* head, const float* angles, float* turned) {
     for (int64_t p = 0; p < pairs; ++p) {
       const float cos = angles[2 * p];
@@ -208,17 +195,17 @@ void CpuKernels::rope(const float* x, const float* cos_sin, RopePairing pairing,
     }
     if (turned != head) std::copy(head + rotary_dim, head + head_dim, turned + rotary_dim);
   };
-  share(n_tokens, n_heads * head_dim, [&](int64_t first, int64_t last) {
-    for (int64_t i = first * n_heads; i < last * n_heads; ++i) {
-      turn(x + i * head_dim, cos_sin + i / n_heads * rotary_dim, out + i * head_dim);
+  share(call.n_tokens, call.n_heads * head_dim, [&](int64_t first, int64_t last) {
+    for (int64_t i = first * call.n_heads; i < last * call.n_heads; ++i) {
+      turn(call.x + i * head_dim, call.cos_sin + i / call.n_heads * rotary_dim,
+           call.out + i * head_dim);
     }
   });
 }
 
-void CpuKernels::attention(const float* q, const KvView& kv, const AttentionShape& shape,
-                           int64_t first_position, int64_t n_tokens, float* out) {
-  const cpu::Attention a = {q, kv, shape, first_position, n_tokens, out};
-  const int64_t queries = n_tokens * (shape.n_heads / shape.n_kv_heads);  // of a key-value head
+void CpuKernels::run(const AttentionCall& a) {
+  const AttentionShape& shape = a.shape;
+  const int64_t queries = a.n_tokens * (shape.n_heads / shape.n_kv_heads);  // of a key-value head
   // Full tiles read each key once for several queries; smaller ones give all threads work.
   int64_t tile = f_.max_query_tile;
   while (tile > 1 &&

@@ -9,32 +9,14 @@
 // kernels that are compiled once for each instruction set.
 namespace assay::cpu {
 
-// The arguments of Kernels::matmul(), and below those of Kernels::attention().
-struct Matmul {
-  WeightMatrix w;
-  const float* bias = nullptr;
-  const float* x = nullptr;
-  int64_t n_tokens = 0;
-  float* out = nullptr;
-};
-
-struct Attention {
-  const float* q = nullptr;
-  KvView kv;
-  AttentionShape shape;
-  int64_t first_position = 0;
-  int64_t n_tokens = 0;
-  float* out = nullptr;
-};
-
 // The ops of Kernels, as one instruction set computes them on one thread. Each element of a result
 // is the same however rows, tokens and queries are grouped into calls.
 struct Functions {
   void (*dequantize_row)(TensorType type, const void* data, int64_t n, float* out);
 
   // Rows [first, last) of the product, for all tokens. scratch[matmul_scratch(...)].
-  void (*matmul_rows)(const Matmul& m, int64_t first, int64_t last, float* scratch);
-  int64_t (*matmul_scratch)(const Matmul& m);
+  void (*matmul_rows)(const MatmulCall& m, int64_t first, int64_t last, float* scratch);
+  int64_t (*matmul_scratch)(const MatmulCall& m);
 
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t width,
                    float* out);
@@ -44,8 +26,9 @@ struct Functions {
   // The queries that read one key-value head are numbered token by token, and within a token head
   // by head. Queries [first, last), at most max_query_tile of them.
   // scratch[attention_scratch(...)].
-  void (*attend)(const Attention& a, int64_t kv_head, int64_t first, int64_t last, float* scratch);
-  int64_t (*attention_scratch)(const Attention& a);
+  void (*attend)(const AttentionCall& a, int64_t kv_head, int64_t first, int64_t last,
+                 float* scratch);
+  int64_t (*attention_scratch)(const AttentionCall& a);
   int64_t max_query_tile;
 
   void (*store_f16)(const float* x, int64_t count, uint16_t* out);

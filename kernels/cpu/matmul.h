@@ -114,12 +114,12 @@ inline int64_t panel_floats(int64_t columns) {
   return rows_per_panel(columns) * panel_stride(columns);
 }
 
-inline int64_t matmul_scratch(const cpu::Matmul& m) {
+inline int64_t matmul_scratch(const MatmulCall& m) {
   return m.n_tokens == 1 ? 0 : panel_floats(m.w.columns) + kTileTokens * m.w.columns;
 }
 
 // `n_rows` rows, at `panel`, with all tokens.
-inline void multiply_panel(const cpu::Matmul& m, const float* panel, int64_t first_row,
+inline void multiply_panel(const MatmulCall& m, const float* panel, int64_t first_row,
                            int64_t n_rows, float* tile) {
   const int64_t columns = m.w.columns;
   for (int64_t t = 0; t < m.n_tokens; t += kTileTokens) {
@@ -131,7 +131,7 @@ inline void multiply_panel(const cpu::Matmul& m, const float* panel, int64_t fir
   }
 }
 
-inline void matmul_rows(const cpu::Matmul& m, int64_t first, int64_t last, float* scratch) {
+inline void matmul_rows(const MatmulCall& m, int64_t first, int64_t last, float* scratch) {
   const RowFunctions& functions = row_functions(m.w.type);
   const int64_t columns = m.w.columns;
   const size_t stride = row_bytes(m.w.type, columns);

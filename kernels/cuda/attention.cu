@@ -246,20 +246,20 @@ int64_t attention_scratch(const AttentionShape& shape, int64_t first_position, i
   return n_tokens * shape.n_heads * (attention_keys(shape, first_position, n_tokens) + 1);
 }
 
-void attention(Device& device, const float* q, const KvView& kv, const AttentionShape& shape,
-               int64_t first_position, int64_t n_tokens, float* scratch, float* out) {
-  const int64_t max_keys = attention_keys(shape, first_position, n_tokens);
-  const int64_t hidden = shape.window > 0 ? first_position - shape.window + 1 : 0;
-  const Queries queries = {q,
-                           keys_of(kv, shape),
-                           first_position,
-                           n_tokens,
+void attention(Device& device, const AttentionCall& call, float* scratch) {
+  const AttentionShape& shape = call.shape;
+  const int64_t max_keys = attention_keys(shape, call.first_position, call.n_tokens);
+  const int64_t hidden = shape.window > 0 ? call.first_position - shape.window + 1 : 0;
+  const Queries queries = {call.q,
+                           keys_of(call.kv, shape),
+                           call.first_position,
+                           call.n_tokens,
                            hidden > 0 ? hidden : 0,
                            max_keys,
                            scratch,
-                           scratch + n_tokens * shape.n_heads * max_keys,
-                           out};
-  if (kv.type == KvType::kF32) {
+                           scratch + call.n_tokens * shape.n_heads * max_keys,
+                           call.out};
+  if (call.kv.type == KvType::kF32) {
     attend<F32>(device, queries);
   } else {
     attend<F16>(device, queries);

@@ -48,52 +48,25 @@ class DeviceKernels final : public Kernels {
   Memory& memory() override { return *device_; }
   FusedKernels* fused() override { return &fused_; }
 
-  void get_rows(const WeightMatrix& table, const int32_t* ids, int64_t n_ids, float* out) override {
-    if (n_ids > 0) ASSAY_DEVICE::get_rows(*device_, table, ids, n_ids, out);
+  void run(const GetRowsCall& call) override {
+    if (call.n_ids > 0) ASSAY_DEVICE::run(*device_, call);
   }
-
-  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
-              float* out) override {
-    const Product product = {w, bias, out};
-    matmuls({&product, 1}, x, n_tokens);
+  void run(std::span<const MatmulCall> calls) override;
+  void run(const NormCall& call) override {
+    if (call.n_tokens > 0) ASSAY_DEVICE::run(*device_, call);
   }
-
-  void matmuls(std::span<const Product> products, const float* x, int64_t n_tokens) override;
-
-  void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t width,
-                float* out) override {
-    if (n_tokens > 0) ASSAY_DEVICE::rms_norm(*device_, x, weight, eps, n_tokens, width, out);
+  void run(const RopeCall& call) override {
+    if (call.n_tokens > 0) ASSAY_DEVICE::run(*device_, call);
   }
-
-  void layer_norm(const float* x, const float* weight, const float* bias, float eps,
-                  int64_t n_tokens, int64_t width, float* out) override {
-    if (n_tokens == 0) return;
-    ASSAY_DEVICE::layer_norm(*device_, x, weight, bias, eps, n_tokens, width, out);
+  void run(const StoreKvCall& call) override {
+    if (call.count > 0) ASSAY_DEVICE::run(*device_, call);
   }
-
-  void rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_tokens,
-            int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) override {
-    if (n_tokens == 0) return;
-    ASSAY_DEVICE::rope(*device_, x, cos_sin, pairing, n_tokens, n_heads, head_dim, rotary_dim, out);
+  void run(const AttentionCall& call) override;
+  void run(const ActivateCall& call) override {
+    if (call.count > 0) ASSAY_DEVICE::run(*device_, call);
   }
-
-  void store_kv(const float* x, KvType type, int64_t count, void* destination) override {
-    if (count > 0) ASSAY_DEVICE::store_kv(*device_, x, type, count, destination);
-  }
-
-  void attention(const float* q, const KvView& kv, const AttentionShape& shape,
-                 int64_t first_position, int64_t n_tokens, float* out) override;
-
-  void silu_mul(const float* gate, const float* up, int64_t count, float* out) override {
-    if (count > 0) ASSAY_DEVICE::silu_mul(*device_, gate, up, count, out);
-  }
-
-  void gelu_tanh(const float* x, int64_t count, float* out) override {
-    if (count > 0) ASSAY_DEVICE::gelu_tanh(*device_, x, count, out);
-  }
-
-  void add(const float* a, const float* b, int64_t count, float* out) override {
-    if (count > 0) ASSAY_DEVICE::add(*device_, a, b, count, out);
+  void run(const AddCall& call) override {
+    if (call.count > 0) ASSAY_DEVICE::run(*device_, call);
   }
 
  private:
@@ -117,33 +90,36 @@ class DeviceKernels final : public Kernels {
 };
 
 // The vectors are brought into their form once for all products that read it.
-void DeviceKernels::matmuls(std::span<const Product> products, const float* x, int64_t n_tokens) {
-  if (n_tokens == 0) return;
+void DeviceKernels::run(std::span<const MatmulCall> calls) {
+  if (calls.empty() || calls.front().n_tokens == 0) return;
   for (const bool int8 : {false, true}) {
     Vectors vectors = {nullptr, 0, int8};
-    for (const Product& product : products) {
-      if (is_int8(math_, product.w.type) != int8) continue;
+    for (const MatmulCall& call : calls) {
+      if (is_int8(math_, call.w.type) != int8) continue;
       if (vectors.data == nullptr) {
-        const int64_t columns = product.w.columns;
-        std::byte* scratch = room(vectors_, vectors_bytes(columns, n_tokens, int8));
-        vectors = vectors_of(*device_, x, columns, n_tokens, int8, scratch);
+        const int64_t columns = call.w.columns;
+        std::byte* scratch = room(vectors_, vectors_bytes(columns, call.n_tokens, int8));
+        vectors = vectors_of(*device_, call.x, columns, call.n_tokens, int8, scratch);
       }
-      ASSAY_DEVICE::matmul(*device_, product, vectors);
+      ASSAY_DEVICE::matmul(*device_, call, vectors);
     }
   }
 }
 
-void DeviceKernels::attention(const float* q, const KvView& kv, const AttentionShape& shape,
-                              int64_t first_position, int64_t n_tokens, float* out) {
+void DeviceKernels::run(const AttentionCall& call) {
+  const AttentionShape& shape = call.shape;
   const int64_t width = shape.n_heads * shape.head_dim;
-  const int64_t keys = attention_keys(shape, first_position, n_tokens);
+  const int64_t keys = attention_keys(shape, call.first_position, call.n_tokens);
   int64_t at_once = kMaxScores / (shape.n_heads * keys);
   at_once = at_once < 1 ? 1 : at_once > kMaxTokens ? kMaxTokens : at_once;
-  for (int64_t done = 0; done < n_tokens; done += at_once) {
-    const int64_t count = n_tokens - done < at_once ? n_tokens - done : at_once;
-    const auto scores = static_cast<size_t>(attention_scratch(shape, first_position + done, count));
-    ASSAY_DEVICE::attention(*device_, q + done * width, kv, shape, first_position + done, count,
-                            room(scores_, scores), out + done * width);
+  for (int64_t done = 0; done < call.n_tokens; done += at_once) {
+    AttentionCall part = call;
+    part.q += done * width;
+    part.out += done * width;
+    part.first_position += done;
+    part.n_tokens = call.n_tokens - done < at_once ? call.n_tokens - done : at_once;
+    const int64_t scores = attention_scratch(shape, part.first_position, part.n_tokens);
+    ASSAY_DEVICE::attention(*device_, part, room(scores_, static_cast<size_t>(scores)));
   }
 }
 

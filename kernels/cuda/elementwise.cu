@@ -72,31 +72,35 @@ __global__ void rope_kernel(Rotation r, int64_t count) {
 
 }  // namespace
 
-void silu_mul(Device& device, const float* gate, const float* up, int64_t count, float* out) {
-  ASSAY_LAUNCH(device, one_thread_each(count), silu_mul_kernel, gate, up, count, out);
-}
-
-void gelu_tanh(Device& device, const float* x, int64_t count, float* out) {
-  ASSAY_LAUNCH(device, one_thread_each(count), gelu_tanh_kernel, x, count, out);
-}
-
-void add(Device& device, const float* a, const float* b, int64_t count, float* out) {
-  ASSAY_LAUNCH(device, one_thread_each(count), add_kernel, a, b, count, out);
-}
-
-void store_kv(Device& device, const float* x, KvType type, int64_t count, void* destination) {
-  const LaunchShape shape = one_thread_each(count);
-  if (type == KvType::kF32) {
-    ASSAY_LAUNCH(device, shape, store_f32_kernel, x, count, static_cast<float*>(destination));
+void run(Device& device, const ActivateCall& call) {
+  const LaunchShape shape = one_thread_each(call.count);
+  if (call.kind == ActivationKind::kSiluGated) {
+    ASSAY_LAUNCH(device, shape, silu_mul_kernel, call.x, call.up, call.count, call.out);
   } else {
-    ASSAY_LAUNCH(device, shape, store_f16_kernel, x, count, static_cast<uint16_t*>(destination));
+    ASSAY_LAUNCH(device, shape, gelu_tanh_kernel, call.x, call.count, call.out);
   }
 }
 
-void rope(Device& device, const float* x, const float* cos_sin, RopePairing pairing,
-          int64_t n_tokens, int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) {
-  const Rotation rotation = {x, cos_sin, pairing, n_heads, head_dim, rotary_dim, out};
-  const int64_t count = n_tokens * n_heads * (head_dim - rotary_dim / 2);
+void run(Device& device, const AddCall& call) {
+  ASSAY_LAUNCH(device, one_thread_each(call.count), add_kernel, call.a, call.b, call.count,
+               call.out);
+}
+
+void run(Device& device, const StoreKvCall& call) {
+  const LaunchShape shape = one_thread_each(call.count);
+  if (call.type == KvType::kF32) {
+    ASSAY_LAUNCH(device, shape, store_f32_kernel, call.x, call.count,
+                 static_cast<float*>(call.destination));
+  } else {
+    ASSAY_LAUNCH(device, shape, store_f16_kernel, call.x, call.count,
+                 static_cast<uint16_t*>(call.destination));
+  }
+}
+
+void run(Device& device, const RopeCall& call) {
+  const Rotation rotation = {call.x,        call.cos_sin,    call.pairing, call.n_heads,
+                             call.head_dim, call.rotary_dim, call.out};
+  const int64_t count = call.n_tokens * call.n_heads * (call.head_dim - call.rotary_dim / 2);
   ASSAY_LAUNCH(device, one_thread_each(count), rope_kernel, rotation, count);
 }
 

@@ -61,26 +61,26 @@ Vectors vectors_of(Device& device, const float* x, int64_t columns, int64_t n_to
   return {scratch, n_tokens, int8};
 }
 
-void matmul(Device& device, const Product& product, const Vectors& x) {
-  if (x.n_tokens > 1) return multiply_tiles(device, product, x);
-  const Rows rows = rows_of(product.w, product.bias);
+void matmul(Device& device, const MatmulCall& call, const Vectors& x) {
+  if (x.n_tokens > 1) return multiply_tiles(device, call, x);
+  const Rows rows = rows_of(call.w, call.bias);
   const LaunchShape shape = {{blocks_for(rows.n_rows, kGroups), 1, 1}, {kThreads, 1, 1}, 0};
   if (x.int8) {
     ASSAY_LAUNCH(device, shape, int8_matmul_kernel, rows, static_cast<const QuantizedHalf*>(x.data),
-                 product.out);
+                 call.out);
   } else {
-    ASSAY_LAUNCH(device, shape, matmul_kernel, rows, static_cast<const float*>(x.data),
-                 product.out);
+    ASSAY_LAUNCH(device, shape, matmul_kernel, rows, static_cast<const float*>(x.data), call.out);
   }
 }
 
-void get_rows(Device& device, const WeightMatrix& table, const int32_t* ids, int64_t n_ids,
-              float* out) {
-  for (int64_t first = 0; first < n_ids; first += kMaxGridY) {
-    const auto rows = static_cast<unsigned>(n_ids - first < kMaxGridY ? n_ids - first : kMaxGridY);
-    const unsigned blocks = blocks_for(table.columns, kThreads);
-    ASSAY_LAUNCH(device, (LaunchShape{{blocks, rows, 1}, {kThreads, 1, 1}, 0}), get_rows_kernel,
-                 rows_of(table, nullptr), ids + first, out + first * table.columns);
+void run(Device& device, const GetRowsCall& call) {
+  const int64_t columns = call.table.columns;
+  for (int64_t first = 0; first < call.n_ids; first += kMaxGridY) {
+    const int64_t left = call.n_ids - first;
+    const auto rows = static_cast<unsigned>(left < kMaxGridY ? left : kMaxGridY);
+    const LaunchShape shape = {{blocks_for(columns, kThreads), rows, 1}, {kThreads, 1, 1}, 0};
+    ASSAY_LAUNCH(device, shape, get_rows_kernel, rows_of(call.table, nullptr), call.ids + first,
+                 call.out + first * columns);
   }
 }
 

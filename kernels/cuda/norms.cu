@@ -39,16 +39,15 @@ __global__ void layer_norm_kernel(Global<const float> x, Global<const float> wei
 
 }  // namespace
 
-void rms_norm(Device& device, const float* x, const float* weight, float eps, int64_t n_tokens,
-              int64_t width, float* out) {
-  const LaunchShape shape{{static_cast<unsigned>(n_tokens), 1, 1}, {kThreads, 1, 1}, 0};
-  ASSAY_LAUNCH(device, shape, rms_norm_kernel, x, weight, eps, width, out);
-}
-
-void layer_norm(Device& device, const float* x, const float* weight, const float* bias, float eps,
-                int64_t n_tokens, int64_t width, float* out) {
-  const LaunchShape shape{{static_cast<unsigned>(n_tokens), 1, 1}, {kThreads, 1, 1}, 0};
-  ASSAY_LAUNCH(device, shape, layer_norm_kernel, x, weight, bias, eps, width, out);
+void run(Device& device, const NormCall& call) {
+  const LaunchShape shape{{static_cast<unsigned>(call.n_tokens), 1, 1}, {kThreads, 1, 1}, 0};
+  if (call.kind == NormKind::kRms) {
+    ASSAY_LAUNCH(device, shape, rms_norm_kernel, call.x, call.weight, call.eps, call.width,
+                 call.out);
+  } else {
+    ASSAY_LAUNCH(device, shape, layer_norm_kernel, call.x, call.weight, call.bias, call.eps,
+                 call.width, call.out);
+  }
 }
 
 }  // namespace assay::ASSAY_DEVICE

@@ -13,8 +13,7 @@
 // of the device's memory; shapes are checked by nobody here.
 namespace assay::ASSAY_DEVICE {
 
-void get_rows(Device& device, const WeightMatrix& table, const int32_t* ids, int64_t n_ids,
-              float* out);
+void run(Device& device, const GetRowsCall& call);
 
 // What matrices are multiplied with, in the form in which the kernels read it. `int8`: of weights
 // that are stored in blocks, in fast math, with the bits of kernels/cpu/int8.
@@ -26,33 +25,26 @@ struct Vectors {
 size_t vectors_bytes(int64_t columns, int64_t n_tokens, bool int8);  // at `scratch`
 Vectors vectors_of(Device& device, const float* x, int64_t columns, int64_t n_tokens, bool int8,
                    void* scratch);
-void matmul(Device& device, const Product& product, const Vectors& x);
+void matmul(Device& device, const MatmulCall& call, const Vectors& x);
 
 // Those of several tokens; see tile_matmul.cu.
 size_t tiles_bytes(int64_t columns, int64_t n_tokens, bool int8);
 void arrange_tiles(Device& device, const float* x, int64_t columns, int64_t n_tokens, bool int8,
                    void* tiles);
-void multiply_tiles(Device& device, const Product& product, const Vectors& x);
+void multiply_tiles(Device& device, const MatmulCall& call, const Vectors& x);
 
-void rms_norm(Device& device, const float* x, const float* weight, float eps, int64_t n_tokens,
-              int64_t width, float* out);
-void layer_norm(Device& device, const float* x, const float* weight, const float* bias, float eps,
-                int64_t n_tokens, int64_t width, float* out);
+void run(Device& device, const NormCall& call);
+void run(Device& device, const RopeCall& call);
+void run(Device& device, const StoreKvCall& call);
 
-void rope(Device& device, const float* x, const float* cos_sin, RopePairing pairing,
-          int64_t n_tokens, int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out);
-void store_kv(Device& device, const float* x, KvType type, int64_t count, void* destination);
-
-// Of the positions first_position, ...; attention_scratch() floats at `scratch`.
-void attention(Device& device, const float* q, const KvView& kv, const AttentionShape& shape,
-               int64_t first_position, int64_t n_tokens, float* scratch, float* out);
+// With attention_scratch() floats at `scratch`.
+void attention(Device& device, const AttentionCall& call, float* scratch);
 int64_t attention_scratch(const AttentionShape& shape, int64_t first_position, int64_t n_tokens);
 // The most keys that one of the queries sees.
 int64_t attention_keys(const AttentionShape& shape, int64_t first_position, int64_t n_tokens);
 
-void silu_mul(Device& device, const float* gate, const float* up, int64_t count, float* out);
-void gelu_tanh(Device& device, const float* x, int64_t count, float* out);
-void add(Device& device, const float* a, const float* b, int64_t count, float* out);
+void run(Device& device, const ActivateCall& call);
+void run(Device& device, const AddCall& call);
 
 // One launch each, or a few; see kernels/fused.h.
 void fused_embed(Device& device, const FusedEmbedding& step);

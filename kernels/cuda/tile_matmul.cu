@@ -245,8 +245,8 @@ void arrange_tiles(Device& device, const float* x, int64_t columns, int64_t n_to
                reinterpret_cast<float*>(codes + elements));
 }
 
-void multiply_tiles(Device& device, const Product& product, const Vectors& x) {
-  const Rows rows = rows_of(product.w, product.bias);
+void multiply_tiles(Device& device, const MatmulCall& call, const Vectors& x) {
+  const Rows rows = rows_of(call.w, call.bias);
   const LaunchShape shape = {
       {static_cast<unsigned>(tiles_of(x.n_tokens)), blocks_for(rows.n_rows, kTile), 1},
       {kTileThreads, 1, 1},
@@ -255,12 +255,11 @@ void multiply_tiles(Device& device, const Product& product, const Vectors& x) {
   if (x.int8) {
     const Int8Tiles of_codes = {
         reinterpret_cast<const uint4*>(tiles),
-        reinterpret_cast<const float4*>(tiles + elements_of(product.w.columns, x.n_tokens))};
-    ASSAY_LAUNCH(device, shape, (tile_kernel<Int8Tiles>), rows, of_codes, x.n_tokens, product.out);
+        reinterpret_cast<const float4*>(tiles + elements_of(call.w.columns, x.n_tokens))};
+    ASSAY_LAUNCH(device, shape, (tile_kernel<Int8Tiles>), rows, of_codes, x.n_tokens, call.out);
   } else {
     const FloatTiles of_floats = {reinterpret_cast<const float4*>(tiles)};
-    ASSAY_LAUNCH(device, shape, (tile_kernel<FloatTiles>), rows, of_floats, x.n_tokens,
-                 product.out);
+    ASSAY_LAUNCH(device, shape, (tile_kernel<FloatTiles>), rows, of_floats, x.n_tokens, call.out);
   }
 }
 

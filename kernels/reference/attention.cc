@@ -46,14 +46,17 @@ void attend(const float* q, const KvView& kv, const AttentionShape& shape, int64
 
 }  // namespace
 
-void rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_tokens,
-          int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) {
-  const int64_t pairs = rotary_dim / 2;
-  for (int64_t t = 0; t < n_tokens; ++t, cos_sin += rotary_dim) {
-    for (int64_t h = 0; h < n_heads; ++h, x += head_dim, out += head_dim) {
+void run(const RopeCall& call) {
+  const int64_t pairs = call.rotary_dim / 2;
+  const bool adjacent = call.pairing == RopePairing::kAdjacent;
+  const float* x = call.x;
+  const float* cos_sin = call.cos_sin;
+  float* out = call.out;
+  for (int64_t t = 0; t < call.n_tokens; ++t, cos_sin += call.rotary_dim) {
+    for (int64_t h = 0; h < call.n_heads; ++h, x += call.head_dim, out += call.head_dim) {
       for (int64_t p = 0; p < pairs; ++p) {
-        const int64_t i = pairing == RopePairing::kAdjacent ? 2 * p : p;
-        const int64_t j = pairing == RopePairing::kAdjacent ? 2 * p + 1 : p + pairs;
+        const int64_t i = adjacent ? 2 * p : p;
+        const int64_t j = adjacent ? 2 * p + 1 : p + pairs;
         const double cos = cos_sin[2 * p];
         const double sin = cos_sin[2 * p + 1];
         const double a = x[i];
@@ -61,29 +64,31 @@ void rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_t
         out[i] = static_cast<float>(a * cos - b * sin);
         out[j] = static_cast<float>(a * sin + b * cos);
       }
-      for (int64_t i = rotary_dim; i < head_dim; ++i) out[i] = x[i];
+      for (int64_t i = call.rotary_dim; i < call.head_dim; ++i) out[i] = x[i];
     }
   }
 }
 
-void store_kv(const float* x, KvType type, int64_t count, void* destination) {
-  if (type == KvType::kF32) {
-    std::memcpy(destination, x, static_cast<size_t>(count) * sizeof(float));
+void run(const StoreKvCall& call) {
+  if (call.type == KvType::kF32) {
+    std::memcpy(call.destination, call.x, static_cast<size_t>(call.count) * sizeof(float));
     return;
   }
-  auto* halves = static_cast<uint16_t*>(destination);
-  for (int64_t i = 0; i < count; ++i) halves[i] = f16_from_float(x[i]);
+  auto* halves = static_cast<uint16_t*>(call.destination);
+  for (int64_t i = 0; i < call.count; ++i) halves[i] = f16_from_float(call.x[i]);
 }
 
-void attention(const float* q, const KvView& kv, const AttentionShape& shape,
-               int64_t first_position, int64_t n_tokens, float* out) {
+void run(const AttentionCall& call) {
+  const AttentionShape& shape = call.shape;
   const int64_t heads_per_kv_head = shape.n_heads / shape.n_kv_heads;
-  for (int64_t t = 0; t < n_tokens; ++t) {
-    const int64_t position = first_position + t;
+  const float* q = call.q;
+  float* out = call.out;
+  for (int64_t t = 0; t < call.n_tokens; ++t) {
+    const int64_t position = call.first_position + t;
     const int64_t first_key =
         shape.window > 0 ? std::max<int64_t>(0, position - shape.window + 1) : 0;
     for (int64_t h = 0; h < shape.n_heads; ++h, q += shape.head_dim, out += shape.head_dim) {
-      attend(q, kv, shape, h / heads_per_kv_head, first_key, position, out);
+      attend(q, call.kv, shape, h / heads_per_kv_head, first_key, position, out);
     }
   }
 }

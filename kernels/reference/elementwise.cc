@@ -4,24 +4,29 @@
 #include "kernels/reference/reference.h"
 
 namespace assay::reference {
+namespace {
 
-void silu_mul(const float* gate, const float* up, int64_t count, float* out) {
-  for (int64_t i = 0; i < count; ++i) {
-    const double g = gate[i];
-    out[i] = static_cast<float>(g / (1.0 + std::exp(-g)) * up[i]);
-  }
+double silu(double x) {
+  return x / (1.0 + std::exp(-x));
 }
 
-void gelu_tanh(const float* x, int64_t count, float* out) {
+double gelu_tanh(double x) {
   const double scale = std::sqrt(2.0 / std::numbers::pi);
-  for (int64_t i = 0; i < count; ++i) {
-    const double v = x[i];
-    out[i] = static_cast<float>(0.5 * v * (1.0 + std::tanh(scale * (v + 0.044715 * v * v * v))));
+  return 0.5 * x * (1.0 + std::tanh(scale * (x + 0.044715 * x * x * x)));
+}
+
+}  // namespace
+
+void run(const ActivateCall& call) {
+  for (int64_t i = 0; i < call.count; ++i) {
+    const double x = call.x[i];
+    const bool gated = call.kind == ActivationKind::kSiluGated;
+    call.out[i] = static_cast<float>(gated ? silu(x) * call.up[i] : gelu_tanh(x));
   }
 }
 
-void add(const float* a, const float* b, int64_t count, float* out) {
-  for (int64_t i = 0; i < count; ++i) out[i] = a[i] + b[i];
+void run(const AddCall& call) {
+  for (int64_t i = 0; i < call.count; ++i) call.out[i] = call.a[i] + call.b[i];
 }
 
 }  // namespace assay::reference

@@ -15,30 +15,31 @@ using testing::SizeIs;
 class DecodePairs : public WrongKernels {
  public:
   bool wrong = false;
-  void rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_tokens,
-            int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) override {
-    const RopePairing other =
-        pairing == RopePairing::kHalves ? RopePairing::kAdjacent : RopePairing::kHalves;
-    right_->rope(x, cos_sin, wrong ? other : pairing, n_tokens, n_heads, head_dim, rotary_dim, out);
+
+ protected:
+  void rope(RopeCall call) override {
+    if (wrong) call.pairing = other(call.pairing);
+    right_->run(call);
   }
 };
 
 class DecodeTwice : public WrongKernels {
  public:
   bool wrong = false;
-  void attention(const float* q, const KvView& kv, const AttentionShape& shape,
-                 int64_t first_position, int64_t n_tokens, float* out) override {
-    right_->attention(q, kv, shape, first_position, n_tokens, out);
-    for (int64_t i = 0; wrong && i < n_tokens * shape.n_heads * shape.head_dim; ++i) out[i] *= 2;
+
+ protected:
+  void attention(AttentionCall call) override {
+    right_->run(call);
+    const int64_t count = call.n_tokens * call.shape.n_heads * call.shape.head_dim;
+    for (int64_t i = 0; wrong && i < count; ++i) call.out[i] *= 2;
   }
 };
 
 class TwiceForAWhile : public DecodeTwice {
- public:
-  void attention(const float* q, const KvView& kv, const AttentionShape& shape,
-                 int64_t first_position, int64_t n_tokens, float* out) override {
-    if (first_position >= 8) wrong = false;
-    DecodeTwice::attention(q, kv, shape, first_position, n_tokens, out);
+ protected:
+  void attention(AttentionCall call) override {
+    if (call.first_position >= 8) wrong = false;
+    DecodeTwice::attention(call);
   }
 };
 
@@ -46,12 +47,13 @@ class TwiceForAWhile : public DecodeTwice {
 class DecodeNoise : public Noise {
  public:
   bool wrong = false;
-  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
-              float* out) override {
+
+ protected:
+  void matmul(const MatmulCall& call) override {
     if (wrong) {
-      Noise::matmul(w, bias, x, n_tokens, out);
+      Noise::matmul(call);
     } else {
-      right_->matmul(w, bias, x, n_tokens, out);
+      right_->run(call);
     }
   }
 };

@@ -15,57 +15,44 @@
 
 namespace assay {
 
+inline RopePairing other(RopePairing pairing) {
+  return pairing == RopePairing::kHalves ? RopePairing::kAdjacent : RopePairing::kHalves;
+}
+
 // The naive kernels with single ops replaced.
 class WrongKernels : public Kernels {
  public:
   std::string_view name() const override { return "faulty"; }
-  void get_rows(const WeightMatrix& table, const int32_t* ids, int64_t n_ids, float* out) override {
-    right_->get_rows(table, ids, n_ids, out);
+  void run(const GetRowsCall& call) override { right_->run(call); }
+  void run(std::span<const MatmulCall> calls) override {
+    for (const MatmulCall& call : calls) matmul(call);
   }
-  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
-              float* out) override {
-    right_->matmul(w, bias, x, n_tokens, out);
-  }
-  void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t width,
-                float* out) override {
-    right_->rms_norm(x, weight, eps, n_tokens, width, out);
-  }
-  void layer_norm(const float* x, const float* weight, const float* bias, float eps,
-                  int64_t n_tokens, int64_t width, float* out) override {
-    right_->layer_norm(x, weight, bias, eps, n_tokens, width, out);
-  }
-  void rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_tokens,
-            int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) override {
-    right_->rope(x, cos_sin, pairing, n_tokens, n_heads, head_dim, rotary_dim, out);
-  }
-  void store_kv(const float* x, KvType type, int64_t count, void* destination) override {
-    right_->store_kv(x, type, count, destination);
-  }
-  void attention(const float* q, const KvView& kv, const AttentionShape& shape,
-                 int64_t first_position, int64_t n_tokens, float* out) override {
-    right_->attention(q, kv, shape, first_position, n_tokens, out);
-  }
-  void silu_mul(const float* gate, const float* up, int64_t count, float* out) override {
-    right_->silu_mul(gate, up, count, out);
-  }
-  void gelu_tanh(const float* x, int64_t count, float* out) override {
-    right_->gelu_tanh(x, count, out);
-  }
-  void add(const float* a, const float* b, int64_t count, float* out) override {
-    right_->add(a, b, count, out);
-  }
+  void run(const NormCall& call) override { norm(call); }
+  void run(const RopeCall& call) override { rope(call); }
+  void run(const StoreKvCall& call) override { right_->run(call); }
+  void run(const AttentionCall& call) override { attention(call); }
+  void run(const ActivateCall& call) override { activate(call); }
+  void run(const AddCall& call) override { add(call); }
 
  protected:
+  virtual void matmul(const MatmulCall& call) { right_->run(call); }
+  virtual void norm(NormCall call) { right_->run(call); }
+  virtual void rope(RopeCall call) { right_->run(call); }
+  virtual void attention(AttentionCall call) { right_->run(call); }
+  virtual void activate(ActivateCall call) { right_->run(call); }
+  virtual void add(AddCall call) { right_->run(call); }
+
   std::unique_ptr<Kernels> right_ = make_reference_kernels();
 };
 
 // Not a mistake that anybody knows: a tenth of noise on each product.
 class Noise : public WrongKernels {
- public:
-  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
-              float* out) override {
-    right_->matmul(w, bias, x, n_tokens, out);
-    for (int64_t i = 0; i < n_tokens * w.rows; ++i) out[i] *= 1 + normal_(random_);
+ protected:
+  void matmul(const MatmulCall& call) override {
+    right_->run(call);
+    for (int64_t i = 0; i < call.n_tokens * call.w.rows; ++i) {
+      call.out[i] *= 1 + normal_(random_);
+    }
   }
 
  private:

@@ -18,59 +18,54 @@ using testing::Not;
 using testing::SizeIs;
 
 class OtherPairs : public WrongKernels {
- public:
-  void rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_tokens,
-            int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) override {
-    const RopePairing other =
-        pairing == RopePairing::kHalves ? RopePairing::kAdjacent : RopePairing::kHalves;
-    right_->rope(x, cos_sin, other, n_tokens, n_heads, head_dim, rotary_dim, out);
+ protected:
+  void rope(RopeCall call) override {
+    call.pairing = other(call.pairing);
+    right_->run(call);
   }
 };
 
 class NoScale : public WrongKernels {
- public:
-  void attention(const float* q, const KvView& kv, const AttentionShape& shape,
-                 int64_t first_position, int64_t n_tokens, float* out) override {
-    AttentionShape other = shape;
-    other.scale = 1;
-    right_->attention(q, kv, other, first_position, n_tokens, out);
+ protected:
+  void attention(AttentionCall call) override {
+    call.shape.scale = 1;
+    right_->run(call);
   }
 };
 
 class OtherEps : public WrongKernels {
- public:
-  void rms_norm(const float* x, const float* weight, float, int64_t n_tokens, int64_t width,
-                float* out) override {
-    right_->rms_norm(x, weight, 3e-3F, n_tokens, width, out);
+ protected:
+  void norm(NormCall call) override {
+    if (call.kind == NormKind::kRms) call.eps = 3e-3F;
+    right_->run(call);
   }
 };
 
 class Swapped : public WrongKernels {
- public:
-  void silu_mul(const float* gate, const float* up, int64_t count, float* out) override {
-    right_->silu_mul(up, gate, count, out);
+ protected:
+  void activate(ActivateCall call) override {
+    if (call.up != nullptr) std::swap(call.x, call.up);
+    right_->run(call);
   }
 };
 
 class NoResidual : public WrongKernels {
- public:
-  void add(const float*, const float* b, int64_t count, float* out) override {
-    std::copy(b, b + count, out);
-  }
+ protected:
+  void add(AddCall call) override { std::copy(call.b, call.b + call.count, call.out); }
 };
 
 // A block of 32 weights in row 5 of the FFN's last matrix counts three times.
 class OneBlock : public WrongKernels {
- public:
-  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
-              float* out) override {
-    right_->matmul(w, bias, x, n_tokens, out);
+ protected:
+  void matmul(const MatmulCall& call) override {
+    const WeightMatrix& w = call.w;
+    right_->run(call);
     if (w.columns != 256) return;
     std::vector<float> row(static_cast<size_t>(w.columns));
     dequantize_row(w.type, w.slice(5, 1).data, w.columns, row.data());
-    for (int64_t t = 0; t < n_tokens; ++t) {
+    for (int64_t t = 0; t < call.n_tokens; ++t) {
       for (int64_t c = 32; c < 64; ++c) {
-        out[t * w.rows + 5] += 2 * row[static_cast<size_t>(c)] * x[t * w.columns + c];
+        call.out[t * w.rows + 5] += 2 * row[static_cast<size_t>(c)] * call.x[t * w.columns + c];
       }
     }
   }
@@ -172,17 +167,12 @@ TEST_F(FindCauses, AReferenceThatIsWrongItselfIsSuspected) {
 }
 
 // Of Q as it should be, of K with other pairs.
-class OtherPairsOfK : public OtherPairs {
- public:
-  void rope(const float* x, const float* cos_sin, RopePairing pairing, int64_t n_tokens,
-            int64_t n_heads, int64_t head_dim, int64_t rotary_dim, float* out) override {
-    Kernels& kernels = calls_++ % 2 == 0 ? *right_ : wrong_;
-    kernels.rope(x, cos_sin, pairing, n_tokens, n_heads, head_dim, rotary_dim, out);
+class OtherPairsOfK : public WrongKernels {
+ protected:
+  void rope(RopeCall call) override {
+    if (call.site.checkpoint == Checkpoint::kKRope) call.pairing = other(call.pairing);
+    right_->run(call);
   }
-
- private:
-  OtherPairs wrong_;
-  int calls_ = 0;
 };
 
 // Without a model nothing says which of the two is right.
@@ -201,16 +191,12 @@ TEST_F(FindCauses, WithoutTheModelNoModelIsSpokenOf) {
 }
 
 class Negated : public WrongKernels {
- public:
-  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
-              float* out) override {
-    right_->matmul(w, bias, x, n_tokens, out);
-    if (++calls_ % 7 != 4) return;  // Q, K, V, and then the attention's output
-    for (int64_t i = 0; i < n_tokens * w.rows; ++i) out[i] = -out[i];
+ protected:
+  void matmul(const MatmulCall& call) override {
+    right_->run(call);
+    if (call.site.checkpoint != Checkpoint::kAttnOut) return;
+    for (int64_t i = 0; i < call.n_tokens * call.w.rows; ++i) call.out[i] = -call.out[i];
   }
-
- private:
-  int calls_ = 0;
 };
 
 // Adding the negative and subtracting are the same; the sentence must not pretend to know.

@@ -55,7 +55,7 @@ TEST_F(InferTest, TheRotationIsTheModels) {
 
 TEST_F(InferTest, HeadsAreFoundWithoutARotationToo) {
   const Network got = inferred("gpt2", Checkpoint::kAttn, 1);
-  EXPECT_FALSE(got.rotary);
+  EXPECT_FALSE(got.rotary());
   EXPECT_EQ(got.head_dim, stated("gpt2").head_dim);
   EXPECT_EQ(got.n_heads, stated("gpt2").n_heads);
 }
@@ -64,7 +64,7 @@ TEST_F(InferTest, ActivationsAreTold) {
   EXPECT_EQ(inferred("qwen2.5", Checkpoint::kFfnAct, 0).activation, Activation::kSilu);
   const Network gelu = inferred("gpt2", Checkpoint::kFfnAct, 0);
   EXPECT_EQ(gelu.activation, Activation::kGeluTanh);
-  EXPECT_FALSE(gelu.gated);
+  EXPECT_FALSE(gelu.gated());
 }
 
 TEST_F(InferTest, NormsAreTold) {
@@ -73,7 +73,7 @@ TEST_F(InferTest, NormsAreTold) {
   const Model& model = *stated("tinyllama").model;
   const NormWeights& found = rms.norms.at({Checkpoint::kFfnNorm, 1});
   for (size_t i = 0; i < found.weight.size(); ++i) {
-    EXPECT_NEAR(found.weight[i], model.layers[1].ffn_norm.weight[i], 1e-4) << i;
+    EXPECT_NEAR(found.weight[i], model.layers[1].norm(Checkpoint::kFfnNorm).weight[i], 1e-4) << i;
   }
   EXPECT_TRUE(found.bias.empty());
   const Network layer = inferred("gpt2", Checkpoint::kFfnNorm, 1);

@@ -28,16 +28,20 @@ TEST(Ops, AreThoseOfTheKernels) {
   const Matrix q = random_matrix(7, 32);
   const Matrix k = random_matrix(7, 16);
   std::vector<float> out(q.values.size());
-  kernels->rms_norm(q.values.data(), k.values.data(), 1e-5F, 7, 32, out.data());
+  kernels->run(NormCall{NormKind::kRms, q.values.data(), k.values.data(), nullptr, 1e-5F, 7, 32,
+                        out.data()});
   Matrix weight(1, 32);
   std::copy_n(k.values.data(), 32, weight.values.data());
   expect_near(norm(q, {NormKind::kRms, 1e-5F, false, weight.values.data(), nullptr}), out);
-  kernels->layer_norm(q.values.data(), weight.values.data(), nullptr, 1e-5F, 7, 32, out.data());
+  kernels->run(NormCall{NormKind::kLayer, q.values.data(), weight.values.data(), nullptr, 1e-5F, 7,
+                        32, out.data()});
   expect_near(norm(q, {NormKind::kLayer, 1e-5F, false, weight.values.data(), nullptr}), out);
-  kernels->gelu_tanh(q.values.data(), 7 * 32, out.data());
+  kernels->run(
+      ActivateCall{ActivationKind::kGeluTanh, q.values.data(), nullptr, 7 * 32, out.data()});
   expect_near(activate(nullptr, q, Activation::kGeluTanh), out);
   const Matrix up = random_matrix(14, 16);
-  kernels->silu_mul(q.values.data(), up.values.data(), 7 * 32, out.data());
+  kernels->run(ActivateCall{ActivationKind::kSiluGated, q.values.data(), up.values.data(), 7 * 32,
+                            out.data()});
   Matrix up_rows(7, 32);
   up_rows.values = up.values;
   expect_near(activate(&q, up_rows, Activation::kSilu), out);
@@ -48,8 +52,8 @@ TEST(Ops, AreThoseOfTheKernels) {
   network.head_dim = 8;
   network.window = 3;
   const AttentionShape shape{4, 2, 8, 0.35355338F, 3};
-  kernels->attention(q.values.data(), {KvType::kF32, k.values.data(), k.values.data()}, shape, 0, 7,
-                     out.data());
+  kernels->run(AttentionCall{
+      q.values.data(), {KvType::kF32, k.values.data(), k.values.data()}, shape, 0, 7, out.data()});
   expect_near(attention(q, k, k, network.attention_settings(), {}), out);
 }
 

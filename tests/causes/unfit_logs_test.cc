@@ -29,16 +29,12 @@ std::vector<float> random_values(size_t count) {
 
 // The first product, which is that of layer 0's Q, with the opposite sign.
 class NegatedQ : public WrongKernels {
- public:
-  void matmul(const WeightMatrix& w, const float* bias, const float* x, int64_t n_tokens,
-              float* out) override {
-    right_->matmul(w, bias, x, n_tokens, out);
-    if (calls_++ > 0) return;
-    for (int64_t i = 0; i < n_tokens * w.rows; ++i) out[i] = -out[i];
+ protected:
+  void matmul(const MatmulCall& call) override {
+    right_->run(call);
+    if (call.site.checkpoint != Checkpoint::kQ || call.site.layer > 0) return;
+    for (int64_t i = 0; i < call.n_tokens * call.w.rows; ++i) call.out[i] = -call.out[i];
   }
-
- private:
-  int calls_ = 0;
 };
 
 // Logs whose parts cannot be of one network, or not of the model. What is wrong with them is told;

@@ -92,9 +92,8 @@ size_t matrix_bytes(const Model& model) {
   };
   size_t sum = bytes(model.output);
   for (const Layer& layer : model.layers) {
-    for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.attn_out, &layer.ffn_gate,
-                                 &layer.ffn_up, &layer.ffn_down}) {
-      sum += bytes(linear->weight);
+    for (const OpSpec& op : model.config().architecture->layer) {
+      sum += bytes(layer.linear(op.out).weight);
     }
   }
   return sum;

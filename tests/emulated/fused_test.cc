@@ -46,17 +46,19 @@ class FusedTest : public ::testing::TestWithParam<Tested> {
     std::vector<float> out(x.size());
     const auto width = static_cast<int64_t>(x.size());
     if (op == NormKind::kRms) {
-      cpu_->rms_norm(x.data(), weight.data(), kEps, 1, width, out.data());
+      cpu_->run(
+          NormCall{NormKind::kRms, x.data(), weight.data(), nullptr, kEps, 1, width, out.data()});
     } else {
-      cpu_->layer_norm(x.data(), weight.data(), bias.empty() ? nullptr : bias.data(), kEps, 1,
-                       width, out.data());
+      cpu_->run(NormCall{NormKind::kLayer, x.data(), weight.data(),
+                         bias.empty() ? nullptr : bias.data(), kEps, 1, width, out.data()});
     }
     return out;
   }
   std::vector<float> multiply(const TestMatrix& w, const std::vector<float>& bias,
                               const std::vector<float>& x) {
     std::vector<float> out(static_cast<size_t>(w.rows));
-    cpu_->matmul(w.matrix(), bias.empty() ? nullptr : bias.data(), x.data(), 1, out.data());
+    cpu_->run(
+        MatmulCall{w.matrix(), bias.empty() ? nullptr : bias.data(), x.data(), 1, out.data()});
     return out;
   }
 
@@ -109,7 +111,7 @@ TEST_P(FusedTest, ResidualIsAMatmulAndAnAdd) {
         fused().residual({device_->place(x), place(w, bias), sum, product});
         const std::vector<float> want = multiply(w, bias, x);
         std::vector<float> want_sum(want.size());
-        cpu_->add(residual.data(), want.data(), rows, want_sum.data());
+        cpu_->run(AddCall{residual.data(), want.data(), rows, want_sum.data()});
         expect(want, product, "product");
         expect(want_sum, sum, "sum");
       }
@@ -146,9 +148,11 @@ TEST_P(FusedTest, ActivationIsNormGateUpAndTheirProduct) {
       if (gated) {
         const auto want_gate = multiply(gate, {}, normed);
         expect(want_gate, step.gate_seen, "gate");
-        cpu_->silu_mul(want_gate.data(), want_up.data(), rows, act.data());
+        cpu_->run(ActivateCall{ActivationKind::kSiluGated, want_gate.data(), want_up.data(), rows,
+                               act.data()});
       } else {
-        cpu_->gelu_tanh(want_up.data(), rows, act.data());
+        cpu_->run(
+            ActivateCall{ActivationKind::kGeluTanh, want_up.data(), nullptr, rows, act.data()});
       }
       expect(normed, step.normed_seen, "norm");
       expect(want_up, step.up_seen, "up");
@@ -241,10 +245,10 @@ TEST_P(FusedTest, QkvTurnsAndStores) {
         auto q_rope = want_q;
         auto k_rope = want_k;
         if (h.rotary_dim > 0) {
-          cpu_->rope(want_q.data(), cos_sin.data(), pairing, 1, h.n_heads, h.head_dim, h.rotary_dim,
-                     q_rope.data());
-          cpu_->rope(want_k.data(), cos_sin.data(), pairing, 1, h.n_kv_heads, h.head_dim,
-                     h.rotary_dim, k_rope.data());
+          cpu_->run(RopeCall{want_q.data(), cos_sin.data(), pairing, 1, h.n_heads, h.head_dim,
+                             h.rotary_dim, q_rope.data()});
+          cpu_->run(RopeCall{want_k.data(), cos_sin.data(), pairing, 1, h.n_kv_heads, h.head_dim,
+                             h.rotary_dim, k_rope.data()});
         }
         expect(normed, step.normed_seen, "norm");
         expect(want_q, step.q_seen, "q");
@@ -255,8 +259,8 @@ TEST_P(FusedTest, QkvTurnsAndStores) {
         auto k_cache = cache;
         auto v_cache = cache;
         const size_t at = static_cast<size_t>(position * kv_rows) * kv_element_bytes(kv_type) / 4;
-        cpu_->store_kv(k_rope.data(), kv_type, kv_rows, k_cache.data() + at);
-        cpu_->store_kv(want_v.data(), kv_type, kv_rows, v_cache.data() + at);
+        cpu_->run(StoreKvCall{k_rope.data(), kv_type, kv_rows, k_cache.data() + at});
+        cpu_->run(StoreKvCall{want_v.data(), kv_type, kv_rows, v_cache.data() + at});
         expect(k_cache, static_cast<const float*>(step.k_cache), "stored keys");
         expect(v_cache, static_cast<const float*>(step.v_cache), "stored values");
       }
@@ -292,12 +296,12 @@ TEST_P(FusedTest, AttentionIsThatOfSingleOps) {
       const auto v = Random(3).floats(kv_count);
       std::vector<float> stored_k(k.size());
       std::vector<float> stored_v(v.size());
-      cpu_->store_kv(k.data(), type, kv_count, stored_k.data());
-      cpu_->store_kv(v.data(), type, kv_count, stored_v.data());
+      cpu_->run(StoreKvCall{k.data(), type, kv_count, stored_k.data()});
+      cpu_->run(StoreKvCall{v.data(), type, kv_count, stored_v.data()});
       const AttentionShape shape{n_heads, n_kv_heads, head_dim, 0.7F, c.window};
       std::vector<float> want(q.size());
-      cpu_->attention(q.data(), {type, stored_k.data(), stored_v.data()}, shape, c.position, 1,
-                      want.data());
+      cpu_->run(AttentionCall{
+          q.data(), {type, stored_k.data(), stored_v.data()}, shape, c.position, 1, want.data()});
       FusedToken token;
       token.position = device_->place(std::vector<int32_t>{static_cast<int32_t>(c.position)});
       float* scratch = room(static_cast<int64_t>(fused().attention_scratch(shape, c.most_keys)));
@@ -328,10 +332,10 @@ TEST_P(FusedTest, EmbeddingAndLogits) {
     std::vector<float> want(512);
     std::vector<float> at(512);
     const int32_t ids[] = {69, 8};
-    cpu_->get_rows(table.matrix(), ids, 1, want.data());
+    cpu_->run(GetRowsCall{table.matrix(), ids, 1, want.data()});
     if (learned) {
-      cpu_->get_rows(positions.matrix(), ids + 1, 1, at.data());
-      cpu_->add(want.data(), at.data(), 512, want.data());
+      cpu_->run(GetRowsCall{positions.matrix(), ids + 1, 1, at.data()});
+      cpu_->run(AddCall{want.data(), at.data(), 512, want.data()});
     }
     expect(want, step.x, "embedding");
     const auto weight = Random(3).floats(512);
@@ -406,7 +410,7 @@ TEST_P(FusedTest, ARecordingIsNotDoneUntilItIsReplayed) {
   recording->replay();
   const auto once = multiply(w, {}, x);
   std::vector<float> want(16);
-  for (int i = 0; i < 2; ++i) cpu_->add(want.data(), once.data(), 16, want.data());
+  for (int i = 0; i < 2; ++i) cpu_->run(AddCall{want.data(), once.data(), 16, want.data()});
   expect(want, sum, "once");
   kernels_->memory().upload(std::vector<float>(32).data(), 32 * sizeof(float), at);
   recording->replay();

@@ -75,8 +75,8 @@ TEST_P(OpTest, Matmul) {
         const auto x = Random(2).floats(n_tokens * columns);
         expect_the_bits_of_the_cpu(n_tokens * w.rows, [&](Kernels& kernels, Arena& arena) {
           float* out = arena.place(nothing(n_tokens * w.rows));
-          kernels.matmul(arena.place(w), bias.empty() ? nullptr : arena.place(bias), arena.place(x),
-                         n_tokens, out);
+          kernels.run(MatmulCall{arena.place(w), bias.empty() ? nullptr : arena.place(bias),
+                                 arena.place(x), n_tokens, out});
           return out;
         });
       }
@@ -92,7 +92,7 @@ TEST_P(OpTest, GetRows) {
     const std::vector<int32_t> ids = {8, 0, 3, 3};
     expect_the_bits_of_the_cpu(4 * table.columns, [&](Kernels& kernels, Arena& arena) {
       float* out = arena.place(nothing(4 * table.columns));
-      kernels.get_rows(arena.place(table), arena.place(ids), 4, out);
+      kernels.run(GetRowsCall{arena.place(table), arena.place(ids), 4, out});
       return out;
     });
   }
@@ -107,14 +107,15 @@ TEST_P(OpTest, Norms) {
     const auto bias = Random(3).floats(width);
     expect_the_bits_of_the_cpu(3 * width, [&](Kernels& kernels, Arena& arena) {
       float* out = arena.place(nothing(3 * width));
-      kernels.rms_norm(arena.place(x), arena.place(weight), 1e-5F, 3, width, out);
+      kernels.run(NormCall{NormKind::kRms, arena.place(x), arena.place(weight), nullptr, 1e-5F, 3,
+                           width, out});
       return out;
     });
     for (const bool with_bias : {false, true}) {
       expect_the_bits_of_the_cpu(3 * width, [&](Kernels& kernels, Arena& arena) {
         float* in_place = arena.place(x);
-        kernels.layer_norm(in_place, arena.place(weight), with_bias ? arena.place(bias) : nullptr,
-                           1e-5F, 3, width, in_place);
+        kernels.run(NormCall{NormKind::kLayer, in_place, arena.place(weight),
+                             with_bias ? arena.place(bias) : nullptr, 1e-5F, 3, width, in_place});
         return in_place;
       });
     }
@@ -130,7 +131,7 @@ TEST_P(OpTest, Rope) {
         expect_the_bits_of_the_cpu(5 * 3 * 20, [&](Kernels& kernels, Arena& arena) {
           float* from = arena.place(x);
           float* out = in_place ? from : arena.place(nothing(5 * 3 * 20));
-          kernels.rope(from, arena.place(cos_sin), pairing, 5, 3, 20, rotary_dim, out);
+          kernels.run(RopeCall{from, arena.place(cos_sin), pairing, 5, 3, 20, rotary_dim, out});
           return out;
         });
       }
@@ -144,12 +145,12 @@ TEST_P(OpTest, StoreKv) {
   x[8] = 3e-8F;     // a subnormal
   expect_the_bits_of_the_cpu(301, [&](Kernels& kernels, Arena& arena) {
     float* out = arena.place(nothing(301));
-    kernels.store_kv(arena.place(x), KvType::kF32, 301, out);
+    kernels.run(StoreKvCall{arena.place(x), KvType::kF32, 301, out});
     return out;
   });
   expect_the_bits_of_the_cpu(301, [&](Kernels& kernels, Arena& arena) {
     uint16_t* out = arena.place(std::vector<uint16_t>(301));
-    kernels.store_kv(arena.place(x), KvType::kF16, 301, out);
+    kernels.run(StoreKvCall{arena.place(x), KvType::kF16, 301, out});
     return out;
   });
 }
@@ -163,17 +164,18 @@ TEST_P(OpTest, Activations) {
   const auto up = Random(2).floats(count);
   expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
     float* out = arena.place(nothing(count));
-    kernels.silu_mul(arena.place(x), arena.place(up), count, out);
+    kernels.run(
+        ActivateCall{ActivationKind::kSiluGated, arena.place(x), arena.place(up), count, out});
     return out;
   });
   expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
     float* in_place = arena.place(x);
-    kernels.gelu_tanh(in_place, count, in_place);
+    kernels.run(ActivateCall{ActivationKind::kGeluTanh, in_place, nullptr, count, in_place});
     return in_place;
   });
   expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
     float* in_place = arena.place(x);
-    kernels.add(in_place, arena.place(up), count, in_place);
+    kernels.run(AddCall{in_place, arena.place(up), count, in_place});
     return in_place;
   });
 }
@@ -204,17 +206,17 @@ TEST_P(OpTest, Attention) {
       const auto k = Random(2).floats(kv_count, 3.0F);
       const auto v = Random(3).floats(kv_count);
       const AttentionShape shape{c.n_heads, c.n_kv_heads, c.head_dim, 0.7F, c.window};
-      expect_the_bits_of_the_cpu(
-          c.n_tokens * c.n_heads * c.head_dim, [&](Kernels& kernels, Arena& arena) {
-            void* stored_k = arena.place(nothing(kv_count));
-            void* stored_v = arena.place(nothing(kv_count));
-            kernels.store_kv(arena.place(k), type, kv_count, stored_k);
-            kernels.store_kv(arena.place(v), type, kv_count, stored_v);
-            float* out = arena.place(nothing(c.n_tokens * c.n_heads * c.head_dim));
-            kernels.attention(arena.place(q), {type, stored_k, stored_v}, shape, c.first_position,
-                              c.n_tokens, out);
-            return out;
-          });
+      expect_the_bits_of_the_cpu(c.n_tokens * c.n_heads * c.head_dim, [&](Kernels& kernels,
+                                                                          Arena& arena) {
+        void* stored_k = arena.place(nothing(kv_count));
+        void* stored_v = arena.place(nothing(kv_count));
+        kernels.run(StoreKvCall{arena.place(k), type, kv_count, stored_k});
+        kernels.run(StoreKvCall{arena.place(v), type, kv_count, stored_v});
+        float* out = arena.place(nothing(c.n_tokens * c.n_heads * c.head_dim));
+        kernels.run(AttentionCall{
+            arena.place(q), {type, stored_k, stored_v}, shape, c.first_position, c.n_tokens, out});
+        return out;
+      });
     }
   }
 }
@@ -237,8 +239,12 @@ TEST_P(OpTest, AttentionToWhatIsNoNumber) {
   const AttentionShape shape{1, 1, kDim, 0.7F, 3};
   expect_the_bits_of_the_cpu((kTokens - 1) * kDim, [&](Kernels& kernels, Arena& arena) {
     float* out = arena.place(nothing(kTokens * kDim));
-    kernels.attention(arena.place(q), {KvType::kF32, arena.place(k), arena.place(v)}, shape, kFirst,
-                      kTokens, out);
+    kernels.run(AttentionCall{arena.place(q),
+                              {KvType::kF32, arena.place(k), arena.place(v)},
+                              shape,
+                              kFirst,
+                              kTokens,
+                              out});
     return out;
   });
 }

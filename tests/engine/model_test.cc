@@ -29,7 +29,7 @@ TEST(Model, BindsTheWeights) {
   EXPECT_EQ(model.config().head_dim, 4);
   EXPECT_EQ(model.config().rotary_dim, 4);
   ASSERT_EQ(model.layers.size(), 1U);
-  EXPECT_EQ(model.layers[0].k.weight.rows, 4);
+  EXPECT_EQ(model.layers[0].linear(Checkpoint::kK).weight.rows, 4);
   EXPECT_NE(model.output.data, model.token_embedding.data);
 }
 

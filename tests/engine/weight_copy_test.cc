@@ -59,10 +59,11 @@ TEST(WeightCopyTest, AllIsAskedForBeforeAnythingIsCopied) {
     std::sort(device.reserved.begin(), device.reserved.end());
     std::sort(device.allocated.begin(), device.allocated.end());
     EXPECT_EQ(device.reserved, device.allocated) << name;
-    const WeightMatrix& q = copy.weights().layers[1].q.weight;
+    const WeightMatrix& q = copy.weights().layers[1].linear(Checkpoint::kQ).weight;
     const auto bytes = static_cast<size_t>(q.rows) * row_bytes(q.type, q.columns);
-    EXPECT_EQ(std::memcmp(q.data, model.layers[1].q.weight.data, bytes), 0) << name;
-    EXPECT_NE(q.data, model.layers[1].q.weight.data);
+    EXPECT_EQ(std::memcmp(q.data, model.layers[1].linear(Checkpoint::kQ).weight.data, bytes), 0)
+        << name;
+    EXPECT_NE(q.data, model.layers[1].linear(Checkpoint::kQ).weight.data);
   }
 }
 

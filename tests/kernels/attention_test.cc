@@ -46,8 +46,8 @@ struct Inputs {
   // Exactly as many bytes as there are elements: the sanitizers notice a read beyond them.
   std::vector<uint8_t> store(const std::vector<float>& x) const {
     std::vector<uint8_t> bytes(x.size() * kv_element_bytes(type));
-    make_reference_kernels()->store_kv(x.data(), type, static_cast<int64_t>(x.size()),
-                                       bytes.data());
+    make_reference_kernels()->run(
+        StoreKvCall{x.data(), type, static_cast<int64_t>(x.size()), bytes.data()});
     return bytes;
   }
 
@@ -55,8 +55,12 @@ struct Inputs {
     std::vector<float> out(q.size(), NAN);
     const int64_t width = shape.n_heads * shape.head_dim;
     for (int64_t first = 0; first < n_positions; first += batch) {
-      kernels.attention(q.data() + first * width, {type, k.data(), v.data()}, shape, first,
-                        std::min(batch, n_positions - first), out.data() + first * width);
+      kernels.run(AttentionCall{q.data() + first * width,
+                                {type, k.data(), v.data()},
+                                shape,
+                                first,
+                                std::min(batch, n_positions - first),
+                                out.data() + first * width});
     }
     return out;
   }
@@ -143,14 +147,14 @@ TEST_P(AttentionTest, RopeIsTheReferenceAndKeepsWhatIsNotTurned) {
     const std::vector<float> x = Random(2).floats(n_tokens * n_heads * c.head_dim);
     std::vector<float> got(x.size(), NAN);
     std::vector<float> want(x.size());
-    kernels->rope(x.data(), angles.data(), c.pairing, n_tokens, n_heads, c.head_dim, c.rotary_dim,
-                  got.data());
-    make_reference_kernels()->rope(x.data(), angles.data(), c.pairing, n_tokens, n_heads,
-                                   c.head_dim, c.rotary_dim, want.data());
+    kernels->run(RopeCall{x.data(), angles.data(), c.pairing, n_tokens, n_heads, c.head_dim,
+                          c.rotary_dim, got.data()});
+    make_reference_kernels()->run(RopeCall{x.data(), angles.data(), c.pairing, n_tokens, n_heads,
+                                           c.head_dim, c.rotary_dim, want.data()});
     EXPECT_TRUE(relative_l2(want, got) <= 2e-7);
     std::vector<float> in_place = x;
-    kernels->rope(in_place.data(), angles.data(), c.pairing, n_tokens, n_heads, c.head_dim,
-                  c.rotary_dim, in_place.data());
+    kernels->run(RopeCall{in_place.data(), angles.data(), c.pairing, n_tokens, n_heads, c.head_dim,
+                          c.rotary_dim, in_place.data()});
     EXPECT_TRUE(same_bits(in_place, got));
   }
 }

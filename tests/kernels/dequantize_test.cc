@@ -52,7 +52,7 @@ TEST_P(DequantizeTest, IsBitForBitTheGgufPackage) {
     const testing::TestKernels kernels(set);
     const int32_t first_row = 0;
     std::fill(values.begin(), values.end(), 0.0F);
-    kernels->get_rows({GetParam(), 1, n, blocks.data()}, &first_row, 1, values.data());
+    kernels->run(GetRowsCall{{GetParam(), 1, n, blocks.data()}, &first_row, 1, values.data()});
     expect_same_bits(values, want, testing::set_name(set));
   }
 }

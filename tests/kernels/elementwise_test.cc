@@ -42,7 +42,7 @@ TEST_P(ElementwiseTest, SiluMul) {
     const std::vector<float> gate = Random(1).floats(n, 20.0F);
     const std::vector<float> up = Random(2).floats(n);
     expect_close_and_portable(GetParam(), n, 2e-7, [&](Kernels& kernels, float* out) {
-      kernels.silu_mul(gate.data(), up.data(), n, out);
+      kernels.run(ActivateCall{ActivationKind::kSiluGated, gate.data(), up.data(), n, out});
     });
   }
 }
@@ -51,7 +51,7 @@ TEST_P(ElementwiseTest, GeluTanh) {
   for (const int64_t n : kCounts) {
     const std::vector<float> x = Random(1).floats(n, 6.0F);
     expect_close_and_portable(GetParam(), n, 2e-7, [&](Kernels& kernels, float* out) {
-      kernels.gelu_tanh(x.data(), n, out);
+      kernels.run(ActivateCall{ActivationKind::kGeluTanh, x.data(), nullptr, n, out});
     });
   }
 }
@@ -61,7 +61,7 @@ TEST_P(ElementwiseTest, Add) {
     const std::vector<float> a = Random(1).floats(n);
     const std::vector<float> b = Random(2).floats(n);
     expect_close_and_portable(GetParam(), n, 0.0, [&](Kernels& kernels, float* out) {
-      kernels.add(a.data(), b.data(), n, out);
+      kernels.run(AddCall{a.data(), b.data(), n, out});
     });
   }
 }
@@ -72,12 +72,14 @@ TEST_P(ElementwiseTest, OutMayBeAnInput) {
   const std::vector<float> a = Random(1).floats(37);
   const std::vector<float> b = Random(2).floats(37);
   std::vector<float> want(37);
-  kernels->silu_mul(a.data(), b.data(), 37, want.data());
+  kernels->run(ActivateCall{ActivationKind::kSiluGated, a.data(), b.data(), 37, want.data()});
   std::vector<float> in_place = a;
-  kernels->silu_mul(in_place.data(), b.data(), 37, in_place.data());
+  kernels->run(
+      ActivateCall{ActivationKind::kSiluGated, in_place.data(), b.data(), 37, in_place.data()});
   EXPECT_TRUE(same_bits(in_place, want));
   in_place = b;
-  kernels->silu_mul(a.data(), in_place.data(), 37, in_place.data());
+  kernels->run(
+      ActivateCall{ActivationKind::kSiluGated, a.data(), in_place.data(), 37, in_place.data()});
   EXPECT_TRUE(same_bits(in_place, want));
 }
 
@@ -89,9 +91,9 @@ TEST_P(ElementwiseTest, LimitsOfActivations) {
     std::vector<float> out(x.size());
     const auto n = static_cast<int64_t>(x.size());
     if (gelu) {
-      kernels->gelu_tanh(x.data(), n, out.data());
+      kernels->run(ActivateCall{ActivationKind::kGeluTanh, x.data(), nullptr, n, out.data()});
     } else {
-      kernels->silu_mul(x.data(), ones.data(), n, out.data());
+      kernels->run(ActivateCall{ActivationKind::kSiluGated, x.data(), ones.data(), n, out.data()});
     }
     for (size_t i = 0; i < 3; ++i) EXPECT_EQ(out[i], 0.0F) << x[i];
     for (size_t i = 3; i < 6; ++i) EXPECT_EQ(out[i], x[i]);
@@ -105,10 +107,10 @@ TEST_P(ElementwiseTest, StoreKvRoundsToNearest) {
     std::vector<float> x = Random(1).floats(n, 3.0F);
     x[0] = 1e-7F;  // a subnormal half
     std::vector<uint16_t> halves(x.size());
-    kernels->store_kv(x.data(), KvType::kF16, n, halves.data());
+    kernels->run(StoreKvCall{x.data(), KvType::kF16, n, halves.data()});
     for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(halves[i], f16_from_float(x[i]));
     std::vector<float> floats(x.size());
-    kernels->store_kv(x.data(), KvType::kF32, n, floats.data());
+    kernels->run(StoreKvCall{x.data(), KvType::kF32, n, floats.data()});
     EXPECT_TRUE(same_bits(floats, x));
   }
 }

@@ -47,7 +47,8 @@ std::vector<float> multiply(const TestKernels& kernels, const TestMatrix& w,
                             const std::vector<float>& bias, const std::vector<float>& x) {
   const auto n_tokens = static_cast<int64_t>(x.size()) / w.columns;
   std::vector<float> out(static_cast<size_t>(n_tokens * w.rows), NAN);
-  kernels->matmul(w.matrix(), bias.empty() ? nullptr : bias.data(), x.data(), n_tokens, out.data());
+  kernels->run(
+      MatmulCall{w.matrix(), bias.empty() ? nullptr : bias.data(), x.data(), n_tokens, out.data()});
   return out;
 }
 
@@ -133,8 +134,8 @@ TEST_P(FastMatmulTest, HasTheSameBitsForAllThreadsAndBatches) {
     for (const int64_t batch : {1, 2, 3, 4, 5, 7, 11, 12, 13, 29}) {
       std::vector<float> out(expected.size());
       for (int64_t first = 0; first < n_tokens; first += batch) {
-        many->matmul(w.matrix(), nullptr, x.data() + first * w.columns,
-                     std::min(batch, n_tokens - first), out.data() + first * w.rows);
+        many->run(MatmulCall{w.matrix(), nullptr, x.data() + first * w.columns,
+                             std::min(batch, n_tokens - first), out.data() + first * w.rows});
       }
       EXPECT_TRUE(same_bits(out, expected)) << n_threads << " threads, batches of " << batch;
     }

@@ -48,7 +48,8 @@ std::vector<float> multiply(Kernels& kernels, const TestMatrix& w, const std::ve
                             const std::vector<float>& x) {
   const auto n_tokens = static_cast<int64_t>(x.size()) / w.columns;
   std::vector<float> out(static_cast<size_t>(n_tokens * w.rows), NAN);
-  kernels.matmul(w.matrix(), bias.empty() ? nullptr : bias.data(), x.data(), n_tokens, out.data());
+  kernels.run(
+      MatmulCall{w.matrix(), bias.empty() ? nullptr : bias.data(), x.data(), n_tokens, out.data()});
   return out;
 }
 
@@ -114,8 +115,8 @@ TEST_P(MatmulTest, HasTheSameBitsForAllThreadsAndBatches) {
     for (const int64_t batch : {1, 2, 7}) {
       std::vector<float> out(expected.size());
       for (int64_t first = 0; first < n_tokens; first += batch) {
-        many->matmul(w.matrix(), nullptr, x.data() + first * w.columns,
-                     std::min(batch, n_tokens - first), out.data() + first * w.rows);
+        many->run(MatmulCall{w.matrix(), nullptr, x.data() + first * w.columns,
+                             std::min(batch, n_tokens - first), out.data() + first * w.rows});
       }
       EXPECT_TRUE(same_bits(out, expected)) << n_threads << " threads, batches of " << batch;
     }
@@ -129,7 +130,7 @@ TEST_P(MatmulTest, GetRowsGivesTheStoredRows) {
   const TestMatrix table(type(), 9, block == 1 ? 5003 : 20 * block);
   const std::vector<int32_t> ids = {8, 0, 3, 3};
   std::vector<float> out(ids.size() * static_cast<size_t>(table.columns));
-  kernels->get_rows(table.matrix(), ids.data(), 4, out.data());
+  kernels->run(GetRowsCall{table.matrix(), ids.data(), 4, out.data()});
   std::vector<float> row(static_cast<size_t>(table.columns));
   for (size_t i = 0; i < ids.size(); ++i) {
     dequantize_row(type(), table.matrix().slice(ids[i], 1).data, table.columns, row.data());
@@ -175,13 +176,13 @@ TEST_P(LargeMatmulTest, SeveralProductsOfOneInputAreThoseOfEach) {
     for (const int64_t n_tokens : {1, 9}) {
       const std::vector<float> x = Random(2).floats(n_tokens * 256);
       std::vector<std::vector<float>> outs;
-      std::vector<Product> products;
+      std::vector<MatmulCall> products;
       for (const TestMatrix& w : ws) {
         outs.emplace_back(static_cast<size_t>(n_tokens * w.rows), NAN);
         const float* own_bias = w.rows == 67 ? bias.data() : nullptr;
-        products.push_back({w.matrix(), own_bias, outs.back().data()});
+        products.push_back({w.matrix(), own_bias, x.data(), n_tokens, outs.back().data()});
       }
-      kernels->matmuls(products, x.data(), n_tokens);
+      kernels->run(products);
       for (size_t i = 0; i < outs.size(); ++i) {
         EXPECT_TRUE(same_bits(outs[i], multiply(*kernels.operator->(), ws[i],
                                                 i == 0 ? bias : std::vector<float>(), x)))

@@ -26,10 +26,12 @@ std::vector<float> normalize(Kernels& kernels, Norm norm, const std::vector<floa
   std::vector<float> out(static_cast<size_t>(n_tokens * width), NAN);
   const float* tokens = x.data() + first * width;
   if (norm == Norm::kRms) {
-    kernels.rms_norm(tokens, weight.data(), 1e-5F, n_tokens, width, out.data());
+    kernels.run(NormCall{NormKind::kRms, tokens, weight.data(), nullptr, 1e-5F, n_tokens, width,
+                         out.data()});
   } else {
-    kernels.layer_norm(tokens, weight.data(), norm == Norm::kLayer ? bias.data() : nullptr, 1e-5F,
-                       n_tokens, width, out.data());
+    kernels.run(NormCall{NormKind::kLayer, tokens, weight.data(),
+                         norm == Norm::kLayer ? bias.data() : nullptr, 1e-5F, n_tokens, width,
+                         out.data()});
   }
   return out;
 }
@@ -79,7 +81,8 @@ TEST_P(NormsTest, WorkInPlaceAndKeepNan) {
   std::vector<float> x = Random(1).floats(int64_t{2} * 40);
   const std::vector<float> weight(40, 1.0F);
   const auto rms = [&](const std::vector<float>& in, std::vector<float>& out) {
-    kernels->rms_norm(in.data(), weight.data(), 1e-5F, 2, 40, out.data());
+    kernels->run(
+        NormCall{NormKind::kRms, in.data(), weight.data(), nullptr, 1e-5F, 2, 40, out.data()});
   };
   std::vector<float> want(x.size());
   rms(x, want);

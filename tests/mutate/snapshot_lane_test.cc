@@ -28,7 +28,7 @@ Fault one_ulp(Checkpoint checkpoint, int layer, int64_t position) {
   fault.inject = [=](const FaultSite&) {
     Injection injection;
     injection.hooks.after = [=](const OpContext& context, OpResult result) {
-      if (context.place.checkpoint != checkpoint || context.place.layer != layer) return;
+      if (context.site.checkpoint != checkpoint || context.site.layer != layer) return;
       const int64_t t = position - result.first_position;
       if (t < 0 || t >= result.n_rows) return;
       float& value = result.row(t)[3];
@@ -119,7 +119,7 @@ TEST_P(SnapshotLane, TheReportNamesCheckpointTypeMathAndPromptAndTheSizeInFloors
   large.inject = [](const FaultSite&) {
     Injection injection;
     injection.hooks.after = [](const OpContext& context, OpResult result) {
-      if (context.place.checkpoint != Checkpoint::kFfnOut || context.place.layer != 1) return;
+      if (context.site.checkpoint != Checkpoint::kFfnOut || context.site.layer != 1) return;
       for (int64_t t = 0; t < result.n_rows; ++t) {
         for (float& value : result.row(t)) value *= 1.5F;
       }

@@ -13,17 +13,17 @@ namespace assay::cpu {
 // however rows and tokens are grouped into calls. For all types that are stored in blocks.
 struct Int8Functions {
   // Bytes of the quantised activations of a product; of a multiple of 64.
-  int64_t (*activation_bytes)(const Matmul& m);
+  int64_t (*activation_bytes)(const MatmulCall& m);
   // They are made in this many pieces, in any order.
-  int64_t (*activation_pieces)(const Matmul& m);
+  int64_t (*activation_pieces)(const MatmulCall& m);
   // Pieces [first, last) of m.x, into `out`, which is aligned to 64 bytes.
-  void (*quantize)(const Matmul& m, int64_t first, int64_t last, uint8_t* out);
+  void (*quantize)(const MatmulCall& m, int64_t first, int64_t last, uint8_t* out);
 
   // Rows [first, last) of the product with the activations that quantize() made; `first` is a
   // multiple of 16. scratch[scratch(m)] is aligned to 64 bytes.
-  void (*matmul_rows)(const Matmul& m, const uint8_t* activations, int64_t first, int64_t last,
+  void (*matmul_rows)(const MatmulCall& m, const uint8_t* activations, int64_t first, int64_t last,
                       float* scratch);
-  int64_t (*scratch)(const Matmul& m);
+  int64_t (*scratch)(const MatmulCall& m);
 };
 
 }  // namespace assay::cpu

@@ -63,7 +63,7 @@ ASSAY_ALWAYS_INLINE float dot_row(const uint8_t* row, int64_t columns, const Qua
 
 // Rows one after the other, each with the few tokens.
 template <class Type, int64_t kRest>
-void multiply_few(const cpu::Matmul& m, const uint8_t* x, int64_t first, int64_t last) {
+void multiply_few(const MatmulCall& m, const uint8_t* x, int64_t first, int64_t last) {
   const int64_t columns = m.w.columns;
   const int64_t x_bytes = quantized_row_bytes(columns);
   const size_t row_stride = row_bytes(m.w.type, columns);
@@ -89,7 +89,7 @@ inline int64_t panels_at_once(int64_t columns) {
 }
 
 template <class Type>
-void multiply_rows(const cpu::Matmul& m, const uint8_t* x, int64_t first, int64_t last,
+void multiply_rows(const MatmulCall& m, const uint8_t* x, int64_t first, int64_t last,
                    float* scratch) {
   const int64_t columns = m.w.columns;
   const int64_t x_bytes = quantized_row_bytes(columns);
@@ -120,20 +120,20 @@ void multiply_rows(const cpu::Matmul& m, const uint8_t* x, int64_t first, int64_
   }
 }
 
-inline int64_t activation_bytes(const cpu::Matmul& m) {
+inline int64_t activation_bytes(const MatmulCall& m) {
   return m.n_tokens * quantized_row_bytes(m.w.columns);
 }
 
 // A piece is a token, or a tile of them.
-inline int64_t piece_tokens(const cpu::Matmul& m) {
+inline int64_t piece_tokens(const MatmulCall& m) {
   return m.n_tokens < kTokensWorthPanel ? 1 : kInt8Tokens;
 }
 
-inline int64_t activation_pieces(const cpu::Matmul& m) {
+inline int64_t activation_pieces(const MatmulCall& m) {
   return (m.n_tokens + piece_tokens(m) - 1) / piece_tokens(m);
 }
 
-inline void quantize(const cpu::Matmul& m, int64_t first, int64_t last, uint8_t* out) {
+inline void quantize(const MatmulCall& m, int64_t first, int64_t last, uint8_t* out) {
   const int64_t columns = m.w.columns;
   const int64_t bytes = quantized_row_bytes(columns);
   const int64_t tile = piece_tokens(m);
@@ -149,13 +149,13 @@ inline void quantize(const cpu::Matmul& m, int64_t first, int64_t last, uint8_t*
   }
 }
 
-inline int64_t int8_scratch(const cpu::Matmul& m) {
+inline int64_t int8_scratch(const MatmulCall& m) {
   if (m.n_tokens < kTokensWorthPanel) return 0;
   const int64_t columns = m.w.columns;
   return panels_at_once(columns) * panel_floats(columns) + 16 * kInt8Tokens * kPanelRows;
 }
 
-inline void int8_matmul_rows(const cpu::Matmul& m, const uint8_t* activations, int64_t first,
+inline void int8_matmul_rows(const MatmulCall& m, const uint8_t* activations, int64_t first,
                              int64_t last, float* scratch) {
   switch (m.w.type) {
     case TensorType::kQ4_0:

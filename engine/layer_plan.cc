@@ -1,0 +1,50 @@
+#include "engine/layer_plan.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace assay {
+namespace {
+
+bool may_overwrite_input(OpKind kind) {
+  return kind != OpKind::kLinear && kind != OpKind::kAttention;
+}
+
+bool reads(std::span<const OpSpec> ops, Checkpoint checkpoint) {
+  return std::any_of(ops.begin(), ops.end(), [&](const OpSpec& op) {
+    return std::ranges::find(op.inputs(), checkpoint) != op.inputs().end();
+  });
+}
+
+// The op at `first`, and the products of the same input after it.
+std::span<const OpSpec> step_at(std::span<const OpSpec> ops, size_t first) {
+  size_t end = first + 1;
+  while (ops[first].kind == OpKind::kLinear && end < ops.size() &&
+         ops[end].kind == OpKind::kLinear && ops[end].in.front() == ops[first].in.front()) {
+    ++end;
+  }
+  return ops.subspan(first, end - first);
+}
+
+}  // namespace
+
+LayerPlan::LayerPlan(const ModelConfig& config) : buffers_{config.embedding_length} {
+  const std::span<const OpSpec> ops = config.architecture->layer;
+  for (size_t i = 0; i < ops.size();) {
+    steps_.push_back(step_at(ops, i));
+    i += steps_.back().size();
+    for (const OpSpec& op : steps_.back()) place(op, config.width(op.width), ops.subspan(i));
+  }
+  if (buffer(Checkpoint::kOutput) != 0) throw std::logic_error("a layer must end where it began");
+}
+
+void LayerPlan::place(const OpSpec& op, int64_t width, std::span<const OpSpec> later) {
+  const auto input = std::ranges::find_if(op.inputs(), [&](Checkpoint each) {
+    return may_overwrite_input(op.kind) && !reads(later, each) && width == buffers_[buffer(each)];
+  });
+  const bool in_place = input != op.inputs().end();
+  place_[static_cast<size_t>(op.out)] = in_place ? buffer(*input) : buffers_.size();
+  if (!in_place) buffers_.push_back(width);
+}
+
+}  // namespace assay

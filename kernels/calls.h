@@ -1,0 +1,150 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/tensor_type.h"
+#include "model/op.h"
+
+// The arguments of each op, as values: what an engine asks for, a backend computes, and a fault
+// changes before it is computed. Arrays are dense, row-major float, [n_tokens, width] unless said
+// otherwise. `out` must not overlap an input except where said so.
+namespace assay {
+
+// Which op of the network a call serves, for those who watch the calls; no kernel reads it.
+struct OpSite {
+  Checkpoint checkpoint = Checkpoint::kEmbedding;  // that the result becomes, or that is stored
+  int layer = 0;                                   // 0 outside of the layers
+  int64_t first_position = 0;                      // of the first token
+  int64_t n_tokens = 0;
+  bool finishes = true;  // false: a further call goes into the same checkpoint
+};
+
+// A weight matrix as it is stored: `rows` outputs, each a row of `columns` inputs.
+struct WeightMatrix {
+  TensorType type = TensorType::kF32;
+  int64_t rows = 0;
+  int64_t columns = 0;         // a multiple of the type's block_elements
+  const void* data = nullptr;  // rows * row_bytes(type, columns) bytes; no alignment is promised
+
+  // Rows [first, first + count) as a matrix of their own; how fused tensors are taken apart.
+  WeightMatrix slice(int64_t first, int64_t count) const {
+    const auto* bytes = static_cast<const unsigned char*>(data);
+    return {type, count, columns, bytes + static_cast<size_t>(first) * row_bytes(type, columns)};
+  }
+};
+
+// out[i, :] = dequantised row ids[i] of `table`. Each id is in [0, table.rows).
+struct GetRowsCall {
+  WeightMatrix table;
+  const int32_t* ids = nullptr;
+  int64_t n_ids = 0;
+  float* out = nullptr;
+  bool of_positions = false;  // rows are learned positions, not tokens
+  OpSite site = {};
+};
+
+// out[t, r] = sum_c w[r, c] * x[t, c] + bias[r]; `bias` may be null.
+struct MatmulCall {
+  WeightMatrix w;
+  const float* bias = nullptr;
+  const float* x = nullptr;
+  int64_t n_tokens = 0;
+  float* out = nullptr;
+  OpSite site = {};
+};
+
+// RMSNorm: out = x / sqrt(mean(x²) + eps) * weight, a row at a time (Zhang & Sennrich 2019).
+// LayerNorm: out = (x - mean) / sqrt(variance + eps) * weight + bias, biased variance; `bias` may
+// be null (Ba, Kiros & Hinton 2016). out may be x.
+struct NormCall {
+  NormKind kind = NormKind::kRms;
+  const float* x = nullptr;
+  const float* weight = nullptr;
+  const float* bias = nullptr;  // not of kRms
+  float eps = 0.0F;
+  int64_t n_tokens = 0;
+  int64_t width = 0;
+  float* out = nullptr;
+  OpSite site = {};
+};
+
+// Rotary embedding (Su et al. 2021) of x[n_tokens, n_heads, head_dim]: the first `rotary_dim`
+// elements of each head are turned, the rest copied. cos_sin[n_tokens, rotary_dim / 2, 2] holds
+// cos and sin of each token's angles. out may be x.
+struct RopeCall {
+  const float* x = nullptr;
+  const float* cos_sin = nullptr;
+  RopePairing pairing = RopePairing::kAdjacent;
+  int64_t n_tokens = 0;
+  int64_t n_heads = 0;
+  int64_t head_dim = 0;
+  int64_t rotary_dim = 0;
+  float* out = nullptr;
+  OpSite site = {};
+};
+
+enum class KvType : uint8_t { kF32, kF16 };
+
+constexpr size_t kv_element_bytes(KvType type) {
+  return type == KvType::kF32 ? 4 : 2;
+}
+
+// Stores x[count] into `destination` as `type` elements (f16: to nearest, ties to even).
+struct StoreKvCall {
+  const float* x = nullptr;
+  KvType type = KvType::kF32;
+  int64_t count = 0;
+  void* destination = nullptr;
+  OpSite site = {};
+};
+
+// The keys and values of one layer: [position, kv_head, head_dim], `type` elements.
+struct KvView {
+  KvType type = KvType::kF32;
+  const void* k = nullptr;
+  const void* v = nullptr;
+};
+
+struct AttentionShape {
+  int64_t n_heads = 0;
+  int64_t n_kv_heads = 0;  // divides n_heads; query head h reads kv head h / (n_heads / n_kv_heads)
+  int64_t head_dim = 0;
+  float scale = 0.0F;
+  int64_t window = 0;  // a query at p sees keys in (p - window, p]; 0: all up to p
+};
+
+// Causal attention of the queries q[n_tokens, n_heads, head_dim], which stand at positions
+// first_position .. first_position + n_tokens - 1, over the keys and values of all positions up
+// to their own. out[n_tokens, n_heads, head_dim].
+struct AttentionCall {
+  const float* q = nullptr;
+  KvView kv;
+  AttentionShape shape;
+  int64_t first_position = 0;
+  int64_t n_tokens = 0;
+  float* out = nullptr;
+  OpSite site = {};
+};
+
+// kSiluGated: out = gate / (1 + exp(-gate)) * up (SwiGLU, Shazeer 2020). kGeluTanh: out = GELU(x),
+// the tanh form of Hendrycks & Gimpel 2016 that GPT-2 uses. out may be an input.
+struct ActivateCall {
+  ActivationKind kind = ActivationKind::kSiluGated;
+  const float* x = nullptr;   // the gate, if there is one
+  const float* up = nullptr;  // null without a gate
+  int64_t count = 0;
+  float* out = nullptr;
+  OpSite site = {};
+};
+
+// out = a + b. out may be a or b.
+struct AddCall {
+  const float* a = nullptr;
+  const float* b = nullptr;
+  int64_t count = 0;
+  float* out = nullptr;
+  OpSite site = {};
+};
+
+}  // namespace assay

@@ -1,0 +1,35 @@
+#include "model/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace assay {
+namespace {
+
+// In the order of the enum.
+constexpr std::string_view kOps[kCheckpoints] = {
+    "embedding",  "attn_norm",     "q",        "k",        "v",      "q_rope",  "k_rope",  "attn",
+    "attn_out",   "attn_residual", "ffn_norm", "ffn_gate", "ffn_up", "ffn_act", "ffn_out", "output",
+    "final_norm", "logits"};
+
+}  // namespace
+
+std::string_view checkpoint_op(Checkpoint checkpoint) {
+  return kOps[static_cast<size_t>(checkpoint)];
+}
+
+std::optional<Checkpoint> find_checkpoint(std::string_view op, bool in_layer) {
+  const auto* found = std::find(std::begin(kOps), std::end(kOps), op);
+  if (found == std::end(kOps)) return std::nullopt;
+  const auto checkpoint = static_cast<Checkpoint>(found - std::begin(kOps));
+  return is_in_layer(checkpoint) == in_layer ? std::optional(checkpoint) : std::nullopt;
+}
+
+std::string checkpoint_name(Checkpoint checkpoint, int layer) {
+  if (!is_in_layer(checkpoint)) return std::string(checkpoint_op(checkpoint));
+  return fmt::format("layer_{}_{}", layer, checkpoint_op(checkpoint));
+}
+
+}  // namespace assay

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "model/checkpoint.h"
+
+namespace assay {
+
+// What an op does with its inputs.
+enum class OpKind : uint8_t {
+  kEmbedding,   // of tokens, and of positions where they are learned
+  kNorm,        // of one input, with a weight for each element
+  kLinear,      // weight · input, plus a bias
+  kRope,        // turns each head by the rotary angles of its token
+  kAttention,   // of queries, keys and values
+  kActivation,  // of up, times a function of the gate where there is one
+  kAdd,         // of two inputs; the first is the residual stream
+};
+
+enum class NormKind : uint8_t { kRms, kLayer };
+
+// SiLU of the gate times up (SwiGLU), or GELU in its tanh form of up alone.
+enum class ActivationKind : uint8_t { kSiluGated, kGeluTanh };
+
+// Which two elements of a head a rotary angle turns: 2i and 2i + 1 (llama), or
+// i and i + rotary_dim / 2.
+enum class RopePairing : uint8_t { kAdjacent, kHalves };
+
+// The hyperparameters that the size of a tensor is one of.
+enum class Width : uint8_t {
+  kHidden,  // embedding_length
+  kQ,       // n_heads * head_dim
+  kKv,      // n_kv_heads * head_dim
+  kInner,   // feed_forward_length
+  kVocab,
+};
+
+// Whether a model file has a tensor.
+enum class Presence : uint8_t { kNever, kOptional, kAlways };
+
+// One op of a layer. As input, Checkpoint::kOutput stands for what enters the layer.
+struct OpSpec {
+  OpKind kind = OpKind::kNorm;
+  Checkpoint out = Checkpoint::kOutput;
+  Width width = Width::kHidden;  // of the output
+  std::array<Checkpoint, 3> in = {};
+  int n_inputs = 1;
+  // Of kNorm and kLinear: the tensor in the file, without "blk.N." and ".weight". Ops of a layer
+  // that name the same tensor share it: it has the rows of the first, then those of the next.
+  std::string_view tensor = {};
+  Presence bias = Presence::kNever;
+
+  std::span<const Checkpoint> inputs() const { return {in.data(), static_cast<size_t>(n_inputs)}; }
+};
+
+// The op of a layer that computes `checkpoint`; null if it has none.
+const OpSpec* find_spec(std::span<const OpSpec> layer, Checkpoint checkpoint);
+
+// The size of the first input of a layer's op.
+Width input_width(std::span<const OpSpec> layer, const OpSpec& op);
+
+// What an op of a network of `n_layers` such layers reads, in the order of OpSpec::in. Empty for
+// the embedding, and for what the network does not compute.
+std::vector<OpPlace> inputs_of(std::span<const OpSpec> layer, int n_layers, OpPlace op);
+
+// The layer without the op that computes `checkpoint`: who read a rotation or norm reads its input;
+// who read a product does without it.
+std::vector<OpSpec> without_op(std::span<const OpSpec> layer, Checkpoint checkpoint);
+
+}  // namespace assay

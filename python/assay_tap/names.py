@@ -1,0 +1,27 @@
+"""The checkpoints in the order in which a network computes them.
+
+Those of a layer, and those after all layers; the embedding comes first. Generated from
+model/checkpoint.cc: do not edit, run ASSAY_GENERATE=1 model_test.
+"""
+
+LAYER = (
+    "attn_norm",
+    "q",
+    "k",
+    "v",
+    "q_rope",
+    "k_rope",
+    "attn",
+    "attn_out",
+    "attn_residual",
+    "ffn_norm",
+    "ffn_gate",
+    "ffn_up",
+    "ffn_act",
+    "ffn_out",
+    "output",
+)
+LAST = (
+    "final_norm",
+    "logits",
+)

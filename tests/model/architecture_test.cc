@@ -1,0 +1,123 @@
+#include "model/architecture.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+#include <string>
+
+namespace assay {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+std::vector<const Architecture*> all_architectures() {
+  std::vector<const Architecture*> all;
+  std::istringstream names(architecture_names());
+  for (std::string name; std::getline(names >> std::ws, name, ',');) {
+    all.push_back(find_architecture(name));
+  }
+  return all;
+}
+
+std::vector<std::string> names_of(const std::vector<OpPlace>& places) {
+  std::vector<std::string> names;
+  for (const OpPlace& place : places) names.push_back(place.name());
+  return names;
+}
+
+// Breaks if a declaration read what comes later, computed a tensor twice, or stood in another order
+// than its checkpoints.
+TEST(Architectures, ComputeEachTensorOnceFromThoseBefore) {
+  const std::vector<const Architecture*> all = all_architectures();
+  ASSERT_GE(all.size(), 4U);
+  for (const Architecture* architecture : all) {
+    ASSERT_NE(architecture, nullptr);
+    std::set<Checkpoint> known = {Checkpoint::kOutput};  // of the layer before
+    std::set<Checkpoint> made;
+    Checkpoint before = Checkpoint::kEmbedding;
+    for (const OpSpec& op : architecture->layer) {
+      const std::string where = std::string(architecture->name) + " " + OpPlace{op.out, 0}.name();
+      for (const Checkpoint input : op.inputs()) EXPECT_TRUE(known.contains(input)) << where;
+      EXPECT_TRUE(made.insert(op.out).second) << where;
+      EXPECT_LT(before, op.out) << where;
+      EXPECT_EQ(kind_of(op.out), op.kind) << where;
+      const bool has_weights = op.kind == OpKind::kLinear || op.kind == OpKind::kNorm;
+      EXPECT_EQ(has_weights, !op.tensor.empty()) << where;
+      known.insert(op.out);
+      before = op.out;
+    }
+    EXPECT_EQ(architecture->layer.back().out, Checkpoint::kOutput) << architecture->name;
+    EXPECT_TRUE(made.contains(Checkpoint::kOutput)) << architecture->name;
+  }
+}
+
+TEST(Architectures, RotationFollowsFromThePositions) {
+  for (const Architecture* architecture : all_architectures()) {
+    const bool rotary = architecture->position == PositionKind::kRotary;
+    EXPECT_EQ(has_checkpoint(*architecture, Checkpoint::kQRope), rotary) << architecture->name;
+    EXPECT_EQ(has_checkpoint(*architecture, Checkpoint::kKRope), rotary) << architecture->name;
+    const bool gated = architecture->activation == ActivationKind::kSiluGated;
+    EXPECT_EQ(has_checkpoint(*architecture, Checkpoint::kFfnGate), gated) << architecture->name;
+  }
+}
+
+TEST(Inputs, AreThoseOfTheLayerAndOfTheOneBefore) {
+  const auto inputs = [](const char* name, Checkpoint checkpoint, int layer) {
+    return names_of(inputs_of(find_architecture(name)->layer, 3, {checkpoint, layer}));
+  };
+  EXPECT_THAT(inputs("llama", Checkpoint::kAttnNorm, 0), ElementsAre("embedding"));
+  EXPECT_THAT(inputs("llama", Checkpoint::kAttnNorm, 2), ElementsAre("layer_1_output"));
+  EXPECT_THAT(inputs("llama", Checkpoint::kAttn, 1),
+              ElementsAre("layer_1_q_rope", "layer_1_k_rope", "layer_1_v"));
+  EXPECT_THAT(inputs("gpt2", Checkpoint::kAttn, 1),
+              ElementsAre("layer_1_q", "layer_1_k", "layer_1_v"));
+  EXPECT_THAT(inputs("llama", Checkpoint::kFfnAct, 1),
+              ElementsAre("layer_1_ffn_up", "layer_1_ffn_gate"));
+  EXPECT_THAT(inputs("gpt2", Checkpoint::kFfnAct, 1), ElementsAre("layer_1_ffn_up"));
+  EXPECT_THAT(inputs("llama", Checkpoint::kAttnResidual, 0),
+              ElementsAre("embedding", "layer_0_attn_out"));
+  EXPECT_THAT(inputs("llama", Checkpoint::kFinalNorm, -1), ElementsAre("layer_2_output"));
+  EXPECT_THAT(inputs("llama", Checkpoint::kLogits, -1), ElementsAre("final_norm"));
+  EXPECT_THAT(inputs("llama", Checkpoint::kEmbedding, -1), IsEmpty());
+  EXPECT_THAT(inputs("gpt2", Checkpoint::kQRope, 0), IsEmpty()) << "it has none";
+}
+
+// Breaks if what reads an op that is left out read nothing, or a product's input.
+TEST(WithoutOp, ReadersTakeItsInputOrDoWithoutIt) {
+  const std::vector<OpSpec> plain =
+      without_op(without_op(common_layer(), Checkpoint::kQRope), Checkpoint::kFfnGate);
+  EXPECT_EQ(plain.size(), common_layer().size() - 2);
+  const auto inputs = [&](Checkpoint out) { return names_of(inputs_of(plain, 1, {out, 0})); };
+  EXPECT_THAT(inputs(Checkpoint::kAttn), ElementsAre("layer_0_q", "layer_0_k_rope", "layer_0_v"));
+  EXPECT_THAT(inputs(Checkpoint::kFfnAct), ElementsAre("layer_0_ffn_up"));
+  EXPECT_EQ(without_op(plain, Checkpoint::kQRope).size(), plain.size());
+}
+
+TEST(CheckpointNames, AreReadAsTheyAreWritten) {
+  for (int i = 0; i < kCheckpoints; ++i) {
+    const auto checkpoint = static_cast<Checkpoint>(i);
+    const bool in_layer = is_in_layer(checkpoint);
+    EXPECT_EQ(find_checkpoint(checkpoint_op(checkpoint), in_layer), checkpoint);
+    EXPECT_EQ(find_checkpoint(checkpoint_op(checkpoint), !in_layer), std::nullopt);
+  }
+  EXPECT_EQ(checkpoint_name(Checkpoint::kQRope, 7), "layer_7_q_rope");
+  EXPECT_EQ(checkpoint_name(Checkpoint::kLogits, 7), "logits");
+  EXPECT_EQ(find_checkpoint("", true), std::nullopt);
+}
+
+TEST(ModelWidth, IsThatOfTheResidualStreamAndWhatIsAddedToIt) {
+  for (const Checkpoint has : {Checkpoint::kEmbedding, Checkpoint::kAttnNorm, Checkpoint::kAttnOut,
+                               Checkpoint::kOutput, Checkpoint::kFinalNorm}) {
+    EXPECT_TRUE(has_model_width(has)) << checkpoint_name(has, 0);
+  }
+  for (const Checkpoint has_not :
+       {Checkpoint::kQ, Checkpoint::kAttn, Checkpoint::kFfnUp, Checkpoint::kLogits}) {
+    EXPECT_FALSE(has_model_width(has_not)) << checkpoint_name(has_not, 0);
+  }
+}
+
+}  // namespace
+}  // namespace assay

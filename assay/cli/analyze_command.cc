@@ -6,6 +6,7 @@
 #include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
+#include "assay/cli/show_report.h"
 #include "assay/cli/spooled_inputs.h"
 #include "assay/compare/analysis.h"
 #include "assay/convert/log_arrays.h"
@@ -50,14 +51,9 @@ int run(const AnalyzeArguments& arguments, SpooledInputs& spooled) {
     other = analyze(arguments.compare, spooled.path_of(arguments.compare));
   }
   if (!arguments.numpy.empty()) write_log_as_npz(paths.front(), arguments.numpy);
-  const Analysis* beside = other ? &*other : nullptr;
-  write_output("", [&](const TextSink& sink) {
-    if (arguments.json) {
-      write_json(logs, beside, sink);
-    } else {
-      write_table(logs, beside, arguments.stats, output_style(""), sink);
-    }
-  });
+  const Analyses analyses{logs, other ? &*other : nullptr, arguments.stats};
+  show_report(*find_report(analysis_reports(), arguments.json ? "json" : "table"), analyses, {},
+              "");
   return kInParity;
 }
 

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +12,7 @@
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
 #include "assay/cli/several_command.h"
+#include "assay/cli/show_report.h"
 #include "assay/cli/spooled_inputs.h"
 #include "assay/compare/compare_logs.h"
 #include "assay/compare/log_index.h"
@@ -21,14 +20,8 @@
 #include "assay/golden/manifest.h"
 #include "assay/log/log_reader.h"
 #include "assay/perf/speed_file.h"
-#include "assay/report/csv_report.h"
-#include "assay/report/github_report.h"
-#include "assay/report/html_report.h"
+#include "assay/report/comparison_reports.h"
 #include "assay/report/incomplete_text.h"
-#include "assay/report/json_report.h"
-#include "assay/report/junit_report.h"
-#include "assay/report/sarif_report.h"
-#include "assay/report/table_report.h"
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/shell.h"
@@ -88,11 +81,9 @@ CompareOptions options_of(const CompareArguments& arguments) {
     throw Error(fmt::format("'{}' is not known", arguments.quarantine), "--quarantine",
                 "give exclude, fail or off");
   }
-  static constexpr std::string_view kFormats[] = {"table", "json",  "csv",   "html",
-                                                  "junit", "sarif", "github"};
-  if (std::find(std::begin(kFormats), std::end(kFormats), arguments.format) == std::end(kFormats)) {
+  if (find_report(comparison_reports(), arguments.format) == nullptr) {
     throw Error(fmt::format("'{}' is not known", arguments.format), "--format",
-                fmt::format("give one of {}", fmt::join(kFormats, ", ")));
+                fmt::format("give one of {}", fmt::join(format_names(comparison_reports()), ", ")));
   }
   if (arguments.format != "html" && !(arguments.ref_speed + arguments.got_speed).empty()) {
     throw Error("only the html report shows how fast the engines were",
@@ -161,16 +152,6 @@ std::vector<std::string> logs_of(const CompareArguments& arguments) {
   return logs;
 }
 
-// Annotations go to standard output, which the runner reads, and the summary to -o, to the file
-// that the runner names, or after the annotations.
-void write_github(const Comparison& comparison, const ReportContext& context,
-                  const std::string& output) {
-  write_output("", [&](const TextSink& sink) { write_github_annotations(comparison, sink); });
-  write_step_summary(output, [&](size_t most, const TextSink& sink) {
-    write_github_summary(comparison, context, most, sink);
-  });
-}
-
 // The words of the tokens and the speeds, as far as they were given.
 void add_page_details(const CompareArguments& arguments, ReportContext& context) {
   if (!arguments.model.empty()) {
@@ -183,31 +164,6 @@ void add_page_details(const CompareArguments& arguments, ReportContext& context)
   }
   if (!arguments.ref_speed.empty()) context.ref_speed = read_speed_file(arguments.ref_speed);
   if (!arguments.got_speed.empty()) context.got_speed = read_speed_file(arguments.got_speed);
-}
-
-void write_report(const Comparison& comparison, const CompareArguments& arguments) {
-  const std::string& format = arguments.format;
-  ReportContext context{command_of(arguments), ASSAY_VERSION, utc_now()};
-  if (format == "html") add_page_details(arguments, context);
-  if (format == "github") {
-    write_github(comparison, context, arguments.output);
-    return;
-  }
-  write_output(arguments.output, [&](const TextSink& sink) {
-    if (format == "json") {
-      write_json(comparison, sink);
-    } else if (format == "csv") {
-      write_csv(comparison, sink);
-    } else if (format == "html") {
-      write_html(comparison, context, sink);
-    } else if (format == "junit") {
-      write_junit(comparison, context, sink);
-    } else if (format == "sarif") {
-      write_sarif(comparison, context, sink);
-    } else {
-      write_table(comparison, context.command, output_style(arguments.output), sink);
-    }
-  });
 }
 
 // Whether the file is the one that the logs are of, where they say.
@@ -257,7 +213,9 @@ int run(const CompareArguments& given, SpooledInputs& spooled) {
     warning = spooled.named(warning);
     print_warning(warning);
   }
-  write_report(comparison, given);
+  ReportContext context{.command = command_of(given)};
+  if (given.format == "html") add_page_details(given, context);
+  show_report(*find_report(comparison_reports(), given.format), comparison, context, given.output);
   if (comparison.pass) return kInParity;
   if (comparison.failed > 0) return kDiverged;
   print_error(comparison.verdict == Verdict::kInconclusive ? nothing_proved(given.ref, given.got)

@@ -7,6 +7,7 @@
 #include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
+#include "assay/cli/show_report.h"
 #include "assay/compare/matrix.h"
 #include "assay/golden/floors.h"
 #include "assay/golden/manifest.h"
@@ -83,13 +84,8 @@ int run(const MatrixArguments& arguments) {
       for (const std::string& warning : cell.warnings) print_warning(warning);
     }
   }
-  write_output(arguments.output, [&](const TextSink& sink) {
-    if (arguments.json) {
-      write_json(matrix, sink);
-    } else {
-      write_table(matrix, output_style(arguments.output), sink);
-    }
-  });
+  show_report(*find_report(matrix_reports(), arguments.json ? "json" : "table"), matrix, {},
+              arguments.output);
   if (matrix.pass) return kInParity;
   for (const MatrixRow& row : matrix.rows) {
     for (const MatrixCell& cell : row.cells) {

@@ -6,7 +6,7 @@
 
 #include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
-#include "assay/cli/output.h"
+#include "assay/cli/show_report.h"
 #include "assay/perf/model_verdict.h"
 #include "assay/perf/perf_report.h"
 #include "assay/perf/perf_text.h"
@@ -50,21 +50,7 @@ int run(const PerfArguments& arguments) {
   refuse_to_overwrite(inputs, arguments.output);
   refuse_to_append_summary(inputs, arguments.format, arguments.output);
   const SpeedAndAccuracy judged = judge(arguments);
-  if (arguments.format == "github") {
-    write_step_summary(arguments.output, [&](size_t most, const TextSink& sink) {
-      write_github(judged, most, sink);
-    });
-  } else {
-    write_output(arguments.output, [&](const TextSink& sink) {
-      if (arguments.format == "json") {
-        write_json(judged, sink);
-      } else if (arguments.format == "html") {
-        write_html(judged, {.command = {}, .version = ASSAY_VERSION, .time = utc_now()}, sink);
-      } else {
-        write_table(judged, output_style(arguments.output), sink);
-      }
-    });
-  }
+  show_report(*find_report(perf_reports(), arguments.format), judged, {}, arguments.output);
   if (judged.fails()) return kDiverged;
   if (judged.speed.too_few_pairs()) {
     throw Error(too_few_pairs_text(judged.speed), arguments.head);
@@ -96,7 +82,7 @@ void add_perf(CLI::App& app, int& exit_code) {
                    "bench/accuracy.py): a model beyond its floor is refused, however fast")
       ->expected(2);
   auto* format = command->add_option("--format", arguments->format, "table, json, html or github")
-                     ->check(CLI::IsMember({"table", "json", "html", "github"}))
+                     ->check(CLI::IsMember(format_names(perf_reports())))
                      ->capture_default_str();
   add_json_flag(*command, *format, arguments->format);
   command->add_option("-o,--output", arguments->output, "Write to this file");

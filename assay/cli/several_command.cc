@@ -4,6 +4,7 @@
 
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
+#include "assay/cli/show_report.h"
 #include "assay/compare/several.h"
 #include "assay/report/several_report.h"
 #include "base/error.h"
@@ -20,21 +21,17 @@ std::string nothing_proved(const std::string& ref, const std::string& got) {
 int run_several(const std::vector<std::string>& logs, const std::vector<std::string>& paths,
                 const SpooledInputs& spooled, const CompareOptions& options,
                 const std::string& format, const std::string& output) {
-  if (format != "table" && format != "json") {
-    throw Error(fmt::format("'{}' is for two logs", format), "--format", "give table or json");
+  const Report<SeveralComparison>* report = find_report(several_reports(), format);
+  if (report == nullptr) {
+    throw Error(fmt::format("'{}' is for two logs", format), "--format",
+                fmt::format("give {}", fmt::join(format_names(several_reports()), " or ")));
   }
   SeveralComparison several = compare_several(paths, options, logs);
   for (std::string& warning : several.warnings) {
     warning = spooled.named(warning);
     print_warning(warning);
   }
-  write_output(output, [&](const TextSink& sink) {
-    if (format == "json") {
-      write_json(several, sink);
-    } else {
-      write_table(several, output_style(output), sink);
-    }
-  });
+  show_report(*report, several, {}, output);
   if (several.consensus == Consensus::kAgree) return kInParity;
   if (several.consensus == Consensus::kOutlier) return kDiverged;
   bool diverged = false;

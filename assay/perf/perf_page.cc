@@ -1,3 +1,5 @@
+#include "assay/perf/perf_page.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -93,14 +95,15 @@ std::string data_of(const SpeedAndAccuracy& judged, const ReportContext& context
 
 }  // namespace
 
-void write_html(const SpeedAndAccuracy& judged, const ReportContext& context,
-                const TextSink& sink) {
-  write_page({.title = fmt::format("{}: {}", judged.name(), judged.speed.head_path),
-              .kind = "verdict",
-              .script = kPerfScript,
-              .data = data_of(judged, context),
-              .text = [&](const TextSink& text) { write_table(judged, {}, text); }},
-             sink);
+void PerfPage::write(const SpeedAndAccuracy& judged, const ReportContext& context,
+                     const TextSink& sink) const {
+  write_page(
+      {.title = fmt::format("{}: {}", judged.name(), judged.speed.head_path),
+       .kind = "verdict",
+       .script = kPerfScript,
+       .data = data_of(judged, context),
+       .text = [&](const TextSink& text) { perf_reports().front()->write(judged, {}, text); }},
+      sink);
 }
 
 }  // namespace assay

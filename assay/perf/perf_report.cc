@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "assay/perf/perf_page.h"
 #include "assay/perf/perf_text.h"
 #include "assay/report/json_array.h"
 #include "assay/report/json_object.h"
@@ -148,9 +149,33 @@ void append_model(const ModelVerdict& model, std::string& out) {
   item.end();
 }
 
+class PerfTable : public Report<SpeedAndAccuracy> {
+ public:
+  std::string_view name() const override { return "table"; }
+  void write(const SpeedAndAccuracy& judged, const ReportContext& context,
+             const TextSink& sink) const override;
+};
+
+class PerfJson : public Report<SpeedAndAccuracy> {
+ public:
+  std::string_view name() const override { return "json"; }
+  void write(const SpeedAndAccuracy& judged, const ReportContext& context,
+             const TextSink& sink) const override;
+};
+
+class PerfSummary : public Report<SpeedAndAccuracy> {
+ public:
+  std::string_view name() const override { return "github"; }
+  void write(const SpeedAndAccuracy& judged, const ReportContext& context,
+             const TextSink& sink) const override;
+  bool is_step_summary() const override { return true; }
+};
+
 }  // namespace
 
-void write_table(const SpeedAndAccuracy& judged, const TextStyle& style, const TextSink& sink) {
+void PerfTable::write(const SpeedAndAccuracy& judged, const ReportContext& context,
+                      const TextSink& sink) const {
+  const TextStyle& style = context.style;
   const PerfComparison& speed = judged.speed;
   const Color color = judged.refused() > 0 ? Color::kBad : color_of(speed.verdict);
   sink(fmt::format("{}  {}\n", colored(judged.name(), color, style), counts_text(speed)));
@@ -175,7 +200,8 @@ void write_table(const SpeedAndAccuracy& judged, const TextStyle& style, const T
   sink(models.text(style));
 }
 
-void write_json(const SpeedAndAccuracy& judged, const TextSink& sink) {
+void PerfJson::write(const SpeedAndAccuracy& judged, const ReportContext&,
+                     const TextSink& sink) const {
   const PerfComparison& speed = judged.speed;
   std::string out;
   JsonObject top(out);
@@ -202,7 +228,9 @@ void write_json(const SpeedAndAccuracy& judged, const TextSink& sink) {
   sink(out + "\n");
 }
 
-void write_github(const SpeedAndAccuracy& judged, size_t max_bytes, const TextSink& sink) {
+void PerfSummary::write(const SpeedAndAccuracy& judged, const ReportContext& context,
+                        const TextSink& sink) const {
+  const size_t max_bytes = context.max_bytes;
   const PerfComparison& speed = judged.speed;
   std::string text = fmt::format("### Speed: {}\n\n{}\n\n", judged.name(), counts_text(speed));
   std::vector<std::string> lines;
@@ -222,6 +250,10 @@ void write_github(const SpeedAndAccuracy& judged, size_t max_bytes, const TextSi
   append_markdown_rows(speed.results.size(), "benchmark", max_bytes, text,
                        [&](size_t i) { return markdown_row(speed_cells(speed.results[i])); });
   if (text.size() <= max_bytes) sink(text);
+}
+
+Reports<SpeedAndAccuracy> perf_reports() {
+  return reports_of<SpeedAndAccuracy, PerfTable, PerfJson, PerfPage, PerfSummary>();
 }
 
 }  // namespace assay

@@ -248,10 +248,26 @@ void write_analysis(const Analysis& analysis, std::string& out, const TextSink& 
               [&](const CheckpointStats& stats) { append_stats(stats, out); });
 }
 
+class AnalysisTable : public Report<Analyses> {
+ public:
+  std::string_view name() const override { return "table"; }
+  void write(const Analyses& analyses, const ReportContext& context,
+             const TextSink& sink) const override;
+};
+
+class AnalysisJson : public Report<Analyses> {
+ public:
+  std::string_view name() const override { return "json"; }
+  void write(const Analyses& analyses, const ReportContext& context,
+             const TextSink& sink) const override;
+};
+
 }  // namespace
 
-void write_table(std::span<const Analysis> logs, const Analysis* other, bool stats,
-                 const TextStyle& style, const TextSink& sink) {
+void AnalysisTable::write(const Analyses& analyses, const ReportContext& context,
+                          const TextSink& sink) const {
+  const auto& [logs, other, stats] = analyses;
+  const TextStyle& style = context.style;
   std::string text;
   if (logs.size() > 1) text += rates_table(logs, style) + "\n";
   for (const Analysis& log : logs) {
@@ -265,7 +281,10 @@ void write_table(std::span<const Analysis> logs, const Analysis* other, bool sta
   sink(text);
 }
 
-void write_json(std::span<const Analysis> logs, const Analysis* other, const TextSink& sink) {
+void AnalysisJson::write(const Analyses& analyses, const ReportContext&,
+                         const TextSink& sink) const {
+  const std::span<const Analysis> logs = analyses.logs;
+  const Analysis* other = analyses.other;
   std::string out = logs.size() > 1 ? "{\"logs\":[\n" : "";
   for (const Analysis& log : logs) {
     if (&log != logs.data()) out += "},\n";
@@ -279,6 +298,10 @@ void write_json(std::span<const Analysis> logs, const Analysis* other, const Tex
   }
   out += "}\n";
   sink(out);
+}
+
+Reports<Analyses> analysis_reports() {
+  return reports_of<Analyses, AnalysisTable, AnalysisJson>();
 }
 
 }  // namespace assay

@@ -3,18 +3,20 @@
 #include <span>
 
 #include "assay/compare/analysis.h"
-#include "assay/report/text_sink.h"
-#include "assay/report/text_table.h"
+#include "assay/report/report.h"
 
 namespace assay {
 
-// What each log holds, its garbage by reason and place, and what else is odd; with `stats` the
-// statistics of each checkpoint. Several logs get a table of their rates on top. `other`, if there
-// is one, is shown beside the first.
-void write_table(std::span<const Analysis> logs, const Analysis* other, bool stats,
-                 const TextStyle& style, const TextSink& sink);
+// What `assay analyze` shows.
+struct Analyses {
+  std::span<const Analysis> logs;
+  const Analysis* other = nullptr;  // to be shown beside the first
+  bool stats = false;               // of each checkpoint, in the table too
+};
 
-// One JSON object: of the log; with `other` in its key "compare"; of several logs {"logs": [...]}.
-void write_json(std::span<const Analysis> logs, const Analysis* other, const TextSink& sink);
+// table: what each log holds, its garbage by reason and place, and what else is odd. Several logs
+// get a table of their rates on top.
+// json: one object: of the log, with `other` in its key "compare"; of several logs {"logs": [...]}.
+Reports<Analyses> analysis_reports();
 
 }  // namespace assay

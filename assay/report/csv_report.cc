@@ -58,7 +58,8 @@ std::string team(const Comparison& comparison, int32_t id) {
 
 }  // namespace
 
-void write_csv(const Comparison& comparison, const TextSink& sink) {
+void CsvReport::write(const Comparison& comparison, const ReportContext&,
+                      const TextSink& sink) const {
   const bool floors = has_floors(comparison);
   sink(
       "token_idx,max_abs_diff,mean_abs_diff,ref_team,got_team,checkpoint,n,compared,rms,rel_l2,"

@@ -129,7 +129,7 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
 
 }  // namespace
 
-void write_github_annotations(const Comparison& comparison, const TextSink& sink) {
+void GithubReport::write_annotations(const Comparison& comparison, const TextSink& sink) const {
   if (!comparison.pass && comparison.failed == 0) {
     sink(fmt::format("::error file={},title=Assay%3A {}::{}\n",
                      command_property(comparison.got_path), verdict_name(comparison.verdict),
@@ -151,8 +151,8 @@ void write_github_annotations(const Comparison& comparison, const TextSink& sink
   }
 }
 
-void write_github_summary(const Comparison& comparison, const ReportContext& context,
-                          size_t max_bytes, const TextSink& sink) {
+void GithubReport::write(const Comparison& comparison, const ReportContext& context,
+                         const TextSink& sink) const {
   std::vector<CheckpointGroup> groups = failing_groups(comparison);
   for (CheckpointGroup& group : group_by_checkpoint(comparison)) {
     if (group.failures.empty()) groups.push_back(std::move(group));
@@ -161,9 +161,9 @@ void write_github_summary(const Comparison& comparison, const ReportContext& con
   text +=
       "| checkpoint | worst at token | fail | rel l2 | tolerance | max abs | cosine | status |\n"
       "|---|--:|--:|--:|--:|--:|--:|---|\n";
-  append_markdown_rows(groups.size(), "checkpoint", max_bytes, text,
+  append_markdown_rows(groups.size(), "checkpoint", context.max_bytes, text,
                        [&](size_t i) { return row(comparison, groups[i]); });
-  if (text.size() <= max_bytes) sink(text);
+  if (text.size() <= context.max_bytes) sink(text);
 }
 
 }  // namespace assay

@@ -3,8 +3,7 @@
 #include <cstddef>
 
 #include "assay/compare/comparison.h"
-#include "assay/report/report_context.h"
-#include "assay/report/text_sink.h"
+#include "assay/report/report.h"
 
 namespace assay {
 
@@ -12,13 +11,19 @@ namespace assay {
 inline constexpr size_t kGithubSummaryBytes = size_t{1} << 20;
 inline constexpr size_t kGithubAnnotations = 10;
 
-// Workflow commands for a step's standard output: `::error file=...,title=...::...`, the first
-// divergence first, then the further checkpoints that fail; `::warning` for what proves nothing.
-// Nothing where the two are in parity.
-void write_github_annotations(const Comparison& comparison, const TextSink& sink);
+// Markdown for $GITHUB_STEP_SUMMARY, at most ReportContext::max_bytes of it; what is left out is
+// told.
+class GithubReport : public Report<Comparison> {
+ public:
+  std::string_view name() const override { return "github"; }
+  void write(const Comparison& comparison, const ReportContext& context,
+             const TextSink& sink) const override;
+  bool is_step_summary() const override { return true; }
 
-// Markdown for $GITHUB_STEP_SUMMARY, at most `max_bytes` of it; what is left out is told.
-void write_github_summary(const Comparison& comparison, const ReportContext& context,
-                          size_t max_bytes, const TextSink& sink);
+  // Workflow commands for a step's standard output: `::error file=...,title=...::...`, the first
+  // divergence first, then the further checkpoints that fail; `::warning` for what proves nothing.
+  // Nothing where the two are in parity.
+  void write_annotations(const Comparison& comparison, const TextSink& sink) const override;
+};
 
 }  // namespace assay

@@ -13,14 +13,17 @@ namespace assay {
 
 extern const std::string_view kPageScript;  // files of page/, embedded by CMake
 
-void write_html(const Comparison& comparison, const ReportContext& context, const TextSink& sink) {
-  write_page(
-      {.title = fmt::format("{}: {}", outcome_name(comparison), comparison.got_path),
-       .kind = "comparison",
-       .script = kPageScript,
-       .data = html_data(comparison, context),
-       .text = [&](const TextSink& text) { write_table(comparison, context.command, {}, text); }},
-      sink);
+void HtmlReport::write(const Comparison& comparison, const ReportContext& context,
+                       const TextSink& sink) const {
+  write_page({.title = fmt::format("{}: {}", outcome_name(comparison), comparison.got_path),
+              .kind = "comparison",
+              .script = kPageScript,
+              .data = html_data(comparison, context),
+              .text =
+                  [&](const TextSink& text) {
+                    TableReport().write(comparison, {.command = context.command}, text);
+                  }},
+             sink);
 }
 
 }  // namespace assay

@@ -134,7 +134,8 @@ void append_result(const Comparison& comparison, const RecordResult& result, std
 
 }  // namespace
 
-void write_json(const Comparison& comparison, const TextSink& sink) {
+void JsonReport::write(const Comparison& comparison, const ReportContext&,
+                       const TextSink& sink) const {
   std::string out;
   append_head(comparison, out);
   write_array("results", comparison.results, out, sink,

@@ -85,7 +85,8 @@ std::string test_case(const Comparison& comparison, const CheckpointGroup& group
 
 }  // namespace
 
-void write_junit(const Comparison& comparison, const ReportContext& context, const TextSink& sink) {
+void JunitReport::write(const Comparison& comparison, const ReportContext& context,
+                        const TextSink& sink) const {
   const std::vector<CheckpointGroup> groups = group_by_checkpoint(comparison);
   const auto is_bad = [](const CheckpointGroup& g) {
     return !g.failures.empty() || g.unproven > 0;
@@ -103,8 +104,8 @@ void write_junit(const Comparison& comparison, const ReportContext& context, con
   sink(properties(comparison, context));
   for (const CheckpointGroup& group : groups) sink(test_case(comparison, group));
   sink("    <system-out>");
-  write_table(comparison, context.command, {kWidth, false},
-              [&](std::string_view text) { sink(xml_text(text)); });
+  TableReport().write(comparison, {.command = context.command, .style = {kWidth, false}},
+                      [&](std::string_view text) { sink(xml_text(text)); });
   sink("</system-out>\n    <system-err>");
   for (const std::string& warning : comparison.warnings) {
     sink(xml_text("warning: " + printable(warning, kMostOfWarning) + "\n"));

@@ -1,8 +1,7 @@
 #pragma once
 
 #include "assay/compare/comparison.h"
-#include "assay/report/report_context.h"
-#include "assay/report/text_sink.h"
+#include "assay/report/report.h"
 
 namespace assay {
 
@@ -10,6 +9,11 @@ namespace assay {
 // schemas of both Ant (JUnit.xsd of Windy Road) and Jenkins (junit-10.xsd of its xUnit plugin),
 // which GitLab and the readers for GitHub take as well. Checkpoints of which nothing is proved are
 // skipped cases that say why.
-void write_junit(const Comparison& comparison, const ReportContext& context, const TextSink& sink);
+class JunitReport : public Report<Comparison> {
+ public:
+  std::string_view name() const override { return "junit"; }
+  void write(const Comparison& comparison, const ReportContext& context,
+             const TextSink& sink) const override;
+};
 
 }  // namespace assay

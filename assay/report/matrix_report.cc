@@ -102,9 +102,25 @@ std::string problem_lines(const RunMatrix& matrix) {
   return text;
 }
 
+class MatrixTable : public Report<RunMatrix> {
+ public:
+  std::string_view name() const override { return "table"; }
+  void write(const RunMatrix& matrix, const ReportContext& context,
+             const TextSink& sink) const override;
+};
+
+class MatrixJson : public Report<RunMatrix> {
+ public:
+  std::string_view name() const override { return "json"; }
+  void write(const RunMatrix& matrix, const ReportContext& context,
+             const TextSink& sink) const override;
+};
+
 }  // namespace
 
-void write_table(const RunMatrix& matrix, const TextStyle& style, const TextSink& sink) {
+void MatrixTable::write(const RunMatrix& matrix, const ReportContext& context,
+                        const TextSink& sink) const {
+  const TextStyle& style = context.style;
   TextTable table = engines_table(matrix);
   if (!table.fits(style)) table = runs_table(matrix);
   std::string text = table.text(style) + problem_lines(matrix);
@@ -118,7 +134,7 @@ void write_table(const RunMatrix& matrix, const TextStyle& style, const TextSink
   sink(text);
 }
 
-void write_json(const RunMatrix& matrix, const TextSink& sink) {
+void MatrixJson::write(const RunMatrix& matrix, const ReportContext&, const TextSink& sink) const {
   std::string out;
   JsonObject object(out);
   object.member("pass", matrix.pass);
@@ -152,6 +168,10 @@ void write_json(const RunMatrix& matrix, const TextSink& sink) {
   });
   out += "}\n";
   sink(out);
+}
+
+Reports<RunMatrix> matrix_reports() {
+  return reports_of<RunMatrix, MatrixTable, MatrixJson>();
 }
 
 }  // namespace assay

@@ -175,7 +175,8 @@ void append_unproven(const Comparison& comparison, const CheckpointGroup& group,
 
 }  // namespace
 
-void write_sarif(const Comparison& comparison, const ReportContext& context, const TextSink& sink) {
+void SarifReport::write(const Comparison& comparison, const ReportContext& context,
+                        const TextSink& sink) const {
   std::string out;
   JsonObject log(out);
   log.member("$schema",

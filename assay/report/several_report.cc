@@ -20,9 +20,25 @@ bool is_among(const std::vector<size_t>& runs, size_t run) {
   return std::find(runs.begin(), runs.end(), run) != runs.end();
 }
 
+class SeveralTable : public Report<SeveralComparison> {
+ public:
+  std::string_view name() const override { return "table"; }
+  void write(const SeveralComparison& several, const ReportContext& context,
+             const TextSink& sink) const override;
+};
+
+class SeveralJson : public Report<SeveralComparison> {
+ public:
+  std::string_view name() const override { return "json"; }
+  void write(const SeveralComparison& several, const ReportContext& context,
+             const TextSink& sink) const override;
+};
+
 }  // namespace
 
-void write_table(const SeveralComparison& several, const TextStyle& style, const TextSink& sink) {
+void SeveralTable::write(const SeveralComparison& several, const ReportContext& context,
+                         const TextSink& sink) const {
+  const TextStyle& style = context.style;
   const bool agree = several.consensus == Consensus::kAgree;
   static constexpr std::string_view kWords[] = {"AGREE", "OUTLIER", "CANNOT TELL"};
   std::string text = fmt::format("{}  {}\n\n",
@@ -55,7 +71,8 @@ void write_table(const SeveralComparison& several, const TextStyle& style, const
   sink(text);
 }
 
-void write_json(const SeveralComparison& several, const TextSink& sink) {
+void SeveralJson::write(const SeveralComparison& several, const ReportContext&,
+                        const TextSink& sink) const {
   std::string out;
   JsonObject object(out);
   object.member("consensus", consensus_name(several.consensus));
@@ -83,6 +100,10 @@ void write_json(const SeveralComparison& several, const TextSink& sink) {
               [&](const std::string& warning) { append_json_string(out, warning); });
   out += "}\n";
   sink(out);
+}
+
+Reports<SeveralComparison> several_reports() {
+  return reports_of<SeveralComparison, SeveralTable, SeveralJson>();
 }
 
 }  // namespace assay

@@ -207,8 +207,9 @@ std::string records_table(const Comparison& comparison, const TextStyle& style) 
 
 }  // namespace
 
-void write_table(const Comparison& comparison, const std::string& command, const TextStyle& style,
-                 const TextSink& sink) {
+void TableReport::write(const Comparison& comparison, const ReportContext& context,
+                        const TextSink& sink) const {
+  const TextStyle& style = context.style;
   std::string text = headline(comparison, style);
   if (comparison.first_divergence) {
     text += colored(fmt::format("  first divergence  {}\n", first_failure_text(comparison)),
@@ -220,7 +221,7 @@ void write_table(const Comparison& comparison, const std::string& command, const
   text += counts_lines(comparison);
   text += quarantine_lines(comparison, style);
   text += fmt::format("\n{}\n  everything: {} --format json\n", records_table(comparison, style),
-                      command);
+                      context.command);
   sink(text);
 }
 

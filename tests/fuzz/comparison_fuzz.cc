@@ -11,13 +11,7 @@
 
 #include "assay/causes/find_causes.h"
 #include "assay/compare/compare_logs.h"
-#include "assay/report/csv_report.h"
-#include "assay/report/github_report.h"
-#include "assay/report/html_report.h"
-#include "assay/report/json_report.h"
-#include "assay/report/junit_report.h"
-#include "assay/report/sarif_report.h"
-#include "assay/report/table_report.h"
+#include "assay/report/comparison_reports.h"
 #include "base/error.h"
 #include "tests/fuzz/memory_file.h"
 
@@ -57,29 +51,30 @@ size_t count(std::string_view text, std::string_view what) {
 }
 
 void check_reports(const assay::Comparison& comparison) {
-  const assay::ReportContext context{"assay compare a b", "1", "2026-01-31T12:00:00"};
-  require_json(text_of([&](const auto& sink) { assay::write_json(comparison, sink); }));
-  require_json(text_of([&](const auto& sink) { assay::write_sarif(comparison, context, sink); }));
-  require(!has_control_characters(
-      text_of([&](const auto& sink) { assay::write_junit(comparison, context, sink); })));
+  const assay::ReportContext context{.command = "assay compare a b",
+                                     .version = "1",
+                                     .time = "2026-01-31T12:00:00",
+                                     .max_bytes = 2000};
+  const auto report = [&](std::string_view format) {
+    const auto* const found = assay::find_report(assay::comparison_reports(), format);
+    return text_of([&](const auto& sink) { found->write(comparison, context, sink); });
+  };
+  require_json(report("json"));
+  require_json(report("sarif"));
+  require(!has_control_characters(report("junit")));
   // What a log says opens and closes no element: there are as many as in every page.
-  const std::string page =
-      text_of([&](const auto& sink) { assay::write_html(comparison, context, sink); });
+  const std::string page = report("html");
   require(count(page, "<script") == count(page, "</script>"));
   require(!has_control_characters(page));
   // One command a line, and no line that is none.
-  const std::string commands =
-      text_of([&](const auto& sink) { assay::write_github_annotations(comparison, sink); });
+  const std::string commands = text_of([&](const auto& sink) {
+    assay::find_report(assay::comparison_reports(), "github")->write_annotations(comparison, sink);
+  });
   require(count(commands, "\n") ==
           count("\n" + commands, "\n::error ") + count("\n" + commands, "\n::warning "));
-  const std::string summary = text_of(
-      [&](const auto& sink) { assay::write_github_summary(comparison, context, 2000, sink); });
-  require(summary.size() <= 2000);
-  const std::string csv = text_of([&](const auto& sink) { assay::write_csv(comparison, sink); });
-  require(count(csv, "\n") >= comparison.results.size());
-  text_of([&](const auto& sink) {
-    assay::write_table(comparison, context.command, assay::TextStyle(), sink);
-  });
+  require(report("github").size() <= 2000);
+  require(count(report("csv"), "\n") >= comparison.results.size());
+  report("table");
 }
 
 void add_causes(assay::Comparison& comparison) {

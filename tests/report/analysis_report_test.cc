@@ -13,15 +13,20 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+std::string json_of(const Analyses& analyses) {
+  return text_of(*find_report(analysis_reports(), "json"), analyses);
+}
+std::string table_of(const Analyses& analyses) {
+  return text_of(*find_report(analysis_reports(), "table"), analyses, {.style = {140, false}});
+}
+
 TEST(AnalysisReport, HasTheKeysOfTheContract) {
   Analysis analysis;
   analysis.path = "a.jsonl";
   analysis.records = 3;
   analysis.stats.resize(1);
   analysis.garbage = {{0, 5, {1, 0, GarbageReason::kMagnitude}}};
-  const rapidjson::Document json = parse(text_of([&](const TextSink& sink) {
-    write_json({&analysis, 1}, &analysis, sink);
-  }));
+  const rapidjson::Document json = parse(json_of({{&analysis, 1}, &analysis}));
   EXPECT_THAT(keys(json),
               testing::IsSupersetOf({"records", "tokens", "checkpoints", "garbage",
                                      "garbage_tokens", "garbage_rate", "stats", "compare"}));
@@ -42,9 +47,7 @@ TEST(AnalysisReport, GroupsTokens) {
   analysis.garbage_by_reason = {{GarbageReason::kHeapMetadata, 70}};
   analysis.garbage_tokens = 4;
   analysis.garbage_rate = 0.2;
-  const std::string text = text_of([&](const TextSink& sink) {
-    write_table({&analysis, 1}, nullptr, true, {120, false}, sink);
-  });
+  const std::string text = table_of({{&analysis, 1}, nullptr, true});
   EXPECT_THAT(text, HasSubstr("garbage    70 values at 4 of 20 tokens (20.0 %)"));
   EXPECT_THAT(text, HasSubstr("heap_metadata: 70 values at tokens 7, 9-11\n"));
   EXPECT_THAT(text, HasSubstr("nonfinite"));
@@ -74,22 +77,17 @@ TEST(AnalysisReport, SaysWhatItComesTo) {
                           HasSubstr("1 record, at token 6, repeats an earlier one bit for bit"),
                           HasSubstr("1 record, at token 9, is all zeros")));
   EXPECT_TRUE(findings_of(Analysis()).empty());
-  const std::string text = text_of([&](const TextSink& sink) {
-    write_table({&analysis, 1}, nullptr, false, {120, false}, sink);
-  });
+  const std::string text = table_of({{&analysis, 1}});
   EXPECT_THAT(text, HasSubstr("positions  2 (9), 0 (3)\n"));
   EXPECT_THAT(text, HasSubstr("finding    freed memory"));
 }
 
 TEST(AnalysisReport, SeveralLogsHaveTheirRatesOnTop) {
   const std::vector<Analysis> logs = {suspicious(), suspicious()};
-  const std::string text = text_of([&](const TextSink& sink) {
-    write_table(logs, nullptr, false, {140, false}, sink);
-  });
+  const std::string text = table_of({logs});
   EXPECT_THAT(text, HasSubstr("garbage tokens"));
   EXPECT_THAT(text, HasSubstr("1/14"));
-  const rapidjson::Document json =
-      parse(text_of([&](const TextSink& sink) { write_json(logs, nullptr, sink); }));
+  const rapidjson::Document json = parse(json_of({logs}));
   ASSERT_EQ(json["logs"].Size(), 2U);
   EXPECT_STREQ(json["logs"][1]["model"].GetString(), "gpt2");
   const auto& suspicions = json["logs"][0]["suspicions"];

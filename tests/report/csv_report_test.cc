@@ -13,8 +13,7 @@ namespace {
 
 // Scripts read the columns by name: breaks if one were renamed or lost.
 TEST(CsvReport, HasTheColumnsOfTheContractFirst) {
-  const std::string text =
-      text_of([](const TextSink& sink) { write_csv(example_comparison(), sink); });
+  const std::string text = text_of(CsvReport(), example_comparison());
   EXPECT_EQ(text,
             "token_idx,max_abs_diff,mean_abs_diff,ref_team,got_team,checkpoint,n,compared,rms,"
             "rel_l2,cosine,nmse,max_ulp,sign_flips,argmax_ref,argmax_got,regret,kl,topk_overlap,"
@@ -31,7 +30,7 @@ TEST(CsvReport, RecordsThatWereNotComparedHaveRowsWithoutFigures) {
   comparison.checkpoints[2].name = "a,\"b\"";
   for (const bool floors : {false, true}) {
     if (floors) comparison.results[0].floor = 1e-3;
-    const std::string text = text_of([&](const TextSink& sink) { write_csv(comparison, sink); });
+    const std::string text = text_of(CsvReport(), comparison);
     const std::string tail = floors ? ",,\n" : "\n";
     EXPECT_THAT(text,
                 testing::EndsWith("7,,,,,\"a,\"\"b\"\"\",,,,,,,,,,,,,,incomplete,,unproven" + tail +
@@ -59,15 +58,14 @@ TEST(CsvReport, NoNameIsAFormula) {
                                  "+2", "a=b", "'=a", "-", "-1e5x"}) {
     comparison.teams = {name};
     comparison.results[1].metrics.kl = -0.125;
-    const std::string text = text_of([&](const TextSink& sink) { write_csv(comparison, sink); });
+    const std::string text = text_of(CsvReport(), comparison);
     const std::string cell = text.substr(text.rfind("NaN,0,") + 6);
     const bool formula = name.find_first_of("=+-@") == 0 && name != "-1.5" && name != "+2";
     EXPECT_EQ(cell.starts_with('\'') || cell.starts_with("\"'"), formula || name == "'=a") << cell;
     EXPECT_NE(cell.find(",-0.125,"), std::string::npos) << cell;
   }
   comparison.teams = {"=a,b"};
-  EXPECT_NE(text_of([&](const TextSink& sink) { write_csv(comparison, sink); }).find("\"'=a,b\""),
-            std::string::npos);
+  EXPECT_NE(text_of(CsvReport(), comparison).find("\"'=a,b\""), std::string::npos);
 }
 
 }  // namespace

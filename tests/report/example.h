@@ -5,8 +5,7 @@
 
 #include "assay/compare/comparison.h"
 #include "assay/compare/evidence.h"
-#include "assay/report/report_context.h"
-#include "assay/report/text_sink.h"
+#include "assay/report/report.h"
 
 namespace assay {
 
@@ -89,6 +88,13 @@ std::string text_of(const Write& write) {
   std::string text;
   write([&](std::string_view piece) { text += piece; });
   return text;
+}
+
+// `subject` as `report` shows it.
+template <class Subject>
+std::string text_of(const Report<Subject>& report, const Subject& subject,
+                    const ReportContext& context = example_context()) {
+  return text_of([&](const TextSink& sink) { report.write(subject, context, sink); });
 }
 
 }  // namespace assay

@@ -18,7 +18,7 @@ using testing::Pair;
 class FailureText : public ComparisonTest {
  protected:
   static std::string table(const Comparison& comparison) {
-    return text_of([&](const TextSink& sink) { write_table(comparison, "assay", {}, sink); });
+    return text_of(TableReport(), comparison, {.command = "assay"});
   }
 };
 

@@ -15,12 +15,12 @@ using testing::Not;
 using testing::StartsWith;
 
 std::string annotations(const Comparison& comparison) {
-  return text_of([&](const TextSink& sink) { write_github_annotations(comparison, sink); });
+  return text_of([&](const TextSink& sink) { GithubReport().write_annotations(comparison, sink); });
 }
 std::string summary(const Comparison& comparison, size_t max_bytes = kGithubSummaryBytes) {
-  return text_of([&](const TextSink& sink) {
-    write_github_summary(comparison, example_context(), max_bytes, sink);
-  });
+  ReportContext context = example_context();
+  context.max_bytes = max_bytes;
+  return text_of(GithubReport(), comparison, context);
 }
 
 // `layers` checkpoints, all failing; the later the layer, the earlier the token.

@@ -17,8 +17,7 @@ using testing::Not;
 
 // As it stands in the page.
 std::string data_of(const Comparison& comparison) {
-  const std::string page =
-      text_of([&](const TextSink& sink) { write_html(comparison, example_context(), sink); });
+  const std::string page = text_of(HtmlReport(), comparison);
   const std::string before = "<script type=\"application/json\" id=\"data\">";
   const size_t start = page.find(before) + before.size();
   return page.substr(start, page.find("</script>", start) - start);
@@ -56,8 +55,7 @@ Comparison many_records(int checkpoints, int tokens) {
 
 // The page's own parts are all that there is: breaks if it loaded anything.
 TEST(HtmlReport, NamesNoPlaceOutsideOfItself) {
-  const std::string page = text_of(
-      [&](const TextSink& sink) { write_html(example_comparison(), example_context(), sink); });
+  const std::string page = text_of(HtmlReport(), example_comparison());
   EXPECT_THAT(page, testing::StartsWith("<!doctype html>"));
   EXPECT_THAT(page, Not(HasSubstr("{{")));
   for (const char* way : {"src=", "href=\"http", "@import", "url(", "fetch("}) {

@@ -11,7 +11,7 @@ namespace assay {
 namespace {
 
 rapidjson::Document parsed(const Comparison& comparison) {
-  return parse(text_of([&](const TextSink& sink) { write_json(comparison, sink); }));
+  return parse(text_of(JsonReport(), comparison));
 }
 
 // Programs rely on each key: breaks if one were missing or in another place.

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 std::string junit(const Comparison& comparison) {
-  return text_of([&](const TextSink& sink) { write_junit(comparison, example_context(), sink); });
+  return text_of(JunitReport(), comparison);
 }
 
 TEST(JunitReport, HasACaseForEachCheckpoint) {

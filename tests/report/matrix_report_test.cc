@@ -39,7 +39,7 @@ RunMatrix matrix_of(int engines) {
 }
 
 std::string table(const RunMatrix& matrix, const TextStyle& style) {
-  return text_of([&](const TextSink& sink) { write_table(matrix, style, sink); });
+  return text_of(*find_report(matrix_reports(), "table"), matrix, {.style = style});
 }
 
 TEST(MatrixReport, HasAColumnForEachEngineWhereThereIsRoom) {
@@ -80,7 +80,7 @@ TEST(MatrixReport, NamesTheLogsThatCannotBeRead) {
   RunMatrix matrix = matrix_of(1);
   matrix.unreadable = {{"a.jsonl", Error("the log holds no records", "a.jsonl")}};
   EXPECT_THAT(table(matrix, {}), testing::EndsWith("\n  a.jsonl: the log holds no records\n"));
-  EXPECT_THAT(text_of([&](const TextSink& sink) { write_json(matrix, sink); }),
+  EXPECT_THAT(text_of(*find_report(matrix_reports(), "json"), matrix),
               HasSubstr(R"({"log":"a.jsonl","problem":"a.jsonl: the log holds no records"})"));
 }
 

@@ -9,8 +9,7 @@ namespace assay {
 namespace {
 
 rapidjson::Document sarif(const Comparison& comparison) {
-  const std::string text =
-      text_of([&](const TextSink& sink) { write_sarif(comparison, example_context(), sink); });
+  const std::string text = text_of(SarifReport(), comparison);
   rapidjson::Document document;
   document.Parse<rapidjson::kParseValidateEncodingFlag>(text.c_str());
   EXPECT_FALSE(document.HasParseError()) << text;

@@ -15,9 +15,9 @@ using testing::HasSubstr;
 using testing::Not;
 
 std::string table(const Comparison& comparison, const TextStyle& style) {
-  return text_of([&](const TextSink& sink) {
-    write_table(comparison, "assay compare ref.jsonl got.jsonl", style, sink);
-  });
+  ReportContext context = example_context();
+  context.style = style;
+  return text_of(TableReport(), comparison, context);
 }
 
 TEST(TableReport, SaysFirstWhatMattersMost) {

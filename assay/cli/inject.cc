@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "assay/cli/output.h"
-#include "assay/report/json_array.h"
+#include "assay/report/json_object.h"
 #include "assay/report/text_table.h"
 #include "base/count_of.h"
 #include "base/error.h"
@@ -11,24 +11,22 @@
 namespace assay {
 namespace {
 
-std::string as_json(const InjectOptions& options, const InjectedRun& run) {
-  std::string out;
-  JsonObject object(out);
-  object.member("reference", options.reference_path);
-  object.member("backend", run.backend);
-  object.member("math", options.math);
-  object.member("tokens", run.tokens);
-  write_array("steps", run.steps, out, print_text, [&](const StepError& step) {
-    JsonObject element(out);
-    element.member("checkpoint", step.checkpoint);
-    element.member("own", step.own_max);
-    element.member("own_median", step.own_median);
-    element.member("token_idx", step.token_idx);
-    element.member("total", step.total_max);
-    element.end();
+void append_step(JsonObject& object, const StepError& step) {
+  object.member("checkpoint", step.checkpoint);
+  object.member("own", step.own_max);
+  object.member("own_median", step.own_median);
+  object.member("token_idx", step.token_idx);
+  object.member("total", step.total_max);
+}
+
+void print_json(const InjectOptions& options, const InjectedRun& run) {
+  write_json_line(print_text, [&](JsonObject& object) {
+    object.member("reference", options.reference_path);
+    object.member("backend", run.backend);
+    object.member("math", options.math);
+    object.member("tokens", run.tokens);
+    object.lines("steps", run.steps, print_text, append_step);
   });
-  object.end();
-  return out + "\n";
 }
 
 std::string as_table(const InjectOptions& options, const InjectedRun& run) {
@@ -50,7 +48,8 @@ std::string as_table(const InjectOptions& options, const InjectedRun& run) {
 void show_injected_run(const InjectOptions& options, bool json) {
   const InjectedRun run = run_injected(options);
   for (const std::string& warning : run.warnings) print_warning(warning);
-  print_text(json ? as_json(options, run) : as_table(options, run));
+  if (json) return print_json(options, run);
+  print_text(as_table(options, run));
 }
 
 }  // namespace assay

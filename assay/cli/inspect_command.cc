@@ -1,13 +1,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <map>
 #include <memory>
 
 #include "assay/cli/commands.h"
-#include "assay/cli/json_buffer.h"
 #include "assay/cli/output.h"
+#include "assay/report/json_object.h"
 #include "base/error.h"
 #include "engine/file_type.h"
 #include "engine/gguf.h"
@@ -15,10 +14,7 @@
 namespace assay {
 namespace {
 
-void write_text(PrettyJsonWriter& writer, std::string_view text) {
-  const std::string shown = printable(text, 4096);
-  writer.String(shown.data(), static_cast<rapidjson::SizeType>(shown.size()));
-}
+constexpr size_t kMostOfText = 4096;
 
 std::string value_text(const GgufValue& value) {
   if (const auto* array = std::get_if<GgufArray>(&value)) {
@@ -31,27 +27,19 @@ std::string value_text(const GgufValue& value) {
   return fmt::format("{}", std::get<uint64_t>(value));
 }
 
-void write_value(PrettyJsonWriter& writer, const GgufValue& value) {
+void append_value(JsonObject& object, const std::string& key, const GgufValue& value) {
   if (const auto* array = std::get_if<GgufArray>(&value)) {
-    writer.StartObject();
-    writer.Key("array_of");
-    writer.Uint64(array->size());
-    writer.EndObject();
+    object.object(key, [&](JsonObject& inner) { inner.member("array_of", array->size()); });
   } else if (const auto* text = std::get_if<std::string_view>(&value)) {
-    write_text(writer, *text);
-  } else if (const auto* flag = std::get_if<bool>(&value)) {
-    writer.Bool(*flag);
+    object.member(key, printable(*text, kMostOfText));
   } else if (const auto* number = std::get_if<double>(&value)) {
-    // JSON has no such numbers; logs have them as strings, and so has this.
-    if (std::isfinite(*number)) {
-      writer.Double(*number);
-    } else {
-      writer.String(std::isnan(*number) ? "NaN" : *number > 0 ? "Infinity" : "-Infinity");
-    }
+    object.member(key, RawJson{json_decimal(*number)});
+  } else if (const auto* flag = std::get_if<bool>(&value)) {
+    object.member(key, *flag);
   } else if (const auto* integer = std::get_if<int64_t>(&value)) {
-    writer.Int64(*integer);
+    object.member(key, *integer);
   } else {
-    writer.Uint64(std::get<uint64_t>(value));
+    object.member(key, std::get<uint64_t>(value));
   }
 }
 
@@ -61,47 +49,57 @@ int64_t n_parameters(const Gguf& gguf) {
   return count;
 }
 
+void append_tensor(JsonObject& object, const GgufTensor& tensor) {
+  object.member("name", printable(tensor.name, kMostOfText));
+  object.member("type", printable(tensor_type_info(tensor.type).name, kMostOfText));
+  object.array("shape", tensor.dims);
+  object.member("bytes", tensor.data.size());
+}
+
 std::string as_json(const Gguf& gguf) {
-  JsonBuffer buffer;
-  PrettyJsonWriter writer(buffer);
-  writer.SetIndent(' ', 1);
-  writer.StartObject();
-  writer.Key("file");
-  write_text(writer, gguf.path());
-  writer.Key("gguf_version");
-  writer.Uint(gguf.version());
-  writer.Key("architecture");
-  write_text(writer, gguf.get_string("general.architecture", ""));
-  writer.Key("type");
-  write_text(writer, file_type_name(gguf));
-  writer.Key("parameters");
-  writer.Int64(n_parameters(gguf));
-  writer.Key("hyperparameters");
-  writer.StartObject();
-  for (const auto& [key, value] : gguf.metadata()) {
-    writer.Key(printable(key).c_str());
-    write_value(writer, value);
+  return json_of([&](JsonObject& object) {
+    object.member("file", printable(gguf.path(), kMostOfText));
+    object.member("gguf_version", gguf.version());
+    object.member("architecture",
+                  printable(gguf.get_string("general.architecture", ""), kMostOfText));
+    object.member("type", printable(file_type_name(gguf), kMostOfText));
+    object.member("parameters", n_parameters(gguf));
+    object.object("hyperparameters", [&](JsonObject& parameters) {
+      for (const auto& [key, value] : gguf.metadata()) {
+        append_value(parameters, printable(key), value);
+      }
+    });
+    object.array("tensors", gguf.tensors(), append_tensor);
+  });
+}
+
+// JSON with a line for each value, indented by its depth.
+std::string indented(std::string_view json) {
+  std::string out;
+  size_t depth = 0;
+  bool in_text = false;
+  const auto new_line = [&] { out.append("\n").append(depth, ' '); };
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    const bool opens = !in_text && (c == '{' || c == '[');
+    const bool closes = !in_text && (c == '}' || c == ']');
+    if (closes) --depth;
+    if (closes && json[i - 1] != '{' && json[i - 1] != '[') new_line();
+    out += c;
+    if (in_text && c == '\\') {
+      out += json[++i];
+    } else if (c == '"') {
+      in_text = !in_text;
+    } else if (opens) {
+      ++depth;
+      if (json[i + 1] != '}' && json[i + 1] != ']') new_line();
+    } else if (!in_text && c == ',') {
+      new_line();
+    } else if (!in_text && c == ':') {
+      out += ' ';
+    }
   }
-  writer.EndObject();
-  writer.Key("tensors");
-  writer.StartArray();
-  for (const GgufTensor& tensor : gguf.tensors()) {
-    writer.StartObject();
-    writer.Key("name");
-    write_text(writer, tensor.name);
-    writer.Key("type");
-    write_text(writer, tensor_type_info(tensor.type).name);
-    writer.Key("shape");
-    writer.StartArray();
-    for (const int64_t dim : tensor.dims) writer.Int64(dim);
-    writer.EndArray();
-    writer.Key("bytes");
-    writer.Uint64(tensor.data.size());
-    writer.EndObject();
-  }
-  writer.EndArray();
-  writer.EndObject();
-  return buffer.GetString();
+  return out;
 }
 
 std::string as_text(const Gguf& gguf) {
@@ -136,7 +134,7 @@ void add_inspect(CLI::App& app, int& exit_code) {
   command->add_flag("--json", flags->json, "One JSON object on stdout");
   command->callback([flags, &exit_code] {
     const Gguf gguf(flags->model_path);
-    print_text(flags->json ? as_json(gguf) + "\n" : as_text(gguf));
+    print_text(flags->json ? indented(as_json(gguf)) + "\n" : as_text(gguf));
     exit_code = kInParity;
   });
 }

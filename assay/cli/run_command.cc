@@ -11,12 +11,11 @@
 #include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/inject.h"
-#include "assay/cli/json_buffer.h"
 #include "assay/cli/log_flags.h"
 #include "assay/cli/output.h"
 #include "assay/cli/text_file.h"
-#include "assay/log/json_text.h"
 #include "assay/record/run.h"
+#include "assay/report/json_object.h"
 #include "base/count_of.h"
 #include "base/error.h"
 
@@ -39,38 +38,18 @@ struct RunFlags {
 };
 
 std::string as_json(const RunResult& result) {
-  JsonBuffer buffer;
-  JsonWriter writer(buffer);
-  const auto ids = [&](const char* key, const std::vector<int32_t>& tokens) {
-    writer.Key(key);
-    writer.StartArray();
-    for (const int32_t token : tokens) writer.Int(token);
-    writer.EndArray();
-  };
-  const auto text = [&](const char* key, const std::string& value) {
-    std::string quoted;
-    append_json_string(quoted, value);  // a model may write what a terminal obeys
-    writer.Key(key);
-    writer.RawValue(quoted.data(), quoted.size(), rapidjson::kStringType);
-  };
-  const auto number = [&](const char* key, double value) {
-    writer.Key(key);
-    writer.Double(value);
-  };
-  writer.SetMaxDecimalPlaces(3);
-  writer.StartObject();
-  ids("tokens", result.tokens);
-  ids("generated", result.generated);
-  text("text", result.text);
-  text("backend", result.backend);
-  text("math", result.math);
-  writer.Key("threads");
-  writer.Int(result.n_threads);
-  number("load_ms", result.load_ms);
-  number("prefill_tok_s", result.prefill_tok_s);
-  number("decode_tok_s", result.decode_tok_s);
-  writer.EndObject();
-  return buffer.GetString();
+  const auto figure = [](double value) { return RawJson{json_decimal(value, 3)}; };
+  return json_of([&](JsonObject& object) {
+    object.array("tokens", result.tokens);
+    object.array("generated", result.generated);
+    object.member("text", result.text);
+    object.member("backend", result.backend);
+    object.member("math", result.math);
+    object.member("threads", result.n_threads);
+    object.member("load_ms", figure(result.load_ms));
+    object.member("prefill_tok_s", figure(result.prefill_tok_s));
+    object.member("decode_tok_s", figure(result.decode_tok_s));
+  });
 }
 
 RunObserver terminal_observer(bool json) {

@@ -1,9 +1,12 @@
 #include "assay/log/json_text.h"
 
 #include <fmt/format.h>
+#include <rapidjson/internal/dtoa.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <concepts>
 #include <future>
 #include <iterator>
 #include <system_error>
@@ -63,6 +66,13 @@ void append_json_escape(std::string& out, char32_t code) {
   append(0xDC00 + (code & 0x3FF));
 }
 
+template <std::integral Number>
+void append_whole(std::string& out, Number value) {
+  char text[24];
+  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
+  out.append(text, static_cast<size_t>(end - text));
+}
+
 }  // namespace
 
 void append_json_string(std::string& out, std::string_view text) {
@@ -97,9 +107,21 @@ void append_json_number(std::string& out, double value) {
   out.append(text, assay_tap_print_double(text, value));
 }
 void append_json_number(std::string& out, int64_t value) {
-  char text[24];
-  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
-  out.append(text, static_cast<size_t>(end - text));
+  append_whole(out, value);
+}
+void append_json_number(std::string& out, uint64_t value) {
+  append_whole(out, value);
+}
+
+std::string json_decimal(double value, int most_places) {
+  std::string out;
+  if (std::isfinite(value)) {
+    char text[32];
+    out.assign(text, rapidjson::internal::dtoa(value, text, most_places));
+  } else {
+    append_json_number(out, value);
+  }
+  return out;
 }
 
 void append_json_array(std::string& out, std::span<const float> values) {

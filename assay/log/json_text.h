@@ -21,6 +21,11 @@ void append_json_time(std::string& out);
 void append_json_number(std::string& out, float value);
 void append_json_number(std::string& out, double value);
 void append_json_number(std::string& out, int64_t value);
+void append_json_number(std::string& out, uint64_t value);
+
+// The same with a decimal point, "10000.0", so that readers tell it from a whole number; cut off
+// after so many decimal places.
+std::string json_decimal(double value, int most_places = 324);
 
 // Appends [a,b,...] of such numbers; long ones of floats by several threads.
 void append_json_array(std::string& out, std::span<const float> values);

@@ -8,7 +8,6 @@
 
 #include "assay/perf/perf_page.h"
 #include "assay/perf/perf_text.h"
-#include "assay/report/json_array.h"
 #include "assay/report/json_object.h"
 #include "assay/report/markdown.h"
 #include "base/error.h"
@@ -95,35 +94,15 @@ std::string markdown_row(const std::vector<std::string>& cells) {
   return text + "\n";
 }
 
-void append_accuracy(JsonObject& model, std::string_view name,
-                     const std::optional<Accuracy>& accuracy, std::string& out) {
-  model.key(name);
-  if (!accuracy) {
-    out += "null";
-    return;
-  }
-  JsonObject object(out);
-  object.member("x_floor", accuracy->x_floor);
-  object.member("allowed", accuracy->allowed);
-  object.member("pass", accuracy->pass);
-  object.member("place", std::string_view(accuracy->place));
-  object.end();
+void append_accuracy(JsonObject& object, const Accuracy& accuracy) {
+  object.member("x_floor", accuracy.x_floor);
+  object.member("allowed", accuracy.allowed);
+  object.member("pass", accuracy.pass);
+  object.member("place", accuracy.place);
 }
 
-// The benchmark's name, for its figures stand among the benchmarks.
-void append_speed(JsonObject& model, std::string_view name, const std::optional<PerfResult>& result,
-                  std::string& out) {
-  if (result) {
-    model.member(name, std::string_view(result->name));
-  } else {
-    model.key(name);
-    out += "null";
-  }
-}
-
-void append_result(const PerfResult& result, std::string& out) {
-  JsonObject item(out);
-  item.member("name", std::string_view(result.name));
+void append_result(JsonObject& item, const PerfResult& result) {
+  item.member("name", result.name);
   item.member("verdict", perf_verdict_name(result.verdict));
   item.member("ratio", result.ratio);
   item.member("low", result.low);
@@ -132,21 +111,22 @@ void append_result(const PerfResult& result, std::string& out) {
   item.member("pairs", result.pairs);
   item.member("base_ns", result.base_ns);
   item.member("head_ns", result.head_ns);
-  item.end();
 }
 
-void append_model(const ModelVerdict& model, std::string& out) {
-  JsonObject item(out);
-  item.member("model", std::string_view(model.key.model));
-  item.member("type", std::string_view(model.key.type));
-  item.member("math", std::string_view(model.key.math));
-  append_speed(item, "decode", model.decode, out);
-  append_speed(item, "prefill", model.prefill, out);
-  append_accuracy(item, "base", model.base, out);
-  append_accuracy(item, "head", model.head, out);
+void append_model(JsonObject& item, const ModelVerdict& model) {
+  // The figures stand among the benchmarks.
+  const auto name_of = [](const std::optional<PerfResult>& result) {
+    return result ? std::optional(result->name) : std::nullopt;
+  };
+  item.member("model", model.key.model);
+  item.member("type", model.key.type);
+  item.member("math", model.key.math);
+  item.member("decode", name_of(model.decode));
+  item.member("prefill", name_of(model.prefill));
+  item.object_or_null("base", model.base, append_accuracy);
+  item.object_or_null("head", model.head, append_accuracy);
   item.member("refused", model.refused);
-  item.member("reason", std::string_view(model.reason));
-  item.end();
+  item.member("reason", model.reason);
 }
 
 class PerfTable : public Report<SpeedAndAccuracy> {
@@ -203,29 +183,21 @@ void PerfTable::write(const SpeedAndAccuracy& judged, const ReportContext& conte
 void PerfJson::write(const SpeedAndAccuracy& judged, const ReportContext&,
                      const TextSink& sink) const {
   const PerfComparison& speed = judged.speed;
-  std::string out;
-  JsonObject top(out);
-  top.member("verdict", judged.name());
-  top.member("pass", judged.pass());
-  top.member("base", std::string_view(speed.base_path));
-  top.member("head", std::string_view(speed.head_path));
-  top.member("min_effect", speed.options.min_effect);
-  top.member("alpha", speed.options.alpha);
-  top.member("pairs_needed", speed.pairs_needed);
-  top.member("too_few_pairs", speed.too_few_pairs());
-  append_array(top, "benchmarks", speed.results, out,
-               [&](const PerfResult& result) { append_result(result, out); });
-  append_array(top, "models", judged.models, out,
-               [&](const ModelVerdict& model) { append_model(model, out); });
-  const auto names = [&](std::string_view name, const std::vector<std::string>& list) {
-    append_array(top, name, list, out,
-                 [&](const std::string& item) { append_json_string(out, item); });
-  };
-  names("only_base", speed.only_base);
-  names("only_head", speed.only_head);
-  names("notes", speed.notes);
-  top.end();
-  sink(out + "\n");
+  write_json_line(sink, [&](JsonObject& top) {
+    top.member("verdict", judged.name());
+    top.member("pass", judged.pass());
+    top.member("base", speed.base_path);
+    top.member("head", speed.head_path);
+    top.member("min_effect", speed.options.min_effect);
+    top.member("alpha", speed.options.alpha);
+    top.member("pairs_needed", speed.pairs_needed);
+    top.member("too_few_pairs", speed.too_few_pairs());
+    top.array("benchmarks", speed.results, append_result);
+    top.array("models", judged.models, append_model);
+    top.array("only_base", speed.only_base);
+    top.array("only_head", speed.only_head);
+    top.array("notes", speed.notes);
+  });
 }
 
 void PerfSummary::write(const SpeedAndAccuracy& judged, const ReportContext& context,

@@ -8,7 +8,7 @@
 
 #include "assay/report/analysis_findings.h"
 #include "assay/report/garbage_group.h"
-#include "assay/report/json_array.h"
+#include "assay/report/json_object.h"
 #include "base/count_of.h"
 #include "base/error.h"
 
@@ -172,8 +172,7 @@ std::string table_of(const Analysis& analysis, bool stats, const TextStyle& styl
   return text;
 }
 
-void append_stats(const CheckpointStats& stats, std::string& out) {
-  JsonObject object(out);
+void append_stats(JsonObject& object, const CheckpointStats& stats) {
   object.member("checkpoint", stats.checkpoint.name);
   object.member("records", stats.records);
   object.member("values", stats.values);
@@ -189,32 +188,24 @@ void append_stats(const CheckpointStats& stats, std::string& out) {
   object.member("nonfinite", stats.nonfinite);
   object.member("zeros", stats.zeros);
   object.member("garbage", stats.garbage);
-  object.end();
 }
 
-void append_suspicion(const Analysis& analysis, const Suspicion& suspicion, std::string& out) {
-  JsonObject object(out);
+void append_suspicion(const Analysis& analysis, const Suspicion& suspicion, JsonObject& object) {
   object.member("kind", suspicion_name(suspicion.kind));
   object.member("checkpoint", name_of(analysis, suspicion.checkpoint));
   object.member("token_idx", suspicion.token_idx);
   object.member("index", suspicion.index);
   object.member("count", suspicion.count);
-  if (suspicion.of_checkpoint >= 0) {
-    object.key("of");
-    JsonObject of(out);
+  if (suspicion.of_checkpoint < 0) return;
+  object.object("of", [&](JsonObject& of) {
     of.member("checkpoint", name_of(analysis, suspicion.of_checkpoint));
     of.member("token_idx", suspicion.of_token_idx);
-    of.end();
-  }
-  object.end();
+  });
 }
 
-void write_analysis(const Analysis& analysis, std::string& out, const TextSink& sink) {
-  out += "{\"log\":";
-  append_json_string(out, analysis.path);
-  out += ",\n";
-  std::string members;
-  JsonObject object(members);
+void append_analysis(const Analysis& analysis, const TextSink& sink, JsonObject& object) {
+  object.member("log", analysis.path);
+  object.new_line();
   if (analysis.header) {
     object.member("model", analysis.header->model.name);
     object.member("type", analysis.header->model.type);
@@ -222,30 +213,28 @@ void write_analysis(const Analysis& analysis, std::string& out, const TextSink& 
   }
   object.member("records", analysis.records);
   object.member("tokens", analysis.tokens);
-  object.member("checkpoints", static_cast<int64_t>(analysis.stats.size()));
+  object.member("checkpoints", analysis.stats.size());
   object.member("garbage_values", analysis.garbage_values);
   object.member("garbage_tokens", analysis.garbage_tokens);
   object.member("garbage_rate", analysis.garbage_rate);
   object.member("out_of_scale_tokens", analysis.out_of_scale_tokens);
   object.member("out_of_scale_rate", analysis.out_of_scale_rate);
-  out += std::string_view(members).substr(1);
-  write_array("findings", findings_of(analysis), out, sink,
-              [&](const std::string& finding) { append_json_string(out, finding); });
-  write_array("garbage", analysis.garbage, out, sink, [&](const ListedGarbage& listed) {
-    JsonObject element(out);
-    append_garbage(name_of(analysis, listed.checkpoint), listed.token_idx, listed.garbage, element,
-                   out);
-  });
-  write_array("positions", analysis.positions, out, sink, [&](const auto& position) {
-    JsonObject element(out);
-    element.member("index", position.first);
-    element.member("count", position.second);
-    element.end();
-  });
-  write_array("suspicions", analysis.suspicions, out, sink,
-              [&](const Suspicion& suspicion) { append_suspicion(analysis, suspicion, out); });
-  write_array("stats", analysis.stats, out, sink,
-              [&](const CheckpointStats& stats) { append_stats(stats, out); });
+  object.lines("findings", findings_of(analysis), sink);
+  object.lines("garbage", analysis.garbage, sink,
+               [&](JsonObject& element, const ListedGarbage& listed) {
+                 append_garbage(name_of(analysis, listed.checkpoint), listed.token_idx,
+                                listed.garbage, element);
+               });
+  object.lines("positions", analysis.positions, sink,
+               [](JsonObject& element, const auto& position) {
+                 element.member("index", position.first);
+                 element.member("count", position.second);
+               });
+  object.lines("suspicions", analysis.suspicions, sink,
+               [&](JsonObject& element, const Suspicion& suspicion) {
+                 append_suspicion(analysis, suspicion, element);
+               });
+  object.lines("stats", analysis.stats, sink, append_stats);
 }
 
 class AnalysisTable : public Report<Analyses> {
@@ -283,21 +272,20 @@ void AnalysisTable::write(const Analyses& analyses, const ReportContext& context
 
 void AnalysisJson::write(const Analyses& analyses, const ReportContext&,
                          const TextSink& sink) const {
-  const std::span<const Analysis> logs = analyses.logs;
-  const Analysis* other = analyses.other;
-  std::string out = logs.size() > 1 ? "{\"logs\":[\n" : "";
-  for (const Analysis& log : logs) {
-    if (&log != logs.data()) out += "},\n";
-    write_analysis(log, out, sink);
-  }
-  if (logs.size() > 1) out += "}]";
-  if (other != nullptr) {
-    out += ",\n\"compare\":";
-    write_analysis(*other, out, sink);
-    out += '}';
-  }
-  out += "}\n";
-  sink(out);
+  const auto append = [&](JsonObject& object, const Analysis& analysis) {
+    append_analysis(analysis, sink, object);
+  };
+  write_json_line(sink, [&](JsonObject& object) {
+    if (analyses.logs.size() > 1) {
+      object.key("logs");
+      object.elements(analyses.logs, append, "\n", sink);
+    } else {
+      append(object, analyses.logs.front());
+    }
+    if (analyses.other == nullptr) return;
+    object.new_line();
+    object.object_or_null("compare", analyses.other, append);
+  });
 }
 
 Reports<Analyses> analysis_reports() {

@@ -35,15 +35,13 @@ std::string GarbageGroup::text(int64_t values) const {
 }
 
 void append_garbage(const std::string& checkpoint, int64_t token_idx, const Garbage& garbage,
-                    JsonObject& object, std::string& out) {
+                    JsonObject& object) {
   object.member("checkpoint", checkpoint);
   object.member("token_idx", token_idx);
   object.member("index", garbage.index == kUnknownIndex ? std::nullopt
                                                         : std::optional<int64_t>(garbage.index));
-  object.key("value");
-  append_json_number(out, garbage.value);
+  object.member("value", garbage.value);
   object.member("reason", garbage_reason_name(garbage.reason));
-  object.end();
 }
 
 }  // namespace assay

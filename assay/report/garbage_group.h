@@ -24,8 +24,8 @@ struct GarbageGroup {
   std::string text(int64_t values) const;
 };
 
-// The members of one garbage value, and the end of `object`, which appends to `out`.
+// The members of one garbage value.
 void append_garbage(const std::string& checkpoint, int64_t token_idx, const Garbage& garbage,
-                    JsonObject& object, std::string& out);
+                    JsonObject& object);
 
 }  // namespace assay

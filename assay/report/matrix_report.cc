@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "assay/report/json_array.h"
+#include "assay/report/json_object.h"
 #include "assay/report/run_pair.h"
 #include "base/count_of.h"
 #include "base/error.h"
@@ -102,6 +102,16 @@ std::string problem_lines(const RunMatrix& matrix) {
   return text;
 }
 
+void append_cell(JsonObject& object, const MatrixCell& cell) {
+  object.member("engine", cell.engine);
+  object.member("log", cell.log);
+  object.member("is_reference", cell.is_reference);
+  if (!cell.reference.empty()) object.member("reference", cell.reference);
+  if (cell.pair) append_pair(*cell.pair, object);
+  if (!cell.problem.empty()) object.member("problem", cell.problem);
+  if (!cell.warnings.empty()) object.array("warnings", cell.warnings);
+}
+
 class MatrixTable : public Report<RunMatrix> {
  public:
   std::string_view name() const override { return "table"; }
@@ -135,39 +145,23 @@ void MatrixTable::write(const RunMatrix& matrix, const ReportContext& context,
 }
 
 void MatrixJson::write(const RunMatrix& matrix, const ReportContext&, const TextSink& sink) const {
-  std::string out;
-  JsonObject object(out);
-  object.member("pass", matrix.pass);
-  const auto append_text = [&](const std::string& text) { append_json_string(out, text); };
-  write_array("engines", matrix.engines, out, sink, append_text);
-  write_array("rows", matrix.rows, out, sink, [&](const MatrixRow& row) {
-    JsonObject element(out);
-    element.member("model", row.model);
-    element.member("type", row.type);
-    element.member("prompt", row.prompt);
-    element.member("reference", row.reference);
-    write_array("cells", row.cells, out, sink, [&](const MatrixCell& cell) {
-      JsonObject inner(out);
-      inner.member("engine", cell.engine);
-      inner.member("log", cell.log);
-      inner.member("is_reference", cell.is_reference);
-      if (!cell.reference.empty()) inner.member("reference", cell.reference);
-      if (cell.pair) append_pair(*cell.pair, inner, out);
-      if (!cell.problem.empty()) inner.member("problem", cell.problem);
-      if (!cell.warnings.empty()) append_array(inner, "warnings", cell.warnings, out, append_text);
-      inner.end();
+  write_json_line(sink, [&](JsonObject& object) {
+    object.member("pass", matrix.pass);
+    object.lines("engines", matrix.engines, sink);
+    object.lines("rows", matrix.rows, sink, [&](JsonObject& element, const MatrixRow& row) {
+      element.member("model", row.model);
+      element.member("type", row.type);
+      element.member("prompt", row.prompt);
+      element.member("reference", row.reference);
+      element.lines("cells", row.cells, sink, append_cell);
     });
-    element.end();
+    object.lines("left_out", matrix.left_out, sink);
+    object.lines("unreadable", matrix.unreadable, sink,
+                 [](JsonObject& element, const UnreadableLog& log) {
+                   element.member("log", log.log);
+                   element.member("problem", log.problem.what());
+                 });
   });
-  write_array("left_out", matrix.left_out, out, sink, append_text);
-  write_array("unreadable", matrix.unreadable, out, sink, [&](const UnreadableLog& log) {
-    JsonObject element(out);
-    element.member("log", log.log);
-    element.member("problem", std::string_view(log.problem.what()));
-    element.end();
-  });
-  out += "}\n";
-  sink(out);
 }
 
 Reports<RunMatrix> matrix_reports() {

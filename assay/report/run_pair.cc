@@ -5,32 +5,13 @@
 #include "base/error.h"
 
 namespace assay {
-namespace {
-
-void append_first(const std::optional<FirstDivergence>& first, JsonObject& object,
-                  std::string& out) {
-  object.key("first_divergence");
-  if (!first) {
-    out += "null";
-    return;
-  }
-  JsonObject place(out);
-  place.member("checkpoint", first->checkpoint.name);
-  place.member("token_idx", first->token_idx);
-  place.member("metric", metric_name(first->metric));
-  place.member("value", first->value);
-  place.member("tolerance", first->tolerance);
-  place.end();
-}
-
-}  // namespace
 
 std::string divergence_place(const std::optional<FirstDivergence>& first) {
   if (!first) return "-";
   return fmt::format("{} at {}", printable(first->checkpoint.name, 40), first->token_idx);
 }
 
-void append_pair(const RunPair& pair, JsonObject& object, std::string& out) {
+void append_pair(const RunPair& pair, JsonObject& object) {
   object.member("verdict", verdict_name(pair.verdict));
   object.member("pass", pair.pass);
   object.member("compared", pair.compared);
@@ -39,7 +20,14 @@ void append_pair(const RunPair& pair, JsonObject& object, std::string& out) {
   object.member("median_rel_l2", pair.median_rel_l2);
   object.member("worst_rel_l2", pair.worst_rel_l2);
   object.member("worst_of_tolerance", pair.worst_of_tolerance);
-  append_first(pair.first_divergence, object, out);
+  object.object_or_null("first_divergence", pair.first_divergence,
+                        [](JsonObject& place, const FirstDivergence& first) {
+                          place.member("checkpoint", first.checkpoint.name);
+                          place.member("token_idx", first.token_idx);
+                          place.member("metric", metric_name(first.metric));
+                          place.member("value", first.value);
+                          place.member("tolerance", first.tolerance);
+                        });
 }
 
 }  // namespace assay

@@ -11,7 +11,7 @@ namespace assay {
 // "layer_3_q at 7", or "-".
 std::string divergence_place(const std::optional<FirstDivergence>& first);
 
-// The members of one pair of runs, appended to `object`, which appends to `out`.
-void append_pair(const RunPair& pair, JsonObject& object, std::string& out);
+// The members of one pair of runs.
+void append_pair(const RunPair& pair, JsonObject& object);
 
 }  // namespace assay

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "assay/report/json_array.h"
+#include "assay/report/json_object.h"
 #include "assay/report/run_pair.h"
 #include "base/error.h"
 
@@ -73,33 +73,26 @@ void SeveralTable::write(const SeveralComparison& several, const ReportContext& 
 
 void SeveralJson::write(const SeveralComparison& several, const ReportContext&,
                         const TextSink& sink) const {
-  std::string out;
-  JsonObject object(out);
-  object.member("consensus", consensus_name(several.consensus));
-  object.member("pass", several.consensus == Consensus::kAgree);
-  object.member("why", several.why);
-  write_array("runs", several.runs, out, sink, [&](const RunLabel& run) {
-    const auto index = static_cast<size_t>(&run - several.runs.data());
-    JsonObject element(out);
-    element.member("log", run.path);
-    element.member("engine", run.engine);
-    element.member("model", run.model);
-    element.member("type", run.type);
-    element.member("outlier", is_among(several.outliers, index));
-    element.member("unproved", is_among(several.unproved, index));
-    element.end();
+  write_json_line(sink, [&](JsonObject& object) {
+    object.member("consensus", consensus_name(several.consensus));
+    object.member("pass", several.consensus == Consensus::kAgree);
+    object.member("why", several.why);
+    object.lines("runs", several.runs, sink, [&](JsonObject& element, const RunLabel& run) {
+      const auto index = static_cast<size_t>(&run - several.runs.data());
+      element.member("log", run.path);
+      element.member("engine", run.engine);
+      element.member("model", run.model);
+      element.member("type", run.type);
+      element.member("outlier", is_among(several.outliers, index));
+      element.member("unproved", is_among(several.unproved, index));
+    });
+    object.lines("pairs", several.pairs, sink, [&](JsonObject& element, const RunPair& pair) {
+      element.member("ref", several.runs[pair.a].path);
+      element.member("got", several.runs[pair.b].path);
+      append_pair(pair, element);
+    });
+    object.lines("warnings", several.warnings, sink);
   });
-  write_array("pairs", several.pairs, out, sink, [&](const RunPair& pair) {
-    JsonObject element(out);
-    element.member("ref", several.runs[pair.a].path);
-    element.member("got", several.runs[pair.b].path);
-    append_pair(pair, element, out);
-    element.end();
-  });
-  write_array("warnings", several.warnings, out, sink,
-              [&](const std::string& warning) { append_json_string(out, warning); });
-  out += "}\n";
-  sink(out);
 }
 
 Reports<SeveralComparison> several_reports() {

@@ -5,8 +5,9 @@
 
 #include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
+#include "assay/cli/flags.h"
 #include "assay/cli/output.h"
-#include "assay/cli/show_report.h"
+#include "assay/cli/report_flags.h"
 #include "assay/cli/spooled_inputs.h"
 #include "assay/compare/analysis.h"
 #include "assay/convert/log_arrays.h"
@@ -17,20 +18,21 @@ namespace assay {
 namespace {
 
 struct AnalyzeArguments {
+  explicit AnalyzeArguments(CLI::App& command) : flags(command) {}
+
+  Flags flags;
   std::vector<std::string> logs;
   bool stats = false;
   std::string numpy;
   std::string compare;
-  bool json = false;
+  ReportFlags report;
 };
 
 int run(const AnalyzeArguments& arguments, SpooledInputs& spooled) {
   if (!arguments.numpy.empty() && arguments.logs.size() > 1) {
     throw Error("an archive is of one log", "--numpy", "give one LOG with it");
   }
-  std::vector<std::string> inputs = arguments.logs;
-  inputs.push_back(arguments.compare);
-  refuse_to_overwrite(inputs, arguments.numpy, "the archive", "--numpy");
+  refuse_to_overwrite(arguments.flags.inputs(), arguments.numpy, "the archive", "--numpy");
   const auto analyze = [&](const std::string& log, const std::string& path) {
     Analysis analysis = analyze_log(path);
     analysis.path = log;
@@ -52,27 +54,30 @@ int run(const AnalyzeArguments& arguments, SpooledInputs& spooled) {
   }
   if (!arguments.numpy.empty()) write_log_as_npz(paths.front(), arguments.numpy);
   const Analyses analyses{logs, other ? &*other : nullptr, arguments.stats};
-  show_report(*find_report(analysis_reports(), arguments.json ? "json" : "table"), analyses, {},
-              "");
+  show_report(analysis_reports(), analyses, arguments.report);
   return kInParity;
 }
 
 }  // namespace
 
 void add_analyze(CLI::App& app, int& exit_code) {
-  auto arguments = std::make_shared<AnalyzeArguments>();
   CLI::App* command =
       app.add_subcommand("analyze", "Say what a log holds and what of it is garbage");
-  command->add_option("LOG", arguments->logs, "The log; of several, their rates side by side")
+  auto arguments = std::make_shared<AnalyzeArguments>(*command);
+  Flags& flags = arguments->flags;
+  flags
+      .add("LOG", arguments->logs, "The log; of several, their rates side by side",
+           {.is_input = true})
       ->required();
-  command->add_flag("--stats", arguments->stats, "Statistics of each checkpoint");
-  command
-      ->add_option("--numpy", arguments->numpy,
-                   "Write the values to this file (NPZ): one array [records, values] for each "
-                   "checkpoint, and token_idx")
+  flags.add("--stats", arguments->stats, "Statistics of each checkpoint");
+  flags
+      .add("--numpy", arguments->numpy,
+           "Write the values to this file (NPZ): one array [records, values] for each "
+           "checkpoint, and token_idx")
       ->type_name("OUT.npz");
-  command->add_option("--compare", arguments->compare, "Another log, to be shown beside it");
-  command->add_flag("--json", arguments->json, "One JSON object, statistics included");
+  flags.add("--compare", arguments->compare, "Another log, to be shown beside it",
+            {.is_input = true});
+  arguments->report.add_json(*command, "One JSON object, statistics included");
   command->callback([arguments, &exit_code] {
     exit_code =
         with_spooled_inputs([&](SpooledInputs& spooled) { return run(*arguments, spooled); });

@@ -13,7 +13,6 @@
 #include <system_error>
 #include <utility>
 
-#include "assay/cli/output.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 
@@ -55,13 +54,6 @@ void add_threads_flag(CLI::App& command, int& n_threads) {
   command.add_option("--threads", n_threads, "Threads; 0: one per processor")
       ->check(whole_number(0, kMaxThreads))
       ->capture_default_str();
-}
-
-void add_json_flag(CLI::App& command, CLI::Option& format_option, std::string& format) {
-  command
-      .add_flag_callback(
-          "--json", [&format] { format = "json"; }, "The same as --format json")
-      ->excludes(&format_option);
 }
 
 CLI::Validator whole_number(int64_t least, uint64_t most) {
@@ -126,12 +118,6 @@ void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::stri
       throw Error(what + " would overwrite its input", output, "give another " + flag);
     }
   }
-}
-
-void refuse_to_append_summary(const std::vector<std::string>& inputs, const std::string& format,
-                              const std::string& output) {
-  if (format != "github") return;
-  refuse_to_overwrite(inputs, step_summary_path(output), "the summary", "GITHUB_STEP_SUMMARY");
 }
 
 void refuse_standard_streams(const std::string& log) {

@@ -14,9 +14,6 @@ CLI::Validator whole_number(int64_t least, uint64_t most);
 // Adds --threads. `n_threads` must outlive the command.
 void add_threads_flag(CLI::App& command, int& n_threads);
 
-// Adds --json, the same as --format json. `format` must outlive the command.
-void add_json_flag(CLI::App& command, CLI::Option& format_option, std::string& format);
-
 // Lets each option of `app` and of its commands refuse an empty value by an Error that names it:
 // what a shell makes of a variable that is not set would otherwise be as if the flag were not
 // there. Texts that may have no characters, as --prompt's, are taken.
@@ -34,11 +31,6 @@ std::vector<int32_t> parse_token_ids(const std::string& text, const std::string&
 // says where.
 void refuse_to_overwrite(const std::vector<std::string>& inputs, const std::string& output,
                          const std::string& what = "the report", const std::string& flag = "-o");
-
-// The same for the file that a GitHub runner names, if a report of `format` goes there: it does
-// where `output` is empty.
-void refuse_to_append_summary(const std::vector<std::string>& inputs, const std::string& format,
-                              const std::string& output);
 
 // Throws Error if `log` is the file, pipe or terminal that a standard stream is open on: what else
 // is written there would stand between the records, and what is read from there would be emptied.

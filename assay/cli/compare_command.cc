@@ -4,15 +4,15 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "assay/causes/find_causes.h"
-#include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
+#include "assay/cli/flags.h"
 #include "assay/cli/output.h"
+#include "assay/cli/report_flags.h"
+#include "assay/cli/selection_flags.h"
 #include "assay/cli/several_command.h"
-#include "assay/cli/show_report.h"
 #include "assay/cli/spooled_inputs.h"
 #include "assay/compare/compare_logs.h"
 #include "assay/compare/log_index.h"
@@ -24,39 +24,34 @@
 #include "assay/report/incomplete_text.h"
 #include "base/error.h"
 #include "base/sha256.h"
-#include "base/shell.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace assay {
 namespace {
 
 struct CompareArguments {
+  explicit CompareArguments(CLI::App& command) : flags(command) {}
+
+  Flags flags;
   std::string ref;
   std::string got;
   std::vector<std::string> more;
   std::string policy;
   std::string floor;
-  std::string align = "auto";
-  std::string quarantine = "exclude";
-  std::string evidence;
-  std::vector<std::string> allow_missing;
-  bool strict_argmax = false;
-  std::optional<std::string> tokens;
-  std::optional<std::string> checkpoints;
-  std::vector<std::string> maps;
-  std::vector<std::string> ref_maps;
-  std::vector<std::string> got_maps;
-  std::string format = "table";
-  std::string output;
   std::string model;
   std::string ref_speed;
   std::string got_speed;
+  std::optional<bool> whole_required;
+  NameMap map_of_both;
+  CompareOptions options;
+  ReportFlags report;
 };
 
 void set_alignment(const std::string& text, CompareOptions& options) {
-  if (text == "auto") return;
-  options.align = text == "index" ? AlignMode::kIndex : AlignMode::kFixed;
-  if (text == "index") return;
+  options.align = text == "auto"    ? AlignMode::kAuto
+                  : text == "index" ? AlignMode::kIndex
+                                    : AlignMode::kFixed;
+  if (options.align != AlignMode::kFixed) return;
   const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(begin, end, options.offset);
@@ -66,84 +61,22 @@ void set_alignment(const std::string& text, CompareOptions& options) {
   }
 }
 
-void add_maps(const std::vector<std::string>& names, NameMap& map) {
-  for (const std::string& name : names) map.add(NameMap::load(name));
-}
-
-CompareOptions options_of(const CompareArguments& arguments) {
-  CompareOptions options;
-  set_alignment(arguments.align, options);
-  if (arguments.quarantine == "fail") {
-    options.quarantine = QuarantineMode::kFail;
-  } else if (arguments.quarantine == "off") {
-    options.quarantine = QuarantineMode::kOff;
-  } else if (arguments.quarantine != "exclude") {
-    throw Error(fmt::format("'{}' is not known", arguments.quarantine), "--quarantine",
-                "give exclude, fail or off");
-  }
-  if (find_report(comparison_reports(), arguments.format) == nullptr) {
-    throw Error(fmt::format("'{}' is not known", arguments.format), "--format",
-                fmt::format("give one of {}", fmt::join(format_names(comparison_reports()), ", ")));
-  }
-  if (arguments.format != "html" && !(arguments.ref_speed + arguments.got_speed).empty()) {
+// What several flags decide together.
+CompareOptions options_of(const CompareArguments& arguments, const std::string& ref,
+                          const std::string& got) {
+  if (arguments.report.format != "html" && !(arguments.ref_speed + arguments.got_speed).empty()) {
     throw Error("only the html report shows how fast the engines were",
                 arguments.ref_speed.empty() ? "--got-speed" : "--ref-speed",
                 "give --format html, or leave it out");
   }
-  options.strict_argmax = arguments.strict_argmax;
-  options.allow_missing = arguments.allow_missing;
-  if (!arguments.evidence.empty() && arguments.evidence != "any" && arguments.evidence != "whole") {
-    throw Error(fmt::format("'{}' is not known", arguments.evidence), "--evidence",
-                "give any or whole");
-  }
-  options.whole_required = arguments.evidence.empty()
-                               ? !arguments.policy.empty() && is_golden_manifest(arguments.policy)
-                               : arguments.evidence == "whole";
-  if (arguments.tokens) options.selection.set_tokens(*arguments.tokens, "--tokens");
-  if (arguments.checkpoints) {
-    options.selection.set_checkpoints(*arguments.checkpoints, "--checkpoints");
-  }
-  add_maps(arguments.ref_maps, options.ref_map);
-  add_maps(arguments.got_maps, options.got_map);
-  add_maps(arguments.maps, options.ref_map);
-  add_maps(arguments.maps, options.got_map);
-  options.policy = policy_for_logs(arguments.policy, arguments.floor, arguments.ref, arguments.got);
+  CompareOptions options = arguments.options;
+  options.whole_required = arguments.whole_required.value_or(!arguments.policy.empty() &&
+                                                             is_golden_manifest(arguments.policy));
+  options.ref_map.add(arguments.map_of_both);
+  options.got_map.add(arguments.map_of_both);
+  options.policy = policy_for_logs(arguments.policy, arguments.floor, ref, got);
   options.progress = progress_line("comparing", Work::kBytes);
   return options;
-}
-
-// What to type to compare again.
-std::string command_of(const CompareArguments& arguments) {
-  std::string command =
-      "assay compare " + shell_quoted(arguments.ref) + " " + shell_quoted(arguments.got);
-  if (!arguments.policy.empty()) command += " --policy " + shell_quoted(arguments.policy);
-  if (!arguments.floor.empty()) command += " --floor " + shell_quoted(arguments.floor);
-  if (arguments.align != "auto") command += " --align=" + shell_quoted(arguments.align);
-  if (arguments.quarantine != "exclude") command += " --quarantine " + arguments.quarantine;
-  if (arguments.strict_argmax) command += " --strict-argmax";
-  if (!arguments.evidence.empty()) command += " --evidence " + arguments.evidence;
-  for (const std::string& glob : arguments.allow_missing) {
-    command += " --allow-missing " + shell_quoted(glob);
-  }
-  if (!arguments.model.empty()) command += " --model " + shell_quoted(arguments.model);
-  if (!arguments.ref_speed.empty()) command += " --ref-speed " + shell_quoted(arguments.ref_speed);
-  if (!arguments.got_speed.empty()) command += " --got-speed " + shell_quoted(arguments.got_speed);
-  if (arguments.tokens) command += " --tokens " + shell_quoted(*arguments.tokens);
-  if (arguments.checkpoints) command += " --checkpoints " + shell_quoted(*arguments.checkpoints);
-  for (const std::string& map : arguments.maps) command += " --map " + shell_quoted(map);
-  for (const std::string& map : arguments.ref_maps) command += " --map-ref " + shell_quoted(map);
-  for (const std::string& map : arguments.got_maps) command += " --map-got " + shell_quoted(map);
-  return command;
-}
-
-std::vector<std::string> inputs_of(const CompareArguments& arguments) {
-  std::vector<std::string> inputs = {arguments.ref,   arguments.got,       arguments.policy,
-                                     arguments.model, arguments.ref_speed, arguments.got_speed};
-  for (const auto* more :
-       {&arguments.more, &arguments.maps, &arguments.ref_maps, &arguments.got_maps}) {
-    inputs.insert(inputs.end(), more->begin(), more->end());
-  }
-  return inputs;
 }
 
 std::vector<std::string> logs_of(const CompareArguments& arguments) {
@@ -183,99 +116,137 @@ void check_hash(const Model& model, const Comparison& comparison) {
       printable(stated->model.type, 20), printable(stated->model.sha256, 64)));
 }
 
-int run(const CompareArguments& given, SpooledInputs& spooled) {
-  CompareArguments arguments = given;
-  refuse_to_overwrite(inputs_of(given), given.output);
-  refuse_to_append_summary(inputs_of(given), given.format, given.output);
-  arguments.ref = spooled.path_of(given.ref);
-  arguments.got = spooled.path_of(given.got);
-  for (std::string& path : arguments.more) path = spooled.path_of(path);
-  const CompareOptions options = options_of(arguments);
-  if (!arguments.more.empty()) {
-    if (!arguments.ref_maps.empty() || !arguments.got_maps.empty()) {
-      throw Error("of several logs none is the reference",
-                  arguments.ref_maps.empty() ? "--map-got" : "--map-ref",
+int run_several(const CompareArguments& arguments, const std::vector<std::string>& paths,
+                const CompareOptions& options, const SpooledInputs& spooled) {
+  for (const char* of_one : {"--map-ref", "--map-got"}) {
+    if (arguments.flags.is_given(of_one)) {
+      throw Error("of several logs none is the reference", of_one,
                   "give --map, which is for all of them");
     }
-    return run_several(logs_of(given), logs_of(arguments), spooled, options, arguments.format,
-                       arguments.output);
   }
+  return run_several(logs_of(arguments), paths, spooled, options, arguments.report);
+}
+
+int run(CompareArguments& arguments, SpooledInputs& spooled) {
+  arguments.report.check_output(arguments.flags.inputs());
+  std::vector<std::string> paths;
+  for (const std::string& log : logs_of(arguments)) paths.push_back(spooled.path_of(log));
+  arguments.flags.apply();
+  if (find_report(comparison_reports(), arguments.report.format) == nullptr) {
+    throw Error(fmt::format("'{}' is not known", arguments.report.format), "--format",
+                fmt::format("give one of {}", fmt::join(format_names(comparison_reports()), ", ")));
+  }
+  const CompareOptions options = options_of(arguments, paths[0], paths[1]);
+  if (!arguments.more.empty()) return run_several(arguments, paths, options, spooled);
   std::unique_ptr<const Model> model;
   if (!arguments.model.empty()) {
     model = std::make_unique<Model>(std::make_shared<Gguf>(arguments.model));
   }
-  Comparison comparison = compare_logs(arguments.ref, arguments.got, options);
-  comparison.ref_path = given.ref;
-  comparison.got_path = given.got;
+  Comparison comparison = compare_logs(paths[0], paths[1], options);
+  comparison.ref_path = arguments.ref;
+  comparison.got_path = arguments.got;
   find_causes(model.get(), comparison, progress_line("looking for the cause", Work::kSteps));
   if (model && !comparison.pass) check_hash(*model, comparison);
   for (std::string& warning : comparison.warnings) {
     warning = spooled.named(warning);
     print_warning(warning);
   }
-  ReportContext context{.command = command_of(given)};
-  if (given.format == "html") add_page_details(given, context);
-  show_report(*find_report(comparison_reports(), given.format), comparison, context, given.output);
+  ReportContext context{.command = "assay compare" + arguments.flags.typed()};
+  if (arguments.report.format == "html") add_page_details(arguments, context);
+  show_report(comparison_reports(), comparison, arguments.report, context);
   if (comparison.pass) return kInParity;
   if (comparison.failed > 0) return kDiverged;
-  print_error(comparison.verdict == Verdict::kInconclusive ? nothing_proved(given.ref, given.got)
-                                                           : incomplete_text(comparison));
+  print_error(comparison.verdict == Verdict::kInconclusive
+                  ? nothing_proved(arguments.ref, arguments.got)
+                  : incomplete_text(comparison));
   return kNotComparable;
+}
+
+void add_tolerances(CompareArguments& arguments) {
+  Flags& flags = arguments.flags;
+  CompareOptions& options = arguments.options;
+  flags.add("--policy", arguments.policy,
+            "File with the tolerances, or a golden's manifest.json: k times the measured floors",
+            {.is_input = true});
+  flags.add("--floor", arguments.floor,
+            "With a manifest: hold to this one of its floors, such as bf16_vs_f64");
+  flags.add_value("--align",
+                  "auto, index, or what to add to the reference's token_idx (default auto)",
+                  [&](const std::string& text) { set_alignment(text, options); },
+                  {.default_value = "auto", .separator = '='});
+  flags.add_value("--quarantine",
+                  "exclude, fail or off: what to do with garbage values (default exclude)",
+                  choice<QuarantineMode>("--quarantine",
+                                         {{"exclude", QuarantineMode::kExclude},
+                                          {"fail", QuarantineMode::kFail},
+                                          {"off", QuarantineMode::kOff}},
+                                         options.quarantine),
+                  {.default_value = "exclude"});
+}
+
+void add_model(CompareArguments& arguments) {
+  const FlagTraits traits{.is_input = true, .part = FlagPart::kModel};
+  Flags& flags = arguments.flags;
+  flags.add("--model", arguments.model,
+            "The model that both ran (GGUF): its weights let more causes be found, and its "
+            "vocabulary tells the words of tokens",
+            traits);
+  flags.add("--ref-speed", arguments.ref_speed,
+            "For html, how fast the reference was: what assay run --json or a benchmark with "
+            "--benchmark_format=json wrote",
+            traits);
+  flags.add("--got-speed", arguments.got_speed, "The same for the other", traits);
+}
+
+void add_evidence(CompareArguments& arguments) {
+  Flags& flags = arguments.flags;
+  CompareOptions& options = arguments.options;
+  flags.add("--strict-argmax", options.strict_argmax,
+            "Fail where the argmax differs, even between level candidates");
+  flags.add_value("--evidence",
+                  "any: a head of the values or a summary shows a record; whole: all values or a "
+                  "sketch on both sides (default any, whole with a manifest)",
+                  choice<std::optional<bool>>("--evidence", {{"any", false}, {"whole", true}},
+                                              arguments.whole_required));
+  flags
+      .add("--allow-missing", options.allow_missing,
+           "Glob of checkpoints of the reference that may be missing in the other log")
+      ->allow_extra_args(false);
+}
+
+void add_maps(CompareArguments& arguments) {
+  const FlagTraits traits{.is_input = true, .part = FlagPart::kSelection};
+  Flags& flags = arguments.flags;
+  flags.add_values("--map",
+                   "Names of another engine: llama.cpp, transformers, published, or a file (JSON); "
+                   "parameters after a colon, as in transformers:arch=llama,head_dim=64",
+                   load_into({&arguments.map_of_both}), traits);
+  flags.add_values("--map-ref", "The same for the reference's log alone",
+                   load_into({&arguments.options.ref_map}), traits);
+  flags.add_values("--map-got", "The same for the other log alone",
+                   load_into({&arguments.options.got_map}), traits);
 }
 
 }  // namespace
 
 void add_compare(CLI::App& app, int& exit_code) {
-  auto arguments = std::make_shared<CompareArguments>();
   CLI::App* command = app.add_subcommand("compare", "Hold a log against a reference log");
-  command->add_option("REF", arguments->ref, "The reference's log; - is standard input")
+  auto arguments = std::make_shared<CompareArguments>(*command);
+  Flags& flags = arguments->flags;
+  flags.add("REF", arguments->ref, "The reference's log; - is standard input", {.is_input = true})
       ->required();
-  command->add_option("GOT", arguments->got, "The log to judge")->required();
-  command->add_option("MORE", arguments->more,
-                      "Further logs: then each is held against each, and the outlier is named");
-  command->add_option(
-      "--policy", arguments->policy,
-      "File with the tolerances, or a golden's manifest.json: k times the measured floors");
-  command->add_option("--floor", arguments->floor,
-                      "With a manifest: hold to this one of its floors, such as bf16_vs_f64");
-  command->add_option("--align", arguments->align,
-                      "auto, index, or what to add to the reference's token_idx (default auto)");
-  command->add_option("--quarantine", arguments->quarantine,
-                      "exclude, fail or off: what to do with garbage values (default exclude)");
-  command->add_option("--model", arguments->model,
-                      "The model that both ran (GGUF): its weights let more causes be found, and "
-                      "its vocabulary tells the words of tokens");
-  command->add_option("--ref-speed", arguments->ref_speed,
-                      "For html, how fast the reference was: what assay run --json or a benchmark "
-                      "with --benchmark_format=json wrote");
-  command->add_option("--got-speed", arguments->got_speed, "The same for the other");
-  command->add_flag("--strict-argmax", arguments->strict_argmax,
-                    "Fail where the argmax differs, even between level candidates");
-  command->add_option("--evidence", arguments->evidence,
-                      "any: a head of the values or a summary shows a record; whole: all values or "
-                      "a sketch on both sides (default any, whole with a manifest)");
-  command
-      ->add_option("--allow-missing", arguments->allow_missing,
-                   "Glob of checkpoints of the reference that may be missing in the other log")
-      ->allow_extra_args(false);
-  command->add_option("--tokens", arguments->tokens,
+  flags.add("GOT", arguments->got, "The log to judge", {.is_input = true})->required();
+  flags.add("MORE", arguments->more,
+            "Further logs: then each is held against each, and the outlier is named",
+            {.is_input = true});
+  add_tolerances(*arguments);
+  add_model(*arguments);
+  add_evidence(*arguments);
+  add_selection_flags(flags, arguments->options.selection,
                       "Only these positions of the reference: 5, 5..20, 5.., ..20, with commas");
-  command->add_option("--checkpoints", arguments->checkpoints,
-                      "Only these: logits, layers, ops, or globs with commas");
-  command
-      ->add_option("--map", arguments->maps,
-                   "Names of another engine: llama.cpp, transformers, published, or a file (JSON); "
-                   "parameters after a colon, as in transformers:arch=llama,head_dim=64")
-      ->allow_extra_args(false);
-  command->add_option("--map-ref", arguments->ref_maps, "The same for the reference's log alone")
-      ->allow_extra_args(false);
-  command->add_option("--map-got", arguments->got_maps, "The same for the other log alone")
-      ->allow_extra_args(false);
-  auto* format =
-      command->add_option("--format", arguments->format,
-                          "table, json, csv, html, junit, sarif or github (default table)");
-  add_json_flag(*command, *format, arguments->format);
-  command->add_option("-o,--output", arguments->output, "Write to this file");
+  add_maps(*arguments);
+  arguments->report.add(*command,
+                        alternatives(format_names(comparison_reports())) + " (default table)");
   command->callback([arguments, &exit_code] {
     exit_code =
         with_spooled_inputs([&](SpooledInputs& spooled) { return run(*arguments, spooled); });

@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
+#include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
 #include "assay/cli/output.h"
 #include "assay/convert/convert.h"
@@ -37,10 +37,7 @@ void warn(const std::vector<std::string>& warnings) {
 int run(const ConvertArguments& arguments) {
   const std::string from = ending_of(arguments.input);
   const std::string to = ending_of(arguments.output);
-  std::error_code none;
-  if (std::filesystem::equivalent(arguments.input, arguments.output, none)) {
-    throw Error("the output would overwrite its input", arguments.output, "give another file");
-  }
+  refuse_to_overwrite({arguments.input}, arguments.output, "the output", "file");
   if ((from == ".jsonl") == (to == ".jsonl")) {
     throw Error(fmt::format("cannot convert {} to {}", from, to), arguments.output,
                 "one of the two must be a log, .jsonl");

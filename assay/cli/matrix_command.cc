@@ -1,13 +1,13 @@
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
+#include "assay/cli/flags.h"
 #include "assay/cli/output.h"
-#include "assay/cli/show_report.h"
+#include "assay/cli/report_flags.h"
+#include "assay/cli/selection_flags.h"
 #include "assay/compare/matrix.h"
 #include "assay/golden/floors.h"
 #include "assay/golden/manifest.h"
@@ -20,14 +20,13 @@ namespace assay {
 namespace {
 
 struct MatrixArguments {
+  explicit MatrixArguments(CLI::App& command) : flags(command) {}
+
+  Flags flags;
   std::vector<std::string> paths;
-  std::string reference;
   std::string policy;
-  std::optional<std::string> tokens;
-  std::optional<std::string> checkpoints;
-  std::vector<std::string> maps;
-  std::string output;
-  bool json = false;
+  MatrixOptions options;
+  ReportFlags report;
 };
 
 // The manifest of the golden that the reference belongs to; empty if it is of none.
@@ -46,9 +45,7 @@ Policy floors_beside(const std::string& ref_path, const std::string& got_path) {
 
 // All that the matrix is made of, logs in folders among it.
 std::vector<std::string> inputs_of(const MatrixArguments& arguments, const RunMatrix& matrix) {
-  std::vector<std::string> inputs = arguments.paths;
-  inputs.push_back(arguments.policy);
-  inputs.insert(inputs.end(), arguments.maps.begin(), arguments.maps.end());
+  std::vector<std::string> inputs = arguments.flags.inputs();
   inputs.insert(inputs.end(), matrix.left_out.begin(), matrix.left_out.end());
   for (const UnreadableLog& log : matrix.unreadable) inputs.push_back(log.log);
   for (const MatrixRow& row : matrix.rows) {
@@ -57,9 +54,9 @@ std::vector<std::string> inputs_of(const MatrixArguments& arguments, const RunMa
   return inputs;
 }
 
-int run(const MatrixArguments& arguments) {
-  MatrixOptions options;
-  options.reference = arguments.reference;
+int run(MatrixArguments& arguments) {
+  arguments.flags.apply();
+  MatrixOptions options = arguments.options;
   if (arguments.policy.empty()) {
     options.policy_for = floors_beside;
     options.whole_for = [](const std::string& path) { return !manifest_beside(path).empty(); };
@@ -69,23 +66,14 @@ int run(const MatrixArguments& arguments) {
     };
     options.compare.whole_required = is_golden_manifest(arguments.policy);
   }
-  if (arguments.tokens) options.compare.selection.set_tokens(*arguments.tokens, "--tokens");
-  if (arguments.checkpoints) {
-    options.compare.selection.set_checkpoints(*arguments.checkpoints, "--checkpoints");
-  }
-  for (const std::string& map : arguments.maps) {
-    options.compare.ref_map.add(NameMap::load(map));
-    options.compare.got_map.add(NameMap::load(map));
-  }
   const RunMatrix matrix = compare_matrix(arguments.paths, options);
-  refuse_to_overwrite(inputs_of(arguments, matrix), arguments.output);
+  arguments.report.check_output(inputs_of(arguments, matrix));
   for (const MatrixRow& row : matrix.rows) {
     for (const MatrixCell& cell : row.cells) {
       for (const std::string& warning : cell.warnings) print_warning(warning);
     }
   }
-  show_report(*find_report(matrix_reports(), arguments.json ? "json" : "table"), matrix, {},
-              arguments.output);
+  show_report(matrix_reports(), matrix, arguments.report);
   if (matrix.pass) return kInParity;
   for (const MatrixRow& row : matrix.rows) {
     for (const MatrixCell& cell : row.cells) {
@@ -109,23 +97,24 @@ int run(const MatrixArguments& arguments) {
 }  // namespace
 
 void add_matrix(CLI::App& app, int& exit_code) {
-  auto arguments = std::make_shared<MatrixArguments>();
   CLI::App* command = app.add_subcommand(
       "matrix", "Hold the runs of many engines, models and types against their references");
-  command->add_option("PATH", arguments->paths, "Logs, and folders of logs (*.jsonl)")->required();
-  command->add_option("--reference", arguments->reference,
-                      "Part of the reference's engine, backend and math (default: math float64)");
-  command->add_option("--policy", arguments->policy,
-                      "File with the tolerances, or a golden's manifest (default: the floors of "
-                      "the manifest.json beside "
-                      "the reference, or the built-in ones)");
-  command->add_option("--tokens", arguments->tokens, "Only these positions, as in assay compare");
-  command->add_option("--checkpoints", arguments->checkpoints,
-                      "Only these: logits, layers, ops, or globs with commas");
-  command->add_option("--map", arguments->maps, "Names of another engine, as in assay compare")
-      ->allow_extra_args(false);
-  command->add_option("-o,--output", arguments->output, "Write to this file");
-  command->add_flag("--json", arguments->json, "One JSON object");
+  auto arguments = std::make_shared<MatrixArguments>(*command);
+  Flags& flags = arguments->flags;
+  CompareOptions& compare = arguments->options.compare;
+  flags.add("PATH", arguments->paths, "Logs, and folders of logs (*.jsonl)", {.is_input = true})
+      ->required();
+  flags.add("--reference", arguments->options.reference,
+            "Part of the reference's engine, backend and math (default: math float64)");
+  flags.add("--policy", arguments->policy,
+            "File with the tolerances, or a golden's manifest (default: the floors of the "
+            "manifest.json beside the reference, or the built-in ones)",
+            {.is_input = true});
+  add_selection_flags(flags, compare.selection, "Only these positions, as in assay compare");
+  flags.add_values("--map", "Names of another engine, as in assay compare",
+                   load_into({&compare.ref_map, &compare.got_map}), {.is_input = true});
+  arguments->report.add_output(*command);
+  arguments->report.add_json(*command, "One JSON object");
   command->callback([arguments, &exit_code] { exit_code = run(*arguments); });
 }
 

@@ -9,6 +9,7 @@
 #include "assay/cli/commands.h"
 #include "assay/cli/log_flags.h"
 #include "assay/cli/output.h"
+#include "assay/cli/report_flags.h"
 #include "assay/mutate/catalogue.h"
 #include "assay/mutate/mutant_log.h"
 #include "assay/mutate/power_report.h"
@@ -29,8 +30,7 @@ struct MutateFlags {
   PowerOptions power;
   bool small_only = false;
   bool exact_only = false;
-  std::string format = "table";
-  std::string output;
+  ReportFlags report;
 };
 
 int list_faults() {
@@ -85,11 +85,11 @@ int try_catalogue(MutateFlags& flags) {
     };
   }
   const Power power = measure_power(flags.power);
-  const std::string& format = flags.format;
-  write_output(flags.output, [&](const TextSink& out) {
+  const std::string& format = flags.report.format;
+  write_output(flags.report.output, [&](const TextSink& out) {
     if (format == "json") return write_power_json(power, out);
     if (format == "markdown") return write_power_markdown(power, out);
-    write_power_table(power, output_style(flags.output), out);
+    write_power_table(power, output_style(flags.report.output), out);
   });
   return power.passes() ? kInParity : kDiverged;
 }
@@ -142,11 +142,9 @@ void add_mutate(CLI::App& app, int& exit_code) {
       ->capture_default_str()
       ->check(whole_number(0, 1U << 30U));
   add_threads_flag(*whole, power.n_threads);
-  auto* format = whole->add_option("--format", flags->format, "How to show the results")
-                     ->check(CLI::IsMember({"table", "json", "markdown"}))
-                     ->capture_default_str();
-  add_json_flag(*whole, *format, flags->format);
-  whole->add_option("-o,--output", flags->output, "Write the results here");
+  flags->report.add(*whole, "How to show the results", "Write the results here")
+      ->check(CLI::IsMember({"table", "json", "markdown"}))
+      ->capture_default_str();
   command->callback([flags, &exit_code] { exit_code = mutate_command(*flags); });
 }
 

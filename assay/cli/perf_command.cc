@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
-#include "assay/cli/show_report.h"
+#include "assay/cli/flags.h"
+#include "assay/cli/report_flags.h"
 #include "assay/perf/model_verdict.h"
 #include "assay/perf/perf_report.h"
 #include "assay/perf/perf_text.h"
@@ -16,12 +16,14 @@ namespace assay {
 namespace {
 
 struct PerfArguments {
+  explicit PerfArguments(CLI::App& command) : flags(command) {}
+
+  Flags flags;
   std::string base;
   std::string head;
-  std::string format = "table";
-  std::string output;
   std::vector<std::string> accuracy;
   PerfOptions options;
+  ReportFlags report;
 };
 
 SpeedAndAccuracy judge(const PerfArguments& arguments) {
@@ -35,22 +37,23 @@ SpeedAndAccuracy judge(const PerfArguments& arguments) {
   return judged;
 }
 
+void check_min_effect(double value) {
+  if (value > 0 && value < 1) return;
+  throw Error(fmt::format("{} is not above 0 and below 1", value), "--min-effect",
+              "0.02 takes less than 2 % for the same");
+}
+
+void check_alpha(double value) {
+  if (value > 0 && value < 0.5) return;
+  throw Error(fmt::format("{} is not above 0 and below 0.5", value), "--alpha",
+              "it is the chance of a false alarm, such as 0.01");
+}
+
 int run(const PerfArguments& arguments) {
-  const PerfOptions& options = arguments.options;
-  if (!(options.min_effect > 0 && options.min_effect < 1)) {
-    throw Error(fmt::format("{} is not above 0 and below 1", options.min_effect), "--min-effect",
-                "0.02 takes less than 2 % for the same");
-  }
-  if (!(options.alpha > 0 && options.alpha < 0.5)) {
-    throw Error(fmt::format("{} is not above 0 and below 0.5", options.alpha), "--alpha",
-                "it is the chance of a false alarm, such as 0.01");
-  }
-  std::vector<std::string> inputs = {arguments.base, arguments.head};
-  inputs.insert(inputs.end(), arguments.accuracy.begin(), arguments.accuracy.end());
-  refuse_to_overwrite(inputs, arguments.output);
-  refuse_to_append_summary(inputs, arguments.format, arguments.output);
+  arguments.flags.apply();
+  arguments.report.check_output(arguments.flags.inputs());
   const SpeedAndAccuracy judged = judge(arguments);
-  show_report(*find_report(perf_reports(), arguments.format), judged, {}, arguments.output);
+  show_report(perf_reports(), judged, arguments.report);
   if (judged.fails()) return kDiverged;
   if (judged.speed.too_few_pairs()) {
     throw Error(too_few_pairs_text(judged.speed), arguments.head);
@@ -61,31 +64,34 @@ int run(const PerfArguments& arguments) {
 }  // namespace
 
 void add_perf(CLI::App& app, int& exit_code) {
-  auto arguments = std::make_shared<PerfArguments>();
   CLI::App* command =
       app.add_subcommand("perf",
                          "Say which benchmarks are slower, from two runs of assay_bench, and which "
                          "models less exact (see scripts/perf.sh)");
-  command->add_option("BASE", arguments->base, "JSON of assay_bench before the change")->required();
-  command->add_option("HEAD", arguments->head, "JSON of assay_bench after it")->required();
-  command
-      ->add_option("--min-effect", arguments->options.min_effect,
-                   "Changes smaller than this share are the same")
+  auto arguments = std::make_shared<PerfArguments>(*command);
+  Flags& flags = arguments->flags;
+  flags.add("BASE", arguments->base, "JSON of assay_bench before the change", {.is_input = true})
+      ->required();
+  flags.add("HEAD", arguments->head, "JSON of assay_bench after it", {.is_input = true})
+      ->required();
+  flags
+      .add<double>("--min-effect", arguments->options.min_effect,
+                   "Changes smaller than this share are the same", {}, check_min_effect)
       ->capture_default_str();
-  command
-      ->add_option("--alpha", arguments->options.alpha,
-                   "Chance of any false SLOW or FAST among all benchmarks")
+  flags
+      .add<double>("--alpha", arguments->options.alpha,
+                   "Chance of any false SLOW or FAST among all benchmarks", {}, check_alpha)
       ->capture_default_str();
-  command
-      ->add_option("--accuracy", arguments->accuracy,
-                   "Two folders of comparisons with the goldens, before and after (see "
-                   "bench/accuracy.py): a model beyond its floor is refused, however fast")
+  flags
+      .add("--accuracy", arguments->accuracy,
+           "Two folders of comparisons with the goldens, before and after (see "
+           "bench/accuracy.py): a model beyond its floor is refused, however fast",
+           {.is_input = true})
       ->expected(2);
-  auto* format = command->add_option("--format", arguments->format, "table, json, html or github")
-                     ->check(CLI::IsMember(format_names(perf_reports())))
-                     ->capture_default_str();
-  add_json_flag(*command, *format, arguments->format);
-  command->add_option("-o,--output", arguments->output, "Write to this file");
+  const std::vector<std::string> formats = format_names(perf_reports());
+  arguments->report.add(*command, alternatives(formats))
+      ->check(CLI::IsMember(formats))
+      ->capture_default_str();
   command->callback([arguments, &exit_code] { exit_code = run(*arguments); });
 }
 

@@ -90,13 +90,14 @@ int run_injected_command(const RunFlags& flags) {
   options.reference_path = *flags.inject;
   options.backend = flags.options.backend;
   options.math = flags.options.math;
-  options.kv_type = flags.kv_type == "f16" ? KvType::kF16 : KvType::kF32;
+  options.kv_type = flags.options.kv_type;
   options.n_threads = flags.options.n_threads;
   show_injected_run(options, flags.json);
   return kInParity;
 }
 
 int run_command(RunFlags& flags) {
+  flags.options.kv_type = flags.kv_type == "f16" ? KvType::kF16 : KvType::kF32;
   if (flags.inject) return run_injected_command(flags);
   if (flags.is_greedy_unasked()) {
     const Sampler checked(flags.options.sampler);  // throws where a number is out of range
@@ -106,7 +107,6 @@ int run_command(RunFlags& flags) {
   }
   if (flags.tokens) flags.options.tokens = parse_token_ids(*flags.tokens, "--tokens");
   if (flags.prompt_file) flags.options.prompt = read_text_file(*flags.prompt_file);
-  flags.options.kv_type = flags.kv_type == "f16" ? KvType::kF16 : KvType::kF32;
   flags.options.log = flags.log.request();
   flags.options.follow_path = flags.follow.value_or("");
   for (const std::optional<std::string>& input : {flags.prompt_file, flags.follow}) {

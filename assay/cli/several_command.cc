@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "assay/cli/commands.h"
+#include "assay/cli/flags.h"
 #include "assay/cli/output.h"
-#include "assay/cli/show_report.h"
 #include "assay/compare/several.h"
 #include "assay/report/several_report.h"
 #include "base/error.h"
@@ -20,18 +20,17 @@ std::string nothing_proved(const std::string& ref, const std::string& got) {
 
 int run_several(const std::vector<std::string>& logs, const std::vector<std::string>& paths,
                 const SpooledInputs& spooled, const CompareOptions& options,
-                const std::string& format, const std::string& output) {
-  const Report<SeveralComparison>* report = find_report(several_reports(), format);
-  if (report == nullptr) {
-    throw Error(fmt::format("'{}' is for two logs", format), "--format",
-                fmt::format("give {}", fmt::join(format_names(several_reports()), " or ")));
+                const ReportFlags& report) {
+  if (find_report(several_reports(), report.format) == nullptr) {
+    throw Error(fmt::format("'{}' is for two logs", report.format), "--format",
+                "give " + alternatives(format_names(several_reports())));
   }
   SeveralComparison several = compare_several(paths, options, logs);
   for (std::string& warning : several.warnings) {
     warning = spooled.named(warning);
     print_warning(warning);
   }
-  show_report(*report, several, {}, output);
+  show_report(several_reports(), several, report);
   if (several.consensus == Consensus::kAgree) return kInParity;
   if (several.consensus == Consensus::kOutlier) return kDiverged;
   bool diverged = false;

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "assay/cli/report_flags.h"
 #include "assay/cli/spooled_inputs.h"
 #include "assay/compare/compare_options.h"
 
@@ -11,10 +12,10 @@ namespace assay {
 // What is said of two logs whose comparison is inconclusive.
 std::string nothing_proved(const std::string& ref, const std::string& got);
 
-// `assay compare` of three logs or more: holds each against each, writes who is the outlier to
-// `output` and gives the exit code. `paths`: where `spooled` has the logs.
+// `assay compare` of three logs or more: holds each against each, reports who is the outlier,
+// and gives the exit code. `paths`: where `spooled` has the logs.
 int run_several(const std::vector<std::string>& logs, const std::vector<std::string>& paths,
                 const SpooledInputs& spooled, const CompareOptions& options,
-                const std::string& format, const std::string& output);
+                const ReportFlags& report);
 
 }  // namespace assay

@@ -7,6 +7,7 @@
 
 #include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
+#include "assay/cli/flags.h"
 #include "assay/cli/output.h"
 #include "assay/synth/synth.h"
 #include "base/error.h"
@@ -15,6 +16,9 @@ namespace assay {
 namespace {
 
 struct SynthFlags {
+  explicit SynthFlags(CLI::App& command) : flags(command) {}
+
+  Flags flags;
   SynthOptions options;
   std::string config;
   std::string type = "Q4_K_M";
@@ -44,19 +48,19 @@ void check_output(const SynthFlags& flags) {
   if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) {
     throw Error("is not a regular file", path, "give another -o");
   }
-  for (const std::string& input : {flags.config, flags.options.vocab_path}) {
-    if (fs::equivalent(input, path, none)) {
-      throw Error("the model would overwrite its input", path, "give another -o");
-    }
+  refuse_to_overwrite(flags.flags.inputs(), path, "the model");
+}
+
+void set_type(const std::string& name, SynthOptions& options) {
+  options.type = find_file_type(name);
+  if (options.type == nullptr || !can_be_made(*options.type)) {
+    throw Error(fmt::format("'{}' is not a type that can be made", printable(name, 40)), "--type",
+                "give one of " + type_names());
   }
 }
 
 int synth_command(SynthFlags& flags) {
-  flags.options.type = find_file_type(flags.type);
-  if (flags.options.type == nullptr || !can_be_made(*flags.options.type)) {
-    throw Error(fmt::format("'{}' is not a type that can be made", printable(flags.type, 40)),
-                "--type", "give one of " + type_names());
-  }
+  flags.flags.apply();
   check_output(flags);
   const SynthConfig config = load_config(flags.config);
   const SynthResult result =
@@ -73,27 +77,33 @@ int synth_command(SynthFlags& flags) {
 }  // namespace
 
 void add_synth(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<SynthFlags>();
   CLI::App* command = app.add_subcommand(
       "synth", "Make a model file with random weights, as large as a published model or small");
-  command
-      ->add_option("MODEL", flags->config,
-                   "A model's config.json (its path ends in .json), or one of " + preset_names())
+  auto arguments = std::make_shared<SynthFlags>(*command);
+  Flags& flags = arguments->flags;
+  SynthOptions& options = arguments->options;
+  flags
+      .add("MODEL", arguments->config,
+           "A model's config.json (its path ends in .json), or one of " + preset_names(),
+           {.is_input = true})
       ->required();
-  command->add_option("-o,--output", flags->options.path, "The GGUF file to write")->required();
-  command->add_option("--type", flags->type, "How weights are stored: " + type_names())
+  flags.add("-o,--output", options.path, "The GGUF file to write")->required();
+  flags
+      .add<std::string>("--type", arguments->type, "How weights are stored: " + type_names(), {},
+                        [&](const std::string& name) { set_type(name, options); })
       ->capture_default_str();
-  command->add_flag("--pure", flags->options.pure,
-                    "The type's own format for every matrix; without it some get more bits, by "
-                    "llama.cpp's rule");
-  command->add_option("--seed", flags->options.seed, "Seed; the same seed gives the same bytes")
+  flags.add("--pure", options.pure,
+            "The type's own format for every matrix; without it some get more bits, by "
+            "llama.cpp's rule");
+  flags.add("--seed", options.seed, "Seed; the same seed gives the same bytes")
       ->check(whole_number(0, std::numeric_limits<uint64_t>::max()))
       ->capture_default_str();
-  command->add_option("--vocab", flags->options.vocab_path,
-                      "Copy the vocabulary of this GGUF file; without it the model has none and "
-                      "runs with --tokens");
-  add_threads_flag(*command, flags->options.n_threads);
-  command->callback([flags, &exit_code] { exit_code = synth_command(*flags); });
+  flags.add("--vocab", options.vocab_path,
+            "Copy the vocabulary of this GGUF file; without it the model has none and runs with "
+            "--tokens",
+            {.is_input = true});
+  add_threads_flag(*command, options.n_threads);
+  command->callback([arguments, &exit_code] { exit_code = synth_command(*arguments); });
 }
 
 }  // namespace assay

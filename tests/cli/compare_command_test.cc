@@ -205,6 +205,41 @@ TEST_F(CompareCommand, TheCommandItShowsIsTheOneToType) {
                         policy + "' --align=0 --quarantine off --strict-argmax --format json"));
 }
 
+// Breaks if a flag that decides what is compared were left out, or one that changes nothing were
+// repeated.
+TEST_F(CompareCommand, TheCommandItShowsHasEachFlagThatMatters) {
+  const Outcome outcome = run({"compare",
+                               "--map-got",
+                               "llama.cpp",
+                               "--map",
+                               "transformers",
+                               ref_,
+                               wrong_,
+                               "--checkpoints",
+                               "log*",
+                               "--tokens",
+                               "0..1",
+                               "--align",
+                               "auto",
+                               "--quarantine=exclude",
+                               "--strict-argmax=false",
+                               "--allow-missing",
+                               "logits",
+                               "--allow-missing",
+                               "log*",
+                               "--evidence",
+                               "any",
+                               "--format",
+                               "table",
+                               "-o",
+                               "-"});
+  EXPECT_THAT(outcome.out,
+              HasSubstr("everything: assay compare " + ref_ + " " + wrong_ +
+                        " --evidence any --allow-missing logits --allow-missing 'log*' --tokens "
+                        "0..1 --checkpoints 'log*' --map transformers --map-got llama.cpp "
+                        "--format json"));
+}
+
 TEST_F(CompareCommand, PublishedLogsGiveThePublishedTable) {
   const std::string logs = std::string(ASSAY_SOURCE_DIR) + "/tests/data/seed_logs/";
   const Outcome outcome =

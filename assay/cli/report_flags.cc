@@ -1,0 +1,30 @@
+#include "assay/cli/report_flags.h"
+
+#include "assay/cli/checks.h"
+
+namespace assay {
+
+CLI::Option* ReportFlags::add(CLI::App& command, const std::string& format_help,
+                              const std::string& output_help) {
+  auto* format_option = command.add_option("--format", format, format_help);
+  add_json(command, "The same as --format json")->excludes(format_option);
+  add_output(command, output_help);
+  return format_option;
+}
+
+CLI::Option* ReportFlags::add_json(CLI::App& command, const std::string& help) {
+  return command.add_flag_callback(
+      "--json", [this] { format = "json"; }, help);
+}
+
+void ReportFlags::add_output(CLI::App& command, const std::string& help) {
+  command.add_option("-o,--output", output, help);
+}
+
+void ReportFlags::check_output(const std::vector<std::string>& inputs) const {
+  refuse_to_overwrite(inputs, output);
+  if (format != "github") return;
+  refuse_to_overwrite(inputs, step_summary_path(output), "the summary", "GITHUB_STEP_SUMMARY");
+}
+
+}  // namespace assay

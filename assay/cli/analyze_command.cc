@@ -36,10 +36,7 @@ int run(const AnalyzeArguments& arguments, SpooledInputs& spooled) {
   const auto analyze = [&](const std::string& log, const std::string& path) {
     Analysis analysis = analyze_log(path);
     analysis.path = log;
-    for (std::string& warning : analysis.warnings) {
-      warning = spooled.named(warning);
-      print_warning(warning);
-    }
+    spooled.print_warnings(analysis.warnings);
     return analysis;
   };
   std::vector<Analysis> logs;

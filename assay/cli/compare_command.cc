@@ -147,10 +147,7 @@ int run(CompareArguments& arguments, SpooledInputs& spooled) {
   comparison.got_path = arguments.got;
   find_causes(model.get(), comparison, progress_line("looking for the cause", Work::kSteps));
   if (model && !comparison.pass) check_hash(*model, comparison);
-  for (std::string& warning : comparison.warnings) {
-    warning = spooled.named(warning);
-    print_warning(warning);
-  }
+  spooled.print_warnings(comparison.warnings);
   ReportContext context{.command = "assay compare" + arguments.flags.typed()};
   if (arguments.report.format == "html") add_page_details(arguments, context);
   show_report(comparison_reports(), comparison, arguments.report, context);

@@ -26,10 +26,7 @@ int run_several(const std::vector<std::string>& logs, const std::vector<std::str
                 "give " + alternatives(format_names(several_reports())));
   }
   SeveralComparison several = compare_several(paths, options, logs);
-  for (std::string& warning : several.warnings) {
-    warning = spooled.named(warning);
-    print_warning(warning);
-  }
+  spooled.print_warnings(several.warnings);
   show_report(several_reports(), several, report);
   if (several.consensus == Consensus::kAgree) return kInParity;
   if (several.consensus == Consensus::kOutlier) return kDiverged;

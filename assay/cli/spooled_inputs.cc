@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "assay/cli/output.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/new_file.h"
@@ -85,6 +86,13 @@ std::string SpooledInputs::named(std::string text) const {
     }
   }
   return text;
+}
+
+void SpooledInputs::print_warnings(std::vector<std::string>& warnings) const {
+  for (std::string& warning : warnings) {
+    warning = named(warning);
+    print_warning(warning);
+  }
 }
 
 int with_spooled_inputs(const std::function<int(SpooledInputs&)>& command) {

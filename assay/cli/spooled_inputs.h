@@ -24,6 +24,9 @@ class SpooledInputs {
   // `text` with what was given in place of the paths of copies.
   std::string named(std::string text) const;
 
+  // Prints warnings, which then name what was given.
+  void print_warnings(std::vector<std::string>& warnings) const;
+
  private:
   std::vector<int> files_;
   std::map<std::string, std::string> given_;  // by the path of the copy

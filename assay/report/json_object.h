@@ -52,8 +52,8 @@ void append_json(std::string& out, const T& value) {
   }
 }
 
-// Appends one JSON object to a string, member by member: the one way in which Assay writes JSON
-// other than logs. What a terminal would obey becomes \uNNNN, and what does not fit into memory is
+// Appends one JSON object to a string, member by member: the one way in which reports and commands
+// write JSON. What a terminal would obey becomes \uNNNN, and what does not fit into memory is
 // a std::bad_alloc.
 class JsonObject {
  public:

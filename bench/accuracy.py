@@ -35,7 +35,7 @@ def last_line(text):
 
 
 def cases(manifest, pattern):
-    """(type, math, model file, prompt, its tokens, golden log) of all that is here and whose MODEL-TYPE-MATH fits."""
+    """(type, math, model file, prompt, its tokens, golden log) of all existing files whose MODEL-TYPE-MATH matches."""
     golden = json.loads(manifest.read_text())
     for file in golden["files"]:
         path = next((folder / file["gguf"] for folder in (manifest.parent, CACHE / golden["model"])

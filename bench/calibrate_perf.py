@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How often is the gate wrong? Tries bench/gate.py again and again on two builds of which one knows the truth.
+"""How often is the gate wrong? Tries bench/gate.py again and again on two builds with a known difference.
 
 bench/calibrate_perf.py BASE_BENCH HEAD_BENCH --out TRIES.jsonl [--slow NAME] [--filter RE] [--rounds N] [--seconds S]
 bench/calibrate_perf.py --summary TRIES.jsonl...

@@ -3,7 +3,7 @@
 
 usage: compare_logs.py ASSAY REF.jsonl GOT.jsonl [--rounds N] [--python-share N]
 
-The Python script is given only the first 1/N of the lines of each log, 8 if not told otherwise: it
+The Python script is given only the first 1/N of the lines of each log, 8 by default: it
 holds all of them in memory. Rates are megabytes of both inputs per second of wall time.
 """
 import argparse

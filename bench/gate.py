@@ -61,7 +61,7 @@ class Measurement:
         self.repetitions = {}
 
     def common(self, pattern):
-        """The benchmarks that both have; what only one has is kept with a single time, so that the verdict names it."""
+        """The benchmarks that both have; the others are kept with a single time, so that the verdict names them."""
         found = {side: names(program, pattern) for side, program in self.programs.items()}
         both = [name for name in found["base"] if name in set(found["head"])]
         for side, listed in found.items():
@@ -129,7 +129,7 @@ def drop_results(folder):
 
 
 def verdict(assay, paths):
-    """What `assay perf` says of the two files; also where its exit code is 2 because the pairs are too few."""
+    """The result of `assay perf` for the two files; also if its exit code is 2 because the pairs are too few."""
     answer = subprocess.run([assay, "perf", *paths, "--format", "json"], capture_output=True, text=True, check=False)
     if answer.returncode not in (0, 1) and not answer.stdout:
         raise GateError(answer.stderr.strip())
@@ -155,7 +155,7 @@ def settle(measurement, chosen, rounds, assay, folder, title):
 
 
 def judge(base, head, assay, folder, pattern, rounds):
-    """Measures, measures again what looks slower, and gives (the first verdict, the one that counts)."""
+    """Measures, repeats what looks slower, and returns (the first verdict, the one that counts)."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     measurement = Measurement(base, head)
     first = settle(measurement, measurement.common(pattern), rounds, assay, folder, "measuring")

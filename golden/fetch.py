@@ -1,8 +1,7 @@
 """Fetches the checkpoints of the published runs: python golden/fetch.py NAME [--to FOLDER]
 
 NAME is one of golden/published.json. The file lands in the cache of scripts/fetch.sh, under published/; its path is the
-last line of standard output. An interrupted download is resumed. A file is held to the revision and
-SHA-256 of published.json; where these are null, to what the first fetch recorded in published.lock.json beside the
+last line of standard output. An interrupted download is resumed. A file is checked against the revision and SHA-256 of published.json; where these are null, to what the first fetch recorded in published.lock.json beside the
 files. Needs huggingface_hub; HF_TOKEN and HF_ENDPOINT are honoured. Exit status 2 if there is no good file.
 """
 
@@ -18,7 +17,7 @@ LOCK = "published.lock.json"
 
 
 class FetchError(Exception):
-    """What is wrong and what to do, in one line."""
+    """An error and what to do, in one line."""
 
 
 def cache():

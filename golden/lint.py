@@ -61,7 +61,7 @@ def check_floors(table):
 
 
 def check_model_file(folder, entry):
-    """The model's file is here and the one that is stated, or the manifest says where it comes from."""
+    """The model's file exists and is the stated one, or the manifest names its source."""
     path, stated = folder / entry["gguf"].file_name(), entry["sha256"].hash()
     if "wheel" in entry or "source" in entry:
         if path.exists():
@@ -159,7 +159,7 @@ def check_coverage(path, records, set_name, positions):
 
 
 def check_choices(log, path, records, n_prompt, padding):
-    """The logits of the fixture choose what the manifest says was chosen, by the gap that it says."""
+    """The logits of the fixture choose the tokens of the manifest, with the gaps of the manifest."""
     logits = [record for record in records if record["checkpoint"] == "logits"]
     greedy = log["greedy"].integers()
     for record in logits:
@@ -234,7 +234,7 @@ def check_manifest(folder, manifest, complaints):
 
 
 def check_top(folder, manifest):
-    """What stands above the files; raises the first complaint."""
+    """Checks everything above the files; raises the first complaint."""
     if manifest["schema"].value != SCHEMA:
         manifest["schema"].fail(f"is {manifest['schema'].value}, this lint knows {SCHEMA}")
     if manifest["model"].text() != folder.name:

@@ -22,7 +22,7 @@ def read_measured(folder, name, command):
 
 
 def check_cases(entries, wanted, key):
-    """That the entries are those wanted, {what: sha256 of its model file}, each once."""
+    """Checks that the entries are the expected ones, {what: sha256 of its model file}, each once."""
     found = [tuple(entry[name].value for name in key) for entry in entries]
     for what in sorted(set(found) ^ set(wanted)):
         raise Complaint(f"{' '.join(what)} is {'missing' if what in wanted else 'of no golden'}")

@@ -76,7 +76,7 @@ class Reader:
             self.at += self.SIZES[kind]
 
     def key(self):
-        """Its name, and its type and value as they stand in the file."""
+        """Its name, and its type and value as stored in the file."""
         name = self.string()
         begin = self.at
         (kind,) = self.take("<I")

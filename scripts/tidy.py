@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """clang-tidy on each source that cmake --preset dev compiles: scripts/sanitize.sh tidy calls it.
 
-A source that passed is passed over until it, a header of it, a .clang-tidy or clang-tidy itself changes, so a run that
-was stopped goes on where it was. Prints what clang-tidy finds and, as its last line, "RUN FAILED", two counts of
-sources. Exit status 2 where something is missing.
+A source that passed is skipped until it, a header of it, a .clang-tidy or clang-tidy itself changes, so an interrupted
+run resumes. Prints what clang-tidy finds and, as its last line, "RUN FAILED", two counts of sources. Exit status 2
+where something is missing.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ def state(entry, common):
 
 
 def tidy(entry, common):
-    """What clang-tidy says of a source; nothing where it passes."""
+    """The output of clang-tidy for a source; nothing if it passes."""
     stamp = PASSED / state(entry, common)
     if stamp.exists():
         return ""

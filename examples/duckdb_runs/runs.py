@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes logs of synthetic runs and summarises them with DuckDB (pip install duckdb).
 
-usage: runs.py make FOLDER [COUNT]    COUNT logs, 10000 if not told otherwise
+usage: runs.py make FOLDER [COUNT]    COUNT logs, 10000 by default
        runs.py summarise FOLDER       what docs/duckdb.md shows
 
 A run is 4 tokens through 8 layers by one of three engines. Engine `c` is less precise, one run in

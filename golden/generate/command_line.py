@@ -1,4 +1,4 @@
-"""What the oracles' command lines have in common: a model file, a prompt, and what of them to log."""
+"""The common part of the oracles' command lines: a model file, a prompt, and what to log."""
 
 import argparse
 import sys

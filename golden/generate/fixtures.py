@@ -32,7 +32,7 @@ class Prompt:
 
 @dataclass
 class Case:
-    """One model file, and which positions of which prompt its fixtures hold."""
+    """One model file, and the positions of each prompt that its fixtures hold."""
 
     model: str
     type: str
@@ -106,7 +106,7 @@ def record_logs(case, folder, file, name, chosen, gaps, checkpoints):
 
 
 def record_prompt(case, folder, file, name, bar):
-    """The fixtures of one prompt and what its floors were measured to be, token by token."""
+    """The fixtures of one prompt and its measured floors, token by token."""
     tokens = case.prompts[name].tokens
     this = hf.Oracle(file, len(tokens) + case.n_predict)
     bar.set_postfix_str(f"{case.type} {name}: float64")
@@ -129,7 +129,7 @@ def record_prompt(case, folder, file, name, bar):
 
 
 def check_greedy(case, name, logits, n_prompt, chosen, never):
-    """One pass over all tokens must choose what token by token with a cache chose."""
+    """One pass over all tokens must choose the same tokens as token by token with a cache."""
     masked = logits[n_prompt - 1 :].copy()
     masked[:, never] = -np.inf
     if masked.argmax(axis=1).tolist() != chosen:

@@ -1,8 +1,8 @@
 """llama.cpp's names for the nodes of its graph, and the checkpoints that they are.
 
 A name ends in its layer, as in `Qcur-3`, and several nodes share it: `Qcur` is the projection, the sum with its bias,
-the same by heads, and what is rotated, so that a node is told by its op too. All rows are in the order of the model
-file, since llama.cpp computes in that order.
+the same by heads, and what is rotated, so that a node is identified by its op too. All rows are in the order of the
+model file, since llama.cpp computes in that order.
 """
 
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ TOPS = {arch: COMMON_TOP for arch in LAYERS} | {"gpt2": COMMON_TOP | {"embedding
 
 
 class Namer:
-    """Tells the checkpoints among the nodes of one pass, and what of them has not come."""
+    """Finds the checkpoints among the nodes of one pass, and reports the missing ones."""
 
     def __init__(self, arch, layers):
         if arch not in LAYERS:
@@ -90,7 +90,7 @@ class Namer:
         return sorted(self.left)
 
     def checkpoints(self, tensor):
-        """(checkpoint, rows [tokens, n]) of one node: mostly none."""
+        """(checkpoint, rows [tokens, n]) of one node: usually empty."""
         name, _, layer = tensor.name.rpartition("-")
         if layer.isdigit():
             self.layer = int(layer)

@@ -1,4 +1,4 @@
-"""Writes golden/<model>/manifest.json, schema 2; golden/README.md says what it holds."""
+"""Writes golden/<model>/manifest.json, schema 2; golden/README.md describes it."""
 
 import json
 import re

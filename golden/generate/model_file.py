@@ -1,4 +1,4 @@
-"""What a GGUF file says: its metadata as plain values, and its tensors dequantised by the `gguf` package."""
+"""The contents of a GGUF file: its metadata as plain values, and its tensors dequantised by the `gguf` package."""
 
 import hashlib
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class ModelFile:
         return {tensor.name: tensor.tensor_type.name for tensor in self.reader.tensors}
 
     def get(self, key, default=None):
-        """The value of a metadata key; `{arch}` in the key stands for the architecture."""
+        """The value of a metadata key; `{arch}` in the key is replaced by the architecture."""
         field = self.reader.get_field(key.replace("{arch}", self.arch) if "{arch}" in key else key)
         return default if field is None else field.contents()
 
@@ -48,7 +48,7 @@ class ModelFile:
 
     @cached_property
     def type_name(self):
-        """The file's type as its general.file_type says, such as Q4_K_M; empty where it says none."""
+        """The file's type from general.file_type, such as Q4_K_M; empty if there is none."""
         kind = self.get("general.file_type")
         try:
             return "" if kind is None else gguf.LlamaFileType(kind).name.removeprefix("MOSTLY_").removeprefix("ALL_")

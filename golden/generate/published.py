@@ -87,7 +87,7 @@ class Streamed:
         return rows + self.tensor("position_embd.weight", slice(len(tokens))) if "position_embd.weight" in self.stored else rows
 
     def layer(self, number, dtype, angle_type):
-        """A transformers model of this one layer; what stands around it is a vocabulary of one token, all zero."""
+        """A transformers model of this one layer; its embedding and output have a vocabulary of one token, all zero."""
         params = replace(self.params, layers=1, vocab=1)
         prefix = f"blk.{number}."
         tensors = {f"blk.0.{name[len(prefix) :]}": self.tensor(name) for name in self.stored if name.startswith(prefix)}

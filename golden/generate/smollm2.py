@@ -63,7 +63,7 @@ def decoded(engine, tokens):
 
 
 def greedy_texts(engine, further, path):
-    """What the file writes after further prompts, of which no fixture is kept."""
+    """The tokens generated after further prompts, which have no fixture."""
     file = ModelFile(path)
     longest = max(len(prompt.tokens) for prompt in further.values())
     model = hf.Oracle(file, longest + GENERATED).build()

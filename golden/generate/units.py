@@ -1,7 +1,7 @@
-"""What an interrupted run had finished: one unit for each model file and prompt, kept until the model is done.
+"""The finished parts of an interrupted run: one unit for each model file and prompt, kept until the model is done.
 
 A unit is found again only if the model file, the prompt, the positions, the programs here and the versions of the
-oracles are those that made it, and its logs are as it left them.
+oracles are the same, and its logs are unchanged.
 """
 
 import hashlib

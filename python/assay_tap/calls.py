@@ -28,7 +28,8 @@ class Wrapper:
 def listen(module, name, listener):
     """Calls listener(result) after each call of the function `name` of the module of that name.
 
-    Returns a function that ends it; the last one to end puts the function back. Raises KeyError if there is none.
+    Returns a function that stops this; the last one to stop restores the original function. Raises KeyError if there is
+    none.
     """
     space = vars(sys.modules[module])
     # A wrapper that the module no longer has, because the function was replaced, gets no calls.

@@ -27,7 +27,7 @@ def times_from_environment():
 
 
 def writer_from_environment(**options):
-    """A LogWriter as ORCH_LOG_FILE, ORCH_LOG_TEAM, ORCH_LOG_VALUES and ASSAY_LOG_TS say; None without ORCH_LOG_FILE."""
+    """A LogWriter by ORCH_LOG_FILE, ORCH_LOG_TEAM, ORCH_LOG_VALUES and ASSAY_LOG_TS; None without ORCH_LOG_FILE."""
     path = os.environ.get("ORCH_LOG_FILE")
     if not path:
         return None

@@ -66,7 +66,7 @@ def _cached_tokens(cache):
 
 
 def token_positions(args, named):
-    """Absolute positions of the tokens of one forward pass, from what a model of transformers or vLLM is called with.
+    """Absolute positions of the tokens of one forward pass, from the arguments of a transformers or vLLM model.
 
     Explicit positions win; else they follow what the KV cache holds; else they start at 0. named: all arguments by
     name; args: those given by place, of which the first is the tokens where no name says so.
@@ -84,7 +84,7 @@ def token_positions(args, named):
 
 
 def kept_positions(positions, named):
-    """Those of `positions` that the call asks logits of: the last of them, or those that a tensor names."""
+    """The `positions` whose logits the call asks for: the last of them, or those that a tensor names."""
     keep = next((named[name] for name in KEEPS if named.get(name) is not None), 0)
     if isinstance(keep, int):
         return positions[-keep:]
@@ -102,8 +102,8 @@ def _is_of_logits(checkpoint):
 class Pass:
     """The positions of one forward pass of `forward`; without it, of none.
 
-    They are read at once, as the pass goes on to fill the KV cache that they follow. What is wrong with the call is
-    raised only with a record of it: a pass of which nothing is logged cannot fail for it.
+    They are read at once, as the pass then fills the KV cache that determines them. What is wrong with the call is
+    raised only with a record of it: a pass that logs nothing cannot fail because of it.
 
     own: a function (args, kwargs) that gives the positions in place of token_positions.
     """

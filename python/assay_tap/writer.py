@@ -37,9 +37,9 @@ os.register_at_fork(after_in_child=_renew_locks)
 class LogWriter:
     """A log of checkpoints.
 
-    A record has left the process, in one write, when the call that logged it returns: exit, abort or a kill lose no
-    finished record and tear at most the last line. Calls may come from several threads, and from a child of fork(),
-    which goes on with the same file.
+    A record is written, by one write, before the call that logs it returns: exit, abort or a kill loses no finished
+    record and tears at most the last line. Calls may come from several threads, and from a child of fork(), which goes
+    on with the same file.
 
     values: how many leading values a record holds, or None for all. sketch brings the summary with it. sketch_digits
     shortens the 64 numbers of a sketch, for fixtures that must stay small; None prints them so that they read back
@@ -115,7 +115,7 @@ class LogWriter:
         """Logs one whole tensor at the position token_idx; shape is [1, n] unless it is given.
 
         row is anything that numpy takes, or a tensor of PyTorch. float64 is kept for the summary and the sketch; values
-        print as float32, and what is beyond the range of float32 is an infinity throughout.
+        print as float32, and values beyond the range of float32 are logged as infinities.
         """
         row = as_array(row, np.float64).reshape(-1)
         with np.errstate(over="ignore"):

@@ -1,15 +1,17 @@
 """Holds the sources to what HACKING.md and docs/dependencies.md say of them: house.py ROOT
 
 What would break: something that somebody has to install and nobody listed with its licence; an include against the
-direction of the data; a folder that the map does not have; a link to a file that is gone; a file that grew a second
-subject; inputs of fuzzers that outgrow the repository; a file that goes online and that SECURITY.md does not list.
+direction of the data; Python modules that import each other; a folder that the map does not have; a dead link; a file
+that grew a second subject; inputs of fuzzers that outgrow the repository; a file that goes online and that SECURITY.md does not list.
 """
 
+import ast
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 LONGEST = 500  # lines of a source file
@@ -79,6 +81,27 @@ def wrong_includes(root, files, folders):
             there = folder(included(path, name, known), folders)
             if there is not None and (there not in product or product.index(there) > product.index(here)):
                 yield f"{path} includes {name}, but {there}/ stands below {here}/ in the map of HACKING.md"
+
+
+def imported(tree):
+    """The names of modules that a Python file imports, also within its functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from [node.module.split(".")[0]] if node.module else (name.name for name in node.names)
+
+
+def import_cycles(root, files):
+    """Python files of one folder that import each other in a circle."""
+    graph = {}
+    for path in (path for path in files if path.suffix == ".py"):
+        names = imported(ast.parse((root / path).read_text()))
+        graph[path] = [beside for name in names if (beside := path.with_name(f"{name}.py")) in files]
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        yield f"{' <- '.join(map(str, error.args[1]))}: these import each other; move what both need to a third file"
 
 
 def unmapped(files, folders):
@@ -216,8 +239,8 @@ def main():
     folders = mapped(root)
     found = [*wrong_includes(root, files, folders), *unmapped(files, folders), *long_files(root, files)]
     found += [*dead_links(root, files), *unlisted(root, files), *unlocked(root), *impure(root, files)]
-    found += [*strays_to_network(root, files), *large_corpus(root, files)]
-    passed = f"{len(files)} files: includes, map, links, lengths, dependencies, network and corpus are as stated"
+    found += [*strays_to_network(root, files), *large_corpus(root, files), *import_cycles(root, files)]
+    passed = f"{len(files)} files: includes, imports, map, links, lengths, dependencies, network and corpus are as stated"
     print("\n".join(found) or passed)
     sys.exit(1 if found else 0)
 

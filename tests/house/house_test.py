@@ -44,6 +44,13 @@ class HouseTest(unittest.TestCase):
             files = self.put(engine__a_DOT_h=f"#include {right}\n", base__b_DOT_h="", engine__b_DOT_h="")
             self.assertEqual(self.said(house.wrong_includes, self.root, files, FOLDERS), "", right)
 
+    def test_python_modules_that_import_each_other(self):
+        right = {"a__x_DOT_py": "from .y import f\nimport os", "a__y_DOT_py": "", "b__y_DOT_py": "import x"}
+        self.assertEqual(self.said(house.import_cycles, self.root, self.put(**right)), "")
+        for back in ("from . import x", "from .x import f", "import x", "def f():\n    from .x import g"):
+            said = self.said(house.import_cycles, self.root, self.put(**{**right, "a__y_DOT_py": back}))
+            self.assertIn("a/x.py", said, back)
+
     def test_folders_that_the_map_does_not_have(self):
         files = [Path(name + "/a.cc") for name in (*FOLDERS, "engine/tokenizer", "tests/engine")]
         self.assertEqual(self.said(house.unmapped, files, FOLDERS), "")

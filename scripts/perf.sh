@@ -9,7 +9,7 @@
 #
 #   ROUNDS=20   pairs of times of each benchmark
 #   FILTER=…    regular expression of the benchmarks (default: one or two of each kernel, logs, models)
-#   GOLDENS=…   models that are held to their goldens, as bench/accuracy.py takes them (default: all)
+#   GOLDENS=…   models that are compared with their goldens, as bench/accuracy.py takes them (default: all)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -12,7 +12,7 @@ namespace assay {
 namespace {
 
 // Control characters and what Unicode calls format characters (general categories Cc, Cf, Zl, Zp),
-// as far as they act on the text around them or cannot be seen; and the two that XML forbids.
+// if they affect the text around them or are invisible; and the two that XML forbids.
 bool is_visible(char32_t code) {
   struct Range {
     char32_t first;

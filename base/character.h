@@ -6,12 +6,12 @@
 
 namespace assay {
 
-// What stands at the start of a text that may be hostile.
+// The character at the start of a text that may be hostile.
 struct Character {
   size_t bytes = 1;   // of it; 1 where no well-formed UTF-8 begins
   char32_t code = 0;  // 0 where no well-formed UTF-8 begins, too
-  // Shown by what displays it, and changes nothing else: no control character, none that is not
-  // UTF-8, none that turns the direction of text, joins lines or cannot be seen.
+  // Displayed, without other effects: not a control character, not invalid UTF-8, and none that
+  // changes the direction of text, joins lines or is invisible.
   bool visible = false;
 };
 
@@ -21,8 +21,8 @@ Character first_character(std::string_view text);
 // Appends the bytes of `character`, at the start of `text`, as \xNN.
 void append_escaped(std::string& out, std::string_view text, const Character& character);
 
-// `text` with what is not visible as \xNN, but for the ASCII characters of `allowed`; at most
-// `max_bytes` of it. So what a model writes may be shown on a terminal ("\n\t" allowed).
+// `text` with invisible characters as \xNN, except the ASCII characters of `allowed`; at most
+// `max_bytes` of it. Makes generated text safe for a terminal ("\n\t" allowed).
 std::string visible_text(std::string_view text, std::string_view allowed = {},
                          size_t max_bytes = std::string_view::npos);
 

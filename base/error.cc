@@ -6,7 +6,7 @@ namespace assay {
 namespace {
 
 std::string compose(const std::string& what, const std::string& where, const std::string& hint) {
-  // A path may be longer than a message should be, and must not push out what is wrong with it.
+  // A path may be longer than a message should be, and must not displace the reason.
   constexpr size_t kMostOfEach = 4096;
   std::string line;
   if (!where.empty()) line = printable(where, kMostOfEach) + ": ";

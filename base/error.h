@@ -6,8 +6,8 @@
 
 namespace assay {
 
-// The error type of all that outsiders may cause. The libraries throw it and never print, abort or
-// exit; the program prints what() as one line and exits with code 2.
+// The error type for everything that input may cause. The libraries throw it and never print, abort
+// or exit; the program prints what() as one line and exits with code 2.
 class Error : public std::runtime_error {
  public:
   // `what`: what is wrong. `where`: the file, and the line, key or tensor in it ("m.gguf: tensor
@@ -17,8 +17,8 @@ class Error : public std::runtime_error {
                  const std::string& hint = {});
 };
 
-// `text` as it may be shown in one line of a message: what is not UTF-8, cannot be seen, or
-// controls a terminal, the direction of text or a CI runner as \xNN, and at most `max_bytes` of it.
+// `text` as safe for one line of a message: invalid UTF-8, invisible characters, and those that
+// control a terminal, the direction of text or a CI runner as \xNN; at most `max_bytes` of it.
 std::string printable(std::string_view text, size_t max_bytes = 200);
 
 }  // namespace assay

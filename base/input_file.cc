@@ -53,7 +53,7 @@ size_t InputFile::read(char* to, size_t count, int64_t offset) const {
 std::string read_whole_file(const std::string& path, int64_t max_bytes, const std::string& hint) {
   const InputFile file(path);
   if (file.size() > max_bytes) {
-    throw Error(fmt::format("{} bytes are too many, {} is the most", file.size(), max_bytes), path,
+    throw Error(fmt::format("{} bytes are too many, the limit is {}", file.size(), max_bytes), path,
                 hint);
   }
   std::string text(static_cast<size_t>(file.size()), '\0');

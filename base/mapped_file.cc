@@ -24,7 +24,7 @@ namespace {
   throw Error(what + ": " + std::strerror(errno), path, hint);
 }
 
-// Bytes that programs can have without making others swap; 0 where the system does not say.
+// Bytes available without making other programs swap; 0 if the system does not report it.
 size_t available_memory() {
   std::ifstream table("/proc/meminfo");
   std::string line;
@@ -69,7 +69,7 @@ void MappedFile::read_into_memory(size_t first, ThreadPool& pool) {
     fail(fmt::format("no memory for its {} bytes", count), path_,
          "use a smaller file or a machine with more memory");
   }
-  madvise(memory, count, MADV_HUGEPAGE);  // where there are none, small pages do
+  madvise(memory, count, MADV_HUGEPAGE);  // without them, small pages do
   constexpr int64_t kPiece = int64_t{2} << 20U;
   pool.parallel_for(static_cast<int64_t>(count), kPiece, [&](int64_t begin, int64_t end) {
     while (begin < end) {

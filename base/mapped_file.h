@@ -19,15 +19,15 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  // Replaces the mapping, from the page of byte `first` on, by memory of our own, in large pages
-  // where the system has them: it is read up to 1.3 times as fast, and what happens to that part of
-  // the file from now on does not matter. Addresses stay. Does nothing if that would take more than
-  // half of the memory that the system has left. `pool` shares the work. Throws Error if the file
-  // has become shorter; the bytes may not be used then.
+  // Replaces the mapping, from the page of byte `first` on, by anonymous memory, in large pages if
+  // the system has them: reading is up to 1.3 times as fast, and later changes of that part of the
+  // file have no effect. Addresses stay. Does nothing if that would take more than half of the
+  // system's available memory. `pool` shares the work. Throws Error if the file has become shorter;
+  // the bytes may not be used then.
   void read_into_memory(size_t first, ThreadPool& pool);
 
-  // Gives back what memory the pages before that of byte `end` take, none of which may have been
-  // read into memory; they are mapped again when they are looked at.
+  // Releases the memory of the pages before that of byte `end`, none of which may have been
+  // replaced by read_into_memory(); they are mapped again when they are accessed.
   void release_pages(size_t end);
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }

@@ -40,14 +40,14 @@ NewFile::NewFile(std::string path) : path_(std::move(path)) {
   if (stat(path_.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
     throw Error("is a directory", path_, "give a file");
   }
-  if (path_.size() >= PATH_MAX) {  // it could be made from within its folder, and not be opened
+  if (path_.size() >= PATH_MAX) {  // it could be created from its folder, but not opened
     errno = ENAMETOOLONG;
     fail("cannot create");
   }
   const std::string place = place_of(path_);
   const size_t slash = place.rfind('/') + 1;
   name_ = place.substr(slash);
-  // All that follows is relative to the folder: a path may be as long as the system allows.
+  // The following is relative to the folder: a path may be as long as the system allows.
   folder_ =
       open(slash == 0 ? "." : place.substr(0, slash).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (folder_ < 0) fail("cannot create");
@@ -76,7 +76,7 @@ void NewFile::create() {
     if (file_ < 0 && errno != EEXIST) break;
   }
   if (file_ < 0) fail("cannot create");
-  if (name_.size() > NAME_MAX) {  // told now, and not after hours of work
+  if (name_.size() > NAME_MAX) {  // reported now, and not after hours of work
     unlinkat(folder_, temporary_.c_str(), 0);
     errno = ENAMETOOLONG;
     fail("cannot create");

@@ -5,12 +5,12 @@
 
 namespace assay {
 
-// What the names of unfinished files end with, which a kill may leave behind.
+// The suffix of unfinished files, which a kill may leave behind.
 inline constexpr const char* kTemporarySuffix = ".tmp.new";
 
 // A file that appears at its place whole, when finish() returns, or not at all: until then it has a
-// name of its own in the same folder, and it is removed if it is not finished. Behind a symbolic
-// link it takes the place of the file that the link names.
+// temporary name in the same folder, and it is removed if it is not finished. If `path` is a
+// symbolic link, it replaces the file that the link names.
 class NewFile {
  public:
   // Throws Error naming `path` if that is a folder, or if nothing can be created beside it.
@@ -36,7 +36,7 @@ class NewFile {
   int file_ = -1;
 };
 
-// Where a file of this path is to be written: behind a symbolic link, what that names.
+// Where a file of this path is written: the target of a symbolic link.
 std::string place_of(const std::string& path);
 
 // Writes all of `bytes`; false if that fails, and errno says why. Throws Interrupted.

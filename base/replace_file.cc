@@ -13,7 +13,7 @@
 namespace assay {
 namespace {
 
-// Returns when the names in the folder of `path` are on the disk, where the file system can.
+// Returns when the names in the folder of `path` are on the disk, if the file system supports that.
 void sync_folder(const std::string& path) {
   const std::string folder = path.substr(0, path.rfind('/') + 1);
   const int descriptor =

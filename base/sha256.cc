@@ -24,7 +24,7 @@ void check(bool good) {
 }  // namespace
 
 Sha256::Sha256() : state_(std::make_unique<State>()) {
-  // It fails only where there is no memory for its state.
+  // It fails only without memory for its state.
   if (state_->context == nullptr ||
       EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) != 1) {
     throw std::bad_alloc();

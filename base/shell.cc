@@ -12,13 +12,13 @@ std::string shell_quoted(const std::string& argument) {
                                               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                               "0123456789_-./:=,+@%") == std::string::npos;
   if (plain) return argument;
-  // What cannot be seen, as bash writes it: $'\x1b'.
+  // Invisible characters, as bash writes them: $'\x1b'.
   const bool visible = printable(argument, argument.size()) == argument;
   std::string quoted = visible ? "'" : "$'";
   for (std::string_view rest = argument; !rest.empty();) {
     const Character character = first_character(rest);
     const std::string_view bytes = rest.substr(0, character.bytes);
-    const bool command = bytes == "[" && quoted.ends_with("##");  // as printable() has it
+    const bool command = bytes == "[" && quoted.ends_with("##");  // as in printable()
     if (!visible && (!character.visible || command)) {
       append_escaped(quoted, rest, character);
     } else if (bytes == "'") {

@@ -25,10 +25,10 @@ int usable_processors() {
   return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
 }
 
-// Decode gives the pool a new loop every few microseconds, and to sleep and be woken takes longer
-// than the loop. So a waiting thread spins (some 10 to 50 microseconds), then offers its processor
-// to others for a while, for one of them may be the thread it waits for, and only then sleeps. With
-// more threads than processors it does not spin.
+// Decode gives the pool a new loop every few microseconds, and sleeping and waking takes longer
+// than the loop. So a waiting thread spins (some 10 to 50 microseconds), then yields its processor
+// for a while, as another thread may be the one it waits for, and only then sleeps. With more
+// threads than processors it does not spin.
 constexpr int kSpins = 1000;
 constexpr int kYields = 200;
 
@@ -38,7 +38,7 @@ void pause_briefly() {
 #endif
 }
 
-// Waits until ready() holds, at most for the spins and yields above; says whether it does.
+// Waits until ready(), at most for the spins and yields above; returns ready().
 template <typename Ready>
 bool wait_awake(int spins, const Ready& ready) {
   for (int i = 0; i < spins; ++i) {
@@ -69,8 +69,8 @@ struct ThreadPool::Impl {
     const std::function<void(int64_t, int64_t)>* body = nullptr;
   };
 
-  // A piece of the current loop belongs to who raises its number to the loop's: its own thread, or
-  // the caller, so that nobody waits for a thread that has lost its processor.
+  // A piece of the current loop belongs to the first thread that raises its number to the loop's:
+  // its own, or the caller, so that no one waits for a preempted thread.
   struct alignas(64) Piece {
     std::atomic<uint32_t> taken{0};
   };
@@ -79,7 +79,7 @@ struct ThreadPool::Impl {
 
   int n_threads;
   int spins = 0;
-  Loop loop;  // read only by those who have taken a piece of it
+  Loop loop;  // read only by threads that have taken a piece of it
   std::vector<Piece> pieces;
   std::atomic<uint32_t> generation{0};  // counts loops started; workers wait for it to change
   std::atomic<int> unfinished{0};       // pieces of the current loop that are not done
@@ -137,14 +137,14 @@ ThreadPool::ThreadPool(int n_threads) : impl_(std::make_unique<Impl>(checked_cou
       impl_->workers.emplace_back([impl = impl_.get(), thread] { impl->work(thread); });
     }
   } catch (const std::system_error& refused) {
-    if (n_threads == 0) {  // nobody asked for so many: as many as there are compute the same
+    if (n_threads == 0) {  // no number was requested: any number gives the same result
       impl_->n_threads = static_cast<int>(impl_->workers.size()) + 1;
       return;
     }
     impl_->stop();
     throw Error(fmt::format("cannot start {} threads: {}", impl_->n_threads, refused.what()),
                 "--threads", "give a smaller number");
-  } catch (...) {  // no memory for one more; those that run must not be left behind
+  } catch (...) {  // no memory for one more; the running ones must be stopped
     impl_->stop();
     throw;
   }

@@ -7,7 +7,7 @@
 
 namespace assay {
 
-// The most that a pool has.
+// The most threads of a pool.
 inline constexpr int kMaxThreads = 1024;
 
 // A fixed set of threads that run one loop at a time. The caller's thread is one of them.
@@ -22,8 +22,8 @@ class ThreadPool {
 
   int n_threads() const;
 
-  // Calls body(begin, end) for consecutive pieces that together cover [0, count), one piece a
-  // thread, borders at multiples of `grain`; returns when all are done. An exception thrown by
+  // Calls body(begin, end) for consecutive pieces that together cover [0, count), one piece per
+  // thread, with borders at multiples of `grain`; returns when all are done. An exception thrown by
   // `body` is thrown here after that. Throws Interrupted before it begins. Not reentrant; one
   // caller at a time.
   void parallel_for(int64_t count, int64_t grain,

@@ -10,34 +10,34 @@
 //
 //   if (assay_tap_on()) assay_tap_log("layer_0_output", position, hidden, 576);
 //
-// The environment says whether and what is logged; without ORCH_LOG_FILE nothing is:
+// The environment says what to log; without ORCH_LOG_FILE nothing is logged:
 //
-//   ORCH_LOG_FILE          the log; emptied when the first record comes, and by nothing else
+//   ORCH_LOG_FILE          the log; emptied by the first record, and by nothing else
 //   ORCH_LOG_TEAM          the engine's name in each record
 //   ORCH_LOG_VALUES        how many leading values a record holds, or `all` (default 10)
 //   ASSAY_LOG_CHECKPOINTS  `logits` (default), `layers`, `ops` (all), or comma-separated globs
 //   ASSAY_LOG_TS           `off`: records do not say when they were logged, so that a run that
 //                          computes the same writes the same bytes (default `on`)
 //
-// Each record has the head of the tensor, a summary, and a sketch: 64 projections that stand for
-// the whole of it. It leaves the process in one write(2) before the call returns: exit, abort or a
-// kill lose no finished record and tear at most the last line. Calls may come from any thread. A
-// child of fork() may go on logging to the same file; lines stay whole.
+// Each record has the head of the tensor, a summary, and a sketch: 64 projections that represent
+// the whole tensor. It is written by one write(2) before the call returns: exit, abort or a kill
+// loses no finished record and tears at most the last line. Calls may come from any thread. A child
+// of fork() may go on logging to the same file; lines stay whole.
 //
-// Where the log cannot be written, one line on standard error says why, the engine goes on, and
-// nothing more is logged; the log ends with its last whole record. The first call that has no
-// meaning is told there too; it is refused, and the log goes on. SIGPIPE and SIGXFSZ of both, the
-// log and what is told, are taken. An item of ASSAY_LOG_CHECKPOINTS that matches none of the names
-// that the engine asked for is told there when its first log is closed or it calls exit().
-// Define ASSAY_TAP_ON_ERROR(message) to be told otherwise.
+// If the log cannot be written, one line on standard error says why, the engine continues, and
+// nothing more is logged; the log ends with its last whole record. The first invalid call is also
+// reported there; it is rejected, and logging continues. SIGPIPE and SIGXFSZ caused by the log or
+// by a message are suppressed. An item of ASSAY_LOG_CHECKPOINTS that matches no name that the
+// engine asked for is reported when its first log is closed or it calls exit(). Define
+// ASSAY_TAP_ON_ERROR(message) to report errors in another way.
 //
-// A compiler told -ffast-math may change the last bits of sums; what is not a number stays one, and
-// on x86-64 denormal numbers are summarised as what they are.
+// With -ffast-math a compiler may change the last bits of sums; NaN stays NaN, and on x86-64
+// denormal numbers are summarised exactly.
 #ifndef ASSAY_TAP_H
 #define ASSAY_TAP_H
 
 #if defined(ASSAY_TAP_IMPLEMENTATION) && !defined(_GNU_SOURCE) && !defined(_DEFAULT_SOURCE)
-#define _DEFAULT_SOURCE 1  // flock() and O_CLOEXEC where the compiler is told -std=c99
+#define _DEFAULT_SOURCE 1  // flock() and O_CLOEXEC with -std=c99
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -51,18 +51,17 @@ extern "C" {
 #endif
 
 // With ASSAY_TAP_STATIC all functions are private to the file that includes the implementation;
-// with ASSAY_TAP_WITHOUT_LOG they are those that write numbers, summarise and sketch.
+// with ASSAY_TAP_WITHOUT_LOG there are only those that write numbers, summaries and sketches.
 #ifdef ASSAY_TAP_STATIC
 #define ASSAY_TAP_API static __attribute__((unused))
 #else
 #define ASSAY_TAP_API
 #endif
 
-// Element types. What is narrower than a float is widened, which loses nothing.
+// Element types. Types narrower than a float are widened, which loses nothing.
 enum { ASSAY_TAP_F32 = 0, ASSAY_TAP_F16 = 1, ASSAY_TAP_BF16 = 2 };
 
-// The optional first line of a log; what is NULL is logged as an empty string, a prompt that is
-// NULL not at all.
+// The optional first line of a log; NULL is logged as an empty string, a NULL prompt not at all.
 typedef struct {
   const char* model_name;
   const char* model_sha256;
@@ -78,19 +77,19 @@ typedef struct {
 
 #ifndef ASSAY_TAP_WITHOUT_LOG
 
-// 1 if the environment asks for a log, else 0. Costs one load once that is known.
+// 1 if the environment asks for a log, else 0. After the first call it costs one load.
 ASSAY_TAP_API int assay_tap_on(void);
 
-// 1 if the log is to hold `checkpoint`: to ask before a tensor is copied for it. Also 1 for a name
-// that is NULL or empty, which assay_tap_log() refuses.
+// 1 if `checkpoint` should be logged: ask before copying a tensor for the log. Also 1 for a name
+// that is NULL or empty, which assay_tap_log() rejects.
 ASSAY_TAP_API int assay_tap_wants(const char* checkpoint);
 
 // Logs values[n], the whole tensor `checkpoint` (`layer_0_output`; Assay's docs/add-an-engine.md
 // has the names) at the token position `token_idx` >= 0, as the shape [1, n]. Returns 1 if it was
-// logged, 0 if it was not asked for, -1 if it could not be: once the log cannot be written, and for
-// a call without a meaning: a name that is NULL or empty, a negative token_idx or dimension, a rank
-// below 0 or above 8, more than 2^56 values, values or a shape that are NULL where there are some,
-// an unknown type. The first of these in a log is told by ASSAY_TAP_ON_ERROR; the log goes on, and
+// logged, 0 if it was not asked for, -1 on failure: when the log cannot be written, and for an
+// invalid call: a name that is NULL or empty, a negative token_idx or dimension, a rank below 0 or
+// above 8, more than 2^56 values, a NULL pointer to values or shape that are not empty, an unknown
+// type. The first of these in a log is reported by ASSAY_TAP_ON_ERROR; logging continues, and
 // assay_tap_error() stays NULL.
 ASSAY_TAP_API int assay_tap_log(const char* checkpoint, int64_t token_idx, const float* values,
                                 size_t n);
@@ -99,31 +98,30 @@ ASSAY_TAP_API int assay_tap_log(const char* checkpoint, int64_t token_idx, const
 ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx, int type,
                                        const void* values, const int64_t* shape, int rank);
 
-// Writes the first line. Returns as assay_tap_log(); -1 if anything has been logged before. A
-// header that is NULL, or whose tokens are NULL where n_tokens is not 0, is a call without a
-// meaning.
+// Writes the first line. Returns as assay_tap_log(); -1 if anything has been logged before. A NULL
+// header, or NULL tokens when n_tokens is not 0, is an invalid call.
 ASSAY_TAP_API int assay_tap_log_header(const assay_tap_header* header);
 
-// Opens a log for which an engine's own flags ask, in the place of the environment: before the
-// first call of any other function. `values` and `checkpoints` as in the environment; NULL is the
-// default. Returns 1, or -1.
+// Opens a log that an engine's own flags ask for, instead of the environment: before the first call
+// of any other function. `values` and `checkpoints` as in the environment; NULL is the default.
+// Returns 1, or -1.
 ASSAY_TAP_API int assay_tap_open(const char* path, const char* team, const char* values,
                                  const char* checkpoints);
 
-// Ends the log of this process. Not needed: nothing is kept back. The environment is read again
-// after it: to ask leaves the log as it is, a further record begins it anew. Of the processes that
-// fork() made, those that have logged and not closed keep the file: until they have, or no process
-// is left that holds it, none may begin it anew. Not while other threads log.
+// Ends the log of this process. Optional: nothing is buffered. The environment is read again after
+// it: queries leave the log as it is, another record overwrites it. Processes made by fork() that
+// have logged and not closed keep the file: until they close it, or end, none may overwrite it. Do
+// not call it while other threads log.
 ASSAY_TAP_API void assay_tap_close(void);
 
-// Why nothing is logged any more; NULL where nothing went wrong so far. Opens no log.
+// Why logging stopped; NULL if nothing has failed. Does not open a log.
 ASSAY_TAP_API const char* assay_tap_error(void);
 
 #endif  // ASSAY_TAP_WITHOUT_LOG
 
 // Writes `value` in the shortest form that reads back to the same bits, the same text as C++'s
-// std::to_chars(); what is not finite as "NaN", "Infinity", "-Infinity" with the quotes. Returns
-// the length, at most ASSAY_TAP_NUMBER_SIZE; no '\0' follows.
+// std::to_chars(); values that are not finite as "NaN", "Infinity", "-Infinity" with the quotes.
+// Returns the length, at most ASSAY_TAP_NUMBER_SIZE; no '\0' follows.
 #define ASSAY_TAP_NUMBER_SIZE 32
 ASSAY_TAP_API size_t assay_tap_print_float(char* to, float value);
 ASSAY_TAP_API size_t assay_tap_print_double(char* to, double value);
@@ -280,7 +278,7 @@ typedef struct {
 // From four times the value and the borders of its interval, in units of 10^k and rounded to odd:
 // one digit fewer if there is such a decimal in the interval, else the nearest.
 //
-// Written without branches that numbers could mislead, as are the next functions.
+// Written without data-dependent branches, like the next functions.
 static inline assay_tap_decimal assay_tap_choose(uint64_t low, uint64_t middle, uint64_t high,
                                                  uint64_t out, int k) {
   assay_tap_decimal decimal;
@@ -430,7 +428,7 @@ static inline char* assay_tap_layout(char* to, assay_tap_decimal decimal, double
     memcpy(to, assay_tap_pairs + (size_t)(2 * exponent), 2);
     return to + 2;
   }
-  if (last >= 0) {  // a whole number: all of its digits, not only those that tell it apart
+  if (last >= 0) {  // a whole number: all of its digits, not only the shortest unique ones
     if (magnitude < 18446744073709551616.0) {
       return assay_tap_write_integer(to, (uint64_t)magnitude);
     }
@@ -445,8 +443,8 @@ static inline char* assay_tap_layout(char* to, assay_tap_decimal decimal, double
 }
 
 // The same for a float whose text is fixed and not whole, nearly all of a log: at most nine digits,
-// which go around the point by shifts, since memory that was just written cannot be read again at
-// once in other pieces. NULL for other floats.
+// which shifts place around the point, since memory that was just written cannot be read back at
+// once in other sizes. NULL for other floats.
 static inline char* assay_tap_layout_usual(char* to, assay_tap_decimal decimal) {
   static const uint32_t kTens[] = {100000000, 10000000, 1000000, 100000, 10000, 1000, 100, 10, 1};
   const int written = assay_tap_digit_count(decimal.digits);
@@ -475,7 +473,7 @@ static char* assay_tap_write_nonfinite(char* to, int is_nan, int negative) {
   return to + length;
 }
 
-// The powers must have been made. At least 48 bytes may be written.
+// The powers must have been computed. At least 48 bytes may be written.
 static char* assay_tap_write_float(char* to, float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof(bits));
@@ -555,11 +553,11 @@ ASSAY_TAP_API size_t assay_tap_print_double(char* to, double value) {
 
 // ---- Summary and sketch of a tensor ----------------------------------------------------------
 // All sums are in double, in an order that is the same on every processor. Elements that are not
-// finite are left out.
+// finite are skipped.
 
-// An engine may have told the processor to take denormal numbers for zeros, as what is linked with
-// -ffast-math does, to round otherwise, or to trap. Tensors are summarised with none of that (on
-// x86-64): the mode that a process starts with. Gives the engine's, to be restored.
+// An engine may have set the processor to flush denormal numbers to zero, as linking with
+// -ffast-math does, to round differently, or to trap. Tensors are summarised (on x86-64) in the
+// mode that a process starts with. Returns the engine's mode, to be restored.
 static __attribute__((unused)) uint32_t assay_tap_set_float_mode(uint32_t mode) {
   uint32_t before = mode;
 #if defined(__x86_64__)
@@ -570,7 +568,7 @@ static __attribute__((unused)) uint32_t assay_tap_set_float_mode(uint32_t mode) 
 }
 #define ASSAY_TAP_FLOAT_MODE 0x1F80U
 
-// By the bits: -ffast-math must not take it away.
+// Tests the bits: -ffast-math must not remove it.
 static int assay_tap_is_finite(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof(bits));
@@ -652,7 +650,7 @@ ASSAY_TAP_TARGET static inline __m256 assay_tap_last_eight(__m512 a) {
   return _mm512_maskz_extractf32x8_ps(0xFF, a, 1);
 }
 
-// As much of values[n] as are whole sixteens; how many that is.
+// The part of values[n] in whole groups of sixteen; returns its length.
 ASSAY_TAP_TARGET static size_t assay_tap_summarize_avx512(const float* values, size_t n,
                                                           assay_tap_summary* s) {
   __m512d sums = _mm512_loadu_pd(s->sums);
@@ -719,12 +717,12 @@ static inline uint64_t assay_tap_signs(uint64_t i) {
 // frequency moments", STOC 1996.
 //
 // Four elements are added at a time. The sums of their sixteen subsets, each in the order of the
-// elements, are a table, and bit k of their signs is the place in it: a lookup and an addition for
-// each k. Beyond the end elements count as 0.
-#define ASSAY_TAP_BLOCK 128  // elements whose places are computed before they are looked up
+// elements, are a table, and bit k of their signs is the index into it: a lookup and an addition
+// for each k. Beyond the end elements count as 0.
+#define ASSAY_TAP_BLOCK 128  // elements whose table indices are computed before the lookups
 #define ASSAY_TAP_FOURS (ASSAY_TAP_BLOCK / 4)
 
-// Nibble p of words[r] is the place for k = 4 * p + r: the bits of four words, transposed in
+// Nibble p of words[r] is the index for k = 4 * p + r: the bits of four words, transposed in
 // squares of four by four. i: the first of the four elements.
 static inline void assay_tap_places(uint64_t i, uint64_t words[4]) {
   const uint64_t ones = 0x5555555555555555U;
@@ -827,8 +825,8 @@ ASSAY_TAP_TARGET static void assay_tap_places_avx512(uint64_t i, uint64_t words[
 }
 
 // As assay_tap_plus_portable(), bit for bit. Vector 2 * r + h has the sums of k = 4 * p + r for the
-// eight p from 8 * h on. Half of the additions are written as multiplications by one and additions,
-// which other units of the processor compute.
+// eight p from 8 * h on. Half of the additions are written as fused multiplications by one, which
+// other units of the processor compute.
 ASSAY_TAP_TARGET static double assay_tap_plus_avx512(const float* values, size_t n, double* plus) {
   double wide[ASSAY_TAP_BLOCK];
   uint64_t words[4][ASSAY_TAP_FOURS];
@@ -953,8 +951,8 @@ static uint32_t assay_tap_utf8_code(const unsigned char* text, int length) {
   return code;
 }
 
-// Whether a terminal would do something else with it than show it: a control character, one that
-// turns the direction of text, or one that cannot be seen.
+// Whether a terminal would not simply display it: a control character, a text direction character,
+// or an invisible one.
 static int assay_tap_is_unseen(uint32_t code) {
   static const uint32_t kUnseen[][2] = {{0x00, 0x1F},     {0x7F, 0x9F},     {0xAD, 0xAD},
                                         {0x61C, 0x61C},   {0x180E, 0x180E}, {0x200B, 0x200F},
@@ -1061,19 +1059,19 @@ enum { ASSAY_TAP_UNREAD = 0, ASSAY_TAP_OFF = 1, ASSAY_TAP_OPENED = 2, ASSAY_TAP_
 enum { ASSAY_TAP_OLD = 0, ASSAY_TAP_EMPTYING = 1, ASSAY_TAP_EMPTIED = 2 };  // contents of the file
 enum { ASSAY_TAP_KEPT = 4, ASSAY_TAP_MESSAGE = 512 };
 
-// One with the children of fork().
+// Shared with the children of fork().
 typedef struct {
   int contents;
   int writers;        // processes that have begun to write and not closed
   uint64_t matched;   // a bit for each glob, the last one for all further: a checkpoint matched it
-  int told_of_globs;  // that one matched none
+  int told_of_globs;  // that one matched none was reported
 } assay_tap_shared;
 
 typedef struct {
   int state;              // one of the above; read without the lock
   pthread_mutex_t mutex;  // guards what follows
   int fork_safe;
-  int told_of_call;  // that a call could not be logged
+  int told_of_call;  // a rejected call was reported
   int fd;
   int regular;
   int begun;  // this process is one of the writers
@@ -1115,7 +1113,7 @@ static assay_tap_log_state assay_tap = {ASSAY_TAP_UNREAD,
                                         0,
                                         {0}};
 
-// A thread that forks while another logs must not leave the child a lock that nobody holds.
+// A thread that forks while another logs must not leave the child a lock without an owner.
 static void assay_tap_before_fork(void) {
   (void)pthread_mutex_lock(&assay_tap.mutex);
 }
@@ -1139,8 +1137,8 @@ static void assay_tap_print_message(char* to, const char* what, int code, const 
                  hint);
 }
 
-// The signals with which the system ends who writes to a pipe that nobody reads, or a file beyond
-// its limit (ulimit -f). While a record or a message is written they wait for the end of it.
+// The signals that end a process which writes to a closed pipe, or to a file beyond its limit
+// (ulimit -f). They are blocked while a record or a message is written.
 typedef struct {
   sigset_t ours;
   sigset_t mask;     // of the thread before
@@ -1159,8 +1157,8 @@ static void assay_tap_hold_signals(assay_tap_signals* signals) {
   }
 }
 
-// Takes the signals that a write, if it may have `failed`, sent to this thread; what was sent
-// before stays.
+// Consumes the signals that a write, if it may have `failed`, sent to this thread; earlier ones
+// stay pending.
 static void assay_tap_release_signals(const assay_tap_signals* signals, int failed) {
   static const int kOurs[] = {SIGPIPE, SIGXFSZ};
   for (int i = 0; failed && i < 2; ++i) {
@@ -1180,7 +1178,7 @@ static void assay_tap_release_signals(const assay_tap_signals* signals, int fail
   (void)pthread_sigmask(SIG_SETMASK, &signals->mask, NULL);
 }
 
-// ASSAY_TAP_ON_ERROR, which may write to a pipe that nobody reads.
+// ASSAY_TAP_ON_ERROR, which may write to a closed pipe.
 static void assay_tap_tell(const char* message) {
   assay_tap_signals signals;
   assay_tap_hold_signals(&signals);
@@ -1188,8 +1186,8 @@ static void assay_tap_tell(const char* message) {
   assay_tap_release_signals(&signals, 1);
 }
 
-// Says once what is wrong, its errno (0: none), and what to do ("": nothing), and ends the log. The
-// caller holds the lock.
+// Reports once what is wrong, its errno (0: none), and what to do ("": nothing), and ends the log.
+// The caller holds the lock.
 static int assay_tap_fail(const char* what, int code, const char* hint) {
   assay_tap_print_message(assay_tap.error, what, code, hint);
   assay_tap_set_state(ASSAY_TAP_FAILED);
@@ -1202,7 +1200,7 @@ static char* assay_tap_copy(const char* text) {
   return copy == NULL ? NULL : (char*)memcpy(copy, text, strlen(text) + 1);
 }
 
-// A count, or -1 for `all`; -2 where it is neither.
+// A count, or -1 for `all`; -2 if it is neither.
 static int64_t assay_tap_parse_values(const char* text) {
   if (text == NULL || *text == 0) return 10;
   if (strcmp(text, "all") == 0) return -1;
@@ -1219,8 +1217,8 @@ static uint64_t assay_tap_glob_bit(int place) {
   return (uint64_t)1 << (place < 63 ? place : 63);
 }
 
-// Globs one after the other, sets replaced by theirs; NULL where an item is empty. `typed`: the
-// bits of those that are no part of a set.
+// The globs in sequence, with sets replaced by their globs; NULL if an item is empty. `typed`: the
+// bits of those that do not come from a set.
 static char* assay_tap_parse_checkpoints(const char* text, uint64_t* typed) {
   int count = 0;
   *typed = 0;
@@ -1261,7 +1259,7 @@ static char* assay_tap_parse_checkpoints(const char* text, uint64_t* typed) {
   return globs;
 }
 
-// An item that is mistyped logs nothing: says once, for all that fork() made, which one matched
+// A mistyped item logs nothing: reports once, for all processes made by fork(), which one matched
 // none of the checkpoints that the engine asked for. The caller holds the lock.
 static void assay_tap_check_globs(void) {
   char what[160];
@@ -1289,7 +1287,7 @@ static void assay_tap_check_globs(void) {
   assay_tap_tell(message);
 }
 
-// Does not wait: what is told may have called exit() itself.
+// Does not wait: ASSAY_TAP_ON_ERROR may have called exit() itself.
 static void assay_tap_at_exit(void) {
   if (pthread_mutex_trylock(&assay_tap.mutex) != 0) return;
   assay_tap_check_globs();
@@ -1345,8 +1343,7 @@ static int assay_tap_open_locked(const char* path, const char* team, const char*
     assay_tap.fork_safe = pthread_atfork(assay_tap_before_fork, assay_tap_after_fork,
                                          assay_tap_after_fork_in_child) == 0;
   }
-  // Of a log that is begun anew nothing is said: not all that the engine has may be asked for
-  // again.
+  // A log that is reopened gets no report: the engine may not ask for all of its checkpoints again.
   assay_tap.shared->told_of_globs = assay_tap.exit_noted;
   if (!assay_tap.exit_noted) assay_tap.exit_noted = atexit(assay_tap_at_exit) == 0;
   assay_tap.told_of_call = 0;
@@ -1399,12 +1396,12 @@ ASSAY_TAP_API int assay_tap_open(const char* path, const char* team, const char*
 ASSAY_TAP_API void assay_tap_close(void) {
   (void)pthread_mutex_lock(&assay_tap.mutex);
   assay_tap_check_globs();
-  // The file's lock is one for all that fork() made: it is given away when none of them writes, for
-  // those that live on hold the file, and is taken again by one that begins to write.
+  // Processes made by fork() share the file's lock: it is released when none of them writes, since
+  // those that live on hold the file, and taken again by one that begins to write.
   if (assay_tap.fd >= 0 &&
       __atomic_sub_fetch(&assay_tap.shared->writers, assay_tap.begun, __ATOMIC_ACQ_REL) == 0) {
     (void)flock(assay_tap.fd, LOCK_UN);
-    // One that has begun meanwhile found the file still locked.
+    // A process that began meanwhile found the file still locked.
     if (__atomic_load_n(&assay_tap.shared->writers, __ATOMIC_ACQUIRE) > 0) {
       (void)flock(assay_tap.fd, LOCK_EX | LOCK_NB);
     }
@@ -1473,7 +1470,7 @@ static char* assay_tap_take(size_t* size) {
   return buffer != NULL ? buffer : (char*)malloc(*size);
 }
 
-// The caller holds the lock. Takes the place of a smaller one.
+// The caller holds the lock. Replaces a smaller one.
 static void assay_tap_keep(char* buffer, size_t size) {
   int place = 0;
   for (int i = 0; i < ASSAY_TAP_KEPT; ++i) {
@@ -1489,7 +1486,7 @@ static void assay_tap_keep(char* buffer, size_t size) {
   assay_tap.kept_sizes[place] = size;
 }
 
-// Takes back the `torn` bytes of a record that did not fit, unless somebody wrote after them.
+// Removes the `torn` bytes of a record that did not fit, unless another process wrote after them.
 // Returns whether the log ends with a whole record.
 static int assay_tap_take_back(int64_t torn) {
   struct stat status;
@@ -1530,13 +1527,13 @@ static int assay_tap_write_all(const char* line, size_t length) {
   return result;
 }
 
-// Before the first record of this process: empties the file, once for all that fork() made of the
-// process that opened it, and only now that flock() says that it is no other engine's. The caller
-// holds the lock. Returns 1, or -1.
+// Before the first record of this process: empties the file, once for all processes that fork()
+// made from the one that opened it, and only after flock() has shown that no other engine has it.
+// The caller holds the lock. Returns 1, or -1.
 static int assay_tap_begin(void) {
   struct stat status;
   int contents = ASSAY_TAP_OLD;
-  // Counted first: assay_tap_close() of another process looks whether there are writers last.
+  // Counted first: assay_tap_close() of another process checks for writers last.
   assay_tap.begun = 1;
   (void)__atomic_add_fetch(&assay_tap.shared->writers, 1, __ATOMIC_ACQ_REL);
   if (assay_tap_lock_file() != 1) return -1;
@@ -1548,7 +1545,7 @@ static int assay_tap_begin(void) {
       __atomic_store_n(&assay_tap.shared->contents, ASSAY_TAP_EMPTIED, __ATOMIC_RELEASE);
       if (result != 0) return assay_tap_fail("cannot empty the log", code, "");
     }
-    // Not for ever: who empties it may have been killed.
+    // Not for ever: the process that empties it may have been killed.
     for (int i = 0; i < 1000; ++i) {
       const struct timespec millisecond = {0, 1000000};
       if (__atomic_load_n(&assay_tap.shared->contents, __ATOMIC_ACQUIRE) == ASSAY_TAP_EMPTIED)
@@ -1581,8 +1578,7 @@ static int assay_tap_fail_unlocked(const char* what, const char* hint) {
   return result;
 }
 
-// Says of the first call that cannot be logged what it asked for, and what to give. The log goes
-// on.
+// Reports the first call that cannot be logged, and what to give. Logging continues.
 static int assay_tap_refuse(const char* name, const char* hint) {
   char what[120];
   char message[ASSAY_TAP_MESSAGE];
@@ -1597,7 +1593,7 @@ static int assay_tap_refuse(const char* name, const char* hint) {
   return -1;
 }
 
-// The elements of a shape; -1 where it has no count.
+// The elements of a shape; -1 if it has no count.
 static int64_t assay_tap_elements(const int64_t* shape, int rank) {
   int64_t count = 1;
   if (rank < 0 || rank > ASSAY_TAP_RANK || (rank > 0 && shape == NULL)) return -1;

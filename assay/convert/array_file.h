@@ -14,7 +14,7 @@ enum class ArrayType : uint8_t { kFloat32, kFloat64, kInt64, kUint8 };
 
 int64_t element_bytes(ArrayType type);
 
-// Of all elements of `shape`. Throws Error naming `where` and `name` where that has no size.
+// Of all elements of `shape`. Throws Error naming `where` and `name` if the size overflows.
 int64_t array_bytes(ArrayType type, const std::vector<int64_t>& shape, const std::string& where,
                     const std::string& name);
 
@@ -26,9 +26,9 @@ class ArrayWriter {
  public:
   virtual ~ArrayWriter() = default;
 
-  // Adds the array `name` of `shape`, in C order. Its data is asked of `source` in close(), piece
-  // by piece, so that a file may be larger than memory. Throws Error if the name was added before
-  // or `shape` has no size.
+  // Adds the array `name` of `shape`, in C order. close() takes its data from `source`, piece by
+  // piece, so that a file may be larger than memory. Throws Error if the name was added before or
+  // `shape` has no size.
   virtual void add(const std::string& name, ArrayType type, std::vector<int64_t> shape,
                    ArraySource source) = 0;
 
@@ -43,13 +43,13 @@ struct ArrayInfo {
   int64_t bytes = 0;
 };
 
-// Reads one. Arrays of other element types are left out of arrays().
+// Reads such a file. arrays() omits arrays of other element types.
 class ArrayReader {
  public:
   virtual ~ArrayReader() = default;
   virtual const std::map<std::string, ArrayInfo>& arrays() const = 0;
 
-  // The next `count` bytes of the array's data. Throws Error where they are not there.
+  // The next `count` bytes of the array's data. Throws Error if they are missing.
   virtual void read(const std::string& name, char* to, size_t count) = 0;
 };
 

@@ -23,22 +23,21 @@ namespace {
 constexpr const char* kRecords = "assay.records";
 constexpr const char* kCounts = "assay.counts";
 constexpr int64_t kPiece = int64_t{1} << 20;
-constexpr int64_t kMaxValues = kMaxLineBytes / 2;  // of a line that can be read: a digit, a comma
+constexpr int64_t kMaxValues = kMaxLineBytes / 2;  // per readable line: a digit and a comma each
 constexpr const char* kHint = "give a file that assay convert wrote";
 
-// Lines of `assay.records`, which have no values, are no longer: an archive may be compressed to a
-// thousandth, and one line of it is held at a time.
+// The limit for lines of `assay.records`, which have no values: an archive may be compressed to a
+// thousandth, and one line is in memory at a time.
 constexpr int64_t kMaxRecordLine = int64_t{16} << 20;
 
-// Whether a checkpoint's name is taken otherwise, or could be one with a number of values behind
-// it.
+// Whether a checkpoint's name is reserved, or looks like a name with a number of values appended.
 bool needs_count(std::string_view checkpoint) {
   if (checkpoint == kRecords || checkpoint == kCounts || checkpoint == "__metadata__") return true;
   const size_t mark = checkpoint.find_last_not_of("0123456789");
   return mark != std::string_view::npos && mark + 1 < checkpoint.size() && checkpoint[mark] == '#';
 }
 
-// Which array holds the values of records of a checkpoint with that many of them.
+// The array that holds the records of a checkpoint with a given number of values.
 class ArrayNames {
  public:
   std::string name(const std::string& checkpoint, int64_t count) {
@@ -76,8 +75,8 @@ class TextLines {
   TextLines(ArrayReader& reader, std::string name, int64_t bytes, const std::string& path)
       : reader_(reader), name_(std::move(name)), left_(bytes), path_(path) {}
 
-  // The next line, valid until the next call, with kLinePadding bytes behind it that may be read;
-  // false at the end. Throws Error where the array is cut off or a line longer than kMaxRecordLine.
+  // The next line, valid until the next call, followed by kLinePadding readable bytes;
+  // false at the end. Throws Error if the array is truncated or a line longer than kMaxRecordLine.
   bool next(std::string_view& line) {
     for (int64_t searched = begin_;;) {
       const void* end =
@@ -116,8 +115,8 @@ class TextLines {
   int64_t left_;  // bytes that have not been read
   const std::string& path_;
   std::string buffer_ = std::string(kLinePadding, 0);
-  int64_t begin_ = 0;  // of what has not been given out
-  int64_t end_ = 0;    // of what has been read
+  int64_t begin_ = 0;  // of the data not yet returned
+  int64_t end_ = 0;    // of the data read
 };
 
 class LogBuilder {
@@ -157,7 +156,7 @@ class LogBuilder {
     return array->second.bytes;
   }
 
-  // True for a header, false for a record, which then has its values to come.
+  // True for a header, false for a record, whose values are then read next.
   bool add_line(std::string_view line) {
     try {
       switch (parser_.parse(line)) {
@@ -188,7 +187,7 @@ class LogBuilder {
       fail(fmt::format("'{}': a record of {} values makes a line that is too long",
                        printable(name, 80), count));
     }
-    // In pieces: a shape that is not true must not ask for more memory than there is data.
+    // In pieces: a false shape must not allocate more memory than there is data.
     for (int64_t done = 0; done < count; done = std::ssize(record.values)) {
       const int64_t part = std::min(kPiece, count - done);
       record.values.resize(static_cast<size_t>(done + part));
@@ -259,13 +258,13 @@ std::vector<std::string> log_to_arrays(const std::string& log, const std::string
   writer->close();
   std::vector<std::string> warnings = reader.warnings();
   if (const std::string keys = skipped.text(); !keys.empty()) {
-    warnings.push_back(fmt::format(
-        "{}: left out what a log has no place for, or of another type: {}", printable(log), keys));
+    warnings.push_back(fmt::format("{}: left out keys that are unknown or of a wrong type: {}",
+                                   printable(log), keys));
   }
   if (skipped.vanished_lines() > 0) {
     warnings.push_back(
-        fmt::format("{}: values that are not 0 became 0, for 32-bit floats hold nothing below "
-                    "1.4e-45: in {}",
+        fmt::format("{}: nonzero values below 1.4e-45, the least of 32-bit floats, became 0 in "
+                    "{}",
                     printable(log), count_of(skipped.vanished_lines(), "line")));
   }
   return warnings;

@@ -48,7 +48,7 @@ std::vector<Array> arrays_of(const LogIndex& log) {
   return arrays;
 }
 
-// An archive may hold kMaxFill times the values of the log, and kFreeFill more.
+// An archive may hold at most kMaxFill times the values of the log, plus kFreeFill.
 constexpr int64_t kMaxFill = 16;
 constexpr int64_t kFreeFill = int64_t{1} << 20;
 
@@ -59,7 +59,7 @@ void refuse_fill(const LogIndex& log, const std::vector<Array>& arrays, const st
     left -= arrays[i].cells();
     if (left >= 0) continue;
     throw Error(
-        fmt::format("the {} values of '{}' would be filled up with NaN to {}, for one of "
+        fmt::format("the {} values of '{}' would be padded with NaN to {}, because one of "
                     "its records has {}",
                     arrays[i].values, printable(log.names().name(static_cast<int32_t>(i)), 80),
                     arrays[i].cells(), arrays[i].widest),
@@ -67,7 +67,7 @@ void refuse_fill(const LogIndex& log, const std::vector<Array>& arrays, const st
   }
 }
 
-// Row after row, each read when it is asked for.
+// Row by row, each read when it is needed.
 ArraySource rows_of(const LogIndex& log, const Array& array) {
   // make_shared would have to move a loader.
   const std::shared_ptr<RecordLoader> loader(new RecordLoader(log.loader()));

@@ -46,7 +46,7 @@ std::optional<ArrayType> type_of(const std::string& code) {
   return std::nullopt;
 }
 
-// The dictionary of an .npy file, which the file stands behind; nothing where it is no such file.
+// The dictionary of an .npy file, read from its start; nothing if it is not such a file.
 std::optional<std::string> read_header(zip_file_t* file) {
   unsigned char start[12];
   if (!read_all(file, reinterpret_cast<char*>(start), 10)) return std::nullopt;
@@ -74,7 +74,7 @@ std::optional<std::string> member(const std::string& header, const std::string& 
   return header.substr(from + 1, to - from - 1);
 }
 
-// Nothing where the array is of a type that is not read.
+// Nothing if the array has an unsupported type.
 std::optional<ArrayInfo> parse_header(const std::string& header, const std::string& where,
                                       const std::string& name) {
   const auto code = member(header, "descr", '\'', '\'');
@@ -132,7 +132,7 @@ class NpzReader : public ArrayReader {
   }
 
  private:
-  // What is open takes 16 KiB and more, so an entry is only while it is read.
+  // An open entry takes 16 KiB or more, so entries are open only while they are read.
   struct Entry {
     zip_uint64_t index = 0;
     int64_t left = 0;  // bytes of the array that have not been read
@@ -149,15 +149,15 @@ class NpzReader : public ArrayReader {
     if (entry.file == nullptr || !read_all(entry.file.get(), to, count)) return false;
     entry.left -= static_cast<int64_t>(count);
     if (entry.left > 0) return true;
-    // The checksum is compared when the end is met.
+    // The checksum is compared at the end.
     char beyond = 0;
     const bool whole = zip_fread(entry.file.get(), &beyond, 1) == 0;
     entry.file.reset();
     return whole;
   }
 
-  // Entries that lie beside each other are together no longer than the file. Where they are, some
-  // share bytes, and a small file could be made into any number of large arrays.
+  // The total length of entries that do not overlap is at most that of the file. If it is larger,
+  // some share bytes, and a small file could produce any number of large arrays.
   void check_sizes(zip_int64_t count) const {
     constexpr zip_uint64_t kLocalHeader = 30;  // without the name
     std::error_code none;

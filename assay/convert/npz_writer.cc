@@ -48,14 +48,14 @@ std::string npy_header(ArrayType type, const std::vector<int64_t>& shape) {
   return header + dictionary;
 }
 
-// One array on its way into the archive: what libzip's callback holds on to.
+// An array that is being written: the state of libzip's callback.
 struct Entry {
   std::string header;
   int64_t data_bytes = 0;
   ArraySource source;
   std::exception_ptr* failure = nullptr;
 
-  int64_t given = 0;  // bytes of the data that were asked of `source`
+  int64_t given = 0;  // bytes taken from `source`
   std::string piece;
   size_t piece_at = 0;
 
@@ -75,7 +75,7 @@ struct Entry {
         source(piece);
         given += std::ssize(piece);
         if (piece.empty() || given > data_bytes) {
-          throw Error("an array gives other data than its shape says");
+          throw Error("an array's data does not match its shape");
         }
       }
       const size_t part = std::min(count - done, piece.size() - piece_at);

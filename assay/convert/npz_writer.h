@@ -25,7 +25,7 @@ class NpzWriter : public ArrayWriter {
   void add(const std::string& name, ArrayType type, std::vector<int64_t> shape,
            ArraySource source) override;
 
-  // The same of 64-bit integers, which are copied now.
+  // The same for 64-bit integers, which are copied at once.
   void add(const std::string& name, std::vector<int64_t> shape, std::span<const int64_t> values);
   void close() override;
 

@@ -24,8 +24,8 @@ extern char** environ;  // NOLINT(readability-redundant-declaration): no header 
 namespace assay {
 namespace {
 
-// A new folder beside a file that is to be written, which nobody else may enter, and what is made
-// in it: a name that could be foretold might be another's symbolic link by then. Gone when this is.
+// A new private folder beside an output file, for temporary files: a predictable name could be a
+// symbolic link that another user made. The destructor removes it.
 class WorkFolder {
  public:
   explicit WorkFolder(const std::string& file) {
@@ -37,8 +37,8 @@ class WorkFolder {
     }
   }
   ~WorkFolder() {
-    std::error_code nobody_to_tell;
-    std::filesystem::remove_all(path_, nobody_to_tell);
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
   }
   WorkFolder(const WorkFolder&) = delete;
   WorkFolder& operator=(const WorkFolder&) = delete;
@@ -49,9 +49,9 @@ class WorkFolder {
   std::string path_;
 };
 
-// This process's environment without empty entries of PYTHONPATH. Python takes one for the current
-// folder, and a json.py or sitecustomize.py that somebody put beside a log would run. Other entries
-// the user chose; -I would lose them, and the packages of his own.
+// This process's environment without empty entries of PYTHONPATH. Python takes an empty entry for
+// the current folder, and would run a json.py or sitecustomize.py beside a log. Other entries are
+// the user's choice; -I would drop them, and the user's own packages.
 std::vector<std::string> python_environment() {
   constexpr std::string_view kName = "PYTHONPATH=";
   std::vector<std::string> variables;
@@ -85,7 +85,7 @@ std::string python() {
   return chosen == nullptr || *chosen == '\0' ? "python3" : chosen;
 }
 
-// Reads what `child` writes until it closes its end; of much, the last: the reason stands there.
+// Reads what `child` writes until it closes its end; keeps the last part, which has the reason.
 std::string read_end(int fd, pid_t child) {
   constexpr size_t kKept = 16384;
   std::string text;
@@ -102,7 +102,7 @@ std::string read_end(int fd, pid_t child) {
   }
 }
 
-// Runs parquet.py. Throws Error about `file` with what it says on standard error.
+// Runs parquet.py. Throws Error about `file` with its message on standard error.
 void run_script(const std::string& mode, const std::string& input, const std::string& output,
                 const std::string& file) {
   std::vector<std::string> arguments = {python(), "-c", kParquetScript, mode, input, output};
@@ -129,7 +129,7 @@ void run_script(const std::string& mode, const std::string& input, const std::st
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   while (said.ends_with('\n')) said.pop_back();
   said.erase(0, said.rfind('\n') + 1);  // a stack trace ends with its reason
-  throw Error(said.empty() ? "Python ended without a word" : said, file);
+  throw Error(said.empty() ? "Python failed without a message" : said, file);
 }
 
 }  // namespace

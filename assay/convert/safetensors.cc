@@ -77,7 +77,7 @@ void SafetensorsWriter::close() {
       entry.source(piece);
       given += std::ssize(piece);
       if (piece.empty() || given > entry.info.bytes) {
-        throw Error("an array gives other data than its shape says", path_);
+        throw Error("an array's data does not match its shape", path_);
       }
       file.write(piece);
     }
@@ -130,7 +130,7 @@ class SafetensorsReader : public ArrayReader {
                         value.HasMember("data_offsets") && value["data_offsets"].IsArray() &&
                         value["data_offsets"].Size() == 2 && value["data_offsets"][0].IsInt64() &&
                         value["data_offsets"][1].IsInt64();
-    if (!usable) fail(fmt::format("the header says nothing of '{}'", printable(name, 80)));
+    if (!usable) fail(fmt::format("the header does not describe '{}'", printable(name, 80)));
     const auto type = type_of(value["dtype"].GetString());
     if (!type) return;
     ArrayInfo info;
@@ -150,7 +150,7 @@ class SafetensorsReader : public ArrayReader {
     places_[name] = data + begin;
   }
 
-  // Arrays that share bytes would let a small file stand for any amount of data.
+  // Arrays that share bytes would let a small file expand to any amount of data.
   void refuse_overlaps() const {
     std::vector<std::pair<int64_t, std::string>> order;
     for (const auto& [name, begin] : places_) {
@@ -167,7 +167,7 @@ class SafetensorsReader : public ArrayReader {
 
   InputFile file_;
   std::map<std::string, ArrayInfo> arrays_;
-  std::map<std::string, int64_t> places_;  // of what is read next
+  std::map<std::string, int64_t> places_;  // where to read next
 };
 
 }  // namespace

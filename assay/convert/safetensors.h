@@ -11,7 +11,7 @@
 namespace assay {
 
 // The safetensors format: eight bytes with the length of a JSON header, the header with type, shape
-// and place of each tensor, then their data (github.com/huggingface/safetensors, "Format").
+// and offsets of each tensor, then their data (github.com/huggingface/safetensors, "Format").
 class SafetensorsWriter : public ArrayWriter {
  public:
   explicit SafetensorsWriter(std::string path) : path_(std::move(path)) {}
@@ -33,8 +33,8 @@ class SafetensorsWriter : public ArrayWriter {
   std::set<std::string> names_;
 };
 
-// Throws Error if `path` is no such file, or its header does not fit it, or two arrays
-// share bytes.
+// Throws Error if `path` is not such a file, its header does not match it, or two arrays share
+// bytes.
 std::unique_ptr<ArrayReader> open_safetensors(const std::string& path);
 
 }  // namespace assay

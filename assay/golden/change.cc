@@ -27,7 +27,7 @@ std::string again(const std::string& folder) {
   return "assay golden record " + name_of_model(folder);
 }
 
-// The SHA-256 of every file that a manifest names, without those that come from elsewhere.
+// The SHA-256 of every file that a manifest names, except those that are fetched from elsewhere.
 std::map<std::string, std::string> hashes_of(const GoldenManifest& manifest) {
   std::map<std::string, std::string> hashes;
   for (const GoldenFile& file : manifest.files) {
@@ -47,11 +47,11 @@ std::optional<GoldenManifest> manifest_in_place(const std::string& folder) {
   try {
     return read_golden_manifest(folder + kManifestName);
   } catch (const Error&) {
-    return {};  // that is what is being mended
+    return {};  // that is what this change repairs
   }
 }
 
-// What Assay's own engine measured, which no manifest names.
+// Files that Assay's own engine measured; no manifest names them.
 bool is_measured(const std::string& name) {
   return name == kSnapshotsName || name == kFastFloorsName;
 }
@@ -65,7 +65,7 @@ std::vector<std::string> problems_of_measured(const std::string& name, const std
 
 class Planner {
  public:
-  // `hint`: what to do about files that do not fit.
+  // `hint`: what to do about files that do not match.
   Planner(const std::string& folder, const std::map<std::string, std::string>& replacements,
           std::string hint)
       : folder_(folder), replacements_(replacements), hint_(std::move(hint)) {}
@@ -138,7 +138,7 @@ class Planner {
         fmt::format("assay golden reject {}, and measure it again", change_.manifest.model));
   }
 
-  // Of what waits and, of a model that stays as it is, of what is in place.
+  // Of the pending file, or of the current one if the model does not change.
   int64_t n_layers(const GoldenFile& file) const {
     int64_t n = layers_of(file, [&](const std::string& name) { return place(name); });
     if (!before_) return n;
@@ -165,15 +165,15 @@ class Planner {
   GoldenChange change_;
 };
 
-// Of a write that was cut off.
+// Left by an interrupted write.
 void remove_leftovers(const std::string& folder) {
   for (const std::string& name : files_in(folder)) {
     if (name.ends_with(kTemporarySuffix)) remove_file(folder + name);
   }
 }
 
-// A file that an accept that was cut off has put into its place, or removed from it; empty where
-// none was: the manifest in place states other files than the pending one and those there are.
+// A file that an interrupted accept has installed or removed; empty if there is none: the current
+// manifest states other files than the pending one and those in the folder.
 std::string moved_by_accept(const std::string& folder) {
   const std::string waiting = folder + kManifestName + kPendingSuffix;
   const std::optional<GoldenManifest> old = manifest_in_place(folder);
@@ -198,7 +198,8 @@ std::string moved_by_accept(const std::string& folder) {
 }
 
 int64_t remove_pending(const std::string& folder) {
-  // The manifest last: without it, what is left after a cut would wait as if it were whole.
+  // The manifest last: without it, the files left after an interruption would look like a complete
+  // pending change.
   const auto pending = pending_files(folder);
   for (const auto& [name, path] : pending) {
     if (name != kManifestName) remove_file(path);
@@ -254,9 +255,8 @@ int64_t reject_pending(const std::string& folder) {
   const std::string moved = moved_by_accept(folder);
   if (!moved.empty()) {
     throw Error(
-        "an accept was cut off after this changed: what it was is not here any more",
-        folder + moved,
-        fmt::format("assay golden accept {} completes it, git checkout brings back what was",
+        "an accept was interrupted after it replaced this file", folder + moved,
+        fmt::format("assay golden accept {} completes it, git checkout restores the old state",
                     name_of_model(folder)));
   }
   return remove_pending(folder);
@@ -265,9 +265,9 @@ int64_t reject_pending(const std::string& folder) {
 std::vector<std::string> make_pending(const std::string& folder,
                                       const std::map<std::string, std::string>& replacements) {
   const GoldenChange change =
-      Planner(folder, replacements, "mend the oracle: nothing was recorded").plan();
+      Planner(folder, replacements, "fix the oracle; nothing was recorded").plan();
   const FolderLock lock(folder);
-  remove_pending(folder);  // of an accept that was cut off too: all that differs is here anew
+  remove_pending(folder);  // also those of an interrupted accept: all that differs is pending again
   std::vector<std::string> names;
   for (const std::string& name : change.replaced) {
     if (!same_content(replacements.at(name), folder + name)) names.push_back(name);

@@ -11,7 +11,7 @@ namespace assay {
 inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr const char* kPendingSuffix = ".new";
 
-// What a golden is to become, with all of it checked.
+// The next state of a golden, fully checked.
 struct GoldenChange {
   GoldenManifest manifest;
   std::string manifest_text;
@@ -20,34 +20,34 @@ struct GoldenChange {
 };
 
 // The golden in `folder` (with a slash at its end) after each file of `replacements`, by name, has
-// taken the place of that in the folder. A manifest among them states the hash of every file; if
-// there is none, the one in place does, with the hashes of what is replaced.
+// replaced that in the folder. A manifest among them states the hash of every file; without one,
+// the current manifest does, with the hashes of the replaced files.
 //
-// Throws Error, with the command to mend it, unless the whole fits: every log and model file that
-// the manifest names is there with its hash, every replacement is named by it, and every replaced
-// log is whole and of the model and prompt that the manifest says.
+// Throws Error, with the command that repairs it, unless everything is consistent: every log and
+// model file that the manifest names exists with its hash, it names every replacement, and every
+// replaced log is whole and of the model and prompt that the manifest states.
 GoldenChange plan_change(const std::string& folder,
                          const std::map<std::string, std::string>& replacements);
 
-// The files that wait in the folder: their names to their paths, NAME to FOLDER/NAME.new.
+// The pending files of the folder: their names to their paths, NAME to FOLDER/NAME.new.
 std::map<std::string, std::string> pending_files(const std::string& folder);
 
-// Makes what the engine measured (snapshots.h, fast_floors.h) wait beside whatever else does.
+// Adds files that the engine measured (snapshots.h, fast_floors.h) to the pending ones.
 void make_measured_pending(const std::string& folder, const std::string& name,
                            const std::string& text);
 
-// Moves what waits into its place and updates the hashes in the manifest, which goes last. Cut off
-// at any point, verify tells it, and accepting again completes it. Returns the change made; throws
-// Error, and changes nothing, if nothing waits or it does not fit.
+// Installs the pending files and updates the hashes in the manifest, which is written last. If it
+// is interrupted, verify reports that, and accepting again completes it. Returns the change made;
+// throws Error, and changes nothing, if nothing is pending or it is inconsistent.
 GoldenChange accept_pending(const std::string& folder);
 
-// Removes what waits; the number of files. Throws Error, and removes nothing, where an accept was
-// cut off: part of what waited is in its place, and what was there is gone.
+// Removes the pending files and returns their number. Throws Error, and removes nothing, if an
+// accept was interrupted: some pending files are installed, and the old ones are gone.
 int64_t reject_pending(const std::string& folder);
 
-// Makes each file of `replacements` that differs from the one in place wait, after what waited
-// before is removed. Returns their names; none if nothing differs. Throws what plan_change() does,
-// with the advice to mend what wrote them, before anything is written.
+// Makes each file of `replacements` that differs from the current one pending, after removing
+// earlier pending files. Returns their names; none if nothing differs. Throws what plan_change()
+// does, with the advice to repair the oracle, before it writes anything.
 std::vector<std::string> make_pending(const std::string& folder,
                                       const std::map<std::string, std::string>& replacements);
 

@@ -59,7 +59,7 @@ FastFloors read_root(const rapidjson::Document& document, const std::string& pat
   for (const JsonNode& each : root.at("prompts").items()) {
     result.prompts.push_back(read_prompt(each));
     if (!known.emplace(result.prompts.back().type, result.prompts.back().prompt).second) {
-      each.fail("is of a type and prompt that another has", kHint);
+      each.fail("repeats a type and prompt", kHint);
     }
   }
   return result;
@@ -151,7 +151,7 @@ FastFloors fast_floors_of(const GoldenManifest& manifest) {
   const auto floors = read_fast_floors(manifest.folder());
   const std::string path = manifest.folder() + kFastFloorsName;
   const std::string hint = "assay golden record --fast-floors " + manifest.model;
-  if (!floors) throw Error("is missing: nothing says what fast may be off by", path, hint);
+  if (!floors) throw Error("is missing: fast has no floors", path, hint);
   const auto problems = fast_floor_problems(manifest, *floors);
   if (!problems.empty()) throw Error(problems.front(), path, hint);
   return *floors;
@@ -175,8 +175,8 @@ Policy usual_fast_policy(const GoldenManifest& manifest, const GoldenFile& file,
 
 FastFloor fast_floor_of(std::vector<double> errors, const std::string& where) {
   for (const double error : errors) {
-    if (error < kRelL2Bound) continue;  // not so where it is NaN
-    throw Error(fmt::format("fast is off by {}: that is no rounding", error), where,
+    if (error < kRelL2Bound) continue;  // false for NaN
+    throw Error(fmt::format("the error of fast is {}: too large for rounding", error), where,
                 "the engine is wrong there, or the golden is of another model");
   }
   if (errors.empty()) throw Error("the golden holds no position of it", where);
@@ -225,7 +225,7 @@ FastFloorChanges fast_floor_changes(const FastFloors& before, const FastFloors& 
     for (const auto& [checkpoint, floor] : old.floors) {
       const FastFloor* other = now == nullptr ? nullptr : find_in(*now, checkpoint);
       if (other == nullptr) {
-        changes.notes.push_back(fmt::format("{}: {} goes", name, checkpoint));
+        changes.notes.push_back(fmt::format("{}: {} is removed", name, checkpoint));
         changes.looser = true;
         if (now == nullptr) break;
         continue;

@@ -13,13 +13,14 @@
 namespace assay {
 
 // golden/<model>/fast_floors.json: how far Assay's own `fast` is from the golden, which stays
-// float64. `fast` rounds activations to 8 bits where weights are stored in blocks, and what it is
-// off by is the noise of that rounding: measured on the positions that the golden holds, prompt by
-// prompt, since a prompt of 500 tokens is off by more than one of ten.
+// float64. `fast` rounds activations to 8 bits where weights are stored in blocks, and its error is
+// the noise of that rounding: measured on the positions that the golden holds, prompt by prompt,
+// since the error of a prompt of 500 tokens is larger than that of one of ten.
 inline constexpr const char* kFastFloorsName = "fast_floors.json";
-inline constexpr const char* kFastFloorName = "assay_fast_vs_f64";  // as --floor takes it
+inline constexpr const char* kFastFloorName = "assay_fast_vs_f64";  // for --floor
 
-// Whether `fast` rounds activations on a model file of this type; else it computes as `exact` does.
+// Whether `fast` rounds activations on a model file of this type; otherwise it computes like
+// `exact`.
 bool rounds_activations(const std::string& type);
 
 // Of one checkpoint, over the positions that the golden holds: relative L2.
@@ -35,35 +36,34 @@ struct FastFloors {
     std::string type;
     std::string sha256;  // of the model file
     std::string prompt;
-    std::vector<std::pair<std::string, FastFloor>>
-        floors;  // by checkpoint, as the network computes
+    std::vector<std::pair<std::string, FastFloor>> floors;  // by checkpoint, in the network's order
   };
   std::string model;
   std::vector<Of> prompts;
 };
 
-// Nothing where the folder (with a slash at its end) has none. Throws Error that names the key that
-// is missing or wrong, or a floor that lets anything pass.
+// Nothing if the folder (with a slash at its end) has none. Throws Error that names the missing or
+// wrong key, or a floor that lets anything pass.
 std::optional<FastFloors> read_fast_floors(const std::string& folder);
 FastFloors parse_fast_floors(const std::string& text, const std::string& path);
 std::string fast_floors_text(const FastFloors& floors);
 
-// The same, or Error where `manifest` has none, or lacks one of a prompt and model file that rounds
+// The same, or Error if `manifest` has none, or lacks one for a prompt and a model file that rounds
 // activations, with the command that measures them.
 FastFloors fast_floors_of(const GoldenManifest& manifest);
 
-// Null where the checkpoint has none.
+// Null if the checkpoint has none.
 const FastFloor* find_fast_floor(const FastFloors& floors, const std::string& type,
                                  const std::string& prompt, const std::string& checkpoint);
 
-// What `fast` may be off by on one prompt: so many times its floors, kFastFloors for the engine
-// that they were measured on, and where that is less, before the first rounding, as much as
-// `exact`. Of model files where it rounds nothing, what `exact` may. The policy's tolerance()
-// throws Error where a checkpoint has no floor.
+// The tolerances of `fast` on one prompt: a multiple of its floors, kFastFloors for the engine that
+// they were measured on, and where that is less, before the first rounding, the tolerance of
+// `exact`. For model files where it rounds nothing, that of `exact`. The policy's tolerance()
+// throws Error if a checkpoint has no floor.
 Policy fast_policy(const GoldenManifest& manifest, const GoldenFile& file,
                    const std::string& prompt, double times);
 
-// kFastFloors times the median over positions, which half of a checkpoint's records are within.
+// kFastFloors times the median over positions; half of a checkpoint's records must be within it.
 Policy usual_fast_policy(const GoldenManifest& manifest, const GoldenFile& file,
                          const std::string& prompt);
 
@@ -76,7 +76,7 @@ FastFloor fast_floor_of(std::vector<double> errors, const std::string& where);
 std::vector<std::string> fast_floor_problems(const GoldenManifest& manifest,
                                              const FastFloors& floors);
 
-// A line for each prompt whose floors change: how many rise, and the one that does most.
+// A line for each prompt whose floors change: how many rise, and which rises most.
 struct FastFloorChanges {
   std::vector<std::string> notes;
   bool looser = false;

@@ -17,13 +17,13 @@ bool file_exists(const std::string& path);
 // Names of the regular files in a folder, sorted. Throws Error if it cannot be read.
 std::vector<std::string> files_in(const std::string& folder);
 
-// As replace_file(), with the bytes of the file `from`.
+// Like replace_file(), with the bytes of the file `from`.
 void replace_file_with_copy(const std::string& from, const std::string& path);
 
-// Throws Error, unless there is no such file.
+// Removes a file, which may be missing. Throws Error.
 void remove_file(const std::string& path);
 
-// Held by whoever changes the files of a folder.
+// A lock for changing the files of a folder.
 class FolderLock {
  public:
   // Throws Error if the folder cannot be opened or written to, or another process holds the lock.

@@ -12,7 +12,7 @@
 namespace assay {
 namespace {
 
-constexpr size_t kToldNames = 8;
+constexpr size_t kMaxNames = 8;
 
 struct Change {
   std::string what;  // a checkpoint, or all others of a kind
@@ -50,7 +50,7 @@ struct Changes {
   std::vector<Change> rises;  // the greatest first
   std::vector<Change> falls;  // likewise
   int64_t added = 0;
-  std::vector<std::string> gone;  // whose own are not there any more, whatever holds in their place
+  std::vector<std::string> gone;  // whose own floors have disappeared, whatever replaces them
 
   bool loosen() const { return !rises.empty() || !gone.empty(); }
 };
@@ -97,13 +97,13 @@ std::string most_of(const std::vector<Change>& changes, const char* verb) {
                      changes[0].text());
 }
 
-// "3 go: layer_0_q, layer_1_q and 1 more".
-std::string gone_text(const std::vector<std::string>& gone) {
-  const size_t told = std::min(gone.size(), kToldNames);
+// "3 removed: layer_0_q, layer_1_q and 1 more".
+std::string removed_text(const std::vector<std::string>& gone) {
+  const size_t named = std::min(gone.size(), kMaxNames);
   std::string text =
-      fmt::format("{} {}: {}", gone.size(), gone.size() == 1 ? "goes" : "go",
-                  fmt::join(gone.begin(), gone.begin() + static_cast<std::ptrdiff_t>(told), ", "));
-  if (told < gone.size()) text += fmt::format(" and {} more", gone.size() - told);
+      fmt::format("{} removed: {}", gone.size(),
+                  fmt::join(gone.begin(), gone.begin() + static_cast<std::ptrdiff_t>(named), ", "));
+  if (named < gone.size()) text += fmt::format(" and {} more", gone.size() - named);
   return text;
 }
 
@@ -113,7 +113,7 @@ std::string summary_of(const std::string& floor, const Changes& changes, bool wi
   if (with_rises && !changes.rises.empty()) text += most_of(changes.rises, "rise");
   if (!changes.falls.empty()) text += most_of(changes.falls, "fall");
   if (changes.added > 0) text += fmt::format(", {} are new", changes.added);
-  if (with_rises && !changes.gone.empty()) text += ", " + gone_text(changes.gone);
+  if (with_rises && !changes.gone.empty()) text += ", " + removed_text(changes.gone);
   return text.empty() ? text : fmt::format("of the floors {}{}", floor, text);
 }
 
@@ -133,10 +133,11 @@ FloorChanges floor_changes(const GoldenManifest& before, const GoldenFile& old,
   for (const Change& rise : judged.rises) {
     told.insert(rise.what);
     note(fmt::format("the floor of {} {}: {}", rise.what,
-                     gone.contains(rise.what) ? "goes, and another holds" : "rises", rise.text()));
+                     gone.contains(rise.what) ? "is removed, and another applies" : "rises",
+                     rise.text()));
   }
   for (const std::string& what : judged.gone) {
-    if (!told.contains(what)) note(fmt::format("the floor of {} goes", what));
+    if (!told.contains(what)) note(fmt::format("the floor of {} is removed", what));
   }
   note(summary_of(judges, judged, false));
   result.looser = judged.loosen() || after.tolerance.k > before.tolerance.k;
@@ -150,7 +151,7 @@ FloorChanges floor_changes(const GoldenManifest& before, const GoldenFile& old,
   const bool same =
       old.floors == file.floors && old.floors_by_checkpoint == file.floors_by_checkpoint;
   if (!same && result.notes.empty()) {
-    note("the tables of the floors change, and no floor that judges does");
+    note("the tables of the floors change, but no floor that judges");
   }
   return result;
 }

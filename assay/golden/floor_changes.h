@@ -9,13 +9,13 @@ namespace assay {
 
 struct FloorChanges {
   std::vector<std::string> notes;
-  bool looser = false;  // a floor rises or goes, of whatever name, or k rises
+  bool looser = false;  // a floor of any name rises or disappears, or k rises
 };
 
-// How the floors of a model file change, and with them what a record may be off by: of the floor
-// that judges each checkpoint whose floor rises, worst first; of the others how many, and the
+// How the floors of a model file change, and with them the tolerances: for the floor that judges,
+// each checkpoint whose floor rises, worst first; for the others the number of rises, and the
 // worst. They are compared as floor_of() finds them, a checkpoint's own before that of its kind.
-// Each that goes is told by name, even where another holds in its place.
+// Each floor that disappears is listed by name, even if another replaces it.
 FloorChanges floor_changes(const GoldenManifest& before, const GoldenFile& old,
                            const GoldenManifest& after, const GoldenFile& file);
 

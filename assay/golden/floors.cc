@@ -21,7 +21,7 @@ const Floor* find_in(const std::map<std::string, Floors>& table, const std::stri
   return found == floors->second.end() ? nullptr : &found->second;
 }
 
-// As measured, of a checkpoint or else of its kind; null where neither was.
+// As measured, for a checkpoint or else for its kind; null if there is neither.
 const Floor* find_floor(const GoldenFile& file, const std::string& floor,
                         const std::string& checkpoint) {
   const Floor* found = find_in(file.floors_by_checkpoint, checkpoint, floor);
@@ -53,7 +53,7 @@ std::string types_of(const GoldenManifest& manifest) {
   return fmt::format("{}", fmt::join(types, ", "));
 }
 
-// The file that one log is of; null where its header does not say.
+// The model file of a log; null if its header does not name it.
 const GoldenFile* file_of(const GoldenManifest& manifest, const std::optional<LogHeader>& header) {
   if (!header || (header->model.sha256.empty() && header->model.type.empty())) return nullptr;
   const LogHeader::Model& model = header->model;
@@ -63,14 +63,14 @@ const GoldenFile* file_of(const GoldenManifest& manifest, const std::optional<Lo
         return by_hash ? file.sha256 == model.sha256 : file.type == model.type;
       });
   if (found != manifest.files.end()) return &*found;
-  throw Error(fmt::format("a log is of the model {} {}{}, of which the manifest has no floors",
+  throw Error(fmt::format("a log is of the model {} {}{}, for which the manifest has no floors",
                           model.name, model.type, by_hash ? " " + model.sha256 : ""),
               manifest.path,
               fmt::format("it has {} in {}: give the manifest of the model that ran",
                           manifest.model, types_of(manifest)));
 }
 
-// The prompt that logs are of, by the tokens in their headers.
+// The prompt of the logs, by the tokens in their headers.
 std::string prompt_of(const GoldenManifest& manifest, const std::optional<LogHeader>& ref,
                       const std::optional<LogHeader>& got) {
   for (const auto* header : {&ref, &got}) {
@@ -128,13 +128,13 @@ const GoldenFile& fitting_file(const GoldenManifest& manifest, const std::option
   const GoldenFile* of_ref = file_of(manifest, ref);
   const GoldenFile* of_got = file_of(manifest, got);
   if (of_ref != nullptr && of_got != nullptr && of_ref != of_got) {
-    throw Error(fmt::format("the reference is of {}, the other log of {}: no floor is for both",
+    throw Error(fmt::format("the reference is of {}, the other log of {}: no floor applies to both",
                             of_ref->type, of_got->type),
                 manifest.path, "compare logs of one model file");
   }
   if (of_ref != nullptr) return *of_ref;
   if (of_got != nullptr) return *of_got;
-  throw Error("neither log has a header that names its model, so it is not known whose floors hold",
+  throw Error("neither log has a header that names its model, so it is unknown whose floors apply",
               manifest.path,
               "compare with a golden's log, or give a policy with tolerances instead");
 }

@@ -9,42 +9,41 @@
 
 namespace assay {
 
-// No floor is taken to be lower: rounding to a 32-bit float, as values are logged, moves a value by
-// up to this much of it.
+// No floor is lower: rounding to a 32-bit float, as values are logged, changes a value by up to
+// this fraction of it.
 inline constexpr double kLeastFloor = 0x1p-24;
 
-// No tolerance is wider: engines that quantise activations may be off by half of a tensor, and
-// three times that would let zeros pass, which are off by 1.
+// No tolerance is wider: the error of engines that quantise activations may be half of a tensor,
+// and three times that would let zeros pass, whose error is 1.
 inline constexpr double kWidestTolerance = 0.99 * kRelL2Bound;
 
-// `fast` on weights in blocks may be off by this many times its floor (fast_floors.h): the same
-// rounding done otherwise has another error of the same size, and a sketch tells it to three
-// deviations of sqrt(2 / 64) / 2 each.
+// The error of `fast` on weights in blocks may be this many times its floor (fast_floors.h): the
+// same rounding in another order has another error of the same size, and a sketch estimates it
+// within three deviations of sqrt(2 / 64) / 2 each.
 inline constexpr double kFastFloors = 1 + 3 * 0.09;
 
-// The floor of a checkpoint: its own where one was measured, else that of its kind; kLeastFloor at
-// least. Nothing where neither has the floor of that name.
+// The floor of a checkpoint: its own if one was measured, else that of its kind; kLeastFloor at
+// least. Nothing if neither has the floor of that name.
 std::optional<double> floor_of(const GoldenFile& file, const std::string& floor,
                                const std::string& checkpoint);
-// The same of a checkpoint of this kind that has no floor of its own.
+// The same for a checkpoint of this kind without a floor of its own.
 std::optional<double> floor_of_kind(const GoldenFile& file, const std::string& floor,
                                     const std::string& kind);
 
 // rel_l2 <= k times the floor, kWidestTolerance at most, checkpoint by checkpoint. `floor` names
 // another floor than the manifest's; empty: the manifest's. Throws Error if no checkpoint of the
-// file has such a floor; the policy's tolerance() does where a single one has none.
+// file has such a floor; the policy's tolerance() does if a single one has none.
 Policy floor_policy(const GoldenManifest& manifest, const GoldenFile& file,
                     const std::string& floor = {});
 
-// The file that two logs are of: by the sha256 of the model in their headers, or by its type where
-// they give none. Throws Error if neither says it, the two disagree, or the manifest has no such
-// file.
+// The model file of two logs: by the sha256 of the model in their headers, or by its type if they
+// give none. Throws Error if neither names it, the two disagree, or the manifest has no such file.
 const GoldenFile& fitting_file(const GoldenManifest& manifest, const std::optional<LogHeader>& ref,
                                const std::optional<LogHeader>& got);
 
-// The tolerances that two logs are held to: those of a policy's file, or of the floors of a
-// golden's manifest, of which `floor` names another than the manifest's, or kFastFloorName. Throws
-// Error if there is none.
+// The tolerances for two logs: those of a policy file, or from the floors of a golden's manifest;
+// `floor` names another floor than the manifest's choice, or kFastFloorName. Throws Error if there
+// is none.
 Policy policy_for_logs(const std::string& policy_path, const std::string& floor,
                        const std::string& ref_path, const std::string& got_path);
 

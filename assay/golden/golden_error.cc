@@ -17,7 +17,7 @@ bool all_finite(std::span<const float> values) {
 }  // namespace
 
 double golden_error(const Record& want, std::span<const float> got) {
-  // A sketch leaves out what is not finite: such values have to be found here.
+  // A sketch ignores values that are not finite: they have to be found here.
   if (static_cast<int64_t>(got.size()) != want.n || want.values.size() > got.size() ||
       !all_finite(got) || !all_finite(want.values) || !want.summary || !want.sketch ||
       want.summary->nonfinite != 0 || !(want.summary->l2 > 0.0)) {
@@ -28,8 +28,7 @@ double golden_error(const Record& want, std::span<const float> got) {
     const double difference = static_cast<double>(got[i]) - static_cast<double>(want.values[i]);
     head += difference * difference;
   }
-  // std::max() gives its first argument where one is NaN: the head is finite, the sketch may not
-  // be.
+  // std::max() returns its first argument if one is NaN: the head is finite, the sketch may not be.
   const double whole = sketch_distance(compute_sketch(got), *want.sketch);
   return std::max(whole, std::sqrt(head)) / want.summary->l2;
 }

@@ -30,7 +30,7 @@ std::string name_of(const InventoryEntry& entry) {
   return fmt::format("{} {} {} {}", entry.model, entry.type, entry.prompt, entry.set);
 }
 
-// A word of a line, whatever a manifest has for a name.
+// A word of a line, for any name in a manifest.
 std::string word_of(std::string name) {
   std::replace_if(
       name.begin(), name.end(),
@@ -110,7 +110,7 @@ std::vector<std::string> inventory_problems(const Inventory& listed, const Inven
   std::vector<std::string> problems;
   const Inventory missing = without(listed, found);
   std::set<std::string> told;
-  const auto tell_all_of = [&](const std::string& what, const auto& same) {
+  const auto report_all_of = [&](const std::string& what, const auto& same) {
     if (count(found, same) > 0) return false;
     if (!told.insert(what).second) return true;
     problems.push_back(fmt::format("lists {} of {}: all are missing",
@@ -122,12 +122,12 @@ std::vector<std::string> inventory_problems(const Inventory& listed, const Inven
     const auto same_type = [&](const InventoryEntry& other) {
       return same_model(other) && other.type == entry.type;
     };
-    if (tell_all_of(entry.model, same_model)) continue;
-    if (tell_all_of(entry.model + " " + entry.type, same_type)) continue;
+    if (report_all_of(entry.model, same_model)) continue;
+    if (report_all_of(entry.model + " " + entry.type, same_type)) continue;
     problems.push_back(fmt::format("lists {}, which is missing", name_of(entry)));
   }
   for (const InventoryEntry& entry : without(found, listed)) {
-    problems.push_back(fmt::format("does not list {}, which is there", name_of(entry)));
+    problems.push_back(fmt::format("does not list {}, which exists", name_of(entry)));
   }
   return problems;
 }
@@ -139,7 +139,7 @@ std::vector<std::string> update_inventory(const std::string& root, const GoldenM
   const Inventory old = inventory_of_model(*before, manifest.model);
   const Inventory now = inventory_of(manifest);
   for (const InventoryEntry& entry : without(old, now)) {
-    changes.push_back(name_of(entry) + " goes");
+    changes.push_back(name_of(entry) + " is removed");
   }
   for (const InventoryEntry& entry : without(now, old)) {
     changes.push_back(name_of(entry) + " is new");

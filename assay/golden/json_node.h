@@ -13,13 +13,13 @@
 
 namespace assay {
 
-// A value in a JSON file together with where it stands, so that whatever is wrong with it is an
-// Error "FILE: 'files[0].sha256' is not a string". Valid as long as the document is.
+// A value in a JSON file together with its place, so that any error in it is an Error such as
+// "FILE: 'files[0].sha256' is not a string". Valid as long as the document is.
 class JsonNode {
  public:
   JsonNode(const rapidjson::Value& value, const std::string& path) : value_(value), path_(path) {}
 
-  // A member of an object, which must be there; or nothing if it is absent or null.
+  // A member of an object, which is required; or nothing if it is absent or null.
   JsonNode at(const char* name) const;
   std::optional<JsonNode> find(const char* name) const;
 
@@ -47,9 +47,9 @@ class JsonNode {
         name_(name),
         index_(index) {}
 
-  // Where it stands in the document, as in "files[0].sha256"; empty for the document itself. It is
-  // made where it is told only: a node for each item that held it would take the memory of a file
-  // many times over.
+  // Its place in the document, as in "files[0].sha256"; empty for the document itself. It is made
+  // only for messages: storing it in a node for each item would take many times the memory of the
+  // file.
   std::string key() const;
 
   const rapidjson::Value& value_;

@@ -16,7 +16,7 @@
 namespace assay {
 namespace {
 
-// Whether a checkpoint is of a set; nothing of a set that is globs.
+// Whether a checkpoint belongs to a set; nothing for a set of globs.
 std::optional<bool> is_of_set(const std::string& set, const std::string& checkpoint) {
   if (set == "ops") return true;
   if (set == "logits") return checkpoint == "logits";
@@ -59,10 +59,10 @@ bool states_a_number(const Record& record) {
   return record.summary && (counts(record.summary->min) || counts(record.summary->max));
 }
 
-// Null where an engine can be held to the record.
-const char* why_nothing_to_hold_to(const Record& record) {
+// Null if an engine can be compared with the record.
+const char* unusable_reason(const Record& record) {
   if (record.values.empty() && record.n > 0) return "no value";
-  // A number that a summary leaves out is NaN, too: its count of NaN tells.
+  // A number that a summary omits is NaN, too: its count of NaN decides.
   const bool nan = has_nan(record.values) || (record.sketch && has_nan(*record.sketch)) ||
                    (record.summary && record.summary->nan.value_or(0) > 0);
   if (nan) return "a NaN, which nothing can match,";
@@ -112,9 +112,9 @@ class LogCheck {
     if (!is_of_set(log_.set, record.checkpoint).value_or(true)) {
       fail(fmt::format("has '{}', which is not of the set '{}'", record.checkpoint, log_.set));
     }
-    const char* nothing = why_nothing_to_hold_to(record);
-    if (nothing != nullptr) {
-      fail(fmt::format("has {} of '{}' at {}", nothing, record.checkpoint, record.token_idx));
+    const char* reason = unusable_reason(record);
+    if (reason != nullptr) {
+      fail(fmt::format("has {} of '{}' at {}", reason, record.checkpoint, record.token_idx));
     }
     if (!seen_[record.checkpoint].insert(record.token_idx).second) {
       fail(fmt::format("has '{}' at {} twice", record.checkpoint, record.token_idx));

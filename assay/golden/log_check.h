@@ -8,8 +8,8 @@
 
 namespace assay {
 
-// How many layers the model has, as far as the floors of `file` by name and its logs tell; 0 where
-// they do not. `place` gives the path of a log by its name; one that cannot be read tells nothing.
+// How many layers the model has, by the floors of `file` and its logs; 0 if these do not show it.
+// `place` gives the path of a log by its name; unreadable logs are ignored.
 int64_t layers_of(const GoldenFile& file,
                   const std::function<std::string(const std::string&)>& place);
 

@@ -46,7 +46,7 @@ std::map<std::string, Floors> read_floor_table(const std::optional<JsonNode>& no
   return table;
 }
 
-// Where a file comes from, in words.
+// The source of a file, in words.
 std::string read_source(const JsonNode& file) {
   if (const auto wheel = file.find("wheel")) {
     return fmt::format("the wheel {} {}", wheel->at("package").nonempty_text(),
@@ -62,7 +62,7 @@ std::string read_source(const JsonNode& file) {
   return words;
 }
 
-// The command that makes it; empty where the manifest has none.
+// The command that makes it; empty if the manifest has none.
 std::string read_command(const JsonNode& file) {
   const auto source = file.find("source");
   if (!source || !source->is_object()) return "";
@@ -154,7 +154,7 @@ void check_schema(const JsonNode& root, const std::string& path) {
   throw Error(what, path, "record the golden again");
 }
 
-// The floor that holds, k times, must be a limit that something can exceed.
+// k times the floor that applies must be a limit that can be exceeded.
 void check_tolerances(const JsonNode& root, const GoldenManifest& manifest) {
   const auto& [k, floor, why] = manifest.tolerance;
   for (const GoldenFile& file : manifest.files) {
@@ -240,7 +240,7 @@ GoldenManifest parse_golden_manifest(const std::string& text, const std::string&
 std::string with_hashes(const std::string& text, const std::string& path,
                         const std::map<std::string, std::string>& hashes) {
   parse_golden_manifest(text, path);
-  // Parsed in place, each string of the document points to where it stands in the text.
+  // Parsed in place, each string of the document points to its place in the text.
   std::string parsed = text;
   rapidjson::Document document;
   document.ParseInsitu<rapidjson::kParseIterativeFlag>(parsed.data());

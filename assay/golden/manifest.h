@@ -12,8 +12,8 @@ namespace assay {
 
 // golden/<model>/manifest.json, schema 2; golden/README.md has the keys.
 
-// How far two honest computations of one checkpoint are apart: relative L2 over all recorded tokens
-// and prompts.
+// The error between two correct computations of one checkpoint: relative L2 over all recorded
+// tokens and prompts.
 struct Floor {
   double max = 0;
   std::optional<double> p99;
@@ -34,37 +34,37 @@ struct GoldenLog {
   std::string file;  // in the manifest's folder
   std::string sha256;
   std::string prompt;                             // its key in GoldenManifest::prompts
-  std::string set;                                // as --checkpoints takes it: layers, ops, ...
-  std::optional<std::vector<int64_t>> positions;  // those logged; all where it is not set
+  std::string set;                                // a value of --checkpoints: layers, ops, ...
+  std::optional<std::vector<int64_t>> positions;  // those logged; all if it is not set
   int64_t n_predict = 0;                          // tokens that were generated after the prompt
   std::vector<int32_t> greedy;                    // the tokens [n_predict]
-  std::vector<double> greedy_gaps;       // of each, how far its logit is above the runner-up's
+  std::vector<double> greedy_gaps;       // for each, how far its logit is above the runner-up's
   std::optional<double> argmax_min_gap;  // the smallest such gap over all logged positions
   std::optional<std::string> text;       // of `greedy`
 };
 
-// A prompt of which only the generated tokens are held to the oracle's.
+// A prompt of which only the generated tokens are compared with the oracle's.
 struct GoldenText {
   std::string prompt;  // its key in GoldenManifest::prompts
   std::vector<int32_t> greedy;
 };
 
-// One model file and what it is held to.
+// One model file with its logs and floors.
 struct GoldenFile {
   std::string type;    // "Q4_K_M"
   std::string gguf;    // in the manifest's folder, unless `source` is set
   std::string sha256;  // of the model file
-  // Where a model file comes from that is not in the folder, in words for people; else empty.
+  // The source of a model file that is not in the folder, as text; else empty.
   std::string source;
-  std::string command;  // that makes such a file, where `source` has one; else empty
-  std::map<std::string, Floors> floors;                // by checkpoint_kind()
+  std::string command;                   // that makes such a file, if `source` has one; else empty
+  std::map<std::string, Floors> floors;  // by checkpoint_kind()
   std::map<std::string, Floors> floors_by_checkpoint;  // by name
   std::vector<GoldenLog> logs;
   std::vector<GoldenText> texts;
 };
 
 struct GoldenTolerance {
-  double k = 0;       // a checkpoint may be off by k times its floor
+  double k = 0;       // the error of a checkpoint may be k times its floor
   std::string floor;  // which floor
   std::string why;
 };
@@ -86,25 +86,25 @@ struct GoldenManifest {
 inline constexpr int64_t kManifestSchema = 2;
 inline constexpr int64_t kMaxManifestBytes = int64_t{64} << 20;
 
-// A manifest of a schema to come, which recording again would not mend.
+// A manifest of a newer schema, which recording again would not repair.
 class NewerManifest : public Error {
  public:
   using Error::Error;
 };
 
-// Whether the file at `path` is JSON that calls itself a manifest: an object with the key "schema".
+// Whether the file at `path` is JSON that claims to be a manifest: an object with the key "schema".
 bool is_golden_manifest(const std::string& path);
 
 // Throws Error that names the file and the key ("files[0].logs[2].sha256") if anything is missing,
-// of another type or schema, out of range, or at odds with the rest. Keys that are not known are
-// notes and are skipped. Files that it names are not opened; their names are single components, so
-// that nothing outside the folder is reached.
+// of a wrong type or schema, out of range, or inconsistent. Unknown keys are notes and are ignored.
+// Files that it names are not opened; their names are single path components, so that they cannot
+// be outside the folder.
 GoldenManifest read_golden_manifest(const std::string& path);
-// The same of a text; errors name `path`.
+// The same for a text; errors name `path`.
 GoldenManifest parse_golden_manifest(const std::string& text, const std::string& path);
 
-// The manifest's text with the sha256 of each model file and log in `hashes`, by name, put into its
-// place, and not a byte changed elsewhere. Throws Error if it is no manifest.
+// The manifest's text with the sha256 of each model file and log in `hashes`, by name, replaced,
+// and no other byte changed. Throws Error if it is not a manifest.
 std::string with_hashes(const std::string& text, const std::string& path,
                         const std::map<std::string, std::string>& hashes);
 

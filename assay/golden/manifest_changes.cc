@@ -17,7 +17,7 @@ namespace {
 
 using Value = rapidjson::Value;
 
-// Keys deeper than this are told by the one above: nothing bounds how deep a note may be.
+// Deeper keys are reported by the one above: notes may be nested to any depth.
 constexpr int kToldDepth = 12;
 constexpr size_t kMaxKey = 80;
 constexpr size_t kMaxValue = 100;
@@ -37,7 +37,7 @@ bool is_scalar(const Value& value) {
   return !value.IsObject() && !value.IsArray();
 }
 
-// What a value of the manifest is, as far as that decides how it is told.
+// The kinds of values that are reported differently.
 enum class Place : uint8_t { kManifest, kFiles, kFile, kLogs, kLog, kTexts, kNote };
 
 Place place_in(Place place, std::string_view name) {
@@ -59,8 +59,8 @@ const char* name_key_of(Place place) {
   return place == Place::kTexts ? "prompt" : nullptr;
 }
 
-// The members of an object, or the items of an array by number or, where each is an object with a
-// name of its own, by that name, so that one more does not make others of those behind it.
+// The members of an object, or the items of an array by number or, if each is an object with a
+// unique name, by that name, so that an inserted item does not change the keys of those after it.
 class Members {
  public:
   Members(const Value& value, Place place) {
@@ -138,7 +138,7 @@ class Differ {
     push_members(pair);
   }
 
-  // A text that is cut is shown from before where the two differ.
+  // A truncated text is shown from shortly before the difference.
   static std::string change_of(const std::string& key, const Value& a, const Value& b) {
     const size_t most = key == "command" ? kMaxCommand : kMaxValue;
     if (a.IsString() && b.IsString() && std::max(a.GetStringLength(), b.GetStringLength()) > most) {
@@ -178,7 +178,7 @@ class Differ {
       const std::string key = key_of(pair, name);
       const Value* b = after.find(name);
       if (b == nullptr) {
-        tell(key, " goes; it was " + scalar_text(*a, kMaxValue));
+        tell(key, " is removed; it was " + scalar_text(*a, kMaxValue));
       } else {
         todo_.push_back({key, a, b, pair.depth + 1, place_in(pair.place, name)});
       }

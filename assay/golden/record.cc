@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A new folder, gone when this is.
+// A new folder, which the destructor removes.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -48,7 +48,7 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// Sizes and times of the files of a folder: whether somebody wrote to it.
+// Sizes and times of the files of a folder, to detect writes.
 std::map<std::string, std::pair<uintmax_t, fs::file_time_type>> state_of(
     const std::string& folder) {
   std::map<std::string, std::pair<uintmax_t, fs::file_time_type>> state;
@@ -117,9 +117,9 @@ UpdateMode update_mode() {
 void check_may_update() {
   if (update_mode() != UpdateMode::kNo) return;
   const bool said = !environment("ASSAY_UPDATE").empty();
-  throw Error(said ? "goldens are not to be changed: ASSAY_UPDATE is no"
-                   : "goldens are not changed under CI",
-              {}, "set ASSAY_UPDATE=new, or always, to change them");
+  throw Error(
+      said ? "goldens must not be changed: ASSAY_UPDATE is no" : "goldens are not changed under CI",
+      {}, "set ASSAY_UPDATE=new, or always, to change them");
 }
 
 std::string stated_command(const std::string& folder) {
@@ -142,7 +142,7 @@ std::vector<std::string> record_golden(const std::string& root, const std::strin
   run_command(command, root, output.path());
   if (state_of(folder) != before) {
     throw Error("the oracle wrote into the golden itself, and not into $ASSAY_GOLDEN_OUT", folder,
-                "bring it back with git checkout, and mend the oracle");
+                "restore it with git checkout, and fix the oracle");
   }
   const auto staged = staged_files(output.path() + "/" + model + "/");
   if (staged.empty()) {

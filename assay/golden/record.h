@@ -5,31 +5,31 @@
 
 namespace assay {
 
-// What may be done to goldens, by the environment variable ASSAY_UPDATE.
+// What may change goldens, by the environment variable ASSAY_UPDATE.
 enum class UpdateMode {
   kNo,      // nothing is recorded or accepted
-  kNew,     // what is recorded waits for review
-  kAlways,  // what is recorded is accepted at once
+  kNew,     // a recording is pending until it is reviewed
+  kAlways,  // a recording is accepted at once
 };
 
-// ASSAY_UPDATE, if it is set; else `no` where CI is set (and not to 0 or false), `new` elsewhere.
+// ASSAY_UPDATE, if it is set; else `no` if CI is set (and not to 0 or false), otherwise `new`.
 // Throws Error if it is none of no, new and always.
 UpdateMode update_mode();
 
-// Throws Error that says why, and what to do, unless goldens may be changed.
+// Throws Error with the reason, and what to do, unless goldens may be changed.
 void check_may_update();
 
-// The command that records a golden, as its manifest states it, whatever else is wrong with that.
-// Throws Error if it states none.
+// The command that records a golden, from its manifest, even if the manifest has other errors.
+// Throws Error if there is none.
 std::string stated_command(const std::string& folder);
 
-// Runs `command` by the shell in `root`, with what it prints on standard error, and makes what it
-// recorded of `model` wait as *.new files; returns their names, none if nothing differs.
+// Runs `command` by the shell in `root`, with its output on standard error, and makes what it
+// recorded for `model` pending as *.new files; returns their names, none if nothing differs.
 //
 // The command must write ASSAY_GOLDEN_OUT/MODEL/..., a new folder: the logs, and the manifest.json
 // if more than hashes changes. ROOT/../.cache/venv/bin, if it is there, comes first in its PATH.
 // Throws Error, with nothing changed, if the command fails, writes nothing, writes into the golden
-// itself, or writes what does not fit together.
+// itself, or writes inconsistent files.
 std::vector<std::string> record_golden(const std::string& root, const std::string& model,
                                        const std::string& command);
 

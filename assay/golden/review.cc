@@ -28,7 +28,7 @@ const GoldenFile* file_of_type(const GoldenManifest& manifest, const std::string
   return nullptr;
 }
 
-// Whether something that the model file in place is held to goes; `file` is what it is to become.
+// Whether a check of the current model file disappears; `file` is its next state.
 bool loses_checks(const GoldenFile& old, const GoldenFile* file) {
   if (file == nullptr) return !old.logs.empty() || !old.texts.empty();
   const auto stays = [](const auto& all, const auto& key, const auto& one) {
@@ -43,15 +43,15 @@ bool loses_checks(const GoldenFile& old, const GoldenFile* file) {
   });
 }
 
-// Whether `record` holds all that `old` did of a tensor: as many values, and of the rest of it a
-// sketch and a summary where there was one.
+// Whether `record` holds everything that `old` did: at least the same values, and a sketch and a
+// summary if `old` had them.
 bool keeps_all(const Record& record, const Record& old) {
   if (record.values.size() < old.values.size()) return false;
   return record.has_all_values() ||
          ((record.sketch || !old.sketch) && (record.summary || !old.summary));
 }
 
-std::map<std::string, int64_t> records_gone(const Comparison& comparison) {
+std::map<std::string, int64_t> lost_records(const Comparison& comparison) {
   std::map<std::string, int64_t> gone;
   const LogIndex& ref = *comparison.ref_log;
   const LogIndex& got = *comparison.got_log;
@@ -142,7 +142,7 @@ class Reviewer {
           [&](const std::string& checkpoint) { return tolerance(trusted, old, file, checkpoint); });
       try {
         review.comparison = compare_logs(folder_ + log.file, pending_.at(log.file), options);
-        review.gone = records_gone(*review.comparison);
+        review.gone = lost_records(*review.comparison);
       } catch (const Error& error) {
         review.not_comparable = error.what();
       }
@@ -150,7 +150,7 @@ class Reviewer {
     review_.logs.push_back(std::move(review));
   }
 
-  // By the floor in place, or the pending one where there is none.
+  // By the current floor, or the pending one if there is none.
   Tolerance tolerance(const GoldenManifest& trusted, const GoldenFile* old, const GoldenFile& file,
                       const std::string& checkpoint) const {
     const auto& ours = trusted.tolerance;

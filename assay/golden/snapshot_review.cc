@@ -32,7 +32,7 @@ std::optional<double> floor_of_case(const GoldenManifest& manifest,
   }
   if (!fast_floors) return {};
   const FastFloor* floor = find_fast_floor(*fast_floors, change.type, change.prompt, checkpoint);
-  // Where the golden has no record of it, the noise of the prompt's logits stands for it.
+  // Without a record in the golden, the noise of the prompt's logits is used.
   if (floor == nullptr) {
     floor = find_fast_floor(*fast_floors, change.type, change.prompt, "logits");
   }

@@ -13,8 +13,8 @@ namespace assay {
 // How large a change of snapshots is, in floors of the golden: those of float32 for `exact`, those
 // of fast_floors.json where `fast` rounds.
 struct SnapshotReview {
-  std::string line;    // names the first checkpoint that changes, and the one that does most
-  bool within = true;  // no checkpoint changes by more than k floors, and none is left out
+  std::string line;    // names the first checkpoint that changes, and the one that changes most
+  bool within = true;  // no checkpoint changes by more than k floors, and none is missing
 };
 
 // One for each case that differs; `before` is null where there are none yet.
@@ -23,7 +23,7 @@ std::vector<SnapshotReview> review_snapshots(const GoldenManifest& manifest,
                                              const GoldenSnapshots* before,
                                              const GoldenSnapshots& after);
 
-// What accepting the snapshots that wait in `folder` would change; none where none wait.
+// What accepting the pending snapshots of `folder` would change; nothing if none are pending.
 std::vector<SnapshotReview> review_pending_snapshots(const std::string& folder);
 
 }  // namespace assay

@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kSchema = 1;
 constexpr int64_t kMaxBytes = int64_t{64} << 20;
 constexpr size_t kHashDigits = 16;
-constexpr const char* kHint = "assay golden record --snapshots writes it anew";
+constexpr const char* kHint = "assay golden record --snapshots writes it again";
 constexpr const char* kNote =
     "What Assay's engine computes, by checkpoint: the first 16 digits of the SHA-256 of all "
     "values' "
@@ -81,13 +81,13 @@ GoldenSnapshots read_root(const rapidjson::Document& document, const std::string
   std::set<std::string> names;
   for (const JsonNode& each : root.at("checkpoints").items()) {
     result.checkpoints.push_back(each.nonempty_text());
-    if (!names.insert(result.checkpoints.back()).second) each.fail("is there twice", kHint);
+    if (!names.insert(result.checkpoints.back()).second) each.fail("is a duplicate", kHint);
   }
   std::set<std::tuple<std::string, std::string, std::string>> cases;
   for (const JsonNode& each : root.at("snapshots").items()) {
     Snapshot snapshot = read_snapshot(each, result.checkpoints.size());
     if (!cases.emplace(snapshot.type, snapshot.math, snapshot.prompt).second) {
-      each.fail("is of a type, math and prompt that another has", kHint);
+      each.fail("repeats a type, math and prompt", kHint);
     }
     result.snapshots.push_back(std::move(snapshot));
   }
@@ -237,7 +237,8 @@ std::vector<SnapshotChange> snapshot_changes(const GoldenSnapshots& before,
   }
   for (const Snapshot& each : before.snapshots) {
     if (!whole || find_snapshot(after, each.type, each.math, each.prompt) != nullptr) continue;
-    changes.push_back({each.type, each.math, each.prompt, "goes", {}, before.checkpoints.size()});
+    changes.push_back(
+        {each.type, each.math, each.prompt, "is removed", {}, before.checkpoints.size()});
   }
   return changes;
 }

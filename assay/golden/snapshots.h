@@ -12,8 +12,8 @@
 namespace assay {
 
 // golden/<model>/snapshots.json: what Assay's own engine computed for the prompts of a golden, as a
-// hash of each checkpoint. The engine gives the same bits on every processor, so that a hash that
-// differs is a number that changed. Whether the numbers are right is what the golden says.
+// hash of each checkpoint. The engine gives the same bits on every processor, so that a different
+// hash means that a number changed. The golden shows whether the numbers are right.
 inline constexpr const char* kSnapshotsName = "snapshots.json";
 inline constexpr int kSnapshotSums = 4;
 inline constexpr const char* kSnapshotMaths[] = {"exact", "fast"};
@@ -22,8 +22,8 @@ inline constexpr const char* kSnapshotMaths[] = {"exact", "fast"};
 struct CheckpointSnapshot {
   std::string hash;  // the first 16 hexadecimal digits of the SHA-256 of the floats' bits
   double norm = 0;   // of the finite values
-  // As a sketch has them (assay/log/sketch.h), of the element's place among all: their distance to
-  // those of another engine says how far the values are apart, without the values.
+  // As in a sketch (assay/log/sketch.h), by the element's index among all: their distance to those
+  // of another engine estimates how far the values are apart, without the values.
   std::array<double, kSnapshotSums> sums = {};
 };
 
@@ -47,13 +47,13 @@ struct GoldenSnapshots {
   std::vector<Snapshot> snapshots;
 };
 
-// Nothing where the folder (with a slash at its end) has none. Throws Error that names the key that
-// is missing or wrong.
+// Nothing if the folder (with a slash at its end) has none. Throws Error that names the missing or
+// wrong key.
 std::optional<GoldenSnapshots> read_snapshots(const std::string& folder);
 GoldenSnapshots parse_snapshots(const std::string& text, const std::string& path);
 std::string snapshots_text(const GoldenSnapshots& snapshots);
 
-// The snapshot of a case; null where there is none.
+// The snapshot of a case; null if there is none.
 const Snapshot* find_snapshot(const GoldenSnapshots& snapshots, std::string_view type,
                               std::string_view math, std::string_view prompt);
 
@@ -71,7 +71,7 @@ struct SnapshotChange {
   std::string type;
   std::string math;
   std::string prompt;
-  std::string note;             // set where the two cannot be held together, and why
+  std::string note;             // why the two cannot be compared, if they cannot
   std::vector<Of> checkpoints;  // those that changed, as the network computes
   size_t n_checkpoints = 0;     // of the case
 
@@ -79,7 +79,7 @@ struct SnapshotChange {
   std::string name() const { return type + " " + math + " " + prompt; }
 };
 
-// What differs, case by case. With `whole`, cases that only `before` has are told, too.
+// The differences, case by case. With `whole`, cases that only `before` has are included.
 std::vector<SnapshotChange> snapshot_changes(const GoldenSnapshots& before,
                                              const GoldenSnapshots& after, bool whole);
 

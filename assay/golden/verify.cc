@@ -29,7 +29,7 @@ std::string with_slash(const std::string& folder) {
   return folder.ends_with('/') ? folder : folder + "/";
 }
 
-// PEP 503: case and the kind of separator do not tell packages apart.
+// PEP 503: case and the kind of separator do not distinguish packages.
 std::string normalized(std::string package) {
   for (char& c : package) {
     c = c == '_' || c == '.' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -57,7 +57,7 @@ void add_inventory_problems(const std::string& root, const Inventory& listed,
   for (const std::string& problem : inventory_problems(listed, found)) {
     check.problems.emplace_back(
         Error(problem, with_slash(root) + kInventoryName,
-              "restore it with git checkout; what is meant to be there: assay golden list "
+              "restore it with git checkout; the expected fixtures: assay golden list "
               "--inventory")
             .what());
   }
@@ -155,7 +155,7 @@ class Verifier {
     }
   }
 
-  // A file that is named nowhere is read by no test.
+  // No test reads a file that no manifest names.
   void check_orphans() {
     std::set<std::string> named = {kManifestName, kSnapshotsName, kFastFloorsName};
     for (const GoldenFile& file : manifest_.files) {
@@ -175,7 +175,7 @@ class Verifier {
                            inventory_of(manifest_), check_);
   }
 
-  // Of a golden that has them.
+  // For a golden that has them.
   void check_measured() {
     try {
       if (const auto snapshots = read_snapshots(folder_)) {
@@ -195,7 +195,7 @@ class Verifier {
     }
   }
 
-  // Empty where it cannot be read, which is no hash.
+  // Empty if it cannot be read, which is not a hash.
   static std::string hash_of(const std::string& path) {
     try {
       return file_sha256(path);
@@ -219,7 +219,7 @@ std::string cache_folder() {
   return environment("HOME") + "/.cache/assay";
 }
 
-// A manifest, one that waits, or what only a golden has: that its manifest is missing must be told.
+// A manifest, a pending one, or files that only a golden has: a missing manifest must be reported.
 bool holds_golden(const std::string& folder) {
   const std::string manifest = folder + kManifestName;
   if (file_exists(manifest) || file_exists(manifest + kPendingSuffix)) return true;

@@ -7,7 +7,7 @@
 
 namespace assay {
 
-// What was found of one fixture, or of a golden whose manifest cannot be read.
+// The state of one fixture, or of a golden whose manifest cannot be read.
 struct GoldenState {
   std::string model;
   std::string type;
@@ -20,7 +20,8 @@ struct GoldenState {
 struct GoldenCheck {
   std::string model;
   std::vector<GoldenState> fixtures;
-  // What is not as the golden states it: "FILE: what; command that mends it". None: all is.
+  // Deviations from what the golden states: "FILE: what; command that repairs it". None: all is
+  // right.
   std::vector<std::string> problems;
   // Model files that come from elsewhere and were not found: their hashes were not checked.
   std::vector<std::string> absent_models;
@@ -33,8 +34,8 @@ std::vector<std::string> golden_models(const std::string& root);
 // The folder of one model, with a slash at its end. Throws Error if there is none of that name.
 std::string golden_folder(const std::string& root, const std::string& model);
 
-// Where a model file is: in the manifest's folder, or among what scripts/fetch.sh fetched; empty if
-// it is at neither.
+// The path of a model file: in the manifest's folder, or among the files of scripts/fetch.sh; empty
+// if it is in neither.
 std::string find_model_file(const GoldenManifest& manifest, const GoldenFile& file);
 
 // Checks one golden: its manifest's schema, that the versions of its oracles are those pinned in

@@ -11,16 +11,16 @@ namespace assay {
 class CheckpointSet {
  public:
   // `text`: comma-separated names of sets and shell globs. Sets: `logits`; `layers` (embedding,
-  // every layer_N_output, logits); `ops` (all). Throws Error if it is empty or an item is.
+  // every layer_N_output, logits); `ops` (all). Throws Error if it or an item is empty.
   // `where` names the flag or variable in messages.
   explicit CheckpointSet(std::string_view text, std::string where = "--checkpoints");
 
   bool matches(const std::string& checkpoint) const;
 
-  // Throws Error if an item, other than a set, matches none of `names`: it is mistyped. `what`
-  // begins the message, as "the model has no".
+  // Throws Error if an item, other than a set, matches none of `names`: a typing error. The message
+  // begins with `what`, such as "the model has no".
   void check(const std::vector<std::string>& names, const std::string& what) const;
-  // The same of the items that are one name, `logits` among them, not of globs.
+  // The same for items that are a single name, including `logits`, but not for globs.
   void check_named(const std::vector<std::string>& names, const std::string& what) const;
 
  private:

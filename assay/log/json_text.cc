@@ -41,7 +41,7 @@ void append_values(std::string& out, std::span<const float> values) {
   }
 }
 
-// The same by another thread; when it is asked for, if the system has no thread to give.
+// The same by another thread; or by the caller, if the system has no more threads.
 std::future<std::string> text_of_values(std::span<const float> values) {
   const auto write = [values] {
     std::string text;

@@ -10,14 +10,14 @@
 namespace assay {
 
 // Appends `text` as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD, so that
-// the output is always valid; what a terminal would not show but obey, or hide, becomes \uNNNN.
+// the output is always valid; characters that a terminal would hide or execute become \uNNNN.
 void append_json_string(std::string& out, std::string_view text);
 
 // Appends the time of day, in UTC, as a string: "2026-11-21T22:50:08.123456Z".
 void append_json_time(std::string& out);
 
-// Appends a number in the shortest form that reads back to the same bits; what is not finite as the
-// strings "NaN", "Infinity" and "-Infinity", since JSON has no number for it.
+// Appends a number in the shortest form that reads back to the same bits; NaN and infinities as the
+// strings "NaN", "Infinity" and "-Infinity", since JSON has no numbers for them.
 void append_json_number(std::string& out, float value);
 void append_json_number(std::string& out, double value);
 void append_json_number(std::string& out, int64_t value);

@@ -16,7 +16,7 @@
 namespace assay {
 namespace {
 
-// What the elements of an array of such numbers may be.
+// The allowed elements of an array of such numbers, for messages.
 template <typename Number>
 constexpr const char* kElements = "numbers are decimal, or \"NaN\", \"Infinity\", \"-Infinity\"";
 template <>
@@ -26,7 +26,7 @@ template <>
 constexpr const char* kElements<int64_t> = "give whole numbers";
 constexpr const char* kRows = "write one array of numbers, or rows of one length";
 
-// An id and what it is given: the numbers [index, value] of a pair. False where they are none.
+// The numbers [index, value] of a pair. False if they are not a pair.
 bool read_pair(const double* pair, TopValue& read) {
   if (!(pair[0] >= 0 && pair[0] < 9e15 && pair[0] == std::floor(pair[0]))) return false;
   read.index = static_cast<int64_t>(pair[0]);
@@ -34,7 +34,7 @@ bool read_pair(const double* pair, TopValue& read) {
   return true;
 }
 
-// Whether one of the numbers in `text`, which became `values`, is not 0 and its value is.
+// Whether a nonzero number in `text`, which became `values`, has the value 0.
 bool has_vanished_number(std::string_view text, const std::vector<float>& values) {
   size_t at = 0;
   for (const float value : values) {
@@ -99,7 +99,7 @@ bool LineHandler::read_sketch() {
   return true;
 }
 
-// [[id, logprob], ...] of the record. Ids are held against its size when the line has been read.
+// [[id, logprob], ...] of the record. Ids are checked against its size when the line has been read.
 bool LineHandler::read_top() {
   std::vector<int64_t> lengths;
   if (!read_rows(numbers_, lengths)) return false;
@@ -171,7 +171,7 @@ bool LineHandler::read_top_pair() {
   return true;
 }
 
-// "[1,151936]", as the published logs have it.
+// "[1,151936]", as in the published logs.
 bool LineHandler::shape_from_string(const std::string& text) {
   const std::string padded = text + std::string(kLinePadding, '\0');
   const char* end = padded.data() + text.size();

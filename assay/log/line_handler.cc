@@ -70,7 +70,7 @@ bool LineHandler::fail(const std::string& what, const std::string& hint, bool sy
   return false;
 }
 
-// The key that was just read, where nothing holds its value.
+// The last key, if its value is not stored.
 void LineHandler::note_key() {
   if (depth_ == 1 && field_ == Field::kUnknown) skipped_.insert(name_);
   if (depth_ != 2) return;
@@ -91,7 +91,7 @@ void LineHandler::note_inner() {
   skipped_.insert(fmt::format("{}.{}", field_name(field_), inner_name_));
 }
 
-// That key, where a text, or else a number or a truth value, is not what it holds.
+// That key, if its value has the wrong type: a text, or else a number or a Boolean.
 void LineHandler::note_scalar(bool is_text) {
   const bool is_wrong =
       field_ == Field::kModel ? !is_text : field_ == Field::kSummary && name_ == "top";
@@ -137,7 +137,7 @@ bool LineHandler::wrong_type(std::string_view found) {
                                        {"an object", R"({"tp":0,"pp":0,"ep":0})"},
                                        {"a string", R"("t h[tp]")"}};
   const auto index = static_cast<size_t>(field_);
-  if (index >= std::size(kWanted)) {  // ts, team, source, file, line: only told along
+  if (index >= std::size(kWanted)) {  // ts, team, source, file, line: only passed on
     if (note_skipped_ && field_ != Field::kUnknown) skipped_.emplace(field_name(field_));
     return true;
   }
@@ -151,7 +151,7 @@ bool LineHandler::StartObject() {
   if (++depth_ > kMaxDepth) return fail("nested too deeply", kOneObject);
   if (depth_ != 2) return true;
   if (field_ == Field::kSummary) {
-    // What a summary leaves out is not known.
+    // Members that a summary omits are unknown.
     Summary& summary = record_.summary.emplace();
     summary.min = summary.max = summary.mean = summary.l2 = std::nan("");
     summary.counts_nonfinite = false;
@@ -169,7 +169,7 @@ bool LineHandler::EndObject(rapidjson::SizeType) {
   return true;
 }
 
-void LineHandler::count_told_nonfinite() {
+void LineHandler::count_nonfinite_of_summary() {
   if (!record_.summary || record_.n == 0) return;
   Summary& summary = *record_.summary;
   if (summary.nonfinite > 0 || !(summary_has_nan_ || summary_has_infinity_)) return;
@@ -316,7 +316,7 @@ bool LineHandler::RawNumber(const char* text, rapidjson::SizeType length, bool) 
 bool LineHandler::other_scalar(std::string_view found) {
   if (depth_ == 0) return fail("the line is not an object", kOneObject);
   if (found != "null" || depth_ == 3) note_scalar(false);
-  // An optional key may be null, as some writers put it where they have nothing.
+  // An optional key may be null, which some writers use for a missing value.
   const bool absent = found == "null" && field_ != Field::kCheckpoint &&
                       field_ != Field::kTokenIdx && field_ != Field::kDtype &&
                       field_ != Field::kShape && field_ != Field::kValues &&

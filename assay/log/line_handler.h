@@ -46,7 +46,7 @@ enum class Field : uint8_t {
 
 std::string_view field_name(Field field);
 
-// What to do about a line that is no record at all.
+// The hint for a line that is not a record at all.
 inline constexpr const char* kOneObject = "each line of a log is one JSON object";
 
 // A line as RapidJSON reads it. LineHandler moves `at` over the arrays that it reads itself.
@@ -60,7 +60,7 @@ struct LineStream {
   char Peek() const { return at == end ? '\0' : *at; }
   char Take() { return at == end ? '\0' : *at++; }
   size_t Tell() const { return static_cast<size_t>(at - begin); }
-  // For parsing in place, which is not done.
+  // For parsing in place, which is not used.
   char* PutBegin() { return nullptr; }
   void Put(char) {}
   void Flush() {}
@@ -73,7 +73,7 @@ struct LineStream {
 // false has set problem() and ends the parse.
 class LineHandler {
  public:
-  // `note_skipped`: keep what skipped_keys() and has_vanished() give.
+  // `note_skipped`: collect the results of skipped_keys() and has_vanished().
   LineHandler(LineStream& stream, bool skim, bool note_skipped, Record& record, LogHeader& header)
       : stream_(stream),
         skim_(skim),
@@ -85,19 +85,19 @@ class LineHandler {
   bool has_problem() const { return !problem_.what.empty(); }
   const LineProblem& problem() const { return problem_; }
 
-  // Keys whose values were skipped, each once; in a header those of a record, too, and in a record
-  // those of a header.
+  // Keys whose values were skipped, each once; including record keys in a header and header keys in
+  // a record.
   std::set<std::string> skipped_keys(bool is_header) const;
 
-  // Whether one of the values is not 0 and the nearest float is.
+  // Whether a nonzero value has 0 as its nearest float.
   bool has_vanished() const { return vanished_; }
 
   // The lengths at each depth of `values`; one number unless the array is nested.
   const std::vector<int64_t>& values_lengths() const { return lengths_; }
 
-  // When the line has been read: a summary's number that is none stands for an element that is
-  // none, though its counts say otherwise.
-  void count_told_nonfinite();
+  // At the end of the line: a NaN or infinity in the summary implies at least one such element,
+  // even if its counts say otherwise.
+  void count_nonfinite_of_summary();
 
   // NOLINTBEGIN(readability-identifier-naming): the names that RapidJSON calls
   bool StartObject();

@@ -51,7 +51,7 @@ void check_required(const LineHandler& handler) {
   }
 }
 
-// Sets n where it is not given, and holds it against the shape and the values.
+// Sets n if it is missing, and checks it against the shape and the values.
 void check_sizes(bool skim, Record& record) {
   const int64_t count = element_count(record.shape);
   if (count < 0) {
@@ -68,21 +68,21 @@ void check_sizes(bool skim, Record& record) {
   }
 }
 
-// `dims` without those that say nothing of the order.
+// `dims` without those that do not affect the order.
 std::vector<int64_t> without_ones(std::vector<int64_t> dims) {
   std::erase(dims, 1);
   return dims;
 }
 
-// Holds the rows of nested values against the shape. A head of each row, or rows that are columns,
-// would be read as other elements than they are.
+// Checks the rows of nested values against the shape. Heads of rows, or columns given as rows,
+// would be read as wrong elements.
 void check_rows(const std::vector<int64_t>& lengths, const Record& record) {
   if (lengths.size() < 2 || record.values.empty()) return;
   const std::vector<int64_t> rows = without_ones(lengths);
   const std::vector<int64_t> shape = without_ones(record.shape);
   if (record.has_all_values() && rows.size() != shape.size()) return;
   bool fits = rows.size() <= shape.size();
-  // The outermost may be fewer than there are: the head of the tensor.
+  // The outermost dimension may be incomplete: the head of the tensor.
   for (size_t i = 0; fits && i < rows.size(); ++i) {
     const int64_t dim = shape[shape.size() - rows.size() + i];
     fits = i == 0 ? rows[i] <= dim : rows[i] == dim;
@@ -93,7 +93,7 @@ void check_rows(const std::vector<int64_t>& lengths, const Record& record) {
                     "log whole rows in the order of the shape, or a flat head of the tensor"};
 }
 
-// Holds the ids of `top` against the vocabulary's size and each other.
+// Checks the ids of `top` against the vocabulary's size and each other.
 void check_top(const Record& record) {
   std::vector<int64_t> ids;
   ids.reserve(record.top.size());
@@ -133,7 +133,7 @@ struct LineParser::Impl {
           fmt::format("is not valid JSON at byte {}: {}", result.Offset() + 1, reason), kNoJson,
           true};
     }
-    if (stream.at != stream.end) {  // the parser takes a NUL byte for the end
+    if (stream.at != stream.end) {  // the parser treats a NUL byte as the end
       throw LineProblem{fmt::format("a NUL byte at byte {}", stream.Tell() + 1), kNoJson, true};
     }
     const bool is_header = handler.has(Field::kAssay);
@@ -142,7 +142,7 @@ struct LineParser::Impl {
       check_sizes(skim, record);
       check_rows(handler.values_lengths(), record);
       check_top(record);
-      handler.count_told_nonfinite();
+      handler.count_nonfinite_of_summary();
     }
     if (skipped != nullptr) {
       for (const std::string& key : handler.skipped_keys(is_header)) skipped->add(key);

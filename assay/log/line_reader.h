@@ -9,11 +9,11 @@
 
 namespace assay {
 
-// Bytes that may be read, and hold nothing of the text, after the end of each line that LineReader
-// and LineBuffer give: number parsing loads words.
+// Readable bytes after the end of each line of LineReader and LineBuffer, which are not part of the
+// text: number parsing loads words.
 inline constexpr size_t kLinePadding = 64;
 
-// Longer lines are refused: 256 MiB are some twenty million values.
+// Longer lines are rejected: 256 MiB are about twenty million values.
 inline constexpr size_t kMaxLineBytes = size_t{1} << 28;
 
 struct Line {
@@ -38,14 +38,14 @@ class LineReader {
 
   std::shared_ptr<const InputFile> file_;
   std::vector<char> buffer_;
-  size_t begin_ = 0;  // of what is not yet given out, in buffer_
+  size_t begin_ = 0;  // of the text not yet returned, in buffer_
   size_t end_ = 0;
   int64_t offset_ = 0;  // of buffer_[begin_] in the file
   int64_t number_ = 0;
   bool at_end_ = false;
 };
 
-// One line read again at a known place.
+// A line that is read again at a known place.
 class LineBuffer {
  public:
   // The `bytes` at `offset`, valid until the next call. Throws Error if the file has shrunk.

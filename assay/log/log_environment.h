@@ -9,9 +9,9 @@
 namespace assay {
 
 // Reads ORCH_LOG_FILE, ORCH_LOG_TEAM, ORCH_LOG_VALUES (a count or `all`), ASSAY_LOG_CHECKPOINTS and
-// ASSAY_LOG_TS (on, which is the default, or off); `defaults` holds where another is unset or
-// empty, but its path stands before ORCH_LOG_FILE. Nothing, and the others not read, if there is no
-// path. Throws Error, naming the variable, if one has no meaning.
+// ASSAY_LOG_TS (on, which is the default, or off); `defaults` applies if another is unset or empty,
+// but its path overrides ORCH_LOG_FILE. Nothing, without reading the others, if there is no path.
+// Throws Error, naming the variable, if a value is invalid.
 std::optional<LogRequest> log_request_from_environment(LogRequest defaults = {
                                                            "", LogOptions(),
                                                            CheckpointSet("logits")});

@@ -17,7 +17,7 @@ Error error_at(const InputFile& file, int64_t line, const LineProblem& problem) 
   return Error(problem.what, fmt::format("{}:{}", file.path(), line), problem.hint);
 }
 
-// Refuses what a compressor wrote, by its first bytes: no line of JSON has them.
+// Rejects compressed files by their first bytes: no line of JSON has them.
 void refuse_compressed(const InputFile& file) {
   static constexpr std::pair<std::string_view, const char*> kFirstBytes[] = {
       {"\x1f\x8b", "gzip"},
@@ -42,7 +42,7 @@ LogReader::LogReader(const std::string& path, Depth depth, SkippedKeys* skipped)
   refuse_compressed(*file_);
 }
 
-// Whether the file ends within what began as an object.
+// Whether the file ends within an object.
 bool LogReader::is_cut(std::string_view text) {
   try {
     parser_.skim(text);
@@ -145,7 +145,7 @@ Record& RecordLoader::load(const RecordPlace& place) {
     const std::string_view text =
         buffer_.read(*file_, place.offset, static_cast<size_t>(place.bytes));
     if (parser_.parse(text) == LineKind::kRecord) return parser_.record();
-    throw LineProblem{"the record is gone", "do not write to the log while it is read"};
+    throw LineProblem{"the record is missing", "do not write to the log while it is read"};
   } catch (const LineProblem& problem) {
     throw error_at(*file_, place.line, problem);
   }

@@ -29,24 +29,24 @@ enum class Depth {
 
 // Reads a log from its first record to its last, in memory bounded by its longest line.
 //
-// The header, blank lines, a byte order mark and CRLF are allowed; a last line that was cut off is
-// left out with a warning. Everything else that is no record is an Error "FILE:LINE: what; hint".
+// The header, blank lines, a byte order mark and CRLF are allowed; a truncated last line is skipped
+// with a warning. Anything else that is not a record is an Error "FILE:LINE: what; hint".
 class LogReader {
  public:
-  // Throws Error if `path` cannot be read. `skipped`, if given, is told what of the lines the
-  // records and the header do not hold.
+  // Throws Error if `path` cannot be read. `skipped`, if given, collects what the records and the
+  // header do not hold.
   explicit LogReader(const std::string& path, Depth depth = Depth::kFull,
                      SkippedKeys* skipped = nullptr);
 
   // The next record, valid until the next call; nullptr at the end. Throws Error.
   Record* next();
 
-  // Of the record that next() gave last.
+  // Of the last record from next().
   const RecordPlace& place() const { return place_; }
 
   // Known once next() has been called.
   const std::optional<LogHeader>& header() const { return header_; }
-  // What was left out; complete once next() has returned nullptr.
+  // What was skipped; complete once next() has returned nullptr.
   const std::vector<std::string>& warnings() const { return warnings_; }
   std::shared_ptr<const InputFile> file() const { return file_; }
 
@@ -68,10 +68,10 @@ class LogReader {
 // record.
 std::optional<LogHeader> read_log_header(const std::string& path);
 
-// What to throw when a log has turned out to hold no records.
+// The error for a log without records.
 Error no_records_error(const LogReader& log);
 
-// Reads single records again, at places that a LogReader gave. One thread at a time.
+// Reads single records again, at places from a LogReader. One thread at a time.
 class RecordLoader {
  public:
   explicit RecordLoader(std::shared_ptr<const InputFile> file) : file_(std::move(file)) {}
@@ -80,15 +80,15 @@ class RecordLoader {
   Record& load(const RecordPlace& place);
 
   // Row `row` of `rows` equal ones of the record at `place`: one token of a whole sequence. Valid
-  // until the next call of it. What tells of all rows together (summary, sketch) is left out.
-  // Rows of one record are read from the file once. Throws Error.
+  // until the next call of it. Members about all rows together (summary, sketch) are omitted. The
+  // file is read once for all rows of a record. Throws Error.
   Record& load_row(const RecordPlace& place, int64_t row, int64_t rows);
 
  private:
   std::shared_ptr<const InputFile> file_;
   LineBuffer buffer_;
   LineParser parser_;
-  Record sequence_;  // what load_row() read last
+  Record sequence_;  // the last record of load_row()
   int64_t sequence_offset_ = -1;
   Record row_;
 };

@@ -7,7 +7,7 @@
 
 namespace assay {
 
-// What is to be logged, and where.
+// What to log, and where.
 struct LogRequest {
   std::string path;
   LogOptions options;

@@ -22,7 +22,7 @@
 namespace assay {
 namespace {
 
-constexpr size_t kBytesPerValue = 14;  // a guess that spares most growing of the line
+constexpr size_t kBytesPerValue = 14;  // a guess that avoids most reallocations of the line
 constexpr size_t kKeptBuffers = 16;
 
 struct Descriptor {
@@ -31,8 +31,8 @@ struct Descriptor {
     if (fd >= 0) ::close(fd);
   }
 
-  // For what was written: some file systems tell only now what they could not write. False with
-  // errno if so. After EINTR the file is closed on Linux, and nothing is lost.
+  // Some file systems report only now that they could not write. False with errno if so. After
+  // EINTR the file is closed on Linux, and nothing is lost.
   bool close() { return ::close(std::exchange(fd, -1)) == 0 || errno == EINTR; }
 };
 
@@ -54,7 +54,7 @@ std::pair<int, std::string> create_at_or_beside(const std::string& path) {
   }
 }
 
-// Copies the log that is open as `log` and has no name any more; returns its new path.
+// Copies the log that is open as `log` and whose name was removed; returns its new path.
 std::string write_again(int log, const std::string& path) {
   const std::string name = fmt::format("/proc/self/fd/{}", log);
   const Descriptor from{open(name.c_str(), O_RDONLY | O_CLOEXEC)};
@@ -85,7 +85,7 @@ LogWriter::LogWriter(const std::string& path, LogOptions options)
   fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (fd_ < 0) {
     fail(fmt::format("cannot open the log for writing: {}", std::strerror(errno)),
-         "log into a folder that is there and may be written to");
+         "log into an existing folder that is writable");
   }
   if (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) {
@@ -96,7 +96,7 @@ LogWriter::LogWriter(const std::string& path, LogOptions options)
   struct stat status {};
   if (fstat(fd_, &status) != 0) fail("cannot read the log's status");
   regular_file_ = S_ISREG(status.st_mode);
-  // Only now that the lock is held: emptying it earlier would destroy the other writer's records.
+  // Only after taking the lock: emptying it earlier would destroy another writer's records.
   if (regular_file_ && ftruncate(fd_, 0) != 0) fail("cannot empty the log");
 }
 
@@ -104,7 +104,7 @@ LogWriter::~LogWriter() {
   try {
     close();
   } catch (const std::exception&) {
-    // Nobody can be told.
+    // A destructor cannot report it.
   }
 }
 
@@ -189,7 +189,7 @@ void LogWriter::write_line(std::string line, bool first) {
   std::string_view rest = line;
   while (!rest.empty()) {
     const ssize_t written = ::write(fd_, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) {  // of a pipe that nobody reads
+    if (written < 0 && errno == EINTR) {  // of a closed pipe
       check_interrupted();
       continue;
     }
@@ -197,7 +197,7 @@ void LogWriter::write_line(std::string line, bool first) {
       const Error error(fmt::format("cannot write: {}", std::strerror(errno)), path_,
                         "the log ends with the last whole record");
       failure_ = error.what();
-      // Takes the torn record back; nothing more can be done if this fails too.
+      // Removes the torn record; nothing more can be done if this fails too.
       if (regular_file_ && ftruncate(fd_, size_) != 0) failure_ += " and a torn line";
       throw Error(failure_);
     }

@@ -14,18 +14,18 @@ namespace assay {
 inline constexpr int64_t kAllValues = -1;
 inline constexpr int64_t kDefaultHeadValues = 10;
 
-// What a LogWriter puts into each record.
+// The contents of each record of a LogWriter.
 struct LogOptions {
-  std::string team;                          // left out when empty
+  std::string team;                          // omitted if empty
   int64_t head_values = kDefaultHeadValues;  // how many leading values, or kAllValues
   bool summary = true;
-  bool sketch = false;  // brings the summary with it, whose count of non-finite elements it needs
+  bool sketch = false;  // includes the summary, whose count of non-finite elements it needs
   bool times = false;   // when each record was logged: no two runs then write the same bytes
 };
 
-// Writes a log of one JSON object a line. A record has left the process, in one write(2), when the
-// call that logged it returns: exit, abort or a kill lose no finished record and tear at most the
-// last line. Nothing is kept back for a destructor or an exit handler to write.
+// Writes a log of one JSON object per line. A record is written, by one write(2), before the call
+// that logs it returns: exit, abort or a kill loses no finished record and tears at most the last
+// line. Nothing is left for a destructor or an exit handler to write.
 //
 // Calls may come from several threads; each record stays whole. Errors are thrown as Error and
 // name the file; after one the log ends with the last whole record, and each further call throws.
@@ -41,17 +41,17 @@ class LogWriter {
   // Writes the first line. Throws Error if anything has been written before.
   void write_header(const LogHeader& header);
 
-  // Logs the f32 tensor `values`, whole, of `shape` (whose product is values.size()) at the token
+  // Logs the whole f32 tensor `values` of `shape` (whose product is values.size()) at the token
   // position `token_idx` >= 0.
   void write(std::string_view checkpoint, int64_t token_idx, std::span<const int64_t> shape,
              std::span<const float> values);
   // The same for values[1, n].
   void write(std::string_view checkpoint, int64_t token_idx, std::span<const float> values);
 
-  // Ends the log; write() throws after it. If the file was removed meanwhile, all of the log is put
-  // into a new one, at its path or beside it, and that path is returned; else the text is empty.
-  // Throws Error if that fails, or if the file system tells only now that it did not write all. The
-  // destructor does the same but cannot tell.
+  // Ends the log; write() throws after it. If the file was removed meanwhile, the whole log is
+  // copied to a new one, at its path or beside it, and that path is returned; else the text is
+  // empty. Throws Error if that fails, or if the file system reports only now that it did not write
+  // everything. The destructor does the same but cannot report it.
   std::string close();
 
   const std::string& path() const { return path_; }

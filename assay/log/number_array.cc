@@ -46,7 +46,7 @@ const char* read_word(const char* at, const char* end, Float& value, std::string
   if (at == end) {
     problem = "the array has no end";
   } else if (std::string_view(word, static_cast<size_t>(stop - word)) == "null") {
-    problem = "null is not a value: what is not a number is written as \"NaN\"";
+    problem = "null is not a value: write NaN as \"NaN\"";
   } else {
     problem = fmt::format("'{}' is not a number", element_text(at, end));
   }
@@ -152,7 +152,7 @@ class RowReader {
     if (at == nullptr) return nullptr;
     if (lengths_[depth] == kUnknown) lengths_[depth] = count;
     if (lengths_[depth] == count) return at;
-    return fail(fmt::format("a row of {} beside rows of {}", count, lengths_[depth]), before);
+    return fail(fmt::format("a row of {} among rows of {}", count, lengths_[depth]), before);
   }
 
  private:
@@ -162,7 +162,7 @@ class RowReader {
   // The rows from `at`, the '[' of the first, to the ']' after the last.
   const char* read_inner(const char* at, size_t depth, int64_t& count) {
     if (depth + 1 == kMaxDepth) return fail("nested too deeply", values_.size());
-    // Numbers stood at this depth before.
+    // There were numbers at this depth before.
     const bool holds_numbers = lengths_[depth] != kUnknown && depth + 1 == lengths_.size();
     if (holds_numbers) return fail(kMixed, values_.size());
     for (;;) {

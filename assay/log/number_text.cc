@@ -39,8 +39,8 @@ DigitWord load_digits(const char* at) {
   std::memcpy(&word, at, sizeof(word));
   if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
   const uint64_t digits = word - 0x3030303030303030U;
-  // The high bit of each byte that is no digit. A borrow from one such byte can only spoil those
-  // after it, which are not looked at.
+  // The high bit of each byte that is not a digit. A borrow from one such byte can only affect the
+  // bytes after it, which are not used.
   const uint64_t others = (digits | (digits + 0x7676767676767676U)) & 0x8080808080808080U;
   return {digits, others == 0 ? 8 : std::countr_zero(others) / 8};
 }
@@ -75,7 +75,8 @@ const char* read_digits(const char* at, const char* end, Decimal& decimal, int64
   return at;
 }
 
-// Reads the JSON grammar: -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?. nullptr if it is none.
+// Reads the JSON grammar: -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?. nullptr if there is no
+// number.
 const char* read_decimal(const char* at, const char* end, Decimal& decimal) {
   if (at < end && *at == '-') {
     decimal.negative = true;
@@ -104,7 +105,7 @@ const char* read_decimal(const char* at, const char* end, Decimal& decimal) {
   return at;
 }
 
-// Whether a number that is out of range is so because it is large.
+// Whether an out-of-range number is too large rather than too small.
 bool is_large(const char* at, const char* end) {
   if (*at == '-') ++at;
   int64_t magnitude = 0;  // digits before the point, or minus the zeros after it
@@ -158,7 +159,7 @@ NumberEnd read_slowly(const char* at, const char* number_end, bool negative, Flo
 
 NumberEnd read_number(const char* at, const char* end, float& value) {
   // Nearly every number of a log is -?D.D with one to seven digits and one to eight, so that the
-  // mantissa is exact: this path has no branch that its digits could mislead.
+  // mantissa is exact: this path has no branch that depends on the digits.
   const bool negative = *at == '-';
   const char* whole = at + (negative ? 1 : 0);
   const DigitWord units = load_digits(whole);

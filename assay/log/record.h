@@ -13,7 +13,7 @@ namespace assay {
 inline constexpr int kSketchSize = 64;
 inline constexpr int kSummaryTop = 5;
 
-// 64 random projections that stand for a whole tensor; see sketch.h.
+// 64 random projections that represent a whole tensor; see sketch.h.
 using Sketch = std::array<double, kSketchSize>;
 
 struct TopValue {
@@ -21,8 +21,8 @@ struct TopValue {
   float value = 0;
 };
 
-// What is known of a whole tensor when only its head is logged; a number that a log leaves out is
-// NaN. Elements that are not finite are counted in `nonfinite` and left out of everything else.
+// What a record states about a whole tensor of which only the head is logged; a missing number is
+// NaN. Elements that are not finite are counted in `nonfinite` and ignored otherwise.
 struct Summary {
   double min = 0;  // NaN, as max and mean are, when no element is finite
   double max = 0;
@@ -32,8 +32,8 @@ struct Summary {
   std::vector<TopValue> top;  // the largest values, at most kSummaryTop, largest first
   int64_t nonfinite = 0;
   bool counts_nonfinite = true;  // false: the log does not say how many are not finite
-  // How many of `nonfinite` are NaN, the others being infinities. Written only where nonfinite is
-  // above 0; logs of others do not tell.
+  // How many of `nonfinite` are NaN; the others are infinities. Written only if nonfinite is above
+  // 0; logs of other engines may lack it.
   std::optional<int64_t> nan;
 };
 
@@ -73,8 +73,7 @@ struct Record {
   std::optional<std::string> dims;  // the axes of `shape`, as in "t h[tp]"
   std::vector<float> values;        // the whole tensor or its head
   int64_t n = 0;                    // elements of the whole tensor, >= values.size()
-  // Log-probabilities of token ids, each id once and below n, largest first. NaN may stand
-  // anywhere.
+  // Log-probabilities of token ids, each id once and below n, largest first. NaN may be anywhere.
   std::vector<TopValue> top;
   std::optional<Summary> summary;
   std::optional<Sketch> sketch;
@@ -87,7 +86,7 @@ struct Record {
   bool has_all_values() const { return static_cast<int64_t>(values.size()) == n; }
 };
 
-// The optional first line of a log: what ran.
+// The optional first line of a log: a description of the run.
 struct LogHeader {
   struct Model {
     std::string name;

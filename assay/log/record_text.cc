@@ -9,13 +9,13 @@
 namespace assay {
 namespace {
 
-// Whether `shape` and `values` alone say how many elements the tensor has.
+// Whether `shape` and `values` alone determine how many elements the tensor has.
 bool size_is_known(const Record& record) {
   return element_count(record.shape) == record.n && record.has_all_values();
 }
 
-// An element of a float tensor: in the shortest form of a float, unless the log that it was read
-// from had more digits.
+// An element of a float tensor: in the shortest form of a float, unless the source log had more
+// digits.
 void append_extreme(std::string& out, double value) {
   if (std::isfinite(value) && std::abs(value) > std::numeric_limits<float>::max()) {
     append_json_number(out, value);
@@ -72,7 +72,7 @@ void append_json_member(std::string& out, std::string_view key, std::string_view
 }
 
 void append_summary(std::string& out, const Summary& summary, int64_t n) {
-  // Then there is no least element and no greatest, and that is known.
+  // Then it is known that there is no least and no greatest element.
   const bool none_finite = summary.nonfinite >= n;
   const auto is_known = [&](double number) { return none_finite || !std::isnan(number); };
   out += '{';
@@ -104,7 +104,7 @@ void append_summary(std::string& out, const Summary& summary, int64_t n) {
     key("\"top\":");
     append_pairs(out, summary.top);
   }
-  // That none was counted is known where the rest is: a summary without this key reads as 0 too.
+  // A count of none is implied by the other members: a summary without this key also reads as 0.
   const bool whole = is_known(summary.min) && is_known(summary.max) && is_known(summary.mean) &&
                      is_known(summary.l2);
   if (whole || summary.nonfinite != 0) {

@@ -13,8 +13,8 @@ namespace assay {
 uint64_t sketch_signs(uint64_t i);
 
 // sketch[k] = sum over i of +-values[i], plus where bit k of sketch_signs(i) is set. Summed in
-// double, four elements at a time (tap/assay_tap.h says how), in an order that gives the same bits
-// on every processor. Elements that are not finite are left out; the summary counts them.
+// double, four elements at a time (see tap/assay_tap.h), in an order that gives the same bits
+// on every processor. Elements that are not finite are skipped; the summary counts them.
 //
 // The mean over k of (a_k - b_k)^2 has the expectation ||a - b||^2 and a relative standard
 // deviation of at most sqrt(2 / 64): Alon, Matias and Szegedy, "The space complexity of
@@ -32,7 +32,7 @@ Summary empty_summary();
 // What a summary counts, and nothing else.
 Summary counts_of(const Summary& summary);
 
-// What a record tells of values that it does not hold.
+// The summary of values that a record does not hold.
 Summary summarize(std::span<const float> values);
 
 // The kSummaryTop largest finite values, largest first, of equal ones the lowest index first.

@@ -12,7 +12,7 @@ namespace assay {
 // "exact" or "fast". Throws Error for anything else.
 Math math_of(const std::string& name);
 
-// What `auto` stands for on this machine; other names as they are.
+// The backend that `auto` selects on this machine; other names unchanged.
 std::string chosen_backend(const std::string& wanted);
 
 // `pool` must outlive the kernels. Throws Error if this build or this machine has no such backend.

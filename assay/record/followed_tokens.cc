@@ -18,7 +18,7 @@ constexpr const char* kOtherModel = "follow a reference of this model";
 constexpr const char* kLogLogits =
     "log the reference with its logits at each token, with a summary or all values";
 
-// What the logits at a position choose: an id, or why it is not known.
+// The id that the logits at a position choose, or why it is unknown.
 struct Choice {
   int64_t id = -1;
   std::string unknown;
@@ -30,7 +30,7 @@ class Choices {
   Choices(std::string path, const std::vector<bool>& choosable)
       : path_(std::move(path)), choosable_(choosable) {}
 
-  // Those of a record of logits or log-probabilities.
+  // Handles a record of logits or log-probabilities.
   void add(const Record& record, int64_t line) {
     const auto n_vocab = static_cast<int64_t>(choosable_.size());
     const bool several = record.n > n_vocab && record.n % n_vocab == 0;
@@ -47,7 +47,7 @@ class Choices {
     }
   }
 
-  // The token at `position`, as chosen at the one before.
+  // The token at `position`, chosen by the logits before it.
   int32_t token_at(int64_t position) const {
     const auto found = choices_.find(position - 1);
     const std::string why = found == choices_.end() ? "it has none" : found->second.unknown;
@@ -83,7 +83,7 @@ class Choices {
                 fmt::format("{}:{}", path_, line), "keep the log of each run in its own file");
   }
 
-  // Beyond the vocabulary nothing is known to be padding.
+  // Beyond the vocabulary no id is known to be padding.
   bool may_choose(int64_t id) const {
     return id >= std::ssize(choosable_) || choosable_[static_cast<size_t>(id)];
   }
@@ -101,7 +101,7 @@ class Choices {
     return choice;
   }
 
-  // The first of some ids, the greatest first, that can be chosen.
+  // The first id, in descending order of its value, that can be chosen.
   Choice first_of(const std::vector<TopValue>& top) const {
     for (const TopValue& entry : top) {
       if (std::isnan(entry.value)) return {-1, fmt::format("that of {} is NaN", entry.index)};

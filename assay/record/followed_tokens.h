@@ -12,17 +12,17 @@ struct FollowedTokens {
   std::vector<int32_t> prompt;        // of the log's header
   std::vector<int32_t> continuation;  // those after it, up to the last position that has a record
   std::optional<std::string> prompt_text;
-  std::vector<std::string> warnings;  // a last line that is cut off
+  std::vector<std::string> warnings;  // a truncated last line
 };
 
 // Reads them from the log at `path`. A token after the prompt is the one that the reference's
-// logits at the position before it choose: the greatest of all values, or what their summary or
-// `top` says is the greatest, of the ids that are `choosable` (a flag for each id of the
-// vocabulary). So the reference has chosen greedily, or its log does not hold what it chose.
+// logits at the position before it choose: the greatest of all values, or the greatest by their
+// summary or `top`, among the ids that are `choosable` (a flag for each id of the vocabulary). So
+// the reference must have chosen greedily.
 //
 // Throws Error if the log has no header with tokens, or records of several sequences; if a token
-// cannot be known, because the logits before it are not logged or do not tell; or if an id is not
-// in the vocabulary.
+// cannot be determined, because the logits before it are not logged or not sufficient; or if an id
+// is not in the vocabulary.
 FollowedTokens read_followed_tokens(const std::string& path, const std::vector<bool>& choosable);
 
 }  // namespace assay

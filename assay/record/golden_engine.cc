@@ -43,7 +43,7 @@ class ErrorProbe : public Probe {
     }
   }
 
-  // The floors, as the network computes; Error where a checkpoint of the golden was not seen.
+  // The floors, in the network's order; Error if a checkpoint of the golden was not seen.
   std::vector<std::pair<std::string, FastFloor>> floors(const std::string& where) const {
     std::vector<std::pair<std::string, FastFloor>> result;
     for (const auto& [key, errors] : errors_) {
@@ -54,7 +54,7 @@ class ErrorProbe : public Probe {
   }
 
  private:
-  // By layer and op; what stands outside of layers first and last.
+  // By layer and op; checkpoints outside of layers first and last.
   static std::pair<int, int> layer_order(Checkpoint checkpoint, int layer) {
     const int op = static_cast<int>(checkpoint);
     if (checkpoint == Checkpoint::kEmbedding) return {-1, op};
@@ -65,7 +65,7 @@ class ErrorProbe : public Probe {
   std::map<std::pair<std::pair<int, int>, std::string>, std::vector<double>> errors_;
 };
 
-// The model that a golden is of; null where it is not here.
+// The golden's model; null if its file is missing.
 std::unique_ptr<Model> load(const GoldenManifest& manifest, const GoldenFile& file,
                             std::vector<std::string>& absent) {
   const std::string path = find_model_file(manifest, file);

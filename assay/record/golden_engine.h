@@ -27,7 +27,7 @@ struct GoldenPassage {
 
 std::vector<GoldenPassage> passages_of(const GoldenManifest& manifest, const GoldenFile& file);
 
-// The prompt's tokens at once, then the golden's but the last one by one.
+// The prompt's tokens at once, then the golden's except the last, one by one.
 void follow_golden(const Model& model, Kernels& kernels, const GoldenPassage& passage,
                    Probe& probe);
 
@@ -36,7 +36,7 @@ Snapshot take_snapshot(const Model& model, Kernels& kernels, const GoldenPassage
                        std::vector<std::string>& checkpoints);
 
 // The floors of `fast` of one prompt: `kernels` against the golden's logs of it, at each position
-// that these hold. Throws Error where the error is no rounding.
+// that these hold. Throws Error if the error is larger than rounding can be.
 FastFloors::Of measure_fast_floors(const GoldenManifest& manifest, const GoldenFile& file,
                                    const Model& model, Kernels& kernels,
                                    const GoldenPassage& passage);
@@ -46,13 +46,13 @@ struct GoldenEngineOptions {
   std::function<void(const std::string& what)> progress = {};  // before each case
 };
 
-// Of all prompts of a golden, in both kinds of math; the entries of `old` for a model file that is
-// not here, whose names go to `absent`. Throws Error if a model file is not the one stated.
+// Of all prompts of a golden, in both kinds of math; for a missing model file the entries of `old`,
+// and its name in `absent`. Throws Error if a model file is not the one stated.
 GoldenSnapshots take_snapshots(const GoldenManifest& manifest, const GoldenSnapshots* old,
                                const GoldenEngineOptions& options,
                                std::vector<std::string>& absent);
 
-// The same for the floors of `fast`, of the model files where it rounds activations.
+// The same for the floors of `fast`, for the model files where it rounds activations.
 FastFloors measure_fast_floors(const GoldenManifest& manifest, const FastFloors* old,
                                const GoldenEngineOptions& options,
                                std::vector<std::string>& absent);

@@ -34,7 +34,7 @@ class Reference {
   const LogHeader& header() const { return header_; }  // empty where the log has none
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // Whether any position that is fed has the checkpoint.
+  // Whether any evaluated position has the checkpoint.
   bool has(const std::string& checkpoint) const {
     const auto rows = values_.find(checkpoint);
     return rows != values_.end() && !rows->second.empty() &&
@@ -157,7 +157,7 @@ TokenError worst(const std::vector<TokenError>& errors) {
   return *std::max_element(errors.begin(), errors.end(), is_smaller);
 }
 
-// Holds what the engine gives against the reference.
+// Compares the engine's output with the reference.
 class ErrorProbe : public Probe {
  public:
   explicit ErrorProbe(const Reference& reference) : reference_(reference) {}
@@ -186,15 +186,15 @@ class ErrorProbe : public Probe {
   const Reference& reference_;
 };
 
-// A quantised model may be held against the log of the one that it was made from, so another file
-// is no error.
+// A quantised model may be compared with the log of the model that it was made from, so another
+// file is not an error.
 void check_hash(const Model& model, const Reference& reference,
                 std::vector<std::string>& warnings) {
   const LogHeader::Model& stated = reference.header().model;
   if (stated.sha256.empty() || stated.sha256 == sha256_hex(model.gguf().bytes())) return;
   warnings.push_back(fmt::format(
-      "{} is not the file that the reference is of ({} {}, SHA-256 {}): the errors are those of "
-      "its other weights, too",
+      "{} is not the reference's model file ({} {}, SHA-256 {}): the errors include those of "
+      "different weights",
       printable(model.gguf().path()), printable(stated.name, 40), printable(stated.type, 20),
       printable(stated.sha256, 64)));
 }
@@ -212,7 +212,7 @@ InjectedRun run_injected(const InjectOptions& options) {
   check_hash(model, reference, run.warnings);
   run.tokens = reference.n_positions();
   const std::vector<int64_t>& known_tokens = reference.header().tokens;
-  // Ids matter to the embedding alone, which is the reference's where they are not known.
+  // Ids matter only to the embedding, which is taken from the reference if they are unknown.
   std::vector<int32_t> tokens;
   for (int64_t i = 0; i < run.tokens; ++i) {
     const bool known = i < std::ssize(known_tokens);

@@ -15,7 +15,7 @@ namespace assay {
 class LogProbe : public Probe {
  public:
   // Throws Error if an item of the request's set matches no checkpoint of the model, or the log
-  // cannot be opened; an older log is emptied only if neither is so.
+  // cannot be opened; an older log is emptied only if neither happens.
   LogProbe(const LogRequest& request, const ModelConfig& config);
 
   LogWriter& writer() { return writer_; }

@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// To have quantised weights in memory of our own takes as long as it saves in 50 to 200 tokens. F16
+// Copying quantised weights to anonymous memory takes as long as it saves in 50 to 200 tokens. F16
 // and F32, whose rows are read without prefetching ahead of pages, gain nothing.
 constexpr int64_t kTokensWorthReading = 128;
 
@@ -36,8 +36,8 @@ std::vector<int32_t> prompt_tokens(const RunOptions& options, const Tokenizer* t
   return encode_prompt(*options.prompt, tokenizer, options.model_path);
 }
 
-// Positions the run will evaluate: the last generated token is not. Refuses a prompt, or a log to
-// follow, that does not fit; generation ends where the context does.
+// Positions that the run will evaluate: all but that of the last generated token. Rejects a prompt,
+// or a log to follow, that does not fit; generation ends at the end of the context.
 int64_t wanted_capacity(const ModelConfig& config, const RunOptions& options, size_t n_prompt,
                         size_t n_followed) {
   const auto prompt = static_cast<int64_t>(n_prompt);
@@ -57,7 +57,7 @@ int64_t wanted_capacity(const ModelConfig& config, const RunOptions& options, si
   return prompt + std::clamp<int64_t>(options.n_predict - 1, 0, room);
 }
 
-// A model with all that is needed to run it, and the state of the run.
+// A model with everything needed to run it, and the state of the run.
 class Runner {
  public:
   Runner(const RunOptions& options, const RunObserver& observer)
@@ -159,7 +159,7 @@ class Runner {
     const auto start = Clock::now();
     int64_t evaluated = 0;
     for (int64_t i = 0; i < options_.n_predict; ++i) {
-      // The last token would have no place in it.
+      // There would be no room for the last token.
       result_.context_full = i > 0 && session.n_positions() == session.capacity();
       if (result_.context_full) break;
       int32_t token = 0;
@@ -171,16 +171,16 @@ class Runner {
       }
       if (i > 0) ++evaluated;
       result_.generated.push_back(token);
-      tell(token, stream ? stream->put(token) : "");
+      emit(token, stream ? stream->put(token) : "");
       if (!options_.ignore_eos && ends_generation(token)) break;
     }
-    if (stream) tell_rest(stream->flush());
+    if (stream) emit_rest(stream->flush());
     if (evaluated > 0) {
       result_.decode_tok_s = static_cast<double>(evaluated) / seconds_since(start);
     }
   }
 
-  // Evaluates what the reference went on with, one token at a time as it was generated.
+  // Evaluates the reference's generated tokens, one at a time.
   void follow(Session& session) {
     prefill(session);
     std::optional<TextStream> stream;
@@ -189,15 +189,15 @@ class Runner {
     for (const int32_t token : followed_) {
       session.eval({&token, 1}, probe_.get());
       result_.generated.push_back(token);
-      tell(token, stream ? stream->put(token) : "");
+      emit(token, stream ? stream->put(token) : "");
     }
-    if (stream && !followed_.empty()) tell_rest(stream->flush());
+    if (stream && !followed_.empty()) emit_rest(stream->flush());
     if (!followed_.empty()) {
       result_.decode_tok_s = static_cast<double>(followed_.size()) / seconds_since(start);
     }
   }
 
-  // By the file's end ids, which a file without a vocabulary may name too.
+  // By the file's end ids, which even a file without a vocabulary may name.
   bool ends_generation(int32_t token) const {
     if (tokenizer_) return tokenizer_->is_end_of_generation(token);
     return gguf_->get_int("tokenizer.ggml.eos_token_id", -1) == token ||
@@ -205,13 +205,13 @@ class Runner {
            gguf_->get_int("tokenizer.ggml.eom_token_id", -1) == token;
   }
 
-  void tell(int32_t token, const std::string& text) {
+  void emit(int32_t token, const std::string& text) {
     result_.text += text;
     if (!observer_.on_token) return;
     observer_.on_token(token, tokenizer_ ? std::optional<std::string_view>(text) : std::nullopt);
   }
-  void tell_rest(const std::string& text) {
-    if (!text.empty()) tell(result_.generated.back(), text);
+  void emit_rest(const std::string& text) {
+    if (!text.empty()) emit(result_.generated.back(), text);
   }
 
   const RunOptions& options_;
@@ -224,7 +224,7 @@ class Runner {
   std::unique_ptr<Kernels> kernels_;
   std::vector<bool> choosable_;
   std::optional<std::string> prompt_text_;
-  std::vector<int32_t> followed_;  // the tokens after the prompt of a log that is followed
+  std::vector<int32_t> followed_;  // the tokens after the prompt of a followed log
   std::unique_ptr<LogProbe> probe_;
 };
 

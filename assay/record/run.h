@@ -18,8 +18,7 @@ struct RunOptions {
   // One of the three is given; tokens are taken as they are.
   std::optional<std::string> prompt;
   std::vector<int32_t> tokens;
-  // A log whose tokens are evaluated: its prompt's and those that it went on with. Nothing is
-  // generated.
+  // A log whose tokens are evaluated: its prompt and its generated tokens. Nothing is generated.
   std::string follow_path;
   int64_t n_predict = 32;  // most tokens to generate
   bool ignore_eos = false;
@@ -34,7 +33,7 @@ struct RunOptions {
 
 struct RunResult {
   std::vector<int32_t> tokens;  // of the prompt
-  // With the end-of-sequence token, if it came; of a log that is followed, what it went on with.
+  // With the end-of-sequence token, if it came; for a followed log, its generated tokens.
   std::vector<int32_t> generated;
   std::string text;           // of `generated`; empty without a vocabulary
   bool context_full = false;  // whether generation ended because there was no more room
@@ -44,21 +43,21 @@ struct RunResult {
   double load_ms = 0.0;
   double prefill_tok_s = 0.0;
   double decode_tok_s = 0.0;          // 0 if fewer than two tokens were generated
-  std::vector<std::string> warnings;  // of the log that was followed
+  std::vector<std::string> warnings;  // of the followed log
   std::string log_put_back;  // where the log is now, if its file was removed while it was written
 };
 
-// What run() tells while it runs; any may be empty.
+// Callbacks of run(); any may be empty.
 struct RunObserver {
   // A prompt's tokens evaluated so far, of how many.
   std::function<void(int64_t done, int64_t total)> on_prefill;
-  // A token was chosen; `text` is the whole characters that it completes, nothing where the file
+  // A token was chosen; `text` holds the whole characters that it completes, nothing if the file
   // has no vocabulary.
   std::function<void(int32_t token, std::optional<std::string_view> text)> on_token;
 };
 
 // Loads a model, evaluates the prompt, generates, and logs what `options.log` asks for. Throws
-// Error for whatever the user can mend; what was generated until then has been told to `observer`
+// Error for whatever the user can fix; tokens generated until then have been passed to `observer`
 // and logged.
 RunResult run(const RunOptions& options, const RunObserver& observer);
 

@@ -21,7 +21,7 @@ class SnapshotProbe : public Probe {
   void observe(Checkpoint checkpoint, int layer, int64_t first_token_idx, int64_t n_tokens,
                int64_t width, const float* values) override;
 
-  // Names of the checkpoints seen, as the network computes, and their snapshots, once all is seen.
+  // Names of the checkpoints seen, in the network's order, and their snapshots, once all are seen.
   struct Result {
     std::vector<std::string> checkpoints;
     std::vector<CheckpointSnapshot> values;

@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kMaxBytes = int64_t{1} << 20;
 constexpr int64_t kMaxWidth = int64_t{1} << 20;
 
-// One object of the file, and how to complain about it.
+// One object of the file, with its place for messages.
 class Object {
  public:
   Object(const rapidjson::Value& json, std::string where) : json_(json), where_(std::move(where)) {
@@ -163,7 +163,7 @@ void read_rotary(const Object& object, SynthConfig& config) {
   if (share > 1.0) object.refuse("partial_rotary_factor", "is above 1");
   model.rotary_dim = static_cast<int64_t>(share * static_cast<double>(model.head_dim));
   if (model.rotary_dim < 2 || model.rotary_dim % 2 != 0) {
-    object.refuse("head_dim", fmt::format("gives {} rotary dimensions; an even number is wanted",
+    object.refuse("head_dim", fmt::format("gives {} rotary dimensions; the number must be even",
                                           model.rotary_dim));
   }
   model.rope_freq_base = object.positive("rope_theta", 10000.0);

@@ -7,24 +7,24 @@
 
 namespace assay {
 
-// The shape of a model to be made: what its config.json on a model hub says.
+// The shape of a model, as in its config.json on a model hub.
 struct SynthConfig {
   ModelConfig model;
   bool tied = false;        // the output matrix is the token embedding
   bool qkv_bias = false;    // of Q, K and V
   bool other_bias = false;  // of the attention's output and the feed-forward matrices
-  // Divisors of the rotary frequencies, [rotary_dim / 2] each; empty where the model has none.
+  // Divisors of the rotary frequencies, [rotary_dim / 2] each; empty if the model has none.
   std::vector<float> rope_freqs;
   std::vector<float> rope_long;
   std::vector<float> rope_short;
 };
 
-// Reads `json` as Hugging Face's config.json of a llama, qwen2, phi3 or gpt2 model. Keys that shape
-// nothing are passed over. Throws Error that names `where` and the key if one is missing, out of
-// range, or asks for what Assay does not compute.
+// Reads `json` as Hugging Face's config.json of a llama, qwen2, phi3 or gpt2 model. Keys that do
+// not affect the shape are ignored. Throws Error that names `where` and the key if one is missing,
+// out of range, or asks for what Assay does not compute.
 SynthConfig parse_config(const std::string& json, const std::string& where);
 
-// A preset's config, or that in the file `name` where that ends in ".json".
+// A preset's config, or that in the file `name` if it ends in ".json".
 SynthConfig load_config(const std::string& name);
 
 // "tinyllama-1.1b, llama-3-8b, ..."

@@ -5,8 +5,8 @@
 
 namespace assay {
 
-// A published model by the name that Assay gives it, and the part of its config.json that shapes
-// it.
+// A published model, by Assay's name for it, with the part of its config.json that defines its
+// shape.
 struct Preset {
   std::string_view name;
   std::string_view json;

@@ -6,8 +6,8 @@
 namespace assay {
 
 // The random numbers of one tensor, each computed from (seed, name of the tensor, index) alone: any
-// part of a tensor can be drawn in any order by any number of threads. Only whole-number
-// arithmetic and one float product and sum, so that every machine draws the same bits.
+// part of a tensor can be drawn in any order by any number of threads. Only integer arithmetic and
+// one float product and sum, so that every machine draws the same bits.
 //
 // Number i is output i of SplitMix64 (Steele, Lea and Flood, 2014) started at a state that mixes
 // the seed with the FNV-1a hash of the name. Its four 16-bit parts are added: an Irwin-Hall

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kPieceElements = int64_t{1} << 22;
 
-// The file, hashed as it is written.
+// The output file, hashed while it is written.
 class Output {
  public:
   explicit Output(const std::string& path) : file_(path) {}
@@ -51,7 +51,7 @@ class Output {
 };
 
 uint32_t as_u32(int64_t value) {
-  return static_cast<uint32_t>(value);  // the config's ranges are far below
+  return static_cast<uint32_t>(value);  // the config's limits are far below
 }
 
 void add_hyperparameters(GgufHeader& header, const SynthConfig& config) {
@@ -139,7 +139,7 @@ void check_space(const std::string& path, uint64_t needed) {
   }
 }
 
-// Makes the tensors' data in pieces of whole rows, the rows of a piece by all threads.
+// Makes the tensors' data in pieces of whole rows, each piece with all threads.
 class Maker {
  public:
   Maker(uint64_t seed, ThreadPool& pool, Output& output) : seed_(seed), pool_(pool), out_(output) {}

@@ -9,14 +9,15 @@ namespace assay {
 namespace {
 
 constexpr float kNormDeviation = 0.25F;
-// Scores of a deviation of 2 look at a few tokens, not evenly at all: with the smaller output this
-// keeps the rows of different tokens from becoming one and the same, layer after layer.
+// Scores with a deviation of 2 attend to a few tokens, not evenly to all: with the smaller output
+// this keeps the rows of different tokens from becoming equal, layer after layer.
 constexpr double kQkvGain = 1.41;
 constexpr double kAttnOutGain = 0.5;
 constexpr float kBiasDeviation = 0.1F;
 constexpr double kLogitDeviation = 3.0;
 constexpr float kEmbeddingDeviation = 0.5F;
-// Tied rows must be small beside what the layers add, or each token would only predict itself.
+// Tied rows must be small compared with what the layers add, or each token would only predict
+// itself.
 constexpr float kTiedDeviation = 0.03F;
 
 class Lister {

@@ -9,7 +9,7 @@
 
 namespace assay {
 
-// A tensor to be made: random, or with the values given.
+// A tensor to make: random, or with given values.
 struct SynthTensor {
   std::string name;
   std::vector<int64_t> dims;  // GGUF order: dims[0] is the length of a row
@@ -23,8 +23,8 @@ struct SynthTensor {
 };
 
 // All tensors of a model, in the order in which the network uses them, each F32. The scales keep
-// what flows through the layers near 1: a projection's outputs have the variance of its inputs,
-// norms scatter around 1, and logits have a standard deviation near 3, whatever the width.
+// activations near 1 in all layers: a projection's outputs have the variance of its inputs, norms
+// scatter around 1, and logits have a standard deviation near 3, whatever the width.
 std::vector<SynthTensor> tensor_list(const SynthConfig& config);
 
 }  // namespace assay

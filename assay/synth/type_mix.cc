@@ -3,8 +3,8 @@
 #include <charconv>
 #include <string_view>
 
-// The rule is llama.cpp's, src/llama-quant.cpp, as llama-cpp-python's requirements.txt in
-// golden/generate/ pins it; tests/data/synth/type_mix.txt is what that made.
+// The rule is llama.cpp's, src/llama-quant.cpp, in the version that
+// golden/generate/requirements.txt pins; tests/data/synth/type_mix.txt is its output.
 
 namespace assay {
 namespace {
@@ -14,7 +14,7 @@ constexpr TensorType kQ4 = TensorType::kQ4_K;
 constexpr TensorType kQ5 = TensorType::kQ5_K;
 constexpr TensorType kQ6 = TensorType::kQ6_K;
 
-// "blk.7.attn_v.weight" is attn_v of layer 7; "output.weight" is output of none.
+// "blk.7.attn_v.weight" is attn_v of layer 7; "output.weight" is output of no layer.
 struct Part {
   std::string_view name;
   int64_t layer = 0;

@@ -7,7 +7,7 @@
 namespace assay {
 namespace {
 
-TEST(Error, IsOneLineOfWhereWhatAndHint) {
+TEST(Error, IsOneLineWithPlaceReasonAndHint) {
   EXPECT_STREQ(Error("cut short", "m.gguf", "fetch it again").what(),
                "m.gguf: cut short; fetch it again");
   EXPECT_STREQ(Error("cut short").what(), "cut short");
@@ -38,7 +38,7 @@ TEST(Printable, CutsLongText) {
   EXPECT_EQ(printable("abcdef", 3), "abc...");
 }
 
-TEST(VisibleText, KeepsWhatIsAllowed) {
+TEST(VisibleText, KeepsAllowedCharacters) {
   EXPECT_EQ(visible_text("a\tb\n\r\x1b[0m\xe2\x82\xac\xe2\x80\xae\xff", "\n\t"),
             "a\tb\n\\x0d\\x1b[0m\xe2\x82\xac\\xe2\\x80\\xae\\xff");
 }

@@ -20,7 +20,7 @@ pid_t child_that_exits_with(int code) {
   return child;
 }
 
-TEST(WaitForChild, TellsHowItEnded) {
+TEST(WaitForChild, ReturnsTheWaitStatus) {
   for (const int code : {0, 3}) {
     const int status = wait_for_child(child_that_exits_with(code), "oracle");
     EXPECT_TRUE(WIFEXITED(status));
@@ -28,8 +28,8 @@ TEST(WaitForChild, TellsHowItEnded) {
   }
 }
 
-// Breaks if a child whose end the system does not keep were taken for one that did its work.
-TEST(WaitForChild, WhatTheSystemDoesNotKeepIsAnError) {
+// Breaks if a child of unknown exit status were taken for one that succeeded.
+TEST(WaitForChild, AnUnknownExitStatusIsAnError) {
   const auto before = signal(SIGCHLD, SIG_IGN);
   const pid_t child = child_that_exits_with(3);
   EXPECT_THAT([&] { wait_for_child(child, "oracle"); },

@@ -31,7 +31,7 @@ TEST(MappedFile, HoldsTheBytes) {
 }
 
 // A model that another program replaces while it runs would change its weights between two tokens.
-TEST(MappedFile, WhatWasReadIntoMemoryStaysWhenTheFileChanges) {
+TEST(MappedFile, PagesReadIntoMemoryStayWhenTheFileChanges) {
   const std::string text = std::string(5000, 'a') + std::string(3'000'000, 'b');
   const std::string path = write("kept", text);
   MappedFile file(path);
@@ -62,7 +62,7 @@ TEST(MappedFile, AFileThatWasCutIsNotRead) {
               ThrowsMessage<Error>(HasSubstr("cut: the file became shorter while it was read")));
 }
 
-TEST(MappedFile, SaysWhatIsWrongAndWhere) {
+TEST(MappedFile, ReportsErrorAndPlace) {
   EXPECT_THAT([] { MappedFile("/no/such/file"); },
               ThrowsMessage<Error>(HasSubstr(
                   "/no/such/file: cannot open: No such file or directory; check the path")));

@@ -69,7 +69,7 @@ TEST_F(NewFileTest, ALinkStaysOne) {
 }
 
 // Process numbers come again: breaks if what a killed process left stopped another.
-TEST_F(NewFileTest, WhatAKilledProcessLeftIsInNobodysWay) {
+TEST_F(NewFileTest, FilesOfAKilledProcessDoNotGetInTheWay) {
   const std::string left = path(".assay." + std::to_string(getpid()) + ".0" + kTemporarySuffix);
   std::ofstream(left) << "cut";
   write(path("a"), "text");
@@ -85,7 +85,7 @@ TEST_F(NewFileTest, InTheFolderOfTheProcess) {
   EXPECT_EQ(contents(path("a")), "text");
 }
 
-TEST_F(NewFileTest, WhatCannotBeIsNamedBeforeAnyWork) {
+TEST_F(NewFileTest, ImpossiblePathsAreReportedBeforeAnyWork) {
   EXPECT_THAT([&] { NewFile file(folder_); },
               ThrowsMessage<Error>(HasSubstr(folder_ + ": is a directory; give a file")));
   const std::string nowhere = path("none/a");

@@ -31,8 +31,8 @@ TEST_P(ThreadPoolTest, EachIndexIsVisitedOnce) {
   }
 }
 
-// Breaks if a command without --threads failed for threads that nobody asked for, and told to give
-// fewer. Stacks of 64 TiB are what no system has room for.
+// Breaks if a command without --threads failed for threads that were not requested, and asked for
+// fewer. No system has room for stacks of 64 TiB.
 TEST(ThreadPool, OnePerProcessorIsAsManyAsTheSystemGives) {
   pthread_attr_t before;
   pthread_attr_t huge;

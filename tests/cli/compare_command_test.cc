@@ -98,7 +98,7 @@ TEST_F(CompareCommand, ZerosOnBothSidesAreNotParity) {
   EXPECT_THAT(outcome.err, HasSubstr("is not proved"));
 }
 
-TEST_F(CompareCommand, ATornLastLineIsToldAndLeftOut) {
+TEST_F(CompareCommand, WarnsOfATornLastLineAndSkipsIt) {
   const std::string torn = put("torn.jsonl", contents(same_) + "{\"checkpoint\":\"logits\",\"tok");
   const Outcome outcome = run({"compare", ref_, torn});
   EXPECT_EQ(outcome.exit_code, 0);

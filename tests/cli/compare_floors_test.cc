@@ -95,13 +95,13 @@ TEST_F(CompareFloors, NoFittingModelOrFloorIsAClearError) {
   const std::string other(64, 'c');
   const std::string got = log("got.jsonl", other, 0, 0);
   expect_error(compare(got), manifest_ + ": a log is of the model tiny F32 " + other +
-                                 ", of which the manifest has no floors; it has tiny in F32, "
+                                 ", for which the manifest has no floors; it has tiny in F32, "
                                  "Q4_1: give the manifest of the model that ran");
   ref_ = put("ref.jsonl", line("logits", 0, {1}));
   expect_error(compare(ref_),
                manifest_ +
-                   ": neither log has a header that names its model, so it is not known whose "
-                   "floors hold; compare with a golden's log, or give a policy with tolerances "
+                   ": neither log has a header that names its model, so it is unknown whose "
+                   "floors apply; compare with a golden's log, or give a policy with tolerances "
                    "instead");
   ref_ = put("ref.jsonl", header(kShaA) + line("layer_0_q", 0, {1}));
   expect_error(compare(ref_), manifest_ +

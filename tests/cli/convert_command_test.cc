@@ -41,7 +41,7 @@ TEST_F(ConvertCommand, KeysThatCannotBeKeptAreOneWarning) {
   const Outcome outcome = run({"convert", log, folder_ + "/a.npz"});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.err,
-              testing::EndsWith(": left out what a log has no place for, or of another type: note "
+              testing::EndsWith(": left out keys that are unknown or of a wrong type: note "
                                 "in 2 lines\n"));
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1);
 }

@@ -48,7 +48,7 @@ TEST_F(GoldenCommand, VerifyReportsWhatTheInventoryHasAndTheGoldensLackAndTheRev
        "inventory.txt: lists 2 fixtures of other: all are missing"},
       {listed + "tiny F16 haiku layers\n", "lists 1 fixture of tiny F16: all are missing"},
       {listed + "tiny F32 haiku ops  # comment\n", "lists tiny F32 haiku ops, which is missing"},
-      {"tiny F32 haiku layers\n", "does not list tiny F32 long layers, which is there"},
+      {"tiny F32 haiku layers\n", "does not list tiny F32 long layers, which exists"},
       {"tiny F32 haiku\n", "inventory.txt:1: is not MODEL TYPE PROMPT SET"},
       {"\ntiny F32 haiku layers more\n", "inventory.txt:2: is not MODEL TYPE PROMPT SET"},
       {listed + listed, "inventory.txt:7: lists tiny F32 haiku layers twice"}};
@@ -72,7 +72,7 @@ TEST_F(GoldenCommand, AcceptingUpdatesTheInventoryAndSaysSo) {
   record("0", "one_log");
   const Outcome outcome = golden({"accept"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("inventory.txt: tiny F32 long layers goes\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("inventory.txt: tiny F32 long layers is removed\n"));
   EXPECT_EQ(golden({"verify"}).exit_code, 0);
   EXPECT_THAT(contents(golden_->root() + "/inventory.txt"),
               testing::EndsWith("\ntiny F32 haiku layers\n"));

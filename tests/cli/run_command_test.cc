@@ -1,3 +1,5 @@
+#include "tests/cli/run_command.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -8,8 +10,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <set>
-
-#include "tests/cli/run_command.h"
 
 namespace assay {
 namespace {
@@ -325,7 +325,7 @@ TEST_F(RunCommand, EveryMistakeHasItsMessage) {
                folder_ + ": is a directory; give the path of a file");
   expect_error({"run", model, "--tokens", "1", "--log", "/no/such/folder/log"},
                "/no/such/folder/log: cannot open the log for writing: No such file or directory; "
-               "log into a folder that is there and may be written to");
+               "log into an existing folder that is writable");
   expect_error({"run", model, "--tokens", "1", "--log", path("l"), "--checkpoints", "nothing"},
                "--checkpoints: the model has no checkpoint 'nothing'; give logits, layers, ops, or "
                "globs such as 'layer_0_*,logits'");

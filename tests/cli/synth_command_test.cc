@@ -54,7 +54,7 @@ TEST_F(SynthCommand, AConfigThatIsNoneIsNamedWithItsKey) {
                               std::to_string(config(R"(, "n_inner": )").size()) +
                               ": Number too big to be stored in double" + hint);
   put("config.json", std::string(2000000, ' '));
-  expect_refused({model}, model + ": 2000000 bytes are too many, 1048576 is the most" + hint);
+  expect_refused({model}, model + ": 2000000 bytes are too many, the limit is 1048576" + hint);
   put("config.json", R"({"model_type": "gpt2"})");
   expect_refused({model}, model + ": key 'vocab_size' is missing" + hint);
   put("config.json", R"({"model_type": "mamba"})");

@@ -216,8 +216,7 @@ assert [pair['id'] for pair in last['top']] == [151935, 0, 7]
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 2);
 }
 
-// Breaks if what stands in the current folder were run: a log may come with a folder of somebody
-// else's.
+// Breaks if files in the current folder were run: a log may come with a folder of another user.
 TEST_F(ConvertTest, NoModuleOfTheCurrentFolderIsRun) {
   const std::string log = put_log();
   for (const std::string name :
@@ -285,7 +284,7 @@ std::string repeated(const std::string& byte) {
 )";
 }
 
-// Breaks if 1.4 MB of compressed lines were held whole: 519 MB.
+// Breaks if 1.4 MB of compressed lines were in memory at once: 519 MB.
 TEST_F(HostileArrays, TextIsReadLineByLine) {
   EXPECT_LT(memory_to_read(repeated("\\n"), "no error"), 32 << 20);
 }
@@ -304,7 +303,7 @@ TEST_F(HostileArrays, EntriesAreOpenWhileTheyAreRead) {
             16 << 20);
 }
 
-// Breaks if one range could stand for the values of many: 128 KB made 90 MB.
+// Breaks if one range could hold the values of many arrays: 128 KB made 90 MB.
 TEST_F(HostileArrays, SafetensorsThatShareBytesAreRefused) {
   const auto array = [](const std::string& name, int begin) {
     return "\"" + name + R"(":{"dtype":"F32","shape":[1,2],"data_offsets":[)" +
@@ -324,7 +323,7 @@ TEST_F(HostileArrays, SafetensorsThatShareBytesAreRefused) {
               HasSubstr("the array 'assay.records' is missing"));
 }
 
-TEST_F(ConvertTest, APythonThatIsMissingIsTold) {
+TEST_F(ConvertTest, ReportsAMissingPython) {
   setenv("ASSAY_PYTHON", "/nonexistent/python", 1);
   EXPECT_THAT(error_of([&] { log_to_parquet(put_log(), path("a.parquet")); }),
               HasSubstr("a.parquet: cannot run /nonexistent/python"));
@@ -412,7 +411,7 @@ TEST_F(ConvertTest, RecordsOfSeveralPiecesComeBack) {
   }
 }
 
-TEST_F(ConvertTest, WhatIsNoLogIsTold) {
+TEST_F(ConvertTest, ReportsFilesThatAreNotLogs) {
   const std::string text = put("x.npz", "no archive");
   EXPECT_THAT(error_of([&] { log_of(text); }), HasSubstr("x.npz: cannot read the archive"));
   const std::string huge = put("x.safetensors", std::string(8, '\x7F') + "{}");

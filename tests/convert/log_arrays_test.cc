@@ -60,7 +60,7 @@ TEST_F(LogArraysTest, AnArchiveOfLittleButFillIsRefused) {
   const std::string path = put("a.jsonl", log);
   EXPECT_EQ(error_of([&] { write_log_as_npz(path, folder_ + "/a.npz"); }),
             path +
-                ": the 50499 values of 'a' would be filled up with NaN to 25000000, for one of "
+                ": the 50499 values of 'a' would be padded with NaN to 25000000, because one of "
                 "its records has 50000; assay convert keeps records of each size apart");
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/a.npz"));
 }

@@ -1,4 +1,4 @@
-// What a conversion would lose or make up is refused, or told.
+// A conversion rejects, or warns of, what it would lose or invent.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -80,7 +80,7 @@ class LossTest : public LogFiles {
   }
 };
 
-TEST_F(LossTest, ATornLastLineIsTold) {
+TEST_F(LossTest, WarnsOfATornLastLine) {
   const std::string log = put("log.jsonl", line("logits", 0, {1}) + "{\"checkpoint\":\"lo");
   for (const std::string name : {"a.npz", "a.safetensors"}) {
     EXPECT_THAT(log_to_arrays(log, path(name)), ElementsAre(HasSubstr("log.jsonl:2")));
@@ -89,8 +89,8 @@ TEST_F(LossTest, ATornLastLineIsTold) {
   EXPECT_THAT(log_to_arrays(put("log.jsonl", line("logits", 0, {1})), path("a.npz")), IsEmpty());
 }
 
-// Breaks if a log came back without a key of the user's own, and nobody was told.
-TEST_F(LossTest, KeysThatAreNotKeptAreTold) {
+// Breaks if a log came back without one of the user's own keys, and without a warning.
+TEST_F(LossTest, WarnsOfKeysThatAreNotKept) {
   const std::string header =
       R"({"assay":1,"model":{"name":7,"arch":"llama","quant":"x"},"extra":[1],"team":"t"})"
       "\n";
@@ -101,7 +101,7 @@ TEST_F(LossTest, KeysThatAreNotKeptAreTold) {
               line("a", 2, {1}, R"(,"team":null,"summary":{"l2":1,"p99":2,"top":[[0,1],5]})"));
   for (const std::string name : {"a.npz", "a.safetensors"}) {
     EXPECT_THAT(log_to_arrays(log, path(name)),
-                ElementsAre(log + ": left out what a log has no place for, or of another type: "
+                ElementsAre(log + ": left out keys that are unknown or of a wrong type: "
                                   "engine in 1 line, extra in 1 "
                                   "line, line in 1 line, model.name in 1 line, model.quant in 1 "
                                   "line, note in 2 lines, summary.p99 in 1 line, summary.top in 1 "
@@ -114,15 +114,15 @@ TEST_F(LossTest, KeysThatAreNotKeptAreTold) {
   EXPECT_THAT(log_to_arrays(put("log.jsonl", many), path("a.npz")),
               ElementsAre(AllOf(HasSubstr("key115 in 1 line, and further keys 84 times"),
                                 Not(HasSubstr("key116")))));
-  // What is kept, or stands for nothing, is no loss.
+  // Kept keys, and keys without content, are no loss.
   EXPECT_THAT(
       log_to_arrays(put("log.jsonl", line("a", 0, {1}, R"(,"team":null,"ts":"t","line":1)")),
                     path("a.npz")),
       IsEmpty());
 }
 
-// Breaks if a value of a 64-bit log became 0 in silence, or if zeros were taken for such.
-TEST_F(LossTest, ValuesThatBecomeZeroAreTold) {
+// Breaks if a value of a 64-bit log silently became 0, or if real zeros gave a warning.
+TEST_F(LossTest, WarnsOfValuesThatBecomeZero) {
   const auto record = [](int token_idx, const std::string& values) {
     return R"({"checkpoint":"a","token_idx":)" + std::to_string(token_idx) +
            R"(,"dtype":"f64","shape":[4],"values":[)" + values + "]}\n";
@@ -132,15 +132,15 @@ TEST_F(LossTest, ValuesThatBecomeZeroAreTold) {
   const std::string log = put("log.jsonl", zeros + record(2, "0,1e-60,1,2") +
                                                record(3, "1,2,3,-0.5E-70 ") + record(4, "1,2,3,4"));
   const auto told = ElementsAre(log +
-                                ": values that are not 0 became 0, for 32-bit floats hold nothing "
-                                "below 1.4e-45: in 2 lines");
+                                ": nonzero values below 1.4e-45, the least of 32-bit floats, "
+                                "became 0 in 2 lines");
   for (const std::string name : {"a.npz", "a.safetensors"}) {
     EXPECT_THAT(log_to_arrays(log, path(name)), told);
   }
 }
 
-// Breaks if what a log does not say of a tensor were written as if it did.
-TEST_F(LossTest, OfASummaryOnlyWhatWasToldIsWritten) {
+// Breaks if summary members that a log lacks were invented.
+TEST_F(LossTest, WritesOnlyTheSummaryMembersOfTheLog) {
   for (const std::string& text : summaries_in_part()) {
     const std::string log = put("log.jsonl", text);
     for (const std::string name : {"a.npz", "a.safetensors"}) {
@@ -150,7 +150,7 @@ TEST_F(LossTest, OfASummaryOnlyWhatWasToldIsWritten) {
   }
 }
 
-TEST_F(LossTest, OfASummaryOnlyWhatWasToldIsWrittenToParquet) {
+TEST_F(LossTest, WritesOnlyTheSummaryMembersOfTheLogToParquet) {
   const std::string python = python_with("pyarrow.parquet");
   if (python.empty()) GTEST_SKIP() << "python: the package pyarrow is not installed";
   setenv("ASSAY_PYTHON", python.c_str(), 1);
@@ -179,7 +179,7 @@ TEST_F(LossTest, RowsThatNoRecordHasAreRefused) {
   }
 }
 
-// Breaks if one range of a file could stand for many arrays: 385 KB made 218 MB.
+// Breaks if many arrays could share one range of a file: 385 KB made 218 MB.
 TEST_F(LossTest, ArchivesWhoseEntriesShareBytesOrNamesAreRefused) {
   log_to_arrays(put("log.jsonl", line("a", 0, std::vector<float>(5000, 1.5F))), path("a.npz"));
   ASSERT_TRUE(run_python("struct", "a.npz", R"(
@@ -259,8 +259,8 @@ TEST_F(LossTest, BehindASymbolicLinkTheParquetFileIsWritten) {
                                [&](const std::string& link) { log_to_parquet(log, link); });
 }
 
-// Breaks if the names of unfinished files could be foretold: who may write to the folder would have
-// any file of the user's overwritten through a symbolic link of that name.
+// Breaks if the names of unfinished files were predictable: anyone who may write to the folder
+// could have any file of the user overwritten through a symbolic link of that name.
 TEST_F(LossTest, NoUnfinishedFileIsWrittenThroughALinkThatWaitsForIt) {
   const std::string victim = put("victim", "precious");
   for (const std::string ending : {".tmp", ".safetensors"}) {
@@ -305,8 +305,8 @@ TEST_F(LossTest, NoModuleOfTheCurrentFolderRuns) {
   fs::current_path(before);
 }
 
-// Breaks if only the beginning of what Python says were kept: the reason is its last line.
-TEST_F(LossTest, TheLastWordOfPythonIsTold) {
+// Breaks if only the beginning of Python's output were kept: the reason is its last line.
+TEST_F(LossTest, ReportsPythonsLastLine) {
   use_python(
       "i=0; while [ $i -lt 2000 ]; do echo trace trace trace trace >&2; i=$((i+1)); done\n"
       "echo the reason >&2; exit 1");

@@ -113,7 +113,7 @@ TEST_F(NpzWriterTest, SaysWhatIsWrong) {
 }
 
 // Breaks if half an archive were left, or the reason lost.
-TEST_F(NpzWriterTest, WhatASourceThrowsComesOutAndNothingIsLeft) {
+TEST_F(NpzWriterTest, AnErrorOfASourceIsThrownAndNoFileIsLeft) {
   for (const bool too_much : {true, false}) {
     NpzWriter writer(path());
     writer.add("x", ArrayType::kFloat32, {2}, [&](std::string& bytes) {
@@ -121,7 +121,7 @@ TEST_F(NpzWriterTest, WhatASourceThrowsComesOutAndNothingIsLeft) {
       bytes.append(12, 'x');
     });
     EXPECT_THAT(error_of([&] { writer.close(); }),
-                HasSubstr(too_much ? "other data than its shape" : "the log broke"));
+                HasSubstr(too_much ? "does not match its shape" : "the log broke"));
     EXPECT_FALSE(std::filesystem::exists(path()));
   }
 }

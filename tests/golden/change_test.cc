@@ -104,7 +104,7 @@ class ChangeTest : public LogFiles {
 };
 
 // A mixture of old and new must never verify, and the next accept must complete it.
-TEST_F(ChangeTest, AcceptingCutOffAnywhereIsToldAndCompletedByTheNext) {
+TEST_F(ChangeTest, AnInterruptedAcceptIsReportedAndCompletedByTheNext) {
   int cuts = 0;
   int mixtures = 0;
   for (const bool after : {false, true}) {
@@ -138,8 +138,8 @@ TEST_F(ChangeTest, AcceptingCutOffAnywhereIsToldAndCompletedByTheNext) {
   EXPECT_GE(mixtures, 2);
 }
 
-// Breaks if what waits were removed after some of it took the place of what was: new logs would
-// stand under the old manifest, and nothing would be left to complete them from.
+// Breaks if pending files were removed after some of them had been installed: new logs would belong
+// to the old manifest, and nothing would be left to complete the change.
 TEST_F(ChangeTest, AnAcceptThatWasCutOffCannotBeRejected) {
   int refused = 0;
   for (const bool after : {false, true}) {
@@ -166,7 +166,7 @@ TEST_F(ChangeTest, AnAcceptThatWasCutOffCannotBeRejected) {
   EXPECT_GE(refused, 2);
 }
 
-// Half a recording must not be taken for a whole one, and the golden stays what it was.
+// Half a recording must not pass for a whole one, and the golden stays unchanged.
 TEST_F(ChangeTest, RecordingCutOffAnywhereLeavesTheGoldenAndIsDoneByTheNext) {
   int cuts = 0;
   for (const bool after : {false, true}) {

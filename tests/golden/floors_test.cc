@@ -44,7 +44,7 @@ TEST_F(FloorsTest, AFloorOfZeroIsTheRoundingOfALoggedValue) {
 }
 
 // A guessed tolerance would let anything pass.
-TEST_F(FloorsTest, WhatWasNotMeasuredHasNoTolerance) {
+TEST_F(FloorsTest, ACheckpointThatWasNotMeasuredHasNoTolerance) {
   const Policy policy = floor_policy(manifest_, manifest_.files[0]);
   EXPECT_THAT(
       error_of([&] { policy.tolerance("layer_0_q"); }),

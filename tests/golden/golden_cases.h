@@ -17,7 +17,7 @@
 
 namespace assay {
 
-// One prompt that a model file is held to, with all that is recorded of it.
+// One prompt of a model file, with everything that is recorded for it.
 struct GoldenSequence {
   std::string name;  // of the prompt
   std::vector<int32_t> tokens;

@@ -40,13 +40,13 @@ double error_of_change(size_t index, float by) {
   return golden_error(record_of(row()), got);
 }
 
-TEST(GoldenError, TheSameValuesHaveNone) {
+TEST(GoldenError, TheSameValuesHaveNoError) {
   EXPECT_EQ(golden_error(record_of(row()), row()), 0.0);
 }
 
 // A sketch leaves out what is not finite, and the head ends before it: both would see next to
 // nothing.
-TEST(GoldenError, WhatIsNotFiniteBeyondTheHeadIsNoNumber) {
+TEST(GoldenError, NonfiniteValuesBeyondTheHeadGiveNaN) {
   for (const float wrong : {kNaN, kInfinity, -kInfinity}) {
     for (const size_t index : {size_t{0}, size_t{20}, kLength - 1}) {
       std::vector<float> got = row();
@@ -75,8 +75,8 @@ TEST(GoldenError, ADifferenceIsRelativeToTheWhole) {
   EXPECT_TRUE(error_of_change(200, 1e-4F) > 0.0);
 }
 
-// A record that says nothing must not be passed by everything.
-TEST(GoldenError, ARecordThatSaysTooLittleIsNoNumber) {
+// A record without information must not pass everything.
+TEST(GoldenError, AnInsufficientRecordGivesNaN) {
   const std::vector<float> values = row();
   Record want = record_of(values);
   want.summary.reset();

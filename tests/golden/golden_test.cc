@@ -33,10 +33,10 @@ using testing_support::Backend;
 using testing_support::Recorder;
 using testing_support::RecordKey;
 
-// A wrong op fails thousands of records: the first ones tell where it is.
+// A wrong op fails thousands of records: the first ones show where it is.
 constexpr int kMaxFailures = 8;
 
-// How the tokens of a prompt come to a session. All must give what one golden says.
+// How a session gets the tokens of a prompt. All ways must match one golden.
 enum class Surface { kAtOnce, kTokenByToken, kChunksOf7, kSavedAndRestored, kSecondPrompt };
 
 constexpr std::pair<Surface, const char*> kSurfaces[] = {

@@ -19,7 +19,7 @@ class JsonNodeTest : public LogFiles {
   }
 };
 
-TEST_F(JsonNodeTest, WhatIsWrongIsNamedWithItsPlace) {
+TEST_F(JsonNodeTest, ErrorsNameTheirPlace) {
   rapidjson::Document document;
   document.Parse(R"({"a":[{"b":1},{"b":{"":[7]}}]})");
   const std::string path = "f.json";
@@ -32,7 +32,7 @@ TEST_F(JsonNodeTest, WhatIsWrongIsNamedWithItsPlace) {
   EXPECT_EQ(error_of([&] { root.items(); }), "f.json: the document is not an array");
 }
 
-// Breaks if each item held its place as text: 52 KB of JSON took 160 MB, 1 MB about 60 GB.
+// Breaks if each item stored its place as text: 52 KB of JSON took 160 MB, 1 MB about 60 GB.
 TEST_F(JsonNodeTest, MemoryFollowsTheItemsWhateverTheirNames) {
   if (*ASSAY_SANITIZE != '\0')
     GTEST_SKIP() << "sanitizer: has an allocator that mallinfo2() does not know";

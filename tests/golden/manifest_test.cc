@@ -56,7 +56,7 @@ TEST_F(ManifestTest, EverythingInItIsRead) {
   EXPECT_THAT(manifest.files[1].texts[0].greedy, ElementsAre(8));
 }
 
-// A skipped test tells how to get the file: a command that is lost here is one nobody knows.
+// A skipped test says how to get the file: a command that is lost here is unknown to the user.
 TEST_F(ManifestTest, TheCommandThatMakesAFileIsKept) {
   const GoldenManifest manifest = read_golden_manifest(
       put("manifest.json",
@@ -69,7 +69,7 @@ TEST_F(ManifestTest, TheCommandThatMakesAFileIsKept) {
 
 // A log's or model's name could otherwise reach a file outside the folder, and a mistyped or
 // hostile manifest loosen a test or crash it.
-TEST_F(ManifestTest, WhatIsWrongIsNamedWithFileAndKey) {
+TEST_F(ManifestTest, ErrorsNameFileAndKey) {
   const struct {
     const char* from;
     const char* to;
@@ -122,7 +122,7 @@ TEST_F(ManifestTest, WhatIsWrongIsNamedWithFileAndKey) {
   }
 }
 
-TEST_F(ManifestTest, WhatIsNoManifestIsTold) {
+TEST_F(ManifestTest, ReportsFilesThatAreNotManifests) {
   for (const std::string& text :
        {std::string(), std::string("{"), std::string("[]"), std::string("{}"),
         std::string(200000, '['), std::string("\xff\xfe"), manifest_text().substr(0, 900)}) {

@@ -69,7 +69,7 @@ TEST(Snapshots, WhatIsWrongIsNamed) {
   }
 }
 
-// What would break: a prompt, type or kind of math whose bits nobody holds any more.
+// What would break: a prompt, type or kind of math whose bits are no longer checked.
 TEST(Snapshots, MustBeThoseOfTheManifest) {
   const GoldenManifest manifest = parse_golden_manifest(manifest_text(), "manifest.json");
   GoldenSnapshots snapshots = example();
@@ -82,7 +82,7 @@ TEST(Snapshots, MustBeThoseOfTheManifest) {
                           "has a snapshot of F32 exact other, of which there is no golden"));
 }
 
-TEST(Snapshots, AChangeIsToldFromTheFirstCheckpointOnAndInFloors) {
+TEST(Snapshots, ReportsTheFirstChangedCheckpointAndTheSizeInFloors) {
   const GoldenManifest manifest = parse_golden_manifest(manifest_text(), "manifest.json");
   const GoldenSnapshots before = example();
   GoldenSnapshots after = before;
@@ -109,7 +109,7 @@ TEST(Snapshots, AChangeIsToldFromTheFirstCheckpointOnAndInFloors) {
   EXPECT_FALSE(review_snapshots(manifest, {}, &before, after)[0].within);
 }
 
-TEST(Snapshots, WhatIsNewOrGoesIsTold) {
+TEST(Snapshots, ReportsNewAndRemovedCases) {
   const GoldenManifest manifest = parse_golden_manifest(manifest_text(), "manifest.json");
   const GoldenSnapshots all = example();
   GoldenSnapshots some = all;
@@ -120,7 +120,7 @@ TEST(Snapshots, WhatIsNewOrGoesIsTold) {
   EXPECT_TRUE(reviews[0].within);
   reviews = review_snapshots(manifest, {}, &all, some);
   ASSERT_EQ(reviews.size(), 1U);
-  EXPECT_EQ(reviews[0].line, "F32 fast long: goes");
+  EXPECT_EQ(reviews[0].line, "F32 fast long: is removed");
   EXPECT_FALSE(reviews[0].within);
   EXPECT_EQ(review_snapshots(manifest, {}, nullptr, all).size(), 4U);
 }
@@ -142,7 +142,7 @@ TEST(FastFloorsFile, IsReadAsItWasWrittenAndAFloorThatLetsAnythingPassIsRefused)
   }
 }
 
-TEST(FastFloorsFile, ARiseIsToldAndLoosens) {
+TEST(FastFloorsFile, ReportsARiseWhichLoosens) {
   EXPECT_THAT(fast_floor_changes(floors_of(0.03), floors_of(0.03)).notes, IsEmpty());
   FastFloorChanges changes = fast_floor_changes(floors_of(0.03), floors_of(0.06));
   EXPECT_THAT(changes.notes, ElementsAre("fast floors of Q4_1 haiku: 1 rise, 0 fall, most that of "
@@ -153,8 +153,8 @@ TEST(FastFloorsFile, ARiseIsToldAndLoosens) {
   EXPECT_TRUE(fast_floor_changes(floors_of(0.03), {"tiny", {}}).looser);
 }
 
-// What would break: an error that is no rounding, and becomes what is allowed.
-TEST(FastFloorsFile, AFloorIsRoundedUpAndNaNIsNone) {
+// What would break: an error too large for rounding, and becomes what is allowed.
+TEST(FastFloorsFile, AFloorIsRoundedUpAndNeverNaN) {
   const FastFloor floor = fast_floor_of({0.01234, 0.02001, 0.001}, "here");
   EXPECT_EQ(floor.max, 0.0201);
   EXPECT_EQ(floor.median, 0.0124);
@@ -163,7 +163,7 @@ TEST(FastFloorsFile, AFloorIsRoundedUpAndNaNIsNone) {
         [&] {
           fast_floor_of({0.1, bad}, "here");
         },
-        ThrowsMessage<Error>(HasSubstr("that is no rounding")));
+        ThrowsMessage<Error>(HasSubstr("too large for rounding")));
   }
   EXPECT_THAT([] { fast_floor_of({}, "here"); }, ThrowsMessage<Error>(HasSubstr("no position")));
 }

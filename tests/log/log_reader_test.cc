@@ -110,7 +110,7 @@ TEST_F(LogReaderTest, ReadsOtherWritersForms) {
   EXPECT_EQ(records[1].values[3], 4);
 }
 
-// Breaks if a number that is written as a text were taken for one that is not known.
+// Breaks if a number that is written as text were taken for a missing one.
 TEST_F(LogReaderTest, SummariesHoldNumbers) {
   for (const char* key : {"min", "max", "mean", "l2", "argmax", "nonfinite"}) {
     for (const char* value : {"\"1.5\"", "true"}) {
@@ -164,7 +164,7 @@ TEST_F(LogReaderTest, OptionalKeysMayBeNull) {
   EXPECT_THAT(error_of(record("1,2,3,4,5", ",\"n\":null")), HasSubstr("but 'shape' says 4"));
 }
 
-TEST_F(LogReaderTest, TellsEachBrokenLineWithItsNumber) {
+TEST_F(LogReaderTest, ReportsEachBrokenLineWithItsNumber) {
   const struct {
     std::string line;
     const char* message;
@@ -177,8 +177,7 @@ TEST_F(LogReaderTest, TellsEachBrokenLineWithItsNumber) {
       {record("1", R"(,"summary":{"top":[[5,1],[4,1],[5,2]]})"),
        "'summary': 'top' has index 5 twice"},
       {R"({"assay":1,"model":{"name":"a","name":"b"}})", "'model' has the key 'name' twice"},
-      {record("1,null"),
-       "null is not a value: what is not a number is written as \"NaN\" (element 1)"},
+      {record("1,null"), "null is not a value: write NaN as \"NaN\" (element 1)"},
       {record("1,,2"), "'' is not a number (element 1)"},
       {record("1,2,"), "'' is not a number (element 2)"},
       {record("1 2"), "no comma or ] after element 0"},
@@ -190,11 +189,11 @@ TEST_F(LogReaderTest, TellsEachBrokenLineWithItsNumber) {
       {record("1,[2]"), "'values': a row among numbers (element 1)"},
       {record("[1],2"), "'values': a number among rows (element 1)"},
       {record("[1,2],[3]"),
-       "'values': a row of 1 beside rows of 2 (element 2); write one array of numbers, or rows of "
+       "'values': a row of 1 among rows of 2 (element 2); write one array of numbers, or rows of "
        "one length"},
       {record("[[1],[2]],[3,4]"), "'values': a number among rows (element 2)"},
       {record("[1,2],[[3],[4]]"), "'values': a row among numbers (element 2)"},
-      {record("[1],[]"), "'values': a row of 0 beside rows of 1"},
+      {record("[1],[]"), "'values': a row of 0 among rows of 1"},
       {record("[1,2]3"), "'values': no comma or ] after a row (element 2)"},
       {record("[1,2],"), "'values': a number among rows"},
       {record("[1,null]"), "null is not a value"},
@@ -273,7 +272,7 @@ TEST_F(LogReaderTest, TellsEachBrokenLineWithItsNumber) {
   }
 }
 
-// Breaks if a message said what is wrong and not what to do.
+// Breaks if a message gave the error but not what to do.
 TEST_F(LogReaderTest, EachMessageSaysWhatToDo) {
   const std::string one_object = "; each line of a log is one JSON object";
   const std::string no_values = R"("dtype":"f32","shape":[1],"values":[1]})";
@@ -302,7 +301,7 @@ TEST_F(LogReaderTest, EachMessageSaysWhatToDo) {
   }
 }
 
-TEST_F(LogReaderTest, ALogOfANewerProgramIsTold) {
+TEST_F(LogReaderTest, ReportsALogOfANewerProgram) {
   EXPECT_THAT(error_of("{\"assay\":2}\n"), HasSubstr(":1: the log is of version 2"));
 }
 
@@ -401,7 +400,7 @@ TEST_F(LogReaderTest, CoordinatesAreRead) {
 }
 
 // Breaks if a killed engine's log could not be read, or if any cut were taken for a whole record.
-TEST_F(LogReaderTest, ATornLastLineIsToldAndLeftOut) {
+TEST_F(LogReaderTest, WarnsOfATornLastLineAndSkipsIt) {
   const std::string line =
       record("[1.5,\"NaN\"],[3e5,4]",
              R"(,"summary":{"min":1,"top":[[1,2]]},"top":[[1,-1]],"rank":{"tp":1},"x":"é")");
@@ -414,7 +413,7 @@ TEST_F(LogReaderTest, ATornLastLineIsToldAndLeftOut) {
   EXPECT_TRUE(warnings_.empty());
 }
 
-TEST_F(LogReaderTest, AWholeLastLineWithAMistakeIsNoTornOne) {
+TEST_F(LogReaderTest, AWholeLastLineWithAnErrorIsNotTorn) {
   EXPECT_THAT(error_of(record("1,,2")), HasSubstr(":1: 'values'"));
   EXPECT_THAT(error_of("binary"), HasSubstr(":1: is not valid JSON"));
 }

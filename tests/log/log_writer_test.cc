@@ -95,7 +95,7 @@ TEST_F(LogWriterTest, SketchHasSixtyFourNumbersAndBringsTheSummary) {
   EXPECT_FALSE(record.HasMember("team"));
 }
 
-// Breaks if a float were printed with too few digits: bit-exact goldens could not be told apart.
+// Breaks if a float were printed with too few digits: bit-exact goldens could not be distinguished.
 TEST_F(LogWriterTest, FloatsReadBackToTheSameBits) {
   std::mt19937 random(5);
   std::vector<float> values = {0.0F, -0.0F, std::numeric_limits<float>::denorm_min(),
@@ -116,7 +116,7 @@ TEST_F(LogWriterTest, FloatsReadBackToTheSameBits) {
 }
 
 // Breaks if NaN were written bare, as 0 or as null.
-TEST_F(LogWriterTest, WhatIsNotFiniteIsAString) {
+TEST_F(LogWriterTest, NonfiniteValuesAreStrings) {
   const float infinity = std::numeric_limits<float>::infinity();
   LogWriter log(path_, {.team = "", .head_values = kAllValues, .summary = false, .sketch = false});
   log.write("x", 0, std::vector<float>{std::nanf(""), infinity, -infinity});
@@ -214,9 +214,9 @@ TEST_F(LogWriterTest, AfterCloseNothingIsWritten) {
   EXPECT_THAT(error_of([&] { log.write("x", 0, std::vector<float>{1}); }), HasSubstr("closed"));
 }
 
-// NFS and quotas tell only at close what they could not write. Breaks if a log that lacks records
-// were taken for whole.
-TEST_F(LogWriterTest, WhatOnlyCloseTellsIsAnError) {
+// NFS and quotas report some errors only at close. Breaks if a log that lacks records passed for
+// whole.
+TEST_F(LogWriterTest, AnErrorAtCloseIsReported) {
   LogWriter log(path_, {});
   log.write("x", 0, std::vector<float>{1});
   error_of_close = ENOSPC;
@@ -226,7 +226,7 @@ TEST_F(LogWriterTest, WhatOnlyCloseTellsIsAnError) {
   EXPECT_EQ(log.close(), "") << "closed twice";
 }
 
-TEST_F(LogWriterTest, WhatOnlyCloseTellsOfALogPutBackIsAnError) {
+TEST_F(LogWriterTest, AnErrorAtCloseOfARestoredLogIsReported) {
   LogWriter log(path_, {});
   log.write("x", 0, std::vector<float>{1});
   std::filesystem::remove(path_);

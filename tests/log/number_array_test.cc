@@ -88,7 +88,7 @@ TEST(NumberArray, EachFloatIsTheNearest) {
 }
 
 // Breaks if what reads several numbers at once let through what is no JSON.
-TEST(NumberArray, WhatIsNoNumberIsRefusedWhereverItIs) {
+TEST(NumberArray, RejectsNonNumbersAtEveryPosition) {
   const std::regex grammar(" *-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)? *");
   std::mt19937 random(4);
   int refused = 0;
@@ -123,7 +123,7 @@ TEST(NumberArray, WhatIsNoNumberIsRefusedWhereverItIs) {
   EXPECT_GT(refused, 5000);
 }
 
-// Breaks if the fast way were never taken, which no result would show.
+// Breaks if the fast path were never used, which no result would show.
 TEST(NumberArray, UsualNumbersAreReadManyAtATime) {
 #if defined(__x86_64__)
   if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "processor: it has no AVX2";

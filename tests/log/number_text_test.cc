@@ -36,7 +36,7 @@ void expect_as_strtof(const std::string& text) {
   EXPECT_EQ(got.bits, std::bit_cast<uint32_t>(std::strtof(text.c_str(), nullptr))) << text;
 }
 
-// Breaks if a value were off by one bit: a bit-exact run would be told to differ from itself.
+// Breaks if a value were off by one bit: a bit-exact run would seem to differ from itself.
 TEST(NumberText, IsTheNearestFloat) {
   std::mt19937_64 random(3);
   for (int i = 0; i < 300000; ++i) {
@@ -79,7 +79,7 @@ TEST(NumberText, TakesEveryLengthOfDigits) {
   }
 }
 
-TEST(NumberText, TellsWhatIsBeyondTheRange) {
+TEST(NumberText, ReportsNumbersBeyondTheRange) {
   for (const char* text : {"1e39", "-3.5e38", "1e400", "1e99999999999999999999",
                            "340282366920938463463374607431768211456", "0.00001e500"}) {
     EXPECT_EQ(read(text).error, NumberError::kTooLarge) << text;
@@ -87,7 +87,7 @@ TEST(NumberText, TellsWhatIsBeyondTheRange) {
   expect_as_strtof("3.4028234663852886e38");
 }
 
-TEST(NumberText, RefusesWhatIsNoJsonNumber) {
+TEST(NumberText, RejectsTextThatIsNotAJsonNumber) {
   for (const char* text : {"", "-", "+1", ".5", "01", "-01", "1.", "1.e5", "1e", "1e+", "x", "NaN",
                            "0x10", "--1", ",", "]"}) {
     const Read got = read(text);

@@ -59,7 +59,7 @@ TEST(Sketch, EstimatesTheDistance) {
   EXPECT_NEAR(sketch_distance(compute_sketch(a), compute_sketch(b)) / exact, 1.0, 0.3);
 }
 
-TEST(Sketch, LeavesOutWhatIsNotFinite) {
+TEST(Sketch, IgnoresNonfiniteValues) {
   std::vector<float> values = {1, 2, 3};
   std::vector<float> damaged = {1, 2, 3, std::numeric_limits<float>::infinity(), std::nanf("")};
   EXPECT_EQ(compute_sketch(values), compute_sketch(damaged));

@@ -39,13 +39,13 @@ TEST(Backend, AutoIsCudaWhereItCanRun) {
   EXPECT_EQ(run_on("auto").backend, cuda_is_usable() ? "cuda" : "cpu");
 }
 
-// Without a device the user is told what is missing, and what to do.
+// Without a device the message says what is missing, and what to do.
 TEST(Backend, CudaWithoutADeviceIsAClearError) {
   if (cuda_is_usable()) GTEST_SKIP() << "no-gpu: there is a CUDA device";
   EXPECT_THAT([] { run_on("cuda"); }, ThrowsMessage<Error>(HasSubstr("use --backend cpu")));
 }
 
-TEST(Backend, WhatThereIsNotIsRefusedByName) {
+TEST(Backend, UnknownNamesAreRejected) {
   EXPECT_THAT([] { run_on("cpu", "loose"); },
               ThrowsMessage<Error>(HasSubstr("'loose' is not known")));
   EXPECT_THAT([] { run_on("abacus"); }, ThrowsMessage<Error>(HasSubstr("'abacus' is not known")));

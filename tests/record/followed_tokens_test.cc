@@ -35,7 +35,7 @@ class FollowedTokensTest : public LogFiles {
 
 constexpr const char* kShape = R"("shape":[1,4],)";
 
-// Breaks if a way in which a log tells what its engine chose were read otherwise.
+// Breaks if one of the forms in which a log shows the chosen token were read wrongly.
 TEST_F(FollowedTokensTest, TheContinuationIsWhatTheLogitsChoose) {
   const std::string shape = kShape;
   const FollowedTokens followed =
@@ -67,7 +67,7 @@ TEST_F(FollowedTokensTest, RowsOfARecordAreOfOneTokenEach) {
               ElementsAre(2, 1));
 }
 
-TEST_F(FollowedTokensTest, WhatCannotBeKnownIsTold) {
+TEST_F(FollowedTokensTest, ReportsTokensThatAreUnknown) {
   const std::string shape = kShape;
   const std::string at_two = line("embedding", 2, {0.5F});
   EXPECT_THAT(failure(at_two), HasSubstr("ref.jsonl: it has no header; follow a log whose header"));

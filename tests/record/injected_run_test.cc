@@ -31,8 +31,8 @@ class InjectedRunTest : public LogFiles {
   static std::string model(const std::string& type) {
     return std::string(ASSAY_SOURCE_DIR) + "/golden/tinyllama/tinyllama-" + type + ".gguf";
   }
-  // The log again with each line that has records of `name` given to `edit`, which returns what
-  // stands for it, empty for nothing.
+  // The log again with each line that has records of `name` given to `edit`, which returns its
+  // replacement, empty for none.
   std::string edited(const std::string& log, const std::string& name,
                      const std::function<std::string(const Record&, const std::string&)>& edit) {
     std::string path = folder_ + "/edited.jsonl";
@@ -132,12 +132,12 @@ TEST_F(InjectedRunTest, ARecordThatIsThereTwiceMustBeTheSame) {
               HasSubstr("'layer_0_output' at token 2 was logged before, in line"));
 }
 
-TEST_F(InjectedRunTest, WhatIsWrongWithTheReferenceIsTold) {
+TEST_F(InjectedRunTest, ReportsErrorsInTheReference) {
   const std::string whole = log("f32", kAllValues);
   EXPECT_THAT(injected("f32", whole).warnings, testing::IsEmpty());
   const InjectedRun quantised = injected("q8_0", whole);
   EXPECT_THAT(quantised.warnings,
-              testing::ElementsAre(HasSubstr("is not the file that the reference is of")));
+              testing::ElementsAre(HasSubstr("is not the reference's model file")));
   std::ofstream(whole, std::ios::app) << "{\"checkpoint\":\"logits\",\"token_i";
   EXPECT_THAT(injected("f32", whole).warnings,
               testing::ElementsAre(HasSubstr("the last line is cut off and was left out")));

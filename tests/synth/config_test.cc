@@ -19,7 +19,7 @@ const std::string kSmall =
         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
         "max_position_embeddings": 128, "rms_norm_eps": 1e-5)";
 
-// The message about `json`, which is refused; empty if it is taken.
+// The message about `json`; empty if it is accepted.
 std::string refusal(const std::string& json) {
   try {
     parse_config(json, "config.json");
@@ -51,7 +51,7 @@ TEST(Config, PresetsHaveThePublishedShapes) {
   EXPECT_EQ(load_config("gpt2-124m").model.feed_forward_length, 3072);
 }
 
-TEST(Config, AnUnknownPresetIsToldWithThoseThereAre) {
+TEST(Config, ReportsAnUnknownPresetAndListsTheKnownOnes) {
   EXPECT_THAT([] { load_config("llama-4"); },
               testing::ThrowsMessage<Error>(AllOf(HasSubstr("'llama-4'"), HasSubstr("gpt2-124m"))));
 }
@@ -74,7 +74,7 @@ TEST(Config, Llama3ScalingDividesSlowFrequenciesByTheFactor) {
   EXPECT_EQ(config.rope_freqs.back(), 8.0F);
 }
 
-TEST(Config, WhatAssayDoesNotComputeIsRefused) {
+TEST(Config, UnsupportedConfigsAreRejected) {
   EXPECT_THAT(refusal(with(R"("model_type": "llama", "hidden_act": "gelu")")),
               HasSubstr("'hidden_act'"));
   EXPECT_THAT(refusal(with(R"("rope_scaling": {"rope_type": "yarn", "factor": 4})")),
@@ -108,7 +108,7 @@ TEST(Config, BadSizesAreRefusedByName) {
               HasSubstr("'hidden_size' is missing"));
 }
 
-TEST(Config, WhatIsNoJsonObjectIsRefused) {
+TEST(Config, RejectsTextThatIsNotAJsonObject) {
   EXPECT_THAT(refusal(""), HasSubstr("config.json: is not valid JSON"));
   EXPECT_THAT(refusal("[]"), HasSubstr("is not a JSON object"));
   EXPECT_THAT(refusal(std::string(100000, '[')), HasSubstr("not valid JSON"));

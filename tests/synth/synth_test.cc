@@ -62,7 +62,7 @@ TEST(Synth, TheSameBytesEverywhere) {
 
 class EveryModel : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
-// A file that the engine refuses, or whose values explode or say the same of every token, tests
+// A file that the engine rejects, or whose values explode or are the same for every token, tests
 // nothing.
 TEST_P(EveryModel, RunsWithSaneValuesAndDiverseChoices) {
   const auto& [name, type] = GetParam();
@@ -151,7 +151,7 @@ TEST(Synth, AVocabularyIsCopied) {
             vocabulary.get_int("tokenizer.ggml.eos_token_id"));
 }
 
-TEST(Synth, WhatCannotBeWrittenIsToldAndLeavesNothing) {
+TEST(Synth, AnUnwritableFileIsReportedAndNothingIsLeft) {
   SynthOptions options = options_for("nowhere");
   options.path = testing::TempDir() + "/no/such/folder/model.gguf";
   EXPECT_THROW(synthesise(config_of("gpt2"), options, {}), Error);

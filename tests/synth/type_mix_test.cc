@@ -40,7 +40,7 @@ std::string name_of(TensorType type) {
   return std::string(tensor_type_info(type).name);
 }
 
-// A twin would not have the sizes and the precision of the published file it stands for.
+// A twin would not have the sizes and the precision of the published file that it replaces.
 TEST(TypeMix, EachTensorHasTheTypeThatLlamaCppGivesIt) {
   const auto all = read_expected();
   EXPECT_EQ(all.size(), 4U * 16U);

@@ -57,8 +57,7 @@ TEST_F(TapTest, RecordsSayWhenTheyWereLogged) {
   EXPECT_THAT(run_engine("records", with).second, HasSubstr("ASSAY_LOG_TS is neither on nor off"));
 }
 
-// Breaks if an engine's mode of the processor changed what is said of its tensors, or was not
-// restored.
+// Breaks if an engine's processor mode changed the summary of its tensors, or was not restored.
 TEST_F(TapTest, DenormalsAreSummarisedWhereTheProcessorFlushesThem) {
   expect_denormals(ASSAY_TAP_ENGINE);
 }
@@ -103,8 +102,8 @@ TEST_F(TapTest, NothingIsLoggedUnlessTheEnvironmentAsks) {
   EXPECT_EQ(ask(" layer_7_* , logits"), "1111");
 }
 
-// Breaks if a mistyped name logged nothing and nobody was told.
-TEST_F(TapTest, AnItemThatMatchesNoCheckpointIsTold) {
+// Breaks if a mistyped name logged nothing without a message.
+TEST_F(TapTest, ReportsAnItemThatMatchesNoCheckpoint) {
   const auto ask = [&](const std::string& set, const std::string& mode = "ask") {
     return run_engine(mode, {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", set}});
   };
@@ -131,7 +130,7 @@ TEST_F(TapTest, AnItemThatMatchesNoCheckpointIsTold) {
 }
 
 // One line on standard error, and the engine goes on.
-TEST_F(TapTest, AnEnvironmentWithoutMeaningIsTold) {
+TEST_F(TapTest, ReportsAnInvalidEnvironment) {
   EXPECT_EQ(
       run_engine("ask", {{"ORCH_LOG_FILE", log()}, {"ORCH_LOG_VALUES", "ten"}}),
       std::pair(0, "assay_tap: " + log() +
@@ -172,8 +171,8 @@ TEST_F(TapTest, ToAskForAnErrorOpensNoLog) {
   EXPECT_FALSE(std::filesystem::exists(log()));
 }
 
-// Breaks if one call without a meaning ended the log, or were told at each call.
-TEST_F(TapTest, ACallWithoutMeaningIsToldOnceAndTheLogGoesOn) {
+// Breaks if one invalid call ended the log, or if each one were reported.
+TEST_F(TapTest, AnInvalidCallIsReportedOnceAndLoggingContinues) {
   const Environment all = {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "ops"}};
   EXPECT_EQ(
       run_engine("wrong", all),
@@ -184,8 +183,8 @@ TEST_F(TapTest, ACallWithoutMeaningIsToldOnceAndTheLogGoesOn) {
   EXPECT_THAT(tokens_in(log()), testing::ElementsAre(0, 2));
 }
 
-// Breaks if the engine ended because nobody reads what it is told, or because that would make a
-// file longer than it may be.
+// Breaks if the engine ended because the pipe for messages is closed, or because a message would
+// exceed the file size limit.
 TEST_F(TapTest, AMessageThatCannotBeWrittenStopsNothing) {
   const auto run = [&](const std::string& set_up, const std::string& path,
                        const std::string& mode) {
@@ -210,8 +209,8 @@ TEST_F(TapTest, ALogIsBegunAnewBesideForkedChildren) {
   EXPECT_THAT(tokens_in(log()), testing::ElementsAre(1));
 }
 
-// Breaks if a parent's close() gave away the log that its child writes, or nobody ever gave it
-// away.
+// Breaks if a parent's close() released the log that its child writes, or if it were never
+// released.
 TEST_F(TapTest, ALogIsFreeWhenTheLastOfItsWritersHasClosedIt) {
   const Environment all = {{"ORCH_LOG_FILE", log()}, {"ASSAY_LOG_CHECKPOINTS", "ops"}};
   EXPECT_EQ(run_engine("beside", all),
@@ -240,7 +239,7 @@ TEST_F(TapTest, ProcessesForkedBeforeTheFirstRecordEmptyTheLogOnce) {
   }
 }
 
-TEST_F(TapTest, AFullDiskIsToldOnceAndStopsNothing) {
+TEST_F(TapTest, AFullDiskIsReportedOnceAndStopsNothing) {
   if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "system: no /dev/full here";
   const auto [exit_code, text] =
       run_engine("full", {{"ORCH_LOG_FILE", "/dev/full"}, {"ASSAY_LOG_CHECKPOINTS", "ops"}});
@@ -251,8 +250,8 @@ TEST_F(TapTest, AFullDiskIsToldOnceAndStopsNothing) {
       "whole record\n");
 }
 
-// Breaks if SIGPIPE ended the engine, or if one that somebody else sent were taken from it.
-TEST_F(TapTest, APipeThatNobodyReadsStopsNothing) {
+// Breaks if SIGPIPE ended the engine, or if one from another sender were consumed.
+TEST_F(TapTest, AClosedPipeStopsNothing) {
   const std::string pipe = folder_ + "/pipe";
   for (const std::string mode : {"full", "held"}) {
     const auto [exit_code, text] =
@@ -355,7 +354,7 @@ TEST_F(TapTest, ExitAndAbortLoseNoFinishedRecord) {
   }
 }
 
-// Breaks if a child were left a lock that nobody holds, or if lines of two processes were mixed.
+// Breaks if a child were left a lock without an owner, or if lines of two processes were mixed.
 TEST_F(TapTest, ForkedChildrenLogToo) {
   Running engine("fork", log());
   int status = 0;

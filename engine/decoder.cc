@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kStateWords = 4;  // before the angles, which so stand at a multiple of 16 bytes
 
 // Recordings differ in how many keys they have room for: so many at least, else powers of two.
-constexpr int64_t kLeastKeys = 1024;
+constexpr int64_t kMinKeys = 1024;
 
 FusedLinear linear(const Linear& of) {
   return {of.weight, of.bias};
@@ -69,7 +69,7 @@ Decoder::Decoder(const ModelConfig& config, const Weights& weights, Kernels& ker
   attn_ = floats(config.q_width());
   act_ = floats(config.feed_forward_length);
   logits_ = floats(config.n_vocab);
-  const auto most = static_cast<size_t>(most_keys(kv.capacity() - 1));
+  const auto most = static_cast<size_t>(key_capacity(kv.capacity() - 1));
   attention_scratch_ =
       Buffer<float>(memory_, fused_.attention_scratch(shape_, static_cast<int64_t>(most)));
   choice_scratch_ = Buffer<std::byte>(memory_, fused_.choice_scratch(config.n_vocab));
@@ -91,20 +91,20 @@ void Decoder::evaluate(int32_t token, int64_t position, Probe* probe, bool with_
   const auto wants = [&](Checkpoint checkpoint, int layer) {
     return probe != nullptr && probe->wants(checkpoint, layer);
   };
-  bool sees_layers = wants(Checkpoint::kEmbedding, 0) || wants(Checkpoint::kFinalNorm, 0);
-  for (int layer = 0; layer < config_.n_layers && !sees_layers; ++layer) {
+  bool probes_layers = wants(Checkpoint::kEmbedding, 0) || wants(Checkpoint::kFinalNorm, 0);
+  for (int layer = 0; layer < config_.n_layers && !probes_layers; ++layer) {
     const std::span<const OpSpec> ops = config_.architecture->layer;
-    sees_layers =
+    probes_layers =
         std::any_of(ops.begin(), ops.end(), [&](const OpSpec& op) { return wants(op.out, layer); });
   }
   with_logits = with_logits || wants(Checkpoint::kLogits, 0);
-  if (!sees_layers) {
+  if (!probes_layers) {
     replay(position, with_logits ? End::kLogits : End::kLayers);
   } else {
     fused_.embed({weights_.token_embedding, weights_.position_embedding, token_, x_.data()});
     observe(probe, Checkpoint::kEmbedding, 0, x_.data(), config_.embedding_length);
     for (int layer = 0; layer < config_.n_layers; ++layer) {
-      launch_layer(layer, most_keys(position), probe);
+      launch_layer(layer, key_capacity(position), probe);
     }
     if (with_logits || wants(Checkpoint::kFinalNorm, 0)) launch_logits(probe);
   }
@@ -131,19 +131,19 @@ void Decoder::place(int32_t token, int64_t position) {
   memory_.upload(state.data(), state.size() * sizeof(int32_t), state_.data());
 }
 
-int64_t Decoder::keys_seen(int64_t position) const {
+int64_t Decoder::visible_keys(int64_t position) const {
   const int64_t all = position + 1;
   return shape_.window > 0 ? std::min(all, shape_.window) : all;
 }
 
-int64_t Decoder::most_keys(int64_t position) const {
-  const int64_t most = keys_seen(kv_.capacity() - 1);
-  const auto seen = static_cast<uint64_t>(std::max(keys_seen(position), kLeastKeys));
+int64_t Decoder::key_capacity(int64_t position) const {
+  const int64_t most = visible_keys(kv_.capacity() - 1);
+  const auto seen = static_cast<uint64_t>(std::max(visible_keys(position), kMinKeys));
   return std::min(most, static_cast<int64_t>(std::bit_ceil(seen)));
 }
 
 void Decoder::replay(int64_t position, End end) {
-  const int64_t keys = most_keys(position);
+  const int64_t keys = key_capacity(position);
   std::unique_ptr<Recording>& recording = recordings_[{keys, end}];
   if (recording == nullptr) {
     recording = fused_.record([&] { launch(keys, end); });
@@ -199,7 +199,7 @@ const float* Decoder::value(const OpSpec& op) const {
     default:
       break;
   }
-  return seen_[static_cast<size_t>(op.out)].data();
+  return probe_buffers_[static_cast<size_t>(op.out)].data();
 }
 
 void Decoder::launch_qkv(const FusedGroup& group, int layer, Probe* probe) {
@@ -219,11 +219,11 @@ void Decoder::launch_qkv(const FusedGroup& group, int layer, Probe* probe) {
   qkv.k_cache = kv_.k_slot(layer, 0);
   qkv.v_cache = kv_.v_slot(layer, 0);
   qkv.q_out = q_.data();
-  qkv.normed_seen = seen(probe, Checkpoint::kAttnNorm, layer);
-  qkv.q_seen = seen(probe, Checkpoint::kQ, layer);
-  qkv.k_seen = seen(probe, Checkpoint::kK, layer);
-  qkv.v_seen = seen(probe, Checkpoint::kV, layer);
-  if (rotates) qkv.k_rope_seen = seen(probe, Checkpoint::kKRope, layer);
+  qkv.normed_seen = probe_buffer(probe, Checkpoint::kAttnNorm, layer);
+  qkv.q_seen = probe_buffer(probe, Checkpoint::kQ, layer);
+  qkv.k_seen = probe_buffer(probe, Checkpoint::kK, layer);
+  qkv.v_seen = probe_buffer(probe, Checkpoint::kV, layer);
+  if (rotates) qkv.k_rope_seen = probe_buffer(probe, Checkpoint::kKRope, layer);
   fused_.qkv(qkv);
 }
 
@@ -232,7 +232,7 @@ void Decoder::launch_residual(const FusedGroup& group, int layer, Probe* probe) 
   const Layer& weights = weights_.layers[static_cast<size_t>(layer)];
   const float* x = product.in.front() == Checkpoint::kAttn ? attn_.data() : act_.data();
   fused_.residual(
-      {x, linear(weights.linear(product.out)), x_.data(), seen(probe, product.out, layer)});
+      {x, linear(weights.linear(product.out)), x_.data(), probe_buffer(probe, product.out, layer)});
 }
 
 void Decoder::launch_activation(const FusedGroup& group, int layer, Probe* probe) {
@@ -244,26 +244,27 @@ void Decoder::launch_activation(const FusedGroup& group, int layer, Probe* probe
   activation.gate = linear(weights.linear(Checkpoint::kFfnGate));
   activation.up = linear(weights.linear(Checkpoint::kFfnUp));
   activation.act = act_.data();
-  activation.normed_seen = seen(probe, Checkpoint::kFfnNorm, layer);
-  if (gated) activation.gate_seen = seen(probe, Checkpoint::kFfnGate, layer);
-  activation.up_seen = seen(probe, Checkpoint::kFfnUp, layer);
+  activation.normed_seen = probe_buffer(probe, Checkpoint::kFfnNorm, layer);
+  if (gated) activation.gate_seen = probe_buffer(probe, Checkpoint::kFfnGate, layer);
+  activation.up_seen = probe_buffer(probe, Checkpoint::kFfnUp, layer);
   fused_.activation(activation);
 }
 
 void Decoder::launch_logits(Probe* probe) {
   fused_.logits({x_.data(), fused(weights_.output_norm), weights_.output, logits_.data(),
-                 seen(probe, Checkpoint::kFinalNorm, 0)});
+                 probe_buffer(probe, Checkpoint::kFinalNorm, 0)});
   observe(probe, Checkpoint::kFinalNorm, 0,
-          seen_[static_cast<size_t>(Checkpoint::kFinalNorm)].data(), config_.embedding_length);
+          probe_buffers_[static_cast<size_t>(Checkpoint::kFinalNorm)].data(),
+          config_.embedding_length);
 }
 
 FusedNorm Decoder::fused(const Norm& norm) const {
   return {config_.architecture->norm, norm.weight, norm.bias, config_.norm_eps};
 }
 
-float* Decoder::seen(Probe* probe, Checkpoint checkpoint, int layer) {
+float* Decoder::probe_buffer(Probe* probe, Checkpoint checkpoint, int layer) {
   if (probe == nullptr || !probe->wants(checkpoint, layer)) return nullptr;
-  Buffer<float>& buffer = seen_[static_cast<size_t>(checkpoint)];
+  Buffer<float>& buffer = probe_buffers_[static_cast<size_t>(checkpoint)];
   if (buffer.size() == 0) {
     buffer = Buffer<float>(memory_, static_cast<size_t>(config_.width(checkpoint)));
   }

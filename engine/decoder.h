@@ -49,10 +49,10 @@ class Decoder {
 
   void place(int32_t token, int64_t position);
   // Keys that the token at `position` sees, and what its recording has room for.
-  int64_t keys_seen(int64_t position) const;
-  int64_t most_keys(int64_t position) const;
+  int64_t visible_keys(int64_t position) const;
+  int64_t key_capacity(int64_t position) const;
   void replay(int64_t position, End end);
-  // `keys`: what attention has room for, as most_keys() says.
+  // `keys`: what attention has room for, as key_capacity() says.
   void launch(int64_t keys, End end);
   void launch_layer(int layer, int64_t keys, Probe* probe);
   void launch_qkv(const FusedGroup& group, int layer, Probe* probe);
@@ -63,7 +63,7 @@ class Decoder {
   FusedNorm fused(const Norm& norm) const;
   const float* value(const OpSpec& op) const;
   // Whether the probe wants a checkpoint: then where it is written, else null.
-  float* seen(Probe* probe, Checkpoint checkpoint, int layer);
+  float* probe_buffer(Probe* probe, Checkpoint checkpoint, int layer);
   void observe(Probe* probe, Checkpoint checkpoint, int layer, const float* values, int64_t width);
 
   const ModelConfig& config_;
@@ -88,7 +88,7 @@ class Decoder {
   Buffer<uint8_t> choosable_;
   Buffer<int32_t> chosen_;
   // What only a probe sees, allocated when one does.
-  std::array<Buffer<float>, kCheckpoints> seen_;
+  std::array<Buffer<float>, kCheckpoints> probe_buffers_;
   std::vector<float> host_values_;
   std::map<std::pair<int64_t, End>, std::unique_ptr<Recording>> recordings_;
 };

@@ -321,7 +321,7 @@ uint64_t data_alignment(const Gguf& gguf) {
 
 // What is copied out, as norms are, would grow far beyond the file if many tensors named the same
 // bytes.
-void refuse_overlaps(const std::string& path, const std::vector<GgufTensor>& tensors) {
+void reject_overlaps(const std::string& path, const std::vector<GgufTensor>& tensors) {
   std::vector<const GgufTensor*> order;
   order.reserve(tensors.size());
   for (const GgufTensor& tensor : tensors) order.push_back(&tensor);
@@ -392,7 +392,7 @@ Gguf::Gguf(const std::string& path) : file_(path) {
     }
     tensors_.push_back(std::move(tensor));
   }
-  refuse_overlaps(path, tensors_);
+  reject_overlaps(path, tensors_);
 }
 
 void Gguf::release_arrays() {

@@ -32,14 +32,14 @@ void append_text(std::string& out, std::string_view text) {
   out += text;
 }
 
-[[noreturn]] void refuse(std::string_view key) {
+[[noreturn]] void reject(std::string_view key) {
   throw Error(fmt::format("key '{}' holds a number that cannot be copied", key), {},
               "the vocabulary's file is not one that llama.cpp's converter wrote");
 }
 
 template <typename Target, typename Source>
 Target narrowed(std::string_view key, Source value) {
-  if (!std::in_range<Target>(value)) refuse(key);
+  if (!std::in_range<Target>(value)) reject(key);
   return static_cast<Target>(value);
 }
 

@@ -28,7 +28,7 @@ class TensorBinder {
     const GgufTensor& tensor = take(name);
     if (tensor.dims.size() > 2 || tensor.columns() != columns ||
         (rows != 0 && tensor.rows() != rows)) {
-      refuse_shape(tensor, rows == 0 ? fmt::format("[{}, any]", columns)
+      reject_shape(tensor, rows == 0 ? fmt::format("[{}, any]", columns)
                                      : fmt::format("[{}, {}]", columns, rows));
     }
     return {tensor.type, tensor.rows(), tensor.columns(), tensor.data.data()};
@@ -37,7 +37,7 @@ class TensorBinder {
   std::vector<float> vector(const std::string& name, int64_t length) {
     const GgufTensor& tensor = take(name);
     if (tensor.columns() != length || tensor.rows() != 1) {
-      refuse_shape(tensor, fmt::format("[{}]", length));
+      reject_shape(tensor, fmt::format("[{}]", length));
     }
     std::vector<float> values(static_cast<size_t>(length));
     dequantize_row(tensor.type, tensor.data.data(), length, values.data());
@@ -66,7 +66,7 @@ class TensorBinder {
   }
 
   // A tensor that nothing reads is a computation that is not done.
-  void refuse_leftovers(std::string_view architecture) const {
+  void reject_leftovers(std::string_view architecture) const {
     for (const GgufTensor& tensor : gguf_.tensors()) {
       if (taken_.count(tensor.name) == 0) {
         throw Error(fmt::format("tensor '{}' is not one that Assay uses for architecture '{}'",
@@ -87,7 +87,7 @@ class TensorBinder {
     return *tensor;
   }
 
-  [[noreturn]] void refuse_shape(const GgufTensor& tensor, const std::string& wanted) const {
+  [[noreturn]] void reject_shape(const GgufTensor& tensor, const std::string& wanted) const {
     throw Error(fmt::format("tensor '{}' has the shape [{}], the hyperparameters say {}",
                             tensor.name, fmt::join(tensor.dims, ", "), wanted),
                 gguf_.path());
@@ -185,7 +185,7 @@ Model::Model(std::shared_ptr<const Gguf> gguf)
   }
   const bool biased = architecture.norm == NormKind::kLayer;
   output_norm = binder.norm("output_norm", width, biased ? Presence::kAlways : Presence::kNever);
-  binder.refuse_leftovers(architecture.name);
+  binder.reject_leftovers(architecture.name);
 }
 
 }  // namespace assay

@@ -37,7 +37,7 @@ class Keys {
     return gguf_.get_string(full(key), fallback);
   }
 
-  [[noreturn]] void refuse(std::string_view key, const std::string& why,
+  [[noreturn]] void reject(std::string_view key, const std::string& why,
                            const std::string& hint = {}) const {
     throw Error(fmt::format("key '{}' {}", full(key), why), gguf_.path(), hint);
   }
@@ -45,16 +45,16 @@ class Keys {
  private:
   int64_t checked(std::string_view key, int64_t value, int64_t maximum) const {
     if (value < 1 || value > maximum) {
-      refuse(key, fmt::format("is {}, allowed are 1 to {}", value, maximum));
+      reject(key, fmt::format("is {}, allowed are 1 to {}", value, maximum));
     }
     return value;
   }
   double checked(std::string_view key, double value) const {
     if (!(value > 0.0) || !std::isfinite(value)) {
-      refuse(key, fmt::format("is {}, which is not a finite number above 0", value));
+      reject(key, fmt::format("is {}, which is not a finite number above 0", value));
     }
     if (!is_in_float_range(value)) {
-      refuse(key, fmt::format("is {}, which is outside of the range of 32-bit floats", value),
+      reject(key, fmt::format("is {}, which is outside of the range of 32-bit floats", value),
              "the file is damaged: convert or fetch it again");
     }
     return value;
@@ -82,19 +82,19 @@ void read_heads(const Keys& keys, ModelConfig& config) {
   config.n_heads = keys.count("attention.head_count", kMaxHeads);
   config.n_kv_heads = keys.count("attention.head_count_kv", kMaxHeads, config.n_heads);
   if (config.n_heads % config.n_kv_heads != 0) {
-    keys.refuse("attention.head_count_kv",
+    keys.reject("attention.head_count_kv",
                 fmt::format("is {}, which does not divide the {} query heads", config.n_kv_heads,
                             config.n_heads));
   }
   if (!keys.has("attention.key_length") && config.embedding_length % config.n_heads != 0) {
-    keys.refuse("attention.head_count", fmt::format("is {}, which does not divide the width {}",
+    keys.reject("attention.head_count", fmt::format("is {}, which does not divide the width {}",
                                                     config.n_heads, config.embedding_length));
   }
   config.head_dim = keys.count("attention.key_length", 65536,
                                std::max<int64_t>(1, config.embedding_length / config.n_heads));
   const int64_t value_length = keys.count("attention.value_length", 65536, config.head_dim);
   if (value_length != config.head_dim) {
-    keys.refuse("attention.value_length",
+    keys.reject("attention.value_length",
                 fmt::format("is {} and the key length {}; Assay runs models where they are equal",
                             value_length, config.head_dim));
   }
@@ -102,9 +102,9 @@ void read_heads(const Keys& keys, ModelConfig& config) {
 
 // Keys that other architectures have: with another value than these the file asks for a computation
 // that Assay does not do. A file of these architectures may hold any of them, switched off.
-void refuse_other_computations(const Gguf& gguf, const Keys& keys, const ModelConfig& config) {
+void reject_other_computations(const Gguf& gguf, const Keys& keys, const ModelConfig& config) {
   if (!gguf.get_bool(keys.full("attention.causal"), true)) {
-    keys.refuse("attention.causal", "is false", "Assay runs models whose attention is causal");
+    keys.reject("attention.causal", "is false", "Assay runs models whose attention is causal");
   }
   const struct {
     std::string_view key;
@@ -122,14 +122,14 @@ void refuse_other_computations(const Gguf& gguf, const Keys& keys, const ModelCo
     const double value = gguf.get_float(keys.full(key), 0.0);
     // Files hold 32-bit floats.
     if (value == 0.0 || std::abs(value - neutral) <= 1e-6 * neutral) continue;
-    keys.refuse(key, fmt::format("is {}", value), "Assay does not compute what it asks for");
+    keys.reject(key, fmt::format("is {}", value), "Assay does not compute what it asks for");
   }
 }
 
 void read_rope(const Keys& keys, ModelConfig& config) {
   config.rotary_dim = keys.count("rope.dimension_count", config.head_dim, config.head_dim);
   if (config.rotary_dim % 2 != 0) {
-    keys.refuse("rope.dimension_count", fmt::format("is {}, which is odd", config.rotary_dim));
+    keys.reject("rope.dimension_count", fmt::format("is {}, which is odd", config.rotary_dim));
   }
   config.rope_freq_base = keys.positive("rope.freq_base", 10000.0);
   // A file with a factor and no type scales linearly; older files call the factor scale_linear.
@@ -140,11 +140,11 @@ void read_rope(const Keys& keys, ModelConfig& config) {
     config.rope_freq_scale = 1.0 / factor;
   } else if (scaling == "longrope") {
     if (!config.architecture->rope_long_short || factor != 1.0) {
-      keys.refuse("rope.scaling.type", "is 'longrope', with what does not belong to it",
+      keys.reject("rope.scaling.type", "is 'longrope', with what does not belong to it",
                   "Assay computes it for phi3 from the tensors rope_factors_long and _short");
     }
   } else if (scaling != "none") {
-    keys.refuse("rope.scaling.type", fmt::format("is '{}'", scaling),
+    keys.reject("rope.scaling.type", fmt::format("is '{}'", scaling),
                 "Assay computes none, linear and longrope");
   }
   config.rope_attn_factor = keys.positive("rope.scaling.attn_factor", 1.0);
@@ -167,7 +167,7 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   const Keys keys(gguf, config.architecture->name);
   if (keys.has("expert_count")) {
     if (gguf.get_int(keys.full("expert_count")) > 0) {
-      keys.refuse("expert_count", "is above 0; Assay does not run mixtures of experts");
+      keys.reject("expert_count", "is above 0; Assay does not run mixtures of experts");
     }
   }
   config.n_layers = keys.count("block_count", kMaxLayers);
@@ -178,13 +178,13 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   const bool rms = config.architecture->norm == NormKind::kRms;
   config.norm_eps = static_cast<float>(
       keys.positive(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"));
-  refuse_other_computations(gguf, keys, config);
+  reject_other_computations(gguf, keys, config);
   if (config.architecture->position == PositionKind::kRotary) read_rope(keys, config);
   if (config.architecture->sliding_window && keys.has("attention.sliding_window")) {
     // 0 says that there is no window.
     const std::string key = keys.full("attention.sliding_window");
     config.sliding_window = gguf.get_int(key);
-    if (config.sliding_window < 0) keys.refuse("attention.sliding_window", "is negative");
+    if (config.sliding_window < 0) keys.reject("attention.sliding_window", "is negative");
   }
   return config;
 }

@@ -13,7 +13,7 @@ namespace {
 using Features = std::vector<std::vector<double>>;
 
 constexpr double kInOneRow = 0.999;  // share of the difference that must be in one element
-constexpr size_t kLeastTokens = 4;
+constexpr size_t kMinTokens = 4;
 
 // What one output element is off by, and what it was computed from, at each token.
 struct Element {
@@ -52,7 +52,7 @@ bool find_element(const Evidence& evidence, const Features& right, const Matrix&
     element.off.push_back(evidence.tokens()[t].got[element.index] - right[t][element.index]);
     element.inputs.push_back(inputs.row(place - positions.begin()));
   }
-  return element.off.size() >= kLeastTokens;
+  return element.off.size() >= kMinTokens;
 }
 
 void consider(const Element& element, std::string text, std::vector<double> direction, Line& best) {

@@ -39,7 +39,7 @@ void Chain::find_ops(std::vector<int64_t> wanted) {
   const std::vector<int64_t> asked = wanted;
   restart(std::move(wanted));
   resolve(target_, true);
-  if (!attends_ || asked.empty()) return;
+  if (!has_attention_ || asked.empty()) return;
   // Attention reads every position up to its own,
   const int64_t last = *std::max_element(asked.begin(), asked.end());
   int64_t more = std::max(last, std::min(store_.last_position(target_.name()), kFurther - 1));
@@ -75,7 +75,7 @@ void Chain::restart(std::vector<int64_t> positions) {
   ops_.clear();
   missing_.clear();
   lacks_weights_ = false;
-  misfit_.clear();
+  size_mismatch_.clear();
   logged_.clear();
   columns_.clear();
   tokens_.clear();
@@ -110,7 +110,7 @@ bool Chain::resolve(Op op, bool is_target) {
       tokens_.push_back(static_cast<int32_t>(token));
     }
   }
-  attends_ = attends_ || op.checkpoint == Checkpoint::kAttn;
+  has_attention_ = has_attention_ || op.checkpoint == Checkpoint::kAttn;
   for (const Op input : network_.inputs(op)) {
     if (!resolve(input, false)) return false;
   }
@@ -153,9 +153,10 @@ bool Chain::find_columns(Op op) {
     return true;
   }
   missing_ = op.name();
-  misfit_ = op.name() + " cannot be computed from what is logged:";
+  size_mismatch_ = op.name() + " cannot be computed from what is logged:";
   for (size_t i = 0; i < inputs.size(); ++i) {
-    misfit_ += fmt::format("{} {} has {} elements", i > 0 ? "," : "", inputs[i].name(), sizes[i]);
+    size_mismatch_ +=
+        fmt::format("{} {} has {} elements", i > 0 ? "," : "", inputs[i].name(), sizes[i]);
   }
   return false;
 }
@@ -166,8 +167,8 @@ void Chain::check_target(const std::vector<int64_t>& wanted) {
     const RecordResult* result = store_.result(name, position);
     if (result == nullptr || result->metrics.n == columns_.at(target_)) continue;
     missing_ = name;
-    misfit_ = fmt::format("what it is computed from gives {} elements, it has {}",
-                          columns_.at(target_), result->metrics.n);
+    size_mismatch_ = fmt::format("what it is computed from gives {} elements, it has {}",
+                                 columns_.at(target_), result->metrics.n);
     return;
   }
 }
@@ -238,7 +239,7 @@ Inputs Chain::inputs(Op op) const {
 }
 
 // Rows before position `from` become what they should be.
-void Chain::put_right_before(int64_t from, Op op, Matrix& values) const {
+void Chain::restore_rows_before(int64_t from, Op op, Matrix& values) const {
   const Matrix& right = *base_.at(op);
   const std::vector<int64_t>& positions = positions_of(op);
   if (values.rows != right.rows || values.columns != right.columns) return;
@@ -255,13 +256,13 @@ Matrix Chain::run(const std::vector<Checkpoint>& kinds, const Compute& compute,
   bool changed = false;
   for (const Op op : ops_) {
     const bool here =
-        may_be_wrong(op) && std::find(kinds.begin(), kinds.end(), op.checkpoint) != kinds.end();
+        is_suspect(op) && std::find(kinds.begin(), kinds.end(), op.checkpoint) != kinds.end();
     changed = changed || here;
     if (!changed) continue;
     check_interrupted();
     const Inputs in = inputs(op, values);
     auto result = std::make_shared<Matrix>(here ? compute(op, in) : network_.compute(op, in));
-    if (here) put_right_before(from, op, *result);
+    if (here) restore_rows_before(from, op, *result);
     values[op] = std::move(result);
     multiplications_ += multiplications_of(op);
   }

@@ -34,7 +34,7 @@ class Chain {
   // a model is all that is missing.
   std::string missing_input() const;
   // What says that logged sizes do not fit each other, where that is why.
-  const std::string& misfit() const { return misfit_; }
+  const std::string& size_mismatch() const { return size_mismatch_; }
 
   const std::vector<Op>& ops() const { return ops_; }  // the target last
   // Of the rows of base() and run().
@@ -45,7 +45,7 @@ class Chain {
   // The checkpoint as it should be, from the logged inputs.
   const Matrix& base() const;
   // Whether the op may be at fault: not if its own checkpoint is in both logs and passes.
-  bool may_be_wrong(Op op) const { return !right_.contains(op); }
+  bool is_suspect(Op op) const { return !right_.contains(op); }
   // With `compute` for each op of these kinds that may be wrong, at the positions from `from` on.
   Matrix run(const std::vector<Checkpoint>& kinds, const Compute& compute, int64_t from = 0) const;
   // The inputs of an op of the chain.
@@ -63,7 +63,7 @@ class Chain {
   std::shared_ptr<const Matrix> rows_for(Op op, std::shared_ptr<const Matrix> values) const;
   Inputs inputs(Op op, const std::map<Op, std::shared_ptr<const Matrix>>& values) const;
   double multiplications_of(Op op) const;
-  void put_right_before(int64_t from, Op op, Matrix& values) const;
+  void restore_rows_before(int64_t from, Op op, Matrix& values) const;
 
   const Network& network_;
   TensorStore& store_;
@@ -77,8 +77,8 @@ class Chain {
   std::set<Op> after_attention_;  // the last one: only wanted rows are computed
   std::string missing_;
   bool lacks_weights_ = false;
-  std::string misfit_;
-  bool attends_ = false;
+  std::string size_mismatch_;
+  bool has_attention_ = false;
   std::set<Op> right_;
   std::map<Op, std::shared_ptr<const Matrix>> logged_;
   std::map<Op, int64_t> columns_;                             // of these and of what ops_ give

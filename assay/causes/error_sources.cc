@@ -12,10 +12,10 @@
 namespace assay::causes {
 namespace {
 
-constexpr size_t kMostCheckpoints = 400;  // whose errors are split
+constexpr size_t kMaxCheckpoints = 400;  // whose errors are split
 constexpr size_t kTokensOfEach = 4;
-constexpr double kMostMultiplications = 1e10;  // after which nothing more is recomputed
-constexpr double kMostOfOne = 1e11;            // of one recomputation: some seconds of one core
+constexpr double kMaxMultiplications = 1e10;  // after which nothing more is recomputed
+constexpr double kMaxOfOne = 1e11;            // of one recomputation: some seconds of one core
 constexpr double kUnchanged = 1e-3;  // an input that is off by this share of the error brings none
 
 double relative(double squares, double of) {
@@ -73,9 +73,9 @@ class Splitter {
       positions.insert(failing[i]->token_idx);
     }
     const Chain chain(network_, store_, op, {positions.begin(), positions.end()});
-    fits_ = chain.misfit().empty();
-    if (!chain.complete() || work_ > kMostMultiplications ||
-        chain.base_multiplications() > kMostOfOne) {
+    fits_ = chain.size_mismatch().empty();
+    if (!chain.complete() || work_ > kMaxMultiplications ||
+        chain.base_multiplications() > kMaxOfOne) {
       return;
     }
     const Evidence evidence(store_, op.name(), {positions.begin(), positions.end()});
@@ -113,7 +113,7 @@ void find_error_sources(const Network& network, TensorStore& store, Comparison& 
   }
   Splitter splitter(network, store);
   for (const auto& [key, results] : failing) {
-    if (comparison.error_sources.size() >= kMostCheckpoints) break;
+    if (comparison.error_sources.size() >= kMaxCheckpoints) break;
     const CheckpointName& name = comparison.checkpoints[static_cast<size_t>(key.second)];
     if (auto source = splitter.split(name, results)) comparison.error_sources.push_back(*source);
   }

@@ -66,9 +66,9 @@ Network network_of(const Model* model, const TensorStore& store, const Compariso
     network = Network::of_model(*model, positions);
     check_model(network, comparison);
   } else {
-    constexpr int kMostLayers = 1000;
+    constexpr int kMaxLayers = 1000;
     for (const CheckpointName& name : comparison.checkpoints) {
-      network.n_layers = std::max(network.n_layers, std::min(name.layer, kMostLayers - 1) + 1);
+      network.n_layers = std::max(network.n_layers, std::min(name.layer, kMaxLayers - 1) + 1);
     }
   }
   network.n_prompt = std::ssize(store.tokens());
@@ -76,7 +76,7 @@ Network network_of(const Model* model, const TensorStore& store, const Compariso
 }
 
 // Of a checkpoint that is what it should be for inputs that both logs agree in.
-std::string right_hint(Op op, const Network& network) {
+std::string correct_hint(Op op, const Network& network) {
   if (network.model != nullptr) {
     return fmt::format(
         "{} of the judged log is what the model gives for inputs that both logs agree in: it is "
@@ -102,7 +102,7 @@ void search_from(Op target, Network network, TensorStore& store, Comparison& com
   while (tried.insert(op).second) {
     const double inferred = infer(store, op, network);
     const Tried tried_here = try_mistakes(network, store, op, first_token, progress,
-                                          Search::kMostMultiplications - inferred);
+                                          Search::kMaxMultiplications - inferred);
     if (!tried_here.is_inherited) {
       tell(tried_here.judgement, comparison);
       return;
@@ -117,7 +117,7 @@ void search_from(Op target, Network network, TensorStore& store, Comparison& com
     over.run();
     Judgement judgement = over.judgement();
     if (over.is_inherited()) {
-      judgement.hint = right_hint(op, network);
+      judgement.hint = correct_hint(op, network);
     } else if (!judgement.cause) {
       judgement.hint = fmt::format(
           "{} is what its inputs give, and the reference does not have these: log the reference "

@@ -11,7 +11,7 @@
 namespace assay::causes {
 namespace {
 
-constexpr int64_t kMostPositions = 64;
+constexpr int64_t kMaxPositions = 64;
 // rel_l2 between what is inferred and what the reference logged. Float leaves 1e-7 to 3e-7 (see
 // tests/causes/infer_test.cc), a wrong pairing, base, head size, window or activation over 1e-3.
 constexpr double kSame = 1e-5;
@@ -33,7 +33,7 @@ class Reference {
  public:
   Reference(TensorStore& store, Op op) {
     const std::string name = op.name();
-    const int64_t last = std::min(store.last_position(name), kMostPositions - 1);
+    const int64_t last = std::min(store.last_position(name), kMaxPositions - 1);
     while (std::ssize(positions_) <= last) {
       const Record* record = store.ref(name, std::ssize(positions_));
       if (record == nullptr || !record->has_all_values()) break;
@@ -84,8 +84,8 @@ double length(const Matrix& x) {
 std::optional<RopeSettings> infer_rope(const Matrix& x, const Matrix& y,
                                        const std::vector<int64_t>& positions, int64_t width) {
   const std::vector<double> at(positions.begin(), positions.end());
-  constexpr int64_t kMostHeadDim = 1024;
-  for (int64_t dim = 4; dim <= std::min(width, kMostHeadDim); dim += 2) {
+  constexpr int64_t kMaxHeadDim = 1024;
+  for (int64_t dim = 4; dim <= std::min(width, kMaxHeadDim); dim += 2) {
     if (width % dim != 0) continue;
     for (const RopePairing pairing : {RopePairing::kAdjacent, RopePairing::kHalves}) {
       RopeSettings settings;
@@ -129,11 +129,11 @@ class AttentionTries {
   bool is_so(const Network& network) {
     return is_so(network, last_) && is_so(network, std::vector<bool>(last_.size(), true));
   }
-  bool are_over() const { return multiplications_ > kMostMultiplications; }
+  bool are_over() const { return multiplications_ > kMaxMultiplications; }
   double multiplications() const { return multiplications_; }
 
  private:
-  static constexpr double kMostMultiplications = 2e9;  // about a second of one core
+  static constexpr double kMaxMultiplications = 2e9;  // about a second of one core
 
   bool is_so(const Network& network, const std::vector<bool>& wanted) {
     const Matrix found = attention(q_, k_, v_, network.attention_settings(), wanted);
@@ -163,8 +163,8 @@ class AttentionTries {
 
 // Whether the attention gives the reference's with heads of `dim` and one of the windows from
 // `first` to `last`; sets the window.
-bool attends_so(const Matrix& q, const Matrix& k, int64_t dim, int64_t first, int64_t last,
-                AttentionTries& tries, Network& network) {
+bool matches_attention_settings(const Matrix& q, const Matrix& k, int64_t dim, int64_t first,
+                                int64_t last, AttentionTries& tries, Network& network) {
   if (q.columns % dim != 0 || k.columns % dim != 0 || (q.columns / dim) % (k.columns / dim) != 0) {
     return false;
   }
@@ -194,7 +194,7 @@ double infer_attention(const Reference& reference, int layer, Network& network) 
     AttentionTries tries(*q, *k, *v, *out);
     const auto attends = [&](int64_t first, int64_t last) {
       return std::any_of(dims.begin(), dims.end(), [&](int64_t dim) {
-        return attends_so(*q, *k, dim, first, last, tries, network);
+        return matches_attention_settings(*q, *k, dim, first, last, tries, network);
       });
     };
     // Few have a window, and there are many to try.
@@ -258,10 +258,10 @@ double norm_error(const Matrix& x, const Matrix& y, NormKind kind, double eps,
 }
 
 void infer_norm(const Reference& reference, Op op, Network& network) {
-  constexpr int64_t kLeastRows = 4;  // two numbers are taken from each column
+  constexpr int64_t kMinRows = 4;  // two numbers are taken from each column
   const auto x = reference.rows(network.inputs(op).front());
   const auto y = reference.rows(op);
-  if (!x || !y || x->columns != y->columns || x->rows < kLeastRows) return;
+  if (!x || !y || x->columns != y->columns || x->rows < kMinRows) return;
   for (const NormKind kind : {NormKind::kRms, NormKind::kLayer}) {
     double best_eps = 0;
     NormWeights best;

@@ -17,24 +17,24 @@ namespace {
 // where it rounds, and 1.7e-4 where it is an eps that barely shows; that llama.cpp rounds to Q8_K
 // leaves 8e-4 (docs/position-0.md). The nearest of the others, where none is true, leaves 0.083.
 // The bound stands 12 times above the one and 8 times below the other.
-constexpr double kLeft = 0.01;
+constexpr double kMaxResidual = 0.01;
 // One token has one direction, which more mistakes come near to.
-constexpr double kLeftOfOneToken = 1e-4;
+constexpr double kMaxResidualOfOneToken = 1e-4;
 // Another eps looks much like a factor; a factor leaves next to nothing.
-constexpr double kLeftOfFactor = 1e-3;
+constexpr double kMaxResidualOfScale = 1e-3;
 constexpr double kLevel = 1e-7;  // what float leaves of a difference that is explained
 constexpr double kFloatNoise = 1e-7;
 constexpr double kHeldTokens = 0.8;
 constexpr double kChance = 1e-12;
 // Where several tokens differ, mistakes of other kinds that fit as well are the same computation;
 // with fewer they may coincide.
-constexpr int kTellingTokens = 4;
+constexpr int kMinDecisiveTokens = 4;
 // Of one token nobody can say that a mistake begins there.
-constexpr int kTokensOfATail = 2;
+constexpr int kMinTailTokens = 2;
 constexpr size_t kShown = 3;  // of what cannot be told apart
 
-double noise_ratio(const Ground& ground, double noise) {
-  const Fit& all = ground.reference;
+double noise_ratio(const JudgingContext& context, double noise) {
+  const Fit& all = context.reference;
   const double smallest = std::max(std::min(all.difference, all.norm), 1e-300);
   return 9 * noise * noise * all.scale / smallest;
 }
@@ -44,31 +44,31 @@ bool is_factor(const std::string& name) {
 }
 
 // Whether a factor of the whole tensor is one at most of its elements too. One large channel that
-// alone is wrong gives nearly all of the squares. Of a true factor noise that leaves kLeft has 6 %
-// farther.
+// alone is wrong gives nearly all of the squares. Of a true factor noise that leaves kMaxResidual
+// has 6 % farther.
 bool holds_at_most_elements(const Fit& fit) {
   constexpr int64_t kNearer = 3;
   return fit.nearer >= kNearer * fit.farther;
 }
 
 // The ratio that a perfect explanation still leaves, from the noise.
-double floor_ratio(const Ground& ground) {
-  return noise_ratio(ground, std::max(ground.noise, kFloatNoise));
+double floor_ratio(const JudgingContext& context) {
+  return noise_ratio(context, std::max(context.noise, kFloatNoise));
 }
 
-bool is_accepted(const Candidate& candidate, const Ground& ground) {
+bool is_accepted(const Candidate& candidate, const JudgingContext& context) {
   const Fit& fit = candidate.fit;
   const double ratio = candidate.score();
-  if (!(ratio <= kLeft)) return false;
-  if (candidate.name == "scale" && kind_of(ground.target.checkpoint) == OpKind::kNorm &&
-      !(ratio <= kLeftOfFactor)) {
+  if (!(ratio <= kMaxResidual)) return false;
+  if (candidate.name == "scale" && kind_of(context.target.checkpoint) == OpKind::kNorm &&
+      !(ratio <= kMaxResidualOfScale)) {
     return false;
   }
-  if (ratio > kLeft * ground.base_ratio) return false;
+  if (ratio > kMaxResidual * context.base_ratio) return false;
   if (is_factor(candidate.name) && !holds_at_most_elements(fit)) return false;
   const int known = fit.tokens;
   if (fit.held < kHeldTokens * known) return false;
-  if (known < 2 && !(ratio <= kLeftOfOneToken)) return false;
+  if (known < 2 && !(ratio <= kMaxResidualOfOneToken)) return false;
   const double freedom = static_cast<double>(fit.features - candidate.parameters);
   // That a direction of `freedom` dimensions leaves so little is no chance.
   return freedom / 2 * std::log(ratio) < std::log(kChance);
@@ -76,17 +76,18 @@ bool is_accepted(const Candidate& candidate, const Ground& ground) {
 
 // Those that leave as little as `best` with no more free numbers, `best` first; one for each text
 // and place.
-std::vector<const Candidate*> alike(const std::vector<Candidate>& good, const Candidate& best,
-                                    const Ground& ground) {
-  constexpr double kAsGood = 2;
-  const double most = std::max({kAsGood * best.score(), noise_ratio(ground, kFloatNoise), kLevel});
+std::vector<const Candidate*> equally_good(const std::vector<Candidate>& good,
+                                           const Candidate& best, const JudgingContext& context) {
+  constexpr double kTieFactor = 2;
+  const double most =
+      std::max({kTieFactor * best.score(), noise_ratio(context, kFloatNoise), kLevel});
   std::vector<const Candidate*> result = {&best};
   for (const Candidate& other : good) {
     if (other.score() > most || other.parameters > best.parameters) continue;
-    const bool told = std::any_of(result.begin(), result.end(), [&](const Candidate* one) {
+    const bool listed = std::any_of(result.begin(), result.end(), [&](const Candidate* one) {
       return one->where == other.where && one->text == other.text;
     });
-    if (!told) result.push_back(&other);
+    if (!listed) result.push_back(&other);
   }
   std::stable_sort(result.begin() + 1, result.end(), [&](const Candidate* a, const Candidate* b) {
     return std::make_tuple(a->rank, a->name != best.name) <
@@ -96,9 +97,9 @@ std::vector<const Candidate*> alike(const std::vector<Candidate>& good, const Ca
 }
 
 // "A has the opposite sign, or B does ..."; those of one text together.
-std::string in_words(const std::vector<const Candidate*>& alike) {
+std::string in_words(const std::vector<const Candidate*>& equally_good) {
   std::vector<std::pair<std::string, std::string>> parts;  // text, places
-  for (const Candidate* one : alike) {
+  for (const Candidate* one : equally_good) {
     const auto same = std::find_if(parts.begin(), parts.end(),
                                    [&](const auto& part) { return part.first == one->text; });
     if (same == parts.end()) {
@@ -119,40 +120,40 @@ std::string percent(double share) {
   return value > 99.995 ? "over 99.99 %" : fmt::format("{:.2f} %", value);
 }
 
-double confidence(const Candidate& best, double next, const Ground& ground) {
+double confidence(const Candidate& best, double next, const JudgingContext& context) {
   const double held = static_cast<double>(best.fit.held) / best.fit.tokens;
   const double worse = std::max(next, best.score());
   const double margin = worse > 0 ? 1 - std::sqrt(best.score() / worse) : 0;
-  const double kept = 1 - std::sqrt(std::max(best.score() - floor_ratio(ground), 0.0));
+  const double kept = 1 - std::sqrt(std::max(best.score() - floor_ratio(context), 0.0));
   const double tokens = 1 - 0.3 / best.fit.tokens;
   // That it begins at a token of its own is one more thing to be believed.
   constexpr double kOfATail = 0.8;
-  const double all = ground.tail ? kOfATail : 1;
+  const double all = context.tail ? kOfATail : 1;
   return std::clamp(all * held * kept * tokens * (0.5 + 0.5 * margin), 0.0, 1.0);
 }
 
 // What stands before and after the words where it is a tail that is explained.
-std::string tail_begins(const Ground& ground) {
-  return ground.tail ? fmt::format("from token {} on ", ground.tail->from) : "";
+std::string tail_prefix(const JudgingContext& context) {
+  return context.tail ? fmt::format("from token {} on ", context.tail->from) : "";
 }
 
-std::string tail_ends(const Ground& ground) {
-  if (!ground.tail) return {};
-  const Tail& tail = *ground.tail;
+std::string tail_suffix(const JudgingContext& context) {
+  if (!context.tail) return {};
+  const Tail& tail = *context.tail;
   const std::string right =
       tail.first_right == tail.last_right
           ? fmt::format("token {} is", tail.last_right)
           : fmt::format("tokens {} to {} are", tail.first_right, tail.last_right);
   // The prompt may be evaluated in several parts.
-  const bool in_prompt = tail.from < ground.n_prompt;
+  const bool in_prompt = tail.from < context.n_prompt;
   return fmt::format("; {} right: look at {}", right,
                      in_prompt ? "what evaluates the later part of a prompt" : "the decode path");
 }
 
 // Of those that are level, one that belongs to its op, with the fewest free numbers.
-const Candidate& simplest(const std::vector<Candidate>& good, const Ground& ground) {
+const Candidate& simplest(const std::vector<Candidate>& good, const JudgingContext& context) {
   const Candidate* best = &good.front();
-  const double most = std::max({10 * best->score(), floor_ratio(ground), kLevel});
+  const double most = std::max({10 * best->score(), floor_ratio(context), kLevel});
   for (const Candidate& other : good) {
     const bool simpler =
         std::make_pair(other.rank, other.parameters) < std::make_pair(best->rank, best->parameters);
@@ -168,31 +169,31 @@ bool are_factors(const std::set<std::string>& names) {
 
 }  // namespace
 
-Judgement judge(std::vector<Candidate> candidates, const Ground& ground) {
+Judgement judge(std::vector<Candidate> candidates, const JudgingContext& context) {
   double next = 1;  // of those of another name than the best
   // What says nothing of most tokens (a shift between logs of few positions) is no candidate.
-  const int least_tokens = ground.tail ? kTokensOfATail : 1;
+  const int min_tokens = context.tail ? kMinTailTokens : 1;
   std::erase_if(candidates, [&](const Candidate& one) {
-    return one.fit.tokens < least_tokens || one.fit.unpredicted > one.fit.tokens ||
+    return one.fit.tokens < min_tokens || one.fit.unpredicted > one.fit.tokens ||
            std::isnan(one.score());
   });
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.score() < b.score(); });
   std::vector<Candidate> good = candidates;
-  std::erase_if(good, [&](const Candidate& one) { return !is_accepted(one, ground); });
+  std::erase_if(good, [&](const Candidate& one) { return !is_accepted(one, context); });
   if (good.empty()) return {};
-  const Candidate& best = simplest(good, ground);
+  const Candidate& best = simplest(good, context);
   for (const Candidate& other : candidates) {
     if (other.name != best.name) next = std::min(next, other.score());
   }
-  const std::vector<const Candidate*> same = alike(good, best, ground);
+  const std::vector<const Candidate*> same = equally_good(good, best, context);
   std::set<std::string> names;
   for (const Candidate* one : same) names.insert(one->name);
   const std::string tokens =
       fmt::format("{} token{}", best.fit.tokens, best.fit.tokens == 1 ? "" : "s");
   Judgement judgement;
   judgement.fits = true;
-  if (names.size() > 1 && best.fit.tokens < kTellingTokens && !are_factors(names)) {
+  if (names.size() > 1 && best.fit.tokens < kMinDecisiveTokens && !are_factors(names)) {
     judgement.hint = fmt::format(
         "over {} these look the same ({}): {}; a log of more tokens would "
         "tell them apart",
@@ -201,15 +202,15 @@ Judgement judge(std::vector<Candidate> candidates, const Ground& ground) {
   }
   Cause& cause = judgement.cause.emplace();
   cause.name = best.name;
-  cause.checkpoint = parse_checkpoint_name(ground.target.name());
-  cause.token_idx = ground.first_token;
+  cause.checkpoint = parse_checkpoint_name(context.target.name());
+  cause.token_idx = context.first_token;
   cause.explained = best.fit.explained();
-  cause.confidence = confidence(best, next, ground);
+  cause.confidence = confidence(best, next, context);
   cause.sentence =
       fmt::format("{}{}{}: this explains {} of the difference over {} (confidence {:.2f}){}",
-                  tail_begins(ground), in_words(same),
+                  tail_prefix(context), in_words(same),
                   same.size() > 1 ? ", which the logs do not tell apart" : "",
-                  percent(cause.explained), tokens, cause.confidence, tail_ends(ground));
+                  percent(cause.explained), tokens, cause.confidence, tail_suffix(context));
   return judgement;
 }
 

@@ -24,7 +24,7 @@ struct Candidate {
 };
 
 // What the candidates are held against.
-struct Ground {
+struct JudgingContext {
   Op target;
   int64_t first_token = 0;
   Fit reference;          // of the reference itself as a prediction
@@ -44,6 +44,6 @@ struct Judgement {
 // The best candidate, if it is good enough. Where others leave as little, what is logged cannot
 // tell which one it is: the sentence then has them too. Nothing is named where so few tokens are
 // logged that mistakes of other kinds coincide.
-Judgement judge(std::vector<Candidate> candidates, const Ground& ground);
+Judgement judge(std::vector<Candidate> candidates, const JudgingContext& context);
 
 }  // namespace assay::causes

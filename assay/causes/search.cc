@@ -16,12 +16,12 @@ namespace assay::causes {
 namespace {
 
 // Ends a try that would take more than the search may.
-struct OutOfWork {};
+struct WorkLimitReached {};
 
 // A mistake in a product before an unknown bias: how many values of its parameter are tried, and
 // how many tokens it takes to tell the bias from it.
-constexpr size_t kMostBeforeBias = 16;
-constexpr size_t kLeastForBias = 4;
+constexpr size_t kMaxBeforeBias = 16;
+constexpr size_t kMinForBias = 4;
 
 // A whole number was not fitted: somebody meant it.
 bool is_whole(double value) {
@@ -29,7 +29,7 @@ bool is_whole(double value) {
 }
 
 // Another factor on a branch than none, twice and so on is rather called a scale or a sign.
-bool is_rather_a_factor(const Mistake& mistake, double parameter) {
+bool is_plain_factor(const Mistake& mistake, double parameter) {
   return mistake.name == "residual" && mistake.refine &&
          (!is_whole(parameter) || std::round(parameter) < 0 || std::round(parameter) == 1);
 }
@@ -43,23 +43,23 @@ std::vector<int64_t> positions(const TensorStore& store, Op target, const Search
 }  // namespace
 
 Search::Search(const Network& network, TensorStore& store, Op target, Where where,
-               Progress progress, double most_multiplications)
+               Progress progress, double max_multiplications)
     : network_(network),
       store_(store),
       progress_(std::move(progress)),
-      most_multiplications_(most_multiplications),
+      max_multiplications_(max_multiplications),
       evidence_(store, target.name(), positions(store, target, where)),
       chain_(network, store, target, positions(store, target, where)) {
-  ground_.target = target;
-  ground_.first_token = where.first_token;
-  ground_.tail = where.tail;
-  ground_.n_prompt = std::ssize(store.tokens());
+  context_.target = target;
+  context_.first_token = where.first_token;
+  context_.tail = where.tail;
+  context_.n_prompt = std::ssize(store.tokens());
 }
 
 void Search::run() {
   if (evidence_.tokens().empty()) return;
   for (const Evidence::Token& token : evidence_.tokens()) right_.push_back(token.ref);
-  ground_.reference = evidence_.fit(right_);
+  context_.reference = evidence_.fit(right_);
   measure_noise();
   if (can_recompute()) {
     try_recomputed();
@@ -71,31 +71,31 @@ void Search::run() {
 }
 
 bool Search::can_recompute() const {
-  return chain_.complete() && chain_.base_multiplications() <= most_multiplications_;
+  return chain_.complete() && chain_.base_multiplications() <= max_multiplications_;
 }
 
 bool Search::is_inherited() const {
   constexpr double kOwn = 0.1;
-  return chain_.complete() && ground_.base_ratio < kOwn;
+  return chain_.complete() && context_.base_ratio < kOwn;
 }
 
 Judgement Search::judgement() const {
   if (is_inherited()) return {};
-  Judgement judgement = judge(candidates_, ground_);
+  Judgement judgement = judge(candidates_, context_);
   if (!judgement.cause && judgement.hint.empty()) judgement.hint = hint();
   return judgement;
 }
 
 std::string Search::hint() const {
-  const std::string name = ground_.target.name();
+  const std::string name = context_.target.name();
   if (evidence_.tokens().empty()) {
     return fmt::format("the logs have no values of {} in common; log them with --values all", name);
   }
-  if (!chain_.misfit().empty()) {
+  if (!chain_.size_mismatch().empty()) {
     return fmt::format("no scale, sign or shift of {} explains the difference; {}", name,
-                       chain_.misfit());
+                       chain_.size_mismatch());
   }
-  if (!chain_.complete()) return hint_of_missing();
+  if (!chain_.complete()) return missing_input_hint();
   if (!stopped_.empty()) {
     return fmt::format(
         "none of the mistakes tried explains {}; {} were tried, because what lies between the "
@@ -112,8 +112,8 @@ std::string Search::hint() const {
 }
 
 // What would let the checkpoint be computed: values before a model, which alone would not do.
-std::string Search::hint_of_missing() const {
-  const std::string name = ground_.target.name();
+std::string Search::missing_input_hint() const {
+  const std::string name = context_.target.name();
   if (!chain_.lacks_weights()) {
     return fmt::format(
         "no scale, sign or shift of {} explains the difference; to try its computation under known "
@@ -136,7 +136,7 @@ std::string Search::hint_of_missing() const {
 
 // What the two logs differ by in what the checkpoint is computed from, and before it.
 void Search::measure_noise() {
-  const std::string target = ground_.target.name();
+  const std::string target = context_.target.name();
   const ComputeOrder here = compute_order(parse_checkpoint_name(target), 0);
   std::vector<double> before;
   std::vector<double> at;
@@ -150,13 +150,13 @@ void Search::measure_noise() {
   }
   if (before.empty() || at.empty()) return;
   constexpr double kMost = 0.1;  // of the difference that is to be explained
-  ground_.noise = std::min(upper_median(before), kMost * upper_median(at));
+  context_.noise = std::min(upper_median(before), kMost * upper_median(at));
 }
 
 void Search::try_recomputed() {
   predicted_at_ = chain_.positions();
   right_ = evidence_.features(chain_.base(), chain_.positions());
-  ground_.base_ratio = evidence_.fit(right_).ratio();
+  context_.base_ratio = evidence_.fit(right_).ratio();
   if (is_inherited()) return;
   const std::vector<Try> tries = to_try();
   for (const Try& one : tries) {
@@ -167,7 +167,7 @@ void Search::try_recomputed() {
       if (family.size() > 1 && family.front() == one.op.checkpoint) {
         try_in_chain(one.mistake, family, one.op);
       }
-    } catch (const OutOfWork&) {
+    } catch (const WorkLimitReached&) {
       stopped_ = fmt::format("{} of {}", &one - tries.data(), tries.size());
       break;
     }
@@ -182,7 +182,7 @@ std::vector<Search::Try> Search::to_try() const {
     std::set<Checkpoint> seen;
     for (const Op op : chain_.ops()) {
       // An op of several layers in the chain is mistaken in all of them, and tried once.
-      if (!chain_.may_be_wrong(op) || !seen.insert(op.checkpoint).second) continue;
+      if (!chain_.is_suspect(op) || !seen.insert(op.checkpoint).second) continue;
       for (Mistake& mistake : mistakes_of(network_, op.checkpoint)) {
         if (mistake.generic == generic) tries.push_back({std::move(mistake), op});
       }
@@ -204,7 +204,7 @@ Search::Kinds Search::in_chain(const Kinds& kinds) const {
 
 Fit Search::fit_of(const Matrix& predicted) const {
   if (!predicted.empty()) return evidence_.fit(predicted, predicted_at_);
-  Fit none = ground_.reference;
+  Fit none = context_.reference;
   none.residual = std::numeric_limits<double>::infinity();
   return none;
 }
@@ -215,15 +215,15 @@ void Search::try_on_reference() {
   if (!evidence_.has_all_values()) return;
   predicted_at_.clear();
   for (const Evidence::Token& token : evidence_.tokens()) predicted_at_.push_back(token.token_idx);
-  const std::string name = ground_.target.name();
+  const std::string name = context_.target.name();
   const auto right = store_.reference(name, predicted_at_);
   if (!right) return;
-  for (const Mistake& mistake : mistakes_of(network_, ground_.target.checkpoint)) {
+  for (const Mistake& mistake : mistakes_of(network_, context_.target.checkpoint)) {
     if (!mistake.change) continue;
     try_one(
         mistake, [&](double parameter) { return mistake.change(*right, parameter); }, 0, name);
-    if (kind_of(ground_.target.checkpoint) == OpKind::kLinear &&
-        mistake.grid.size() <= kMostBeforeBias) {
+    if (kind_of(context_.target.checkpoint) == OpKind::kLinear &&
+        mistake.grid.size() <= kMaxBeforeBias) {
       try_before_bias(mistake, *right);
     }
   }
@@ -253,33 +253,33 @@ void Search::try_before_bias(const Mistake& mistake, const Matrix& right) {
   const bool cut = std::any_of(
       evidence_.tokens().begin(), evidence_.tokens().end(),
       [&](const Evidence::Token& token) { return std::ssize(token.got) != right.columns; });
-  if (cut || !has_distinct_rows(right_, kLeastForBias)) return;
+  if (cut || !has_distinct_rows(right_, kMinForBias)) return;
   constexpr double kOfBias = 0.1;
   const double most = kOfBias * fit_of(biased(right)).residual;
   try_one(
       before, [&](double parameter) { return biased(mistake.change(right, parameter)); }, 1,
-      ground_.target.name());
+      context_.target.name());
   candidates_.back().parameters = right.columns;
   if (!(candidates_.back().fit.residual <= most)) candidates_.pop_back();
 }
 
 // The gate's values at up, and those of up at the gate.
 void Search::try_sibling() {
-  const Checkpoint kind = ground_.target.checkpoint;
+  const Checkpoint kind = context_.target.checkpoint;
   const bool is_gate = kind == Checkpoint::kFfnGate;
   if (!is_gate && kind != Checkpoint::kFfnUp) return;
-  const Op other{is_gate ? Checkpoint::kFfnUp : Checkpoint::kFfnGate, ground_.target.layer};
+  const Op other{is_gate ? Checkpoint::kFfnUp : Checkpoint::kFfnGate, context_.target.layer};
   const auto values = store_.reference(other.name(), predicted_at_);
   if (!values) return;
   const Mistake swapped =
       plain_mistake("gate_up_swapped", fmt::format("holds {}", other.name()), {});
   try_one(
-      swapped, [&](double) { return *values; }, 0, ground_.target.name());
+      swapped, [&](double) { return *values; }, 0, context_.target.name());
 }
 
 void Search::try_in_chain(const Mistake& mistake, const Kinds& kinds, Op op) {
   const Predict predict = [&](double parameter) -> Matrix {
-    if (chain_.multiplications() > most_multiplications_) throw OutOfWork();
+    if (chain_.multiplications() > max_multiplications_) throw WorkLimitReached();
     bool made = false;
     Matrix predicted = chain_.run(
         kinds,
@@ -288,10 +288,10 @@ void Search::try_in_chain(const Mistake& mistake, const Kinds& kinds, Op op) {
           made = made || !wrong.empty();
           return wrong.empty() ? network_.compute(at, inputs) : wrong;
         },
-        ground_.tail ? ground_.tail->from : 0);
+        context_.tail ? context_.tail->from : 0);
     return made ? predicted : Matrix();
   };
-  const int rank = mistake.generic && !(op == ground_.target) ? 1 : 0;
+  const int rank = mistake.generic && !(op == context_.target) ? 1 : 0;
   try_one(mistake, predict, rank, place_of(kinds, op));
 }
 
@@ -313,9 +313,9 @@ void Search::try_one(const Mistake& mistake, const Predict& predict, int rank,
     if (mistake.refine) refine(mistake, predict, best, parameter, least);
   }
   const bool fitted = mistake.refine && !is_whole(parameter);
-  const bool rather_a_factor = is_rather_a_factor(mistake, parameter);
+  const bool plain_factor = is_plain_factor(mistake, parameter);
   candidates_.push_back({mistake.name, where, mistake.text(parameter), fitted ? 1 : 0,
-                         rather_a_factor ? 2 : rank, least});
+                         plain_factor ? 2 : rank, least});
 }
 
 // Values between those of the grid. A value of the grid is a likelier mistake than one beside it.
@@ -343,9 +343,9 @@ void Search::refine(const Mistake& mistake, const Predict& predict, size_t best,
 // brings it nearest to the judged log; again from there.
 void Search::step(const Predict& predict, bool positive, double& parameter, Fit& least) const {
   constexpr int kSteps = 8;
-  constexpr double kAside = 1e-2;
+  constexpr double kRelativeStep = 1e-2;
   for (int i = 0; i < kSteps; ++i) {
-    const double aside = parameter == 0 ? kAside : parameter * (1 + kAside);
+    const double aside = parameter == 0 ? kRelativeStep : parameter * (1 + kRelativeStep);
     const auto here = evidence_.features(predict(parameter), predicted_at_);
     const auto there = evidence_.features(predict(aside), predicted_at_);
     double product = 0;
@@ -409,7 +409,7 @@ void Search::narrow(const Predict& predict, double low, double high, double& par
 // The checkpoints at which a mistake of these kinds is made.
 std::string Search::place_of(const Kinds& kinds, Op op) const {
   const auto made = std::count_if(chain_.ops().begin(), chain_.ops().end(), [&](Op other) {
-    return chain_.may_be_wrong(other) &&
+    return chain_.is_suspect(other) &&
            std::find(kinds.begin(), kinds.end(), other.checkpoint) != kinds.end();
   });
   const bool repeated = made > std::ssize(kinds);
@@ -429,29 +429,29 @@ void Search::try_fitted() {
   for (Fitted& fitted : fit_orders(evidence_, right_, network_.head_dim)) {
     all.push_back(std::move(fitted));
   }
-  const Linear* linear = can_recompute() ? network_.linear(ground_.target) : nullptr;
+  const Linear* linear = can_recompute() ? network_.linear(context_.target) : nullptr;
   if (linear != nullptr) {
     for (Fitted& fitted : fit_blocks(evidence_, right_, linear->weight,
-                                     *chain_.inputs(ground_.target).rows[0], chain_.positions())) {
+                                     *chain_.inputs(context_.target).rows[0], chain_.positions())) {
       all.push_back(std::move(fitted));
     }
   }
   for (const Fitted& fitted : all) {
-    candidates_.push_back({fitted.name, ground_.target.name(), fitted.text, fitted.parameters, 0,
+    candidates_.push_back({fitted.name, context_.target.name(), fitted.text, fitted.parameters, 0,
                            evidence_.fit(fitted.features)});
     if (fitted.numbers > 0) candidates_.back().fit.features = fitted.numbers;
   }
 }
 
 Tried try_mistakes(const Network& network, TensorStore& store, Op target, int64_t first_token,
-                   const Search::Progress& progress, double most_multiplications) {
-  Search whole(network, store, target, {first_token, std::nullopt}, progress, most_multiplications);
+                   const Search::Progress& progress, double max_multiplications) {
+  Search whole(network, store, target, {first_token, std::nullopt}, progress, max_multiplications);
   whole.run();
   Tried tried{whole.judgement(), whole.is_inherited(), whole.multiplications()};
   const auto tail = failing_tail(store, target.name());
   if (tried.is_inherited || tried.judgement.fits || !tail) return tried;
   Search over(network, store, target, {first_token, tail}, progress,
-              most_multiplications - tried.multiplications);
+              max_multiplications - tried.multiplications);
   over.run();
   tried.multiplications += over.multiplications();
   Judgement found = over.judgement();

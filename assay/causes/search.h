@@ -21,7 +21,7 @@ class Search {
 
   // Of all tries together: about a minute of one core, and enough for what lies between two layers
   // of a model of a billion weights and a short prompt.
-  static constexpr double kMostMultiplications = 2e12;
+  static constexpr double kMaxMultiplications = 2e12;
 
   struct Where {
     int64_t first_token = 0;  // of the divergence
@@ -31,7 +31,7 @@ class Search {
   // `network` and `store` must outlive it. With a tail, only that is explained, by mistakes that
   // are made in it and not before.
   Search(const Network& network, TensorStore& store, Op target, Where where, Progress progress,
-         double most_multiplications = kMostMultiplications);
+         double max_multiplications = kMaxMultiplications);
 
   void run();
 
@@ -70,15 +70,15 @@ class Search {
   Kinds in_chain(const Kinds& kinds) const;
   std::string place_of(const Kinds& kinds, Op op) const;
   std::string hint() const;
-  std::string hint_of_missing() const;
+  std::string missing_input_hint() const;
 
   const Network& network_;
   TensorStore& store_;
   Progress progress_;
-  double most_multiplications_;
+  double max_multiplications_;
   Evidence evidence_;
   Chain chain_;
-  Ground ground_;
+  JudgingContext context_;
   std::vector<int64_t> predicted_at_;       // the positions of what is predicted
   std::vector<std::vector<double>> right_;  // what the checkpoint should be, in features
   std::vector<Candidate> candidates_;
@@ -96,6 +96,6 @@ struct Tried {
 // the tail that is wrong.
 Tried try_mistakes(const Network& network, TensorStore& store, Op target, int64_t first_token,
                    const Search::Progress& progress,
-                   double most_multiplications = Search::kMostMultiplications);
+                   double max_multiplications = Search::kMaxMultiplications);
 
 }  // namespace assay::causes

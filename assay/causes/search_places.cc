@@ -9,8 +9,8 @@
 namespace assay::causes {
 namespace {
 
-constexpr size_t kMostFailing = 12;
-constexpr size_t kMostPassing = 4;
+constexpr size_t kMaxFailing = 12;
+constexpr size_t kMaxPassing = 4;
 
 int32_t id_of(const Comparison& comparison, const std::string& checkpoint) {
   for (size_t i = 0; i < comparison.checkpoints.size(); ++i) {
@@ -51,9 +51,9 @@ std::vector<int64_t> positions_below(const TensorStore& store, const std::string
     }
   }
   std::set<int64_t> chosen;
-  choose(failing, kMostFailing, chosen);
+  choose(failing, kMaxFailing, chosen);
   if (chosen.empty()) return {};
-  for (size_t i = 0; i < std::min(passing.size(), kMostPassing); ++i) chosen.insert(passing[i]);
+  for (size_t i = 0; i < std::min(passing.size(), kMaxPassing); ++i) chosen.insert(passing[i]);
   return {chosen.begin(), chosen.end()};
 }
 

@@ -87,8 +87,8 @@ class Sample {
   // The token of `others` whose record is nearest to the reference's at `token`; those looked at
   // are not kept. Nothing if they are too many to read.
   std::optional<int64_t> nearest(int64_t token, const std::vector<int64_t>& others) {
-    constexpr size_t kMostRead = 2048;
-    if (others.size() > kMostRead) return std::nullopt;
+    constexpr size_t kMaxRead = 2048;
+    if (others.size() > kMaxRead) return std::nullopt;
     const Record& mine = load(ref_, ref_.find(ref_checkpoint_, token), ref_loader_, ref_cache_);
     std::optional<int64_t> best;
     double least = kInfinity;
@@ -174,7 +174,7 @@ Alignment align_by(const LogIndex& ref, const LogIndex& got, int32_t checkpoint,
   const std::vector<int64_t> tokens = sampled(all);
   Sample sample(ref, got, checkpoint, distance);
   std::set<int64_t> offsets = {others.front() - all.front(), others.back() - all.back()};
-  for (int64_t offset = -kMostShift; offset <= kMostShift; ++offset) offsets.insert(offset);
+  for (int64_t offset = -kMaxShift; offset <= kMaxShift; ++offset) offsets.insert(offset);
   const double unshifted = sample.median(tokens, 0);
   const auto nearest = sample.nearest(tokens[tokens.size() / 2], others);
   if (nearest) offsets.insert(*nearest - tokens[tokens.size() / 2]);
@@ -230,7 +230,7 @@ Alignment align_by_headers(const LogIndex& ref, const LogIndex& got, AlignMode m
   return alignment;
 }
 
-bool may_search(const LogIndex& ref, const LogIndex& got, AlignMode mode) {
+bool can_align_by_data(const LogIndex& ref, const LogIndex& got, AlignMode mode) {
   return mode == AlignMode::kAuto && !have_tokens(ref, got);
 }
 
@@ -244,10 +244,10 @@ Alignment find_alignment(const LogIndex& ref, const LogIndex& got, const RecordD
   }
   // A token that stands there twice has the same embedding twice.
   constexpr double kSure = 0.5;
-  constexpr size_t kLeastTokens = 3;
+  constexpr size_t kMinTokens = 3;
   const Alignment other = align_by(ref, got, embedding, distance);
   const std::vector<int64_t> tokens = tokens_of(ref, embedding);
-  if (other.offset == 0 || !(other.confidence >= kSure) || tokens.size() < kLeastTokens) {
+  if (other.offset == 0 || !(other.confidence >= kSure) || tokens.size() < kMinTokens) {
     return alignment;
   }
   alignment.offset = other.offset;

@@ -17,10 +17,10 @@ Alignment align_by_headers(const LogIndex& ref, const LogIndex& got, AlignMode m
                            int64_t offset);
 
 // Whether the data may settle the alignment: it was not asked for, and a header is missing.
-bool may_search(const LogIndex& ref, const LogIndex& got, AlignMode mode);
+bool can_align_by_data(const LogIndex& ref, const LogIndex& got, AlignMode mode);
 
 // Looks for the offset, got's token_idx minus ref's, under which a sample of records is nearest:
-// those of up to kMostShift (input_tokens.h) either way, those that put the first or the last
+// those of up to kMaxShift (input_tokens.h) either way, those that put the first or the last
 // tokens together, and those at which a record from the middle of the reference is nearest. Another
 // offset than 0 is taken only if it explains the data far better: a median distance of at most 0.1,
 // and a tenth of that under 0. Where the last checkpoint knows none, the embeddings are tried,

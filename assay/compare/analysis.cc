@@ -117,11 +117,12 @@ class Analyzer {
     if (first > 1) return;  // the log begins later; some engines count from 1
     std::erase_if(analysis_.suspicions, [&](const Suspicion& one) {
       return one.kind == SuspicionKind::kRepeat && one.token_idx == first &&
-             one.of_token_idx == first && is_kept_at_first(one.of_checkpoint, one.checkpoint);
+             one.of_token_idx == first &&
+             is_unchanged_at_first_position(one.of_checkpoint, one.checkpoint);
     });
   }
 
-  bool is_kept_at_first(int32_t input, int32_t output) const {
+  bool is_unchanged_at_first_position(int32_t input, int32_t output) const {
     static const std::set<std::pair<std::string, std::string>> pairs = {
         {"q", "q_rope"}, {"k", "k_rope"}, {"v", "attn"}};
     const CheckpointName& a = analysis_.stats[static_cast<size_t>(input)].checkpoint;

@@ -171,7 +171,7 @@ std::string padding_warning(const PairComparison& pair, const Logs& logs) {
 }
 
 // A record that both logs have, but nothing in common of it.
-bool holds_nothing(const RecordResult& result) {
+bool has_no_evidence(const RecordResult& result) {
   return result.of_ref && result.evidence == Evidence::kUnproven && !result.metrics.facts.any();
 }
 
@@ -194,7 +194,7 @@ void take_results(Attempt& attempt, const Logs& logs, const CompareOptions& opti
       padding_reported = true;
     }
     const std::string& name = comparison.checkpoints[static_cast<size_t>(result.checkpoint)].name;
-    if (holds_nothing(result) && may_be_missing(name, options)) {
+    if (has_no_evidence(result) && is_allowed_missing(name, options)) {
       comparison.gaps.push_back(
           {result.checkpoint, result.token_idx, Evidence::kExcused, kAllowedMissing});
       continue;
@@ -263,7 +263,7 @@ class Aligner {
 
   Attempt compare_under(Alignment& alignment) {
     Attempt attempt = try_alignment(alignment);
-    const bool settles = may_search(*logs_.ref, *logs_.got, alignment.mode);
+    const bool settles = can_align_by_data(*logs_.ref, *logs_.got, alignment.mode);
     if (alignment.mode != AlignMode::kAuto || alignment.shift != Alignment::Shift::kNone ||
         !is_poor_match(attempt, !settles)) {
       return attempt;
@@ -273,7 +273,7 @@ class Aligner {
           return compare_pair(a, b, Tolerance(), request_.options).result.metrics.rel_l2;
         });
     if (!settles) {
-      untaken_offset_ = found.offset;
+      excluded_offset_ = found.offset;
       return attempt;
     }
     if (found.offset == alignment.offset) {
@@ -289,7 +289,7 @@ class Aligner {
 
   // An offset that would explain the data, which the tokens in both headers exclude; 0 if there is
   // none.
-  int64_t untaken_offset() const { return untaken_offset_; }
+  int64_t excluded_offset() const { return excluded_offset_; }
 
  private:
   Attempt try_alignment(const Alignment& alignment) {
@@ -305,7 +305,7 @@ class Aligner {
   const Logs& logs_;
   const MeasureRequest& request_;
   ThreadPool& pool_;
-  int64_t untaken_offset_ = 0;
+  int64_t excluded_offset_ = 0;
 };
 
 void warn(std::string warning, Comparison& comparison) {
@@ -337,7 +337,7 @@ Comparison compare_logs(const std::string& ref_path, const std::string& got_path
   Aligner aligner(logs, request, pool);
   Attempt attempt = aligner.compare_under(comparison.alignment);
   warn(shift_warning(*logs.ref, *logs.got, comparison.alignment), comparison);
-  warn(untaken_offset_warning(aligner.untaken_offset()), comparison);
+  warn(excluded_offset_warning(aligner.excluded_offset()), comparison);
   take_results(attempt, logs, options, comparison);
   const bool any = std::any_of(comparison.results.begin(), comparison.results.end(),
                                [](const RecordResult& result) { return result.of_ref; });

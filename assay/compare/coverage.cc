@@ -23,8 +23,7 @@ std::vector<std::string> names_beyond(const LogIndex& log, const LogIndex& other
   std::vector<std::string> names;
   for (int32_t id = 0; id < log.names().size(); ++id) {
     const std::string& name = log.names().name(id);
-    const bool missing =
-        other.names().find(name) < 0 && other.names().find(sibling_of(name)) < 0;
+    const bool missing = other.names().find(name) < 0 && other.names().find(sibling_of(name)) < 0;
     if (missing && selection.has_checkpoint(name)) names.push_back(name);
   }
   return names;
@@ -136,7 +135,7 @@ std::string shift_warning(const LogIndex& ref, const LogIndex& got, const Alignm
       left_out ? fmt::format("N-{}", count) : fmt::format("N+{}", count));
 }
 
-std::string untaken_offset_warning(int64_t offset) {
+std::string excluded_offset_warning(int64_t offset) {
   if (offset == 0) return {};
   return fmt::format(
       "the records would match with --align={}, but both headers name the same tokens, which "

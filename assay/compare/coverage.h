@@ -37,6 +37,6 @@ std::string other_model(const LogIndex& ref, const LogIndex& got);
 std::string shift_warning(const LogIndex& ref, const LogIndex& got, const Alignment& alignment);
 
 // The data would match under another offset, which the tokens in both headers exclude.
-std::string untaken_offset_warning(int64_t offset);
+std::string excluded_offset_warning(int64_t offset);
 
 }  // namespace assay

@@ -81,7 +81,7 @@ void hold_values_to_sketches(const ViewPair& pair, Metrics& metrics) {
   if (!pair.ref.sketch || !pair.got.sketch || pair.padded) return;
   constexpr double kRounded = 1e-2;
   const double head = norm_of_finite(pair.ref.values.first(pair.common));
-  const double told = sketch_distance(*pair.ref.sketch, *pair.got.sketch) / kLeastNormRatio +
+  const double told = sketch_distance(*pair.ref.sketch, *pair.got.sketch) / kMinNormRatio +
                       10 * kSummaryRounding * pair.sums;
   if (!(pair.head_difference <= told) && !(pair.head_difference <= kRounded * head)) {
     raise(metrics.rel_l2, relative(pair.head_difference, head));
@@ -101,8 +101,8 @@ void hold_norms(const ViewPair& pair, Metrics& metrics) {
   if (pair.ref.l2 && pair.got.l2) {
     raise_by_sums(pair, std::abs(*a - *b), metrics);
     metrics.facts.summary = true;
-  } else if (!(*b >= kLeastNormRatio * *a && *b <= kMostNormRatio * *a) &&
-             !(*a >= kLeastNormRatio * *b && *a <= kMostNormRatio * *b)) {
+  } else if (!(*b >= kMinNormRatio * *a && *b <= kMaxNormRatio * *a) &&
+             !(*a >= kMinNormRatio * *b && *a <= kMaxNormRatio * *b)) {
     // One of the two is an estimate: that it is near proves nothing.
     raise(metrics.rel_l2, relative(std::abs(*a - *b), *a));
   }
@@ -127,7 +127,7 @@ void hold_extremes_and_means(const ViewPair& pair, Metrics& metrics) {
 }
 
 // Whether both sides state sums over all elements, which a wrong element would show in.
-bool tells_of_sums(const ViewPair& pair) {
+bool states_sums(const ViewPair& pair) {
   const auto has_mean = [](const RecordView& view) {
     return view.summary && !std::isnan(view.summary->mean);
   };
@@ -155,11 +155,12 @@ void hold_single_values(const ViewPair& pair, Metrics& metrics) {
   for (const auto& [mine, other] : {std::pair(&pair.ref, &pair.got), {&pair.got, &pair.ref}}) {
     for (const TopValue& top : mine->top) {
       const bool beyond = top.index >= static_cast<int64_t>(pair.common) && top.value != 0;
-      metrics.facts.top = metrics.facts.top || (beyond && value_at(other->values, other->top, top.index));
+      metrics.facts.top =
+          metrics.facts.top || (beyond && value_at(other->values, other->top, top.index));
     }
   }
   const std::map<int64_t, double> differences =
-      least_differences(known(pair.ref), known(pair.got), pair.common);
+      min_differences(known(pair.ref), known(pair.got), pair.common);
   if (differences.empty()) return;
   double squares = pair.head_difference * pair.head_difference;
   for (const auto& [index, difference] : differences) {
@@ -167,7 +168,7 @@ void hold_single_values(const ViewPair& pair, Metrics& metrics) {
     raise(metrics.observed_error, difference);
   }
   metrics.identical = false;
-  const bool by_sums = tells_of_sums(pair) && !pair.padded;
+  const bool by_sums = states_sums(pair) && !pair.padded;
   const double norm = by_sums ? pair.norm : norm_of_listed(pair, metrics);
   raise(metrics.rel_l2, relative(std::sqrt(squares), norm));
 }
@@ -204,7 +205,7 @@ constexpr void (*kRules[])(const ViewPair&, Metrics&) = {
 std::optional<double> most_of_logits(const RecordView& ref, const RecordView& got, size_t common,
                                      double norm, int64_t n) {
   constexpr double kMost = 10;
-  constexpr double kMostOfHead = 1e4;  // times what a head shows, which may be of small ones
+  constexpr double kMaxOfHead = 1e4;  // times what a head shows, which may be of small ones
   double largest = 0;
   const auto see = [&](double value) {
     if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
@@ -218,7 +219,7 @@ std::optional<double> most_of_logits(const RecordView& ref, const RecordView& go
   }
   for (const float value : ref.values.first(common)) see(static_cast<double>(value));
   const double most = largest * root_of(n);
-  if (largest == 0 || norm <= (largest_listed ? kMost : kMostOfHead) * most) return std::nullopt;
+  if (largest == 0 || norm <= (largest_listed ? kMost : kMaxOfHead) * most) return std::nullopt;
   return most;
 }
 

@@ -37,7 +37,7 @@ ViewPair pair_views(const RecordView& ref, const RecordView& got, size_t common,
 
 // An estimated norm is off by a factor beyond these once in 1e8 records: the mean of 64 squares of
 // normal numbers.
-inline constexpr double kLeastNormRatio = 0.5;
-inline constexpr double kMostNormRatio = 1.55;
+inline constexpr double kMinNormRatio = 0.5;
+inline constexpr double kMaxNormRatio = 1.55;
 
 }  // namespace assay

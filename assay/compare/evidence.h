@@ -22,7 +22,7 @@ Evidence evidence_of(const Metrics& metrics, const Tolerance& tolerance, Evidenc
 // Why a record is excused or unproven.
 inline constexpr std::string_view kMissing = "it is missing in the other log";
 inline constexpr std::string_view kAllowedMissing = "accepted by --allow-missing";
-inline constexpr std::string_view kOtherBeginning = "the prompts of the two begin otherwise";
+inline constexpr std::string_view kDifferentPromptStart = "the prompts of the two begin otherwise";
 inline constexpr std::string_view kReferenceUnsound = "the reference contradicts itself there";
 inline constexpr std::string_view kAfterSplit = "the two went on with other tokens";
 

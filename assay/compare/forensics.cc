@@ -20,7 +20,7 @@ constexpr size_t kShortest = 8;      // shorter records tell nothing of what is 
 constexpr size_t kKept = 4096;       // values of a record that the next one is held against
 constexpr int64_t kShortestRun = 8;  // of repeated values: chance does not do that
 constexpr size_t kWindow = 32;       // neighbouring records whose pointers are near each other
-constexpr size_t kFewestPointers = 3;
+constexpr size_t kMinPointers = 3;
 constexpr uint32_t kHighHalves = 0x10000;
 
 uint32_t bits_of(float value) {
@@ -57,7 +57,7 @@ bool is_constant(std::span<const float> values) {
 }
 
 // Whether the checkpoint is a function of the token alone, wherever it stands.
-bool is_of_the_token_alone(const std::string& checkpoint) {
+bool depends_only_on_token(const std::string& checkpoint) {
   const CheckpointName name = parse_checkpoint_name(checkpoint);
   return name.name == "embedding" ||
          (name.layer == 0 &&
@@ -82,11 +82,11 @@ void Forensics::add(const Record& record, int32_t checkpoint, const std::vector<
   Checkpoint& held = checkpoints_[checkpoint];
   const std::span<const float> values = record.values;
   if (values.size() >= 2 && is_constant(values)) {
-    look_for_constants(record, checkpoint);
+    find_constants(record, checkpoint);
   } else if (values.size() >= 4) {
-    look_for_repeats(record, checkpoint, tokens);
+    find_repeats(record, checkpoint, tokens);
   }
-  look_for_stale_runs(record, checkpoint, held);
+  find_stale_runs(record, checkpoint, held);
   if (values.size() < kShortest) return;
   Facts facts;
   facts.token_idx = record.token_idx;
@@ -111,15 +111,15 @@ void Forensics::add(const Record& record, int32_t checkpoint, const std::vector<
   }
 }
 
-void Forensics::look_for_constants(const Record& record, int32_t checkpoint) {
+void Forensics::find_constants(const Record& record, int32_t checkpoint) {
   const float value = record.values.front();
   if (!std::isfinite(value)) return;  // told as such
   suspicions_.push_back({value == 0 ? SuspicionKind::kAllZero : SuspicionKind::kConstant,
                          checkpoint, record.token_idx, 0, std::ssize(record.values)});
 }
 
-void Forensics::look_for_repeats(const Record& record, int32_t checkpoint,
-                                 const std::vector<int64_t>& tokens) {
+void Forensics::find_repeats(const Record& record, int32_t checkpoint,
+                             const std::vector<int64_t>& tokens) {
   const uint64_t hash = hash_of(record.values);
   const auto [place, added] = seen_.try_emplace(hash, checkpoint, record.token_idx);
   if (added) return;
@@ -130,14 +130,14 @@ void Forensics::look_for_repeats(const Record& record, int32_t checkpoint,
   } else {
     const auto here = token_at(tokens, record.token_idx);
     const auto there = token_at(tokens, of_token);
-    if (here && there ? *here == *there : is_of_the_token_alone(record.checkpoint)) return;
+    if (here && there ? *here == *there : depends_only_on_token(record.checkpoint)) return;
   }
   suspicions_.push_back({SuspicionKind::kRepeat, checkpoint, record.token_idx, 0,
                          std::ssize(record.values), of_checkpoint, of_token});
 }
 
 // The longest run of values that are those of the record before, bit for bit.
-void Forensics::look_for_stale_runs(const Record& record, int32_t checkpoint, Checkpoint& held) {
+void Forensics::find_stale_runs(const Record& record, int32_t checkpoint, Checkpoint& held) {
   const std::span<const float> values =
       std::span<const float>(record.values).first(std::min(kKept, record.values.size()));
   if (held.has_before && held.before_token != record.token_idx) {
@@ -176,7 +176,7 @@ void Forensics::find_shared_bits(Checkpoint& checkpoint, size_t word) {
     const size_t end = std::min(begin + kWindow, candidates.size());
     std::map<uint16_t, size_t> prefixes;
     for (size_t i = begin; i < end; ++i) ++prefixes[pointer_prefix(candidates[i]->first[2 * word])];
-    if (end - begin < kFewestPointers || 2 * prefixes.size() > end - begin) continue;
+    if (end - begin < kMinPointers || 2 * prefixes.size() > end - begin) continue;
     for (size_t i = begin; i < end; ++i) {
       if (prefixes[pointer_prefix(candidates[i]->first[2 * word])] >= 2) {
         candidates[i]->pointer[word] = true;

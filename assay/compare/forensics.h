@@ -90,10 +90,9 @@ class Forensics {
     bool has_before = false;
   };
 
-  void look_for_constants(const Record& record, int32_t checkpoint);
-  void look_for_repeats(const Record& record, int32_t checkpoint,
-                        const std::vector<int64_t>& tokens);
-  void look_for_stale_runs(const Record& record, int32_t checkpoint, Checkpoint& held);
+  void find_constants(const Record& record, int32_t checkpoint);
+  void find_repeats(const Record& record, int32_t checkpoint, const std::vector<int64_t>& tokens);
+  void find_stale_runs(const Record& record, int32_t checkpoint, Checkpoint& held);
   void find_words(int32_t id, Checkpoint& checkpoint, std::vector<Word>& words);
   void find_shared_bits(Checkpoint& checkpoint, size_t word);
   void find_keys(Checkpoint& checkpoint);

@@ -144,7 +144,7 @@ class Finder {
   }
 
   // Whether the value was told as a word of an allocator.
-  bool is_told(size_t index) const {
+  bool is_listed(size_t index) const {
     if (index >= kFirst && index + kLast < values_.size()) return false;
     return std::any_of(found_.begin(), found_.end(), [&](const Garbage& garbage) {
       return garbage.index == static_cast<int64_t>(index);
@@ -153,7 +153,7 @@ class Finder {
 
   void find_outliers(size_t begin, size_t end, double limit) {
     for (size_t i = begin; i < end; ++i) {
-      if (is_told(i)) continue;
+      if (is_listed(i)) continue;
       if (!std::isfinite(values_[i])) {
         add(i, GarbageReason::kNonfinite);
       } else if (limit > 0 && static_cast<double>(std::abs(values_[i])) >= limit) {

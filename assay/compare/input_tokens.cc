@@ -14,9 +14,9 @@ constexpr const char* kHint = "log both with the same input, or give --align N t
 
 // Whether `a` from its `skipped`th on is the beginning of `b`, or as much as both have.
 bool follows(const std::vector<int64_t>& a, size_t skipped, const std::vector<int64_t>& b) {
-  constexpr size_t kLeastInCommon = 3;
+  constexpr size_t kMinInCommon = 3;
   const size_t common = std::min(a.size() - std::min(skipped, a.size()), b.size());
-  return common >= kLeastInCommon &&
+  return common >= kMinInCommon &&
          std::equal(b.begin(), b.begin() + static_cast<std::ptrdiff_t>(common),
                     a.begin() + static_cast<std::ptrdiff_t>(skipped));
 }
@@ -72,7 +72,7 @@ std::optional<int64_t> left_out_offset(const LogIndex& ref, const LogIndex& got)
   const size_t common = std::min(a.size(), b.size());
   const auto end = a.begin() + static_cast<std::ptrdiff_t>(common);
   if (std::equal(a.begin(), end, b.begin())) return std::nullopt;
-  for (size_t skipped = 1; skipped <= static_cast<size_t>(kMostShift); ++skipped) {
+  for (size_t skipped = 1; skipped <= static_cast<size_t>(kMaxShift); ++skipped) {
     if (follows(a, skipped, b)) return -static_cast<int64_t>(skipped);
     if (follows(b, skipped, a)) return static_cast<int64_t>(skipped);
   }

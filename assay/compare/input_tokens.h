@@ -9,7 +9,7 @@
 namespace assay {
 
 // How many tokens one of two logs may have before the other's first.
-inline constexpr int64_t kMostShift = 16;
+inline constexpr int64_t kMaxShift = 16;
 
 // Whether both headers name the tokens of their prompts.
 bool have_tokens(const LogIndex& ref, const LogIndex& got);

@@ -36,14 +36,14 @@ std::string unknown_names_warning(const std::string& path,
 // The leading dimension of a shape of several that divides the elements; 1 if there is none.
 // `bytes`: of the line, which no more rows than that can have values in.
 int32_t leading_rows(const Record& record, int64_t bytes) {
-  constexpr int64_t kMostRows = int64_t{1} << 24;
-  constexpr int64_t kMostTokens = int64_t{1} << 62;
+  constexpr int64_t kMaxRows = int64_t{1} << 24;
+  constexpr int64_t kMaxTokens = int64_t{1} << 62;
   size_t first = 0;
   while (first < record.shape.size() && record.shape[first] == 1) ++first;
   if (record.shape.size() < first + 2) return 1;
   const int64_t rows = record.shape[first];
-  const bool fits = rows > 1 && rows <= std::min(kMostRows, bytes) &&
-                    record.token_idx < kMostTokens && record.n % rows == 0 &&
+  const bool fits = rows > 1 && rows <= std::min(kMaxRows, bytes) &&
+                    record.token_idx < kMaxTokens && record.n % rows == 0 &&
                     element_count(record.shape) == record.n;
   return fits ? static_cast<int32_t>(rows) : 1;
 }
@@ -107,7 +107,7 @@ LogIndex::LogIndex(const std::string& path, const NameMap& map) {
   find_sequences();
   if (!any) throw no_records_error(log);
   if (!unknown.empty()) warnings_.push_back(unknown_names_warning(log.file()->path(), unknown));
-  if (entries_.empty() && untaken_.empty()) {
+  if (entries_.empty() && missing_records_.empty()) {
     throw Error("the map knows none of the log's names", file_->path(),
                 "give the map of the engine that wrote it");
   }
@@ -172,16 +172,16 @@ void LogIndex::add_choices() {
     if (place >= 0 && place < count) {
       add_target(choice.entries[static_cast<size_t>(place)], std::get<0>(key));
     } else {
-      untaken_.push_back({targets_.name(std::get<0>(key)), std::get<1>(key)});
+      missing_records_.push_back({targets_.name(std::get<0>(key)), std::get<1>(key)});
     }
   }
   choices_.clear();
-  if (untaken_.empty()) return;
-  const Untaken& first = untaken_.front();
+  if (missing_records_.empty()) return;
+  const MissingRecord& first = missing_records_.front();
   warnings_.push_back(
       fmt::format("{}: {} missing that the map takes from several of one name: there are too few, "
                   "first for {} at token {}",
-                  printable(path()), count_of(untaken_.size(), "record is", "records are"),
+                  printable(path()), count_of(missing_records_.size(), "record is", "records are"),
                   printable(first.checkpoint, 40), first.token_idx));
 }
 

@@ -70,11 +70,11 @@ class LogIndex {
   const std::vector<std::string>& warnings() const { return warnings_; }
 
   // A checkpoint that a rule should take from the records of a name, of which there are too few.
-  struct Untaken {
+  struct MissingRecord {
     std::string checkpoint;
     int64_t token_idx = 0;
   };
-  const std::vector<Untaken>& untaken() const { return untaken_; }
+  const std::vector<MissingRecord>& missing_records() const { return missing_records_; }
 
   // Takes records whose rows are as wide as the other log's records of the checkpoint for those of
   // whole sequences, too.
@@ -131,7 +131,7 @@ class LogIndex {
   NameTable targets_;  // what the map makes of names, whether a record is taken or not
   std::vector<RecordTransform> transforms_;
   bool mapped_ = false;
-  std::vector<Untaken> untaken_;
+  std::vector<MissingRecord> missing_records_;
   // By target, token and what to take; in the order of the log.
   std::map<std::tuple<int32_t, int64_t, int64_t>, Choice> choices_;
   std::optional<std::string> sequence_;  // that all records are of

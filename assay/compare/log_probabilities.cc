@@ -53,7 +53,7 @@ std::optional<Range> range_of_log_sum(const Record& record) {
 
 // Of a record without all values that lists its largest elements: whether these may be
 // log-probabilities.
-bool may_be_log_probabilities(const Record& record) {
+bool could_be_log_probabilities(const Record& record) {
   if (record.has_all_values() || !record.summary || !(record.summary->max <= 0)) return false;
   const std::optional<Range> range = range_of_log_sum(record);
   return range && range->least <= kUnitSum && range->most >= -kUnitSum;
@@ -61,7 +61,7 @@ bool may_be_log_probabilities(const Record& record) {
 
 bool is_log_probabilities(const Record& record) {
   return record.checkpoint == kLogProbabilitiesName || sums_to_one(record) ||
-         may_be_log_probabilities(record);
+         could_be_log_probabilities(record);
 }
 
 // The first element that both list among their largest, ref's first, and its difference.
@@ -141,11 +141,13 @@ Record in_terms_of(const Record& ref, const Record& got) {
   const std::optional<double> constant = constant_between(ref, got);
   if (!constant || !std::isfinite(*constant)) {
     // What is not finite must not be lost with the rest.
-    const auto may_be_logit = [](float value) { return !std::isnan(value) && value < INFINITY; };
-    std::erase_if(shifted.values, may_be_logit);
+    const auto is_possible_logit = [](float value) {
+      return !std::isnan(value) && value < INFINITY;
+    };
+    std::erase_if(shifted.values, is_possible_logit);
     if (shifted.summary) {
       std::vector<TopValue> top = std::move(shifted.summary->top);
-      std::erase_if(top, [&](const TopValue& entry) { return may_be_logit(entry.value); });
+      std::erase_if(top, [&](const TopValue& entry) { return is_possible_logit(entry.value); });
       shifted.summary = counts_of(*shifted.summary);
       shifted.summary->top = std::move(top);
     }
@@ -164,8 +166,8 @@ Record in_terms_of(const Record& ref, const Record& got) {
       shifted.summary && shifted.summary->counts_nonfinite && shifted.summary->nonfinite == 0;
   if (shifted.summary) shift_summary(*constant, got.n, *shifted.summary);
   if (!shifted.sketch) return shifted;
-  constexpr int64_t kMostElements = int64_t{1} << 24;  // above any vocabulary
-  if (!finite || got.n > kMostElements) {
+  constexpr int64_t kMaxElements = int64_t{1} << 24;  // above any vocabulary
+  if (!finite || got.n > kMaxElements) {
     shifted.sketch.reset();  // of which elements it is the sum is not known
     return shifted;
   }

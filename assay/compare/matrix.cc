@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kOracleMath = "float64";
 
 // Files by what they are, whatever path leads there.
-class FilesMet {
+class SeenFiles {
  public:
   // Whether this is the first time. What cannot be looked at is never met.
   bool insert(const std::string& path) {
@@ -43,7 +43,7 @@ class FilesMet {
 // Sorted, so that the same folder gives the same matrix.
 std::vector<std::string> logs_in(const std::vector<std::string>& paths) {
   std::vector<std::string> logs;
-  FilesMet met;
+  SeenFiles met;
   for (const std::string& path : paths) {
     std::error_code error;
     if (!fs::is_directory(path, error)) {
@@ -125,7 +125,7 @@ bool is_reference(const Run& run, const std::string& wanted) {
 }
 
 // What tells more of a run: a failure, else a proof, else the more records.
-bool tells_more(const RunPair& a, const RunPair& b) {
+bool is_more_informative(const RunPair& a, const RunPair& b) {
   if ((a.failed > 0) != (b.failed > 0)) return a.failed > 0;
   if (a.pass != b.pass) return a.pass;
   return a.compared > b.compared;
@@ -145,7 +145,7 @@ MatrixCell compare_run(const std::vector<const Run*>& references, const Run& run
       if (options.whole_for) compare.whole_required = options.whole_for(ref_path);
       const Comparison comparison = compare_logs(ref_path, cell.log, compare);
       const RunPair pair = pair_of(comparison, 0, 1);
-      if (cell.pair && !tells_more(pair, *cell.pair)) continue;
+      if (cell.pair && !is_more_informative(pair, *cell.pair)) continue;
       cell.pair = pair;
       cell.warnings = comparison.warnings;
       cell.reference = ref_path;
@@ -253,14 +253,14 @@ RunMatrix compare_matrix(const std::vector<std::string>& paths, const MatrixOpti
     const std::vector<const Run*> of_reference = references_of(runs, options.reference);
     MatrixRow row = row_of(runs, of_reference);
     for (const Run& run : runs) {
-      const bool is_one =
+      const bool is_reference_run =
           std::find(of_reference.begin(), of_reference.end(), &run) != of_reference.end();
-      MatrixCell cell{run.label.engine, run.label.path, {}, {}, {}, is_one, {}};
-      if (!of_reference.empty() && !is_one) {
+      MatrixCell cell{run.label.engine, run.label.path, {}, {}, {}, is_reference_run, {}};
+      if (!of_reference.empty() && !is_reference_run) {
         cell = compare_run(of_reference, run, options);
         ++compared;
       }
-      matrix.pass = matrix.pass && (is_one || (cell.pair && cell.pair->pass));
+      matrix.pass = matrix.pass && (is_reference_run || (cell.pair && cell.pair->pass));
       (cell.is_reference ? references : engines).insert(cell.engine);
       row.cells.push_back(std::move(cell));
     }

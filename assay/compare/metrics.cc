@@ -60,7 +60,7 @@ std::optional<int64_t> argmax_of(const Record& record, const RecordView& view) {
 }
 
 // What no element but the largest is above; nothing where the record does not tell.
-std::optional<double> least_of_top(const Record& record) {
+std::optional<double> min_of_top(const Record& record) {
   if (!record.summary || record.summary->top.empty()) return std::nullopt;
   return static_cast<double>(record.summary->top.back().value);
 }
@@ -75,7 +75,7 @@ std::optional<float> logit_at(const Record& record, int64_t index) {
 
 void set_regret(const Record& ref, Metrics& metrics) {
   metrics.regret.reset();
-  metrics.least_regret.reset();
+  metrics.min_regret.reset();
   if (!metrics.argmax_ref || !metrics.argmax_got) return;
   if (*metrics.argmax_ref == *metrics.argmax_got) {
     metrics.regret = 0;
@@ -83,11 +83,11 @@ void set_regret(const Record& ref, Metrics& metrics) {
   }
   const auto best = logit_at(ref, *metrics.argmax_ref);
   const auto chosen = logit_at(ref, *metrics.argmax_got);
-  const auto least = least_of_top(ref);
+  const auto least = min_of_top(ref);
   if (best && chosen) {
     metrics.regret = static_cast<double>(*best) - static_cast<double>(*chosen);
   } else if (best && least) {
-    metrics.least_regret = static_cast<double>(*best) - *least;
+    metrics.min_regret = static_cast<double>(*best) - *least;
   }
 }
 
@@ -126,7 +126,7 @@ bool has_softmax(std::span<const float> logits) {
 
 void poison(Metrics& metrics) {
   metrics.max_abs = metrics.mean_abs = metrics.rms = metrics.rel_l2 = metrics.cosine = kNaN;
-  metrics.nmse = metrics.observed_error = metrics.least_max_abs = kNaN;
+  metrics.nmse = metrics.observed_error = metrics.max_abs_lower_bound = kNaN;
   metrics.all_zero = metrics.identical = false;
   if (metrics.kl) metrics.kl = kNaN;
 }
@@ -269,13 +269,13 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
   RecordView ref_view;
   RecordView got_view;
   if (is_logits || !metrics.facts.all_values) {
-    const bool sums_wanted = !metrics.facts.all_values;
+    const bool needs_sums = !metrics.facts.all_values;
     ref_view = view_of(ref, ref_values, set_aside.spoils_ref,
-                       {sums_wanted, sums_wanted && got.sketch.has_value()});
+                       {needs_sums, needs_sums && got.sketch.has_value()});
     got_view = view_of(got, got_values, set_aside.spoils_got,
-                       {sums_wanted, sums_wanted && ref.sketch.has_value()});
+                       {needs_sums, needs_sums && ref.sketch.has_value()});
   }
-  metrics.least_max_abs = metrics.observed_error;
+  metrics.max_abs_lower_bound = metrics.observed_error;
   if (!metrics.facts.all_values) {
     add_nonfinite(ref_view, got_view, metrics);
     metrics.nonfinite =
@@ -284,9 +284,10 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
                            nonfinite_beyond(got, common, excluded, ref_view.nonfinite);
     metrics.nonfinite = std::max(metrics.nonfinite, sums.nonfinite + beyond);
     add_whole(ref_view, got_view, common, sums, metrics);
-    metrics.least_max_abs = metrics.observed_error;
+    metrics.max_abs_lower_bound = metrics.observed_error;
     const double root_mean_square = metrics.rel_l2 * metrics.ref_rms;
-    if (!(root_mean_square <= metrics.least_max_abs)) metrics.least_max_abs = root_mean_square;
+    if (!(root_mean_square <= metrics.max_abs_lower_bound))
+      metrics.max_abs_lower_bound = root_mean_square;
   }
   if (is_logits) {
     add_logits_metrics(ref, got, ref_view, got_view, metrics);

@@ -46,13 +46,13 @@ struct Metrics {
   std::optional<int64_t> argmax_ref;
   std::optional<int64_t> argmax_got;
   std::optional<double> regret;        // ref[argmax_ref] - ref[argmax_got]
-  std::optional<double> least_regret;  // where that element of the reference is not logged
+  std::optional<double> min_regret;    // where that element of the reference is not logged
   std::optional<double> kl;            // D(ref || got) in nats over the softmax
   std::optional<double> topk_overlap;  // share of the five largest that both have
   double observed_error = 0;           // the largest difference known, in the units of the values
   // What the largest difference of the whole tensors is at least: observed_error, and where values
   // are missing the root mean square that rel_l2 stands for.
-  double least_max_abs = 0;
+  double max_abs_lower_bound = 0;
 };
 
 // Compares two records of the same tensor.

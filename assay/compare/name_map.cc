@@ -180,7 +180,7 @@ NameMap::Rule NameMap::parse_rule(const rapidjson::Value& element, const std::st
   if (!element.IsObject()) throw Error(rule_name + " is not an object", where, kHint);
   std::optional<NamePattern> pattern;
   Rule rule{{}, NamePattern::from_glob(""), {}, {}, {}, false, {}, where};
-  bool has_to = false;
+  bool found_to = false;
   for (const auto& entry : element.GetObject()) {
     const std::string field = json_text_of(entry.name);
     const Value& value = entry.value;
@@ -194,7 +194,7 @@ NameMap::Rule NameMap::parse_rule(const rapidjson::Value& element, const std::st
         throw Error(fmt::format("{}: {}", named, problem.what()), where, kHint);
       }
     } else if (field == "to") {
-      has_to = true;
+      found_to = true;
       if (!value.IsNull()) checked_string(value, named, where, rule.to.emplace());
     } else if (field == "take" && value.IsInt()) {
       rule.take = value.GetInt();
@@ -212,7 +212,7 @@ NameMap::Rule NameMap::parse_rule(const rapidjson::Value& element, const std::st
                   "a rule has name or regex, to, take, part, rows (\"halves\") and arch");
     }
   }
-  if (!pattern || !has_to) {
+  if (!pattern || !found_to) {
     throw Error(fmt::format("{} has no {}", rule_name, pattern ? "'to'" : "'name' or 'regex'"),
                 where, kHint);
   }
@@ -278,7 +278,7 @@ bool NameMap::holds(const Rule& rule) const {
 
 // Whether rows are in another order in some architectures, and which one it is is not known: to
 // guess would make a right engine diverge, or a wrong one pass.
-bool NameMap::asks_for_arch(const Rule& rule) const {
+bool NameMap::needs_arch(const Rule& rule) const {
   return rule.halves && !rule.arch.empty() && parameters_.arch.empty();
 }
 
@@ -317,7 +317,7 @@ RecordTransform NameMap::transform_of(const Rule& rule) const {
 NameMap::Found NameMap::find(const std::string& name, MatchBudget& budget) const {
   Found found;
   for (const Rule& rule : rules_) {
-    const bool is_asked = asks_for_arch(rule);
+    const bool is_asked = needs_arch(rule);
     if (!is_asked && !holds(rule)) continue;
     const auto match = rule.pattern.match(name, budget);
     if (budget.is_spent()) {

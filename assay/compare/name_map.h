@@ -87,7 +87,7 @@ class NameMap {
   void set_parameter(const std::string& key, const std::string& value, const std::string& where);
   RecordTransform transform_of(const Rule& rule) const;
   bool holds(const Rule& rule) const;
-  bool asks_for_arch(const Rule& rule) const;
+  bool needs_arch(const Rule& rule) const;
 
   std::vector<Rule> rules_;
   MapParameters parameters_;

@@ -56,7 +56,7 @@ int64_t padding_begin(const std::vector<Garbage>& garbage, const Record& record)
 
 // In print the high half of an address is 0, and any value before it may be its low half: one that
 // the engine computed, too.
-bool may_be_computed(const Garbage& heap_word, const Record& record) {
+bool could_be_computed(const Garbage& heap_word, const Record& record) {
   const auto index = static_cast<size_t>(heap_word.index);
   return index % 2 == 0 && index + 2 < record.values.size() && record.values[index + 1] == 0;
 }
@@ -92,7 +92,7 @@ std::vector<int64_t> got_out(const std::vector<Garbage>& garbage, const Record& 
   for (const Garbage& found : garbage) {
     const bool heap = found.reason == GarbageReason::kHeapMetadata;
     if (!std::isfinite(found.value) || (!heap && !is_padding(found))) continue;
-    if (heap && may_be_computed(found, got) && (chosen || !printed)) continue;
+    if (heap && could_be_computed(found, got) && (chosen || !printed)) continue;
     if (is_at_or_after(found, padding)) indices.push_back(found.index);
   }
   return indices;
@@ -120,8 +120,8 @@ std::vector<int64_t> without_padding(const std::vector<int64_t>& out,
                                      const std::vector<Garbage>& garbage) {
   std::vector<int64_t> indices;
   for (const Garbage& found : garbage) {
-    const bool is_out = std::find(out.begin(), out.end(), found.index) != out.end();
-    if (is_out && !is_padding(found)) indices.push_back(found.index);
+    const bool is_excluded = std::find(out.begin(), out.end(), found.index) != out.end();
+    if (is_excluded && !is_padding(found)) indices.push_back(found.index);
   }
   std::sort(indices.begin(), indices.end());
   return indices;

@@ -20,7 +20,8 @@ class Pairer {
       const std::string& name = ref.names().name(id);
       of_ref_.push_back({names.checkpoints.find(name), got.names().find(name),
                          got.names().find(sibling_of(name)), ref.names().find(sibling_of(name)),
-                         options.selection.has_checkpoint(name), may_be_missing(name, options)});
+                         options.selection.has_checkpoint(name),
+                         is_allowed_missing(name, options)});
     }
   }
 
@@ -42,10 +43,11 @@ class Pairer {
       matched[static_cast<size_t>(again)] = true;
       pairing_.pairs.push_back({i, again, true});
     }
-    for (const LogIndex::Untaken& untaken : ref_.untaken()) {
-      if (!is_selected(untaken.checkpoint, untaken.token_idx)) continue;
-      const int32_t id = names_.checkpoints.find(untaken.checkpoint);
-      if (id >= 0) pairing_.gaps.push_back({id, untaken.token_idx, Evidence::kUnproven, kMissing});
+    for (const LogIndex::MissingRecord& missing_records : ref_.missing_records()) {
+      if (!is_selected(missing_records.checkpoint, missing_records.token_idx)) continue;
+      const int32_t id = names_.checkpoints.find(missing_records.checkpoint);
+      if (id >= 0)
+        pairing_.gaps.push_back({id, missing_records.token_idx, Evidence::kUnproven, kMissing});
     }
     add_unmatched(matched);
     return std::move(pairing_);
@@ -80,7 +82,7 @@ class Pairer {
   }
 
   // The headers show that the reference has tokens before the first of the judged log.
-  bool begins_otherwise(int64_t token_idx) const {
+  bool is_before_judged_log(int64_t token_idx) const {
     int64_t there = 0;
     return alignment_.shift == Alignment::Shift::kByTokens &&
            !__builtin_add_overflow(token_idx, alignment_.offset, &there) && there < 0;
@@ -88,9 +90,9 @@ class Pairer {
 
   Gap gap(const Name& name, int64_t token_idx) const {
     if (name.allowed) return {name.shared, token_idx, Evidence::kExcused, kAllowedMissing};
-    if (begins_otherwise(token_idx)) {
+    if (is_before_judged_log(token_idx)) {
       const Evidence state = options_.whole_required ? Evidence::kUnproven : Evidence::kExcused;
-      return {name.shared, token_idx, state, kOtherBeginning};
+      return {name.shared, token_idx, state, kDifferentPromptStart};
     }
     return {name.shared, token_idx, Evidence::kUnproven, kMissing};
   }
@@ -116,8 +118,9 @@ class Pairer {
       ++pairing_.unmatched_got;
       pairing_.pairs.push_back({-1, static_cast<int64_t>(i)});
     }
-    for (const LogIndex::Untaken& untaken : got_.untaken()) {
-      const bool selected = is_selected_of_got(untaken.checkpoint, untaken.token_idx);
+    for (const LogIndex::MissingRecord& missing_records : got_.missing_records()) {
+      const bool selected =
+          is_selected_of_got(missing_records.checkpoint, missing_records.token_idx);
       pairing_.unmatched_got += selected ? 1 : 0;
     }
   }
@@ -136,12 +139,13 @@ class Pairer {
 SharedNames::SharedNames(const LogIndex& ref, const LogIndex& got) {
   for (const LogIndex* log : {&ref, &got}) {
     for (int32_t id = 0; id < log->names().size(); ++id) checkpoints.id(log->names().name(id));
-    for (const LogIndex::Untaken& untaken : log->untaken()) checkpoints.id(untaken.checkpoint);
+    for (const LogIndex::MissingRecord& missing_records : log->missing_records())
+      checkpoints.id(missing_records.checkpoint);
     for (int32_t id = 0; id < log->teams().size(); ++id) teams.id(log->teams().name(id));
   }
 }
 
-bool may_be_missing(const std::string& checkpoint, const CompareOptions& options) {
+bool is_allowed_missing(const std::string& checkpoint, const CompareOptions& options) {
   return std::any_of(
       options.allow_missing.begin(), options.allow_missing.end(),
       [&](const std::string& glob) { return fnmatch(glob.c_str(), checkpoint.c_str(), 0) == 0; });

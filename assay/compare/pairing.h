@@ -34,7 +34,7 @@ struct SharedNames {
 };
 
 // Whether a glob of --allow-missing names the checkpoint.
-bool may_be_missing(const std::string& checkpoint, const CompareOptions& options);
+bool is_allowed_missing(const std::string& checkpoint, const CompareOptions& options);
 
 // Pairs what the reference has within `options.selection` with the records of `got` at its
 // positions plus the offset. Log-probabilities stand for logits; where the judged log has both and

@@ -55,7 +55,7 @@ class SelfCheck {
     }
     if (!record_.sketch) return {};
     if (computable && !agrees(compute_sketch(record_.values))) return "its sketch and its values";
-    if (!computable && !within_norm(norm_of_head(), sketch_norm(*record_.sketch) / kLeastNormRatio))
+    if (!computable && !within_norm(norm_of_head(), sketch_norm(*record_.sketch) / kMinNormRatio))
       return "its sketch and its values";
     if (record_.summary && !fits_norm(*record_.summary)) return "its sketch and its summary";
     return {};
@@ -172,7 +172,7 @@ class SelfCheck {
 
   bool fits_norm(const Summary& s) const {
     const double norm = sketch_norm(*record_.sketch);
-    return !(norm < kLeastNormRatio * s.l2 || norm > kMostNormRatio * s.l2);
+    return !(norm < kMinNormRatio * s.l2 || norm > kMaxNormRatio * s.l2);
   }
 
   bool within_norm(double head, double norm) const {
@@ -199,28 +199,28 @@ class SelfCheck {
   double rounding_ = 0;
 };
 
-constexpr double kMostOfProbabilities = 5e-2;  // that their sum may be off, as printed
+constexpr double kProbabilitySumError = 5e-2;  // that their sum may be off, as printed
 
 // Whether probabilities that are listed cannot be some of those of a whole vocabulary.
-bool is_no_distribution(const Record& record) {
+bool has_impossible_sum(const Record& record) {
   double sum = 0;
   double least = 0;
   for (const TopValue& top : record.top) {
     const auto value = static_cast<double>(top.value);
-    if (value > kMostOfProbabilities) return true;
+    if (value > kProbabilitySumError) return true;
     sum += std::exp(value);
     least = std::min(least, value);
   }
   const auto others = static_cast<double>(record.n) - static_cast<double>(record.top.size());
-  return sum > 1 + kMostOfProbabilities ||
-         sum + others * std::exp(least) < 1 - kMostOfProbabilities;
+  return sum > 1 + kProbabilitySumError ||
+         sum + others * std::exp(least) < 1 - kProbabilitySumError;
 }
 
 // Whether the values that are listed are those of the largest elements.
-bool are_the_largest(const Record& record) {
+bool top_agrees_with_values(const Record& record) {
   const auto near = [](double a, double b) {
     const bool same = a == b;  // infinities, too
-    return same || std::abs(a - b) <= kMostOfProbabilities + kSlack * std::abs(a);
+    return same || std::abs(a - b) <= kProbabilitySumError + kSlack * std::abs(a);
   };
   for (const TopValue& top : record.top) {
     if (top.index >= std::ssize(record.values)) continue;
@@ -235,8 +235,8 @@ bool are_the_largest(const Record& record) {
 
 std::string_view contradiction_in_top(const Record& record) {
   if (record.checkpoint != kLogProbabilitiesName || record.top.empty()) return {};
-  if (!are_the_largest(record)) return "its most probable tokens and its values";
-  return is_no_distribution(record) ? "its probabilities and a sum of 1" : "";
+  if (!top_agrees_with_values(record)) return "its most probable tokens and its values";
+  return has_impossible_sum(record) ? "its probabilities and a sum of 1" : "";
 }
 
 }  // namespace

@@ -138,7 +138,7 @@ double worst_within(const std::vector<RunPair>& pairs, Set set) {
 }
 
 // None of several logs is the reference: what the second alone has was not shown either.
-void hold_both_ways(const Comparison& comparison, RunPair& pair) {
+void count_gaps_of_both(const Comparison& comparison, RunPair& pair) {
   pair.unproven += comparison.unmatched_got;
   if (!pair.pass || pair.unproven == 0) return;
   pair.pass = false;
@@ -275,9 +275,9 @@ void judge_several(const std::vector<std::string>& names, SeveralComparison& sev
 SeveralComparison compare_several(const std::vector<std::string>& paths,
                                   const CompareOptions& options,
                                   const std::vector<std::string>& shown) {
-  if (paths.size() > kMostRuns) {
+  if (paths.size() > kMaxRuns) {
     throw Error(fmt::format("{} logs are too many", paths.size()), {},
-                fmt::format("compare at most {} at once", kMostRuns));
+                fmt::format("compare at most {} at once", kMaxRuns));
   }
   SeveralComparison several;
   for (size_t b = 0; b < paths.size(); ++b) {
@@ -298,7 +298,7 @@ SeveralComparison compare_several(const std::vector<std::string>& paths,
         if (told.insert(warning).second) several.warnings.push_back(warning);
       }
       several.pairs.push_back(pair_of(comparison, a, b));
-      hold_both_ways(comparison, several.pairs.back());
+      count_gaps_of_both(comparison, several.pairs.back());
     }
   }
   judge_several(short_names(several.runs), several);

@@ -59,7 +59,7 @@ struct SeveralComparison {
   std::vector<std::string> warnings;
 };
 
-inline constexpr size_t kMostRuns = 16;
+inline constexpr size_t kMaxRuns = 16;
 
 // Who differs from whom, by majority: if one largest set of more than half of the runs agrees pair
 // by pair, the others are the outliers. Where none does, a run is still the outlier if it is at
@@ -72,7 +72,7 @@ void judge_several(const std::vector<std::string>& names, SeveralComparison& sev
 inline constexpr double kFarOff = 10;
 inline constexpr double kNear = 0.1;  // rel_l2 of runs that are near each other, at most
 
-// Compares each of 3 to kMostRuns logs with each. `shown`: what to call the paths, where that is
+// Compares each of 3 to kMaxRuns logs with each. `shown`: what to call the paths, where that is
 // not what they are. Throws Error as compare_logs() does, or if two paths are of one file.
 SeveralComparison compare_several(const std::vector<std::string>& paths,
                                   const CompareOptions& options,

@@ -14,13 +14,13 @@ namespace {
 // Extremes may have been rounded when they were written.
 constexpr double kRounding = 1e-6;
 
-class LeastDifferences {
+class MinDifferences {
  public:
-  explicit LeastDifferences(size_t from) : from_(from) {}
+  explicit MinDifferences(size_t from) : from_(from) {}
 
   // What `mine` says of its elements, held against what `other` says of them.
   void hold(const SingleValues& mine, const SingleValues& other) {
-    const std::optional<double> least = least_top(other);
+    const std::optional<double> least = min_top(other);
     // Few values are out of these bounds; those at the places of the other's largest elements are
     // held when it is its turn.
     double lower = -std::numeric_limits<double>::infinity();
@@ -43,7 +43,7 @@ class LeastDifferences {
 
  private:
   // The value that no element but the largest is above.
-  static std::optional<double> least_top(const SingleValues& values) {
+  static std::optional<double> min_top(const SingleValues& values) {
     std::optional<double> least;
     for (const TopValue& top : values.top) {
       if (std::isnan(top.value)) return std::nullopt;
@@ -54,7 +54,7 @@ class LeastDifferences {
   }
 
   void hold(int64_t index, double value, const SingleValues& other,
-            const std::optional<double>& least_of_top) {
+            const std::optional<double>& min_of_top) {
     if (!std::isfinite(value)) return;
     double least = 0;
     // NaN, where a summary lacks a number, is not above anything.
@@ -64,7 +64,7 @@ class LeastDifferences {
     if (const std::optional<float> there = value_at(other.values, other.top, index)) {
       raise(std::abs(value - static_cast<double>(*there)), 0);
     } else {
-      if (least_of_top) raise(value - *least_of_top, 0);
+      if (min_of_top) raise(value - *min_of_top, 0);
       if (other.summary != nullptr) {
         const double rounding = kRounding * std::abs(value);
         raise(value - other.summary->max, rounding);
@@ -82,9 +82,9 @@ class LeastDifferences {
 
 }  // namespace
 
-std::map<int64_t, double> least_differences(const SingleValues& a, const SingleValues& b,
-                                            size_t from) {
-  LeastDifferences differences(from);
+std::map<int64_t, double> min_differences(const SingleValues& a, const SingleValues& b,
+                                          size_t from) {
+  MinDifferences differences(from);
   differences.hold(a, b);
   differences.hold(b, a);
   return differences.take();

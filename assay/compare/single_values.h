@@ -20,8 +20,8 @@ struct SingleValues {
 // elements from `from` on of which one log says something that the other's values, largest values
 // or extremes contradict: no value is above the maximum or below the minimum, and what is none of
 // the largest values is at most the least of these.
-std::map<int64_t, double> least_differences(const SingleValues& a, const SingleValues& b,
-                                            size_t from);
+std::map<int64_t, double> min_differences(const SingleValues& a, const SingleValues& b,
+                                          size_t from);
 
 // Of the values from `from` on, which the other log does not list, and but for the `excluded` ones:
 // how many are NaN, or infinities beyond those that the other log counts; where it does not,

@@ -16,7 +16,7 @@ struct Fork {
   int64_t got;
 };
 
-bool passes_but_for_the_argmax(const RecordResult& result) {
+bool passes_except_argmax(const RecordResult& result) {
   return !result.failed() || result.failing_metric == Metric::kArgmax;
 }
 
@@ -83,7 +83,7 @@ class Search {
 
   void note(const RecordResult& result) {
     seen_.insert(result.checkpoint);
-    if (!passes_but_for_the_argmax(result)) {
+    if (!passes_except_argmax(result)) {
       failed_.try_emplace(result.checkpoint, result.token_idx);
     }
     const Metrics& metrics = result.metrics;

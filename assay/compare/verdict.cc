@@ -35,7 +35,7 @@ void judge_argmax(const Tolerance& tolerance, bool strict, RecordResult& result)
   const Metrics& metrics = result.metrics;
   const double margin = tie_margin(tolerance, metrics);
   const double regret = metrics.regret.value_or(
-      metrics.least_regret.value_or(std::numeric_limits<double>::quiet_NaN()));
+      metrics.min_regret.value_or(std::numeric_limits<double>::quiet_NaN()));
   if (metrics.argmax_ref && *metrics.argmax_ref >= metrics.n) {
     fail_record(Metric::kArgmax, regret, margin, result);
     return;
@@ -108,13 +108,13 @@ RecordResult failed_result(Metric metric, double value, double tolerance) {
   RecordResult result;
   Metrics& metrics = result.metrics;
   metrics.max_abs = metrics.mean_abs = metrics.rms = metrics.rel_l2 = metrics.cosine = kNaN;
-  metrics.nmse = metrics.observed_error = metrics.least_max_abs = kNaN;
+  metrics.nmse = metrics.observed_error = metrics.max_abs_lower_bound = kNaN;
   fail_record(metric, value, tolerance, result);
   return result;
 }
 
 void judge_record(const Tolerance& tolerance, const CompareOptions& options,
-                  const Soundness& soundness, RecordResult& result) {
+                  const SelfConsistency& soundness, RecordResult& result) {
   const Metrics& metrics = result.metrics;
   const auto limit = tolerance.rel_l2    ? tolerance.rel_l2
                      : tolerance.max_abs ? tolerance.max_abs
@@ -140,7 +140,7 @@ void judge_record(const Tolerance& tolerance, const CompareOptions& options,
     if (most && !(value <= *most)) fail_record(metric, value, *most, result);
   };
   hold(Metric::kRelL2, metrics.rel_l2, tolerance.rel_l2);
-  hold(Metric::kMaxAbs, metrics.least_max_abs, tolerance.max_abs);
+  hold(Metric::kMaxAbs, metrics.max_abs_lower_bound, tolerance.max_abs);
   if (metrics.kl) hold(Metric::kKl, *metrics.kl, tolerance.kl);
   judge_argmax(tolerance, options.strict_argmax, result);
   if (!soundness.got_contradiction.empty()) {

@@ -8,7 +8,7 @@
 namespace assay {
 
 // Whether the two records agree each with itself.
-struct Soundness {
+struct SelfConsistency {
   bool ref = true;
   std::string_view got_contradiction;  // what of the judged record contradicts itself; or nothing
 };
@@ -16,7 +16,7 @@ struct Soundness {
 // Sets all of one record that follows from its metrics: evidence, status, the tolerance, its floor
 // and the failing metric. Leaves kDrift to judge_comparison(): a record that fails is kWrong.
 void judge_record(const Tolerance& tolerance, const CompareOptions& options,
-                  const Soundness& soundness, RecordResult& result);
+                  const SelfConsistency& soundness, RecordResult& result);
 
 // A record fails by this metric, unless it failed by another before.
 void fail_record(Metric metric, double value, double tolerance, RecordResult& result);

@@ -43,8 +43,8 @@ struct CacheCopy {
 
 using Attend = KernelHooks::Hook<AttentionCall>;
 
-Fault in_attention(FaultText text, WhyNot why_not, Attend hook) {
-  return in_op<AttentionCall>(std::move(text), Checkpoint::kAttn, std::move(why_not),
+Fault in_attention(FaultText text, UnsupportedReason unsupported_reason, Attend hook) {
+  return in_op<AttentionCall>(std::move(text), Checkpoint::kAttn, std::move(unsupported_reason),
                               &KernelHooks::attention, std::move(hook));
 }
 

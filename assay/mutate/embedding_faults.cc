@@ -9,8 +9,9 @@ namespace {
 
 constexpr FaultGroup kGroup = FaultGroup::kEmbedding;
 
-Fault in_get_rows(FaultText text, WhyNot why_not, KernelHooks::Hook<GetRowsCall> hook) {
-  return in_op<GetRowsCall>(std::move(text), Checkpoint::kEmbedding, std::move(why_not),
+Fault in_get_rows(FaultText text, UnsupportedReason unsupported_reason,
+                  KernelHooks::Hook<GetRowsCall> hook) {
+  return in_op<GetRowsCall>(std::move(text), Checkpoint::kEmbedding, std::move(unsupported_reason),
                             &KernelHooks::get_rows, std::move(hook));
 }
 
@@ -39,13 +40,14 @@ std::string needs_own_output(const Model& model) {
 
 // A fault outside the layers.
 template <class Edit>
-Fault in_model(const FaultText& text, Checkpoint at, const WhyNot& why_not, Edit edit) {
+Fault in_model(const FaultText& text, Checkpoint at, const UnsupportedReason& unsupported_reason,
+               Edit edit) {
   return {.name = text.name,
           .group = text.group,
           .what = text.what,
           .cause = text.cause,
           .in_one_layer = false,
-          .why_not = why_not,
+          .unsupported_reason = unsupported_reason,
           .inject = [at, edit](const FaultSite& site) {
             edit(site.model);
             return Injection{.found_at = {.checkpoint = at}};

@@ -76,7 +76,7 @@ struct Fault {
   // Whether it can be put into one layer alone; if not, it is in all or outside.
   bool in_one_layer = true;
   // Why the model cannot have it: "it has no rotary embedding". Empty: it can.
-  std::function<std::string(const Model&)> why_not = {};
+  std::function<std::string(const Model&)> unsupported_reason = {};
   // Edits the model's weights and hyperparameters, and says what else is to be done.
   std::function<Injection(const FaultSite&)> inject = {};
   // A fault in how a type's blocks are read: `type` and what the engine takes the bytes of a whole

@@ -50,10 +50,11 @@ std::string needs_layer_norm(const Model& model) {
   return architecture(model).norm == NormKind::kLayer ? "" : "it has no LayerNorm";
 }
 
-Fault after_op(FaultText text, Checkpoint at, WhyNot why_not,
+Fault after_op(FaultText text, Checkpoint at, UnsupportedReason unsupported_reason,
                std::function<void(const OpContext&, OpResult)> hook) {
   // With an empty hook around the call itself, which so stays as it is.
-  Fault fault = in_op<AddCall>(std::move(text), at, std::move(why_not), &KernelHooks::add, {});
+  Fault fault =
+      in_op<AddCall>(std::move(text), at, std::move(unsupported_reason), &KernelHooks::add, {});
   fault.inject = [inject = fault.inject, hook = std::move(hook)](const FaultSite& site) {
     Injection injection = inject(site);
     injection.hooks.after = hook;
@@ -62,9 +63,10 @@ Fault after_op(FaultText text, Checkpoint at, WhyNot why_not,
   return fault;
 }
 
-Fault in_weights(FaultText text, Checkpoint at, WhyNot why_not,
+Fault in_weights(FaultText text, Checkpoint at, UnsupportedReason unsupported_reason,
                  std::function<void(const FaultSite&, Layer&, Injection&)> edit) {
-  Fault fault = in_op<AddCall>(std::move(text), at, std::move(why_not), &KernelHooks::add, {});
+  Fault fault =
+      in_op<AddCall>(std::move(text), at, std::move(unsupported_reason), &KernelHooks::add, {});
   fault.inject = [edit = std::move(edit), at](const FaultSite& site) {
     Injection injection;
     injection.found_at = {.checkpoint = at, .layer = site.layer};

@@ -17,7 +17,7 @@ struct FaultText {
   std::string cause = {};
 };
 
-using WhyNot = std::function<std::string(const Model&)>;
+using UnsupportedReason = std::function<std::string(const Model&)>;
 
 // Reasons, empty where a model has what is needed.
 std::string any_model(const Model& model);
@@ -31,14 +31,14 @@ std::string needs_layer_norm(const Model& model);
 
 // A fault in the calls of one kernel that make the checkpoint `at` of a layer.
 template <class Call>
-Fault in_op(FaultText text, Checkpoint at, WhyNot why_not,
+Fault in_op(FaultText text, Checkpoint at, UnsupportedReason unsupported_reason,
             KernelHooks::Hook<Call> KernelHooks::*member, KernelHooks::Hook<Call> hook) {
   Fault fault{.name = std::move(text.name),
               .group = text.group,
               .what = std::move(text.what),
               .cause = std::move(text.cause),
               .in_one_layer = at != Checkpoint::kEmbedding && at < Checkpoint::kFinalNorm,
-              .why_not = std::move(why_not)};
+              .unsupported_reason = std::move(unsupported_reason)};
   fault.inject = [at, member, hook = std::move(hook),
                   in_one_layer = fault.in_one_layer](const FaultSite& site) {
     const int layer = in_one_layer ? site.layer : 0;
@@ -54,11 +54,11 @@ Fault in_op(FaultText text, Checkpoint at, WhyNot why_not,
 }
 
 // A fault that changes the finished checkpoint `at` of a layer.
-Fault after_op(FaultText text, Checkpoint at, WhyNot why_not,
+Fault after_op(FaultText text, Checkpoint at, UnsupportedReason unsupported_reason,
                std::function<void(const OpContext&, OpResult)> hook);
 
 // A fault in a layer's weights; `at` is where it must be found.
-Fault in_weights(FaultText text, Checkpoint at, WhyNot why_not,
+Fault in_weights(FaultText text, Checkpoint at, UnsupportedReason unsupported_reason,
                  std::function<void(const FaultSite&, Layer&, Injection&)> edit);
 
 // The matrix as dense floats, row by row.

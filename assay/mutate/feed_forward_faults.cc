@@ -28,8 +28,9 @@ double relu(double x) {
   return std::max(x, 0.0);
 }
 
-Fault in_activation(FaultText text, WhyNot why_not, KernelHooks::Hook<ActivateCall> hook) {
-  return in_op<ActivateCall>(std::move(text), Checkpoint::kFfnAct, std::move(why_not),
+Fault in_activation(FaultText text, UnsupportedReason unsupported_reason,
+                    KernelHooks::Hook<ActivateCall> hook) {
+  return in_op<ActivateCall>(std::move(text), Checkpoint::kFfnAct, std::move(unsupported_reason),
                              &KernelHooks::activate, std::move(hook));
 }
 

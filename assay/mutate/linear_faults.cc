@@ -13,8 +13,8 @@ constexpr FaultGroup kGroup = FaultGroup::kLinear;
 
 using Hook = KernelHooks::Hook<MatmulCall>;
 
-Fault in_matmul(FaultText text, Checkpoint at, WhyNot why_not, Hook hook) {
-  return in_op<MatmulCall>(std::move(text), at, std::move(why_not), &KernelHooks::matmul,
+Fault in_matmul(FaultText text, Checkpoint at, UnsupportedReason unsupported_reason, Hook hook) {
+  return in_op<MatmulCall>(std::move(text), at, std::move(unsupported_reason), &KernelHooks::matmul,
                            std::move(hook));
 }
 

@@ -44,7 +44,7 @@ Injection Mutant::inject(const Options& options) {
     throw Error(fmt::format("fault '{}' is not one of a single layer", fault.name), "--layer",
                 "leave it out");
   }
-  if (const std::string reason = fault.why_not(model_); !reason.empty()) {
+  if (const std::string reason = fault.unsupported_reason(model_); !reason.empty()) {
     throw Error(fmt::format("this model cannot have the fault '{}': {}", fault.name, reason),
                 model_.gguf().path(), "take another model or fault");
   }

@@ -97,7 +97,8 @@ std::map<std::string, double> tolerances(const GoldenCase& golden) {
 }  // namespace
 
 Fault noise_fault(const NoiseSizes& sizes, uint64_t seed) {
-  Fault fault{.name = "noise", .what = "noise", .why_not = [](const Model&) { return ""; }};
+  Fault fault{
+      .name = "noise", .what = "noise", .unsupported_reason = [](const Model&) { return ""; }};
   fault.inject = [sizes, seed](const FaultSite&) {
     Injection injection;
     injection.hooks.after = [sizes, noise = Noise(seed)](const OpContext& context,
@@ -120,8 +121,8 @@ NoiseSizes calibrate_noise(const GoldenCase& golden, Kernels& kernels) {
     if (found == tolerance.end() || sizes.count(entry.name) > 0) continue;
     const double floor = found->second / golden.k;
     const Fault before = noise_fault(sizes, 1);
-    const double comes_through = difference_at(sound, trace(golden, &before, kernels), entry.name);
-    sizes[entry.name] = std::sqrt(std::max(0.0, floor * floor - comes_through * comes_through));
+    const double inherited = difference_at(sound, trace(golden, &before, kernels), entry.name);
+    sizes[entry.name] = std::sqrt(std::max(0.0, floor * floor - inherited * inherited));
   }
   return sizes;
 }

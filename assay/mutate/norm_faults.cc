@@ -11,8 +11,8 @@ constexpr FaultGroup kGroup = FaultGroup::kNorm;
 
 using Hook = KernelHooks::Hook<NormCall>;
 
-Fault in_norm(FaultText text, WhyNot why_not, Hook hook) {
-  return in_op<NormCall>(std::move(text), Checkpoint::kAttnNorm, std::move(why_not),
+Fault in_norm(FaultText text, UnsupportedReason unsupported_reason, Hook hook) {
+  return in_op<NormCall>(std::move(text), Checkpoint::kAttnNorm, std::move(unsupported_reason),
                          &KernelHooks::norm, std::move(hook));
 }
 

@@ -57,7 +57,7 @@ void change_all(WholeLog& log, const Change& change) {
 }
 
 // At the logits' record of the last token but one, which stands in the middle of the decoding.
-bool is_one_record(const WholeLog& log, const Record& record) {
+bool is_middle_logits_record(const WholeLog& log, const Record& record) {
   return record.checkpoint == "logits" && record.token_idx == last_token(log) - 1;
 }
 
@@ -104,7 +104,7 @@ const std::vector<Omission>& omissions() {
       {"record", "no logits at one token", false,
        [](WholeLog& log) {
          const WholeLog whole = log;
-         leave_out(log, [&](const Record& r) { return is_one_record(whole, r); });
+         leave_out(log, [&](const Record& r) { return is_middle_logits_record(whole, r); });
        }},
       {"torn", "the last line is cut off, as by a kill", false, [](WholeLog&) {}, true},
       {"killed", "nothing after the middle of the log", false,

@@ -25,11 +25,11 @@ constexpr const char* kShortPrompt = "haiku";
 
 void add(LanePower& lane, const LaneResult& result, const std::string& expected,
          const std::string& name) {
-  const bool better_known = lane.caught > 0 && !result.caught;
+  const bool already_caught = lane.caught > 0 && !result.caught;
   ++lane.tried;
   lane.caught += result.caught ? 1 : 0;
   lane.located += result.caught && result.place == expected ? 1 : 0;
-  if (better_known) return;
+  if (already_caught) return;
   const bool first_catch = result.caught && lane.caught == 1;
   const bool weaker = result.caught ? result.worst_ratio < lane.weakest.worst_ratio
                                     : result.worst_ratio > lane.weakest.worst_ratio;
@@ -147,7 +147,7 @@ class PowerMeasurement {
     const char* small_type = golden.math == Math::kFast ? "Q4_K_M" : "F32";
     if (!fault.type && golden.model != kRealModel && golden.type != small_type) return false;
     if (!fault.type && golden.model == kRealModel && golden.type != "Q4_1") return false;
-    return fault.why_not(Model(golden.gguf)).empty();
+    return fault.unsupported_reason(Model(golden.gguf)).empty();
   }
 
   static std::string expected_place(const Fault& fault, const GoldenCase& golden) {

@@ -133,7 +133,7 @@ std::string fast_count(const Power& power, const NamedLane& lane) {
 }
 
 // The checkpoint of a kind at which the goldens are least sensitive, over all models and layers.
-std::map<std::string, Sensitivity> least_sensitive(const Power& power) {
+std::map<std::string, Sensitivity> smallest_sensitivity(const Power& power) {
   std::map<std::string, Sensitivity> result;
   for (const Sensitivity& each : power.sensitivity) {
     Sensitivity& worst = result[checkpoint_kind(each.checkpoint)];
@@ -219,7 +219,7 @@ void write_power_table(const Power& power, const TextStyle& style, const TextSin
   }
   if (!power.sensitivity.empty()) {
     TextTable smallest({"smallest noise caught at", "where", "tolerance", "noise"});
-    for (const auto& [kind, worst] : least_sensitive(power)) {
+    for (const auto& [kind, worst] : smallest_sensitivity(power)) {
       smallest.add({kind, worst.model + " " + worst.checkpoint,
                     fmt::format("{:.1e}", worst.tolerance), fmt::format("{:.1e}", worst.smallest)});
     }
@@ -321,7 +321,7 @@ void write_power_markdown(const Power& power, const TextSink& out) {
   if (power.sensitivity.empty()) return;
   out("\n## The smallest noise that is caught\n\n| checkpoint | where the goldens are least "
       "sensitive | tolerance there | smallest noise caught |\n|---|---|---|---|\n");
-  for (const auto& [kind, worst] : least_sensitive(power)) {
+  for (const auto& [kind, worst] : smallest_sensitivity(power)) {
     out(fmt::format("| `{}` | {} `{}` | {:.1e} | {:.1e} |\n", kind, worst.model, worst.checkpoint,
                     worst.tolerance, worst.smallest));
   }

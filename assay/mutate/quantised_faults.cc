@@ -144,7 +144,7 @@ Fault in_blocks(TensorType type, const std::string& name, const std::string& wha
               .cause = "quant_block",
               .type = type,
               .misread = misread};
-  fault.why_not = [type, type_name](const Model& model) {
+  fault.unsupported_reason = [type, type_name](const Model& model) {
     return find_matrix(model, 0, type).matrix == nullptr ? "no product of it has " + type_name : "";
   };
   fault.inject = [type, misread](const FaultSite& site) {

@@ -34,13 +34,14 @@ Fault in_rotation(FaultText text, KernelHooks::Hook<RopeCall> hook) {
 
 // A fault in the table of angles, which all layers share: `edit` is done to the hyperparameters or
 // the factors.
-Fault in_angles(FaultText text, WhyNot why_not, std::function<void(Model&)> edit) {
+Fault in_angles(FaultText text, UnsupportedReason unsupported_reason,
+                std::function<void(Model&)> edit) {
   return {.name = std::move(text.name),
           .group = FaultGroup::kRotary,
           .what = std::move(text.what),
           .cause = std::move(text.cause),
           .in_one_layer = false,
-          .why_not = std::move(why_not),
+          .unsupported_reason = std::move(unsupported_reason),
           .inject = [edit = std::move(edit)](const FaultSite& site) {
             edit(site.model);
             return Injection{.found_at = {.checkpoint = Checkpoint::kQRope}};

@@ -6,17 +6,19 @@
 namespace assay::mutate {
 namespace {
 
-// A fault in the tokenizer. `why_not` is asked of the vocabulary that the model's file holds.
-Fault in_vocabulary(FaultText text, std::function<std::string(const Vocabulary&)> why_not,
+// A fault in the tokenizer. `unsupported_reason` is asked of the vocabulary that the model's file
+// holds.
+Fault in_vocabulary(FaultText text,
+                    std::function<std::string(const Vocabulary&)> unsupported_reason,
                     std::function<void(Vocabulary&)> edit) {
   return {.name = std::move(text.name),
           .group = text.group,
           .what = std::move(text.what),
           .in_one_layer = false,
-          .why_not =
-              [why_not = std::move(why_not)](const Model& model) {
+          .unsupported_reason =
+              [unsupported_reason = std::move(unsupported_reason)](const Model& model) {
                 const auto vocabulary = load_vocabulary(model.gguf());
-                return vocabulary ? why_not(*vocabulary) : "the file has no vocabulary";
+                return vocabulary ? unsupported_reason(*vocabulary) : "the file has no vocabulary";
               },
           .inject =
               [](const FaultSite&) {
@@ -35,7 +37,7 @@ Fault in_sampling(FaultText text, std::function<void(Injection&)> edit) {
           .group = text.group,
           .what = std::move(text.what),
           .in_one_layer = false,
-          .why_not = any_model,
+          .unsupported_reason = any_model,
           .inject = [sampling](const FaultSite&) { return sampling(); },
           .sampling = sampling};
 }

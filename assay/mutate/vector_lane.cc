@@ -20,9 +20,9 @@ LaneResult wrong_at(std::string place) {
   return {.caught = true, .place = std::move(place), .ratio = kInfinity, .worst_ratio = kInfinity};
 }
 
-bool reads_blocks_rightly(const std::string& folder, TensorType type,
-                          const std::function<void(std::span<std::byte>)>& misread,
-                          Kernels& kernels) {
+bool reads_blocks_correctly(const std::string& folder, TensorType type,
+                            const std::function<void(std::span<std::byte>)>& misread,
+                            Kernels& kernels) {
   const TensorTypeInfo& info = tensor_type_info(type);
   const std::string stem = folder + "/dequant/" + std::string(info.name);
   const MappedFile blocks(stem + ".bin");
@@ -60,7 +60,7 @@ bool draw_is_right(const JsonNode& draw, const std::vector<float>& logits,
   return right;
 }
 
-bool samples_rightly(const std::string& folder, const Injection& injection) {
+bool samples_correctly(const std::string& folder, const Injection& injection) {
   const std::string path = folder + "/sampling/vectors.json";
   const rapidjson::Document document =
       read_json_file(path, 1 << 20, "make it again: golden/generate/sampling_vectors.py");
@@ -90,13 +90,13 @@ LaneResult run_vector_lane(const std::string& folder, const Fault* fault, Kernel
   for (const TensorType type : kAllTensorTypes) {
     if (fault != nullptr && fault->type != type) continue;
     const auto misread = fault == nullptr ? nullptr : fault->misread;
-    if (!reads_blocks_rightly(folder, type, misread, kernels)) {
+    if (!reads_blocks_correctly(folder, type, misread, kernels)) {
       return wrong_at(fmt::format("blocks of {}", tensor_type_info(type).name));
     }
   }
   if (fault != nullptr && fault->group != FaultGroup::kSampling) return {};
   const Injection injection = fault == nullptr ? Injection{} : fault->sampling();
-  return samples_rightly(folder, injection)
+  return samples_correctly(folder, injection)
              ? LaneResult{}
              : wrong_at(FaultPlace{.kind = FaultPlace::Kind::kGeneratedTokens}.name());
 }

@@ -38,7 +38,7 @@ class SymbolMerger {
     queue_.clear();
     for (int32_t i = 0; i + 1 < n; ++i) offer(symbols, i, i + 1, merge_of);
     while (!queue_.empty()) {
-      std::pop_heap(queue_.begin(), queue_.end(), goes_later);
+      std::pop_heap(queue_.begin(), queue_.end(), has_lower_priority);
       const Pair pair = queue_.back();
       queue_.pop_back();
       Symbol& left = symbols[static_cast<size_t>(pair.left)];
@@ -65,7 +65,7 @@ class SymbolMerger {
     size_t size;
   };
 
-  static bool goes_later(const Pair& a, const Pair& b) {
+  static bool has_lower_priority(const Pair& a, const Pair& b) {
     return a.priority != b.priority ? a.priority < b.priority : a.left > b.left;
   }
 
@@ -77,7 +77,7 @@ class SymbolMerger {
     const Merge merge = merge_of(a, b);
     if (merge.id < 0) return;
     queue_.push_back({merge.priority, left, right, merge.id, a.size + b.size});
-    std::push_heap(queue_.begin(), queue_.end(), goes_later);
+    std::push_heap(queue_.begin(), queue_.end(), has_lower_priority);
   }
 
   std::vector<Pair> queue_;

@@ -98,12 +98,12 @@ bool SpecialTokens::strips(int32_t token) const {
 std::vector<SpecialTokens::Taken> SpecialTokens::select(std::string_view text,
                                                         std::vector<Match> candidates) const {
   const auto length_of = [this](int32_t node) { return static_cast<size_t>(at(node).length); };
-  const auto goes_later = [&](const Match& a, const Match& b) {
+  const auto has_lower_priority = [&](const Match& a, const Match& b) {
     return length_of(a.node) != length_of(b.node) ? length_of(a.node) < length_of(b.node)
                                                   : a.begin > b.begin;
   };
-  std::priority_queue<Match, std::vector<Match>, decltype(goes_later)> queue(goes_later,
-                                                                             std::move(candidates));
+  std::priority_queue<Match, std::vector<Match>, decltype(has_lower_priority)> queue(
+      has_lower_priority, std::move(candidates));
   std::vector<bool> taken(text.size());
   std::vector<Taken> selected;
   while (!queue.empty()) {

@@ -49,7 +49,7 @@ class Device final : public Memory {
   template <class... Parameters>
   void launch(std::string_view name, const LaunchShape& shape, void (*kernel)(Parameters...),
               std::type_identity_t<Parameters>... arguments) {
-    if (shape.shared_bytes > kUnasked) {
+    if (shape.shared_bytes > kBytesWithoutOptIn) {
       allow_shared_memory(name, reinterpret_cast<const void*>(kernel), shape.shared_bytes);
     }
     kernel<<<shape.grid, shape.block, shape.shared_bytes, stream_>>>(arguments...);
@@ -59,7 +59,7 @@ class Device final : public Memory {
  private:
   // With that, and what kernels declare beside it, a block stays below the 48 KiB beyond which a
   // device wants to be asked.
-  static constexpr size_t kUnasked = size_t{16} * 1024;
+  static constexpr size_t kBytesWithoutOptIn = size_t{16} * 1024;
 
   static void allow_shared_memory(std::string_view name, const void* kernel, size_t bytes);
   void check_launch(std::string_view name);

@@ -89,7 +89,7 @@ class DeviceKernels final : public Kernels {
   Buffer<std::byte> vectors_;  // of products
 };
 
-// The vectors are brought into their form once for all products that read it.
+// The vectors are converted to their form once for all products that read it.
 void DeviceKernels::run(std::span<const MatmulCall> calls) {
   if (calls.empty() || calls.front().n_tokens == 0) return;
   for (const bool int8 : {false, true}) {

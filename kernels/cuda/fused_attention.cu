@@ -13,7 +13,7 @@ constexpr int kKeysPerBlock = 64;
 
 // Of dynamic shared memory: all of the 48 KiB that every device gives a block, but 256 bytes for
 // what the softmax keeps besides.
-constexpr int64_t kMostFloats = 12 * 1024 - 64;
+constexpr int64_t kMaxFloats = 12 * 1024 - 64;
 
 struct Decode {
   Global<const float> q;
@@ -153,7 +153,7 @@ void attend(Device& device, const Decode& a) {
                        static_cast<size_t>(floats) * sizeof(float)};
   };
   const int64_t floats = a.most_keys + a.most_runs * a.keys.shape.head_dim;
-  if (a.most_keys <= kFewKeys && floats <= kMostFloats) {
+  if (a.most_keys <= kFewKeys && floats <= kMaxFloats) {
     ASSAY_LAUNCH(device, shape(1, floats), (few_keys_kernel<Kv>), a);
     return;
   }

@@ -12,13 +12,13 @@ namespace assay::ASSAY_DEVICE {
 namespace {
 
 // Enough for every multiprocessor to have a few.
-constexpr unsigned kMostBlocks = 512;
+constexpr unsigned kMaxBlocks = 512;
 
 // Blocks that a multiprocessor must have room for, which bounds the registers of a thread.
 constexpr int kBlocksAtOnce = 3;
 
 // Of the 99 KiB that every device gives a block, beside the stage and what norms take.
-constexpr size_t kMostInputBytes = size_t{99} * 1024 - 512 - kGroups * kGroupWords * sizeof(uint4);
+constexpr size_t kMaxInputBytes = size_t{99} * 1024 - 512 - kGroups * kGroupWords * sizeof(uint4);
 constexpr size_t kFactorBytes = kGroups * kGroupFactors * sizeof(Factor);
 
 // Calls work(unit, inside) for this group's units of [0, n_units): both groups of a warp each time,
@@ -181,7 +181,7 @@ void launch(Device& device, Math math, const Step& step, const InputSource& sour
             int64_t n_units) {
   const bool int8 = is_int8(math, step.rows[step.kind == Kind::kActivation ? 1 : 0].type);
   const unsigned blocks = blocks_for(n_units, kGroups);
-  const LaunchShape shape = {{blocks < kMostBlocks ? blocks : kMostBlocks, 1, 1},
+  const LaunchShape shape = {{blocks < kMaxBlocks ? blocks : kMaxBlocks, 1, 1},
                              {kThreads, 1, 1},
                              input_bytes(source.width, is_normed, int8)};
   if (int8) {
@@ -223,7 +223,7 @@ bool fused_takes(Math math, int64_t width, bool is_normed, std::span<const Tenso
   const auto count = std::count_if(types.begin(), types.end(), int8);
   if (count != 0 && count != std::ssize(types)) return false;
   const size_t factors = count > 0 ? 0 : kFactorBytes;
-  return input_bytes(width, is_normed, count > 0) + factors <= kMostInputBytes;
+  return input_bytes(width, is_normed, count > 0) + factors <= kMaxInputBytes;
 }
 
 void fused_qkv(Device& device, Math math, const FusedQkv& f) {

@@ -8,7 +8,7 @@ namespace assay {
 namespace {
 
 // Whether there is nothing here that could fail: no driver, or one that knows no device.
-bool nothing_is_here() {
+bool no_cuda_device() {
   int driver = 0;
   if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) return true;
   int count = 0;
@@ -20,7 +20,7 @@ bool nothing_is_here() {
 }  // namespace
 
 CudaState cuda_state() {
-  const bool nothing = nothing_is_here();
+  const bool nothing = no_cuda_device();
   try {
     const cuda::Device device;
     return {CudaState::Kind::kUsable, ""};

@@ -71,7 +71,7 @@ void Block::run(const Dim3& index, const std::function<void()>& body) {
   }
   Block* const outer = std::exchange(current_, this);
   try {
-    while (run_ready_threads() || release_meetings() || release_barrier()) continue;
+    while (run_ready_threads() || release_exchanges() || release_barrier()) continue;
     const auto done = [](const Thread& thread) { return thread.state == State::kDone; };
     if (!std::all_of(threads_.begin(), threads_.end(), done)) report_stuck();
   } catch (...) {
@@ -121,7 +121,7 @@ bool Block::release_barrier() {
   return true;
 }
 
-void Block::meet(WarpOperation operation, uint32_t mask, const Brought& brought,
+void Block::meet(WarpOperation operation, uint32_t mask, const Contribution& contribution,
                  const Place& place) {
   Thread& thread = threads_[running_];
   if ((mask >> lane() & 1U) == 0) {
@@ -131,17 +131,17 @@ void Block::meet(WarpOperation operation, uint32_t mask, const Brought& brought,
   }
   thread.operation = operation;
   thread.mask = mask;
-  thread.brought = brought;
-  wait(State::kMeeting, place);
+  thread.contribution = contribution;
+  wait(State::kExchanging, place);
 }
 
-const Brought& Block::from(unsigned lane, const Place& place) const {
+const Contribution& Block::from(unsigned lane, const Place& place) const {
   if (lane >= kWarpSize || (met() >> lane & 1U) == 0) {
     fail(fmt::format("a shuffle reads from lane {}, which does not take part (mask {:#010x})", lane,
                      met()),
          place);
   }
-  return warps_[running_ / kWarpSize].brought[lane];
+  return warps_[running_ / kWarpSize].contribution[lane];
 }
 
 void Block::begin_copy(SharedMemory::Array& array, int64_t index, const uint8_t* from,
@@ -153,11 +153,9 @@ void Block::begin_copy(SharedMemory::Array& array, int64_t index, const uint8_t*
 
 void Block::wait_for_copies(uint32_t groups, const Place& place) {
   Thread& thread = threads_[running_];
-  const auto is_waited_for = [&](const Copy& copy) {
-    return copy.group + groups < thread.closed_groups;
-  };
+  const auto is_due = [&](const Copy& copy) { return copy.group + groups < thread.closed_groups; };
   auto copy = thread.copies.begin();
-  for (; copy != thread.copies.end() && is_waited_for(*copy); ++copy) {
+  for (; copy != thread.copies.end() && is_due(*copy); ++copy) {
     shared_.finish_copy(*copy->array, copy->index, copy->from, copy->count, accessor(), place);
   }
   thread.copies.erase(thread.copies.begin(), copy);
@@ -166,21 +164,21 @@ void Block::wait_for_copies(uint32_t groups, const Place& place) {
 bool Block::takes_part(unsigned thread, const Thread& in) const {
   if (thread >= threads_.size()) return false;
   const Thread& other = threads_[thread];
-  return other.state == State::kMeeting && other.operation == in.operation &&
+  return other.state == State::kExchanging && other.operation == in.operation &&
          other.mask == in.mask && same_place(other.place, in.place);
 }
 
-bool Block::release_meetings() {
+bool Block::release_exchanges() {
   bool any = false;
   for (unsigned i = 0; i < threads_.size(); ++i) {
-    if (threads_[i].state == State::kMeeting && release_meeting(i)) any = true;
+    if (threads_[i].state == State::kExchanging && release_exchange(i)) any = true;
   }
   return any;
 }
 
-// What the lanes brought is copied: a lane that runs on may come to its next meeting before the
+// What the lanes contribute is copied: a lane that runs on may come to its next exchange before the
 // others have read. That one is not released before they have.
-bool Block::release_meeting(unsigned thread) {
+bool Block::release_exchange(unsigned thread) {
   const Thread& in = threads_[thread];
   const unsigned first = thread / kWarpSize * kWarpSize;
   const uint32_t mask = in.mask;
@@ -189,7 +187,7 @@ bool Block::release_meeting(unsigned thread) {
   }
   for (unsigned lane = 0; lane < kWarpSize; ++lane) {
     if ((mask >> lane & 1U) == 0) continue;
-    warps_[thread / kWarpSize].brought[lane] = threads_[first + lane].brought;
+    warps_[thread / kWarpSize].contribution[lane] = threads_[first + lane].contribution;
     threads_[first + lane].state = State::kReady;
   }
   if (in.operation == WarpOperation::kSync) shared_.pass_warp_sync(thread / kWarpSize, mask);
@@ -200,11 +198,12 @@ bool Block::release_meeting(unsigned thread) {
 void Block::report_stuck() {
   const auto waits = [](const Thread& thread) { return thread.state != State::kDone; };
   // A meeting first: threads at a barrier may wait for those who meet.
-  auto found = std::find_if(threads_.begin(), threads_.end(),
-                            [](const Thread& thread) { return thread.state == State::kMeeting; });
+  auto found = std::find_if(threads_.begin(), threads_.end(), [](const Thread& thread) {
+    return thread.state == State::kExchanging;
+  });
   if (found == threads_.end()) found = std::find_if(threads_.begin(), threads_.end(), waits);
   const auto thread = static_cast<unsigned>(found - threads_.begin());
-  if (found->state == State::kMeeting) {
+  if (found->state == State::kExchanging) {
     const unsigned first = thread / kWarpSize * kWarpSize;
     for (unsigned lane = 0; lane < kWarpSize; ++lane) {
       if ((found->mask >> lane & 1U) == 0 || takes_part(first + lane, *found)) continue;
@@ -234,7 +233,7 @@ std::string Block::describe(unsigned thread) const {
       return who + "has ended";
     case State::kAtBarrier:
       return who + "waits at the __syncthreads of " + text(t.place);
-    case State::kMeeting:
+    case State::kExchanging:
       return who + fmt::format("waits in {} with the mask {:#010x} at {}", name_of(t.operation),
                                t.mask, text(t.place));
     case State::kReady:
@@ -247,7 +246,7 @@ Accessor Block::accessor() const {
   return shared_.accessor(running_);
 }
 
-void Block::refuse_address(const void* address, size_t bytes, const Place& place) const {
+void Block::reject_address(const void* address, size_t bytes, const Place& place) const {
   fail(fmt::format("touches {} bytes of device memory out of bounds, at {}", bytes,
                    memory_.describe(address)),
        place);

@@ -28,7 +28,7 @@ struct LaunchShape {
 // What lanes of a warp do together. Lanes meet only in the same operation.
 enum class WarpOperation : uint8_t { kSync, kShuffle, kMultiply };
 // What a lane brings to it.
-using Brought = std::array<uint64_t, 2>;
+using Contribution = std::array<uint64_t, 2>;
 
 // Runs the threads of a block, one block after the other, each thread on a fiber. A thread runs
 // until it waits for others; where it goes on is decided here, in an order that a seed permutes.
@@ -62,10 +62,11 @@ class Block {
   void barrier(const Place& place);
 
   // Waits until all lanes of `mask` have come to the same operation; then from() gives what each
-  // of them brought.
-  void meet(WarpOperation operation, uint32_t mask, const Brought& brought, const Place& place);
-  // What `lane` brought to the meeting that this thread comes from.
-  const Brought& from(unsigned lane, const Place& place) const;
+  // of them contributed.
+  void meet(WarpOperation operation, uint32_t mask, const Contribution& contribution,
+            const Place& place);
+  // What `lane` contributed to the exchange that this thread comes from.
+  const Contribution& from(unsigned lane, const Place& place) const;
   uint32_t met() const { return threads_[running_].mask; }
 
   // Copies to elements of shared memory, which are there once they have been waited for. The
@@ -82,18 +83,16 @@ class Block {
 
   // Throws if [address, address + bytes) is not in one allocation of the device.
   void check(const void* address, size_t bytes, const Place& place) const {
-    if (!memory_.contains(address, bytes)) refuse_address(address, bytes, place);
+    if (!memory_.contains(address, bytes)) reject_address(address, bytes, place);
   }
 
   EmulatedCounts& counts() { return counts_; }
 
   // As check(); and finds races with what other threads of the launch have touched. Of memory that
-  // kernels only read no account is kept: `may_be_written` says that this one may write it.
-  void check_read(const void* address, size_t bytes, bool may_be_written,
-                  const Place& place) const {
+  // kernels only read no account is kept: `is_writable` says that this one may write it.
+  void check_read(const void* address, size_t bytes, bool is_writable, const Place& place) const {
     check(address, bytes, place);
-    AccessHistory* history =
-        may_be_written ? &memory_.history_for_writes(bytes) : memory_.history();
+    AccessHistory* history = is_writable ? &memory_.history_for_writes(bytes) : memory_.history();
     if (history == nullptr) return;
     require(history->read(memory_.offset(address), bytes, toucher(), place), place);
   }
@@ -106,7 +105,7 @@ class Block {
   [[noreturn]] void fail(const std::string& what, const Place& place) const;
 
  private:
-  enum class State : uint8_t { kReady, kAtBarrier, kMeeting, kDone };
+  enum class State : uint8_t { kReady, kAtBarrier, kExchanging, kDone };
 
   struct Copy {
     uint32_t group;
@@ -121,14 +120,14 @@ class Block {
     State state = State::kReady;
     WarpOperation operation = WarpOperation::kSync;
     uint32_t mask = 0;
-    Brought brought = {};
+    Contribution contribution = {};
     Place place;  // where it waits
     uint32_t closed_groups = 0;
     std::vector<Copy> copies;  // under way, in the order in which they began
   };
 
   struct Warp {
-    Brought brought[kWarpSize] = {};
+    Contribution contribution[kWarpSize] = {};
   };
 
   Toucher toucher() const { return {launch_, block_, running_, shared_.barriers()}; }
@@ -136,15 +135,15 @@ class Block {
     if (!wrong.empty()) fail(wrong, place);
   }
   bool run_ready_threads();
-  bool release_meetings();
-  bool release_meeting(unsigned thread);
+  bool release_exchanges();
+  bool release_exchange(unsigned thread);
   bool release_barrier();
   [[noreturn]] void report_stuck();
   void wait(State state, const Place& place);
   bool takes_part(unsigned thread, const Thread& in) const;
   std::string describe(unsigned thread) const;
   [[noreturn]] void fail_in(unsigned thread, const std::string& what, const Place& place) const;
-  [[noreturn]] void refuse_address(const void* address, size_t bytes, const Place& place) const;
+  [[noreturn]] void reject_address(const void* address, size_t bytes, const Place& place) const;
 
   // NOLINTNEXTLINE(readability-identifier-naming): a private member
   static thread_local constinit Block* current_;

@@ -17,7 +17,7 @@ void check_shape(std::string_view name, const LaunchShape& shape) {
   const auto count = [](const Dim3& dim) { return uint64_t{dim.x} * dim.y * dim.z; };
   if (count(shape.block) == 0 || count(shape.block) > 1024 || shape.block.z > 64 ||
       count(shape.grid) == 0 || shape.grid.x > 0x7FFFFFFFU || shape.grid.y > 0xFFFFU ||
-      shape.grid.z > 0xFFFFU || shape.shared_bytes > kMostSharedBytes) {
+      shape.grid.z > 0xFFFFU || shape.shared_bytes > kMaxSharedBytes) {
     throw Error(
         fmt::format("kernel {} is launched with a grid of {} x {} x {} blocks of {} x {} x "
                     "{} threads and {} bytes of shared memory, which no device can do",
@@ -41,7 +41,7 @@ class Device::List final : public Recording {
   List(Device& device, std::vector<Launch> launches)
       : device_(device), launches_(std::move(launches)) {}
   void replay() override {
-    device_.refuse_while_recording("a replay");
+    device_.reject_while_recording("a replay");
     ++device_.counts_.replays;
     for (const Launch& launch : launches_) device_.run_now(launch);
   }
@@ -52,30 +52,30 @@ class Device::List final : public Recording {
   std::vector<Launch> launches_;
 };
 
-void Device::refuse_while_recording(const char* what) const {
+void Device::reject_while_recording(const char* what) const {
   if (recording_ == nullptr) return;
   throw Error(std::string(what) + " while launches are recorded", "emulated device");
 }
 
 void* Device::allocate(size_t bytes) {
-  refuse_while_recording("an allocation");
+  reject_while_recording("an allocation");
   return memory_.allocate(bytes);
 }
 
 void Device::upload(const void* from, size_t bytes, void* to) {
-  refuse_while_recording("a copy");
+  reject_while_recording("a copy");
   check_copy(memory_, to, bytes);
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
 void Device::download(const void* from, size_t bytes, void* to) {
-  refuse_while_recording("a copy");
+  reject_while_recording("a copy");
   check_copy(memory_, from, bytes);
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
 std::unique_ptr<Recording> Device::record(const std::function<void()>& steps) {
-  refuse_while_recording("a recording");
+  reject_while_recording("a recording");
   std::vector<Launch> launches;
   recording_ = &launches;
   try {

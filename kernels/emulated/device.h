@@ -56,7 +56,7 @@ class Device final : public Memory {
 
   void run(std::string_view name, const LaunchShape& shape, std::function<void()> body);
   void run_now(const Launch& launch);
-  void refuse_while_recording(const char* what) const;
+  void reject_while_recording(const char* what) const;
 
   DeviceMemory memory_;
   Fibers fibers_;

@@ -22,7 +22,7 @@ class Fiber {
   ~Fiber() {
     ending_ = true;
     if (inside_) enter();
-    switch_.forget_inside();
+    switch_.discard_inside();
   }
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
@@ -64,7 +64,7 @@ class Fiber {
                                       switch_.entered();
                                       outside_ = std::move(outside);
                                       while (!ending_) run_body();
-                                      switch_.leave_for_good();
+                                      switch_.leave_finished();
                                       return std::move(outside_);
                                     });
   }

@@ -235,7 +235,7 @@ inline void __syncwarp(uint32_t mask = 0xFFFFFFFFU, Place place = Place::here())
   Block::current().meet(WarpOperation::kSync, mask, {}, place);
 }
 
-// What `lane(own)` of the warp brought, as numbers of up to 64 bits.
+// What `lane(own)` of the warp contributed, as numbers of up to 64 bits.
 template <class T, class LaneOf>
 T shuffle(uint32_t mask, T value, LaneOf lane_of, const Place& place) {
   static_assert(sizeof(T) <= sizeof(uint64_t));

@@ -10,7 +10,7 @@
 namespace assay::emulated {
 namespace {
 
-constexpr size_t kMostStaticBytes = size_t{48} * 1024;
+constexpr size_t kMaxStaticBytes = size_t{48} * 1024;
 constexpr size_t kAlignment = 16;  // of an array, at most
 
 }  // namespace
@@ -62,10 +62,10 @@ void SharedMemory::begin_block(size_t dynamic_bytes) {
 
 void SharedMemory::check_size(const Place& place) const {
   const size_t bytes = static_bytes_ + dynamic_bytes_;
-  if (static_bytes_ <= kMostStaticBytes && bytes <= kMostSharedBytes) return;
+  if (static_bytes_ <= kMaxStaticBytes && bytes <= kMaxSharedBytes) return;
   throw Error(fmt::format("a block takes {} bytes of shared memory, {} of them dynamic; {} is the "
                           "most that every device gives, {} of them without being dynamic",
-                          bytes, dynamic_bytes_, kMostSharedBytes, kMostStaticBytes),
+                          bytes, dynamic_bytes_, kMaxSharedBytes, kMaxStaticBytes),
               fmt::format("{}:{}", place.file, place.line));
 }
 

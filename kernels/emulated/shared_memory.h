@@ -12,7 +12,7 @@
 namespace assay::emulated {
 
 // The most that every device of compute capability 8.0 and up gives a block: that of 8.6 and 8.9.
-constexpr size_t kMostSharedBytes = size_t{99} * 1024;
+constexpr size_t kMaxSharedBytes = size_t{99} * 1024;
 
 // A thread at one moment: what decides whether two accesses are ordered.
 struct Accessor {

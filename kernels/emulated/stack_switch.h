@@ -36,23 +36,23 @@ class StackSwitch {
   void leave() {
     __sanitizer_start_switch_fiber(&inside_, outside_bottom_, outside_bytes_);
   }
-  void leave_for_good() {
+  void leave_finished() {
     __sanitizer_start_switch_fiber(nullptr, outside_bottom_, outside_bytes_);
   }
   void left() {
     __sanitizer_finish_switch_fiber(outside_, nullptr, nullptr);
   }
   // The stack is freed: what comes to its addresses next is not stack.
-  void forget_inside() {
+  void discard_inside() {
     __asan_unpoison_memory_region(inside_bottom_, inside_bytes_);
   }
 #else
   void enter() {}
   void entered() {}
   void leave() {}
-  void leave_for_good() {}
+  void leave_finished() {}
   void left() {}
-  void forget_inside() {}
+  void discard_inside() {}
 #endif
 
  private:

@@ -38,10 +38,10 @@ struct AffineBlock {
   std::array<int, kParts> minimum;
   Codes code;
 
-  // Codes 0 to `most_code`, scales and minimums 0 to `most_scale`, their units stored at `d` and
+  // Codes 0 to `max_code`, scales and minimums 0 to `max_scale`, their units stored at `d` and
   // `m`.
-  AffineBlock(const float* in, int most_code, int most_scale, uint8_t* d, uint8_t* m) {
-    const auto most = static_cast<float>(most_code);
+  AffineBlock(const float* in, int max_code, int max_scale, uint8_t* d, uint8_t* m) {
+    const auto most = static_cast<float>(max_code);
     std::array<AffineFit, kParts> fits;
     float scales = 0.0F;
     float offsets = 0.0F;
@@ -50,11 +50,11 @@ struct AffineBlock {
       scales = std::max(scales, fits[part].scale);
       offsets = std::max(offsets, fits[part].offset);
     }
-    const float unit = store_f16(d, scales / static_cast<float>(most_scale));
-    const float minimum_unit = store_f16(m, offsets / static_cast<float>(most_scale));
+    const float unit = store_f16(d, scales / static_cast<float>(max_scale));
+    const float minimum_unit = store_f16(m, offsets / static_cast<float>(max_scale));
     for (size_t part = 0; part < kParts; ++part) {
-      scale[part] = code_of(fits[part].scale, unit, 0, most_scale);
-      minimum[part] = code_of(fits[part].offset, minimum_unit, 0, most_scale);
+      scale[part] = code_of(fits[part].scale, unit, 0, max_scale);
+      minimum[part] = code_of(fits[part].offset, minimum_unit, 0, max_scale);
       const float step = unit * static_cast<float>(scale[part]);
       const float offset = minimum_unit * static_cast<float>(minimum[part]);
       const float inverse = step == 0.0F ? 0.0F : 1.0F / step;

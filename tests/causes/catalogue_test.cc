@@ -93,7 +93,8 @@ class Catalogue : public FaultyLogs {
     for (const Fault& fault : fault_catalogue()) {
       if (!given.faults.empty() && !given.faults.contains(fault.name)) continue;
       // Faults of the tokenizer and the sampler leave the network as it is.
-      if (!fault.inject || (fault.why_not && !fault.why_not(model).empty())) continue;
+      if (!fault.inject || (fault.unsupported_reason && !fault.unsupported_reason(model).empty()))
+        continue;
       // With NaN no token can be chosen: the log ends there.
       const std::string ended = error_of([&] {
         write_mutant_log({.model_path = path,
@@ -125,7 +126,7 @@ class Catalogue : public FaultyLogs {
 };
 
 // The one that has them all: bias, groups of heads, quantised weights.
-TEST_F(Catalogue, EveryNameIsFoundAndNoneIsGivenWrongly) {
+TEST_F(Catalogue, FindsEveryNameAndNoWrongOne) {
   const Tally found = tally("qwen2.5/qwen2.5-q8_0.gguf", {});
   EXPECT_THAT(found.wrong, IsEmpty());
   std::set<std::string> wanted = kNames;
@@ -149,7 +150,7 @@ TEST_F(Catalogue, SlidingWindowsAndBlocksOfTheKKind) {
 }
 
 // What the reference shows of heads, rotation, norms and activation does for a model.
-TEST_F(Catalogue, WithoutTheModelOpLogsTellMost) {
+TEST_F(Catalogue, OpLogsSufficeForMostWithoutTheModel) {
   for (const char* file : {"tinyllama/tinyllama-f32.gguf", "qwen2.5/qwen2.5-f32.gguf"}) {
     const Tally found = tally(file, {.with_model = false});
     EXPECT_THAT(found.wrong, IsEmpty());
@@ -159,7 +160,7 @@ TEST_F(Catalogue, WithoutTheModelOpLogsTellMost) {
   }
 }
 
-TEST_F(Catalogue, WithoutTheModelLearnedPositionsAreToldToo) {
+TEST_F(Catalogue, FindsLearnedPositionsWithoutTheModel) {
   const Tally found = tally("gpt2/gpt2-f32.gguf", {.with_model = false});
   EXPECT_THAT(found.wrong, IsEmpty());
   EXPECT_GE(found.right.size(), 25U);
@@ -167,7 +168,7 @@ TEST_F(Catalogue, WithoutTheModelLearnedPositionsAreToldToo) {
 
 // Breaks if a mistake were named where what is logged shows another one just so: what stands here
 // has its like elsewhere in the layer, or is near to something else.
-TEST_F(Catalogue, LogsOfLayersAloneNameNothingWrongly) {
+TEST_F(Catalogue, LayerLogsNameNoWrongCause) {
   const std::set<std::string> faults = {
       "sign",         "scaled",          "token-shift",        "rope-sin-for-cos",
       "rope-twice",   "rope-backwards",  "kv-k-shifted",       "rope-k-position-off-by-one",
@@ -184,7 +185,7 @@ TEST_F(Catalogue, LogsOfLayersAloneNameNothingWrongly) {
 }
 
 // What is right up to a token is tried in its tail: more may seem to fit there.
-TEST_F(Catalogue, FromATokenOnNothingIsNamedWrongly) {
+TEST_F(Catalogue, TailsNameNoWrongCause) {
   for (const bool with_model : {true, false}) {
     const Tally found = tally("qwen2.5/qwen2.5-f32.gguf", {.with_model = with_model, .from = 12});
     EXPECT_THAT(found.wrong, IsEmpty()) << with_model;
@@ -194,7 +195,7 @@ TEST_F(Catalogue, FromATokenOnNothingIsNamedWrongly) {
 }
 
 // Any difference of such a log is the same vector at every token.
-TEST_F(Catalogue, OfOneRepeatedTokenNoConstantIsNamed) {
+TEST_F(Catalogue, NamesNoConstantForOneRepeatedToken) {
   const std::set<std::string> faults = {"embedding-row-off-by-one",
                                         "norm-weight-missing",
                                         "norm-missing",
@@ -217,7 +218,7 @@ TEST_F(Catalogue, OfOneRepeatedTokenNoConstantIsNamed) {
   }
 }
 
-TEST_F(Catalogue, FewTokensNameNothingWrongly) {
+TEST_F(Catalogue, FewTokensNameNoWrongCause) {
   for (const size_t n_tokens : {1U, 2U, 3U}) {
     for (const bool with_model : {true, false}) {
       const Tally found =

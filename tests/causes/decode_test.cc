@@ -87,7 +87,7 @@ class DecodePath : public FaultyLogs {
   }
 };
 
-TEST_F(DecodePath, AMistakeOfTheTailIsFound) {
+TEST_F(DecodePath, FindsAMistakeOfTheTail) {
   expect(decoded<DecodePairs>("tinyllama", "ops", true), "rope_pairing", "layer_0_q_rope",
          "layer_0_q_rope rotates the halves of a head");
   expect(decoded<DecodePairs>("qwen2.5", "ops", true), "rope_pairing", "layer_0_q_rope",
@@ -96,7 +96,7 @@ TEST_F(DecodePath, AMistakeOfTheTailIsFound) {
          "layer_0_attn is multiplied by 2");
 }
 
-TEST_F(DecodePath, NoModelIsNeededWhereTheReferenceShowsTheOp) {
+TEST_F(DecodePath, NeedsNoModelIfTheReferenceShowsTheOp) {
   expect(decoded<DecodePairs>("llama3", "ops", false), "rope_pairing", "layer_0_q_rope",
          "layer_0_q_rope rotates the halves of a head");
   expect(decoded<DecodeTwice>("gpt2", "ops", false), "scale", "layer_0_attn",
@@ -104,12 +104,12 @@ TEST_F(DecodePath, NoModelIsNeededWhereTheReferenceShowsTheOp) {
 }
 
 // Breaks if the keys of the prompt, which the tail attends to, were taken for wrong too.
-TEST_F(DecodePath, TheKeysOfTheTokensBeforeAreRight) {
+TEST_F(DecodePath, KeepsTheKeysOfEarlierTokens) {
   expect(decoded<DecodePairs>("tinyllama", "layers", true), "rope_pairing", "layer_0_output",
          "layer_0_q_rope, like layer_0_k_rope, rotates the halves of a head");
 }
 
-TEST_F(DecodePath, WhatNoMistakeExplainsStaysUnnamed) {
+TEST_F(DecodePath, NamesNothingIfNoMistakeExplainsIt) {
   for (const char* set : {"ops", "layers"}) {
     for (const bool with_model : {true, false}) {
       const Comparison comparison = decoded<DecodeNoise>("tinyllama", set, with_model);
@@ -121,7 +121,7 @@ TEST_F(DecodePath, WhatNoMistakeExplainsStaysUnnamed) {
 }
 
 // Breaks if any set of failing tokens were taken for where a mistake is made.
-TEST_F(DecodePath, WhatIsRightAgainLaterIsNoTail) {
+TEST_F(DecodePath, TailMustRunToTheEnd) {
   const Comparison comparison = decoded<TwiceForAWhile>("tinyllama", "ops", true, 4);
   EXPECT_FALSE(comparison.pass);
   EXPECT_THAT(comparison.causes, IsEmpty()) << comparison.causes[0].sentence;
@@ -129,7 +129,7 @@ TEST_F(DecodePath, WhatIsRightAgainLaterIsNoTail) {
 }
 
 // The search may do no more work for two tries than for one.
-TEST_F(DecodePath, BothTriesShareOneBound) {
+TEST_F(DecodePath, BothTriesShareOneWorkLimit) {
   const auto model = load("tinyllama");
   const Comparison comparison = decoded<DecodeNoise>("tinyllama", "layers", false);
   const causes::Op op{Checkpoint::kOutput, 0};
@@ -138,7 +138,7 @@ TEST_F(DecodePath, BothTriesShareOneBound) {
   const auto work = [&](double most) {
     return causes::try_mistakes(network, store, op, 8, {}, most).multiplications;
   };
-  const double all = work(causes::Search::kMostMultiplications);
+  const double all = work(causes::Search::kMaxMultiplications);
   causes::Search whole(network, store, op, {.first_token = 8}, {});
   whole.run();
   EXPECT_GT(all, 1.5 * whole.multiplications()) << "the tail is not tried";

@@ -86,7 +86,7 @@ class FindCauses : public FaultyLogs {
   }
 };
 
-TEST_F(FindCauses, TheStepIsRecomputedFromItsLoggedInputs) {
+TEST_F(FindCauses, RecomputesTheStepFromItsLoggedInputs) {
   OtherPairs pairs;
   expect(compare("tinyllama", pairs, "ops", true), "rope_pairing", "layer_0_q_rope",
          "rotates the halves of a head");
@@ -101,7 +101,7 @@ TEST_F(FindCauses, TheStepIsRecomputedFromItsLoggedInputs) {
          "activates up");
 }
 
-TEST_F(FindCauses, OneBlockOfTheWeightsIsFound) {
+TEST_F(FindCauses, FindsOneBlockOfTheWeights) {
   OneBlock block;
   expect(compare("tinyllama", block, "ops", true), "quant_block", "layer_0_ffn_out",
          "in row 5: columns 32 to 63 by a factor");
@@ -114,7 +114,7 @@ TEST_F(FindCauses, SomeStepsNeedNoModel) {
 }
 
 // Most engines log the layers alone: then the whole layer is computed again.
-TEST_F(FindCauses, ALayerIsRecomputedFromItsInputUnderEachMistake) {
+TEST_F(FindCauses, RecomputesALayerUnderEachMistake) {
   OtherPairs pairs;
   expect(compare("tinyllama", pairs, "layers", true), "rope_pairing", "layer_0_output",
          "layer_0_q_rope, like layer_0_k_rope, rotates");
@@ -122,7 +122,7 @@ TEST_F(FindCauses, ALayerIsRecomputedFromItsInputUnderEachMistake) {
 
 // Fixtures keep few positions: a mistake that says nothing of these must not stand before one that
 // fits.
-TEST_F(FindCauses, AReferenceOfFewPositionsIsEnough) {
+TEST_F(FindCauses, AcceptsAReferenceOfFewPositions) {
   const auto model = load("tinyllama");
   const auto right = make_reference_kernels();
   OtherPairs pairs;
@@ -138,7 +138,7 @@ TEST_F(FindCauses, AReferenceOfFewPositionsIsEnough) {
 }
 
 // What only the judged log holds may be wrong itself: here the layer's inner steps are.
-TEST_F(FindCauses, WhatTheReferenceDoesNotHaveIsNotTakenForRight) {
+TEST_F(FindCauses, DoesNotTrustWhatTheReferenceLacks) {
   const auto model = load("tinyllama");
   const auto right = make_reference_kernels();
   OtherPairs pairs;
@@ -155,7 +155,7 @@ TEST_F(FindCauses, WhatTheReferenceDoesNotHaveIsNotTakenForRight) {
 }
 
 // With a faulty log as the reference the judged one is right, and is told so.
-TEST_F(FindCauses, AReferenceThatIsWrongItselfIsSuspected) {
+TEST_F(FindCauses, SuspectsAWrongReference) {
   const auto model = load("tinyllama");
   const auto right = make_reference_kernels();
   OtherPairs pairs;
@@ -176,7 +176,7 @@ class OtherPairsOfK : public WrongKernels {
 };
 
 // Without a model nothing says which of the two is right.
-TEST_F(FindCauses, WithoutTheModelNoModelIsSpokenOf) {
+TEST_F(FindCauses, DoesNotMentionAModelWithoutOne) {
   const auto model = load("tinyllama");
   const auto right = make_reference_kernels();
   OtherPairsOfK pairs;
@@ -200,7 +200,7 @@ class Negated : public WrongKernels {
 };
 
 // Adding the negative and subtracting are the same; the sentence must not pretend to know.
-TEST_F(FindCauses, WhatTheLogsDoNotTellApartIsAllSaid) {
+TEST_F(FindCauses, ListsAllIndistinguishableMistakes) {
   Negated negated;
   const Comparison comparison = compare("tinyllama", negated, "layers", true);
   ASSERT_THAT(comparison.causes, SizeIs(1)) << comparison.cause_hint;
@@ -213,7 +213,7 @@ TEST_F(FindCauses, WhatTheLogsDoNotTellApartIsAllSaid) {
 }
 
 // Without a model the reference shows how it rotates.
-TEST_F(FindCauses, TheBaseOfTheRotationIsReadOffTheReference) {
+TEST_F(FindCauses, InfersTheRopeBaseFromTheReference) {
   OtherPairs pairs;
   expect(compare("llama3", pairs, "ops", false), "rope_pairing", "layer_0_q_rope",
          "rotates the halves of a head");
@@ -223,7 +223,7 @@ TEST_F(FindCauses, TheBaseOfTheRotationIsReadOffTheReference) {
   expect(compare("phi3", eps, "ops", false), "eps", "layer_0_attn_norm", "eps 0.003 in place of");
 }
 
-TEST_F(FindCauses, NoiseIsNamedNothing) {
+TEST_F(FindCauses, NamesNoCauseForNoise) {
   Noise noise;
   for (const char* set : {"ops", "layers", "logits"}) {
     for (const bool with_model : {true, false}) {

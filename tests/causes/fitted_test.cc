@@ -60,7 +60,7 @@ float factor_of(size_t i) {
   return 0.5F + static_cast<float>(i % 7) / 4;
 }
 
-TEST_F(Fits, AConstantIsNamed) {
+TEST_F(Fits, NamesAConstant) {
   const Comparison found =
       differ(normal_rows(), [](float x, size_t, size_t i) { return x + factor_of(i); });
   ASSERT_THAT(found.causes, SizeIs(1)) << found.cause_hint;
@@ -69,7 +69,7 @@ TEST_F(Fits, AConstantIsNamed) {
 }
 
 // Some models add so much to K that its rows are nearly one.
-TEST_F(Fits, AConstantBesideOneThatIsLargerIsNamed) {
+TEST_F(Fits, NamesAConstantBesideALargerOne) {
   Rows rows = normal_rows();
   for (auto& row : rows) {
     for (size_t i = 0; i < kWidth; ++i) row[i] += 30 * factor_of(i);
@@ -79,7 +79,7 @@ TEST_F(Fits, AConstantBesideOneThatIsLargerIsNamed) {
 }
 
 // The prompt repeats one token: that any difference is the same at each says nothing.
-TEST_F(Fits, ConstantRowsHaveNoConstant) {
+TEST_F(Fits, NamesNoConstantForConstantRows) {
   const Rows noise = normal_rows(2);
   for (const size_t distinct : {1U, 2U}) {
     Rows rows = normal_rows();
@@ -95,7 +95,7 @@ TEST_F(Fits, ConstantRowsHaveNoConstant) {
 }
 
 // One channel is large and nearly the same at every token, and is wrong by a factor.
-TEST_F(Fits, AChannelThatHardlyVariesHasNoConstant) {
+TEST_F(Fits, NamesNoConstantForANearlyConstantChannel) {
   for (const float share : {0.0F, 1.0F}) {
     Rows rows = normal_rows();
     for (auto& row : rows) row[100] = 3000 + share * row[100];
@@ -103,7 +103,7 @@ TEST_F(Fits, AChannelThatHardlyVariesHasNoConstant) {
   }
 }
 
-TEST_F(Fits, FactorsAreNamed) {
+TEST_F(Fits, NamesFactors) {
   Rows rows = normal_rows();
   for (auto& row : rows) {
     for (float& value : row) value = std::max(value, 0.0F);  // half of them are 0

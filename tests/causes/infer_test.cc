@@ -34,7 +34,7 @@ class InferTest : public FaultyLogs {
   std::unique_ptr<TensorStore> store_;
 };
 
-TEST_F(InferTest, TheRotationIsTheModels) {
+TEST_F(InferTest, RotationMatchesTheModel) {
   for (const char* name : {"tinyllama", "llama3", "qwen2.5", "phi3"}) {
     const Network want = stated(name);
     const Network got = inferred(name, Checkpoint::kQRope, 1);
@@ -53,21 +53,21 @@ TEST_F(InferTest, TheRotationIsTheModels) {
   }
 }
 
-TEST_F(InferTest, HeadsAreFoundWithoutARotationToo) {
+TEST_F(InferTest, FindsHeadsWithoutARotation) {
   const Network got = inferred("gpt2", Checkpoint::kAttn, 1);
   EXPECT_FALSE(got.rotary());
   EXPECT_EQ(got.head_dim, stated("gpt2").head_dim);
   EXPECT_EQ(got.n_heads, stated("gpt2").n_heads);
 }
 
-TEST_F(InferTest, ActivationsAreTold) {
+TEST_F(InferTest, IdentifiesActivations) {
   EXPECT_EQ(inferred("qwen2.5", Checkpoint::kFfnAct, 0).activation, Activation::kSilu);
   const Network gelu = inferred("gpt2", Checkpoint::kFfnAct, 0);
   EXPECT_EQ(gelu.activation, Activation::kGeluTanh);
   EXPECT_FALSE(gelu.gated());
 }
 
-TEST_F(InferTest, NormsAreTold) {
+TEST_F(InferTest, IdentifiesNorms) {
   const Network rms = inferred("tinyllama", Checkpoint::kFfnNorm, 1);
   EXPECT_EQ(rms.norm, NormKind::kRms);
   const Model& model = *stated("tinyllama").model;
@@ -82,7 +82,7 @@ TEST_F(InferTest, NormsAreTold) {
 }
 
 // Heads and windows are many: breaks if each were tried on all rows.
-TEST_F(InferTest, AWideAttentionIsTriedWithinABound) {
+TEST_F(InferTest, BoundsTheWorkOfWideAttention) {
   constexpr int kRows = 64;
   constexpr size_t kWidth = 3840;  // which 12 head sizes divide
   std::mt19937 random(1);

@@ -10,13 +10,13 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-Ground ground() {
-  Ground ground;
-  ground.target = {Checkpoint::kAttn, 0};
-  ground.reference.difference = 1;
-  ground.reference.norm = 4;
-  ground.reference.scale = 4;
-  return ground;
+JudgingContext context() {
+  JudgingContext context;
+  context.target = {Checkpoint::kAttn, 0};
+  context.reference.difference = 1;
+  context.reference.norm = 4;
+  context.reference.scale = 4;
+  return context;
 }
 
 // A candidate that leaves `ratio` of the difference, over `tokens` tokens of 64 numbers.
@@ -31,49 +31,49 @@ Candidate candidate(const std::string& name, const std::string& text, double rat
   return one;
 }
 
-TEST(Judgement, TheBestIsNamedWhereItIsGoodEnough) {
+TEST(Judgement, NamesTheBestIfGoodEnough) {
   const Judgement found =
-      judge({candidate("scale", "is small", 0.5), candidate("eps", "has eps 1", 1e-9)}, ground());
+      judge({candidate("scale", "is small", 0.5), candidate("eps", "has eps 1", 1e-9)}, context());
   ASSERT_TRUE(found.cause);
   EXPECT_EQ(found.cause->name, "eps");
   EXPECT_THAT(found.cause->sentence, Not(HasSubstr("tell apart")));
-  EXPECT_FALSE(judge({candidate("scale", "is small", 0.5)}, ground()).cause);
-  EXPECT_FALSE(judge({}, ground()).cause);
+  EXPECT_FALSE(judge({candidate("scale", "is small", 0.5)}, context()).cause);
+  EXPECT_FALSE(judge({}, context()).cause);
 }
 
 // Breaks if a mistake that leaves far more than noise were named.
-TEST(Judgement, WhatIsLeftIsBounded) {
-  EXPECT_TRUE(judge({candidate("eps", "a", 0.0099)}, ground()).cause);
-  EXPECT_FALSE(judge({candidate("eps", "a", 0.011)}, ground()).cause);
-  Ground near = ground();
+TEST(Judgement, BoundsTheResidual) {
+  EXPECT_TRUE(judge({candidate("eps", "a", 0.0099)}, context()).cause);
+  EXPECT_FALSE(judge({candidate("eps", "a", 0.011)}, context()).cause);
+  JudgingContext near = context();
   near.base_ratio = 0.5;  // the right computation leaves half: a mistake must leave far less
   EXPECT_FALSE(judge({candidate("eps", "a", 0.006)}, near).cause);
   EXPECT_TRUE(judge({candidate("eps", "a", 0.004)}, near).cause);
-  EXPECT_FALSE(judge({candidate("eps", "a", 1e-3, 1)}, ground()).cause) << "of one token";
-  EXPECT_TRUE(judge({candidate("eps", "a", 1e-5, 1)}, ground()).cause);
+  EXPECT_FALSE(judge({candidate("eps", "a", 1e-3, 1)}, context()).cause) << "of one token";
+  EXPECT_TRUE(judge({candidate("eps", "a", 1e-5, 1)}, context()).cause);
 }
 
-TEST(Judgement, AFactorHoldsAtMostElements) {
+TEST(Judgement, FactorMustHoldAtMostElements) {
   for (const char* name : {"sign", "scale", "residual"}) {
     Candidate one = candidate(name, "a", 1e-4);
     one.fit.nearer = 75;
     one.fit.farther = 25;
-    EXPECT_TRUE(judge({one}, ground()).cause) << name;
+    EXPECT_TRUE(judge({one}, context()).cause) << name;
     one.fit.farther = 26;
-    EXPECT_FALSE(judge({one}, ground()).cause) << name;
+    EXPECT_FALSE(judge({one}, context()).cause) << name;
   }
   Candidate block = candidate("quant_block", "a", 1e-4);
   block.fit.nearer = 1;
   block.fit.farther = 26;
-  EXPECT_TRUE(judge({block}, ground()).cause);
+  EXPECT_TRUE(judge({block}, context()).cause);
 }
 
 TEST(Judgement, NaNIsNoFit) {
   const Candidate none = candidate("eps", "a", std::nan(""));
-  EXPECT_FALSE(judge({none}, ground()).cause);
+  EXPECT_FALSE(judge({none}, context()).cause);
   // Nor does it keep the better from standing before the worse.
   const Judgement found =
-      judge({candidate("scale", "is small", 5e-3), none, candidate("eps", "b", 1e-9)}, ground());
+      judge({candidate("scale", "is small", 5e-3), none, candidate("eps", "b", 1e-9)}, context());
   ASSERT_TRUE(found.cause);
   EXPECT_EQ(found.cause->name, "eps");
 }
@@ -82,14 +82,14 @@ TEST(Judgement, NaNIsNoFit) {
 TEST(Judgement, WhatPredictsNothingHidesNothing) {
   Candidate none = candidate("token_shift", "is another token's", 0);
   none.fit = {};
-  const Judgement found = judge({none, candidate("sign", "is negative", 1e-12)}, ground());
+  const Judgement found = judge({none, candidate("sign", "is negative", 1e-12)}, context());
   ASSERT_TRUE(found.cause);
   EXPECT_EQ(found.cause->name, "sign");
 }
 
-TEST(Judgement, LevelOnesAreAllInTheSentence) {
+TEST(Judgement, ListsTiedCandidates) {
   const Judgement found = judge(
-      {candidate("gqa_map", "maps", 1e-12), candidate("head_order", "mixes", 1e-12)}, ground());
+      {candidate("gqa_map", "maps", 1e-12), candidate("head_order", "mixes", 1e-12)}, context());
   ASSERT_TRUE(found.cause);
   EXPECT_THAT(
       found.cause->sentence,
@@ -98,31 +98,31 @@ TEST(Judgement, LevelOnesAreAllInTheSentence) {
 }
 
 // On so few tokens they may coincide by chance: naming one would be a guess.
-TEST(Judgement, OfFewTokensLevelOnesAreNotNamed) {
+TEST(Judgement, NamesNoTiedCandidateOfFewTokens) {
   for (const int tokens : {1, 3}) {
     const Judgement found = judge({candidate("gqa_map", "maps", 1e-12, tokens),
                                    candidate("head_order", "mixes", 1e-12, tokens)},
-                                  ground());
+                                  context());
     EXPECT_FALSE(found.cause);
     EXPECT_THAT(found.hint, HasSubstr("(gqa_map, head_order): layer_0_attn maps, or"));
     EXPECT_THAT(found.hint, HasSubstr("a log of more tokens"));
   }
   const Judgement factors = judge({candidate("sign", "is negative", 1e-12, 1),
                                    candidate("residual", "adds -1 times", 1e-12, 1, 0, 2)},
-                                  ground());
+                                  context());
   ASSERT_TRUE(factors.cause);
   EXPECT_EQ(factors.cause->name, "sign");
 }
 
-TEST(Judgement, ATailIsToldAndTakesTwoTokens) {
-  Ground tail = ground();
+TEST(Judgement, ReportsTailsOfAtLeastTwoTokens) {
+  JudgingContext tail = context();
   tail.tail = Tail{.from = 8, .first_right = 2, .last_right = 7};
   tail.n_prompt = 8;
   const Judgement found = judge({candidate("eps", "has eps 1", 1e-9, 2)}, tail);
   ASSERT_TRUE(found.cause);
   EXPECT_THAT(found.cause->sentence, HasSubstr("from token 8 on layer_0_attn has eps 1: "));
   EXPECT_THAT(found.cause->sentence, HasSubstr("; tokens 2 to 7 are right: look at the decode"));
-  const Judgement whole = judge({candidate("eps", "has eps 1", 1e-9, 2)}, ground());
+  const Judgement whole = judge({candidate("eps", "has eps 1", 1e-9, 2)}, context());
   ASSERT_TRUE(whole.cause);
   EXPECT_LT(found.cause->confidence, whole.cause->confidence);
   EXPECT_FALSE(judge({candidate("eps", "has eps 1", 1e-9, 1)}, tail).cause);
@@ -132,10 +132,10 @@ TEST(Judgement, ATailIsToldAndTakesTwoTokens) {
               HasSubstr("; token 7 is right: look at what evaluates the later part of a prompt"));
 }
 
-TEST(Judgement, FewerFreeNumbersWinWhereNothingElseTells) {
+TEST(Judgement, FewerParametersBreakTies) {
   const Judgement found = judge({candidate("bias_missing", "is off by a vector", 1e-13, 8, 64),
                                  candidate("eps", "has another eps", 1e-12, 8, 1)},
-                                ground());
+                                context());
   ASSERT_TRUE(found.cause);
   EXPECT_EQ(found.cause->name, "eps");
   EXPECT_THAT(found.cause->sentence, Not(HasSubstr("vector")));

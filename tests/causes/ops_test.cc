@@ -58,7 +58,7 @@ TEST(Ops, AreThoseOfTheKernels) {
 }
 
 // Sizes may come of logs: what does not fit is not read past its end.
-TEST(Ops, NothingIsMadeOfTwoTensorsOfUnequalSizes) {
+TEST(Ops, RejectTwoTensorsOfUnequalSizes) {
   const Matrix large = random_matrix(3, 64);
   for (const Matrix& small : {random_matrix(3, 1), random_matrix(1, 64), Matrix()}) {
     EXPECT_TRUE(add(large, small).empty());

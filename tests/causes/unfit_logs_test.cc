@@ -85,7 +85,7 @@ class UnfitLogs : public FaultyLogs {
   }
 };
 
-TEST_F(UnfitLogs, NoSumIsMadeOfTensorsOfUnequalSizes) {
+TEST_F(UnfitLogs, DoesNotAddTensorsOfUnequalSizes) {
   const std::string residual = "layer_0_attn_residual";
   struct Case {
     size_t stream;
@@ -105,7 +105,7 @@ TEST_F(UnfitLogs, NoSumIsMadeOfTensorsOfUnequalSizes) {
   }
 }
 
-TEST_F(UnfitLogs, NoProductIsMadeOfTensorsOfUnequalSizes) {
+TEST_F(UnfitLogs, DoesNotMultiplyTensorsOfUnequalSizes) {
   for (const size_t gate : {size_t{1}, size_t{200000}}) {
     const Comparison comparison = compare_parts({{"layer_0_ffn_gate", {gate}},
                                                  {"layer_0_ffn_up", {1000}},
@@ -116,7 +116,7 @@ TEST_F(UnfitLogs, NoProductIsMadeOfTensorsOfUnequalSizes) {
   }
 }
 
-TEST_F(UnfitLogs, WhatOnlyTheJudgedLogHasMustBeOfTheModelsSize) {
+TEST_F(UnfitLogs, ExtraRecordsMustHaveTheModelsSize) {
   const auto model = load("llama3");
   const auto right = make_reference_kernels();
   NegatedQ negated;
@@ -133,7 +133,7 @@ TEST_F(UnfitLogs, WhatOnlyTheJudgedLogHasMustBeOfTheModelsSize) {
   EXPECT_EQ(comparison.causes[0].checkpoint.name, "layer_0_q");
 }
 
-TEST_F(UnfitLogs, LogitsOfUnequalSizesAreReadAsFarAsBothGo) {
+TEST_F(UnfitLogs, ReadsLogitsUpToTheShorterSize) {
   std::string ref;
   std::string got;
   for (int token = 0; token < 5; ++token) {
@@ -149,7 +149,7 @@ TEST_F(UnfitLogs, LogitsOfUnequalSizesAreReadAsFarAsBothGo) {
   EXPECT_THAT(comparison.causes, IsEmpty());
 }
 
-TEST_F(UnfitLogs, ACheckpointMayHaveAnotherSizeAtEachToken) {
+TEST_F(UnfitLogs, AcceptsSizesThatVaryByToken) {
   for (const auto& sizes : {std::vector<size_t>{1 << 17, 16}, std::vector<size_t>{32, 1 << 17}}) {
     const Comparison comparison = compare_parts({{"layer_0_q", sizes, true}}, 5);
     EXPECT_FALSE(comparison.pass);
@@ -157,7 +157,7 @@ TEST_F(UnfitLogs, ACheckpointMayHaveAnotherSizeAtEachToken) {
   }
 }
 
-TEST_F(UnfitLogs, ATokenThatTheModelDoesNotHaveIsNotLookedUp) {
+TEST_F(UnfitLogs, SkipsTokensOutsideTheVocabulary) {
   const auto model = load("llama3");
   for (const std::string token : {"999999999", "4294967297", "-1"}) {
     const auto right = make_reference_kernels();
@@ -179,7 +179,7 @@ TEST_F(UnfitLogs, ATokenThatTheModelDoesNotHaveIsNotLookedUp) {
 }
 
 // A file may change after it was judged.
-TEST_F(UnfitLogs, NoErrorOfTheSearchTakesTheVerdictBack) {
+TEST_F(UnfitLogs, SearchErrorsKeepTheVerdict) {
   const auto model = load("tinyllama");
   const auto right = make_reference_kernels();
   NegatedQ negated;
@@ -198,7 +198,7 @@ TEST_F(UnfitLogs, NoErrorOfTheSearchTakesTheVerdictBack) {
 }
 
 // One mistake may be tried with hundreds of values.
-TEST_F(UnfitLogs, TheBoundOfTheSearchCutsATry) {
+TEST_F(UnfitLogs, WorkLimitStopsATry) {
   const auto model = load("tinyllama");
   Noise noise;
   const Comparison comparison = FaultyLogs::compare("tinyllama", noise, "layers", false);
@@ -224,7 +224,7 @@ TEST_F(UnfitLogs, TheBoundOfTheSearchCutsATry) {
   EXPECT_THAT(last, HasSubstr("no known mistake"));
 }
 
-TEST_F(UnfitLogs, AnAttentionCountsItsKeys) {
+TEST_F(UnfitLogs, AttentionWorkCountsItsKeys) {
   const auto model = load("tinyllama");
   Noise noise;
   const Comparison comparison = FaultyLogs::compare("tinyllama", noise, "ops", false);
@@ -235,7 +235,7 @@ TEST_F(UnfitLogs, AnAttentionCountsItsKeys) {
   EXPECT_EQ(chain.base_multiplications(), static_cast<double>(24 * model->config().q_width()));
 }
 
-TEST_F(UnfitLogs, AnInterruptEndsTheSearch) {
+TEST_F(UnfitLogs, InterruptEndsTheSearch) {
   Comparison comparison = compare_parts(
       {{"embedding", {8}}, {"layer_0_attn_out", {8}}, {"layer_0_attn_residual", {8}, true}}, 4);
   const auto at_the_first_mistake = [](int64_t done, int64_t) {
@@ -249,7 +249,7 @@ TEST_F(UnfitLogs, AnInterruptEndsTheSearch) {
 }
 
 // A name may count layers that no network has.
-TEST_F(UnfitLogs, ALayerOfAnyNumberIsLookedAt) {
+TEST_F(UnfitLogs, AcceptsAnyLayerNumber) {
   const Comparison comparison = compare_parts({{"layer_2000000_output", {8}, true}}, 4);
   EXPECT_FALSE(comparison.pass);
   EXPECT_THAT(comparison.causes, IsEmpty());
@@ -258,7 +258,7 @@ TEST_F(UnfitLogs, ALayerOfAnyNumberIsLookedAt) {
 
 // Breaks if --model were advised where it alone does not help: of ten values of each tensor, and no
 // tokens, nothing can be computed with it either.
-TEST_F(UnfitLogs, AModelIsAdvisedWhereItIsAllThatIsMissing) {
+TEST_F(UnfitLogs, SuggestsAModelIfNothingElseIsMissing) {
   const auto model = load("tinyllama");
   const auto right = make_reference_kernels();
   const Edit without_header = [](const std::string& line) {

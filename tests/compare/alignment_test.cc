@@ -49,7 +49,7 @@ class AlignmentTest : public LogFiles {
 };
 
 // Breaks if an engine were called wrong at the embedding because a level candidate won before it.
-TEST_F(AlignmentTest, GenerationsThatPartAreComparedUpToThere) {
+TEST_F(AlignmentTest, ComparesDivergingGenerationsUpToTheSplit) {
   const std::string ref = run_of({7, 7, 3, 5, 1, 2});
   std::string got = run_of({7, 7, 3, 6, 8, 9});
   const Comparison comparison = compare(ref, got);
@@ -67,7 +67,7 @@ TEST_F(AlignmentTest, GenerationsThatPartAreComparedUpToThere) {
   EXPECT_EQ(comparison.first_divergence->token_idx, 2);
 }
 
-TEST_F(AlignmentTest, ALevelChoiceThatPartsTheTwoPasses) {
+TEST_F(AlignmentTest, SplitAfterATiedChoicePasses) {
   const std::string before =
       line("embedding", 0, {1, 2}) + line("embedding", 1, {3, 4}) + line("logits", 0, {1, 9, 2});
   const Comparison comparison =
@@ -84,7 +84,7 @@ TEST_F(AlignmentTest, ALevelChoiceThatPartsTheTwoPasses) {
 }
 
 // Breaks if a broken embedding were excused as another token.
-TEST_F(AlignmentTest, AnEmbeddingThatIsWrongAllAlongIsNoSplit) {
+TEST_F(AlignmentTest, EmbeddingWrongThroughoutIsNoSplit) {
   const Comparison comparison =
       compare(run_of({7, 7, 3, 5, 1, 2}), run_of({7, 7, 3, 6, 8, 9}, true, 3));
   EXPECT_FALSE(comparison.split);
@@ -93,7 +93,7 @@ TEST_F(AlignmentTest, AnEmbeddingThatIsWrongAllAlongIsNoSplit) {
 }
 
 // Breaks if an embedding that fails only while decoding were excused: both chose the same token.
-TEST_F(AlignmentTest, AWrongEmbeddingAfterTheSameChoiceIsNoSplit) {
+TEST_F(AlignmentTest, WrongEmbeddingAfterTheSameChoiceIsNoSplit) {
   std::string got = run_of({7, 7, 3, 5, 1, 2});
   const std::string ref = got;
   const std::string good = line("embedding", 3, {5, -4, 2, 25});
@@ -117,7 +117,7 @@ TEST_F(AlignmentTest, ForcedTokensAreNoSplit) {
   EXPECT_EQ(comparison.compared, 4);
 }
 
-TEST_F(AlignmentTest, WithoutEmbeddingsTheLogitsTellASplit) {
+TEST_F(AlignmentTest, LogitsRevealASplitWithoutEmbeddings) {
   const Comparison comparison =
       compare(run_of({7, 7, 3, 5, 1, 2}, false), run_of({7, 7, 3, 5, 8, 9}, false));
   ASSERT_TRUE(comparison.split);
@@ -125,7 +125,7 @@ TEST_F(AlignmentTest, WithoutEmbeddingsTheLogitsTellASplit) {
 }
 
 // Within the prompt the argmax chooses nothing.
-TEST_F(AlignmentTest, ThePromptDoesNotPart) {
+TEST_F(AlignmentTest, PromptNeverSplits) {
   const auto log = [](float first, float second) {
     return "{\"assay\":1,\"tokens\":[1,2,3]}\n" + line("embedding", 0, {1, 2}) +
            line("logits", 0, {first, 9, 2}) + line("embedding", 1, {second, 4}) +
@@ -171,7 +171,7 @@ TEST_F(AlignmentTest, RangesFollowTheOffset) {
 }
 
 // Breaks if an engine that leaves BOS out were only told that its first token is another one.
-TEST_F(AlignmentTest, TokensLeftOutAtTheBeginningAreAnOffset) {
+TEST_F(AlignmentTest, LeadingTokensLeftOutAreAnOffset) {
   const auto log = [](const std::string& tokens, int first) {
     std::string text = "{\"assay\":1,\"tokens\":[" + tokens + "]}\n";
     for (int t = 0; t < 4; ++t) {
@@ -202,7 +202,7 @@ TEST_F(AlignmentTest, TokensLeftOutAtTheBeginningAreAnOffset) {
 }
 
 // Without headers the embeddings tell, where all that follows differs because BOS is missing.
-TEST_F(AlignmentTest, WithoutTokensTheEmbeddingsTellWhatIsLeftOut) {
+TEST_F(AlignmentTest, EmbeddingsRevealTheOffsetWithoutTokens) {
   std::string ref = line("embedding", 0, {9, 9, 9}) + line("logits", 0, {1, 2, 9, 4});
   std::string got;
   for (int t = 0; t < 6; ++t) {
@@ -238,7 +238,7 @@ TEST_F(AlignmentTest, EmbeddingsDoNotContradictTheHeaders) {
 
 // Breaks if the data moved what the tokens in both headers settle, or if nothing said how the
 // records would match.
-TEST_F(AlignmentTest, TokensInBothHeadersSettleTheAlignment) {
+TEST_F(AlignmentTest, TokensInBothHeadersDecideTheAlignment) {
   const auto log = [](int first, int count, int broken) {
     std::string text = "{\"assay\":1,\"tokens\":[1,2,3,4,5]}\n";
     for (int token = 0; token < count; ++token) {
@@ -279,7 +279,7 @@ TEST_F(AlignmentTest, RepeatedTokensDoNotMoveTheOffset) {
   EXPECT_EQ(compare(log(0, 0, false), log(0, 0, false)).alignment.offset, 0);
 }
 
-TEST_F(AlignmentTest, AnOffsetMayBeLarge) {
+TEST_F(AlignmentTest, FindsLargeOffsets) {
   std::string ref;
   std::string got;
   for (int t = 0; t < 60; ++t) {

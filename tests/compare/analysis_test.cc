@@ -38,7 +38,7 @@ TEST_F(AnalysisTest, CountsAndDescribes) {
 }
 
 // Pointers whose low half happens to be a small number are known by those of other records.
-TEST_F(AnalysisTest, PointersOfOneHeapAreKnownByTheirHighBits) {
+TEST_F(AnalysisTest, FindsHeapPointersBySharedHighBits) {
   const std::vector<float> rest = {3, -2, 4, 1, 5, -6, 2, 8};
   const auto record = [&](int token, float first) {
     std::vector<float> values = {first, 0};
@@ -50,7 +50,7 @@ TEST_F(AnalysisTest, PointersOfOneHeapAreKnownByTheirHighBits) {
   EXPECT_EQ(analysis.garbage_tokens, 2);
 }
 
-TEST_F(AnalysisTest, ATensorOfNaNIsListedInPartAndCountedInFull) {
+TEST_F(AnalysisTest, AllNaNTensorIsCountedInFullButListedInPart) {
   const Analysis analysis =
       analyze_log(put("a.jsonl", line("q", 0, std::vector<float>(1000, std::nanf("")))));
   EXPECT_EQ(analysis.garbage_values, 1000);
@@ -58,7 +58,7 @@ TEST_F(AnalysisTest, ATensorOfNaNIsListedInPartAndCountedInFull) {
 }
 
 // Breaks if such counts went beyond 64 bits: garbage of -2 values was told.
-TEST_F(AnalysisTest, CountsOfSummariesEndAtTheLargestNumber) {
+TEST_F(AnalysisTest, SummaryCountsSaturate) {
   const std::string most = std::to_string(std::numeric_limits<int64_t>::max());
   const std::string more = ",\"n\":" + most + R"(,"summary":{"nonfinite":)" + most + "}";
   const Analysis analysis =
@@ -122,7 +122,7 @@ TEST_F(AnalysisTest, LargeCheckpointsAreSampled) {
   EXPECT_NEAR(stats.p99, 9900, 30);
 }
 
-TEST_F(AnalysisTest, AnEmptyLogIsAnError) {
+TEST_F(AnalysisTest, RejectsAnEmptyLog) {
   const std::string path = put("a.jsonl", "\n");
   EXPECT_THAT(error_of([&] { analyze_log(path); }), testing::HasSubstr("holds no records"));
 }

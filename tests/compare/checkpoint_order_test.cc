@@ -9,7 +9,7 @@
 namespace assay {
 namespace {
 
-TEST(CheckpointOrder, TakesNamesApart) {
+TEST(CheckpointOrder, ParsesNames) {
   const CheckpointName name = parse_checkpoint_name("layer_17_attn_residual");
   EXPECT_EQ(name.layer, 17);
   EXPECT_EQ(name.op, "attn_residual");
@@ -18,7 +18,7 @@ TEST(CheckpointOrder, TakesNamesApart) {
   EXPECT_TRUE(parse_checkpoint_name("logits").known);
 }
 
-TEST(CheckpointOrder, StrangeNamesAreKeptWhole) {
+TEST(CheckpointOrder, KeepsUnknownNamesWhole) {
   for (const char* text : {"layer_", "layer_1", "layer_x_q", "layer_-1_q", "layer_01_q",
                            "layer_99999999999999999999_q", "layer_1_", "blk.0.attn"}) {
     const CheckpointName name = parse_checkpoint_name(text);
@@ -30,7 +30,7 @@ TEST(CheckpointOrder, StrangeNamesAreKeptWhole) {
 }
 
 // Breaks if the first divergence were told at a later op than where it is.
-TEST(CheckpointOrder, IsTheNetworks) {
+TEST(CheckpointOrder, FollowsTheNetwork) {
   const std::vector<const char*> sorted = {"embedding",
                                            "layer_0_attn_norm",
                                            "layer_0_q",
@@ -83,7 +83,7 @@ using Names = std::vector<std::string>;
 
 // Breaks if a name of an engine's own came after the logits, or behind the output of its layer, and
 // so hid that it is where two logs first diverge.
-TEST(CheckpointOrder, UnknownNamesStandWhereTheyAreLogged) {
+TEST(CheckpointOrder, UnknownNamesKeepTheirLoggedPosition) {
   const Names in_order = {"raw_input",         "embedding",      "scaled_embedding",
                           "layer_3_attn_norm", "layer_3_my_q",   "layer_3_q",
                           "my_scores",         "layer_3_scores", "layer_3_attn",
@@ -97,7 +97,7 @@ TEST(CheckpointOrder, UnknownNamesStandWhereTheyAreLogged) {
 }
 
 // A layer's own name says where it belongs, whatever it is logged after.
-TEST(CheckpointOrder, UnknownNamesOfALayerStayInIt) {
+TEST(CheckpointOrder, UnknownLayerNamesStayInTheirLayer) {
   EXPECT_EQ(sorted({"embedding", "layer_0_q", "layer_1_q", "layer_1_output", "logits",
                     "layer_0_late", "layer_1_late"}),
             (Names{"embedding", "layer_0_q", "layer_0_late", "layer_1_q", "layer_1_output",
@@ -109,7 +109,7 @@ TEST(CheckpointOrder, UnknownNamesOfALayerStayInIt) {
 
 // One that first arrives at a later token, or in the second of two logs, has another before it than
 // the last that arrived.
-TEST(CheckpointOrder, WhatPrecedesANameMayHaveArrivedLongBefore) {
+TEST(CheckpointOrder, PrecedingNameMayHaveArrivedMuchEarlier) {
   EXPECT_EQ(sorted({"embedding", "layer_0_q", "logits", "cached", "new"}, {-1, 0, 1, 1, 3}),
             (Names{"embedding", "layer_0_q", "cached", "new", "logits"}));
   EXPECT_EQ(sorted({"logits", "a", "b"}, {-1, -1, 7}), (Names{"a", "b", "logits"}));

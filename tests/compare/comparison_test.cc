@@ -59,7 +59,7 @@ TEST_F(ComparisonTest, Verdicts) {
   EXPECT_EQ(verdict({0, 0, 0}, {0, 0, 1}), Verdict::kWrong);
 }
 
-TEST_F(ComparisonTest, ARegretAboveTheErrorIsNoTie) {
+TEST_F(ComparisonTest, RegretAboveTheErrorIsNoTie) {
   // 0.5 % off, yet the reference prefers its first candidate by more than any single error.
   const Comparison comparison = compare(line("logits", 0, {100, 99.1F, 100, 100, 100}),
                                         line("logits", 0, {99.4F, 99.6F, 99.4F, 99.4F, 99.4F}));
@@ -69,7 +69,7 @@ TEST_F(ComparisonTest, ARegretAboveTheErrorIsNoTie) {
   EXPECT_EQ(comparison.argmax_total, 1);
 }
 
-TEST_F(ComparisonTest, StrictArgmaxRefusesTies) {
+TEST_F(ComparisonTest, StrictArgmaxRejectsTies) {
   options_.strict_argmax = true;
   const Comparison comparison =
       compare(line("logits", 0, {100, 100.001F, 1}), line("logits", 0, {100.002F, 100.001F, 1}));
@@ -91,7 +91,7 @@ TEST_F(ComparisonTest, NaNFailsOnOneSideAndOnBoth) {
   }
 }
 
-TEST_F(ComparisonTest, FirstIsByTokenAndThenAsTheNetworkComputes) {
+TEST_F(ComparisonTest, FirstDivergenceIsByTokenThenNetworkOrder) {
   const std::string ref = run_of(4, 3, {});
   const std::string got = run_of(4, 3, [](const std::string& name, int token, auto& values) {
     if ((name == "layer_2_output" && token == 1) || (name == "layer_0_output" && token == 2)) {
@@ -110,7 +110,7 @@ TEST_F(ComparisonTest, FirstIsByTokenAndThenAsTheNetworkComputes) {
   EXPECT_NEAR(comparison.first_divergence->value, 1, 1e-6);
 }
 
-TEST_F(ComparisonTest, AnErrorThatGrowsOverLayersIsDrift) {
+TEST_F(ComparisonTest, ErrorGrowingOverLayersIsDrift) {
   const auto grow = [](const std::string& name, int, std::vector<float>& values) {
     const int layer = name == "logits" ? 6 : name[6] - '0';
     scale(values, 1 + 0.001F * std::pow(2.0F, static_cast<float>(layer)));
@@ -129,7 +129,7 @@ TEST_F(ComparisonTest, AnErrorThatGrowsOverLayersIsDrift) {
 }
 
 // Breaks if the ends told were those of a line through them, which one step tilts.
-TEST_F(ComparisonTest, TheErrorsOfBothEndsAreTheMeasuredOnes) {
+TEST_F(ComparisonTest, ReportsTheMeasuredErrorsOfBothEnds) {
   const auto damage = [](float before) {
     return [=](const std::string& name, int token, std::vector<float>& values) {
       const int layer = name == "logits" ? 6 : name[6] - '0';
@@ -153,7 +153,7 @@ TEST_F(ComparisonTest, TheErrorsOfBothEndsAreTheMeasuredOnes) {
   EXPECT_EQ(compare(run_of(6, 5, {}), run_of(6, 5, {})).drift.sentence(), "");
 }
 
-TEST_F(ComparisonTest, AnErrorThatJumpsIsWrongAndSoIsWhatFollows) {
+TEST_F(ComparisonTest, SuddenErrorIsWrongAndSoIsWhatFollows) {
   const auto jump = [](const std::string& name, int, std::vector<float>& values) {
     const int layer = name == "logits" ? 6 : name[6] - '0';
     scale(values, layer < 3 ? 1.0001F : 1.1F);
@@ -165,7 +165,7 @@ TEST_F(ComparisonTest, AnErrorThatJumpsIsWrongAndSoIsWhatFollows) {
   }
 }
 
-TEST_F(ComparisonTest, AShrinkingErrorIsTold) {
+TEST_F(ComparisonTest, ReportsAShrinkingError) {
   const auto shrink = [](const std::string& name, int, std::vector<float>& values) {
     const int layer = name == "logits" ? 6 : name[6] - '0';
     scale(values, 1 + 0.005F / std::pow(2.0F, static_cast<float>(layer)));
@@ -213,7 +213,7 @@ TEST_F(ComparisonTest, WrongValuesAreNotAlignedAway) {
   EXPECT_EQ(comparison.verdict, Verdict::kWrong);
 }
 
-TEST_F(ComparisonTest, OtherInputsAreToldApart) {
+TEST_F(ComparisonTest, RejectsLogsOfDifferentInputs) {
   const auto header = [](const std::string& tokens, const std::string& prompt) {
     return "{\"assay\":1,\"tokens\":[" + tokens + "],\"prompt\":\"" + prompt + "\"}\n";
   };
@@ -228,7 +228,7 @@ TEST_F(ComparisonTest, OtherInputsAreToldApart) {
   EXPECT_EQ(failure(header("1,2", "a") + record, header("3,4", "b") + record), "no error");
 }
 
-TEST_F(ComparisonTest, NothingInCommonIsAnError) {
+TEST_F(ComparisonTest, RejectsLogsWithNothingInCommon) {
   EXPECT_THAT(failure(line("logits", 0, {1}), line("q", 0, {1})),
               HasSubstr("no record in common with the reference"));
   options_.align = AlignMode::kIndex;
@@ -260,7 +260,7 @@ TEST_F(ComparisonTest, TheSameRecordTwice) {
 }
 
 // Breaks if the second record of a name were dropped because its head is the first one's.
-TEST_F(ComparisonTest, ARecordTwiceIsEqualOnlyWithEqualWholes) {
+TEST_F(ComparisonTest, DuplicateRecordsMustBeEqualAsAWhole) {
   const std::string once = line("q", 0, {}, sketch_of(1));
   EXPECT_TRUE(compare(once, once + once).pass);
   EXPECT_THAT(failure(once, once + line("q", 0, {}, sketch_of(-50))),
@@ -281,7 +281,7 @@ TEST_F(ComparisonTest, ARecordTwiceIsEqualOnlyWithEqualWholes) {
 }
 
 // Breaks if each repetition read the first record again: these would be 8 GB.
-TEST_F(ComparisonTest, TheWorkOfRepeatedRecordsIsLinear) {
+TEST_F(ComparisonTest, RepeatedRecordsTakeLinearTime) {
   const std::string first =
       line("q", 0, {1}, ",\"x\":\"" + std::string(size_t{1} << 20, 'y') + "\"");
   std::string many = first;
@@ -291,7 +291,7 @@ TEST_F(ComparisonTest, TheWorkOfRepeatedRecordsIsLinear) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
-TEST_F(ComparisonTest, NamesHaveALimit) {
+TEST_F(ComparisonTest, LimitsTheLengthOfNames) {
   EXPECT_EQ(failure(line("logits", 0, {1}),
                     line("logits", 0, {1}) + line(std::string(4096, 'a'), 0, {1})),
             "no error");
@@ -300,7 +300,7 @@ TEST_F(ComparisonTest, NamesHaveALimit) {
 }
 
 // Breaks if a tensor of another size ended the comparison, or passed.
-TEST_F(ComparisonTest, ARecordOfAnotherSizeFailsAndTheRestIsCompared) {
+TEST_F(ComparisonTest, RecordOfAnotherSizeFailsAlone) {
   const Comparison comparison = compare(line("k", 3, {1, 2}) + line("q", 3, {1, 2}),
                                         line("k", 3, {1, 2}) + line("q", 3, {1, 2, 3}));
   EXPECT_EQ(comparison.verdict, Verdict::kWrong);
@@ -311,7 +311,7 @@ TEST_F(ComparisonTest, ARecordOfAnotherSizeFailsAndTheRestIsCompared) {
   EXPECT_EQ(comparison.first_divergence->tolerance, 2);
 }
 
-TEST_F(ComparisonTest, GarbageIsLeftOutListedOrAFailure) {
+TEST_F(ComparisonTest, QuarantineExcludesListsOrFails) {
   const std::vector<float> clean = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   std::vector<float> dirty = clean;
   dirty[5] = -3e20F;
@@ -337,7 +337,7 @@ TEST_F(ComparisonTest, GarbageIsLeftOutListedOrAFailure) {
 }
 
 // Breaks if one exploded value of the engine under test were excused as garbage of its log.
-TEST_F(ComparisonTest, AValueOutOfScaleInTheJudgedLogIsListedAndFails) {
+TEST_F(ComparisonTest, OutOfScaleValueInTheJudgedLogIsListedAndFails) {
   const Comparison comparison =
       compare(line("q", 0, {1, 2, 3, 4, 5, 6, 7, 8}), line("q", 0, {1, 2, 3, 4, 5, 1e30F, 7, 8}));
   EXPECT_EQ(comparison.verdict, Verdict::kWrong);
@@ -346,7 +346,7 @@ TEST_F(ComparisonTest, AValueOutOfScaleInTheJudgedLogIsListedAndFails) {
 }
 
 // Breaks if heads and norms were all that is looked at.
-TEST_F(ComparisonTest, SummariesThatDisagreeShowAnError) {
+TEST_F(ComparisonTest, DisagreeingSummariesFail) {
   const auto head = [](const std::string& more) {
     return line("q", 0, {1, 2}, ",\"n\":9,\"summary\":{\"l2\":8" + more + "}");
   };
@@ -358,7 +358,7 @@ TEST_F(ComparisonTest, SummariesThatDisagreeShowAnError) {
 }
 
 // Breaks if a NaN that only the summary knows of passed because the heads agree.
-TEST_F(ComparisonTest, ANanBeyondTheHeadFailsEvenOnBothSides) {
+TEST_F(ComparisonTest, NaNBeyondTheHeadFailsEvenOnBothSides) {
   const auto head = [](const std::string& more) {
     return line("logits", 0, {1, 2}, ",\"n\":9,\"summary\":{\"l2\":3" + more + "}");
   };
@@ -372,7 +372,7 @@ TEST_F(ComparisonTest, ANanBeyondTheHeadFailsEvenOnBothSides) {
 }
 
 // Breaks if garbage in the head hid what the summary knows of the rest.
-TEST_F(ComparisonTest, ANanBeyondAHeadWithGarbageFails) {
+TEST_F(ComparisonTest, NaNBeyondAHeadWithGarbageFails) {
   const float pointer = std::bit_cast<float>(0x7FFFU);
   const auto head = [](float second, int nonfinite) {
     return line(
@@ -388,7 +388,7 @@ TEST_F(ComparisonTest, ANanBeyondAHeadWithGarbageFails) {
 }
 
 // Breaks if an engine could say by itself which of its logits count.
-TEST_F(ComparisonTest, AnInfinityOnOneSideIsListed) {
+TEST_F(ComparisonTest, OneSidedInfinityIsListed) {
   const Comparison comparison =
       compare(line("q", 0, {1, 2, 3, 4}), line("q", 0, {1, 2, INFINITY, 4}));
   EXPECT_FALSE(comparison.pass);
@@ -396,7 +396,7 @@ TEST_F(ComparisonTest, AnInfinityOnOneSideIsListed) {
   EXPECT_EQ(comparison.quarantine[0].garbage.reason, GarbageReason::kNonfinite);
 }
 
-TEST_F(ComparisonTest, LogitsOfAPaddedVocabularyAreComparedAndTold) {
+TEST_F(ComparisonTest, ComparesAPaddedVocabularyWithAWarning) {
   std::vector<float> padded = waves(60);
   const std::string ref = line("logits", 0, padded);
   padded.resize(64, -1.5F);
@@ -415,7 +415,7 @@ TEST_F(ComparisonTest, LogitsOfAPaddedVocabularyAreComparedAndTold) {
 }
 
 // Breaks if an engine that blows up were excused as a log with garbage.
-TEST_F(ComparisonTest, ManyValuesOutOfScaleAreAWrongTensor) {
+TEST_F(ComparisonTest, ManyOutOfScaleValuesAreAWrongTensor) {
   std::vector<float> clean(400), broken;
   for (size_t i = 0; i < clean.size(); ++i) clean[i] = static_cast<float>(i % 17) - 8.5F;
   broken = clean;
@@ -423,7 +423,7 @@ TEST_F(ComparisonTest, ManyValuesOutOfScaleAreAWrongTensor) {
   EXPECT_EQ(compare(line("q", 0, clean), line("q", 0, broken)).verdict, Verdict::kWrong);
 }
 
-TEST_F(ComparisonTest, AMassiveActivationOfBothIsNoGarbage) {
+TEST_F(ComparisonTest, SharedMassiveActivationIsNoGarbage) {
   std::vector<float> a(400, 1.0F);
   for (size_t i = 0; i < a.size(); i += 2) a[i] = -1;
   a[7] = 1e9F;
@@ -435,7 +435,7 @@ TEST_F(ComparisonTest, AMassiveActivationOfBothIsNoGarbage) {
 }
 
 // Breaks if a result depended on how many threads there are.
-TEST_F(ComparisonTest, ThreadsChangeNothing) {
+TEST_F(ComparisonTest, ThreadsDoNotChangeResults) {
   const std::string ref = run_of(5, 20, {});
   const std::string got = run_of(5, 20, [](auto&, int token, auto& values) {
     scale(values, 1 + 0.001F * static_cast<float>(token));
@@ -452,7 +452,7 @@ TEST_F(ComparisonTest, ThreadsChangeNothing) {
   }
 }
 
-TEST_F(ComparisonTest, APolicyHoldsForItsCheckpoints) {
+TEST_F(ComparisonTest, PolicyAppliesToItsCheckpoints) {
   options_.policy = Policy::from_file(put("p.json", R"({"checkpoints":{"q":{"max_abs":0.1}}})"));
   const Comparison comparison = compare(line("q", 0, {1, 2}) + line("k", 0, {100, 2}),
                                         line("q", 0, {1, 2.2F}) + line("k", 0, {100.2F, 2}));

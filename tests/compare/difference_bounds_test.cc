@@ -70,7 +70,7 @@ void expect_nothing(const Metrics& metrics) {
   EXPECT_FALSE(metrics.facts.any());
 }
 
-TEST(DifferenceBounds, NothingStatedRaisesNothing) {
+TEST(DifferenceBounds, WithoutStatementsNothingChanges) {
   expect_nothing(bounds({}, {}));
   expect_nothing(bounds(with_summary(-5, 9, 1), {}));
   expect_nothing(bounds({}, with_summary(-5, 9, 1)));
@@ -134,7 +134,7 @@ TEST(DifferenceBounds, ANormOfZeroIsNoneOfATensor) {
 }
 
 // Breaks if an estimate were held as exactly as a norm, or not at all.
-TEST(DifferenceBounds, AnEstimatedNormIsHeldWithinItsError) {
+TEST(DifferenceBounds, EstimatedNormHoldsWithinItsError) {
   for (const bool swapped : {false, true}) {
     const auto both = [&](double exact, double estimate) {
       return swapped ? bounds(with_sketch(estimate), with_l2(exact))
@@ -172,7 +172,7 @@ TEST(DifferenceBounds, ExtremesAndMeansEachBoundTheDifference) {
   expect_nothing(against(kNaN, kNaN, kNaN));
 }
 
-TEST(DifferenceBounds, LargestElementsInOtherPlacesAreADifference) {
+TEST(DifferenceBounds, LargestElementsAtOtherIndicesDiffer) {
   const Metrics same = bounds(with_top({{40, 9}, {50, 8}}), with_top({{40, 9}, {50, 8}}));
   EXPECT_EQ(same.rel_l2, 0);
   EXPECT_TRUE(same.facts.top);
@@ -189,7 +189,7 @@ TEST(DifferenceBounds, LargestElementsInOtherPlacesAreADifference) {
 }
 
 // Breaks if what a head shows counted a second time, or as a fact beyond it.
-TEST(DifferenceBounds, LargestElementsWithinTheHeadAreNoFurtherFact) {
+TEST(DifferenceBounds, LargestElementsWithinTheHeadAddNoFact) {
   const std::vector<float> values = {9, 1};
   RecordView view = with_top({{0, 9}});
   view.values = values;
@@ -198,7 +198,7 @@ TEST(DifferenceBounds, LargestElementsWithinTheHeadAreNoFurtherFact) {
   EXPECT_TRUE(bounds(view, view).facts.top);
 }
 
-TEST(DifferenceBounds, AHeadIsNoLongerThanTheOthersNorm) {
+TEST(DifferenceBounds, HeadNormIsBoundedByTheOthersNorm) {
   const std::vector<float> values = {30, 40};
   RecordView head;
   head.values = values;
@@ -208,13 +208,13 @@ TEST(DifferenceBounds, AHeadIsNoLongerThanTheOthersNorm) {
   expect_nothing(bounds(head, with_l2(900)));
 }
 
-TEST(DifferenceBounds, AnElementIsNoLongerThanTheOthersNorm) {
+TEST(DifferenceBounds, ElementIsBoundedByTheOthersNorm) {
   EXPECT_NEAR(bounds(with_summary(-50, 3, kNaN), with_l2(40)).rel_l2, 0.25, 1e-12);
   EXPECT_NEAR(bounds(with_l2(40), with_summary(-3, 50, kNaN)).rel_l2, 0.25, 1e-12);
   expect_nothing(bounds(with_l2(40), with_summary(-3, 40, kNaN)));
 }
 
-TEST(DifferenceBounds, ANormIsNoLongerThanItsElementsAllow) {
+TEST(DifferenceBounds, NormIsBoundedByItsElements) {
   EXPECT_NEAR(bounds(with_l2(40), with_summary(-2, 3, kNaN)).rel_l2, 0.25, 1e-12);
   EXPECT_NEAR(bounds(with_summary(-3, 2, kNaN), with_l2(40)).rel_l2, 0.25, 1e-12);
   expect_nothing(bounds(with_l2(40), with_summary(-4, 3, kNaN)));
@@ -222,7 +222,7 @@ TEST(DifferenceBounds, ANormIsNoLongerThanItsElementsAllow) {
 }
 
 // Breaks if a NaN were followed by a number, which a tolerance may admit.
-TEST(DifferenceBounds, WhatIsNoNumberStaysOne) {
+TEST(DifferenceBounds, NaNStaysNaN) {
   RecordView ref = with_sketch(3);
   ref.l2 = 3;
   RecordView got = with_sketch(kNaN);
@@ -264,7 +264,7 @@ TEST(PairViews, DifferencesAreTakenAgainstTheBestKnownNorm) {
 }
 
 // Breaks if every error of logits were small beside the norm of their padding.
-TEST(PairViews, PaddingIsNoScaleOfLogits) {
+TEST(PairViews, LogitScaleIgnoresPadding) {
   RecordView ref = with_top({{0, 5}});
   ref.l2 = 1e10;
   Metrics metrics;

@@ -97,7 +97,7 @@ TEST(Evidence, FollowsFromFactsAndLimits) {
 }
 
 // Breaks if the reader were told of a missing value where the policy is at fault, or the reverse.
-TEST(Evidence, TheReasonSaysWhatIsMissing) {
+TEST(Evidence, ReasonNamesWhatIsMissing) {
   const auto reason_of = [](const Metrics& metrics, const Tolerance& tolerance) {
     std::string_view reason;
     EXPECT_EQ(evidence_of(metrics, tolerance, {}, reason), Evidence::kUnproven);
@@ -115,7 +115,7 @@ TEST(Evidence, TheReasonSaysWhatIsMissing) {
 }
 
 // Breaks if a choice that one log keeps to itself were as good as one that both state.
-TEST(Evidence, AnArgmaxThatIsAskedForMustBeStatedByBoth) {
+TEST(Evidence, RequiredArgmaxMustBeStatedByBoth) {
   struct Case {
     bool ref;
     bool got;
@@ -189,7 +189,7 @@ TEST_F(CountEvidence, CountsEachStateOnce) {
 }
 
 // Breaks if a record that the judged log alone has were shown as one of the reference.
-TEST_F(CountEvidence, RecordsOfTheJudgedLogAloneAreNotCounted) {
+TEST_F(CountEvidence, DoesNotCountRecordsOnlyInTheJudgedLog) {
   for (const Evidence evidence : {Evidence::kWhole, Evidence::kUnproven, Evidence::kPartial}) {
     add(kLogitsId, 0, evidence).of_ref = false;
   }
@@ -199,7 +199,7 @@ TEST_F(CountEvidence, RecordsOfTheJudgedLogAloneAreNotCounted) {
 }
 
 // Breaks if the first were that of the list: gaps stand in a list of their own.
-TEST_F(CountEvidence, TheFirstUnprovenIsByTokenThenAsTheNetworkComputes) {
+TEST_F(CountEvidence, FirstUnprovenIsByTokenThenNetworkOrder) {
   add(kLogitsId, 3, Evidence::kUnproven, "a result");
   EXPECT_EQ(count().first_unproven->reason, "a result");
   comparison_.gaps.push_back({kLogprobsId, 3, Evidence::kUnproven, "computed before", false});
@@ -214,7 +214,7 @@ TEST_F(CountEvidence, TheFirstUnprovenIsByTokenThenAsTheNetworkComputes) {
 }
 
 // Breaks if "argmax 33 of 33" could be said where the logits of one token are missing.
-TEST_F(CountEvidence, TheArgmaxIsKnownWhereBothTellIt) {
+TEST_F(CountEvidence, ArgmaxIsKnownWhereBothStateIt) {
   add(kLogitsId, 0, Evidence::kWhole).metrics.argmax_ref = 1;
   comparison_.results.back().metrics.argmax_got = 0;
   add(kLogprobsId, 1, Evidence::kPartial).metrics.argmax_ref = 1;

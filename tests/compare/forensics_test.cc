@@ -49,7 +49,7 @@ class FaultyLogger : public ForensicsTest,
 
 // Breaks if a value were called garbage that is the engine's own, or if a record that the allocator
 // wrote into went unnoticed.
-TEST_P(FaultyLogger, ItsWordsAreFoundAndNothingElse) {
+TEST_P(FaultyLogger, FindsItsWordsAndNothingElse) {
   const auto [n, exact] = GetParam();
   const std::string log = folder_ + "/faulty.jsonl";
   const std::string truth = folder_ + "/truth.jsonl";
@@ -121,7 +121,7 @@ TEST_F(ForensicsTest, TensorsOfManyZerosOrDenormalsHaveNoPointers) {
   EXPECT_THAT(analysis.suspicions, IsEmpty());
 }
 
-TEST_F(ForensicsTest, RepeatsAreFoundUnlessTheTokenIsTheSame) {
+TEST_F(ForensicsTest, FindsRepeatsUnlessTheTokenIsTheSame) {
   const std::vector<float> a = normal_values(16, 1);
   const std::vector<float> b = normal_values(16, 2);
   const std::string header = "{\"assay\":1,\"tokens\":[5,6,5]}\n";
@@ -149,7 +149,7 @@ TEST_F(ForensicsTest, RepeatsAreFoundUnlessTheTokenIsTheSame) {
 
 // Breaks if an engine that counts tokens from 1 were accused at its first, where the rotation is by
 // nothing; a later one, and other checkpoints, are told.
-TEST_F(ForensicsTest, TheFirstPositionMayBeCountedAs1) {
+TEST_F(ForensicsTest, AcceptsPositionsCountedFromOne) {
   const std::vector<float> a = normal_values(100, 1);
   const std::vector<float> b = normal_values(100, 2);
   const std::vector<float> c = normal_values(100, 3);
@@ -170,7 +170,7 @@ TEST_F(ForensicsTest, TheFirstPositionMayBeCountedAs1) {
       ElementsAre(SuspicionKind::kRepeat));
 }
 
-TEST_F(ForensicsTest, ABufferWrittenInPartIsFound) {
+TEST_F(ForensicsTest, FindsPartlyWrittenBuffers) {
   const std::vector<float> before = normal_values(100, 1);
   std::vector<float> after = normal_values(100, 2);
   std::copy(before.begin() + 60, before.end(), after.begin() + 60);
@@ -181,7 +181,7 @@ TEST_F(ForensicsTest, ABufferWrittenInPartIsFound) {
   EXPECT_EQ(analysis.suspicions[0].count, 40);
 }
 
-TEST_F(ForensicsTest, ConstantsAndZerosAreTold) {
+TEST_F(ForensicsTest, ReportsConstantsAndZeros) {
   const Analysis analysis =
       analyze_log(put("a.jsonl", line("q", 0, {0, 0, 0, 0}) + line("k", 0, {2, 2, 2, 2}) +
                                      line("v", 0, {1, 2, 3, 4}) + line("scalar", 0, {7})));

@@ -40,7 +40,7 @@ std::vector<float> normal_values(size_t n) {
   return values;
 }
 
-TEST(Garbage, RealTensorsHaveNone) {
+TEST(Garbage, FindsNoneInRealTensors) {
   EXPECT_THAT(indices(normal_values(5000), GarbageReason::kNonfinite), IsEmpty());
   std::vector<float> massive = normal_values(5000);
   massive[0] = 90000;  // a massive activation
@@ -69,7 +69,7 @@ TEST(Garbage, PointersInTheBitsAreHeapMetadata) {
 }
 
 // The same as "%.6f" prints it.
-TEST(Garbage, PointersInPrintAreHeapMetadata) {
+TEST(Garbage, PrintedPointersAreHeapMetadata) {
   std::vector<float> values = normal_values(10);
   values[0] = -46583.378906F;
   values[1] = 0;
@@ -97,7 +97,7 @@ TEST(Garbage, ATensorOfDenormalsHasNoPointers) {
   EXPECT_THAT(indices(values, GarbageReason::kHeapMetadata), IsEmpty());
 }
 
-TEST(Garbage, OutOfScaleIsMagnitudeWhereverItIs) {
+TEST(Garbage, OutOfScaleIsMagnitudeAtAnyIndex) {
   for (const size_t place : std::vector<size_t>{0, 1, 2, 777, 4998, 4999}) {
     std::vector<float> values = normal_values(5000);
     values[place] = -2e16F;
@@ -113,7 +113,7 @@ TEST(Garbage, NonfiniteIsListed) {
   EXPECT_THAT(indices(values, GarbageReason::kNonfinite), ElementsAre(5, 99));
 }
 
-TEST(Garbage, AConstantEndOfLogitsIsPadding) {
+TEST(Garbage, ConstantTailOfLogitsIsPadding) {
   for (const float fill : {-std::numeric_limits<float>::infinity(), -1e30F, -10000.0F}) {
     std::vector<float> values = normal_values(100);
     values[97] = values[98] = values[99] = fill;

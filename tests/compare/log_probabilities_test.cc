@@ -61,7 +61,7 @@ TEST(LogProbabilities, HaveTwoNames) {
   EXPECT_EQ(sibling_of("q"), "");
 }
 
-TEST(ReadAsLogits, TheListBecomesTheLargestElements) {
+TEST(ReadAsLogits, MovesTheListToTheLargestElements) {
   const Record made = read_top(10);
   ASSERT_TRUE(made.summary);
   const Summary& summary = *made.summary;
@@ -73,7 +73,7 @@ TEST(ReadAsLogits, TheListBecomesTheLargestElements) {
 }
 
 // Breaks if a list took the place of what the record knows better.
-TEST(ReadAsLogits, LeavesAloneWhatTellsMore) {
+TEST(ReadAsLogits, KeepsRecordsWithMoreInformation) {
   Record whole = log_softmax(kLogitsRecord);
   whole.top = top_of(whole, 10).top;
   read_as_logits(whole);
@@ -93,7 +93,7 @@ TEST(ReadAsLogits, LeavesAloneWhatTellsMore) {
 }
 
 // Breaks if logits could be taken for log-probabilities, or two of a kind for two kinds.
-TEST(AreLogProbabilities, ExactlyOneOfTwoIs) {
+TEST(AreLogProbabilities, RequiresExactlyOneOfTwo) {
   const Record named = log_softmax(kLogitsRecord);
   const Record unnamed = log_softmax(kLogitsRecord, "logits");
   const Record summarised = head_of(unnamed, 4, true, false);
@@ -126,14 +126,14 @@ void expect_near(const std::vector<float>& a, const std::vector<float>& b, doubl
   }
 }
 
-TEST(InTermsOf, TheSumOfAllValuesGivesTheConstant) {
+TEST(InTermsOf, ConstantFollowsFromTheSumOfAllValues) {
   const Record logprobs = log_softmax(kLogitsRecord);
   expect_near(in_terms_of(kLogitsRecord, logprobs).values, kLogitsRecord.values, 1e-5);
   expect_near(in_terms_of(logprobs, kLogitsRecord).values, logprobs.values, 1e-5);
 }
 
 // Breaks if a statement of the whole stayed as it was beside values that moved.
-TEST(InTermsOf, StatementsMoveWithTheValues) {
+TEST(InTermsOf, StatementsShiftWithTheValues) {
   const Record logprobs = log_softmax(kLogitsRecord);
   Record whole = logprobs;
   whole.summary = summarize(whole.values);
@@ -154,7 +154,7 @@ TEST(InTermsOf, StatementsMoveWithTheValues) {
 }
 
 // Breaks if the sketch of elements of which some are not finite moved as that of all.
-TEST(InTermsOf, ASketchOfUnknownElementsIsDropped) {
+TEST(InTermsOf, DropsTheSketchOfUnknownElements) {
   const Record part = head_of(log_softmax(kLogitsRecord), 4, true, true);
   Record unknown = part;
   unknown.summary->counts_nonfinite = false;
@@ -167,14 +167,14 @@ TEST(InTermsOf, ASketchOfUnknownElementsIsDropped) {
   EXPECT_FALSE(in_terms_of(kLogitsRecord, bare).sketch);
 }
 
-TEST(InTermsOf, MeansGiveTheConstantWhereValuesAreMissing) {
+TEST(InTermsOf, ConstantFollowsFromMeansWithoutValues) {
   const Record logits = head_of(kLogitsRecord, 4, true, false);
   const Record logprobs = head_of(log_softmax(kLogitsRecord), 6, true, false);
   const Record there = in_terms_of(logits, logprobs);
   expect_near(there.values, {kLogitsRecord.values.begin(), kLogitsRecord.values.begin() + 6}, 1e-4);
 }
 
-TEST(InTermsOf, ElementsThatBothListGiveTheConstantWhereMeansAreMissing) {
+TEST(InTermsOf, ConstantFollowsFromCommonElementsWithoutMeans) {
   const Record logits = head_of(kLogitsRecord, 0, true, false);
   const Record shifted = in_terms_of(logits, read_top(10));
   ASSERT_EQ(shifted.summary->top.size(), 10U);
@@ -185,7 +185,7 @@ TEST(InTermsOf, ElementsThatBothListGiveTheConstantWhereMeansAreMissing) {
 }
 
 // Breaks if a constant absorbed an error: probabilities that are off by a factor are wrong.
-TEST(InTermsOf, TheConstantIsOneThatTheLogitsAllow) {
+TEST(InTermsOf, ConstantStaysWithinTheBoundsOfTheLogits) {
   const Record logits = head_of(kLogitsRecord, 0, true, false);
   Record wrong = read_top(10);
   for (TopValue& top : wrong.summary->top) top.value += 5;
@@ -195,7 +195,7 @@ TEST(InTermsOf, TheConstantIsOneThatTheLogitsAllow) {
 }
 
 // Breaks if records that nothing relates were compared, or if a NaN went with what was dropped.
-TEST(InTermsOf, WhereNothingTellsTheConstantOnlyNaNIsLeft) {
+TEST(InTermsOf, WithoutAConstantOnlyNaNRemains) {
   const Record logits = head_of(kLogitsRecord, 0, false, true);
   Record got = head_of(log_softmax(kLogitsRecord), 4, false, true);
   got.values[2] = std::nanf("");

@@ -23,7 +23,7 @@ class MatrixTest : public LogFiles {
 };
 
 // Breaks if a run could escape its reference by another prompt in its header.
-TEST_F(MatrixTest, ARunWithoutAReferenceIsNoPass) {
+TEST_F(MatrixTest, RunWithoutAReferenceDoesNotPass) {
   const std::string ref = log("ref", "float64", 2, 5);
   const std::string good = log("good", "exact", 2, 5);
   EXPECT_TRUE(compare_matrix({ref, good}, {}).pass);
@@ -77,7 +77,7 @@ TEST_F(MatrixTest, AReferenceWithoutTheCheckpointDoesNotHideAnothersVerdict) {
 }
 
 // Breaks if an engine that crashed before its first record were no failure, or hid the others.
-TEST_F(MatrixTest, ALogWithoutARecordIsAProblemOfItsOwn) {
+TEST_F(MatrixTest, ReportsALogWithoutRecords) {
   const std::string ref = log("ref", "float64", 2, 5);
   const std::string good = log("good", "exact", 2, 5);
   const std::string header = R"({"assay":1,"model":{"name":"m"},"tokens":[1,2],"engine":"x"})";
@@ -112,7 +112,7 @@ TEST_F(MatrixTest, ALogWithoutARecordIsAProblemOfItsOwn) {
 }
 
 // Breaks if a run were judged twice because it is named twice.
-TEST_F(MatrixTest, AFileThatIsNamedTwiceIsOneRun) {
+TEST_F(MatrixTest, FileNamedTwiceIsOneRun) {
   const std::string ref = log("ref", "float64", 2, 5);
   const std::string good = log("good", "exact", 2, 5);
   std::filesystem::create_symlink(good, path("link.jsonl"));
@@ -128,7 +128,7 @@ TEST_F(MatrixTest, AFileThatIsNamedTwiceIsOneRun) {
 }
 
 // Breaks if NaN were told as an infinity, or passed.
-TEST_F(MatrixTest, NotANumberIsToldAsSuch) {
+TEST_F(MatrixTest, ReportsNaN) {
   const std::string ref = log("ref", "float64", 2, 5);
   const RunMatrix matrix = compare_matrix({ref, log("bad", "exact", 2, std::nanf(""))}, {});
   const RunPair& pair = *matrix.rows.at(0).cells.back().pair;
@@ -138,7 +138,7 @@ TEST_F(MatrixTest, NotANumberIsToldAsSuch) {
   EXPECT_TRUE(std::isnan(pair.worst_of_tolerance));
 }
 
-TEST_F(MatrixTest, SaysWhatIsMissing) {
+TEST_F(MatrixTest, ReportsWhatIsMissing) {
   const std::string ref = log("oracle", "float64", 2, 5);
   const std::string run = log("engine", "exact", 2, 5);
   const auto problem = [&](const std::vector<std::string>& paths, const std::string& reference) {

@@ -63,7 +63,7 @@ TEST_F(Measure, ResultsAreInTheOrderOfThePairs) {
   EXPECT_TRUE(q.of_ref && k.of_ref);
 }
 
-TEST_F(Measure, EachCheckpointIsHeldToItsOwnTolerance) {
+TEST_F(Measure, AppliesEachCheckpointsOwnTolerance) {
   read(line("q", 0, {1, 2}) + line("k", 0, {1, 2}), line("q", 0, {1, 3}) + line("k", 0, {1, 3}));
   tolerances_[static_cast<size_t>(names_->checkpoints.find("k"))] = {0.9, {}, {}, {}};
   const auto results = measured({{0, 0}, {1, 1}});
@@ -72,7 +72,7 @@ TEST_F(Measure, EachCheckpointIsHeldToItsOwnTolerance) {
 }
 
 // Breaks if a record that only the judged log has were not looked at, or placed at another token.
-TEST_F(Measure, ARecordOfTheJudgedLogAloneIsChecked) {
+TEST_F(Measure, ChecksRecordsOnlyInTheJudgedLog) {
   offset_ = 5;
   read(line("q", 0, {1, 2}),
        line("v", 7, {1, NAN}) + line("v", 8, {1, 2}) + line("logits", 7, {1, -INFINITY}));
@@ -90,7 +90,7 @@ TEST_F(Measure, ARecordOfTheJudgedLogAloneIsChecked) {
   EXPECT_EQ(measured({{-1, 1}})[0].result.token_idx, 8) << "which would overflow";
 }
 
-TEST_F(Measure, ListsOfProbableTokensAreReadAsLogits) {
+TEST_F(Measure, ReadsTopTokenListsAsLogits) {
   const std::string top = R"(,"n":4,"top":[[2,-0.1],[0,-3]])";
   read(line("logits", 0, {}, R"(,"n":4,"summary":{"argmax":2,"max":5,"top":[[2,5],[0,2.1]]})"),
        line("logprobs", 0, {}, top));
@@ -102,7 +102,7 @@ TEST_F(Measure, ListsOfProbableTokensAreReadAsLogits) {
 }
 
 // Breaks if a batch began again, or ended early, where the next one begins.
-TEST_F(Measure, BatchesChangeNothing) {
+TEST_F(Measure, BatchingDoesNotChangeResults) {
   std::string ref;
   std::string got;
   for (int token = 0; token < 5; ++token) {
@@ -130,7 +130,7 @@ TEST_F(Measure, BatchesChangeNothing) {
 }
 
 // Breaks if a broken line, which the index does not read, were skipped, or ended a thread.
-TEST_F(Measure, ALineThatCannotBeReadIsAnError) {
+TEST_F(Measure, RejectsUnreadableLines) {
   std::string broken = line("q", 1, {1, 2});
   broken.replace(broken.find("\"values\":[1,2]"), 14, "\"values\":[1,x]");
   read(line("q", 0, {1, 2}) + line("q", 1, {1, 2}), line("q", 0, {1, 2}) + broken);

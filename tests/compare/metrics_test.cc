@@ -11,7 +11,7 @@
 namespace assay {
 namespace {
 
-TEST(Metrics, OfASmallTensorByHand) {
+TEST(Metrics, MatchValuesComputedByHand) {
   const Metrics m = compare_records(record({3, 4, 0, 0}), record({3, 4, 0, 1}), true);
   EXPECT_EQ(m.max_abs, 1);
   EXPECT_EQ(m.mean_abs, 0.25);
@@ -25,14 +25,14 @@ TEST(Metrics, OfASmallTensorByHand) {
   EXPECT_FALSE(m.identical);
 }
 
-TEST(Metrics, RegretIsTakenInTheReference) {
+TEST(Metrics, RegretUsesTheReference) {
   const Metrics m = compare_records(record({1, 5, 4.5F}), record({1, 5, 6}), true);
   EXPECT_EQ(m.argmax_ref, 1);
   EXPECT_EQ(m.argmax_got, 2);
   EXPECT_EQ(m.regret, 0.5);
 }
 
-TEST(Metrics, TopkOverlapIsTheSharedPartOfTheLargest) {
+TEST(Metrics, TopkOverlapIsTheSharedShareOfTheLargest) {
   const Metrics m =
       compare_records(record({9, 8, 7, 6, 5, 0, 0, 0}), record({9, 8, 7, 0, 0, 6, 5, 0}), true);
   EXPECT_DOUBLE_EQ(*m.topk_overlap, 0.6);
@@ -78,7 +78,7 @@ TEST(Metrics, PaddingWithEqualInfinitiesIsEqual) {
 }
 
 // Breaks if an error outside of the head went unseen: what a golden of heads is for.
-TEST(Metrics, SketchesSeeWhatTheHeadDoesNot) {
+TEST(Metrics, SketchesRevealDifferencesBeyondTheHead) {
   const Record ref = record(random_values(20000, 1), "layer_0_output");
   Record got = ref;
   for (size_t i = 10; i < got.values.size(); ++i) got.values[i] *= 1.05F;
@@ -104,7 +104,7 @@ TEST(Metrics, SummariesBoundTheErrorFromBelow) {
 }
 
 // Breaks if a small head made the whole tensor look far off.
-TEST(Metrics, AHeadOfSmallValuesIsTakenAgainstTheWhole) {
+TEST(Metrics, SmallHeadIsScaledByTheWholeTensor) {
   Record ref = record(random_values(10000, 3), "x");
   for (size_t i = 0; i < 10; ++i) ref.values[i] = 1e-4F;
   Record got = ref;
@@ -114,7 +114,7 @@ TEST(Metrics, AHeadOfSmallValuesIsTakenAgainstTheWhole) {
   EXPECT_LT(m.rel_l2, 1e-5);
 }
 
-TEST(Metrics, NonfiniteElementsBehindTheHeadAreSeen) {
+TEST(Metrics, CountsNonfiniteElementsBeyondTheHead) {
   const Record ref = record(random_values(100, 4), "x");
   Record got = ref;
   got.values[50] = std::nanf("");
@@ -124,7 +124,7 @@ TEST(Metrics, NonfiniteElementsBehindTheHeadAreSeen) {
   EXPECT_TRUE(std::isnan(m.rel_l2));
 }
 
-TEST(Metrics, ArgmaxOfHeadsIsTheSummarys) {
+TEST(Metrics, HeadArgmaxComesFromTheSummary) {
   Record ref = record(random_values(1000, 5));
   ref.values[700] = 50;
   ref.values[800] = 49;
@@ -145,7 +145,7 @@ TEST(Metrics, ArgmaxOfHeadsIsTheSummarys) {
 
 // Whatever of the whole tensor each of the two logs holds, an error behind the head is seen, and
 // what is right passes.
-TEST(Metrics, EveryFormOfARecordCanBeHeldAgainstEveryOther) {
+TEST(Metrics, ComparesEveryFormOfRecordWithEveryOther) {
   const Record ref = record(random_values(20000, 6), "x");
   Record got = ref;
   for (size_t i = 10; i < got.values.size(); ++i) got.values[i] *= 1.05F;
@@ -173,7 +173,7 @@ TEST(Metrics, EveryFormOfARecordCanBeHeldAgainstEveryOther) {
 }
 
 // Breaks if a padded vocabulary's tail, which a sketch adds up too, made the same logits differ.
-TEST(Metrics, WhatStandsForAPaddedTensorIsNotHeldAgainstTheOther) {
+TEST(Metrics, StatementsOfAPaddedTensorAreNotCompared) {
   const Record plain = record(random_values(1000, 7));
   for (const float padding : {0.0F, -5.0F, -std::numeric_limits<float>::infinity(), 1e20F}) {
     Record padded = plain;
@@ -197,7 +197,7 @@ TEST(Metrics, WhatStandsForAPaddedTensorIsNotHeldAgainstTheOther) {
   }
 }
 
-TEST(Metrics, AnArgmaxInPaddingThatIsLeftOutIsNone) {
+TEST(Metrics, ArgmaxInExcludedPaddingIsUnknown) {
   const Record plain = record(random_values(1000, 8));
   Record padded = plain;
   padded.values.resize(1016, 1e20F);
@@ -211,7 +211,7 @@ TEST(Metrics, AnArgmaxInPaddingThatIsLeftOutIsNone) {
   EXPECT_EQ(compare_records(plain, padded, true, {padding}).argmax_got, m.argmax_ref);
 }
 
-TEST(Metrics, ExcludedElementsTakeNoPart) {
+TEST(Metrics, IgnoresExcludedElements) {
   const std::vector<int64_t> excluded = {1};
   const Metrics m = compare_records(record({3, 1e30F, 4}), record({3, 7, 4}), true, {excluded});
   EXPECT_EQ(m.max_abs, 0);

@@ -30,7 +30,7 @@ class NameMapTest : public LogFiles {
   }
 };
 
-TEST_F(NameMapTest, ReadyMapsKnowTheirEngines) {
+TEST_F(NameMapTest, ReadyMapsMatchTheirEngines) {
   const NameMap llama = NameMap::load("llama.cpp");
   EXPECT_THAT(checkpoints(llama, "l_out-7"), ElementsAre("layer_7_output"));
   EXPECT_THAT(checkpoints(llama, "Qcur-31"), ElementsAre("layer_31_q", "layer_31_q_rope"));
@@ -54,7 +54,7 @@ TEST_F(NameMapTest, ReadyMapsKnowTheirEngines) {
   EXPECT_EQ(NameMap::suggest({"logits", "layer_0_output"}), "");
 }
 
-TEST_F(NameMapTest, OneNameMayMeanAnotherThingInAnotherArchitecture) {
+TEST_F(NameMapTest, SameNameCanDifferBetweenArchitectures) {
   NameMap map = NameMap::load("llama.cpp");
   map.set_arch("phi3");
   EXPECT_THAT(checkpoints(map, "ffn_up-2"), ElementsAre("layer_2_ffn_gate", "layer_2_ffn_up"));
@@ -65,7 +65,7 @@ TEST_F(NameMapTest, OneNameMayMeanAnotherThingInAnotherArchitecture) {
   EXPECT_THAT(checkpoints(given, "Qcur-2"), ElementsAre("layer_2_q"));
 }
 
-TEST_F(NameMapTest, FilesHaveGlobsAndRegularExpressions) {
+TEST_F(NameMapTest, AcceptsGlobsAndRegularExpressions) {
   const NameMap map = file(R"j({"rules": [
       {"name": "blk.{N}.out*", "to": "layer_{N}_output"},
       {"regex": "hidden_states\\.([0-9]+)", "to": "layer_{N-1}_output"},
@@ -78,7 +78,7 @@ TEST_F(NameMapTest, FilesHaveGlobsAndRegularExpressions) {
   EXPECT_TRUE(map.find("debug_1").known);
 }
 
-TEST_F(NameMapTest, BadMapsAreTold) {
+TEST_F(NameMapTest, RejectsBadMaps) {
   EXPECT_THAT(error_of([] { NameMap::load("lama.cpp"); }),
               AllOf(HasSubstr("'lama.cpp' is neither a ready map nor a file"),
                     HasSubstr("give llama.cpp, transformers, published, or the path of a file")));
@@ -104,14 +104,14 @@ TEST_F(NameMapTest, BadMapsAreTold) {
 }
 
 // Breaks if a pattern from outside could hang or crash the program.
-TEST_F(NameMapTest, HostilePatternsAndNamesEnd) {
+TEST_F(NameMapTest, BoundsTheWorkOfHostilePatterns) {
   const NameMap map = file(R"j({"rules": [{"regex": "(a+)+b", "to": "logits"}]})j");
   EXPECT_FALSE(map.find(std::string(1000, 'a')).known);
   EXPECT_FALSE(map.find(std::string(1000000, 'a')).known);
   EXPECT_FALSE(map.find(std::string("\0\xff", 2)).known);
 }
 
-TEST_F(NameMapTest, PatternsAndRulesHaveLimits) {
+TEST_F(NameMapTest, LimitsPatternsAndRules) {
   const auto rule = [](const std::string& key, const std::string& pattern, const std::string& to) {
     return R"({"rules":[{")" + key + R"(":")" + pattern + R"(","to":")" + to + R"("}]})";
   };
@@ -134,7 +134,7 @@ TEST_F(NameMapTest, PatternsAndRulesHaveLimits) {
 }
 
 // Breaks if the steps were limited for each match alone: these would take a minute.
-TEST_F(NameMapTest, TheNamesOfALogShareOneBudget) {
+TEST_F(NameMapTest, NamesOfOneLogShareOneBudget) {
   std::string rules;
   for (int i = 0; i < 300; ++i) {
     rules += fmt::format(R"({}{{"regex":"(a+)+b{}","to":"logits"}})", i > 0 ? "," : "", i);
@@ -167,7 +167,7 @@ Record record_of(std::vector<float> values, int64_t n) {
   return record;
 }
 
-TEST_F(NameMapTest, HalvesBecomeNeighbours) {
+TEST_F(NameMapTest, ConvertsHalvesToAdjacentPairs) {
   // Two heads of four: pairs (0, 2), (1, 3).
   Record record = record_of({0, 1, 2, 3, 10, 11, 12, 13}, 8);
   apply_transform({0, 0, 0, 4}, record);
@@ -187,13 +187,13 @@ TEST_F(NameMapTest, HalvesBecomeNeighbours) {
 }
 
 // Breaks if the head_dim of a map were taken as the size of what is held.
-TEST_F(NameMapTest, AHeadLargerThanWhatIsLoggedTakesNoMemory) {
+TEST_F(NameMapTest, OversizedHeadDimAllocatesNothing) {
   Record record = record_of({1, 2}, int64_t{1} << 40);
   apply_transform({0, 0, 0, int64_t{1} << 40}, record);
   EXPECT_THAT(record.values, IsEmpty());
 }
 
-TEST_F(NameMapTest, FusedProjectionsComeApart) {
+TEST_F(NameMapTest, SplitsFusedProjections) {
   std::vector<float> fused(12);
   std::iota(fused.begin(), fused.end(), 0.0F);
   const auto part = [&](const NameMap& map, size_t which, std::vector<float> values) {
@@ -222,7 +222,7 @@ TEST_F(NameMapTest, FusedProjectionsComeApart) {
 class MappedComparison : public NameMapTest {};
 
 // llama.cpp gives a projection one name before and after its rotation.
-TEST_F(MappedComparison, TakesOneOfSeveralRecordsOfAName) {
+TEST_F(MappedComparison, SelectsOneOfSeveralRecordsOfAName) {
   const std::string ref = put(
       "ref.jsonl", line("layer_0_q", 1, {1, 2, 3, 4}) + line("layer_0_q_rope", 1, {4, 3, 2, 1}));
   const std::string got = put(
@@ -242,7 +242,7 @@ TEST_F(MappedComparison, TakesOneOfSeveralRecordsOfAName) {
 }
 
 // Breaks if records vanished without a word, or a name of which none was taken counted as there.
-TEST_F(MappedComparison, TooFewRecordsToTakeFromAreUnmatchedAndTold) {
+TEST_F(MappedComparison, WarnsOfTooFewRecordsToSelectFrom) {
   CompareOptions options;
   options.ref_map = options.got_map =
       file(R"({"rules":[{"name":"a","to":"logits","take":5},{"name":"b","to":"embedding"}]})");
@@ -264,7 +264,7 @@ TEST_F(MappedComparison, TooFewRecordsToTakeFromAreUnmatchedAndTold) {
               HasSubstr("no record in common"));
 }
 
-TEST_F(MappedComparison, RowsOfQAreHeldInTheFilesOrder) {
+TEST_F(MappedComparison, ComparesRowsOfQInFileOrder) {
   const std::string ref =
       put("ref.jsonl", "{\"assay\":1,\"model\":{\"arch\":\"llama\"}}\n" +
                            line("layer_0_q", 0, {0, 2, 1, 3}) + line("logits", 0, {1, 2}));
@@ -286,7 +286,7 @@ TEST_F(MappedComparison, RowsOfQAreHeldInTheFilesOrder) {
 }
 
 // Breaks if the order of rows were guessed: that makes a right llama diverge.
-TEST_F(MappedComparison, AnUnknownArchitectureIsAskedForWhereRowsDependOnIt) {
+TEST_F(MappedComparison, RequiresTheArchitectureWhereRowOrderDependsOnIt) {
   const std::string ref =
       put("ref.jsonl", line("layer_0_q", 0, {0, 2, 1, 3}) + line("logits", 0, {1, 2}));
   const std::string got =
@@ -314,7 +314,7 @@ TEST_F(MappedComparison, AnUnknownArchitectureIsAskedForWhereRowsDependOnIt) {
 }
 
 // Breaks if the map were not suggested where raw names stop a comparison or go through it.
-TEST_F(MappedComparison, RawNamesSuggestTheirMap) {
+TEST_F(MappedComparison, SuggestsAMapForRawNames) {
   const std::string twice = line("Qcur-0", 0, {1, 2}) + line("Qcur-0", 0, {3, 4});
   const std::string raw = put("raw.jsonl", twice);
   EXPECT_THAT(error_of([&] { compare_logs(raw, raw, {}); }), HasSubstr("give --map llama.cpp"));

@@ -42,7 +42,7 @@ TEST_F(NoExcuseTest, OneWrongLogitIsNoTie) {
   EXPECT_EQ(verdict(ref, got), Verdict::kTieFlip) << "the tolerance allows it of each element";
 }
 
-TEST_F(NoExcuseTest, AWrongLogitDoesNotLeaveOutWhatIsGeneratedAfterIt) {
+TEST_F(NoExcuseTest, WrongLogitDoesNotExcuseLaterTokens) {
   const std::vector<float> ref = peaks(13.6F);
   const std::vector<float> got = peaks(14.5F);
   const auto log = [&](const std::vector<float>& logits, int seed) {
@@ -52,7 +52,7 @@ TEST_F(NoExcuseTest, AWrongLogitDoesNotLeaveOutWhatIsGeneratedAfterIt) {
   EXPECT_EQ(metric_name(compare(log(ref, 1), log(got, 2)).first_divergence->metric), "argmax");
 }
 
-TEST_F(NoExcuseTest, TheGenerationsPartWhateverThePolicyLimits) {
+TEST_F(NoExcuseTest, FindsTheSplitUnderAnyPolicy) {
   options_.policy = Policy::from_file(put("abs.json", R"({"default":{"max_abs":1e-3}})"));
   const auto log = [&](float a, float b, int seed) {
     return line("embedding", 0, waves(64)) + line("logits", 0, {1, a, b, -3, 1 + (a - 6)}) +
@@ -64,7 +64,7 @@ TEST_F(NoExcuseTest, TheGenerationsPartWhateverThePolicyLimits) {
   EXPECT_EQ(comparison.split->token_idx, 1);
 }
 
-TEST_F(NoExcuseTest, ASummaryOfNaNIsNoMatch) {
+TEST_F(NoExcuseTest, SummaryOfNaNIsNoMatch) {
   const auto log = [&](const std::string& summary) {
     return line("layer_0_output", 3, waves(10),
                 ",\"n\":896,\"summary\":{" + summary + ",\"nonfinite\":0}");
@@ -85,7 +85,7 @@ TEST_F(NoExcuseTest, ASummaryOfNaNIsNoMatch) {
   EXPECT_TRUE(compare(log(R"("l2":20)"), log(R"("mean":0.1)")).pass);
 }
 
-TEST_F(NoExcuseTest, InfinitiesThatTheOtherCannotConfirmAreNotFinite) {
+TEST_F(NoExcuseTest, UnconfirmedInfinitiesAreNonfinite) {
   const std::string counts = ",\"n\":896,\"summary\":{\"l2\":20,\"nonfinite\":5,\"nan\":0}";
   const auto plain = [&](const char* name) { return line(name, 0, waves(10), ",\"n\":896"); };
   const auto counted = [&](const char* name) { return line(name, 0, waves(10), counts); };
@@ -94,7 +94,7 @@ TEST_F(NoExcuseTest, InfinitiesThatTheOtherCannotConfirmAreNotFinite) {
   EXPECT_TRUE(compare(plain("logits"), counted("logits")).pass) << "padding";
 }
 
-TEST_F(NoExcuseTest, WhatOnlyTheJudgedLogitsHaveCounts) {
+TEST_F(NoExcuseTest, ExtraJudgedLogitsCount) {
   const std::vector<float> ref = waves(1000);
   std::vector<float> got = ref;
   got.resize(1024, -1);
@@ -108,7 +108,7 @@ TEST_F(NoExcuseTest, WhatOnlyTheJudgedLogitsHaveCounts) {
   EXPECT_EQ(verdict(got, ref), Verdict::kWrong);
 }
 
-TEST_F(NoExcuseTest, NaNOfBothIsTold) {
+TEST_F(NoExcuseTest, ReportsNaNOfBoth) {
   std::vector<float> values = waves(100);
   values[50] = NAN;
   const std::string log = line("embedding", 0, values);
@@ -127,7 +127,7 @@ TEST_F(NoExcuseTest, EqualInfinitiesHaveNoDivergence) {
 }
 
 // Breaks if equal infinities were called zeros.
-TEST_F(NoExcuseTest, EqualInfinitiesAreNoZeros) {
+TEST_F(NoExcuseTest, EqualInfinitiesAreNotZeros) {
   const std::string log = line("embedding", 0, {INFINITY, 0, 0, 0});
   EXPECT_EQ(compare(log, log).verdict, Verdict::kMatch);
   const float pointer = std::bit_cast<float>(0x7FFFU);
@@ -147,7 +147,7 @@ TEST_F(NoExcuseTest, ANormOfFloatsIsTheSame) {
   EXPECT_FALSE(compare(log(20), log(20 * (1 + 3e-6))).pass);
 }
 
-TEST_F(NoExcuseTest, AMistypedNameIsTold) {
+TEST_F(NoExcuseTest, ReportsMistypedNames) {
   const std::string log = line("layer_1_q", 0, waves(9)) + line("layer_1_v", 0, waves(9));
   options_.selection.set_checkpoints("layer_1_v,layr_1_q", "--checkpoints");
   EXPECT_THAT(failure(log, log),
@@ -163,7 +163,7 @@ TEST_F(NoExcuseTest, AMistypedNameIsTold) {
                           "tolerance"));
 }
 
-TEST_F(NoExcuseTest, TokensThatAreMissingAreNoPass) {
+TEST_F(NoExcuseTest, MissingTokensDoNotPass) {
   std::string ref;
   for (int token = 0; token < 9; ++token) {
     ref += line("embedding", token, waves(64, token)) + line("layer_0_output", token, waves(64));
@@ -179,7 +179,7 @@ TEST_F(NoExcuseTest, TokensThatAreMissingAreNoPass) {
   EXPECT_TRUE(compare(ref, got).pass);
 }
 
-TEST_F(NoExcuseTest, NamesOfAnotherEngineAreTold) {
+TEST_F(NoExcuseTest, WarnsOfNamesOfAnotherEngine) {
   const auto log = [&](const char* name) {
     return line("embedding", 0, waves(64)) + line(name, 0, waves(64, 1));
   };
@@ -192,7 +192,7 @@ TEST_F(NoExcuseTest, NamesOfAnotherEngineAreTold) {
 }
 
 // Breaks if a log without some of the checkpoints or records passed.
-TEST_F(NoExcuseTest, CheckpointsAndRecordsThatAreMissingAreNoPass) {
+TEST_F(NoExcuseTest, MissingCheckpointsAndRecordsDoNotPass) {
   const auto log = [&](const std::vector<const char*>& names, int tokens) {
     std::string text;
     for (int token = 0; token < tokens; ++token) {
@@ -239,7 +239,7 @@ TEST_F(NoExcuseTest, CheckpointsAndRecordsThatAreMissingAreNoPass) {
 }
 
 // Breaks if zeros at one token proved what could not be judged at all others.
-TEST_F(NoExcuseTest, ZerosDoNotStandForRecordsThatCouldNotBeJudged) {
+TEST_F(NoExcuseTest, ZerosDoNotReplaceUnjudgedRecords) {
   const auto log = [&](const std::vector<float>& head) {
     return line("embedding", 0, waves(9)) + line("layer_0_output", 0, std::vector<float>(9)) +
            line("embedding", 1, waves(9)) + line("layer_0_output", 1, head, ",\"n\":50");
@@ -249,7 +249,7 @@ TEST_F(NoExcuseTest, ZerosDoNotStandForRecordsThatCouldNotBeJudged) {
 }
 
 // Breaks if a number after a NaN took its place as the largest.
-TEST_F(NoExcuseTest, ANanIsNotForgotten) {
+TEST_F(NoExcuseTest, NaNIsNeverLost) {
   const auto head = [&](const char* checkpoint, const std::string& more) {
     return line(checkpoint, 0, waves(10), ",\"n\":1000" + more);
   };
@@ -275,7 +275,7 @@ TEST_F(NoExcuseTest, ANanIsNotForgotten) {
   EXPECT_DOUBLE_EQ(other.first_divergence->value, 18.0 / 30);
 }
 
-TEST_F(NoExcuseTest, AnInfinityThatTheReferenceDoesNotHaveIsChosen) {
+TEST_F(NoExcuseTest, ExtraInfinityIsTheArgmax) {
   std::vector<float> longer = waves(200);
   const std::string ref = line("logits", 0, longer);
   longer.resize(202, -INFINITY);
@@ -285,7 +285,7 @@ TEST_F(NoExcuseTest, AnInfinityThatTheReferenceDoesNotHaveIsChosen) {
 }
 
 // Breaks if a sketch that the padding's infinities spoil made a right engine fail.
-TEST_F(NoExcuseTest, InfinitiesOnBothSidesSpoilNoSketch) {
+TEST_F(NoExcuseTest, CommonInfinitiesKeepTheSketchUsable) {
   std::vector<float> logits = waves(1000);
   std::fill(logits.end() - 8, logits.end(), -INFINITY);
   const auto log = [&](float first) {
@@ -308,7 +308,7 @@ TEST_F(NoExcuseTest, InfinitiesOnBothSidesSpoilNoSketch) {
 }
 
 // Breaks if the margin of a tie were taken from a head, of which the logits' scale is not known.
-TEST_F(NoExcuseTest, ATieIsJudgedByTheScaleOfAllLogits) {
+TEST_F(NoExcuseTest, TieUsesTheScaleOfAllLogits) {
   const auto log = [&](const std::vector<float>& head, double first, double second) {
     return line(
         "logits", 0, head,
@@ -321,7 +321,7 @@ TEST_F(NoExcuseTest, ATieIsJudgedByTheScaleOfAllLogits) {
   }
 }
 
-TEST_F(NoExcuseTest, ANormThatOneOfTwoTellsProvesNothingOfZeros) {
+TEST_F(NoExcuseTest, OneSidedNormProvesNothingOfZeros) {
   const std::vector<float> zeros(10, 0);
   const std::string ref = line("q", 0, zeros, ",\"n\":1000");
   const std::string got = line("q", 0, zeros, R"(,"n":1000,"summary":{"l2":30})");
@@ -329,7 +329,7 @@ TEST_F(NoExcuseTest, ANormThatOneOfTwoTellsProvesNothingOfZeros) {
   EXPECT_EQ(compare(got, got).verdict, Verdict::kMatch);
 }
 
-TEST_F(NoExcuseTest, WhereThePromptEndsMustBeKnownForTwoGenerationsToPart) {
+TEST_F(NoExcuseTest, SplitRequiresAKnownPromptEnd) {
   const auto log = [&](bool embedding, float a, float b, int seed) {
     std::string text;
     for (int token = 0; token < 8; ++token) {
@@ -353,7 +353,7 @@ TEST_F(NoExcuseTest, WhereThePromptEndsMustBeKnownForTwoGenerationsToPart) {
 }
 
 // Breaks if two logs whose headers tell where the prompt ends did not under a given offset.
-TEST_F(NoExcuseTest, AGivenOffsetDoesNotForgetWhereThePromptEnds) {
+TEST_F(NoExcuseTest, GivenOffsetKeepsThePromptEnd) {
   const auto log = [&](const char* tokens, int first, float second, int seed) {
     std::string text = fmt::format(R"({{"assay":1,"model":{{"name":"m"}},"tokens":{}}})", tokens);
     text += "\n";
@@ -382,7 +382,7 @@ TEST_F(NoExcuseTest, AGivenOffsetDoesNotForgetWhereThePromptEnds) {
 
 // Breaks if two records of eight that happen to match made an offset, and what it drops went
 // untold.
-TEST_F(NoExcuseTest, AnOffsetExplainsHalfOfTheTokens) {
+TEST_F(NoExcuseTest, OffsetMustExplainHalfOfTheTokens) {
   const auto log = [&](int first, int same) {
     std::string text;
     for (int token = 0; token < 8; ++token) {
@@ -407,7 +407,7 @@ TEST_F(NoExcuseTest, AnOffsetExplainsHalfOfTheTokens) {
   EXPECT_EQ(six.evidence.unproven, 2) << "tokens that the offset leaves out";
 }
 
-TEST_F(NoExcuseTest, ALimitOfAnotherKindIsNoScaleForGrowth) {
+TEST_F(NoExcuseTest, OtherLimitsDoNotScaleGrowth) {
   const auto log = [&](float error) {
     std::vector<float> values = waves(64, 1);
     for (float& value : values) value *= 1 + error;
@@ -417,7 +417,7 @@ TEST_F(NoExcuseTest, ALimitOfAnotherKindIsNoScaleForGrowth) {
   EXPECT_EQ(compare(log(0), log(0.45F)).verdict, Verdict::kWrong);
 }
 
-TEST_F(NoExcuseTest, OtherModelFilesAreTold) {
+TEST_F(NoExcuseTest, WarnsOfDifferentModelFiles) {
   const auto log = [&](char digit, const char* type) {
     return fmt::format(
                R"({{"assay":1,"model":{{"name":"m","sha256":"{}","arch":"llama","type":"{}"}}}})",

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 class NotComparableTest : public ComparisonTest {};
 
-TEST_F(NotComparableTest, PaddingThatTheReferenceDoesNotHaveIsCompared) {
+TEST_F(NotComparableTest, ComparesPaddingMissingInTheReference) {
   const std::vector<float> ref = {1, 2, -3, 4, 5, -6, 7, -8, 9, 3, 2, 5, 4, 70};
   std::vector<float> got = ref;
   std::fill(got.begin() + 11, got.end(), -1e9F);
@@ -26,7 +26,7 @@ TEST_F(NotComparableTest, PaddingThatTheReferenceDoesNotHaveIsCompared) {
   EXPECT_FALSE(compare(line("logits", 0, got), line("logits", 0, ref)).pass);
 }
 
-TEST_F(NotComparableTest, PaddingOfBothIsLeftOutWhateverItsValue) {
+TEST_F(NotComparableTest, ExcludesCommonPaddingOfAnyValue) {
   const std::vector<float> plain = {1, 2, -3, 4, 5, -6, 7, -8, 9, 3, 2};
   for (const float fill : {-INFINITY, -1e9F}) {
     std::vector<float> ref = plain;
@@ -46,7 +46,7 @@ TEST_F(NotComparableTest, PaddingOfBothIsLeftOutWhateverItsValue) {
 }
 
 // Breaks if a limit that does not apply were taken as held.
-TEST_F(NotComparableTest, ARecordThatNoLimitAppliesToIsNoPass) {
+TEST_F(NotComparableTest, RecordWithoutAnApplicableLimitDoesNotPass) {
   options_.policy = Policy::from_file(put("kl.json", R"({"default":{"kl":0.1}})"));
   const Comparison layer =
       compare(line("layer_0_output", 0, {1, 2, 3}), line("layer_0_output", 0, {-5, 200, 1e6F}));
@@ -60,7 +60,7 @@ TEST_F(NotComparableTest, ARecordThatNoLimitAppliesToIsNoPass) {
   EXPECT_EQ(compare(head, head).verdict, Verdict::kIncomplete);
 }
 
-TEST_F(NotComparableTest, MaxAbsIsHeldToWhatIsKnownOfTheWhole) {
+TEST_F(NotComparableTest, MaxAbsAppliesToBoundsOfTheWholeTensor) {
   options_.policy = Policy::from_file(put("max.json", R"({"default":{"max_abs":0.001}})"));
   const std::string ref = line("logits", 0, {1, 2}, sketch_of(100));
   EXPECT_TRUE(compare(ref, ref).pass);
@@ -74,7 +74,7 @@ TEST_F(NotComparableTest, MaxAbsIsHeldToWhatIsKnownOfTheWhole) {
 }
 
 // Breaks if a checkpoint of which nothing is known were in parity because another one is.
-TEST_F(NotComparableTest, ACheckpointThatCannotBeComparedIsNotInParity) {
+TEST_F(NotComparableTest, IncomparableCheckpointIsNotInParity) {
   const std::string embedding = line("embedding", 0, {1, 2, 3});
   const auto empty = [](const std::string& name, int token) {
     return line(name, token, {}, ",\"n\":1000");
@@ -107,7 +107,7 @@ TEST_F(NotComparableTest, LogitsOfLessThanHalfAVocabularyAreNotOfTheSameOne) {
 }
 
 // Breaks if the token that the reference chooses could be cut away.
-TEST_F(NotComparableTest, AnArgmaxThatTheOtherLogitsDoNotReachFails) {
+TEST_F(NotComparableTest, ArgmaxBeyondTheOtherLogitsFails) {
   std::vector<float> logits = waves(64);
   logits[5] = 8;
   logits[63] = 9;
@@ -124,7 +124,7 @@ TEST_F(NotComparableTest, AnArgmaxThatTheOtherLogitsDoNotReachFails) {
   EXPECT_TRUE(compare(line("logits", 0, logits), line("logits", 0, cut)).pass);
 }
 
-TEST_F(NotComparableTest, ASketchOfZerosAgainstAnotherIsInfinitelyOff) {
+TEST_F(NotComparableTest, ZeroSketchAgainstAnotherIsInfinitelyOff) {
   const auto log = [](const std::string& whole) {
     return line("embedding", 0, {1, 2}) + line("layer_0_output", 0, {0, 0}, whole);
   };

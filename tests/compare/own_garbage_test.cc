@@ -34,11 +34,11 @@ class OwnGarbageTest : public ComparisonTest {
   std::vector<float> ref_ = waves(64, 3);
 };
 
-TEST_F(OwnGarbageTest, IsNoExcuseForANan) {
+TEST_F(OwnGarbageTest, DoesNotExcuseANaN) {
   EXPECT_FALSE(with_first({NAN, pointer_}).pass);
 }
 
-TEST_F(OwnGarbageTest, IsChosenWhereTheEngineMayHaveComputedIt) {
+TEST_F(OwnGarbageTest, CanBeTheArgmaxIfTheEngineMayHaveComputedIt) {
   EXPECT_FALSE(with_first({1e6F, 0}).pass);
   for (float& value : ref_) value = std::round(value * 1e6F) / 1e6F;  // as "%.6f" prints it
   const Comparison comparison = with_first({1e6F, 0});
@@ -66,7 +66,7 @@ TEST_F(OwnGarbageTest, IsComparedWhereTheLogWouldShowAnAddress) {
 }
 
 // Breaks if the low half of an address could be a NaN that nobody hears of.
-TEST_F(OwnGarbageTest, OfTheReferenceIsNoExcuseForANanEither) {
+TEST_F(OwnGarbageTest, InTheReferenceDoesNotExcuseANaN) {
   std::vector<float> garbage = ref_;
   garbage[0] = NAN;
   garbage[1] = pointer_;
@@ -86,7 +86,7 @@ TEST_F(OwnGarbageTest, DoesNotChangeWhatTheReferenceChooses) {
   EXPECT_EQ(with_first({1e30F, pointer_, -1e20F, pointer_}).verdict, Verdict::kIncomplete);
 }
 
-TEST_F(OwnGarbageTest, OfTheReferenceDoesNotFailAnEngineWhoseChoiceItHides) {
+TEST_F(OwnGarbageTest, InTheReferenceDoesNotFailTheChoiceItHides) {
   std::vector<float> garbage = ref_;
   std::copy_n(std::vector<float>{1e30F, pointer_, -1e20F, pointer_}.begin(), 4, garbage.begin());
   const Comparison hidden = compare(line("logits", 0, garbage), line("logits", 0, ref_));

@@ -85,7 +85,7 @@ TEST_F(PairRecords, TheOffsetIsAddedToTheReferencesToken) {
 }
 
 // Breaks if a hostile token number overflowed.
-TEST_F(PairRecords, ATokenBeyondAllNumbersIsMissing) {
+TEST_F(PairRecords, OverflowingTokenIndexIsMissing) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   alignment_.offset = kMost;
   pair(log_of("q", kMost, 1) + log_of("q", 0, 1), log_of("q", kMost, 1) + log_of("q", 5, 1));
@@ -94,7 +94,7 @@ TEST_F(PairRecords, ATokenBeyondAllNumbersIsMissing) {
 }
 
 // Breaks if a gap that was accepted by name failed the comparison, or one that was not passed.
-TEST_F(PairRecords, AGapIsAcceptedByItsCheckpointsName) {
+TEST_F(PairRecords, AcceptsGapsByCheckpointName) {
   options_.allow_missing = {"layer_*_q"};
   pair(log_of("layer_0_q", 0, 2) + log_of("layer_0_k", 0, 1), log_of("layer_0_q", 0, 1));
   EXPECT_THAT(pairs(), ElementsAre("layer_0_q 0 = layer_0_q 0"));
@@ -103,7 +103,7 @@ TEST_F(PairRecords, AGapIsAcceptedByItsCheckpointsName) {
 }
 
 // Breaks if tokens that an offset drops were excused though only the data shows it.
-TEST_F(PairRecords, TokensBeforeTheOthersFirstAreExcusedWhereTheHeadersShowThem) {
+TEST_F(PairRecords, ExcusesTokensBeforeTheOthersFirstIfHeadersShowThem) {
   const std::string missing = "q 0 unproven: it is missing in the other log";
   alignment_.offset = -1;
   const auto gaps_by = [&](Alignment::Shift shift) {
@@ -127,7 +127,7 @@ TEST_F(PairRecords, TokensBeforeTheOthersFirstAreExcusedWhereTheHeadersShowThem)
 }
 
 // Breaks if a gap that the user accepts by name stayed open for another reason.
-TEST_F(PairRecords, AGapThatIsAcceptedByNameIsSoBeforeTheOthersFirst) {
+TEST_F(PairRecords, AcceptedGapAppliesBeforeTheOthersFirstToken) {
   alignment_.offset = -1;
   alignment_.shift = Alignment::Shift::kByTokens;
   options_.allow_missing = {"q"};
@@ -153,7 +153,7 @@ TEST_F(PairRecords, LogProbabilitiesStandForLogits) {
   EXPECT_TRUE(pairing_.pairs[2].restated);
 }
 
-TEST_F(PairRecords, WhatIsNotSelectedIsNoGap) {
+TEST_F(PairRecords, UnselectedRecordsAreNoGap) {
   options_.selection.set_tokens("1..2", "--tokens");
   options_.selection.set_checkpoints("q", "--checkpoints");
   alignment_.offset = 10;

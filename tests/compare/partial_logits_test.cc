@@ -127,7 +127,7 @@ TEST_F(PartialLogitsTest, AnHonestErrorFlipsAsItMayWhereAllValuesAreLogged) {
 
 // Breaks if a choice that one log does not state were counted as known, or proved anything where
 // it is asked for.
-TEST_F(PartialLogitsTest, AChoiceThatOneLogDoesNotStateIsNotKnown) {
+TEST_F(PartialLogitsTest, UnstatedChoiceIsUnknown) {
   const std::vector<float> logits = random_logits(1);
   const std::string silent = part(logits, 0, false);
   for (const auto& [ref, got] : {std::pair(silent, part(logits)), std::pair(part(logits), silent),

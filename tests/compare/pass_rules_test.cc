@@ -110,7 +110,7 @@ class PassRulesTest : public ComparisonTest {
 };
 
 // (a) Breaks if a summary without a norm and four values passed beside each other.
-TEST_F(PassRulesTest, ASummaryOfAnotherTensorDoesNotPassBesideValues) {
+TEST_F(PassRulesTest, SummaryOfAnotherTensorFailsBesideValues) {
   const std::string values = line("layer_0_output", 0, {1, 2, 3, 4});
   const std::string wide =
       line("layer_0_output", 0, {}, R"(,"n":4,"summary":{"min":-900,"max":900,"mean":2.5})");
@@ -128,7 +128,7 @@ TEST_F(PassRulesTest, ASummaryOfAnotherTensorDoesNotPassBesideValues) {
 }
 
 // (b) Breaks if the data could move what the same tokens in both headers settle.
-TEST_F(PassRulesTest, AnOffsetInTheDataIsNoPassWhereTheHeadersHoldTheSameTokens) {
+TEST_F(PassRulesTest, OffsetInTheDataFailsIfTheHeadersNameTheSameTokens) {
   const std::string tokens = header("1,2,3,4,5,6,7,8");
   EXPECT_TRUE(compare(tokens + run(), tokens + run()).pass);
   const Comparison late = compare(tokens + run(), tokens + run(0, 1));
@@ -141,7 +141,7 @@ TEST_F(PassRulesTest, AnOffsetInTheDataIsNoPassWhereTheHeadersHoldTheSameTokens)
 }
 
 // (b) Breaks if what an offset leaves out is not looked at.
-TEST_F(PassRulesTest, NaNInTokensThatTheOffsetDropsFails) {
+TEST_F(PassRulesTest, NaNInDroppedTokensFails) {
   const auto before = [](float value) {
     std::vector<float> values = random_values(64, 50);
     values[9] = value;
@@ -166,7 +166,7 @@ TEST_F(PassRulesTest, NaNInTokensThatTheOffsetDropsFails) {
 }
 
 // (c) Breaks if of several logs one that has each record a token late agreed with the others.
-TEST_F(PassRulesTest, OfThreeLogsOneThatLagsByATokenDoesNotPass) {
+TEST_F(PassRulesTest, OneOfThreeLogsLaggingByATokenFails) {
   const std::string tokens = header("1,2,3,4,5,6,7,8");
   for (const std::string& head : {tokens, std::string()}) {
     const std::string a = put("a.jsonl", head + run());
@@ -191,7 +191,7 @@ TEST_F(PassRulesTest, OfThreeLogsOneThatLagsByATokenDoesNotPass) {
 }
 
 // (d) Breaks if garbage in the reference's head switched off what it says of the whole tensor.
-TEST_F(PassRulesTest, GarbageInTheReferencesHeadHidesNoWrongTensor) {
+TEST_F(PassRulesTest, GarbageInTheReferenceDoesNotHideAWrongTensor) {
   const std::vector<float> whole = random_values(896, 1);
   std::vector<float> wrong = whole;
   std::reverse(wrong.begin() + 20, wrong.end());
@@ -217,7 +217,7 @@ TEST_F(PassRulesTest, GarbageInTheReferencesHeadHidesNoWrongTensor) {
 }
 
 // (d) The rest of the head still holds.
-TEST_F(PassRulesTest, GarbageInTheReferencesHeadHidesNoWrongValueBesideIt) {
+TEST_F(PassRulesTest, GarbageInTheReferenceDoesNotHideAWrongNeighbour) {
   const std::vector<float> whole = random_values(896, 1);
   std::vector<float> heap(whole.begin(), whole.begin() + 10);
   std::vector<float> wrong = heap;
@@ -230,7 +230,7 @@ TEST_F(PassRulesTest, GarbageInTheReferencesHeadHidesNoWrongValueBesideIt) {
 }
 
 // (e) Breaks if extremes and mean counted only beside a norm.
-TEST_F(PassRulesTest, WithoutANormExtremesAndMeanStillHold) {
+TEST_F(PassRulesTest, ChecksExtremesAndMeanWithoutANorm) {
   const auto log = [](double min, double max, double mean) {
     return line(
         "layer_0_output", 0, {},
@@ -251,7 +251,7 @@ TEST_F(PassRulesTest, WithoutANormExtremesAndMeanStillHold) {
 }
 
 // (f) Breaks if a sketch and a norm, which have no statement in common, could not contradict.
-TEST_F(PassRulesTest, ASketchAndANormThatAreFarApartFail) {
+TEST_F(PassRulesTest, ContradictingSketchAndNormFail) {
   const std::vector<float> whole = random_values(896, 3);
   const auto log = [&](const std::string& more) { return line("layer_0_output", 0, {}, more); };
   const std::string ref = log(",\"n\":896" + sketch(whole));
@@ -267,7 +267,7 @@ TEST_F(PassRulesTest, ASketchAndANormThatAreFarApartFail) {
 }
 
 // (g) Breaks if a tensor with an element too many passed by what both have in common.
-TEST_F(PassRulesTest, OneElementMoreFails) {
+TEST_F(PassRulesTest, OneExtraElementFails) {
   const std::vector<float> whole = random_values(896, 4);
   const auto head = [&](const std::string& checkpoint, int n) {
     return line(checkpoint, 0, {whole.begin(), whole.begin() + 10},
@@ -287,7 +287,7 @@ TEST_F(PassRulesTest, OneElementMoreFails) {
 }
 
 // (h) Breaks if the judged log could call a part of the prompt generated, and so be excused.
-TEST_F(PassRulesTest, AJudgedHeaderThatEndsThePromptEarlyExcusesNothing) {
+TEST_F(PassRulesTest, JudgedHeaderEndingThePromptEarlyExcusesNothing) {
   const Comparison split = compare(generation(1), generation(2));
   EXPECT_TRUE(split.pass);
   ASSERT_TRUE(split.split);
@@ -324,7 +324,7 @@ TEST_F(PassRulesTest, NaNAfterASplitFails) {
 }
 
 // (i) Breaks if a checkpoint that the reference does not have could hold anything.
-TEST_F(PassRulesTest, NaNInACheckpointThatOnlyTheJudgedLogHasFails) {
+TEST_F(PassRulesTest, NaNInAnExtraCheckpointFails) {
   const std::string own = line("layer_3_k", 2, {1, 2, 3});
   EXPECT_TRUE(compare(run(), run() + own).pass);
   for (const std::string& bad :
@@ -353,7 +353,7 @@ TEST_F(PassRulesTest, MoreThanFiveElementsMayShareTheMaximum) {
 
 // Breaks if the value of a stated argmax were unknown where others that are level are listed, or
 // none: its value is the maximum.
-TEST_F(PassRulesTest, TheArgmaxOfAReferenceMayBeNoneOfThoseItLists) {
+TEST_F(PassRulesTest, ReferenceArgmaxMayBeOutsideItsTopList) {
   const std::string ref = level_logits(110, 119);
   EXPECT_TRUE(compare(ref, ref).pass);
   EXPECT_TRUE(compare(ref, level_logits(110, 110)).pass);
@@ -375,7 +375,7 @@ TEST_F(PassRulesTest, ValuesMayBeNestedArrays) {
   EXPECT_FALSE(compare(flat, nested("[[1,3,5],[2,4,6]]")).pass) << "columns are not rows";
 }
 
-TEST_F(PassRulesTest, ARecordMayHoldAWholeSequence) {
+TEST_F(PassRulesTest, AcceptsRecordsOfAWholeSequence) {
   const auto sequence = [](const std::string& name, int first, int count, unsigned wrong = 99) {
     std::string values;
     for (unsigned row = 0; row < static_cast<unsigned>(count); ++row) {
@@ -416,7 +416,7 @@ TEST_F(PassRulesTest, ARecordMayHoldAWholeSequence) {
 }
 
 // Breaks if a name of the engine's own hid where two logs first diverge.
-TEST_F(PassRulesTest, NamesOfAnEnginesOwnSortByTheirPlaceInTheFile) {
+TEST_F(PassRulesTest, CustomNamesSortByTheirPlaceInTheFile) {
   const auto log = [](float scale) {
     std::vector<float> off = random_values(64, 9);
     for (float& value : off) value *= scale;
@@ -433,7 +433,7 @@ TEST_F(PassRulesTest, NamesOfAnEnginesOwnSortByTheirPlaceInTheFile) {
 }
 
 // Breaks if logits whose log-probabilities were compared were called missing.
-TEST_F(PassRulesTest, LogProbabilitiesForLogitsAreNoMissingCheckpoint) {
+TEST_F(PassRulesTest, LogProbabilitiesReplaceMissingLogits) {
   const Comparison comparison = compare(line("logits", 0, {std::log(3.0F), 0}),
                                         line("logprobs", 0, {std::log(0.75F), std::log(0.25F)}));
   EXPECT_EQ(comparison.evidence.whole, 1);

@@ -13,12 +13,12 @@ using testing::HasSubstr;
 
 class PolicyTest : public LogFiles {};
 
-TEST_F(PolicyTest, WithoutAFileIsOnePercent) {
+TEST_F(PolicyTest, DefaultsToOnePercent) {
   EXPECT_EQ(Policy().tolerance("logits").rel_l2, 1e-2);
   EXPECT_FALSE(Policy().tolerance("logits").max_abs.has_value());
 }
 
-TEST_F(PolicyTest, TheFirstGlobThatMatchesHolds) {
+TEST_F(PolicyTest, FirstMatchingGlobApplies) {
   const Policy policy = Policy::from_file(put("p.json", R"({
     "checkpoints": {"layer_0_*": {"rel_l2": 1e-7}, "layer_*": {"rel_l2": 1e-6, "max_abs": 2}},
     "default": {"max_abs": 0.5}})"));
@@ -30,7 +30,7 @@ TEST_F(PolicyTest, TheFirstGlobThatMatchesHolds) {
 }
 
 // Breaks if a mistyped or hostile policy loosened a test or crashed.
-TEST_F(PolicyTest, AnythingElseIsRefused) {
+TEST_F(PolicyTest, RejectsMalformedPolicies) {
   const struct {
     std::string text;
     const char* message;
@@ -63,7 +63,7 @@ TEST_F(PolicyTest, AnythingElseIsRefused) {
 }
 
 // Breaks if a limit that nothing can exceed made a comparison pass.
-TEST_F(PolicyTest, ALimitThatLetsAnythingPassIsRefusedByName) {
+TEST_F(PolicyTest, RejectsLimitsThatPassAnything) {
   const std::pair<const char*, const char*> cases[] = {
       {"rel_l2", "1"},     {"rel_l2", "1e9"},    {"rel_l2", "1e308"}, {"max_abs", "1000"},
       {"max_abs", "1e38"}, {"max_abs", "1e308"}, {"kl", "1"},         {"kl", "1e308"}};

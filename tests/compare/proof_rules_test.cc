@@ -73,7 +73,7 @@ class ProofRulesTest : public ComparisonTest {
 
 // Breaks if log-probabilities pass that cannot be: of logits whose summary alone is known any
 // constant would do.
-TEST_F(ProofRulesTest, ProbabilitiesWhoseSumIsNotOneFail) {
+TEST_F(ProofRulesTest, ProbabilitiesNotSummingToOneFail) {
   EXPECT_TRUE(compare(summary(logits()), logprobs(top_of(logits()))).pass);
   for (const float more : {9.0F, 1.0F, -1.0F}) {
     EXPECT_FALSE(compare(summary(logits()), logprobs(top_of(logits(), more))).pass) << more;
@@ -81,7 +81,7 @@ TEST_F(ProofRulesTest, ProbabilitiesWhoseSumIsNotOneFail) {
 }
 
 // Breaks if -Infinity among the most probable tokens is held to nothing.
-TEST_F(ProofRulesTest, AnImpossibleTokenThatTheReferenceHasFails) {
+TEST_F(ProofRulesTest, ImpossibleReferenceTokenFails) {
   std::vector<TopValue> top = top_of(logits());
   top.back().value = -INFINITY;
   EXPECT_EQ(compare(line("logits", 0, logits()), logprobs(top)).failed, 1);
@@ -90,7 +90,7 @@ TEST_F(ProofRulesTest, AnImpossibleTokenThatTheReferenceHasFails) {
 }
 
 // Breaks if nobody reads `top` beside all values.
-TEST_F(ProofRulesTest, MostProbableTokensThatTheValuesDenyFail) {
+TEST_F(ProofRulesTest, TopTokensContradictedByValuesFail) {
   const std::vector<float> values = log_softmax(logits());
   std::vector<TopValue> top = top_of(logits());
   EXPECT_TRUE(compare(line("logits", 0, logits()), logprobs(top, values)).pass);
@@ -102,7 +102,7 @@ TEST_F(ProofRulesTest, MostProbableTokensThatTheValuesDenyFail) {
 }
 
 // Breaks if a NaN is overlooked where the judged log has both names of the tensor.
-TEST_F(ProofRulesTest, NaNInLogProbabilitiesOfTheJudgedLogAloneFails) {
+TEST_F(ProofRulesTest, NaNInExtraLogProbabilitiesFails) {
   std::vector<TopValue> top = top_of(logits());
   top[3].value = NAN;
   const std::string right = line("logits", 0, logits());
@@ -127,7 +127,7 @@ TEST_F(ProofRulesTest, WrongLogProbabilitiesBesideRightLogitsFail) {
 }
 
 // Breaks if a sketch is held to nothing where the other log has none.
-TEST_F(ProofRulesTest, SketchesOfWhatIsNotFiniteFail) {
+TEST_F(ProofRulesTest, SketchesOfNonfiniteTensorsFail) {
   const std::vector<float> head = waves(16);
   for (const char* sum : {"\"NaN\"", "\"Infinity\"", "\"-Infinity\""}) {
     const std::string sketch = fmt::format(",\"n\":32,\"sketch\":[{}{}]", sum, [] {
@@ -145,7 +145,7 @@ TEST_F(ProofRulesTest, SketchesOfWhatIsNotFiniteFail) {
 }
 
 // Breaks if --allow-missing does not accept what nothing could be held to, as the hint says.
-TEST_F(ProofRulesTest, WhatHasNothingInCommonMayBeAccepted) {
+TEST_F(ProofRulesTest, AllowMissingCoversRecordsWithNothingInCommon) {
   const std::string both = line("layer_0_output", 0, waves(16));
   const std::string head = line("layer_1_output", 0, waves(16), ",\"n\":32");
   const std::string least = line("layer_1_output", 0, {}, R"(,"n":32,"summary":{"argmax":1})");
@@ -168,7 +168,7 @@ TEST_F(ProofRulesTest, SummariesOfLogProbabilitiesAreRecognised) {
 }
 
 // Breaks if a tie inside the prompt that the judged log's header names excuses what follows.
-TEST_F(ProofRulesTest, ATieInThePromptOfTheOnlyHeaderIsNoSplit) {
+TEST_F(ProofRulesTest, TieInThePromptOfTheOnlyHeaderIsNoSplit) {
   std::vector<float> level(16, 0.1F);
   level[3] = 1;
   level[5] = 1 - 1e-6F;
@@ -206,7 +206,7 @@ TEST_F(ProofRulesTest, ZerosBesidePaddingFail) {
 }
 
 // Breaks if a tie of logs of heads, of which whole evidence is asked, is a divergence.
-TEST_F(ProofRulesTest, ASplitIsIncompleteWhereWholeEvidenceIsAsked) {
+TEST_F(ProofRulesTest, SplitIsIncompleteIfWholeEvidenceIsRequired) {
   const auto log = [](int first, int seed) {
     const auto part = [](const std::string& name, int64_t token, int of) {
       return line(name, token, waves(16, of), ",\"n\":32");

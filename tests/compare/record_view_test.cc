@@ -28,7 +28,7 @@ Record with_marks(Record made) {
   return made;
 }
 
-TEST(RecordView, AllValuesGiveWhatIsAsked) {
+TEST(RecordView, ComputesRequestedFactsFromAllValues) {
   const RecordView view = view_of(kWhole, kWhole.values, false, kAll);
   EXPECT_EQ(view.values.size(), 100U);
   EXPECT_EQ(view.sketch, compute_sketch(kWhole.values));
@@ -43,7 +43,7 @@ TEST(RecordView, AllValuesGiveWhatIsAsked) {
 }
 
 // Breaks if a statement stood for what the values say otherwise.
-TEST(RecordView, AllValuesGoBeforeWhatIsStated) {
+TEST(RecordView, PrefersAllValuesToStatements) {
   const Record stated = with_marks(kWhole);
   const RecordView view = view_of(stated, stated.values, false, kAll);
   EXPECT_EQ(view.sketch, compute_sketch(kWhole.values));
@@ -53,7 +53,7 @@ TEST(RecordView, AllValuesGoBeforeWhatIsStated) {
 }
 
 // Breaks if a norm were computed from values of which one is garbage.
-TEST(RecordView, OfSpoiledValuesOnlyTheStatementsCount) {
+TEST(RecordView, UsesOnlyStatementsForSpoiledValues) {
   const RecordView bare = view_of(kWhole, kWhole.values, true, kAll);
   EXPECT_FALSE(bare.sketch || bare.summary || bare.l2 || bare.nonfinite || bare.nan);
   EXPECT_EQ(bare.top.size(), static_cast<size_t>(kSummaryTop)) << "of the values that are left";
@@ -67,7 +67,7 @@ TEST(RecordView, OfSpoiledValuesOnlyTheStatementsCount) {
   EXPECT_EQ(view.top[0].index, 7);
 }
 
-TEST(RecordView, AHeadHasWhatIsStated) {
+TEST(RecordView, HeadKeepsItsStatements) {
   Record head = with_marks(head_of(kWhole, 10, false, false));
   const RecordView view = view_of(head, head.values, false, kAll);
   EXPECT_EQ(view.values.size(), 10U);
@@ -85,7 +85,7 @@ TEST(RecordView, AHeadHasWhatIsStated) {
 }
 
 // What is set aside arrives as -Infinity, and is none of the largest.
-TEST(RecordView, TheLargestAreOfTheValuesThatAreLeft) {
+TEST(RecordView, LargestElementsIgnoreExcludedValues) {
   std::vector<float> kept = kWhole.values;
   const auto first = static_cast<size_t>(largest_values(kept)[0].index);
   kept[first] = -std::numeric_limits<float>::infinity();
@@ -95,7 +95,7 @@ TEST(RecordView, TheLargestAreOfTheValuesThatAreLeft) {
   }
 }
 
-TEST(RecordView, TheNormIsStatedOrEstimated) {
+TEST(RecordView, NormIsStatedOrEstimated) {
   RecordView view;
   EXPECT_FALSE(view.norm());
   view.sketch.emplace().fill(3);

@@ -20,7 +20,7 @@ class SeedLogs : public testing::Test {
 };
 
 // The published table. Breaks if plain numbers were touched by the quarantine.
-TEST_F(SeedLogs, PlainDifferencesAreThePublishedOnes) {
+TEST_F(SeedLogs, PlainDifferencesMatchThePublishedOnes) {
   CompareOptions options;
   options.quarantine = QuarantineMode::kOff;
   const Comparison comparison = compare_logs(llama(), ours(), options);
@@ -40,7 +40,7 @@ TEST_F(SeedLogs, PlainDifferencesAreThePublishedOnes) {
   EXPECT_EQ(comparison.alignment.offset, 0);
 }
 
-TEST_F(SeedLogs, FreedMemoryIsNamedAtTokens7And9To20) {
+TEST_F(SeedLogs, ReportsFreedMemoryAtTokens7And9To20) {
   const Analysis analysis = analyze_log(llama());
   std::set<int64_t> tokens;
   for (const ListedGarbage& listed : analysis.garbage) {
@@ -52,14 +52,14 @@ TEST_F(SeedLogs, FreedMemoryIsNamedAtTokens7And9To20) {
   EXPECT_DOUBLE_EQ(analysis.garbage_rate, 13.0 / 14);
 }
 
-TEST_F(SeedLogs, TheOtherEnginesLogHasNone) {
+TEST_F(SeedLogs, FindsNoGarbageInTheOtherEnginesLog) {
   const Analysis analysis = analyze_log(ours());
   EXPECT_EQ(analysis.garbage_values, 0);
   EXPECT_EQ(analysis.records, 19);
 }
 
 // Breaks if a value that is the allocator's still counted as a difference of the engines.
-TEST_F(SeedLogs, WithoutTheGarbageOnlyRealDifferencesAreLeft) {
+TEST_F(SeedLogs, OnlyRealDifferencesRemainWithoutGarbage) {
   for (const RecordResult& result : compare_logs(llama(), ours(), {}).results) {
     EXPECT_LT(result.metrics.max_abs, 20) << result.token_idx;
   }

@@ -92,7 +92,7 @@ TEST(SelfCheck, RightRecordsAgreeInEveryForm) {
 }
 
 // A summary may leave out each of its numbers.
-TEST(SelfCheck, NumbersThatASummaryLeavesOutContradictNothing) {
+TEST(SelfCheck, MissingSummaryNumbersContradictNothing) {
   for (const NamedValues& tensor : tensors()) {
     for (unsigned left_out = 0; left_out < 128; ++left_out) {
       Record part = stated(tensor.values, std::min<size_t>(10, tensor.values.size()), true, true);
@@ -133,7 +133,7 @@ TEST(SelfCheck, ValuesOfFewDecimalsAgree) {
 }
 
 // Another choice among elements that are level is no lie.
-TEST(SelfCheck, EachOfThoseThatShareTheMaximumMayBeTheArgmax) {
+TEST(SelfCheck, AnyTiedMaximumMayBeTheArgmax) {
   std::vector<float> level(896, -1.0F);
   for (size_t i = 300; i < 320; ++i) level[i] = 2;
   Record other = stated(level, 10, true, false);
@@ -164,7 +164,7 @@ void expect_found(const std::vector<Case>& cases, const Record& right) {
 }
 
 // No values and no sketch: what one number of a summary says of another.
-TEST(SelfCheck, NumbersOfASummaryThatExcludeEachOther) {
+TEST(SelfCheck, FindsInconsistentSummaries) {
   // A constant would leave the norm between its bounds; these are spread.
   const Record right = stated(random_values(896, 3), 0, true, false);
   expect_found(
@@ -212,7 +212,7 @@ TEST(SelfCheck, NumbersOfASummaryThatExcludeEachOther) {
 }
 
 // Breaks if a record could state another choice than its own values show.
-TEST(SelfCheck, AnArgmaxThatTheValuesDeny) {
+TEST(SelfCheck, FindsAnArgmaxContradictedByValues) {
   std::vector<float> values = random_values(896, 3);
   values[7] = 20;
   for (const size_t head : {size_t{10}, size_t{896}}) {
@@ -225,7 +225,7 @@ TEST(SelfCheck, AnArgmaxThatTheValuesDeny) {
 }
 
 // All values are there: each number of the summary is theirs.
-TEST(SelfCheck, ASummaryOfOtherValues) {
+TEST(SelfCheck, FindsASummaryOfOtherValues) {
   const std::vector<float> values = random_values(896, 3);
   expect_found({{"norm", kSummaryAndValues, [](Record& r) { r.summary->l2 *= 1.02; }},
                 {"max", kSummaryAndValues,
@@ -252,7 +252,7 @@ TEST(SelfCheck, ASummaryOfOtherValues) {
 }
 
 // A head: what it shows must fit into a tensor with that summary.
-TEST(SelfCheck, AHeadThatDoesNotFitIntoItsSummary) {
+TEST(SelfCheck, FindsAHeadOutsideItsSummary) {
   std::vector<float> values = random_values(896, 3);
   values[7] = 20;  // one of the largest, within the head
   const Record right = stated(values, 10, true, false);
@@ -276,7 +276,7 @@ TEST(SelfCheck, AHeadThatDoesNotFitIntoItsSummary) {
       right);
 }
 
-TEST(SelfCheck, ASketchOfAnotherTensor) {
+TEST(SelfCheck, FindsASketchOfAnotherTensor) {
   const std::vector<float> values = random_values(896, 3);
   const auto of_another = [](Record& r) { r.sketch = compute_sketch(random_values(896, 4)); };
   const auto slightly = [](Record& r) { (*r.sketch)[5] *= 1.5; };
@@ -301,7 +301,7 @@ TEST(SelfCheck, ASketchOfAnotherTensor) {
 }
 
 // Breaks if garbage in the values made a liar of a sound record, or hid that what is left lies.
-TEST(SelfCheck, ValuesThatAreSetAsideAreHeldToNothing) {
+TEST(SelfCheck, IgnoresValuesThatAreSetAside) {
   const std::vector<int64_t> set_aside = {3};
   for (const size_t head : {size_t{10}, size_t{896}}) {
     Record garbage = stated(random_values(896, 3), head, true, true);
@@ -341,7 +341,7 @@ class SelfCheckTop : public testing::Test {
   Record right_;
 };
 
-TEST_F(SelfCheckTop, RightListsAgree) {
+TEST_F(SelfCheckTop, CorrectListsAgree) {
   for (const size_t count : {0, 1, 5, 64}) {
     for (const size_t head : {0, 10, 64}) {
       EXPECT_EQ(contradiction_in(part(count, head), {}), "") << count << " and " << head;
@@ -352,7 +352,7 @@ TEST_F(SelfCheckTop, RightListsAgree) {
   EXPECT_EQ(contradiction_in(sure, {}), "") << "certainty";
 }
 
-TEST_F(SelfCheckTop, ProbabilitiesWithoutASumOfOne) {
+TEST_F(SelfCheckTop, FindsProbabilitiesNotSummingToOne) {
   constexpr std::string_view kSum = "its probabilities and a sum of 1";
   Record many = part(64, 0);
   for (TopValue& top : many.top) top.value += 0.1F;
@@ -365,7 +365,7 @@ TEST_F(SelfCheckTop, ProbabilitiesWithoutASumOfOne) {
   EXPECT_EQ(contradiction_in(positive, {}), kSum) << "above certainty";
 }
 
-TEST_F(SelfCheckTop, AListOfOtherValues) {
+TEST_F(SelfCheckTop, FindsAListOfOtherValues) {
   constexpr std::string_view kList = "its most probable tokens and its values";
   Record swapped = part(5, 64);
   std::swap(swapped.top.front().index, swapped.top.back().index);

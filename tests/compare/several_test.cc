@@ -62,7 +62,7 @@ TEST(Several, OneDiffersFromTwoThatAgree) {
 }
 
 // NaN counts as infinitely far.
-TEST(Several, OneThatIsNoNumberIsTheOutlier) {
+TEST(Several, NaNRunIsTheOutlier) {
   EXPECT_THAT(judged(3, {INFINITY, 1e-6, INFINITY}).outliers, ElementsAre(1U));
   EXPECT_THAT(judged(3, {NAN, 1e-6, NAN}).outliers, ElementsAre(1U));
   EXPECT_THAT(judged(3, {NAN, 0.02, NAN}).outliers, ElementsAre(1U));
@@ -89,7 +89,7 @@ TEST(Several, WithoutAMajorityItCannotTell) {
   EXPECT_THAT(chain.outliers, IsEmpty());
 }
 
-TEST(Several, OneIsFarOffThoughTheOthersDifferToo) {
+TEST(Several, FarOffRunIsTheOutlierEvenIfOthersDiffer) {
   const SeveralComparison several = judged(3, {0.02, 1.3, 1.2});
   EXPECT_EQ(several.consensus, Consensus::kOutlier);
   EXPECT_THAT(several.outliers, ElementsAre(2U));
@@ -97,14 +97,14 @@ TEST(Several, OneIsFarOffThoughTheOthersDifferToo) {
 }
 
 // Breaks if two that are as wrong as each other, or hold nothing, could blame the third.
-TEST(Several, OthersThatAreFarFromEachOtherBlameNobody) {
+TEST(Several, NoOutlierIfTheOthersAreFarApart) {
   EXPECT_EQ(judged(3, {1, std::numeric_limits<double>::infinity(), 20}).consensus,
             Consensus::kCannotTell);
   EXPECT_EQ(judged(3, {1, NAN, 20}).consensus, Consensus::kCannotTell);
 }
 
 // Breaks if a log that holds nothing hid that another is wrong, or were called wrong itself.
-TEST(Several, WhatProvesNothingHasNoVote) {
+TEST(Several, InconclusiveRunHasNoVote) {
   const double none = kUnknown;
   // C differs from A and B; D holds nothing, and neither does E.
   const SeveralComparison one = judged(4, {1e-6, 0.5, none, 0.5, none, none});
@@ -176,7 +176,7 @@ TEST_F(SeveralLogs, TwoOfZerosDoNotOutvoteOne) {
 }
 
 // Breaks if of two that differ the first were the outlier because a third has nothing.
-TEST_F(SeveralLogs, OfTwoNoneIsTheOutlier) {
+TEST_F(SeveralLogs, TwoRunsHaveNoOutlier) {
   const std::string a = put("a.jsonl", line("logits", 0, {1, 2, 3}));
   const std::string b = put("b.jsonl", line("logits", 0, {3, 1, 2}));
   const std::string c = put("c.jsonl", line("logits", 0, {}, ",\"n\":3"));
@@ -184,7 +184,7 @@ TEST_F(SeveralLogs, OfTwoNoneIsTheOutlier) {
   EXPECT_THAT(compare_several({b, c, a}, {}).outliers, IsEmpty());
 }
 
-TEST_F(SeveralLogs, ALogDoesNotVoteTwice) {
+TEST_F(SeveralLogs, RejectsALogGivenTwice) {
   const std::string a = run("a.jsonl", "one", "F32", 0);
   EXPECT_THAT(error_of([&] {
                 compare_several({a, run("b.jsonl", "two", "F32", 0), folder_ + "/./a.jsonl"}, {});
@@ -192,7 +192,7 @@ TEST_F(SeveralLogs, ALogDoesNotVoteTwice) {
               HasSubstr("must not vote twice"));
 }
 
-TEST_F(SeveralLogs, AMatrixHasEnginesModelsAndTypes) {
+TEST_F(SeveralLogs, MatrixHasEnginesModelsAndTypes) {
   run("ref32.jsonl", "oracle", "F32", 0, "float64");
   run("ref8.jsonl", "oracle", "Q8_0", 0, "float64");
   run("one32.jsonl", "one", "F32", 1e-5F);

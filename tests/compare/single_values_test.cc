@@ -22,7 +22,7 @@ using testing::Pair;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-TEST(LeastDifferences, AreThoseThatTheOtherLogContradicts) {
+TEST(MinDifferences, FindsElementsThatTheOtherLogContradicts) {
   const std::vector<float> values = {1, 2, 30, -4};
   const std::vector<TopValue> top = {{4, 9}, {5, 8}};
   Summary summary;
@@ -30,13 +30,13 @@ TEST(LeastDifferences, AreThoseThatTheOtherLogContradicts) {
   summary.min = -1;
   const SingleValues listed{values, {}, nullptr};
   const SingleValues told{{}, top, &summary};
-  EXPECT_THAT(least_differences(listed, told, 0), ElementsAre(Pair(2, 22), Pair(3, 3)));
-  EXPECT_THAT(least_differences(told, listed, 0), ElementsAre(Pair(2, 22), Pair(3, 3)));
-  EXPECT_THAT(least_differences(listed, told, 3), ElementsAre(Pair(3, 3)));
+  EXPECT_THAT(min_differences(listed, told, 0), ElementsAre(Pair(2, 22), Pair(3, 3)));
+  EXPECT_THAT(min_differences(told, listed, 0), ElementsAre(Pair(2, 22), Pair(3, 3)));
+  EXPECT_THAT(min_differences(listed, told, 3), ElementsAre(Pair(3, 3)));
   const std::vector<TopValue> others = {{4, 9}, {6, 8.5F}};
-  EXPECT_THAT(least_differences({{}, others, nullptr}, {{}, top, nullptr}, 0),
+  EXPECT_THAT(min_differences({{}, others, nullptr}, {{}, top, nullptr}, 0),
               ElementsAre(Pair(6, 0.5)));
-  EXPECT_THAT(least_differences({{}, top, nullptr}, {{}, top, nullptr}, 0), IsEmpty());
+  EXPECT_THAT(min_differences({{}, top, nullptr}, {{}, top, nullptr}, 0), IsEmpty());
 }
 
 class SingleValuesTest : public ComparisonTest {
@@ -68,7 +68,7 @@ class SingleValuesTest : public ComparisonTest {
 };
 
 // Breaks if summaries whose sums agree hid that the largest values are elsewhere.
-TEST_F(SingleValuesTest, LargestValuesInOtherPlacesAreADifference) {
+TEST_F(SingleValuesTest, LargestValuesAtOtherIndicesDiffer) {
   const std::vector<float> ref = with_peaks(40);
   const std::vector<float> got = with_peaks(80);
   const double rel_l2 =
@@ -84,7 +84,7 @@ TEST_F(SingleValuesTest, LargestValuesInOtherPlacesAreADifference) {
   }
 }
 
-TEST_F(SingleValuesTest, ValuesBeyondTheExtremesAreADifference) {
+TEST_F(SingleValuesTest, ValuesBeyondTheExtremesDiffer) {
   const std::vector<float> ref = with_peaks(40);
   std::vector<float> got = ref;
   std::fill(got.begin() + 20, got.end(), -700.0F);
@@ -94,7 +94,7 @@ TEST_F(SingleValuesTest, ValuesBeyondTheExtremesAreADifference) {
 }
 
 // Breaks if a NaN went unseen because the other log lists fewer values.
-TEST_F(SingleValuesTest, WhatIsNotFiniteBeyondTheOtherHeadFails) {
+TEST_F(SingleValuesTest, NonfiniteBeyondTheOtherHeadFails) {
   for (const bool summarized : {false, true}) {
     const std::vector<float> ref = with_peaks(40);
     for (const float bad : {NAN, kInfinity, -kInfinity}) {
@@ -110,7 +110,7 @@ TEST_F(SingleValuesTest, WhatIsNotFiniteBeyondTheOtherHeadFails) {
   }
 }
 
-TEST(NonfiniteBeyond, PaddingOfLogitsAndWhatTheOtherCountsAreKnown) {
+TEST(NonfiniteBeyond, AcceptsPaddingAndCountedInfinities) {
   Record record;
   record.checkpoint = "logits";
   record.values = {NAN, 1, NAN, kInfinity, -kInfinity, 2};

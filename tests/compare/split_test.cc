@@ -73,7 +73,7 @@ class FindSplit : public testing::Test {
   KnownTokens tokens_;
 };
 
-TEST_F(FindSplit, IsBeforeTheTokenThatDiffers) {
+TEST_F(FindSplit, StartsAtTheDifferingToken) {
   EXPECT_FALSE(find()) << "all is equal";
   choose_otherwise(kFork);
   EXPECT_FALSE(find()) << "the tokens were forced on both";
@@ -87,7 +87,7 @@ TEST_F(FindSplit, IsBeforeTheTokenThatDiffers) {
 }
 
 // Breaks if an engine that goes wrong at a token were excused because it is wrong.
-TEST_F(FindSplit, NeedsAnotherChoiceBeforeIt) {
+TEST_F(FindSplit, RequiresADifferentChoiceBefore) {
   differ_from(kFork + 1);
   EXPECT_FALSE(find());
   choose_otherwise(kFork + 1);
@@ -95,7 +95,7 @@ TEST_F(FindSplit, NeedsAnotherChoiceBeforeIt) {
 }
 
 // Breaks if any error after another choice were taken for another token.
-TEST_F(FindSplit, TheEmbeddingMustBeThatOfAnotherToken) {
+TEST_F(FindSplit, RequiresTheEmbeddingOfAnotherToken) {
   choose_otherwise(kFork);
   differ_from(kFork + 1);
   RecordResult& embedding = at(kEmbedding, kFork + 1);
@@ -111,7 +111,7 @@ TEST_F(FindSplit, TheEmbeddingMustBeThatOfAnotherToken) {
 }
 
 // Breaks if a broken embedding, whose every record is off, excused everything.
-TEST_F(FindSplit, AllBeforeItMustHavePassed) {
+TEST_F(FindSplit, RequiresAllEarlierRecordsToPass) {
   choose_otherwise(kFork);
   differ_from(kFork + 1);
   fail(at(kEmbedding, 1));
@@ -120,7 +120,7 @@ TEST_F(FindSplit, AllBeforeItMustHavePassed) {
   EXPECT_TRUE(find()) << "but for an argmax";
 }
 
-TEST_F(FindSplit, ACheckpointThatFirstAppearsThereShowsNothing) {
+TEST_F(FindSplit, IgnoresCheckpointsThatFirstAppearThere) {
   choose_otherwise(kFork);
   differ_from(kFork + 1);
   std::erase_if(comparison_.results, [](const RecordResult& result) {
@@ -129,7 +129,7 @@ TEST_F(FindSplit, ACheckpointThatFirstAppearsThereShowsNothing) {
   EXPECT_FALSE(find());
 }
 
-TEST_F(FindSplit, ThePromptDoesNotPart) {
+TEST_F(FindSplit, PromptNeverSplits) {
   choose_otherwise(1);
   differ_from(2);
   EXPECT_FALSE(find());
@@ -139,7 +139,7 @@ TEST_F(FindSplit, ThePromptDoesNotPart) {
 }
 
 // Breaks if a choice were remembered after a token showed that it did not matter.
-TEST_F(FindSplit, ATokenThatIsTheSameForgetsTheChoice) {
+TEST_F(FindSplit, SameTokenResetsTheChoice) {
   choose_otherwise(kFork - 1);
   differ_from(kFork + 1);
   EXPECT_FALSE(find());
@@ -148,7 +148,7 @@ TEST_F(FindSplit, ATokenThatIsTheSameForgetsTheChoice) {
 }
 
 // Breaks if logits that are wrong, and so chose wrongly, made a second finding of what follows.
-TEST_F(FindSplit, TheLogitsThatChoseMayHaveFailed) {
+TEST_F(FindSplit, AllowsTheChoosingLogitsToFail) {
   leave_out(kEmbedding);
   leave_out(kLayer);
   choose_otherwise(kFork);
@@ -160,7 +160,7 @@ TEST_F(FindSplit, TheLogitsThatChoseMayHaveFailed) {
 
 // Breaks if a head that happens to agree showed the same token, or a summary that fails did not
 // show another.
-TEST_F(FindSplit, APartThatPassesShowsNothingOfTheToken) {
+TEST_F(FindSplit, PassingPartShowsNothingOfTheToken) {
   choose_otherwise(kFork);
   differ_from(kFork + 1);
   RecordResult& embedding = at(kEmbedding, kFork + 1);
@@ -192,7 +192,7 @@ TEST_F(FindSplit, TheJudgedHeaderMayNameTheToken) {
 }
 
 // Breaks if an error after a level choice passed where nobody knows what was generated.
-TEST_F(FindSplit, WithoutThePromptsEndOnlyAnEmbeddingIsSeen) {
+TEST_F(FindSplit, RequiresTheEmbeddingIfThePromptEndIsUnknown) {
   choose_otherwise(kFork);
   differ_from(kFork + 1);
   tokens_.n_prompt = 0;
@@ -204,7 +204,7 @@ TEST_F(FindSplit, WithoutThePromptsEndOnlyAnEmbeddingIsSeen) {
   EXPECT_TRUE(find()->seen);
 }
 
-TEST_F(FindSplit, AnArgmaxThatOneDoesNotTellIsNoOtherChoice) {
+TEST_F(FindSplit, UnstatedArgmaxIsNoDifferentChoice) {
   choose_otherwise(kFork);
   differ_from(kFork + 1);
   at(kLogitsId, kFork).metrics.argmax_ref.reset();

@@ -37,7 +37,7 @@ int64_t ulps_by_walking(float a, float b) {
 
 // The comparator against a naive one in long double: breaks if any metric were computed wrongly, at
 // lengths around the width of its vectors above all.
-TEST(ValueMetrics, AreThoseOfANaiveComparator) {
+TEST(ValueMetrics, MatchANaiveComparator) {
   for (const size_t n : std::vector<size_t>{0, 1, 2, 7, 8, 9, 15, 16, 17, 1000, 4099}) {
     const std::vector<float> a = random_values(n, 1, 2);
     std::vector<float> b = a;
@@ -73,7 +73,7 @@ TEST(ValueMetrics, AreThoseOfANaiveComparator) {
   }
 }
 
-TEST(ValueMetrics, UlpsAreTheFloatsBetween) {
+TEST(ValueMetrics, UlpsCountTheFloatsBetween) {
   const float tiny = std::numeric_limits<float>::denorm_min();
   const struct {
     float a, b;
@@ -111,7 +111,7 @@ TEST(ValueMetrics, OnlyEqualInfinitiesAreEqual) {
   EXPECT_EQ(sums.max_difference, 0);
 }
 
-TEST(ValueMetrics, KlIsThatOfTheDefinition) {
+TEST(ValueMetrics, KlMatchesItsDefinition) {
   const std::vector<float> a = random_values(500, 3, 3);
   const std::vector<float> b = random_values(500, 4, 3);
   long double a_sum = 0, b_sum = 0, kl = 0;

@@ -24,7 +24,7 @@ class JudgeRecord : public testing::Test {
     metrics_.facts.all_values = metrics_.facts.head = true;
   }
 
-  RecordResult judge(const Soundness& soundness = {}) const {
+  RecordResult judge(const SelfConsistency& soundness = {}) const {
     RecordResult result;
     result.metrics = metrics_;
     judge_record(tolerance_, options_, soundness, result);
@@ -48,7 +48,7 @@ class JudgeRecord : public testing::Test {
   CompareOptions options_;
 };
 
-TEST_F(JudgeRecord, EqualIsAMatchAndWithinTheToleranceIsNoise) {
+TEST_F(JudgeRecord, EqualMatchesAndWithinToleranceIsNoise) {
   metrics_.identical = true;
   EXPECT_EQ(judge().status, Verdict::kMatch);
   EXPECT_EQ(judge().evidence, Evidence::kWhole);
@@ -59,10 +59,10 @@ TEST_F(JudgeRecord, EqualIsAMatchAndWithinTheToleranceIsNoise) {
 }
 
 // Breaks if a limit were not held, if NaN were within it, or if a failure named another metric.
-TEST_F(JudgeRecord, EachLimitIsHeld) {
+TEST_F(JudgeRecord, EnforcesEachLimit) {
   tolerance_ = {1e-2, 0.5, 0.1, 1e-6};
   metrics_.rel_l2 = 1e-2;
-  metrics_.least_max_abs = 0.5;
+  metrics_.max_abs_lower_bound = 0.5;
   metrics_.max_abs = 0.4;
   metrics_.kl = 0.1;
   EXPECT_FALSE(judge().failed());
@@ -79,18 +79,18 @@ TEST_F(JudgeRecord, EachLimitIsHeld) {
     };
     metrics_.rel_l2 = bad;
     expect_failure(Metric::kRelL2, 1e-2);
-    metrics_.least_max_abs = bad;
+    metrics_.max_abs_lower_bound = bad;
     expect_failure(Metric::kMaxAbs, 0.5);
     metrics_.kl = bad;
     expect_failure(Metric::kKl, 0.1);
-    metrics_.rel_l2 = metrics_.least_max_abs = bad;
+    metrics_.rel_l2 = metrics_.max_abs_lower_bound = bad;
     metrics_.kl = bad;
     expect_failure(Metric::kRelL2, 1e-2);
   }
 }
 
 // Breaks if reports showed another limit than the one that was held.
-TEST_F(JudgeRecord, TellsTheLimitThatItWasHeldTo) {
+TEST_F(JudgeRecord, ReportsTheLimitThatApplied) {
   tolerance_ = {0.01, 0.5, 0.1, 1e-6};
   EXPECT_EQ(judge().tolerance, 0.01);
   EXPECT_EQ(judge().rel_l2_limit, 0.01);
@@ -103,8 +103,8 @@ TEST_F(JudgeRecord, TellsTheLimitThatItWasHeldTo) {
 }
 
 // Breaks if a reference that contradicts itself hid a NaN of the engine, or judged it otherwise.
-TEST_F(JudgeRecord, AReferenceThatContradictsItselfProvesNothing) {
-  const Soundness unsound{.ref = false, .got_contradiction = {}};
+TEST_F(JudgeRecord, SelfContradictingReferenceProvesNothing) {
+  const SelfConsistency unsound{.ref = false, .got_contradiction = {}};
   metrics_.rel_l2 = 0.7;
   const RecordResult result = judge(unsound);
   EXPECT_EQ(result.evidence, Evidence::kUnproven);
@@ -117,8 +117,8 @@ TEST_F(JudgeRecord, AReferenceThatContradictsItselfProvesNothing) {
 }
 
 // Breaks if two statements of which one is right passed because that one is near.
-TEST_F(JudgeRecord, AJudgedRecordThatContradictsItselfFails) {
-  const Soundness unsound{.ref = true, .got_contradiction = "its sketch and its values"};
+TEST_F(JudgeRecord, SelfContradictingJudgedRecordFails) {
+  const SelfConsistency unsound{.ref = true, .got_contradiction = "its sketch and its values"};
   const RecordResult result = judge(unsound);
   EXPECT_EQ(result.failing_metric, Metric::kContradiction);
   EXPECT_EQ(result.reason, "its sketch and its values");
@@ -135,7 +135,7 @@ TEST_F(JudgeRecord, NothingIsLeftOfRecordsThatWereCut) {
   EXPECT_EQ(judge().failing_metric, Metric::kRelL2);
 }
 
-TEST_F(JudgeRecord, APartIsEnoughUnlessTheWholeIsAsked) {
+TEST_F(JudgeRecord, PartSufficesUnlessTheWholeIsRequired) {
   metrics_.facts = {.head = true};
   EXPECT_EQ(judge().evidence, Evidence::kPartial);
   EXPECT_EQ(judge().status, Verdict::kNoise);
@@ -151,7 +151,7 @@ TEST_F(JudgeRecord, ZerosAreInconclusive) {
   EXPECT_EQ(judge().status, Verdict::kInconclusive);
 }
 
-TEST_F(JudgeRecord, AFlipBetweenLevelCandidatesIsATie) {
+TEST_F(JudgeRecord, FlipBetweenTiedCandidatesIsATie) {
   metrics_.observed_error = 0.03;
   set_argmax(1, 2, 0.02);
   EXPECT_EQ(judge().status, Verdict::kTieFlip);
@@ -169,7 +169,7 @@ TEST_F(JudgeRecord, AFlipBetweenLevelCandidatesIsATie) {
 }
 
 // Breaks if one large error let any two candidates count as level.
-TEST_F(JudgeRecord, ATieIsNoWiderThanTheTolerance) {
+TEST_F(JudgeRecord, TieMarginIsBoundedByTheTolerance) {
   metrics_.observed_error = 10;
   set_argmax(1, 2, 0.05);  // four times rel_l2 of the root mean square is 0.04
   EXPECT_EQ(judge().failing_metric, Metric::kArgmax);
@@ -180,14 +180,14 @@ TEST_F(JudgeRecord, ATieIsNoWiderThanTheTolerance) {
   EXPECT_EQ(judge().failing_metric, Metric::kArgmax) << "a regret that is not known is not small";
   metrics_.regret.reset();
   EXPECT_EQ(judge().failing_metric, Metric::kArgmax);
-  metrics_.least_regret = 0.05;
+  metrics_.min_regret = 0.05;
   EXPECT_EQ(judge().status, Verdict::kTieFlip);
-  metrics_.least_regret = 0.07;
+  metrics_.min_regret = 0.07;
   EXPECT_EQ(judge().failing_metric, Metric::kArgmax);
 }
 
 // Breaks if the token that the reference chooses could be cut away.
-TEST_F(JudgeRecord, AnArgmaxBeyondTheElementsInCommonFails) {
+TEST_F(JudgeRecord, ArgmaxBeyondTheCommonElementsFails) {
   set_argmax(100, 5, 0);
   EXPECT_EQ(judge().failing_metric, Metric::kArgmax);
   set_argmax(99, 99, 0);
@@ -204,7 +204,7 @@ TEST(FailRecord, KeepsTheFirstFailure) {
   EXPECT_TRUE(result.failed());
   const Metrics& m = result.metrics;
   for (const double value : {m.max_abs, m.mean_abs, m.rms, m.rel_l2, m.cosine, m.nmse,
-                             m.observed_error, m.least_max_abs}) {
+                             m.observed_error, m.max_abs_lower_bound}) {
     EXPECT_TRUE(std::isnan(value));
   }
 }
@@ -255,7 +255,7 @@ class JudgeComparison : public testing::Test {
   Comparison comparison_;
 };
 
-TEST_F(JudgeComparison, AnErrorThatGrowsLittleByLittleIsDrift) {
+TEST_F(JudgeComparison, GradualErrorIsDrift) {
   add(kLayer0, 0, 5e-3);
   add(kLayer1, 0, 4.9e-2);  // less than ten times the one before
   add(kLayer2, 0, 0.48);
@@ -265,7 +265,7 @@ TEST_F(JudgeComparison, AnErrorThatGrowsLittleByLittleIsDrift) {
   EXPECT_EQ(comparison_.failed, 2);
 }
 
-TEST_F(JudgeComparison, AnErrorThatJumpsIsWrongAndSoIsWhatFollows) {
+TEST_F(JudgeComparison, SuddenErrorIsWrongAndSoIsWhatFollows) {
   add(kLayer0, 0, 1e-3);
   add(kLayer1, 0, 2.6e-2);  // more than ten times a quarter of the tolerance
   add(kLayer2, 0, 2.7e-2);
@@ -276,7 +276,7 @@ TEST_F(JudgeComparison, AnErrorThatJumpsIsWrongAndSoIsWhatFollows) {
   EXPECT_EQ(comparison_.verdict, Verdict::kWrong);
 }
 
-TEST_F(JudgeComparison, WhereNothingComesBeforeASmallErrorIsDrift) {
+TEST_F(JudgeComparison, SmallErrorAtTheFirstCheckpointIsDrift) {
   add(kEmbedding, 0, 0.02);
   add(kLayer0, 1, 0.1);
   add(kLayer0, 2, 0.11);
@@ -284,7 +284,7 @@ TEST_F(JudgeComparison, WhereNothingComesBeforeASmallErrorIsDrift) {
 }
 
 // Breaks if what is no error of rounding could be called one.
-TEST_F(JudgeComparison, WhatIsNoDistanceIsNeverDrift) {
+TEST_F(JudgeComparison, NaNDistanceIsNeverDrift) {
   for (const Metric metric : {Metric::kNonfinite, Metric::kContradiction, Metric::kSize}) {
     comparison_.results.clear();
     add(kLayer0, 0, 5e-3);
@@ -306,7 +306,7 @@ TEST_F(JudgeComparison, OneFailedRecordFailsTheComparison) {
 }
 
 // Breaks if a record that is nowhere passed.
-TEST_F(JudgeComparison, AGapIsIncompleteUnlessItIsExcused) {
+TEST_F(JudgeComparison, UnexcusedGapIsIncomplete) {
   add(kLayer0, 0, 0);
   comparison_.gaps.push_back({kLayer1, 0, Evidence::kExcused, "accepted", false});
   EXPECT_EQ(verdict(), Verdict::kNoise);
@@ -318,7 +318,7 @@ TEST_F(JudgeComparison, AGapIsIncompleteUnlessItIsExcused) {
 }
 
 // Breaks if zeros proved anything, or spoiled what was proved beside them.
-TEST_F(JudgeComparison, ZerosCountOnlyWhereThereIsNothingElse) {
+TEST_F(JudgeComparison, ZerosCountOnlyWithoutOtherRecords) {
   add_zeros(kLayer0, 0);
   EXPECT_EQ(verdict(), Verdict::kInconclusive);
   EXPECT_FALSE(comparison_.pass);
@@ -331,7 +331,7 @@ TEST_F(JudgeComparison, ZerosCountOnlyWhereThereIsNothingElse) {
 }
 
 // Breaks if a NaN in a checkpoint that only the judged log has passed.
-TEST_F(JudgeComparison, ARecordOfTheJudgedLogAloneFailsIt) {
+TEST_F(JudgeComparison, FailingExtraRecordFailsTheComparison) {
   add(kLayer0, 0, 0);
   RecordResult alone = failed_result(Metric::kNonfinite, 1, 0);
   alone.of_ref = false;
@@ -343,7 +343,7 @@ TEST_F(JudgeComparison, ARecordOfTheJudgedLogAloneFailsIt) {
   EXPECT_EQ(comparison_.failed, 1);
 }
 
-TEST_F(JudgeComparison, TheFirstDivergenceIsTheFirstThatFailed) {
+TEST_F(JudgeComparison, FirstDivergenceIsTheFirstFailedRecord) {
   add(kLayer0, 0, 1e-3);
   EXPECT_EQ(verdict(), Verdict::kNoise);
   EXPECT_FALSE(comparison_.first_divergence);
@@ -358,7 +358,7 @@ TEST_F(JudgeComparison, TheFirstDivergenceIsTheFirstThatFailed) {
   EXPECT_EQ(comparison_.first_divergence->floor, 1e-6);
 }
 
-TEST_F(JudgeComparison, ChoicesAreCountedWhereBothTellThem) {
+TEST_F(JudgeComparison, CountsTheArgmaxesThatBothState) {
   for (const int64_t choice : {4, 4, 5}) {
     Metrics& metrics = add(kLogitsId, choice, 0).metrics;
     metrics.argmax_ref = 4;

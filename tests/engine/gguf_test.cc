@@ -43,7 +43,7 @@ GgufBuilder good() {
 class GgufVersion : public testing::TestWithParam<uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(Versions, GgufVersion, testing::Values(2U, 3U));
 
-TEST_P(GgufVersion, KeysAndTensorsAreRead) {
+TEST_P(GgufVersion, ReadsKeysAndTensors) {
   GgufBuilder builder = good();
   builder.version = GetParam();
   const Gguf gguf(builder.write(temp_file("good")));
@@ -95,7 +95,7 @@ TEST(Gguf, TypedAccessNamesTheKey) {
 }
 
 // Every prefix of a good file must be refused, not read beyond its end.
-TEST(Gguf, ACutFileIsRefusedAtEveryLength) {
+TEST(Gguf, RejectsTruncatedFilesOfEveryLength) {
   const std::string whole = good().bytes();
   for (size_t length = 1; length < whole.size(); ++length) {
     const std::string path = GgufBuilder::write_bytes(temp_file("cut"), whole.substr(0, length));
@@ -105,7 +105,7 @@ TEST(Gguf, ACutFileIsRefusedAtEveryLength) {
 
 // Breaks if one range could stand for the norms of a hundred layers, each copied: 2 MB took 269 MB;
 // or if inspect showed a file as sound that run refuses.
-TEST(Gguf, TensorsThatShareBytesAreRefused) {
+TEST(Gguf, RejectsTensorsThatShareBytes) {
   GgufBuilder builder = good();
   builder.tensor_at("other", 0, {6}, 0, "");
   const std::string path = builder.write(temp_file("overlap"));
@@ -140,7 +140,7 @@ TEST(Gguf, AnArrayTakesNoMoreMemoryThanItsBytes) {
   }
 }
 
-TEST(Gguf, NumbersOfEachWidthAreRead) {
+TEST(Gguf, ReadsNumbersOfEachWidth) {
   GgufBuilder builder = good();
   const auto array = [&](const std::string& name, uint32_t type, auto a, auto b) {
     builder.key(name, GgufBuilder::kArray,
@@ -186,7 +186,7 @@ void PrintTo(const HostileCase& hostile, std::ostream* out) {
 
 class HostileGguf : public testing::TestWithParam<HostileCase> {};
 
-TEST_P(HostileGguf, IsRefusedWithTheKeyOrTensorNamed) {
+TEST_P(HostileGguf, IsRejectedNamingTheKeyOrTensor) {
   GgufBuilder builder = good();
   GetParam().spoil(builder);
   const std::string path = builder.write(temp_file(GetParam().name));

@@ -75,7 +75,7 @@ TEST(FuseLayer, CoversEveryOpInOrder) {
 }
 
 // Breaks if a network with an op that no fused kernel computes were decoded without it.
-TEST(FuseLayer, GivesUpOnAnOpThatNoGroupHas) {
+TEST(FuseLayer, RejectsAnOpOutsideAnyGroup) {
   std::vector<OpSpec> layer(common_layer().begin(), common_layer().end());
   for (size_t i = 0; i < layer.size(); ++i) {
     std::vector<OpSpec> more = layer;

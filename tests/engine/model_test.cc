@@ -33,7 +33,7 @@ TEST(Model, BindsTheWeights) {
   EXPECT_NE(model.output.data, model.token_embedding.data);
 }
 
-TEST(Model, WithoutAnOutputMatrixTheEmbeddingIsUsed) {
+TEST(Model, UsesTheEmbeddingWithoutAnOutputMatrix) {
   TinyModel tiny;
   tiny.tensors.erase("output.weight");
   const Model model(std::make_shared<Gguf>(write(tiny, "tied")));
@@ -53,7 +53,7 @@ TEST(Model, AFactorWithoutATypeScalesLinearly) {
 }
 
 // Breaks if a sound file were refused for what it says of itself.
-TEST(Model, KeysThatChangeNothingAreNoErrors) {
+TEST(Model, AcceptsKeysWithoutEffect) {
   TinyModel tiny;
   tiny.booleans["llama.attention.causal"] = true;
   tiny.booleans["llama.rope.scaling.finetuned"] = true;
@@ -77,7 +77,7 @@ void PrintTo(const HostileCase& hostile, std::ostream* out) {
 
 class HostileModel : public testing::TestWithParam<HostileCase> {};
 
-TEST_P(HostileModel, IsRefusedWithTheKeyOrTensorNamed) {
+TEST_P(HostileModel, IsRejectedNamingTheKeyOrTensor) {
   TinyModel tiny;
   GetParam().spoil(tiny);
   const std::string path = write(tiny, GetParam().name);

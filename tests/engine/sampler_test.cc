@@ -33,7 +33,7 @@ TEST(Sampler, PaddingIsNeverChosen) {
   for (int i = 0; i < 200; ++i) EXPECT_LT(warm.sample(logits, {true, true, false}), 2);
 }
 
-TEST(Sampler, NotANumberIsAnErrorAndNotAToken) {
+TEST(Sampler, NaNIsAnErrorAndNotAToken) {
   Sampler sampler({});
   EXPECT_THAT(
       [&] {

@@ -71,7 +71,7 @@ class SessionFile : public testing::Test {
 };
 
 // A restored session would answer otherwise than the one that was saved.
-TEST_F(SessionFile, ARestoredSessionGoesOnWithTheSameBits) {
+TEST_F(SessionFile, RestoredSessionContinuesWithTheSameBits) {
   for (const char* name : {"tinyllama", "gpt2", "phi3"}) {
     for (const KvType type : {KvType::kF32, KvType::kF16}) {
       const Model model(gguf(name, "q4_k_m"));
@@ -113,7 +113,7 @@ TEST_F(SessionFile, ANewSessionCanBeSavedAndRestored) {
 }
 
 // Memory could be read or written out of bounds, or a damaged state taken for a good one.
-TEST_F(SessionFile, DamagedAndForgedFilesAreRefusedAndChangeNothing) {
+TEST_F(SessionFile, RejectsDamagedAndForgedFilesUnchanged) {
   Session saved = session(model_, 16);
   saved.eval({tokens_.data(), 2});
   saved.save(path_);
@@ -168,7 +168,7 @@ TEST_F(SessionFile, DamagedAndForgedFilesAreRefusedAndChangeNothing) {
   EXPECT_EQ(copy(own.eval({tokens_.data() + 3, 1})), want);
 }
 
-TEST_F(SessionFile, AStateThatDoesNotFitTheSessionIsRefused) {
+TEST_F(SessionFile, RejectsAStateThatDoesNotFit) {
   Session saved = session(model_, 16);
   saved.eval(tokens_);
   saved.save(path_);
@@ -186,7 +186,7 @@ TEST_F(SessionFile, AStateThatDoesNotFitTheSessionIsRefused) {
 }
 
 // phi3 rotates by other factors where there is room for more than its original context.
-TEST_F(SessionFile, RotaryFactorsOfAnotherCapacityAreRefused) {
+TEST_F(SessionFile, RejectsRotaryFactorsOfAnotherCapacity) {
   const Model model(gguf("phi3", "q4_k_m"));
   ASSERT_GT(model.config().context_length, model.config().rope_original_context_length);
   Session saved = session(model, 16);

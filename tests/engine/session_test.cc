@@ -116,7 +116,7 @@ class TinySession : public testing::Test {
   Model model_;
 };
 
-TEST_F(TinySession, AFullContextIsAClearError) {
+TEST_F(TinySession, RejectsTokensBeyondTheContext) {
   Session session(model_, *kernels_, {.capacity = 3});
   const std::vector<int32_t> tokens{1, 2, 3};
   session.eval(tokens);
@@ -129,7 +129,7 @@ TEST_F(TinySession, AFullContextIsAClearError) {
   EXPECT_EQ(session.eval(tokens).size(), 5U);
 }
 
-TEST_F(TinySession, RefusesWhatItCannotDoBeforeItComputes) {
+TEST_F(TinySession, RejectsBadInputBeforeComputing) {
   const auto message = [](const std::string& text) {
     return ThrowsMessage<Error>(HasSubstr(text));
   };
@@ -147,7 +147,7 @@ TEST_F(TinySession, RefusesWhatItCannotDoBeforeItComputes) {
   EXPECT_EQ(session.n_positions(), 0);
 }
 
-TEST_F(TinySession, ASecondSequenceAfterClearIsNotTouchedByTheFirst) {
+TEST_F(TinySession, ClearForgetsTheFirstSequence) {
   Session session(model_, *kernels_, {});
   const std::vector<int32_t> tokens{1, 2, 3};
   const auto first = session.eval(tokens);

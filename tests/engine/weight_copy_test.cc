@@ -50,7 +50,7 @@ std::string path_of(const std::string& model) {
 }
 
 // Weights that are copied piece by piece fail when half of them are there.
-TEST(WeightCopyTest, AllIsAskedForBeforeAnythingIsCopied) {
+TEST(WeightCopyTest, ReservesEverythingBeforeCopying) {
   for (const std::string name : {"tinyllama", "qwen2.5", "phi3", "gpt2"}) {
     const Model model(std::make_shared<Gguf>(path_of(name)));
     FakeDevice device;
@@ -68,7 +68,7 @@ TEST(WeightCopyTest, AllIsAskedForBeforeAnythingIsCopied) {
 }
 
 // The user must be told that it is the weights, of which file, and what the device said.
-TEST(WeightCopyTest, TooLittleMemoryIsToldWithTheModel) {
+TEST(WeightCopyTest, OutOfMemoryErrorNamesTheModel) {
   const Model model(std::make_shared<Gguf>(path_of("tinyllama")));
   FakeDevice device(1000);
   EXPECT_THAT([&] { const WeightCopy copy(model, device); },

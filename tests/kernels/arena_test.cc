@@ -94,13 +94,13 @@ TEST_F(ArenaTest, PiecesAreAlignedAndApartWhateverIsReleased) {
 }
 
 // A device that has room for what is needed, but not for a whole block.
-TEST_F(ArenaTest, WhatIsNeededIsEnough) {
+TEST_F(ArenaTest, ReservedSizeSuffices) {
   const auto pieces = arena(10 * kMiB);
   EXPECT_NE(pieces->allocate(3 * kMiB), nullptr);
   EXPECT_THAT(asked_, ElementsAre(Arena::kBlockBytes, 3 * kMiB));
 }
 
-TEST_F(ArenaTest, TooLittleMemoryIsToldAndChangesNothing) {
+TEST_F(ArenaTest, OutOfMemoryThrowsAndChangesNothing) {
   const auto pieces = arena(100 * kMiB);
   pieces->allocate(60 * kMiB);
   EXPECT_THAT([&] { pieces->allocate(90 * kMiB); },
@@ -113,13 +113,13 @@ TEST_F(ArenaTest, TooLittleMemoryIsToldAndChangesNothing) {
 }
 
 // A buffer that grows is released before the larger one is asked for: both do not fit.
-TEST_F(ArenaTest, AnEmptyBlockIsGivenBackBeforeAnotherIsTaken) {
+TEST_F(ArenaTest, ReleasesAnEmptyBlockBeforeTakingAnother) {
   const auto pieces = arena(100 * kMiB);
   pieces->release(pieces->allocate(70 * kMiB));
   EXPECT_NE(pieces->allocate(90 * kMiB), nullptr);
 }
 
-TEST_F(ArenaTest, NothingIsNullAndStrangersAreIgnored) {
+TEST_F(ArenaTest, ZeroBytesAreNullAndForeignPiecesIgnored) {
   const auto pieces = arena(100 * kMiB);
   EXPECT_EQ(pieces->allocate(0), nullptr);
   EXPECT_TRUE(asked_.empty());

@@ -143,7 +143,7 @@ TEST_P(FastMatmulTest, HasTheSameBitsForAllThreadsAndBatches) {
 }
 
 // A NaN that vanishes hides the fault that made it; one that spreads accuses the wrong token.
-TEST_P(FastMatmulTest, WhatIsNotFiniteStaysWithItsToken) {
+TEST_P(FastMatmulTest, NonfiniteStaysWithItsToken) {
   const TestMatrix w(type(), 18, 512);
   for (const float value : {NAN, INFINITY, -INFINITY}) {
     for (const int64_t n_tokens : {3, 14}) {

@@ -31,7 +31,7 @@ TEST(Catalogue, Has150FaultsOfDifferentNames) {
 }
 
 // A cause that no comparison names could never be checked against one.
-TEST(Catalogue, CausesAreThoseThatComparisonsName) {
+TEST(Catalogue, CausesMatchThoseOfComparisons) {
   const std::set<std::string> known = {"",
                                        "rope_pairing",
                                        "rope_position",
@@ -77,14 +77,14 @@ std::vector<std::pair<std::string, std::string>> faults_of_the_page() {
 }
 
 // A page that was not written anew would speak of faults that are gone, or leave some out.
-TEST(Catalogue, ThePageHasTheseFaultsInThisOrder) {
+TEST(Catalogue, PageListsTheFaultsInThisOrder) {
   std::vector<std::pair<std::string, std::string>> faults;
   for (const Fault& fault : fault_catalogue()) faults.emplace_back(fault.name, fault.what);
   EXPECT_EQ(faults_of_the_page(), faults)
       << "write it anew: assay mutate --format markdown -o docs/mutation.md";
 }
 
-TEST(Catalogue, ANameThatIsMistypedGetsTheNearest) {
+TEST(Catalogue, SuggestsTheNearestName) {
   EXPECT_EQ(find_fault("rope-pairing").name, "rope-pairing");
   EXPECT_THAT([] { find_fault("rope-paring"); },
               ThrowsMessage<Error>(HasSubstr("'rope-pairing' is the nearest")));

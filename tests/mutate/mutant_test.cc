@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Models, SmallModel,
                          });
 
 // The decorator itself would be the fault that is caught.
-TEST_P(SmallModel, AMutantWithoutAFaultComputesTheSameBits) {
+TEST_P(SmallModel, MutantWithoutAFaultComputesTheSameBits) {
   const Trace want = sound();
   const Trace got = trace(Mutant(gguf_, *kernels_, {.n_positions = 64}));
   ASSERT_EQ(got.entries.size(), want.entries.size());
@@ -121,12 +121,12 @@ std::string first_difference(const Trace& want, const Trace& got) {
 }
 
 // A fault that is somewhere else than it says would count as found at the wrong op.
-TEST_P(SmallModel, EachFaultShowsFirstWhereItSays) {
+TEST_P(SmallModel, EachFaultShowsFirstAtItsPlace) {
   const Trace want = sound();
   const Model model(gguf_);
   int tested = 0;
   for (const Fault& fault : fault_catalogue()) {
-    if (!fault.why_not(model).empty()) continue;
+    if (!fault.unsupported_reason(model).empty()) continue;
     Mutant mutant(gguf_, *kernels_, {.fault = &fault, .n_positions = 64});
     if (mutant.found_at().kind != FaultPlace::Kind::kCheckpoint) continue;
     EXPECT_EQ(first_difference(want, trace(mutant)), mutant.found_at().name()) << fault.name;
@@ -135,7 +135,7 @@ TEST_P(SmallModel, EachFaultShowsFirstWhereItSays) {
   EXPECT_GT(tested, 40);
 }
 
-TEST_P(SmallModel, AFaultIsPutIntoTheLayerAskedFor) {
+TEST_P(SmallModel, InjectsIntoTheRequestedLayer) {
   const Fault& fault = find_fault("scale-missing");
   const Trace got =
       trace(Mutant(gguf_, *kernels_, {.fault = &fault, .layer = 0, .n_positions = 64}));
@@ -143,13 +143,13 @@ TEST_P(SmallModel, AFaultIsPutIntoTheLayerAskedFor) {
 }
 
 // A fault that no golden can have would never be tried.
-TEST(Mutants, EveryFaultIsOneThatSomeGoldenCanHave) {
+TEST(Mutants, EveryFaultAppliesToSomeGolden) {
   std::map<std::string, int> goldens;
   for (const char* name : {"tinyllama", "llama3", "qwen2.5", "phi3", "gpt2"}) {
     for (const char* type : {"f32", "q4_k_m", "q8_0", "f16"}) {
       const Model model(open_model(name, type));
       for (const Fault& fault : fault_catalogue()) {
-        const bool can = fault.why_not(model).empty() || has_vectors(fault);
+        const bool can = fault.unsupported_reason(model).empty() || has_vectors(fault);
         goldens[fault.name] += can ? 1 : 0;
       }
     }
@@ -157,7 +157,7 @@ TEST(Mutants, EveryFaultIsOneThatSomeGoldenCanHave) {
   for (const auto& [name, count] : goldens) EXPECT_GT(count, 0) << name;
 }
 
-TEST(Mutants, WhatCannotBeDoneIsAClearError) {
+TEST(Mutants, RejectsImpossibleRequests) {
   ThreadPool pool(1);
   const auto kernels = make_cpu_kernels(pool);
   const auto inject = [&](const char* model, const char* fault, std::optional<int> layer) {
@@ -175,7 +175,7 @@ TEST(Mutants, WhatCannotBeDoneIsAClearError) {
 }
 
 // Breaks if an id of a manifest, which anybody may write, were the place of a write.
-TEST(GoldenLaneTest, APaddingIdBeyondTheVocabularyIsRefused) {
+TEST(GoldenLaneTest, RejectsAPaddingIdBeyondTheVocabulary) {
   std::vector<MissingModel> missing;
   const std::vector<GoldenCase> cases =
       read_golden_cases(std::string(ASSAY_SOURCE_DIR) + "/golden",

@@ -57,7 +57,7 @@ TEST(Power, EveryFaultIsCaughtAndMostAtTheRightOp) {
 }
 
 // A lane that catches a sound engine says nothing about faults.
-TEST(Power, ASoundEngineIsCaughtByNoLane) {
+TEST(Power, NoLaneCatchesASoundEngine) {
   const PowerOptions options = quick();
   std::vector<MissingModel> missing;
   ThreadPool pool(2);
@@ -95,7 +95,7 @@ TEST(Power, NoiseAtTheFloorIsSeenAndAllowed) {
 }
 
 // What would break: a model whose faults nobody tries any more, because its file is gone.
-TEST(Power, AGoldenWhoseModelIsLostFails) {
+TEST(Power, GoldenWithoutItsModelFails) {
   namespace fs = std::filesystem;
   PowerOptions options = quick();
   options.faults = "scale-missing";
@@ -113,7 +113,7 @@ TEST(Power, AGoldenWhoseModelIsLostFails) {
 }
 
 // What would break: a comparison that passes on what a log does not say.
-TEST(Power, NoLogThatLeavesSomethingOutPasses) {
+TEST(Power, IncompleteLogsNeverPass) {
   PowerOptions options = quick();
   options.faults = "scale-missing";
   options.fast = false;
@@ -127,14 +127,14 @@ TEST(Power, NoLogThatLeavesSomethingOutPasses) {
   }
 }
 
-TEST(Power, APromptOfNoGoldenIsAClearError) {
+TEST(Power, RejectsUnknownPrompts) {
   PowerOptions options = quick();
   options.prompts = {"haiku", "nosuch"};
   EXPECT_THAT([&] { measure_power(options); },
               ThrowsMessage<Error>(HasSubstr("'nosuch' is a prompt of no small model")));
 }
 
-TEST(Power, AnUnknownFaultOrAFolderWithoutGoldensIsAClearError) {
+TEST(Power, RejectsUnknownFaultsAndFoldersWithoutGoldens) {
   PowerOptions options = quick();
   options.faults = "rope-paring";
   EXPECT_THAT([&] { measure_power(options); },

@@ -24,7 +24,7 @@ using testing::IsEmpty;
 
 // One element of a checkpoint at one position is the next float.
 Fault one_ulp(Checkpoint checkpoint, int layer, int64_t position) {
-  Fault fault{.name = "one-ulp", .what = "", .why_not = [](const Model&) { return ""; }};
+  Fault fault{.name = "one-ulp", .what = "", .unsupported_reason = [](const Model&) { return ""; }};
   fault.inject = [=](const FaultSite&) {
     Injection injection;
     injection.hooks.after = [=](const OpContext& context, OpResult result) {
@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Math, SnapshotLane, testing::Values(Math::kExact, Math:
                            return test.param == Math::kExact ? "exact" : "fast";
                          });
 
-TEST_P(SnapshotLane, ReportsOneUnitInTheLastPlaceAndTheCheckpointWhereItIs) {
+TEST_P(SnapshotLane, ReportsOneUlpAndItsCheckpoint) {
   const GoldenCase golden = the_case();
   EXPECT_FALSE(run_golden_lane(golden, nullptr, *kernels_).snapshot.caught);
   for (const Site& site : kSites) {

@@ -156,7 +156,7 @@ TEST(ProofTest, NoWrongLogPassesAndNoRightOneFails) {
 }
 
 // Breaks if a kind of damage no longer finds a scene, and so proves nothing.
-TEST(ProofTest, EachKindIsMade) {
+TEST(ProofTest, GeneratesEachKind) {
   for (int kind = 0; kind < count_kinds(); ++kind) {
     int made = 0;
     for (uint64_t seed = 1; seed <= 4; ++seed) {
@@ -167,7 +167,7 @@ TEST(ProofTest, EachKindIsMade) {
   }
 }
 
-TEST(ProofTest, ASeedGivesTheSameLogs) {
+TEST(ProofTest, SameSeedGivesTheSameLogs) {
   for (uint64_t seed = 1; seed < 200; seed += 7) {
     EXPECT_EQ(case_of(seed).ref, case_of(seed).ref) << seed;
     EXPECT_EQ(case_of(seed).got, case_of(seed).got) << seed;
@@ -175,7 +175,7 @@ TEST(ProofTest, ASeedGivesTheSameLogs) {
 }
 
 // The sketch and the summary of CONTRACT, one element at a time.
-TEST(ProofTest, SketchesAndSummariesAreThoseOfTheirDefinitions) {
+TEST(ProofTest, SketchesAndSummariesMatchTheirDefinitions) {
   Chance chance(3);
   for (int i = 0; i < 20; ++i) {
     std::vector<float> values(static_cast<size_t>(chance.between(1, 300)));

@@ -11,7 +11,7 @@
 namespace assay::proof {
 namespace {
 
-constexpr double kMostHeadError = 4e-3;
+constexpr double kMaxHeadError = 4e-3;
 
 bool is_one_of(Variant variant, std::initializer_list<Variant> those) {
   return std::find(those.begin(), those.end(), variant) != those.end();
@@ -154,7 +154,7 @@ void add_noise(const Network& network, double level, int64_t head, Chance& chanc
     head_squares += sizes[static_cast<size_t>(i)] * sizes[static_cast<size_t>(i)];
   }
   const double error = head_squares > 0 ? std::sqrt(squares / head_squares) : 0;
-  const double factor = error > kMostHeadError ? kMostHeadError / error : 1;
+  const double factor = error > kMaxHeadError ? kMaxHeadError / error : 1;
   for (int64_t i = 0; i < n; ++i) {
     float& value = tensor.values[static_cast<size_t>(i)];
     value = static_cast<float>(value + factor * noise[static_cast<size_t>(i)]);

@@ -42,6 +42,8 @@ struct ModelConfig {
         return q_width();
       case Width::kKv:
         return kv_width();
+      case Width::kHead:
+        return head_dim;
       case Width::kInner:
         return feed_forward_length;
       case Width::kVocab:

@@ -199,7 +199,8 @@ void Session::run_op(const OpSpec& op, int layer, int64_t n_tokens) {
   float* out = value(op.out);
   switch (op.kind) {
     case OpKind::kNorm:
-      normalize(weights_.layers[static_cast<size_t>(layer)].norm(op.out), x, here, out);
+      normalize(weights_.layers[static_cast<size_t>(layer)].norm(op.out), x, count,
+                config_.width(op.norm_width), out, here);
       break;
     case OpKind::kRope:
       kernels_.run(RopeCall{x, cos_sin_.data(), config_.architecture->rope_pairing, n_tokens,
@@ -243,8 +244,8 @@ void Session::run_output(int64_t n_tokens, bool last) {
   if (!all_norms && !last) return;
 
   normalize(weights_.output_norm, value(Checkpoint::kOutput) + first * width,
-            site(Checkpoint::kFinalNorm, 0, first, n_tokens - first),
-            normed_.data() + first * width);
+            (n_tokens - first) * width, width, normed_.data() + first * width,
+            site(Checkpoint::kFinalNorm, 0, first, n_tokens - first));
   if (all_norms) observe(site(Checkpoint::kFinalNorm, 0, 0, n_tokens), width, normed_.data());
   if (all_logits) {
     run_all_logits(n_tokens);
@@ -273,9 +274,10 @@ void Session::run_all_logits(int64_t n_tokens) {
   }
 }
 
-void Session::normalize(const Norm& norm, const float* x, const OpSite& site, float* out) {
+void Session::normalize(const Norm& norm, const float* x, int64_t count, int64_t width, float* out,
+                        const OpSite& site) {
   kernels_.run(NormCall{config_.architecture->norm, x, norm.weight, norm.bias, config_.norm_eps,
-                        site.n_tokens, config_.embedding_length, out, site});
+                        count / width, width, out, site});
 }
 
 const float* Session::on_host(const float* values, size_t count) {

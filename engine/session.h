@@ -88,7 +88,9 @@ class Session {
   void run_output(int64_t n_tokens, bool last);
   void run_all_logits(int64_t n_tokens);
 
-  void normalize(const Norm& norm, const float* x, const OpSite& site, float* out);
+  // x[count], `width` elements at a time.
+  void normalize(const Norm& norm, const float* x, int64_t count, int64_t width, float* out,
+                 const OpSite& site);
   float* value(Checkpoint checkpoint) { return values_[plan_.buffer(checkpoint)].data(); }
   OpSite site(Checkpoint checkpoint, int layer, int64_t first, int64_t n_tokens) const {
     return {checkpoint, layer, n_positions_ + first, n_tokens};

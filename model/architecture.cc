@@ -15,6 +15,11 @@ constexpr OpSpec norm(Checkpoint out, Checkpoint in, std::string_view tensor,
                       Presence bias = Presence::kNever) {
   return {OpKind::kNorm, out, Width::kHidden, {in}, 1, tensor, bias};
 }
+// RMSNorm of q or k, whose size is `width`, over all of it or over each head.
+constexpr OpSpec qk_norm(Checkpoint out, Checkpoint in, Width width, std::string_view tensor,
+                         Width norm_width) {
+  return {OpKind::kNorm, out, width, {in}, 1, tensor, Presence::kNever, norm_width};
+}
 constexpr OpSpec linear(Checkpoint out, Checkpoint in, Width width, std::string_view tensor,
                         Presence bias = Presence::kNever) {
   return {OpKind::kLinear, out, width, {in}, 1, tensor, bias};
@@ -59,6 +64,26 @@ constexpr std::array<OpSpec, 15> gated_layer(Presence qkv_bias, Presence other_b
 constexpr auto kLlamaLayer = gated_layer(Presence::kOptional, Presence::kOptional);
 constexpr auto kQwen2Layer = gated_layer(Presence::kAlways, Presence::kNever);
 
+constexpr OpSpec kQwen3Layer[] = {
+    norm(C::kAttnNorm, C::kOutput, "attn_norm"),
+    linear(C::kQ, C::kAttnNorm, W::kQ, "attn_q"),
+    linear(C::kK, C::kAttnNorm, W::kKv, "attn_k"),
+    linear(C::kV, C::kAttnNorm, W::kKv, "attn_v"),
+    qk_norm(C::kQNorm, C::kQ, W::kQ, "attn_q_norm", W::kHead),
+    qk_norm(C::kKNorm, C::kK, W::kKv, "attn_k_norm", W::kHead),
+    rope(C::kQRope, C::kQNorm, W::kQ),
+    rope(C::kKRope, C::kKNorm, W::kKv),
+    attention(C::kQRope, C::kKRope, C::kV),
+    linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output"),
+    add(C::kAttnResidual, C::kOutput, C::kAttnOut),
+    norm(C::kFfnNorm, C::kAttnResidual, "ffn_norm"),
+    linear(C::kFfnGate, C::kFfnNorm, W::kInner, "ffn_gate"),
+    linear(C::kFfnUp, C::kFfnNorm, W::kInner, "ffn_up"),
+    activation(C::kFfnUp, C::kFfnGate),
+    linear(C::kFfnOut, C::kFfnAct, W::kHidden, "ffn_down"),
+    add(C::kOutput, C::kAttnResidual, C::kFfnOut),
+};
+
 constexpr OpSpec kPhi3Layer[] = {
     norm(C::kAttnNorm, C::kOutput, "attn_norm"),
     linear(C::kQ, C::kAttnNorm, W::kQ, "attn_qkv"),
@@ -102,6 +127,12 @@ constexpr Architecture kArchitectures[] = {
      .rope_freqs = true},
     {.name = "qwen2",
      .layer = kQwen2Layer,
+     .norm = NormKind::kRms,
+     .activation = ActivationKind::kSiluGated,
+     .position = PositionKind::kRotary,
+     .rope_pairing = RopePairing::kHalves},
+    {.name = "qwen3",
+     .layer = kQwen3Layer,
      .norm = NormKind::kRms,
      .activation = ActivationKind::kSiluGated,
      .position = PositionKind::kRotary,

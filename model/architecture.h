@@ -41,7 +41,7 @@ bool has_model_width(Checkpoint checkpoint);
 // The architecture of this name; null if Assay does not know it.
 const Architecture* find_architecture(std::string_view name);
 
-// The names of all architectures, for messages: "llama, qwen2, phi3, gpt2".
+// The names of all architectures, for messages: "llama, qwen2, ...".
 std::string architecture_names();
 
 }  // namespace assay

@@ -16,6 +16,8 @@ enum class Checkpoint : uint8_t {
   kQ,
   kK,
   kV,
+  kQNorm,
+  kKNorm,
   kQRope,
   kKRope,
   kAttn,

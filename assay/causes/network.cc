@@ -93,6 +93,8 @@ NormSettings Network::norm_settings(Op op) const {
   const Norm* weights = op.layer < 0
                             ? &model->output_norm
                             : &model->layers[static_cast<size_t>(op.layer)].norm(op.checkpoint);
+  const OpSpec* spec = find_spec(layer_, op.checkpoint);
+  settings.width = model->config().width(spec == nullptr ? Width::kHidden : spec->norm_width);
   settings.weight = weights->weight;
   settings.bias = weights->bias;
   return settings;

@@ -183,22 +183,24 @@ Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
 
 Matrix norm(const Matrix& x, const NormSettings& settings) {
   Matrix out(x.rows, x.columns);
-  const auto n = static_cast<double>(x.columns);
-  for (int64_t t = 0; t < x.rows; ++t) {
-    const float* in = x.row(t);
+  const int64_t width = settings.width > 0 ? settings.width : x.columns;
+  const auto n = static_cast<double>(width);
+  for (int64_t first = 0; first < x.rows * x.columns; first += width) {
+    const float* in = &x.values[static_cast<size_t>(first)];
     double mean = 0;
     if (settings.kind == NormKind::kLayer) {
-      for (int64_t i = 0; i < x.columns; ++i) mean += in[i];
+      for (int64_t i = 0; i < width; ++i) mean += in[i];
       mean /= n;
     }
     double squares = 0;
-    for (int64_t i = 0; i < x.columns; ++i) squares += (in[i] - mean) * (in[i] - mean);
+    for (int64_t i = 0; i < width; ++i) squares += (in[i] - mean) * (in[i] - mean);
     const double scale = settings.eps_outside ? 1.0 / (std::sqrt(squares / n) + settings.eps)
                                               : 1.0 / std::sqrt(squares / n + settings.eps);
-    for (int64_t i = 0; i < x.columns; ++i) {
+    for (int64_t i = 0; i < width; ++i) {
       const double weight = settings.weight != nullptr ? settings.weight[i] : 1.0;
       const double bias = settings.bias != nullptr ? settings.bias[i] : 0.0;
-      out.row(t)[i] = static_cast<float>((in[i] - mean) * scale * weight + bias);
+      out.values[static_cast<size_t>(first + i)] =
+          static_cast<float>((in[i] - mean) * scale * weight + bias);
     }
   }
   return out;

@@ -68,8 +68,9 @@ struct NormSettings {
   NormKind kind = NormKind::kRms;
   double eps = 0;
   bool eps_outside = false;       // added to the root, not under it
-  const float* weight = nullptr;  // [columns]; null: all 1
-  const float* bias = nullptr;    // [columns] or null
+  const float* weight = nullptr;  // [width]; null: all 1
+  const float* bias = nullptr;    // [width] or null
+  int64_t width = 0;              // elements that are normalized together; 0: all columns
 };
 Matrix norm(const Matrix& x, const NormSettings& settings);
 

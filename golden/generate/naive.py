@@ -52,6 +52,13 @@ class Naive:
             return fused[:q_rows], fused[q_rows : q_rows + kv_rows], fused[q_rows + kv_rows :]
         return tuple(self.linear(x, f"{block}.attn_{part}") for part in "qkv")
 
+    def head_norm(self, joined, name):
+        """RMSNorm of q or k over as much of it as there are weights for."""
+        if f"{name}.weight" not in self.t:
+            return joined
+        weight = self.t[f"{name}.weight"]
+        return np.concatenate([rms_norm(part, weight, self.p.eps) for part in joined.reshape(-1, len(weight))])
+
     def rotate(self, head, position):
         if self.frequencies is None:
             return head
@@ -92,7 +99,10 @@ class Naive:
         return self.linear(act, f"{block}.ffn_down")
 
     def run(self, tokens):
-        """Checkpoints `embedding`, `layer_N_q`, `_k`, `_q_rope`, `_k_rope`, `_output` and `logits`: [tokens, n]."""
+        """Checkpoints `embedding`, `layer_N_q`, `_k`, `_q_norm`, `_k_norm`, `_q_rope`, `_k_rope`, `_output`, `logits`.
+
+        Each is [tokens, n].
+        """
         hidden = [self.t["token_embd.weight"][token] for token in tokens]
         if "position_embd.weight" in self.t:
             hidden = [x + self.t["position_embd.weight"][i] for i, x in enumerate(hidden)]
@@ -102,6 +112,12 @@ class Naive:
             parts = [self.qkv(self.norm(x, f"{block}.attn_norm"), block) for x in hidden]
             for column, part in enumerate("qk"):
                 seen[f"layer_{layer}_{part}"] = np.array([qkv[column] for qkv in parts])
+            parts = [
+                (self.head_norm(q, f"{block}.attn_q_norm"), self.head_norm(k, f"{block}.attn_k_norm"), v)
+                for q, k, v in parts
+            ]
+            for column, part in enumerate("qk"):
+                seen[f"layer_{layer}_{part}_norm"] = np.array([qkv[column] for qkv in parts])
                 turned = [self.rotate_heads(qkv[column], i) for i, qkv in enumerate(parts)]
                 seen[f"layer_{layer}_{part}_rope"] = np.array(turned)
             keys, values = [part[1] for part in parts], [part[2] for part in parts]

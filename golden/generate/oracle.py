@@ -19,14 +19,29 @@ from transformers import (
     Phi3ForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
 )
 from transformers.models.gpt2 import modeling_gpt2
 from transformers.models.llama import modeling_llama
 from transformers.models.phi3 import modeling_phi3
 from transformers.models.qwen2 import modeling_qwen2
+from transformers.models.qwen3 import modeling_qwen3
 
-CLASSES = {"llama": LlamaForCausalLM, "qwen2": Qwen2ForCausalLM, "phi3": Phi3ForCausalLM, "gpt2": GPT2LMHeadModel}
-MODULES = {"llama": modeling_llama, "qwen2": modeling_qwen2, "phi3": modeling_phi3, "gpt2": modeling_gpt2}
+CLASSES = {
+    "llama": LlamaForCausalLM,
+    "qwen2": Qwen2ForCausalLM,
+    "qwen3": Qwen3ForCausalLM,
+    "phi3": Phi3ForCausalLM,
+    "gpt2": GPT2LMHeadModel,
+}
+MODULES = {
+    "llama": modeling_llama,
+    "qwen2": modeling_qwen2,
+    "qwen3": modeling_qwen3,
+    "phi3": modeling_phi3,
+    "gpt2": modeling_gpt2,
+}
 
 # From names in the file to names in transformers, for the parts of a layer.
 ROTARY_LAYER = {
@@ -35,6 +50,8 @@ ROTARY_LAYER = {
     "attn_k": "self_attn.k_proj",
     "attn_v": "self_attn.v_proj",
     "attn_qkv": "self_attn.qkv_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
     "attn_output": "self_attn.o_proj",
     "ffn_norm": "post_attention_layernorm",
     "ffn_gate": "mlp.gate_proj",
@@ -148,6 +165,8 @@ def config(params, tied):
         return LlamaConfig(head_dim=params.head_dim, **common)
     if params.arch == "qwen2":
         return Qwen2Config(**common)
+    if params.arch == "qwen3":
+        return Qwen3Config(head_dim=params.head_dim, **common)
     return Phi3Config(sliding_window=params.window, **common)
 
 
@@ -188,10 +207,9 @@ def use_own_type(model, params, frequencies, angle_type):
     """Replaces the parts that transformers would compute in float32."""
     if params.arch == "gpt2":
         return
-    for layer in model.model.layers:
-        for name in ("input_layernorm", "post_attention_layernorm"):
-            setattr(layer, name, RMSNorm(getattr(layer, name).weight, params.eps))
-    model.model.norm = RMSNorm(model.model.norm.weight, params.eps)
+    for name, module in list(model.named_modules()):
+        if type(module).__name__.endswith("RMSNorm"):
+            model.set_submodule(name, RMSNorm(module.weight, params.eps))
     model.model.rotary_emb = Rotary(frequencies, params.attn_factor, angle_type)
 
 

@@ -129,7 +129,7 @@ def main():
     llamacpp_engine.quiet()
     check_sketch()
     for spec in small_models.specs().values():
-        for type_name in small_models.TYPES:
+        for type_name in spec.types:
             path = fixtures.GOLDEN / spec.name / f"{spec.name}-{type_name.lower()}.gguf"
             with llamacpp_engine.LlamaCpp(path, 256) as engine:
                 tokens = engine.tokenize(prompts.HAIKU)

@@ -9,6 +9,8 @@ LAYER = (
     "q",
     "k",
     "v",
+    "q_norm",
+    "k_norm",
     "q_rope",
     "k_rope",
     "attn",

@@ -75,6 +75,12 @@ def qwen2(config):
     return _rotary(config) + _separate()
 
 
+def qwen3(config):
+    layer, name = "model.layers.*.self_attn", "layer_{0}_"
+    norms = [Rule(f"{layer}.{part}_norm", f"{name}{part}_norm", change=lambda heads: heads.flatten(-2)) for part in "qk"]
+    return _rotary(config) + _separate() + norms
+
+
 def phi3(config):
     layer, name, head_dim = "model.layers.*", "layer_{0}_", _head_dim(config)
     q, kv = config.num_attention_heads * head_dim, config.num_key_value_heads * head_dim
@@ -106,7 +112,7 @@ def gpt2(config):
     ]
 
 
-READY = {"llama": llama, "qwen2": qwen2, "phi3": phi3, "gpt2": gpt2}
+READY = {"llama": llama, "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "gpt2": gpt2}
 
 
 def rules_for(model):

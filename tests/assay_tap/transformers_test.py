@@ -20,7 +20,7 @@ from assay_tap import LogError, LogWriter, Rule, attach
 from assay_tap.order import order
 from assay_tap.rules import join_heads
 
-TINY = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4)
+TINY = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, head_dim=8)
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
@@ -31,7 +31,7 @@ def model_of(kind):
             vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=0, eos_token_id=0
         )
         return transformers.GPT2LMHeadModel(config).eval()
-    classes = {"llama": "Llama", "qwen2": "Qwen2", "phi3": "Phi3"}
+    classes = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "phi3": "Phi3"}
     ids = dict(pad_token_id=None, bos_token_id=None, eos_token_id=None)
     config = getattr(transformers, f"{classes[kind]}Config")(**TINY, num_key_value_heads=2, **ids)
     return getattr(transformers, f"{classes[kind]}ForCausalLM")(config).eval()
@@ -58,7 +58,8 @@ class ReadyRules(unittest.TestCase):
 
     def test_every_checkpoint_of_every_architecture(self):
         rotary = 3 + 15 * 2
-        for kind, count in {"llama": rotary, "qwen2": rotary, "phi3": rotary, "gpt2": rotary - 3 * 2}.items():
+        counts = {"llama": rotary, "qwen2": rotary, "qwen3": rotary + 2 * 2, "phi3": rotary, "gpt2": rotary - 3 * 2}
+        for kind, count in counts.items():
             with self.subTest(kind):
                 _, seen = self.seen(kind)
                 names = {name for name, _ in seen}
@@ -66,7 +67,7 @@ class ReadyRules(unittest.TestCase):
                 self.assertEqual(len(seen), count * len(TOKENS))
 
     def test_the_tap_changes_nothing_and_logits_are_the_models(self):
-        for kind in ("llama", "qwen2", "phi3", "gpt2"):
+        for kind in ("llama", "qwen2", "qwen3", "phi3", "gpt2"):
             with self.subTest(kind):
                 model, seen = self.seen(kind)
                 with torch.no_grad():
@@ -76,7 +77,7 @@ class ReadyRules(unittest.TestCase):
 
     def test_the_parts_of_a_layer_are_what_their_names_say(self):
         """Breaks if two hooks were swapped: each relation holds between the right tensors only."""
-        for kind in ("llama", "qwen2", "phi3", "gpt2"):
+        for kind in ("llama", "qwen2", "qwen3", "phi3", "gpt2"):
             with self.subTest(kind):
                 _, seen = self.seen(kind)
                 for position in range(len(TOKENS)):
@@ -96,13 +97,14 @@ class ReadyRules(unittest.TestCase):
                         np.testing.assert_allclose(of[f"{layer}ffn_act"], act, atol=1e-6)
 
     def test_rotation_turns_neighbours_in_llama_and_halves_elsewhere(self):
-        for kind in ("llama", "qwen2", "phi3"):
+        for kind in ("llama", "qwen2", "qwen3", "phi3"):
             with self.subTest(kind):
                 model, seen = self.seen(kind)
                 dim = 8
                 angle = 5 * 10000.0 ** (-np.arange(0, dim, 2) / dim)
                 for part, heads in (("q", 4), ("k", 2)):
-                    plain = seen[f"layer_1_{part}", 5].reshape(heads, dim)
+                    turned_from = f"{part}_norm" if kind == "qwen3" else part
+                    plain = seen[f"layer_1_{turned_from}", 5].reshape(heads, dim)
                     first, second = (
                         (plain[:, 0::2], plain[:, 1::2]) if kind == "llama" else (plain[:, :4], plain[:, 4:])
                     )

@@ -180,11 +180,14 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
       keys.positive(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"));
   reject_other_computations(gguf, keys, config);
   if (config.architecture->position == PositionKind::kRotary) read_rope(keys, config);
-  if (config.architecture->sliding_window && keys.has("attention.sliding_window")) {
-    // 0 says that there is no window.
-    const std::string key = keys.full("attention.sliding_window");
-    config.sliding_window = gguf.get_int(key);
-    if (config.sliding_window < 0) keys.reject("attention.sliding_window", "is negative");
+  if (config.architecture->sliding_window != SlidingWindow::kIgnored) {
+    constexpr std::string_view kKey = "attention.sliding_window";
+    config.sliding_window = gguf.get_int(keys.full(kKey), 0);  // 0 says that there is no window
+    if (config.sliding_window < 0) keys.reject(kKey, "is negative");
+    if (config.sliding_window > 0 &&
+        config.architecture->sliding_window == SlidingWindow::kRejected) {
+      keys.reject(kKey, "is above 0", "Assay does not run models with a window in some layers");
+    }
   }
   return config;
 }

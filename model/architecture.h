@@ -11,6 +11,10 @@ namespace assay {
 
 enum class PositionKind : uint8_t { kRotary, kLearned };
 
+// What becomes of attention.sliding_window: kIgnored where engines ignore it in such files,
+// kRejected where it says that only some of the layers have a window.
+enum class SlidingWindow : uint8_t { kIgnored, kHonoured, kRejected };
+
 // All that tells one architecture from another. Engine, comparison, causes and faults read this
 // table; none of them asks for an architecture by name.
 struct Architecture {
@@ -22,7 +26,7 @@ struct Architecture {
   RopePairing rope_pairing;      // read only where position is kRotary
   bool rope_freqs = false;       // may hold rope_freqs.weight, which divides the frequencies
   bool rope_long_short = false;  // may hold rope_factors_long.weight and rope_factors_short.weight
-  bool sliding_window = false;   // honours attention.sliding_window
+  SlidingWindow sliding_window = SlidingWindow::kIgnored;
 };
 
 // The ops of a layer that has rotary embeddings and a gate, as most have.

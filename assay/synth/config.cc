@@ -182,9 +182,10 @@ void read_rotary(const Object& object, SynthConfig& config) {
       (config.other_bias && other_bias == Presence::kNever)) {
     object.refuse("attention_bias", fmt::format("does not belong to '{}'", architecture.name));
   }
-  const bool window_used = architecture.sliding_window || object.flag("use_sliding_window", false);
+  const bool honoured = architecture.sliding_window == SlidingWindow::kHonoured;
+  const bool window_used = honoured || object.flag("use_sliding_window", false);
   if (window_used && object.find("sliding_window") != nullptr) {
-    if (!architecture.sliding_window) {
+    if (!honoured) {
       object.refuse("sliding_window", "is used", "Assay computes sliding windows for phi3 only");
     }
     model.sliding_window = object.whole("sliding_window", int64_t{1} << 31);

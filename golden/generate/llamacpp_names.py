@@ -56,6 +56,13 @@ COMMON_TOP = {"embedding": Node("embd"), "final_norm": Node("result_norm"), "log
 
 FUSED_GATE = {"ffn_up": Node("ffn_up", parts=("ffn_gate", "ffn_up")), "attn_residual": Node(source_of="norm")}
 QK_NORMS = {"q_norm": Node("Qcur_normed", ("MUL",)), "k_norm": Node("Kcur_normed", ("MUL",))}
+OLMO2_LAYER = QK_NORMS | {
+    "q": Node("Qcur", ("MUL_MAT",)),
+    "k": Node("Kcur", ("MUL_MAT",)),
+    "v": Node("Vcur", ("MUL_MAT",)),
+    "post_attn_norm": Node("attn_post_norm"),
+    "post_ffn_norm": Node("ffn_post_norm"),
+}
 GPT2_LAYER = {
     "attn_out": Node(reads="attn_output.bias"),
     "ffn_up": Node("ffn_up_b"),
@@ -72,6 +79,7 @@ LAYERS = {
     "qwen2": COMMON_LAYER,
     "qwen3": COMMON_LAYER | QK_NORMS,
     "phi3": without(COMMON_LAYER, "ffn_gate") | FUSED_GATE,
+    "olmo2": without(COMMON_LAYER, "attn_norm", "ffn_norm") | OLMO2_LAYER,
     "gpt2": without(COMMON_LAYER, "q_rope", "k_rope", "ffn_gate") | GPT2_LAYER,
 }
 TOPS = {arch: COMMON_TOP for arch in LAYERS} | {"gpt2": COMMON_TOP | {"embedding": Node("inpL")}}

@@ -37,6 +37,9 @@ class Naive:
         self.adjacent = params.arch == "llama"
 
     def norm(self, x, name):
+        """`x` itself where the file has no such norm."""
+        if f"{name}.weight" not in self.t:
+            return x
         weight = self.t[f"{name}.weight"]
         if self.p.arch == "gpt2":
             return layer_norm(x, weight, self.t[f"{name}.bias"], self.p.eps)
@@ -54,10 +57,8 @@ class Naive:
 
     def head_norm(self, joined, name):
         """RMSNorm of q or k over as much of it as there are weights for."""
-        if f"{name}.weight" not in self.t:
-            return joined
-        weight = self.t[f"{name}.weight"]
-        return np.concatenate([rms_norm(part, weight, self.p.eps) for part in joined.reshape(-1, len(weight))])
+        parts = joined.reshape(-1, len(self.t.get(f"{name}.weight", joined)))
+        return np.concatenate([self.norm(part, name) for part in parts])
 
     def rotate(self, head, position):
         if self.frequencies is None:
@@ -122,8 +123,10 @@ class Naive:
                 seen[f"layer_{layer}_{part}_rope"] = np.array(turned)
             keys, values = [part[1] for part in parts], [part[2] for part in parts]
             for i, x in enumerate(hidden):
-                x = x + self.linear(self.attention(parts[i][0], keys, values, i), f"{block}.attn_output")
-                hidden[i] = x + self.ffn(self.norm(x, f"{block}.ffn_norm"), block)
+                attended = self.linear(self.attention(parts[i][0], keys, values, i), f"{block}.attn_output")
+                x = x + self.norm(attended, f"{block}.post_attention_norm")
+                out = self.ffn(self.norm(x, f"{block}.ffn_norm"), block)
+                hidden[i] = x + self.norm(out, f"{block}.post_ffw_norm")
             seen[f"layer_{layer}_output"] = np.array(hidden)
         output = self.t.get("output.weight", self.t["token_embd.weight"])
         seen["logits"] = np.array([output @ self.norm(x, "output_norm") for x in hidden])

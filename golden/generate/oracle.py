@@ -15,6 +15,8 @@ from transformers import (
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
+    Olmo2Config,
+    Olmo2ForCausalLM,
     Phi3Config,
     Phi3ForCausalLM,
     Qwen2Config,
@@ -24,6 +26,7 @@ from transformers import (
 )
 from transformers.models.gpt2 import modeling_gpt2
 from transformers.models.llama import modeling_llama
+from transformers.models.olmo2 import modeling_olmo2
 from transformers.models.phi3 import modeling_phi3
 from transformers.models.qwen2 import modeling_qwen2
 from transformers.models.qwen3 import modeling_qwen3
@@ -33,6 +36,7 @@ CLASSES = {
     "qwen2": Qwen2ForCausalLM,
     "qwen3": Qwen3ForCausalLM,
     "phi3": Phi3ForCausalLM,
+    "olmo2": Olmo2ForCausalLM,
     "gpt2": GPT2LMHeadModel,
 }
 MODULES = {
@@ -40,6 +44,7 @@ MODULES = {
     "qwen2": modeling_qwen2,
     "qwen3": modeling_qwen3,
     "phi3": modeling_phi3,
+    "olmo2": modeling_olmo2,
     "gpt2": modeling_gpt2,
 }
 
@@ -53,10 +58,12 @@ ROTARY_LAYER = {
     "attn_q_norm": "self_attn.q_norm",
     "attn_k_norm": "self_attn.k_norm",
     "attn_output": "self_attn.o_proj",
+    "post_attention_norm": "post_attention_layernorm",
     "ffn_norm": "post_attention_layernorm",
     "ffn_gate": "mlp.gate_proj",
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
+    "post_ffw_norm": "post_feedforward_layernorm",
 }
 GPT2_LAYER = {
     "attn_norm": "ln_1",
@@ -167,6 +174,8 @@ def config(params, tied):
         return Qwen2Config(**common)
     if params.arch == "qwen3":
         return Qwen3Config(head_dim=params.head_dim, **common)
+    if params.arch == "olmo2":
+        return Olmo2Config(**common)
     return Phi3Config(sliding_window=params.window, **common)
 
 

@@ -32,6 +32,7 @@ class Spec:
     tied: bool = False
     qkv_bias: bool = False
     qk_norms: dict[str, int] = field(default_factory=dict)  # the sizes of their weights
+    post_norms: bool = False  # of what a layer adds to the residual stream, in the place of what it reads
     rope_freqs: bool = False
     window: int | None = None
     original_context: int | None = None
@@ -89,6 +90,20 @@ def specs():
                 kv_heads=4,
                 window=16,
                 original_context=256,
+            ),
+            Spec(
+                "olmo2",
+                "olmo2",
+                8020,
+                vocab.bpe("gpt-2", 50, ["<|endoftext|>"], add_bos=False, bos="<|endoftext|>", eos="<|endoftext|>"),
+                hidden=64,
+                head_dim=16,
+                rope_base=500000.0,
+                eps=1e-6,
+                qk_norms={"attn_q_norm": 64, "attn_k_norm": 32},
+                post_norms=True,
+                types=("F32", "Q4_K_M"),
+                is_short=True,
             ),
             Spec(
                 "gpt2",
@@ -208,12 +223,13 @@ def tensors(spec):
         made["rope_factors_long.weight"] = (1.0 + 3.0 * spread).astype(np.float32)
         made["rope_factors_short.weight"] = (1.0 + 0.4 * spread**2).astype(np.float32)
     for layer in range(LAYERS):
-        block = {"attn_norm.weight": weights.norm(spec.hidden)}
+        block = {} if spec.post_norms else {"attn_norm.weight": weights.norm(spec.hidden)}
         block |= {"attn_norm.bias": weights.bias(spec.hidden)} if layer_norm else {}
         block |= attention_tensors(spec, weights)
         if spec.last_q_gain != 1.0 and layer == LAYERS - 1:
             block["attn_q.weight"] = block["attn_q.weight"] * np.float32(spec.last_q_gain)
-        block |= {"ffn_norm.weight": weights.norm(spec.hidden)}
+        names = ("post_attention_norm", "post_ffw_norm") if spec.post_norms else ("ffn_norm",)
+        block |= {f"{name}.weight": weights.norm(spec.hidden) for name in names}
         block |= {"ffn_norm.bias": weights.bias(spec.hidden)} if layer_norm else {}
         block |= ffn_tensors(spec, weights)
         made |= {f"blk.{layer}.{name}": tensor for name, tensor in block.items()}

@@ -15,12 +15,14 @@ LAYER = (
     "k_rope",
     "attn",
     "attn_out",
+    "post_attn_norm",
     "attn_residual",
     "ffn_norm",
     "ffn_gate",
     "ffn_up",
     "ffn_act",
     "ffn_out",
+    "post_ffn_norm",
     "output",
 )
 LAST = (

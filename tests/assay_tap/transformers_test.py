@@ -31,7 +31,7 @@ def model_of(kind):
             vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=0, eos_token_id=0
         )
         return transformers.GPT2LMHeadModel(config).eval()
-    classes = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "phi3": "Phi3"}
+    classes = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "phi3": "Phi3", "olmo2": "Olmo2"}
     ids = dict(pad_token_id=None, bos_token_id=None, eos_token_id=None)
     config = getattr(transformers, f"{classes[kind]}Config")(**TINY, num_key_value_heads=2, **ids)
     return getattr(transformers, f"{classes[kind]}ForCausalLM")(config).eval()
@@ -58,7 +58,8 @@ class ReadyRules(unittest.TestCase):
 
     def test_every_checkpoint_of_every_architecture(self):
         rotary = 3 + 15 * 2
-        counts = {"llama": rotary, "qwen2": rotary, "qwen3": rotary + 2 * 2, "phi3": rotary, "gpt2": rotary - 3 * 2}
+        counts = {kind: rotary for kind in ("llama", "qwen2", "phi3")}
+        counts |= {"qwen3": rotary + 2 * 2, "olmo2": rotary + 2 * 2, "gpt2": rotary - 3 * 2}
         for kind, count in counts.items():
             with self.subTest(kind):
                 _, seen = self.seen(kind)
@@ -67,7 +68,7 @@ class ReadyRules(unittest.TestCase):
                 self.assertEqual(len(seen), count * len(TOKENS))
 
     def test_the_tap_changes_nothing_and_logits_are_the_models(self):
-        for kind in ("llama", "qwen2", "qwen3", "phi3", "gpt2"):
+        for kind in ("llama", "qwen2", "qwen3", "phi3", "olmo2", "gpt2"):
             with self.subTest(kind):
                 model, seen = self.seen(kind)
                 with torch.no_grad():
@@ -77,17 +78,18 @@ class ReadyRules(unittest.TestCase):
 
     def test_the_parts_of_a_layer_are_what_their_names_say(self):
         """Breaks if two hooks were swapped: each relation holds between the right tensors only."""
-        for kind in ("llama", "qwen2", "qwen3", "phi3", "gpt2"):
+        for kind in ("llama", "qwen2", "qwen3", "phi3", "olmo2", "gpt2"):
             with self.subTest(kind):
                 _, seen = self.seen(kind)
                 for position in range(len(TOKENS)):
                     of = {name: row for (name, at), row in seen.items() if at == position}
                     before = of["embedding"]
                     for layer in ("layer_0_", "layer_1_"):
+                        attn, ffn = ("post_attn_norm", "post_ffn_norm") if kind == "olmo2" else ("attn_out", "ffn_out")
                         np.testing.assert_allclose(
-                            of[f"{layer}attn_residual"], before + of[f"{layer}attn_out"], atol=1e-6
+                            of[f"{layer}attn_residual"], before + of[f"{layer}{attn}"], atol=1e-6
                         )
-                        after = of[f"{layer}attn_residual"] + of[f"{layer}ffn_out"]
+                        after = of[f"{layer}attn_residual"] + of[f"{layer}{ffn}"]
                         np.testing.assert_allclose(of[f"{layer}output"], after, atol=1e-6)
                         before = of[f"{layer}output"]
                         if kind == "gpt2":
@@ -97,13 +99,13 @@ class ReadyRules(unittest.TestCase):
                         np.testing.assert_allclose(of[f"{layer}ffn_act"], act, atol=1e-6)
 
     def test_rotation_turns_neighbours_in_llama_and_halves_elsewhere(self):
-        for kind in ("llama", "qwen2", "qwen3", "phi3"):
+        for kind in ("llama", "qwen2", "qwen3", "phi3", "olmo2"):
             with self.subTest(kind):
                 model, seen = self.seen(kind)
                 dim = 8
                 angle = 5 * 10000.0 ** (-np.arange(0, dim, 2) / dim)
                 for part, heads in (("q", 4), ("k", 2)):
-                    turned_from = f"{part}_norm" if kind == "qwen3" else part
+                    turned_from = f"{part}_norm" if kind in ("qwen3", "olmo2") else part
                     plain = seen[f"layer_1_{turned_from}", 5].reshape(heads, dim)
                     first, second = (
                         (plain[:, 0::2], plain[:, 1::2]) if kind == "llama" else (plain[:, :4], plain[:, 4:])

@@ -113,6 +113,12 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Files, HostileModel,
     testing::Values(
+        HostileCase{"window_in_some_layers",
+                    [](auto& m) {
+                      m.become("olmo2");
+                      m.ints["olmo2.attention.sliding_window"] = 16;
+                    },
+                    "'olmo2.attention.sliding_window' is above 0"},
         HostileCase{"architecture", [](auto& m) { m.architecture = "mamba"; }, "'mamba'"},
         HostileCase{"missing_key", [](auto& m) { m.ints.erase("llama.block_count"); },
                     "key 'llama.block_count' is missing"},

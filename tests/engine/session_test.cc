@@ -72,12 +72,13 @@ std::string same_bits_name(const testing::TestParamInfo<SameBits::ParamType>& te
   return text;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Goldens, SameBits,
-    testing::Combine(testing::Values("tinyllama", "llama3", "qwen2.5", "qwen3", "phi3", "gpt2"),
-                     testing::Values("f32", "q4_k_m"), testing::Values(KvType::kF32, KvType::kF16),
-                     testing::Values(Math::kExact)),
-    same_bits_name);
+INSTANTIATE_TEST_SUITE_P(Goldens, SameBits,
+                         testing::Combine(testing::Values("tinyllama", "llama3", "qwen2.5", "qwen3",
+                                                          "olmo2", "phi3", "gpt2"),
+                                          testing::Values("f32", "q4_k_m"),
+                                          testing::Values(KvType::kF32, KvType::kF16),
+                                          testing::Values(Math::kExact)),
+                         same_bits_name);
 
 INSTANTIATE_TEST_SUITE_P(
     FastGoldens, SameBits,
@@ -87,8 +88,8 @@ INSTANTIATE_TEST_SUITE_P(
     same_bits_name);
 
 INSTANTIATE_TEST_SUITE_P(FastShortGoldens, SameBits,
-                         testing::Combine(testing::Values("qwen3"), testing::Values("q4_k_m"),
-                                          testing::Values(KvType::kF32),
+                         testing::Combine(testing::Values("qwen3", "olmo2"),
+                                          testing::Values("q4_k_m"), testing::Values(KvType::kF32),
                                           testing::Values(Math::kFast)),
                          same_bits_name);
 

@@ -86,6 +86,8 @@ class Session {
   void run_products(std::span<const OpSpec> ops, int layer, int64_t n_tokens);
   void run_op(const OpSpec& op, int layer, int64_t n_tokens);
   void run_output(int64_t n_tokens, bool last);
+  // logits_ of `n_tokens` tokens of the batch.
+  void run_logits(int64_t first, int64_t n_tokens);
   void run_all_logits(int64_t n_tokens);
 
   // x[count], `width` elements at a time.

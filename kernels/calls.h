@@ -138,13 +138,14 @@ struct ActivateCall {
   OpSite site = {};
 };
 
-// out = a + b. out may be a or b.
+// out = a + scale * b, each of the two rounded; scale * b where `a` is null. out may be a or b.
 struct AddCall {
   const float* a = nullptr;
   const float* b = nullptr;
   int64_t count = 0;
   float* out = nullptr;
   OpSite site = {};
+  float scale = 1.0F;
 };
 
 }  // namespace assay

@@ -6,6 +6,14 @@
 #include "engine/rope_table.h"
 
 namespace assay::causes {
+namespace {
+
+void scale(Matrix& x, float factor) {
+  for (float& value : x.values) value *= factor;
+}
+
+}  // namespace
+
 std::optional<Op> find_op(const std::string& checkpoint) {
   const CheckpointName name = parse_checkpoint_name(checkpoint);
   const std::optional<Checkpoint> known = find_checkpoint(name.op, name.layer >= 0);
@@ -70,7 +78,8 @@ AttentionSettings Network::attention_settings() const {
   return {.n_heads = n_heads,
           .n_kv_heads = n_kv_heads,
           .head_dim = head_dim,
-          .scale = 1.0 / std::sqrt(static_cast<double>(head_dim)),
+          .scale = model != nullptr ? model->config().multiplier(Multiplier::kAttention)
+                                    : 1.0 / std::sqrt(static_cast<double>(head_dim)),
           .sees = [width = window](
                       int64_t query,
                       int64_t key) { return key <= query && (width == 0 || key > query - width); },
@@ -121,6 +130,7 @@ Matrix Network::look_up(const std::vector<int32_t>& tokens,
   const auto count = static_cast<int64_t>(tokens.size());
   Matrix out(count, model->token_embedding.columns);
   kernels->run(GetRowsCall{model->token_embedding, tokens.data(), count, out.values.data()});
+  scale(out, model->config().embedding_factor());
   if (rotary()) return out;
   std::vector<int32_t> rows(positions.begin(), positions.end());
   Matrix learned(count, out.columns);
@@ -145,9 +155,16 @@ Matrix Network::compute(Op op, const Inputs& inputs) const {
     case OpKind::kActivation:
       return activate(x.size() > 1 ? x[1] : nullptr, *x[0], *activation);
     case OpKind::kAdd:
+      if (model != nullptr && model->config().residual_factor() != 1.0F) {
+        Matrix branch = *x[1];
+        scale(branch, model->config().residual_factor());
+        return add(*x[0], branch);
+      }
       return add(*x[0], *x[1]);
   }
-  return multiply(*linear(op), *x[0]);
+  Matrix out = multiply(*linear(op), *x[0]);
+  if (op.checkpoint == Checkpoint::kLogits) scale(out, model->config().logit_factor());
+  return out;
 }
 
 Network Network::of_model(const Model& model, int64_t n_positions) {

@@ -174,6 +174,13 @@ void read_rotary(const Object& object, SynthConfig& config) {
   }
   config.tied = object.flag("tie_word_embeddings", false);
   const Architecture& architecture = *model.architecture;
+  if (architecture.multipliers) {
+    const char* const keys[] = {"embedding_multiplier", "attention_multiplier",
+                                "residual_multiplier", "logits_scaling"};  // as kMultiplierKeys
+    for (size_t i = 0; i < model.multipliers.size(); ++i) {
+      model.multipliers[i] = object.positive(keys[i]);
+    }
+  }
   const Presence qkv_bias = find_spec(architecture.layer, Checkpoint::kQ)->bias;
   const Presence other_bias = find_spec(architecture.layer, Checkpoint::kAttnOut)->bias;
   config.qkv_bias = qkv_bias == Presence::kAlways || object.flag("attention_bias", false);

@@ -34,7 +34,7 @@ class Naive:
         self.t = tensors
         self.p = params
         self.frequencies = frequencies  # None where positions are learned
-        self.adjacent = params.arch == "llama"
+        self.adjacent = params.arch in ("llama", "granite")
 
     def norm(self, x, name):
         """`x` itself where the file has no such norm."""
@@ -85,7 +85,7 @@ class Naive:
             query = self.rotate(q[head * dim : (head + 1) * dim], position)
             columns = slice(head // group * dim, (head // group + 1) * dim)
             scores = [query @ self.rotate(keys[j][columns], j) for j in range(start, position + 1)]
-            weights = softmax(np.array(scores) / np.sqrt(dim))
+            weights = softmax(np.array(scores) * self.p.attention_scale)
             joined.append(sum(w * values[start + j][columns] for j, w in enumerate(weights)))
         return np.concatenate(joined)
 
@@ -104,7 +104,7 @@ class Naive:
 
         Each is [tokens, n].
         """
-        hidden = [self.t["token_embd.weight"][token] for token in tokens]
+        hidden = [self.t["token_embd.weight"][token] * self.p.embedding_scale for token in tokens]
         if "position_embd.weight" in self.t:
             hidden = [x + self.t["position_embd.weight"][i] for i, x in enumerate(hidden)]
         seen = {"embedding": np.array(hidden)}
@@ -124,10 +124,10 @@ class Naive:
             keys, values = [part[1] for part in parts], [part[2] for part in parts]
             for i, x in enumerate(hidden):
                 attended = self.linear(self.attention(parts[i][0], keys, values, i), f"{block}.attn_output")
-                x = x + self.norm(attended, f"{block}.post_attention_norm")
+                x = x + self.norm(attended, f"{block}.post_attention_norm") * self.p.residual_scale
                 out = self.ffn(self.norm(x, f"{block}.ffn_norm"), block)
-                hidden[i] = x + self.norm(out, f"{block}.post_ffw_norm")
+                hidden[i] = x + self.norm(out, f"{block}.post_ffw_norm") * self.p.residual_scale
             seen[f"layer_{layer}_output"] = np.array(hidden)
         output = self.t.get("output.weight", self.t["token_embd.weight"])
-        seen["logits"] = np.array([output @ self.norm(x, "output_norm") for x in hidden])
+        seen["logits"] = np.array([output @ self.norm(x, "output_norm") for x in hidden]) / self.p.logit_scale
         return seen

@@ -13,6 +13,8 @@ from torch import nn
 from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
+    GraniteConfig,
+    GraniteForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     Olmo2Config,
@@ -25,6 +27,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 from transformers.models.gpt2 import modeling_gpt2
+from transformers.models.granite import modeling_granite
 from transformers.models.llama import modeling_llama
 from transformers.models.olmo2 import modeling_olmo2
 from transformers.models.phi3 import modeling_phi3
@@ -37,6 +40,7 @@ CLASSES = {
     "qwen3": Qwen3ForCausalLM,
     "phi3": Phi3ForCausalLM,
     "olmo2": Olmo2ForCausalLM,
+    "granite": GraniteForCausalLM,
     "gpt2": GPT2LMHeadModel,
 }
 MODULES = {
@@ -45,6 +49,7 @@ MODULES = {
     "qwen3": modeling_qwen3,
     "phi3": modeling_phi3,
     "olmo2": modeling_olmo2,
+    "granite": modeling_granite,
     "gpt2": modeling_gpt2,
 }
 
@@ -80,6 +85,7 @@ GPT2_TOP = {
     "output_norm": "transformer.ln_f",
     "output": "lm_head",
 }
+ADJACENT = ("llama", "granite")  # whose files hold rotary pairs next to each other
 ROTARY_FACTORS = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"}
 
 
@@ -176,6 +182,14 @@ def config(params, tied):
         return Qwen3Config(head_dim=params.head_dim, **common)
     if params.arch == "olmo2":
         return Olmo2Config(**common)
+    if params.arch == "granite":
+        return GraniteConfig(
+            embedding_multiplier=params.embedding_scale,
+            attention_multiplier=params.attention_scale,
+            residual_multiplier=params.residual_scale,
+            logits_scaling=params.logit_scale,
+            **common,
+        )
     return Phi3Config(sliding_window=params.window, **common)
 
 
@@ -200,7 +214,7 @@ def state(tensors, params):
         if stem.startswith("blk."):
             _, layer, part = stem.split(".")
             target = f"{layers}.{layer}.{layer_names[part]}.{kind}"
-            if params.arch == "llama" and part in ("attn_q", "attn_k"):
+            if params.arch in ADJACENT and part in ("attn_q", "attn_k"):
                 tensor = adjacent_to_halves(tensor, params.heads if part == "attn_q" else params.kv_heads)
             if gpt2 and kind == "weight" and tensor.ndim == 2:
                 tensor = tensor.T  # its Conv1D holds [in, out]

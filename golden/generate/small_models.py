@@ -33,6 +33,7 @@ class Spec:
     qkv_bias: bool = False
     qk_norms: dict[str, int] = field(default_factory=dict)  # the sizes of their weights
     post_norms: bool = False  # of what a layer adds to the residual stream, in the place of what it reads
+    scales: tuple[float, float, float, float] | None = None  # of embedding, attention, residual and logits
     rope_freqs: bool = False
     window: int | None = None
     original_context: int | None = None
@@ -102,6 +103,18 @@ def specs():
                 eps=1e-6,
                 qk_norms={"attn_q_norm": 64, "attn_k_norm": 32},
                 post_norms=True,
+                types=("F32", "Q4_K_M"),
+                is_short=True,
+            ),
+            Spec(
+                "granite",
+                "granite",
+                8030,
+                vocab.bpe("gpt-2", 50, ["<|endoftext|>"], add_bos=False, bos="<|endoftext|>", eos="<|endoftext|>"),
+                hidden=64,
+                head_dim=16,
+                tied=True,
+                scales=(3.0, 0.2, 0.6, 2.5),
                 types=("F32", "Q4_K_M"),
                 is_short=True,
             ),
@@ -180,7 +193,7 @@ def attention_tensors(spec, weights):
             "attn_output.weight": out,
             "attn_output.bias": weights.bias(hidden),
         }
-    if spec.arch == "llama":
+    if spec.arch in ("llama", "granite"):
         q, k = permute_rotary_rows(q, HEADS), permute_rotary_rows(k, spec.kv_heads)
     tensors = {"attn_q.weight": q, "attn_k.weight": k, "attn_v.weight": v, "attn_output.weight": out}
     if spec.qkv_bias:
@@ -260,6 +273,12 @@ def add_metadata(writer, spec, file_type):
         writer.add_key_length(spec.head_dim)
         writer.add_value_length(spec.head_dim)
     writer.add_rope_freq_base(spec.rope_base)
+    if spec.scales:
+        embedding, attention, residual, logits = spec.scales
+        writer.add_embedding_scale(embedding)
+        writer.add_attention_scale(attention)
+        writer.add_residual_scale(residual)
+        writer.add_logit_scale(logits)
     if spec.window:
         writer.add_sliding_window(spec.window)
     if spec.original_context:

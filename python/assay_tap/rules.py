@@ -106,6 +106,11 @@ def olmo2(_config):
     return _rotary() + _separate() + _qk_norms() + post_norms
 
 
+def granite(config):
+    logits = Rule("lm_head", "logits", change=lambda tensor: tensor / config.logits_scaling)
+    return [rule for rule in llama(config) if rule.module != "lm_head"] + [logits]
+
+
 def phi3(config):
     layer, name, head_dim = "model.layers.*", "layer_{0}_", _head_dim(config)
     q, kv = config.num_attention_heads * head_dim, config.num_key_value_heads * head_dim
@@ -138,7 +143,7 @@ def gpt2(config):
     ]
 
 
-READY = {"llama": llama, "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "olmo2": olmo2, "gpt2": gpt2}
+READY = {"llama": llama, "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "olmo2": olmo2, "granite": granite, "gpt2": gpt2}
 
 
 def rules_for(model):

@@ -72,6 +72,7 @@ std::vector<Setup> setups(Backend backend) {
           {backend, "gpt2", KvType::kF32},
           {backend, "qwen3", KvType::kF32},
           {backend, "olmo2", KvType::kF16},
+          {backend, "granite", KvType::kF32},
           {backend, "phi3", KvType::kF32},
           {backend, "tinyllama", KvType::kF16, Math::kFast},
           {backend, "gpt2", KvType::kF32, Math::kFast}};

@@ -14,7 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr const char* kFused[] = {"llama", "qwen2", "phi3", "gpt2"};
+constexpr const char* kFused[] = {"llama", "qwen2", "phi3", "granite", "gpt2"};
 constexpr const char* kByOps[] = {"qwen3", "olmo2"};  // no fused kernel computes their norms
 
 ModelConfig config_of(const char* architecture) {

@@ -74,7 +74,7 @@ std::string same_bits_name(const testing::TestParamInfo<SameBits::ParamType>& te
 
 INSTANTIATE_TEST_SUITE_P(Goldens, SameBits,
                          testing::Combine(testing::Values("tinyllama", "llama3", "qwen2.5", "qwen3",
-                                                          "olmo2", "phi3", "gpt2"),
+                                                          "olmo2", "granite", "phi3", "gpt2"),
                                           testing::Values("f32", "q4_k_m"),
                                           testing::Values(KvType::kF32, KvType::kF16),
                                           testing::Values(Math::kExact)),
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
     same_bits_name);
 
 INSTANTIATE_TEST_SUITE_P(FastShortGoldens, SameBits,
-                         testing::Combine(testing::Values("qwen3", "olmo2"),
+                         testing::Combine(testing::Values("qwen3", "olmo2", "granite"),
                                           testing::Values("q4_k_m"), testing::Values(KvType::kF32),
                                           testing::Values(Math::kFast)),
                          same_bits_name);

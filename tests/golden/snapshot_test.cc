@@ -134,7 +134,7 @@ bool has(InstructionSet set) {
 TEST(SnapshotEverywhere, OnAnyInstructionSetWithAnyThreadsAndAnyBatchTheBitsAreTheSame) {
   int64_t tried = 0;
   for (const SnapshotCase& each : cases()) {
-    const std::set<std::string> chosen = {"tinyllama", "gpt2", "qwen3", "olmo2"};
+    const std::set<std::string> chosen = {"tinyllama", "gpt2", "qwen3", "olmo2", "granite"};
     if (!chosen.contains(each.manifest.model) || each.file.type == "F16") continue;
     const auto stored = read_snapshots(each.folder);
     ASSERT_TRUE(stored.has_value());

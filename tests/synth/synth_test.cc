@@ -91,7 +91,7 @@ TEST_P(EveryModel, RunsWithSaneValuesAndDiverseChoices) {
 
 INSTANTIATE_TEST_SUITE_P(
     Small, EveryModel,
-    testing::Combine(testing::Values("llama", "qwen2", "qwen3", "olmo2", "phi3", "gpt2"),
+    testing::Combine(testing::Values("llama", "qwen2", "qwen3", "olmo2", "granite", "phi3", "gpt2"),
                      testing::Values("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1",
                                      "Q2_K", "Q3_K_M", "Q4_K_M", "Q5_K_M", "Q6_K")),
     [](const auto& test) {

@@ -50,7 +50,9 @@ Fault in_model(const FaultText& text, Checkpoint at, const UnsupportedReason& un
           .unsupported_reason = unsupported_reason,
           .inject = [at, edit](const FaultSite& site) {
             edit(site.model);
-            return Injection{.found_at = {.checkpoint = at}};
+            const bool in_layer = is_in_layer(at);  // of whose ops the first shows it
+            const auto& layer = site.model.config().architecture->layer;
+            return Injection{.found_at = {.checkpoint = in_layer ? layer.front().out : at}};
           }};
 }
 

@@ -50,6 +50,14 @@ std::string needs_layer_norm(const Model& model) {
   return architecture(model).norm == NormKind::kLayer ? "" : "it has no LayerNorm";
 }
 
+UnsupportedReason if_computed(Checkpoint checkpoint, UnsupportedReason reason) {
+  return [checkpoint, reason = std::move(reason)](const Model& model) {
+    const std::string why = reason(model);
+    if (!why.empty() || has_checkpoint(architecture(model), checkpoint)) return why;
+    return "it has no " + std::string(checkpoint_op(checkpoint));
+  };
+}
+
 Fault after_op(FaultText text, Checkpoint at, UnsupportedReason unsupported_reason,
                std::function<void(const OpContext&, OpResult)> hook) {
   // With an empty hook around the call itself, which so stays as it is.

@@ -19,6 +19,9 @@ struct FaultText {
 
 using UnsupportedReason = std::function<std::string(const Model&)>;
 
+// `reason`, and one of its own for models without the checkpoint.
+UnsupportedReason if_computed(Checkpoint checkpoint, UnsupportedReason reason);
+
 // Reasons, empty where a model has what is needed.
 std::string any_model(const Model& model);
 std::string needs_rotary(const Model& model);
@@ -38,7 +41,7 @@ Fault in_op(FaultText text, Checkpoint at, UnsupportedReason unsupported_reason,
               .what = std::move(text.what),
               .cause = std::move(text.cause),
               .in_one_layer = at != Checkpoint::kEmbedding && at < Checkpoint::kFinalNorm,
-              .unsupported_reason = std::move(unsupported_reason)};
+              .unsupported_reason = if_computed(at, std::move(unsupported_reason))};
   fault.inject = [at, member, hook = std::move(hook),
                   in_one_layer = fault.in_one_layer](const FaultSite& site) {
     const int layer = in_one_layer ? site.layer : 0;

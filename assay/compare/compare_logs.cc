@@ -330,6 +330,7 @@ Comparison compare_logs(const std::string& ref_path, const std::string& got_path
   const SharedNames names(*logs.ref, *logs.got);
   name_checkpoints(logs, names, comparison);
   warn(unused_globs(options.policy, names), comparison);
+  warn(other_sequence(*logs.ref, *logs.got), comparison);
   warn(other_model(*logs.ref, *logs.got), comparison);
   warn(foreign_names(*logs.ref, *logs.got), comparison);
   const std::vector<Tolerance> tolerances = tolerances_of(*logs.ref, names, options.policy);

@@ -6,6 +6,8 @@
 #include <map>
 #include <optional>
 
+#include "assay/compare/garbage.h"
+#include "assay/compare/median.h"
 #include "assay/compare/single_values.h"
 #include "assay/compare/value_metrics.h"
 #include "assay/log/sketch.h"
@@ -108,15 +110,27 @@ void hold_norms(const ViewPair& pair, Metrics& metrics) {
   }
 }
 
+// Whether one of the largest elements of either is also listed by the other.
+bool lists_element_of_both(const ViewPair& pair) {
+  const auto lists_one_of = [](const RecordView& mine, const RecordView& other) {
+    return std::any_of(mine.top.begin(), mine.top.end(), [&](const TopValue& top) {
+      return value_at(other.values, other.top, top.index).has_value();
+    });
+  };
+  return lists_one_of(pair.ref, pair.got) || lists_one_of(pair.got, pair.ref);
+}
+
 void hold_extremes_and_means(const ViewPair& pair, Metrics& metrics) {
   if (!pair.ref.summary || !pair.got.summary) return;
   const Summary& a = *pair.ref.summary;
   const Summary& b = *pair.got.summary;
+  // Equal probabilities of tokens of which the other says nothing prove nothing.
+  const bool apart = metrics.in_nats && !pair.ref.top.empty() && !lists_element_of_both(pair);
   double least = 0;  // that ||d|| can be; NaN, where one of the two lacks a number, is not above it
   for (const double known : {std::abs(a.max - b.max), std::abs(a.min - b.min),
                              std::abs(a.mean - b.mean) * root_of(metrics.n)}) {
     if (known > least) least = known;
-    metrics.facts.summary = metrics.facts.summary || !std::isnan(known);
+    metrics.facts.summary = metrics.facts.summary || (!std::isnan(known) && !apart);
   }
   raise_by_sums(pair, least, metrics);
   const bool same_top = std::equal(a.top.begin(), a.top.end(), b.top.begin(), b.top.end(),
@@ -150,7 +164,8 @@ double norm_of_listed(const ViewPair& pair, const Metrics& metrics) {
 
 void hold_single_values(const ViewPair& pair, Metrics& metrics) {
   const auto known = [](const RecordView& view) {
-    return SingleValues{view.values, view.top, view.summary ? &*view.summary : nullptr};
+    return SingleValues{view.values, view.top, view.summary ? &*view.summary : nullptr,
+                        view.most_unlisted};
   };
   for (const auto& [mine, other] : {std::pair(&pair.ref, &pair.got), {&pair.got, &pair.ref}}) {
     for (const TopValue& top : mine->top) {
@@ -223,6 +238,19 @@ std::optional<double> most_of_logits(const RecordView& ref, const RecordView& go
   return most;
 }
 
+// The norm of a tensor without its garbage, where the stated one is garbage's: what the values that
+// are listed, or the largest but one, leave to all others. Nothing where it is not.
+std::optional<double> norm_without_garbage(const RecordView& ref, double norm, int64_t n) {
+  std::vector<float> usual;
+  for (const float value : ref.values) {
+    if (std::isfinite(value) && value != 0) usual.push_back(std::abs(value));
+  }
+  if (usual.empty() && ref.top.size() > 1) usual.push_back(std::abs(ref.top[1].value));
+  if (norm < kNotComputed || usual.empty()) return std::nullopt;
+  const double most = static_cast<double>(upper_median(usual)) * root_of(n);
+  return norm >= kMagnitudeScale * most ? std::optional(most) : std::nullopt;
+}
+
 // The norm that the values or extremes of a record stand for, where it tells nothing else: the
 // other values are taken to be as large as those listed, but no element is left out.
 double norm_by_values(const RecordView& view, int64_t n) {
@@ -239,7 +267,13 @@ ViewPair pair_views(const RecordView& ref, const RecordView& got, size_t common,
   const std::optional<double> norm = ref.norm() ? ref.norm() : got.norm();
   pair.sums = norm.value_or(std::max(head_norm, norm_by_values(ref, metrics.n)));
   pair.norm = pair.sums;
-  if (!norm || !metrics.is_logits) return pair;
+  if (!norm) return pair;
+  if (const auto rest = norm_without_garbage(ref, *norm, metrics.n)) {
+    pair.norm = *rest;
+    pair.padded = true;
+    return pair;
+  }
+  if (!metrics.is_logits) return pair;
   const std::optional<double> most = most_of_logits(ref, got, common, *norm, metrics.n);
   if (!most) return pair;
   pair.norm = *most;

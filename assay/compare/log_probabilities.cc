@@ -120,6 +120,10 @@ std::string sibling_of(std::string_view checkpoint) {
 }
 
 void read_as_logits(Record& record) {
+  if (!is_logits_name(record.checkpoint)) return;
+  if (record.summary && record.summary->argmax < 0 && !record.summary->top.empty()) {
+    record.summary->argmax = record.summary->top.front().index;
+  }
   if (record.checkpoint != kLogProbabilitiesName || record.top.empty()) return;
   if (record.has_all_values()) return;
   if (record.summary) {
@@ -130,6 +134,23 @@ void read_as_logits(Record& record) {
   summary.max = static_cast<double>(record.top.front().value);
   summary.argmax = record.top.front().index;
   summary.top = record.top;
+}
+
+std::optional<double> most_of_unlisted(const Record& record, std::span<const TopValue> top) {
+  if (top.empty()) return std::nullopt;
+  auto most = static_cast<double>(top.front().value);
+  for (const TopValue& entry : top) {
+    if (std::isnan(entry.value)) return std::nullopt;
+    most = std::min(most, static_cast<double>(entry.value));
+  }
+  if (record.checkpoint != kLogProbabilitiesName || record.top.empty()) return most;
+  if (record.top.front().index != top.front().index) return most;
+  double left = 1;
+  for (const TopValue& entry : record.top) left -= std::exp(static_cast<double>(entry.value));
+  // `top` may have been put in terms of other logits; the record's own list never is.
+  const double constant =
+      static_cast<double>(top.front().value) - static_cast<double>(record.top.front().value);
+  return std::min(most, std::log(std::max(left, 0.0) + kUnitSum) + constant);
 }
 
 bool are_log_probabilities(const Record& ref, const Record& got) {

@@ -207,5 +207,42 @@ TEST(InTermsOf, WithoutAConstantOnlyNaNRemains) {
   EXPECT_EQ(shifted.n, got.n);
 }
 
+TEST(MostOfUnlisted, IsTheLeastThatIsListed) {
+  const std::vector<TopValue> top = {{4, 9}, {2, 7.5F}};
+  EXPECT_EQ(most_of_unlisted(kLogitsRecord, top), 7.5);
+  EXPECT_FALSE(most_of_unlisted(kLogitsRecord, {}));
+  EXPECT_FALSE(most_of_unlisted(kLogitsRecord, std::vector<TopValue>{{4, NAN}}));
+}
+
+// Breaks if two that choose other tokens with probability 0.9 were level.
+TEST(MostOfUnlisted, IsWhatTheListedProbabilitiesLeave) {
+  Record made;
+  made.checkpoint = "logprobs";
+  made.n = 64;
+  made.top = {{7, static_cast<float>(std::log(0.9))}};
+  read_as_logits(made);
+  EXPECT_NEAR(std::exp(*most_of_unlisted(made, made.summary->top)), 0.1, 2 * kUnitSum);
+  for (TopValue& value : made.summary->top) value.value += 5;  // in terms of other logits
+  EXPECT_NEAR(std::exp(*most_of_unlisted(made, made.summary->top) - 5), 0.1, 2 * kUnitSum);
+  made.top = made.summary->top = {{7, static_cast<float>(std::log(0.3))}};
+  EXPECT_NEAR(std::exp(*most_of_unlisted(made, made.summary->top)), 0.3, 1e-6) << "as much";
+}
+
+// Breaks if a list of the largest elements had to name the first of them twice.
+TEST(ReadAsLogits, TheFirstOfTheLargestIsChosen) {
+  Record made = record({1, 2}, "logits");
+  made.n = 64;
+  made.summary.emplace(empty_summary()).top = {{9, 5}, {3, 4}};
+  read_as_logits(made);
+  EXPECT_EQ(made.summary->argmax, 9);
+  made.summary->argmax = 3;
+  read_as_logits(made);
+  EXPECT_EQ(made.summary->argmax, 3) << "it is stated";
+  made.checkpoint = "q";
+  made.summary->argmax = -1;
+  read_as_logits(made);
+  EXPECT_EQ(made.summary->argmax, -1) << "nothing is chosen from it";
+}
+
 }  // namespace
 }  // namespace assay

@@ -28,15 +28,15 @@ TEST(MinDifferences, FindsElementsThatTheOtherLogContradicts) {
   Summary summary;
   summary.max = 9;
   summary.min = -1;
-  const SingleValues listed{values, {}, nullptr};
-  const SingleValues told{{}, top, &summary};
+  const SingleValues listed{values, {}, nullptr, {}};
+  const SingleValues told{{}, top, &summary, 8};
   EXPECT_THAT(min_differences(listed, told, 0), ElementsAre(Pair(2, 22), Pair(3, 3)));
   EXPECT_THAT(min_differences(told, listed, 0), ElementsAre(Pair(2, 22), Pair(3, 3)));
   EXPECT_THAT(min_differences(listed, told, 3), ElementsAre(Pair(3, 3)));
   const std::vector<TopValue> others = {{4, 9}, {6, 8.5F}};
-  EXPECT_THAT(min_differences({{}, others, nullptr}, {{}, top, nullptr}, 0),
-              ElementsAre(Pair(6, 0.5)));
-  EXPECT_THAT(min_differences({{}, top, nullptr}, {{}, top, nullptr}, 0), IsEmpty());
+  const SingleValues two{{}, top, nullptr, 8};
+  EXPECT_THAT(min_differences({{}, others, nullptr, 8.5}, two, 0), ElementsAre(Pair(6, 0.5)));
+  EXPECT_THAT(min_differences(two, two, 0), IsEmpty());
 }
 
 class SingleValuesTest : public ComparisonTest {
@@ -111,17 +111,31 @@ TEST_F(SingleValuesTest, NonfiniteBeyondTheOtherHeadFails) {
 }
 
 TEST(NonfiniteBeyond, AcceptsPaddingAndCountedInfinities) {
+  constexpr InfinitePadding kAnywhere = InfinitePadding::kAnywhere;
   Record record;
   record.checkpoint = "logits";
   record.values = {NAN, 1, NAN, kInfinity, -kInfinity, 2};
-  EXPECT_EQ(nonfinite_beyond(record, 1, {}, {}), 2);
-  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 0), 3);
-  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 1), 2);
-  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 5), 1);
-  EXPECT_EQ(nonfinite_beyond(record, 1, std::vector<int64_t>{2}, {}), 1);
-  EXPECT_EQ(nonfinite_beyond(record, 9, {}, {}), 0);
+  EXPECT_EQ(nonfinite_beyond(record, 1, {}, {}, kAnywhere), 2);
+  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 0, kAnywhere), 3);
+  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 1, kAnywhere), 2);
+  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 5, kAnywhere), 1);
+  EXPECT_EQ(nonfinite_beyond(record, 1, std::vector<int64_t>{2}, {}, kAnywhere), 1);
+  EXPECT_EQ(nonfinite_beyond(record, 9, {}, {}, kAnywhere), 0);
   record.checkpoint = "q";
-  EXPECT_EQ(nonfinite_beyond(record, 1, {}, {}), 3);
+  EXPECT_EQ(nonfinite_beyond(record, 1, {}, {}, kAnywhere), 3);
+}
+
+// Breaks if an engine could put -Infinity where the reference lists no value.
+TEST(NonfiniteBeyond, AcceptsPaddingOfTheJudgedLogAtItsEndAlone) {
+  Record record;
+  record.checkpoint = "logits";
+  record.values = {1, -kInfinity, 2, -kInfinity, -kInfinity};
+  record.n = 5;
+  EXPECT_EQ(nonfinite_beyond(record, 0, {}, {}, InfinitePadding::kAtEnd), 1);
+  EXPECT_EQ(nonfinite_beyond(record, 0, {}, 1, InfinitePadding::kAtEnd), 2);
+  record.n = 9;  // the end is not listed
+  EXPECT_EQ(nonfinite_beyond(record, 0, {}, {}, InfinitePadding::kAtEnd), 3);
+  EXPECT_EQ(nonfinite_beyond(record, 0, {}, {}, InfinitePadding::kAnywhere), 0);
 }
 
 }  // namespace

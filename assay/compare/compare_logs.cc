@@ -208,7 +208,7 @@ void take_results(Attempt& attempt, const Logs& logs, const CompareOptions& opti
 }
 
 // What comes after the place where the two generations part was computed from other tokens. A NaN
-// there still fails.
+// and another shape still fail.
 void excuse_after_split(bool whole_required, Comparison& comparison) {
   Split& split = *comparison.split;
   const Evidence evidence = whole_required ? Evidence::kUnproven : Evidence::kExcused;
@@ -219,7 +219,8 @@ void excuse_after_split(bool whole_required, Comparison& comparison) {
     --comparison.unmatched_ref;
   }
   std::erase_if(comparison.results, [&](const RecordResult& result) {
-    if (result.token_idx < split.token_idx || result.failing_metric == Metric::kNonfinite) {
+    if (result.token_idx < split.token_idx || result.failing_metric == Metric::kNonfinite ||
+        result.failing_metric == Metric::kSize) {
       return false;
     }
     if (!result.of_ref) return true;

@@ -17,7 +17,8 @@ namespace {
 
 // Summaries of the same tensor may have been computed in other orders, or by 32-bit floats.
 constexpr double kSummaryRounding = 1e-6;
-constexpr double kUnseen = 1e-3;  // an error of logits that their padding must not hide
+constexpr double kRounded = 1e-2;  // no more is lost where values are rounded
+constexpr double kUnseen = 1e-3;   // an error of logits that their padding must not hide
 
 // `most`, the largest of what was seen, NaN once one was.
 void raise(double& most, double value) {
@@ -28,14 +29,21 @@ double root_of(int64_t n) {
   return std::sqrt(static_cast<double>(n));
 }
 
-// A difference in the reference's norm. Sums are no more exact than they are printed.
-double share(const ViewPair& pair, double difference) {
-  return relative(difference, difference > kSummaryRounding * pair.sums ? pair.norm : pair.sums);
+// A difference of sums in the reference's norm. Sums are no more exact than they are printed. Where
+// padding or a value that no engine computes is most of them, a difference may be what a type of 16
+// bits rounds it by: then they tell nothing.
+double share(const ViewPair& pair, double difference, Metrics& metrics) {
+  if (!(difference > kSummaryRounding * pair.sums)) return relative(difference, pair.sums);
+  if (pair.norm < pair.sums && difference <= kRounded * pair.sums) {
+    metrics.padded = true;
+    return relative(difference, pair.sums);
+  }
+  return relative(difference, pair.norm);
 }
 
 // A bound made of sums, which below their rounding says nothing.
 void raise_by_sums(const ViewPair& pair, double difference, Metrics& metrics) {
-  const double bound = share(pair, difference);
+  const double bound = share(pair, difference, metrics);
   if (!(bound <= kSummaryRounding)) raise(metrics.rel_l2, bound);
 }
 
@@ -72,7 +80,7 @@ double largest_known(const RecordView& view) {
 
 void hold_sketches(const ViewPair& pair, Metrics& metrics) {
   if (!pair.ref.sketch || !pair.got.sketch) return;
-  raise(metrics.rel_l2, share(pair, sketch_distance(*pair.ref.sketch, *pair.got.sketch)));
+  raise(metrics.rel_l2, share(pair, sketch_distance(*pair.ref.sketch, *pair.got.sketch), metrics));
   metrics.identical = metrics.identical && *pair.ref.sketch == *pair.got.sketch;
   metrics.facts.sketch = true;
 }
@@ -81,7 +89,6 @@ void hold_sketches(const ViewPair& pair, Metrics& metrics) {
 // sketch of one of the two are not those of the tensor. Below 1 % values may have been rounded.
 void hold_values_to_sketches(const ViewPair& pair, Metrics& metrics) {
   if (!pair.ref.sketch || !pair.got.sketch || pair.padded) return;
-  constexpr double kRounded = 1e-2;
   const double head = norm_of_finite(pair.ref.values.first(pair.common));
   const double told = sketch_distance(*pair.ref.sketch, *pair.got.sketch) / kMinNormRatio +
                       10 * kSummaryRounding * pair.sums;
@@ -162,6 +169,18 @@ double norm_of_listed(const ViewPair& pair, const Metrics& metrics) {
   return norm;
 }
 
+// Whether the element is one of those that swamp the sums, and off by no more than its rounding.
+bool is_rounded_padding(const ViewPair& pair, int64_t index, double difference) {
+  if (!(pair.norm < pair.sums)) return false;
+  for (const RecordView* view : {&pair.ref, &pair.got}) {
+    const std::optional<float> value = value_at(view->values, view->top, index);
+    if (!value || std::isinf(*value)) continue;
+    const double magnitude = std::abs(static_cast<double>(*value));
+    return magnitude > pair.norm && difference <= kRounded * magnitude;
+  }
+  return false;
+}
+
 void hold_single_values(const ViewPair& pair, Metrics& metrics) {
   const auto known = [](const RecordView& view) {
     return SingleValues{view.values, view.top, view.summary ? &*view.summary : nullptr,
@@ -179,6 +198,10 @@ void hold_single_values(const ViewPair& pair, Metrics& metrics) {
   if (differences.empty()) return;
   double squares = pair.head_difference * pair.head_difference;
   for (const auto& [index, difference] : differences) {
+    if (is_rounded_padding(pair, index, difference)) {
+      metrics.padded = true;
+      continue;
+    }
     squares += difference * difference;
     raise(metrics.observed_error, difference);
   }

@@ -14,9 +14,11 @@ constexpr std::string_view kNoFact = "the logs have no value, sketch or summary 
 constexpr std::string_view kOnlyZeros =
     "the values in common are all zero, and nothing else is in common";
 constexpr std::string_view kOnlyInfinite = "the values in common are all infinite";
-constexpr std::string_view kMayBeNaN =
-    "both count elements that are not finite, and do not tell -Infinity from NaN";
+constexpr std::string_view kUnclearNonfinite =
+    "some elements are not finite, and the logs do not tell whether they are the same in both";
 constexpr std::string_view kNoLimit = "no limit of the policy can be held there; give rel_l2";
+constexpr std::string_view kNoKl =
+    "the policy has a limit of kl, which takes all values of both logs";
 constexpr std::string_view kOnlyPart =
     "only a part of it was compared, and whole evidence is required";
 constexpr std::string_view kNoArgmax[] = {
@@ -54,8 +56,12 @@ bool comes_before(int64_t token_a, int64_t order_a, int64_t token_b, int64_t ord
 
 Evidence evidence_of(const Metrics& metrics, const Tolerance& tolerance, EvidenceRequired required,
                      std::string_view& reason) {
-  if (metrics.may_be_nan) {
-    reason = kMayBeNaN;
+  if (metrics.unclear_nonfinite) {
+    reason = kUnclearNonfinite;
+    return Evidence::kUnproven;
+  }
+  if (tolerance.kl && metrics.is_logits && !metrics.kl && !metrics.facts.all_values) {
+    reason = kNoKl;
     return Evidence::kUnproven;
   }
   const Evidence shown = shown_by(metrics, tolerance);

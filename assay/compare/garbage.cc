@@ -186,7 +186,7 @@ class Finder {
     return begin;
   }
 
-  // Whether the value was told as a word of an allocator.
+  // Whether the value was listed as a word of an allocator.
   bool is_listed(size_t index) const {
     if (index >= kFirst && index + kLast < values_.size()) return false;
     return std::any_of(found_.begin(), found_.end(), [&](const Garbage& garbage) {

@@ -22,7 +22,7 @@ double log_sum(std::span<const float> values) {
 
 bool sums_to_one(const Record& record) {
   if (!record.has_all_values() || record.values.empty()) return false;
-  // No probability is above 1: most logits are told apart without a sum.
+  // No probability is above 1: most logits are recognised without a sum.
   const float largest = *std::max_element(record.values.begin(), record.values.end());
   if (!(largest <= static_cast<float>(kUnitSum))) return false;
   return std::abs(log_sum(record.values)) <= kUnitSum;
@@ -100,6 +100,14 @@ std::optional<double> constant_between(const Record& ref, const Record& got) {
                     : std::clamp(*constant, range->least, range->most);
 }
 
+// Sums that were made of -Infinity, too, say nothing of the other elements.
+void forget_padding(Summary& summary) {
+  for (double* number : {&summary.min, &summary.mean}) {
+    if (std::isinf(*number) && *number < 0) *number = std::nan("");
+  }
+  if (std::isinf(summary.l2)) summary.l2 = std::nan("");
+}
+
 void shift_summary(double constant, int64_t n, Summary& summary) {
   const auto count = static_cast<double>(n - summary.nonfinite);
   const double squares =
@@ -121,6 +129,9 @@ std::string sibling_of(std::string_view checkpoint) {
 
 void read_as_logits(Record& record) {
   if (!is_logits_name(record.checkpoint)) return;
+  if (record.summary && (!record.summary->counts_nonfinite || record.summary->nonfinite > 0)) {
+    forget_padding(*record.summary);
+  }
   if (record.summary && record.summary->argmax < 0 && !record.summary->top.empty()) {
     record.summary->argmax = record.summary->top.front().index;
   }
@@ -154,7 +165,18 @@ std::optional<double> most_of_unlisted(const Record& record, std::span<const Top
 }
 
 bool are_log_probabilities(const Record& ref, const Record& got) {
-  return is_log_probabilities(ref) != is_log_probabilities(got);
+  if (is_log_probabilities(ref) == is_log_probabilities(got)) return false;
+  for (const auto& [one, other] : {std::pair(&ref, &got), {&got, &ref}}) {
+    if (one->checkpoint == kLogProbabilitiesName || !could_be_log_probabilities(*one)) continue;
+    if (!other->has_all_values() || other->values.empty()) continue;
+    // A summary that could be of either is of what it is nearer to.
+    const auto largest =
+        static_cast<double>(*std::max_element(other->values.begin(), other->values.end()));
+    const double as_it_is = std::abs(one->summary->max - largest);
+    const double shifted = std::abs(one->summary->max - (largest - log_sum(other->values)));
+    if (as_it_is <= shifted) return false;
+  }
+  return true;
 }
 
 Record in_terms_of(const Record& ref, const Record& got) {

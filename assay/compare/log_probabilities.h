@@ -21,7 +21,8 @@ std::string sibling_of(std::string_view checkpoint);
 
 // Reads what a record of logits chooses from the largest elements that its summary lists, where it
 // has no `argmax`. A `logprobs` record becomes one of logits: its list of the most probable tokens
-// is the largest elements of a summary that states nothing else.
+// is the largest elements of a summary that states nothing else. Infinite sums of padded logits are
+// dropped.
 void read_as_logits(Record& record);
 
 // What no element is above that is not in `top`, the largest elements of `record`: the least of

@@ -38,12 +38,7 @@ void add_nonfinite(const Record& ref, const Record& got, const RecordView& ref_v
     if (view->nan || nonfinite == 0) continue;
     const auto listed = std::count_if(record->values.begin(), record->values.end(),
                                       [](float value) { return std::isinf(value); });
-    if (nonfinite <= listed) continue;
-    if (metrics.is_logits) {
-      metrics.may_be_nan = true;
-    } else {
-      metrics.nonfinite = std::max(metrics.nonfinite, nonfinite);
-    }
+    metrics.unclear_nonfinite = metrics.unclear_nonfinite || nonfinite > listed;
   }
 }
 
@@ -298,8 +293,11 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
     metrics.nonfinite =
         std::max(metrics.nonfinite, infinite_beside_finite(ref_view, got_view, common, excluded));
     const int64_t beyond =
-        nonfinite_beyond(ref, common, excluded, got_view.nonfinite, InfinitePadding::kAnywhere) +
-        nonfinite_beyond(got, common, excluded, ref_view.nonfinite, InfinitePadding::kAtEnd);
+        nonfinite_beyond(ref, common, excluded, got_view.nonfinite, true) +
+        nonfinite_beyond(got, common, excluded, ref_view.nonfinite, got.has_all_values());
+    if (is_logits && !ref_view.nonfinite && got.has_all_values() && has_mask(got, common)) {
+      metrics.unclear_nonfinite = true;
+    }
     metrics.nonfinite = std::max(metrics.nonfinite, sums.nonfinite + beyond);
     add_whole(ref_view, got_view, common, sums, metrics);
     metrics.max_abs_lower_bound = metrics.observed_error;

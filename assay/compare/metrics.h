@@ -35,8 +35,9 @@ struct Metrics {
   double nmse = 0;      // rel_l2 squared
   int64_t max_ulp = 0;  // 32-bit floats between the two values, at most
   int64_t sign_flips = 0;
-  int64_t nonfinite = 0;    // elements where a NaN or unequal infinities were met
-  bool may_be_nan = false;  // of logits, elements are counted that may be -Infinity or NaN
+  int64_t nonfinite = 0;  // elements where a NaN or unequal infinities were met
+  bool unclear_nonfinite =
+      false;  // some may be infinite on one side and NaN or finite on the other
   SharedFacts facts;
   bool cut = false;        // the two have not as many elements: of the longer the first count
   bool all_zero = false;   // nothing but zeros on both sides, as far as is known

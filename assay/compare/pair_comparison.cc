@@ -296,6 +296,9 @@ PairComparison check_alone(const Record& got) {
     const bool padding = is_logits && summary.nan == 0;
     if (!padding) nonfinite = std::max(nonfinite, summary.nonfinite);
     nonfinite = std::max(nonfinite, summary.nan.value_or(0));
+    for (const double number : {summary.min, summary.max, summary.mean, summary.l2}) {
+      nonfinite += std::isinf(number) ? 1 : 0;
+    }
   }
   PairComparison pair;
   pair.result.of_ref = false;

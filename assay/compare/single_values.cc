@@ -15,6 +15,10 @@ namespace {
 // Extremes may have been rounded when they were written.
 constexpr double kRounding = 1e-6;
 
+bool is_masked(float value) {
+  return std::isinf(value) && value < 0;
+}
+
 class MinDifferences {
  public:
   explicit MinDifferences(size_t from) : from_(from) {}
@@ -81,26 +85,25 @@ std::map<int64_t, double> min_differences(const SingleValues& a, const SingleVal
 }
 
 int64_t nonfinite_beyond(const Record& record, size_t from, std::span<const int64_t> excluded,
-                         const std::optional<int64_t>& counted, InfinitePadding padding) {
-  const auto is_masked = [](float value) { return std::isinf(value) && value < 0; };
-  size_t padding_begin = record.values.size();
-  if (is_logits_name(record.checkpoint) && !counted) {
-    if (padding == InfinitePadding::kAnywhere) {
-      padding_begin = from;
-    } else if (record.has_all_values()) {
-      while (padding_begin > from && is_masked(record.values[padding_begin - 1])) --padding_begin;
-    }
-  }
+                         const std::optional<int64_t>& counted, bool allows_masks) {
+  const bool accepts = allows_masks && is_logits_name(record.checkpoint) && !counted;
   int64_t nan = 0;
   int64_t infinite = 0;
   for (size_t i = from; i < record.values.size(); ++i) {
     const float value = record.values[i];
-    if (std::isfinite(value) || (i >= padding_begin && is_masked(value))) continue;
+    if (std::isfinite(value) || (accepts && is_masked(value))) continue;
     const auto index = static_cast<int64_t>(i);
     if (std::binary_search(excluded.begin(), excluded.end(), index)) continue;
     ++(std::isnan(value) ? nan : infinite);
   }
   return nan + std::max<int64_t>(0, infinite - counted.value_or(0));
+}
+
+bool has_mask(const Record& record, size_t from) {
+  const auto begin =
+      record.values.begin() + static_cast<std::ptrdiff_t>(std::min(from, record.values.size()));
+  const auto first = std::find_if(begin, record.values.end(), is_masked);
+  return !std::all_of(first, record.values.end(), is_masked);
 }
 
 }  // namespace assay

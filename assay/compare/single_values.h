@@ -19,18 +19,18 @@ struct SingleValues {
 
 // Of two tensors a and b of one size, the element and the least that |a[i] - b[i]| can be, for all
 // elements from `from` on of which one log says something that the other's values, largest values
-// or extremes contradict: no value is above the maximum or below the minimum, and what is none of
+// or extremes contradict: no value is above the maximum or below the minimum, and what is not among
 // the largest values is at most `most_unlisted`.
 std::map<int64_t, double> min_differences(const SingleValues& a, const SingleValues& b,
                                           size_t from);
 
-// Where the other log does not count them, -Infinity in logits is padding: in the reference
-// anywhere, in the judged log as the last of all values.
-enum class InfinitePadding : uint8_t { kAnywhere, kAtEnd };
-
 // Of the values from `from` on, which the other log does not list, and but for the `excluded` ones
-// (ascending): how many are NaN, or infinities beyond padding and those that the other counts.
+// (ascending): how many are NaN, or infinities beyond those that the other counts. Where that does
+// not count them, `allows_masks` says whether -Infinity in logits is accepted.
 int64_t nonfinite_beyond(const Record& record, size_t from, std::span<const int64_t> excluded,
-                         const std::optional<int64_t>& counted, InfinitePadding padding);
+                         const std::optional<int64_t>& counted, bool allows_masks);
+
+// Whether a value from `from` on is -Infinity and a later one is not: a mask, and not padding.
+bool has_mask(const Record& record, size_t from);
 
 }  // namespace assay

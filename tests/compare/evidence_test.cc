@@ -114,8 +114,8 @@ TEST(Evidence, ReasonNamesWhatIsMissing) {
   EXPECT_THAT(reason_of(metrics, kRelL2), HasSubstr("all infinite"));
   metrics.facts.sketch = true;
   EXPECT_THAT(reason_of(metrics, kMaxAbs), HasSubstr("no limit of the policy"));
-  metrics.facts.all_values = metrics.may_be_nan = true;
-  EXPECT_THAT(reason_of(metrics, kRelL2), HasSubstr("do not tell -Infinity from NaN"));
+  metrics.facts.all_values = metrics.unclear_nonfinite = true;
+  EXPECT_THAT(reason_of(metrics, kRelL2), HasSubstr("do not tell whether they are the same"));
 }
 
 // Breaks if a choice that one log keeps to itself were as good as one that both state.

@@ -244,5 +244,34 @@ TEST(ReadAsLogits, TheFirstOfTheLargestIsChosen) {
   EXPECT_EQ(made.summary->argmax, -1) << "nothing is chosen from it";
 }
 
+// Breaks if logits that are all far below zero were read as log-probabilities: their largest could
+// be those of some vocabulary, but the other log has all values.
+TEST(LogProbabilities, LowLogitsAreNone) {
+  std::vector<float> values = random_values(300, 9);
+  for (float& value : values) value -= 6;
+  const Record whole = record(values, "logits");
+  const Record part = head_of(whole, 10, true, false);
+  EXPECT_FALSE(are_log_probabilities(whole, part));
+  EXPECT_FALSE(are_log_probabilities(part, whole));
+  const Record normalised = head_of(log_softmax(whole, "logits"), 10, true, false);
+  EXPECT_TRUE(are_log_probabilities(whole, normalised));
+  EXPECT_TRUE(are_log_probabilities(normalised, whole));
+}
+
+TEST(ReadAsLogits, DropsSumsOverPadding) {
+  Record made = head_of(kLogitsRecord, 4, true, false);
+  made.checkpoint = "logits";
+  made.summary->nonfinite = 2;
+  made.summary->min = made.summary->mean = -kInfinity;
+  made.summary->l2 = kInfinity;
+  read_as_logits(made);
+  EXPECT_TRUE(std::isnan(made.summary->min) && std::isnan(made.summary->mean));
+  EXPECT_TRUE(std::isnan(made.summary->l2));
+  made.summary->nonfinite = 0;
+  made.summary->l2 = kInfinity;
+  read_as_logits(made);
+  EXPECT_EQ(made.summary->l2, kInfinity) << "of nothing but finite values";
+}
+
 }  // namespace
 }  // namespace assay

@@ -124,7 +124,35 @@ TEST_F(SharedByBothTest, CountedInfinitiesAreNoNaN) {
   const Comparison comparison = compare(unknown, unknown);
   EXPECT_EQ(comparison.failed, 0);
   EXPECT_EQ(comparison.evidence.unproven, 1);
-  EXPECT_THAT(comparison.evidence.first_unproven->reason, HasSubstr("NaN"));
+  EXPECT_THAT(comparison.evidence.first_unproven->reason, HasSubstr("not finite"));
+}
+
+// Breaks if the rounding of a mask to 16 bits were taken for an error of the logits beside it.
+TEST_F(SharedByBothTest, RoundedMasksFailNoHonestLog) {
+  for (const float mask : {-1e4F, -65504.0F, -1e9F}) {
+    const std::vector<float> ref = with(right_, {20, 31, 40, 41, 60}, mask);
+    const std::vector<float> got = with(right_, {20, 31, 40, 41, 60}, mask * 0.9984F);
+    for (const bool swapped : {false, true}) {
+      const std::vector<float>& a = swapped ? got : ref;
+      const std::vector<float>& b = swapped ? ref : got;
+      EXPECT_TRUE(compare(line("logits", 0, a), line("logits", 0, b)).pass);
+      EXPECT_TRUE(compare(head("logits", a, 12), head("logits", b, 12)).pass) << mask;
+      EXPECT_TRUE(compare(line("logits", 0, a), head("logits", b, 12)).pass) << mask;
+      EXPECT_TRUE(compare(head("logits", a, 12), line("logits", 0, b)).pass) << mask;
+      EXPECT_EQ(compare(head("logits", a, 0), head("logits", b, 0)).failed, 0) << mask;
+      EXPECT_FALSE(compare(head("logits", a, 0), head("logits", wrong(b), 0)).pass) << mask;
+    }
+  }
+}
+
+// Breaks if a mask of which the reference tells nothing were an error, or were accepted.
+TEST_F(SharedByBothTest, MasksOfWhichTheReferenceTellsNothingAreUnproven) {
+  const std::string part = line("logits", 0, {right_.begin(), right_.begin() + 10}, ",\"n\":64");
+  const Comparison comparison = compare(part, line("logits", 0, with(right_, {30}, -kInfinity)));
+  EXPECT_EQ(comparison.failed, 0);
+  EXPECT_EQ(comparison.evidence.unproven, 1);
+  EXPECT_TRUE(compare(part, line("logits", 0, with(right_, {62, 63}, -kInfinity))).pass)
+      << "padded";
 }
 
 }  // namespace

@@ -110,32 +110,27 @@ TEST_F(SingleValuesTest, NonfiniteBeyondTheOtherHeadFails) {
   }
 }
 
-TEST(NonfiniteBeyond, AcceptsPaddingAndCountedInfinities) {
-  constexpr InfinitePadding kAnywhere = InfinitePadding::kAnywhere;
+TEST(NonfiniteBeyond, AcceptsMasksAndCountedInfinities) {
   Record record;
   record.checkpoint = "logits";
   record.values = {NAN, 1, NAN, kInfinity, -kInfinity, 2};
-  EXPECT_EQ(nonfinite_beyond(record, 1, {}, {}, kAnywhere), 2);
-  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 0, kAnywhere), 3);
-  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 1, kAnywhere), 2);
-  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 5, kAnywhere), 1);
-  EXPECT_EQ(nonfinite_beyond(record, 1, std::vector<int64_t>{2}, {}, kAnywhere), 1);
-  EXPECT_EQ(nonfinite_beyond(record, 9, {}, {}, kAnywhere), 0);
+  EXPECT_EQ(nonfinite_beyond(record, 1, {}, {}, true), 2);
+  EXPECT_EQ(nonfinite_beyond(record, 1, {}, {}, false), 3);
+  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 0, true), 3);
+  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 1, true), 2);
+  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 5, true), 1);
+  EXPECT_EQ(nonfinite_beyond(record, 1, std::vector<int64_t>{2}, {}, true), 1);
+  EXPECT_EQ(nonfinite_beyond(record, 9, {}, {}, true), 0);
   record.checkpoint = "q";
-  EXPECT_EQ(nonfinite_beyond(record, 1, {}, {}, kAnywhere), 3);
+  EXPECT_EQ(nonfinite_beyond(record, 1, {}, {}, true), 3);
 }
 
-// Breaks if an engine could put -Infinity where the reference lists no value.
-TEST(NonfiniteBeyond, AcceptsPaddingOfTheJudgedLogAtItsEndAlone) {
+TEST(HasMask, IsNoPaddingAtTheEnd) {
   Record record;
-  record.checkpoint = "logits";
   record.values = {1, -kInfinity, 2, -kInfinity, -kInfinity};
-  record.n = 5;
-  EXPECT_EQ(nonfinite_beyond(record, 0, {}, {}, InfinitePadding::kAtEnd), 1);
-  EXPECT_EQ(nonfinite_beyond(record, 0, {}, 1, InfinitePadding::kAtEnd), 2);
-  record.n = 9;  // the end is not listed
-  EXPECT_EQ(nonfinite_beyond(record, 0, {}, {}, InfinitePadding::kAtEnd), 3);
-  EXPECT_EQ(nonfinite_beyond(record, 0, {}, {}, InfinitePadding::kAnywhere), 0);
+  EXPECT_TRUE(has_mask(record, 0));
+  EXPECT_FALSE(has_mask(record, 2));
+  EXPECT_FALSE(has_mask(record, 9));
 }
 
 }  // namespace

@@ -181,7 +181,7 @@ TEST_F(FindSplit, TheJudgedHeaderMayNameTheToken) {
   tokens_.got = {1, 2, 3, 4, 5, kRefChoice};
   EXPECT_FALSE(find()) << "it went on with the reference's choice";
   tokens_.got.back() = 30;
-  EXPECT_FALSE(find()) << "it went on with a token that is none of the two";
+  EXPECT_FALSE(find()) << "it continued with a third token";
   tokens_.got.back() = kGotChoice;
   EXPECT_TRUE(find());
   tokens_.got = {2, 3, 4, 5, kRefChoice};

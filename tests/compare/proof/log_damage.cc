@@ -47,7 +47,7 @@ bool edit_got_line(Patient& patient, Outcome outcome, std::function<bool(const L
   return true;
 }
 
-// The tensor of a head is told to have one element more or fewer.
+// The line of a head claims one element more or fewer.
 bool wrong_n(Patient& patient) {
   const int change = patient.chance.pick(std::vector<int>{-1, 1, 1, 5});
   const bool with_shape = patient.chance.one_in(2);
@@ -60,7 +60,7 @@ bool wrong_n(Patient& patient) {
       });
 }
 
-// A head is told to be the whole tensor.
+// A head claims to be the whole tensor.
 bool head_as_whole(Patient& patient) {
   return edit_got_line(
       patient, Outcome::kNotPass,
@@ -368,7 +368,7 @@ bool prompt_cut(Patient& patient) {
   return true;
 }
 
-// After a tie got's header names a token that is none of the two.
+// After a tie got's header names a third token.
 bool split_into_another_token(Patient& patient) {
   Scene& scene = patient.scene;
   if (!scene.split) return false;

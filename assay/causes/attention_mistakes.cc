@@ -16,7 +16,7 @@ Matrix attend(const AttentionSettings& settings, const Inputs& in) {
 }
 
 void add(const Network& network, const char* name, std::string text, const Adjust& adjust,
-         std::vector<Mistake>& mistakes) {
+         std::vector<BoundMistake>& mistakes) {
   mistakes.push_back(plain_mistake(name, std::move(text), [&network, adjust](Op, const Inputs& in) {
     AttentionSettings settings = network.attention_settings();
     adjust(settings, in);
@@ -24,8 +24,8 @@ void add(const Network& network, const char* name, std::string text, const Adjus
   }));
 }
 
-void add_scales(const Network& network, std::vector<Mistake>& mistakes) {
-  Mistake scale;
+void add_scales(const Network& network, std::vector<BoundMistake>& mistakes) {
+  BoundMistake scale;
   scale.name = "attention_scale";
   const double dim = static_cast<double>(network.head_dim);
   scale.text = [dim](double value) {
@@ -49,7 +49,7 @@ void add_scales(const Network& network, std::vector<Mistake>& mistakes) {
   mistakes.push_back(std::move(scale));
 }
 
-void add_masks(const Network& network, std::vector<Mistake>& mistakes) {
+void add_masks(const Network& network, std::vector<BoundMistake>& mistakes) {
   const int64_t window = network.window;
   const auto mask = [&](std::string text, auto sees) {
     add(
@@ -84,7 +84,7 @@ void add_masks(const Network& network, std::vector<Mistake>& mistakes) {
   if (window > 0) {
     mask("ignores the sliding window", [](int64_t query, int64_t key) { return key <= query; });
   }
-  Mistake width;
+  BoundMistake width;
   width.name = "attention_mask";
   width.text = [window](double value) {
     return window > 0
@@ -110,7 +110,7 @@ void add_masks(const Network& network, std::vector<Mistake>& mistakes) {
   mistakes.push_back(std::move(width));
 }
 
-void add_head_maps(const Network& network, std::vector<Mistake>& mistakes) {
+void add_head_maps(const Network& network, std::vector<BoundMistake>& mistakes) {
   const int64_t n_kv = network.n_kv_heads;
   const int64_t group = network.n_heads / n_kv;
   if (n_kv == 1) return;
@@ -136,7 +136,7 @@ void add_head_maps(const Network& network, std::vector<Mistake>& mistakes) {
       [=](int64_t head) { return std::min(head, n_kv - 1); });
 }
 
-void add_shifts(const Network& network, std::vector<Mistake>& mistakes) {
+void add_shifts(const Network& network, std::vector<BoundMistake>& mistakes) {
   enum class Edge : uint8_t { kClamp, kWrap, kZero };
   struct Which {
     const char* text;
@@ -167,7 +167,7 @@ void add_shifts(const Network& network, std::vector<Mistake>& mistakes) {
   }
 }
 
-void add_roundings(const Network& network, std::vector<Mistake>& mistakes) {
+void add_roundings(const Network& network, std::vector<BoundMistake>& mistakes) {
   for (const Rounding rounding : kRoundings) {
     mistakes.push_back(plain_mistake(
         "rounding", fmt::format("keeps keys and values in {}", rounding.type),
@@ -194,7 +194,7 @@ void add_roundings(const Network& network, std::vector<Mistake>& mistakes) {
 
 }  // namespace
 
-void add_attention_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
+void add_attention_mistakes(const Network& network, std::vector<BoundMistake>& mistakes) {
   if (network.n_heads == 0 || network.n_kv_heads == 0 || network.head_dim == 0) return;
   add_scales(network, mistakes);
   add_masks(network, mistakes);

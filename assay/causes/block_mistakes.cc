@@ -108,7 +108,7 @@ Matrix multiply_edited(const Network& network, Op op, const Inputs& in,
   return network.multiply(linear, *in.rows[0]);
 }
 
-void add_shift(const Network& network, bool before, std::vector<Mistake>& mistakes) {
+void add_shift(const Network& network, bool before, std::vector<BoundMistake>& mistakes) {
   mistakes.push_back(plain_mistake(
       "quant_block",
       before ? "takes each block for the one before" : "takes each block for the one after",
@@ -126,7 +126,7 @@ void add_shift(const Network& network, bool before, std::vector<Mistake>& mistak
 
 }  // namespace
 
-void add_block_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
+void add_block_mistakes(const Network& network, std::vector<BoundMistake>& mistakes) {
   for (const Misreading& misreading : misreadings()) {
     mistakes.push_back(plain_mistake(
         "quant_block",

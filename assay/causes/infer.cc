@@ -6,10 +6,12 @@
 #include <numeric>
 #include <utility>
 
-#include "assay/causes/mistakes.h"
+#include "assay/mistakes/ops.h"
 
 namespace assay::causes {
 namespace {
+
+using namespace mistakes;
 
 constexpr int64_t kMaxPositions = 64;
 // rel_l2 between what is inferred and what the reference logged. Float leaves 1e-7 to 3e-7 (see
@@ -222,7 +224,7 @@ void infer_activation(const Reference& reference, int layer, Network& network) {
 
 // The weights, and the biases of LayerNorm, with which `x` normalised with `eps` is nearest to `y`.
 NormWeights fit_norm(const Matrix& x, const Matrix& y, NormKind kind, double eps) {
-  const Matrix plain = norm(x, {.kind = kind, .eps = eps});
+  const Matrix plain = norm(x, {.kind = kind, .eps = static_cast<float>(eps)});
   NormWeights weights;
   for (int64_t i = 0; i < x.columns; ++i) {
     double a = 0;
@@ -250,10 +252,9 @@ NormWeights fit_norm(const Matrix& x, const Matrix& y, NormKind kind, double eps
 double norm_error(const Matrix& x, const Matrix& y, NormKind kind, double eps,
                   const NormWeights& weights) {
   return rel_l2(norm(x, {.kind = kind,
-                         .eps = eps,
-                         .eps_outside = false,
                          .weight = weights.weight.data(),
-                         .bias = weights.bias.empty() ? nullptr : weights.bias.data()}),
+                         .bias = weights.bias.empty() ? nullptr : weights.bias.data(),
+                         .eps = static_cast<float>(eps)}),
                 y);
 }
 

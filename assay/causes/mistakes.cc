@@ -8,11 +8,11 @@ namespace {
 
 // Changes of a product's result may have been made before its bias was added: then they are of the
 // weights' rows alone.
-void add_before_bias(const Network& network, std::vector<Mistake>& mistakes) {
+void add_before_bias(const Network& network, std::vector<BoundMistake>& mistakes) {
   const size_t count = mistakes.size();
   for (size_t i = 0; i < count; ++i) {
     if (!mistakes[i].change) continue;
-    Mistake before = mistakes[i];
+    BoundMistake before = mistakes[i];
     before.text = [text = before.text](double parameter) {
       return text(parameter) + " before the bias";
     };
@@ -30,10 +30,23 @@ void add_before_bias(const Network& network, std::vector<Mistake>& mistakes) {
   }
 }
 
+BoundMistake bind(const Network& network, const Mistake& mistake) {
+  return {.name = mistake.cause,
+          .text = [&](double parameter) { return mistake.text(network, parameter); },
+          .change = {},
+          .compute = [&](Op op, const Inputs& inputs, double parameter) -> Matrix {
+            if (mistake.possible && !mistake.possible(network, op)) return {};
+            return network.compute(op, inputs, mistake.edit, parameter);
+          },
+          .grid = mistake.grid ? mistake.grid(network) : std::vector<double>(),
+          .refine = mistake.refine,
+          .generic = mistake.generic};
+}
+
 }  // namespace
 
-Mistake plain_mistake(std::string name, std::string text,
-                      std::function<Matrix(Op op, const Inputs& inputs)> compute) {
+BoundMistake plain_mistake(std::string name, std::string text,
+                           std::function<Matrix(Op op, const Inputs& inputs)> compute) {
   return {.name = std::move(name),
           .text = [text = std::move(text)](double) { return text; },
           .change = {},
@@ -42,9 +55,9 @@ Mistake plain_mistake(std::string name, std::string text,
           .grid = {}};
 }
 
-Mistake output_mistake(const Network& network, std::string name,
-                       std::function<std::string(double)> text, std::vector<double> grid,
-                       bool refine, Change change) {
+BoundMistake output_mistake(const Network& network, std::string name,
+                            std::function<std::string(double)> text, std::vector<double> grid,
+                            bool refine, Change change) {
   return {
       .name = std::move(name),
       .text = std::move(text),
@@ -57,14 +70,7 @@ Mistake output_mistake(const Network& network, std::string name,
       .generic = true};
 }
 
-std::vector<double> ratios(double low, double high, int count) {
-  std::vector<double> values;
-  values.reserve(static_cast<size_t>(count));
-  for (int i = 0; i < count; ++i) values.push_back(low * std::pow(high / low, i / (count - 1.0)));
-  return values;
-}
-
-std::vector<Checkpoint> family_of(Checkpoint checkpoint, const Mistake& mistake) {
+std::vector<Checkpoint> family_of(Checkpoint checkpoint, const BoundMistake& mistake) {
   const OpKind kind = kind_of(checkpoint);
   const bool of_all = kind == OpKind::kLinear
                           ? mistake.name == "rounding" || mistake.name == "transpose"
@@ -85,15 +91,18 @@ std::vector<Checkpoint> family_of(Checkpoint checkpoint, const Mistake& mistake)
   return {checkpoint};
 }
 
-std::vector<Mistake> mistakes_of(const Network& network, Checkpoint checkpoint) {
-  std::vector<Mistake> mistakes;
+std::vector<BoundMistake> mistakes_of(const Network& network, Checkpoint checkpoint) {
+  std::vector<BoundMistake> mistakes;
+  for (const Mistake& mistake : mistake_catalogue()) {
+    if (!mistake.text || !concerns(mistake, checkpoint)) continue;
+    mistakes.push_back(bind(network, mistake));
+  }
   const OpKind kind = kind_of(checkpoint);
   switch (kind) {
     case OpKind::kEmbedding:
       add_embedding_mistakes(network, mistakes);
       break;
     case OpKind::kNorm:
-      add_norm_mistakes(network, mistakes);
       break;
     case OpKind::kLinear:
       add_linear_mistakes(network, checkpoint, mistakes);

@@ -41,60 +41,7 @@ Matrix multiply_transposed(const Linear& linear, const Matrix& x) {
 
 }  // namespace
 
-void add_norm_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
-  if (!network.norm) return;
-  Mistake eps;
-  eps.name = "eps";
-  eps.text = [right = network.eps, known = network.eps_known](double value) {
-    return fmt::format("normalises with eps {:.3g} in place of {}", value,
-                       known ? fmt::format("{:.3g}", right) : "a smaller one");
-  };
-  eps.grid = {0};
-  for (const double value : ratios(1e-12, 1e2, 57)) eps.grid.push_back(value);
-  eps.refine = true;
-  eps.compute = [&network](Op op, const Inputs& in, double value) {
-    NormSettings settings = network.norm_settings(op);
-    settings.eps = value;
-    return norm(*in.rows[0], settings);
-  };
-  mistakes.push_back(std::move(eps));
-
-  mistakes.push_back(plain_mistake("eps", "adds eps to the root, not under it",
-                                   [&network](Op op, const Inputs& in) {
-                                     NormSettings settings = network.norm_settings(op);
-                                     settings.eps_outside = true;
-                                     return norm(*in.rows[0], settings);
-                                   }));
-  const bool rms = *network.norm == NormKind::kRms;
-  mistakes.push_back(
-      plain_mistake("norm_kind",
-                    rms ? "subtracts the mean: LayerNorm in place of RMSNorm"
-                        : "does not subtract the mean: RMSNorm in place of LayerNorm",
-                    [&network, rms](Op op, const Inputs& in) {
-                      NormSettings settings = network.norm_settings(op);
-                      settings.kind = rms ? NormKind::kLayer : NormKind::kRms;
-                      return norm(*in.rows[0], settings);
-                    }));
-  mistakes.push_back(plain_mistake("norm_weight_plus_one", "multiplies by 1 + the norm's weight",
-                                   [&network](Op op, const Inputs& in) {
-                                     NormSettings settings = network.norm_settings(op);
-                                     std::vector<float> weight(
-                                         settings.weight, settings.weight + in.rows[0]->columns);
-                                     for (float& value : weight) value += 1;
-                                     settings.weight = weight.data();
-                                     return norm(*in.rows[0], settings);
-                                   }));
-  if (!rms) {
-    mistakes.push_back(plain_mistake("bias_missing", "leaves the norm's bias out",
-                                     [&network](Op op, const Inputs& in) {
-                                       NormSettings settings = network.norm_settings(op);
-                                       settings.bias = nullptr;
-                                       return norm(*in.rows[0], settings);
-                                     }));
-  }
-}
-
-void add_ffn_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
+void add_ffn_mistakes(const Network& network, std::vector<BoundMistake>& mistakes) {
   if (!network.activation) return;
   for (const Activation other : kActivations) {
     if (other == *network.activation) continue;
@@ -113,8 +60,8 @@ void add_ffn_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
                                    }));
 }
 
-void add_residual_mistakes(std::vector<Mistake>& mistakes) {
-  Mistake branch;
+void add_residual_mistakes(std::vector<BoundMistake>& mistakes) {
+  BoundMistake branch;
   branch.name = "residual";
   branch.text = [](double by) {
     return by == 0 ? std::string("does not add the block's output to the residual stream")
@@ -128,7 +75,7 @@ void add_residual_mistakes(std::vector<Mistake>& mistakes) {
   };
   mistakes.push_back(std::move(branch));
 
-  Mistake stream;
+  BoundMistake stream;
   stream.name = "residual";
   stream.text = [](double by) {
     return by == 0 ? std::string("leaves the residual stream out")
@@ -170,7 +117,8 @@ void add_residual_mistakes(std::vector<Mistake>& mistakes) {
                     }));
 }
 
-void add_linear_mistakes(const Network& network, Checkpoint kind, std::vector<Mistake>& mistakes) {
+void add_linear_mistakes(const Network& network, Checkpoint kind,
+                         std::vector<BoundMistake>& mistakes) {
   if (network.model == nullptr) return;
   add_block_mistakes(network, mistakes);
   mistakes.push_back(plain_mistake("bias_missing", "leaves the bias out",
@@ -199,9 +147,9 @@ void add_linear_mistakes(const Network& network, Checkpoint kind, std::vector<Mi
   }
 }
 
-void add_embedding_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
+void add_embedding_mistakes(const Network& network, std::vector<BoundMistake>& mistakes) {
   if (network.model == nullptr) return;
-  Mistake row;
+  BoundMistake row;
   row.name = "row_shift";
   row.text = [](double by) { return fmt::format("looks up the row of token id {:+.0f}", by); };
   row.grid = {-3, -2, -1, 1, 2, 3};

@@ -67,14 +67,14 @@ std::vector<ResultRounding> result_roundings() {
       {"8 bits a token", [](const Matrix& x) { return round_blocks(x, x.columns, false); }}};
 }
 
-void add_roundings(const Network& network, Checkpoint kind, std::vector<Mistake>& mistakes) {
+void add_roundings(const Network& network, Checkpoint kind, std::vector<BoundMistake>& mistakes) {
   for (const ResultRounding& rounding : result_roundings()) {
     mistakes.push_back(output_mistake(
         network, "rounding",
         [text = rounding.text](double) { return fmt::format("rounds its result to {}", text); }, {},
         false, [round = rounding.round](const Matrix& right, double) { return round(right); }));
     if (kind_of(kind) != OpKind::kLinear) continue;
-    Mistake of_input =
+    BoundMistake of_input =
         plain_mistake("rounding", fmt::format("rounds its input to {}", rounding.text),
                       [&network, round = rounding.round](Op op, const Inputs& in) {
                         const Matrix rounded = round(*in.rows[0]);
@@ -92,7 +92,7 @@ void add_roundings(const Network& network, Checkpoint kind, std::vector<Mistake>
 
 enum class Edge : uint8_t { kWrap, kZero, kKeep };
 
-void add_shifts(const Network& network, std::vector<Mistake>& mistakes) {
+void add_shifts(const Network& network, std::vector<BoundMistake>& mistakes) {
   for (const Edge edge : {Edge::kWrap, Edge::kZero, Edge::kKeep}) {
     mistakes.push_back(output_mistake(
         network, "row_shift",
@@ -114,7 +114,7 @@ void add_shifts(const Network& network, std::vector<Mistake>& mistakes) {
           return out;
         }));
   }
-  Mistake token;
+  BoundMistake token;
   token.name = "token_shift";
   token.text = [](double by) {
     return fmt::format("gives the result of the token {:.0f} position{} {}", std::abs(by),
@@ -168,7 +168,7 @@ Matrix turned_heads(const Matrix& right, int64_t head_dim, bool to_halves) {
   return out;
 }
 
-void add_layouts(const Network& network, Checkpoint kind, std::vector<Mistake>& mistakes) {
+void add_layouts(const Network& network, Checkpoint kind, std::vector<BoundMistake>& mistakes) {
   const int64_t dim = network.head_dim;
   const bool has_heads = kind == Checkpoint::kQ || kind == Checkpoint::kK ||
                          kind == Checkpoint::kV || kind == Checkpoint::kQRope ||
@@ -215,11 +215,11 @@ void add_layouts(const Network& network, Checkpoint kind, std::vector<Mistake>& 
   }
 }
 
-void add_scales(const Network& network, std::vector<Mistake>& mistakes) {
+void add_scales(const Network& network, std::vector<BoundMistake>& mistakes) {
   mistakes.push_back(output_mistake(
       network, "sign", [](double) { return std::string("has the opposite sign"); }, {}, false,
       [](const Matrix& right, double) { return map(right, [](float x) { return -x; }); }));
-  Mistake scale = output_mistake(
+  BoundMistake scale = output_mistake(
       network, "scale", [](double by) { return fmt::format("is multiplied by {:.5g}", by); },
       ratios(1e-3, 1e3, 31), true,
       [](const Matrix& right, double by) {
@@ -231,7 +231,8 @@ void add_scales(const Network& network, std::vector<Mistake>& mistakes) {
 
 }  // namespace
 
-void add_output_mistakes(const Network& network, Checkpoint kind, std::vector<Mistake>& mistakes) {
+void add_output_mistakes(const Network& network, Checkpoint kind,
+                         std::vector<BoundMistake>& mistakes) {
   add_scales(network, mistakes);
   add_layouts(network, kind, mistakes);
   add_shifts(network, mistakes);

@@ -21,7 +21,7 @@ std::vector<double> times(double by, std::vector<double> positions) {
 
 // Whose cosines and sines have a factor (phi3's): what is left out leaves that out, too, and what
 // is done twice has it twice.
-void add_factor_counts(const RopeSettings& right, std::vector<Mistake>& mistakes) {
+void add_factor_counts(const RopeSettings& right, std::vector<BoundMistake>& mistakes) {
   for (const int count : {0, 2}) {
     RopeSettings counted = right;
     counted.factor = std::pow(right.factor, count);
@@ -50,7 +50,7 @@ std::string rounded(double value) {
 }
 
 // Of frequencies that are divided by factors, which the model's file gives beside the base.
-void add_factor_mistakes(const RopeSettings& right, std::vector<Mistake>& mistakes) {
+void add_factor_mistakes(const RopeSettings& right, std::vector<BoundMistake>& mistakes) {
   const size_t pairs = right.frequencies.size();
   const std::vector<double> plain = rope_frequencies(right.base, pairs);
   std::vector<double> factors(pairs);
@@ -66,7 +66,7 @@ void add_factor_mistakes(const RopeSettings& right, std::vector<Mistake>& mistak
                                    [multiplied](Op, const Inputs& in) {
                                      return rope(*in.rows[0], multiplied, positions_of(in));
                                    }));
-  Mistake base;
+  BoundMistake base;
   base.name = "rope_base";
   base.text = [known = right.base](double value) {
     return fmt::format("rotates with the frequency base {} in place of {}", rounded(value),
@@ -85,7 +85,7 @@ void add_factor_mistakes(const RopeSettings& right, std::vector<Mistake>& mistak
 
 }  // namespace
 
-void add_rope_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
+void add_rope_mistakes(const Network& network, std::vector<BoundMistake>& mistakes) {
   if (!network.rope) return;
   const RopeSettings right = *network.rope;
   const bool adjacent = right.pairing == RopePairing::kAdjacent;
@@ -97,7 +97,7 @@ void add_rope_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
                : "rotates adjacent elements where the halves of a head are pairs",
       [other](Op, const Inputs& in) { return rope(*in.rows[0], other, positions_of(in)); }));
 
-  Mistake shift;
+  BoundMistake shift;
   shift.name = "rope_position";
   shift.text = [](double by) { return fmt::format("rotates by position {:+.0f}", by); };
   for (int by = -16; by <= 16; ++by) {
@@ -110,7 +110,7 @@ void add_rope_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
   };
   mistakes.push_back(std::move(shift));
 
-  Mistake multiple;
+  BoundMistake multiple;
   multiple.name = "rope_position";
   multiple.text = [](double by) -> std::string {
     if (by == 0) return "does not rotate";
@@ -130,7 +130,7 @@ void add_rope_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
       "rope_position", "takes sines for cosines and cosines for sines",
       [swapped](Op, const Inputs& in) { return rope(*in.rows[0], swapped, positions_of(in)); }));
 
-  Mistake restart;
+  BoundMistake restart;
   restart.name = "rope_position";
   restart.text = [](double from) {
     return fmt::format("counts from position 0 again at position {:.0f} and after", from);
@@ -153,7 +153,7 @@ void add_rope_mistakes(const Network& network, std::vector<Mistake>& mistakes) {
                       }));
   }
 
-  Mistake base;
+  BoundMistake base;
   base.name = "rope_base";
   const std::optional<double> known = rope_base(right.frequencies);
   base.text = [known](double value) {

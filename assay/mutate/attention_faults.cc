@@ -41,7 +41,7 @@ struct CacheCopy {
   std::vector<float> v;
 };
 
-using Attend = KernelHooks::Hook<AttentionCall>;
+using Attend = Hook<AttentionCall>;
 
 Fault in_attention(FaultText text, UnsupportedReason unsupported_reason, Attend hook) {
   return in_op<AttentionCall>(std::move(text), Checkpoint::kAttn, std::move(unsupported_reason),
@@ -220,7 +220,8 @@ std::vector<Fault> score_faults() {
       {"scale-of-width", kGroup, "scores are divided by the root of the model's width",
        "attention_scale"},
       any_model, with_shape([](const OpContext& context, AttentionShape& s) {
-        s.scale = 1.0F / std::sqrt(static_cast<float>(context.config.embedding_length));
+        s.scale =
+            1.0F / std::sqrt(static_cast<float>(context.network.model->config().embedding_length));
       })));
   faults.push_back(in_attention(
       {"scores-f16", kGroup, "scores are float16: rounded, and beyond 65504 infinite", "rounding"},

@@ -10,14 +10,46 @@
 namespace assay {
 namespace {
 
+// A mistake of the catalogue as a fault.
+Fault fault_of(const mistakes::Mistake& mistake, const mistakes::Injected& injected) {
+  Fault fault{.name = injected.name,
+              .group = injected.group,
+              .what = injected.what,
+              .cause = mistake.cause,
+              .in_one_layer = is_in_layer(injected.at) && !injected.in_every_layer,
+              .unsupported_reason = injected.unsupported_reason};
+  fault.inject = [&mistake, &injected, in_one_layer = fault.in_one_layer](const FaultSite& site) {
+    const int layer = in_one_layer ? site.layer : 0;
+    const auto applies = [&injected, layer](const OpSite& call) {
+      const auto& also = injected.also;
+      return (call.layer == layer || injected.in_every_layer) &&
+             (call.checkpoint == injected.at ||
+              std::find(also.begin(), also.end(), call.checkpoint) != also.end());
+    };
+    return Injection{.found_at = {.checkpoint = injected.at, .layer = layer},
+                     .hooks = mistake.edit,
+                     .applies = applies,
+                     .parameter = injected.parameter,
+                     .in_arguments = injected.in_arguments};
+  };
+  return fault;
+}
+
 std::vector<Fault> all_faults() {
   std::vector<Fault> faults;
-  for (auto part : {mutate::token_faults(), mutate::embedding_faults(), mutate::norm_faults(),
-                    mutate::linear_faults(), mutate::rotary_faults(), mutate::attention_faults(),
+  for (auto part : {mutate::token_faults(), mutate::embedding_faults(), mutate::linear_faults(),
+                    mutate::rotary_faults(), mutate::attention_faults(),
                     mutate::feed_forward_faults(), mutate::output_faults(), mutate::number_faults(),
                     mutate::quantised_faults(), mutate::sampling_faults()}) {
     for (Fault& fault : part) faults.push_back(std::move(fault));
   }
+  for (const mistakes::Mistake& mistake : mistakes::mistake_catalogue()) {
+    for (const mistakes::Injected& injected : mistake.faults) {
+      faults.push_back(fault_of(mistake, injected));
+    }
+  }
+  std::stable_sort(faults.begin(), faults.end(),
+                   [](const Fault& a, const Fault& b) { return a.group < b.group; });
   return faults;
 }
 
@@ -63,38 +95,6 @@ std::string FaultPlace::name() const {
       return "prompt tokens";
     case Kind::kGeneratedTokens:
       return "generated tokens";
-  }
-  return {};
-}
-
-std::string_view group_name(FaultGroup group) {
-  switch (group) {
-    case FaultGroup::kTokens:
-      return "tokens";
-    case FaultGroup::kEmbedding:
-      return "embedding";
-    case FaultGroup::kNorm:
-      return "norm";
-    case FaultGroup::kLinear:
-      return "linear";
-    case FaultGroup::kRotary:
-      return "rotary";
-    case FaultGroup::kCache:
-      return "kv cache";
-    case FaultGroup::kAttention:
-      return "attention";
-    case FaultGroup::kFeedForward:
-      return "feed-forward";
-    case FaultGroup::kResidual:
-      return "residual";
-    case FaultGroup::kOutput:
-      return "output";
-    case FaultGroup::kNumbers:
-      return "numbers";
-    case FaultGroup::kQuantised:
-      return "quantised";
-    case FaultGroup::kSampling:
-      return "sampling";
   }
   return {};
 }

@@ -27,7 +27,6 @@ namespace mutate {
 // The parts of the catalogue.
 std::vector<Fault> token_faults();
 std::vector<Fault> embedding_faults();
-std::vector<Fault> norm_faults();
 std::vector<Fault> linear_faults();
 std::vector<Fault> rotary_faults();
 std::vector<Fault> attention_faults();

@@ -9,15 +9,13 @@ namespace {
 
 constexpr FaultGroup kGroup = FaultGroup::kEmbedding;
 
-Fault in_get_rows(FaultText text, UnsupportedReason unsupported_reason,
-                  KernelHooks::Hook<GetRowsCall> hook) {
+Fault in_get_rows(FaultText text, UnsupportedReason unsupported_reason, Hook<GetRowsCall> hook) {
   return in_op<GetRowsCall>(std::move(text), Checkpoint::kEmbedding, std::move(unsupported_reason),
                             &KernelHooks::get_rows, std::move(hook));
 }
 
 // Other rows of the table of tokens, or of positions: `edit` replaces an id.
-KernelHooks::Hook<GetRowsCall> with_ids(bool of_positions,
-                                        std::function<int32_t(int32_t, int64_t)> edit) {
+Hook<GetRowsCall> with_ids(bool of_positions, std::function<int32_t(int32_t, int64_t)> edit) {
   return
       [of_positions, edit = std::move(edit)](const OpContext&, GetRowsCall call, Kernels& kernels) {
         std::vector<int32_t> ids(call.ids, call.ids + call.n_ids);
@@ -88,11 +86,6 @@ std::vector<Fault> output_faults() {
                                 std::swap(model.layers[0], model.layers[1]);
                               }
                             }));
-  faults.push_back(in_op<NormCall>({"final-norm-missing", kOutput, "the last norm is left out"},
-                                   Checkpoint::kFinalNorm, any_model, &KernelHooks::norm,
-                                   [](const OpContext&, const NormCall& call, Kernels&) {
-                                     std::copy_n(call.x, call.n_tokens * call.width, call.out);
-                                   }));
   faults.push_back(in_model(
       {"output-tied", kOutput, "the embeddings are the output matrix, where the file has one"},
       Checkpoint::kLogits, needs_own_output,

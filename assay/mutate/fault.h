@@ -9,12 +9,17 @@
 #include <string_view>
 #include <vector>
 
-#include "assay/mutate/faulty_kernels.h"
+#include "assay/mistakes/mistake.h"
 #include "engine/model.h"
 #include "engine/sampler.h"
 #include "engine/tokenizer/vocabulary.h"
 
 namespace assay {
+
+using mistakes::FaultGroup;
+using mistakes::KernelHooks;
+using mistakes::OpContext;
+using mistakes::OpResult;
 
 // Where a fault must be found: at a checkpoint, or in the tokens before and after the network.
 struct FaultPlace {
@@ -38,6 +43,10 @@ struct FaultSite {
 struct Injection {
   FaultPlace found_at = {};
   KernelHooks hooks = {};
+  std::function<bool(const OpSite&)> applies = {};         // which calls they are for; empty: all
+  std::function<double(const OpContext&)> parameter = {};  // that they read
+  // Kernels are called with wrong arguments: a shadow is called with the same.
+  bool in_arguments = false;
   // Change the ids before the network sees them.
   std::function<void(std::vector<int32_t>& tokens)> tokens = {};
   // In the place of Sampler::sample.
@@ -48,24 +57,6 @@ struct Injection {
   // Memory that edited weights point to.
   std::vector<std::shared_ptr<std::vector<std::byte>>> kept = {};
 };
-
-enum class FaultGroup : uint8_t {
-  kTokens,
-  kEmbedding,
-  kNorm,
-  kLinear,
-  kRotary,
-  kCache,
-  kAttention,
-  kFeedForward,
-  kResidual,
-  kOutput,
-  kNumbers,
-  kQuantised,
-  kSampling,
-};
-
-std::string_view group_name(FaultGroup group);
 
 // One mistake that engines make.
 struct Fault {

@@ -10,6 +10,8 @@
 // What the tables of faults are written with.
 namespace assay::mutate {
 
+using namespace mistakes;
+
 struct FaultText {
   std::string name;
   FaultGroup group;
@@ -17,22 +19,10 @@ struct FaultText {
   std::string cause = {};
 };
 
-using UnsupportedReason = std::function<std::string(const Model&)>;
-
-// Reasons, empty where a model has what is needed.
-std::string any_model(const Model& model);
-std::string needs_rotary(const Model& model);
-std::string needs_learned_positions(const Model& model);
-std::string needs_grouped_heads(const Model& model);  // more than one kv head, and more q heads
-std::string needs_gate(const Model& model);
-std::string needs_gelu(const Model& model);
-std::string needs_rms_norm(const Model& model);
-std::string needs_layer_norm(const Model& model);
-
 // A fault in the calls of one kernel that make the checkpoint `at` of a layer.
 template <class Call>
 Fault in_op(FaultText text, Checkpoint at, UnsupportedReason unsupported_reason,
-            KernelHooks::Hook<Call> KernelHooks::*member, KernelHooks::Hook<Call> hook) {
+            Hook<Call> KernelHooks::*member, Hook<Call> hook) {
   Fault fault{.name = std::move(text.name),
               .group = text.group,
               .what = std::move(text.what),
@@ -45,7 +35,7 @@ Fault in_op(FaultText text, Checkpoint at, UnsupportedReason unsupported_reason,
     Injection injection;
     injection.found_at = {.checkpoint = at, .layer = layer};
     injection.hooks.*member = hook;
-    injection.hooks.applies = [at, layer](const OpSite& call) {
+    injection.applies = [at, layer](const OpSite& call) {
       return call.checkpoint == at && call.layer == layer;
     };
     return injection;

@@ -28,14 +28,13 @@ double relu(double x) {
   return std::max(x, 0.0);
 }
 
-Fault in_activation(FaultText text, UnsupportedReason unsupported_reason,
-                    KernelHooks::Hook<ActivateCall> hook) {
+Fault in_activation(FaultText text, UnsupportedReason unsupported_reason, Hook<ActivateCall> hook) {
   return in_op<ActivateCall>(std::move(text), Checkpoint::kFfnAct, std::move(unsupported_reason),
                              &KernelHooks::activate, std::move(hook));
 }
 
 // Another function of the gate, or of x where there is no gate.
-KernelHooks::Hook<ActivateCall> with_function(double (*function)(double)) {
+Hook<ActivateCall> with_function(double (*function)(double)) {
   return [function](const OpContext&, const ActivateCall& call, Kernels&) {
     for (int64_t i = 0; i < call.count; ++i) {
       const double value = function(static_cast<double>(call.x[i]));

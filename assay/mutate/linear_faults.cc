@@ -11,7 +11,7 @@ namespace {
 
 constexpr FaultGroup kGroup = FaultGroup::kLinear;
 
-using Hook = KernelHooks::Hook<MatmulCall>;
+using Hook = Hook<MatmulCall>;
 
 Fault in_matmul(FaultText text, Checkpoint at, UnsupportedReason unsupported_reason, Hook hook) {
   return in_op<MatmulCall>(std::move(text), at, std::move(unsupported_reason), &KernelHooks::matmul,

@@ -27,7 +27,8 @@ std::unique_ptr<Tokenizer> make_faulty_tokenizer(const Gguf& gguf, const Fault* 
 Mutant::Mutant(std::shared_ptr<const Gguf> gguf, Kernels& kernels, const Options& options)
     : model_(std::move(gguf)),
       injection_(inject(options)),
-      kernels_(model_.config(), kernels, injection_.hooks, options.shadow),
+      network_(mistakes::Network::of_model(model_, options.n_positions)),
+      kernels_(network_, kernels, injection_, options.shadow),
       session_(model_, kernels_, {.capacity = options.n_positions}),
       sampler_(sampler_options(options.sampler, injection_)) {}
 

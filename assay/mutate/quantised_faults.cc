@@ -160,7 +160,7 @@ Fault in_blocks(TensorType type, const std::string& name, const std::string& wha
       call.w.data = data;
       kernels.run(call);
     };
-    injection.hooks.applies = [at = place](const OpSite& call) {
+    injection.applies = [at = place](const OpSite& call) {
       return call.checkpoint == at.checkpoint && call.layer == at.layer;
     };
     return injection;

@@ -19,12 +19,12 @@ Table table_of(const RopeCall& call) {
 }
 
 // A fault in how Q and K of one layer are turned; found at Q, which is turned first.
-Fault in_rotation(FaultText text, KernelHooks::Hook<RopeCall> hook) {
+Fault in_rotation(FaultText text, Hook<RopeCall> hook) {
   Fault fault = in_op<RopeCall>(std::move(text), Checkpoint::kQRope, needs_rotary,
                                 &KernelHooks::rope, std::move(hook));
   fault.inject = [inject = fault.inject](const FaultSite& site) {
     Injection injection = inject(site);
-    injection.hooks.applies = [layer = site.layer](const OpSite& call) {
+    injection.applies = [layer = site.layer](const OpSite& call) {
       return kind_of(call.checkpoint) == OpKind::kRope && call.layer == layer;
     };
     return injection;
@@ -49,7 +49,7 @@ Fault in_angles(FaultText text, UnsupportedReason unsupported_reason,
 }
 
 // The rotation with another table: `edit` changes it in place.
-KernelHooks::Hook<RopeCall> with_table(std::function<void(const RopeCall&, Table&)> edit) {
+Hook<RopeCall> with_table(std::function<void(const RopeCall&, Table&)> edit) {
   return [edit = std::move(edit)](const OpContext&, RopeCall call, Kernels& kernels) {
     Table table = table_of(call);
     edit(call, table);

@@ -1,16 +1,12 @@
-#include "assay/causes/network.h"
+#include "assay/mistakes/network.h"
 
+#include <algorithm>
 #include <cmath>
 
-#include "assay/compare/checkpoint_order.h"
+#include "assay/mistakes/kernel_hooks.h"
 #include "engine/rope_table.h"
 
-namespace assay::causes {
-std::optional<Op> find_op(const std::string& checkpoint) {
-  const CheckpointName name = parse_checkpoint_name(checkpoint);
-  const std::optional<Checkpoint> known = find_checkpoint(name.op, name.layer >= 0);
-  return known ? std::optional(Op{*known, name.layer}) : std::nullopt;
-}
+namespace assay::mistakes {
 
 void Network::set_layer(bool is_rotary, bool is_gated) {
   layer_.assign(common_layer().begin(), common_layer().end());
@@ -81,21 +77,21 @@ AttentionSettings Network::attention_settings() const {
           .v_row = {}};
 }
 
-NormSettings Network::norm_settings(Op op) const {
-  NormSettings settings{.kind = norm.value_or(NormKind::kRms), .eps = eps};
+NormCall Network::norm_call(Op op) const {
+  NormCall call{.kind = norm.value_or(NormKind::kRms), .eps = static_cast<float>(eps)};
   if (model == nullptr) {
     const auto known = norms.find(op);
-    if (known == norms.end()) return settings;
-    settings.weight = known->second.weight.data();
-    if (!known->second.bias.empty()) settings.bias = known->second.bias.data();
-    return settings;
+    if (known == norms.end()) return call;
+    call.weight = known->second.weight.data();
+    if (!known->second.bias.empty()) call.bias = known->second.bias.data();
+    return call;
   }
-  const Norm* weights = op.layer < 0
-                            ? &model->output_norm
-                            : &model->layers[static_cast<size_t>(op.layer)].norm(op.checkpoint);
-  settings.weight = weights->weight;
-  settings.bias = weights->bias;
-  return settings;
+  const Norm& weights = op.layer < 0
+                            ? model->output_norm
+                            : model->layers[static_cast<size_t>(op.layer)].norm(op.checkpoint);
+  call.weight = weights.weight;
+  call.bias = weights.bias;
+  return call;
 }
 
 const Linear* Network::linear(Op op) const {
@@ -109,8 +105,7 @@ const Linear* Network::linear(Op op) const {
 Matrix Network::multiply(const Linear& weights, const Matrix& x) const {
   if (x.columns != weights.weight.columns) return {};
   Matrix out(x.rows, weights.weight.rows);
-  kernels->run(
-      MatmulCall{weights.weight, weights.bias, x.values.data(), x.rows, out.values.data()});
+  cpu().run(MatmulCall{weights.weight, weights.bias, x.values.data(), x.rows, out.values.data()});
   return out;
 }
 
@@ -118,26 +113,49 @@ Matrix Network::look_up(const std::vector<int32_t>& tokens,
                         const std::vector<int64_t>& positions) const {
   const auto count = static_cast<int64_t>(tokens.size());
   Matrix out(count, model->token_embedding.columns);
-  kernels->run(GetRowsCall{model->token_embedding, tokens.data(), count, out.values.data()});
+  cpu().run(GetRowsCall{model->token_embedding, tokens.data(), count, out.values.data()});
   if (rotary()) return out;
   std::vector<int32_t> rows(positions.begin(), positions.end());
   Matrix learned(count, out.columns);
-  kernels->run(
+  cpu().run(
       GetRowsCall{model->position_embedding, rows.data(), count, learned.values.data(), true});
   return add(out, learned);
 }
 
+Kernels& Network::cpu() const {
+  if (!cpu_) {
+    pool_ = std::make_shared<ThreadPool>(0);
+    cpu_ = make_cpu_kernels(*pool_);
+  }
+  return *cpu_;
+}
+
 Matrix Network::compute(Op op, const Inputs& inputs) const {
+  return compute(op, inputs, {}, 0);
+}
+
+Matrix Network::compute(Op op, const Inputs& inputs, const KernelHooks& hooks,
+                        double parameter) const {
   const std::vector<const Matrix*>& x = inputs.rows;
+  const OpSite site{.checkpoint = op.checkpoint, .layer = std::max(op.layer, 0)};
+  const OpContext context{site, *this, inputs, parameter, n_prompt};
   switch (kind_of(op.checkpoint)) {
     case OpKind::kEmbedding:
       return look_up(inputs.tokens, inputs.positions);
-    case OpKind::kNorm:
-      return causes::norm(*x[0], norm_settings(op));
+    case OpKind::kNorm: {
+      Matrix out(x[0]->rows, x[0]->columns);
+      NormCall call = norm_call(op);
+      call.x = x[0]->values.data();
+      call.n_tokens = out.rows;
+      call.width = out.columns;
+      call.out = out.values.data();
+      run_hooked(hooks.norm, context, call, *reference_);
+      return out;
+    }
     case OpKind::kLinear:
       break;
     case OpKind::kRope:
-      return causes::rope(*x[0], *rope, {inputs.positions.begin(), inputs.positions.end()});
+      return mistakes::rope(*x[0], *rope, {inputs.positions.begin(), inputs.positions.end()});
     case OpKind::kAttention:
       return attention(*x[0], *x[1], *x[2], attention_settings(), inputs.wanted);
     case OpKind::kActivation:
@@ -172,10 +190,8 @@ Network Network::of_model(const Model& model, int64_t n_positions) {
     network.rope->factor = config.rope_attn_factor;
   }
   network.model = &model;
-  network.pool = std::make_shared<ThreadPool>(0);
-  network.kernels = make_cpu_kernels(*network.pool);
   network.output_linear_.weight = model.output;
   return network;
 }
 
-}  // namespace assay::causes
+}  // namespace assay::mistakes

@@ -1,4 +1,4 @@
-#include "assay/causes/ops.h"
+#include "assay/mistakes/ops.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,9 @@
 #include <utility>
 
 #include "base/interrupt.h"
+#include "kernels/reference/reference.h"
 
-namespace assay::causes {
+namespace assay::mistakes {
 namespace {
 
 double apply(Activation activation, double x) {
@@ -132,31 +133,37 @@ std::optional<double> rope_base(const std::vector<double>& frequencies) {
   return std::exp(log_base);
 }
 
-Matrix rope(const Matrix& x, const RopeSettings& settings, const std::vector<double>& positions) {
-  Matrix out = x;
-  const auto pairs = static_cast<int64_t>(settings.frequencies.size());
-  for (int64_t t = 0; t < x.rows; ++t) {
-    const double position = positions[static_cast<size_t>(t)];
-    for (int64_t p = 0; p < pairs; ++p) {
-      const double angle = position * settings.frequencies[static_cast<size_t>(p)];
-      double cos = std::cos(angle) * settings.factor;
-      double sin = std::sin(angle) * settings.factor;
+std::vector<float> rope_table(const RopeSettings& settings, const std::vector<double>& positions) {
+  std::vector<float> table;
+  table.reserve(positions.size() * settings.frequencies.size() * 2);
+  for (const double position : positions) {
+    for (const double frequency : settings.frequencies) {
+      float cos = static_cast<float>(std::cos(position * frequency) * settings.factor);
+      float sin = static_cast<float>(std::sin(position * frequency) * settings.factor);
       if (settings.sine_for_cosine) std::swap(cos, sin);
-      if (settings.round != nullptr) {
-        cos = settings.round(static_cast<float>(cos));
-        sin = settings.round(static_cast<float>(sin));
-      }
-      const bool adjacent = settings.pairing == RopePairing::kAdjacent;
-      const int64_t i = adjacent ? 2 * p : p;
-      const int64_t j = adjacent ? 2 * p + 1 : p + pairs;
-      for (int64_t head = 0; head + settings.head_dim <= x.columns; head += settings.head_dim) {
-        const double a = x.row(t)[head + i];
-        const double b = x.row(t)[head + j];
-        out.row(t)[head + i] = static_cast<float>(a * cos - b * sin);
-        out.row(t)[head + j] = static_cast<float>(a * sin + b * cos);
-      }
+      table.push_back(settings.round != nullptr ? settings.round(cos) : cos);
+      table.push_back(settings.round != nullptr ? settings.round(sin) : sin);
     }
   }
+  return table;
+}
+
+RopeCall rope_call(const Matrix& x, const RopeSettings& settings, const std::vector<float>& table,
+                   Matrix& out) {
+  return {.x = x.values.data(),
+          .cos_sin = table.data(),
+          .pairing = settings.pairing,
+          .n_tokens = x.rows,
+          .n_heads = x.columns / settings.head_dim,
+          .head_dim = settings.head_dim,
+          .rotary_dim = 2 * std::ssize(settings.frequencies),
+          .out = out.values.data()};
+}
+
+Matrix rope(const Matrix& x, const RopeSettings& settings, const std::vector<double>& positions) {
+  Matrix out(x.rows, x.columns);
+  const std::vector<float> table = rope_table(settings, positions);
+  reference::run(rope_call(x, settings, table, out));
   return out;
 }
 
@@ -181,26 +188,15 @@ Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
   return out;
 }
 
-Matrix norm(const Matrix& x, const NormSettings& settings) {
+Matrix norm(const Matrix& x, NormCall call) {
   Matrix out(x.rows, x.columns);
-  const auto n = static_cast<double>(x.columns);
-  for (int64_t t = 0; t < x.rows; ++t) {
-    const float* in = x.row(t);
-    double mean = 0;
-    if (settings.kind == NormKind::kLayer) {
-      for (int64_t i = 0; i < x.columns; ++i) mean += in[i];
-      mean /= n;
-    }
-    double squares = 0;
-    for (int64_t i = 0; i < x.columns; ++i) squares += (in[i] - mean) * (in[i] - mean);
-    const double scale = settings.eps_outside ? 1.0 / (std::sqrt(squares / n) + settings.eps)
-                                              : 1.0 / std::sqrt(squares / n + settings.eps);
-    for (int64_t i = 0; i < x.columns; ++i) {
-      const double weight = settings.weight != nullptr ? settings.weight[i] : 1.0;
-      const double bias = settings.bias != nullptr ? settings.bias[i] : 0.0;
-      out.row(t)[i] = static_cast<float>((in[i] - mean) * scale * weight + bias);
-    }
-  }
+  const std::vector<float> ones(static_cast<size_t>(x.columns), 1.0F);
+  if (call.weight == nullptr) call.weight = ones.data();
+  call.x = x.values.data();
+  call.n_tokens = x.rows;
+  call.width = x.columns;
+  call.out = out.values.data();
+  reference::run(call);
   return out;
 }
 
@@ -229,4 +225,4 @@ Matrix map(const Matrix& x, const std::function<float(float)>& f) {
   return out;
 }
 
-}  // namespace assay::causes
+}  // namespace assay::mistakes

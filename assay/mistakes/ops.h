@@ -5,13 +5,13 @@
 #include <optional>
 #include <vector>
 
-#include "assay/causes/matrix.h"
+#include "assay/mistakes/matrix.h"
 #include "kernels/half.h"
 #include "kernels/kernels.h"
 
 // The ops of a transformer on rows of logged tensors, with everything that engines get wrong as a
 // parameter. Sums are in double; each result is rounded to float once.
-namespace assay::causes {
+namespace assay::mistakes {
 
 enum class Activation : uint8_t {
   kSilu,
@@ -44,7 +44,12 @@ std::vector<double> rope_frequencies(double base, size_t pairs);
 // The base of such frequencies; nothing where they are others, as with long context factors.
 std::optional<double> rope_base(const std::vector<double>& frequencies);
 
-// x[rows, heads * head_dim]; row i stands at positions[i], which need not be whole.
+// cos and sin of each position's angles, as RopeCall::cos_sin; positions need not be whole.
+std::vector<float> rope_table(const RopeSettings& settings, const std::vector<double>& positions);
+// The rotation of x[rows, heads * head_dim] with that table.
+RopeCall rope_call(const Matrix& x, const RopeSettings& settings, const std::vector<float>& table,
+                   Matrix& out);
+// x rotated; row i stands at positions[i].
 Matrix rope(const Matrix& x, const RopeSettings& settings, const std::vector<double>& positions);
 
 struct AttentionSettings {
@@ -64,14 +69,8 @@ struct AttentionSettings {
 Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
                  const AttentionSettings& settings, const std::vector<bool>& wanted);
 
-struct NormSettings {
-  NormKind kind = NormKind::kRms;
-  double eps = 0;
-  bool eps_outside = false;       // added to the root, not under it
-  const float* weight = nullptr;  // [columns]; null: all 1
-  const float* bias = nullptr;    // [columns] or null
-};
-Matrix norm(const Matrix& x, const NormSettings& settings);
+// With the kind, eps, weights (null: all 1) and bias of `call`.
+Matrix norm(const Matrix& x, NormCall call);
 
 // act(gate) * up; act(up) where `gate` is null. Empty where they are not of one size.
 Matrix activate(const Matrix* gate, const Matrix& up, Activation activation);
@@ -93,4 +92,4 @@ inline constexpr Rounding kBf16Rounding = {
     "bf16", [](float x) { return float_from_bf16(bf16_from_float(x)); }};
 inline constexpr Rounding kRoundings[] = {kF16Rounding, kBf16Rounding};
 
-}  // namespace assay::causes
+}  // namespace assay::mistakes

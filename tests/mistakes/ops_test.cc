@@ -1,12 +1,12 @@
-#include "assay/causes/ops.h"
+#include "assay/mistakes/ops.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "assay/causes/network.h"
+#include "assay/mistakes/network.h"
 
-namespace assay::causes {
+namespace assay::mistakes {
 namespace {
 
 Matrix random_matrix(int64_t rows, int64_t columns) {
@@ -32,10 +32,11 @@ TEST(Ops, AreThoseOfTheKernels) {
                         out.data()});
   Matrix weight(1, 32);
   std::copy_n(k.values.data(), 32, weight.values.data());
-  expect_near(norm(q, {NormKind::kRms, 1e-5F, false, weight.values.data(), nullptr}), out);
+  expect_near(norm(q, {.kind = NormKind::kRms, .weight = weight.values.data(), .eps = 1e-5F}), out);
   kernels->run(NormCall{NormKind::kLayer, q.values.data(), weight.values.data(), nullptr, 1e-5F, 7,
                         32, out.data()});
-  expect_near(norm(q, {NormKind::kLayer, 1e-5F, false, weight.values.data(), nullptr}), out);
+  expect_near(norm(q, {.kind = NormKind::kLayer, .weight = weight.values.data(), .eps = 1e-5F}),
+              out);
   kernels->run(
       ActivateCall{ActivationKind::kGeluTanh, q.values.data(), nullptr, 7 * 32, out.data()});
   expect_near(activate(nullptr, q, Activation::kGeluTanh), out);
@@ -69,4 +70,4 @@ TEST(Ops, RejectTwoTensorsOfUnequalSizes) {
 }
 
 }  // namespace
-}  // namespace assay::causes
+}  // namespace assay::mistakes

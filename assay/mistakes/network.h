@@ -7,18 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "assay/causes/matrix.h"
-#include "assay/causes/ops.h"
+#include "assay/mistakes/matrix.h"
+#include "assay/mistakes/ops.h"
 #include "base/thread_pool.h"
 #include "engine/model.h"
 #include "model/architecture.h"
 
-namespace assay::causes {
+namespace assay::mistakes {
 
 using Op = OpPlace;
-
-// The op that computes the checkpoint of this name, if Assay knows it.
-std::optional<Op> find_op(const std::string& checkpoint);
+struct KernelHooks;
 
 // What an op computes from, at some token positions.
 struct Inputs {
@@ -53,8 +51,6 @@ struct Network {
   bool eps_known = true;            // and not only that it is small beside what is normalised
   std::map<Op, NormWeights> norms;  // of those that are known without a model
   const Model* model = nullptr;
-  std::shared_ptr<Kernels> kernels;  // with a model only
-  std::shared_ptr<ThreadPool> pool;
 
   // The ops of each layer.
   const std::vector<OpSpec>& layer() const { return layer_; }
@@ -76,9 +72,11 @@ struct Network {
     return model == nullptr ? 0 : model->config().width(checkpoint);
   }
   Matrix compute(Op op, const Inputs& inputs) const;
+  // The same with edited calls; `parameter` is for the edits.
+  Matrix compute(Op op, const Inputs& inputs, const KernelHooks& hooks, double parameter) const;
 
   AttentionSettings attention_settings() const;
-  NormSettings norm_settings(Op op) const;
+  NormCall norm_call(Op op) const;  // without its rows
   // The weights of a linear op; null without a model or for other ops.
   const Linear* linear(Op op) const;
   // Empty where `x` has not the columns of the weights.
@@ -90,7 +88,11 @@ struct Network {
 
  private:
   std::vector<OpSpec> layer_{common_layer().begin(), common_layer().end()};
+  Kernels& cpu() const;  // sums in float: for products, which take long
   Linear output_linear_;
+  mutable std::shared_ptr<ThreadPool> pool_;
+  mutable std::shared_ptr<Kernels> cpu_;
+  std::shared_ptr<Kernels> reference_ = make_reference_kernels();
 };
 
-}  // namespace assay::causes
+}  // namespace assay::mistakes

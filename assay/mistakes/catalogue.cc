@@ -1,0 +1,98 @@
+#include <cmath>
+#include <utility>
+
+#include "assay/mistakes/mistake.h"
+
+namespace assay::mistakes {
+
+const std::vector<Mistake>& mistake_catalogue() {
+  static const std::vector<Mistake> catalogue = [] {
+    std::vector<Mistake> all;
+    for (auto part : {norm_mistakes()}) {
+      for (Mistake& mistake : part) all.push_back(std::move(mistake));
+    }
+    return all;
+  }();
+  return catalogue;
+}
+
+bool concerns(const Mistake& mistake, Checkpoint checkpoint) {
+  const KernelHooks& edit = mistake.edit;
+  switch (kind_of(checkpoint)) {
+    case OpKind::kEmbedding:
+      if (edit.get_rows) return true;
+      break;
+    case OpKind::kNorm:
+      if (edit.norm) return true;
+      break;
+    case OpKind::kLinear:
+      if (edit.matmul) return true;
+      break;
+    case OpKind::kRope:
+      if (edit.rope) return true;
+      break;
+    case OpKind::kAttention:
+      if (edit.attention) return true;
+      break;
+    case OpKind::kActivation:
+      if (edit.activate) return true;
+      break;
+    case OpKind::kAdd:
+      if (edit.add) return true;
+      break;
+  }
+  return static_cast<bool>(edit.after);
+}
+
+std::function<std::string(const Network&, double)> plainly(std::string text) {
+  return [text = std::move(text)](const Network&, double) { return text; };
+}
+
+std::function<double(const OpContext&)> with(double parameter) {
+  return [parameter](const OpContext&) { return parameter; };
+}
+
+std::function<std::vector<double>(const Network&)> among(std::vector<double> values) {
+  return [values = std::move(values)](const Network&) { return values; };
+}
+
+std::vector<double> ratios(double low, double high, int count) {
+  std::vector<double> values;
+  values.reserve(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) values.push_back(low * std::pow(high / low, i / (count - 1.0)));
+  return values;
+}
+
+std::string_view group_name(FaultGroup group) {
+  switch (group) {
+    case FaultGroup::kTokens:
+      return "tokens";
+    case FaultGroup::kEmbedding:
+      return "embedding";
+    case FaultGroup::kNorm:
+      return "norm";
+    case FaultGroup::kLinear:
+      return "linear";
+    case FaultGroup::kRotary:
+      return "rotary";
+    case FaultGroup::kCache:
+      return "kv cache";
+    case FaultGroup::kAttention:
+      return "attention";
+    case FaultGroup::kFeedForward:
+      return "feed-forward";
+    case FaultGroup::kResidual:
+      return "residual";
+    case FaultGroup::kOutput:
+      return "output";
+    case FaultGroup::kNumbers:
+      return "numbers";
+    case FaultGroup::kQuantised:
+      return "quantised";
+    case FaultGroup::kSampling:
+      return "sampling";
+  }
+  return {};
+}
+
+}  // namespace assay::mistakes

@@ -30,6 +30,15 @@ void add_before_bias(const Network& network, std::vector<BoundMistake>& mistakes
   }
 }
 
+// An op of several layers is tried once for all of them.
+bool is_possible_somewhere(const Network& network, const Mistake& mistake, Op op) {
+  bool possible = !mistake.possible || mistake.possible(network, op);
+  for (int layer = 0; layer < network.n_layers && !possible; ++layer) {
+    possible = mistake.possible(network, {op.checkpoint, layer});
+  }
+  return possible;
+}
+
 BoundMistake bind(const Network& network, const Mistake& mistake) {
   return {.name = mistake.cause,
           .text = [&](double parameter) { return mistake.text(network, parameter); },
@@ -91,11 +100,12 @@ std::vector<Checkpoint> family_of(Checkpoint checkpoint, const BoundMistake& mis
   return {checkpoint};
 }
 
-std::vector<BoundMistake> mistakes_of(const Network& network, Checkpoint checkpoint) {
+std::vector<BoundMistake> mistakes_of(const Network& network, Op op) {
+  const Checkpoint checkpoint = op.checkpoint;
   std::vector<BoundMistake> mistakes;
   for (const Mistake& mistake : mistake_catalogue()) {
-    if (!mistake.text || !concerns(mistake, checkpoint)) continue;
-    mistakes.push_back(bind(network, mistake));
+    if (!mistake.text || !concerns(mistake, checkpoint) || !network.can_compute(op)) continue;
+    if (is_possible_somewhere(network, mistake, op)) mistakes.push_back(bind(network, mistake));
   }
   const OpKind kind = kind_of(checkpoint);
   switch (kind) {
@@ -108,7 +118,6 @@ std::vector<BoundMistake> mistakes_of(const Network& network, Checkpoint checkpo
       add_linear_mistakes(network, checkpoint, mistakes);
       break;
     case OpKind::kRope:
-      add_rope_mistakes(network, mistakes);
       break;
     case OpKind::kAttention:
       add_attention_mistakes(network, mistakes);

@@ -24,15 +24,14 @@ struct BoundMistake {
   bool generic = false;      // one that may befall any op: tried after those that belong to the op
 };
 
-// Those of an op of this kind, as far as `network` knows enough to try them.
-std::vector<BoundMistake> mistakes_of(const Network& network, Checkpoint kind);
+// Those of an op, as far as `network` knows enough to try them.
+std::vector<BoundMistake> mistakes_of(const Network& network, Op op);
 
 // Kinds of ops that one piece of an engine's code mostly computes, `kind` among them: a mistake in
 // it befalls all. Those are in no order.
 std::vector<Checkpoint> family_of(Checkpoint kind, const BoundMistake& mistake);
 
 // By subject; each appends to `mistakes`.
-void add_rope_mistakes(const Network& network, std::vector<BoundMistake>& mistakes);
 void add_attention_mistakes(const Network& network, std::vector<BoundMistake>& mistakes);
 void add_ffn_mistakes(const Network& network, std::vector<BoundMistake>& mistakes);
 void add_residual_mistakes(std::vector<BoundMistake>& mistakes);

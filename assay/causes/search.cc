@@ -183,7 +183,7 @@ std::vector<Search::Try> Search::to_try() const {
     for (const Op op : chain_.ops()) {
       // An op of several layers in the chain is mistaken in all of them, and tried once.
       if (!chain_.is_suspect(op) || !seen.insert(op.checkpoint).second) continue;
-      for (BoundMistake& mistake : mistakes_of(network_, op.checkpoint)) {
+      for (BoundMistake& mistake : mistakes_of(network_, op)) {
         if (mistake.generic == generic) tries.push_back({std::move(mistake), op});
       }
     }
@@ -218,7 +218,7 @@ void Search::try_on_reference() {
   const std::string name = context_.target.name();
   const auto right = store_.reference(name, predicted_at_);
   if (!right) return;
-  for (const BoundMistake& mistake : mistakes_of(network_, context_.target.checkpoint)) {
+  for (const BoundMistake& mistake : mistakes_of(network_, context_.target)) {
     if (!mistake.change) continue;
     try_one(
         mistake, [&](double parameter) { return mistake.change(*right, parameter); }, 0, name);

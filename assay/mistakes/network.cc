@@ -154,8 +154,15 @@ Matrix Network::compute(Op op, const Inputs& inputs, const KernelHooks& hooks,
     }
     case OpKind::kLinear:
       break;
-    case OpKind::kRope:
-      return mistakes::rope(*x[0], *rope, {inputs.positions.begin(), inputs.positions.end()});
+    case OpKind::kRope: {
+      Matrix out(x[0]->rows, x[0]->columns);
+      std::vector<float> table;
+      if (!hooks.rope) {
+        table = rope_table(*rope, {inputs.positions.begin(), inputs.positions.end()});
+      }
+      run_hooked(hooks.rope, context, rope_call(*x[0], *rope, table, out), *reference_);
+      return out;
+    }
     case OpKind::kAttention:
       return attention(*x[0], *x[1], *x[2], attention_settings(), inputs.wanted);
     case OpKind::kActivation:

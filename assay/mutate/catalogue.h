@@ -28,7 +28,6 @@ namespace mutate {
 std::vector<Fault> token_faults();
 std::vector<Fault> embedding_faults();
 std::vector<Fault> linear_faults();
-std::vector<Fault> rotary_faults();
 std::vector<Fault> attention_faults();
 std::vector<Fault> feed_forward_faults();
 std::vector<Fault> output_faults();

@@ -138,7 +138,8 @@ class AttentionTries {
   static constexpr double kMaxMultiplications = 2e9;  // about a second of one core
 
   bool is_so(const Network& network, const std::vector<bool>& wanted) {
-    const Matrix found = attention(q_, k_, v_, network.attention_settings(), wanted);
+    const Matrix found =
+        network.compute({Checkpoint::kAttn, 0}, {.rows = {&q_, &k_, &v_}, .wanted = wanted});
     double difference = 0;
     double norm = 0;
     for (int64_t t = 0; t < out_.rows; ++t) {

@@ -120,7 +120,6 @@ std::vector<BoundMistake> mistakes_of(const Network& network, Op op) {
     case OpKind::kRope:
       break;
     case OpKind::kAttention:
-      add_attention_mistakes(network, mistakes);
       break;
     case OpKind::kActivation:
       add_ffn_mistakes(network, mistakes);

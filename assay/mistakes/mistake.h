@@ -71,6 +71,7 @@ bool concerns(const Mistake& mistake, Checkpoint checkpoint);
 // Its parts, by subject.
 std::vector<Mistake> norm_mistakes();
 std::vector<Mistake> rope_mistakes();
+std::vector<Mistake> attention_mistakes();
 
 // Of a mistake with a single sentence.
 std::function<std::string(const Network&, double)> plainly(std::string text);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "assay/mistakes/kernel_hooks.h"
+#include "base/interrupt.h"
 #include "engine/rope_table.h"
 
 namespace assay::mistakes {
@@ -61,20 +62,9 @@ std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& input
   return if_fits(inputs[0] == weight.columns, weight.rows);
 }
 
-AttentionSettings Network::attention_settings() const {
-  const int64_t group = n_heads / n_kv_heads;
-  return {.n_heads = n_heads,
-          .n_kv_heads = n_kv_heads,
-          .head_dim = head_dim,
-          .scale = 1.0 / std::sqrt(static_cast<double>(head_dim)),
-          .sees = [width = window](
-                      int64_t query,
-                      int64_t key) { return key <= query && (width == 0 || key > query - width); },
-          .kv_head = [group](int64_t head) { return head / group; },
-          .k_row = {},
-          .round_score = nullptr,
-          .round_before_scale = false,
-          .v_row = {}};
+AttentionShape Network::attention_shape() const {
+  return {n_heads, n_kv_heads, head_dim,
+          static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))), window};
 }
 
 NormCall Network::norm_call(Op op) const {
@@ -163,8 +153,21 @@ Matrix Network::compute(Op op, const Inputs& inputs, const KernelHooks& hooks,
       run_hooked(hooks.rope, context, rope_call(*x[0], *rope, table, out), *reference_);
       return out;
     }
-    case OpKind::kAttention:
-      return attention(*x[0], *x[1], *x[2], attention_settings(), inputs.wanted);
+    case OpKind::kAttention: {
+      Matrix out(x[0]->rows, x[0]->columns);
+      AttentionCall call{.kv = {KvType::kF32, x[1]->values.data(), x[2]->values.data()},
+                         .shape = attention_shape(),
+                         .n_tokens = 1};
+      for (int64_t t = 0; t < out.rows; ++t) {
+        if (!inputs.wanted.empty() && !inputs.wanted[static_cast<size_t>(t)]) continue;
+        check_interrupted();
+        call.q = x[0]->row(t);
+        call.first_position = t;
+        call.out = out.row(t);
+        run_hooked(hooks.attention, context, call, *reference_);
+      }
+      return out;
+    }
     case OpKind::kActivation:
       return activate(x.size() > 1 ? x[1] : nullptr, *x[0], *activation);
     case OpKind::kAdd:

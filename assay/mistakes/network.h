@@ -20,13 +20,13 @@ struct KernelHooks;
 
 // What an op computes from, at some token positions.
 struct Inputs {
-  std::vector<int64_t> positions;                   // of each row
-  std::vector<const Matrix*> rows;                  // of Network::inputs(), in that order
-  std::vector<std::shared_ptr<const Matrix>> held;  // keeps these alive
-  std::vector<int32_t> tokens;                      // of each row; for the embedding only
-  std::vector<bool> wanted;                         // rows whose result matters; all where empty
+  std::vector<int64_t> positions = {};                   // of each row
+  std::vector<const Matrix*> rows = {};                  // of Network::inputs(), in that order
+  std::vector<std::shared_ptr<const Matrix>> held = {};  // keeps these alive
+  std::vector<int32_t> tokens = {};                      // of each row; for the embedding only
+  std::vector<bool> wanted = {};                         // rows that matter; all where empty
   // Another checkpoint's rows, if they are known.
-  std::function<std::shared_ptr<const Matrix>(Op)> other;
+  std::function<std::shared_ptr<const Matrix>(Op)> other = {};
 };
 
 // The numbers of a norm.
@@ -75,7 +75,7 @@ struct Network {
   // The same with edited calls; `parameter` is for the edits.
   Matrix compute(Op op, const Inputs& inputs, const KernelHooks& hooks, double parameter) const;
 
-  AttentionSettings attention_settings() const;
+  AttentionShape attention_shape() const;
   NormCall norm_call(Op op) const;  // without its rows
   // The weights of a linear op; null without a model or for other ops.
   const Linear* linear(Op op) const;

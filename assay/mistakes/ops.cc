@@ -5,7 +5,6 @@
 #include <numbers>
 #include <utility>
 
-#include "base/interrupt.h"
 #include "kernels/reference/reference.h"
 
 namespace assay::mistakes {
@@ -32,59 +31,8 @@ double apply(Activation activation, double x) {
   return x;
 }
 
-// softmax(scores) in place.
-void softmax(std::vector<double>& scores) {
-  const double max = *std::max_element(scores.begin(), scores.end());
-  double sum = 0;
-  for (double& score : scores) {
-    score = std::exp(score - max);
-    sum += score;
-  }
-  for (double& score : scores) score /= sum;
-}
-
 bool same_size(const Matrix& a, const Matrix& b) {
   return a.rows == b.rows && a.columns == b.columns;
-}
-
-struct Head {
-  int64_t query = 0;
-  int64_t offset = 0;     // of its elements in a row of q
-  int64_t kv_offset = 0;  // of its elements in a row of k and v
-};
-
-void attend(const Matrix& q, const Matrix& k, const Matrix& v, const AttentionSettings& settings,
-            const Head& head, std::vector<int64_t>& keys, std::vector<double>& weights,
-            Matrix& out) {
-  const int64_t dim = settings.head_dim;
-  const float* query = q.row(head.query) + head.offset;
-  weights.clear();
-  for (const int64_t key : keys) {
-    const int64_t row = settings.k_row ? settings.k_row(key, k.rows) : key;
-    double score = 0;
-    if (row >= 0) {
-      const float* values = k.row(row) + head.kv_offset;
-      for (int64_t d = 0; d < dim; ++d) score += static_cast<double>(query[d]) * values[d];
-    }
-    const auto rounded = [&](bool now) {
-      const bool asked = settings.round_score != nullptr && settings.round_before_scale == now;
-      if (asked) score = settings.round_score(static_cast<float>(score));
-    };
-    rounded(true);
-    score *= settings.scale;
-    rounded(false);
-    weights.push_back(score);
-  }
-  softmax(weights);
-  std::vector<double> sum(static_cast<size_t>(dim), 0.0);
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const int64_t row = settings.v_row ? settings.v_row(keys[i], v.rows) : keys[i];
-    if (row < 0) continue;
-    const float* values = v.row(row) + head.kv_offset;
-    for (int64_t d = 0; d < dim; ++d) sum[static_cast<size_t>(d)] += weights[i] * values[d];
-  }
-  float* result = out.row(head.query) + head.offset;
-  for (int64_t d = 0; d < dim; ++d) result[d] = static_cast<float>(sum[static_cast<size_t>(d)]);
 }
 
 }  // namespace
@@ -164,27 +112,6 @@ Matrix rope(const Matrix& x, const RopeSettings& settings, const std::vector<dou
   Matrix out(x.rows, x.columns);
   const std::vector<float> table = rope_table(settings, positions);
   reference::run(rope_call(x, settings, table, out));
-  return out;
-}
-
-Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
-                 const AttentionSettings& settings, const std::vector<bool>& wanted) {
-  Matrix out(q.rows, q.columns);
-  std::vector<int64_t> keys;
-  std::vector<double> weights;
-  for (int64_t query = 0; query < q.rows; ++query) {
-    if (!wanted.empty() && !wanted[static_cast<size_t>(query)]) continue;
-    check_interrupted();
-    keys.clear();
-    for (int64_t key = 0; key < k.rows; ++key) {
-      if (settings.sees(query, key)) keys.push_back(key);
-    }
-    if (keys.empty()) continue;
-    for (int64_t h = 0; h < settings.n_heads; ++h) {
-      const Head head{query, h * settings.head_dim, settings.kv_head(h) * settings.head_dim};
-      attend(q, k, v, settings, head, keys, weights, out);
-    }
-  }
   return out;
 }
 

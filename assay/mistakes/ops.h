@@ -52,23 +52,6 @@ RopeCall rope_call(const Matrix& x, const RopeSettings& settings, const std::vec
 // x rotated; row i stands at positions[i].
 Matrix rope(const Matrix& x, const RopeSettings& settings, const std::vector<double>& positions);
 
-struct AttentionSettings {
-  int64_t n_heads = 0;
-  int64_t n_kv_heads = 0;
-  int64_t head_dim = 0;
-  double scale = 1.0;
-  std::function<bool(int64_t query, int64_t key)> sees;       // by row
-  std::function<int64_t(int64_t head)> kv_head;               // which it reads
-  std::function<int64_t(int64_t key, int64_t n_keys)> k_row;  // where it reads a key; null: there
-  float (*round_score)(float) = nullptr;
-  bool round_before_scale = false;                            // and not after it
-  std::function<int64_t(int64_t key, int64_t n_keys)> v_row;  // and a value; below 0: zeros
-};
-
-// Queries of the rows that `wanted` names (all where empty); other rows of the result are zero.
-Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
-                 const AttentionSettings& settings, const std::vector<bool>& wanted);
-
 // With the kind, eps, weights (null: all 1) and bias of `call`.
 Matrix norm(const Matrix& x, NormCall call);
 

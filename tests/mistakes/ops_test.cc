@@ -55,7 +55,7 @@ TEST(Ops, AreThoseOfTheKernels) {
   const AttentionShape shape{4, 2, 8, 0.35355338F, 3};
   kernels->run(AttentionCall{
       q.values.data(), {KvType::kF32, k.values.data(), k.values.data()}, shape, 0, 7, out.data()});
-  expect_near(attention(q, k, k, network.attention_settings(), {}), out);
+  expect_near(network.compute({Checkpoint::kAttn, 0}, {.rows = {&q, &k, &k}}), out);
 }
 
 // Sizes may come of logs: what does not fit is not read past its end.

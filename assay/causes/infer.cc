@@ -213,10 +213,13 @@ void infer_activation(const Reference& reference, int layer, Network& network) {
   const auto up = reference.rows({Checkpoint::kFfnUp, layer});
   const auto gate = reference.rows({Checkpoint::kFfnGate, layer});
   const auto act = reference.rows({Checkpoint::kFfnAct, layer});
-  if (!up || !act) return;
+  if (!up || !act || (gate && gate->values.size() != up->values.size())) return;
   network.set_layer(network.rotary(), gate != nullptr);
+  const auto kernels = make_reference_kernels();
+  Matrix out(up->rows, up->columns);
   for (const Activation activation : kActivations) {
-    if (rel_l2(activate(gate.get(), *up, activation), *act) <= kSame) {
+    activate(activate_call(gate.get(), *up, out), activation, *kernels);
+    if (rel_l2(out, *act) <= kSame) {
       network.activation = activation;
       return;
     }

@@ -32,10 +32,7 @@ std::vector<BoundMistake> mistakes_of(const Network& network, Op op);
 std::vector<Checkpoint> family_of(Checkpoint kind, const BoundMistake& mistake);
 
 // By subject; each appends to `mistakes`.
-void add_ffn_mistakes(const Network& network, std::vector<BoundMistake>& mistakes);
-void add_residual_mistakes(std::vector<BoundMistake>& mistakes);
-void add_linear_mistakes(const Network& network, Checkpoint kind,
-                         std::vector<BoundMistake>& mistakes);
+void add_linear_mistakes(const Network& network, std::vector<BoundMistake>& mistakes);
 void add_embedding_mistakes(const Network& network, std::vector<BoundMistake>& mistakes);
 // Blocks of quantised weights that are read wrongly.
 void add_block_mistakes(const Network& network, std::vector<BoundMistake>& mistakes);

@@ -41,84 +41,7 @@ Matrix multiply_transposed(const Linear& linear, const Matrix& x) {
 
 }  // namespace
 
-void add_ffn_mistakes(const Network& network, std::vector<BoundMistake>& mistakes) {
-  if (!network.activation) return;
-  for (const Activation other : kActivations) {
-    if (other == *network.activation) continue;
-    mistakes.push_back(
-        plain_mistake("activation_kind",
-                      fmt::format("applies {} in place of {}", activation_name(other),
-                                  activation_name(*network.activation)),
-                      [&network, other](Op, const Inputs& in) {
-                        return activate(network.gated() ? in.rows[1] : nullptr, *in.rows[0], other);
-                      }));
-  }
-  if (!network.gated()) return;
-  mistakes.push_back(plain_mistake("gate_up_swapped", "activates up and multiplies by gate",
-                                   [&network](Op, const Inputs& in) {
-                                     return activate(in.rows[0], *in.rows[1], *network.activation);
-                                   }));
-}
-
-void add_residual_mistakes(std::vector<BoundMistake>& mistakes) {
-  BoundMistake branch;
-  branch.name = "residual";
-  branch.text = [](double by) {
-    return by == 0 ? std::string("does not add the block's output to the residual stream")
-                   : fmt::format("adds {:.4g} times the block's output to the residual stream", by);
-  };
-  branch.grid = {-2, -1, -0.5, 0, 0.25, 0.5, 2, 4};
-  branch.refine = true;
-  branch.compute = [](Op, const Inputs& in, double by) {
-    const auto f = static_cast<float>(by);
-    return add(*in.rows[0], map(*in.rows[1], [f](float x) { return f * x; }));
-  };
-  mistakes.push_back(std::move(branch));
-
-  BoundMistake stream;
-  stream.name = "residual";
-  stream.text = [](double by) {
-    return by == 0 ? std::string("leaves the residual stream out")
-                   : fmt::format("adds {:.4g} times the residual stream", by);
-  };
-  stream.grid = {-2, -1, -0.5, 0, 0.25, 0.5, 2, 4};
-  stream.refine = true;
-  stream.compute = [](Op, const Inputs& in, double by) {
-    const auto f = static_cast<float>(by);
-    return add(map(*in.rows[0], [f](float x) { return f * x; }), *in.rows[1]);
-  };
-  mistakes.push_back(std::move(stream));
-
-  // What else may be taken for the stream.
-  struct Other {
-    Checkpoint of;
-    Checkpoint at;
-    const char* text;
-  };
-  for (const Other other :
-       {Other{Checkpoint::kAttnNorm, Checkpoint::kAttnResidual, "adds to the normalised stream"},
-        Other{Checkpoint::kFfnNorm, Checkpoint::kOutput, "adds to the normalised stream"},
-        Other{Checkpoint::kAttnOut, Checkpoint::kOutput, "adds to the attention's output alone"}}) {
-    mistakes.push_back(
-        plain_mistake("residual", other.text, [other](Op op, const Inputs& in) -> Matrix {
-          if (op.checkpoint != other.at) return {};
-          const auto rows = in.other(Op{other.of, op.layer});
-          return rows ? add(*rows, *in.rows[1]) : Matrix();
-        }));
-  }
-  mistakes.push_back(
-      plain_mistake("residual", "adds to the layer's input in place of the attention's residual",
-                    [](Op op, const Inputs& in) -> Matrix {
-                      if (op.checkpoint != Checkpoint::kOutput) return {};
-                      const Op before = op.layer == 0 ? Op{Checkpoint::kEmbedding, -1}
-                                                      : Op{Checkpoint::kOutput, op.layer - 1};
-                      const auto rows = in.other(before);
-                      return rows ? add(*rows, *in.rows[1]) : Matrix();
-                    }));
-}
-
-void add_linear_mistakes(const Network& network, Checkpoint kind,
-                         std::vector<BoundMistake>& mistakes) {
+void add_linear_mistakes(const Network& network, std::vector<BoundMistake>& mistakes) {
   if (network.model == nullptr) return;
   add_block_mistakes(network, mistakes);
   mistakes.push_back(plain_mistake("bias_missing", "leaves the bias out",
@@ -135,16 +58,6 @@ void add_linear_mistakes(const Network& network, Checkpoint kind,
                                        return {};
                                      return multiply_transposed(linear, *in.rows[0]);
                                    }));
-  if (kind == Checkpoint::kFfnGate || kind == Checkpoint::kFfnUp) {
-    const bool gate = kind == Checkpoint::kFfnGate;
-    if (!network.gated()) return;
-    mistakes.push_back(plain_mistake(
-        "gate_up_swapped", "computes gate with the weights of up, and up with those of gate",
-        [&network, gate](Op op, const Inputs& in) {
-          const Op other{gate ? Checkpoint::kFfnUp : Checkpoint::kFfnGate, op.layer};
-          return network.multiply(*network.linear(other), *in.rows[0]);
-        }));
-  }
 }
 
 void add_embedding_mistakes(const Network& network, std::vector<BoundMistake>& mistakes) {

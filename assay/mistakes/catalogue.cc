@@ -8,7 +8,8 @@ namespace assay::mistakes {
 const std::vector<Mistake>& mistake_catalogue() {
   static const std::vector<Mistake> catalogue = [] {
     std::vector<Mistake> all;
-    for (auto part : {norm_mistakes(), rope_mistakes(), attention_mistakes()}) {
+    for (auto part : {norm_mistakes(), rope_mistakes(), attention_mistakes(),
+                      feed_forward_mistakes(), residual_mistakes(), linear_mistakes()}) {
       for (Mistake& mistake : part) all.push_back(std::move(mistake));
     }
     return all;

@@ -72,6 +72,9 @@ bool concerns(const Mistake& mistake, Checkpoint checkpoint);
 std::vector<Mistake> norm_mistakes();
 std::vector<Mistake> rope_mistakes();
 std::vector<Mistake> attention_mistakes();
+std::vector<Mistake> feed_forward_mistakes();
+std::vector<Mistake> residual_mistakes();
+std::vector<Mistake> linear_mistakes();
 
 // Of a mistake with a single sentence.
 std::function<std::string(const Network&, double)> plainly(std::string text);

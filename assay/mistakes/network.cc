@@ -109,7 +109,8 @@ Matrix Network::look_up(const std::vector<int32_t>& tokens,
   Matrix learned(count, out.columns);
   cpu().run(
       GetRowsCall{model->position_embedding, rows.data(), count, learned.values.data(), true});
-  return add(out, learned);
+  for (size_t i = 0; i < out.values.size(); ++i) out.values[i] += learned.values[i];
+  return out;
 }
 
 Kernels& Network::cpu() const {
@@ -168,12 +169,34 @@ Matrix Network::compute(Op op, const Inputs& inputs, const KernelHooks& hooks,
       }
       return out;
     }
-    case OpKind::kActivation:
-      return activate(x.size() > 1 ? x[1] : nullptr, *x[0], *activation);
-    case OpKind::kAdd:
-      return add(*x[0], *x[1]);
+    case OpKind::kActivation: {
+      Matrix out(x[0]->rows, x[0]->columns);
+      const ActivateCall call = activate_call(x.size() > 1 ? x[1] : nullptr, *x[0], out);
+      if (hooks.activate) {
+        hooks.activate(context, call, *reference_);
+      } else {
+        activate(call, *activation, *reference_);
+      }
+      return out;
+    }
+    case OpKind::kAdd: {
+      Matrix out(x[0]->rows, x[0]->columns);
+      run_hooked(hooks.add, context,
+                 AddCall{.a = x[0]->values.data(),
+                         .b = x[1]->values.data(),
+                         .count = std::ssize(out.values),
+                         .out = out.values.data()},
+                 *reference_);
+      return out;
+    }
   }
-  return multiply(*linear(op), *x[0]);
+  const Linear& weights = *linear(op);
+  Matrix out(x[0]->rows, weights.weight.rows);
+  run_hooked(
+      hooks.matmul, context,
+      MatmulCall{weights.weight, weights.bias, x[0]->values.data(), out.rows, out.values.data()},
+      cpu());
+  return out;
 }
 
 Network Network::of_model(const Model& model, int64_t n_positions) {

@@ -31,10 +31,6 @@ double apply(Activation activation, double x) {
   return x;
 }
 
-bool same_size(const Matrix& a, const Matrix& b) {
-  return a.rows == b.rows && a.columns == b.columns;
-}
-
 }  // namespace
 
 const char* activation_name(Activation activation) {
@@ -127,23 +123,23 @@ Matrix norm(const Matrix& x, NormCall call) {
   return out;
 }
 
-Matrix activate(const Matrix* gate, const Matrix& up, Activation activation) {
-  if (gate != nullptr && !same_size(*gate, up)) return {};
-  Matrix out(up.rows, up.columns);
-  for (size_t i = 0; i < up.values.size(); ++i) {
-    const double u = up.values[i];
-    const double value =
-        gate == nullptr ? apply(activation, u) : apply(activation, gate->values[i]) * u;
-    out.values[i] = static_cast<float>(value);
+void activate(ActivateCall call, Activation activation, Kernels& kernels) {
+  const bool gated = call.up != nullptr;
+  call.kind = gated ? ActivationKind::kSiluGated : ActivationKind::kGeluTanh;
+  if (activation == (gated ? Activation::kSilu : Activation::kGeluTanh)) return kernels.run(call);
+  for (int64_t i = 0; i < call.count; ++i) {
+    const double value = apply(activation, call.x[i]);
+    call.out[i] = static_cast<float>(gated ? value * call.up[i] : value);
   }
-  return out;
 }
 
-Matrix add(const Matrix& a, const Matrix& b) {
-  if (!same_size(a, b)) return {};
-  Matrix out = a;
-  for (size_t i = 0; i < out.values.size(); ++i) out.values[i] += b.values[i];
-  return out;
+ActivateCall activate_call(const Matrix* gate, const Matrix& up, Matrix& out) {
+  ActivateCall call{.x = up.values.data(), .count = up.rows * up.columns, .out = out.values.data()};
+  if (gate != nullptr) {
+    call.x = gate->values.data();
+    call.up = up.values.data();
+  }
+  return call;
 }
 
 Matrix map(const Matrix& x, const std::function<float(float)>& f) {

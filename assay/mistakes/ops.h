@@ -55,11 +55,11 @@ Matrix rope(const Matrix& x, const RopeSettings& settings, const std::vector<dou
 // With the kind, eps, weights (null: all 1) and bias of `call`.
 Matrix norm(const Matrix& x, NormCall call);
 
-// act(gate) * up; act(up) where `gate` is null. Empty where they are not of one size.
-Matrix activate(const Matrix* gate, const Matrix& up, Activation activation);
-
-// Empty where the two are not of one size.
-Matrix add(const Matrix& a, const Matrix& b);
+// act(call.x) * call.up, or act(call.x) where `up` is null: by the kernel, if it knows
+// `activation`.
+void activate(ActivateCall call, Activation activation, Kernels& kernels);
+// The call for up, and for the gate where there is one.
+ActivateCall activate_call(const Matrix* gate, const Matrix& up, Matrix& out);
 
 // f(element) of each.
 Matrix map(const Matrix& x, const std::function<float(float)>& f);

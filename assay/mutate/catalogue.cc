@@ -37,10 +37,9 @@ Fault fault_of(const mistakes::Mistake& mistake, const mistakes::Injected& injec
 
 std::vector<Fault> all_faults() {
   std::vector<Fault> faults;
-  for (auto part :
-       {mutate::token_faults(), mutate::embedding_faults(), mutate::linear_faults(),
-        mutate::attention_faults(), mutate::feed_forward_faults(), mutate::output_faults(),
-        mutate::number_faults(), mutate::quantised_faults(), mutate::sampling_faults()}) {
+  for (auto part : {mutate::token_faults(), mutate::embedding_faults(), mutate::linear_faults(),
+                    mutate::attention_faults(), mutate::output_faults(), mutate::number_faults(),
+                    mutate::quantised_faults(), mutate::sampling_faults()}) {
     for (Fault& fault : part) faults.push_back(std::move(fault));
   }
   for (const mistakes::Mistake& mistake : mistakes::mistake_catalogue()) {

@@ -29,7 +29,6 @@ std::vector<Fault> token_faults();
 std::vector<Fault> embedding_faults();
 std::vector<Fault> linear_faults();
 std::vector<Fault> attention_faults();
-std::vector<Fault> feed_forward_faults();
 std::vector<Fault> output_faults();
 std::vector<Fault> number_faults();
 std::vector<Fault> quantised_faults();

@@ -78,11 +78,6 @@ std::vector<Fault> weight_faults() {
   faults.push_back(
       without_bias("bias-ffn-down-missing", "the feed-forward's output", Checkpoint::kFfnOut));
   faults.push_back(
-      in_weights({"k-v-weights-swapped", kGroup, "the weights of K and V are taken for each other"},
-                 Checkpoint::kK, any_model, [](const FaultSite&, Layer& layer, Injection&) {
-                   std::swap(layer.linear(Checkpoint::kK), layer.linear(Checkpoint::kV));
-                 }));
-  faults.push_back(
       in_weights({"transposed", kGroup, "the square matrix of the attention's output is transposed",
                   "transpose"},
                  Checkpoint::kAttnOut, needs_square_output,

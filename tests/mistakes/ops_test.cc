@@ -39,34 +39,25 @@ TEST(Ops, AreThoseOfTheKernels) {
               out);
   kernels->run(
       ActivateCall{ActivationKind::kGeluTanh, q.values.data(), nullptr, 7 * 32, out.data()});
-  expect_near(activate(nullptr, q, Activation::kGeluTanh), out);
+  Network network;
+  network.activation = Activation::kGeluTanh;
+  network.n_heads = 4;
+  network.n_kv_heads = 2;
+  network.head_dim = 8;
+  network.window = 3;
+  expect_near(network.compute({Checkpoint::kFfnAct, 0}, {.rows = {&q}}), out);
   const Matrix up = random_matrix(14, 16);
   kernels->run(ActivateCall{ActivationKind::kSiluGated, q.values.data(), up.values.data(), 7 * 32,
                             out.data()});
   Matrix up_rows(7, 32);
   up_rows.values = up.values;
-  expect_near(activate(&q, up_rows, Activation::kSilu), out);
+  network.activation = Activation::kSilu;
+  expect_near(network.compute({Checkpoint::kFfnAct, 0}, {.rows = {&up_rows, &q}}), out);
 
-  Network network;
-  network.n_heads = 4;
-  network.n_kv_heads = 2;
-  network.head_dim = 8;
-  network.window = 3;
   const AttentionShape shape{4, 2, 8, 0.35355338F, 3};
   kernels->run(AttentionCall{
       q.values.data(), {KvType::kF32, k.values.data(), k.values.data()}, shape, 0, 7, out.data()});
   expect_near(network.compute({Checkpoint::kAttn, 0}, {.rows = {&q, &k, &k}}), out);
-}
-
-// Sizes may come of logs: what does not fit is not read past its end.
-TEST(Ops, RejectTwoTensorsOfUnequalSizes) {
-  const Matrix large = random_matrix(3, 64);
-  for (const Matrix& small : {random_matrix(3, 1), random_matrix(1, 64), Matrix()}) {
-    EXPECT_TRUE(add(large, small).empty());
-    EXPECT_TRUE(add(small, large).empty());
-    EXPECT_TRUE(activate(&small, large, Activation::kSilu).empty());
-    EXPECT_TRUE(activate(&large, small, Activation::kSilu).empty());
-  }
 }
 
 }  // namespace

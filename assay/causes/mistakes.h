@@ -5,11 +5,8 @@
 #include <vector>
 
 #include "assay/causes/chain.h"
-#include "assay/mistakes/mistake.h"
 
 namespace assay::causes {
-
-using namespace mistakes;
 
 // A mistake of the catalogue in one op of a network: what the op gives under it.
 struct BoundMistake {
@@ -30,23 +27,5 @@ std::vector<BoundMistake> mistakes_of(const Network& network, Op op);
 // Kinds of ops that one piece of an engine's code mostly computes, `kind` among them: a mistake in
 // it befalls all. Those are in no order.
 std::vector<Checkpoint> family_of(Checkpoint kind, const BoundMistake& mistake);
-
-// By subject; each appends to `mistakes`.
-void add_linear_mistakes(const Network& network, std::vector<BoundMistake>& mistakes);
-void add_embedding_mistakes(const Network& network, std::vector<BoundMistake>& mistakes);
-// Blocks of quantised weights that are read wrongly.
-void add_block_mistakes(const Network& network, std::vector<BoundMistake>& mistakes);
-// Of any op's output: rounding, shifts, layouts, scales.
-void add_output_mistakes(const Network& network, Checkpoint kind,
-                         std::vector<BoundMistake>& mistakes);
-
-// A mistake without a parameter.
-BoundMistake plain_mistake(std::string name, std::string text,
-                           std::function<Matrix(Op op, const Inputs& inputs)> compute);
-// One of an op's output: `change` is given the right one.
-using Change = std::function<Matrix(const Matrix& right, double parameter)>;
-BoundMistake output_mistake(const Network& network, std::string name,
-                            std::function<std::string(double)> text, std::vector<double> grid,
-                            bool refine, Change change);
 
 }  // namespace assay::causes

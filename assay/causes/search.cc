@@ -271,8 +271,9 @@ void Search::try_sibling() {
   const Op other{is_gate ? Checkpoint::kFfnUp : Checkpoint::kFfnGate, context_.target.layer};
   const auto values = store_.reference(other.name(), predicted_at_);
   if (!values) return;
-  const BoundMistake swapped =
-      plain_mistake("gate_up_swapped", fmt::format("holds {}", other.name()), {});
+  BoundMistake swapped;
+  swapped.name = "gate_up_swapped";
+  swapped.text = [&](double) { return fmt::format("holds {}", other.name()); };
   try_one(
       swapped, [&](double) { return *values; }, 0, context_.target.name());
 }

@@ -1,20 +1,52 @@
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "assay/mistakes/mistake.h"
 
 namespace assay::mistakes {
+namespace {
+
+void change_rows(const Change& change, const OpContext& context, float* values, int64_t n_rows,
+                 int64_t width) {
+  Matrix right(n_rows, width);
+  std::copy_n(values, right.values.size(), right.values.begin());
+  const Matrix changed = change(context.network, right, context.parameter);
+  std::copy(changed.values.begin(), changed.values.end(), values);
+}
+
+}  // namespace
 
 const std::vector<Mistake>& mistake_catalogue() {
   static const std::vector<Mistake> catalogue = [] {
     std::vector<Mistake> all;
-    for (auto part : {norm_mistakes(), rope_mistakes(), attention_mistakes(),
-                      feed_forward_mistakes(), residual_mistakes(), linear_mistakes()}) {
+    for (auto part : {embedding_mistakes(), norm_mistakes(), linear_mistakes(), rope_mistakes(),
+                      attention_mistakes(), feed_forward_mistakes(), residual_mistakes(),
+                      output_mistakes(), number_mistakes()}) {
       for (Mistake& mistake : part) all.push_back(std::move(mistake));
     }
     return all;
   }();
   return catalogue;
+}
+
+KernelHooks hooks_of(const Mistake& mistake, bool before_bias) {
+  if (!mistake.change) return mistake.edit;
+  if (!before_bias) {
+    return {.after = [change = mistake.change](const OpContext& context, OpResult result) {
+      change_rows(change, context, result.values, result.n_rows, result.width);
+    }};
+  }
+  return {.matmul = [change = mistake.change](const OpContext& context, MatmulCall call,
+                                              Kernels& kernels) {
+    const float* bias = call.bias;
+    call.bias = nullptr;
+    kernels.run(call);
+    change_rows(change, context, call.out, call.n_tokens, call.w.rows);
+    for (int64_t i = 0; i < call.n_tokens * call.w.rows && bias != nullptr; ++i) {
+      call.out[i] += bias[i % call.w.rows];
+    }
+  }};
 }
 
 bool concerns(const Mistake& mistake, Checkpoint checkpoint) {
@@ -42,7 +74,7 @@ bool concerns(const Mistake& mistake, Checkpoint checkpoint) {
       if (edit.add) return true;
       break;
   }
-  return static_cast<bool>(edit.after);
+  return mistake.change || edit.after;
 }
 
 std::function<std::string(const Network&, double)> plainly(std::string text) {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,15 +47,27 @@ struct Injected {
   // The kernels are right, and called with wrong weights or hyperparameters: tests of single
   // kernels cannot see it.
   bool in_arguments = false;
+  bool before_bias = false;  // of a change of a product's result
+  // A wrong reading of a type's blocks, wherever the model has one: what the bytes of a whole
+  // matrix are taken for. `at` is not read.
+  std::optional<TensorType> type = {};
+  std::function<void(std::span<std::byte> matrix)> misread = {};
+  // What no edit of a call does.
+  std::function<void(Model&)> edit_model = {};
 };
+
+// A result of an op as it is with a mistake; empty if it cannot have that.
+using Change = std::function<Matrix(const Network&, const Matrix& right, double parameter)>;
 
 struct Mistake {
   std::string cause = {};  // its name in "causes" of the JSON; empty: a comparison names none
   // What the engine does, as "rotates ..."; takes the parameter where there is one. Empty if the
   // mistake is only injected.
   std::function<std::string(const Network&, double parameter)> text = {};
-  // The one hook for the calls of the ops that can have it, or `after` for any op's result.
+  // The one hook for the calls of the ops that can have it, or `after` for any op's result,
   KernelHooks edit = {};
+  // or what it makes of any op's result, from nothing else.
+  Change change = {};
   std::function<bool(const Network&, Op)> possible = {};  // of ops of its kind; empty: always
   // Values of the parameter to try, ascending; empty if it has none.
   std::function<std::vector<double>(const Network&)> grid = {};
@@ -65,16 +79,23 @@ struct Mistake {
 // All of them; those of one op in the order in which a search tries them.
 const std::vector<Mistake>& mistake_catalogue();
 
+// The mistake's edit. `before_bias`: its change is one of a product without its bias.
+KernelHooks hooks_of(const Mistake& mistake, bool before_bias = false);
+
 // Whether the mistake's edit is one of calls that compute `checkpoint`.
 bool concerns(const Mistake& mistake, Checkpoint checkpoint);
 
 // Its parts, by subject.
+std::vector<Mistake> embedding_mistakes();
 std::vector<Mistake> norm_mistakes();
+std::vector<Mistake> block_mistakes();
+std::vector<Mistake> linear_mistakes();  // with those of blocks
 std::vector<Mistake> rope_mistakes();
 std::vector<Mistake> attention_mistakes();
 std::vector<Mistake> feed_forward_mistakes();
 std::vector<Mistake> residual_mistakes();
-std::vector<Mistake> linear_mistakes();
+std::vector<Mistake> output_mistakes();
+std::vector<Mistake> number_mistakes();
 
 // Of a mistake with a single sentence.
 std::function<std::string(const Network&, double)> plainly(std::string text);

@@ -92,27 +92,6 @@ const Linear* Network::linear(Op op) const {
   return found.weight.data == nullptr ? nullptr : &found;
 }
 
-Matrix Network::multiply(const Linear& weights, const Matrix& x) const {
-  if (x.columns != weights.weight.columns) return {};
-  Matrix out(x.rows, weights.weight.rows);
-  cpu().run(MatmulCall{weights.weight, weights.bias, x.values.data(), x.rows, out.values.data()});
-  return out;
-}
-
-Matrix Network::look_up(const std::vector<int32_t>& tokens,
-                        const std::vector<int64_t>& positions) const {
-  const auto count = static_cast<int64_t>(tokens.size());
-  Matrix out(count, model->token_embedding.columns);
-  cpu().run(GetRowsCall{model->token_embedding, tokens.data(), count, out.values.data()});
-  if (rotary()) return out;
-  std::vector<int32_t> rows(positions.begin(), positions.end());
-  Matrix learned(count, out.columns);
-  cpu().run(
-      GetRowsCall{model->position_embedding, rows.data(), count, learned.values.data(), true});
-  for (size_t i = 0; i < out.values.size(); ++i) out.values[i] += learned.values[i];
-  return out;
-}
-
 Kernels& Network::cpu() const {
   if (!cpu_) {
     pool_ = std::make_shared<ThreadPool>(0);
@@ -121,18 +100,44 @@ Kernels& Network::cpu() const {
   return *cpu_;
 }
 
+Matrix Network::look_up(const OpContext& context, const KernelHooks& hooks) const {
+  const std::vector<int32_t>& tokens = context.inputs.tokens;
+  const auto count = std::ssize(tokens);
+  Matrix out(count, model->token_embedding.columns);
+  run_hooked(hooks.get_rows, context,
+             GetRowsCall{model->token_embedding, tokens.data(), count, out.values.data()}, cpu());
+  if (rotary()) return out;
+  const std::vector<int64_t>& positions = context.inputs.positions;
+  const std::vector<int32_t> rows(positions.begin(), positions.end());
+  Matrix learned(count, out.columns);
+  run_hooked(
+      hooks.get_rows, context,
+      GetRowsCall{model->position_embedding, rows.data(), count, learned.values.data(), true},
+      cpu());
+  for (size_t i = 0; i < out.values.size(); ++i) out.values[i] += learned.values[i];
+  return out;
+}
+
 Matrix Network::compute(Op op, const Inputs& inputs) const {
   return compute(op, inputs, {}, 0);
 }
 
 Matrix Network::compute(Op op, const Inputs& inputs, const KernelHooks& hooks,
                         double parameter) const {
-  const std::vector<const Matrix*>& x = inputs.rows;
   const OpSite site{.checkpoint = op.checkpoint, .layer = std::max(op.layer, 0)};
   const OpContext context{site, *this, inputs, parameter, n_prompt};
+  Matrix out = compute_hooked(context, hooks);
+  if (hooks.after) hooks.after(context, {out.values.data(), out.rows, out.columns});
+  return out;
+}
+
+Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hooks) const {
+  const Inputs& inputs = context.inputs;
+  const std::vector<const Matrix*>& x = inputs.rows;
+  const Op op = context.op();
   switch (kind_of(op.checkpoint)) {
     case OpKind::kEmbedding:
-      return look_up(inputs.tokens, inputs.positions);
+      return look_up(context, hooks);
     case OpKind::kNorm: {
       Matrix out(x[0]->rows, x[0]->columns);
       NormCall call = norm_call(op);

@@ -17,6 +17,7 @@ namespace assay::mistakes {
 
 using Op = OpPlace;
 struct KernelHooks;
+struct OpContext;
 
 // What an op computes from, at some token positions.
 struct Inputs {
@@ -79,15 +80,14 @@ struct Network {
   NormCall norm_call(Op op) const;  // without its rows
   // The weights of a linear op; null without a model or for other ops.
   const Linear* linear(Op op) const;
-  // Empty where `x` has not the columns of the weights.
-  Matrix multiply(const Linear& linear, const Matrix& x) const;
-  Matrix look_up(const std::vector<int32_t>& tokens, const std::vector<int64_t>& positions) const;
 
   // Of a model's own file; `n_positions` decides about phi3's long factors.
   static Network of_model(const Model& model, int64_t n_positions);
 
  private:
   std::vector<OpSpec> layer_{common_layer().begin(), common_layer().end()};
+  Matrix compute_hooked(const OpContext& context, const KernelHooks& hooks) const;
+  Matrix look_up(const OpContext& context, const KernelHooks& hooks) const;
   Kernels& cpu() const;  // sums in float: for products, which take long
   Linear output_linear_;
   mutable std::shared_ptr<ThreadPool> pool_;

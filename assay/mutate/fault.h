@@ -34,9 +34,8 @@ struct FaultPlace {
 
 // What a fault is put into.
 struct FaultSite {
-  Model& model;             // edited in place
-  int layer = 0;            // no meaning to faults of the whole model
-  int64_t n_positions = 0;  // that the session has room for
+  Model& model;   // edited in place
+  int layer = 0;  // no meaning to faults of the whole model
 };
 
 // What a fault does to one model.
@@ -54,8 +53,6 @@ struct Injection {
                         const std::vector<bool>& choosable)>
       sample = {};
   std::function<void(SamplerOptions&)> sampler_options = {};
-  // Memory that edited weights point to.
-  std::vector<std::shared_ptr<std::vector<std::byte>>> kept = {};
 };
 
 // One mistake that engines make.
@@ -70,8 +67,7 @@ struct Fault {
   std::function<std::string(const Model&)> unsupported_reason = {};
   // Edits the model's weights and hyperparameters, and says what else is to be done.
   std::function<Injection(const FaultSite&)> inject = {};
-  // A fault in how a type's blocks are read: `type` and what the engine takes the bytes of a whole
-  // matrix for.
+  // As those of Injected.
   std::optional<TensorType> type = {};
   std::function<void(std::span<std::byte> matrix)> misread = {};
   // A fault in the sampling, which no model is needed for: `sample` and `sampler_options`.

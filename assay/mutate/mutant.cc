@@ -49,7 +49,7 @@ Injection Mutant::inject(const Options& options) {
     throw Error(fmt::format("this model cannot have the fault '{}': {}", fault.name, reason),
                 model_.gguf().path(), "take another model or fault");
   }
-  return fault.inject({.model = model_, .layer = layer, .n_positions = options.n_positions});
+  return fault.inject({.model = model_, .layer = layer});
 }
 
 std::span<const float> Mutant::eval(std::span<const int32_t> tokens, Probe* probe) {

@@ -68,7 +68,8 @@ Mistake scale_mistake() {
                  {"scale-twice", kGroup, "scores are divided by the root of head_dim twice", kAt,
                   any_model,
                   [](const OpContext& context) {
-                    return 1.0 / static_cast<double>(context.network.head_dim);
+                    const double scale = context.network.attention_shape().scale;
+                    return scale * scale;
                   }},
                  {"scale-of-width", kGroup, "scores are divided by the root of the model's width",
                   kAt, any_model, [](const OpContext& context) {

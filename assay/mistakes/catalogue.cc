@@ -51,30 +51,11 @@ KernelHooks hooks_of(const Mistake& mistake, bool before_bias) {
 
 bool concerns(const Mistake& mistake, Checkpoint checkpoint) {
   const KernelHooks& edit = mistake.edit;
-  switch (kind_of(checkpoint)) {
-    case OpKind::kEmbedding:
-      if (edit.get_rows) return true;
-      break;
-    case OpKind::kNorm:
-      if (edit.norm) return true;
-      break;
-    case OpKind::kLinear:
-      if (edit.matmul) return true;
-      break;
-    case OpKind::kRope:
-      if (edit.rope) return true;
-      break;
-    case OpKind::kAttention:
-      if (edit.attention) return true;
-      break;
-    case OpKind::kActivation:
-      if (edit.activate) return true;
-      break;
-    case OpKind::kAdd:
-      if (edit.add) return true;
-      break;
-  }
-  return mistake.change || edit.after;
+  const OpKind kind = kind_of(checkpoint);
+  return mistake.change || edit.after || (kind == OpKind::kEmbedding && edit.get_rows) ||
+         (kind == OpKind::kNorm && edit.norm) || (kind == OpKind::kLinear && edit.matmul) ||
+         (kind == OpKind::kRope && edit.rope) || (kind == OpKind::kAttention && edit.attention) ||
+         (kind == OpKind::kActivation && edit.activate) || (kind == OpKind::kAdd && edit.add);
 }
 
 std::function<std::string(const Network&, double)> plainly(std::string text) {

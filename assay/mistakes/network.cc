@@ -27,11 +27,13 @@ bool Network::can_compute(Op op) const {
     case OpKind::kAdd:
       return true;
     case OpKind::kEmbedding:
+      return model != nullptr;
     case OpKind::kNorm:
+      return model != nullptr || norms.contains(op);
     case OpKind::kLinear:
       break;
   }
-  return model != nullptr || norms.contains(op);
+  return linear(op) != nullptr;
 }
 
 std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& inputs) const {

@@ -18,14 +18,14 @@ struct BoundMistake {
   std::function<Matrix(Op op, const Inputs& inputs, double parameter)> compute;
   std::vector<double> grid;  // of the parameter, ascending; empty where there is none
   bool refine = false;       // values between those of the grid are possible
-  bool generic = false;      // one that may befall any op: tried after those that belong to the op
+  bool generic = false;      // one that any op can have: tried after those of the op itself
 };
 
 // Those of an op, as far as `network` knows enough to try them.
 std::vector<BoundMistake> mistakes_of(const Network& network, Op op);
 
-// Kinds of ops that one piece of an engine's code mostly computes, `kind` among them: a mistake in
-// it befalls all. Those are in no order.
+// Kinds of ops that engines mostly compute with one function, `kind` among them: a mistake in it is
+// one of all. Order unspecified.
 std::vector<Checkpoint> family_of(Checkpoint kind, const BoundMistake& mistake);
 
 }  // namespace assay::causes

@@ -13,10 +13,9 @@ namespace {
 double apply(Activation activation, double x) {
   switch (activation) {
     case Activation::kSilu:
-      return x / (1.0 + std::exp(-x));
+      return reference::silu(x);
     case Activation::kGeluTanh:
-      return 0.5 * x *
-             (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+      return reference::gelu_tanh(x);
     case Activation::kGeluErf:
       return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2));
     case Activation::kGeluFast:

@@ -30,6 +30,9 @@ struct AttentionVariant {
 };
 void run(const AttentionCall& call, const AttentionVariant& variant);
 
+double silu(double x);
+double gelu_tanh(double x);
+
 void run(const ActivateCall& call);
 void run(const AddCall& call);
 

@@ -29,7 +29,7 @@ std::unique_ptr<Decoder> Decoder::make(const ModelConfig& config, const Weights&
 
 bool Decoder::takes(const ModelConfig& config, const Weights& weights, const FusedKernels& fused) {
   const auto groups = fuse_layer(config.architecture->layer);
-  if (!groups) return false;
+  if (!groups || config.architecture->multipliers) return false;
   const int64_t width = config.embedding_length;
   const auto takes_group = [&](const FusedGroup& group, const Layer& layer) {
     if (group.kind == FusedKind::kAttention) return true;

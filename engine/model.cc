@@ -128,7 +128,7 @@ Layer bind_layer(TensorBinder& binder, const std::string& prefix, const ModelCon
     const OpSpec& first = ops[i];
     const std::string name = prefix + std::string(first.tensor);
     if (first.kind == OpKind::kNorm) {
-      layer.norm(first.out) = binder.norm(name, config.width(first.width), first.bias);
+      layer.norm(first.out) = binder.norm(name, config.width(first.norm_width), first.bias);
     }
     if (first.kind != OpKind::kLinear) {
       ++i;

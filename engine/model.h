@@ -19,8 +19,8 @@ struct Linear {
 };
 
 struct Norm {
-  const float* weight = nullptr;  // [width]
-  const float* bias = nullptr;    // [width], LayerNorm only
+  const float* weight = nullptr;  // [norm_width]
+  const float* bias = nullptr;    // [norm_width], LayerNorm only
 };
 
 // The weights of a layer's ops, by the checkpoint that each computes. Those of other ops are empty.

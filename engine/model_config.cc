@@ -100,33 +100,48 @@ void read_heads(const Keys& keys, ModelConfig& config) {
   }
 }
 
+void reject_unless(const Gguf& gguf, const Keys& keys, std::string_view key, double neutral) {
+  const double value = gguf.get_float(keys.full(key), 0.0);
+  // Files hold 32-bit floats.
+  if (value == 0.0 || std::abs(value - neutral) <= 1e-6 * neutral) return;
+  keys.reject(key, fmt::format("is {}", value), "Assay does not compute what it asks for");
+}
+
 // Keys that other architectures have: with another value than these the file asks for a computation
 // that Assay does not do. A file of these architectures may hold any of them, switched off.
-void reject_other_computations(const Gguf& gguf, const Keys& keys, const ModelConfig& config) {
+void reject_other_computations(const Gguf& gguf, const Keys& keys) {
   if (!gguf.get_bool(keys.full("attention.causal"), true)) {
     keys.reject("attention.causal", "is false", "Assay runs models whose attention is causal");
   }
   const struct {
     std::string_view key;
     double neutral;  // as is 0, which switches it off
-  } numbers[] = {{"attention.scale", 1.0 / std::sqrt(static_cast<double>(config.head_dim))},
-                 {"attention.clamp_kqv", 0.0},
+  } numbers[] = {{"attention.clamp_kqv", 0.0},
                  {"attention.max_alibi_bias", 0.0},
                  {"attention.temperature_scale", 0.0},
                  {"attn_logit_softcapping", 0.0},
-                 {"final_logit_softcapping", 0.0},
-                 {"embedding_scale", 1.0},
-                 {"residual_scale", 1.0},
-                 {"logit_scale", 1.0}};
-  for (const auto& [key, neutral] : numbers) {
-    const double value = gguf.get_float(keys.full(key), 0.0);
-    // Files hold 32-bit floats.
-    if (value == 0.0 || std::abs(value - neutral) <= 1e-6 * neutral) continue;
-    keys.reject(key, fmt::format("is {}", value), "Assay does not compute what it asks for");
+                 {"final_logit_softcapping", 0.0}};
+  for (const auto& [key, neutral] : numbers) reject_unless(gguf, keys, key, neutral);
+}
+
+// Of an architecture without multipliers, files may state those that change nothing.
+void read_multipliers(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
+  for (size_t i = 0; i < kMultiplierKeys.size(); ++i) {
+    const std::string_view key = kMultiplierKeys[i];
+    if (!config.architecture->multipliers) {
+      reject_unless(gguf, keys, key, config.multiplier(static_cast<Multiplier>(i)));
+    } else if (gguf.get_float(keys.full(key), 0.0) != 0.0) {
+      config.multipliers[i] = keys.positive(key);
+    }
   }
 }
 
-void read_rope(const Keys& keys, ModelConfig& config) {
+void read_rope(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
+  constexpr std::string_view kSwitch = "rope.scaling.finetuned";
+  if (config.architecture->rope_switch && !gguf.get_bool(keys.full(kSwitch), true)) {
+    keys.reject(kSwitch, "is false, so positions are not rotated",
+                "Assay does not run such models");
+  }
   config.rotary_dim = keys.count("rope.dimension_count", config.head_dim, config.head_dim);
   if (config.rotary_dim % 2 != 0) {
     keys.reject("rope.dimension_count", fmt::format("is {}, which is odd", config.rotary_dim));
@@ -178,13 +193,17 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   const bool rms = config.architecture->norm == NormKind::kRms;
   config.norm_eps = static_cast<float>(
       keys.positive(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"));
-  reject_other_computations(gguf, keys, config);
-  if (config.architecture->position == PositionKind::kRotary) read_rope(keys, config);
-  if (config.architecture->sliding_window && keys.has("attention.sliding_window")) {
-    // 0 says that there is no window.
-    const std::string key = keys.full("attention.sliding_window");
-    config.sliding_window = gguf.get_int(key);
-    if (config.sliding_window < 0) keys.reject("attention.sliding_window", "is negative");
+  reject_other_computations(gguf, keys);
+  read_multipliers(gguf, keys, config);
+  if (config.architecture->position == PositionKind::kRotary) read_rope(gguf, keys, config);
+  if (config.architecture->sliding_window != SlidingWindow::kIgnored) {
+    constexpr std::string_view kKey = "attention.sliding_window";
+    config.sliding_window = gguf.get_int(keys.full(kKey), 0);  // 0 says that there is no window
+    if (config.sliding_window < 0) keys.reject(kKey, "is negative");
+    if (config.sliding_window > 0 &&
+        config.architecture->sliding_window == SlidingWindow::kRejected) {
+      keys.reject(kKey, "is above 0", "Assay does not run models with a window in some layers");
+    }
   }
   return config;
 }

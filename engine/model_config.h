@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -26,6 +27,7 @@ struct ModelConfig {
   int64_t context_length = 0;  // positions the model was made for
   int64_t sliding_window = 0;  // 0: none
   float norm_eps = 0.0F;
+  std::array<double, kMultiplierKeys.size()> multipliers = {};  // 0: the default
 
   // Rotary embedding; not read where the architecture has learned positions.
   int64_t rotary_dim = 0;
@@ -42,6 +44,8 @@ struct ModelConfig {
         return q_width();
       case Width::kKv:
         return kv_width();
+      case Width::kHead:
+        return head_dim;
       case Width::kInner:
         return feed_forward_length;
       case Width::kVocab:
@@ -57,11 +61,21 @@ struct ModelConfig {
     const OpSpec* op = find_spec(architecture->layer, checkpoint);
     return op == nullptr ? embedding_length : width(op->width);
   }
+  double multiplier(Multiplier which) const {
+    const double stated = multipliers[static_cast<size_t>(which)];
+    if (stated > 0.0) return stated;
+    return which == Multiplier::kAttention ? 1.0 / std::sqrt(static_cast<double>(head_dim)) : 1.0;
+  }
+  // What a result is multiplied by; 1 in most networks.
+  float embedding_factor() const { return static_cast<float>(multiplier(Multiplier::kEmbedding)); }
+  float residual_factor() const { return static_cast<float>(multiplier(Multiplier::kResidual)); }
+  float logit_factor() const { return static_cast<float>(1.0 / multiplier(Multiplier::kLogits)); }
+
   AttentionShape attention_shape() const {
     return {.n_heads = n_heads,
             .n_kv_heads = n_kv_heads,
             .head_dim = head_dim,
-            .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))),
+            .scale = static_cast<float>(multiplier(Multiplier::kAttention)),
             .window = sliding_window};
   }
 

@@ -152,8 +152,12 @@ void Session::embed(std::span<const int32_t> tokens) {
   part.finishes = false;
   float* x = value(Checkpoint::kOutput);
   memory_.upload(tokens.data(), tokens.size_bytes(), ids_.data());
-  kernels_.run(GetRowsCall{weights_.token_embedding, ids_.data(), n_tokens, x, false,
-                           learned ? part : whole});
+  const float factor = config_.embedding_factor();
+  const OpSite rows = learned || factor != 1.0F ? part : whole;
+  kernels_.run(GetRowsCall{weights_.token_embedding, ids_.data(), n_tokens, x, false, rows});
+  if (factor != 1.0F) {
+    kernels_.run(AddCall{nullptr, x, n_tokens * width, x, learned ? part : whole, factor});
+  }
   if (learned) {
     std::vector<int32_t> positions(tokens.size());
     for (int64_t t = 0; t < n_tokens; ++t) {
@@ -199,7 +203,8 @@ void Session::run_op(const OpSpec& op, int layer, int64_t n_tokens) {
   float* out = value(op.out);
   switch (op.kind) {
     case OpKind::kNorm:
-      normalize(weights_.layers[static_cast<size_t>(layer)].norm(op.out), x, here, out);
+      normalize(weights_.layers[static_cast<size_t>(layer)].norm(op.out), x, count,
+                config_.width(op.norm_width), out, here);
       break;
     case OpKind::kRope:
       kernels_.run(RopeCall{x, cos_sin_.data(), config_.architecture->rope_pairing, n_tokens,
@@ -223,7 +228,7 @@ void Session::run_op(const OpSpec& op, int layer, int64_t n_tokens) {
       break;
     }
     case OpKind::kAdd:
-      kernels_.run(AddCall{x, value(op.in[1]), count, out, here});
+      kernels_.run(AddCall{x, value(op.in[1]), count, out, here, config_.residual_factor()});
       break;
     case OpKind::kEmbedding:  // outside of the layers
     case OpKind::kLinear:
@@ -243,16 +248,28 @@ void Session::run_output(int64_t n_tokens, bool last) {
   if (!all_norms && !last) return;
 
   normalize(weights_.output_norm, value(Checkpoint::kOutput) + first * width,
-            site(Checkpoint::kFinalNorm, 0, first, n_tokens - first),
-            normed_.data() + first * width);
+            (n_tokens - first) * width, width, normed_.data() + first * width,
+            site(Checkpoint::kFinalNorm, 0, first, n_tokens - first));
   if (all_norms) observe(site(Checkpoint::kFinalNorm, 0, 0, n_tokens), width, normed_.data());
   if (all_logits) {
     run_all_logits(n_tokens);
   } else if (last) {
-    kernels_.run(MatmulCall{weights_.output, nullptr, normed_.data() + (n_tokens - 1) * width, 1,
-                            logits_.data(), site(Checkpoint::kLogits, 0, n_tokens - 1, 1)});
+    run_logits(n_tokens - 1, 1);
     last_logits_ = {on_host(logits_.data(), n_vocab), n_vocab};
   }
+}
+
+void Session::run_logits(int64_t first, int64_t n_tokens) {
+  const OpSite whole = site(Checkpoint::kLogits, 0, first, n_tokens);
+  OpSite product = whole;
+  const float factor = config_.logit_factor();
+  product.finishes = factor == 1.0F;
+  kernels_.run(MatmulCall{weights_.output, nullptr,
+                          normed_.data() + first * config_.embedding_length, n_tokens,
+                          logits_.data(), product});
+  if (product.finishes) return;
+  kernels_.run(
+      AddCall{nullptr, logits_.data(), n_tokens * config_.n_vocab, logits_.data(), whole, factor});
 }
 
 void Session::run_all_logits(int64_t n_tokens) {
@@ -262,20 +279,18 @@ void Session::run_all_logits(int64_t n_tokens) {
   }
   for (int64_t done = 0; done < n_tokens; done += kLogitsTokens) {
     const int64_t count = std::min(kLogitsTokens, n_tokens - done);
-    const OpSite here = site(Checkpoint::kLogits, 0, done, count);
-    kernels_.run(MatmulCall{weights_.output, nullptr,
-                            normed_.data() + done * config_.embedding_length, count, logits_.data(),
-                            here});
-    observe(here, config_.n_vocab, logits_.data());
+    run_logits(done, count);
+    observe(site(Checkpoint::kLogits, 0, done, count), config_.n_vocab, logits_.data());
     if (done + count < n_tokens) continue;
     const float* logits = on_host(logits_.data(), static_cast<size_t>(count) * n_vocab);
     last_logits_ = {logits + static_cast<size_t>(count - 1) * n_vocab, n_vocab};
   }
 }
 
-void Session::normalize(const Norm& norm, const float* x, const OpSite& site, float* out) {
+void Session::normalize(const Norm& norm, const float* x, int64_t count, int64_t width, float* out,
+                        const OpSite& site) {
   kernels_.run(NormCall{config_.architecture->norm, x, norm.weight, norm.bias, config_.norm_eps,
-                        site.n_tokens, config_.embedding_length, out, site});
+                        count / width, width, out, site});
 }
 
 const float* Session::on_host(const float* values, size_t count) {

@@ -86,9 +86,13 @@ class Session {
   void run_products(std::span<const OpSpec> ops, int layer, int64_t n_tokens);
   void run_op(const OpSpec& op, int layer, int64_t n_tokens);
   void run_output(int64_t n_tokens, bool last);
+  // logits_ of `n_tokens` tokens of the batch.
+  void run_logits(int64_t first, int64_t n_tokens);
   void run_all_logits(int64_t n_tokens);
 
-  void normalize(const Norm& norm, const float* x, const OpSite& site, float* out);
+  // x[count], `width` elements at a time.
+  void normalize(const Norm& norm, const float* x, int64_t count, int64_t width, float* out,
+                 const OpSite& site);
   float* value(Checkpoint checkpoint) { return values_[plan_.buffer(checkpoint)].data(); }
   OpSite site(Checkpoint checkpoint, int layer, int64_t first, int64_t n_tokens) const {
     return {checkpoint, layer, n_positions_ + first, n_tokens};

@@ -69,7 +69,7 @@ Layer WeightCopy::copy(const Layer& layer, const ModelConfig& config) {
   for (const OpSpec& op : config.architecture->layer) {
     if (op.kind == OpKind::kLinear) result.linear(op.out) = copy(layer.linear(op.out));
     if (op.kind == OpKind::kNorm) {
-      result.norm(op.out) = copy(layer.norm(op.out), config.width(op.width));
+      result.norm(op.out) = copy(layer.norm(op.out), config.width(op.norm_width));
     }
   }
   return result;

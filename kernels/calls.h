@@ -56,14 +56,14 @@ struct MatmulCall {
 
 // RMSNorm: out = x / sqrt(mean(x²) + eps) * weight, a row at a time (Zhang & Sennrich 2019).
 // LayerNorm: out = (x - mean) / sqrt(variance + eps) * weight + bias, biased variance; `bias` may
-// be null (Ba, Kiros & Hinton 2016). out may be x.
+// be null (Ba, Kiros & Hinton 2016). A row is a token, or one of its heads. out may be x.
 struct NormCall {
   NormKind kind = NormKind::kRms;
   const float* x = nullptr;
   const float* weight = nullptr;
   const float* bias = nullptr;  // not of kRms
   float eps = 0.0F;
-  int64_t n_tokens = 0;
+  int64_t n_tokens = 0;  // rows
   int64_t width = 0;
   float* out = nullptr;
   OpSite site = {};
@@ -138,13 +138,14 @@ struct ActivateCall {
   OpSite site = {};
 };
 
-// out = a + b. out may be a or b.
+// out = a + scale * b, each of the two rounded; scale * b where `a` is null. out may be a or b.
 struct AddCall {
   const float* a = nullptr;
   const float* b = nullptr;
   int64_t count = 0;
   float* out = nullptr;
   OpSite site = {};
+  float scale = 1.0F;
 };
 
 }  // namespace assay

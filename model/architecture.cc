@@ -15,6 +15,10 @@ constexpr OpSpec norm(Checkpoint out, Checkpoint in, std::string_view tensor,
                       Presence bias = Presence::kNever) {
   return {OpKind::kNorm, out, Width::kHidden, {in}, 1, tensor, bias};
 }
+constexpr OpSpec qk_norm(Checkpoint out, Checkpoint in, Width width, std::string_view tensor,
+                         Width norm_width) {
+  return {OpKind::kNorm, out, width, {in}, 1, tensor, Presence::kNever, norm_width};
+}
 constexpr OpSpec linear(Checkpoint out, Checkpoint in, Width width, std::string_view tensor,
                         Presence bias = Presence::kNever) {
   return {OpKind::kLinear, out, width, {in}, 1, tensor, bias};
@@ -36,90 +40,115 @@ constexpr OpSpec add(Checkpoint out, Checkpoint residual, Checkpoint branch) {
   return {OpKind::kAdd, out, Width::kHidden, {residual, branch}, 2, {}, Presence::kNever};
 }
 
-constexpr std::array<OpSpec, 15> gated_layer(Presence qkv_bias, Presence other_bias) {
-  return {
-      norm(C::kAttnNorm, C::kOutput, "attn_norm"),
-      linear(C::kQ, C::kAttnNorm, W::kQ, "attn_q", qkv_bias),
-      linear(C::kK, C::kAttnNorm, W::kKv, "attn_k", qkv_bias),
-      linear(C::kV, C::kAttnNorm, W::kKv, "attn_v", qkv_bias),
-      rope(C::kQRope, C::kQ, W::kQ),
-      rope(C::kKRope, C::kK, W::kKv),
-      attention(C::kQRope, C::kKRope, C::kV),
-      linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", other_bias),
-      add(C::kAttnResidual, C::kOutput, C::kAttnOut),
-      norm(C::kFfnNorm, C::kAttnResidual, "ffn_norm"),
-      linear(C::kFfnGate, C::kFfnNorm, W::kInner, "ffn_gate", other_bias),
-      linear(C::kFfnUp, C::kFfnNorm, W::kInner, "ffn_up", other_bias),
-      activation(C::kFfnUp, C::kFfnGate),
-      linear(C::kFfnOut, C::kFfnAct, W::kHidden, "ffn_down", other_bias),
-      add(C::kOutput, C::kAttnResidual, C::kFfnOut),
-  };
+template <size_t... kSizes>
+constexpr auto join(const std::array<OpSpec, kSizes>&... parts) {
+  std::array<OpSpec, (kSizes + ...)> ops;
+  auto at = ops.begin();
+  ((at = std::copy(parts.begin(), parts.end(), at)), ...);
+  return ops;
+}
+
+// What the layers of several architectures have in common.
+constexpr std::array kAttnNorm = {norm(C::kAttnNorm, C::kOutput, "attn_norm")};
+constexpr std::array kFfnNorm = {norm(C::kFfnNorm, C::kAttnResidual, "ffn_norm")};
+
+constexpr std::array<OpSpec, 3> qkv(Checkpoint in, Presence bias) {
+  return {linear(C::kQ, in, W::kQ, "attn_q", bias), linear(C::kK, in, W::kKv, "attn_k", bias),
+          linear(C::kV, in, W::kKv, "attn_v", bias)};
+}
+constexpr std::array<OpSpec, 3> fused_qkv(Presence bias) {
+  std::array<OpSpec, 3> ops = qkv(C::kAttnNorm, bias);
+  for (OpSpec& op : ops) op.tensor = "attn_qkv";
+  return ops;
+}
+// RMSNorm of q and k: over each head, or over all of it.
+constexpr std::array<OpSpec, 2> qk_norms(Width of_q, Width of_k) {
+  return {qk_norm(C::kQNorm, C::kQ, W::kQ, "attn_q_norm", of_q),
+          qk_norm(C::kKNorm, C::kK, W::kKv, "attn_k_norm", of_k)};
+}
+constexpr std::array<OpSpec, 4> rotary_attention(Checkpoint q, Checkpoint k, Presence bias) {
+  return {rope(C::kQRope, q, W::kQ), rope(C::kKRope, k, W::kKv),
+          attention(C::kQRope, C::kKRope, C::kV),
+          linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", bias)};
+}
+constexpr std::array<OpSpec, 4> gated_ffn(Checkpoint in, Presence bias) {
+  return {linear(C::kFfnGate, in, W::kInner, "ffn_gate", bias),
+          linear(C::kFfnUp, in, W::kInner, "ffn_up", bias), activation(C::kFfnUp, C::kFfnGate),
+          linear(C::kFfnOut, C::kFfnAct, W::kHidden, "ffn_down", bias)};
+}
+// The two additions to the residual stream.
+constexpr std::array<OpSpec, 1> add_attn(Checkpoint branch) {
+  return {add(C::kAttnResidual, C::kOutput, branch)};
+}
+constexpr std::array<OpSpec, 1> add_ffn(Checkpoint branch) {
+  return {add(C::kOutput, C::kAttnResidual, branch)};
+}
+
+constexpr auto gated_layer(Presence qkv_bias, Presence other_bias) {
+  return join(kAttnNorm, qkv(C::kAttnNorm, qkv_bias), rotary_attention(C::kQ, C::kK, other_bias),
+              add_attn(C::kAttnOut), kFfnNorm, gated_ffn(C::kFfnNorm, other_bias),
+              add_ffn(C::kFfnOut));
 }
 
 constexpr auto kLlamaLayer = gated_layer(Presence::kOptional, Presence::kOptional);
 constexpr auto kQwen2Layer = gated_layer(Presence::kAlways, Presence::kNever);
 
-constexpr OpSpec kPhi3Layer[] = {
-    norm(C::kAttnNorm, C::kOutput, "attn_norm"),
-    linear(C::kQ, C::kAttnNorm, W::kQ, "attn_qkv"),
-    linear(C::kK, C::kAttnNorm, W::kKv, "attn_qkv"),
-    linear(C::kV, C::kAttnNorm, W::kKv, "attn_qkv"),
-    rope(C::kQRope, C::kQ, W::kQ),
-    rope(C::kKRope, C::kK, W::kKv),
-    attention(C::kQRope, C::kKRope, C::kV),
-    linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output"),
-    add(C::kAttnResidual, C::kOutput, C::kAttnOut),
-    norm(C::kFfnNorm, C::kAttnResidual, "ffn_norm"),
-    linear(C::kFfnGate, C::kFfnNorm, W::kInner, "ffn_up"),
-    linear(C::kFfnUp, C::kFfnNorm, W::kInner, "ffn_up"),
-    activation(C::kFfnUp, C::kFfnGate),
-    linear(C::kFfnOut, C::kFfnAct, W::kHidden, "ffn_down"),
-    add(C::kOutput, C::kAttnResidual, C::kFfnOut),
-};
+constexpr auto kQwen3Layer =
+    join(kAttnNorm, qkv(C::kAttnNorm, Presence::kNever), qk_norms(W::kHead, W::kHead),
+         rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever), add_attn(C::kAttnOut), kFfnNorm,
+         gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
 
-constexpr OpSpec kGpt2Layer[] = {
-    norm(C::kAttnNorm, C::kOutput, "attn_norm", Presence::kAlways),
-    linear(C::kQ, C::kAttnNorm, W::kQ, "attn_qkv", Presence::kAlways),
-    linear(C::kK, C::kAttnNorm, W::kKv, "attn_qkv", Presence::kAlways),
-    linear(C::kV, C::kAttnNorm, W::kKv, "attn_qkv", Presence::kAlways),
-    attention(C::kQ, C::kK, C::kV),
-    linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kAlways),
-    add(C::kAttnResidual, C::kOutput, C::kAttnOut),
-    norm(C::kFfnNorm, C::kAttnResidual, "ffn_norm", Presence::kAlways),
-    linear(C::kFfnUp, C::kFfnNorm, W::kInner, "ffn_up", Presence::kAlways),
-    activation(C::kFfnUp),
-    linear(C::kFfnOut, C::kFfnAct, W::kHidden, "ffn_down", Presence::kAlways),
-    add(C::kOutput, C::kAttnResidual, C::kFfnOut),
-};
+// Norms of what is added to the residual stream, not of what is read from it.
+constexpr auto kOlmo2Layer =
+    join(qkv(C::kOutput, Presence::kNever), qk_norms(W::kQ, W::kKv),
+         rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever),
+         std::array{norm(C::kPostAttnNorm, C::kAttnOut, "post_attention_norm")},
+         add_attn(C::kPostAttnNorm), gated_ffn(C::kAttnResidual, Presence::kNever),
+         std::array{norm(C::kPostFfnNorm, C::kFfnOut, "post_ffw_norm")}, add_ffn(C::kPostFfnNorm));
+
+constexpr auto kPhi3Layer =
+    join(kAttnNorm, fused_qkv(Presence::kNever), rotary_attention(C::kQ, C::kK, Presence::kNever),
+         add_attn(C::kAttnOut), kFfnNorm,
+         std::array{linear(C::kFfnGate, C::kFfnNorm, W::kInner, "ffn_up"),
+                    linear(C::kFfnUp, C::kFfnNorm, W::kInner, "ffn_up"),
+                    activation(C::kFfnUp, C::kFfnGate),
+                    linear(C::kFfnOut, C::kFfnAct, W::kHidden, "ffn_down")},
+         add_ffn(C::kFfnOut));
+
+constexpr auto kGpt2Layer =
+    join(std::array{norm(C::kAttnNorm, C::kOutput, "attn_norm", Presence::kAlways)},
+         fused_qkv(Presence::kAlways),
+         std::array{attention(C::kQ, C::kK, C::kV),
+                    linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kAlways)},
+         add_attn(C::kAttnOut),
+         std::array{norm(C::kFfnNorm, C::kAttnResidual, "ffn_norm", Presence::kAlways),
+                    linear(C::kFfnUp, C::kFfnNorm, W::kInner, "ffn_up", Presence::kAlways),
+                    activation(C::kFfnUp),
+                    linear(C::kFfnOut, C::kFfnAct, W::kHidden, "ffn_down", Presence::kAlways)},
+         add_ffn(C::kFfnOut));
 
 constexpr Architecture kArchitectures[] = {
     {.name = "llama",
      .layer = kLlamaLayer,
-     .norm = NormKind::kRms,
-     .activation = ActivationKind::kSiluGated,
-     .position = PositionKind::kRotary,
      .rope_pairing = RopePairing::kAdjacent,
      .rope_freqs = true},
-    {.name = "qwen2",
-     .layer = kQwen2Layer,
-     .norm = NormKind::kRms,
-     .activation = ActivationKind::kSiluGated,
-     .position = PositionKind::kRotary,
-     .rope_pairing = RopePairing::kHalves},
+    {.name = "qwen2", .layer = kQwen2Layer},
+    {.name = "qwen3", .layer = kQwen3Layer},
     {.name = "phi3",
      .layer = kPhi3Layer,
-     .norm = NormKind::kRms,
-     .activation = ActivationKind::kSiluGated,
-     .position = PositionKind::kRotary,
-     .rope_pairing = RopePairing::kHalves,
      .rope_long_short = true,
-     .sliding_window = true},
+     .sliding_window = SlidingWindow::kHonoured},
+    {.name = "olmo2", .layer = kOlmo2Layer, .sliding_window = SlidingWindow::kRejected},
+    {.name = "granite",
+     .layer = kLlamaLayer,
+     .rope_pairing = RopePairing::kAdjacent,
+     .multipliers = true,
+     .rope_switch = true},
     {.name = "gpt2",
      .layer = kGpt2Layer,
      .norm = NormKind::kLayer,
      .activation = ActivationKind::kGeluTanh,
-     .position = PositionKind::kLearned,
-     .rope_pairing = RopePairing::kHalves},
+     .position = PositionKind::kLearned},
 };
 
 }  // namespace

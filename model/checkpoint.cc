@@ -10,9 +10,10 @@ namespace {
 
 // In the order of the enum.
 constexpr std::string_view kOps[kCheckpoints] = {
-    "embedding",  "attn_norm",     "q",        "k",        "v",      "q_rope",  "k_rope",  "attn",
-    "attn_out",   "attn_residual", "ffn_norm", "ffn_gate", "ffn_up", "ffn_act", "ffn_out", "output",
-    "final_norm", "logits"};
+    "embedding",     "attn_norm", "q",          "k",      "v",        "q_norm",
+    "k_norm",        "q_rope",    "k_rope",     "attn",   "attn_out", "post_attn_norm",
+    "attn_residual", "ffn_norm",  "ffn_gate",   "ffn_up", "ffn_act",  "ffn_out",
+    "post_ffn_norm", "output",    "final_norm", "logits"};
 
 }  // namespace
 

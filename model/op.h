@@ -13,7 +13,7 @@ namespace assay {
 // What an op does with its inputs.
 enum class OpKind : uint8_t {
   kEmbedding,   // of tokens, and of positions where they are learned
-  kNorm,        // of one input, with a weight for each element
+  kNorm,        // of one input, whole or a head at a time, with a weight for each element
   kLinear,      // weight · input, plus a bias
   kRope,        // turns each head by the rotary angles of its token
   kAttention,   // of queries, keys and values
@@ -35,6 +35,7 @@ enum class Width : uint8_t {
   kHidden,  // embedding_length
   kQ,       // n_heads * head_dim
   kKv,      // n_kv_heads * head_dim
+  kHead,    // head_dim
   kInner,   // feed_forward_length
   kVocab,
 };
@@ -53,6 +54,7 @@ struct OpSpec {
   // that name the same tensor share it: it has the rows of the first, then those of the next.
   std::string_view tensor = {};
   Presence bias = Presence::kNever;
+  Width norm_width = Width::kHidden;  // of what a kNorm normalizes at a time: all, or each head
 
   std::span<const Checkpoint> inputs() const { return {in.data(), static_cast<size_t>(n_inputs)}; }
 };

@@ -174,6 +174,13 @@ void read_rotary(const Object& object, SynthConfig& config) {
   }
   config.tied = object.flag("tie_word_embeddings", false);
   const Architecture& architecture = *model.architecture;
+  if (architecture.multipliers) {
+    const char* const keys[] = {"embedding_multiplier", "attention_multiplier",
+                                "residual_multiplier", "logits_scaling"};  // as kMultiplierKeys
+    for (size_t i = 0; i < model.multipliers.size(); ++i) {
+      model.multipliers[i] = object.positive(keys[i]);
+    }
+  }
   const Presence qkv_bias = find_spec(architecture.layer, Checkpoint::kQ)->bias;
   const Presence other_bias = find_spec(architecture.layer, Checkpoint::kAttnOut)->bias;
   config.qkv_bias = qkv_bias == Presence::kAlways || object.flag("attention_bias", false);
@@ -182,9 +189,10 @@ void read_rotary(const Object& object, SynthConfig& config) {
       (config.other_bias && other_bias == Presence::kNever)) {
     object.refuse("attention_bias", fmt::format("does not belong to '{}'", architecture.name));
   }
-  const bool window_used = architecture.sliding_window || object.flag("use_sliding_window", false);
+  const bool honoured = architecture.sliding_window == SlidingWindow::kHonoured;
+  const bool window_used = honoured || object.flag("use_sliding_window", false);
   if (window_used && object.find("sliding_window") != nullptr) {
-    if (!architecture.sliding_window) {
+    if (!honoured) {
       object.refuse("sliding_window", "is used", "Assay computes sliding windows for phi3 only");
     }
     model.sliding_window = object.whole("sliding_window", int64_t{1} << 31);

@@ -19,7 +19,7 @@ struct SynthConfig {
   std::vector<float> rope_short;
 };
 
-// Reads `json` as Hugging Face's config.json of a llama, qwen2, phi3 or gpt2 model. Keys that do
+// Reads `json` as Hugging Face's config.json of a model whose architecture Assay knows. Keys that do
 // not affect the shape are ignored. Throws Error that names `where` and the key if one is missing,
 // out of range, or asks for what Assay does not compute.
 SynthConfig parse_config(const std::string& json, const std::string& where);

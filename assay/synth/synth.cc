@@ -77,6 +77,9 @@ void add_hyperparameters(GgufHeader& header, const SynthConfig& config) {
   const bool rms = model.architecture->norm == NormKind::kRms;
   real(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
        static_cast<double>(model.norm_eps));
+  for (size_t i = 0; i < kMultiplierKeys.size(); ++i) {
+    if (model.multipliers[i] > 0.0) real(kMultiplierKeys[i].data(), model.multipliers[i]);
+  }
   if (model.architecture->position != PositionKind::kRotary) return;
   whole("rope.dimension_count", model.rotary_dim);
   real("rope.freq_base", model.rope_freq_base);

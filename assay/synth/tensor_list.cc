@@ -39,7 +39,7 @@ class Lister {
     const double embedding = static_cast<double>(kTiedDeviation);
     const double gain =
         config_.tied ? kLogitDeviation / (embedding * std::sqrt(static_cast<double>(width))) : 1.0;
-    add_norm("output_norm", static_cast<float>(gain),
+    add_norm("output_norm", width, static_cast<float>(gain),
              model_.architecture->norm == NormKind::kLayer);
     if (!config_.tied) add_matrix("output", model_.n_vocab, width, kLogitDeviation, false);
     return std::move(tensors_);
@@ -62,8 +62,7 @@ class Lister {
     if (bias) add(name + ".bias", {rows}, 0.0F, kBiasDeviation);
   }
 
-  void add_norm(const std::string& name, float gain, bool bias) {
-    const int64_t width = model_.embedding_length;
+  void add_norm(const std::string& name, int64_t width, float gain, bool bias) {
     add(name + ".weight", {width}, gain, gain * kNormDeviation);
     if (bias) add(name + ".bias", {width}, 0.0F, gain * kBiasDeviation);
   }
@@ -74,7 +73,9 @@ class Lister {
     for (size_t i = 0; i < ops.size();) {
       const OpSpec& op = ops[i];
       const std::string name = prefix + std::string(op.tensor);
-      if (op.kind == OpKind::kNorm) add_norm(name, 1.0F, op.bias == Presence::kAlways);
+      if (op.kind == OpKind::kNorm) {
+        add_norm(name, model_.width(op.norm_width), 1.0F, op.bias == Presence::kAlways);
+      }
       if (op.kind != OpKind::kLinear) {
         ++i;
         continue;
@@ -85,13 +86,17 @@ class Lister {
     }
   }
 
+  static bool is_qkv(const OpSpec& op) {
+    return op.out == Checkpoint::kQ || op.out == Checkpoint::kK || op.out == Checkpoint::kV;
+  }
+
   static double gain_of(const OpSpec& op) {
-    if (op.in.front() == Checkpoint::kAttnNorm) return kQkvGain;
+    if (is_qkv(op)) return kQkvGain;
     return op.out == Checkpoint::kAttnOut ? kAttnOutGain : 1.0;
   }
 
   bool has_bias(const OpSpec& op) const {
-    return op.in.front() == Checkpoint::kAttnNorm ? config_.qkv_bias : config_.other_bias;
+    return is_qkv(op) ? config_.qkv_bias : config_.other_bias;
   }
 
   const SynthConfig& config_;

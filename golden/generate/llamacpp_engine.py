@@ -89,7 +89,7 @@ class LlamaCpp:
 
         The callback makes llama.cpp compute its graph node by node, so that no two are fused.
         """
-        namer = Namer(self.llama.metadata["general.architecture"], self.layers())
+        namer = Namer(self.llama.metadata["general.architecture"], self.layers(), len(tokens))
         positions = list(range(len(tokens)))
 
         def keep(tensor):

@@ -55,6 +55,14 @@ COMMON_LAYER = {
 COMMON_TOP = {"embedding": Node("embd"), "final_norm": Node("result_norm"), "logits": Node("result_output")}
 
 FUSED_GATE = {"ffn_up": Node("ffn_up", parts=("ffn_gate", "ffn_up")), "attn_residual": Node(source_of="norm")}
+QK_NORMS = {"q_norm": Node("Qcur_normed", ("MUL",)), "k_norm": Node("Kcur_normed", ("MUL",))}
+OLMO2_LAYER = QK_NORMS | {
+    "q": Node("Qcur", ("MUL_MAT",)),
+    "k": Node("Kcur", ("MUL_MAT",)),
+    "v": Node("Vcur", ("MUL_MAT",)),
+    "post_attn_norm": Node("attn_post_norm"),
+    "post_ffn_norm": Node("ffn_post_norm"),
+}
 GPT2_LAYER = {
     "attn_out": Node(reads="attn_output.bias"),
     "ffn_up": Node("ffn_up_b"),
@@ -69,7 +77,10 @@ def without(table, *names):
 LAYERS = {
     "llama": COMMON_LAYER,
     "qwen2": COMMON_LAYER,
+    "qwen3": COMMON_LAYER | QK_NORMS,
+    "granite": COMMON_LAYER,
     "phi3": without(COMMON_LAYER, "ffn_gate") | FUSED_GATE,
+    "olmo2": without(COMMON_LAYER, "attn_norm", "ffn_norm") | OLMO2_LAYER,
     "gpt2": without(COMMON_LAYER, "q_rope", "k_rope", "ffn_gate") | GPT2_LAYER,
 }
 TOPS = {arch: COMMON_TOP for arch in LAYERS} | {"gpt2": COMMON_TOP | {"embedding": Node("inpL")}}
@@ -78,12 +89,13 @@ TOPS = {arch: COMMON_TOP for arch in LAYERS} | {"gpt2": COMMON_TOP | {"embedding
 class Namer:
     """Finds the checkpoints among the nodes of one pass, and reports the missing ones."""
 
-    def __init__(self, arch, layers):
+    def __init__(self, arch, layers, tokens):
         if arch not in LAYERS:
             raise RuntimeError(f"no names for llama.cpp's graph of '{arch}'; there are {', '.join(LAYERS)}")
         self.layer_nodes, self.top_nodes = LAYERS[arch], TOPS[arch]
         names = [part for name, node in self.layer_nodes.items() for part in node.parts or (name,)]
         self.left = {f"layer_{layer}_{name}" for layer in range(layers) for name in names} | set(self.top_nodes)
+        self.tokens = tokens  # of the pass
         self.layer = 0  # of the last node that named one
 
     def missing(self):
@@ -105,9 +117,7 @@ class Namer:
                 yield from self.found([f"layer_{self.layer}_{part}" for part in node.parts or (checkpoint,)], picked)
 
     def found(self, names, tensor):
-        values = tensor.values()  # [1, 1, tokens, n] or, by heads, [1, tokens, heads, head_dim]
-        by_heads = tensor.op in (*BY_HEADS, "ROPE")
-        rows = values.reshape(tensor.shape[2] if by_heads else tensor.shape[1], -1)
+        rows = tensor.values().reshape(self.tokens, -1)  # from [1, 1, tokens, n] or [1, tokens, heads, head_dim]
         width = rows.shape[1] // len(names)
         for part, name in enumerate(names):
             self.left.discard(name)

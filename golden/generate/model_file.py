@@ -93,11 +93,16 @@ class Hyperparameters:
     window: int | None
     original_context: int | None
     attn_factor: float
+    embedding_scale: float
+    attention_scale: float
+    residual_scale: float
+    logit_scale: float  # divides
 
 
 def hyperparameters(model, vocab_rows):
     hidden, heads = model.get("{arch}.embedding_length"), model.get("{arch}.attention.head_count")
     norm = "layer_norm_epsilon" if model.arch == "gpt2" else "layer_norm_rms_epsilon"
+    head_dim = model.get("{arch}.attention.key_length", hidden // heads)
     return Hyperparameters(
         arch=model.arch,
         hidden=hidden,
@@ -105,7 +110,7 @@ def hyperparameters(model, vocab_rows):
         layers=model.get("{arch}.block_count"),
         heads=heads,
         kv_heads=model.get("{arch}.attention.head_count_kv", heads),
-        head_dim=model.get("{arch}.attention.key_length", hidden // heads),
+        head_dim=head_dim,
         context=model.get("{arch}.context_length"),
         vocab=vocab_rows,
         eps=float(model.get(f"{{arch}}.attention.{norm}")),
@@ -113,6 +118,10 @@ def hyperparameters(model, vocab_rows):
         window=model.get("{arch}.attention.sliding_window") or None,
         original_context=model.get("{arch}.rope.scaling.original_context_length"),
         attn_factor=float(model.get("{arch}.rope.scaling.attn_factor", 1.0)),
+        embedding_scale=float(model.get("{arch}.embedding_scale", 1.0)),
+        attention_scale=float(model.get("{arch}.attention.scale", head_dim**-0.5)),
+        residual_scale=float(model.get("{arch}.residual_scale", 1.0)),
+        logit_scale=float(model.get("{arch}.logit_scale", 1.0)),
     )
 
 

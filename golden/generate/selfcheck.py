@@ -1,4 +1,4 @@
-"""`python -m generate.selfcheck`: checks without which the goldens would be worthless. Run from golden/.
+"""`python -m generate.selfcheck [MODEL…]`: checks without which the goldens would be worthless. Run from golden/.
 
 Each check prints a line with its figure and its limit; any that fails makes the exit status 1.
 """
@@ -128,8 +128,9 @@ def main():
     logging.set_verbosity_error()
     llamacpp_engine.quiet()
     check_sketch()
-    for spec in small_models.specs().values():
-        for type_name in small_models.TYPES:
+    specs = small_models.specs()
+    for spec in [specs[name] for name in sys.argv[1:] or specs]:
+        for type_name in spec.types:
             path = fixtures.GOLDEN / spec.name / f"{spec.name}-{type_name.lower()}.gguf"
             with llamacpp_engine.LlamaCpp(path, 256) as engine:
                 tokens = engine.tokenize(prompts.HAIKU)

@@ -78,7 +78,12 @@ class CpuKernels final : public Kernels {
 
   void run(const AddCall& call) override {
     share(call.count, 1, [&](int64_t first, int64_t last) {
-      f_.add(call.a + first, call.b + first, last - first, call.out + first);
+      const float* a = call.a == nullptr ? nullptr : call.a + first;
+      if (a != nullptr && call.scale == 1.0F) {
+        f_.add(a, call.b + first, last - first, call.out + first);
+      } else {
+        f_.add_scaled(a, call.b + first, call.scale, last - first, call.out + first);
+      }
     });
   }
 

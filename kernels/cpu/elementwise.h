@@ -52,6 +52,15 @@ inline void add(const float* a, const float* b, int64_t count, float* out) {
   map(a, b, count, out, [](F32x16 p, F32x16 q) { return add(p, q); });
 }
 
+inline void add_scaled(const float* a, const float* b, float scale, int64_t count, float* out) {
+  const F32x16 factor = splat(scale);
+  if (a == nullptr) {
+    map(b, count, out, [&](F32x16 q) { return mul(factor, q); });
+  } else {
+    map(a, b, count, out, [&](F32x16 p, F32x16 q) { return add(p, mul(factor, q)); });
+  }
+}
+
 inline void exp(const float* x, int64_t count, float* out) {
   map(x, count, out, [](F32x16 v) { return exp(v); });
 }

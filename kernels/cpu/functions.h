@@ -35,6 +35,7 @@ struct Functions {
   void (*silu_mul)(const float* gate, const float* up, int64_t count, float* out);
   void (*gelu_tanh)(const float* x, int64_t count, float* out);
   void (*add)(const float* a, const float* b, int64_t count, float* out);
+  void (*add_scaled)(const float* a, const float* b, float scale, int64_t count, float* out);
   // No op: for the test of exp.h.
   void (*exp)(const float* x, int64_t count, float* out);
 };

@@ -28,6 +28,7 @@ const cpu::Functions& functions() {
       .silu_mul = silu_mul,
       .gelu_tanh = gelu_tanh,
       .add = add,
+      .add_scaled = add_scaled,
       .exp = exp,
   };
   return kFunctions;

@@ -20,10 +20,12 @@ __global__ void gelu_tanh_kernel(Global<const float> x, int64_t count, Global<fl
   if (i < count) out[i] = gelu_tanh_of(x[i]);
 }
 
-__global__ void add_kernel(Global<const float> a, Global<const float> b, int64_t count,
+__global__ void add_kernel(Global<const float> a, Global<const float> b, float scale, int64_t count,
                            Global<float> out) {
   const int64_t i = element();
-  if (i < count) out[i] = a[i] + b[i];
+  if (i >= count) return;
+  const float scaled = scale * b[i];
+  out[i] = a ? a[i] + scaled : scaled;
 }
 
 __global__ void store_f32_kernel(Global<const float> x, int64_t count, Global<float> out) {
@@ -82,8 +84,8 @@ void run(Device& device, const ActivateCall& call) {
 }
 
 void run(Device& device, const AddCall& call) {
-  ASSAY_LAUNCH(device, one_thread_each(call.count), add_kernel, call.a, call.b, call.count,
-               call.out);
+  ASSAY_LAUNCH(device, one_thread_each(call.count), add_kernel, call.a, call.b, call.scale,
+               call.count, call.out);
 }
 
 void run(Device& device, const StoreKvCall& call) {

@@ -23,7 +23,10 @@ void run(const ActivateCall& call) {
 }
 
 void run(const AddCall& call) {
-  for (int64_t i = 0; i < call.count; ++i) call.out[i] = call.a[i] + call.b[i];
+  for (int64_t i = 0; i < call.count; ++i) {
+    const float scaled = call.scale * call.b[i];
+    call.out[i] = call.a == nullptr ? scaled : call.a[i] + scaled;
+  }
 }
 
 }  // namespace assay::reference

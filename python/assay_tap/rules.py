@@ -22,12 +22,17 @@ def join_heads(tensor):
     return tensor[0].transpose(0, 1).reshape(tensor.shape[2], -1)
 
 
+def _by_token(tensor):
+    """[1, tokens, heads, head_dim], or without heads, as [tokens, n]."""
+    return tensor.reshape(tensor.shape[1], -1)
+
+
 def _head_dim(config):
     return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
 
 
-def _rotary(config, row_order=None):
-    """What Llama, Qwen2 and Phi3 have in common; row_order changes the heads' rows of q and k."""
+def _rotary(row_order=None):
+    """What all models with rotary embeddings have in common; row_order changes the heads' rows of q and k."""
     layer, name = "model.layers.*", "layer_{0}_"
 
     def rotated(tensor):
@@ -35,7 +40,6 @@ def _rotary(config, row_order=None):
 
     return [
         Rule("model.layers.0", "embedding", of="input"),
-        Rule(f"{layer}.input_layernorm", f"{name}attn_norm"),
         Rule(
             f"{layer}.self_attn",
             (f"{name}q_rope", f"{name}k_rope"),
@@ -44,14 +48,27 @@ def _rotary(config, row_order=None):
         ),
         Rule(f"{layer}.self_attn.o_proj", f"{name}attn", of="input"),
         Rule(f"{layer}.self_attn.o_proj", f"{name}attn_out"),
-        Rule(f"{layer}.post_attention_layernorm", f"{name}attn_residual", of="input"),
-        Rule(f"{layer}.post_attention_layernorm", f"{name}ffn_norm"),
         Rule(f"{layer}.mlp.down_proj", f"{name}ffn_act", of="input"),
         Rule(f"{layer}.mlp.down_proj", f"{name}ffn_out"),
         Rule(layer, f"{name}output"),
         Rule("model.norm", "final_norm"),
         Rule("lm_head", "logits"),
     ]
+
+
+def _pre_norms():
+    """Norms of what the attention and the feed-forward read."""
+    layer, name = "model.layers.*", "layer_{0}_"
+    return [
+        Rule(f"{layer}.input_layernorm", f"{name}attn_norm"),
+        Rule(f"{layer}.post_attention_layernorm", f"{name}attn_residual", of="input"),
+        Rule(f"{layer}.post_attention_layernorm", f"{name}ffn_norm"),
+    ]
+
+
+def _qk_norms():
+    layer, name = "model.layers.*.self_attn", "layer_{0}_"
+    return [Rule(f"{layer}.{part}_norm", f"{name}{part}_norm", change=_by_token) for part in "qk"]
 
 
 def _separate(row_order=None):
@@ -68,11 +85,30 @@ def _separate(row_order=None):
 
 def llama(config):
     order = halves_to_adjacent(_head_dim(config))
-    return _rotary(config, order) + _separate(order)
+    return _rotary(order) + _pre_norms() + _separate(order)
 
 
-def qwen2(config):
-    return _rotary(config) + _separate()
+def qwen2(_config):
+    return _rotary() + _pre_norms() + _separate()
+
+
+def qwen3(_config):
+    return _rotary() + _pre_norms() + _separate() + _qk_norms()
+
+
+def olmo2(_config):
+    layer, name = "model.layers.*", "layer_{0}_"
+    post_norms = [
+        Rule(f"{layer}.post_attention_layernorm", f"{name}post_attn_norm"),
+        Rule(f"{layer}.mlp", f"{name}attn_residual", of="input"),
+        Rule(f"{layer}.post_feedforward_layernorm", f"{name}post_ffn_norm"),
+    ]
+    return _rotary() + _separate() + _qk_norms() + post_norms
+
+
+def granite(config):
+    logits = Rule("lm_head", "logits", change=lambda tensor: tensor / config.logits_scaling)
+    return [rule for rule in llama(config) if rule.module != "lm_head"] + [logits]
 
 
 def phi3(config):
@@ -80,7 +116,8 @@ def phi3(config):
     q, kv = config.num_attention_heads * head_dim, config.num_key_value_heads * head_dim
     fused = tuple(f"{name}{part}" for part in "qkv")
     return [
-        *_rotary(config),
+        *_rotary(),
+        *_pre_norms(),
         Rule(f"{layer}.self_attn.qkv_proj", fused, widths=(q, kv, kv)),
         Rule(f"{layer}.mlp.gate_up_proj", (f"{name}ffn_gate", f"{name}ffn_up"), widths=(config.intermediate_size,) * 2),
     ]
@@ -106,7 +143,7 @@ def gpt2(config):
     ]
 
 
-READY = {"llama": llama, "qwen2": qwen2, "phi3": phi3, "gpt2": gpt2}
+READY = {"llama": llama, "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "olmo2": olmo2, "granite": granite, "gpt2": gpt2}
 
 
 def rules_for(model):

@@ -20,7 +20,7 @@ from assay_tap import LogError, LogWriter, Rule, attach
 from assay_tap.order import order
 from assay_tap.rules import join_heads
 
-TINY = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4)
+TINY = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, head_dim=8)
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
@@ -31,8 +31,10 @@ def model_of(kind):
             vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=0, eos_token_id=0
         )
         return transformers.GPT2LMHeadModel(config).eval()
-    classes = {"llama": "Llama", "qwen2": "Qwen2", "phi3": "Phi3"}
+    classes = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "phi3": "Phi3", "olmo2": "Olmo2", "granite": "Granite"}
     ids = dict(pad_token_id=None, bos_token_id=None, eos_token_id=None)
+    scales = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)
+    ids |= scales if kind == "granite" else {}
     config = getattr(transformers, f"{classes[kind]}Config")(**TINY, num_key_value_heads=2, **ids)
     return getattr(transformers, f"{classes[kind]}ForCausalLM")(config).eval()
 
@@ -58,7 +60,9 @@ class ReadyRules(unittest.TestCase):
 
     def test_every_checkpoint_of_every_architecture(self):
         rotary = 3 + 15 * 2
-        for kind, count in {"llama": rotary, "qwen2": rotary, "phi3": rotary, "gpt2": rotary - 3 * 2}.items():
+        counts = {kind: rotary for kind in ("llama", "qwen2", "phi3", "granite")}
+        counts |= {"qwen3": rotary + 2 * 2, "olmo2": rotary + 2 * 2, "gpt2": rotary - 3 * 2}
+        for kind, count in counts.items():
             with self.subTest(kind):
                 _, seen = self.seen(kind)
                 names = {name for name, _ in seen}
@@ -66,7 +70,7 @@ class ReadyRules(unittest.TestCase):
                 self.assertEqual(len(seen), count * len(TOKENS))
 
     def test_the_tap_changes_nothing_and_logits_are_the_models(self):
-        for kind in ("llama", "qwen2", "phi3", "gpt2"):
+        for kind in ("llama", "qwen2", "qwen3", "phi3", "olmo2", "granite", "gpt2"):
             with self.subTest(kind):
                 model, seen = self.seen(kind)
                 with torch.no_grad():
@@ -76,17 +80,19 @@ class ReadyRules(unittest.TestCase):
 
     def test_the_parts_of_a_layer_are_what_their_names_say(self):
         """Breaks if two hooks were swapped: each relation holds between the right tensors only."""
-        for kind in ("llama", "qwen2", "phi3", "gpt2"):
+        for kind in ("llama", "qwen2", "qwen3", "phi3", "olmo2", "granite", "gpt2"):
             with self.subTest(kind):
-                _, seen = self.seen(kind)
+                model, seen = self.seen(kind)
+                branch = getattr(model.config, "residual_multiplier", 1.0)
                 for position in range(len(TOKENS)):
                     of = {name: row for (name, at), row in seen.items() if at == position}
                     before = of["embedding"]
                     for layer in ("layer_0_", "layer_1_"):
+                        attn, ffn = ("post_attn_norm", "post_ffn_norm") if kind == "olmo2" else ("attn_out", "ffn_out")
                         np.testing.assert_allclose(
-                            of[f"{layer}attn_residual"], before + of[f"{layer}attn_out"], atol=1e-6
+                            of[f"{layer}attn_residual"], before + branch * of[f"{layer}{attn}"], atol=1e-6
                         )
-                        after = of[f"{layer}attn_residual"] + of[f"{layer}ffn_out"]
+                        after = of[f"{layer}attn_residual"] + branch * of[f"{layer}{ffn}"]
                         np.testing.assert_allclose(of[f"{layer}output"], after, atol=1e-6)
                         before = of[f"{layer}output"]
                         if kind == "gpt2":
@@ -96,22 +102,23 @@ class ReadyRules(unittest.TestCase):
                         np.testing.assert_allclose(of[f"{layer}ffn_act"], act, atol=1e-6)
 
     def test_rotation_turns_neighbours_in_llama_and_halves_elsewhere(self):
-        for kind in ("llama", "qwen2", "phi3"):
+        for kind in ("llama", "qwen2", "qwen3", "phi3", "olmo2", "granite"):
             with self.subTest(kind):
                 model, seen = self.seen(kind)
                 dim = 8
                 angle = 5 * 10000.0 ** (-np.arange(0, dim, 2) / dim)
                 for part, heads in (("q", 4), ("k", 2)):
-                    plain = seen[f"layer_1_{part}", 5].reshape(heads, dim)
+                    turned_from = f"{part}_norm" if kind in ("qwen3", "olmo2") else part
+                    plain = seen[f"layer_1_{turned_from}", 5].reshape(heads, dim)
                     first, second = (
-                        (plain[:, 0::2], plain[:, 1::2]) if kind == "llama" else (plain[:, :4], plain[:, 4:])
+                        (plain[:, 0::2], plain[:, 1::2]) if kind in ("llama", "granite") else (plain[:, :4], plain[:, 4:])
                     )
                     turned = np.stack(
                         [
                             first * np.cos(angle) - second * np.sin(angle),
                             second * np.cos(angle) + first * np.sin(angle),
                         ],
-                        axis=-1 if kind == "llama" else 1,
+                        axis=-1 if kind in ("llama", "granite") else 1,
                     )
                     got = seen[f"layer_1_{part}_rope", 5]
                     np.testing.assert_allclose(got, turned.reshape(-1), atol=1e-5)

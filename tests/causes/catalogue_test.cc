@@ -135,6 +135,18 @@ TEST_F(Catalogue, FindsEveryNameAndNoWrongOne) {
   EXPECT_GE(found.right.size(), 45U);
 }
 
+// Without the model such norms are not inferred: fewer are found, and none wrongly.
+TEST_F(Catalogue, NormsOfHeadsAndOfBranches) {
+  for (const bool with_model : {true, false}) {
+    for (const char* file :
+         {"qwen3/qwen3-f32.gguf", "olmo2/olmo2-f32.gguf", "granite/granite-f32.gguf"}) {
+      const Tally found = tally(file, {.with_model = with_model});
+      EXPECT_THAT(found.wrong, IsEmpty()) << file << with_model;
+      EXPECT_GE(found.right.size(), with_model ? 40U : 13U) << file << with_model;
+    }
+  }
+}
+
 TEST_F(Catalogue, LayerNormAndLearnedPositions) {
   const Tally found = tally("gpt2/gpt2-f32.gguf", {});
   EXPECT_THAT(found.wrong, IsEmpty());

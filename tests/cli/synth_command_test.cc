@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/new_file.h"
+#include "model/architecture.h"
 #include "tests/cli/program.h"
 
 namespace assay {
@@ -59,7 +60,7 @@ TEST_F(SynthCommand, AConfigThatIsNoneIsNamedWithItsKey) {
   expect_refused({model}, model + ": key 'vocab_size' is missing" + hint);
   put("config.json", R"({"model_type": "mamba"})");
   expect_refused({model},
-                 model + ": key 'model_type' is 'mamba'; Assay makes llama, qwen2, phi3, gpt2");
+                 model + ": key 'model_type' is 'mamba'; Assay makes " + architecture_names());
   put("config.json", "[]");
   expect_refused({model}, model + ": is not a JSON object" + hint);
   fs::remove(model);

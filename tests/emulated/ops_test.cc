@@ -184,7 +184,12 @@ TEST_P(OpTest, Activations) {
   });
   expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
     float* in_place = arena.place(x);
-    kernels.run(AddCall{in_place, arena.place(up), count, in_place});
+    kernels.run(AddCall{in_place, arena.place(up), count, in_place, {}, 0.3F});
+    return in_place;
+  });
+  expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
+    float* in_place = arena.place(x);
+    kernels.run(AddCall{nullptr, in_place, count, in_place, {}, 0.3F});
     return in_place;
   });
 }

@@ -70,6 +70,9 @@ std::string setup_name(const testing::TestParamInfo<Setup>& test) {
 std::vector<Setup> setups(Backend backend) {
   return {{backend, "tinyllama", KvType::kF16},
           {backend, "gpt2", KvType::kF32},
+          {backend, "qwen3", KvType::kF32},
+          {backend, "olmo2", KvType::kF16},
+          {backend, "granite", KvType::kF32},
           {backend, "phi3", KvType::kF32},
           {backend, "tinyllama", KvType::kF16, Math::kFast},
           {backend, "gpt2", KvType::kF32, Math::kFast}};

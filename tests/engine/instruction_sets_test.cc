@@ -35,7 +35,8 @@ std::string case_name(const ::testing::TestParamInfo<Case>& tested) {
 class EveryInstructionSet : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(
     Goldens, EveryInstructionSet,
-    ::testing::Combine(::testing::Values("tinyllama", "llama3", "qwen2.5", "phi3", "gpt2"),
+    ::testing::Combine(::testing::Values("tinyllama", "llama3", "qwen2.5", "qwen3", "olmo2",
+                                         "granite", "phi3", "gpt2"),
                        ::testing::Values(InstructionSet::kAvx2, InstructionSet::kAvxVnni,
                                          InstructionSet::kAvx512, InstructionSet::kAvx512Vnni)),
     case_name);

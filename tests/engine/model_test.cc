@@ -113,6 +113,24 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Files, HostileModel,
     testing::Values(
+        HostileCase{"window_in_some_layers",
+                    [](auto& m) {
+                      m.become("olmo2");
+                      m.ints["olmo2.attention.sliding_window"] = 16;
+                    },
+                    "'olmo2.attention.sliding_window' is above 0"},
+        HostileCase{"no_rotation",
+                    [](auto& m) {
+                      m.become("granite");
+                      m.booleans["granite.rope.scaling.finetuned"] = false;
+                    },
+                    "'granite.rope.scaling.finetuned' is false"},
+        HostileCase{"negative_multiplier",
+                    [](auto& m) {
+                      m.become("granite");
+                      m.floats["granite.residual_scale"] = -1.0F;
+                    },
+                    "'granite.residual_scale' is -1"},
         HostileCase{"architecture", [](auto& m) { m.architecture = "mamba"; }, "'mamba'"},
         HostileCase{"missing_key", [](auto& m) { m.ints.erase("llama.block_count"); },
                     "key 'llama.block_count' is missing"},

@@ -72,12 +72,13 @@ std::string same_bits_name(const testing::TestParamInfo<SameBits::ParamType>& te
   return text;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Goldens, SameBits,
-    testing::Combine(testing::Values("tinyllama", "llama3", "qwen2.5", "phi3", "gpt2"),
-                     testing::Values("f32", "q4_k_m"), testing::Values(KvType::kF32, KvType::kF16),
-                     testing::Values(Math::kExact)),
-    same_bits_name);
+INSTANTIATE_TEST_SUITE_P(Goldens, SameBits,
+                         testing::Combine(testing::Values("tinyllama", "llama3", "qwen2.5", "qwen3",
+                                                          "olmo2", "granite", "phi3", "gpt2"),
+                                          testing::Values("f32", "q4_k_m"),
+                                          testing::Values(KvType::kF32, KvType::kF16),
+                                          testing::Values(Math::kExact)),
+                         same_bits_name);
 
 INSTANTIATE_TEST_SUITE_P(
     FastGoldens, SameBits,
@@ -85,6 +86,12 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values("q8_0", "q4_k_m"), testing::Values(KvType::kF32),
                      testing::Values(Math::kFast)),
     same_bits_name);
+
+INSTANTIATE_TEST_SUITE_P(FastShortGoldens, SameBits,
+                         testing::Combine(testing::Values("qwen3", "olmo2", "granite"),
+                                          testing::Values("q4_k_m"), testing::Values(KvType::kF32),
+                                          testing::Values(Math::kFast)),
+                         same_bits_name);
 
 // The promise of both kinds of math: no result depends on threads, batch, or whether anyone looks.
 TEST_P(SameBits, ForEveryThreadCountBatchSizeAndWithLogging) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -133,8 +134,8 @@ bool has(InstructionSet set) {
 TEST(SnapshotEverywhere, OnAnyInstructionSetWithAnyThreadsAndAnyBatchTheBitsAreTheSame) {
   int64_t tried = 0;
   for (const SnapshotCase& each : cases()) {
-    const bool chosen = each.manifest.model == "tinyllama" || each.manifest.model == "gpt2";
-    if (!chosen || each.file.type == "F16") continue;
+    const std::set<std::string> chosen = {"tinyllama", "gpt2", "qwen3", "olmo2", "granite"};
+    if (!chosen.contains(each.manifest.model) || each.file.type == "F16") continue;
     const auto stored = read_snapshots(each.folder);
     ASSERT_TRUE(stored.has_value());
     const Model model(std::make_shared<Gguf>(find_model_file(each.manifest, each.file)));

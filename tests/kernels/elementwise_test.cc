@@ -63,6 +63,12 @@ TEST_P(ElementwiseTest, Add) {
     expect_close_and_portable(GetParam(), n, 0.0, [&](Kernels& kernels, float* out) {
       kernels.run(AddCall{a.data(), b.data(), n, out});
     });
+    expect_close_and_portable(GetParam(), n, 0.0, [&](Kernels& kernels, float* out) {
+      kernels.run(AddCall{a.data(), b.data(), n, out, {}, 0.3F});
+    });
+    expect_close_and_portable(GetParam(), n, 0.0, [&](Kernels& kernels, float* out) {
+      kernels.run(AddCall{nullptr, b.data(), n, out, {}, 0.3F});
+    });
   }
 }
 

@@ -80,7 +80,8 @@ class SmallModel : public testing::TestWithParam<const char*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Models, SmallModel,
-                         testing::Values("tinyllama", "llama3", "qwen2.5", "phi3", "gpt2"),
+                         testing::Values("tinyllama", "llama3", "qwen2.5", "qwen3", "phi3", "olmo2",
+                                         "granite", "gpt2"),
                          [](const auto& tested) {
                            const std::string name = tested.param;
                            return name == "qwen2.5" ? "qwen2" : name;

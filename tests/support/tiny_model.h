@@ -38,6 +38,19 @@ struct TinyModel {
       {"blk.0.ffn_up.weight", {{8, 12}}}, {"blk.0.ffn_down.weight", {{12, 8}}}};
   std::map<std::string, float> fill;  // tensors that hold one value throughout
 
+  // The same hyperparameters in a file of another architecture.
+  void become(const std::string& other) {
+    const auto rename = [&](auto& keys) {
+      auto renamed = keys;
+      renamed.clear();
+      for (const auto& [key, value] : keys) renamed[other + key.substr(key.find('.'))] = value;
+      keys = renamed;
+    };
+    architecture = other;
+    rename(ints);
+    rename(floats);
+  }
+
   std::string write(const std::string& path) const {
     GgufBuilder builder;
     builder.text("general.architecture", architecture);

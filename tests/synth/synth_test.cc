@@ -89,15 +89,14 @@ TEST_P(EveryModel, RunsWithSaneValuesAndDiverseChoices) {
   EXPECT_GE(chosen.size(), 8U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Small, EveryModel,
-                         testing::Combine(testing::Values("llama", "qwen2", "phi3", "gpt2"),
-                                          testing::Values("F32", "F16", "BF16", "Q8_0", "Q4_0",
-                                                          "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K_M",
-                                                          "Q4_K_M", "Q5_K_M", "Q6_K")),
-                         [](const auto& test) {
-                           return std::string(std::get<0>(test.param)) + "_" +
-                                  std::get<1>(test.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Small, EveryModel,
+    testing::Combine(testing::Values("llama", "qwen2", "qwen3", "olmo2", "granite", "phi3", "gpt2"),
+                     testing::Values("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1",
+                                     "Q2_K", "Q3_K_M", "Q4_K_M", "Q5_K_M", "Q6_K")),
+    [](const auto& test) {
+      return std::string(std::get<0>(test.param)) + "_" + std::get<1>(test.param);
+    });
 
 // The values in the file would be others than the seed says.
 TEST(Synth, AnF32FileHoldsTheNumbersDrawn) {

@@ -18,7 +18,7 @@ Environment* current = nullptr;
 
 // Bytes a second that the threads read from a buffer far larger than the caches; the best of a few
 // passes, as other work on the machine can only lower it. Of many processes that make up one run,
-// the first measures it and the others are told (ASSAY_BENCH_BANDWIDTH, GB/s): it takes longer than
+// the first measures it and the others get it (ASSAY_BENCH_BANDWIDTH, GB/s): it takes longer than
 // a benchmark.
 double measure_bandwidth(ThreadPool& pool) {
   if (const char* told = std::getenv("ASSAY_BENCH_BANDWIDTH")) {

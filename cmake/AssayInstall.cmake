@@ -14,6 +14,7 @@ set(assay_targets
   assay_golden
   assay_kernels
   assay_log
+  assay_mistakes
   assay_mutate
   assay_perf
   assay_record

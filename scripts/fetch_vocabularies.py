@@ -3,7 +3,7 @@
 
 Those of Llama 2, Llama 3, Qwen 2, Phi-3 and GPT-2, which llama.cpp keeps for its own tests, from
 the source package of llama-cpp-python 0.3.36. Standard library and pip only. Files that are there
-and whole are left alone, so that a second call fetches nothing and a cut one goes on.
+and whole are left alone, so that a second call fetches nothing and an interrupted one continues.
 """
 
 import hashlib

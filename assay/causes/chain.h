@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "assay/causes/network.h"
 #include "assay/causes/tensor_store.h"
+#include "assay/mistakes/network.h"
 
 namespace assay::causes {
 

@@ -8,6 +8,7 @@
 
 #include "assay/causes/chain.h"
 #include "assay/causes/evidence.h"
+#include "assay/causes/search_places.h"
 
 namespace assay::causes {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "assay/causes/matrix.h"
 #include "assay/causes/tensor_store.h"
+#include "assay/mistakes/matrix.h"
 
 namespace assay::causes {
 

@@ -9,9 +9,9 @@
 
 #include "assay/causes/error_sources.h"
 #include "assay/causes/infer.h"
-#include "assay/causes/network.h"
 #include "assay/causes/search.h"
 #include "assay/causes/search_places.h"
+#include "assay/mistakes/network.h"
 #include "base/error.h"
 
 namespace assay {

@@ -6,10 +6,12 @@
 #include <numeric>
 #include <utility>
 
-#include "assay/causes/mistakes.h"
+#include "assay/mistakes/ops.h"
 
 namespace assay::causes {
 namespace {
+
+using namespace mistakes;
 
 constexpr int64_t kMaxPositions = 64;
 // rel_l2 between what is inferred and what the reference logged. Float leaves 1e-7 to 3e-7 (see
@@ -136,7 +138,8 @@ class AttentionTries {
   static constexpr double kMaxMultiplications = 2e9;  // about a second of one core
 
   bool is_so(const Network& network, const std::vector<bool>& wanted) {
-    const Matrix found = attention(q_, k_, v_, network.attention_settings(), wanted);
+    const Matrix found =
+        network.compute({Checkpoint::kAttn, 0}, {.rows = {&q_, &k_, &v_}, .wanted = wanted});
     double difference = 0;
     double norm = 0;
     for (int64_t t = 0; t < out_.rows; ++t) {
@@ -210,10 +213,13 @@ void infer_activation(const Reference& reference, int layer, Network& network) {
   const auto up = reference.rows({Checkpoint::kFfnUp, layer});
   const auto gate = reference.rows({Checkpoint::kFfnGate, layer});
   const auto act = reference.rows({Checkpoint::kFfnAct, layer});
-  if (!up || !act) return;
+  if (!up || !act || (gate && gate->values.size() != up->values.size())) return;
   network.set_layer(network.rotary(), gate != nullptr);
+  const auto kernels = make_reference_kernels();
+  Matrix out(up->rows, up->columns);
   for (const Activation activation : kActivations) {
-    if (rel_l2(activate(gate.get(), *up, activation), *act) <= kSame) {
+    activate(activate_call(gate.get(), *up, out), activation, *kernels);
+    if (rel_l2(out, *act) <= kSame) {
       network.activation = activation;
       return;
     }
@@ -222,7 +228,7 @@ void infer_activation(const Reference& reference, int layer, Network& network) {
 
 // The weights, and the biases of LayerNorm, with which `x` normalised with `eps` is nearest to `y`.
 NormWeights fit_norm(const Matrix& x, const Matrix& y, NormKind kind, double eps) {
-  const Matrix plain = norm(x, {.kind = kind, .eps = eps});
+  const Matrix plain = norm(x, {.kind = kind, .eps = static_cast<float>(eps)});
   NormWeights weights;
   for (int64_t i = 0; i < x.columns; ++i) {
     double a = 0;
@@ -250,10 +256,9 @@ NormWeights fit_norm(const Matrix& x, const Matrix& y, NormKind kind, double eps
 double norm_error(const Matrix& x, const Matrix& y, NormKind kind, double eps,
                   const NormWeights& weights) {
   return rel_l2(norm(x, {.kind = kind,
-                         .eps = eps,
-                         .eps_outside = false,
                          .weight = weights.weight.data(),
-                         .bias = weights.bias.empty() ? nullptr : weights.bias.data()}),
+                         .bias = weights.bias.empty() ? nullptr : weights.bias.data(),
+                         .eps = static_cast<float>(eps)}),
                 y);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "assay/causes/network.h"
 #include "assay/causes/tensor_store.h"
+#include "assay/mistakes/network.h"
 
 namespace assay::causes {
 

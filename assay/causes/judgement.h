@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "assay/causes/evidence.h"
-#include "assay/causes/network.h"
 #include "assay/causes/search_places.h"
+#include "assay/mistakes/network.h"
 
 namespace assay::causes {
 

@@ -1,70 +1,64 @@
 #include "assay/causes/mistakes.h"
 
-#include <cmath>
 #include <utility>
+
+#include "assay/mistakes/mistake.h"
 
 namespace assay::causes {
 namespace {
 
-// Changes of a product's result may have been made before its bias was added: then they are of the
-// weights' rows alone.
-void add_before_bias(const Network& network, std::vector<Mistake>& mistakes) {
-  const size_t count = mistakes.size();
-  for (size_t i = 0; i < count; ++i) {
-    if (!mistakes[i].change) continue;
-    Mistake before = mistakes[i];
-    before.text = [text = before.text](double parameter) {
-      return text(parameter) + " before the bias";
-    };
-    before.compute = [&network, change = before.change](Op op, const Inputs& inputs,
-                                                        double parameter) -> Matrix {
-      const Linear& linear = *network.linear(op);
-      if (linear.bias == nullptr) return {};
-      Matrix out = change(network.multiply({linear.weight, nullptr}, *inputs.rows[0]), parameter);
-      for (int64_t t = 0; t < out.rows; ++t) {
-        for (int64_t r = 0; r < out.columns; ++r) out.row(t)[r] += linear.bias[r];
-      }
-      return out;
-    };
-    mistakes.push_back(std::move(before));
+using mistakes::KernelHooks;
+using mistakes::Mistake;
+
+// An op of several layers is tried once for all of them.
+bool is_possible_somewhere(const Network& network, const Mistake& mistake, Op op) {
+  bool possible = !mistake.possible || mistake.possible(network, op);
+  for (int layer = 0; layer < network.n_layers && !possible; ++layer) {
+    possible = mistake.possible(network, {op.checkpoint, layer});
   }
+  return possible;
+}
+
+BoundMistake bind(const Network& network, const Mistake& mistake) {
+  BoundMistake bound{.name = mistake.cause,
+                     .text = [&](double parameter) { return mistake.text(network, parameter); },
+                     .change = {},
+                     .compute = [&](Op op, const Inputs& inputs, double parameter) -> Matrix {
+                       if (mistake.possible && !mistake.possible(network, op)) return {};
+                       return network.compute(op, inputs, mistake.edit, parameter);
+                     },
+                     .grid = mistake.grid ? mistake.grid(network) : std::vector<double>(),
+                     .refine = mistake.refine,
+                     .generic = mistake.generic};
+  if (mistake.change) {
+    bound.change = [&](const Matrix& right, double parameter) {
+      return mistake.change(network, right, parameter);
+    };
+    bound.compute = [&](Op op, const Inputs& inputs, double parameter) {
+      return mistake.change(network, network.compute(op, inputs), parameter);
+    };
+  }
+  return bound;
+}
+
+// A change of a product's result may have been made before its bias was added: then it is of the
+// weights' rows alone.
+BoundMistake bind_before_bias(const Network& network, const Mistake& mistake) {
+  BoundMistake bound = bind(network, mistake);
+  bound.text = [text = bound.text](double parameter) {
+    return text(parameter) + " before the bias";
+  };
+  bound.compute = [&network, hooks = hooks_of(mistake, true)](Op op, const Inputs& inputs,
+                                                              double parameter) -> Matrix {
+    if (network.linear(op)->bias == nullptr) return {};
+    return network.compute(op, inputs, hooks, parameter);
+  };
+  return bound;
 }
 
 }  // namespace
 
-Mistake plain_mistake(std::string name, std::string text,
-                      std::function<Matrix(Op op, const Inputs& inputs)> compute) {
-  return {.name = std::move(name),
-          .text = [text = std::move(text)](double) { return text; },
-          .change = {},
-          .compute = [compute = std::move(compute)](Op op, const Inputs& inputs,
-                                                    double) { return compute(op, inputs); },
-          .grid = {}};
-}
-
-Mistake output_mistake(const Network& network, std::string name,
-                       std::function<std::string(double)> text, std::vector<double> grid,
-                       bool refine, Change change) {
-  return {
-      .name = std::move(name),
-      .text = std::move(text),
-      .change = change,
-      .compute = [&network, change = std::move(change)](
-                     Op op, const Inputs& inputs,
-                     double parameter) { return change(network.compute(op, inputs), parameter); },
-      .grid = std::move(grid),
-      .refine = refine,
-      .generic = true};
-}
-
-std::vector<double> ratios(double low, double high, int count) {
-  std::vector<double> values;
-  values.reserve(static_cast<size_t>(count));
-  for (int i = 0; i < count; ++i) values.push_back(low * std::pow(high / low, i / (count - 1.0)));
-  return values;
-}
-
-std::vector<Checkpoint> family_of(Checkpoint checkpoint, const Mistake& mistake) {
+std::vector<Checkpoint> family_of(Checkpoint checkpoint, const BoundMistake& mistake) {
   const OpKind kind = kind_of(checkpoint);
   const bool of_all = kind == OpKind::kLinear
                           ? mistake.name == "rounding" || mistake.name == "transpose"
@@ -85,35 +79,20 @@ std::vector<Checkpoint> family_of(Checkpoint checkpoint, const Mistake& mistake)
   return {checkpoint};
 }
 
-std::vector<Mistake> mistakes_of(const Network& network, Checkpoint checkpoint) {
-  std::vector<Mistake> mistakes;
-  const OpKind kind = kind_of(checkpoint);
-  switch (kind) {
-    case OpKind::kEmbedding:
-      add_embedding_mistakes(network, mistakes);
-      break;
-    case OpKind::kNorm:
-      add_norm_mistakes(network, mistakes);
-      break;
-    case OpKind::kLinear:
-      add_linear_mistakes(network, checkpoint, mistakes);
-      break;
-    case OpKind::kRope:
-      add_rope_mistakes(network, mistakes);
-      break;
-    case OpKind::kAttention:
-      add_attention_mistakes(network, mistakes);
-      break;
-    case OpKind::kActivation:
-      add_ffn_mistakes(network, mistakes);
-      break;
-    case OpKind::kAdd:
-      add_residual_mistakes(mistakes);
-      break;
+std::vector<BoundMistake> mistakes_of(const Network& network, Op op) {
+  std::vector<BoundMistake> all;
+  std::vector<BoundMistake> before_bias;
+  for (const Mistake& mistake : mistakes::mistake_catalogue()) {
+    const bool tried = mistake.text && concerns(mistake, op.checkpoint) &&
+                       (mistake.change || network.can_compute(op));
+    if (!tried || !is_possible_somewhere(network, mistake, op)) continue;
+    all.push_back(bind(network, mistake));
+    if (mistake.change && network.linear(op) != nullptr) {
+      before_bias.push_back(bind_before_bias(network, mistake));
+    }
   }
-  add_output_mistakes(network, checkpoint, mistakes);
-  if (kind == OpKind::kLinear && network.model != nullptr) add_before_bias(network, mistakes);
-  return mistakes;
+  for (BoundMistake& mistake : before_bias) all.push_back(std::move(mistake));
+  return all;
 }
 
 }  // namespace assay::causes

@@ -5,12 +5,11 @@
 #include <vector>
 
 #include "assay/causes/chain.h"
-#include "assay/causes/network.h"
 
 namespace assay::causes {
 
-// A known mistake in one op: what the op gives under it.
-struct Mistake {
+// A mistake of the catalogue in one op of a network: what the op gives under it.
+struct BoundMistake {
   std::string name;  // as it stands in "causes" of the JSON
   // What the engine does, as "rotates ..."; takes the parameter where there is one.
   std::function<std::string(double parameter)> text;
@@ -19,39 +18,14 @@ struct Mistake {
   std::function<Matrix(Op op, const Inputs& inputs, double parameter)> compute;
   std::vector<double> grid;  // of the parameter, ascending; empty where there is none
   bool refine = false;       // values between those of the grid are possible
-  bool generic = false;      // one that may befall any op: tried after those that belong to the op
+  bool generic = false;      // one that any op can have: tried after those of the op itself
 };
 
-// Those of an op of this kind, as far as `network` knows enough to try them.
-std::vector<Mistake> mistakes_of(const Network& network, Checkpoint kind);
+// Those of an op, as far as `network` knows enough to try them.
+std::vector<BoundMistake> mistakes_of(const Network& network, Op op);
 
-// Kinds of ops that one piece of an engine's code mostly computes, `kind` among them: a mistake in
-// it befalls all. Those are in no order.
-std::vector<Checkpoint> family_of(Checkpoint kind, const Mistake& mistake);
-
-// By subject; each appends to `mistakes`.
-void add_rope_mistakes(const Network& network, std::vector<Mistake>& mistakes);
-void add_attention_mistakes(const Network& network, std::vector<Mistake>& mistakes);
-void add_norm_mistakes(const Network& network, std::vector<Mistake>& mistakes);
-void add_ffn_mistakes(const Network& network, std::vector<Mistake>& mistakes);
-void add_residual_mistakes(std::vector<Mistake>& mistakes);
-void add_linear_mistakes(const Network& network, Checkpoint kind, std::vector<Mistake>& mistakes);
-void add_embedding_mistakes(const Network& network, std::vector<Mistake>& mistakes);
-// Blocks of quantised weights that are read wrongly.
-void add_block_mistakes(const Network& network, std::vector<Mistake>& mistakes);
-// Of any op's output: rounding, shifts, layouts, scales.
-void add_output_mistakes(const Network& network, Checkpoint kind, std::vector<Mistake>& mistakes);
-
-// A mistake without a parameter.
-Mistake plain_mistake(std::string name, std::string text,
-                      std::function<Matrix(Op op, const Inputs& inputs)> compute);
-// One of an op's output: `change` is given the right one.
-using Change = std::function<Matrix(const Matrix& right, double parameter)>;
-Mistake output_mistake(const Network& network, std::string name,
-                       std::function<std::string(double)> text, std::vector<double> grid,
-                       bool refine, Change change);
-
-// `count` values from `low` to `high` in equal ratios.
-std::vector<double> ratios(double low, double high, int count);
+// Kinds of ops that engines mostly compute with one function, `kind` among them: a mistake in it is
+// one of all. Order unspecified.
+std::vector<Checkpoint> family_of(Checkpoint kind, const BoundMistake& mistake);
 
 }  // namespace assay::causes

@@ -29,7 +29,7 @@ bool is_whole(double value) {
 }
 
 // Another factor on a branch than none, twice and so on is rather called a scale or a sign.
-bool is_plain_factor(const Mistake& mistake, double parameter) {
+bool is_plain_factor(const BoundMistake& mistake, double parameter) {
   return mistake.name == "residual" && mistake.refine &&
          (!is_whole(parameter) || std::round(parameter) < 0 || std::round(parameter) == 1);
 }
@@ -183,7 +183,7 @@ std::vector<Search::Try> Search::to_try() const {
     for (const Op op : chain_.ops()) {
       // An op of several layers in the chain is mistaken in all of them, and tried once.
       if (!chain_.is_suspect(op) || !seen.insert(op.checkpoint).second) continue;
-      for (Mistake& mistake : mistakes_of(network_, op.checkpoint)) {
+      for (BoundMistake& mistake : mistakes_of(network_, op)) {
         if (mistake.generic == generic) tries.push_back({std::move(mistake), op});
       }
     }
@@ -218,7 +218,7 @@ void Search::try_on_reference() {
   const std::string name = context_.target.name();
   const auto right = store_.reference(name, predicted_at_);
   if (!right) return;
-  for (const Mistake& mistake : mistakes_of(network_, context_.target.checkpoint)) {
+  for (const BoundMistake& mistake : mistakes_of(network_, context_.target)) {
     if (!mistake.change) continue;
     try_one(
         mistake, [&](double parameter) { return mistake.change(*right, parameter); }, 0, name);
@@ -232,8 +232,8 @@ void Search::try_on_reference() {
 
 // The same where a bias that is not known is added after it: that shows as one vector at every
 // token. What that vector leaves by itself must be the mistake's.
-void Search::try_before_bias(const Mistake& mistake, const Matrix& right) {
-  Mistake before = mistake;
+void Search::try_before_bias(const BoundMistake& mistake, const Matrix& right) {
+  BoundMistake before = mistake;
   before.text = [text = mistake.text](double parameter) {
     return text(parameter) + " before the bias";
   };
@@ -271,13 +271,14 @@ void Search::try_sibling() {
   const Op other{is_gate ? Checkpoint::kFfnUp : Checkpoint::kFfnGate, context_.target.layer};
   const auto values = store_.reference(other.name(), predicted_at_);
   if (!values) return;
-  const Mistake swapped =
-      plain_mistake("gate_up_swapped", fmt::format("holds {}", other.name()), {});
+  BoundMistake swapped;
+  swapped.name = "gate_up_swapped";
+  swapped.text = [&](double) { return fmt::format("holds {}", other.name()); };
   try_one(
       swapped, [&](double) { return *values; }, 0, context_.target.name());
 }
 
-void Search::try_in_chain(const Mistake& mistake, const Kinds& kinds, Op op) {
+void Search::try_in_chain(const BoundMistake& mistake, const Kinds& kinds, Op op) {
   const Predict predict = [&](double parameter) -> Matrix {
     if (chain_.multiplications() > max_multiplications_) throw WorkLimitReached();
     bool made = false;
@@ -295,7 +296,7 @@ void Search::try_in_chain(const Mistake& mistake, const Kinds& kinds, Op op) {
   try_one(mistake, predict, rank, place_of(kinds, op));
 }
 
-void Search::try_one(const Mistake& mistake, const Predict& predict, int rank,
+void Search::try_one(const BoundMistake& mistake, const Predict& predict, int rank,
                      const std::string& where) {
   double parameter = 0;
   Fit least;
@@ -319,8 +320,8 @@ void Search::try_one(const Mistake& mistake, const Predict& predict, int rank,
 }
 
 // Values between those of the grid. A value of the grid is a likelier mistake than one beside it.
-void Search::refine(const Mistake& mistake, const Predict& predict, size_t best, double& parameter,
-                    Fit& least) const {
+void Search::refine(const BoundMistake& mistake, const Predict& predict, size_t best,
+                    double& parameter, Fit& least) const {
   constexpr double kFarBetter = 0.5;
   const std::vector<double>& grid = mistake.grid;
   double found = grid[best];

@@ -9,8 +9,8 @@
 #include "assay/causes/evidence.h"
 #include "assay/causes/judgement.h"
 #include "assay/causes/mistakes.h"
-#include "assay/causes/network.h"
 #include "assay/causes/search_places.h"
+#include "assay/mistakes/network.h"
 
 namespace assay::causes {
 
@@ -48,7 +48,7 @@ class Search {
   using Predict = std::function<Matrix(double parameter)>;
   using Kinds = std::vector<Checkpoint>;
   struct Try {
-    Mistake mistake;
+    BoundMistake mistake;
     Op op;
   };
 
@@ -57,12 +57,13 @@ class Search {
   void try_recomputed();
   std::vector<Try> to_try() const;
   void try_on_reference();
-  void try_before_bias(const Mistake& mistake, const Matrix& right);
+  void try_before_bias(const BoundMistake& mistake, const Matrix& right);
   void try_sibling();
   void try_fitted();
-  void try_in_chain(const Mistake& mistake, const Kinds& kinds, Op op);
-  void try_one(const Mistake& mistake, const Predict& predict, int rank, const std::string& where);
-  void refine(const Mistake& mistake, const Predict& predict, size_t best, double& parameter,
+  void try_in_chain(const BoundMistake& mistake, const Kinds& kinds, Op op);
+  void try_one(const BoundMistake& mistake, const Predict& predict, int rank,
+               const std::string& where);
+  void refine(const BoundMistake& mistake, const Predict& predict, size_t best, double& parameter,
               Fit& least) const;
   void step(const Predict& predict, bool positive, double& parameter, Fit& least) const;
   void narrow(const Predict& predict, double low, double high, double& parameter, Fit& least) const;

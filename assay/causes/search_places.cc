@@ -59,6 +59,12 @@ std::vector<int64_t> positions_below(const TensorStore& store, const std::string
 
 }  // namespace
 
+std::optional<Op> find_op(const std::string& checkpoint) {
+  const CheckpointName name = parse_checkpoint_name(checkpoint);
+  const std::optional<Checkpoint> known = find_checkpoint(name.op, name.layer >= 0);
+  return known ? std::optional(Op{*known, name.layer}) : std::nullopt;
+}
+
 std::vector<int64_t> positions_to_try(const TensorStore& store, const std::string& checkpoint,
                                       int64_t first_token) {
   const int64_t prompt = std::ssize(store.tokens());

@@ -6,10 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "assay/causes/network.h"
 #include "assay/causes/tensor_store.h"
+#include "assay/mistakes/network.h"
 
 namespace assay::causes {
+
+// The op that computes the checkpoint of this name, if Assay knows it.
+std::optional<Op> find_op(const std::string& checkpoint);
 
 // The positions of a checkpoint to look at: failing ones from `first_token` on (or, where none
 // fails, those with the largest errors), and some that pass, which a mistake must not change. Of

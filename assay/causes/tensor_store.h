@@ -6,11 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "assay/causes/matrix.h"
 #include "assay/compare/comparison.h"
 #include "assay/compare/log_index.h"
+#include "assay/mistakes/network.h"
 
 namespace assay::causes {
+
+using mistakes::Inputs;
+using mistakes::Matrix;
+using mistakes::Network;
+using mistakes::Op;
 
 // The records of a comparison's two logs, by the reference's names and positions. What has been
 // read is kept, up to a bound.

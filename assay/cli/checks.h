@@ -24,7 +24,7 @@ void refuse_empty_values(CLI::App& app);
 std::vector<std::string> arguments_for_cli11(int argc, char** argv);
 
 // Comma-separated token ids, in brackets or not, as `assay tokenize` prints them. Throws Error
-// naming `flag` and the item that is none.
+// naming `flag` and the item that is invalid.
 std::vector<int32_t> parse_token_ids(const std::string& text, const std::string& flag);
 
 // Throws Error if `output` is one of the inputs. `what` is written there ("the report"), and `flag`

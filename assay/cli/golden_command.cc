@@ -42,7 +42,7 @@ std::vector<std::string> models_of(const GoldenArguments& arguments) {
 
 struct Pending {
   std::vector<std::string> models;  // that have something to review, in the order given
-  int exit_code = kInParity;        // not, if another's manifest cannot be read, which is told
+  int exit_code = kInParity;        // not, if another's manifest cannot be read, which is reported
 };
 
 Pending models_pending(const GoldenArguments& arguments) {

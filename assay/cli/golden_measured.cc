@@ -115,7 +115,7 @@ bool record_measured(const MeasuredArguments& arguments, const std::string& mode
   const GoldenManifest manifest =
       read_golden_manifest(golden_folder(arguments.root, model) + kManifestName);
   bool waits = false;
-  // The floors first: the size of what changes is told in them.
+  // The floors first: the size of a change is reported in them.
   if (arguments.fast_floors) waits = record_fast_floors(arguments, manifest);
   if (arguments.snapshots) waits = record_snapshots(arguments, manifest) || waits;
   return waits;

@@ -117,7 +117,7 @@ std::string message_of(const std::exception& error) {
 
 int main(int argc, char** argv) {
   // A file opened later must not become standard output because the caller had closed that: what
-  // is printed would land in it. Read-only, so that printing fails and is told.
+  // is printed would land in it. Read-only, so that printing fails and is reported.
   for (int fd = 0; fd <= 2; ++fd) {
     if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return assay::kNotComparable;
   }

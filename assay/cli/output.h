@@ -50,7 +50,7 @@ void print_text(std::string_view text);
 // control characters are shown as \xNN.
 void print_foreign_text(std::string_view text);
 
-// On standard error; where that is closed or full there is nobody to tell.
+// On standard error; where that is closed or full, nothing can be reported.
 void print_status(const std::string& text);
 void print_warning(const std::string& text);
 void print_error(const std::string& text);

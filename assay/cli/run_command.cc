@@ -34,7 +34,7 @@ struct RunFlags {
   std::string kv_type = "f32";
   LogFlags log = {.defaults = {.team = "assay", .environment = true}};
   bool json = false;
-  std::function<bool()> is_greedy_unasked;  // whether how to sample is said, but not to sample
+  std::function<bool()> has_unused_sampling_flags;  // --top-k, --top-p or --seed without --temp
 };
 
 std::string as_json(const RunResult& result) {
@@ -99,7 +99,7 @@ int run_injected_command(const RunFlags& flags) {
 int run_command(RunFlags& flags) {
   flags.options.kv_type = flags.kv_type == "f16" ? KvType::kF16 : KvType::kF32;
   if (flags.inject) return run_injected_command(flags);
-  if (flags.is_greedy_unasked()) {
+  if (flags.has_unused_sampling_flags()) {
     const Sampler checked(flags.options.sampler);  // throws where a number is out of range
     print_warning(
         "without --temp the most likely token is taken: --top-k, --top-p and --seed "
@@ -198,7 +198,7 @@ void add_run(CLI::App& app, int& exit_code) {
     inject->excludes(option);
     if (option != batch) follow->excludes(option);
   }
-  flags->is_greedy_unasked = [=] {
+  flags->has_unused_sampling_flags = [=] {
     return temp->count() == 0 && top_k->count() + top_p->count() + seed->count() > 0;
   };
 

@@ -21,7 +21,7 @@ void on_interrupt(int signal) {
 // All below runs in a signal handler: it takes no memory and calls nothing that does.
 
 void put(std::string_view text) {
-  // Where that fails there is nobody to tell.
+  // Where that fails, nothing can be reported.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
 }
 

@@ -8,7 +8,7 @@ namespace assay {
 // - SIGBUS, what a mapped file gives that somebody has cut, is one line that names the file, and
 //   exit code 2.
 // - SIGPIPE and SIGXFSZ are ignored: the write that meets them fails and says why.
-// - SIGCHLD is not ignored, whatever the caller has: else nobody could tell how a child ended.
+// - SIGCHLD is not ignored, whatever the caller has: otherwise how a child ended would be unknown.
 void handle_signals();
 
 }  // namespace assay

@@ -39,7 +39,8 @@ struct Sums {
   }
 };
 
-// Summaries may count any number of values up to 2^63 - 1, which is then the most that is told.
+// Summaries may count any number of values up to 2^63 - 1, which is then the largest that is
+// reported.
 void add_up_to_most(int64_t& sum, int64_t more) {
   if (__builtin_add_overflow(sum, more, &sum)) sum = std::numeric_limits<int64_t>::max();
 }
@@ -111,7 +112,7 @@ class Analyzer {
   }
 
   // An engine that counts tokens from 1 rotates by nothing at what it calls 1, and attends to that
-  // token alone: what comes out is what went in. (At 0 no repeat is told at all.)
+  // token alone: what comes out is what went in. (At 0 no repeat is reported at all.)
   void drop_first_positions() {
     const int64_t first = *tokens_.begin();
     if (first > 1) return;  // the log begins later; some engines count from 1

@@ -208,7 +208,7 @@ void take_results(Attempt& attempt, const Logs& logs, const CompareOptions& opti
 }
 
 // What comes after the place where the two generations part was computed from other tokens. A NaN
-// there still fails.
+// and another shape still fail.
 void excuse_after_split(bool whole_required, Comparison& comparison) {
   Split& split = *comparison.split;
   const Evidence evidence = whole_required ? Evidence::kUnproven : Evidence::kExcused;
@@ -219,7 +219,8 @@ void excuse_after_split(bool whole_required, Comparison& comparison) {
     --comparison.unmatched_ref;
   }
   std::erase_if(comparison.results, [&](const RecordResult& result) {
-    if (result.token_idx < split.token_idx || result.failing_metric == Metric::kNonfinite) {
+    if (result.token_idx < split.token_idx || result.failing_metric == Metric::kNonfinite ||
+        result.failing_metric == Metric::kSize) {
       return false;
     }
     if (!result.of_ref) return true;
@@ -330,6 +331,7 @@ Comparison compare_logs(const std::string& ref_path, const std::string& got_path
   const SharedNames names(*logs.ref, *logs.got);
   name_checkpoints(logs, names, comparison);
   warn(unused_globs(options.policy, names), comparison);
+  warn(other_sequence(*logs.ref, *logs.got), comparison);
   warn(other_model(*logs.ref, *logs.got), comparison);
   warn(foreign_names(*logs.ref, *logs.got), comparison);
   const std::vector<Tolerance> tolerances = tolerances_of(*logs.ref, names, options.policy);

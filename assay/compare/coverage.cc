@@ -113,6 +113,13 @@ std::string other_names(const LogIndex& ref, const LogIndex& got, const Selectio
       map.empty() ? "where two are one tensor, give --map" : map);
 }
 
+std::string other_sequence(const LogIndex& ref, const LogIndex& got) {
+  if (ref.sequence() == got.sequence()) return {};
+  return fmt::format(
+      "{} has sequence '{}' and {} has sequence '{}': their records are compared as those of one",
+      ref.path(), printable(ref.sequence(), 40), got.path(), printable(got.sequence(), 40));
+}
+
 std::string other_model(const LogIndex& ref, const LogIndex& got) {
   if (!ref.header() || !got.header()) return {};
   const LogHeader::Model& a = ref.header()->model;

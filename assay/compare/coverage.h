@@ -29,6 +29,9 @@ std::string foreign_names(const LogIndex& ref, const LogIndex& got);
 // compared.
 std::string other_names(const LogIndex& ref, const LogIndex& got, const Selection& selection);
 
+// The logs are of different sequences, which are compared as if they were one.
+std::string other_sequence(const LogIndex& ref, const LogIndex& got);
+
 // The headers name different model files.
 std::string other_model(const LogIndex& ref, const LogIndex& got);
 

@@ -6,6 +6,8 @@
 #include <map>
 #include <optional>
 
+#include "assay/compare/garbage.h"
+#include "assay/compare/median.h"
 #include "assay/compare/single_values.h"
 #include "assay/compare/value_metrics.h"
 #include "assay/log/sketch.h"
@@ -15,7 +17,8 @@ namespace {
 
 // Summaries of the same tensor may have been computed in other orders, or by 32-bit floats.
 constexpr double kSummaryRounding = 1e-6;
-constexpr double kUnseen = 1e-3;  // an error of logits that their padding must not hide
+constexpr double kRounded = 1e-2;  // no more is lost where values are rounded
+constexpr double kUnseen = 1e-3;   // an error of logits that their padding must not hide
 
 // `most`, the largest of what was seen, NaN once one was.
 void raise(double& most, double value) {
@@ -26,14 +29,21 @@ double root_of(int64_t n) {
   return std::sqrt(static_cast<double>(n));
 }
 
-// A difference in the reference's norm. Sums are no more exact than they are printed.
-double share(const ViewPair& pair, double difference) {
-  return relative(difference, difference > kSummaryRounding * pair.sums ? pair.norm : pair.sums);
+// A difference of sums in the reference's norm. Sums are no more exact than they are printed. Where
+// padding or a value that no engine computes is most of them, a difference may be what a type of 16
+// bits rounds it by: then they tell nothing.
+double share(const ViewPair& pair, double difference, Metrics& metrics) {
+  if (!(difference > kSummaryRounding * pair.sums)) return relative(difference, pair.sums);
+  if (pair.norm < pair.sums && difference <= kRounded * pair.sums) {
+    metrics.padded = true;
+    return relative(difference, pair.sums);
+  }
+  return relative(difference, pair.norm);
 }
 
 // A bound made of sums, which below their rounding says nothing.
 void raise_by_sums(const ViewPair& pair, double difference, Metrics& metrics) {
-  const double bound = share(pair, difference);
+  const double bound = share(pair, difference, metrics);
   if (!(bound <= kSummaryRounding)) raise(metrics.rel_l2, bound);
 }
 
@@ -70,7 +80,7 @@ double largest_known(const RecordView& view) {
 
 void hold_sketches(const ViewPair& pair, Metrics& metrics) {
   if (!pair.ref.sketch || !pair.got.sketch) return;
-  raise(metrics.rel_l2, share(pair, sketch_distance(*pair.ref.sketch, *pair.got.sketch)));
+  raise(metrics.rel_l2, share(pair, sketch_distance(*pair.ref.sketch, *pair.got.sketch), metrics));
   metrics.identical = metrics.identical && *pair.ref.sketch == *pair.got.sketch;
   metrics.facts.sketch = true;
 }
@@ -79,7 +89,6 @@ void hold_sketches(const ViewPair& pair, Metrics& metrics) {
 // sketch of one of the two are not those of the tensor. Below 1 % values may have been rounded.
 void hold_values_to_sketches(const ViewPair& pair, Metrics& metrics) {
   if (!pair.ref.sketch || !pair.got.sketch || pair.padded) return;
-  constexpr double kRounded = 1e-2;
   const double head = norm_of_finite(pair.ref.values.first(pair.common));
   const double told = sketch_distance(*pair.ref.sketch, *pair.got.sketch) / kMinNormRatio +
                       10 * kSummaryRounding * pair.sums;
@@ -108,15 +117,27 @@ void hold_norms(const ViewPair& pair, Metrics& metrics) {
   }
 }
 
+// Whether one of the largest elements of either is also listed by the other.
+bool lists_element_of_both(const ViewPair& pair) {
+  const auto lists_one_of = [](const RecordView& mine, const RecordView& other) {
+    return std::any_of(mine.top.begin(), mine.top.end(), [&](const TopValue& top) {
+      return value_at(other.values, other.top, top.index).has_value();
+    });
+  };
+  return lists_one_of(pair.ref, pair.got) || lists_one_of(pair.got, pair.ref);
+}
+
 void hold_extremes_and_means(const ViewPair& pair, Metrics& metrics) {
   if (!pair.ref.summary || !pair.got.summary) return;
   const Summary& a = *pair.ref.summary;
   const Summary& b = *pair.got.summary;
+  // Equal probabilities of tokens of which the other says nothing prove nothing.
+  const bool apart = metrics.in_nats && !pair.ref.top.empty() && !lists_element_of_both(pair);
   double least = 0;  // that ||d|| can be; NaN, where one of the two lacks a number, is not above it
   for (const double known : {std::abs(a.max - b.max), std::abs(a.min - b.min),
                              std::abs(a.mean - b.mean) * root_of(metrics.n)}) {
     if (known > least) least = known;
-    metrics.facts.summary = metrics.facts.summary || !std::isnan(known);
+    metrics.facts.summary = metrics.facts.summary || (!std::isnan(known) && !apart);
   }
   raise_by_sums(pair, least, metrics);
   const bool same_top = std::equal(a.top.begin(), a.top.end(), b.top.begin(), b.top.end(),
@@ -148,9 +169,22 @@ double norm_of_listed(const ViewPair& pair, const Metrics& metrics) {
   return norm;
 }
 
+// Whether the element is one of those that swamp the sums, and off by no more than its rounding.
+bool is_rounded_padding(const ViewPair& pair, int64_t index, double difference) {
+  if (!(pair.norm < pair.sums)) return false;
+  for (const RecordView* view : {&pair.ref, &pair.got}) {
+    const std::optional<float> value = value_at(view->values, view->top, index);
+    if (!value || std::isinf(*value)) continue;
+    const double magnitude = std::abs(static_cast<double>(*value));
+    return magnitude > pair.norm && difference <= kRounded * magnitude;
+  }
+  return false;
+}
+
 void hold_single_values(const ViewPair& pair, Metrics& metrics) {
   const auto known = [](const RecordView& view) {
-    return SingleValues{view.values, view.top, view.summary ? &*view.summary : nullptr};
+    return SingleValues{view.values, view.top, view.summary ? &*view.summary : nullptr,
+                        view.most_unlisted};
   };
   for (const auto& [mine, other] : {std::pair(&pair.ref, &pair.got), {&pair.got, &pair.ref}}) {
     for (const TopValue& top : mine->top) {
@@ -164,6 +198,10 @@ void hold_single_values(const ViewPair& pair, Metrics& metrics) {
   if (differences.empty()) return;
   double squares = pair.head_difference * pair.head_difference;
   for (const auto& [index, difference] : differences) {
+    if (is_rounded_padding(pair, index, difference)) {
+      metrics.padded = true;
+      continue;
+    }
     squares += difference * difference;
     raise(metrics.observed_error, difference);
   }
@@ -223,6 +261,19 @@ std::optional<double> most_of_logits(const RecordView& ref, const RecordView& go
   return most;
 }
 
+// The norm of a tensor without its garbage, where the stated one is garbage's: what the values that
+// are listed, or the largest but one, leave to all others. Nothing where it is not.
+std::optional<double> norm_without_garbage(const RecordView& ref, double norm, int64_t n) {
+  std::vector<float> usual;
+  for (const float value : ref.values) {
+    if (std::isfinite(value) && value != 0) usual.push_back(std::abs(value));
+  }
+  if (usual.empty() && ref.top.size() > 1) usual.push_back(std::abs(ref.top[1].value));
+  if (norm < kNotComputed || usual.empty()) return std::nullopt;
+  const double most = static_cast<double>(upper_median(usual)) * root_of(n);
+  return norm >= kMagnitudeScale * most ? std::optional(most) : std::nullopt;
+}
+
 // The norm that the values or extremes of a record stand for, where it tells nothing else: the
 // other values are taken to be as large as those listed, but no element is left out.
 double norm_by_values(const RecordView& view, int64_t n) {
@@ -239,7 +290,13 @@ ViewPair pair_views(const RecordView& ref, const RecordView& got, size_t common,
   const std::optional<double> norm = ref.norm() ? ref.norm() : got.norm();
   pair.sums = norm.value_or(std::max(head_norm, norm_by_values(ref, metrics.n)));
   pair.norm = pair.sums;
-  if (!norm || !metrics.is_logits) return pair;
+  if (!norm) return pair;
+  if (const auto rest = norm_without_garbage(ref, *norm, metrics.n)) {
+    pair.norm = *rest;
+    pair.padded = true;
+    return pair;
+  }
+  if (!metrics.is_logits) return pair;
   const std::optional<double> most = most_of_logits(ref, got, common, *norm, metrics.n);
   if (!most) return pair;
   pair.norm = *most;

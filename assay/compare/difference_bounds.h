@@ -14,7 +14,7 @@ struct ViewPair {
   size_t common = 0;           // leading values that both hold
   double head_difference = 0;  // ||ref - got|| over them
   double norm = 0;             // the reference's, or the best that is known of it
-  double sums = 0;             // what its sums are of: the norm with the padding of logits
+  double sums = 0;             // what its sums are of: the norm with all that `norm` is without
   bool padded = false;         // sums round off more than what is compared
 };
 
@@ -31,7 +31,7 @@ void raise_to_bounds(const ViewPair& pair, Metrics& metrics);
 
 // The pair with what its differences are taken against: the reference's norm; where it tells none,
 // the other's; else what the values or extremes of the reference stand for. Of logits without what
-// their padding has of it.
+// their padding has of it, and of any tensor without what a value has that no engine computes.
 ViewPair pair_views(const RecordView& ref, const RecordView& got, size_t common,
                     double head_difference, double head_norm, const Metrics& metrics);
 

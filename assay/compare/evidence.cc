@@ -1,5 +1,7 @@
 #include "assay/compare/evidence.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -9,8 +11,14 @@ namespace assay {
 namespace {
 
 constexpr std::string_view kNoFact = "the logs have no value, sketch or summary of it in common";
-constexpr std::string_view kOnlyZeros = "the values in common are all zero, and nothing else is in common";
+constexpr std::string_view kOnlyZeros =
+    "the values in common are all zero, and nothing else is in common";
+constexpr std::string_view kOnlyInfinite = "the values in common are all infinite";
+constexpr std::string_view kUnclearNonfinite =
+    "some elements are not finite, and the logs do not tell whether they are the same in both";
 constexpr std::string_view kNoLimit = "no limit of the policy can be held there; give rel_l2";
+constexpr std::string_view kNoKl =
+    "the policy has a limit of kl, which takes all values of both logs";
 constexpr std::string_view kOnlyPart =
     "only a part of it was compared, and whole evidence is required";
 constexpr std::string_view kNoArgmax[] = {
@@ -36,7 +44,8 @@ Evidence shown_by(const Metrics& metrics, const Tolerance& tolerance) {
 
 std::string_view missing_fact(const Metrics& metrics) {
   if (metrics.facts.any()) return kNoLimit;
-  return metrics.compared > 0 && metrics.all_zero ? kOnlyZeros : kNoFact;
+  if (metrics.compared == 0) return kNoFact;
+  return metrics.all_zero ? kOnlyZeros : kOnlyInfinite;
 }
 
 bool comes_before(int64_t token_a, int64_t order_a, int64_t token_b, int64_t order_b) {
@@ -47,6 +56,14 @@ bool comes_before(int64_t token_a, int64_t order_a, int64_t token_b, int64_t ord
 
 Evidence evidence_of(const Metrics& metrics, const Tolerance& tolerance, EvidenceRequired required,
                      std::string_view& reason) {
+  if (metrics.unclear_nonfinite) {
+    reason = kUnclearNonfinite;
+    return Evidence::kUnproven;
+  }
+  if (tolerance.kl && metrics.is_logits && !metrics.kl && !metrics.facts.all_values) {
+    reason = kNoKl;
+    return Evidence::kUnproven;
+  }
   const Evidence shown = shown_by(metrics, tolerance);
   if (shown == Evidence::kUnproven) {
     reason = missing_fact(metrics);
@@ -61,6 +78,10 @@ Evidence evidence_of(const Metrics& metrics, const Tolerance& tolerance, Evidenc
     return Evidence::kUnproven;
   }
   return shown;
+}
+
+bool lacks_argmax(std::string_view reason) {
+  return std::ranges::find(kNoArgmax, reason) != std::end(kNoArgmax);
 }
 
 EvidenceCounts count_evidence(const Comparison& comparison) {

@@ -26,6 +26,9 @@ inline constexpr std::string_view kDifferentPromptStart = "the prompts of the tw
 inline constexpr std::string_view kReferenceUnsound = "the reference contradicts itself there";
 inline constexpr std::string_view kAfterSplit = "the two went on with other tokens";
 
+// Whether that reason is that one side, or neither, tells which element of logits it chooses.
+bool lacks_argmax(std::string_view reason);
+
 // Counts the states of all records of the reference in `comparison`, and finds the first that is
 // unproven: by token, then as the network computes.
 EvidenceCounts count_evidence(const Comparison& comparison);

@@ -154,7 +154,7 @@ void Forensics::find_stale_runs(const Record& record, int32_t checkpoint, Checkp
       }
       i = std::max(j, i + 1);
     }
-    // All of it is a repeat, which is told elsewhere, or may be that of an equal token.
+    // All of it is a repeat, which is reported elsewhere, or may be that of an equal token.
     if (longest >= kShortestRun && longest < static_cast<int64_t>(common)) {
       suspicions_.push_back({SuspicionKind::kStale, checkpoint, record.token_idx, begin, longest,
                              checkpoint, held.before_token});

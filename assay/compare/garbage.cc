@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -16,6 +17,8 @@ constexpr size_t kFirst = 4;      // values that two words cover
 constexpr size_t kLast = 2;       // values that one word covers
 constexpr size_t kMinOthers = 4;  // fewer other values give no scale
 constexpr size_t kSamples = 256;
+constexpr double kMinPadding = 1000;  // no logit is as far below 0
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 uint32_t bits_of(float value) {
   return std::bit_cast<uint32_t>(value);
@@ -75,8 +78,10 @@ class Finder {
 
   std::vector<Garbage> find(const Record& record) {
     const Scale scale = scale_of(values_);
-    const size_t end = record.has_all_values() && is_logits_ ? find_padding() : values_.size();
+    double limit = scale.median * kMagnitudeScale;
+    if (!(limit > 0)) limit = stated_norm(record) * kNormScale;
     const size_t begin = find_heap_metadata(scale);
+    const size_t end = record.has_all_values() && is_logits_ ? find_padding(limit) : values_.size();
     // Without their sign, floats are ordered as their bits are.
     int32_t most = 0;
     for (size_t i = begin; i < end; ++i) {
@@ -85,8 +90,6 @@ class Finder {
     }
     const auto largest = std::bit_cast<float>(most);
     const bool nonfinite = !std::isfinite(largest);
-    double limit = scale.median * kMagnitudeScale;
-    if (!(limit > 0)) limit = stated_norm(record) * kNormScale;
     if (nonfinite || (limit > 0 && static_cast<double>(largest) >= limit)) {
       find_outliers(begin, end, limit);
     }
@@ -98,17 +101,57 @@ class Finder {
     found_.push_back({static_cast<int64_t>(index), values_[index], reason});
   }
 
-  // The index at which the padding begins.
-  size_t find_padding() {
-    size_t begin = values_.size();
-    while (begin > 0 && bits_of(values_[begin - 1]) == bits_of(values_.back())) --begin;
-    if (values_.size() - begin < 2 || begin == 0) return values_.size();
-    const auto value = static_cast<double>(values_.back());
-    // The padding itself is no measure. Beside zeros any scale would do.
-    const double usual = scale_of(values_.first(begin)).median;
-    if (!(value < 0 && -value >= kHeapScale * (usual > 0 ? usual : 1))) return values_.size();
-    for (size_t i = begin; i < values_.size(); ++i) add(i, GarbageReason::kPadding);
-    return begin;
+  // Lists the padding, and returns the index at which that of -Infinity begins, which ends the
+  // tensor.
+  size_t find_padding(double limit) {
+    size_t end = values_.size();
+    while (end > 0 && values_[end - 1] == -kInfinity) --end;
+    if (values_.size() - end < 2 || end == 0) end = values_.size();
+    most_padding_ = most_padding(values_.first(end));
+    const auto masked = std::count_if(values_.begin(), values_.end(), [&](float value) {
+      return value <= most_padding_ && value > -kInfinity;
+    });
+    // A single value that is out of any scale may be one that no engine wrote.
+    if (masked == 1 && limit > 0 && -static_cast<double>(most_padding_) >= limit)
+      most_padding_ = -kInfinity;
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if ((i >= end || is_padding(i)) && !is_listed(i)) add(i, GarbageReason::kPadding);
+    }
+    return end;
+  }
+
+  // The largest of the finite values with which logits are padded or masked; -Infinity if none are.
+  // Masks of several kinds are found one after the other.
+  static float most_padding(std::span<const float> values) {
+    float most = -kInfinity;
+    for (;;) {
+      float least = kInfinity;
+      for (const float value : values) least = value > most && value < least ? value : least;
+      // What is added to a logit to mask it leaves values that are about as large.
+      const float candidate = least / 2;
+      if (!(-static_cast<double>(least) >= kMinPadding) ||
+          !(-static_cast<double>(least) >= kHeapScale * scale_above(values, candidate))) {
+        return most;
+      }
+      most = candidate;
+    }
+  }
+
+  // The median of |x| of about kSamples values above `limit`; infinite if there is none.
+  static double scale_above(std::span<const float> values, float limit) {
+    std::vector<float> sample;
+    const size_t stride = std::max<size_t>(1, values.size() / kSamples);
+    for (const size_t step : {stride, size_t{1}}) {  // few values may all be beside the samples
+      for (size_t i = 0; i < values.size(); i += step) {
+        if (values[i] > limit) sample.push_back(std::abs(values[i]));
+      }
+      if (!sample.empty()) return static_cast<double>(upper_median(sample));
+    }
+    return std::numeric_limits<double>::infinity();
+  }
+
+  bool is_padding(size_t index) const {
+    return values_[index] <= most_padding_ && values_[index] > -kInfinity;
   }
 
   bool is_heap_pair(size_t index, const Scale& scale) const {
@@ -143,7 +186,7 @@ class Finder {
     return begin;
   }
 
-  // Whether the value was told as a word of an allocator.
+  // Whether the value was listed as a word of an allocator.
   bool is_listed(size_t index) const {
     if (index >= kFirst && index + kLast < values_.size()) return false;
     return std::any_of(found_.begin(), found_.end(), [&](const Garbage& garbage) {
@@ -153,7 +196,7 @@ class Finder {
 
   void find_outliers(size_t begin, size_t end, double limit) {
     for (size_t i = begin; i < end; ++i) {
-      if (is_listed(i)) continue;
+      if (is_listed(i) || is_padding(i)) continue;
       if (!std::isfinite(values_[i])) {
         add(i, GarbageReason::kNonfinite);
       } else if (limit > 0 && static_cast<double>(std::abs(values_[i])) >= limit) {
@@ -164,6 +207,7 @@ class Finder {
 
   std::span<const float> values_;
   bool is_logits_;
+  float most_padding_ = -kInfinity;
   std::vector<Garbage> found_;
 };
 

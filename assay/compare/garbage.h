@@ -13,7 +13,7 @@ enum class GarbageReason : uint8_t {
   kNonfinite,
   kMagnitude,     // far out of the tensor's scale
   kHeapMetadata,  // words that a memory allocator wrote into a freed block
-  kPadding,       // rows of logits beyond the vocabulary, filled with a constant
+  kPadding,       // logits that are masked, or beyond the vocabulary
 };
 
 std::string_view garbage_reason_name(GarbageReason reason);
@@ -30,8 +30,9 @@ struct Garbage {
 // What is found of one reason is in the order of the indices.
 //
 // - nonfinite: NaN and infinities, but for padding.
-// - padding: at the end of `logits`, two or more equal values that are -Infinity or far out of
-//   scale.
+// - padding: in `logits` of which all values are there, two or more -Infinity at the end, and at
+//   any place what is far below all other values: -1e4, or the least number of a type, which masks
+//   a token or fills a row beyond the vocabulary.
 // - heap_metadata: the first 16 bytes of a freed block hold two words of its allocator, mostly
 //   pointers. As floats, each is a pair (2i, 2i + 1): the low half any float, the high half of a
 //   user-space address (0x00005… or 0x00007…) a denormal, which "%.6f" prints as 0.000000. So a
@@ -58,5 +59,6 @@ inline constexpr int kMaxListed = 64;
 inline constexpr double kHeapScale = 100;
 inline constexpr double kMagnitudeScale = 1e7;
 inline constexpr double kNormScale = 1e3;
+inline constexpr double kNotComputed = 1e7;  // massive activations are below 1e6
 
 }  // namespace assay

@@ -188,9 +188,16 @@ void LogIndex::add_choices() {
 // Logs of batches and of several ranks are not put together here.
 void LogIndex::check_coordinates(const Record& record, int64_t line) {
   if (!sequence_) sequence_ = record.sequence;
-  const bool good = *sequence_ == record.sequence && (!record.rank || *record.rank == Rank());
+  const bool whole = !record.dims || record.dims->find('[') == std::string::npos;
+  const bool good =
+      whole && *sequence_ == record.sequence && (!record.rank || *record.rank == Rank());
   if (good) return;
   const std::string where = fmt::format("{}:{}", path(), line);
+  if (!whole) {
+    throw Error(fmt::format("a record with dims '{}', which is a part of a tensor",
+                            printable(*record.dims, 40)),
+                where, "the parts of several ranks are not put together yet: log whole tensors");
+  }
   if (*sequence_ != record.sequence) {
     throw Error(fmt::format("a record of sequence '{}' in a log of sequence '{}'",
                             printable(record.sequence, 40), printable(*sequence_, 40)),

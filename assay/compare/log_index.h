@@ -68,6 +68,8 @@ class LogIndex {
   const NameTable& names() const { return names_; }
   const NameTable& teams() const { return teams_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
+  // The sequence that all records are of.
+  const std::string& sequence() const { return *sequence_; }
 
   // A checkpoint that a rule should take from the records of a name, of which there are too few.
   struct MissingRecord {

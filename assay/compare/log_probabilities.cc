@@ -22,7 +22,7 @@ double log_sum(std::span<const float> values) {
 
 bool sums_to_one(const Record& record) {
   if (!record.has_all_values() || record.values.empty()) return false;
-  // No probability is above 1: most logits are told apart without a sum.
+  // No probability is above 1: most logits are recognised without a sum.
   const float largest = *std::max_element(record.values.begin(), record.values.end());
   if (!(largest <= static_cast<float>(kUnitSum))) return false;
   return std::abs(log_sum(record.values)) <= kUnitSum;
@@ -100,6 +100,14 @@ std::optional<double> constant_between(const Record& ref, const Record& got) {
                     : std::clamp(*constant, range->least, range->most);
 }
 
+// Sums that were made of -Infinity, too, say nothing of the other elements.
+void forget_padding(Summary& summary) {
+  for (double* number : {&summary.min, &summary.mean}) {
+    if (std::isinf(*number) && *number < 0) *number = std::nan("");
+  }
+  if (std::isinf(summary.l2)) summary.l2 = std::nan("");
+}
+
 void shift_summary(double constant, int64_t n, Summary& summary) {
   const auto count = static_cast<double>(n - summary.nonfinite);
   const double squares =
@@ -120,6 +128,13 @@ std::string sibling_of(std::string_view checkpoint) {
 }
 
 void read_as_logits(Record& record) {
+  if (!is_logits_name(record.checkpoint)) return;
+  if (record.summary && (!record.summary->counts_nonfinite || record.summary->nonfinite > 0)) {
+    forget_padding(*record.summary);
+  }
+  if (record.summary && record.summary->argmax < 0 && !record.summary->top.empty()) {
+    record.summary->argmax = record.summary->top.front().index;
+  }
   if (record.checkpoint != kLogProbabilitiesName || record.top.empty()) return;
   if (record.has_all_values()) return;
   if (record.summary) {
@@ -132,8 +147,36 @@ void read_as_logits(Record& record) {
   summary.top = record.top;
 }
 
+std::optional<double> most_of_unlisted(const Record& record, std::span<const TopValue> top) {
+  if (top.empty()) return std::nullopt;
+  auto most = static_cast<double>(top.front().value);
+  for (const TopValue& entry : top) {
+    if (std::isnan(entry.value)) return std::nullopt;
+    most = std::min(most, static_cast<double>(entry.value));
+  }
+  if (record.checkpoint != kLogProbabilitiesName || record.top.empty()) return most;
+  if (record.top.front().index != top.front().index) return most;
+  double left = 1;
+  for (const TopValue& entry : record.top) left -= std::exp(static_cast<double>(entry.value));
+  // `top` may have been put in terms of other logits; the record's own list never is.
+  const double constant =
+      static_cast<double>(top.front().value) - static_cast<double>(record.top.front().value);
+  return std::min(most, std::log(std::max(left, 0.0) + kUnitSum) + constant);
+}
+
 bool are_log_probabilities(const Record& ref, const Record& got) {
-  return is_log_probabilities(ref) != is_log_probabilities(got);
+  if (is_log_probabilities(ref) == is_log_probabilities(got)) return false;
+  for (const auto& [one, other] : {std::pair(&ref, &got), {&got, &ref}}) {
+    if (one->checkpoint == kLogProbabilitiesName || !could_be_log_probabilities(*one)) continue;
+    if (!other->has_all_values() || other->values.empty()) continue;
+    // A summary that could be of either is of what it is nearer to.
+    const auto largest =
+        static_cast<double>(*std::max_element(other->values.begin(), other->values.end()));
+    const double as_it_is = std::abs(one->summary->max - largest);
+    const double shifted = std::abs(one->summary->max - (largest - log_sum(other->values)));
+    if (as_it_is <= shifted) return false;
+  }
+  return true;
 }
 
 Record in_terms_of(const Record& ref, const Record& got) {

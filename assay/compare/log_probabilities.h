@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,9 +19,15 @@ inline bool is_logits_name(std::string_view checkpoint) {
 // The other name under which a log may hold the same record; empty for all but logits.
 std::string sibling_of(std::string_view checkpoint);
 
-// A `logprobs` record as one of logits: its list of the most probable tokens becomes the largest
-// elements of a summary that tells nothing else.
+// Reads what a record of logits chooses from the largest elements that its summary lists, where it
+// has no `argmax`. A `logprobs` record becomes one of logits: its list of the most probable tokens
+// is the largest elements of a summary that states nothing else. Infinite sums of padded logits are
+// dropped.
 void read_as_logits(Record& record);
+
+// What no element is above that is not in `top`, the largest elements of `record`: the least of
+// these, and of log-probabilities what those listed leave of 1. Nothing where `top` is empty.
+std::optional<double> most_of_unlisted(const Record& record, std::span<const TopValue> top);
 
 // Whether exactly one of two records of logits holds log-probabilities: it is called so, or has all
 // values and the sum of their exponentials is 1 within kUnitSum.

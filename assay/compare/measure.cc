@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <utility>
 
+#include "assay/compare/evidence.h"
+#include "assay/compare/garbage.h"
 #include "assay/compare/log_probabilities.h"
+#include "assay/compare/self_check.h"
+#include "assay/compare/verdict.h"
 
 namespace assay {
 namespace {
@@ -69,15 +74,19 @@ class Measurer {
   PairComparison compare(const RecordPair& pair, Loaders& loaders) const {
     const IndexEntry& got = request_.got.entries()[static_cast<size_t>(pair.got)];
     Record& b = request_.got.load(got, loaders.got);
+    read_as_logits(b);
     if (pair.ref < 0) return alone(got, b);
     const IndexEntry& ref = request_.ref.entries()[static_cast<size_t>(pair.ref)];
     Record& a = request_.ref.load(ref, loaders.ref);
     read_as_logits(a);
-    read_as_logits(b);
     const int32_t checkpoint =
         request_.names.checkpoints.find(request_.ref.names().name(ref.checkpoint));
     PairComparison result =
         compare_pair(a, b, request_.tolerances[static_cast<size_t>(checkpoint)], request_.options);
+    if (ref.row == 0 || got.row == 0) {
+      hold_sequences(ref.row == 0 ? contradiction_of(loaders.ref.sequence()) : "",
+                     got.row == 0 ? contradiction_of(loaders.got.sequence()) : "", result.result);
+    }
     result.result.checkpoint = checkpoint;
     result.result.token_idx = ref.token_idx;
     result.result.ref_team = team_of(request_.ref, ref);
@@ -88,6 +97,27 @@ class Measurer {
           request_.names.checkpoints.find(request_.got.names().name(got.checkpoint));
     }
     return result;
+  }
+
+  // What a record of a whole sequence says of all its rows is held to them with the first.
+  static std::string_view contradiction_of(const Record& sequence) {
+    std::vector<int64_t> garbage;
+    for (const Garbage& found : find_garbage(sequence)) garbage.push_back(found.index);
+    std::sort(garbage.begin(), garbage.end());
+    return contradiction_in(sequence, garbage);
+  }
+
+  static void hold_sequences(std::string_view in_ref, std::string_view in_got,
+                             RecordResult& result) {
+    if (result.failed()) return;
+    if (!in_got.empty()) {
+      fail_record(Metric::kContradiction, std::numeric_limits<double>::quiet_NaN(), 0, result);
+      result.reason = in_got;
+    } else if (!in_ref.empty()) {
+      result.evidence = Evidence::kUnproven;
+      result.status = Verdict::kIncomplete;
+      result.reason = kReferenceUnsound;
+    }
   }
 
   PairComparison alone(const IndexEntry& got, const Record& record) const {

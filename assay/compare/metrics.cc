@@ -16,20 +16,29 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Equal infinities are equal, a NaN never is; where a summary does not say which it counted, it may
-// be a NaN. Infinities that the other log can neither confirm nor deny are padding in logits, and
-// nothing else has any. A NaN is none of the largest values, whoever says so.
-void add_nonfinite(const RecordView& ref, const RecordView& got, Metrics& metrics) {
-  if (ref.nonfinite && got.nonfinite && *ref.nonfinite != *got.nonfinite) {
-    metrics.nonfinite = std::max(metrics.nonfinite, std::abs(*ref.nonfinite - *got.nonfinite));
+// Equal infinities are equal, a NaN never is; where a summary does not say which it counted, what
+// is not listed as infinite may be a NaN. Infinities that the other log can neither confirm nor
+// deny are padding in logits, and nothing else has any. A NaN is none of the largest values,
+// whoever says so.
+void add_nonfinite(const Record& ref, const Record& got, const RecordView& ref_view,
+                   const RecordView& got_view, Metrics& metrics) {
+  const bool both = ref_view.nonfinite && got_view.nonfinite;
+  const bool alone = ref_view.nonfinite.has_value() != got_view.nonfinite.has_value();
+  if (both && *ref_view.nonfinite != *got_view.nonfinite) {
+    metrics.nonfinite =
+        std::max(metrics.nonfinite, std::abs(*ref_view.nonfinite - *got_view.nonfinite));
   }
-  for (const RecordView* view : {&ref, &got}) {
-    const bool alone = !metrics.is_logits && ref.nonfinite.has_value() != got.nonfinite.has_value();
-    const int64_t nonfinite = view->nonfinite.value_or(0);
-    const int64_t suspects = alone ? nonfinite : view->nan.value_or(nonfinite);
+  for (const auto& [record, view] : {std::pair(&ref, &ref_view), {&got, &got_view}}) {
     const auto nan = std::count_if(view->top.begin(), view->top.end(),
                                    [](const TopValue& top) { return std::isnan(top.value); });
-    metrics.nonfinite = std::max({metrics.nonfinite, suspects, static_cast<int64_t>(nan)});
+    metrics.nonfinite = std::max(metrics.nonfinite, static_cast<int64_t>(nan));
+    const int64_t nonfinite = view->nonfinite.value_or(0);
+    if (alone && !metrics.is_logits) metrics.nonfinite = std::max(metrics.nonfinite, nonfinite);
+    if (view->nan) metrics.nonfinite = std::max(metrics.nonfinite, *view->nan);
+    if (view->nan || nonfinite == 0) continue;
+    const auto listed = std::count_if(record->values.begin(), record->values.end(),
+                                      [](float value) { return std::isinf(value); });
+    metrics.unclear_nonfinite = metrics.unclear_nonfinite || nonfinite > listed;
   }
 }
 
@@ -59,12 +68,6 @@ std::optional<int64_t> argmax_of(const Record& record, const RecordView& view) {
   return record.summary->argmax;
 }
 
-// What no element but the largest is above; nothing where the record does not tell.
-std::optional<double> min_of_top(const Record& record) {
-  if (!record.summary || record.summary->top.empty()) return std::nullopt;
-  return static_cast<double>(record.summary->top.back().value);
-}
-
 // The value of an element that may be the largest.
 std::optional<float> logit_at(const Record& record, int64_t index) {
   if (const auto value = value_at(record, index)) return value;
@@ -83,11 +86,11 @@ void set_regret(const Record& ref, Metrics& metrics) {
   }
   const auto best = logit_at(ref, *metrics.argmax_ref);
   const auto chosen = logit_at(ref, *metrics.argmax_got);
-  const auto least = min_of_top(ref);
+  const auto most_unlisted = ref.summary ? most_of_unlisted(ref, ref.summary->top) : std::nullopt;
   if (best && chosen) {
     metrics.regret = static_cast<double>(*best) - static_cast<double>(*chosen);
-  } else if (best && least) {
-    metrics.min_regret = static_cast<double>(*best) - *least;
+  } else if (best && most_unlisted) {
+    metrics.min_regret = static_cast<double>(*best) - *most_unlisted;
   }
 }
 
@@ -131,6 +134,11 @@ void poison(Metrics& metrics) {
   if (metrics.kl) metrics.kl = kNaN;
 }
 
+// Elements that are numbers on both sides; those left out stand as infinities.
+int64_t count_finite(const ValueSums& sums) {
+  return sums.count - sums.infinite - sums.nonfinite;
+}
+
 // The distances of the values that both records hold.
 void add_values(const ValueSums& sums, int64_t n_excluded, Metrics& metrics) {
   metrics.compared = sums.count - n_excluded;
@@ -149,7 +157,7 @@ void add_values(const ValueSums& sums, int64_t n_excluded, Metrics& metrics) {
   metrics.all_zero =
       sums.a_2 == 0 && sums.b_2 == 0 && sums.max_ulp == 0 && sums.infinite == n_excluded;
   metrics.identical = sums.difference_2 == 0 && sums.max_ulp == 0;
-  metrics.facts.head = metrics.compared > 0 && !metrics.all_zero;
+  metrics.facts.head = count_finite(sums) > 0 && !metrics.all_zero;
 }
 
 // What is known of the tensors beyond the values that both hold.
@@ -171,6 +179,10 @@ void add_whole(const RecordView& ref, const RecordView& got, size_t common, cons
   raise_to_bounds(pair, metrics);
   metrics.all_zero = metrics.all_zero && (metrics.compared > 0 || metrics.facts.zeros);
   if (metrics.padded) metrics.facts.sketch = metrics.facts.summary = false;
+  // Sums over no number say nothing.
+  if (metrics.n > 0 && (ref.nonfinite == metrics.n || got.nonfinite == metrics.n)) {
+    metrics.facts = {};
+  }
 }
 
 // The record as if the tensor had only its first `n` elements: what its whole is known by is gone.
@@ -265,7 +277,7 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
   add_values(sums, n_excluded, metrics);
   const bool listed = ref.has_all_values() && got.has_all_values();
   const bool spoiled = set_aside.spoils_ref || set_aside.spoils_got;
-  metrics.facts.all_values = listed && !spoiled && ref.n > 0;
+  metrics.facts.all_values = listed && !spoiled && count_finite(sums) > 0;
   RecordView ref_view;
   RecordView got_view;
   if (is_logits || !metrics.facts.all_values) {
@@ -277,11 +289,15 @@ Metrics compare_records(const Record& ref, const Record& got, bool is_logits,
   }
   metrics.max_abs_lower_bound = metrics.observed_error;
   if (!metrics.facts.all_values) {
-    add_nonfinite(ref_view, got_view, metrics);
+    add_nonfinite(ref, got, ref_view, got_view, metrics);
     metrics.nonfinite =
         std::max(metrics.nonfinite, infinite_beside_finite(ref_view, got_view, common, excluded));
-    const int64_t beyond = nonfinite_beyond(ref, common, excluded, got_view.nonfinite) +
-                           nonfinite_beyond(got, common, excluded, ref_view.nonfinite);
+    const int64_t beyond =
+        nonfinite_beyond(ref, common, excluded, got_view.nonfinite, true) +
+        nonfinite_beyond(got, common, excluded, ref_view.nonfinite, got.has_all_values());
+    if (is_logits && !ref_view.nonfinite && got.has_all_values() && has_mask(got, common)) {
+      metrics.unclear_nonfinite = true;
+    }
     metrics.nonfinite = std::max(metrics.nonfinite, sums.nonfinite + beyond);
     add_whole(ref_view, got_view, common, sums, metrics);
     metrics.max_abs_lower_bound = metrics.observed_error;

@@ -29,12 +29,35 @@ bool is_padding(const Garbage& garbage) {
   return garbage.reason == GarbageReason::kPadding;
 }
 
-// Of padding, or of all else.
-void drop_shared(const Record& other, bool padding, std::vector<Garbage>& garbage) {
+// Of padding, or of all else but `kept`.
+void drop_shared(const Record& other, bool padding, std::vector<Garbage>& garbage,
+                 const std::vector<int64_t>& kept = {}) {
   std::erase_if(garbage, [&](const Garbage& found) {
     return is_padding(found) == padding && found.reason != GarbageReason::kHeapMetadata &&
-           is_shared(found, other);
+           is_shared(found, other) && !std::binary_search(kept.begin(), kept.end(), found.index);
   });
+}
+
+// Values that no engine computes, out of the tensor's scale in one of two records and the same in
+// both, within the tolerance: beside them an error of any other value would be none.
+std::vector<int64_t> garbage_of_both(const Record& ref, const Record& got,
+                                     const std::vector<Garbage>& garbage,
+                                     const Tolerance& tolerance) {
+  std::vector<int64_t> indices;
+  for (const Garbage& found : garbage) {
+    const auto index = static_cast<size_t>(found.index);
+    if (found.reason != GarbageReason::kMagnitude) continue;
+    if (index >= std::min(ref.values.size(), got.values.size())) continue;
+    const auto a = static_cast<double>(ref.values[index]);
+    const double difference = std::abs(a - static_cast<double>(got.values[index]));
+    const bool same = difference <= tolerance.rel_l2.value_or(kDefaultRelL2) * std::abs(a);
+    if (same && std::abs(a) >= kNotComputed) indices.push_back(found.index);
+  }
+  return indices;
+}
+
+bool too_many_outliers(size_t count, const Record& record) {
+  return count > std::max(kFewOutliers, record.values.size() / kOutlierShare);
 }
 
 void drop_too_many_outliers(const Record& record, std::vector<Garbage>& garbage) {
@@ -43,15 +66,16 @@ void drop_too_many_outliers(const Record& record, std::vector<Garbage>& garbage)
   };
   const auto outliers =
       static_cast<size_t>(std::count_if(garbage.begin(), garbage.end(), is_outlier));
-  if (outliers > std::max(kFewOutliers, record.values.size() / kOutlierShare)) {
-    std::erase_if(garbage, is_outlier);
-  }
+  if (too_many_outliers(outliers, record)) std::erase_if(garbage, is_outlier);
 }
 
-// Where the padding of the record begins, which ends it; its size if it has none.
-int64_t padding_begin(const std::vector<Garbage>& garbage, const Record& record) {
-  const auto first = std::find_if(garbage.begin(), garbage.end(), is_padding);
-  return first == garbage.end() ? record.n : first->index;
+// The places of padding in a record, ascending.
+std::vector<int64_t> padding_of(const std::vector<Garbage>& garbage) {
+  std::vector<int64_t> places;
+  for (const Garbage& found : garbage) {
+    if (is_padding(found)) places.push_back(found.index);
+  }
+  return places;
 }
 
 // In print the high half of an address is 0, and any value before it may be its low half: one that
@@ -69,16 +93,25 @@ bool is_printed(std::span<const float> values) {
   });
 }
 
-bool is_at_or_after(const Garbage& garbage, int64_t padding) {
-  return !is_padding(garbage) || garbage.index >= padding;
-}
+// What a record's padding may be left out beside. An engine must not say by itself which of its
+// logits count: only where the other has padding, too, or no elements any more.
+struct OtherPadding {
+  std::vector<int64_t> places;
+  int64_t n = 0;  // elements of the other
+
+  bool allows(const Garbage& garbage) const {
+    return !is_padding(garbage) || garbage.index >= n ||
+           std::binary_search(places.begin(), places.end(), garbage.index);
+  }
+};
 
 // Of the reference's garbage, what a comparison leaves out: no NaN, which fails wherever it is met.
-std::vector<int64_t> ref_out(const std::vector<Garbage>& garbage, int64_t padding) {
+std::vector<int64_t> ref_out(const std::vector<Garbage>& garbage, const OtherPadding& got) {
   std::vector<int64_t> indices;
   for (const Garbage& found : garbage) {
-    if (!std::isfinite(found.value) || !is_at_or_after(found, padding)) continue;
-    indices.push_back(found.index);
+    if (std::isfinite(found.value) && got.allows(found)) {
+      indices.push_back(found.index);
+    }
   }
   return indices;
 }
@@ -86,14 +119,14 @@ std::vector<int64_t> ref_out(const std::vector<Garbage>& garbage, int64_t paddin
 // The same of the other's garbage: nothing that the engine may have computed, unless a log of fewer
 // digits cannot tell. `chosen`: nor what may be a logit that it chooses.
 std::vector<int64_t> got_out(const std::vector<Garbage>& garbage, const Record& got,
-                             int64_t padding, bool chosen) {
+                             const OtherPadding& ref, bool chosen) {
   std::vector<int64_t> indices;
   const bool printed = garbage.empty() || is_printed(got.values);
   for (const Garbage& found : garbage) {
     const bool heap = found.reason == GarbageReason::kHeapMetadata;
     if (!std::isfinite(found.value) || (!heap && !is_padding(found))) continue;
     if (heap && could_be_computed(found, got) && (chosen || !printed)) continue;
-    if (is_at_or_after(found, padding)) indices.push_back(found.index);
+    if (ref.allows(found)) indices.push_back(found.index);
   }
   return indices;
 }
@@ -112,16 +145,19 @@ struct Quarantine {
   std::vector<int64_t> ref_out;
   std::vector<int64_t> got_out;
   std::vector<int64_t> not_chosen;   // of got_out, what is no logit that the engine chooses
-  std::vector<int64_t> ref_garbage;  // of ref_out, what is no padding
+  std::vector<int64_t> ref_garbage;  // of ref_out, what hides a value of the tensor
   std::vector<int64_t> got_garbage;
+  std::vector<int64_t> of_both;  // values that are garbage and the same in both
 };
 
-std::vector<int64_t> without_padding(const std::vector<int64_t>& out,
-                                     const std::vector<Garbage>& garbage) {
+// Of `out`, the places whose true values are not known: no padding, and not what both hold.
+std::vector<int64_t> hidden_by(const std::vector<int64_t>& out, const std::vector<Garbage>& garbage,
+                               const std::vector<int64_t>& of_both) {
   std::vector<int64_t> indices;
   for (const Garbage& found : garbage) {
-    const bool is_excluded = std::find(out.begin(), out.end(), found.index) != out.end();
-    if (is_excluded && !is_padding(found)) indices.push_back(found.index);
+    if (is_padding(found)) continue;
+    if (std::binary_search(of_both.begin(), of_both.end(), found.index)) continue;
+    if (std::find(out.begin(), out.end(), found.index) != out.end()) indices.push_back(found.index);
   }
   std::sort(indices.begin(), indices.end());
   return indices;
@@ -146,25 +182,27 @@ void drop_stated(const Record& record, std::vector<Garbage>& garbage) {
   });
 }
 
-Quarantine quarantine(const Record& ref, const Record& got) {
+Quarantine quarantine(const Record& ref, const Record& got, const Tolerance& tolerance) {
   Quarantine found;
   found.ref = find_garbage(ref);
   found.got = find_garbage(got);
   if (found.ref.empty() && found.got.empty()) return found;
+  const OtherPadding ref_padding{padding_of(found.ref), ref.n};
+  const OtherPadding got_padding{padding_of(found.got), got.n};
+  found.of_both = union_of(garbage_of_both(ref, got, found.ref, tolerance),
+                           garbage_of_both(ref, got, found.got, tolerance));
+  if (too_many_outliers(found.of_both.size(), ref)) found.of_both.clear();
   drop_stated(ref, found.ref);
   drop_stated(got, found.got);
-  const int64_t padding = std::max(padding_begin(found.ref, ref), padding_begin(found.got, got));
-  drop_shared(got, false, found.ref);
-  drop_shared(ref, false, found.got);
+  drop_shared(got, false, found.ref, found.of_both);
+  drop_shared(ref, false, found.got, found.of_both);
   drop_too_many_outliers(ref, found.ref);
   drop_too_many_outliers(got, found.got);
-  // Padding is left out where both have it, or where the other has no elements any more: an engine
-  // must not say by itself which of its logits count.
-  found.ref_out = ref_out(found.ref, padding);
-  found.got_out = got_out(found.got, got, padding, false);
-  found.not_chosen = got_out(found.got, got, padding, true);
-  found.ref_garbage = without_padding(found.ref_out, found.ref);
-  found.got_garbage = without_padding(found.got_out, found.got);
+  found.ref_out = ref_out(found.ref, got_padding);
+  found.got_out = got_out(found.got, got, ref_padding, false);
+  found.not_chosen = got_out(found.got, got, ref_padding, true);
+  found.ref_garbage = hidden_by(found.ref_out, found.ref, found.of_both);
+  found.got_garbage = hidden_by(found.got_out, found.got, found.of_both);
   drop_shared(got, true, found.ref);
   drop_shared(ref, true, found.got);
   return found;
@@ -222,9 +260,9 @@ PairComparison compare_pair(const Record& ref, const Record& given, const Tolera
   }
   const Record& got = *other;
   Quarantine found;
-  if (options.quarantine != QuarantineMode::kOff) found = quarantine(ref, got);
-  const SetAside set_aside{union_of(found.ref_out, found.got_out), !found.ref_garbage.empty(),
-                           !found.got_garbage.empty()};
+  if (options.quarantine != QuarantineMode::kOff) found = quarantine(ref, got, tolerance);
+  const SetAside set_aside{union_of(union_of(found.ref_out, found.got_out), found.of_both),
+                           !found.ref_garbage.empty(), !found.got_garbage.empty()};
   pair.result.metrics = compare_records(ref, got, is_logits, set_aside);
   int64_t& nonfinite = pair.result.metrics.nonfinite;
   nonfinite = std::max(nonfinite, count_bad(given.top));
@@ -258,6 +296,9 @@ PairComparison check_alone(const Record& got) {
     const bool padding = is_logits && summary.nan == 0;
     if (!padding) nonfinite = std::max(nonfinite, summary.nonfinite);
     nonfinite = std::max(nonfinite, summary.nan.value_or(0));
+    for (const double number : {summary.min, summary.max, summary.mean, summary.l2}) {
+      nonfinite += std::isinf(number) ? 1 : 0;
+    }
   }
   PairComparison pair;
   pair.result.of_ref = false;

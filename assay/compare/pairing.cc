@@ -81,16 +81,16 @@ class Pairer {
     return again == found ? -1 : again;
   }
 
-  // The headers show that the reference has tokens before the first of the judged log.
-  bool is_before_judged_log(int64_t token_idx) const {
-    int64_t there = 0;
-    return alignment_.shift == Alignment::Shift::kByTokens &&
-           !__builtin_add_overflow(token_idx, alignment_.offset, &there) && there < 0;
+  // The headers show that the judged log's prompt begins without the reference's first token. More
+  // than one is no BOS, but a prompt that is cut.
+  bool is_left_out_bos(int64_t token_idx) const {
+    return alignment_.shift == Alignment::Shift::kByTokens && alignment_.offset == -1 &&
+           token_idx == 0;
   }
 
   Gap gap(const Name& name, int64_t token_idx) const {
     if (name.allowed) return {name.shared, token_idx, Evidence::kExcused, kAllowedMissing};
-    if (is_before_judged_log(token_idx)) {
+    if (is_left_out_bos(token_idx)) {
       const Evidence state = options_.whole_required ? Evidence::kUnproven : Evidence::kExcused;
       return {name.shared, token_idx, state, kDifferentPromptStart};
     }

@@ -32,7 +32,7 @@ constexpr Metric kMetrics[] = {{"rel_l2", &Tolerance::rel_l2, kRelL2Bound},
                                {"max_abs", &Tolerance::max_abs, kMaxAbsBound},
                                {"kl", &Tolerance::kl, kKlBound}};
 
-// The members of an object, refusing what is none and what is named twice.
+// The members of an object, rejecting other types and repeated names.
 const Value& checked_object(const Value& value, const std::string& name, const std::string& path) {
   if (!value.IsObject()) throw Error(name + " is not an object", path, kHint);
   std::set<std::string> seen;

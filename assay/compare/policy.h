@@ -15,7 +15,7 @@ struct Tolerance {
   std::optional<double> max_abs;
   std::optional<double> kl;  // in nats; holds only for logits with all values on both sides
   // The rel_l2 between honest computations of the same thing, where it was measured. Nothing is
-  // held to it: errors are told as multiples of it.
+  // held to it: errors are reported as multiples of it.
   std::optional<double> floor;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "assay/compare/log_probabilities.h"
 #include "assay/log/sketch.h"
 
 namespace assay {
@@ -16,10 +17,10 @@ std::optional<float> value_at(std::span<const float> values, std::span<const Top
 }
 
 std::optional<float> value_at(const Record& record, int64_t index) {
-  return value_at(record.values,
-                  record.summary ? std::span<const TopValue>(record.summary->top)
-                                 : std::span<const TopValue>(),
-                  index);
+  return value_at(
+      record.values,
+      record.summary ? std::span<const TopValue>(record.summary->top) : std::span<const TopValue>(),
+      index);
 }
 
 std::optional<double> RecordView::norm() const {
@@ -52,6 +53,7 @@ RecordView view_of(const Record& record, std::span<const float> values, bool spo
   } else if (view.summary) {
     view.top = view.summary->top;
   }
+  view.most_unlisted = most_of_unlisted(record, view.top);
   return view;
 }
 

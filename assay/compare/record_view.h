@@ -37,6 +37,7 @@ struct RecordView {
   std::optional<int64_t> nonfinite;
   std::optional<int64_t> nan;
   std::vector<TopValue> top;
+  std::optional<double> most_unlisted;  // what no element that is not in `top` is above
 };
 
 // What of the whole tensor is to be computed where a record has all values.

@@ -76,14 +76,19 @@ class SelfCheck {
 
   // NaN stands for what a summary does not tell: comparisons with it find nothing.
   bool contradicts(const Summary& s) const {
+    for (const double number : {s.min, s.max, s.mean, s.l2}) {
+      if (std::isinf(number)) return true;  // they are of finite values
+    }
+    const auto finite = static_cast<double>(
+        s.counts_nonfinite ? std::max<int64_t>(0, record_.n - s.nonfinite) : record_.n);
     const double slack = kSlack * std::fmax(std::abs(s.min), std::abs(s.max));
     const double largest = std::isnan(s.min) || std::isnan(s.max)
                                ? s.max + s.min
                                : std::max(std::abs(s.min), std::abs(s.max));
     if (s.min > s.max + slack || s.mean > s.max + slack || s.mean < s.min - slack) return true;
     if (std::abs(s.max) > s.l2 * (1 + kSlack) || std::abs(s.min) > s.l2 * (1 + kSlack)) return true;
-    if (s.l2 > largest * std::sqrt(n_) * (1 + kSlack)) return true;
-    if (std::abs(s.mean) * std::sqrt(n_) > s.l2 * (1 + kSlack)) return true;
+    if (s.l2 > largest * std::sqrt(finite) * (1 + kSlack)) return true;
+    if (std::abs(s.mean) * std::sqrt(finite) > s.l2 * (1 + kSlack)) return true;
     if (s.nonfinite < 0 || (s.counts_nonfinite && s.nan && *s.nan > s.nonfinite)) return true;
     for (size_t i = 0; i < s.top.size(); ++i) {
       const auto value = static_cast<double>(s.top[i].value);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "assay/compare/log_probabilities.h"
 #include "assay/compare/record_view.h"
 
 namespace assay {
@@ -14,13 +15,17 @@ namespace {
 // Extremes may have been rounded when they were written.
 constexpr double kRounding = 1e-6;
 
+bool is_masked(float value) {
+  return std::isinf(value) && value < 0;
+}
+
 class MinDifferences {
  public:
   explicit MinDifferences(size_t from) : from_(from) {}
 
   // What `mine` says of its elements, held against what `other` says of them.
   void hold(const SingleValues& mine, const SingleValues& other) {
-    const std::optional<double> least = min_top(other);
+    const std::optional<double>& least = other.most_unlisted;
     // Few values are out of these bounds; those at the places of the other's largest elements are
     // held when it is its turn.
     double lower = -std::numeric_limits<double>::infinity();
@@ -42,19 +47,8 @@ class MinDifferences {
   std::map<int64_t, double> take() { return std::move(least_); }
 
  private:
-  // The value that no element but the largest is above.
-  static std::optional<double> min_top(const SingleValues& values) {
-    std::optional<double> least;
-    for (const TopValue& top : values.top) {
-      if (std::isnan(top.value)) return std::nullopt;
-      const auto value = static_cast<double>(top.value);
-      least = std::min(least.value_or(value), value);
-    }
-    return least;
-  }
-
   void hold(int64_t index, double value, const SingleValues& other,
-            const std::optional<double>& min_of_top) {
+            const std::optional<double>& most_unlisted) {
     if (!std::isfinite(value)) return;
     double least = 0;
     // NaN, where a summary lacks a number, is not above anything.
@@ -64,7 +58,7 @@ class MinDifferences {
     if (const std::optional<float> there = value_at(other.values, other.top, index)) {
       raise(std::abs(value - static_cast<double>(*there)), 0);
     } else {
-      if (min_of_top) raise(value - *min_of_top, 0);
+      if (most_unlisted) raise(value - *most_unlisted, 0);
       if (other.summary != nullptr) {
         const double rounding = kRounding * std::abs(value);
         raise(value - other.summary->max, rounding);
@@ -91,18 +85,25 @@ std::map<int64_t, double> min_differences(const SingleValues& a, const SingleVal
 }
 
 int64_t nonfinite_beyond(const Record& record, size_t from, std::span<const int64_t> excluded,
-                         const std::optional<int64_t>& counted) {
-  const bool has_padding = record.checkpoint == "logits" && !counted;
+                         const std::optional<int64_t>& counted, bool allows_masks) {
+  const bool accepts = allows_masks && is_logits_name(record.checkpoint) && !counted;
   int64_t nan = 0;
   int64_t infinite = 0;
   for (size_t i = from; i < record.values.size(); ++i) {
     const float value = record.values[i];
-    if (std::isfinite(value) || (has_padding && std::isinf(value) && value < 0)) continue;
+    if (std::isfinite(value) || (accepts && is_masked(value))) continue;
     const auto index = static_cast<int64_t>(i);
-    if (std::find(excluded.begin(), excluded.end(), index) != excluded.end()) continue;
+    if (std::binary_search(excluded.begin(), excluded.end(), index)) continue;
     ++(std::isnan(value) ? nan : infinite);
   }
   return nan + std::max<int64_t>(0, infinite - counted.value_or(0));
+}
+
+bool has_mask(const Record& record, size_t from) {
+  const auto begin =
+      record.values.begin() + static_cast<std::ptrdiff_t>(std::min(from, record.values.size()));
+  const auto first = std::find_if(begin, record.values.end(), is_masked);
+  return !std::all_of(first, record.values.end(), is_masked);
 }
 
 }  // namespace assay

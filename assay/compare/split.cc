@@ -53,7 +53,7 @@ class Search {
     const Fork fork = *fork_;
     fork_.reset();
     const auto stated = tokens_.got_at(fork.token_idx + 1);
-    if (stated && *stated == fork.ref) return std::nullopt;  // the same token went in
+    if (stated && *stated != fork.got) return std::nullopt;  // what the fork says did not happen
     // Where the reference does not say where the prompt ends, what the other's header names is it.
     if (stated && tokens_.n_prompt == 0) return std::nullopt;
     // What a part of a record shows is the least that it differs by.
@@ -66,7 +66,7 @@ class Search {
     if (!passed_before(first.checkpoint, fork) || !off || is_garbage) return std::nullopt;
     // Where the prompt ends is not known: that the next input is another token must be seen.
     const bool known = tokens_.n_prompt > 0 || is_embedding(first);
-    return Split{fork.token_idx + 1, fork.ref, stated.value_or(fork.got), 0, known};
+    return Split{fork.token_idx + 1, fork.ref, fork.got, 0, known};
   }
 
   bool is_embedding(const RecordResult& result) const {

@@ -33,7 +33,7 @@ struct KnownTokens {
 // checkpoint of the network that both have at p (the embedding, if it is logged) is off by more
 // than its tolerance and kOtherToken, although all its records before p passed, but for the logits
 // that chose. Where the tokens were forced on both, that checkpoint passes, and there is no split.
-// Where that checkpoint is not the embedding and nobody knows where the prompt ends, the split is
+// Where that checkpoint is not the embedding and the end of the prompt is unknown, the split is
 // not `seen`.
 std::optional<Split> find_split(const Comparison& comparison, const KnownTokens& tokens);
 

@@ -83,6 +83,8 @@ class RecordLoader {
   // until the next call of it. Members about all rows together (summary, sketch) are omitted. The
   // file is read once for all rows of a record. Throws Error.
   Record& load_row(const RecordPlace& place, int64_t row, int64_t rows);
+  // The record that the last row is of.
+  const Record& sequence() const { return sequence_; }
 
  private:
   std::shared_ptr<const InputFile> file_;

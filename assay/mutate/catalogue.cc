@@ -4,20 +4,99 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 #include "base/error.h"
 
 namespace assay {
 namespace {
 
-std::vector<Fault> all_faults() {
-  std::vector<Fault> faults;
-  for (auto part : {mutate::token_faults(), mutate::embedding_faults(), mutate::norm_faults(),
-                    mutate::linear_faults(), mutate::rotary_faults(), mutate::attention_faults(),
-                    mutate::feed_forward_faults(), mutate::output_faults(), mutate::number_faults(),
-                    mutate::quantised_faults(), mutate::sampling_faults()}) {
-    for (Fault& fault : part) faults.push_back(std::move(fault));
+using mistakes::Injected;
+using mistakes::Mistake;
+
+struct MatrixPlace {
+  FaultPlace place;
+  const WeightMatrix* matrix = nullptr;  // null: there is none
+};
+
+MatrixPlace find_in_layer(const Model& model, int layer, TensorType type) {
+  const Layer& weights = model.layers[static_cast<size_t>(layer)];
+  for (const OpSpec& op : model.config().architecture->layer) {
+    const WeightMatrix& weight = weights.linear(op.out).weight;
+    if (weight.data == nullptr || weight.type != type) continue;
+    return {{.checkpoint = op.out, .layer = layer}, &weight};
   }
+  return {};
+}
+
+// The first matrix of a type that is multiplied with: in `layer`, or in the first layer that has
+// one, or the output matrix.
+MatrixPlace find_matrix(const Model& model, int layer, TensorType type) {
+  MatrixPlace found = find_in_layer(model, layer, type);
+  for (int i = 0; found.matrix == nullptr && i < model.config().n_layers; ++i) {
+    found = find_in_layer(model, i, type);
+  }
+  if (found.matrix == nullptr && model.output.type == type) {
+    found = {{.checkpoint = Checkpoint::kLogits}, &model.output};
+  }
+  return found;
+}
+
+Injection inject(const Mistake& mistake, const Injected& injected, bool in_one_layer,
+                 const FaultSite& site) {
+  if (injected.edit_model) injected.edit_model(site.model);
+  Injection injection{
+      .found_at = {.checkpoint = injected.at, .layer = in_one_layer ? site.layer : 0},
+      .hooks = hooks_of(mistake, injected.before_bias),
+      .parameter = injected.parameter,
+      .in_arguments = injected.in_arguments};
+  if (injected.type) {
+    injection.found_at = find_matrix(site.model, site.layer, *injected.type).place;
+  }
+  injection.applies = [&injected, place = injection.found_at](const OpSite& call) {
+    const auto& also = injected.also;
+    return (call.layer == place.layer || injected.in_every_layer) &&
+           (call.checkpoint == place.checkpoint ||
+            std::find(also.begin(), also.end(), call.checkpoint) != also.end());
+  };
+  return injection;
+}
+
+// A mistake of the catalogue, which the fault refers to.
+Fault fault_of(const Mistake& mistake, const Injected& injected) {
+  Fault fault{
+      .name = injected.name,
+      .group = injected.group,
+      .what = injected.what,
+      .cause = mistake.cause,
+      .in_one_layer = injected.type || (is_in_layer(injected.at) && !injected.in_every_layer),
+      .unsupported_reason = injected.unsupported_reason,
+      .type = injected.type,
+      .misread = injected.misread};
+  if (const auto type = injected.type) {
+    fault.unsupported_reason = [type](const Model& model) -> std::string {
+      if (find_matrix(model, 0, *type).matrix != nullptr) return {};
+      return fmt::format("no product of it has {}", tensor_type_info(*type).name);
+    };
+  }
+  fault.inject = [&mistake, &injected, in_one_layer = fault.in_one_layer](const FaultSite& site) {
+    return inject(mistake, injected, in_one_layer, site);
+  };
+  return fault;
+}
+
+std::vector<Fault> all_faults() {
+  std::vector<Fault> faults = mutate::token_faults();
+  for (const Mistake& mistake : mistakes::mistake_catalogue()) {
+    for (const Injected& injected : mistake.faults) {
+      faults.push_back(fault_of(mistake, injected));
+    }
+  }
+  for (Fault& fault : mutate::sampling_faults()) faults.push_back(std::move(fault));
+  std::stable_sort(faults.begin(), faults.end(), [](const Fault& a, const Fault& b) {
+    return std::tie(a.group, a.type) < std::tie(b.group, b.type);
+  });
   return faults;
 }
 
@@ -63,38 +142,6 @@ std::string FaultPlace::name() const {
       return "prompt tokens";
     case Kind::kGeneratedTokens:
       return "generated tokens";
-  }
-  return {};
-}
-
-std::string_view group_name(FaultGroup group) {
-  switch (group) {
-    case FaultGroup::kTokens:
-      return "tokens";
-    case FaultGroup::kEmbedding:
-      return "embedding";
-    case FaultGroup::kNorm:
-      return "norm";
-    case FaultGroup::kLinear:
-      return "linear";
-    case FaultGroup::kRotary:
-      return "rotary";
-    case FaultGroup::kCache:
-      return "kv cache";
-    case FaultGroup::kAttention:
-      return "attention";
-    case FaultGroup::kFeedForward:
-      return "feed-forward";
-    case FaultGroup::kResidual:
-      return "residual";
-    case FaultGroup::kOutput:
-      return "output";
-    case FaultGroup::kNumbers:
-      return "numbers";
-    case FaultGroup::kQuantised:
-      return "quantised";
-    case FaultGroup::kSampling:
-      return "sampling";
   }
   return {};
 }

@@ -24,17 +24,8 @@ std::span<const UnobservableFault> unobservable_faults();
 
 namespace mutate {
 
-// The parts of the catalogue.
+// Faults outside of the network, which are injected only.
 std::vector<Fault> token_faults();
-std::vector<Fault> embedding_faults();
-std::vector<Fault> norm_faults();
-std::vector<Fault> linear_faults();
-std::vector<Fault> rotary_faults();
-std::vector<Fault> attention_faults();
-std::vector<Fault> feed_forward_faults();
-std::vector<Fault> output_faults();
-std::vector<Fault> number_faults();
-std::vector<Fault> quantised_faults();
 std::vector<Fault> sampling_faults();
 
 }  // namespace mutate

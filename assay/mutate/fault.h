@@ -9,12 +9,17 @@
 #include <string_view>
 #include <vector>
 
-#include "assay/mutate/faulty_kernels.h"
+#include "assay/mistakes/mistake.h"
 #include "engine/model.h"
 #include "engine/sampler.h"
 #include "engine/tokenizer/vocabulary.h"
 
 namespace assay {
+
+using mistakes::FaultGroup;
+using mistakes::KernelHooks;
+using mistakes::OpContext;
+using mistakes::OpResult;
 
 // Where a fault must be found: at a checkpoint, or in the tokens before and after the network.
 struct FaultPlace {
@@ -29,15 +34,18 @@ struct FaultPlace {
 
 // What a fault is put into.
 struct FaultSite {
-  Model& model;             // edited in place
-  int layer = 0;            // no meaning to faults of the whole model
-  int64_t n_positions = 0;  // that the session has room for
+  Model& model;   // edited in place
+  int layer = 0;  // no meaning to faults of the whole model
 };
 
 // What a fault does to one model.
 struct Injection {
   FaultPlace found_at = {};
   KernelHooks hooks = {};
+  std::function<bool(const OpSite&)> applies = {};         // which calls they are for; empty: all
+  std::function<double(const OpContext&)> parameter = {};  // that they read
+  // Kernels are called with wrong arguments: a shadow is called with the same.
+  bool in_arguments = false;
   // Change the ids before the network sees them.
   std::function<void(std::vector<int32_t>& tokens)> tokens = {};
   // In the place of Sampler::sample.
@@ -45,27 +53,7 @@ struct Injection {
                         const std::vector<bool>& choosable)>
       sample = {};
   std::function<void(SamplerOptions&)> sampler_options = {};
-  // Memory that edited weights point to.
-  std::vector<std::shared_ptr<std::vector<std::byte>>> kept = {};
 };
-
-enum class FaultGroup : uint8_t {
-  kTokens,
-  kEmbedding,
-  kNorm,
-  kLinear,
-  kRotary,
-  kCache,
-  kAttention,
-  kFeedForward,
-  kResidual,
-  kOutput,
-  kNumbers,
-  kQuantised,
-  kSampling,
-};
-
-std::string_view group_name(FaultGroup group);
 
 // One mistake that engines make.
 struct Fault {
@@ -79,8 +67,7 @@ struct Fault {
   std::function<std::string(const Model&)> unsupported_reason = {};
   // Edits the model's weights and hyperparameters, and says what else is to be done.
   std::function<Injection(const FaultSite&)> inject = {};
-  // A fault in how a type's blocks are read: `type` and what the engine takes the bytes of a whole
-  // matrix for.
+  // As those of Injected.
   std::optional<TensorType> type = {};
   std::function<void(std::span<std::byte> matrix)> misread = {};
   // A fault in the sampling, which no model is needed for: `sample` and `sampler_options`.

@@ -65,7 +65,7 @@ struct GoldenFilter {
 // The cases under `folder` in one kind of math: in `fast` those of model files where it rounds
 // activations, with the tolerances of fast_floors.json; elsewhere it computes as `exact`. `folder`
 // holds a folder with a manifest for each model. Model files that are not there are looked for in
-// the cache that scripts/fetch.sh fills; those that are in neither are told in `missing`. Throws
+// the cache that scripts/fetch.sh fills; those that are in neither are listed in `missing`. Throws
 // Error if a manifest, a log or a model is damaged, is not the one that the manifest states, or
 // nothing is found.
 std::vector<GoldenCase> read_golden_cases(const std::string& folder, const GoldenFilter& filter,

@@ -27,7 +27,8 @@ std::unique_ptr<Tokenizer> make_faulty_tokenizer(const Gguf& gguf, const Fault* 
 Mutant::Mutant(std::shared_ptr<const Gguf> gguf, Kernels& kernels, const Options& options)
     : model_(std::move(gguf)),
       injection_(inject(options)),
-      kernels_(model_.config(), kernels, injection_.hooks, options.shadow),
+      network_(mistakes::Network::of_model(model_, options.n_positions)),
+      kernels_(network_, kernels, injection_, options.shadow),
       session_(model_, kernels_, {.capacity = options.n_positions}),
       sampler_(sampler_options(options.sampler, injection_)) {}
 
@@ -48,7 +49,7 @@ Injection Mutant::inject(const Options& options) {
     throw Error(fmt::format("this model cannot have the fault '{}': {}", fault.name, reason),
                 model_.gguf().path(), "take another model or fault");
   }
-  return fault.inject({.model = model_, .layer = layer, .n_positions = options.n_positions});
+  return fault.inject({.model = model_, .layer = layer});
 }
 
 std::span<const float> Mutant::eval(std::span<const int32_t> tokens, Probe* probe) {

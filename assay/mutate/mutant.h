@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "assay/mutate/fault.h"
+#include "assay/mutate/faulty_kernels.h"
 #include "engine/session.h"
 #include "engine/tokenizer/tokenizer.h"
 
@@ -45,6 +46,7 @@ class Mutant {
 
   Model model_;
   Injection injection_;
+  mistakes::Network network_;
   FaultyKernels kernels_;
   Session session_;
   Sampler sampler_;

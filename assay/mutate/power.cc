@@ -153,9 +153,7 @@ class PowerMeasurement {
   static std::string expected_place(const Fault& fault, const GoldenCase& golden) {
     Model model(golden.gguf);
     const auto n_layers = static_cast<int>(model.config().n_layers);
-    const auto n_positions = static_cast<int64_t>(golden.tokens.size() + golden.greedy.size());
-    return fault.inject({.model = model, .layer = n_layers / 2, .n_positions = n_positions})
-        .found_at.name();
+    return fault.inject({.model = model, .layer = n_layers / 2}).found_at.name();
   }
 
   void try_fault(FaultPower& power) {

@@ -1,10 +1,15 @@
 #include <algorithm>
 
 #include "assay/mutate/catalogue.h"
-#include "assay/mutate/fault_builders.h"
 
 namespace assay::mutate {
 namespace {
+
+struct FaultText {
+  std::string name;
+  FaultGroup group;
+  std::string what;
+};
 
 // A fault in the tokenizer. `unsupported_reason` is asked of the vocabulary that the model's file
 // holds.
@@ -37,7 +42,7 @@ Fault in_sampling(FaultText text, std::function<void(Injection&)> edit) {
           .group = text.group,
           .what = std::move(text.what),
           .in_one_layer = false,
-          .unsupported_reason = any_model,
+          .unsupported_reason = mistakes::any_model,
           .inject = [sampling](const FaultSite&) { return sampling(); },
           .sampling = sampling};
 }

@@ -138,7 +138,7 @@ std::map<ModelKey, Accuracy> read_accuracy(const std::string& folder) {
     const bool pass = held->second.pass && accuracy.pass;
     std::map<std::string, int64_t> prompts = std::move(held->second.prompts);
     prompts.insert(accuracy.prompts.begin(), accuracy.prompts.end());
-    // A prompt that fails is told before one that passes with more of a larger allowance.
+    // A prompt that fails is reported before one that passes with more of a larger allowance.
     const auto severity = [](const Accuracy& a) { return std::pair(!a.pass, a.x_floor); };
     if (severity(accuracy) > severity(held->second)) held->second = accuracy;
     held->second.pass = pass;

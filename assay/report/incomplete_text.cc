@@ -114,6 +114,10 @@ std::string incomplete_advice(const Comparison& comparison) {
   if (first.reason == kReferenceUnsound) {
     return "record the reference again: nothing can be held to that record";
   }
+  if (!is_gap && lacks_argmax(first.reason)) {
+    return "log summary.argmax or all values of the logits on both sides, or accept parts with "
+           "--evidence any";
+  }
   if (!is_gap) {
     const bool part = comparison.whole_required && first.reason != kMissing;
     return part ? "log all values, or a sketch, on both sides, or accept parts with --evidence any"

@@ -106,10 +106,12 @@ Device::Device() : arena_({take_block, [](void* block) { cudaFree(block); }}) {
   require_device();
   ASSAY_CUDA_CHECK(cudaSetDevice(0));
   ASSAY_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  ASSAY_CUDA_CHECK(
+      cudaDeviceGetAttribute(&most_shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
   copies_ = std::make_unique<StagedCopies>(stream_);
 }
 
-// Errors of an asynchronous kernel would come back here once more: they were told before.
+// Errors of an asynchronous kernel would come back here once more: they were reported before.
 Device::~Device() {
   cudaStreamSynchronize(stream_);
   copies_.reset();
@@ -131,6 +133,14 @@ void Device::download(const void* from, size_t bytes, void* to) {
 }
 
 std::unique_ptr<Recording> Device::record(const std::function<void()>& steps) {
+  only_loads_ = true;
+  try {
+    steps();
+  } catch (...) {
+    only_loads_ = false;
+    throw;
+  }
+  only_loads_ = false;
   cudaGraph_t graph = nullptr;
   ASSAY_CUDA_CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
   try {
@@ -160,11 +170,17 @@ void Device::check_launch(std::string_view name) {
   check_launch_of(name, cudaGetLastError());
 }
 
-void Device::allow_shared_memory(std::string_view name, const void* kernel, size_t bytes) {
-  const cudaError_t result = cudaFuncSetAttribute(
-      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-  if (result != cudaSuccess) cudaGetLastError();  // told here, and not again by the next call
+void Device::load(std::string_view name, const void* kernel) {
+  if (loaded_.contains(kernel)) return;
+  cudaFuncAttributes attributes = {};
+  cudaError_t result = cudaFuncGetAttributes(&attributes, kernel);
+  if (result == cudaSuccess) {
+    const int dynamic = most_shared_bytes_ - static_cast<int>(attributes.sharedSizeBytes);
+    result = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic);
+  }
+  if (result != cudaSuccess) cudaGetLastError();  // reported here, and not again by the next call
   check_launch_of(name, result);
+  loaded_.insert(kernel);
 }
 
 }  // namespace assay::cuda

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -23,8 +24,8 @@ struct LaunchShape {
   size_t shared_bytes = 0;  // dynamic shared memory of each block
 };
 
-// One stream of one CUDA device, and the device's memory. A fault of a kernel is told by the next
-// call that waits for the stream.
+// One stream of one CUDA device, and the device's memory. A fault of a kernel is reported by the
+// next call that waits for the stream.
 class Device final : public Memory {
  public:
   // The device that CUDA_VISIBLE_DEVICES puts first. Throws Error, with what was found and what to
@@ -42,29 +43,31 @@ class Device final : public Memory {
   void upload(const void* from, size_t bytes, void* to) override;
   void download(const void* from, size_t bytes, void* to) override;
 
-  // The launches of `steps` as a CUDA graph. Must not outlive the device.
+  // The launches of `steps` as a CUDA graph, which must not outlive the device. `steps` may launch
+  // kernels and nothing else: it is called twice, the first time to load those that are new, which
+  // a capture must not do.
   std::unique_ptr<Recording> record(const std::function<void()>& steps);
 
   // Puts `kernel` into the stream. Throws Error with the kernel's name if it cannot be launched.
   template <class... Parameters>
   void launch(std::string_view name, const LaunchShape& shape, void (*kernel)(Parameters...),
               std::type_identity_t<Parameters>... arguments) {
-    if (shape.shared_bytes > kBytesWithoutOptIn) {
-      allow_shared_memory(name, reinterpret_cast<const void*>(kernel), shape.shared_bytes);
-    }
+    load(name, reinterpret_cast<const void*>(kernel));
+    if (only_loads_) return;
     kernel<<<shape.grid, shape.block, shape.shared_bytes, stream_>>>(arguments...);
     check_launch(name);
   }
 
  private:
-  // With that, and what kernels declare beside it, a block stays below the 48 KiB beyond which a
-  // device wants to be asked.
-  static constexpr size_t kBytesWithoutOptIn = size_t{16} * 1024;
-
-  static void allow_shared_memory(std::string_view name, const void* kernel, size_t bytes);
+  // Loads a kernel before its first launch, and lets its blocks have as much shared memory as the
+  // device has for one.
+  void load(std::string_view name, const void* kernel);
   void check_launch(std::string_view name);
 
   cudaStream_t stream_ = nullptr;
+  int most_shared_bytes_ = 0;  // of a block
+  std::set<const void*> loaded_;
+  bool only_loads_ = false;
   Arena arena_;
   std::unique_ptr<StagedCopies> copies_;
 };

@@ -9,10 +9,11 @@
 //   an element; range(first, count) is where so many of them are; from(first) begins there.
 // - ASSAY_SHARED(T, name, count), ASSAY_DYNAMIC_SHARED(T, name): arrays in shared memory, which a
 //   function takes as Shared<T>. range_of(shared, first, count) is where so many elements are.
-// - copy_to_shared(shared, index, global bytes, offset, count): begins to copy `count` bytes, 1 to
-//   16, from a multiple of 16 to the element `index` of 16 bytes, whose other bytes become 0.
-//   close_copies() makes what this thread has begun a group; wait_for_copies<N>() returns when all
-//   but its last N groups are there, for this thread: others see them after they have met it.
+// - copy_to_shared(shared, index, global bytes, offset): begins to copy 16 bytes from a multiple of
+//   16, of which the first lies in an allocation, to the element `index` of 16 bytes. Allocations
+//   are readable up to the next multiple of 16 behind them. close_copies() makes what this thread
+//   has begun a group; wait_for_copies<N>() returns when all but its last N groups are there, for
+//   this thread: others see them after they have met it.
 // - prefetch(global bytes, offset): the byte will soon be copied or read: it may come nearer.
 // - load_as<T>(address): a T at a multiple of its size, where range_of() or range() pointed to.
 // - half_to_float(bits): a binary16.
@@ -76,11 +77,10 @@ __device__ inline const T* range_of(const T* shared, int64_t first, int64_t /*co
 }
 
 __device__ inline void copy_to_shared(Shared<uint4> shared, int index,
-                                      const Global<const uint8_t>& bytes, int64_t offset,
-                                      uint32_t count) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                                      const Global<const uint8_t>& bytes, int64_t offset) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
                    static_cast<uint32_t>(__cvta_generic_to_shared(shared + index))),
-               "l"(bytes.range(offset, 16)), "r"(count)
+               "l"(bytes.range(offset, 16))
                : "memory");
 }
 

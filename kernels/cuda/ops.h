@@ -10,7 +10,7 @@
 #include "kernels/kernels.h"
 
 // The ops of kernels.h on a device, in exact math: the same bits as kernels/cpu. All addresses are
-// of the device's memory; shapes are checked by nobody here.
+// of the device's memory; shapes are not checked here.
 namespace assay::ASSAY_DEVICE {
 
 void run(Device& device, const GetRowsCall& call);

@@ -46,7 +46,7 @@ struct Stage {
   Shared<Factor> factors;  // [groups, kGroupFactors]
 };
 
-// `factor_groups`: 0 where nobody shares factors.
+// `factor_groups`: 0 where no factors are shared.
 #define ASSAY_STAGE(name, groups, factor_groups)                           \
   ASSAY_SHARED(uint4, name##_words, (groups)*kGroupWords);                 \
   ASSAY_SHARED(Factor, name##_factors, (factor_groups)*kGroupFactors + 1); \
@@ -71,10 +71,7 @@ class RowReader {
         row_(rows.data.from(row * rows.stride / 16 * 16)),
         at_(static_cast<uint32_t>(row * rows.stride % 16)),
         requested_(at_),
-        end_(at_ + static_cast<uint32_t>(rows.stride)),
-        readable_(end_) {
-    const int64_t behind = (rows.n_rows - row - 1) * rows.stride;
-    readable_ += behind < 16 ? static_cast<uint32_t>(behind) : 16;
+        end_(at_ + static_cast<uint32_t>(rows.stride)) {
     __syncwarp();  // the row before this one is no longer read
     ASSAY_UNROLL
     for (int i = 0; i < kSlots<Type> - 1; ++i) request(i);
@@ -138,8 +135,7 @@ class RowReader {
       const int word = first + lane_of_group();
       const uint32_t at = (requested_ / 16 + static_cast<uint32_t>(word)) * 16;
       if (requested_ != end_ && (kWhole ? word < kChunkWords<Type> : at < last)) {
-        const uint32_t bytes = kWhole || at + 16 <= readable_ ? 16 : readable_ - at;
-        copy_to_shared(stage_.words, words_of(slot) + word, row_, at, bytes);
+        copy_to_shared(stage_.words, words_of(slot) + word, row_, at);
       }
     }
     close_copies();
@@ -153,7 +149,6 @@ class RowReader {
   uint32_t at_;         // where the next chunk begins
   uint32_t requested_;  // and the next one that is not under way
   uint32_t end_;
-  uint32_t readable_;  // as end_, and as much of the following rows as the last word takes
 };
 
 }  // namespace assay::ASSAY_DEVICE

@@ -145,10 +145,10 @@ const Contribution& Block::from(unsigned lane, const Place& place) const {
 }
 
 void Block::begin_copy(SharedMemory::Array& array, int64_t index, const uint8_t* from,
-                       uint32_t count, const Place& place) {
+                       const Place& place) {
   require(shared_.begin_copy(array, index, accessor(), place), place);
   Thread& thread = threads_[running_];
-  thread.copies.push_back({thread.closed_groups, &array, index, from, count});
+  thread.copies.push_back({thread.closed_groups, &array, index, from});
 }
 
 void Block::wait_for_copies(uint32_t groups, const Place& place) {
@@ -156,7 +156,7 @@ void Block::wait_for_copies(uint32_t groups, const Place& place) {
   const auto is_due = [&](const Copy& copy) { return copy.group + groups < thread.closed_groups; };
   auto copy = thread.copies.begin();
   for (; copy != thread.copies.end() && is_due(*copy); ++copy) {
-    shared_.finish_copy(*copy->array, copy->index, copy->from, copy->count, accessor(), place);
+    shared_.finish_copy(*copy->array, copy->index, copy->from, accessor(), place);
   }
   thread.copies.erase(thread.copies.begin(), copy);
 }
@@ -194,7 +194,7 @@ bool Block::release_exchange(unsigned thread) {
   return true;
 }
 
-// No thread can go on: the first that waits is told, and one that it waits for.
+// No thread can continue: reports the first that waits, and one that it waits for.
 void Block::report_stuck() {
   const auto waits = [](const Thread& thread) { return thread.state != State::kDone; };
   // A meeting first: threads at a barrier may wait for those who meet.

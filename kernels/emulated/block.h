@@ -31,7 +31,7 @@ enum class WarpOperation : uint8_t { kSync, kShuffle, kMultiply };
 using Contribution = std::array<uint64_t, 2>;
 
 // Runs the threads of a block, one block after the other, each thread on a fiber. A thread runs
-// until it waits for others; where it goes on is decided here, in an order that a seed permutes.
+// until it waits for others; which one continues is decided here, in an order that a seed permutes.
 //
 // Throws Error, with the kernel, the block, the thread and the line of the source, for a barrier
 // that not all threads of the block reach, an operation of a warp that not all named lanes take
@@ -72,7 +72,7 @@ class Block {
   // Copies to elements of shared memory, which are there once they have been waited for. The
   // running thread's; close_copies() makes those since the last call a group, and wait_for_copies()
   // finishes all but the last `groups`.
-  void begin_copy(SharedMemory::Array& array, int64_t index, const uint8_t* from, uint32_t count,
+  void begin_copy(SharedMemory::Array& array, int64_t index, const uint8_t* from,
                   const Place& place);
   void close_copies() { ++threads_[running_].closed_groups; }
   void wait_for_copies(uint32_t groups, const Place& place);
@@ -112,7 +112,6 @@ class Block {
     SharedMemory::Array* array;
     int64_t index;
     const uint8_t* from;
-    uint32_t count;
   };
 
   struct Thread {
@@ -154,7 +153,7 @@ class Block {
   Fibers& fibers_;
   uint64_t random_;
   EmulatedCounts& counts_;
-  uint32_t launch_;     // by which launches are told apart
+  uint32_t launch_;     // that distinguishes launches
   uint32_t block_ = 0;  // its number in the grid
   Dim3 index_{0, 0, 0};
   std::vector<Thread> threads_;

@@ -14,7 +14,7 @@ namespace assay::emulated {
 
 // The memory of the emulated device: host memory that knows what was allocated. A fresh allocation
 // holds bytes of all ones, which are NaN as float and -1 as integers, and stands between two guard
-// zones that nobody may write to.
+// zones that no kernel may write to.
 class DeviceMemory {
  public:
   DeviceMemory();

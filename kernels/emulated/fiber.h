@@ -14,7 +14,7 @@
 namespace assay::emulated {
 
 // Runs functions, one after the other, on a stack of its own. Such a function can stop in its
-// middle, and goes on from there when it is resumed.
+// middle, and continues from there when it is resumed.
 class Fiber {
  public:
   Fiber() = default;

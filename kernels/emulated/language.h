@@ -200,15 +200,16 @@ T load_as(const uint8_t* address, Place place = Place::here()) {
 }
 
 inline void copy_to_shared(const Shared<uint4>& shared, int64_t index,
-                           const Global<const uint8_t>& bytes, int64_t offset, uint32_t count,
+                           const Global<const uint8_t>& bytes, int64_t offset,
                            Place place = Place::here()) {
   Block& block = Block::current();
   const uint64_t others = block.counts().read_bytes;
-  const uint8_t* from = bytes.range(offset, count, place);
+  // The rest of the 16 bytes is in the allocation, or is what it is rounded up by.
+  const uint8_t* from = bytes.range(offset, 1, place);
   block.counts().read_bytes = others;
-  block.counts().copied_bytes += count;
+  block.counts().copied_bytes += sizeof(uint4);
   check_alignment(from, sizeof(uint4), place);
-  block.begin_copy(shared.array(), index, from, count, place);
+  block.begin_copy(shared.array(), index, from, place);
 }
 
 inline void prefetch(const Global<const uint8_t>& bytes, int64_t offset,

@@ -171,12 +171,11 @@ std::string SharedMemory::begin_copy(Array& array, int64_t index, const Accessor
 }
 
 void SharedMemory::finish_copy(Array& array, int64_t index, const unsigned char* bytes,
-                               size_t count, const Accessor& who, const Place& place) {
+                               const Accessor& who, const Place& place) {
   const auto at = static_cast<size_t>(index);
   array.copies[at] = -1;
   array.history[at].write = {who.thread, who.barriers, who.warp_syncs, place};
-  std::memset(element(array, index), 0, array.element_bytes);
-  std::memcpy(element(array, index), bytes, count);
+  std::memcpy(element(array, index), bytes, array.element_bytes);
 }
 
 void SharedMemory::pass_barrier() {

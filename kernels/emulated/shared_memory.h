@@ -47,11 +47,10 @@ class SharedMemory {
   std::string write(Array& array, int64_t index, const Accessor& who, const Place& place);
 
   // By a copy that has begun, and is under way until finish_copy(); the element is not to be
-  // touched meanwhile, and then was written by `who`. `bytes` of element size or fewer; the others
-  // become 0.
+  // touched meanwhile, and then was written by `who`. `bytes`: as many as an element has.
   std::string begin_copy(Array& array, int64_t index, const Accessor& who, const Place& place);
-  void finish_copy(Array& array, int64_t index, const unsigned char* bytes, size_t count,
-                   const Accessor& who, const Place& place);
+  void finish_copy(Array& array, int64_t index, const unsigned char* bytes, const Accessor& who,
+                   const Place& place);
 
   static unsigned char* element(Array& array, int64_t index);
 

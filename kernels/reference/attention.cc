@@ -9,38 +9,66 @@
 namespace assay::reference {
 namespace {
 
-double kv_element(const void* base, KvType type, int64_t index) {
-  if (type == KvType::kF32) return static_cast<const float*>(base)[index];
-  return float_from_f16(static_cast<const uint16_t*>(base)[index]);
+// Keys or values as floats; `copy` holds them where they are not stored so.
+const float* as_floats(const void* data, KvType type, int64_t count, float (*round)(float),
+                       std::vector<float>& copy) {
+  if (type == KvType::kF32 && round == nullptr) return static_cast<const float*>(data);
+  copy.resize(static_cast<size_t>(count));
+  for (size_t i = 0; i < copy.size(); ++i) {
+    const float value = type == KvType::kF32
+                            ? static_cast<const float*>(data)[i]
+                            : float_from_f16(static_cast<const uint16_t*>(data)[i]);
+    copy[i] = round == nullptr ? value : round(value);
+  }
+  return copy.data();
 }
 
-// One query of one head: softmax(q k^T * scale) v over the keys [first_key, position].
-void attend(const float* q, const KvView& kv, const AttentionShape& shape, int64_t kv_head,
-            int64_t first_key, int64_t position, float* out) {
-  const auto element = [&](int64_t key) {
-    return (key * shape.n_kv_heads + kv_head) * shape.head_dim;
-  };
+// The elements of one kv head: [position, head_dim], `stride` from one position to the next.
+struct HeadRows {
+  const float* first;
+  int64_t stride;
+
+  const float* row(int64_t position) const { return first + position * stride; }
+};
+
+double score_of(const float* q, const float* k, const AttentionShape& shape,
+                const AttentionVariant& variant) {
+  double score = 0.0;
+  for (int64_t d = 0; d < shape.head_dim && k != nullptr; ++d) {
+    score += static_cast<double>(q[d]) * k[d];
+  }
+  const auto rounded = [&](double value) { return variant.round_score(static_cast<float>(value)); };
+  if (variant.round_score == nullptr) return score * shape.scale;
+  return variant.round_before_scale ? rounded(score) * static_cast<double>(shape.scale)
+                                    : rounded(score * shape.scale);
+}
+
+bool is_seen(int64_t query, int64_t key, const AttentionShape& shape) {
+  return key <= query && (shape.window == 0 || key > query - shape.window);
+}
+
+// One query of one head: softmax(q k^T * scale) v over the positions `keys`.
+void attend(const float* q, HeadRows k, HeadRows v, const AttentionShape& shape,
+            const std::vector<int64_t>& keys, const AttentionVariant& variant, float* out) {
   std::vector<double> weights;
-  for (int64_t key = first_key; key <= position; ++key) {
-    double score = 0.0;
-    for (int64_t d = 0; d < shape.head_dim; ++d) {
-      score += q[d] * kv_element(kv.k, kv.type, element(key) + d);
-    }
-    weights.push_back(score * shape.scale);
+  for (const int64_t key : keys) {
+    const int64_t row = variant.k_row ? variant.k_row(key) : key;
+    weights.push_back(score_of(q, row < 0 ? nullptr : k.row(row), shape, variant));
   }
   const double max = *std::max_element(weights.begin(), weights.end());
   double sum = 0.0;
   for (double& weight : weights) {
-    weight = std::exp(weight - max);
+    weight = variant.subtract_max ? std::exp(weight - max)
+                                  : static_cast<double>(std::exp(static_cast<float>(weight)));
     sum += weight;
   }
   for (int64_t d = 0; d < shape.head_dim; ++d) {
     double value = 0.0;
-    for (int64_t key = first_key; key <= position; ++key) {
-      value += weights[static_cast<size_t>(key - first_key)] *
-               kv_element(kv.v, kv.type, element(key) + d);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const int64_t row = variant.v_row ? variant.v_row(keys[i]) : keys[i];
+      if (row >= 0) value += weights[i] * v.row(row)[d];
     }
-    out[d] = static_cast<float>(value / sum);
+    out[d] = static_cast<float>(variant.divide ? value / sum : value);
   }
 }
 
@@ -79,16 +107,34 @@ void run(const StoreKvCall& call) {
 }
 
 void run(const AttentionCall& call) {
+  run(call, {.n_keys = call.first_position + call.n_tokens});
+}
+
+void run(const AttentionCall& call, const AttentionVariant& variant) {
   const AttentionShape& shape = call.shape;
-  const int64_t heads_per_kv_head = shape.n_heads / shape.n_kv_heads;
+  const int64_t group = shape.n_heads / shape.n_kv_heads;
+  const int64_t width = shape.n_kv_heads * shape.head_dim;
+  const int64_t count = variant.n_keys * width;
+  std::vector<float> k_copy;
+  std::vector<float> v_copy;
+  const float* k = as_floats(call.kv.k, call.kv.type, count, variant.round_kv, k_copy);
+  const float* v = as_floats(call.kv.v, call.kv.type, count, variant.round_kv, v_copy);
   const float* q = call.q;
   float* out = call.out;
   for (int64_t t = 0; t < call.n_tokens; ++t) {
     const int64_t position = call.first_position + t;
-    const int64_t first_key =
-        shape.window > 0 ? std::max<int64_t>(0, position - shape.window + 1) : 0;
+    std::vector<int64_t> keys;
+    for (int64_t key = 0; key < variant.n_keys; ++key) {
+      const bool seen = variant.sees ? variant.sees(position, key) : is_seen(position, key, shape);
+      if (seen) keys.push_back(key);
+    }
     for (int64_t h = 0; h < shape.n_heads; ++h, q += shape.head_dim, out += shape.head_dim) {
-      attend(q, call.kv, shape, h / heads_per_kv_head, first_key, position, out);
+      const int64_t kv = (variant.kv_head ? variant.kv_head(h) : h / group) * shape.head_dim;
+      if (keys.empty()) {
+        std::fill_n(out, shape.head_dim, 0.0F);
+      } else {
+        attend(q, {k + kv, width}, {v + kv, width}, shape, keys, variant, out);
+      }
     }
   }
 }

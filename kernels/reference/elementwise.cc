@@ -4,7 +4,6 @@
 #include "kernels/reference/reference.h"
 
 namespace assay::reference {
-namespace {
 
 double silu(double x) {
   return x / (1.0 + std::exp(-x));
@@ -14,8 +13,6 @@ double gelu_tanh(double x) {
   const double scale = std::sqrt(2.0 / std::numbers::pi);
   return 0.5 * x * (1.0 + std::tanh(scale * (x + 0.044715 * x * x * x)));
 }
-
-}  // namespace
 
 void run(const ActivateCall& call) {
   for (int64_t i = 0; i < call.count; ++i) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "kernels/kernels.h"
 
 // The ops of kernels.h as plain loops that accumulate in double and round once at the end.
@@ -11,6 +13,26 @@ void run(const NormCall& call);
 void run(const RopeCall& call);
 void run(const StoreKvCall& call);
 void run(const AttentionCall& call);
+
+// What an attention can do in another way than its call says: what mistakes in it are made of
+// (assay/mistakes/). Rows, queries and keys are positions.
+struct AttentionVariant {
+  int64_t n_keys = 0;                                         // with keys and values
+  std::function<bool(int64_t query, int64_t key)> sees = {};  // empty: as the call says
+  std::function<int64_t(int64_t head)> kv_head = {};          // that a query head reads
+  std::function<int64_t(int64_t key)> k_row = {};             // that is read; below 0: zeros
+  std::function<int64_t(int64_t key)> v_row = {};
+  float (*round_kv)(float) = nullptr;
+  float (*round_score)(float) = nullptr;
+  bool round_before_scale = false;
+  bool subtract_max = true;  // false: exp() in float, which overflows beyond 88
+  bool divide = true;
+};
+void run(const AttentionCall& call, const AttentionVariant& variant);
+
+double silu(double x);
+double gelu_tanh(double x);
+
 void run(const ActivateCall& call);
 void run(const AddCall& call);
 

@@ -12,6 +12,8 @@
 namespace assay::causes {
 namespace {
 
+using namespace mistakes;
+
 // What a log of the reference shows is held against what the model's file says.
 class InferTest : public FaultyLogs {
  protected:

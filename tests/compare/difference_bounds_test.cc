@@ -42,6 +42,7 @@ RecordView with_top(const std::vector<TopValue>& top) {
   RecordView view;
   view.summary = silent_summary();
   view.summary->top = view.top = top;
+  view.most_unlisted = top.back().value;
   return view;
 }
 

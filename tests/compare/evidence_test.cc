@@ -110,8 +110,12 @@ TEST(Evidence, ReasonNamesWhatIsMissing) {
   metrics.compared = 10;
   metrics.all_zero = true;
   EXPECT_THAT(reason_of(metrics, kRelL2), HasSubstr("all zero"));
+  metrics.all_zero = false;
+  EXPECT_THAT(reason_of(metrics, kRelL2), HasSubstr("all infinite"));
   metrics.facts.sketch = true;
   EXPECT_THAT(reason_of(metrics, kMaxAbs), HasSubstr("no limit of the policy"));
+  metrics.facts.all_values = metrics.unclear_nonfinite = true;
+  EXPECT_THAT(reason_of(metrics, kRelL2), HasSubstr("do not tell whether they are the same"));
 }
 
 // Breaks if a choice that one log keeps to itself were as good as one that both state.
@@ -138,6 +142,7 @@ TEST(Evidence, RequiredArgmaxMustBeStatedByBoth) {
     EXPECT_EQ(evidence_of(metrics, kRelL2, asked, reason),
               known ? Evidence::kWhole : Evidence::kUnproven);
     EXPECT_THAT(std::string(reason), HasSubstr(c.reason));
+    EXPECT_EQ(lacks_argmax(reason), !known);
     EXPECT_EQ(reason.empty(), known);
   }
 }

@@ -75,7 +75,7 @@ TEST(Garbage, PrintedPointersAreHeapMetadata) {
   values[1] = 0;
   EXPECT_THAT(indices(values, GarbageReason::kHeapMetadata), ElementsAre(0, 1));
   values[1] = 0.5F;
-  EXPECT_THAT(indices(values, GarbageReason::kHeapMetadata), IsEmpty());
+  EXPECT_THAT(indices(values, GarbageReason::kHeapMetadata, "q"), IsEmpty());
   values = normal_values(10);
   values[0] = values[1] = values[3] = 0;
   values[2] = -1.009864e18F;
@@ -122,6 +122,32 @@ TEST(Garbage, ConstantTailOfLogitsIsPadding) {
   std::vector<float> values = normal_values(100);
   values[98] = values[99] = 1.0F;
   EXPECT_THAT(indices(values, GarbageReason::kPadding), IsEmpty());
+}
+
+// Breaks if a mask in the middle were the scale of all other logits.
+TEST(Garbage, MaskedLogitsArePaddingAnywhere) {
+  for (const float mask : {-1e4F, -65504.0F, -1e30F, std::numeric_limits<float>::lowest()}) {
+    std::vector<float> values = normal_values(100);
+    for (const size_t place : {0, 40, 99}) values[place] = mask;
+    EXPECT_THAT(indices(values, GarbageReason::kPadding), ElementsAre(0, 40, 99)) << mask;
+  }
+  std::vector<float> most = normal_values(100);
+  for (size_t i = 0; i < most.size(); ++i) {
+    if (i != 7) most[i] = i % 2 == 0 ? -1e9F : -1e4F;  // two masks, and one token that is left
+  }
+  EXPECT_EQ(indices(most, GarbageReason::kPadding).size(), 99U);
+}
+
+// Breaks if logits that are merely low were taken for masked ones.
+TEST(Garbage, LowLogitsAreNoPadding) {
+  std::vector<float> low = normal_values(100);
+  low[50] = -900;
+  EXPECT_THAT(indices(low, GarbageReason::kPadding), IsEmpty());
+  for (float& value : low) value -= 1e5F;  // all of them
+  EXPECT_THAT(indices(low, GarbageReason::kPadding), IsEmpty());
+  std::vector<float> peaked(100, -120.0F);  // log-probabilities beside one that is certain
+  peaked[3] = -1e-9F;
+  EXPECT_THAT(indices(peaked, GarbageReason::kPadding), IsEmpty());
 }
 
 }  // namespace

@@ -207,5 +207,71 @@ TEST(InTermsOf, WithoutAConstantOnlyNaNRemains) {
   EXPECT_EQ(shifted.n, got.n);
 }
 
+TEST(MostOfUnlisted, IsTheLeastThatIsListed) {
+  const std::vector<TopValue> top = {{4, 9}, {2, 7.5F}};
+  EXPECT_EQ(most_of_unlisted(kLogitsRecord, top), 7.5);
+  EXPECT_FALSE(most_of_unlisted(kLogitsRecord, {}));
+  EXPECT_FALSE(most_of_unlisted(kLogitsRecord, std::vector<TopValue>{{4, NAN}}));
+}
+
+// Breaks if two that choose other tokens with probability 0.9 were level.
+TEST(MostOfUnlisted, IsWhatTheListedProbabilitiesLeave) {
+  Record made;
+  made.checkpoint = "logprobs";
+  made.n = 64;
+  made.top = {{7, static_cast<float>(std::log(0.9))}};
+  read_as_logits(made);
+  EXPECT_NEAR(std::exp(*most_of_unlisted(made, made.summary->top)), 0.1, 2 * kUnitSum);
+  for (TopValue& value : made.summary->top) value.value += 5;  // in terms of other logits
+  EXPECT_NEAR(std::exp(*most_of_unlisted(made, made.summary->top) - 5), 0.1, 2 * kUnitSum);
+  made.top = made.summary->top = {{7, static_cast<float>(std::log(0.3))}};
+  EXPECT_NEAR(std::exp(*most_of_unlisted(made, made.summary->top)), 0.3, 1e-6) << "as much";
+}
+
+// Breaks if a list of the largest elements had to name the first of them twice.
+TEST(ReadAsLogits, TheFirstOfTheLargestIsChosen) {
+  Record made = record({1, 2}, "logits");
+  made.n = 64;
+  made.summary.emplace(empty_summary()).top = {{9, 5}, {3, 4}};
+  read_as_logits(made);
+  EXPECT_EQ(made.summary->argmax, 9);
+  made.summary->argmax = 3;
+  read_as_logits(made);
+  EXPECT_EQ(made.summary->argmax, 3) << "it is stated";
+  made.checkpoint = "q";
+  made.summary->argmax = -1;
+  read_as_logits(made);
+  EXPECT_EQ(made.summary->argmax, -1) << "nothing is chosen from it";
+}
+
+// Breaks if logits that are all far below zero were read as log-probabilities: their largest could
+// be those of some vocabulary, but the other log has all values.
+TEST(LogProbabilities, LowLogitsAreNone) {
+  std::vector<float> values = random_values(300, 9);
+  for (float& value : values) value -= 6;
+  const Record whole = record(values, "logits");
+  const Record part = head_of(whole, 10, true, false);
+  EXPECT_FALSE(are_log_probabilities(whole, part));
+  EXPECT_FALSE(are_log_probabilities(part, whole));
+  const Record normalised = head_of(log_softmax(whole, "logits"), 10, true, false);
+  EXPECT_TRUE(are_log_probabilities(whole, normalised));
+  EXPECT_TRUE(are_log_probabilities(normalised, whole));
+}
+
+TEST(ReadAsLogits, DropsSumsOverPadding) {
+  Record made = head_of(kLogitsRecord, 4, true, false);
+  made.checkpoint = "logits";
+  made.summary->nonfinite = 2;
+  made.summary->min = made.summary->mean = -kInfinity;
+  made.summary->l2 = kInfinity;
+  read_as_logits(made);
+  EXPECT_TRUE(std::isnan(made.summary->min) && std::isnan(made.summary->mean));
+  EXPECT_TRUE(std::isnan(made.summary->l2));
+  made.summary->nonfinite = 0;
+  made.summary->l2 = kInfinity;
+  read_as_logits(made);
+  EXPECT_EQ(made.summary->l2, kInfinity) << "of nothing but finite values";
+}
+
 }  // namespace
 }  // namespace assay

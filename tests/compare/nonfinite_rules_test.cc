@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "assay/log/sketch.h"
+#include "base/error.h"
 #include "tests/compare/comparison_case.h"
 
 namespace assay {
@@ -71,6 +73,38 @@ TEST_F(NonfiniteRulesTest, InTheSummaryOfAWholeSequence) {
   expect_failure(first, sequence("embedding", 5));
   EXPECT_TRUE(compare(right_, right_ + sequence("layer_9_output", 0)).pass);
   expect_failure(right_, right_ + sequence("layer_9_output", 5));
+}
+
+// Breaks if what a record of a whole sequence states of all its rows were not held to its values.
+TEST_F(NonfiniteRulesTest, AWholeSequenceMayNotContradictItself) {
+  const std::vector<float> rows = waves(256);
+  const auto sequence = [&](const std::string& more) {
+    return fmt::format(R"({{"checkpoint":"embedding","token_idx":0,"dtype":"f32","shape":[4,64],)"
+                       R"("values":[{}]{}}})",
+                       fmt::join(rows, ","), more) +
+           "\n";
+  };
+  const std::string plain = sequence("");
+  const double l2 = summarize(rows).l2;
+  EXPECT_TRUE(compare(plain, sequence(fmt::format(R"(,"summary":{{"l2":{}}})", l2))).pass);
+  for (const std::string& lie :
+       {fmt::format(R"(,"summary":{{"l2":{}}})", 3 * l2), std::string(R"(,"summary":{"max":77})"),
+        sketch_with("1"), sketch_with("\"NaN\"")}) {
+    expect_failure(plain, sequence(lie));
+    EXPECT_FALSE(compare(sequence(lie), plain).pass) << "nothing can be held to it";
+  }
+}
+
+// Breaks if a part of a tensor were compared as if it were all of it.
+TEST_F(NonfiniteRulesTest, PartsOfTensorsAreRejected) {
+  const auto part = [](const char* dims) {
+    return line("embedding", 0, waves(64), fmt::format(R"(,"dims":"{}")", dims));
+  };
+  EXPECT_TRUE(compare(part("h"), part("h")).pass);
+  for (const char* dims : {"t h[tp]", "h[tp]", "h +[tp]"}) {
+    EXPECT_THROW(compare(part(dims), part(dims)), Error) << dims;
+    EXPECT_THROW(compare(part("h"), part(dims)), Error) << dims;
+  }
 }
 
 // Breaks if a list beside logits were read only under the name of log-probabilities.

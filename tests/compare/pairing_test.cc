@@ -124,6 +124,11 @@ TEST_F(PairRecords, ExcusesTokensBeforeTheOthersFirstIfHeadersShowThem) {
   EXPECT_THAT(gaps(), ElementsAre("q 0 excused: the prompts of the two begin otherwise",
                                   "q 4 unproven: it is missing in the other log"))
       << "the end of a log is not its beginning";
+  alignment_.offset = -2;
+  pair(log_of("q", 0, 5), log_of("q", 0, 3));
+  EXPECT_THAT(gaps(), ElementsAre("q 0 unproven: it is missing in the other log",
+                                  "q 1 unproven: it is missing in the other log"))
+      << "two tokens are no BOS";
 }
 
 // Breaks if a gap that the user accepts by name stayed open for another reason.

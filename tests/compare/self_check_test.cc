@@ -212,6 +212,18 @@ TEST(SelfCheck, FindsInconsistentSummaries) {
 }
 
 // Breaks if a record could state another choice than its own values show.
+// Breaks if an infinite norm, beside which no difference is large, were a norm.
+TEST(SelfCheck, FindsInfiniteSums) {
+  const Record record = stated(random_values(64, 3), 10, true, false);
+  for (double Summary::*number : {&Summary::min, &Summary::max, &Summary::mean, &Summary::l2}) {
+    for (const double infinity : {INFINITY, -INFINITY}) {
+      Record made = record;
+      *made.summary.*number = infinity;
+      EXPECT_EQ(contradiction_in(made, {}), kSummaryAlone);
+    }
+  }
+}
+
 TEST(SelfCheck, FindsAnArgmaxContradictedByValues) {
   std::vector<float> values = random_values(896, 3);
   values[7] = 20;

@@ -28,15 +28,15 @@ TEST(MinDifferences, FindsElementsThatTheOtherLogContradicts) {
   Summary summary;
   summary.max = 9;
   summary.min = -1;
-  const SingleValues listed{values, {}, nullptr};
-  const SingleValues told{{}, top, &summary};
+  const SingleValues listed{values, {}, nullptr, {}};
+  const SingleValues told{{}, top, &summary, 8};
   EXPECT_THAT(min_differences(listed, told, 0), ElementsAre(Pair(2, 22), Pair(3, 3)));
   EXPECT_THAT(min_differences(told, listed, 0), ElementsAre(Pair(2, 22), Pair(3, 3)));
   EXPECT_THAT(min_differences(listed, told, 3), ElementsAre(Pair(3, 3)));
   const std::vector<TopValue> others = {{4, 9}, {6, 8.5F}};
-  EXPECT_THAT(min_differences({{}, others, nullptr}, {{}, top, nullptr}, 0),
-              ElementsAre(Pair(6, 0.5)));
-  EXPECT_THAT(min_differences({{}, top, nullptr}, {{}, top, nullptr}, 0), IsEmpty());
+  const SingleValues two{{}, top, nullptr, 8};
+  EXPECT_THAT(min_differences({{}, others, nullptr, 8.5}, two, 0), ElementsAre(Pair(6, 0.5)));
+  EXPECT_THAT(min_differences(two, two, 0), IsEmpty());
 }
 
 class SingleValuesTest : public ComparisonTest {
@@ -110,18 +110,27 @@ TEST_F(SingleValuesTest, NonfiniteBeyondTheOtherHeadFails) {
   }
 }
 
-TEST(NonfiniteBeyond, AcceptsPaddingAndCountedInfinities) {
+TEST(NonfiniteBeyond, AcceptsMasksAndCountedInfinities) {
   Record record;
   record.checkpoint = "logits";
   record.values = {NAN, 1, NAN, kInfinity, -kInfinity, 2};
-  EXPECT_EQ(nonfinite_beyond(record, 1, {}, {}), 2);
-  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 0), 3);
-  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 1), 2);
-  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 5), 1);
-  EXPECT_EQ(nonfinite_beyond(record, 1, std::vector<int64_t>{2}, {}), 1);
-  EXPECT_EQ(nonfinite_beyond(record, 9, {}, {}), 0);
+  EXPECT_EQ(nonfinite_beyond(record, 1, {}, {}, true), 2);
+  EXPECT_EQ(nonfinite_beyond(record, 1, {}, {}, false), 3);
+  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 0, true), 3);
+  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 1, true), 2);
+  EXPECT_EQ(nonfinite_beyond(record, 1, {}, 5, true), 1);
+  EXPECT_EQ(nonfinite_beyond(record, 1, std::vector<int64_t>{2}, {}, true), 1);
+  EXPECT_EQ(nonfinite_beyond(record, 9, {}, {}, true), 0);
   record.checkpoint = "q";
-  EXPECT_EQ(nonfinite_beyond(record, 1, {}, {}), 3);
+  EXPECT_EQ(nonfinite_beyond(record, 1, {}, {}, true), 3);
+}
+
+TEST(HasMask, IsNoPaddingAtTheEnd) {
+  Record record;
+  record.values = {1, -kInfinity, 2, -kInfinity, -kInfinity};
+  EXPECT_TRUE(has_mask(record, 0));
+  EXPECT_FALSE(has_mask(record, 2));
+  EXPECT_FALSE(has_mask(record, 9));
 }
 
 }  // namespace

@@ -299,7 +299,7 @@ TEST_P(FaultTest, ARaceOfTwoWarpsForDeviceMemory) {
 constexpr int kCopyLine = __LINE__ + 3;
 __global__ void copies_between_words(Global<const uint8_t> bytes) {
   ASSAY_SHARED(uint4, words, 4);
-  copy_to_shared(words, threadIdx.x, bytes, threadIdx.x * 8, 16);
+  copy_to_shared(words, threadIdx.x, bytes, threadIdx.x * 8);
 }
 
 // A GPU ends the program.
@@ -314,7 +314,7 @@ template <int kGroups>
 __global__ void reads_the_second_copy(Global<const uint8_t> bytes, Global<float> out) {
   ASSAY_SHARED(uint4, words, 2);
   for (int i = 0; i < 2; ++i) {
-    copy_to_shared(words, i, bytes, i * 16, i == 0 ? 16 : 4);
+    copy_to_shared(words, i, bytes, i * 16);
     close_copies();
   }
   wait_for_copies<kGroups>();
@@ -337,13 +337,14 @@ TEST_P(FaultTest, ACopyThatIsNotWaitedFor) {
   ASSAY_LAUNCH(device_, one_block(1), (reads_the_second_copy<0>), bytes.data(), data_.data());
   std::vector<float> got(2);
   device_.download(data_.data(), 2 * sizeof(float), got.data());
-  EXPECT_EQ(got, (std::vector<float>{static_cast<float>(0x01010101), 0.0F}));
+  EXPECT_EQ(got,
+            (std::vector<float>{static_cast<float>(0x01010101), static_cast<float>(0x01010101)}));
 }
 
 // The copy is there for the thread that began it alone.
 __global__ void reads_the_others_copy(Global<const uint8_t> bytes, Global<float> out) {
   ASSAY_SHARED(uint4, words, 32);
-  copy_to_shared(words, threadIdx.x, bytes, 0, 16);
+  copy_to_shared(words, threadIdx.x, bytes, 0);
   close_copies();
   wait_for_copies<0>();
   const uint4 other = words[threadIdx.x ^ 1U];
@@ -363,7 +364,7 @@ TEST_P(FaultTest, ACopyOfAnotherThread) {
 
 __global__ void writes_over_a_copy(Global<const uint8_t> bytes) {
   ASSAY_SHARED(uint4, words, 1);
-  copy_to_shared(words, 0, bytes, 0, 16);
+  copy_to_shared(words, 0, bytes, 0);
   words[0] = uint4{1, 2, 3, 4};
 }
 

@@ -90,7 +90,7 @@ class SnapshotTest : public testing::TestWithParam<SnapshotCase> {};
 
 INSTANTIATE_TEST_SUITE_P(Cpu, SnapshotTest, testing::ValuesIn(cases()), case_name);
 
-// What would break: any change of a number that the engine computes, however small, that nobody
+// What would break: any change of a number that the engine computes, however small, that no one
 // has looked at.
 TEST_P(SnapshotTest, EveryCheckpointIsTheSameToTheBit) {
   const SnapshotCase& each = GetParam();

@@ -30,35 +30,6 @@ TEST(Catalogue, Has150FaultsOfDifferentNames) {
   EXPECT_GE(groups.size(), 12U);
 }
 
-// A cause that no comparison names could never be checked against one.
-TEST(Catalogue, CausesMatchThoseOfComparisons) {
-  const std::set<std::string> known = {"",
-                                       "rope_pairing",
-                                       "rope_position",
-                                       "rope_base",
-                                       "attention_scale",
-                                       "attention_mask",
-                                       "gqa_map",
-                                       "kv_shift",
-                                       "head_order",
-                                       "transpose",
-                                       "gate_up_swapped",
-                                       "activation_kind",
-                                       "eps",
-                                       "norm_kind",
-                                       "norm_weight_plus_one",
-                                       "bias_missing",
-                                       "residual",
-                                       "scale",
-                                       "sign",
-                                       "token_shift",
-                                       "row_shift",
-                                       "rounding",
-                                       "quant_block"};
-  for (const Fault& fault : fault_catalogue())
-    EXPECT_EQ(known.count(fault.cause), 1U) << fault.name;
-}
-
 // The faults of docs/mutation.md, each with what it says is wrong: the rows of its tables that
 // begin with a name in backticks, of which other sections have some too.
 std::vector<std::pair<std::string, std::string>> faults_of_the_page() {

@@ -73,6 +73,13 @@ constexpr Damage kDamages[] = {
     {"logprobs_off", logprobs_off},
     {"logprobs_nan", logprobs_nan},
     {"logprobs_impossible", logprobs_impossible},
+    {"logprobs_of_other_tokens", logprobs_of_other_tokens},
+    {"wrong_beside_mask", wrong_beside_mask},
+    {"wrong_beside_garbage_of_both", wrong_beside_garbage_of_both},
+    {"infinity_beyond_reference_head", infinity_beyond_reference_head},
+    {"nothing_but_infinities", nothing_but_infinities},
+    {"prompt_cut", prompt_cut},
+    {"split_into_another_token", split_into_another_token},
 };
 
 }  // namespace

@@ -63,15 +63,24 @@ bool wrong_under_heap_words(Patient& patient);
 bool head_of_heap_words(Patient& patient);
 bool wrong_behind_reference_garbage(Patient& patient);
 bool nan_in_own_checkpoint(Patient& patient);
-bool logits_restated_wrong(Patient& patient);
 bool nan_in_own_token(Patient& patient);
 bool nan_after_split(Patient& patient);
 bool nan_before_offset(Patient& patient);
 bool shifted_behind_garbage(Patient& patient);
 bool nothing_in_common(Patient& patient);
 bool zero_head_against_summary(Patient& patient);
+bool prompt_cut(Patient& patient);
+bool split_into_another_token(Patient& patient);
+
+// Of logits and log-probabilities (logits_damage.cc).
+bool wrong_beside_mask(Patient& patient);
+bool wrong_beside_garbage_of_both(Patient& patient);
+bool infinity_beyond_reference_head(Patient& patient);
+bool nothing_but_infinities(Patient& patient);
+bool logits_restated_wrong(Patient& patient);
 bool logprobs_off(Patient& patient);
 bool logprobs_nan(Patient& patient);
 bool logprobs_impossible(Patient& patient);
+bool logprobs_of_other_tokens(Patient& patient);
 
 }  // namespace assay::proof

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -114,5 +115,17 @@ inline std::vector<float> other_values(Patient& patient, const Tensor& tensor) {
   }
   return values;
 }
+
+inline bool is_whole(const Line& line) {
+  return static_cast<int64_t>(line.values.size()) == line.shape[1];
+}
+
+// One line of got as the form writes it, which the reference has, too (log_damage.cc).
+Line* pick_line(Log& log, const Scene& scene, Chance& chance,
+                const std::function<bool(const Line&)>& fits);
+
+// Edits one line of got that fits, of a scene that has such a one (log_damage.cc).
+bool edit_got_line(Patient& patient, Outcome outcome, std::function<bool(const Line&)> fits,
+                   std::function<void(Line&, Chance&)> edit);
 
 }  // namespace assay::proof

@@ -22,9 +22,6 @@ bool wrong_size(Patient& patient) {
   });
 }
 
-namespace {
-
-// One line of got as the form writes it, which the reference has, too.
 Line* pick_line(Log& log, const Scene& scene, Chance& chance,
                 const std::function<bool(const Line&)>& fits) {
   std::vector<Line*> lines;
@@ -35,11 +32,6 @@ Line* pick_line(Log& log, const Scene& scene, Chance& chance,
   return lines.empty() ? nullptr : chance.pick(lines);
 }
 
-bool is_whole(const Line& line) {
-  return static_cast<int64_t>(line.values.size()) == line.shape[1];
-}
-
-// Edits one line of got that fits, of a scene that has such a one.
 bool edit_got_line(Patient& patient, Outcome outcome, std::function<bool(const Line&)> fits,
                    std::function<void(Line&, Chance&)> edit) {
   Chance draws(1);
@@ -55,9 +47,7 @@ bool edit_got_line(Patient& patient, Outcome outcome, std::function<bool(const L
   return true;
 }
 
-}  // namespace
-
-// The tensor of a head is told to have one element more or fewer.
+// The line of a head claims one element more or fewer.
 bool wrong_n(Patient& patient) {
   const int change = patient.chance.pick(std::vector<int>{-1, 1, 1, 5});
   const bool with_shape = patient.chance.one_in(2);
@@ -70,7 +60,7 @@ bool wrong_n(Patient& patient) {
       });
 }
 
-// A head is told to be the whole tensor.
+// A head claims to be the whole tensor.
 bool head_as_whole(Patient& patient) {
   return edit_got_line(
       patient, Outcome::kNotPass,
@@ -328,26 +318,6 @@ bool nan_in_own_checkpoint(Patient& patient) {
   return true;
 }
 
-// Log-probabilities of other logits beside right ones.
-bool logits_restated_wrong(Patient& patient) {
-  Scene& scene = patient.scene;
-  scene.ref_form.logits = scene.got_form.logits = RecordForm();
-  std::vector<Tensor*> logits = held(patient);
-  std::erase_if(logits, [&](const Tensor* tensor) {
-    return tensor->checkpoint != "logits" || !scene.got_form.logs(*tensor);
-  });
-  if (logits.empty()) return false;
-  Tensor wrong = *patient.chance.pick(logits);
-  std::rotate(wrong.values.begin(), wrong.values.begin() + 1, wrong.values.end());
-  patient.outcome = Outcome::kDiverge;
-  LogForm form = scene.got_form;
-  form.logprobs_top = static_cast<int>(wrong.values.size());
-  patient.edit_logs = [line = make_line(wrong, form)](Log&, Log& got) {
-    got.lines.push_back(line);
-  };
-  return true;
-}
-
 bool nan_in_own_token(Patient& patient) {
   Scene& scene = patient.scene;
   if (scene.split || scene.ref_form.to <= scene.ref.n_prompt) return false;
@@ -382,6 +352,38 @@ bool nan_before_offset(Patient& patient) {
   }
   if (outcome_of(scene) == Outcome::kPass) return false;
   patient.outcome = Outcome::kNotPass;
+  return true;
+}
+
+// got's prompt lacks more than the first token: no BOS.
+bool prompt_cut(Patient& patient) {
+  Scene& scene = patient.scene;
+  const int most = static_cast<int>(scene.got.n_prompt) - 3;
+  if (scene.split || scene.got_form.offset != 0 || scene.ref_form.from != 0 || most < 2)
+    return false;
+  scene.got_form.from = patient.chance.between(2, most);
+  scene.got_form.offset = -scene.got_form.from;
+  scene.ref_form.header = scene.got_form.header = LogForm::Header::kTokens;
+  patient.outcome = Outcome::kNotPass;
+  return true;
+}
+
+// After a tie got's header names a third token.
+bool split_into_another_token(Patient& patient) {
+  Scene& scene = patient.scene;
+  if (!scene.split) return false;
+  const auto at = static_cast<size_t>(*scene.split);
+  const int64_t vocabulary = scene.network.vocabulary - scene.network.padding;
+  int64_t token = patient.chance.below(static_cast<int>(vocabulary));
+  while (token == scene.ref.tokens[at] || token == scene.got.tokens[at]) {
+    token = (token + 1) % vocabulary;
+  }
+  patient.outcome = Outcome::kNotPass;
+  patient.edit_logs = [&scene, at, token](Log&, Log& got) {
+    got.tokens.assign(scene.got.tokens.begin(),
+                      scene.got.tokens.begin() + static_cast<ptrdiff_t>(at));
+    got.tokens.push_back(token);
+  };
   return true;
 }
 
@@ -437,56 +439,6 @@ bool zero_head_against_summary(Patient& patient) {
   clear(scene.ref, scene.ref_form);
   clear(scene.got, scene.got_form);
   return true;
-}
-
-namespace {
-
-// Lines of the most probable tokens, of got alone.
-bool edit_logprobs(Patient& patient, std::function<void(Line&, const Tensor& ref, Chance&)> edit) {
-  Scene& scene = patient.scene;
-  if (scene.got_form.logprobs_top == 0) return false;
-  patient.outcome = Outcome::kNotPass;
-  const uint64_t seed = patient.chance.next();
-  patient.edit_logs = [&scene, seed, edit = std::move(edit)](Log&, Log& got) {
-    Chance chance(seed);
-    std::vector<Line*> lines;
-    for (Line& line : got.lines) {
-      if (!line.top.empty()) lines.push_back(&line);
-    }
-    Line& line = *chance.pick(lines);
-    edit(line, *scene.ref.find("logits", line.token_idx - scene.got_form.offset), chance);
-  };
-  return true;
-}
-
-}  // namespace
-
-// By a factor that no vocabulary's sum of probabilities has, or that the logits do not.
-bool logprobs_off(Patient& patient) {
-  const double sign = patient.chance.one_in(2) ? 1 : -1;
-  return edit_logprobs(patient, [sign](Line& line, const Tensor& ref, Chance&) {
-    double largest = 0;
-    for (const float value : ref.values) {
-      if (std::isfinite(value)) largest = std::max(largest, std::abs(static_cast<double>(value)));
-    }
-    for (TopValue& top : line.top) {
-      largest = std::max(largest, std::abs(static_cast<double>(top.value)));
-    }
-    for (TopValue& top : line.top) top.value += static_cast<float>(sign * (2 + 0.3 * largest));
-  });
-}
-
-bool logprobs_nan(Patient& patient) {
-  return edit_logprobs(patient, [](Line& line, const Tensor&, Chance& chance) {
-    line.top[chance.next() % line.top.size()].value = NAN;
-  });
-}
-
-// The least probable is impossible, and is not in the reference, which tells all.
-bool logprobs_impossible(Patient& patient) {
-  if (patient.scene.ref_form.logprobs_top > 0) return false;
-  return edit_logprobs(
-      patient, [](Line& line, const Tensor&, Chance&) { line.top.back().value = -INFINITY; });
 }
 
 }  // namespace assay::proof

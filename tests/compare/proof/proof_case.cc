@@ -15,7 +15,7 @@ constexpr int kAttempts = 60;
 
 // The scenes that are damaged; most of them plain.
 Variant base_variant(std::string_view damage, Chance& chance) {
-  if (damage == "nan_after_split") return Variant::kSplit;
+  if (damage == "nan_after_split" || damage == "split_into_another_token") return Variant::kSplit;
   if (damage == "logits_restated_wrong") return Variant::kPlain;
   if (damage.starts_with("logprobs_")) return Variant::kTopLogprobs;
   static const std::vector<Variant> kBases = {

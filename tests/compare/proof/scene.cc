@@ -81,7 +81,9 @@ bool suits(Variant variant, const Network& network, const RecordForm& a, const R
   if (variant == Variant::kHeapWordsInGot || variant == Variant::kHeapWordsInRef) {
     return logits || heads_of(10);
   }
-  if (variant == Variant::kWholeSequence) return both(is_all);
+  if (variant == Variant::kWholeSequence || (variant == Variant::kMasked && logits)) {
+    return both(is_all);
+  }
   if (!logits) return true;
   // Finite padding is most of a sketch and of a summary.
   if (variant == Variant::kPadding && std::isfinite(network.pad_value)) return heads_of(4);
@@ -207,6 +209,20 @@ void pad_vocabulary(Run& run, Chance& chance) {
   }
 }
 
+// Masks some tokens of both, and none that is chosen.
+void mask(Scene& scene, Chance& chance) {
+  const float with = chance.pick(std::vector<float>{-INFINITY, -1e4F, -65504, -1e30F, -3e38F});
+  const auto one_in = chance.pick(std::vector<int>{2, 10, 50});
+  for (Tensor& ref : scene.ref.tensors) {
+    if (ref.checkpoint != "logits") continue;
+    Tensor& got = *scene.got.find("logits", ref.token);
+    for (int i = 0; i < static_cast<int>(ref.values.size()); ++i) {
+      const auto at = static_cast<size_t>(i);
+      if (i != argmax(ref.values) && chance.one_in(one_in)) ref.values[at] = got.values[at] = with;
+    }
+  }
+}
+
 class SceneMaker {
  public:
   SceneMaker(Variant variant, Chance& chance) : variant_(variant), chance_(chance) {}
@@ -245,13 +261,12 @@ class SceneMaker {
 
   void draw_logs() {
     std::vector<std::string> names = draw_checkpoints(scene_.network, total_, chance_);
-    const bool about_logits = is_one_of(
-        variant_, {Variant::kSplit, Variant::kTieFlip, Variant::kSharedMaximum, Variant::kPadding,
-                   Variant::kPaddedVocabulary, Variant::kLogProbabilities, Variant::kTopLogprobs});
+    const bool about_logits =
+        is_one_of(variant_, {Variant::kSplit, Variant::kTieFlip, Variant::kSharedMaximum,
+                             Variant::kPadding, Variant::kMasked, Variant::kPaddedVocabulary,
+                             Variant::kLogProbabilities, Variant::kTopLogprobs});
     if (about_logits && names.back() != "logits") names.push_back("logits");
-    const bool about_layers =
-        is_one_of(variant_, {Variant::kHeapWordsInGot, Variant::kHeapWordsInRef});
-    if (about_layers)
+    if (is_one_of(variant_, {Variant::kHeapWordsInGot, Variant::kHeapWordsInRef}))
       names.insert(names.begin(), names[0] == "embedding" ? "layer_0_q" : "embedding");
     std::sort(names.begin(), names.end());
     names.erase(std::unique(names.begin(), names.end()), names.end());
@@ -386,6 +401,8 @@ class SceneMaker {
     LogForm& form = in_ref ? scene_.ref_form : scene_.got_form;
     LogForm& other = in_ref ? scene_.got_form : scene_.ref_form;
     switch (variant_) {
+      case Variant::kMasked:
+        return mask(scene_, chance_);
       case Variant::kPaddedVocabulary:
         return pad_vocabulary(run, chance_);
       case Variant::kCopies:
@@ -446,6 +463,7 @@ std::string_view variant_name(Variant variant) {
                                                 "tie_flip",
                                                 "shared_maximum",
                                                 "padding",
+                                                "masked",
                                                 "padded_vocabulary",
                                                 "own_checkpoints",
                                                 "own_tokens",

@@ -34,6 +34,7 @@ enum class Variant {
   kTieFlip,           // the argmax differs by less than the noise
   kSharedMaximum,     // several elements are the largest
   kPadding,           // both have rows of logits beyond the vocabulary
+  kMasked,            // both mask the same tokens
   kPaddedVocabulary,  // one has, to a multiple of 64
   kOwnCheckpoints,    // got logs more
   kOwnTokens,         // got logs further tokens

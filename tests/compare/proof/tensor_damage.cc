@@ -329,7 +329,7 @@ bool went_on_otherwise(Patient& patient) {
     const Tensor* there = other.find(tensor.checkpoint, tensor.token);
     if (tensor.token >= from && there != nullptr) tensor.values = there->values;
   }
-  // Of logs that do not tell their choice nobody can say that the two were not level.
+  // Logs that do not state their choice do not show that the two were not level.
   const auto tells = [](const LogForm& form) {
     const bool logged = std::find(form.checkpoints.begin(), form.checkpoints.end(), "logits") !=
                         form.checkpoints.end();

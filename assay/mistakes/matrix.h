@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-namespace assay::causes {
+namespace assay::mistakes {
 
 // A tensor at several token positions: [rows, columns], one row a position.
 struct Matrix {
@@ -24,4 +24,4 @@ struct Matrix {
   }
 };
 
-}  // namespace assay::causes
+}  // namespace assay::mistakes

@@ -7,28 +7,27 @@
 #include <string>
 #include <vector>
 
-#include "assay/causes/matrix.h"
-#include "assay/causes/ops.h"
+#include "assay/mistakes/matrix.h"
+#include "assay/mistakes/ops.h"
 #include "base/thread_pool.h"
 #include "engine/model.h"
 #include "model/architecture.h"
 
-namespace assay::causes {
+namespace assay::mistakes {
 
 using Op = OpPlace;
-
-// The op that computes the checkpoint of this name, if Assay knows it.
-std::optional<Op> find_op(const std::string& checkpoint);
+struct KernelHooks;
+struct OpContext;
 
 // What an op computes from, at some token positions.
 struct Inputs {
-  std::vector<int64_t> positions;                   // of each row
-  std::vector<const Matrix*> rows;                  // of Network::inputs(), in that order
-  std::vector<std::shared_ptr<const Matrix>> held;  // keeps these alive
-  std::vector<int32_t> tokens;                      // of each row; for the embedding only
-  std::vector<bool> wanted;                         // rows whose result matters; all where empty
+  std::vector<int64_t> positions = {};                   // of each row
+  std::vector<const Matrix*> rows = {};                  // of Network::inputs(), in that order
+  std::vector<std::shared_ptr<const Matrix>> held = {};  // keeps these alive
+  std::vector<int32_t> tokens = {};                      // of each row; for the embedding only
+  std::vector<bool> wanted = {};                         // rows that matter; all where empty
   // Another checkpoint's rows, if they are known.
-  std::function<std::shared_ptr<const Matrix>(Op)> other;
+  std::function<std::shared_ptr<const Matrix>(Op)> other = {};
 };
 
 // The numbers of a norm.
@@ -53,8 +52,6 @@ struct Network {
   bool eps_known = true;            // and not only that it is small beside what is normalised
   std::map<Op, NormWeights> norms;  // of those that are known without a model
   const Model* model = nullptr;
-  std::shared_ptr<Kernels> kernels;  // with a model only
-  std::shared_ptr<ThreadPool> pool;
 
   // The ops of each layer.
   const std::vector<OpSpec>& layer() const { return layer_; }
@@ -76,21 +73,26 @@ struct Network {
     return model == nullptr ? 0 : model->config().width(checkpoint);
   }
   Matrix compute(Op op, const Inputs& inputs) const;
+  // The same with edited calls; `parameter` is for the edits.
+  Matrix compute(Op op, const Inputs& inputs, const KernelHooks& hooks, double parameter) const;
 
-  AttentionSettings attention_settings() const;
-  NormSettings norm_settings(Op op) const;
+  AttentionShape attention_shape() const;
+  NormCall norm_call(Op op) const;  // without its rows
   // The weights of a linear op; null without a model or for other ops.
   const Linear* linear(Op op) const;
-  // Empty where `x` has not the columns of the weights.
-  Matrix multiply(const Linear& linear, const Matrix& x) const;
-  Matrix look_up(const std::vector<int32_t>& tokens, const std::vector<int64_t>& positions) const;
 
   // Of a model's own file; `n_positions` decides about phi3's long factors.
   static Network of_model(const Model& model, int64_t n_positions);
 
  private:
   std::vector<OpSpec> layer_{common_layer().begin(), common_layer().end()};
+  Matrix compute_hooked(const OpContext& context, const KernelHooks& hooks) const;
+  Matrix look_up(const OpContext& context, const KernelHooks& hooks) const;
+  Kernels& cpu() const;  // sums in float: for products, which take long
   Linear output_linear_;
+  mutable std::shared_ptr<ThreadPool> pool_;
+  mutable std::shared_ptr<Kernels> cpu_;
+  std::shared_ptr<Kernels> reference_ = make_reference_kernels();
 };
 
-}  // namespace assay::causes
+}  // namespace assay::mistakes

@@ -1,12 +1,12 @@
-#include "assay/causes/ops.h"
+#include "assay/mistakes/ops.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "assay/causes/network.h"
+#include "assay/mistakes/network.h"
 
-namespace assay::causes {
+namespace assay::mistakes {
 namespace {
 
 Matrix random_matrix(int64_t rows, int64_t columns) {
@@ -32,41 +32,33 @@ TEST(Ops, AreThoseOfTheKernels) {
                         out.data()});
   Matrix weight(1, 32);
   std::copy_n(k.values.data(), 32, weight.values.data());
-  expect_near(norm(q, {NormKind::kRms, 1e-5F, false, weight.values.data(), nullptr}), out);
+  expect_near(norm(q, {.kind = NormKind::kRms, .weight = weight.values.data(), .eps = 1e-5F}), out);
   kernels->run(NormCall{NormKind::kLayer, q.values.data(), weight.values.data(), nullptr, 1e-5F, 7,
                         32, out.data()});
-  expect_near(norm(q, {NormKind::kLayer, 1e-5F, false, weight.values.data(), nullptr}), out);
+  expect_near(norm(q, {.kind = NormKind::kLayer, .weight = weight.values.data(), .eps = 1e-5F}),
+              out);
   kernels->run(
       ActivateCall{ActivationKind::kGeluTanh, q.values.data(), nullptr, 7 * 32, out.data()});
-  expect_near(activate(nullptr, q, Activation::kGeluTanh), out);
+  Network network;
+  network.activation = Activation::kGeluTanh;
+  network.n_heads = 4;
+  network.n_kv_heads = 2;
+  network.head_dim = 8;
+  network.window = 3;
+  expect_near(network.compute({Checkpoint::kFfnAct, 0}, {.rows = {&q}}), out);
   const Matrix up = random_matrix(14, 16);
   kernels->run(ActivateCall{ActivationKind::kSiluGated, q.values.data(), up.values.data(), 7 * 32,
                             out.data()});
   Matrix up_rows(7, 32);
   up_rows.values = up.values;
-  expect_near(activate(&q, up_rows, Activation::kSilu), out);
+  network.activation = Activation::kSilu;
+  expect_near(network.compute({Checkpoint::kFfnAct, 0}, {.rows = {&up_rows, &q}}), out);
 
-  Network network;
-  network.n_heads = 4;
-  network.n_kv_heads = 2;
-  network.head_dim = 8;
-  network.window = 3;
   const AttentionShape shape{4, 2, 8, 0.35355338F, 3};
   kernels->run(AttentionCall{
       q.values.data(), {KvType::kF32, k.values.data(), k.values.data()}, shape, 0, 7, out.data()});
-  expect_near(attention(q, k, k, network.attention_settings(), {}), out);
-}
-
-// Sizes may come of logs: what does not fit is not read past its end.
-TEST(Ops, RejectTwoTensorsOfUnequalSizes) {
-  const Matrix large = random_matrix(3, 64);
-  for (const Matrix& small : {random_matrix(3, 1), random_matrix(1, 64), Matrix()}) {
-    EXPECT_TRUE(add(large, small).empty());
-    EXPECT_TRUE(add(small, large).empty());
-    EXPECT_TRUE(activate(&small, large, Activation::kSilu).empty());
-    EXPECT_TRUE(activate(&large, small, Activation::kSilu).empty());
-  }
+  expect_near(network.compute({Checkpoint::kAttn, 0}, {.rows = {&q, &k, &k}}), out);
 }
 
 }  // namespace
-}  // namespace assay::causes
+}  // namespace assay::mistakes

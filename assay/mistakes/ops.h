@@ -5,13 +5,13 @@
 #include <optional>
 #include <vector>
 
-#include "assay/causes/matrix.h"
+#include "assay/mistakes/matrix.h"
 #include "kernels/half.h"
 #include "kernels/kernels.h"
 
 // The ops of a transformer on rows of logged tensors, with everything that engines get wrong as a
 // parameter. Sums are in double; each result is rounded to float once.
-namespace assay::causes {
+namespace assay::mistakes {
 
 enum class Activation : uint8_t {
   kSilu,
@@ -44,41 +44,22 @@ std::vector<double> rope_frequencies(double base, size_t pairs);
 // The base of such frequencies; nothing where they are others, as with long context factors.
 std::optional<double> rope_base(const std::vector<double>& frequencies);
 
-// x[rows, heads * head_dim]; row i stands at positions[i], which need not be whole.
+// cos and sin of each position's angles, as RopeCall::cos_sin; positions need not be whole.
+std::vector<float> rope_table(const RopeSettings& settings, const std::vector<double>& positions);
+// The rotation of x[rows, heads * head_dim] with that table.
+RopeCall rope_call(const Matrix& x, const RopeSettings& settings, const std::vector<float>& table,
+                   Matrix& out);
+// x rotated; row i stands at positions[i].
 Matrix rope(const Matrix& x, const RopeSettings& settings, const std::vector<double>& positions);
 
-struct AttentionSettings {
-  int64_t n_heads = 0;
-  int64_t n_kv_heads = 0;
-  int64_t head_dim = 0;
-  double scale = 1.0;
-  std::function<bool(int64_t query, int64_t key)> sees;       // by row
-  std::function<int64_t(int64_t head)> kv_head;               // which it reads
-  std::function<int64_t(int64_t key, int64_t n_keys)> k_row;  // where it reads a key; null: there
-  float (*round_score)(float) = nullptr;
-  bool round_before_scale = false;                            // and not after it
-  std::function<int64_t(int64_t key, int64_t n_keys)> v_row;  // and a value; below 0: zeros
-};
+// With the kind, eps, weights (null: all 1) and bias of `call`.
+Matrix norm(const Matrix& x, NormCall call);
 
-// Queries of the rows that `wanted` names (all where empty); other rows of the result are zero.
-Matrix attention(const Matrix& q, const Matrix& k, const Matrix& v,
-                 const AttentionSettings& settings, const std::vector<bool>& wanted);
-
-struct NormSettings {
-  NormKind kind = NormKind::kRms;
-  double eps = 0;
-  bool eps_outside = false;       // added to the root, not under it
-  const float* weight = nullptr;  // [width]; null: all 1
-  const float* bias = nullptr;    // [width] or null
-  int64_t width = 0;              // elements that are normalized together; 0: all columns
-};
-Matrix norm(const Matrix& x, const NormSettings& settings);
-
-// act(gate) * up; act(up) where `gate` is null. Empty where they are not of one size.
-Matrix activate(const Matrix* gate, const Matrix& up, Activation activation);
-
-// Empty where the two are not of one size.
-Matrix add(const Matrix& a, const Matrix& b);
+// act(call.x) * call.up, or act(call.x) where `up` is null: by the kernel, if it knows
+// `activation`.
+void activate(ActivateCall call, Activation activation, Kernels& kernels);
+// The call for up, and for the gate where there is one.
+ActivateCall activate_call(const Matrix* gate, const Matrix& up, Matrix& out);
 
 // f(element) of each.
 Matrix map(const Matrix& x, const std::function<float(float)>& f);
@@ -94,4 +75,4 @@ inline constexpr Rounding kBf16Rounding = {
     "bf16", [](float x) { return float_from_bf16(bf16_from_float(x)); }};
 inline constexpr Rounding kRoundings[] = {kF16Rounding, kBf16Rounding};
 
-}  // namespace assay::causes
+}  // namespace assay::mistakes

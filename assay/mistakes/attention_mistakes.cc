@@ -1,0 +1,365 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "assay/mistakes/mistake.h"
+#include "kernels/reference/reference.h"
+
+namespace assay::mistakes {
+namespace {
+
+using reference::AttentionVariant;
+
+constexpr FaultGroup kGroup = FaultGroup::kAttention;
+constexpr FaultGroup kCache = FaultGroup::kCache;
+constexpr Checkpoint kAt = Checkpoint::kAttn;
+
+// What a kernel can do if it is called so.
+KernelHooks edited(std::function<void(AttentionCall&, double parameter)> edit) {
+  return {.attention = [edit = std::move(edit)](const OpContext& context, AttentionCall call,
+                                                Kernels& kernels) {
+    edit(call, context.parameter);
+    kernels.run(call);
+  }};
+}
+
+// What no kernel does: the naive attention in another way, of an engine's calls too.
+KernelHooks varied(std::function<void(AttentionVariant&, const OpContext&)> edit) {
+  return {.attention = [edit = std::move(edit)](const OpContext& context, const AttentionCall& call,
+                                                Kernels&) {
+    const std::vector<const Matrix*>& rows = context.inputs.rows;
+    AttentionVariant variant{.n_keys = rows.empty() ? call.first_position + call.n_tokens
+                                                    : rows[1]->rows};
+    edit(variant, context);
+    reference::run(call, variant);
+  }};
+}
+
+std::string scale_text(const Network& network, double value) {
+  const auto dim = static_cast<double>(network.head_dim);
+  std::string what = fmt::format("{:.4g}", value);
+  if (std::abs(value - 1) < 1e-4) what = "1 (none)";
+  if (std::abs(value * dim - 1) < 1e-4) what = "1/head_dim";
+  if (std::abs(value / std::sqrt(dim) - 1) < 1e-4) what = "sqrt(head_dim)";
+  return fmt::format("scales attention scores by {} in place of 1/sqrt(head_dim) = {:.4g}", what,
+                     1 / std::sqrt(dim));
+}
+
+std::vector<double> scale_grid(const Network& network) {
+  const auto dim = static_cast<double>(network.head_dim);
+  std::vector<double> grid = ratios(1e-3 / dim, 1e2, 48);
+  for (const double value : {1 / dim, 1.0, std::sqrt(dim)}) grid.push_back(value);
+  std::sort(grid.begin(), grid.end());
+  return grid;
+}
+
+Mistake scale_mistake() {
+  return {
+      .cause = "attention_scale",
+      .text = scale_text,
+      .edit = edited(
+          [](AttentionCall& call, double scale) { call.shape.scale = static_cast<float>(scale); }),
+      .grid = scale_grid,
+      .refine = true,
+      .faults = {{"scale-missing", kGroup, "scores are not divided by the root of head_dim", kAt,
+                  any_model, with(1)},
+                 {"scale-twice", kGroup, "scores are divided by the root of head_dim twice", kAt,
+                  any_model,
+                  [](const OpContext& context) {
+                    const double scale = context.network.attention_shape().scale;
+                    return scale * scale;
+                  }},
+                 {"scale-of-width", kGroup, "scores are divided by the root of the model's width",
+                  kAt, any_model, [](const OpContext& context) {
+                    return 1.0 / std::sqrt(static_cast<double>(
+                                     context.network.width(Checkpoint::kEmbedding)));
+                  }}}};
+}
+
+// Which key a query sees; both are positions.
+struct Pair {
+  int64_t query;
+  int64_t key;
+  int64_t window;  // 0: none
+  int64_t prompt;  // tokens that go through the network together
+
+  // Within a window that ends at `last`.
+  bool ends_at(int64_t last) const { return key <= last && (window == 0 || key > last - window); }
+  bool is_in_window() const { return window == 0 || key > query - window; }
+};
+
+Mistake mask(std::string text, std::function<bool(const Pair&)> sees,
+             std::vector<Injected> faults = {}) {
+  return {
+      .cause = "attention_mask",
+      .text = plainly(std::move(text)),
+      .edit = varied([sees = std::move(sees)](AttentionVariant& variant, const OpContext& context) {
+        variant.sees = [&sees, window = context.network.window, prompt = context.n_together](
+                           int64_t query, int64_t key) {
+          return sees({query, key, window, prompt});
+        };
+      }),
+      .faults = std::move(faults)};
+}
+
+Mistake prompt_mask(std::string text, std::function<bool(const Pair&)> sees,
+                    std::vector<Injected> faults = {}) {
+  Mistake mistake = mask(std::move(text), std::move(sees), std::move(faults));
+  mistake.possible = [](const Network& network, Op) { return network.n_prompt > 0; };
+  return mistake;
+}
+
+std::string needs_window(const Model& model) {
+  return model.config().sliding_window > 0 ? "" : "it has no sliding window";
+}
+
+bool has_window(const Network& network, Op) {
+  return network.window > 0;
+}
+
+std::string window_text(const Network& network, double value) {
+  return network.window > 0 ? fmt::format("attends to a window of {:.0f} tokens in place of {}",
+                                          value, network.window)
+                            : fmt::format("attends to a window of {:.0f} tokens", value);
+}
+
+std::vector<double> window_grid(const Network& network) {
+  const int64_t window = network.window;
+  std::vector<double> grid;
+  for (int64_t value = 1; value <= 32; ++value) {
+    if (value != window) grid.push_back(static_cast<double>(value));
+  }
+  for (const int64_t value :
+       {window - 1, window + 1, int64_t{64}, int64_t{128}, int64_t{256}, int64_t{512}}) {
+    if (value > 32 && value != window) grid.push_back(static_cast<double>(value));
+  }
+  std::sort(grid.begin(), grid.end());
+  return grid;
+}
+
+std::vector<Mistake> mask_mistakes() {
+  const auto window = [](AttentionCall& call, double keys) {
+    call.shape.window = static_cast<int64_t>(keys);
+  };
+  return {
+      mask("lets a token attend to all that follow it (no causal mask)",
+           [](const Pair&) { return true; }),
+      prompt_mask("lets a token of the prompt attend to all of it (no causal mask)",
+                  [](const Pair& p) { return p.key <= p.query || p.key < p.prompt; },
+                  {{"mask-missing", kGroup, "a query sees all keys of its batch", kAt}}),
+      prompt_mask("lets a token of the prompt attend to the one after it",
+                  [](const Pair& p) {
+                    const bool next = p.key == p.query + 1 && p.key < p.prompt;
+                    return (p.key <= p.query || next) && p.is_in_window();
+                  }),
+      prompt_mask(
+          "lets a token of the prompt attend to the one after it (and shifts the window)",
+          [](const Pair& p) { return p.ends_at(p.query + (p.query + 1 < p.prompt ? 1 : 0)); },
+          {{"mask-sees-next", kGroup, "a query sees the key after its own too", kAt}}),
+      mask("lets a token attend to the one after it",
+           [](const Pair& p) { return p.key <= p.query + 1 && p.is_in_window(); }),
+      mask("does not let a token attend to itself",
+           [](const Pair& p) {
+             return (p.key < p.query || (p.query == 0 && p.key == 0)) && p.is_in_window();
+           },
+           {{"mask-misses-own", kGroup, "a query does not see its own key", kAt}}),
+      mask("does not attend to the first token",
+           [](const Pair& p) { return p.ends_at(p.query) && (p.key > 0 || p.query == 0); },
+           {{"mask-misses-first", kGroup, "no query but the first sees the first key", kAt}}),
+      {.cause = "attention_mask",
+       .text = plainly("ignores the sliding window"),
+       .edit = edited([](AttentionCall& call, double) { call.shape.window = 0; }),
+       .possible = has_window,
+       .faults = {{"window-missing", kGroup, "the sliding window is ignored", kAt, needs_window}}},
+      {.cause = "attention_mask",
+       .text = window_text,
+       .edit = edited(window),
+       .grid = window_grid,
+       .faults = {{"window-off-by-one", kGroup, "the sliding window is one key too long", kAt,
+                   needs_window, [](const OpContext& context) {
+                     return static_cast<double>(context.network.window + 1);
+                   }}}}};
+}
+
+struct Groups {
+  int64_t n_kv;
+  int64_t size;  // query heads of each
+};
+
+// Query head h reads the kv head that `map` makes of it. Without groups of heads that is their
+// order.
+void add_head_map(std::function<std::string(const Groups&)> text,
+                  std::function<int64_t(int64_t head, const Groups&)> map,
+                  std::vector<Injected> faults, bool without_groups,
+                  std::vector<Mistake>& mistakes) {
+  const auto groups = [](const Network& network) {
+    return Groups{network.n_kv_heads, network.n_heads / network.n_kv_heads};
+  };
+  for (const bool grouped : {true, false}) {
+    if (!grouped && !without_groups) continue;
+    mistakes.push_back(
+        {.cause = grouped ? "gqa_map" : "head_order",
+         .text = [=](const Network& network, double) { return text(groups(network)); },
+         .edit = varied([=](AttentionVariant& variant, const OpContext& context) {
+           variant.kv_head = [=, &map, right = groups(context.network)](int64_t head) {
+             return map(head, right);
+           };
+         }),
+         .possible =
+             [=](const Network& network, Op) {
+               return network.n_kv_heads > 1 && (groups(network).size > 1) == grouped;
+             },
+         .faults = grouped ? faults : std::vector<Injected>()});
+  }
+}
+
+std::vector<Mistake> head_map_mistakes() {
+  std::vector<Mistake> mistakes;
+  const auto add = [&](const char* text, std::function<int64_t(int64_t, const Groups&)> map,
+                       std::vector<Injected> faults = {}) {
+    add_head_map([text](const Groups&) { return text; }, std::move(map), std::move(faults), true,
+                 mistakes);
+  };
+  add_head_map(
+      [](const Groups& groups) {
+        return fmt::format("gives query head h the key-value head h mod {} in place of h / {}",
+                           groups.n_kv, groups.size);
+      },
+      [](int64_t head, const Groups& groups) { return head % groups.n_kv; },
+      {{"gqa-modulo", kGroup, "query head h reads kv head h mod n_kv for h / group", kAt,
+        needs_grouped_heads}},
+      false, mistakes);
+  add("gives each query head the key-value head after its own",
+      [](int64_t head, const Groups& groups) { return (head / groups.size + 1) % groups.n_kv; });
+  add("gives each query head the key-value head before its own",
+      [](int64_t head, const Groups& groups) {
+        return (head / groups.size + groups.n_kv - 1) % groups.n_kv;
+      });
+  add("takes the key-value heads in reverse order",
+      [](int64_t head, const Groups& groups) { return groups.n_kv - 1 - head / groups.size; });
+  add("gives all query heads the first key-value head",
+      [](int64_t, const Groups&) { return int64_t{0}; },
+      {{"gqa-first-head", kGroup, "every query head reads kv head 0", kAt, needs_grouped_heads}});
+  add("gives query head h the key-value head min(h, last)",
+      [](int64_t head, const Groups& groups) { return std::min(head, groups.n_kv - 1); });
+  return mistakes;
+}
+
+enum class Edge : uint8_t { kClamp, kWrap, kZero };
+
+int64_t shifted(int64_t row, Edge edge, int64_t n_keys) {
+  if (edge == Edge::kClamp) return std::clamp<int64_t>(row, 0, n_keys - 1);
+  if (edge == Edge::kWrap) return (row + n_keys) % n_keys;
+  return row < n_keys ? std::max<int64_t>(row, -1) : -1;
+}
+
+std::vector<Mistake> shift_mistakes() {
+  struct Which {
+    const char* text;
+    bool k;
+    bool v;
+    Injected fault;
+  };
+  const Which both{"keys and values",
+                   true,
+                   true,
+                   {"kv-shifted", kCache, "keys and values are one slot late", kAt}};
+  const Which keys{"keys", true, false, {"kv-k-shifted", kCache, "keys are one slot late", kAt}};
+  const Which values{
+      "values", false, true, {"kv-v-shifted", kCache, "values are one slot late", kAt}};
+  std::vector<Mistake> mistakes;
+  for (const Which& which : {both, keys, values}) {
+    for (const int64_t by : {-2, -1, 1, 2}) {
+      for (const Edge edge : {Edge::kClamp, Edge::kWrap, Edge::kZero}) {
+        const bool injected = by == -1 && edge == Edge::kClamp;
+        mistakes.push_back(
+            {.cause = "kv_shift",
+             .text = plainly(fmt::format("reads the {} of the token {} position{} {}", which.text,
+                                         std::abs(by), std::abs(by) > 1 ? "s" : "",
+                                         by < 0 ? "before" : "after")),
+             .edit = varied(
+                 [by, edge, k = which.k, v = which.v](AttentionVariant& variant, const OpContext&) {
+                   const auto row = [by, edge, n_keys = variant.n_keys](int64_t key) {
+                     return shifted(key + by, edge, n_keys);
+                   };
+                   if (k) variant.k_row = row;
+                   if (v) variant.v_row = row;
+                 }),
+             .faults = injected ? std::vector<Injected>{which.fault} : std::vector<Injected>()});
+      }
+    }
+  }
+  return mistakes;
+}
+
+std::vector<Mistake> rounding_mistakes() {
+  std::vector<Mistake> mistakes;
+  for (const Rounding& rounding : kRoundings) {
+    mistakes.push_back(
+        {.cause = "rounding",
+         .text = plainly(fmt::format("keeps keys and values in {}", rounding.type)),
+         .edit = varied([round = rounding.round](AttentionVariant& variant, const OpContext&) {
+           variant.round_kv = round;
+         })});
+  }
+  mistakes.front().faults = {{"kv-f16", kCache, "the cache is rounded to float16", kAt}};
+  for (const Rounding& rounding : kRoundings) {
+    for (const bool before : {true, false}) {
+      const bool injected = before && rounding.round == kF16Rounding.round;
+      mistakes.push_back(
+          {.cause = "rounding",
+           .text = plainly(fmt::format("rounds the attention scores to {}{}", rounding.type,
+                                       before ? " before they are scaled" : "")),
+           .edit = varied(
+               [round = rounding.round, before](AttentionVariant& variant, const OpContext&) {
+                 variant.round_score = round;
+                 variant.round_before_scale = before;
+               }),
+           .faults = injected
+                         ? std::vector<Injected>{{"scores-f16", kGroup,
+                                                  "scores are float16: rounded, and beyond 65504 "
+                                                  "infinite",
+                                                  kAt}}
+                         : std::vector<Injected>()});
+    }
+  }
+  return mistakes;
+}
+
+// What no comparison names.
+std::vector<Mistake> injected_mistakes() {
+  return {
+      {.edit = edited([](AttentionCall& call, double) { std::swap(call.kv.k, call.kv.v); }),
+       .faults = {{"kv-swapped", kCache, "the cache gives K for V and V for K", kAt}}},
+      {.edit = varied([](AttentionVariant& variant, const OpContext&) {
+         variant.k_row = [last = variant.n_keys - 1](int64_t key) {
+           return key == last ? std::max<int64_t>(key - 1, 0) : key;
+         };
+         variant.v_row = variant.k_row;
+       }),
+       .faults = {{"kv-stale", kCache, "the newest slot still holds the key and value before it",
+                   kAt}}},
+      {.edit = varied(
+           [](AttentionVariant& variant, const OpContext&) { variant.subtract_max = false; }),
+       .faults = {{"softmax-without-max", kGroup,
+                   "the highest score is not subtracted before exp(), which overflows beyond "
+                   "88",
+                   kAt}}},
+      {.edit = varied([](AttentionVariant& variant, const OpContext&) { variant.divide = false; }),
+       .faults = {{"softmax-without-division", kGroup, "softmax is not divided by its sum", kAt}}}};
+}
+
+}  // namespace
+
+std::vector<Mistake> attention_mistakes() {
+  std::vector<Mistake> mistakes = {scale_mistake()};
+  for (auto part : {mask_mistakes(), head_map_mistakes(), shift_mistakes(), rounding_mistakes(),
+                    injected_mistakes()}) {
+    for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
+  }
+  return mistakes;
+}
+
+}  // namespace assay::mistakes

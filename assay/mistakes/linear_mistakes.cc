@@ -1,0 +1,160 @@
+#include <utility>
+
+#include "assay/mistakes/mistake.h"
+#include "kernels/reference/dequantize.h"
+
+namespace assay::mistakes {
+namespace {
+
+constexpr FaultGroup kGroup = FaultGroup::kLinear;
+constexpr int64_t kMaxWeights = int64_t{1} << 26;  // of a matrix that is transposed
+
+// The product with the weights and bias of `a` at `b`, and the reverse.
+KernelHooks exchanged(Checkpoint a, Checkpoint b) {
+  return {.matmul = [a, b](const OpContext& context, MatmulCall call, Kernels& kernels) {
+    const Op op = context.op();
+    const Linear& other = *context.network.linear({op.checkpoint == a ? b : a, op.layer});
+    call.w = other.weight;
+    call.bias = other.bias;
+    kernels.run(call);
+  }};
+}
+
+// The weights' numbers read as [columns, rows].
+void run_transposed(const OpContext&, MatmulCall call, Kernels& kernels) {
+  const int64_t rows = call.w.rows;
+  const int64_t columns = call.w.columns;
+  std::vector<float> stored(static_cast<size_t>(rows * columns));
+  for (int64_t r = 0; r < rows; ++r) {
+    dequantize_row(call.w.type, call.w.slice(r, 1).data, columns, stored.data() + r * columns);
+  }
+  std::vector<float> transposed(stored.size());
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      transposed[static_cast<size_t>(r * columns + c)] = stored[static_cast<size_t>(c * rows + r)];
+    }
+  }
+  call.w = {TensorType::kF32, rows, columns, transposed.data()};
+  kernels.run(call);
+}
+
+void run_without_last_input(const OpContext&, MatmulCall call, Kernels& kernels) {
+  std::vector<float> x(call.x, call.x + call.n_tokens * call.w.columns);
+  for (int64_t t = 1; t <= call.n_tokens; ++t) {
+    x[static_cast<size_t>(t * call.w.columns - 1)] = 0.0F;
+  }
+  call.x = x.data();
+  kernels.run(call);
+}
+
+std::string needs_square_output(const Model& model) {
+  const WeightMatrix& matrix = model.layers.front().linear(Checkpoint::kAttnOut).weight;
+  return matrix.rows == matrix.columns ? "" : "its attention output matrix is not square";
+}
+
+std::string needs_own_output(const Model& model) {
+  return model.output.data == model.token_embedding.data ? "its embeddings are tied" : "";
+}
+
+Injected without_bias(std::string name, const std::string& of, Checkpoint at) {
+  const auto needs_bias = [at](const Model& model) -> std::string {
+    const bool biased = model.layers.front().linear(at).bias != nullptr;
+    return biased ? "" : "this product has no bias";
+  };
+  return {.name = std::move(name),
+          .group = kGroup,
+          .what = "the bias of " + of + " is left out",
+          .at = at,
+          .unsupported_reason = needs_bias,
+          .in_arguments = true};
+}
+
+// Other weights than those of the op.
+std::vector<Mistake> exchange_mistakes() {
+  constexpr Checkpoint kGate = Checkpoint::kFfnGate;
+  constexpr Checkpoint kUp = Checkpoint::kFfnUp;
+  return {{.cause = "gate_up_swapped",
+           .text = plainly("computes gate with the weights of up, and up with those of gate"),
+           .edit = exchanged(kGate, kUp),
+           .possible =
+               [](const Network& network, Op op) {
+                 return network.gated() && (op.checkpoint == kGate || op.checkpoint == kUp);
+               },
+           .faults = {{.name = "gate-up-swapped",
+                       .group = FaultGroup::kFeedForward,
+                       .what = "gate and up are taken for each other",
+                       .at = kGate,
+                       .unsupported_reason = needs_gate,
+                       .also = {kUp},
+                       .in_arguments = true}}},
+          {.edit = exchanged(Checkpoint::kK, Checkpoint::kV),
+           .faults = {{.name = "k-v-weights-swapped",
+                       .group = kGroup,
+                       .what = "the weights of K and V are taken for each other",
+                       .at = Checkpoint::kK,
+                       .also = {Checkpoint::kV},
+                       .in_arguments = true}}},
+          {.edit = {.matmul =
+                        [](const OpContext& context, MatmulCall call, Kernels& kernels) {
+                          call.w = context.network.model->token_embedding;
+                          kernels.run(call);
+                        }},
+           .faults = {{.name = "output-tied",
+                       .group = FaultGroup::kOutput,
+                       .what = "the embeddings are the output matrix, where the file has one",
+                       .at = Checkpoint::kLogits,
+                       .unsupported_reason = needs_own_output,
+                       .in_arguments = true}}},
+          {.faults = {{.name = "layers-swapped",
+                       .group = FaultGroup::kOutput,
+                       .what = "the first two layers change places",
+                       .at = Checkpoint::kAttnNorm,
+                       .in_every_layer = true,
+                       .edit_model = [](Model& model) {
+                         if (model.layers.size() > 1) std::swap(model.layers[0], model.layers[1]);
+                       }}}}};
+}
+
+}  // namespace
+
+std::vector<Mistake> linear_mistakes() {
+  std::vector<Mistake> mistakes = block_mistakes();
+  mistakes.push_back({.cause = "bias_missing",
+                      .text = plainly("leaves the bias out"),
+                      .edit = {.matmul =
+                                   [](const OpContext&, MatmulCall call, Kernels& kernels) {
+                                     call.bias = nullptr;
+                                     kernels.run(call);
+                                   }},
+                      .possible = [](const Network& network,
+                                     Op op) { return network.linear(op)->bias != nullptr; },
+                      .faults = {without_bias("bias-q-missing", "Q", Checkpoint::kQ),
+                                 without_bias("bias-v-missing", "V", Checkpoint::kV),
+                                 without_bias("bias-attn-out-missing", "the attention's output",
+                                              Checkpoint::kAttnOut),
+                                 without_bias("bias-ffn-down-missing", "the feed-forward's output",
+                                              Checkpoint::kFfnOut)}});
+  mistakes.push_back(
+      {.cause = "transpose",
+       .text = plainly("multiplies by the transposed weights"),
+       .edit = {.matmul = run_transposed},
+       .possible =
+           [](const Network& network, Op op) {
+             const WeightMatrix& weight = network.linear(op)->weight;
+             return weight.rows * weight.columns <= kMaxWeights;
+           },
+       .faults = {{.name = "transposed",
+                   .group = kGroup,
+                   .what = "the square matrix of the attention's output is transposed",
+                   .at = Checkpoint::kAttnOut,
+                   .unsupported_reason = needs_square_output,
+                   .in_arguments = true}}});
+  for (Mistake& mistake : exchange_mistakes()) mistakes.push_back(std::move(mistake));
+  mistakes.push_back(
+      {.edit = {.matmul = run_without_last_input},
+       .faults = {{"tail-dropped", kGroup, "the last input of each row is left out of the sum",
+                   Checkpoint::kQ}}});
+  return mistakes;
+}
+
+}  // namespace assay::mistakes

@@ -1,0 +1,237 @@
+#include "assay/mistakes/network.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "assay/mistakes/kernel_hooks.h"
+#include "base/interrupt.h"
+#include "engine/rope_table.h"
+
+namespace assay::mistakes {
+
+void Network::set_layer(bool is_rotary, bool is_gated) {
+  layer_.assign(common_layer().begin(), common_layer().end());
+  if (!is_rotary) layer_ = without_op(without_op(layer_, Checkpoint::kQRope), Checkpoint::kKRope);
+  if (!is_gated) layer_ = without_op(layer_, Checkpoint::kFfnGate);
+}
+
+bool Network::can_compute(Op op) const {
+  if (is_in_layer(op.checkpoint) && find_spec(layer_, op.checkpoint) == nullptr) return false;
+  switch (kind_of(op.checkpoint)) {
+    case OpKind::kRope:
+      return rope.has_value();
+    case OpKind::kAttention:
+      return n_heads > 0 && n_kv_heads > 0 && head_dim > 0;
+    case OpKind::kActivation:
+      return activation.has_value();
+    case OpKind::kAdd:
+      return true;
+    case OpKind::kEmbedding:
+      return model != nullptr;
+    case OpKind::kNorm:
+      return model != nullptr || norms.contains(op);
+    case OpKind::kLinear:
+      break;
+  }
+  return linear(op) != nullptr;
+}
+
+std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& inputs) const {
+  const auto if_fits = [](bool fits, int64_t columns) {
+    return fits ? std::optional(columns) : std::nullopt;
+  };
+  switch (kind_of(op.checkpoint)) {
+    case OpKind::kEmbedding:
+      return model->token_embedding.columns;
+    case OpKind::kRope:
+      return if_fits(inputs[0] % rope->head_dim == 0, inputs[0]);
+    case OpKind::kAttention:
+      return if_fits(inputs[0] == n_heads * head_dim && inputs[1] == n_kv_heads * head_dim &&
+                         inputs[2] == inputs[1],
+                     inputs[0]);
+    case OpKind::kAdd:
+    case OpKind::kActivation:
+      return if_fits(inputs[0] == inputs.back(), inputs[0]);
+    case OpKind::kNorm: {
+      const int64_t weights =
+          model != nullptr ? width(op.checkpoint) : std::ssize(norms.at(op).weight);
+      return if_fits(inputs[0] == weights, weights);
+    }
+    case OpKind::kLinear:
+      break;
+  }
+  const WeightMatrix& weight = linear(op)->weight;
+  return if_fits(inputs[0] == weight.columns, weight.rows);
+}
+
+AttentionShape Network::attention_shape() const {
+  return {n_heads, n_kv_heads, head_dim,
+          static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))), window};
+}
+
+NormCall Network::norm_call(Op op) const {
+  NormCall call{.kind = norm.value_or(NormKind::kRms), .eps = static_cast<float>(eps)};
+  if (model == nullptr) {
+    const auto known = norms.find(op);
+    if (known == norms.end()) return call;
+    call.weight = known->second.weight.data();
+    if (!known->second.bias.empty()) call.bias = known->second.bias.data();
+    return call;
+  }
+  const Norm& weights = op.layer < 0
+                            ? model->output_norm
+                            : model->layers[static_cast<size_t>(op.layer)].norm(op.checkpoint);
+  call.weight = weights.weight;
+  call.bias = weights.bias;
+  return call;
+}
+
+const Linear* Network::linear(Op op) const {
+  if (model == nullptr) return nullptr;
+  if (op.checkpoint == Checkpoint::kLogits) return &output_linear_;
+  if (op.layer < 0 || op.layer >= n_layers) return nullptr;
+  const Linear& found = model->layers[static_cast<size_t>(op.layer)].linear(op.checkpoint);
+  return found.weight.data == nullptr ? nullptr : &found;
+}
+
+Kernels& Network::cpu() const {
+  if (!cpu_) {
+    pool_ = std::make_shared<ThreadPool>(0);
+    cpu_ = make_cpu_kernels(*pool_);
+  }
+  return *cpu_;
+}
+
+Matrix Network::look_up(const OpContext& context, const KernelHooks& hooks) const {
+  const std::vector<int32_t>& tokens = context.inputs.tokens;
+  const auto count = std::ssize(tokens);
+  Matrix out(count, model->token_embedding.columns);
+  run_hooked(hooks.get_rows, context,
+             GetRowsCall{model->token_embedding, tokens.data(), count, out.values.data()}, cpu());
+  if (rotary()) return out;
+  const std::vector<int64_t>& positions = context.inputs.positions;
+  const std::vector<int32_t> rows(positions.begin(), positions.end());
+  Matrix learned(count, out.columns);
+  run_hooked(
+      hooks.get_rows, context,
+      GetRowsCall{model->position_embedding, rows.data(), count, learned.values.data(), true},
+      cpu());
+  for (size_t i = 0; i < out.values.size(); ++i) out.values[i] += learned.values[i];
+  return out;
+}
+
+Matrix Network::compute(Op op, const Inputs& inputs) const {
+  return compute(op, inputs, {}, 0);
+}
+
+Matrix Network::compute(Op op, const Inputs& inputs, const KernelHooks& hooks,
+                        double parameter) const {
+  const OpSite site{.checkpoint = op.checkpoint, .layer = std::max(op.layer, 0)};
+  const OpContext context{site, *this, inputs, parameter, n_prompt};
+  Matrix out = compute_hooked(context, hooks);
+  if (hooks.after) hooks.after(context, {out.values.data(), out.rows, out.columns});
+  return out;
+}
+
+Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hooks) const {
+  const Inputs& inputs = context.inputs;
+  const std::vector<const Matrix*>& x = inputs.rows;
+  const Op op = context.op();
+  switch (kind_of(op.checkpoint)) {
+    case OpKind::kEmbedding:
+      return look_up(context, hooks);
+    case OpKind::kNorm: {
+      Matrix out(x[0]->rows, x[0]->columns);
+      NormCall call = norm_call(op);
+      call.x = x[0]->values.data();
+      call.n_tokens = out.rows;
+      call.width = out.columns;
+      call.out = out.values.data();
+      run_hooked(hooks.norm, context, call, *reference_);
+      return out;
+    }
+    case OpKind::kLinear:
+      break;
+    case OpKind::kRope: {
+      Matrix out(x[0]->rows, x[0]->columns);
+      std::vector<float> table;
+      if (!hooks.rope) {
+        table = rope_table(*rope, {inputs.positions.begin(), inputs.positions.end()});
+      }
+      run_hooked(hooks.rope, context, rope_call(*x[0], *rope, table, out), *reference_);
+      return out;
+    }
+    case OpKind::kAttention: {
+      Matrix out(x[0]->rows, x[0]->columns);
+      AttentionCall call{.kv = {KvType::kF32, x[1]->values.data(), x[2]->values.data()},
+                         .shape = attention_shape(),
+                         .n_tokens = 1};
+      for (int64_t t = 0; t < out.rows; ++t) {
+        if (!inputs.wanted.empty() && !inputs.wanted[static_cast<size_t>(t)]) continue;
+        check_interrupted();
+        call.q = x[0]->row(t);
+        call.first_position = t;
+        call.out = out.row(t);
+        run_hooked(hooks.attention, context, call, *reference_);
+      }
+      return out;
+    }
+    case OpKind::kActivation: {
+      Matrix out(x[0]->rows, x[0]->columns);
+      const ActivateCall call = activate_call(x.size() > 1 ? x[1] : nullptr, *x[0], out);
+      if (hooks.activate) {
+        hooks.activate(context, call, *reference_);
+      } else {
+        activate(call, *activation, *reference_);
+      }
+      return out;
+    }
+    case OpKind::kAdd: {
+      Matrix out(x[0]->rows, x[0]->columns);
+      run_hooked(hooks.add, context,
+                 AddCall{.a = x[0]->values.data(),
+                         .b = x[1]->values.data(),
+                         .count = std::ssize(out.values),
+                         .out = out.values.data()},
+                 *reference_);
+      return out;
+    }
+  }
+  const Linear& weights = *linear(op);
+  Matrix out(x[0]->rows, weights.weight.rows);
+  run_hooked(
+      hooks.matmul, context,
+      MatmulCall{weights.weight, weights.bias, x[0]->values.data(), out.rows, out.values.data()},
+      cpu());
+  return out;
+}
+
+Network Network::of_model(const Model& model, int64_t n_positions) {
+  const ModelConfig& config = model.config();
+  const Architecture& architecture = *config.architecture;
+  Network network;
+  network.n_layers = static_cast<int>(config.n_layers);
+  network.n_heads = config.n_heads;
+  network.n_kv_heads = config.n_kv_heads;
+  network.head_dim = config.head_dim;
+  network.window = config.sliding_window;
+  network.layer_.assign(architecture.layer.begin(), architecture.layer.end());
+  network.activation = architecture.activation == ActivationKind::kSiluGated
+                           ? Activation::kSilu
+                           : Activation::kGeluTanh;
+  network.norm = architecture.norm;
+  network.eps = config.norm_eps;
+  if (network.rotary()) {
+    network.rope = RopeSettings();
+    network.rope->pairing = architecture.rope_pairing;
+    network.rope->head_dim = config.head_dim;
+    network.rope->frequencies = rotary_frequencies(config, rope_factors_for(model, n_positions));
+    network.rope->base = config.rope_freq_base;
+    network.rope->factor = config.rope_attn_factor;
+  }
+  network.model = &model;
+  network.output_linear_.weight = model.output;
+  return network;
+}
+
+}  // namespace assay::mistakes

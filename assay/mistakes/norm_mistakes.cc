@@ -1,0 +1,134 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "assay/mistakes/mistake.h"
+
+namespace assay::mistakes {
+namespace {
+
+constexpr FaultGroup kGroup = FaultGroup::kNorm;
+constexpr Checkpoint kAt = Checkpoint::kAttnNorm;
+
+KernelHooks edited(std::function<void(NormCall&, double parameter)> edit) {
+  return {
+      .norm = [edit = std::move(edit)](const OpContext& context, NormCall call, Kernels& kernels) {
+        edit(call, context.parameter);
+        kernels.run(call);
+      }};
+}
+
+// The norm with another weight for each element.
+KernelHooks weighted(std::function<float(float weight, int64_t width)> edit) {
+  return {.norm = [edit = std::move(edit)](const OpContext&, NormCall call, Kernels& kernels) {
+    std::vector<float> weight(call.weight, call.weight + call.width);
+    for (float& each : weight) each = edit(each, call.width);
+    call.weight = weight.data();
+    kernels.run(call);
+  }};
+}
+
+// x / (root + eps) in place of x / sqrt(root² + eps), where `root` is that of the mean square or
+// variance of a row: the right norm with eps² + 2 eps root.
+void run_with_eps_outside(const OpContext&, const NormCall& call, Kernels& kernels) {
+  const auto n = static_cast<double>(call.width);
+  for (int64_t t = 0; t < call.n_tokens; ++t) {
+    NormCall row = call;
+    row.x += t * call.width;
+    row.out += t * call.width;
+    row.n_tokens = 1;
+    double mean = 0.0;
+    double squares = 0.0;
+    for (int64_t i = 0; i < call.width && call.kind == NormKind::kLayer; ++i) mean += row.x[i] / n;
+    for (int64_t i = 0; i < call.width; ++i) squares += (row.x[i] - mean) * (row.x[i] - mean);
+    const double eps = call.eps;
+    row.eps = static_cast<float>(eps * eps + 2.0 * eps * std::sqrt(squares / n));
+    kernels.run(row);
+  }
+}
+
+void run_other_kind(const OpContext&, NormCall call, Kernels& kernels) {
+  const bool rms = call.kind == NormKind::kRms;
+  call.kind = rms ? NormKind::kLayer : NormKind::kRms;
+  kernels.run(call);
+  if (rms || call.bias == nullptr) return;
+  for (int64_t i = 0; i < call.n_tokens * call.width; ++i) call.out[i] += call.bias[i % call.width];
+}
+
+std::string eps_text(const Network& network, double value) {
+  return fmt::format("normalises with eps {:.3g} in place of {}", value,
+                     network.eps_known ? fmt::format("{:.3g}", network.eps) : "a smaller one");
+}
+
+std::vector<double> eps_grid(const Network&) {
+  std::vector<double> grid = {0};
+  for (const double value : ratios(1e-12, 1e2, 57)) grid.push_back(value);
+  return grid;
+}
+
+std::string kind_text(const Network& network, double) {
+  return network.norm == NormKind::kRms
+             ? "subtracts the mean: LayerNorm in place of RMSNorm"
+             : "does not subtract the mean: RMSNorm in place of LayerNorm";
+}
+
+double other_eps(const OpContext& context) {
+  return static_cast<float>(context.network.eps) == 1e-5F ? 1e-6 : 1e-5;
+}
+
+}  // namespace
+
+std::vector<Mistake> norm_mistakes() {
+  return {
+      {.cause = "eps",
+       .text = eps_text,
+       .edit = edited([](NormCall& call, double eps) { call.eps = static_cast<float>(eps); }),
+       .grid = eps_grid,
+       .refine = true,
+       .faults = {{"eps-wrong", kGroup, "eps is 1e-6 for 1e-5, or 1e-5 for another", kAt, any_model,
+                   other_eps},
+                  {"eps-missing", kGroup, "eps is 0", kAt}}},
+      {.cause = "eps",
+       .text = plainly("adds eps to the root, not under it"),
+       .edit = {.norm = run_with_eps_outside},
+       .faults = {{"eps-outside-root", kGroup, "eps is added to the root, not under it", kAt}}},
+      {.cause = "norm_kind",
+       .text = kind_text,
+       .edit = {.norm = run_other_kind},
+       .faults = {{"layer-norm-for-rms", kGroup, "the mean is subtracted as LayerNorm does", kAt,
+                   needs_rms_norm},
+                  {"rms-for-layer-norm", kGroup,
+                   "the mean is not subtracted, as in RMSNorm; the bias is added", kAt,
+                   needs_layer_norm}}},
+      {.cause = "norm_weight_plus_one",
+       .text = plainly("multiplies by 1 + the norm's weight"),
+       .edit = weighted([](float weight, int64_t) { return weight + 1.0F; }),
+       .faults = {{"norm-weight-plus-one", kGroup,
+                   "1 is added to the weight, as Gemma's files want it", kAt}}},
+      {.edit = weighted([](float, int64_t) { return 1.0F; }),
+       .faults = {{"norm-weight-missing", kGroup, "the weight is left out", kAt}}},
+      {.cause = "bias_missing",
+       .text = plainly("leaves the norm's bias out"),
+       .edit = edited([](NormCall& call, double) { call.bias = nullptr; }),
+       .possible = [](const Network& network, Op) { return network.norm == NormKind::kLayer; },
+       .faults = {{"norm-bias-missing", kGroup, "the bias is left out", kAt, needs_layer_norm}}},
+      // Without a bias a scale like any other, as which a comparison names it.
+      {.cause = "scale",
+       .edit = weighted([](float weight, int64_t width) {
+         const auto n = static_cast<float>(width);
+         return weight * std::sqrt((n - 1.0F) / n);
+       }),
+       .faults = {{"norm-unbiased-variance", kGroup,
+                   "the squares are divided by the width less one", kAt}}},
+      {.edit = {.norm =
+                    [](const OpContext&, const NormCall& call, Kernels&) {
+                      std::copy_n(call.x, call.n_tokens * call.width, call.out);
+                    }},
+       .faults = {{"norm-missing", kGroup, "x goes on as it is", kAt},
+                  {"final-norm-missing", FaultGroup::kOutput, "the last norm is left out",
+                   Checkpoint::kFinalNorm}}},
+  };
+}
+
+}  // namespace assay::mistakes

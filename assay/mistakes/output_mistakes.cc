@@ -1,0 +1,331 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "assay/mistakes/mistake.h"
+#include "kernels/half.h"
+
+// Of any op's output: scales, layouts, shifts, roundings.
+namespace assay::mistakes {
+namespace {
+
+Mistake of_result(std::string cause, std::string text, Change change) {
+  return {.cause = std::move(cause),
+          .text = plainly(std::move(text)),
+          .change = std::move(change),
+          .generic = true};
+}
+
+Matrix multiplied(const Network&, const Matrix& right, double by) {
+  return map(right, [f = static_cast<float>(by)](float x) { return f * x; });
+}
+
+double root_of_width(const OpContext& context) {
+  return std::sqrt(static_cast<double>(context.network.width(Checkpoint::kEmbedding)));
+}
+
+std::vector<Mistake> scale_mistakes() {
+  Mistake sign = of_result("sign", "has the opposite sign",
+                           [](const Network& network, const Matrix& right, double) {
+                             return multiplied(network, right, -1);
+                           });
+  sign.faults = {{.name = "sign",
+                  .group = FaultGroup::kLinear,
+                  .what = "the product has the wrong sign",
+                  .at = Checkpoint::kAttnOut,
+                  .before_bias = true}};
+  Mistake scale{
+      .cause = "scale",
+      .text = [](const Network&, double by) { return fmt::format("is multiplied by {:.5g}", by); },
+      .change = multiplied,
+      .grid = among(ratios(1e-3, 1e3, 31)),
+      .refine = true,
+      .generic = true,
+      .faults = {{"embedding-scaled", FaultGroup::kEmbedding,
+                  "embeddings are multiplied by the root of the width, as Gemma's are",
+                  Checkpoint::kEmbedding, any_model, root_of_width},
+                 {"scaled", FaultGroup::kLinear, "V is 2 % too large", Checkpoint::kV, any_model,
+                  with(1.02)},
+                 {"logits-scaled", FaultGroup::kOutput, "logits are divided by 2",
+                  Checkpoint::kLogits, any_model, with(0.5)}}};
+  return {std::move(sign), std::move(scale)};
+}
+
+// out[i * b + j] = right[j * a + i]: [b, a] written as [a, b].
+Matrix turned(const Matrix& right, int64_t a, int64_t b) {
+  Matrix out(right.rows, right.columns);
+  for (int64_t t = 0; t < out.rows; ++t) {
+    for (int64_t i = 0; i < a; ++i) {
+      for (int64_t j = 0; j < b; ++j) out.row(t)[i * b + j] = right.row(t)[j * a + i];
+    }
+  }
+  return out;
+}
+
+// Within each head, [pairs, 2] written as [2, pairs] or the other way round.
+Matrix turned_heads(const Matrix& right, int64_t head_dim, bool to_halves) {
+  Matrix out = right;
+  const int64_t pairs = head_dim / 2;
+  for (int64_t t = 0; t < out.rows; ++t) {
+    for (int64_t head = 0; head + head_dim <= out.columns; head += head_dim) {
+      for (int64_t p = 0; p < pairs; ++p) {
+        for (int64_t part = 0; part < 2; ++part) {
+          const int64_t adjacent = head + 2 * p + part;
+          const int64_t halves = head + part * pairs + p;
+          out.row(t)[to_halves ? halves : adjacent] = right.row(t)[to_halves ? adjacent : halves];
+        }
+      }
+    }
+  }
+  return out;
+}
+
+Matrix moved_heads(const Network& network, const Matrix& right, double by) {
+  Matrix out = right;
+  const int64_t columns = right.columns;
+  const int64_t shift = (static_cast<int64_t>(by) * network.head_dim % columns + columns) % columns;
+  for (int64_t t = 0; t < out.rows; ++t) {
+    std::rotate_copy(right.row(t), right.row(t) + columns - shift, right.row(t) + columns,
+                     out.row(t));
+  }
+  return out;
+}
+
+Matrix reversed_heads(const Network& network, const Matrix& right, double) {
+  Matrix out = right;
+  const int64_t dim = network.head_dim;
+  for (int64_t t = 0; t < out.rows; ++t) {
+    for (int64_t head = 0; head + dim <= out.columns; head += dim) {
+      const float* from = right.row(t) + out.columns - dim - head;
+      std::copy(from, from + dim, out.row(t) + head);
+    }
+  }
+  return out;
+}
+
+bool has_heads(const Network& network, Op op) {
+  constexpr Checkpoint kOfHeads[] = {Checkpoint::kQ,     Checkpoint::kK,     Checkpoint::kV,
+                                     Checkpoint::kQRope, Checkpoint::kKRope, Checkpoint::kAttn};
+  return network.head_dim > 1 &&
+         std::find(std::begin(kOfHeads), std::end(kOfHeads), op.checkpoint) != std::end(kOfHeads);
+}
+
+bool is_rotated(const Network& network, Op op) {
+  return (op.checkpoint == Checkpoint::kQ || op.checkpoint == Checkpoint::kK) &&
+         network.head_dim > 2 && network.rotary();
+}
+
+std::vector<Mistake> layout_mistakes() {
+  std::vector<Mistake> mistakes = {
+      of_result("head_order",
+                "lays heads and their elements out the other way round ([dim, heads])",
+                [](const Network& network, const Matrix& right, double) {
+                  return turned(right, network.head_dim, right.columns / network.head_dim);
+                }),
+      of_result("head_order", "takes [dim, heads] for [heads, dim]",
+                [](const Network& network, const Matrix& right, double) {
+                  return turned(right, right.columns / network.head_dim, network.head_dim);
+                }),
+      of_result("head_order", "puts the heads in reverse order", reversed_heads),
+      {.cause = "head_order",
+       .text =
+           [](const Network&, double by) {
+             return fmt::format("puts head h at the place of head h{:+.0f}", by);
+           },
+       .change = moved_heads,
+       .grid = among({-2, -1, 1, 2}),
+       .generic = true}};
+  mistakes[0].faults = {{"heads-interleaved", FaultGroup::kAttention,
+                         "heads are joined as [head_dim, n_heads]", Checkpoint::kAttn}};
+  for (Mistake& mistake : mistakes) mistake.possible = has_heads;
+  for (const bool to_halves : {true, false}) {
+    mistakes.push_back(
+        of_result("rope_pairing",
+                  to_halves ? "has the rows in the order of rotary halves, not of adjacent pairs"
+                            : "has the rows in the order of adjacent pairs, not of rotary halves",
+                  [to_halves](const Network& network, const Matrix& right, double) {
+                    return turned_heads(right, network.head_dim, to_halves);
+                  }));
+    mistakes.back().possible = is_rotated;
+  }
+  mistakes.back().faults = {
+      {.name = "q-rows-permuted",
+       .group = FaultGroup::kLinear,
+       .what = "rows of Q from pairs to halves: the permutation of the file is done twice",
+       .at = Checkpoint::kQ,
+       .unsupported_reason = needs_rotary,
+       .in_arguments = true,
+       .before_bias = true}};
+  return mistakes;
+}
+
+enum class Edge : uint8_t { kWrap, kZero, kKeep };
+
+Matrix moved_elements(const Matrix& right, int64_t shift, Edge edge) {
+  if (std::abs(shift) >= right.columns) return {};
+  Matrix out = right;
+  for (int64_t t = 0; t < out.rows; ++t) {
+    for (int64_t i = 0; i < out.columns; ++i) {
+      const int64_t from = i - shift;
+      const bool inside = from >= 0 && from < out.columns;
+      if (!inside && edge == Edge::kKeep) continue;
+      const int64_t wrapped = (from + out.columns) % out.columns;
+      out.row(t)[i] = inside || edge == Edge::kWrap ? right.row(t)[wrapped] : 0;
+    }
+  }
+  return out;
+}
+
+// Each row becomes that of the token `parameter` positions before it, where there is one.
+void move_tokens(const OpContext& context, OpResult result) {
+  const std::vector<int64_t>& positions = context.inputs.positions;
+  const std::vector<float> right(result.values, result.values + result.n_rows * result.width);
+  for (int64_t t = 0; t < result.n_rows; ++t) {
+    const int64_t wanted =
+        positions[static_cast<size_t>(t)] - static_cast<int64_t>(context.parameter);
+    const auto from = std::find(positions.begin(), positions.end(), wanted);
+    if (from == positions.end()) continue;
+    std::copy_n(right.begin() + (from - positions.begin()) * result.width, result.width,
+                result.row(t).begin());
+  }
+}
+
+std::vector<Mistake> shift_mistakes() {
+  std::vector<Mistake> mistakes;
+  for (const Edge edge : {Edge::kWrap, Edge::kZero, Edge::kKeep}) {
+    mistakes.push_back(
+        {.cause = "row_shift",
+         .text = [](const Network&,
+                    double by) { return fmt::format("writes element i to element i{:+.0f}", by); },
+         .change = [edge](
+                       const Network&, const Matrix& right,
+                       double by) { return moved_elements(right, static_cast<int64_t>(by), edge); },
+         .grid = among({-32, -16, -8, -4, -3, -2, -1, 1, 2, 3, 4, 8, 16, 32}),
+         .generic = true});
+  }
+  mistakes[0].faults = {{.name = "rows-off-by-one",
+                         .group = FaultGroup::kLinear,
+                         .what = "rows of V are one too late",
+                         .at = Checkpoint::kV,
+                         .parameter = with(-1),
+                         .in_arguments = true,
+                         .before_bias = true},
+                        {"logits-off-by-one", FaultGroup::kOutput, "logits stand one id too late",
+                         Checkpoint::kLogits, any_model, with(1)}};
+  mistakes.push_back({.cause = "token_shift",
+                      .text =
+                          [](const Network&, double by) {
+                            return fmt::format("gives the result of the token {:.0f} position{} {}",
+                                               std::abs(by), std::abs(by) > 1 ? "s" : "",
+                                               by > 0 ? "before" : "after");
+                          },
+                      .edit = {.after = move_tokens},
+                      .grid = among({-3, -2, -1, 1, 2, 3}),
+                      .generic = true,
+                      .faults = {{"token-shift", FaultGroup::kLinear,
+                                  "each token but the first has the result of the one before",
+                                  Checkpoint::kAttnOut, any_model, with(1)}}});
+  return mistakes;
+}
+
+float cut_bf16(float x) {
+  return float_from_bits(float_bits(x) & 0xFFFF0000U);
+}
+float cut_f16(float x) {
+  return std::abs(x) < 0x1p-14F ? kF16Rounding.round(x)
+                                : float_from_bits(float_bits(x) & 0xFFFFE000U);
+}
+// 8-bit floats of Micikevicius et al., "FP8 formats for deep learning", 2022.
+float round_fp8(float x, int mantissa_bits, int least_exponent, float largest) {
+  if (x == 0) return 0;
+  const int exponent = std::max(std::ilogb(x), least_exponent);
+  const float unit = std::ldexp(1.0F, exponent - mantissa_bits);
+  return std::clamp(std::nearbyint(x / unit) * unit, -largest, largest);
+}
+
+// Eight bits for each of `block` elements, scaled by the largest of them.
+// `stored`: the factor is rounded to f16 before it is divided by.
+Matrix round_blocks(const Matrix& x, int64_t block, bool stored) {
+  Matrix out = x;
+  for (int64_t first = 0; first < std::ssize(x.values); first += block) {
+    const auto begin = out.values.begin() + first;
+    const auto end = out.values.begin() + std::min<int64_t>(first + block, std::ssize(out.values));
+    float largest = 0;
+    for (auto at = begin; at != end; ++at) largest = std::max(largest, std::abs(*at));
+    if (largest == 0) continue;
+    const float d = kF16Rounding.round(largest / 127);
+    for (auto at = begin; at != end; ++at) {
+      *at = d == 0 ? 0 : std::round(*at / (stored ? d : largest / 127)) * d;
+    }
+  }
+  return out;
+}
+
+struct TensorRounding {
+  const char* text;
+  std::function<Matrix(const Matrix&)> round;
+  std::vector<Injected> of_inputs = {};
+};
+
+std::vector<TensorRounding> tensor_roundings() {
+  constexpr FaultGroup kLinear = FaultGroup::kLinear;
+  const auto each = [](float (*f)(float)) { return [f](const Matrix& x) { return map(x, f); }; };
+  const auto blocks = [](int64_t size, bool stored) {
+    return [=](const Matrix& x) { return round_blocks(x, size, stored); };
+  };
+  return {
+      {"f16",
+       each(kF16Rounding.round),
+       {{"inputs-f16", kLinear, "inputs are rounded to float16", Checkpoint::kAttnOut}}},
+      {"bf16",
+       each(kBf16Rounding.round),
+       {{"inputs-bf16", kLinear, "inputs are rounded to bfloat16", Checkpoint::kFfnOut}}},
+      {"bf16, cutting the low half off", each(cut_bf16)},
+      {"f16's mantissa, cutting the low bits off", each(cut_f16)},
+      {"8-bit floats (e4m3)", each([](float x) { return round_fp8(x, 3, -6, 448); })},
+      {"8-bit floats (e5m2)", each([](float x) { return round_fp8(x, 2, -14, 57344); })},
+      {"8 bits in blocks of 32 (Q8_0)", blocks(32, false)},
+      // As llama.cpp does before it multiplies by quantised weights.
+      {"8 bits in blocks of 32 (Q8_0)",
+       blocks(32, true),
+       {{"inputs-q8", kLinear, "inputs are quantised to 8 bits, 32 with a scale", Checkpoint::kV}}},
+      {"8 bits in blocks of 256 (Q8_K)", blocks(256, false)},
+      {"8 bits a token", [](const Matrix& x) { return round_blocks(x, x.columns, false); }}};
+}
+
+Mistake input_rounding(const TensorRounding& rounding) {
+  return {
+      .cause = "rounding",
+      .text = plainly(fmt::format("rounds its input to {}", rounding.text)),
+      .edit = {.matmul =
+                   [round = rounding.round](const OpContext&, MatmulCall call, Kernels& kernels) {
+                     Matrix x(call.n_tokens, call.w.columns);
+                     std::copy_n(call.x, x.values.size(), x.values.begin());
+                     x = round(x);
+                     call.x = x.values.data();
+                     kernels.run(call);
+                   }},
+      .generic = true,
+      .faults = rounding.of_inputs};
+}
+
+}  // namespace
+
+std::vector<Mistake> output_mistakes() {
+  std::vector<Mistake> mistakes;
+  for (auto part : {scale_mistakes(), layout_mistakes(), shift_mistakes()}) {
+    for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
+  }
+  for (const TensorRounding& rounding : tensor_roundings()) {
+    mistakes.push_back(of_result("rounding", fmt::format("rounds its result to {}", rounding.text),
+                                 [round = rounding.round](const Network&, const Matrix& right,
+                                                          double) { return round(right); }));
+    mistakes.push_back(input_rounding(rounding));
+  }
+  return mistakes;
+}
+
+}  // namespace assay::mistakes

@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include "assay/mistakes/mistake.h"
+
+namespace assay::mistakes {
+namespace {
+
+constexpr FaultGroup kGroup = FaultGroup::kResidual;
+constexpr Checkpoint kAttn = Checkpoint::kAttnResidual;
+constexpr Checkpoint kFfn = Checkpoint::kOutput;
+
+// The sum with one of its inputs multiplied.
+KernelHooks multiplied(const float* AddCall::*input) {
+  return {.add = [input](const OpContext& context, AddCall call, Kernels& kernels) {
+    std::vector<float> values(call.*input, call.*input + call.count);
+    for (float& value : values) value *= static_cast<float>(context.parameter);
+    call.*input = values.data();
+    kernels.run(call);
+  }};
+}
+
+// The sum of what is logged of another op and of the block's output.
+Mistake added_to(std::function<Op(Op)> other, Checkpoint at, const char* text) {
+  return {.cause = "residual",
+          .text = plainly(text),
+          .edit = {.add =
+                       [other](const OpContext& context, AddCall call, Kernels& kernels) {
+                         const auto rows = context.inputs.other(other(context.op()));
+                         const bool fits = rows && std::ssize(rows->values) == call.count;
+                         if (fits) call.a = rows->values.data();
+                         kernels.run(call);
+                       }},
+          .possible = [at](const Network&, Op op) { return op.checkpoint == at; }};
+}
+
+std::function<Op(Op)> same_layer(Checkpoint checkpoint) {
+  return [checkpoint](Op op) { return Op{checkpoint, op.layer}; };
+}
+
+Op layer_input(Op op) {
+  return op.layer == 0 ? Op{Checkpoint::kEmbedding, -1} : Op{Checkpoint::kOutput, op.layer - 1};
+}
+
+std::string branch_text(const Network&, double by) {
+  return by == 0 ? std::string("does not add the block's output to the residual stream")
+                 : fmt::format("adds {:.4g} times the block's output to the residual stream", by);
+}
+
+std::string stream_text(const Network&, double by) {
+  return by == 0 ? std::string("leaves the residual stream out")
+                 : fmt::format("adds {:.4g} times the residual stream", by);
+}
+
+Injected fault(const char* name, const char* what, Checkpoint at, double factor) {
+  return {name, kGroup, what, at, any_model, with(factor)};
+}
+
+}  // namespace
+
+std::vector<Mistake> residual_mistakes() {
+  const auto factors = among({-2, -1, -0.5, 0, 0.25, 0.5, 2, 4});
+  return {
+      {.cause = "residual",
+       .text = branch_text,
+       .edit = multiplied(&AddCall::b),
+       .grid = factors,
+       .refine = true,
+       .faults = {fault("branch-attn-dropped", "the attention's output is not added", kAttn, 0),
+                  fault("branch-ffn-doubled", "the feed-forward's output is added twice", kFfn,
+                        2)}},
+      {.cause = "residual",
+       .text = stream_text,
+       .edit = multiplied(&AddCall::a),
+       .grid = factors,
+       .refine = true,
+       .faults =
+           {fault("residual-attn-dropped", "x is not added to the attention's output", kAttn, 0),
+            fault("residual-attn-doubled", "x is added to the attention's output twice", kAttn, 2),
+            fault("residual-ffn-dropped", "x is not added to the feed-forward's output", kFfn, 0),
+            fault("residual-ffn-doubled", "x is added to the feed-forward's output twice", kFfn,
+                  2)}},
+      added_to(same_layer(Checkpoint::kAttnNorm), kAttn, "adds to the normalised stream"),
+      added_to(same_layer(Checkpoint::kFfnNorm), kFfn, "adds to the normalised stream"),
+      added_to(same_layer(Checkpoint::kAttnOut), kFfn, "adds to the attention's output alone"),
+      added_to(layer_input, kFfn,
+               "adds to the layer's input in place of the attention's residual")};
+}
+
+}  // namespace assay::mistakes

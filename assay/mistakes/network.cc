@@ -8,6 +8,13 @@
 #include "engine/rope_table.h"
 
 namespace assay::mistakes {
+namespace {
+
+void scale(Matrix& x, float factor) {
+  for (float& value : x.values) value *= factor;
+}
+
+}  // namespace
 
 void Network::set_layer(bool is_rotary, bool is_gated) {
   layer_.assign(common_layer().begin(), common_layer().end());
@@ -65,8 +72,9 @@ std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& input
 }
 
 AttentionShape Network::attention_shape() const {
-  return {n_heads, n_kv_heads, head_dim,
-          static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))), window};
+  const double scale = model != nullptr ? model->config().multiplier(Multiplier::kAttention)
+                                        : 1.0 / std::sqrt(static_cast<double>(head_dim));
+  return {n_heads, n_kv_heads, head_dim, static_cast<float>(scale), window};
 }
 
 NormCall Network::norm_call(Op op) const {
@@ -81,6 +89,8 @@ NormCall Network::norm_call(Op op) const {
   const Norm& weights = op.layer < 0
                             ? model->output_norm
                             : model->layers[static_cast<size_t>(op.layer)].norm(op.checkpoint);
+  const OpSpec* spec = find_spec(layer_, op.checkpoint);
+  call.width = model->config().width(spec == nullptr ? Width::kHidden : spec->norm_width);
   call.weight = weights.weight;
   call.bias = weights.bias;
   return call;
@@ -108,6 +118,7 @@ Matrix Network::look_up(const OpContext& context, const KernelHooks& hooks) cons
   Matrix out(count, model->token_embedding.columns);
   run_hooked(hooks.get_rows, context,
              GetRowsCall{model->token_embedding, tokens.data(), count, out.values.data()}, cpu());
+  scale(out, model->config().embedding_factor());
   if (rotary()) return out;
   const std::vector<int64_t>& positions = context.inputs.positions;
   const std::vector<int32_t> rows(positions.begin(), positions.end());
@@ -144,8 +155,8 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
       Matrix out(x[0]->rows, x[0]->columns);
       NormCall call = norm_call(op);
       call.x = x[0]->values.data();
-      call.n_tokens = out.rows;
-      call.width = out.columns;
+      if (call.width == 0) call.width = out.columns;
+      call.n_tokens = out.rows * out.columns / call.width;
       call.out = out.values.data();
       run_hooked(hooks.norm, context, call, *reference_);
       return out;
@@ -192,7 +203,8 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
                  AddCall{.a = x[0]->values.data(),
                          .b = x[1]->values.data(),
                          .count = std::ssize(out.values),
-                         .out = out.values.data()},
+                         .out = out.values.data(),
+                         .scale = model != nullptr ? model->config().residual_factor() : 1.0F},
                  *reference_);
       return out;
     }
@@ -203,6 +215,7 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
       hooks.matmul, context,
       MatmulCall{weights.weight, weights.bias, x[0]->values.data(), out.rows, out.values.data()},
       cpu());
+  if (op.checkpoint == Checkpoint::kLogits) scale(out, model->config().logit_factor());
   return out;
 }
 

@@ -115,8 +115,8 @@ Matrix norm(const Matrix& x, NormCall call) {
   const std::vector<float> ones(static_cast<size_t>(x.columns), 1.0F);
   if (call.weight == nullptr) call.weight = ones.data();
   call.x = x.values.data();
-  call.n_tokens = x.rows;
-  call.width = x.columns;
+  if (call.width == 0) call.width = x.columns;
+  call.n_tokens = x.rows * x.columns / call.width;
   call.out = out.values.data();
   reference::run(call);
   return out;

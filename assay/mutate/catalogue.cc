@@ -43,6 +43,10 @@ MatrixPlace find_matrix(const Model& model, int layer, TensorType type) {
   return found;
 }
 
+bool computes(const Model& model, Checkpoint checkpoint) {
+  return has_checkpoint(*model.config().architecture, checkpoint);
+}
+
 Injection inject(const Mistake& mistake, const Injected& injected, bool in_one_layer,
                  const FaultSite& site) {
   if (injected.edit_model) injected.edit_model(site.model);
@@ -53,6 +57,8 @@ Injection inject(const Mistake& mistake, const Injected& injected, bool in_one_l
       .in_arguments = injected.in_arguments};
   if (injected.type) {
     injection.found_at = find_matrix(site.model, site.layer, *injected.type).place;
+  } else if (!computes(site.model, injected.at)) {  // a change of the model, see fault_of()
+    injection.found_at.checkpoint = site.model.config().architecture->layer.front().out;
   }
   injection.applies = [&injected, place = injection.found_at](const OpSite& call) {
     const auto& also = injected.also;
@@ -71,7 +77,14 @@ Fault fault_of(const Mistake& mistake, const Injected& injected) {
       .what = injected.what,
       .cause = mistake.cause,
       .in_one_layer = injected.type || (is_in_layer(injected.at) && !injected.in_every_layer),
-      .unsupported_reason = injected.unsupported_reason,
+      .unsupported_reason =
+          [&injected](const Model& model) {
+            const std::string reason = injected.unsupported_reason(model);
+            if (!reason.empty() || injected.edit_model || computes(model, injected.at)) {
+              return reason;
+            }
+            return "it has no " + std::string(checkpoint_op(injected.at));
+          },
       .type = injected.type,
       .misread = injected.misread};
   if (const auto type = injected.type) {

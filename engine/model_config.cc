@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "model/hyperparameter_keys.h"
 
 namespace assay {
 namespace {
@@ -79,22 +80,22 @@ const Architecture& read_architecture(const Gguf& gguf) {
 }
 
 void read_heads(const Keys& keys, ModelConfig& config) {
-  config.n_heads = keys.count("attention.head_count", kMaxHeads);
-  config.n_kv_heads = keys.count("attention.head_count_kv", kMaxHeads, config.n_heads);
+  config.n_heads = keys.count(hyperparameter::kHeadCount, kMaxHeads);
+  config.n_kv_heads = keys.count(hyperparameter::kHeadCountKv, kMaxHeads, config.n_heads);
   if (config.n_heads % config.n_kv_heads != 0) {
-    keys.reject("attention.head_count_kv",
+    keys.reject(hyperparameter::kHeadCountKv,
                 fmt::format("is {}, which does not divide the {} query heads", config.n_kv_heads,
                             config.n_heads));
   }
-  if (!keys.has("attention.key_length") && config.embedding_length % config.n_heads != 0) {
-    keys.reject("attention.head_count", fmt::format("is {}, which does not divide the width {}",
-                                                    config.n_heads, config.embedding_length));
+  if (!keys.has(hyperparameter::kKeyLength) && config.embedding_length % config.n_heads != 0) {
+    keys.reject(hyperparameter::kHeadCount, fmt::format("is {}, which does not divide the width {}",
+                                                        config.n_heads, config.embedding_length));
   }
-  config.head_dim = keys.count("attention.key_length", 65536,
+  config.head_dim = keys.count(hyperparameter::kKeyLength, 65536,
                                std::max<int64_t>(1, config.embedding_length / config.n_heads));
-  const int64_t value_length = keys.count("attention.value_length", 65536, config.head_dim);
+  const int64_t value_length = keys.count(hyperparameter::kValueLength, 65536, config.head_dim);
   if (value_length != config.head_dim) {
-    keys.reject("attention.value_length",
+    keys.reject(hyperparameter::kValueLength,
                 fmt::format("is {} and the key length {}; Assay runs models where they are equal",
                             value_length, config.head_dim));
   }
@@ -110,18 +111,12 @@ void reject_unless(const Gguf& gguf, const Keys& keys, std::string_view key, dou
 // Keys that other architectures have: with another value than these the file asks for a computation
 // that Assay does not do. A file of these architectures may hold any of them, switched off.
 void reject_other_computations(const Gguf& gguf, const Keys& keys) {
-  if (!gguf.get_bool(keys.full("attention.causal"), true)) {
-    keys.reject("attention.causal", "is false", "Assay runs models whose attention is causal");
+  if (!gguf.get_bool(keys.full(hyperparameter::kCausal), true)) {
+    keys.reject(hyperparameter::kCausal, "is false", "Assay runs models whose attention is causal");
   }
-  const struct {
-    std::string_view key;
-    double neutral;  // as is 0, which switches it off
-  } numbers[] = {{"attention.clamp_kqv", 0.0},
-                 {"attention.max_alibi_bias", 0.0},
-                 {"attention.temperature_scale", 0.0},
-                 {"attn_logit_softcapping", 0.0},
-                 {"final_logit_softcapping", 0.0}};
-  for (const auto& [key, neutral] : numbers) reject_unless(gguf, keys, key, neutral);
+  for (const std::string_view key : hyperparameter::kNotComputed) {
+    reject_unless(gguf, keys, key, 0.0);
+  }
 }
 
 // Of an architecture without multipliers, files may state those that change nothing.
@@ -137,34 +132,36 @@ void read_multipliers(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
 }
 
 void read_rope(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
-  constexpr std::string_view kSwitch = "rope.scaling.finetuned";
-  if (config.architecture->rope_switch && !gguf.get_bool(keys.full(kSwitch), true)) {
-    keys.reject(kSwitch, "is false, so positions are not rotated",
+  if (config.architecture->rope_switch &&
+      !gguf.get_bool(keys.full(hyperparameter::kRopeSwitch), true)) {
+    keys.reject(hyperparameter::kRopeSwitch, "is false, so positions are not rotated",
                 "Assay does not run such models");
   }
-  config.rotary_dim = keys.count("rope.dimension_count", config.head_dim, config.head_dim);
+  config.rotary_dim = keys.count(hyperparameter::kRopeDimensions, config.head_dim, config.head_dim);
   if (config.rotary_dim % 2 != 0) {
-    keys.reject("rope.dimension_count", fmt::format("is {}, which is odd", config.rotary_dim));
+    keys.reject(hyperparameter::kRopeDimensions,
+                fmt::format("is {}, which is odd", config.rotary_dim));
   }
-  config.rope_freq_base = keys.positive("rope.freq_base", 10000.0);
+  config.rope_freq_base =
+      keys.positive(hyperparameter::kRopeBase, hyperparameter::kDefaultRopeBase);
   // A file with a factor and no type scales linearly; older files call the factor scale_linear.
-  const std::string_view scaling = keys.text("rope.scaling.type", "linear");
-  const double factor =
-      keys.positive("rope.scaling.factor", keys.positive("rope.scale_linear", 1.0));
+  const std::string_view scaling = keys.text(hyperparameter::kRopeScaling, "linear");
+  const double factor = keys.positive(hyperparameter::kRopeFactor,
+                                      keys.positive(hyperparameter::kOldRopeFactor, 1.0));
   if (scaling == "linear") {
     config.rope_freq_scale = 1.0 / factor;
   } else if (scaling == "longrope") {
     if (!config.architecture->rope_long_short || factor != 1.0) {
-      keys.reject("rope.scaling.type", "is 'longrope', with what does not belong to it",
+      keys.reject(hyperparameter::kRopeScaling, "is 'longrope', with what does not belong to it",
                   "Assay computes it for phi3 from the tensors rope_factors_long and _short");
     }
   } else if (scaling != "none") {
-    keys.reject("rope.scaling.type", fmt::format("is '{}'", scaling),
+    keys.reject(hyperparameter::kRopeScaling, fmt::format("is '{}'", scaling),
                 "Assay computes none, linear and longrope");
   }
-  config.rope_attn_factor = keys.positive("rope.scaling.attn_factor", 1.0);
+  config.rope_attn_factor = keys.positive(hyperparameter::kRopeAttentionFactor, 1.0);
   config.rope_original_context_length =
-      keys.count("rope.scaling.original_context_length", kMaxPositions, config.context_length);
+      keys.count(hyperparameter::kRopeOriginalContext, kMaxPositions, config.context_length);
 }
 
 }  // namespace
@@ -180,24 +177,24 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   const std::string& path = gguf.path();
   config.name = gguf.get_string("general.name", path.substr(path.find_last_of('/') + 1));
   const Keys keys(gguf, config.architecture->name);
-  if (keys.has("expert_count")) {
-    if (gguf.get_int(keys.full("expert_count")) > 0) {
-      keys.reject("expert_count", "is above 0; Assay does not run mixtures of experts");
+  if (keys.has(hyperparameter::kExpertCount)) {
+    if (gguf.get_int(keys.full(hyperparameter::kExpertCount)) > 0) {
+      keys.reject(hyperparameter::kExpertCount,
+                  "is above 0; Assay does not run mixtures of experts");
     }
   }
-  config.n_layers = keys.count("block_count", kMaxLayers);
-  config.embedding_length = keys.count("embedding_length", kMaxWidth);
-  config.feed_forward_length = keys.count("feed_forward_length", kMaxWidth);
-  config.context_length = keys.count("context_length", kMaxPositions);
+  config.n_layers = keys.count(hyperparameter::kBlockCount, kMaxLayers);
+  config.embedding_length = keys.count(hyperparameter::kEmbeddingLength, kMaxWidth);
+  config.feed_forward_length = keys.count(hyperparameter::kFeedForwardLength, kMaxWidth);
+  config.context_length = keys.count(hyperparameter::kContextLength, kMaxPositions);
   read_heads(keys, config);
-  const bool rms = config.architecture->norm == NormKind::kRms;
-  config.norm_eps = static_cast<float>(
-      keys.positive(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"));
+  config.norm_eps =
+      static_cast<float>(keys.positive(hyperparameter::norm_eps(config.architecture->norm)));
   reject_other_computations(gguf, keys);
   read_multipliers(gguf, keys, config);
   if (config.architecture->position == PositionKind::kRotary) read_rope(gguf, keys, config);
   if (config.architecture->sliding_window != SlidingWindow::kIgnored) {
-    constexpr std::string_view kKey = "attention.sliding_window";
+    constexpr std::string_view kKey = hyperparameter::kSlidingWindow;
     config.sliding_window = gguf.get_int(keys.full(kKey), 0);  // 0 says that there is no window
     if (config.sliding_window < 0) keys.reject(kKey, "is negative");
     if (config.sliding_window > 0 &&

@@ -19,6 +19,7 @@
 #include "base/thread_pool.h"
 #include "engine/gguf_writer.h"
 #include "kernels/quantize/quantize.h"
+#include "model/hyperparameter_keys.h"
 
 namespace assay {
 namespace {
@@ -57,41 +58,39 @@ uint32_t as_u32(int64_t value) {
 void add_hyperparameters(GgufHeader& header, const SynthConfig& config) {
   const ModelConfig& model = config.model;
   const std::string prefix = std::string(model.architecture->name) + ".";
-  const auto whole = [&](const char* key, int64_t value) {
-    header.u32(prefix + key, as_u32(value));
+  const auto whole = [&](std::string_view key, int64_t value) {
+    header.u32(prefix + std::string(key), as_u32(value));
   };
-  const auto real = [&](const char* key, double value) {
-    header.f32(prefix + key, static_cast<float>(value));
+  const auto real = [&](std::string_view key, double value) {
+    header.f32(prefix + std::string(key), static_cast<float>(value));
   };
-  whole("vocab_size", model.n_vocab);
-  whole("context_length", model.context_length);
-  whole("embedding_length", model.embedding_length);
-  whole("block_count", model.n_layers);
-  whole("feed_forward_length", model.feed_forward_length);
-  whole("attention.head_count", model.n_heads);
-  whole("attention.head_count_kv", model.n_kv_heads);
+  whole(hyperparameter::kVocabularySize, model.n_vocab);
+  whole(hyperparameter::kContextLength, model.context_length);
+  whole(hyperparameter::kEmbeddingLength, model.embedding_length);
+  whole(hyperparameter::kBlockCount, model.n_layers);
+  whole(hyperparameter::kFeedForwardLength, model.feed_forward_length);
+  whole(hyperparameter::kHeadCount, model.n_heads);
+  whole(hyperparameter::kHeadCountKv, model.n_kv_heads);
   if (model.head_dim * model.n_heads != model.embedding_length) {
-    whole("attention.key_length", model.head_dim);
-    whole("attention.value_length", model.head_dim);
+    whole(hyperparameter::kKeyLength, model.head_dim);
+    whole(hyperparameter::kValueLength, model.head_dim);
   }
-  const bool rms = model.architecture->norm == NormKind::kRms;
-  real(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
-       static_cast<double>(model.norm_eps));
+  real(hyperparameter::norm_eps(model.architecture->norm), static_cast<double>(model.norm_eps));
   for (size_t i = 0; i < kMultiplierKeys.size(); ++i) {
-    if (model.multipliers[i] > 0.0) real(kMultiplierKeys[i].data(), model.multipliers[i]);
+    if (model.multipliers[i] > 0.0) real(kMultiplierKeys[i], model.multipliers[i]);
   }
   if (model.architecture->position != PositionKind::kRotary) return;
-  whole("rope.dimension_count", model.rotary_dim);
-  real("rope.freq_base", model.rope_freq_base);
+  whole(hyperparameter::kRopeDimensions, model.rotary_dim);
+  real(hyperparameter::kRopeBase, model.rope_freq_base);
   if (model.rope_freq_scale != 1.0) {
-    header.text(prefix + "rope.scaling.type", "linear");
-    real("rope.scaling.factor", 1.0 / model.rope_freq_scale);
+    header.text(prefix + std::string(hyperparameter::kRopeScaling), "linear");
+    real(hyperparameter::kRopeFactor, 1.0 / model.rope_freq_scale);
   }
   if (model.architecture->rope_long_short) {
-    whole("rope.scaling.original_context_length", model.rope_original_context_length);
+    whole(hyperparameter::kRopeOriginalContext, model.rope_original_context_length);
   }
-  if (!config.rope_long.empty()) real("rope.scaling.attn_factor", model.rope_attn_factor);
-  if (model.sliding_window > 0) whole("attention.sliding_window", model.sliding_window);
+  if (!config.rope_long.empty()) real(hyperparameter::kRopeAttentionFactor, model.rope_attn_factor);
+  if (model.sliding_window > 0) whole(hyperparameter::kSlidingWindow, model.sliding_window);
 }
 
 void add_vocabulary(GgufHeader& header, const Gguf* vocabulary, int64_t n_vocab) {

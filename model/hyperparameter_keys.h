@@ -1,0 +1,49 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "model/architecture.h"
+
+// The keys of a model's hyperparameters in its file, behind "<architecture>.", as the GGUF format
+// names them. What reads a header and what writes one take them from here.
+namespace assay::hyperparameter {
+
+inline constexpr std::string_view kVocabularySize = "vocab_size";
+inline constexpr std::string_view kContextLength = "context_length";
+inline constexpr std::string_view kEmbeddingLength = "embedding_length";
+inline constexpr std::string_view kBlockCount = "block_count";
+inline constexpr std::string_view kFeedForwardLength = "feed_forward_length";
+inline constexpr std::string_view kExpertCount = "expert_count";
+
+inline constexpr std::string_view kHeadCount = "attention.head_count";
+inline constexpr std::string_view kHeadCountKv = "attention.head_count_kv";  // else as many heads
+inline constexpr std::string_view kKeyLength = "attention.key_length";       // else width / heads
+inline constexpr std::string_view kValueLength = "attention.value_length";   // else as the keys
+inline constexpr std::string_view kSlidingWindow = "attention.sliding_window";  // else, and 0: none
+inline constexpr std::string_view kCausal = "attention.causal";                 // else true
+
+inline constexpr std::string_view kRopeDimensions = "rope.dimension_count";  // else all of a head
+inline constexpr std::string_view kRopeBase = "rope.freq_base";
+inline constexpr double kDefaultRopeBase = 10000.0;
+inline constexpr std::string_view kRopeScaling = "rope.scaling.type";  // else linear, by the factor
+inline constexpr std::string_view kRopeFactor = "rope.scaling.factor";
+inline constexpr std::string_view kOldRopeFactor = "rope.scale_linear";  // in older files
+inline constexpr std::string_view kRopeAttentionFactor = "rope.scaling.attn_factor";
+inline constexpr std::string_view kRopeOriginalContext = "rope.scaling.original_context_length";
+inline constexpr std::string_view kRopeSwitch = "rope.scaling.finetuned";  // else true
+
+// Of the norms of a layer and of the last one.
+constexpr std::string_view norm_eps(NormKind kind) {
+  return kind == NormKind::kRms ? "attention.layer_norm_rms_epsilon"
+                                : "attention.layer_norm_epsilon";
+}
+
+// Those of other architectures that ask for a computation which Assay does not do, unless they are
+// 0.
+inline constexpr std::array<std::string_view, 5> kNotComputed = {
+    "attention.clamp_kqv", "attention.max_alibi_bias", "attention.temperature_scale",
+    "attn_logit_softcapping", "final_logit_softcapping"};
+
+}  // namespace assay::hyperparameter

@@ -29,13 +29,24 @@ double root_of(int64_t n) {
   return std::sqrt(static_cast<double>(n));
 }
 
+// Whether both state the same least and largest element: then none of these was rounded.
+bool has_same_extremes(const ViewPair& pair) {
+  if (!pair.ref.summary || !pair.got.summary) return false;
+  const auto same = [](double a, double b) {
+    return std::abs(a - b) <= kSummaryRounding * std::abs(a);
+  };
+  return same(pair.ref.summary->min, pair.got.summary->min) &&
+         same(pair.ref.summary->max, pair.got.summary->max);
+}
+
 // A difference of sums in the reference's norm. Sums are no more exact than they are printed. Where
 // padding or a value that no engine computes is most of them, a difference may be what a type of 16
-// bits rounds it by: then they tell nothing.
+// bits rounds it by, or an error of all other elements: nothing shows which.
 double share(const ViewPair& pair, double difference, Metrics& metrics) {
   if (!(difference > kSummaryRounding * pair.sums)) return relative(difference, pair.sums);
-  if (pair.norm < pair.sums && difference <= kRounded * pair.sums) {
+  if (pair.norm < pair.sums && difference <= kRounded * pair.sums && !has_same_extremes(pair)) {
     metrics.padded = true;
+    raise(metrics.unclear_rel_l2, relative(difference, pair.norm));
     return relative(difference, pair.sums);
   }
   return relative(difference, pair.norm);

@@ -17,6 +17,8 @@ constexpr std::string_view kOnlyInfinite = "the values in common are all infinit
 constexpr std::string_view kUnclearNonfinite =
     "some elements are not finite, and the logs do not tell whether they are the same in both";
 constexpr std::string_view kNoLimit = "no limit of the policy can be held there; give rel_l2";
+constexpr std::string_view kSwampedSums =
+    "its sums differ and are mostly those of padding or garbage: log all values";
 constexpr std::string_view kNoKl =
     "the policy has a limit of kl, which takes all values of both logs";
 constexpr std::string_view kOnlyPart =
@@ -58,6 +60,10 @@ Evidence evidence_of(const Metrics& metrics, const Tolerance& tolerance, Evidenc
                      std::string_view& reason) {
   if (metrics.unclear_nonfinite) {
     reason = kUnclearNonfinite;
+    return Evidence::kUnproven;
+  }
+  if (tolerance.rel_l2 && !(metrics.unclear_rel_l2 <= *tolerance.rel_l2)) {
+    reason = kSwampedSums;
     return Evidence::kUnproven;
   }
   if (tolerance.kl && metrics.is_logits && !metrics.kl && !metrics.facts.all_values) {

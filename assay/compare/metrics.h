@@ -39,12 +39,13 @@ struct Metrics {
   bool unclear_nonfinite =
       false;  // some may be infinite on one side and NaN or finite on the other
   SharedFacts facts;
-  bool cut = false;        // the two have not as many elements: of the longer the first count
-  bool all_zero = false;   // nothing but zeros on both sides, as far as is known
-  bool identical = false;  // everything that is known of both is equal
-  bool is_logits = false;  // argmax_ref and the like were asked for
-  bool in_nats = false;    // logits, of which one side holds log-probabilities
-  bool padded = false;     // sums tell nothing: the norm is that of padding, or of garbage
+  bool cut = false;           // the two have not as many elements: of the longer the first count
+  bool all_zero = false;      // nothing but zeros on both sides, as far as is known
+  bool identical = false;     // everything that is known of both is equal
+  bool is_logits = false;     // argmax_ref and the like were asked for
+  bool in_nats = false;       // logits, of which one side holds log-probabilities
+  double unclear_rel_l2 = 0;  // which an error may have, or the rounding of padding beside it
+  bool padded = false;        // sums tell nothing: the norm is that of padding, or of garbage
   std::optional<int64_t> argmax_ref;
   std::optional<int64_t> argmax_got;
   std::optional<double> regret;        // ref[argmax_ref] - ref[argmax_got]

@@ -19,9 +19,9 @@ struct SynthConfig {
   std::vector<float> rope_short;
 };
 
-// Reads `json` as Hugging Face's config.json of a model whose architecture Assay knows. Keys that do
-// not affect the shape are ignored. Throws Error that names `where` and the key if one is missing,
-// out of range, or asks for what Assay does not compute.
+// Reads `json` as Hugging Face's config.json of a model whose architecture Assay knows. Keys that
+// do not affect the shape are ignored. Throws Error that names `where` and the key if one is
+// missing, out of range, or asks for what Assay does not compute.
 SynthConfig parse_config(const std::string& json, const std::string& where);
 
 // A preset's config, or that in the file `name` if it ends in ".json".

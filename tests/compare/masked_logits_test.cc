@@ -136,12 +136,25 @@ TEST_F(SharedByBothTest, RoundedMasksFailNoHonestLog) {
       const std::vector<float>& a = swapped ? got : ref;
       const std::vector<float>& b = swapped ? ref : got;
       EXPECT_TRUE(compare(line("logits", 0, a), line("logits", 0, b)).pass);
-      EXPECT_TRUE(compare(head("logits", a, 12), head("logits", b, 12)).pass) << mask;
-      EXPECT_TRUE(compare(line("logits", 0, a), head("logits", b, 12)).pass) << mask;
-      EXPECT_TRUE(compare(head("logits", a, 12), line("logits", 0, b)).pass) << mask;
+      EXPECT_EQ(compare(head("logits", a, 12), head("logits", b, 12)).failed, 0) << mask;
+      EXPECT_EQ(compare(line("logits", 0, a), head("logits", b, 12)).failed, 0) << mask;
+      EXPECT_EQ(compare(head("logits", a, 12), line("logits", 0, b)).failed, 0) << mask;
       EXPECT_EQ(compare(head("logits", a, 0), head("logits", b, 0)).failed, 0) << mask;
       EXPECT_FALSE(compare(head("logits", a, 0), head("logits", wrong(b), 0)).pass) << mask;
     }
+  }
+}
+
+// Breaks if the excuse of rounding hid wrong logits beyond a head that is right.
+TEST_F(SharedByBothTest, MasksHideNothingBeyondAHead) {
+  for (const float mask : {-1e4F, -65504.0F}) {
+    const std::vector<float> ref = with(right_, {20, 31, 40, 41, 60}, mask);
+    std::vector<float> got = right_;
+    std::reverse(got.begin() + 12, got.end());
+    const std::vector<float> same_mask = with(got, {20, 31, 40, 41, 60}, mask);
+    EXPECT_EQ(compare(head("logits", ref, 12), head("logits", same_mask, 12)).failed, 1) << mask;
+    const std::vector<float> rounded = with(got, {20, 31, 40, 41, 60}, mask * 0.9984F);
+    EXPECT_FALSE(compare(head("logits", ref, 12), head("logits", rounded, 12)).pass) << mask;
   }
 }
 

@@ -49,3 +49,10 @@ class Rule:
 def first(value):
     """Of what a module returns or is given: the tensor itself, or the first of several."""
     return value[0] if isinstance(value, (tuple, list)) else value
+
+
+def model_logits(output):
+    """The logits [1, tokens, vocabulary] of what a transformers model with a language head returns."""
+    if hasattr(output, "logits"):
+        return output.logits
+    return next(part for part in output if part is not None and part.dim() == 3)  # of a tuple; the loss may be before it

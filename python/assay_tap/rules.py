@@ -10,9 +10,9 @@ half a head apart.
 import re
 from dataclasses import dataclass, replace
 
+from .any_model import rules_for_any
 from .networks import MODELS
-from .rule import Rule, first
-from .writer import LogError
+from .rule import Rule, first, model_logits
 
 ROTATE = "apply_rotary_pos_emb"  # in transformers' sources: (q, k, …) to what they become
 
@@ -45,11 +45,6 @@ def heads_of(config):
 def join_heads(tensor):
     """[1, heads, tokens, head_dim] as [tokens, heads * head_dim]."""
     return tensor[0].transpose(0, 1).reshape(tensor.shape[2], -1)
-
-
-def model_logits(output):
-    """The logits of what a model for causal language modelling returns."""
-    return first(getattr(output, "logits", output))
 
 
 class _Layer:
@@ -137,16 +132,16 @@ def _describes(network, model, paths):
 
 
 def rules_for(model):
-    """The ready rules for a transformers model, by its config.model_type."""
-    kind = getattr(getattr(model, "config", None), "model_type", None)
-    network = MODELS.get(kind)
-    if network:
-        paths = {re.sub(rf"{re.escape(network['layers'])}\.\d+\.", "", name) for name, _ in model.named_modules()}
-    if not network or not _describes(network, model, paths):
-        raise LogError(
-            f"no ready rules for {type(model).__name__} (model_type {kind}); there are {', '.join(MODELS)}: give "
-            "attach() a list of Rule"
-        )
+    """The rules for a model of transformers: of its network, by config.model_type, or those that fit any.
+
+    Raises LogError if there are none.
+    """
+    network = MODELS.get(getattr(getattr(model, "config", None), "model_type", None))
+    if not network:
+        return rules_for_any(model)
+    paths = {re.sub(rf"{re.escape(network['layers'])}\.\d+\.", "", name) for name, _ in model.named_modules()}
+    if not _describes(network, model, paths):
+        return rules_for_any(model)
     return [
         Rule(f"{network['layers']}.0", "embedding", of="input"),
         *_Layer(network, model.config, paths).rules(),

@@ -162,17 +162,17 @@ def attach(model, log=None, rules=None, checkpoints=None, positions=None, **opti
     log: a path, a LogWriter, or a function (checkpoint, positions, rows [tokens, n]). Without it the environment says:
         ORCH_LOG_FILE, ORCH_LOG_TEAM, ORCH_LOG_VALUES, ASSAY_LOG_CHECKPOINTS; nothing is logged where the first is
         not set.
-    rules: a list of Rule; without it those of assay_tap.rules, for transformers' models.
+    rules: a list of Rule; without it those of assay_tap.rules, for any decoder of transformers.
     checkpoints: `logits`, `layers`, `ops` or globs. All that the rules name, unless the environment says where to log.
         A glob that matches no checkpoint of the model gives a warning.
     positions: a function (args, kwargs) of the forward call that gives the tokens' absolute positions; without it
         they are read from the call's arguments (assay_tap.positions). It is called before each pass.
     options: of LogWriter, such as team, values=None for all, sketch=True.
 
-    One sequence at a time. Raises LogError if a rule finds no module or the log cannot be opened. A forward pass of
-    which something is to be logged raises it if it has several sequences, or rows whose positions are unknown or
-    repeat; so does a module that a rule names and that is called outside of a pass, but for one row of a rule with
-    rows="last" after it. A model of which nothing is to be logged has no hooks.
+    One sequence at a time. Raises LogError if there are no rules for the model, if one finds no module, or if the log
+    cannot be opened. A forward pass of which something is to be logged raises it if it has several sequences, or rows
+    whose positions are unknown or repeat; so does a module that a rule names and that is called outside of a pass, but
+    for one row of a rule with rows="last" after it. A model of which nothing is to be logged has no hooks.
     """
     if rules is None:
         rules = rules_for(model)

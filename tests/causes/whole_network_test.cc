@@ -120,6 +120,15 @@ INSTANTIATE_TEST_SUITE_P(
         Expected{"qwen3", true, false, {"embedding-scaled of form 0", "token-shift of form 0"}, 51},
         Expected{
             "qwen2.5", true, false, {"embedding-scaled of form 0", "token-shift of form 0"}, 54},
+        Expected{
+            "llama3", true, false, {"embedding-scaled of form 0", "token-shift of form 1"}, 51},
+        Expected{
+            "granite", true, false, {"embedding-scaled of form 0", "token-shift of form 1"}, 52},
+        Expected{"phi3",
+                 true,
+                 false,
+                 {"embedding-scaled of form 1", "inputs-f16 of form 0", "token-shift of form 2"},
+                 54},
         Expected{"tinyllama",
                  false,
                  false,

@@ -228,6 +228,9 @@ void read_window(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
   // 0 says that there is no window.
   config.sliding_window = gguf.get_int(keys.full(kKey), architecture.default_window);
   if (config.sliding_window < 0) keys.reject(kKey, "is negative");
+  if (config.sliding_window == 0 && keys.has(kKey) && architecture.window_period > 1) {
+    keys.reject(kKey, "is 0", "leave the key out if no layer has a window");
+  }
   if (config.sliding_window > 0 && architecture.sliding_window == SlidingWindow::kRejected) {
     keys.reject(kKey, "is above 0", "Assay does not run models with a window in some layers");
   }

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 
 namespace assay {
 namespace {
 
-// What most models have.
+// The module whose output is the mixture of the experts' results.
+constexpr std::string_view kMixture = "experts";
+
+// What most models have. "A/B" is tensor A where checkpoint B is computed with it.
 constexpr HfName kNames[] = {
     {"token_embd", "model.embed_tokens"},
     {"output_norm", "model.norm"},
@@ -31,9 +35,7 @@ constexpr HfName kNames[] = {
     {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},
     {"ffn_gate_inp", "mlp.gate"},
-    {"ffn_gate_exps", "mlp.experts.gate_up_proj"},
-    {"ffn_up_exps", "mlp.experts.gate_up_proj"},
-    {"ffn_down_exps", "mlp.experts"},
+    {kMixture, "mlp.experts"},
     {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
     {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
     {"ffn_down_shexp", "mlp.shared_experts.down_proj"},
@@ -64,6 +66,7 @@ constexpr HfName kGptNeoX[] = {
 constexpr HfName kFalcon[] = {{"token_embd", "transformer.word_embeddings"},
                               {"output_norm", "transformer.ln_f"},
                               {"attn_norm_2", "ln_attn"},
+                              {"attn_norm/ffn_norm", "ln_mlp"},
                               {"attn_qkv", "self_attention.query_key_value"},
                               {"attn_output", "self_attention.dense"},
                               {"ffn_up", "mlp.dense_h_to_4h"},
@@ -72,9 +75,7 @@ constexpr HfName kStarcoder2[] = {{"ffn_up", "mlp.c_fc"}, {"ffn_down", "mlp.c_pr
 constexpr HfName kStableLm[] = {{"attn_q_norm", "self_attn.q_layernorm"},
                                 {"attn_k_norm", "self_attn.k_layernorm"}};
 constexpr HfName kGraniteMoe[] = {{"ffn_gate_inp", "block_sparse_moe.router"},
-                                  {"ffn_gate_exps", "block_sparse_moe.experts.gate_up_proj"},
-                                  {"ffn_up_exps", "block_sparse_moe.experts.gate_up_proj"},
-                                  {"ffn_down_exps", "block_sparse_moe.experts"}};
+                                  {kMixture, "block_sparse_moe.experts"}};
 // Its files call the norm before the experts as others call the norm after the attention.
 constexpr HfName kGptOss[] = {{"ffn_gate_inp", "mlp.router"}};
 
@@ -95,6 +96,7 @@ constexpr HfModel kModels[] = {
      .layers = "transformer.h",
      .names = kGpt2,
      .transposed = true},
+    {.model_type = "gemma", .architecture = "gemma", .norm_plus_one = true},
     {.model_type = "gemma2", .architecture = "gemma2", .names = kGemma, .norm_plus_one = true},
     {.model_type = "gemma3_text",
      .architecture = "gemma3",
@@ -114,6 +116,7 @@ constexpr HfModel kModels[] = {
      .fused_by_kv_head = true},
     {.model_type = "starcoder2", .architecture = "starcoder2", .names = kStarcoder2},
     {.model_type = "cohere", .architecture = "command-r", .rope_pairing = RopePairing::kAdjacent},
+    {.model_type = "cohere2", .architecture = "cohere2", .rope_pairing = RopePairing::kAdjacent},
     {.model_type = "stablelm", .architecture = "stablelm", .names = kStableLm, .heads_first = true},
     {.model_type = "smollm3", .architecture = "smollm3"},
     {.model_type = "nemotron", .architecture = "nemotron", .norm_plus_one = true},
@@ -128,10 +131,6 @@ const HfName* find_name(std::span<const HfName> names, std::string_view tensor) 
   const auto found = std::find_if(names.begin(), names.end(),
                                   [&](const HfName& name) { return name.tensor == tensor; });
   return found == names.end() ? nullptr : &*found;
-}
-
-bool has_module(OpKind kind) {
-  return kind == OpKind::kNorm || kind == OpKind::kLinear || kind == OpKind::kExpertLinear;
 }
 
 std::string_view of_attention(Checkpoint checkpoint) {
@@ -153,7 +152,10 @@ std::string_view hf_module(const HfModel& model, std::string_view tensor) {
 }
 
 std::string_view hf_module(const HfModel& model, const OpSpec& op) {
-  if (!has_module(op.kind)) return "";
+  if (op.kind == OpKind::kMix) return hf_module(model, kMixture);
+  if (op.kind != OpKind::kNorm && op.kind != OpKind::kLinear) return "";
+  const std::string special = std::string(op.tensor) + "/" + std::string(checkpoint_op(op.out));
+  if (const HfName* name = find_name(model.names, special)) return name->module;
   const std::string_view separate = of_attention(op.out);
   if (separate.empty()) return hf_module(model, op.tensor);
   const std::string_view fused = hf_module(model, "attn_qkv");

@@ -128,6 +128,14 @@ def _within_layers(network, named):
     return {match[1] for name, _ in named if (match := pattern.fullmatch(name))}
 
 
+def _layer_of(network, config, modules):
+    """The ops of its layers."""
+    for condition, name, layer in network.get("variants", ()):
+        if getattr(config, name, False) if condition == "key" else (name in modules) == (condition == "with"):
+            return layer
+    return network["layer"]
+
+
 def _describes(network, modules, parameters):
     """Whether these are of that network: each linear module is there, and no other has weights."""
     known = tuple(f"{op[4]}." for op in network["layer"] if op[4])
@@ -146,6 +154,7 @@ def rules_for(model):
     if not network:
         return rules_for_any(model)
     modules = _within_layers(network, model.named_modules())
+    network = {**network, "layer": _layer_of(network, model.config, modules)}
     if not _describes(network, modules, _within_layers(network, model.named_parameters())):
         return rules_for_any(model)
     return [

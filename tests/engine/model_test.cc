@@ -75,6 +75,18 @@ void PrintTo(const HostileCase& hostile, std::ostream* out) {
   *out << hostile.name;
 }
 
+void add_experts(TinyModel& model) {
+  for (const char* name : {"gate", "up", "down"}) {
+    model.tensors.erase(std::string("blk.0.ffn_") + name + ".weight");
+  }
+  model.ints["llama.expert_count"] = 3;
+  model.ints["llama.expert_used_count"] = 2;
+  model.tensors["blk.0.ffn_gate_inp.weight"] = {{8, 3}};
+  model.tensors["blk.0.ffn_gate_exps.weight"] = {{8, 12, 3}};
+  model.tensors["blk.0.ffn_up_exps.weight"] = {{8, 12, 3}};
+  model.tensors["blk.0.ffn_down_exps.weight"] = {{12, 8, 3}};
+}
+
 class HostileModel : public testing::TestWithParam<HostileCase> {};
 
 TEST_P(HostileModel, IsRejectedNamingTheKeyOrTensor) {
@@ -139,7 +151,51 @@ INSTANTIATE_TEST_SUITE_P(
         with_int("rotary", "rope.dimension_count", 6, "allowed are 1 to 4"),
         with_int("odd_rotary", "rope.dimension_count", 3, "which is odd"),
         with_int("value_length", "attention.value_length", 2, "is 2 and the key length 4"),
-        with_int("experts", "expert_count", 8, "mixtures of experts"),
+        with_int("experts", "expert_count", 8, "'llama.expert_used_count' is missing"),
+        HostileCase{"experts_used",
+                    [](auto& m) {
+                      add_experts(m);
+                      m.ints["llama.expert_used_count"] = 4;
+                    },
+                    "'llama.expert_used_count' is 4, allowed are 1 to 3"},
+        HostileCase{"expert_groups",
+                    [](auto& m) {
+                      add_experts(m);
+                      m.ints["llama.expert_group_count"] = 2;
+                    },
+                    "'llama.expert_group_count' is 2"},
+        HostileCase{"gating",
+                    [](auto& m) {
+                      add_experts(m);
+                      m.ints["llama.expert_gating_func"] = 9;
+                    },
+                    "'llama.expert_gating_func' is 9"},
+        HostileCase{"expert_tensor",
+                    [](auto& m) {
+                      add_experts(m);
+                      m.tensors.erase("blk.0.ffn_up_exps.weight");
+                    },
+                    "tensor 'blk.0.ffn_up_exps.weight' is missing"},
+        HostileCase{"expert_shape",
+                    [](auto& m) {
+                      add_experts(m);
+                      m.tensors["blk.0.ffn_up_exps.weight"] = {{8, 12, 2}};
+                    },
+                    "the hyperparameters say [8, 12, 3]"},
+        HostileCase{"uncounted_experts",
+                    [](auto& m) {
+                      add_experts(m);
+                      m.ints.erase("llama.expert_count");
+                    },
+                    "layer 0 has experts"},
+        HostileCase{"no_window",
+                    [](auto& m) {
+                      m.become("gemma3");
+                      m.ints["gemma3.attention.sliding_window"] = 0;
+                    },
+                    "'gemma3.attention.sliding_window' is 0"},
+        HostileCase{"soft_cap", [](auto& m) { m.floats["llama.attn_logit_softcapping"] = 50; },
+                    "'llama.attn_logit_softcapping' is 50"},
         with_int("no_context", "context_length", 0, "'llama.context_length' is 0"),
         HostileCase{"eps", [](auto& m) { m.floats["llama.attention.layer_norm_rms_epsilon"] = 0; },
                     "not a finite number above 0"},

@@ -6,8 +6,10 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,9 +83,9 @@ std::string lines_of(const std::vector<std::string>& items) {
   return fmt::format("{}       {}\n", text, line);
 }
 
-std::string layer_text(const HfModel& model, const Architecture& architecture) {
+std::string layer_text(const HfModel& model, std::span<const OpSpec> layer) {
   std::vector<std::string> ops;
-  for (const OpSpec& op : architecture.layer) {
+  for (const OpSpec& op : layer) {
     std::vector<std::string_view> inputs;
     for (const Checkpoint input : op.inputs()) inputs.push_back(checkpoint_op(input));
     ops.push_back(fmt::format("(\"{}\", \"{}\", \"{}\", \"{}\", \"{}\")", checkpoint_op(op.out),
@@ -93,15 +95,30 @@ std::string layer_text(const HfModel& model, const Architecture& architecture) {
   return lines_of(ops);
 }
 
+// `layer_name` gives the name of a layer's text in LAYERS.
 std::string model_text(const HfModel& model, const Architecture& architecture,
-                       std::string_view layer) {
-  std::vector<std::string> items = {fmt::format("\"architecture\": \"{}\"", model.architecture),
-                                    fmt::format("\"layer\": LAYERS[\"{}\"]", layer),
-                                    fmt::format("\"layers\": \"{}\"", model.layers)};
+                       const std::function<std::string(std::string)>& layer_name) {
+  std::vector<std::string> items = {
+      fmt::format("\"architecture\": \"{}\"", model.architecture),
+      fmt::format("\"layer\": LAYERS[\"{}\"]", layer_name(layer_text(model, architecture.layer))),
+      fmt::format("\"layers\": \"{}\"", model.layers)};
   for (const std::string_view tensor : {"token_embd", "position_embd", "output_norm", "output"}) {
     const std::string_view module = hf_module(model, tensor);
     if (!module.empty()) items.push_back(fmt::format("\"{}\": \"{}\"", tensor, module));
   }
+  std::string variants;
+  for (const LayerVariant& variant : architecture.variants) {
+    const bool by_key = !variant.key.empty();
+    const bool is_without = !variant.without.empty();
+    variants += fmt::format(
+        "(\"{}\", \"{}\", LAYERS[\"{}\"]),",
+        by_key       ? "key"
+        : is_without ? "without"
+                     : "with",
+        by_key ? variant.key : hf_module(model, is_without ? variant.without : variant.tensor),
+        layer_name(layer_text(model, variant.ops)));
+  }
+  if (!variants.empty()) items.push_back(fmt::format("\"variants\": ({})", variants));
   const std::pair<std::string_view, bool> properties[] = {
       {"halves_to_adjacent", architecture.position == PositionKind::kRotary &&
                                  architecture.rope_pairing != model.rope_pairing},
@@ -118,14 +135,19 @@ std::string model_text(const HfModel& model, const Architecture& architecture,
 std::string networks() {
   std::string layers;
   std::string models;
-  std::map<std::string, std::string_view> named;  // the text of a layer -> the first that has it
+  std::map<std::string, std::string> named;  // the text of a layer -> the first that has it
   for (const HfModel& model : hf_models()) {
     const Architecture* architecture = find_architecture(model.architecture);
     if (architecture == nullptr) continue;
-    const std::string layer = layer_text(model, *architecture);
-    const auto [at, is_first] = named.emplace(layer, model.model_type);
-    if (is_first) layers += fmt::format("    \"{}\": (\n{}    ),\n", model.model_type, layer);
-    models += model_text(model, *architecture, at->second);
+    int count = 0;
+    models += model_text(model, *architecture, [&](const std::string& layer) {
+      const std::string own = count == 0 ? std::string(model.model_type)
+                                         : fmt::format("{}, {}", model.model_type, count);
+      ++count;
+      const auto [at, is_first] = named.emplace(layer, own);
+      if (is_first) layers += fmt::format("    \"{}\": (\n{}    ),\n", own, layer);
+      return at->second;
+    });
   }
   return fmt::format(
       R"("""What transformers' models compute, by config.model_type: modules, and the ops of a layer.
@@ -133,6 +155,8 @@ std::string networks() {
 An op is (checkpoint, kind, inputs, tensor of a GGUF file, module within a layer); the input `output` is what enters
 the layer. Ops of the same module are parts of its output, in this order. Without a line a property is false:
 
+variants: other layers, of which the first that applies is taken: ("key", an attribute of the config that is true, ops),
+    or ("with" or "without", a module that layers have or lack, ops)
 halves_to_adjacent: rows of a head's q and k that rotate together are half a head apart here, neighbours in a file
 fused_by_kv_head: a module of q, k and v has those of each key-value head together
 heads_first: norms of q and k are given [heads, tokens, head_dim]
@@ -172,8 +196,8 @@ TEST(HfNames, EveryTensorOfADeclaredLayerHasAModule) {
     const Architecture* architecture = find_architecture(model.architecture);
     if (architecture == nullptr) continue;
     for (const OpSpec& op : architecture->layer) {
-      const bool has_module = op.kind == OpKind::kNorm || op.kind == OpKind::kLinear ||
-                              op.kind == OpKind::kExpertLinear;
+      const bool has_module =
+          op.kind == OpKind::kNorm || op.kind == OpKind::kLinear || op.kind == OpKind::kMix;
       EXPECT_EQ(hf_module(model, op).empty(), !has_module)
           << model.model_type << " " << checkpoint_op(op.out);
     }

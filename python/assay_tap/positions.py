@@ -7,6 +7,7 @@ import numpy as np
 from .arrays import as_array
 from .writer import LogError
 
+CACHES = ("past_key_values", "cache_params", "state")  # the last two: Mamba, RWKV
 POSITIONS = ("positions", "position_ids", "cache_position")
 KEEPS = ("logits_to_keep", "num_logits_to_keep")  # the second: transformers before 4.50
 TOKENS = (("inputs_embeds", 2), ("input_ids", 1))  # and their dimensions, without that of several sequences
@@ -50,18 +51,22 @@ def _single(tokens, least):
     return shape[-least:]
 
 
-def _cached_tokens(cache):
-    """How many tokens a KV cache holds: one of transformers, or a tuple with the keys [1, heads, tokens, n] first."""
+def _cached_tokens(name, cache):
+    """How many tokens a cache holds: one of transformers, or a tuple with the keys [1, heads, tokens, n] first."""
     if cache is None:
         return 0
-    if hasattr(cache, "get_seq_length"):
-        return int(cache.get_seq_length())
     try:
+        if hasattr(cache, "get_seq_length"):
+            return int(cache.get_seq_length())
         shape = cache[0][0].shape
     except (TypeError, LookupError, AttributeError):
         shape = ()
+    except ValueError:  # no layer of the cache counts tokens
+        if not cache.has_previous_state():
+            return 0
+        shape = ()
     if len(shape) != 4:
-        raise LogError(f"how many tokens past_key_values, a {type(cache).__name__}, holds is unknown; {OWN}")
+        raise LogError(f"how many tokens {name}, a {type(cache).__name__}, holds is unknown; {OWN}")
     return shape[-2]
 
 
@@ -79,7 +84,7 @@ def token_positions(args, named):
     if not shapes and not args:
         raise LogError(f"the model was called without input_ids; {OWN}")
     count = (shapes[0] if shapes else _single(args[0], 1))[0]
-    first = _cached_tokens(named.get("past_key_values"))
+    first = max(_cached_tokens(name, named.get(name)) for name in CACHES)
     return list(range(first, first + count))
 
 

@@ -1,20 +1,45 @@
-"""Ready rules for transformers' models, for every checkpoint that Assay names.
+"""Ready rules for transformers' models, for every checkpoint that Assay names: they follow from networks.py.
 
-`embedding` is what enters the first layer, so it includes learned positions. q and k are in the row order of a GGUF
-file: for `llama` the two numbers that rotate together are neighbours, where transformers holds them half a head apart.
+The output of a norm or linear module is its checkpoint. What no module computes is the input of the first module that
+reads it, the result of the function that rotates q and k, or the sum of two others. `embedding` is what enters the
+first layer, so it includes learned positions; logits are the model's own, after scales and caps. q and k are in the row
+order of a GGUF file: for `llama` the two numbers that rotate together are neighbours, where transformers holds them
+half a head apart.
 """
 
-from .rule import Rule
-from .writer import LogError
+import re
+from dataclasses import dataclass, replace
+
+from .any_model import rules_for_any
+from .networks import MODELS
+from .rule import Rule, first, model_logits
+
+ROTATE = "apply_rotary_pos_emb"  # in transformers' sources: (q, k, …) to what they become
 
 
-def halves_to_adjacent(head_dim):
-    """A change of [..., heads * head_dim]: from first half and second half of each head to neighbouring pairs."""
+@dataclass(frozen=True)
+class Heads:
+    """How many heads q has, and how many elements a head of q, k and v."""
 
-    def change(tensor):
-        return tensor.reshape(*tensor.shape[:-1], -1, 2, head_dim // 2).transpose(-1, -2).reshape(tensor.shape)
+    count: int
+    dim: int
 
-    return change
+    def split(self, tensor, by_kv_head):
+        """q, k and v of the output [..., n] of one module: all of each, or one key-value head's after another's."""
+        kv = (tensor.shape[-1] // self.dim - self.count) // 2
+        if not by_kv_head:
+            return tensor.split([self.count * self.dim, kv * self.dim, kv * self.dim], dim=-1)
+        groups = tensor.reshape(*tensor.shape[:-1], kv, -1, self.dim)
+        return [part.flatten(-3) for part in groups.split([self.count // kv, 1, 1], dim=-2)]
+
+    def to_adjacent(self, rows):
+        """[..., heads * dim]: from first half and second half of each head to neighbouring pairs."""
+        return rows.reshape(*rows.shape[:-1], -1, 2, self.dim // 2).transpose(-1, -2).reshape(rows.shape)
+
+
+def heads_of(config):
+    count = config.num_attention_heads
+    return Heads(count, getattr(config, "head_dim", None) or config.hidden_size // count)
 
 
 def join_heads(tensor):
@@ -22,136 +47,104 @@ def join_heads(tensor):
     return tensor[0].transpose(0, 1).reshape(tensor.shape[2], -1)
 
 
-def _by_token(tensor):
-    """[1, tokens, heads, head_dim], or without heads, as [tokens, n]."""
-    return tensor.reshape(tensor.shape[1], -1)
+class _Layer:
+    """The rules of a layer, by checkpoint."""
+
+    def __init__(self, network, config, paths):
+        """paths: of the modules of the layers, within a layer."""
+        self._network, self._config, self._heads = network, config, heads_of(config)
+        self._layer = f"{network['layers']}.*"
+        self._entering = Rule(self._layer, "", of="input")
+        self._ops = [op for op in network["layer"] if op[1] != "norm" or op[4] in paths]
+        self._dropped = {op[0]: op[2] for op in network["layer"] if op not in self._ops}  # norms that are switched off
+        self._rules = {}
+        for out, kind, inputs, _, module in self._ops:
+            if rule := self._rule(out, kind, inputs.split(), module):
+                self._rules[out] = replace(rule, checkpoint=f"layer_{{0}}_{out}")
+
+    def rules(self):
+        return list(self._rules.values())
+
+    def _rule(self, out, kind, inputs, module):
+        if out == "output":
+            return Rule(self._layer, "")
+        if module:
+            return Rule(f"{self._layer}.{module}", "", change=self._change(out, kind, module))
+        if kind == "rope":
+            return self._rotation(out, self._dropped.get(inputs[0], inputs[0]))
+        reader = next((op[4] for op in self._ops if op[4] and out in op[2].split()), None)
+        if reader:
+            return Rule(f"{self._layer}.{reader}", "", of="input")
+        if kind != "add":
+            return None
+        stream, branch = (self._entering if name == "output" else self._rules[name] for name in inputs)
+        return replace(branch, beside=stream, change=lambda value, other: branch.parts(value)[0] + other)
+
+    def _change(self, out, kind, module):
+        """What makes the checkpoint of a module's output, if it is not that itself."""
+        outs = [op[0] for op in self._ops if op[4] == module]
+        by_heads = kind == "norm" and out in ("q_norm", "k_norm")
+        reorder = out in ("q", "k", "q_norm", "k_norm") and "halves_to_adjacent" in self._network
+        if len(outs) == 1 and not by_heads and not reorder:
+            return None
+
+        def change(value):
+            rows = first(value)
+            if outs == ["q", "k", "v"]:
+                rows = self._heads.split(rows, "fused_by_kv_head" in self._network)[outs.index(out)]
+            elif len(outs) > 1:
+                rows = rows.chunk(len(outs), dim=-1)[outs.index(out)]
+            if by_heads:  # whether they are in a dimension of their own or not
+                heads_first = "heads_first" in self._network
+                rows = join_heads(rows) if heads_first else rows.reshape(rows.shape[1], -1)
+            return self._heads.to_adjacent(rows) if reorder else rows
+
+        return change
+
+    def _rotation(self, out, of):
+        """Rotated q or k. Where only a part of each head is given to the function, the rest stays as it was."""
+
+        def change(result, plain):
+            rotated = result[out == "k_rope"]
+            size, kv = rotated.shape[-1], plain.shape[-1] // self._heads.dim
+            if rotated.shape[1] > kv:  # Falcon repeats a head of k for each query that reads it
+                rotated = rotated[:, :: rotated.shape[1] // kv]
+            rows = join_heads(rotated)
+            if size < self._heads.dim:
+                heads = plain.reshape(len(rows), -1, self._heads.dim).clone()
+                heads[..., :size] = rows.reshape(len(rows), -1, size)
+                rows = heads.flatten(1)
+            return self._heads.to_adjacent(rows) if "halves_to_adjacent" in self._network else rows
+
+        attention = next(op[4] for op in self._ops if op[0] == of).rpartition(".")[0]
+        return Rule(f"{self._layer}.{attention}", "", calls=ROTATE, change=change, beside=self._rules[of])
 
 
-def _head_dim(config):
-    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-
-
-def _rotary(row_order=None):
-    """What all models with rotary embeddings have in common; row_order changes the heads' rows of q and k."""
-    layer, name = "model.layers.*", "layer_{0}_"
-
-    def rotated(tensor):
-        return row_order(join_heads(tensor)) if row_order else join_heads(tensor)
-
-    return [
-        Rule("model.layers.0", "embedding", of="input"),
-        Rule(
-            f"{layer}.self_attn",
-            (f"{name}q_rope", f"{name}k_rope"),
-            calls="apply_rotary_pos_emb",
-            change=rotated,
-        ),
-        Rule(f"{layer}.self_attn.o_proj", f"{name}attn", of="input"),
-        Rule(f"{layer}.self_attn.o_proj", f"{name}attn_out"),
-        Rule(f"{layer}.mlp.down_proj", f"{name}ffn_act", of="input"),
-        Rule(f"{layer}.mlp.down_proj", f"{name}ffn_out"),
-        Rule(layer, f"{name}output"),
-        Rule("model.norm", "final_norm"),
-        Rule("lm_head", "logits"),
-    ]
-
-
-def _pre_norms():
-    """Norms of what the attention and the feed-forward read."""
-    layer, name = "model.layers.*", "layer_{0}_"
-    return [
-        Rule(f"{layer}.input_layernorm", f"{name}attn_norm"),
-        Rule(f"{layer}.post_attention_layernorm", f"{name}attn_residual", of="input"),
-        Rule(f"{layer}.post_attention_layernorm", f"{name}ffn_norm"),
-    ]
-
-
-def _qk_norms():
-    layer, name = "model.layers.*.self_attn", "layer_{0}_"
-    return [Rule(f"{layer}.{part}_norm", f"{name}{part}_norm", change=_by_token) for part in "qk"]
-
-
-def _separate(row_order=None):
-    """Projections of their own for q, k, v, gate and up."""
-    layer, name = "model.layers.*", "layer_{0}_"
-    return [
-        Rule(f"{layer}.self_attn.q_proj", f"{name}q", change=row_order),
-        Rule(f"{layer}.self_attn.k_proj", f"{name}k", change=row_order),
-        Rule(f"{layer}.self_attn.v_proj", f"{name}v"),
-        Rule(f"{layer}.mlp.gate_proj", f"{name}ffn_gate"),
-        Rule(f"{layer}.mlp.up_proj", f"{name}ffn_up"),
-    ]
-
-
-def llama(config):
-    order = halves_to_adjacent(_head_dim(config))
-    return _rotary(order) + _pre_norms() + _separate(order)
-
-
-def qwen2(_config):
-    return _rotary() + _pre_norms() + _separate()
-
-
-def qwen3(_config):
-    return _rotary() + _pre_norms() + _separate() + _qk_norms()
-
-
-def olmo2(_config):
-    layer, name = "model.layers.*", "layer_{0}_"
-    post_norms = [
-        Rule(f"{layer}.post_attention_layernorm", f"{name}post_attn_norm"),
-        Rule(f"{layer}.mlp", f"{name}attn_residual", of="input"),
-        Rule(f"{layer}.post_feedforward_layernorm", f"{name}post_ffn_norm"),
-    ]
-    return _rotary() + _separate() + _qk_norms() + post_norms
-
-
-def granite(config):
-    logits = Rule("lm_head", "logits", change=lambda tensor: tensor / config.logits_scaling)
-    return [rule for rule in llama(config) if rule.module != "lm_head"] + [logits]
-
-
-def phi3(config):
-    layer, name, head_dim = "model.layers.*", "layer_{0}_", _head_dim(config)
-    q, kv = config.num_attention_heads * head_dim, config.num_key_value_heads * head_dim
-    fused = tuple(f"{name}{part}" for part in "qkv")
-    return [
-        *_rotary(),
-        *_pre_norms(),
-        Rule(f"{layer}.self_attn.qkv_proj", fused, widths=(q, kv, kv)),
-        Rule(f"{layer}.mlp.gate_up_proj", (f"{name}ffn_gate", f"{name}ffn_up"), widths=(config.intermediate_size,) * 2),
-    ]
-
-
-def gpt2(config):
-    layer, name = "transformer.h.*", "layer_{0}_"
-    fused = tuple(f"{name}{part}" for part in "qkv")
-    return [
-        Rule("transformer.h.0", "embedding", of="input"),
-        Rule(f"{layer}.ln_1", f"{name}attn_norm"),
-        Rule(f"{layer}.attn.c_attn", fused, widths=(config.n_embd,) * 3),
-        Rule(f"{layer}.attn.c_proj", f"{name}attn", of="input"),
-        Rule(f"{layer}.attn.c_proj", f"{name}attn_out"),
-        Rule(f"{layer}.ln_2", f"{name}attn_residual", of="input"),
-        Rule(f"{layer}.ln_2", f"{name}ffn_norm"),
-        Rule(f"{layer}.mlp.c_fc", f"{name}ffn_up"),
-        Rule(f"{layer}.mlp.c_proj", f"{name}ffn_act", of="input"),
-        Rule(f"{layer}.mlp.c_proj", f"{name}ffn_out"),
-        Rule(layer, f"{name}output"),
-        Rule("transformer.ln_f", "final_norm"),
-        Rule("lm_head", "logits"),
-    ]
-
-
-READY = {"llama": llama, "qwen2": qwen2, "qwen3": qwen3, "phi3": phi3, "olmo2": olmo2, "granite": granite, "gpt2": gpt2}
+def _describes(network, model, paths):
+    """Whether these are the modules of that network: each linear one is there, and no other has weights."""
+    known = {op[4] for op in network["layer"] if op[4]}
+    linear = {op[4] for op in network["layer"] if op[1] == "linear"}
+    prefix = f"{network['layers']}.0."
+    weights = [name.removeprefix(prefix) for name, _ in model.named_parameters() if name.startswith(prefix)]
+    return linear <= paths and all(
+        any(name.startswith(f"{path}.") for path in known) for name in weights if name.endswith(".weight")
+    )
 
 
 def rules_for(model):
-    """The ready rules for a transformers model, by its config.model_type."""
-    kind = getattr(getattr(model, "config", None), "model_type", None)
-    if kind not in READY:
-        raise LogError(
-            f"no ready rules for {type(model).__name__} (model_type {kind}); there are {', '.join(READY)}: give "
-            "attach() a list of Rule"
-        )
-    return READY[kind](model.config)
+    """The rules for a model of transformers: of its network, by config.model_type, or those that fit any.
+
+    Raises LogError if there are none.
+    """
+    network = MODELS.get(getattr(getattr(model, "config", None), "model_type", None))
+    if not network:
+        return rules_for_any(model)
+    paths = {re.sub(rf"{re.escape(network['layers'])}\.\d+\.", "", name) for name, _ in model.named_modules()}
+    if not _describes(network, model, paths):
+        return rules_for_any(model)
+    return [
+        Rule(f"{network['layers']}.0", "embedding", of="input"),
+        *_Layer(network, model.config, paths).rules(),
+        Rule(network["output_norm"], "final_norm"),
+        Rule("", "logits", change=model_logits),
+    ]

@@ -25,7 +25,7 @@ class Tap:
         self._positions_of = positions
         self._owned = owned
         self._pass = Pass()
-        self._calls = {}  # module -> {what it calls: [(rule, names)]}
+        self._calls = {}  # module -> {what it calls: [who is given the result]}
         self._inside = []  # those of these modules that run now
         self._handles = []
         self._listening = {}  # (source file, function) -> the function that stops listening
@@ -81,7 +81,7 @@ class Tap:
             names = rule.names(stars)
             self._names += names
             if any(name in self._wanted for name in names):
-                self._hook(rule, names, module)
+                self._hook(rule, module, self._recorder(rule, names, model, stars))
 
     def _warn_of_unmatched(self):
         """A mistyped item would silently log nothing."""
@@ -93,27 +93,39 @@ class Tap:
                 stacklevel=4,
             )
 
-    def _hook(self, rule, names, module):
+    def _recorder(self, rule, names, model, stars):
+        """A function that records the tensor of `rule`, with the one beside it where it has one."""
+        if rule.beside is None:
+            return lambda value: self._emit(names, rule, value)
+        path = rule.beside.module.replace("*", "{}").format(*stars)
+        held = []
+        self._hook(rule.beside, model.get_submodule(path), lambda value: held.__setitem__(slice(None), [value]))
+
+        def record(value):
+            if not held:
+                raise LogError(f"{names[0]} was computed before {path}, which its rule needs as well")
+            self._emit(names, rule, value, rule.beside.parts(held.pop())[0])
+
+        return record
+
+    def _hook(self, rule, module, give):
+        """Calls give(value) whenever `module` has computed the tensor of `rule`."""
         if rule.calls is not None:
-            self._watch(rule, names, module)
+            self._watch(rule, module, give)
         elif rule.of == "input":
             # An input that is given by name, as hidden_states often is, is the first of those.
             self._handles.append(
                 module.register_forward_pre_hook(
-                    lambda _module, args, kwargs: self._emit(
-                        rule, names, args[0] if args else next(iter(kwargs.values()))
-                    ),
+                    lambda _module, args, kwargs: give(args[0] if args else next(iter(kwargs.values()))),
                     with_kwargs=True,
                 )
             )
         elif rule.of == "output":
-            self._handles.append(
-                module.register_forward_hook(lambda _module, _args, output: self._emit(rule, names, output))
-            )
+            self._handles.append(module.register_forward_hook(lambda _module, _args, output: give(output)))
         else:
             raise LogError(f"a rule is of {rule.of!r}; give output or input")
 
-    def _watch(self, rule, names, module):
+    def _watch(self, rule, module, give):
         key = (type(module).__module__, rule.calls)
         if key not in self._listening:
             try:
@@ -121,9 +133,9 @@ class Tap:
             except KeyError as error:
                 raise LogError(f"{key[0]} has no function {rule.calls!r}") from error
         if module in self._calls:
-            self._calls[module].setdefault(key, []).append((rule, names))
+            self._calls[module].setdefault(key, []).append(give)
             return
-        self._calls[module] = {key: [(rule, names)]}
+        self._calls[module] = {key: [give]}
         enter = module.register_forward_pre_hook(lambda *_: self._inside.append(module))
         leave = module.register_forward_hook(lambda *_: self._leave(module), always_call=True)  # after an error, too
         self._handles += [enter, leave]
@@ -134,11 +146,11 @@ class Tap:
 
     def _called(self, key, result):
         if self._inside:
-            for rule, names in self._calls[self._inside[-1]].get(key, ()):
-                self._emit(rule, names, result)
+            for give in self._calls[self._inside[-1]].get(key, ()):
+                give(result)
 
-    def _emit(self, rule, names, value):
-        for name, part in zip(names, rule.parts(value), strict=True):
+    def _emit(self, names, rule, value, *beside):
+        for name, part in zip(names, rule.parts(value, *beside), strict=True):
             if name in self._wanted:
                 rows = as_rows(part)
                 self._sink(name, self._pass.of(name, len(rows), rule.rows == "last"), rows)
@@ -150,17 +162,17 @@ def attach(model, log=None, rules=None, checkpoints=None, positions=None, **opti
     log: a path, a LogWriter, or a function (checkpoint, positions, rows [tokens, n]). Without it the environment says:
         ORCH_LOG_FILE, ORCH_LOG_TEAM, ORCH_LOG_VALUES, ASSAY_LOG_CHECKPOINTS; nothing is logged where the first is
         not set.
-    rules: a list of Rule; without it those of assay_tap.rules for transformers' Llama, Qwen2, Phi3 and GPT-2.
+    rules: a list of Rule; without it those of assay_tap.rules, for any decoder of transformers.
     checkpoints: `logits`, `layers`, `ops` or globs. All that the rules name, unless the environment says where to log.
         A glob that matches no checkpoint of the model gives a warning.
     positions: a function (args, kwargs) of the forward call that gives the tokens' absolute positions; without it
         they are read from the call's arguments (assay_tap.positions). It is called before each pass.
     options: of LogWriter, such as team, values=None for all, sketch=True.
 
-    One sequence at a time. Raises LogError if a rule finds no module or the log cannot be opened. A forward pass of
-    which something is to be logged raises it if it has several sequences, or rows whose positions are unknown or
-    repeat; so does a module that a rule names and that is called outside of a pass, but for one row of a rule with
-    rows="last" after it. A model of which nothing is to be logged has no hooks.
+    One sequence at a time. Raises LogError if there are no rules for the model, if one finds no module, or if the log
+    cannot be opened. A forward pass of which something is to be logged raises it if it has several sequences, or rows
+    whose positions are unknown or repeat; so does a module that a rule names and that is called outside of a pass, but
+    for one row of a rule with rows="last" after it. A model of which nothing is to be logged has no hooks.
     """
     if rules is None:
         rules = rules_for(model)

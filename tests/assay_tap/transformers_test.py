@@ -17,26 +17,49 @@ except ImportError:
     torch = None
 
 from assay_tap import LogError, LogWriter, Rule, attach
+from assay_tap.any_model import rules_for_any
+from assay_tap.networks import MODELS
 from assay_tap.order import order
-from assay_tap.rules import join_heads
+from assay_tap.rules import join_heads, rules_for
 
 TINY = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, head_dim=8)
+TINY |= dict(num_key_value_heads=2, pad_token_id=None, bos_token_id=None, eos_token_id=None)
+OWN_NAMES = {"gpt2": dict(n_inner=48, n_positions=64)}
+SCALES = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
+HAS_OWN_HEAD_DIM = ("falcon", "gpt_neox", "gpt2", "phi", "stablelm")  # hidden_size / heads
 
 
-def model_of(kind):
+def model_of(kind, **settings):
+    """A small model of transformers, by model_type, with weights that make every part of it matter."""
+    given = dict(TINY, **OWN_NAMES.get(kind, {}), **(SCALES if kind == "granite" else {}), **settings)
+    if kind in HAS_OWN_HEAD_DIM:
+        del given["head_dim"]
     torch.manual_seed(1)
-    if kind == "gpt2":
-        config = transformers.GPT2Config(
-            vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=0, eos_token_id=0
-        )
-        return transformers.GPT2LMHeadModel(config).eval()
-    classes = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "phi3": "Phi3", "olmo2": "Olmo2", "granite": "Granite"}
-    ids = dict(pad_token_id=None, bos_token_id=None, eos_token_id=None)
-    scales = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)
-    ids |= scales if kind == "granite" else {}
-    config = getattr(transformers, f"{classes[kind]}Config")(**TINY, num_key_value_heads=2, **ids)
-    return getattr(transformers, f"{classes[kind]}ForCausalLM")(config).eval()
+    config = transformers.CONFIG_MAPPING[kind](**given)
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.3)
+    return model
+
+
+def by_layer(seen):
+    """For each layer its checkpoints by op, as [tokens, n]; `input` is what enters it."""
+    rows = {}
+    for (name, _), row in sorted(seen.items()):
+        rows.setdefault(name, []).append(row)
+    before = rows["embedding"]
+    for layer in (0, 1):
+        prefix = f"layer_{layer}_"
+        own = {name.removeprefix(prefix): np.stack(rows[name]) for name in rows if name.startswith(prefix)}
+        yield own | {"input": np.stack(before)}
+        before = rows[f"{prefix}output"]
+
+
+DESCRIBED = [kind for kind in MODELS if kind != "mixtral"]  # it has experts, which `llama` does not name yet
+PLAIN_ATTENTION = "llama mistral qwen2 qwen3 phi3 olmo2 granite gpt2 phi gpt_neox falcon cohere starcoder2 nemotron"
+PLAIN_ATTENTION = [kind for kind in PLAIN_ATTENTION.split() if kind in MODELS]  # without windows, caps and the like
 
 
 def collected(model, *passes, **options):
@@ -58,19 +81,21 @@ class ReadyRules(unittest.TestCase):
         model = model_of(kind)
         return model, collected(model, lambda: model(input_ids=torch.tensor([TOKENS]), use_cache=False), **options)
 
-    def test_every_checkpoint_of_every_architecture(self):
-        rotary = 3 + 15 * 2
-        counts = {kind: rotary for kind in ("llama", "qwen2", "phi3", "granite")}
-        counts |= {"qwen3": rotary + 2 * 2, "olmo2": rotary + 2 * 2, "gpt2": rotary - 3 * 2}
-        for kind, count in counts.items():
+    def test_every_checkpoint_of_every_network(self):
+        for kind in DESCRIBED:
             with self.subTest(kind):
-                _, seen = self.seen(kind)
+                model, seen = self.seen(kind)
+                ops, layer_0 = MODELS[kind]["layer"], model.get_submodule(MODELS[kind]["layers"] + ".0")
+                modules = {name for name, _ in layer_0.named_modules()}
+                ops = [op[0] for op in ops if op[1] != "norm" or op[4] in modules]  # some norms can be switched off
+                expected = {f"layer_{layer}_{op}" for op in ops for layer in (0, 1)}
+                expected |= {"embedding", "final_norm", "logits"}
                 names = {name for name, _ in seen}
-                self.assertEqual(len(names), count, sorted(names, key=order))
-                self.assertEqual(len(seen), count * len(TOKENS))
+                self.assertEqual(sorted(names, key=order), sorted(expected, key=order))
+                self.assertEqual(len(seen), len(expected) * len(TOKENS))
 
     def test_the_tap_changes_nothing_and_logits_are_the_models(self):
-        for kind in ("llama", "qwen2", "qwen3", "phi3", "olmo2", "granite", "gpt2"):
+        for kind in DESCRIBED:
             with self.subTest(kind):
                 model, seen = self.seen(kind)
                 with torch.no_grad():
@@ -80,48 +105,77 @@ class ReadyRules(unittest.TestCase):
 
     def test_the_parts_of_a_layer_are_what_their_names_say(self):
         """Breaks if two hooks were swapped: each relation holds between the right tensors only."""
-        for kind in ("llama", "qwen2", "qwen3", "phi3", "olmo2", "granite", "gpt2"):
-            with self.subTest(kind):
-                model, seen = self.seen(kind)
-                branch = getattr(model.config, "residual_multiplier", 1.0)
-                for position in range(len(TOKENS)):
-                    of = {name: row for (name, at), row in seen.items() if at == position}
-                    before = of["embedding"]
-                    for layer in ("layer_0_", "layer_1_"):
-                        attn, ffn = ("post_attn_norm", "post_ffn_norm") if kind == "olmo2" else ("attn_out", "ffn_out")
-                        np.testing.assert_allclose(
-                            of[f"{layer}attn_residual"], before + branch * of[f"{layer}{attn}"], atol=1e-6
-                        )
-                        after = of[f"{layer}attn_residual"] + branch * of[f"{layer}{ffn}"]
-                        np.testing.assert_allclose(of[f"{layer}output"], after, atol=1e-6)
-                        before = of[f"{layer}output"]
-                        if kind == "gpt2":
-                            continue
-                        gate = of[f"{layer}ffn_gate"]
-                        act = gate / (1 + np.exp(-gate)) * of[f"{layer}ffn_up"]
-                        np.testing.assert_allclose(of[f"{layer}ffn_act"], act, atol=1e-6)
+        for kind in DESCRIBED:
+            model, seen = self.seen(kind)
+            branch = getattr(model.config, "residual_multiplier", 1.0)
+            for layer in by_layer(seen):
+                with self.subTest(kind):
+                    attn, ffn = (layer.get(f"post_{part}_norm", layer[f"{part}_out"]) for part in ("attn", "ffn"))
+                    np.testing.assert_allclose(layer["attn_residual"], layer["input"] + branch * attn, atol=1e-5)
+                    np.testing.assert_allclose(layer["output"], layer["attn_residual"] + branch * ffn, atol=1e-5)
+                    if "ffn_gate" in layer and getattr(model.config, "hidden_act", "") == "silu":
+                        act = layer["ffn_gate"] / (1 + np.exp(-layer["ffn_gate"])) * layer["ffn_up"]
+                        np.testing.assert_allclose(layer["ffn_act"], act, atol=1e-5)
+
+    def test_attention_follows_from_q_k_and_v(self):
+        """Breaks if parts of a fused module were taken for each other, or heads were cut wrongly."""
+        mask = np.triu(np.full((len(TOKENS),) * 2, -np.inf), 1)
+        for kind in PLAIN_ATTENTION:
+            model, seen = self.seen(kind)
+            for layer in by_layer(seen):
+                with self.subTest(kind):
+                    dim = layer["q"].shape[1] // 4
+                    q, k, v = (
+                        layer.get(f"{part}_rope", layer[part]).reshape(len(TOKENS), -1, dim) for part in ("q", "k", "v")
+                    )
+                    k, v = (part.repeat(4 // part.shape[1], axis=1) for part in (k, v))
+                    scale = getattr(model.config, "attention_multiplier", dim**-0.5)
+                    weights = np.exp(np.einsum("qhd,khd->hqk", q, k) * scale + mask)
+                    weights /= weights.sum(axis=-1, keepdims=True)
+                    attn = np.einsum("hqk,khd->qhd", weights, v).reshape(len(TOKENS), -1)
+                    np.testing.assert_allclose(layer["attn"], attn, atol=1e-5)
 
     def test_rotation_turns_neighbours_in_llama_and_halves_elsewhere(self):
         for kind in ("llama", "qwen2", "qwen3", "phi3", "olmo2", "granite"):
-            with self.subTest(kind):
-                model, seen = self.seen(kind)
-                dim = 8
-                angle = 5 * 10000.0 ** (-np.arange(0, dim, 2) / dim)
-                for part, heads in (("q", 4), ("k", 2)):
-                    turned_from = f"{part}_norm" if kind in ("qwen3", "olmo2") else part
-                    plain = seen[f"layer_1_{turned_from}", 5].reshape(heads, dim)
-                    first, second = (
-                        (plain[:, 0::2], plain[:, 1::2]) if kind in ("llama", "granite") else (plain[:, :4], plain[:, 4:])
-                    )
+            neighbours = kind in ("llama", "granite")
+            _, seen = self.seen(kind)
+            layer, dim = list(by_layer(seen))[1], 8
+            angle = 5 * 10000.0 ** (-np.arange(0, dim, 2) / dim)
+            for part in ("q", "k"):
+                with self.subTest(kind, part=part):
+                    before = layer.get(f"{part}_norm", layer[part])
+                    np.testing.assert_allclose(layer[f"{part}_rope"][0], before[0], atol=1e-6)
+                    plain = before[5].reshape(-1, dim)
+                    first, second = (plain[:, 0::2], plain[:, 1::2]) if neighbours else (plain[:, :4], plain[:, 4:])
                     turned = np.stack(
                         [
                             first * np.cos(angle) - second * np.sin(angle),
                             second * np.cos(angle) + first * np.sin(angle),
                         ],
-                        axis=-1 if kind in ("llama", "granite") else 1,
+                        axis=-1 if neighbours else 1,
                     )
-                    got = seen[f"layer_1_{part}_rope", 5]
-                    np.testing.assert_allclose(got, turned.reshape(-1), atol=1e-5)
+                    np.testing.assert_allclose(layer[f"{part}_rope"][5], turned.reshape(-1), atol=1e-5)
+
+    def test_weights_are_as_the_description_says(self):
+        """Breaks if a loader of these weights turned them over, or added 1 to a norm, where it must not."""
+        for kind in DESCRIBED:
+            model, network = model_of(kind), MODELS[kind]
+            with self.subTest(kind):
+                final = model.get_submodule(network["output_norm"])
+                torch.nn.init.zeros_(final.weight)
+                bias = getattr(final, "bias", None)
+                changed = final(torch.arange(32.0)) - (0 if bias is None else bias)
+                self.assertEqual(bool(changed.any()), "norm_plus_one" in network)
+                for out, kind_of_op, _, tensor, module in network["layer"]:
+                    if kind_of_op == "linear" and tensor == "ffn_down":
+                        shape = model.get_submodule(f"{network['layers']}.1.{module}").weight.shape
+                        self.assertEqual(shape[0] == 32, "transposed" not in network, out)
+
+    def test_a_network_with_another_part_is_not_taken_for_the_described_one(self):
+        """Breaks if a norm that the description lacks were left out of what follows from it, unnoticed."""
+        model = model_of("llama")
+        model.model.layers[0].self_attn.q_norm = torch.nn.RMSNorm(8)
+        self.assertEqual(rules_for(model), rules_for_any(model))
 
     def test_positions_follow_the_cache(self):
         """Breaks if decoding logged every token at 0."""
@@ -315,6 +369,29 @@ class OwnRules(unittest.TestCase):
             model(input_ids=torch.tensor([1, 2]), positions=torch.tensor([40, 41]))
         self.assertEqual([(r["checkpoint"], r["token_idx"]) for r in self.records()],
                          [("layer_0_output", 40), ("layer_0_output", 41), ("sum", 40), ("sum", 41)])  # fmt: skip
+
+    def test_a_rule_is_given_the_tensor_of_another_beside_its_own(self):
+        def add(value, other):
+            return value[..., :6] + other
+
+        class Blocks(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                block = torch.nn.Sequential(torch.nn.Linear(6, 9), torch.nn.Linear(9, 6))
+                self.blocks = torch.nn.ModuleList([block])
+
+            def forward(self, tokens):
+                return self.blocks[0](torch.ones(len(tokens), 6))
+
+        model, ids = Blocks(), torch.tensor([4, 7])
+        entering = Rule("blocks.*", "", of="input")
+        seen = collected(model, lambda: model(ids), rules=[Rule("blocks.*.0", "sum_{0}", change=add, beside=entering)])
+        expected = model.blocks[0][0](torch.ones(6))[:6] + 1
+        self.assertEqual(sorted(seen), [("sum_0", 0), ("sum_0", 1)])
+        np.testing.assert_array_equal(seen["sum_0", 1], expected.detach().numpy())
+        with self.assertRaisesRegex(LogError, "sum_0 was computed before blocks.0.1, which its rule needs"):
+            late = Rule("blocks.*.0", "sum_{0}", change=add, beside=Rule("blocks.*.1", ""))
+            collected(model, lambda: model(ids), rules=[late])
 
     def test_the_environment_switches_it_on(self):
         rules = [Rule("0", "embedding"), Rule("2", "logits")]

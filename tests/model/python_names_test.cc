@@ -1,18 +1,25 @@
-// The Python package has the names from model/checkpoint.cc, in a file that is generated from it.
+// The Python package has the names from model/checkpoint.cc, and the networks of architecture.cc
+// with their modules of hf_names.cc, in files that are generated from them.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "model/architecture.h"
 #include "model/checkpoint.h"
+#include "model/hf_names.h"
 
 namespace assay {
 namespace {
 
-constexpr const char* kPath = ASSAY_SOURCE_DIR "/python/assay_tap/names.py";
+constexpr const char* kFolder = ASSAY_SOURCE_DIR "/python/assay_tap/";
 
 std::string list_of(Checkpoint first, Checkpoint last) {
   std::string names;
@@ -22,7 +29,7 @@ std::string list_of(Checkpoint first, Checkpoint last) {
   return names;
 }
 
-std::string generated() {
+std::string names() {
   return "\"\"\"The checkpoints in the order in which a network computes them.\n\n"
          "Those of a layer, and those after all layers; the embedding comes first. Generated from\n"
          "model/checkpoint.cc: do not edit, run ASSAY_GENERATE=1 model_test.\n\"\"\"\n\n"
@@ -31,11 +38,136 @@ std::string generated() {
          list_of(Checkpoint::kFinalNorm, Checkpoint::kLogits) + ")\n";
 }
 
-TEST(PythonNames, AreThoseOfTheDescription) {
-  if (std::getenv("ASSAY_GENERATE") != nullptr) std::ofstream(kPath) << generated();
-  std::ifstream file(kPath);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  EXPECT_EQ(text, generated()) << "run ASSAY_GENERATE=1 model_test";
+std::string_view kind_name(OpKind kind) {
+  switch (kind) {
+    case OpKind::kEmbedding:
+      return "embedding";
+    case OpKind::kNorm:
+      return "norm";
+    case OpKind::kLinear:
+      return "linear";
+    case OpKind::kRope:
+      return "rope";
+    case OpKind::kAttention:
+      return "attention";
+    case OpKind::kActivation:
+      return "activation";
+    case OpKind::kAdd:
+      return "add";
+  }
+  return "";
+}
+
+// The items, each with a comma, as many a line as fit.
+std::string lines_of(const std::vector<std::string>& items) {
+  constexpr size_t kColumns = 112;
+  std::string text;
+  std::string line;
+  for (const std::string& item : items) {
+    if (line.size() + item.size() >= kColumns) {
+      text += fmt::format("       {}\n", line);
+      line.clear();
+    }
+    line += fmt::format(" {},", item);
+  }
+  return fmt::format("{}       {}\n", text, line);
+}
+
+std::string layer_text(const HfModel& model, const Architecture& architecture) {
+  std::vector<std::string> ops;
+  for (const OpSpec& op : architecture.layer) {
+    std::vector<std::string_view> inputs;
+    for (const Checkpoint input : op.inputs()) inputs.push_back(checkpoint_op(input));
+    ops.push_back(fmt::format("(\"{}\", \"{}\", \"{}\", \"{}\", \"{}\")", checkpoint_op(op.out),
+                              kind_name(op.kind), fmt::join(inputs, " "), op.tensor,
+                              hf_module(model, op)));
+  }
+  return lines_of(ops);
+}
+
+std::string model_text(const HfModel& model, const Architecture& architecture,
+                       std::string_view layer) {
+  std::vector<std::string> items = {fmt::format("\"architecture\": \"{}\"", model.architecture),
+                                    fmt::format("\"layer\": LAYERS[\"{}\"]", layer),
+                                    fmt::format("\"layers\": \"{}\"", model.layers)};
+  for (const std::string_view tensor : {"token_embd", "position_embd", "output_norm", "output"}) {
+    const std::string_view module = hf_module(model, tensor);
+    if (!module.empty()) items.push_back(fmt::format("\"{}\": \"{}\"", tensor, module));
+  }
+  const std::pair<std::string_view, bool> properties[] = {
+      {"halves_to_adjacent", architecture.position == PositionKind::kRotary &&
+                                 architecture.rope_pairing != model.rope_pairing},
+      {"fused_by_kv_head", model.fused_by_kv_head},
+      {"heads_first", model.heads_first},
+      {"transposed", model.transposed},
+      {"norm_plus_one", model.norm_plus_one}};
+  for (const auto& [name, holds] : properties) {
+    if (holds) items.push_back(fmt::format("\"{}\": True", name));
+  }
+  return fmt::format("    \"{}\": {{\n{}    }},\n", model.model_type, lines_of(items));
+}
+
+std::string networks() {
+  std::string layers;
+  std::string models;
+  std::map<std::string, std::string_view> named;  // the text of a layer -> the first that has it
+  for (const HfModel& model : hf_models()) {
+    const Architecture* architecture = find_architecture(model.architecture);
+    if (architecture == nullptr) continue;
+    const std::string layer = layer_text(model, *architecture);
+    const auto [at, is_first] = named.emplace(layer, model.model_type);
+    if (is_first) layers += fmt::format("    \"{}\": (\n{}    ),\n", model.model_type, layer);
+    models += model_text(model, *architecture, at->second);
+  }
+  return fmt::format(
+      R"("""What transformers' models compute, by config.model_type: modules, and the ops of a layer.
+
+An op is (checkpoint, kind, inputs, tensor of a GGUF file, module within a layer); the input `output` is what enters
+the layer. Ops of the same module are parts of its output, in this order. Without a line a property is false:
+
+halves_to_adjacent: rows of a head's q and k that rotate together are half a head apart here, neighbours in a file
+fused_by_kv_head: a module of q, k and v has those of each key-value head together
+heads_first: norms of q and k are given [heads, tokens, head_dim]
+transposed: weights of linear modules are [inputs, outputs]
+norm_plus_one: norms add 1 to their weights
+
+Generated from model/architecture.cc and model/hf_names.cc: do not edit, run ASSAY_GENERATE=1 model_test.
+"""
+
+LAYERS = {{
+{}}}
+MODELS = {{
+{}}}
+)",
+      layers, models);
+}
+
+void expect_generated(const std::string& file, const std::string& expected) {
+  const std::string path = kFolder + file;
+  if (std::getenv("ASSAY_GENERATE") != nullptr) std::ofstream(path) << expected;
+  std::ifstream stream(path);
+  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  EXPECT_EQ(text, expected) << "run ASSAY_GENERATE=1 model_test";
+}
+
+TEST(PythonFiles, NamesAreThoseOfTheDescription) {
+  expect_generated("names.py", names());
+}
+
+TEST(PythonFiles, NetworksAreThoseOfTheDescription) {
+  expect_generated("networks.py", networks());
+}
+
+// Breaks if a row of hf_names.cc left an op that has weights without a module.
+TEST(HfNames, EveryTensorOfADeclaredLayerHasAModule) {
+  for (const HfModel& model : hf_models()) {
+    const Architecture* architecture = find_architecture(model.architecture);
+    if (architecture == nullptr) continue;
+    for (const OpSpec& op : architecture->layer) {
+      EXPECT_EQ(hf_module(model, op).empty(), op.tensor.empty())
+          << model.model_type << " " << checkpoint_op(op.out);
+    }
+  }
 }
 
 }  // namespace

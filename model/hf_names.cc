@@ -1,0 +1,158 @@
+#include "model/hf_names.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace assay {
+namespace {
+
+// What most models have.
+constexpr HfName kNames[] = {
+    {"token_embd", "model.embed_tokens"},
+    {"output_norm", "model.norm"},
+    {"output", "lm_head"},
+    {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"attn_q_a", "self_attn.q_a_proj"},
+    {"attn_q_a_norm", "self_attn.q_a_layernorm"},
+    {"attn_q_b", "self_attn.q_b_proj"},
+    {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
+    {"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
+    {"attn_kv_b", "self_attn.kv_b_proj"},
+    {"attn_sinks", "self_attn.sinks"},
+    {"attn_output", "self_attn.o_proj"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"ffn_gate_inp", "mlp.gate"},
+    {"ffn_gate_exps", "mlp.experts.gate_up_proj"},
+    {"ffn_up_exps", "mlp.experts.gate_up_proj"},
+    {"ffn_down_exps", "mlp.experts"},
+    {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
+    {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+    {"ffn_down_shexp", "mlp.shared_experts.down_proj"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+};
+
+constexpr HfName kGemma[] = {{"ffn_norm", "pre_feedforward_layernorm"}};
+constexpr HfName kGpt2[] = {{"token_embd", "transformer.wte"},
+                            {"position_embd", "transformer.wpe"},
+                            {"output_norm", "transformer.ln_f"},
+                            {"attn_norm", "ln_1"},
+                            {"attn_qkv", "attn.c_attn"},
+                            {"attn_output", "attn.c_proj"},
+                            {"ffn_norm", "ln_2"},
+                            {"ffn_up", "mlp.c_fc"},
+                            {"ffn_down", "mlp.c_proj"}};
+constexpr HfName kPhi2[] = {{"output_norm", "model.final_layernorm"},
+                            {"attn_q_norm", "self_attn.q_layernorm"},
+                            {"attn_k_norm", "self_attn.k_layernorm"},
+                            {"attn_output", "self_attn.dense"},
+                            {"ffn_up", "mlp.fc1"},
+                            {"ffn_down", "mlp.fc2"}};
+constexpr HfName kPhi3[] = {{"attn_qkv", "self_attn.qkv_proj"}, {"ffn_up", "mlp.gate_up_proj"}};
+constexpr HfName kGptNeoX[] = {
+    {"token_embd", "gpt_neox.embed_in"},       {"output_norm", "gpt_neox.final_layer_norm"},
+    {"attn_qkv", "attention.query_key_value"}, {"attn_output", "attention.dense"},
+    {"ffn_up", "mlp.dense_h_to_4h"},           {"ffn_down", "mlp.dense_4h_to_h"}};
+constexpr HfName kFalcon[] = {{"token_embd", "transformer.word_embeddings"},
+                              {"output_norm", "transformer.ln_f"},
+                              {"attn_norm_2", "ln_attn"},
+                              {"attn_qkv", "self_attention.query_key_value"},
+                              {"attn_output", "self_attention.dense"},
+                              {"ffn_up", "mlp.dense_h_to_4h"},
+                              {"ffn_down", "mlp.dense_4h_to_h"}};
+constexpr HfName kStarcoder2[] = {{"ffn_up", "mlp.c_fc"}, {"ffn_down", "mlp.c_proj"}};
+constexpr HfName kStableLm[] = {{"attn_q_norm", "self_attn.q_layernorm"},
+                                {"attn_k_norm", "self_attn.k_layernorm"}};
+constexpr HfName kGraniteMoe[] = {{"ffn_gate_inp", "block_sparse_moe.router"},
+                                  {"ffn_gate_exps", "block_sparse_moe.experts.gate_up_proj"},
+                                  {"ffn_up_exps", "block_sparse_moe.experts.gate_up_proj"},
+                                  {"ffn_down_exps", "block_sparse_moe.experts"}};
+// Its files call the norm before the experts as others call the norm after the attention.
+constexpr HfName kGptOss[] = {{"ffn_gate_inp", "mlp.router"}};
+
+constexpr HfModel kModels[] = {
+    {.model_type = "llama", .architecture = "llama"},
+    {.model_type = "mistral", .architecture = "llama"},
+    {.model_type = "mixtral", .architecture = "llama"},
+    {.model_type = "qwen2", .architecture = "qwen2"},
+    {.model_type = "qwen3", .architecture = "qwen3"},
+    {.model_type = "qwen3_moe", .architecture = "qwen3moe"},
+    {.model_type = "phi3", .architecture = "phi3", .names = kPhi3},
+    {.model_type = "olmo2", .architecture = "olmo2"},
+    {.model_type = "olmoe", .architecture = "olmoe"},
+    {.model_type = "granite", .architecture = "granite"},
+    {.model_type = "granitemoe", .architecture = "granitemoe", .names = kGraniteMoe},
+    {.model_type = "gpt2",
+     .architecture = "gpt2",
+     .layers = "transformer.h",
+     .names = kGpt2,
+     .transposed = true},
+    {.model_type = "gemma2", .architecture = "gemma2", .names = kGemma, .norm_plus_one = true},
+    {.model_type = "gemma3_text",
+     .architecture = "gemma3",
+     .names = kGemma,
+     .heads_first = true,
+     .norm_plus_one = true},
+    {.model_type = "phi", .architecture = "phi2", .names = kPhi2, .heads_first = true},
+    {.model_type = "gpt_neox",
+     .architecture = "gptneox",
+     .layers = "gpt_neox.layers",
+     .names = kGptNeoX,
+     .fused_by_kv_head = true},
+    {.model_type = "falcon",
+     .architecture = "falcon",
+     .layers = "transformer.h",
+     .names = kFalcon,
+     .fused_by_kv_head = true},
+    {.model_type = "starcoder2", .architecture = "starcoder2", .names = kStarcoder2},
+    {.model_type = "cohere", .architecture = "command-r", .rope_pairing = RopePairing::kAdjacent},
+    {.model_type = "stablelm", .architecture = "stablelm", .names = kStableLm, .heads_first = true},
+    {.model_type = "smollm3", .architecture = "smollm3"},
+    {.model_type = "nemotron", .architecture = "nemotron", .norm_plus_one = true},
+    {.model_type = "exaone4", .architecture = "exaone4", .heads_first = true},
+    {.model_type = "gpt_oss", .architecture = "gpt-oss", .names = kGptOss},
+    {.model_type = "deepseek_v2",
+     .architecture = "deepseek2",
+     .rope_pairing = RopePairing::kAdjacent},
+};
+
+const HfName* find_name(std::span<const HfName> names, std::string_view tensor) {
+  const auto found = std::find_if(names.begin(), names.end(),
+                                  [&](const HfName& name) { return name.tensor == tensor; });
+  return found == names.end() ? nullptr : &*found;
+}
+
+std::string_view of_attention(Checkpoint checkpoint) {
+  if (checkpoint == Checkpoint::kQ) return "attn_q";
+  if (checkpoint == Checkpoint::kK) return "attn_k";
+  return checkpoint == Checkpoint::kV ? "attn_v" : "";
+}
+
+}  // namespace
+
+std::span<const HfModel> hf_models() {
+  return kModels;
+}
+
+std::string_view hf_module(const HfModel& model, std::string_view tensor) {
+  const HfName* name = find_name(model.names, tensor);
+  if (name == nullptr) name = find_name(kNames, tensor);
+  return name == nullptr ? "" : name->module;
+}
+
+std::string_view hf_module(const HfModel& model, const OpSpec& op) {
+  const std::string_view separate = of_attention(op.out);
+  if (separate.empty()) return hf_module(model, op.tensor);
+  const std::string_view fused = hf_module(model, "attn_qkv");
+  return fused.empty() ? hf_module(model, separate) : fused;
+}
+
+}  // namespace assay

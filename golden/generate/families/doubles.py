@@ -7,11 +7,12 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-NARROW = (torch.float32, torch.float16, torch.bfloat16)
+WIDER = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64}
+WIDER |= {torch.complex64: torch.complex128}
 
 
 def _widen(value):
-    return torch.float64 if isinstance(value, torch.dtype) and value in NARROW else value
+    return WIDER.get(value, value) if isinstance(value, torch.dtype) else value
 
 
 class _Doubles(TorchFunctionMode):
@@ -33,7 +34,7 @@ class NarrowTensors(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         made = function(*args, **(kwargs or {}))
-        if any(isinstance(leaf, torch.Tensor) and leaf.dtype in NARROW for leaf in tree_leaves(made)):
+        if any(isinstance(leaf, torch.Tensor) and leaf.dtype in WIDER for leaf in tree_leaves(made)):
             self.found.add(str(function))
         return made
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-COMMON = dict(vocab_size=320, max_position_embeddings=512, bos_token_id=None, eos_token_id=None, pad_token_id=None)
+COMMON = dict(vocab_size=320, max_position_embeddings=640, bos_token_id=None, eos_token_id=None, pad_token_id=None)
 HEADS = dict(hidden_size=64, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, head_dim=24)
 
 # Where llama.cpp has heads of hidden / heads only.
@@ -20,7 +20,7 @@ class Family:
     config: str  # a config class of transformers
     seed: int
     values: dict
-    gain: dict = field(default_factory=dict)  # of matrices, by part of their names
+    gain: dict = field(default_factory=dict)  # of what is random, by part of its name
     proof: dict = field(default_factory=dict)  # changes with which llama.cpp can run it (it tells sizes by layers)
 
 

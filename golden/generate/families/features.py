@@ -121,6 +121,18 @@ FEATURES = {
         "width of the windows": dict(sliding_window=7),
         "no windows": NO_WINDOW,
     },
+    "gemma": {"epsilon": dict(rms_norm_eps=1e-5), "rotary base": base(20000.0)},
+    "cohere2": {
+        "epsilon": dict(layer_norm_eps=1e-5),
+        "windows, and global layers without rotation": dict(layer_types=["sliding_attention"] * 5),
+        "width of the windows": dict(sliding_window=7),
+        "logit scale": dict(logit_scale=1.0),
+    },
+    "command-r-plus": {
+        "epsilon": dict(layer_norm_eps=1e-5),
+        "norms of heads": dict(use_qk_norm=False),
+        "logit scale": dict(logit_scale=1.0),
+    },
     "mixtral": {"epsilon": dict(rms_norm_eps=1e-5), "experts of a token": dict(num_experts_per_tok=3)},
     "qwen3moe": {
         "epsilon": dict(rms_norm_eps=1e-5),
@@ -155,3 +167,23 @@ FEATURES = {
         "weights of experts add up to 1": dict(norm_topk_prob=False),
     },
 }
+
+# Families that llama.cpp does not run as they are published.
+NOT_BY_LLAMA_CPP = {
+    "qwen2-yarn": "llama.cpp reads neither the scale of YaRN's angles nor its two bounds from files of this "
+    "architecture; without them it is within 5e-7 of float64",
+    "exaone4": "llama.cpp has windows, and global layers without rotation, with 64 layers only; so many, it is within "
+    "2e-6 of float64",
+    "gpt-oss": "llama.cpp rounds the bounds of YaRN's ramp to whole dimensions, which this architecture does not; with "
+    "rounded bounds it is within 2e-6 of float64",
+    "deepseek2-lite": "llama.cpp loads files without a query of low rank with 26, 27 or 48 layers only; with 27 it is "
+    "within 4e-6 of float64",
+    "command-r-plus": "llama.cpp loads norms of heads with 64 layers only; so many, it is within 1e-6 of float64",
+}
+GELU_NOTES = {
+    "tanh": "llama.cpp looks GELU up in a table of float16 values",
+    "erf": "llama.cpp takes the GELU with tanh, from a table of float16 values, for the one with erf",
+}
+GELU = {"starcoder2": "tanh", "gptneox": "erf", "gptneox-sequential": "tanh", "phi2": "tanh", "falcon": "erf"}
+GELU |= {"falcon-40b": "erf", "gemma": "tanh", "gemma2": "tanh", "gemma3": "tanh"}
+LLAMA_CPP_NOTES = NOT_BY_LLAMA_CPP | {name: GELU_NOTES[kind] for name, kind in GELU.items()}

@@ -5,8 +5,10 @@ import numpy as np
 
 from ..llamacpp_engine import F32_CACHE, quiet
 
+CONTEXT = 640  # more than any prompt
 
-def logits(path, tokens, context=256):
+
+def logits(path, tokens):
     """float32 [tokens, vocabulary] of one batch, with one thread and an F32 cache."""
     quiet()
     settings = llama_cpp.llama_model_default_params()
@@ -15,7 +17,7 @@ def logits(path, tokens, context=256):
     if not model:
         raise RuntimeError(f"llama.cpp could not load {path}")
     settings = llama_cpp.llama_context_default_params()
-    settings.n_ctx = settings.n_batch = settings.n_ubatch = context
+    settings.n_ctx = settings.n_batch = settings.n_ubatch = CONTEXT
     settings.n_threads = settings.n_threads_batch = 1
     settings.type_k = settings.type_v = F32_CACHE
     settings.flash_attn_type = 0  # off

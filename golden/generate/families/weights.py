@@ -8,7 +8,7 @@ NORM, BIAS, SINK = 0.3, 0.25, 1.0
 
 def drawn(name, start, hidden, gain, rng):
     """Values of one parameter: `start`, what its class starts with, says whether a vector scales or is added."""
-    noise = rng.standard_normal(start.shape)
+    noise = rng.standard_normal(start.shape) * next((value for part, value in gain.items() if part in name), 1.0)
     if name.endswith("sinks"):
         return 1.0 + SINK * noise
     if start.ndim == 1 or "norm" in name:
@@ -16,20 +16,19 @@ def drawn(name, start, hidden, gain, rng):
     if name.endswith("bias"):
         return BIAS * noise
     if "embed" in name or name.endswith(("wte.weight", "word_embeddings.weight")):
-        return gain.get("embedding", 0.5) * noise
+        return 0.5 * noise
     # Experts hold [experts, out, in] or [experts, in, out]: the side of a projection into the stream is the hidden one.
     fan_in = start.shape[-1]
     if start.ndim == 3:
         sides = set(start.shape[1:]) - {hidden}
         fan_in = min(sides) if "down" in name and sides else hidden
-    factor = next((value for part, value in gain.items() if part in name), 1.0)
-    return factor / np.sqrt(fan_in) * noise
+    return noise / np.sqrt(fan_in)
 
 
 def randomise(model, seed, gain):
     """Sets every parameter and the buffers of routers, in order of name, to float32 values from one seeded stream.
 
-    gain: {part of a name: factor} for matrices.
+    gain: {part of a name: factor} for what is random.
     """
     rng = np.random.default_rng(seed)
     named = dict(model.named_parameters()) | {

@@ -1,0 +1,66 @@
+"""The float64 of the families of golden/generate/families/, and the lint of their weights. Needs torch; skips without."""
+
+import sys
+import unittest
+from importlib.util import find_spec
+from pathlib import Path
+
+MISSING = [name for name in ("torch", "transformers", "numpy") if find_spec(name) is None]
+SKIPPED = 77
+
+if not MISSING:
+    import numpy as np
+    import torch
+
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "golden"))
+    from generate.families import FAMILIES, loudness, oracle
+    from generate.families.doubles import NarrowTensors, doubles
+    from generate.families.features import FEATURES
+
+
+class Families(unittest.TestCase):
+    def test_every_family_is_computed_in_float64(self):
+        """Breaks if a step of some family were left in float32: run() raises, or the two would be equally far off."""
+        for family in FAMILIES:
+            with self.subTest(family.name):
+                model = oracle.made(family)
+                tokens = oracle.prompts(320, family.seed)["short"]
+                wide = oracle.run(oracle.in_float64(family, model.state_dict()), tokens)["logits"]
+                with torch.no_grad():
+                    narrow = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0].double().numpy()
+                far = np.linalg.norm(narrow - wide) / np.linalg.norm(wide)
+                self.assertGreater(far, 1e-9)
+                self.assertLess(far, 1e-5)
+
+    def test_what_sources_make_narrow_is_made_wide(self):
+        with doubles(), NarrowTensors() as narrow:
+            x = torch.arange(3, dtype=torch.int64).float() + torch.ones(3, dtype=torch.float32)
+            x = torch.softmax(x.to(torch.float32), dim=-1, dtype=torch.float32).type(torch.float32)
+            x = torch.view_as_real(torch.polar(x, x).to(torch.complex64))
+        self.assertEqual(x.dtype, torch.float64)
+        self.assertEqual(narrow.found, set())
+
+    def test_a_narrow_step_is_found(self):
+        with NarrowTensors() as narrow:
+            torch.ones(3, dtype=torch.float64).float().double()
+        self.assertEqual(narrow.found, {"aten._to_copy.default"})
+
+    def test_every_family_has_features_and_a_quiet_one_is_found(self):
+        self.assertEqual(set(FEATURES), {family.name for family in FAMILIES})
+        family = next(family for family in FAMILIES if family.name == "phi2")
+        self.assertGreater(min(loudness.survey(family))[0], loudness.LIMIT)
+        FEATURES["phi2"]["nothing"] = {}
+        self.addCleanup(FEATURES["phi2"].pop, "nothing")
+        self.assertEqual(min(loudness.survey(family)), (0.0, "nothing"))
+
+
+def main():
+    if MISSING:
+        print(f"skipped: no {', '.join(MISSING)} here; see golden/generate/requirements.txt")
+        return SKIPPED
+    result = unittest.main(exit=False, verbosity=2).result
+    return 0 if result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -39,7 +39,7 @@ void layer_norm(benchmark::State& state) {
 
 void silu_mul(benchmark::State& state) {
   rows(state, [](Kernels& k, const float* x, const float* up, int64_t n_tokens, float* out) {
-    k.run(ActivateCall{ActivationKind::kSiluGated, x, up, n_tokens * kWidth, out});
+    k.run(ActivateCall{ActivationKind::kSilu, x, up, n_tokens * kWidth, out});
   });
 }
 

@@ -27,9 +27,25 @@ std::unique_ptr<Decoder> Decoder::make(const ModelConfig& config, const Weights&
   return std::unique_ptr<Decoder>(new Decoder(config, weights, kernels, kv, rope_factors));
 }
 
+// Whether the fused kernels compute all that the network has beside its ops.
+bool Decoder::is_common(const ModelConfig& config, const Weights& weights) {
+  const Architecture& architecture = *config.architecture;
+  const LayerConfig& first = config.layers.front();
+  const bool common_activation = architecture.activation == ActivationKind::kSilu ||
+                                 (architecture.activation == ActivationKind::kGeluTanh &&
+                                  find_spec(first.ops, Checkpoint::kFfnGate) == nullptr);
+  return architecture.multipliers == 0 && config.embedding_factor() == 1.0F && common_activation &&
+         config.attention_soft_cap == 0.0F && config.logit_soft_cap == 0.0F &&
+         weights.output.bias == nullptr &&
+         std::ranges::all_of(config.layers, [&](const LayerConfig& layer) {
+           return layer.ops == first.ops && layer.window == first.window && !layer.local_rope;
+         });
+}
+
 bool Decoder::takes(const ModelConfig& config, const Weights& weights, const FusedKernels& fused) {
-  const auto groups = fuse_layer(config.architecture->layer);
-  if (!groups || config.architecture->multipliers) return false;
+  const std::span<const OpSpec> ops = config.layers.front().ops;
+  const auto groups = fuse_layer(ops);
+  if (!groups || !is_common(config, weights)) return false;
   const int64_t width = config.embedding_length;
   const auto takes_group = [&](const FusedGroup& group, const Layer& layer) {
     if (group.kind == FusedKind::kAttention) return true;
@@ -39,10 +55,10 @@ bool Decoder::takes(const ModelConfig& config, const Weights& weights, const Fus
     }
     const bool is_normed = group.kind != FusedKind::kResidual;
     const OpSpec& first = group.ops.front();
-    const Width input = is_normed ? first.width : input_width(config.architecture->layer, first);
+    const Width input = is_normed ? first.width : input_width(ops, first);
     return fused.takes(config.width(input), is_normed, types);
   };
-  const TensorType output[] = {weights.output.type};
+  const TensorType output[] = {weights.output.weight.type};
   return fused.takes(width, true, output) &&
          std::all_of(weights.layers.begin(), weights.layers.end(), [&](const Layer& layer) {
            return std::all_of(groups->begin(), groups->end(),
@@ -58,8 +74,8 @@ Decoder::Decoder(const ModelConfig& config, const Weights& weights, Kernels& ker
       memory_(kernels.memory()),
       kv_(kv),
       rope_factors_(rope_factors),
-      groups_(*fuse_layer(config.architecture->layer)),
-      shape_(config.attention_shape()) {
+      groups_(*fuse_layer(config.layers.front().ops)),
+      shape_(config.attention_shape(0)) {
   const auto floats = [this](int64_t count) {
     return Buffer<float>(memory_, static_cast<size_t>(count));
   };
@@ -93,7 +109,7 @@ void Decoder::evaluate(int32_t token, int64_t position, Probe* probe, bool with_
   };
   bool probes_layers = wants(Checkpoint::kEmbedding, 0) || wants(Checkpoint::kFinalNorm, 0);
   for (int layer = 0; layer < config_.n_layers && !probes_layers; ++layer) {
-    const std::span<const OpSpec> ops = config_.architecture->layer;
+    const std::span<const OpSpec> ops = config_.layers.front().ops;
     probes_layers =
         std::any_of(ops.begin(), ops.end(), [&](const OpSpec& op) { return wants(op.out, layer); });
   }
@@ -251,7 +267,7 @@ void Decoder::launch_activation(const FusedGroup& group, int layer, Probe* probe
 }
 
 void Decoder::launch_logits(Probe* probe) {
-  fused_.logits({x_.data(), fused(weights_.output_norm), weights_.output, logits_.data(),
+  fused_.logits({x_.data(), fused(weights_.output_norm), weights_.output.weight, logits_.data(),
                  probe_buffer(probe, Checkpoint::kFinalNorm, 0)});
   observe(probe, Checkpoint::kFinalNorm, 0,
           probe_buffers_[static_cast<size_t>(Checkpoint::kFinalNorm)].data(),

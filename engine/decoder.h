@@ -45,6 +45,7 @@ class Decoder {
   Decoder(const ModelConfig& config, const Weights& weights, Kernels& kernels, KvCache& kv,
           const std::vector<float>& rope_factors);
 
+  static bool is_common(const ModelConfig& config, const Weights& weights);
   static bool takes(const ModelConfig& config, const Weights& weights, const FusedKernels& fused);
 
   void place(int32_t token, int64_t position);

@@ -103,6 +103,7 @@ class Gguf {
   std::vector<std::string_view> get_strings(std::string_view key) const;
   std::vector<int64_t> get_ints(std::string_view key) const;
   std::vector<double> get_floats(std::string_view key) const;
+  std::vector<bool> get_bools(std::string_view key) const;
 
  private:
   MappedFile file_;

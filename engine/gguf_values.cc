@@ -126,6 +126,16 @@ std::vector<int64_t> Gguf::get_ints(std::string_view key) const {
       array->items);
 }
 
+std::vector<bool> Gguf::get_bools(std::string_view key) const {
+  const auto* array = find_as<GgufArray>(*this, key, "an array of booleans");
+  if (array == nullptr || array->size() == 0) return {};
+  const auto* items = std::get_if<GgufNumbers<bool>>(&array->items);
+  if (items == nullptr) fail_type(*this, key, "an array of booleans");
+  std::vector<bool> bools;
+  for (size_t i = 0; i < items->size(); ++i) bools.push_back((*items)[i]);
+  return bools;
+}
+
 std::vector<double> Gguf::get_floats(std::string_view key) const {
   const auto* array = find_as<GgufArray>(*this, key, "an array of numbers");
   if (array == nullptr || array->size() == 0) return {};

@@ -28,17 +28,22 @@ std::span<const OpSpec> step_at(std::span<const OpSpec> ops, size_t first) {
 
 }  // namespace
 
-LayerPlan::LayerPlan(const ModelConfig& config) : buffers_{config.embedding_length} {
-  const std::span<const OpSpec> ops = config.architecture->layer;
+LayerPlan::LayerPlan(std::span<const OpSpec> ops, const ModelConfig& config)
+    : buffers_{config.embedding_length} {
   for (size_t i = 0; i < ops.size();) {
     steps_.push_back(step_at(ops, i));
     i += steps_.back().size();
     for (const OpSpec& op : steps_.back()) place(op, config.width(op.width), ops.subspan(i));
   }
-  if (buffer(Checkpoint::kOutput) != 0) throw std::logic_error("a layer must end where it began");
 }
 
 void LayerPlan::place(const OpSpec& op, int64_t width, std::span<const OpSpec> later) {
+  if (op.out == Checkpoint::kOutput) {
+    if (!may_overwrite_input(op.kind) || !later.empty()) {
+      throw std::logic_error("a layer must end with an addition");
+    }
+    return;  // buffer 0
+  }
   const auto input = std::ranges::find_if(op.inputs(), [&](Checkpoint each) {
     return may_overwrite_input(op.kind) && !reads(later, each) && width == buffers_[buffer(each)];
   });

@@ -10,10 +10,11 @@ namespace assay {
 
 // How the ops of a layer are computed one after the other: which of them go in one call, and in
 // which buffer each result stands. A result takes the place of an input that nothing reads any more
-// where the op allows it; so the residual stream stays in buffer 0 from layer to layer.
+// where the op allows it. The residual stream is in buffer 0 between the layers.
 class LayerPlan {
  public:
-  explicit LayerPlan(const ModelConfig& config);
+  // `ops`, which must outlive the plan, with the widths of `config`.
+  LayerPlan(std::span<const OpSpec> ops, const ModelConfig& config);
 
   // One op each, or neighbouring products of the same input.
   const std::vector<std::span<const OpSpec>>& steps() const { return steps_; }

@@ -34,18 +34,25 @@ class TensorBinder {
     return {tensor.type, tensor.rows(), tensor.columns(), tensor.data.data()};
   }
 
-  std::vector<float> vector(const std::string& name, int64_t length) {
+  // `length` numbers in rows of `columns`; 0: in one.
+  std::vector<float> vector(const std::string& name, int64_t length, int64_t columns = 0) {
     const GgufTensor& tensor = take(name);
-    if (tensor.columns() != length || tensor.rows() != 1) {
-      reject_shape(tensor, fmt::format("[{}]", length));
+    if (columns == 0) columns = length;
+    if (tensor.columns() != columns || tensor.rows() * columns != length) {
+      reject_shape(tensor, columns == length ? fmt::format("[{}]", length)
+                                             : fmt::format("[{}, {}]", columns, length / columns));
     }
     std::vector<float> values(static_cast<size_t>(length));
-    dequantize_row(tensor.type, tensor.data.data(), length, values.data());
+    const size_t bytes = row_bytes(tensor.type, columns);
+    for (int64_t row = 0; row < tensor.rows(); ++row) {
+      dequantize_row(tensor.type, tensor.data.data() + static_cast<size_t>(row) * bytes, columns,
+                     values.data() + row * columns);
+    }
     return values;
   }
 
-  const float* kept_vector(const std::string& name, int64_t length) {
-    return floats_.emplace_back(vector(name, length)).data();
+  const float* kept_vector(const std::string& name, int64_t length, int64_t columns = 0) {
+    return floats_.emplace_back(vector(name, length, columns)).data();
   }
 
   Linear linear(const std::string& name, int64_t rows, int64_t columns, Presence bias) {
@@ -58,9 +65,10 @@ class TensorBinder {
     return result;
   }
 
-  Norm norm(const std::string& name, int64_t width, Presence bias) {
+  // `width` numbers in rows of `columns`.
+  Norm norm(const std::string& name, int64_t width, int64_t columns, Presence bias) {
     Norm result;
-    result.weight = kept_vector(name + ".weight", width);
+    result.weight = kept_vector(name + ".weight", width, columns);
     if (bias == Presence::kAlways) result.bias = kept_vector(name + ".bias", width);
     return result;
   }
@@ -119,16 +127,27 @@ Linear rows_of(const Linear& fused, int64_t first, int64_t count) {
   return part;
 }
 
+bool is_qkv(Checkpoint checkpoint) {
+  return checkpoint == Checkpoint::kQ || checkpoint == Checkpoint::kK ||
+         checkpoint == Checkpoint::kV;
+}
+
 // The weights of a layer. A tensor that several ops share has the rows of each, one after the
-// other.
-Layer bind_layer(TensorBinder& binder, const std::string& prefix, const ModelConfig& config) {
+// other; so has attn_qkv, which a file may have in the place of attn_q, attn_k and attn_v.
+Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config) {
   Layer layer;
-  const std::span<const OpSpec> ops = config.architecture->layer;
+  const std::string prefix = fmt::format("blk.{}.", number);
+  const std::span<const OpSpec> ops = config.layer(number).ops;
+  const bool fused_qkv = binder.has(prefix + "attn_qkv.weight");
+  const auto tensor_of = [&](const OpSpec& op) {
+    return fused_qkv && is_qkv(op.out) ? std::string_view("attn_qkv") : op.tensor;
+  };
   for (size_t i = 0; i < ops.size();) {
     const OpSpec& first = ops[i];
-    const std::string name = prefix + std::string(first.tensor);
+    const std::string name = prefix + std::string(tensor_of(first));
     if (first.kind == OpKind::kNorm) {
-      layer.norm(first.out) = binder.norm(name, config.width(first.norm_width), first.bias);
+      layer.norm(first.out) = binder.norm(name, config.width(first.weight_width()),
+                                          config.width(first.norm_width), first.bias);
     }
     if (first.kind != OpKind::kLinear) {
       ++i;
@@ -136,7 +155,9 @@ Layer bind_layer(TensorBinder& binder, const std::string& prefix, const ModelCon
     }
     size_t end = i;
     int64_t rows = 0;
-    for (; end < ops.size() && ops[end].tensor == first.tensor; ++end) {
+    for (; end < ops.size() && ops[end].kind == OpKind::kLinear &&
+           tensor_of(ops[end]) == tensor_of(first);
+         ++end) {
       rows += config.width(ops[end].width);
     }
     const int64_t columns = config.width(input_width(ops, first));
@@ -160,8 +181,10 @@ Model::Model(std::shared_ptr<const Gguf> gguf)
 
   token_embedding = binder.matrix("token_embd.weight", 0, width);
   config_.n_vocab = token_embedding.rows;
-  output = binder.has("output.weight") ? binder.matrix("output.weight", config_.n_vocab, width)
-                                       : token_embedding;
+  output.weight = binder.has("output.weight")
+                      ? binder.matrix("output.weight", config_.n_vocab, width)
+                      : token_embedding;
+  if (architecture.output_bias) output.bias = binder.kept_vector("output.bias", config_.n_vocab);
   if (architecture.position == PositionKind::kLearned) {
     position_embedding = binder.matrix("position_embd.weight", 0, width);
     if (position_embedding.rows < config_.context_length) {
@@ -181,10 +204,11 @@ Model::Model(std::shared_ptr<const Gguf> gguf)
   }
 
   for (int64_t i = 0; i < config_.n_layers; ++i) {
-    layers.push_back(bind_layer(binder, fmt::format("blk.{}.", i), config_));
+    layers.push_back(bind_layer(binder, i, config_));
   }
-  const bool biased = architecture.norm == NormKind::kLayer;
-  output_norm = binder.norm("output_norm", width, biased ? Presence::kAlways : Presence::kNever);
+  const bool biased = architecture.norm == NormKind::kLayer && architecture.norm_bias;
+  output_norm =
+      binder.norm("output_norm", width, width, biased ? Presence::kAlways : Presence::kNever);
   binder.reject_leftovers(architecture.name);
 }
 

@@ -19,8 +19,8 @@ struct Linear {
 };
 
 struct Norm {
-  const float* weight = nullptr;  // [norm_width]
-  const float* bias = nullptr;    // [norm_width], LayerNorm only
+  const float* weight = nullptr;  // [weight_width]
+  const float* bias = nullptr;    // [weight_width], LayerNorm only
 };
 
 // The weights of a layer's ops, by the checkpoint that each computes. Those of other ops are empty.
@@ -42,7 +42,7 @@ struct Weights {
   WeightMatrix position_embedding;  // [positions, embedding_length]; learned positions only
   std::vector<Layer> layers;
   Norm output_norm;
-  WeightMatrix output;  // [n_vocab, embedding_length]; the token embedding if tied
+  Linear output;  // [n_vocab, embedding_length]; the token embedding if tied
 };
 
 // A model's weights, bound to the mapped file and checked against its hyperparameters. Matrices

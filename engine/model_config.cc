@@ -101,6 +101,7 @@ void read_heads(const Keys& keys, ModelConfig& config) {
   }
 }
 
+// The value that a key may have where the computation is not done.
 void reject_unless(const Gguf& gguf, const Keys& keys, std::string_view key, double neutral) {
   const double value = gguf.get_float(keys.full(key), 0.0);
   // Files hold 32-bit floats.
@@ -119,24 +120,119 @@ void reject_other_computations(const Gguf& gguf, const Keys& keys) {
   }
 }
 
-// Of an architecture without multipliers, files may state those that change nothing.
+// Files may state multipliers that the architecture does not have and that change nothing.
 void read_multipliers(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
   for (size_t i = 0; i < kMultiplierKeys.size(); ++i) {
     const std::string_view key = kMultiplierKeys[i];
-    if (!config.architecture->multipliers) {
-      reject_unless(gguf, keys, key, config.multiplier(static_cast<Multiplier>(i)));
+    const auto which = static_cast<Multiplier>(i);
+    if ((config.architecture->multipliers & bit(which)) == 0) {
+      reject_unless(gguf, keys, key, config.multiplier(which));
     } else if (gguf.get_float(keys.full(key), 0.0) != 0.0) {
       config.multipliers[i] = keys.positive(key);
     }
   }
 }
 
-void read_rope(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
-  if (config.architecture->rope_switch &&
-      !gguf.get_bool(keys.full(hyperparameter::kRopeSwitch), true)) {
-    keys.reject(hyperparameter::kRopeSwitch, "is false, so positions are not rotated",
-                "Assay does not run such models");
+// 0, in the file too, is no cap.
+void read_soft_cap(const Gguf& gguf, const Keys& keys, std::string_view key, double fallback,
+                   float& cap) {
+  const double stated = gguf.get_float(keys.full(key), fallback);
+  if (stated == 0.0) return;
+  if (gguf.get_float(keys.full(key), 0.0) != 0.0) keys.positive(key);  // throws
+  cap = static_cast<float>(stated);
+}
+
+void read_soft_caps(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
+  const Architecture& architecture = *config.architecture;
+  if (!architecture.soft_caps) {
+    reject_unless(gguf, keys, hyperparameter::kAttentionSoftCap, 0.0);
+    reject_unless(gguf, keys, hyperparameter::kLogitSoftCap, 0.0);
+    return;
   }
+  read_soft_cap(gguf, keys, hyperparameter::kAttentionSoftCap, architecture.attention_soft_cap,
+                config.attention_soft_cap);
+  read_soft_cap(gguf, keys, hyperparameter::kLogitSoftCap, architecture.logit_soft_cap,
+                config.logit_soft_cap);
+}
+
+// Whether each layer has the window.
+std::vector<bool> windowed_layers(const Gguf& gguf, const Keys& keys, const ModelConfig& config) {
+  const auto count = static_cast<size_t>(config.n_layers);
+  const std::string key = keys.full(hyperparameter::kWindowPattern);
+  int64_t period = config.architecture->window_period;
+  if (const GgufValue* value = gguf.find(key)) {
+    if (std::holds_alternative<GgufArray>(*value)) {
+      std::vector<bool> windowed = gguf.get_bools(key);
+      if (windowed.size() != count) {
+        keys.reject(hyperparameter::kWindowPattern,
+                    fmt::format("has {} entries for {} layers", windowed.size(), count));
+      }
+      return windowed;
+    }
+    period = keys.count(hyperparameter::kWindowPattern, kMaxLayers);
+  }
+  std::vector<bool> windowed(count);
+  for (size_t i = 0; i < count; ++i) {
+    windowed[i] = period == 1 || static_cast<int64_t>(i + 1) % period != 0;
+  }
+  return windowed;
+}
+
+void read_window(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
+  const Architecture& architecture = *config.architecture;
+  if (architecture.sliding_window == SlidingWindow::kIgnored) return;
+  constexpr std::string_view kKey = hyperparameter::kSlidingWindow;
+  // 0 says that there is no window.
+  config.sliding_window = gguf.get_int(keys.full(kKey), architecture.default_window);
+  if (config.sliding_window < 0) keys.reject(kKey, "is negative");
+  if (config.sliding_window > 0 && architecture.sliding_window == SlidingWindow::kRejected) {
+    keys.reject(kKey, "is above 0", "Assay does not run models with a window in some layers");
+  }
+}
+
+// The ops of each layer, its window and its rotation.
+void read_layers(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
+  const Architecture& architecture = *config.architecture;
+  const bool has_window = config.sliding_window > 0;
+  const std::vector<bool> windowed = has_window
+                                         ? windowed_layers(gguf, keys, config)
+                                         : std::vector<bool>(static_cast<size_t>(config.n_layers));
+  const bool never_rotates =
+      architecture.rope_switch && !gguf.get_bool(keys.full(hyperparameter::kRopeSwitch), true);
+  for (int64_t i = 0; i < config.n_layers; ++i) {
+    LayerConfig layer;
+    layer.ops = layer_ops(
+        architecture,
+        [&](std::string_view stem) {
+          return gguf.find_tensor(fmt::format("blk.{}.{}.weight", i, stem)) != nullptr;
+        },
+        [&](std::string_view key) { return gguf.get_bool(keys.full(key), false); });
+    const bool has_own_window = windowed[static_cast<size_t>(i)];
+    layer.window = has_own_window ? config.sliding_window : 0;
+    layer.local_rope = has_own_window && config.local_rope_freq_base > 0.0;
+    const bool by_window = architecture.rotated == Rotated::kWindowed && has_window;
+    const int period = architecture.unrotated_period;
+    if (never_rotates || (by_window && !has_own_window) || (period > 0 && (i + 1) % period == 0)) {
+      layer.ops = without_rotation(layer.ops);
+    }
+    config.layers.push_back(std::move(layer));
+  }
+}
+
+void read_yarn(const Keys& keys, double factor, ModelConfig& config) {
+  const auto read = [&](std::string_view key, double& value) {
+    if (keys.has(key)) value = keys.positive(key);
+  };
+  config.yarn = Yarn();
+  read(hyperparameter::kYarnExtFactor, config.yarn->extrapolation);
+  read(hyperparameter::kYarnBetaFast, config.yarn->beta_fast);
+  read(hyperparameter::kYarnBetaSlow, config.yarn->beta_slow);
+  config.rope_freq_scale = 1.0 / factor;
+  config.rope_attn_factor *= keys.positive(hyperparameter::kYarnAttentionFactor,
+                                           factor > 1.0 ? 0.1 * std::log(factor) + 1.0 : 1.0);
+}
+
+void read_rope(const Keys& keys, ModelConfig& config) {
   config.rotary_dim = keys.count(hyperparameter::kRopeDimensions, config.head_dim, config.head_dim);
   if (config.rotary_dim % 2 != 0) {
     keys.reject(hyperparameter::kRopeDimensions,
@@ -148,6 +244,9 @@ void read_rope(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
   const std::string_view scaling = keys.text(hyperparameter::kRopeScaling, "linear");
   const double factor = keys.positive(hyperparameter::kRopeFactor,
                                       keys.positive(hyperparameter::kOldRopeFactor, 1.0));
+  config.rope_attn_factor = keys.positive(hyperparameter::kRopeAttentionFactor, 1.0);
+  config.rope_original_context_length =
+      keys.count(hyperparameter::kRopeOriginalContext, kMaxPositions, config.context_length);
   if (scaling == "linear") {
     config.rope_freq_scale = 1.0 / factor;
   } else if (scaling == "longrope") {
@@ -155,13 +254,16 @@ void read_rope(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
       keys.reject(hyperparameter::kRopeScaling, "is 'longrope', with what does not belong to it",
                   "Assay computes it for phi3 from the tensors rope_factors_long and _short");
     }
+  } else if (scaling == "yarn") {
+    read_yarn(keys, factor, config);
   } else if (scaling != "none") {
     keys.reject(hyperparameter::kRopeScaling, fmt::format("is '{}'", scaling),
-                "Assay computes none, linear and longrope");
+                "Assay computes none, linear, yarn and longrope");
   }
-  config.rope_attn_factor = keys.positive(hyperparameter::kRopeAttentionFactor, 1.0);
-  config.rope_original_context_length =
-      keys.count(hyperparameter::kRopeOriginalContext, kMaxPositions, config.context_length);
+  if (config.architecture->local_rope_base > 0.0) {
+    config.local_rope_freq_base =
+        keys.positive(hyperparameter::kLocalRopeBase, config.architecture->local_rope_base);
+  }
 }
 
 }  // namespace
@@ -192,17 +294,29 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
       static_cast<float>(keys.positive(hyperparameter::norm_eps(config.architecture->norm)));
   reject_other_computations(gguf, keys);
   read_multipliers(gguf, keys, config);
-  if (config.architecture->position == PositionKind::kRotary) read_rope(gguf, keys, config);
-  if (config.architecture->sliding_window != SlidingWindow::kIgnored) {
-    constexpr std::string_view kKey = hyperparameter::kSlidingWindow;
-    config.sliding_window = gguf.get_int(keys.full(kKey), 0);  // 0 says that there is no window
-    if (config.sliding_window < 0) keys.reject(kKey, "is negative");
-    if (config.sliding_window > 0 &&
-        config.architecture->sliding_window == SlidingWindow::kRejected) {
-      keys.reject(kKey, "is above 0", "Assay does not run models with a window in some layers");
-    }
-  }
+  read_soft_caps(gguf, keys, config);
+  if (config.architecture->position == PositionKind::kRotary) read_rope(keys, config);
+  read_window(gguf, keys, config);
+  read_layers(gguf, keys, config);
   return config;
+}
+
+const OpSpec* ModelConfig::find(Checkpoint checkpoint) const {
+  for (const LayerConfig& layer : layers) {
+    if (const OpSpec* op = find_spec(layer.ops, checkpoint)) return op;
+  }
+  return nullptr;
+}
+
+double ModelConfig::multiplier(Multiplier which) const {
+  const double stated = multipliers[static_cast<size_t>(which)];
+  if (stated > 0.0) return stated;
+  if (which == Multiplier::kEmbedding && architecture->embedding_root) {
+    return std::sqrt(static_cast<double>(embedding_length));
+  }
+  if (which != Multiplier::kAttention) return 1.0;
+  const bool wide = architecture->wide_scale_layers == n_layers;
+  return 1.0 / std::sqrt(static_cast<double>(wide ? embedding_length / n_heads : head_dim));
 }
 
 }  // namespace assay

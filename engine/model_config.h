@@ -1,9 +1,10 @@
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/gguf.h"
 #include "kernels/kernels.h"
@@ -12,6 +13,21 @@
 namespace assay {
 
 constexpr int64_t kMaxHeads = 65535;  // as many rows of blocks as a CUDA device can launch
+
+// One layer of a model.
+struct LayerConfig {
+  std::vector<OpSpec> ops;
+  int64_t window = 0;       // that its attention sees; 0: all
+  bool local_rope = false;  // rotates by the local base
+};
+
+// Rotary frequencies that are interpolated where a pair turns slowly, and kept where it turns fast
+// (Peng et al. 2023).
+struct Yarn {
+  double extrapolation = 1.0;  // share of the pairs' own frequencies in the mixture; 0: none of it
+  double beta_fast = 32.0;     // pairs that turn more often in the original context are kept
+  double beta_slow = 1.0;      // and those that turn less often interpolated
+};
 
 // The hyperparameters of a model, under the names that GGUF gives them.
 struct ModelConfig {
@@ -25,14 +41,19 @@ struct ModelConfig {
   int64_t n_kv_heads = 0;
   int64_t head_dim = 0;
   int64_t context_length = 0;  // positions the model was made for
-  int64_t sliding_window = 0;  // 0: none
+  int64_t sliding_window = 0;  // of the layers that have one; 0: none
+  std::vector<LayerConfig> layers;
+  float attention_soft_cap = 0.0F;  // 0: none
+  float logit_soft_cap = 0.0F;
   float norm_eps = 0.0F;
   std::array<double, kMultiplierKeys.size()> multipliers = {};  // 0: the default
 
   // Rotary embedding; not read where the architecture has learned positions.
   int64_t rotary_dim = 0;
   double rope_freq_base = 10000.0;
-  double rope_freq_scale = 1.0;              // 1 / factor of linear scaling
+  double local_rope_freq_base = 0.0;  // of layers with local_rope, which are not scaled
+  double rope_freq_scale = 1.0;       // 1 / factor of linear or YaRN scaling
+  std::optional<Yarn> yarn;
   double rope_attn_factor = 1.0;             // multiplies cos and sin (long/short factors)
   int64_t rope_original_context_length = 0;  // up to here the short factors hold
 
@@ -55,28 +76,32 @@ struct ModelConfig {
     }
     return embedding_length;
   }
-  // Elements of a checkpoint that the architecture has.
+  const LayerConfig& layer(int64_t number) const { return layers[static_cast<size_t>(number)]; }
+  // The op of a layer that computes the checkpoint, of the first that has one; null if none has.
+  const OpSpec* find(Checkpoint checkpoint) const;
+  // Elements of a checkpoint that the model has.
   int64_t width(Checkpoint checkpoint) const {
     if (checkpoint == Checkpoint::kLogits) return n_vocab;
-    const OpSpec* op = find_spec(architecture->layer, checkpoint);
+    const OpSpec* op = find(checkpoint);
     return op == nullptr ? embedding_length : width(op->width);
   }
-  double multiplier(Multiplier which) const {
-    const double stated = multipliers[static_cast<size_t>(which)];
-    if (stated > 0.0) return stated;
-    return which == Multiplier::kAttention ? 1.0 / std::sqrt(static_cast<double>(head_dim)) : 1.0;
-  }
+  // As the file states it, or what the architecture has.
+  double multiplier(Multiplier which) const;
   // What a result is multiplied by; 1 in most networks.
   float embedding_factor() const { return static_cast<float>(multiplier(Multiplier::kEmbedding)); }
   float residual_factor() const { return static_cast<float>(multiplier(Multiplier::kResidual)); }
-  float logit_factor() const { return static_cast<float>(1.0 / multiplier(Multiplier::kLogits)); }
+  float logit_factor() const {
+    const double factor = multiplier(Multiplier::kLogits);
+    return static_cast<float>(architecture->logits_times ? factor : 1.0 / factor);
+  }
 
-  AttentionShape attention_shape() const {
+  AttentionShape attention_shape(int64_t layer) const {
     return {.n_heads = n_heads,
             .n_kv_heads = n_kv_heads,
             .head_dim = head_dim,
             .scale = static_cast<float>(multiplier(Multiplier::kAttention)),
-            .window = sliding_window};
+            .window = layers[static_cast<size_t>(layer)].window,
+            .soft_cap = attention_soft_cap};
   }
 
   // Throws Error that names the key if one is missing, out of range, or asks for what Assay does

@@ -49,18 +49,39 @@ Session::Session(const Model& model, Kernels& kernels, const SessionOptions& opt
       weight_copy_(model, memory_),
       weights_(weight_copy_.weights()),
       kv_(config_, options.kv_type, checked_capacity(config_, options.capacity), memory_),
-      rope_factors_(rope_factors_for(model, kv_.capacity())),
-      plan_(config_) {
+      rope_factors_(rope_factors_for(model, kv_.capacity())) {
   batch_ = std::min({batch_, kv_.capacity(), memory_.on_host() ? kMaxHostBatch : kMaxBatch});
   const auto rows = [this](int64_t width) {
     return Buffer<float>(memory_, static_cast<size_t>(batch_ * width));
   };
   ids_ = Buffer<int32_t>(memory_, static_cast<size_t>(batch_));
-  for (const int64_t width : plan_.buffers()) values_.push_back(rows(width));
+  make_plans();
+  std::vector<int64_t> widths;
+  for (const LayerPlan& plan : plans_) {
+    widths.resize(std::max(widths.size(), plan.buffers().size()));
+    std::ranges::transform(plan.buffers(), widths, widths.begin(), std::ranges::max);
+  }
+  for (const int64_t width : widths) values_.push_back(rows(width));
   normed_ = rows(config_.embedding_length);
   cos_sin_ = rows(config_.rotary_dim);
+  if (config_.local_rope_freq_base > 0.0) local_cos_sin_ = rows(config_.rotary_dim);
   logits_ = Buffer<float>(memory_, static_cast<size_t>(config_.n_vocab));
   decoder_ = Decoder::make(config_, weights_, kernels_, kv_, rope_factors_);
+}
+
+void Session::make_plans() {
+  const std::vector<LayerConfig>& layers = config_.layers;
+  std::vector<size_t> which;  // of plans_
+  std::vector<size_t> first;  // layer with each
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const auto same = std::ranges::find_if(
+        first, [&](size_t other) { return layers[other].ops == layers[i].ops; });
+    which.push_back(static_cast<size_t>(same - first.begin()));
+    if (same != first.end()) continue;
+    first.push_back(i);
+    plans_.emplace_back(layers[i].ops, config_);
+  }
+  for (const size_t plan : which) plan_of_.push_back(&plans_[plan]);
 }
 
 std::span<const float> Session::eval(std::span<const int32_t> tokens, Probe* probe,
@@ -103,7 +124,9 @@ void Session::eval_batch(std::span<const int32_t> tokens, bool last) {
   embed(tokens);
   for (int layer = 0; layer < config_.n_layers; ++layer) {
     replace_input(layer, n_tokens);
-    for (const std::span<const OpSpec> step : plan_.steps()) run_step(step, layer, n_tokens);
+    for (const std::span<const OpSpec> step : plan_of_[static_cast<size_t>(layer)]->steps()) {
+      run_step(step, layer, n_tokens);
+    }
   }
   replace_input(static_cast<int>(config_.n_layers), n_tokens);
   run_output(n_tokens, last);
@@ -138,9 +161,9 @@ void Session::replace_input(int layer, int64_t n_tokens) {
   const int64_t width = config_.embedding_length;
   const size_t bytes = static_cast<size_t>(n_tokens * width) * sizeof(float);
   std::vector<float> values(static_cast<size_t>(n_tokens * width));
-  memory_.download(value(Checkpoint::kOutput), bytes, values.data());
+  memory_.download(residual_stream(), bytes, values.data());
   if (!layer_input_->replace(layer, n_positions_, n_tokens, width, values.data())) return;
-  memory_.upload(values.data(), bytes, value(Checkpoint::kOutput));
+  memory_.upload(values.data(), bytes, residual_stream());
 }
 
 void Session::embed(std::span<const int32_t> tokens) {
@@ -150,7 +173,7 @@ void Session::embed(std::span<const int32_t> tokens) {
   const OpSite whole = site(Checkpoint::kEmbedding, 0, 0, n_tokens);
   OpSite part = whole;
   part.finishes = false;
-  float* x = value(Checkpoint::kOutput);
+  float* x = residual_stream();
   memory_.upload(tokens.data(), tokens.size_bytes(), ids_.data());
   const float factor = config_.embedding_factor();
   const OpSite rows = learned || factor != 1.0F ? part : whole;
@@ -170,6 +193,10 @@ void Session::embed(std::span<const int32_t> tokens) {
   } else {
     const auto angles = rope_table(config_, rope_factors_, n_positions_, n_tokens);
     memory_.upload(angles.data(), angles.size() * sizeof(float), cos_sin_.data());
+    if (local_cos_sin_.size() > 0) {
+      const auto local = rope_table(config_, rope_factors_, n_positions_, n_tokens, true);
+      memory_.upload(local.data(), local.size() * sizeof(float), local_cos_sin_.data());
+    }
   }
   observe(whole, width, x);
 }
@@ -181,7 +208,7 @@ void Session::run_step(std::span<const OpSpec> ops, int layer, int64_t n_tokens)
     run_op(ops.front(), layer, n_tokens);
   }
   for (const OpSpec& op : ops) {
-    observe(site(op.out, layer, 0, n_tokens), config_.width(op.width), value(op.out));
+    observe(site(op.out, layer, 0, n_tokens), config_.width(op.width), value(op.out, layer));
   }
 }
 
@@ -190,8 +217,8 @@ void Session::run_products(std::span<const OpSpec> ops, int layer, int64_t n_tok
   products_.clear();
   for (const OpSpec& op : ops) {
     const Linear& linear = weights.linear(op.out);
-    products_.push_back({linear.weight, linear.bias, value(op.in.front()), n_tokens, value(op.out),
-                         site(op.out, layer, 0, n_tokens)});
+    products_.push_back({linear.weight, linear.bias, value(op.in.front(), layer), n_tokens,
+                         value(op.out, layer), site(op.out, layer, 0, n_tokens)});
   }
   kernels_.run(products_);
 }
@@ -199,36 +226,40 @@ void Session::run_products(std::span<const OpSpec> ops, int layer, int64_t n_tok
 void Session::run_op(const OpSpec& op, int layer, int64_t n_tokens) {
   const OpSite here = site(op.out, layer, 0, n_tokens);
   const int64_t count = n_tokens * config_.width(op.width);
-  const float* x = value(op.in[0]);
-  float* out = value(op.out);
+  const float* x = value(op.in[0], layer);
+  float* out = value(op.out, layer);
   switch (op.kind) {
     case OpKind::kNorm:
       normalize(weights_.layers[static_cast<size_t>(layer)].norm(op.out), x, count,
-                config_.width(op.norm_width), out, here);
+                config_.width(op.norm_width), out, here,
+                config_.width(op.weight_width()) / config_.width(op.norm_width));
       break;
     case OpKind::kRope:
-      kernels_.run(RopeCall{x, cos_sin_.data(), config_.architecture->rope_pairing, n_tokens,
+      kernels_.run(RopeCall{x, angles(layer), config_.architecture->rope_pairing, n_tokens,
                             config_.width(op.width) / config_.head_dim, config_.head_dim,
                             config_.rotary_dim, out, here});
       break;
     case OpKind::kAttention: {
       const int64_t stored = n_tokens * config_.kv_width();
-      kernels_.run(StoreKvCall{value(op.in[1]), kv_.type(), stored, kv_.k_slot(layer, n_positions_),
+      kernels_.run(StoreKvCall{value(op.in[1], layer), kv_.type(), stored,
+                               kv_.k_slot(layer, n_positions_),
                                site(Checkpoint::kK, layer, 0, n_tokens)});
-      kernels_.run(StoreKvCall{value(op.in[2]), kv_.type(), stored, kv_.v_slot(layer, n_positions_),
+      kernels_.run(StoreKvCall{value(op.in[2], layer), kv_.type(), stored,
+                               kv_.v_slot(layer, n_positions_),
                                site(Checkpoint::kV, layer, 0, n_tokens)});
-      kernels_.run(AttentionCall{x, kv_.layer(layer), config_.attention_shape(), n_positions_,
+      kernels_.run(AttentionCall{x, kv_.layer(layer), config_.attention_shape(layer), n_positions_,
                                  n_tokens, out, here});
       break;
     }
     case OpKind::kActivation: {
       const bool gated = op.n_inputs > 1;
-      kernels_.run(ActivateCall{config_.architecture->activation, gated ? value(op.in[1]) : x,
-                                gated ? x : nullptr, count, out, here});
+      kernels_.run(ActivateCall{config_.architecture->activation,
+                                gated ? value(op.in[1], layer) : x, gated ? x : nullptr, count, out,
+                                here});
       break;
     }
     case OpKind::kAdd:
-      kernels_.run(AddCall{x, value(op.in[1]), count, out, here, config_.residual_factor()});
+      kernels_.run(AddCall{x, value(op.in[1], layer), count, out, here, config_.residual_factor()});
       break;
     case OpKind::kEmbedding:  // outside of the layers
     case OpKind::kLinear:
@@ -247,8 +278,8 @@ void Session::run_output(int64_t n_tokens, bool last) {
   const auto n_vocab = static_cast<size_t>(config_.n_vocab);
   if (!all_norms && !last) return;
 
-  normalize(weights_.output_norm, value(Checkpoint::kOutput) + first * width,
-            (n_tokens - first) * width, width, normed_.data() + first * width,
+  normalize(weights_.output_norm, residual_stream() + first * width, (n_tokens - first) * width,
+            width, normed_.data() + first * width,
             site(Checkpoint::kFinalNorm, 0, first, n_tokens - first));
   if (all_norms) observe(site(Checkpoint::kFinalNorm, 0, 0, n_tokens), width, normed_.data());
   if (all_logits) {
@@ -261,15 +292,22 @@ void Session::run_output(int64_t n_tokens, bool last) {
 
 void Session::run_logits(int64_t first, int64_t n_tokens) {
   const OpSite whole = site(Checkpoint::kLogits, 0, first, n_tokens);
-  OpSite product = whole;
   const float factor = config_.logit_factor();
-  product.finishes = factor == 1.0F;
-  kernels_.run(MatmulCall{weights_.output, nullptr,
-                          normed_.data() + first * config_.embedding_length, n_tokens,
-                          logits_.data(), product});
-  if (product.finishes) return;
-  kernels_.run(
-      AddCall{nullptr, logits_.data(), n_tokens * config_.n_vocab, logits_.data(), whole, factor});
+  const float cap = config_.logit_soft_cap;
+  OpSite product = whole;
+  product.finishes = factor == 1.0F && cap == 0.0F;
+  OpSite scaling = whole;
+  scaling.finishes = cap == 0.0F;
+  float* logits = logits_.data();
+  const int64_t count = n_tokens * config_.n_vocab;
+  kernels_.run(MatmulCall{weights_.output.weight, weights_.output.bias,
+                          normed_.data() + first * config_.embedding_length, n_tokens, logits,
+                          product});
+  if (factor != 1.0F) kernels_.run(AddCall{nullptr, logits, count, logits, scaling, factor});
+  if (cap > 0.0F) {
+    kernels_.run(
+        ActivateCall{ActivationKind::kSoftCap, logits, nullptr, count, logits, whole, cap});
+  }
 }
 
 void Session::run_all_logits(int64_t n_tokens) {
@@ -288,9 +326,9 @@ void Session::run_all_logits(int64_t n_tokens) {
 }
 
 void Session::normalize(const Norm& norm, const float* x, int64_t count, int64_t width, float* out,
-                        const OpSite& site) {
+                        const OpSite& site, int64_t n_weights) {
   kernels_.run(NormCall{config_.architecture->norm, x, norm.weight, norm.bias, config_.norm_eps,
-                        count / width, width, out, site});
+                        count / width, width, out, site, n_weights});
 }
 
 const float* Session::on_host(const float* values, size_t count) {

@@ -82,6 +82,7 @@ class Session {
   void decode(int32_t token, bool last);
   void embed(std::span<const int32_t> tokens);
   void replace_input(int layer, int64_t n_tokens);
+  void make_plans();
   void run_step(std::span<const OpSpec> ops, int layer, int64_t n_tokens);
   void run_products(std::span<const OpSpec> ops, int layer, int64_t n_tokens);
   void run_op(const OpSpec& op, int layer, int64_t n_tokens);
@@ -92,8 +93,15 @@ class Session {
 
   // x[count], `width` elements at a time.
   void normalize(const Norm& norm, const float* x, int64_t count, int64_t width, float* out,
-                 const OpSite& site);
-  float* value(Checkpoint checkpoint) { return values_[plan_.buffer(checkpoint)].data(); }
+                 const OpSite& site, int64_t n_weights = 1);
+  const float* angles(int layer) const {
+    return (config_.layer(layer).local_rope ? local_cos_sin_ : cos_sin_).data();
+  }
+  // Where a result stands while its layer is computed.
+  float* value(Checkpoint checkpoint, int layer) {
+    return values_[plan_of_[static_cast<size_t>(layer)]->buffer(checkpoint)].data();
+  }
+  float* residual_stream() { return values_.front().data(); }
   OpSite site(Checkpoint checkpoint, int layer, int64_t first, int64_t n_tokens) const {
     return {checkpoint, layer, n_positions_ + first, n_tokens};
   }
@@ -110,17 +118,19 @@ class Session {
   const Weights& weights_;
   KvCache kv_;
   const std::vector<float>& rope_factors_;
-  LayerPlan plan_;
-  std::vector<MatmulCall> products_;  // of one step
+  std::vector<LayerPlan> plans_;           // of the layers that differ in their ops
+  std::vector<const LayerPlan*> plan_of_;  // each layer's
+  std::vector<MatmulCall> products_;       // of one step
   int64_t n_positions_ = 0;
   Probe* probe_ = nullptr;  // these two during eval() only
   LayerInput* layer_input_ = nullptr;
 
   // Activations of one batch, [batch, width], in the backend's memory.
   Buffer<int32_t> ids_;                // tokens, or positions
-  std::vector<Buffer<float>> values_;  // as plan_ says; the first is the residual stream
+  std::vector<Buffer<float>> values_;  // as plans_ say; the first is the residual stream
   Buffer<float> normed_;               // embedding_length, outside of the layers
   Buffer<float> cos_sin_;              // rotary_dim
+  Buffer<float> local_cos_sin_;        // of layers with local_rope
   Buffer<float> logits_;               // [1 or kLogitsTokens, n_vocab]
   std::vector<float> host_values_;     // copies of what is in another memory than the host's
   std::span<const float> last_logits_;

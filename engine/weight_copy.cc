@@ -28,7 +28,9 @@ void WeightCopy::copy(const Model& model) {
   weights_ = {};
   weights_.token_embedding = copy(model.token_embedding);
   weights_.position_embedding = copy(model.position_embedding);
-  for (const Layer& layer : model.layers) weights_.layers.push_back(copy(layer, model.config()));
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    weights_.layers.push_back(copy(model.layers[i], model.config().layers[i].ops, model.config()));
+  }
   weights_.output_norm = copy(model.output_norm, width);
   weights_.output = copy(model.output);
 }
@@ -64,12 +66,12 @@ Norm WeightCopy::copy(const Norm& norm, int64_t width) {
   return {copy(norm.weight, width), copy(norm.bias, width)};
 }
 
-Layer WeightCopy::copy(const Layer& layer, const ModelConfig& config) {
+Layer WeightCopy::copy(const Layer& layer, std::span<const OpSpec> ops, const ModelConfig& config) {
   Layer result;
-  for (const OpSpec& op : config.architecture->layer) {
+  for (const OpSpec& op : ops) {
     if (op.kind == OpKind::kLinear) result.linear(op.out) = copy(layer.linear(op.out));
     if (op.kind == OpKind::kNorm) {
-      result.norm(op.out) = copy(layer.norm(op.out), config.width(op.norm_width));
+      result.norm(op.out) = copy(layer.norm(op.out), config.width(op.weight_width()));
     }
   }
   return result;

@@ -56,7 +56,8 @@ struct MatmulCall {
 
 // RMSNorm: out = x / sqrt(mean(x²) + eps) * weight, a row at a time (Zhang & Sennrich 2019).
 // LayerNorm: out = (x - mean) / sqrt(variance + eps) * weight + bias, biased variance; `bias` may
-// be null (Ba, Kiros & Hinton 2016). A row is a token, or one of its heads. out may be x.
+// be null (Ba, Kiros & Hinton 2016). A row is a token, or one of its heads; row r has the weights
+// weight[r % n_weights, :]. out may be x.
 struct NormCall {
   NormKind kind = NormKind::kRms;
   const float* x = nullptr;
@@ -67,6 +68,7 @@ struct NormCall {
   int64_t width = 0;
   float* out = nullptr;
   OpSite site = {};
+  int64_t n_weights = 1;  // heads that have weights of their own; 1: all rows share them
 };
 
 // Rotary embedding (Su et al. 2021) of x[n_tokens, n_heads, head_dim]: the first `rotary_dim`
@@ -111,12 +113,14 @@ struct AttentionShape {
   int64_t n_kv_heads = 0;  // divides n_heads; query head h reads kv head h / (n_heads / n_kv_heads)
   int64_t head_dim = 0;
   float scale = 0.0F;
-  int64_t window = 0;  // a query at p sees keys in (p - window, p]; 0: all up to p
+  int64_t window = 0;     // a query at p sees keys in (p - window, p]; 0: all up to p
+  float soft_cap = 0.0F;  // scores become soft_cap tanh(score / soft_cap); 0: they stay
 };
 
 // Causal attention of the queries q[n_tokens, n_heads, head_dim], which stand at positions
 // first_position .. first_position + n_tokens - 1, over the keys and values of all positions up
-// to their own. out[n_tokens, n_heads, head_dim].
+// to their own. `sinks`, where there are any, are one score a head that takes its share of the
+// softmax and has no value (gpt-oss). out[n_tokens, n_heads, head_dim].
 struct AttentionCall {
   const float* q = nullptr;
   KvView kv;
@@ -125,17 +129,19 @@ struct AttentionCall {
   int64_t n_tokens = 0;
   float* out = nullptr;
   OpSite site = {};
+  const float* sinks = nullptr;  // [n_heads]
 };
 
-// kSiluGated: out = gate / (1 + exp(-gate)) * up (SwiGLU, Shazeer 2020). kGeluTanh: out = GELU(x),
-// the tanh form of Hendrycks & Gimpel 2016 that GPT-2 uses. out may be an input.
+// out = f(x), or f(x) * up where there is a gate (SwiGLU, GeGLU: Shazeer 2020). The two forms of
+// GELU: Hendrycks & Gimpel 2016. out may be an input.
 struct ActivateCall {
-  ActivationKind kind = ActivationKind::kSiluGated;
+  ActivationKind kind = ActivationKind::kSilu;
   const float* x = nullptr;   // the gate, if there is one
   const float* up = nullptr;  // null without a gate
   int64_t count = 0;
   float* out = nullptr;
   OpSite site = {};
+  float cap = 0.0F;  // of kSoftCap
 };
 
 // out = a + scale * b, each of the two rounded; scale * b where `a` is null. out may be a or b.

@@ -92,19 +92,25 @@ constexpr auto gated_layer(Presence qkv_bias, Presence other_bias) {
 
 constexpr auto kLlamaLayer = gated_layer(Presence::kOptional, Presence::kOptional);
 constexpr auto kQwen2Layer = gated_layer(Presence::kAlways, Presence::kNever);
+constexpr auto kPlainLayer = gated_layer(Presence::kNever, Presence::kNever);
 
 constexpr auto kQwen3Layer =
     join(kAttnNorm, qkv(C::kAttnNorm, Presence::kNever), qk_norms(W::kHead, W::kHead),
          rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever), add_attn(C::kAttnOut), kFfnNorm,
          gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
 
-// Norms of what is added to the residual stream, not of what is read from it.
-constexpr auto kOlmo2Layer =
-    join(qkv(C::kOutput, Presence::kNever), qk_norms(W::kQ, W::kKv),
-         rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever),
-         std::array{norm(C::kPostAttnNorm, C::kAttnOut, "post_attention_norm")},
-         add_attn(C::kPostAttnNorm), gated_ffn(C::kAttnResidual, Presence::kNever),
-         std::array{norm(C::kPostFfnNorm, C::kFfnOut, "post_ffw_norm")}, add_ffn(C::kPostFfnNorm));
+// Norms of what is added to the residual stream.
+constexpr std::array kPostAttnNorm = {norm(C::kPostAttnNorm, C::kAttnOut, "post_attention_norm")};
+constexpr std::array kPostFfnNorm = {norm(C::kPostFfnNorm, C::kFfnOut, "post_ffw_norm")};
+// With them, and without norms of what is read from it.
+constexpr auto post_norm_layer(Width of_q, Width of_k) {
+  return join(qkv(C::kOutput, Presence::kNever), qk_norms(of_q, of_k),
+              rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever), kPostAttnNorm,
+              add_attn(C::kPostAttnNorm), gated_ffn(C::kAttnResidual, Presence::kNever),
+              kPostFfnNorm, add_ffn(C::kPostFfnNorm));
+}
+constexpr auto kOlmo2Layer = post_norm_layer(W::kQ, W::kKv);
+constexpr auto kExaone4Layer = post_norm_layer(W::kHead, W::kHead);
 
 constexpr auto kPhi3Layer =
     join(kAttnNorm, fused_qkv(Presence::kNever), rotary_attention(C::kQ, C::kK, Presence::kNever),
@@ -115,17 +121,93 @@ constexpr auto kPhi3Layer =
                     linear(C::kFfnOut, C::kFfnAct, W::kHidden, "ffn_down")},
          add_ffn(C::kFfnOut));
 
+// Networks whose feed-forward has no gate.
+constexpr std::array<OpSpec, 3> plain_ffn(Checkpoint in, Presence bias) {
+  return {linear(C::kFfnUp, in, W::kInner, "ffn_up", bias), activation(C::kFfnUp),
+          linear(C::kFfnOut, C::kFfnAct, W::kHidden, "ffn_down", bias)};
+}
+constexpr std::array kBiasedAttnNorm = {
+    norm(C::kAttnNorm, C::kOutput, "attn_norm", Presence::kAlways)};
+constexpr std::array kBiasedFfnNorm = {
+    norm(C::kFfnNorm, C::kAttnResidual, "ffn_norm", Presence::kAlways)};
+
 constexpr auto kGpt2Layer =
-    join(std::array{norm(C::kAttnNorm, C::kOutput, "attn_norm", Presence::kAlways)},
-         fused_qkv(Presence::kAlways),
+    join(kBiasedAttnNorm, fused_qkv(Presence::kAlways),
          std::array{attention(C::kQ, C::kK, C::kV),
                     linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kAlways)},
-         add_attn(C::kAttnOut),
-         std::array{norm(C::kFfnNorm, C::kAttnResidual, "ffn_norm", Presence::kAlways),
-                    linear(C::kFfnUp, C::kFfnNorm, W::kInner, "ffn_up", Presence::kAlways),
-                    activation(C::kFfnUp),
-                    linear(C::kFfnOut, C::kFfnAct, W::kHidden, "ffn_down", Presence::kAlways)},
+         add_attn(C::kAttnOut), kBiasedFfnNorm, plain_ffn(C::kFfnNorm, Presence::kAlways),
          add_ffn(C::kFfnOut));
+
+constexpr auto kStarcoder2Layer =
+    join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
+         rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut), kBiasedFfnNorm,
+         plain_ffn(C::kFfnNorm, Presence::kOptional), add_ffn(C::kFfnOut));
+
+constexpr auto gptneox_layer(Checkpoint ffn_norm_in) {
+  return join(kBiasedAttnNorm, fused_qkv(Presence::kAlways),
+              rotary_attention(C::kQ, C::kK, Presence::kAlways), add_attn(C::kAttnOut),
+              std::array{norm(C::kFfnNorm, ffn_norm_in, "ffn_norm", Presence::kAlways)},
+              plain_ffn(C::kFfnNorm, Presence::kAlways), add_ffn(C::kFfnOut));
+}
+constexpr auto kGptneoxLayer = gptneox_layer(C::kAttnResidual);
+constexpr auto kGptneoxParallel = gptneox_layer(C::kOutput);
+constexpr LayerVariant kGptneoxVariants[] = {
+    {.ops = kGptneoxParallel, .key = "use_parallel_residual"}};
+
+constexpr auto kPhi2Layer =
+    join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kAlways),
+         rotary_attention(C::kQ, C::kK, Presence::kAlways), add_attn(C::kAttnOut),
+         plain_ffn(C::kAttnNorm, Presence::kAlways), add_ffn(C::kFfnOut));
+
+// LayerNorm of each head of q and k, with weights of its own.
+constexpr std::array<OpSpec, 2> optional_head_norms() {
+  std::array<OpSpec, 2> ops = qk_norms(W::kHead, W::kHead);
+  for (OpSpec& op : ops) op.weight_per_head = op.if_present = true;
+  return ops;
+}
+
+constexpr auto kStablelmAttention =
+    join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), optional_head_norms(),
+         rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever), add_attn(C::kAttnOut));
+constexpr auto kStablelmLayer =
+    join(kStablelmAttention, gated_ffn(C::kAttnNorm, Presence::kNever), add_ffn(C::kFfnOut));
+constexpr auto kStablelmSequential =
+    join(kStablelmAttention, kBiasedFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever),
+         add_ffn(C::kFfnOut));
+constexpr LayerVariant kStablelmVariants[] = {{.ops = kStablelmSequential, .tensor = "ffn_norm"}};
+
+constexpr auto kCommandRLayer =
+    join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), optional_head_norms(),
+         rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional), add_attn(C::kAttnOut),
+         gated_ffn(C::kAttnNorm, Presence::kNever), add_ffn(C::kFfnOut));
+
+constexpr auto falcon_layer(std::string_view attn_norm, const auto& ffn_norm, Checkpoint ffn_in) {
+  return join(std::array{norm(C::kAttnNorm, C::kOutput, attn_norm, Presence::kAlways)},
+              fused_qkv(Presence::kOptional), rotary_attention(C::kQ, C::kK, Presence::kOptional),
+              add_attn(C::kAttnOut), ffn_norm, plain_ffn(ffn_in, Presence::kOptional),
+              add_ffn(C::kFfnOut));
+}
+constexpr auto kFalconLayer = falcon_layer("attn_norm", std::array<OpSpec, 0>(), C::kAttnNorm);
+// With two norms of what enters the layer, of which "attn_norm" is the feed-forward's.
+constexpr auto kFalconTwoNorms = falcon_layer(
+    "attn_norm_2", std::array{norm(C::kFfnNorm, C::kOutput, "attn_norm", Presence::kAlways)},
+    C::kFfnNorm);
+constexpr LayerVariant kFalconVariants[] = {{.ops = kFalconTwoNorms, .tensor = "attn_norm_2"}};
+
+constexpr auto kNemotronLayer =
+    join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
+         rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut), kBiasedFfnNorm,
+         plain_ffn(C::kFfnNorm, Presence::kOptional), add_ffn(C::kFfnOut));
+
+// Norms both before and after the attention and the feed-forward.
+constexpr auto gemma_layer(const auto& attention) {
+  return join(kAttnNorm, qkv(C::kAttnNorm, Presence::kNever), attention, kPostAttnNorm,
+              add_attn(C::kPostAttnNorm), kFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever),
+              kPostFfnNorm, add_ffn(C::kPostFfnNorm));
+}
+constexpr auto kGemma2Layer = gemma_layer(rotary_attention(C::kQ, C::kK, Presence::kNever));
+constexpr auto kGemma3Layer = gemma_layer(
+    join(qk_norms(W::kHead, W::kHead), rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever)));
 
 constexpr Architecture kArchitectures[] = {
     {.name = "llama",
@@ -142,14 +224,101 @@ constexpr Architecture kArchitectures[] = {
     {.name = "granite",
      .layer = kLlamaLayer,
      .rope_pairing = RopePairing::kAdjacent,
-     .multipliers = true,
+     .multipliers = kAllMultipliers,
      .rope_switch = true},
     {.name = "gpt2",
      .layer = kGpt2Layer,
      .norm = NormKind::kLayer,
      .activation = ActivationKind::kGeluTanh,
      .position = PositionKind::kLearned},
+    {.name = "starcoder2",
+     .layer = kStarcoder2Layer,
+     .norm = NormKind::kLayer,
+     .activation = ActivationKind::kGeluTanh},
+    {.name = "gptneox",
+     .layer = kGptneoxLayer,
+     .variants = kGptneoxVariants,
+     .norm = NormKind::kLayer,
+     .activation = ActivationKind::kGelu},
+    {.name = "phi2",
+     .layer = kPhi2Layer,
+     .norm = NormKind::kLayer,
+     .output_bias = true,
+     .activation = ActivationKind::kGeluTanh},
+    {.name = "stablelm",
+     .layer = kStablelmLayer,
+     .variants = kStablelmVariants,
+     .norm = NormKind::kLayer},
+    {.name = "command-r",
+     .layer = kCommandRLayer,
+     .norm = NormKind::kLayer,
+     .norm_bias = false,
+     .rope_pairing = RopePairing::kAdjacent,
+     .multipliers = bit(Multiplier::kLogits),
+     .logits_times = true},
+    {.name = "cohere2",
+     .layer = kCommandRLayer,
+     .norm = NormKind::kLayer,
+     .norm_bias = false,
+     .rope_pairing = RopePairing::kAdjacent,
+     .sliding_window = SlidingWindow::kHonoured,
+     .window_period = 4,
+     .rotated = Rotated::kWindowed,
+     .multipliers = bit(Multiplier::kLogits),
+     .logits_times = true},
+    {.name = "falcon",
+     .layer = kFalconLayer,
+     .variants = kFalconVariants,
+     .norm = NormKind::kLayer,
+     .activation = ActivationKind::kGelu},
+    {.name = "nemotron",
+     .layer = kNemotronLayer,
+     .norm = NormKind::kLayer,
+     .activation = ActivationKind::kReluSquared},
+    {.name = "smollm3",
+     .layer = kLlamaLayer,
+     .rope_pairing = RopePairing::kAdjacent,
+     .unrotated_period = 4},
+    {.name = "exaone4",
+     .layer = kExaone4Layer,
+     .rope_freqs = true,
+     .sliding_window = SlidingWindow::kHonoured,
+     .window_period = 4,
+     .rotated = Rotated::kWindowed},
+    {.name = "gemma",
+     .layer = kPlainLayer,
+     .activation = ActivationKind::kGeluTanh,
+     .embedding_root = true},
+    {.name = "gemma2",
+     .layer = kGemma2Layer,
+     .activation = ActivationKind::kGeluTanh,
+     .sliding_window = SlidingWindow::kHonoured,
+     .default_window = 4096,
+     .window_period = 2,
+     .embedding_root = true,
+     .wide_scale_layers = 46,
+     .soft_caps = true,
+     .attention_soft_cap = 50.0,
+     .logit_soft_cap = 30.0},
+    {.name = "gemma3",
+     .layer = kGemma3Layer,
+     .activation = ActivationKind::kGeluTanh,
+     .sliding_window = SlidingWindow::kHonoured,
+     .window_period = 6,
+     .local_rope_base = 10000.0,
+     .embedding_root = true,
+     .wide_scale_layers = 62,
+     .soft_caps = true},
 };
+
+// The op in the usual layer, or else in a variant.
+const OpSpec* find_spec(const Architecture& architecture, Checkpoint checkpoint) {
+  const OpSpec* op = assay::find_spec(architecture.layer, checkpoint);
+  for (const LayerVariant& variant : architecture.variants) {
+    if (op == nullptr) op = assay::find_spec(variant.ops, checkpoint);
+  }
+  return op;
+}
 
 }  // namespace
 
@@ -157,25 +326,46 @@ std::span<const OpSpec> common_layer() {
   return kLlamaLayer;
 }
 
+std::vector<OpSpec> layer_ops(const Architecture& architecture,
+                              const std::function<bool(std::string_view)>& has_tensor,
+                              const std::function<bool(std::string_view)>& is_true) {
+  std::span<const OpSpec> chosen = architecture.layer;
+  for (const LayerVariant& variant : architecture.variants) {
+    if (!variant.key.empty() ? is_true(variant.key) : has_tensor(variant.tensor)) {
+      chosen = variant.ops;
+      break;
+    }
+  }
+  std::vector<OpSpec> ops(chosen.begin(), chosen.end());
+  for (const OpSpec& op : chosen) {
+    if (op.if_present && !has_tensor(op.tensor)) ops = without_op(ops, op.out);
+  }
+  return ops;
+}
+
+std::vector<OpSpec> without_rotation(std::span<const OpSpec> layer) {
+  return without_op(without_op(layer, Checkpoint::kQRope), Checkpoint::kKRope);
+}
+
 OpKind kind_of(Checkpoint checkpoint) {
   if (checkpoint == Checkpoint::kFinalNorm) return OpKind::kNorm;
   if (checkpoint == Checkpoint::kLogits) return OpKind::kLinear;
   for (const Architecture& architecture : kArchitectures) {
-    const OpSpec* op = find_spec(architecture.layer, checkpoint);
+    const OpSpec* op = find_spec(architecture, checkpoint);
     if (op != nullptr) return op->kind;
   }
   return OpKind::kEmbedding;
 }
 
 bool has_checkpoint(const Architecture& architecture, Checkpoint checkpoint) {
-  return !is_in_layer(checkpoint) || find_spec(architecture.layer, checkpoint) != nullptr;
+  return !is_in_layer(checkpoint) || find_spec(architecture, checkpoint) != nullptr;
 }
 
 bool has_model_width(Checkpoint checkpoint) {
   if (!is_in_layer(checkpoint)) return checkpoint != Checkpoint::kLogits;
   return std::all_of(std::begin(kArchitectures), std::end(kArchitectures),
                      [&](const Architecture& architecture) {
-                       const OpSpec* op = find_spec(architecture.layer, checkpoint);
+                       const OpSpec* op = find_spec(architecture, checkpoint);
                        return op == nullptr || op->width == Width::kHidden;
                      });
 }

@@ -2,9 +2,11 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/op.h"
 
@@ -13,34 +15,78 @@ namespace assay {
 enum class PositionKind : uint8_t { kRotary, kLearned };
 
 // What becomes of attention.sliding_window: kIgnored where engines ignore it in such files,
-// kRejected where it says that only some of the layers have a window.
+// kRejected where Assay does not know which layers it is for.
 enum class SlidingWindow : uint8_t { kIgnored, kHonoured, kRejected };
+
+// Which layers are rotated.
+enum class Rotated : uint8_t {
+  kAll,
+  kWindowed
+};  // kWindowed: those with a window, if any have one
 
 // Factors that some networks have, and the keys under which their files state them.
 enum class Multiplier : uint8_t {
   kEmbedding,  // of the embedding
   kAttention,  // of the attention's scores, in the place of 1 / sqrt(head_dim)
   kResidual,   // of what is added to the residual stream
-  kLogits,     // what the logits are divided by
+  kLogits,     // of the logits, or what they are divided by
 };
 inline constexpr std::array<std::string_view, 4> kMultiplierKeys = {
     "embedding_scale", "attention.scale", "residual_scale", "logit_scale"};
+
+constexpr unsigned bit(Multiplier multiplier) {
+  return 1U << static_cast<unsigned>(multiplier);
+}
+inline constexpr unsigned kAllMultipliers = 15;
+
+// Another layer than the usual one.
+struct LayerVariant {
+  std::span<const OpSpec> ops;
+  std::string_view tensor = {};  // taken by layers of which the file has this tensor, by its name
+                                 // without "blk.N." and ".weight"
+  std::string_view key = {};     // or by all layers of files in which this key is true
+};
 
 // All that tells one architecture from another. Engine, comparison, causes and faults read this
 // table; none of them asks for an architecture by name. What most have is the default.
 struct Architecture {
   std::string_view name;  // general.architecture in the model file
   std::span<const OpSpec> layer;
+  std::span<const LayerVariant> variants = {};  // the first that applies takes its place
   NormKind norm = NormKind::kRms;
-  ActivationKind activation = ActivationKind::kSiluGated;
+  bool norm_bias = true;     // of the last norm, where it is a LayerNorm
+  bool output_bias = false;  // of the output matrix
+  ActivationKind activation = ActivationKind::kSilu;
   PositionKind position = PositionKind::kRotary;
   RopePairing rope_pairing = RopePairing::kHalves;  // read only where position is kRotary
   bool rope_freqs = false;       // may hold rope_freqs.weight, which divides the frequencies
   bool rope_long_short = false;  // may hold rope_factors_long.weight and rope_factors_short.weight
   SlidingWindow sliding_window = SlidingWindow::kIgnored;
-  bool multipliers = false;  // honours kMultiplierKeys
-  bool rope_switch = false;  // rope.scaling.finetuned says whether there is a rotation
+  int64_t default_window = 0;  // where the file states none
+  int window_period = 1;       // every so-manieth layer has no window; 1: all have it
+  int unrotated_period = 0;    // every so-manieth layer is not rotated; 0: all are
+  Rotated rotated = Rotated::kAll;
+  double local_rope_base = 0.0;   // default of layers with a window, not scaled; 0: as the others
+  unsigned multipliers = 0;       // which of kMultiplierKeys it honours, as bits
+  bool logits_times = false;      // kLogits multiplies; otherwise it divides
+  bool embedding_root = false;    // the embedding is multiplied by the root of its width
+  int64_t wide_scale_layers = 0;  // with so many layers, scores are scaled by width / heads
+  bool yarn_whole_pairs = true;   // YaRN's borders are rounded outwards to whole pairs
+  bool rope_switch = false;       // rope.scaling.finetuned says whether there is a rotation
+  // Caps of the attention's scores and of the logits: whether it has them, and the defaults.
+  bool soft_caps = false;
+  double attention_soft_cap = 0.0;
+  double logit_soft_cap = 0.0;
 };
+
+// The ops of one layer of a file: of the first variant that applies, without ops whose tensor is
+// not there. `has_tensor` takes a name as LayerVariant has it, `is_true` a key.
+std::vector<OpSpec> layer_ops(const Architecture& architecture,
+                              const std::function<bool(std::string_view)>& has_tensor,
+                              const std::function<bool(std::string_view)>& is_true);
+
+// The layer without its rotations.
+std::vector<OpSpec> without_rotation(std::span<const OpSpec> layer);
 
 // The ops of a layer that has rotary embeddings and a gate, as most have.
 std::span<const OpSpec> common_layer();

@@ -22,17 +22,27 @@ inline constexpr std::string_view kHeadCountKv = "attention.head_count_kv";  // 
 inline constexpr std::string_view kKeyLength = "attention.key_length";       // else width / heads
 inline constexpr std::string_view kValueLength = "attention.value_length";   // else as the keys
 inline constexpr std::string_view kSlidingWindow = "attention.sliding_window";  // else, and 0: none
-inline constexpr std::string_view kCausal = "attention.causal";                 // else true
+// Which layers have the window: a number as Architecture::window_period, or true or false of each.
+inline constexpr std::string_view kWindowPattern = "attention.sliding_window_pattern";
+inline constexpr std::string_view kAttentionSoftCap = "attn_logit_softcapping";
+inline constexpr std::string_view kLogitSoftCap = "final_logit_softcapping";
+inline constexpr std::string_view kCausal = "attention.causal";  // else true
 
 inline constexpr std::string_view kRopeDimensions = "rope.dimension_count";  // else all of a head
 inline constexpr std::string_view kRopeBase = "rope.freq_base";
 inline constexpr double kDefaultRopeBase = 10000.0;
+inline constexpr std::string_view kLocalRopeBase = "rope.freq_base_swa";  // of layers with a window
 inline constexpr std::string_view kRopeScaling = "rope.scaling.type";  // else linear, by the factor
 inline constexpr std::string_view kRopeFactor = "rope.scaling.factor";
 inline constexpr std::string_view kOldRopeFactor = "rope.scale_linear";  // in older files
 inline constexpr std::string_view kRopeAttentionFactor = "rope.scaling.attn_factor";
 inline constexpr std::string_view kRopeOriginalContext = "rope.scaling.original_context_length";
-inline constexpr std::string_view kRopeSwitch = "rope.scaling.finetuned";  // else true
+inline constexpr std::string_view kYarnExtFactor = "rope.scaling.yarn_ext_factor";  // else 1
+inline constexpr std::string_view kYarnAttentionFactor =
+    "rope.scaling.yarn_attn_factor";  // else 0.1 ln(factor) + 1
+inline constexpr std::string_view kYarnBetaFast = "rope.scaling.yarn_beta_fast";  // else 32
+inline constexpr std::string_view kYarnBetaSlow = "rope.scaling.yarn_beta_slow";  // else 1
+inline constexpr std::string_view kRopeSwitch = "rope.scaling.finetuned";         // else true
 
 // Of the norms of a layer and of the last one.
 constexpr std::string_view norm_eps(NormKind kind) {
@@ -42,8 +52,7 @@ constexpr std::string_view norm_eps(NormKind kind) {
 
 // Those of other architectures that ask for a computation which Assay does not do, unless they are
 // 0.
-inline constexpr std::array<std::string_view, 5> kNotComputed = {
-    "attention.clamp_kqv", "attention.max_alibi_bias", "attention.temperature_scale",
-    "attn_logit_softcapping", "final_logit_softcapping"};
+inline constexpr std::array<std::string_view, 3> kNotComputed = {
+    "attention.clamp_kqv", "attention.max_alibi_bias", "attention.temperature_scale"};
 
 }  // namespace assay::hyperparameter

@@ -23,8 +23,15 @@ enum class OpKind : uint8_t {
 
 enum class NormKind : uint8_t { kRms, kLayer };
 
-// SiLU of the gate times up (SwiGLU), or GELU in its tanh form of up alone.
-enum class ActivationKind : uint8_t { kSiluGated, kGeluTanh };
+// A function of each element, times up where there is a gate.
+enum class ActivationKind : uint8_t {
+  kSilu,           // x / (1 + e^-x)
+  kGeluTanh,       // GELU in its tanh form
+  kGelu,           // x Phi(x), by the error function
+  kReluSquared,    // max(x, 0)^2
+  kClampedSwiglu,  // gated: x / (1 + e^-1.702x) (up + 1), x up to 7 and up from -7 to 7
+  kSoftCap,        // cap tanh(x / cap)
+};
 
 // Which two elements of a head a rotary angle turns: 2i and 2i + 1 (llama), or
 // i and i + rotary_dim / 2.
@@ -55,8 +62,13 @@ struct OpSpec {
   std::string_view tensor = {};
   Presence bias = Presence::kNever;
   Width norm_width = Width::kHidden;  // of what a kNorm normalizes at a time: all, or each head
+  bool weight_per_head = false;       // of a kNorm of heads: each head has weights of its own
+  bool if_present = false;            // only in layers whose tensor the file has
 
+  // What the weights of a kNorm are a vector of.
+  Width weight_width() const { return weight_per_head ? width : norm_width; }
   std::span<const Checkpoint> inputs() const { return {in.data(), static_cast<size_t>(n_inputs)}; }
+  bool operator==(const OpSpec&) const = default;
 };
 
 // The op of a layer that computes `checkpoint`; null if it has none.

@@ -68,7 +68,7 @@ Mistake scale_mistake() {
                  {"scale-twice", kGroup, "scores are divided by the root of head_dim twice", kAt,
                   any_model,
                   [](const OpContext& context) {
-                    const double scale = context.network.attention_shape().scale;
+                    const double scale = context.network.attention_shape(context.op()).scale;
                     return scale * scale;
                   }},
                  {"scale-of-width", kGroup, "scores are divided by the root of the model's width",

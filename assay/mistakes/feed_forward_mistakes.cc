@@ -15,15 +15,20 @@ std::vector<Injected> faults_with(Activation activation) {
     case Activation::kSilu:
       return {{"silu-for-gelu", kGroup, "SiLU for GELU", kAt, needs_gelu}};
     case Activation::kGeluTanh:
-      return {{"gelu-for-silu", kGroup, "GELU for SiLU", kAt, needs_gate}};
+      return {
+          {"gelu-for-silu", kGroup, "GELU for SiLU", kAt, needs_silu},
+          {"gelu-tanh-for-exact", kGroup, "GELU by tanh for GELU by erf", kAt, needs_exact_gelu}};
     case Activation::kGeluErf:
       return {{"gelu-exact-for-tanh", kGroup, "GELU by erf for GELU by tanh", kAt, needs_gelu}};
     case Activation::kGeluFast:
       return {{"gelu-sigmoid-for-tanh", kGroup, "GELU by a sigmoid of 1.702 x", kAt, needs_gelu}};
     case Activation::kRelu:
-      return {{"relu-for-silu", kGroup, "ReLU for SiLU", kAt, needs_gate}};
+      return {{"relu-for-silu", kGroup, "ReLU for SiLU", kAt, needs_silu},
+              {"relu-for-squared", kGroup, "ReLU is not squared", kAt, needs_relu_squared}};
     case Activation::kIdentity:
       return {{"activation-missing", kGroup, "no activation function", kAt}};
+    case Activation::kReluSquared:
+    case Activation::kClampedSwiglu:
     case Activation::kSigmoid:
       break;
   }

@@ -53,7 +53,7 @@ std::string needs_square_output(const Model& model) {
 }
 
 std::string needs_own_output(const Model& model) {
-  return model.output.data == model.token_embedding.data ? "its embeddings are tied" : "";
+  return model.output.weight.data == model.token_embedding.data ? "its embeddings are tied" : "";
 }
 
 Injected without_bias(std::string name, const std::string& of, Checkpoint at) {

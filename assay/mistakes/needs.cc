@@ -7,6 +7,10 @@ const Architecture& architecture(const Model& model) {
   return *model.config().architecture;
 }
 
+std::string needs_activation(const Model& model, ActivationKind kind, const char* name) {
+  return architecture(model).activation == kind ? "" : std::string("it has no ") + name;
+}
+
 }  // namespace
 
 std::string any_model(const Model& /*model*/) {
@@ -29,13 +33,20 @@ std::string needs_grouped_heads(const Model& model) {
 }
 
 std::string needs_gate(const Model& model) {
-  return architecture(model).activation == ActivationKind::kSiluGated
-             ? ""
-             : "its feed-forward has no gate";
+  return model.config().find(Checkpoint::kFfnGate) != nullptr ? "" : "its feed-forward has no gate";
 }
 
+std::string needs_silu(const Model& model) {
+  return needs_activation(model, ActivationKind::kSilu, "SiLU");
+}
 std::string needs_gelu(const Model& model) {
-  return architecture(model).activation == ActivationKind::kGeluTanh ? "" : "it has no GELU";
+  return needs_activation(model, ActivationKind::kGeluTanh, "GELU by tanh");
+}
+std::string needs_exact_gelu(const Model& model) {
+  return needs_activation(model, ActivationKind::kGelu, "GELU by erf");
+}
+std::string needs_relu_squared(const Model& model) {
+  return needs_activation(model, ActivationKind::kReluSquared, "square of ReLU");
 }
 
 std::string needs_rms_norm(const Model& model) {

@@ -23,7 +23,9 @@ void Network::set_layer(bool is_rotary, bool is_gated) {
 }
 
 bool Network::can_compute(Op op) const {
-  if (is_in_layer(op.checkpoint) && find_spec(layer_, op.checkpoint) == nullptr) return false;
+  if (is_in_layer(op.checkpoint) && find_spec(layer(op.layer), op.checkpoint) == nullptr) {
+    return false;
+  }
   switch (kind_of(op.checkpoint)) {
     case OpKind::kRope:
       return rope.has_value();
@@ -71,10 +73,15 @@ std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& input
   return if_fits(inputs[0] == weight.columns, weight.rows);
 }
 
-AttentionShape Network::attention_shape() const {
-  const double scale = model != nullptr ? model->config().multiplier(Multiplier::kAttention)
-                                        : 1.0 / std::sqrt(static_cast<double>(head_dim));
+AttentionShape Network::attention_shape(Op op) const {
+  if (model != nullptr) return model->config().attention_shape(op.layer);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(head_dim));
   return {n_heads, n_kv_heads, head_dim, static_cast<float>(scale), window};
+}
+
+const RopeSettings& Network::rope_at(Op op) const {
+  const bool local = model != nullptr && model->config().layer(op.layer).local_rope;
+  return local ? local_rope : *rope;
 }
 
 NormCall Network::norm_call(Op op) const {
@@ -89,8 +96,10 @@ NormCall Network::norm_call(Op op) const {
   const Norm& weights = op.layer < 0
                             ? model->output_norm
                             : model->layers[static_cast<size_t>(op.layer)].norm(op.checkpoint);
-  const OpSpec* spec = find_spec(layer_, op.checkpoint);
-  call.width = model->config().width(spec == nullptr ? Width::kHidden : spec->norm_width);
+  const ModelConfig& config = model->config();
+  const OpSpec* spec = op.layer < 0 ? nullptr : find_spec(layer(op.layer), op.checkpoint);
+  call.width = config.width(spec == nullptr ? Width::kHidden : spec->norm_width);
+  if (spec != nullptr) call.n_weights = config.width(spec->weight_width()) / call.width;
   call.weight = weights.weight;
   call.bias = weights.bias;
   return call;
@@ -119,7 +128,7 @@ Matrix Network::look_up(const OpContext& context, const KernelHooks& hooks) cons
   run_hooked(hooks.get_rows, context,
              GetRowsCall{model->token_embedding, tokens.data(), count, out.values.data()}, cpu());
   scale(out, model->config().embedding_factor());
-  if (rotary()) return out;
+  if (model->config().architecture->position != PositionKind::kLearned) return out;
   const std::vector<int64_t>& positions = context.inputs.positions;
   const std::vector<int32_t> rows(positions.begin(), positions.end());
   Matrix learned(count, out.columns);
@@ -167,15 +176,15 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
       Matrix out(x[0]->rows, x[0]->columns);
       std::vector<float> table;
       if (!hooks.rope) {
-        table = rope_table(*rope, {inputs.positions.begin(), inputs.positions.end()});
+        table = rope_table(rope_at(op), {inputs.positions.begin(), inputs.positions.end()});
       }
-      run_hooked(hooks.rope, context, rope_call(*x[0], *rope, table, out), *reference_);
+      run_hooked(hooks.rope, context, rope_call(*x[0], rope_at(op), table, out), *reference_);
       return out;
     }
     case OpKind::kAttention: {
       Matrix out(x[0]->rows, x[0]->columns);
       AttentionCall call{.kv = {KvType::kF32, x[1]->values.data(), x[2]->values.data()},
-                         .shape = attention_shape(),
+                         .shape = attention_shape(op),
                          .n_tokens = 1};
       for (int64_t t = 0; t < out.rows; ++t) {
         if (!inputs.wanted.empty() && !inputs.wanted[static_cast<size_t>(t)]) continue;
@@ -215,7 +224,16 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
       hooks.matmul, context,
       MatmulCall{weights.weight, weights.bias, x[0]->values.data(), out.rows, out.values.data()},
       cpu());
-  if (op.checkpoint == Checkpoint::kLogits) scale(out, model->config().logit_factor());
+  if (op.checkpoint != Checkpoint::kLogits) return out;
+  scale(out, model->config().logit_factor());
+  if (const float cap = model->config().logit_soft_cap; cap > 0.0F) {
+    float* values = out.values.data();
+    reference_->run(ActivateCall{.kind = ActivationKind::kSoftCap,
+                                 .x = values,
+                                 .count = std::ssize(out.values),
+                                 .out = values,
+                                 .cap = cap});
+  }
   return out;
 }
 
@@ -228,22 +246,25 @@ Network Network::of_model(const Model& model, int64_t n_positions) {
   network.n_kv_heads = config.n_kv_heads;
   network.head_dim = config.head_dim;
   network.window = config.sliding_window;
-  network.layer_.assign(architecture.layer.begin(), architecture.layer.end());
-  network.activation = architecture.activation == ActivationKind::kSiluGated
-                           ? Activation::kSilu
-                           : Activation::kGeluTanh;
+  network.activation = activation_of(architecture.activation);
   network.norm = architecture.norm;
   network.eps = config.norm_eps;
-  if (network.rotary()) {
+  if (architecture.position == PositionKind::kRotary) {
     network.rope = RopeSettings();
     network.rope->pairing = architecture.rope_pairing;
     network.rope->head_dim = config.head_dim;
     network.rope->frequencies = rotary_frequencies(config, rope_factors_for(model, n_positions));
     network.rope->base = config.rope_freq_base;
     network.rope->factor = config.rope_attn_factor;
+    if (config.local_rope_freq_base > 0.0) {
+      network.local_rope = *network.rope;
+      network.local_rope.frequencies = rotary_frequencies(config, {}, true);
+      network.local_rope.base = config.local_rope_freq_base;
+      network.local_rope.factor = 1.0;
+    }
   }
   network.model = &model;
-  network.output_linear_.weight = model.output;
+  network.output_linear_ = model.output;
   return network;
 }
 

@@ -46,6 +46,7 @@ struct Network {
   int64_t window = 0;
   int64_t n_prompt = 0;  // tokens that go through it together; 0 where unknown
   std::optional<RopeSettings> rope;
+  RopeSettings local_rope;  // of layers with LayerConfig::local_rope
   std::optional<Activation> activation;
   std::optional<NormKind> norm;
   double eps = 0;
@@ -53,15 +54,24 @@ struct Network {
   std::map<Op, NormWeights> norms;  // of those that are known without a model
   const Model* model = nullptr;
 
-  // The ops of each layer.
-  const std::vector<OpSpec>& layer() const { return layer_; }
-  bool rotary() const { return find_spec(layer_, Checkpoint::kQRope) != nullptr; }
-  bool gated() const { return find_spec(layer_, Checkpoint::kFfnGate) != nullptr; }
+  // The ops of a layer.
+  const std::vector<OpSpec>& layer(int number) const {
+    return model == nullptr || number < 0 ? layer_ : model->config().layer(number).ops;
+  }
+  // Whether its layers, or some of them, have an op.
+  bool has(Checkpoint checkpoint) const {
+    return (model == nullptr ? find_spec(layer_, checkpoint) : model->config().find(checkpoint)) !=
+           nullptr;
+  }
+  bool rotary() const { return has(Checkpoint::kQRope); }
+  bool gated() const { return has(Checkpoint::kFfnGate); }
+  // The rotation of the op's layer; where there is one.
+  const RopeSettings& rope_at(Op op) const;
   // Without a model: whether q and k are rotated, and whether the feed-forward has a gate.
   void set_layer(bool is_rotary, bool is_gated);
 
   // What the op reads, in the order of Inputs::rows. Empty for the embedding.
-  std::vector<Op> inputs(Op op) const { return inputs_of(layer_, n_layers, op); }
+  std::vector<Op> inputs(Op op) const { return inputs_of(layer(op.layer), n_layers, op); }
 
   // Whether it can be computed from its inputs.
   bool can_compute(Op op) const;
@@ -76,7 +86,7 @@ struct Network {
   // The same with edited calls; `parameter` is for the edits.
   Matrix compute(Op op, const Inputs& inputs, const KernelHooks& hooks, double parameter) const;
 
-  AttentionShape attention_shape() const;
+  AttentionShape attention_shape(Op op) const;
   NormCall norm_call(Op op) const;  // without its rows
   // The weights of a linear op; null without a model or for other ops.
   const Linear* linear(Op op) const;
@@ -85,6 +95,7 @@ struct Network {
   static Network of_model(const Model& model, int64_t n_positions);
 
  private:
+  // Of each layer, without a model.
   std::vector<OpSpec> layer_{common_layer().begin(), common_layer().end()};
   Matrix compute_hooked(const OpContext& context, const KernelHooks& hooks) const;
   Matrix look_up(const OpContext& context, const KernelHooks& hooks) const;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
+#include <optional>
 #include <utility>
 
 #include "kernels/reference/reference.h"
@@ -17,17 +17,38 @@ double apply(Activation activation, double x) {
     case Activation::kGeluTanh:
       return reference::gelu_tanh(x);
     case Activation::kGeluErf:
-      return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2));
+      return reference::gelu(x);
     case Activation::kGeluFast:
       return x / (1.0 + std::exp(-1.702 * x));
     case Activation::kRelu:
       return std::max(x, 0.0);
+    case Activation::kReluSquared:
+      return x < 0.0 ? 0.0 : x * x;
     case Activation::kSigmoid:
       return 1.0 / (1.0 + std::exp(-x));
+    case Activation::kClampedSwiglu:
     case Activation::kIdentity:
       break;
   }
   return x;
+}
+
+// What the kernels compute it as; nothing if they do not.
+std::optional<ActivationKind> kernel_of(Activation activation) {
+  switch (activation) {
+    case Activation::kSilu:
+      return ActivationKind::kSilu;
+    case Activation::kGeluTanh:
+      return ActivationKind::kGeluTanh;
+    case Activation::kGeluErf:
+      return ActivationKind::kGelu;
+    case Activation::kReluSquared:
+      return ActivationKind::kReluSquared;
+    case Activation::kClampedSwiglu:
+      return ActivationKind::kClampedSwiglu;
+    default:
+      return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -44,12 +65,23 @@ const char* activation_name(Activation activation) {
       return "GELU (sigmoid)";
     case Activation::kRelu:
       return "ReLU";
+    case Activation::kReluSquared:
+      return "the square of ReLU";
+    case Activation::kClampedSwiglu:
+      return "clamped SwiGLU";
     case Activation::kSigmoid:
       return "a sigmoid";
     case Activation::kIdentity:
       break;
   }
   return "no activation";
+}
+
+Activation activation_of(ActivationKind kind) {
+  for (const Activation activation : kActivations) {
+    if (kernel_of(activation) == kind) return activation;
+  }
+  return Activation::kIdentity;  // a soft cap is none
 }
 
 std::vector<double> rope_frequencies(double base, size_t pairs) {
@@ -124,8 +156,10 @@ Matrix norm(const Matrix& x, NormCall call) {
 
 void activate(ActivateCall call, Activation activation, Kernels& kernels) {
   const bool gated = call.up != nullptr;
-  call.kind = gated ? ActivationKind::kSiluGated : ActivationKind::kGeluTanh;
-  if (activation == (gated ? Activation::kSilu : Activation::kGeluTanh)) return kernels.run(call);
+  if (const auto kind = kernel_of(activation)) {
+    call.kind = *kind;
+    return kernels.run(call);
+  }
   for (int64_t i = 0; i < call.count; ++i) {
     const double value = apply(activation, call.x[i]);
     call.out[i] = static_cast<float>(gated ? value * call.up[i] : value);

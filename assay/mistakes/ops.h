@@ -19,15 +19,19 @@ enum class Activation : uint8_t {
   kGeluErf,   // x * Phi(x)
   kGeluFast,  // x * sigmoid(1.702 x)
   kRelu,
+  kReluSquared,
+  kClampedSwiglu,  // gated, and not of the gate alone: see ActivationKind
   kSigmoid,
   kIdentity,
 };
 inline constexpr Activation kActivations[] = {
-    Activation::kSilu, Activation::kGeluTanh, Activation::kGeluErf,  Activation::kGeluFast,
-    Activation::kRelu, Activation::kSigmoid,  Activation::kIdentity,
+    Activation::kSilu,          Activation::kGeluTanh, Activation::kGeluErf,
+    Activation::kGeluFast,      Activation::kRelu,     Activation::kReluSquared,
+    Activation::kClampedSwiglu, Activation::kSigmoid,  Activation::kIdentity,
 };
 
 const char* activation_name(Activation activation);
+Activation activation_of(ActivationKind kind);
 
 struct RopeSettings {
   RopePairing pairing = RopePairing::kAdjacent;

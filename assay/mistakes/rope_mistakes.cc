@@ -21,16 +21,16 @@ struct Rotation {
 };
 
 KernelHooks edited(std::function<void(Rotation&, const OpContext&)> edit) {
-  return {
-      .rope = [edit = std::move(edit)](const OpContext& context, RopeCall call, Kernels& kernels) {
-        const std::vector<int64_t>& positions = context.inputs.positions;
-        Rotation rotation{*context.network.rope, {positions.begin(), positions.end()}};
-        edit(rotation, context);
-        const std::vector<float> table = rope_table(rotation.settings, rotation.positions);
-        call.cos_sin = table.data();
-        call.pairing = rotation.settings.pairing;
-        kernels.run(call);
-      }};
+  return {.rope = [edit = std::move(edit)](const OpContext& context, RopeCall call,
+                                           Kernels& kernels) {
+    const std::vector<int64_t>& positions = context.inputs.positions;
+    Rotation rotation{context.network.rope_at(context.op()), {positions.begin(), positions.end()}};
+    edit(rotation, context);
+    const std::vector<float> table = rope_table(rotation.settings, rotation.positions);
+    call.cos_sin = table.data();
+    call.pairing = rotation.settings.pairing;
+    kernels.run(call);
+  }};
 }
 
 KernelHooks moved(std::function<double(double position, double by)> move) {

@@ -22,7 +22,7 @@ struct MatrixPlace {
 
 MatrixPlace find_in_layer(const Model& model, int layer, TensorType type) {
   const Layer& weights = model.layers[static_cast<size_t>(layer)];
-  for (const OpSpec& op : model.config().architecture->layer) {
+  for (const OpSpec& op : model.config().layer(layer).ops) {
     const WeightMatrix& weight = weights.linear(op.out).weight;
     if (weight.data == nullptr || weight.type != type) continue;
     return {{.checkpoint = op.out, .layer = layer}, &weight};
@@ -37,14 +37,14 @@ MatrixPlace find_matrix(const Model& model, int layer, TensorType type) {
   for (int i = 0; found.matrix == nullptr && i < model.config().n_layers; ++i) {
     found = find_in_layer(model, i, type);
   }
-  if (found.matrix == nullptr && model.output.type == type) {
-    found = {{.checkpoint = Checkpoint::kLogits}, &model.output};
+  if (found.matrix == nullptr && model.output.weight.type == type) {
+    found = {{.checkpoint = Checkpoint::kLogits}, &model.output.weight};
   }
   return found;
 }
 
 bool computes(const Model& model, Checkpoint checkpoint) {
-  return has_checkpoint(*model.config().architecture, checkpoint);
+  return !is_in_layer(checkpoint) || model.config().find(checkpoint) != nullptr;
 }
 
 Injection inject(const Mistake& mistake, const Injected& injected, bool in_one_layer,
@@ -58,7 +58,7 @@ Injection inject(const Mistake& mistake, const Injected& injected, bool in_one_l
   if (injected.type) {
     injection.found_at = find_matrix(site.model, site.layer, *injected.type).place;
   } else if (!computes(site.model, injected.at)) {  // a change of the model, see fault_of()
-    injection.found_at.checkpoint = site.model.config().architecture->layer.front().out;
+    injection.found_at.checkpoint = site.model.config().layer(0).ops.front().out;
   }
   injection.applies = [&injected, place = injection.found_at](const OpSite& call) {
     const auto& also = injected.also;

@@ -26,6 +26,7 @@ struct Query {
   float* scores;  // of key k at [k - first_key]; room for a multiple of 16
   float* run;     // [head_dim, rounded up to 16]: the sum over the current run of keys
   float* total;   // [the same]: that over all earlier runs
+  float sink;     // a score without a key; -infinity: none
   float weight_sum;
 };
 
@@ -123,12 +124,16 @@ void score_keys(const Query* queries, const KvHead<Kv>& k, float scale, int64_t 
   for (; key < end; ++key) score_tile<Kv, kQueries, 1>(queries, k, scale, key);
 }
 
-// scores become e^(score - greatest score); their sum becomes weight_sum.
-inline void softmax(Query& query) {
+// scores become e^(score - greatest score); their sum becomes weight_sum, to which the sink adds.
+inline void softmax(Query& query, float soft_cap) {
   const int64_t n = query.end_key - query.first_key;
   const int64_t padded = round_up_to_16(n);
+  if (soft_cap > 0.0F) {
+    const F32x16 cap = splat(soft_cap);
+    map(query.scores, n, query.scores, [&](F32x16 v) { return mul(cap, tanh(div(v, cap))); });
+  }
   for (int64_t i = n; i < padded; ++i) query.scores[i] = -__builtin_inff();
-  F32x16 greatest = splat(-__builtin_inff());
+  F32x16 greatest = splat(query.sink);
   for (int64_t i = 0; i < padded; i += 16) greatest = max(greatest, load(query.scores + i));
   const F32x16 shift = splat(max_lane(greatest));
   for (int64_t i = 0; i < padded; i += 16) {
@@ -136,7 +141,9 @@ inline void softmax(Query& query) {
   }
   const double total =
       sum_of(query.scores, n, [](F32x16 lanes, F32x16 v, int64_t) { return add(lanes, v); });
-  query.weight_sum = static_cast<float>(total);
+  float of_sink[16];
+  store(of_sink, exp(sub(splat(query.sink), shift)));
+  query.weight_sum = static_cast<float>(total + static_cast<double>(of_sink[0]));
 }
 
 // run += weight * value over the keys [begin, end), for elements [d, d + 16 * kVectors) of the
@@ -243,6 +250,7 @@ inline Query make_query(const AttentionCall& a, int64_t kv_head, int64_t index, 
   query.scores = scratch;
   query.run = scratch + round_up_to_16(max_keys(a));
   query.total = query.run + width;
+  query.sink = a.sinks == nullptr ? -__builtin_inff() : a.sinks[kv_head * heads + index % heads];
   query.weight_sum = 0.0F;
   for (int64_t d = 0; d < width; ++d) query.run[d] = query.total[d] = 0.0F;
   return query;
@@ -273,7 +281,7 @@ void attend_as(const AttentionCall& a, int64_t kv_head, int64_t first, int64_t l
     accumulate_values<Kv, kQueries>(q, v, begin, end);
   };
   for_key_ranges(queries, n, queries[0].first_key, end_key, score);
-  for (int64_t i = 0; i < n; ++i) softmax(queries[i]);
+  for (int64_t i = 0; i < n; ++i) softmax(queries[i], a.shape.soft_cap);
 
   for (int64_t run = queries[0].first_key / kKeyRun * kKeyRun; run < end_key; run += kKeyRun) {
     for_key_ranges(queries, n, run, smaller(run + kKeyRun, end_key), accumulate);

@@ -43,14 +43,19 @@ class CpuKernels final : public Kernels {
 
   void run(const NormCall& call) override {
     const int64_t width = call.width;
-    share(call.n_tokens, width, [&](int64_t first, int64_t last) {
+    const auto normalize = [&](int64_t first, int64_t count) {
       const float* x = call.x + first * width;
+      const float* weight = call.weight + first % call.n_weights * width;
       float* out = call.out + first * width;
       if (call.kind == NormKind::kRms) {
-        f_.rms_norm(x, call.weight, call.eps, last - first, width, out);
+        f_.rms_norm(x, weight, call.eps, count, width, out);
       } else {
-        f_.layer_norm(x, call.weight, call.bias, call.eps, last - first, width, out);
+        f_.layer_norm(x, weight, call.bias, call.eps, count, width, out);
       }
+    };
+    share(call.n_tokens, width, [&](int64_t first, int64_t last) {
+      if (call.n_weights == 1) return normalize(first, last - first);
+      for (int64_t row = first; row < last; ++row) normalize(row, 1);
     });
   }
 
@@ -67,13 +72,7 @@ class CpuKernels final : public Kernels {
   void run(const AttentionCall& call) override;
 
   void run(const ActivateCall& call) override {
-    share(call.count, 1, [&](int64_t first, int64_t last) {
-      if (call.kind == ActivationKind::kSiluGated) {
-        f_.silu_mul(call.x + first, call.up + first, last - first, call.out + first);
-      } else {
-        f_.gelu_tanh(call.x + first, last - first, call.out + first);
-      }
-    });
+    share(call.count, 1, [&](int64_t first, int64_t last) { f_.activate(call, first, last); });
   }
 
   void run(const AddCall& call) override {

@@ -32,8 +32,7 @@ struct Functions {
   int64_t max_query_tile;
 
   void (*store_f16)(const float* x, int64_t count, uint16_t* out);
-  void (*silu_mul)(const float* gate, const float* up, int64_t count, float* out);
-  void (*gelu_tanh)(const float* x, int64_t count, float* out);
+  void (*activate)(const ActivateCall& a, int64_t first, int64_t last);  // elements
   void (*add)(const float* a, const float* b, int64_t count, float* out);
   void (*add_scaled)(const float* a, const float* b, float scale, int64_t count, float* out);
   // No op: for the test of exp.h.

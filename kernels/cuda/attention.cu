@@ -26,6 +26,7 @@ struct Queries {
   Global<float> scores;  // of key first_key(position) + i at [token, head, i of max_keys]
   Global<float> sums;    // of a query's scores after the softmax: [token, head]
   Global<float> out;
+  Global<const float> sinks;  // [n_heads], or null
 
   __device__ int64_t index(int64_t token, int64_t head) const {
     return token * keys.shape.n_heads + head;
@@ -106,7 +107,8 @@ score_kernel(ASSAY_CONSTANT(Queries) a) {
   for (int i = 0; i < kQueries; ++i) {
     const int64_t token = first_token + warp * kQueries + i;
     const int64_t position = a.first_of(token);
-    const float score = sum_of_lanes(sums[i]) * a.keys.shape.scale;
+    float score = sum_of_lanes(sums[i]) * a.keys.shape.scale;
+    if (a.keys.shape.soft_cap > 0.0F) score = soft_capped(score, a.keys.shape.soft_cap);
     const int64_t at = key - a.keys.first_key(position);
     if (token >= a.n_tokens || key > position || at < 0) continue;
     a.scores[a.index(token, head) * a.max_keys + at] = score;
@@ -117,8 +119,9 @@ score_kernel(ASSAY_CONSTANT(Queries) a) {
 __global__ void softmax_kernel(Queries a) {
   const int64_t query = a.index(blockIdx.y, blockIdx.x);
   const int64_t position = a.first_of(blockIdx.y);
+  const float sink = a.sinks ? static_cast<float>(a.sinks[blockIdx.x]) : -INFINITY;
   const float sum = softmax_in_block(a.scores.from(query * a.max_keys),
-                                     position + 1 - a.keys.first_key(position));
+                                     position + 1 - a.keys.first_key(position), sink);
   if (threadIdx.x == 0) a.sums[query] = sum;
 }
 
@@ -258,7 +261,8 @@ void attention(Device& device, const AttentionCall& call, float* scratch) {
                            max_keys,
                            scratch,
                            scratch + call.n_tokens * shape.n_heads * max_keys,
-                           call.out};
+                           call.out,
+                           call.sinks};
   if (call.kv.type == KvType::kF32) {
     attend<F32>(device, queries);
   } else {

@@ -78,15 +78,15 @@ __device__ float greatest_of(const Array& scores, int64_t n) {
   return greatest_in_block(greatest);
 }
 
-// scores[n] become e^(score - greatest score); gives their sum. Barriers stand at its beginning's
-// reads and at its end.
+// scores[n] become e^(score - greatest score); gives their sum, the sink's weight included: a score
+// without a key, -infinity for none. Barriers stand at its beginning's reads and at its end.
 template <class Array>
-__device__ float softmax_in_block(const Array& scores, int64_t n) {
-  const float greatest = greatest_of(scores, n);
+__device__ float softmax_in_block(const Array& scores, int64_t n, float sink = -INFINITY) {
+  const float greatest = fmaxf(greatest_of(scores, n), sink);
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x) scores[i] = exp_of(scores[i] - greatest);
   __syncthreads();
-  return static_cast<float>(
-      sum_in_block(n, [&](float lane, int64_t i) { return lane + scores[i]; }));
+  const double sum = sum_in_block(n, [&](float lane, int64_t i) { return lane + scores[i]; });
+  return static_cast<float>(sum + static_cast<double>(exp_of(sink - greatest)));
 }
 
 // The sum of weights[key - first_key] * value over the keys [begin, end), of element d of the head.

@@ -23,6 +23,41 @@ __device__ inline float gelu_tanh_of(float x) {
   return logistic_product(x, x * fmaf(x * x, kCubic, kLinear));
 }
 
+// By the error function, as in kernels/cpu/elementwise.h.
+__device__ inline float gelu_of(float x) {
+  const float magnitude = float_from_bits(float_bits(x) & 0x7FFFFFFFU);
+  const float size = 30.0F < magnitude ? 30.0F : magnitude;
+  const float u = size * 0.70710678F;
+  const float r = 1.0F / fmaf(u, 0.5F, 1.0F);
+  float p = -0.046942055F;
+  p = fmaf(p, r, 0.31793973F);
+  p = fmaf(p, r, -0.8270216F);
+  p = fmaf(p, r, 0.9109117F);
+  p = fmaf(p, r, -0.3007652F);
+  p = fmaf(p, r, 0.41022715F);
+  p = fmaf(p, r, 0.25101754F);
+  p = fmaf(p, r, 0.2846328F);
+  p = p * r;
+  const float tail = 0.5F * (exp_of(-0.0F - u * u) * p);
+  return (0.0F > x ? 0.0F : x) - size * tail;
+}
+
+__device__ inline float relu_squared(float x) {
+  const float positive = 0.0F > x ? 0.0F : x;
+  return positive * positive;
+}
+
+__device__ inline float clamped_silu(float x) {
+  const float gate = 7.0F < x ? 7.0F : x;
+  return logistic_product(gate, -1.702F * gate);
+}
+
+__device__ inline float clamped_up(float up) {
+  up = -7.0F > up ? -7.0F : up;
+  up = 7.0F < up ? 7.0F : up;
+  return up + 1.0F;
+}
+
 // Where keys or values are stored, in one of two types; the other address is null.
 struct KvStore {
   Global<float> f32;

@@ -8,16 +8,34 @@ __device__ int64_t element() {
   return int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
 }
 
-__global__ void silu_mul_kernel(Global<const float> gate, Global<const float> up, int64_t count,
-                                Global<float> out) {
-  const int64_t i = element();
-  if (i >= count) return;
-  out[i] = silu(gate[i]) * up[i];
+__device__ float activated(ActivationKind kind, float x, float cap) {
+  switch (kind) {
+    case ActivationKind::kSilu:
+      return silu(x);
+    case ActivationKind::kGeluTanh:
+      return gelu_tanh_of(x);
+    case ActivationKind::kGelu:
+      return gelu_of(x);
+    case ActivationKind::kReluSquared:
+      return relu_squared(x);
+    case ActivationKind::kClampedSwiglu:
+      return clamped_silu(x);
+    case ActivationKind::kSoftCap:
+      break;
+  }
+  return soft_capped(x, cap);
 }
 
-__global__ void gelu_tanh_kernel(Global<const float> x, int64_t count, Global<float> out) {
+__global__ void activate_kernel(ActivationKind kind, Global<const float> x, Global<const float> up,
+                                float cap, int64_t count, Global<float> out) {
   const int64_t i = element();
-  if (i < count) out[i] = gelu_tanh_of(x[i]);
+  if (i >= count) return;
+  const float value = activated(kind, x[i], cap);
+  if (!up) {
+    out[i] = value;
+  } else {
+    out[i] = value * (kind == ActivationKind::kClampedSwiglu ? clamped_up(up[i]) : up[i]);
+  }
 }
 
 __global__ void add_kernel(Global<const float> a, Global<const float> b, float scale, int64_t count,
@@ -75,12 +93,8 @@ __global__ void rope_kernel(Rotation r, int64_t count) {
 }  // namespace
 
 void run(Device& device, const ActivateCall& call) {
-  const LaunchShape shape = one_thread_each(call.count);
-  if (call.kind == ActivationKind::kSiluGated) {
-    ASSAY_LAUNCH(device, shape, silu_mul_kernel, call.x, call.up, call.count, call.out);
-  } else {
-    ASSAY_LAUNCH(device, shape, gelu_tanh_kernel, call.x, call.count, call.out);
-  }
+  ASSAY_LAUNCH(device, one_thread_each(call.count), activate_kernel, call.kind, call.x, call.up,
+               call.cap, call.count, call.out);
 }
 
 void run(Device& device, const AddCall& call) {

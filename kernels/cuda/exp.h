@@ -29,4 +29,27 @@ __device__ inline float exp_of(float x) {
   return p * factor1 * factor2;
 }
 
+// tanh x with the operations of kernels/cpu/exp.h.
+__device__ inline float tanh_of(float x) {
+  x = -9.0F > x ? -9.0F : x;  // NaN stays
+  x = 9.0F < x ? 9.0F : x;
+  const float square = x * x;
+  float p = -8.488718e-14F;
+  p = fmaf(p, square, 5.277954e-11F);
+  p = fmaf(p, square, -2.0225245e-08F);
+  p = fmaf(p, square, 1.1154315e-05F);
+  p = fmaf(p, square, 0.003103957F);
+  p = fmaf(p, square, 0.13084011F);
+  p = fmaf(p, square, 1.0F);
+  float q = 0.00025461463F;
+  q = fmaf(q, square, 0.02449518F);
+  q = fmaf(q, square, 0.46417338F);
+  q = fmaf(q, square, 1.0F);
+  return x * p / q;
+}
+
+__device__ inline float soft_capped(float x, float cap) {
+  return cap * tanh_of(x / cap);
+}
+
 }  // namespace assay::ASSAY_DEVICE

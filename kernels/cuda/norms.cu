@@ -8,9 +8,10 @@ namespace {
 constexpr int kThreads = kLanes * kMaxGroups;
 
 // A block normalises one token.
-__global__ void rms_norm_kernel(Global<const float> x, Global<const float> weight, float eps,
-                                int64_t width, Global<float> out) {
+__global__ void rms_norm_kernel(Global<const float> x, Global<const float> weights, float eps,
+                                int64_t width, unsigned n_weights, Global<float> out) {
   const int64_t row = int64_t{blockIdx.x} * width;
+  const Global<const float> weight = weights.from(int64_t{blockIdx.x % n_weights} * width);
   const double squares = sum_in_block(
       width, [&](float lane, int64_t i) { return fmaf(x[row + i], x[row + i], lane); });
   const float factor = inverse_root(squares, width, eps);
@@ -19,10 +20,11 @@ __global__ void rms_norm_kernel(Global<const float> x, Global<const float> weigh
   }
 }
 
-__global__ void layer_norm_kernel(Global<const float> x, Global<const float> weight,
+__global__ void layer_norm_kernel(Global<const float> x, Global<const float> weights,
                                   Global<const float> bias, float eps, int64_t width,
-                                  Global<float> out) {
+                                  unsigned n_weights, Global<float> out) {
   const int64_t row = int64_t{blockIdx.x} * width;
+  const Global<const float> weight = weights.from(int64_t{blockIdx.x % n_weights} * width);
   const double total =
       sum_in_block(width, [&](float lane, int64_t i) { return lane + x[row + i]; });
   const auto mean = static_cast<float>(total / static_cast<double>(width));
@@ -41,12 +43,13 @@ __global__ void layer_norm_kernel(Global<const float> x, Global<const float> wei
 
 void run(Device& device, const NormCall& call) {
   const LaunchShape shape{{static_cast<unsigned>(call.n_tokens), 1, 1}, {kThreads, 1, 1}, 0};
+  const auto n_weights = static_cast<unsigned>(call.n_weights);
   if (call.kind == NormKind::kRms) {
     ASSAY_LAUNCH(device, shape, rms_norm_kernel, call.x, call.weight, call.eps, call.width,
-                 call.out);
+                 n_weights, call.out);
   } else {
     ASSAY_LAUNCH(device, shape, layer_norm_kernel, call.x, call.weight, call.bias, call.eps,
-                 call.width, call.out);
+                 call.width, n_weights, call.out);
   }
 }
 

@@ -31,6 +31,11 @@ struct HeadRows {
   const float* row(int64_t position) const { return first + position * stride; }
 };
 
+double capped(double score, const AttentionShape& shape) {
+  if (shape.soft_cap == 0.0F) return score;
+  return shape.soft_cap * std::tanh(score / shape.soft_cap);
+}
+
 double score_of(const float* q, const float* k, const AttentionShape& shape,
                 const AttentionVariant& variant) {
   double score = 0.0;
@@ -38,23 +43,27 @@ double score_of(const float* q, const float* k, const AttentionShape& shape,
     score += static_cast<double>(q[d]) * k[d];
   }
   const auto rounded = [&](double value) { return variant.round_score(static_cast<float>(value)); };
-  if (variant.round_score == nullptr) return score * shape.scale;
-  return variant.round_before_scale ? rounded(score) * static_cast<double>(shape.scale)
-                                    : rounded(score * shape.scale);
+  if (variant.round_score == nullptr) return capped(score * shape.scale, shape);
+  return capped(variant.round_before_scale ? rounded(score) * static_cast<double>(shape.scale)
+                                           : rounded(score * shape.scale),
+                shape);
 }
 
 bool is_seen(int64_t query, int64_t key, const AttentionShape& shape) {
   return key <= query && (shape.window == 0 || key > query - shape.window);
 }
 
-// One query of one head: softmax(q k^T * scale) v over the positions `keys`.
+// One query of one head: softmax(q k^T * scale) v over the positions `keys`, and the head's sink,
+// if it has one.
 void attend(const float* q, HeadRows k, HeadRows v, const AttentionShape& shape,
-            const std::vector<int64_t>& keys, const AttentionVariant& variant, float* out) {
+            const std::vector<int64_t>& keys, const float* sink, const AttentionVariant& variant,
+            float* out) {
   std::vector<double> weights;
   for (const int64_t key : keys) {
     const int64_t row = variant.k_row ? variant.k_row(key) : key;
     weights.push_back(score_of(q, row < 0 ? nullptr : k.row(row), shape, variant));
   }
+  if (sink != nullptr) weights.push_back(*sink);
   const double max = *std::max_element(weights.begin(), weights.end());
   double sum = 0.0;
   for (double& weight : weights) {
@@ -133,7 +142,8 @@ void run(const AttentionCall& call, const AttentionVariant& variant) {
       if (keys.empty()) {
         std::fill_n(out, shape.head_dim, 0.0F);
       } else {
-        attend(q, {k + kv, width}, {v + kv, width}, shape, keys, variant, out);
+        const float* sink = call.sinks == nullptr ? nullptr : call.sinks + h;
+        attend(q, {k + kv, width}, {v + kv, width}, shape, keys, sink, variant, out);
       }
     }
   }

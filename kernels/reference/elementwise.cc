@@ -4,6 +4,36 @@
 #include "kernels/reference/reference.h"
 
 namespace assay::reference {
+namespace {
+
+constexpr double kSwigluLimit = 7.0;
+
+// NaN stays.
+double clamped(double x) {
+  return x > kSwigluLimit ? kSwigluLimit : x < -kSwigluLimit ? -kSwigluLimit : x;
+}
+
+double apply(const ActivateCall& call, double x) {
+  switch (call.kind) {
+    case ActivationKind::kSilu:
+      return silu(x);
+    case ActivationKind::kGeluTanh:
+      return gelu_tanh(x);
+    case ActivationKind::kGelu:
+      return gelu(x);
+    case ActivationKind::kReluSquared:
+      return x < 0.0 ? 0.0 : x * x;
+    case ActivationKind::kClampedSwiglu: {
+      const double gate = x > kSwigluLimit ? kSwigluLimit : x;
+      return gate / (1.0 + std::exp(-1.702 * gate));
+    }
+    case ActivationKind::kSoftCap:
+      break;
+  }
+  return call.cap * std::tanh(x / call.cap);
+}
+
+}  // namespace
 
 double silu(double x) {
   return x / (1.0 + std::exp(-x));
@@ -14,11 +44,15 @@ double gelu_tanh(double x) {
   return 0.5 * x * (1.0 + std::tanh(scale * (x + 0.044715 * x * x * x)));
 }
 
+double gelu(double x) {
+  return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+}
+
 void run(const ActivateCall& call) {
   for (int64_t i = 0; i < call.count; ++i) {
-    const double x = call.x[i];
-    const bool gated = call.kind == ActivationKind::kSiluGated;
-    call.out[i] = static_cast<float>(gated ? silu(x) * call.up[i] : gelu_tanh(x));
+    double up = call.up == nullptr ? 1.0 : static_cast<double>(call.up[i]);
+    if (call.kind == ActivationKind::kClampedSwiglu && call.up != nullptr) up = clamped(up) + 1.0;
+    call.out[i] = static_cast<float>(apply(call, call.x[i]) * up);
   }
 }
 

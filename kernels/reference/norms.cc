@@ -5,16 +5,16 @@
 namespace assay::reference {
 namespace {
 
-void rms_norm(const NormCall& call, const float* x, float* out) {
+void rms_norm(const NormCall& call, const float* x, const float* weight, float* out) {
   double squares = 0.0;
   for (int64_t i = 0; i < call.width; ++i) squares += static_cast<double>(x[i]) * x[i];
   const double scale = 1.0 / std::sqrt(squares / static_cast<double>(call.width) + call.eps);
   for (int64_t i = 0; i < call.width; ++i) {
-    out[i] = static_cast<float>(x[i] * scale * call.weight[i]);
+    out[i] = static_cast<float>(x[i] * scale * weight[i]);
   }
 }
 
-void layer_norm(const NormCall& call, const float* x, float* out) {
+void layer_norm(const NormCall& call, const float* x, const float* weight, float* out) {
   const auto width = static_cast<double>(call.width);
   double sum = 0.0;
   for (int64_t i = 0; i < call.width; ++i) sum += x[i];
@@ -24,7 +24,7 @@ void layer_norm(const NormCall& call, const float* x, float* out) {
   const double scale = 1.0 / std::sqrt(squares / width + call.eps);
   for (int64_t i = 0; i < call.width; ++i) {
     const double shift = call.bias != nullptr ? call.bias[i] : 0.0;
-    out[i] = static_cast<float>((x[i] - mean) * scale * call.weight[i] + shift);
+    out[i] = static_cast<float>((x[i] - mean) * scale * weight[i] + shift);
   }
 }
 
@@ -33,7 +33,8 @@ void layer_norm(const NormCall& call, const float* x, float* out) {
 void run(const NormCall& call) {
   const auto row = call.kind == NormKind::kRms ? rms_norm : layer_norm;
   for (int64_t t = 0; t < call.n_tokens; ++t) {
-    row(call, call.x + t * call.width, call.out + t * call.width);
+    const float* weight = call.weight + t % call.n_weights * call.width;
+    row(call, call.x + t * call.width, weight, call.out + t * call.width);
   }
 }
 

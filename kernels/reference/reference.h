@@ -32,6 +32,7 @@ void run(const AttentionCall& call, const AttentionVariant& variant);
 
 double silu(double x);
 double gelu_tanh(double x);
+double gelu(double x);
 
 void run(const ActivateCall& call);
 void run(const AddCall& call);

@@ -50,12 +50,13 @@ def join_heads(tensor):
 class _Layer:
     """The rules of a layer, by checkpoint."""
 
-    def __init__(self, network, config, paths):
-        """paths: of the modules of the layers, within a layer."""
+    def __init__(self, network, config, modules):
+        """modules: the paths of those that layers have, within a layer."""
+        self._modules = modules
         self._network, self._config, self._heads = network, config, heads_of(config)
         self._layer = f"{network['layers']}.*"
         self._entering = Rule(self._layer, "", of="input")
-        self._ops = [op for op in network["layer"] if op[1] != "norm" or op[4] in paths]
+        self._ops = [op for op in network["layer"] if op[1] != "norm" or op[4] in modules]
         self._dropped = {op[0]: op[2] for op in network["layer"] if op not in self._ops}  # norms that are switched off
         self._rules = {}
         for out, kind, inputs, _, module in self._ops:
@@ -68,11 +69,12 @@ class _Layer:
     def _rule(self, out, kind, inputs, module):
         if out == "output":
             return Rule(self._layer, "")
-        if module:
-            return Rule(f"{self._layer}.{module}", "", change=self._change(out, kind, module))
+        if module:  # otherwise a product with weights of some experts, within a larger module
+            whole = Rule(f"{self._layer}.{module}", "", change=self._change(out, kind, module))
+            return whole if module in self._modules else None
         if kind == "rope":
             return self._rotation(out, self._dropped.get(inputs[0], inputs[0]))
-        reader = next((op[4] for op in self._ops if op[4] and out in op[2].split()), None)
+        reader = next((op[4] for op in self._ops if op[4] in self._modules and out in op[2].split()), None)
         if reader:
             return Rule(f"{self._layer}.{reader}", "", of="input")
         if kind != "add":
@@ -120,14 +122,18 @@ class _Layer:
         return Rule(f"{self._layer}.{attention}", "", calls=ROTATE, change=change, beside=self._rules[of])
 
 
-def _describes(network, model, paths):
-    """Whether these are the modules of that network: each linear one is there, and no other has weights."""
-    known = {op[4] for op in network["layer"] if op[4]}
+def _within_layers(network, named):
+    """The paths, from a layer on, of modules or parameters of the layers."""
+    pattern = re.compile(rf"{re.escape(network['layers'])}\.\d+\.(.+)")
+    return {match[1] for name, _ in named if (match := pattern.fullmatch(name))}
+
+
+def _describes(network, modules, parameters):
+    """Whether these are of that network: each linear module is there, and no other has weights."""
+    known = tuple(f"{op[4]}." for op in network["layer"] if op[4])
     linear = {op[4] for op in network["layer"] if op[1] == "linear"}
-    prefix = f"{network['layers']}.0."
-    weights = [name.removeprefix(prefix) for name, _ in model.named_parameters() if name.startswith(prefix)]
-    return linear <= paths and all(
-        any(name.startswith(f"{path}.") for path in known) for name in weights if name.endswith(".weight")
+    return linear <= modules | parameters and all(
+        name.startswith(known) for name in parameters if name.endswith(".weight")
     )
 
 
@@ -139,12 +145,12 @@ def rules_for(model):
     network = MODELS.get(getattr(getattr(model, "config", None), "model_type", None))
     if not network:
         return rules_for_any(model)
-    paths = {re.sub(rf"{re.escape(network['layers'])}\.\d+\.", "", name) for name, _ in model.named_modules()}
-    if not _describes(network, model, paths):
+    modules = _within_layers(network, model.named_modules())
+    if not _describes(network, modules, _within_layers(network, model.named_parameters())):
         return rules_for_any(model)
     return [
         Rule(f"{network['layers']}.0", "embedding", of="input"),
-        *_Layer(network, model.config, paths).rules(),
+        *_Layer(network, model.config, modules).rules(),
         Rule(network["output_norm"], "final_norm"),
         Rule("", "logits", change=model_logits),
     ]

@@ -177,6 +177,23 @@ class ReadyRules(unittest.TestCase):
         model.model.layers[0].self_attn.q_norm = torch.nn.RMSNorm(8)
         self.assertEqual(rules_for(model), rules_for_any(model))
 
+    def test_products_of_experts_leave_the_other_rules_as_they_are(self):
+        """Breaks if weights that are parameters of a larger module were looked for as a module."""
+        experts = (
+            ("router", "linear", "ffn_norm", "ffn_gate_inp", "mlp.gate"),
+            ("ffn_up", "linear", "ffn_norm", "ffn_up_exps", "mlp.experts.gate_up_proj"),
+            ("ffn_out", "linear", "ffn_act", "ffn_down_exps", "mlp.experts"),
+        )
+        shared = tuple(op for op in MODELS["llama"]["layer"] if not op[0].startswith("ffn_") or op[0] == "ffn_norm")
+        network = MODELS["llama"] | {"layer": shared[:-1] + experts + shared[-1:]}
+        model = model_of("mixtral", num_local_experts=4)
+        with mock.patch.dict(MODELS, mixtral=network):
+            seen = collected(model, lambda: model(torch.tensor([TOKENS]), use_cache=False))
+        for layer in by_layer(seen):
+            self.assertEqual(layer["router"].shape, (len(TOKENS), 4))
+            self.assertNotIn("ffn_up", layer)
+            np.testing.assert_allclose(layer["output"], layer["attn_residual"] + layer["ffn_out"], atol=1e-5)
+
     def test_positions_follow_the_cache(self):
         """Breaks if decoding logged every token at 0."""
         model = model_of("llama")

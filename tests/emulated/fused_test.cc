@@ -148,7 +148,7 @@ TEST_P(FusedTest, ActivationIsNormGateUpAndTheirProduct) {
       if (gated) {
         const auto want_gate = multiply(gate, {}, normed);
         expect(want_gate, step.gate_seen, "gate");
-        cpu_->run(ActivateCall{ActivationKind::kSiluGated, want_gate.data(), want_up.data(), rows,
+        cpu_->run(ActivateCall{ActivationKind::kSilu, want_gate.data(), want_up.data(), rows,
                                act.data()});
       } else {
         cpu_->run(

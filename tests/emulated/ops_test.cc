@@ -128,6 +128,15 @@ TEST_P(OpTest, Norms) {
         return in_place;
       });
     }
+    const auto head_weights = Random(9).floats(2 * width);
+    for (const NormKind kind : {NormKind::kRms, NormKind::kLayer}) {
+      expect_the_bits_of_the_cpu(3 * width, [&](Kernels& kernels, Arena& arena) {
+        float* out = arena.place(nothing(3 * width));
+        kernels.run(NormCall{
+            kind, arena.place(x), arena.place(head_weights), nullptr, 1e-5F, 3, width, out, {}, 2});
+        return out;
+      });
+    }
   }
 }
 
@@ -171,17 +180,21 @@ TEST_P(OpTest, Activations) {
   for (const float value : {0.0F, -0.0F, INFINITY, -INFINITY, 1e-30F, 3e38F}) x.push_back(value);
   const auto count = static_cast<int64_t>(x.size());
   const auto up = Random(2).floats(count);
-  expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
-    float* out = arena.place(nothing(count));
-    kernels.run(
-        ActivateCall{ActivationKind::kSiluGated, arena.place(x), arena.place(up), count, out});
-    return out;
-  });
-  expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
-    float* in_place = arena.place(x);
-    kernels.run(ActivateCall{ActivationKind::kGeluTanh, in_place, nullptr, count, in_place});
-    return in_place;
-  });
+  for (const ActivationKind kind :
+       {ActivationKind::kSilu, ActivationKind::kGeluTanh, ActivationKind::kGelu,
+        ActivationKind::kReluSquared, ActivationKind::kClampedSwiglu, ActivationKind::kSoftCap}) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
+      float* out = arena.place(nothing(count));
+      kernels.run(ActivateCall{kind, arena.place(x), arena.place(up), count, out, {}, 3.0F});
+      return out;
+    });
+    expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
+      float* in_place = arena.place(x);
+      kernels.run(ActivateCall{kind, in_place, nullptr, count, in_place, {}, 3.0F});
+      return in_place;
+    });
+  }
   expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
     float* in_place = arena.place(x);
     kernels.run(AddCall{in_place, arena.place(up), count, in_place, {}, 0.3F});
@@ -201,6 +214,8 @@ struct AttentionCase {
   int64_t window;
   int64_t first_position;
   int64_t n_tokens;
+  float soft_cap = 0.0F;
+  bool sinks = false;
 };
 
 // Grouped heads, windows, odd head sizes, decode behind a prefix, and more keys than one run of
@@ -210,7 +225,8 @@ TEST_P(OpTest, Attention) {
        {AttentionCase{1, 1, 1, 0, 0, 1}, AttentionCase{4, 2, 17, 0, 0, 5},
         AttentionCase{2, 1, 40, 3, 2, 9}, AttentionCase{3, 3, 8, 300, 700, 2},
         AttentionCase{1, 1, 16, 0, 2100, 1}, AttentionCase{2, 1, 80, 0, 0, 67},
-        AttentionCase{1, 1, 33, 20, 250, 70}}) {
+        AttentionCase{1, 1, 33, 20, 250, 70}, AttentionCase{4, 2, 24, 6, 3, 40, 2.0F},
+        AttentionCase{4, 2, 24, 0, 0, 35, 1.5F, true}}) {
     for (const KvType type : {KvType::kF32, KvType::kF16}) {
       SCOPED_TRACE(::testing::Message() << c.n_heads << " heads of " << c.head_dim << ", window "
                                         << c.window << ", position " << c.first_position);
@@ -219,18 +235,25 @@ TEST_P(OpTest, Attention) {
       const auto q = Random(1).floats(c.n_tokens * c.n_heads * c.head_dim);
       const auto k = Random(2).floats(kv_count, 3.0F);
       const auto v = Random(3).floats(kv_count);
-      const AttentionShape shape{c.n_heads, c.n_kv_heads, c.head_dim, 0.7F, c.window};
-      expect_the_bits_of_the_cpu(c.n_tokens * c.n_heads * c.head_dim, [&](Kernels& kernels,
-                                                                          Arena& arena) {
-        void* stored_k = arena.place(nothing(kv_count));
-        void* stored_v = arena.place(nothing(kv_count));
-        kernels.run(StoreKvCall{arena.place(k), type, kv_count, stored_k});
-        kernels.run(StoreKvCall{arena.place(v), type, kv_count, stored_v});
-        float* out = arena.place(nothing(c.n_tokens * c.n_heads * c.head_dim));
-        kernels.run(AttentionCall{
-            arena.place(q), {type, stored_k, stored_v}, shape, c.first_position, c.n_tokens, out});
-        return out;
-      });
+      const auto sinks = Random(4).floats(c.n_heads, 2.0F);
+      const AttentionShape shape{c.n_heads, c.n_kv_heads, c.head_dim, 0.7F, c.window, c.soft_cap};
+      expect_the_bits_of_the_cpu(
+          c.n_tokens * c.n_heads * c.head_dim, [&](Kernels& kernels, Arena& arena) {
+            void* stored_k = arena.place(nothing(kv_count));
+            void* stored_v = arena.place(nothing(kv_count));
+            kernels.run(StoreKvCall{arena.place(k), type, kv_count, stored_k});
+            kernels.run(StoreKvCall{arena.place(v), type, kv_count, stored_v});
+            float* out = arena.place(nothing(c.n_tokens * c.n_heads * c.head_dim));
+            kernels.run(AttentionCall{arena.place(q),
+                                      {type, stored_k, stored_v},
+                                      shape,
+                                      c.first_position,
+                                      c.n_tokens,
+                                      out,
+                                      {},
+                                      c.sinks ? arena.place(sinks) : nullptr});
+            return out;
+          });
     }
   }
 }

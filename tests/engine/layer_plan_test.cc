@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <iterator>
 #include <map>
+#include <sstream>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/fused_layer.h"
@@ -28,13 +30,25 @@ ModelConfig config_of(const char* architecture) {
   return config;
 }
 
+// By the architectures' names; an architecture may have several.
+std::vector<std::pair<std::string, std::span<const OpSpec>>> all_layers() {
+  std::vector<std::pair<std::string, std::span<const OpSpec>>> layers;
+  std::istringstream names(architecture_names());
+  for (std::string name; std::getline(names >> std::ws, name, ',');) {
+    const Architecture& architecture = *find_architecture(name);
+    layers.emplace_back(name, architecture.layer);
+    for (const LayerVariant& variant : architecture.variants) {
+      layers.emplace_back(name, variant.ops);
+    }
+  }
+  return layers;
+}
+
 // Breaks if a result were overwritten while an op has yet to read it.
 TEST(LayerPlan, KeepsEachResultUntilItsLastReader) {
-  std::vector<const char*> names(std::begin(kFused), std::end(kFused));
-  names.insert(names.end(), std::begin(kByOps), std::end(kByOps));
-  for (const char* name : names) {
-    const ModelConfig config = config_of(name);
-    const LayerPlan plan(config);
+  for (const auto& [name, ops] : all_layers()) {
+    const ModelConfig config = config_of(name.c_str());
+    const LayerPlan plan(ops, config);
     std::map<size_t, Checkpoint> holds = {{0, Checkpoint::kOutput}};
     for (const std::span<const OpSpec> step : plan.steps()) {
       for (const OpSpec& op : step) {
@@ -53,7 +67,8 @@ TEST(LayerPlan, KeepsEachResultUntilItsLastReader) {
 }
 
 TEST(LayerPlan, ProductsOfOneInputAreOneStep) {
-  const LayerPlan plan(config_of("llama"));
+  const ModelConfig config = config_of("llama");
+  const LayerPlan plan(config.architecture->layer, config);
   std::vector<size_t> sizes;
   for (const std::span<const OpSpec> step : plan.steps()) sizes.push_back(step.size());
   EXPECT_THAT(sizes, ElementsAre(1, 3, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1));

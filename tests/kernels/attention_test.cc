@@ -25,23 +25,34 @@ struct Case {
   int64_t window;
   int64_t n_positions;
   KvType type;
+  float soft_cap = 0.0F;
+  bool sinks = false;
 };
 
 constexpr Case kCases[] = {
-    {1, 1, 1, 0, 1, KvType::kF32},    {3, 1, 5, 0, 7, KvType::kF32},
-    {4, 2, 17, 0, 21, KvType::kF16},  {9, 3, 64, 0, 40, KvType::kF32},
-    {8, 2, 80, 6, 33, KvType::kF16},  {2, 2, 96, 1, 9, KvType::kF32},
-    {2, 1, 33, 20, 70, KvType::kF32}, {1, 1, 16, 0, 600, KvType::kF32},
+    {1, 1, 1, 0, 1, KvType::kF32},
+    {3, 1, 5, 0, 7, KvType::kF32},
+    {4, 2, 17, 0, 21, KvType::kF16},
+    {9, 3, 64, 0, 40, KvType::kF32},
+    {8, 2, 80, 6, 33, KvType::kF16},
+    {2, 2, 96, 1, 9, KvType::kF32},
+    {2, 1, 33, 20, 70, KvType::kF32},
+    {1, 1, 16, 0, 600, KvType::kF32},
+    {4, 2, 32, 0, 30, KvType::kF32, 2.0F},
+    {6, 2, 32, 5, 30, KvType::kF16, 0.0F, true},
+    {2, 2, 16, 0, 300, KvType::kF32, 1.5F, true},
 };
 
 struct Inputs {
   explicit Inputs(const Case& c)
-      : shape{c.n_heads, c.n_kv_heads, c.head_dim, 0.3F, c.window},
+      : shape{c.n_heads, c.n_kv_heads, c.head_dim, 0.3F, c.window, c.soft_cap},
         type(c.type),
         n_positions(c.n_positions),
         q(Random(1).floats(c.n_positions * c.n_heads * c.head_dim, 3.0F)),
         k(store(Random(2).floats(c.n_positions * c.n_kv_heads * c.head_dim, 2.0F))),
-        v(store(Random(3).floats(c.n_positions * c.n_kv_heads * c.head_dim))) {}
+        v(store(Random(3).floats(c.n_positions * c.n_kv_heads * c.head_dim))) {
+    if (c.sinks) sinks = Random(4).floats(c.n_heads, 2.0F);
+  }
 
   // Exactly as many bytes as there are elements: the sanitizers notice a read beyond them.
   std::vector<uint8_t> store(const std::vector<float>& x) const {
@@ -60,7 +71,9 @@ struct Inputs {
                                 shape,
                                 first,
                                 std::min(batch, n_positions - first),
-                                out.data() + first * width});
+                                out.data() + first * width,
+                                {},
+                                sinks.empty() ? nullptr : sinks.data()});
     }
     return out;
   }
@@ -71,6 +84,7 @@ struct Inputs {
   std::vector<float> q;
   std::vector<uint8_t> k;
   std::vector<uint8_t> v;
+  std::vector<float> sinks;
 };
 
 TEST_P(AttentionTest, IsTheReferenceAndThePortablePath) {
@@ -117,6 +131,21 @@ TEST_P(AttentionTest, SeesNoKeyBeyondItsOwn) {
   for (size_t i = 0; i < out.size(); ++i) {
     const size_t position = i / 64;
     EXPECT_EQ(std::isnan(out[i]), position >= 5 && position < 9) << position;
+  }
+}
+
+// Breaks if a sink were taken for a key, or added where it is the greatest score.
+TEST_P(AttentionTest, ASinkTakesItsShareOfTheWeights) {
+  const TestKernels kernels(GetParam());
+  Inputs inputs({1, 1, 16, 0, 1, KvType::kF32});
+  inputs.shape.scale = 0.0F;  // one key with a score of 0
+  const auto without = inputs.attend(*kernels.operator->(), 1);
+  for (const double sink : {-3.0, 0.0, 60.0}) {
+    inputs.sinks = {static_cast<float>(sink)};
+    const auto with = inputs.attend(*kernels.operator->(), 1);
+    for (size_t i = 0; i < with.size(); ++i) {
+      EXPECT_FLOAT_EQ(with[i], static_cast<float>(without[i] / (1.0 + std::exp(sink)))) << sink;
+    }
   }
 }
 

@@ -37,22 +37,24 @@ void expect_close_and_portable(InstructionSet set, int64_t count, double toleran
   EXPECT_TRUE(error <= tolerance) << count << " elements: " << error;
 }
 
-TEST_P(ElementwiseTest, SiluMul) {
-  for (const int64_t n : kCounts) {
-    const std::vector<float> gate = Random(1).floats(n, 20.0F);
-    const std::vector<float> up = Random(2).floats(n);
-    expect_close_and_portable(GetParam(), n, 2e-7, [&](Kernels& kernels, float* out) {
-      kernels.run(ActivateCall{ActivationKind::kSiluGated, gate.data(), up.data(), n, out});
-    });
-  }
-}
+constexpr ActivationKind kKinds[] = {ActivationKind::kSilu,          ActivationKind::kGeluTanh,
+                                     ActivationKind::kGelu,          ActivationKind::kReluSquared,
+                                     ActivationKind::kClampedSwiglu, ActivationKind::kSoftCap};
 
-TEST_P(ElementwiseTest, GeluTanh) {
-  for (const int64_t n : kCounts) {
-    const std::vector<float> x = Random(1).floats(n, 6.0F);
-    expect_close_and_portable(GetParam(), n, 2e-7, [&](Kernels& kernels, float* out) {
-      kernels.run(ActivateCall{ActivationKind::kGeluTanh, x.data(), nullptr, n, out});
-    });
+TEST_P(ElementwiseTest, Activations) {
+  for (const ActivationKind kind : kKinds) {
+    for (const int64_t n : kCounts) {
+      SCOPED_TRACE(static_cast<int>(kind));
+      for (const float size : {0.1F, 6.0F, 20.0F}) {
+        const std::vector<float> x = Random(1).floats(n, size);
+        const std::vector<float> up = Random(2).floats(n, 9.0F);
+        for (const float* factor : {static_cast<const float*>(nullptr), up.data()}) {
+          expect_close_and_portable(GetParam(), n, 3e-7, [&](Kernels& kernels, float* out) {
+            kernels.run(ActivateCall{kind, x.data(), factor, n, out, {}, 3.0F});
+          });
+        }
+      }
+    }
   }
 }
 
@@ -78,32 +80,34 @@ TEST_P(ElementwiseTest, OutMayBeAnInput) {
   const std::vector<float> a = Random(1).floats(37);
   const std::vector<float> b = Random(2).floats(37);
   std::vector<float> want(37);
-  kernels->run(ActivateCall{ActivationKind::kSiluGated, a.data(), b.data(), 37, want.data()});
+  kernels->run(ActivateCall{ActivationKind::kSilu, a.data(), b.data(), 37, want.data()});
   std::vector<float> in_place = a;
-  kernels->run(
-      ActivateCall{ActivationKind::kSiluGated, in_place.data(), b.data(), 37, in_place.data()});
+  kernels->run(ActivateCall{ActivationKind::kSilu, in_place.data(), b.data(), 37, in_place.data()});
   EXPECT_TRUE(same_bits(in_place, want));
   in_place = b;
-  kernels->run(
-      ActivateCall{ActivationKind::kSiluGated, a.data(), in_place.data(), 37, in_place.data()});
+  kernels->run(ActivateCall{ActivationKind::kSilu, a.data(), in_place.data(), 37, in_place.data()});
   EXPECT_TRUE(same_bits(in_place, want));
 }
 
 TEST_P(ElementwiseTest, LimitsOfActivations) {
   const TestKernels kernels(GetParam());
   const std::vector<float> x = {-1e30F, -200.0F, 0.0F, 200.0F, 1e30F, INFINITY, NAN};
-  const std::vector<float> ones(x.size(), 1.0F);
-  for (const bool gelu : {false, true}) {
+  const auto n = static_cast<int64_t>(x.size());
+  for (const ActivationKind kind : kKinds) {
     std::vector<float> out(x.size());
-    const auto n = static_cast<int64_t>(x.size());
-    if (gelu) {
-      kernels->run(ActivateCall{ActivationKind::kGeluTanh, x.data(), nullptr, n, out.data()});
-    } else {
-      kernels->run(ActivateCall{ActivationKind::kSiluGated, x.data(), ones.data(), n, out.data()});
+    kernels->run(ActivateCall{kind, x.data(), nullptr, n, out.data(), {}, 3.0F});
+    EXPECT_TRUE(std::isnan(out[6]));
+    if (kind == ActivationKind::kSoftCap) {
+      for (size_t i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(out[i], i < 2 ? -3.0F : i == 2 ? 0.0F : 3.0F);
+      continue;
     }
     for (size_t i = 0; i < 3; ++i) EXPECT_EQ(out[i], 0.0F) << x[i];
-    for (size_t i = 3; i < 6; ++i) EXPECT_EQ(out[i], x[i]);
-    EXPECT_TRUE(std::isnan(out[6]));
+    for (size_t i = 3; i < 6; ++i) {
+      const float square = x[i] * x[i];
+      EXPECT_EQ(out[i], kind == ActivationKind::kReluSquared     ? square
+                        : kind == ActivationKind::kClampedSwiglu ? out[3]
+                                                                 : x[i]);
+    }
   }
 }
 

@@ -76,6 +76,38 @@ TEST_P(NormsTest, HaveTheSameBitsForAllThreadsAndBatches) {
   }
 }
 
+// Breaks if the heads' weights were shared, or counted from the call's first row of a thread.
+TEST_P(NormsTest, HeadsMayHaveWeightsOfTheirOwn) {
+  const int64_t width = 33;
+  const int64_t n_rows = 900;  // enough for several threads
+  const int64_t n_weights = 3;
+  const std::vector<float> x = Random(1).floats(n_rows * width);
+  const std::vector<float> weights = Random(7).floats(n_weights * width);
+  const TestKernels kernels(GetParam(), 3);
+  const auto reference = make_reference_kernels();
+  for (const NormKind kind : {NormKind::kRms, NormKind::kLayer}) {
+    std::vector<float> got(x.size());
+    std::vector<float> want(x.size());
+    std::vector<float> row(x.size());
+    const NormCall call{kind,   x.data(), weights.data(), nullptr, 1e-5F,
+                        n_rows, width,    got.data(),     {},      n_weights};
+    kernels->run(call);
+    for (int64_t r = 0; r < n_rows; ++r) {
+      NormCall one = call;
+      one.x += r * width;
+      one.weight += r % n_weights * width;
+      one.n_tokens = one.n_weights = 1;
+      one.out = row.data() + r * width;
+      kernels->run(one);
+    }
+    EXPECT_TRUE(same_bits(got, row));
+    NormCall all = call;
+    all.out = want.data();
+    reference->run(all);
+    EXPECT_TRUE(relative_l2(want, got) <= 2e-7);
+  }
+}
+
 TEST_P(NormsTest, WorkInPlaceAndKeepNan) {
   const TestKernels kernels(GetParam());
   std::vector<float> x = Random(1).floats(int64_t{2} * 40);

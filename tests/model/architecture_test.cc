@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace assay {
 namespace {
@@ -22,6 +26,18 @@ std::vector<const Architecture*> all_architectures() {
   return all;
 }
 
+// Each architecture's layer and its variants.
+std::vector<std::pair<const Architecture*, std::span<const OpSpec>>> all_layers() {
+  std::vector<std::pair<const Architecture*, std::span<const OpSpec>>> layers;
+  for (const Architecture* architecture : all_architectures()) {
+    layers.emplace_back(architecture, architecture->layer);
+    for (const LayerVariant& variant : architecture->variants) {
+      layers.emplace_back(architecture, variant.ops);
+    }
+  }
+  return layers;
+}
+
 std::vector<std::string> names_of(const std::vector<OpPlace>& places) {
   std::vector<std::string> names;
   for (const OpPlace& place : places) names.push_back(place.name());
@@ -31,14 +47,12 @@ std::vector<std::string> names_of(const std::vector<OpPlace>& places) {
 // Breaks if a declaration read what comes later, computed a tensor twice, or stood in another order
 // than its checkpoints.
 TEST(Architectures, ComputeEachTensorOnceFromThoseBefore) {
-  const std::vector<const Architecture*> all = all_architectures();
-  ASSERT_GE(all.size(), 4U);
-  for (const Architecture* architecture : all) {
-    ASSERT_NE(architecture, nullptr);
+  ASSERT_GE(all_architectures().size(), 4U);
+  for (const auto& [architecture, layer] : all_layers()) {
     std::set<Checkpoint> known = {Checkpoint::kOutput};  // of the layer before
     std::set<Checkpoint> made;
     Checkpoint before = Checkpoint::kEmbedding;
-    for (const OpSpec& op : architecture->layer) {
+    for (const OpSpec& op : layer) {
       const std::string where = std::string(architecture->name) + " " + OpPlace{op.out, 0}.name();
       for (const Checkpoint input : op.inputs()) EXPECT_TRUE(known.contains(input)) << where;
       EXPECT_TRUE(made.insert(op.out).second) << where;
@@ -49,7 +63,7 @@ TEST(Architectures, ComputeEachTensorOnceFromThoseBefore) {
       known.insert(op.out);
       before = op.out;
     }
-    EXPECT_EQ(architecture->layer.back().out, Checkpoint::kOutput) << architecture->name;
+    EXPECT_EQ(layer.back().out, Checkpoint::kOutput) << architecture->name;
     EXPECT_TRUE(made.contains(Checkpoint::kOutput)) << architecture->name;
   }
 }
@@ -59,8 +73,6 @@ TEST(Architectures, RotationFollowsFromThePositions) {
     const bool rotary = architecture->position == PositionKind::kRotary;
     EXPECT_EQ(has_checkpoint(*architecture, Checkpoint::kQRope), rotary) << architecture->name;
     EXPECT_EQ(has_checkpoint(*architecture, Checkpoint::kKRope), rotary) << architecture->name;
-    const bool gated = architecture->activation == ActivationKind::kSiluGated;
-    EXPECT_EQ(has_checkpoint(*architecture, Checkpoint::kFfnGate), gated) << architecture->name;
   }
 }
 
@@ -83,6 +95,30 @@ TEST(Inputs, AreThoseOfTheLayerAndOfTheOneBefore) {
   EXPECT_THAT(inputs("llama", Checkpoint::kLogits, -1), ElementsAre("final_norm"));
   EXPECT_THAT(inputs("llama", Checkpoint::kEmbedding, -1), IsEmpty());
   EXPECT_THAT(inputs("gpt2", Checkpoint::kQRope, 0), IsEmpty()) << "it has none";
+}
+
+// Breaks if a variant were taken where it does not apply, or an op kept whose tensor is missing.
+TEST(LayerOps, FollowWhatTheFileHas) {
+  using Names = std::set<std::string, std::less<>>;
+  const auto ops = [](const char* name, const Names& tensors, const Names& keys) {
+    return layer_ops(
+        *find_architecture(name), [&](std::string_view stem) { return tensors.contains(stem); },
+        [&](std::string_view key) { return keys.contains(key); });
+  };
+  const auto reads = [](const std::vector<OpSpec>& layer, Checkpoint checkpoint) {
+    const OpSpec* op = find_spec(layer, checkpoint);
+    return op == nullptr ? std::nullopt : std::optional(op->in.front());
+  };
+  using C = Checkpoint;
+  EXPECT_EQ(reads(ops("gptneox", {}, {}), C::kFfnNorm), C::kAttnResidual);
+  EXPECT_EQ(reads(ops("gptneox", {}, {"use_parallel_residual"}), C::kFfnNorm), C::kOutput);
+  EXPECT_EQ(reads(ops("stablelm", {}, {}), C::kFfnUp), C::kAttnNorm);
+  EXPECT_EQ(reads(ops("stablelm", {"ffn_norm"}, {}), C::kFfnUp), C::kFfnNorm);
+  EXPECT_EQ(reads(ops("stablelm", {}, {}), C::kQRope), C::kQ);
+  EXPECT_EQ(reads(ops("stablelm", {"attn_q_norm"}, {}), C::kQRope), C::kQNorm);
+  EXPECT_EQ(reads(ops("stablelm", {"attn_q_norm"}, {}), C::kKRope), C::kK);
+  EXPECT_EQ(reads(ops("falcon", {"attn_norm_2"}, {}), C::kFfnUp), C::kFfnNorm);
+  EXPECT_EQ(reads(without_rotation(ops("exaone4", {}, {})), C::kAttn), C::kQNorm);
 }
 
 // Breaks if what reads an op that is left out read nothing, or a product's input.

@@ -12,7 +12,7 @@ from .families import FAMILIES, goldens
 
 def main():
     specs = small_models.specs()
-    families = {family.name: family for family in FAMILIES}
+    families = {family.name: family for family in FAMILIES if family.golden}
     names = [*specs, *families, smollm2.NAME]
     parser = argparse.ArgumentParser(
         prog="python -m generate",

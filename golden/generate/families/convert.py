@@ -38,7 +38,7 @@ SET_VOCAB = {"none": no_vocabulary, "own": own_vocabulary}
 
 
 def with_returned(modify):
-    """A modify_tensors that is a generator and returns tensors loses them (StableLM's norms of heads); this has them."""
+    """A modify_tensors that yields and then returns tensors, as of StableLM's norms of heads, with what it returns."""
 
     def modify_tensors(self, *args):
         returned = yield from modify(self, *args)

@@ -51,6 +51,7 @@ DENSE = (
             hidden_act="gelu_fast",
             tie_word_embeddings=False,
         ),
+        golden=False,
     ),
     Family(
         "phi2",
@@ -118,6 +119,7 @@ DENSE = (
             rope_parameters=rope(34567.0),
             tie_word_embeddings=True,
         ),
+        golden=False,
     ),
     Family(
         "nemotron",
@@ -131,6 +133,7 @@ DENSE = (
             rope_parameters=rope(23456.0, partial_rotary_factor=0.5),
             tie_word_embeddings=False,
         ),
+        {"q_proj": 0.5, "embed_tokens": 3.0},
     ),
     Family(
         "falcon",
@@ -184,6 +187,7 @@ DENSE = (
             rope_parameters=rope(1234567.0),
             tie_word_embeddings=True,
         ),
+        {"embed_tokens": 3.0},
     ),
     Family(
         "llama-linear",
@@ -196,6 +200,7 @@ DENSE = (
             rope_parameters={"rope_type": "linear", "factor": 2.5, "rope_theta": 23456.0},
             tie_word_embeddings=False,
         ),
+        golden=False,
     ),
     Family(
         "llama-yarn",
@@ -208,6 +213,8 @@ DENSE = (
             rope_parameters=yarn(16.0, 345.0, 512),
             tie_word_embeddings=False,
         ),
+        {"embed_tokens": 2.0},
+        golden=False,
     ),
     Family(
         "llama-llama3",
@@ -228,6 +235,7 @@ DENSE = (
             },
             tie_word_embeddings=True,
         ),
+        golden=False,
     ),
     Family(
         "qwen2-yarn",
@@ -244,6 +252,7 @@ DENSE = (
             rope_parameters=yarn(4.0, 123456.0, 128, beta_fast=4.0, beta_slow=0.5, attention_factor=1.3125),
             tie_word_embeddings=True,
         ),
+        {"embed_tokens": 2.0},
         proof=dict(rope_parameters=yarn(4.0, 123456.0, 128)),
     ),
     Family(
@@ -291,7 +300,7 @@ DENSE = (
     Family(
         "exaone4",
         "Exaone4Config",
-        118,
+        1181,
         WHOLE
         | dict(
             num_hidden_layers=5,
@@ -303,6 +312,7 @@ DENSE = (
             rope_parameters=rope(23456.0),
             tie_word_embeddings=True,
         ),
+        {"embed_tokens": 4.0},
         proof=dict(
             num_hidden_layers=64, layer_types=(["sliding_attention"] * 3 + ["full_attention"]) * 16
         ),

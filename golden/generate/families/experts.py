@@ -122,7 +122,7 @@ EXPERTS = (
             rope_parameters=yarn(8.0, 123456.0, 64, beta_fast=32.0, beta_slow=1.0, truncate=False),
             tie_word_embeddings=False,
         ),
-        GAIN | {"experts": 3.0},
+        GAIN | {"experts": 3.0, "k_proj.bias": 3.0},
         proof=dict(rope_parameters=yarn(8.0, 123456.0, 64)),
     ),
     Family(
@@ -139,8 +139,9 @@ EXPERTS = (
             norm_topk_prob=False,
             rope_parameters=rope(23456.0),
         ),
-        GAIN,
+        GAIN | {"embed_tokens": 3.0},
         proof=dict(num_hidden_layers=27),
+        golden=False,
     ),
     Family(
         "deepseek2",
@@ -156,7 +157,7 @@ EXPERTS = (
             norm_topk_prob=False,
             rope_parameters=yarn(16.0, 23456.0, 32, beta_fast=32.0, beta_slow=1.0, mscale=0.75, mscale_all_dim=0.75),
         ),
-        GAIN,
+        GAIN | {"embed_tokens": 3.0},
     ),
     Family(
         "deepseek3",
@@ -173,6 +174,6 @@ EXPERTS = (
             rope_parameters=rope(23456.0),
             rope_interleave=True,
         ),
-        GAIN,
+        GAIN | {"embed_tokens": 3.0},
     ),
 )

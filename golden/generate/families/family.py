@@ -21,6 +21,7 @@ class Family:
     seed: int
     values: dict
     gain: dict = field(default_factory=dict)  # of what is random, by part of its name
+    golden: bool = True  # whether golden/ has a folder of it
     proof: dict = field(default_factory=dict)  # changes with which llama.cpp can run it (it tells sizes by layers)
 
 

@@ -21,7 +21,7 @@ from .convert import convert
 from .doubles import doubles
 from .features import LLAMA_CPP_NOTES, NOT_BY_LLAMA_CPP
 
-POSITIONS = {("haiku", "layers"): 4, ("haiku", "ops"): 1, ("long", "layers"): 3, ("long", "ops"): 1}
+POSITIONS = {("haiku", "layers"): 4, ("haiku", "ops"): 1, ("long", "layers"): 3}  # windows end within `haiku`
 NARROWER = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 
 

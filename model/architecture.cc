@@ -169,12 +169,11 @@ constexpr std::array<OpSpec, 2> optional_head_norms() {
 constexpr auto kStablelmAttention =
     join(kBiasedAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), optional_head_norms(),
          rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever), add_attn(C::kAttnOut));
-constexpr auto kStablelmLayer =
+constexpr auto kStablelmLayer = join(kStablelmAttention, kBiasedFfnNorm,
+                                     gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
+constexpr auto kStablelmParallel =
     join(kStablelmAttention, gated_ffn(C::kAttnNorm, Presence::kNever), add_ffn(C::kFfnOut));
-constexpr auto kStablelmSequential =
-    join(kStablelmAttention, kBiasedFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever),
-         add_ffn(C::kFfnOut));
-constexpr LayerVariant kStablelmVariants[] = {{.ops = kStablelmSequential, .tensor = "ffn_norm"}};
+constexpr LayerVariant kStablelmVariants[] = {{.ops = kStablelmParallel, .without = "ffn_norm"}};
 
 constexpr auto kCommandRLayer =
     join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), optional_head_norms(),
@@ -331,7 +330,10 @@ std::vector<OpSpec> layer_ops(const Architecture& architecture,
                               const std::function<bool(std::string_view)>& is_true) {
   std::span<const OpSpec> chosen = architecture.layer;
   for (const LayerVariant& variant : architecture.variants) {
-    if (!variant.key.empty() ? is_true(variant.key) : has_tensor(variant.tensor)) {
+    const bool applies = !variant.key.empty()       ? is_true(variant.key)
+                         : !variant.without.empty() ? !has_tensor(variant.without)
+                                                    : has_tensor(variant.tensor);
+    if (applies) {
       chosen = variant.ops;
       break;
     }

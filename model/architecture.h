@@ -42,9 +42,10 @@ inline constexpr unsigned kAllMultipliers = 15;
 // Another layer than the usual one.
 struct LayerVariant {
   std::span<const OpSpec> ops;
-  std::string_view tensor = {};  // taken by layers of which the file has this tensor, by its name
-                                 // without "blk.N." and ".weight"
-  std::string_view key = {};     // or by all layers of files in which this key is true
+  std::string_view tensor = {};   // taken by layers of which the file has this tensor, by its name
+                                  // without "blk.N." and ".weight"
+  std::string_view without = {};  // or by layers of which it lacks this one
+  std::string_view key = {};      // or by all layers of files in which this key is true
 };
 
 // All that tells one architecture from another. Engine, comparison, causes and faults read this

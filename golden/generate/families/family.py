@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 COMMON = dict(vocab_size=320, max_position_embeddings=640, bos_token_id=None, eos_token_id=None, pad_token_id=None)
-HEADS = dict(hidden_size=64, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, head_dim=24)
+SMALL = dict(hidden_size=64, num_attention_heads=4, num_hidden_layers=2)
+GROUPED = SMALL | dict(num_key_value_heads=2)
+HEADS = GROUPED | dict(head_dim=24)
 
 # Where llama.cpp has heads of hidden / heads only.
 WHOLE = HEADS | dict(head_dim=16)

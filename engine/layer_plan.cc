@@ -7,7 +7,8 @@ namespace assay {
 namespace {
 
 bool may_overwrite_input(OpKind kind) {
-  return kind != OpKind::kLinear && kind != OpKind::kAttention;
+  return kind == OpKind::kNorm || kind == OpKind::kRope || kind == OpKind::kActivation ||
+         kind == OpKind::kAdd;
 }
 
 bool reads(std::span<const OpSpec> ops, Checkpoint checkpoint) {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "kernels/reference/dequantize.h"
+#include "model/hyperparameter_keys.h"
 
 namespace assay {
 namespace {
@@ -61,6 +62,21 @@ class TensorBinder {
     const std::string bias_name = name + ".bias";
     if (bias == Presence::kAlways || (bias == Presence::kOptional && has(bias_name))) {
       result.bias = kept_vector(bias_name, rows);
+    }
+    return result;
+  }
+
+  // `n_experts` matrices of rows × columns.
+  Linear experts(const std::string& name, int64_t rows, int64_t columns, int64_t n_experts,
+                 Presence bias) {
+    const GgufTensor& tensor = take(name + ".weight");
+    if (tensor.dims != std::vector<int64_t>{columns, rows, n_experts}) {
+      reject_shape(tensor, fmt::format("[{}, {}, {}]", columns, rows, n_experts));
+    }
+    Linear result;
+    result.weight = {tensor.type, tensor.rows(), columns, tensor.data.data()};
+    if (bias == Presence::kAlways) {
+      result.bias = kept_vector(name + ".bias", rows * n_experts, rows);
     }
     return result;
   }
@@ -134,10 +150,16 @@ bool is_qkv(Checkpoint checkpoint) {
 
 // The weights of a layer. A tensor that several ops share has the rows of each, one after the
 // other; so has attn_qkv, which a file may have in the place of attn_q, attn_k and attn_v.
-Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config) {
+Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config,
+                 const std::string& path) {
   Layer layer;
   const std::string prefix = fmt::format("blk.{}.", number);
   const std::span<const OpSpec> ops = config.layer(number).ops;
+  if (find_spec(ops, Checkpoint::kExperts) != nullptr && config.routing.n_experts == 0) {
+    throw Error(fmt::format("layer {} has experts, and key '{}.{}' does not say how many", number,
+                            config.architecture->name, hyperparameter::kExpertCount),
+                path);
+  }
   const bool fused_qkv = binder.has(prefix + "attn_qkv.weight");
   const auto tensor_of = [&](const OpSpec& op) {
     return fused_qkv && is_qkv(op.out) ? std::string_view("attn_qkv") : op.tensor;
@@ -148,6 +170,19 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
     if (first.kind == OpKind::kNorm) {
       layer.norm(first.out) = binder.norm(name, config.width(first.weight_width()),
                                           config.width(first.norm_width), first.bias);
+    }
+    if (first.kind == OpKind::kExpertLinear) {
+      const int64_t n_used = config.routing.n_used;
+      const Width input = find_spec(ops, first.in.front())->width;
+      const int64_t columns = config.width(input) / (input == Width::kExpertInner ? n_used : 1);
+      layer.linear(first.out) = binder.experts(name, config.width(first.width) / n_used, columns,
+                                               config.routing.n_experts, first.bias);
+    }
+    if (first.kind == OpKind::kAttention && !first.tensor.empty()) {
+      layer.extra.sinks = binder.kept_vector(name + ".weight", config.n_heads);
+    }
+    if (first.kind == OpKind::kSelect && binder.has(name + ".bias")) {
+      layer.extra.choice_bias = binder.kept_vector(name + ".bias", config.routing.n_experts);
     }
     if (first.kind != OpKind::kLinear) {
       ++i;
@@ -204,7 +239,7 @@ Model::Model(std::shared_ptr<const Gguf> gguf)
   }
 
   for (int64_t i = 0; i < config_.n_layers; ++i) {
-    layers.push_back(bind_layer(binder, i, config_));
+    layers.push_back(bind_layer(binder, i, config_, gguf_->path()));
   }
   const bool biased = architecture.norm == NormKind::kLayer && architecture.norm_bias;
   output_norm =

@@ -12,7 +12,8 @@
 
 namespace assay {
 
-// out = w · x + bias; `bias` is null or has one element a row.
+// out = w · x + bias; `bias` is null or has one element a row. Of experts: the rows of each expert,
+// one after the other.
 struct Linear {
   WeightMatrix weight;
   const float* bias = nullptr;
@@ -23,6 +24,12 @@ struct Norm {
   const float* bias = nullptr;    // [weight_width], LayerNorm only
 };
 
+// Numbers that an op has beside products and norms; null: none.
+struct Extra {
+  const float* sinks = nullptr;        // [n_heads] of kAttention
+  const float* choice_bias = nullptr;  // [n_experts] of kSelect; always on the host
+};
+
 // The weights of a layer's ops, by the checkpoint that each computes. Those of other ops are empty.
 class Layer {
  public:
@@ -30,6 +37,7 @@ class Layer {
   const Linear& linear(Checkpoint out) const { return linears_[static_cast<size_t>(out)]; }
   Norm& norm(Checkpoint out) { return norms_[static_cast<size_t>(out)]; }
   const Norm& norm(Checkpoint out) const { return norms_[static_cast<size_t>(out)]; }
+  Extra extra;
 
  private:
   std::array<Linear, kCheckpoints> linears_;

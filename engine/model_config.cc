@@ -79,6 +79,49 @@ const Architecture& read_architecture(const Gguf& gguf) {
   return *architecture;
 }
 
+constexpr int64_t kMaxExperts = 65536;
+
+// Of a file whose layers have experts: how they are chosen and how wide they are.
+void read_experts(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
+  using namespace hyperparameter;
+  if (gguf.get_int(keys.full(kExpertCount), 0) == 0) return;
+  Routing& routing = config.routing;
+  routing.n_experts = keys.count(kExpertCount, kMaxExperts);
+  routing.n_used = keys.count(kExpertUsedCount, routing.n_experts);
+  routing.gating = config.architecture->gating;
+  if (const int64_t stated = gguf.get_int(keys.full(kExpertGating), 0); stated != 0) {
+    if (stated < 1 || stated > 3) {
+      keys.reject(kExpertGating, fmt::format("is {}", stated),
+                  "Assay computes 1 (softmax), 2 (sigmoid) and 3 (softmax of those used)");
+    }
+    routing.gating = static_cast<Gating>(stated - 1);
+  }
+  routing.normalise =
+      gguf.get_bool(keys.full(kExpertWeightsNorm), config.architecture->normalise_weights);
+  // Files state 0 for no scale.
+  if (gguf.get_float(keys.full(kExpertWeightsScale), 0.0) != 0.0) {
+    routing.scale = static_cast<float>(keys.positive(kExpertWeightsScale));
+  }
+  routing.n_groups = keys.count(kExpertGroupCount, routing.n_experts, 1);
+  routing.n_groups_used = keys.count(kExpertGroupUsedCount, routing.n_groups, 1);
+  const int64_t group_size = routing.n_experts / routing.n_groups;
+  if (routing.n_experts % routing.n_groups != 0 ||
+      routing.n_used > routing.n_groups_used * group_size) {
+    keys.reject(
+        kExpertGroupCount,
+        fmt::format("is {}, of which {} are used, for {} experts, of which {} are used",
+                    routing.n_groups, routing.n_groups_used, routing.n_experts, routing.n_used));
+  }
+  config.expert_feed_forward_length =
+      keys.count(kExpertFeedForwardLength, kMaxWidth, config.feed_forward_length);
+  if (keys.has(kSharedFeedForwardLength)) {
+    config.shared_feed_forward_length = keys.count(kSharedFeedForwardLength, kMaxWidth);
+  } else if (keys.has(kExpertSharedCount)) {
+    config.shared_feed_forward_length =
+        keys.count(kExpertSharedCount, kMaxExperts) * config.expert_feed_forward_length;
+  }
+}
+
 void read_heads(const Keys& keys, ModelConfig& config) {
   config.n_heads = keys.count(hyperparameter::kHeadCount, kMaxHeads);
   config.n_kv_heads = keys.count(hyperparameter::kHeadCountKv, kMaxHeads, config.n_heads);
@@ -279,16 +322,11 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   const std::string& path = gguf.path();
   config.name = gguf.get_string("general.name", path.substr(path.find_last_of('/') + 1));
   const Keys keys(gguf, config.architecture->name);
-  if (keys.has(hyperparameter::kExpertCount)) {
-    if (gguf.get_int(keys.full(hyperparameter::kExpertCount)) > 0) {
-      keys.reject(hyperparameter::kExpertCount,
-                  "is above 0; Assay does not run mixtures of experts");
-    }
-  }
   config.n_layers = keys.count(hyperparameter::kBlockCount, kMaxLayers);
   config.embedding_length = keys.count(hyperparameter::kEmbeddingLength, kMaxWidth);
   config.feed_forward_length = keys.count(hyperparameter::kFeedForwardLength, kMaxWidth);
   config.context_length = keys.count(hyperparameter::kContextLength, kMaxPositions);
+  read_experts(gguf, keys, config);
   read_heads(keys, config);
   config.norm_eps =
       static_cast<float>(keys.positive(hyperparameter::norm_eps(config.architecture->norm)));

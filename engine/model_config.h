@@ -37,6 +37,9 @@ struct ModelConfig {
   int64_t n_vocab = 0;  // rows of the output matrix, padding included
   int64_t embedding_length = 0;
   int64_t feed_forward_length = 0;
+  Routing routing;                         // no experts where there are none
+  int64_t expert_feed_forward_length = 0;  // of one expert
+  int64_t shared_feed_forward_length = 0;  // of the expert that all tokens use; 0: none
   int64_t n_heads = 0;
   int64_t n_kv_heads = 0;
   int64_t head_dim = 0;
@@ -71,6 +74,18 @@ struct ModelConfig {
         return feed_forward_length;
       case Width::kVocab:
         return n_vocab;
+      case Width::kHeads:
+        return n_heads;
+      case Width::kExperts:
+        return routing.n_experts;
+      case Width::kUsed:
+        return routing.n_used;
+      case Width::kExpertInner:
+        return routing.n_used * expert_feed_forward_length;
+      case Width::kExpertHidden:
+        return routing.n_used * embedding_length;
+      case Width::kShared:
+        return shared_feed_forward_length;
       case Width::kHidden:
         break;
     }

@@ -86,6 +86,12 @@ class Session {
   void run_step(std::span<const OpSpec> ops, int layer, int64_t n_tokens);
   void run_products(std::span<const OpSpec> ops, int layer, int64_t n_tokens);
   void run_op(const OpSpec& op, int layer, int64_t n_tokens);
+  void route(const OpSpec& op, int layer, int64_t n_tokens);
+  void run_experts(const OpSpec& op, int layer, int64_t n_tokens);
+  // out[i, :] = row rows[i] of the table.
+  void gather(const WeightMatrix& table, const std::vector<int32_t>& rows, float* out,
+              const OpSite& site);
+  float* room(Buffer<float>& buffer, int64_t count);
   void run_output(int64_t n_tokens, bool last);
   // logits_ of `n_tokens` tokens of the batch.
   void run_logits(int64_t first, int64_t n_tokens);
@@ -132,7 +138,11 @@ class Session {
   Buffer<float> cos_sin_;              // rotary_dim
   Buffer<float> local_cos_sin_;        // of layers with local_rope
   Buffer<float> logits_;               // [1 or kLogitsTokens, n_vocab]
-  std::vector<float> host_values_;     // copies of what is in another memory than the host's
+  std::vector<int32_t> expert_ids_;    // of the layer at hand, [n_tokens, n_used]
+  Buffer<int32_t> expert_rows_;        // these three in the backend's memory
+  Buffer<float> expert_inputs_;
+  Buffer<float> expert_results_;
+  std::vector<float> host_values_;  // copies of what is in another memory than the host's
   std::span<const float> last_logits_;
   std::vector<bool> choosable_;
   std::unique_ptr<Decoder> decoder_;  // null where the kernels decode by single ops

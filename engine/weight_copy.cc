@@ -69,11 +69,13 @@ Norm WeightCopy::copy(const Norm& norm, int64_t width) {
 Layer WeightCopy::copy(const Layer& layer, std::span<const OpSpec> ops, const ModelConfig& config) {
   Layer result;
   for (const OpSpec& op : ops) {
-    if (op.kind == OpKind::kLinear) result.linear(op.out) = copy(layer.linear(op.out));
+    if (op.kind == OpKind::kLinear || op.kind == OpKind::kExpertLinear)
+      result.linear(op.out) = copy(layer.linear(op.out));
     if (op.kind == OpKind::kNorm) {
       result.norm(op.out) = copy(layer.norm(op.out), config.width(op.weight_width()));
     }
   }
+  result.extra = {copy(layer.extra.sinks, config.n_heads), layer.extra.choice_bias};
   return result;
 }
 

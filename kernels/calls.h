@@ -154,4 +154,49 @@ struct AddCall {
   float scale = 1.0F;
 };
 
+// How a token's experts are chosen by their scores, and weighed.
+struct Routing {
+  Gating gating = Gating::kSoftmax;
+  int64_t n_experts = 0;
+  int64_t n_used = 0;
+  bool normalise = false;     // the weights are divided by their sum
+  float scale = 1.0F;         // and multiplied by this
+  int64_t n_groups = 1;       // equal parts of the experts, of which
+  int64_t n_groups_used = 1;  // only the best may be chosen from
+};
+
+// ids[t, :] = the experts that token t uses, best first; among equals the lowest. scores[t,
+// n_experts]; `bias` (null, or [n_experts]) is added to the gated scores only to choose by them. A
+// group is as good as its best expert, or with a sigmoid as its two best together (DeepSeek-V3).
+// All arrays are on the host.
+struct SelectCall {
+  const float* scores = nullptr;
+  const float* bias = nullptr;
+  Routing routing;
+  int64_t n_tokens = 0;
+  int32_t* ids = nullptr;  // [n_tokens, n_used]
+  OpSite site = {};
+};
+
+// weights[t, :] = those of the experts ids[t, :]. All arrays are on the host.
+struct WeighCall {
+  const float* scores = nullptr;
+  const int32_t* ids = nullptr;
+  Routing routing;
+  int64_t n_tokens = 0;
+  float* weights = nullptr;  // [n_tokens, n_used]
+  OpSite site = {};
+};
+
+// out[t, :] = sum_j weights[t, j] * x[t, j, :], in the order of j.
+struct MixCall {
+  const float* x = nullptr;        // [n_tokens, n_used, width]
+  const float* weights = nullptr;  // [n_tokens, n_used]
+  int64_t n_tokens = 0;
+  int64_t n_used = 0;
+  int64_t width = 0;
+  float* out = nullptr;
+  OpSite site = {};
+};
+
 }  // namespace assay

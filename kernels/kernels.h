@@ -39,6 +39,10 @@ class Kernels {
   virtual void run(const AttentionCall& call) = 0;
   virtual void run(const ActivateCall& call) = 0;
   virtual void run(const AddCall& call) = 0;
+  virtual void run(const MixCall& call) = 0;
+  // These two are computed in double on the host, by every backend.
+  virtual void run(const SelectCall& call);
+  virtual void run(const WeighCall& call);
 };
 
 class ThreadPool;

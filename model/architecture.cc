@@ -29,6 +29,11 @@ constexpr OpSpec rope(Checkpoint out, Checkpoint in, Width width) {
 constexpr OpSpec attention(Checkpoint q, Checkpoint k, Checkpoint v) {
   return {OpKind::kAttention, Checkpoint::kAttn, Width::kQ, {q, k, v}, 3, {}, Presence::kNever};
 }
+constexpr OpSpec attention_with_sinks(Checkpoint q, Checkpoint k, Checkpoint v) {
+  OpSpec op = attention(q, k, v);
+  op.tensor = "attn_sinks";
+  return op;
+}
 constexpr OpSpec activation(Checkpoint up) {
   return {OpKind::kActivation, Checkpoint::kFfnAct, Width::kInner, {up}, 1, {}, Presence::kNever};
 }
@@ -208,9 +213,94 @@ constexpr auto kGemma2Layer = gemma_layer(rotary_attention(C::kQ, C::kK, Presenc
 constexpr auto kGemma3Layer = gemma_layer(
     join(qk_norms(W::kHead, W::kHead), rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever)));
 
+// Experts: a token's own few of many feed-forwards, mixed.
+constexpr OpSpec expert_linear(Checkpoint out, Checkpoint in, Width width, std::string_view tensor,
+                               Presence bias) {
+  return {OpKind::kExpertLinear, out, width, {in, C::kExperts}, 2, tensor, bias};
+}
+constexpr std::array<OpSpec, 8> experts(Checkpoint in, Checkpoint out, Presence bias) {
+  return {linear(C::kRouter, in, W::kExperts, "ffn_gate_inp", bias),
+          OpSpec{OpKind::kSelect,
+                 C::kExperts,
+                 W::kUsed,
+                 {C::kRouter},
+                 1,
+                 "exp_probs_b",
+                 Presence::kOptional},
+          OpSpec{OpKind::kWeigh,
+                 C::kExpertWeights,
+                 W::kUsed,
+                 {C::kRouter, C::kExperts},
+                 2,
+                 {},
+                 Presence::kNever},
+          expert_linear(C::kFfnGate, in, W::kExpertInner, "ffn_gate_exps", bias),
+          expert_linear(C::kFfnUp, in, W::kExpertInner, "ffn_up_exps", bias),
+          OpSpec{OpKind::kActivation,
+                 C::kFfnAct,
+                 W::kExpertInner,
+                 {C::kFfnUp, C::kFfnGate},
+                 2,
+                 {},
+                 Presence::kNever},
+          expert_linear(C::kExpertOut, C::kFfnAct, W::kExpertHidden, "ffn_down_exps", bias),
+          OpSpec{OpKind::kMix,
+                 out,
+                 W::kHidden,
+                 {C::kExpertOut, C::kExpertWeights},
+                 2,
+                 {},
+                 Presence::kNever}};
+}
+// One that all tokens use, beside them.
+constexpr std::array<OpSpec, 5> shared_expert(Checkpoint in) {
+  return {linear(C::kSharedGate, in, W::kShared, "ffn_gate_shexp"),
+          linear(C::kSharedUp, in, W::kShared, "ffn_up_shexp"),
+          OpSpec{OpKind::kActivation,
+                 C::kSharedAct,
+                 W::kShared,
+                 {C::kSharedUp, C::kSharedGate},
+                 2,
+                 {},
+                 Presence::kNever},
+          linear(C::kSharedOut, C::kSharedAct, W::kHidden, "ffn_down_shexp"),
+          add(C::kFfnOut, C::kRoutedOut, C::kSharedOut)};
+}
+constexpr auto expert_layer(const auto& attention, const auto& experts) {
+  return join(kAttnNorm, attention, add_attn(C::kAttnOut), kFfnNorm, experts, add_ffn(C::kFfnOut));
+}
+constexpr auto kRoutedFfn = experts(C::kFfnNorm, C::kFfnOut, Presence::kNever);
+constexpr auto kRoutedAndShared =
+    join(experts(C::kFfnNorm, C::kRoutedOut, Presence::kNever), shared_expert(C::kFfnNorm));
+
+constexpr auto kLlamaAttention = join(qkv(C::kAttnNorm, Presence::kOptional),
+                                      rotary_attention(C::kQ, C::kK, Presence::kOptional));
+constexpr auto kLlamaExperts = expert_layer(kLlamaAttention, kRoutedFfn);
+constexpr LayerVariant kLlamaVariants[] = {{.ops = kLlamaExperts, .tensor = "ffn_gate_inp"}};
+constexpr auto kLlamaShared = expert_layer(kLlamaAttention, kRoutedAndShared);
+constexpr LayerVariant kGraniteMoeVariants[] = {{.ops = kLlamaShared, .tensor = "ffn_gate_shexp"}};
+
+constexpr auto normed_attention(Width of_q, Width of_k) {
+  return join(qkv(C::kAttnNorm, Presence::kNever), qk_norms(of_q, of_k),
+              rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever));
+}
+constexpr auto kQwen3MoeLayer = expert_layer(normed_attention(W::kHead, W::kHead), kRoutedFfn);
+constexpr LayerVariant kQwen3MoeVariants[] = {{.ops = kQwen3Layer, .without = "ffn_gate_inp"}};
+constexpr auto kOlmoeLayer = expert_layer(normed_attention(W::kQ, W::kKv), kRoutedFfn);
+
+// Its files call the norm before the experts as others call that after the attention.
+constexpr auto kGptOssLayer = join(
+    kAttnNorm, qkv(C::kAttnNorm, Presence::kAlways),
+    std::array{rope(C::kQRope, C::kQ, W::kQ), rope(C::kKRope, C::kK, W::kKv),
+               attention_with_sinks(C::kQRope, C::kKRope, C::kV),
+               linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kAlways)},
+    add_attn(C::kAttnOut), std::array{norm(C::kFfnNorm, C::kAttnResidual, "post_attention_norm")},
+    experts(C::kFfnNorm, C::kFfnOut, Presence::kAlways), add_ffn(C::kFfnOut));
+
 constexpr Architecture kArchitectures[] = {
     {.name = "llama",
      .layer = kLlamaLayer,
+     .variants = kLlamaVariants,
      .rope_pairing = RopePairing::kAdjacent,
      .rope_freqs = true},
     {.name = "qwen2", .layer = kQwen2Layer},
@@ -308,6 +398,22 @@ constexpr Architecture kArchitectures[] = {
      .embedding_root = true,
      .wide_scale_layers = 62,
      .soft_caps = true},
+    {.name = "qwen3moe", .layer = kQwen3MoeLayer, .variants = kQwen3MoeVariants},
+    {.name = "olmoe", .layer = kOlmoeLayer, .normalise_weights = false},
+    {.name = "granitemoe",
+     .layer = kLlamaExperts,
+     .variants = kGraniteMoeVariants,
+     .rope_pairing = RopePairing::kAdjacent,
+     .multipliers = kAllMultipliers,
+     .rope_switch = true},
+    {.name = "gpt-oss",
+     .layer = kGptOssLayer,
+     .activation = ActivationKind::kClampedSwiglu,
+     .sliding_window = SlidingWindow::kHonoured,
+     .window_period = 2,
+     .yarn_whole_pairs = false,
+     .gating = Gating::kSoftmaxOfUsed,
+     .normalise_weights = false},
 };
 
 // The op in the usual layer, or else in a variant.

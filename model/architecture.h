@@ -74,6 +74,8 @@ struct Architecture {
   int64_t wide_scale_layers = 0;  // with so many layers, scores are scaled by width / heads
   bool yarn_whole_pairs = true;   // YaRN's borders are rounded outwards to whole pairs
   bool rope_switch = false;       // rope.scaling.finetuned says whether there is a rotation
+  Gating gating = Gating::kSoftmax;  // of experts, unless the file says otherwise
+  bool normalise_weights = true;     // of experts, likewise
   // Caps of the attention's scores and of the logits: whether it has them, and the defaults.
   bool soft_caps = false;
   double attention_soft_cap = 0.0;
@@ -92,7 +94,8 @@ std::vector<OpSpec> without_rotation(std::span<const OpSpec> layer);
 // The ops of a layer that has rotary embeddings and a gate, as most have.
 std::span<const OpSpec> common_layer();
 
-// What computes a checkpoint, which is the same in all architectures that have it.
+// What computes a checkpoint; the same in all layers that have it, but for those of the feed-forward
+// where there are experts.
 OpKind kind_of(Checkpoint checkpoint);
 
 // Whether a model of this architecture has this checkpoint in its forward pass.

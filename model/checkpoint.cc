@@ -9,11 +9,37 @@ namespace assay {
 namespace {
 
 // In the order of the enum.
-constexpr std::string_view kOps[kCheckpoints] = {
-    "embedding",     "attn_norm", "q",          "k",      "v",        "q_norm",
-    "k_norm",        "q_rope",    "k_rope",     "attn",   "attn_out", "post_attn_norm",
-    "attn_residual", "ffn_norm",  "ffn_gate",   "ffn_up", "ffn_act",  "ffn_out",
-    "post_ffn_norm", "output",    "final_norm", "logits"};
+constexpr std::string_view kOps[kCheckpoints] = {"embedding",
+                                                 "attn_norm",
+                                                 "q",
+                                                 "k",
+                                                 "v",
+                                                 "q_norm",
+                                                 "k_norm",
+                                                 "q_rope",
+                                                 "k_rope",
+                                                 "attn",
+                                                 "attn_out",
+                                                 "post_attn_norm",
+                                                 "attn_residual",
+                                                 "ffn_norm",
+                                                 "router",
+                                                 "experts",
+                                                 "expert_weights",
+                                                 "ffn_gate",
+                                                 "ffn_up",
+                                                 "ffn_act",
+                                                 "expert_out",
+                                                 "routed_out",
+                                                 "shared_gate",
+                                                 "shared_up",
+                                                 "shared_act",
+                                                 "shared_out",
+                                                 "ffn_out",
+                                                 "post_ffn_norm",
+                                                 "output",
+                                                 "final_norm",
+                                                 "logits"};
 
 }  // namespace
 

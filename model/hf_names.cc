@@ -130,6 +130,10 @@ const HfName* find_name(std::span<const HfName> names, std::string_view tensor) 
   return found == names.end() ? nullptr : &*found;
 }
 
+bool has_module(OpKind kind) {
+  return kind == OpKind::kNorm || kind == OpKind::kLinear || kind == OpKind::kExpertLinear;
+}
+
 std::string_view of_attention(Checkpoint checkpoint) {
   if (checkpoint == Checkpoint::kQ) return "attn_q";
   if (checkpoint == Checkpoint::kK) return "attn_k";
@@ -149,6 +153,7 @@ std::string_view hf_module(const HfModel& model, std::string_view tensor) {
 }
 
 std::string_view hf_module(const HfModel& model, const OpSpec& op) {
+  if (!has_module(op.kind)) return "";
   const std::string_view separate = of_attention(op.out);
   if (separate.empty()) return hf_module(model, op.tensor);
   const std::string_view fused = hf_module(model, "attn_qkv");

@@ -15,7 +15,18 @@ inline constexpr std::string_view kContextLength = "context_length";
 inline constexpr std::string_view kEmbeddingLength = "embedding_length";
 inline constexpr std::string_view kBlockCount = "block_count";
 inline constexpr std::string_view kFeedForwardLength = "feed_forward_length";
+
 inline constexpr std::string_view kExpertCount = "expert_count";
+inline constexpr std::string_view kExpertUsedCount = "expert_used_count";
+inline constexpr std::string_view kExpertFeedForwardLength =
+    "expert_feed_forward_length";  // else feed_forward_length
+inline constexpr std::string_view kSharedFeedForwardLength = "expert_shared_feed_forward_length";
+inline constexpr std::string_view kExpertSharedCount = "expert_shared_count";
+inline constexpr std::string_view kExpertWeightsScale = "expert_weights_scale";  // else 1
+inline constexpr std::string_view kExpertWeightsNorm = "expert_weights_norm";
+inline constexpr std::string_view kExpertGating = "expert_gating_func";  // Gating, from 1
+inline constexpr std::string_view kExpertGroupCount = "expert_group_count";
+inline constexpr std::string_view kExpertGroupUsedCount = "expert_group_used_count";
 
 inline constexpr std::string_view kHeadCount = "attention.head_count";
 inline constexpr std::string_view kHeadCountKv = "attention.head_count_kv";  // else as many heads

@@ -12,14 +12,22 @@ namespace assay {
 
 // What an op does with its inputs.
 enum class OpKind : uint8_t {
-  kEmbedding,   // of tokens, and of positions where they are learned
-  kNorm,        // of one input, whole or a head at a time, with a weight for each element
-  kLinear,      // weight · input, plus a bias
-  kRope,        // turns each head by the rotary angles of its token
-  kAttention,   // of queries, keys and values
-  kActivation,  // of up, times a function of the gate where there is one
-  kAdd,         // of two inputs; the first is the residual stream
+  kEmbedding,     // of tokens, and of positions where they are learned
+  kNorm,          // of one input, whole or a head at a time, with a weight for each element
+  kLinear,        // weight · input, plus a bias
+  kRope,          // turns each head by the rotary angles of its token
+  kAttention,     // of queries, keys and values
+  kActivation,    // of up, times a function of the gate where there is one
+  kAdd,           // of two inputs; the first is the residual stream
+  kSelect,        // the ids of the experts with the highest scores
+  kWeigh,         // the weights of those experts
+  kExpertLinear,  // as kLinear, by the matrices of each token's experts, one after the other
+  kMix,           // the sum of the experts' results, times their weights
 };
+
+// How the scores of experts become weights: a softmax over all of them, a sigmoid of each, or a
+// softmax over those that are used.
+enum class Gating : uint8_t { kSoftmax, kSigmoid, kSoftmaxOfUsed };
 
 enum class NormKind : uint8_t { kRms, kLayer };
 
@@ -45,6 +53,12 @@ enum class Width : uint8_t {
   kHead,    // head_dim
   kInner,   // feed_forward_length
   kVocab,
+  kHeads,         // n_heads
+  kExperts,       // expert_count
+  kUsed,          // expert_used_count
+  kExpertInner,   // kUsed * expert_feed_forward_length
+  kExpertHidden,  // kUsed * embedding_length
+  kShared,        // expert_shared_feed_forward_length
 };
 
 // Whether a model file has a tensor.
@@ -57,8 +71,9 @@ struct OpSpec {
   Width width = Width::kHidden;  // of the output
   std::array<Checkpoint, 3> in = {};
   int n_inputs = 1;
-  // Of kNorm and kLinear: the tensor in the file, without "blk.N." and ".weight". Ops of a layer
-  // that name the same tensor share it: it has the rows of the first, then those of the next.
+  // The tensor in the file, without "blk.N." and ".weight". Products of a layer that name the same
+  // tensor share it: it has the rows of the first, then those of the next. Of kAttention: sinks. Of
+  // kSelect: numbers that are added to the scores only to choose by them; the name ends in ".bias".
   std::string_view tensor = {};
   Presence bias = Presence::kNever;
   Width norm_width = Width::kHidden;  // of what a kNorm normalizes at a time: all, or each head

@@ -15,10 +15,11 @@ constexpr int64_t kFurther = 64;  // positions that are read even if none of the
 
 }  // namespace
 
-Chain::Chain(const Network& network, TensorStore& store, Op target, std::vector<int64_t> wanted)
+Chain::Chain(const Network& network, TensorStore& store, Op target, std::vector<int64_t> wanted,
+             bool short_of_masks)
     : network_(network), store_(store), target_(target) {
   const std::vector<int64_t> asked = wanted;
-  find_ops(std::move(wanted));
+  find_ops(std::move(wanted), short_of_masks);
   if (complete()) check_target(asked);
   for (const Op op : ops_) {
     if (!(op == target_) && passes(op, asked)) right_.insert(op);
@@ -35,14 +36,21 @@ bool Chain::passes(Op op, const std::vector<int64_t>& wanted) const {
          });
 }
 
-void Chain::find_ops(std::vector<int64_t> wanted) {
+bool Chain::spans_layers() const {
+  return std::ranges::count(ops_, Checkpoint::kAttn, &Op::checkpoint) > 1;
+}
+
+void Chain::find_ops(std::vector<int64_t> wanted, bool short_of_masks) {
   const std::vector<int64_t> asked = wanted;
   restart(std::move(wanted));
   resolve(target_, true);
   if (!has_attention_ || asked.empty()) return;
   // Attention reads every position up to its own,
   const int64_t last = *std::max_element(asked.begin(), asked.end());
-  int64_t more = std::max(last, std::min(store_.last_position(target_.name()), kFurther - 1));
+  int64_t more = last;
+  if (!short_of_masks) {
+    more = std::max(last, std::min(store_.last_position(target_.name()), kFurther - 1));
+  }
   if (last >= kMaxPositions) {
     missing_ =
         fmt::format("the first {} positions (the comparison reaches {})", kMaxPositions, last);
@@ -249,14 +257,12 @@ void Chain::restore_rows_before(int64_t from, Op op, Matrix& values) const {
   }
 }
 
-Matrix Chain::run(const std::vector<Checkpoint>& kinds, const Compute& compute,
-                  int64_t from) const {
+Matrix Chain::run(const std::set<Op>& wrong, const Compute& compute, int64_t from) const {
   base();
   std::map<Op, std::shared_ptr<const Matrix>> values = base_;
   bool changed = false;
   for (const Op op : ops_) {
-    const bool here =
-        is_suspect(op) && std::find(kinds.begin(), kinds.end(), op.checkpoint) != kinds.end();
+    const bool here = wrong.contains(op);
     changed = changed || here;
     if (!changed) continue;
     check_interrupted();

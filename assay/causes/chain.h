@@ -22,8 +22,10 @@ class Chain {
   using Compute = std::function<Matrix(Op op, const Inputs& inputs)>;
 
   // `network` and `store` must outlive it. `wanted` are the positions whose result matters;
-  // attention makes it compute all positions before them too.
-  Chain(const Network& network, TensorStore& store, Op target, std::vector<int64_t> wanted);
+  // attention makes it compute all positions before them too, and, unless it is `short_of_masks`,
+  // some after them.
+  Chain(const Network& network, TensorStore& store, Op target, std::vector<int64_t> wanted,
+        bool short_of_masks = false);
 
   // Whether the checkpoint can be computed from what is logged; if not, what is missing.
   bool complete() const { return missing_.empty(); }
@@ -44,15 +46,17 @@ class Chain {
 
   // The checkpoint as it should be, from the logged inputs.
   const Matrix& base() const;
+  // Whether it has ops of several layers.
+  bool spans_layers() const;
   // Whether the op may be at fault: not if its own checkpoint is in both logs and passes.
   bool is_suspect(Op op) const { return !right_.contains(op); }
-  // With `compute` for each op of these kinds that may be wrong, at the positions from `from` on.
-  Matrix run(const std::vector<Checkpoint>& kinds, const Compute& compute, int64_t from = 0) const;
+  // With `compute` for the ops of `wrong`, at the positions from `from` on.
+  Matrix run(const std::set<Op>& wrong, const Compute& compute, int64_t from = 0) const;
   // The inputs of an op of the chain.
   Inputs inputs(Op op) const;
 
  private:
-  void find_ops(std::vector<int64_t> wanted);
+  void find_ops(std::vector<int64_t> wanted, bool short_of_masks);
   bool resolve(Op op, bool is_target);
   std::shared_ptr<const Matrix> logged(Op op, const std::vector<int64_t>& positions) const;
   bool find_columns(Op op);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
+#include "assay/compare/log_probabilities.h"
 #include "assay/log/sketch.h"
 
 namespace assay::causes {
@@ -39,6 +41,95 @@ bool has_sketch(const Record& record) {
   return record.has_all_values() || record.sketch.has_value();
 }
 
+// Of all tokens.
+std::vector<double> log_probabilities(std::span<const float> logits) {
+  const auto largest = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
+  const double log_sum = largest + std::log(sum);
+  std::vector<double> values;
+  values.reserve(logits.size());
+  for (const float logit : logits) values.push_back(static_cast<double>(logit) - log_sum);
+  return values;
+}
+
+// What a record says of them, by ascending ids.
+std::vector<Stated> log_probabilities(const Record& record) {
+  std::vector<Stated> stated;
+  if (record.has_all_values() && !record.values.empty()) {
+    for (const double value : log_probabilities(record.values)) {
+      stated.push_back({std::ssize(stated), value});
+    }
+  } else if (record.checkpoint == kLogProbabilitiesName) {
+    for (const TopValue& top : record.top) stated.push_back({top.index, top.value});
+    std::ranges::sort(stated, {}, &Stated::id);
+  }
+  return stated;
+}
+
+std::vector<double> at_ids(const std::vector<double>& values, const std::vector<int64_t>& ids) {
+  std::vector<double> result;
+  result.reserve(ids.size());
+  for (const int64_t id : ids) result.push_back(values[static_cast<size_t>(id)]);
+  return result;
+}
+
+Evidence::Token token_of(const std::vector<Stated>& ref, const std::vector<Stated>& got) {
+  Evidence::Token token;
+  token.form = Evidence::Form::kLogProbabilities;
+  token.stated = ref;
+  token.head = static_cast<size_t>(std::max(ref.back().id, got.back().id)) + 1;
+  for (const Stated& one : got) {
+    const auto known = std::ranges::lower_bound(ref, one.id, {}, &Stated::id);
+    if (known == ref.end() || known->id != one.id) {
+      token.untold.push_back(one);
+      continue;
+    }
+    token.ids.push_back(one.id);
+    token.ref.push_back(known->value);
+    token.got.push_back(one.value);
+  }
+  return token;
+}
+
+// What both records say of logits, where one of them says it in log-probabilities.
+std::optional<Evidence::Token> token_of_log_probabilities(const Record& ref, const Record& got) {
+  if (!is_logits_name(ref.checkpoint) || ref.n != got.n) return std::nullopt;
+  const auto is_list = [](const Record& record) {
+    return record.checkpoint == kLogProbabilitiesName && !record.has_all_values();
+  };
+  if (!is_list(ref) && !is_list(got) && !are_log_probabilities(ref, got)) return std::nullopt;
+  const std::vector<Stated> of_ref = log_probabilities(ref);
+  const std::vector<Stated> of_got = log_probabilities(got);
+  if (of_ref.empty() || of_got.empty()) return std::nullopt;
+  return token_of(of_ref, of_got);
+}
+
+// Elements from `first` on that are not finite in one of the logs become 0 in both.
+void make_holes(Evidence::Token& token, size_t first = 0) {
+  for (size_t i = first; i < token.ref.size(); ++i) {
+    if (std::isfinite(token.ref[i]) && std::isfinite(token.got[i])) continue;
+    token.ref[i] = token.got[i] = 0;
+    token.holes.push_back(i);
+  }
+}
+
+// What both records hold of one tensor; nothing where that is no value and no sketch.
+std::optional<Evidence::Token> token_of(const Record& ref, const Record& got) {
+  if (auto token = token_of_log_probabilities(ref, got)) return token;
+  Evidence::Token token;
+  const size_t count = std::min(ref.values.size(), got.values.size());
+  if (!(ref.has_all_values() && got.has_all_values())) {
+    const bool sketched = ref.n == got.n && has_sketch(ref) && has_sketch(got);
+    token.form = sketched ? Evidence::Form::kSketch : Evidence::Form::kHead;
+  }
+  if (token.form != Evidence::Form::kSketch && count == 0) return std::nullopt;
+  token.head = count;
+  token.ref = project(token.form, ref, count);
+  token.got = project(token.form, got, count);
+  return token;
+}
+
 }  // namespace
 
 double square_sum(const std::vector<double>& a) {
@@ -59,44 +150,65 @@ double Fit::ratio() const {
 
 Evidence::Evidence(TensorStore& store, const std::string& checkpoint,
                    const std::vector<int64_t>& positions) {
-  double largest = 0;
   for (const int64_t position : positions) {
-    const Record* ref_record = store.ref(checkpoint, position);
-    const Record* got_record = store.got(checkpoint, position);
-    if (ref_record == nullptr || got_record == nullptr) continue;
-    const Record& ref = *ref_record;
-    const Record& got = *got_record;
-    Token token;
-    token.token_idx = position;
-    size_t count = std::min(ref.values.size(), got.values.size());
-    const bool same_size = ref.n == got.n;
-    if (!(ref.has_all_values() && got.has_all_values()) && same_size && has_sketch(ref) &&
-        has_sketch(got)) {
-      token.form = Form::kSketch;
-    } else if (!(ref.has_all_values() && got.has_all_values())) {
-      token.form = Form::kHead;
-    }
-    if (token.form != Form::kSketch && count == 0) continue;
-    token.head = count;
-    token.ref = project(token.form, ref, count);
-    token.got = project(token.form, got, count);
-    for (size_t i = 0; i < token.ref.size(); ++i) {
-      if (std::isfinite(token.ref[i]) && std::isfinite(token.got[i])) continue;
-      token.ref[i] = token.got[i] = 0;
-      token.holes.push_back(i);
-    }
+    const Record* ref = store.ref(checkpoint, position);
+    const Record* got = store.got(checkpoint, position);
+    if (ref == nullptr || got == nullptr) continue;
+    std::optional<Token> token = token_of(*ref, *got);
+    if (!token) continue;
+    token->token_idx = position;
+    make_holes(*token);
+    tokens_.push_back(*std::move(token));
+  }
+  mark_differing();
+}
+
+void Evidence::mark_differing() {
+  double largest = 0;
+  for (const Token& token : tokens_) {
     largest = std::max(largest, square_sum(token.ref, token.got));
-    tokens_.push_back(std::move(token));
   }
   for (Token& token : tokens_) {
     token.differs = square_sum(token.ref, token.got) > kDiffers * kDiffers * largest;
   }
 }
 
+void Evidence::complete(const Matrix& right, const std::vector<int64_t>& positions) {
+  constexpr double kAgrees = 1e-2;
+  for (Token& token : tokens_) {
+    const auto place = std::find(positions.begin(), positions.end(), token.token_idx);
+    if (token.untold.empty() || place == positions.end()) continue;
+    if (right.columns < static_cast<int64_t>(token.head)) continue;
+    const std::vector<double> known = log_probabilities(right.row_span(place - positions.begin()));
+    double off = 0;
+    double all = 0;
+    for (const Stated& one : token.stated) {
+      const double value = known[static_cast<size_t>(one.id)];
+      off += (one.value - value) * (one.value - value);
+      all += one.value * one.value;
+    }
+    if (!(off <= kAgrees * kAgrees * all)) continue;
+    const size_t told = token.ids.size();
+    for (const Stated& one : token.untold) {
+      token.ids.push_back(one.id);
+      token.ref.push_back(known[static_cast<size_t>(one.id)]);
+      token.got.push_back(one.value);
+    }
+    token.untold.clear();
+    make_holes(token, told);
+  }
+  mark_differing();
+}
+
 bool Evidence::has_all_values() const {
   return !tokens_.empty() && std::all_of(tokens_.begin(), tokens_.end(), [](const Token& token) {
     return token.form == Form::kAll;
   });
+}
+
+bool Evidence::is_of_log_probabilities() const {
+  return std::ranges::any_of(
+      tokens_, [](const Token& token) { return token.form == Form::kLogProbabilities; });
 }
 
 std::vector<std::vector<double>> Evidence::features(const Matrix& values,
@@ -108,7 +220,8 @@ std::vector<std::vector<double>> Evidence::features(const Matrix& values,
     if (place == positions.end()) continue;
     const std::span<const float> row = values.row_span(place - positions.begin());
     if (row.empty() || std::isnan(row[0]) || row.size() < token.head) continue;
-    features = project(token.form, row, token.head);
+    features = token.form == Form::kLogProbabilities ? at_ids(log_probabilities(row), token.ids)
+                                                     : project(token.form, row, token.head);
     for (const size_t hole : token.holes) features[hole] = 0;
   }
   return result;

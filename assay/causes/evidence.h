@@ -13,6 +13,12 @@ namespace assay::causes {
 double square_sum(const std::vector<double>& a);
 double square_sum(const std::vector<double>& a, const std::vector<double>& b);
 
+// A log-probability of a token.
+struct Stated {
+  int64_t id = 0;
+  double value = 0;
+};
+
 // How well a prediction of the judged log's tensor fits.
 struct Fit {
   double residual = 0;    // sum of (got - predicted)²
@@ -31,15 +37,22 @@ struct Fit {
 
 // The judged log's tensor at one checkpoint and some positions, seen through what both logs hold of
 // it: all values, else the sketch, else the head. Each is linear in the tensor, so that scales,
-// signs and constants can be fitted in any of them.
+// signs and constants can be fitted in any of them. Logits of which one log holds
+// log-probabilities, of all tokens or the most probable ones, are seen through those.
 class Evidence {
  public:
-  enum class Form : uint8_t { kAll, kSketch, kHead };
+  enum class Form : uint8_t { kAll, kSketch, kHead, kLogProbabilities };
   struct Token {
     int64_t token_idx = 0;
     Form form = Form::kAll;
     bool differs = false;
-    size_t head = 0;  // values at the tensor's beginning that both logs hold
+    // Values at the tensor's beginning that both logs hold, or that the ids below are among.
+    size_t head = 0;
+    // Of log-probabilities: whose they are, what the reference states, and what of the judged log
+    // the reference does not tell.
+    std::vector<int64_t> ids;
+    std::vector<Stated> stated;
+    std::vector<Stated> untold;
     // The tensor seen so; after a sketch the head, too light for sums, which alone votes.
     std::vector<double> ref;
     std::vector<double> got;
@@ -52,6 +65,12 @@ class Evidence {
 
   const std::vector<Token>& tokens() const { return tokens_; }
   bool has_all_values() const;
+  // Whether it is not linear in the tensor.
+  bool is_of_log_probabilities() const;
+
+  // Where the reference lists other tokens than the judged log does: `right`, rows for `positions`,
+  // tells these, if it agrees with what the reference does list.
+  void complete(const Matrix& right, const std::vector<int64_t>& positions);
 
   // `predicted` has a row for each of `positions`; a row whose first element is NaN predicts
   // nothing.
@@ -63,6 +82,8 @@ class Evidence {
                                             const std::vector<int64_t>& positions) const;
 
  private:
+  void mark_differing();
+
   std::vector<Token> tokens_;
 };
 

@@ -11,6 +11,7 @@
 #include "assay/causes/infer.h"
 #include "assay/causes/search.h"
 #include "assay/causes/search_places.h"
+#include "assay/compare/log_probabilities.h"
 #include "assay/mistakes/network.h"
 #include "base/error.h"
 
@@ -50,6 +51,9 @@ void check_model(const Network& network, const Comparison& comparison) {
 void tell(const Judgement& judgement, Comparison& comparison) {
   if (judgement.cause) {
     comparison.causes.push_back(*judgement.cause);
+    CheckpointName& at = comparison.causes.back().checkpoint;
+    const CheckpointName& diverged = comparison.first_divergence->checkpoint;
+    if (sibling_of(at.name) == diverged.name) at = diverged;
   } else {
     comparison.cause_hint = judgement.hint;
   }

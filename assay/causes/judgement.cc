@@ -10,6 +10,11 @@
 #include <utility>
 
 namespace assay::causes {
+
+bool is_factor(const std::string& name) {
+  return name == "sign" || name == "scale" || name == "residual";
+}
+
 namespace {
 
 // Shares of the difference (of squares) that may be left. Of the catalogue's faults in the ops of
@@ -37,10 +42,6 @@ double noise_ratio(const JudgingContext& context, double noise) {
   const Fit& all = context.reference;
   const double smallest = std::max(std::min(all.difference, all.norm), 1e-300);
   return 9 * noise * noise * all.scale / smallest;
-}
-
-bool is_factor(const std::string& name) {
-  return name == "sign" || name == "scale" || name == "residual";
 }
 
 // Whether a factor of the whole tensor is one at most of its elements too. One large channel that
@@ -167,6 +168,14 @@ bool are_factors(const std::set<std::string>& names) {
   return std::all_of(names.begin(), names.end(), is_factor);
 }
 
+// Whether a mistake in one of several layers and another one in all of them, or in an op that there
+// is once, leave as little: neither is likelier.
+bool is_in_one_layer_or_all(const std::vector<const Candidate*>& same) {
+  return std::ranges::any_of(same, [&](const Candidate* other) {
+    return other->name != same.front()->name && other->in_one_layer != same.front()->in_one_layer;
+  });
+}
+
 }  // namespace
 
 Judgement judge(std::vector<Candidate> candidates, const JudgingContext& context) {
@@ -198,6 +207,12 @@ Judgement judge(std::vector<Candidate> candidates, const JudgingContext& context
         "over {} these look the same ({}): {}; a log of more tokens would "
         "tell them apart",
         tokens, fmt::join(names, ", "), in_words(same));
+    return judgement;
+  }
+  if (is_in_one_layer_or_all(same)) {
+    judgement.hint = fmt::format(
+        "these give the same ({}): {}; a log with --checkpoints ops would tell them apart",
+        fmt::join(names, ", "), in_words(same));
     return judgement;
   }
   Cause& cause = judgement.cause.emplace();

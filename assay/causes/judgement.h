@@ -20,6 +20,7 @@ struct Candidate {
   // that is rather called by another name where nothing tells the two apart.
   int rank = 0;
   Fit fit;
+  bool in_one_layer = false;  // of several that could have it
   double score() const { return fit.ratio(); }
 };
 
@@ -40,6 +41,9 @@ struct Judgement {
   bool fits = false;  // whether a mistake does, or several that cannot be told apart
   std::string hint;   // where there is none although several fit: which
 };
+
+// Whether a cause of this name multiplies a tensor by a number.
+bool is_factor(const std::string& name);
 
 // The best candidate, if it is good enough. Where others leave as little, what is logged cannot
 // tell which one it is: the sentence then has them too. Nothing is named where so few tokens are

@@ -34,10 +34,19 @@ bool is_plain_factor(const BoundMistake& mistake, double parameter) {
          (!is_whole(parameter) || std::round(parameter) < 0 || std::round(parameter) == 1);
 }
 
-std::vector<int64_t> positions(const TensorStore& store, Op target, const Search::Where& where) {
+// Where a walk over several layers computes every position up to the last one that is tried.
+constexpr int64_t kReach = 32;
+// Positions that a mistake is tried at before it is tried at all.
+constexpr size_t kScreened = 3;
+
+std::vector<int64_t> positions(const Network& network, TensorStore& store, Op target,
+                               const Search::Where& where) {
   auto all = positions_to_try(store, target.name(), where.first_token);
   if (where.tail) std::erase_if(all, [&](int64_t one) { return one < where.tail->from; });
-  return all;
+  if (all.empty() || all.back() < where.first_token + kReach) return all;
+  std::vector<int64_t> near = all;
+  std::erase_if(near, [&](int64_t one) { return one >= where.first_token + kReach; });
+  return Chain(network, store, target, near, true).spans_layers() ? near : all;
 }
 
 }  // namespace
@@ -48,8 +57,8 @@ Search::Search(const Network& network, TensorStore& store, Op target, Where wher
       store_(store),
       progress_(std::move(progress)),
       max_multiplications_(max_multiplications),
-      evidence_(store, target.name(), positions(store, target, where)),
-      chain_(network, store, target, positions(store, target, where)) {
+      evidence_(store, target.name(), positions(network, store, target, where)),
+      chain_(network, store, target, positions(network, store, target, where)) {
   context_.target = target;
   context_.first_token = where.first_token;
   context_.tail = where.tail;
@@ -72,6 +81,41 @@ void Search::run() {
 
 bool Search::can_recompute() const {
   return chain_.complete() && chain_.base_multiplications() <= max_multiplications_;
+}
+
+double Search::multiplications() const {
+  return chain_.multiplications() + (screen_ ? screen_->chain.multiplications() : 0);
+}
+
+// Whether mistakes in single layers need no trial: one in every layer leaves next to nothing, and
+// is not a factor, which another one in a single layer may amount to.
+bool Search::is_settled() const {
+  constexpr double kSettled = 0.9999;
+  const Judgement judgement = judge(candidates_, context_);
+  return judgement.cause && judgement.cause->explained > kSettled &&
+         !is_factor(judgement.cause->name);
+}
+
+// At the first positions that differ.
+void Search::make_screen() {
+  if (!chain_.spans_layers()) return;
+  std::vector<int64_t> at;
+  for (const Evidence::Token& token : evidence_.tokens()) {
+    if (token.differs && at.size() < kScreened) at.push_back(token.token_idx);
+  }
+  const std::string name = context_.target.name();
+  auto screen = std::make_unique<Screen>(
+      Screen{Evidence(store_, name, at), Chain(network_, store_, context_.target, at, true)});
+  if (at.empty() || !screen->chain.complete()) return;
+  screen->evidence.complete(screen->chain.base(), screen->chain.positions());
+  screen_ = std::move(screen);
+}
+
+// Not a mistake that lets a position read those after it, which a screen has not got.
+bool Search::is_screened(const Try& one) const {
+  const bool reads_ahead = one.mistake.name == "token_shift" ||
+                           (one.op.checkpoint == Checkpoint::kAttn && one.mistake.grid.empty());
+  return screen_ && !reads_ahead;
 }
 
 bool Search::is_inherited() const {
@@ -117,8 +161,9 @@ std::string Search::missing_input_hint() const {
   if (!chain_.lacks_weights()) {
     return fmt::format(
         "no scale, sign or shift of {} explains the difference; to try its computation under known "
-        "mistakes, all values of {} are needed: log with --checkpoints ops --values all",
-        name, chain_.missing());
+        "mistakes, all values of {} are needed: log with --checkpoints ops --values all{}",
+        name, chain_.missing(),
+        store_.tokens().empty() ? ", or give the prompt's ids as 'tokens' in a log's header" : "");
   }
   const std::string looked =
       fmt::format("no scale, sign, shift, order or rounding of {} explains the difference", name);
@@ -155,18 +200,20 @@ void Search::measure_noise() {
 
 void Search::try_recomputed() {
   predicted_at_ = chain_.positions();
+  evidence_.complete(chain_.base(), predicted_at_);
   right_ = evidence_.features(chain_.base(), chain_.positions());
   context_.base_ratio = evidence_.fit(right_).ratio();
   if (is_inherited()) return;
+  make_screen();
   const std::vector<Try> tries = to_try();
   for (const Try& one : tries) {
+    const bool after_all_layers = one.in_one_layer && !(&one - 1)->in_one_layer;
+    if (after_all_layers && is_settled()) break;
     if (progress_) progress_(&one - tries.data(), std::ssize(tries));
     try {
-      try_in_chain(one.mistake, {one.op.checkpoint}, one.op);
+      try_in_chain(one, {one.op.checkpoint});
       const Kinds family = in_chain(family_of(one.op.checkpoint, one.mistake));
-      if (family.size() > 1 && family.front() == one.op.checkpoint) {
-        try_in_chain(one.mistake, family, one.op);
-      }
+      if (family.size() > 1 && family.front() == one.op.checkpoint) try_in_chain(one, family);
     } catch (const WorkLimitReached&) {
       stopped_ = fmt::format("{} of {}", &one - tries.data(), tries.size());
       break;
@@ -175,20 +222,36 @@ void Search::try_recomputed() {
   if (progress_) progress_(std::ssize(tries), std::ssize(tries));
 }
 
-// The mistakes of each op of the chain, those of its own kind before those that any op may have.
+// The mistakes of each op of the chain, those of its own kind before those that any op may have. An
+// op of several layers in the chain is tried in all of them, as an engine calls one function for
+// each, and after that in single ones.
 std::vector<Search::Try> Search::to_try() const {
   std::vector<Try> tries;
-  for (const bool generic : {false, true}) {
-    std::set<Checkpoint> seen;
-    for (const Op op : chain_.ops()) {
-      // An op of several layers in the chain is mistaken in all of them, and tried once.
-      if (!chain_.is_suspect(op) || !seen.insert(op.checkpoint).second) continue;
-      for (BoundMistake& mistake : mistakes_of(network_, op)) {
-        if (mistake.generic == generic) tries.push_back({std::move(mistake), op});
-      }
-    }
+  for (const bool in_one_layer : {false, true}) {
+    for (const bool generic : {false, true}) add_tries(in_one_layer, generic, tries);
   }
   return tries;
+}
+
+void Search::add_tries(bool in_one_layer, bool generic, std::vector<Try>& tries) const {
+  std::set<Checkpoint> seen;
+  for (const Op op : chain_.ops()) {
+    if (!chain_.is_suspect(op) || (in_one_layer && !is_repeated(op.checkpoint))) continue;
+    if (!in_one_layer && !seen.insert(op.checkpoint).second) continue;
+    for (BoundMistake& mistake : mistakes_of(network_, op)) {
+      if (mistake.generic == generic) tries.push_back({std::move(mistake), op, in_one_layer});
+    }
+  }
+}
+
+// The ops of these kinds that may be wrong, of all layers of the chain or one.
+std::set<Op> Search::places(const Kinds& kinds, std::optional<int> layer) const {
+  std::set<Op> found;
+  for (const Op op : chain_.ops()) {
+    const bool asked = std::find(kinds.begin(), kinds.end(), op.checkpoint) != kinds.end();
+    if (asked && chain_.is_suspect(op) && (!layer || op.layer == *layer)) found.insert(op);
+  }
+  return found;
 }
 
 // Those that the chain holds, in its order.
@@ -200,13 +263,6 @@ Search::Kinds Search::in_chain(const Kinds& kinds) const {
     if (asked && !had) held.push_back(op.checkpoint);
   }
   return held;
-}
-
-Fit Search::fit_of(const Matrix& predicted) const {
-  if (!predicted.empty()) return evidence_.fit(predicted, predicted_at_);
-  Fit none = context_.reference;
-  none.residual = std::numeric_limits<double>::infinity();
-  return none;
 }
 
 // What is changed of an op's result can be tried on the reference's too, where nothing tells how
@@ -255,7 +311,7 @@ void Search::try_before_bias(const BoundMistake& mistake, const Matrix& right) {
       [&](const Evidence::Token& token) { return std::ssize(token.got) != right.columns; });
   if (cut || !has_distinct_rows(right_, kMinForBias)) return;
   constexpr double kOfBias = 0.1;
-  const double most = kOfBias * fit_of(biased(right)).residual;
+  const double most = kOfBias * evidence_.fit(biased(right), predicted_at_).residual;
   try_one(
       before, [&](double parameter) { return biased(mistake.change(right, parameter)); }, 1,
       context_.target.name());
@@ -278,146 +334,59 @@ void Search::try_sibling() {
       swapped, [&](double) { return *values; }, 0, context_.target.name());
 }
 
-void Search::try_in_chain(const BoundMistake& mistake, const Kinds& kinds, Op op) {
-  const Predict predict = [&](double parameter) -> Matrix {
-    if (chain_.multiplications() > max_multiplications_) throw WorkLimitReached();
+Search::Predict Search::predictor(const Try& one, const Kinds& kinds, const Chain& chain) const {
+  const auto layer = one.in_one_layer ? std::optional(one.op.layer) : std::nullopt;
+  return [this, &one, &chain, at = places(kinds, layer)](double parameter) -> Matrix {
+    if (multiplications() > max_multiplications_) throw WorkLimitReached();
     bool made = false;
-    Matrix predicted = chain_.run(
-        kinds,
-        [&](Op at, const Inputs& inputs) -> Matrix {
-          Matrix wrong = mistake.compute(at, inputs, parameter);
+    Matrix predicted = chain.run(
+        at,
+        [&](Op op, const Inputs& inputs) -> Matrix {
+          Matrix wrong = one.mistake.compute(op, inputs, parameter);
           made = made || !wrong.empty();
-          return wrong.empty() ? network_.compute(at, inputs) : wrong;
+          return wrong.empty() ? network_.compute(op, inputs) : wrong;
         },
         context_.tail ? context_.tail->from : 0);
     return made ? predicted : Matrix();
   };
-  const int rank = mistake.generic && !(op == context_.target) ? 1 : 0;
-  try_one(mistake, predict, rank, place_of(kinds, op));
+}
+
+void Search::try_in_chain(const Try& one, const Kinds& kinds) {
+  const auto layer = one.in_one_layer ? std::optional(one.op.layer) : std::nullopt;
+  const int rank = one.mistake.generic && !(one.op == context_.target) ? 1 : 0;
+  const size_t before = candidates_.size();
+  try_one(one.mistake, predictor(one, kinds, chain_), rank, place_of(kinds, places(kinds, layer)),
+          is_screened(one) ? predictor(one, kinds, screen_->chain) : Predict());
+  if (candidates_.size() > before) candidates_.back().in_one_layer = one.in_one_layer;
 }
 
 void Search::try_one(const BoundMistake& mistake, const Predict& predict, int rank,
-                     const std::string& where) {
-  double parameter = 0;
-  Fit least;
-  if (mistake.grid.empty()) {
-    least = fit_of(predict(0));
+                     const std::string& where, const Predict& screened) {
+  const Trial trial{evidence_, predicted_at_, predict};
+  const bool in_steps = chain_.spans_layers();
+  Tuned tuned;
+  if (screened) {
+    const Trial screen{screen_->evidence, screen_->chain.positions(), screened};
+    tuned = refine(screen, mistake, best_of_grid(screen, mistake, in_steps));
+    if (!(tuned.fit.ratio() <= kNear)) return;
+    tuned = polish(trial, mistake, tuned);
   } else {
-    size_t best = 0;
-    for (size_t i = 0; i < mistake.grid.size(); ++i) {
-      const Fit fit = fit_of(predict(mistake.grid[i]));
-      if (i > 0 && !(fit.ratio() < least.ratio())) continue;
-      least = fit;
-      best = i;
-    }
-    parameter = mistake.grid[best];
-    if (mistake.refine) refine(mistake, predict, best, parameter, least);
+    tuned = refine(trial, mistake, best_of_grid(trial, mistake, in_steps));
   }
-  const bool fitted = mistake.refine && !is_whole(parameter);
-  const bool plain_factor = is_plain_factor(mistake, parameter);
-  candidates_.push_back({mistake.name, where, mistake.text(parameter), fitted ? 1 : 0,
-                         plain_factor ? 2 : rank, least});
+  const bool fitted = mistake.refine && !is_whole(tuned.parameter);
+  const bool plain_factor = is_plain_factor(mistake, tuned.parameter);
+  candidates_.push_back({mistake.name, where, mistake.text(tuned.parameter), fitted ? 1 : 0,
+                         plain_factor ? 2 : rank, tuned.fit});
 }
 
-// Values between those of the grid. A value of the grid is a likelier mistake than one beside it.
-void Search::refine(const BoundMistake& mistake, const Predict& predict, size_t best,
-                    double& parameter, Fit& least) const {
-  constexpr double kFarBetter = 0.5;
-  const std::vector<double>& grid = mistake.grid;
-  double found = grid[best];
-  Fit fit = least;
-  step(predict, grid.front() > 0, found, fit);
-  constexpr double kSolved = 1e-3;
-  constexpr double kNear = 0.5;  // what is left beside the right value of a grid is 0.1 at most
-  if (!(fit.ratio() <= kSolved) && least.ratio() < kNear) {
-    const double low = grid[best > 0 ? best - 1 : 0];
-    const double high = grid[std::min(best + 1, grid.size() - 1)];
-    narrow(predict, low, high, found, fit);
-  }
-  if (fit.ratio() < kFarBetter * least.ratio()) {
-    parameter = found;
-    least = fit;
-  }
-}
-
-// Where the result is smooth in the parameter: what a small change of it does, times as much as
-// brings it nearest to the judged log; again from there.
-void Search::step(const Predict& predict, bool positive, double& parameter, Fit& least) const {
-  constexpr int kSteps = 8;
-  constexpr double kRelativeStep = 1e-2;
-  for (int i = 0; i < kSteps; ++i) {
-    const double aside = parameter == 0 ? kRelativeStep : parameter * (1 + kRelativeStep);
-    const auto here = evidence_.features(predict(parameter), predicted_at_);
-    const auto there = evidence_.features(predict(aside), predicted_at_);
-    double product = 0;
-    double square = 0;
-    for (size_t t = 0; t < here.size(); ++t) {
-      const std::vector<double>& got = evidence_.tokens()[t].got;
-      for (size_t k = 0; k < std::min(here[t].size(), there[t].size()); ++k) {
-        const double slope = there[t][k] - here[t][k];
-        product += slope * (got[k] - here[t][k]);
-        square += slope * slope;
-      }
-    }
-    if (!(square > 0)) break;
-    const double next = parameter + product / square * (aside - parameter);
-    if (positive && !(next > 0)) break;
-    const Fit fit = fit_of(predict(next));
-    constexpr double kBetter = 0.9;
-    if (!(fit.ratio() < kBetter * least.ratio())) break;
-    parameter = next;
-    least = fit;
-  }
-}
-
-// Golden-section search from `low` to `high`, in the logarithm where both are above 0.
-void Search::narrow(const Predict& predict, double low, double high, double& parameter,
-                    Fit& least) const {
-  constexpr int kSteps = 40;
-  const bool logarithmic = low > 0;
-  const auto value = [&](double x) { return logarithmic ? std::exp(x) : x; };
-  if (logarithmic) {
-    low = std::log(low);
-    high = std::log(high);
-  }
-  const double section = (std::sqrt(5.0) - 1) / 2;
-  double a = high - section * (high - low);
-  double b = low + section * (high - low);
-  Fit fit_a = fit_of(predict(value(a)));
-  Fit fit_b = fit_of(predict(value(b)));
-  for (int step = 0; step < kSteps; ++step) {
-    if (fit_a.ratio() < fit_b.ratio()) {
-      high = b;
-      b = a;
-      fit_b = fit_a;
-      a = high - section * (high - low);
-      fit_a = fit_of(predict(value(a)));
-    } else {
-      low = a;
-      a = b;
-      fit_a = fit_b;
-      b = low + section * (high - low);
-      fit_b = fit_of(predict(value(b)));
-    }
-  }
-  const bool is_a = fit_a.ratio() < fit_b.ratio();
-  if ((is_a ? fit_a : fit_b).ratio() < least.ratio()) {
-    parameter = value(is_a ? a : b);
-    least = is_a ? fit_a : fit_b;
-  }
-}
-
-// The checkpoints at which a mistake of these kinds is made.
-std::string Search::place_of(const Kinds& kinds, Op op) const {
-  const auto made = std::count_if(chain_.ops().begin(), chain_.ops().end(), [&](Op other) {
-    return chain_.is_suspect(other) &&
-           std::find(kinds.begin(), kinds.end(), other.checkpoint) != kinds.end();
-  });
-  const bool repeated = made > std::ssize(kinds);
+// The checkpoints of `wrong`, of these kinds, in words.
+std::string Search::place_of(const Kinds& kinds, const std::set<Op>& wrong) const {
+  const bool repeated = std::ranges::count(wrong, wrong.begin()->checkpoint, &Op::checkpoint) > 1;
   std::vector<std::string> names;
   for (const Checkpoint kind : kinds) {
-    const std::string name = Op{kind, op.layer}.name();
-    names.push_back(repeated && op.layer >= 0 ? parse_checkpoint_name(name).op : name);
+    const auto op = std::ranges::find(wrong, kind, &Op::checkpoint);
+    if (op == wrong.end()) continue;
+    names.push_back(repeated && op->layer >= 0 ? parse_checkpoint_name(op->name()).op : op->name());
   }
   std::string first = (repeated ? "every layer's " : "") + names.front();
   if (names.size() == 1) return first;
@@ -426,6 +395,7 @@ std::string Search::place_of(const Kinds& kinds, Op op) const {
 }
 
 void Search::try_fitted() {
+  if (evidence_.is_of_log_probabilities()) return;
   std::vector<Fitted> all = fit_linear(evidence_, right_);
   for (Fitted& fitted : fit_orders(evidence_, right_, network_.head_dim)) {
     all.push_back(std::move(fitted));

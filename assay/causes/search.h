@@ -1,7 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "assay/causes/judgement.h"
 #include "assay/causes/mistakes.h"
 #include "assay/causes/search_places.h"
+#include "assay/causes/trial.h"
 #include "assay/mistakes/network.h"
 
 namespace assay::causes {
@@ -38,38 +41,48 @@ class Search {
   // Whether the checkpoint is what it should be by its logged inputs: then the error is theirs.
   bool is_inherited() const;
 
-  double multiplications() const { return chain_.multiplications(); }  // that it took, about
+  double multiplications() const;  // that it took, about
 
   // The cause, if there is one; if not, what more would let mistakes be tried that could not be.
   Judgement judgement() const;
 
  private:
-  // What would be logged under a mistake, at predicted_at_; nothing where it cannot be made.
-  using Predict = std::function<Matrix(double parameter)>;
+  // What would be logged under a mistake, at predicted_at_.
+  using Predict = Trial::Predict;
   using Kinds = std::vector<Checkpoint>;
   struct Try {
     BoundMistake mistake;
     Op op;
+    bool in_one_layer = false;  // and not in each that the chain has the op of
+  };
+
+  // The same computation at few positions, where it takes several layers: what does not explain
+  // these is not tried at all of them.
+  struct Screen {
+    Evidence evidence;
+    Chain chain;
   };
 
   bool can_recompute() const;
+  void make_screen();
+  bool is_screened(const Try& one) const;
+  bool is_settled() const;
+  Predict predictor(const Try& one, const Kinds& kinds, const Chain& chain) const;
   void measure_noise();
   void try_recomputed();
   std::vector<Try> to_try() const;
+  void add_tries(bool in_one_layer, bool generic, std::vector<Try>& tries) const;
   void try_on_reference();
   void try_before_bias(const BoundMistake& mistake, const Matrix& right);
   void try_sibling();
   void try_fitted();
-  void try_in_chain(const BoundMistake& mistake, const Kinds& kinds, Op op);
+  void try_in_chain(const Try& one, const Kinds& kinds);
   void try_one(const BoundMistake& mistake, const Predict& predict, int rank,
-               const std::string& where);
-  void refine(const BoundMistake& mistake, const Predict& predict, size_t best, double& parameter,
-              Fit& least) const;
-  void step(const Predict& predict, bool positive, double& parameter, Fit& least) const;
-  void narrow(const Predict& predict, double low, double high, double& parameter, Fit& least) const;
-  Fit fit_of(const Matrix& predicted) const;
+               const std::string& where, const Predict& screened = {});
   Kinds in_chain(const Kinds& kinds) const;
-  std::string place_of(const Kinds& kinds, Op op) const;
+  std::set<Op> places(const Kinds& kinds, std::optional<int> layer) const;
+  bool is_repeated(Checkpoint kind) const { return places({kind}, std::nullopt).size() > 1; }
+  std::string place_of(const Kinds& kinds, const std::set<Op>& wrong) const;
   std::string hint() const;
   std::string missing_input_hint() const;
 
@@ -79,6 +92,7 @@ class Search {
   double max_multiplications_;
   Evidence evidence_;
   Chain chain_;
+  std::unique_ptr<Screen> screen_;
   JudgingContext context_;
   std::vector<int64_t> predicted_at_;       // the positions of what is predicted
   std::vector<std::vector<double>> right_;  // what the checkpoint should be, in features

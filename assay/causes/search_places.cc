@@ -6,18 +6,13 @@
 #include <map>
 #include <set>
 
+#include "assay/compare/log_probabilities.h"
+
 namespace assay::causes {
 namespace {
 
 constexpr size_t kMaxFailing = 12;
 constexpr size_t kMaxPassing = 4;
-
-int32_t id_of(const Comparison& comparison, const std::string& checkpoint) {
-  for (size_t i = 0; i < comparison.checkpoints.size(); ++i) {
-    if (comparison.checkpoints[i].name == checkpoint) return static_cast<int32_t>(i);
-  }
-  return -1;
-}
 
 // The first two thirds of `most` as they come, the rest spread over what follows.
 void choose(const std::vector<int64_t>& from, size_t most, std::set<int64_t>& chosen) {
@@ -33,7 +28,7 @@ std::vector<int64_t> positions_below(const TensorStore& store, const std::string
   std::vector<int64_t> failing;
   std::vector<int64_t> passing;
   double largest = 0;
-  const int32_t id = id_of(store.comparison(), checkpoint);
+  const int32_t id = store.checkpoint_id(checkpoint);
   const auto& results = store.comparison().results;
   for (const RecordResult& result : results) {
     if (result.checkpoint != id || result.token_idx >= end) continue;
@@ -60,6 +55,7 @@ std::vector<int64_t> positions_below(const TensorStore& store, const std::string
 }  // namespace
 
 std::optional<Op> find_op(const std::string& checkpoint) {
+  if (is_logits_name(checkpoint)) return Op{Checkpoint::kLogits, -1};
   const CheckpointName name = parse_checkpoint_name(checkpoint);
   const std::optional<Checkpoint> known = find_checkpoint(name.op, name.layer >= 0);
   return known ? std::optional(Op{*known, name.layer}) : std::nullopt;
@@ -77,7 +73,7 @@ std::vector<int64_t> positions_to_try(const TensorStore& store, const std::strin
 }
 
 std::optional<Tail> failing_tail(const TensorStore& store, const std::string& checkpoint) {
-  const int32_t id = id_of(store.comparison(), checkpoint);
+  const int32_t id = store.checkpoint_id(checkpoint);
   std::map<int64_t, bool> passes;
   for (const RecordResult& result : store.comparison().results) {
     if (result.checkpoint == id) passes[result.token_idx] = !result.failed();
@@ -95,7 +91,7 @@ std::optional<Op> worst_input(const Network& network, const TensorStore& store, 
   std::optional<Op> worst;
   double most = 0;
   for (const Op input : network.inputs(op)) {
-    const int32_t id = id_of(store.comparison(), input.name());
+    const int32_t id = store.checkpoint_id(input.name());
     for (const RecordResult& result : store.comparison().results) {
       if (result.checkpoint != id || !(result.metrics.rel_l2 > most)) continue;
       most = result.metrics.rel_l2;

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "assay/compare/log_probabilities.h"
+
 namespace assay::causes {
 namespace {
 
@@ -21,12 +23,22 @@ TensorStore::TensorStore(const Comparison& comparison)
   for (size_t i = 0; i < comparison.checkpoints.size(); ++i) {
     names_[comparison.checkpoints[i].name] = static_cast<int32_t>(i);
   }
+  const auto sibling = names_.find(std::string(kLogProbabilitiesName));
+  if (sibling != names_.end()) names_.try_emplace(std::string(kLogitsName), sibling->second);
+}
+
+int32_t TensorStore::checkpoint_id(const std::string& checkpoint) const {
+  const auto found = names_.find(checkpoint);
+  return found == names_.end() ? -1 : found->second;
 }
 
 const Record* TensorStore::load(const LogIndex& log, RecordLoader& loader,
                                 const std::string& checkpoint, int64_t token_idx) {
-  const int32_t id = log.names().find(checkpoint);
-  const int64_t entry = id < 0 ? -1 : log.find(id, token_idx);
+  int64_t entry = -1;
+  for (const std::string& name : {checkpoint, sibling_of(checkpoint)}) {
+    const int32_t id = log.names().find(name);
+    if (entry < 0 && id >= 0) entry = log.find(id, token_idx);
+  }
   return entry < 0 ? nullptr : &log.load(log.entries()[static_cast<size_t>(entry)], loader);
 }
 
@@ -40,19 +52,16 @@ const Record* TensorStore::got(const std::string& checkpoint, int64_t token_idx)
 }
 
 const RecordResult* TensorStore::result(const std::string& checkpoint, int64_t token_idx) const {
-  const auto name = names_.find(checkpoint);
-  if (name == names_.end()) return nullptr;
-  const auto found = results_.find({name->second, token_idx});
+  const auto found = results_.find({checkpoint_id(checkpoint), token_idx});
   return found == results_.end() ? nullptr : found->second;
 }
 
 int64_t TensorStore::last_position(const std::string& checkpoint) const {
-  const auto name = names_.find(checkpoint);
-  if (name == names_.end()) return -1;
-  auto after = results_.lower_bound({name->second + 1, std::numeric_limits<int64_t>::min()});
-  if (after == results_.begin()) return -1;
+  const int32_t id = checkpoint_id(checkpoint);
+  auto after = results_.lower_bound({id + 1, std::numeric_limits<int64_t>::min()});
+  if (id < 0 || after == results_.begin()) return -1;
   --after;
-  return after->first.first == name->second ? after->first.second : -1;
+  return after->first.first == id ? after->first.second : -1;
 }
 
 bool TensorStore::fill(const std::string& checkpoint, int64_t token_idx, bool of_ref, int64_t row,

@@ -32,6 +32,9 @@ class TensorStore {
   // How the comparison judged this record; null if it is not in both logs.
   const RecordResult* result(const std::string& checkpoint, int64_t token_idx) const;
 
+  // Its place in Comparison::checkpoints; -1 if it is not there. Log-probabilities count as logits.
+  int32_t checkpoint_id(const std::string& checkpoint) const;
+
   // The last position of the reference's that both logs have of it; -1 if there is none.
   int64_t last_position(const std::string& checkpoint) const;
 

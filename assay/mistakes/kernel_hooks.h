@@ -45,6 +45,9 @@ struct KernelHooks {
   Hook<AttentionCall> attention = {};
   Hook<ActivateCall> activate = {};
   Hook<AddCall> add = {};
+  Hook<MixCall> mix = {};
+  Hook<SelectCall> select = {};
+  Hook<WeighCall> weigh = {};
   // After a checkpoint is finished; may change it. Not after a store.
   std::function<void(const OpContext&, OpResult result)> after = {};
 };

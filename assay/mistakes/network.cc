@@ -26,7 +26,7 @@ bool Network::can_compute(Op op) const {
   if (is_in_layer(op.checkpoint) && find_spec(layer(op.layer), op.checkpoint) == nullptr) {
     return false;
   }
-  switch (kind_of(op.checkpoint)) {
+  switch (kind_of(op)) {
     case OpKind::kRope:
       return rope.has_value();
     case OpKind::kAttention:
@@ -35,11 +35,16 @@ bool Network::can_compute(Op op) const {
       return activation.has_value();
     case OpKind::kAdd:
       return true;
+    case OpKind::kSelect:
+    case OpKind::kWeigh:
+    case OpKind::kMix:
+      return model != nullptr;
     case OpKind::kEmbedding:
       return model != nullptr;
     case OpKind::kNorm:
       return model != nullptr || norms.contains(op);
     case OpKind::kLinear:
+    case OpKind::kExpertLinear:
       break;
   }
   return linear(op) != nullptr;
@@ -49,7 +54,7 @@ std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& input
   const auto if_fits = [](bool fits, int64_t columns) {
     return fits ? std::optional(columns) : std::nullopt;
   };
-  switch (kind_of(op.checkpoint)) {
+  switch (kind_of(op)) {
     case OpKind::kEmbedding:
       return model->token_embedding.columns;
     case OpKind::kRope:
@@ -65,6 +70,18 @@ std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& input
       const int64_t weights =
           model != nullptr ? width(op.checkpoint) : std::ssize(norms.at(op).weight);
       return if_fits(inputs[0] == weights, weights);
+    }
+    case OpKind::kSelect:
+    case OpKind::kWeigh:
+    case OpKind::kExpertLinear:
+    case OpKind::kMix: {
+      // A checkpoint has one width in all layers: inputs of that width fit.
+      const std::vector<Op> reads = this->inputs(op);
+      bool fits = true;
+      for (size_t i = 0; i < reads.size(); ++i) {
+        fits = fits && inputs[i] == width(reads[i].checkpoint);
+      }
+      return if_fits(fits, width(op.checkpoint));
     }
     case OpKind::kLinear:
       break;
@@ -157,7 +174,7 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
   const Inputs& inputs = context.inputs;
   const std::vector<const Matrix*>& x = inputs.rows;
   const Op op = context.op();
-  switch (kind_of(op.checkpoint)) {
+  switch (kind_of(op)) {
     case OpKind::kEmbedding:
       return look_up(context, hooks);
     case OpKind::kNorm: {
@@ -170,6 +187,11 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
       run_hooked(hooks.norm, context, call, *reference_);
       return out;
     }
+    case OpKind::kSelect:
+    case OpKind::kWeigh:
+    case OpKind::kExpertLinear:
+    case OpKind::kMix:
+      return of_experts(context, hooks);
     case OpKind::kLinear:
       break;
     case OpKind::kRope: {
@@ -186,6 +208,9 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
       AttentionCall call{.kv = {KvType::kF32, x[1]->values.data(), x[2]->values.data()},
                          .shape = attention_shape(op),
                          .n_tokens = 1};
+      if (model != nullptr) {
+        call.sinks = model->layers[static_cast<size_t>(op.layer)].extra.sinks;
+      }
       for (int64_t t = 0; t < out.rows; ++t) {
         if (!inputs.wanted.empty() && !inputs.wanted[static_cast<size_t>(t)]) continue;
         check_interrupted();
@@ -235,6 +260,73 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
                                  .cap = cap});
   }
   return out;
+}
+
+// Ids as they are logged; below 0 what is no expert's.
+std::vector<int32_t> Network::expert_ids(const Matrix& logged) const {
+  const auto n_experts = static_cast<float>(model->config().routing.n_experts);
+  std::vector<int32_t> ids;
+  for (const float id : logged.values) {
+    ids.push_back(id >= 0 && id < n_experts ? static_cast<int32_t>(id) : -1);
+  }
+  return ids;
+}
+
+// Rows with an id that no expert has become NaN.
+Matrix Network::of_experts(const OpContext& context, const KernelHooks& hooks) const {
+  const std::vector<const Matrix*>& x = context.inputs.rows;
+  const Op op = context.op();
+  const Routing& routing = model->config().routing;
+  Matrix out(x[0]->rows, width(op.checkpoint));
+  if (kind_of(op) == OpKind::kSelect) {
+    std::vector<int32_t> ids(out.values.size());
+    const Layer& layer = model->layers[static_cast<size_t>(op.layer)];
+    run_hooked(
+        hooks.select, context,
+        SelectCall{x[0]->values.data(), layer.extra.choice_bias, routing, out.rows, ids.data()},
+        *reference_);
+    std::copy(ids.begin(), ids.end(), out.values.begin());
+    return out;
+  }
+  if (kind_of(op) == OpKind::kMix) {
+    run_hooked(hooks.mix, context,
+               MixCall{x[0]->values.data(), x[1]->values.data(), out.rows, routing.n_used,
+                       out.columns, out.values.data()},
+               *reference_);
+    return out;
+  }
+  const std::vector<int32_t> ids = expert_ids(*x[1]);
+  for (int64_t t = 0; t < out.rows; ++t) {
+    const int32_t* own = ids.data() + t * routing.n_used;
+    if (std::any_of(own, own + routing.n_used, [](int32_t id) { return id < 0; })) {
+      std::fill_n(out.row(t), out.columns, NAN);
+    } else if (kind_of(op) == OpKind::kWeigh) {
+      run_hooked(hooks.weigh, context, WeighCall{x[0]->row(t), own, routing, 1, out.row(t)},
+                 *reference_);
+    } else {
+      check_interrupted();
+      const Linear& experts = *linear(op);
+      const int64_t rows = experts.weight.rows / routing.n_experts;
+      const bool input_per_slot = x[0]->columns == routing.n_used * experts.weight.columns;
+      for (int64_t j = 0; j < routing.n_used; ++j) {
+        run_hooked(hooks.matmul, context,
+                   MatmulCall{experts.weight.slice(own[j] * rows, rows),
+                              experts.bias == nullptr ? nullptr : experts.bias + own[j] * rows,
+                              x[0]->row(t) + (input_per_slot ? j * experts.weight.columns : 0), 1,
+                              out.row(t) + j * rows},
+                   cpu());
+      }
+    }
+  }
+  return out;
+}
+
+// Of a checkpoint that products and experts' products compute, that which this layer has.
+OpKind Network::kind_of(Op op) const {
+  if (model != nullptr && op.layer >= 0) {
+    if (const OpSpec* spec = find_spec(layer(op.layer), op.checkpoint)) return spec->kind;
+  }
+  return assay::kind_of(op.checkpoint);
 }
 
 Network Network::of_model(const Model& model, int64_t n_positions) {

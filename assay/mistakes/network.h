@@ -65,6 +65,7 @@ struct Network {
   }
   bool rotary() const { return has(Checkpoint::kQRope); }
   bool gated() const { return has(Checkpoint::kFfnGate); }
+  OpKind kind_of(Op op) const;
   // The rotation of the op's layer; where there is one.
   const RopeSettings& rope_at(Op op) const;
   // Without a model: whether q and k are rotated, and whether the feed-forward has a gate.
@@ -99,6 +100,8 @@ struct Network {
   std::vector<OpSpec> layer_{common_layer().begin(), common_layer().end()};
   Matrix compute_hooked(const OpContext& context, const KernelHooks& hooks) const;
   Matrix look_up(const OpContext& context, const KernelHooks& hooks) const;
+  Matrix of_experts(const OpContext& context, const KernelHooks& hooks) const;
+  std::vector<int32_t> expert_ids(const Matrix& logged) const;
   Kernels& cpu() const;  // sums in float: for products, which take long
   Linear output_linear_;
   mutable std::shared_ptr<ThreadPool> pool_;

@@ -308,7 +308,9 @@ std::vector<Mistake> rope_mistakes() {
                           "only the first half of the rotary dimensions is turned")}});
   mistakes.push_back(
       {.cause = "scale",
+       .text = plainly("leaves out the factor of the rotation"),
        .edit = edited([](Rotation& rotation, const OpContext&) { rotation.settings.factor = 1.0; }),
+       .possible = has_table_factor,
        .faults = {of_table("rope-attention-factor",
                            "the attention factor of the rotation is left out",
                            needs_attention_factor)}});

@@ -13,6 +13,16 @@ FaultyKernels::FaultyKernels(const mistakes::Network& network, Kernels& kernels,
   }
 }
 
+// What the host computes for every backend has no shadow.
+template <class Call>
+void FaultyKernels::run_on_host(mistakes::Hook<Call> KernelHooks::*hook, const Call& call) {
+  mistakes::Inputs inputs;
+  OpContext context{call.site, network_, inputs};
+  const bool edited = !injection_.applies || injection_.applies(call.site);
+  if (edited && injection_.parameter) context.parameter = injection_.parameter(context);
+  run_hooked(edited ? injection_.hooks.*hook : mistakes::Hook<Call>(), context, call, kernels_);
+}
+
 // `count`: elements of the result.
 template <class Call>
 void FaultyKernels::run_edited(mistakes::Hook<Call> KernelHooks::*hook, const Call& call,
@@ -70,6 +80,18 @@ void FaultyKernels::run(const ActivateCall& call) {
 
 void FaultyKernels::run(const AddCall& call) {
   run_edited(&KernelHooks::add, call, call.count);
+}
+
+void FaultyKernels::run(const MixCall& call) {
+  run_edited(&KernelHooks::mix, call, call.n_tokens * call.width);
+}
+
+void FaultyKernels::run(const SelectCall& call) {
+  run_on_host(&KernelHooks::select, call);
+}
+
+void FaultyKernels::run(const WeighCall& call) {
+  run_on_host(&KernelHooks::weigh, call);
 }
 
 }  // namespace assay

@@ -35,10 +35,17 @@ class FaultyKernels : public Kernels {
   void run(const AttentionCall& call) override;
   void run(const ActivateCall& call) override;
   void run(const AddCall& call) override;
+  void run(const MixCall& call) override;
+  void run(const SelectCall& call) override;
+  void run(const WeighCall& call) override;
+  using Kernels::run;
 
  private:
   template <class Call>
   void run_edited(mistakes::Hook<Call> KernelHooks::*hook, const Call& call, int64_t count);
+
+  template <class Call>
+  void run_on_host(mistakes::Hook<Call> KernelHooks::*hook, const Call& call);
 
   const mistakes::Network& network_;
   Kernels& kernels_;

@@ -86,6 +86,16 @@ class CpuKernels final : public Kernels {
     });
   }
 
+  void run(const MixCall& call) override {
+    share(call.n_tokens, call.n_used * call.width, [&](int64_t first, int64_t last) {
+      for (int64_t t = first; t < last; ++t) {
+        f_.mix(call.x + t * call.n_used * call.width, call.weights + t * call.n_used, call.n_used,
+               call.width, call.out + t * call.width);
+      }
+    });
+  }
+  using Kernels::run;
+
  private:
   // Calls body(first, last) for pieces of [0, count), each of `width` elements, on all threads if
   // that is worth their while.

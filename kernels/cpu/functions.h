@@ -35,6 +35,8 @@ struct Functions {
   void (*activate)(const ActivateCall& a, int64_t first, int64_t last);  // elements
   void (*add)(const float* a, const float* b, int64_t count, float* out);
   void (*add_scaled)(const float* a, const float* b, float scale, int64_t count, float* out);
+  // One token's.
+  void (*mix)(const float* x, const float* weights, int64_t n_used, int64_t width, float* out);
   // No op: for the test of exp.h.
   void (*exp)(const float* x, int64_t count, float* out);
 };

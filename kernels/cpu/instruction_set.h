@@ -28,6 +28,7 @@ const cpu::Functions& functions() {
       .activate = activate,
       .add = add,
       .add_scaled = add_scaled,
+      .mix = mix,
       .exp = exp,
   };
   return kFunctions;

@@ -68,6 +68,10 @@ class DeviceKernels final : public Kernels {
   void run(const AddCall& call) override {
     if (call.count > 0) ASSAY_DEVICE::run(*device_, call);
   }
+  void run(const MixCall& call) override {
+    if (call.n_tokens > 0) ASSAY_DEVICE::run(*device_, call);
+  }
+  using Kernels::run;
 
  private:
   // `count` elements, in a buffer that grows.

@@ -63,4 +63,17 @@ void run(const AddCall& call) {
   }
 }
 
+void run(const MixCall& call) {
+  for (int64_t t = 0; t < call.n_tokens; ++t) {
+    for (int64_t i = 0; i < call.width; ++i) {
+      double sum = 0.0;
+      for (int64_t j = 0; j < call.n_used; ++j) {
+        const int64_t row = t * call.n_used + j;
+        sum += static_cast<double>(call.weights[row]) * call.x[row * call.width + i];
+      }
+      call.out[t * call.width + i] = static_cast<float>(sum);
+    }
+  }
+}
+
 }  // namespace assay::reference

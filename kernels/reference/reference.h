@@ -36,5 +36,6 @@ double gelu(double x);
 
 void run(const ActivateCall& call);
 void run(const AddCall& call);
+void run(const MixCall& call);
 
 }  // namespace assay::reference

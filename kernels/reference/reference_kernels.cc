@@ -17,6 +17,8 @@ class ReferenceKernels final : public Kernels {
   void run(const AttentionCall& call) override { reference::run(call); }
   void run(const ActivateCall& call) override { reference::run(call); }
   void run(const AddCall& call) override { reference::run(call); }
+  void run(const MixCall& call) override { reference::run(call); }
+  using Kernels::run;
 };
 
 }  // namespace

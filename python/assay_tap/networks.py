@@ -43,6 +43,25 @@ LAYERS = {
         ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.down_proj"),
         ("output", "add", "attn_residual ffn_out", "", ""),
     ),
+    "qwen3_moe": (
+        ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
+        ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
+        ("k", "linear", "attn_norm", "attn_k", "self_attn.k_proj"),
+        ("v", "linear", "attn_norm", "attn_v", "self_attn.v_proj"),
+        ("q_norm", "norm", "q", "attn_q_norm", "self_attn.q_norm"),
+        ("k_norm", "norm", "k", "attn_k_norm", "self_attn.k_norm"), ("q_rope", "rope", "q_norm", "", ""),
+        ("k_rope", "rope", "k_norm", "", ""), ("attn", "attention", "q_rope k_rope v", "", ""),
+        ("attn_out", "linear", "attn", "attn_output", "self_attn.o_proj"),
+        ("attn_residual", "add", "output attn_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "ffn_norm", "post_attention_layernorm"),
+        ("router", "linear", "ffn_norm", "ffn_gate_inp", "mlp.gate"),
+        ("experts", "select", "router", "exp_probs_b", ""), ("expert_weights", "weigh", "router experts", "", ""),
+        ("ffn_gate", "expert_linear", "ffn_norm experts", "ffn_gate_exps", "mlp.experts.gate_up_proj"),
+        ("ffn_up", "expert_linear", "ffn_norm experts", "ffn_up_exps", "mlp.experts.gate_up_proj"),
+        ("ffn_act", "activation", "ffn_up ffn_gate", "", ""),
+        ("expert_out", "expert_linear", "ffn_act experts", "ffn_down_exps", "mlp.experts"),
+        ("ffn_out", "mix", "expert_out expert_weights", "", ""), ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
     "phi3": (
         ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
         ("q", "linear", "attn_norm", "attn_qkv", "self_attn.qkv_proj"),
@@ -74,6 +93,23 @@ LAYERS = {
         ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.down_proj"),
         ("post_ffn_norm", "norm", "ffn_out", "post_ffw_norm", "post_feedforward_layernorm"),
         ("output", "add", "attn_residual post_ffn_norm", "", ""),
+    ),
+    "granitemoe": (
+        ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
+        ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
+        ("k", "linear", "attn_norm", "attn_k", "self_attn.k_proj"),
+        ("v", "linear", "attn_norm", "attn_v", "self_attn.v_proj"), ("q_rope", "rope", "q", "", ""),
+        ("k_rope", "rope", "k", "", ""), ("attn", "attention", "q_rope k_rope v", "", ""),
+        ("attn_out", "linear", "attn", "attn_output", "self_attn.o_proj"),
+        ("attn_residual", "add", "output attn_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "ffn_norm", "post_attention_layernorm"),
+        ("router", "linear", "ffn_norm", "ffn_gate_inp", "block_sparse_moe.router"),
+        ("experts", "select", "router", "exp_probs_b", ""), ("expert_weights", "weigh", "router experts", "", ""),
+        ("ffn_gate", "expert_linear", "ffn_norm experts", "ffn_gate_exps", "block_sparse_moe.experts.gate_up_proj"),
+        ("ffn_up", "expert_linear", "ffn_norm experts", "ffn_up_exps", "block_sparse_moe.experts.gate_up_proj"),
+        ("ffn_act", "activation", "ffn_up ffn_gate", "", ""),
+        ("expert_out", "expert_linear", "ffn_act experts", "ffn_down_exps", "block_sparse_moe.experts"),
+        ("ffn_out", "mix", "expert_out expert_weights", "", ""), ("output", "add", "attn_residual ffn_out", "", ""),
     ),
     "gpt2": (
         ("attn_norm", "norm", "output", "attn_norm", "ln_1"), ("q", "linear", "attn_norm", "attn_qkv", "attn.c_attn"),
@@ -211,6 +247,23 @@ LAYERS = {
         ("ffn_out", "linear", "ffn_act", "ffn_down", "mlp.down_proj"),
         ("output", "add", "attn_residual ffn_out", "", ""),
     ),
+    "gpt_oss": (
+        ("attn_norm", "norm", "output", "attn_norm", "input_layernorm"),
+        ("q", "linear", "attn_norm", "attn_q", "self_attn.q_proj"),
+        ("k", "linear", "attn_norm", "attn_k", "self_attn.k_proj"),
+        ("v", "linear", "attn_norm", "attn_v", "self_attn.v_proj"), ("q_rope", "rope", "q", "", ""),
+        ("k_rope", "rope", "k", "", ""), ("attn", "attention", "q_rope k_rope v", "attn_sinks", "self_attn.sinks"),
+        ("attn_out", "linear", "attn", "attn_output", "self_attn.o_proj"),
+        ("attn_residual", "add", "output attn_out", "", ""),
+        ("ffn_norm", "norm", "attn_residual", "post_attention_norm", "post_attention_layernorm"),
+        ("router", "linear", "ffn_norm", "ffn_gate_inp", "mlp.router"),
+        ("experts", "select", "router", "exp_probs_b", ""), ("expert_weights", "weigh", "router experts", "", ""),
+        ("ffn_gate", "expert_linear", "ffn_norm experts", "ffn_gate_exps", "mlp.experts.gate_up_proj"),
+        ("ffn_up", "expert_linear", "ffn_norm experts", "ffn_up_exps", "mlp.experts.gate_up_proj"),
+        ("ffn_act", "activation", "ffn_up ffn_gate", "", ""),
+        ("expert_out", "expert_linear", "ffn_act experts", "ffn_down_exps", "mlp.experts"),
+        ("ffn_out", "mix", "expert_out expert_weights", "", ""), ("output", "add", "attn_residual ffn_out", "", ""),
+    ),
 }
 MODELS = {
     "llama": {
@@ -233,6 +286,10 @@ MODELS = {
         "architecture": "qwen3", "layer": LAYERS["qwen3"], "layers": "model.layers", "token_embd": "model.embed_tokens",
         "output_norm": "model.norm", "output": "lm_head",
     },
+    "qwen3_moe": {
+        "architecture": "qwen3moe", "layer": LAYERS["qwen3_moe"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+    },
     "phi3": {
         "architecture": "phi3", "layer": LAYERS["phi3"], "layers": "model.layers", "token_embd": "model.embed_tokens",
         "output_norm": "model.norm", "output": "lm_head",
@@ -241,8 +298,17 @@ MODELS = {
         "architecture": "olmo2", "layer": LAYERS["olmo2"], "layers": "model.layers", "token_embd": "model.embed_tokens",
         "output_norm": "model.norm", "output": "lm_head",
     },
+    "olmoe": {
+        "architecture": "olmoe", "layer": LAYERS["qwen3_moe"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+    },
     "granite": {
         "architecture": "granite", "layer": LAYERS["llama"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
+        "halves_to_adjacent": True,
+    },
+    "granitemoe": {
+        "architecture": "granitemoe", "layer": LAYERS["granitemoe"], "layers": "model.layers",
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
         "halves_to_adjacent": True,
     },
@@ -297,5 +363,9 @@ MODELS = {
     "exaone4": {
         "architecture": "exaone4", "layer": LAYERS["olmo2"], "layers": "model.layers",
         "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head", "heads_first": True,
+    },
+    "gpt_oss": {
+        "architecture": "gpt-oss", "layer": LAYERS["gpt_oss"], "layers": "model.layers",
+        "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
     },
 }

@@ -34,13 +34,19 @@ class Tutorial(unittest.TestCase):
         shutil.copytree(ROOT / "python" / "assay_tap", self.folder / "python" / "assay_tap")
         shutil.copytree(ROOT / "examples" / "port_a_model", self.folder / "examples" / "port_a_model")
 
-    def compare(self, reference, *more):
+    def compare(self, reference, *more, only=""):
         engine = self.folder / "examples" / "port_a_model" / "engine.py"
         log = self.folder / "mine.jsonl"
         tokens = ",".join(map(str, TOKENS))
         subprocess.run([sys.executable, engine, GOLDEN / FILE["gguf"], "--tokens", tokens, "--log", log], check=True)
+        logs = [GOLDEN / reference, log]
+        if only:  # records of this checkpoint, and the header
+            for i, path in enumerate(logs):
+                logs[i] = self.folder / f"{i}.jsonl"
+                lines = path.read_text().splitlines(keepends=True)
+                logs[i].write_text("".join(line for line in lines if '"tokens"' in line or f'"{only}"' in line))
         answer = subprocess.run(
-            [ASSAY, "compare", GOLDEN / reference, log, "--policy", GOLDEN / "manifest.json", *more, "--format", "json"],
+            [ASSAY, "compare", *logs, "--policy", GOLDEN / "manifest.json", *more, "--format", "json"],
             capture_output=True, text=True,
         )  # fmt: skip
         self.assertIn(answer.returncode, (0, 1), answer.stderr)
@@ -67,6 +73,12 @@ class Tutorial(unittest.TestCase):
             self.assertEqual(report["verdict"], "wrong")
             self.assertEqual(report["first_divergence"]["checkpoint"], where)
             self.assertEqual([cause["name"] for cause in report["causes"]], ["rope_pairing"])
+
+    def test_logits_alone_name_it_too(self):
+        self.plant()
+        report = self.compare("f32.jsonl", "--model", GOLDEN / FILE["gguf"], only="logits")
+        self.assertEqual(report["first_divergence"]["checkpoint"], "logits")
+        self.assertEqual([cause["name"] for cause in report["causes"]], ["rope_pairing"])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,139 @@
+#include "assay/causes/trial.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace assay::causes {
+namespace {
+
+// A value of a grid is a likelier mistake than one beside it that leaves no less than this of what
+// it leaves.
+constexpr double kFarBetter = 0.5;
+
+const Tuned& likelier(const Tuned& of_grid, const Tuned& beside) {
+  return beside.fit.ratio() < kFarBetter * of_grid.fit.ratio() ? beside : of_grid;
+}
+
+// Where the result is smooth in the parameter: what a small change of it does, times as much as
+// brings it nearest to the judged log; again from there.
+Tuned step(const Trial& trial, bool positive, Tuned best) {
+  constexpr int kSteps = 8;
+  constexpr double kRelativeStep = 1e-2;
+  for (int i = 0; i < kSteps; ++i) {
+    const double parameter = best.parameter;
+    const double aside = parameter == 0 ? kRelativeStep : parameter * (1 + kRelativeStep);
+    const auto here = trial.evidence.features(trial.predict(parameter), trial.positions);
+    const auto there = trial.evidence.features(trial.predict(aside), trial.positions);
+    double product = 0;
+    double square = 0;
+    for (size_t t = 0; t < here.size(); ++t) {
+      const std::vector<double>& got = trial.evidence.tokens()[t].got;
+      for (size_t k = 0; k < std::min(here[t].size(), there[t].size()); ++k) {
+        const double slope = there[t][k] - here[t][k];
+        product += slope * (got[k] - here[t][k]);
+        square += slope * slope;
+      }
+    }
+    if (!(square > 0)) break;
+    const double next = parameter + product / square * (aside - parameter);
+    if (positive && !(next > 0)) break;
+    const Fit fit = trial.fit(next);
+    constexpr double kBetter = 0.9;
+    if (!(fit.ratio() < kBetter * best.fit.ratio())) break;
+    best = {next, fit};
+  }
+  return best;
+}
+
+// Golden-section search from `low` to `high`, in the logarithm where both are above 0.
+Tuned narrow(const Trial& trial, double low, double high) {
+  constexpr int kSteps = 40;
+  const bool logarithmic = low > 0;
+  const auto at = [&](double x) {
+    const double value = logarithmic ? std::exp(x) : x;
+    return Tuned{value, trial.fit(value)};
+  };
+  if (logarithmic) {
+    low = std::log(low);
+    high = std::log(high);
+  }
+  const double section = (std::sqrt(5.0) - 1) / 2;
+  double a = high - section * (high - low);
+  double b = low + section * (high - low);
+  Tuned of_a = at(a);
+  Tuned of_b = at(b);
+  for (int step = 0; step < kSteps; ++step) {
+    if (of_a.fit.ratio() < of_b.fit.ratio()) {
+      high = b;
+      b = a;
+      of_b = of_a;
+      a = high - section * (high - low);
+      of_a = at(a);
+    } else {
+      low = a;
+      a = b;
+      of_a = of_b;
+      b = low + section * (high - low);
+      of_b = at(b);
+    }
+  }
+  return of_a.fit.ratio() < of_b.fit.ratio() ? of_a : of_b;
+}
+
+}  // namespace
+
+Fit Trial::fit(double parameter) const {
+  const Matrix predicted = predict(parameter);
+  if (!predicted.empty()) return evidence.fit(predicted, positions);
+  Fit none;
+  none.residual = std::numeric_limits<double>::infinity();
+  return none;
+}
+
+// Twenty-five values still meet the valley of a frequency base over a few dozen positions.
+Tuned best_of_grid(const Trial& trial, const BoundMistake& mistake, bool in_steps) {
+  constexpr size_t kSteps = 25;
+  const std::vector<double>& grid = mistake.grid;
+  if (grid.empty()) return {0, trial.fit(0)};
+  const bool skips = in_steps && mistake.refine;
+  const size_t stride = skips ? std::max<size_t>(grid.size() / kSteps, 1) : 1;
+  size_t at = 0;
+  Tuned best{grid[0], trial.fit(grid[0])};
+  const auto look_at = [&](size_t i) {
+    const Fit fit = trial.fit(grid[i]);
+    if (!(fit.ratio() < best.fit.ratio())) return;
+    best = {grid[i], fit};
+    at = i;
+  };
+  for (size_t i = stride; i < grid.size(); i += stride) look_at(i);
+  const size_t about = at;
+  const size_t end = std::min(about + stride, grid.size());
+  for (size_t i = about - std::min(about, stride - 1); i < end; ++i) {
+    if (i != about) look_at(i);
+  }
+  return best;
+}
+
+Tuned refine(const Trial& trial, const BoundMistake& mistake, const Tuned& best) {
+  if (!mistake.refine) return best;
+  const std::vector<double>& grid = mistake.grid;
+  Tuned found = step(trial, grid.front() > 0, best);
+  constexpr double kSolved = 1e-3;
+  if (!(found.fit.ratio() <= kSolved) && best.fit.ratio() < kNear) {
+    const auto at = std::ranges::find(grid, best.parameter);
+    const double low = at == grid.begin() ? *at : *(at - 1);
+    const double high = at + 1 == grid.end() ? *at : *(at + 1);
+    const Tuned between = narrow(trial, low, high);
+    if (between.fit.ratio() < found.fit.ratio()) found = between;
+  }
+  return likelier(best, found);
+}
+
+Tuned polish(const Trial& trial, const BoundMistake& mistake, const Tuned& near) {
+  const Tuned start{near.parameter, trial.fit(near.parameter)};
+  if (!mistake.refine) return start;
+  return likelier(start, step(trial, mistake.grid.front() > 0, start));
+}
+
+}  // namespace assay::causes

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "assay/causes/evidence.h"
+#include "assay/causes/mistakes.h"
+
+namespace assay::causes {
+
+// What is left beside the right value of a grid is less than this, of the difference.
+inline constexpr double kNear = 0.5;
+
+// What a mistake predicts, held against what is logged.
+struct Trial {
+  // Of rows for `positions`; empty where the mistake cannot be made.
+  using Predict = std::function<Matrix(double parameter)>;
+
+  const Evidence& evidence;
+  const std::vector<int64_t>& positions;
+  Predict predict;
+
+  Fit fit(double parameter) const;
+};
+
+// A value of a mistake's parameter, and how well it fits.
+struct Tuned {
+  double parameter = 0;
+  Fit fit;
+};
+
+// The value of the mistake's grid that leaves least; 0 where it has none. `in_steps`: a long grid
+// of a parameter that acts smoothly is searched in steps, and then about the best of these.
+Tuned best_of_grid(const Trial& trial, const BoundMistake& mistake, bool in_steps);
+
+// Of a mistake that takes values between those of its grid the best one near `best`, a value of
+// the grid; that one itself, a likelier mistake, where the other does not leave far less.
+Tuned refine(const Trial& trial, const BoundMistake& mistake, const Tuned& best);
+
+// The same from a value that has been refined in another trial: in a few steps.
+Tuned polish(const Trial& trial, const BoundMistake& mistake, const Tuned& near);
+
+}  // namespace assay::causes

@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "kernels/kernels.h"
+
+namespace assay {
+namespace {
+
+// e^(score - greatest score), divided by their sum.
+std::vector<double> softmax(std::span<const float> scores) {
+  const double greatest = *std::max_element(scores.begin(), scores.end());
+  std::vector<double> shares;
+  for (const float score : scores) shares.push_back(std::exp(score - greatest));
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  for (double& share : shares) share /= sum;
+  return shares;
+}
+
+std::vector<double> gated(std::span<const float> scores, Gating gating) {
+  if (gating == Gating::kSoftmax) return softmax(scores);
+  std::vector<double> values(scores.begin(), scores.end());
+  if (gating == Gating::kSigmoid) {
+    for (double& value : values) value = 1.0 / (1.0 + std::exp(-value));
+  }
+  return values;
+}
+
+// The `count` indices of the greatest values, greatest first; NaN is the least.
+std::vector<int32_t> greatest_of(const std::vector<double>& values, int64_t count) {
+  std::vector<int32_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto key = [&](int32_t i) {
+    const double value = values[static_cast<size_t>(i)];
+    return std::isnan(value) ? -std::numeric_limits<double>::infinity() : value;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int32_t a, int32_t b) { return key(a) > key(b); });
+  order.resize(static_cast<size_t>(count));
+  return order;
+}
+
+// Experts of groups that are not used become unchoosable.
+void keep_best_groups(const Routing& routing, std::vector<double>& values) {
+  const auto size = static_cast<size_t>(routing.n_experts / routing.n_groups);
+  std::vector<double> merits;
+  for (size_t first = 0; first < values.size(); first += size) {
+    std::vector<double> group(values.begin() + static_cast<int64_t>(first),
+                              values.begin() + static_cast<int64_t>(first + size));
+    std::sort(group.begin(), group.end(), std::greater<>());
+    const bool by_two = routing.gating == Gating::kSigmoid && size > 1;
+    merits.push_back(by_two ? group[0] + group[1] : group[0]);
+  }
+  const std::vector<int32_t> best = greatest_of(merits, routing.n_groups_used);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::find(best.begin(), best.end(), static_cast<int32_t>(i / size)) == best.end()) {
+      values[i] = -std::numeric_limits<double>::infinity();
+    }
+  }
+}
+
+std::span<const float> scores_of(const float* scores, const Routing& routing, int64_t token) {
+  return {scores + token * routing.n_experts, static_cast<size_t>(routing.n_experts)};
+}
+
+}  // namespace
+
+void Kernels::run(const SelectCall& call) {
+  for (int64_t t = 0; t < call.n_tokens; ++t) {
+    std::vector<double> values =
+        gated(scores_of(call.scores, call.routing, t), call.routing.gating);
+    for (size_t i = 0; call.bias != nullptr && i < values.size(); ++i) {
+      values[i] += static_cast<double>(call.bias[i]);
+    }
+    if (call.routing.n_groups > 1) keep_best_groups(call.routing, values);
+    std::ranges::copy(greatest_of(values, call.routing.n_used), call.ids + t * call.routing.n_used);
+  }
+}
+
+void Kernels::run(const WeighCall& call) {
+  const auto n_used = static_cast<size_t>(call.routing.n_used);
+  for (int64_t t = 0; t < call.n_tokens; ++t) {
+    const std::span<const float> scores = scores_of(call.scores, call.routing, t);
+    const std::span<const int32_t> ids(call.ids + t * call.routing.n_used, n_used);
+    std::vector<double> weights;
+    if (call.routing.gating == Gating::kSoftmaxOfUsed) {
+      std::vector<float> used;
+      for (const int32_t id : ids) used.push_back(scores[static_cast<size_t>(id)]);
+      weights = softmax(used);
+    } else {
+      const std::vector<double> values = gated(scores, call.routing.gating);
+      for (const int32_t id : ids) weights.push_back(values[static_cast<size_t>(id)]);
+    }
+    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+    float* out = call.weights + t * call.routing.n_used;
+    for (size_t j = 0; j < n_used; ++j) {
+      const double weight = call.routing.normalise ? weights[j] / sum : weights[j];
+      out[j] = static_cast<float>(weight * static_cast<double>(call.routing.scale));
+    }
+  }
+}
+
+}  // namespace assay

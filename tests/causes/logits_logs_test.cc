@@ -1,0 +1,110 @@
+// Logs that hold nothing but logits: the network is computed from the prompt's tokens.
+#include "tests/causes/logits_logs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "assay/mistakes/network.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class WrongPairs : public WrongKernels {
+ protected:
+  void rope(RopeCall call) override {
+    call.pairing = other(call.pairing);
+    right_->run(call);
+  }
+};
+
+// Products that are off by numbers of this size, relative to each.
+class SmallNoise : public WrongKernels {
+ public:
+  explicit SmallNoise(float size) : normal_(0, size) {}
+
+ protected:
+  void matmul(const MatmulCall& call) override {
+    right_->run(call);
+    for (int64_t i = 0; i < call.n_tokens * call.w.rows; ++i) {
+      call.out[i] *= 1 + normal_(random_);
+    }
+  }
+
+ private:
+  std::mt19937 random_{1};
+  std::normal_distribution<float> normal_;
+};
+
+class LogitsAlone : public LogitsLogs {
+ protected:
+  const std::shared_ptr<Model> model_ = load("tinyllama");
+  const Logits right_ = logits_of(*model_, *make_reference_kernels());
+};
+
+TEST_F(LogitsAlone, NameAMistakeOfEveryLayer) {
+  WrongPairs kernels;
+  const Logits wrong = logits_of(*model_, kernels);
+  for (const auto form : {LogitsForm::kAll, LogitsForm::kHeadAndSketch, LogitsForm::kTop20}) {
+    const Comparison comparison =
+        compare(model_.get(), log(right_, "ref", form), log(wrong, "got", form));
+    ASSERT_THAT(comparison.causes, SizeIs(1)) << comparison.cause_hint;
+    const Cause& cause = comparison.causes[0];
+    EXPECT_EQ(cause.name, "rope_pairing");
+    EXPECT_EQ(cause.checkpoint.name, form == LogitsForm::kTop20 ? "logprobs" : "logits");
+    EXPECT_GT(cause.explained, 0.9999);
+    EXPECT_THAT(cause.sentence, HasSubstr("every layer's q_rope, like k_rope,"));
+  }
+}
+
+// A reference of logits, and a server that gives the most probable tokens alone.
+TEST_F(LogitsAlone, MayBeOfTwoForms) {
+  WrongPairs kernels;
+  const std::string got = log(logits_of(*model_, kernels), "got", LogitsForm::kTop20);
+  const Comparison comparison = compare(model_.get(), log(right_, "ref", LogitsForm::kAll), got);
+  ASSERT_THAT(comparison.causes, SizeIs(1)) << comparison.cause_hint;
+  EXPECT_EQ(comparison.causes[0].name, "rope_pairing");
+}
+
+TEST_F(LogitsAlone, NeedTheTokens) {
+  WrongPairs kernels;
+  const Comparison comparison =
+      compare(model_.get(), log(right_, "ref", LogitsForm::kAll, false),
+              log(logits_of(*model_, kernels), "got", LogitsForm::kAll, false));
+  EXPECT_THAT(comparison.causes, IsEmpty());
+  EXPECT_THAT(comparison.cause_hint, HasSubstr("'tokens' in a log's header"));
+}
+
+// Breaks if the nearest mistake were named where there is none: of float32's size and of
+// bfloat16's.
+TEST_F(LogitsAlone, NameNothingForNoise) {
+  for (const float size : {0x1p-24F, 0x1p-9F}) {
+    SmallNoise kernels(size);
+    const Logits noisy = logits_of(*model_, kernels);
+    for (const auto form : {LogitsForm::kAll, LogitsForm::kHeadAndSketch, LogitsForm::kTop20}) {
+      const Comparison comparison =
+          compare(model_.get(), log(right_, "ref", form), log(noisy, "got", form), 1e-9);
+      EXPECT_FALSE(comparison.pass);
+      EXPECT_THAT(comparison.causes, IsEmpty()) << size << comparison.causes[0].sentence;
+    }
+  }
+}
+
+// The same architecture and sizes with weights that were quantised.
+TEST_F(LogitsAlone, NameNothingForAnotherModel) {
+  const Model quantised(std::make_shared<Gguf>(std::string(ASSAY_SOURCE_DIR) +
+                                               "/golden/tinyllama/tinyllama-q4_k_m.gguf"));
+  const Logits others = logits_of(quantised, *make_reference_kernels());
+  for (const auto form : {LogitsForm::kAll, LogitsForm::kHeadAndSketch, LogitsForm::kTop20}) {
+    const std::string ref = log(right_, "ref", form);
+    const std::string got = log(others, "got", form);
+    EXPECT_THAT(compare(model_.get(), ref, got).causes, IsEmpty());
+    EXPECT_THAT(compare(&quantised, ref, got).causes, IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace assay

@@ -4,6 +4,7 @@ import sys
 import unittest
 from importlib.util import find_spec
 from pathlib import Path
+from unittest import mock
 
 MISSING = [name for name in ("torch", "transformers", "numpy") if find_spec(name) is None]
 SKIPPED = 77
@@ -13,8 +14,9 @@ if not MISSING:
     import torch
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "golden"))
-    from generate.families import FAMILIES, loudness, oracle
+    from generate.families import FAMILIES, expert_tap, loudness, oracle
     from generate.families.doubles import NarrowTensors, doubles
+    from generate.families.expert_tap import experts_into
     from generate.families.features import FEATURES
 
 
@@ -31,6 +33,26 @@ class Families(unittest.TestCase):
                 far = np.linalg.norm(narrow - wide) / np.linalg.norm(wide)
                 self.assertGreater(far, 1e-9)
                 self.assertLess(far, 1e-5)
+
+    def test_experts_are_recomputed_in_the_order_of_their_weights(self):
+        """Breaks if gate and up, or the values of two experts, were taken for each other: the sum would not be theirs."""
+        for family in FAMILIES:
+            if family.name not in ("mixtral", "gpt-oss", "deepseek3"):
+                continue
+            with self.subTest(family.name):
+                model, seen = oracle.in_float64(family, oracle.made(family).state_dict()), {}
+                tokens = oracle.prompts(320, family.seed)["short"]
+                with experts_into(model, lambda name, _, rows: seen.update({name: rows})):
+                    oracle.run(model, tokens)
+                weights, out = seen["layer_1_expert_weights"], seen["layer_1_expert_out"]
+                mixed = (out.reshape(*weights.shape, -1) * weights[..., None]).sum(axis=1)
+                expected = seen.get("layer_1_routed_out", seen["layer_1_ffn_out"])
+                np.testing.assert_allclose(mixed, expected, atol=1e-12 * np.abs(expected).max())
+                self.assertTrue((np.diff(weights, axis=1) <= 0).all())
+                right = expert_tap.inner
+                swapped = lambda experts, x, chosen, weights: right(experts, x, chosen.flip(1), weights)
+                with mock.patch.object(expert_tap, "inner", swapped), experts_into(model, lambda *_: None):
+                    self.assertRaisesRegex(RuntimeError, "not the experts' own", oracle.run, model, tokens)
 
     def test_what_sources_make_narrow_is_made_wide(self):
         with doubles(), NarrowTensors() as narrow:

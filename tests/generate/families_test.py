@@ -1,4 +1,4 @@
-"""The float64 of the families of golden/generate/families/, and the lint of their weights. Needs torch; skips without."""
+"""The float64 of golden/generate/families/, and the lint of their weights. Needs torch; skips without."""
 
 import sys
 import unittest
@@ -35,7 +35,7 @@ class Families(unittest.TestCase):
                 self.assertLess(far, 1e-5)
 
     def test_experts_are_recomputed_in_the_order_of_their_weights(self):
-        """Breaks if gate and up, or the values of two experts, were taken for each other: the sum would not be theirs."""
+        """Breaks if gate and up, or two experts, were taken for each other: the sum would not be theirs."""
         for family in FAMILIES:
             if family.name not in ("mixtral", "gpt-oss", "deepseek3"):
                 continue

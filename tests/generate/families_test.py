@@ -54,6 +54,12 @@ class Families(unittest.TestCase):
                 with mock.patch.object(expert_tap, "inner", swapped), experts_into(model, lambda *_: None):
                     self.assertRaisesRegex(RuntimeError, "not the experts' own", oracle.run, model, tokens)
 
+    def test_a_family_is_the_same_whenever_it_is_made(self):
+        """Breaks if a weight kept a part of what transformers draws at random: model file and oracle would differ."""
+        for family in FAMILIES:
+            first, second = oracle.made(family).state_dict(), oracle.made(family).state_dict()
+            self.assertEqual([name for name in first if not torch.equal(first[name], second[name])], [], family.name)
+
     def test_what_sources_make_narrow_is_made_wide(self):
         with doubles(), NarrowTensors() as narrow:
             x = torch.arange(3, dtype=torch.int64).float() + torch.ones(3, dtype=torch.float32)

@@ -12,7 +12,8 @@ def drawn(name, start, hidden, gain, rng):
     if name.endswith("sinks"):
         return 1.0 + SINK * noise
     if start.ndim == 1 or "norm" in name:
-        return start.mean() + (NORM if start.mean() > 0.5 else BIAS) * noise
+        is_scale = start.mean() > 0.5  # what it starts with may be random itself
+        return 1.0 + NORM * noise if is_scale else BIAS * noise
     if name.endswith("bias"):
         return BIAS * noise
     if "embed" in name or name.endswith(("wte.weight", "word_embeddings.weight")):

@@ -7,11 +7,13 @@ from tqdm import tqdm
 from transformers.utils import logging
 
 from . import llamacpp_engine, small_goldens, small_models, smollm2
+from .families import FAMILIES, goldens
 
 
 def main():
     specs = small_models.specs()
-    names = [*specs, smollm2.NAME]
+    families = {family.name: family for family in FAMILIES if family.golden}
+    names = [*specs, *families, smollm2.NAME]
     parser = argparse.ArgumentParser(
         prog="python -m generate",
         description="Makes the goldens of Assay again. An interrupted run is resumed.",
@@ -27,6 +29,8 @@ def main():
         start = time.monotonic()
         if name == smollm2.NAME:
             smollm2.make()
+        elif name in families:
+            goldens.make(families[name])
         else:
             small_goldens.make(specs[name])
         tqdm.write(f"{name}: done in {time.monotonic() - start:.0f} s")

@@ -1,7 +1,9 @@
 """Records golden/<model>/: fixtures of every model file and prompt, their floors, and the manifest."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +44,26 @@ class Case:
     # {(prompt, set): how many positions, evenly spread with the first and the last, or None for all}
     positions: dict[tuple[str, str], int | None]
     where: dict = field(default_factory=dict)  # of a file that is not in the folder
+    oracle: Callable = lambda file, length: FileOracle(file, length)
+
+
+class FileOracle(hf.Oracle):
+    """The oracle over a model file's own tensors, for sequences of up to `length` tokens."""
+
+    floors = measure.FLOORS
+
+    @cached_property
+    def model(self):
+        return self.build()
+
+    def greedy(self, tokens, count, never):
+        return hf.greedy(self.model, tokens, count, never)
+
+    def observe(self, tokens):
+        return hf.observe(self.model, tokens)
+
+    def measure(self, floor, tokens, reference):
+        return measure.measure(self, floor, tokens, reference, context_for(self.length))
 
 
 def spread(total, count):
@@ -108,22 +130,20 @@ def record_logs(case, folder, file, name, chosen, gaps, checkpoints):
 def record_prompt(case, folder, file, name, bar):
     """The fixtures of one prompt and its measured floors, token by token."""
     tokens = case.prompts[name].tokens
-    this = hf.Oracle(file, len(tokens) + case.n_predict)
+    this = case.oracle(file, len(tokens) + case.n_predict)
     bar.set_postfix_str(f"{case.type} {name}: float64")
-    model = this.build()
-    chosen, gaps = hf.greedy(model, tokens, case.n_predict, this.file.padding_ids)
+    chosen, gaps = this.greedy(tokens, case.n_predict, this.file.padding_ids)
     if set(chosen) & this.file.control_ids:
         raise RuntimeError(f"{case.path.name}, {name}: greedy text meets a control token; choose another seed")
     passed = tokens + chosen[:-1]
-    checkpoints = hf.observe(model, passed)
-    del model
+    checkpoints = this.observe(passed)
     check_greedy(case, name, checkpoints["logits"], len(tokens), chosen, this.file.padding_ids)
     logs = record_logs(case, folder, file, name, chosen, gaps, checkpoints)
     bar.update()
     samples = {}
-    for floor in measure.FLOORS:
+    for floor in this.floors:
         bar.set_postfix_str(f"{case.type} {name}: {floor}")
-        samples[floor] = measure.measure(this, floor, passed, checkpoints, context_for(this.length))
+        samples[floor] = this.measure(floor, passed, checkpoints)
         bar.update()
     return logs, samples
 
@@ -168,10 +188,11 @@ def prompts_of(engine, texts):
     return {name: Prompt(text, engine.tokenize(text)) for name, text in texts.items()}
 
 
-def record(model, arch, cases, padding_ids, finish, further=None):
+def record(model, arch, cases, padding_ids, finish, further=None, note=None):
     """All fixtures of one model, then its manifest; takes up a run that was interrupted.
 
-    finish(case, entry) sees each file's entry before it is written. `further` prompts have no fixtures.
+    finish(case, entry) sees each file's entry before it is written. `further` prompts have no fixtures. `note` is what
+    llama.cpp does otherwise.
     """
     folder = OUT / model
     folder.mkdir(parents=True, exist_ok=True)
@@ -192,8 +213,8 @@ def record(model, arch, cases, padding_ids, finish, further=None):
         "tolerance": manifest.TOLERANCE,
         "files": files,
     }
-    if arch in LLAMA_CPP_NOTES:
-        made["llama_cpp_note"] = LLAMA_CPP_NOTES[arch]
+    if note := note or LLAMA_CPP_NOTES.get(arch):
+        made["llama_cpp_note"] = note
     manifest.write(folder, made)
     remove_orphans(folder, made)
     units.drop()

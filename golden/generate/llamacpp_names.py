@@ -74,6 +74,14 @@ def without(table, *names):
     return {name: node for name, node in table.items() if name not in names}
 
 
+PLAIN = without(COMMON_LAYER, "ffn_gate") | {"ffn_act": Node("ffn_gelu")}
+PLAIN_BIASED = PLAIN | {"attn_out": Node(reads="attn_output.bias"), "ffn_up": Node("ffn_up_b")}
+PLAIN_BIASED |= {"ffn_out": Node(reads="ffn_down.bias")}
+# Parallel layers add three terms in an order of their own.
+PARALLEL = without(COMMON_LAYER, "attn_residual", "ffn_norm")
+GEMMA = COMMON_LAYER | {"attn_residual": Node("sa_out"), "ffn_act": Node("ffn_geglu")}
+POST_NORMS = {"post_attn_norm": Node("attn_post_norm"), "post_ffn_norm": Node(reads="post_ffw_norm.weight")}
+
 LAYERS = {
     "llama": COMMON_LAYER,
     "qwen2": COMMON_LAYER,
@@ -82,8 +90,23 @@ LAYERS = {
     "phi3": without(COMMON_LAYER, "ffn_gate") | FUSED_GATE,
     "olmo2": without(COMMON_LAYER, "attn_norm", "ffn_norm") | OLMO2_LAYER,
     "gpt2": without(COMMON_LAYER, "q_rope", "k_rope", "ffn_gate") | GPT2_LAYER,
+    # Of those below only what all variants have.
+    "starcoder2": PLAIN_BIASED,
+    "phi2": without(PLAIN_BIASED, "attn_residual", "ffn_norm"),
+    "gptneox": without(PLAIN_BIASED, "attn_residual"),
+    "falcon": without(PLAIN, "attn_norm", "attn_residual", "ffn_norm"),
+    "nemotron": PLAIN | {"ffn_act": Node("ffn_sqr(relu)"), "ffn_out": Node(reads="ffn_down.weight")},
+    "stablelm": without(COMMON_LAYER, "ffn_norm"),
+    "command-r": PARALLEL,
+    "cohere2": without(PARALLEL, "q_rope", "k_rope"),
+    "smollm3": without(COMMON_LAYER, "q_rope", "k_rope"),
+    "gemma": GEMMA,
+    "gemma2": GEMMA | POST_NORMS,
+    "gemma3": GEMMA | QK_NORMS | POST_NORMS,
 }
+GEMMA_TOP = COMMON_TOP | {"embedding": Node("inp_scaled")}
 TOPS = {arch: COMMON_TOP for arch in LAYERS} | {"gpt2": COMMON_TOP | {"embedding": Node("inpL")}}
+TOPS |= {arch: GEMMA_TOP for arch in ("gemma", "gemma2", "gemma3")}
 
 
 class Namer:

@@ -15,6 +15,8 @@ from assay_tap.sketch import sketch, splitmix64
 from transformers.utils import logging
 
 from . import fixtures, hf, llamacpp_engine, naive, oracle, prompts, quantise, small_models
+from .families import DENSE, goldens
+from .families.features import GELU, NOT_BY_LLAMA_CPP
 from .model_file import ModelFile, rotary_frequencies
 
 failures = []
@@ -124,12 +126,31 @@ def check_gelu_table(name, seen, layers):
     check(f"{name}: share of activations that are not the table's", float((steps > 0).mean()), 2**-9)
 
 
+def check_family(family):
+    """Every checkpoint that llama.cpp has is the oracle's: rows of q and k in file order, what is added to what."""
+    path = fixtures.GOLDEN / family.name / f"{family.name}-f32.gguf"
+    this = goldens.Oracle(family, ModelFile(path), 0)
+    with llamacpp_engine.LlamaCpp(path, 256) as engine:
+        tokens = engine.tokenize(prompts.HAIKU)
+        seen = engine.observe(tokens)
+    reference = this.observe(tokens)
+    both = [checkpoint for checkpoint in seen if checkpoint in reference]
+    if family.name in GELU:
+        both = [checkpoint for checkpoint in both if order(checkpoint) <= BEFORE_GELU]
+    worst = worst_of(seen, reference, both)
+    check(f"{family.name}: llama.cpp in F32 against float64, {len(both)} checkpoints", worst, 2e-6)
+
+
 def main():
     logging.set_verbosity_error()
     llamacpp_engine.quiet()
     check_sketch()
     specs = small_models.specs()
-    for spec in [specs[name] for name in sys.argv[1:] or specs]:
+    families = {family.name: family for family in DENSE if family.golden and family.name not in NOT_BY_LLAMA_CPP}
+    chosen = sys.argv[1:] or [*specs, *families]
+    for family in [families[name] for name in chosen if name in families]:
+        check_family(family)
+    for spec in [specs[name] for name in chosen if name not in families]:
         for type_name in spec.types:
             path = fixtures.GOLDEN / spec.name / f"{spec.name}-{type_name.lower()}.gguf"
             with llamacpp_engine.LlamaCpp(path, 256) as engine:

@@ -22,7 +22,7 @@ def programs():
     """One hash over the sources that a recording comes from."""
     digest = hashlib.sha256()
     for folder in (ROOT / "golden" / "generate", ROOT / "python" / "assay_tap"):
-        for path in sorted(folder.glob("*.py")):
+        for path in sorted(folder.rglob("*.py")):
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 

@@ -1,0 +1,84 @@
+"""From a transformers folder to a GGUF file by llama.cpp's own converter, with a vocabulary of our own or none.
+
+    ASSAY_LLAMA_CPP=SOURCE python -m generate.families.convert FOLDER OUT.gguf own|none
+
+SOURCE is the source of llama.cpp, which the sdist of llama-cpp-python holds under vendor/llama.cpp. This runs as a
+program of its own, because the converter needs the `gguf` of the same source and not the installed one.
+"""
+
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+GOLDEN = Path(__file__).resolve().parents[2]
+
+
+def no_vocabulary(self):
+    """In the place of set_vocab: ids are all that a model knows."""
+    self.gguf_writer.add_tokenizer_model("no_vocab")
+    self.gguf_writer.add_vocab_size(self.hparams["vocab_size"])
+
+
+def own_vocabulary(self):
+    """In the place of set_vocab: bytes, a few merges, and rows of padding."""
+    from generate import vocab  # needs the converter's gguf
+
+    end = "<|endoftext|>"
+    size = self.hparams["vocab_size"]
+    vocab.add_to_gguf(self.gguf_writer, vocab.bpe("gpt-2", 50, [end], size, add_bos=False, bos=end, eos=end))
+
+
+SET_VOCAB = {"none": no_vocabulary, "own": own_vocabulary}
+
+
+def with_returned(modify):
+    """A modify_tensors that yields and then returns tensors, as of StableLM's norms of heads, with what it returns."""
+
+    def modify_tensors(self, *args):
+        returned = yield from modify(self, *args)
+        yield from returned or ()
+
+    return modify_tensors
+
+
+def main(folder, out, vocabulary):
+    source = os.environ.get("ASSAY_LLAMA_CPP")
+    if not source or not (Path(source) / "conversion").is_dir():
+        raise SystemExit("set ASSAY_LLAMA_CPP to the source of llama.cpp (its folder has `conversion/`)")
+    sys.path[:0] = [str(Path(source) / "gguf-py"), source]
+    import conversion
+    import torch
+    from conversion.base import ModelBase, ModelType, get_model_architecture, gguf
+
+    logging.disable(logging.INFO)
+    with tempfile.TemporaryDirectory() as scratch, torch.inference_mode():
+        copy = Path(scratch) / "model"
+        shutil.copytree(folder, copy)
+        params = ModelBase.load_hparams(copy, False)
+        # Gemma 3 counts the tokens of this file to cut padding off.
+        tokens = {str(i): i for i in range(params["vocab_size"])}
+        (copy / "tokenizer.json").write_text(json.dumps({"model": {"vocab": tokens}, "added_tokens": []}))
+        kind = conversion.get_model_class(get_model_architecture(params, ModelType.TEXT))
+        kind.set_vocab = SET_VOCAB[vocabulary]
+        kind.modify_tensors = with_returned(kind.modify_tensors)
+        # What GPT-NeoX and Cohere2 have it under, which transformers 5 no longer writes.
+        params.setdefault("rotary_pct", (params.get("rope_parameters") or {}).get("partial_rotary_factor", 1.0))
+        kind(copy, gguf.LlamaFileType.ALL_F32, Path(out), hparams=params).write()
+
+
+def convert(folder, out, vocabulary):
+    """Writes the model in `folder` as F32 GGUF to `out`; vocabulary: `own` or `none`."""
+    command = [sys.executable, "-m", __name__, folder, Path(out).resolve(), vocabulary]
+    done = subprocess.run(command, cwd=GOLDEN, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip()[-600:])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,190 @@
+"""Families without experts."""
+
+from .family import GROUPED, HEADS, SMALL, WHOLE, Family, rope, yarn
+
+DENSE = (
+    Family(
+        "starcoder2", "Starcoder2Config", 101,
+        SMALL | dict(
+            num_key_value_heads=1, intermediate_size=128, norm_epsilon=0.046875, rope_parameters=rope(23456.0),
+            use_bias=True, sliding_window=None, tie_word_embeddings=True
+        ),
+    ),
+    Family(
+        "gptneox", "GPTNeoXConfig", 102,
+        SMALL | dict(
+            intermediate_size=96, layer_norm_eps=0.046875, rope_parameters=rope(10000.0, partial_rotary_factor=0.5),
+            use_parallel_residual=True, hidden_act="gelu", tie_word_embeddings=False
+        ),
+    ),
+    Family(
+        "gptneox-sequential", "GPTNeoXConfig", 103,
+        SMALL | dict(
+            intermediate_size=96, layer_norm_eps=0.0390625, rope_parameters=rope(10000.0, partial_rotary_factor=0.25),
+            use_parallel_residual=False, hidden_act="gelu_fast", tie_word_embeddings=False
+        ),
+        golden=False,
+    ),
+    Family(
+        "phi2", "PhiConfig", 104,
+        dict(
+            hidden_size=32, num_attention_heads=2, num_key_value_heads=2, num_hidden_layers=2, intermediate_size=128,
+            layer_norm_eps=0.046875, hidden_act="gelu_new", rope_parameters=rope(10000.0, partial_rotary_factor=0.5),
+            tie_word_embeddings=False
+        ),
+    ),
+    Family(
+        "stablelm", "StableLmConfig", 105,
+        SMALL | dict(
+            num_key_value_heads=1, intermediate_size=96, layer_norm_eps=0.046875, use_qkv_bias=True,
+            rope_parameters=rope(10000.0, partial_rotary_factor=0.25), tie_word_embeddings=False
+        ),
+        {"k_proj.bias": 4.0},
+    ),
+    Family(
+        "stablelm-parallel", "StableLmConfig", 106,
+        GROUPED | dict(
+            intermediate_size=96, layer_norm_eps=0.0390625, use_qkv_bias=False, use_parallel_residual=True,
+            qk_layernorm=True, rope_parameters=rope(10000.0, partial_rotary_factor=0.5), tie_word_embeddings=False
+        ),
+    ),
+    Family(
+        "command-r", "CohereConfig", 107,
+        dict(
+            hidden_size=96, num_attention_heads=3, num_key_value_heads=1, num_hidden_layers=2, intermediate_size=96,
+            layer_norm_eps=0.046875, logit_scale=0.171875, rope_parameters=rope(34567.0), tie_word_embeddings=True
+        ),
+        golden=False,
+    ),
+    Family(
+        "nemotron", "NemotronConfig", 108,
+        WHOLE | dict(
+            intermediate_size=128, norm_eps=0.046875, hidden_act="relu2",
+            rope_parameters=rope(23456.0, partial_rotary_factor=0.5), tie_word_embeddings=False
+        ),
+        {"q_proj": 0.5, "embed_tokens": 3.0},
+    ),
+    Family(
+        "falcon", "FalconConfig", 109,
+        dict(
+            hidden_size=32, num_attention_heads=2, num_hidden_layers=2, multi_query=True, num_kv_heads=1,
+            new_decoder_architecture=False, parallel_attn=True, bias=False, alibi=False, layer_norm_epsilon=0.046875,
+            rope_parameters=rope(10000.0), tie_word_embeddings=True
+        ),
+    ),
+    Family(
+        "falcon-40b", "FalconConfig", 110,
+        dict(
+            hidden_size=32, num_attention_heads=4, num_kv_heads=2, num_hidden_layers=2, new_decoder_architecture=True,
+            bias=False, alibi=False, layer_norm_epsilon=0.0390625, rope_parameters=rope(10000.0),
+            tie_word_embeddings=False
+        ),
+    ),
+    Family(
+        "smollm3", "SmolLM3Config", 111,
+        dict(
+            hidden_size=64, num_attention_heads=4, num_key_value_heads=1, num_hidden_layers=5, intermediate_size=32,
+            rms_norm_eps=0.046875, no_rope_layers=[1, 1, 1, 0, 1], use_sliding_window=False,
+            rope_parameters=rope(1234567.0), tie_word_embeddings=True
+        ),
+        {"embed_tokens": 3.0},
+    ),
+    Family(
+        "llama-linear", "LlamaConfig", 112,
+        HEADS | dict(
+            intermediate_size=96, rms_norm_eps=0.046875,
+            rope_parameters={"rope_type": "linear", "factor": 2.5, "rope_theta": 23456.0}, tie_word_embeddings=False
+        ),
+        golden=False,
+    ),
+    Family(
+        "llama-yarn", "LlamaConfig", 113,
+        HEADS | dict(
+            intermediate_size=96, rms_norm_eps=0.046875, rope_parameters=yarn(16.0, 345.0, 512),
+            tie_word_embeddings=False
+        ),
+        {"embed_tokens": 2.0},
+        golden=False,
+    ),
+    Family(
+        "llama-llama3", "LlamaConfig", 114,
+        HEADS | dict(
+            intermediate_size=96, rms_norm_eps=0.046875, attention_bias=True,
+            rope_parameters=rope(23456.0) | {
+                "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64
+            }, tie_word_embeddings=True
+        ),
+        golden=False,
+    ),
+    Family(
+        "qwen2-yarn", "Qwen2Config", 115,
+        dict(
+            hidden_size=96, num_attention_heads=3, num_key_value_heads=1, num_hidden_layers=2, intermediate_size=64,
+            rms_norm_eps=0.046875, use_sliding_window=False,
+            rope_parameters=yarn(4.0, 123456.0, 128, beta_fast=4.0, beta_slow=0.5, attention_factor=1.3125),
+            tie_word_embeddings=True
+        ),
+        {"embed_tokens": 2.0},
+        proof=dict(rope_parameters=yarn(4.0, 123456.0, 128)),
+    ),
+    Family(
+        "gemma2", "Gemma2Config", 116,
+        HEADS | dict(
+            num_hidden_layers=3, intermediate_size=64, rms_norm_eps=0.046875, query_pre_attn_scalar=24,
+            sliding_window=8, attn_logit_softcapping=2.5, final_logit_softcapping=3.5,
+            hidden_activation="gelu_pytorch_tanh",
+            layer_types=["sliding_attention", "full_attention", "sliding_attention"], rope_parameters=rope(10000.0),
+            tie_word_embeddings=True
+        ),
+    ),
+    Family(
+        "gemma3", "Gemma3TextConfig", 117,
+        HEADS | dict(
+            num_attention_heads=2, num_key_value_heads=1, num_hidden_layers=6, head_dim=16, intermediate_size=32,
+            rms_norm_eps=0.046875, query_pre_attn_scalar=16, sliding_window=8, hidden_activation="gelu_pytorch_tanh",
+            layer_types=["sliding_attention"] * 5 + ["full_attention"],
+            rope_parameters={
+                "sliding_attention": rope(3456.0),
+                "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 234567.0}
+            },
+            tie_word_embeddings=True
+        ),
+    ),
+    Family(
+        "exaone4", "Exaone4Config", 1181,
+        WHOLE | dict(
+            num_hidden_layers=5, intermediate_size=32, rms_norm_eps=0.046875, sliding_window=8,
+            sliding_window_pattern=4, layer_types=["sliding_attention"] * 3 + ["full_attention", "sliding_attention"],
+            rope_parameters=rope(23456.0), tie_word_embeddings=True
+        ),
+        {"embed_tokens": 4.0},
+        proof=dict(num_hidden_layers=64, layer_types=(["sliding_attention"] * 3 + ["full_attention"]) * 16),
+    ),
+    Family(
+        "gemma", "GemmaConfig", 127,
+        HEADS | dict(
+            intermediate_size=96, rms_norm_eps=0.046875, hidden_activation="gelu_pytorch_tanh",
+            rope_parameters=rope(10000.0), tie_word_embeddings=True
+        ),
+        {"embed_tokens": 0.25},
+        golden=False,
+    ),
+    Family(
+        "cohere2", "Cohere2Config", 128,
+        WHOLE | dict(
+            num_hidden_layers=5, intermediate_size=32, layer_norm_eps=0.046875, logit_scale=0.171875,
+            sliding_window=8, layer_types=["sliding_attention"] * 3 + ["full_attention", "sliding_attention"],
+            rope_parameters=rope(34567.0), tie_word_embeddings=True
+        ),
+        {"embed_tokens": 2.0},
+    ),
+    Family(
+        "command-r-plus", "CohereConfig", 129,
+        GROUPED | dict(
+            intermediate_size=96, layer_norm_eps=0.0390625, logit_scale=0.328125, use_qk_norm=True,
+            rope_parameters=rope(34567.0), tie_word_embeddings=True
+        ),
+        proof=dict(num_hidden_layers=64),
+    ),
+)

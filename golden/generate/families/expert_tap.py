@@ -1,0 +1,83 @@
+"""What a layer with experts computes, from the arguments that transformers gives its experts: in the order of the
+token's own experts, the heaviest first, where transformers goes through the experts and meets their tokens."""
+
+import re
+from contextlib import contextmanager
+
+import torch
+
+KINDS = {"router", "experts", "expert_weights", "ffn_gate", "ffn_up", "ffn_act", "expert_out"}
+KINDS |= {"routed_out", "shared_gate", "shared_up", "shared_act", "shared_out", "ffn_out"}
+SHARED = {"gate_proj": "shared_gate", "up_proj": "shared_up", "down_proj": "shared_out"}
+
+
+def inner(experts, x, chosen, weights):
+    """Of rows x [tokens, hidden] and the chosen experts [tokens, used]: {checkpoint: [tokens, used, n]}, their sum."""
+    order = torch.argsort(weights, dim=-1, descending=True, stable=True)
+    chosen, weights = chosen.gather(1, order), weights.gather(1, order)
+    gate_up, down = experts.gate_up_proj, experts.down_proj  # [experts, out, in], or [experts, in, out] with biases
+    if hasattr(experts, "gate_up_proj_bias"):
+        both = torch.einsum("th,tkhf->tkf", x, gate_up[chosen]) + experts.gate_up_proj_bias[chosen]
+        gate, up, act = both[..., ::2], both[..., 1::2], experts._apply_gate(both)
+        out = torch.einsum("tkf,tkfh->tkh", act, down[chosen]) + experts.down_proj_bias[chosen]
+    else:
+        gate, up = torch.einsum("th,tkfh->tkf", x, gate_up[chosen]).chunk(2, dim=-1)
+        act = experts.act_fn(gate) * up
+        out = torch.einsum("tkf,tkhf->tkh", act, down[chosen])
+    seen = {"experts": chosen, "expert_weights": weights, "ffn_gate": gate, "ffn_up": up, "ffn_act": act}
+    return seen | {"expert_out": out}, (out * weights[..., None]).sum(1)
+
+
+def layers_with_experts(model):
+    """{layer: (path, module) of its experts}."""
+    named = ((path, module) for path, module in model.named_modules() if path.endswith(".experts"))
+    return {int(re.search(r"\.(\d+)\.", path)[1]): (path, module) for path, module in named}
+
+
+def without_experts(model, sink):
+    """A sink that leaves what is computed in layers with experts to experts_into()."""
+    left = {f"layer_{layer}_{kind}" for layer in layers_with_experts(model) for kind in KINDS}
+    return lambda name, *rest: None if name in left else sink(name, *rest)
+
+
+@contextmanager
+def experts_into(model, sink):
+    """Within it, each pass calls sink(checkpoint, positions, rows) for the checkpoints KINDS of layers with experts."""
+    handles = []
+
+    def keep(layer, name, value):
+        value = value[0] if isinstance(value, tuple) else value
+        rows = value.detach().reshape(-1, value.shape[-1])
+        sink(f"layer_{layer}_{name}", range(len(rows)), rows.double().numpy())
+
+    def on_output(module, layer, name):
+        handles.append(module.register_forward_hook(lambda _module, _args, out: keep(layer, name, out)))
+
+    def computed(layer, experts, args, summed):
+        seen, mixed = inner(experts, *args)
+        if not torch.allclose(mixed, summed, rtol=1e-4, atol=1e-4 * float(summed.abs().max())):
+            raise RuntimeError(f"layer {layer}: these are not the experts' own values")
+        for name, value in seen.items():
+            keep(layer, name, value.flatten(1))
+
+    for layer, (path, experts) in layers_with_experts(model).items():
+        block = model.get_submodule(path.rpartition(".")[0])
+        router = next(part for name, part in block.named_children() if name in ("gate", "router"))
+        on_output(router, layer, "router")
+        handles.append(
+            experts.register_forward_hook(lambda module, args, out, at=layer: computed(at, module, args, out))
+        )
+        shared = getattr(block, "shared_experts", None)
+        if shared is not None:
+            on_output(experts, layer, "routed_out")
+            for name, checkpoint in SHARED.items():
+                on_output(shared.get_submodule(name), layer, checkpoint)
+            handles.append(
+                shared.down_proj.register_forward_pre_hook(lambda _, args, at=layer: keep(at, "shared_act", args[0]))
+            )
+        on_output(block, layer, "ffn_out")
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,102 @@
+"""Families with experts."""
+
+from .family import GROUPED, HEADS, SMALL, Family, rope, yarn
+
+LATENT = dict(
+    hidden_size=64,
+    num_attention_heads=4,
+    num_key_value_heads=4,
+    num_hidden_layers=2,
+    intermediate_size=64,
+    moe_intermediate_size=32,
+    n_routed_experts=6,
+    num_experts_per_tok=2,
+    n_shared_experts=2,
+    first_k_dense_replace=1,
+    kv_lora_rank=32,
+    qk_nope_head_dim=32,
+    qk_rope_head_dim=16,
+    v_head_dim=24,
+    rms_norm_eps=1e-6,
+    tie_word_embeddings=True,
+)
+GAIN = {"gate.weight": 2.0, "router": 2.0}
+
+EXPERTS = (
+    Family(
+        "mixtral", "MixtralConfig", 119,
+        GROUPED | dict(
+            intermediate_size=32, num_local_experts=5, num_experts_per_tok=2, rms_norm_eps=0.046875,
+            sliding_window=None, rope_parameters=rope(23456.0), tie_word_embeddings=True
+        ),
+        GAIN,
+    ),
+    Family(
+        "qwen3moe", "Qwen3MoeConfig", 120,
+        HEADS | dict(
+            moe_intermediate_size=32, intermediate_size=96, num_experts=5, num_experts_per_tok=3, norm_topk_prob=True,
+            decoder_sparse_step=1, mlp_only_layers=[], rms_norm_eps=0.046875, rope_parameters=rope(234567.0),
+            use_sliding_window=False, tie_word_embeddings=True
+        ),
+        GAIN,
+    ),
+    Family(
+        "olmoe", "OlmoeConfig", 121,
+        SMALL | dict(
+            num_key_value_heads=4, intermediate_size=32, num_experts=5, num_experts_per_tok=3, norm_topk_prob=False,
+            clip_qkv=None, rms_norm_eps=1e-5, rope_parameters=rope(23456.0), tie_word_embeddings=False
+        ),
+        GAIN,
+    ),
+    Family(
+        "granitemoe", "GraniteMoeConfig", 122,
+        GROUPED | dict(
+            intermediate_size=32, num_local_experts=5, num_experts_per_tok=2, rms_norm_eps=0.046875,
+            embedding_multiplier=3.25, attention_multiplier=0.1875, residual_multiplier=0.65625, logits_scaling=2.625,
+            rope_parameters=rope(23456.0), tie_word_embeddings=True
+        ),
+        GAIN,
+    ),
+    Family(
+        "gpt-oss", "GptOssConfig", 123,
+        HEADS | dict(
+            head_dim=16, num_hidden_layers=3, intermediate_size=32, num_local_experts=4, num_experts_per_tok=2,
+            rms_norm_eps=0.046875, sliding_window=8,
+            layer_types=["sliding_attention", "full_attention", "sliding_attention"], attention_bias=True,
+            rope_parameters=yarn(8.0, 123456.0, 64, beta_fast=32.0, beta_slow=1.0, truncate=False),
+            tie_word_embeddings=False
+        ),
+        {
+            "gate_up_proj": 2.5, "down_proj_bias": 4.0, "k_proj.bias": 4.0, "q_proj.weight": 0.6,
+            "experts.down_proj": 0.3, "embed_tokens": 2.0
+        },
+        proof=dict(rope_parameters=yarn(8.0, 123456.0, 64)),
+    ),
+    Family(
+        "deepseek2-lite", "DeepseekV2Config", 124,
+        LATENT | dict(
+            q_lora_rank=None, topk_method="greedy", n_group=1, topk_group=1, routed_scaling_factor=1.375,
+            norm_topk_prob=False, rope_parameters=rope(23456.0)
+        ),
+        GAIN | {"embed_tokens": 3.0},
+        proof=dict(num_hidden_layers=27),
+        golden=False,
+    ),
+    Family(
+        "deepseek2", "DeepseekV2Config", 125,
+        LATENT | dict(
+            q_lora_rank=32, topk_method="greedy", n_group=1, topk_group=1, routed_scaling_factor=2.625,
+            norm_topk_prob=False,
+            rope_parameters=yarn(16.0, 23456.0, 32, beta_fast=32.0, beta_slow=1.0, mscale=0.75, mscale_all_dim=0.75)
+        ),
+        GAIN | {"embed_tokens": 3.0},
+    ),
+    Family(
+        "deepseek3", "DeepseekV3Config", 126,
+        LATENT | dict(
+            q_lora_rank=32, n_group=2, topk_group=1, routed_scaling_factor=2.375, norm_topk_prob=True,
+            scoring_func="sigmoid", rope_parameters=rope(23456.0), rope_interleave=True
+        ),
+        GAIN | {"embed_tokens": 3.0},
+    ),
+)

@@ -1,0 +1,189 @@
+"""What each family has of its own, each with a change of the config that switches it off or alters it."""
+
+from .family import rope, yarn
+
+FULL = ["full_attention"]
+NO_WINDOW = dict(sliding_window=1 << 20)
+
+
+def base(theta, **more):
+    return dict(rope_parameters=rope(theta, **more))
+
+
+def unscaled(theta):
+    return dict(rope_parameters=rope(theta))
+
+
+MULTIPLIERS = {
+    name: {name: 1.0}
+    for name in ("embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling")
+}
+LATENT = {
+    "routed scale": dict(routed_scaling_factor=1.0),
+    "experts of a token": dict(num_experts_per_tok=3),
+}
+FEATURES = {
+    "starcoder2": {"epsilon": dict(norm_epsilon=1e-5), "rotary base": base(10000.0)},
+    "gptneox": {
+        "epsilon": dict(layer_norm_eps=1e-5),
+        "partial rotation": base(10000.0, partial_rotary_factor=1.0),
+        "parallel residual": dict(use_parallel_residual=False),
+    },
+    "gptneox-sequential": {
+        "epsilon": dict(layer_norm_eps=1e-5),
+        "partial rotation": base(10000.0, partial_rotary_factor=1.0),
+        "sequential residual": dict(use_parallel_residual=True),
+    },
+    "phi2": {
+        "epsilon": dict(layer_norm_eps=1e-5),
+        "partial rotation": base(10000.0, partial_rotary_factor=1.0),
+    },
+    "stablelm": {
+        "epsilon": dict(layer_norm_eps=1e-5),
+        "partial rotation": base(10000.0, partial_rotary_factor=1.0),
+        "sequential residual": dict(use_parallel_residual=True),
+        "bias of q, k, v": dict(use_qkv_bias=False),
+    },
+    "stablelm-parallel": {
+        "epsilon": dict(layer_norm_eps=1e-5),
+        "partial rotation": base(10000.0, partial_rotary_factor=1.0),
+        "norms of heads": dict(qk_layernorm=False),
+    },
+    "command-r": {
+        "epsilon": dict(layer_norm_eps=1e-5),
+        "rotary base": base(10000.0),
+        "logit scale": dict(logit_scale=1.0),
+    },
+    "nemotron": {
+        "epsilon": dict(norm_eps=1e-5),
+        "rotary base": base(10000.0, partial_rotary_factor=0.5),
+        "partial rotation": base(23456.0, partial_rotary_factor=1.0),
+        "squared ReLU": dict(hidden_act="relu"),
+    },
+    "falcon": {
+        "epsilon": dict(layer_norm_epsilon=1e-5),
+        "rotary base": base(20000.0),
+        "parallel residual": dict(parallel_attn=False),
+    },
+    "falcon-40b": {"epsilon": dict(layer_norm_epsilon=1e-5), "rotary base": base(20000.0)},
+    "smollm3": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "rotary base": base(10000.0),
+        "layers without rotation": dict(no_rope_layers=[1] * 5),
+    },
+    "llama-linear": {"epsilon": dict(rms_norm_eps=1e-5), "scaling": unscaled(23456.0)},
+    "llama-yarn": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "scaling": unscaled(345.0),
+        "scale of the angles": dict(rope_parameters=yarn(16.0, 345.0, 512, attention_factor=1.0)),
+        "ramp": dict(rope_parameters=yarn(16.0, 345.0, 512, beta_fast=16.0)),
+        "original context": dict(rope_parameters=yarn(16.0, 345.0, 256)),
+    },
+    "llama-llama3": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "scaling": unscaled(23456.0),
+        "bias of attention": dict(attention_bias=False),
+    },
+    "qwen2-yarn": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "scaling": unscaled(123456.0),
+        "given scale of the angles": dict(rope_parameters=yarn(4.0, 123456.0, 128, beta_fast=4.0, beta_slow=0.5)),
+        "given fast bound": dict(rope_parameters=yarn(4.0, 123456.0, 128, beta_slow=0.5, attention_factor=1.3125)),
+        "given slow bound": dict(rope_parameters=yarn(4.0, 123456.0, 128, beta_fast=4.0, attention_factor=1.3125)),
+    },
+    "gemma2": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "rotary base": base(20000.0),
+        "windows": dict(layer_types=FULL * 3),
+        "width of the windows": dict(sliding_window=7),
+        "layers without a window": dict(layer_types=["sliding_attention"] * 3),
+        "cap of scores": dict(attn_logit_softcapping=None),
+        "cap of logits": dict(final_logit_softcapping=None),
+        "scale of scores": dict(query_pre_attn_scalar=16),
+    },
+    "gemma3": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "windows": NO_WINDOW,
+        "width of the windows": dict(sliding_window=7),
+        "second rotary base": dict(
+            rope_parameters={
+                "sliding_attention": rope(234567.0),
+                "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 234567.0},
+            }
+        ),
+        "scaling in global layers": dict(
+            rope_parameters={"sliding_attention": rope(3456.0), "full_attention": rope(234567.0)}
+        ),
+    },
+    "exaone4": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "windows, and global layers without rotation": dict(layer_types=["sliding_attention"] * 5),
+        "width of the windows": dict(sliding_window=7),
+        "no windows": NO_WINDOW,
+    },
+    "gemma": {"epsilon": dict(rms_norm_eps=1e-5), "rotary base": base(20000.0)},
+    "cohere2": {
+        "epsilon": dict(layer_norm_eps=1e-5),
+        "windows, and global layers without rotation": dict(layer_types=["sliding_attention"] * 5),
+        "width of the windows": dict(sliding_window=7),
+        "logit scale": dict(logit_scale=1.0),
+    },
+    "command-r-plus": {
+        "epsilon": dict(layer_norm_eps=1e-5),
+        "norms of heads": dict(use_qk_norm=False),
+        "logit scale": dict(logit_scale=1.0),
+    },
+    "mixtral": {"epsilon": dict(rms_norm_eps=1e-5), "experts of a token": dict(num_experts_per_tok=3)},
+    "qwen3moe": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "weights of experts add up to 1": dict(norm_topk_prob=False),
+        "experts of a token": dict(num_experts_per_tok=2),
+    },
+    "olmoe": {
+        "weights of experts as they are": dict(norm_topk_prob=True),
+        "experts of a token": dict(num_experts_per_tok=2),
+    },
+    "granitemoe": {"epsilon": dict(rms_norm_eps=1e-5)} | MULTIPLIERS,
+    "gpt-oss": {
+        "epsilon": dict(rms_norm_eps=1e-5),
+        "windows": dict(layer_types=FULL * 3),
+        "width of the windows": dict(sliding_window=7),
+        "scaling": unscaled(123456.0),
+        "bounds not rounded": dict(rope_parameters=yarn(8.0, 123456.0, 64, beta_fast=32.0, beta_slow=1.0)),
+        "clamp": dict(swiglu_limit=1e9),
+        "experts of a token": dict(num_experts_per_tok=3),
+    },
+    "deepseek2-lite": LATENT,
+    "deepseek2": LATENT
+    | {
+        "scaling": unscaled(23456.0),
+        "scale of scores": dict(
+            rope_parameters=yarn(16.0, 23456.0, 32, beta_fast=32.0, beta_slow=1.0, mscale=0.0, mscale_all_dim=0.0)
+        ),
+    },
+    "deepseek3": LATENT
+    | {
+        "groups of experts": dict(n_group=1),
+        "weights of experts add up to 1": dict(norm_topk_prob=False),
+    },
+}
+
+# Families that llama.cpp does not run as they are published.
+NOT_BY_LLAMA_CPP = {
+    "qwen2-yarn": "llama.cpp reads neither the scale of YaRN's angles nor its two bounds from files of this "
+    "architecture; without them it is within 5e-7 of float64",
+    "exaone4": "llama.cpp has windows, and global layers without rotation, with 64 layers only; so many, it is within "
+    "2e-6 of float64",
+    "gpt-oss": "llama.cpp rounds the bounds of YaRN's ramp to whole dimensions, which this architecture does not; with "
+    "rounded bounds it is within 2e-6 of float64",
+    "deepseek2-lite": "llama.cpp loads files without a query of low rank with 26, 27 or 48 layers only; with 27 it is "
+    "within 4e-6 of float64",
+    "command-r-plus": "llama.cpp loads norms of heads with 64 layers only; so many, it is within 1e-6 of float64",
+}
+GELU_NOTES = {
+    "tanh": "llama.cpp looks GELU up in a table of float16 values",
+    "erf": "llama.cpp takes the GELU with tanh, from a table of float16 values, for the one with erf",
+}
+GELU = {"starcoder2": "tanh", "gptneox": "erf", "gptneox-sequential": "tanh", "phi2": "tanh", "falcon": "erf"}
+GELU |= {"falcon-40b": "erf", "gemma": "tanh", "gemma2": "tanh", "gemma3": "tanh"}
+LLAMA_CPP_NOTES = NOT_BY_LLAMA_CPP | {name: GELU_NOTES[kind] for name, kind in GELU.items()}

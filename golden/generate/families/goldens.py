@@ -1,0 +1,123 @@
+"""golden/<family>/: the model file, its fixtures and the manifest, by the family's own oracle."""
+
+import tempfile
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from assay_tap import attach
+from assay_tap.order import order
+from torch.utils._pytree import tree_map
+
+from .. import fixtures, prompts, small_goldens
+from ..hf import top_gap
+from ..llamacpp_engine import LlamaCpp
+from ..measure import distances
+from ..model_file import ModelFile
+from . import llamacpp_logits, oracle
+from .convert import convert
+from .doubles import doubles
+from .expert_tap import experts_into, without_experts
+from .features import LLAMA_CPP_NOTES, NOT_BY_LLAMA_CPP
+
+POSITIONS = {("haiku", "layers"): 4, ("haiku", "ops"): 1, ("long", "layers"): 3}  # windows end within `haiku`
+NARROWER = {torch.float64: torch.float32, torch.complex128: torch.complex64}
+
+
+class Oracle:
+    """One family in float64, and what else its floors are measured with."""
+
+    floors = ("f32_vs_f64", "f32_with_f64_angles_vs_f64", "llamacpp_vs_f64")
+
+    def __init__(self, family, file, _length):
+        self.file = file
+        self.narrow = oracle.made(family)
+        self.wide = oracle.in_float64(family, self.narrow.state_dict())
+        if family.name in NOT_BY_LLAMA_CPP:
+            self.floors = self.floors[:2]
+
+    def observe_into(self, model, tokens, sink):
+        with torch.no_grad(), attach(model, without_experts(model, sink)), experts_into(model, sink):
+            return model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0].numpy()
+
+    def observe(self, tokens):
+        seen = {}
+        with doubles():
+            self.observe_into(self.wide, tokens, lambda name, _, rows: seen.update({name: rows.copy()}))
+        return {name: seen[name] for name in sorted(seen, key=order)}
+
+    def greedy(self, tokens, count, never=()):
+        """The next `count` tokens, none of `never`, and how far the logit of each is above its runner-up's."""
+        chosen, gaps = [], []
+        for _ in range(count):
+            logits = oracle.run(self.wide, tokens + chosen)["logits"][-1]
+            logits[list(never)] = -np.inf
+            chosen.append(int(np.argmax(logits)))
+            gaps.append(top_gap(logits))
+        return chosen, gaps
+
+    def measure(self, floor, tokens, reference):
+        found = {}
+        sink = distances(reference, found)
+        if floor == "llamacpp_vs_f64":
+            sink("logits", None, llamacpp_logits.logits(self.file.path, tokens))
+        else:
+            model = self.narrow if floor == "f32_vs_f64" else self.with_wide_angles
+            self.observe_into(model, tokens, sink)
+        return found
+
+    @cached_property
+    def with_wide_angles(self):
+        """The model in float32, but for cosines and sines, which are rounded from float64."""
+        model = oracle.model_of(self.narrow.config)
+        model.load_state_dict(self.narrow.state_dict())
+        for name, module in list(self.wide.named_modules()):
+            if type(module).__name__.endswith("RotaryEmbedding"):
+                model.get_submodule(name).forward = partial(rounded, module)
+        return model
+
+
+def rounded(wide, *args, **kwargs):
+    """What `wide` computes in float64, in float32."""
+    with doubles():
+        made = wide(*tree_map(widened, args), **tree_map(widened, kwargs))
+    return tree_map(lambda part: part.to(NARROWER[part.dtype]), made)
+
+
+def widened(value):
+    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def router_gap(checkpoints, used):
+    """By how much the least of the chosen experts is ahead of the best of the others, over all tokens."""
+    gaps = [np.inf]
+    for name, rows in checkpoints.items():
+        if name.endswith("_router"):
+            ranked = -np.sort(-rows, axis=1)
+            gaps.append(float((ranked[:, used - 1] - ranked[:, used]).min()))
+    return min(gaps)
+
+
+def make(family):
+    folder = fixtures.OUT / family.name
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{family.name}-f32.gguf"
+    with tempfile.TemporaryDirectory() as scratch:
+        saved = Path(scratch) / "hf"
+        oracle.made(family).save_pretrained(saved)
+        convert(saved, path, "own")
+        if family.proof:  # llama.cpp reads the vocabulary of a file whose network it cannot run
+            saved, path_of_vocabulary = saved.with_name("proof"), Path(scratch) / "proof.gguf"
+            oracle.made(replace(family, values=family.values | family.proof)).save_pretrained(saved)
+            convert(saved, path_of_vocabulary, "own")
+        with LlamaCpp(path_of_vocabulary if family.proof else path, llamacpp_logits.CONTEXT) as engine:
+            texts = prompts.texts(engine.tokenize)
+            given = fixtures.prompts_of(engine, {name: texts[name] for name in ("haiku", "long")})
+    file = ModelFile(path)
+    case = fixtures.Case(
+        family.name, "F32", path, given, small_goldens.GENERATED, POSITIONS, oracle=partial(Oracle, family)
+    )
+    note = LLAMA_CPP_NOTES.get(family.name)
+    fixtures.record(family.name, file.arch, [case], file.padding_ids, small_goldens.check, note=note)

@@ -26,6 +26,7 @@ struct Setup {
   std::string model;
   KvType kv_type;
   Math math = Math::kExact;
+  std::string type = "q4_k_m";
 };
 
 void PrintTo(const Setup& setup, std::ostream* out) {
@@ -41,8 +42,8 @@ class DeviceSession : public testing::TestWithParam<Setup> {
 
   DeviceSession()
       : model_(std::make_shared<Gguf>(std::string(ASSAY_SOURCE_DIR) + "/golden/" +
-                                      GetParam().model + "/" + GetParam().model + "-q4_k_m.gguf")) {
-  }
+                                      GetParam().model + "/" + GetParam().model + "-" +
+                                      GetParam().type + ".gguf")) {}
 
   // Logits after `count` tokens, the last of them on its own.
   std::vector<float> logits(Kernels& kernels, int64_t batch, Probe* probe, size_t count = 11) {
@@ -74,6 +75,9 @@ std::vector<Setup> setups(Backend backend) {
           {backend, "olmo2", KvType::kF16},
           {backend, "granite", KvType::kF32},
           {backend, "phi3", KvType::kF32},
+          {backend, "gemma3", KvType::kF32, Math::kExact, "f32"},
+          {backend, "cohere2", KvType::kF16, Math::kExact, "f32"},
+          {backend, "qwen3moe", KvType::kF32, Math::kExact, "f32"},
           {backend, "tinyllama", KvType::kF16, Math::kFast},
           {backend, "gpt2", KvType::kF32, Math::kFast}};
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -28,7 +29,7 @@ using Case = std::tuple<const char*, InstructionSet>;
 
 std::string case_name(const ::testing::TestParamInfo<Case>& tested) {
   std::string model = std::get<0>(tested.param);
-  std::replace(model.begin(), model.end(), '.', '_');
+  std::replace_if(model.begin(), model.end(), [](char c) { return c == '.' || c == '-'; }, '_');
   return model + "_" + testing::set_name(std::get<1>(tested.param));
 }
 
@@ -36,7 +37,8 @@ class EveryInstructionSet : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(
     Goldens, EveryInstructionSet,
     ::testing::Combine(::testing::Values("tinyllama", "llama3", "qwen2.5", "qwen3", "olmo2",
-                                         "granite", "phi3", "gpt2"),
+                                         "granite", "phi3", "gpt2", "gemma2", "gptneox", "gpt-oss",
+                                         "nemotron", "olmoe", "stablelm-parallel"),
                        ::testing::Values(InstructionSet::kAvx2, InstructionSet::kAvxVnni,
                                          InstructionSet::kAvx512, InstructionSet::kAvx512Vnni)),
     case_name);
@@ -48,7 +50,12 @@ TEST_P(EveryInstructionSet, GivesTheBitsOfThePortablePath) {
   for (const std::string type : {"f32", "q4_k_m"}) {
     SCOPED_TRACE(type);
     const std::string stem = std::string(ASSAY_SOURCE_DIR) + "/golden/" + name + "/" + name;
-    const Model model(std::make_shared<Gguf>(stem + "-" + type + ".gguf"));
+    const std::string path = stem + "-" + type + ".gguf";
+    if (!std::filesystem::exists(path)) {
+      ASSERT_NE(type, "f32");
+      continue;  // a family whose golden has one type
+    }
+    const Model model(std::make_shared<Gguf>(path));
     for (const Math math : {Math::kExact, Math::kFast}) {
       const std::vector<float> portable = logits(model, InstructionSet::kPortable, math);
       const std::vector<float> got = logits(model, set, math);

@@ -68,7 +68,7 @@ std::string same_bits_name(const testing::TestParamInfo<SameBits::ParamType>& te
   const auto& [name, type, kv_type, math] = test.param;
   std::string text = name + "_" + type + (kv_type == KvType::kF32 ? "_kv_f32" : "_kv_f16") +
                      (math == Math::kFast ? "_fast" : "");
-  std::replace(text.begin(), text.end(), '.', '_');
+  std::replace_if(text.begin(), text.end(), [](char c) { return c == '.' || c == '-'; }, '_');
   return text;
 }
 
@@ -86,6 +86,14 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values("q8_0", "q4_k_m"), testing::Values(KvType::kF32),
                      testing::Values(Math::kFast)),
     same_bits_name);
+
+// Windows and rotations that differ from layer to layer, soft caps, experts, sinks, heads' norms.
+INSTANTIATE_TEST_SUITE_P(Families, SameBits,
+                         testing::Combine(testing::Values("gemma2", "gemma3", "cohere2", "gpt-oss",
+                                                          "qwen3moe", "stablelm-parallel"),
+                                          testing::Values("f32"), testing::Values(KvType::kF32),
+                                          testing::Values(Math::kExact)),
+                         same_bits_name);
 
 INSTANTIATE_TEST_SUITE_P(FastShortGoldens, SameBits,
                          testing::Combine(testing::Values("qwen3", "olmo2", "granite"),

@@ -74,7 +74,8 @@ class _Layer:
             return whole if module in self._modules else None
         if kind == "rope":
             return self._rotation(out, self._dropped.get(inputs[0], inputs[0]))
-        reader = next((op[4] for op in self._ops if op[4] in self._modules and out in op[2].split()), None)
+        readers = (op for op in self._ops if op[1] in ("norm", "linear") and op[4] in self._modules)
+        reader = next((op[4] for op in readers if out in op[2].split()), None)
         if reader:
             return Rule(f"{self._layer}.{reader}", "", of="input")
         if kind != "add":
@@ -128,7 +129,7 @@ def _within_layers(network, named):
     return {match[1] for name, _ in named if (match := pattern.fullmatch(name))}
 
 
-def _layer_of(network, config, modules):
+def layer_of(network, config, modules):
     """The ops of its layers."""
     for condition, name, layer in network.get("variants", ()):
         if getattr(config, name, False) if condition == "key" else (name in modules) == (condition == "with"):
@@ -154,7 +155,7 @@ def rules_for(model):
     if not network:
         return rules_for_any(model)
     modules = _within_layers(network, model.named_modules())
-    network = {**network, "layer": _layer_of(network, model.config, modules)}
+    network = {**network, "layer": layer_of(network, model.config, modules)}
     if not _describes(network, modules, _within_layers(network, model.named_parameters())):
         return rules_for_any(model)
     return [

@@ -20,11 +20,13 @@ from assay_tap import LogError, LogWriter, Rule, attach
 from assay_tap.any_model import rules_for_any
 from assay_tap.networks import MODELS
 from assay_tap.order import order
-from assay_tap.rules import join_heads, rules_for
+from assay_tap.rules import join_heads, layer_of, rules_for
 
 TINY = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, head_dim=8)
 TINY |= dict(num_key_value_heads=2, pad_token_id=None, bos_token_id=None, eos_token_id=None)
 OWN_NAMES = {"gpt2": dict(n_inner=48, n_positions=64)}
+EXPERTS = ("mixtral", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss")
+OWN_NAMES |= {kind: dict(num_local_experts=4, num_experts=4, num_experts_per_tok=2) for kind in EXPERTS}
 SCALES = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
 HAS_OWN_HEAD_DIM = ("falcon", "gpt_neox", "gpt2", "phi", "stablelm")  # hidden_size / heads
@@ -57,7 +59,9 @@ def by_layer(seen):
         before = rows[f"{prefix}output"]
 
 
-DESCRIBED = [kind for kind in MODELS if kind != "mixtral"]  # it has experts, which `llama` does not name yet
+DESCRIBED = list(MODELS)
+# What happens to single experts, within a module of all of them.
+WITHIN_EXPERTS = {"experts", "expert_weights", "ffn_gate", "ffn_up", "ffn_act", "expert_out"}
 PLAIN_ATTENTION = "llama mistral qwen2 qwen3 phi3 olmo2 granite gpt2 phi gpt_neox falcon cohere starcoder2 nemotron"
 PLAIN_ATTENTION = [kind for kind in PLAIN_ATTENTION.split() if kind in MODELS]  # without windows, caps and the like
 
@@ -85,9 +89,12 @@ class ReadyRules(unittest.TestCase):
         for kind in DESCRIBED:
             with self.subTest(kind):
                 model, seen = self.seen(kind)
-                ops, layer_0 = MODELS[kind]["layer"], model.get_submodule(MODELS[kind]["layers"] + ".0")
+                layer_0 = model.get_submodule(MODELS[kind]["layers"] + ".0")
                 modules = {name for name, _ in layer_0.named_modules()}
+                ops = layer_of(MODELS[kind], model.config, modules)
                 ops = [op[0] for op in ops if op[1] != "norm" or op[4] in modules]  # some norms can be switched off
+                if "router" in ops:
+                    ops = [op for op in ops if op not in WITHIN_EXPERTS]
                 expected = {f"layer_{layer}_{op}" for op in ops for layer in (0, 1)}
                 expected |= {"embedding", "final_norm", "logits"}
                 names = {name for name, _ in seen}
@@ -167,7 +174,7 @@ class ReadyRules(unittest.TestCase):
                 changed = final(torch.arange(32.0)) - (0 if bias is None else bias)
                 self.assertEqual(bool(changed.any()), "norm_plus_one" in network)
                 for out, kind_of_op, _, tensor, module in network["layer"]:
-                    if kind_of_op == "linear" and tensor == "ffn_down":
+                    if kind_of_op == "linear" and tensor == "ffn_down" and kind not in EXPERTS:
                         shape = model.get_submodule(f"{network['layers']}.1.{module}").weight.shape
                         self.assertEqual(shape[0] == 32, "transposed" not in network, out)
 
@@ -177,22 +184,17 @@ class ReadyRules(unittest.TestCase):
         model.model.layers[0].self_attn.q_norm = torch.nn.RMSNorm(8)
         self.assertEqual(rules_for(model), rules_for_any(model))
 
-    def test_products_of_experts_leave_the_other_rules_as_they_are(self):
-        """Breaks if weights that are parameters of a larger module were looked for as a module."""
-        experts = (
-            ("router", "linear", "ffn_norm", "ffn_gate_inp", "mlp.gate"),
-            ("ffn_up", "linear", "ffn_norm", "ffn_up_exps", "mlp.experts.gate_up_proj"),
-            ("ffn_out", "linear", "ffn_act", "ffn_down_exps", "mlp.experts"),
-        )
-        shared = tuple(op for op in MODELS["llama"]["layer"] if not op[0].startswith("ffn_") or op[0] == "ffn_norm")
-        network = MODELS["llama"] | {"layer": shared[:-1] + experts + shared[-1:]}
-        model = model_of("mixtral", num_local_experts=4)
-        with mock.patch.dict(MODELS, mixtral=network):
-            seen = collected(model, lambda: model(torch.tensor([TOKENS]), use_cache=False))
-        for layer in by_layer(seen):
-            self.assertEqual(layer["router"].shape, (len(TOKENS), 4))
-            self.assertNotIn("ffn_up", layer)
-            np.testing.assert_allclose(layer["output"], layer["attn_residual"] + layer["ffn_out"], atol=1e-5)
+    def test_experts_are_logged_as_their_router_and_their_mixture(self):
+        """Breaks if the input of the experts' module were taken for what one of its steps reads."""
+        for kind in EXPERTS:
+            model, seen = self.seen(kind)
+            branch = getattr(model.config, "residual_multiplier", 1.0)
+            for layer in by_layer(seen):
+                with self.subTest(kind):
+                    self.assertEqual(layer["router"].shape, (len(TOKENS), 4))
+                    self.assertFalse(WITHIN_EXPERTS & set(layer))
+                    expected = layer["attn_residual"] + branch * layer["ffn_out"]
+                    np.testing.assert_allclose(layer["output"], expected, atol=1e-5)
 
     def test_positions_follow_the_cache(self):
         """Breaks if decoding logged every token at 0."""

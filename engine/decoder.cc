@@ -31,9 +31,9 @@ std::unique_ptr<Decoder> Decoder::make(const ModelConfig& config, const Weights&
 bool Decoder::is_common(const ModelConfig& config, const Weights& weights) {
   const Architecture& architecture = *config.architecture;
   const LayerConfig& first = config.layers.front();
-  const bool common_activation = architecture.activation == ActivationKind::kSilu ||
-                                 (architecture.activation == ActivationKind::kGeluTanh &&
-                                  find_spec(first.ops, Checkpoint::kFfnGate) == nullptr);
+  const bool gated = find_spec(first.ops, Checkpoint::kFfnGate) != nullptr;
+  const bool common_activation =
+      config.activation == (gated ? ActivationKind::kSilu : ActivationKind::kGeluTanh);
   return architecture.multipliers == 0 && config.embedding_factor() == 1.0F && common_activation &&
          config.attention_soft_cap == 0.0F && config.logit_soft_cap == 0.0F &&
          weights.output.bias == nullptr &&

@@ -7,10 +7,13 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <set>
 #include <type_traits>
 #include <utility>
 
 #include "base/error.h"
+#include "base/sha256.h"
+#include "engine/hf/folder.h"
 
 // The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 
@@ -350,15 +353,37 @@ size_t GgufArray::size() const {
   return std::visit([](const auto& typed) { return typed.size(); }, items);
 }
 
-Gguf::Gguf(const std::string& path) : file_(path) {
-  Cursor cursor(file_);
+Gguf::Gguf(const std::string& path) : path_(path) {
+  if (is_folder(path)) {
+    content_ = read_hf_folder(path);
+  } else {
+    read_file();
+  }
+  index_tensors();
+}
+
+Gguf::Gguf(const std::string& path, GgufContent content)
+    : path_(path), content_(std::move(content)) {
+  index_tensors();
+}
+
+void Gguf::index_tensors() {
+  for (const GgufTensor& tensor : content_.tensors) {
+    tensor_index_.emplace(tensor.name, tensor_index_.size());
+  }
+}
+
+void Gguf::read_file() {
+  const std::string& path = path_;
+  const MappedFile& file = content_.files.emplace_back(path);
+  Cursor cursor(file);
   const Header header = read_header(cursor);
   version_ = header.version;
   for (uint64_t i = 0; i < header.n_keys; ++i) {
     std::string key = cursor.read_name(fmt::format("the name of key {}", i));
     const std::string reading = fmt::format("key '{}'", key);
     GgufValue value = read_value(cursor, reading);
-    if (!metadata_.emplace(std::move(key), std::move(value)).second) {
+    if (!content_.metadata.emplace(std::move(key), std::move(value)).second) {
       fail(path, reading + " stands in the file twice");
     }
   }
@@ -369,8 +394,10 @@ Gguf::Gguf(const std::string& path) : file_(path) {
 
   const uint64_t alignment = data_alignment(*this);
   const uint64_t data_begin = (cursor.position() + alignment - 1) / alignment * alignment;
-  data_begin_ = static_cast<size_t>(std::min<uint64_t>(data_begin, file_bytes()));
-  const uint64_t data_size = file_bytes() > data_begin ? file_bytes() - data_begin : 0;
+  const size_t file_size = file.bytes().size();
+  data_begin_ = static_cast<size_t>(std::min<uint64_t>(data_begin, file_size));
+  const uint64_t data_size = file_size > data_begin ? file_size - data_begin : 0;
+  std::set<std::string_view> names;
   for (TensorEntry& entry : entries) {
     GgufTensor& tensor = entry.tensor;
     const uint64_t size = tensor_bytes(path, tensor);
@@ -385,30 +412,46 @@ Gguf::Gguf(const std::string& path) : file_(path) {
                        tensor.name, size, entry.offset, data_size),
            "the file is cut or damaged; fetch it again");
     }
-    tensor.data =
-        bytes().subspan(static_cast<size_t>(data_begin + entry.offset), static_cast<size_t>(size));
-    if (!tensor_index_.emplace(tensor.name, tensors_.size()).second) {
+    tensor.data = file.bytes().subspan(static_cast<size_t>(data_begin + entry.offset),
+                                       static_cast<size_t>(size));
+    if (!names.insert(tensor.name).second) {
       fail(path, fmt::format("tensor '{}' stands in the file twice", tensor.name));
     }
-    tensors_.push_back(std::move(tensor));
   }
-  reject_overlaps(path, tensors_);
+  for (TensorEntry& entry : entries) content_.tensors.push_back(std::move(entry.tensor));
+  reject_overlaps(path, content_.tensors);
+}
+
+void Gguf::read_tensors(ThreadPool& pool) {
+  if (version_ > 0) content_.files.front().read_into_memory(data_begin_, pool);
 }
 
 void Gguf::release_arrays() {
-  std::erase_if(metadata_,
+  std::erase_if(content_.metadata,
                 [](const auto& entry) { return std::holds_alternative<GgufArray>(entry.second); });
-  file_.release_pages(data_begin_);
+  if (version_ > 0) content_.files.front().release_pages(data_begin_);
+}
+
+size_t Gguf::file_bytes() const {
+  size_t total = 0;
+  for (const MappedFile& file : content_.files) total += file.bytes().size();
+  return total;
+}
+
+std::string Gguf::sha256() const {
+  Sha256 hash;
+  for (const MappedFile& file : content_.files) hash.update(file.bytes());
+  return hash.hex();
 }
 
 const GgufValue* Gguf::find(std::string_view key) const {
-  const auto found = metadata_.find(key);
-  return found == metadata_.end() ? nullptr : &found->second;
+  const auto found = content_.metadata.find(key);
+  return found == content_.metadata.end() ? nullptr : &found->second;
 }
 
 const GgufTensor* Gguf::find_tensor(std::string_view name) const {
   const auto found = tensor_index_.find(name);
-  return found == tensor_index_.end() ? nullptr : &tensors_[found->second];
+  return found == tensor_index_.end() ? nullptr : &content_.tensors[found->second];
 }
 
 }  // namespace assay

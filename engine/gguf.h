@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <span>
 #include <string>
@@ -64,27 +65,41 @@ struct GgufArray {
 
 using GgufValue = std::variant<int64_t, uint64_t, double, bool, std::string_view, GgufArray>;
 
-// A model file in the GGUF format, version 2 or 3, little-endian. The file is hostile until
-// proven otherwise: the constructor checks every count, length, offset and type before it uses it.
+// What a GGUF file holds, or a folder that says the same in another format (hf/folder.h).
+struct GgufContent {
+  std::vector<MappedFile> files;  // what the metadata and tensors point to
+  std::deque<std::string> made;   // and bytes that no file has in this form
+  std::map<std::string, GgufValue, std::less<>> metadata;
+  std::vector<GgufTensor> tensors;
+};
+
+// A model file in the GGUF format, version 2 or 3, little-endian; or a Hugging Face folder, which
+// is shown as the GGUF file of the same model. Files are hostile until proven otherwise: the
+// constructor checks every count, length, offset and type before it uses it.
 class Gguf {
  public:
   // Throws Error that names the file and the key or tensor at fault.
   explicit Gguf(const std::string& path);
+  // `path` is only for messages.
+  Gguf(const std::string& path, GgufContent content);
 
-  // Reads the tensors' data into memory of our own. Worth its time (that of a copy of the file)
-  // where the weights will be read many times.
-  void read_tensors(ThreadPool& pool) { file_.read_into_memory(data_begin_, pool); }
+  // Reads the data of a GGUF file's tensors into memory of our own. Worth its time (that of a copy
+  // of the file) where the weights will be read many times.
+  void read_tensors(ThreadPool& pool);
 
   // Gives back the memory of the metadata's arrays, which are a vocabulary and may be 2 % of a
   // small model; find() knows them no longer.
   void release_arrays();
 
-  const std::string& path() const { return file_.path(); }
-  uint32_t version() const { return version_; }
-  size_t file_bytes() const { return file_.bytes().size(); }
-  std::span<const std::byte> bytes() const { return file_.bytes(); }
-  const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
-  const std::vector<GgufTensor>& tensors() const { return tensors_; }
+  const std::string& path() const { return path_; }
+  uint32_t version() const { return version_; }  // 0 of a folder
+  size_t file_bytes() const;                     // of all files
+  // Of the file; of a folder, of config.json and then its safetensors files, by name.
+  std::string sha256() const;
+  const std::map<std::string, GgufValue, std::less<>>& metadata() const {
+    return content_.metadata;
+  }
+  const std::vector<GgufTensor>& tensors() const { return content_.tensors; }
 
   // Null if there is no such key or tensor.
   const GgufValue* find(std::string_view key) const;
@@ -106,11 +121,13 @@ class Gguf {
   std::vector<bool> get_bools(std::string_view key) const;
 
  private:
-  MappedFile file_;
+  void read_file();
+  void index_tensors();
+
+  std::string path_;
+  GgufContent content_;
   uint32_t version_ = 0;
-  size_t data_begin_ = 0;  // of the tensors
-  std::map<std::string, GgufValue, std::less<>> metadata_;
-  std::vector<GgufTensor> tensors_;
+  size_t data_begin_ = 0;  // of the tensors in a GGUF file
   std::map<std::string, size_t, std::less<>> tensor_index_;
 };
 

@@ -223,7 +223,8 @@ std::vector<bool> windowed_layers(const Gguf& gguf, const Keys& keys, const Mode
 
 void read_window(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
   const Architecture& architecture = *config.architecture;
-  if (architecture.sliding_window == SlidingWindow::kIgnored) return;
+  const bool honoured = gguf.get_bool(hyperparameter::own::kHonoursWindow, false);
+  if (architecture.sliding_window == SlidingWindow::kIgnored && !honoured) return;
   constexpr std::string_view kKey = hyperparameter::kSlidingWindow;
   // 0 says that there is no window.
   config.sliding_window = gguf.get_int(keys.full(kKey), architecture.default_window);
@@ -231,9 +232,33 @@ void read_window(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
   if (config.sliding_window == 0 && keys.has(kKey) && architecture.window_period > 1) {
     keys.reject(kKey, "is 0", "leave the key out if no layer has a window");
   }
-  if (config.sliding_window > 0 && architecture.sliding_window == SlidingWindow::kRejected) {
+  if (config.sliding_window > 0 && architecture.sliding_window == SlidingWindow::kRejected &&
+      !honoured) {
     keys.reject(kKey, "is above 0", "Assay does not run models with a window in some layers");
   }
+}
+
+// Whether each layer is rotated.
+std::vector<bool> rotated_layers(const Gguf& gguf, const Keys& keys, const ModelConfig& config,
+                                 const std::vector<bool>& windowed) {
+  const Architecture& architecture = *config.architecture;
+  const auto count = static_cast<size_t>(config.n_layers);
+  std::vector<bool> rotated = gguf.get_bools(hyperparameter::own::kRotaryLayers);
+  if (!rotated.empty()) {
+    if (rotated.size() == count) return rotated;
+    throw Error(fmt::format("key '{}' has {} entries for {} layers",
+                            hyperparameter::own::kRotaryLayers, rotated.size(), count),
+                gguf.path());
+  }
+  const bool ever =
+      !architecture.rope_switch || gguf.get_bool(keys.full(hyperparameter::kRopeSwitch), true);
+  rotated.assign(count, ever);
+  const bool by_window = architecture.rotated == Rotated::kWindowed && config.sliding_window > 0;
+  const auto period = static_cast<size_t>(architecture.unrotated_period);
+  for (size_t i = 0; i < count; ++i) {
+    if ((by_window && !windowed[i]) || (period > 0 && (i + 1) % period == 0)) rotated[i] = false;
+  }
+  return rotated;
 }
 
 // The ops of each layer, its window and its rotation.
@@ -243,8 +268,7 @@ void read_layers(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
   const std::vector<bool> windowed = has_window
                                          ? windowed_layers(gguf, keys, config)
                                          : std::vector<bool>(static_cast<size_t>(config.n_layers));
-  const bool never_rotates =
-      architecture.rope_switch && !gguf.get_bool(keys.full(hyperparameter::kRopeSwitch), true);
+  const std::vector<bool> rotated = rotated_layers(gguf, keys, config, windowed);
   for (int64_t i = 0; i < config.n_layers; ++i) {
     LayerConfig layer;
     layer.ops = layer_ops(
@@ -256,13 +280,22 @@ void read_layers(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
     const bool has_own_window = windowed[static_cast<size_t>(i)];
     layer.window = has_own_window ? config.sliding_window : 0;
     layer.local_rope = has_own_window && config.local_rope_freq_base > 0.0;
-    const bool by_window = architecture.rotated == Rotated::kWindowed && has_window;
-    const int period = architecture.unrotated_period;
-    if (never_rotates || (by_window && !has_own_window) || (period > 0 && (i + 1) % period == 0)) {
-      layer.ops = without_rotation(layer.ops);
-    }
+    if (!rotated[static_cast<size_t>(i)]) layer.ops = without_rotation(layer.ops);
     config.layers.push_back(std::move(layer));
   }
+}
+
+void read_activation(const Gguf& gguf, ModelConfig& config) {
+  config.activation = config.architecture->activation;
+  const std::string_view stated = gguf.get_string(hyperparameter::own::kActivation, "");
+  if (stated.empty()) return;
+  const auto& names = hyperparameter::kActivationNames;
+  const auto found = std::find(names.begin(), names.end(), stated);
+  if (found == names.end()) {
+    throw Error(fmt::format("key '{}' is '{}'", hyperparameter::own::kActivation, stated),
+                gguf.path(), fmt::format("Assay computes {}", fmt::join(names, ", ")));
+  }
+  config.activation = static_cast<ActivationKind>(found - names.begin());
 }
 
 void read_yarn(const Keys& keys, double factor, ModelConfig& config) {
@@ -334,9 +367,12 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   config.norm_eps =
       static_cast<float>(keys.positive(hyperparameter::norm_eps(config.architecture->norm)));
   reject_other_computations(gguf, keys);
+  read_activation(gguf, config);
   read_multipliers(gguf, keys, config);
   read_soft_caps(gguf, keys, config);
   if (config.architecture->position == PositionKind::kRotary) read_rope(keys, config);
+  config.yarn_whole_pairs =
+      gguf.get_bool(hyperparameter::own::kYarnWholePairs, config.architecture->yarn_whole_pairs);
   read_window(gguf, keys, config);
   read_layers(gguf, keys, config);
   return config;

@@ -49,6 +49,7 @@ struct ModelConfig {
   float attention_soft_cap = 0.0F;  // 0: none
   float logit_soft_cap = 0.0F;
   float norm_eps = 0.0F;
+  ActivationKind activation = ActivationKind::kSilu;
   std::array<double, kMultiplierKeys.size()> multipliers = {};  // 0: the default
 
   // Rotary embedding; not read where the architecture has learned positions.
@@ -57,6 +58,7 @@ struct ModelConfig {
   double local_rope_freq_base = 0.0;  // of layers with local_rope, which are not scaled
   double rope_freq_scale = 1.0;       // 1 / factor of linear or YaRN scaling
   std::optional<Yarn> yarn;
+  bool yarn_whole_pairs = true;
   double rope_attn_factor = 1.0;             // multiplies cos and sin (long/short factors)
   int64_t rope_original_context_length = 0;  // up to here the short factors hold
 

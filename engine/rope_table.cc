@@ -24,7 +24,7 @@ double own_share(const ModelConfig& config, size_t pair) {
   };
   double low = pair_with_turns(config.yarn->beta_fast);
   double high = pair_with_turns(config.yarn->beta_slow);
-  if (config.architecture->yarn_whole_pairs) {
+  if (config.yarn_whole_pairs) {
     low = std::floor(low);
     high = std::ceil(high);
   }

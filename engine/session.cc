@@ -255,9 +255,8 @@ void Session::run_op(const OpSpec& op, int layer, int64_t n_tokens) {
     }
     case OpKind::kActivation: {
       const bool gated = op.n_inputs > 1;
-      kernels_.run(ActivateCall{config_.architecture->activation,
-                                gated ? value(op.in[1], layer) : x, gated ? x : nullptr, count, out,
-                                here});
+      kernels_.run(ActivateCall{config_.activation, gated ? value(op.in[1], layer) : x,
+                                gated ? x : nullptr, count, out, here});
       break;
     }
     case OpKind::kAdd:

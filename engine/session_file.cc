@@ -60,7 +60,7 @@ size_t file_bytes(const FileHead& head) {
 
 FileHead head_of(const Model& model, const KvCache& kv, size_t n_factors, int64_t n_positions) {
   FileHead head;
-  const std::string sha256 = sha256_hex(model.gguf().bytes());
+  const std::string sha256 = model.gguf().sha256();
   std::memcpy(head.model_sha256.data(), sha256.data(), kHashDigits);
   head.kv_type = static_cast<uint64_t>(kv.type());
   head.n_layers = static_cast<uint64_t>(model.config().n_layers);

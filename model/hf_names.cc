@@ -59,10 +59,13 @@ constexpr HfName kPhi2[] = {{"output_norm", "model.final_layernorm"},
                             {"ffn_up", "mlp.fc1"},
                             {"ffn_down", "mlp.fc2"}};
 constexpr HfName kPhi3[] = {{"attn_qkv", "self_attn.qkv_proj"}, {"ffn_up", "mlp.gate_up_proj"}};
-constexpr HfName kGptNeoX[] = {
-    {"token_embd", "gpt_neox.embed_in"},       {"output_norm", "gpt_neox.final_layer_norm"},
-    {"attn_qkv", "attention.query_key_value"}, {"attn_output", "attention.dense"},
-    {"ffn_up", "mlp.dense_h_to_4h"},           {"ffn_down", "mlp.dense_4h_to_h"}};
+constexpr HfName kGptNeoX[] = {{"token_embd", "gpt_neox.embed_in"},
+                               {"output_norm", "gpt_neox.final_layer_norm"},
+                               {"output", "embed_out"},
+                               {"attn_qkv", "attention.query_key_value"},
+                               {"attn_output", "attention.dense"},
+                               {"ffn_up", "mlp.dense_h_to_4h"},
+                               {"ffn_down", "mlp.dense_4h_to_h"}};
 constexpr HfName kFalcon[] = {{"token_embd", "transformer.word_embeddings"},
                               {"output_norm", "transformer.ln_f"},
                               {"attn_norm_2", "ln_attn"},
@@ -74,19 +77,23 @@ constexpr HfName kFalcon[] = {{"token_embd", "transformer.word_embeddings"},
 constexpr HfName kStarcoder2[] = {{"ffn_up", "mlp.c_fc"}, {"ffn_down", "mlp.c_proj"}};
 constexpr HfName kStableLm[] = {{"attn_q_norm", "self_attn.q_layernorm"},
                                 {"attn_k_norm", "self_attn.k_layernorm"}};
+// Where modules were renamed, files may have the older name too.
+constexpr HfName kMixtral[] = {{"ffn_gate_inp", "mlp.gate"},
+                               {"ffn_gate_inp", "block_sparse_moe.gate"}};
 constexpr HfName kGraniteMoe[] = {{"ffn_gate_inp", "block_sparse_moe.router"},
+                                  {"ffn_gate_inp", "block_sparse_moe.router.layer"},
                                   {kMixture, "block_sparse_moe.experts"}};
 // Its files call the norm before the experts as others call the norm after the attention.
 constexpr HfName kGptOss[] = {{"ffn_gate_inp", "mlp.router"}};
 
 constexpr HfModel kModels[] = {
     {.model_type = "llama", .architecture = "llama"},
-    {.model_type = "mistral", .architecture = "llama"},
-    {.model_type = "mixtral", .architecture = "llama"},
-    {.model_type = "qwen2", .architecture = "qwen2"},
-    {.model_type = "qwen3", .architecture = "qwen3"},
-    {.model_type = "qwen3_moe", .architecture = "qwen3moe"},
-    {.model_type = "phi3", .architecture = "phi3", .names = kPhi3},
+    {.model_type = "mistral", .architecture = "llama", .window = HfWindow::kAll},
+    {.model_type = "mixtral", .architecture = "llama", .names = kMixtral, .window = HfWindow::kAll},
+    {.model_type = "qwen2", .architecture = "qwen2", .window = HfWindow::kFlagged},
+    {.model_type = "qwen3", .architecture = "qwen3", .window = HfWindow::kFlagged},
+    {.model_type = "qwen3_moe", .architecture = "qwen3moe", .window = HfWindow::kFlagged},
+    {.model_type = "phi3", .architecture = "phi3", .names = kPhi3, .window = HfWindow::kAll},
     {.model_type = "olmo2", .architecture = "olmo2"},
     {.model_type = "olmoe", .architecture = "olmoe"},
     {.model_type = "granite", .architecture = "granite"},
@@ -97,12 +104,17 @@ constexpr HfModel kModels[] = {
      .names = kGpt2,
      .transposed = true},
     {.model_type = "gemma", .architecture = "gemma", .norm_plus_one = true},
-    {.model_type = "gemma2", .architecture = "gemma2", .names = kGemma, .norm_plus_one = true},
+    {.model_type = "gemma2",
+     .architecture = "gemma2",
+     .names = kGemma,
+     .norm_plus_one = true,
+     .window = HfWindow::kSome},
     {.model_type = "gemma3_text",
      .architecture = "gemma3",
      .names = kGemma,
      .heads_first = true,
-     .norm_plus_one = true},
+     .norm_plus_one = true,
+     .window = HfWindow::kSome},
     {.model_type = "phi", .architecture = "phi2", .names = kPhi2, .heads_first = true},
     {.model_type = "gpt_neox",
      .architecture = "gptneox",
@@ -114,14 +126,27 @@ constexpr HfModel kModels[] = {
      .layers = "transformer.h",
      .names = kFalcon,
      .fused_by_kv_head = true},
-    {.model_type = "starcoder2", .architecture = "starcoder2", .names = kStarcoder2},
+    {.model_type = "starcoder2",
+     .architecture = "starcoder2",
+     .names = kStarcoder2,
+     .window = HfWindow::kAll},
     {.model_type = "cohere", .architecture = "command-r", .rope_pairing = RopePairing::kAdjacent},
-    {.model_type = "cohere2", .architecture = "cohere2", .rope_pairing = RopePairing::kAdjacent},
+    {.model_type = "cohere2",
+     .architecture = "cohere2",
+     .rope_pairing = RopePairing::kAdjacent,
+     .window = HfWindow::kSome},
     {.model_type = "stablelm", .architecture = "stablelm", .names = kStableLm, .heads_first = true},
-    {.model_type = "smollm3", .architecture = "smollm3"},
+    {.model_type = "smollm3", .architecture = "smollm3", .window = HfWindow::kFlagged},
     {.model_type = "nemotron", .architecture = "nemotron", .norm_plus_one = true},
-    {.model_type = "exaone4", .architecture = "exaone4", .heads_first = true},
-    {.model_type = "gpt_oss", .architecture = "gpt-oss", .names = kGptOss},
+    {.model_type = "exaone4",
+     .architecture = "exaone4",
+     .heads_first = true,
+     .window = HfWindow::kSome},
+    {.model_type = "gpt_oss",
+     .architecture = "gpt-oss",
+     .names = kGptOss,
+     .experts_interleaved = true,
+     .window = HfWindow::kSome},
     {.model_type = "deepseek_v2",
      .architecture = "deepseek2",
      .rope_pairing = RopePairing::kAdjacent},
@@ -143,6 +168,25 @@ std::string_view of_attention(Checkpoint checkpoint) {
 
 std::span<const HfModel> hf_models() {
   return kModels;
+}
+
+const HfModel* find_hf_model(std::string_view model_type) {
+  const auto* found =
+      std::find_if(std::begin(kModels), std::end(kModels),
+                   [&](const HfModel& model) { return model.model_type == model_type; });
+  return found == std::end(kModels) ? nullptr : found;
+}
+
+std::vector<std::string_view> hf_modules(const HfModel& model, std::string_view tensor) {
+  std::vector<std::string_view> modules;
+  const auto add = [&](std::span<const HfName> names) {
+    for (const HfName& name : names) {
+      if (name.tensor.substr(0, name.tensor.find('/')) == tensor) modules.push_back(name.module);
+    }
+  };
+  add(model.names);
+  if (find_name(model.names, tensor) == nullptr) add(kNames);
+  return modules;
 }
 
 std::string_view hf_module(const HfModel& model, std::string_view tensor) {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "model/op.h"
 
@@ -11,6 +13,14 @@ namespace assay {
 struct HfName {
   std::string_view tensor;  // as OpSpec::tensor, or a name outside of the layers: "token_embd"
   std::string_view module;  // path in transformers' model; within a layer, from that layer on
+};
+
+// What sliding_window in config.json is for, where there are no layer_types.
+enum class HfWindow : uint8_t {
+  kNone,     // nothing, with them as well
+  kAll,      // all layers
+  kFlagged,  // with use_sliding_window, the layers from max_window_layers on
+  kSome,     // the layers that the architecture's files have it for
 };
 
 // A kind of transformers' models: where its modules are, and how their weights differ from those of
@@ -27,11 +37,20 @@ struct HfModel {
   bool heads_first = false;    // norms of q and k are given [heads, tokens, head_dim]
   bool transposed = false;     // weights of linear modules are [inputs, outputs]
   bool norm_plus_one = false;  // the weight of a norm is this much less than in a GGUF file
+  // Matrices of experts are [inputs, outputs], with the outputs of gate and up in turn.
+  bool experts_interleaved = false;
+  HfWindow window = HfWindow::kNone;
 };
 
 std::span<const HfModel> hf_models();
 
-// The path of a tensor's module; empty if that kind of model has none of its own.
+// The kind of this model_type; null if there is none.
+const HfModel* find_hf_model(std::string_view model_type);
+
+// The paths of a tensor's module, of which a model has at most one.
+std::vector<std::string_view> hf_modules(const HfModel& model, std::string_view tensor);
+
+// Of a tensor alone; empty if that kind of model has none of its own.
 std::string_view hf_module(const HfModel& model, std::string_view tensor);
 
 // The path of the module that computes an op of a layer, alone or with the next parts of it: q, k

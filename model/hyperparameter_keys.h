@@ -66,4 +66,22 @@ constexpr std::string_view norm_eps(NormKind kind) {
 inline constexpr std::array<std::string_view, 3> kNotComputed = {
     "attention.clamp_kqv", "attention.max_alibi_bias", "attention.temperature_scale"};
 
+// What a config.json of Hugging Face may say and a GGUF file has no key for. Assay keeps it under
+// keys of its own, which stand without the architecture in front, and honours them in a GGUF file
+// as well.
+namespace own {
+// The activation, where it is another one than the architecture's: of kActivationNames.
+inline constexpr std::string_view kActivation = "assay.activation";
+// That attention.sliding_window is to be honoured, whatever Architecture::sliding_window is.
+inline constexpr std::string_view kHonoursWindow = "assay.honours_sliding_window";
+// Whether each layer is rotated; it takes the place of all other rules.
+inline constexpr std::string_view kRotaryLayers = "assay.rotary_layers";
+// As Architecture::yarn_whole_pairs.
+inline constexpr std::string_view kYarnWholePairs = "assay.yarn_whole_pairs";
+}  // namespace own
+
+// In the order of ActivationKind.
+inline constexpr std::array<std::string_view, 4> kActivationNames = {"silu", "gelu_tanh", "gelu",
+                                                                     "relu_squared"};
+
 }  // namespace assay::hyperparameter

@@ -23,7 +23,6 @@
 #include "assay/report/comparison_reports.h"
 #include "assay/report/incomplete_text.h"
 #include "base/error.h"
-#include "base/sha256.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace assay {
@@ -102,7 +101,7 @@ void add_page_details(const CompareArguments& arguments, ReportContext& context)
 // Whether the file is the one that the logs are of, where they say.
 void check_hash(const Model& model, const Comparison& comparison) {
   const LogHeader* stated = nullptr;
-  const std::string hash = sha256_hex(model.gguf().bytes());
+  const std::string hash = model.gguf().sha256();
   for (const auto* log : {comparison.ref_log.get(), comparison.got_log.get()}) {
     if (!log->header() || log->header()->model.sha256.empty()) continue;
     if (log->header()->model.sha256 == hash) return;
@@ -184,10 +183,11 @@ void add_tolerances(CompareArguments& arguments) {
 void add_model(CompareArguments& arguments) {
   const FlagTraits traits{.is_input = true, .part = FlagPart::kModel};
   Flags& flags = arguments.flags;
-  flags.add("--model", arguments.model,
-            "The model that both ran (GGUF): its weights let more causes be found, and its "
-            "vocabulary tells the words of tokens",
-            traits);
+  flags.add(
+      "--model", arguments.model,
+      "The model that both ran (GGUF file or Hugging Face folder): its weights let more causes "
+      "be found, and its vocabulary tells the words of tokens",
+      traits);
   flags.add("--ref-speed", arguments.ref_speed,
             "For html, how fast the reference was: what assay run --json or a benchmark with "
             "--benchmark_format=json wrote",

@@ -59,7 +59,7 @@ void append_tensor(JsonObject& object, const GgufTensor& tensor) {
 std::string as_json(const Gguf& gguf) {
   return json_of([&](JsonObject& object) {
     object.member("file", printable(gguf.path(), kMostOfText));
-    object.member("gguf_version", gguf.version());
+    if (gguf.version() > 0) object.member("gguf_version", gguf.version());
     object.member("architecture",
                   printable(gguf.get_string("general.architecture", ""), kMostOfText));
     object.member("type", printable(file_type_name(gguf), kMostOfText));
@@ -104,11 +104,10 @@ std::string indented(std::string_view json) {
 
 std::string as_text(const Gguf& gguf) {
   std::string text = fmt::format(
-      "{}\n{} {}, GGUF version {}, {:.1f} MB, {:.1f} M parameters\n\n",
-      printable(gguf.path(), 4096),
+      "{}\n{} {}, {}, {:.1f} MB, {:.1f} M parameters\n\n", printable(gguf.path(), 4096),
       printable(gguf.get_string("general.architecture", "no architecture")), file_type_name(gguf),
-      gguf.version(), static_cast<double>(gguf.file_bytes()) / 1e6,
-      static_cast<double>(n_parameters(gguf)) / 1e6);
+      gguf.version() > 0 ? fmt::format("GGUF version {}", gguf.version()) : "Hugging Face folder",
+      static_cast<double>(gguf.file_bytes()) / 1e6, static_cast<double>(n_parameters(gguf)) / 1e6);
   for (const auto& [key, value] : gguf.metadata()) {
     text += fmt::format("{:<44} {}\n", printable(key), value_text(value));
   }
@@ -129,8 +128,8 @@ void add_inspect(CLI::App& app, int& exit_code) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
-      app.add_subcommand("inspect", "Show a model file's architecture, hyperparameters, tensors");
-  command->add_option("MODEL", flags->model_path, "Model file (GGUF)")->required();
+      app.add_subcommand("inspect", "Show a model's architecture, hyperparameters, tensors");
+  command->add_option("MODEL", flags->model_path, "GGUF file or Hugging Face folder")->required();
   command->add_flag("--json", flags->json, "One JSON object on stdout");
   command->callback([flags, &exit_code] {
     const Gguf gguf(flags->model_path);

@@ -106,7 +106,7 @@ void add_mutate(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<MutateFlags>();
   CLI::App* command =
       app.add_subcommand("mutate", "Put known faults into the engine and see what catches them");
-  command->add_option("MODEL", flags->model, "Model file (GGUF)");
+  command->add_option("MODEL", flags->model, "GGUF file or Hugging Face folder");
   command->add_flag("--list", flags->list, "List all faults");
   auto* fault =
       command->add_option("--fault", flags->fault, "Write the log of an engine with this");

@@ -144,7 +144,7 @@ void add_run(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<RunFlags>();
   RunOptions& options = flags->options;
   CLI::App* command = app.add_subcommand("run", "Run a model: generate text, log checkpoints");
-  command->add_option("MODEL", options.model_path, "Model file (GGUF)")->required();
+  command->add_option("MODEL", options.model_path, "GGUF file or Hugging Face folder")->required();
 
   auto* prompt = command->add_option_group("prompt", "What the model is given; one of");
   prompt->add_option("--prompt", options.prompt, "Text");

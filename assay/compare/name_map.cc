@@ -12,8 +12,8 @@
 #include <system_error>
 #include <utility>
 
-#include "assay/log/json_file.h"
 #include "base/error.h"
+#include "base/json_file.h"
 
 namespace assay {
 namespace {

@@ -7,8 +7,8 @@
 #include <iterator>
 #include <set>
 
-#include "assay/log/json_file.h"
 #include "base/error.h"
+#include "base/json_file.h"
 
 namespace assay {
 namespace {

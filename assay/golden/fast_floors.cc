@@ -10,10 +10,10 @@
 #include "assay/golden/files.h"
 #include "assay/golden/floors.h"
 #include "assay/golden/json_node.h"
-#include "assay/log/json_file.h"
 #include "assay/log/json_text.h"
 #include "base/count_of.h"
 #include "base/error.h"
+#include "base/json_file.h"
 
 namespace assay {
 namespace {

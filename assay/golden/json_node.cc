@@ -6,8 +6,8 @@
 #include <cmath>
 #include <set>
 
-#include "assay/log/json_file.h"
 #include "base/error.h"
+#include "base/json_file.h"
 
 namespace assay {
 namespace {

@@ -7,9 +7,9 @@
 #include "assay/compare/checkpoint_order.h"
 #include "assay/compare/policy.h"
 #include "assay/golden/json_node.h"
-#include "assay/log/json_file.h"
 #include "base/count_of.h"
 #include "base/error.h"
+#include "base/json_file.h"
 
 namespace assay {
 namespace {

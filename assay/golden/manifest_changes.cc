@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "assay/golden/manifest.h"
-#include "assay/log/json_file.h"
 #include "base/error.h"
+#include "base/json_file.h"
 
 namespace assay {
 namespace {

@@ -15,10 +15,10 @@
 #include "assay/golden/change.h"
 #include "assay/golden/files.h"
 #include "assay/golden/verify.h"
-#include "assay/log/json_file.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "base/json_file.h"
 
 namespace assay {
 namespace {

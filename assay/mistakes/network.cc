@@ -338,7 +338,7 @@ Network Network::of_model(const Model& model, int64_t n_positions) {
   network.n_kv_heads = config.n_kv_heads;
   network.head_dim = config.head_dim;
   network.window = config.sliding_window;
-  network.activation = activation_of(architecture.activation);
+  network.activation = activation_of(config.activation);
   network.norm = architecture.norm;
   network.eps = config.norm_eps;
   if (architecture.position == PositionKind::kRotary) {

@@ -84,7 +84,7 @@ void read_file(const GoldenManifest& manifest, const GoldenFile& file, const Gol
     return;
   }
   const auto gguf = std::make_shared<Gguf>(path);
-  check_hash(sha256_hex(gguf->bytes()), file.sha256, path);
+  check_hash(gguf->sha256(), file.sha256, path);
   std::map<std::string, GoldenCase> by_prompt;
   for (const GoldenLog& log : file.logs) {
     if (!is_in(filter.prompts, log.prompt)) continue;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "assay/golden/json_node.h"
-#include "assay/log/json_file.h"
 #include "base/error.h"
+#include "base/json_file.h"
 #include "base/mapped_file.h"
 
 namespace assay {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "assay/golden/floors.h"
-#include "assay/log/json_file.h"
 #include "base/error.h"
+#include "base/json_file.h"
 
 namespace assay {
 namespace {

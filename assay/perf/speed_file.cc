@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "assay/log/json_file.h"
 #include "assay/perf/bench_file.h"
 #include "assay/perf/median.h"
 #include "base/error.h"
+#include "base/json_file.h"
 
 namespace assay {
 namespace {

@@ -14,7 +14,6 @@
 #include "assay/record/backend.h"
 #include "assay/record/snapshot_probe.h"
 #include "base/error.h"
-#include "base/sha256.h"
 #include "base/thread_pool.h"
 #include "engine/session.h"
 
@@ -74,7 +73,7 @@ std::unique_ptr<Model> load(const GoldenManifest& manifest, const GoldenFile& fi
     return nullptr;
   }
   auto gguf = std::make_shared<Gguf>(path);
-  if (sha256_hex(gguf->bytes()) != file.sha256) {
+  if (gguf->sha256() != file.sha256) {
     throw Error("is another model than the manifest states: its SHA-256 differs", path,
                 "restore it, or record the golden again");
   }

@@ -10,7 +10,6 @@
 #include "assay/compare/median.h"
 #include "assay/record/backend.h"
 #include "base/error.h"
-#include "base/sha256.h"
 #include "engine/session.h"
 
 namespace assay {
@@ -191,7 +190,7 @@ class ErrorProbe : public Probe {
 void check_hash(const Model& model, const Reference& reference,
                 std::vector<std::string>& warnings) {
   const LogHeader::Model& stated = reference.header().model;
-  if (stated.sha256.empty() || stated.sha256 == sha256_hex(model.gguf().bytes())) return;
+  if (stated.sha256.empty() || stated.sha256 == model.gguf().sha256()) return;
   warnings.push_back(fmt::format(
       "{} is not the reference's model file ({} {}, SHA-256 {}): the errors include those of "
       "different weights",

@@ -1,14 +1,16 @@
 #include "assay/record/prompt.h"
 
 #include "base/error.h"
+#include "engine/hf/folder.h"
 
 namespace assay {
 
 std::vector<int32_t> encode_prompt(const std::string& prompt, const Tokenizer* tokenizer,
                                    const std::string& model_path) {
   if (tokenizer == nullptr) {
-    throw Error("the file has no vocabulary to read the prompt with", model_path,
-                "give the prompt as ids with --tokens");
+    throw Error(is_folder(model_path) ? "Assay does not read the tokenizer of a Hugging Face folder"
+                                      : "the file has no vocabulary to read the prompt with",
+                model_path, "give the prompt as ids with --tokens");
   }
   std::vector<int32_t> tokens = tokenizer->encode(prompt, true);
   if (tokens.empty()) {

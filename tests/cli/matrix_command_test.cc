@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <rapidjson/document.h>
 
-#include "assay/log/json_file.h"
 #include "assay/log/log_reader.h"
+#include "base/json_file.h"
 #include "tests/cli/program.h"
 
 namespace assay {

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "assay/log/json_file.h"
+#include "base/json_file.h"
 
 namespace assay::testing_support {
 

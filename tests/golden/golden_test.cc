@@ -18,7 +18,6 @@
 
 #include "assay/golden/golden_error.h"
 #include "assay/log/log_reader.h"
-#include "base/sha256.h"
 #include "base/thread_pool.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
@@ -311,7 +310,7 @@ TEST_P(GoldenTest, EveryCheckpointIsWithinItsTolerance) {
   const std::string reason = reason_to_skip(GetParam());
   if (!reason.empty()) GTEST_SKIP() << reason;
   const auto gguf = std::make_shared<Gguf>(golden.path);
-  ASSERT_EQ(sha256_hex(gguf->bytes()), golden.sha256) << golden.path << " is another model";
+  ASSERT_EQ(gguf->sha256(), golden.sha256) << golden.path << " is another model";
   const Model model(gguf);
   ThreadPool pool(0);
   const auto kernels = testing_support::make_kernels(backend, pool, 0, math);

@@ -16,7 +16,6 @@
 #include "assay/record/golden_engine.h"
 #include "assay/record/snapshot_probe.h"
 #include "base/error.h"
-#include "base/sha256.h"
 #include "base/thread_pool.h"
 #include "engine/session.h"
 #include "tests/golden/golden_cases.h"
@@ -104,7 +103,7 @@ TEST_P(SnapshotTest, EveryCheckpointIsTheSameToTheBit) {
                                                : each.file.command);
   }
   const auto gguf = std::make_shared<Gguf>(path);
-  ASSERT_EQ(sha256_hex(gguf->bytes()), each.file.sha256) << path << " is another model";
+  ASSERT_EQ(gguf->sha256(), each.file.sha256) << path << " is another model";
   const Model model(gguf);
   ThreadPool pool(0);
   const auto kernels = make_cpu_kernels(pool, best_instruction_set(), math_of_case(each.math));

@@ -7,6 +7,7 @@
 
 #include "assay/synth/presets.h"
 #include "base/error.h"
+#include "engine/hf/config.h"
 
 namespace assay {
 namespace {
@@ -79,7 +80,13 @@ TEST(Config, UnsupportedConfigsAreRejected) {
               HasSubstr("'hidden_act'"));
   EXPECT_THAT(refusal(with(R"("rope_scaling": {"rope_type": "yarn", "factor": 4})")),
               AllOf(HasSubstr("config.json, rope_scaling"), HasSubstr("'yarn'")));
-  EXPECT_THAT(refusal(R"({"model_type": "mamba"})"), HasSubstr(architecture_names()));
+  EXPECT_THAT(refusal(R"({"model_type": "mamba"})"), HasSubstr(hf_model_types()));
+  EXPECT_THAT(refusal(with(R"("sliding_window": 4, "use_sliding_window": true)")), "");
+  std::string mistral = with(R"("sliding_window": 4)");
+  mistral.replace(mistral.find("llama"), 5, "mistral");
+  EXPECT_THAT(refusal(mistral), HasSubstr("'sliding_window' asks for what a GGUF file cannot"));
+  mistral.replace(mistral.find("mistral"), 7, "gemma2");
+  EXPECT_THAT(refusal(mistral), HasSubstr("Assay makes llama, mistral"));
 }
 
 // Sizes from a hostile file would overflow or take all memory.

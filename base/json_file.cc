@@ -1,4 +1,4 @@
-#include "assay/log/json_file.h"
+#include "base/json_file.h"
 
 #include <fmt/format.h>
 #include <rapidjson/error/en.h>

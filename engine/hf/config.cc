@@ -1,0 +1,432 @@
+#include "engine/hf/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/json_file.h"
+#include "engine/hf/json_object.h"
+#include "engine/hf/rope_config.h"
+#include "engine/model_config.h"
+#include "model/hyperparameter_keys.h"
+
+namespace assay {
+namespace {
+
+constexpr int64_t kMaxWidth = int64_t{1} << 20;
+constexpr int64_t kMaxLayers = 4096;
+constexpr int64_t kMaxPositions = int64_t{1} << 31;
+
+// What transformers takes where a config.json lacks the key, and Assay's own default is another.
+struct ClassDefault {
+  std::string_view model_type;
+  std::string_view key;
+  double value;
+};
+constexpr ClassDefault kDefaults[] = {
+    {"gemma", "head_dim", 256},        {"gemma2", "head_dim", 256},
+    {"gemma3_text", "head_dim", 256},  {"qwen3", "head_dim", 128},
+    {"qwen3_moe", "head_dim", 128},    {"cohere", "logit_scale", 0.0625},
+    {"cohere2", "logit_scale", 0.0625}};
+
+std::optional<double> class_default(const HfConfig& config, std::string_view key) {
+  const auto* found =
+      std::find_if(std::begin(kDefaults), std::end(kDefaults), [&](const ClassDefault& each) {
+        return each.model_type == config.model->model_type && each.key == key;
+      });
+  return found == std::end(kDefaults) ? std::nullopt : std::optional(found->value);
+}
+
+// Features that change what is computed, in the state in which they do not. A key of any model
+// counts: a config.json that has one means it.
+struct Feature {
+  const char* key;
+  bool neutral;  // the flag's value that is not refused
+};
+constexpr Feature kFlags[] = {{"alibi", false},
+                              {"is_encoder_decoder", false},
+                              {"add_cross_attention", false},
+                              {"use_bidirectional_attention", false},
+                              {"scale_attn_by_inverse_layer_idx", false},
+                              {"scale_attn_weights", true}};
+// These are refused wherever they are not null.
+constexpr const char* kObjects[] = {"quantization_config", "clip_qkv", "attention_chunk_size",
+                                    "n_routed_experts"};
+// Constants of the clamped SwiGLU that the kernels have.
+constexpr std::pair<const char*, double> kConstants[] = {{"swiglu_limit", 7.0},
+                                                         {"swiglu_alpha", 1.702}};
+
+void refuse_features(const ConfigObject& object) {
+  for (const Feature& feature : kFlags) {
+    const rapidjson::Value* value = object.find(feature.key);
+    if (value == nullptr || (value->IsBool() && value->GetBool() == feature.neutral)) continue;
+    object.refuse(feature.key, "asks for what Assay does not compute");
+  }
+  for (const char* key : kObjects) {
+    if (object.find(key) != nullptr) object.refuse(key, "asks for what Assay does not compute");
+  }
+  for (const auto& [key, value] : kConstants) {
+    if (object.positive({key}, value) != value) {
+      object.refuse(key, fmt::format("is not {}", value), "Assay computes no other");
+    }
+  }
+}
+
+// The metadata that a GGUF file would have.
+class Keys {
+ public:
+  explicit Keys(HfConfig& config)
+      : config_(config), prefix_(std::string(config.architecture->name) + ".") {}
+
+  void whole(std::string_view key, int64_t value) { put(prefix_ + std::string(key), value); }
+  void real(std::string_view key, double value) {
+    put(prefix_ + std::string(key), static_cast<double>(static_cast<float>(value)));
+  }
+  // Not rounded: of what a GGUF file leaves to the engine to compute.
+  void exact(std::string_view key, double value) { put(prefix_ + std::string(key), value); }
+  void flag(std::string_view key, bool value) { put(prefix_ + std::string(key), value); }
+  void own_flag(std::string_view key, bool value) { put(std::string(key), value); }
+  void own_text(std::string_view key, std::string_view value) { put(std::string(key), value); }
+  void flags(std::string_view key, const std::vector<bool>& values) {
+    put(prefix_ + std::string(key), array_of(values));
+  }
+  void own_flags(std::string_view key, const std::vector<bool>& values) {
+    put(std::string(key), array_of(values));
+  }
+
+ private:
+  GgufArray array_of(const std::vector<bool>& values) {
+    const std::string& bytes = config_.made.emplace_back(values.begin(), values.end());
+    return {GgufNumbers<bool>(std::as_bytes(std::span(bytes)))};
+  }
+  void put(std::string key, GgufValue value) {
+    config_.metadata.insert_or_assign(std::move(key), std::move(value));
+  }
+
+  HfConfig& config_;
+  std::string prefix_;
+};
+
+int64_t kv_heads(const ConfigObject& object, const HfConfig& config) {
+  const bool one = object.flag("multi_query", false) &&
+                   !object.flag("new_decoder_architecture", false);  // falcon's
+  if (one) return 1;
+  if (config.model->model_type == "falcon" && !object.flag("new_decoder_architecture", false)) {
+    return config.n_heads;
+  }
+  const int64_t count =
+      object.whole({"num_key_value_heads", "num_kv_heads"}, kMaxHeads, config.n_heads);
+  if (config.n_heads % count != 0) {
+    object.refuse(object.present({"num_key_value_heads", "num_kv_heads"}),
+                  fmt::format("is {}, which does not divide the {} heads", count, config.n_heads));
+  }
+  return count;
+}
+
+void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  config.embedding_length = object.whole({"hidden_size", "n_embd"}, kMaxWidth);
+  config.n_layers = object.whole({"num_hidden_layers", "n_layer"}, kMaxLayers);
+  config.n_heads = object.whole({"num_attention_heads", "n_head"}, kMaxHeads);
+  config.n_kv_heads = kv_heads(object, config);
+  const auto head_dim = class_default(config, "head_dim");
+  if (object.find("head_dim") == nullptr && !head_dim &&
+      config.embedding_length % config.n_heads != 0) {
+    object.refuse(object.present({"num_attention_heads", "n_head"}),
+                  fmt::format("is {}, which does not divide the width {}", config.n_heads,
+                              config.embedding_length));
+  }
+  config.head_dim =
+      object.whole({"head_dim"}, 65536,
+                   head_dim ? static_cast<int64_t>(*head_dim)
+                            : std::max<int64_t>(1, config.embedding_length / config.n_heads));
+  // gpt2 and falcon may leave it out.
+  const bool has_default = config.architecture->position == PositionKind::kLearned ||
+                           config.model->model_type == "falcon";
+  const int64_t inner =
+      object.whole({"intermediate_size", "n_inner", "ffn_hidden_size"}, kMaxWidth,
+                   has_default ? std::optional(4 * config.embedding_length) : std::nullopt);
+  config.n_vocab = object.whole({"vocab_size"}, kMaxWidth);
+  keys.whole(hyperparameter::kVocabularySize, config.n_vocab);
+  keys.whole(
+      hyperparameter::kContextLength,
+      object.whole({"max_position_embeddings", "n_positions"}, kMaxPositions,
+                   config.model->model_type == "falcon" ? std::optional(2048) : std::nullopt));
+  keys.whole(hyperparameter::kEmbeddingLength, config.embedding_length);
+  keys.whole(hyperparameter::kBlockCount, config.n_layers);
+  keys.whole(hyperparameter::kFeedForwardLength, inner);
+  keys.whole(hyperparameter::kHeadCount, config.n_heads);
+  keys.whole(hyperparameter::kHeadCountKv, config.n_kv_heads);
+  keys.whole(hyperparameter::kKeyLength, config.head_dim);
+  keys.whole(hyperparameter::kValueLength, config.head_dim);
+  keys.real(hyperparameter::norm_eps(config.architecture->norm),
+            object.positive({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
+                             "norm_epsilon"}));
+}
+
+void read_experts(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  const KeyNames count = {"num_local_experts", "num_experts"};
+  if (object.find(object.present(count)) == nullptr) return;
+  config.n_experts = object.whole(count, 65536);
+  keys.whole(hyperparameter::kExpertCount, config.n_experts);
+  keys.whole(hyperparameter::kExpertUsedCount,
+             object.whole({"num_experts_per_tok"}, config.n_experts));
+  if (object.find("moe_intermediate_size") != nullptr) {
+    keys.whole(hyperparameter::kExpertFeedForwardLength,
+               object.whole({"moe_intermediate_size"}, kMaxWidth));
+  }
+  // Of qwen3_moe and olmoe; the others always do what their architecture has.
+  const bool may_differ =
+      config.model->model_type == "qwen3_moe" || config.model->model_type == "olmoe";
+  if (may_differ) {
+    keys.flag(hyperparameter::kExpertWeightsNorm, object.flag("norm_topk_prob", false));
+  }
+}
+
+struct ActivationName {
+  std::string_view name;
+  ActivationKind kind;
+};
+constexpr ActivationName kActivations[] = {{"silu", ActivationKind::kSilu},
+                                           {"swish", ActivationKind::kSilu},
+                                           {"gelu", ActivationKind::kGelu},
+                                           {"gelu_python", ActivationKind::kGelu},
+                                           {"gelu_new", ActivationKind::kGeluTanh},
+                                           {"gelu_fast", ActivationKind::kGeluTanh},
+                                           {"gelu_pytorch_tanh", ActivationKind::kGeluTanh},
+                                           {"gelu_python_tanh", ActivationKind::kGeluTanh},
+                                           {"relu2", ActivationKind::kReluSquared}};
+
+void read_activation(const ConfigObject& object, const HfConfig& config, Keys& keys) {
+  // Gemma's hidden_act is not what its models were made with, and is ignored.
+  const bool is_gemma = config.model->model_type.starts_with("gemma");
+  const KeyNames names = {"hidden_activation", "hidden_act", "activation_function", "activation"};
+  const char* key = is_gemma ? "hidden_activation" : object.present(names);
+  const std::string stated = object.text({key}, "");
+  if (stated.empty()) return;
+  // gpt_oss says silu and computes a form of its own.
+  if (config.architecture->activation == ActivationKind::kClampedSwiglu) return;
+  const auto* found = std::find_if(std::begin(kActivations), std::end(kActivations),
+                                   [&](const ActivationName& each) { return each.name == stated; });
+  if (found == std::end(kActivations)) {
+    std::string known;
+    for (const ActivationName& each : kActivations) known += fmt::format(" {}", each.name);
+    object.refuse(key, fmt::format("is '{}'", stated), "Assay computes" + known);
+  }
+  if (found->kind == config.architecture->activation) return;
+  keys.own_text(hyperparameter::own::kActivation,
+                hyperparameter::kActivationNames[static_cast<size_t>(found->kind)]);
+}
+
+// In the order of kMultiplierKeys.
+constexpr KeyNames kMultiplierNames[] = {{"embedding_multiplier"},
+                                         {"attention_multiplier"},
+                                         {"residual_multiplier"},
+                                         {"logits_scaling", "logit_scale"}};
+
+void read_multipliers(const ConfigObject& object, const HfConfig& config, Keys& keys) {
+  const unsigned honoured = config.architecture->multipliers;
+  if (honoured == bit(Multiplier::kAttention)) {  // gemma's
+    const double scalar = object.positive({"query_pre_attn_scalar"}, 256.0);
+    keys.exact(kMultiplierKeys[static_cast<size_t>(Multiplier::kAttention)],
+               1.0 / std::sqrt(scalar));
+    return;
+  }
+  if (object.find("query_pre_attn_scalar") != nullptr) {
+    object.refuse("query_pre_attn_scalar", "does not belong to this model_type");
+  }
+  for (size_t i = 0; i < kMultiplierKeys.size(); ++i) {
+    const KeyNames names = kMultiplierNames[i];
+    const bool has = (honoured & bit(static_cast<Multiplier>(i))) != 0;
+    const double value =
+        object.positive(names, has ? class_default(config, "logit_scale").value_or(1.0) : 1.0);
+    if (has) {
+      keys.real(kMultiplierKeys[i], value);
+    } else if (value != 1.0) {
+      object.refuse(object.present(names), "does not belong to this model_type");
+    }
+  }
+}
+
+void read_soft_caps(const ConfigObject& object, const HfConfig& config, Keys& keys) {
+  const std::pair<const char*, std::string_view> caps[] = {
+      {"attn_logit_softcapping", hyperparameter::kAttentionSoftCap},
+      {"final_logit_softcapping", hyperparameter::kLogitSoftCap}};
+  for (const auto& [name, key] : caps) {
+    if (!object.has(name)) continue;
+    const double cap = object.find(name) == nullptr ? 0.0 : object.positive({name});
+    if (config.architecture->soft_caps) {
+      keys.real(key, cap);
+    } else if (cap > 0.0) {
+      object.refuse(name, "does not belong to this model_type");
+    }
+  }
+}
+
+constexpr std::string_view kSliding = "sliding_attention";
+
+// Which layers have the window; empty where config.json leaves that to the architecture.
+std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& config) {
+  std::vector<bool> windowed;
+  for (const std::string& type : object.texts("layer_types")) {
+    if (type != kSliding && type != "full_attention") {
+      object.refuse("layer_types", fmt::format("has a layer of type '{}'", type),
+                    "Assay computes full_attention and sliding_attention");
+    }
+    windowed.push_back(type == kSliding);
+  }
+  const auto count = static_cast<size_t>(config.n_layers);
+  if (!windowed.empty() && windowed.size() != count) {
+    object.refuse("layer_types",
+                  fmt::format("has {} entries for {} layers", windowed.size(), count));
+  }
+  if (!windowed.empty() || config.model->window == HfWindow::kSome) return windowed;
+  const int64_t first = config.model->window == HfWindow::kFlagged
+                            ? object.whole({"max_window_layers"}, kMaxWidth, 28)
+                            : 0;
+  for (int64_t i = 0; i < config.n_layers; ++i) windowed.push_back(i >= first);
+  return windowed;
+}
+
+void read_window(const ConfigObject& object, const HfConfig& config, Keys& keys) {
+  const HfWindow kind = config.model->window;
+  const bool used = kind != HfWindow::kNone && object.find("sliding_window") != nullptr &&
+                    object.flag("use_sliding_window", kind != HfWindow::kFlagged);
+  const std::vector<bool> windowed = windowed_layers(object, config);
+  const bool asked = std::ranges::find(windowed, true) != windowed.end();
+  if (!used) {
+    if (asked && object.find("layer_types") != nullptr) {
+      object.refuse("layer_types", "has layers with a window, and there is none",
+                    "sliding_window is missing, not used, or not computed for this model_type");
+    }
+    // Files that do not state it get the architecture's; no layer is to have that.
+    if (config.architecture->default_window > 0) {
+      keys.flags(hyperparameter::kWindowPattern,
+                 std::vector<bool>(static_cast<size_t>(config.n_layers)));
+    }
+    if (config.model->model_type == "cohere2") {
+      object.refuse("sliding_window", "is missing", "Assay runs cohere2 with a window only");
+    }
+    return;
+  }
+  keys.whole(hyperparameter::kSlidingWindow, object.whole({"sliding_window"}, kMaxPositions));
+  if (config.architecture->sliding_window != SlidingWindow::kHonoured) {
+    keys.own_flag(hyperparameter::own::kHonoursWindow, true);
+  }
+  if (!windowed.empty()) {
+    keys.flags(hyperparameter::kWindowPattern, windowed);
+    return;
+  }
+  const KeyNames pattern = {"sliding_window_pattern", "_sliding_window_pattern"};
+  if (object.find(object.present(pattern)) != nullptr) {
+    keys.whole(hyperparameter::kWindowPattern, object.whole(pattern, kMaxLayers));
+  }
+}
+
+// smollm3 rotates the layers of which no_rope_layers is 1, or by an interval.
+void read_rotated_layers(const ConfigObject& object, const HfConfig& config, Keys& keys) {
+  const rapidjson::Value* listed = object.find("no_rope_layers");
+  const int64_t interval = object.whole({"no_rope_layer_interval"}, kMaxWidth, kMaxWidth);
+  if (config.architecture->unrotated_period == 0) {
+    if (listed != nullptr) object.refuse("no_rope_layers", "does not belong to this model_type");
+    return;
+  }
+  std::vector<bool> rotated;
+  if (listed == nullptr) {
+    if (object.find("no_rope_layer_interval") == nullptr) return;
+    for (int64_t i = 1; i <= config.n_layers; ++i) rotated.push_back(i % interval != 0);
+  } else if (listed->IsArray()) {
+    for (const auto& each : listed->GetArray()) {
+      if (!each.IsInt() || each.GetInt() < 0 || each.GetInt() > 1) break;
+      rotated.push_back(each.GetInt() == 1);
+    }
+  }
+  if (std::ssize(rotated) != config.n_layers || (listed != nullptr && !listed->IsArray()) ||
+      (listed != nullptr && listed->Size() != rotated.size())) {
+    object.refuse("no_rope_layers", fmt::format("is not {} numbers 0 or 1", config.n_layers));
+  }
+  keys.own_flags(hyperparameter::own::kRotaryLayers, rotated);
+}
+
+void read_rotation(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  RopeConfig rope = read_rope_config(object, config);
+  config.rotary_dim = rope.dimensions;
+  config.rope_factors = std::move(rope.factors);
+  keys.whole(hyperparameter::kRopeDimensions, rope.dimensions);
+  for (const auto& [key, value] : rope.numbers) keys.real(key, value);
+  if (!rope.scaling.empty()) {
+    config.metadata[fmt::format("{}.{}", config.architecture->name, hyperparameter::kRopeScaling)] =
+        rope.scaling;
+  }
+  if (rope.original_context_length > 0) {
+    keys.whole(hyperparameter::kRopeOriginalContext, rope.original_context_length);
+  }
+  if (rope.yarn_whole_pairs) {
+    keys.own_flag(hyperparameter::own::kYarnWholePairs, *rope.yarn_whole_pairs);
+  }
+  read_rotated_layers(object, config, keys);
+}
+
+// Layers in the form that the architecture has: parallel or one after the other.
+void read_residual(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  constexpr char kParallel[] = "use_parallel_residual";
+  const bool falcon = config.model->model_type == "falcon";
+  if (falcon && !object.flag("parallel_attn", true) &&
+      !object.flag("new_decoder_architecture", false)) {
+    object.refuse("parallel_attn", "is false", "Assay runs falcon with parallel attention");
+  }
+  const bool neox = config.model->model_type == "gpt_neox";
+  config.parallel_residual = object.flag(kParallel, neox);
+  if (neox) keys.flag(kParallel, config.parallel_residual);
+}
+
+}  // namespace
+
+HfConfig read_hf_config(const std::string& json, const std::string& where) {
+  const rapidjson::Document document = parse_json_text(json, where, kConfigHint);
+  const ConfigObject object(document, where);
+  HfConfig config;
+  const std::string type = object.text({"model_type"}, "");
+  config.model = find_hf_model(type);
+  if (config.model != nullptr) {
+    config.architecture = find_architecture(config.model->architecture);
+  }
+  if (config.architecture == nullptr) {
+    object.refuse("model_type", fmt::format("is '{}'", type),
+                  fmt::format("Assay reads {}", hf_model_types()));
+  }
+  refuse_features(object);
+  Keys keys(config);
+  keys.own_text("general.architecture", config.architecture->name);
+  const std::string& name = config.made.emplace_back(object.text({"_name_or_path"}, type));
+  keys.own_text("general.name", name);
+  read_shape(object, config, keys);
+  read_experts(object, config, keys);
+  read_activation(object, config, keys);
+  read_multipliers(object, config, keys);
+  read_soft_caps(object, config, keys);
+  read_window(object, config, keys);
+  read_residual(object, config, keys);
+  if (config.architecture->position == PositionKind::kRotary) read_rotation(object, config, keys);
+  config.tied_is_stated = object.find("tie_word_embeddings") != nullptr;
+  config.tied = object.flag("tie_word_embeddings", type == "gpt2");
+  config.attention_bias = object.flag("attention_bias", false);
+  config.mlp_bias = object.flag("mlp_bias", false);
+  return config;
+}
+
+std::string hf_model_types() {
+  std::string names;
+  for (const HfModel& model : hf_models()) {
+    if (find_architecture(model.architecture) == nullptr) continue;
+    if (!names.empty()) names += ", ";
+    names += model.model_type;
+  }
+  return names;
+}
+
+}  // namespace assay

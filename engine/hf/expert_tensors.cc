@@ -1,0 +1,142 @@
+#include "engine/hf/expert_tensors.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <vector>
+
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+// Where a file has what a GGUF file calls `tensor`. A path with {} is that of each expert.
+struct ExpertPath {
+  std::string_view tensor;
+  std::string_view path;
+};
+constexpr ExpertPath kEach[] = {{"ffn_gate_exps", "mlp.experts.{}.gate_proj"},
+                                {"ffn_up_exps", "mlp.experts.{}.up_proj"},
+                                {"ffn_down_exps", "mlp.experts.{}.down_proj"},
+                                {"ffn_gate_exps", "block_sparse_moe.experts.{}.w1"},
+                                {"ffn_up_exps", "block_sparse_moe.experts.{}.w3"},
+                                {"ffn_down_exps", "block_sparse_moe.experts.{}.w2"}};
+constexpr ExpertPath kTogether[] = {{"ffn_gate_exps", "mlp.experts.gate_up_proj"},
+                                    {"ffn_up_exps", "mlp.experts.gate_up_proj"},
+                                    {"ffn_down_exps", "mlp.experts.down_proj"},
+                                    {"ffn_gate_exps", "block_sparse_moe.input_linear.weight"},
+                                    {"ffn_up_exps", "block_sparse_moe.input_linear.weight"},
+                                    {"ffn_down_exps", "block_sparse_moe.output_linear.weight"}};
+
+// A copy of those elements whose index source(expert, row, column) gives.
+template <typename Source>
+FormedTensor gathered(const FormedTensor& tensor, int64_t columns, int64_t rows, int64_t count,
+                      const Source& source, std::deque<std::string>& made) {
+  const size_t size = row_bytes(tensor.type, 1);
+  std::string bytes(static_cast<size_t>(columns * rows * count) * size, '\0');
+  char* to = bytes.data();
+  for (int64_t expert = 0; expert < count; ++expert) {
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t column = 0; column < columns; ++column, to += size) {
+        const int64_t from = source(expert, row, column);
+        std::memcpy(to, &tensor.data[static_cast<size_t>(from) * size], size);
+      }
+    }
+  }
+  const std::string& kept = made.emplace_back(std::move(bytes));
+  return {tensor.type, {columns, rows, count}, std::as_bytes(std::span(kept))};
+}
+
+// The matrices of one kind out of a tensor [experts, rows, columns], or transposed with gate and up
+// in turn.
+FormedTensor matrices(const FormedTensor& tensor, bool interleaved, bool is_half, int64_t part,
+                      std::deque<std::string>& made) {
+  const int64_t count = tensor.dims[2];
+  const int64_t first = tensor.dims[0];
+  const int64_t second = tensor.dims[1];
+  if (interleaved) {
+    const int64_t step = is_half ? 2 : 1;
+    return gathered(
+        tensor, second, first / step, count,
+        [&](int64_t expert, int64_t row, int64_t column) {
+          return (expert * second + column) * first + row * step + part;
+        },
+        made);
+  }
+  if (!is_half) return tensor;
+  const int64_t half = second / 2;
+  return gathered(
+      tensor, first, half, count,
+      [&](int64_t expert, int64_t row, int64_t column) {
+        return (expert * second + part * half + row) * first + column;
+      },
+      made);
+}
+
+FormedTensor biases(const FormedTensor& tensor, bool interleaved, bool is_half, int64_t part,
+                    std::deque<std::string>& made) {
+  if (!is_half) return tensor;
+  const int64_t width = tensor.dims[0];
+  const int64_t half = width / 2;
+  FormedTensor result = gathered(
+      tensor, half, tensor.dims[1], 1,
+      [&](int64_t, int64_t expert, int64_t i) {
+        return expert * width + (interleaved ? 2 * i + part : part * half + i);
+      },
+      made);
+  result.dims.pop_back();
+  return result;
+}
+
+}  // namespace
+
+std::optional<FormedTensor> expert_tensor(const HfConfig& config, const ExpertTensorName& wanted,
+                                          const FindTensor& find, std::deque<std::string>& made) {
+  const std::string_view tensor = wanted.tensor;
+  const bool is_bias = wanted.suffix == ".bias";
+  const auto fail = [&](const std::string& name, const std::string& what) {
+    throw Error(fmt::format("tensor '{}' {}", name, what), std::string(wanted.folder));
+  };
+  for (const ExpertPath& each : kEach) {
+    if (each.tensor != tensor) continue;
+    std::vector<FormedTensor> experts;
+    std::string name;
+    for (int64_t i = 0; i < config.n_experts; ++i) {
+      name = fmt::format("{}{}{}", wanted.layer, fmt::format(fmt::runtime(each.path), i),
+                         wanted.suffix);
+      const std::optional<FormedTensor> expert = find(name);
+      if (!expert) break;
+      if (!experts.empty() &&
+          (expert->dims != experts[0].dims || expert->type != experts[0].type)) {
+        fail(name, "is not like that of the first expert");
+      }
+      experts.push_back(*expert);
+    }
+    if (experts.empty()) continue;
+    if (std::ssize(experts) < config.n_experts) fail(name, "is missing");
+    return stacked(experts, made);
+  }
+  for (const ExpertPath& each : kTogether) {
+    if (each.tensor != tensor) continue;
+    const std::string name = fmt::format("{}{}{}", wanted.layer, each.path, is_bias ? "_bias" : "");
+    const std::optional<FormedTensor> all = find(name);
+    if (!all) continue;
+    const bool interleaved = config.model->experts_interleaved;
+    const bool is_half = tensor != "ffn_down_exps";
+    const size_t dims = is_bias ? 2 : 3;
+    if (all->dims.size() != dims || all->dims.back() != config.n_experts ||
+        (is_half && all->dims[is_bias || interleaved ? 0 : 1] % 2 != 0)) {
+      fail(name, fmt::format("has the shape [{}], which is not that of all experts",
+                             fmt::join(all->dims.rbegin(), all->dims.rend(), ", ")));
+    }
+    const int64_t part = tensor == "ffn_up_exps" ? 1 : 0;
+    return is_bias ? biases(*all, interleaved, is_half, part, made)
+                   : matrices(*all, interleaved, is_half, part, made);
+  }
+  return std::nullopt;
+}
+
+}  // namespace assay

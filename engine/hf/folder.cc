@@ -1,0 +1,374 @@
+#include "engine/hf/folder.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "engine/hf/config.h"
+#include "engine/hf/expert_tensors.h"
+#include "engine/hf/safetensors.h"
+#include "engine/hf/tensor_forms.h"
+#include "model/hyperparameter_keys.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kConfig[] = "config.json";
+constexpr char kWeights[] = "model.safetensors";
+constexpr char kIndex[] = "model.safetensors.index.json";
+constexpr int64_t kMaxIndexBytes = int64_t{64} << 20;
+
+// Buffers that older versions of transformers saved with the weights: masks, and the frequencies
+// of the rotation, which config.json states.
+constexpr std::string_view kBuffers[] = {".attn.bias",      ".attn.masked_bias",
+                                         ".attention.bias", ".attention.masked_bias",
+                                         ".inv_freq",       ".position_ids"};
+
+bool is_buffer(std::string_view name) {
+  return std::ranges::any_of(kBuffers, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code failed;
+  return fs::exists(path, failed);
+}
+
+// The tensors of a folder, by their names in transformers; remembers which were taken.
+class Weights {
+ public:
+  // Opens the files and appends them to `files`.
+  Weights(const std::string& folder, std::vector<MappedFile>& files) {
+    const fs::path path(folder);
+    if (is_there(path / kWeights)) {
+      add(files.emplace_back((path / kWeights).string()));
+    } else if (is_there(path / kIndex)) {
+      read_shards(path, files);
+    } else {
+      throw Error(fmt::format("holds neither {} nor {}", kWeights, kIndex), folder,
+                  "Assay reads weights in the safetensors format");
+    }
+  }
+
+  // Names are looked up without their first part where the files lack it, as those of a model
+  // without its head do: "wte.weight" for "transformer.wte.weight".
+  void drop_prefix(std::string_view module) {
+    const size_t dot = module.find('.');
+    if (dot == std::string_view::npos || find(std::string(module) + ".weight") != nullptr) return;
+    const std::string_view prefix = module.substr(0, dot + 1);
+    if (tensors_.contains(std::string(module.substr(dot + 1)) + ".weight")) dropped_ = prefix;
+  }
+
+  // Null if there is none.
+  const StoredTensor* find(const std::string& name) {
+    const auto found = tensors_.find(
+        !dropped_.empty() && name.starts_with(dropped_) ? name.substr(dropped_.size()) : name);
+    if (found == tensors_.end()) return nullptr;
+    taken_.insert(found->first);
+    return &found->second.tensor;
+  }
+
+  [[noreturn]] void fail(const std::string& name, const std::string& what,
+                         const std::string& hint = {}) const {
+    const auto found = tensors_.find(name);
+    throw Error(fmt::format("tensor '{}' {}", name, what),
+                found == tensors_.end() ? std::string() : found->second.file, hint);
+  }
+
+  void reject_leftovers(std::string_view model_type) const {
+    for (const auto& [name, stored] : tensors_) {
+      if (taken_.contains(name) || is_buffer(name)) continue;
+      fail(name, fmt::format("is not one that Assay uses for model_type '{}'", model_type),
+           "the model computes something that Assay does not know");
+    }
+  }
+
+ private:
+  struct Entry {
+    StoredTensor tensor;
+    std::string file;
+  };
+
+  void add(const MappedFile& file) {
+    for (StoredTensor& tensor : read_safetensors(file)) {
+      const std::string name = tensor.name;
+      const auto [at, is_first] = tensors_.try_emplace(name, Entry{std::move(tensor), file.path()});
+      if (!is_first) {
+        throw Error(fmt::format("tensor '{}' is in {} too", name, at->second.file), file.path(),
+                    "the folder holds files of two models");
+      }
+    }
+  }
+
+  void read_shards(const fs::path& folder, std::vector<MappedFile>& files) {
+    const std::string path = (folder / kIndex).string();
+    const rapidjson::Document index = read_json_file(path, kMaxIndexBytes, "fetch the model again");
+    if (!index.IsObject() || !index.HasMember("weight_map") || !index["weight_map"].IsObject()) {
+      throw Error("holds no object 'weight_map'", path, "fetch the model again");
+    }
+    std::set<std::string> names;
+    for (const auto& member : index["weight_map"].GetObject()) {
+      const std::string name = member.value.IsString() ? json_text_of(member.value) : "";
+      // A plain name: no index may make Assay read outside of its folder.
+      if (!name.ends_with(".safetensors") || name.find('/') != std::string::npos ||
+          name.find('\0') != std::string::npos) {
+        throw Error(fmt::format("tensor '{}' is said to be in '{}', which is no safetensors file "
+                                "of this folder",
+                                json_text_of(member.name), name),
+                    path);
+      }
+      names.insert(name);
+    }
+    for (const std::string& name : names) files.emplace_back((folder / name).string());
+    for (const MappedFile& file : files) {
+      if (file.path().ends_with(".safetensors")) add(file);
+    }
+    for (const auto& member : index["weight_map"].GetObject()) {
+      const auto found = tensors_.find(json_text_of(member.name));
+      if (found != tensors_.end() &&
+          fs::path(found->second.file).filename() == json_text_of(member.value)) {
+        continue;
+      }
+      throw Error(fmt::format("tensor '{}' is not in {}", json_text_of(member.name),
+                              json_text_of(member.value)),
+                  path, "fetch the model again");
+    }
+  }
+
+  std::map<std::string, Entry, std::less<>> tensors_;
+  std::set<std::string, std::less<>> taken_;
+  std::string dropped_;
+};
+
+// The tensors of the GGUF file that the folder stands for.
+class TensorList {
+ public:
+  TensorList(const std::string& folder, HfConfig& config, Weights& weights, GgufContent& content)
+      : folder_(folder), config_(config), weights_(weights), content_(content) {}
+
+  void build() {
+    weights_.drop_prefix(hf_module(*config_.model, "token_embd"));
+    const OpSpec embedding = {.kind = OpKind::kEmbedding, .tensor = "token_embd"};
+    const OpSpec norm = {.kind = OpKind::kNorm, .tensor = "output_norm"};
+    require(embedding, "", "");
+    if (config_.architecture->position == PositionKind::kLearned) {
+      require({.kind = OpKind::kEmbedding, .tensor = "position_embd"}, "", "");
+    }
+    require(norm, "", "");
+    add_output();
+    for (const auto& [name, values] : config_.rope_factors) {
+      const auto bytes = std::as_bytes(std::span(values));
+      const std::string& kept =
+          content_.made.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      put(name, {TensorType::kF32, {std::ssize(values)}, std::as_bytes(std::span(kept))});
+    }
+    for (int64_t layer = 0; layer < config_.n_layers; ++layer) add_layer(layer);
+    weights_.reject_leftovers(config_.model->model_type);
+  }
+
+ private:
+  void put(const std::string& name, const FormedTensor& tensor) {
+    names_.insert(name);
+    content_.tensors.push_back({name, tensor.type, tensor.dims, tensor.data});
+  }
+
+  // A tensor whose type and dimensions Assay can read.
+  FormedTensor readable(const StoredTensor& stored) const {
+    if (!stored.type) {
+      weights_.fail(stored.name, fmt::format("has the dtype {}", stored.dtype),
+                    "Assay reads F32, F16 and BF16");
+    }
+    FormedTensor tensor{*stored.type, {stored.shape.rbegin(), stored.shape.rend()}, stored.data};
+    const bool empty = std::ranges::find(tensor.dims, 0) != tensor.dims.end();
+    if (empty || tensor.dims.empty() || tensor.dims.size() > 4) {
+      weights_.fail(stored.name, fmt::format("has the shape [{}]", fmt::join(stored.shape, ", ")),
+                    "Assay reads 1 to 4 dimensions of 1 or more");
+    }
+    return tensor;
+  }
+
+  // As a GGUF file has it.
+  FormedTensor form(const StoredTensor& stored, const OpSpec& op, bool is_norm_weight) {
+    const FormedTensor tensor = readable(stored);
+    try {
+      if (is_norm_weight) return plus_one(tensor, content_.made);
+      return aligned(formed(tensor, config_, op, content_.made), content_.made);
+    } catch (const Error& error) {
+      weights_.fail(stored.name, error.what());
+    }
+  }
+
+  // The tensors of one module, if the files have it.
+  void add(const OpSpec& op, const std::string& from, const std::string& to) {
+    if (op.kind == OpKind::kExpertLinear) return add_experts(op, from, to);
+    if (op.kind == OpKind::kAttention || op.kind == OpKind::kSelect) {
+      return add_vector(op, from, to);
+    }
+    for (const std::string_view module : hf_modules(*config_.model, op.tensor)) {
+      const std::string path = from + std::string(module);
+      const std::string name = to + std::string(op.tensor);
+      const bool plus = op.kind == OpKind::kNorm && config_.model->norm_plus_one;
+      if (const StoredTensor* weight = weights_.find(path + ".weight")) {
+        put(name + ".weight", form(*weight, op, plus));
+      } else if (op.weight_per_head) {
+        add_heads(op, path, name);
+      }
+      if (const StoredTensor* bias = weights_.find(path + ".bias")) {
+        put(name + ".bias", form(*bias, op, false));
+      }
+    }
+  }
+
+  void add_experts(const OpSpec& op, const std::string& from, const std::string& to) {
+    const FindTensor find = [&](const std::string& name) -> std::optional<FormedTensor> {
+      const StoredTensor* stored = weights_.find(name);
+      return stored == nullptr ? std::nullopt : std::optional(readable(*stored));
+    };
+    for (const std::string_view suffix : {".weight", ".bias"}) {
+      const auto tensor =
+          expert_tensor(config_, {folder_, from, op.tensor, suffix}, find, content_.made);
+      if (!tensor) continue;
+      put(to + std::string(op.tensor) + std::string(suffix), aligned(*tensor, content_.made));
+    }
+  }
+
+  // Numbers that belong to no module of their own: a parameter, without ".weight" in its name.
+  void add_vector(const OpSpec& op, const std::string& from, const std::string& to) {
+    const std::string_view path = hf_module(*config_.model, op.tensor);
+    if (path.empty()) return;
+    const StoredTensor* stored = weights_.find(from + std::string(path));
+    if (stored == nullptr) return;
+    put(to + std::string(op.tensor) + (op.kind == OpKind::kSelect ? ".bias" : ".weight"),
+        aligned(readable(*stored), content_.made));
+  }
+
+  // A norm of each head, as modules of their own.
+  void add_heads(const OpSpec& op, const std::string& path, const std::string& name) {
+    std::vector<FormedTensor> rows;
+    const StoredTensor* head = nullptr;
+    const int64_t most = op.width == Width::kQ ? config_.n_heads : config_.n_kv_heads;
+    for (int64_t i = 0; i < most; ++i) {
+      head = weights_.find(fmt::format("{}.norms.{}.weight", path, i));
+      if (head == nullptr) break;
+      rows.push_back(readable(*head));
+    }
+    if (rows.empty()) return;
+    try {
+      put(name + ".weight", stacked(rows, content_.made));
+    } catch (const Error& error) {
+      weights_.fail(path + ".norms", error.what());
+    }
+  }
+
+  [[noreturn]] void missing(const std::string& name) const {
+    throw Error(fmt::format("tensor '{}' is missing", name), folder_,
+                "the folder is incomplete, or config.json is another model's");
+  }
+
+  void check_has(const OpSpec& op, const std::string& from, const std::string& to) const {
+    if (op.kind == OpKind::kSelect) return;  // may do without
+    const std::string name = to + std::string(op.tensor);
+    const std::string_view known = hf_module(*config_.model, op.tensor);
+    const std::string module = from + std::string(known.empty() ? op.tensor : known);
+    if (!names_.contains(name + ".weight")) missing(module + ".weight");
+    if (op.bias == Presence::kAlways && !names_.contains(name + ".bias")) missing(module + ".bias");
+  }
+
+  void require(const OpSpec& op, const std::string& from, const std::string& to) {
+    add(op, from, to);
+    check_has(op, from, to);
+  }
+
+  void add_output() {
+    const OpSpec output = {.kind = OpKind::kEmbedding, .tensor = "output"};
+    if (!config_.tied_is_stated || !config_.tied) {
+      add(output, "", "");
+      if (config_.tied_is_stated) check_has(output, "", "");
+      return;
+    }
+    // transformers does not read what the files may have here.
+    weights_.find(std::string(hf_module(*config_.model, "output")) + ".weight");
+  }
+
+  void add_layer(int64_t layer) {
+    const Architecture& architecture = *config_.architecture;
+    const std::string from = fmt::format("{}.{}.", config_.model->layers, layer);
+    const std::string to = fmt::format("blk.{}.", layer);
+    std::set<std::string_view> done;
+    const auto add_all = [&](std::span<const OpSpec> ops) {
+      for (const OpSpec& op : ops) {
+        if (!op.tensor.empty() && done.insert(op.tensor).second) add(op, from, to);
+      }
+    };
+    add_all(architecture.layer);
+    for (const LayerVariant& variant : architecture.variants) add_all(variant.ops);
+    const auto has = [&](std::string_view stem) {
+      return names_.contains(to + std::string(stem) + ".weight");
+    };
+    for (const LayerVariant& variant : architecture.variants) {
+      if (variant.without != "ffn_norm" || has(variant.without) != config_.parallel_residual)
+        continue;
+      throw Error(fmt::format("layer {} {} the norm before its feed-forward, and "
+                              "use_parallel_residual in {} is {}",
+                              layer, has(variant.without) ? "has" : "lacks", kConfig,
+                              config_.parallel_residual),
+                  folder_);
+    }
+    const auto is_true = [&](std::string_view key) {
+      return key == "use_parallel_residual" && config_.parallel_residual;
+    };
+    for (const OpSpec& op : layer_ops(architecture, has, is_true)) {
+      if (!op.tensor.empty()) check_has(op, from, to);
+    }
+  }
+
+  const std::string& folder_;
+  HfConfig& config_;
+  Weights& weights_;
+  GgufContent& content_;
+  std::set<std::string> names_;
+};
+
+std::string name_of(const std::string& folder) {
+  std::error_code failed;
+  const fs::path path = fs::absolute(folder, failed).lexically_normal();
+  return path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
+}
+
+}  // namespace
+
+bool is_folder(const std::string& path) {
+  std::error_code failed;
+  return fs::is_directory(path, failed);
+}
+
+GgufContent read_hf_folder(const std::string& path) {
+  GgufContent content;
+  const std::string config_path = (fs::path(path) / kConfig).string();
+  if (!is_there(config_path)) {
+    throw Error(fmt::format("is a directory without {}", kConfig), path,
+                "give a model file (GGUF) or a Hugging Face folder");
+  }
+  const std::span<const std::byte> text = content.files.emplace_back(config_path).bytes();
+  if (std::ssize(text) > kMaxConfigBytes) {
+    throw Error(fmt::format("has more than {} bytes", kMaxConfigBytes), config_path, kConfigHint);
+  }
+  HfConfig config =
+      read_hf_config({reinterpret_cast<const char*>(text.data()), text.size()}, config_path);
+  Weights weights(path, content.files);
+  content.metadata = std::move(config.metadata);
+  content.made = std::move(config.made);
+  content.metadata["general.name"] = std::string_view(content.made.emplace_back(name_of(path)));
+  TensorList(path, config, weights, content).build();
+  return content;
+}
+
+}  // namespace assay

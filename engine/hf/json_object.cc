@@ -1,0 +1,107 @@
+#include "engine/hf/json_object.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "engine/hf/config.h"
+#include "engine/model_config.h"
+
+namespace assay {
+
+ConfigObject::ConfigObject(const rapidjson::Value& json, std::string where)
+    : json_(json), where_(std::move(where)) {
+  if (!json.IsObject()) throw Error("is not a JSON object", where_, kConfigHint);
+}
+
+const rapidjson::Value* ConfigObject::find(const char* key) const {
+  const auto found = json_.FindMember(key);
+  return found == json_.MemberEnd() || found->value.IsNull() ? nullptr : &found->value;
+}
+
+const char* ConfigObject::present(KeyNames names) const {
+  for (const char* name : names) {
+    if (find(name) != nullptr) return name;
+  }
+  return *names.begin();
+}
+
+int64_t ConfigObject::whole(KeyNames names, int64_t most, std::optional<int64_t> fallback) const {
+  const char* key = present(names);
+  const auto* value = find(key);
+  if (value == nullptr && fallback) return *fallback;
+  if (value == nullptr) refuse(key, "is missing", kConfigHint);
+  if (!value->IsInt64() || value->GetInt64() < 1 || value->GetInt64() > most) {
+    refuse(key, fmt::format("is not a whole number from 1 to {}", most));
+  }
+  return value->GetInt64();
+}
+
+double ConfigObject::positive(KeyNames names, std::optional<double> fallback) const {
+  const char* key = present(names);
+  const auto* value = find(key);
+  if (value == nullptr && fallback) return *fallback;
+  if (value == nullptr) refuse(key, "is missing", kConfigHint);
+  if (!value->IsNumber() || !(value->GetDouble() > 0.0) || !std::isfinite(value->GetDouble())) {
+    refuse(key, "is not a finite number above 0");
+  }
+  if (!is_in_float_range(value->GetDouble())) {
+    refuse(key, "is outside of the range of 32-bit floats", kConfigHint);
+  }
+  return value->GetDouble();
+}
+
+bool ConfigObject::flag(const char* key, bool fallback) const {
+  const auto* value = find(key);
+  if (value == nullptr) return fallback;
+  if (!value->IsBool()) refuse(key, "is neither true nor false");
+  return value->GetBool();
+}
+
+std::string ConfigObject::text(KeyNames names, const std::string& fallback) const {
+  const char* key = present(names);
+  const auto* value = find(key);
+  if (value == nullptr) return fallback;
+  if (!value->IsString()) refuse(key, "is not a string");
+  return json_text_of(*value);
+}
+
+std::vector<float> ConfigObject::factors(const char* key, int64_t count) const {
+  const auto* value = find(key);
+  if (value == nullptr) refuse(key, "is missing", kConfigHint);
+  std::vector<float> result;
+  if (value->IsArray()) {
+    for (const auto& each : value->GetArray()) {
+      const float factor = each.IsNumber() ? each.GetFloat() : 0.0F;
+      if (!(factor > 0.0F) || !std::isfinite(factor)) break;
+      result.push_back(factor);
+    }
+  }
+  if (!value->IsArray() || value->Size() != static_cast<size_t>(count) ||
+      result.size() != static_cast<size_t>(count)) {
+    refuse(key, fmt::format("is not an array of {} numbers above 0", count));
+  }
+  return result;
+}
+
+std::vector<std::string> ConfigObject::texts(const char* key) const {
+  const auto* value = find(key);
+  std::vector<std::string> result;
+  if (value == nullptr) return result;
+  if (!value->IsArray()) refuse(key, "is not an array");
+  for (const auto& each : value->GetArray()) {
+    if (!each.IsString()) refuse(key, "holds something that is not a string");
+    result.push_back(json_text_of(each));
+  }
+  return result;
+}
+
+void ConfigObject::refuse(std::string_view key, const std::string& why,
+                          const std::string& hint) const {
+  throw Error(fmt::format("key '{}' {}", key, why), where_, hint);
+}
+
+}  // namespace assay

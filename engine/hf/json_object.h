@@ -1,0 +1,51 @@
+#pragma once
+
+#include <rapidjson/document.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace assay {
+
+// Other names of one key: the first that the object has counts.
+using KeyNames = std::initializer_list<const char*>;
+
+// An object of a config.json, with its place for messages. A key that is null is as good as
+// missing. All functions throw Error that names the place and the key.
+class ConfigObject {
+ public:
+  ConfigObject(const rapidjson::Value& json, std::string where);
+
+  // Null if the key is missing or null.
+  const rapidjson::Value* find(const char* key) const;
+  // Whether the key is there, null or not.
+  bool has(const char* key) const { return json_.HasMember(key); }
+  // The one of the names that the object has; the first if it has none.
+  const char* present(KeyNames names) const;
+
+  // From 1 to `most`. Without a fallback the key must be there.
+  int64_t whole(KeyNames names, int64_t most, std::optional<int64_t> fallback = {}) const;
+  // A number above 0 that keeps its precision in 32 bits.
+  double positive(KeyNames names, std::optional<double> fallback = {}) const;
+  bool flag(const char* key, bool fallback) const;
+  std::string text(KeyNames names, const std::string& fallback) const;
+  // `count` numbers above 0.
+  std::vector<float> factors(const char* key, int64_t count) const;
+  // Empty if the key is missing.
+  std::vector<std::string> texts(const char* key) const;
+
+  [[noreturn]] void refuse(std::string_view key, const std::string& why,
+                           const std::string& hint = {}) const;
+  const std::string& where() const { return where_; }
+  const rapidjson::Value& json() const { return json_; }
+
+ private:
+  const rapidjson::Value& json_;
+  std::string where_;
+};
+
+}  // namespace assay

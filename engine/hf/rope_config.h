@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/hf/config.h"
+#include "engine/hf/json_object.h"
+
+namespace assay {
+
+// What a config.json says about the rotation.
+struct RopeConfig {
+  int64_t dimensions = 0;
+  std::map<std::string_view, double> numbers;  // by the keys of GGUF
+  std::string_view scaling;                    // rope.scaling.type; empty: none
+  int64_t original_context_length = 0;         // 0: not stated
+  std::optional<bool> yarn_whole_pairs;
+  std::map<std::string, std::vector<float>> factors;  // as HfConfig::rope_factors
+};
+
+// Reads rope_parameters, as transformers 5 writes it, or rope_theta and rope_scaling. `config` has
+// the shape already. Throws Error that names the key at fault.
+RopeConfig read_rope_config(const ConfigObject& object, const HfConfig& config);
+
+}  // namespace assay

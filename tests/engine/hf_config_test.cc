@@ -1,0 +1,124 @@
+// What a Hugging Face folder's config.json states is computed, or refused by its name.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/hf/config.h"
+#include "tests/support/hf_builder.h"
+
+namespace assay {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_support::HfTensors;
+using testing_support::llama;
+using testing_support::llama_config;
+
+class HfConfigFile : public testing_support::HfFolder {};
+
+// The activation is stated in config.json alone: a GGUF file of both models says the same.
+TEST_F(HfConfigFile, TheActivationIsThatOfTheConfig) {
+  const auto activation = [&](const std::string& more) {
+    write(llama_config(more), llama());
+    return Model(std::make_shared<Gguf>(folder_)).config().activation;
+  };
+  EXPECT_EQ(activation(""), ActivationKind::kSilu);
+  EXPECT_EQ(activation(R"(, "hidden_act": "gelu")"), ActivationKind::kGelu);
+  EXPECT_EQ(activation(R"(, "hidden_act": "gelu_fast")"), ActivationKind::kGeluTanh);
+  EXPECT_THAT(refusal(llama_config(R"(, "hidden_act": "mish")"), llama()),
+              AllOf(HasSubstr("config.json: key 'hidden_act' is 'mish'"), HasSubstr("gelu_new")));
+}
+
+// Windows that files of the architecture do not have are honoured, each in its layer.
+TEST_F(HfConfigFile, WindowsAreThoseOfTheConfig) {
+  const auto windows = [&](const std::string& type, const std::string& more) {
+    HfTensors tensors = llama();
+    for (const auto& [name, tensor] : llama()) {
+      if (!name.starts_with("model.layers.0.")) continue;
+      tensors["model.layers.1." + name.substr(15)] = tensor;
+    }
+    std::string config = llama_config(more, type);
+    config.replace(config.find(R"("num_hidden_layers": 1)"), 22, R"("num_hidden_layers": 2)");
+    write(config, tensors);
+    std::vector<int64_t> result;
+    const Model model(std::make_shared<Gguf>(folder_));
+    for (const LayerConfig& layer : model.config().layers) {
+      result.push_back(layer.window);
+    }
+    return result;
+  };
+  EXPECT_THAT(windows("mistral", R"(, "sliding_window": 5)"), ElementsAre(5, 5));
+  EXPECT_THAT(windows("mistral", R"(, "sliding_window": null)"), ElementsAre(0, 0));
+  EXPECT_THAT(windows("llama", R"(, "sliding_window": 5)"), ElementsAre(0, 0));
+  const std::string listed =
+      R"(, "sliding_window": 5, "layer_types": ["full_attention", "sliding_attention"])";
+  EXPECT_THAT(windows("smollm3", listed + R"(, "use_sliding_window": true)"), ElementsAre(0, 5));
+  EXPECT_THAT(windows("smollm3", R"(, "sliding_window": 5)"), ElementsAre(0, 0));
+}
+
+// smollm3's list says which layers rotate, whatever the period of its files is.
+TEST_F(HfConfigFile, LayersRotateAsTheConfigSays) {
+  const auto rotates = [&](const std::string& more) {
+    write(llama_config(more, "smollm3"), llama());
+    const Model model(std::make_shared<Gguf>(folder_));
+    return find_spec(model.config().layers[0].ops, Checkpoint::kQRope) != nullptr;
+  };
+  EXPECT_TRUE(rotates(""));
+  EXPECT_FALSE(rotates(R"(, "no_rope_layers": [0])"));
+  EXPECT_FALSE(rotates(R"(, "no_rope_layer_interval": 1)"));
+  EXPECT_THAT(refusal(llama_config(R"(, "no_rope_layers": [0, 2])", "smollm3"), llama()),
+              HasSubstr("key 'no_rope_layers' is not 1 numbers 0 or 1"));
+}
+
+// The rotation is stated in one of three forms.
+TEST_F(HfConfigFile, ReadsAllFormsOfTheRotation) {
+  const auto config = [&](const std::string& more) {
+    write(llama_config(more), llama());
+    return Model(std::make_shared<Gguf>(folder_)).config();
+  };
+  EXPECT_EQ(config("").rope_freq_base, 10000.0);
+  EXPECT_EQ(config(R"(, "rope_theta": 500)").rope_freq_base, 500.0);
+  const ModelConfig old =
+      config(R"(, "rope_theta": 500, "rope_scaling": {"type": "linear", "factor": 4})");
+  EXPECT_EQ(old.rope_freq_scale, 0.25);
+  const ModelConfig yarn = config(R"(, "rope_parameters": {"rope_type": "yarn", "factor": 4,
+      "rope_theta": 700, "original_max_position_embeddings": 4, "attention_factor": 1.5,
+      "truncate": false})");
+  EXPECT_EQ(yarn.rope_freq_base, 700.0);
+  EXPECT_EQ(yarn.rope_original_context_length, 4);
+  EXPECT_EQ(yarn.rope_attn_factor, 1.5);
+  EXPECT_FALSE(yarn.yarn_whole_pairs);
+  EXPECT_THAT(
+      refusal(llama_config(R"(, "rope_scaling": {"rope_type": "default", "new": 1})"), llama()),
+      HasSubstr("config.json, rope_scaling: key 'new' asks for what Assay does not"));
+}
+
+TEST_F(HfConfigFile, FeaturesThatAreNotComputedAreRefusedByName) {
+  const std::pair<const char*, const char*> features[] = {
+      {"quantization_config", "{}"},
+      {"alibi", "true"},
+      {"use_bidirectional_attention", "true"},
+      {"attention_chunk_size", "8"},
+      {"clip_qkv", "8.0"},
+      {"n_routed_experts", "4"},
+      {"query_pre_attn_scalar", "16"},
+      {"final_logit_softcapping", "30.0"},
+      {"logit_scale", "0.5"},
+      {"no_rope_layers", "[1]"},
+      {"layer_types", R"(["chunked_attention"])"},
+      {"layer_types", R"(["sliding_attention"])"}};
+  for (const auto& [key, value] : features) {
+    EXPECT_THAT(refusal(llama_config(fmt::format(", \"{}\": {}", key, value)), llama()),
+                AllOf(HasSubstr(path("config.json: key '")), HasSubstr(key)));
+  }
+  EXPECT_THAT(refusal(llama_config("", "mamba"), llama()), HasSubstr("'model_type' is 'mamba'"));
+}
+
+}  // namespace
+}  // namespace assay

@@ -425,7 +425,7 @@ MODELS = {
     },
     "gpt_neox": {
         "architecture": "gptneox", "layer": LAYERS["gpt_neox"], "layers": "gpt_neox.layers",
-        "token_embd": "gpt_neox.embed_in", "output_norm": "gpt_neox.final_layer_norm", "output": "lm_head",
+        "token_embd": "gpt_neox.embed_in", "output_norm": "gpt_neox.final_layer_norm", "output": "embed_out",
         "variants": (("key", "use_parallel_residual", LAYERS["gpt_neox, 1"]),), "fused_by_kv_head": True,
     },
     "falcon": {

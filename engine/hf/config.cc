@@ -129,6 +129,7 @@ int64_t kv_heads(const ConfigObject& object, const HfConfig& config) {
 }
 
 void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  config.n_vocab = object.whole({"vocab_size"}, kMaxWidth);
   config.embedding_length = object.whole({"hidden_size", "n_embd"}, kMaxWidth);
   config.n_layers = object.whole({"num_hidden_layers", "n_layer"}, kMaxLayers);
   config.n_heads = object.whole({"num_attention_heads", "n_head"}, kMaxHeads);
@@ -150,7 +151,6 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   const int64_t inner =
       object.whole({"intermediate_size", "n_inner", "ffn_hidden_size"}, kMaxWidth,
                    has_default ? std::optional(4 * config.embedding_length) : std::nullopt);
-  config.n_vocab = object.whole({"vocab_size"}, kMaxWidth);
   keys.whole(hyperparameter::kVocabularySize, config.n_vocab);
   keys.whole(
       hyperparameter::kContextLength,

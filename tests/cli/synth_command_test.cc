@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/new_file.h"
-#include "model/architecture.h"
+#include "engine/hf/config.h"
 #include "tests/cli/program.h"
 
 namespace assay {
@@ -59,8 +59,7 @@ TEST_F(SynthCommand, AConfigThatIsNoneIsNamedWithItsKey) {
   put("config.json", R"({"model_type": "gpt2"})");
   expect_refused({model}, model + ": key 'vocab_size' is missing" + hint);
   put("config.json", R"({"model_type": "mamba"})");
-  expect_refused({model},
-                 model + ": key 'model_type' is 'mamba'; Assay makes " + architecture_names());
+  expect_refused({model}, model + ": key 'model_type' is 'mamba'; Assay reads " + hf_model_types());
   put("config.json", "[]");
   expect_refused({model}, model + ": is not a JSON object" + hint);
   fs::remove(model);

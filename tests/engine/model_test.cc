@@ -224,8 +224,8 @@ INSTANTIATE_TEST_SUITE_P(
         HostileCase{"norm_shape", [](auto& m) { m.tensors["output_norm.weight"].dims = {4}; },
                     "tensor 'output_norm.weight' has the shape [4]"},
         HostileCase{"unknown_tensor",
-                    [](auto& m) { m.tensors["blk.0.ffn_gate_inp.weight"].dims = {8}; },
-                    "tensor 'blk.0.ffn_gate_inp.weight' is not one that Assay uses"},
+                    [](auto& m) { m.tensors["blk.0.attn_gate.weight"].dims = {8}; },
+                    "tensor 'blk.0.attn_gate.weight' is not one that Assay uses"},
         HostileCase{"rope_factor",
                     [](auto& m) {
                       m.tensors["rope_freqs.weight"].dims = {2};

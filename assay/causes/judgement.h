@@ -16,8 +16,8 @@ struct Candidate {
   std::string where;  // the checkpoints at which it is made
   std::string text;   // "rotates by position +1"
   int64_t parameters = 0;
-  // 0: one of its op's own; 1: one that might befall any op, made before the checkpoint; 2: one
-  // that is rather called by another name where nothing tells the two apart.
+  // 0: one of its op's own; 1: one that might befall any op, made at the checkpoint; 2: one made
+  // before it; 3: one that is rather called by another name where nothing tells the two apart.
   int rank = 0;
   Fit fit;
   bool in_one_layer = false;  // of several that could have it

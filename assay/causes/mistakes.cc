@@ -10,21 +10,12 @@ namespace {
 using mistakes::KernelHooks;
 using mistakes::Mistake;
 
-// An op of several layers is tried once for all of them.
-bool is_possible_somewhere(const Network& network, const Mistake& mistake, Op op) {
-  bool possible = !mistake.possible || mistake.possible(network, op);
-  for (int layer = 0; layer < network.n_layers && !possible; ++layer) {
-    possible = mistake.possible(network, {op.checkpoint, layer});
-  }
-  return possible;
-}
-
 BoundMistake bind(const Network& network, const Mistake& mistake) {
   BoundMistake bound{.name = mistake.cause,
                      .text = [&](double parameter) { return mistake.text(network, parameter); },
                      .change = {},
                      .compute = [&](Op op, const Inputs& inputs, double parameter) -> Matrix {
-                       if (mistake.possible && !mistake.possible(network, op)) return {};
+                       if (!is_possible(mistake, network, op)) return {};
                        return network.compute(op, inputs, mistake.edit, parameter);
                      },
                      .grid = mistake.grid ? mistake.grid(network) : std::vector<double>(),
@@ -34,7 +25,8 @@ BoundMistake bind(const Network& network, const Mistake& mistake) {
     bound.change = [&](const Matrix& right, double parameter) {
       return mistake.change(network, right, parameter);
     };
-    bound.compute = [&](Op op, const Inputs& inputs, double parameter) {
+    bound.compute = [&](Op op, const Inputs& inputs, double parameter) -> Matrix {
+      if (!is_possible(mistake, network, op)) return {};
       return mistake.change(network, network.compute(op, inputs), parameter);
     };
   }
@@ -50,7 +42,8 @@ BoundMistake bind_before_bias(const Network& network, const Mistake& mistake) {
   };
   bound.compute = [&network, hooks = hooks_of(mistake, true)](Op op, const Inputs& inputs,
                                                               double parameter) -> Matrix {
-    if (network.linear(op)->bias == nullptr) return {};
+    const Linear* linear = network.linear(op);
+    if (linear == nullptr || linear->bias == nullptr) return {};
     return network.compute(op, inputs, hooks, parameter);
   };
   return bound;
@@ -60,9 +53,14 @@ BoundMistake bind_before_bias(const Network& network, const Mistake& mistake) {
 
 std::vector<Checkpoint> family_of(Checkpoint checkpoint, const BoundMistake& mistake) {
   const OpKind kind = kind_of(checkpoint);
+  if (mistake.name == "parallel_residual" && kind == OpKind::kLinear) {
+    return {Checkpoint::kFfnGate, Checkpoint::kFfnUp};
+  }
+  if (mistake.name == "qk_norm") return {Checkpoint::kQNorm, Checkpoint::kKNorm};
   const bool of_all = kind == OpKind::kLinear
                           ? mistake.name == "rounding" || mistake.name == "transpose"
-                          : kind == OpKind::kRope || kind == OpKind::kNorm || kind == OpKind::kAdd;
+                          : kind == OpKind::kRope || kind == OpKind::kNorm ||
+                                kind == OpKind::kAdd || kind == OpKind::kActivation;
   if (of_all) {
     std::vector<Checkpoint> all;
     for (int i = 0; i < kCheckpoints; ++i) {
@@ -83,9 +81,12 @@ std::vector<BoundMistake> mistakes_of(const Network& network, Op op) {
   std::vector<BoundMistake> all;
   std::vector<BoundMistake> before_bias;
   for (const Mistake& mistake : mistakes::mistake_catalogue()) {
-    const bool tried = mistake.text && concerns(mistake, op.checkpoint) &&
-                       (mistake.change || network.can_compute(op));
-    if (!tried || !is_possible_somewhere(network, mistake, op)) continue;
+    const bool tried = mistake.text && (mistake.change || network.can_compute(op));
+    // An op of several layers is tried once for all of them.
+    if (!tried || (!is_possible(mistake, network, op) &&
+                   possible_ops(mistake, network, op.checkpoint).empty())) {
+      continue;
+    }
     all.push_back(bind(network, mistake));
     if (mistake.change && network.linear(op) != nullptr) {
       before_bias.push_back(bind_before_bias(network, mistake));

@@ -278,7 +278,7 @@ void Search::try_on_reference() {
     if (!mistake.change) continue;
     try_one(
         mistake, [&](double parameter) { return mistake.change(*right, parameter); }, 0, name);
-    if (kind_of(context_.target.checkpoint) == OpKind::kLinear &&
+    if (network_.kind_of(context_.target) == OpKind::kLinear &&
         mistake.grid.size() <= kMaxBeforeBias) {
       try_before_bias(mistake, *right);
     }
@@ -353,7 +353,7 @@ Search::Predict Search::predictor(const Try& one, const Kinds& kinds, const Chai
 
 void Search::try_in_chain(const Try& one, const Kinds& kinds) {
   const auto layer = one.in_one_layer ? std::optional(one.op.layer) : std::nullopt;
-  const int rank = one.mistake.generic && !(one.op == context_.target) ? 1 : 0;
+  const int rank = !one.mistake.generic ? 0 : one.op == context_.target ? 1 : 2;
   const size_t before = candidates_.size();
   try_one(one.mistake, predictor(one, kinds, chain_), rank, place_of(kinds, places(kinds, layer)),
           is_screened(one) ? predictor(one, kinds, screen_->chain) : Predict());
@@ -376,7 +376,7 @@ void Search::try_one(const BoundMistake& mistake, const Predict& predict, int ra
   const bool fitted = mistake.refine && !is_whole(tuned.parameter);
   const bool plain_factor = is_plain_factor(mistake, tuned.parameter);
   candidates_.push_back({mistake.name, where, mistake.text(tuned.parameter), fitted ? 1 : 0,
-                         plain_factor ? 2 : rank, tuned.fit});
+                         plain_factor ? 3 : rank, tuned.fit});
 }
 
 // The checkpoints of `wrong`, of these kinds, in words.
@@ -395,13 +395,15 @@ std::string Search::place_of(const Kinds& kinds, const std::set<Op>& wrong) cons
 }
 
 void Search::try_fitted() {
-  if (evidence_.is_of_log_probabilities()) return;
+  const OpKind kind = network_.kind_of(context_.target);
+  // The ids of experts are no numbers.
+  if (evidence_.is_of_log_probabilities() || kind == OpKind::kSelect) return;
   std::vector<Fitted> all = fit_linear(evidence_, right_);
   for (Fitted& fitted : fit_orders(evidence_, right_, network_.head_dim)) {
     all.push_back(std::move(fitted));
   }
-  const Linear* linear = can_recompute() ? network_.linear(context_.target) : nullptr;
-  if (linear != nullptr) {
+  const Linear* linear = network_.linear(context_.target);
+  if (can_recompute() && kind == OpKind::kLinear && linear != nullptr) {
     for (Fitted& fitted : fit_blocks(evidence_, right_, linear->weight,
                                      *chain_.inputs(context_.target).rows[0], chain_.positions())) {
       all.push_back(std::move(fitted));

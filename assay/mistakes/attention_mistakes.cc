@@ -16,15 +16,6 @@ constexpr FaultGroup kGroup = FaultGroup::kAttention;
 constexpr FaultGroup kCache = FaultGroup::kCache;
 constexpr Checkpoint kAt = Checkpoint::kAttn;
 
-// What a kernel can do if it is called so.
-KernelHooks edited(std::function<void(AttentionCall&, double parameter)> edit) {
-  return {.attention = [edit = std::move(edit)](const OpContext& context, AttentionCall call,
-                                                Kernels& kernels) {
-    edit(call, context.parameter);
-    kernels.run(call);
-  }};
-}
-
 // What no kernel does: the naive attention in another way, of an engine's calls too.
 KernelHooks varied(std::function<void(AttentionVariant&, const OpContext&)> edit) {
   return {.attention = [edit = std::move(edit)](const OpContext& context, const AttentionCall& call,
@@ -37,45 +28,8 @@ KernelHooks varied(std::function<void(AttentionVariant&, const OpContext&)> edit
   }};
 }
 
-std::string scale_text(const Network& network, double value) {
-  const auto dim = static_cast<double>(network.head_dim);
-  std::string what = fmt::format("{:.4g}", value);
-  if (std::abs(value - 1) < 1e-4) what = "1 (none)";
-  if (std::abs(value * dim - 1) < 1e-4) what = "1/head_dim";
-  if (std::abs(value / std::sqrt(dim) - 1) < 1e-4) what = "sqrt(head_dim)";
-  return fmt::format("scales attention scores by {} in place of 1/sqrt(head_dim) = {:.4g}", what,
-                     1 / std::sqrt(dim));
-}
-
-std::vector<double> scale_grid(const Network& network) {
-  const auto dim = static_cast<double>(network.head_dim);
-  std::vector<double> grid = ratios(1e-3 / dim, 1e2, 48);
-  for (const double value : {1 / dim, 1.0, std::sqrt(dim)}) grid.push_back(value);
-  std::sort(grid.begin(), grid.end());
-  return grid;
-}
-
-Mistake scale_mistake() {
-  return {
-      .cause = "attention_scale",
-      .text = scale_text,
-      .edit = edited(
-          [](AttentionCall& call, double scale) { call.shape.scale = static_cast<float>(scale); }),
-      .grid = scale_grid,
-      .refine = true,
-      .faults = {{"scale-missing", kGroup, "scores are not divided by the root of head_dim", kAt,
-                  any_model, with(1)},
-                 {"scale-twice", kGroup, "scores are divided by the root of head_dim twice", kAt,
-                  any_model,
-                  [](const OpContext& context) {
-                    const double scale = context.network.attention_shape(context.op()).scale;
-                    return scale * scale;
-                  }},
-                 {"scale-of-width", kGroup, "scores are divided by the root of the model's width",
-                  kAt, any_model, [](const OpContext& context) {
-                    return 1.0 / std::sqrt(static_cast<double>(
-                                     context.network.width(Checkpoint::kEmbedding)));
-                  }}}};
+int64_t window_at(const Network& network, Op op) {
+  return network.attention_shape(op).window;
 }
 
 // Which key a query sees; both are positions.
@@ -96,8 +50,8 @@ Mistake mask(std::string text, std::function<bool(const Pair&)> sees,
       .cause = "attention_mask",
       .text = plainly(std::move(text)),
       .edit = varied([sees = std::move(sees)](AttentionVariant& variant, const OpContext& context) {
-        variant.sees = [&sees, window = context.network.window, prompt = context.n_together](
-                           int64_t query, int64_t key) {
+        const int64_t window = window_at(context.network, context.op());
+        variant.sees = [&sees, window, prompt = context.n_together](int64_t query, int64_t key) {
           return sees({query, key, window, prompt});
         };
       }),
@@ -115,8 +69,34 @@ std::string needs_window(const Model& model) {
   return model.config().sliding_window > 0 ? "" : "it has no sliding window";
 }
 
-bool has_window(const Network& network, Op) {
-  return network.window > 0;
+bool has_window(const Network& network, Op op) {
+  return window_at(network, op) > 0;
+}
+
+// Of a network that has windows in other layers.
+bool lacks_window(const Network& network, Op op) {
+  return network.window > 0 && window_at(network, op) == 0;
+}
+
+// That of the layer so many before or after; as if the layers went on.
+int64_t window_of_other(const Network& network, Op op, int by) {
+  const int period = network.model->config().architecture->window_period;
+  int layer = op.layer + by;
+  if (layer < 0) layer += period;
+  if (layer >= network.n_layers) layer -= period;
+  return window_at(network, {op.checkpoint, std::clamp(layer, 0, network.n_layers - 1)});
+}
+
+bool has_other_window_beside(const Network& network, Op op) {
+  return network.model != nullptr && network.window > 0 &&
+         (window_of_other(network, op, -1) != window_at(network, op) ||
+          window_of_other(network, op, 1) != window_at(network, op));
+}
+
+bool mixes_windows(const ModelConfig& config) {
+  return config.sliding_window > 0 &&
+         std::ranges::any_of(config.layers,
+                             [](const LayerConfig& layer) { return layer.window == 0; });
 }
 
 std::string window_text(const Network& network, double value) {
@@ -137,6 +117,19 @@ std::vector<double> window_grid(const Network& network) {
   }
   std::sort(grid.begin(), grid.end());
   return grid;
+}
+
+// A fault in which layers have a window.
+Injected in_all_layers(const char* name, const char* what,
+                       std::function<double(const OpContext&)> parameter = {}) {
+  return {.name = name,
+          .group = kGroup,
+          .what = what,
+          .at = kAt,
+          .unsupported_reason = needs("layers with and without a window", mixes_windows),
+          .parameter = std::move(parameter),
+          .in_every_layer = true,
+          .in_arguments = true};
 }
 
 std::vector<Mistake> mask_mistakes() {
@@ -168,14 +161,43 @@ std::vector<Mistake> mask_mistakes() {
       mask("does not attend to the first token",
            [](const Pair& p) { return p.ends_at(p.query) && (p.key > 0 || p.query == 0); },
            {{"mask-misses-first", kGroup, "no query but the first sees the first key", kAt}}),
-      {.cause = "attention_mask",
+      {.cause = "attention_window",
        .text = plainly("ignores the sliding window"),
-       .edit = edited([](AttentionCall& call, double) { call.shape.window = 0; }),
+       .edit = called([](AttentionCall& call, double) { call.shape.window = 0; }),
        .possible = has_window,
        .faults = {{"window-missing", kGroup, "the sliding window is ignored", kAt, needs_window}}},
-      {.cause = "attention_mask",
+      {.cause = "attention_window",
+       .text =
+           [](const Network& network, double) {
+             return fmt::format("attends to a window of {} tokens where it sees all",
+                                network.window);
+           },
+       .edit = {.attention =
+                    [](const OpContext& context, AttentionCall call, Kernels& kernels) {
+                      call.shape.window = context.network.window;
+                      kernels.run(call);
+                    }},
+       .possible = lacks_window,
+       .faults = {in_all_layers("window-in-all-layers", "layers without a window have one")}},
+      {.cause = "attention_window",
+       .text =
+           [](const Network&, double by) {
+             return fmt::format("has the window of the layer {} it", by < 0 ? "before" : "after");
+           },
+       .edit = {.attention =
+                    [](const OpContext& context, AttentionCall call, Kernels& kernels) {
+                      call.shape.window = window_of_other(context.network, context.op(),
+                                                          static_cast<int>(context.parameter));
+                      kernels.run(call);
+                    }},
+       .possible = has_other_window_beside,
+       .grid = among({-1, 1}),
+       .faults = {in_all_layers("window-in-other-layers",
+                                "each layer has the window of the one before", with(-1))}},
+      {.cause = "attention_window",
        .text = window_text,
-       .edit = edited(window),
+       .edit = called(window),
+       .possible = [](const Network& network, Op op) { return !lacks_window(network, op); },
        .grid = window_grid,
        .faults = {{"window-off-by-one", kGroup, "the sliding window is one key too long", kAt,
                    needs_window, [](const OpContext& context) {
@@ -331,7 +353,7 @@ std::vector<Mistake> rounding_mistakes() {
 // What no comparison names.
 std::vector<Mistake> injected_mistakes() {
   return {
-      {.edit = edited([](AttentionCall& call, double) { std::swap(call.kv.k, call.kv.v); }),
+      {.edit = called([](AttentionCall& call, double) { std::swap(call.kv.k, call.kv.v); }),
        .faults = {{"kv-swapped", kCache, "the cache gives K for V and V for K", kAt}}},
       {.edit = varied([](AttentionVariant& variant, const OpContext&) {
          variant.k_row = [last = variant.n_keys - 1](int64_t key) {
@@ -354,9 +376,9 @@ std::vector<Mistake> injected_mistakes() {
 }  // namespace
 
 std::vector<Mistake> attention_mistakes() {
-  std::vector<Mistake> mistakes = {scale_mistake()};
-  for (auto part : {mask_mistakes(), head_map_mistakes(), shift_mistakes(), rounding_mistakes(),
-                    injected_mistakes()}) {
+  std::vector<Mistake> mistakes;
+  for (auto part : {score_mistakes(), mask_mistakes(), head_map_mistakes(), shift_mistakes(),
+                    rounding_mistakes(), injected_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
   return mistakes;

@@ -20,9 +20,10 @@ void change_rows(const Change& change, const OpContext& context, float* values, 
 const std::vector<Mistake>& mistake_catalogue() {
   static const std::vector<Mistake> catalogue = [] {
     std::vector<Mistake> all;
-    for (auto part : {embedding_mistakes(), norm_mistakes(), linear_mistakes(), rope_mistakes(),
-                      attention_mistakes(), feed_forward_mistakes(), residual_mistakes(),
-                      output_mistakes(), number_mistakes()}) {
+    for (auto part :
+         {embedding_mistakes(), norm_mistakes(), linear_mistakes(), rope_mistakes(),
+          attention_mistakes(), feed_forward_mistakes(), expert_mistakes(), residual_mistakes(),
+          parallel_mistakes(), output_mistakes(), number_mistakes()}) {
       for (Mistake& mistake : part) all.push_back(std::move(mistake));
     }
     return all;
@@ -49,13 +50,51 @@ KernelHooks hooks_of(const Mistake& mistake, bool before_bias) {
   }};
 }
 
-bool concerns(const Mistake& mistake, Checkpoint checkpoint) {
+bool concerns(const Mistake& mistake, const Network& network, Op op) {
   const KernelHooks& edit = mistake.edit;
-  const OpKind kind = kind_of(checkpoint);
-  return mistake.change || edit.after || (kind == OpKind::kEmbedding && edit.get_rows) ||
-         (kind == OpKind::kNorm && edit.norm) || (kind == OpKind::kLinear && edit.matmul) ||
-         (kind == OpKind::kRope && edit.rope) || (kind == OpKind::kAttention && edit.attention) ||
-         (kind == OpKind::kActivation && edit.activate) || (kind == OpKind::kAdd && edit.add);
+  const OpKind kind = network.kind_of(op);
+  if (kind == OpKind::kSelect) return static_cast<bool>(edit.select);  // gives ids, not numbers
+  if (mistake.change || edit.after) return true;
+  switch (kind) {
+    case OpKind::kEmbedding:
+      return edit.get_rows || edit.scale;
+    case OpKind::kNorm:
+      return static_cast<bool>(edit.norm);
+    case OpKind::kLinear:
+      return edit.matmul || (op.checkpoint == Checkpoint::kLogits && (edit.scale || edit.cap));
+    case OpKind::kExpertLinear:
+      return static_cast<bool>(edit.matmul);
+    case OpKind::kRope:
+      return static_cast<bool>(edit.rope);
+    case OpKind::kAttention:
+      return static_cast<bool>(edit.attention);
+    case OpKind::kActivation:
+      return static_cast<bool>(edit.activate);
+    case OpKind::kAdd:
+      return static_cast<bool>(edit.add);
+    case OpKind::kWeigh:
+      return static_cast<bool>(edit.weigh);
+    case OpKind::kMix:
+      return static_cast<bool>(edit.mix);
+    case OpKind::kSelect:
+      break;
+  }
+  return false;
+}
+
+bool is_possible(const Mistake& mistake, const Network& network, Op op) {
+  return concerns(mistake, network, op) && (!mistake.possible || mistake.possible(network, op));
+}
+
+std::vector<Op> possible_ops(const Mistake& mistake, const Network& network,
+                             Checkpoint checkpoint) {
+  std::vector<Op> ops;
+  if (!is_in_layer(checkpoint)) ops.push_back({checkpoint, -1});
+  for (int layer = 0; layer < network.n_layers && is_in_layer(checkpoint); ++layer) {
+    if (find_spec(network.layer(layer), checkpoint) != nullptr) ops.push_back({checkpoint, layer});
+  }
+  std::erase_if(ops, [&](Op op) { return !is_possible(mistake, network, op); });
+  return ops;
 }
 
 std::function<std::string(const Network&, double)> plainly(std::string text) {

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "assay/mistakes/mistake.h"
 
 namespace assay::mistakes {
@@ -29,10 +31,48 @@ int64_t shifted(int32_t id, int64_t rows, double by) {
   return ((id + static_cast<int64_t>(by)) % rows + rows) % rows;
 }
 
+Matrix multiplied_by_root(const Network&, const Matrix& right, double) {
+  const auto root = static_cast<float>(std::sqrt(static_cast<double>(right.columns)));
+  return map(right, [root](float x) { return root * x; });
+}
+
 }  // namespace
 
 std::vector<Mistake> embedding_mistakes() {
+  const auto has_factor = [](const ModelConfig& config) {
+    return config.embedding_factor() != 1.0F;
+  };
+  const auto has_none = [](const ModelConfig& config) { return config.embedding_factor() == 1.0F; };
   return {
+      {.cause = "embedding_scale",
+       .text = plainly("leaves the scale of the embedding out"),
+       .edit = {.scale =
+                    [](const OpContext&, AddCall call, Kernels& kernels) {
+                      call.scale = 1.0F;
+                      kernels.run(call);
+                    }},
+       .possible =
+           [=](const Network& network, Op op) {
+             return op.checkpoint == kAt && network.model != nullptr &&
+                    has_factor(network.model->config());
+           },
+       .faults = {{.name = "embedding-scale-missing",
+                   .group = kGroup,
+                   .what = "embeddings are not multiplied by their scale",
+                   .at = kAt,
+                   .unsupported_reason = needs("scale of its embedding", has_factor),
+                   .in_arguments = true}}},
+      {.cause = "embedding_scale",
+       .text = plainly("is multiplied by the root of its width"),
+       .change = multiplied_by_root,
+       .possible =
+           [=](const Network& network, Op op) {
+             return op.checkpoint == kAt &&
+                    (network.model == nullptr || has_none(network.model->config()));
+           },
+       .faults = {{"embedding-scaled", kGroup,
+                   "embeddings are multiplied by the root of the width, as Gemma's are", kAt,
+                   needs("embedding without a scale", has_none)}}},
       {.cause = "row_shift",
        .text = [](const Network&,
                   double by) { return fmt::format("looks up the row of token id {:+.0f}", by); },

@@ -45,6 +45,8 @@ struct KernelHooks {
   Hook<AttentionCall> attention = {};
   Hook<ActivateCall> activate = {};
   Hook<AddCall> add = {};
+  Hook<AddCall> scale = {};     // of calls without `a`, which only multiply
+  Hook<ActivateCall> cap = {};  // of kSoftCap; `activate` of all others
   Hook<MixCall> mix = {};
   Hook<SelectCall> select = {};
   Hook<WeighCall> weigh = {};

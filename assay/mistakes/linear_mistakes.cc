@@ -1,3 +1,4 @@
+#include <cstddef>
 #include <utility>
 
 #include "assay/mistakes/mistake.h"
@@ -9,13 +10,22 @@ namespace {
 constexpr FaultGroup kGroup = FaultGroup::kLinear;
 constexpr int64_t kMaxWeights = int64_t{1} << 26;  // of a matrix that is transposed
 
+int64_t first_row(const WeightMatrix& all, const WeightMatrix& part) {
+  const auto bytes =
+      static_cast<const std::byte*>(part.data) - static_cast<const std::byte*>(all.data);
+  return bytes / static_cast<std::ptrdiff_t>(row_bytes(all.type, all.columns));
+}
+
 // The product with the weights and bias of `a` at `b`, and the reverse.
 KernelHooks exchanged(Checkpoint a, Checkpoint b) {
   return {.matmul = [a, b](const OpContext& context, MatmulCall call, Kernels& kernels) {
     const Op op = context.op();
+    const Linear& own = *context.network.linear(op);
     const Linear& other = *context.network.linear({op.checkpoint == a ? b : a, op.layer});
-    call.w = other.weight;
-    call.bias = other.bias;
+    // Of an expert the rows that it has in the matrix of all.
+    const int64_t first = first_row(own.weight, call.w);
+    call.w = other.weight.slice(first, call.w.rows);
+    call.bias = other.bias == nullptr ? nullptr : other.bias + first;
     kernels.run(call);
   }};
 }

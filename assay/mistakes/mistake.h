@@ -82,21 +82,31 @@ const std::vector<Mistake>& mistake_catalogue();
 // The mistake's edit. `before_bias`: its change is one of a product without its bias.
 KernelHooks hooks_of(const Mistake& mistake, bool before_bias = false);
 
-// Whether the mistake's edit is one of calls that compute `checkpoint`.
-bool concerns(const Mistake& mistake, Checkpoint checkpoint);
+// Whether the mistake's edit is one of calls that compute the op.
+bool concerns(const Mistake& mistake, const Network& network, Op op);
+// Whether it is, and the op can have the mistake.
+bool is_possible(const Mistake& mistake, const Network& network, Op op);
+// Those of the checkpoint's ops, one a layer or outside of the layers, that can.
+std::vector<Op> possible_ops(const Mistake& mistake, const Network& network, Checkpoint checkpoint);
 
 // Its parts, by subject.
 std::vector<Mistake> embedding_mistakes();
 std::vector<Mistake> norm_mistakes();
 std::vector<Mistake> block_mistakes();
 std::vector<Mistake> linear_mistakes();  // with those of blocks
-std::vector<Mistake> rope_mistakes();
-std::vector<Mistake> attention_mistakes();
+std::vector<Mistake> rope_mistakes();    // with those of its scaling
+std::vector<Mistake> rope_scaling_mistakes();
+std::vector<Mistake> attention_mistakes();  // with those of its scores
+std::vector<Mistake> score_mistakes();
 std::vector<Mistake> feed_forward_mistakes();
+std::vector<Mistake> expert_mistakes();
+std::vector<Mistake> parallel_mistakes();
 std::vector<Mistake> residual_mistakes();
 std::vector<Mistake> output_mistakes();
 std::vector<Mistake> number_mistakes();
 
+// An attention that is called otherwise.
+KernelHooks called(std::function<void(AttentionCall&, double parameter)> edit);
 // Of a mistake with a single sentence.
 std::function<std::string(const Network&, double)> plainly(std::string text);
 // Of an injected mistake with one value of its parameter.

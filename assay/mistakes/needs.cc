@@ -1,5 +1,7 @@
 #include "assay/mistakes/needs.h"
 
+#include <utility>
+
 namespace assay::mistakes {
 namespace {
 
@@ -15,6 +17,12 @@ std::string needs_activation(const Model& model, ActivationKind kind, const char
 
 std::string any_model(const Model& /*model*/) {
   return {};
+}
+
+UnsupportedReason needs(std::string what, std::function<bool(const ModelConfig&)> has) {
+  return [what = std::move(what), has = std::move(has)](const Model& model) {
+    return has(model.config()) ? std::string() : "it has no " + what;
+  };
 }
 
 std::string needs_rotary(const Model& model) {

@@ -11,6 +11,8 @@ namespace assay::mistakes {
 using UnsupportedReason = std::function<std::string(const Model&)>;
 
 std::string any_model(const Model& model);
+// "it has no <what>", unless it has.
+UnsupportedReason needs(std::string what, std::function<bool(const ModelConfig&)> has);
 std::string needs_rotary(const Model& model);
 std::string needs_learned_positions(const Model& model);
 std::string needs_grouped_heads(const Model& model);  // more than one kv head, and more q heads

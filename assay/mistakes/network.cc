@@ -10,8 +10,14 @@
 namespace assay::mistakes {
 namespace {
 
-void scale(Matrix& x, float factor) {
-  for (float& value : x.values) value *= factor;
+// Multiplies as the engine does: not at all by 1.
+void scale(const OpContext& context, const KernelHooks& hooks, float factor, Matrix& x,
+           Kernels& kernels) {
+  if (factor == 1.0F) return;
+  float* values = x.values.data();
+  run_hooked(hooks.scale, context,
+             AddCall{.b = values, .count = std::ssize(x.values), .out = values, .scale = factor},
+             kernels);
 }
 
 }  // namespace
@@ -144,7 +150,7 @@ Matrix Network::look_up(const OpContext& context, const KernelHooks& hooks) cons
   Matrix out(count, model->token_embedding.columns);
   run_hooked(hooks.get_rows, context,
              GetRowsCall{model->token_embedding, tokens.data(), count, out.values.data()}, cpu());
-  scale(out, model->config().embedding_factor());
+  scale(context, hooks, model->config().embedding_factor(), out, *reference_);
   if (model->config().architecture->position != PositionKind::kLearned) return out;
   const std::vector<int64_t>& positions = context.inputs.positions;
   const std::vector<int32_t> rows(positions.begin(), positions.end());
@@ -250,14 +256,16 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
       MatmulCall{weights.weight, weights.bias, x[0]->values.data(), out.rows, out.values.data()},
       cpu());
   if (op.checkpoint != Checkpoint::kLogits) return out;
-  scale(out, model->config().logit_factor());
+  scale(context, hooks, model->config().logit_factor(), out, *reference_);
   if (const float cap = model->config().logit_soft_cap; cap > 0.0F) {
     float* values = out.values.data();
-    reference_->run(ActivateCall{.kind = ActivationKind::kSoftCap,
-                                 .x = values,
-                                 .count = std::ssize(out.values),
-                                 .out = values,
-                                 .cap = cap});
+    run_hooked(hooks.cap, context,
+               ActivateCall{.kind = ActivationKind::kSoftCap,
+                            .x = values,
+                            .count = std::ssize(out.values),
+                            .out = values,
+                            .cap = cap},
+               *reference_);
   }
   return out;
 }
@@ -345,7 +353,8 @@ Network Network::of_model(const Model& model, int64_t n_positions) {
     network.rope = RopeSettings();
     network.rope->pairing = architecture.rope_pairing;
     network.rope->head_dim = config.head_dim;
-    network.rope->frequencies = rotary_frequencies(config, rope_factors_for(model, n_positions));
+    network.rope_factors = rope_factors_for(model, n_positions);
+    network.rope->frequencies = rotary_frequencies(config, network.rope_factors);
     network.rope->base = config.rope_freq_base;
     network.rope->factor = config.rope_attn_factor;
     if (config.local_rope_freq_base > 0.0) {

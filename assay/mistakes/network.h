@@ -46,7 +46,8 @@ struct Network {
   int64_t window = 0;
   int64_t n_prompt = 0;  // tokens that go through it together; 0 where unknown
   std::optional<RopeSettings> rope;
-  RopeSettings local_rope;  // of layers with LayerConfig::local_rope
+  RopeSettings local_rope;          // of layers with LayerConfig::local_rope
+  std::vector<float> rope_factors;  // that the model's file states, of its frequencies
   std::optional<Activation> activation;
   std::optional<NormKind> norm;
   double eps = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "assay/mistakes/mistake.h"
 
@@ -22,7 +23,7 @@ KernelHooks edited(std::function<void(NormCall&, double parameter)> edit) {
 // The norm with another weight for each element.
 KernelHooks weighted(std::function<float(float weight, int64_t width)> edit) {
   return {.norm = [edit = std::move(edit)](const OpContext&, NormCall call, Kernels& kernels) {
-    std::vector<float> weight(call.weight, call.weight + call.width);
+    std::vector<float> weight(call.weight, call.weight + call.n_weights * call.width);
     for (float& each : weight) each = edit(each, call.width);
     call.weight = weight.data();
     kernels.run(call);
@@ -37,6 +38,8 @@ void run_with_eps_outside(const OpContext&, const NormCall& call, Kernels& kerne
     NormCall row = call;
     row.x += t * call.width;
     row.out += t * call.width;
+    row.weight += t % call.n_weights * call.width;
+    row.n_weights = 1;
     row.n_tokens = 1;
     double mean = 0.0;
     double squares = 0.0;
@@ -54,6 +57,66 @@ void run_other_kind(const OpContext&, NormCall call, Kernels& kernels) {
   kernels.run(call);
   if (rms || call.bias == nullptr) return;
   for (int64_t i = 0; i < call.n_tokens * call.width; ++i) call.out[i] += call.bias[i % call.width];
+}
+
+void run_without_norm(const OpContext&, const NormCall& call, Kernels&) {
+  std::copy_n(call.x, call.n_tokens * call.width, call.out);
+}
+
+bool is_of_qk(const Network& network, Op op) {
+  return network.model != nullptr &&
+         (op.checkpoint == Checkpoint::kQNorm || op.checkpoint == Checkpoint::kKNorm);
+}
+
+// Whether the norm of q or k is one of each head.
+bool is_of_heads(const NormCall& call, const Network& network, Op op) {
+  return call.width < network.width(op.checkpoint);
+}
+
+void run_over_all_heads(const OpContext& context, NormCall call, Kernels& kernels) {
+  const int64_t width = context.network.width(context.op().checkpoint);
+  std::vector<float> weight(static_cast<size_t>(width));
+  for (int64_t i = 0; i < width; ++i) {
+    weight[static_cast<size_t>(i)] = call.weight[i % (call.n_weights * call.width)];
+  }
+  call.weight = weight.data();
+  call.n_tokens = call.n_tokens * call.width / width;
+  call.width = width;
+  call.n_weights = 1;
+  kernels.run(call);
+}
+
+void run_over_each_head(const OpContext& context, NormCall call, Kernels& kernels) {
+  const int64_t head_dim = context.network.head_dim;
+  call.n_weights = call.width / head_dim;
+  call.n_tokens *= call.n_weights;
+  call.width = head_dim;
+  kernels.run(call);
+}
+
+std::string needs_norm_bias(const Model& model) {
+  return model.layers.front().norm(kAt).bias != nullptr ? "" : "its norms have no bias";
+}
+
+std::string needs_qk_norm(const Model& model) {
+  return model.config().find(Checkpoint::kQNorm) != nullptr ? "" : "it has no norm of q and k";
+}
+
+std::string needs_qk_norm_of(const Model& model, bool heads) {
+  if (std::string reason = needs_qk_norm(model); !reason.empty()) return reason;
+  const OpSpec& norm = *model.config().find(Checkpoint::kQNorm);
+  if ((norm.norm_width == Width::kHead) == heads) return {};
+  return heads ? "its norm of q and k is over all heads" : "its norm of q and k is over each head";
+}
+
+Injected of_qk(std::string name, std::string what, UnsupportedReason reason) {
+  return {.name = std::move(name),
+          .group = kGroup,
+          .what = std::move(what),
+          .at = Checkpoint::kQNorm,
+          .unsupported_reason = std::move(reason),
+          .also = {Checkpoint::kKNorm},
+          .in_arguments = true};
 }
 
 std::string eps_text(const Network& network, double value) {
@@ -106,13 +169,47 @@ std::vector<Mistake> norm_mistakes() {
        .edit = weighted([](float weight, int64_t) { return weight + 1.0F; }),
        .faults = {{"norm-weight-plus-one", kGroup,
                    "1 is added to the weight, as Gemma's files want it", kAt}}},
+      {.cause = "norm_weight_plus_one",
+       .text = plainly("multiplies by the norm's weight - 1"),
+       .edit = weighted([](float weight, int64_t) { return weight - 1.0F; }),
+       .faults = {{"norm-weight-less-one", kGroup,
+                   "the 1 that belongs to a weight is left out, as for a file of Gemma that is "
+                   "read as it was published",
+                   kAt}}},
+      {.cause = "qk_norm",
+       .text = plainly("leaves the norm of q and k out"),
+       .edit = {.norm = run_without_norm},
+       .possible = is_of_qk,
+       .faults = {of_qk("qk-norm-missing", "q and k are not normalised", needs_qk_norm)}},
+      {.cause = "qk_norm",
+       .text = plainly("normalises all heads together, not each by itself"),
+       .edit = {.norm = run_over_all_heads},
+       .possible =
+           [](const Network& network, Op op) {
+             return is_of_qk(network, op) && is_of_heads(network.norm_call(op), network, op);
+           },
+       .faults = {of_qk("qk-norm-of-all-heads",
+                        "the norm of q and k is over all heads, not over each",
+                        [](const Model& model) { return needs_qk_norm_of(model, true); })}},
+      {.cause = "qk_norm",
+       .text = plainly("normalises each head by itself, not all together"),
+       .edit = {.norm = run_over_each_head},
+       .possible =
+           [](const Network& network, Op op) {
+             return is_of_qk(network, op) && !is_of_heads(network.norm_call(op), network, op) &&
+                    network.width(op.checkpoint) > network.head_dim;
+           },
+       .faults = {of_qk("qk-norm-of-each-head",
+                        "the norm of q and k is over each head, not over all",
+                        [](const Model& model) { return needs_qk_norm_of(model, false); })}},
       {.edit = weighted([](float, int64_t) { return 1.0F; }),
        .faults = {{"norm-weight-missing", kGroup, "the weight is left out", kAt}}},
       {.cause = "bias_missing",
        .text = plainly("leaves the norm's bias out"),
        .edit = edited([](NormCall& call, double) { call.bias = nullptr; }),
-       .possible = [](const Network& network, Op) { return network.norm == NormKind::kLayer; },
-       .faults = {{"norm-bias-missing", kGroup, "the bias is left out", kAt, needs_layer_norm}}},
+       .possible = [](const Network& network,
+                      Op op) { return network.norm_call(op).bias != nullptr; },
+       .faults = {{"norm-bias-missing", kGroup, "the bias is left out", kAt, needs_norm_bias}}},
       // Without a bias a scale like any other, as which a comparison names it.
       {.cause = "scale",
        .edit = weighted([](float weight, int64_t width) {
@@ -121,10 +218,7 @@ std::vector<Mistake> norm_mistakes() {
        }),
        .faults = {{"norm-unbiased-variance", kGroup,
                    "the squares are divided by the width less one", kAt}}},
-      {.edit = {.norm =
-                    [](const OpContext&, const NormCall& call, Kernels&) {
-                      std::copy_n(call.x, call.n_tokens * call.width, call.out);
-                    }},
+      {.edit = {.norm = run_without_norm},
        .faults = {{"norm-missing", kGroup, "x goes on as it is", kAt},
                   {"final-norm-missing", FaultGroup::kOutput, "the last norm is left out",
                    Checkpoint::kFinalNorm}}},

@@ -23,10 +23,6 @@ Matrix multiplied(const Network&, const Matrix& right, double by) {
   return map(right, [f = static_cast<float>(by)](float x) { return f * x; });
 }
 
-double root_of_width(const OpContext& context) {
-  return std::sqrt(static_cast<double>(context.network.width(Checkpoint::kEmbedding)));
-}
-
 std::vector<Mistake> scale_mistakes() {
   Mistake sign = of_result("sign", "has the opposite sign",
                            [](const Network& network, const Matrix& right, double) {
@@ -44,14 +40,57 @@ std::vector<Mistake> scale_mistakes() {
       .grid = among(ratios(1e-3, 1e3, 31)),
       .refine = true,
       .generic = true,
-      .faults = {{"embedding-scaled", FaultGroup::kEmbedding,
-                  "embeddings are multiplied by the root of the width, as Gemma's are",
-                  Checkpoint::kEmbedding, any_model, root_of_width},
-                 {"scaled", FaultGroup::kLinear, "V is 2 % too large", Checkpoint::kV, any_model,
+      .faults = {{"scaled", FaultGroup::kLinear, "V is 2 % too large", Checkpoint::kV, any_model,
                   with(1.02)},
                  {"logits-scaled", FaultGroup::kOutput, "logits are divided by 2",
                   Checkpoint::kLogits, any_model, with(0.5)}}};
   return {std::move(sign), std::move(scale)};
+}
+
+// In what is done to logits after their product.
+std::vector<Mistake> logit_mistakes() {
+  const auto scaled = [](std::function<float(float)> edit) -> KernelHooks {
+    return {.scale = [edit = std::move(edit)](const OpContext&, AddCall call, Kernels& kernels) {
+      call.scale = edit(call.scale);
+      kernels.run(call);
+    }};
+  };
+  const auto has_factor = [](const ModelConfig& config) { return config.logit_factor() != 1.0F; };
+  const auto has_cap = [](const ModelConfig& config) { return config.logit_soft_cap > 0.0F; };
+  const auto of_logits = [](const std::function<bool(const ModelConfig&)>& has) {
+    return [has](const Network& network, Op op) {
+      return op.checkpoint == Checkpoint::kLogits && network.model != nullptr &&
+             has(network.model->config());
+    };
+  };
+  const auto fault = [](const char* name, const char* what, UnsupportedReason reason) -> Injected {
+    return {.name = name,
+            .group = FaultGroup::kOutput,
+            .what = what,
+            .at = Checkpoint::kLogits,
+            .unsupported_reason = std::move(reason),
+            .in_arguments = true};
+  };
+  const UnsupportedReason needs_factor = needs("logit scale", has_factor);
+  return {
+      {.cause = "logit_scale",
+       .text = plainly("leaves the scale of the logits out"),
+       .edit = scaled([](float) { return 1.0F; }),
+       .possible = of_logits(has_factor),
+       .faults = {fault("logit-scale-missing", "the logits are not scaled", needs_factor)}},
+      {.cause = "logit_scale",
+       .text = plainly("divides the logits by their scale where it multiplies, or the reverse"),
+       .edit = scaled([](float factor) { return 1.0F / factor; }),
+       .possible = of_logits(has_factor),
+       .faults = {fault("logit-scale-inverted",
+                        "the logits are divided by their scale, or the reverse", needs_factor)}},
+      {.cause = "logit_softcap",
+       .text = plainly("does not cap the logits"),
+       .edit = {.cap = [](const OpContext&, const ActivateCall& call,
+                          Kernels&) { std::copy_n(call.x, call.count, call.out); }},
+       .possible = of_logits(has_cap),
+       .faults = {fault("logit-softcap-missing", "the logits are not capped",
+                        needs("cap of the logits", has_cap))}}};
 }
 
 // out[i * b + j] = right[j * a + i]: [b, a] written as [a, b].
@@ -315,7 +354,7 @@ Mistake input_rounding(const TensorRounding& rounding) {
 }  // namespace
 
 std::vector<Mistake> output_mistakes() {
-  std::vector<Mistake> mistakes;
+  std::vector<Mistake> mistakes = logit_mistakes();
   for (auto part : {scale_mistakes(), layout_mistakes(), shift_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }

@@ -41,6 +41,10 @@ Op layer_input(Op op) {
   return op.layer == 0 ? Op{Checkpoint::kEmbedding, -1} : Op{Checkpoint::kOutput, op.layer - 1};
 }
 
+bool is_of_stream(const Network&, Op op) {
+  return op.checkpoint == kAttn || op.checkpoint == kFfn;
+}
+
 std::string branch_text(const Network&, double by) {
   return by == 0 ? std::string("does not add the block's output to the residual stream")
                  : fmt::format("adds {:.4g} times the block's output to the residual stream", by);
@@ -60,9 +64,32 @@ Injected fault(const char* name, const char* what, Checkpoint at, double factor)
 std::vector<Mistake> residual_mistakes() {
   const auto factors = among({-2, -1, -0.5, 0, 0.25, 0.5, 2, 4});
   return {
+      {.cause = "residual_multiplier",
+       .text = plainly("leaves the residual multiplier out"),
+       .edit = {.add =
+                    [](const OpContext&, AddCall call, Kernels& kernels) {
+                      call.scale = 1.0F;
+                      kernels.run(call);
+                    }},
+       .possible =
+           [](const Network& network, Op op) {
+             return is_of_stream(network, op) && network.model != nullptr &&
+                    network.model->config().residual_factor() != 1.0F;
+           },
+       .faults = {{.name = "residual-multiplier-missing",
+                   .group = kGroup,
+                   .what = "what is added to the residual stream is not multiplied",
+                   .at = kAttn,
+                   .unsupported_reason = needs(
+                       "residual multiplier",
+                       [](const ModelConfig& config) { return config.residual_factor() != 1.0F; }),
+                   .also = {kFfn},
+                   .in_every_layer = true,
+                   .in_arguments = true}}},
       {.cause = "residual",
        .text = branch_text,
        .edit = multiplied(&AddCall::b),
+       .possible = is_of_stream,
        .grid = factors,
        .refine = true,
        .faults = {fault("branch-attn-dropped", "the attention's output is not added", kAttn, 0),
@@ -71,6 +98,7 @@ std::vector<Mistake> residual_mistakes() {
       {.cause = "residual",
        .text = stream_text,
        .edit = multiplied(&AddCall::a),
+       .possible = is_of_stream,
        .grid = factors,
        .refine = true,
        .faults =

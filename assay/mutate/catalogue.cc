@@ -47,24 +47,54 @@ bool computes(const Model& model, Checkpoint checkpoint) {
   return !is_in_layer(checkpoint) || model.config().find(checkpoint) != nullptr;
 }
 
+// The ops whose calls the fault may edit.
+std::vector<Checkpoint> checkpoints_of(const Injected& injected) {
+  std::vector<Checkpoint> all = injected.also;
+  all.insert(all.begin(), injected.at);
+  return all;
+}
+
+// Where a fault of the middle layer, or of all, is found: in the first op that can have it, or the
+// first from that layer on.
+FaultPlace find_place(const Mistake& mistake, const Injected& injected,
+                      const mistakes::Network& network, int layer) {
+  FaultPlace place{.checkpoint = injected.at, .layer = layer};
+  for (const Checkpoint checkpoint : checkpoints_of(injected)) {
+    const std::vector<mistakes::Op> ops = possible_ops(mistake, network, checkpoint);
+    if (ops.empty()) continue;
+    place.checkpoint = checkpoint;
+    const auto after =
+        std::ranges::find_if(ops, [&](mistakes::Op op) { return op.layer >= layer; });
+    place.layer = std::max(after == ops.end() ? ops.back().layer : after->layer, 0);
+    break;
+  }
+  return place;
+}
+
 Injection inject(const Mistake& mistake, const Injected& injected, bool in_one_layer,
                  const FaultSite& site) {
   if (injected.edit_model) injected.edit_model(site.model);
+  const auto network =
+      std::make_shared<mistakes::Network>(mistakes::Network::of_model(site.model, 1));
+  network->n_prompt = 1;  // prompts go through it in one
   Injection injection{
-      .found_at = {.checkpoint = injected.at, .layer = in_one_layer ? site.layer : 0},
+      .found_at = find_place(mistake, injected, *network, in_one_layer ? site.layer : 0),
       .hooks = hooks_of(mistake, injected.before_bias),
       .parameter = injected.parameter,
       .in_arguments = injected.in_arguments};
   if (injected.type) {
     injection.found_at = find_matrix(site.model, site.layer, *injected.type).place;
-  } else if (!computes(site.model, injected.at)) {  // a change of the model, see fault_of()
+  } else if (injected.edit_model && !computes(site.model, injected.at)) {
     injection.found_at.checkpoint = site.model.config().layer(0).ops.front().out;
   }
-  injection.applies = [&injected, place = injection.found_at](const OpSite& call) {
-    const auto& also = injected.also;
-    return (call.layer == place.layer || injected.in_every_layer) &&
-           (call.checkpoint == place.checkpoint ||
-            std::find(also.begin(), also.end(), call.checkpoint) != also.end());
+  std::vector<Checkpoint> checkpoints = checkpoints_of(injected);
+  if (injected.type) checkpoints = {injection.found_at.checkpoint};
+  injection.applies = [&mistake, &injected, network, checkpoints,
+                       layer = injection.found_at.layer](const OpSite& call) {
+    const mistakes::Op op{call.checkpoint, is_in_layer(call.checkpoint) ? call.layer : -1};
+    return (call.layer == layer || injected.in_every_layer) &&
+           std::ranges::find(checkpoints, call.checkpoint) != checkpoints.end() &&
+           is_possible(mistake, *network, op);
   };
   return injection;
 }
@@ -80,7 +110,10 @@ Fault fault_of(const Mistake& mistake, const Injected& injected) {
       .unsupported_reason =
           [&injected](const Model& model) {
             const std::string reason = injected.unsupported_reason(model);
-            if (!reason.empty() || injected.edit_model || computes(model, injected.at)) {
+            if (!reason.empty() || injected.edit_model ||
+                std::ranges::any_of(checkpoints_of(injected), [&](Checkpoint checkpoint) {
+                  return computes(model, checkpoint);
+                })) {
               return reason;
             }
             return "it has no " + std::string(checkpoint_op(injected.at));

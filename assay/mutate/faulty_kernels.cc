@@ -1,5 +1,6 @@
 #include "assay/mutate/faulty_kernels.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -13,10 +14,26 @@ FaultyKernels::FaultyKernels(const mistakes::Network& network, Kernels& kernels,
   }
 }
 
+mistakes::Inputs FaultyKernels::inputs_of(const OpSite& site) const {
+  mistakes::Inputs inputs;
+  for (int64_t t = 0; t < site.n_tokens; ++t) inputs.positions.push_back(site.first_position + t);
+  inputs.other = [this](mistakes::Op op) -> std::shared_ptr<const mistakes::Matrix> {
+    const auto kept = results_.find(op);
+    return kept == results_.end() ? nullptr : kept->second;
+  };
+  return inputs;
+}
+
+void FaultyKernels::keep(mistakes::Op op, const OpResult& result) {
+  auto values = std::make_shared<mistakes::Matrix>(result.n_rows, result.width);
+  std::copy_n(result.values, values->values.size(), values->values.begin());
+  results_[op] = std::move(values);
+}
+
 // What the host computes for every backend has no shadow.
 template <class Call>
 void FaultyKernels::run_on_host(mistakes::Hook<Call> KernelHooks::*hook, const Call& call) {
-  mistakes::Inputs inputs;
+  mistakes::Inputs inputs = inputs_of(call.site);
   OpContext context{call.site, network_, inputs};
   const bool edited = !injection_.applies || injection_.applies(call.site);
   if (edited && injection_.parameter) context.parameter = injection_.parameter(context);
@@ -28,8 +45,7 @@ template <class Call>
 void FaultyKernels::run_edited(mistakes::Hook<Call> KernelHooks::*hook, const Call& call,
                                int64_t count) {
   const OpSite& site = call.site;
-  mistakes::Inputs inputs;
-  for (int64_t t = 0; t < site.n_tokens; ++t) inputs.positions.push_back(site.first_position + t);
+  const mistakes::Inputs inputs = inputs_of(site);
   OpContext context{call.site, network_, inputs, 0, site.first_position + site.n_tokens};
   const bool edited = !injection_.applies || injection_.applies(site);
   if (edited && injection_.parameter) context.parameter = injection_.parameter(context);
@@ -45,6 +61,7 @@ void FaultyKernels::run_edited(mistakes::Hook<Call> KernelHooks::*hook, const Ca
   run_hooked(edit, context, call, kernels_);
   const OpResult result{call.out, site.n_tokens, count / site.n_tokens, site.first_position};
   if (edited && injection_.hooks.after && site.finishes) injection_.hooks.after(context, result);
+  if (site.finishes) keep(context.op(), result);
   if (shadow_.kernels != nullptr) shadow_.compare(context, result, shadow_values_.data());
 }
 
@@ -75,11 +92,12 @@ void FaultyKernels::run(const AttentionCall& call) {
 }
 
 void FaultyKernels::run(const ActivateCall& call) {
-  run_edited(&KernelHooks::activate, call, call.count);
+  const bool caps = call.kind == ActivationKind::kSoftCap;
+  run_edited(caps ? &KernelHooks::cap : &KernelHooks::activate, call, call.count);
 }
 
 void FaultyKernels::run(const AddCall& call) {
-  run_edited(&KernelHooks::add, call, call.count);
+  run_edited(call.a == nullptr ? &KernelHooks::scale : &KernelHooks::add, call, call.count);
 }
 
 void FaultyKernels::run(const MixCall& call) {
@@ -88,6 +106,9 @@ void FaultyKernels::run(const MixCall& call) {
 
 void FaultyKernels::run(const SelectCall& call) {
   run_on_host(&KernelHooks::select, call);
+  std::vector<float> ids(call.ids, call.ids + call.n_tokens * call.routing.n_used);
+  keep({call.site.checkpoint, call.site.layer},
+       {ids.data(), call.n_tokens, call.routing.n_used, call.site.first_position});
 }
 
 void FaultyKernels::run(const WeighCall& call) {

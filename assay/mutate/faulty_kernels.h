@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -51,7 +53,12 @@ class FaultyKernels : public Kernels {
   Kernels& kernels_;
   const Injection& injection_;
   KernelShadow shadow_;
+  mistakes::Inputs inputs_of(const OpSite& site) const;
+  void keep(mistakes::Op op, const OpResult& result);
+
   std::vector<float> shadow_values_;
+  // The latest result of each op; edits may read others than the inputs of theirs.
+  std::map<mistakes::Op, std::shared_ptr<const mistakes::Matrix>> results_;
 };
 
 }  // namespace assay

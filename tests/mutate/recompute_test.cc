@@ -58,6 +58,10 @@ Matrix recomputed(const Mistake& mistake, const Injected& injected, const Networ
   Inputs inputs{.tokens = tokens};
   for (size_t i = 0; i < tokens.size(); ++i) inputs.positions.push_back(static_cast<int64_t>(i));
   for (const Op input : network.inputs(op)) inputs.rows.push_back(&logged.of.at(input.name()));
+  inputs.other = [&](Op other) -> std::shared_ptr<const Matrix> {
+    const auto found = logged.of.find(other.name());
+    return found == logged.of.end() ? nullptr : std::make_shared<Matrix>(found->second);
+  };
   const OpSite site{.checkpoint = op.checkpoint,
                     .layer = op.layer,
                     .n_tokens = static_cast<int64_t>(tokens.size())};
@@ -69,10 +73,13 @@ Matrix recomputed(const Mistake& mistake, const Injected& injected, const Networ
 class RecomputeTest : public testing::TestWithParam<const char*> {};
 
 INSTANTIATE_TEST_SUITE_P(Models, RecomputeTest,
-                         testing::Values("tinyllama", "qwen2.5", "phi3", "gpt2"),
+                         testing::Values("tinyllama", "qwen2.5", "phi3", "gpt2", "gemma2", "gemma3",
+                                         "cohere2", "exaone4", "gpt-oss", "granitemoe", "olmoe",
+                                         "qwen2-yarn", "phi2", "command-r-plus"),
                          [](const auto& tested) {
-                           const std::string name = tested.param;
-                           return name == "qwen2.5" ? "qwen2" : name;
+                           std::string name = tested.param;
+                           std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
+                           return name;
                          });
 
 // What would break: a cause named after a computation that is not the engine's.

@@ -1,0 +1,295 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "assay/mistakes/mistake.h"
+
+// Of layers with experts: how a token's few are chosen, weighed and mixed.
+namespace assay::mistakes {
+namespace {
+
+constexpr FaultGroup kGroup = FaultGroup::kFeedForward;
+
+using Needs = std::function<bool(const Routing&)>;
+
+// Whether the network has experts, and such.
+std::function<bool(const Network&, Op)> routed(Needs has) {
+  return [has = std::move(has)](const Network& network, Op) {
+    return network.model != nullptr && has(network.model->config().routing);
+  };
+}
+
+// What is wrong with the mixture is so too where a shared expert is added to it.
+Injected fault(const char* name, const char* what, Checkpoint at, const char* needed, Needs has) {
+  return {.name = name,
+          .group = kGroup,
+          .what = what,
+          .at = at,
+          .unsupported_reason = needs(needed,
+                                      [has = std::move(has)](const ModelConfig& config) {
+                                        return config.routing.n_experts > 0 && has(config.routing);
+                                      }),
+          .also = at == Checkpoint::kFfnOut ? std::vector{Checkpoint::kRoutedOut}
+                                            : std::vector<Checkpoint>(),
+          .in_arguments = true};
+}
+
+// The weights by another routing, where there is such a one.
+Mistake weighed(const char* cause, const char* text, void (*edit)(Routing&), const Needs& has,
+                std::vector<Injected> faults) {
+  return {.cause = cause,
+          .text = plainly(text),
+          .edit = {.weigh =
+                       [edit](const OpContext&, WeighCall call, Kernels& kernels) {
+                         edit(call.routing);
+                         kernels.run(call);
+                       }},
+          .possible = routed(has),
+          .faults = std::move(faults)};
+}
+
+std::vector<Mistake> weight_mistakes() {
+  constexpr Checkpoint kAt = Checkpoint::kExpertWeights;
+  const Needs is_normalised = [](const Routing& r) {
+    return r.normalise && r.gating != Gating::kSoftmaxOfUsed;
+  };
+  const Needs is_plain = [](const Routing& r) {
+    return !r.normalise && r.gating != Gating::kSoftmaxOfUsed;
+  };
+  const Needs is_of_all = [](const Routing& r) {
+    return !r.normalise && r.gating == Gating::kSoftmax;
+  };
+  const Needs is_of_used = [](const Routing& r) { return r.gating == Gating::kSoftmaxOfUsed; };
+  const Needs is_sigmoid = [](const Routing& r) { return r.gating == Gating::kSigmoid; };
+  const Needs is_no_sigmoid = [](const Routing& r) { return r.gating != Gating::kSigmoid; };
+  const Needs has_scale = [](const Routing& r) { return r.scale != 1.0F; };
+  return {
+      weighed("router_weights", "does not divide the experts' weights by their sum",
+              [](Routing& r) { r.normalise = false; }, is_normalised,
+              {fault("router-not-normalised", "the experts' weights are not divided by their sum",
+                     kAt, "normalised weights of experts", is_normalised)}),
+      weighed("router_weights", "divides the experts' weights by their sum",
+              [](Routing& r) { r.normalise = true; }, is_plain,
+              {fault("router-normalised", "the experts' weights are divided by their sum", kAt,
+                     "weights of experts that are not normalised", is_plain)}),
+      weighed("router_weights", "takes the softmax over the experts that are used, not over all",
+              [](Routing& r) { r.gating = Gating::kSoftmaxOfUsed; }, is_of_all, {}),
+      weighed("router_weights", "takes the softmax over all experts, not over those that are used",
+              [](Routing& r) { r.gating = Gating::kSoftmax; }, is_of_used,
+              {fault("router-softmax-of-all",
+                     "softmax is over all experts, not over those that are used", kAt,
+                     "softmax over the experts that are used", is_of_used)}),
+      weighed("router_weights", "weighs the experts by a sigmoid in place of a softmax",
+              [](Routing& r) { r.gating = Gating::kSigmoid; }, is_no_sigmoid,
+              {fault("router-sigmoid", "scores of experts go through a sigmoid, not a softmax", kAt,
+                     "softmax over experts", is_no_sigmoid)}),
+      weighed("router_weights", "weighs the experts by a softmax in place of a sigmoid",
+              [](Routing& r) { r.gating = Gating::kSoftmax; }, is_sigmoid, {}),
+      weighed("router_scale", "leaves the scale of the experts' weights out",
+              [](Routing& r) { r.scale = 1.0F; }, has_scale, {})};
+}
+
+// As if the last expert of each token were none.
+void weigh_without_last(const OpContext&, const WeighCall& call, Kernels& kernels) {
+  const int64_t n_used = call.routing.n_used;
+  for (int64_t t = 0; t < call.n_tokens; ++t) {
+    WeighCall row = call;
+    row.scores += t * call.routing.n_experts;
+    row.ids += t * n_used;
+    row.weights += t * n_used;
+    row.n_tokens = 1;
+    row.routing.n_used = n_used - 1;
+    kernels.run(row);
+    row.weights[n_used - 1] = 0.0F;
+  }
+}
+
+// What one expert gives for the input.
+void run_expert(const OpContext& context, int64_t expert, const float* input, float* out,
+                Kernels& kernels) {
+  const Network& network = context.network;
+  const auto multiply = [&](Checkpoint by, const float* x, float* result) {
+    const Linear& all = *network.linear({by, context.site.layer});
+    const int64_t rows = all.weight.rows / network.model->config().routing.n_experts;
+    kernels.run(MatmulCall{all.weight.slice(expert * rows, rows),
+                           all.bias == nullptr ? nullptr : all.bias + expert * rows, x, 1, result,
+                           context.site});
+  };
+  const auto inner = static_cast<size_t>(network.model->config().expert_feed_forward_length);
+  std::vector<float> gate(inner);
+  std::vector<float> up(inner);
+  multiply(Checkpoint::kFfnGate, input, gate.data());
+  multiply(Checkpoint::kFfnUp, input, up.data());
+  activate({.x = gate.data(),
+            .up = up.data(),
+            .count = static_cast<int64_t>(inner),
+            .out = up.data(),
+            .site = context.site},
+           *network.activation, kernels);
+  multiply(Checkpoint::kExpertOut, up.data(), out);
+}
+
+void mix_with_one_more(const OpContext& context, MixCall call, Kernels& kernels) {
+  const int layer = context.site.layer;
+  const auto scores = context.inputs.other({Checkpoint::kRouter, layer});
+  const auto inputs =
+      context.inputs.other(context.network.inputs({Checkpoint::kFfnUp, layer}).front());
+  if (!scores || !inputs || scores->rows != call.n_tokens || inputs->rows != call.n_tokens) {
+    kernels.run(call);
+    return;
+  }
+  const Model& model = *context.network.model;
+  Routing routing = model.config().routing;
+  const int64_t n_used = ++routing.n_used;
+  const auto slots = static_cast<size_t>(call.n_tokens * n_used);
+  std::vector<int32_t> ids(slots);
+  std::vector<float> weights(slots);
+  std::vector<float> x(slots * static_cast<size_t>(call.width));
+  kernels.run(SelectCall{scores->values.data(),
+                         model.layers[static_cast<size_t>(layer)].extra.choice_bias, routing,
+                         call.n_tokens, ids.data(), context.site});
+  kernels.run(WeighCall{scores->values.data(), ids.data(), routing, call.n_tokens, weights.data(),
+                        context.site});
+  for (int64_t t = 0; t < call.n_tokens; ++t) {
+    float* row = x.data() + t * n_used * call.width;
+    std::copy_n(call.x + t * call.n_used * call.width, call.n_used * call.width, row);
+    run_expert(context, ids[static_cast<size_t>((t + 1) * n_used - 1)], inputs->row(t),
+               row + call.n_used * call.width, kernels);
+  }
+  call.x = x.data();
+  call.weights = weights.data();
+  call.n_used = n_used;
+  kernels.run(call);
+}
+
+std::vector<Mistake> count_mistakes() {
+  const Needs has_several = [](const Routing& r) { return r.n_used > 1; };
+  const Needs has_further = [](const Routing& r) {
+    return r.n_used < r.n_experts / r.n_groups * r.n_groups_used;
+  };
+  return {
+      {.cause = "experts_used",
+       .text =
+           [](const Network& network, double) {
+             const int64_t n_used = network.model->config().routing.n_used;
+             return fmt::format("uses {} of a token's {} experts", n_used - 1, n_used);
+           },
+       .edit = {.weigh = weigh_without_last},
+       .possible = routed(has_several),
+       .faults = {fault("experts-one-fewer", "each token uses one expert fewer",
+                        Checkpoint::kExpertWeights, "token with several experts", has_several)}},
+      {.cause = "experts_used",
+       .text =
+           [](const Network& network, double) {
+             const int64_t n_used = network.model->config().routing.n_used;
+             return fmt::format("mixes {} experts a token in place of {}", n_used + 1, n_used);
+           },
+       .edit = {.mix = mix_with_one_more},
+       .possible = routed(has_further),
+       .faults = {fault("experts-one-more", "each token uses one expert more", Checkpoint::kFfnOut,
+                        "expert that a token does not use", has_further)}}};
+}
+
+// Weights that go to other experts of the token: `order` says whose weight each slot has.
+Mistake reordered(const char* text,
+                  std::function<void(std::vector<int64_t>& order, const float* ids)> reorder,
+                  const Needs& has, std::vector<Injected> faults) {
+  return {
+      .cause = "expert_order",
+      .text = plainly(text),
+      .edit =
+          {.mix =
+               [reorder = std::move(reorder)](const OpContext& context, MixCall call,
+                                              Kernels& kernels) {
+                 const auto ids = context.inputs.other({Checkpoint::kExperts, context.site.layer});
+                 std::vector<float> weights(call.weights,
+                                            call.weights + call.n_tokens * call.n_used);
+                 for (int64_t t = 0; t < call.n_tokens && ids; ++t) {
+                   std::vector<int64_t> order(static_cast<size_t>(call.n_used));
+                   std::iota(order.begin(), order.end(), t * call.n_used);
+                   reorder(order, ids->row(t) - t * call.n_used);
+                   for (size_t j = 0; j < order.size(); ++j) {
+                     weights[static_cast<size_t>(t * call.n_used) + j] = call.weights[order[j]];
+                   }
+                 }
+                 call.weights = weights.data();
+                 kernels.run(call);
+               }},
+      .possible = routed(has),
+      .faults = std::move(faults)};
+}
+
+std::vector<Mistake> order_mistakes() {
+  const Needs has_several = [](const Routing& r) { return r.n_used > 1; };
+  const Needs has_three = [](const Routing& r) { return r.n_used > 2; };
+  std::vector<Mistake> mistakes = {
+      reordered(
+          "gives the weights to a token's experts in reverse order",
+          [](std::vector<int64_t>& order, const float*) { std::ranges::reverse(order); },
+          has_several,
+          {fault("expert-weights-reversed", "the last of a token's experts has the first's weight",
+                 Checkpoint::kFfnOut, "token with several experts", has_several)}),
+      reordered("gives each of a token's experts the weight of the next",
+                [](std::vector<int64_t>& order, const float*) {
+                  std::ranges::rotate(order, order.begin() + 1);
+                },
+                has_three, {}),
+      // The experts are computed by ascending ids, the weights stay in the order of the choice.
+      reordered("gives the weights, best first, to a token's experts by ascending ids",
+                [](std::vector<int64_t>& order, const float* ids) {
+                  const int64_t first = order.front();
+                  std::vector<int64_t> by_id = order;
+                  std::ranges::sort(by_id, {}, [&](int64_t slot) { return ids[slot]; });
+                  for (size_t rank = 0; rank < by_id.size(); ++rank) {
+                    order[static_cast<size_t>(by_id[rank] - first)] =
+                        first + static_cast<int64_t>(rank);
+                  }
+                },
+                has_several,
+                {fault("expert-weights-by-id",
+                       "a token's experts are taken by ascending ids, their weights are not",
+                       Checkpoint::kFfnOut, "token with several experts", has_several)})};
+  mistakes.push_back(
+      {.cause = "expert_order",
+       .text = [](const Network&,
+                  double by) { return fmt::format("takes the expert of id {:+.0f}", by); },
+       .edit = {.select =
+                    [](const OpContext& context, const SelectCall& call, Kernels& kernels) {
+                      kernels.run(call);
+                      const int64_t n_experts = call.routing.n_experts;
+                      const auto by = static_cast<int64_t>(context.parameter);
+                      for (int64_t i = 0; i < call.n_tokens * call.routing.n_used; ++i) {
+                        call.ids[i] =
+                            static_cast<int32_t>((call.ids[i] + by + n_experts) % n_experts);
+                      }
+                    }},
+       .grid = among({-1, 1})});
+  mistakes.back().faults = {fault("expert-ids-off-by-one",
+                                  "each token has the experts after its own", Checkpoint::kExperts,
+                                  "experts", [](const Routing&) { return true; })};
+  mistakes.back().faults.front().parameter = with(1);
+  return mistakes;
+}
+
+Mistake shared_mistake() {
+  return {.cause = "shared_expert",
+          .text = plainly("leaves the shared expert out"),
+          .edit = {.add = [](const OpContext&, const AddCall& call,
+                             Kernels&) { std::copy_n(call.a, call.count, call.out); }},
+          .possible = [](const Network&, Op op) { return op.checkpoint == Checkpoint::kFfnOut; }};
+}
+
+}  // namespace
+
+std::vector<Mistake> expert_mistakes() {
+  std::vector<Mistake> mistakes;
+  for (auto part : {weight_mistakes(), count_mistakes(), order_mistakes()}) {
+    for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
+  }
+  mistakes.push_back(shared_mistake());
+  return mistakes;
+}
+
+}  // namespace assay::mistakes

@@ -1,0 +1,140 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "assay/mistakes/mistake.h"
+
+// Which of its streams a layer's feed-forward reads, and where it normalises.
+namespace assay::mistakes {
+namespace {
+
+constexpr FaultGroup kGroup = FaultGroup::kResidual;
+
+Op layer_input(Op op) {
+  return op.layer == 0 ? Op{Checkpoint::kEmbedding, -1} : Op{Checkpoint::kOutput, op.layer - 1};
+}
+
+// The layer's input for the attention's residual, and the reverse; nothing for what else an op
+// reads.
+std::optional<Op> other_stream(const Network& network, Op op) {
+  const Op input = network.inputs(op).front();
+  const Op residual{Checkpoint::kAttnResidual, op.layer};
+  if (input == residual) return layer_input(op);
+  if (input == layer_input(op)) return residual;
+  return std::nullopt;
+}
+
+bool reads_norm(const Network& network, Op op) {
+  return network.inputs(op).front().checkpoint == Checkpoint::kAttnNorm;
+}
+
+void normalise_other_stream(const OpContext& context, NormCall call, Kernels& kernels) {
+  const auto rows = context.inputs.other(*other_stream(context.network, context.op()));
+  if (rows && std::ssize(rows->values) == call.n_tokens * call.width) call.x = rows->values.data();
+  kernels.run(call);
+}
+
+// A product of the feed-forward of the other stream, normalised as its input is.
+void multiply_other_stream(const OpContext& context, MatmulCall call, Kernels& kernels) {
+  const Network& network = context.network;
+  const Op op = context.op();
+  const bool normed = reads_norm(network, op);
+  const auto rows = context.inputs.other(normed ? Op{Checkpoint::kAttnResidual, op.layer}
+                                                : *other_stream(network, op));
+  Matrix values;
+  if (rows && rows->rows == call.n_tokens && rows->columns == call.w.columns) {
+    values = normed ? norm(*rows, network.norm_call({Checkpoint::kAttnNorm, op.layer})) : *rows;
+    call.x = values.values.data();
+  }
+  kernels.run(call);
+}
+
+bool is_norm_of_stream(const Network& network, Op op) {
+  return op.checkpoint == Checkpoint::kFfnNorm && other_stream(network, op).has_value();
+}
+
+bool is_product_of_stream(const Network& network, Op op) {
+  const bool first = op.checkpoint == Checkpoint::kFfnGate || op.checkpoint == Checkpoint::kFfnUp;
+  return first && network.kind_of(op) == OpKind::kLinear &&
+         (reads_norm(network, op) || other_stream(network, op).has_value());
+}
+
+std::string stream_text(const Network& network, double) {
+  const Op norm{Checkpoint::kFfnNorm, 0};
+  const Op up{Checkpoint::kFfnUp, 0};
+  const Op of = find_spec(network.layer(0), norm.checkpoint) != nullptr ? norm : up;
+  const bool parallel = network.inputs(of).front().checkpoint != Checkpoint::kAttnResidual;
+  return parallel ? "reads the stream after the attention: sequential in place of parallel"
+                  : "reads the stream before the attention: parallel in place of sequential";
+}
+
+bool adds_norm(const Network& network, Op op) {
+  const Checkpoint branch = network.inputs(op).back().checkpoint;
+  return branch == Checkpoint::kPostAttnNorm || branch == Checkpoint::kPostFfnNorm;
+}
+
+// The norm of the branch, of the sum.
+void normalise_sum(const OpContext& context, AddCall call, Kernels& kernels) {
+  const Network& network = context.network;
+  const Op branch = network.inputs(context.op()).back();
+  const auto rows = context.inputs.other(network.inputs(branch).front());
+  if (rows && std::ssize(rows->values) == call.count) {
+    Matrix sum = *rows;
+    for (int64_t i = 0; i < call.count; ++i) sum.values[static_cast<size_t>(i)] += call.a[i];
+    sum = norm(sum, network.norm_call(branch));
+    std::copy(sum.values.begin(), sum.values.end(), call.out);
+  } else {
+    kernels.run(call);
+  }
+}
+
+Injected fault(const char* name, const char* what, Checkpoint at, UnsupportedReason reason,
+               std::vector<Checkpoint> also = {}) {
+  return {.name = name,
+          .group = kGroup,
+          .what = what,
+          .at = at,
+          .unsupported_reason = std::move(reason),
+          .also = std::move(also),
+          .in_arguments = true};
+}
+
+// Of layers whose feed-forward has no norm of its own.
+std::string needs_no_ffn_norm(const Model& model) {
+  const bool normed = model.config().find(Checkpoint::kFfnNorm) != nullptr;
+  return normed ? "its feed-forward has a norm of its own" : "";
+}
+
+}  // namespace
+
+std::vector<Mistake> parallel_mistakes() {
+  return {
+      {.cause = "parallel_residual",
+       .text = stream_text,
+       .edit = {.norm = normalise_other_stream},
+       .possible = is_norm_of_stream,
+       .faults = {fault("ffn-norm-of-other-stream",
+                        "the feed-forward's norm reads what enters the layer for the attention's "
+                        "residual, or the reverse",
+                        Checkpoint::kFfnNorm, any_model)}},
+      {.cause = "parallel_residual",
+       .text = stream_text,
+       .edit = {.matmul = multiply_other_stream},
+       .possible = is_product_of_stream,
+       .faults = {fault("ffn-of-other-stream",
+                        "the feed-forward reads what enters the layer for the attention's "
+                        "residual, or the reverse",
+                        Checkpoint::kFfnGate, needs_no_ffn_norm, {Checkpoint::kFfnUp})}},
+      {.cause = "norm_order",
+       .text = plainly("adds before it normalises: the norm is of the sum"),
+       .edit = {.add = normalise_sum},
+       .possible = adds_norm,
+       .faults = {fault(
+           "norm-of-sum", "what is added is normalised after the addition",
+           Checkpoint::kAttnResidual,
+           needs("norm of what is added to the residual stream", [](const ModelConfig& config) {
+             return config.find(Checkpoint::kPostAttnNorm) != nullptr;
+           }))}}};
+}
+
+}  // namespace assay::mistakes

@@ -1,0 +1,366 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "assay/mistakes/rotation.h"
+#include "engine/rope_table.h"
+#include "kernels/half.h"
+
+// How a rotation is scaled, how much of a head it turns, and which layers have which rotation.
+namespace assay::mistakes {
+namespace {
+
+using ConfigEdit = std::function<void(ModelConfig&, Architecture&)>;
+
+bool has_model(const Network& network, Op) {
+  return network.model != nullptr;
+}
+
+const ModelConfig& config_of(const Network& network) {
+  return network.model->config();
+}
+
+// The frequencies of the op's layer with other hyperparameters.
+std::vector<double> frequencies_with(const ConfigEdit& edit, const Network& network, Op op) {
+  ModelConfig config = config_of(network);
+  Architecture architecture = *config.architecture;
+  const bool local = config.layer(op.layer).local_rope;
+  edit(config, architecture);
+  config.architecture = &architecture;
+  return rotary_frequencies(config, local ? std::vector<float>() : network.rope_factors, local);
+}
+
+// A rotation with the frequencies of other hyperparameters, where those make a difference.
+Mistake of_config(std::string cause, std::string text, const ConfigEdit& edit,
+                  std::vector<Injected> faults = {}) {
+  return {.cause = std::move(cause),
+          .text = plainly(std::move(text)),
+          .edit = rotated([edit](Rotation& rotation, const OpContext& context) {
+            rotation.settings.frequencies = frequencies_with(edit, context.network, context.op());
+          }),
+          .possible =
+              [edit](const Network& network, Op op) {
+                return network.model != nullptr && network.rope &&
+                       frequencies_with(edit, network, op) != network.rope_at(op).frequencies;
+              },
+          .faults = std::move(faults)};
+}
+
+std::string needs_factors(const Model& model) {
+  if (std::string reason = needs_rotary(model); !reason.empty()) return reason;
+  const bool plain = model.rope_factors_short.empty() && model.config().rope_freq_scale == 1.0;
+  return plain ? "its frequencies have no factors" : "";
+}
+
+std::string needs_two_factors(const Model& model) {
+  return model.rope_factors_short == model.rope_factors_long
+             ? "it has no short and long frequency factors"
+             : "";
+}
+
+std::string needs_attention_factor(const Model& model) {
+  if (std::string reason = needs_rotary(model); !reason.empty()) return reason;
+  return model.config().rope_attn_factor == 1.0 ? "its rotation has no attention factor" : "";
+}
+
+double published_factor(const ModelConfig& config) {
+  return 0.1 * std::log(1.0 / config.rope_freq_scale) + 1.0;
+}
+
+bool states_factor(const ModelConfig& config) {
+  return config.yarn && !(std::abs(config.rope_attn_factor - published_factor(config)) <= 1e-6);
+}
+
+bool has_other_base(const Network& network, Op) {
+  return network.local_rope.base > 0;
+}
+
+void leave_factors_out(Rotation& rotation) {
+  std::vector<double>& frequencies = rotation.settings.frequencies;
+  frequencies = rope_frequencies(rotation.settings.base, frequencies.size());
+}
+
+void multiply_by_factors(Rotation& rotation, const OpContext&) {
+  const std::vector<double> factors = factors_of(rotation.settings);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    rotation.settings.frequencies[i] *= factors[i] * factors[i];
+  }
+}
+
+void swap_short_and_long_factors(Rotation& rotation, const OpContext& context) {
+  const Model& model = *context.network.model;
+  const auto with_short = rotary_frequencies(model.config(), model.rope_factors_short);
+  const auto with_long = rotary_frequencies(model.config(), model.rope_factors_long);
+  std::vector<double>& frequencies = rotation.settings.frequencies;
+  frequencies = frequencies == with_short ? with_long : with_short;
+}
+
+// By the factor of the scaling, with and without what YaRN multiplies cosines and sines by.
+std::vector<Mistake> yarn_mistakes() {
+  std::vector<Mistake> mistakes;
+  for (const bool keeps_factor : {false, true}) {
+    Mistake linear =
+        of_config("rope_scaling", "divides all positions by the factor: linear for YaRN",
+                  [](ModelConfig& config, Architecture&) { config.yarn.reset(); });
+    linear.edit = rotated([keeps_factor](Rotation& rotation, const OpContext& context) {
+      rotation.settings.frequencies =
+          frequencies_with([](ModelConfig& config, Architecture&) { config.yarn.reset(); },
+                           context.network, context.op());
+      if (!keeps_factor) rotation.settings.factor = 1.0;
+    });
+    mistakes.push_back(std::move(linear));
+  }
+  const UnsupportedReason needs_yarn =
+      needs("YaRN", [](const ModelConfig& config) { return config.yarn.has_value(); });
+  mistakes.front().faults = {
+      of_table("rope-linear-for-yarn", "positions are divided by YaRN's factor alone", needs_yarn)};
+  mistakes.push_back(of_config(
+      "rope_scaling", "takes YaRN's default betas, 32 and 1, for those of the file",
+      [](ModelConfig& config, Architecture&) {
+        if (config.yarn) config.yarn = Yarn{.extrapolation = config.yarn->extrapolation};
+      },
+      {of_table("rope-yarn-betas", "YaRN's default betas are taken for the file's",
+                needs("other betas of YaRN than the default", [](const ModelConfig& config) {
+                  return config.yarn && (config.yarn->beta_fast != Yarn().beta_fast ||
+                                         config.yarn->beta_slow != Yarn().beta_slow);
+                }))}));
+  mistakes.push_back(of_config("rope_scaling",
+                               "rounds YaRN's borders to whole pairs, or does not as it should",
+                               [](ModelConfig&, Architecture& architecture) {
+                                 architecture.yarn_whole_pairs = !architecture.yarn_whole_pairs;
+                               }));
+  return mistakes;
+}
+
+std::vector<Mistake> factor_mistakes() {
+  return {
+      {.cause = "rope_scaling",
+       .text = plainly("leaves out the factors of the frequencies"),
+       .edit = rotated([](Rotation& rotation, const OpContext&) { leave_factors_out(rotation); }),
+       .possible = has_factors,
+       .faults = {of_table("rope-factors-missing", "the factors of the frequencies are left out",
+                           needs_factors)}},
+      {.cause = "rope_scaling",
+       .text = plainly("leaves out the factors of the frequencies and that of the rotation"),
+       .edit = rotated([](Rotation& rotation, const OpContext&) {
+         leave_factors_out(rotation);
+         rotation.settings.factor = 1.0;
+       }),
+       .possible = [](const Network& network,
+                      Op op) { return has_factors(network, op) && has_table_factor(network, op); }},
+      {.cause = "rope_scaling",
+       .text = plainly("multiplies the frequencies by their factors"),
+       .edit = rotated(multiply_by_factors),
+       .possible = has_factors,
+       .faults = {of_table("rope-factors-multiply",
+                           "the factors multiply the frequencies in place of dividing them",
+                           needs_factors)}},
+      {.cause = "rope_scaling",
+       .text = plainly("takes long factors for short ones, or the reverse"),
+       .edit = rotated(swap_short_and_long_factors),
+       .possible =
+           [](const Network& network, Op) {
+             return network.model != nullptr && needs_two_factors(*network.model).empty();
+           },
+       .faults = {of_table("rope-factors-long-for-short", "long factors for short, and the reverse",
+                           needs_two_factors)}},
+      {.cause = "rope_scaling",
+       .text = plainly("scales the rotation of layers with a window too"),
+       .edit = rotated([](Rotation& rotation, const OpContext& context) {
+         const std::vector<double> factors = factors_of(*context.network.rope);
+         for (size_t i = 0; i < factors.size(); ++i) {
+           rotation.settings.frequencies[i] /= factors[i];
+         }
+         rotation.settings.factor = context.network.rope->factor;
+       }),
+       .possible =
+           [](const Network& network, Op op) {
+             return has_other_base(network, op) && config_of(network).layer(op.layer).local_rope &&
+                    !factors_of(*network.rope).empty();
+           },
+       .faults = {of_table(
+           "rope-scaling-in-windows", "layers with a window have the scaling of the others",
+           needs("scaling of some layers alone",
+                 [](const ModelConfig& config) {
+                   return config.local_rope_freq_base > 0.0 && config.rope_freq_scale != 1.0;
+                 }))}},
+      {.cause = "rope_attention_factor",
+       .text = plainly("leaves out the factor of the rotation"),
+       .edit =
+           rotated([](Rotation& rotation, const OpContext&) { rotation.settings.factor = 1.0; }),
+       .possible = has_table_factor,
+       .faults = {of_table("rope-attention-factor",
+                           "the attention factor of the rotation is left out",
+                           needs_attention_factor)}},
+      {.cause = "rope_attention_factor",
+       .text = plainly("takes 0.1 ln(factor) + 1 for the factor of the rotation"),
+       .edit = rotated([](Rotation& rotation, const OpContext& context) {
+         rotation.settings.factor = published_factor(config_of(context.network));
+       }),
+       .possible =
+           [](const Network& network, Op op) {
+             return has_model(network, op) && states_factor(config_of(network));
+           },
+       .faults = {of_table("rope-attention-factor-stated",
+                           "0.1 ln(factor) + 1 is taken for the attention factor of the file",
+                           needs("attention factor of its own for YaRN", states_factor))}}};
+}
+
+// Layers with the rotation of others.
+std::vector<Mistake> layer_mistakes() {
+  const UnsupportedReason needs_two_bases = needs(
+      "second base", [](const ModelConfig& config) { return config.local_rope_freq_base > 0.0; });
+  std::vector<Mistake> mistakes;
+  for (const bool local : {true, false}) {
+    mistakes.push_back(
+        {.cause = "rope_base",
+         .text = plainly(local ? "rotates layers with a window as those without"
+                               : "rotates layers without a window as those with one"),
+         .edit = rotated([local](Rotation& rotation, const OpContext& context) {
+           rotation.settings = local ? *context.network.rope : context.network.local_rope;
+         }),
+         .possible =
+             [local](const Network& network, Op op) {
+               return has_other_base(network, op) &&
+                      config_of(network).layer(op.layer).local_rope == local;
+             },
+         .faults = {of_table(local ? "rope-global-base" : "rope-local-base",
+                             local ? "layers with a window have the rotation of the others"
+                                   : "layers without a window have the rotation of the others",
+                             needs_two_bases)}});
+  }
+  return mistakes;
+}
+
+// Keys or values as floats.
+std::vector<float> as_floats(const void* data, KvType type, int64_t count) {
+  std::vector<float> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = type == KvType::kF32 ? static_cast<const float*>(data)[i]
+                                     : float_from_f16(static_cast<const uint16_t*>(data)[i]);
+  }
+  return values;
+}
+
+std::vector<float> turned(const float* x, int64_t rows, int64_t heads, int64_t first,
+                          const OpContext& context, Kernels& kernels) {
+  const RopeSettings& settings = context.network.rope_at(context.op());
+  std::vector<double> positions;
+  for (int64_t i = 0; i < rows; ++i) positions.push_back(static_cast<double>(first + i));
+  const std::vector<float> table = rope_table(settings, positions);
+  std::vector<float> out(static_cast<size_t>(rows * heads * settings.head_dim));
+  kernels.run(RopeCall{.x = x,
+                       .cos_sin = table.data(),
+                       .pairing = settings.pairing,
+                       .n_tokens = rows,
+                       .n_heads = heads,
+                       .head_dim = settings.head_dim,
+                       .rotary_dim = 2 * std::ssize(settings.frequencies),
+                       .out = out.data(),
+                       .site = context.site});
+  return out;
+}
+
+void run_with_rotation(const OpContext& context, AttentionCall call, Kernels& kernels) {
+  const AttentionShape& shape = call.shape;
+  const int64_t n_keys = call.first_position + call.n_tokens;
+  const int64_t count = n_keys * shape.n_kv_heads * shape.head_dim;
+  const std::vector<float> q =
+      turned(call.q, call.n_tokens, shape.n_heads, call.first_position, context, kernels);
+  const std::vector<float> k = turned(as_floats(call.kv.k, call.kv.type, count).data(), n_keys,
+                                      shape.n_kv_heads, 0, context, kernels);
+  const std::vector<float> v = as_floats(call.kv.v, call.kv.type, count);
+  call.q = q.data();
+  call.kv = {KvType::kF32, k.data(), v.data()};
+  kernels.run(call);
+}
+
+Mistake unwanted_mistake() {
+  const auto has_none = [](const ModelConfig& config) {
+    return config.architecture->position == PositionKind::kRotary &&
+           std::ranges::any_of(config.layers, [](const LayerConfig& layer) {
+             return find_spec(layer.ops, Checkpoint::kQRope) == nullptr;
+           });
+  };
+  return {.cause = "rope_unwanted",
+          .text = plainly("rotates q and k, which this layer does not rotate"),
+          .edit = {.attention = run_with_rotation},
+          .possible =
+              [](const Network& network, Op op) {
+                return network.model != nullptr && network.rope &&
+                       find_spec(network.layer(op.layer), Checkpoint::kQRope) == nullptr;
+              },
+          .faults = {{.name = "rope-unwanted",
+                      .group = FaultGroup::kRotary,
+                      .what = "layers without a rotation have one",
+                      .at = Checkpoint::kAttn,
+                      .unsupported_reason = needs("layer without a rotation", has_none),
+                      .in_every_layer = true,
+                      .in_arguments = true}}};
+}
+
+std::vector<Mistake> dimension_mistakes() {
+  const auto set_dimensions = [](double dimensions) {
+    return [dimensions](ModelConfig& config, Architecture&) {
+      config.rotary_dim = static_cast<int64_t>(dimensions);
+    };
+  };
+  return {{.cause = "rope_dimensions",
+           .text =
+               [](const Network& network, double dimensions) {
+                 return fmt::format("rotates {:.0f} of the {} elements of a head in place of {}",
+                                    dimensions, network.head_dim, config_of(network).rotary_dim);
+               },
+           .edit = rotated([set_dimensions](Rotation& rotation, const OpContext& context) {
+             rotation.settings.frequencies =
+                 frequencies_with(set_dimensions(context.parameter), context.network, context.op());
+           }),
+           .possible = [](const Network& network,
+                          Op op) { return has_model(network, op) && network.rope_factors.empty(); },
+           .grid =
+               [](const Network& network) {
+                 std::vector<double> grid;
+                 for (int64_t dim = 2; dim <= network.head_dim; ++dim) {
+                   const bool usual = dim % 2 == 0 && network.head_dim % dim == 0;
+                   if (usual && dim != config_of(network).rotary_dim) {
+                     grid.push_back(static_cast<double>(dim));
+                   }
+                 }
+                 return grid;
+               },
+           .faults = {of_table(
+               "rope-all-dimensions", "the whole of each head is turned",
+               needs("rotation of a part of each head",
+                     [](const ModelConfig& config) { return config.rotary_dim < config.head_dim; }),
+               [](const OpContext& context) {
+                 return static_cast<double>(context.network.head_dim);
+               })}},
+          {.cause = "rope_dimensions",
+           .text = plainly("takes the frequencies that a rotation of the whole head has"),
+           .edit = rotated([](Rotation& rotation, const OpContext&) {
+             RopeSettings& settings = rotation.settings;
+             const size_t pairs = settings.frequencies.size();
+             settings.frequencies =
+                 rope_frequencies(settings.base, static_cast<size_t>(settings.head_dim / 2));
+             settings.frequencies.resize(pairs);
+           }),
+           .possible = [](const Network& network, Op op) {
+             return has_model(network, op) && !has_factors(network, op) &&
+                    config_of(network).rotary_dim < network.head_dim;
+           }}};
+}
+
+}  // namespace
+
+std::vector<Mistake> rope_scaling_mistakes() {
+  std::vector<Mistake> mistakes;
+  for (auto part : {factor_mistakes(), yarn_mistakes(), layer_mistakes(), dimension_mistakes()}) {
+    for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
+  }
+  mistakes.push_back(unwanted_mistake());
+  return mistakes;
+}
+
+}  // namespace assay::mistakes

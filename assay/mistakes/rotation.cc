@@ -1,0 +1,70 @@
+#include "assay/mistakes/rotation.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+namespace assay::mistakes {
+
+KernelHooks rotated(std::function<void(Rotation&, const OpContext&)> edit) {
+  return {.rope = [edit = std::move(edit)](const OpContext& context, RopeCall call,
+                                           Kernels& kernels) {
+    const std::vector<int64_t>& positions = context.inputs.positions;
+    Rotation rotation{context.network.rope_at(context.op()), {positions.begin(), positions.end()}};
+    edit(rotation, context);
+    const std::vector<float> table = rope_table(rotation.settings, rotation.positions);
+    call.cos_sin = table.data();
+    call.pairing = rotation.settings.pairing;
+    call.rotary_dim = 2 * std::ssize(rotation.settings.frequencies);
+    kernels.run(call);
+  }};
+}
+
+Injected of_both(std::string name, std::string what, double parameter) {
+  return {.name = std::move(name),
+          .group = FaultGroup::kRotary,
+          .what = std::move(what),
+          .at = Checkpoint::kQRope,
+          .unsupported_reason = needs_rotary,
+          .parameter = with(parameter),
+          .also = {Checkpoint::kKRope}};
+}
+
+Injected of_table(std::string name, std::string what, UnsupportedReason reason,
+                  std::function<double(const OpContext&)> parameter) {
+  Injected fault = of_both(std::move(name), std::move(what));
+  fault.unsupported_reason = std::move(reason);
+  fault.parameter = std::move(parameter);
+  fault.in_every_layer = true;
+  fault.in_arguments = true;
+  return fault;
+}
+
+std::vector<double> factors_of(const RopeSettings& settings) {
+  if (!(settings.base > 0)) return {};
+  std::vector<double> factors = rope_frequencies(settings.base, settings.frequencies.size());
+  bool any = false;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    factors[i] /= settings.frequencies[i];
+    any = any || std::abs(factors[i] - 1) > 1e-6;
+  }
+  return any ? factors : std::vector<double>();
+}
+
+bool has_factors(const Network& network, Op op) {
+  return network.rope && !factors_of(network.rope_at(op)).empty();
+}
+
+bool has_table_factor(const Network& network, Op op) {
+  return network.rope && network.rope_at(op).factor != 1;
+}
+
+std::string rounded(double value) {
+  const double unit = std::pow(10, std::floor(std::log10(value)) - 2);
+  const double nice = std::round(value / unit) * unit;
+  return std::abs(value / nice - 1) < 1e-3 ? fmt::format("{:.15g}", nice)
+                                           : fmt::format("{:.4g}", value);
+}
+
+}  // namespace assay::mistakes

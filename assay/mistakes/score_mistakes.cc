@@ -1,0 +1,139 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "assay/mistakes/mistake.h"
+
+// What is done to the scores of an attention: their scale, their cap, their sinks.
+namespace assay::mistakes {
+namespace {
+
+constexpr FaultGroup kGroup = FaultGroup::kAttention;
+constexpr Checkpoint kAt = Checkpoint::kAttn;
+
+}  // namespace
+
+KernelHooks called(std::function<void(AttentionCall&, double parameter)> edit) {
+  return {.attention = [edit = std::move(edit)](const OpContext& context, AttentionCall call,
+                                                Kernels& kernels) {
+    edit(call, context.parameter);
+    kernels.run(call);
+  }};
+}
+
+namespace {
+
+std::string scale_text(const Network& network, double value) {
+  const auto dim = static_cast<double>(network.head_dim);
+  std::string what = fmt::format("{:.4g}", value);
+  if (std::abs(value - 1) < 1e-4) what = "1 (none)";
+  if (std::abs(value * dim - 1) < 1e-4) what = "1/head_dim";
+  if (std::abs(value / std::sqrt(dim) - 1) < 1e-4) what = "sqrt(head_dim)";
+  const auto right = static_cast<double>(network.attention_shape({Checkpoint::kAttn, 0}).scale);
+  return fmt::format("scales attention scores by {} in place of {}{:.4g}", what,
+                     std::abs(right * std::sqrt(dim) - 1) < 1e-4 ? "1/sqrt(head_dim) = " : "",
+                     right);
+}
+
+std::vector<double> scale_grid(const Network& network) {
+  const auto dim = static_cast<double>(network.head_dim);
+  std::vector<double> grid = ratios(1e-3 / dim, 1e2, 48);
+  for (const double value : {1 / dim, 1.0, std::sqrt(dim)}) grid.push_back(value);
+  std::sort(grid.begin(), grid.end());
+  return grid;
+}
+
+Mistake scale_mistake() {
+  return {
+      .cause = "attention_scale",
+      .text = scale_text,
+      .edit = called(
+          [](AttentionCall& call, double scale) { call.shape.scale = static_cast<float>(scale); }),
+      .grid = scale_grid,
+      .refine = true,
+      .faults = {{"scale-missing", kGroup, "scores are not divided by the root of head_dim", kAt,
+                  any_model, with(1)},
+                 {"scale-twice", kGroup, "scores are divided by the root of head_dim twice", kAt,
+                  any_model,
+                  [](const OpContext& context) {
+                    const double scale = context.network.attention_shape(context.op()).scale;
+                    return scale * scale;
+                  }},
+                 {"scale-of-width", kGroup, "scores are divided by the root of the model's width",
+                  kAt, any_model, [](const OpContext& context) {
+                    return 1.0 / std::sqrt(static_cast<double>(
+                                     context.network.width(Checkpoint::kEmbedding)));
+                  }}}};
+}
+
+const float* sinks_of(const Network& network, Op op) {
+  return network.model == nullptr
+             ? nullptr
+             : network.model->layers[static_cast<size_t>(op.layer)].extra.sinks;
+}
+
+std::string needs_sinks(const Model& model) {
+  return model.layers.front().extra.sinks != nullptr ? "" : "its attention has no sinks";
+}
+
+}  // namespace
+
+std::vector<Mistake> score_mistakes() {
+  const auto has_cap = [](const ModelConfig& config) { return config.attention_soft_cap > 0.0F; };
+  const auto has_other_cap = [](const ModelConfig& config) {
+    return config.attention_soft_cap > 0.0F && config.logit_soft_cap > 0.0F &&
+           config.attention_soft_cap != config.logit_soft_cap;
+  };
+  return {
+      scale_mistake(),
+      {.cause = "attention_softcap",
+       .text = plainly("does not cap the attention scores"),
+       .edit = called([](AttentionCall& call, double) { call.shape.soft_cap = 0.0F; }),
+       .possible = [](const Network& network,
+                      Op op) { return network.attention_shape(op).soft_cap > 0.0F; },
+       .faults = {{.name = "attention-softcap-missing",
+                   .group = kGroup,
+                   .what = "the scores are not capped",
+                   .at = kAt,
+                   .unsupported_reason = needs("cap of the attention scores", has_cap),
+                   .in_arguments = true}}},
+      {.cause = "attention_softcap",
+       .text =
+           [](const Network& network, double cap) {
+             const float right = network.attention_shape({kAt, 0}).soft_cap;
+             return fmt::format("caps the attention scores at {:.4g}{}", cap,
+                                right > 0.0F ? fmt::format(" in place of {:.4g}", right) : "");
+           },
+       .edit = called(
+           [](AttentionCall& call, double cap) { call.shape.soft_cap = static_cast<float>(cap); }),
+       .possible =
+           [](const Network& network, Op) {
+             return network.model != nullptr && network.model->config().architecture->soft_caps;
+           },
+       .grid = among({1, 2, 3, 5, 10, 15, 20, 30, 50, 80, 100}),
+       .refine = true,
+       .faults = {{.name = "attention-softcap-of-logits",
+                   .group = kGroup,
+                   .what = "the scores are capped as the logits are",
+                   .at = kAt,
+                   .unsupported_reason = needs("two soft caps", has_other_cap),
+                   .parameter =
+                       [](const OpContext& context) {
+                         return static_cast<double>(context.network.model->config().logit_soft_cap);
+                       },
+                   .in_arguments = true}}},
+      {.cause = "attention_sinks",
+       .text = plainly("leaves the attention sinks out"),
+       .edit = called([](AttentionCall& call, double) { call.sinks = nullptr; }),
+       .possible = [](const Network& network, Op op) { return sinks_of(network, op) != nullptr; },
+       .faults = {{.name = "sinks-missing",
+                   .group = kGroup,
+                   .what = "the attention's sinks are left out",
+                   .at = kAt,
+                   .unsupported_reason = needs_sinks,
+                   .in_arguments = true}}}};
+}
+
+}  // namespace assay::mistakes

@@ -90,9 +90,9 @@ size_t matrix_bytes(const Model& model) {
   const auto bytes = [](const WeightMatrix& w) {
     return w.data == nullptr ? 0 : static_cast<size_t>(w.rows) * row_bytes(w.type, w.columns);
   };
-  size_t sum = bytes(model.output);
+  size_t sum = bytes(model.output.weight);
   for (const Layer& layer : model.layers) {
-    for (const OpSpec& op : model.config().architecture->layer) {
+    for (const OpSpec& op : model.config().layers.front().ops) {
       sum += bytes(layer.linear(op.out).weight);
     }
   }

@@ -260,7 +260,8 @@ void Session::run_op(const OpSpec& op, int layer, int64_t n_tokens) {
       break;
     }
     case OpKind::kAdd:
-      kernels_.run(AddCall{x, value(op.in[1], layer), count, out, here, config_.residual_factor()});
+      kernels_.run(AddCall{x, value(op.in[1], layer), count, out, here,
+                           op.out == Checkpoint::kFfnOut ? 1.0F : config_.residual_factor()});
       break;
     case OpKind::kSelect:
     case OpKind::kWeigh:

@@ -244,7 +244,9 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
                          .b = x[1]->values.data(),
                          .count = std::ssize(out.values),
                          .out = out.values.data(),
-                         .scale = model != nullptr ? model->config().residual_factor() : 1.0F},
+                         .scale = model != nullptr && op.checkpoint != Checkpoint::kFfnOut
+                                      ? model->config().residual_factor()
+                                      : 1.0F},
                  *reference_);
       return out;
     }

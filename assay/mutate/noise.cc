@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <string_view>
 
 #include "assay/log/sketch.h"
 #include "assay/mutate/mutant.h"
@@ -94,6 +95,16 @@ std::map<std::string, double> tolerances(const GoldenCase& golden) {
   return result;
 }
 
+// The weights of experts follow from few of the router's scores, whose noise has the norm of all:
+// where that makes more of the weights' noise than their floor, the scores have less.
+void quieten_router(const std::string& checkpoint, double factor, NoiseSizes& sizes) {
+  constexpr std::string_view kWeights = "_expert_weights";
+  if (!checkpoint.ends_with(kWeights)) return;
+  const std::string layer = checkpoint.substr(0, checkpoint.size() - kWeights.size());
+  const auto router = sizes.find(layer + "_router");
+  if (router != sizes.end()) router->second *= factor;
+}
+
 }  // namespace
 
 Fault noise_fault(const NoiseSizes& sizes, uint64_t seed) {
@@ -123,6 +134,7 @@ NoiseSizes calibrate_noise(const GoldenCase& golden, Kernels& kernels) {
     const Fault before = noise_fault(sizes, 1);
     const double inherited = difference_at(sound, trace(golden, &before, kernels), entry.name);
     sizes[entry.name] = std::sqrt(std::max(0.0, floor * floor - inherited * inherited));
+    if (inherited > floor) quieten_router(entry.name, floor / inherited, sizes);
   }
   return sizes;
 }

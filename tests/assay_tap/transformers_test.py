@@ -34,7 +34,7 @@ HAS_OWN_HEAD_DIM = ("falcon", "gpt_neox", "gpt2", "phi", "stablelm")  # hidden_s
 
 def model_of(kind, **settings):
     """A small model of transformers, by model_type, with weights that make every part of it matter."""
-    given = dict(TINY, **OWN_NAMES.get(kind, {}), **(SCALES if kind == "granite" else {}), **settings)
+    given = TINY | OWN_NAMES.get(kind, {}) | (SCALES if kind == "granite" else {}) | settings
     if kind in HAS_OWN_HEAD_DIM:
         del given["head_dim"]
     torch.manual_seed(1)

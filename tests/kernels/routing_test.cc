@@ -32,7 +32,9 @@ std::vector<float> weigh(const std::vector<float>& scores, const std::vector<int
 
 TEST(Select, TakesTheBestFirstAndAmongEqualsTheLowest) {
   EXPECT_THAT(choose({0, 3, 1, 3, 2}, {.n_used = 3}), ElementsAre(1, 3, 4));
-  EXPECT_THAT(choose({NAN, -9, 1}, {.n_used = 3}), ElementsAre(2, 1, 0)) << "NaN is the least";
+  EXPECT_THAT(choose({NAN, -9, 1}, {.gating = Gating::kSoftmaxOfUsed, .n_used = 3}),
+              ElementsAre(2, 1, 0))
+      << "NaN is the least";
 }
 
 TEST(Select, ABiasDecidesTheChoiceAndNotTheWeight) {

@@ -94,8 +94,8 @@ std::vector<OpSpec> without_rotation(std::span<const OpSpec> layer);
 // The ops of a layer that has rotary embeddings and a gate, as most have.
 std::span<const OpSpec> common_layer();
 
-// What computes a checkpoint; the same in all layers that have it, but for those of the feed-forward
-// where there are experts.
+// What computes a checkpoint; the same in all layers that have it, but for those of the
+// feed-forward where there are experts.
 OpKind kind_of(Checkpoint checkpoint);
 
 // Whether a model of this architecture has this checkpoint in its forward pass.

@@ -18,7 +18,9 @@ inline constexpr const char* kModel = ASSAY_SOURCE_DIR "/golden/tinyllama/tinyll
 // Runs assay with a tiny model, or the golden one.
 class RunCommand : public Program {
  protected:
-  std::string tiny(const testing_support::TinyModel& model = {}) { return model.write(path("tiny.gguf")); }
+  std::string tiny(const testing_support::TinyModel& model = {}) {
+    return model.write(path("tiny.gguf"));
+  }
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
 
   rapidjson::Document run_json(std::vector<std::string> arguments) {

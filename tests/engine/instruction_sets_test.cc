@@ -29,7 +29,8 @@ using Case = std::tuple<const char*, InstructionSet>;
 
 std::string case_name(const ::testing::TestParamInfo<Case>& tested) {
   std::string model = std::get<0>(tested.param);
-  std::replace_if(model.begin(), model.end(), [](char c) { return c == '.' || c == '-'; }, '_');
+  std::replace_if(
+      model.begin(), model.end(), [](char c) { return c == '.' || c == '-'; }, '_');
   return model + "_" + testing::set_name(std::get<1>(tested.param));
 }
 

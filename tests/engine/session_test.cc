@@ -68,7 +68,8 @@ std::string same_bits_name(const testing::TestParamInfo<SameBits::ParamType>& te
   const auto& [name, type, kv_type, math] = test.param;
   std::string text = name + "_" + type + (kv_type == KvType::kF32 ? "_kv_f32" : "_kv_f16") +
                      (math == Math::kFast ? "_fast" : "");
-  std::replace_if(text.begin(), text.end(), [](char c) { return c == '.' || c == '-'; }, '_');
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '.' || c == '-'; }, '_');
   return text;
 }
 

@@ -276,7 +276,10 @@ void read_layers(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
         [&](std::string_view stem) {
           return gguf.find_tensor(fmt::format("blk.{}.{}.weight", i, stem)) != nullptr;
         },
-        [&](std::string_view key) { return gguf.get_bool(keys.full(key), false); });
+        [&](std::string_view key) {
+          if (!keys.has(key)) keys.reject(key, "is missing");
+          return gguf.get_bool(keys.full(key), false);
+        });
     const bool has_own_window = windowed[static_cast<size_t>(i)];
     layer.window = has_own_window ? config.sliding_window : 0;
     layer.local_rope = has_own_window && config.local_rope_freq_base > 0.0;
@@ -339,9 +342,15 @@ void read_rope(const Keys& keys, ModelConfig& config) {
     keys.reject(hyperparameter::kRopeScaling, fmt::format("is '{}'", scaling),
                 "Assay computes none, linear, yarn and longrope");
   }
+  const double local =
+      keys.positive(hyperparameter::kLocalRopeBase, config.architecture->local_rope_base > 0.0
+                                                        ? config.architecture->local_rope_base
+                                                        : config.rope_freq_base);
   if (config.architecture->local_rope_base > 0.0) {
-    config.local_rope_freq_base =
-        keys.positive(hyperparameter::kLocalRopeBase, config.architecture->local_rope_base);
+    config.local_rope_freq_base = local;
+  } else if (local != config.rope_freq_base) {
+    keys.reject(hyperparameter::kLocalRopeBase, fmt::format("is {}", local),
+                "Assay knows one rotary base for all layers of this architecture");
   }
 }
 

@@ -63,8 +63,9 @@ constexpr std::string_view norm_eps(NormKind kind) {
 
 // Those of other architectures that ask for a computation which Assay does not do, unless they are
 // 0.
-inline constexpr std::array<std::string_view, 3> kNotComputed = {
-    "attention.clamp_kqv", "attention.max_alibi_bias", "attention.temperature_scale"};
+inline constexpr std::array<std::string_view, 4> kNotComputed = {
+    "attention.clamp_kqv", "attention.max_alibi_bias", "attention.temperature_scale",
+    "rope.scaling.yarn_log_multiplier"};
 
 // What a config.json of Hugging Face may say and a GGUF file has no key for. Assay keeps it under
 // keys of its own, which stand without the architecture in front, and honours them in a GGUF file

@@ -147,7 +147,7 @@ std::string Chain::missing_input() const {
 // What the log holds of an op; what is not of the model's size is none of it.
 std::shared_ptr<const Matrix> Chain::logged(Op op, const std::vector<int64_t>& positions) const {
   auto rows = store_.computed(op.name(), positions);
-  const int64_t width = network_.width(op.checkpoint);
+  const int64_t width = network_.width(op);
   return rows && width > 0 && rows->columns != width ? nullptr : rows;
 }
 

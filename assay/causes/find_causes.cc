@@ -33,7 +33,7 @@ void check_model(const Network& network, const Comparison& comparison) {
       throw Error(fmt::format("has {} layers, the logs have {}", config.n_layers, name.name), path,
                   hint);
     }
-    const int64_t width = network.width(op->checkpoint);
+    const int64_t width = network.width(*op);
     if (result.metrics.n != width) {
       throw Error(fmt::format("its {} has {} elements, in the logs it has {}", name.name, width,
                               result.metrics.n),

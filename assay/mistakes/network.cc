@@ -73,21 +73,19 @@ std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& input
     case OpKind::kActivation:
       return if_fits(inputs[0] == inputs.back(), inputs[0]);
     case OpKind::kNorm: {
-      const int64_t weights =
-          model != nullptr ? width(op.checkpoint) : std::ssize(norms.at(op).weight);
+      const int64_t weights = model != nullptr ? width(op) : std::ssize(norms.at(op).weight);
       return if_fits(inputs[0] == weights, weights);
     }
     case OpKind::kSelect:
     case OpKind::kWeigh:
     case OpKind::kExpertLinear:
     case OpKind::kMix: {
-      // A checkpoint has one width in all layers: inputs of that width fit.
       const std::vector<Op> reads = this->inputs(op);
       bool fits = true;
       for (size_t i = 0; i < reads.size(); ++i) {
-        fits = fits && inputs[i] == width(reads[i].checkpoint);
+        fits = fits && inputs[i] == width(reads[i]);
       }
-      return if_fits(fits, width(op.checkpoint));
+      return if_fits(fits, width(op));
     }
     case OpKind::kLinear:
       break;
@@ -287,7 +285,7 @@ Matrix Network::of_experts(const OpContext& context, const KernelHooks& hooks) c
   const std::vector<const Matrix*>& x = context.inputs.rows;
   const Op op = context.op();
   const Routing& routing = model->config().routing;
-  Matrix out(x[0]->rows, width(op.checkpoint));
+  Matrix out(x[0]->rows, width(op));
   if (kind_of(op) == OpKind::kSelect) {
     std::vector<int32_t> ids(out.values.size());
     const Layer& layer = model->layers[static_cast<size_t>(op.layer)];

@@ -81,8 +81,11 @@ struct Network {
   // cannot be computed from such. compute() trusts that it can.
   std::optional<int64_t> columns(Op op, const std::vector<int64_t>& inputs) const;
   // Elements of a checkpoint of this kind in the model; 0 without one.
-  int64_t width(Checkpoint checkpoint) const {
-    return model == nullptr ? 0 : model->config().width(checkpoint);
+  int64_t width(Op op) const {
+    if (model == nullptr) return 0;
+    const OpSpec* spec = op.layer < 0 ? nullptr : find_spec(layer(op.layer), op.checkpoint);
+    const ModelConfig& config = model->config();
+    return spec == nullptr ? config.width(op.checkpoint) : config.width(spec->width);
   }
   Matrix compute(Op op, const Inputs& inputs) const;
   // The same with edited calls; `parameter` is for the edits.

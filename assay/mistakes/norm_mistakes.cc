@@ -70,11 +70,11 @@ bool is_of_qk(const Network& network, Op op) {
 
 // Whether the norm of q or k is one of each head.
 bool is_of_heads(const NormCall& call, const Network& network, Op op) {
-  return call.width < network.width(op.checkpoint);
+  return call.width < network.width(op);
 }
 
 void run_over_all_heads(const OpContext& context, NormCall call, Kernels& kernels) {
-  const int64_t width = context.network.width(context.op().checkpoint);
+  const int64_t width = context.network.width(context.op());
   std::vector<float> weight(static_cast<size_t>(width));
   for (int64_t i = 0; i < width; ++i) {
     weight[static_cast<size_t>(i)] = call.weight[i % (call.n_weights * call.width)];
@@ -197,7 +197,7 @@ std::vector<Mistake> norm_mistakes() {
        .possible =
            [](const Network& network, Op op) {
              return is_of_qk(network, op) && !is_of_heads(network.norm_call(op), network, op) &&
-                    network.width(op.checkpoint) > network.head_dim;
+                    network.width(op) > network.head_dim;
            },
        .faults = {of_qk("qk-norm-of-each-head",
                         "the norm of q and k is over each head, not over all",

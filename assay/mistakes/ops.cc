@@ -81,7 +81,7 @@ Activation activation_of(ActivationKind kind) {
   for (const Activation activation : kActivations) {
     if (kernel_of(activation) == kind) return activation;
   }
-  return Activation::kIdentity;  // a soft cap is none
+  return Activation::kIdentity;  // a soft cap is no activation
 }
 
 std::vector<double> rope_frequencies(double base, size_t pairs) {

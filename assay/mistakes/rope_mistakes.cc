@@ -36,7 +36,7 @@ std::string multiple_text(const Network&, double by) {
   return by == -1 ? "rotates backwards" : fmt::format("rotates by {:.4g} times the position", by);
 }
 
-// Whether the frequencies of a log without a model have factors: what their base is nobody knows.
+// Whether the frequencies of a log without a model have factors: their base is then unknown.
 bool has_unknown_factors(const Network& network, Op) {
   return network.model == nullptr && network.rope && !rope_base(network.rope->frequencies);
 }

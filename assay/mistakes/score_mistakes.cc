@@ -64,7 +64,7 @@ Mistake scale_mistake() {
                  {"scale-of-width", kGroup, "scores are divided by the root of the model's width",
                   kAt, any_model, [](const OpContext& context) {
                     return 1.0 / std::sqrt(static_cast<double>(
-                                     context.network.width(Checkpoint::kEmbedding)));
+                                     context.network.width({Checkpoint::kEmbedding, -1})));
                   }}}};
 }
 

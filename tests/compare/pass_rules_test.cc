@@ -416,6 +416,18 @@ TEST_F(PassRulesTest, AcceptsRecordsOfAWholeSequence) {
 }
 
 // Breaks if a name of the engine's own hid where two logs first diverge.
+// Breaks if the id of another expert passed because the two numbers are near each other.
+TEST_F(PassRulesTest, IdsOfExpertsAreEqualOrFail) {
+  const auto log = [](float id) {
+    return line("layer_0_experts", 0, {120, id, 90, 77}) + line("logits", 0, {1, 2, 3, 4});
+  };
+  EXPECT_TRUE(compare(log(121), log(121)).pass);
+  const Comparison other = compare(log(121), log(122));
+  EXPECT_FALSE(other.pass);
+  ASSERT_TRUE(other.first_divergence);
+  EXPECT_EQ(other.first_divergence->checkpoint.name, "layer_0_experts");
+}
+
 TEST_F(PassRulesTest, CustomNamesSortByTheirPlaceInTheFile) {
   const auto log = [](float scale) {
     std::vector<float> off = random_values(64, 9);

@@ -87,6 +87,11 @@ void add_experts(TinyModel& model) {
   model.tensors["blk.0.ffn_down_exps.weight"] = {{12, 8, 3}};
 }
 
+void become_gptneox(TinyModel& model) {
+  model.become("gptneox");
+  model.floats["gptneox.attention.layer_norm_epsilon"] = 1e-5F;
+}
+
 class HostileModel : public testing::TestWithParam<HostileCase> {};
 
 TEST_P(HostileModel, IsRejectedNamingTheKeyOrTensor) {
@@ -194,6 +199,17 @@ INSTANTIATE_TEST_SUITE_P(
                       m.ints["gemma3.attention.sliding_window"] = 0;
                     },
                     "'gemma3.attention.sliding_window' is 0"},
+        HostileCase{"residual_unstated", [](auto& m) { become_gptneox(m); },
+                    "'gptneox.use_parallel_residual' is missing"},
+        HostileCase{"local_base",
+                    [](auto& m) {
+                      m.become("gemma2");
+                      m.floats["gemma2.rope.freq_base_swa"] = 500;
+                    },
+                    "'gemma2.rope.freq_base_swa' is 500"},
+        HostileCase{"yarn_log",
+                    [](auto& m) { m.floats["llama.rope.scaling.yarn_log_multiplier"] = 0.1F; },
+                    "'llama.rope.scaling.yarn_log_multiplier' is 0.1"},
         HostileCase{"soft_cap", [](auto& m) { m.floats["llama.attn_logit_softcapping"] = 50; },
                     "'llama.attn_logit_softcapping' is 50"},
         with_int("no_context", "context_length", 0, "'llama.context_length' is 0"),

@@ -11,39 +11,39 @@ namespace assay {
 KvCache::KvCache(const ModelConfig& config, KvType type, int64_t capacity, Memory& memory)
     : type_(type),
       capacity_(capacity),
-      position_bytes_(static_cast<size_t>(config.kv_width()) * kv_element_bytes(type)) {
-  size_t bytes = 0;
-  if (__builtin_mul_overflow(static_cast<size_t>(config.n_layers) * position_bytes_,
-                             static_cast<size_t>(capacity), &bytes)) {
-    bytes = SIZE_MAX;  // which no memory has
-  }
+      k_position_bytes_(static_cast<size_t>(config.width(Width::kKv)) * kv_element_bytes(type)),
+      v_position_bytes_(static_cast<size_t>(config.width(Width::kValues)) *
+                        kv_element_bytes(type)) {
+  const auto all = [&](size_t position_bytes) {
+    size_t bytes = 0;
+    const bool overflow =
+        __builtin_mul_overflow(static_cast<size_t>(config.n_layers) * position_bytes,
+                               static_cast<size_t>(capacity), &bytes);
+    return overflow ? SIZE_MAX : bytes;  // which no memory has
+  };
+  const size_t k_bytes = all(k_position_bytes_);
+  const size_t v_bytes = all(v_position_bytes_);
   try {
-    k_ = Buffer<std::byte>(memory, bytes);
-    v_ = Buffer<std::byte>(memory, bytes);
+    k_ = Buffer<std::byte>(memory, k_bytes);
+    v_ = Buffer<std::byte>(memory, v_bytes);
   } catch (const Error& error) {
-    throw Error(
-        fmt::format("no memory for the keys and values of {} positions, twice {} bytes ({})",
-                    capacity, bytes, error.what()),
-        {}, "use a shorter prompt, a smaller -n, or --kv f16");
+    throw Error(fmt::format("no memory for the keys and values of {} positions, {} and {} bytes "
+                            "({})",
+                            capacity, k_bytes, v_bytes, error.what()),
+                {}, "use a shorter prompt, a smaller -n, or --kv f16");
   }
-}
-
-size_t KvCache::offset(int64_t layer, int64_t position) const {
-  return (static_cast<size_t>(layer) * static_cast<size_t>(capacity_) +
-          static_cast<size_t>(position)) *
-         position_bytes_;
 }
 
 KvView KvCache::layer(int64_t layer) const {
-  return {type_, k_.data() + offset(layer, 0), v_.data() + offset(layer, 0)};
+  return {type_, k_.data() + k_bytes(row(layer, 0)), v_.data() + v_bytes(row(layer, 0))};
 }
 
 void* KvCache::k_slot(int64_t layer, int64_t position) {
-  return k_.data() + offset(layer, position);
+  return k_.data() + k_bytes(row(layer, position));
 }
 
 void* KvCache::v_slot(int64_t layer, int64_t position) {
-  return v_.data() + offset(layer, position);
+  return v_.data() + v_bytes(row(layer, position));
 }
 
 }  // namespace assay

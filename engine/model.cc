@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 #include <utility>
 #include <vector>
@@ -18,9 +19,10 @@ namespace {
 // Takes tensors out of the file by name and remembers which were taken.
 class TensorBinder {
  public:
-  // Vectors that were copied out are kept in `floats`.
-  TensorBinder(const Gguf& gguf, std::deque<std::vector<float>>& floats)
-      : gguf_(gguf), floats_(floats) {}
+  // Vectors that were copied out are kept in `floats`, matrices that were put together in `made`.
+  TensorBinder(const Gguf& gguf, std::deque<std::vector<float>>& floats,
+               std::deque<std::vector<std::byte>>& made)
+      : gguf_(gguf), floats_(floats), made_(made) {}
 
   bool has(const std::string& name) const { return gguf_.find_tensor(name) != nullptr; }
 
@@ -81,6 +83,51 @@ class TensorBinder {
     return result;
   }
 
+  // attn_kv_b of files that have it in two: of each head the rows of attn_k_b, which are its
+  // columns there, and then those of attn_v_b. As float, unless both parts are of one type without
+  // blocks.
+  Linear joined_kv_b(const std::string& prefix, const ModelConfig& config) {
+    const int64_t rank = config.kv_lora_rank;
+    const int64_t of_k = config.unrotated_dim();
+    const int64_t of_v = config.value_dim;
+    const GgufTensor& k = of_heads(prefix + "attn_k_b.weight", {of_k, rank, config.n_heads});
+    const GgufTensor& v = of_heads(prefix + "attn_v_b.weight", {rank, of_v, config.n_heads});
+    const int64_t rows = config.n_heads * (of_k + of_v);
+    const bool kept = k.type == v.type && tensor_type_info(k.type).block_elements == 1;
+    const TensorType type = kept ? k.type : TensorType::kF32;
+    const size_t size = row_bytes(type, 1);
+    std::vector<std::byte>& bytes =
+        made_.emplace_back(static_cast<size_t>(rows) * row_bytes(type, rank));
+    std::vector<std::byte> row(row_bytes(type, std::max(of_k, rank)));
+    const auto read = [&](const GgufTensor& tensor, int64_t number) {
+      const size_t stored = row_bytes(tensor.type, tensor.columns());
+      const std::byte* from = tensor.data.data() + static_cast<size_t>(number) * stored;
+      if (kept) {
+        std::memcpy(row.data(), from, stored);
+      } else {
+        dequantize_row(tensor.type, from, tensor.columns(), reinterpret_cast<float*>(row.data()));
+      }
+    };
+    std::byte* to = bytes.data();
+    for (int64_t head = 0; head < config.n_heads; ++head) {
+      for (int64_t column = 0; column < rank; ++column) {
+        read(k, head * rank + column);
+        for (int64_t i = 0; i < of_k; ++i) {
+          std::memcpy(to + static_cast<size_t>(i * rank + column) * size,
+                      row.data() + static_cast<size_t>(i) * size, size);
+        }
+      }
+      to += static_cast<size_t>(of_k * rank) * size;
+      for (int64_t i = 0; i < of_v; ++i, to += static_cast<size_t>(rank) * size) {
+        read(v, head * of_v + i);
+        std::memcpy(to, row.data(), static_cast<size_t>(rank) * size);
+      }
+    }
+    Linear result;
+    result.weight = {type, rows, rank, bytes.data()};
+    return result;
+  }
+
   // `width` numbers in rows of `columns`.
   Norm norm(const std::string& name, int64_t width, int64_t columns, Presence bias) {
     Norm result;
@@ -111,6 +158,12 @@ class TensorBinder {
     return *tensor;
   }
 
+  const GgufTensor& of_heads(const std::string& name, const std::vector<int64_t>& dims) {
+    const GgufTensor& tensor = take(name);
+    if (tensor.dims != dims) reject_shape(tensor, fmt::format("[{}]", fmt::join(dims, ", ")));
+    return tensor;
+  }
+
   [[noreturn]] void reject_shape(const GgufTensor& tensor, const std::string& wanted) const {
     throw Error(fmt::format("tensor '{}' has the shape [{}], the hyperparameters say {}",
                             tensor.name, fmt::join(tensor.dims, ", "), wanted),
@@ -119,6 +172,7 @@ class TensorBinder {
 
   const Gguf& gguf_;
   std::deque<std::vector<float>>& floats_;
+  std::deque<std::vector<std::byte>>& made_;
   std::set<std::string, std::less<>> taken_;
 };
 
@@ -149,7 +203,8 @@ bool is_qkv(Checkpoint checkpoint) {
 }
 
 // The weights of a layer. A tensor that several ops share has the rows of each, one after the
-// other; so has attn_qkv, which a file may have in the place of attn_q, attn_k and attn_v.
+// other; so has attn_qkv, which a file may have in the place of attn_q, attn_k and attn_v. In the
+// place of attn_kv_b it may have attn_k_b and attn_v_b.
 Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config,
                  const std::string& path) {
   Layer layer;
@@ -196,7 +251,9 @@ Layer bind_layer(TensorBinder& binder, int64_t number, const ModelConfig& config
       rows += config.width(ops[end].width);
     }
     const int64_t columns = config.width(input_width(ops, first));
-    const Linear whole = binder.linear(name, rows, columns, first.bias);
+    const Linear whole = first.out == Checkpoint::kKvB && !binder.has(name + ".weight")
+                             ? binder.joined_kv_b(prefix, config)
+                             : binder.linear(name, rows, columns, first.bias);
     for (int64_t row = 0; i < end; ++i) {
       const int64_t count = config.width(ops[i].width);
       layer.linear(ops[i].out) = rows_of(whole, row, count);
@@ -212,7 +269,7 @@ Model::Model(std::shared_ptr<const Gguf> gguf)
     : gguf_(std::move(gguf)), config_(ModelConfig::from_gguf(*gguf_)) {
   const Architecture& architecture = *config_.architecture;
   const int64_t width = config_.embedding_length;
-  TensorBinder binder(*gguf_, floats_);
+  TensorBinder binder(*gguf_, floats_, made_);
 
   token_embedding = binder.matrix("token_embd.weight", 0, width);
   config_.n_vocab = token_embedding.rows;

@@ -75,7 +75,8 @@ class Model : public Weights {
  private:
   std::shared_ptr<const Gguf> gguf_;
   ModelConfig config_;
-  std::deque<std::vector<float>> floats_;  // what norms and biases point to
+  std::deque<std::vector<float>> floats_;    // what norms and biases point to
+  std::deque<std::vector<std::byte>> made_;  // matrices that the file has in parts
 };
 
 }  // namespace assay

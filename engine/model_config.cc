@@ -122,8 +122,25 @@ void read_experts(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
   }
 }
 
+constexpr int64_t kMaxHeadLength = 65536;
+
+// Of latent attention: each head has keys and values of its own, whatever the file says for engines
+// that do without. Older files state the lengths of a head as other architectures' do.
+void read_latent_heads(const Keys& keys, ModelConfig& config) {
+  using namespace hyperparameter;
+  config.kv_lora_rank = keys.count(kKvLoraRank, kMaxWidth);
+  if (keys.has(kQLoraRank)) config.q_lora_rank = keys.count(kQLoraRank, kMaxWidth);
+  config.n_kv_heads = config.n_heads;
+  const bool own = keys.has(kLatentKeyLength);
+  config.head_dim = keys.count(own ? kLatentKeyLength : kKeyLength, kMaxHeadLength);
+  config.value_dim = keys.count(own ? kLatentValueLength : kValueLength, kMaxHeadLength);
+}
+
 void read_heads(const Keys& keys, ModelConfig& config) {
   config.n_heads = keys.count(hyperparameter::kHeadCount, kMaxHeads);
+  if (has_checkpoint(*config.architecture, Checkpoint::kKvA)) {
+    return read_latent_heads(keys, config);
+  }
   config.n_kv_heads = keys.count(hyperparameter::kHeadCountKv, kMaxHeads, config.n_heads);
   if (config.n_heads % config.n_kv_heads != 0) {
     keys.reject(hyperparameter::kHeadCountKv,
@@ -134,13 +151,13 @@ void read_heads(const Keys& keys, ModelConfig& config) {
     keys.reject(hyperparameter::kHeadCount, fmt::format("is {}, which does not divide the width {}",
                                                         config.n_heads, config.embedding_length));
   }
-  config.head_dim = keys.count(hyperparameter::kKeyLength, 65536,
+  config.head_dim = keys.count(hyperparameter::kKeyLength, kMaxHeadLength,
                                std::max<int64_t>(1, config.embedding_length / config.n_heads));
-  const int64_t value_length = keys.count(hyperparameter::kValueLength, 65536, config.head_dim);
-  if (value_length != config.head_dim) {
+  config.value_dim = keys.count(hyperparameter::kValueLength, kMaxHeadLength, config.head_dim);
+  if (config.value_dim != config.head_dim) {
     keys.reject(hyperparameter::kValueLength,
                 fmt::format("is {} and the key length {}; Assay runs models where they are equal",
-                            value_length, config.head_dim));
+                            config.value_dim, config.head_dim));
   }
 }
 
@@ -154,12 +171,16 @@ void reject_unless(const Gguf& gguf, const Keys& keys, std::string_view key, dou
 
 // Keys that other architectures have: with another value than these the file asks for a computation
 // that Assay does not do. A file of these architectures may hold any of them, switched off.
-void reject_other_computations(const Gguf& gguf, const Keys& keys) {
+void reject_other_computations(const Gguf& gguf, const Keys& keys,
+                               const Architecture& architecture) {
   if (!gguf.get_bool(keys.full(hyperparameter::kCausal), true)) {
     keys.reject(hyperparameter::kCausal, "is false", "Assay runs models whose attention is causal");
   }
   for (const std::string_view key : hyperparameter::kNotComputed) {
     reject_unless(gguf, keys, key, 0.0);
+  }
+  if (!architecture.yarn_log_multiplier) {
+    reject_unless(gguf, keys, hyperparameter::kYarnLogMultiplier, 0.0);
   }
 }
 
@@ -261,6 +282,17 @@ std::vector<bool> rotated_layers(const Gguf& gguf, const Keys& keys, const Model
   return rotated;
 }
 
+// Tensors and a file that says how many layers come before those with experts must agree.
+void check_dense(const Gguf& gguf, const Keys& keys, int64_t number,
+                 std::span<const OpSpec> layer) {
+  constexpr std::string_view kKey = hyperparameter::kLeadingDense;
+  const bool is_dense = find_spec(layer, Checkpoint::kExperts) == nullptr;
+  const int64_t leading = gguf.get_int(keys.full(kKey), is_dense ? number + 1 : number);
+  if (is_dense == (number < leading)) return;
+  keys.reject(kKey, fmt::format("is {}, and layer {} {} experts", leading, number,
+                                is_dense ? "lacks" : "has"));
+}
+
 // The ops of each layer, its window and its rotation.
 void read_layers(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
   const Architecture& architecture = *config.architecture;
@@ -283,6 +315,7 @@ void read_layers(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
     const bool has_own_window = windowed[static_cast<size_t>(i)];
     layer.window = has_own_window ? config.sliding_window : 0;
     layer.local_rope = has_own_window && config.local_rope_freq_base > 0.0;
+    check_dense(gguf, keys, i, layer.ops);
     if (!rotated[static_cast<size_t>(i)]) layer.ops = without_rotation(layer.ops);
     config.layers.push_back(std::move(layer));
   }
@@ -301,7 +334,15 @@ void read_activation(const Gguf& gguf, ModelConfig& config) {
   config.activation = static_cast<ActivationKind>(found - names.begin());
 }
 
-void read_yarn(const Keys& keys, double factor, ModelConfig& config) {
+// The scores' own factor takes the place of that of cos and sin.
+void read_yarn(const Gguf& gguf, const Keys& keys, double factor, ModelConfig& config) {
+  constexpr std::string_view kLog = hyperparameter::kYarnLogMultiplier;
+  const double stretch = factor > 1.0 ? std::log(factor) : 0.0;
+  double turned_factor = 0.1 * stretch + 1.0;
+  if (config.architecture->yarn_log_multiplier && gguf.get_float(keys.full(kLog), 0.0) != 0.0) {
+    config.yarn_score_factor = std::pow(1.0 + keys.positive(kLog) * stretch, 2.0);
+    turned_factor = 1.0;
+  }
   const auto read = [&](std::string_view key, double& value) {
     if (keys.has(key)) value = keys.positive(key);
   };
@@ -310,15 +351,19 @@ void read_yarn(const Keys& keys, double factor, ModelConfig& config) {
   read(hyperparameter::kYarnBetaFast, config.yarn->beta_fast);
   read(hyperparameter::kYarnBetaSlow, config.yarn->beta_slow);
   config.rope_freq_scale = 1.0 / factor;
-  config.rope_attn_factor *= keys.positive(hyperparameter::kYarnAttentionFactor,
-                                           factor > 1.0 ? 0.1 * std::log(factor) + 1.0 : 1.0);
+  config.rope_attn_factor *= keys.positive(hyperparameter::kYarnAttentionFactor, turned_factor);
 }
 
-void read_rope(const Keys& keys, ModelConfig& config) {
+void read_rope(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
   config.rotary_dim = keys.count(hyperparameter::kRopeDimensions, config.head_dim, config.head_dim);
   if (config.rotary_dim % 2 != 0) {
     keys.reject(hyperparameter::kRopeDimensions,
                 fmt::format("is {}, which is odd", config.rotary_dim));
+  }
+  if (config.kv_lora_rank > 0 && config.rotary_dim == config.head_dim) {
+    keys.reject(
+        hyperparameter::kRopeDimensions,
+        fmt::format("is {}, all of a head; keys need a part of their own", config.rotary_dim));
   }
   config.rope_freq_base =
       keys.positive(hyperparameter::kRopeBase, hyperparameter::kDefaultRopeBase);
@@ -337,7 +382,7 @@ void read_rope(const Keys& keys, ModelConfig& config) {
                   "Assay computes it for phi3 from the tensors rope_factors_long and _short");
     }
   } else if (scaling == "yarn") {
-    read_yarn(keys, factor, config);
+    read_yarn(gguf, keys, factor, config);
   } else if (scaling != "none") {
     keys.reject(hyperparameter::kRopeScaling, fmt::format("is '{}'", scaling),
                 "Assay computes none, linear, yarn and longrope");
@@ -375,11 +420,11 @@ ModelConfig ModelConfig::from_gguf(const Gguf& gguf) {
   read_heads(keys, config);
   config.norm_eps =
       static_cast<float>(keys.positive(hyperparameter::norm_eps(config.architecture->norm)));
-  reject_other_computations(gguf, keys);
+  reject_other_computations(gguf, keys, *config.architecture);
   read_activation(gguf, config);
   read_multipliers(gguf, keys, config);
   read_soft_caps(gguf, keys, config);
-  if (config.architecture->position == PositionKind::kRotary) read_rope(keys, config);
+  if (config.architecture->position == PositionKind::kRotary) read_rope(gguf, keys, config);
   config.yarn_whole_pairs =
       gguf.get_bool(hyperparameter::own::kYarnWholePairs, config.architecture->yarn_whole_pairs);
   read_window(gguf, keys, config);

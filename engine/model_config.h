@@ -43,6 +43,9 @@ struct ModelConfig {
   int64_t n_heads = 0;
   int64_t n_kv_heads = 0;
   int64_t head_dim = 0;
+  int64_t value_dim = 0;       // of a head's values
+  int64_t q_lora_rank = 0;     // of latent attention; 0: q is a product of the layer's input
+  int64_t kv_lora_rank = 0;    // 0: no latent attention
   int64_t context_length = 0;  // positions the model was made for
   int64_t sliding_window = 0;  // of the layers that have one; 0: none
   std::vector<LayerConfig> layers;
@@ -60,18 +63,34 @@ struct ModelConfig {
   std::optional<Yarn> yarn;
   bool yarn_whole_pairs = true;
   double rope_attn_factor = 1.0;             // multiplies cos and sin (long/short factors)
+  double yarn_score_factor = 1.0;            // multiplies the attention's scores
   int64_t rope_original_context_length = 0;  // up to here the short factors hold
 
   int64_t q_width() const { return n_heads * head_dim; }
   int64_t kv_width() const { return n_kv_heads * head_dim; }
+  int64_t unrotated_dim() const { return head_dim - rotary_dim; }
+  // Where the rotated part of a head begins.
+  int64_t first_turned() const { return architecture->rotated_end ? unrotated_dim() : 0; }
   int64_t width(Width width) const {
     switch (width) {
       case Width::kQ:
         return q_width();
       case Width::kKv:
         return kv_width();
+      case Width::kValues:
+        return n_kv_heads * value_dim;
+      case Width::kAttended:
+        return n_heads * value_dim;
       case Width::kHead:
         return head_dim;
+      case Width::kQLatent:
+        return q_lora_rank;
+      case Width::kKvLatent:
+        return kv_lora_rank;
+      case Width::kKvA:
+        return kv_lora_rank + rotary_dim;
+      case Width::kKvB:
+        return n_heads * (unrotated_dim() + value_dim);
       case Width::kInner:
         return feed_forward_length;
       case Width::kVocab:
@@ -112,13 +131,26 @@ struct ModelConfig {
     return static_cast<float>(architecture->logits_times ? factor : 1.0 / factor);
   }
 
+  // Of a kHeads: with two inputs a head's first elements and the rotated ones that all share, with
+  // one its values.
+  HeadParts head_parts(const OpSpec& op) const {
+    const int64_t own = unrotated_dim();
+    if (op.n_inputs == 1) return {own + value_dim, own, value_dim};
+    return {own + value_dim, 0, own, kv_lora_rank + rotary_dim, kv_lora_rank, rotary_dim};
+  }
+
+  float eps_of(const OpSpec& norm) const {
+    return norm.own_eps > 0.0 ? static_cast<float>(norm.own_eps) : norm_eps;
+  }
+
   AttentionShape attention_shape(int64_t layer) const {
     return {.n_heads = n_heads,
             .n_kv_heads = n_kv_heads,
             .head_dim = head_dim,
-            .scale = static_cast<float>(multiplier(Multiplier::kAttention)),
+            .scale = static_cast<float>(multiplier(Multiplier::kAttention) * yarn_score_factor),
             .window = layers[static_cast<size_t>(layer)].window,
-            .soft_cap = attention_soft_cap};
+            .soft_cap = attention_soft_cap,
+            .own_value_dim = value_dim};
   }
 
   // Throws Error that names the key if one is missing, out of range, or asks for what Assay does

@@ -231,23 +231,24 @@ void Session::run_op(const OpSpec& op, int layer, int64_t n_tokens) {
   float* out = value(op.out, layer);
   switch (op.kind) {
     case OpKind::kNorm:
-      normalize(weights_.layers[static_cast<size_t>(layer)].norm(op.out), x, count,
-                config_.width(op.norm_width), out, here,
-                config_.width(op.weight_width()) / config_.width(op.norm_width));
+      run_norm(op, layer, n_tokens);
       break;
     case OpKind::kRope:
       kernels_.run(RopeCall{x, angles(layer), config_.architecture->rope_pairing, n_tokens,
                             config_.width(op.width) / config_.head_dim, config_.head_dim,
-                            config_.rotary_dim, out, here});
+                            config_.rotary_dim, out, here, config_.first_turned()});
+      break;
+    case OpKind::kHeads:
+      kernels_.run(HeadsCall{x, op.n_inputs > 1 ? value(op.in[1], layer) : nullptr,
+                             config_.head_parts(op), n_tokens, config_.n_heads, out, here});
       break;
     case OpKind::kAttention: {
-      const int64_t stored = n_tokens * config_.kv_width();
-      kernels_.run(StoreKvCall{value(op.in[1], layer), kv_.type(), stored,
-                               kv_.k_slot(layer, n_positions_),
-                               site(Checkpoint::kK, layer, 0, n_tokens)});
-      kernels_.run(StoreKvCall{value(op.in[2], layer), kv_.type(), stored,
-                               kv_.v_slot(layer, n_positions_),
-                               site(Checkpoint::kV, layer, 0, n_tokens)});
+      kernels_.run(
+          StoreKvCall{value(op.in[1], layer), kv_.type(), n_tokens * config_.width(Width::kKv),
+                      kv_.k_slot(layer, n_positions_), site(Checkpoint::kK, layer, 0, n_tokens)});
+      kernels_.run(
+          StoreKvCall{value(op.in[2], layer), kv_.type(), n_tokens * config_.width(Width::kValues),
+                      kv_.v_slot(layer, n_positions_), site(Checkpoint::kV, layer, 0, n_tokens)});
       kernels_.run(AttentionCall{x, kv_.layer(layer), config_.attention_shape(layer), n_positions_,
                                  n_tokens, out, here,
                                  weights_.layers[static_cast<size_t>(layer)].extra.sinks});
@@ -278,6 +279,17 @@ void Session::run_op(const OpSpec& op, int layer, int64_t n_tokens) {
     case OpKind::kLinear:
       break;
   }
+}
+
+void Session::run_norm(const OpSpec& op, int layer, int64_t n_tokens) {
+  const Norm& norm = weights_.layers[static_cast<size_t>(layer)].norm(op.out);
+  const int64_t width = config_.width(op.norm_width);
+  const int64_t rows = n_tokens * config_.width(op.width) / width;
+  const int64_t read = config_.width(input_width(config_.layer(layer).ops, op));
+  kernels_.run(NormCall{config_.architecture->norm, value(op.in[0], layer), norm.weight, norm.bias,
+                        config_.eps_of(op), rows, width, value(op.out, layer),
+                        site(op.out, layer, 0, n_tokens), config_.width(op.weight_width()) / width,
+                        n_tokens * read / rows});
 }
 
 // Which experts each token uses, or how much of each. On the host, which has to know them.
@@ -372,9 +384,11 @@ void Session::run_output(int64_t n_tokens, bool last) {
   const auto n_vocab = static_cast<size_t>(config_.n_vocab);
   if (!all_norms && !last) return;
 
-  normalize(weights_.output_norm, residual_stream() + first * width, (n_tokens - first) * width,
-            width, normed_.data() + first * width,
-            site(Checkpoint::kFinalNorm, 0, first, n_tokens - first));
+  const Norm& norm = weights_.output_norm;
+  kernels_.run(NormCall{config_.architecture->norm, residual_stream() + first * width, norm.weight,
+                        norm.bias, config_.norm_eps, n_tokens - first, width,
+                        normed_.data() + first * width,
+                        site(Checkpoint::kFinalNorm, 0, first, n_tokens - first)});
   if (all_norms) observe(site(Checkpoint::kFinalNorm, 0, 0, n_tokens), width, normed_.data());
   if (all_logits) {
     run_all_logits(n_tokens);
@@ -417,12 +431,6 @@ void Session::run_all_logits(int64_t n_tokens) {
     const float* logits = on_host(logits_.data(), static_cast<size_t>(count) * n_vocab);
     last_logits_ = {logits + static_cast<size_t>(count - 1) * n_vocab, n_vocab};
   }
-}
-
-void Session::normalize(const Norm& norm, const float* x, int64_t count, int64_t width, float* out,
-                        const OpSite& site, int64_t n_weights) {
-  kernels_.run(NormCall{config_.architecture->norm, x, norm.weight, norm.bias, config_.norm_eps,
-                        count / width, width, out, site, n_weights});
 }
 
 const float* Session::on_host(const float* values, size_t count) {

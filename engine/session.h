@@ -97,9 +97,12 @@ class Session {
   void run_logits(int64_t first, int64_t n_tokens);
   void run_all_logits(int64_t n_tokens);
 
-  // x[count], `width` elements at a time.
-  void normalize(const Norm& norm, const float* x, int64_t count, int64_t width, float* out,
-                 const OpSite& site, int64_t n_weights = 1);
+  void run_norm(const OpSpec& op, int layer, int64_t n_tokens);
+  struct Vectors {
+    void* data;
+    size_t bytes;
+  };
+  std::vector<Vectors> stored_vectors(int64_t n_positions);
   const float* angles(int layer) const {
     return (config_.layer(layer).local_rope ? local_cos_sin_ : cos_sin_).data();
   }

@@ -23,7 +23,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr std::array<char, 8> kMagic = {'A', 'S', 'S', 'A', 'Y', 'K', 'V', '1'};
+constexpr std::array<char, 8> kMagic = {'A', 'S', 'S', 'A', 'Y', 'K', 'V', '2'};
 constexpr size_t kHashDigits = 64;
 
 struct FileHead {
@@ -31,7 +31,7 @@ struct FileHead {
   std::array<char, kHashDigits> model_sha256{};
   uint64_t kv_type = 0;
   uint64_t n_layers = 0;
-  uint64_t position_bytes = 0;  // of the keys of one position in one layer
+  uint64_t position_bytes = 0;  // of the keys and values of one position in one layer
   uint64_t n_positions = 0;
   uint64_t n_factors = 0;
 };
@@ -50,7 +50,7 @@ size_t file_bytes(const FileHead& head) {
   size_t state = 0;
   size_t factors = 0;
   size_t total = 0;
-  const bool overflow = __builtin_mul_overflow(head.n_layers, 2 * head.position_bytes, &state) ||
+  const bool overflow = __builtin_mul_overflow(head.n_layers, head.position_bytes, &state) ||
                         __builtin_mul_overflow(state, head.n_positions, &state) ||
                         __builtin_mul_overflow(head.n_factors, sizeof(float), &factors) ||
                         __builtin_add_overflow(state, factors, &total) ||
@@ -64,13 +64,23 @@ FileHead head_of(const Model& model, const KvCache& kv, size_t n_factors, int64_
   std::memcpy(head.model_sha256.data(), sha256.data(), kHashDigits);
   head.kv_type = static_cast<uint64_t>(kv.type());
   head.n_layers = static_cast<uint64_t>(model.config().n_layers);
-  head.position_bytes = kv.position_bytes();
+  head.position_bytes = kv.k_bytes(1) + kv.v_bytes(1);
   head.n_positions = static_cast<uint64_t>(n_positions);
   head.n_factors = n_factors;
   return head;
 }
 
 }  // namespace
+
+// The keys and values of the first positions, layer by layer.
+std::vector<Session::Vectors> Session::stored_vectors(int64_t n_positions) {
+  std::vector<Vectors> stored;
+  for (int64_t layer = 0; n_positions > 0 && layer < config_.n_layers; ++layer) {
+    stored.push_back({kv_.k_slot(layer, 0), kv_.k_bytes(n_positions)});
+    stored.push_back({kv_.v_slot(layer, 0), kv_.v_bytes(n_positions)});
+  }
+  return stored;
+}
 
 void Session::save(const std::string& path) {
   const FileHead head = head_of(model_, kv_, rope_factors_.size(), n_positions_);
@@ -82,12 +92,9 @@ void Session::save(const std::string& path) {
     std::memcpy(to, rope_factors_.data(), rope_factors_.size() * sizeof(float));
   }
   to += rope_factors_.size() * sizeof(float);
-  const size_t bytes = head.n_positions * head.position_bytes;
-  for (int64_t layer = 0; bytes > 0 && layer < config_.n_layers; ++layer) {
-    for (const void* from : {kv_.k_slot(layer, 0), kv_.v_slot(layer, 0)}) {
-      memory_.download(from, bytes, to);
-      to += bytes;
-    }
+  for (const Vectors& vectors : stored_vectors(n_positions_)) {
+    memory_.download(vectors.data, vectors.bytes, to);
+    to += vectors.bytes;
   }
   const std::string_view content(file.data(), file.size() - kHashDigits);
   const std::string sha256 = sha256_hex(bytes_of(content));
@@ -134,14 +141,11 @@ void Session::restore(const std::string& path) {
                 path, "make room for more");
   }
   from += factor_bytes;
-  const size_t bytes = head.n_positions * head.position_bytes;
-  for (int64_t layer = 0; bytes > 0 && layer < config_.n_layers; ++layer) {
-    for (void* to : {kv_.k_slot(layer, 0), kv_.v_slot(layer, 0)}) {
-      memory_.upload(from, bytes, to);
-      from += bytes;
-    }
-  }
   n_positions_ = static_cast<int64_t>(head.n_positions);
+  for (const Vectors& vectors : stored_vectors(n_positions_)) {
+    memory_.upload(from, vectors.bytes, vectors.data);
+    from += vectors.bytes;
+  }
 }
 
 }  // namespace assay

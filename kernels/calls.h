@@ -69,11 +69,14 @@ struct NormCall {
   float* out = nullptr;
   OpSite site = {};
   int64_t n_weights = 1;  // heads that have weights of their own; 1: all rows share them
+  int64_t x_width = 0;    // of a row of x, whose first part is normalized; 0: width
+
+  int64_t x_stride() const { return x_width == 0 ? width : x_width; }
 };
 
-// Rotary embedding (Su et al. 2021) of x[n_tokens, n_heads, head_dim]: the first `rotary_dim`
-// elements of each head are turned, the rest copied. cos_sin[n_tokens, rotary_dim / 2, 2] holds
-// cos and sin of each token's angles. out may be x.
+// Rotary embedding (Su et al. 2021) of x[n_tokens, n_heads, head_dim]: `rotary_dim` elements of
+// each head, from `first_turned` on, are turned, the rest copied. cos_sin[n_tokens, rotary_dim / 2,
+// 2] holds cos and sin of each token's angles. out may be x.
 struct RopeCall {
   const float* x = nullptr;
   const float* cos_sin = nullptr;
@@ -83,6 +86,32 @@ struct RopeCall {
   int64_t head_dim = 0;
   int64_t rotary_dim = 0;
   float* out = nullptr;
+  OpSite site = {};
+  int64_t first_turned = 0;
+};
+
+// Which elements of the inputs a head is put together from: of its own part of the one, of
+// `own_dim`, and behind them of what all heads share of the other, `shared_dim` a token.
+struct HeadParts {
+  int64_t own_dim = 0;
+  int64_t own_first = 0;
+  int64_t own_count = 0;
+  int64_t shared_dim = 0;
+  int64_t shared_first = 0;
+  int64_t shared_count = 0;
+
+  int64_t head_dim() const { return own_count + shared_count; }
+};
+
+// out[t, h, :] = own[t, h, own_first ..] and shared[t, shared_first ..], one after the other;
+// `shared` may be null.
+struct HeadsCall {
+  const float* own = nullptr;     // [n_tokens, n_heads, own_dim]
+  const float* shared = nullptr;  // [n_tokens, shared_dim]
+  HeadParts parts;
+  int64_t n_tokens = 0;
+  int64_t n_heads = 0;
+  float* out = nullptr;  // [n_tokens, n_heads, head_dim()]
   OpSite site = {};
 };
 
@@ -101,7 +130,8 @@ struct StoreKvCall {
   OpSite site = {};
 };
 
-// The keys and values of one layer: [position, kv_head, head_dim], `type` elements.
+// The keys and values of one layer: [position, kv_head, head_dim] and [position, kv_head,
+// value_dim], `type` elements.
 struct KvView {
   KvType type = KvType::kF32;
   const void* k = nullptr;
@@ -113,14 +143,17 @@ struct AttentionShape {
   int64_t n_kv_heads = 0;  // divides n_heads; query head h reads kv head h / (n_heads / n_kv_heads)
   int64_t head_dim = 0;
   float scale = 0.0F;
-  int64_t window = 0;     // a query at p sees keys in (p - window, p]; 0: all up to p
-  float soft_cap = 0.0F;  // scores become soft_cap tanh(score / soft_cap); 0: they stay
+  int64_t window = 0;         // a query at p sees keys in (p - window, p]; 0: all up to p
+  float soft_cap = 0.0F;      // scores become soft_cap tanh(score / soft_cap); 0: they stay
+  int64_t own_value_dim = 0;  // of a value; 0: head_dim
+
+  int64_t value_dim() const { return own_value_dim == 0 ? head_dim : own_value_dim; }
 };
 
 // Causal attention of the queries q[n_tokens, n_heads, head_dim], which stand at positions
 // first_position .. first_position + n_tokens - 1, over the keys and values of all positions up
 // to their own. `sinks`, where there are any, are one score a head that takes its share of the
-// softmax and has no value (gpt-oss). out[n_tokens, n_heads, head_dim].
+// softmax and has no value (gpt-oss). out[n_tokens, n_heads, value_dim()].
 struct AttentionCall {
   const float* q = nullptr;
   KvView kv;
@@ -165,10 +198,10 @@ struct Routing {
   int64_t n_groups_used = 1;  // only the best may be chosen from
 };
 
-// ids[t, :] = the experts that token t uses, best first; among equals the lowest. scores[t,
-// n_experts]; `bias` (null, or [n_experts]) is added to the gated scores only to choose by them. A
-// group is as good as its best expert, or with a sigmoid as its two best together (DeepSeek-V3).
-// All arrays are on the host.
+// ids[t, :] = the experts that token t uses, by descending weight; among equals the lowest.
+// scores[t, n_experts]; `bias` (null, or [n_experts]) is added to the gated scores only to choose
+// by them. A group is as good as its best expert, or with a sigmoid as its two best together
+// (DeepSeek-V3). All arrays are on the host.
 struct SelectCall {
   const float* scores = nullptr;
   const float* bias = nullptr;

@@ -35,6 +35,7 @@ class Kernels {
   void run(const MatmulCall& call) { run(std::span(&call, 1)); }
   virtual void run(const NormCall& call) = 0;
   virtual void run(const RopeCall& call) = 0;
+  virtual void run(const HeadsCall& call) = 0;
   virtual void run(const StoreKvCall& call) = 0;
   virtual void run(const AttentionCall& call) = 0;
   virtual void run(const ActivateCall& call) = 0;

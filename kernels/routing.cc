@@ -70,13 +70,18 @@ std::span<const float> scores_of(const float* scores, const Routing& routing, in
 
 void Kernels::run(const SelectCall& call) {
   for (int64_t t = 0; t < call.n_tokens; ++t) {
-    std::vector<double> values =
+    const std::vector<double> merits =
         gated(scores_of(call.scores, call.routing, t), call.routing.gating);
+    std::vector<double> values = merits;
     for (size_t i = 0; call.bias != nullptr && i < values.size(); ++i) {
       values[i] += static_cast<double>(call.bias[i]);
     }
     if (call.routing.n_groups > 1) keep_best_groups(call.routing, values);
-    std::ranges::copy(greatest_of(values, call.routing.n_used), call.ids + t * call.routing.n_used);
+    const std::vector<int32_t> chosen = greatest_of(values, call.routing.n_used);
+    int32_t* out = call.ids + t * call.routing.n_used;
+    for (const int32_t id : greatest_of(merits, call.routing.n_experts)) {
+      if (std::ranges::find(chosen, id) != chosen.end()) *out++ = id;
+    }
   }
 }
 

@@ -4,90 +4,12 @@
 #include <array>
 #include <iterator>
 
+#include "model/layer_parts.h"
+
 namespace assay {
 namespace {
 
-using C = Checkpoint;
-using W = Width;
-
-// What an architecture's layer is written with.
-constexpr OpSpec norm(Checkpoint out, Checkpoint in, std::string_view tensor,
-                      Presence bias = Presence::kNever) {
-  return {OpKind::kNorm, out, Width::kHidden, {in}, 1, tensor, bias};
-}
-constexpr OpSpec qk_norm(Checkpoint out, Checkpoint in, Width width, std::string_view tensor,
-                         Width norm_width) {
-  return {OpKind::kNorm, out, width, {in}, 1, tensor, Presence::kNever, norm_width};
-}
-constexpr OpSpec linear(Checkpoint out, Checkpoint in, Width width, std::string_view tensor,
-                        Presence bias = Presence::kNever) {
-  return {OpKind::kLinear, out, width, {in}, 1, tensor, bias};
-}
-constexpr OpSpec rope(Checkpoint out, Checkpoint in, Width width) {
-  return {OpKind::kRope, out, width, {in}, 1, {}, Presence::kNever};
-}
-constexpr OpSpec attention(Checkpoint q, Checkpoint k, Checkpoint v) {
-  return {OpKind::kAttention, Checkpoint::kAttn, Width::kQ, {q, k, v}, 3, {}, Presence::kNever};
-}
-constexpr OpSpec attention_with_sinks(Checkpoint q, Checkpoint k, Checkpoint v) {
-  OpSpec op = attention(q, k, v);
-  op.tensor = "attn_sinks";
-  return op;
-}
-constexpr OpSpec activation(Checkpoint up) {
-  return {OpKind::kActivation, Checkpoint::kFfnAct, Width::kInner, {up}, 1, {}, Presence::kNever};
-}
-constexpr OpSpec activation(Checkpoint up, Checkpoint gate) {
-  return {OpKind::kActivation, Checkpoint::kFfnAct, Width::kInner, {up, gate}, 2, {},
-          Presence::kNever};
-}
-constexpr OpSpec add(Checkpoint out, Checkpoint residual, Checkpoint branch) {
-  return {OpKind::kAdd, out, Width::kHidden, {residual, branch}, 2, {}, Presence::kNever};
-}
-
-template <size_t... kSizes>
-constexpr auto join(const std::array<OpSpec, kSizes>&... parts) {
-  std::array<OpSpec, (kSizes + ...)> ops;
-  auto at = ops.begin();
-  ((at = std::copy(parts.begin(), parts.end(), at)), ...);
-  return ops;
-}
-
-// What the layers of several architectures have in common.
-constexpr std::array kAttnNorm = {norm(C::kAttnNorm, C::kOutput, "attn_norm")};
-constexpr std::array kFfnNorm = {norm(C::kFfnNorm, C::kAttnResidual, "ffn_norm")};
-
-constexpr std::array<OpSpec, 3> qkv(Checkpoint in, Presence bias) {
-  return {linear(C::kQ, in, W::kQ, "attn_q", bias), linear(C::kK, in, W::kKv, "attn_k", bias),
-          linear(C::kV, in, W::kKv, "attn_v", bias)};
-}
-constexpr std::array<OpSpec, 3> fused_qkv(Presence bias) {
-  std::array<OpSpec, 3> ops = qkv(C::kAttnNorm, bias);
-  for (OpSpec& op : ops) op.tensor = "attn_qkv";
-  return ops;
-}
-// RMSNorm of q and k: over each head, or over all of it.
-constexpr std::array<OpSpec, 2> qk_norms(Width of_q, Width of_k) {
-  return {qk_norm(C::kQNorm, C::kQ, W::kQ, "attn_q_norm", of_q),
-          qk_norm(C::kKNorm, C::kK, W::kKv, "attn_k_norm", of_k)};
-}
-constexpr std::array<OpSpec, 4> rotary_attention(Checkpoint q, Checkpoint k, Presence bias) {
-  return {rope(C::kQRope, q, W::kQ), rope(C::kKRope, k, W::kKv),
-          attention(C::kQRope, C::kKRope, C::kV),
-          linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", bias)};
-}
-constexpr std::array<OpSpec, 4> gated_ffn(Checkpoint in, Presence bias) {
-  return {linear(C::kFfnGate, in, W::kInner, "ffn_gate", bias),
-          linear(C::kFfnUp, in, W::kInner, "ffn_up", bias), activation(C::kFfnUp, C::kFfnGate),
-          linear(C::kFfnOut, C::kFfnAct, W::kHidden, "ffn_down", bias)};
-}
-// The two additions to the residual stream.
-constexpr std::array<OpSpec, 1> add_attn(Checkpoint branch) {
-  return {add(C::kAttnResidual, C::kOutput, branch)};
-}
-constexpr std::array<OpSpec, 1> add_ffn(Checkpoint branch) {
-  return {add(C::kOutput, C::kAttnResidual, branch)};
-}
+using namespace layer_parts;
 
 constexpr auto gated_layer(Presence qkv_bias, Presence other_bias) {
   return join(kAttnNorm, qkv(C::kAttnNorm, qkv_bias), rotary_attention(C::kQ, C::kK, other_bias),
@@ -213,62 +135,6 @@ constexpr auto kGemma2Layer = gemma_layer(rotary_attention(C::kQ, C::kK, Presenc
 constexpr auto kGemma3Layer = gemma_layer(
     join(qk_norms(W::kHead, W::kHead), rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever)));
 
-// Experts: a token's own few of many feed-forwards, mixed.
-constexpr OpSpec expert_linear(Checkpoint out, Checkpoint in, Width width, std::string_view tensor,
-                               Presence bias) {
-  return {OpKind::kExpertLinear, out, width, {in, C::kExperts}, 2, tensor, bias};
-}
-constexpr std::array<OpSpec, 8> experts(Checkpoint in, Checkpoint out, Presence bias) {
-  return {linear(C::kRouter, in, W::kExperts, "ffn_gate_inp", bias),
-          OpSpec{OpKind::kSelect,
-                 C::kExperts,
-                 W::kUsed,
-                 {C::kRouter},
-                 1,
-                 "exp_probs_b",
-                 Presence::kOptional},
-          OpSpec{OpKind::kWeigh,
-                 C::kExpertWeights,
-                 W::kUsed,
-                 {C::kRouter, C::kExperts},
-                 2,
-                 {},
-                 Presence::kNever},
-          expert_linear(C::kFfnGate, in, W::kExpertInner, "ffn_gate_exps", bias),
-          expert_linear(C::kFfnUp, in, W::kExpertInner, "ffn_up_exps", bias),
-          OpSpec{OpKind::kActivation,
-                 C::kFfnAct,
-                 W::kExpertInner,
-                 {C::kFfnUp, C::kFfnGate},
-                 2,
-                 {},
-                 Presence::kNever},
-          expert_linear(C::kExpertOut, C::kFfnAct, W::kExpertHidden, "ffn_down_exps", bias),
-          OpSpec{OpKind::kMix,
-                 out,
-                 W::kHidden,
-                 {C::kExpertOut, C::kExpertWeights},
-                 2,
-                 {},
-                 Presence::kNever}};
-}
-// One that all tokens use, beside them.
-constexpr std::array<OpSpec, 5> shared_expert(Checkpoint in) {
-  return {linear(C::kSharedGate, in, W::kShared, "ffn_gate_shexp"),
-          linear(C::kSharedUp, in, W::kShared, "ffn_up_shexp"),
-          OpSpec{OpKind::kActivation,
-                 C::kSharedAct,
-                 W::kShared,
-                 {C::kSharedUp, C::kSharedGate},
-                 2,
-                 {},
-                 Presence::kNever},
-          linear(C::kSharedOut, C::kSharedAct, W::kHidden, "ffn_down_shexp"),
-          add(C::kFfnOut, C::kRoutedOut, C::kSharedOut)};
-}
-constexpr auto expert_layer(const auto& attention, const auto& experts) {
-  return join(kAttnNorm, attention, add_attn(C::kAttnOut), kFfnNorm, experts, add_ffn(C::kFfnOut));
-}
 constexpr auto kRoutedFfn = experts(C::kFfnNorm, C::kFfnOut, Presence::kNever);
 constexpr auto kRoutedAndShared =
     join(experts(C::kFfnNorm, C::kRoutedOut, Presence::kNever), shared_expert(C::kFfnNorm));
@@ -296,6 +162,42 @@ constexpr auto kGptOssLayer = join(
                linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", Presence::kAlways)},
     add_attn(C::kAttnOut), std::array{norm(C::kFfnNorm, C::kAttnResidual, "post_attention_norm")},
     experts(C::kFfnNorm, C::kFfnOut, Presence::kAlways), add_ffn(C::kFfnOut));
+
+// Latent attention (DeepSeek-AI 2024): keys and values of all heads are products of one short
+// vector, `kv_a` without its end. That end is the rotated part of each key.
+constexpr OpSpec latent_norm(Checkpoint out, Checkpoint in, Width width, std::string_view tensor) {
+  OpSpec op = qk_norm(out, in, width, tensor, width);
+  op.own_eps = 1e-6;
+  return op;
+}
+constexpr OpSpec heads(Checkpoint out, Width width, std::array<Checkpoint, 3> in, int n_inputs) {
+  return {OpKind::kHeads, out, width, in, n_inputs, {}, Presence::kNever};
+}
+constexpr std::array<OpSpec, 3> kLatentKv = {
+    linear(C::kKvA, C::kAttnNorm, W::kKvA, "attn_kv_a_mqa", Presence::kOptional),
+    latent_norm(C::kKvANorm, C::kKvA, W::kKvLatent, "attn_kv_a_norm"),
+    linear(C::kKvB, C::kKvANorm, W::kKvB, "attn_kv_b")};
+constexpr auto kLatentQ =
+    join(std::array{linear(C::kQA, C::kAttnNorm, W::kQLatent, "attn_q_a", Presence::kOptional),
+                    latent_norm(C::kQANorm, C::kQA, W::kQLatent, "attn_q_a_norm")},
+         kLatentKv, std::array{linear(C::kQ, C::kQANorm, W::kQ, "attn_q_b")});
+constexpr auto kPlainQ = join(kLatentKv, std::array{linear(C::kQ, C::kAttnNorm, W::kQ, "attn_q")});
+constexpr auto latent_attention(const auto& projections) {
+  return join(projections,
+              std::array{heads(C::kK, W::kKv, {C::kKvB, C::kKvA}, 2),
+                         heads(C::kV, W::kValues, {C::kKvB}, 1)},
+              rotary_attention(C::kQ, C::kK, Presence::kOptional));
+}
+constexpr auto kDeepseekLayer = expert_layer(latent_attention(kLatentQ), kRoutedAndShared);
+constexpr auto kDeepseekDense =
+    expert_layer(latent_attention(kLatentQ), gated_ffn(C::kFfnNorm, Presence::kNever));
+constexpr auto kDeepseekLite = expert_layer(latent_attention(kPlainQ), kRoutedAndShared);
+constexpr auto kDeepseekLiteDense =
+    expert_layer(latent_attention(kPlainQ), gated_ffn(C::kFfnNorm, Presence::kNever));
+constexpr LayerVariant kDeepseekVariants[] = {
+    {.ops = kDeepseekLiteDense, .tensor = "attn_q", .without = "ffn_gate_inp"},
+    {.ops = kDeepseekLite, .tensor = "attn_q"},
+    {.ops = kDeepseekDense, .without = "ffn_gate_inp"}};
 
 constexpr Architecture kArchitectures[] = {
     {.name = "llama",
@@ -416,6 +318,13 @@ constexpr Architecture kArchitectures[] = {
      .yarn_whole_pairs = false,
      .gating = Gating::kSoftmaxOfUsed,
      .normalise_weights = false},
+    {.name = "deepseek2",
+     .layer = kDeepseekLayer,
+     .variants = kDeepseekVariants,
+     .rope_pairing = RopePairing::kAdjacent,
+     .rotated_end = true,
+     .yarn_log_multiplier = true,
+     .normalise_weights = false},
 };
 
 // The op in the usual layer, or else in a variant.
@@ -438,9 +347,9 @@ std::vector<OpSpec> layer_ops(const Architecture& architecture,
                               const std::function<bool(std::string_view)>& is_true) {
   std::span<const OpSpec> chosen = architecture.layer;
   for (const LayerVariant& variant : architecture.variants) {
-    const bool applies = !variant.key.empty()       ? is_true(variant.key)
-                         : !variant.without.empty() ? !has_tensor(variant.without)
-                                                    : has_tensor(variant.tensor);
+    const bool applies = (variant.key.empty() || is_true(variant.key)) &&
+                         (variant.without.empty() || !has_tensor(variant.without)) &&
+                         (variant.tensor.empty() || has_tensor(variant.tensor));
     if (applies) {
       chosen = variant.ops;
       break;

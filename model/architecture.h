@@ -39,13 +39,13 @@ constexpr unsigned bit(Multiplier multiplier) {
 }
 inline constexpr unsigned kAllMultipliers = 15;
 
-// Another layer than the usual one.
+// Another layer than the usual one, taken where all that is stated here holds.
 struct LayerVariant {
   std::span<const OpSpec> ops;
-  std::string_view tensor = {};   // taken by layers of which the file has this tensor, by its name
-                                  // without "blk.N." and ".weight"
-  std::string_view without = {};  // or by layers of which it lacks this one
-  std::string_view key = {};      // or by all layers of files in which this key is true
+  std::string_view tensor = {};   // the file has this tensor of the layer, by its name without
+                                  // "blk.N." and ".weight"
+  std::string_view without = {};  // it lacks this one
+  std::string_view key = {};      // this key is true in it
 };
 
 // All that tells one architecture from another. Engine, comparison, causes and faults read this
@@ -60,6 +60,7 @@ struct Architecture {
   ActivationKind activation = ActivationKind::kSilu;
   PositionKind position = PositionKind::kRotary;
   RopePairing rope_pairing = RopePairing::kHalves;  // read only where position is kRotary
+  bool rotated_end = false;      // the last rotary_dim elements of a head are turned, not the first
   bool rope_freqs = false;       // may hold rope_freqs.weight, which divides the frequencies
   bool rope_long_short = false;  // may hold rope_factors_long.weight and rope_factors_short.weight
   SlidingWindow sliding_window = SlidingWindow::kIgnored;
@@ -73,7 +74,8 @@ struct Architecture {
   bool embedding_root = false;    // the embedding is multiplied by the root of its width
   int64_t wide_scale_layers = 0;  // with so many layers, scores are scaled by width / heads
   bool yarn_whole_pairs = true;   // YaRN's borders are rounded outwards to whole pairs
-  bool rope_switch = false;       // rope.scaling.finetuned says whether there is a rotation
+  bool yarn_log_multiplier = false;  // YaRN scales the attention's scores, by that key
+  bool rope_switch = false;          // rope.scaling.finetuned says whether there is a rotation
   Gating gating = Gating::kSoftmax;  // of experts, unless the file says otherwise
   bool normalise_weights = true;     // of experts, likewise
   // Caps of the attention's scores and of the logits: whether it has them, and the defaults.
@@ -95,7 +97,7 @@ std::vector<OpSpec> without_rotation(std::span<const OpSpec> layer);
 std::span<const OpSpec> common_layer();
 
 // What computes a checkpoint; the same in all layers that have it, but for those of the
-// feed-forward where there are experts.
+// feed-forward where there are experts, and keys and values of latent attention.
 OpKind kind_of(Checkpoint checkpoint);
 
 // Whether a model of this architecture has this checkpoint in its forward pass.

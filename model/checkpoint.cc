@@ -11,6 +11,11 @@ namespace {
 // In the order of the enum.
 constexpr std::string_view kOps[kCheckpoints] = {"embedding",
                                                  "attn_norm",
+                                                 "q_a",
+                                                 "q_a_norm",
+                                                 "kv_a",
+                                                 "kv_a_norm",
+                                                 "kv_b",
                                                  "q",
                                                  "k",
                                                  "v",

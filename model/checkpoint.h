@@ -13,6 +13,11 @@ namespace assay {
 enum class Checkpoint : uint8_t {
   kEmbedding,
   kAttnNorm,
+  kQA,
+  kQANorm,
+  kKvA,
+  kKvANorm,
+  kKvB,
   kQ,
   kK,
   kV,

@@ -35,6 +35,7 @@ constexpr HfName kNames[] = {
     {"ffn_up", "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},
     {"ffn_gate_inp", "mlp.gate"},
+    {"exp_probs_b", "mlp.gate.e_score_correction_bias"},
     {kMixture, "mlp.experts"},
     {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
     {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
@@ -149,7 +150,13 @@ constexpr HfModel kModels[] = {
      .window = HfWindow::kSome},
     {.model_type = "deepseek_v2",
      .architecture = "deepseek2",
-     .rope_pairing = RopePairing::kAdjacent},
+     .rope_pairing = RopePairing::kAdjacent,
+     .rotation = "apply_rotary_emb"},
+    {.model_type = "deepseek_v3",
+     .architecture = "deepseek2",
+     .rope_pairing = RopePairing::kAdjacent,
+     .rotation = "apply_rotary_pos_emb_interleave",
+     .rotated_to_halves = true},
 };
 
 const HfName* find_name(std::span<const HfName> names, std::string_view tensor) {
@@ -158,10 +165,11 @@ const HfName* find_name(std::span<const HfName> names, std::string_view tensor) 
   return found == names.end() ? nullptr : &*found;
 }
 
-std::string_view of_attention(Checkpoint checkpoint) {
-  if (checkpoint == Checkpoint::kQ) return "attn_q";
-  if (checkpoint == Checkpoint::kK) return "attn_k";
-  return checkpoint == Checkpoint::kV ? "attn_v" : "";
+// Of q, k and v, which a file may have in one tensor, the tensor of their own.
+std::string_view of_attention(const OpSpec& op) {
+  if (op.out == Checkpoint::kQ && op.tensor != "attn_q_b") return "attn_q";
+  if (op.out == Checkpoint::kK) return "attn_k";
+  return op.out == Checkpoint::kV ? "attn_v" : "";
 }
 
 }  // namespace
@@ -200,7 +208,7 @@ std::string_view hf_module(const HfModel& model, const OpSpec& op) {
   if (op.kind != OpKind::kNorm && op.kind != OpKind::kLinear) return "";
   const std::string special = std::string(op.tensor) + "/" + std::string(checkpoint_op(op.out));
   if (const HfName* name = find_name(model.names, special)) return name->module;
-  const std::string_view separate = of_attention(op.out);
+  const std::string_view separate = of_attention(op);
   if (separate.empty()) return hf_module(model, op.tensor);
   const std::string_view fused = hf_module(model, "attn_qkv");
   return fused.empty() ? hf_module(model, separate) : fused;

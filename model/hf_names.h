@@ -34,6 +34,10 @@ struct HfModel {
   // A module of q, k and v together has, for each key-value head, its queries, then k, then v.
   // Others have all of q, then k, then v.
   bool fused_by_kv_head = false;
+  // The function in transformers' source that rotates q and k; what it gives may be in halves where
+  // it takes neighbours.
+  std::string_view rotation = "apply_rotary_pos_emb";
+  bool rotated_to_halves = false;
   bool heads_first = false;    // norms of q and k are given [heads, tokens, head_dim]
   bool transposed = false;     // weights of linear modules are [inputs, outputs]
   bool norm_plus_one = false;  // the weight of a norm is this much less than in a GGUF file

@@ -32,6 +32,14 @@ inline constexpr std::string_view kHeadCount = "attention.head_count";
 inline constexpr std::string_view kHeadCountKv = "attention.head_count_kv";  // else as many heads
 inline constexpr std::string_view kKeyLength = "attention.key_length";       // else width / heads
 inline constexpr std::string_view kValueLength = "attention.value_length";   // else as the keys
+// Of latent attention. Its files state the lengths of a head under keys of their own, and under the
+// others those of the latent vectors that engines may compute with instead; older files have no
+// keys of their own.
+inline constexpr std::string_view kQLoraRank = "attention.q_lora_rank";
+inline constexpr std::string_view kKvLoraRank = "attention.kv_lora_rank";
+inline constexpr std::string_view kLatentKeyLength = "attention.key_length_mla";
+inline constexpr std::string_view kLatentValueLength = "attention.value_length_mla";
+inline constexpr std::string_view kLeadingDense = "leading_dense_block_count";
 inline constexpr std::string_view kSlidingWindow = "attention.sliding_window";  // else, and 0: none
 // Which layers have the window: a number as Architecture::window_period, or true or false of each.
 inline constexpr std::string_view kWindowPattern = "attention.sliding_window_pattern";
@@ -51,6 +59,8 @@ inline constexpr std::string_view kRopeOriginalContext = "rope.scaling.original_
 inline constexpr std::string_view kYarnExtFactor = "rope.scaling.yarn_ext_factor";  // else 1
 inline constexpr std::string_view kYarnAttentionFactor =
     "rope.scaling.yarn_attn_factor";  // else 0.1 ln(factor) + 1
+// Scores are scaled by (1 + this ln(factor))^2; cos and sin then not, unless the file says so.
+inline constexpr std::string_view kYarnLogMultiplier = "rope.scaling.yarn_log_multiplier";
 inline constexpr std::string_view kYarnBetaFast = "rope.scaling.yarn_beta_fast";  // else 32
 inline constexpr std::string_view kYarnBetaSlow = "rope.scaling.yarn_beta_slow";  // else 1
 inline constexpr std::string_view kRopeSwitch = "rope.scaling.finetuned";         // else true
@@ -63,9 +73,8 @@ constexpr std::string_view norm_eps(NormKind kind) {
 
 // Those of other architectures that ask for a computation which Assay does not do, unless they are
 // 0.
-inline constexpr std::array<std::string_view, 4> kNotComputed = {
-    "attention.clamp_kqv", "attention.max_alibi_bias", "attention.temperature_scale",
-    "rope.scaling.yarn_log_multiplier"};
+inline constexpr std::array<std::string_view, 3> kNotComputed = {
+    "attention.clamp_kqv", "attention.max_alibi_bias", "attention.temperature_scale"};
 
 // What a config.json of Hugging Face may say and a GGUF file has no key for. Assay keeps it under
 // keys of its own, which stand without the architecture in front, and honours them in a GGUF file

@@ -16,6 +16,8 @@ enum class OpKind : uint8_t {
   kNorm,          // of one input, whole or a head at a time, with a weight for each element
   kLinear,        // weight · input, plus a bias
   kRope,          // turns each head by the rotary angles of its token
+  kHeads,         // each head of parts of its inputs: its own part of the first, and what all heads
+                  // share of the second
   kAttention,     // of queries, keys and values
   kActivation,    // of up, times a function of the gate where there is one
   kAdd,           // of two inputs; the first is the residual stream
@@ -47,11 +49,17 @@ enum class RopePairing : uint8_t { kAdjacent, kHalves };
 
 // The hyperparameters that the size of a tensor is one of.
 enum class Width : uint8_t {
-  kHidden,  // embedding_length
-  kQ,       // n_heads * head_dim
-  kKv,      // n_kv_heads * head_dim
-  kHead,    // head_dim
-  kInner,   // feed_forward_length
+  kHidden,    // embedding_length
+  kQ,         // n_heads * head_dim
+  kKv,        // n_kv_heads * head_dim
+  kValues,    // n_kv_heads * value_dim
+  kAttended,  // n_heads * value_dim
+  kHead,      // head_dim
+  kQLatent,   // q_lora_rank
+  kKvLatent,  // kv_lora_rank
+  kKvA,       // kKvLatent, and rotary_dim
+  kKvB,       // n_heads * (head_dim - rotary_dim + value_dim)
+  kInner,     // feed_forward_length
   kVocab,
   kHeads,         // n_heads
   kExperts,       // expert_count
@@ -76,9 +84,11 @@ struct OpSpec {
   // kSelect: numbers that are added to the scores only to choose by them; the name ends in ".bias".
   std::string_view tensor = {};
   Presence bias = Presence::kNever;
-  Width norm_width = Width::kHidden;  // of what a kNorm normalizes at a time: all, or each head
-  bool weight_per_head = false;       // of a kNorm of heads: each head has weights of its own
-  bool if_present = false;            // only in layers whose tensor the file has
+  // Of what a kNorm normalizes at a time: all, each head, or the first part of a wider input.
+  Width norm_width = Width::kHidden;
+  bool weight_per_head = false;  // of a kNorm of heads: each head has weights of its own
+  bool if_present = false;       // only in layers whose tensor the file has
+  double own_eps = 0.0;          // of a kNorm, whatever the file says; 0: the file's
 
   // What the weights of a kNorm are a vector of.
   Width weight_width() const { return weight_per_head ? width : norm_width; }

@@ -141,10 +141,19 @@ class LogCheck {
     }
   }
 
-  // Whether not all layers of the architecture compute the op: rotations, in some.
+  // Whether not all layers of the architecture compute the op: rotations in some, or what a variant
+  // of the layer does not have.
   bool may_lack(const std::string& op) const {
     const Architecture* architecture = find_architecture(manifest_.arch);
-    return architecture != nullptr && (op == "q_rope" || op == "k_rope") &&
+    const std::optional<Checkpoint> checkpoint = find_checkpoint(op, true);
+    if (architecture == nullptr || !checkpoint) return false;
+    const auto lacks = [&](const LayerVariant& variant) {
+      return find_spec(variant.ops, *checkpoint) == nullptr;
+    };
+    if (lacks({.ops = architecture->layer}) || std::ranges::any_of(architecture->variants, lacks)) {
+      return true;
+    }
+    return (op == "q_rope" || op == "k_rope") &&
            (architecture->unrotated_period > 0 || architecture->rotated != Rotated::kAll);
   }
 

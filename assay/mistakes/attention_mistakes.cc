@@ -237,6 +237,27 @@ void add_head_map(std::function<std::string(const Groups&)> text,
   }
 }
 
+// A head's keys and values come one after the other from the latent vector.
+Mistake latent_parts_mistake() {
+  return {
+      .cause = "head_order",
+      .text = plainly("takes the values of each head before its keys from the latent's product"),
+      .edit = {.heads =
+                   [](const OpContext& context, HeadsCall call, Kernels& kernels) {
+                     const bool is_key = context.site.checkpoint == Checkpoint::kK;
+                     call.parts.own_first = is_key ? call.parts.own_dim - call.parts.own_count : 0;
+                     kernels.run(call);
+                   }},
+      .faults = {{.name = "latent-values-first",
+                  .group = kGroup,
+                  .what = "values are taken before keys from the product of the latent vector",
+                  .at = Checkpoint::kK,
+                  .unsupported_reason =
+                      needs("latent attention",
+                            [](const ModelConfig& config) { return config.kv_lora_rank > 0; }),
+                  .also = {Checkpoint::kV}}}};
+}
+
 std::vector<Mistake> head_map_mistakes() {
   std::vector<Mistake> mistakes;
   const auto add = [&](const char* text, std::function<int64_t(int64_t, const Groups&)> map,
@@ -381,6 +402,7 @@ std::vector<Mistake> attention_mistakes() {
                     rounding_mistakes(), injected_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
+  mistakes.push_back(latent_parts_mistake());
   return mistakes;
 }
 

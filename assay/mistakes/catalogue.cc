@@ -66,6 +66,8 @@ bool concerns(const Mistake& mistake, const Network& network, Op op) {
       return static_cast<bool>(edit.matmul);
     case OpKind::kRope:
       return static_cast<bool>(edit.rope);
+    case OpKind::kHeads:
+      return static_cast<bool>(edit.heads);
     case OpKind::kAttention:
       return static_cast<bool>(edit.attention);
     case OpKind::kActivation:

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -86,9 +87,97 @@ std::vector<Mistake> weight_mistakes() {
               {fault("router-sigmoid", "scores of experts go through a sigmoid, not a softmax", kAt,
                      "softmax over experts", is_no_sigmoid)}),
       weighed("router_weights", "weighs the experts by a softmax in place of a sigmoid",
-              [](Routing& r) { r.gating = Gating::kSoftmax; }, is_sigmoid, {}),
+              [](Routing& r) { r.gating = Gating::kSoftmax; }, is_sigmoid,
+              {fault("router-softmax", "scores of experts go through a softmax, not a sigmoid", kAt,
+                     "sigmoid of experts", is_sigmoid)}),
       weighed("router_scale", "leaves the scale of the experts' weights out",
-              [](Routing& r) { r.scale = 1.0F; }, has_scale, {})};
+              [](Routing& r) { r.scale = 1.0F; }, has_scale,
+              {fault("router-scale-missing", "the experts' weights are not scaled", kAt,
+                     "scale of the experts' weights", has_scale)})};
+}
+
+const float* choice_bias(const Network& network, int layer) {
+  return network.model == nullptr
+             ? nullptr
+             : network.model->layers[static_cast<size_t>(layer)].extra.choice_bias;
+}
+
+// The weights of experts by the scores that they are chosen by.
+void weigh_with_bias(const OpContext& context, const WeighCall& call, Kernels&) {
+  const float* bias = choice_bias(context.network, context.site.layer);
+  const Routing& routing = call.routing;
+  for (int64_t t = 0; t < call.n_tokens; ++t) {
+    double sum = 0.0;
+    std::vector<double> weights;
+    for (int64_t j = 0; j < routing.n_used; ++j) {
+      const int32_t id = call.ids[t * routing.n_used + j];
+      const auto score = static_cast<double>(call.scores[t * routing.n_experts + id]);
+      weights.push_back(1.0 / (1.0 + std::exp(-score)) + static_cast<double>(bias[id]));
+      sum += weights.back();
+    }
+    for (size_t j = 0; j < weights.size(); ++j) {
+      const double share = routing.normalise ? weights[j] / sum : weights[j];
+      call.weights[t * routing.n_used + static_cast<int64_t>(j)] =
+          static_cast<float>(share * static_cast<double>(routing.scale));
+    }
+  }
+}
+
+Mistake chosen(const char* text, void (*edit)(SelectCall&),
+               std::function<bool(const Network&, Op)> possible, Injected injected) {
+  return {.cause = "experts_used",
+          .text = plainly(text),
+          .edit = {.select =
+                       [edit](const OpContext&, SelectCall call, Kernels& kernels) {
+                         edit(call);
+                         kernels.run(call);
+                       }},
+          .possible = std::move(possible),
+          .faults = {std::move(injected)}};
+}
+
+std::vector<Mistake> choice_mistakes() {
+  const Needs has_groups = [](const Routing& r) { return r.n_groups_used < r.n_groups; };
+  const auto has_bias = [](const Network& network, Op op) {
+    return choice_bias(network, op.layer) != nullptr;
+  };
+  const auto any_bias = [](const Model& model) {
+    const bool has = std::ranges::any_of(
+        model.layers, [](const Layer& layer) { return layer.extra.choice_bias != nullptr; });
+    return has ? "" : "its experts are chosen without a bias";
+  };
+  const auto of_bias = [&](const char* name, const char* what, Checkpoint at) {
+    return Injected{.name = name,
+                    .group = kGroup,
+                    .what = what,
+                    .at = at,
+                    .unsupported_reason = any_bias,
+                    .in_every_layer = true,
+                    .in_arguments = true};
+  };
+  Injected all_groups = fault("expert-groups-ignored", "experts are chosen from all groups",
+                              Checkpoint::kExperts, "groups that are not used", has_groups);
+  all_groups.in_every_layer = true;
+  return {chosen(
+              "chooses experts from all groups, not from the best ones",
+              [](SelectCall& call) { call.routing.n_groups = call.routing.n_groups_used = 1; },
+              routed(has_groups), std::move(all_groups)),
+          chosen(
+              "chooses experts without the bias of the choice",
+              [](SelectCall& call) { call.bias = nullptr; }, has_bias,
+              of_bias("expert-bias-missing", "experts are chosen without their bias",
+                      Checkpoint::kExperts)),
+          {.cause = "router_weights",
+           .text = plainly("adds the bias of the choice to the experts' weights"),
+           .edit = {.weigh = weigh_with_bias},
+           .possible =
+               [has_bias](const Network& network, Op op) {
+                 return has_bias(network, op) &&
+                        network.model->config().routing.gating == Gating::kSigmoid;
+               },
+           .faults = {of_bias("expert-bias-in-weights",
+                              "the bias of the choice is added to the experts' weights",
+                              Checkpoint::kExpertWeights)}}};
 }
 
 // As if the last expert of each token were none.
@@ -278,14 +367,23 @@ Mistake shared_mistake() {
           .text = plainly("leaves the shared expert out"),
           .edit = {.add = [](const OpContext&, const AddCall& call,
                              Kernels&) { std::copy_n(call.a, call.count, call.out); }},
-          .possible = [](const Network&, Op op) { return op.checkpoint == Checkpoint::kFfnOut; }};
+          .possible = [](const Network&, Op op) { return op.checkpoint == Checkpoint::kFfnOut; },
+          .faults = {{.name = "shared-expert-missing",
+                      .group = kGroup,
+                      .what = "the shared expert is left out",
+                      .at = Checkpoint::kFfnOut,
+                      .unsupported_reason = needs("shared expert",
+                                                  [](const ModelConfig& config) {
+                                                    return config.shared_feed_forward_length > 0;
+                                                  }),
+                      .in_every_layer = true}}};
 }
 
 }  // namespace
 
 std::vector<Mistake> expert_mistakes() {
   std::vector<Mistake> mistakes;
-  for (auto part : {weight_mistakes(), count_mistakes(), order_mistakes()}) {
+  for (auto part : {weight_mistakes(), choice_mistakes(), count_mistakes(), order_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
   mistakes.push_back(shared_mistake());

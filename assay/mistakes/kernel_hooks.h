@@ -42,6 +42,7 @@ struct KernelHooks {
   Hook<MatmulCall> matmul = {};
   Hook<NormCall> norm = {};
   Hook<RopeCall> rope = {};
+  Hook<HeadsCall> heads = {};
   Hook<AttentionCall> attention = {};
   Hook<ActivateCall> activate = {};
   Hook<AddCall> add = {};

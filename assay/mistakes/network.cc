@@ -44,6 +44,7 @@ bool Network::can_compute(Op op) const {
     case OpKind::kSelect:
     case OpKind::kWeigh:
     case OpKind::kMix:
+    case OpKind::kHeads:
       return model != nullptr;
     case OpKind::kEmbedding:
       return model != nullptr;
@@ -67,15 +68,17 @@ std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& input
       return if_fits(inputs[0] % rope->head_dim == 0, inputs[0]);
     case OpKind::kAttention:
       return if_fits(inputs[0] == n_heads * head_dim && inputs[1] == n_kv_heads * head_dim &&
-                         inputs[2] == inputs[1],
-                     inputs[0]);
+                         inputs[2] == n_kv_heads * value_dim(),
+                     n_heads * value_dim());
     case OpKind::kAdd:
     case OpKind::kActivation:
       return if_fits(inputs[0] == inputs.back(), inputs[0]);
     case OpKind::kNorm: {
       const int64_t weights = model != nullptr ? width(op) : std::ssize(norms.at(op).weight);
-      return if_fits(inputs[0] == weights, weights);
+      return if_fits(inputs[0] == (model != nullptr ? width(this->inputs(op)[0]) : weights),
+                     weights);
     }
+    case OpKind::kHeads:
     case OpKind::kSelect:
     case OpKind::kWeigh:
     case OpKind::kExpertLinear:
@@ -97,7 +100,12 @@ std::optional<int64_t> Network::columns(Op op, const std::vector<int64_t>& input
 AttentionShape Network::attention_shape(Op op) const {
   if (model != nullptr) return model->config().attention_shape(op.layer);
   const double scale = 1.0 / std::sqrt(static_cast<double>(head_dim));
-  return {n_heads, n_kv_heads, head_dim, static_cast<float>(scale), window};
+  return {.n_heads = n_heads,
+          .n_kv_heads = n_kv_heads,
+          .head_dim = head_dim,
+          .scale = static_cast<float>(scale),
+          .window = window,
+          .own_value_dim = own_value_dim};
 }
 
 const RopeSettings& Network::rope_at(Op op) const {
@@ -120,7 +128,10 @@ NormCall Network::norm_call(Op op) const {
   const ModelConfig& config = model->config();
   const OpSpec* spec = op.layer < 0 ? nullptr : find_spec(layer(op.layer), op.checkpoint);
   call.width = config.width(spec == nullptr ? Width::kHidden : spec->norm_width);
-  if (spec != nullptr) call.n_weights = config.width(spec->weight_width()) / call.width;
+  if (spec != nullptr) {
+    call.n_weights = config.width(spec->weight_width()) / call.width;
+    call.eps = config.eps_of(*spec);
+  }
   call.weight = weights.weight;
   call.bias = weights.bias;
   return call;
@@ -182,10 +193,11 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
     case OpKind::kEmbedding:
       return look_up(context, hooks);
     case OpKind::kNorm: {
-      Matrix out(x[0]->rows, x[0]->columns);
+      Matrix out(x[0]->rows, model != nullptr ? width(op) : x[0]->columns);
       NormCall call = norm_call(op);
       call.x = x[0]->values.data();
       if (call.width == 0) call.width = out.columns;
+      if (out.columns < x[0]->columns) call.x_width = x[0]->columns;
       call.n_tokens = out.rows * out.columns / call.width;
       call.out = out.values.data();
       run_hooked(hooks.norm, context, call, *reference_);
@@ -207,8 +219,17 @@ Matrix Network::compute_hooked(const OpContext& context, const KernelHooks& hook
       run_hooked(hooks.rope, context, rope_call(*x[0], rope_at(op), table, out), *reference_);
       return out;
     }
+    case OpKind::kHeads: {
+      Matrix out(x[0]->rows, width(op));
+      run_hooked(hooks.heads, context,
+                 HeadsCall{x[0]->values.data(), x.size() > 1 ? x[1]->values.data() : nullptr,
+                           model->config().head_parts(*find_spec(layer(op.layer), op.checkpoint)),
+                           out.rows, n_heads, out.values.data()},
+                 *reference_);
+      return out;
+    }
     case OpKind::kAttention: {
-      Matrix out(x[0]->rows, x[0]->columns);
+      Matrix out(x[0]->rows, n_heads * value_dim());
       AttentionCall call{.kv = {KvType::kF32, x[1]->values.data(), x[2]->values.data()},
                          .shape = attention_shape(op),
                          .n_tokens = 1};
@@ -345,6 +366,7 @@ Network Network::of_model(const Model& model, int64_t n_positions) {
   network.n_heads = config.n_heads;
   network.n_kv_heads = config.n_kv_heads;
   network.head_dim = config.head_dim;
+  network.own_value_dim = config.value_dim;
   network.window = config.sliding_window;
   network.activation = activation_of(config.activation);
   network.norm = architecture.norm;
@@ -353,6 +375,7 @@ Network Network::of_model(const Model& model, int64_t n_positions) {
     network.rope = RopeSettings();
     network.rope->pairing = architecture.rope_pairing;
     network.rope->head_dim = config.head_dim;
+    network.rope->first_turned = config.first_turned();
     network.rope_factors = rope_factors_for(model, n_positions);
     network.rope->frequencies = rotary_frequencies(config, network.rope_factors);
     network.rope->base = config.rope_freq_base;

@@ -43,6 +43,7 @@ struct Network {
   int64_t n_heads = 0;  // 0 where unknown, as all sizes
   int64_t n_kv_heads = 0;
   int64_t head_dim = 0;
+  int64_t own_value_dim = 0;  // of a head's values, where it is another
   int64_t window = 0;
   int64_t n_prompt = 0;  // tokens that go through it together; 0 where unknown
   std::optional<RopeSettings> rope;
@@ -63,6 +64,11 @@ struct Network {
   bool has(Checkpoint checkpoint) const {
     return (model == nullptr ? find_spec(layer_, checkpoint) : model->config().find(checkpoint)) !=
            nullptr;
+  }
+  int64_t value_dim() const { return own_value_dim == 0 ? head_dim : own_value_dim; }
+  // Elements of a head, of all heads with so many.
+  int64_t dim_of_head(int64_t columns) const {
+    return columns == n_heads * value_dim() ? value_dim() : head_dim;
   }
   bool rotary() const { return has(Checkpoint::kQRope); }
   bool gated() const { return has(Checkpoint::kFfnGate); }

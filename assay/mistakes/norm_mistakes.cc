@@ -36,7 +36,7 @@ void run_with_eps_outside(const OpContext&, const NormCall& call, Kernels& kerne
   const auto n = static_cast<double>(call.width);
   for (int64_t t = 0; t < call.n_tokens; ++t) {
     NormCall row = call;
-    row.x += t * call.width;
+    row.x += t * call.x_stride();
     row.out += t * call.width;
     row.weight += t % call.n_weights * call.width;
     row.n_weights = 1;
@@ -60,7 +60,9 @@ void run_other_kind(const OpContext&, NormCall call, Kernels& kernels) {
 }
 
 void run_without_norm(const OpContext&, const NormCall& call, Kernels&) {
-  std::copy_n(call.x, call.n_tokens * call.width, call.out);
+  for (int64_t t = 0; t < call.n_tokens; ++t) {
+    std::copy_n(call.x + t * call.x_stride(), call.width, call.out + t * call.width);
+  }
 }
 
 bool is_of_qk(const Network& network, Op op) {
@@ -92,6 +94,11 @@ void run_over_each_head(const OpContext& context, NormCall call, Kernels& kernel
   call.n_tokens *= call.n_weights;
   call.width = head_dim;
   kernels.run(call);
+}
+
+std::string needs_latent_norm(const Model& model) {
+  return model.config().find(Checkpoint::kKvANorm) != nullptr ? ""
+                                                              : "it has no norm of latent vectors";
 }
 
 std::string needs_norm_bias(const Model& model) {
@@ -151,7 +158,14 @@ std::vector<Mistake> norm_mistakes() {
        .refine = true,
        .faults = {{"eps-wrong", kGroup, "eps is 1e-6 for 1e-5, or 1e-5 for another", kAt, any_model,
                    other_eps},
-                  {"eps-missing", kGroup, "eps is 0", kAt}}},
+                  {"eps-missing", kGroup, "eps is 0", kAt},
+                  {.name = "eps-of-latent",
+                   .group = kGroup,
+                   .what = "eps of the norms of latent vectors is 1e-3",
+                   .at = Checkpoint::kKvANorm,
+                   .unsupported_reason = needs_latent_norm,
+                   .parameter = with(1e-3),
+                   .also = {Checkpoint::kQANorm}}}},
       {.cause = "eps",
        .text = plainly("adds eps to the root, not under it"),
        .edit = {.norm = run_with_eps_outside},

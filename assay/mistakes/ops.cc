@@ -132,7 +132,8 @@ RopeCall rope_call(const Matrix& x, const RopeSettings& settings, const std::vec
           .n_heads = x.columns / settings.head_dim,
           .head_dim = settings.head_dim,
           .rotary_dim = 2 * std::ssize(settings.frequencies),
-          .out = out.values.data()};
+          .out = out.values.data(),
+          .first_turned = settings.first_turned};
 }
 
 Matrix rope(const Matrix& x, const RopeSettings& settings, const std::vector<double>& positions) {

@@ -104,12 +104,15 @@ Matrix turned(const Matrix& right, int64_t a, int64_t b) {
   return out;
 }
 
-// Within each head, [pairs, 2] written as [2, pairs] or the other way round.
-Matrix turned_heads(const Matrix& right, int64_t head_dim, bool to_halves) {
+// Within each head, from where it is rotated on, [pairs, 2] written as [2, pairs] or the other way
+// round.
+Matrix turned_heads(const Network& network, const Matrix& right, bool to_halves) {
   Matrix out = right;
-  const int64_t pairs = head_dim / 2;
+  const int64_t head_dim = network.head_dim;
+  const int64_t first = network.rope ? network.rope->first_turned : 0;
+  const int64_t pairs = (head_dim - first) / 2;
   for (int64_t t = 0; t < out.rows; ++t) {
-    for (int64_t head = 0; head + head_dim <= out.columns; head += head_dim) {
+    for (int64_t head = first; head + 2 * pairs <= out.columns; head += head_dim) {
       for (int64_t p = 0; p < pairs; ++p) {
         for (int64_t part = 0; part < 2; ++part) {
           const int64_t adjacent = head + 2 * p + part;
@@ -125,7 +128,8 @@ Matrix turned_heads(const Matrix& right, int64_t head_dim, bool to_halves) {
 Matrix moved_heads(const Network& network, const Matrix& right, double by) {
   Matrix out = right;
   const int64_t columns = right.columns;
-  const int64_t shift = (static_cast<int64_t>(by) * network.head_dim % columns + columns) % columns;
+  const int64_t dim = network.dim_of_head(columns);
+  const int64_t shift = (static_cast<int64_t>(by) * dim % columns + columns) % columns;
   for (int64_t t = 0; t < out.rows; ++t) {
     std::rotate_copy(right.row(t), right.row(t) + columns - shift, right.row(t) + columns,
                      out.row(t));
@@ -135,7 +139,7 @@ Matrix moved_heads(const Network& network, const Matrix& right, double by) {
 
 Matrix reversed_heads(const Network& network, const Matrix& right, double) {
   Matrix out = right;
-  const int64_t dim = network.head_dim;
+  const int64_t dim = network.dim_of_head(right.columns);
   for (int64_t t = 0; t < out.rows; ++t) {
     for (int64_t head = 0; head + dim <= out.columns; head += dim) {
       const float* from = right.row(t) + out.columns - dim - head;
@@ -162,11 +166,13 @@ std::vector<Mistake> layout_mistakes() {
       of_result("head_order",
                 "lays heads and their elements out the other way round ([dim, heads])",
                 [](const Network& network, const Matrix& right, double) {
-                  return turned(right, network.head_dim, right.columns / network.head_dim);
+                  const int64_t dim = network.dim_of_head(right.columns);
+                  return turned(right, dim, right.columns / dim);
                 }),
       of_result("head_order", "takes [dim, heads] for [heads, dim]",
                 [](const Network& network, const Matrix& right, double) {
-                  return turned(right, right.columns / network.head_dim, network.head_dim);
+                  const int64_t dim = network.dim_of_head(right.columns);
+                  return turned(right, right.columns / dim, dim);
                 }),
       of_result("head_order", "puts the heads in reverse order", reversed_heads),
       {.cause = "head_order",
@@ -186,7 +192,7 @@ std::vector<Mistake> layout_mistakes() {
                   to_halves ? "has the rows in the order of rotary halves, not of adjacent pairs"
                             : "has the rows in the order of adjacent pairs, not of rotary halves",
                   [to_halves](const Network& network, const Matrix& right, double) {
-                    return turned_heads(right, network.head_dim, to_halves);
+                    return turned_heads(network, right, to_halves);
                   }));
     mistakes.back().possible = is_rotated;
   }

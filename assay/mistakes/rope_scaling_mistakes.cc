@@ -259,19 +259,21 @@ std::vector<float> turned(const float* x, int64_t rows, int64_t heads, int64_t f
                        .head_dim = settings.head_dim,
                        .rotary_dim = 2 * std::ssize(settings.frequencies),
                        .out = out.data(),
-                       .site = context.site});
+                       .site = context.site,
+                       .first_turned = settings.first_turned});
   return out;
 }
 
 void run_with_rotation(const OpContext& context, AttentionCall call, Kernels& kernels) {
   const AttentionShape& shape = call.shape;
   const int64_t n_keys = call.first_position + call.n_tokens;
-  const int64_t count = n_keys * shape.n_kv_heads * shape.head_dim;
+  const int64_t heads = n_keys * shape.n_kv_heads;
   const std::vector<float> q =
       turned(call.q, call.n_tokens, shape.n_heads, call.first_position, context, kernels);
-  const std::vector<float> k = turned(as_floats(call.kv.k, call.kv.type, count).data(), n_keys,
-                                      shape.n_kv_heads, 0, context, kernels);
-  const std::vector<float> v = as_floats(call.kv.v, call.kv.type, count);
+  const std::vector<float> k =
+      turned(as_floats(call.kv.k, call.kv.type, heads * shape.head_dim).data(), n_keys,
+             shape.n_kv_heads, 0, context, kernels);
+  const std::vector<float> v = as_floats(call.kv.v, call.kv.type, heads * shape.value_dim());
   call.q = q.data();
   call.kv = {KvType::kF32, k.data(), v.data()};
   kernels.run(call);
@@ -307,49 +309,64 @@ std::vector<Mistake> dimension_mistakes() {
       config.rotary_dim = static_cast<int64_t>(dimensions);
     };
   };
-  return {{.cause = "rope_dimensions",
-           .text =
-               [](const Network& network, double dimensions) {
-                 return fmt::format("rotates {:.0f} of the {} elements of a head in place of {}",
-                                    dimensions, network.head_dim, config_of(network).rotary_dim);
-               },
-           .edit = rotated([set_dimensions](Rotation& rotation, const OpContext& context) {
-             rotation.settings.frequencies =
-                 frequencies_with(set_dimensions(context.parameter), context.network, context.op());
-           }),
-           .possible = [](const Network& network,
-                          Op op) { return has_model(network, op) && network.rope_factors.empty(); },
-           .grid =
-               [](const Network& network) {
-                 std::vector<double> grid;
-                 for (int64_t dim = 2; dim <= network.head_dim; ++dim) {
-                   const bool usual = dim % 2 == 0 && network.head_dim % dim == 0;
-                   if (usual && dim != config_of(network).rotary_dim) {
-                     grid.push_back(static_cast<double>(dim));
-                   }
-                 }
-                 return grid;
-               },
-           .faults = {of_table(
-               "rope-all-dimensions", "the whole of each head is turned",
-               needs("rotation of a part of each head",
-                     [](const ModelConfig& config) { return config.rotary_dim < config.head_dim; }),
-               [](const OpContext& context) {
-                 return static_cast<double>(context.network.head_dim);
-               })}},
-          {.cause = "rope_dimensions",
-           .text = plainly("takes the frequencies that a rotation of the whole head has"),
-           .edit = rotated([](Rotation& rotation, const OpContext&) {
-             RopeSettings& settings = rotation.settings;
-             const size_t pairs = settings.frequencies.size();
-             settings.frequencies =
-                 rope_frequencies(settings.base, static_cast<size_t>(settings.head_dim / 2));
-             settings.frequencies.resize(pairs);
-           }),
-           .possible = [](const Network& network, Op op) {
-             return has_model(network, op) && !has_factors(network, op) &&
-                    config_of(network).rotary_dim < network.head_dim;
-           }}};
+  return {
+      {.cause = "rope_dimensions",
+       .text =
+           [](const Network& network, double dimensions) {
+             return fmt::format("rotates {:.0f} of the {} elements of a head in place of {}",
+                                dimensions, network.head_dim, config_of(network).rotary_dim);
+           },
+       .edit = rotated([set_dimensions](Rotation& rotation, const OpContext& context) {
+         rotation.settings.frequencies =
+             frequencies_with(set_dimensions(context.parameter), context.network, context.op());
+         if (rotation.settings.first_turned > 0) {
+           rotation.settings.first_turned =
+               context.network.head_dim - static_cast<int64_t>(context.parameter);
+         }
+       }),
+       .possible = [](const Network& network,
+                      Op op) { return has_model(network, op) && network.rope_factors.empty(); },
+       .grid =
+           [](const Network& network) {
+             std::vector<double> grid;
+             for (int64_t dim = 2; dim <= network.head_dim; ++dim) {
+               const bool usual = dim % 2 == 0 && network.head_dim % dim == 0;
+               if (usual && dim != config_of(network).rotary_dim) {
+                 grid.push_back(static_cast<double>(dim));
+               }
+             }
+             return grid;
+           },
+       .faults = {of_table(
+           "rope-all-dimensions", "the whole of each head is turned",
+           needs("rotation of a part of each head",
+                 [](const ModelConfig& config) { return config.rotary_dim < config.head_dim; }),
+           [](const OpContext& context) {
+             return static_cast<double>(context.network.head_dim);
+           })}},
+      {.cause = "rope_dimensions",
+       .text = plainly("rotates the first elements of a head in place of the last"),
+       .edit = rotated(
+           [](Rotation& rotation, const OpContext&) { rotation.settings.first_turned = 0; }),
+       .possible = [](const Network& network,
+                      Op op) { return network.rope && network.rope_at(op).first_turned > 0; },
+       .faults = {of_table(
+           "rope-first-dimensions", "the first elements of a head are turned in place of the last",
+           needs("rotation of the end of each head",
+                 [](const ModelConfig& config) { return config.first_turned() > 0; }))}},
+      {.cause = "rope_dimensions",
+       .text = plainly("takes the frequencies that a rotation of the whole head has"),
+       .edit = rotated([](Rotation& rotation, const OpContext&) {
+         RopeSettings& settings = rotation.settings;
+         const size_t pairs = settings.frequencies.size();
+         settings.frequencies =
+             rope_frequencies(settings.base, static_cast<size_t>(settings.head_dim / 2));
+         settings.frequencies.resize(pairs);
+       }),
+       .possible = [](const Network& network, Op op) {
+         return has_model(network, op) && !has_factors(network, op) &&
+                config_of(network).rotary_dim < network.head_dim;
+       }}};
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ KernelHooks rotated(std::function<void(Rotation&, const OpContext&)> edit) {
     call.cos_sin = table.data();
     call.pairing = rotation.settings.pairing;
     call.rotary_dim = 2 * std::ssize(rotation.settings.frequencies);
+    call.first_turned = rotation.settings.first_turned;
     kernels.run(call);
   }};
 }

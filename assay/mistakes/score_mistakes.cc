@@ -40,32 +40,47 @@ std::string scale_text(const Network& network, double value) {
 std::vector<double> scale_grid(const Network& network) {
   const auto dim = static_cast<double>(network.head_dim);
   std::vector<double> grid = ratios(1e-3 / dim, 1e2, 48);
-  for (const double value : {1 / dim, 1.0, std::sqrt(dim)}) grid.push_back(value);
+  for (const double value : {1 / dim, 1 / std::sqrt(dim), 1.0, std::sqrt(dim)})
+    grid.push_back(value);
   std::sort(grid.begin(), grid.end());
   return grid;
 }
 
 Mistake scale_mistake() {
-  return {
-      .cause = "attention_scale",
-      .text = scale_text,
-      .edit = called(
-          [](AttentionCall& call, double scale) { call.shape.scale = static_cast<float>(scale); }),
-      .grid = scale_grid,
-      .refine = true,
-      .faults = {{"scale-missing", kGroup, "scores are not divided by the root of head_dim", kAt,
-                  any_model, with(1)},
-                 {"scale-twice", kGroup, "scores are divided by the root of head_dim twice", kAt,
-                  any_model,
-                  [](const OpContext& context) {
-                    const double scale = context.network.attention_shape(context.op()).scale;
-                    return scale * scale;
-                  }},
-                 {"scale-of-width", kGroup, "scores are divided by the root of the model's width",
-                  kAt, any_model, [](const OpContext& context) {
-                    return 1.0 / std::sqrt(static_cast<double>(
-                                     context.network.width({Checkpoint::kEmbedding, -1})));
-                  }}}};
+  return {.cause = "attention_scale",
+          .text = scale_text,
+          .edit = called([](AttentionCall& call, double scale) {
+            call.shape.scale = static_cast<float>(scale);
+          }),
+          .grid = scale_grid,
+          .refine = true,
+          .faults = {{"scale-missing", kGroup, "scores are not divided by the root of head_dim",
+                      kAt, any_model, with(1)},
+                     {"scale-twice", kGroup, "scores are divided by the root of head_dim twice",
+                      kAt, any_model,
+                      [](const OpContext& context) {
+                        const double scale = context.network.attention_shape(context.op()).scale;
+                        return scale * scale;
+                      }},
+                     {"scale-of-width", kGroup,
+                      "scores are divided by the root of the model's width", kAt, any_model,
+                      [](const OpContext& context) {
+                        return 1.0 / std::sqrt(static_cast<double>(
+                                         context.network.width({Checkpoint::kEmbedding, -1})));
+                      }},
+                     {.name = "scale-without-yarn",
+                      .group = kGroup,
+                      .what = "YaRN's factor of the scores is left out",
+                      .at = kAt,
+                      .unsupported_reason = needs("factor of the scores",
+                                                  [](const ModelConfig& config) {
+                                                    return config.yarn_score_factor != 1.0;
+                                                  }),
+                      .parameter =
+                          [](const OpContext& context) {
+                            return 1.0 / std::sqrt(static_cast<double>(context.network.head_dim));
+                          },
+                      .in_arguments = true}}};
 }
 
 const float* sinks_of(const Network& network, Op op) {

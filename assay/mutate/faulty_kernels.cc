@@ -82,13 +82,17 @@ void FaultyKernels::run(const RopeCall& call) {
   run_edited(&KernelHooks::rope, call, call.n_tokens * call.n_heads * call.head_dim);
 }
 
+void FaultyKernels::run(const HeadsCall& call) {
+  run_edited(&KernelHooks::heads, call, call.n_tokens * call.n_heads * call.parts.head_dim());
+}
+
 void FaultyKernels::run(const StoreKvCall& call) {
   kernels_.run(call);
 }
 
 void FaultyKernels::run(const AttentionCall& call) {
   run_edited(&KernelHooks::attention, call,
-             call.n_tokens * call.shape.n_heads * call.shape.head_dim);
+             call.n_tokens * call.shape.n_heads * call.shape.value_dim());
 }
 
 void FaultyKernels::run(const ActivateCall& call) {

@@ -33,6 +33,7 @@ class FaultyKernels : public Kernels {
   void run(std::span<const MatmulCall> calls) override;
   void run(const NormCall& call) override;
   void run(const RopeCall& call) override;
+  void run(const HeadsCall& call) override;
   void run(const StoreKvCall& call) override;
   void run(const AttentionCall& call) override;
   void run(const ActivateCall& call) override;

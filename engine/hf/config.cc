@@ -53,15 +53,21 @@ constexpr Feature kFlags[] = {{"alibi", false},
                               {"add_cross_attention", false},
                               {"use_bidirectional_attention", false},
                               {"scale_attn_by_inverse_layer_idx", false},
-                              {"scale_attn_weights", true}};
+                              {"scale_attn_weights", true},
+                              {"rope_interleave", true}};
 // These are refused wherever they are not null.
-constexpr const char* kObjects[] = {"quantization_config", "clip_qkv", "attention_chunk_size",
-                                    "n_routed_experts"};
+constexpr const char* kObjects[] = {"quantization_config", "clip_qkv", "attention_chunk_size"};
+// And this one, but for networks with latent attention.
+constexpr char kRoutedExperts[] = "n_routed_experts";
 // Constants of the clamped SwiGLU that the kernels have.
 constexpr std::pair<const char*, double> kConstants[] = {{"swiglu_limit", 7.0},
                                                          {"swiglu_alpha", 1.702}};
 
-void refuse_features(const ConfigObject& object) {
+bool is_latent(const HfConfig& config) {
+  return has_checkpoint(*config.architecture, Checkpoint::kKvA);
+}
+
+void refuse_features(const ConfigObject& object, const HfConfig& config) {
   for (const Feature& feature : kFlags) {
     const rapidjson::Value* value = object.find(feature.key);
     if (value == nullptr || (value->IsBool() && value->GetBool() == feature.neutral)) continue;
@@ -69,6 +75,9 @@ void refuse_features(const ConfigObject& object) {
   }
   for (const char* key : kObjects) {
     if (object.find(key) != nullptr) object.refuse(key, "asks for what Assay does not compute");
+  }
+  if (!is_latent(config) && object.find(kRoutedExperts) != nullptr) {
+    object.refuse(kRoutedExperts, "asks for what Assay does not compute");
   }
   for (const auto& [key, value] : kConstants) {
     if (object.positive({key}, value) != value) {
@@ -128,6 +137,20 @@ int64_t kv_heads(const ConfigObject& object, const HfConfig& config) {
   return count;
 }
 
+// Of latent attention, whose config.json calls the rotated part of a head head_dim.
+void read_latent_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
+  constexpr int64_t kMaxHeadLength = 65536;
+  config.head_dim = object.whole({"qk_rope_head_dim"}, kMaxHeadLength, 64);
+  const int64_t own = object.whole({"qk_nope_head_dim"}, kMaxHeadLength, 128);
+  const int64_t of_values = object.whole({"v_head_dim"}, kMaxHeadLength, 128);
+  keys.whole(hyperparameter::kLatentKeyLength, own + config.head_dim);
+  keys.whole(hyperparameter::kLatentValueLength, of_values);
+  keys.whole(hyperparameter::kKvLoraRank, object.whole({"kv_lora_rank"}, kMaxWidth, 512));
+  if (!object.has("q_lora_rank") || object.find("q_lora_rank") != nullptr) {
+    keys.whole(hyperparameter::kQLoraRank, object.whole({"q_lora_rank"}, kMaxWidth, 1536));
+  }
+}
+
 void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   config.n_vocab = object.whole({"vocab_size"}, kMaxWidth);
   config.embedding_length = object.whole({"hidden_size", "n_embd"}, kMaxWidth);
@@ -161,15 +184,49 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   keys.whole(hyperparameter::kFeedForwardLength, inner);
   keys.whole(hyperparameter::kHeadCount, config.n_heads);
   keys.whole(hyperparameter::kHeadCountKv, config.n_kv_heads);
-  keys.whole(hyperparameter::kKeyLength, config.head_dim);
-  keys.whole(hyperparameter::kValueLength, config.head_dim);
+  if (is_latent(config)) {
+    read_latent_shape(object, config, keys);
+  } else {
+    keys.whole(hyperparameter::kKeyLength, config.head_dim);
+    keys.whole(hyperparameter::kValueLength, config.head_dim);
+  }
   keys.real(hyperparameter::norm_eps(config.architecture->norm),
             object.positive({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
                              "norm_epsilon"}));
 }
 
+// Of DeepSeek's networks. The second generation chooses by a softmax, from groups only if it says
+// so, and never normalises; the third by a sigmoid.
+void read_shared_and_groups(const ConfigObject& object, const HfConfig& config, Keys& keys) {
+  const bool third = config.model->model_type == "deepseek_v3";
+  keys.whole(hyperparameter::kLeadingDense,
+             object.whole_or_zero("first_k_dense_replace", kMaxLayers, third ? 3 : 0));
+  keys.whole(hyperparameter::kExpertSharedCount,
+             object.whole({"n_shared_experts"}, config.n_experts, third ? 1 : 2));
+  keys.real(hyperparameter::kExpertWeightsScale,
+            object.positive({"routed_scaling_factor"}, third ? 2.5 : 1.0));
+  keys.whole(hyperparameter::kExpertGating, third ? 2 : 1);
+  keys.flag(hyperparameter::kExpertWeightsNorm, third && object.flag("norm_topk_prob", true));
+  if (object.whole({"moe_layer_freq"}, kMaxLayers, 1) != 1) {
+    object.refuse("moe_layer_freq", "is not 1", "Assay computes experts in all later layers");
+  }
+  constexpr char kMethod[] = "topk_method";
+  const std::string method = object.text({kMethod}, "greedy");
+  if (!third && method == "greedy") return;
+  if (!third && method != "group_limited_greedy") {
+    object.refuse(kMethod, fmt::format("is '{}'", method),
+                  "Assay computes greedy and group_limited_greedy");
+  }
+  const auto groups = third ? std::optional<int64_t>(8) : std::nullopt;
+  const auto used = third ? std::optional<int64_t>(4) : std::nullopt;
+  keys.whole(hyperparameter::kExpertGroupCount,
+             object.whole({"n_group"}, config.n_experts, groups));
+  keys.whole(hyperparameter::kExpertGroupUsedCount,
+             object.whole({"topk_group"}, config.n_experts, used));
+}
+
 void read_experts(const ConfigObject& object, HfConfig& config, Keys& keys) {
-  const KeyNames count = {"num_local_experts", "num_experts"};
+  const KeyNames count = {"num_local_experts", "num_experts", kRoutedExperts};
   if (object.find(object.present(count)) == nullptr) return;
   config.n_experts = object.whole(count, 65536);
   keys.whole(hyperparameter::kExpertCount, config.n_experts);
@@ -179,6 +236,7 @@ void read_experts(const ConfigObject& object, HfConfig& config, Keys& keys) {
     keys.whole(hyperparameter::kExpertFeedForwardLength,
                object.whole({"moe_intermediate_size"}, kMaxWidth));
   }
+  if (is_latent(config)) return read_shared_and_groups(object, config, keys);
   // Of qwen3_moe and olmoe; the others always do what their architecture has.
   const bool may_differ =
       config.model->model_type == "qwen3_moe" || config.model->model_type == "olmoe";
@@ -399,7 +457,7 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
     object.refuse("model_type", fmt::format("is '{}'", type),
                   fmt::format("Assay reads {}", hf_model_types()));
   }
-  refuse_features(object);
+  refuse_features(object, config);
   Keys keys(config);
   keys.own_text("general.architecture", config.architecture->name);
   const std::string& name = config.made.emplace_back(object.text({"_name_or_path"}, type));
@@ -412,6 +470,9 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
   read_window(object, config, keys);
   read_residual(object, config, keys);
   if (config.architecture->position == PositionKind::kRotary) read_rotation(object, config, keys);
+  if (is_latent(config)) {
+    config.n_ignored_layers = object.whole_or_zero("num_nextn_predict_layers", kMaxLayers, 0);
+  }
   config.tied_is_stated = object.find("tie_word_embeddings") != nullptr;
   config.tied = object.flag("tie_word_embeddings", type == "gpt2");
   config.attention_bias = object.flag("attention_bias", false);

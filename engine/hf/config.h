@@ -23,6 +23,7 @@ struct HfConfig {
   int64_t n_kv_heads = 0;
   int64_t head_dim = 0;
   int64_t n_experts = 0;           // of a layer; 0: it has none
+  int64_t n_ignored_layers = 0;    // behind the network's own, which transformers does not read
   int64_t rotary_dim = 0;          // 0 where positions are learned
   bool tied = false;               // the output matrix is the token embedding
   bool tied_is_stated = false;     // otherwise the tensors decide

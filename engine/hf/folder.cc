@@ -83,9 +83,13 @@ class Weights {
                 found == tensors_.end() ? std::string() : found->second.file, hint);
   }
 
-  void reject_leftovers(std::string_view model_type) const {
+  // Those of `ignored` modules may be left over.
+  void reject_leftovers(std::string_view model_type,
+                        const std::vector<std::string>& ignored) const {
     for (const auto& [name, stored] : tensors_) {
-      if (taken_.contains(name) || is_buffer(name)) continue;
+      const bool is_ignored = std::ranges::any_of(
+          ignored, [&](const std::string& prefix) { return name.starts_with(prefix); });
+      if (taken_.contains(name) || is_buffer(name) || is_ignored) continue;
       fail(name, fmt::format("is not one that Assay uses for model_type '{}'", model_type),
            "the model computes something that Assay does not know");
     }
@@ -171,7 +175,11 @@ class TensorList {
       put(name, {TensorType::kF32, {std::ssize(values)}, std::as_bytes(std::span(kept))});
     }
     for (int64_t layer = 0; layer < config_.n_layers; ++layer) add_layer(layer);
-    weights_.reject_leftovers(config_.model->model_type);
+    std::vector<std::string> ignored;
+    for (int64_t i = 0; i < config_.n_ignored_layers; ++i) {
+      ignored.push_back(fmt::format("{}.{}.", config_.model->layers, config_.n_layers + i));
+    }
+    weights_.reject_leftovers(config_.model->model_type, ignored);
   }
 
  private:

@@ -40,6 +40,13 @@ int64_t ConfigObject::whole(KeyNames names, int64_t most, std::optional<int64_t>
   return value->GetInt64();
 }
 
+int64_t ConfigObject::whole_or_zero(const char* key, int64_t most, int64_t fallback) const {
+  const auto* value = find(key);
+  return value != nullptr && value->IsInt64() && value->GetInt64() == 0
+             ? 0
+             : whole({key}, most, fallback);
+}
+
 double ConfigObject::positive(KeyNames names, std::optional<double> fallback) const {
   const char* key = present(names);
   const auto* value = find(key);

@@ -29,6 +29,8 @@ class ConfigObject {
 
   // From 1 to `most`. Without a fallback the key must be there.
   int64_t whole(KeyNames names, int64_t most, std::optional<int64_t> fallback = {}) const;
+  // From 0 to `most`.
+  int64_t whole_or_zero(const char* key, int64_t most, int64_t fallback) const;
   // A number above 0 that keeps its precision in 32 bits.
   double positive(KeyNames names, std::optional<double> fallback = {}) const;
   bool flag(const char* key, bool fallback) const;

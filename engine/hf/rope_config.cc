@@ -207,6 +207,11 @@ class Reader {
           mscale(factor, parameters.positive({"mscale"})) /
           mscale(factor, parameters.positive({"mscale_all_dim"}));
     }
+    if (config_.architecture->yarn_log_multiplier && parameters.find("mscale_all_dim") != nullptr) {
+      rope_.numbers[hyperparameter::kYarnLogMultiplier] =
+          0.1 * parameters.positive({"mscale_all_dim"});
+      rope_.numbers.try_emplace(hyperparameter::kYarnAttentionFactor, mscale(factor, 1.0));
+    }
     const bool whole_pairs = parameters.flag("truncate", true);
     if (whole_pairs != config_.architecture->yarn_whole_pairs) rope_.yarn_whole_pairs = whole_pairs;
   }

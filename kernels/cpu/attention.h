@@ -24,7 +24,7 @@ struct Query {
   int64_t first_key;
   int64_t end_key;
   float* scores;  // of key k at [k - first_key]; room for a multiple of 16
-  float* run;     // [head_dim, rounded up to 16]: the sum over the current run of keys
+  float* run;     // [value_dim, rounded up to 16]: the sum over the current run of keys
   float* total;   // [the same]: that over all earlier runs
   float sink;     // a score without a key; -infinity: none
   float weight_sum;
@@ -35,7 +35,7 @@ template <class Kv>
 struct KvHead {
   const uint8_t* first;
   int64_t stride;
-  int64_t head_dim;
+  int64_t dim;
 
   // Asks for keys that are read soon: heads stand side by side, so that one head's vectors look
   // random to the processor's own prefetcher. An address beyond the end does no harm.
@@ -46,7 +46,7 @@ struct KvHead {
 #pragma GCC unroll 4
     for (int64_t j = 0; j < kKeys; ++j) {
       const uint8_t* vector = first + (key + kAhead + j) * stride * Kv::kBytes;
-      for (int64_t line = 0; line < head_dim * Kv::kBytes; line += kLine) {
+      for (int64_t line = 0; line < dim * Kv::kBytes; line += kLine) {
         __builtin_prefetch(vector + line);
       }
     }
@@ -55,7 +55,7 @@ struct KvHead {
     return Kv::read(first + (key * stride + d) * Kv::kBytes);
   }
   ASSAY_ALWAYS_INLINE F32x16 read_partial(int64_t key, int64_t d) const {
-    return Kv::read_partial(first + (key * stride + d) * Kv::kBytes, head_dim - d);
+    return Kv::read_partial(first + (key * stride + d) * Kv::kBytes, dim - d);
   }
 };
 
@@ -93,13 +93,13 @@ ASSAY_ALWAYS_INLINE void score_tile(const Query* queries, const KvHead<Kv>& k, f
     }
   };
   int64_t d = 0;
-  for (; d + 16 <= k.head_dim; d += 16) {
+  for (; d + 16 <= k.dim; d += 16) {
     accumulate([&](int64_t j) { return k.read(j, d); },
                [&](const float* q) { return load(q + d); });
   }
-  if (d < k.head_dim) {
+  if (d < k.dim) {
     accumulate([&](int64_t j) { return k.read_partial(j, d); },
-               [&](const float* q) { return load_partial(q + d, k.head_dim - d); });
+               [&](const float* q) { return load_partial(q + d, k.dim - d); });
   }
 #pragma GCC unroll 8
   for (int64_t i = 0; i < kQueries; ++i) {
@@ -182,13 +182,13 @@ template <class Kv, int64_t kQueries>
 void accumulate_values(const Query* queries, const KvHead<Kv>& v, int64_t begin, int64_t end) {
   if (begin >= end) return;
   int64_t d = 0;
-  for (; d + 64 <= v.head_dim; d += 64) {
+  for (; d + 64 <= v.dim; d += 64) {
     accumulate_vectors<Kv, kQueries, 4, false>(queries, v, begin, end, d);
   }
-  for (; d + 16 <= v.head_dim; d += 16) {
+  for (; d + 16 <= v.dim; d += 16) {
     accumulate_vectors<Kv, kQueries, 1, false>(queries, v, begin, end, d);
   }
-  if (d < v.head_dim) accumulate_vectors<Kv, kQueries, 1, true>(queries, v, begin, end, d);
+  if (d < v.dim) accumulate_vectors<Kv, kQueries, 1, true>(queries, v, begin, end, d);
 }
 
 template <int64_t kValue>
@@ -232,19 +232,18 @@ inline int64_t max_keys(const AttentionCall& a) {
 }
 
 inline int64_t attention_scratch(const AttentionCall& a) {
-  return kTileQueries * (round_up_to_16(max_keys(a)) + 2 * round_up_to_16(a.shape.head_dim));
+  return kTileQueries * (round_up_to_16(max_keys(a)) + 2 * round_up_to_16(a.shape.value_dim()));
 }
 
 inline Query make_query(const AttentionCall& a, int64_t kv_head, int64_t index, float* scratch) {
   const int64_t heads = a.shape.n_heads / a.shape.n_kv_heads;
   const int64_t token = index / heads;
-  const int64_t element =
-      (token * a.shape.n_heads + kv_head * heads + index % heads) * a.shape.head_dim;
+  const int64_t head = token * a.shape.n_heads + kv_head * heads + index % heads;
   const int64_t position = a.first_position + token;
-  const int64_t width = round_up_to_16(a.shape.head_dim);
+  const int64_t width = round_up_to_16(a.shape.value_dim());
   Query query;
-  query.q = a.q + element;
-  query.out = a.out + element;
+  query.q = a.q + head * a.shape.head_dim;
+  query.out = a.out + head * a.shape.value_dim();
   query.first_key = a.shape.window > 0 ? greater(0, position - a.shape.window + 1) : 0;
   query.end_key = position + 1;
   query.scores = scratch;
@@ -260,11 +259,12 @@ template <class Kv>
 void attend_as(const AttentionCall& a, int64_t kv_head, int64_t first, int64_t last,
                float* scratch) {
   const int64_t n = last - first;
-  const int64_t head_dim = a.shape.head_dim;
-  const int64_t offset = kv_head * head_dim * Kv::kBytes;
-  const int64_t stride = a.shape.n_kv_heads * head_dim;
-  const KvHead<Kv> k = {static_cast<const uint8_t*>(a.kv.k) + offset, stride, head_dim};
-  const KvHead<Kv> v = {static_cast<const uint8_t*>(a.kv.v) + offset, stride, head_dim};
+  const auto head_of = [&](const void* vectors, int64_t dim) {
+    return KvHead<Kv>{static_cast<const uint8_t*>(vectors) + kv_head * dim * Kv::kBytes,
+                      a.shape.n_kv_heads * dim, dim};
+  };
+  const KvHead<Kv> k = head_of(a.kv.k, a.shape.head_dim);
+  const KvHead<Kv> v = head_of(a.kv.v, a.shape.value_dim());
 
   Query queries[kTileQueries] = {};
   for (int64_t i = 0; i < n; ++i) {
@@ -286,13 +286,13 @@ void attend_as(const AttentionCall& a, int64_t kv_head, int64_t first, int64_t l
   for (int64_t run = queries[0].first_key / kKeyRun * kKeyRun; run < end_key; run += kKeyRun) {
     for_key_ranges(queries, n, run, smaller(run + kKeyRun, end_key), accumulate);
     for (int64_t i = 0; i < n; ++i) {
-      add(queries[i].total, queries[i].run, head_dim, queries[i].total);
-      for (int64_t d = 0; d < head_dim; ++d) queries[i].run[d] = 0.0F;
+      add(queries[i].total, queries[i].run, v.dim, queries[i].total);
+      for (int64_t d = 0; d < v.dim; ++d) queries[i].run[d] = 0.0F;
     }
   }
   for (int64_t i = 0; i < n; ++i) {
     const F32x16 weight_sum = splat(queries[i].weight_sum);
-    map(queries[i].total, head_dim, queries[i].out,
+    map(queries[i].total, v.dim, queries[i].out,
         [&](F32x16 total) { return div(total, weight_sum); });
   }
 }

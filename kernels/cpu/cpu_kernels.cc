@@ -44,7 +44,7 @@ class CpuKernels final : public Kernels {
   void run(const NormCall& call) override {
     const int64_t width = call.width;
     const auto normalize = [&](int64_t first, int64_t count) {
-      const float* x = call.x + first * width;
+      const float* x = call.x + first * call.x_stride();
       const float* weight = call.weight + first % call.n_weights * width;
       float* out = call.out + first * width;
       if (call.kind == NormKind::kRms) {
@@ -54,12 +54,25 @@ class CpuKernels final : public Kernels {
       }
     };
     share(call.n_tokens, width, [&](int64_t first, int64_t last) {
-      if (call.n_weights == 1) return normalize(first, last - first);
+      if (call.n_weights == 1 && call.x_stride() == width) return normalize(first, last - first);
       for (int64_t row = first; row < last; ++row) normalize(row, 1);
     });
   }
 
   void run(const RopeCall& call) override;
+
+  void run(const HeadsCall& call) override {
+    const HeadParts& parts = call.parts;
+    share(call.n_tokens * call.n_heads, parts.head_dim(), [&](int64_t first, int64_t last) {
+      float* out = call.out + first * parts.head_dim();
+      for (int64_t row = first; row < last; ++row) {
+        out = std::copy_n(call.own + row * parts.own_dim + parts.own_first, parts.own_count, out);
+        if (call.shared == nullptr) continue;
+        const float* shared = call.shared + row / call.n_heads * parts.shared_dim;
+        out = std::copy_n(shared + parts.shared_first, parts.shared_count, out);
+      }
+    });
+  }
 
   void run(const StoreKvCall& call) override {
     if (call.type == KvType::kF32) {
@@ -195,6 +208,8 @@ void CpuKernels::int8_rows(const MatmulCall& m, const uint8_t* activations, int6
 void CpuKernels::run(const RopeCall& call) {
   const int64_t head_dim = call.head_dim;
   const int64_t rotary_dim = call.rotary_dim;
+  const int64_t first_turned = call.first_turned;
+  const int64_t end_turned = first_turned + rotary_dim;
   const int64_t pairs = rotary_dim / 2;
   const int64_t step = call.pairing == RopePairing::kAdjacent ? 2 : 1;
   const int64_t distance = call.pairing == RopePairing::kAdjacent ? 1 : pairs;
@@ -207,12 +222,15 @@ void CpuKernels::run(const RopeCall& call) {
       turned[step * p] = a * cos - b * sin;
       turned[step * p + distance] = a * sin + b * cos;
     }
-    if (turned != head) std::copy(head + rotary_dim, head + head_dim, turned + rotary_dim);
   };
   share(call.n_tokens, call.n_heads * head_dim, [&](int64_t first, int64_t last) {
     for (int64_t i = first * call.n_heads; i < last * call.n_heads; ++i) {
-      turn(call.x + i * head_dim, call.cos_sin + i / call.n_heads * rotary_dim,
-           call.out + i * head_dim);
+      const float* head = call.x + i * head_dim;
+      float* out = call.out + i * head_dim;
+      turn(head + first_turned, call.cos_sin + i / call.n_heads * rotary_dim, out + first_turned);
+      if (out == head) continue;
+      std::copy_n(head, first_turned, out);
+      std::copy(head + end_turned, head + head_dim, out + end_turned);
     }
   });
 }

@@ -27,6 +27,7 @@ struct Queries {
   Global<float> sums;    // of a query's scores after the softmax: [token, head]
   Global<float> out;
   Global<const float> sinks;  // [n_heads], or null
+  int64_t value_dim;
 
   __device__ int64_t index(int64_t token, int64_t head) const {
     return token * keys.shape.n_heads + head;
@@ -143,7 +144,7 @@ value_kernel(ASSAY_CONSTANT(Queries) a) {
   ASSAY_SHARED(float4, weights, kTile * kWeightStride);  // [key, query]
   const auto n_heads = static_cast<unsigned>(a.keys.shape.n_heads);
   const int64_t head = blockIdx.x % n_heads;
-  const int64_t head_dim = a.keys.shape.head_dim;
+  const int64_t value_dim = a.value_dim;
   const auto warp = static_cast<int>(threadIdx.x) / kWarp;
   const auto lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t element = int64_t{blockIdx.x / n_heads} * kTile + lane;
@@ -163,8 +164,8 @@ value_kernel(ASSAY_CONSTANT(Queries) a) {
     seen[i] = {static_cast<int>(first), static_cast<int>(position),
                a.index(own_token + i, head) * a.max_keys - first};
   }
-  const int64_t value_stride = a.keys.shape.n_kv_heads * head_dim;
-  const int64_t own_value = a.keys.kv_head(head) * head_dim + element;
+  const int64_t value_stride = a.keys.shape.n_kv_heads * value_dim;
+  const int64_t own_value = a.keys.kv_head(head) * value_dim + element;
   float totals[kQueries] = {};
   float runs[kQueries] = {};
   ASSAY_NO_UNROLL
@@ -173,7 +174,7 @@ value_kernel(ASSAY_CONSTANT(Queries) a) {
     for (int i = 0; i < kQueries; ++i) {
       const int row = warp * kQueries + i;
       const int key = begin + row;
-      const bool is_there = key >= first_key && key <= last_key && element < head_dim;
+      const bool is_there = key >= first_key && key <= last_key && element < value_dim;
       values[row * kTile + lane] =
           is_there ? kv_value<Kv>(a.keys.v, key * value_stride + own_value) : 0.0F;
     }
@@ -213,12 +214,12 @@ value_kernel(ASSAY_CONSTANT(Queries) a) {
     }
     __syncthreads();
   }
-  if (element >= head_dim) return;
+  if (element >= value_dim) return;
   ASSAY_UNROLL
   for (int i = 0; i < kQueries; ++i) {
     if (own_token + i >= a.n_tokens) break;
     const int64_t query = a.index(own_token + i, head);
-    a.out[query * head_dim + element] = totals[i] / a.sums[query];
+    a.out[query * value_dim + element] = totals[i] / a.sums[query];
   }
 }
 
@@ -229,7 +230,7 @@ void attend(Device& device, const Queries& queries) {
   const unsigned query_tiles = blocks_for(queries.n_tokens, kTile);
   const unsigned key_tiles =
       blocks_for(queries.first_position + queries.n_tokens - queries.first_key, kTile);
-  const unsigned parts = blocks_for(queries.keys.shape.head_dim, kTile);
+  const unsigned parts = blocks_for(queries.value_dim, kTile);
   ASSAY_LAUNCH(device, (LaunchShape{{key_tiles, heads, query_tiles}, {kAttentionThreads, 1, 1}, 0}),
                (score_kernel<Kv>), queries);
   ASSAY_LAUNCH(device, (LaunchShape{{heads, tokens, 1}, {kAttentionThreads, 1, 1}, 0}),
@@ -262,7 +263,8 @@ void attention(Device& device, const AttentionCall& call, float* scratch) {
                            scratch,
                            scratch + call.n_tokens * shape.n_heads * max_keys,
                            call.out,
-                           call.sinks};
+                           call.sinks,
+                           shape.value_dim()};
   if (call.kv.type == KvType::kF32) {
     attend<F32>(device, queries);
   } else {

@@ -58,6 +58,9 @@ class DeviceKernels final : public Kernels {
   void run(const RopeCall& call) override {
     if (call.n_tokens > 0) ASSAY_DEVICE::run(*device_, call);
   }
+  void run(const HeadsCall& call) override {
+    if (call.n_tokens > 0) ASSAY_DEVICE::run(*device_, call);
+  }
   void run(const StoreKvCall& call) override {
     if (call.count > 0) ASSAY_DEVICE::run(*device_, call);
   }
@@ -112,14 +115,13 @@ void DeviceKernels::run(std::span<const MatmulCall> calls) {
 
 void DeviceKernels::run(const AttentionCall& call) {
   const AttentionShape& shape = call.shape;
-  const int64_t width = shape.n_heads * shape.head_dim;
   const int64_t keys = attention_keys(shape, call.first_position, call.n_tokens);
   int64_t at_once = kMaxScores / (shape.n_heads * keys);
   at_once = at_once < 1 ? 1 : at_once > kMaxTokens ? kMaxTokens : at_once;
   for (int64_t done = 0; done < call.n_tokens; done += at_once) {
     AttentionCall part = call;
-    part.q += done * width;
-    part.out += done * width;
+    part.q += done * shape.n_heads * shape.head_dim;
+    part.out += done * shape.n_heads * shape.value_dim();
     part.first_position += done;
     part.n_tokens = call.n_tokens - done < at_once ? call.n_tokens - done : at_once;
     const int64_t scores = attention_scratch(shape, part.first_position, part.n_tokens);

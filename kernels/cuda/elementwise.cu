@@ -75,6 +75,7 @@ struct Rotation {
   int64_t n_heads;
   int64_t head_dim;
   int64_t rotary_dim;
+  int64_t first_turned;
   Global<float> out;
 };
 
@@ -87,12 +88,14 @@ __global__ void rope_kernel(Rotation r, int64_t count) {
   const int64_t p = element() % per_head;
   const int64_t base = head * r.head_dim;
   if (p >= pairs) {
-    r.out[base + pairs + p] = r.x[base + pairs + p];
+    const int64_t kept = p - pairs;
+    const int64_t at = base + (kept < r.first_turned ? kept : kept + r.rotary_dim);
+    r.out[at] = r.x[at];
     return;
   }
   const int64_t angle = head / r.n_heads * r.rotary_dim + 2 * p;
   const bool adjacent = r.pairing == RopePairing::kAdjacent;
-  const int64_t i = base + (adjacent ? 2 * p : p);
+  const int64_t i = base + r.first_turned + (adjacent ? 2 * p : p);
   const int64_t j = i + (adjacent ? 1 : pairs);
   const float cos = r.cos_sin[angle];
   const float sin = r.cos_sin[angle + 1];
@@ -100,6 +103,19 @@ __global__ void rope_kernel(Rotation r, int64_t count) {
   const float b = r.x[j];
   r.out[i] = a * cos - b * sin;
   r.out[j] = a * sin + b * cos;
+}
+
+__global__ void heads_kernel(Global<const float> own, Global<const float> shared, HeadParts parts,
+                             int64_t n_heads, int64_t count, Global<float> out) {
+  const int64_t i = element();
+  if (i >= count) return;
+  const int64_t head_dim = parts.own_count + parts.shared_count;
+  const int64_t head = i / head_dim;
+  const int64_t d = i % head_dim;
+  out[i] =
+      d < parts.own_count
+          ? own[head * parts.own_dim + parts.own_first + d]
+          : shared[head / n_heads * parts.shared_dim + parts.shared_first + d - parts.own_count];
 }
 
 }  // namespace
@@ -132,10 +148,16 @@ void run(Device& device, const StoreKvCall& call) {
 }
 
 void run(Device& device, const RopeCall& call) {
-  const Rotation rotation = {call.x,        call.cos_sin,    call.pairing, call.n_heads,
-                             call.head_dim, call.rotary_dim, call.out};
+  const Rotation rotation = {call.x,        call.cos_sin,    call.pairing,      call.n_heads,
+                             call.head_dim, call.rotary_dim, call.first_turned, call.out};
   const int64_t count = call.n_tokens * call.n_heads * (call.head_dim - call.rotary_dim / 2);
   ASSAY_LAUNCH(device, one_thread_each(count), rope_kernel, rotation, count);
+}
+
+void run(Device& device, const HeadsCall& call) {
+  const int64_t count = call.n_tokens * call.n_heads * call.parts.head_dim();
+  ASSAY_LAUNCH(device, one_thread_each(count), heads_kernel, call.own, call.shared, call.parts,
+               call.n_heads, count, call.out);
 }
 
 }  // namespace assay::ASSAY_DEVICE

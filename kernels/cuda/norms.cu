@@ -8,33 +8,35 @@ namespace {
 constexpr int kThreads = kLanes * kMaxGroups;
 
 // A block normalises one token.
-__global__ void rms_norm_kernel(Global<const float> x, Global<const float> weights, float eps,
-                                int64_t width, unsigned n_weights, Global<float> out) {
+__global__ void rms_norm_kernel(Global<const float> rows, Global<const float> weights, float eps,
+                                int64_t width, int64_t stride, unsigned n_weights,
+                                Global<float> out) {
+  const Global<const float> x = rows.from(int64_t{blockIdx.x} * stride);
   const int64_t row = int64_t{blockIdx.x} * width;
   const Global<const float> weight = weights.from(int64_t{blockIdx.x % n_weights} * width);
-  const double squares = sum_in_block(
-      width, [&](float lane, int64_t i) { return fmaf(x[row + i], x[row + i], lane); });
+  const double squares =
+      sum_in_block(width, [&](float lane, int64_t i) { return fmaf(x[i], x[i], lane); });
   const float factor = inverse_root(squares, width, eps);
   for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
-    out[row + i] = x[row + i] * factor * weight[i];
+    out[row + i] = x[i] * factor * weight[i];
   }
 }
 
-__global__ void layer_norm_kernel(Global<const float> x, Global<const float> weights,
+__global__ void layer_norm_kernel(Global<const float> rows, Global<const float> weights,
                                   Global<const float> bias, float eps, int64_t width,
-                                  unsigned n_weights, Global<float> out) {
+                                  int64_t stride, unsigned n_weights, Global<float> out) {
+  const Global<const float> x = rows.from(int64_t{blockIdx.x} * stride);
   const int64_t row = int64_t{blockIdx.x} * width;
   const Global<const float> weight = weights.from(int64_t{blockIdx.x % n_weights} * width);
-  const double total =
-      sum_in_block(width, [&](float lane, int64_t i) { return lane + x[row + i]; });
+  const double total = sum_in_block(width, [&](float lane, int64_t i) { return lane + x[i]; });
   const auto mean = static_cast<float>(total / static_cast<double>(width));
   const double squares = sum_in_block(width, [&](float lane, int64_t i) {
-    const float centred = x[row + i] - mean;
+    const float centred = x[i] - mean;
     return fmaf(centred, centred, lane);
   });
   const float factor = inverse_root(squares, width, eps);
   for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
-    const float scaled = (x[row + i] - mean) * factor * weight[i];
+    const float scaled = (x[i] - mean) * factor * weight[i];
     out[row + i] = bias ? scaled + bias[i] : scaled;
   }
 }
@@ -46,10 +48,10 @@ void run(Device& device, const NormCall& call) {
   const auto n_weights = static_cast<unsigned>(call.n_weights);
   if (call.kind == NormKind::kRms) {
     ASSAY_LAUNCH(device, shape, rms_norm_kernel, call.x, call.weight, call.eps, call.width,
-                 n_weights, call.out);
+                 call.x_stride(), n_weights, call.out);
   } else {
     ASSAY_LAUNCH(device, shape, layer_norm_kernel, call.x, call.weight, call.bias, call.eps,
-                 call.width, n_weights, call.out);
+                 call.width, call.x_stride(), n_weights, call.out);
   }
 }
 

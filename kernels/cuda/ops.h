@@ -35,6 +35,7 @@ void multiply_tiles(Device& device, const MatmulCall& call, const Vectors& x);
 
 void run(Device& device, const NormCall& call);
 void run(Device& device, const RopeCall& call);
+void run(Device& device, const HeadsCall& call);
 void run(Device& device, const StoreKvCall& call);
 
 // With attention_scratch() floats at `scratch`.

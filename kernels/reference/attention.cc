@@ -23,7 +23,7 @@ const float* as_floats(const void* data, KvType type, int64_t count, float (*rou
   return copy.data();
 }
 
-// The elements of one kv head: [position, head_dim], `stride` from one position to the next.
+// The elements of one kv head: [position, its dimension], `stride` from one position to the next.
 struct HeadRows {
   const float* first;
   int64_t stride;
@@ -71,7 +71,7 @@ void attend(const float* q, HeadRows k, HeadRows v, const AttentionShape& shape,
                                   : static_cast<double>(std::exp(static_cast<float>(weight)));
     sum += weight;
   }
-  for (int64_t d = 0; d < shape.head_dim; ++d) {
+  for (int64_t d = 0; d < shape.value_dim(); ++d) {
     double value = 0.0;
     for (size_t i = 0; i < keys.size(); ++i) {
       const int64_t row = variant.v_row ? variant.v_row(keys[i]) : keys[i];
@@ -92,8 +92,8 @@ void run(const RopeCall& call) {
   for (int64_t t = 0; t < call.n_tokens; ++t, cos_sin += call.rotary_dim) {
     for (int64_t h = 0; h < call.n_heads; ++h, x += call.head_dim, out += call.head_dim) {
       for (int64_t p = 0; p < pairs; ++p) {
-        const int64_t i = adjacent ? 2 * p : p;
-        const int64_t j = adjacent ? 2 * p + 1 : p + pairs;
+        const int64_t i = call.first_turned + (adjacent ? 2 * p : p);
+        const int64_t j = i + (adjacent ? 1 : pairs);
         const double cos = cos_sin[2 * p];
         const double sin = cos_sin[2 * p + 1];
         const double a = x[i];
@@ -101,8 +101,21 @@ void run(const RopeCall& call) {
         out[i] = static_cast<float>(a * cos - b * sin);
         out[j] = static_cast<float>(a * sin + b * cos);
       }
-      for (int64_t i = call.rotary_dim; i < call.head_dim; ++i) out[i] = x[i];
+      std::copy_n(x, call.first_turned, out);
+      const int64_t turned = call.first_turned + call.rotary_dim;
+      std::copy(x + turned, x + call.head_dim, out + turned);
     }
+  }
+}
+
+void run(const HeadsCall& call) {
+  const HeadParts& parts = call.parts;
+  float* out = call.out;
+  for (int64_t row = 0; row < call.n_tokens * call.n_heads; ++row) {
+    out = std::copy_n(call.own + row * parts.own_dim + parts.own_first, parts.own_count, out);
+    if (call.shared == nullptr) continue;
+    const float* shared = call.shared + row / call.n_heads * parts.shared_dim;
+    out = std::copy_n(shared + parts.shared_first, parts.shared_count, out);
   }
 }
 
@@ -122,12 +135,14 @@ void run(const AttentionCall& call) {
 void run(const AttentionCall& call, const AttentionVariant& variant) {
   const AttentionShape& shape = call.shape;
   const int64_t group = shape.n_heads / shape.n_kv_heads;
-  const int64_t width = shape.n_kv_heads * shape.head_dim;
-  const int64_t count = variant.n_keys * width;
+  const int64_t k_width = shape.n_kv_heads * shape.head_dim;
+  const int64_t v_width = shape.n_kv_heads * shape.value_dim();
   std::vector<float> k_copy;
   std::vector<float> v_copy;
-  const float* k = as_floats(call.kv.k, call.kv.type, count, variant.round_kv, k_copy);
-  const float* v = as_floats(call.kv.v, call.kv.type, count, variant.round_kv, v_copy);
+  const float* k =
+      as_floats(call.kv.k, call.kv.type, variant.n_keys * k_width, variant.round_kv, k_copy);
+  const float* v =
+      as_floats(call.kv.v, call.kv.type, variant.n_keys * v_width, variant.round_kv, v_copy);
   const float* q = call.q;
   float* out = call.out;
   for (int64_t t = 0; t < call.n_tokens; ++t) {
@@ -137,13 +152,14 @@ void run(const AttentionCall& call, const AttentionVariant& variant) {
       const bool seen = variant.sees ? variant.sees(position, key) : is_seen(position, key, shape);
       if (seen) keys.push_back(key);
     }
-    for (int64_t h = 0; h < shape.n_heads; ++h, q += shape.head_dim, out += shape.head_dim) {
-      const int64_t kv = (variant.kv_head ? variant.kv_head(h) : h / group) * shape.head_dim;
+    for (int64_t h = 0; h < shape.n_heads; ++h, q += shape.head_dim, out += shape.value_dim()) {
+      const int64_t kv = variant.kv_head ? variant.kv_head(h) : h / group;
       if (keys.empty()) {
-        std::fill_n(out, shape.head_dim, 0.0F);
+        std::fill_n(out, shape.value_dim(), 0.0F);
       } else {
         const float* sink = call.sinks == nullptr ? nullptr : call.sinks + h;
-        attend(q, {k + kv, width}, {v + kv, width}, shape, keys, sink, variant, out);
+        attend(q, {k + kv * shape.head_dim, k_width}, {v + kv * shape.value_dim(), v_width}, shape,
+               keys, sink, variant, out);
       }
     }
   }

@@ -34,7 +34,7 @@ void run(const NormCall& call) {
   const auto row = call.kind == NormKind::kRms ? rms_norm : layer_norm;
   for (int64_t t = 0; t < call.n_tokens; ++t) {
     const float* weight = call.weight + t % call.n_weights * call.width;
-    row(call, call.x + t * call.width, weight, call.out + t * call.width);
+    row(call, call.x + t * call.x_stride(), weight, call.out + t * call.width);
   }
 }
 

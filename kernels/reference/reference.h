@@ -11,6 +11,7 @@ void run(const GetRowsCall& call);
 void run(const MatmulCall& call);
 void run(const NormCall& call);
 void run(const RopeCall& call);
+void run(const HeadsCall& call);
 void run(const StoreKvCall& call);
 void run(const AttentionCall& call);
 

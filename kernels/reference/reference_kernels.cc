@@ -13,6 +13,7 @@ class ReferenceKernels final : public Kernels {
   }
   void run(const NormCall& call) override { reference::run(call); }
   void run(const RopeCall& call) override { reference::run(call); }
+  void run(const HeadsCall& call) override { reference::run(call); }
   void run(const StoreKvCall& call) override { reference::run(call); }
   void run(const AttentionCall& call) override { reference::run(call); }
   void run(const ActivateCall& call) override { reference::run(call); }

@@ -6,6 +6,11 @@ model/checkpoint.cc: do not edit, run ASSAY_GENERATE=1 model_test.
 
 LAYER = (
     "attn_norm",
+    "q_a",
+    "q_a_norm",
+    "kv_a",
+    "kv_a_norm",
+    "kv_b",
     "q",
     "k",
     "v",

@@ -14,8 +14,6 @@ from .any_model import rules_for_any
 from .networks import MODELS
 from .rule import Rule, first, model_logits
 
-ROTATE = "apply_rotary_pos_emb"  # in transformers' sources: (q, k, …) to what they become
-
 
 @dataclass(frozen=True)
 class Heads:
@@ -50,18 +48,19 @@ def join_heads(tensor):
 class _Layer:
     """The rules of a layer, by checkpoint."""
 
-    def __init__(self, network, config, modules):
-        """modules: the paths of those that layers have, within a layer."""
+    def __init__(self, network, config, modules, index):
+        """modules: the paths of those that the layer has, within it. index: its number, or "*" for all."""
         self._modules = modules
         self._network, self._config, self._heads = network, config, heads_of(config)
-        self._layer = f"{network['layers']}.*"
+        self._number = "{0}" if index == "*" else index
+        self._layer = f"{network['layers']}.{index}"
         self._entering = Rule(self._layer, "", of="input")
         self._ops = [op for op in network["layer"] if op[1] != "norm" or op[4] in modules]
         self._dropped = {op[0]: op[2] for op in network["layer"] if op not in self._ops}  # norms that are switched off
         self._rules = {}
         for out, kind, inputs, _, module in self._ops:
             if rule := self._rule(out, kind, inputs.split(), module):
-                self._rules[out] = replace(rule, checkpoint=f"layer_{{0}}_{out}")
+                self._rules[out] = replace(rule, checkpoint=f"layer_{self._number}_{out}")
 
     def rules(self):
         return list(self._rules.values())
@@ -72,6 +71,10 @@ class _Layer:
         if module:  # otherwise a product with weights of some experts, within a larger module
             whole = Rule(f"{self._layer}.{module}", "", change=self._change(out, kind, module))
             return whole if module in self._modules else None
+        if kind == "heads":
+            return self._parts_of_heads(out, *inputs)
+        if kind == "rope" and self._has("kv_b"):
+            return self._rotated_end(out)
         if kind == "rope":
             return self._rotation(out, self._dropped.get(inputs[0], inputs[0]))
         readers = (op for op in self._ops if op[1] in ("norm", "linear") and op[4] in self._modules)
@@ -104,6 +107,58 @@ class _Layer:
 
         return change
 
+    def _has(self, out):
+        return any(op[0] == out for op in self._ops)
+
+    def _own(self, kv_b):
+        """Of latent attention [..., tokens, n]: the own parts of keys [tokens, heads, dim], and the values."""
+        heads = first(kv_b).flatten(0, -2).unflatten(-1, (self._heads.count, -1))
+        return heads.split([self._config.qk_nope_head_dim, self._config.v_head_dim], dim=-1)
+
+    @staticmethod
+    def _with_end(own, end):
+        """[tokens, heads * dim] of heads' own parts and an end [tokens, heads or 1, dim]."""
+        size = own.shape[-1]
+        heads = own.new_empty(*own.shape[:2], size + end.shape[-1])
+        heads[..., :size], heads[..., size:] = own, end
+        return heads.flatten(1)
+
+    def _parts_of_heads(self, out, kv_b, kv_a=None):
+        module = self._rules[kv_b].module
+        if kv_a is None:
+            return Rule(module, "", change=lambda value: self._own(value)[1].flatten(1))
+        size = self._config.qk_rope_head_dim
+        return Rule(
+            module,
+            "",
+            change=lambda value, other: self._with_end(self._own(value)[0], first(other)[0][:, None, -size:]),
+            beside=self._rules[kv_a],
+        )
+
+    def _rotated_end(self, out):
+        """Rotated q or k of latent attention, whose function is given the last part of each head alone."""
+        size = self._config.qk_rope_head_dim
+        attention = self._rules["kv_b"].module.rpartition(".")[0]
+        calls = Rule(attention, "", calls=self._network["rotation"], change=lambda result: result)
+
+        def turned(result):  # [tokens, heads, size]
+            rows = result[out == "k_rope"][0].transpose(0, 1)
+            return replace(self._heads, dim=size).to_adjacent(rows) if "rotated_to_halves" in self._network else rows
+
+        if out == "k_rope":  # transformers computes the other parts after the rotation
+            return Rule(
+                self._rules["kv_b"].module,
+                "",
+                change=lambda value, result: self._with_end(self._own(value)[0], turned(result)),
+                beside=calls,
+            )
+
+        def change(result, plain):
+            own = first(plain).reshape(len(turned(result)), self._heads.count, -1)[..., :-size]
+            return self._with_end(own, turned(result))
+
+        return replace(calls, change=change, beside=self._rules["q"])
+
     def _rotation(self, out, of):
         """Rotated q or k. Where only a part of each head is given to the function, the rest stays as it was."""
 
@@ -120,21 +175,27 @@ class _Layer:
             return self._heads.to_adjacent(rows) if "halves_to_adjacent" in self._network else rows
 
         attention = next(op[4] for op in self._ops if op[0] == of).rpartition(".")[0]
-        return Rule(f"{self._layer}.{attention}", "", calls=ROTATE, change=change, beside=self._rules[of])
+        return Rule(f"{self._layer}.{attention}", "", calls=self._network["rotation"], change=change, beside=self._rules[of])
 
 
 def _within_layers(network, named):
-    """The paths, from a layer on, of modules or parameters of the layers."""
-    pattern = re.compile(rf"{re.escape(network['layers'])}\.\d+\.(.+)")
-    return {match[1] for name, _ in named if (match := pattern.fullmatch(name))}
+    """The paths, from a layer on, of modules or parameters of each layer: {index: paths}."""
+    pattern = re.compile(rf"{re.escape(network['layers'])}\.(\d+)\.(.+)")
+    layers = {}
+    for name, _ in named:
+        if match := pattern.fullmatch(name):
+            layers.setdefault(int(match[1]), set()).add(match[2])
+    return layers
 
 
 def layer_of(network, config, modules):
-    """The ops of its layers."""
-    for condition, name, layer in network.get("variants", ()):
-        if getattr(config, name, False) if condition == "key" else (name in modules) == (condition == "with"):
-            return layer
-    return network["layer"]
+    """The ops of a layer with these modules."""
+
+    def holds(condition, name):
+        return getattr(config, name, False) if condition == "key" else (name in modules) == (condition == "with")
+
+    variants = network.get("variants", ())
+    return next((ops for conditions, ops in variants if all(holds(*each) for each in conditions)), network["layer"])
 
 
 def _describes(network, modules, parameters):
@@ -155,12 +216,21 @@ def rules_for(model):
     if not network:
         return rules_for_any(model)
     modules = _within_layers(network, model.named_modules())
-    network = {**network, "layer": layer_of(network, model.config, modules)}
-    if not _describes(network, modules, _within_layers(network, model.named_parameters())):
-        return rules_for_any(model)
+    parameters = _within_layers(network, model.named_parameters())
+    layers = {}
+    for index, paths in modules.items():
+        layers[index] = {**network, "layer": layer_of(network, model.config, paths)}
+        if not _describes(layers[index], paths, parameters.get(index, set())):
+            return rules_for_any(model)
+    alike = len({frozenset(paths) for paths in modules.values()}) == 1
+    rules = [
+        rule
+        for index, layer in (layers.items() if not alike else [("*", layers[0])])
+        for rule in _Layer(layer, model.config, modules[0 if alike else index], index).rules()
+    ]
     return [
         Rule(f"{network['layers']}.0", "embedding", of="input"),
-        *_Layer(network, model.config, modules).rules(),
+        *rules,
         Rule(network["output_norm"], "final_norm"),
         Rule("", "logits", change=model_logits),
     ]

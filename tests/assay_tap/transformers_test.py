@@ -25,8 +25,12 @@ from assay_tap.rules import join_heads, layer_of, rules_for
 TINY = dict(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, head_dim=8)
 TINY |= dict(num_key_value_heads=2, pad_token_id=None, bos_token_id=None, eos_token_id=None)
 OWN_NAMES = {"gpt2": dict(n_inner=48, n_positions=64)}
-EXPERTS = ("mixtral", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss")
+LATENT = ("deepseek_v2", "deepseek_v3")
+EXPERTS = ("mixtral", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss", *LATENT)
 OWN_NAMES |= {kind: dict(num_local_experts=4, num_experts=4, num_experts_per_tok=2) for kind in EXPERTS}
+LATENT_SIZES = dict(q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10)
+LATENT_SIZES |= dict(n_routed_experts=4, n_group=1, topk_group=1, first_k_dense_replace=0, num_key_value_heads=4)
+OWN_NAMES |= dict.fromkeys(LATENT, LATENT_SIZES | dict(num_experts_per_tok=2))
 SCALES = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
 HAS_OWN_HEAD_DIM = ("falcon", "gpt_neox", "gpt2", "phi", "stablelm")  # hidden_size / heads
@@ -81,8 +85,8 @@ def collected(model, *passes, **options):
 
 @unittest.skipIf(torch is None, "no torch and transformers here")
 class ReadyRules(unittest.TestCase):
-    def seen(self, kind, **options):
-        model = model_of(kind)
+    def seen(self, kind, settings=None, **options):
+        model = model_of(kind, **(settings or {}))
         return model, collected(model, lambda: model(input_ids=torch.tensor([TOKENS]), use_cache=False), **options)
 
     def test_every_checkpoint_of_every_network(self):
@@ -141,6 +145,34 @@ class ReadyRules(unittest.TestCase):
                     weights /= weights.sum(axis=-1, keepdims=True)
                     attn = np.einsum("hqk,khd->qhd", weights, v).reshape(len(TOKENS), -1)
                     np.testing.assert_allclose(layer["attn"], attn, atol=1e-5)
+
+    def test_latent_attention_follows_from_its_parts(self):
+        """Breaks if k and v were cut wrongly out of the latent's product, or the rotated end were another head's."""
+        mask = np.triu(np.full((len(TOKENS),) * 2, -np.inf), 1)
+        for kind in LATENT:
+            for settings in (dict(first_k_dense_replace=1), dict(q_lora_rank=None)):
+                _, seen = self.seen(kind, settings)
+                angle = np.arange(len(TOKENS))[:, None, None] * 10000.0 ** (-np.arange(0, 8, 2) / 8)
+                cos, sin = np.cos(angle), np.sin(angle)
+                for layer in by_layer(seen):
+                    with self.subTest(kind, settings=settings):
+                        self.assertEqual("q_a_norm" in layer, "q_lora_rank" not in settings)
+                        parts = layer["kv_b"].reshape(-1, 4, 22)
+                        q, k = layer["q"].reshape(-1, 4, 20), layer["k"].reshape(-1, 4, 20)
+                        np.testing.assert_array_equal(k[..., :12], parts[..., :12])
+                        np.testing.assert_array_equal(layer["v"], parts[..., 12:].reshape(len(TOKENS), -1))
+                        for head in range(4):
+                            np.testing.assert_array_equal(k[:, head, 12:], layer["kv_a"][:, 16:])
+                        for name, plain in (("q_rope", q), ("k_rope", k)):
+                            first, second, turned = plain[..., 12::2], plain[..., 13::2], plain.copy()
+                            turned[..., 12::2] = first * cos - second * sin
+                            turned[..., 13::2] = second * cos + first * sin
+                            np.testing.assert_allclose(layer[name], turned.reshape(len(TOKENS), -1), atol=1e-5)
+                        q, k = (layer[f"{name}_rope"].reshape(-1, 4, 20) for name in "qk")
+                        weights = np.exp(np.einsum("qhd,khd->hqk", q, k) * 20**-0.5 + mask)
+                        weights /= weights.sum(axis=-1, keepdims=True)
+                        attn = np.einsum("hqk,khd->qhd", weights, layer["v"].reshape(-1, 4, 10))
+                        np.testing.assert_allclose(layer["attn"], attn.reshape(len(TOKENS), -1), atol=1e-5)
 
     def test_rotation_turns_neighbours_in_llama_and_halves_elsewhere(self):
         for kind in ("llama", "qwen2", "qwen3", "phi3", "olmo2", "granite"):

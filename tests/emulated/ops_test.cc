@@ -130,6 +130,14 @@ TEST_P(OpTest, Norms) {
     }
     const auto head_weights = Random(9).floats(2 * width);
     for (const NormKind kind : {NormKind::kRms, NormKind::kLayer}) {
+      const auto wider = Random(4).floats(3 * (width + 5));
+      expect_the_bits_of_the_cpu(3 * width, [&](Kernels& kernels, Arena& arena) {
+        float* out = arena.place(nothing(3 * width));
+        NormCall call{kind, arena.place(wider), arena.place(weight), nullptr, 1e-5F, 3, width, out};
+        call.x_width = width + 5;
+        kernels.run(call);
+        return out;
+      });
       expect_the_bits_of_the_cpu(3 * width, [&](Kernels& kernels, Arena& arena) {
         float* out = arena.place(nothing(3 * width));
         kernels.run(NormCall{
@@ -143,17 +151,34 @@ TEST_P(OpTest, Norms) {
 TEST_P(OpTest, Rope) {
   for (const RopePairing pairing : {RopePairing::kAdjacent, RopePairing::kHalves}) {
     for (const int64_t rotary_dim : {2, 12, 20}) {
+      const int64_t first_turned = rotary_dim == 12 ? 7 : 0;
       for (const bool in_place : {false, true}) {
         const auto x = Random(1).floats(5 * 3 * 20);
         const auto cos_sin = Random(2).floats(5 * rotary_dim);
         expect_the_bits_of_the_cpu(5 * 3 * 20, [&](Kernels& kernels, Arena& arena) {
           float* from = arena.place(x);
           float* out = in_place ? from : arena.place(nothing(5 * 3 * 20));
-          kernels.run(RopeCall{from, arena.place(cos_sin), pairing, 5, 3, 20, rotary_dim, out});
+          kernels.run(RopeCall{
+              from, arena.place(cos_sin), pairing, 5, 3, 20, rotary_dim, out, {}, first_turned});
           return out;
         });
       }
     }
+  }
+}
+
+TEST_P(OpTest, Heads) {
+  const auto own = Random(1).floats(5 * 3 * 20);
+  const auto shared = Random(2).floats(5 * 12);
+  for (const HeadParts parts : {HeadParts{20, 3, 9, 12, 8, 4}, HeadParts{20, 9, 11}}) {
+    const int64_t count = 5 * 3 * parts.head_dim();
+    expect_the_bits_of_the_cpu(count, [&](Kernels& kernels, Arena& arena) {
+      float* out = arena.place(nothing(count));
+      const bool has_end = parts.shared_count > 0;
+      kernels.run(
+          HeadsCall{arena.place(own), has_end ? arena.place(shared) : nullptr, parts, 5, 3, out});
+      return out;
+    });
   }
 }
 
@@ -216,6 +241,7 @@ struct AttentionCase {
   int64_t n_tokens;
   float soft_cap = 0.0F;
   bool sinks = false;
+  int64_t value_dim = 0;
 };
 
 // Grouped heads, windows, odd head sizes, decode behind a prefix, and more keys than one run of
@@ -226,34 +252,38 @@ TEST_P(OpTest, Attention) {
         AttentionCase{2, 1, 40, 3, 2, 9}, AttentionCase{3, 3, 8, 300, 700, 2},
         AttentionCase{1, 1, 16, 0, 2100, 1}, AttentionCase{2, 1, 80, 0, 0, 67},
         AttentionCase{1, 1, 33, 20, 250, 70}, AttentionCase{4, 2, 24, 6, 3, 40, 2.0F},
-        AttentionCase{4, 2, 24, 0, 0, 35, 1.5F, true}}) {
+        AttentionCase{4, 2, 24, 0, 0, 35, 1.5F, true},
+        AttentionCase{2, 2, 48, 0, 3, 40, 0.0F, false, 24},
+        AttentionCase{2, 1, 17, 5, 0, 9, 0.0F, true, 67}}) {
     for (const KvType type : {KvType::kF32, KvType::kF16}) {
       SCOPED_TRACE(::testing::Message() << c.n_heads << " heads of " << c.head_dim << ", window "
                                         << c.window << ", position " << c.first_position);
       const int64_t n_keys = c.first_position + c.n_tokens;
-      const int64_t kv_count = n_keys * c.n_kv_heads * c.head_dim;
+      const AttentionShape shape{c.n_heads, c.n_kv_heads, c.head_dim, 0.7F,
+                                 c.window,  c.soft_cap,   c.value_dim};
+      const int64_t k_count = n_keys * c.n_kv_heads * c.head_dim;
+      const int64_t v_count = n_keys * c.n_kv_heads * shape.value_dim();
+      const int64_t out_count = c.n_tokens * c.n_heads * shape.value_dim();
       const auto q = Random(1).floats(c.n_tokens * c.n_heads * c.head_dim);
-      const auto k = Random(2).floats(kv_count, 3.0F);
-      const auto v = Random(3).floats(kv_count);
+      const auto k = Random(2).floats(k_count, 3.0F);
+      const auto v = Random(3).floats(v_count);
       const auto sinks = Random(4).floats(c.n_heads, 2.0F);
-      const AttentionShape shape{c.n_heads, c.n_kv_heads, c.head_dim, 0.7F, c.window, c.soft_cap};
-      expect_the_bits_of_the_cpu(
-          c.n_tokens * c.n_heads * c.head_dim, [&](Kernels& kernels, Arena& arena) {
-            void* stored_k = arena.place(nothing(kv_count));
-            void* stored_v = arena.place(nothing(kv_count));
-            kernels.run(StoreKvCall{arena.place(k), type, kv_count, stored_k});
-            kernels.run(StoreKvCall{arena.place(v), type, kv_count, stored_v});
-            float* out = arena.place(nothing(c.n_tokens * c.n_heads * c.head_dim));
-            kernels.run(AttentionCall{arena.place(q),
-                                      {type, stored_k, stored_v},
-                                      shape,
-                                      c.first_position,
-                                      c.n_tokens,
-                                      out,
-                                      {},
-                                      c.sinks ? arena.place(sinks) : nullptr});
-            return out;
-          });
+      expect_the_bits_of_the_cpu(out_count, [&](Kernels& kernels, Arena& arena) {
+        void* stored_k = arena.place(nothing(k_count));
+        void* stored_v = arena.place(nothing(v_count));
+        kernels.run(StoreKvCall{arena.place(k), type, k_count, stored_k});
+        kernels.run(StoreKvCall{arena.place(v), type, v_count, stored_v});
+        float* out = arena.place(nothing(out_count));
+        kernels.run(AttentionCall{arena.place(q),
+                                  {type, stored_k, stored_v},
+                                  shape,
+                                  c.first_position,
+                                  c.n_tokens,
+                                  out,
+                                  {},
+                                  c.sinks ? arena.place(sinks) : nullptr});
+        return out;
+      });
     }
   }
 }

@@ -16,6 +16,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 using testing_support::HfTensors;
 using testing_support::llama;
 using testing_support::llama_config;
@@ -97,6 +98,48 @@ TEST_F(HfConfigFile, ReadsAllFormsOfTheRotation) {
   EXPECT_THAT(
       refusal(llama_config(R"(, "rope_scaling": {"rope_type": "default", "new": 1})"), llama()),
       HasSubstr("config.json, rope_scaling: key 'new' asks for what Assay does not"));
+}
+
+// Breaks if a key of DeepSeek's were left out, or the generations were taken for each other.
+TEST_F(HfConfigFile, LatentAttentionAndGroupsAreThoseOfTheConfig) {
+  const auto config = [](const std::string& type, const std::string& more) {
+    return read_hf_config(
+               R"({"vocab_size": 5, "hidden_size": 8, "num_hidden_layers": 2,
+                   "num_attention_heads": 2, "intermediate_size": 6, "rms_norm_eps": 1e-5,
+                   "max_position_embeddings": 16, "n_routed_experts": 8, "num_experts_per_tok": 2,
+                   "moe_intermediate_size": 4, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2,
+                   "v_head_dim": 3, "kv_lora_rank": 5, "first_k_dense_replace": 1, "n_group": 4,
+                   "topk_group": 2, "model_type": ")" +
+                   type + "\"" + more + "}",
+               "config.json")
+        .metadata;
+  };
+  const auto whole = [](const auto& metadata, const std::string& key) {
+    const auto found = metadata.find("deepseek2." + key);
+    return found == metadata.end() ? int64_t{-1} : std::get<int64_t>(found->second);
+  };
+  const auto second = config("deepseek_v2", R"(, "q_lora_rank": null)");
+  EXPECT_EQ(whole(second, "attention.key_length_mla"), 6);
+  EXPECT_EQ(whole(second, "attention.value_length_mla"), 3);
+  EXPECT_EQ(whole(second, "attention.kv_lora_rank"), 5);
+  EXPECT_EQ(whole(second, "attention.q_lora_rank"), -1);
+  EXPECT_EQ(whole(second, "rope.dimension_count"), 2);
+  EXPECT_EQ(whole(second, "leading_dense_block_count"), 1);
+  EXPECT_EQ(whole(second, "expert_gating_func"), 1);
+  EXPECT_EQ(whole(second, "expert_group_count"), -1) << "greedy";
+  const auto limited = config("deepseek_v2", R"(, "topk_method": "group_limited_greedy")");
+  EXPECT_EQ(whole(limited, "attention.q_lora_rank"), 1536);
+  EXPECT_EQ(whole(limited, "expert_group_count"), 4);
+  EXPECT_EQ(whole(limited, "expert_group_used_count"), 2);
+  const auto third = config("deepseek_v3", R"(, "q_lora_rank": 4, "first_k_dense_replace": 0)");
+  EXPECT_EQ(whole(third, "attention.q_lora_rank"), 4);
+  EXPECT_EQ(whole(third, "leading_dense_block_count"), 0);
+  EXPECT_EQ(whole(third, "expert_gating_func"), 2);
+  EXPECT_EQ(whole(third, "expert_group_count"), 4);
+  EXPECT_THAT([&] { config("deepseek_v2", R"(, "topk_method": "other")"); },
+              ThrowsMessage<Error>(HasSubstr("key 'topk_method' is 'other'")));
+  EXPECT_THAT([&] { config("deepseek_v3", R"(, "rope_interleave": false)"); },
+              ThrowsMessage<Error>(HasSubstr("key 'rope_interleave'")));
 }
 
 TEST_F(HfConfigFile, FeaturesThatAreNotComputedAreRefusedByName) {

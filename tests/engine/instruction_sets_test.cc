@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(
     Goldens, EveryInstructionSet,
     ::testing::Combine(::testing::Values("tinyllama", "llama3", "qwen2.5", "qwen3", "olmo2",
                                          "granite", "phi3", "gpt2", "gemma2", "gptneox", "gpt-oss",
-                                         "nemotron", "olmoe", "stablelm-parallel"),
+                                         "nemotron", "olmoe", "stablelm-parallel", "deepseek2"),
                        ::testing::Values(InstructionSet::kAvx2, InstructionSet::kAvxVnni,
                                          InstructionSet::kAvx512, InstructionSet::kAvx512Vnni)),
     case_name);

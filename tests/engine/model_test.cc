@@ -87,6 +87,106 @@ void add_experts(TinyModel& model) {
   model.tensors["blk.0.ffn_down_exps.weight"] = {{12, 8, 3}};
 }
 
+// Two layers of two heads: 4 + 2 wide keys, 3 wide values, latent vectors of 5 and 4.
+void become_deepseek(TinyModel& model) {
+  model.become("deepseek2");
+  model.ints.erase("deepseek2.attention.head_count_kv");
+  for (const auto& [key, value] : std::map<std::string, uint32_t>{{"block_count", 2},
+                                                                  {"attention.q_lora_rank", 4},
+                                                                  {"attention.kv_lora_rank", 5},
+                                                                  {"attention.key_length_mla", 6},
+                                                                  {"attention.value_length_mla", 3},
+                                                                  {"rope.dimension_count", 2},
+                                                                  {"leading_dense_block_count", 1},
+                                                                  {"expert_count", 4},
+                                                                  {"expert_used_count", 2},
+                                                                  {"expert_feed_forward_length", 7},
+                                                                  {"expert_shared_count", 1},
+                                                                  {"expert_gating_func", 2},
+                                                                  {"expert_group_count", 2},
+                                                                  {"expert_group_used_count", 1}}) {
+    model.ints["deepseek2." + key] = value;
+  }
+  for (const char* part : {"q", "k", "v"}) {
+    model.tensors.erase(std::string("blk.0.attn_") + part + ".weight");
+  }
+  for (const std::string layer : {"blk.0.", "blk.1."}) {
+    model.tensors[layer + "attn_norm.weight"] = {{8}};
+    model.tensors[layer + "ffn_norm.weight"] = {{8}};
+    model.tensors[layer + "attn_q_a.weight"] = {{8, 4}};
+    model.tensors[layer + "attn_q_a_norm.weight"] = {{4}};
+    model.tensors[layer + "attn_q_b.weight"] = {{4, 12}};
+    model.tensors[layer + "attn_kv_a_mqa.weight"] = {{8, 7}};
+    model.tensors[layer + "attn_kv_a_norm.weight"] = {{5}};
+    model.tensors[layer + "attn_k_b.weight"] = {{4, 5, 2}};
+    model.tensors[layer + "attn_v_b.weight"] = {{5, 3, 2}};
+    model.tensors[layer + "attn_output.weight"] = {{6, 8}};
+  }
+  model.tensors["blk.1.ffn_gate_inp.weight"] = {{8, 4}};
+  model.tensors["blk.1.exp_probs_b.bias"] = {{4}};
+  model.tensors["blk.1.ffn_gate_exps.weight"] = {{8, 7, 4}};
+  model.tensors["blk.1.ffn_up_exps.weight"] = {{8, 7, 4}};
+  model.tensors["blk.1.ffn_down_exps.weight"] = {{7, 8, 4}};
+  model.tensors["blk.1.ffn_gate_shexp.weight"] = {{8, 7}};
+  model.tensors["blk.1.ffn_up_shexp.weight"] = {{8, 7}};
+  model.tensors["blk.1.ffn_down_shexp.weight"] = {{7, 8}};
+}
+
+// Breaks if rows and columns of the keys' matrix were swapped, or values came before keys.
+TEST(LatentAttention, ReadsTheProductOfTheLatentVectorInOneTensorOrTwo) {
+  TinyModel tiny;
+  become_deepseek(tiny);
+  const Model two(std::make_shared<Gguf>(write(tiny, "two_tensors")));
+  EXPECT_EQ(two.config().width(Width::kKvB), 14);
+  const auto* k = reinterpret_cast<const float*>(
+      two.gguf().find_tensor("blk.1.attn_k_b.weight")->data.data());  // [2][5][4]
+  const auto* v = reinterpret_cast<const float*>(
+      two.gguf().find_tensor("blk.1.attn_v_b.weight")->data.data());  // [2][3][5]
+  const WeightMatrix& joined = two.layers[1].linear(Checkpoint::kKvB).weight;
+  ASSERT_EQ(joined.rows, 14);
+  ASSERT_EQ(joined.columns, 5);
+  const auto* values = static_cast<const float*>(joined.data);
+  for (int64_t head = 0; head < 2; ++head) {
+    for (int64_t row = 0; row < 7; ++row) {
+      for (int64_t column = 0; column < 5; ++column) {
+        const float want =
+            row < 4 ? k[(head * 5 + column) * 4 + row] : v[(head * 3 + row - 4) * 5 + column];
+        EXPECT_EQ(values[(head * 7 + row) * 5 + column], want) << head << " " << row;
+      }
+    }
+  }
+  for (const std::string layer : {"blk.0.", "blk.1."}) {
+    tiny.tensors.erase(layer + "attn_k_b.weight");
+    tiny.tensors.erase(layer + "attn_v_b.weight");
+    tiny.tensors[layer + "attn_kv_b.weight"] = {{5, 14}};
+  }
+  tiny.ints.erase("deepseek2.attention.key_length_mla");
+  tiny.ints.erase("deepseek2.attention.value_length_mla");
+  tiny.ints["deepseek2.attention.key_length"] = 6;
+  tiny.ints["deepseek2.attention.value_length"] = 3;
+  const Model one(std::make_shared<Gguf>(write(tiny, "one_tensor")));
+  EXPECT_EQ(one.layers[0].linear(Checkpoint::kKvB).weight.data,
+            one.gguf().find_tensor("blk.0.attn_kv_b.weight")->data.data());
+  EXPECT_EQ(one.config().head_dim, 6);
+  EXPECT_EQ(one.config().value_dim, 3);
+  EXPECT_EQ(one.config().n_kv_heads, 2);
+}
+
+// Breaks if the factor of the scores were also that of the rotation, or not squared.
+TEST(LatentAttention, ScalesScoresByYarnsLogMultiplier) {
+  TinyModel tiny;
+  become_deepseek(tiny);
+  tiny.texts["deepseek2.rope.scaling.type"] = "yarn";
+  tiny.floats["deepseek2.rope.scaling.factor"] = 16.0F;
+  tiny.floats["deepseek2.rope.scaling.yarn_log_multiplier"] = 0.075F;
+  const Model model(std::make_shared<Gguf>(write(tiny, "yarn_scores")));
+  const double scale = 1.0 + static_cast<double>(0.075F) * std::log(16.0);
+  EXPECT_FLOAT_EQ(model.config().attention_shape(0).scale,
+                  static_cast<float>(scale * scale / std::sqrt(6.0)));
+  EXPECT_EQ(model.config().rope_attn_factor, 1.0);
+  EXPECT_EQ(model.config().first_turned(), 4);
+}
+
 void become_gptneox(TinyModel& model) {
   model.become("gptneox");
   model.floats["gptneox.attention.layer_norm_epsilon"] = 1e-5F;
@@ -101,6 +201,59 @@ TEST_P(HostileModel, IsRejectedNamingTheKeyOrTensor) {
   EXPECT_THAT([&] { Model(std::make_shared<Gguf>(path)); },
               ThrowsMessage<Error>(AllOf(HasSubstr(path), HasSubstr(GetParam().message))));
 }
+
+HostileCase of_deepseek(const std::string& name, const std::string& key, uint32_t value,
+                        const std::string& message) {
+  return {name,
+          [key, value](TinyModel& model) {
+            become_deepseek(model);
+            model.ints["deepseek2." + key] = value;
+          },
+          "key 'deepseek2." + key + "' " + message};
+}
+
+HostileCase without_of_deepseek(const std::string& name, const std::string& tensor,
+                                const std::string& message) {
+  return {name,
+          [tensor](TinyModel& model) {
+            become_deepseek(model);
+            model.tensors.erase(tensor);
+          },
+          message};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Latent, HostileModel,
+    testing::Values(
+        of_deepseek("odd_rotation", "rope.dimension_count", 3, "is 3, which is odd"),
+        of_deepseek("whole_rotation", "rope.dimension_count", 6, "is 6, all of a head"),
+        of_deepseek("wide_rotation", "rope.dimension_count", 8, "is 8, allowed are 1 to 6"),
+        of_deepseek("no_rank", "attention.kv_lora_rank", 0, "is 0"),
+        of_deepseek("no_values", "attention.value_length_mla", 0, "is 0"),
+        of_deepseek("uneven_groups", "expert_group_count", 3,
+                    "is 3, of which 1 are used, for 4 experts, of which 2 are used"),
+        of_deepseek("small_groups", "expert_group_count", 4,
+                    "is 4, of which 1 are used, for 4 experts, of which 2 are used"),
+        of_deepseek("unused_groups", "expert_group_used_count", 3, "is 3, allowed are 1 to 2"),
+        of_deepseek("unknown_gating", "expert_gating_func", 4, "is 4"),
+        of_deepseek("leading_layers", "leading_dense_block_count", 2,
+                    "is 2, and layer 1 has experts"),
+        without_of_deepseek("no_router", "blk.1.ffn_gate_inp.weight",
+                            "'deepseek2.leading_dense_block_count' is 1, and layer 1 lacks"),
+        without_of_deepseek("no_latent_keys", "blk.1.attn_k_b.weight",
+                            "tensor 'blk.1.attn_k_b.weight' is missing"),
+        without_of_deepseek("no_latent_norm", "blk.0.attn_kv_a_norm.weight",
+                            "tensor 'blk.0.attn_kv_a_norm.weight' is missing"),
+        without_of_deepseek("no_shared_expert", "blk.1.ffn_up_shexp.weight",
+                            "tensor 'blk.1.ffn_up_shexp.weight' is missing"),
+        HostileCase{"latent_shape",
+                    [](auto& m) {
+                      become_deepseek(m);
+                      m.tensors["blk.1.attn_k_b.weight"] = {{5, 4, 2}};
+                    },
+                    "tensor 'blk.1.attn_k_b.weight' has the shape [5, 4, 2], the hyperparameters "
+                    "say [4, 5, 2]"}),
+    [](const auto& test) { return test.param.name; });
 
 HostileCase with_int(const std::string& name, const std::string& key, uint32_t value,
                      const std::string& message) {

@@ -91,7 +91,8 @@ INSTANTIATE_TEST_SUITE_P(
 // Windows and rotations that differ from layer to layer, soft caps, experts, sinks, heads' norms.
 INSTANTIATE_TEST_SUITE_P(Families, SameBits,
                          testing::Combine(testing::Values("gemma2", "gemma3", "cohere2", "gpt-oss",
-                                                          "qwen3moe", "stablelm-parallel"),
+                                                          "qwen3moe", "stablelm-parallel",
+                                                          "deepseek2", "deepseek3"),
                                           testing::Values("f32"), testing::Values(KvType::kF32),
                                           testing::Values(Math::kExact)),
                          same_bits_name);

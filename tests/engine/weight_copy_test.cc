@@ -54,8 +54,8 @@ std::string path_of(const std::string& model) {
 
 // Weights that are copied piece by piece fail when half of them are there.
 TEST(WeightCopyTest, ReservesEverythingBeforeCopying) {
-  for (const std::string name :
-       {"tinyllama", "qwen2.5", "qwen3", "olmo2", "granite", "phi3", "gpt2", "gpt-oss", "phi2"}) {
+  for (const std::string name : {"tinyllama", "qwen2.5", "qwen3", "olmo2", "granite", "phi3",
+                                 "gpt2", "gpt-oss", "phi2", "deepseek3"}) {
     const Model model(std::make_shared<Gguf>(path_of(name)));
     FakeDevice device;
     const WeightCopy copy(model, device);

@@ -27,6 +27,7 @@ struct Case {
   KvType type;
   float soft_cap = 0.0F;
   bool sinks = false;
+  int64_t own_value_dim = 0;
 };
 
 constexpr Case kCases[] = {
@@ -41,16 +42,18 @@ constexpr Case kCases[] = {
     {4, 2, 32, 0, 30, KvType::kF32, 2.0F},
     {6, 2, 32, 5, 30, KvType::kF16, 0.0F, true},
     {2, 2, 16, 0, 300, KvType::kF32, 1.5F, true},
+    {4, 4, 48, 0, 40, KvType::kF32, 0.0F, false, 24},
+    {4, 2, 24, 6, 300, KvType::kF16, 0.0F, true, 67},
 };
 
 struct Inputs {
   explicit Inputs(const Case& c)
-      : shape{c.n_heads, c.n_kv_heads, c.head_dim, 0.3F, c.window, c.soft_cap},
+      : shape{c.n_heads, c.n_kv_heads, c.head_dim, 0.3F, c.window, c.soft_cap, c.own_value_dim},
         type(c.type),
         n_positions(c.n_positions),
         q(Random(1).floats(c.n_positions * c.n_heads * c.head_dim, 3.0F)),
         k(store(Random(2).floats(c.n_positions * c.n_kv_heads * c.head_dim, 2.0F))),
-        v(store(Random(3).floats(c.n_positions * c.n_kv_heads * c.head_dim))) {
+        v(store(Random(3).floats(c.n_positions * c.n_kv_heads * shape.value_dim()))) {
     if (c.sinks) sinks = Random(4).floats(c.n_heads, 2.0F);
   }
 
@@ -63,10 +66,11 @@ struct Inputs {
   }
 
   std::vector<float> attend(Kernels& kernels, int64_t batch) const {
-    std::vector<float> out(q.size(), NAN);
-    const int64_t width = shape.n_heads * shape.head_dim;
+    const int64_t q_width = shape.n_heads * shape.head_dim;
+    const int64_t width = shape.n_heads * shape.value_dim();
+    std::vector<float> out(static_cast<size_t>(n_positions * width), NAN);
     for (int64_t first = 0; first < n_positions; first += batch) {
-      kernels.run(AttentionCall{q.data() + first * width,
+      kernels.run(AttentionCall{q.data() + first * q_width,
                                 {type, k.data(), v.data()},
                                 shape,
                                 first,
@@ -162,6 +166,7 @@ struct RopeCase {
   RopePairing pairing;
   int64_t head_dim;
   int64_t rotary_dim;
+  int64_t first_turned = 0;
 };
 
 TEST_P(AttentionTest, RopeIsTheReferenceAndKeepsWhatIsNotTurned) {
@@ -171,20 +176,64 @@ TEST_P(AttentionTest, RopeIsTheReferenceAndKeepsWhatIsNotTurned) {
   for (const RopeCase& c :
        {RopeCase{RopePairing::kAdjacent, 64, 64}, RopeCase{RopePairing::kHalves, 64, 64},
         RopeCase{RopePairing::kHalves, 80, 32}, RopeCase{RopePairing::kAdjacent, 10, 6},
-        RopeCase{RopePairing::kHalves, 2, 2}}) {
+        RopeCase{RopePairing::kHalves, 2, 2}, RopeCase{RopePairing::kAdjacent, 48, 16, 32},
+        RopeCase{RopePairing::kHalves, 21, 6, 10}}) {
     std::vector<float> angles = Random(1).floats(n_tokens * c.rotary_dim);
     const std::vector<float> x = Random(2).floats(n_tokens * n_heads * c.head_dim);
     std::vector<float> got(x.size(), NAN);
     std::vector<float> want(x.size());
-    kernels->run(RopeCall{x.data(), angles.data(), c.pairing, n_tokens, n_heads, c.head_dim,
-                          c.rotary_dim, got.data()});
-    make_reference_kernels()->run(RopeCall{x.data(), angles.data(), c.pairing, n_tokens, n_heads,
-                                           c.head_dim, c.rotary_dim, want.data()});
+    const auto turn = [&](Kernels& by, const std::vector<float>& from, std::vector<float>& out) {
+      by.run(RopeCall{from.data(),
+                      angles.data(),
+                      c.pairing,
+                      n_tokens,
+                      n_heads,
+                      c.head_dim,
+                      c.rotary_dim,
+                      out.data(),
+                      {},
+                      c.first_turned});
+    };
+    turn(*kernels.operator->(), x, got);
+    turn(*make_reference_kernels(), x, want);
     EXPECT_TRUE(relative_l2(want, got) <= 2e-7);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const int64_t d = static_cast<int64_t>(i) % c.head_dim - c.first_turned;
+      if (d < 0 || d >= c.rotary_dim) {
+        EXPECT_EQ(got[i], x[i]) << i;
+      }
+    }
     std::vector<float> in_place = x;
-    kernels->run(RopeCall{in_place.data(), angles.data(), c.pairing, n_tokens, n_heads, c.head_dim,
-                          c.rotary_dim, in_place.data()});
+    turn(*kernels.operator->(), in_place, in_place);
     EXPECT_TRUE(same_bits(in_place, got));
+  }
+}
+
+// Breaks if a head had another's part, or what heads share came from another token.
+TEST_P(AttentionTest, HeadsArePutTogetherFromTheirPartsAndASharedEnd) {
+  const TestKernels kernels(GetParam(), 2);
+  const int64_t n_tokens = 40;
+  const int64_t n_heads = 7;
+  const std::vector<float> own = Random(1).floats(n_tokens * n_heads * 56);
+  const std::vector<float> shared = Random(2).floats(n_tokens * 48);
+  for (const HeadParts parts :
+       {HeadParts{56, 0, 32, 48, 32, 16}, HeadParts{56, 32, 24}, HeadParts{56, 0, 56}}) {
+    const bool has_end = parts.shared_count > 0;
+    std::vector<float> got(static_cast<size_t>(n_tokens * n_heads * parts.head_dim()), NAN);
+    std::vector<float> want;
+    for (int64_t head = 0; head < n_tokens * n_heads; ++head) {
+      const auto first = own.begin() + head * parts.own_dim + parts.own_first;
+      const auto end = shared.begin() + head / n_heads * parts.shared_dim + parts.shared_first;
+      want.insert(want.end(), first, first + parts.own_count);
+      want.insert(want.end(), end, end + parts.shared_count);
+    }
+    const HeadsCall call{own.data(), has_end ? shared.data() : nullptr, parts, n_tokens, n_heads,
+                         got.data()};
+    kernels->run(call);
+    EXPECT_TRUE(same_bits(got, want));
+    std::ranges::fill(got, NAN);
+    make_reference_kernels()->run(call);
+    EXPECT_TRUE(same_bits(got, want));
   }
 }
 

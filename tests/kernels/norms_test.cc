@@ -76,6 +76,28 @@ TEST_P(NormsTest, HaveTheSameBitsForAllThreadsAndBatches) {
   }
 }
 
+// Breaks if a row began where the part of the one before ends.
+TEST_P(NormsTest, MayBeOfTheFirstPartOfEachRow) {
+  const TestKernels kernels(GetParam(), 2);
+  const std::vector<float> x = Random(1).floats(int64_t{40} * 48);
+  std::vector<float> part;
+  for (auto row = x.begin(); row != x.end(); row += 48) part.insert(part.end(), row, row + 33);
+  const std::vector<float> weight = Random(2).floats(33);
+  for (const NormKind kind : {NormKind::kRms, NormKind::kLayer}) {
+    std::vector<float> got(part.size(), NAN);
+    std::vector<float> want(part.size(), NAN);
+    NormCall call{kind, part.data(), weight.data(), nullptr, 1e-5F, 40, 33, want.data()};
+    kernels->run(call);
+    call.x = x.data();
+    call.x_width = 48;
+    call.out = got.data();
+    kernels->run(call);
+    EXPECT_TRUE(same_bits(got, want));
+    make_reference_kernels()->run(call);
+    EXPECT_TRUE(relative_l2(want, got) <= 2e-7);
+  }
+}
+
 // Breaks if the heads' weights were shared, or counted from the call's first row of a thread.
 TEST_P(NormsTest, HeadsMayHaveWeightsOfTheirOwn) {
   const int64_t width = 33;

@@ -45,6 +45,13 @@ TEST(Select, ABiasDecidesTheChoiceAndNotTheWeight) {
               ElementsAre(static_cast<float>(1 / (1 + std::exp(-1.0)))));
 }
 
+// Breaks if the chosen stood in the order of the choice, or NaN broke the order.
+TEST(Select, ABiasDoesNotDecideTheOrder) {
+  const Routing routing{.gating = Gating::kSigmoid, .n_used = 2};
+  EXPECT_THAT(choose({1, 2, 3}, routing, {9, 5, 0}), ElementsAre(1, 0));
+  EXPECT_THAT(choose({NAN, 2, 3}, routing, {9, 5, 0}), ElementsAre(2, 1));
+}
+
 // The best expert stands in a group that is not used: by its two best together the other wins.
 TEST(Select, TakesGroupsByTheirTwoBestWithASigmoidAndByTheBestWithASoftmax) {
   const std::vector<float> scores = {3, -9, 2, 2};

@@ -50,6 +50,8 @@ std::string_view kind_name(OpKind kind) {
       return "linear";
     case OpKind::kRope:
       return "rope";
+    case OpKind::kHeads:
+      return "heads";
     case OpKind::kAttention:
       return "attention";
     case OpKind::kActivation:
@@ -108,21 +110,25 @@ std::string model_text(const HfModel& model, const Architecture& architecture,
   }
   std::string variants;
   for (const LayerVariant& variant : architecture.variants) {
-    const bool by_key = !variant.key.empty();
-    const bool is_without = !variant.without.empty();
-    variants += fmt::format(
-        "(\"{}\", \"{}\", LAYERS[\"{}\"]),",
-        by_key       ? "key"
-        : is_without ? "without"
-                     : "with",
-        by_key ? variant.key : hf_module(model, is_without ? variant.without : variant.tensor),
-        layer_name(layer_text(model, variant.ops)));
+    std::string conditions;
+    const auto add = [&](const char* kind, std::string_view name) {
+      if (!name.empty()) conditions += fmt::format("(\"{}\", \"{}\"), ", kind, name);
+    };
+    add("key", variant.key);
+    add("with", hf_module(model, variant.tensor));
+    add("without", hf_module(model, variant.without));
+    variants += fmt::format("(({}), LAYERS[\"{}\"]),", conditions,
+                            layer_name(layer_text(model, variant.ops)));
   }
   if (!variants.empty()) items.push_back(fmt::format("\"variants\": ({})", variants));
+  if (has_checkpoint(architecture, Checkpoint::kQRope)) {
+    items.push_back(fmt::format("\"rotation\": \"{}\"", model.rotation));
+  }
   const std::pair<std::string_view, bool> properties[] = {
       {"halves_to_adjacent", architecture.position == PositionKind::kRotary &&
                                  architecture.rope_pairing != model.rope_pairing},
       {"fused_by_kv_head", model.fused_by_kv_head},
+      {"rotated_to_halves", model.rotated_to_halves},
       {"heads_first", model.heads_first},
       {"transposed", model.transposed},
       {"norm_plus_one", model.norm_plus_one}};
@@ -155,9 +161,11 @@ std::string networks() {
 An op is (checkpoint, kind, inputs, tensor of a GGUF file, module within a layer); the input `output` is what enters
 the layer. Ops of the same module are parts of its output, in this order. Without a line a property is false:
 
-variants: other layers, of which the first that applies is taken: ("key", an attribute of the config that is true, ops),
-    or ("with" or "without", a module that layers have or lack, ops)
+variants: other layers, (conditions, ops), of which the first that applies is taken. A condition is ("key", an attribute
+    of the config that is true), or ("with" or "without", a module that the layer has or lacks)
+rotation: the function in transformers' source that rotates q and k
 halves_to_adjacent: rows of a head's q and k that rotate together are half a head apart here, neighbours in a file
+rotated_to_halves: it takes neighbours, and gives them half a head apart
 fused_by_kv_head: a module of q, k and v has those of each key-value head together
 heads_first: norms of q and k are given [heads, tokens, head_dim]
 transposed: weights of linear modules are [inputs, outputs]

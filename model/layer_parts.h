@@ -1,0 +1,152 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "model/op.h"
+
+// What the layers of architectures are written with (architecture.cc): ops, and parts of several
+// ops that many layers have.
+namespace assay::layer_parts {
+
+using C = Checkpoint;
+using W = Width;
+
+constexpr OpSpec norm(Checkpoint out, Checkpoint in, std::string_view tensor,
+                      Presence bias = Presence::kNever) {
+  return {OpKind::kNorm, out, Width::kHidden, {in}, 1, tensor, bias};
+}
+constexpr OpSpec qk_norm(Checkpoint out, Checkpoint in, Width width, std::string_view tensor,
+                         Width norm_width) {
+  return {OpKind::kNorm, out, width, {in}, 1, tensor, Presence::kNever, norm_width};
+}
+constexpr OpSpec linear(Checkpoint out, Checkpoint in, Width width, std::string_view tensor,
+                        Presence bias = Presence::kNever) {
+  return {OpKind::kLinear, out, width, {in}, 1, tensor, bias};
+}
+constexpr OpSpec rope(Checkpoint out, Checkpoint in, Width width) {
+  return {OpKind::kRope, out, width, {in}, 1, {}, Presence::kNever};
+}
+constexpr OpSpec attention(Checkpoint q, Checkpoint k, Checkpoint v) {
+  return {OpKind::kAttention, Checkpoint::kAttn, Width::kAttended, {q, k, v}, 3, {},
+          Presence::kNever};
+}
+constexpr OpSpec attention_with_sinks(Checkpoint q, Checkpoint k, Checkpoint v) {
+  OpSpec op = attention(q, k, v);
+  op.tensor = "attn_sinks";
+  return op;
+}
+constexpr OpSpec activation(Checkpoint up) {
+  return {OpKind::kActivation, Checkpoint::kFfnAct, Width::kInner, {up}, 1, {}, Presence::kNever};
+}
+constexpr OpSpec activation(Checkpoint up, Checkpoint gate) {
+  return {OpKind::kActivation, Checkpoint::kFfnAct, Width::kInner, {up, gate}, 2, {},
+          Presence::kNever};
+}
+constexpr OpSpec add(Checkpoint out, Checkpoint residual, Checkpoint branch) {
+  return {OpKind::kAdd, out, Width::kHidden, {residual, branch}, 2, {}, Presence::kNever};
+}
+
+template <size_t... kSizes>
+constexpr auto join(const std::array<OpSpec, kSizes>&... parts) {
+  std::array<OpSpec, (kSizes + ...)> ops;
+  auto at = ops.begin();
+  ((at = std::copy(parts.begin(), parts.end(), at)), ...);
+  return ops;
+}
+
+// What the layers of several architectures have in common.
+inline constexpr std::array kAttnNorm = {norm(C::kAttnNorm, C::kOutput, "attn_norm")};
+inline constexpr std::array kFfnNorm = {norm(C::kFfnNorm, C::kAttnResidual, "ffn_norm")};
+
+constexpr std::array<OpSpec, 3> qkv(Checkpoint in, Presence bias) {
+  return {linear(C::kQ, in, W::kQ, "attn_q", bias), linear(C::kK, in, W::kKv, "attn_k", bias),
+          linear(C::kV, in, W::kValues, "attn_v", bias)};
+}
+constexpr std::array<OpSpec, 3> fused_qkv(Presence bias) {
+  std::array<OpSpec, 3> ops = qkv(C::kAttnNorm, bias);
+  for (OpSpec& op : ops) op.tensor = "attn_qkv";
+  return ops;
+}
+// RMSNorm of q and k: over each head, or over all of it.
+constexpr std::array<OpSpec, 2> qk_norms(Width of_q, Width of_k) {
+  return {qk_norm(C::kQNorm, C::kQ, W::kQ, "attn_q_norm", of_q),
+          qk_norm(C::kKNorm, C::kK, W::kKv, "attn_k_norm", of_k)};
+}
+constexpr std::array<OpSpec, 4> rotary_attention(Checkpoint q, Checkpoint k, Presence bias) {
+  return {rope(C::kQRope, q, W::kQ), rope(C::kKRope, k, W::kKv),
+          attention(C::kQRope, C::kKRope, C::kV),
+          linear(C::kAttnOut, C::kAttn, W::kHidden, "attn_output", bias)};
+}
+constexpr std::array<OpSpec, 4> gated_ffn(Checkpoint in, Presence bias) {
+  return {linear(C::kFfnGate, in, W::kInner, "ffn_gate", bias),
+          linear(C::kFfnUp, in, W::kInner, "ffn_up", bias), activation(C::kFfnUp, C::kFfnGate),
+          linear(C::kFfnOut, C::kFfnAct, W::kHidden, "ffn_down", bias)};
+}
+// The two additions to the residual stream.
+constexpr std::array<OpSpec, 1> add_attn(Checkpoint branch) {
+  return {add(C::kAttnResidual, C::kOutput, branch)};
+}
+constexpr std::array<OpSpec, 1> add_ffn(Checkpoint branch) {
+  return {add(C::kOutput, C::kAttnResidual, branch)};
+}
+
+// Experts: a token's own few of many feed-forwards, mixed.
+constexpr OpSpec expert_linear(Checkpoint out, Checkpoint in, Width width, std::string_view tensor,
+                               Presence bias) {
+  return {OpKind::kExpertLinear, out, width, {in, C::kExperts}, 2, tensor, bias};
+}
+constexpr std::array<OpSpec, 8> experts(Checkpoint in, Checkpoint out, Presence bias) {
+  return {linear(C::kRouter, in, W::kExperts, "ffn_gate_inp", bias),
+          OpSpec{OpKind::kSelect,
+                 C::kExperts,
+                 W::kUsed,
+                 {C::kRouter},
+                 1,
+                 "exp_probs_b",
+                 Presence::kOptional},
+          OpSpec{OpKind::kWeigh,
+                 C::kExpertWeights,
+                 W::kUsed,
+                 {C::kRouter, C::kExperts},
+                 2,
+                 {},
+                 Presence::kNever},
+          expert_linear(C::kFfnGate, in, W::kExpertInner, "ffn_gate_exps", bias),
+          expert_linear(C::kFfnUp, in, W::kExpertInner, "ffn_up_exps", bias),
+          OpSpec{OpKind::kActivation,
+                 C::kFfnAct,
+                 W::kExpertInner,
+                 {C::kFfnUp, C::kFfnGate},
+                 2,
+                 {},
+                 Presence::kNever},
+          expert_linear(C::kExpertOut, C::kFfnAct, W::kExpertHidden, "ffn_down_exps", bias),
+          OpSpec{OpKind::kMix,
+                 out,
+                 W::kHidden,
+                 {C::kExpertOut, C::kExpertWeights},
+                 2,
+                 {},
+                 Presence::kNever}};
+}
+// One that all tokens use, beside them.
+constexpr std::array<OpSpec, 5> shared_expert(Checkpoint in) {
+  return {linear(C::kSharedGate, in, W::kShared, "ffn_gate_shexp"),
+          linear(C::kSharedUp, in, W::kShared, "ffn_up_shexp"),
+          OpSpec{OpKind::kActivation,
+                 C::kSharedAct,
+                 W::kShared,
+                 {C::kSharedUp, C::kSharedGate},
+                 2,
+                 {},
+                 Presence::kNever},
+          linear(C::kSharedOut, C::kSharedAct, W::kHidden, "ffn_down_shexp"),
+          add(C::kFfnOut, C::kRoutedOut, C::kSharedOut)};
+}
+constexpr auto expert_layer(const auto& attention, const auto& experts) {
+  return join(kAttnNorm, attention, add_attn(C::kAttnOut), kFfnNorm, experts, add_ffn(C::kFfnOut));
+}
+
+}  // namespace assay::layer_parts

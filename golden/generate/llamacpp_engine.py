@@ -24,6 +24,27 @@ def quiet():
     llama_cpp.llama_log_set(errors_only, ctypes.c_void_p(0))
 
 
+def load(path):
+    """A model for Context, which the caller frees; with its vocabulary or without."""
+    settings = llama_cpp.llama_model_default_params()
+    settings.n_gpu_layers = 0
+    model = llama_cpp.llama_model_load_from_file(str(path).encode(), settings)
+    if not model:
+        raise RuntimeError(f"llama.cpp could not load {path}")
+    return model
+
+
+def context_params(context):
+    """One thread, an F32 KV cache, flash attention off, batches of up to `context` tokens."""
+    settings = llama_cpp.llama_context_default_params()
+    settings.n_ctx = settings.n_batch = settings.n_ubatch = context
+    settings.n_threads = settings.n_threads_batch = 1
+    settings.type_k = settings.type_v = F32_CACHE
+    settings.flash_attn_type = 0  # off
+    settings.swa_full = True
+    return settings
+
+
 class LlamaCpp:
     """One model file, one thread, an F32 KV cache, flash attention off, a context of the size asked for."""
 
@@ -96,8 +117,8 @@ class LlamaCpp:
             for name, rows in namer.checkpoints(tensor):
                 sink(name, positions, rows)
 
-        with Observed(self, keep) as observed:
-            observed.decode(tokens)
+        with Context(self.llama.model, self.llama.context_params, keep) as context:
+            context.decode(tokens)
         missing = namer.missing()
         if missing:
             raise RuntimeError(f"llama.cpp's graph has no {', '.join(missing)}")
@@ -112,10 +133,10 @@ class LlamaCpp:
         return llama_cpp.llama_model_n_layer(self.llama.model)
 
 
-class Observed:
-    """A separate context on the same model; each tensor is passed to `keep` when it is computed."""
+class Context:
+    """A context of its own on a model; each tensor is passed to `keep`, if there is one, when it is computed."""
 
-    def __init__(self, engine, keep):
+    def __init__(self, model, params, keep=None):
         self.error = None
 
         def callback(address, ask, _):
@@ -129,13 +150,14 @@ class Observed:
             return True
 
         self.callback = llama_cpp.ggml_backend_sched_eval_callback(callback)
-        params = engine.llama.context_params
         before = params.cb_eval
-        params.cb_eval = self.callback
-        self.handle = llama_cpp.llama_init_from_model(engine.llama.model, params)
+        if keep is not None:
+            params.cb_eval = self.callback
+        self.handle = llama_cpp.llama_init_from_model(model, params)
         params.cb_eval = before
         if not self.handle:
             raise RuntimeError("llama.cpp could not make a context")
+        self.vocabulary = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
 
     def __enter__(self):
         return self
@@ -143,12 +165,14 @@ class Observed:
     def __exit__(self, *_):
         llama_cpp.llama_free(self.handle)
 
-    def decode(self, tokens):
-        batch = llama_cpp.llama_batch_init(len(tokens), 0, 1)
+    def decode(self, *sequences, first=0):
+        """One batch of sequences, one after the other, each from position `first` on."""
+        entries = [(token, first + i, n) for n, tokens in enumerate(sequences) for i, token in enumerate(tokens)]
+        batch = llama_cpp.llama_batch_init(len(entries), 0, 1)
         try:
-            batch.n_tokens = len(tokens)
-            for i, token in enumerate(tokens):
-                batch.token[i], batch.pos[i], batch.n_seq_id[i], batch.seq_id[i][0] = token, i, 1, 0
+            batch.n_tokens = len(entries)
+            for i, (token, position, sequence) in enumerate(entries):
+                batch.token[i], batch.pos[i], batch.n_seq_id[i], batch.seq_id[i][0] = token, position, 1, sequence
                 batch.logits[i] = True
             status = llama_cpp.llama_decode(self.handle, batch)
         finally:
@@ -156,4 +180,9 @@ class Observed:
         if self.error is not None:
             raise self.error
         if status != 0:
-            raise RuntimeError(f"llama.cpp could not decode {len(tokens)} tokens (status {status})")
+            raise RuntimeError(f"llama.cpp could not decode {len(entries)} tokens (status {status})")
+
+    def logits(self, count):
+        """Those of the last batch, which had `count` tokens: float32 [count, vocabulary]."""
+        rows = llama_cpp.llama_get_logits(self.handle)
+        return np.ctypeslib.as_array(rows, shape=(count, self.vocabulary)).copy()

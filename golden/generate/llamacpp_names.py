@@ -107,15 +107,19 @@ LAYERS = {
 GEMMA_TOP = COMMON_TOP | {"embedding": Node("inp_scaled")}
 TOPS = {arch: COMMON_TOP for arch in LAYERS} | {"gpt2": COMMON_TOP | {"embedding": Node("inpL")}}
 TOPS |= {arch: GEMMA_TOP for arch in ("gemma", "gemma2", "gemma3")}
+ANY_LAYER, ANY_TOP = {"output": Node("l_out")}, {"logits": Node("result_output")}
 
 
 class Namer:
-    """Finds the checkpoints among the nodes of one pass, and reports the missing ones."""
+    """Finds the checkpoints among the nodes of one pass, and reports the missing ones.
 
-    def __init__(self, arch, layers, tokens):
-        if arch not in LAYERS:
+    Of an architecture without names here only layers and logits are found, if that is enough (any_arch).
+    """
+
+    def __init__(self, arch, layers, tokens, any_arch=False):
+        if arch not in LAYERS and not any_arch:
             raise RuntimeError(f"no names for llama.cpp's graph of '{arch}'; there are {', '.join(LAYERS)}")
-        self.layer_nodes, self.top_nodes = LAYERS[arch], TOPS[arch]
+        self.layer_nodes, self.top_nodes = LAYERS.get(arch, ANY_LAYER), TOPS.get(arch, ANY_TOP)
         names = [part for name, node in self.layer_nodes.items() for part in node.parts or (name,)]
         self.left = {f"layer_{layer}_{name}" for layer in range(layers) for name in names} | set(self.top_nodes)
         self.tokens = tokens  # of the pass

@@ -35,6 +35,8 @@ NETWORK = re.compile(
 OFFLINE = {
     "assay/convert/parquet.py": {"pip install"},
     "bench/against_llamacpp.py": {"pip install"},
+    "engines/openvino/adapter.py": {"from_pretrained"},
+    "engines/transformers/adapter.py": {"from_pretrained"},
     "examples/duckdb_runs/runs.py": {"pip install"},
     "scripts/fuzz.sh": {"apt-get"},
     "scripts/sanitize.sh": {"apt-get"},

@@ -35,6 +35,7 @@ OFFLINE = {
     "assay/convert/parquet.py": {"pip install"},
     "bench/against_llamacpp.py": {"pip install"},
     "examples/duckdb_runs/runs.py": {"pip install"},
+    "golden/generate/conform/reference.py": {"from_pretrained"},
     "scripts/fuzz.sh": {"apt-get"},
     "scripts/sanitize.sh": {"apt-get"},
     "tests/fetch/CMakeLists.txt": {"huggingface_hub"},

@@ -79,8 +79,8 @@ BASES = {
         original_max_position_embeddings=512, attention_bias=False, pad_token_id=0, **UNTIED
     ),
     "phi": common(
-        "PhiForCausalLM", "phi", **LAYER, intermediate_size=256, num_key_value_heads=2, hidden_act="gelu_new", partial_rotary_factor=0.5,
-        qk_layernorm=False, rope_theta=10000.0, rope_scaling=None, **UNTIED
+        "PhiForCausalLM", "phi", **LAYER, intermediate_size=256, num_key_value_heads=2, hidden_act="gelu_new",
+        partial_rotary_factor=0.5, qk_layernorm=False, rope_theta=10000.0, rope_scaling=None, **UNTIED
     ),
     "gpt2": {
         "architectures": ["GPT2LMHeadModel"],

@@ -90,7 +90,9 @@ ATTENTION = [
     Row(
         "attention_multiplier", GROUP, "Scores scaled by attention_multiplier",
         config("granite", attention_multiplier=0.5), ("attention_multiplier",), (
-            ignored("attention_scale", "scales by the root of the heads' width", {"attention_multiplier": 0.1767766953}),
+            ignored(
+                "attention_scale", "scales by the root of the heads' width", {"attention_multiplier": 0.1767766953}
+            ),
             misread("attention_scale", "does not scale", {"attention_multiplier": 1.0}),
             misread("attention_scale", "multiplies with the usual scale, too", {"attention_multiplier": 0.08838834765}),
         ),

@@ -15,7 +15,9 @@ NO_NORM_WEIGHTS = misread(
 ERF = misread("activation_kind", "takes GELU with erf", {"hidden_act": "gelu"}, small=True)
 ONE_EXPERT = misread("experts_used", "uses one expert of each token", {"num_experts_per_tok": 1})
 ALL_EXPERTS = misread("experts_used", "uses all experts", {"num_experts_per_tok": 4})
-UNCHANGED_WEIGHTS = misread("router_weights", "does not make the experts' weights add up to 1", {"norm_topk_prob": False})
+UNCHANGED_WEIGHTS = misread(
+    "router_weights", "does not make the experts' weights add up to 1", {"norm_topk_prob": False}
+)
 CHANGED_WEIGHTS = misread("router_weights", "makes the experts' weights add up to 1", {"norm_topk_prob": True})
 SCALES = tuple(
     misread(name, f"leaves {key} out", {key: 1.0})
@@ -86,7 +88,10 @@ FAMILIES = [
         "gemma3_text", "Gemma 3", NO_NORM_WEIGHTS,
         misread("rope_base", "takes one rotary base for all layers", {"rope_local_base_freq": 1000000.0}),
     ),
-    family("cohere", "Command R", HALF_DIMENSIONS, misread("logit_scale", "leaves logit_scale out", {"logit_scale": 1.0})),
+    family(
+        "cohere", "Command R", HALF_DIMENSIONS,
+        misread("logit_scale", "leaves logit_scale out", {"logit_scale": 1.0}),
+    ),
     family(
         "cohere2", "Command R7B", BASE_10000, misread("logit_scale", "leaves logit_scale out", {"logit_scale": 1.0}),
         misread("rope_unwanted", "rotates global layers", {"layer_types": ["sliding_attention"] * 4}),

@@ -124,8 +124,14 @@ ROTATION = [
         ("rope_parameters.full_attention", "rope_parameters.sliding_attention"),
         (
             ignored("rope_base", "takes 1000000 and 10000", {"rope_parameters": None}),
-            misread("rope_base", "takes that of global layers for all", parameters(sliding_attention={"rope_theta": 4096.0})),
-            misread("rope_base", "takes that of layers with a window for all", parameters(full_attention={"rope_theta": 64.0})),
+            misread(
+                "rope_base", "takes that of global layers for all",
+                parameters(sliding_attention={"rope_theta": 4096.0})
+            ),
+            misread(
+                "rope_base", "takes that of layers with a window for all",
+                parameters(full_attention={"rope_theta": 64.0})
+            ),
         ),
     ),
     Row(

@@ -38,6 +38,7 @@ LONG = [1.0 + i / 2 for i in range(16)]
 LONGROPE = dict(rope_type="longrope", short_factor=SHORT, long_factor=LONG)
 PHI3 = dict(original_max_position_embeddings=512, max_position_embeddings=2048)
 
+DIVIDES = "divides all frequencies by the factor"
 NO_SCALING = "takes the angles without scaling"
 LOG_FACTOR = "takes 0.1 ln(factor) + 1"
 
@@ -67,7 +68,7 @@ SCALING = [
         "llama3_scaling", GROUP, "The scaling of Llama 3.1", older("llama", LLAMA3), ("rope_scaling",),
         (
             ignored("rope_scaling", NO_SCALING, {"rope_scaling": None}),
-            misread("rope_scaling", "divides all frequencies by the factor", {"rope_scaling": LINEAR | dict(factor=8.0)}),
+            misread("rope_scaling", DIVIDES, {"rope_scaling": LINEAR | dict(factor=8.0)}),
             misread(
                 "rope_scaling", "takes max_position_embeddings for the original context",
                 scaling(original_max_position_embeddings=2048)
@@ -95,9 +96,9 @@ SCALING = [
             misread(
                 "rope_attention_factor", "squares the attention factor", scaling(attention_factor=1.296477913928)
             ),
-            misread("rope_scaling", "divides all frequencies by the factor", {
-                "rope_scaling": LINEAR | dict(original_max_position_embeddings=None)
-            }),
+            misread(
+                "rope_scaling", DIVIDES, {"rope_scaling": LINEAR | dict(original_max_position_embeddings=None)}
+            ),
             misread(
                 "rope_scaling", "takes max_position_embeddings for the original context",
                 scaling(original_max_position_embeddings=2048)
@@ -170,7 +171,8 @@ SCALING = [
     ),
     Row(
         "yarn_mscale", GROUP, "YaRN with mscale and mscale_all_dim",
-        older("llama", YARN | dict(mscale=4.0, mscale_all_dim=1.0)), ("rope_scaling.mscale", "rope_scaling.mscale_all_dim"),
+        older("llama", YARN | dict(mscale=4.0, mscale_all_dim=1.0)),
+        ("rope_scaling.mscale", "rope_scaling.mscale_all_dim"),
         (
             ignored("rope_attention_factor", LOG_FACTOR, scaling(mscale=None, mscale_all_dim=None)),
             misread("rope_attention_factor", "takes 1", scaling(mscale=1.0)),
@@ -243,7 +245,7 @@ SCALING = [
     Row(
         "beyond_the_original_context", GROUP, "YaRN with a prompt longer than the original context",
         older(
-            "llama", dict(rope_type="yarn", factor=4.0, beta_fast=0.5, beta_slow=0.0625, original_max_position_embeddings=8),
+            "llama", YARN | dict(beta_fast=0.5, beta_slow=0.0625, original_max_position_embeddings=8),
             max_position_embeddings=32
         ), ("rope_scaling.original_max_position_embeddings",),
         (

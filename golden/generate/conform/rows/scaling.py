@@ -36,7 +36,9 @@ YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=512)
 SHORT = [1.0 + i / 8 for i in range(16)]
 LONG = [1.0 + i / 2 for i in range(16)]
 LONGROPE = dict(rope_type="longrope", short_factor=SHORT, long_factor=LONG)
-PHI3 = dict(original_max_position_embeddings=512, max_position_embeddings=2048)
+# Engines may choose the factors by the context that they reserve, which is longer than a prompt.
+PHI3 = dict(original_max_position_embeddings=4096, max_position_embeddings=16384)
+CALM = {"*qkv*": 0.75}  # scores so high that float32 is far from float64 otherwise
 
 DIVIDES = "divides all frequencies by the factor"
 NO_SCALING = "takes the angles without scaling"
@@ -201,15 +203,17 @@ SCALING = [
             misread("rope_scaling", "takes the long factors", scaling(short_factor=LONG)),
             misread("rope_attention_factor", "takes 1 for the attention factor", scaling(attention_factor=1.0)),
         ),
+        gain=CALM,
     ),
     Row(
         "longrope_long", GROUP, "LongRoPE beyond the original context",
-        older("phi3", LONGROPE, **PHI3 | dict(original_max_position_embeddings=8)), ("rope_scaling",),
+        older("phi3", LONGROPE, **PHI3 | dict(original_max_position_embeddings=8, max_position_embeddings=32)), ("rope_scaling",),
         (
             ignored("rope_scaling", NO_SCALING, {"rope_scaling": None}),
             misread("rope_scaling", "takes the short factors", scaling(long_factor=SHORT)),
             misread("rope_attention_factor", "takes 1 for the attention factor", scaling(attention_factor=1.0)),
         ),
+        gain=CALM,
     ),
     Row(
         "longrope_attention_factor", GROUP, "LongRoPE with a stated attention factor",
@@ -222,15 +226,17 @@ SCALING = [
             misread("rope_attention_factor", "takes 1", scaling(attention_factor=1.0)),
             misread("rope_scaling", NO_SCALING, {"rope_scaling": None}),
         ),
+        gain=CALM,
     ),
     Row(
         "longrope_rope_parameters", GROUP, "LongRoPE in rope_parameters",
-        newer("phi3", LONGROPE | dict(original_max_position_embeddings=512), **PHI3), ("rope_parameters",),
+        newer("phi3", LONGROPE | dict(original_max_position_embeddings=4096), **PHI3), ("rope_parameters",),
         (
             ignored("rope_scaling", NO_SCALING, {"rope_parameters": {"rope_type": "default"}}),
             misread("rope_base", "takes the base for 10000", parameters(rope_theta=10000.0)),
             misread("rope_attention_factor", "takes 1 for the attention factor", parameters(attention_factor=1.0)),
         ),
+        gain=CALM,
     ),
     Row(
         "scaling_of_global_layers", GROUP, "Linear scaling of the layers without a window only",
@@ -245,8 +251,7 @@ SCALING = [
     Row(
         "beyond_the_original_context", GROUP, "YaRN with a prompt longer than the original context",
         older(
-            "llama", YARN | dict(beta_fast=0.5, beta_slow=0.0625, original_max_position_embeddings=8),
-            max_position_embeddings=32
+            "llama", YARN | dict(original_max_position_embeddings=8), max_position_embeddings=32
         ), ("rope_scaling.original_max_position_embeddings",),
         (
             ignored("rope_scaling", NO_SCALING, {"rope_scaling": None}),

@@ -20,6 +20,10 @@ def types(*kinds):
 
 
 NONE = ignored("attention_window", "leaves the window out", {"sliding_window": WIDE})
+ROTATED = misread(
+    "attention_window", "leaves the window out, and rotates global layers",
+    {"sliding_window": WIDE, "layer_types": [SLIDING] * 4}
+)
 
 WINDOWS = [
     Row(
@@ -87,11 +91,11 @@ WINDOWS = [
     ),
     Row(
         "window_of_cohere2", GROUP, "Windows of Command R7B", config("cohere2", sliding_window=4),
-        ("sliding_window", "sliding_window_pattern"), (NONE, *widths(4)),
+        ("sliding_window", "sliding_window_pattern"), (NONE, ROTATED, *widths(4)),
     ),
     Row(
         "window_of_exaone4", GROUP, "Windows of EXAONE 4", config("exaone4", sliding_window=4),
-        ("sliding_window", "layer_types"), (NONE, *widths(4)),
+        ("sliding_window", "layer_types"), (NONE, ROTATED, *widths(4)),
     ),
     Row(
         "window_of_gpt_oss", GROUP, "Windows of gpt-oss, with sinks", config("gpt_oss", sliding_window=4),

@@ -38,6 +38,7 @@ OFFLINE = {
     "engines/openvino/adapter.py": {"from_pretrained"},
     "engines/transformers/adapter.py": {"from_pretrained"},
     "examples/duckdb_runs/runs.py": {"pip install"},
+    "golden/generate/conform/reference.py": {"from_pretrained"},
     "scripts/fuzz.sh": {"apt-get"},
     "scripts/sanitize.sh": {"apt-get"},
     "tests/fetch/CMakeLists.txt": {"huggingface_hub"},

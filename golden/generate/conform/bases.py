@@ -1,0 +1,190 @@
+"""A small config.json of each model_type, as published ones are spelled: the suite's rows change what they are about.
+
+Heads are 32 wide, since some engines have kernels for few widths only. Numbers have few bits, so that no engine has to
+round them.
+"""
+
+from .case import merged
+
+EPSILON = 0.046875  # large, so that a wrong one is loud
+
+
+ABSENT = object()
+
+
+def common(architecture, model_type, **more):
+    config = {
+        "architectures": [architecture],
+        "model_type": model_type,
+        "vocab_size": 96,
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "max_position_embeddings": 512,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "initializer_range": 0.02,
+        "torch_dtype": "float32",
+        "use_cache": True,
+    }
+    return {key: value for key, value in (config | more).items() if value is not ABSENT}
+
+
+
+RMS = dict(hidden_act="silu", rms_norm_eps=1e-5)
+LAYER = dict(layer_norm_eps=1e-5)
+UNTIED = dict(tie_word_embeddings=False)
+TIED = dict(tie_word_embeddings=True)
+GEMMA = dict(
+    head_dim=32,
+    hidden_act="gelu_pytorch_tanh",
+    hidden_activation="gelu_pytorch_tanh",
+    rms_norm_eps=1e-6,
+    attention_bias=False,
+    pad_token_id=0,
+    tie_word_embeddings=True,
+)
+
+BASES = {
+    "llama": common(
+        "LlamaForCausalLM", "llama", **RMS, rope_theta=10000.0, rope_scaling=None, attention_bias=False,
+        mlp_bias=False, **UNTIED
+    ),
+    "mistral": common(
+        "MistralForCausalLM", "mistral", **RMS, head_dim=32, rope_theta=10000.0, sliding_window=None, **UNTIED
+    ),
+    "mixtral": common(
+        "MixtralForCausalLM", "mixtral", **RMS, rope_theta=1000000.0, sliding_window=None, num_local_experts=4,
+        num_experts_per_tok=2, router_aux_loss_coef=0.02, output_router_logits=False, **UNTIED
+    ),
+    "qwen2": common(
+        "Qwen2ForCausalLM", "qwen2", **RMS | dict(rms_norm_eps=1e-6), rope_theta=1000000.0, sliding_window=4096,
+        use_sliding_window=False, max_window_layers=2, **TIED
+    ),
+    "qwen3": common(
+        "Qwen3ForCausalLM", "qwen3", **RMS | dict(rms_norm_eps=1e-6), head_dim=32, rope_theta=1000000.0,
+        rope_scaling=None, attention_bias=False, sliding_window=None, use_sliding_window=False, max_window_layers=2,
+        **TIED
+    ),
+    "qwen3_moe": common(
+        "Qwen3MoeForCausalLM", "qwen3_moe", **RMS | dict(rms_norm_eps=1e-6), head_dim=32, rope_theta=1000000.0,
+        rope_scaling=None, attention_bias=False, sliding_window=None, use_sliding_window=False, max_window_layers=2,
+        num_experts=4, num_experts_per_tok=2, moe_intermediate_size=48, norm_topk_prob=True, decoder_sparse_step=1,
+        mlp_only_layers=[], **UNTIED
+    ),
+    "phi3": common(
+        "Phi3ForCausalLM", "phi3", **RMS, rope_theta=10000.0, rope_scaling=None, sliding_window=None,
+        original_max_position_embeddings=512, attention_bias=False, pad_token_id=0, **UNTIED
+    ),
+    "phi": common(
+        "PhiForCausalLM", "phi", **LAYER, intermediate_size=256, num_key_value_heads=2, hidden_act="gelu_new",
+        partial_rotary_factor=0.5, qk_layernorm=False, rope_theta=10000.0, rope_scaling=None, **UNTIED
+    ),
+    "gpt2": {
+        "architectures": ["GPT2LMHeadModel"],
+        "model_type": "gpt2",
+        "vocab_size": 96,
+        "n_embd": 64,
+        "n_head": 2,
+        "n_layer": 2,
+        "n_positions": 64,
+        "n_ctx": 64,
+        "n_inner": None,
+        "activation_function": "gelu_new",
+        "layer_norm_epsilon": 1e-5,
+        "scale_attn_weights": True,
+        "scale_attn_by_inverse_layer_idx": False,
+        "reorder_and_upcast_attn": False,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "torch_dtype": "float32",
+    },
+    "gpt_neox": common(
+        "GPTNeoXForCausalLM", "gpt_neox", **LAYER, num_key_value_heads=ABSENT, hidden_act="gelu", rotary_pct=0.25,
+        rotary_emb_base=10000, use_parallel_residual=True, attention_bias=True, **UNTIED
+    ),
+    "falcon": common(
+        "FalconForCausalLM", "falcon", num_key_value_heads=ABSENT, intermediate_size=ABSENT, layer_norm_epsilon=1e-5,
+        alibi=False, bias=False, multi_query=True, num_kv_heads=1, new_decoder_architecture=False, parallel_attn=True,
+        rope_theta=10000.0, **TIED
+    ),
+    "gemma": common("GemmaForCausalLM", "gemma", **GEMMA, rope_theta=10000.0),
+    "gemma2": common(
+        "Gemma2ForCausalLM", "gemma2", **GEMMA, rope_theta=10000.0, query_pre_attn_scalar=32, sliding_window=4096,
+        attn_logit_softcapping=50.0, final_logit_softcapping=30.0, cache_implementation="hybrid"
+    ),
+    "gemma3_text": common(
+        "Gemma3ForCausalLM", "gemma3_text", **GEMMA, num_hidden_layers=6, rope_theta=1000000.0,
+        rope_local_base_freq=10000.0, rope_scaling=None, query_pre_attn_scalar=32, sliding_window=512,
+        sliding_window_pattern=6, attn_logit_softcapping=None, final_logit_softcapping=None
+    ),
+    "cohere": common(
+        "CohereForCausalLM", "cohere", **LAYER, hidden_act="silu", logit_scale=0.0625, use_qk_norm=False,
+        rope_theta=10000.0, attention_bias=False, pad_token_id=0, **TIED
+    ),
+    "cohere2": common(
+        "Cohere2ForCausalLM", "cohere2", **LAYER, num_hidden_layers=4, hidden_act="silu", logit_scale=0.25,
+        rope_theta=50000.0, attention_bias=False, sliding_window=4096, sliding_window_pattern=4,
+        order_of_interleaved_layers="local_attn_first", pad_token_id=0, **TIED
+    ),
+    "olmo2": common(
+        "Olmo2ForCausalLM", "olmo2", **RMS | dict(rms_norm_eps=1e-6), rope_theta=500000.0, rope_scaling=None,
+        attention_bias=False, **UNTIED
+    ),
+    "olmoe": common(
+        "OlmoeForCausalLM", "olmoe", **RMS, num_key_value_heads=2, intermediate_size=48, num_experts=4,
+        num_experts_per_tok=2, norm_topk_prob=False, clip_qkv=None, rope_theta=10000.0, rope_scaling=None,
+        attention_bias=False, **UNTIED
+    ),
+    "granite": common(
+        "GraniteForCausalLM", "granite", **RMS, embedding_multiplier=2.0, attention_multiplier=0.5,
+        residual_multiplier=0.5, logits_scaling=4.0, rope_theta=10000.0, rope_scaling=None, attention_bias=False,
+        mlp_bias=False, **TIED
+    ),
+    "granitemoe": common(
+        "GraniteMoeForCausalLM", "granitemoe", **RMS, intermediate_size=48, num_local_experts=4,
+        num_experts_per_tok=2, embedding_multiplier=2.0, attention_multiplier=0.5, residual_multiplier=0.5,
+        logits_scaling=4.0, rope_theta=10000.0, rope_scaling=None, attention_bias=False, **TIED
+    ),
+    "stablelm": common(
+        "StableLmForCausalLM", "stablelm", **LAYER, hidden_act="silu", partial_rotary_factor=0.25, rope_theta=10000.0,
+        use_qkv_bias=False, use_parallel_residual=False, qk_layernorm=False, **UNTIED
+    ),
+    "starcoder2": common(
+        "Starcoder2ForCausalLM", "starcoder2", norm_epsilon=1e-5, hidden_act="gelu_pytorch_tanh", use_bias=True,
+        rope_theta=100000.0, sliding_window=None, **TIED
+    ),
+    "nemotron": common(
+        "NemotronForCausalLM", "nemotron", head_dim=32, norm_eps=1e-5, hidden_act="relu2", partial_rotary_factor=0.5,
+        rope_theta=10000.0, attention_bias=False, mlp_bias=False, **UNTIED
+    ),
+    "smollm3": common(
+        "SmolLM3ForCausalLM", "smollm3", **RMS | dict(rms_norm_eps=1e-6), num_hidden_layers=4, rope_theta=2000000.0,
+        rope_scaling=None, no_rope_layers=[1, 1, 1, 0], no_rope_layer_interval=4, use_sliding_window=False,
+        sliding_window=None, attention_bias=False, mlp_bias=False, pad_token_id=0, **TIED
+    ),
+    "exaone4": common(
+        "Exaone4ForCausalLM", "exaone4", **RMS, num_hidden_layers=4, head_dim=32, rope_theta=1000000.0,
+        rope_scaling=None, sliding_window=4096, sliding_window_pattern="LLLG",
+        layer_types=["sliding_attention"] * 3 + ["full_attention"], attention_bias=False, **TIED
+    ),
+    "gpt_oss": common(
+        "GptOssForCausalLM", "gpt_oss", **RMS, head_dim=32, num_attention_heads=4, num_key_value_heads=2,
+        intermediate_size=48, num_local_experts=4, num_experts_per_tok=2, sliding_window=128, swiglu_limit=7.0,
+        layer_types=["sliding_attention", "full_attention"], attention_bias=True, rope_theta=150000.0,
+        max_position_embeddings=131072,
+        rope_scaling=dict(
+            rope_type="yarn", factor=32.0, beta_fast=32.0, beta_slow=1.0, original_max_position_embeddings=4096,
+            truncate=False
+        ),
+        **UNTIED
+    ),
+}
+
+
+def config(model_type, **changes):
+    """The base of `model_type` with `changes` merged into it; what is None there is null in the file."""
+    result = merged(BASES[model_type], {key: value for key, value in changes.items() if value is not None})
+    return result | {key: None for key, value in changes.items() if value is None}

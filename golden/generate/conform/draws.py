@@ -1,0 +1,94 @@
+"""The suite's weights: the numbers of `assay synth` (assay/synth/random_weights.h), bit for bit, and how loud they are.
+
+Number i of a tensor is output i of SplitMix64 from a state that mixes the seed with the FNV-1a hash of its name; the
+sum of its four 16-bit parts has a bell's shape.
+"""
+
+import math
+
+import numpy as np
+
+from .case import first_match
+
+GAMMA = np.uint64(0x9E3779B97F4A7C15)
+MEAN = 2 * 65535
+DEVIATION = 37837.22723720648  # of the sum of four whole numbers from 0 to 65535
+
+# Whose norms multiply by 1 + weight.
+PLUS_ONE = ("gemma", "gemma2", "gemma3_text", "nemotron")
+
+
+def mix(z):
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def state(seed, name):
+    text = 0xCBF29CE484222325
+    for byte in name.encode():
+        text = (text ^ byte) * 0x100000001B3 % 2**64
+    with np.errstate(over="ignore"):
+        return mix(mix(np.uint64(seed) + GAMMA) ^ np.uint64(text))
+
+
+def bits(seed, name, count):
+    """`count` numbers of 64 bits."""
+    with np.errstate(over="ignore"):
+        return mix(state(seed, name) + np.arange(1, count + 1, dtype=np.uint64) * GAMMA)
+
+
+def drawn(seed, name, shape, mean, deviation):
+    """float32 numbers of the given mean and standard deviation."""
+    parts = bits(seed, name, math.prod(shape))
+    total = sum((parts >> np.uint64(shift) & np.uint64(0xFFFF)).astype(np.int64) for shift in (0, 16, 32, 48))
+    scale = np.float32(np.float64(np.float32(deviation)) / DEVIATION)
+    return (np.float32(mean) + (total - MEAN).astype(np.float32) * scale).reshape(shape)
+
+
+def tokens(seed, count, first, vocabulary):
+    """`count` ids from `first` on."""
+    return [first + int(number % np.uint64(vocabulary - first)) for number in bits(seed, "tokens", count)]
+
+
+# Deviations by part of a tensor's name, the first that fits: in units of 1 / sqrt(inputs) for matrices.
+MATRICES = {
+    "*q_proj*": 1.5,
+    "*k_proj*": 1.5,
+    "*qkv*": 1.5,
+    "*c_attn*": 1.5,
+    "*query_key_value*": 1.5,
+    "*router*": 2.0,
+    "*.gate.weight": 2.0,
+    "*": 1.0,
+}
+EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "wpe.weight", "embed_in.weight", "word_embeddings.weight")
+
+
+def is_norm(name):
+    return any(part in name for part in ("norm", "ln_", "ln_attn", "ln_mlp")) and name.endswith("weight")
+
+
+def fan_in(name, shape, model_type):
+    """The inputs of a matrix, or of each expert's."""
+    transposed = model_type == "gpt2" and not name.endswith("lm_head.weight")
+    together = model_type == "gpt_oss" and len(shape) == 3
+    return shape[-2] if transposed or together else shape[-1]
+
+
+def spread(name, shape, config, gain):
+    """(mean, deviation) of a tensor."""
+    factor = first_match(gain, name, 1.0)
+    model_type = config["model_type"]
+    if name.endswith("sinks"):
+        mean, deviation = 1.0, 1.0
+    elif is_norm(name):
+        mean, deviation = 0.0 if model_type in PLUS_ONE else 1.0, 0.25
+    elif name.endswith(("bias", "e_score_correction")):
+        mean, deviation = 0.0, 0.3
+    elif name.endswith(EMBEDDINGS):
+        root = math.sqrt(config["hidden_size"]) if model_type.startswith("gemma") else 1.0
+        mean, deviation = 0.0, 0.5 / root
+    else:
+        mean, deviation = 0.0, first_match(MATRICES, name, 1.0) / math.sqrt(fan_in(name, shape, model_type))
+    return mean, float(f"{deviation * factor:.4g}")

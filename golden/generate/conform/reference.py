@@ -1,0 +1,54 @@
+"""What transformers says of a config: the tensors that it saves, and all checkpoints in float64."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors import safe_open
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from ..families import oracle
+from ..families.doubles import doubles
+from .case import first_match
+from .draws import spread
+
+ENGINE = f"transformers {transformers.__version__} float64"
+
+
+def eager(folder):
+    config = AutoConfig.from_pretrained(folder, attn_implementation="eager")
+    config._experts_implementation = "eager"
+    return config
+
+
+def saved_shapes(config):
+    """{name: shape} as save_pretrained of transformers writes them."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        (folder / "config.json").write_text(json.dumps(config))
+        AutoModelForCausalLM.from_config(eager(folder), dtype=torch.float32).save_pretrained(folder / "saved")
+        with safe_open(folder / "saved" / "model.safetensors", framework="pt") as file:
+            return {name: file.get_slice(name).get_shape() for name in file.keys()}
+
+
+def tensor_rows(row):
+    """`tensors` of case.json: [name, shape, mean, deviation], with a dtype where it is not F32."""
+    rows = []
+    for name, shape in sorted(saved_shapes(row.config).items()):
+        dtype = first_match(row.dtypes, name, "F32")
+        rows.append([name, list(shape), *spread(name, shape, row.config, row.gain)] + [dtype] * (dtype != "F32"))
+    return rows
+
+
+def run(folder, tokens):
+    """{checkpoint: float64 [tokens, n]}; the model must use every tensor of the folder, and lack none."""
+    with doubles():
+        model, loading = AutoModelForCausalLM.from_pretrained(
+            folder, config=eager(folder), dtype=torch.float64, output_loading_info=True
+        )
+    wrong = {*loading["missing_keys"], *loading["unexpected_keys"], *loading["mismatched_keys"]}
+    if wrong:
+        raise RuntimeError(f"transformers lacks, or does not use, {', '.join(sorted(map(str, wrong)))}")
+    return oracle.run(model.eval(), tokens)

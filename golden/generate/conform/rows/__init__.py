@@ -1,0 +1,13 @@
+"""The rows of the suite, a module for each part of a network."""
+
+from .attention import ATTENTION
+from .ends import ENDS
+from .families import FAMILIES
+from .feedforward import FEEDFORWARD, MIX
+from .norms import NORMS
+from .rotation import ROTATION
+from .scaling import SCALING
+from .stream import STREAM
+from .windows import WINDOWS
+
+ROWS = FAMILIES + ROTATION + SCALING + ATTENTION + WINDOWS + NORMS + FEEDFORWARD + MIX + STREAM + ENDS

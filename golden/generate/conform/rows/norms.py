@@ -1,0 +1,27 @@
+"""Epsilons under each of their names, large enough to hear."""
+
+from ..bases import EPSILON, config
+from ..case import Row, ignored, misread
+
+GROUP = "norms"
+
+
+def epsilon(feature, title, model_type, key, **changes):
+    return Row(
+        feature, GROUP, title, config(model_type, **{key: EPSILON}, **changes), (key,),
+        (
+            ignored("eps", "takes 1e-5", {key: 1e-5}),
+            misread("eps", "takes 1e-6", {key: 1e-6}),
+        ),
+    )
+
+
+NORMS = [
+    epsilon("rms_norm_eps", "RMSNorm's epsilon", "llama", "rms_norm_eps"),
+    epsilon("rms_norm_eps_after", "RMSNorm's epsilon after the sublayers", "olmo2", "rms_norm_eps"),
+    epsilon("layer_norm_eps", "LayerNorm's epsilon, as layer_norm_eps", "gpt_neox", "layer_norm_eps"),
+    epsilon("layer_norm_epsilon", "LayerNorm's epsilon, as layer_norm_epsilon", "gpt2", "layer_norm_epsilon"),
+    epsilon("norm_eps", "LayerNorm's epsilon, as norm_eps", "nemotron", "norm_eps"),
+    epsilon("norm_epsilon", "LayerNorm's epsilon, as norm_epsilon", "starcoder2", "norm_epsilon"),
+    epsilon("layer_norm_eps_without_bias", "LayerNorm without a bias", "cohere", "layer_norm_eps", logit_scale=0.25),
+]

@@ -1,0 +1,110 @@
+"""Sliding windows: their width, and which layers have one."""
+
+from ..bases import config
+from ..case import Row, ignored, misread
+
+GROUP = "sliding windows"
+SLIDING, FULL = "sliding_attention", "full_attention"
+WIDE = 1 << 20
+
+
+def widths(width):
+    return (
+        misread("attention_window", "is one token shorter", {"sliding_window": width - 1}),
+        misread("attention_window", "is one token longer", {"sliding_window": width + 1}),
+    )
+
+
+def types(*kinds):
+    return {"layer_types": list(kinds)}
+
+
+NONE = ignored("attention_window", "leaves the window out", {"sliding_window": WIDE})
+ROTATED = misread(
+    "attention_window", "leaves the window out, and rotates global layers",
+    {"sliding_window": WIDE, "layer_types": [SLIDING] * 4}
+)
+
+WINDOWS = [
+    Row(
+        "window_of_all_layers", GROUP, "A window in every layer", config("mistral", sliding_window=4),
+        ("sliding_window",),
+        (ignored("attention_window", "leaves the window out", {"sliding_window": None}), *widths(4)),
+    ),
+    Row(
+        "window_longer_than_the_prompt", GROUP, "A window that no prompt fills",
+        config("mistral", sliding_window=4096), ("sliding_window",),
+        (misread("attention_window", "takes 8", {"sliding_window": 8}),),
+    ),
+    Row(
+        "window_of_phi3", GROUP, "The window of Phi-3", config("phi3", sliding_window=4), ("sliding_window",),
+        (NONE, *widths(4)),
+    ),
+    Row(
+        "use_sliding_window", GROUP, "A window that is switched off", config("qwen2", sliding_window=4),
+        ("use_sliding_window",),
+        (ignored("attention_window", "has a window", {"use_sliding_window": True, "layer_types": [SLIDING] * 2}),),
+    ),
+    Row(
+        "max_window_layers", GROUP, "A window in the upper layers only",
+        config("qwen2", num_hidden_layers=3, sliding_window=4, use_sliding_window=True, max_window_layers=1),
+        ("sliding_window", "use_sliding_window", "max_window_layers"),
+        (
+            ignored("attention_window", "leaves the window out", {"use_sliding_window": False}),
+            misread("attention_window", "has it in all layers", types(SLIDING, SLIDING, SLIDING)),
+            misread("attention_window", "has it in the lower layers", types(SLIDING, FULL, FULL)),
+            misread("attention_window", "counts one layer too many", {"max_window_layers": 2}),
+            *widths(4),
+        ),
+    ),
+    Row(
+        "window_by_class", GROUP, "A window in every second layer, as Gemma 2's class has it",
+        config("gemma2", num_hidden_layers=3, sliding_window=4), ("sliding_window",),
+        (
+            NONE,
+            misread("attention_window", "has it in all layers", types(SLIDING, SLIDING, SLIDING)),
+            misread("attention_window", "has it in the other layers", types(FULL, SLIDING, FULL)),
+            *widths(4),
+        ),
+    ),
+    Row(
+        "window_by_layer_types", GROUP, "Windows by layer_types, against the class's pattern",
+        config("gemma2", num_hidden_layers=3, sliding_window=4, layer_types=[FULL, SLIDING, SLIDING]),
+        ("sliding_window", "layer_types"),
+        (
+            ignored("attention_window", "has the class's pattern", {"layer_types": None}),
+            misread("attention_window", "leaves the window out", {"sliding_window": WIDE}),
+            *widths(4),
+        ),
+    ),
+    Row(
+        "sliding_window_pattern", GROUP, "Windows by sliding_window_pattern of Gemma 3",
+        config("gemma3_text", num_hidden_layers=3, sliding_window=4, sliding_window_pattern=3,
+               rope_local_base_freq=1000000.0),
+        ("sliding_window", "sliding_window_pattern"),
+        (
+            ignored("attention_window", "has one global layer of six", {"sliding_window_pattern": None}),
+            misread("attention_window", "leaves the window out", {"sliding_window": WIDE}),
+            misread("attention_window", "has the global layer first", types(FULL, SLIDING, SLIDING)),
+            *widths(4),
+        ),
+    ),
+    Row(
+        "window_of_cohere2", GROUP, "Windows of Command R7B", config("cohere2", sliding_window=4),
+        ("sliding_window", "sliding_window_pattern"), (NONE, ROTATED, *widths(4)),
+    ),
+    Row(
+        "window_of_exaone4", GROUP, "Windows of EXAONE 4", config("exaone4", sliding_window=4),
+        ("sliding_window", "layer_types"), (NONE, ROTATED, *widths(4)),
+    ),
+    Row(
+        "window_of_gpt_oss", GROUP, "Windows of gpt-oss, with sinks", config("gpt_oss", sliding_window=4),
+        ("sliding_window", "layer_types"),
+        (
+            NONE,
+            misread("attention_window", "has it in all layers", types(SLIDING, SLIDING)),
+            misread("attention_window", "has it in the other layers", types(FULL, SLIDING)),
+            *widths(4),
+        ),
+    ),
+]

@@ -1,0 +1,129 @@
+"""The committed suite of `assay conform`, conform/suite/: complete, small, of finite numbers. Standard library only."""
+
+import json
+import math
+import re
+import unittest
+from pathlib import Path
+
+SUITE = Path(__file__).resolve().parents[2] / "conform" / "suite"
+LEAST = 60  # features
+LARGEST_CASE, LARGEST_SUITE, LARGEST_MODEL = 80_000, 5_000_000, 2_000_000  # bytes
+KEYS = {"feature", "group", "title", "states", "config", "seed", "tensors", "tokens", "counterfactuals"}
+# The names of causes that `assay compare` gives, and `tied_head`: the embedding for the output matrix, or the reverse.
+CAUSES = set(
+    """rope_pairing rope_position rope_base rope_scaling rope_attention_factor rope_dimensions rope_missing
+    rope_unwanted attention_scale attention_mask attention_window attention_softcap attention_sinks gqa_map kv_shift
+    head_order qk_norm transpose gate_up_swapped activation_kind eps norm_kind norm_order norm_weight_plus_one
+    bias_missing residual residual_multiplier parallel_residual embedding_scale logit_scale logit_softcap experts_used
+    router_weights router_scale shared_expert expert_order scale sign token_shift row_shift rounding quant_block
+    tied_head""".split()
+)
+SIZES = {"F32": 4, "BF16": 2, "F16": 2}
+
+
+def folders():
+    return sorted(path for path in SUITE.iterdir() if path.is_dir())
+
+
+def layers_of(config):
+    return config.get("num_hidden_layers", config.get("n_layer"))
+
+
+class Suite(unittest.TestCase):
+    def each(self, check):
+        for folder in folders():
+            with self.subTest(folder.name):
+                check(folder, json.loads((folder / "case.json").read_text()))
+
+    def test_it_has_the_features_that_it_is_to_have(self):
+        """Breaks if folders were lost: `assay conform` would pass with fewer features."""
+        self.assertGreaterEqual(len(folders()), LEAST)
+        for folder in folders():
+            self.assertEqual({path.name for path in folder.iterdir()}, {"case.json", "reference.jsonl"}, folder.name)
+
+    def test_cases_are_well_formed(self):
+        def check(folder, case):
+            self.assertEqual(set(case) - {"gguf", "files"}, KEYS)
+            self.assertEqual("gguf" in case, "files" not in case, "a case has GGUF's keys, or says that HF is all")
+            self.assertEqual(case.get("files", ["hf"]), ["hf"])
+            self.assertEqual(case["feature"], folder.name)
+            self.assertRegex(folder.name, r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$")
+            self.assertTrue(case["title"] and case["group"])
+            for key in case["states"]:
+                here = case["config"]
+                for part in key.split("."):
+                    self.assertIn(part, here, f"config.json does not state {key}")
+                    here = here[part]
+
+        self.each(check)
+
+    def test_counterfactuals_are_known_mistakes(self):
+        def check(_, case):
+            for mistake in case["counterfactuals"]:
+                self.assertIn(mistake["verdict"], ("ignored", "misread"))
+                self.assertIn(mistake["name"], CAUSES)
+                self.assertTrue(mistake["config"] or mistake.get("tensors"), "changes nothing")
+                self.assertLessEqual(set(mistake), {"verdict", "name", "text", "config", "tensors", "small"})
+            for key in ("text", "config"):
+                said = [json.dumps([mistake[key], mistake.get("tensors")]) for mistake in case["counterfactuals"]]
+                self.assertEqual(len(said), len(set(said)), "two are the same")
+
+        self.each(check)
+
+    def test_tokens_are_of_the_vocabulary(self):
+        def check(_, case):
+            self.assertTrue(case["tokens"])
+            self.assertTrue(all(0 <= token < case["config"]["vocab_size"] for token in case["tokens"]))
+
+        self.each(check)
+
+    def test_references_hold_every_checkpoint_at_every_position(self):
+        """Breaks if a record were missing, or held something else than finite numbers: nothing could be held to it."""
+        def check(folder, case):
+            lines = [json.loads(line) for line in (folder / "reference.jsonl").read_text().splitlines()]
+            header, records = lines[0], lines[1:]
+            self.assertEqual(header["tokens"], case["tokens"])
+            self.assertRegex(header["engine"], r"^transformers \d+\.\d+\.\d+ float64$")
+            outputs = [f"layer_{i}_output" for i in range(layers_of(case["config"]))]
+            names = ["embedding", *outputs, "logits"]
+            expected = [(token_idx, name) for token_idx in range(len(case["tokens"])) for name in names]
+            self.assertEqual([(record["token_idx"], record["checkpoint"]) for record in records], expected)
+            widths = {"logits": case["config"]["vocab_size"]}
+            hidden = case["config"].get("hidden_size", case["config"].get("n_embd"))
+            for record in records:
+                self.assertEqual(record["shape"], [1, widths.get(record["checkpoint"], hidden)])
+                numbers = [value for value in record["values"] if isinstance(value, (int, float))]
+                self.assertEqual(len(numbers), record["shape"][1])
+                self.assertTrue(all(map(math.isfinite, numbers)))
+
+        self.each(check)
+
+    def test_tensors_can_be_drawn(self):
+        def check(_, case):
+            names = [tensor[0] for tensor in case["tensors"]]
+            self.assertEqual(names, sorted(set(names)))
+            size = 0
+            for name, shape, mean, deviation, *dtype in case["tensors"]:
+                self.assertTrue(all(isinstance(side, int) and side > 0 for side in shape), name)
+                self.assertTrue(math.isfinite(mean) and math.isfinite(deviation) and deviation >= 0, name)
+                size += math.prod(shape) * SIZES[dtype[0] if dtype else "F32"]
+            self.assertLess(size, LARGEST_MODEL)
+
+        self.each(check)
+
+    def test_keys_of_gguf_are_those_of_one_architecture(self):
+        def check(_, case):
+            prefixes = {re.match(r"[a-z0-9-]+\.", key)[0] for key in case.get("gguf", {})}
+            self.assertEqual(len(prefixes), "gguf" in case)
+
+        self.each(check)
+
+    def test_it_is_small(self):
+        sizes = {folder.name: sum(path.stat().st_size for path in folder.iterdir()) for folder in folders()}
+        self.assertEqual([name for name, size in sizes.items() if size > LARGEST_CASE], [])
+        self.assertLess(sum(sizes.values()), LARGEST_SUITE)
+
+
+if __name__ == "__main__":
+    unittest.main()

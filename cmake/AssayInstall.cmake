@@ -8,6 +8,7 @@ set(assay_targets
   assay_base assay_model
   assay_causes
   assay_compare
+  assay_conform
   assay_convert
   assay_engine
   assay_flags
@@ -29,6 +30,9 @@ foreach(folder base model kernels engine assay)
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/assay
     FILES_MATCHING PATTERN "*.h")
 endforeach()
+# What assay conform reads: the suite, and the list of engines with their adapters.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/conform ${PROJECT_SOURCE_DIR}/engines
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/assay USE_SOURCE_PERMISSIONS)
 install(FILES ${PROJECT_SOURCE_DIR}/tap/assay_tap.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/AssayConfig.cmake.in

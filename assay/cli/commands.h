@@ -22,5 +22,6 @@ void add_golden(CLI::App& app, int& exit_code);
 void add_matrix(CLI::App& app, int& exit_code);
 void add_mutate(CLI::App& app, int& exit_code);
 void add_perf(CLI::App& app, int& exit_code);
+void add_conform(CLI::App& app, int& exit_code);
 
 }  // namespace assay

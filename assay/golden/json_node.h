@@ -28,6 +28,7 @@ class JsonNode {
   std::vector<JsonNode> items() const;
 
   bool is_object() const { return value_.IsObject(); }
+  const rapidjson::Value& json() const { return value_; }
   std::string text() const;
   std::string nonempty_text() const;
   std::string sha256() const;     // 64 hexadecimal digits in lower case

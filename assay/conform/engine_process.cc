@@ -1,0 +1,255 @@
+#include "assay/conform/engine_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <rapidjson/document.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "assay/report/json_object.h"
+#include "base/error.h"
+#include "base/interrupt.h"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration): no header declares it
+
+namespace assay {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Outcome = EngineAnswer::Outcome;
+
+constexpr int kUnsupportedCode = 3;
+constexpr auto kStep = std::chrono::milliseconds(5);
+constexpr int kPollMs = 100;
+constexpr size_t kMaxAnswerBytes = 1 << 20;
+constexpr std::streamoff kErrorTail = 4096;
+
+// This process's environment with `more`, which take the place of variables of the same names.
+std::vector<std::string> environment_with(const std::vector<std::string>& more) {
+  std::vector<std::string> variables = more;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::string_view name = text.substr(0, text.find('=') + 1);
+    if (std::ranges::none_of(more, [&](const auto& each) { return each.starts_with(name); })) {
+      variables.emplace_back(text);
+    }
+  }
+  return variables;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+bool has_log(const std::string& path) {
+  std::error_code failed;
+  return std::filesystem::file_size(path, failed) > 0 && !failed;
+}
+
+}  // namespace
+
+EngineProcess::EngineProcess(std::vector<std::string> command, bool serves, std::string errors,
+                             std::chrono::seconds timeout)
+    : command_(std::move(command)),
+      serves_(serves),
+      errors_(std::move(errors)),
+      timeout_(timeout) {}
+
+EngineProcess::~EngineProcess() {
+  stop();
+}
+
+EngineAnswer EngineProcess::run(const EngineCase& engine_case) {
+  std::error_code ignored;
+  std::filesystem::remove(engine_case.log, ignored);
+  EngineAnswer answer = serves_ ? ask(engine_case) : run_once(engine_case);
+  if (answer.outcome == Outcome::kLogged && !has_log(engine_case.log)) {
+    answer = {Outcome::kCrashed, "said that it logged, and wrote no log"};
+  }
+  return answer;
+}
+
+EngineAnswer EngineProcess::run_once(const EngineCase& engine_case) {
+  start(
+      {"ASSAY_MODEL_DIR=" + engine_case.model_dir, "ASSAY_GGUF=" + engine_case.gguf,
+       fmt::format("ASSAY_TOKENS={}", fmt::join(engine_case.tokens, ",")),
+       "ASSAY_SURFACE=" + engine_case.surface, "ASSAY_LOG_FILE=" + engine_case.log, "ASSAY_SERVE="},
+      false);
+  int status = 0;
+  if (!wait_until(Clock::now() + timeout_, status)) return timed_out();
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {Outcome::kLogged, {}};
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kUnsupportedCode) {
+    return {Outcome::kUnsupported, last_error()};
+  }
+  return crashed(status);
+}
+
+EngineAnswer EngineProcess::ask(const EngineCase& engine_case) {
+  if (child_ == 0) start({"ASSAY_SERVE=1"}, true);
+  std::string line = json_of([&](JsonObject& object) {
+    object.member("model_dir", engine_case.model_dir);
+    object.member("gguf", engine_case.gguf);
+    object.array("tokens", engine_case.tokens);
+    object.member("surface", engine_case.surface);
+    object.member("log", engine_case.log);
+  });
+  line += '\n';
+  const auto end = Clock::now() + timeout_;
+  const auto gone = [&] {
+    int status = 0;
+    if (!wait_until(Clock::now() + std::chrono::seconds(5), status)) return timed_out();
+    return crashed(status);
+  };
+  for (std::string_view rest = line; !rest.empty();) {
+    const ssize_t sent = send(channel_, rest.data(), rest.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return gone();
+    rest.remove_prefix(static_cast<size_t>(sent));
+  }
+  while (unread_.find('\n') == std::string::npos) {
+    check_interrupted();
+    if (Clock::now() > end || unread_.size() > kMaxAnswerBytes) return timed_out();
+    pollfd ready = {channel_, POLLIN, 0};
+    if (poll(&ready, 1, kPollMs) <= 0) continue;
+    char piece[4096];
+    const ssize_t got = recv(channel_, piece, sizeof(piece), 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return gone();
+    unread_.append(piece, static_cast<size_t>(got));
+  }
+  const size_t length = unread_.find('\n');
+  rapidjson::Document answer;
+  answer.Parse(unread_.data(), length);
+  const std::string said = unread_.substr(0, length);
+  unread_.erase(0, length + 1);
+  if (answer.HasParseError() || !answer.IsObject() || !answer.HasMember("exit") ||
+      !answer["exit"].IsInt()) {
+    stop();
+    return {Outcome::kCrashed, "answered with '" + printable(said, 80) + "'"};
+  }
+  std::string message;
+  if (answer.HasMember("message") && answer["message"].IsString()) {
+    message = answer["message"].GetString();
+  }
+  const int code = answer["exit"].GetInt();
+  return {code == 0                  ? Outcome::kLogged
+          : code == kUnsupportedCode ? Outcome::kUnsupported
+                                     : Outcome::kCrashed,
+          message};
+}
+
+// In a process group of its own, so that what it started ends with it.
+void EngineProcess::start(const std::vector<std::string>& more, bool with_pipes) {
+  std::vector<std::string> variables = environment_with(more);
+  const std::vector<char*> envp = pointers_to(variables);
+  const std::vector<char*> argv = pointers_to(command_);
+  int ends[2] = {-1, -1};
+  if (with_pipes && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    throw Error(std::string("cannot be run: ") + std::strerror(errno), command_.front());
+  }
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (with_pipes) {
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  } else {
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  }
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, errors_.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  const int failed =
+      posix_spawnp(&child_, argv[0], &actions, &attributes, argv.data(), envp.data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (with_pipes) {
+    close(ends[1]);
+    channel_ = ends[0];
+    unread_.clear();
+  }
+  if (failed != 0) {
+    child_ = 0;
+    throw Error(std::string("cannot be run: ") + std::strerror(failed), command_.front(),
+                "install the engine, or give another with --command");
+  }
+}
+
+// Whether the process ended until then.
+bool EngineProcess::wait_until(Clock::time_point end, int& status) {
+  for (;;) {
+    const pid_t ended = waitpid(child_, &status, WNOHANG);
+    if (ended < 0 && errno != EINTR) {
+      throw Error(std::string("cannot tell whether it failed: ") + std::strerror(errno),
+                  command_.front(), "run it where SIGCHLD is not ignored");
+    }
+    if (ended == child_) {
+      child_ = 0;
+      if (channel_ >= 0) close(channel_);
+      channel_ = -1;
+      return true;
+    }
+    if (Clock::now() > end) return false;
+    if (interrupting_signal() != 0) stop();
+    check_interrupted();
+    std::this_thread::sleep_for(kStep);
+  }
+}
+
+void EngineProcess::stop() {
+  if (channel_ >= 0) close(channel_);
+  channel_ = -1;
+  if (child_ == 0) return;
+  kill(-child_, SIGKILL);
+  int status = 0;
+  while (waitpid(child_, &status, 0) < 0 && errno == EINTR) continue;
+  child_ = 0;
+}
+
+std::string EngineProcess::last_error() const {
+  std::ifstream file(errors_, std::ios::ate | std::ios::binary);
+  if (!file) return {};
+  file.seekg(std::max<std::streamoff>(0, file.tellg() - kErrorTail));
+  std::string last;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
+  }
+  return last;
+}
+
+EngineAnswer EngineProcess::crashed(int status) const {
+  std::string text = WIFSIGNALED(status)
+                         ? fmt::format("was ended by SIG{}", sigabbrev_np(WTERMSIG(status)))
+                         : fmt::format("ended with exit code {}", WEXITSTATUS(status));
+  const std::string said = last_error();
+  if (!said.empty()) text += ": " + said;
+  return {Outcome::kCrashed, text};
+}
+
+EngineAnswer EngineProcess::timed_out() {
+  stop();
+  return {Outcome::kCrashed, fmt::format("gave no answer within {} s", timeout_.count())};
+}
+
+}  // namespace assay

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "assay/conform/conformance.h"
+
+namespace assay {
+
+// How far the logits of the log `got` are from those of `ref`. Throws Error if they cannot be
+// compared.
+LogitsError logits_error(const std::string& ref, const std::string& got);
+
+// Judges the log of an engine. `folder` has the feature's model and takes the models of its
+// counterfactuals; `verdict.log` is the log.
+//
+// Near float64 the feature is honoured. Otherwise the log is held to each counterfactual, which
+// Assay's engine computes, then to the catalogue of mistakes. An explanation must leave at most a
+// tenth of the difference (a third where the engine rounds to 16 bits). Where there is none, the
+// precision of the engine decides between honoured and differs.
+void judge(const Feature& feature, const Precision& precision, const std::string& folder,
+           FeatureVerdict& verdict);
+
+}  // namespace assay

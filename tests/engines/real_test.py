@@ -45,7 +45,7 @@ CONFIG = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
-LARGEST = {"float32": 1e-4, "bfloat16": 3e-2}  # relative L2 of a row: a wrong model is off by 1
+LARGEST = {"float32": 1e-4, "mixed": 3e-3, "bfloat16": 3e-2}  # relative L2 of a row: a wrong model is off by 1
 
 
 def tensors():

@@ -7,6 +7,20 @@
 namespace assay::mistakes {
 namespace {
 
+std::string needs_like_layers(const Model& model) {
+  const std::vector<LayerConfig>& layers = model.config().layers;
+  if (layers.size() < 2) return {};
+  const auto with_weights = [](const LayerConfig& layer) {
+    std::vector<OpSpec> ops = layer.ops;
+    std::erase_if(ops, [](const OpSpec& op) { return op.tensor.empty(); });
+    for (OpSpec& op : ops) op.in = {};  // where a layer is not rotated, others are read
+    return ops;
+  };
+  return with_weights(layers[0]) == with_weights(layers[1])
+             ? ""
+             : "its first two layers have other tensors";
+}
+
 constexpr FaultGroup kGroup = FaultGroup::kLinear;
 constexpr int64_t kMaxWeights = int64_t{1} << 26;  // of a matrix that is transposed
 
@@ -119,6 +133,7 @@ std::vector<Mistake> exchange_mistakes() {
                        .group = FaultGroup::kOutput,
                        .what = "the first two layers change places",
                        .at = Checkpoint::kAttnNorm,
+                       .unsupported_reason = needs_like_layers,
                        .in_every_layer = true,
                        .edit_model = [](Model& model) {
                          if (model.layers.size() > 1) std::swap(model.layers[0], model.layers[1]);

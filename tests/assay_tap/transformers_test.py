@@ -29,8 +29,8 @@ LATENT = ("deepseek_v2", "deepseek_v3")
 EXPERTS = ("mixtral", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss", *LATENT)
 OWN_NAMES |= {kind: dict(num_local_experts=4, num_experts=4, num_experts_per_tok=2) for kind in EXPERTS}
 LATENT_SIZES = dict(q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10)
-LATENT_SIZES |= dict(n_routed_experts=4, n_group=1, topk_group=1, first_k_dense_replace=0, num_key_value_heads=4)
-OWN_NAMES |= dict.fromkeys(LATENT, LATENT_SIZES | dict(num_experts_per_tok=2))
+LATENT_SIZES |= dict(n_routed_experts=4, n_group=1, topk_group=1, first_k_dense_replace=0, moe_intermediate_size=16)
+OWN_NAMES |= dict.fromkeys(LATENT, LATENT_SIZES | dict(num_experts_per_tok=2, num_key_value_heads=4))
 SCALES = dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
 HAS_OWN_HEAD_DIM = ("falcon", "gpt_neox", "gpt2", "phi", "stablelm")  # hidden_size / heads

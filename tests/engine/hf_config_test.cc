@@ -108,7 +108,7 @@ TEST_F(HfConfigFile, LatentAttentionAndGroupsAreThoseOfTheConfig) {
                    "num_attention_heads": 2, "intermediate_size": 6, "rms_norm_eps": 1e-5,
                    "max_position_embeddings": 16, "n_routed_experts": 8, "num_experts_per_tok": 2,
                    "moe_intermediate_size": 4, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2,
-                   "v_head_dim": 3, "kv_lora_rank": 5, "first_k_dense_replace": 1, "n_group": 4,
+                   "v_head_dim": 3, "kv_lora_rank": 5, "n_group": 4,
                    "topk_group": 2, "model_type": ")" +
                    type + "\"" + more + "}",
                "config.json")
@@ -118,7 +118,7 @@ TEST_F(HfConfigFile, LatentAttentionAndGroupsAreThoseOfTheConfig) {
     const auto found = metadata.find("deepseek2." + key);
     return found == metadata.end() ? int64_t{-1} : std::get<int64_t>(found->second);
   };
-  const auto second = config("deepseek_v2", R"(, "q_lora_rank": null)");
+  const auto second = config("deepseek_v2", R"(, "q_lora_rank": null, "first_k_dense_replace": 1)");
   EXPECT_EQ(whole(second, "attention.key_length_mla"), 6);
   EXPECT_EQ(whole(second, "attention.value_length_mla"), 3);
   EXPECT_EQ(whole(second, "attention.kv_lora_rank"), 5);

@@ -32,6 +32,12 @@ def misread(name, text, config=None, tensors=None, small=False):
     return Mistake("misread", name, text, config or {}, tensors or {}, small)
 
 
+# Of gpt-oss, whose files say truncate: false.
+WHOLE_PAIRS = misread(
+    "rope_scaling", "rounds the borders of YaRN's ramp to whole pairs", {"rope_scaling": {"truncate": True}}, small=True
+)
+
+
 @dataclass
 class Row:
     feature: str

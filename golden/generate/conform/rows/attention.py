@@ -1,7 +1,7 @@
 """Heads, norms of q and k, biases, scale and soft cap of the scores."""
 
 from ..bases import config
-from ..case import Row, ignored, misread
+from ..case import WHOLE_PAIRS, Row, ignored, misread
 
 GROUP = "attention"
 
@@ -76,6 +76,7 @@ ATTENTION = [
         "attention_sinks", GROUP, "Attention sinks", config("gpt_oss"), (), (
             ignored("attention_sinks", "leaves the sinks out", tensors={"*.sinks": -10000.0}),
             misread("attention_sinks", "takes 0 for each sink", tensors={"*.sinks": 0.0}),
+            WHOLE_PAIRS,
         ),
     ),
     Row(

@@ -1,7 +1,7 @@
 """Each family that Assay knows, as published models of it are."""
 
 from ..bases import config
-from ..case import Row, ignored, misread
+from ..case import WHOLE_PAIRS, Row, ignored, misread
 
 GROUP = "model families"
 
@@ -117,5 +117,6 @@ FAMILIES = [
     family(
         "gpt_oss", "gpt-oss", NO_BIASES, BASE_10000, ONE_EXPERT, ALL_EXPERTS,
         ignored("attention_sinks", "leaves the sinks out", tensors={"*.sinks": -10000.0}),
+        WHOLE_PAIRS,
     ),
 ]

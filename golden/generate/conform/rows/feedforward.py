@@ -1,7 +1,7 @@
 """Activations, biases and experts of the feed-forward."""
 
 from ..bases import config
-from ..case import Row, ignored, misread
+from ..case import WHOLE_PAIRS, Row, ignored, misread
 
 GROUP = "feed-forward"
 EXPERTS = "experts"
@@ -48,7 +48,7 @@ FEEDFORWARD = [
     ),
     Row(
         "clamped_swiglu", GROUP, "The clamped SwiGLU of gpt-oss, with inputs beyond its limit",
-        config("gpt_oss", num_hidden_layers=1, layer_types=[FULL]), ("swiglu_limit",), (),
+        config("gpt_oss", num_hidden_layers=1, layer_types=[FULL]), ("swiglu_limit",), (WHOLE_PAIRS,),
         gain={"*gate_up_proj": 8.0, "*gate_up_proj_bias": 8.0, "*down_proj": 0.125},
     ),
 ]
@@ -83,6 +83,7 @@ MIX = [
         (
             ignored("bias_missing", "leaves the router's bias out", tensors={"*router.bias": 0.0}),
             misread("bias_missing", "leaves the experts' biases out", tensors={"*experts*bias": 0.0}),
+            WHOLE_PAIRS,
         ),
         gain={"*router.bias": 4.0, "*.mlp.experts.down_proj": 0.25},
     ),

@@ -1,7 +1,7 @@
 """Sliding windows: their width, and which layers have one."""
 
 from ..bases import config
-from ..case import Row, ignored, misread
+from ..case import WHOLE_PAIRS, Row, ignored, misread
 
 GROUP = "sliding windows"
 SLIDING, FULL = "sliding_attention", "full_attention"
@@ -105,6 +105,7 @@ WINDOWS = [
             misread("attention_window", "has it in all layers", types(SLIDING, SLIDING)),
             misread("attention_window", "has it in the other layers", types(FULL, SLIDING)),
             *widths(4),
+            WHOLE_PAIRS,
         ),
     ),
 ]

@@ -93,10 +93,6 @@ class Hyperparameters:
     window: int | None
     original_context: int | None
     attn_factor: float
-    embedding_scale: float
-    attention_scale: float
-    residual_scale: float
-    logit_scale: float  # divides
 
 
 def hyperparameters(model, vocab_rows):
@@ -118,10 +114,6 @@ def hyperparameters(model, vocab_rows):
         window=model.get("{arch}.attention.sliding_window") or None,
         original_context=model.get("{arch}.rope.scaling.original_context_length"),
         attn_factor=float(model.get("{arch}.rope.scaling.attn_factor", 1.0)),
-        embedding_scale=float(model.get("{arch}.embedding_scale", 1.0)),
-        attention_scale=float(model.get("{arch}.attention.scale", head_dim**-0.5)),
-        residual_scale=float(model.get("{arch}.residual_scale", 1.0)),
-        logit_scale=float(model.get("{arch}.logit_scale", 1.0)),
     )
 
 

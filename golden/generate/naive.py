@@ -34,12 +34,9 @@ class Naive:
         self.t = tensors
         self.p = params
         self.frequencies = frequencies  # None where positions are learned
-        self.adjacent = params.arch in ("llama", "granite")
+        self.adjacent = params.arch == "llama"
 
     def norm(self, x, name):
-        """`x` itself where the file has no such norm."""
-        if f"{name}.weight" not in self.t:
-            return x
         weight = self.t[f"{name}.weight"]
         if self.p.arch == "gpt2":
             return layer_norm(x, weight, self.t[f"{name}.bias"], self.p.eps)
@@ -54,11 +51,6 @@ class Naive:
             fused = self.linear(x, f"{block}.attn_qkv")
             return fused[:q_rows], fused[q_rows : q_rows + kv_rows], fused[q_rows + kv_rows :]
         return tuple(self.linear(x, f"{block}.attn_{part}") for part in "qkv")
-
-    def head_norm(self, joined, name):
-        """RMSNorm of q or k over as much of it as there are weights for."""
-        parts = joined.reshape(-1, len(self.t.get(f"{name}.weight", joined)))
-        return np.concatenate([self.norm(part, name) for part in parts])
 
     def rotate(self, head, position):
         if self.frequencies is None:
@@ -85,7 +77,7 @@ class Naive:
             query = self.rotate(q[head * dim : (head + 1) * dim], position)
             columns = slice(head // group * dim, (head // group + 1) * dim)
             scores = [query @ self.rotate(keys[j][columns], j) for j in range(start, position + 1)]
-            weights = softmax(np.array(scores) * self.p.attention_scale)
+            weights = softmax(np.array(scores) * dim**-0.5)
             joined.append(sum(w * values[start + j][columns] for j, w in enumerate(weights)))
         return np.concatenate(joined)
 
@@ -100,11 +92,8 @@ class Naive:
         return self.linear(act, f"{block}.ffn_down")
 
     def run(self, tokens):
-        """Checkpoints `embedding`, `layer_N_q`, `_k`, `_q_norm`, `_k_norm`, `_q_rope`, `_k_rope`, `_output`, `logits`.
-
-        Each is [tokens, n].
-        """
-        hidden = [self.t["token_embd.weight"][token] * self.p.embedding_scale for token in tokens]
+        """Checkpoints `embedding`, `layer_N_q`, `_k`, `_q_rope`, `_k_rope`, `_output`, `logits`; each is [tokens, n]."""
+        hidden = [self.t["token_embd.weight"][token] for token in tokens]
         if "position_embd.weight" in self.t:
             hidden = [x + self.t["position_embd.weight"][i] for i, x in enumerate(hidden)]
         seen = {"embedding": np.array(hidden)}
@@ -113,21 +102,14 @@ class Naive:
             parts = [self.qkv(self.norm(x, f"{block}.attn_norm"), block) for x in hidden]
             for column, part in enumerate("qk"):
                 seen[f"layer_{layer}_{part}"] = np.array([qkv[column] for qkv in parts])
-            parts = [
-                (self.head_norm(q, f"{block}.attn_q_norm"), self.head_norm(k, f"{block}.attn_k_norm"), v)
-                for q, k, v in parts
-            ]
-            for column, part in enumerate("qk"):
-                seen[f"layer_{layer}_{part}_norm"] = np.array([qkv[column] for qkv in parts])
                 turned = [self.rotate_heads(qkv[column], i) for i, qkv in enumerate(parts)]
                 seen[f"layer_{layer}_{part}_rope"] = np.array(turned)
             keys, values = [part[1] for part in parts], [part[2] for part in parts]
             for i, x in enumerate(hidden):
                 attended = self.linear(self.attention(parts[i][0], keys, values, i), f"{block}.attn_output")
-                x = x + self.norm(attended, f"{block}.post_attention_norm") * self.p.residual_scale
-                out = self.ffn(self.norm(x, f"{block}.ffn_norm"), block)
-                hidden[i] = x + self.norm(out, f"{block}.post_ffw_norm") * self.p.residual_scale
+                x = x + attended
+                hidden[i] = x + self.ffn(self.norm(x, f"{block}.ffn_norm"), block)
             seen[f"layer_{layer}_output"] = np.array(hidden)
         output = self.t.get("output.weight", self.t["token_embd.weight"])
-        seen["logits"] = np.array([output @ self.norm(x, "output_norm") for x in hidden]) / self.p.logit_scale
+        seen["logits"] = np.array([output @ self.norm(x, "output_norm") for x in hidden])
         return seen

@@ -13,43 +13,28 @@ from torch import nn
 from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
-    GraniteConfig,
-    GraniteForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
-    Olmo2Config,
-    Olmo2ForCausalLM,
     Phi3Config,
     Phi3ForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
 )
 from transformers.models.gpt2 import modeling_gpt2
-from transformers.models.granite import modeling_granite
 from transformers.models.llama import modeling_llama
-from transformers.models.olmo2 import modeling_olmo2
 from transformers.models.phi3 import modeling_phi3
 from transformers.models.qwen2 import modeling_qwen2
-from transformers.models.qwen3 import modeling_qwen3
 
 CLASSES = {
     "llama": LlamaForCausalLM,
     "qwen2": Qwen2ForCausalLM,
-    "qwen3": Qwen3ForCausalLM,
     "phi3": Phi3ForCausalLM,
-    "olmo2": Olmo2ForCausalLM,
-    "granite": GraniteForCausalLM,
     "gpt2": GPT2LMHeadModel,
 }
 MODULES = {
     "llama": modeling_llama,
     "qwen2": modeling_qwen2,
-    "qwen3": modeling_qwen3,
     "phi3": modeling_phi3,
-    "olmo2": modeling_olmo2,
-    "granite": modeling_granite,
     "gpt2": modeling_gpt2,
 }
 
@@ -60,15 +45,11 @@ ROTARY_LAYER = {
     "attn_k": "self_attn.k_proj",
     "attn_v": "self_attn.v_proj",
     "attn_qkv": "self_attn.qkv_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
     "attn_output": "self_attn.o_proj",
-    "post_attention_norm": "post_attention_layernorm",
     "ffn_norm": "post_attention_layernorm",
     "ffn_gate": "mlp.gate_proj",
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
-    "post_ffw_norm": "post_feedforward_layernorm",
 }
 GPT2_LAYER = {
     "attn_norm": "ln_1",
@@ -85,7 +66,6 @@ GPT2_TOP = {
     "output_norm": "transformer.ln_f",
     "output": "lm_head",
 }
-ADJACENT = ("llama", "granite")  # whose files hold rotary pairs next to each other
 ROTARY_FACTORS = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"}
 
 
@@ -178,18 +158,6 @@ def config(params, tied):
         return LlamaConfig(head_dim=params.head_dim, **common)
     if params.arch == "qwen2":
         return Qwen2Config(**common)
-    if params.arch == "qwen3":
-        return Qwen3Config(head_dim=params.head_dim, **common)
-    if params.arch == "olmo2":
-        return Olmo2Config(**common)
-    if params.arch == "granite":
-        return GraniteConfig(
-            embedding_multiplier=params.embedding_scale,
-            attention_multiplier=params.attention_scale,
-            residual_multiplier=params.residual_scale,
-            logits_scaling=params.logit_scale,
-            **common,
-        )
     return Phi3Config(sliding_window=params.window, **common)
 
 
@@ -214,7 +182,7 @@ def state(tensors, params):
         if stem.startswith("blk."):
             _, layer, part = stem.split(".")
             target = f"{layers}.{layer}.{layer_names[part]}.{kind}"
-            if params.arch in ADJACENT and part in ("attn_q", "attn_k"):
+            if params.arch == "llama" and part in ("attn_q", "attn_k"):
                 tensor = adjacent_to_halves(tensor, params.heads if part == "attn_q" else params.kv_heads)
             if gpt2 and kind == "weight" and tensor.ndim == 2:
                 tensor = tensor.T  # its Conv1D holds [in, out]

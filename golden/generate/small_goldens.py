@@ -11,8 +11,6 @@ GENERATED = 8
 LAYERS = {("haiku", "layers"): None, ("unicode", "layers"): 12, ("long", "layers"): 10}
 OPS = {("haiku", "ops"): 2, ("unicode", "ops"): 2, ("long", "ops"): 2}
 OPS_OF_F32 = {("haiku", "ops"): 8, ("unicode", "ops"): 3, ("long", "ops"): 3}
-SHORT = {(prompt, "layers"): 4 for prompt in ("haiku", "unicode", "long")}
-SHORT |= {("haiku", "ops"): 2, ("unicode", "ops"): 1, ("long", "ops"): 1}
 
 
 def check(case, entry):
@@ -29,12 +27,6 @@ def check(case, entry):
             )
 
 
-def positions(spec, type_name):
-    if spec.is_short:
-        return SHORT
-    return LAYERS | (OPS_OF_F32 if type_name == "F32" else OPS)
-
-
 def make(spec):
     folder = fixtures.OUT / spec.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -43,7 +35,9 @@ def make(spec):
         texts = prompts.texts(engine.tokenize)
         given = fixtures.prompts_of(engine, {name: texts[name] for name in spec.prompts})
     cases = [
-        fixtures.Case(spec.name, type_name, path, given, GENERATED, positions(spec, type_name))
+        fixtures.Case(
+            spec.name, type_name, path, given, GENERATED, LAYERS | (OPS_OF_F32 if type_name == "F32" else OPS)
+        )
         for type_name, path in paths.items()
     ]
     fixtures.record(spec.name, spec.arch, cases, ModelFile(paths["F32"]).padding_ids, check)

@@ -4,13 +4,15 @@ Sizes are chosen so that a float32 file is about 1.5 MB and that k-quants meet b
 projection, 256 wide) and rows that they do not (128 wide, where llama.cpp falls back to another type).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import gguf
 import numpy as np
 
 from . import quantise, vocab
 
+HIDDEN = 128
+HEAD_DIM = 32
 FFN = 256
 LAYERS = 2
 HEADS = 4
@@ -23,23 +25,17 @@ class Spec:
     arch: str
     seed: int
     vocab: vocab.Vocab
-    hidden: int = 128
-    head_dim: int = 32
     kv_heads: int = 2
     context: int = 640  # holds the long prompt
     rope_base: float | None = 10000.0
     eps: float = 1e-5
     tied: bool = False
     qkv_bias: bool = False
-    qk_norms: dict[str, int] = field(default_factory=dict)  # the sizes of their weights
-    post_norms: bool = False  # of what a layer adds to the residual stream, in the place of what it reads
-    scales: tuple[float, float, float, float] | None = None  # of embedding, attention, residual and logits
     rope_freqs: bool = False
     window: int | None = None
     original_context: int | None = None
     types: tuple[str, ...] = TYPES
     prompts: tuple[str, ...] = ("haiku", "unicode", "long")
-    is_short: bool = False  # fixtures of fewer positions
     last_q_gain: float = 1.0  # what Q of the last layer is multiplied by
 
 
@@ -71,19 +67,6 @@ def specs():
                 qkv_bias=True,
             ),
             Spec(
-                "qwen3",
-                "qwen3",
-                8010,
-                vocab.bpe("qwen2", 58, qwen_specials, 336, add_bos=False, bos="<|endoftext|>", eos="<|im_end|>"),
-                hidden=64,
-                rope_base=1000000.0,
-                eps=1e-6,
-                tied=True,
-                qk_norms={"attn_q_norm": 32, "attn_k_norm": 32},
-                types=("F32", "Q4_K_M"),
-                is_short=True,
-            ),
-            Spec(
                 "phi3",
                 "phi3",
                 4040,
@@ -91,32 +74,6 @@ def specs():
                 kv_heads=4,
                 window=16,
                 original_context=256,
-            ),
-            Spec(
-                "olmo2",
-                "olmo2",
-                8020,
-                vocab.bpe("gpt-2", 50, ["<|endoftext|>"], add_bos=False, bos="<|endoftext|>", eos="<|endoftext|>"),
-                hidden=64,
-                head_dim=16,
-                rope_base=500000.0,
-                eps=1e-6,
-                qk_norms={"attn_q_norm": 64, "attn_k_norm": 32},
-                post_norms=True,
-                types=("F32", "Q4_K_M"),
-                is_short=True,
-            ),
-            Spec(
-                "granite",
-                "granite",
-                8030,
-                vocab.bpe("gpt-2", 50, ["<|endoftext|>"], add_bos=False, bos="<|endoftext|>", eos="<|endoftext|>"),
-                hidden=64,
-                head_dim=16,
-                tied=True,
-                scales=(3.0, 0.2, 0.6, 2.5),
-                types=("F32", "Q4_K_M"),
-                is_short=True,
             ),
             Spec(
                 "gpt2",
@@ -181,40 +138,37 @@ def permute_rotary_rows(rows, heads):
 
 
 def attention_tensors(spec, weights):
-    hidden, heads, kv = spec.hidden, HEADS * spec.head_dim, spec.kv_heads * spec.head_dim
-    q, k = weights.linear(heads, hidden), weights.linear(kv, hidden)
-    v, out = weights.linear(kv, hidden), weights.linear(hidden, heads)
+    kv = spec.kv_heads * HEAD_DIM
+    q, k = weights.linear(HIDDEN, HIDDEN), weights.linear(kv, HIDDEN)
+    v, out = weights.linear(kv, HIDDEN), weights.linear(HIDDEN, HIDDEN)
     if spec.arch == "phi3":
         return {"attn_qkv.weight": np.concatenate([q, k, v]), "attn_output.weight": out}
     if spec.arch == "gpt2":
         return {
             "attn_qkv.weight": np.concatenate([q, k, v]),
-            "attn_qkv.bias": weights.bias(3 * hidden),
+            "attn_qkv.bias": weights.bias(3 * HIDDEN),
             "attn_output.weight": out,
-            "attn_output.bias": weights.bias(hidden),
+            "attn_output.bias": weights.bias(HIDDEN),
         }
-    if spec.arch in ("llama", "granite"):
+    if spec.arch == "llama":
         q, k = permute_rotary_rows(q, HEADS), permute_rotary_rows(k, spec.kv_heads)
     tensors = {"attn_q.weight": q, "attn_k.weight": k, "attn_v.weight": v, "attn_output.weight": out}
     if spec.qkv_bias:
-        tensors |= {"attn_q.bias": weights.bias(hidden, 0.3), "attn_k.bias": weights.bias(kv, 0.3)}
+        tensors |= {"attn_q.bias": weights.bias(HIDDEN, 0.3), "attn_k.bias": weights.bias(kv, 0.3)}
         tensors |= {"attn_v.bias": weights.bias(kv)}
-    for name, width in spec.qk_norms.items():
-        tensors[f"{name}.weight"] = weights.norm(width)
     return tensors
 
 
 def ffn_tensors(spec, weights):
-    hidden = spec.hidden
     if spec.arch == "gpt2":
         return {
-            "ffn_up.weight": weights.linear(FFN, hidden),
+            "ffn_up.weight": weights.linear(FFN, HIDDEN),
             "ffn_up.bias": weights.bias(FFN),
-            "ffn_down.weight": weights.linear(hidden, FFN),
-            "ffn_down.bias": weights.bias(hidden),
+            "ffn_down.weight": weights.linear(HIDDEN, FFN),
+            "ffn_down.bias": weights.bias(HIDDEN),
         }
-    gate, up = weights.linear(FFN, hidden), weights.linear(FFN, hidden)
-    down = weights.linear(hidden, FFN)
+    gate, up = weights.linear(FFN, HIDDEN), weights.linear(FFN, HIDDEN)
+    down = weights.linear(HIDDEN, FFN)
     if spec.arch == "phi3":
         return {"ffn_up.weight": np.concatenate([gate, up]), "ffn_down.weight": down}
     return {"ffn_gate.weight": gate, "ffn_up.weight": up, "ffn_down.weight": down}
@@ -226,38 +180,37 @@ def tensors(spec):
     rows = len(spec.vocab.tokens)
     layer_norm = spec.arch == "gpt2"
     # Tied rows must be small beside what the layers add, or each token would only predict itself.
-    made = {"token_embd.weight": weights.normal((rows, spec.hidden), 0.1 if spec.tied else 0.5)}
+    made = {"token_embd.weight": weights.normal((rows, HIDDEN), 0.1 if spec.tied else 0.5)}
     if layer_norm:
-        made["position_embd.weight"] = weights.normal((spec.context, spec.hidden), 0.1)
+        made["position_embd.weight"] = weights.normal((spec.context, HIDDEN), 0.1)
     if spec.rope_freqs:
-        made["rope_freqs.weight"] = llama3_frequency_factors(spec.rope_base, spec.head_dim)
+        made["rope_freqs.weight"] = llama3_frequency_factors(spec.rope_base, HEAD_DIM)
     if spec.original_context:
-        spread = np.linspace(0.0, 1.0, spec.head_dim // 2)
+        spread = np.linspace(0.0, 1.0, HEAD_DIM // 2)
         made["rope_factors_long.weight"] = (1.0 + 3.0 * spread).astype(np.float32)
         made["rope_factors_short.weight"] = (1.0 + 0.4 * spread**2).astype(np.float32)
     for layer in range(LAYERS):
-        block = {} if spec.post_norms else {"attn_norm.weight": weights.norm(spec.hidden)}
-        block |= {"attn_norm.bias": weights.bias(spec.hidden)} if layer_norm else {}
+        block = {"attn_norm.weight": weights.norm(HIDDEN)}
+        block |= {"attn_norm.bias": weights.bias(HIDDEN)} if layer_norm else {}
         block |= attention_tensors(spec, weights)
         if spec.last_q_gain != 1.0 and layer == LAYERS - 1:
             block["attn_q.weight"] = block["attn_q.weight"] * np.float32(spec.last_q_gain)
-        names = ("post_attention_norm", "post_ffw_norm") if spec.post_norms else ("ffn_norm",)
-        block |= {f"{name}.weight": weights.norm(spec.hidden) for name in names}
-        block |= {"ffn_norm.bias": weights.bias(spec.hidden)} if layer_norm else {}
+        block["ffn_norm.weight"] = weights.norm(HIDDEN)
+        block |= {"ffn_norm.bias": weights.bias(HIDDEN)} if layer_norm else {}
         block |= ffn_tensors(spec, weights)
         made |= {f"blk.{layer}.{name}": tensor for name, tensor in block.items()}
-    made["output_norm.weight"] = weights.norm(spec.hidden) * np.float32(3.0 if spec.tied else 1.0)
+    made["output_norm.weight"] = weights.norm(HIDDEN) * np.float32(3.0 if spec.tied else 1.0)
     if layer_norm:
-        made["output_norm.bias"] = weights.bias(spec.hidden, 0.05)
+        made["output_norm.bias"] = weights.bias(HIDDEN, 0.05)
     if not spec.tied:
-        made["output.weight"] = weights.linear(rows, spec.hidden, 3.0)
+        made["output.weight"] = weights.linear(rows, HIDDEN, 3.0)
     return made
 
 
 def add_metadata(writer, spec, file_type):
     writer.add_name(f"assay {spec.name} (random weights)")
     writer.add_context_length(spec.context)
-    writer.add_embedding_length(spec.hidden)
+    writer.add_embedding_length(HIDDEN)
     writer.add_block_count(LAYERS)
     writer.add_feed_forward_length(FFN)
     writer.add_head_count(HEADS)
@@ -268,17 +221,8 @@ def add_metadata(writer, spec, file_type):
         writer.add_layer_norm_eps(spec.eps)
         return
     writer.add_layer_norm_rms_eps(spec.eps)
-    writer.add_rope_dimension_count(spec.head_dim)
-    if spec.head_dim * HEADS != spec.hidden:
-        writer.add_key_length(spec.head_dim)
-        writer.add_value_length(spec.head_dim)
+    writer.add_rope_dimension_count(HEAD_DIM)
     writer.add_rope_freq_base(spec.rope_base)
-    if spec.scales:
-        embedding, attention, residual, logits = spec.scales
-        writer.add_embedding_scale(embedding)
-        writer.add_attention_scale(attention)
-        writer.add_residual_scale(residual)
-        writer.add_logit_scale(logits)
     if spec.window:
         writer.add_sliding_window(spec.window)
     if spec.original_context:

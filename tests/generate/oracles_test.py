@@ -22,7 +22,7 @@ NEEDED = ("torch", "transformers", "llama_cpp", "gguf", "tqdm", "numpy")
 MISSING = [name for name in NEEDED if find_spec(name) is None]
 SKIPPED = 77
 PROMPT = "GPU haiku with word fifty-one: "
-MODELS = {"tinyllama": 33, "llama3": 33, "qwen2.5": 33, "qwen3": 37, "olmo2": 37, "granite": 33, "phi3": 33, "gpt2": 27}
+MODELS = {"tinyllama": 33, "llama3": 33, "qwen2.5": 33, "phi3": 33, "gpt2": 27}
 
 
 def run(*arguments, cwd=ROOT / "golden"):
@@ -71,7 +71,7 @@ class Oracles(unittest.TestCase):
         self.assertLess(worst, 1e-1)
 
     def test_llama_cpp_is_off_by_float32(self):
-        for model in ("tinyllama", "llama3", "qwen2.5", "qwen3", "olmo2", "granite"):
+        for model in ("tinyllama", "llama3", "qwen2.5"):
             with self.subTest(model):
                 self.assertLess(self.worst("llamacpp", model), 2e-6)
 

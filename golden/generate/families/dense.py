@@ -187,4 +187,29 @@ DENSE = (
         ),
         proof=dict(num_hidden_layers=64),
     ),
+    Family(
+        "qwen3", "Qwen3Config", 131,
+        SMALL | dict(
+            num_key_value_heads=2, head_dim=32, intermediate_size=256, rms_norm_eps=0.046875, use_sliding_window=False,
+            rope_parameters=rope(23456.0), tie_word_embeddings=True
+        ),
+        {"embed_tokens": 0.25},
+        types=("F32", "Q4_K_M"),
+    ),
+    Family(
+        "olmo2", "Olmo2Config", 132,
+        GROUPED | dict(
+            intermediate_size=256, rms_norm_eps=0.0390625, rope_parameters=rope(34567.0), tie_word_embeddings=False
+        ),
+        types=("F32", "Q4_K_M"),
+    ),
+    Family(
+        "granite", "GraniteConfig", 133,
+        GROUPED | dict(
+            intermediate_size=256, rms_norm_eps=0.046875, embedding_multiplier=3.0, attention_multiplier=0.203125,
+            residual_multiplier=0.609375, logits_scaling=2.5, rope_parameters=rope(12345.0), tie_word_embeddings=True
+        ),
+        {"embed_tokens": 0.25},
+        types=("F32", "Q4_K_M"),
+    ),
 )

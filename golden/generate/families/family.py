@@ -16,7 +16,7 @@ HEADS = GROUPED | dict(head_dim=24)
 WHOLE = HEADS | dict(head_dim=16)
 
 
-@dataclass
+@dataclass(eq=False)
 class Family:
     name: str
     config: str  # a config class of transformers
@@ -24,6 +24,7 @@ class Family:
     values: dict
     gain: dict = field(default_factory=dict)  # of what is random, by part of its name
     golden: bool = True  # whether golden/ has a folder of it
+    types: tuple[str, ...] = ("F32",)  # of its model files, all made from the first
     proof: dict = field(default_factory=dict)  # changes with which llama.cpp can run it (it tells sizes by layers)
 
 
@@ -34,7 +35,6 @@ def rope(theta, **more):
 def yarn(factor, theta, original, **more):
     scaling = {"rope_type": "yarn", "factor": factor, "rope_theta": theta}
     return scaling | {"original_max_position_embeddings": original} | more
-
 
 
 def float32(value):

@@ -133,6 +133,9 @@ FEATURES = {
         "norms of heads": dict(use_qk_norm=False),
         "logit scale": dict(logit_scale=1.0),
     },
+    "qwen3": {"epsilon": dict(rms_norm_eps=1e-5), "rotary base": base(10000.0)},
+    "olmo2": {"epsilon": dict(rms_norm_eps=1e-5), "rotary base": base(10000.0)},
+    "granite": {"epsilon": dict(rms_norm_eps=1e-5), "rotary base": base(23456.0)} | MULTIPLIERS,
     "mixtral": {"epsilon": dict(rms_norm_eps=1e-5), "experts of a token": dict(num_experts_per_tok=3)},
     "qwen3moe": {
         "epsilon": dict(rms_norm_eps=1e-5),

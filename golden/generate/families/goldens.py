@@ -11,12 +11,12 @@ from assay_tap import attach
 from assay_tap.order import order
 from torch.utils._pytree import tree_map
 
-from .. import fixtures, prompts, small_goldens
+from .. import fixtures, prompts, quantise, small_goldens
 from ..hf import top_gap
 from ..llamacpp_engine import LlamaCpp
 from ..measure import distances
 from ..model_file import ModelFile
-from . import llamacpp_logits, oracle
+from . import llamacpp_logits, oracle, stored
 from .convert import convert
 from .doubles import doubles
 from .expert_tap import experts_into, without_experts
@@ -33,7 +33,7 @@ class Oracle:
 
     def __init__(self, family, file, _length):
         self.file = file
-        self.narrow = oracle.made(family)
+        self.narrow = stored.model_of(family, file) if len(family.types) > 1 else oracle.made(family)
         self.wide = oracle.in_float64(family, self.narrow.state_dict())
         if family.name in NOT_BY_LLAMA_CPP:
             self.floors = self.floors[:2]
@@ -62,7 +62,10 @@ class Oracle:
         found = {}
         sink = distances(reference, found)
         if floor == "llamacpp_vs_f64":
-            sink("logits", None, llamacpp_logits.logits(self.file.path, tokens))
+            with tempfile.TemporaryDirectory() as scratch:
+                widened = Path(scratch) / "f32.gguf"
+                quantise.quantise(self.file.path, widened, "F32")
+                sink("logits", None, llamacpp_logits.logits(widened, tokens))
         else:
             model = self.narrow if floor == "f32_vs_f64" else self.with_wide_angles
             self.observe_into(model, tokens, sink)
@@ -103,7 +106,8 @@ def router_gap(checkpoints, used):
 def make(family):
     folder = fixtures.OUT / family.name
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{family.name}-f32.gguf"
+    paths = {type_name: folder / f"{family.name}-{type_name.lower()}.gguf" for type_name in family.types}
+    path = paths["F32"]
     with tempfile.TemporaryDirectory() as scratch:
         saved = Path(scratch) / "hf"
         oracle.made(family).save_pretrained(saved)
@@ -115,9 +119,14 @@ def make(family):
         with LlamaCpp(path_of_vocabulary if family.proof else path, llamacpp_logits.CONTEXT) as engine:
             texts = prompts.texts(engine.tokenize)
             given = fixtures.prompts_of(engine, {name: texts[name] for name in ("haiku", "long")})
-    file = ModelFile(path)
-    case = fixtures.Case(
-        family.name, "F32", path, given, small_goldens.GENERATED, POSITIONS, oracle=partial(Oracle, family)
-    )
-    note = LLAMA_CPP_NOTES.get(family.name)
-    fixtures.record(family.name, file.arch, [case], file.padding_ids, small_goldens.check, note=note)
+    # Floors of `fast` are by prompt, of all checkpoints.
+    positions, cases = POSITIONS | ({("long", "ops"): 1} if len(paths) > 1 else {}), []
+    for type_name, made in paths.items():
+        if type_name != "F32":
+            quantise.quantise(path, made, type_name)
+        oracle_of = partial(Oracle, family)
+        cases.append(
+            fixtures.Case(family.name, type_name, made, given, small_goldens.GENERATED, positions, oracle=oracle_of)
+        )
+    file, note = ModelFile(path), LLAMA_CPP_NOTES.get(family.name)
+    fixtures.record(family.name, file.arch, cases, file.padding_ids, small_goldens.check, note=note)

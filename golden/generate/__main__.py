@@ -6,14 +6,16 @@ import time
 from tqdm import tqdm
 from transformers.utils import logging
 
-from . import llamacpp_engine, small_goldens, small_models, smollm2
+from . import llamacpp_engine, small_goldens, small_models, smollm2, trained
 from .families import FAMILIES, goldens
+from .trained import goldens as trained_goldens
 
 
 def main():
     specs = small_models.specs()
     families = {family.name: family for family in FAMILIES if family.golden}
-    names = [*specs, *families, smollm2.NAME]
+    shapes = {shape.name: shape for shape in trained.SHAPES}
+    names = [*specs, *families, *shapes, smollm2.NAME]
     parser = argparse.ArgumentParser(
         prog="python -m generate",
         description="Makes the goldens of Assay again. An interrupted run is resumed.",
@@ -31,6 +33,8 @@ def main():
             smollm2.make()
         elif name in families:
             goldens.make(families[name])
+        elif name in shapes:
+            trained_goldens.make(shapes[name])
         else:
             small_goldens.make(specs[name])
         tqdm.write(f"{name}: done in {time.monotonic() - start:.0f} s")

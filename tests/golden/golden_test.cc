@@ -64,10 +64,11 @@ void PrintTo(const Case& each, std::ostream* out) {
   *out << name_of(each) << " on " << testing_support::name_of(each.backend);
 }
 
-// The emulated backend computes some 100 times more slowly than the CPU's own: real weights and
-// long prompts are too much for it.
+// The emulated backend computes some 100 times more slowly than the CPU's own: real weights,
+// trained models and long prompts are too much for it.
 bool is_for(const GoldenModel& golden, Backend backend) {
-  return backend != Backend::kEmulated || golden.source.empty();
+  return backend != Backend::kEmulated ||
+         (golden.source.empty() && !golden.model.starts_with("trained-"));
 }
 bool is_for(const GoldenSequence& sequence, Backend backend, Surface surface) {
   if (backend != Backend::kEmulated) return true;

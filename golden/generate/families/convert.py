@@ -1,6 +1,6 @@
 """From a transformers folder to a GGUF file by llama.cpp's own converter, with a vocabulary of our own or none.
 
-    ASSAY_LLAMA_CPP=SOURCE python -m generate.families.convert FOLDER OUT.gguf own|none
+    ASSAY_LLAMA_CPP=SOURCE python -m generate.families.convert FOLDER OUT.gguf own|none|VOCABULARY.json F32|F16
 
 SOURCE is the source of llama.cpp, which the sdist of llama-cpp-python holds under vendor/llama.cpp. This runs as a
 program of its own, because the converter needs the `gguf` of the same source and not the installed one.
@@ -34,6 +34,17 @@ def own_vocabulary(self):
     vocab.add_to_gguf(self.gguf_writer, vocab.bpe("gpt-2", 50, [end], size, add_bos=False, bos=end, eos=end))
 
 
+def given_vocabulary(path):
+    """In the place of set_vocab: the vocabulary that `convert` wrote to `path`."""
+
+    def set_vocab(self):
+        from generate import vocab  # needs the converter's gguf
+
+        vocab.add_to_gguf(self.gguf_writer, vocab.Vocab(**json.loads(Path(path).read_text())))
+
+    return set_vocab
+
+
 SET_VOCAB = {"none": no_vocabulary, "own": own_vocabulary}
 
 
@@ -47,7 +58,7 @@ def with_returned(modify):
     return modify_tensors
 
 
-def main(folder, out, vocabulary):
+def main(folder, out, vocabulary, type_name):
     source = os.environ.get("ASSAY_LLAMA_CPP")
     if not source or not (Path(source) / "conversion").is_dir():
         raise SystemExit("set ASSAY_LLAMA_CPP to the source of llama.cpp (its folder has `conversion/`)")
@@ -65,17 +76,24 @@ def main(folder, out, vocabulary):
         tokens = {str(i): i for i in range(params["vocab_size"])}
         (copy / "tokenizer.json").write_text(json.dumps({"model": {"vocab": tokens}, "added_tokens": []}))
         kind = conversion.get_model_class(get_model_architecture(params, ModelType.TEXT))
-        kind.set_vocab = SET_VOCAB[vocabulary]
+        kind.set_vocab = SET_VOCAB.get(vocabulary) or given_vocabulary(vocabulary)
         kind.modify_tensors = with_returned(kind.modify_tensors)
-        # What GPT-NeoX and Cohere2 have it under, which transformers 5 no longer writes.
+        # What GPT-NeoX, Cohere2 and GPT-2 have it under, which transformers 5 no longer writes.
         params.setdefault("rotary_pct", (params.get("rope_parameters") or {}).get("partial_rotary_factor", 1.0))
-        kind(copy, gguf.LlamaFileType.ALL_F32, Path(out), hparams=params).write()
+        params.setdefault("n_ctx", params.get("n_positions"))
+        file_type = {"F32": gguf.LlamaFileType.ALL_F32, "F16": gguf.LlamaFileType.MOSTLY_F16}[type_name]
+        kind(copy, file_type, Path(out), hparams=params).write()
 
 
-def convert(folder, out, vocabulary):
-    """Writes the model in `folder` as F32 GGUF to `out`; vocabulary: `own` or `none`."""
-    command = [sys.executable, "-m", __name__, folder, Path(out).resolve(), vocabulary]
-    done = subprocess.run(command, cwd=GOLDEN, capture_output=True, text=True)
+def convert(folder, out, vocabulary, type_name="F32"):
+    """Writes the model in `folder` as GGUF to `out`; vocabulary: `own`, `none`, or a vocab.Vocab."""
+    with tempfile.TemporaryDirectory() as scratch:
+        if not isinstance(vocabulary, str):
+            path = Path(scratch) / "vocabulary.json"
+            path.write_text(json.dumps(vars(vocabulary)))
+            vocabulary = path
+        command = [sys.executable, "-m", __name__, folder, Path(out).resolve(), vocabulary, type_name]
+        done = subprocess.run(command, cwd=GOLDEN, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip()[-600:])
 

@@ -193,6 +193,7 @@ DENSE = (
             num_key_value_heads=2, head_dim=32, intermediate_size=256, rms_norm_eps=0.046875, use_sliding_window=False,
             rope_parameters=rope(23456.0), tie_word_embeddings=True
         ),
+        {"embed_tokens": 0.25},
         types=("F32", "Q4_K_M"),
     ),
     Family(

@@ -21,13 +21,30 @@ enum class TensorType : uint32_t {
   kQ4_K = 12,
   kQ5_K = 13,
   kQ6_K = 14,
+  kIQ2_XXS = 16,
+  kIQ2_XS = 17,
+  kIQ3_XXS = 18,
+  kIQ1_S = 19,
+  kIQ4_NL = 20,
+  kIQ3_S = 21,
+  kIQ2_S = 22,
+  kIQ4_XS = 23,
+  kIQ1_M = 29,
   kBF16 = 30,
+  kTQ1_0 = 34,
+  kTQ2_0 = 35,
+  kMXFP4 = 39,
+  kNVFP4 = 40,
 };
 
 inline constexpr TensorType kAllTensorTypes[] = {
-    TensorType::kF32,  TensorType::kF16,  TensorType::kBF16, TensorType::kQ4_0, TensorType::kQ4_1,
-    TensorType::kQ5_0, TensorType::kQ5_1, TensorType::kQ8_0, TensorType::kQ2_K, TensorType::kQ3_K,
-    TensorType::kQ4_K, TensorType::kQ5_K, TensorType::kQ6_K};
+    TensorType::kF32,    TensorType::kF16,    TensorType::kBF16,    TensorType::kQ4_0,
+    TensorType::kQ4_1,   TensorType::kQ5_0,   TensorType::kQ5_1,    TensorType::kQ8_0,
+    TensorType::kQ2_K,   TensorType::kQ3_K,   TensorType::kQ4_K,    TensorType::kQ5_K,
+    TensorType::kQ6_K,   TensorType::kIQ1_S,  TensorType::kIQ1_M,   TensorType::kIQ2_XXS,
+    TensorType::kIQ2_XS, TensorType::kIQ2_S,  TensorType::kIQ3_XXS, TensorType::kIQ3_S,
+    TensorType::kIQ4_NL, TensorType::kIQ4_XS, TensorType::kTQ1_0,   TensorType::kTQ2_0,
+    TensorType::kMXFP4,  TensorType::kNVFP4};
 
 struct TensorTypeInfo {
   std::string_view name;   // as the field writes it: "Q4_K"

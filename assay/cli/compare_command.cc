@@ -87,7 +87,9 @@ std::vector<std::string> logs_of(const CompareArguments& arguments) {
 // The words of the tokens and the speeds, as far as they were given.
 void add_page_details(const CompareArguments& arguments, ReportContext& context) {
   if (!arguments.model.empty()) {
-    const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::from_gguf(Gguf(arguments.model));
+    std::string unknown;  // then the page shows ids
+    const std::shared_ptr<const Tokenizer> tokenizer =
+        Tokenizer::from_gguf(Gguf(arguments.model), &unknown);
     if (tokenizer) {
       context.token_text = [tokenizer](int64_t id) {
         return id < tokenizer->n_tokens() ? tokenizer->token_bytes(static_cast<int32_t>(id)) : "";

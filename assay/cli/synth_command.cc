@@ -11,6 +11,7 @@
 #include "assay/cli/output.h"
 #include "assay/synth/synth.h"
 #include "base/error.h"
+#include "kernels/quantize/quantize.h"
 
 namespace assay {
 namespace {
@@ -26,7 +27,7 @@ struct SynthFlags {
 
 // llama.cpp makes Q2_K_S only with an importance matrix, which random weights cannot have.
 bool can_be_made(const FileType& type) {
-  return type.name != "Q2_K_S";
+  return can_quantize(type.base) && type.name != "Q2_K_S";
 }
 
 std::string type_names() {

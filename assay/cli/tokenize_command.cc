@@ -21,8 +21,7 @@ struct TokenizeFlags {
 };
 
 int tokenize_command(const TokenizeFlags& flags) {
-  const Gguf gguf(flags.model_path);
-  const auto tokenizer = Tokenizer::from_gguf(gguf);
+  const auto tokenizer = Tokenizer::from_model(flags.model_path);
   if (!tokenizer) {
     throw Error("the file has no vocabulary", flags.model_path, "give a file that has one");
   }

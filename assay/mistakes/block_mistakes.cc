@@ -167,9 +167,10 @@ Mistake mistake_of(const Misreading& misreading) {
   return mistake;
 }
 
-// Of any type that stores blocks.
-Mistake mistake_of_all(const char* text, const MatrixEdit& edit, const char* name = nullptr,
-                       const char* what = nullptr) {
+// Of any type that stores blocks. Faults have those of which files have goldens: they are the types
+// of which misreadings() has some.
+Mistake mistake_of_all(const std::vector<Misreading>& all, const char* text, const MatrixEdit& edit,
+                       const char* name = nullptr, const char* what = nullptr) {
   Mistake mistake{.cause = "quant_block",
                   .text = plainly(text),
                   .edit = misread(edit),
@@ -181,8 +182,8 @@ Mistake mistake_of_all(const char* text, const MatrixEdit& edit, const char* nam
                                kMaxBytes;
                   }};
   for (const TensorType type : kAllTensorTypes) {
-    const bool stored_so = tensor_type_info(type).block_elements > 1;
-    if (name != nullptr && stored_so) mistake.faults.push_back(fault(type, name, what, edit));
+    const bool has_goldens = std::ranges::find(all, type, &Misreading::type) != all.end();
+    if (name != nullptr && has_goldens) mistake.faults.push_back(fault(type, name, what, edit));
   }
   return mistake;
 }
@@ -191,21 +192,22 @@ Mistake mistake_of_all(const char* text, const MatrixEdit& edit, const char* nam
 
 std::vector<Mistake> block_mistakes() {
   std::vector<Mistake> mistakes;
-  for (const Misreading& misreading : misreadings()) mistakes.push_back(mistake_of(misreading));
+  const std::vector<Misreading> all = misreadings();
+  for (const Misreading& misreading : all) mistakes.push_back(mistake_of(misreading));
   mistakes.push_back(
-      mistake_of_all("takes each block for the one before", [](Bytes matrix, size_t block) {
+      mistake_of_all(all, "takes each block for the one before", [](Bytes matrix, size_t block) {
         std::copy_backward(matrix.begin(), matrix.end() - static_cast<std::ptrdiff_t>(block),
                            matrix.end());
       }));
   mistakes.push_back(mistake_of_all(
-      "takes each block for the one after",
+      all, "takes each block for the one after",
       [](Bytes matrix, size_t block) {
         std::copy(matrix.begin() + static_cast<std::ptrdiff_t>(block), matrix.end(),
                   matrix.begin());
       },
       "block", "each block is taken for the one before"));
   mistakes.push_back(mistake_of_all(
-      "does not read the last block of the weights",
+      all, "does not read the last block of the weights",
       [](Bytes matrix, size_t block) {
         std::fill(matrix.end() - static_cast<std::ptrdiff_t>(block), matrix.end(), std::byte{0});
       },

@@ -8,7 +8,7 @@ namespace assay {
 std::vector<int32_t> encode_prompt(const std::string& prompt, const Tokenizer* tokenizer,
                                    const std::string& model_path) {
   if (tokenizer == nullptr) {
-    throw Error(is_folder(model_path) ? "Assay does not read the tokenizer of a Hugging Face folder"
+    throw Error(is_folder(model_path) ? "the folder has no tokenizer.json to read the prompt with"
                                       : "the file has no vocabulary to read the prompt with",
                 model_path, "give the prompt as ids with --tokens");
   }

@@ -94,12 +94,14 @@ class Runner {
     if (result_.backend == "cpu" && options_.n_predict >= kTokensWorthReading && is_in_blocks()) {
       gguf_->read_tensors(*pool_);
     }
-    tokenizer_ = Tokenizer::from_gguf(*gguf_);
+    std::string unknown;
+    tokenizer_ = Tokenizer::from_gguf(*gguf_, options_.prompt ? nullptr : &unknown);
     result_.load_ms = seconds_since(start) * 1e3;
     result_.math = options_.math;
     result_.n_threads = pool_->n_threads();
     choosable_ = choosable_tokens(tokenizer_.get(), model_->config().n_vocab);
     read_tokens();
+    if (!unknown.empty()) result_.warnings.push_back("no text is shown: " + unknown);
   }
 
   void read_tokens() {

@@ -92,7 +92,9 @@ void choose_types(const SynthConfig& config, const FileType& mix, bool pure,
     const bool output = part.name == "output" || (config.tied && part.name == "token_embd");
     TensorType type = mix.base;
     if (quantised && !pure) {
-      if (output) {
+      if (mix.base == TensorType::kMXFP4) {
+        type = tensor.dims.size() > 2 ? mix.base : TensorType::kQ8_0;  // experts, the others
+      } else if (output) {
         const bool whole = fits(mix.base, tensor.columns());
         type = mix.base == TensorType::kQ8_0 || !whole ? TensorType::kQ8_0 : kQ6;
       } else {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "engine/tokenizer/encoder.h"
-#include "engine/tokenizer/merge.h"
+#include "engine/tokenizer/merge_rules.h"
 #include "engine/tokenizer/pre_tokenizer.h"
 #include "engine/tokenizer/token_index.h"
 #include "engine/tokenizer/vocabulary.h"
@@ -20,7 +20,7 @@ class BytePairEncoder : public Encoder {
   // afterwards. Throws Error for a pre-tokenizer that is not supported.
   explicit BytePairEncoder(const Vocabulary& vocabulary);
 
-  void encode(std::string_view text, bool after_special, std::vector<int32_t>& ids) const override;
+  void encode(std::string_view text, bool with_prefix, std::vector<int32_t>& ids) const override;
   std::string decode(std::string_view token_text) const override;
 
  private:
@@ -29,16 +29,6 @@ class BytePairEncoder : public Encoder {
     SymbolMerger merger;
   };
 
-  // What two neighbours become; its place in the list says how early.
-  struct Rule {
-    int32_t left;
-    int32_t right;
-    int32_t merged;
-  };
-
-  void add_merge(std::string_view merge);
-  // The place of the rule for two neighbours, -1 if they do not merge.
-  int32_t find_rule(int32_t left, int32_t right) const;
   bool is_token(int32_t symbol) const { return vocabulary_.contains(symbol); }
   void encode_word(std::string_view word, Workspace& workspace, std::vector<int32_t>& ids) const;
   void append_bytes(std::string_view bytes, std::vector<int32_t>& ids) const;
@@ -49,8 +39,7 @@ class BytePairEncoder : public Encoder {
   // Symbols are the tokens and, numbered after them, the texts that occur only on the way to one.
   TokenIndex symbols_;
   std::array<int32_t, 256> byte_symbols_;
-  std::vector<Rule> rules_;
-  HashSlots rule_slots_;
+  const MergeRules rules_;
 };
 
 }  // namespace assay

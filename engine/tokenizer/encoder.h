@@ -13,10 +13,9 @@ class Encoder {
  public:
   virtual ~Encoder() = default;
 
-  // Appends the ids of `text` to `ids`. `after_special`: the text is the first of the input or
-  // follows a special token. Throws Error if the text cannot be written in the vocabulary.
-  virtual void encode(std::string_view text, bool after_special,
-                      std::vector<int32_t>& ids) const = 0;
+  // Appends the ids of `text` to `ids`, with the vocabulary's space before it if `with_prefix`.
+  // Throws Error if the text cannot be written in the vocabulary.
+  virtual void encode(std::string_view text, bool with_prefix, std::vector<int32_t>& ids) const = 0;
 
   // The bytes that a normal token's text in the vocabulary stands for.
   virtual std::string decode(std::string_view token_text) const = 0;

@@ -39,6 +39,7 @@ SentencePieceEncoder::SentencePieceEncoder(const Vocabulary& vocabulary)
     int32_t& of_byte = byte_tokens_[byte_of_token(token).value()];
     if (of_byte < 0) of_byte = static_cast<int32_t>(i);
   }
+  if (vocabulary.by_merges) rules_.emplace(vocabulary.merges, index_);
   // A file without types names them alike, or has the characters alone.
   for (size_t byte = 0; byte < byte_tokens_.size(); ++byte) {
     if (byte_tokens_[byte] >= 0) continue;
@@ -48,9 +49,9 @@ SentencePieceEncoder::SentencePieceEncoder(const Vocabulary& vocabulary)
   }
 }
 
-void SentencePieceEncoder::encode(std::string_view text, bool after_special,
+void SentencePieceEncoder::encode(std::string_view text, bool with_prefix,
                                   std::vector<int32_t>& ids) const {
-  const std::string escaped = escape_spaces(text, vocabulary_.add_space_prefix && after_special);
+  const std::string escaped = escape_spaces(text, with_prefix);
   const std::string_view all = escaped;
   std::vector<Symbol> symbols;
   symbols.reserve(all.size());
@@ -60,20 +61,25 @@ void SentencePieceEncoder::encode(std::string_view text, bool after_special,
     symbols.push_back({.begin = begin, .size = size, .id = index_.find(all.substr(begin, size))});
     begin += size;
   }
-  SymbolMerger().run(symbols, [&](const Symbol& left, const Symbol& right) -> Merge {
-    if (left.size + right.size > longest_token_) return {};
-    const int32_t id = index_.find(all.substr(left.begin, left.size + right.size));
-    if (id < 0) return {};
-    return {vocabulary_.scores[static_cast<size_t>(id)], id};
+  SymbolMerger().run(symbols, [&](const Symbol& left, const Symbol& right) {
+    return rules_ ? rules_->find(left.id, right.id) : merge_by_score(all, left, right);
   });
   for (const Symbol& symbol : symbols) {
     if (symbol.size == 0) continue;
-    if (symbol.id >= 0) {
+    if (vocabulary_.contains(symbol.id)) {
       ids.push_back(symbol.id);
     } else {
       append_bytes(all.substr(symbol.begin, symbol.size), ids);
     }
   }
+}
+
+Merge SentencePieceEncoder::merge_by_score(std::string_view text, const Symbol& left,
+                                           const Symbol& right) const {
+  if (left.size + right.size > longest_token_) return {};
+  const int32_t id = index_.find(text.substr(left.begin, left.size + right.size));
+  if (id < 0) return {};
+  return {vocabulary_.scores[static_cast<size_t>(id)], id};
 }
 
 void SentencePieceEncoder::append_bytes(std::string_view text, std::vector<int32_t>& ids) const {

@@ -87,6 +87,7 @@ std::vector<SpecialTokens::Match> SpecialTokens::candidates(std::string_view tex
 }
 
 bool SpecialTokens::strips(int32_t token) const {
+  if (std::ranges::binary_search(vocabulary_.strips_right, token)) return true;
   // Of Phi-3's tokens only these three leave the white space to their right alone.
   const std::string& text = vocabulary_.text(token);
   return vocabulary_.strip_after_special && text != "<unk>" && text != "<s>" &&

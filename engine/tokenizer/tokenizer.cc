@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "base/error.h"
+#include "engine/hf/folder.h"
+#include "engine/hf/tokenizer_json.h"
 #include "engine/tokenizer/byte_pair.h"
 #include "engine/tokenizer/sentence_piece.h"
 
@@ -23,12 +26,33 @@ std::unique_ptr<const Encoder> make_encoder(const Vocabulary& vocabulary) {
   return std::make_unique<SentencePieceEncoder>(vocabulary);
 }
 
-}  // namespace
+// Whether a space goes before a text that begins the input or follows a special token.
+bool has_prefix(const Vocabulary& vocabulary, std::string_view text, bool at_start) {
+  if (!vocabulary.add_space_prefix || (vocabulary.prefix_at_start_only && !at_start)) return false;
+  const bool has_space = text.starts_with(' ') || text.starts_with("\xE2\x96\x81");  // U+2581
+  return !vocabulary.prefix_unless_space || !has_space;
+}
 
-std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const Gguf& file) {
-  std::optional<Vocabulary> vocabulary = load_vocabulary(file);
+std::unique_ptr<Tokenizer> tokenizer_of(std::optional<Vocabulary> vocabulary) {
   if (!vocabulary) return nullptr;
   return std::make_unique<Tokenizer>(*std::move(vocabulary));
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const Gguf& file, std::string* unknown) {
+  if (!is_folder(file.path())) return tokenizer_of(load_vocabulary(file));
+  try {
+    return tokenizer_of(read_tokenizer_json(file.path()));
+  } catch (const UnknownTokenizer& error) {
+    if (unknown == nullptr) throw;
+    *unknown = error.what();
+    return nullptr;
+  }
+}
+
+std::unique_ptr<Tokenizer> Tokenizer::from_model(const std::string& path) {
+  return is_folder(path) ? tokenizer_of(read_tokenizer_json(path)) : from_gguf(Gguf(path));
 }
 
 Tokenizer::Tokenizer(Vocabulary vocabulary)
@@ -46,12 +70,14 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special) 
   }
   std::vector<int32_t> ids;
   if (add_special && vocabulary_.add_bos) ids.push_back(*vocabulary_.bos);
-  bool after_special = true;
+  bool after_special = true;  // or at the start
   for (const Fragment& fragment : special_tokens_.split(text)) {
     if (fragment.token >= 0) {
       ids.push_back(fragment.token);
     } else {
-      encoder_->encode(fragment.text, after_special, ids);
+      const bool at_start = fragment.text.data() == text.data();
+      encoder_->encode(fragment.text,
+                       after_special && has_prefix(vocabulary_, fragment.text, at_start), ids);
     }
     after_special = fragment.token >= 0;
   }
@@ -79,7 +105,8 @@ std::string Tokenizer::token_bytes(int32_t id) const {
 }
 
 bool Tokenizer::is_end_of_generation(int32_t id) const {
-  return id == vocabulary_.eos || id == vocabulary_.eot || id == vocabulary_.eom;
+  return id == vocabulary_.eos || id == vocabulary_.eot || id == vocabulary_.eom ||
+         std::ranges::find(vocabulary_.ends, id) != vocabulary_.ends.end();
 }
 
 bool Tokenizer::is_choosable(int32_t id) const {

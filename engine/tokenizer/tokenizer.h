@@ -22,7 +22,11 @@ class Tokenizer {
  public:
   // Null if the file has no vocabulary (tokenizer.ggml.model is no_vocab or missing). Throws Error,
   // naming file and key, for kinds of vocabulary that are not supported and for damaged ones.
-  static std::unique_ptr<Tokenizer> from_gguf(const Gguf& file);
+  // Of a folder, its tokenizer.json; where that is not one that Assay has, null and why in
+  // `unknown`, if that is given.
+  static std::unique_ptr<Tokenizer> from_gguf(const Gguf& file, std::string* unknown = nullptr);
+  // Likewise, of the model at `path`, of which a folder needs no weights.
+  static std::unique_ptr<Tokenizer> from_model(const std::string& path);
 
   // Throws Error like from_gguf.
   explicit Tokenizer(Vocabulary vocabulary);

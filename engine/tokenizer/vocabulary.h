@@ -32,15 +32,23 @@ struct Vocabulary {
   TokenizerModel model = TokenizerModel::kSentencePiece;
   std::string pre_tokenizer = "default";
   std::vector<std::string> tokens;
-  std::vector<TokenType> types;     // one a token
-  std::vector<float> scores;        // one a token; sentence-piece: the higher merges first
-  std::vector<std::string> merges;  // byte-pair: "left right", the first of the list merges first
+  std::vector<TokenType> types;  // one a token
+  std::vector<float> scores;     // one a token; sentence-piece: the higher merges first
+  // "left right", the first of the list merges first: of byte-pair vocabularies, and of
+  // sentence-piece ones that have merges in place of scores.
+  std::vector<std::string> merges;
+  bool by_merges = false;              // sentence-piece: see above
+  std::optional<bool> ignores_merges;  // byte-pair; otherwise as the pre-tokenizer has it
   std::optional<int32_t> bos, eos, eot, eom, unknown;
+  std::vector<int32_t> ends;  // further ids that end a text
   bool add_bos = false;
   bool add_eos = false;
-  bool add_space_prefix = false;  // sentence-piece: text begins with a space that is not there
+  bool add_space_prefix = false;      // sentence-piece: text begins with a space that is not there
+  bool prefix_at_start_only = false;  // and not after special tokens
+  bool prefix_unless_space = false;   // and not before a space
   // Phi-3: special tokens swallow the white space to their right.
   bool strip_after_special = false;
+  std::vector<int32_t> strips_right;  // further tokens that do, in ascending order
 
   bool contains(int32_t id) const { return id >= 0 && static_cast<size_t>(id) < tokens.size(); }
   TokenType type(int32_t id) const { return types[static_cast<size_t>(id)]; }

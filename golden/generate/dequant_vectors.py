@@ -15,6 +15,7 @@ BLOCKS = 16
 PLAIN_VALUES = 512
 
 # Byte offsets of the float16 scales and minimums in a block; all other bytes are random, since each pattern is legal.
+# IQ1_M has its float16 in four parts, MXFP4 and NVFP4 have none.
 HALF_OFFSETS = {
     "Q4_0": [0],
     "Q4_1": [0, 2],
@@ -26,10 +27,30 @@ HALF_OFFSETS = {
     "Q4_K": [0, 2],
     "Q5_K": [0, 2],
     "Q6_K": [208],
+    "IQ1_S": [0],
+    "IQ1_M": [],
+    "IQ2_XXS": [0],
+    "IQ2_XS": [0],
+    "IQ2_S": [0],
+    "IQ3_XXS": [0],
+    "IQ3_S": [0],
+    "IQ4_NL": [0],
+    "IQ4_XS": [0],
+    "TQ1_0": [52],
+    "TQ2_0": [64],
+    "MXFP4": [],
+    "NVFP4": [],
 }
 
 # Zero of both signs, the least and the greatest subnormal, the least normal, the greatest finite, and one.
 EXTREME_HALVES = [0x0000, 0x8000, 0x0001, 0x03FF, 0x8001, 0x0400, 0x7BFF, 0xFBFF, 0x3C00]
+
+
+# Of the types with tables: how many entries there are, and how many of them a block names.
+CODEBOOKS = {
+    "IQ1_S": (2048, 32), "IQ2_XXS": (256, 32), "IQ2_XS": (512, 32), "IQ2_S": (1024, 32), "IQ3_XXS": (256, 64),
+    "IQ3_S": (512, 64),
+}  # fmt: skip
 
 
 def random_halves(rng, count):
@@ -37,18 +58,52 @@ def random_halves(rng, count):
     return rng.normal(0.0, 0.02, count).astype(np.float16).view(np.uint16)
 
 
+def name_entries(name, block, first):
+    """Lets the block name the entries from `first` on. All have the same bits above the lowest eight."""
+    low = np.arange(first, first + CODEBOOKS[name][1]) & 0xFF
+    high = first >> 8
+    if name == "IQ2_XXS":
+        block[2:].reshape(8, 8)[:, :4] = low.reshape(8, 4)
+    elif name == "IQ2_XS":
+        block[2:66:2] = low
+        block[3:67:2] = block[3:67:2] & 0xFE | high
+    else:
+        block[2 : 2 + len(low)] = low
+    if name == "IQ1_S":
+        groups = block[34:].view("<u2")
+        groups[:] = groups & 0xF000 | high * 0o1111
+    elif name in ("IQ2_S", "IQ3_S"):
+        block[66:74] = high * (0x55 if name == "IQ2_S" else 0xFF)
+
+
 def quant_blocks(name, rng):
-    """Blocks with random contents: the first nine pass through the extreme scales, the rest have ordinary ones."""
+    """Blocks with random contents: the first nine pass through the extreme scales, the rest have ordinary ones. Of the
+    types with tables more of them follow, which name every entry."""
     size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[name]][1]
-    blocks = rng.integers(0, 256, (BLOCKS, size), dtype=np.uint8)
-    blocks[-1] = 0xFF  # every field at its greatest; the scales are set below
-    blocks[-2] = 0x00
+    entries, named = CODEBOOKS.get(name, (0, 1))
+    count = BLOCKS + entries // named
+    blocks = rng.integers(0, 256, (count, size), dtype=np.uint8)
+    blocks[BLOCKS - 1] = 0xFF  # every field at its greatest; the scales are set below
+    blocks[BLOCKS - 2] = 0x00
     for order, offset in enumerate(HALF_OFFSETS[name]):
-        halves = random_halves(rng, BLOCKS)
+        halves = random_halves(rng, count)
         extreme = np.roll(np.array(EXTREME_HALVES, dtype=np.uint16), 2 * order)
         halves[: len(extreme)] = extreme
-        blocks[:, offset : offset + 2] = halves.astype("<u2").view(np.uint8).reshape(BLOCKS, 2)
+        blocks[:, offset : offset + 2] = halves.astype("<u2").view(np.uint8).reshape(count, 2)
+    if name == "IQ1_M":
+        set_parted_halves(blocks, np.concatenate([EXTREME_HALVES, random_halves(rng, count - len(EXTREME_HALVES))]))
+    if name == "MXFP4":  # the least and the greatest exponents, of which no product overflows, then ordinary ones
+        blocks[:, 0] = np.concatenate([[0, 1, 2, 3, 251, 252], rng.integers(115, 126, count - 6)])
+    for number in range(count - BLOCKS):
+        name_entries(name, blocks[BLOCKS + number], number * named)
     return blocks
+
+
+def set_parted_halves(blocks, halves):
+    """IQ1_M: the float16 stands in the upper four bits of four numbers of 16."""
+    for part in range(4):
+        byte = 49 + 2 * part
+        blocks[:, byte] = blocks[:, byte] & 0x0F | (halves >> 4 * part & 0xF) << 4
 
 
 def plain_values(name, rng):

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/coded_weights.h"
 #include "kernels/cpu/k_weights.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/weights.h"
@@ -14,6 +15,11 @@ namespace assay::ASSAY_ISA {
 template <class Type>
 concept Blocked = requires {
   Type::kParts;
+};
+
+template <class Type>
+concept ReadByBlock = requires {
+  Type::kElements;
 };
 
 template <class Type, int64_t kPart = 0>
@@ -33,6 +39,10 @@ void read_row(const uint8_t* data, int64_t n, float* out) {
       typename Type::Scales scales[1];
       Type::read_scales(data, 0, scales);
       read_parts<Type>(data, scales[0], out + i);
+    }
+  } else if constexpr (ReadByBlock<Type>) {
+    for (int64_t i = 0; i < n; i += Type::kElements, data += Type::kBytes) {
+      Type::read_block(data, out + i);
     }
   } else {
     int64_t i = 0;
@@ -110,6 +120,19 @@ ASSAY_ALWAYS_INLINE F32x16 dot_plain_row(const uint8_t* row, int64_t columns, co
   return fma(Type::read_partial(row, n), load_partial(x + i, n), sums);
 }
 
+template <class Type>
+ASSAY_ALWAYS_INLINE F32x16 dot_row_by_block(const uint8_t* row, int64_t columns, const float* x) {
+  F32x16 sums = zero();
+  for (int64_t i = 0; i < columns; i += Type::kElements, row += Type::kBytes) {
+    float w[Type::kElements];
+    Type::read_block(row, w);
+    for (int64_t j = 0; j < Type::kElements; j += 16) {
+      sums = fma(load(w + j), load(x + i + j), sums);
+    }
+  }
+  return sums;
+}
+
 // out[kRows]: the products of the rows at `rows`, `stride` bytes apart, with x.
 template <class Type, int64_t kRows>
 void dot_rows(const uint8_t* rows, size_t stride, int64_t columns, const float* x, float* out) {
@@ -136,6 +159,8 @@ void multiply_rows(const uint8_t* rows, size_t stride, int64_t n_rows, int64_t c
       dot_rows<Type, kDotRows>(rows, stride, columns, x, out + r);
     }
     for (; r < n_rows; ++r, rows += stride) dot_rows<Type, 1>(rows, stride, columns, x, out + r);
+  } else if constexpr (ReadByBlock<Type>) {
+    for (; r < n_rows; ++r, rows += stride) out[r] = sum(dot_row_by_block<Type>(rows, columns, x));
   } else {
     for (; r < n_rows; ++r, rows += stride) out[r] = sum(dot_plain_row<Type>(rows, columns, x));
   }
@@ -178,6 +203,11 @@ inline const RowFunctions& row_functions(TensorType type) {
       return kRowFunctions<Q5_K>;
     case TensorType::kQ6_K:
       return kRowFunctions<Q6_K>;
+#define ASSAY_CASE(name)    \
+  case TensorType::k##name: \
+    return kRowFunctions<Coded<coded::name>>;
+      ASSAY_CODED_TYPES(ASSAY_CASE)
+#undef ASSAY_CASE
   }
   return kRowFunctions<F32>;  // not reached: the enumeration is covered
 }

@@ -44,4 +44,18 @@ ASSAY_ALWAYS_INLINE U8x32 splat_byte(int8_t value) {
   return {_mm256_set1_epi8(value)};
 }
 
+// The low halves of 16 bytes, then their high halves.
+ASSAY_ALWAYS_INLINE U8x32 nibbles(const uint8_t* sixteen) {
+  const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(sixteen));
+  const __m256i wide =
+      _mm256_inserti128_si256(_mm256_castsi128_si256(both), _mm_srli_epi16(both, 4), 1);
+  return {_mm256_and_si256(wide, _mm256_set1_epi8(0xF))};
+}
+
+// Each byte, which is below 16, to one of sixteen: those of `low`, then those of `high`.
+ASSAY_ALWAYS_INLINE U8x32 look_up(uint64_t low, uint64_t high, U8x32 places) {
+  const __m128i table = _mm_set_epi64x(static_cast<int64_t>(high), static_cast<int64_t>(low));
+  return {_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), places.v)};
+}
+
 }  // namespace assay::ASSAY_ISA

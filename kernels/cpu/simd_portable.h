@@ -228,6 +228,24 @@ ASSAY_ALWAYS_INLINE U8x32 splat_byte(int8_t value) {
   return {{all, all}};
 }
 
+ASSAY_ALWAYS_INLINE U8x32 nibbles(const uint8_t* sixteen) {
+  U8x32 result;
+  std::memcpy(&result.v[0], sixteen, 16);
+  result.v[1] = result.v[0] >> 4;
+  result.v[0] &= 0xF;
+  return result;
+}
+
+ASSAY_ALWAYS_INLINE U8x32 look_up(uint64_t low, uint64_t high, U8x32 places) {
+  U8x32 result;
+  for (int i = 0; i < 32; ++i) {
+    const uint8_t place = places.v[i / 16][i % 16];
+    const uint64_t half = place < 8 ? low : high;
+    result.v[i / 16][i % 16] = static_cast<uint8_t>(half >> (place % 8 * 8));
+  }
+  return result;
+}
+
 template <int64_t kHalf>
 ASSAY_ALWAYS_INLINE I32x16 widen(U8x32 a) {
   return load_widened<S8x4>(&a.v[kHalf]);

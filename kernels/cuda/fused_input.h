@@ -64,7 +64,7 @@ class NormedInput {
   }
 
   __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
-    return dot_row(rows, row, stage, x_);
+    return dot_row<false>(rows, row, stage, x_);
   }
 
  private:
@@ -84,7 +84,7 @@ class PlainInput {
   __device__ explicit PlainInput(const InputSource& source) : x_(source.x) {}
 
   __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
-    return dot_row(rows, row, stage, x_);
+    return dot_row<false>(rows, row, stage, x_);
   }
 
  private:
@@ -111,7 +111,7 @@ class Int8Input {
   }
 
   __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
-    return dot_row_int8(rows, row, stage, x_);
+    return dot_row_int8<false>(rows, row, stage, x_);
   }
 
  private:

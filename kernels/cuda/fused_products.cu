@@ -219,6 +219,7 @@ Step step_of(Kind kind, const Rows& first, const Rows& second, float* out) {
 }  // namespace
 
 bool fused_takes(Math math, int64_t width, bool is_normed, std::span<const TensorType> types) {
+  if (std::ranges::any_of(types, is_coded)) return false;
   const auto int8 = [&](TensorType type) { return is_int8(math, type); };
   const auto count = std::count_if(types.begin(), types.end(), int8);
   if (count != 0 && count != std::ssize(types)) return false;

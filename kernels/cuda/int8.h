@@ -101,10 +101,10 @@ __device__ float multiply_row_int8(const Rows& rows, int64_t row, Stage& stage, 
 }
 
 // As dot_row(), of types that are stored in blocks.
-template <class Halves>
+template <bool kCoded, class Halves>
 __device__ float dot_row_int8(const Rows& rows, int64_t row, Stage& stage, const Halves& x) {
   float sum = 0.0F;
-  with_type(rows.type, [&](auto type) {
+  with_type<kCoded>(rows.type, [&](auto type) {
     if constexpr (decltype(type)::kElements > 1) {
       sum = multiply_row_int8<decltype(type)>(rows, row, stage, x);
     }

@@ -17,14 +17,17 @@ __device__ void multiply_own_row(const Rows& rows, const Global<float>& out, con
   if (inside && lane_of_group() == 0) out[row] = rows.bias ? sum + rows.bias[row] : sum;
 }
 
+template <bool kCoded>
 __global__ void matmul_kernel(Rows rows, Global<const float> x, Global<float> out) {
   ASSAY_STAGE(stage, kGroups, kGroups);
-  multiply_own_row(rows, out, [&](int64_t row) { return dot_row(rows, row, stage, x); });
+  multiply_own_row(rows, out, [&](int64_t row) { return dot_row<kCoded>(rows, row, stage, x); });
 }
 
+template <bool kCoded>
 __global__ void int8_matmul_kernel(Rows rows, Global<const QuantizedHalf> x, Global<float> out) {
   ASSAY_STAGE(stage, kGroups, 0);
-  multiply_own_row(rows, out, [&](int64_t row) { return dot_row_int8(rows, row, stage, x); });
+  multiply_own_row(rows, out,
+                   [&](int64_t row) { return dot_row_int8<kCoded>(rows, row, stage, x); });
 }
 
 __global__ void quantize_kernel(Global<const float> x, int64_t n_halves,
@@ -61,16 +64,23 @@ Vectors vectors_of(Device& device, const float* x, int64_t columns, int64_t n_to
   return {scratch, n_tokens, int8};
 }
 
-void matmul(Device& device, const MatmulCall& call, const Vectors& x) {
-  if (x.n_tokens > 1) return multiply_tiles(device, call, x);
+template <bool kCoded>
+void multiply_vector(Device& device, const MatmulCall& call, const Vectors& x) {
   const Rows rows = rows_of(call.w, call.bias);
   const LaunchShape shape = {{blocks_for(rows.n_rows, kGroups), 1, 1}, {kThreads, 1, 1}, 0};
   if (x.int8) {
-    ASSAY_LAUNCH(device, shape, int8_matmul_kernel, rows, static_cast<const QuantizedHalf*>(x.data),
-                 call.out);
+    ASSAY_LAUNCH(device, shape, (int8_matmul_kernel<kCoded>), rows,
+                 static_cast<const QuantizedHalf*>(x.data), call.out);
   } else {
-    ASSAY_LAUNCH(device, shape, matmul_kernel, rows, static_cast<const float*>(x.data), call.out);
+    ASSAY_LAUNCH(device, shape, (matmul_kernel<kCoded>), rows, static_cast<const float*>(x.data),
+                 call.out);
   }
+}
+
+void matmul(Device& device, const MatmulCall& call, const Vectors& x) {
+  if (x.n_tokens > 1) return multiply_tiles(device, call, x);
+  if (is_coded(call.w.type)) return multiply_vector<true>(device, call, x);
+  multiply_vector<false>(device, call, x);
 }
 
 void run(Device& device, const GetRowsCall& call) {

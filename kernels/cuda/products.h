@@ -39,18 +39,20 @@ __device__ float multiply_row(const Rows& rows, int64_t row, Stage& stage, const
   return sum;
 }
 
-// Row `row` times x, floats in device or shared memory, in all lanes of the group.
-template <class Vector>
+// Row `row` times x, floats in device or shared memory, in all lanes of the group. kCoded as of
+// with_type().
+template <bool kCoded, class Vector>
 __device__ float dot_row(const Rows& rows, int64_t row, Stage& stage, const Vector& x) {
   float sum = 0.0F;
-  with_type(rows.type, [&](auto type) { sum = multiply_row<decltype(type)>(rows, row, stage, x); });
+  with_type<kCoded>(rows.type,
+                    [&](auto type) { sum = multiply_row<decltype(type)>(rows, row, stage, x); });
   return sum_lanes(sum);
 }
 
 // Element `column` of row `row`.
 __device__ inline float element_of(const Rows& rows, int64_t row, int64_t column) {
   float value = 0.0F;
-  with_type(rows.type, [&](auto type) {
+  const auto read = [&](auto type) {
     using Type = decltype(type);
     const int64_t offset = row * int64_t{rows.stride} + column / Type::kElements * Type::kBytes;
     const uint8_t* block = rows.data.range(offset, Type::kBytes);
@@ -60,7 +62,9 @@ __device__ inline float element_of(const Rows& rows, int64_t row, int64_t column
     } else {
       value = Type::value(block);
     }
-  });
+  };
+  with_type<false>(rows.type, read);
+  with_type<true>(rows.type, read);
   return value;
 }
 

@@ -26,9 +26,13 @@ constexpr int kChunk = Type::kElements > 1 ? 256 : 256 / Type::kBytes;
 template <class Type>
 constexpr uint32_t kChunkBytes = kChunk<Type> / Type::kElements* Type::kBytes;
 
+// How far behind a multiple of 16 bytes a chunk may begin.
+template <class Type>
+constexpr uint32_t kMostBehind = Type::kBytes % 16 == 0 ? 0 : 16 - (Type::kBytes % 2 == 0 ? 2 : 1);
+
 // Words of 16 bytes in which a chunk lies, wherever it begins.
 template <class Type>
-constexpr int kChunkWords = (kChunkBytes<Type> + (Type::kBytes % 16 == 0 ? 0 : 14) + 15) / 16;
+constexpr int kChunkWords = (kChunkBytes<Type> + kMostBehind<Type> + 15) / 16;
 
 // The shared memory of a block: for each group room for some chunks, of which one is read and the
 // others are under way, and for the factors of two. One more of each stands behind those of a

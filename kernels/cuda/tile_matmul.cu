@@ -197,7 +197,7 @@ __device__ void store_sums(const Rows& rows, int64_t first_row, int64_t first_to
   }
 }
 
-template <class Tiles>
+template <class Tiles, bool kCoded>
 ASSAY_KERNEL(kTileThreads, 1)
 tile_kernel(ASSAY_CONSTANT(Rows) rows, Tiles x, int64_t n_tokens, Global<float> out) {
   ASSAY_STAGE(stage, kTile, kTile);
@@ -206,7 +206,7 @@ tile_kernel(ASSAY_CONSTANT(Rows) rows, Tiles x, int64_t n_tokens, Global<float> 
   const int64_t left = n_tokens - tile * kTile;
   const int count = left < kTile ? static_cast<int>(left) : kTile;
   TileSums sums = {};
-  with_type(rows.type, [&](auto type) {
+  with_type<kCoded>(rows.type, [&](auto type) {
     using Type = decltype(type);
     if constexpr (Type::kElements > 1 || !Tiles::kInt8) {
       add_products<Type>(rows, first_row, stage, x, tile, count, sums);
@@ -245,6 +245,7 @@ void arrange_tiles(Device& device, const float* x, int64_t columns, int64_t n_to
                reinterpret_cast<float*>(codes + elements));
 }
 
+template <bool kCoded>
 void multiply_tiles(Device& device, const MatmulCall& call, const Vectors& x) {
   const Rows rows = rows_of(call.w, call.bias);
   const LaunchShape shape = {
@@ -256,11 +257,18 @@ void multiply_tiles(Device& device, const MatmulCall& call, const Vectors& x) {
     const Int8Tiles of_codes = {
         reinterpret_cast<const uint4*>(tiles),
         reinterpret_cast<const float4*>(tiles + elements_of(call.w.columns, x.n_tokens))};
-    ASSAY_LAUNCH(device, shape, (tile_kernel<Int8Tiles>), rows, of_codes, x.n_tokens, call.out);
+    ASSAY_LAUNCH(device, shape, (tile_kernel<Int8Tiles, kCoded>), rows, of_codes, x.n_tokens,
+                 call.out);
   } else {
     const FloatTiles of_floats = {reinterpret_cast<const float4*>(tiles)};
-    ASSAY_LAUNCH(device, shape, (tile_kernel<FloatTiles>), rows, of_floats, x.n_tokens, call.out);
+    ASSAY_LAUNCH(device, shape, (tile_kernel<FloatTiles, kCoded>), rows, of_floats, x.n_tokens,
+                 call.out);
   }
+}
+
+void multiply_tiles(Device& device, const MatmulCall& call, const Vectors& x) {
+  if (is_coded(call.w.type)) return multiply_tiles<true>(device, call, x);
+  multiply_tiles<false>(device, call, x);
 }
 
 }  // namespace assay::ASSAY_DEVICE

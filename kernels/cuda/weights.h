@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/coded_types.h"
 #include "kernels/cuda/language.h"
 #include "kernels/tensor_type.h"
 
@@ -10,7 +11,7 @@
 //   elements [g * kGroup, (g + 1) * kGroup), and weight(factor, code) what both stand for;
 // - four_codes(block, i) has codes i to i + 3 in its bytes, each kOffset too large.
 //
-// Blocks stand at multiples of 2 bytes, and of 4 where their size is one.
+// Blocks stand at multiples of 2 bytes if their size is one, and of 4 if it is one of 4.
 namespace assay::ASSAY_DEVICE {
 
 __device__ inline uint16_t load16(const uint8_t* bytes) {
@@ -240,37 +241,66 @@ struct Q6_K : Blocks<256, 210, 16, 32, Shift::kNone> {
   }
 };
 
-// Calls visit(Type{}) with the type of that name.
-template <class Visit>
-__device__ void with_type(TensorType type, Visit visit) {
-  switch (type) {
-    case TensorType::kF32:
-      return visit(F32{});
-    case TensorType::kF16:
-      return visit(F16{});
-    case TensorType::kBF16:
-      return visit(BF16{});
-    case TensorType::kQ4_0:
-      return visit(Q4_0{});
-    case TensorType::kQ4_1:
-      return visit(Q4_1{});
-    case TensorType::kQ5_0:
-      return visit(Q5_0{});
-    case TensorType::kQ5_1:
-      return visit(Q5_1{});
-    case TensorType::kQ8_0:
-      return visit(Q8_0{});
-    case TensorType::kQ2_K:
-      return visit(Q2_K{});
-    case TensorType::kQ3_K:
-      return visit(Q3_K{});
-    case TensorType::kQ4_K:
-      return visit(Q4_K{});
-    case TensorType::kQ5_K:
-      return visit(Q5_K{});
-    case TensorType::kQ6_K:
-      return visit(Q6_K{});
+// The types of coded_types.h.
+template <class Type>
+struct Coded : Blocks<Type::kElements, Type::kBytes, Type::kGroup, 0, Shift::kNone> {
+  __device__ static int code(const uint8_t* block, int i) {
+    return static_cast<int8_t>(Type::four_codes(block, i / 4 * 4) >> (i % 4 * 8));
   }
+  __device__ static uint32_t four_codes(const uint8_t* block, int i) {
+    return Type::four_codes(block, i);
+  }
+  __device__ static Factor factor(const uint8_t* block, int group) {
+    return {Type::scale(block, group), 0.0F};
+  }
+};
+
+constexpr bool is_coded(TensorType type) {
+  switch (type) {
+#define ASSAY_CASE(name) case TensorType::k##name:
+    ASSAY_CODED_TYPES(ASSAY_CASE)
+#undef ASSAY_CASE
+    return true;
+    default:
+      return false;
+  }
+}
+
+// Calls visit(Type{}) with the type of that name, if it is one of coded_types.h, or if it is none.
+// No kernel has the code for all: its registers are those that the worst of them needs.
+template <bool kCoded, class Visit>
+__device__ void with_type(TensorType type, Visit visit) {
+#define ASSAY_CASE(name, Type) \
+  case TensorType::k##name:    \
+    return visit(Type{});
+#define ASSAY_CODED_CASE(name) ASSAY_CASE(name, Coded<coded::name>)
+  if constexpr (kCoded) {
+    switch (type) {
+      ASSAY_CODED_TYPES(ASSAY_CODED_CASE)
+      default:
+        return;
+    }
+  } else {
+    switch (type) {
+      ASSAY_CASE(F32, F32)
+      ASSAY_CASE(F16, F16)
+      ASSAY_CASE(BF16, BF16)
+      ASSAY_CASE(Q4_0, Q4_0)
+      ASSAY_CASE(Q4_1, Q4_1)
+      ASSAY_CASE(Q5_0, Q5_0)
+      ASSAY_CASE(Q5_1, Q5_1)
+      ASSAY_CASE(Q8_0, Q8_0)
+      ASSAY_CASE(Q2_K, Q2_K)
+      ASSAY_CASE(Q3_K, Q3_K)
+      ASSAY_CASE(Q4_K, Q4_K)
+      ASSAY_CASE(Q5_K, Q5_K)
+      ASSAY_CASE(Q6_K, Q6_K)
+      default:
+        return;
+    }
+  }
+#undef ASSAY_CODED_CASE
+#undef ASSAY_CASE
 }
 
 }  // namespace assay::ASSAY_DEVICE

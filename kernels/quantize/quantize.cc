@@ -52,11 +52,18 @@ BlockFunction block_function(TensorType type) {
       return quantize_q5_k_block;
     case TensorType::kQ6_K:
       return quantize_q6_k_block;
+    case TensorType::kMXFP4:
+      return quantize_mxfp4_block;
+    default:
+      return nullptr;
   }
-  return f32_element;  // not reached: the enumeration is covered
 }
 
 }  // namespace
+
+bool can_quantize(TensorType type) {
+  return block_function(type) != nullptr;
+}
 
 void quantize_row(TensorType type, const float* in, int64_t n, void* out) {
   const TensorTypeInfo& info = tensor_type_info(type);

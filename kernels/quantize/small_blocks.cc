@@ -35,6 +35,7 @@ float peak(const float* in) {
 struct Codes {
   int code[kElements];
 
+  Codes() = default;
   Codes(const float* in, float offset, float scale, float shift, int most) {
     for (int i = 0; i < kElements; ++i) {
       code[i] = std::min(most, static_cast<int>((in[i] - offset) * scale + shift));
@@ -103,6 +104,29 @@ void quantize_q8_0_block(const float* in, uint8_t* out) {
   for (int i = 0; i < kElements; ++i) {
     out[2 + i] = static_cast<uint8_t>(static_cast<int8_t>(std::round(in[i] * scale)));
   }
+}
+
+// The peak is below 8 times the scale: codes stand for up to 6 of it, and this may cut it off.
+void quantize_mxfp4_block(const float* in, uint8_t* out) {
+  constexpr int kMagnitudes[] = {0, 1, 2, 3, 4, 6, 8, 12};  // of half the scale
+  const float largest = std::fabs(peak(in));
+  const int exponent = largest > 0.0F ? std::max(0, std::ilogb(largest) - 2 + 127) : 0;
+  out[0] = static_cast<uint8_t>(exponent);
+  const float half = std::ldexp(1.0F, exponent - 128);
+  Codes codes;
+  for (int i = 0; i < kElements; ++i) {
+    // The nearest; of two the first, and zero without a sign.
+    int best = 0;
+    for (int code = 1; code < 16; ++code) {
+      const auto value = [&](int c) {
+        const auto magnitude = static_cast<float>(kMagnitudes[c % 8]);
+        return half * (c < 8 ? magnitude : -magnitude);
+      };
+      if (std::fabs(value(code) - in[i]) < std::fabs(value(best) - in[i])) best = code;
+    }
+    codes.code[i] = best;
+  }
+  codes.store_low_bits(out + 1);
 }
 
 }  // namespace assay

@@ -2,10 +2,11 @@
 
 #include <cstring>
 
+#include "kernels/coded_types.h"
 #include "kernels/half.h"
 
-// The layouts are those of the GGUF format. A block's fields, in their order in memory, are named
-// in the comment of its function; `d` and `m` are binary16.
+// The layouts are those of the GGUF format; more of them are in coded_types.h. A block's fields, in
+// their order in memory, are named in the comment of its function; `d` and `m` are binary16.
 
 namespace assay {
 namespace {
@@ -167,6 +168,16 @@ void q6_k_block(const uint8_t* block, float* out) {
   }
 }
 
+// Of the types that stand in coded_types.h.
+template <class Type>
+void coded_block(const uint8_t* block, float* out) {
+  for (int i = 0; i < Type::kElements; ++i) {
+    const uint32_t four = Type::four_codes(block, i / 4 * 4);
+    const auto code = static_cast<int8_t>(four >> (i % 4 * 8));
+    out[i] = Type::scale(block, i / Type::kGroup) * static_cast<float>(code);
+  }
+}
+
 using BlockFunction = void (*)(const uint8_t* block, float* out);
 
 BlockFunction block_function(TensorType type) {
@@ -197,6 +208,11 @@ BlockFunction block_function(TensorType type) {
       return q5_k_block;
     case TensorType::kQ6_K:
       return q6_k_block;
+#define ASSAY_CASE(name)    \
+  case TensorType::k##name: \
+    return coded_block<coded::name>;
+      ASSAY_CODED_TYPES(ASSAY_CASE)
+#undef ASSAY_CASE
   }
   return f32_element;  // not reached: the enumeration is covered
 }

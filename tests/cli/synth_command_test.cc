@@ -75,7 +75,7 @@ TEST_F(SynthCommand, UnknownPresetsAndTypesListTheKnown) {
                    "--type: '" + type +
                        "' is not a type that can be made; give one of F32, F16, BF16, Q8_0, Q4_0, "
                        "Q4_1, Q5_0, Q5_1, Q2_K, Q3_K_S, Q3_K_M, Q3_K_L, Q4_K_S, Q4_K_M, Q5_K_S, "
-                       "Q5_K_M, Q6_K");
+                       "Q5_K_M, Q6_K, MXFP4_MOE");
   }
 }
 

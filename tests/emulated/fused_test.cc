@@ -6,7 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <string>
@@ -14,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "kernels/coded_types.h"
 #include "tests/emulated/device_arrays.h"
 #include "tests/kernels/support.h"
 #include "tests/support/backend.h"
@@ -95,9 +98,29 @@ std::vector<int64_t> widths_of(TensorType type) {
   return block == 32 ? std::vector<int64_t>{32, 288, 544} : std::vector<int64_t>{256, 768};
 }
 
-// A wrong row, code, scale or order of sums in one of the 13 types; a residual that is added twice.
-TEST_P(FusedTest, ResidualIsAMatmulAndAnAdd) {
+// The types that the fused kernels have; a model with others is decoded by single ops.
+std::vector<TensorType> fused_types() {
+  std::vector<TensorType> types(std::begin(kAllTensorTypes), std::end(kAllTensorTypes));
+#define ASSAY_ERASE(name) std::erase(types, TensorType::k##name);
+  ASSAY_CODED_TYPES(ASSAY_ERASE)
+#undef ASSAY_ERASE
+  return types;
+}
+
+// A product would be of nothing: the fused kernels have no code for it.
+TEST_P(FusedTest, TakesNoneOfTheOtherTypes) {
+  const std::vector<TensorType> own = fused_types();
   for (const TensorType type : kAllTensorTypes) {
+    const bool is_own = std::ranges::find(own, type) != own.end();
+    EXPECT_EQ(fused().takes(256, true, {&type, 1}), is_own) << tensor_type_info(type).name;
+    const TensorType mixed[] = {TensorType::kQ4_0, type};
+    EXPECT_FALSE(!is_own && fused().takes(256, true, mixed)) << tensor_type_info(type).name;
+  }
+}
+
+// A wrong row, code, scale or order of sums in one of the types; a residual that is added twice.
+TEST_P(FusedTest, ResidualIsAMatmulAndAnAdd) {
+  for (const TensorType type : fused_types()) {
     for (const int64_t width : widths_of(type)) {
       for (const int64_t rows : {1, 16, 53}) {
         SCOPED_TRACE(std::string(tensor_type_info(type).name) + ", " + std::to_string(rows) +

@@ -69,7 +69,7 @@ std::vector<float> nothing(int64_t count) {
   return std::vector<float>(static_cast<size_t>(count), -1.0F);
 }
 
-// A wrong code, scale or order of sums in one of the 13 types; a row or token left out, also where
+// A wrong code, scale or order of sums in one of the types; a row or token left out, also where
 // a second tile of 32 begins, and a second chunk of a row.
 TEST_P(OpTest, Matmul) {
   for (const TensorType type : kAllTensorTypes) {

@@ -126,6 +126,34 @@ size_t allocated() {
 }
 
 // Breaks if each element were kept as 64 bits: an array of int8 took 8.6 times its bytes.
+// A row that ends within a block, or a file that ends within one, would be read beyond its end.
+TEST(Gguf, RejectsTensorsOfEachTypeThatAreNotWholeBlocks) {
+  for (const TensorType type : kAllTensorTypes) {
+    const TensorTypeInfo& info = tensor_type_info(type);
+    const auto number = static_cast<uint32_t>(type);
+    const auto columns = static_cast<uint64_t>(info.block_elements);
+    const std::string name(info.name);
+    const Gguf whole(good()
+                         .tensor("t", number, {columns, 3}, std::string(3 * info.block_bytes, 'x'))
+                         .write(temp_file(name)));
+    ASSERT_NE(whole.find_tensor("t"), nullptr) << name;
+    EXPECT_EQ(whole.find_tensor("t")->type, type);
+    EXPECT_EQ(whole.find_tensor("t")->data.size(), 3 * info.block_bytes) << name;
+    const std::string cut = std::string(3 * info.block_bytes - 1, 'x');
+    EXPECT_THAT(
+        [&] {
+          Gguf{good().tensor("t", number, {columns, 3}, cut).write(temp_file(name))};
+        },
+        ThrowsMessage<Error>(AllOf(HasSubstr("tensor 't'"), HasSubstr("beyond the end"))))
+        << name;
+    if (columns == 1) continue;
+    EXPECT_THAT(
+        [&] { Gguf{good().tensor("t", number, {columns + 1}, cut).write(temp_file(name))}; },
+        ThrowsMessage<Error>(AllOf(HasSubstr("tensor 't'"), HasSubstr("in a " + name + " block"))))
+        << name;
+  }
+}
+
 TEST(Gguf, AnArrayTakesNoMoreMemoryThanItsBytes) {
   constexpr size_t kCount = size_t{4} << 20;
   for (const uint32_t type : {uint32_t{GgufBuilder::kUint8}, kInt8, uint32_t{GgufBuilder::kBool}}) {

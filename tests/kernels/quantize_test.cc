@@ -77,7 +77,7 @@ TEST_P(FormulaTypeTest, GivesTheBitsOfTheGgufPackage) {
 INSTANTIATE_TEST_SUITE_P(AllTypes, FormulaTypeTest,
                          testing::Values(TensorType::kF16, TensorType::kBF16, TensorType::kQ8_0,
                                          TensorType::kQ4_0, TensorType::kQ4_1, TensorType::kQ5_0,
-                                         TensorType::kQ5_1),
+                                         TensorType::kQ5_1, TensorType::kMXFP4),
                          name_of);
 
 class KTypeTest : public testing::TestWithParam<TensorType> {

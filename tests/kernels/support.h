@@ -69,9 +69,32 @@ inline std::vector<size_t> f16_offsets(TensorType type) {
       return {108};
     case TensorType::kQ6_K:
       return {208};
+    case TensorType::kIQ1_S:
+    case TensorType::kIQ2_XXS:
+    case TensorType::kIQ2_XS:
+    case TensorType::kIQ2_S:
+    case TensorType::kIQ3_XXS:
+    case TensorType::kIQ3_S:
+    case TensorType::kIQ4_NL:
+    case TensorType::kIQ4_XS:
+      return {0};
+    case TensorType::kTQ1_0:
+      return {52};
+    case TensorType::kTQ2_0:
+      return {64};
     default:
       return {};
   }
+}
+
+// The bits of the byte at `place` of a block that belong to a scale in floating point, which may
+// not be any.
+inline uint8_t scale_bits(TensorType type, size_t place) {
+  for (const size_t offset : f16_offsets(type)) {
+    if (place == offset || place == offset + 1) return 0xFF;
+  }
+  if (type == TensorType::kMXFP4 && place == 0) return 0xFF;
+  return type == TensorType::kIQ1_M && place >= 49 && place % 2 == 1 ? 0xF0 : 0;
 }
 
 inline TestMatrix::TestMatrix(TensorType tensor_type, int64_t n_rows, int64_t n_columns,
@@ -89,6 +112,14 @@ inline TestMatrix::TestMatrix(TensorType tensor_type, int64_t n_rows, int64_t n_
     if (type == TensorType::kF32) std::memcpy(start, &value, sizeof(value));
     if (type == TensorType::kF16) std::memcpy(start, &f16, sizeof(f16));
     if (type == TensorType::kBF16) std::memcpy(start, &bf16, sizeof(bf16));
+    const uint16_t scale_of_parts = f16_from_float(0.1F * value);
+    if (type == TensorType::kIQ1_M) {
+      for (int part = 0; part < 4; ++part) {
+        uint8_t& byte = start[49 + 2 * part];
+        byte = static_cast<uint8_t>((byte & 0xF) | (scale_of_parts >> (4 * part) & 0xF) << 4);
+      }
+    }
+    if (type == TensorType::kMXFP4) start[0] = static_cast<uint8_t>(120 + start[0] % 8);
     for (const size_t offset : f16_offsets(type)) {
       const uint16_t scale = f16_from_float(0.1F * random.uniform());
       std::memcpy(start + offset, &scale, sizeof(scale));

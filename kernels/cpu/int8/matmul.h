@@ -178,6 +178,11 @@ inline void int8_matmul_rows(const MatmulCall& m, const uint8_t* activations, in
       return multiply_rows<Int8Q6_K>(m, activations, first, last, scratch);
     case TensorType::kQ8_0:
       return multiply_rows<Int8Q8_0>(m, activations, first, last, scratch);
+#define ASSAY_CASE(name)    \
+  case TensorType::k##name: \
+    return multiply_rows<Int8Coded<coded::name>>(m, activations, first, last, scratch);
+      ASSAY_CODED_TYPES(ASSAY_CASE)
+#undef ASSAY_CASE
     case TensorType::kF32:
     case TensorType::kF16:
     case TensorType::kBF16:

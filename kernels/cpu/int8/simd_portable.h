@@ -119,14 +119,6 @@ ASSAY_ALWAYS_INLINE U8x32 sixteen_where(uint32_t bits) {
   return load_bytes(bytes);
 }
 
-ASSAY_ALWAYS_INLINE U8x32 nibbles(const uint8_t* sixteen) {
-  U8x32 result;
-  std::memcpy(&result.v[0], sixteen, 16);
-  result.v[1] = result.v[0] >> 4;
-  result.v[0] &= 0xF;
-  return result;
-}
-
 ASSAY_ALWAYS_INLINE float f16_at(const uint8_t* half) {
   uint16_t bits;
   std::memcpy(&bits, half, sizeof(bits));

@@ -133,14 +133,6 @@ ASSAY_ALWAYS_INLINE U8x32 sixteen_where(uint32_t bits) {
 #endif
 }
 
-// The low halves of 16 bytes, then their high halves.
-ASSAY_ALWAYS_INLINE U8x32 nibbles(const uint8_t* sixteen) {
-  const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(sixteen));
-  const __m256i wide =
-      _mm256_inserti128_si256(_mm256_castsi128_si256(both), _mm_srli_epi16(both, 4), 1);
-  return {_mm256_and_si256(wide, _mm256_set1_epi8(0xF))};
-}
-
 ASSAY_ALWAYS_INLINE float f16_at(const uint8_t* half) {
   uint16_t bits;
   std::memcpy(&bits, half, sizeof(bits));

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "kernels/cpu/coded_weights.h"
+#include "kernels/cpu/int8/quantize.h"
 #include "kernels/cpu/int8/simd.h"
 #include "kernels/cpu/k_scales.h"
 #include "kernels/half.h"
@@ -180,9 +182,35 @@ struct Int8Q6_K : CodeTraits<false, 32> {
 };
 // NOLINTEND(readability-identifier-naming)
 
+// The types of coded_types.h.
+template <class Type>
+struct Int8Coded : CodeTraits<false, 128, true> {
+  static constexpr int64_t kBytes = Type::kBytes;
+  static constexpr int64_t kElements = Type::kElements;
+
+  // n_blocks times 32 elements.
+  __attribute__((noinline)) static void read(const uint8_t* data, int n_blocks, Chunk& chunk) {
+    float scale[16] = {};
+#pragma GCC unroll 1
+    for (int p = 0; p < n_blocks; ++p) {
+      const uint8_t* block = data + 32 * p / kElements * kBytes;
+      const int first = static_cast<int>(32 * p % kElements);
+      chunk.codes[p] = bit_xor(signed_codes<Type>(block, first), splat_byte(-128));
+      scale[half_place(p)] = Type::scale(block, first / Type::kGroup);
+      scale[half_place(p) + 4] = Type::scale(block, (first + 16) / Type::kGroup);
+    }
+    for (int i = 0; i < 2; ++i) chunk.scale[i] = load8(scale + 8 * i);
+  }
+};
+
 template <class Type>
 concept SmallBlocks = requires {
   Type::codes(static_cast<const uint8_t*>(nullptr));
+};
+
+template <class Type>
+concept CodedBlocks = requires {
+  Type::kElements;
 };
 
 template <class Type, int64_t kPart = 0>
@@ -196,25 +224,35 @@ template <class Type, int64_t kBlocks>
 ASSAY_ALWAYS_INLINE void read_chunk(const uint8_t* data, Chunk& chunk) {
   if constexpr (SmallBlocks<Type>) {
     read_small_blocks<Type, kBlocks>(data, chunk);
+  } else if constexpr (CodedBlocks<Type>) {
+    Type::read(data, kBlocks, chunk);
   } else {
     read_large_codes<Type>(data, chunk);
     Type::scales(data, chunk);
   }
 }
 
-// Calls use(std::integral_constant<int64_t, n>()) for the n blocks of a row that stand after its
-// last whole chunk.
+// How many blocks make up a chunk.
+template <class Type>
+constexpr int64_t blocks_of_chunk() {
+  if constexpr (CodedBlocks<Type>) return 256 / Type::kElements;
+  return SmallBlocks<Type> ? 8 : 1;
+}
+
+template <class Type>
+constexpr int64_t kChunkBytes = blocks_of_chunk<Type>() * Type::kBytes;
+
+// Calls use(std::integral_constant<int64_t, n>()) for the n times 32 elements of a row that stand
+// after its last whole chunk.
 template <class Type, int64_t kMost = 7, class Use>
 ASSAY_ALWAYS_INLINE void with_rest(int64_t columns, const Use& use) {
-  if constexpr (SmallBlocks<Type> && kMost > 0) {
+  constexpr int64_t kStep = 8 / blocks_of_chunk<Type>();
+  if constexpr (kStep < 8 && kMost > 0) {
     if (columns / 32 % 8 != kMost) return with_rest<Type, kMost - 1>(columns, use);
-    use(std::integral_constant<int64_t, kMost>());
+    if constexpr (kMost % kStep == 0) use(std::integral_constant<int64_t, kMost>());
   } else {
     use(std::integral_constant<int64_t, 0>());
   }
 }
-
-template <class Type>
-constexpr int64_t kChunkBytes = SmallBlocks<Type> ? 8 * Type::kBytes : Type::kBytes;
 
 }  // namespace assay::ASSAY_ISA

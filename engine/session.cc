@@ -303,7 +303,11 @@ void Session::route(const OpSpec& op, int layer, int64_t n_tokens) {
   if (op.kind == OpKind::kSelect) {
     expert_ids_.resize(count);
     const float* bias = weights_.layers[static_cast<size_t>(layer)].extra.choice_bias;
-    kernels_.run(SelectCall{scores, bias, routing, n_tokens, expert_ids_.data(), here});
+    if (expert_source_ != nullptr) {
+      expert_source_->choose(layer, n_positions_, n_tokens, expert_ids_.data());
+    } else {
+      kernels_.run(SelectCall{scores, bias, routing, n_tokens, expert_ids_.data(), here});
+    }
     std::ranges::copy(expert_ids_, values.begin());
   } else {
     kernels_.run(WeighCall{scores, expert_ids_.data(), routing, n_tokens, values.data(), here});

@@ -28,6 +28,17 @@ class LayerInput {
                        float* values) = 0;
 };
 
+// Chooses experts in the place of a router. For measuring: with a reference's choice, what layers
+// give shows their own error alone.
+class ExpertSource {
+ public:
+  virtual ~ExpertSource() = default;
+
+  // Sets ids[n_tokens, n_used], different ones for a token and each below n_experts: the experts of
+  // `layer` at the positions first_token_idx, first_token_idx + 1, ...
+  virtual void choose(int layer, int64_t first_token_idx, int64_t n_tokens, int32_t* ids) = 0;
+};
+
 struct SessionOptions {
   int64_t capacity = 0;  // positions to make room for; 0: the model's context length
   // Most tokens that go through the network together; on the host at most 128.
@@ -57,6 +68,9 @@ class Session {
   // eval() of one token and what a greedy Sampler makes of its logits, with the errors of both. A
   // device chooses where the logits are.
   int32_t eval_greedy(int32_t token, Probe* probe = nullptr);
+
+  // From now on `source` chooses the experts, which their own logits weigh; null: the router does.
+  void set_experts(ExpertSource* source) { expert_source_ = source; }
 
   // Throws what eval() would for these tokens.
   void check(std::span<const int32_t> tokens) const;
@@ -133,6 +147,7 @@ class Session {
   int64_t n_positions_ = 0;
   Probe* probe_ = nullptr;  // these two during eval() only
   LayerInput* layer_input_ = nullptr;
+  ExpertSource* expert_source_ = nullptr;
 
   // Activations of one batch, [batch, width], in the backend's memory.
   Buffer<int32_t> ids_;                // tokens, or positions

@@ -31,6 +31,7 @@ struct RunFlags {
   std::optional<std::string> tokens;
   std::optional<std::string> inject;
   std::optional<std::string> follow;
+  std::optional<std::string> replay;
   std::string kv_type = "f32";
   LogFlags log = {.defaults = {.team = "assay", .environment = true}};
   bool json = false;
@@ -109,7 +110,8 @@ int run_command(RunFlags& flags) {
   if (flags.prompt_file) flags.options.prompt = read_text_file(*flags.prompt_file);
   flags.options.log = flags.log.request();
   flags.options.follow_path = flags.follow.value_or("");
-  for (const std::optional<std::string>& input : {flags.prompt_file, flags.follow}) {
+  flags.options.replay_path = flags.replay.value_or("");
+  for (const auto& input : {flags.prompt_file, flags.follow, flags.replay}) {
     if (!input || !flags.options.log) continue;
     refuse_to_overwrite({*input}, flags.options.log->path, "the log", "--log");
   }
@@ -161,6 +163,10 @@ void add_run(CLI::App& app, int& exit_code) {
       "this model would choose");
   prompt->require_option(1);
 
+  CLI::Option* replay = command->add_option(
+      "--replay-routing", flags->replay,
+      "Log of a reference: each token uses the experts that it chose, whatever this model's router "
+      "would choose, so that only other errors remain");
   auto* n_predict = command->add_option("-n", options.n_predict, "Most tokens to generate")
                         ->capture_default_str()
                         ->check(whole_number(0, kMaxInt64));
@@ -194,6 +200,7 @@ void add_run(CLI::App& app, int& exit_code) {
                    ->check(whole_number(0, kMaxUint64))
                    ->capture_default_str();
 
+  inject->excludes(replay);
   for (CLI::Option* option : {n_predict, ignore_eos, batch, temp, top_k, top_p, seed}) {
     inject->excludes(option);
     if (option != batch) follow->excludes(option);

@@ -56,6 +56,10 @@ CheckpointName parse_checkpoint_name(std::string_view name) {
   return parsed;
 }
 
+bool is_experts(const CheckpointName& name) {
+  return name.layer >= 0 && name.op == checkpoint_op(Checkpoint::kExperts);
+}
+
 ComputeOrder compute_order(const CheckpointName& name, int64_t arrival) {
   const std::optional<Checkpoint> known = find_checkpoint(name.op, name.layer >= 0);
   const int op = known ? static_cast<int>(*known) : kAfterLayerOps;

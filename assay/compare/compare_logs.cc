@@ -10,6 +10,7 @@
 #include "assay/compare/alignment.h"
 #include "assay/compare/coverage.h"
 #include "assay/compare/evidence.h"
+#include "assay/compare/expert_flips.h"
 #include "assay/compare/input_tokens.h"
 #include "assay/compare/log_index.h"
 #include "assay/compare/measure.h"
@@ -103,11 +104,14 @@ void name_checkpoints(const Logs& logs, const SharedNames& names, Comparison& co
   comparison.teams = names_in(names.teams);
 }
 
+// Ids of experts are equal or flips, whatever the policy says of other checkpoints.
 std::vector<Tolerance> tolerances_of(const LogIndex& ref, const SharedNames& names,
                                      const Policy& policy) {
   std::vector<Tolerance> tolerances(static_cast<size_t>(names.checkpoints.size()));
   for (const std::string& name : names_in(ref.names())) {
-    tolerances[static_cast<size_t>(names.checkpoints.find(name))] = policy.tolerance(name);
+    Tolerance& tolerance = tolerances[static_cast<size_t>(names.checkpoints.find(name))];
+    tolerance = policy.tolerance(name);
+    if (is_experts(parse_checkpoint_name(name))) tolerance = {0.0, {}, {}, {}};
   }
   return tolerances;
 }
@@ -214,7 +218,7 @@ void excuse_after_split(bool whole_required, Comparison& comparison) {
   const Evidence evidence = whole_required ? Evidence::kUnproven : Evidence::kExcused;
   for (Gap& gap : comparison.gaps) {
     if (gap.token_idx < split.token_idx || gap.reason == kAllowedMissing) continue;
-    gap = {gap.checkpoint, gap.token_idx, evidence, kAfterSplit, true};
+    gap = {gap.checkpoint, gap.token_idx, evidence, kAfterSplit};
     ++split.left_out;
     --comparison.unmatched_ref;
   }
@@ -224,11 +228,12 @@ void excuse_after_split(bool whole_required, Comparison& comparison) {
       return false;
     }
     if (!result.of_ref) return true;
-    comparison.gaps.push_back({result.checkpoint, result.token_idx, evidence, kAfterSplit, true});
+    comparison.gaps.push_back({result.checkpoint, result.token_idx, evidence, kAfterSplit});
     ++split.left_out;
     return true;
   });
-  sort_records(comparison, comparison.gaps);
+  std::erase_if(comparison.flips,
+                [&](const ExpertFlip& flip) { return flip.token_idx >= split.token_idx; });
 }
 
 void part_at_split(const Logs& logs, bool whole_required, Comparison& comparison) {
@@ -334,6 +339,7 @@ Comparison compare_logs(const std::string& ref_path, const std::string& got_path
   warn(other_sequence(*logs.ref, *logs.got), comparison);
   warn(other_model(*logs.ref, *logs.got), comparison);
   warn(foreign_names(*logs.ref, *logs.got), comparison);
+  warn(replayed_routing(*logs.ref, *logs.got), comparison);
   const std::vector<Tolerance> tolerances = tolerances_of(*logs.ref, names, options.policy);
   const MeasureRequest request{*logs.ref, *logs.got, names, tolerances, options, 0};
   Aligner aligner(logs, request, pool);
@@ -344,7 +350,12 @@ Comparison compare_logs(const std::string& ref_path, const std::string& got_path
   const bool any = std::any_of(comparison.results.begin(), comparison.results.end(),
                                [](const RecordResult& result) { return result.of_ref; });
   if (!any) throw nothing_in_common(logs, options);
+  MeasureRequest measured = request;
+  measured.offset = comparison.alignment.offset;
+  judge_expert_flips(measured, comparison);
   part_at_split(logs, options.whole_required, comparison);
+  move_excused_by_flips(comparison);
+  sort_records(comparison, comparison.gaps);
   warn(other_names(*logs.ref, *logs.got, options.selection), comparison);
   judge_comparison(comparison);
   comparison.ref_log = logs.ref;

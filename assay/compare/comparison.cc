@@ -17,9 +17,9 @@ std::string_view evidence_name(Evidence evidence) {
 }
 
 std::string_view metric_name(Metric metric) {
-  static constexpr std::string_view kNames[] = {"none",       "rel_l2", "max_abs",
-                                                "kl",         "argmax", "nonfinite",
-                                                "quarantine", "size",   "contradiction"};
+  static constexpr std::string_view kNames[] = {"none",          "rel_l2",    "max_abs",    "kl",
+                                                "argmax",        "nonfinite", "quarantine", "size",
+                                                "contradiction", "margin"};
   return kNames[static_cast<size_t>(metric)];
 }
 

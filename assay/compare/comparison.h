@@ -20,11 +20,12 @@ class LogIndex;
 
 // What a comparison says, of one record or of two logs.
 enum class Verdict : uint8_t {
-  kMatch,    // everything that was compared is equal
-  kNoise,    // within the tolerance
-  kTieFlip,  // within it, and the argmax differs by less than the error: two candidates are level
-  kDrift,    // beyond it, by an error that grew little by little
-  kWrong,    // beyond it at one step, by more than half of the reference, or not a number
+  kMatch,         // everything that was compared is equal
+  kNoise,         // within the tolerance
+  kTieFlip,       // within it, and the argmax, or an expert, differs by less than the error: two
+                  // candidates are level
+  kDrift,         // beyond it, by an error that grew little by little
+  kWrong,         // beyond it at one step, by more than half of the reference, or not a number
   kInconclusive,  // all zeros on both sides: nothing is proved
   kIncomplete,    // nothing failed, and something of the reference was not shown
 };
@@ -53,6 +54,7 @@ enum class Metric : uint8_t {
   kQuarantine,     // the value is a count
   kSize,           // the tensors have other numbers of elements
   kContradiction,  // the judged log contradicts itself
+  kMargin,         // other experts; the value is how far their router's logits are apart
 };
 
 std::string_view metric_name(Metric metric);
@@ -65,9 +67,10 @@ struct RecordResult {
   Metrics metrics;
   Verdict status = Verdict::kMatch;
   Evidence evidence = Evidence::kUnproven;
-  std::string_view reason;  // why it is unproven, or what contradicts itself
-  bool of_ref = true;       // false: a record that the judged log alone has, which fails by itself
-  double tolerance = 0;     // of rel_l2; of max_abs or kl where the policy has no rel_l2
+  std::string_view reason;          // why it is unproven, or what contradicts itself
+  bool contradicts_itself = false;  // the judged record
+  bool of_ref = true;    // false: a record that the judged log alone has, which fails by itself
+  double tolerance = 0;  // of rel_l2; of max_abs or kl where the policy has no rel_l2
   std::optional<double> rel_l2_limit;
   // The rel_l2 that honest computations have between them, where the policy knows it.
   std::optional<double> floor;
@@ -88,7 +91,6 @@ struct Gap {
   int64_t token_idx = 0;
   Evidence evidence = Evidence::kUnproven;  // or kExcused
   std::string_view reason;
-  bool after_split = false;
 };
 
 // How many records of the reference ended in which state; those that failed are
@@ -143,6 +145,17 @@ struct Split {
   std::optional<int64_t> got_token;
   int64_t left_out = 0;  // records of the reference from there on
   bool seen = true;      // false where neither header nor embedding shows it: it may be an error
+};
+
+// A near tie of experts: the two logs chose differently, and the error explains it.
+struct ExpertFlip {
+  int32_t checkpoint = 0;  // in Comparison::checkpoints, a layer_N_experts
+  int64_t token_idx = 0;
+  int64_t ref_expert = 0;  // of the experts swapped, the two that lie furthest apart
+  int64_t got_expert = 0;
+  double margin = 0;          // by how much the reference's logits prefer its own
+  double error = 0;           // how far apart two logits may be for a near tie
+  bool same_experts = false;  // in another order
 };
 
 struct Drift {
@@ -214,6 +227,7 @@ struct Comparison {
   int64_t argmax_total = 0;  // records of logits of which both sides tell the argmax
   Alignment alignment;
   std::optional<Split> split;
+  std::vector<ExpertFlip> flips;  // by token, then as the network computes
   Drift drift;
   std::vector<CheckpointName> checkpoints;
   std::vector<int64_t> order;  // of each of them, its place as the network computes

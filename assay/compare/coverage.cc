@@ -128,6 +128,16 @@ std::string other_model(const LogIndex& ref, const LogIndex& got) {
   return fmt::format("the logs are of different model files: {} and {}", shown(a), shown(b));
 }
 
+std::string replayed_routing(const LogIndex& ref, const LogIndex& got) {
+  for (const LogIndex* log : {&got, &ref}) {
+    if (!log->header() || log->header()->routing != kRoutingReplayed) continue;
+    return fmt::format(
+        "the experts in {} are not the engine's own choice: it was run with --replay-routing",
+        log->path());
+  }
+  return {};
+}
+
 std::string shift_warning(const LogIndex& ref, const LogIndex& got, const Alignment& alignment) {
   if (alignment.shift == Alignment::Shift::kNone) return {};
   const int64_t count = std::abs(alignment.offset);

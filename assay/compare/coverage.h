@@ -35,6 +35,9 @@ std::string other_sequence(const LogIndex& ref, const LogIndex& got);
 // The headers name different model files.
 std::string other_model(const LogIndex& ref, const LogIndex& got);
 
+// One of the logs is of an engine that was given its choice of experts: equal ids show nothing.
+std::string replayed_routing(const LogIndex& ref, const LogIndex& got);
+
 // One of the two has tokens before the other's first: everything else diverges too, which must not
 // be looked for in the layers.
 std::string shift_warning(const LogIndex& ref, const LogIndex& got, const Alignment& alignment);

@@ -25,6 +25,7 @@ inline constexpr std::string_view kAllowedMissing = "accepted by --allow-missing
 inline constexpr std::string_view kDifferentPromptStart = "the prompts of the two begin otherwise";
 inline constexpr std::string_view kReferenceUnsound = "the reference contradicts itself there";
 inline constexpr std::string_view kAfterSplit = "the two went on with other tokens";
+inline constexpr std::string_view kAfterFlip = "it follows from a flip of experts that were level";
 
 // Whether that reason is that one side, or neither, tells which element of logits it chooses.
 bool lacks_argmax(std::string_view reason);

@@ -109,6 +109,7 @@ class Measurer {
 
   static void hold_sequences(std::string_view in_ref, std::string_view in_got,
                              RecordResult& result) {
+    result.contradicts_itself = result.contradicts_itself || !in_got.empty();
     if (result.failed()) return;
     if (!in_got.empty()) {
       fail_record(Metric::kContradiction, std::numeric_limits<double>::quiet_NaN(), 0, result);

@@ -7,10 +7,8 @@
 #include <iterator>
 #include <set>
 
-#include "assay/compare/checkpoint_order.h"
 #include "base/error.h"
 #include "base/json_file.h"
-#include "model/checkpoint.h"
 
 namespace assay {
 namespace {
@@ -126,9 +124,6 @@ Tolerance Policy::tolerance(const std::string& checkpoint) const {
   for (const auto& [glob, tolerance] : globs_) {
     if (fnmatch(glob.c_str(), checkpoint.c_str(), 0) == 0) return tolerance;
   }
-  // Ids are equal or they are not: the numbers 121 and 122 are near, experts of these ids are not.
-  const CheckpointName name = parse_checkpoint_name(checkpoint);
-  if (name.layer >= 0 && name.op == checkpoint_op(Checkpoint::kExperts)) return {0.0, {}, {}, {}};
   return default_;
 }
 

@@ -34,11 +34,10 @@ inline constexpr double kKlBound = 1;
 // As a file: {"default": {"rel_l2": 1e-2}, "checkpoints": {"layer_*_output": {"rel_l2": 2e-6},
 // "logits": {"rel_l2": 5e-6, "max_abs": 1e-3}}}. Keys of "checkpoints" are shell globs; the first
 // in the file that matches a name holds for it, alone; where none does, "default". A file without
-// "default" has the built-in one. Each tolerance names at least one of rel_l2, max_abs, kl. Ids of
-// experts must be equal, unless a glob says otherwise.
+// "default" has the built-in one. Each tolerance names at least one of rel_l2, max_abs, kl.
 class Policy {
  public:
-  // The built-in one: rel_l2 <= kDefaultRelL2 for everything but ids.
+  // The built-in one: rel_l2 <= kDefaultRelL2 for everything.
   Policy();
 
   // What `rule` gives for a checkpoint's name; it may throw Error where it has none.

@@ -5,6 +5,8 @@
 #include <set>
 #include <span>
 
+#include "assay/compare/evidence.h"
+
 namespace assay {
 namespace {
 
@@ -46,10 +48,12 @@ class Search {
     if (!fork_) return std::nullopt;
     const auto tells = [](const RecordResult& result) {
       const SharedFacts& facts = result.metrics.facts;
+      if (result.reason == kAfterFlip) return false;
       return facts.all_values || facts.sketch || result.failed();
     };
     const auto found = std::find_if(at_token.begin(), at_token.end(), tells);
     const RecordResult& first = found == at_token.end() ? at_token.front() : *found;
+    if (first.reason == kAfterFlip) return std::nullopt;
     const Fork fork = *fork_;
     fork_.reset();
     const auto stated = tokens_.got_at(fork.token_idx + 1);

@@ -18,19 +18,6 @@ constexpr double kSuddenGrowth = 10;
 constexpr double kFirstDriftRelL2 = 0.1;
 constexpr double kDeviations = 4;  // of an error's root mean square: the largest of 20,000
 
-// How far apart two candidates may be in the reference for a flip between them to be noise: as far
-// as values are off, but no further than the tolerance, or where it has no say the root mean square
-// of the errors, leaves to one of all elements. An error of a few is not that of the candidates;
-// and where only a few elements are logged, theirs is not the largest.
-double tie_margin(const Tolerance& tolerance, const Metrics& metrics) {
-  const double measured = kDeviations * metrics.rel_l2 * metrics.ref_rms;
-  const double most = tolerance.max_abs.value_or(
-      tolerance.rel_l2 ? kDeviations * *tolerance.rel_l2 * metrics.ref_rms : measured);
-  double error = metrics.observed_error;
-  if (metrics.compared < metrics.n && measured > error) error = measured;
-  return std::isnan(most) ? 0 : std::min(error, most);
-}
-
 void judge_argmax(const Tolerance& tolerance, bool strict, RecordResult& result) {
   const Metrics& metrics = result.metrics;
   const double margin = tie_margin(tolerance, metrics);
@@ -55,6 +42,7 @@ bool is_gradual(const RecordResult& result, const CheckpointName& name,
   const double rel_l2 = result.metrics.rel_l2;
   if (result.failing_metric == Metric::kNonfinite || !(rel_l2 <= kWrongRelL2)) return false;
   if (result.failing_metric == Metric::kContradiction) return false;
+  if (result.failing_metric == Metric::kMargin) return false;
   if (std::isnan(result.failing_value) && result.failing_metric != Metric::kArgmax) return false;
   if (before == nullptr) return name.op != "embedding" && rel_l2 <= kFirstDriftRelL2;
   if (before->failed() && before->status == Verdict::kWrong) return false;
@@ -93,6 +81,19 @@ Verdict worse(Verdict a, Verdict b) {
 }
 
 }  // namespace
+
+double most_of_one(const Tolerance& tolerance, const Metrics& metrics) {
+  const double rel_l2 = tolerance.rel_l2.value_or(metrics.rel_l2);
+  const double most = tolerance.max_abs.value_or(kDeviations * rel_l2 * metrics.ref_rms);
+  return std::isnan(most) ? 0 : most;
+}
+
+double tie_margin(const Tolerance& tolerance, const Metrics& metrics) {
+  const double measured = kDeviations * metrics.rel_l2 * metrics.ref_rms;
+  double error = metrics.observed_error;
+  if (metrics.compared < metrics.n && measured > error) error = measured;
+  return std::min(error, most_of_one(tolerance, metrics));
+}
 
 void fail_record(Metric metric, double value, double tolerance, RecordResult& result) {
   if (result.failed()) return;  // the first failing metric is the one that is reported
@@ -144,6 +145,7 @@ void judge_record(const Tolerance& tolerance, const CompareOptions& options,
   if (metrics.kl) hold(Metric::kKl, *metrics.kl, tolerance.kl);
   judge_argmax(tolerance, options.strict_argmax, result);
   if (!soundness.got_contradiction.empty()) {
+    result.contradicts_itself = true;
     fail_record(Metric::kContradiction, std::numeric_limits<double>::quiet_NaN(), 0, result);
     if (result.failing_metric == Metric::kContradiction) {
       result.reason = soundness.got_contradiction;
@@ -168,7 +170,7 @@ void judge_comparison(Comparison& comparison) {
       result.status = Verdict::kDrift;
     }
     if (result.status < Verdict::kInconclusive) {
-      before = &result;
+      if (!is_experts(name)) before = &result;
       worst = worse(worst, result.status);
     }
     comparison.compared += result.of_ref ? 1 : 0;

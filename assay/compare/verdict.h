@@ -18,6 +18,15 @@ struct SelfConsistency {
 void judge_record(const Tolerance& tolerance, const CompareOptions& options,
                   const SelfConsistency& soundness, RecordResult& result);
 
+// The largest error that the tolerance leaves to one of all elements; where it has no say, four
+// times the root mean square of the errors. 0 where that is not known.
+double most_of_one(const Tolerance& tolerance, const Metrics& metrics);
+
+// How far apart two candidates may be in the reference for a flip between them to be noise: as far
+// as values are off, but no further than most_of_one(). An error of a few is not that of the
+// candidates; and where only a few elements are logged, theirs is not the largest.
+double tie_margin(const Tolerance& tolerance, const Metrics& metrics);
+
 // A record fails by this metric, unless it failed by another before.
 void fail_record(Metric metric, double value, double tolerance, RecordResult& result);
 

@@ -26,7 +26,7 @@ constexpr const char* kSummaryHint = "write a number, or leave the key out";
 constexpr std::string_view kFieldNames[] = {
     "assay", "model", "tokens", "prompt", "engine",  "backend", "math", "checkpoint", "token_idx",
     "dtype", "shape", "values", "n",      "summary", "sketch",  "top",  "sequence",   "step",
-    "phase", "rank",  "dims",   "ts",     "team",    "source",  "file", "line"};
+    "phase", "rank",  "dims",   "ts",     "team",    "source",  "file", "line",       "routing"};
 
 Field field_of(std::string_view name) {
   // Most names differ in size or in their first letter.
@@ -260,6 +260,9 @@ bool LineHandler::top_level_string(std::string text) {
       return true;
     case Field::kMath:
       header_.math = std::move(text);
+      return true;
+    case Field::kRouting:
+      header_.routing = std::move(text);
       return true;
     case Field::kSequence:
       record_.sequence = std::move(text);

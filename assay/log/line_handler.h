@@ -41,6 +41,7 @@ enum class Field : uint8_t {
   kSource,
   kFile,
   kLine,
+  kRouting,
   kUnknown,
 };
 

@@ -126,14 +126,15 @@ void LogWriter::write_header(const LogHeader& header) {
   write_line(header_line(header), true);
 }
 
-void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
-                      std::span<const float> values) {
+void LogWriter::write(std::string_view checkpoint, int64_t token_idx, std::span<const float> values,
+                      std::string_view dtype) {
   const int64_t shape[] = {1, static_cast<int64_t>(values.size())};
-  write(checkpoint, token_idx, shape, values);
+  write(checkpoint, token_idx, shape, values, dtype);
 }
 
 void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
-                      std::span<const int64_t> shape, std::span<const float> values) {
+                      std::span<const int64_t> shape, std::span<const float> values,
+                      std::string_view dtype) {
   if (token_idx < 0 || element_count(shape) != std::ssize(values)) {
     throw Error(fmt::format("checkpoint '{}' at {}: {} values do not fit the shape [{}]",
                             checkpoint, token_idx, values.size(), fmt::join(shape, ",")),
@@ -153,7 +154,8 @@ void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
     append_json_time(line);
   }
   if (!options_.team.empty()) append_json_member(line, "team", options_.team);
-  line += ",\"dtype\":\"f32\",\"shape\":";
+  append_json_member(line, "dtype", dtype);
+  line += ",\"shape\":";
   append_json_array(line, shape);
   if (head < values.size()) {
     line += ",\"n\":";

@@ -41,12 +41,13 @@ class LogWriter {
   // Writes the first line. Throws Error if anything has been written before.
   void write_header(const LogHeader& header);
 
-  // Logs the whole f32 tensor `values` of `shape` (whose product is values.size()) at the token
-  // position `token_idx` >= 0.
+  // Logs the whole tensor `values` of `shape` (whose product is values.size()) at the token
+  // position `token_idx` >= 0. `dtype`: what the log says of it; "i32" of whole numbers.
   void write(std::string_view checkpoint, int64_t token_idx, std::span<const int64_t> shape,
-             std::span<const float> values);
+             std::span<const float> values, std::string_view dtype = "f32");
   // The same for values[1, n].
-  void write(std::string_view checkpoint, int64_t token_idx, std::span<const float> values);
+  void write(std::string_view checkpoint, int64_t token_idx, std::span<const float> values,
+             std::string_view dtype = "f32");
 
   // Ends the log; write() throws after it. If the file was removed meanwhile, the whole log is
   // copied to a new one, at its path or beside it, and that path is returned; else the text is

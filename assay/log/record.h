@@ -100,6 +100,10 @@ struct LogHeader {
   std::string engine;
   std::string backend;
   std::string math;
+  // Whose choice of experts it is, where it is not the engine's own: kRoutingReplayed.
+  std::string routing = {};
 };
+
+inline constexpr std::string_view kRoutingReplayed = "replayed";
 
 }  // namespace assay

@@ -130,6 +130,7 @@ std::string header_line(const LogHeader& header) {
   append_json_member(out, "engine", header.engine);
   append_json_member(out, "backend", header.backend);
   append_json_member(out, "math", header.math);
+  if (!header.routing.empty()) append_json_member(out, "routing", header.routing);
   out += "}\n";
   return out;
 }

@@ -12,6 +12,7 @@
 #include "assay/record/log_header.h"
 #include "assay/record/log_probe.h"
 #include "assay/record/prompt.h"
+#include "assay/record/replayed_routing.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "engine/session.h"
@@ -73,6 +74,7 @@ class Runner {
                      .batch = options_.batch,
                      .kv_type = options_.kv_type});
     session.check(result_.tokens);
+    if (replayed_) session.set_experts(&*replayed_);
     open_log();
     gguf_->release_arrays();  // the tokenizer has what it needs, and the log the file's hash
     if (options_.follow_path.empty()) {
@@ -102,6 +104,10 @@ class Runner {
     choosable_ = choosable_tokens(tokenizer_.get(), model_->config().n_vocab);
     read_tokens();
     if (!unknown.empty()) result_.warnings.push_back("no text is shown: " + unknown);
+    if (options_.replay_path.empty()) return;
+    replayed_.emplace(options_.replay_path, model_->config());
+    replayed_->check_tokens(result_.tokens);
+    replayed_->check_positions(0, std::ssize(result_.tokens) + std::ssize(followed_));
   }
 
   void read_tokens() {
@@ -133,6 +139,7 @@ class Runner {
     header.prompt = prompt_text_;
     header.backend = result_.backend;
     header.math = result_.math;
+    if (replayed_) header.routing = kRoutingReplayed;
     probe_->writer().write_header(header);
   }
 
@@ -164,6 +171,7 @@ class Runner {
       // There would be no room for the last token.
       result_.context_full = i > 0 && session.n_positions() == session.capacity();
       if (result_.context_full) break;
+      if (i > 0 && replayed_) replayed_->check_positions(session.n_positions(), 1);
       int32_t token = 0;
       if (i > 0 && greedy) {
         token = session.eval_greedy(result_.generated.back(), probe_.get());
@@ -227,6 +235,7 @@ class Runner {
   std::vector<bool> choosable_;
   std::optional<std::string> prompt_text_;
   std::vector<int32_t> followed_;  // the tokens after the prompt of a followed log
+  std::optional<ReplayedRouting> replayed_;
   std::unique_ptr<LogProbe> probe_;
 };
 

@@ -20,6 +20,8 @@ struct RunOptions {
   std::vector<int32_t> tokens;
   // A log whose tokens are evaluated: its prompt and its generated tokens. Nothing is generated.
   std::string follow_path;
+  // A log whose experts are used in place of the model's own choice; empty: none.
+  std::string replay_path;
   int64_t n_predict = 32;  // most tokens to generate
   bool ignore_eos = false;
   std::string backend = "auto";  // auto, cpu, cuda, emulated

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "assay/compare/expert_flips.h"
 #include "assay/report/checkpoint_groups.h"
 #include "assay/report/text_table.h"
 #include "base/count_of.h"
 #include "base/error.h"
+#include "base/shell.h"
 
 namespace assay {
 namespace {
@@ -35,6 +37,26 @@ std::string argmax_reason(const RecordResult& result) {
   }
   if (result.failing_tolerance == 0) return differs + ", more than the errors explain";
   return fmt::format("{}, errors reach {}", differs, short_number(result.failing_tolerance));
+}
+
+std::string margin_reason(const RecordResult& result) {
+  if (!result.reason.empty()) return fmt::format("other experts: {}", result.reason);
+  const std::string differs = fmt::format("other experts, {} apart in the reference's router",
+                                          short_number(result.failing_value));
+  // Only --strict-argmax lets such a record fail.
+  if (result.status == Verdict::kTieFlip) {
+    return differs + ", which the errors allow, but --strict-argmax does not";
+  }
+  return fmt::format("{}, errors reach {}", differs, short_number(result.failing_tolerance));
+}
+
+// What the argmax, or experts, or both do in a verdict of kTieFlip.
+std::string_view flips(const Comparison& comparison) {
+  if (comparison.flips.empty()) return "the argmax flips";
+  const bool argmax = std::ranges::any_of(comparison.results, [](const RecordResult& result) {
+    return result.status == Verdict::kTieFlip && result.metrics.is_logits;
+  });
+  return argmax ? "the argmax and experts flip" : "experts flip";
 }
 
 // The first divergence, and what was computed before it at its token; null where there is none.
@@ -94,6 +116,8 @@ std::string failure_text(const RecordResult& result) {
       return fmt::format("the log contradicts itself: {} do not agree", result.reason);
     case Metric::kArgmax:
       return argmax_reason(result);
+    case Metric::kMargin:
+      return margin_reason(result);
     default:
       break;
   }
@@ -187,6 +211,34 @@ std::string evidence_text(const Comparison& comparison) {
   return text;
 }
 
+std::string flips_text(const Comparison& comparison) {
+  if (comparison.flips.empty()) return {};
+  const ExpertFlip& first = comparison.flips.front();
+  std::string text = fmt::format(
+      "{}: {} at token {} has {}",
+      count_of(comparison.flips.size(), "flip of experts", "flips of experts, the first"),
+      printable(comparison.checkpoints[static_cast<size_t>(first.checkpoint)].name, 60),
+      first.token_idx,
+      first.same_experts
+          ? "the same experts in another order"
+          : fmt::format("expert {} in place of {}, {} apart in the reference's router, where "
+                        "errors reach {}",
+                        first.got_expert, first.ref_expert, short_number(first.margin),
+                        short_number(first.error)));
+  const int64_t excused = count_after_flips(comparison);
+  if (excused == 0) return text;
+  return fmt::format("{}; {} from there {}", text,
+                     count_of(excused, "record that follows", "records that follow"),
+                     comparison.whole_required ? plural(excused == 1, "is unproven", "are unproven")
+                                               : plural(excused == 1, "is excused", "are excused"));
+}
+
+std::string replay_command(const Comparison& comparison) {
+  const std::string ref = shell_quoted(comparison.ref_path);
+  return fmt::format("assay run MODEL --follow {} --replay-routing {} --log {}", ref, ref,
+                     shell_quoted(comparison.got_path));
+}
+
 std::string verdict_meaning(const Comparison& comparison) {
   switch (comparison.verdict) {
     case Verdict::kMatch:
@@ -194,11 +246,9 @@ std::string verdict_meaning(const Comparison& comparison) {
     case Verdict::kNoise:
       return "the two differ within the tolerance";
     case Verdict::kTieFlip:
-      if (comparison.failed == 0) {
-        return "the argmax flips between candidates that are level within the error";
-      }
-      return "the argmax flips between candidates that are level within the error, which "
-             "--strict-argmax does not allow";
+      return fmt::format("{} between candidates that are level within the error{}",
+                         flips(comparison),
+                         comparison.failed == 0 ? "" : ", which --strict-argmax does not allow");
     case Verdict::kInconclusive:
       return "the records in common hold nothing but zeros, which proves nothing";
     case Verdict::kIncomplete:
@@ -211,6 +261,9 @@ std::string verdict_meaning(const Comparison& comparison) {
   }
   if (is_all(Metric::kArgmax, comparison)) {
     return "the argmax differs by more than the error explains";
+  }
+  if (is_all(Metric::kMargin, comparison)) {
+    return "other experts than the errors of the router explain";
   }
   if (is_all(Metric::kNonfinite, comparison)) return "not a number, or infinite, in one of the two";
   if (is_all(Metric::kQuarantine, comparison)) return "garbage where numbers should be";

@@ -19,6 +19,13 @@ std::string first_failure_reason(const Comparison& comparison);
 // Why a record is unproven, or proves nothing: "all zeros on both sides".
 std::string_view unproven_text(const RecordResult& result);
 
+// The flips of experts that were level, and what they excuse: "layer_3_experts at token 7 has expert
+// 12 in place of 5, ..."; empty where there are none.
+std::string flips_text(const Comparison& comparison);
+
+// The command that compares what flips of experts excuse.
+std::string replay_command(const Comparison& comparison);
+
 // How many records of the reference were shown, and how: "132 of 132 records whole, argmax 33 of
 // 33".
 std::string evidence_text(const Comparison& comparison);

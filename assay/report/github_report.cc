@@ -110,6 +110,7 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
         fmt::format("; the generations part at token {}, {} excused", comparison.split->token_idx,
                     count_of(comparison.split->left_out, "record"));
   }
+  if (!comparison.flips.empty()) text += "; " + markdown(flips_text(comparison));
   if (comparison.alignment.offset != 0) {
     text += fmt::format("; aligned by an offset of {}", comparison.alignment.offset);
   }

@@ -102,6 +102,7 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
       object.member("left_out", split->left_out);
     });
   }
+  data.member("flips", flips_text(comparison));
   data.array("warnings", comparison.warnings);
 }
 

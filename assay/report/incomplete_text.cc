@@ -10,6 +10,7 @@
 
 #include "assay/compare/evidence.h"
 #include "assay/log/checkpoint_set.h"
+#include "assay/report/failure_text.h"
 #include "base/count_of.h"
 #include "base/error.h"
 #include "base/shell.h"
@@ -111,6 +112,12 @@ std::string incomplete_advice(const Comparison& comparison) {
       std::any_of(comparison.gaps.begin(), comparison.gaps.end(),
                   [](const Gap& gap) { return gap.evidence == Evidence::kUnproven; });
   const std::string accept = "accept what is missing with " + accepting_flags(comparison);
+  if (first.reason == kAfterFlip) {
+    return fmt::format(
+        "give the engine the reference's experts, as {} does, or accept what is "
+        "excused with --evidence any",
+        replay_command(comparison));
+  }
   if (first.reason == kReferenceUnsound) {
     return "record the reference again: nothing can be held to that record";
   }

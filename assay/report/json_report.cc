@@ -94,6 +94,16 @@ void append_head(const Comparison& comparison, JsonObject& head) {
   head.new_line();
   head.object("alignment", [&](JsonObject& object) { append_alignment(comparison, object); });
   head.new_line();
+  head.array("flips", comparison.flips, [&](JsonObject& object, const ExpertFlip& flip) {
+    object.member("checkpoint", name_of(comparison, flip.checkpoint).name);
+    object.member("token_idx", flip.token_idx);
+    object.member("ref_expert", flip.ref_expert);
+    object.member("got_expert", flip.got_expert);
+    object.member("margin", flip.margin);
+    object.member("error", flip.error);
+    object.member("same_experts", flip.same_experts);
+  });
+  head.new_line();
   head.object("drift", [&](JsonObject& object) { append_drift(comparison.drift, object); });
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "assay/compare/expert_flips.h"
 #include "assay/report/checkpoint_groups.h"
 #include "assay/report/failure_text.h"
 #include "assay/report/garbage_group.h"
@@ -77,6 +78,13 @@ std::string counts_lines(const Comparison& comparison) {
         token(comparison.split->got_token), count_of(comparison.split->left_out, "record"),
         plural(comparison.split->left_out == 1, "is", "are"), shell_quoted(comparison.ref_path),
         shell_quoted(comparison.got_path));
+  }
+  if (!comparison.flips.empty()) {
+    text += fmt::format("  experts           {}\n", flips_text(comparison));
+    if (count_after_flips(comparison) > 0) {
+      text += fmt::format("                    to compare them too: {}\n",
+                          replay_command(comparison));
+    }
   }
   if (!comparison.drift.sentences.empty()) {
     text += fmt::format("  drift             {}\n",

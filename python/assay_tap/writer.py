@@ -115,8 +115,10 @@ class LogWriter:
         """Logs one whole tensor at the position token_idx; shape is [1, n] unless it is given.
 
         row is anything that numpy takes, or a tensor of PyTorch. float64 is kept for the summary and the sketch; values
-        print as float32, and values beyond the range of float32 are logged as infinities.
+        print as float32, and values beyond the range of float32 are logged as infinities. Whole numbers, such as the ids of
+        experts, have the dtype i32.
         """
+        whole = hasattr(row, "dtype") and as_array(row).dtype.kind in "iu"
         row = as_array(row, np.float64).reshape(-1)
         with np.errstate(over="ignore"):
             narrow = row.astype(np.float32)
@@ -127,14 +129,14 @@ class LogWriter:
                 f"{self.path}: checkpoint {checkpoint!r} at {token_idx}: {len(row)} values do not fit the shape "
                 f"{shape}; log a token_idx of 0 or more and a shape that holds the values"
             )
-        self._write(self.record(checkpoint, token_idx, row, shape).encode())
+        self._write(self.record(checkpoint, token_idx, row, shape, "i32" if whole else "f32").encode())
 
     def write_rows(self, checkpoint, positions, rows):
         """Logs one row for each position: a sink for attach()."""
         for position, row in zip(positions, rows, strict=True):
             self.write(checkpoint, position, row)
 
-    def record(self, checkpoint, token_idx, row, shape):
+    def record(self, checkpoint, token_idx, row, shape, dtype="f32"):
         """The line of one record; row is float64 [n]."""
         head = len(row) if self.values is None else min(self.values, len(row))
         parts = [f'{{"checkpoint":{text(checkpoint)},"token_idx":{int(token_idx)}']
@@ -143,7 +145,7 @@ class LogWriter:
             parts.append(f'"ts":"{now:%Y-%m-%dT%H:%M:%S.%f}Z"')
         if self.team:
             parts.append(f'"team":{text(self.team)}')
-        parts.append(f'"dtype":"f32","shape":[{",".join(map(str, shape))}]')
+        parts.append(f'"dtype":"{dtype}","shape":[{",".join(map(str, shape))}]')
         if head < len(row):
             parts.append(f'"n":{len(row)}')
         parts.append(f'"values":{float32_array(row[:head])}')

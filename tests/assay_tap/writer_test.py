@@ -234,6 +234,14 @@ class Records(Folder):
             self.assertEqual(header["model"], {"name": "", "sha256": "", "arch": "llama", "type": ""})
             self.assertEqual((header["engine"], header["backend"], header["math"]), ("", "", ""))
 
+    def test_ids_are_whole_numbers(self):
+        with LogWriter(self.path, summary=False) as log:
+            log.write("layer_0_experts", 0, np.array([127, 0, 31]))
+            log.write("layer_0_expert_weights", 0, np.array([0.5, 0.25, 0.25]))
+        records = [json.loads(line) for line in self.lines()]
+        self.assertEqual([record["dtype"] for record in records], ["i32", "f32"])
+        self.assertIn('"values":[127,0,31]', self.lines()[0])
+
     def test_a_second_writer_is_refused_and_destroys_nothing(self):
         with LogWriter(self.path) as log:
             log.write("x", 0, [1])

@@ -182,9 +182,9 @@ TEST_F(CountEvidence, CountsEachStateOnce) {
   for (int i = 0; i < 4; ++i) add(kQ, 20 + i, Evidence::kUnproven, "why");
   for (int i = 0; i < 5; ++i) add(kQ, 30 + i, Evidence::kFailed);
   for (int i = 0; i < 6; ++i) {
-    comparison_.gaps.push_back({kQ, 40 + i, Evidence::kExcused, kAfterSplit, true});
+    comparison_.gaps.push_back({kQ, 40 + i, Evidence::kExcused, kAfterSplit});
   }
-  comparison_.gaps.push_back({kQ, 50, Evidence::kUnproven, kMissing, false});
+  comparison_.gaps.push_back({kQ, 50, Evidence::kUnproven, kMissing});
   const EvidenceCounts counts = count();
   EXPECT_EQ(counts.whole, 2);
   EXPECT_EQ(counts.partial, 3);
@@ -207,12 +207,12 @@ TEST_F(CountEvidence, DoesNotCountRecordsOnlyInTheJudgedLog) {
 TEST_F(CountEvidence, FirstUnprovenIsByTokenThenNetworkOrder) {
   add(kLogitsId, 3, Evidence::kUnproven, "a result");
   EXPECT_EQ(count().first_unproven->reason, "a result");
-  comparison_.gaps.push_back({kLogprobsId, 3, Evidence::kUnproven, "computed before", false});
+  comparison_.gaps.push_back({kLogprobsId, 3, Evidence::kUnproven, "computed before"});
   EXPECT_EQ(count().first_unproven->reason, "computed before");
   EXPECT_EQ(count().first_unproven->checkpoint.name, "logprobs");
-  comparison_.gaps.push_back({kLogitsId, 2, Evidence::kUnproven, "an earlier token", false});
-  comparison_.gaps.push_back({kQ, 3, Evidence::kUnproven, "a later token", false});
-  comparison_.gaps.push_back({kQ, 0, Evidence::kExcused, kAllowedMissing, false});
+  comparison_.gaps.push_back({kLogitsId, 2, Evidence::kUnproven, "an earlier token"});
+  comparison_.gaps.push_back({kQ, 3, Evidence::kUnproven, "a later token"});
+  comparison_.gaps.push_back({kQ, 0, Evidence::kExcused, kAllowedMissing});
   const EvidenceCounts counts = count();
   EXPECT_EQ(counts.first_unproven->reason, "an earlier token");
   EXPECT_EQ(counts.first_unproven->token_idx, 2);
@@ -226,9 +226,9 @@ TEST_F(CountEvidence, ArgmaxIsKnownWhereBothStateIt) {
   add(kLogitsId, 2, Evidence::kFailed).metrics.argmax_got = 1;
   add(kLogitsId, 3, Evidence::kUnproven);
   add(kQ, 3, Evidence::kWhole).metrics.argmax_ref = 1;
-  comparison_.gaps.push_back({kLogitsId, 4, Evidence::kUnproven, kMissing, false});
-  comparison_.gaps.push_back({kLogitsId, 5, Evidence::kExcused, kAfterSplit, true});
-  comparison_.gaps.push_back({kQ, 5, Evidence::kUnproven, kMissing, false});
+  comparison_.gaps.push_back({kLogitsId, 4, Evidence::kUnproven, kMissing});
+  comparison_.gaps.push_back({kLogitsId, 5, Evidence::kExcused, kAfterSplit});
+  comparison_.gaps.push_back({kQ, 5, Evidence::kUnproven, kMissing});
   const EvidenceCounts counts = count();
   EXPECT_EQ(counts.argmax_known, 1);
   EXPECT_EQ(counts.argmax_total, 5);

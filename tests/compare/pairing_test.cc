@@ -48,7 +48,6 @@ class PairRecords : public LogFiles {
   std::vector<std::string> gaps() const {
     std::vector<std::string> all;
     for (const Gap& gap : pairing_.gaps) {
-      EXPECT_FALSE(gap.after_split);
       all.push_back(fmt::format("{} {} {}: {}", names_->checkpoints.name(gap.checkpoint),
                                 gap.token_idx, evidence_name(gap.evidence), gap.reason));
     }

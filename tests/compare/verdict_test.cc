@@ -308,7 +308,7 @@ TEST_F(JudgeComparison, OneFailedRecordFailsTheComparison) {
 // Breaks if a record that is nowhere passed.
 TEST_F(JudgeComparison, UnexcusedGapIsIncomplete) {
   add(kLayer0, 0, 0);
-  comparison_.gaps.push_back({kLayer1, 0, Evidence::kExcused, "accepted", false});
+  comparison_.gaps.push_back({kLayer1, 0, Evidence::kExcused, "accepted"});
   EXPECT_EQ(verdict(), Verdict::kNoise);
   EXPECT_TRUE(comparison_.pass);
   EXPECT_EQ(comparison_.evidence.excused, 1);
@@ -322,7 +322,7 @@ TEST_F(JudgeComparison, ZerosCountOnlyWithoutOtherRecords) {
   add_zeros(kLayer0, 0);
   EXPECT_EQ(verdict(), Verdict::kInconclusive);
   EXPECT_FALSE(comparison_.pass);
-  comparison_.gaps.push_back({kLayer1, 0, Evidence::kUnproven, "missing", false});
+  comparison_.gaps.push_back({kLayer1, 0, Evidence::kUnproven, "missing"});
   EXPECT_EQ(verdict(), Verdict::kIncomplete) << "something is missing, too";
   comparison_.gaps.clear();
   add(kLayer1, 0, 1e-3);

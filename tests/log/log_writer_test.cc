@@ -20,6 +20,7 @@
 #include <thread>
 #include <utility>
 
+#include "assay/log/log_reader.h"
 #include "base/error.h"
 #include "tests/support/temporary_folder.h"
 
@@ -82,6 +83,27 @@ TEST_F(LogWriterTest, WritesTheRecordOfTheContract) {
             "\"shape\":[1,3],\"n\":3,\"values\":[1.5,-2],\"summary\":{\"min\":-2,\"max\":1.5,"
             "\"mean\":-0.13333333283662796,\"l2\":2.501999200698918,\"argmax\":0,"
             "\"top\":[[0,1.5],[2,0.1],[1,-2]],\"nonfinite\":0}}\n");
+}
+
+// Breaks if ids of experts were logged as anything but whole numbers.
+TEST_F(LogWriterTest, WholeNumbersHaveTheirType) {
+  LogWriter log(path_, {.team = "", .head_values = kAllValues, .summary = false});
+  log.write("layer_0_experts", 0, std::vector<float>{127, 0, 31}, "i32");
+  EXPECT_EQ(contents(),
+            "{\"checkpoint\":\"layer_0_experts\",\"token_idx\":0,\"dtype\":\"i32\","
+            "\"shape\":[1,3],\"values\":[127,0,31]}\n");
+}
+
+// Breaks if a reader could not tell that the engine did not choose its experts itself.
+TEST_F(LogWriterTest, AHeaderSaysWhoseRoutingItIs) {
+  LogHeader header;
+  header.routing = kRoutingReplayed;
+  LogWriter log(path_, {});
+  log.write_header(header);
+  log.write("logits", 0, std::vector<float>{1});
+  LogReader reader(path_);
+  ASSERT_NE(reader.next(), nullptr);
+  EXPECT_EQ(reader.header()->routing, "replayed");
 }
 
 TEST_F(LogWriterTest, SketchHasSixtyFourNumbersAndBringsTheSummary) {

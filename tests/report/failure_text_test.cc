@@ -35,6 +35,33 @@ TEST_F(FailureText, StrictArgmaxIsNamedWhereOnlyItFails) {
   EXPECT_THAT(std::string(verdict_meaning(strict)), HasSubstr("which --strict-argmax does not"));
 }
 
+// Two tokens of a layer with three experts, of which a token uses one.
+TEST_F(FailureText, FlipsOfExpertsAreToldWithTheirMargin) {
+  const auto log = [](float second, float expert, float sign) {
+    return line("layer_2_router", 0, {1, second, -3}) + line("layer_2_experts", 0, {expert}) +
+           line("layer_2_output", 0, {sign, 2, 3}) + line("logits", 0, {sign, -1, 9});
+  };
+  const std::string ref = log(0.999F, 0, 1);
+  const Comparison level = compare(ref, log(1.001F, 1, -5));
+  EXPECT_EQ(verdict_meaning(level),
+            "experts flip between candidates that are level within the error");
+  EXPECT_EQ(flips_text(level),
+            "1 flip of experts: layer_2_experts at token 0 has expert 1 in place of 0, 0.001 apart "
+            "in the reference's router, where errors reach 0.002; 2 records that follow from there "
+            "are excused");
+  EXPECT_THAT(table(level), HasSubstr("to compare them too: assay run MODEL --follow "));
+  EXPECT_EQ(flips_text(compare(ref, ref)), "");
+
+  EXPECT_EQ(
+      first_failure_text(compare(ref, log(0.999F, 2, 1))),
+      "layer_2_experts at token 0: other experts: the log's own router prefers other experts");
+  options_.strict_argmax = true;
+  const Comparison strict = compare(ref, log(1.001F, 1, 1));
+  EXPECT_EQ(first_failure_text(strict),
+            "layer_2_experts at token 0: other experts, 0.001 apart in the reference's router, "
+            "which the errors allow, but --strict-argmax does not");
+}
+
 // Breaks if an error of 0 were told where the argmax differs by more than the errors.
 TEST_F(FailureText, AnArgmaxBeyondTheErrorIsToldWithIt) {
   for (const bool strict : {false, true}) {

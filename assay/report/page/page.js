@@ -179,6 +179,7 @@ function noteSection() {
     const token = (id) => id === null ? 'another token' : word(id);
     notes.push(`The generations part at token ${data.split.token}: the reference went on with ${token(data.split.ref_token)}, the log with ${token(data.split.got_token)}. ${count(data.split.left_out, 'record')} of the reference from there on ${data.split.left_out === 1 ? 'is' : 'are'} excused; assay run --follow evaluates the reference’s own tokens, so that they can be compared too.`);
   }
+  if (data.flips) notes.push(`${data.flips}.`);
   if (data.bins.length > 0) {
     notes.push(`The comparison has ${count(data.compared, 'record')}, more than a page can draw: neighbouring tokens are put together in ${count(data.bins.length, 'group')}, and the worst record of a checkpoint in a group stands for all of it.`);
   }

@@ -1,0 +1,272 @@
+#include "assay/compare/expert_flips.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "assay/compare/evidence.h"
+#include "assay/compare/expert_choice.h"
+#include "assay/compare/verdict.h"
+#include "model/checkpoint.h"
+
+namespace assay {
+namespace {
+
+constexpr int kNoLayer = std::numeric_limits<int>::max();
+
+constexpr std::string_view kNoRouter =
+    "the router's logits, which would show a near tie, are not compared there";
+
+// Checkpoints with a part for each of a token's experts, in the order of their ids.
+constexpr Checkpoint kByExpert[] = {Checkpoint::kExpertWeights, Checkpoint::kFfnGate,
+                                    Checkpoint::kFfnUp, Checkpoint::kFfnAct,
+                                    Checkpoint::kExpertOut};
+
+bool reads_experts(Checkpoint checkpoint) {
+  return checkpoint > Checkpoint::kExperts &&
+         (checkpoint < Checkpoint::kSharedGate || checkpoint > Checkpoint::kSharedOut);
+}
+
+bool reads_other_tokens(Checkpoint checkpoint) {
+  return checkpoint >= Checkpoint::kAttn;
+}
+
+// The parts of `got`, one for each id, in the order that `ids` of the reference has.
+Record in_order_of(const std::vector<float>& ids, const std::vector<float>& got_ids, Record got) {
+  const size_t width = got.values.size() / ids.size();
+  std::vector<float> values;
+  for (const float id : ids) {
+    const auto slot = std::ranges::find(got_ids, id) - got_ids.begin();
+    const auto first = got.values.begin() + slot * static_cast<ptrdiff_t>(width);
+    values.insert(values.end(), first, first + static_cast<ptrdiff_t>(width));
+  }
+  got.values = std::move(values);
+  got.summary.reset();  // of all elements, but its indices are those of the other order
+  got.sketch.reset();
+  return got;
+}
+
+class Judge {
+ public:
+  Judge(const MeasureRequest& request, Comparison& comparison)
+      : request_(request), comparison_(comparison) {
+    std::vector<RecordResult>& results = comparison_.results;
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (results[i].of_ref) places_[{results[i].checkpoint, results[i].token_idx}] = i;
+    }
+    for (size_t i = 0; i < comparison_.checkpoints.size(); ++i) {
+      const CheckpointName& name = comparison_.checkpoints[i];
+      last_layer_ = std::max(last_layer_, name.layer);
+      const auto checkpoint = find_checkpoint(name.op, name.layer >= 0);
+      for (const Checkpoint from : {Checkpoint::kAttn, Checkpoint::kExperts}) {
+        if (name.layer < 0 || !checkpoint || *checkpoint < from) continue;
+        const auto [first, added] = first_of_.try_emplace({name.layer, from}, comparison_.order[i]);
+        if (!added) first->second = std::min(first->second, comparison_.order[i]);
+      }
+    }
+  }
+
+  void judge() {
+    int64_t token = std::numeric_limits<int64_t>::min();
+    for (RecordResult& result : comparison_.results) {
+      if (!result.of_ref) continue;
+      if (result.token_idx != token) {
+        before_ = std::min(before_, here_);
+        here_ = kNoLayer;
+        token = result.token_idx;
+      }
+      if (is_choice(result)) {
+        judge_choice(result);
+      } else if (is_excusable(result) && is_affected(result)) {
+        excuse(result);
+      }
+    }
+  }
+
+ private:
+  struct Pair {
+    Record ref;
+    Record got;
+  };
+
+  const CheckpointName& name_of(const RecordResult& result) const {
+    return comparison_.checkpoints[static_cast<size_t>(result.checkpoint)];
+  }
+
+  // Whether the ids of experts differ.
+  bool is_choice(const RecordResult& result) const {
+    return is_experts(name_of(result)) && result.failing_metric == Metric::kRelL2;
+  }
+
+  static bool is_excusable(const RecordResult& result) {
+    static constexpr Metric kDistances[] = {Metric::kRelL2, Metric::kMaxAbs, Metric::kKl,
+                                            Metric::kArgmax};
+    return result.failed() && !result.contradicts_itself &&
+           std::ranges::find(kDistances, result.failing_metric) != std::end(kDistances);
+  }
+
+  // Whether another choice of experts, met so far, reaches that record.
+  bool is_affected(const RecordResult& result) const {
+    const CheckpointName& name = name_of(result);
+    if (name.layer < 0) {
+      const bool reached = here_ != kNoLayer || before_ < last_layer_;
+      return reached && comes_after(result, std::min(here_, before_), Checkpoint::kExperts);
+    }
+    if (name.layer > here_ || name.layer - 1 > before_) return true;
+    const auto checkpoint = find_checkpoint(name.op, true);
+    if (name.layer == here_) {
+      return checkpoint ? reads_experts(*checkpoint)
+                        : comes_after(result, here_, Checkpoint::kExperts);
+    }
+    if (before_ == kNoLayer || name.layer - 1 != before_) return false;
+    return checkpoint ? reads_other_tokens(*checkpoint)
+                      : comes_after(result, name.layer, Checkpoint::kAttn);
+  }
+
+  // Of names that Assay does not know the order of the logs tells.
+  bool comes_after(const RecordResult& result, int layer, Checkpoint checkpoint) const {
+    const auto first = first_of_.find({layer, checkpoint});
+    return first != first_of_.end() &&
+           comparison_.order[static_cast<size_t>(result.checkpoint)] > first->second;
+  }
+
+  RecordResult* find(int layer, Checkpoint op, int64_t token_idx) {
+    const int32_t id = request_.names.checkpoints.find(checkpoint_name(op, layer));
+    const auto place = places_.find({id, token_idx});
+    return place == places_.end() ? nullptr : &comparison_.results[place->second];
+  }
+
+  // The two records of a result, read anew.
+  Pair load(const RecordResult& result) const {
+    const std::string& name = name_of(result).name;
+    const auto of = [&](const LogIndex& log, int64_t token_idx) {
+      const int64_t place = log.find(log.names().find(name), token_idx);
+      RecordLoader loader = log.loader();
+      return Record(log.load(log.entries()[static_cast<size_t>(place)], loader));
+    };
+    return {of(request_.ref, result.token_idx),
+            of(request_.got, result.token_idx + request_.offset)};
+  }
+
+  void judge_choice(RecordResult& result) {
+    const int layer = name_of(result).layer;
+    const RecordResult* router = find(layer, Checkpoint::kRouter, result.token_idx);
+    const bool affected = is_affected(result);
+    if (affected && is_excusable(result) && (router == nullptr || router->reason == kAfterFlip)) {
+      if (router == nullptr || follows_own_router(result, *router)) return excuse(result);
+    }
+    const bool shown = router != nullptr && (router->evidence == Evidence::kWhole ||
+                                             router->evidence == Evidence::kPartial);
+    result.failing_metric = Metric::kMargin;
+    if (!shown) return fail(kNoRouter, result);
+    const Pair experts = load(result);
+    const Pair routers = load(*router);
+    const Tolerance& tolerance = request_.tolerances[static_cast<size_t>(router->checkpoint)];
+    FlipJudgement flip = judge_flip({experts.ref, routers.ref}, {experts.got, routers.got},
+                                    tolerance, router->metrics);
+    result.failing_value = flip.margin;
+    result.failing_tolerance = flip.error;
+    if (flip.same_experts) {
+      compare_by_id(experts, result);
+      // Their order is no matter where each one's weight is held to its own.
+      flip.level = flip.level || has_whole_weights(result);
+    }
+    if (!flip.level || result.contradicts_itself) return fail(flip.reason, result);
+    pass(flip, router->evidence, result);
+    if (!flip.same_experts && !request_.options.strict_argmax) here_ = std::min(here_, layer);
+  }
+
+  bool follows_own_router(const RecordResult& result, const RecordResult& router) const {
+    const Pair experts = load(result);
+    const Pair routers = load(router);
+    return !follows_router({experts.ref, routers.ref}) ||
+           follows_router({experts.got, routers.got});
+  }
+
+  static void fail(std::string_view reason, RecordResult& result) {
+    result.reason = reason;
+    if (!reason.empty()) {
+      result.failing_value = result.failing_tolerance = std::numeric_limits<double>::quiet_NaN();
+    }
+  }
+
+  void pass(const FlipJudgement& flip, Evidence router, RecordResult& result) {
+    comparison_.flips.push_back({result.checkpoint, result.token_idx, flip.ref_expert,
+                                 flip.got_expert, flip.margin, flip.error, flip.same_experts});
+    result.status = Verdict::kTieFlip;
+    if (request_.options.strict_argmax) {
+      result.failing_tolerance = 0;
+      return;
+    }
+    result.evidence = router;
+    result.failing_metric = Metric::kNone;
+    result.failing_value = 0;
+  }
+
+  // Compares what each expert has by its id, where both logs list the same ones in another order.
+  void compare_by_id(const Pair& experts, const RecordResult& choice) {
+    for (const Checkpoint checkpoint : kByExpert) {
+      RecordResult* result = find(name_of(choice).layer, checkpoint, choice.token_idx);
+      if (result == nullptr || (result->failed() && !is_excusable(*result))) continue;
+      Pair pair = load(*result);
+      if (!pair.got.has_all_values() || pair.got.values.empty() ||
+          pair.got.values.size() % experts.ref.values.size() != 0) {
+        excuse(*result);
+        continue;
+      }
+      const Record got = in_order_of(experts.ref.values, experts.got.values, std::move(pair.got));
+      const Tolerance& tolerance = request_.tolerances[static_cast<size_t>(result->checkpoint)];
+      RecordResult held = compare_pair(pair.ref, got, tolerance, request_.options).result;
+      held.checkpoint = result->checkpoint;
+      held.token_idx = result->token_idx;
+      held.ref_team = result->ref_team;
+      held.got_team = result->got_team;
+      *result = held;
+    }
+  }
+
+  bool has_whole_weights(const RecordResult& choice) {
+    const RecordResult* weights =
+        find(name_of(choice).layer, Checkpoint::kExpertWeights, choice.token_idx);
+    return weights != nullptr && weights->metrics.facts.all_values;
+  }
+
+  void excuse(RecordResult& result) const {
+    result.evidence = request_.options.whole_required ? Evidence::kUnproven : Evidence::kExcused;
+    result.status = Verdict::kIncomplete;
+    result.reason = kAfterFlip;
+    result.failing_metric = Metric::kNone;
+  }
+
+  const MeasureRequest& request_;
+  Comparison& comparison_;
+  std::map<std::pair<int32_t, int64_t>, size_t> places_;  // of results, by checkpoint and token
+  // Of a layer, the place of the first of its checkpoints that is this one or comes after it.
+  std::map<std::pair<int, Checkpoint>, int64_t> first_of_;
+  int last_layer_ = -1;    // that either log names
+  int here_ = kNoLayer;    // the first layer with another choice, at the token at hand
+  int before_ = kNoLayer;  // the same at the tokens before it
+};
+
+}  // namespace
+
+void judge_expert_flips(const MeasureRequest& request, Comparison& comparison) {
+  Judge(request, comparison).judge();
+}
+
+void move_excused_by_flips(Comparison& comparison) {
+  std::erase_if(comparison.results, [&](const RecordResult& result) {
+    if (result.reason != kAfterFlip) return false;
+    comparison.gaps.push_back({result.checkpoint, result.token_idx, result.evidence, kAfterFlip});
+    return true;
+  });
+}
+
+int64_t count_after_flips(const Comparison& comparison) {
+  return std::ranges::count(comparison.gaps, kAfterFlip, &Gap::reason);
+}
+
+}  // namespace assay

@@ -344,7 +344,7 @@ std::vector<bool> windowed_layers(const ConfigObject& object, const HfConfig& co
   }
   if (!windowed.empty() || config.model->window == HfWindow::kSome) return windowed;
   const int64_t first = config.model->window == HfWindow::kFlagged
-                            ? object.whole({"max_window_layers"}, kMaxWidth, 28)
+                            ? object.whole_or_zero("max_window_layers", kMaxWidth, 28)
                             : 0;
   for (int64_t i = 0; i < config.n_layers; ++i) windowed.push_back(i >= first);
   return windowed;

@@ -302,8 +302,15 @@ class TensorList {
       if (config_.tied_is_stated) check_has(output, "", "");
       return;
     }
-    // transformers does not read what the files may have here.
-    weights_.find(std::string(hf_module(*config_.model, "output")) + ".weight");
+    // Files may have it here as well. Where it is another matrix, transformers ties nothing
+    // (since its version 5), and its converters write both.
+    const auto stored = [&](std::string_view tensor) {
+      return weights_.find(std::string(hf_module(*config_.model, tensor)) + ".weight");
+    };
+    const StoredTensor* matrix = stored("output");
+    const StoredTensor* embedding = stored("token_embd");
+    if (matrix == nullptr || embedding == nullptr) return;
+    if (!std::ranges::equal(matrix->data, embedding->data)) add(output, "", "");
   }
 
   void add_layer(int64_t layer) {

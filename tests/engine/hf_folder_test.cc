@@ -281,16 +281,18 @@ TEST_F(HfFolder, ShardsAreOneModel) {
   EXPECT_THAT(refusal(), HasSubstr(path("b.safetensors") + ": cannot open"));
 }
 
-// A tied matrix may be in the files as well; one that is stated and missing is damage.
+// A tied matrix may be in the files as well, and is not tied if it is another one; one that is
+// stated and missing is damage.
 TEST_F(HfFolder, TheOutputMatrixIsTiedAsStated) {
   HfTensors tensors = llama();
   EXPECT_THAT(refusal(llama_config(R"(, "tie_word_embeddings": false)"), tensors),
               HasSubstr("tensor 'lm_head.weight' is missing"));
   tensors["lm_head.weight"] = {{3, 8}};
   EXPECT_NE(open(llama_config(), tensors).find_tensor("output.weight"), nullptr);
-  EXPECT_EQ(
-      open(llama_config(R"(, "tie_word_embeddings": true)"), tensors).find_tensor("output.weight"),
-      nullptr);
+  const std::string tied = llama_config(R"(, "tie_word_embeddings": true)");
+  EXPECT_NE(open(tied, tensors).find_tensor("output.weight"), nullptr);
+  tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"];
+  EXPECT_EQ(open(tied, tensors).find_tensor("output.weight"), nullptr);
 }
 
 TEST_F(HfFolder, TensorsThatDoNotFitAreNamed) {

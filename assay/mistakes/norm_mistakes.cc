@@ -84,6 +84,7 @@ void run_over_all_heads(const OpContext& context, NormCall call, Kernels& kernel
   call.weight = weight.data();
   call.n_tokens = call.n_tokens * call.width / width;
   call.width = width;
+  call.x_width = 0;
   call.n_weights = 1;
   kernels.run(call);
 }
@@ -93,6 +94,7 @@ void run_over_each_head(const OpContext& context, NormCall call, Kernels& kernel
   call.n_weights = call.width / head_dim;
   call.n_tokens *= call.n_weights;
   call.width = head_dim;
+  call.x_width = 0;
   kernels.run(call);
 }
 

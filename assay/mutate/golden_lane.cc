@@ -24,7 +24,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 int order_of(Checkpoint checkpoint, int layer) {
   const int within = static_cast<int>(checkpoint);
   if (checkpoint == Checkpoint::kEmbedding) return 0;
-  if (checkpoint >= Checkpoint::kFinalNorm) return std::numeric_limits<int>::max() - 32 + within;
+  if (checkpoint >= Checkpoint::kFinalNorm)
+    return std::numeric_limits<int>::max() - kCheckpoints + within;
   return layer * kCheckpoints + within;
 }
 

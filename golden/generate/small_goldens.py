@@ -7,7 +7,7 @@ from .llamacpp_engine import LlamaCpp
 from .model_file import ModelFile
 
 GENERATED = 8
-# How many positions: the whole of golden/ must stay under 76 MB.
+# How many positions: the whole of golden/ must stay under 80 MB.
 LAYERS = {("haiku", "layers"): None, ("unicode", "layers"): 12, ("long", "layers"): 10}
 OPS = {("haiku", "ops"): 2, ("unicode", "ops"): 2, ("long", "ops"): 2}
 OPS_OF_F32 = {("haiku", "ops"): 8, ("unicode", "ops"): 3, ("long", "ops"): 3}

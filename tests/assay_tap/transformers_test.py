@@ -375,7 +375,7 @@ class ReadyRules(unittest.TestCase):
                 with self.subTest(kind), LogWriter(path, sketch=True, values=None) as log:
                     row = torch.tensor([1.5, -0.1, 7]).to(getattr(torch, kind))
                     log.write("x", 0, row)
-                    log.write("x", 0, row.double().numpy())
+                    log.write("x", 0, (row.double() if row.is_floating_point() else row).numpy())
                     log.write("x", 1, weight)
                     log.write("x", 1, weight.detach().numpy())
                 lines = path.read_text().splitlines()

@@ -25,9 +25,9 @@ enum class Conformity : uint8_t {
 
 std::string_view conformity_name(Conformity conformity);
 
-// How far the logits of a log are from those of another: the root mean square of rel_l2 over the
-// positions that could be compared. Not a number where one of them is none.
-struct LogitsError {
+// How far the records of a checkpoint are from those in another log: the root mean square of rel_l2
+// over the positions that could be compared. Not a number where one of them is none.
+struct OutputError {
   double rel_l2 = 0;
   int64_t positions = 0;  // compared
   int64_t total = 0;      // that the reference has
@@ -38,7 +38,8 @@ struct FeatureVerdict {
   Conformity conformity = Conformity::kCrashed;
   std::string cause;                     // of ignored and misread: the name of the mistake
   std::string text;                      // what the engine does, or says
-  std::optional<LogitsError> error;      // from float64
+  std::string checkpoint;                // that was judged: logits, or the last layer
+  std::optional<OutputError> error;      // from float64
   std::optional<double> from_explained;  // from what it is said to do
   std::string first_divergence;  // the first checkpoint that differs, where layers were logged
   std::string log;

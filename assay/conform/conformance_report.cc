@@ -94,6 +94,7 @@ void append_verdict(JsonObject& object, const Feature& feature, const FeatureVer
   object.member("verdict", conformity_name(verdict.conformity));
   object.member("cause", verdict.cause);
   object.member("text", verdict.text);
+  object.member("checkpoint", verdict.checkpoint);
   const bool finite = verdict.error && std::isfinite(verdict.error->rel_l2);
   object.member("rel_l2", finite ? std::optional(verdict.error->rel_l2) : std::nullopt);
   object.member("from_explained", verdict.from_explained);

@@ -87,9 +87,10 @@ Counterfactual read_counterfactual(const JsonNode& node) {
   const std::optional<JsonNode> patch = node.find("config");
   if (patch && !patch->is_object()) patch->fail("is not an object", kHint);
   result.patch = patch ? json_of_value(patch->json()) : "{}";
-  if (const auto constants = node.find("tensors")) {
-    for (const auto& [glob, value] : constants->members()) {
-      result.constants.emplace_back(glob, number(value));
+  if (const auto changed = node.find("tensors")) {
+    for (const auto& [glob, value] : changed->members()) {
+      const bool is_left_out = value.json().IsNull();
+      result.tensors.emplace_back(glob, is_left_out ? std::nullopt : std::optional(number(value)));
     }
   }
   return result;

@@ -3,7 +3,7 @@
 #include <rapidjson/document.h>
 
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,13 +21,16 @@ struct FeatureTensor {
   TensorType type = TensorType::kF32;
 };
 
+// Globs of tensors, and the value that all their elements have; none: the file lacks them.
+using ChangedTensors = std::vector<std::pair<std::string, std::optional<float>>>;
+
 // What an engine computes that does not honour the feature, as another model.
 struct Counterfactual {
   bool ignored = false;  // the model without the feature; otherwise with the feature misread
   std::string name;      // as a cause of `assay compare`
   std::string text;      // what the engine does: "takes 0.1 ln(factor) + 1"
   std::string patch;     // of config.json, a JSON merge patch (RFC 7396)
-  std::vector<std::pair<std::string, float>> constants;  // globs of tensors, and their value
+  ChangedTensors tensors;
 };
 
 // One feature of networks: a tiny model in which it is loud, tokens, and what float64 computes.

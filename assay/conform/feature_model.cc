@@ -51,15 +51,21 @@ std::string safetensors_header(const std::vector<FeatureTensor>& tensors) {
   return header + json;
 }
 
+// The first of the changes that is for the tensor, if any.
+const std::optional<float>* change_of(const ChangedTensors& changed, const FeatureTensor& tensor) {
+  for (const auto& [glob, value] : changed) {
+    if (matches_glob(glob, tensor.name)) return &value;
+  }
+  return nullptr;
+}
+
 std::string tensor_bytes(const Feature& feature, const FeatureTensor& tensor,
-                         const std::vector<std::pair<std::string, float>>& constants) {
+                         const std::optional<float>* constant) {
   const int64_t count = elements_of(tensor);
   std::vector<float> values(static_cast<size_t>(count));
   RandomWeights(feature.seed, tensor.name)
       .draw(0, count, tensor.mean, tensor.deviation, values.data());
-  for (const auto& [glob, constant] : constants) {
-    if (matches_glob(glob, tensor.name)) std::fill(values.begin(), values.end(), constant);
-  }
+  if (constant != nullptr) std::fill(values.begin(), values.end(), **constant);
   std::string bytes(row_bytes(tensor.type, count), '\0');
   quantize_row(tensor.type, values.data(), count, bytes.data());
   return bytes;
@@ -134,16 +140,20 @@ GgufHeader header_of(const Feature& feature, const Gguf& model, std::deque<std::
 }  // namespace
 
 void write_feature_folder(const Feature& feature, const std::string& config,
-                          const std::vector<std::pair<std::string, float>>& constants,
-                          const std::string& folder) {
+                          const ChangedTensors& changed, const std::string& folder) {
   std::error_code failed;
   fs::create_directories(folder, failed);
   if (failed) throw Error("cannot be created: " + failed.message(), folder);
   write_text(fs::path(folder) / "config.json", config + "\n");
   NewFile weights((fs::path(folder) / "model.safetensors").string());
-  weights.write(safetensors_header(feature.tensors));
-  for (const FeatureTensor& tensor : feature.tensors) {
-    weights.write(tensor_bytes(feature, tensor, constants));
+  std::vector<FeatureTensor> tensors = feature.tensors;
+  std::erase_if(tensors, [&](const FeatureTensor& tensor) {
+    const std::optional<float>* change = change_of(changed, tensor);
+    return change != nullptr && !change->has_value();
+  });
+  weights.write(safetensors_header(tensors));
+  for (const FeatureTensor& tensor : tensors) {
+    weights.write(tensor_bytes(feature, tensor, change_of(changed, tensor)));
   }
   weights.finish();
 }

@@ -6,13 +6,15 @@
 
 namespace assay {
 
-// How far the logits of the log `got` are from those of `ref`. Throws Error if they cannot be
-// compared.
-LogitsError logits_error(const std::string& ref, const std::string& got);
+// How far the records of the checkpoint in the log `got` are from those in `ref`. Throws Error if
+// they cannot be compared, NothingInCommon if one of the logs has none.
+OutputError output_error(const std::string& ref, const std::string& got,
+                         const std::string& checkpoint);
 
 // Judges the log of an engine. `folder` has the feature's model and takes the models of its
 // counterfactuals; `verdict.log` is the log.
 //
+// What is judged are the logits, or the output of the last layer where an engine logs no logits.
 // Near float64 the feature is honoured. Otherwise the log is held to each counterfactual, which
 // Assay's engine computes, then to the catalogue of mistakes. An explanation must leave at most a
 // tenth of the difference (a third where the engine rounds to 16 bits). Where there is none, the

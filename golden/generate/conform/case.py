@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 class Mistake:
     """What an engine may compute instead: the same folder with `config` merged into its config.json (RFC 7396).
 
-    tensors: {glob: constant} for tensors that it takes for a constant. small: it moves the logits by less than 1e-2.
+    tensors: {glob: constant} for tensors that it takes for a constant, None for those that it does not read.
+    small: it moves the logits by less than 1e-2.
     """
 
     verdict: str  # "ignored" or "misread"

@@ -19,13 +19,13 @@ def stored(values, dtype):
     return values.astype("<f2" if dtype == "F16" else "<f4").tobytes()
 
 
-def weights(case, constants):
-    """{name: (dtype, shape, bytes)}; tensors whose name a glob of `constants` fits are filled with its constant."""
+def weights(case, filled):
+    """{name: (dtype, shape, bytes)}. filled: {glob: (mean, deviation)} in place of the case's; mean None: left out."""
     made = {}
     for name, shape, mean, deviation, *rest in case["tensors"]:
-        constant = first_match(constants, name, None)
-        if constant is not None:
-            mean, deviation = constant, 0.0
+        mean, deviation = first_match(filled, name, (mean, deviation))
+        if mean is None:
+            continue
         dtype = rest[0] if rest else "F32"
         made[name] = dtype, shape, stored(drawn(case["seed"], name, shape, mean, deviation), dtype)
     return made
@@ -48,5 +48,6 @@ def write_folder(folder, case, config=None, constants=None):
     """Writes the case's model, or what an engine takes it for: another config, constants for tensors."""
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(config or case["config"], indent=2) + "\n")
-    (folder / "model.safetensors").write_bytes(safetensors(weights(case, constants or {})))
+    filled = {glob: (value, 0.0) for glob, value in (constants or {}).items()}
+    (folder / "model.safetensors").write_bytes(safetensors(weights(case, filled)))
     return folder

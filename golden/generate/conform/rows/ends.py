@@ -16,7 +16,7 @@ ENDS = [
     Row(
         "untied_head", HEAD, "An output matrix of its own", config("llama", tie_word_embeddings=False),
         ("tie_word_embeddings",),
-        (ignored("tied_head", "takes the embedding", {"tie_word_embeddings": True}),),
+        (ignored("tied_head", "takes the embedding", {"tie_word_embeddings": True}, {"lm_head.weight": None}),),
     ),
     Row(
         "tied_head", HEAD, "The embedding as the output matrix", config("llama", tie_word_embeddings=True, **BASE),

@@ -1,0 +1,146 @@
+// Engines from outside are strange: each end of theirs is an answer.
+#include "assay/conform/engine_process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "tests/support/temporary_folder.h"
+
+namespace assay {
+namespace {
+
+using std::chrono::seconds;
+using testing::HasSubstr;
+using testing::StartsWith;
+using testing::ThrowsMessage;
+using Outcome = EngineAnswer::Outcome;
+
+class Engine : public TemporaryFolder {
+ protected:
+  EngineCase one() const {
+    return {
+        .model_dir = "m", .gguf = "g", .tokens = {3, 5}, .surface = "alone", .log = path("log")};
+  }
+
+  EngineAnswer once(const std::string& line, seconds timeout = seconds(20)) const {
+    EngineProcess engine({"sh", "-c", line}, false, path("errors"), timeout);
+    return engine.run(one());
+  }
+
+  // A process that is given the case, twice.
+  std::vector<EngineAnswer> served(const std::string& line, seconds timeout = seconds(20)) const {
+    EngineProcess engine({"sh", "-c", line}, true, path("errors"), timeout);
+    std::vector<EngineAnswer> answers;
+    for (int i = 0; i < 2; ++i) answers.push_back(engine.run(one()));
+    return answers;
+  }
+};
+
+TEST_F(Engine, FindsTheCaseInItsEnvironment) {
+  const EngineAnswer answer = once(
+      "echo $ASSAY_MODEL_DIR $ASSAY_GGUF $ASSAY_TOKENS $ASSAY_SURFACE [$ASSAY_SERVE]"
+      " > $ASSAY_LOG_FILE");
+  EXPECT_EQ(answer.outcome, Outcome::kLogged);
+  EXPECT_EQ(contents(path("log")), "m g 3,5 alone []\n");
+}
+
+TEST_F(Engine, CannotPassByAnOldLog) {
+  put("log", "of yesterday");
+  const EngineAnswer answer = once("true");
+  EXPECT_EQ(answer.outcome, Outcome::kCrashed);
+  EXPECT_EQ(answer.message, "said that it logged, and wrote no log");
+  EXPECT_EQ(once(": > $ASSAY_LOG_FILE").outcome, Outcome::kCrashed);
+}
+
+TEST_F(Engine, SaysWhatItDoesNotSupport) {
+  const EngineAnswer answer = once("echo no windows >&2; echo; exit 3");
+  EXPECT_EQ(answer.outcome, Outcome::kUnsupported);
+  EXPECT_EQ(answer.message, "no windows");
+}
+
+TEST_F(Engine, CrashesInManyWays) {
+  EngineAnswer answer = once("echo oh >&2; echo x > $ASSAY_LOG_FILE; exit 1");
+  EXPECT_EQ(answer.outcome, Outcome::kCrashed);
+  EXPECT_EQ(answer.message, "ended with exit code 1: oh");
+  answer = once("kill -SEGV $$");
+  EXPECT_EQ(answer.outcome, Outcome::kCrashed);
+  EXPECT_EQ(answer.message, "was ended by SIGSEGV");
+  EXPECT_EQ(once("nosuch_program_at_all").outcome, Outcome::kCrashed);
+}
+
+// With what it started: a helper of it does not stay.
+TEST_F(Engine, IsEndedAfterItsTime) {
+  const EngineAnswer answer = once("sleep 60 & echo $! > " + path("helper") + "; wait", seconds(1));
+  EXPECT_EQ(answer.outcome, Outcome::kCrashed);
+  EXPECT_EQ(answer.message, "gave no answer within 1 s");
+  pid_t helper = 0;
+  std::ifstream(path("helper")) >> helper;
+  ASSERT_GT(helper, 0);
+  for (int i = 0; i < 100 && kill(helper, 0) == 0; ++i) usleep(20'000);
+  std::ifstream state("/proc/" + std::to_string(helper) + "/stat");
+  std::string text;
+  std::getline(state, text);
+  EXPECT_TRUE(text.empty() || text.find(") Z ") != std::string::npos) << text;
+}
+
+TEST_F(Engine, ThatIsMissingIsAnError) {
+  EngineProcess engine({path("nosuch")}, false, path("errors"), seconds(5));
+  EXPECT_THAT([&] { engine.run(one()); }, ThrowsMessage<Error>(HasSubstr("cannot be run")));
+}
+
+TEST_F(Engine, ServesCaseAfterCase) {
+  const std::vector<EngineAnswer> answers = served(
+      "n=0; while read -r line; do n=$((n+1)); echo \"$n $ASSAY_SERVE $line\" >> " + path("seen") +
+      "; echo x > " + path("log") + R"(; echo '{"exit":0,"message":""}'; done)");
+  EXPECT_EQ(answers[0].outcome, Outcome::kLogged);
+  EXPECT_EQ(answers[1].outcome, Outcome::kLogged);
+  const std::string line =
+      R"({"model_dir":"m","gguf":"g","tokens":[3,5],"surface":"alone","log":")" + path("log") +
+      "\"}\n";
+  EXPECT_EQ(contents(path("seen")), "1 1 " + line + "2 1 " + line);
+}
+
+// Each case after a crash has a new process.
+TEST_F(Engine, ThatCrashesWhileItServesIsStartedAgain) {
+  const std::vector<EngineAnswer> answers =
+      served("read -r line; if [ -e " + path("second") + " ]; then echo x > " + path("log") +
+             R"(; echo '{"exit":0}'; read -r more; else touch )" + path("second") +
+             "; echo shape mismatch >&2; exit 134; fi");
+  EXPECT_EQ(answers[0].outcome, Outcome::kCrashed);
+  EXPECT_EQ(answers[0].message, "ended with exit code 134: shape mismatch");
+  EXPECT_EQ(answers[1].outcome, Outcome::kLogged);
+}
+
+TEST_F(Engine, AnswersNonsense) {
+  for (const char* said : {"hello", "[]", "{}", R"({"exit":"0"})", R"({"exit":1.5})"}) {
+    const auto answers = served("while read -r line; do echo '" + std::string(said) + "'; done");
+    for (const EngineAnswer& answer : answers) {
+      EXPECT_EQ(answer.outcome, Outcome::kCrashed) << said;
+      EXPECT_THAT(answer.message, StartsWith("answered with '"));
+    }
+  }
+}
+
+TEST_F(Engine, AnswersWithItsReason) {
+  const auto answers =
+      served(R"(while read -r line; do echo '{"exit":3,"message":"no windows"}'; done)");
+  EXPECT_EQ(answers[1].outcome, Outcome::kUnsupported);
+  EXPECT_EQ(answers[1].message, "no windows");
+  const auto crashes = served(R"(while read -r line; do echo '{"exit":70,"message":"oh"}'; done)");
+  EXPECT_EQ(crashes[1].outcome, Outcome::kCrashed);
+  EXPECT_EQ(crashes[1].message, "oh");
+}
+
+TEST_F(Engine, ThatStaysSilentOrTalksForEverIsEnded) {
+  const auto silent = served("cat > /dev/null", seconds(1));
+  EXPECT_EQ(silent[0].message, "gave no answer within 1 s");
+  const auto loud = served("yes | tr -d '\\n'", seconds(20));
+  EXPECT_EQ(loud[0].outcome, Outcome::kCrashed);
+}
+
+}  // namespace
+}  // namespace assay

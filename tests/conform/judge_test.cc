@@ -1,0 +1,128 @@
+// What of a log is not as it should be, and that it never passes.
+#include "assay/conform/judge.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "assay/conform/feature_model.h"
+#include "base/error.h"
+#include "tests/support/temporary_folder.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kSuite = ASSAY_SOURCE_DIR "/conform/suite";
+
+class Judge : public TemporaryFolder {
+ protected:
+  void SetUp() override {
+    TemporaryFolder::SetUp();
+    features_ = read_suite(kSuite, {"family_llama"});
+    write_feature_folder(feature(), feature().config, {}, path("model"));
+  }
+
+  const Feature& feature() const { return features_.at(0); }
+
+  // The lines of the reference, those of logits through `change`, which leaves out what it makes
+  // empty.
+  template <typename Change>
+  std::string log(const Change& change) const {
+    std::string text;
+    std::ifstream lines(feature().reference);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find("\"checkpoint\":\"logits\"") != std::string::npos) {
+        line = change(line);
+      } else if (line.find("\"checkpoint\"") != std::string::npos) {
+        continue;
+      }
+      if (!line.empty()) text += line + "\n";
+    }
+    return put("log.jsonl", text);
+  }
+
+  FeatureVerdict judged(const std::string& log, const std::string& precision = "float32") const {
+    FeatureVerdict verdict;
+    verdict.log = log;
+    judge(feature(), find_precision(precision, "test"), path("model"), verdict);
+    return verdict;
+  }
+
+  // With its first value in place of another.
+  static std::string with_first_value(const std::string& line, const std::string& value) {
+    constexpr std::string_view kKey = "\"values\":[";
+    const size_t begin = line.find(kKey) + kKey.size();
+    return line.substr(0, begin) + value + line.substr(line.find(',', begin));
+  }
+
+  std::vector<Feature> features_;
+};
+
+TEST_F(Judge, TheReferenceIsHonoured) {
+  const FeatureVerdict verdict = judged(log([](const std::string& line) { return line; }));
+  EXPECT_EQ(verdict.conformity, Conformity::kHonoured);
+  EXPECT_EQ(verdict.error->rel_l2, 0.0);
+  EXPECT_THAT(verdict.command, HasSubstr("assay compare "));
+}
+
+TEST_F(Judge, ValuesThatAreNoNumbersDiffer) {
+  for (const char* value : {"\"NaN\"", "\"Infinity\""}) {
+    const FeatureVerdict verdict =
+        judged(log([&](const std::string& line) { return with_first_value(line, value); }));
+    EXPECT_NE(verdict.conformity, Conformity::kHonoured) << value;
+  }
+}
+
+TEST_F(Judge, AnErrorThatNothingExplainsDiffers) {
+  int n = 0;
+  const FeatureVerdict verdict = judged(log([&](const std::string& line) {
+    return ++n % 3 == 0 ? line : with_first_value(line, std::to_string(n % 2 == 0 ? n : -n));
+  }));
+  EXPECT_EQ(verdict.conformity, Conformity::kDiffers);
+  EXPECT_THAT(verdict.text, HasSubstr("nothing explains it"));
+}
+
+TEST_F(Judge, LogsWithoutLogitsOrOfOtherTokensCrash) {
+  const FeatureVerdict none = judged(log([](const std::string&) { return std::string(); }));
+  EXPECT_EQ(none.conformity, Conformity::kCrashed) << none.text;
+  const FeatureVerdict other = judged(log([](const std::string& line) {
+    constexpr std::string_view kKey = "\"token_idx\":";
+    const size_t at = line.find(kKey) + kKey.size();
+    return line.substr(0, at) + "9" + line.substr(at);
+  }));
+  EXPECT_EQ(other.conformity, Conformity::kCrashed) << other.text;
+}
+
+TEST_F(Judge, FilesThatAreNoLogsCrash) {
+  for (const char* text : {"hello\n", "{}\n", "[1]\n", "\n"}) {
+    const FeatureVerdict verdict = judged(put("log.jsonl", text));
+    EXPECT_EQ(verdict.conformity, Conformity::kCrashed) << text;
+    EXPECT_FALSE(verdict.text.empty());
+  }
+}
+
+// An engine may log its last position only: then that is what was compared, and the verdict says
+// so.
+TEST_F(Judge, SaysHowManyPositionsWereCompared) {
+  const std::string last = "\"token_idx\":" + std::to_string(feature().tokens.size() - 1) + ",";
+  const FeatureVerdict verdict = judged(log([&](const std::string& line) {
+    return line.find(last) == std::string::npos ? std::string() : line;
+  }));
+  EXPECT_EQ(verdict.conformity, Conformity::kHonoured) << verdict.text;
+  EXPECT_EQ(verdict.error->positions, 1);
+  EXPECT_EQ(verdict.error->total, std::ssize(feature().tokens));
+}
+
+TEST_F(Judge, PrecisionsAreKnown) {
+  EXPECT_LT(find_precision("float32", "x").clean, find_precision("bfloat16", "x").clean);
+  EXPECT_THAT([] { find_precision("float8", "engines.json"); },
+              testing::ThrowsMessage<std::exception>(HasSubstr("'float8' is not a precision")));
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,181 @@
+// The suite of features: each is loud, and each of its mistakes is told from all others.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "assay/conform/feature.h"
+#include "assay/conform/feature_model.h"
+#include "assay/conform/judge.h"
+#include "assay/record/run.h"
+#include "base/error.h"
+#include "tests/support/temporary_folder.h"
+
+namespace assay {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr const char* kSuite = ASSAY_SOURCE_DIR "/conform/suite";
+constexpr uintmax_t kMostBytes = 2'000'000;
+
+const std::vector<Feature>& suite() {
+  static const std::vector<Feature> features = read_suite(kSuite, {});
+  return features;
+}
+
+class EachFeature : public TemporaryFolder, public testing::WithParamInterface<size_t> {
+ protected:
+  const Feature& feature() const { return suite()[GetParam()]; }
+
+  // The log of Assay's engine.
+  std::string log_of(const std::string& model) const {
+    RunOptions options;
+    options.model_path = model;
+    options.tokens = feature().tokens;
+    options.n_predict = 0;
+    options.backend = "cpu";
+    LogOptions whole;
+    whole.head_values = kAllValues;
+    options.log.emplace(LogRequest{path("log.jsonl"), whole, CheckpointSet("logits")});
+    run(options, {});
+    return path("log.jsonl");
+  }
+
+  FeatureVerdict judged(const std::string& log) const {
+    FeatureVerdict verdict;
+    verdict.feature = feature().name;
+    verdict.log = log;
+    judge(feature(), find_precision("float32", "test"), path("model"), verdict);
+    return verdict;
+  }
+};
+
+std::string name_of(const testing::TestParamInfo<size_t>& info) {
+  return suite()[info.param].name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Suite, EachFeature, testing::Range(size_t{0}, suite().size()), name_of);
+
+// From the folder and from the GGUF file, which are small.
+TEST_P(EachFeature, IsHonouredByAssay) {
+  write_feature_folder(feature(), feature().config, {}, path("model"));
+  EXPECT_LT(std::filesystem::file_size(path("model/model.safetensors")), kMostBytes);
+  const FeatureVerdict from_folder = judged(log_of(path("model")));
+  EXPECT_EQ(from_folder.conformity, Conformity::kHonoured) << from_folder.text;
+  EXPECT_EQ(from_folder.error->positions, std::ssize(feature().tokens));
+  EXPECT_EQ(from_folder.error->positions, from_folder.error->total);
+  if (!feature().has_gguf) return;
+  write_feature_gguf(feature(), path("model"), path("model.gguf"));
+  const FeatureVerdict from_gguf = judged(log_of(path("model.gguf")));
+  EXPECT_EQ(from_gguf.conformity, Conformity::kHonoured) << from_gguf.text;
+}
+
+// An engine that makes a mistake of the case is told so: by this text, or beside others that
+// compute the same.
+TEST_P(EachFeature, TellsItsMistakesApart) {
+  write_feature_folder(feature(), feature().config, {}, path("model"));
+  for (const Counterfactual& mistake : feature().counterfactuals) {
+    write_feature_folder(feature(), patched_config(feature().config, mistake.patch),
+                         mistake.tensors, path("engine"));
+    const FeatureVerdict verdict = judged(log_of(path("engine")));
+    EXPECT_THAT(verdict.text, HasSubstr(mistake.text));
+    EXPECT_EQ(verdict.cause, mistake.name) << mistake.text;
+    EXPECT_TRUE(verdict.conformity == Conformity::kIgnored ||
+                verdict.conformity == Conformity::kMisread)
+        << mistake.text;
+  }
+}
+
+TEST(Suite, HasWhatItShould) {
+  EXPECT_GE(suite().size(), 60U);
+  std::set<std::string> groups;
+  for (const Feature& feature : suite()) groups.insert(feature.group);
+  EXPECT_GE(groups.size(), 8U);
+  // What has none is known by what cannot be confused: shapes.
+  EXPECT_GE(std::ranges::count_if(
+                suite(), [](const Feature& each) { return !each.counterfactuals.empty(); }),
+            60);
+}
+
+TEST(Suite, FeaturesAreChosenByGlobs) {
+  const std::vector<Feature> chosen = read_suite(kSuite, {"yarn_b*", "tied_head"});
+  std::set<std::string> names;
+  for (const Feature& feature : chosen) names.insert(feature.name);
+  EXPECT_THAT(names, testing::ElementsAre("tied_head", "yarn_beta_fast", "yarn_beta_slow"));
+  EXPECT_THAT(
+      [] {
+        read_suite(kSuite, {"yarn*", "nosuch*"});
+      },
+      ThrowsMessage<Error>(HasSubstr("'nosuch*' matches no feature")));
+}
+
+TEST(Suite, PatchesAreMergePatches) {
+  EXPECT_EQ(patched_config(R"({"a":1,"b":{"c":2,"d":3}})", R"({"a":null,"b":{"c":[4]},"e":5})"),
+            R"({"b":{"c":[4],"d":3},"e":5})");
+}
+
+class Cases : public TemporaryFolder {
+ protected:
+  void expect_error(const std::string& text, const std::string& message) {
+    std::filesystem::create_directories(path("suite/one"));
+    put("suite/one/case.json", text);
+    EXPECT_THAT([&] { read_suite(path("suite"), {}); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("one/case.json"), HasSubstr(message))))
+        << text;
+  }
+
+  // A case with one member in place of a right one.
+  static std::string with(const std::string& key, const std::string& value) {
+    const std::vector<std::pair<std::string, std::string>> right = {
+        {"feature", "\"one\""},
+        {"group", "\"g\""},
+        {"title", "\"t\""},
+        {"states", "[]"},
+        {"config", "{}"},
+        {"seed", "1"},
+        {"tensors", R"([["w",[4,4],0.0,0.1]])"},
+        {"tokens", "[1,2]"},
+        {"counterfactuals", "[]"}};
+    std::string text;
+    for (const auto& [name, usual] : right) {
+      text += (text.empty() ? "{\"" : ",\"") + name + "\":" + (name == key ? value : usual);
+    }
+    return text + "}";
+  }
+};
+
+TEST_F(Cases, ThatAreWrongAreNamed) {
+  expect_error("{", "case.json");
+  expect_error(with("feature", "\"two\""), "'feature' is not the name of the folder");
+  expect_error(with("title", "\"\""), "title");
+  expect_error(with("config", "[]"), "'config' is not an object");
+  expect_error(with("seed", "-1"), "seed");
+  expect_error(with("tokens", "[]"), "'tokens' is empty");
+  expect_error(with("tokens", "[1.5]"), "tokens");
+  expect_error(with("tensors", R"([["w",[4,4],0.0]])"), "is not [name, shape, mean, deviation]");
+  expect_error(with("tensors", R"([["w",[0],0.0,0.1]])"), "tensors");
+  expect_error(with("tensors", R"([["w",[1048576,1048576],0.0,0.1]])"), "has too many elements");
+  expect_error(with("tensors", R"([["w",[],0.0,0.1]])"), "has not 1 to 4 sizes");
+  expect_error(with("tensors", R"([["w",[4],1e9,0.1]])"), "is not a number of at most");
+  expect_error(with("tensors", R"([["w",[4],0,0.1,"Q9"]])"), "is 'Q9'");
+  expect_error(with("counterfactuals", R"([{"verdict":"wrong","name":"n","text":"t"}])"),
+               "is 'wrong'");
+  expect_error(with("counterfactuals", R"([{"verdict":"ignored","name":"n","text":""}])"), "text");
+  expect_error(
+      with("counterfactuals", R"([{"verdict":"ignored","name":"n","text":"t","config":[]}])"),
+      "'counterfactuals[0].config' is not an object");
+}
+
+TEST_F(Cases, ThatAreMissingAreNamed) {
+  EXPECT_THAT([&] { read_suite(path("nosuch"), {}); },
+              ThrowsMessage<Error>(HasSubstr("holds no folder with a case.json")));
+  EXPECT_THAT([&] { read_suite(folder_, {}); },
+              ThrowsMessage<Error>(HasSubstr("holds no folder with a case.json")));
+}
+
+}  // namespace
+}  // namespace assay

@@ -16,6 +16,7 @@
 #include "engine/gguf.h"
 #include "engine/gguf_writer.h"
 #include "kernels/quantize/quantize.h"
+#include "kernels/reference/dequantize.h"
 
 namespace assay {
 namespace {
@@ -123,6 +124,20 @@ GgufValue value_of(const std::string& key, const rapidjson::Value& value,
   throw Error(fmt::format("the GGUF key '{}' has a value that GGUF does not have", key));
 }
 
+// Vectors are stored in full, as llama.cpp's converter has them.
+TensorType stored_type(const GgufTensor& tensor) {
+  return tensor.dims.size() == 1 ? TensorType::kF32 : tensor.type;
+}
+
+std::string stored_bytes(const GgufTensor& tensor) {
+  if (stored_type(tensor) == tensor.type) {
+    return {reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size()};
+  }
+  std::vector<float> values(static_cast<size_t>(tensor.dims.front()));
+  dequantize_row(tensor.type, tensor.data.data(), std::ssize(values), values.data());
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
 GgufHeader header_of(const Feature& feature, const Gguf& model, std::deque<std::string>& made) {
   GgufHeader header;
   header.text("general.architecture", model.get_string("general.architecture"));
@@ -132,7 +147,7 @@ GgufHeader header_of(const Feature& feature, const Gguf& model, std::deque<std::
   for (const auto& [key, value] : feature.metadata) header.value(key, value_of(key, value, made));
   header.text("tokenizer.ggml.model", "no_vocab");
   for (const GgufTensor& tensor : model.tensors()) {
-    header.tensor(tensor.name, tensor.type, tensor.dims);
+    header.tensor(tensor.name, stored_type(tensor), tensor.dims);
   }
   return header;
 }
@@ -165,8 +180,9 @@ void write_feature_gguf(const Feature& feature, const std::string& folder,
   NewFile file(path);
   file.write(header_of(feature, model, made).bytes());
   for (const GgufTensor& tensor : model.tensors()) {
-    file.write({reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size()});
-    file.write(std::string(gguf_padding(tensor.data.size()), '\0'));
+    const std::string bytes = stored_bytes(tensor);
+    file.write(bytes);
+    file.write(std::string(gguf_padding(bytes.size()), '\0'));
   }
   file.finish();
 }

@@ -45,12 +45,11 @@ class EachFeature : public TemporaryFolder, public testing::WithParamInterface<s
     return path("log.jsonl");
   }
 
-  FeatureVerdict judged(const std::string& log) const {
-    FeatureVerdict verdict;
-    verdict.feature = feature().name;
-    verdict.log = log;
-    judge(feature(), find_precision("float32", "test"), path("model"), verdict);
-    return verdict;
+  TableCell judged(const std::string& log) const {
+    TableCell cell;
+    cell.log = log;
+    judge(feature(), find_precision("float32", "test"), path("model"), cell);
+    return cell;
   }
 };
 
@@ -64,14 +63,14 @@ INSTANTIATE_TEST_SUITE_P(Suite, EachFeature, testing::Range(size_t{0}, suite().s
 TEST_P(EachFeature, IsHonouredByAssay) {
   write_feature_folder(feature(), feature().config, {}, path("model"));
   EXPECT_LT(std::filesystem::file_size(path("model/model.safetensors")), kMostBytes);
-  const FeatureVerdict from_folder = judged(log_of(path("model")));
-  EXPECT_EQ(from_folder.conformity, Conformity::kHonoured) << from_folder.text;
+  const TableCell from_folder = judged(log_of(path("model")));
+  EXPECT_EQ(from_folder.finding, Finding::kHonoured) << from_folder.text;
   EXPECT_EQ(from_folder.error->positions, std::ssize(feature().tokens));
   EXPECT_EQ(from_folder.error->positions, from_folder.error->total);
   if (!feature().has_gguf) return;
   write_feature_gguf(feature(), path("model"), path("model.gguf"));
-  const FeatureVerdict from_gguf = judged(log_of(path("model.gguf")));
-  EXPECT_EQ(from_gguf.conformity, Conformity::kHonoured) << from_gguf.text;
+  const TableCell from_gguf = judged(log_of(path("model.gguf")));
+  EXPECT_EQ(from_gguf.finding, Finding::kHonoured) << from_gguf.text;
 }
 
 // An engine that makes a mistake of the case is told so: by this text, or beside others that
@@ -81,11 +80,10 @@ TEST_P(EachFeature, TellsItsMistakesApart) {
   for (const Counterfactual& mistake : feature().counterfactuals) {
     write_feature_folder(feature(), patched_config(feature().config, mistake.patch),
                          mistake.tensors, path("engine"));
-    const FeatureVerdict verdict = judged(log_of(path("engine")));
+    const TableCell verdict = judged(log_of(path("engine")));
     EXPECT_THAT(verdict.text, HasSubstr(mistake.text));
     EXPECT_EQ(verdict.cause, mistake.name) << mistake.text;
-    EXPECT_TRUE(verdict.conformity == Conformity::kIgnored ||
-                verdict.conformity == Conformity::kMisread)
+    EXPECT_TRUE(verdict.finding == Finding::kIgnored || verdict.finding == Finding::kMisread)
         << mistake.text;
   }
 }

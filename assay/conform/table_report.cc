@@ -199,6 +199,53 @@ class EngineTableGithub : public Report<EngineTable> {
   }
 };
 
+class EngineTableMarkdown : public Report<EngineTable> {
+ public:
+  std::string_view name() const override { return "markdown"; }
+  void write(const EngineTable& table, const ReportContext&, const TextSink& sink) const override {
+    std::string text;
+    for (const TableColumn& each : table.columns) {
+      text += fmt::format("- {}: {}\n", markdown(engine_name(each)), counts_text(table, each));
+    }
+    std::string group;
+    for (size_t i = 0; i < table.rows.size(); ++i) {
+      if (i == 0 || table.rows[i].group != group) text += heading(table, table.rows[i].group);
+      group = table.rows[i].group;
+      text += fmt::format("| {} |", markdown(table.rows[i].title));
+      for (const TableColumn& each : table.columns) {
+        text += fmt::format(" {} |", mark(each.cells[i].finding));
+      }
+      text += "\n";
+    }
+    for (const TableColumn& each : table.columns) {
+      if (std::ranges::none_of(each.cells, is_bad, &TableCell::finding)) continue;
+      text += fmt::format("\n## {}\n", markdown(engine_name(each)));
+      text += fmt::format("| {} | what was found |\n|---|---|\n", row_word(table));
+      for (size_t i = 0; i < table.rows.size(); ++i) {
+        if (!is_bad(each.cells[i].finding)) continue;
+        text += fmt::format("| `{}` | {} |\n", table.rows[i].name,
+                            markdown(detail(table, each.cells[i]), 1000));
+      }
+    }
+    sink(text);
+  }
+
+ private:
+  static std::string heading(const EngineTable& table, const std::string& group) {
+    std::string text = fmt::format("\n## {}\n| |", markdown(group));
+    for (const TableColumn& each : table.columns)
+      text += fmt::format(" {} |", markdown(each.engine.name));
+    text += "\n|---|";
+    for (size_t i = 0; i < table.columns.size(); ++i) text += "---|";
+    return text + "\n";
+  }
+
+  static std::string mark(Finding finding) {
+    if (is_right(finding)) return finding == Finding::kWithinNoise ? "≈" : "✓";
+    return is_bad(finding) ? fmt::format("**{}**", finding_name(finding)) : "–";
+  }
+};
+
 }  // namespace
 
 std::string engine_table_json(const EngineTable& table) {
@@ -224,7 +271,7 @@ std::string engine_table_json(const EngineTable& table) {
 
 Reports<EngineTable> engine_table_reports() {
   return reports_of<EngineTable, EngineTableText, EngineTableJson, EngineTableHtml,
-                    EngineTableJunit, EngineTableGithub>();
+                    EngineTableMarkdown, EngineTableJunit, EngineTableGithub>();
 }
 
 }  // namespace assay

@@ -10,6 +10,19 @@ def without(made, *keys):
     return {key: value for key, value in made.items() if key not in keys}
 
 
+QUANTISED = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "MXFP4")
+
+
+def quantised(kind):
+    """All rows of matrices are one block of the k-quants, or several of the others."""
+    return Row(
+        f"weights_{kind.lower()}", FILES, f"Matrices in {kind} in the GGUF file, and what they stand for in the folder",
+        config(
+            "llama", hidden_size=256, intermediate_size=256, num_hidden_layers=1, num_attention_heads=8
+        ), dtypes={"*norm*": "F32", "*": kind}, length=4,
+    )
+
+
 ENDS = [
     Row(
         "untied_head", HEAD, "An output matrix of its own", config("llama", tie_word_embeddings=False),
@@ -73,4 +86,4 @@ ENDS = [
             "architectures": ["MistralForCausalLM"], "model_type": "mistral", "sliding_window": 32
         }),), length=40,
     ),
-]
+] + [quantised(kind) for kind in QUANTISED]

@@ -29,7 +29,7 @@ SCALES = tuple(
         ("logit_scale", "leaves logits_scaling out", "logits_scaling", 1.0),
     )
 )
-GRANITE = dict(embedding_multiplier=2.0, attention_multiplier=0.5, residual_multiplier=0.5, logits_scaling=4.0)
+GRANITE = dict(embedding_multiplier=4.0, attention_multiplier=0.5, residual_multiplier=0.5, logits_scaling=4.0)
 LONGROPE = dict(
     type="longrope", short_factor=[1.0 + i / 8 for i in range(16)], long_factor=[1.0 + i / 2 for i in range(16)]
 )

@@ -133,11 +133,11 @@ ROTATION = [
         "two_rotary_bases_rope_parameters", GROUP, "Two rotary bases in rope_parameters",
         {
             key: value
-            for key, value in newer("gemma3_text", {}, num_hidden_layers=4).items()
+            for key, value in newer("gemma3_text", {}).items()
             if key not in ("rope_local_base_freq", "sliding_window_pattern", "rope_parameters")
         }
         | {
-            "layer_types": [SLIDING, FULL, SLIDING, FULL],
+            "layer_types": [SLIDING] * 5 + [FULL],
             "rope_parameters": {
                 FULL: {"rope_type": "default", "rope_theta": 4096.0},
                 SLIDING: {"rope_type": "default", "rope_theta": 64.0},
@@ -158,7 +158,7 @@ ROTATION = [
     ),
     Row(
         "global_layers_without_rotation", GROUP, "Global layers are not rotated, by sliding_window_pattern",
-        config("cohere2", num_hidden_layers=4, sliding_window_pattern=2), ("sliding_window_pattern",),
+        config("cohere2", sliding_window_pattern=2), ("sliding_window_pattern",),
         (
             ignored("rope_unwanted", "rotates every layer", {"layer_types": [SLIDING] * 4}),
             misread("rope_missing", "has one global layer of four", {"layer_types": [SLIDING] * 3 + [FULL]}),
@@ -169,13 +169,13 @@ ROTATION = [
         "global_layers_by_layer_types", GROUP, "Global layers are not rotated, by layer_types",
         {
             key: value
-            for key, value in config("cohere2", num_hidden_layers=3, layer_types=[FULL, SLIDING, FULL]).items()
+            for key, value in config("cohere2", layer_types=[FULL, SLIDING] * 2).items()
             if key != "sliding_window_pattern"
         },
         ("layer_types",),
         (
-            ignored("rope_unwanted", "rotates every layer", {"layer_types": [SLIDING] * 3}),
-            misread("rope_missing", "rotates global layers only", {"layer_types": [SLIDING, FULL, SLIDING]}),
+            ignored("rope_unwanted", "rotates every layer", {"layer_types": [SLIDING] * 4}),
+            misread("rope_missing", "rotates global layers only", {"layer_types": [SLIDING, FULL] * 2}),
         ),
     ),
 ]

@@ -20,6 +20,8 @@ def types(*kinds):
 
 
 NONE = ignored("attention_window", "leaves the window out", {"sliding_window": WIDE})
+# With a window, and rotated.
+ALL_ALIKE = misread("rope_unwanted", "has global layers like the others", types(*[SLIDING] * 4))
 ONES = dict(type="longrope", short_factor=[1.0] * 16, long_factor=[1.0] * 16)
 
 WINDOWS = [
@@ -90,13 +92,12 @@ WINDOWS = [
         ),
     ),
     Row(
-        "window_of_cohere2", GROUP, "Windows of Command R7B, without a global layer",
-        config("cohere2", num_hidden_layers=3, sliding_window=4), ("sliding_window",), (NONE, *widths(4)),
+        "window_of_cohere2", GROUP, "Windows of Command R7B", config("cohere2", sliding_window=4),
+        ("sliding_window", "sliding_window_pattern"), (NONE, ALL_ALIKE, *widths(4)),
     ),
     Row(
         "window_of_exaone4", GROUP, "Windows of EXAONE 4", config("exaone4", sliding_window=4),
-        ("sliding_window", "layer_types"),
-        (NONE, misread("rope_unwanted", "has global layers like the others", types(*[SLIDING] * 4)), *widths(4)),
+        ("sliding_window", "layer_types"), (NONE, ALL_ALIKE, *widths(4)),
     ),
     Row(
         "window_of_gpt_oss", GROUP, "Windows of gpt-oss", config("gpt_oss", sliding_window=4),

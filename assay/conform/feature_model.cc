@@ -7,7 +7,11 @@
 #include <filesystem>
 #include <functional>
 #include <numeric>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "assay/report/json_object.h"
 #include "assay/synth/random_weights.h"
@@ -27,8 +31,9 @@ int64_t elements_of(const FeatureTensor& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies());
 }
 
-std::string_view dtype_name(TensorType type) {
-  return type == TensorType::kF32 ? "F32" : type == TensorType::kF16 ? "F16" : "BF16";
+// The type in the folder: safetensors has none that is quantised.
+TensorType folder_type(TensorType type) {
+  return type == TensorType::kF16 || type == TensorType::kBF16 ? type : TensorType::kF32;
 }
 
 // As safetensors has it, with its length before it; the data begins at a multiple of eight bytes.
@@ -36,9 +41,10 @@ std::string safetensors_header(const std::vector<FeatureTensor>& tensors) {
   std::string json = json_of([&](JsonObject& object) {
     uint64_t begin = 0;
     for (const FeatureTensor& tensor : tensors) {
-      const uint64_t end = begin + row_bytes(tensor.type, elements_of(tensor));
+      const TensorType type = folder_type(tensor.type);
+      const uint64_t end = begin + row_bytes(type, elements_of(tensor));
       object.object(tensor.name, [&](JsonObject& entry) {
-        entry.member("dtype", dtype_name(tensor.type));
+        entry.member("dtype", tensor_type_info(type).name);
         entry.array("shape", tensor.shape);
         entry.member("data_offsets", std::tuple(begin, end));
       });
@@ -60,7 +66,8 @@ const std::optional<float>* change_of(const ChangedTensors& changed, const Featu
   return nullptr;
 }
 
-std::string tensor_bytes(const Feature& feature, const FeatureTensor& tensor,
+// Its rows as the feature's type stores them.
+std::string stored_bytes(const Feature& feature, const FeatureTensor& tensor,
                          const std::optional<float>* constant) {
   const int64_t count = elements_of(tensor);
   std::vector<float> values(static_cast<size_t>(count));
@@ -70,6 +77,66 @@ std::string tensor_bytes(const Feature& feature, const FeatureTensor& tensor,
   std::string bytes(row_bytes(tensor.type, count), '\0');
   quantize_row(tensor.type, values.data(), count, bytes.data());
   return bytes;
+}
+
+// Rows of any type as float32.
+std::string float_bytes(TensorType type, std::string_view stored, int64_t count) {
+  std::string bytes(static_cast<size_t>(count) * sizeof(float), '\0');
+  std::vector<float> values(static_cast<size_t>(count));
+  dequantize_row(type, stored.data(), count, values.data());
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+// As the folder has them.
+std::string tensor_bytes(const Feature& feature, const FeatureTensor& tensor,
+                         const std::optional<float>* constant) {
+  std::string bytes = stored_bytes(feature, tensor, constant);
+  return tensor.type == folder_type(tensor.type)
+             ? bytes
+             : float_bytes(tensor.type, bytes, elements_of(tensor));
+}
+
+// The quantised rows of a feature by their float32 values, which the folder has: in a GGUF file
+// they may stand in another order, and under another name.
+using QuantisedRows = std::unordered_map<std::string, std::pair<TensorType, std::string>>;
+
+QuantisedRows quantised_rows(const Feature& feature) {
+  QuantisedRows rows;
+  for (const FeatureTensor& tensor : feature.tensors) {
+    if (tensor.type == folder_type(tensor.type)) continue;
+    const std::string stored = stored_bytes(feature, tensor, nullptr);
+    const size_t size = row_bytes(tensor.type, tensor.shape.back());
+    for (size_t begin = 0; begin < stored.size(); begin += size) {
+      std::string row = stored.substr(begin, size);
+      std::string values = float_bytes(tensor.type, row, tensor.shape.back());
+      rows.try_emplace(std::move(values), tensor.type, std::move(row));
+    }
+  }
+  return rows;
+}
+
+struct GgufData {
+  TensorType type = TensorType::kF32;
+  std::string bytes;
+};
+
+// A tensor of the folder as llama.cpp's converter stores it: vectors in float32, rows that are
+// quantised as their blocks.
+GgufData gguf_data(const GgufTensor& tensor, const QuantisedRows& quantised) {
+  const std::string_view data(reinterpret_cast<const char*>(tensor.data.data()),
+                              tensor.data.size());
+  if (tensor.dims.size() == 1)
+    return {TensorType::kF32, float_bytes(tensor.type, data, tensor.columns())};
+  GgufData made{.type = tensor.type, .bytes = {}};
+  const size_t size = row_bytes(tensor.type, tensor.columns());
+  for (size_t begin = 0; begin < data.size(); begin += size) {
+    const auto found = quantised.find(std::string(data.substr(begin, size)));
+    if (found == quantised.end()) return {tensor.type, std::string(data)};
+    made.type = found->second.first;
+    made.bytes += found->second.second;
+  }
+  return made;
 }
 
 void write_text(const fs::path& path, const std::string& text) {
@@ -124,21 +191,8 @@ GgufValue value_of(const std::string& key, const rapidjson::Value& value,
   throw Error(fmt::format("the GGUF key '{}' has a value that GGUF does not have", key));
 }
 
-// Vectors are stored in full, as llama.cpp's converter has them.
-TensorType stored_type(const GgufTensor& tensor) {
-  return tensor.dims.size() == 1 ? TensorType::kF32 : tensor.type;
-}
-
-std::string stored_bytes(const GgufTensor& tensor) {
-  if (stored_type(tensor) == tensor.type) {
-    return {reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size()};
-  }
-  std::vector<float> values(static_cast<size_t>(tensor.dims.front()));
-  dequantize_row(tensor.type, tensor.data.data(), std::ssize(values), values.data());
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
-}
-
-GgufHeader header_of(const Feature& feature, const Gguf& model, std::deque<std::string>& made) {
+GgufHeader header_of(const Feature& feature, const Gguf& model, const std::vector<GgufData>& data,
+                     std::deque<std::string>& made) {
   GgufHeader header;
   header.text("general.architecture", model.get_string("general.architecture"));
   header.text("general.type", "model");
@@ -146,8 +200,8 @@ GgufHeader header_of(const Feature& feature, const Gguf& model, std::deque<std::
   header.u32("general.file_type", 0);
   for (const auto& [key, value] : feature.metadata) header.value(key, value_of(key, value, made));
   header.text("tokenizer.ggml.model", "no_vocab");
-  for (const GgufTensor& tensor : model.tensors()) {
-    header.tensor(tensor.name, stored_type(tensor), tensor.dims);
+  for (size_t i = 0; i < data.size(); ++i) {
+    header.tensor(model.tensors()[i].name, data[i].type, model.tensors()[i].dims);
   }
   return header;
 }
@@ -176,13 +230,15 @@ void write_feature_folder(const Feature& feature, const std::string& config,
 void write_feature_gguf(const Feature& feature, const std::string& folder,
                         const std::string& path) {
   const Gguf model(folder);
+  const QuantisedRows quantised = quantised_rows(feature);
+  std::vector<GgufData> data;
+  for (const GgufTensor& tensor : model.tensors()) data.push_back(gguf_data(tensor, quantised));
   std::deque<std::string> made;
   NewFile file(path);
-  file.write(header_of(feature, model, made).bytes());
-  for (const GgufTensor& tensor : model.tensors()) {
-    const std::string bytes = stored_bytes(tensor);
-    file.write(bytes);
-    file.write(std::string(gguf_padding(bytes.size()), '\0'));
+  file.write(header_of(feature, model, data, made).bytes());
+  for (const GgufData& each : data) {
+    file.write(each.bytes);
+    file.write(std::string(gguf_padding(each.bytes.size()), '\0'));
   }
   file.finish();
 }

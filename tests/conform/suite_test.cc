@@ -10,6 +10,7 @@
 #include "assay/conform/judge.h"
 #include "assay/record/run.h"
 #include "base/error.h"
+#include "engine/gguf.h"
 #include "tests/support/temporary_folder.h"
 
 namespace assay {
@@ -88,6 +89,23 @@ TEST_P(EachFeature, TellsItsMistakesApart) {
   }
 }
 
+// Otherwise a case for a type would show nothing of it.
+TEST_P(EachFeature, HasItsTypesInTheGgufFile) {
+  if (!feature().has_gguf) return;
+  write_feature_folder(feature(), feature().config, {}, path("model"));
+  write_feature_gguf(feature(), path("model"), path("model.gguf"));
+  std::set<TensorType> types;
+  for (const FeatureTensor& tensor : feature().tensors) {
+    if (tensor.shape.size() > 1) types.insert(tensor.type);
+  }
+  const Gguf file(path("model.gguf"));
+  for (const GgufTensor& tensor : file.tensors()) {
+    const bool fits =
+        tensor.dims.size() == 1 ? tensor.type == TensorType::kF32 : types.contains(tensor.type);
+    EXPECT_TRUE(fits) << tensor.name;
+  }
+}
+
 TEST(Suite, HasWhatItShould) {
   EXPECT_GE(suite().size(), 60U);
   std::set<std::string> groups;
@@ -160,6 +178,9 @@ TEST_F(Cases, ThatAreWrongAreNamed) {
   expect_error(with("tensors", R"([["w",[],0.0,0.1]])"), "has not 1 to 4 sizes");
   expect_error(with("tensors", R"([["w",[4],1e9,0.1]])"), "is not a number of at most");
   expect_error(with("tensors", R"([["w",[4],0,0.1,"Q9"]])"), "is 'Q9'");
+  expect_error(with("tensors", R"([["w",[256],0,0.1,"IQ2_S"]])"), "is 'IQ2_S'");
+  expect_error(with("tensors", R"([["w",[256,32],0,0.1,"Q4_K"]])"),
+               "is 'Q4_K', whose rows are whole blocks of 256");
   expect_error(with("counterfactuals", R"([{"verdict":"wrong","name":"n","text":"t"}])"),
                "is 'wrong'");
   expect_error(with("counterfactuals", R"([{"verdict":"ignored","name":"n","text":""}])"), "text");

@@ -35,7 +35,7 @@ LATENT = [
     ),
     Row(
         "latent_query", GROUP, "A query of low rank", config("deepseek_v2"), ("q_lora_rank",),
-        (misread("norm", "ignores the weights of its norm", tensors={"*q_a_layernorm.weight": 1.0}),),
+        (misread("norm_weight_plus_one", "ignores the weights of its norm", tensors={"*q_a_layernorm.weight": 1.0}),),
     ),
     Row(
         "query_without_rank", GROUP, "Latent keys and values only, as of DeepSeek V2 Lite",

@@ -19,6 +19,7 @@
 #include "base/new_file.h"
 #include "engine/gguf.h"
 #include "engine/gguf_writer.h"
+#include "engine/model_config.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/reference/dequantize.h"
 
@@ -26,6 +27,8 @@ namespace assay {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view kKvB = "attn_kv_b.weight";
 
 int64_t elements_of(const FeatureTensor& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies());
@@ -116,7 +119,10 @@ QuantisedRows quantised_rows(const Feature& feature) {
   return rows;
 }
 
+// A tensor of the GGUF file.
 struct GgufData {
+  std::string name;
+  std::vector<int64_t> dims;
   TensorType type = TensorType::kF32;
   std::string bytes;
 };
@@ -126,17 +132,63 @@ struct GgufData {
 GgufData gguf_data(const GgufTensor& tensor, const QuantisedRows& quantised) {
   const std::string_view data(reinterpret_cast<const char*>(tensor.data.data()),
                               tensor.data.size());
-  if (tensor.dims.size() == 1)
-    return {TensorType::kF32, float_bytes(tensor.type, data, tensor.columns())};
-  GgufData made{.type = tensor.type, .bytes = {}};
+  GgufData made{.name = tensor.name, .dims = tensor.dims, .type = tensor.type, .bytes = {}};
+  if (tensor.dims.size() == 1) {
+    made.bytes = float_bytes(tensor.type, data, tensor.columns());
+    made.type = TensorType::kF32;
+    return made;
+  }
   const size_t size = row_bytes(tensor.type, tensor.columns());
   for (size_t begin = 0; begin < data.size(); begin += size) {
     const auto found = quantised.find(std::string(data.substr(begin, size)));
-    if (found == quantised.end()) return {tensor.type, std::string(data)};
+    if (found == quantised.end()) {
+      made.type = tensor.type;
+      made.bytes = data;
+      return made;
+    }
     made.type = found->second.first;
     made.bytes += found->second.second;
   }
   return made;
+}
+
+// attn_kv_b in two, as the converter stores it: of each head the columns of its keys, and the rows
+// of its values. `whole` has no blocks.
+std::pair<GgufData, GgufData> split_kv_b(const GgufData& whole, const ModelConfig& config) {
+  const int64_t rank = whole.dims[0];
+  const int64_t of_k = config.unrotated_dim();
+  const int64_t of_v = config.value_dim;
+  const std::string prefix = whole.name.substr(0, whole.name.size() - kKvB.size());
+  GgufData k{prefix + "attn_k_b.weight", {of_k, rank, config.n_heads}, whole.type, {}};
+  GgufData v{prefix + "attn_v_b.weight", {rank, of_v, config.n_heads}, whole.type, {}};
+  const size_t size = row_bytes(whole.type, 1);
+  const size_t row = size * static_cast<size_t>(rank);
+  const char* head = whole.bytes.data();
+  for (int64_t i = 0; i < config.n_heads; ++i) {
+    for (size_t column = 0; column < row; column += size) {
+      for (int64_t j = 0; j < of_k; ++j) {
+        k.bytes.append(head + static_cast<size_t>(j) * row + column, size);
+      }
+    }
+    head += static_cast<size_t>(of_k) * row;
+    v.bytes.append(head, static_cast<size_t>(of_v) * row);
+    head += static_cast<size_t>(of_v) * row;
+  }
+  return {std::move(k), std::move(v)};
+}
+
+std::vector<GgufData> gguf_tensors(const Feature& feature, const Gguf& model) {
+  const QuantisedRows quantised = quantised_rows(feature);
+  std::vector<GgufData> result;
+  for (const GgufTensor& tensor : model.tensors()) {
+    result.push_back(gguf_data(tensor, quantised));
+    const bool has_blocks = tensor_type_info(result.back().type).block_elements > 1;
+    if (!tensor.name.ends_with(kKvB) || has_blocks) continue;
+    auto [k, v] = split_kv_b(result.back(), ModelConfig::from_gguf(model));
+    result.back() = std::move(k);
+    result.push_back(std::move(v));
+  }
+  return result;
 }
 
 void write_text(const fs::path& path, const std::string& text) {
@@ -200,9 +252,7 @@ GgufHeader header_of(const Feature& feature, const Gguf& model, const std::vecto
   header.u32("general.file_type", 0);
   for (const auto& [key, value] : feature.metadata) header.value(key, value_of(key, value, made));
   header.text("tokenizer.ggml.model", "no_vocab");
-  for (size_t i = 0; i < data.size(); ++i) {
-    header.tensor(model.tensors()[i].name, data[i].type, model.tensors()[i].dims);
-  }
+  for (const GgufData& each : data) header.tensor(each.name, each.type, each.dims);
   return header;
 }
 
@@ -230,9 +280,7 @@ void write_feature_folder(const Feature& feature, const std::string& config,
 void write_feature_gguf(const Feature& feature, const std::string& folder,
                         const std::string& path) {
   const Gguf model(folder);
-  const QuantisedRows quantised = quantised_rows(feature);
-  std::vector<GgufData> data;
-  for (const GgufTensor& tensor : model.tensors()) data.push_back(gguf_data(tensor, quantised));
+  const std::vector<GgufData> data = gguf_tensors(feature, model);
   std::deque<std::string> made;
   NewFile file(path);
   file.write(header_of(feature, model, data, made).bytes());

@@ -106,6 +106,22 @@ TEST_P(EachFeature, HasItsTypesInTheGgufFile) {
   }
 }
 
+class GgufFiles : public TemporaryFolder {};
+
+// llama.cpp reads no others.
+TEST_F(GgufFiles, HaveLatentKeysAndValuesApart) {
+  const std::vector<Feature> features = read_suite(kSuite, {"family_deepseek_v3"});
+  const Feature& feature = features.front();
+  write_feature_folder(feature, feature.config, {}, path("model"));
+  write_feature_gguf(feature, path("model"), path("model.gguf"));
+  const Gguf file(path("model.gguf"));
+  EXPECT_EQ(file.find_tensor("blk.0.attn_kv_b.weight"), nullptr);
+  ASSERT_NE(file.find_tensor("blk.0.attn_k_b.weight"), nullptr);
+  ASSERT_NE(file.find_tensor("blk.0.attn_v_b.weight"), nullptr);
+  EXPECT_THAT(file.find_tensor("blk.0.attn_k_b.weight")->dims, testing::ElementsAre(48, 32, 2));
+  EXPECT_THAT(file.find_tensor("blk.0.attn_v_b.weight")->dims, testing::ElementsAre(32, 32, 2));
+}
+
 TEST(Suite, HasWhatItShould) {
   EXPECT_GE(suite().size(), 60U);
   std::set<std::string> groups;

@@ -19,7 +19,8 @@ ONE_EXPERT = misread("experts_used", "uses one expert of each token", {"num_expe
 LATENT = [
     Row(
         "family_deepseek_v2", "model families", "DeepSeek V2 Lite",
-        config("deepseek_v2", rope_scaling=YARN, max_position_embeddings=163840), mistakes=(ONE_EXPERT, *YARN_MISTAKES),
+        config("deepseek_v2", q_lora_rank=None, rope_scaling=YARN, max_position_embeddings=163840),
+        mistakes=(ONE_EXPERT, *YARN_MISTAKES),
     ),
     Row(
         "family_deepseek_v3", "model families", "DeepSeek V3",
@@ -33,8 +34,12 @@ LATENT = [
         seed=2,
     ),
     Row(
-        "latent_query", GROUP, "A query of low rank", config("deepseek_v2", q_lora_rank=32), ("q_lora_rank",),
-        (misread("norm", "ignores the weights of its norm", tensors={"*q_a_layernorm.weight": 1.0}),),
+        "latent_query", GROUP, "A query of low rank", config("deepseek_v2"), ("q_lora_rank",),
+        (misread("norm_weight_plus_one", "ignores the weights of its norm", tensors={"*q_a_layernorm.weight": 1.0}),),
+    ),
+    Row(
+        "query_without_rank", GROUP, "Latent keys and values only, as of DeepSeek V2 Lite",
+        config("deepseek_v2", q_lora_rank=None), ("q_lora_rank",),
     ),
     Row(
         "latent_values", GROUP, "Values that are not as wide as keys", config("deepseek_v2", v_head_dim=16),

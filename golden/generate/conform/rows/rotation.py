@@ -176,6 +176,7 @@ ROTATION = [
         (
             ignored("rope_unwanted", "rotates every layer", {"layer_types": [SLIDING] * 4}),
             misread("rope_missing", "rotates global layers only", {"layer_types": [SLIDING, FULL] * 2}),
+            misread("rope_missing", "has the class's pattern: one global layer of four", {"layer_types": None}),
         ),
     ),
 ]

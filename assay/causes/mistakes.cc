@@ -51,30 +51,33 @@ BoundMistake bind_before_bias(const Network& network, const Mistake& mistake) {
 
 }  // namespace
 
-std::vector<Checkpoint> family_of(Checkpoint checkpoint, const BoundMistake& mistake) {
+std::vector<std::vector<Checkpoint>> families_of(Checkpoint checkpoint,
+                                                 const BoundMistake& mistake) {
   const OpKind kind = kind_of(checkpoint);
   if (mistake.name == "parallel_residual" && kind == OpKind::kLinear) {
-    return {Checkpoint::kFfnGate, Checkpoint::kFfnUp};
+    return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp}};
   }
-  if (mistake.name == "qk_norm") return {Checkpoint::kQNorm, Checkpoint::kKNorm};
+  if (mistake.name == "qk_norm") return {{Checkpoint::kQNorm, Checkpoint::kKNorm}};
+  std::vector<std::vector<Checkpoint>> families;
+  const bool of_q_k_v =
+      checkpoint == Checkpoint::kQ || checkpoint == Checkpoint::kK || checkpoint == Checkpoint::kV;
+  if (of_q_k_v && mistake.name == "rope_pairing") return {{Checkpoint::kQ, Checkpoint::kK}};
+  if (of_q_k_v && mistake.name == "bias_missing") {
+    families = {{Checkpoint::kQ, Checkpoint::kK, Checkpoint::kV},
+                {Checkpoint::kQ, Checkpoint::kK, Checkpoint::kV, Checkpoint::kAttnOut}};
+  }
   const bool of_all = kind == OpKind::kLinear
-                          ? mistake.name == "rounding" || mistake.name == "transpose"
+                          ? mistake.name == "rounding" || mistake.name == "transpose" ||
+                                mistake.name == "bias_missing"
                           : kind == OpKind::kRope || kind == OpKind::kNorm ||
                                 kind == OpKind::kAdd || kind == OpKind::kActivation;
-  if (of_all) {
-    std::vector<Checkpoint> all;
-    for (int i = 0; i < kCheckpoints; ++i) {
-      const auto each = static_cast<Checkpoint>(i);
-      if (kind_of(each) == kind) all.push_back(each);
-    }
-    return all;
+  if (!of_all) return families;
+  families.emplace_back();
+  for (int i = 0; i < kCheckpoints; ++i) {
+    const auto each = static_cast<Checkpoint>(i);
+    if (kind_of(each) == kind) families.back().push_back(each);
   }
-  if (checkpoint == Checkpoint::kQ || checkpoint == Checkpoint::kK ||
-      checkpoint == Checkpoint::kV) {
-    if (mistake.name == "bias_missing") return {Checkpoint::kQ, Checkpoint::kK, Checkpoint::kV};
-    if (mistake.name == "rope_pairing") return {Checkpoint::kQ, Checkpoint::kK};
-  }
-  return {checkpoint};
+  return families;
 }
 
 std::vector<BoundMistake> mistakes_of(const Network& network, Op op) {

@@ -25,7 +25,7 @@ struct BoundMistake {
 std::vector<BoundMistake> mistakes_of(const Network& network, Op op);
 
 // Kinds of ops that engines mostly compute with one function, `kind` among them: a mistake in it is
-// one of all. Order unspecified.
-std::vector<Checkpoint> family_of(Checkpoint kind, const BoundMistake& mistake);
+// one of all of a set. The order in a set is unspecified.
+std::vector<std::vector<Checkpoint>> families_of(Checkpoint kind, const BoundMistake& mistake);
 
 }  // namespace assay::causes

@@ -212,8 +212,12 @@ void Search::try_recomputed() {
     if (progress_) progress_(&one - tries.data(), std::ssize(tries));
     try {
       try_in_chain(one, {one.op.checkpoint});
-      const Kinds family = in_chain(family_of(one.op.checkpoint, one.mistake));
-      if (family.size() > 1 && family.front() == one.op.checkpoint) try_in_chain(one, family);
+      std::set<Kinds> tried;
+      for (const Kinds& kinds : families_of(one.op.checkpoint, one.mistake)) {
+        const Kinds family = in_chain(kinds);
+        if (family.size() < 2 || family.front() != one.op.checkpoint) continue;
+        if (tried.insert(family).second) try_in_chain(one, family);
+      }
     } catch (const WorkLimitReached&) {
       stopped_ = fmt::format("{} of {}", &one - tries.data(), tries.size());
       break;

@@ -173,10 +173,10 @@ void add_conform(CLI::App& app, int& exit_code) {
       "conform", "Find out which features of networks an engine honours, ignores or misreads");
   auto arguments = std::make_shared<EngineArguments>(*command);
   add_engine_flags(*command, *arguments);
-  arguments->flags.add(
-      "--precision", arguments->precision,
-      "float32, mixed, float16 or bfloat16: how near to float64 it can come (default: as the list "
-      "says; float32 of a command)");
+  arguments->flags.add("--precision", arguments->precision,
+                       "float32, mixed, float16, bfloat16 or int8: how near to float64 it can come "
+                       "(default: as the list "
+                       "says; float32 of a command)");
   command->callback([arguments, &exit_code] { exit_code = run_conform(*arguments); });
 }
 

@@ -20,11 +20,13 @@ constexpr char kHint[] = "see engines/README.md for what the list holds";
 
 // float32 engines are within 2e-6 of float64 in tiny models; 1e-3 is what a table of float16 values
 // for GELU, or sums in another precision, may cost. Of 16-bit engines it was measured with
-// transformers in bfloat16 (docs/conform.md).
+// transformers in bfloat16, of quantised weights with llama.cpp, which rounds what it multiplies
+// them with to 8 bits (docs/conform.md).
 const Precision kPrecisions[] = {{.name = "float32", .clean = 1e-5, .tolerance = 1e-3},
                                  {.name = "mixed", .clean = 1e-3, .tolerance = 5e-3},
                                  {.name = "float16", .clean = 2e-3, .tolerance = 1e-2},
-                                 {.name = "bfloat16", .clean = 1e-2, .tolerance = 6e-2}};
+                                 {.name = "bfloat16", .clean = 1e-2, .tolerance = 6e-2},
+                                 {.name = "int8", .clean = 2e-2, .tolerance = 6e-2}};
 
 EngineDeclaration declared(const JsonNode& node, const std::filesystem::path& folder) {
   EngineDeclaration engine;
@@ -48,7 +50,7 @@ const Precision& find_precision(const std::string& name, const std::string& wher
   const auto* found = std::ranges::find(kPrecisions, name, &Precision::name);
   if (found != std::end(kPrecisions)) return *found;
   throw Error(fmt::format("'{}' is not a precision", printable(name, 40)), where,
-              "give float32, mixed, float16 or bfloat16");
+              "give float32, mixed, float16, bfloat16 or int8");
 }
 
 EngineDeclaration find_engine(const std::string& path, const std::string& name) {

@@ -12,8 +12,8 @@ struct Precision {
   double tolerance = 0;  // and at most, where none is found
 };
 
-// "float32", "mixed" (float32 with parts that are rounded), "float16" or "bfloat16". Throws Error
-// naming `where` for another.
+// "float32", "mixed" (float32 with parts that are rounded), "float16", "bfloat16" or "int8". Throws
+// Error naming `where` for another.
 const Precision& find_precision(const std::string& name, const std::string& where);
 
 // An engine from outside.

@@ -23,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kLogits[] = "logits";
 constexpr double kLeftByExplanation = 0.1;
 constexpr double kLeftWhereRounded = 1.0 / 3.0;
 // Of explanations that leave so nearly the same, none is preferred.
@@ -179,21 +180,23 @@ void explain(const Feature& feature, const Precision& precision, const std::stri
 
 // Takes the logits of the engine's log, or the output of its last layer if it has none.
 void find_output(const Feature& feature, const std::string& folder, TableCell& cell) {
-  cell.checkpoint = "logits";
+  cell.checkpoint = kLogits;
   try {
     cell.error = output_error(feature.reference, cell.log, cell.checkpoint);
+    if (cell.error->positions > 0) return;
   } catch (const NothingInCommon&) {
-    const Model model(std::make_shared<Gguf>(folder));
-    cell.checkpoint = fmt::format("layer_{}_output", model.config().n_layers - 1);
-    cell.error = output_error(feature.reference, cell.log, cell.checkpoint);
+    cell.error.reset();
   }
+  const Model model(std::make_shared<Gguf>(folder));
+  cell.checkpoint = fmt::format("layer_{}_output", model.config().n_layers - 1);
+  cell.error = output_error(feature.reference, cell.log, cell.checkpoint);
 }
 
 // What an engine logged may be right and show nothing: the output of a layer says nothing of the
 // head, one position nothing of a window. Then the feature is not honoured, but unsupported.
 void require_evidence(const Feature& feature, const Precision& precision, const std::string& folder,
                       TableCell& cell) {
-  if (cell.checkpoint == "logits" && cell.error->positions == cell.error->total) return;
+  if (cell.checkpoint == kLogits && cell.error->positions == cell.error->total) return;
   for (const Explanation& each : explanations(feature, folder, cell)) {
     if (each.left > precision.clean) continue;
     cell.finding = Finding::kUnsupported;
@@ -207,7 +210,9 @@ void require_evidence(const Feature& feature, const Precision& precision, const 
 OutputError output_error(const std::string& ref, const std::string& got,
                          const std::string& checkpoint) {
   CompareOptions options;
-  options.selection.set_checkpoints(checkpoint, "--checkpoints");
+  // Log-probabilities may stand for logits.
+  options.selection.set_checkpoints(checkpoint == kLogits ? "log[ip]*" : checkpoint,
+                                    "--checkpoints");
   const Comparison comparison = compare_logs(ref, got, options);
   OutputError error;
   error.total = std::ssize(comparison.results) + std::ssize(comparison.gaps);

@@ -202,8 +202,15 @@ class EngineTableGithub : public Report<EngineTable> {
 class EngineTableMarkdown : public Report<EngineTable> {
  public:
   std::string_view name() const override { return "markdown"; }
-  void write(const EngineTable& table, const ReportContext&, const TextSink& sink) const override {
-    std::string text;
+  void write(const EngineTable& table, const ReportContext& context,
+             const TextSink& sink) const override {
+    const bool conformance = table.kind == EngineTable::Kind::kConformance;
+    std::string text = fmt::format("# {} of engines\nWritten by Assay {}: `{}`\n\n",
+                                   conformance ? "Conformance" : "Invariance", context.version,
+                                   printable(context.command, 1000));
+    text += conformance ? "✓: honoured; –: the engine says that it does not support it.\n\n"
+                        : "✓: the same bits as of the tokens alone; ≈: no further than these are "
+                          "from themselves; –: the engine says that it does not support it.\n\n";
     for (const TableColumn& each : table.columns) {
       text += fmt::format("- {}: {}\n", markdown(engine_name(each)), counts_text(table, each));
     }

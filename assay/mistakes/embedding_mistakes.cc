@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "assay/mistakes/mistake.h"
@@ -42,6 +43,10 @@ std::vector<Mistake> embedding_mistakes() {
   const auto has_factor = [](const ModelConfig& config) {
     return config.embedding_factor() != 1.0F;
   };
+  const auto has_positions = [](const Network& network, Op op) {
+    return op.checkpoint == kAt && network.model != nullptr &&
+           needs_learned_positions(*network.model).empty();
+  };
   const auto has_none = [](const ModelConfig& config) { return config.embedding_factor() == 1.0F; };
   return {
       {.cause = "embedding_scale",
@@ -80,12 +85,33 @@ std::vector<Mistake> embedding_mistakes() {
        .grid = among({-3, -2, -1, 1, 2, 3}),
        .faults = {{"embedding-row-off-by-one", kGroup,
                    "each token has the embedding of the next id", kAt, any_model, with(1)}}},
-      {.edit = with_ids(true, shifted),
+      {.cause = "rope_position",
+       .text =
+           [](const Network&, double by) {
+             return fmt::format("takes the learned position {:+.0f} places off", by);
+           },
+       .edit = with_ids(true, shifted),
+       .possible = has_positions,
+       .grid = among({-2, -1, 1, 2}),
        .faults = {{"position-off-by-one", kGroup,
                    "each token has the learned position after its own", kAt,
                    needs_learned_positions, with(1)}}},
-      {.edit = with_ids(true, [](int32_t, int64_t, double) { return int64_t{0}; }),
+      {.cause = "rope_position",
+       .text = plainly("takes the first learned position for every token"),
+       .edit = with_ids(true, [](int32_t, int64_t, double) { return int64_t{0}; }),
+       .possible = has_positions,
        .faults = {{"position-missing", kGroup, "every token has learned position 0", kAt,
+                   needs_learned_positions}}},
+      {.cause = "rope_position",
+       .text = plainly("leaves the learned positions out"),
+       .edit = {.get_rows =
+                    [](const OpContext&, const GetRowsCall& call, Kernels& kernels) {
+                      kernels.run(call);
+                      if (call.of_positions)
+                        std::fill_n(call.out, call.n_ids * call.table.columns, 0.0F);
+                    }},
+       .possible = has_positions,
+       .faults = {{"positions-left-out", kGroup, "learned positions are not added", kAt,
                    needs_learned_positions}}}};
 }
 

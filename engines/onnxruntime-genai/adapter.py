@@ -1,5 +1,6 @@
 """ONNX Runtime GenAI: the folder goes through its model builder (float32, CPU)."""
 
+import json
 import os
 import tempfile
 from importlib.metadata import version
@@ -57,7 +58,10 @@ def run(case):
             builder.create_model(*target, **builder.parse_extra_options(*target, []))
         except NotImplementedError as error:
             raise Unsupported(str(error).replace(str(folder), "this")) from error
-        return surfaces.records(case, Model(onnxruntime_genai.Model(built), len(case.tokens) + 1))
+        # It refuses less room than a layer's window.
+        window = json.loads((folder / "config.json").read_text()).get("sliding_window") or 0
+        length = max(len(case.tokens) + 1, window)
+        return surfaces.records(case, Model(onnxruntime_genai.Model(built), length))
 
 
 main(run, "onnxruntime-genai", version("onnxruntime-genai"))

@@ -181,17 +181,19 @@ std::vector<Mistake> choice_mistakes() {
 }
 
 // As if the last expert of each token were none.
-void weigh_without_last(const OpContext&, const WeighCall& call, Kernels& kernels) {
+// Of a token's experts only the first so many, which is the parameter.
+void weigh_first(const OpContext& context, const WeighCall& call, Kernels& kernels) {
   const int64_t n_used = call.routing.n_used;
+  const auto n_weighed = std::clamp(static_cast<int64_t>(context.parameter), int64_t{1}, n_used);
   for (int64_t t = 0; t < call.n_tokens; ++t) {
     WeighCall row = call;
     row.scores += t * call.routing.n_experts;
     row.ids += t * n_used;
     row.weights += t * n_used;
     row.n_tokens = 1;
-    row.routing.n_used = n_used - 1;
+    row.routing.n_used = n_weighed;
     kernels.run(row);
-    row.weights[n_used - 1] = 0.0F;
+    std::fill(row.weights + n_weighed, row.weights + n_used, 0.0F);
   }
 }
 
@@ -220,7 +222,8 @@ void run_expert(const OpContext& context, int64_t expert, const float* input, fl
   multiply(Checkpoint::kExpertOut, up.data(), out);
 }
 
-void mix_with_one_more(const OpContext& context, MixCall call, Kernels& kernels) {
+// With further experts, so many in all as the parameter says.
+void mix_more(const OpContext& context, MixCall call, Kernels& kernels) {
   const int layer = context.site.layer;
   const auto scores = context.inputs.other({Checkpoint::kRouter, layer});
   const auto inputs =
@@ -231,7 +234,8 @@ void mix_with_one_more(const OpContext& context, MixCall call, Kernels& kernels)
   }
   const Model& model = *context.network.model;
   Routing routing = model.config().routing;
-  const int64_t n_used = ++routing.n_used;
+  const auto n_used = std::max(call.n_used, static_cast<int64_t>(context.parameter));
+  routing.n_used = n_used;
   const auto slots = static_cast<size_t>(call.n_tokens * n_used);
   std::vector<int32_t> ids(slots);
   std::vector<float> weights(slots);
@@ -244,8 +248,10 @@ void mix_with_one_more(const OpContext& context, MixCall call, Kernels& kernels)
   for (int64_t t = 0; t < call.n_tokens; ++t) {
     float* row = x.data() + t * n_used * call.width;
     std::copy_n(call.x + t * call.n_used * call.width, call.n_used * call.width, row);
-    run_expert(context, ids[static_cast<size_t>((t + 1) * n_used - 1)], inputs->row(t),
-               row + call.n_used * call.width, kernels);
+    for (int64_t i = call.n_used; i < n_used; ++i) {
+      run_expert(context, ids[static_cast<size_t>(t * n_used + i)], inputs->row(t),
+                 row + i * call.width, kernels);
+    }
   }
   call.x = x.data();
   call.weights = weights.data();
@@ -253,32 +259,63 @@ void mix_with_one_more(const OpContext& context, MixCall call, Kernels& kernels)
   kernels.run(call);
 }
 
+// Experts that a token may have in all.
+int64_t most_used(const Routing& routing) {
+  return routing.n_experts / routing.n_groups * routing.n_groups_used;
+}
+
+// The few numbers that an engine would take: one fewer, one, and all between in small models.
+std::vector<double> fewer(const Network& network) {
+  std::vector<double> counts;
+  const int64_t n_used = network.model->config().routing.n_used;
+  for (int64_t n = 1; n < n_used; ++n) {
+    if (n == 1 || n + 2 >= n_used) counts.push_back(static_cast<double>(n));
+  }
+  return counts;
+}
+
+std::vector<double> more(const Network& network) {
+  const Routing& routing = network.model->config().routing;
+  std::vector<double> counts;
+  for (int64_t n = routing.n_used + 1; n <= most_used(routing); ++n) {
+    if (n <= routing.n_used + 2 || n == 2 * routing.n_used || n == most_used(routing)) {
+      counts.push_back(static_cast<double>(n));
+    }
+  }
+  return counts;
+}
+
+std::string count_text(const Network& network, double count) {
+  return fmt::format("uses {:.0f} experts for a token in place of {}", count,
+                     network.model->config().routing.n_used);
+}
+
 std::vector<Mistake> count_mistakes() {
   const Needs has_several = [](const Routing& r) { return r.n_used > 1; };
-  const Needs has_further = [](const Routing& r) {
-    return r.n_used < r.n_experts / r.n_groups * r.n_groups_used;
+  const Needs has_further = [](const Routing& r) { return r.n_used < most_used(r); };
+  const auto beside = [](int64_t step) {
+    return [step](const OpContext& context) {
+      return static_cast<double>(context.network.model->config().routing.n_used + step);
+    };
   };
-  return {
-      {.cause = "experts_used",
-       .text =
-           [](const Network& network, double) {
-             const int64_t n_used = network.model->config().routing.n_used;
-             return fmt::format("uses {} of a token's {} experts", n_used - 1, n_used);
-           },
-       .edit = {.weigh = weigh_without_last},
-       .possible = routed(has_several),
-       .faults = {fault("experts-one-fewer", "each token uses one expert fewer",
-                        Checkpoint::kExpertWeights, "token with several experts", has_several)}},
-      {.cause = "experts_used",
-       .text =
-           [](const Network& network, double) {
-             const int64_t n_used = network.model->config().routing.n_used;
-             return fmt::format("mixes {} experts a token in place of {}", n_used + 1, n_used);
-           },
-       .edit = {.mix = mix_with_one_more},
-       .possible = routed(has_further),
-       .faults = {fault("experts-one-more", "each token uses one expert more", Checkpoint::kFfnOut,
-                        "expert that a token does not use", has_further)}}};
+  Injected one_fewer = fault("experts-one-fewer", "each token uses one expert fewer",
+                             Checkpoint::kExpertWeights, "token with several experts", has_several);
+  one_fewer.parameter = beside(-1);
+  Injected one_more = fault("experts-one-more", "each token uses one expert more",
+                            Checkpoint::kFfnOut, "expert that a token does not use", has_further);
+  one_more.parameter = beside(1);
+  return {{.cause = "experts_used",
+           .text = count_text,
+           .edit = {.weigh = weigh_first},
+           .possible = routed(has_several),
+           .grid = fewer,
+           .faults = {std::move(one_fewer)}},
+          {.cause = "experts_used",
+           .text = count_text,
+           .edit = {.mix = mix_more},
+           .possible = routed(has_further),
+           .grid = more,
+           .faults = {std::move(one_more)}}};
 }
 
 // Weights that go to other experts of the token: `order` says whose weight each slot has.

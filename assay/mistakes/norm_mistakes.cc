@@ -198,6 +198,12 @@ std::vector<Mistake> norm_mistakes() {
        .possible = is_of_qk,
        .faults = {of_qk("qk-norm-missing", "q and k are not normalised", needs_qk_norm)}},
       {.cause = "qk_norm",
+       .text = plainly("leaves the weights of the norm of q and k out"),
+       .edit = weighted([](float, int64_t) { return 1.0F; }),
+       .possible = is_of_qk,
+       .faults = {of_qk("qk-norm-weight-missing", "the weights of the norm of q and k are left out",
+                        needs_qk_norm)}},
+      {.cause = "qk_norm",
        .text = plainly("normalises all heads together, not each by itself"),
        .edit = {.norm = run_over_all_heads},
        .possible =

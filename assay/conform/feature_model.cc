@@ -2,15 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <functional>
 #include <numeric>
 #include <variant>
 
-#include "assay/report/json_object.h"
 #include "assay/synth/random_weights.h"
+#include "assay/synth/safetensors_header.h"
 #include "base/error.h"
 #include "base/new_file.h"
 #include "engine/gguf.h"
@@ -24,31 +23,6 @@ namespace fs = std::filesystem;
 
 int64_t elements_of(const FeatureTensor& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies());
-}
-
-std::string_view dtype_name(TensorType type) {
-  return type == TensorType::kF32 ? "F32" : type == TensorType::kF16 ? "F16" : "BF16";
-}
-
-// As safetensors has it, with its length before it; the data begins at a multiple of eight bytes.
-std::string safetensors_header(const std::vector<FeatureTensor>& tensors) {
-  std::string json = json_of([&](JsonObject& object) {
-    uint64_t begin = 0;
-    for (const FeatureTensor& tensor : tensors) {
-      const uint64_t end = begin + row_bytes(tensor.type, elements_of(tensor));
-      object.object(tensor.name, [&](JsonObject& entry) {
-        entry.member("dtype", dtype_name(tensor.type));
-        entry.array("shape", tensor.shape);
-        entry.member("data_offsets", std::tuple(begin, end));
-      });
-      begin = end;
-    }
-  });
-  json.append((8 - json.size() % 8) % 8, ' ');
-  const uint64_t size = json.size();
-  std::string header(sizeof(size), '\0');
-  std::memcpy(header.data(), &size, sizeof(size));
-  return header + json;
 }
 
 // The first of the changes that is for the tensor, if any.
@@ -151,7 +125,11 @@ void write_feature_folder(const Feature& feature, const std::string& config,
     const std::optional<float>* change = change_of(changed, tensor);
     return change != nullptr && !change->has_value();
   });
-  weights.write(safetensors_header(tensors));
+  std::vector<SafetensorsEntry> entries;
+  for (const FeatureTensor& tensor : tensors) {
+    entries.push_back({tensor.name, tensor.type, tensor.shape});
+  }
+  weights.write(safetensors_header(entries));
   for (const FeatureTensor& tensor : tensors) {
     weights.write(tensor_bytes(feature, tensor, change_of(changed, tensor)));
   }

@@ -43,7 +43,7 @@ std::string name_of(TensorType type) {
 // A twin would not have the sizes and the precision of the published file that it replaces.
 TEST(TypeMix, EachTensorHasTheTypeThatLlamaCppGivesIt) {
   const auto all = read_expected();
-  EXPECT_EQ(all.size(), 4U * 16U);
+  EXPECT_EQ(all.size(), 32U * 16U);
   for (const auto& [key, expected] : all) {
     const auto& [name, mix_name] = key;
     const SynthConfig config = load_config(kFolder + name + ".json");

@@ -2,7 +2,7 @@
 
 An adapter calls main() with a function run(case) that returns records: (checkpoint, positions, rows [positions, n])
 each. It raises Unsupported with one line for the user if the engine does not support the model or the surface. The
-environment tells the case; with ASSAY_SERVE=1, lines of stdin tell one case after the other (engines/README.md).
+environment tells the case; with ASSAY_SERVE=1, lines of stdin tell one case after the other (docs/conform.md).
 """
 
 import json
@@ -46,8 +46,10 @@ class Case:
 
     def model_file(self):
         """The GGUF file."""
-        if self.gguf is None or not self.gguf.is_file():
-            raise BadCase(f"ASSAY_GGUF: {self.gguf or 'nothing'} is not a file")
+        if self.gguf is None:
+            raise Unsupported("reads GGUF files, and none can state this model")
+        if not self.gguf.is_file():
+            raise BadCase(f"ASSAY_GGUF: {self.gguf} is not a file")
         return self.gguf
 
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@
 #include "assay/cli/output.h"
 #include "assay/cli/report_flags.h"
 #include "assay/conform/conformance.h"
-#include "assay/conform/conformance_report.h"
+#include "assay/conform/invariance.h"
+#include "assay/conform/table_report.h"
 #include "base/environment.h"
 #include "base/error.h"
 
@@ -22,8 +24,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct ConformArguments {
-  explicit ConformArguments(CLI::App& app) : flags(app) {}
+constexpr char kOwnEngine[] = "assay";
+
+// What conform and invariance have in common.
+struct EngineArguments {
+  explicit EngineArguments(CLI::App& app) : flags(app) {}
 
   Flags flags;
   std::vector<std::string> engines;
@@ -31,8 +36,15 @@ struct ConformArguments {
   std::string precision;
   std::string list;
   int64_t timeout = 120;
-  ConformOptions options;
+  SuiteOptions options;
   ReportFlags report;
+};
+
+struct InvarianceArguments : EngineArguments {
+  using EngineArguments::EngineArguments;
+
+  InvarianceOptions invariance;
+  std::optional<std::string> tokens;
 };
 
 // A folder of Assay's sources, or where it was installed.
@@ -51,15 +63,25 @@ std::string default_work() {
   return (home.empty() ? std::string("/tmp") : home + "/.cache") + "/assay/conform";
 }
 
-std::vector<EngineDeclaration> engines_of(const ConformArguments& arguments) {
+// This program, whose subcommand `engine` follows the protocol.
+EngineDeclaration own_engine() {
+  return {.name = kOwnEngine,
+          .version = ASSAY_VERSION,
+          .typed = kOwnEngine,
+          .command = {"/proc/self/exe", "engine"}};
+}
+
+std::vector<EngineDeclaration> engines_of(const EngineArguments& arguments) {
   if (arguments.engines.empty() == arguments.command.empty()) {
-    throw Error("takes engines of the list, or --command", "assay conform",
+    throw Error("takes engines of the list, or --command", "assay",
                 "give one of them; see engines/README.md");
   }
   const std::string list =
       arguments.list.empty() ? data_place("engines/engines.json") : arguments.list;
   std::vector<EngineDeclaration> engines;
-  for (const std::string& name : arguments.engines) engines.push_back(find_engine(list, name));
+  for (const std::string& name : arguments.engines) {
+    engines.push_back(name == kOwnEngine ? own_engine() : find_engine(list, name));
+  }
   if (!arguments.command.empty()) engines.push_back(engine_of_command(arguments.command));
   for (EngineDeclaration& engine : engines) {
     if (!arguments.precision.empty()) {
@@ -69,30 +91,79 @@ std::vector<EngineDeclaration> engines_of(const ConformArguments& arguments) {
   return engines;
 }
 
-int run(ConformArguments& arguments) {
-  arguments.flags.apply();
-  arguments.report.check_output(arguments.flags.inputs());
-  ConformOptions options = arguments.options;
+// With what was not given.
+SuiteOptions suite_options(const EngineArguments& arguments) {
+  if (find_report(engine_table_reports(), arguments.report.format) == nullptr) {
+    throw Error(fmt::format("'{}' is not known", arguments.report.format), "--format",
+                "give " + alternatives(format_names(engine_table_reports())));
+  }
+  SuiteOptions options = arguments.options;
   if (options.suite.empty()) options.suite = data_place("conform/suite");
   if (options.work.empty()) options.work = default_work();
   options.timeout = std::chrono::seconds(arguments.timeout);
   options.progress = progress_line("running the suite", Work::kSteps);
-  if (find_report(conformance_reports(), arguments.report.format) == nullptr) {
-    throw Error(fmt::format("'{}' is not known", arguments.report.format), "--format",
-                "give " + alternatives(format_names(conformance_reports())));
+  return options;
+}
+
+int show(const EngineTable& table, EngineArguments& arguments, const std::string& command) {
+  show_report(engine_table_reports(), table, arguments.report,
+              {.command = "assay " + command + arguments.flags.typed()});
+  if (table.pass()) return kInParity;
+  for (const TableColumn& each : table.columns) {
+    if (each.count(Finding::kUnsupported) < std::ssize(each.cells)) return kDiverged;
   }
-  const Conformance conformance = conform(engines_of(arguments), options);
-  show_report(conformance_reports(), conformance, arguments.report,
-              {.command = "assay conform" + arguments.flags.typed()});
-  if (conformance.pass()) return kInParity;
-  for (const EngineVerdicts& each : conformance.engines) {
-    if (each.count(Conformity::kUnsupported) < std::ssize(each.features)) return kDiverged;
-  }
-  const FeatureVerdict& first = conformance.engines.front().features.front();
-  print_error(fmt::format("{}: supports none of the features, so nothing is shown: {}",
-                          printable(conformance.engines.front().engine.name),
-                          printable(first.text, 300)));
+  const TableColumn& first = table.columns.front();
+  print_error(fmt::format("{}: supports nothing of this, so nothing is shown: {}",
+                          printable(first.engine.name), printable(first.cells.front().text, 300)));
   return kNotComparable;
+}
+
+int run_conform(EngineArguments& arguments) {
+  arguments.flags.apply();
+  arguments.report.check_output(arguments.flags.inputs());
+  const SuiteOptions options = suite_options(arguments);
+  return show(conform(engines_of(arguments), options), arguments, "conform");
+}
+
+int run_invariance(InvarianceArguments& arguments) {
+  arguments.flags.apply();
+  arguments.report.check_output(arguments.flags.inputs());
+  InvarianceOptions options = arguments.invariance;
+  options.suite = suite_options(arguments);
+  const bool own_model = !options.model_dir.empty() || !options.gguf.empty();
+  if (own_model != arguments.tokens.has_value()) {
+    throw Error(own_model ? "needs --tokens" : "needs --model or --gguf",
+                own_model ? "--model" : "--tokens", "give both, or neither for the suite's models");
+  }
+  if (own_model && !options.suite.features.empty()) {
+    throw Error("chooses of the suite's models", "--features", "leave it out, or the model");
+  }
+  if (arguments.tokens) options.tokens = parse_token_ids(*arguments.tokens, "--tokens");
+  if (options.suite.features.empty()) options.suite.features = {"family_*"};
+  return show(invariance(engines_of(arguments), options), arguments, "invariance");
+}
+
+void add_engine_flags(CLI::App& command, EngineArguments& arguments) {
+  Flags& flags = arguments.flags;
+  SuiteOptions& options = arguments.options;
+  flags.add(
+      "ENGINE", arguments.engines,
+      "Engines of engines/engines.json, which engines/install.py installs, or assay: its own");
+  flags.add("--command", arguments.command,
+            "Another engine: a command for the shell, which finds a case in its environment and "
+            "logs it (docs/conform.md)");
+  flags.add("--features", options.features, "Globs of features (default: all)")
+      ->allow_extra_args(false);
+  flags.add("--suite", options.suite, "The folder of the features (default: Assay's own)",
+            {.is_input = true});
+  flags.add("--engines", arguments.list, "Another list of engines", {.is_input = true});
+  flags.add("--work", options.work,
+            "Where models and logs are written and stay (default: the user's cache)");
+  flags.add("--timeout", arguments.timeout, "Seconds for each case")
+      ->check(whole_number(1, 86400))
+      ->capture_default_str();
+  arguments.report.add(command,
+                       alternatives(format_names(engine_table_reports())) + " (default table)");
 }
 
 }  // namespace
@@ -100,30 +171,33 @@ int run(ConformArguments& arguments) {
 void add_conform(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "conform", "Find out which features of networks an engine honours, ignores or misreads");
-  auto arguments = std::make_shared<ConformArguments>(*command);
+  auto arguments = std::make_shared<EngineArguments>(*command);
+  add_engine_flags(*command, *arguments);
+  arguments->flags.add(
+      "--precision", arguments->precision,
+      "float32, mixed, float16 or bfloat16: how near to float64 it can come (default: as the list "
+      "says; float32 of a command)");
+  command->callback([arguments, &exit_code] { exit_code = run_conform(*arguments); });
+}
+
+void add_invariance(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "invariance", "Find out whether what an engine computes depends on how it is asked");
+  auto arguments = std::make_shared<InvarianceArguments>(*command);
+  add_engine_flags(*command, *arguments);
   Flags& flags = arguments->flags;
-  ConformOptions& options = arguments->options;
-  flags.add("ENGINE", arguments->engines,
-            "Engines of engines/engines.json, which engines/install.py installs");
-  flags.add("--command", arguments->command,
-            "Another engine: a command for the shell, which finds a case in its environment and "
-            "logs it (docs/conform.md)");
-  flags.add("--precision", arguments->precision,
-            "float32, mixed, float16 or bfloat16: how near to float64 it can come (default: as the "
-            "list says; float32 of a command)");
-  flags.add("--features", options.features, "Globs of features (default: all)")
-      ->allow_extra_args(false);
-  flags.add("--suite", options.suite, "The folder of the features (default: Assay's own)",
+  InvarianceOptions& options = arguments->invariance;
+  flags.add("--model", options.model_dir,
+            "Hugging Face folder, in place of the models of the suite's families",
             {.is_input = true});
-  flags.add("--engines", arguments->list, "Another list of engines", {.is_input = true});
-  flags.add("--work", options.work,
-            "Where models and logs are written and stay (default: the user's cache)");
-  flags.add("--timeout", arguments->timeout, "Seconds for each case")
-      ->check(whole_number(1, 86400))
-      ->capture_default_str();
-  arguments->report.add(*command,
-                        alternatives(format_names(conformance_reports())) + " (default table)");
-  command->callback([arguments, &exit_code] { exit_code = run(*arguments); });
+  flags.add("--gguf", options.gguf, "The same, or another model, as GGUF file", {.is_input = true});
+  flags.add("--tokens", arguments->tokens, "The tokens to evaluate: ids with commas between them");
+  flags
+      .add("--surfaces", options.surfaces,
+           "again, after, batch:K, chunks:K, steps, cached (default: all)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->callback([arguments, &exit_code] { exit_code = run_invariance(*arguments); });
 }
 
 }  // namespace assay

@@ -10,6 +10,7 @@
 #include "assay/golden/json_node.h"
 #include "base/error.h"
 #include "base/json_file.h"
+#include "base/shell.h"
 
 namespace assay {
 namespace {
@@ -29,6 +30,7 @@ EngineDeclaration declared(const JsonNode& node, const std::filesystem::path& fo
   EngineDeclaration engine;
   engine.name = node.at("name").file_name();
   engine.version = node.at("version").text();
+  engine.typed = engine.name;
   for (const JsonNode& word : node.at("command").items()) engine.command.push_back(word.text());
   if (engine.command.empty()) node.at("command").fail("is empty", kHint);
   if (engine.command[0].starts_with("./")) {
@@ -63,7 +65,10 @@ EngineDeclaration find_engine(const std::string& path, const std::string& name) 
 }
 
 EngineDeclaration engine_of_command(const std::string& line) {
-  return {.name = "command", .version = {}, .command = {"sh", "-c", line}};
+  return {.name = "command",
+          .version = {},
+          .typed = "--command " + shell_quoted(line),
+          .command = {"sh", "-c", line}};
 }
 
 }  // namespace assay

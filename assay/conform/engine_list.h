@@ -20,6 +20,7 @@ const Precision& find_precision(const std::string& name, const std::string& wher
 struct EngineDeclaration {
   std::string name;
   std::string version;               // as far as it is known
+  std::string typed;                 // as it is chosen on the command line
   std::vector<std::string> command;  // a program and its arguments
   std::string precision = "float32";
   bool serves = false;  // one process takes case after case

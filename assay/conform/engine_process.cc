@@ -66,6 +66,10 @@ bool has_log(const std::string& path) {
 
 }  // namespace
 
+Finding finding_of(const EngineAnswer& answer) {
+  return answer.outcome == Outcome::kUnsupported ? Finding::kUnsupported : Finding::kCrashed;
+}
+
 EngineProcess::EngineProcess(std::vector<std::string> command, bool serves, std::string errors,
                              std::chrono::seconds timeout)
     : command_(std::move(command)),

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "assay/conform/engine_table.h"
+
 namespace assay {
 
 // One run of an engine: a model, tokens, how they are computed, and where the log goes.
@@ -23,6 +25,9 @@ struct EngineAnswer {
   Outcome outcome = Outcome::kCrashed;
   std::string message;  // why there is no log
 };
+
+// Of an answer without a log: unsupported, or crashed.
+Finding finding_of(const EngineAnswer& answer);
 
 // Runs an engine's command, which follows the protocol of docs/conform.md: a process for each case,
 // or one that is given case after case on its standard input.

@@ -15,6 +15,7 @@
 #include "assay/golden/json_node.h"
 #include "base/error.h"
 #include "base/json_file.h"
+#include "kernels/quantize/quantize.h"
 
 namespace assay {
 namespace {
@@ -26,7 +27,8 @@ constexpr char kReference[] = "reference.jsonl";
 constexpr int64_t kMaxCaseBytes = int64_t{4} << 20;
 constexpr int64_t kMaxDimension = int64_t{1} << 20;
 constexpr int64_t kMaxElements = int64_t{1} << 26;
-constexpr double kMaxNumber = 1e6;
+// So that what is drawn, at most 4 deviations from the mean, is finite in every type.
+constexpr double kMaxNumber = 1e4;
 constexpr int kMaxPatchDepth = 32;
 constexpr char kHint[] = "see conform/README.md for what a case holds";
 
@@ -46,12 +48,20 @@ float number(const JsonNode& node) {
   return static_cast<float>(read);
 }
 
-TensorType type_of(const JsonNode& node) {
+TensorType type_of(const JsonNode& node, int64_t columns) {
   const std::string name = node.text();
-  if (name == "F32") return TensorType::kF32;
-  if (name == "F16") return TensorType::kF16;
-  if (name == "BF16") return TensorType::kBF16;
-  node.fail(fmt::format("is '{}'", name), "give F32, F16 or BF16");
+  const auto* const found = std::ranges::find_if(kAllTensorTypes, [&](TensorType type) {
+    return can_quantize(type) && tensor_type_info(type).name == name;
+  });
+  if (found == std::end(kAllTensorTypes)) {
+    node.fail(fmt::format("is '{}'", name),
+              "give a type that Assay can store, such as BF16 or Q4_K");
+  }
+  const int64_t block = tensor_type_info(*found).block_elements;
+  if (columns % block != 0) {
+    node.fail(fmt::format("is '{}', whose rows are whole blocks of {}", name, block), kHint);
+  }
+  return *found;
 }
 
 FeatureTensor read_tensor(const JsonNode& node) {
@@ -71,7 +81,7 @@ FeatureTensor read_tensor(const JsonNode& node) {
     if (elements > kMaxElements) items[1].fail("has too many elements", kHint);
   }
   if (tensor.shape.empty() || tensor.shape.size() > 4) items[1].fail("has not 1 to 4 sizes", kHint);
-  if (items.size() == 5) tensor.type = type_of(items[4]);
+  if (items.size() == 5) tensor.type = type_of(items[4], tensor.shape.back());
   return tensor;
 }
 

@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <functional>
 #include <numeric>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "assay/synth/random_weights.h"
 #include "assay/synth/safetensors_header.h"
@@ -15,6 +20,7 @@
 #include "engine/gguf.h"
 #include "engine/gguf_writer.h"
 #include "kernels/quantize/quantize.h"
+#include "kernels/reference/dequantize.h"
 
 namespace assay {
 namespace {
@@ -25,6 +31,11 @@ int64_t elements_of(const FeatureTensor& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies());
 }
 
+// The type in the folder: safetensors has none that is quantised.
+TensorType folder_type(TensorType type) {
+  return type == TensorType::kF16 || type == TensorType::kBF16 ? type : TensorType::kF32;
+}
+
 // The first of the changes that is for the tensor, if any.
 const std::optional<float>* change_of(const ChangedTensors& changed, const FeatureTensor& tensor) {
   for (const auto& [glob, value] : changed) {
@@ -33,7 +44,8 @@ const std::optional<float>* change_of(const ChangedTensors& changed, const Featu
   return nullptr;
 }
 
-std::string tensor_bytes(const Feature& feature, const FeatureTensor& tensor,
+// Its rows as the feature's type stores them.
+std::string stored_bytes(const Feature& feature, const FeatureTensor& tensor,
                          const std::optional<float>* constant) {
   const int64_t count = elements_of(tensor);
   std::vector<float> values(static_cast<size_t>(count));
@@ -43,6 +55,66 @@ std::string tensor_bytes(const Feature& feature, const FeatureTensor& tensor,
   std::string bytes(row_bytes(tensor.type, count), '\0');
   quantize_row(tensor.type, values.data(), count, bytes.data());
   return bytes;
+}
+
+// Rows of any type as float32.
+std::string float_bytes(TensorType type, std::string_view stored, int64_t count) {
+  std::string bytes(static_cast<size_t>(count) * sizeof(float), '\0');
+  std::vector<float> values(static_cast<size_t>(count));
+  dequantize_row(type, stored.data(), count, values.data());
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+// As the folder has them.
+std::string tensor_bytes(const Feature& feature, const FeatureTensor& tensor,
+                         const std::optional<float>* constant) {
+  std::string bytes = stored_bytes(feature, tensor, constant);
+  return tensor.type == folder_type(tensor.type)
+             ? bytes
+             : float_bytes(tensor.type, bytes, elements_of(tensor));
+}
+
+// The quantised rows of a feature by their float32 values, which the folder has: in a GGUF file
+// they may stand in another order, and under another name.
+using QuantisedRows = std::unordered_map<std::string, std::pair<TensorType, std::string>>;
+
+QuantisedRows quantised_rows(const Feature& feature) {
+  QuantisedRows rows;
+  for (const FeatureTensor& tensor : feature.tensors) {
+    if (tensor.type == folder_type(tensor.type)) continue;
+    const std::string stored = stored_bytes(feature, tensor, nullptr);
+    const size_t size = row_bytes(tensor.type, tensor.shape.back());
+    for (size_t begin = 0; begin < stored.size(); begin += size) {
+      std::string row = stored.substr(begin, size);
+      std::string values = float_bytes(tensor.type, row, tensor.shape.back());
+      rows.try_emplace(std::move(values), tensor.type, std::move(row));
+    }
+  }
+  return rows;
+}
+
+struct GgufData {
+  TensorType type = TensorType::kF32;
+  std::string bytes;
+};
+
+// A tensor of the folder as llama.cpp's converter stores it: vectors in float32, rows that are
+// quantised as their blocks.
+GgufData gguf_data(const GgufTensor& tensor, const QuantisedRows& quantised) {
+  const std::string_view data(reinterpret_cast<const char*>(tensor.data.data()),
+                              tensor.data.size());
+  if (tensor.dims.size() == 1)
+    return {TensorType::kF32, float_bytes(tensor.type, data, tensor.columns())};
+  GgufData made{.type = tensor.type, .bytes = {}};
+  const size_t size = row_bytes(tensor.type, tensor.columns());
+  for (size_t begin = 0; begin < data.size(); begin += size) {
+    const auto found = quantised.find(std::string(data.substr(begin, size)));
+    if (found == quantised.end()) return {tensor.type, std::string(data)};
+    made.type = found->second.first;
+    made.bytes += found->second.second;
+  }
+  return made;
 }
 
 void write_text(const fs::path& path, const std::string& text) {
@@ -97,7 +169,8 @@ GgufValue value_of(const std::string& key, const rapidjson::Value& value,
   throw Error(fmt::format("the GGUF key '{}' has a value that GGUF does not have", key));
 }
 
-GgufHeader header_of(const Feature& feature, const Gguf& model, std::deque<std::string>& made) {
+GgufHeader header_of(const Feature& feature, const Gguf& model, const std::vector<GgufData>& data,
+                     std::deque<std::string>& made) {
   GgufHeader header;
   header.text("general.architecture", model.get_string("general.architecture"));
   header.text("general.type", "model");
@@ -105,8 +178,8 @@ GgufHeader header_of(const Feature& feature, const Gguf& model, std::deque<std::
   header.u32("general.file_type", 0);
   for (const auto& [key, value] : feature.metadata) header.value(key, value_of(key, value, made));
   header.text("tokenizer.ggml.model", "no_vocab");
-  for (const GgufTensor& tensor : model.tensors()) {
-    header.tensor(tensor.name, tensor.type, tensor.dims);
+  for (size_t i = 0; i < data.size(); ++i) {
+    header.tensor(model.tensors()[i].name, data[i].type, model.tensors()[i].dims);
   }
   return header;
 }
@@ -127,7 +200,7 @@ void write_feature_folder(const Feature& feature, const std::string& config,
   });
   std::vector<SafetensorsEntry> entries;
   for (const FeatureTensor& tensor : tensors) {
-    entries.push_back({tensor.name, tensor.type, tensor.shape});
+    entries.push_back({tensor.name, folder_type(tensor.type), tensor.shape});
   }
   weights.write(safetensors_header(entries));
   for (const FeatureTensor& tensor : tensors) {
@@ -139,12 +212,15 @@ void write_feature_folder(const Feature& feature, const std::string& config,
 void write_feature_gguf(const Feature& feature, const std::string& folder,
                         const std::string& path) {
   const Gguf model(folder);
+  const QuantisedRows quantised = quantised_rows(feature);
+  std::vector<GgufData> data;
+  for (const GgufTensor& tensor : model.tensors()) data.push_back(gguf_data(tensor, quantised));
   std::deque<std::string> made;
   NewFile file(path);
-  file.write(header_of(feature, model, made).bytes());
-  for (const GgufTensor& tensor : model.tensors()) {
-    file.write({reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size()});
-    file.write(std::string(gguf_padding(tensor.data.size()), '\0'));
+  file.write(header_of(feature, model, data, made).bytes());
+  for (const GgufData& each : data) {
+    file.write(each.bytes);
+    file.write(std::string(gguf_padding(each.bytes.size()), '\0'));
   }
   file.finish();
 }

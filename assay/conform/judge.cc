@@ -27,6 +27,9 @@ constexpr double kLeftByExplanation = 0.1;
 constexpr double kLeftWhereRounded = 1.0 / 3.0;
 // Of explanations that leave so nearly the same, none is preferred.
 constexpr double kAlike = 2.0;
+// Mistakes at a time, and sets of them to which another is added.
+constexpr size_t kMostMistakes = 4;
+constexpr size_t kKept = 3;
 
 bool is_full_precision(const Precision& precision) {
   return precision.name == "float32";
@@ -48,26 +51,86 @@ std::string own_log(const Feature& feature, const std::string& folder,
   return path;
 }
 
+// Mistakes that an engine may make together, and how far it is from that: rel_l2.
 struct Explanation {
-  const Counterfactual* what = nullptr;
-  double left = std::numeric_limits<double>::infinity();  // rel_l2
+  std::vector<const Counterfactual*> mistakes;
+  double left = std::numeric_limits<double>::infinity();
 };
 
-// Of the counterfactuals, those that leave least first.
+Explanation tried(std::vector<const Counterfactual*> mistakes, const Feature& feature,
+                  const std::string& folder, const TableCell& cell) {
+  std::string config = feature.config;
+  ChangedTensors tensors;
+  for (const Counterfactual* each : mistakes) {
+    config = patched_config(config, each->patch);
+    tensors.insert(tensors.end(), each->tensors.begin(), each->tensors.end());
+  }
+  const std::string model = folder + "/counterfactual";
+  write_feature_folder(feature, config, tensors, model);
+  const double left =
+      output_error(own_log(feature, model, cell.checkpoint), cell.log, cell.checkpoint).rel_l2;
+  return {std::move(mistakes),
+          std::isfinite(left) ? left : std::numeric_limits<double>::infinity()};
+}
+
+// Those of one mistake, that leave least first.
 std::vector<Explanation> explanations(const Feature& feature, const std::string& folder,
-                                      const FeatureVerdict& verdict) {
+                                      const TableCell& cell) {
   std::vector<Explanation> result;
-  for (size_t i = 0; i < feature.counterfactuals.size(); ++i) {
-    const Counterfactual& each = feature.counterfactuals[i];
-    const std::string model = fmt::format("{}/counterfactual_{}", folder, i);
-    write_feature_folder(feature, patched_config(feature.config, each.patch), each.tensors, model);
-    const double left =
-        output_error(own_log(feature, model, verdict.checkpoint), verdict.log, verdict.checkpoint)
-            .rel_l2;
-    if (std::isfinite(left)) result.push_back({&each, left});
+  for (const Counterfactual& each : feature.counterfactuals) {
+    result.push_back(tried({&each}, feature, folder, cell));
   }
   std::ranges::stable_sort(result, {}, &Explanation::left);
   return result;
+}
+
+// The best few of `shorter` with one mistake more.
+std::vector<Explanation> longer_explanations(const std::vector<Explanation>& shorter,
+                                             const Feature& feature, const std::string& folder,
+                                             const TableCell& cell) {
+  std::vector<Explanation> result;
+  for (size_t i = 0; i < std::min(shorter.size(), kKept); ++i) {
+    for (const Counterfactual& each : feature.counterfactuals) {
+      std::vector<const Counterfactual*> mistakes = shorter[i].mistakes;
+      if (std::ranges::find(mistakes, &each) != mistakes.end()) continue;
+      mistakes.push_back(&each);
+      try {
+        result.push_back(tried(std::move(mistakes), feature, folder, cell));
+      } catch (const Error&) {
+        continue;  // two that make no sense together
+      }
+    }
+  }
+  std::ranges::stable_sort(result, {}, &Explanation::left);
+  return result;
+}
+
+// Those with as few mistakes as leave little, best first: each mistake more has to explain nearly
+// all of what is left without it.
+std::vector<Explanation> best_explanations(const Feature& feature, const Precision& precision,
+                                           const std::string& folder, const TableCell& cell) {
+  std::vector<Explanation> best = explanations(feature, folder, cell);
+  std::vector<Explanation> last = best;
+  for (size_t n = 2; n <= kMostMistakes && !best.empty(); ++n) {
+    if (best.front().left <= precision.clean) break;
+    last = longer_explanations(last, feature, folder, cell);
+    if (last.empty()) break;
+    if (last.front().left <= kLeftByExplanation * best.front().left) best = last;
+  }
+  return best;
+}
+
+std::string joined(const Explanation& explanation, std::string Counterfactual::*member,
+                   const char* between) {
+  std::string text;
+  for (const Counterfactual* each : explanation.mistakes) {
+    text += (text.empty() ? "" : between) + each->*member;
+  }
+  return text;
+}
+
+std::string text_of(const Explanation& explanation) {
+  return joined(explanation, &Counterfactual::text, ", and ");
 }
 
 // The comparison of all that both logs hold, by what is clean for the precision.
@@ -82,59 +145,59 @@ Comparison compared(const Feature& feature, const Precision& precision, const st
 }
 
 void explain(const Feature& feature, const Precision& precision, const std::string& folder,
-             FeatureVerdict& verdict) {
-  const double error = verdict.error->rel_l2;
+             TableCell& cell) {
+  const double error = cell.error->rel_l2;
   const bool full = is_full_precision(precision);
   const double most = full ? std::max(precision.clean, kLeftByExplanation * error)
                            : std::min(precision.tolerance, kLeftWhereRounded * error);
-  const std::vector<Explanation> tried = explanations(feature, folder, verdict);
-  if (!tried.empty() && tried.front().left <= most) {
-    const Counterfactual& best = *tried.front().what;
-    verdict.conformity = best.ignored ? Conformity::kIgnored : Conformity::kMisread;
-    verdict.cause = best.name;
-    verdict.text = best.text;
-    verdict.from_explained = tried.front().left;
-    for (size_t i = 1; i < tried.size(); ++i) {
-      if (tried[i].left > kAlike * tried.front().left && tried[i].left > precision.clean) break;
-      verdict.text += fmt::format("; or {}", tried[i].what->text);
+  const std::vector<Explanation> found = best_explanations(feature, precision, folder, cell);
+  if (!found.empty() && found.front().left <= most) {
+    const Explanation& best = found.front();
+    const bool ignored = std::ranges::all_of(best.mistakes, &Counterfactual::ignored);
+    cell.finding = ignored ? Finding::kIgnored : Finding::kMisread;
+    cell.cause = joined(best, &Counterfactual::name, ", ");
+    cell.text = text_of(best);
+    cell.from_explained = best.left;
+    for (size_t i = 1; i < found.size(); ++i) {
+      if (found[i].left > kAlike * best.left && found[i].left > precision.clean) break;
+      cell.text += "; or " + text_of(found[i]);
     }
   }
-  Comparison comparison = compared(feature, precision, verdict.log);
+  Comparison comparison = compared(feature, precision, cell.log);
   if (comparison.first_divergence) {
-    verdict.first_divergence = comparison.first_divergence->checkpoint.name;
+    cell.first_divergence = comparison.first_divergence->checkpoint.name;
   }
-  if (!verdict.cause.empty()) return;
+  if (!cell.cause.empty()) return;
   const Model model(std::make_shared<Gguf>(folder));
   find_causes(&model, comparison);
   if (comparison.causes.empty()) return;
   const Cause& cause = comparison.causes.front();
-  verdict.conformity = Conformity::kMisread;
-  verdict.cause = cause.name;
-  verdict.text = cause.sentence;
+  cell.finding = Finding::kMisread;
+  cell.cause = cause.name;
+  cell.text = cause.sentence;
 }
 
 // Takes the logits of the engine's log, or the output of its last layer if it has none.
-void find_output(const Feature& feature, const std::string& folder, FeatureVerdict& verdict) {
-  verdict.checkpoint = "logits";
+void find_output(const Feature& feature, const std::string& folder, TableCell& cell) {
+  cell.checkpoint = "logits";
   try {
-    verdict.error = output_error(feature.reference, verdict.log, verdict.checkpoint);
+    cell.error = output_error(feature.reference, cell.log, cell.checkpoint);
   } catch (const NothingInCommon&) {
     const Model model(std::make_shared<Gguf>(folder));
-    verdict.checkpoint = fmt::format("layer_{}_output", model.config().n_layers - 1);
-    verdict.error = output_error(feature.reference, verdict.log, verdict.checkpoint);
+    cell.checkpoint = fmt::format("layer_{}_output", model.config().n_layers - 1);
+    cell.error = output_error(feature.reference, cell.log, cell.checkpoint);
   }
 }
 
 // What an engine logged may be right and show nothing: the output of a layer says nothing of the
 // head, one position nothing of a window. Then the feature is not honoured, but unsupported.
 void require_evidence(const Feature& feature, const Precision& precision, const std::string& folder,
-                      FeatureVerdict& verdict) {
-  if (verdict.checkpoint == "logits" && verdict.error->positions == verdict.error->total) return;
-  for (const Explanation& each : explanations(feature, folder, verdict)) {
+                      TableCell& cell) {
+  if (cell.checkpoint == "logits" && cell.error->positions == cell.error->total) return;
+  for (const Explanation& each : explanations(feature, folder, cell)) {
     if (each.left > precision.clean) continue;
-    verdict.conformity = Conformity::kUnsupported;
-    verdict.text =
-        fmt::format("logs too little to tell it from an engine that {}", each.what->text);
+    cell.finding = Finding::kUnsupported;
+    cell.text = "logs too little to tell it from an engine that " + text_of(each);
     return;
   }
 }
@@ -163,30 +226,30 @@ OutputError output_error(const std::string& ref, const std::string& got,
 }
 
 void judge(const Feature& feature, const Precision& precision, const std::string& folder,
-           FeatureVerdict& verdict) {
-  verdict.command = fmt::format("assay compare {} {} --model {}", shell_quoted(feature.reference),
-                                shell_quoted(verdict.log), shell_quoted(folder));
+           TableCell& cell) {
+  cell.compare = fmt::format("assay compare {} {} --model {}", shell_quoted(feature.reference),
+                             shell_quoted(cell.log), shell_quoted(folder));
   try {
-    find_output(feature, folder, verdict);
+    find_output(feature, folder, cell);
   } catch (const Error& error) {
-    verdict.conformity = Conformity::kCrashed;
-    verdict.text = error.what();
+    cell.finding = Finding::kCrashed;
+    cell.text = error.what();
     return;
   }
-  const double error = verdict.error->rel_l2;
-  verdict.conformity = error <= precision.clean ? Conformity::kHonoured : Conformity::kDiffers;
+  const double error = cell.error->rel_l2;
+  cell.finding = error <= precision.clean ? Finding::kHonoured : Finding::kDiffers;
   if (error <= precision.clean) {
-    require_evidence(feature, precision, folder, verdict);
+    require_evidence(feature, precision, folder, cell);
     return;
   }
-  if (std::isfinite(error)) explain(feature, precision, folder, verdict);
-  if (verdict.conformity == Conformity::kDiffers && error <= precision.tolerance) {
-    verdict.conformity = Conformity::kHonoured;
+  if (std::isfinite(error)) explain(feature, precision, folder, cell);
+  if (cell.finding == Finding::kDiffers && error <= precision.tolerance) {
+    cell.finding = Finding::kHonoured;
   }
-  if (verdict.conformity == Conformity::kDiffers) {
-    verdict.text = std::isfinite(error)
-                       ? fmt::format("is off by {:.1e}, and nothing explains it", error)
-                       : "logs values that are no numbers";
+  if (cell.finding == Finding::kDiffers) {
+    cell.text = std::isfinite(error)
+                    ? fmt::format("is off by {:.1e}, and nothing explains it", error)
+                    : "logs values that are no numbers";
   }
 }
 

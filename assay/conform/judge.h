@@ -2,7 +2,8 @@
 
 #include <string>
 
-#include "assay/conform/conformance.h"
+#include "assay/conform/engine_table.h"
+#include "assay/conform/feature.h"
 
 namespace assay {
 
@@ -12,14 +13,14 @@ OutputError output_error(const std::string& ref, const std::string& got,
                          const std::string& checkpoint);
 
 // Judges the log of an engine. `folder` has the feature's model and takes the models of its
-// counterfactuals; `verdict.log` is the log.
+// counterfactuals; `cell.log` is the log.
 //
 // What is judged are the logits, or the output of the last layer where an engine logs no logits.
 // Near float64 the feature is honoured. Otherwise the log is held to each counterfactual, which
-// Assay's engine computes, then to the catalogue of mistakes. An explanation must leave at most a
-// tenth of the difference (a third where the engine rounds to 16 bits). Where there is none, the
-// precision of the engine decides between honoured and differs.
+// Assay's engine computes, to a few of them together, then to the catalogue of mistakes. An
+// explanation must leave at most a tenth of the difference (a third where the engine rounds to 16
+// bits). Where there is none, the precision of the engine decides between honoured and differs.
 void judge(const Feature& feature, const Precision& precision, const std::string& folder,
-           FeatureVerdict& verdict);
+           TableCell& cell);
 
 }  // namespace assay

@@ -65,7 +65,7 @@ FolderLock::FolderLock(const std::string& folder) {
   const int code = errno;
   close(fd_);
   if (!writable) fail("cannot write to the folder", path, code);
-  throw Error("another assay is at work on this golden", path, "wait until it is done");
+  throw Error("another assay is at work in this folder", path, "wait until it is done");
 }
 
 FolderLock::~FolderLock() {

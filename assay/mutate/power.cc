@@ -38,6 +38,10 @@ void add(LanePower& lane, const LaneResult& result, const std::string& expected,
   lane.weakest_case = name;
 }
 
+bool has_every_op(const GoldenCase& golden) {
+  return std::ranges::any_of(golden.records, &GoldenRecord::op_level);
+}
+
 class PowerMeasurement {
  public:
   explicit PowerMeasurement(const PowerOptions& options)
@@ -172,7 +176,7 @@ class PowerMeasurement {
       if (power.small.tried + power.real.tried == 0) power.expected = expected;
       const GoldenLane lane = run_golden_lane(golden, &fault, *kernels_);
       add(power.small, lane.everything, expected, golden.name());
-      add(power.small_ops, lane.op_level, expected, golden.name());
+      if (has_every_op(golden)) add(power.small_ops, lane.op_level, expected, golden.name());
       add_snapshot(power.snapshot, fault, golden, lane, expected);
       if (golden.prompt != kShortPrompt) continue;
       if (has_unit_lane_.count(golden.name()) > 0) {

@@ -14,6 +14,41 @@ bool is_plain(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0;
 }
 
+bool is_digit(char c) {
+  return std::isdigit(static_cast<unsigned char>(c)) != 0;
+}
+
+// Whether Markdown takes the character at `i` for what it is: it begins no list, heading, emphasis,
+// entity, mention or address there.
+bool means_itself(const std::string& text, size_t i) {
+  const char c = text[i];
+  const char before = i > 0 ? text[i - 1] : ' ';
+  const char after = i + 1 < text.size() ? text[i + 1] : ' ';
+  if (is_plain(c) || c == ' ' || static_cast<unsigned char>(c) >= 0x80) return true;
+  if (i == 0) return false;
+  switch (c) {
+    case ',':
+    case '(':
+    case ')':
+    case '%':
+    case '=':
+    case '+':
+    case '\'':
+      return true;
+    case ':':
+    case ';':
+      return after == ' ';
+    case '.':
+      return after == ' ' || (is_digit(before) && is_digit(after));
+    case '-':
+      return is_plain(before) && is_plain(after);
+    case '_':
+      return is_plain(before) && is_plain(after);
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 std::string markdown(std::string_view text, size_t max_bytes) {
@@ -21,9 +56,7 @@ std::string markdown(std::string_view text, size_t max_bytes) {
   const std::string shown = printable(text, max_bytes);
   for (size_t i = 0; i < shown.size(); ++i) {
     const char c = shown[i];
-    const bool inner = i > 0 && i + 1 < shown.size() && is_plain(shown[i - 1]) &&
-                       is_plain(shown[i + 1]) && (c == '_' || c == '-');
-    if (is_plain(c) || c == ' ' || inner || static_cast<unsigned char>(c) >= 0x80) {
+    if (means_itself(shown, i)) {
       out += c;
     } else {
       out += fmt::format("&#{};", static_cast<int>(c));

@@ -9,7 +9,7 @@ namespace assay {
 
 inline constexpr size_t kMaxMarkdownBytes = 200;  // of a name
 
-// Text that no Markdown sees: what is neither a letter, a digit nor a space is a reference.
+// Text that no Markdown sees: what could mean something is a reference.
 std::string markdown(std::string_view text, size_t max_bytes = kMaxMarkdownBytes);
 
 // Appends the rows of a table as long as `out` stays within `max_bytes`, and says how many were

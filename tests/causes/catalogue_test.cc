@@ -96,7 +96,15 @@ const std::set<std::string> kOfFeatures = {"attention-softcap-missing",
                                            "router-not-normalised",
                                            "router-normalised",
                                            "router-softmax-of-all",
-                                           "router-sigmoid"};
+                                           "router-sigmoid",
+                                           "router-softmax",
+                                           "router-scale-missing",
+                                           "expert-bias-in-weights",
+                                           "shared-expert-missing",
+                                           "eps-of-latent",
+                                           "latent-values-first",
+                                           "rope-first-dimensions",
+                                           "scale-missing"};
 
 struct Tally {
   std::set<std::string> silent;  // faults without a cause

@@ -46,11 +46,11 @@ class Judge : public TemporaryFolder {
     return put("log.jsonl", text);
   }
 
-  FeatureVerdict judged(const std::string& log, const std::string& precision = "float32") const {
-    FeatureVerdict verdict;
-    verdict.log = log;
-    judge(feature(), find_precision(precision, "test"), path("model"), verdict);
-    return verdict;
+  TableCell judged(const std::string& log, const std::string& precision = "float32") const {
+    TableCell cell;
+    cell.log = log;
+    judge(feature(), find_precision(precision, "test"), path("model"), cell);
+    return cell;
   }
 
   // With its first value in place of another.
@@ -64,44 +64,44 @@ class Judge : public TemporaryFolder {
 };
 
 TEST_F(Judge, TheReferenceIsHonoured) {
-  const FeatureVerdict verdict = judged(log([](const std::string& line) { return line; }));
-  EXPECT_EQ(verdict.conformity, Conformity::kHonoured);
+  const TableCell verdict = judged(log([](const std::string& line) { return line; }));
+  EXPECT_EQ(verdict.finding, Finding::kHonoured);
   EXPECT_EQ(verdict.error->rel_l2, 0.0);
-  EXPECT_THAT(verdict.command, HasSubstr("assay compare "));
+  EXPECT_THAT(verdict.compare, HasSubstr("assay compare "));
 }
 
 TEST_F(Judge, ValuesThatAreNoNumbersDiffer) {
   for (const char* value : {"\"NaN\"", "\"Infinity\""}) {
-    const FeatureVerdict verdict =
+    const TableCell verdict =
         judged(log([&](const std::string& line) { return with_first_value(line, value); }));
-    EXPECT_NE(verdict.conformity, Conformity::kHonoured) << value;
+    EXPECT_NE(verdict.finding, Finding::kHonoured) << value;
   }
 }
 
 TEST_F(Judge, AnErrorThatNothingExplainsDiffers) {
   int n = 0;
-  const FeatureVerdict verdict = judged(log([&](const std::string& line) {
+  const TableCell verdict = judged(log([&](const std::string& line) {
     return ++n % 3 == 0 ? line : with_first_value(line, std::to_string(n % 2 == 0 ? n : -n));
   }));
-  EXPECT_EQ(verdict.conformity, Conformity::kDiffers);
+  EXPECT_EQ(verdict.finding, Finding::kDiffers);
   EXPECT_THAT(verdict.text, HasSubstr("nothing explains it"));
 }
 
 TEST_F(Judge, LogsWithoutLogitsOrOfOtherTokensCrash) {
-  const FeatureVerdict none = judged(log([](const std::string&) { return std::string(); }));
-  EXPECT_EQ(none.conformity, Conformity::kCrashed) << none.text;
-  const FeatureVerdict other = judged(log([](const std::string& line) {
+  const TableCell none = judged(log([](const std::string&) { return std::string(); }));
+  EXPECT_EQ(none.finding, Finding::kCrashed) << none.text;
+  const TableCell other = judged(log([](const std::string& line) {
     constexpr std::string_view kKey = "\"token_idx\":";
     const size_t at = line.find(kKey) + kKey.size();
     return line.substr(0, at) + "9" + line.substr(at);
   }));
-  EXPECT_EQ(other.conformity, Conformity::kCrashed) << other.text;
+  EXPECT_EQ(other.finding, Finding::kCrashed) << other.text;
 }
 
 TEST_F(Judge, FilesThatAreNoLogsCrash) {
   for (const char* text : {"hello\n", "{}\n", "[1]\n", "\n"}) {
-    const FeatureVerdict verdict = judged(put("log.jsonl", text));
-    EXPECT_EQ(verdict.conformity, Conformity::kCrashed) << text;
+    const TableCell verdict = judged(put("log.jsonl", text));
+    EXPECT_EQ(verdict.finding, Finding::kCrashed) << text;
     EXPECT_FALSE(verdict.text.empty());
   }
 }
@@ -110,10 +110,10 @@ TEST_F(Judge, FilesThatAreNoLogsCrash) {
 // so.
 TEST_F(Judge, SaysHowManyPositionsWereCompared) {
   const std::string last = "\"token_idx\":" + std::to_string(feature().tokens.size() - 1) + ",";
-  const FeatureVerdict verdict = judged(log([&](const std::string& line) {
+  const TableCell verdict = judged(log([&](const std::string& line) {
     return line.find(last) == std::string::npos ? std::string() : line;
   }));
-  EXPECT_EQ(verdict.conformity, Conformity::kHonoured) << verdict.text;
+  EXPECT_EQ(verdict.finding, Finding::kHonoured) << verdict.text;
   EXPECT_EQ(verdict.error->positions, 1);
   EXPECT_EQ(verdict.error->total, std::ssize(feature().tokens));
 }

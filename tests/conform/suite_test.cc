@@ -10,6 +10,7 @@
 #include "assay/conform/judge.h"
 #include "assay/record/run.h"
 #include "base/error.h"
+#include "engine/gguf.h"
 #include "tests/support/temporary_folder.h"
 
 namespace assay {
@@ -45,12 +46,11 @@ class EachFeature : public TemporaryFolder, public testing::WithParamInterface<s
     return path("log.jsonl");
   }
 
-  FeatureVerdict judged(const std::string& log) const {
-    FeatureVerdict verdict;
-    verdict.feature = feature().name;
-    verdict.log = log;
-    judge(feature(), find_precision("float32", "test"), path("model"), verdict);
-    return verdict;
+  TableCell judged(const std::string& log) const {
+    TableCell cell;
+    cell.log = log;
+    judge(feature(), find_precision("float32", "test"), path("model"), cell);
+    return cell;
   }
 };
 
@@ -64,14 +64,14 @@ INSTANTIATE_TEST_SUITE_P(Suite, EachFeature, testing::Range(size_t{0}, suite().s
 TEST_P(EachFeature, IsHonouredByAssay) {
   write_feature_folder(feature(), feature().config, {}, path("model"));
   EXPECT_LT(std::filesystem::file_size(path("model/model.safetensors")), kMostBytes);
-  const FeatureVerdict from_folder = judged(log_of(path("model")));
-  EXPECT_EQ(from_folder.conformity, Conformity::kHonoured) << from_folder.text;
+  const TableCell from_folder = judged(log_of(path("model")));
+  EXPECT_EQ(from_folder.finding, Finding::kHonoured) << from_folder.text;
   EXPECT_EQ(from_folder.error->positions, std::ssize(feature().tokens));
   EXPECT_EQ(from_folder.error->positions, from_folder.error->total);
   if (!feature().has_gguf) return;
   write_feature_gguf(feature(), path("model"), path("model.gguf"));
-  const FeatureVerdict from_gguf = judged(log_of(path("model.gguf")));
-  EXPECT_EQ(from_gguf.conformity, Conformity::kHonoured) << from_gguf.text;
+  const TableCell from_gguf = judged(log_of(path("model.gguf")));
+  EXPECT_EQ(from_gguf.finding, Finding::kHonoured) << from_gguf.text;
 }
 
 // An engine that makes a mistake of the case is told so: by this text, or beside others that
@@ -81,12 +81,28 @@ TEST_P(EachFeature, TellsItsMistakesApart) {
   for (const Counterfactual& mistake : feature().counterfactuals) {
     write_feature_folder(feature(), patched_config(feature().config, mistake.patch),
                          mistake.tensors, path("engine"));
-    const FeatureVerdict verdict = judged(log_of(path("engine")));
+    const TableCell verdict = judged(log_of(path("engine")));
     EXPECT_THAT(verdict.text, HasSubstr(mistake.text));
     EXPECT_EQ(verdict.cause, mistake.name) << mistake.text;
-    EXPECT_TRUE(verdict.conformity == Conformity::kIgnored ||
-                verdict.conformity == Conformity::kMisread)
+    EXPECT_TRUE(verdict.finding == Finding::kIgnored || verdict.finding == Finding::kMisread)
         << mistake.text;
+  }
+}
+
+// Otherwise a case for a type would show nothing of it.
+TEST_P(EachFeature, HasItsTypesInTheGgufFile) {
+  if (!feature().has_gguf) return;
+  write_feature_folder(feature(), feature().config, {}, path("model"));
+  write_feature_gguf(feature(), path("model"), path("model.gguf"));
+  std::set<TensorType> types;
+  for (const FeatureTensor& tensor : feature().tensors) {
+    if (tensor.shape.size() > 1) types.insert(tensor.type);
+  }
+  const Gguf file(path("model.gguf"));
+  for (const GgufTensor& tensor : file.tensors()) {
+    const bool fits =
+        tensor.dims.size() == 1 ? tensor.type == TensorType::kF32 : types.contains(tensor.type);
+    EXPECT_TRUE(fits) << tensor.name;
   }
 }
 
@@ -162,6 +178,9 @@ TEST_F(Cases, ThatAreWrongAreNamed) {
   expect_error(with("tensors", R"([["w",[],0.0,0.1]])"), "has not 1 to 4 sizes");
   expect_error(with("tensors", R"([["w",[4],1e9,0.1]])"), "is not a number of at most");
   expect_error(with("tensors", R"([["w",[4],0,0.1,"Q9"]])"), "is 'Q9'");
+  expect_error(with("tensors", R"([["w",[256],0,0.1,"IQ2_S"]])"), "is 'IQ2_S'");
+  expect_error(with("tensors", R"([["w",[256,32],0,0.1,"Q4_K"]])"),
+               "is 'Q4_K', whose rows are whole blocks of 256");
   expect_error(with("counterfactuals", R"([{"verdict":"wrong","name":"n","text":"t"}])"),
                "is 'wrong'");
   expect_error(with("counterfactuals", R"([{"verdict":"ignored","name":"n","text":""}])"), "text");

@@ -287,7 +287,7 @@ TEST_F(HfFolder, TheOutputMatrixIsTiedAsStated) {
   HfTensors tensors = llama();
   EXPECT_THAT(refusal(llama_config(R"(, "tie_word_embeddings": false)"), tensors),
               HasSubstr("tensor 'lm_head.weight' is missing"));
-  tensors["lm_head.weight"] = {{3, 8}};
+  tensors["lm_head.weight"] = {.shape = {3, 8}, .values = {7}};
   EXPECT_NE(open(llama_config(), tensors).find_tensor("output.weight"), nullptr);
   const std::string tied = llama_config(R"(, "tie_word_embeddings": true)");
   EXPECT_NE(open(tied, tensors).find_tensor("output.weight"), nullptr);

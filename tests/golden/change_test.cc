@@ -201,7 +201,7 @@ TEST_F(ChangeTest, TwoAtOnceAreRefused) {
   for (const auto& change : std::vector<std::function<void()>>{
            [&] { accept_pending(golden_->folder()); }, [&] { reject_pending(golden_->folder()); },
            [&] { make_pending(golden_->folder(), staged_); }}) {
-    EXPECT_THAT(error_of(change), HasSubstr("another assay is at work on this golden"));
+    EXPECT_THAT(error_of(change), HasSubstr("another assay is at work in this folder"));
   }
 }
 

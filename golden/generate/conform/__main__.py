@@ -7,8 +7,8 @@ from pathlib import Path
 from assay_tap import LogWriter
 from transformers.utils import logging
 
-from . import loudness, metadata, reference
-from .case import case_text, merged
+from . import loudness, metadata, quantised, reference
+from .case import case_text, merged, misread
 from .draws import tokens
 from .folder import write_folder
 from .rows import ROWS
@@ -17,6 +17,16 @@ SUITE = Path(__file__).resolve().parents[3] / "conform" / "suite"
 FIRST_TOKEN = 3  # what comes before has a meaning for some engines
 LENGTH = 8
 LENGTHS = {"rotary scaling": 10, "rotary base and dimensions": 10, "sliding windows": 10}  # where positions matter
+
+
+def mistakes_of(row):
+    """Those of the row, and what engines do that do not know the key of transformers 5."""
+    mistakes = list(row.mistakes)
+    parameters = row.config.get("rope_parameters")
+    if parameters and all(mistake.config != {"rope_parameters": None} for mistake in mistakes):
+        name = "rope_base" if parameters.get("rope_type", "default") == "default" else "rope_scaling"
+        mistakes.append(misread(name, "reads neither base nor scaling", {"rope_parameters": None}))
+    return mistakes
 
 
 def case_of(row):
@@ -30,7 +40,7 @@ def case_of(row):
         "seed": row.seed,
         "tensors": reference.tensor_rows(row),
         "tokens": list(row.tokens) or tokens(row.seed, length, FIRST_TOKEN, row.config["vocab_size"]),
-        "counterfactuals": [mistake.data() for mistake in row.mistakes],
+        "counterfactuals": [mistake.data() for mistake in mistakes_of(row)],
     }
 
 
@@ -57,10 +67,13 @@ def elsewhere(case, mistake, expected):
     return "" if other <= loudness.AGREES else f" (transformers: {other:.1e} from that)"
 
 
-def written(row, out, scratch):
+def written(program, row, out, scratch):
     """Writes the reference of `row` under `out` and the model under `scratch`; returns case.json's data."""
     case = case_of(row)
-    folder = write_folder(scratch / row.feature, case)
+    if quantised.is_quantised(case):
+        folder = quantised.write_folder(program, scratch / row.feature, case)
+    else:
+        folder = write_folder(scratch / row.feature, case)
     seen = reference.run(folder, case["tokens"])
     (out / row.feature).mkdir(parents=True, exist_ok=True)
     write_reference(out / row.feature / "reference.jsonl", case, seen)
@@ -99,7 +112,7 @@ def main():
         out = Path(scratch) / "out" if options.check else SUITE
         for row in rows:
             try:
-                cases[row.feature] = written(row, out, models)
+                cases[row.feature] = written(options.assay, row, out, models)
             except Exception as error:  # whatever transformers raises for a config
                 print(f"{row.feature}: WRONG {type(error).__name__}: {error}", flush=True)
                 failed += 1
@@ -109,8 +122,10 @@ def main():
                 continue
             case, folder = cases[row.feature], models / row.feature
             expected = loudness.read_log(out / row.feature / "reference.jsonl")
-            found, error, wrong = loudness.survey(options.assay, case, expected)
+            found, error, wrong = loudness.survey(options.assay, case, folder, expected)
             keys, why = gguf_of(options.assay, case, folder, expected)
+            if quantised.is_quantised(case):
+                wrong += quantised.wrong_blocks(folder)
             case |= {"gguf": keys} if keys is not None else {"files": ["hf"]}
             (out / row.feature / "case.json").write_text(case_text(case))
             print(f"{row.feature}: {error:.1e} from Assay" + ("" if keys else f"; no GGUF: {why.strip()[:200]}"))

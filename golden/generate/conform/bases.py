@@ -1,13 +1,18 @@
 """A small config.json of each model_type, as published ones are spelled: the suite's rows change what they are about.
 
+All that a config can switch off is off, or has the value that most engines take by default: no caps, windows longer
+than a prompt, one rotary base of 10000 for all dimensions, scales of 1. So an engine that does not know one feature
+fails the rows of that feature, and `family_*`, which have all at once.
+
 Heads are 32 wide, since some engines have kernels for few widths only. Numbers have few bits, so that no engine has to
-round them.
+round them. No two sizes are equal, since some engines choose what to do with a matrix by its shape.
 """
 
 from .case import merged
 
 EPSILON = 0.046875  # large, so that a wrong one is loud
-
+NO_CAP = 65536.0  # of scores or logits; null is not read by engines whose class has a cap
+ROOT = 0.17677669529663689  # 1 / sqrt(32), the usual scale of scores
 
 ABSENT = object()
 
@@ -18,7 +23,7 @@ def common(architecture, model_type, **more):
         "model_type": model_type,
         "vocab_size": 96,
         "hidden_size": 64,
-        "intermediate_size": 96,
+        "intermediate_size": 112,
         "num_hidden_layers": 2,
         "num_attention_heads": 2,
         "num_key_value_heads": 1,
@@ -30,7 +35,6 @@ def common(architecture, model_type, **more):
         "use_cache": True,
     }
     return {key: value for key, value in (config | more).items() if value is not ABSENT}
-
 
 
 RMS = dict(hidden_act="silu", rms_norm_eps=1e-5)
@@ -56,22 +60,22 @@ BASES = {
         "MistralForCausalLM", "mistral", **RMS, head_dim=32, rope_theta=10000.0, sliding_window=None, **UNTIED
     ),
     "mixtral": common(
-        "MixtralForCausalLM", "mixtral", **RMS, rope_theta=1000000.0, sliding_window=None, num_local_experts=4,
+        "MixtralForCausalLM", "mixtral", **RMS, rope_theta=10000.0, sliding_window=None, num_local_experts=4,
         num_experts_per_tok=2, router_aux_loss_coef=0.02, output_router_logits=False, **UNTIED
     ),
     "qwen2": common(
-        "Qwen2ForCausalLM", "qwen2", **RMS | dict(rms_norm_eps=1e-6), rope_theta=1000000.0, sliding_window=4096,
+        "Qwen2ForCausalLM", "qwen2", **RMS | dict(rms_norm_eps=1e-6), rope_theta=10000.0, sliding_window=512,
         use_sliding_window=False, max_window_layers=2, **TIED
     ),
     "qwen3": common(
-        "Qwen3ForCausalLM", "qwen3", **RMS | dict(rms_norm_eps=1e-6), head_dim=32, rope_theta=1000000.0,
+        "Qwen3ForCausalLM", "qwen3", **RMS | dict(rms_norm_eps=1e-6), head_dim=32, rope_theta=10000.0,
         rope_scaling=None, attention_bias=False, sliding_window=None, use_sliding_window=False, max_window_layers=2,
         **TIED
     ),
     "qwen3_moe": common(
-        "Qwen3MoeForCausalLM", "qwen3_moe", **RMS | dict(rms_norm_eps=1e-6), head_dim=32, rope_theta=1000000.0,
+        "Qwen3MoeForCausalLM", "qwen3_moe", **RMS | dict(rms_norm_eps=1e-6), head_dim=32, rope_theta=10000.0,
         rope_scaling=None, attention_bias=False, sliding_window=None, use_sliding_window=False, max_window_layers=2,
-        num_experts=4, num_experts_per_tok=2, moe_intermediate_size=48, norm_topk_prob=True, decoder_sparse_step=1,
+        num_experts=4, num_experts_per_tok=2, moe_intermediate_size=80, norm_topk_prob=True, decoder_sparse_step=1,
         mlp_only_layers=[], **UNTIED
     ),
     "phi3": common(
@@ -80,7 +84,7 @@ BASES = {
     ),
     "phi": common(
         "PhiForCausalLM", "phi", **LAYER, intermediate_size=256, num_key_value_heads=2, hidden_act="gelu_new",
-        partial_rotary_factor=0.5, qk_layernorm=False, rope_theta=10000.0, rope_scaling=None, **UNTIED
+        partial_rotary_factor=1.0, qk_layernorm=False, rope_theta=10000.0, rope_scaling=None, **UNTIED
     ),
     "gpt2": {
         "architectures": ["GPT2LMHeadModel"],
@@ -89,8 +93,8 @@ BASES = {
         "n_embd": 64,
         "n_head": 2,
         "n_layer": 2,
-        "n_positions": 64,
-        "n_ctx": 64,
+        "n_positions": 80,
+        "n_ctx": 80,
         "n_inner": None,
         "activation_function": "gelu_new",
         "layer_norm_epsilon": 1e-5,
@@ -102,7 +106,8 @@ BASES = {
         "torch_dtype": "float32",
     },
     "gpt_neox": common(
-        "GPTNeoXForCausalLM", "gpt_neox", **LAYER, num_key_value_heads=ABSENT, hidden_act="gelu", rotary_pct=0.25,
+        "GPTNeoXForCausalLM", "gpt_neox", **LAYER, intermediate_size=256, num_key_value_heads=ABSENT,
+        hidden_act="gelu", rotary_pct=1.0,
         rotary_emb_base=10000, use_parallel_residual=True, attention_bias=True, **UNTIED
     ),
     "falcon": common(
@@ -112,73 +117,93 @@ BASES = {
     ),
     "gemma": common("GemmaForCausalLM", "gemma", **GEMMA, rope_theta=10000.0),
     "gemma2": common(
-        "Gemma2ForCausalLM", "gemma2", **GEMMA, rope_theta=10000.0, query_pre_attn_scalar=32, sliding_window=4096,
-        attn_logit_softcapping=50.0, final_logit_softcapping=30.0, cache_implementation="hybrid"
+        "Gemma2ForCausalLM", "gemma2", **GEMMA, rope_theta=10000.0, query_pre_attn_scalar=32, sliding_window=512,
+        attn_logit_softcapping=NO_CAP, final_logit_softcapping=NO_CAP, cache_implementation="hybrid"
     ),
     "gemma3_text": common(
-        "Gemma3ForCausalLM", "gemma3_text", **GEMMA, num_hidden_layers=6, rope_theta=1000000.0,
+        "Gemma3ForCausalLM", "gemma3_text", **GEMMA, num_hidden_layers=6, rope_theta=10000.0,
         rope_local_base_freq=10000.0, rope_scaling=None, query_pre_attn_scalar=32, sliding_window=512,
         sliding_window_pattern=6, attn_logit_softcapping=None, final_logit_softcapping=None
     ),
     "cohere": common(
-        "CohereForCausalLM", "cohere", **LAYER, hidden_act="silu", logit_scale=0.0625, use_qk_norm=False,
+        "CohereForCausalLM", "cohere", **LAYER, hidden_act="silu", logit_scale=1.0, use_qk_norm=False,
         rope_theta=10000.0, attention_bias=False, pad_token_id=0, **TIED
     ),
     "cohere2": common(
-        "Cohere2ForCausalLM", "cohere2", **LAYER, num_hidden_layers=4, hidden_act="silu", logit_scale=0.25,
-        rope_theta=50000.0, attention_bias=False, sliding_window=4096, sliding_window_pattern=4,
+        "Cohere2ForCausalLM", "cohere2", **LAYER, num_hidden_layers=4, head_dim=32, hidden_act="silu", logit_scale=1.0,
+        rope_theta=10000.0, attention_bias=False, sliding_window=512, sliding_window_pattern=4,
         order_of_interleaved_layers="local_attn_first", pad_token_id=0, **TIED
     ),
     "olmo2": common(
-        "Olmo2ForCausalLM", "olmo2", **RMS | dict(rms_norm_eps=1e-6), rope_theta=500000.0, rope_scaling=None,
+        "Olmo2ForCausalLM", "olmo2", **RMS | dict(rms_norm_eps=1e-6), rope_theta=10000.0, rope_scaling=None,
         attention_bias=False, **UNTIED
     ),
     "olmoe": common(
-        "OlmoeForCausalLM", "olmoe", **RMS, num_key_value_heads=2, intermediate_size=48, num_experts=4,
+        "OlmoeForCausalLM", "olmoe", **RMS, num_key_value_heads=2, intermediate_size=80, num_experts=4,
         num_experts_per_tok=2, norm_topk_prob=False, clip_qkv=None, rope_theta=10000.0, rope_scaling=None,
         attention_bias=False, **UNTIED
     ),
     "granite": common(
-        "GraniteForCausalLM", "granite", **RMS, embedding_multiplier=2.0, attention_multiplier=0.5,
-        residual_multiplier=0.5, logits_scaling=4.0, rope_theta=10000.0, rope_scaling=None, attention_bias=False,
+        "GraniteForCausalLM", "granite", **RMS, embedding_multiplier=1.0, attention_multiplier=ROOT,
+        residual_multiplier=1.0, logits_scaling=1.0, rope_theta=10000.0, rope_scaling=None, attention_bias=False,
         mlp_bias=False, **TIED
     ),
     "granitemoe": common(
-        "GraniteMoeForCausalLM", "granitemoe", **RMS, intermediate_size=48, num_local_experts=4,
-        num_experts_per_tok=2, embedding_multiplier=2.0, attention_multiplier=0.5, residual_multiplier=0.5,
-        logits_scaling=4.0, rope_theta=10000.0, rope_scaling=None, attention_bias=False, **TIED
+        "GraniteMoeForCausalLM", "granitemoe", **RMS, intermediate_size=80, num_local_experts=4,
+        num_experts_per_tok=2, embedding_multiplier=1.0, attention_multiplier=ROOT, residual_multiplier=1.0,
+        logits_scaling=1.0, rope_theta=10000.0, rope_scaling=None, attention_bias=False, **TIED
     ),
     "stablelm": common(
-        "StableLmForCausalLM", "stablelm", **LAYER, hidden_act="silu", partial_rotary_factor=0.25, rope_theta=10000.0,
+        "StableLmForCausalLM", "stablelm", **LAYER, hidden_act="silu", partial_rotary_factor=1.0, rope_theta=10000.0,
         use_qkv_bias=False, use_parallel_residual=False, qk_layernorm=False, **UNTIED
     ),
     "starcoder2": common(
         "Starcoder2ForCausalLM", "starcoder2", norm_epsilon=1e-5, hidden_act="gelu_pytorch_tanh", use_bias=True,
-        rope_theta=100000.0, sliding_window=None, **TIED
+        rope_theta=10000.0, sliding_window=None, **TIED
     ),
     "nemotron": common(
-        "NemotronForCausalLM", "nemotron", head_dim=32, norm_eps=1e-5, hidden_act="relu2", partial_rotary_factor=0.5,
+        "NemotronForCausalLM", "nemotron", head_dim=32, norm_eps=1e-5, hidden_act="relu2", partial_rotary_factor=1.0,
         rope_theta=10000.0, attention_bias=False, mlp_bias=False, **UNTIED
     ),
     "smollm3": common(
-        "SmolLM3ForCausalLM", "smollm3", **RMS | dict(rms_norm_eps=1e-6), num_hidden_layers=4, rope_theta=2000000.0,
+        "SmolLM3ForCausalLM", "smollm3", **RMS | dict(rms_norm_eps=1e-6), num_hidden_layers=4, rope_theta=10000.0,
         rope_scaling=None, no_rope_layers=[1, 1, 1, 0], no_rope_layer_interval=4, use_sliding_window=False,
         sliding_window=None, attention_bias=False, mlp_bias=False, pad_token_id=0, **TIED
     ),
     "exaone4": common(
-        "Exaone4ForCausalLM", "exaone4", **RMS, num_hidden_layers=4, head_dim=32, rope_theta=1000000.0,
-        rope_scaling=None, sliding_window=4096, sliding_window_pattern="LLLG",
+        "Exaone4ForCausalLM", "exaone4", **RMS, num_hidden_layers=4, head_dim=32, rope_theta=10000.0,
+        rope_scaling=None, sliding_window=512, sliding_window_pattern="LLLG",
         layer_types=["sliding_attention"] * 3 + ["full_attention"], attention_bias=False, **TIED
     ),
     "gpt_oss": common(
-        "GptOssForCausalLM", "gpt_oss", **RMS, head_dim=32, num_attention_heads=4, num_key_value_heads=2,
-        intermediate_size=48, num_local_experts=4, num_experts_per_tok=2, sliding_window=128, swiglu_limit=7.0,
-        layer_types=["sliding_attention", "full_attention"], attention_bias=True, rope_theta=150000.0,
+        "GptOssForCausalLM", "gpt_oss", **RMS, head_dim=32, num_attention_heads=4, num_key_value_heads=1,
+        intermediate_size=80, num_local_experts=4, num_experts_per_tok=2, sliding_window=128, swiglu_limit=7.0,
+        layer_types=["sliding_attention", "full_attention"], attention_bias=True, rope_theta=10000.0,
         max_position_embeddings=131072,
         rope_scaling=dict(
-            rope_type="yarn", factor=32.0, beta_fast=32.0, beta_slow=1.0, original_max_position_embeddings=4096,
+            rope_type="yarn", factor=1.0, beta_fast=32.0, beta_slow=1.0, original_max_position_embeddings=4096,
             truncate=False
         ),
+        **UNTIED
+    ),
+    "deepseek_v2": common(
+        "DeepseekV2ForCausalLM", "deepseek_v2", **RMS | dict(rms_norm_eps=1e-6), num_key_value_heads=2,
+        first_k_dense_replace=1, kv_lora_rank=32, q_lora_rank=None, qk_nope_head_dim=48, qk_rope_head_dim=16,
+        v_head_dim=32, n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80,
+        moe_layer_freq=1, topk_method="greedy", n_group=1, topk_group=1, routed_scaling_factor=1.0,
+        norm_topk_prob=False, scoring_func="softmax", attention_bias=False, rope_theta=10000.0, 
+        rope_scaling=dict(
+            type="yarn", factor=1.0, beta_fast=32, beta_slow=1, original_max_position_embeddings=512, mscale=1.0,
+            mscale_all_dim=1.0
+        ),
+        **UNTIED
+    ),
+    "deepseek_v3": common(
+        "DeepseekV3ForCausalLM", "deepseek_v3", **RMS | dict(rms_norm_eps=1e-6), num_key_value_heads=2,
+        first_k_dense_replace=1, kv_lora_rank=32, q_lora_rank=32, qk_nope_head_dim=48, qk_rope_head_dim=16,
+        v_head_dim=32, n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=80,
+        moe_layer_freq=1, topk_method="noaux_tc", n_group=1, topk_group=1, routed_scaling_factor=1.0,
+        norm_topk_prob=True, scoring_func="sigmoid", attention_bias=False, rope_theta=10000.0, rope_scaling=None,
         **UNTIED
     ),
 }

@@ -33,12 +33,6 @@ def misread(name, text, config=None, tensors=None, small=False):
     return Mistake("misread", name, text, config or {}, tensors or {}, small)
 
 
-# Of gpt-oss, whose files say truncate: false.
-WHOLE_PAIRS = misread(
-    "rope_scaling", "rounds the borders of YaRN's ramp to whole pairs", {"rope_scaling": {"truncate": True}}, small=True
-)
-
-
 @dataclass
 class Row:
     feature: str
@@ -51,7 +45,12 @@ class Row:
     tokens: tuple = ()  # drawn from the seed if there are none
     length: int = 0  # of what is drawn; that of its group if 0
     dtypes: dict = field(default_factory=dict)  # {glob: "BF16" or "F16"}
+    saved_names: bool = False  # tensors are called as transformers saves them, not as published files have them
     seed: int = 1
+
+    def hears(self, name):
+        """Whether one of the mistakes is of this name."""
+        return any(mistake.name == name for mistake in self.mistakes)
 
 
 def merged(target, patch):

@@ -62,6 +62,21 @@ MATRICES = {
     "*.gate.weight": 2.0,
     "*": 1.0,
 }
+# Of networks with GELU, in rows that are not about it: by erf and by tanh it is the same near 0.
+NEAR_ZERO = {
+    "*gate_proj.weight": 0.125,
+    "*c_fc.weight": 0.125,
+    "*fc1.weight": 0.125,
+    "*dense_h_to_4h.weight": 0.125,
+    "*c_fc.bias": 0.25,
+    "*fc1.bias": 0.25,
+    "*dense_h_to_4h.bias": 0.25,
+    "*down_proj.weight": 4.0,
+    "*mlp.c_proj.weight": 4.0,
+    "*fc2.weight": 4.0,
+    "*dense_4h_to_h.weight": 4.0,
+}
+NO_SINK = -64.0
 EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "wpe.weight", "embed_in.weight", "word_embeddings.weight")
 
 
@@ -76,19 +91,25 @@ def fan_in(name, shape, model_type):
     return shape[-2] if transposed or together else shape[-1]
 
 
-def spread(name, shape, config, gain):
-    """(mean, deviation) of a tensor."""
-    factor = first_match(gain, name, 1.0)
-    model_type = config["model_type"]
+def has_gelu(config):
+    keys = ("hidden_act", "hidden_activation", "activation_function")
+    return config["model_type"] == "falcon" or any("gelu" in str(config.get(key)) for key in keys)
+
+
+def spread(name, shape, row):
+    """(mean, deviation) of a tensor. What no mistake of the row is about is quiet, where only weights can make it so."""
+    config, model_type = row.config, row.config["model_type"]
+    quiet = NEAR_ZERO if has_gelu(config) and not row.hears("activation_kind") else {}
+    factor = first_match(row.gain, name, first_match(quiet, name, 1.0))
     if name.endswith("sinks"):
-        mean, deviation = 1.0, 1.0
+        mean, deviation = (1.0, 1.0) if row.hears("attention_sinks") else (NO_SINK, 0.0)
     elif is_norm(name):
         mean, deviation = 0.0 if model_type in PLUS_ONE else 1.0, 0.25
     elif name.endswith(("bias", "e_score_correction")):
         mean, deviation = 0.0, 0.3
     elif name.endswith(EMBEDDINGS):
         root = math.sqrt(config["hidden_size"]) if model_type.startswith("gemma") else 1.0
-        mean, deviation = 0.0, 0.5 / root
+        mean, deviation = 0.0, 1.0 / root
     else:
         mean, deviation = 0.0, first_match(MATRICES, name, 1.0) / math.sqrt(fan_in(name, shape, model_type))
     return mean, float(f"{deviation * factor:.4g}")

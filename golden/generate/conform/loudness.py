@@ -58,15 +58,13 @@ def mistaken_logits(program, case, mistake):
         return assay(program, folder, case["tokens"], "logits")["logits"]
 
 
-def survey(program, case, reference):
-    """([(how far the logits move, mistake)], the engine's error, what is wrong with the case)."""
+def survey(program, case, folder, reference):
+    """Of the case and its model: ([(how far the logits move, mistake)], the engine's error, what is wrong with the case)."""
     wrong, found, error = [], [], float("nan")
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = write_folder(Path(scratch) / "model", case)
-        try:
-            error = worst(assay(program, folder, case["tokens"], "layers"), reference)
-        except RuntimeError as refused:
-            wrong.append(f"Assay's engine refuses it: {refused}")
+    try:
+        error = worst(assay(program, folder, case["tokens"], "layers"), reference)
+    except RuntimeError as refused:
+        wrong.append(f"Assay's engine refuses it: {refused}")
     if not wrong and not error <= AGREES:
         wrong.append(f"Assay's engine is {error:.1e} from the reference")
     for mistake in case["counterfactuals"]:

@@ -41,7 +41,7 @@ def keys(path):
 def main():
     for folder in map(Path, sys.argv[1:]):
         try:
-            convert.main(folder, folder / "model.gguf", "none")
+            convert.main(folder, folder / "model.gguf", "none", "F32")
         except Exception as error:  # whatever the converter raises for a config that it does not know
             (folder / "model.gguf").unlink(missing_ok=True)
             (folder / "why.txt").write_text(f"{type(error).__name__}: {error}")

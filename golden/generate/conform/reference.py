@@ -15,6 +15,7 @@ from .case import first_match
 from .draws import spread
 
 ENGINE = f"transformers {transformers.__version__} float64"
+PUBLISHED_WITHOUT = {"gpt2": "transformer."}  # the prefix that published files lack
 
 
 def eager(folder):
@@ -36,9 +37,11 @@ def saved_shapes(config):
 def tensor_rows(row):
     """`tensors` of case.json: [name, shape, mean, deviation], with a dtype where it is not F32."""
     rows = []
+    prefix = "" if row.saved_names else PUBLISHED_WITHOUT.get(row.config["model_type"], "")
     for name, shape in sorted(saved_shapes(row.config).items()):
+        name = name.removeprefix(prefix)
         dtype = first_match(row.dtypes, name, "F32")
-        rows.append([name, list(shape), *spread(name, shape, row.config, row.gain)] + [dtype] * (dtype != "F32"))
+        rows.append([name, list(shape), *spread(name, shape, row)] + [dtype] * (dtype != "F32"))
     return rows
 
 

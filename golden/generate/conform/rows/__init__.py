@@ -4,10 +4,11 @@ from .attention import ATTENTION
 from .ends import ENDS
 from .families import FAMILIES
 from .feedforward import FEEDFORWARD, MIX
+from .latent import LATENT
 from .norms import NORMS
 from .rotation import ROTATION
 from .scaling import SCALING
 from .stream import STREAM
 from .windows import WINDOWS
 
-ROWS = FAMILIES + ROTATION + SCALING + ATTENTION + WINDOWS + NORMS + FEEDFORWARD + MIX + STREAM + ENDS
+ROWS = FAMILIES + ROTATION + SCALING + ATTENTION + WINDOWS + NORMS + FEEDFORWARD + MIX + LATENT + STREAM + ENDS

@@ -1,7 +1,7 @@
 """Heads, norms of q and k, biases, scale and soft cap of the scores."""
 
-from ..bases import config
-from ..case import WHOLE_PAIRS, Row, ignored, misread
+from ..bases import NO_CAP, ROOT, config
+from ..case import Row, ignored, misread
 
 GROUP = "attention"
 
@@ -15,11 +15,11 @@ def qk_norm(glob_q, glob_k, text="ignores the weights of the norms"):
 ATTENTION = [
     Row(
         "head_dim", GROUP, "Heads whose width is not hidden_size / heads",
-        config("mistral", num_attention_heads=3, num_key_value_heads=1), ("head_dim",),
+        config("mistral", num_attention_heads=5, num_key_value_heads=1), ("head_dim",),
     ),
     Row(
         "grouped_heads", GROUP, "Groups of heads that share keys and values",
-        config("mistral", num_attention_heads=6, num_key_value_heads=3, head_dim=32), ("num_key_value_heads",),
+        config("mistral", num_attention_heads=8, num_key_value_heads=4), ("num_key_value_heads",),
     ),
     Row(
         "multi_query", GROUP, "One head of keys and values for all", config("mistral", num_attention_heads=4),
@@ -62,7 +62,7 @@ ATTENTION = [
     ),
     Row(
         "qk_layernorm", GROUP, "LayerNorm of each head of q and k, with weights of its own",
-        config("stablelm", qk_layernorm=True, partial_rotary_factor=0.5), ("qk_layernorm",), (
+        config("stablelm", qk_layernorm=True), ("qk_layernorm",), (
             qk_norm("*q_layernorm*", "*k_layernorm*"),
         ),
     ),
@@ -76,7 +76,6 @@ ATTENTION = [
         "attention_sinks", GROUP, "Attention sinks", config("gpt_oss"), (), (
             ignored("attention_sinks", "leaves the sinks out", tensors={"*.sinks": -10000.0}),
             misread("attention_sinks", "takes 0 for each sink", tensors={"*.sinks": 0.0}),
-            WHOLE_PAIRS,
         ),
     ),
     Row(
@@ -92,16 +91,16 @@ ATTENTION = [
         "attention_multiplier", GROUP, "Scores scaled by attention_multiplier",
         config("granite", attention_multiplier=0.5), ("attention_multiplier",), (
             ignored(
-                "attention_scale", "scales by the root of the heads' width", {"attention_multiplier": 0.1767766953}
+                "attention_scale", "scales by the root of the heads' width", {"attention_multiplier": ROOT}
             ),
             misread("attention_scale", "does not scale", {"attention_multiplier": 1.0}),
-            misread("attention_scale", "multiplies with the usual scale, too", {"attention_multiplier": 0.08838834765}),
+            misread("attention_scale", "multiplies with the usual scale, too", {"attention_multiplier": 0.5 * ROOT}),
         ),
     ),
     Row(
         "attn_logit_softcapping", GROUP, "Soft cap of the scores",
         config("gemma2", attn_logit_softcapping=2.0), ("attn_logit_softcapping",), (
-            ignored("attention_softcap", "leaves the soft cap out", {"attn_logit_softcapping": None}),
+            ignored("attention_softcap", "leaves the soft cap out", {"attn_logit_softcapping": NO_CAP}),
             misread("attention_softcap", "takes 50", {"attn_logit_softcapping": 50.0}),
             misread("attention_softcap", "takes that of the logits", {"attn_logit_softcapping": 30.0}),
         ),

@@ -4,14 +4,25 @@ from ..bases import config
 from ..case import Row, ignored, misread
 
 HEAD, FILES, PROMPTS = "head and vocabulary", "weights in files", "prompts"
-BASE_10000 = misread("rope_base", "takes the rotary base for 10000", {"rope_theta": 10000.0})
 
 
 def without(made, *keys):
     return {key: value for key, value in made.items() if key not in keys}
 
 
-BASE = dict(rope_theta=64.0)
+QUANTISED = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "MXFP4")
+
+
+def quantised(kind):
+    """All rows of matrices are one block of the k-quants, or several of the others."""
+    return Row(
+        f"weights_{kind.lower()}", FILES, f"Matrices in {kind} in the GGUF file, and what they stand for in the folder",
+        config(
+            "llama", hidden_size=256, intermediate_size=256, num_hidden_layers=1, num_attention_heads=8
+        ), dtypes={"*norm*": "F32", "*": kind}, length=4,
+    )
+
+
 ENDS = [
     Row(
         "untied_head", HEAD, "An output matrix of its own", config("llama", tie_word_embeddings=False),
@@ -19,47 +30,48 @@ ENDS = [
         (ignored("tied_head", "takes the embedding", {"tie_word_embeddings": True}, {"lm_head.weight": None}),),
     ),
     Row(
-        "tied_head", HEAD, "The embedding as the output matrix", config("llama", tie_word_embeddings=True, **BASE),
-        ("tie_word_embeddings",), (BASE_10000,),
+        "tied_head", HEAD, "The embedding as the output matrix", config("llama", tie_word_embeddings=True),
+        ("tie_word_embeddings",),
     ),
     Row(
         "tie_word_embeddings_left_out", HEAD, "No tie_word_embeddings: as the class has it, the embedding for Gemma",
-        without(config("gemma"), "tie_word_embeddings"), (),
-        (misread("rope_dimensions", "rotates half of each head", {"partial_rotary_factor": 0.5}),),
+        without(config("gemma"), "tie_word_embeddings"),
     ),
     Row(
         "head_bias", HEAD, "A bias of the output matrix", config("phi"), (),
         (ignored("bias_missing", "leaves it out", tensors={"lm_head.bias": 0.0}),),
     ),
     Row(
-        "odd_vocabulary", HEAD, "A vocabulary that is no multiple of anything", config("llama", vocab_size=101, **BASE),
-        ("vocab_size",), (BASE_10000,), tokens=(100, 3, 99, 50, 98, 64, 97, 32),
+        "odd_vocabulary", HEAD, "A vocabulary that is no multiple of anything", config("llama", vocab_size=101),
+        ("vocab_size",), tokens=(100, 3, 99, 50, 98, 64, 97, 32),
     ),
     Row(
         "padded_vocabulary", HEAD, "A vocabulary with rows of padding that no text has",
-        config("qwen2", vocab_size=128, rope_theta=64.0), ("vocab_size",), (BASE_10000,),
-        tokens=(5, 17, 40, 62, 71, 8, 90, 33),
+        config("qwen2", vocab_size=128), ("vocab_size",), tokens=(5, 17, 40, 62, 71, 8, 90, 33),
     ),
     Row(
-        "bfloat16_weights", FILES, "Weights in bfloat16", config("llama", torch_dtype="bfloat16", **BASE),
-        ("torch_dtype",), (BASE_10000,), dtypes={"*": "BF16"},
+        "bfloat16_weights", FILES, "Weights in bfloat16", config("llama", torch_dtype="bfloat16"),
+        ("torch_dtype",), dtypes={"*": "BF16"},
     ),
     Row(
-        "float16_weights", FILES, "Weights in float16", config("llama", torch_dtype="float16", **BASE),
-        ("torch_dtype",), (BASE_10000,), dtypes={"*": "F16"},
+        "float16_weights", FILES, "Weights in float16", config("llama", torch_dtype="float16"),
+        ("torch_dtype",), dtypes={"*": "F16"},
     ),
     Row(
-        "no_added_bos", PROMPTS, "A prompt that does not begin with bos_token_id", config("llama", **BASE),
-        ("bos_token_id",), (BASE_10000,), tokens=(44, 9, 71, 30, 88, 52, 17, 63),
+        "names_with_transformer", FILES, "GPT-2's tensors under transformer., as transformers saves them",
+        config("gpt2"), saved_names=True,
+    ),
+    Row(
+        "no_added_bos", PROMPTS, "A prompt that does not begin with bos_token_id", config("llama"),
+        ("bos_token_id",), tokens=(44, 9, 71, 30, 88, 52, 17, 63),
     ),
     Row(
         "eos_inside", PROMPTS, "eos_token_id and pad_token_id inside the prompt",
-        config("llama", pad_token_id=0, **BASE), ("eos_token_id", "pad_token_id"), (BASE_10000,),
+        config("llama", pad_token_id=0), ("eos_token_id", "pad_token_id"),
         tokens=(1, 44, 9, 2, 71, 0, 30, 88),
     ),
     Row(
-        "single_token", PROMPTS, "A prompt of one token", config("llama", attention_bias=True), (),
-        (misread("bias_missing", "leaves the biases out", tensors={"*.bias": 0.0}),), tokens=(44,),
+        "single_token", PROMPTS, "A prompt of one token", config("llama"), tokens=(44,),
     ),
     Row(
         "repeated_token", PROMPTS, "One token again and again, which only positions tell apart",
@@ -69,7 +81,9 @@ ENDS = [
     ),
     Row(
         "forty_tokens", PROMPTS, "A prompt longer than a block of 32",
-        config("llama", hidden_size=32, num_attention_heads=1, vocab_size=64, num_hidden_layers=1, rope_theta=64.0), (),
-        (BASE_10000,), length=40,
+        config("llama", hidden_size=32, num_attention_heads=1, vocab_size=64, num_hidden_layers=1), (),
+        (misread("attention_window", "attends to the last 32 tokens only", {
+            "architectures": ["MistralForCausalLM"], "model_type": "mistral", "sliding_window": 32
+        }),), length=40,
     ),
-]
+] + [quantised(kind) for kind in QUANTISED]

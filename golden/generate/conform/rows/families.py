@@ -1,14 +1,13 @@
 """Each family that Assay knows, as published models of it are."""
 
-from ..bases import config
-from ..case import WHOLE_PAIRS, Row, ignored, misread
+from ..bases import NO_CAP, ROOT, config
+from ..case import Row, ignored, misread
 
 GROUP = "model families"
 
 NO_BIASES = ignored("bias_missing", "leaves all biases out", tensors={"*.bias": 0.0})
 BASE_10000 = misread("rope_base", "takes the rotary base for 10000", {"rope_theta": 10000.0})
 ALL_DIMENSIONS = misread("rope_dimensions", "rotates whole heads", {"partial_rotary_factor": 1.0})
-HALF_DIMENSIONS = misread("rope_dimensions", "rotates half of each head", {"partial_rotary_factor": 0.5})
 NO_NORM_WEIGHTS = misread(
     "qk_norm", "ignores the weights of the norms of q and k", tensors={"*q_norm.weight": 1.0, "*k_norm.weight": 1.0}
 )
@@ -19,15 +18,28 @@ UNCHANGED_WEIGHTS = misread(
     "router_weights", "does not make the experts' weights add up to 1", {"norm_topk_prob": False}
 )
 CHANGED_WEIGHTS = misread("router_weights", "makes the experts' weights add up to 1", {"norm_topk_prob": True})
+WIDE = 1 << 20
+NO_WINDOW = misread("attention_window", "leaves the window out", {"sliding_window": WIDE})
 SCALES = tuple(
-    misread(name, f"leaves {key} out", {key: 1.0})
-    for name, key in (
-        ("embedding_scale", "embedding_multiplier"),
-        ("attention_scale", "attention_multiplier"),
-        ("residual_multiplier", "residual_multiplier"),
-        ("logit_scale", "logits_scaling"),
+    misread(name, text, {key: value})
+    for name, text, key, value in (
+        ("embedding_scale", "leaves embedding_multiplier out", "embedding_multiplier", 1.0),
+        ("attention_scale", "scales scores by the root of the heads' width", "attention_multiplier", ROOT),
+        ("residual_multiplier", "leaves residual_multiplier out", "residual_multiplier", 1.0),
+        ("logit_scale", "leaves logits_scaling out", "logits_scaling", 1.0),
     )
 )
+GRANITE = dict(embedding_multiplier=4.0, attention_multiplier=0.5, residual_multiplier=0.5, logits_scaling=4.0)
+LONGROPE = dict(
+    type="longrope", short_factor=[1.0 + i / 8 for i in range(16)], long_factor=[1.0 + i / 2 for i in range(16)]
+)
+GELU_ERF = misread("activation_kind", "takes GELU with erf", {"hidden_activation": "gelu"}, small=True)
+SOFTCAPS = (
+    misread("attention_softcap", "leaves the soft cap of the scores out", {"attn_logit_softcapping": NO_CAP}),
+    misread("logit_softcap", "leaves the soft cap of the logits out", {"final_logit_softcapping": NO_CAP}),
+)
+ALL_ROTATED = misread("rope_unwanted", "has global layers like the others", {"layer_types": ["sliding_attention"] * 4})
+NO_LOGIT_SCALE = misread("logit_scale", "leaves logit_scale out", {"logit_scale": 1.0})
 
 
 def family(model_type, title, *mistakes, feature=None, gain=None, **changes):
@@ -38,14 +50,27 @@ def family(model_type, title, *mistakes, feature=None, gain=None, **changes):
 
 
 FAMILIES = [
-    family("llama", "Llama", BASE_10000, HALF_DIMENSIONS, rope_theta=500000.0),
-    family("mistral", "Mistral", BASE_10000, HALF_DIMENSIONS, rope_theta=1000000.0),
-    family("mixtral", "Mixtral", BASE_10000, ONE_EXPERT, ALL_EXPERTS),
-    family("qwen2", "Qwen2", NO_BIASES, BASE_10000),
-    family("qwen3", "Qwen3", BASE_10000, NO_NORM_WEIGHTS),
-    family("qwen3_moe", "Qwen3 with experts", BASE_10000, NO_NORM_WEIGHTS, ONE_EXPERT, ALL_EXPERTS, UNCHANGED_WEIGHTS),
-    family("phi3", "Phi-3", HALF_DIMENSIONS),
-    family("phi", "Phi-2", NO_BIASES, ALL_DIMENSIONS, ERF, gain={"*fc1.weight": 2.0}),
+    family("llama", "Llama", BASE_10000, rope_theta=500000.0),
+    family("mistral", "Mistral", BASE_10000, rope_theta=1000000.0),
+    family("mixtral", "Mixtral", BASE_10000, ONE_EXPERT, ALL_EXPERTS, rope_theta=1000000.0),
+    family("qwen2", "Qwen2", NO_BIASES, BASE_10000, rope_theta=1000000.0),
+    family("qwen3", "Qwen3", BASE_10000, NO_NORM_WEIGHTS, rope_theta=1000000.0),
+    family(
+        "qwen3_moe", "Qwen3 with experts", BASE_10000, NO_NORM_WEIGHTS, ONE_EXPERT, ALL_EXPERTS, UNCHANGED_WEIGHTS,
+        rope_theta=1000000.0,
+    ),
+    family("phi3", "Phi-3", NO_WINDOW, sliding_window=4),
+    family(
+        "phi3", "Phi-3 with a long context",
+        misread("rope_scaling", "takes the angles without scaling", {"rope_scaling": None}),
+        misread("rope_scaling", "takes the long factors", {"rope_scaling": {"short_factor": LONGROPE["long_factor"]}}),
+        misread("rope_attention_factor", "takes 1 for the attention factor", {"rope_scaling": {"attention_factor": 1.0}}),
+        NO_WINDOW, feature="family_phi3_longrope", gain={"*qkv*": 0.75}, sliding_window=4, rope_scaling=LONGROPE,
+        original_max_position_embeddings=4096, max_position_embeddings=16384,
+    ),
+    family(
+        "phi", "Phi-2", NO_BIASES, ALL_DIMENSIONS, ERF, gain={"*fc1.weight": 2.0}, partial_rotary_factor=0.5,
+    ),
     family(
         "gpt2", "GPT-2", NO_BIASES,
         ignored("rope_position", "leaves the learned positions out", tensors={"*wpe.weight": 0.0}),
@@ -56,15 +81,15 @@ FAMILIES = [
         "gpt_neox", "GPT-NeoX", NO_BIASES, misread("rope_dimensions", "rotates whole heads", {"rotary_pct": 1.0}),
         misread("parallel_residual", "adds attention first", {"use_parallel_residual": False}),
         misread("activation_kind", "takes GELU with tanh", {"hidden_act": "gelu_new"}, small=True),
-        gain={"*dense_h_to_4h.weight": 2.0},
+        gain={"*dense_h_to_4h.weight": 2.0}, rotary_pct=0.25,
     ),
     family(
-        "falcon", "Falcon 7B: one head of keys, one norm", HALF_DIMENSIONS,
+        "falcon", "Falcon 7B: one head of keys, one norm",
         misread("activation_kind", "takes GELU with tanh", {"activation": "gelu_pytorch_tanh"}, small=True),
         feature="family_falcon_7b", gain={"*dense_h_to_4h.weight": 2.0},
     ),
     family(
-        "falcon", "Falcon 40B: groups of heads, two norms", HALF_DIMENSIONS,
+        "falcon", "Falcon 40B: groups of heads, two norms",
         misread(
             "norm_order", "ignores the weights of the norm before the feed-forward",
             tensors={"*ln_mlp.weight": 1.0, "*ln_mlp.bias": 0.0}
@@ -74,49 +99,56 @@ FAMILIES = [
         multi_query=None, gain={"*dense_h_to_4h.weight": 2.0},
     ),
     family(
-        "gemma", "Gemma", HALF_DIMENSIONS,
-        misread("activation_kind", "takes GELU with erf", {"hidden_activation": "gelu"}, small=True),
-        misread("activation_kind", "takes SiLU", {"hidden_activation": "silu"}),
+        "gemma", "Gemma", GELU_ERF, misread("activation_kind", "takes SiLU", {"hidden_activation": "silu"}),
         gain={"*gate_proj.weight": 2.0},
     ),
     family(
-        "gemma2", "Gemma 2", HALF_DIMENSIONS,
-        misread("activation_kind", "takes GELU with erf", {"hidden_activation": "gelu"}, small=True),
-        gain={"*gate_proj.weight": 2.0},
+        "gemma2", "Gemma 2", *SOFTCAPS, NO_WINDOW, GELU_ERF, gain={"*gate_proj.weight": 2.0}, num_hidden_layers=3,
+        sliding_window=4, attn_logit_softcapping=2.0, final_logit_softcapping=4.0,
     ),
     family(
-        "gemma3_text", "Gemma 3", NO_NORM_WEIGHTS,
+        "gemma3_text", "Gemma 3", NO_NORM_WEIGHTS, NO_WINDOW, GELU_ERF,
         misread("rope_base", "takes one rotary base for all layers", {"rope_local_base_freq": 1000000.0}),
+        misread("rope_scaling", "does not scale the angles of global layers", {"rope_scaling": None}),
+        gain={"*gate_proj.weight": 2.0}, sliding_window=4, rope_theta=1000000.0,
+        rope_scaling=dict(rope_type="linear", factor=8.0),
     ),
+    family("cohere", "Command R", NO_LOGIT_SCALE, BASE_10000, logit_scale=0.0625, rope_theta=8000000.0),
     family(
-        "cohere", "Command R", HALF_DIMENSIONS,
-        misread("logit_scale", "leaves logit_scale out", {"logit_scale": 1.0}),
+        "cohere2", "Command R7B", BASE_10000, NO_LOGIT_SCALE, ALL_ROTATED, NO_WINDOW, logit_scale=0.25,
+        rope_theta=50000.0, sliding_window=4,
     ),
-    family(
-        "cohere2", "Command R7B", BASE_10000, misread("logit_scale", "leaves logit_scale out", {"logit_scale": 1.0}),
-        misread("rope_unwanted", "rotates global layers", {"layer_types": ["sliding_attention"] * 4}),
-    ),
-    family("olmo2", "OLMo 2", BASE_10000, NO_NORM_WEIGHTS),
+    family("olmo2", "OLMo 2", BASE_10000, NO_NORM_WEIGHTS, rope_theta=500000.0),
     family("olmoe", "OLMoE", NO_NORM_WEIGHTS, CHANGED_WEIGHTS, ONE_EXPERT, ALL_EXPERTS),
-    family("granite", "Granite", *SCALES),
-    family("granitemoe", "Granite with experts", *SCALES, ONE_EXPERT, ALL_EXPERTS),
-    family("stablelm", "StableLM", ALL_DIMENSIONS, HALF_DIMENSIONS),
-    family("starcoder2", "StarCoder2", NO_BIASES, BASE_10000, ERF, gain={"*c_fc.weight": 2.0}),
+    family("granite", "Granite", *SCALES, **GRANITE),
+    family("granitemoe", "Granite with experts", *SCALES, ONE_EXPERT, ALL_EXPERTS, **GRANITE),
     family(
-        "nemotron", "Nemotron", ALL_DIMENSIONS,
-        misread("activation_kind", "takes SiLU", {"hidden_act": "silu"}),
+        "stablelm", "StableLM", ALL_DIMENSIONS, NO_BIASES, partial_rotary_factor=0.25, use_qkv_bias=True,
+    ),
+    family(
+        "starcoder2", "StarCoder2", NO_BIASES, BASE_10000, ERF, rope_theta=100000.0,
+        gain={"*c_fc.weight": 2.0, "*mlp.c_proj.weight": 2.0},
+    ),
+    family(
+        "nemotron", "Nemotron", ALL_DIMENSIONS, misread("activation_kind", "takes SiLU", {"hidden_act": "silu"}),
+        partial_rotary_factor=0.5,
     ),
     family(
         "smollm3", "SmolLM3", BASE_10000,
-        misread("rope_unwanted", "rotates every layer", {"no_rope_layers": [1, 1, 1, 1]}),
+        misread("rope_unwanted", "rotates every layer", {"no_rope_layers": [1, 1, 1, 1]}), rope_theta=2000000.0,
     ),
     family(
-        "exaone4", "EXAONE 4", BASE_10000, NO_NORM_WEIGHTS,
-        misread("rope_unwanted", "rotates global layers", {"layer_types": ["sliding_attention"] * 4}),
+        "exaone4", "EXAONE 4", BASE_10000, NO_NORM_WEIGHTS, ALL_ROTATED, NO_WINDOW, rope_theta=1000000.0,
+        sliding_window=4,
     ),
     family(
-        "gpt_oss", "gpt-oss", NO_BIASES, BASE_10000, ONE_EXPERT, ALL_EXPERTS,
+        "gpt_oss", "gpt-oss", NO_BIASES, BASE_10000, ONE_EXPERT, ALL_EXPERTS, NO_WINDOW,
+        misread("rope_scaling", "takes the angles without scaling", {"rope_scaling": {"factor": 1.0}}),
         ignored("attention_sinks", "leaves the sinks out", tensors={"*.sinks": -10000.0}),
-        WHOLE_PAIRS,
+        misread(
+            "rope_scaling", "rounds the borders of YaRN's ramp to whole pairs", {"rope_scaling": {"truncate": True}},
+            small=True
+        ),
+        rope_theta=150000.0, rope_scaling=dict(factor=32.0), sliding_window=4,
     ),
 ]

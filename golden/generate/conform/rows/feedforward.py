@@ -1,11 +1,10 @@
 """Activations, biases and experts of the feed-forward."""
 
 from ..bases import config
-from ..case import WHOLE_PAIRS, Row, ignored, misread
+from ..case import Row, ignored, misread
 
 GROUP = "feed-forward"
 EXPERTS = "experts"
-SLIDING, FULL = "sliding_attention", "full_attention"
 
 FEEDFORWARD = [
     Row(
@@ -14,6 +13,14 @@ FEEDFORWARD = [
             ignored("bias_missing", "leaves the biases out", tensors={"*.mlp.*.bias": 0.0}),
             misread("bias_missing", "leaves that of the last matrix out", tensors={"*.down_proj.bias": 0.0}),
         ),
+    ),
+    Row(
+        "as_wide_as_the_vocabulary", GROUP, "An MLP as wide as the vocabulary",
+        config("llama", intermediate_size=96), ("intermediate_size",),
+    ),
+    Row(
+        "intermediate_size", GROUP, "GPT-NeoX with an MLP that is not four times as wide as the stream",
+        config("gpt_neox", intermediate_size=112), ("intermediate_size",),
     ),
     Row(
         "hidden_act", GROUP, "Llama with GELU", config("llama", hidden_act="gelu"), ("hidden_act",),
@@ -48,7 +55,7 @@ FEEDFORWARD = [
     ),
     Row(
         "clamped_swiglu", GROUP, "The clamped SwiGLU of gpt-oss, with inputs beyond its limit",
-        config("gpt_oss", num_hidden_layers=1, layer_types=[FULL]), ("swiglu_limit",), (WHOLE_PAIRS,),
+        config("gpt_oss"), ("swiglu_limit",),
         gain={"*gate_up_proj": 8.0, "*gate_up_proj_bias": 8.0, "*down_proj": 0.125},
     ),
 ]
@@ -83,13 +90,12 @@ MIX = [
         (
             ignored("bias_missing", "leaves the router's bias out", tensors={"*router.bias": 0.0}),
             misread("bias_missing", "leaves the experts' biases out", tensors={"*experts*bias": 0.0}),
-            WHOLE_PAIRS,
         ),
         gain={"*router.bias": 4.0, "*.mlp.experts.down_proj": 0.25},
     ),
     Row(
         "many_experts", EXPERTS, "Sixteen experts, four of each token",
-        config("qwen3_moe", num_experts=16, num_experts_per_tok=4, moe_intermediate_size=32),
+        config("qwen3_moe", num_experts=16, num_experts_per_tok=4, moe_intermediate_size=40),
         ("num_experts", "num_experts_per_tok", "moe_intermediate_size"),
         (
             misread("experts_used", "uses eight", {"num_experts_per_tok": 8}),

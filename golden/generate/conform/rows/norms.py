@@ -13,6 +13,7 @@ def epsilon(feature, title, model_type, key, **changes):
             ignored("eps", "takes 1e-5", {key: 1e-5}),
             misread("eps", "takes 1e-6", {key: 1e-6}),
         ),
+        gain={"*embed*": 0.125, "*wte*": 0.125, "*wpe*": 0.125},  # so small that 1e-5 and 1e-6 differ
     )
 
 
@@ -23,5 +24,5 @@ NORMS = [
     epsilon("layer_norm_epsilon", "LayerNorm's epsilon, as layer_norm_epsilon", "gpt2", "layer_norm_epsilon"),
     epsilon("norm_eps", "LayerNorm's epsilon, as norm_eps", "nemotron", "norm_eps"),
     epsilon("norm_epsilon", "LayerNorm's epsilon, as norm_epsilon", "starcoder2", "norm_epsilon"),
-    epsilon("layer_norm_eps_without_bias", "LayerNorm without a bias", "cohere", "layer_norm_eps", logit_scale=0.25),
+    epsilon("layer_norm_eps_without_bias", "LayerNorm without a bias", "cohere", "layer_norm_eps"),
 ]

@@ -7,6 +7,15 @@ from .scaling import newer
 GROUP = "rotary base and dimensions"
 
 BASE_10000 = ignored("rope_base", "takes 10000", {"rope_theta": 10000.0})
+# Of 64: some engines have kernels for 48 dimensions, and not for 24.
+ONE_HEAD = dict(num_attention_heads=1, num_key_value_heads=1)
+
+
+def ones(count):
+    """LongRoPE that changes nothing."""
+    return dict(type="longrope", short_factor=[1.0] * count, long_factor=[1.0] * count)
+
+
 SLIDING, FULL = "sliding_attention", "full_attention"
 
 
@@ -33,7 +42,7 @@ ROTATION = [
         (misread("rope_base", "takes 10000", {"rope_theta": 10000.0}),),
     ),
     Row(
-        "rotary_emb_base", GROUP, "The rotary base of GPT-NeoX", config("gpt_neox", rotary_emb_base=64, rotary_pct=1.0),
+        "rotary_emb_base", GROUP, "The rotary base of GPT-NeoX", config("gpt_neox", rotary_emb_base=64),
         ("rotary_emb_base",), (ignored("rope_base", "takes 10000", {"rotary_emb_base": 10000}),),
     ),
     Row(
@@ -55,10 +64,23 @@ ROTATION = [
     ),
     Row(
         "partial_rotary_factor_phi3", GROUP, "The share of each head that Phi-4-mini rotates",
-        config("phi3", partial_rotary_factor=0.75), ("partial_rotary_factor",),
+        config("phi3", partial_rotary_factor=0.75, **ONE_HEAD), ("partial_rotary_factor",),
         (
             ignored("rope_dimensions", "rotates whole heads", {"partial_rotary_factor": None}),
             misread("rope_dimensions", "rotates half of each head", {"partial_rotary_factor": 0.5}),
+        ),
+    ),
+    Row(
+        "partial_rotary_factor_longrope", GROUP, "The share of each head that Phi-4-mini rotates, beside rope_scaling",
+        config("phi3", partial_rotary_factor=0.75, rope_scaling=ones(24), **ONE_HEAD), ("partial_rotary_factor",),
+        (
+            ignored(
+                "rope_dimensions", "rotates whole heads", {"partial_rotary_factor": None, "rope_scaling": ones(32)}
+            ),
+            misread(
+                "rope_dimensions", "rotates half of each head",
+                {"partial_rotary_factor": 0.5, "rope_scaling": ones(16)}
+            ),
         ),
     ),
     Row(
@@ -66,19 +88,19 @@ ROTATION = [
         {
             key: value
             for key, value in newer(
-                "nemotron", dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.75)
+                "nemotron", dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.75), head_dim=64
             ).items()
             if key != "partial_rotary_factor"
         },
         ("rope_parameters.partial_rotary_factor",),
         (
-            ignored("rope_dimensions", "rotates half", parameters(partial_rotary_factor=0.5)),
+            ignored("rope_dimensions", "rotates half", {"rope_parameters": None}),
             misread("rope_dimensions", "rotates whole heads", parameters(partial_rotary_factor=1.0)),
         ),
     ),
     Row(
         "no_rope_layers", GROUP, "Layers without rotation, by list",
-        config("smollm3", no_rope_layers=[1, 0, 0, 1], rope_theta=10000.0), ("no_rope_layers",),
+        config("smollm3", no_rope_layers=[1, 0, 0, 1]), ("no_rope_layers",),
         (
             ignored("rope_unwanted", "rotates every layer", {"no_rope_layers": [1, 1, 1, 1]}),
             misread("rope_missing", "rotates all but every fourth layer", {"no_rope_layers": [1, 1, 1, 0]}),
@@ -87,7 +109,7 @@ ROTATION = [
     ),
     Row(
         "no_rope_layer_interval", GROUP, "Layers without rotation, by interval",
-        {key: value for key, value in config("smollm3", no_rope_layer_interval=2, rope_theta=10000.0).items()
+        {key: value for key, value in config("smollm3", no_rope_layer_interval=2).items()
          if key != "no_rope_layers"}, ("no_rope_layer_interval",),
         (
             ignored("rope_missing", "rotates all but every fourth layer", {"no_rope_layer_interval": 4}),
@@ -111,11 +133,11 @@ ROTATION = [
         "two_rotary_bases_rope_parameters", GROUP, "Two rotary bases in rope_parameters",
         {
             key: value
-            for key, value in newer("gemma3_text", {}, num_hidden_layers=4).items()
+            for key, value in newer("gemma3_text", {}).items()
             if key not in ("rope_local_base_freq", "sliding_window_pattern", "rope_parameters")
         }
         | {
-            "layer_types": [SLIDING, FULL, SLIDING, FULL],
+            "layer_types": [SLIDING] * 5 + [FULL],
             "rope_parameters": {
                 FULL: {"rope_type": "default", "rope_theta": 4096.0},
                 SLIDING: {"rope_type": "default", "rope_theta": 64.0},
@@ -135,18 +157,25 @@ ROTATION = [
         ),
     ),
     Row(
-        "global_layers_without_rotation", GROUP, "Global layers are not rotated, by layer_types",
+        "global_layers_without_rotation", GROUP, "Global layers are not rotated, by sliding_window_pattern",
+        config("cohere2", sliding_window_pattern=2), ("sliding_window_pattern",),
+        (
+            ignored("rope_unwanted", "rotates every layer", {"layer_types": [SLIDING] * 4}),
+            misread("rope_missing", "has one global layer of four", {"layer_types": [SLIDING] * 3 + [FULL]}),
+            misread("rope_missing", "rotates global layers only", {"layer_types": [FULL, SLIDING] * 2}),
+        ),
+    ),
+    Row(
+        "global_layers_by_layer_types", GROUP, "Global layers are not rotated, by layer_types",
         {
             key: value
-            for key, value in config(
-                "cohere2", num_hidden_layers=3, layer_types=[FULL, SLIDING, FULL], rope_theta=64.0
-            ).items()
+            for key, value in config("cohere2", layer_types=[FULL, SLIDING] * 2).items()
             if key != "sliding_window_pattern"
         },
         ("layer_types",),
         (
-            ignored("rope_unwanted", "rotates every layer", {"layer_types": [SLIDING] * 3}),
-            misread("rope_missing", "rotates global layers only", {"layer_types": [SLIDING, FULL, SLIDING]}),
+            ignored("rope_unwanted", "rotates every layer", {"layer_types": [SLIDING] * 4}),
+            misread("rope_missing", "rotates global layers only", {"layer_types": [SLIDING, FULL] * 2}),
         ),
     ),
 ]

@@ -1,6 +1,6 @@
 """The residual stream: scales, and what is added to what."""
 
-from ..bases import config
+from ..bases import NO_CAP, config
 from ..case import Row, ignored, misread
 
 GROUP = "residual stream and scales"
@@ -46,14 +46,13 @@ STREAM = [
     ),
     Row(
         "parallel_residual_stablelm", GROUP, "StableLM with one norm and a parallel feed-forward",
-        config("stablelm", use_parallel_residual=True, partial_rotary_factor=0.5), ("use_parallel_residual",),
-        (misread("rope_dimensions", "rotates a quarter of each head", {"partial_rotary_factor": 0.25}),),
+        config("stablelm", use_parallel_residual=True), ("use_parallel_residual",),
     ),
     Row(
         "final_logit_softcapping", GROUP, "Soft cap of the logits", config("gemma2", final_logit_softcapping=2.0),
         ("final_logit_softcapping",),
         (
-            ignored("logit_softcap", "leaves the soft cap out", {"final_logit_softcapping": None}),
+            ignored("logit_softcap", "leaves the soft cap out", {"final_logit_softcapping": NO_CAP}),
             misread("logit_softcap", "takes 30", {"final_logit_softcapping": 30.0}),
             misread("logit_softcap", "takes that of the scores", {"final_logit_softcapping": 50.0}),
         ),

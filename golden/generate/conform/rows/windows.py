@@ -1,7 +1,7 @@
 """Sliding windows: their width, and which layers have one."""
 
 from ..bases import config
-from ..case import WHOLE_PAIRS, Row, ignored, misread
+from ..case import Row, ignored, misread
 
 GROUP = "sliding windows"
 SLIDING, FULL = "sliding_attention", "full_attention"
@@ -20,10 +20,9 @@ def types(*kinds):
 
 
 NONE = ignored("attention_window", "leaves the window out", {"sliding_window": WIDE})
-ROTATED = misread(
-    "attention_window", "leaves the window out, and rotates global layers",
-    {"sliding_window": WIDE, "layer_types": [SLIDING] * 4}
-)
+# With a window, and rotated.
+ALL_ALIKE = misread("rope_unwanted", "has global layers like the others", types(*[SLIDING] * 4))
+ONES = dict(type="longrope", short_factor=[1.0] * 16, long_factor=[1.0] * 16)
 
 WINDOWS = [
     Row(
@@ -39,6 +38,10 @@ WINDOWS = [
     Row(
         "window_of_phi3", GROUP, "The window of Phi-3", config("phi3", sliding_window=4), ("sliding_window",),
         (NONE, *widths(4)),
+    ),
+    Row(
+        "window_of_phi3_longrope", GROUP, "The window of Phi-3, beside rope_scaling",
+        config("phi3", sliding_window=4, rope_scaling=ONES), ("sliding_window",), (NONE, *widths(4)),
     ),
     Row(
         "use_sliding_window", GROUP, "A window that is switched off", config("qwen2", sliding_window=4),
@@ -79,8 +82,7 @@ WINDOWS = [
     ),
     Row(
         "sliding_window_pattern", GROUP, "Windows by sliding_window_pattern of Gemma 3",
-        config("gemma3_text", num_hidden_layers=3, sliding_window=4, sliding_window_pattern=3,
-               rope_local_base_freq=1000000.0),
+        config("gemma3_text", num_hidden_layers=3, sliding_window=4, sliding_window_pattern=3),
         ("sliding_window", "sliding_window_pattern"),
         (
             ignored("attention_window", "has one global layer of six", {"sliding_window_pattern": None}),
@@ -91,21 +93,20 @@ WINDOWS = [
     ),
     Row(
         "window_of_cohere2", GROUP, "Windows of Command R7B", config("cohere2", sliding_window=4),
-        ("sliding_window", "sliding_window_pattern"), (NONE, ROTATED, *widths(4)),
+        ("sliding_window", "sliding_window_pattern"), (NONE, ALL_ALIKE, *widths(4)),
     ),
     Row(
         "window_of_exaone4", GROUP, "Windows of EXAONE 4", config("exaone4", sliding_window=4),
-        ("sliding_window", "layer_types"), (NONE, ROTATED, *widths(4)),
+        ("sliding_window", "layer_types"), (NONE, ALL_ALIKE, *widths(4)),
     ),
     Row(
-        "window_of_gpt_oss", GROUP, "Windows of gpt-oss, with sinks", config("gpt_oss", sliding_window=4),
+        "window_of_gpt_oss", GROUP, "Windows of gpt-oss", config("gpt_oss", sliding_window=4),
         ("sliding_window", "layer_types"),
         (
             NONE,
             misread("attention_window", "has it in all layers", types(SLIDING, SLIDING)),
             misread("attention_window", "has it in the other layers", types(FULL, SLIDING)),
             *widths(4),
-            WHOLE_PAIRS,
         ),
     ),
 ]

@@ -1,0 +1,43 @@
+#include "assay/conform/engine_table.h"
+
+#include <algorithm>
+
+namespace assay {
+
+std::string_view finding_name(Finding finding) {
+  constexpr std::string_view kNames[] = {"honoured",  "ignored",     "misread",
+                                         "differs",   "same bits",   "within noise",
+                                         "dependent", "unsupported", "crashed"};
+  return kNames[static_cast<size_t>(finding)];
+}
+
+bool is_right(Finding finding) {
+  return finding == Finding::kHonoured || finding == Finding::kSameBits ||
+         finding == Finding::kWithinNoise;
+}
+
+bool is_bad(Finding finding) {
+  return !is_right(finding) && finding != Finding::kUnsupported;
+}
+
+int64_t TableColumn::count(Finding finding) const {
+  return std::ranges::count(cells, finding, &TableCell::finding);
+}
+
+std::vector<Finding> EngineTable::findings() const {
+  if (kind == Kind::kInvariance) {
+    return {Finding::kSameBits, Finding::kWithinNoise, Finding::kDependent, Finding::kCrashed,
+            Finding::kUnsupported};
+  }
+  return {Finding::kHonoured, Finding::kIgnored, Finding::kMisread,
+          Finding::kDiffers,  Finding::kCrashed, Finding::kUnsupported};
+}
+
+bool EngineTable::pass() const {
+  return std::ranges::all_of(columns, [](const TableColumn& column) {
+    return std::ranges::any_of(column.cells, is_right, &TableCell::finding) &&
+           std::ranges::none_of(column.cells, is_bad, &TableCell::finding);
+  });
+}
+
+}  // namespace assay

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "assay/conform/engine_list.h"
+
+namespace assay {
+
+// What was found of an engine in one row of a table.
+enum class Finding : uint8_t {
+  // of conformance
+  kHonoured,
+  kIgnored,  // computes the model without the feature
+  kMisread,  // makes another known mistake
+  kDiffers,  // computes something else
+  // of invariance
+  kSameBits,
+  kWithinNoise,  // not further than the same surface is from itself
+  kDependent,
+  // of both
+  kUnsupported,  // says that it cannot
+  kCrashed,      // or wrote no log
+};
+
+std::string_view finding_name(Finding finding);
+
+// Whether it is as it should be, or the engine's own decision: neither fails a table.
+bool is_right(Finding finding);
+bool is_bad(Finding finding);
+
+// How far the records of a checkpoint are from those in another log: the root mean square of rel_l2
+// over the positions that could be compared. Not a number where one of them is none.
+struct OutputError {
+  double rel_l2 = 0;
+  int64_t positions = 0;  // compared
+  int64_t total = 0;      // that the reference has
+};
+
+struct TableRow {
+  std::string name;
+  std::string group;
+  std::string title;
+  std::vector<std::string> states;  // keys of config.json that say it
+};
+
+struct TableCell {
+  Finding finding = Finding::kCrashed;
+  std::string cause;                     // of ignored and misread: the name of the mistake
+  std::string text;                      // what the engine does, or says
+  std::string checkpoint;                // that was judged: logits, or the last layer
+  std::optional<OutputError> error;      // from float64; of invariance, from the tokens alone
+  std::optional<double> from_explained;  // from what it is said to do
+  std::string first_divergence;  // the first checkpoint that differs, where layers were logged
+  std::string log;
+  std::string compare;  // the command that compares the log again; empty where there is none
+  std::string command;  // that repeats all
+};
+
+struct TableColumn {
+  EngineDeclaration engine;
+  std::vector<TableCell> cells;  // in the order of EngineTable::rows
+
+  int64_t count(Finding finding) const;
+};
+
+// What was found of engines: a row a feature or surface, a column an engine.
+struct EngineTable {
+  enum class Kind : uint8_t { kConformance, kInvariance };
+  Kind kind = Kind::kConformance;
+  std::vector<TableRow> rows;
+  std::vector<TableColumn> columns;
+
+  // Those that a table of this kind can have.
+  std::vector<Finding> findings() const;
+  // Whether nothing is bad, and each engine has something right.
+  bool pass() const;
+};
+
+}  // namespace assay

@@ -1,0 +1,277 @@
+#include "assay/conform/table_report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "assay/report/json_object.h"
+#include "assay/report/markdown.h"
+#include "assay/report/text_table.h"
+#include "assay/report/xml_text.h"
+#include "base/count_of.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr size_t kMaxText = 300;
+
+// What a row is, in the words of the two tables.
+const char* row_word(const EngineTable& table) {
+  return table.kind == EngineTable::Kind::kConformance ? "feature" : "surface";
+}
+
+std::string engine_name(const TableColumn& column) {
+  const EngineDeclaration& engine = column.engine;
+  return engine.version.empty() ? engine.name : fmt::format("{} {}", engine.name, engine.version);
+}
+
+std::string counts_text(const EngineTable& table, const TableColumn& column) {
+  std::string text;
+  for (const Finding each : table.findings()) {
+    const int64_t count = column.count(each);
+    if (count == 0) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, finding_name(each));
+  }
+  return text;
+}
+
+// "misread (rope_base): takes 10000; 2.3e-01 from float64, 6.9e-07 from that".
+std::string detail(const EngineTable& table, const TableCell& cell) {
+  const bool conformance = table.kind == EngineTable::Kind::kConformance;
+  std::string text(finding_name(cell.finding));
+  if (!cell.cause.empty()) text += fmt::format(" ({})", cell.cause);
+  if (!cell.text.empty()) text += ": " + printable(cell.text, kMaxText);
+  if (cell.error && std::isfinite(cell.error->rel_l2)) {
+    text += fmt::format("; {} from {}", short_number(cell.error->rel_l2),
+                        conformance ? "float64" : "the tokens alone");
+    if (cell.error->positions < cell.error->total) {
+      text += fmt::format(" at {} of {} positions", cell.error->positions, cell.error->total);
+    }
+  }
+  if (cell.from_explained) {
+    text += fmt::format(", {} from that", short_number(*cell.from_explained));
+  }
+  if (!cell.first_divergence.empty()) {
+    text += fmt::format("; first at {}", printable(cell.first_divergence, 60));
+  }
+  return text;
+}
+
+std::string table_text(const EngineTable& table, const TextStyle& style) {
+  std::vector<std::string> header = {row_word(table), "group"};
+  for (const TableColumn& each : table.columns) header.push_back(each.engine.name);
+  TextTable text_table(header, header.size());
+  for (size_t i = 0; i < table.rows.size(); ++i) {
+    std::vector<std::string> texts = {table.rows[i].name, table.rows[i].group};
+    bool bad = false;
+    for (const TableColumn& each : table.columns) {
+      texts.emplace_back(finding_name(each.cells[i].finding));
+      bad = bad || is_bad(each.cells[i].finding);
+    }
+    text_table.add(texts, bad ? Color::kBad : Color::kNone);
+  }
+  std::string text = text_table.text(style);
+  for (const TableColumn& each : table.columns) {
+    text += fmt::format("\n{}: {}\n", printable(engine_name(each), 80), counts_text(table, each));
+    for (size_t i = 0; i < table.rows.size(); ++i) {
+      const TableCell& cell = each.cells[i];
+      if (!is_bad(cell.finding)) continue;
+      text +=
+          fmt::format("  {}: {}\n    {}\n", table.rows[i].name, detail(table, cell), cell.command);
+      if (!cell.compare.empty()) text += fmt::format("    {}\n", cell.compare);
+    }
+  }
+  return text;
+}
+
+void append_cell(JsonObject& object, const EngineTable& table, const TableRow& row,
+                 const TableCell& cell) {
+  object.member(row_word(table), row.name);
+  object.member("group", row.group);
+  object.member("title", row.title);
+  object.array("states", row.states);
+  object.member("verdict", finding_name(cell.finding));
+  object.member("cause", cell.cause);
+  object.member("text", cell.text);
+  object.member("checkpoint", cell.checkpoint);
+  const bool finite = cell.error && std::isfinite(cell.error->rel_l2);
+  object.member("rel_l2", finite ? std::optional(cell.error->rel_l2) : std::nullopt);
+  object.member("from_explained", cell.from_explained);
+  object.member("positions", cell.error ? cell.error->positions : 0);
+  object.member("positions_total", cell.error ? cell.error->total : 0);
+  object.member("first_divergence", cell.first_divergence);
+  object.member("log", cell.log);
+  object.member("compare", cell.compare);
+  object.member("command", cell.command);
+}
+
+class EngineTableText : public Report<EngineTable> {
+ public:
+  std::string_view name() const override { return "table"; }
+  void write(const EngineTable& table, const ReportContext& context,
+             const TextSink& sink) const override {
+    sink(table_text(table, context.style));
+  }
+};
+
+class EngineTableJson : public Report<EngineTable> {
+ public:
+  std::string_view name() const override { return "json"; }
+  void write(const EngineTable& table, const ReportContext&, const TextSink& sink) const override {
+    sink(engine_table_json(table) + "\n");
+  }
+};
+
+class EngineTableHtml : public Report<EngineTable> {
+ public:
+  std::string_view name() const override { return "html"; }
+  void write(const EngineTable& table, const ReportContext& context,
+             const TextSink& sink) const override {
+    write_engine_table_page(table, context, sink);
+  }
+};
+
+class EngineTableJunit : public Report<EngineTable> {
+ public:
+  std::string_view name() const override { return "junit"; }
+  void write(const EngineTable& table, const ReportContext& context,
+             const TextSink& sink) const override {
+    sink("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
+    for (const TableColumn& each : table.columns) {
+      sink(
+          fmt::format("  <testsuite name=\"{}\" timestamp=\"{}\" tests=\"{}\" failures=\"{}\" "
+                      "errors=\"0\" skipped=\"{}\" time=\"0\">\n",
+                      xml_attribute(engine_name(each)), context.time, each.cells.size(),
+                      std::ranges::count_if(each.cells, is_bad, &TableCell::finding),
+                      each.count(Finding::kUnsupported)));
+      for (size_t i = 0; i < table.rows.size(); ++i) {
+        sink(test_case(table, table.rows[i], each.cells[i]));
+      }
+      sink("  </testsuite>\n");
+    }
+    sink("</testsuites>\n");
+  }
+
+ private:
+  static std::string test_case(const EngineTable& table, const TableRow& row,
+                               const TableCell& cell) {
+    std::string text = fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"0\"",
+                                   xml_attribute(row.group), xml_attribute(row.name));
+    if (is_right(cell.finding)) return text + "/>\n";
+    const std::string message = xml_attribute(detail(table, cell));
+    if (!is_bad(cell.finding)) {
+      return text + fmt::format(">\n      <skipped message=\"{}\"/>\n    </testcase>\n", message);
+    }
+    return text + fmt::format(
+                      ">\n      <failure type=\"{}\" message=\"{}\">{}</failure>\n"
+                      "    </testcase>\n",
+                      finding_name(cell.finding), message, xml_text(cell.command));
+  }
+};
+
+class EngineTableGithub : public Report<EngineTable> {
+ public:
+  std::string_view name() const override { return "github"; }
+  bool is_step_summary() const override { return true; }
+  void write(const EngineTable& table, const ReportContext& context,
+             const TextSink& sink) const override {
+    std::string text = table.kind == EngineTable::Kind::kConformance ? "### Assay: conformance\n\n"
+                                                                     : "### Assay: invariance\n\n";
+    for (const TableColumn& each : table.columns) {
+      text += fmt::format("- **{}**: {}\n", markdown(engine_name(each)), counts_text(table, each));
+    }
+    text += fmt::format("\n| engine | {} | verdict |\n|---|---|---|\n", row_word(table));
+    std::vector<std::string> rows;
+    for (const TableColumn& each : table.columns) {
+      for (size_t i = 0; i < table.rows.size(); ++i) {
+        if (is_right(each.cells[i].finding)) continue;
+        rows.push_back(fmt::format("| {} | {} | {} |\n", markdown(each.engine.name),
+                                   markdown(table.rows[i].name),
+                                   markdown(detail(table, each.cells[i]), 1000)));
+      }
+    }
+    append_markdown_rows(rows.size(), row_word(table), context.max_bytes, text,
+                         [&](size_t i) { return rows[i]; });
+    if (text.size() <= context.max_bytes) sink(text);
+  }
+};
+
+class EngineTableMarkdown : public Report<EngineTable> {
+ public:
+  std::string_view name() const override { return "markdown"; }
+  void write(const EngineTable& table, const ReportContext&, const TextSink& sink) const override {
+    std::string text;
+    for (const TableColumn& each : table.columns) {
+      text += fmt::format("- {}: {}\n", markdown(engine_name(each)), counts_text(table, each));
+    }
+    std::string group;
+    for (size_t i = 0; i < table.rows.size(); ++i) {
+      if (i == 0 || table.rows[i].group != group) text += heading(table, table.rows[i].group);
+      group = table.rows[i].group;
+      text += fmt::format("| {} |", markdown(table.rows[i].title));
+      for (const TableColumn& each : table.columns) {
+        text += fmt::format(" {} |", mark(each.cells[i].finding));
+      }
+      text += "\n";
+    }
+    for (const TableColumn& each : table.columns) {
+      if (std::ranges::none_of(each.cells, is_bad, &TableCell::finding)) continue;
+      text += fmt::format("\n## {}\n", markdown(engine_name(each)));
+      text += fmt::format("| {} | what was found |\n|---|---|\n", row_word(table));
+      for (size_t i = 0; i < table.rows.size(); ++i) {
+        if (!is_bad(each.cells[i].finding)) continue;
+        text += fmt::format("| `{}` | {} |\n", table.rows[i].name,
+                            markdown(detail(table, each.cells[i]), 1000));
+      }
+    }
+    sink(text);
+  }
+
+ private:
+  static std::string heading(const EngineTable& table, const std::string& group) {
+    std::string text = fmt::format("\n## {}\n| |", markdown(group));
+    for (const TableColumn& each : table.columns)
+      text += fmt::format(" {} |", markdown(each.engine.name));
+    text += "\n|---|";
+    for (size_t i = 0; i < table.columns.size(); ++i) text += "---|";
+    return text + "\n";
+  }
+
+  static std::string mark(Finding finding) {
+    if (is_right(finding)) return finding == Finding::kWithinNoise ? "≈" : "✓";
+    return is_bad(finding) ? fmt::format("**{}**", finding_name(finding)) : "–";
+  }
+};
+
+}  // namespace
+
+std::string engine_table_json(const EngineTable& table) {
+  return json_of([&](JsonObject& object) {
+    object.member("pass", table.pass());
+    object.array("engines", table.columns, [&](JsonObject& element, const TableColumn& each) {
+      element.member("name", each.engine.name);
+      element.member("version", each.engine.version);
+      element.member("precision", each.engine.precision);
+      element.object("counts", [&](JsonObject& counts) {
+        for (const Finding one : table.findings()) {
+          counts.member(finding_name(one), each.count(one));
+        }
+      });
+      size_t i = 0;
+      element.array(fmt::format("{}s", row_word(table)), each.cells,
+                    [&](JsonObject& one, const TableCell& cell) {
+                      append_cell(one, table, table.rows[i++], cell);
+                    });
+    });
+  });
+}
+
+Reports<EngineTable> engine_table_reports() {
+  return reports_of<EngineTable, EngineTableText, EngineTableJson, EngineTableHtml,
+                    EngineTableMarkdown, EngineTableJunit, EngineTableGithub>();
+}
+
+}  // namespace assay

@@ -1,0 +1,180 @@
+// assay conform and assay invariance.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+
+#include "tests/cli/program.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class ConformCommand : public Program {
+ protected:
+  // With its own folder for models and logs.
+  Outcome asked(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--work", folder_ + "/work"});
+    return run(arguments);
+  }
+
+  void expect_usage(std::vector<std::string> arguments, const std::string& message) {
+    arguments.insert(arguments.end(), {"--work", folder_ + "/work"});
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+
+  static rapidjson::Document parsed(const std::string& text) {
+    rapidjson::Document document;
+    document.Parse(text.c_str());
+    EXPECT_TRUE(document.IsObject()) << text;
+    return document;
+  }
+};
+
+constexpr const char* kOwn = ASSAY_PROGRAM " engine";
+
+TEST_F(ConformCommand, AssayHonoursWhatItIsAsked) {
+  const Outcome outcome = asked({"conform", "assay", "--features", "rope_theta*"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("3 honoured"));
+}
+
+// The model of a mistake in place of the feature's own: what an engine does that makes it.
+TEST_F(ConformCommand, AMistakeIsNamed) {
+  const std::string engine = "cp -r $ASSAY_MODEL_DIR " + folder_ + "/m; sed -i s/64[.]0/10000.0/ " +
+                             folder_ + "/m/config.json; ASSAY_MODEL_DIR=" + folder_ + "/m " + kOwn;
+  const Outcome outcome =
+      asked({"conform", "--command", engine, "--features", "rope_theta", "--format", "json"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  const rapidjson::Document json = parsed(outcome.out);
+  EXPECT_FALSE(json["pass"].GetBool());
+  const rapidjson::Value& feature = json["engines"][0]["features"][0];
+  EXPECT_STREQ(feature["feature"].GetString(), "rope_theta");
+  EXPECT_STREQ(feature["verdict"].GetString(), "ignored") << outcome.out;
+  EXPECT_STREQ(feature["cause"].GetString(), "rope_base");
+  EXPECT_GT(feature["rel_l2"].GetDouble(), 1e-3);
+  EXPECT_LT(feature["from_explained"].GetDouble(), 1e-5);
+  EXPECT_THAT(feature["command"].GetString(), HasSubstr("--features rope_theta"));
+}
+
+TEST_F(ConformCommand, NothingShownIsNoPass) {
+  const Outcome none =
+      asked({"conform", "--command", "echo not today >&2; exit 3", "--features", "rope_theta"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, HasSubstr("supports nothing of this, so nothing is shown: not today"));
+  const Outcome crash = asked({"conform", "--command", "exit 9", "--features", "rope_theta"});
+  EXPECT_EQ(crash.exit_code, 1);
+  EXPECT_THAT(crash.out, HasSubstr("ended with exit code 9"));
+}
+
+TEST_F(ConformCommand, ReportsForPagesOfCi) {
+  const std::vector<std::string> asking = {"conform", "--command", "echo 'no <b>' >&2; exit 9",
+                                           "--features", "rope_theta"};
+  const auto in = [&](const char* format) {
+    std::vector<std::string> arguments = asking;
+    arguments.insert(arguments.end(), {"--format", format});
+    return asked(arguments).out;
+  };
+  EXPECT_THAT(in("junit"), HasSubstr("<failure type=\"crashed\""));
+  EXPECT_THAT(in("junit"), Not(HasSubstr("<b>")));
+  EXPECT_THAT(in("github"), HasSubstr("### Assay: conformance"));
+  const std::string page = in("html");
+  EXPECT_THAT(page, HasSubstr("<!doctype html>"));
+  EXPECT_THAT(page, Not(HasSubstr("no <b>")));
+}
+
+TEST_F(ConformCommand, BadUsageIsOneLine) {
+  expect_usage({"conform"}, "takes engines of the list, or --command");
+  expect_usage({"conform", "assay", "--command", "true"},
+               "takes engines of the list, or --command");
+  expect_usage({"conform", "nosuch"}, "'nosuch' is not an engine of the list");
+  expect_usage({"conform", "assay", "--features", "nosuch*"}, "'nosuch*' matches no feature");
+  expect_usage({"conform", "assay", "--suite", folder_}, "holds no folder with a case.json");
+  expect_usage({"conform", "assay", "--precision", "float8"}, "'float8' is not a precision");
+  expect_usage({"conform", "assay", "--timeout", "0"}, "--timeout");
+  expect_usage({"conform", "assay", "--format", "yaml"}, "'yaml' is not known");
+  expect_usage({"conform", "x", "--engines", put("list.json", "{\"engines\":[]}")},
+               "'x' is not an engine of the list");
+  expect_usage({"conform", "x", "--engines", put("list.json", "{")}, "list.json");
+}
+
+TEST_F(ConformCommand, AssayDoesNotDependOnHowItIsAsked) {
+  const Outcome outcome = asked({"invariance", "assay", "--features", "family_gemma2", "--features",
+                                 "family_mixtral", "--format", "json"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+  const rapidjson::Document json = parsed(outcome.out);
+  const rapidjson::Value& counts = json["engines"][0]["counts"];
+  EXPECT_EQ(counts["same bits"].GetInt(), 12);
+  EXPECT_EQ(counts["unsupported"].GetInt(), 4);  // batches
+}
+
+// An engine in shell: three positions of a few checkpoints. $Q is an element of layer 0's q at the
+// last position, $L one of the logits.
+constexpr const char* kTiny =
+    "for t in 0 1 2; do "
+    "for c in embedding:1 layer_0_attn_norm:2 layer_0_q:$([ $t = 2 ] && echo $Q || echo 3) "
+    "layer_0_k:4 logits:$L; do "
+    "echo '{\"checkpoint\":\"'${c%:*}'\",\"token_idx\":'$t',\"dtype\":\"f32\",\"shape\":[1,2],"
+    "\"values\":['${c#*:}',7]}'; done; done > $ASSAY_LOG_FILE";
+
+TEST_F(ConformCommand, WhatDependsIsNamedWithItsFirstOp) {
+  const std::string engine =
+      std::string("Q=3 L=5; case $ASSAY_SURFACE in chunks*) Q=3.25 L=9;; esac; ") + kTiny;
+  const Outcome outcome = asked({"invariance", "--command", engine, "--features", "family_llama",
+                                 "--surfaces", "again,chunks:7,steps", "--format", "json"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  const rapidjson::Document json = parsed(outcome.out);
+  const rapidjson::Value& surfaces = json["engines"][0]["surfaces"];
+  EXPECT_STREQ(surfaces[0]["verdict"].GetString(), "same bits");
+  EXPECT_STREQ(surfaces[1]["verdict"].GetString(), "dependent") << outcome.out;
+  EXPECT_STREQ(surfaces[1]["first_divergence"].GetString(), "layer_0_q");
+  EXPECT_THAT(surfaces[1]["text"].GetString(), HasSubstr("first at token 2"));
+  EXPECT_THAT(surfaces[1]["text"].GetString(), HasSubstr("the likeliest token changes at 3 of 3"));
+  EXPECT_STREQ(surfaces[2]["verdict"].GetString(), "same bits");
+}
+
+// Another value in each run.
+TEST_F(ConformCommand, NoiseIsMeasuredByRepeating) {
+  const std::string count = folder_ + "/n";
+  const std::string engine = "n=$(cat " + count +
+                             " 2>/dev/null || echo 0); n=$((n+1)); echo $n > " + count +
+                             "; Q=3 L=5.0000$n; " + kTiny;
+  const Outcome outcome = asked({"invariance", "--command", engine, "--features", "family_llama",
+                                 "--surfaces", "again,steps", "--format", "json"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const rapidjson::Document json = parsed(outcome.out);
+  EXPECT_EQ(json["engines"][0]["counts"]["within noise"].GetInt(), 2) << outcome.out;
+}
+
+// What a way of asking does not log was not compared.
+TEST_F(ConformCommand, ALogThatLacksPositionsIsNotInvariant) {
+  const std::string engine = std::string("Q=3 L=5; ") + kTiny +
+                             "; [ $ASSAY_SURFACE = alone ] || "
+                             "sed -i '/\"logits\",\"token_idx\":1/d' $ASSAY_LOG_FILE";
+  const Outcome outcome = asked({"invariance", "--command", engine, "--features", "family_llama",
+                                 "--surfaces", "steps,chunks:2"});
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+  EXPECT_THAT(outcome.err, HasSubstr("logs less of it than of the tokens alone"));
+}
+
+TEST_F(ConformCommand, BadUsageOfInvarianceIsOneLine) {
+  expect_usage({"invariance", "assay", "--surfaces", "sideways"}, "'sideways' is not a surface");
+  expect_usage({"invariance", "assay", "--model", folder_}, "needs --tokens");
+  expect_usage({"invariance", "assay", "--tokens", "1,2"}, "needs --model or --gguf");
+  expect_usage({"invariance", "assay", "--model", folder_, "--tokens", "1,x"},
+               "'x' is not a token id");
+  expect_usage({"invariance", "assay", "--model", folder_, "--tokens", "1", "--features", "x"},
+               "chooses of the suite's models");
+}
+
+TEST_F(ConformCommand, TheEngineSaysWhatItsCaseLacks) {
+  expect_error({"engine"}, "ASSAY_TOKENS: is not set; docs/conform.md says what it holds");
+}
+
+}  // namespace
+}  // namespace assay

@@ -23,6 +23,14 @@ enum class HfWindow : uint8_t {
   kSome,     // the layers that the architecture's files have it for
 };
 
+// How published files have the experts of a layer.
+enum class HfExperts : uint8_t {
+  kEach,         // mlp.experts.N.gate_proj and so on
+  kNumbered,     // block_sparse_moe.experts.N.w1 and so on
+  kTogether,     // one tensor of all, with those of gate and then of up
+  kInterleaved,  // the same, [inputs, outputs] of each, with the outputs of gate and up in turn
+};
+
 // A kind of transformers' models: where its modules are, and how their weights differ from those of
 // a GGUF file.
 struct HfModel {
@@ -41,8 +49,8 @@ struct HfModel {
   bool heads_first = false;    // norms of q and k are given [heads, tokens, head_dim]
   bool transposed = false;     // weights of linear modules are [inputs, outputs]
   bool norm_plus_one = false;  // the weight of a norm is this much less than in a GGUF file
-  // Matrices of experts are [inputs, outputs], with the outputs of gate and up in turn.
-  bool experts_interleaved = false;
+  bool norm_modules = false;   // norms of heads with weights of their own are modules of their own
+  HfExperts experts = HfExperts::kEach;
   HfWindow window = HfWindow::kNone;
 };
 

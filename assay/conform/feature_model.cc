@@ -13,8 +13,8 @@
 #include <variant>
 #include <vector>
 
-#include "assay/report/json_object.h"
 #include "assay/synth/random_weights.h"
+#include "assay/synth/safetensors_header.h"
 #include "base/error.h"
 #include "base/new_file.h"
 #include "engine/gguf.h"
@@ -37,28 +37,6 @@ int64_t elements_of(const FeatureTensor& tensor) {
 // The type in the folder: safetensors has none that is quantised.
 TensorType folder_type(TensorType type) {
   return type == TensorType::kF16 || type == TensorType::kBF16 ? type : TensorType::kF32;
-}
-
-// As safetensors has it, with its length before it; the data begins at a multiple of eight bytes.
-std::string safetensors_header(const std::vector<FeatureTensor>& tensors) {
-  std::string json = json_of([&](JsonObject& object) {
-    uint64_t begin = 0;
-    for (const FeatureTensor& tensor : tensors) {
-      const TensorType type = folder_type(tensor.type);
-      const uint64_t end = begin + row_bytes(type, elements_of(tensor));
-      object.object(tensor.name, [&](JsonObject& entry) {
-        entry.member("dtype", tensor_type_info(type).name);
-        entry.array("shape", tensor.shape);
-        entry.member("data_offsets", std::tuple(begin, end));
-      });
-      begin = end;
-    }
-  });
-  json.append((8 - json.size() % 8) % 8, ' ');
-  const uint64_t size = json.size();
-  std::string header(sizeof(size), '\0');
-  std::memcpy(header.data(), &size, sizeof(size));
-  return header + json;
 }
 
 // The first of the changes that is for the tensor, if any.
@@ -270,7 +248,11 @@ void write_feature_folder(const Feature& feature, const std::string& config,
     const std::optional<float>* change = change_of(changed, tensor);
     return change != nullptr && !change->has_value();
   });
-  weights.write(safetensors_header(tensors));
+  std::vector<SafetensorsEntry> entries;
+  for (const FeatureTensor& tensor : tensors) {
+    entries.push_back({tensor.name, folder_type(tensor.type), tensor.shape});
+  }
+  weights.write(safetensors_header(entries));
   for (const FeatureTensor& tensor : tensors) {
     weights.write(tensor_bytes(feature, tensor, change_of(changed, tensor)));
   }

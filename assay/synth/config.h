@@ -1,22 +1,22 @@
 #pragma once
 
+#include <memory>
 #include <string>
-#include <vector>
 
+#include "engine/gguf.h"
+#include "engine/hf/config.h"
 #include "engine/model_config.h"
 
 namespace assay {
 
 // The shape of a model, as in its config.json on a model hub.
 struct SynthConfig {
+  std::string json;  // config.json
+  HfConfig hf;       // its metadata is in `file`
+  // A GGUF file of the model without data: its metadata, and the names of the tensors that decide
+  // which ops its layers have.
+  std::shared_ptr<const Gguf> file;
   ModelConfig model;
-  bool tied = false;        // the output matrix is the token embedding
-  bool qkv_bias = false;    // of Q, K and V
-  bool other_bias = false;  // of the attention's output and the feed-forward matrices
-  // Divisors of the rotary frequencies, [rotary_dim / 2] each; empty if the model has none.
-  std::vector<float> rope_freqs;
-  std::vector<float> rope_long;
-  std::vector<float> rope_short;
 };
 
 // Reads `json` as Hugging Face's config.json of a model whose architecture Assay knows. Keys that
@@ -26,8 +26,5 @@ SynthConfig parse_config(const std::string& json, const std::string& where);
 
 // A preset's config, or that in the file `name` if it ends in ".json".
 SynthConfig load_config(const std::string& name);
-
-// "tinyllama-1.1b, llama-3-8b, ..."
-std::string preset_names();
 
 }  // namespace assay

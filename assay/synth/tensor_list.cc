@@ -2,8 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
+#include <span>
 #include <utility>
+
+#include "engine/hf/parts.h"
 
 namespace assay {
 namespace {
@@ -13,6 +19,8 @@ constexpr float kNormDeviation = 0.25F;
 // this keeps the rows of different tokens from becoming equal, layer after layer.
 constexpr double kQkvGain = 1.41;
 constexpr double kAttnOutGain = 0.5;
+// Experts that are chosen clearly: a near tie would be decided by rounding.
+constexpr double kRouterGain = 2.0;
 constexpr float kBiasDeviation = 0.1F;
 constexpr double kLogitDeviation = 3.0;
 constexpr float kEmbeddingDeviation = 0.5F;
@@ -25,78 +33,121 @@ class Lister {
   explicit Lister(const SynthConfig& config) : config_(config), model_(config.model) {}
 
   std::vector<SynthTensor> list() && {
+    const Architecture& architecture = *model_.architecture;
     const int64_t width = model_.embedding_length;
-    const bool learned = model_.architecture->position == PositionKind::kLearned;
-    const float deviation = config_.tied ? kTiedDeviation : kEmbeddingDeviation;
-    add("token_embd.weight", {width, model_.n_vocab}, 0.0F, deviation);
-    if (learned) {
-      add("position_embd.weight", {width, model_.context_length}, 0.0F, deviation);
+    const auto root = static_cast<float>(std::sqrt(static_cast<double>(width)));
+    const bool tied = config_.hf.tied;
+    float deviation = tied ? kTiedDeviation : kEmbeddingDeviation;
+    if (architecture.embedding_root) deviation /= root;
+    add_table("token_embd.weight", {width, model_.n_vocab}, deviation).is_matrix = true;
+    if (architecture.position == PositionKind::kLearned) {
+      add_table("position_embd.weight", {width, model_.context_length}, deviation);
     }
-    add_values("rope_freqs.weight", config_.rope_freqs);
-    add_values("rope_factors_long.weight", config_.rope_long);
-    add_values("rope_factors_short.weight", config_.rope_short);
+    for (const auto& [name, values] : config_.hf.rope_factors) {
+      add(name, nullptr, {std::ssize(values)}, 0.0F, 0.0F).values = values;
+    }
     for (int64_t layer = 0; layer < model_.n_layers; ++layer) add_layer(layer);
-    const double embedding = static_cast<double>(kTiedDeviation);
-    const double gain =
-        config_.tied ? kLogitDeviation / (embedding * std::sqrt(static_cast<double>(width))) : 1.0;
-    add_norm("output_norm", width, static_cast<float>(gain),
-             model_.architecture->norm == NormKind::kLayer);
-    if (!config_.tied) add_matrix("output", model_.n_vocab, width, kLogitDeviation, false);
+    const double gain = tied ? kLogitDeviation / (static_cast<double>(deviation) *
+                                                  std::sqrt(static_cast<double>(width)))
+                             : 1.0;
+    const bool biased = architecture.norm == NormKind::kLayer && architecture.norm_bias;
+    add_norm("output_norm", nullptr, {width}, static_cast<float>(gain), biased);
+    if (!tied) {
+      add_matrix("output", nullptr, {width, model_.n_vocab}, kLogitDeviation,
+                 architecture.output_bias);
+    }
     return std::move(tensors_);
   }
 
  private:
-  void add(std::string name, std::vector<int64_t> dims, float mean, float deviation) {
-    tensors_.push_back({std::move(name), std::move(dims), mean, deviation, {}, TensorType::kF32});
+  SynthTensor& add(std::string name, const OpSpec* op, std::vector<int64_t> dims, float mean,
+                   float deviation) {
+    SynthTensor& tensor = tensors_.emplace_back();
+    tensor.name = std::move(name);
+    tensor.op = op;
+    tensor.dims = std::move(dims);
+    tensor.mean = mean;
+    tensor.deviation = deviation;
+    return tensor;
   }
 
-  void add_values(const char* name, const std::vector<float>& values) {
-    if (values.empty()) return;
-    add(name, {static_cast<int64_t>(values.size())}, 0.0F, 0.0F);
-    tensors_.back().values = values;
+  SynthTensor& add_table(const char* name, std::vector<int64_t> dims, float deviation) {
+    return add(name, nullptr, std::move(dims), 0.0F, deviation);
   }
 
-  void add_matrix(const std::string& name, int64_t rows, int64_t columns, double gain, bool bias) {
-    add(name + ".weight", {columns, rows}, 0.0F,
-        static_cast<float>(gain / std::sqrt(static_cast<double>(columns))));
-    if (bias) add(name + ".bias", {rows}, 0.0F, kBiasDeviation);
+  // Routers keep their precision in every type of file.
+  void add_matrix(const std::string& name, const OpSpec* op, const std::vector<int64_t>& dims,
+                  double gain, bool bias) {
+    add(name + ".weight", op, dims, 0.0F,
+        static_cast<float>(gain / std::sqrt(static_cast<double>(dims[0]))))
+        .is_matrix = op == nullptr || op->out != Checkpoint::kRouter;
+    if (bias) add(name + ".bias", op, {dims.begin() + 1, dims.end()}, 0.0F, kBiasDeviation);
   }
 
-  void add_norm(const std::string& name, int64_t width, float gain, bool bias) {
-    add(name + ".weight", {width}, gain, gain * kNormDeviation);
-    if (bias) add(name + ".bias", {width}, 0.0F, gain * kBiasDeviation);
+  void add_norm(const std::string& name, const OpSpec* op, const std::vector<int64_t>& dims,
+                float gain, bool bias) {
+    const float added = config_.hf.model->norm_plus_one ? 1.0F : 0.0F;
+    add(name + ".weight", op, dims, gain - added, gain * kNormDeviation).added = added;
+    if (bias) add(name + ".bias", op, dims, 0.0F, gain * kBiasDeviation);
   }
 
   void add_layer(int64_t layer) {
     const std::string prefix = fmt::format("blk.{}.", layer);
-    const std::span<const OpSpec> ops = model_.architecture->layer;
+    const std::span<const OpSpec> ops = model_.layer(layer).ops;
     for (size_t i = 0; i < ops.size();) {
       const OpSpec& op = ops[i];
       const std::string name = prefix + std::string(op.tensor);
-      if (op.kind == OpKind::kNorm) {
-        add_norm(name, model_.width(op.norm_width), 1.0F, op.bias == Presence::kAlways);
-      }
-      if (op.kind != OpKind::kLinear) {
-        ++i;
+      if (op.kind == OpKind::kLinear) {
+        int64_t rows = 0;  // of all ops that share the tensor
+        for (; i < ops.size() && ops[i].tensor == op.tensor; ++i) {
+          rows += model_.width(ops[i].width);
+        }
+        add_matrix(name, &op, {model_.width(input_width(ops, op)), rows}, gain_of(op),
+                   has_bias(config_.hf, op));
         continue;
       }
-      int64_t rows = 0;  // of all ops that share the tensor
-      for (; i < ops.size() && ops[i].tensor == op.tensor; ++i) rows += model_.width(ops[i].width);
-      add_matrix(name, rows, model_.width(input_width(ops, op)), gain_of(op), has_bias(op));
+      add_others(layer, name, op);
+      ++i;
     }
   }
 
-  static bool is_qkv(const OpSpec& op) {
-    return op.out == Checkpoint::kQ || op.out == Checkpoint::kK || op.out == Checkpoint::kV;
+  void add_others(int64_t layer, const std::string& name, const OpSpec& op) {
+    if (op.kind == OpKind::kNorm) {
+      const int64_t length = model_.width(op.norm_width);
+      std::vector<int64_t> dims = {length};
+      if (op.weight_per_head) dims.push_back(model_.width(op.width) / length);
+      add_norm(name, &op, dims, 1.0F, op.bias == Presence::kAlways);
+    }
+    if (op.kind == OpKind::kExpertLinear) {
+      const int64_t n_used = model_.routing.n_used;
+      const Width input = input_width(model_.layer(layer).ops, op);
+      const int64_t columns = model_.width(input) / (input == Width::kExpertInner ? n_used : 1);
+      add_matrix(name, &op, {columns, model_.width(op.width) / n_used, model_.routing.n_experts},
+                 1.0, has_bias(config_.hf, op));
+    }
+    if (op.kind == OpKind::kAttention && !op.tensor.empty()) {
+      add(name + ".weight", &op, {model_.n_heads}, 0.0F, 1.0F);
+    }
+    if (op.kind == OpKind::kSelect && has_bias(config_.hf, op)) {
+      add(name + ".bias", &op, {model_.routing.n_experts}, 0.0F, kBiasDeviation);
+    }
   }
 
   static double gain_of(const OpSpec& op) {
-    if (is_qkv(op)) return kQkvGain;
-    return op.out == Checkpoint::kAttnOut ? kAttnOutGain : 1.0;
-  }
-
-  bool has_bias(const OpSpec& op) const {
-    return is_qkv(op) ? config_.qkv_bias : config_.other_bias;
+    switch (op.out) {
+      case Checkpoint::kQ:
+      case Checkpoint::kK:
+      case Checkpoint::kV:
+      case Checkpoint::kKvA:
+      case Checkpoint::kKvB:
+        return kQkvGain;
+      case Checkpoint::kAttnOut:
+        return kAttnOutGain;
+      case Checkpoint::kRouter:
+        return kRouterGain;
+      default:
+        return 1.0;
+    }
   }
 
   const SynthConfig& config_;
@@ -105,6 +156,18 @@ class Lister {
 };
 
 }  // namespace
+
+int64_t SynthTensor::rows() const {
+  return std::accumulate(dims.begin() + 1, dims.end(), int64_t{1}, std::multiplies());
+}
+
+void SynthTensor::draw_row(const RandomWeights& random, int64_t row, float* out) const {
+  if (values.empty()) {
+    random.draw(row * columns(), columns(), mean, deviation, out);
+  } else {
+    std::copy(values.begin(), values.end(), out);
+  }
+}
 
 std::vector<SynthTensor> tensor_list(const SynthConfig& config) {
   return Lister(config).list();

@@ -27,6 +27,10 @@ struct Part {
   }
 };
 
+bool is_falcon(const ModelConfig& model) {
+  return model.architecture->name == "falcon";
+}
+
 bool has_more_bits(int64_t layer, int64_t n_layers) {
   return layer < n_layers / 8 || layer >= 7 * n_layers / 8 || (layer - n_layers / 8) % 3 == 2;
 }
@@ -54,15 +58,41 @@ TensorType type_of_down(std::string_view mix, int64_t layer, int64_t n_layers, T
   return base;
 }
 
+// Falcon's, which gives fewer bits.
+TensorType type_of_falcon_down(std::string_view mix, int64_t layer, int64_t n_layers,
+                               TensorType base) {
+  const bool more = has_more_bits(layer, n_layers);
+  if (mix == "Q3_K_M") return layer < n_layers / 16 ? kQ5 : more ? kQ4 : kQ3;
+  if (mix == "Q3_K_L") return kQ4;
+  if (mix == "Q4_K_S") return base;
+  if (mix == "Q4_K_M") return layer < n_layers / 16 ? kQ6 : more ? kQ5 : kQ4;
+  return type_of_down(mix, layer, n_layers, base);
+}
+
+TensorType type_of_attention_output(std::string_view mix, bool falcon, bool eight_experts,
+                                    TensorType base) {
+  if (falcon) return mix == "Q3_K_L" ? kQ4 : base;
+  if (eight_experts) {
+    const bool raised =
+        mix == "Q2_K" || mix == "Q3_K_S" || mix == "Q3_K_M" || mix == "Q4_K_S" || mix == "Q4_K_M";
+    return raised ? kQ5 : base;
+  }
+  return mix == "Q2_K" ? kQ3 : mix == "Q3_K_M" ? kQ4 : mix == "Q3_K_L" ? kQ5 : base;
+}
+
 TensorType type_of_part(const Part& part, std::string_view mix, const SynthConfig& config,
                         TensorType base) {
   const ModelConfig& model = config.model;
-  if (part.name == "attn_v" || part.name == "attn_qkv") {
-    return type_of_values(mix, part.layer, model, base);
+  const bool eight_experts = model.routing.n_experts == 8;
+  const bool values = part.name == "attn_v" || part.name == "attn_qkv" || part.name == "attn_kv_b";
+  if (eight_experts && (values || part.name == "attn_k")) return TensorType::kQ8_0;
+  if (values) return type_of_values(mix, part.layer, model, base);
+  if (part.name.starts_with("ffn_down")) {
+    return is_falcon(model) ? type_of_falcon_down(mix, part.layer, model.n_layers, base)
+                            : type_of_down(mix, part.layer, model.n_layers, base);
   }
-  if (part.name == "ffn_down") return type_of_down(mix, part.layer, model.n_layers, base);
   if (part.name == "attn_output") {
-    return mix == "Q2_K" ? kQ3 : mix == "Q3_K_M" ? kQ4 : mix == "Q3_K_L" ? kQ5 : base;
+    return type_of_attention_output(mix, is_falcon(model), eight_experts, base);
   }
   return base;
 }
@@ -88,15 +118,16 @@ void choose_types(const SynthConfig& config, const FileType& mix, bool pure,
   const bool quantised = tensor_type_info(mix.base).block_elements > 1;
   for (SynthTensor& tensor : tensors) {
     const Part part(tensor.name);
-    if (tensor.dims.size() < 2 || part.name == "position_embd") continue;
-    const bool output = part.name == "output" || (config.tied && part.name == "token_embd");
+    if (!tensor.is_matrix) continue;
+    const bool output = part.name == "output" || (config.hf.tied && part.name == "token_embd");
     TensorType type = mix.base;
     if (quantised && !pure) {
       if (mix.base == TensorType::kMXFP4) {
         type = tensor.dims.size() > 2 ? mix.base : TensorType::kQ8_0;  // experts, the others
       } else if (output) {
         const bool whole = fits(mix.base, tensor.columns());
-        type = mix.base == TensorType::kQ8_0 || !whole ? TensorType::kQ8_0 : kQ6;
+        const bool eight = mix.base == TensorType::kQ8_0 || !whole || is_falcon(config.model);
+        type = eight ? TensorType::kQ8_0 : kQ6;
       } else {
         type = type_of_part(part, mix.name, config, mix.base);
       }

@@ -11,6 +11,7 @@
 
 #include "base/json_file.h"
 #include "engine/hf/json_object.h"
+#include "engine/hf/parts.h"
 #include "engine/hf/rope_config.h"
 #include "engine/model_config.h"
 #include "model/hyperparameter_keys.h"
@@ -143,10 +144,12 @@ void read_latent_shape(const ConfigObject& object, HfConfig& config, Keys& keys)
   config.head_dim = object.whole({"qk_rope_head_dim"}, kMaxHeadLength, 64);
   const int64_t own = object.whole({"qk_nope_head_dim"}, kMaxHeadLength, 128);
   const int64_t of_values = object.whole({"v_head_dim"}, kMaxHeadLength, 128);
-  keys.whole(hyperparameter::kLatentKeyLength, own + config.head_dim);
-  keys.whole(hyperparameter::kLatentValueLength, of_values);
+  // As files have it whose keys and values are one product.
+  keys.whole(hyperparameter::kKeyLength, own + config.head_dim);
+  keys.whole(hyperparameter::kValueLength, of_values);
   keys.whole(hyperparameter::kKvLoraRank, object.whole({"kv_lora_rank"}, kMaxWidth, 512));
   if (!object.has("q_lora_rank") || object.find("q_lora_rank") != nullptr) {
+    config.has_q_lora = true;
     keys.whole(hyperparameter::kQLoraRank, object.whole({"q_lora_rank"}, kMaxWidth, 1536));
   }
 }
@@ -171,22 +174,22 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
   // gpt2 and falcon may leave it out.
   const bool has_default = config.architecture->position == PositionKind::kLearned ||
                            config.model->model_type == "falcon";
-  const int64_t inner =
+  config.feed_forward_length =
       object.whole({"intermediate_size", "n_inner", "ffn_hidden_size"}, kMaxWidth,
                    has_default ? std::optional(4 * config.embedding_length) : std::nullopt);
   keys.whole(hyperparameter::kVocabularySize, config.n_vocab);
-  keys.whole(
-      hyperparameter::kContextLength,
+  config.context_length =
       object.whole({"max_position_embeddings", "n_positions"}, kMaxPositions,
-                   config.model->model_type == "falcon" ? std::optional(2048) : std::nullopt));
+                   config.model->model_type == "falcon" ? std::optional(2048) : std::nullopt);
+  keys.whole(hyperparameter::kContextLength, config.context_length);
   keys.whole(hyperparameter::kEmbeddingLength, config.embedding_length);
   keys.whole(hyperparameter::kBlockCount, config.n_layers);
-  keys.whole(hyperparameter::kFeedForwardLength, inner);
+  keys.whole(hyperparameter::kFeedForwardLength, config.feed_forward_length);
   keys.whole(hyperparameter::kHeadCount, config.n_heads);
   keys.whole(hyperparameter::kHeadCountKv, config.n_kv_heads);
   if (is_latent(config)) {
     read_latent_shape(object, config, keys);
-  } else {
+  } else if (config.head_dim * config.n_heads != config.embedding_length) {
     keys.whole(hyperparameter::kKeyLength, config.head_dim);
     keys.whole(hyperparameter::kValueLength, config.head_dim);
   }
@@ -197,10 +200,10 @@ void read_shape(const ConfigObject& object, HfConfig& config, Keys& keys) {
 
 // Of DeepSeek's networks. The second generation chooses by a softmax, from groups only if it says
 // so, and never normalises; the third by a sigmoid.
-void read_shared_and_groups(const ConfigObject& object, const HfConfig& config, Keys& keys) {
+void read_shared_and_groups(const ConfigObject& object, HfConfig& config, Keys& keys) {
   const bool third = config.model->model_type == "deepseek_v3";
-  keys.whole(hyperparameter::kLeadingDense,
-             object.whole_or_zero("first_k_dense_replace", kMaxLayers, third ? 3 : 0));
+  config.n_dense_layers = object.whole_or_zero("first_k_dense_replace", kMaxLayers, third ? 3 : 0);
+  keys.whole(hyperparameter::kLeadingDense, config.n_dense_layers);
   keys.whole(hyperparameter::kExpertSharedCount,
              object.whole({"n_shared_experts"}, config.n_experts, third ? 1 : 2));
   keys.real(hyperparameter::kExpertWeightsScale,
@@ -232,10 +235,8 @@ void read_experts(const ConfigObject& object, HfConfig& config, Keys& keys) {
   keys.whole(hyperparameter::kExpertCount, config.n_experts);
   keys.whole(hyperparameter::kExpertUsedCount,
              object.whole({"num_experts_per_tok"}, config.n_experts));
-  if (object.find("moe_intermediate_size") != nullptr) {
-    keys.whole(hyperparameter::kExpertFeedForwardLength,
-               object.whole({"moe_intermediate_size"}, kMaxWidth));
-  }
+  keys.whole(hyperparameter::kExpertFeedForwardLength,
+             object.whole({"moe_intermediate_size"}, kMaxWidth, config.feed_forward_length));
   if (is_latent(config)) return read_shared_and_groups(object, config, keys);
   // Of qwen3_moe and olmoe; the others always do what their architecture has.
   const bool may_differ =
@@ -376,8 +377,9 @@ void read_window(const ConfigObject& object, const HfConfig& config, Keys& keys)
     keys.own_flag(hyperparameter::own::kHonoursWindow, true);
   }
   if (!windowed.empty()) {
-    keys.flags(hyperparameter::kWindowPattern, windowed);
-    return;
+    const bool all = std::ranges::find(windowed, false) == windowed.end();
+    if (all && config.architecture->window_period == 1) return;
+    return keys.flags(hyperparameter::kWindowPattern, windowed);
   }
   const KeyNames pattern = {"sliding_window_pattern", "_sliding_window_pattern"};
   if (object.find(object.present(pattern)) != nullptr) {
@@ -420,8 +422,10 @@ void read_rotation(const ConfigObject& object, HfConfig& config, Keys& keys) {
     config.metadata[fmt::format("{}.{}", config.architecture->name, hyperparameter::kRopeScaling)] =
         rope.scaling;
   }
-  if (rope.original_context_length > 0) {
-    keys.whole(hyperparameter::kRopeOriginalContext, rope.original_context_length);
+  if (config.architecture->rope_long_short || rope.scaling == "yarn") {
+    keys.whole(hyperparameter::kRopeOriginalContext, rope.original_context_length > 0
+                                                         ? rope.original_context_length
+                                                         : config.context_length);
   }
   if (rope.yarn_whole_pairs) {
     keys.own_flag(hyperparameter::own::kYarnWholePairs, *rope.yarn_whole_pairs);
@@ -474,9 +478,8 @@ HfConfig read_hf_config(const std::string& json, const std::string& where) {
     config.n_ignored_layers = object.whole_or_zero("num_nextn_predict_layers", kMaxLayers, 0);
   }
   config.tied_is_stated = object.find("tie_word_embeddings") != nullptr;
-  config.tied = object.flag("tie_word_embeddings", type == "gpt2");
-  config.attention_bias = object.flag("attention_bias", false);
-  config.mlp_bias = object.flag("mlp_bias", false);
+  config.tied = object.flag("tie_word_embeddings", is_tied_by_default(type));
+  config.parts = read_parts(object, config);
   return config;
 }
 

@@ -12,6 +12,18 @@
 
 namespace assay {
 
+// The tensors that layers may have or do without, by what config.json says; the tensors of a folder
+// show the same, and count there.
+struct HfParts {
+  bool qkv_bias = false;
+  bool output_bias = false;  // of the attention's last product
+  bool ffn_bias = false;
+  bool head_norms = false;    // of q and k, where the architecture may do without
+  bool two_norms = false;     // of what enters the layer: falcon's
+  bool choice_bias = false;   // of the choice of experts
+  std::vector<bool> experts;  // of each layer: whether it has experts
+};
+
 // What a config.json of Hugging Face says, as a GGUF file of the same model would say it.
 struct HfConfig {
   const HfModel* model = nullptr;
@@ -22,14 +34,17 @@ struct HfConfig {
   int64_t n_heads = 0;
   int64_t n_kv_heads = 0;
   int64_t head_dim = 0;
-  int64_t n_experts = 0;           // of a layer; 0: it has none
-  int64_t n_ignored_layers = 0;    // behind the network's own, which transformers does not read
+  int64_t n_experts = 0;         // of a layer; 0: it has none
+  int64_t n_dense_layers = 0;    // before the first with experts
+  int64_t n_ignored_layers = 0;  // behind the network's own, which transformers does not read
+  int64_t context_length = 0;
+  int64_t feed_forward_length = 0;
   int64_t rotary_dim = 0;          // 0 where positions are learned
   bool tied = false;               // the output matrix is the token embedding
   bool tied_is_stated = false;     // otherwise the tensors decide
-  bool attention_bias = false;     // of q, k and v, where it says so
-  bool mlp_bias = false;           // of the feed-forward, where it says so
+  bool has_q_lora = false;         // of latent attention: q is the product of a latent vector
   bool parallel_residual = false;  // attention and feed-forward read the same input
+  HfParts parts;
   // Under GGUF's keys, numbers rounded to 32 bits as its writers do; and under those of
   // hyperparameter::own, which GGUF does not have.
   std::map<std::string, GgufValue, std::less<>> metadata;

@@ -15,21 +15,24 @@ namespace {
 
 // Where a file has what a GGUF file calls `tensor`. A path with {} is that of each expert.
 struct ExpertPath {
+  HfExperts form;
   std::string_view tensor;
   std::string_view path;
 };
-constexpr ExpertPath kEach[] = {{"ffn_gate_exps", "mlp.experts.{}.gate_proj"},
-                                {"ffn_up_exps", "mlp.experts.{}.up_proj"},
-                                {"ffn_down_exps", "mlp.experts.{}.down_proj"},
-                                {"ffn_gate_exps", "block_sparse_moe.experts.{}.w1"},
-                                {"ffn_up_exps", "block_sparse_moe.experts.{}.w3"},
-                                {"ffn_down_exps", "block_sparse_moe.experts.{}.w2"}};
-constexpr ExpertPath kTogether[] = {{"ffn_gate_exps", "mlp.experts.gate_up_proj"},
-                                    {"ffn_up_exps", "mlp.experts.gate_up_proj"},
-                                    {"ffn_down_exps", "mlp.experts.down_proj"},
-                                    {"ffn_gate_exps", "block_sparse_moe.input_linear.weight"},
-                                    {"ffn_up_exps", "block_sparse_moe.input_linear.weight"},
-                                    {"ffn_down_exps", "block_sparse_moe.output_linear.weight"}};
+constexpr ExpertPath kEach[] = {
+    {HfExperts::kEach, "ffn_gate_exps", "mlp.experts.{}.gate_proj"},
+    {HfExperts::kEach, "ffn_up_exps", "mlp.experts.{}.up_proj"},
+    {HfExperts::kEach, "ffn_down_exps", "mlp.experts.{}.down_proj"},
+    {HfExperts::kNumbered, "ffn_gate_exps", "block_sparse_moe.experts.{}.w1"},
+    {HfExperts::kNumbered, "ffn_up_exps", "block_sparse_moe.experts.{}.w3"},
+    {HfExperts::kNumbered, "ffn_down_exps", "block_sparse_moe.experts.{}.w2"}};
+constexpr ExpertPath kTogether[] = {
+    {HfExperts::kInterleaved, "ffn_gate_exps", "mlp.experts.gate_up_proj"},
+    {HfExperts::kInterleaved, "ffn_up_exps", "mlp.experts.gate_up_proj"},
+    {HfExperts::kInterleaved, "ffn_down_exps", "mlp.experts.down_proj"},
+    {HfExperts::kTogether, "ffn_gate_exps", "block_sparse_moe.input_linear.weight"},
+    {HfExperts::kTogether, "ffn_up_exps", "block_sparse_moe.input_linear.weight"},
+    {HfExperts::kTogether, "ffn_down_exps", "block_sparse_moe.output_linear.weight"}};
 
 // A copy of those elements whose index source(expert, row, column) gives.
 template <typename Source>
@@ -93,6 +96,16 @@ FormedTensor biases(const FormedTensor& tensor, bool interleaved, bool is_half, 
 
 }  // namespace
 
+std::string_view expert_path(HfExperts form, std::string_view tensor) {
+  const auto is_it = [&](const ExpertPath& each) {
+    return each.form == form && each.tensor == tensor;
+  };
+  const auto* found = std::find_if(std::begin(kEach), std::end(kEach), is_it);
+  if (found == std::end(kEach))
+    found = std::find_if(std::begin(kTogether), std::end(kTogether), is_it);
+  return found->path;
+}
+
 std::optional<FormedTensor> expert_tensor(const HfConfig& config, const ExpertTensorName& wanted,
                                           const FindTensor& find, std::deque<std::string>& made) {
   const std::string_view tensor = wanted.tensor;
@@ -124,7 +137,7 @@ std::optional<FormedTensor> expert_tensor(const HfConfig& config, const ExpertTe
     const std::string name = fmt::format("{}{}{}", wanted.layer, each.path, is_bias ? "_bias" : "");
     const std::optional<FormedTensor> all = find(name);
     if (!all) continue;
-    const bool interleaved = config.model->experts_interleaved;
+    const bool interleaved = config.model->experts == HfExperts::kInterleaved;
     const bool is_half = tensor != "ffn_down_exps";
     const size_t dims = is_bias ? 2 : 3;
     if (all->dims.size() != dims || all->dims.back() != config.n_experts ||

@@ -28,4 +28,8 @@ struct ExpertTensorName {
 std::optional<FormedTensor> expert_tensor(const HfConfig& config, const ExpertTensorName& wanted,
                                           const FindTensor& find, std::deque<std::string>& made);
 
+// Where files of this form have it: its path in a layer, with {} for the number of the expert where
+// the experts are one by one.
+std::string_view expert_path(HfExperts form, std::string_view tensor);
+
 }  // namespace assay

@@ -86,7 +86,8 @@ class Weights {
   // Those of `ignored` modules may be left over.
   void reject_leftovers(std::string_view model_type,
                         const std::vector<std::string>& ignored) const {
-    for (const auto& [name, stored] : tensors_) {
+    for (const auto& entry : tensors_) {
+      const std::string& name = entry.first;
       const bool is_ignored = std::ranges::any_of(
           ignored, [&](const std::string& prefix) { return name.starts_with(prefix); });
       if (taken_.contains(name) || is_buffer(name) || is_ignored) continue;

@@ -94,6 +94,20 @@ std::vector<float> ConfigObject::factors(const char* key, int64_t count) const {
   return result;
 }
 
+std::vector<int64_t> ConfigObject::wholes(const char* key, int64_t most) const {
+  const auto* value = find(key);
+  std::vector<int64_t> result;
+  if (value == nullptr) return result;
+  if (!value->IsArray()) refuse(key, "is not an array");
+  for (const auto& each : value->GetArray()) {
+    if (!each.IsInt64() || each.GetInt64() < 0 || each.GetInt64() > most) {
+      refuse(key, fmt::format("holds something that is not a whole number from 0 to {}", most));
+    }
+    result.push_back(each.GetInt64());
+  }
+  return result;
+}
+
 std::vector<std::string> ConfigObject::texts(const char* key) const {
   const auto* value = find(key);
   std::vector<std::string> result;

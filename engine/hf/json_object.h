@@ -37,6 +37,8 @@ class ConfigObject {
   std::string text(KeyNames names, const std::string& fallback) const;
   // `count` numbers above 0.
   std::vector<float> factors(const char* key, int64_t count) const;
+  // Numbers from 0 to `most`. Empty if the key is missing.
+  std::vector<int64_t> wholes(const char* key, int64_t most) const;
   // Empty if the key is missing.
   std::vector<std::string> texts(const char* key) const;
 

@@ -88,34 +88,30 @@ class RowOrder {
   bool fused_;
 };
 
-FormedTensor reordered(const FormedTensor& tensor, const HfConfig& config, const OpSpec& op,
-                       std::deque<std::string>& made) {
-  const RowOrder order(config, op.tensor == "attn_qkv");
-  const int64_t count = order.count(op.out);
-  const bool is_row = tensor.dims.size() == 1;  // a bias: each of its elements belongs to a row
-  const int64_t rows = tensor.dims.back();
-  if (tensor.dims.size() > 2 || rows != count) {
-    throw Error(fmt::format("has the shape [{}], config.json says {} rows",
-                            fmt::join(tensor.dims.rbegin(), tensor.dims.rend(), ", "), count));
-  }
-  const size_t size = row_bytes(tensor.type, is_row ? 1 : tensor.dims[0]);
-  std::string bytes(tensor.data.size(), '\0');
-  bool changed = false;
-  for (int64_t row = 0; row < rows; ++row) {
-    const int64_t from = order.source(op.out, row);
-    changed = changed || from != row;
-    std::memcpy(&bytes[static_cast<size_t>(row) * size],
-                &tensor.data[static_cast<size_t>(from) * size], size);
-  }
-  return changed ? FormedTensor{tensor.type, tensor.dims, keep(std::move(bytes), made)} : tensor;
-}
-
 bool is_reordered(const HfConfig& config, const OpSpec& op) {
   const bool fused = op.tensor == "attn_qkv" && config.model->fused_by_kv_head;
   const bool rotated = op.out == Checkpoint::kQ || op.out == Checkpoint::kK;
   return op.kind == OpKind::kLinear &&
          (fused || (rotated && config.rotary_dim > 0 &&
                     config.model->rope_pairing != config.architecture->rope_pairing));
+}
+
+FormedTensor reordered(const FormedTensor& tensor, const std::vector<int64_t>& order,
+                       std::deque<std::string>& made) {
+  const bool is_row = tensor.dims.size() == 1;  // a bias: each of its elements belongs to a row
+  if (tensor.dims.size() > 2 || tensor.dims.back() != std::ssize(order)) {
+    throw Error(fmt::format("has the shape [{}], config.json says {} rows",
+                            fmt::join(tensor.dims.rbegin(), tensor.dims.rend(), ", "),
+                            order.size()));
+  }
+  const size_t size = row_bytes(tensor.type, is_row ? 1 : tensor.dims[0]);
+  std::string bytes(tensor.data.size(), '\0');
+  char* to = bytes.data();
+  for (const int64_t from : order) {
+    std::memcpy(to, &tensor.data[static_cast<size_t>(from) * size], size);
+    to += size;
+  }
+  return {tensor.type, tensor.dims, keep(std::move(bytes), made)};
 }
 
 }  // namespace
@@ -126,8 +122,16 @@ FormedTensor formed(const FormedTensor& tensor, const HfConfig& config, const Op
   if (config.model->transposed && op.kind == OpKind::kLinear && tensor.dims.size() == 2) {
     result = transposed(result, made);
   }
-  if (is_reordered(config, op)) result = reordered(result, config, op, made);
-  return result;
+  const std::vector<int64_t> order = module_rows(config, op);
+  return order.empty() ? result : reordered(result, order, made);
+}
+
+std::vector<int64_t> module_rows(const HfConfig& config, const OpSpec& op) {
+  std::vector<int64_t> rows;
+  if (!is_reordered(config, op)) return rows;
+  const RowOrder order(config, op.tensor == "attn_qkv");
+  for (int64_t row = 0; row < order.count(op.out); ++row) rows.push_back(order.source(op.out, row));
+  return rows;
 }
 
 FormedTensor plus_one(const FormedTensor& tensor, std::deque<std::string>& made) {

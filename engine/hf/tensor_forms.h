@@ -26,6 +26,10 @@ struct FormedTensor {
 FormedTensor formed(const FormedTensor& tensor, const HfConfig& config, const OpSpec& op,
                     std::deque<std::string>& made);
 
+// The row of transformers' module that is row i of the op's tensor in a GGUF file, of the weights
+// and of the biases; empty if they are in one order.
+std::vector<int64_t> module_rows(const HfConfig& config, const OpSpec& op);
+
 // The values, each with 1 added to it as 32-bit floats.
 FormedTensor plus_one(const FormedTensor& tensor, std::deque<std::string>& made);
 

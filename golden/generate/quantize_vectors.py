@@ -104,7 +104,7 @@ def quantised_types(source, number, folder):
     params.ftype, params.nthread = number, 1
     target = folder / "quantised.gguf"
     if llama_cpp.llama_model_quantize(str(source).encode(), str(target).encode(), params) != 0:
-        raise RuntimeError(f"llama.cpp could not quantise {source.name} to file type {number}")
+        return None  # a network that it does not load
     return {tensor.name: tensor.tensor_type.name for tensor in gguf.GGUFReader(target).tensors}
 
 
@@ -117,6 +117,9 @@ def write_type_mix(assay):
             for mix, number in MIXES.items():
                 base = mix if mix in gguf.GGMLQuantizationType.__members__ else mix[:4]
                 types = quantised_types(source, number, Path(temporary))
+                if types is None:
+                    print(f"llama.cpp does not quantise {config.stem}", file=sys.stderr)
+                    break
                 others = {name: kind for name, kind in types.items() if kind not in (base, "F32")}
                 lines += [f"{config.stem} {mix} {name} {kind}" for name, kind in others.items()]
                 lines.append(f"{config.stem} {mix} - {len(types)}")

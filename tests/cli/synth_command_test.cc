@@ -68,8 +68,8 @@ TEST_F(SynthCommand, AConfigThatIsNoneIsNamedWithItsKey) {
 
 TEST_F(SynthCommand, UnknownPresetsAndTypesListTheKnown) {
   expect_refused({"gpt5"},
-                 "'gpt5' is not a model that Assay knows; give a config.json or one of "
-                 "tinyllama-1.1b, llama-3-8b, qwen2.5-0.5b, phi-3-mini-4k, gpt2-124m");
+                 "'gpt5' is not a model that Assay knows; give a config.json or a name that "
+                 "assay synth --list has");
   for (const std::string type : {"Q9", "Q2_K_S"}) {
     expect_refused({"gpt2-124m", "--type", type},
                    "--type: '" + type +
@@ -77,6 +77,34 @@ TEST_F(SynthCommand, UnknownPresetsAndTypesListTheKnown) {
                        "Q4_1, Q5_0, Q5_1, Q2_K, Q3_K_S, Q3_K_M, Q3_K_L, Q4_K_S, Q4_K_M, Q5_K_S, "
                        "Q5_K_M, Q6_K, MXFP4_MOE");
   }
+}
+
+// Breaks if a folder's weights were not where the sum says, or lacked config.json.
+TEST_F(SynthCommand, AFolderIsAModel) {
+  const std::string model = put("config.json", config(""));
+  const std::string folder = folder_ + "/twin";
+  const Outcome outcome = run({"synth", model, "--folder", "-o", folder});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(std::system(("sha256sum --quiet -c '" + put("sums", outcome.out) + "'").c_str()), 0);
+  EXPECT_EQ(contents(folder + "/config.json"), config(""));
+  EXPECT_EQ(run({"run", folder, "--tokens", "1,2", "-n", "1"}).exit_code, 0);
+  expect_refused({model, "--folder", "--type", "Q8_0"},
+                 "--type: 'Q8_0' is not a type of a folder's tensors; give F32, F16 or BF16");
+  expect_refused({model, "--folder", "--vocab", model},
+                 "--vocab: a folder gets no vocabulary; leave it out, or make a GGUF file");
+  expect_error({"synth", model, "--folder", "-o", folder_},
+               folder_ + "/config.json: the model would overwrite its input; give another -o");
+  EXPECT_EQ(contents(model), config(""));
+}
+
+// Breaks if a published model could not be found by the name that makes it.
+TEST_F(SynthCommand, ListsThePublishedModels) {
+  const Outcome outcome = run({"synth", "--list"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, testing::HasSubstr("\nmixtral-8x7b           llama            32   4096"
+                                              "       8     46.70B\n"));
+  expect_error({"synth", "gpt2-124m"}, "-o is required; see assay synth --help");
+  expect_error({"synth"}, "MODEL is required; see assay synth --help");
 }
 
 TEST_F(SynthCommand, AVocabularyMustBeTheModels) {

@@ -119,8 +119,8 @@ TEST_F(HfConfigFile, LatentAttentionAndGroupsAreThoseOfTheConfig) {
     return found == metadata.end() ? int64_t{-1} : std::get<int64_t>(found->second);
   };
   const auto second = config("deepseek_v2", R"(, "q_lora_rank": null, "first_k_dense_replace": 1)");
-  EXPECT_EQ(whole(second, "attention.key_length_mla"), 6);
-  EXPECT_EQ(whole(second, "attention.value_length_mla"), 3);
+  EXPECT_EQ(whole(second, "attention.key_length"), 6);
+  EXPECT_EQ(whole(second, "attention.value_length"), 3);
   EXPECT_EQ(whole(second, "attention.kv_lora_rank"), 5);
   EXPECT_EQ(whole(second, "attention.q_lora_rank"), -1);
   EXPECT_EQ(whole(second, "rope.dimension_count"), 2);

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "assay/synth/presets.h"
+#include "assay/synth/synth.h"
 #include "base/error.h"
 #include "engine/hf/config.h"
 
@@ -37,7 +40,6 @@ std::string with(const std::string& more) {
 // A twin would have another shape than the published model: the sizes are those that the hub's
 // config.json files give.
 TEST(Config, PresetsHaveThePublishedShapes) {
-  EXPECT_EQ(presets().size(), 5U);
   for (const Preset& preset : presets()) EXPECT_NO_THROW(load_config(std::string(preset.name)));
   const ModelConfig tiny = load_config("tinyllama-1.1b").model;
   EXPECT_EQ(tiny.head_dim, 64);
@@ -46,15 +48,34 @@ TEST(Config, PresetsHaveThePublishedShapes) {
   EXPECT_EQ(phi.rotary_dim, 96);
   EXPECT_EQ(phi.sliding_window, 2047);
   const SynthConfig qwen = load_config("qwen2.5-0.5b");
-  EXPECT_TRUE(qwen.tied);
-  EXPECT_TRUE(qwen.qkv_bias);
+  EXPECT_TRUE(qwen.hf.tied);
   EXPECT_EQ(load_config("llama-3-8b").model.rope_freq_base, 500000.0);
   EXPECT_EQ(load_config("gpt2-124m").model.feed_forward_length, 3072);
 }
 
-TEST(Config, ReportsAnUnknownPresetAndListsTheKnownOnes) {
-  EXPECT_THAT([] { load_config("llama-4"); },
-              testing::ThrowsMessage<Error>(AllOf(HasSubstr("'llama-4'"), HasSubstr("gpt2-124m"))));
+// The parameters of published models, as their hub counts them: a wrong width, a missing tensor or
+// one too many shows.
+TEST(Config, PresetsHaveAsManyParametersAsPublished) {
+  const std::pair<const char*, int64_t> published[] = {
+      {"tinyllama-1.1b", 1'100'048'384},  {"llama-3-8b", 8'030'261'248},
+      {"mistral-7b-v0.1", 7'241'732'096}, {"mixtral-8x7b", 46'702'792'704},
+      {"qwen2.5-0.5b", 494'032'768},      {"qwen3-0.6b", 596'049'920},
+      {"qwen3-30b-a3b", 30'532'122'624},  {"phi-2", 2'779'683'840},
+      {"phi-3-mini-4k", 3'821'079'552},   {"gpt2-124m", 124'439'808},
+      {"pythia-1.4b", 1'414'647'808},     {"starcoder2-3b", 3'030'371'328},
+      {"command-r-35b", 34'980'831'232},  {"olmoe-1b-7b", 6'919'161'856},
+      {"gemma-2b", 2'506'172'416},        {"gemma-2-2b", 2'614'341'888},
+      {"gemma-3-1b", 999'885'952},        {"smollm3-3b", 3'075'098'624},
+      {"gpt-oss-20b", 20'914'757'184},    {"deepseek-v2-lite", 15'706'484'224}};
+  for (const auto& [name, count] : published) {
+    EXPECT_EQ(count_parameters(load_config(name)), count) << name;
+  }
+}
+
+TEST(Config, ReportsAnUnknownPreset) {
+  EXPECT_THAT(
+      [] { load_config("llama-4"); },
+      testing::ThrowsMessage<Error>(AllOf(HasSubstr("'llama-4'"), HasSubstr("synth --list"))));
 }
 
 TEST(Config, DefaultsAreThoseOfTheFormat) {
@@ -62,31 +83,42 @@ TEST(Config, DefaultsAreThoseOfTheFormat) {
   EXPECT_EQ(config.model.head_dim, 8);
   EXPECT_EQ(config.model.rotary_dim, 8);
   EXPECT_EQ(config.model.rope_freq_base, 10000.0);
-  EXPECT_FALSE(config.tied);
-  EXPECT_FALSE(config.qkv_bias);
+  EXPECT_FALSE(config.hf.tied);
+  EXPECT_FALSE(config.hf.parts.qkv_bias);
 }
 
 // Long wavelengths are stretched by the factor, short ones stay: a rotation by other angles is
 // another model.
 TEST(Config, Llama3ScalingDividesSlowFrequenciesByTheFactor) {
   const SynthConfig config = load_config(ASSAY_SOURCE_DIR "/tests/data/synth/llama.json");
-  ASSERT_EQ(config.rope_freqs.size(), 16U);
-  EXPECT_EQ(config.rope_freqs.front(), 1.0F);
-  EXPECT_EQ(config.rope_freqs.back(), 8.0F);
+  const std::vector<float>& divisors = config.hf.rope_factors.at("rope_freqs.weight");
+  ASSERT_EQ(divisors.size(), 16U);
+  EXPECT_EQ(divisors.front(), 1.0F);
+  EXPECT_EQ(divisors.back(), 8.0F);
 }
 
 TEST(Config, UnsupportedConfigsAreRejected) {
-  EXPECT_THAT(refusal(with(R"("model_type": "llama", "hidden_act": "gelu")")),
+  EXPECT_THAT(refusal(with(R"("model_type": "llama", "hidden_act": "mish")")),
               HasSubstr("'hidden_act'"));
-  EXPECT_THAT(refusal(with(R"("rope_scaling": {"rope_type": "yarn", "factor": 4})")),
-              AllOf(HasSubstr("config.json, rope_scaling"), HasSubstr("'yarn'")));
+  EXPECT_THAT(refusal(with(R"("rope_scaling": {"rope_type": "longrope", "factor": 4})")),
+              AllOf(HasSubstr("config.json, rope_scaling"), HasSubstr("'longrope'")));
   EXPECT_THAT(refusal(R"({"model_type": "mamba"})"), HasSubstr(hf_model_types()));
-  EXPECT_THAT(refusal(with(R"("sliding_window": 4, "use_sliding_window": true)")), "");
-  std::string mistral = with(R"("sliding_window": 4)");
-  mistral.replace(mistral.find("llama"), 5, "mistral");
-  EXPECT_THAT(refusal(mistral), HasSubstr("'sliding_window' asks for what a GGUF file cannot"));
-  mistral.replace(mistral.find("mistral"), 7, "gemma2");
-  EXPECT_THAT(refusal(mistral), HasSubstr("Assay makes llama, mistral"));
+  const auto of_type = [](const std::string& type, const std::string& more) {
+    std::string json = with(more);
+    return refusal(json.replace(json.find("llama"), 5, type));
+  };
+  EXPECT_THAT(of_type("qwen3", R"("attention_bias": true)"),
+              HasSubstr("'attention_bias' does not belong to this model_type"));
+  EXPECT_THAT(of_type("gemma2", R"("mlp_bias": true)"), HasSubstr("'mlp_bias' does not belong"));
+  EXPECT_THAT(of_type("phi", R"("qk_layernorm": true, "hidden_act": "gelu_new")"),
+              HasSubstr("'qk_layernorm' does not belong"));
+  EXPECT_THAT(of_type("olmoe", R"("rope_theta": 10000)"), HasSubstr("'num_experts' is missing"));
+  const std::string experts = R"("num_experts": 4, "num_experts_per_tok": 2, )";
+  EXPECT_THAT(
+      of_type("qwen3_moe", experts + R"("mlp_only_layers": [2])"),
+      HasSubstr("'mlp_only_layers' holds something that is not a whole number from 0 to 1"));
+  EXPECT_THAT(of_type("olmoe", R"("num_experts": 4, "num_experts_per_tok": 5)"),
+              HasSubstr("'num_experts_per_tok' is not a whole number from 1 to 4"));
 }
 
 // Sizes from a hostile file would overflow or take all memory.

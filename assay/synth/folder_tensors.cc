@@ -1,0 +1,208 @@
+#include "assay/synth/folder_tensors.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "assay/synth/random_weights.h"
+#include "base/error.h"
+#include "engine/hf/expert_tensors.h"
+#include "engine/hf/tensor_forms.h"
+#include "model/hf_names.h"
+
+namespace assay {
+namespace {
+
+constexpr int64_t kMostTensors = 1'000'000;
+
+// The numbers of a GGUF file's tensor, as a folder has them: without what is added.
+struct Numbers {
+  Numbers(const SynthTensor& of, uint64_t seed) : tensor(&of), random(seed, of.name) {}
+
+  void row(int64_t number, float* out) const { tensor->draw_row(random, number, out); }
+  // Element `column` of `count` rows from `first` on.
+  void column(int64_t column, int64_t first, int64_t count, float* out, int64_t step = 1) const {
+    for (int64_t i = 0; i < count; ++i) {
+      random.draw((first + i) * tensor->columns() + column, 1, tensor->mean, tensor->deviation,
+                  out + i * step);
+    }
+  }
+
+  const SynthTensor* tensor;
+  RandomWeights random;
+};
+
+class Lister {
+ public:
+  Lister(const SynthConfig& config, std::span<const SynthTensor> tensors, uint64_t seed)
+      : config_(config.hf), tensors_(tensors), seed_(seed) {
+    for (const SynthTensor& tensor : tensors) by_name_.emplace(tensor.name, &tensor);
+    if (config_.n_layers * (config_.n_experts + 1) * 3 > kMostTensors) {
+      throw Error(fmt::format("has experts of more than {} tensors", kMostTensors),
+                  config.file->path());
+    }
+  }
+
+  std::vector<FolderTensor> list() && {
+    for (const SynthTensor& tensor : tensors_) {
+      if (tensor.values.empty()) add(tensor);  // the others are in config.json
+    }
+    return std::move(made_);
+  }
+
+ private:
+  void add(const SynthTensor& tensor) {
+    const size_t dot = tensor.name.rfind('.');
+    const std::string suffix = tensor.name.substr(dot);
+    if (tensor.op == nullptr) {
+      const std::string_view stem = std::string_view(tensor.name).substr(0, dot);
+      return put_plain(std::string(hf_modules(*config_.model, stem).back()) + suffix, tensor);
+    }
+    const OpSpec& op = *tensor.op;
+    const std::string layer = tensor.name.substr(4, tensor.name.find('.', 4) - 3);  // "7."
+    const std::string path = std::string(config_.model->layers) + "." + layer;
+    if (op.kind == OpKind::kExpertLinear) return add_experts(tensor, path, suffix);
+    const std::string module = path + std::string(module_of(op));
+    if (op.kind == OpKind::kAttention || op.kind == OpKind::kSelect) {
+      return put_plain(module, tensor);
+    }
+    if (op.weight_per_head && config_.model->norm_modules) {
+      for (int64_t head = 0; head < tensor.rows(); ++head) {
+        put_rows(fmt::format("{}.norms.{}{}", module, head, suffix), {tensor.columns()}, tensor,
+                 head);
+      }
+      return;
+    }
+    if (config_.model->transposed && op.kind == OpKind::kLinear && tensor.dims.size() == 2) {
+      return put_transposed(module + suffix, tensor);
+    }
+    put_reordered(module + suffix, tensor);
+  }
+
+  // Where a module was renamed, published files have the older name, which comes last.
+  std::string_view module_of(const OpSpec& op) const {
+    const std::string special = fmt::format("{}/{}", op.tensor, checkpoint_op(op.out));
+    for (const HfName& name : config_.model->names) {
+      if (name.tensor == special) return name.module;
+    }
+    return hf_modules(*config_.model, op.tensor).back();
+  }
+
+  void put(std::string name, std::vector<int64_t> shape, WeightsFile::FillRow fill) {
+    made_.push_back({std::move(name), std::move(shape), std::move(fill)});
+  }
+
+  // Rows of a tensor from `first` on.
+  void put_rows(std::string name, std::vector<int64_t> shape, const SynthTensor& tensor,
+                int64_t first) {
+    put(std::move(name), std::move(shape),
+        [numbers = Numbers(tensor, seed_), first](int64_t row, float* out) {
+          numbers.row(first + row, out);
+        });
+  }
+  void put_plain(std::string name, const SynthTensor& tensor) {
+    put_rows(std::move(name), {tensor.dims.rbegin(), tensor.dims.rend()}, tensor, 0);
+  }
+
+  void put_transposed(std::string name, const SynthTensor& tensor) {
+    put(std::move(name), tensor.dims, [numbers = Numbers(tensor, seed_)](int64_t row, float* out) {
+      numbers.column(row, 0, numbers.tensor->rows(), out);
+    });
+  }
+
+  // In transformers' order of the rows of q, k and v.
+  void put_reordered(std::string name, const SynthTensor& tensor) {
+    const std::vector<int64_t> order = module_rows(config_, *tensor.op);
+    if (order.empty()) return put_plain(std::move(name), tensor);
+    const auto from = std::make_shared<std::vector<int64_t>>(order.size());
+    for (size_t row = 0; row < order.size(); ++row) {
+      (*from)[static_cast<size_t>(order[row])] = static_cast<int64_t>(row);
+    }
+    const bool is_bias = tensor.dims.size() == 1;
+    put(std::move(name), {tensor.dims.rbegin(), tensor.dims.rend()},
+        [numbers = Numbers(tensor, seed_), from, is_bias](int64_t row, float* out) {
+          if (!is_bias) return numbers.row((*from)[static_cast<size_t>(row)], out);
+          for (size_t i = 0; i < from->size(); ++i) numbers.column((*from)[i], 0, 1, out + i);
+        });
+  }
+
+  void add_experts(const SynthTensor& tensor, const std::string& layer, const std::string& suffix) {
+    const HfExperts form = config_.model->experts;
+    const std::string_view stem = tensor.op->tensor;
+    const std::string path = layer + std::string(expert_path(form, stem));
+    const bool is_bias = suffix == ".bias";
+    if (form == HfExperts::kEach || form == HfExperts::kNumbered) {
+      const int64_t rows = is_bias ? 1 : tensor.dims[1];
+      std::vector<int64_t> shape = {tensor.columns()};
+      if (!is_bias) shape.insert(shape.begin(), rows);
+      for (int64_t expert = 0; expert < tensor.dims.back(); ++expert) {
+        put_rows(fmt::format(fmt::runtime(path), expert) + suffix, shape, tensor, expert * rows);
+      }
+      return;
+    }
+    if (stem == "ffn_up_exps") return;  // with gate
+    const std::string name = path + (is_bias ? "_bias" : "");
+    if (stem == "ffn_down_exps") return put_together(name, {&tensor});
+    std::string up = tensor.name;
+    up.replace(up.find("gate"), 4, "up");
+    put_together(name, {&tensor, by_name_.at(up)});
+  }
+
+  // All experts' rows of one matrix, or of two.
+  void put_together(const std::string& name, const std::vector<const SynthTensor*>& parts) {
+    std::vector<Numbers> numbers;
+    for (const SynthTensor* part : parts) numbers.emplace_back(*part, seed_);
+    const auto count = std::ssize(parts);
+    const std::vector<int64_t>& dims = parts[0]->dims;
+    const int64_t columns = dims[0];
+    if (dims.size() == 2) {  // biases
+      return put(name, {dims[1], count * columns}, [=](int64_t expert, float* out) {
+        std::vector<float> row(static_cast<size_t>(columns));
+        for (int64_t part = 0; part < count; ++part) {
+          numbers[static_cast<size_t>(part)].row(expert, row.data());
+          for (int64_t i = 0; i < columns; ++i) {
+            out[i * count + part] = row[static_cast<size_t>(i)];
+          }
+        }
+      });
+    }
+    const int64_t rows = dims[1];
+    if (config_.model->experts == HfExperts::kInterleaved) {
+      return put(name, {dims[2], columns, count * rows}, [=](int64_t row, float* out) {
+        for (int64_t part = 0; part < count; ++part) {
+          numbers[static_cast<size_t>(part)].column(row % columns, row / columns * rows, rows,
+                                                    out + part, count);
+        }
+      });
+    }
+    put(name, {dims[2], count * rows, columns}, [=](int64_t row, float* out) {
+      const int64_t expert = row / (count * rows);
+      const int64_t within = row % (count * rows);
+      numbers[static_cast<size_t>(within / rows)].row(expert * rows + within % rows, out);
+    });
+  }
+
+  const HfConfig& config_;
+  std::span<const SynthTensor> tensors_;
+  uint64_t seed_;
+  std::map<std::string_view, const SynthTensor*> by_name_;
+  std::vector<FolderTensor> made_;
+};
+
+}  // namespace
+
+int64_t FolderTensor::rows() const {
+  return std::accumulate(shape.begin(), shape.end() - 1, int64_t{1}, std::multiplies());
+}
+
+std::vector<FolderTensor> folder_tensors(const SynthConfig& config,
+                                         std::span<const SynthTensor> tensors, uint64_t seed) {
+  return Lister(config, tensors, seed).list();
+}
+
+}  // namespace assay

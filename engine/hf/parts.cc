@@ -1,0 +1,121 @@
+#include "engine/hf/parts.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+namespace assay {
+namespace {
+
+constexpr int64_t kMaxStep = 4096;
+
+// The keys that say which products have biases; "attention_bias" and "mlp_bias" where a model_type
+// has no row here.
+struct BiasKey {
+  std::string_view model_type;
+  const char* key;
+  bool fallback;
+  bool of_all;  // otherwise of q, k and v alone
+};
+constexpr BiasKey kBiasKeys[] = {{"starcoder2", "use_bias", true, true},
+                                 {"falcon", "bias", false, true},
+                                 {"stablelm", "use_qkv_bias", false, false}};
+
+constexpr std::string_view kTied[] = {"gpt2",       "gemma",  "gemma2",  "gemma3_text", "falcon",
+                                      "starcoder2", "cohere", "cohere2", "smollm3"};
+
+void read_biases(const ConfigObject& object, const HfConfig& config, HfParts& parts) {
+  const auto* own = std::find_if(
+      std::begin(kBiasKeys), std::end(kBiasKeys),
+      [&](const BiasKey& each) { return each.model_type == config.model->model_type; });
+  if (own != std::end(kBiasKeys)) {
+    parts.qkv_bias = object.flag(own->key, own->fallback);
+    parts.output_bias = parts.ffn_bias = own->of_all && parts.qkv_bias;
+    return;
+  }
+  const auto stated = [&](const char* key, Checkpoint checkpoint) {
+    const OpSpec* op = find_spec(config.architecture->layer, checkpoint);
+    const bool has = object.flag(key, false);
+    if (has && op != nullptr && op->bias == Presence::kNever) {
+      object.refuse(key, "does not belong to this model_type");
+    }
+    return has;
+  };
+  // q of latent attention has one in its first product only.
+  const bool latent = has_checkpoint(*config.architecture, Checkpoint::kKvA);
+  parts.qkv_bias = stated("attention_bias", latent ? Checkpoint::kKvA : Checkpoint::kQ);
+  parts.output_bias = parts.qkv_bias;
+  parts.ffn_bias = stated("mlp_bias", Checkpoint::kFfnUp);
+}
+
+// qwen3_moe leaves experts out of the layers listed and of those between the steps, deepseek out of
+// the first.
+std::vector<bool> expert_layers(const ConfigObject& object, const HfConfig& config) {
+  std::vector<bool> layers(static_cast<size_t>(config.n_layers), config.n_experts > 0);
+  const auto is = [&](std::string_view type) { return config.model->model_type == type; };
+  if (is("qwen3_moe")) {
+    const int64_t step = object.whole({"decoder_sparse_step"}, kMaxStep, 1);
+    for (int64_t i = 0; i < config.n_layers; ++i) {
+      if ((i + 1) % step != 0) layers[static_cast<size_t>(i)] = false;
+    }
+    for (const int64_t dense : object.wholes("mlp_only_layers", config.n_layers - 1)) {
+      layers[static_cast<size_t>(dense)] = false;
+    }
+  }
+  const int64_t dense = std::min(config.n_dense_layers, config.n_layers);
+  std::fill(layers.begin(), layers.begin() + dense, false);
+  return layers;
+}
+
+}  // namespace
+
+HfParts read_parts(const ConfigObject& object, const HfConfig& config) {
+  HfParts parts;
+  read_biases(object, config, parts);
+  for (const char* key : {"qk_layernorm", "use_qk_norm"}) {
+    if (!object.flag(key, false)) continue;
+    if (!has_checkpoint(*config.architecture, Checkpoint::kQNorm)) {
+      object.refuse(key, "does not belong to this model_type");
+    }
+    parts.head_norms = true;
+  }
+  parts.two_norms = config.model->model_type == "falcon" &&
+                    object.flag("new_decoder_architecture", false) &&
+                    object.whole({"num_ln_in_parallel_attn"}, 2, 2) == 2;
+  parts.choice_bias = config.model->model_type == "deepseek_v3";
+  parts.experts = expert_layers(object, config);
+  return parts;
+}
+
+bool is_tied_by_default(std::string_view model_type) {
+  return std::ranges::find(kTied, model_type) != std::end(kTied);
+}
+
+bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor) {
+  const HfParts& parts = config.parts;
+  if (tensor == "ffn_gate_inp") return parts.experts[static_cast<size_t>(layer)];
+  if (tensor == "ffn_norm") return !config.parallel_residual;
+  if (tensor == "attn_norm_2") return parts.two_norms;
+  if (tensor == "attn_q_norm" || tensor == "attn_k_norm") return parts.head_norms;
+  if (tensor == "attn_q") return !config.has_q_lora;
+  // Of the architectures that may do without, none that config.json states has it.
+  return tensor != "ffn_gate_shexp";
+}
+
+bool has_bias(const HfConfig& config, const OpSpec& op) {
+  if (op.bias != Presence::kOptional) return op.bias == Presence::kAlways;
+  switch (op.out) {
+    case Checkpoint::kExperts:
+      return config.parts.choice_bias;
+    case Checkpoint::kAttnOut:
+      return config.parts.output_bias;
+    case Checkpoint::kFfnGate:
+    case Checkpoint::kFfnUp:
+    case Checkpoint::kFfnOut:
+      return config.parts.ffn_bias;
+    default:
+      return config.parts.qkv_bias;
+  }
+}
+
+}  // namespace assay

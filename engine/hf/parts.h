@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "engine/hf/config.h"
+#include "engine/hf/json_object.h"
+#include "model/op.h"
+
+namespace assay {
+
+// What config.json says about the tensors that layers of some networks have and others do without.
+// `config` has the shape, the experts and the residual already. Throws Error that names the key if
+// it asks for a tensor that the architecture does not have.
+HfParts read_parts(const ConfigObject& object, const HfConfig& config);
+
+// Whether transformers takes the embedding as output matrix where config.json does not say.
+bool is_tied_by_default(std::string_view model_type);
+
+// Whether the layer has the tensor, of those that an architecture's layers or their variants name
+// (OpSpec::tensor), by what config.json says.
+bool has_part(const HfConfig& config, int64_t layer, std::string_view tensor);
+
+// Whether the op has a bias, likewise.
+bool has_bias(const HfConfig& config, const OpSpec& op);
+
+}  // namespace assay

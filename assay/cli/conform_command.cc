@@ -18,6 +18,8 @@
 #include "assay/conform/table_report.h"
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/shell.h"
+#include "engine/gguf.h"
 
 namespace assay {
 namespace {
@@ -73,8 +75,10 @@ EngineDeclaration own_engine() {
 
 std::vector<EngineDeclaration> engines_of(const EngineArguments& arguments) {
   if (arguments.engines.empty() == arguments.command.empty()) {
-    throw Error("takes engines of the list, or --command", "assay",
-                "give one of them; see engines/README.md");
+    throw Error(arguments.engines.empty() ? "no engine is given"
+                                          : fmt::format("'{}' and --command are both given",
+                                                        printable(arguments.engines.front(), 60)),
+                {}, "give engines of the list (engines/README.md), or --command");
   }
   const std::string list =
       arguments.list.empty() ? data_place("engines/engines.json") : arguments.list;
@@ -101,6 +105,15 @@ SuiteOptions suite_options(const EngineArguments& arguments) {
   if (options.suite.empty()) options.suite = data_place("conform/suite");
   if (options.work.empty()) options.work = default_work();
   options.timeout = std::chrono::seconds(arguments.timeout);
+  const auto typed = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) options.flags += fmt::format(" {} {}", flag, shell_quoted(value));
+  };
+  typed("--precision", arguments.precision);
+  typed("--suite", arguments.options.suite);
+  typed("--engines", arguments.list);
+  typed("--work", arguments.options.work);
+  typed("--timeout",
+        arguments.flags.is_given("--timeout") ? std::to_string(arguments.timeout) : "");
   options.progress = progress_line("running the suite", Work::kSteps);
   return options;
 }
@@ -139,6 +152,11 @@ int run_invariance(InvarianceArguments& arguments) {
     throw Error("chooses of the suite's models", "--features", "leave it out, or the model");
   }
   if (arguments.tokens) options.tokens = parse_token_ids(*arguments.tokens, "--tokens");
+  if (!options.model_dir.empty() && !fs::exists(fs::path(options.model_dir) / "config.json")) {
+    throw Error("is no folder with a config.json", options.model_dir,
+                "give a model's Hugging Face folder; --gguf takes a file");
+  }
+  if (!options.gguf.empty()) const Gguf readable(options.gguf);
   if (options.suite.features.empty()) options.suite.features = {"family_*"};
   return show(invariance(engines_of(arguments), options), arguments, "invariance");
 }

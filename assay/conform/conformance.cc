@@ -63,8 +63,8 @@ EngineTable conform(const std::vector<EngineDeclaration>& engines, const SuiteOp
     for (const Feature& feature : features) {
       column.cells.push_back(cell_of(feature, work.write_model(feature), engine, process,
                                      logs + "/" + feature.name + ".jsonl"));
-      column.cells.back().command =
-          fmt::format("assay conform {} --features {}", engine.typed, feature.name);
+      column.cells.back().command = fmt::format("assay conform {} --features {}{}", engine.typed,
+                                                feature.name, options.flags);
       if (options.progress) options.progress(++done, total);
     }
     table.columns.push_back(std::move(column));

@@ -15,6 +15,7 @@ struct SuiteOptions {
   std::string suite;                  // the folder of the features
   std::vector<std::string> features;  // globs; none: all
   std::string work;                   // where models and logs are written, and stay
+  std::string flags;                  // further ones of the command that repeats a cell
   std::chrono::seconds timeout{120};  // of one case
   std::function<void(int64_t done, int64_t total)> progress;
 };

@@ -88,6 +88,9 @@ EngineAnswer EngineProcess::run(const EngineCase& engine_case) {
   if (answer.outcome == Outcome::kLogged && !has_log(engine_case.log)) {
     answer = {Outcome::kCrashed, "said that it logged, and wrote no log"};
   }
+  if (answer.outcome != Outcome::kLogged && answer.message.empty()) {
+    answer.message = "does not say why";
+  }
   return answer;
 }
 
@@ -209,6 +212,7 @@ bool EngineProcess::wait_until(Clock::time_point end, int& status) {
                   command_.front(), "run it where SIGCHLD is not ignored");
     }
     if (ended == child_) {
+      kill(-child_, SIGKILL);  // what it left behind
       child_ = 0;
       if (channel_ >= 0) close(channel_);
       channel_ = -1;

@@ -37,7 +37,9 @@ bool is_bad(Finding finding);
 struct OutputError {
   double rel_l2 = 0;
   int64_t positions = 0;  // compared
+  int64_t whole = 0;      // of these, with all values of both
   int64_t total = 0;      // that the reference has
+  std::string problem;    // why there is no distance; empty where there is one
 };
 
 struct TableRow {

@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <optional>
+#include <limits>
+#include <map>
+#include <utility>
 
 #include "assay/compare/compare_logs.h"
 #include "assay/conform/engine_process.h"
 #include "assay/conform/feature.h"
-#include "assay/conform/judge.h"
 #include "assay/conform/work_folder.h"
 #include "base/error.h"
 #include "base/shell.h"
@@ -27,6 +28,8 @@ constexpr char kAfter[] = "after";
 constexpr int kRepeats = 3;     // of the tokens alone
 constexpr double kNoise = 2;    // times the largest distance between repeats is within noise
 constexpr size_t kTokens = 48;  // of a prompt on the suite's models
+constexpr size_t kMostDigits = 6;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Subject {
   std::string name;
@@ -67,29 +70,45 @@ std::vector<Subject> subjects_of(const InvarianceOptions& options, const WorkFol
   return subjects;
 }
 
+// Throws Error for a text that names none.
 std::string title_of(const std::string& surface) {
-  const std::string number = surface.substr(surface.find(':') + 1);
   if (surface == kAgain) return "the same tokens again";
   if (surface == kAfter) return "after another prompt";
   if (surface == "steps") return "token by token";
   if (surface == "cached") return "the second half after a cached first";
-  if (surface.starts_with("batch:")) return "in a batch of " + number;
-  if (surface.starts_with("chunks:")) return number + " tokens at a time";
+  const size_t colon = surface.find(':');
+  const std::string number = colon == std::string::npos ? "" : surface.substr(colon + 1);
+  const bool counts = !number.empty() && number.size() <= kMostDigits && number.front() != '0' &&
+                      number.find_first_not_of("0123456789") == std::string::npos;
+  if (counts && surface.starts_with("batch:")) return "in a batch of " + number;
+  if (counts && surface.starts_with("chunks:")) return number + " tokens at a time";
   throw Error(fmt::format("'{}' is not a surface", printable(surface, 40)), "--surfaces",
               "give some of again, after, batch:K, chunks:K, steps and cached");
 }
 
-// The records that are not the same to the bit.
-struct Difference {
-  std::string first;  // the first checkpoint as the network computes; empty: all are the same
-  int64_t token_idx = 0;
-  double rel_l2 = 0;
-  bool only_output = false;  // nothing else was logged
+void check_surfaces(const std::vector<std::string>& surfaces) {
+  for (auto each = surfaces.begin(); each != surfaces.end(); ++each) {
+    title_of(*each);
+    if (std::find(surfaces.begin(), each, *each) == each) continue;
+    throw Error(fmt::format("'{}' is given twice", *each), "--surfaces", "give it once");
+  }
+}
+
+// How far a log is from another, checkpoint by checkpoint as the network computes.
+struct Distances {
+  struct OfCheckpoint {
+    double rel_l2 = 0;       // root mean square over positions; infinite where there is none
+    int64_t token_idx = -1;  // of the first that is not the same to the bit
+    double rel_l2_there = 0;
+  };
+  std::map<std::pair<int64_t, std::string>, OfCheckpoint> of;  // by order and name
+  int64_t compared = 0;
+  int64_t whole = 0;  // of these, with all values of both
   int64_t other_choices = 0;
   int64_t choices = 0;
 };
 
-Difference difference(const std::string& ref, const std::string& got) {
+Distances distances(const std::string& ref, const std::string& got) {
   CompareOptions options;
   options.policy = Policy([](const std::string&) {
     Tolerance exact;
@@ -97,34 +116,39 @@ Difference difference(const std::string& ref, const std::string& got) {
     return exact;
   });
   const Comparison comparison = compare_logs(ref, got, options);
-  Difference found;
-  found.only_output = comparison.checkpoints.size() == 1;
+  Distances found;
   found.other_choices = comparison.argmax_total - comparison.argmax_agree;
   found.choices = comparison.argmax_total;
-  const RecordResult* first = nullptr;
-  const auto place = [&](const RecordResult& result) {
-    return std::pair(comparison.order[static_cast<size_t>(result.checkpoint)], result.token_idx);
-  };
+  std::map<std::pair<int64_t, std::string>, int64_t> counts;
   for (const RecordResult& result : comparison.results) {
+    const auto id = static_cast<size_t>(result.checkpoint);
+    const std::pair key(comparison.order[id], comparison.checkpoints[id].name);
     const bool same = result.evidence == Evidence::kWhole || result.evidence == Evidence::kPartial;
-    if (!same && (first == nullptr || place(result) < place(*first))) first = &result;
+    const double rel_l2 = same                          ? 0.0
+                          : result.metrics.rel_l2 > 0.0 ? result.metrics.rel_l2
+                                                        : kInfinity;
+    Distances::OfCheckpoint& one = found.of[key];
+    one.rel_l2 += rel_l2 * rel_l2;
+    if (!same && (one.token_idx < 0 || result.token_idx < one.token_idx)) {
+      one.token_idx = result.token_idx;
+      one.rel_l2_there = rel_l2;
+    }
+    ++counts[key];
+    ++found.compared;
+    found.whole += result.evidence == Evidence::kPartial ? 0 : 1;
   }
-  if (first == nullptr) return found;
-  found.first = comparison.checkpoints[static_cast<size_t>(first->checkpoint)].name;
-  found.token_idx = first->token_idx;
-  found.rel_l2 = first->metrics.rel_l2;
+  for (auto& [key, one] : found.of) {
+    one.rel_l2 = std::sqrt(one.rel_l2 / static_cast<double>(counts.at(key)));
+  }
   return found;
 }
 
-std::string text_of(const Difference& found) {
-  std::string text = fmt::format("first at token {}, off by {:.1e}", found.token_idx, found.rel_l2);
-  text += found.only_output ? ": only the output is logged"
-                            : ", where all that was computed before it has the same bits";
-  if (found.choices > 0 && found.other_choices > 0) {
-    text += fmt::format("; the likeliest token changes at {} of {}", found.other_choices,
-                        found.choices);
+// The larger of both, checkpoint by checkpoint.
+void take_larger(const Distances& other, Distances& noise) {
+  for (const auto& [key, one] : other.of) {
+    double& most = noise.of[key].rel_l2;
+    if (std::isfinite(one.rel_l2)) most = std::max(most, one.rel_l2);
   }
-  return text;
 }
 
 // One engine, on one model.
@@ -136,7 +160,16 @@ class InvarianceCheck {
       const std::string log = path(fmt::format("{}_{}", kAlone, i));
       alone_ = evaluate(kAlone, log);
       if (alone_.outcome != EngineAnswer::Outcome::kLogged) return;
-      if (i > 0) noise_ = std::max(noise_, distance(reference(), log));
+    }
+    try {
+      for (int i = 1; i < kRepeats; ++i) {
+        const Distances repeat = distances(reference(), path(fmt::format("{}_{}", kAlone, i)));
+        take_larger(repeat, noise_);
+        noise_.compared = repeat.compared;
+        noise_.whole = repeat.whole;
+      }
+    } catch (const Error& error) {
+      alone_ = {EngineAnswer::Outcome::kCrashed, error.what()};
     }
   }
 
@@ -191,43 +224,62 @@ class InvarianceCheck {
     return evaluate(kAlone, cell.log);
   }
 
-  // Infinite where the outputs cannot be compared.
-  static double distance(const std::string& ref, const std::string& got) {
-    const double rel_l2 = output_error(ref, got, "logits").rel_l2;
-    return std::isnan(rel_l2) ? std::numeric_limits<double>::infinity() : rel_l2;
-  }
-
   void judge_row(const std::string& surface, TableCell& cell) {
     cell.compare =
         fmt::format("assay compare {} {}", shell_quoted(reference()), shell_quoted(cell.log));
-    cell.checkpoint = "logits";
-    cell.error = output_error(reference(), cell.log, cell.checkpoint);
-    if (cell.error->positions < cell.error->total && !std::isnan(cell.error->rel_l2)) {
+    const Distances found = distances(reference(), cell.log);
+    if (found.compared < noise_.compared || found.whole < noise_.whole || found.of.empty()) {
       cell.finding = Finding::kUnsupported;
       cell.text = "logs less of it than of the tokens alone";
       return;
     }
-    const Difference found = difference(reference(), cell.log);
-    cell.finding = Finding::kSameBits;
-    if (found.first.empty() && cell.error->rel_l2 == 0.0) return;
-    double noise = noise_;
-    const bool is_surface = surface != kAgain && surface != kAfter;
+    const auto& [output_key, output] = *found.of.rbegin();
+    cell.checkpoint = output_key.second;
+    cell.error.emplace().rel_l2 = output.rel_l2;
+    Distances noise = noise_;
     const std::string twice = path(surface + "_twice");
-    if (is_surface && evaluate(surface, twice).outcome == EngineAnswer::Outcome::kLogged) {
-      noise = std::max(noise, distance(cell.log, twice));
+    const bool differs =
+        std::ranges::any_of(found.of, [](const auto& one) { return one.second.token_idx >= 0; });
+    if (differs && surface != kAgain && surface != kAfter &&
+        evaluate(surface, twice).outcome == EngineAnswer::Outcome::kLogged) {
+      take_larger(distances(cell.log, twice), noise);
     }
-    const bool within = noise > 0.0 && (surface == kAgain || cell.error->rel_l2 <= kNoise * noise);
-    cell.finding = within ? Finding::kWithinNoise : Finding::kDependent;
-    cell.first_divergence = found.first;
-    cell.text = text_of(found);
-    if (noise > 0.0) cell.text += fmt::format("; repeats are off by {:.1e}", noise);
+    cell.finding = differs ? Finding::kWithinNoise : Finding::kSameBits;
+    for (const auto& [key, one] : found.of) {
+      const double most = kNoise * noise.of[key].rel_l2;
+      if (one.rel_l2 <= most) continue;
+      cell.finding = Finding::kDependent;
+      cell.first_divergence = key.second;
+      cell.text = text_of(one, found);
+      break;
+    }
+    const double repeats = noise.of[output_key].rel_l2;
+    if (differs && repeats > 0.0) {
+      cell.text +=
+          fmt::format("{}repeats are off by {:.1e}", cell.text.empty() ? "" : "; ", repeats);
+    }
+  }
+
+  static std::string text_of(const Distances::OfCheckpoint& first, const Distances& found) {
+    std::string text =
+        std::isfinite(first.rel_l2_there)
+            ? fmt::format("first at token {}, off by {:.1e}", first.token_idx, first.rel_l2_there)
+            : fmt::format("first at token {}, where values are no numbers, or others in number",
+                          first.token_idx);
+    text += found.of.size() == 1 ? ": only the output is logged"
+                                 : "; all that was computed before it is the same";
+    if (found.other_choices > 0) {
+      text += fmt::format("; the likeliest token changes at {} of {}", found.other_choices,
+                          found.choices);
+    }
+    return text;
   }
 
   EngineProcess& process_;
   const Subject& subject_;
   std::string folder_;
   EngineAnswer alone_;
-  double noise_ = 0;  // of the tokens alone
+  Distances noise_;  // of the tokens alone
 };
 
 }  // namespace
@@ -240,7 +292,7 @@ EngineTable invariance(const std::vector<EngineDeclaration>& engines,
                        const InvarianceOptions& options) {
   const std::vector<std::string> surfaces =
       options.surfaces.empty() ? default_surfaces() : options.surfaces;
-  for (const std::string& surface : surfaces) title_of(surface);
+  check_surfaces(surfaces);
   const WorkFolder work(options.suite.work);
   const std::vector<Subject> subjects = subjects_of(options, work);
   EngineTable table;

@@ -178,6 +178,17 @@ void explain(const Feature& feature, const Precision& precision, const std::stri
   cell.text = cause.sentence;
 }
 
+std::string problem_of(const RecordResult& result) {
+  if (result.failing_metric == Metric::kSize) {
+    return fmt::format("logs an output of another size at token {}", result.token_idx);
+  }
+  if (result.failing_metric == Metric::kContradiction) {
+    return fmt::format("logs a record at token {} that contradicts itself: {}", result.token_idx,
+                       result.reason);
+  }
+  return fmt::format("logs values at token {} that are no numbers", result.token_idx);
+}
+
 // Takes the logits of the engine's log, or the output of its last layer if it has none.
 void find_output(const Feature& feature, const std::string& folder, TableCell& cell) {
   cell.checkpoint = kLogits;
@@ -189,14 +200,23 @@ void find_output(const Feature& feature, const std::string& folder, TableCell& c
   }
   const Model model(std::make_shared<Gguf>(folder));
   cell.checkpoint = fmt::format("layer_{}_output", model.config().n_layers - 1);
-  cell.error = output_error(feature.reference, cell.log, cell.checkpoint);
+  try {
+    cell.error = output_error(feature.reference, cell.log, cell.checkpoint);
+  } catch (const NothingInCommon&) {
+    throw Error(fmt::format("its log has no logits, logprobs or {} at the positions of the case",
+                            cell.checkpoint),
+                cell.log);
+  }
 }
 
 // What an engine logged may be right and show nothing: the output of a layer says nothing of the
 // head, one position nothing of a window. Then the feature is not honoured, but unsupported.
 void require_evidence(const Feature& feature, const Precision& precision, const std::string& folder,
                       TableCell& cell) {
-  if (cell.checkpoint == kLogits && cell.error->positions == cell.error->total) return;
+  if (cell.error->positions < cell.error->total) {
+    cell.text = fmt::format("at {} of {} positions", cell.error->positions, cell.error->total);
+  }
+  if (cell.checkpoint == kLogits && cell.error->whole == cell.error->total) return;
   for (const Explanation& each : explanations(feature, folder, cell)) {
     if (each.left > precision.clean) continue;
     cell.finding = Finding::kUnsupported;
@@ -223,7 +243,9 @@ OutputError output_error(const std::string& ref, const std::string& got,
                              result.failing_metric == Metric::kArgmax;
     squares += is_distance ? result.metrics.rel_l2 * result.metrics.rel_l2
                            : std::numeric_limits<double>::quiet_NaN();
+    if (error.problem.empty() && !std::isfinite(squares)) error.problem = problem_of(result);
     ++error.positions;
+    error.whole += result.evidence == Evidence::kWhole || result.failed() ? 1 : 0;
   }
   error.rel_l2 = error.positions == 0 ? std::numeric_limits<double>::quiet_NaN()
                                       : std::sqrt(squares / static_cast<double>(error.positions));
@@ -248,13 +270,14 @@ void judge(const Feature& feature, const Precision& precision, const std::string
     return;
   }
   if (std::isfinite(error)) explain(feature, precision, folder, cell);
-  if (cell.finding == Finding::kDiffers && error <= precision.tolerance) {
+  if (cell.finding != Finding::kDiffers) return;
+  if (error <= precision.tolerance) {
     cell.finding = Finding::kHonoured;
-  }
-  if (cell.finding == Finding::kDiffers) {
-    cell.text = std::isfinite(error)
-                    ? fmt::format("is off by {:.1e}, and nothing explains it", error)
-                    : "logs values that are no numbers";
+    cell.text = fmt::format("is off by {:.1e}, which {} may cost", error, precision.name);
+  } else if (std::isfinite(error)) {
+    cell.text = fmt::format("is off by {:.1e}, and no mistake that was tried explains it", error);
+  } else {
+    cell.text = cell.error->problem;
   }
 }
 

@@ -10,6 +10,7 @@ import numpy as np
 import openvino
 import torch
 import transformers
+from openvino.frontend import OpConversionFailure
 from transformers import AutoModelForCausalLM
 
 from protocol import Unsupported, main, refusals
@@ -35,7 +36,8 @@ def run(case):
         ).eval()
     ids, mask = map(np.array, padded([case.tokens, *others(case.tokens, case.size - 1)]))
     inputs = [ids, mask, np.maximum(mask.cumsum(-1) - 1, 0)]
-    with torch.no_grad():
+    # What cannot be traced, or has an operation without a rule, is refused.
+    with torch.no_grad(), refusals(OpConversionFailure, RuntimeError):
         graph = openvino.convert_model(Logits(model), example_input=tuple(map(torch.from_numpy, inputs)))
     compiled = openvino.Core().compile_model(graph, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     logits = compiled(inputs)[0]

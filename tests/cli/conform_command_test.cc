@@ -89,9 +89,8 @@ TEST_F(ConformCommand, ReportsForPagesOfCi) {
 }
 
 TEST_F(ConformCommand, BadUsageIsOneLine) {
-  expect_usage({"conform"}, "takes engines of the list, or --command");
-  expect_usage({"conform", "assay", "--command", "true"},
-               "takes engines of the list, or --command");
+  expect_usage({"conform"}, "no engine is given");
+  expect_usage({"conform", "assay", "--command", "true"}, "'assay' and --command are both given");
   expect_usage({"conform", "nosuch"}, "'nosuch' is not an engine of the list");
   expect_usage({"conform", "assay", "--features", "nosuch*"}, "'nosuch*' matches no feature");
   expect_usage({"conform", "assay", "--suite", folder_}, "holds no folder with a case.json");
@@ -162,10 +161,80 @@ TEST_F(ConformCommand, ALogThatLacksPositionsIsNotInvariant) {
   EXPECT_THAT(outcome.err, HasSubstr("logs less of it than of the tokens alone"));
 }
 
+// What would break: an engine whose layers are not logged as logits, or that repeats no layer.
+TEST_F(ConformCommand, LayersAreComparedAsLogitsAre) {
+  const std::string layers =
+      std::string("Q=3 L=5; ") + kTiny + "; sed -i '/\"logits\"/d' $ASSAY_LOG_FILE";
+  const Outcome same = asked(
+      {"invariance", "--command", layers, "--features", "family_llama", "--surfaces", "steps"});
+  EXPECT_EQ(same.exit_code, 0) << same.err;
+  const std::string count = folder_ + "/n";
+  const std::string noisy = "n=$(cat " + count + " 2>/dev/null || echo 0); n=$((n+1)); echo $n > " +
+                            count + "; L=5 Q=3.0000$n; " + kTiny;
+  const Outcome within = asked({"invariance", "--command", noisy, "--features", "family_llama",
+                                "--surfaces", "again,steps"});
+  EXPECT_EQ(within.exit_code, 0) << within.out;
+  EXPECT_THAT(within.out, HasSubstr("2 within noise"));
+}
+
+TEST_F(ConformCommand, ValuesThatAreNoNumbersAreNeverInvariant) {
+  const std::string engine = std::string("Q=3 L='\"NaN\"'; ") + kTiny;
+  const Outcome outcome = asked({"invariance", "--command", engine, "--features", "family_llama",
+                                 "--surfaces", "again,steps"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("2 dependent"));
+}
+
+// Fewer values than of the tokens alone show nothing of the others.
+TEST_F(ConformCommand, FewerValuesAreNotTheSameBits) {
+  const std::string engine = std::string("Q=3 L=5; ") + kTiny +
+                             "; [ $ASSAY_SURFACE = alone ] || "
+                             "sed -i '/\"logits\"/s/,7]/],\"n\":2/' $ASSAY_LOG_FILE";
+  const Outcome outcome = asked({"invariance", "--command", engine, "--features", "family_llama",
+                                 "--surfaces", "steps,chunks:2"});
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+}
+
+// The most probable token's probability is 1 with the feature and without it.
+TEST_F(ConformCommand, WhatShowsNoMistakeIsNotHonoured) {
+  const std::string engine =
+      "cd " + folder_ + "; ASSAY_LOG_CHECKPOINTS=logits " + kOwn +
+      "; python3 -c \"import json,math,os\n"
+      "out=[]\n"
+      "for line in open(os.environ['ASSAY_LOG_FILE']):\n"
+      "  r=json.loads(line)\n"
+      "  if 'values' not in r: continue\n"
+      "  v=r['values']; m=max(v); s=m+math.log(sum(math.exp(x-m) for x in v))\n"
+      "  out.append(json.dumps(dict(checkpoint='logprobs',token_idx=r['token_idx'],dtype='f32',"
+      "shape=[1,len(v)],n=len(v),values=[],top=[[v.index(m),m-s]])))\n"
+      "open(os.environ['ASSAY_LOG_FILE'],'w').write(chr(10).join(out)+chr(10))\"";
+  const Outcome outcome =
+      asked({"conform", "--command", engine, "--features", "embedding_multiplier"});
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("logs too little to tell it from an engine that"));
+}
+
+TEST_F(ConformCommand, TheCommandThatRepeatsHasItsFlags) {
+  const Outcome outcome = asked({"conform", "--command", "exit 9", "--features", "rope_theta",
+                                 "--precision", "bfloat16", "--timeout", "7"});
+  EXPECT_THAT(outcome.out, HasSubstr("--features rope_theta --precision bfloat16 --work " +
+                                     folder_ + "/work --timeout 7"));
+}
+
 TEST_F(ConformCommand, BadUsageOfInvarianceIsOneLine) {
+  for (const char* surface :
+       {"batch:0", "chunks:-1", "chunks:", "chunks:3x", "chunks:99999999999"}) {
+    expect_usage({"invariance", "assay", "--surfaces", surface}, "is not a surface");
+  }
+  expect_usage({"invariance", "assay", "--surfaces", "again,again"}, "'again' is given twice");
+  expect_usage({"invariance", "assay", "--model", "/nonexist", "--tokens", "1"},
+               "/nonexist: is no folder with a config.json");
+  expect_usage({"invariance", "assay", "--gguf", put("x.gguf", "hello"), "--tokens", "1"},
+               "x.gguf");
   expect_usage({"invariance", "assay", "--surfaces", "sideways"}, "'sideways' is not a surface");
   expect_usage({"invariance", "assay", "--model", folder_}, "needs --tokens");
   expect_usage({"invariance", "assay", "--tokens", "1,2"}, "needs --model or --gguf");
+  put("config.json", "{}");
   expect_usage({"invariance", "assay", "--model", folder_, "--tokens", "1,x"},
                "'x' is not a token id");
   expect_usage({"invariance", "assay", "--model", folder_, "--tokens", "1", "--features", "x"},

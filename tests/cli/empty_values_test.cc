@@ -90,7 +90,6 @@ TEST_F(EmptyValues, WhatIsNeededIsNamed) {
       {{"mutate", ""}, "MODEL"},
       {{"run", "", "--tokens", "1"}, "MODEL"},
       {{"synth", "", "-o", "x"}, "MODEL"},
-      {{"synth", "tinyllama-1.1b", "-o", ""}, "--output"},
       {{"tokenize", "", "--text", "x"}, "MODEL"},
       {{"inspect", ""}, "MODEL"}};
   for (const auto& [command, place] : commands) {

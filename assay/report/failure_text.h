@@ -19,8 +19,8 @@ std::string first_failure_reason(const Comparison& comparison);
 // Why a record is unproven, or proves nothing: "all zeros on both sides".
 std::string_view unproven_text(const RecordResult& result);
 
-// The flips of experts that were level, and what they excuse: "layer_3_experts at token 7 has expert
-// 12 in place of 5, ..."; empty where there are none.
+// The flips of experts that were level, and what they excuse: "layer_3_experts at token 7 has
+// expert 12 in place of 5, ..."; empty where there are none.
 std::string flips_text(const Comparison& comparison);
 
 // The command that compares what flips of experts excuse.

@@ -77,20 +77,13 @@ TEST_F(EmptyValues, ASelectionOfNothingIsNotEverything) {
 TEST_F(EmptyValues, WhatIsNeededIsNamed) {
   const std::string log = put("a.jsonl", line("logits", 0, {1, 2}));
   const std::vector<std::pair<std::vector<std::string>, std::string>> commands = {
-      {{"compare", "", log}, "REF"},
-      {{"compare", log, ""}, "GOT"},
-      {{"compare", log, log, ""}, "MORE"},
-      {{"analyze", ""}, "LOG"},
-      {{"analyze", log, ""}, "LOG"},
-      {{"matrix", log, ""}, "PATH"},
-      {{"convert", log, ""}, "OUTPUT"},
-      {{"convert", "", "a.npz"}, "INPUT"},
-      {{"perf", "", log}, "BASE"},
-      {{"golden", "verify", ""}, "MODEL"},
-      {{"mutate", ""}, "MODEL"},
-      {{"run", "", "--tokens", "1"}, "MODEL"},
-      {{"synth", "", "-o", "x"}, "MODEL"},
-      {{"tokenize", "", "--text", "x"}, "MODEL"},
+      {{"compare", "", log}, "REF"},       {{"compare", log, ""}, "GOT"},
+      {{"compare", log, log, ""}, "MORE"}, {{"analyze", ""}, "LOG"},
+      {{"analyze", log, ""}, "LOG"},       {{"matrix", log, ""}, "PATH"},
+      {{"convert", log, ""}, "OUTPUT"},    {{"convert", "", "a.npz"}, "INPUT"},
+      {{"perf", "", log}, "BASE"},         {{"golden", "verify", ""}, "MODEL"},
+      {{"mutate", ""}, "MODEL"},           {{"run", "", "--tokens", "1"}, "MODEL"},
+      {{"synth", "", "-o", "x"}, "MODEL"}, {{"tokenize", "", "--text", "x"}, "MODEL"},
       {{"inspect", ""}, "MODEL"}};
   for (const auto& [command, place] : commands) {
     expect_error(command,

@@ -12,6 +12,8 @@
 namespace assay::mistakes {
 namespace {
 
+constexpr double kDefaultBase = 10000.0;
+
 using ConfigEdit = std::function<void(ModelConfig&, Architecture&)>;
 
 bool has_model(const Network& network, Op) {
@@ -97,6 +99,24 @@ void swap_short_and_long_factors(Rotation& rotation, const OpContext& context) {
   frequencies = frequencies == with_short ? with_long : with_short;
 }
 
+bool scales_by_yarn(const Network& network, Op) {
+  return network.model != nullptr && network.rope && config_of(network).yarn;
+}
+
+// Lengths that engines take for the original context: that of the model, by and without the factor,
+// and defaults.
+std::vector<double> other_contexts(const Network& network) {
+  const ModelConfig& config = config_of(network);
+  const auto context = static_cast<double>(config.context_length);
+  std::vector<double> lengths = {context, context * config.rope_freq_scale};
+  for (double length = 512; length <= 131072; length *= 2) lengths.push_back(length);
+  const auto own = static_cast<double>(config.rope_original_context_length);
+  std::erase_if(lengths, [own](double length) { return length < 1.0 || length == own; });
+  std::ranges::sort(lengths);
+  lengths.erase(std::ranges::unique(lengths).begin(), lengths.end());
+  return lengths;
+}
+
 // By the factor of the scaling, with and without what YaRN multiplies cosines and sines by.
 std::vector<Mistake> yarn_mistakes() {
   std::vector<Mistake> mistakes;
@@ -126,6 +146,40 @@ std::vector<Mistake> yarn_mistakes() {
                   return config.yarn && (config.yarn->beta_fast != Yarn().beta_fast ||
                                          config.yarn->beta_slow != Yarn().beta_slow);
                 }))}));
+  // The borders of the ramp follow the base.
+  mistakes.push_back({.cause = "rope_base",
+                      .text =
+                          [](const Network& network, double base) {
+                            return fmt::format(
+                                "rotates with the frequency base {:.0f} in place of {:.0f}", base,
+                                config_of(network).rope_freq_base);
+                          },
+                      .edit = rotated([](Rotation& rotation, const OpContext& context) {
+                        rotation.settings.frequencies = frequencies_with(
+                            [base = context.parameter](ModelConfig& config, Architecture&) {
+                              config.rope_freq_base = base;
+                            },
+                            context.network, context.op());
+                      }),
+                      .possible = scales_by_yarn,
+                      .grid = among({1e4, 5e4, 1e5, 5e5, 1e6})});
+  mistakes.push_back({.cause = "rope_scaling",
+                      .text =
+                          [](const Network& network, double length) {
+                            return fmt::format(
+                                "takes {:.0f} for YaRN's original context, which is {}", length,
+                                config_of(network).rope_original_context_length);
+                          },
+                      .edit = rotated([](Rotation& rotation, const OpContext& context) {
+                        const auto length = static_cast<int64_t>(context.parameter);
+                        rotation.settings.frequencies = frequencies_with(
+                            [length](ModelConfig& config, Architecture&) {
+                              config.rope_original_context_length = length;
+                            },
+                            context.network, context.op());
+                      }),
+                      .possible = scales_by_yarn,
+                      .grid = other_contexts});
   mistakes.push_back(of_config("rope_scaling",
                                "rounds YaRN's borders to whole pairs, or does not as it should",
                                [](ModelConfig&, Architecture& architecture) {
@@ -150,6 +204,18 @@ std::vector<Mistake> factor_mistakes() {
        }),
        .possible = [](const Network& network,
                       Op op) { return has_factors(network, op) && has_table_factor(network, op); }},
+      {.cause = "rope_scaling",
+       .text = plainly("reads neither base nor scaling: rotates with the frequency base 10000"),
+       .edit = rotated([](Rotation& rotation, const OpContext&) {
+         rotation.settings.base = kDefaultBase;
+         leave_factors_out(rotation);
+         rotation.settings.factor = 1.0;
+       }),
+       .possible =
+           [](const Network& network, Op op) {
+             return has_model(network, op) && has_factors(network, op) &&
+                    config_of(network).rope_freq_base != kDefaultBase;
+           }},
       {.cause = "rope_scaling",
        .text = plainly("multiplies the frequencies by their factors"),
        .edit = rotated(multiply_by_factors),
@@ -194,6 +260,21 @@ std::vector<Mistake> factor_mistakes() {
        .faults = {of_table("rope-attention-factor",
                            "the attention factor of the rotation is left out",
                            needs_attention_factor)}},
+      {.cause = "rope_attention_factor",
+       .text = plainly("applies the factor of the rotation twice"),
+       .edit = rotated([](Rotation& rotation, const OpContext&) {
+         rotation.settings.factor *= rotation.settings.factor;
+       }),
+       .possible = has_table_factor},
+      {.cause = "rope_attention_factor",
+       .text = plainly("multiplies the factor of the rotation by 0.1 ln(factor) + 1"),
+       .edit = rotated([](Rotation& rotation, const OpContext& context) {
+         rotation.settings.factor *= published_factor(config_of(context.network));
+       }),
+       .possible =
+           [](const Network& network, Op op) {
+             return has_model(network, op) && states_factor(config_of(network));
+           }},
       {.cause = "rope_attention_factor",
        .text = plainly("takes 0.1 ln(factor) + 1 for the factor of the rotation"),
        .edit = rotated([](Rotation& rotation, const OpContext& context) {

@@ -1,6 +1,9 @@
 #include "assay/causes/mistakes.h"
 
+#include <functional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "assay/mistakes/mistake.h"
 
@@ -18,9 +21,11 @@ BoundMistake bind(const Network& network, const Mistake& mistake) {
                        if (!is_possible(mistake, network, op)) return {};
                        return network.compute(op, inputs, mistake.edit, parameter);
                      },
+                     .possible = [&](Op op) { return is_possible(mistake, network, op); },
                      .grid = mistake.grid ? mistake.grid(network) : std::vector<double>(),
                      .refine = mistake.refine,
-                     .generic = mistake.generic};
+                     .generic = mistake.generic,
+                     .together = mistake.together};
   if (mistake.change) {
     bound.change = [&](const Matrix& right, double parameter) {
       return mistake.change(network, right, parameter);
@@ -40,43 +45,65 @@ BoundMistake bind_before_bias(const Network& network, const Mistake& mistake) {
   bound.text = [text = bound.text](double parameter) {
     return text(parameter) + " before the bias";
   };
-  bound.compute = [&network, hooks = hooks_of(mistake, true)](Op op, const Inputs& inputs,
-                                                              double parameter) -> Matrix {
+  bound.possible = [&network](Op op) {
     const Linear* linear = network.linear(op);
-    if (linear == nullptr || linear->bias == nullptr) return {};
-    return network.compute(op, inputs, hooks, parameter);
+    return linear != nullptr && linear->bias != nullptr;
+  };
+  bound.compute = [&network, possible = bound.possible, hooks = hooks_of(mistake, true)](
+                      Op op, const Inputs& inputs, double parameter) -> Matrix {
+    return possible(op) ? network.compute(op, inputs, hooks, parameter) : Matrix();
   };
   return bound;
 }
 
-}  // namespace
+using Kinds = std::vector<Checkpoint>;
 
-std::vector<std::vector<Checkpoint>> families_of(Checkpoint checkpoint,
-                                                 const BoundMistake& mistake) {
-  const OpKind kind = kind_of(checkpoint);
-  if (mistake.name == "parallel_residual" && kind == OpKind::kLinear) {
-    return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp}};
-  }
-  if (mistake.name == "qk_norm") return {{Checkpoint::kQNorm, Checkpoint::kKNorm}};
-  std::vector<std::vector<Checkpoint>> families;
-  const bool of_q_k_v =
-      checkpoint == Checkpoint::kQ || checkpoint == Checkpoint::kK || checkpoint == Checkpoint::kV;
-  if (of_q_k_v && mistake.name == "rope_pairing") return {{Checkpoint::kQ, Checkpoint::kK}};
-  if (of_q_k_v && mistake.name == "bias_missing") {
-    families = {{Checkpoint::kQ, Checkpoint::kK, Checkpoint::kV},
-                {Checkpoint::kQ, Checkpoint::kK, Checkpoint::kV, Checkpoint::kAttnOut}};
-  }
-  const bool of_all = kind == OpKind::kLinear
-                          ? mistake.name == "rounding" || mistake.name == "transpose" ||
-                                mistake.name == "bias_missing"
-                          : kind == OpKind::kRope || kind == OpKind::kNorm ||
-                                kind == OpKind::kAdd || kind == OpKind::kActivation;
-  if (!of_all) return families;
-  families.emplace_back();
+Kinds kinds_with(const std::function<bool(OpKind)>& wanted) {
+  Kinds found;
   for (int i = 0; i < kCheckpoints; ++i) {
     const auto each = static_cast<Checkpoint>(i);
-    if (kind_of(each) == kind) families.back().push_back(each);
+    if (wanted(kind_of(each))) found.push_back(each);
   }
+  return found;
+}
+
+bool is_product(OpKind kind) {
+  return kind == OpKind::kLinear || kind == OpKind::kExpertLinear;
+}
+
+// Of an attention, a feed-forward, all products, all norms, and all there are.
+std::vector<Kinds> families_of_biases() {
+  const auto is_norm = [](OpKind kind) { return kind == OpKind::kNorm; };
+  return {
+      {Checkpoint::kQ, Checkpoint::kK, Checkpoint::kV},
+      {Checkpoint::kQ, Checkpoint::kK, Checkpoint::kV, Checkpoint::kAttnOut},
+      {Checkpoint::kFfnGate, Checkpoint::kFfnUp, Checkpoint::kExpertOut, Checkpoint::kSharedGate,
+       Checkpoint::kSharedUp, Checkpoint::kSharedOut, Checkpoint::kFfnOut},
+      kinds_with(is_product),
+      kinds_with(is_norm),
+      kinds_with([&](OpKind kind) { return is_product(kind) || is_norm(kind); })};
+}
+
+}  // namespace
+
+std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistake) {
+  const OpKind kind = kind_of(checkpoint);
+  const std::string& name = mistake.name;
+  if (name == "bias_missing") return families_of_biases();
+  if (name == "parallel_residual" && kind == OpKind::kLinear) {
+    return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp}};
+  }
+  if (name == "qk_norm") return {{Checkpoint::kQNorm, Checkpoint::kKNorm}};
+  if (name == "rope_pairing" && kind == OpKind::kLinear) return {{Checkpoint::kQ, Checkpoint::kK}};
+  std::vector<Kinds> families;
+  if (name == "rope_scaling") {
+    families = {{Checkpoint::kQRope, Checkpoint::kKRope, Checkpoint::kAttn}};
+  }
+  const bool of_all = kind == OpKind::kLinear
+                          ? name == "rounding" || name == "transpose"
+                          : kind == OpKind::kRope || kind == OpKind::kNorm ||
+                                kind == OpKind::kAdd || kind == OpKind::kActivation;
+  if (of_all) families.push_back(kinds_with([kind](OpKind each) { return each == kind; }));
   return families;
 }
 

@@ -16,16 +16,19 @@ struct BoundMistake {
   // Of the right result, where it is a change of that.
   std::function<Matrix(const Matrix& right, double parameter)> change;
   std::function<Matrix(Op op, const Inputs& inputs, double parameter)> compute;
+  std::function<bool(Op op)> possible;
   std::vector<double> grid;  // of the parameter, ascending; empty where there is none
   bool refine = false;       // values between those of the grid are possible
   bool generic = false;      // one that any op can have: tried after those of the op itself
+  bool together = false;     // made in all ops of a family or in none
 };
 
 // Those of an op, as far as `network` knows enough to try them.
 std::vector<BoundMistake> mistakes_of(const Network& network, Op op);
 
 // Kinds of ops that engines mostly compute with one function, `kind` among them: a mistake in it is
-// one of all of a set. The order in a set is unspecified.
+// one of all of a set. The order in a set is unspecified; it may hold kinds that the mistake is
+// not possible in.
 std::vector<std::vector<Checkpoint>> families_of(Checkpoint kind, const BoundMistake& mistake);
 
 }  // namespace assay::causes

@@ -211,10 +211,10 @@ void Search::try_recomputed() {
     if (after_all_layers && is_settled()) break;
     if (progress_) progress_(&one - tries.data(), std::ssize(tries));
     try {
-      try_in_chain(one, {one.op.checkpoint});
+      if (!one.mistake.together) try_in_chain(one, {one.op.checkpoint});
       std::set<Kinds> tried;
       for (const Kinds& kinds : families_of(one.op.checkpoint, one.mistake)) {
-        const Kinds family = in_chain(kinds);
+        const Kinds family = in_chain(kinds, one.mistake);
         if (family.size() < 2 || family.front() != one.op.checkpoint) continue;
         if (tried.insert(family).second) try_in_chain(one, family);
       }
@@ -258,13 +258,13 @@ std::set<Op> Search::places(const Kinds& kinds, std::optional<int> layer) const 
   return found;
 }
 
-// Those that the chain holds, in its order.
-Search::Kinds Search::in_chain(const Kinds& kinds) const {
+// Those that the chain holds and that can have the mistake, in its order.
+Search::Kinds Search::in_chain(const Kinds& kinds, const BoundMistake& mistake) const {
   Kinds held;
   for (const Op op : chain_.ops()) {
     const bool asked = std::find(kinds.begin(), kinds.end(), op.checkpoint) != kinds.end();
     const bool had = std::find(held.begin(), held.end(), op.checkpoint) != held.end();
-    if (asked && !had) held.push_back(op.checkpoint);
+    if (asked && !had && mistake.possible(op)) held.push_back(op.checkpoint);
   }
   return held;
 }

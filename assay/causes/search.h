@@ -79,7 +79,7 @@ class Search {
   void try_in_chain(const Try& one, const Kinds& kinds);
   void try_one(const BoundMistake& mistake, const Predict& predict, int rank,
                const std::string& where, const Predict& screened = {});
-  Kinds in_chain(const Kinds& kinds) const;
+  Kinds in_chain(const Kinds& kinds, const BoundMistake& mistake) const;
   std::set<Op> places(const Kinds& kinds, std::optional<int> layer) const;
   bool is_repeated(Checkpoint kind) const { return places({kind}, std::nullopt).size() > 1; }
   std::string place_of(const Kinds& kinds, const std::set<Op>& wrong) const;

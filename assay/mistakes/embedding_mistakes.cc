@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "assay/mistakes/mistake.h"
 
@@ -32,6 +33,21 @@ int64_t shifted(int32_t id, int64_t rows, double by) {
   return ((id + static_cast<int64_t>(by)) % rows + rows) % rows;
 }
 
+// The embedding with another scale than its own.
+Mistake scaled_otherwise(std::string text, std::function<float(float)> edit) {
+  return {.cause = "embedding_scale",
+          .text = plainly(std::move(text)),
+          .edit = {.scale =
+                       [edit = std::move(edit)](const OpContext&, AddCall call, Kernels& kernels) {
+                         call.scale = edit(call.scale);
+                         kernels.run(call);
+                       }},
+          .possible = [](const Network& network, Op op) {
+            return op.checkpoint == kAt && network.model != nullptr &&
+                   network.model->config().embedding_factor() != 1.0F;
+          }};
+}
+
 Matrix multiplied_by_root(const Network&, const Matrix& right, double) {
   const auto root = static_cast<float>(std::sqrt(static_cast<double>(right.columns)));
   return map(right, [root](float x) { return root * x; });
@@ -48,25 +64,20 @@ std::vector<Mistake> embedding_mistakes() {
            needs_learned_positions(*network.model).empty();
   };
   const auto has_none = [](const ModelConfig& config) { return config.embedding_factor() == 1.0F; };
+  Mistake without_scale =
+      scaled_otherwise("leaves the scale of the embedding out", [](float) { return 1.0F; });
+  without_scale.faults = {{.name = "embedding-scale-missing",
+                           .group = kGroup,
+                           .what = "embeddings are not multiplied by their scale",
+                           .at = kAt,
+                           .unsupported_reason = needs("scale of its embedding", has_factor),
+                           .in_arguments = true}};
   return {
-      {.cause = "embedding_scale",
-       .text = plainly("leaves the scale of the embedding out"),
-       .edit = {.scale =
-                    [](const OpContext&, AddCall call, Kernels& kernels) {
-                      call.scale = 1.0F;
-                      kernels.run(call);
-                    }},
-       .possible =
-           [=](const Network& network, Op op) {
-             return op.checkpoint == kAt && network.model != nullptr &&
-                    has_factor(network.model->config());
-           },
-       .faults = {{.name = "embedding-scale-missing",
-                   .group = kGroup,
-                   .what = "embeddings are not multiplied by their scale",
-                   .at = kAt,
-                   .unsupported_reason = needs("scale of its embedding", has_factor),
-                   .in_arguments = true}}},
+      std::move(without_scale),
+      scaled_otherwise("divides the embedding by its scale where it multiplies, or the reverse",
+                       [](float scale) { return 1.0F / scale; }),
+      scaled_otherwise("applies the scale of the embedding twice",
+                       [](float scale) { return scale * scale; }),
       {.cause = "embedding_scale",
        .text = plainly("is multiplied by the root of its width"),
        .change = multiplied_by_root,

@@ -140,25 +140,43 @@ std::vector<Mistake> exchange_mistakes() {
                        }}}}};
 }
 
+template <class Call>
+void run_without_bias(const OpContext&, Call call, Kernels& kernels) {
+  call.bias = nullptr;
+  kernels.run(call);
+}
+
+bool has_bias(const Network& network, Op op) {
+  if (network.kind_of(op) == OpKind::kNorm) return network.norm_call(op).bias != nullptr;
+  return network.linear(op)->bias != nullptr;
+}
+
+std::string needs_norm_bias(const Model& model) {
+  const bool biased = model.layers.front().norm(Checkpoint::kAttnNorm).bias != nullptr;
+  return biased ? "" : "its norms have no bias";
+}
+
+// Of products, of norms, and of all of them.
+Mistake bias_mistake() {
+  return {
+      .cause = "bias_missing",
+      .text = plainly("leaves the bias out"),
+      .edit = {.matmul = run_without_bias<MatmulCall>, .norm = run_without_bias<NormCall>},
+      .possible = has_bias,
+      .faults = {
+          without_bias("bias-q-missing", "Q", Checkpoint::kQ),
+          without_bias("bias-v-missing", "V", Checkpoint::kV),
+          without_bias("bias-attn-out-missing", "the attention's output", Checkpoint::kAttnOut),
+          without_bias("bias-ffn-down-missing", "the feed-forward's output", Checkpoint::kFfnOut),
+          {"norm-bias-missing", FaultGroup::kNorm, "the bias is left out", Checkpoint::kAttnNorm,
+           needs_norm_bias}}};
+}
+
 }  // namespace
 
 std::vector<Mistake> linear_mistakes() {
   std::vector<Mistake> mistakes = block_mistakes();
-  mistakes.push_back({.cause = "bias_missing",
-                      .text = plainly("leaves the bias out"),
-                      .edit = {.matmul =
-                                   [](const OpContext&, MatmulCall call, Kernels& kernels) {
-                                     call.bias = nullptr;
-                                     kernels.run(call);
-                                   }},
-                      .possible = [](const Network& network,
-                                     Op op) { return network.linear(op)->bias != nullptr; },
-                      .faults = {without_bias("bias-q-missing", "Q", Checkpoint::kQ),
-                                 without_bias("bias-v-missing", "V", Checkpoint::kV),
-                                 without_bias("bias-attn-out-missing", "the attention's output",
-                                              Checkpoint::kAttnOut),
-                                 without_bias("bias-ffn-down-missing", "the feed-forward's output",
-                                              Checkpoint::kFfnOut)}});
+  mistakes.push_back(bias_mistake());
   mistakes.push_back(
       {.cause = "transpose",
        .text = plainly("multiplies by the transposed weights"),

@@ -71,8 +71,9 @@ struct Mistake {
   std::function<bool(const Network&, Op)> possible = {};  // of ops of its kind; empty: always
   // Values of the parameter to try, ascending; empty if it has none.
   std::function<std::vector<double>(const Network&)> grid = {};
-  bool refine = false;   // values between those of the grid are possible
-  bool generic = false;  // one that any op can have: tried after those of the op itself
+  bool refine = false;    // values between those of the grid are possible
+  bool generic = false;   // one that any op can have: tried after those of the op itself
+  bool together = false;  // made in all ops of a family or in none
   std::vector<Injected> faults = {};
 };
 

@@ -103,10 +103,6 @@ std::string needs_latent_norm(const Model& model) {
                                                               : "it has no norm of latent vectors";
 }
 
-std::string needs_norm_bias(const Model& model) {
-  return model.layers.front().norm(kAt).bias != nullptr ? "" : "its norms have no bias";
-}
-
 std::string needs_qk_norm(const Model& model) {
   return model.config().find(Checkpoint::kQNorm) != nullptr ? "" : "it has no norm of q and k";
 }
@@ -226,12 +222,6 @@ std::vector<Mistake> norm_mistakes() {
                         [](const Model& model) { return needs_qk_norm_of(model, false); })}},
       {.edit = weighted([](float, int64_t) { return 1.0F; }),
        .faults = {{"norm-weight-missing", kGroup, "the weight is left out", kAt}}},
-      {.cause = "bias_missing",
-       .text = plainly("leaves the norm's bias out"),
-       .edit = edited([](NormCall& call, double) { call.bias = nullptr; }),
-       .possible = [](const Network& network,
-                      Op op) { return network.norm_call(op).bias != nullptr; },
-       .faults = {{"norm-bias-missing", kGroup, "the bias is left out", kAt, needs_norm_bias}}},
       // Without a bias a scale like any other, as which a comparison names it.
       {.cause = "scale",
        .edit = weighted([](float weight, int64_t width) {

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "assay/mistakes/mistake.h"
 
 namespace assay::mistakes {
@@ -59,33 +61,44 @@ Injected fault(const char* name, const char* what, Checkpoint at, double factor)
   return {name, kGroup, what, at, any_model, with(factor)};
 }
 
+// What is added with another multiplier than its own.
+Mistake multiplied_otherwise(std::string text, std::function<float(float)> edit) {
+  return {.cause = "residual_multiplier",
+          .text = plainly(std::move(text)),
+          .edit = {.add =
+                       [edit = std::move(edit)](const OpContext&, AddCall call, Kernels& kernels) {
+                         call.scale = edit(call.scale);
+                         kernels.run(call);
+                       }},
+          .possible = [](const Network& network, Op op) {
+            return is_of_stream(network, op) && network.model != nullptr &&
+                   network.model->config().residual_factor() != 1.0F;
+          }};
+}
+
 }  // namespace
 
 std::vector<Mistake> residual_mistakes() {
   const auto factors = among({-2, -1, -0.5, 0, 0.25, 0.5, 2, 4});
+  Mistake without_multiplier =
+      multiplied_otherwise("leaves the residual multiplier out", [](float) { return 1.0F; });
+  without_multiplier.faults = {
+      {.name = "residual-multiplier-missing",
+       .group = kGroup,
+       .what = "what is added to the residual stream is not multiplied",
+       .at = kAttn,
+       .unsupported_reason =
+           needs("residual multiplier",
+                 [](const ModelConfig& config) { return config.residual_factor() != 1.0F; }),
+       .also = {kFfn},
+       .in_every_layer = true,
+       .in_arguments = true}};
   return {
-      {.cause = "residual_multiplier",
-       .text = plainly("leaves the residual multiplier out"),
-       .edit = {.add =
-                    [](const OpContext&, AddCall call, Kernels& kernels) {
-                      call.scale = 1.0F;
-                      kernels.run(call);
-                    }},
-       .possible =
-           [](const Network& network, Op op) {
-             return is_of_stream(network, op) && network.model != nullptr &&
-                    network.model->config().residual_factor() != 1.0F;
-           },
-       .faults = {{.name = "residual-multiplier-missing",
-                   .group = kGroup,
-                   .what = "what is added to the residual stream is not multiplied",
-                   .at = kAttn,
-                   .unsupported_reason = needs(
-                       "residual multiplier",
-                       [](const ModelConfig& config) { return config.residual_factor() != 1.0F; }),
-                   .also = {kFfn},
-                   .in_every_layer = true,
-                   .in_arguments = true}}},
+      std::move(without_multiplier),
+      multiplied_otherwise("divides by the residual multiplier",
+                           [](float multiplier) { return 1.0F / multiplier; }),
+      multiplied_otherwise("applies the residual multiplier twice",
+                           [](float multiplier) { return multiplier * multiplier; }),
       {.cause = "residual",
        .text = branch_text,
        .edit = multiplied(&AddCall::b),

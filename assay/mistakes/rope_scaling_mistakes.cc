@@ -99,6 +99,17 @@ void swap_short_and_long_factors(Rotation& rotation, const OpContext& context) {
   frequencies = frequencies == with_short ? with_long : with_short;
 }
 
+// Where YaRN multiplies the attention's scores too.
+bool scales_scores(const Network& network, Op) {
+  return network.model != nullptr && config_of(network).yarn_score_factor != 1.0;
+}
+
+void run_with_unscaled_scores(const OpContext& context, AttentionCall call, Kernels& kernels) {
+  call.shape.scale = static_cast<float>(static_cast<double>(call.shape.scale) /
+                                        config_of(context.network).yarn_score_factor);
+  kernels.run(call);
+}
+
 bool scales_by_yarn(const Network& network, Op) {
   return network.model != nullptr && network.rope && config_of(network).yarn;
 }
@@ -180,6 +191,16 @@ std::vector<Mistake> yarn_mistakes() {
                       }),
                       .possible = scales_by_yarn,
                       .grid = other_contexts});
+  KernelHooks unscaled = rotated([](Rotation& rotation, const OpContext&) {
+    leave_factors_out(rotation);
+    rotation.settings.factor = 1.0;
+  });
+  unscaled.attention = run_with_unscaled_scores;
+  mistakes.push_back({.cause = "rope_scaling",
+                      .text = plainly("leaves YaRN out of the rotation and of the scores"),
+                      .edit = std::move(unscaled),
+                      .possible = scales_scores,
+                      .together = true});
   mistakes.push_back(of_config("rope_scaling",
                                "rounds YaRN's borders to whole pairs, or does not as it should",
                                [](ModelConfig&, Architecture& architecture) {

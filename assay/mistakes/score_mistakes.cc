@@ -148,7 +148,16 @@ std::vector<Mistake> score_mistakes() {
                    .what = "the attention's sinks are left out",
                    .at = kAt,
                    .unsupported_reason = needs_sinks,
-                   .in_arguments = true}}}};
+                   .in_arguments = true}}},
+      {.cause = "attention_sinks",
+       .text = plainly("takes 0 for each attention sink"),
+       .edit = {.attention =
+                    [](const OpContext&, AttentionCall call, Kernels& kernels) {
+                      const std::vector<float> zeros(static_cast<size_t>(call.shape.n_heads));
+                      call.sinks = zeros.data();
+                      kernels.run(call);
+                    }},
+       .possible = [](const Network& network, Op op) { return sinks_of(network, op) != nullptr; }}};
 }
 
 }  // namespace assay::mistakes

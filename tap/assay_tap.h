@@ -1008,11 +1008,7 @@ static char* assay_tap_write_member(char* to, const char* key, const char* value
 
 // Not inlined: the compiler may move arithmetic across the change of its mode, but no calls.
 
-// [64 numbers]
-static __attribute__((noinline)) char* assay_tap_write_sketch(char* to, const float* values,
-                                                              size_t n) {
-  double sketch[ASSAY_TAP_SKETCH];
-  assay_tap_sketch(values, n, sketch);
+static char* assay_tap_print_sketch(char* to, const double* sketch) {
   for (int k = 0; k < ASSAY_TAP_SKETCH; ++k) {
     *to++ = k == 0 ? '[' : ',';
     to = assay_tap_write_double(to, sketch[k]);
@@ -1021,36 +1017,49 @@ static __attribute__((noinline)) char* assay_tap_write_sketch(char* to, const fl
   return to;
 }
 
-static __attribute__((noinline)) char* assay_tap_write_summary(char* to, const float* values,
-                                                               size_t n) {
-  assay_tap_summary s;
-  assay_tap_summarize(values, n, &s);
-  if (s.count > 0) {
-    to = assay_tap_write_float(assay_tap_write_text(to, "{\"min\":"), s.least[0]);
-    to = assay_tap_write_float(assay_tap_write_text(to, ",\"max\":"), values[s.top[0]]);
+static __attribute__((noinline)) char* assay_tap_write_sketch(char* to, const float* values,
+                                                              size_t n) {
+  double sketch[ASSAY_TAP_SKETCH];
+  assay_tap_sketch(values, n, sketch);
+  return assay_tap_print_sketch(to, sketch);
+}
+
+// s: of values[n]
+static char* assay_tap_print_summary(char* to, const assay_tap_summary* s, const float* values,
+                                     size_t n) {
+  if (s->count > 0) {
+    to = assay_tap_write_float(assay_tap_write_text(to, "{\"min\":"), s->least[0]);
+    to = assay_tap_write_float(assay_tap_write_text(to, ",\"max\":"), values[s->top[0]]);
     to = assay_tap_write_double(assay_tap_write_text(to, ",\"mean\":"),
-                                s.sums[0] / (double)((int64_t)n - s.nonfinite));
+                                s->sums[0] / (double)((int64_t)n - s->nonfinite));
   } else {
     to = assay_tap_write_text(to, "{\"min\":\"NaN\",\"max\":\"NaN\",\"mean\":\"NaN\"");
   }
-  to = assay_tap_write_double(assay_tap_write_text(to, ",\"l2\":"), sqrt(s.squares[0]));
+  to = assay_tap_write_double(assay_tap_write_text(to, ",\"l2\":"), sqrt(s->squares[0]));
   to = assay_tap_write_whole(assay_tap_write_text(to, ",\"argmax\":"),
-                             s.count > 0 ? (int64_t)s.top[0] : -1);
+                             s->count > 0 ? (int64_t)s->top[0] : -1);
   to = assay_tap_write_text(to, ",\"top\":[");
-  for (int i = 0; i < s.count; ++i) {
+  for (int i = 0; i < s->count; ++i) {
     to = assay_tap_write_text(to, i == 0 ? "[" : ",[");
-    to = assay_tap_write_whole(to, (int64_t)s.top[i]);
+    to = assay_tap_write_whole(to, (int64_t)s->top[i]);
     *to++ = ',';
-    to = assay_tap_write_float(to, values[s.top[i]]);
+    to = assay_tap_write_float(to, values[s->top[i]]);
     *to++ = ']';
   }
-  to = assay_tap_write_whole(assay_tap_write_text(to, "],\"nonfinite\":"), s.nonfinite);
-  if (s.nonfinite > 0) {
+  to = assay_tap_write_whole(assay_tap_write_text(to, "],\"nonfinite\":"), s->nonfinite);
+  if (s->nonfinite > 0) {
     to = assay_tap_write_whole(assay_tap_write_text(to, ",\"nan\":"),
                                assay_tap_count_nan(values, n));
   }
   *to++ = '}';
   return to;
+}
+
+static __attribute__((noinline)) char* assay_tap_write_summary(char* to, const float* values,
+                                                               size_t n) {
+  assay_tap_summary s;
+  assay_tap_summarize(values, n, &s);
+  return assay_tap_print_summary(to, &s, values, n);
 }
 
 // ---- The log ---------------------------------------------------------------------------------

@@ -10,10 +10,9 @@ from math import prod
 
 import numpy as np
 
-from .arrays import as_array
-from .numbers import double_array, float32_array, text
-from .sketch import sketch
-from .summary import Summary
+from .arrays import as_array, as_rows, type_name
+from .contents import contents
+from .numbers import text
 
 DEFAULT_VALUES = 10
 
@@ -111,33 +110,33 @@ class LogWriter:
         parts.append(",".join(f'"{key}":{text(value or "")}' for key, value in said) + "}\n")
         self._write(",".join(parts).encode(), first=True)
 
-    def write(self, checkpoint, token_idx, row, shape=None):
+    def write(self, checkpoint, token_idx, row, shape=None, dtype=None):
         """Logs one whole tensor at the position token_idx; shape is [1, n] unless it is given.
 
-        row is anything that numpy takes, or a tensor of PyTorch. float64 is kept for the summary and the sketch; values
-        print as float32, and values beyond the range of float32 are logged as infinities. Whole numbers, such as the ids of
-        experts, have the dtype i32.
+        row is anything that numpy takes, or a tensor of PyTorch. Values print as float32, and those beyond its range as
+        infinities; summary and sketch are of the row as it is. dtype: what the record says; by default the row's own
+        type, f32 of a list.
         """
-        whole = hasattr(row, "dtype") and as_array(row).dtype.kind in "iu"
-        row = as_array(row, np.float64).reshape(-1)
-        with np.errstate(over="ignore"):
-            narrow = row.astype(np.float32)
-        row = np.where(np.isinf(narrow), narrow, row)
+        dtype = dtype or type_name(row)
+        row = as_array(row) if hasattr(row, "dtype") else np.asarray(row, dtype=np.float64)
+        row = row.reshape(-1)
         shape = [1, len(row)] if shape is None else [int(size) for size in shape]
         if token_idx < 0 or any(size < 0 for size in shape) or prod(shape) != len(row):
             raise LogError(
                 f"{self.path}: checkpoint {checkpoint!r} at {token_idx}: {len(row)} values do not fit the shape "
                 f"{shape}; log a token_idx of 0 or more and a shape that holds the values"
             )
-        self._write(self.record(checkpoint, token_idx, row, shape, "i32" if whole else "f32").encode())
+        self._write(self._record(checkpoint, token_idx, row, shape, dtype).encode())
 
-    def write_rows(self, checkpoint, positions, rows):
-        """Logs one row for each position: a sink for attach()."""
+    def write_rows(self, checkpoint, positions, rows, dtype=None):
+        """Logs one row for each position: a sink for attach(). rows: as in write(), a dimension more."""
+        if hasattr(rows, "dtype"):
+            dtype, rows = dtype or type_name(rows), as_rows(rows)
         for position, row in zip(positions, rows, strict=True):
-            self.write(checkpoint, position, row)
+            self.write(checkpoint, position, row, dtype=dtype)
 
-    def record(self, checkpoint, token_idx, row, shape, dtype="f32"):
-        """The line of one record; row is float64 [n]."""
+    def _record(self, checkpoint, token_idx, row, shape, dtype):
+        """The line of one record; row is [n]."""
         head = len(row) if self.values is None else min(self.values, len(row))
         parts = [f'{{"checkpoint":{text(checkpoint)},"token_idx":{int(token_idx)}']
         if self.times:
@@ -145,21 +144,11 @@ class LogWriter:
             parts.append(f'"ts":"{now:%Y-%m-%dT%H:%M:%S.%f}Z"')
         if self.team:
             parts.append(f'"team":{text(self.team)}')
-        parts.append(f'"dtype":"{dtype}","shape":[{",".join(map(str, shape))}]')
+        parts.append(f'"dtype":{text(dtype)},"shape":[{",".join(map(str, shape))}]')
         if head < len(row):
             parts.append(f'"n":{len(row)}')
-        parts.append(f'"values":{float32_array(row[:head])}')
-        if self.summary:
-            parts.append(f'"summary":{Summary(row).json()}')
-        if self.sketch:
-            parts.append(f'"sketch":{self._sketch_text(row)}')
+        parts.append(contents(row, head, self.summary, self.sketch, self.sketch_digits))
         return ",".join(parts) + "}\n"
-
-    def _sketch_text(self, row):
-        numbers = sketch(row)
-        if self.sketch_digits is not None:
-            numbers = [float(f"{number:.{self.sketch_digits}g}") for number in numbers]
-        return double_array(numbers)
 
     def _write(self, line, first=False):
         with self._lock:

@@ -132,6 +132,20 @@ std::string json_decimal(double value, int most_places) {
   return out;
 }
 
+void append_json_array(std::string& out, std::span<const double> values) {
+  constexpr size_t kBlock = 64;
+  char text[26 * kBlock + 64];
+  out += '[';
+  while (!values.empty()) {
+    const size_t count = std::min(values.size(), kBlock);
+    const char* bracket = assay_tap_write_doubles(text, values.data(), count) - 1;
+    out.append(text + 1, static_cast<size_t>(bracket - text) - 1);
+    values = values.subspan(count);
+    if (!values.empty()) out += ',';
+  }
+  out += ']';
+}
+
 void append_json_array(std::string& out, std::span<const float> values) {
   const size_t parts = threads_for(values.size());
   const auto border = [&](size_t part) { return values.size() * part / parts; };

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "assay/convert/npz_reader.h"
 #include "assay/convert/npz_writer.h"
 #include "assay/convert/safetensors.h"
@@ -39,6 +41,14 @@ ArrayType type_by_safetensors(std::string_view name) {
 
 ArrayType type_by_npy(std::string_view code) {
   return type_by(&ArrayTypeNames::npy, code);
+}
+
+void ArrayReader::skip(const std::string& name, int64_t count) {
+  std::string passed;
+  for (; count > 0; count -= std::ssize(passed)) {
+    passed.resize(static_cast<size_t>(std::min(count, int64_t{1} << 16)));
+    read(name, passed.data(), passed.size());
+  }
 }
 
 int64_t array_bytes(ArrayType type, const std::vector<int64_t>& shape, const std::string& where,

@@ -75,6 +75,9 @@ class ArrayReader {
   // The next `count` bytes of the array's data. Throws Error if they are missing, or the array is
   // kOther.
   virtual void read(const std::string& name, char* to, size_t count) = 0;
+
+  // Passes over the next `count` bytes. Throws Error as read() does.
+  virtual void skip(const std::string& name, int64_t count);
 };
 
 // By the ending of `path`, .npz or .safetensors. Throw Error.

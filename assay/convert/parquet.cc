@@ -24,7 +24,7 @@ void run_script(const std::string& mode, const std::string& input, const std::st
 
 std::vector<std::string> log_to_parquet(const std::string& log, const std::string& parquet) {
   const std::string place = place_of(parquet);
-  const WorkFolder folder(parquet);
+  const ScriptFolder folder(parquet);
   const std::string arrays = folder.path("arrays.safetensors");
   const std::string part = folder.path("part.parquet");
   std::vector<std::string> warnings = log_to_arrays(log, arrays);
@@ -37,7 +37,7 @@ std::vector<std::string> log_to_parquet(const std::string& log, const std::strin
 
 void parquet_to_log(const std::string& parquet, const std::string& beside,
                     const std::function<void(std::string_view)>& sink) {
-  const WorkFolder folder(beside);
+  const ScriptFolder folder(beside);
   const std::string arrays = folder.path("arrays.safetensors");
   run_script("to-safetensors", parquet, arrays, parquet);
   arrays_to_log(arrays, sink);

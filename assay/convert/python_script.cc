@@ -79,7 +79,7 @@ std::string read_end(int fd, pid_t child) {
 
 }  // namespace
 
-WorkFolder::WorkFolder(const std::string& file) {
+ScriptFolder::ScriptFolder(const std::string& file) {
   const std::string place = place_of(file);
   path_ = fmt::format("{}.assay.XXXXXX", place.substr(0, place.rfind('/') + 1));
   if (mkdtemp(path_.data()) == nullptr) {
@@ -88,7 +88,7 @@ WorkFolder::WorkFolder(const std::string& file) {
   }
 }
 
-WorkFolder::~WorkFolder() {
+ScriptFolder::~ScriptFolder() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
 }

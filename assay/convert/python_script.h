@@ -7,13 +7,13 @@ namespace assay {
 
 // A new private folder beside an output file, for temporary files: a predictable name could be a
 // symbolic link that another user made. The destructor removes it.
-class WorkFolder {
+class ScriptFolder {
  public:
   // Throws Error naming `file`.
-  explicit WorkFolder(const std::string& file);
-  ~WorkFolder();
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
+  explicit ScriptFolder(const std::string& file);
+  ~ScriptFolder();
+  ScriptFolder(const ScriptFolder&) = delete;
+  ScriptFolder& operator=(const ScriptFolder&) = delete;
 
   std::string path(const std::string& name) const { return path_ + "/" + name; }
 

@@ -112,6 +112,8 @@ class SafetensorsReader : public ArrayReader {
     place->second += static_cast<int64_t>(count);
   }
 
+  void skip(const std::string& name, int64_t count) override { places_.at(name) += count; }
+
  private:
   [[noreturn]] void fail(const std::string& what) const { throw Error(what, file_.path(), kHint); }
 

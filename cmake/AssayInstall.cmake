@@ -10,6 +10,7 @@ set(assay_targets
   assay_compare
   assay_conform
   assay_convert
+  assay_dump
   assay_engine
   assay_flags
   assay_golden

@@ -77,6 +77,7 @@ int run(int argc, char** argv) {
   add_compare(app, exit_code);
   add_analyze(app, exit_code);
   add_convert(app, exit_code);
+  add_import(app, exit_code);
   add_golden(app, exit_code);
   add_matrix(app, exit_code);
   add_mutate(app, exit_code);

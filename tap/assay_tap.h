@@ -61,6 +61,30 @@ extern "C" {
 // Element types. Types narrower than a float are widened, which loses nothing.
 enum { ASSAY_TAP_F32 = 0, ASSAY_TAP_F16 = 1, ASSAY_TAP_BF16 = 2 };
 
+// Where in a run a tensor belongs: which sequence of a batch, which forward pass, which part of it
+// on which process. Begin with `assay_tap_coordinates at = ASSAY_TAP_COORDINATES;`, which says
+// nothing; what is not said is not logged.
+enum { ASSAY_TAP_PREFILL = 1, ASSAY_TAP_DECODE = 2 };
+typedef struct {
+  int64_t tp, pp, ep, sp;  // tensor, pipeline, expert and sequence parallel; from 0
+} assay_tap_rank;
+typedef struct {
+  const char* sequence;        // a name, or a number as text; NULL: 0
+  int64_t step;                // number of the forward pass, from 0; negative: not said
+  int phase;                   // ASSAY_TAP_PREFILL or ASSAY_TAP_DECODE; 0: not said
+  const assay_tap_rank* rank;  // NULL: not said
+  const char* dims;            // the axes of the shape, as in "t h[tp]"; NULL: not said
+} assay_tap_coordinates;
+#define ASSAY_TAP_COORDINATES \
+  { NULL, -1, 0, NULL, NULL }
+
+// One of several sequences of a log.
+typedef struct {
+  const char* name;       // as in assay_tap_coordinates; NULL: 0
+  const int32_t* tokens;  // [n_tokens], the prompt's, without padding
+  size_t n_tokens;
+} assay_tap_sequence;
+
 // The optional first line of a log; NULL is logged as an empty string, a NULL prompt not at all.
 typedef struct {
   const char* model_name;
@@ -98,9 +122,19 @@ ASSAY_TAP_API int assay_tap_log(const char* checkpoint, int64_t token_idx, const
 ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx, int type,
                                        const void* values, const int64_t* shape, int rank);
 
+// The same at other coordinates than those of a run of one sequence on one process. An unknown
+// phase or a negative number in `rank` is an invalid call.
+ASSAY_TAP_API int assay_tap_log_at(const assay_tap_coordinates* at, const char* checkpoint,
+                                   int64_t token_idx, int type, const void* values,
+                                   const int64_t* shape, int rank);
+
 // Writes the first line. Returns as assay_tap_log(); -1 if anything has been logged before. A NULL
 // header, or NULL tokens when n_tokens is not 0, is an invalid call.
 ASSAY_TAP_API int assay_tap_log_header(const assay_tap_header* header);
+
+// The same for a log of `n` sequences, whose tokens replace those of `header`.
+ASSAY_TAP_API int assay_tap_log_batch_header(const assay_tap_header* header,
+                                             const assay_tap_sequence* sequences, size_t n);
 
 // Opens a log that an engine's own flags ask for, instead of the environment: before the first call
 // of any other function. `values` and `checkpoints` as in the environment; NULL is the default.
@@ -1885,17 +1919,57 @@ static int64_t assay_tap_elements(const int64_t* shape, int rank) {
   return count > ((int64_t)1 << 56) ? -1 : count;
 }
 
-static int assay_tap_log_values(const char* checkpoint, int64_t token_idx, const char* dtype,
-                                const float* values, size_t n, const int64_t* shape, int rank) {
+static int assay_tap_is_rank(const assay_tap_rank* rank) {
+  return rank->tp >= 0 && rank->pp >= 0 && rank->ep >= 0 && rank->sp >= 0;
+}
+
+static int assay_tap_are_coordinates(const assay_tap_coordinates* at) {
+  return at->phase >= 0 && at->phase <= ASSAY_TAP_DECODE &&
+         (at->rank == NULL || assay_tap_is_rank(at->rank));
+}
+
+static int assay_tap_is_first_sequence(const char* name) {
+  return name == NULL || *name == 0 || strcmp(name, "0") == 0;
+}
+
+// All but dims.
+static char* assay_tap_write_coordinates(char* to, const assay_tap_coordinates* at) {
+  if (!assay_tap_is_first_sequence(at->sequence)) {
+    to = assay_tap_write_member(to, ",\"sequence\":", at->sequence);
+  }
+  if (at->step >= 0) to = assay_tap_write_whole(assay_tap_write_text(to, ",\"step\":"), at->step);
+  if (at->phase != 0) {
+    to = assay_tap_write_member(
+        to, ",\"phase\":", at->phase == ASSAY_TAP_PREFILL ? "prefill" : "decode");
+  }
+  if (at->rank == NULL) return to;
+  to = assay_tap_write_whole(assay_tap_write_text(to, ",\"rank\":{\"tp\":"), at->rank->tp);
+  to = assay_tap_write_whole(assay_tap_write_text(to, ",\"pp\":"), at->rank->pp);
+  to = assay_tap_write_whole(assay_tap_write_text(to, ",\"ep\":"), at->rank->ep);
+  if (at->rank->sp != 0) {
+    to = assay_tap_write_whole(assay_tap_write_text(to, ",\"sp\":"), at->rank->sp);
+  }
+  return assay_tap_write_text(to, "}");
+}
+
+static size_t assay_tap_length(const char* text) {
+  return text == NULL ? 0 : strlen(text);
+}
+
+static int assay_tap_log_values(const assay_tap_coordinates* at, const char* checkpoint,
+                                int64_t token_idx, const char* dtype, const float* values, size_t n,
+                                const int64_t* shape, int rank) {
   const size_t head =
       assay_tap.head < 0 || (uint64_t)assay_tap.head > n ? n : (size_t)assay_tap.head;
-  const size_t names = strlen(checkpoint) + (assay_tap.team == NULL ? 0 : strlen(assay_tap.team));
+  const size_t names = strlen(checkpoint) + assay_tap_length(assay_tap.team) +
+                       assay_tap_length(at->sequence) + assay_tap_length(at->dims);
   size_t size = 17 * head + 6 * names + 28 * ASSAY_TAP_SKETCH + 1024;
   char* buffer = assay_tap_take(&size);
   if (buffer == NULL) return assay_tap_fail_unlocked("out of memory", "log fewer values");
   (void)pthread_once(&assay_tap_powers_once, assay_tap_make_powers);
   char* to = assay_tap_write_member(buffer, "{\"checkpoint\":", checkpoint);
   to = assay_tap_write_whole(assay_tap_write_text(to, ",\"token_idx\":"), token_idx);
+  to = assay_tap_write_coordinates(to, at);
   if (assay_tap.times) to = assay_tap_write_time(assay_tap_write_text(to, ",\"ts\":"));
   if (assay_tap.team != NULL) to = assay_tap_write_member(to, ",\"team\":", assay_tap.team);
   to = assay_tap_write_member(to, ",\"dtype\":", dtype);
@@ -1905,6 +1979,7 @@ static int assay_tap_log_values(const char* checkpoint, int64_t token_idx, const
     to = assay_tap_write_whole(to, shape[i]);
   }
   *to++ = ']';
+  if (at->dims != NULL) to = assay_tap_write_member(to, ",\"dims\":", at->dims);
   if (head < n) to = assay_tap_write_whole(assay_tap_write_text(to, ",\"n\":"), (int64_t)n);
   to = assay_tap_write_floats(assay_tap_write_text(to, ",\"values\":"), values, head);
   const uint32_t mode = assay_tap_set_float_mode(ASSAY_TAP_FLOAT_MODE);
@@ -1943,9 +2018,20 @@ static float assay_tap_widen(uint16_t half, int type) {
 
 ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx, int type,
                                        const void* values, const int64_t* shape, int rank) {
+  return assay_tap_log_at(NULL, checkpoint, token_idx, type, values, shape, rank);
+}
+
+ASSAY_TAP_API int assay_tap_log_at(const assay_tap_coordinates* at, const char* checkpoint,
+                                   int64_t token_idx, int type, const void* values,
+                                   const int64_t* shape, int rank) {
+  static const assay_tap_coordinates kNotSaid = ASSAY_TAP_COORDINATES;
   const int state = assay_tap_state_now();
   if (state == ASSAY_TAP_FAILED) return -1;
   if (state != ASSAY_TAP_OPENED || !assay_tap_wants(checkpoint)) return 0;
+  if (at == NULL) at = &kNotSaid;
+  if (!assay_tap_are_coordinates(at)) {
+    return assay_tap_refuse(checkpoint, "give a known phase, and ranks of 0 or more");
+  }
   const int64_t n = assay_tap_elements(shape, rank);
   if (checkpoint == NULL || *checkpoint == 0 || n < 0 || token_idx < 0 || type < ASSAY_TAP_F32 ||
       type > ASSAY_TAP_BF16 || (n > 0 && values == NULL)) {
@@ -1954,30 +2040,69 @@ ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx
                             "dimensions, a known type");
   }
   if (type == ASSAY_TAP_F32) {
-    return assay_tap_log_values(checkpoint, token_idx, "f32", (const float*)values, (size_t)n,
+    return assay_tap_log_values(at, checkpoint, token_idx, "f32", (const float*)values, (size_t)n,
                                 shape, rank);
   }
   float* wide = (float*)malloc((size_t)n * sizeof(float) + 1);
   if (wide == NULL) return assay_tap_fail_unlocked("out of memory", "log smaller tensors");
   for (int64_t i = 0; i < n; ++i) wide[i] = assay_tap_widen(((const uint16_t*)values)[i], type);
-  const int result = assay_tap_log_values(
-      checkpoint, token_idx, type == ASSAY_TAP_F16 ? "f16" : "bf16", wide, (size_t)n, shape, rank);
+  const int result =
+      assay_tap_log_values(at, checkpoint, token_idx, type == ASSAY_TAP_F16 ? "f16" : "bf16", wide,
+                           (size_t)n, shape, rank);
   free(wide);
   return result;
 }
 
+static char* assay_tap_write_tokens(char* to, const int32_t* tokens, size_t n) {
+  *to++ = '[';
+  for (size_t i = 0; i < n; ++i) {
+    if (i > 0) *to++ = ',';
+    to = assay_tap_write_whole(to, tokens[i]);
+  }
+  *to++ = ']';
+  return to;
+}
+
+// "tokens" as lists of lists, and "sequences".
+static char* assay_tap_write_sequences(char* to, const assay_tap_sequence* sequences, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    *to++ = i == 0 ? '[' : ',';
+    to = assay_tap_write_tokens(to, sequences[i].tokens, sequences[i].n_tokens);
+  }
+  to = assay_tap_write_text(to, "],\"sequences\":[");
+  for (size_t i = 0; i < n; ++i) {
+    if (i > 0) *to++ = ',';
+    to = assay_tap_write_string(
+        to, assay_tap_is_first_sequence(sequences[i].name) ? "0" : sequences[i].name);
+  }
+  *to++ = ']';
+  return to;
+}
+
 ASSAY_TAP_API int assay_tap_log_header(const assay_tap_header* header) {
+  return assay_tap_log_batch_header(header, NULL, 0);
+}
+
+ASSAY_TAP_API int assay_tap_log_batch_header(const assay_tap_header* header,
+                                             const assay_tap_sequence* sequences, size_t n) {
   const int state = assay_tap_state_now();
   if (state != ASSAY_TAP_OPENED) return state == ASSAY_TAP_FAILED ? -1 : 0;
-  if (header == NULL || (header->n_tokens > 0 && header->tokens == NULL)) {
+  if (header == NULL || (n > 0 && sequences == NULL) ||
+      (n == 0 && header->n_tokens > 0 && header->tokens == NULL)) {
     return assay_tap_refuse("header", "give one with the tokens that n_tokens counts");
   }
   const char* strings[] = {header->model_name, header->model_sha256, header->model_arch,
                            header->model_type, header->prompt,       header->engine,
                            header->backend,    header->math};
-  size_t size = 12 * header->n_tokens + 512;
+  size_t size = (n == 0 ? 12 * header->n_tokens : 0) + 512;
   for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); ++i) {
-    if (strings[i] != NULL) size += 6 * strlen(strings[i]);
+    size += 6 * assay_tap_length(strings[i]);
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (sequences[i].n_tokens > 0 && sequences[i].tokens == NULL) {
+      return assay_tap_refuse("header", "give each sequence the tokens that n_tokens counts");
+    }
+    size += 12 * sequences[i].n_tokens + 6 * assay_tap_length(sequences[i].name) + 16;
   }
   char* buffer = assay_tap_take(&size);
   if (buffer == NULL) return assay_tap_fail_unlocked("out of memory", "give a shorter prompt");
@@ -1985,12 +2110,9 @@ ASSAY_TAP_API int assay_tap_log_header(const assay_tap_header* header) {
   to = assay_tap_write_member(to, ",\"sha256\":", strings[1]);
   to = assay_tap_write_member(to, ",\"arch\":", strings[2]);
   to = assay_tap_write_member(to, ",\"type\":", strings[3]);
-  to = assay_tap_write_text(to, "},\"tokens\":[");
-  for (size_t i = 0; i < header->n_tokens; ++i) {
-    if (i > 0) *to++ = ',';
-    to = assay_tap_write_whole(to, header->tokens[i]);
-  }
-  *to++ = ']';
+  to = assay_tap_write_text(to, "},\"tokens\":");
+  to = n == 0 ? assay_tap_write_tokens(to, header->tokens, header->n_tokens)
+              : assay_tap_write_sequences(to, sequences, n);
   if (header->prompt != NULL) to = assay_tap_write_member(to, ",\"prompt\":", header->prompt);
   to = assay_tap_write_member(to, ",\"engine\":", header->engine);
   to = assay_tap_write_member(to, ",\"backend\":", header->backend);

@@ -12,6 +12,7 @@ set(assay_targets
   assay_convert
   assay_engine
   assay_flags
+  assay_fleet
   assay_golden
   assay_kernels
   assay_log

@@ -4,24 +4,23 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "assay/convert/convert.h"
-#include "assay/convert/parquet_script.h"
+#include "assay/convert/python.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/new_file.h"
 
-extern char** environ;  // NOLINT(readability-redundant-declaration): no header declares it
-
 namespace assay {
+
+extern const std::string_view kParquetScript;  // parquet.py, embedded by CMake
+
 namespace {
 
 // A new private folder beside an output file, for temporary files: a predictable name could be a
@@ -49,42 +48,6 @@ class WorkFolder {
   std::string path_;
 };
 
-// This process's environment without empty entries of PYTHONPATH. Python takes an empty entry for
-// the current folder, and would run a json.py or sitecustomize.py beside a log. Other entries are
-// the user's choice; -I would drop them, and the user's own packages.
-std::vector<std::string> python_environment() {
-  constexpr std::string_view kName = "PYTHONPATH=";
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view text = *variable;
-    if (!text.starts_with(kName)) {
-      variables.emplace_back(text);
-      continue;
-    }
-    std::string kept;
-    std::istringstream entries{std::string(text.substr(kName.size()))};
-    for (std::string entry; std::getline(entries, entry, ':');) {
-      if (!entry.empty()) kept += (kept.empty() ? "" : ":") + entry;
-    }
-    if (!kept.empty()) variables.push_back(std::string(kName) + kept);
-  }
-  return variables;
-}
-
-// For exec(): pointers to `texts`, which must outlive them, and a null.
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-std::string python() {
-  const char* chosen = std::getenv("ASSAY_PYTHON");
-  return chosen == nullptr || *chosen == '\0' ? "python3" : chosen;
-}
-
 // Reads what `child` writes until it closes its end; keeps the last part, which has the reason.
 std::string read_end(int fd, pid_t child) {
   constexpr size_t kKept = 16384;
@@ -105,10 +68,9 @@ std::string read_end(int fd, pid_t child) {
 // Runs parquet.py. Throws Error about `file` with its message on standard error.
 void run_script(const std::string& mode, const std::string& input, const std::string& output,
                 const std::string& file) {
-  std::vector<std::string> arguments = {python(), "-c", kParquetScript, mode, input, output};
-  std::vector<std::string> variables = python_environment();
-  const std::vector<char*> argv = pointers_to(arguments);
-  const std::vector<char*> envp = pointers_to(variables);
+  PythonCommand command = python_command(kParquetScript, {mode, input, output});
+  const std::vector<char*> argv = pointers_to(command.arguments);
+  const std::vector<char*> envp = pointers_to(command.environment);
   int ends[2];
   if (pipe(ends) != 0) throw Error(std::string("cannot run Python: ") + std::strerror(errno), file);
   posix_spawn_file_actions_t actions;
@@ -123,9 +85,9 @@ void run_script(const std::string& mode, const std::string& input, const std::st
   close(ends[0]);
   const std::string hint = "Parquet needs python3 with pyarrow; name another in ASSAY_PYTHON";
   if (failed != 0) {
-    throw Error(fmt::format("cannot run {}: {}", arguments[0], std::strerror(failed)), file, hint);
+    throw Error(fmt::format("cannot run {}: {}", argv[0], std::strerror(failed)), file, hint);
   }
-  const int status = wait_for_child(child, arguments[0]);
+  const int status = wait_for_child(child, argv[0]);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   while (said.ends_with('\n')) said.pop_back();
   said.erase(0, said.rfind('\n') + 1);  // a stack trace ends with its reason

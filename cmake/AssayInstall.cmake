@@ -13,6 +13,7 @@ set(assay_targets
   assay_dump
   assay_engine
   assay_flags
+  assay_fleet
   assay_golden
   assay_kernels
   assay_log

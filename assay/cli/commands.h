@@ -25,6 +25,7 @@ void add_mutate(CLI::App& app, int& exit_code);
 void add_perf(CLI::App& app, int& exit_code);
 void add_conform(CLI::App& app, int& exit_code);
 void add_invariance(CLI::App& app, int& exit_code);
+void add_fleet(CLI::App& app, int& exit_code);
 void add_engine(CLI::App& app, int& exit_code);
 
 }  // namespace assay

@@ -84,6 +84,7 @@ int run(int argc, char** argv) {
   add_perf(app, exit_code);
   add_conform(app, exit_code);
   add_invariance(app, exit_code);
+  add_fleet(app, exit_code);
   add_engine(app, exit_code);
   refuse_empty_values(app);
   check_command(app, argc, argv);

@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "assay/convert/convert.h"
-#include "assay/convert/parquet_script.h"
 #include "assay/convert/python_script.h"
 #include "base/error.h"
 #include "base/new_file.h"
 
 namespace assay {
+
+extern const std::string_view kParquetScript;  // parquet.py, embedded by CMake
+
 namespace {
 
 void run_script(const std::string& mode, const std::string& input, const std::string& output,

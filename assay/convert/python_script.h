@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace assay {
@@ -21,10 +22,9 @@ class ScriptFolder {
   std::string path_;
 };
 
-// Runs the text of a script with python -c and these arguments, in the Python that the
-// environment's ASSAY_PYTHON names, or python3. Throws Error about `file` with the last line that
-// it wrote on standard error; with `hint` if there is no such program.
-void run_python(const char* script, const std::vector<std::string>& arguments,
+// Runs python_command(script, arguments). Throws Error about `file` with the last line that it
+// wrote on standard error; with `hint` if there is no such program.
+void run_python(std::string_view script, const std::vector<std::string>& arguments,
                 const std::string& file, const std::string& hint);
 
 }  // namespace assay

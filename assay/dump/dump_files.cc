@@ -11,13 +11,15 @@
 #include "assay/convert/npz_reader.h"
 #include "assay/convert/python_script.h"
 #include "assay/convert/safetensors.h"
-#include "assay/dump/dump_script.h"
 #include "assay/dump/dump_values.h"
 #include "base/count_of.h"
 #include "base/error.h"
 #include "base/json_file.h"
 
 namespace assay {
+
+extern const std::string_view kDumpScript;  // dump.py, embedded by CMake
+
 namespace {
 
 namespace fs = std::filesystem;

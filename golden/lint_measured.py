@@ -22,8 +22,8 @@ def read_measured(folder, name, command):
 
 
 def check_cases(entries, wanted, key):
-    """Checks that the entries are the expected ones, {what: sha256 of its model file}, each once."""
-    found = [tuple(entry[name].value for name in key) for entry in entries]
+    """Checks that the entries are the expected ones, {key(entry): sha256 of its model file}, each once."""
+    found = [key(entry) for entry in entries]
     for what in sorted(set(found) ^ set(wanted)):
         raise Complaint(f"{' '.join(what)} is {'missing' if what in wanted else 'of no golden'}")
     if len(found) != len(set(found)):
@@ -37,7 +37,7 @@ def check_snapshots(folder, prompts):
     measured = read_measured(folder, SNAPSHOTS, "snapshots")
     entries = measured["snapshots"].items()
     wanted = {(type_name, math, prompt): sha for (type_name, prompt), sha in prompts.items() for math in MATHS}
-    check_cases(entries, wanted, ("type", "math", "prompt"))
+    check_cases(entries, wanted, lambda entry: tuple(entry[name].value for name in ("type", "math", "prompt")))
     for entry in entries:
         if len(entry["values"].items()) != len(measured["checkpoints"].items()):
             entry["values"].fail("has not one for each checkpoint")
@@ -47,11 +47,19 @@ def check_snapshots(folder, prompts):
 
 
 def check_fast_floors(folder, manifest, prompts):
-    wanted = {key: sha for key, sha in prompts.items() if key[0].startswith("Q")}
+    elsewhere = {entry["type"].value for entry in manifest["files"].items() if "source" in entry}
+    wanted = {(*key, "fast"): sha for key, sha in prompts.items() if key[0].startswith("Q")}
+    for (type_name, prompt), sha in prompts.items():  # as has_library_floors() of assay/golden/fast_floors.h
+        if type_name not in elsewhere and 32 <= len(manifest["prompts"][prompt]["tokens"].items()) <= 99:
+            wanted[type_name, prompt, "library"] = sha
     if not wanted and not (folder / FAST_FLOORS).exists():
         return
     entries = read_measured(folder, FAST_FLOORS, "fast-floors")["prompts"].items()
-    check_cases(entries, wanted, ("type", "prompt"))
+    check_cases(
+        entries,
+        wanted,
+        lambda entry: (entry["type"].value, entry["prompt"].value, entry["math"].text() if "math" in entry else "fast"),
+    )
     held = {entry["type"].value: set(entry["floors_by_checkpoint"].value) for entry in manifest["files"].items()}
     for entry in entries:
         if set(entry["floors"].value) != held[entry["type"].value]:

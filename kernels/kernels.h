@@ -11,6 +11,7 @@
 namespace assay {
 
 class FusedKernels;
+class Library;
 
 // One function an op (calls.h); the engine calls nothing else to compute. No result depends on the
 // number of threads or on how tokens are split over calls: each element is computed from its own
@@ -28,6 +29,9 @@ class Kernels {
 
   // Several ops in one for a single token; null where single ops do as well.
   virtual FusedKernels* fused() { return nullptr; }
+
+  // Not null in Math::kLibrary.
+  virtual Library* library() { return nullptr; }
 
   virtual void run(const GetRowsCall& call) = 0;
   // Products of one input: `x`, `n_tokens` and the columns are those of the first.
@@ -60,10 +64,14 @@ InstructionSet best_instruction_set();
 // kExact: weights as stored, dequantised to float; products and sums in float. kFast: where weights
 // are stored in blocks, activations are rounded to 8 bits with one scale for each 16 of them, whose
 // products are summed as whole numbers. Either gives the same bits for any number of
-// threads, any split of tokens over calls, and on every instruction set.
-enum class Math : uint8_t { kExact, kFast };
+// threads, any split of tokens over calls, and on every instruction set. kLibrary: kFast, but
+// products with kLibraryTokens and more are by cuBLAS (library.h), of inputs rounded to F16, or
+// BF16 where the weights are: their bits depend on how tokens are split over calls.
+enum class Math : uint8_t { kExact, kFast, kLibrary };
+inline constexpr int64_t kLibraryTokens = 32;
 
-// SIMD kernels. `pool` must outlive them. Throws Error if this processor lacks `set`.
+// SIMD kernels. `pool` must outlive them. Throws Error if this processor lacks `set`, and for
+// kLibrary.
 std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool,
                                           InstructionSet set = best_instruction_set(),
                                           Math math = Math::kExact);

@@ -74,7 +74,7 @@ bool record_fast_floors(const MeasuredArguments& arguments, const GoldenManifest
   warn_of_absent(absent, "its floors stay as they are");
   const auto changes = fast_floor_changes(before.value_or(FastFloors{}), after);
   if (changes.notes.empty()) {
-    print_text(fmt::format("{}: no floor of fast changes\n", printable(manifest.model)));
+    print_text(fmt::format("{}: no floor changes\n", printable(manifest.model)));
     return false;
   }
   for (const std::string& note : changes.notes) {

@@ -175,8 +175,10 @@ void add_run(CLI::App& app, int& exit_code) {
   command->add_option("--backend", options.backend, "What computes")
       ->check(CLI::IsMember({"auto", "cpu", "cuda", "emulated"}))
       ->capture_default_str();
-  command->add_option("--math", options.math, "exact: float32 in one order; fast: may round more")
-      ->check(CLI::IsMember({"exact", "fast"}))
+  command
+      ->add_option("--math", options.math,
+                   "exact: float32 in one order; fast: may round more; library: prompts by cuBLAS")
+      ->check(CLI::IsMember({"exact", "fast", "library"}))
       ->capture_default_str();
   command->add_option("--kv", flags->kv_type, "How keys and values are kept")
       ->check(CLI::IsMember({"f32", "f16"}))

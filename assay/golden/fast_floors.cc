@@ -6,6 +6,7 @@
 #include <cmath>
 #include <memory>
 #include <set>
+#include <tuple>
 
 #include "assay/golden/files.h"
 #include "assay/golden/floors.h"
@@ -37,6 +38,10 @@ double read_number(const JsonNode& node) {
 FastFloors::Of read_prompt(const JsonNode& node) {
   FastFloors::Of result{
       node.at("type").nonempty_text(), node.at("sha256").sha256(), node.at("prompt").text(), {}};
+  if (const auto math = node.find("math")) {
+    result.math = math->text();
+    if (result.math != "library") math->fail("is not library", kHint);
+  }
   for (const auto& [checkpoint, floor] : node.at("floors").members()) {
     const auto numbers = floor.items();
     if (numbers.size() != 2) floor.fail("is not [max, median]", kHint);
@@ -55,10 +60,11 @@ FastFloors read_root(const rapidjson::Document& document, const std::string& pat
   }
   FastFloors result;
   result.model = root.at("model").nonempty_text();
-  std::set<std::pair<std::string, std::string>> known;
+  std::set<std::tuple<std::string, std::string, std::string>> known;
   for (const JsonNode& each : root.at("prompts").items()) {
     result.prompts.push_back(read_prompt(each));
-    if (!known.emplace(result.prompts.back().type, result.prompts.back().prompt).second) {
+    const FastFloors::Of& of = result.prompts.back();
+    if (!known.emplace(of.math, of.type, of.prompt).second) {
       each.fail("repeats a type and prompt", kHint);
     }
   }
@@ -66,9 +72,9 @@ FastFloors read_root(const rapidjson::Document& document, const std::string& pat
 }
 
 const FastFloors::Of* find_prompt(const FastFloors& floors, const std::string& type,
-                                  const std::string& prompt) {
+                                  const std::string& prompt, const std::string& math) {
   for (const FastFloors::Of& each : floors.prompts) {
-    if (each.type == type && each.prompt == prompt) return &each;
+    if (each.type == type && each.prompt == prompt && each.math == math) return &each;
   }
   return nullptr;
 }
@@ -81,15 +87,15 @@ const FastFloor* find_in(const FastFloors::Of& of, const std::string& checkpoint
 }
 
 Policy policy_of(const GoldenManifest& manifest, const GoldenFile& file, const std::string& prompt,
-                 double FastFloor::*which, double times) {
-  if (!rounds_activations(file.type)) return floor_policy(manifest, file);
+                 const std::string& math, double FastFloor::*which, double times) {
+  if (math == "fast" && !rounds_activations(file.type)) return floor_policy(manifest, file);
   const auto exact = std::make_shared<const Policy>(floor_policy(manifest, file));
   const auto fast = std::make_shared<const FastFloors>(fast_floors_of(manifest));
   return Policy([=, type = file.type, path = manifest.path](const std::string& checkpoint) {
-    const FastFloor* floor = find_fast_floor(*fast, type, prompt, checkpoint);
+    const FastFloor* floor = find_fast_floor(*fast, type, prompt, checkpoint, math);
     if (floor == nullptr) {
-      throw Error(fmt::format("fast has no floor of '{}' of {} {}", checkpoint, type, prompt), path,
-                  "leave it out of the logs, or record the golden with it and measure again");
+      throw Error(fmt::format("{} has no floor of '{}' of {} {}", math, checkpoint, type, prompt),
+                  path, "leave it out of the logs, or record the golden with it and measure again");
     }
     Tolerance tolerance = exact->tolerance(checkpoint);
     tolerance.rel_l2 = std::max(*tolerance.rel_l2, times * floor->*which);
@@ -109,6 +115,14 @@ double rounded_up(double value) {
 
 bool rounds_activations(const std::string& type) {
   return type.starts_with('Q');
+}
+
+bool has_library_floors(const GoldenManifest& manifest, const GoldenFile& file,
+                        const std::string& prompt) {
+  constexpr size_t kLeast = 32;  // kLibraryTokens, of the kernels
+  constexpr size_t kMost = 99;   // the emulated backend takes minutes for more
+  const size_t n_tokens = manifest.prompts.at(prompt).tokens.size();
+  return file.source.empty() && kLeast <= n_tokens && n_tokens <= kMost;
 }
 
 std::optional<FastFloors> read_fast_floors(const std::string& folder) {
@@ -135,6 +149,7 @@ std::string fast_floors_text(const FastFloors& floors) {
     append_json_string(out, each.type);
     out += ", \"prompt\": ";
     append_json_string(out, each.prompt);
+    if (each.math != "fast") out += fmt::format(", \"math\": \"{}\"", each.math);
     out += fmt::format(",\n   \"sha256\": \"{}\",\n   \"floors\": {{", each.sha256);
     for (size_t c = 0; c < each.floors.size(); ++c) {
       const auto& [name, floor] = each.floors[c];
@@ -158,25 +173,36 @@ FastFloors fast_floors_of(const GoldenManifest& manifest) {
 }
 
 const FastFloor* find_fast_floor(const FastFloors& floors, const std::string& type,
-                                 const std::string& prompt, const std::string& checkpoint) {
-  const FastFloors::Of* of = find_prompt(floors, type, prompt);
+                                 const std::string& prompt, const std::string& checkpoint,
+                                 const std::string& math) {
+  const FastFloors::Of* of = find_prompt(floors, type, prompt, math);
   return of == nullptr ? nullptr : find_in(*of, checkpoint);
 }
 
 Policy fast_policy(const GoldenManifest& manifest, const GoldenFile& file,
                    const std::string& prompt, double times) {
-  return policy_of(manifest, file, prompt, &FastFloor::max, times);
+  return policy_of(manifest, file, prompt, "fast", &FastFloor::max, times);
+}
+
+Policy library_policy(const GoldenManifest& manifest, const GoldenFile& file,
+                      const std::string& prompt, double times) {
+  return policy_of(manifest, file, prompt, "library", &FastFloor::max, times);
+}
+
+Policy usual_library_policy(const GoldenManifest& manifest, const GoldenFile& file,
+                            const std::string& prompt) {
+  return policy_of(manifest, file, prompt, "library", &FastFloor::median, kFastFloors);
 }
 
 Policy usual_fast_policy(const GoldenManifest& manifest, const GoldenFile& file,
                          const std::string& prompt) {
-  return policy_of(manifest, file, prompt, &FastFloor::median, kFastFloors);
+  return policy_of(manifest, file, prompt, "fast", &FastFloor::median, kFastFloors);
 }
 
 FastFloor fast_floor_of(std::vector<double> errors, const std::string& where) {
   for (const double error : errors) {
     if (error < kRelL2Bound) continue;  // false for NaN
-    throw Error(fmt::format("the error of fast is {}: too large for rounding", error), where,
+    throw Error(fmt::format("the error is {}: too large for rounding", error), where,
                 "the engine is wrong there, or the golden is of another model");
   }
   if (errors.empty()) throw Error("the golden holds no position of it", where);
@@ -191,24 +217,27 @@ std::vector<std::string> fast_floor_problems(const GoldenManifest& manifest,
     problems.push_back(fmt::format("is of the model '{}'", floors.model));
   }
   std::set<const FastFloors::Of*> known;
+  const auto expect = [&](const GoldenFile& file, const std::string& prompt, const char* math) {
+    const FastFloors::Of* found = find_prompt(floors, file.type, prompt, math);
+    if (found == nullptr) {
+      problems.push_back(fmt::format("has no floors of {} of {} {}", math, file.type, prompt));
+    } else if (found->sha256 != file.sha256) {
+      problems.push_back(fmt::format("is of another model file at {} {}", file.type, prompt));
+    }
+    known.insert(found);
+  };
   for (const GoldenFile& file : manifest.files) {
-    if (!rounds_activations(file.type)) continue;
     std::set<std::string> prompts;
     for (const GoldenLog& log : file.logs) prompts.insert(log.prompt);
     for (const std::string& prompt : prompts) {
-      const FastFloors::Of* found = find_prompt(floors, file.type, prompt);
-      if (found == nullptr) {
-        problems.push_back(fmt::format("has no floors of {} {}", file.type, prompt));
-      } else if (found->sha256 != file.sha256) {
-        problems.push_back(fmt::format("is of another model file at {} {}", file.type, prompt));
-      }
-      known.insert(found);
+      if (rounds_activations(file.type)) expect(file, prompt, "fast");
+      if (has_library_floors(manifest, file, prompt)) expect(file, prompt, "library");
     }
   }
   for (const FastFloors::Of& each : floors.prompts) {
     if (known.count(&each) > 0) continue;
-    problems.push_back(
-        fmt::format("has floors of {} {}, of which there is no golden", each.type, each.prompt));
+    problems.push_back(fmt::format("has floors of {} of {} {}, of which there is no golden",
+                                   each.math, each.type, each.prompt));
   }
   return problems;
 }
@@ -216,8 +245,8 @@ std::vector<std::string> fast_floor_problems(const GoldenManifest& manifest,
 FastFloorChanges fast_floor_changes(const FastFloors& before, const FastFloors& after) {
   FastFloorChanges changes;
   for (const FastFloors::Of& old : before.prompts) {
-    const std::string name = fmt::format("fast floors of {} {}", old.type, old.prompt);
-    const FastFloors::Of* now = find_prompt(after, old.type, old.prompt);
+    const std::string name = fmt::format("{} floors of {} {}", old.math, old.type, old.prompt);
+    const FastFloors::Of* now = find_prompt(after, old.type, old.prompt, old.math);
     int64_t rise = 0;
     int64_t fall = 0;
     double most = 0;
@@ -243,9 +272,9 @@ FastFloorChanges fast_floor_changes(const FastFloors& before, const FastFloors& 
     changes.notes.push_back(fmt::format("{}: {} rise, {} fall{}", name, rise, fall, worst));
   }
   for (const FastFloors::Of& each : after.prompts) {
-    if (find_prompt(before, each.type, each.prompt) != nullptr) continue;
-    changes.notes.push_back(fmt::format("fast floors of {} {}: {} are new", each.type, each.prompt,
-                                        count_of(each.floors.size(), "checkpoint")));
+    if (find_prompt(before, each.type, each.prompt, each.math) != nullptr) continue;
+    changes.notes.push_back(fmt::format("{} floors of {} {}: {} are new", each.math, each.type,
+                                        each.prompt, count_of(each.floors.size(), "checkpoint")));
   }
   return changes;
 }

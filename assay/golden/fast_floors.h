@@ -15,13 +15,20 @@ namespace assay {
 // golden/<model>/fast_floors.json: how far Assay's own `fast` is from the golden, which stays
 // float64. `fast` rounds activations to 8 bits where weights are stored in blocks, and its error is
 // the noise of that rounding: measured on the positions that the golden holds, prompt by prompt,
-// since the error of a prompt of 500 tokens is larger than that of one of ten.
+// since the error of a prompt of 500 tokens is larger than that of one of ten. Of `library` it has
+// the error of the emulated backend, whose products round the same inputs to halves, at prompts
+// that are long enough for cuBLAS and short enough to emulate.
 inline constexpr const char* kFastFloorsName = "fast_floors.json";
 inline constexpr const char* kFastFloorName = "assay_fast_vs_f64";  // for --floor
+inline constexpr const char* kLibraryFloorName = "assay_library_vs_f64";
 
 // Whether `fast` rounds activations on a model file of this type; otherwise it computes like
 // `exact`.
 bool rounds_activations(const std::string& type);
+
+// Whether there are floors of `library` for this prompt of a model file.
+bool has_library_floors(const GoldenManifest& manifest, const GoldenFile& file,
+                        const std::string& prompt);
 
 // Of one checkpoint, over the positions that the golden holds: relative L2.
 struct FastFloor {
@@ -37,6 +44,7 @@ struct FastFloors {
     std::string sha256;  // of the model file
     std::string prompt;
     std::vector<std::pair<std::string, FastFloor>> floors;  // by checkpoint, in the network's order
+    std::string math = "fast";                              // or "library"
   };
   std::string model;
   std::vector<Of> prompts;
@@ -54,7 +62,8 @@ FastFloors fast_floors_of(const GoldenManifest& manifest);
 
 // Null if the checkpoint has none.
 const FastFloor* find_fast_floor(const FastFloors& floors, const std::string& type,
-                                 const std::string& prompt, const std::string& checkpoint);
+                                 const std::string& prompt, const std::string& checkpoint,
+                                 const std::string& math = "fast");
 
 // The tolerances of `fast` on one prompt: a multiple of its floors, kFastFloors for the engine that
 // they were measured on, and where that is less, before the first rounding, the tolerance of
@@ -66,6 +75,12 @@ Policy fast_policy(const GoldenManifest& manifest, const GoldenFile& file,
 // kFastFloors times the median over positions; half of a checkpoint's records must be within it.
 Policy usual_fast_policy(const GoldenManifest& manifest, const GoldenFile& file,
                          const std::string& prompt);
+
+// The same two for `library`.
+Policy library_policy(const GoldenManifest& manifest, const GoldenFile& file,
+                      const std::string& prompt, double times);
+Policy usual_library_policy(const GoldenManifest& manifest, const GoldenFile& file,
+                            const std::string& prompt);
 
 // From the errors of one checkpoint at all its positions, rounded up to three digits. Throws Error
 // if one of them is not a number below 1.

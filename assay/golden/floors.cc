@@ -149,6 +149,9 @@ Policy policy_for_logs(const std::string& policy_path, const std::string& floor,
     if (floor == kFastFloorName) {
       return fast_policy(manifest, file, prompt_of(manifest, ref, got), manifest.tolerance.k);
     }
+    if (floor == kLibraryFloorName) {
+      return library_policy(manifest, file, prompt_of(manifest, ref, got), manifest.tolerance.k);
+    }
     return floor_policy(manifest, file, floor);
   }
   if (!floor.empty()) {

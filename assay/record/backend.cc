@@ -11,7 +11,8 @@ namespace assay {
 Math math_of(const std::string& name) {
   if (name == "exact") return Math::kExact;
   if (name == "fast") return Math::kFast;
-  throw Error(fmt::format("'{}' is not known", name), "--math", "give exact or fast");
+  if (name == "library") return Math::kLibrary;
+  throw Error(fmt::format("'{}' is not known", name), "--math", "give exact, fast or library");
 }
 
 std::string chosen_backend(const std::string& wanted) {

@@ -9,7 +9,7 @@
 
 namespace assay {
 
-// "exact" or "fast". Throws Error for anything else.
+// "exact", "fast" or "library". Throws Error for anything else.
 Math math_of(const std::string& name);
 
 // The backend that `auto` selects on this machine; other names unchanged.

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "engine/session.h"
+#include "kernels/emulated/emulated.h"
 
 namespace assay {
 namespace {
@@ -125,14 +126,15 @@ Snapshot take_snapshot(const Model& model, Kernels& kernels, const GoldenPassage
 
 FastFloors::Of measure_fast_floors(const GoldenManifest& manifest, const GoldenFile& file,
                                    const Model& model, Kernels& kernels,
-                                   const GoldenPassage& passage) {
+                                   const GoldenPassage& passage, const std::string& math) {
   ErrorProbe probe;
   for (const GoldenLog& log : file.logs) {
     if (log.prompt == passage.prompt) probe.read(manifest.folder() + log.file);
   }
   follow_golden(model, kernels, passage, probe);
   return {file.type, file.sha256, passage.prompt,
-          probe.floors(fmt::format("{} {} {}", manifest.model, file.type, passage.prompt))};
+          probe.floors(fmt::format("{} {} {} {}", manifest.model, file.type, math, passage.prompt)),
+          math};
 }
 
 GoldenSnapshots take_snapshots(const GoldenManifest& manifest, const GoldenSnapshots* old,
@@ -174,23 +176,37 @@ FastFloors measure_fast_floors(const GoldenManifest& manifest, const FastFloors*
                                const GoldenEngineOptions& options,
                                std::vector<std::string>& absent) {
   ThreadPool pool(options.n_threads);
-  const auto kernels = make_kernels("cpu", Math::kFast, pool);
+  const auto fast = make_kernels("cpu", Math::kFast, pool);
+  std::unique_ptr<Kernels> library;  // where it is needed, and this build has it
   FastFloors all;
   all.model = manifest.model;
   for (const GoldenFile& file : manifest.files) {
-    if (!rounds_activations(file.type)) continue;
+    const auto passages = passages_of(manifest, file);
+    const auto in_library = [&](const GoldenPassage& passage) {
+      return has_library_floors(manifest, file, passage.prompt);
+    };
+    const bool any_in_library = std::ranges::any_of(passages, in_library);
+    if (!rounds_activations(file.type) && !any_in_library) continue;
+    if (any_in_library && !library && has_emulated_kernels()) {
+      library = make_emulated_kernels(0, Math::kLibrary);
+    }
     const auto model = load(manifest, file, absent);
-    for (const GoldenPassage& passage : passages_of(manifest, file)) {
-      if (model) {
-        tell(options, manifest, file, "fast", passage);
-        all.prompts.push_back(measure_fast_floors(manifest, file, *model, *kernels, passage));
-        continue;
+    const auto measure = [&](const GoldenPassage& passage, Kernels* kernels, const char* math) {
+      if (model && kernels != nullptr) {
+        tell(options, manifest, file, math, passage);
+        all.prompts.push_back(measure_fast_floors(manifest, file, *model, *kernels, passage, math));
+        return;
       }
-      if (old == nullptr) continue;
+      if (old == nullptr) return;
       std::copy_if(old->prompts.begin(), old->prompts.end(), std::back_inserter(all.prompts),
                    [&](const FastFloors::Of& each) {
-                     return each.type == file.type && each.prompt == passage.prompt;
+                     return each.type == file.type && each.prompt == passage.prompt &&
+                            each.math == math;
                    });
+    };
+    for (const GoldenPassage& passage : passages) {
+      if (rounds_activations(file.type)) measure(passage, fast.get(), "fast");
+      if (in_library(passage)) measure(passage, library.get(), "library");
     }
   }
   return all;

@@ -35,11 +35,11 @@ void follow_golden(const Model& model, Kernels& kernels, const GoldenPassage& pa
 Snapshot take_snapshot(const Model& model, Kernels& kernels, const GoldenPassage& passage,
                        std::vector<std::string>& checkpoints);
 
-// The floors of `fast` of one prompt: `kernels` against the golden's logs of it, at each position
+// The floors of `math` of one prompt: `kernels` against the golden's logs of it, at each position
 // that these hold. Throws Error if the error is larger than rounding can be.
 FastFloors::Of measure_fast_floors(const GoldenManifest& manifest, const GoldenFile& file,
                                    const Model& model, Kernels& kernels,
-                                   const GoldenPassage& passage);
+                                   const GoldenPassage& passage, const std::string& math);
 
 struct GoldenEngineOptions {
   int n_threads = 0;
@@ -52,7 +52,8 @@ GoldenSnapshots take_snapshots(const GoldenManifest& manifest, const GoldenSnaps
                                const GoldenEngineOptions& options,
                                std::vector<std::string>& absent);
 
-// The same for the floors of `fast`, for the model files where it rounds activations.
+// The same for the floors of `fast`, for the model files where it rounds activations, and for those
+// of `library`, which the emulated backend computes.
 FastFloors measure_fast_floors(const GoldenManifest& manifest, const FastFloors* old,
                                const GoldenEngineOptions& options,
                                std::vector<std::string>& absent);

@@ -25,7 +25,7 @@ struct RunOptions {
   int64_t n_predict = 32;  // most tokens to generate
   bool ignore_eos = false;
   std::string backend = "auto";  // auto, cpu, cuda, emulated
-  std::string math = "exact";    // exact, fast
+  std::string math = "exact";    // exact, fast, library
   KvType kv_type = KvType::kF32;
   int n_threads = 0;    // 0: one per processor
   int64_t batch = 512;  // most tokens that are evaluated together; on the host at most 128

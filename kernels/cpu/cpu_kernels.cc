@@ -289,6 +289,10 @@ std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set, 
     throw Error("this processor lacks the instruction set asked for", {},
                 "leave the choice to Assay");
   }
+  if (math == Math::kLibrary) {
+    throw Error("'library' is cuBLAS, which --backend cpu does not use", "--math",
+                "give --backend cuda, or use --math fast");
+  }
   const Implementation found = implementation(set);
   return std::make_unique<CpuKernels>(pool, found.name, found.functions(),
                                       math == Math::kFast ? &found.int8() : nullptr);

@@ -25,7 +25,12 @@ inline bool cuda_is_usable() {
   return cuda_state().kind == CudaState::Kind::kUsable;
 }
 
-// Kernels on the first CUDA device; their results have the bits of the CPU's. Throws Error, with
+// What Math::kLibrary lacks: the sentence of the Error that make_cuda_kernels() throws for it where
+// a device is usable; empty if it lacks nothing.
+std::string missing_cublas();
+
+// Kernels on the first CUDA device; their results have the bits of the CPU's, but
+// for those of kLibrary. Throws Error, with
 // what was found and what to do, if this build has none or no device can run them.
 std::unique_ptr<Kernels> make_cuda_kernels(Math math = Math::kExact);
 

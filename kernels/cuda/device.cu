@@ -132,6 +132,10 @@ void Device::download(const void* from, size_t bytes, void* to) {
   copies_->download(from, bytes, to);
 }
 
+void Device::reject_while_recording(const char* what) const {
+  if (only_loads_) throw Error(std::string(what) + " while launches are recorded", "cuda");
+}
+
 std::unique_ptr<Recording> Device::record(const std::function<void()>& steps) {
   only_loads_ = true;
   try {

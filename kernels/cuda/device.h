@@ -48,6 +48,10 @@ class Device final : public Memory {
   // a capture must not do.
   std::unique_ptr<Recording> record(const std::function<void()>& steps);
 
+  // Throws Error within `steps` of record().
+  void reject_while_recording(const char* what) const;
+  cudaStream_t stream() const { return stream_; }
+
   // Puts `kernel` into the stream. Throws Error with the kernel's name if it cannot be launched.
   template <class... Parameters>
   void launch(std::string_view name, const LaunchShape& shape, void (*kernel)(Parameters...),

@@ -10,6 +10,10 @@ namespace {
 constexpr int64_t kMaxScores = 32 * 1024 * 1024;
 constexpr int64_t kMaxTokens = 32768;  // a grid has no more in its second and third dimension
 
+size_t elements_of(const WeightMatrix& w) {
+  return static_cast<size_t>(w.rows * w.columns);
+}
+
 class DeviceFused final : public FusedKernels {
  public:
   DeviceFused(Device& device, Math math) : device_(device), math_(math) {}
@@ -42,11 +46,14 @@ class DeviceFused final : public FusedKernels {
 class DeviceKernels final : public Kernels {
  public:
   DeviceKernels(std::string_view name, std::unique_ptr<Device> device, Math math)
-      : name_(name), device_(std::move(device)), math_(math), fused_(*device_, math) {}
+      : name_(name), device_(std::move(device)), math_(math), fused_(*device_, math) {
+    if (math == Math::kLibrary) library_ = make_library(*device_);
+  }
 
   std::string_view name() const override { return name_; }
   Memory& memory() override { return *device_; }
   FusedKernels* fused() override { return &fused_; }
+  Library* library() override { return library_.get(); }
 
   void run(const GetRowsCall& call) override {
     if (call.n_ids > 0) ASSAY_DEVICE::run(*device_, call);
@@ -77,6 +84,8 @@ class DeviceKernels final : public Kernels {
   using Kernels::run;
 
  private:
+  void run_in_library(std::span<const MatmulCall> calls);
+
   // `count` elements, in a buffer that grows.
   template <class T>
   T* room(Buffer<T>& buffer, size_t count) {
@@ -94,11 +103,16 @@ class DeviceKernels final : public Kernels {
   // After device_: freed before it.
   Buffer<float> scores_;
   Buffer<std::byte> vectors_;  // of products
+  std::unique_ptr<Library> library_;
+  Buffer<uint16_t> half_vectors_, half_weights_;  // for it
 };
 
 // The vectors are converted to their form once for all products that read it.
 void DeviceKernels::run(std::span<const MatmulCall> calls) {
   if (calls.empty() || calls.front().n_tokens == 0) return;
+  if (library_ != nullptr && calls.front().n_tokens >= kLibraryTokens) {
+    return run_in_library(calls);
+  }
   for (const bool int8 : {false, true}) {
     Vectors vectors = {nullptr, 0, int8};
     for (const MatmulCall& call : calls) {
@@ -109,6 +123,26 @@ void DeviceKernels::run(std::span<const MatmulCall> calls) {
         vectors = vectors_of(*device_, call.x, columns, call.n_tokens, int8, scratch);
       }
       ASSAY_DEVICE::matmul(*device_, call, vectors);
+    }
+  }
+}
+
+// The vectors are rounded once for all products that read them as the same type.
+void DeviceKernels::run_in_library(std::span<const MatmulCall> calls) {
+  for (const TensorType half : {TensorType::kF16, TensorType::kBF16}) {
+    const void* x = nullptr;
+    for (const MatmulCall& call : calls) {
+      const WeightMatrix& w = call.w;
+      if ((w.type == TensorType::kBF16) != (half == TensorType::kBF16)) continue;
+      if (x == nullptr) {
+        const WeightMatrix vectors = {TensorType::kF32, call.n_tokens, w.columns, call.x};
+        x = halves_of(*device_, vectors, half, room(half_vectors_, elements_of(vectors)));
+      }
+      if (call.bias != nullptr) fill_with_bias(*device_, call);
+      const size_t rounded = w.type == half ? 0 : elements_of(w);
+      const void* weights = halves_of(*device_, w, half, room(half_weights_, rounded));
+      library_->multiply(
+          {half, weights, x, w.rows, w.columns, call.n_tokens, call.bias != nullptr, call.out});
     }
   }
 }

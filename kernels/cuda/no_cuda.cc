@@ -16,6 +16,10 @@ CudaState cuda_state() {
   return {CudaState::Kind::kAbsent, no_kernels().what()};
 }
 
+std::string missing_cublas() {
+  return no_kernels().what();
+}
+
 std::unique_ptr<Kernels> make_cuda_kernels(Math /*math*/) {
   throw no_kernels();
 }

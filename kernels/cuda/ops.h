@@ -8,6 +8,7 @@
 #include "kernels/cuda/language.h"
 #include "kernels/fused.h"
 #include "kernels/kernels.h"
+#include "kernels/library.h"
 
 // The ops of kernels.h on a device, in exact math: the same bits as kernels/cpu. All addresses are
 // of the device's memory; shapes are not checked here.
@@ -32,6 +33,14 @@ size_t tiles_bytes(int64_t columns, int64_t n_tokens, bool int8);
 void arrange_tiles(Device& device, const float* x, int64_t columns, int64_t n_tokens, bool int8,
                    void* tiles);
 void multiply_tiles(Device& device, const MatmulCall& call, const Vectors& x);
+
+// For those of Math::kLibrary. Throws Error, with what is missing, where there is no library.
+std::unique_ptr<Library> make_library(Device& device);
+// `w` as F16 or BF16: its own data if it is stored so, otherwise rounded into `scratch`, of
+// [rows, columns].
+const void* halves_of(Device& device, const WeightMatrix& w, TensorType half, uint16_t* scratch);
+// out[t, :] = bias
+void fill_with_bias(Device& device, const MatmulCall& call);
 
 void run(Device& device, const NormCall& call);
 void run(Device& device, const RopeCall& call);
@@ -65,7 +74,7 @@ std::unique_ptr<Kernels> make_kernels(std::string_view name, std::unique_ptr<Dev
 
 // Whether products with weights of this type are of whole numbers.
 inline bool is_int8(Math math, TensorType type) {
-  return math == Math::kFast && tensor_type_info(type).block_elements > 1;
+  return math != Math::kExact && tensor_type_info(type).block_elements > 1;
 }
 
 // Blocks of `size` threads that together have at least `count` of them.

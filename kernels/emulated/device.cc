@@ -26,13 +26,6 @@ void check_shape(std::string_view name, const LaunchShape& shape) {
   }
 }
 
-void check_copy(const DeviceMemory& memory, const void* address, size_t bytes) {
-  if (bytes == 0 || memory.contains(address, bytes)) return;
-  throw Error(
-      fmt::format("a copy of {} bytes is out of bounds, at {}", bytes, memory.describe(address)),
-      "emulated device");
-}
-
 }  // namespace
 
 // Launches, to be run one after the other each time.
@@ -57,6 +50,13 @@ void Device::reject_while_recording(const char* what) const {
   throw Error(std::string(what) + " while launches are recorded", "emulated device");
 }
 
+void Device::check_access(const char* what, const void* address, size_t bytes) const {
+  if (bytes == 0 || memory_.contains(address, bytes)) return;
+  throw Error(
+      fmt::format("{} of {} bytes is out of bounds, at {}", what, bytes, memory_.describe(address)),
+      "emulated device");
+}
+
 void* Device::allocate(size_t bytes) {
   reject_while_recording("an allocation");
   return memory_.allocate(bytes);
@@ -64,13 +64,13 @@ void* Device::allocate(size_t bytes) {
 
 void Device::upload(const void* from, size_t bytes, void* to) {
   reject_while_recording("a copy");
-  check_copy(memory_, to, bytes);
+  check_access("a copy", to, bytes);
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
 void Device::download(const void* from, size_t bytes, void* to) {
   reject_while_recording("a copy");
-  check_copy(memory_, from, bytes);
+  check_access("a copy", from, bytes);
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 

@@ -35,6 +35,11 @@ class Device final : public Memory {
   // an Error, as on a GPU. The recording must not outlive the device.
   std::unique_ptr<Recording> record(const std::function<void()>& steps);
 
+  // For what uses this memory without a launch. They throw Error, the one within `steps` of
+  // record(), the other where the bytes are not of one allocation.
+  void reject_while_recording(const char* what) const;
+  void check_access(const char* what, const void* address, size_t bytes) const;
+
   // Since the device was made.
   const EmulatedCounts& counts() const { return counts_; }
 
@@ -56,7 +61,6 @@ class Device final : public Memory {
 
   void run(std::string_view name, const LaunchShape& shape, std::function<void()> body);
   void run_now(const Launch& launch);
-  void reject_while_recording(const char* what) const;
 
   DeviceMemory memory_;
   Fibers fibers_;

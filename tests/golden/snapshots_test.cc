@@ -142,6 +142,26 @@ TEST(FastFloorsFile, IsReadAsItWasWrittenAndAFloorThatLetsAnythingPassIsRefused)
   }
 }
 
+// Floors of library would be taken for those of fast, or the other way round.
+TEST(FastFloorsFile, LibraryHasEntriesOfItsOwn) {
+  FastFloors floors = floors_of(0.03);
+  floors.prompts.push_back(floors.prompts.front());
+  floors.prompts.back().math = "library";
+  floors.prompts.back().floors = {{"logits", {0.002, 0.001}}};
+  const std::string text = fast_floors_text(floors);
+  const FastFloors read = parse_fast_floors(text, "f.json");
+  EXPECT_EQ(fast_floors_text(read), text);
+  EXPECT_EQ(find_fast_floor(read, "Q4_1", "haiku", "logits")->max, 0.03);
+  EXPECT_EQ(find_fast_floor(read, "Q4_1", "haiku", "logits", "library")->max, 0.002);
+  EXPECT_EQ(find_fast_floor(read, "Q4_1", "haiku", "embedding", "library"), nullptr);
+  EXPECT_THAT(fast_floor_changes(floors, floors_of(0.03)).notes,
+              ElementsAre("library floors of Q4_1 haiku: logits is removed"));
+  std::string other = text;
+  other.replace(other.find("\"library\""), 9, "\"exact\"");
+  EXPECT_THAT([&] { parse_fast_floors(other, "f.json"); },
+              ThrowsMessage<Error>(HasSubstr("'prompts[1].math'")));
+}
+
 TEST(FastFloorsFile, ReportsARiseWhichLoosens) {
   EXPECT_THAT(fast_floor_changes(floors_of(0.03), floors_of(0.03)).notes, IsEmpty());
   FastFloorChanges changes = fast_floor_changes(floors_of(0.03), floors_of(0.06));

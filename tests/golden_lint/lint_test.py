@@ -284,6 +284,7 @@ class LintTest(unittest.TestCase):
             (lambda: first["floors"].update(logits=[0.1, 0.2]), "is not [max, median] of a plausible rounding"),
             (lambda: first["floors"].pop("layer_0_q"), "has other checkpoints"),
             (lambda: first.update(prompt="none"), "is missing"),
+            (lambda: first.update(math="library"), "is missing"),
         ):
             kept = json.dumps(self.fast_floors)
             change()

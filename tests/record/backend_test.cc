@@ -11,6 +11,7 @@
 namespace assay {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -33,6 +34,20 @@ TEST(Backend, EmulatedGeneratesWhatTheCpuGenerates) {
   const RunResult fast = run_on("emulated", "fast");
   EXPECT_EQ(fast.math, "fast");
   EXPECT_EQ(fast.generated, run_on("cpu", "fast").generated);
+}
+
+// Three tokens are too few for the library: it is fast that computes them, under its own name.
+TEST(Backend, LibraryIsNamedInTheResult) {
+  if (!has_emulated_kernels()) GTEST_SKIP() << "emulation: this build has no emulated backend";
+  const RunResult library = run_on("emulated", "library");
+  EXPECT_EQ(library.math, "library");
+  EXPECT_EQ(library.generated, run_on("cpu", "fast").generated);
+}
+
+// What would break: another math would compute than the one that the log names.
+TEST(Backend, LibraryWithoutCublasIsAClearError) {
+  EXPECT_THAT([] { run_on("cpu", "library"); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("cuBLAS"), HasSubstr("use --math fast"))));
 }
 
 TEST(Backend, AutoIsCudaWhereItCanRun) {

@@ -30,12 +30,15 @@ inline void PrintTo(Backend backend, std::ostream* out) {
 // Why this build or machine cannot run tests on `backend`; empty if it can. Throws Error, which
 // fails the test that asks, where a GPU is there and does not work, and where none is there and the
 // environment has ASSAY_REQUIRE_GPU=1.
-inline std::string reason_to_skip(Backend backend) {
+inline std::string reason_to_skip(Backend backend, Math math = Math::kExact) {
   if (backend == Backend::kEmulated && !has_emulated_kernels())
     return "emulation: built without it";
   if (backend != Backend::kCuda) return {};
   const CudaState cuda = cuda_state();
-  if (cuda.kind == CudaState::Kind::kUsable) return {};
+  if (cuda.kind == CudaState::Kind::kUsable) {
+    const std::string missing = math == Math::kLibrary ? missing_cublas() : "";
+    return missing.empty() ? "" : "cublas: " + missing;
+  }
   const char* required = std::getenv("ASSAY_REQUIRE_GPU");
   if (cuda.kind == CudaState::Kind::kFails ||
       (required != nullptr && std::string_view(required) == "1")) {

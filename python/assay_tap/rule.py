@@ -17,8 +17,8 @@ class Rule:
     change: applied to each part before it is recorded; one function, or one for each part.
     beside: a rule, with a module within what the stars matched, whose tensor change() is given as well: for what no
         module holds, such as a sum. It must be computed before, and a record of it is not made.
-    rows: "last" where the model computes the row of the last token alone, in its forward pass or right after it;
-        without it there is a row for each token, or for each that the call's logits_to_keep says.
+    rows: "last" where the model computes the row of each sequence's last token alone, in its forward pass or right after
+        it; without it there is a row for each token, or for each that the call's logits_to_keep says.
     """
 
     module: str
@@ -52,7 +52,7 @@ def first(value):
 
 
 def model_logits(output):
-    """The logits [1, tokens, vocabulary] of what a transformers model with a language head returns."""
+    """The logits [sequences, tokens, vocabulary] of what a transformers model with a language head returns."""
     if hasattr(output, "logits"):
         return output.logits
     return next(part for part in output if part is not None and part.dim() == 3)  # of a tuple; the loss may be before it

@@ -41,8 +41,8 @@ def heads_of(config):
 
 
 def join_heads(tensor):
-    """[1, heads, tokens, head_dim] as [tokens, heads * head_dim]."""
-    return tensor[0].transpose(0, 1).reshape(tensor.shape[2], -1)
+    """[sequences, heads, tokens, head_dim] as [sequences * tokens, heads * head_dim]."""
+    return tensor.transpose(1, 2).flatten(2).flatten(0, 1)
 
 
 class _Layer:
@@ -84,7 +84,10 @@ class _Layer:
         if kind != "add":
             return None
         stream, branch = (self._entering if name == "output" else self._rules[name] for name in inputs)
-        return replace(branch, beside=stream, change=lambda value, other: branch.parts(value)[0] + other)
+        # One of them may be [sequences, tokens, n], and the other, of experts, [sequences * tokens, n].
+        return replace(
+            branch, beside=stream, change=lambda value, other: branch.parts(value)[0].flatten(0, -2) + other.flatten(0, -2)
+        )
 
     def _change(self, out, kind, module):
         """What makes the checkpoint of a module's output, if it is not that itself."""
@@ -102,7 +105,7 @@ class _Layer:
                 rows = rows.chunk(len(outs), dim=-1)[outs.index(out)]
             if by_heads:  # whether they are in a dimension of their own or not
                 heads_first = "heads_first" in self._network
-                rows = join_heads(rows) if heads_first else rows.reshape(rows.shape[1], -1)
+                rows = join_heads(rows) if heads_first else rows.flatten(0, 1).flatten(1)
             return self._heads.to_adjacent(rows) if reorder else rows
 
         return change
@@ -131,7 +134,7 @@ class _Layer:
         return Rule(
             module,
             "",
-            change=lambda value, other: self._with_end(self._own(value)[0], first(other)[0][:, None, -size:]),
+            change=lambda value, other: self._with_end(self._own(value)[0], first(other).flatten(0, -2)[:, None, -size:]),
             beside=self._rules[kv_a],
         )
 
@@ -141,8 +144,8 @@ class _Layer:
         attention = self._rules["kv_b"].module.rpartition(".")[0]
         calls = Rule(attention, "", calls=self._network["rotation"], change=lambda result: result)
 
-        def turned(result):  # [tokens, heads, size]
-            rows = result[out == "k_rope"][0].transpose(0, 1)
+        def turned(result):  # [sequences * tokens, heads, size]
+            rows = result[out == "k_rope"].transpose(1, 2).flatten(0, 1)
             return replace(self._heads, dim=size).to_adjacent(rows) if "rotated_to_halves" in self._network else rows
 
         if out == "k_rope":  # transformers computes the other parts after the rotation

@@ -6,9 +6,13 @@ import warnings
 from .arrays import as_rows, type_name
 from .calls import listen
 from .checkpoints import CheckpointSet
+from .compiled import is_recomputing, refuse_compiled, refuse_wrapper
 from .environment import checkpoints_from_environment, times_from_environment, writer_from_environment
+from .generation import Generation
 from .positions import Pass
 from .rules import rules_for
+from .sequences import Sequences
+from .sinks import sink_of
 from .writer import LogError, LogWriter
 
 
@@ -20,11 +24,15 @@ class Tap:
     """Hooks on a model; remove() or leaving the `with` block takes them off and closes a log that attach() opened."""
 
     def __init__(self, model, sink, rules, wanted, positions, owned=None):
-        self._sink = sink
+        self._sink = sink  # of sinks.py
         self._wanted = wanted
         self._positions_of = positions
         self._owned = owned
         self._pass = Pass()
+        self._steps = 0  # passes so far
+        self._sequences, self._of_rows, self._phase = Sequences(), [], None
+        self._ended = set()  # sequences that generate() goes on padding
+        self._generation = None
         self._calls = {}  # module -> {what it calls: [who is given the result]}
         self._inside = []  # those of these modules that run now
         self._handles = []
@@ -37,6 +45,7 @@ class Tap:
             self._warn_of_unmatched()
             if len(self._handles) > 1:
                 self._handles.append(model.register_forward_hook(self._end, always_call=True))
+                self._generation = Generation(model)
             else:  # nothing of this model is logged
                 self._handles.pop().remove()
         except BaseException:
@@ -55,17 +64,38 @@ class Tap:
         for end in self._listening.values():
             end()
         self._handles, self._listening = [], {}
+        if self._generation is not None:
+            self._generation.remove()
         if self._owned is not None:
             self._owned.close()
             self._owned = None
 
     def _start(self, model, args, kwargs):
+        refuse_compiled(model)
         self._inside.clear()
         self._pass = Pass(model.forward, args, kwargs, self._positions_of)
+        rows = self._pass.rows
+        self._of_rows, begins = self._sequences.begin(rows, self._pass.named)
+        first = next((row[0] for row in rows if row and row[0] is not None), 0)
+        self._phase = "decode" if first > 0 and all(len(row) == 1 for row in rows) else "prefill"
+        tokens = self._pass.tokens
+        self._drop_ended(tokens)
+        self._sink.begin(model, self._of_rows, self._pass.real_tokens() if begins else None)
+        self._steps += 1
+
+    def _drop_ended(self, tokens):
+        """In a batch generate() goes on with sequences that have ended: by the token that ended them, then padding."""
+        for row, sequence in enumerate(self._of_rows if self._generation.ends and len(self._of_rows) > 1 else ()):
+            if self._phase == "decode" and tokens and tokens[row][-1] in self._generation.ends:
+                self._ended.add(sequence)
+            if sequence in self._ended:
+                self._pass.drop(row)
 
     def _end(self, _model, _args, output):
         if output is None:  # after an error, too
             self._pass = Pass()
+        else:
+            self._sequences.end(self._pass.named, output)
         self._pass.end()
 
     def _apply(self, rule, model):
@@ -150,18 +180,40 @@ class Tap:
                 give(result)
 
     def _emit(self, names, rule, value, *beside):
+        if is_recomputing():
+            return
         for name, part in zip(names, rule.parts(value, *beside), strict=True):
             if name in self._wanted:
                 rows = as_rows(part)
-                self._sink(name, self._pass.of(name, len(rows), rule.rows == "last"), rows, type_name(part))
+                places = self._pass.of(name, len(rows), rule.rows == "last")
+                for row, own in _by_row(places).items():
+                    self._sink.write(
+                        name,
+                        [places[i].position for i in own],
+                        rows if len(own) == len(rows) else rows[own],
+                        type_name(part),
+                        sequence=self._of_rows[row],
+                        step=self._steps - 1,
+                        phase=self._phase,
+                    )
+
+
+def _by_row(places):
+    """For each row of the batch the indices of its places, without padding."""
+    found = {}
+    for i, place in enumerate(places):
+        if place.position is not None:
+            found.setdefault(place.row, []).append(i)
+    return found
 
 
 def attach(model, log=None, rules=None, checkpoints=None, positions=None, **options):
     """Records the checkpoints of every forward pass of `model` until the returned Tap is removed.
 
-    log: a path, a LogWriter, or a function (checkpoint, positions, rows [tokens, n]). Without it the environment says:
-        ORCH_LOG_FILE, ORCH_LOG_TEAM, ORCH_LOG_VALUES, ASSAY_LOG_CHECKPOINTS; nothing is logged where the first is
-        not set.
+    log: a path, a LogWriter, or a function (checkpoint, positions, rows [tokens, n]), which is called for each sequence
+        of a batch and given sequence, step and phase by name if it has parameters of these names. Without it the
+        environment says: ORCH_LOG_FILE, ORCH_LOG_TEAM, ORCH_LOG_VALUES, ASSAY_LOG_CHECKPOINTS; nothing is logged where
+        the first is not set. A log that is empty gets a header, with the tokens of the first pass.
     rules: a list of Rule; without it those of assay_tap.rules, for any decoder of transformers.
     checkpoints: `logits`, `layers`, `ops` or globs. All that the rules name, unless the environment says where to log.
         A glob that matches no checkpoint of the model gives a warning.
@@ -169,11 +221,13 @@ def attach(model, log=None, rules=None, checkpoints=None, positions=None, **opti
         they are read from the call's arguments (assay_tap.positions). It is called before each pass.
     options: of LogWriter, such as team, values=None for all, sketch=True.
 
-    One sequence at a time. Raises LogError if there are no rules for the model, if one finds no module, or if the log
-    cannot be opened. A forward pass of which something is to be logged raises it if it has several sequences, or rows
-    whose positions are unknown or repeat; so does a module that a rule names and that is called outside of a pass, but
-    for one row of a rule with rows="last" after it. A model of which nothing is to be logged has no hooks.
+    Rows of a batch are sequences of their own, numbered from 0 as they begin; padding, by the attention_mask, is not
+    logged. Raises LogError if there are no rules for the model, if one finds no module, or if the log cannot be opened.
+    A forward pass of which something is to be logged raises it if rows have positions that are unknown or repeat; so
+    does a module that a rule names and that is called outside of a pass, but for the rows of a rule with rows="last"
+    after it; and a model that torch.compile runs. A model of which nothing is to be logged has no hooks.
     """
+    refuse_wrapper(model)
     if rules is None:
         rules = rules_for(model)
     owned = None
@@ -186,5 +240,4 @@ def attach(model, log=None, rules=None, checkpoints=None, positions=None, **opti
         wanted = CheckpointSet(checkpoints or "ops")
         if not callable(log) and not isinstance(log, LogWriter):
             owned = log = LogWriter(log, **{"times": times_from_environment(), **options})
-    sink = log.write_rows if isinstance(log, LogWriter) else lambda name, positions, rows, _: log(name, positions, rows)
-    return Tap(model, sink, rules, wanted, positions, owned)
+    return Tap(model, sink_of(log), rules, wanted, positions, owned)

@@ -168,6 +168,11 @@ class LogWriter:
         parts.append(contents(row, head, self.summary, self.sketch, self.sketch_digits))
         self._write((",".join(parts) + "}\n").encode())
 
+    def is_empty(self):
+        """Whether nothing has been logged, not even a header."""
+        with self._lock:
+            return not (self._size if self._fd is None or not self._regular else os.fstat(self._fd).st_size)
+
     def write_rows(self, checkpoint, positions, rows, dtype=None, **where):
         """Logs one row for each position: a sink for attach(). rows: as in write(), a dimension more."""
         if hasattr(rows, "dtype"):

@@ -391,7 +391,7 @@ class OwnRules(unittest.TestCase):
         self.model = torch.nn.Sequential(torch.nn.Embedding(50, 6), torch.nn.Linear(6, 9), torch.nn.Linear(9, 50))
 
     def records(self):
-        return [json.loads(line) for line in self.path.read_text().splitlines()]
+        return [json.loads(line) for line in self.path.read_text().splitlines()[1:]]  # after the header
 
     def test_three_lines_log_any_model(self):
         rules = [Rule("1", ("layer_0_q", "layer_0_kv"), widths=(3, 6)), Rule("2", "logits"), Rule("0", "embedding")]
@@ -489,8 +489,6 @@ class OwnRules(unittest.TestCase):
             attach(self.model, self.path, [Rule("model.norm", "final_norm")])
         with self.assertRaisesRegex(LogError, "no ready rules for Sequential"):
             attach(self.model, self.path)
-        with self.assertRaisesRegex(LogError, "batch of 2"), attach(self.model, self.path, [Rule("2", "logits")]):
-            self.model(torch.tensor([[4], [5]]))
         with self.assertRaisesRegex(LogError, "no function 'nothing'"):
             attach(self.model, self.path, [Rule("2", "logits", calls="nothing")])
 

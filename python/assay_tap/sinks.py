@@ -1,0 +1,75 @@
+"""Where a tap's rows go: to a log, with a header, or to a function."""
+
+import inspect
+from pathlib import Path
+
+from .networks import MODELS
+from .writer import LogError, LogWriter
+
+
+class LogSink:
+    """Writes to a LogWriter; an empty log gets a header first, with what the first pass computes."""
+
+    def __init__(self, log):
+        self._log = log
+        self._header = None
+
+    def begin(self, model, sequences, tokens):
+        """A pass begins these sequences, whose tokens are `tokens`, a list each, or are not known: None."""
+        if self._header is None:
+            self._header = about(model)
+            if tokens and len(sequences) > 1:
+                self._header |= dict(tokens=tokens, sequences=[str(each) for each in sequences])
+            elif tokens:
+                self._header["tokens"] = tokens[0]
+
+    def write(self, name, positions, rows, dtype, **where):
+        if self._header is not None and self._log.is_empty():
+            self._log.header(**self._header)
+        self._log.write_rows(name, positions, rows, dtype, **where)
+
+
+class FunctionSink:
+    """Calls a function (checkpoint, positions, rows), and by name what it has parameters for: sequence, step, phase."""
+
+    def __init__(self, function):
+        self._function = function
+        try:
+            takes = set(inspect.signature(function).parameters)
+        except (TypeError, ValueError):  # a function without a signature
+            takes = set()
+        self._takes = takes & {"sequence", "step", "phase"}
+        self._fault = None
+
+    def begin(self, _model, sequences, _tokens):
+        self._fault = None
+        if len(sequences) > 1 and "sequence" not in self._takes:
+            self._fault = (
+                f"a batch of {len(sequences)} sequences; give attach() a path, or a function with a parameter `sequence`"
+            )
+
+    def write(self, name, positions, rows, _dtype, **where):
+        if self._fault is not None:
+            raise LogError(self._fault)
+        self._function(name, positions, rows, **{key: where[key] for key in self._takes})
+
+
+def sink_of(log):
+    return LogSink(log) if isinstance(log, LogWriter) else FunctionSink(log)
+
+
+def about(model):
+    """What a header says of a model of PyTorch."""
+    config = getattr(model, "config", None)
+    kind = getattr(config, "model_type", "")
+    parameter = next(model.parameters(), None)
+    dtype = "" if parameter is None else str(parameter.dtype).removeprefix("torch.")
+    return dict(
+        model={
+            "name": Path(getattr(config, "_name_or_path", "") or "").name or type(model).__name__,
+            "arch": MODELS.get(kind, {}).get("architecture", kind),
+            "type": dtype.replace("bfloat", "BF").replace("float", "F"),
+        },
+        engine="transformers" if kind else "torch",
+        backend="" if parameter is None else parameter.device.type,
+    )

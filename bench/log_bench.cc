@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <numeric>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "assay/compare/compare_logs.h"
 #include "assay/log/log_reader.h"
@@ -60,27 +62,34 @@ void log_write_layer_with_sketch(benchmark::State& state) {
   report_bytes(state, static_cast<double>(values.size() * sizeof(float)));
 }
 
-// What `--checkpoints layers --sketch` writes of one token.
+// What `--checkpoints layers --sketch`, or `ops`, writes of one token.
 struct LoggedModel {
   int64_t layers;
-  int64_t width;
+  std::vector<int64_t> widths;  // of a layer's records
   int64_t vocabulary;
 };
-constexpr LoggedModel kSmolLm2 = {30, 576, 49152};
-constexpr LoggedModel kTinyLlama = {22, 2048, 32000};
-constexpr LoggedModel kQwen = {24, 896, 151936};
+const LoggedModel kSmolLm2 = {30, {576}, 49152};
+const LoggedModel kSmolLm2Ops = {
+    30, {576, 576, 192, 192, 576, 192, 576, 576, 576, 576, 1536, 1536, 1536, 576, 576}, 49152};
+const LoggedModel kTinyLlama = {22, {2048}, 32000};
+const LoggedModel kQwen = {24, {896}, 151936};
 
 void log_write_token(benchmark::State& state, const LoggedModel& model) {
   const TemporaryFile file("assay_bench_token");
   const std::vector<float> values = random_floats(model.vocabulary);
-  const std::span<const float> row(values.data(), static_cast<size_t>(model.width));
   LogWriter writer(file.path(), {.team = "bench", .summary = true, .sketch = true});
   int64_t token_idx = 0;
   for (auto _ : state) {
-    for (int64_t i = 0; i <= model.layers; ++i) writer.write("layer_0_output", token_idx, row);
+    for (int64_t layer = 0; layer < model.layers; ++layer) {
+      for (const int64_t width : model.widths) {
+        writer.write("layer_0_output", token_idx,
+                     std::span(values).first(static_cast<size_t>(width)));
+      }
+    }
     writer.write("logits", token_idx++, values);
   }
-  report_bytes(state, static_cast<double>((model.layers + 1) * model.width + model.vocabulary) * 4);
+  const int64_t layer_width = std::accumulate(model.widths.begin(), model.widths.end(), int64_t{0});
+  report_bytes(state, static_cast<double>(model.layers * layer_width + model.vocabulary) * 4);
 }
 
 void log_read_full_logits(benchmark::State& state) {
@@ -116,6 +125,9 @@ void sketch(benchmark::State& state) {
 BENCHMARK(log_write_full_logits)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(log_write_layer_with_sketch)->UseRealTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(log_write_token, smollm2, kSmolLm2)->UseRealTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(log_write_token, smollm2_ops, kSmolLm2Ops)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(log_write_token, tinyllama, kTinyLlama)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);

@@ -10,8 +10,10 @@ set(assay_targets
   assay_compare
   assay_conform
   assay_convert
+  assay_dump
   assay_engine
   assay_flags
+  assay_fleet
   assay_golden
   assay_kernels
   assay_log

@@ -61,6 +61,30 @@ extern "C" {
 // Element types. Types narrower than a float are widened, which loses nothing.
 enum { ASSAY_TAP_F32 = 0, ASSAY_TAP_F16 = 1, ASSAY_TAP_BF16 = 2 };
 
+// Where in a run a tensor belongs: which sequence of a batch, which forward pass, which part of it
+// on which process. Begin with `assay_tap_coordinates at = ASSAY_TAP_COORDINATES;`, which says
+// nothing; what is not said is not logged.
+enum { ASSAY_TAP_PREFILL = 1, ASSAY_TAP_DECODE = 2 };
+typedef struct {
+  int64_t tp, pp, ep, sp;  // tensor, pipeline, expert and sequence parallel; from 0
+} assay_tap_rank;
+typedef struct {
+  const char* sequence;        // a name, or a number as text; NULL: 0
+  int64_t step;                // number of the forward pass, from 0; negative: not said
+  int phase;                   // ASSAY_TAP_PREFILL or ASSAY_TAP_DECODE; 0: not said
+  const assay_tap_rank* rank;  // NULL: not said
+  const char* dims;            // the axes of the shape, as in "t h[tp]"; NULL: not said
+} assay_tap_coordinates;
+#define ASSAY_TAP_COORDINATES \
+  { NULL, -1, 0, NULL, NULL }
+
+// One of several sequences of a log.
+typedef struct {
+  const char* name;       // as in assay_tap_coordinates; NULL: 0
+  const int32_t* tokens;  // [n_tokens], the prompt's, without padding
+  size_t n_tokens;
+} assay_tap_sequence;
+
 // The optional first line of a log; NULL is logged as an empty string, a NULL prompt not at all.
 typedef struct {
   const char* model_name;
@@ -98,9 +122,19 @@ ASSAY_TAP_API int assay_tap_log(const char* checkpoint, int64_t token_idx, const
 ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx, int type,
                                        const void* values, const int64_t* shape, int rank);
 
+// The same at other coordinates than those of a run of one sequence on one process. An unknown
+// phase or a negative number in `rank` is an invalid call.
+ASSAY_TAP_API int assay_tap_log_at(const assay_tap_coordinates* at, const char* checkpoint,
+                                   int64_t token_idx, int type, const void* values,
+                                   const int64_t* shape, int rank);
+
 // Writes the first line. Returns as assay_tap_log(); -1 if anything has been logged before. A NULL
 // header, or NULL tokens when n_tokens is not 0, is an invalid call.
 ASSAY_TAP_API int assay_tap_log_header(const assay_tap_header* header);
+
+// The same for a log of `n` sequences, whose tokens replace those of `header`.
+ASSAY_TAP_API int assay_tap_log_batch_header(const assay_tap_header* header,
+                                             const assay_tap_sequence* sequences, size_t n);
 
 // Opens a log that an engine's own flags ask for, instead of the environment: before the first call
 // of any other function. `values` and `checkpoints` as in the environment; NULL is the default.
@@ -164,7 +198,6 @@ static __attribute__((unused)) int assay_tap_log_device(const char* checkpoint, 
 #include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__) && !defined(__CUDACC__)
-#define ASSAY_TAP_AVX512 1
 #include <immintrin.h>
 #endif
 
@@ -551,6 +584,299 @@ ASSAY_TAP_API size_t assay_tap_print_double(char* to, double value) {
   return length;
 }
 
+// ---- Doubles as text, eight at a time --------------------------------------------------------
+
+#if defined(__x86_64__) && !defined(__CUDACC__)
+#define ASSAY_TAP_AVX512 1
+#define ASSAY_TAP_TARGET __attribute__((target("avx512f,avx512dq")))
+
+static int assay_tap_has_avx512(void) {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+}
+
+ASSAY_TAP_TARGET static inline __m512i assay_tap_shift_right(__m512i a, unsigned bits) {
+  return _mm512_maskz_srli_epi64(0xFF, a, bits);
+}
+
+ASSAY_TAP_TARGET static inline __m512i assay_tap_shift_left(__m512i a, unsigned bits) {
+  return _mm512_maskz_slli_epi64(0xFF, a, bits);
+}
+
+ASSAY_TAP_TARGET static inline __m512i assay_tap_all(uint64_t number) {
+  return _mm512_set1_epi64((long long)number);
+}
+
+// The products of the low halves.
+ASSAY_TAP_TARGET static inline __m512i assay_tap_times(__m512i a, __m512i b) {
+  return _mm512_maskz_mul_epu32(0xFF, a, b);
+}
+
+// Numbers of 192 bits, the lowest word first.
+typedef struct {
+  __m512i words[3];
+} assay_tap_wide;
+
+// The low words of a * b; the high words go to `high`.
+ASSAY_TAP_TARGET static inline __m512i assay_tap_product(__m512i a, __m512i b, __m512i* high) {
+  const __m512i half = assay_tap_all(0xFFFFFFFFU);
+  const __m512i a1 = assay_tap_shift_right(a, 32);
+  const __m512i b1 = assay_tap_shift_right(b, 32);
+  const __m512i low = assay_tap_times(a, b);
+  const __m512i mixed = assay_tap_times(a, b1);
+  const __m512i other = assay_tap_times(a1, b);
+  const __m512i middle = _mm512_add_epi64(
+      _mm512_add_epi64(assay_tap_shift_right(low, 32), _mm512_and_si512(mixed, half)),
+      _mm512_and_si512(other, half));
+  *high = _mm512_add_epi64(
+      _mm512_add_epi64(assay_tap_times(a1, b1), assay_tap_shift_right(middle, 32)),
+      _mm512_add_epi64(assay_tap_shift_right(mixed, 32), assay_tap_shift_right(other, 32)));
+  return _mm512_or_si512(_mm512_and_si512(low, half), assay_tap_shift_left(middle, 32));
+}
+
+// The highest word, rounded to odd: its lowest bit is set if the middle one exceeds 1.
+ASSAY_TAP_TARGET static inline __m512i assay_tap_to_odd(__m512i middle, __m512i high) {
+  const __m512i one = assay_tap_all(1);
+  return _mm512_mask_or_epi64(high, _mm512_cmpgt_epu64_mask(middle, one), high, one);
+}
+
+ASSAY_TAP_TARGET static inline __m512i assay_tap_sum_to_odd(const assay_tap_wide* a,
+                                                            const assay_tap_wide* b) {
+  const __m512i one = assay_tap_all(1);
+  const __m512i low = _mm512_add_epi64(a->words[0], b->words[0]);
+  const __mmask8 carry = _mm512_cmplt_epu64_mask(low, a->words[0]);
+  const __m512i added = _mm512_mask_add_epi64(b->words[1], carry, b->words[1], one);
+  const __m512i middle = _mm512_add_epi64(a->words[1], added);
+  const __mmask8 carries = _mm512_cmplt_epu64_mask(middle, a->words[1]) |
+                           _mm512_mask_cmpeq_epi64_mask(carry, added, _mm512_setzero_si512());
+  const __m512i high = _mm512_add_epi64(a->words[2], b->words[2]);
+  return assay_tap_to_odd(middle, _mm512_mask_add_epi64(high, carries, high, one));
+}
+
+ASSAY_TAP_TARGET static inline __m512i assay_tap_difference_to_odd(const assay_tap_wide* a,
+                                                                   const assay_tap_wide* b) {
+  const __m512i one = assay_tap_all(1);
+  const __mmask8 borrow = _mm512_cmplt_epu64_mask(a->words[0], b->words[0]);
+  const __m512i taken = _mm512_mask_add_epi64(b->words[1], borrow, b->words[1], one);
+  const __m512i middle = _mm512_sub_epi64(a->words[1], taken);
+  const __mmask8 borrows = _mm512_cmplt_epu64_mask(a->words[1], taken) |
+                           _mm512_mask_cmpeq_epi64_mask(borrow, taken, _mm512_setzero_si512());
+  const __m512i high = _mm512_sub_epi64(a->words[2], b->words[2]);
+  return assay_tap_to_odd(middle, _mm512_mask_sub_epi64(high, borrows, high, one));
+}
+
+// number / 10^8 and number % 10^8, of numbers below 2^57. The quotient in double may be off by one.
+ASSAY_TAP_TARGET static inline __m512i assay_tap_quotient(__m512i number, __m512i* rest) {
+  const __m512i one = assay_tap_all(1);
+  const __m512i divisor = assay_tap_all(100000000U);
+  const __m512d wide = _mm512_maskz_cvtepu64_pd(0xFF, number);
+  __m512i quotient = _mm512_maskz_cvttpd_epu64(0xFF, _mm512_mul_pd(wide, _mm512_set1_pd(1e-8)));
+  __m512i left = _mm512_sub_epi64(number, _mm512_mullo_epi64(quotient, divisor));
+  const __mmask8 below = _mm512_cmplt_epi64_mask(left, _mm512_setzero_si512());
+  quotient = _mm512_mask_sub_epi64(quotient, below, quotient, one);
+  left = _mm512_mask_add_epi64(left, below, left, divisor);
+  const __mmask8 above = _mm512_cmpge_epi64_mask(left, divisor);
+  *rest = _mm512_mask_sub_epi64(left, above, left, divisor);
+  return _mm512_mask_add_epi64(quotient, above, quotient, one);
+}
+
+// assay_tap_eight_digits() of eight numbers.
+ASSAY_TAP_TARGET static inline __m512i assay_tap_digits_avx512(__m512i number) {
+  const __m512i myriads =
+      assay_tap_shift_right(assay_tap_times(number, assay_tap_all(3518437209U)), 45);
+  const __m512i units = _mm512_sub_epi64(number, assay_tap_times(myriads, assay_tap_all(10000)));
+  const __m512i fours = _mm512_or_si512(myriads, assay_tap_shift_left(units, 32));
+  const __m512i hundreds = _mm512_and_si512(
+      assay_tap_shift_right(_mm512_mullo_epi32(fours, _mm512_set1_epi32(10486)), 20),
+      assay_tap_all(0x0000007F0000007FU));
+  const __m512i twos =
+      _mm512_sub_epi32(fours, _mm512_mullo_epi32(hundreds, _mm512_set1_epi32(100)));
+  const __m512i pairs = _mm512_or_si512(hundreds, assay_tap_shift_left(twos, 16));
+  const __m512i tens =
+      _mm512_and_si512(assay_tap_shift_right(_mm512_mullo_epi32(pairs, _mm512_set1_epi32(103)), 10),
+                       assay_tap_all(0x000F000F000F000FU));
+  const __m512i ones = _mm512_sub_epi64(pairs, _mm512_mullo_epi32(tens, _mm512_set1_epi32(10)));
+  return _mm512_or_si512(tens, assay_tap_shift_left(ones, 8));
+}
+
+// As assay_tap_choose(), but all decimals are in units of 10^k: a shorter one ends with 0.
+ASSAY_TAP_TARGET static inline __m512i assay_tap_choose_avx512(__m512i low, __m512i middle,
+                                                               __m512i high, __m512i out) {
+  const __m512i s = assay_tap_shift_right(middle, 2);
+  __m512i rest;
+  (void)assay_tap_quotient(s, &rest);
+  const __m512i tenth =
+      assay_tap_shift_right(assay_tap_times(rest, assay_tap_all(0xCCCCCCCDU)), 35);
+  const __m512i digit = _mm512_sub_epi64(rest, assay_tap_times(tenth, assay_tap_all(10)));
+  const __m512i tens = _mm512_sub_epi64(s, digit);
+  const __m512i least = _mm512_add_epi64(low, out);
+  const __m512i most = _mm512_sub_epi64(high, out);
+  const __m512i tens4 = assay_tap_shift_left(tens, 2);
+  const __m512i s4 = assay_tap_shift_left(s, 2);
+  const __mmask8 low_fits = _mm512_cmple_epu64_mask(least, tens4);
+  const __mmask8 high_fits =
+      _mm512_cmple_epu64_mask(_mm512_add_epi64(tens4, assay_tap_all(40)), most);
+  const __mmask8 shorter = low_fits ^ high_fits;
+  const __mmask8 s_fits = _mm512_cmple_epu64_mask(least, s4);
+  const __mmask8 t_fits = _mm512_cmple_epu64_mask(_mm512_add_epi64(s4, assay_tap_all(4)), most);
+  const __m512i even = _mm512_sub_epi64(assay_tap_all(2), _mm512_and_si512(s, assay_tap_all(1)));
+  const __mmask8 above = _mm512_cmpgt_epu64_mask(_mm512_sub_epi64(middle, s4), even);
+  const __mmask8 one_fits = s_fits ^ t_fits;
+  const __mmask8 up = (one_fits & t_fits) | (__mmask8)(~one_fits & above);
+  __m512i chosen = _mm512_mask_add_epi64(s, up, s, assay_tap_all(1));
+  chosen = _mm512_mask_mov_epi64(chosen, shorter, tens);
+  return _mm512_mask_add_epi64(chosen, shorter & high_fits, chosen, assay_tap_all(10));
+}
+
+// Eight doubles of 17 digits each, which may end with zeros.
+typedef struct {
+  uint64_t first[8];  // the first digit; the other sixteen as assay_tap_eight_digits() has them
+  uint64_t high[8];
+  uint64_t low[8];
+  int64_t point[8];  // digits before the point
+  unsigned normal;   // bit i: number i is neither subnormal nor a power of two, and finite
+} assay_tap_decimals;
+
+ASSAY_TAP_TARGET static void assay_tap_shortest_avx512(const double* values,
+                                                       assay_tap_decimals* to) {
+  const __m512i zero = _mm512_setzero_si512();
+  const __m512i one = assay_tap_all(1);
+  const __m512i bits = _mm512_loadu_si512(values);
+  const __m512i fraction = _mm512_and_si512(bits, assay_tap_all(0xFFFFFFFFFFFFFU));
+  const __m512i exponent = _mm512_and_si512(assay_tap_shift_right(bits, 52), assay_tap_all(0x7FF));
+  __mmask8 normal = _mm512_cmpneq_epi64_mask(fraction, zero);
+  normal = _mm512_mask_cmpneq_epi64_mask(normal, exponent, assay_tap_all(0x7FF));
+  normal = _mm512_mask_cmpneq_epi64_mask(normal, exponent, zero);
+  const __m512i c = _mm512_or_si512(fraction, assay_tap_all(0x10000000000000U));
+  const __m512i q = _mm512_sub_epi64(exponent, assay_tap_all(1075));
+  // As in assay_tap_log10_pow2() and assay_tap_log2_pow10().
+  const __m512i k =
+      _mm512_maskz_srai_epi64(0xFF, _mm512_mullo_epi64(q, assay_tap_all(1262611)), 22);
+  const __m512i minus_k = _mm512_sub_epi64(zero, k);
+  const __m512i log2 =
+      _mm512_maskz_srai_epi64(0xFF, _mm512_mullo_epi64(minus_k, assay_tap_all(1741647)), 19);
+  const __m512i shift = _mm512_add_epi64(_mm512_add_epi64(q, log2), one);
+  const __m512i place = assay_tap_shift_left(
+      _mm512_add_epi64(minus_k, assay_tap_all((uint64_t)-ASSAY_TAP_MIN_POWER)), 1);
+  const __m512i power_high =
+      _mm512_mask_i64gather_epi64(zero, normal, place, &assay_tap_powers[0].high, 8);
+  const __m512i power_low =
+      _mm512_mask_i64gather_epi64(zero, normal, place, &assay_tap_powers[0].low, 8);
+  // The value in units of 10^k, and half of its interval: four and two times, with 128 bits below.
+  const __m512i four_c =
+      _mm512_maskz_sllv_epi64(0xFF, c, _mm512_add_epi64(shift, assay_tap_all(2)));
+  const __m512i by = _mm512_add_epi64(shift, one);
+  const __m512i back = _mm512_sub_epi64(assay_tap_all(64), by);
+  assay_tap_wide value;
+  assay_tap_wide half;
+  __m512i carried;
+  value.words[0] = assay_tap_product(power_low, four_c, &carried);
+  value.words[1] = assay_tap_product(power_high, four_c, &value.words[2]);
+  value.words[1] = _mm512_add_epi64(value.words[1], carried);
+  value.words[2] = _mm512_mask_add_epi64(
+      value.words[2], _mm512_cmplt_epu64_mask(value.words[1], carried), value.words[2], one);
+  half.words[0] = _mm512_maskz_sllv_epi64(0xFF, power_low, by);
+  half.words[1] = _mm512_or_si512(_mm512_maskz_sllv_epi64(0xFF, power_high, by),
+                                  _mm512_maskz_srlv_epi64(0xFF, power_low, back));
+  half.words[2] = _mm512_maskz_srlv_epi64(0xFF, power_high, back);
+  const __m512i chosen = assay_tap_choose_avx512(
+      assay_tap_difference_to_odd(&value, &half), assay_tap_to_odd(value.words[1], value.words[2]),
+      assay_tap_sum_to_odd(&value, &half), _mm512_and_si512(c, one));
+  const __mmask8 sixteen = _mm512_cmplt_epu64_mask(chosen, assay_tap_all(10000000000000000U));
+  const __m512i digits = _mm512_mask_add_epi64(chosen, sixteen, assay_tap_shift_left(chosen, 3),
+                                               assay_tap_shift_left(chosen, 1));
+  const __m512i point = _mm512_add_epi64(k, assay_tap_all(17));
+  __m512i low;
+  const __m512i nine = assay_tap_quotient(digits, &low);
+  const __m512i first =  // by 2^57 / 10^8
+      assay_tap_shift_right(assay_tap_times(nine, assay_tap_all(1441151881U)), 57);
+  const __m512i high = _mm512_sub_epi64(nine, assay_tap_times(first, assay_tap_all(100000000U)));
+  _mm512_storeu_si512(to->first, first);
+  _mm512_storeu_si512(to->high, assay_tap_digits_avx512(high));
+  _mm512_storeu_si512(to->low, assay_tap_digits_avx512(low));
+  _mm512_storeu_si512(to->point, _mm512_mask_sub_epi64(point, sixteen, point, one));
+  to->normal = normal;
+}
+
+#define ASSAY_TAP_DOUBLES 64  // whose digits are computed before the first is laid out
+
+typedef struct {
+  char text[40];  // eight zeros, the digits, zeros
+  int count;      // of digits; 0: not laid out as assay_tap_write_laid_out() does
+  int point;
+} assay_tap_digits;
+
+ASSAY_TAP_TARGET static void assay_tap_digits_of_doubles(const double* values, size_t n,
+                                                         assay_tap_digits* digits) {
+  const uint64_t zeros = 0x3030303030303030U;
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    assay_tap_decimals decimals;
+    assay_tap_shortest_avx512(values + i, &decimals);
+    for (size_t j = 0; j < 8; ++j) {
+      assay_tap_digits* to = digits + i + j;
+      const uint64_t high = decimals.high[j] | zeros;
+      const uint64_t low = decimals.low[j] | zeros;
+      memcpy(to->text, &zeros, 8);
+      to->text[8] = (char)('0' + decimals.first[j]);
+      memcpy(to->text + 9, &high, 8);
+      memcpy(to->text + 17, &low, 8);
+      memcpy(to->text + 25, &zeros, 8);
+      const uint64_t word = decimals.low[j] != 0 ? decimals.low[j] : decimals.high[j];
+      const int most = decimals.low[j] != 0 ? 17 : 9;
+      const int count = most - (__builtin_clzll(word | 1) >> 3) - (word == 0);
+      to->point = (int)decimals.point[j];
+      const int fixed = to->point < count && to->point >= (count == 1) - 3;  // and not whole
+      to->count = (decimals.normal >> j & 1) != 0 && fixed ? count : 0;
+    }
+  }
+  for (; i < n; ++i) digits[i].count = 0;
+}
+
+// 16 and 24 bytes are copied where fewer are needed.
+static inline char* assay_tap_write_laid_out(char* to, const assay_tap_digits* digits,
+                                             int negative) {
+  const int whole = digits->point > 0 ? digits->point : 1;
+  const char* first = digits->text + 8 + digits->point - whole;
+  *to = '-';
+  to += negative;
+  memcpy(to, first, 16);
+  to[whole] = '.';
+  memcpy(to + whole + 1, first + whole, 24);
+  return to + (whole + 1 + digits->count - digits->point);
+}
+#endif
+
+// [a,b,...]: at most 26 bytes a value, and 64 more may be written. The digits of many numbers are
+// computed first, and then laid out: memory that was just written cannot be read back at once in
+// other sizes.
+static __attribute__((unused)) char* assay_tap_write_doubles(char* to, const double* values,
+                                                             size_t n) {
+  (void)pthread_once(&assay_tap_powers_once, assay_tap_make_powers);
+  *to++ = '[';
+#if defined(ASSAY_TAP_AVX512)
+  assay_tap_digits digits[ASSAY_TAP_DOUBLES];
+  const int fast = assay_tap_has_avx512();
+  for (size_t i = 0; i < n; ++i) {
+    const size_t j = i % ASSAY_TAP_DOUBLES;
+    if (fast && j == 0) {
+      const size_t left = n - i < ASSAY_TAP_DOUBLES ? n - i : ASSAY_TAP_DOUBLES;
+      assay_tap_digits_of_doubles(values + i, left, digits);
+    }
+    to = fast && digits[j].count > 0 ? assay_tap_write_laid_out(to, digits + j, values[i] < 0)
+                                     : assay_tap_write_double(to, values[i]);
+    *to++ = ',';
+  }
+#else
+  for (size_t i = 0; i < n; ++i) {
+    to = assay_tap_write_double(to, values[i]);
+    *to++ = ',';
+  }
+#endif
+  to -= n > 0;
+  *to = ']';
+  return to + 1;
+}
+
 // ---- Summary and sketch of a tensor ----------------------------------------------------------
 // All sums are in double, in an order that is the same on every processor. Elements that are not
 // finite are skipped.
@@ -625,12 +951,6 @@ static inline void assay_tap_summarize_lanes(const float* values, size_t i, int 
 }
 
 #if defined(ASSAY_TAP_AVX512)
-#define ASSAY_TAP_TARGET __attribute__((target("avx512f,avx512dq")))
-
-static int assay_tap_has_avx512(void) {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
-}
-
 // Sixteen values from `values` on, 0 where one is not finite or not in `wanted`; which are finite
 // goes to `finite`.
 ASSAY_TAP_TARGET static inline __m512 assay_tap_load_finite(const float* values, __mmask16 wanted,
@@ -776,14 +1096,6 @@ static double assay_tap_plus_portable(const float* values, size_t n, double* plu
 }
 
 #if defined(ASSAY_TAP_AVX512)
-ASSAY_TAP_TARGET static inline __m512i assay_tap_shift_right(__m512i a, unsigned bits) {
-  return _mm512_maskz_srli_epi64(0xFF, a, bits);
-}
-
-ASSAY_TAP_TARGET static inline __m512i assay_tap_shift_left(__m512i a, unsigned bits) {
-  return _mm512_maskz_slli_epi64(0xFF, a, bits);
-}
-
 // The bits of a where `where` has ones, those of b elsewhere.
 ASSAY_TAP_TARGET static inline __m512i assay_tap_choose_bits(__m512i where, __m512i a, __m512i b) {
   return _mm512_ternarylogic_epi64(where, a, b, 0xCA);
@@ -1008,16 +1320,45 @@ static char* assay_tap_write_member(char* to, const char* key, const char* value
 
 // Not inlined: the compiler may move arithmetic across the change of its mode, but no calls.
 
-// [64 numbers]
+static char* assay_tap_print_sketch(char* to, const double* sketch) {
+  return assay_tap_write_doubles(to, sketch, ASSAY_TAP_SKETCH);
+}
+
 static __attribute__((noinline)) char* assay_tap_write_sketch(char* to, const float* values,
                                                               size_t n) {
   double sketch[ASSAY_TAP_SKETCH];
   assay_tap_sketch(values, n, sketch);
-  for (int k = 0; k < ASSAY_TAP_SKETCH; ++k) {
-    *to++ = k == 0 ? '[' : ',';
-    to = assay_tap_write_double(to, sketch[k]);
+  return assay_tap_print_sketch(to, sketch);
+}
+
+// s: of values[n]
+static char* assay_tap_print_summary(char* to, const assay_tap_summary* s, const float* values,
+                                     size_t n) {
+  if (s->count > 0) {
+    to = assay_tap_write_float(assay_tap_write_text(to, "{\"min\":"), s->least[0]);
+    to = assay_tap_write_float(assay_tap_write_text(to, ",\"max\":"), values[s->top[0]]);
+    to = assay_tap_write_double(assay_tap_write_text(to, ",\"mean\":"),
+                                s->sums[0] / (double)((int64_t)n - s->nonfinite));
+  } else {
+    to = assay_tap_write_text(to, "{\"min\":\"NaN\",\"max\":\"NaN\",\"mean\":\"NaN\"");
   }
-  *to++ = ']';
+  to = assay_tap_write_double(assay_tap_write_text(to, ",\"l2\":"), sqrt(s->squares[0]));
+  to = assay_tap_write_whole(assay_tap_write_text(to, ",\"argmax\":"),
+                             s->count > 0 ? (int64_t)s->top[0] : -1);
+  to = assay_tap_write_text(to, ",\"top\":[");
+  for (int i = 0; i < s->count; ++i) {
+    to = assay_tap_write_text(to, i == 0 ? "[" : ",[");
+    to = assay_tap_write_whole(to, (int64_t)s->top[i]);
+    *to++ = ',';
+    to = assay_tap_write_float(to, values[s->top[i]]);
+    *to++ = ']';
+  }
+  to = assay_tap_write_whole(assay_tap_write_text(to, "],\"nonfinite\":"), s->nonfinite);
+  if (s->nonfinite > 0) {
+    to = assay_tap_write_whole(assay_tap_write_text(to, ",\"nan\":"),
+                               assay_tap_count_nan(values, n));
+  }
+  *to++ = '}';
   return to;
 }
 
@@ -1025,32 +1366,7 @@ static __attribute__((noinline)) char* assay_tap_write_summary(char* to, const f
                                                                size_t n) {
   assay_tap_summary s;
   assay_tap_summarize(values, n, &s);
-  if (s.count > 0) {
-    to = assay_tap_write_float(assay_tap_write_text(to, "{\"min\":"), s.least[0]);
-    to = assay_tap_write_float(assay_tap_write_text(to, ",\"max\":"), values[s.top[0]]);
-    to = assay_tap_write_double(assay_tap_write_text(to, ",\"mean\":"),
-                                s.sums[0] / (double)((int64_t)n - s.nonfinite));
-  } else {
-    to = assay_tap_write_text(to, "{\"min\":\"NaN\",\"max\":\"NaN\",\"mean\":\"NaN\"");
-  }
-  to = assay_tap_write_double(assay_tap_write_text(to, ",\"l2\":"), sqrt(s.squares[0]));
-  to = assay_tap_write_whole(assay_tap_write_text(to, ",\"argmax\":"),
-                             s.count > 0 ? (int64_t)s.top[0] : -1);
-  to = assay_tap_write_text(to, ",\"top\":[");
-  for (int i = 0; i < s.count; ++i) {
-    to = assay_tap_write_text(to, i == 0 ? "[" : ",[");
-    to = assay_tap_write_whole(to, (int64_t)s.top[i]);
-    *to++ = ',';
-    to = assay_tap_write_float(to, values[s.top[i]]);
-    *to++ = ']';
-  }
-  to = assay_tap_write_whole(assay_tap_write_text(to, "],\"nonfinite\":"), s.nonfinite);
-  if (s.nonfinite > 0) {
-    to = assay_tap_write_whole(assay_tap_write_text(to, ",\"nan\":"),
-                               assay_tap_count_nan(values, n));
-  }
-  *to++ = '}';
-  return to;
+  return assay_tap_print_summary(to, &s, values, n);
 }
 
 // ---- The log ---------------------------------------------------------------------------------
@@ -1603,17 +1919,57 @@ static int64_t assay_tap_elements(const int64_t* shape, int rank) {
   return count > ((int64_t)1 << 56) ? -1 : count;
 }
 
-static int assay_tap_log_values(const char* checkpoint, int64_t token_idx, const char* dtype,
-                                const float* values, size_t n, const int64_t* shape, int rank) {
+static int assay_tap_is_rank(const assay_tap_rank* rank) {
+  return rank->tp >= 0 && rank->pp >= 0 && rank->ep >= 0 && rank->sp >= 0;
+}
+
+static int assay_tap_are_coordinates(const assay_tap_coordinates* at) {
+  return at->phase >= 0 && at->phase <= ASSAY_TAP_DECODE &&
+         (at->rank == NULL || assay_tap_is_rank(at->rank));
+}
+
+static int assay_tap_is_first_sequence(const char* name) {
+  return name == NULL || *name == 0 || strcmp(name, "0") == 0;
+}
+
+// All but dims.
+static char* assay_tap_write_coordinates(char* to, const assay_tap_coordinates* at) {
+  if (!assay_tap_is_first_sequence(at->sequence)) {
+    to = assay_tap_write_member(to, ",\"sequence\":", at->sequence);
+  }
+  if (at->step >= 0) to = assay_tap_write_whole(assay_tap_write_text(to, ",\"step\":"), at->step);
+  if (at->phase != 0) {
+    to = assay_tap_write_member(
+        to, ",\"phase\":", at->phase == ASSAY_TAP_PREFILL ? "prefill" : "decode");
+  }
+  if (at->rank == NULL) return to;
+  to = assay_tap_write_whole(assay_tap_write_text(to, ",\"rank\":{\"tp\":"), at->rank->tp);
+  to = assay_tap_write_whole(assay_tap_write_text(to, ",\"pp\":"), at->rank->pp);
+  to = assay_tap_write_whole(assay_tap_write_text(to, ",\"ep\":"), at->rank->ep);
+  if (at->rank->sp != 0) {
+    to = assay_tap_write_whole(assay_tap_write_text(to, ",\"sp\":"), at->rank->sp);
+  }
+  return assay_tap_write_text(to, "}");
+}
+
+static size_t assay_tap_length(const char* text) {
+  return text == NULL ? 0 : strlen(text);
+}
+
+static int assay_tap_log_values(const assay_tap_coordinates* at, const char* checkpoint,
+                                int64_t token_idx, const char* dtype, const float* values, size_t n,
+                                const int64_t* shape, int rank) {
   const size_t head =
       assay_tap.head < 0 || (uint64_t)assay_tap.head > n ? n : (size_t)assay_tap.head;
-  const size_t names = strlen(checkpoint) + (assay_tap.team == NULL ? 0 : strlen(assay_tap.team));
+  const size_t names = strlen(checkpoint) + assay_tap_length(assay_tap.team) +
+                       assay_tap_length(at->sequence) + assay_tap_length(at->dims);
   size_t size = 17 * head + 6 * names + 28 * ASSAY_TAP_SKETCH + 1024;
   char* buffer = assay_tap_take(&size);
   if (buffer == NULL) return assay_tap_fail_unlocked("out of memory", "log fewer values");
   (void)pthread_once(&assay_tap_powers_once, assay_tap_make_powers);
   char* to = assay_tap_write_member(buffer, "{\"checkpoint\":", checkpoint);
   to = assay_tap_write_whole(assay_tap_write_text(to, ",\"token_idx\":"), token_idx);
+  to = assay_tap_write_coordinates(to, at);
   if (assay_tap.times) to = assay_tap_write_time(assay_tap_write_text(to, ",\"ts\":"));
   if (assay_tap.team != NULL) to = assay_tap_write_member(to, ",\"team\":", assay_tap.team);
   to = assay_tap_write_member(to, ",\"dtype\":", dtype);
@@ -1623,6 +1979,7 @@ static int assay_tap_log_values(const char* checkpoint, int64_t token_idx, const
     to = assay_tap_write_whole(to, shape[i]);
   }
   *to++ = ']';
+  if (at->dims != NULL) to = assay_tap_write_member(to, ",\"dims\":", at->dims);
   if (head < n) to = assay_tap_write_whole(assay_tap_write_text(to, ",\"n\":"), (int64_t)n);
   to = assay_tap_write_floats(assay_tap_write_text(to, ",\"values\":"), values, head);
   const uint32_t mode = assay_tap_set_float_mode(ASSAY_TAP_FLOAT_MODE);
@@ -1661,9 +2018,20 @@ static float assay_tap_widen(uint16_t half, int type) {
 
 ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx, int type,
                                        const void* values, const int64_t* shape, int rank) {
+  return assay_tap_log_at(NULL, checkpoint, token_idx, type, values, shape, rank);
+}
+
+ASSAY_TAP_API int assay_tap_log_at(const assay_tap_coordinates* at, const char* checkpoint,
+                                   int64_t token_idx, int type, const void* values,
+                                   const int64_t* shape, int rank) {
+  static const assay_tap_coordinates kNotSaid = ASSAY_TAP_COORDINATES;
   const int state = assay_tap_state_now();
   if (state == ASSAY_TAP_FAILED) return -1;
   if (state != ASSAY_TAP_OPENED || !assay_tap_wants(checkpoint)) return 0;
+  if (at == NULL) at = &kNotSaid;
+  if (!assay_tap_are_coordinates(at)) {
+    return assay_tap_refuse(checkpoint, "give a known phase, and ranks of 0 or more");
+  }
   const int64_t n = assay_tap_elements(shape, rank);
   if (checkpoint == NULL || *checkpoint == 0 || n < 0 || token_idx < 0 || type < ASSAY_TAP_F32 ||
       type > ASSAY_TAP_BF16 || (n > 0 && values == NULL)) {
@@ -1672,30 +2040,69 @@ ASSAY_TAP_API int assay_tap_log_tensor(const char* checkpoint, int64_t token_idx
                             "dimensions, a known type");
   }
   if (type == ASSAY_TAP_F32) {
-    return assay_tap_log_values(checkpoint, token_idx, "f32", (const float*)values, (size_t)n,
+    return assay_tap_log_values(at, checkpoint, token_idx, "f32", (const float*)values, (size_t)n,
                                 shape, rank);
   }
   float* wide = (float*)malloc((size_t)n * sizeof(float) + 1);
   if (wide == NULL) return assay_tap_fail_unlocked("out of memory", "log smaller tensors");
   for (int64_t i = 0; i < n; ++i) wide[i] = assay_tap_widen(((const uint16_t*)values)[i], type);
-  const int result = assay_tap_log_values(
-      checkpoint, token_idx, type == ASSAY_TAP_F16 ? "f16" : "bf16", wide, (size_t)n, shape, rank);
+  const int result =
+      assay_tap_log_values(at, checkpoint, token_idx, type == ASSAY_TAP_F16 ? "f16" : "bf16", wide,
+                           (size_t)n, shape, rank);
   free(wide);
   return result;
 }
 
+static char* assay_tap_write_tokens(char* to, const int32_t* tokens, size_t n) {
+  *to++ = '[';
+  for (size_t i = 0; i < n; ++i) {
+    if (i > 0) *to++ = ',';
+    to = assay_tap_write_whole(to, tokens[i]);
+  }
+  *to++ = ']';
+  return to;
+}
+
+// "tokens" as lists of lists, and "sequences".
+static char* assay_tap_write_sequences(char* to, const assay_tap_sequence* sequences, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    *to++ = i == 0 ? '[' : ',';
+    to = assay_tap_write_tokens(to, sequences[i].tokens, sequences[i].n_tokens);
+  }
+  to = assay_tap_write_text(to, "],\"sequences\":[");
+  for (size_t i = 0; i < n; ++i) {
+    if (i > 0) *to++ = ',';
+    to = assay_tap_write_string(
+        to, assay_tap_is_first_sequence(sequences[i].name) ? "0" : sequences[i].name);
+  }
+  *to++ = ']';
+  return to;
+}
+
 ASSAY_TAP_API int assay_tap_log_header(const assay_tap_header* header) {
+  return assay_tap_log_batch_header(header, NULL, 0);
+}
+
+ASSAY_TAP_API int assay_tap_log_batch_header(const assay_tap_header* header,
+                                             const assay_tap_sequence* sequences, size_t n) {
   const int state = assay_tap_state_now();
   if (state != ASSAY_TAP_OPENED) return state == ASSAY_TAP_FAILED ? -1 : 0;
-  if (header == NULL || (header->n_tokens > 0 && header->tokens == NULL)) {
+  if (header == NULL || (n > 0 && sequences == NULL) ||
+      (n == 0 && header->n_tokens > 0 && header->tokens == NULL)) {
     return assay_tap_refuse("header", "give one with the tokens that n_tokens counts");
   }
   const char* strings[] = {header->model_name, header->model_sha256, header->model_arch,
                            header->model_type, header->prompt,       header->engine,
                            header->backend,    header->math};
-  size_t size = 12 * header->n_tokens + 512;
+  size_t size = (n == 0 ? 12 * header->n_tokens : 0) + 512;
   for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); ++i) {
-    if (strings[i] != NULL) size += 6 * strlen(strings[i]);
+    size += 6 * assay_tap_length(strings[i]);
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (sequences[i].n_tokens > 0 && sequences[i].tokens == NULL) {
+      return assay_tap_refuse("header", "give each sequence the tokens that n_tokens counts");
+    }
+    size += 12 * sequences[i].n_tokens + 6 * assay_tap_length(sequences[i].name) + 16;
   }
   char* buffer = assay_tap_take(&size);
   if (buffer == NULL) return assay_tap_fail_unlocked("out of memory", "give a shorter prompt");
@@ -1703,12 +2110,9 @@ ASSAY_TAP_API int assay_tap_log_header(const assay_tap_header* header) {
   to = assay_tap_write_member(to, ",\"sha256\":", strings[1]);
   to = assay_tap_write_member(to, ",\"arch\":", strings[2]);
   to = assay_tap_write_member(to, ",\"type\":", strings[3]);
-  to = assay_tap_write_text(to, "},\"tokens\":[");
-  for (size_t i = 0; i < header->n_tokens; ++i) {
-    if (i > 0) *to++ = ',';
-    to = assay_tap_write_whole(to, header->tokens[i]);
-  }
-  *to++ = ']';
+  to = assay_tap_write_text(to, "},\"tokens\":");
+  to = n == 0 ? assay_tap_write_tokens(to, header->tokens, header->n_tokens)
+              : assay_tap_write_sequences(to, sequences, n);
   if (header->prompt != NULL) to = assay_tap_write_member(to, ",\"prompt\":", header->prompt);
   to = assay_tap_write_member(to, ",\"engine\":", header->engine);
   to = assay_tap_write_member(to, ",\"backend\":", header->backend);

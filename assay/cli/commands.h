@@ -18,12 +18,14 @@ void add_synth(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);
 void add_analyze(CLI::App& app, int& exit_code);
 void add_convert(CLI::App& app, int& exit_code);
+void add_import(CLI::App& app, int& exit_code);
 void add_golden(CLI::App& app, int& exit_code);
 void add_matrix(CLI::App& app, int& exit_code);
 void add_mutate(CLI::App& app, int& exit_code);
 void add_perf(CLI::App& app, int& exit_code);
 void add_conform(CLI::App& app, int& exit_code);
 void add_invariance(CLI::App& app, int& exit_code);
+void add_fleet(CLI::App& app, int& exit_code);
 void add_engine(CLI::App& app, int& exit_code);
 
 }  // namespace assay

@@ -77,12 +77,14 @@ int run(int argc, char** argv) {
   add_compare(app, exit_code);
   add_analyze(app, exit_code);
   add_convert(app, exit_code);
+  add_import(app, exit_code);
   add_golden(app, exit_code);
   add_matrix(app, exit_code);
   add_mutate(app, exit_code);
   add_perf(app, exit_code);
   add_conform(app, exit_code);
   add_invariance(app, exit_code);
+  add_fleet(app, exit_code);
   add_engine(app, exit_code);
   refuse_empty_values(app);
   check_command(app, argc, argv);

@@ -10,6 +10,8 @@
 #include <cstring>
 
 #include "assay/cli/output.h"
+#include "assay/dump/dump_files.h"
+#include "assay/dump/dump_log.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/new_file.h"
@@ -25,9 +27,7 @@ bool is_pipe(const std::string& path) {
 }
 
 int temporary_file() {
-  const char* folder = std::getenv("TMPDIR");
-  std::string name =
-      std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") + "/assay-input-XXXXXX";
+  std::string name = temporary_folder() + "/assay-input-XXXXXX";
   const int file = mkostemp(name.data(), O_CLOEXEC);
   if (file < 0) {
     throw Error(std::string("cannot create: ") + std::strerror(errno), name,
@@ -52,7 +52,25 @@ void copy_all(int from, int to, const std::string& shown) {
   }
 }
 
+void copy_dump(const std::string& path, int to) {
+  DumpOptions options;
+  options.work = temporary_folder();
+  const auto imported = dump_to_log(path, options, [&](std::string_view text) {
+    check_interrupted();
+    if (!write_all(to, text)) {
+      throw Error(std::string("cannot keep it as a log: ") + std::strerror(errno), path,
+                  "set TMPDIR to a folder with room for it");
+    }
+  });
+  for (const std::string& warning : imported.warnings) print_warning(warning);
+}
+
 }  // namespace
+
+std::string temporary_folder() {
+  const char* folder = std::getenv("TMPDIR");
+  return folder != nullptr && *folder != '\0' ? folder : "/tmp";
+}
 
 SpooledInputs::~SpooledInputs() {
   for (const int file : files_) close(file);
@@ -60,18 +78,30 @@ SpooledInputs::~SpooledInputs() {
 
 std::string SpooledInputs::path_of(const std::string& path) {
   const bool standard_input = path == "-" || path == "/dev/stdin";
-  if (path != "-" && !is_pipe(path)) return path;
+  if (path != "-" && !is_pipe(path)) {
+    if (!is_dump(path)) return path;
+    const int copy = temporary_file();
+    const std::string place = keep(copy, path);
+    copy_dump(path, copy);
+    return place;
+  }
   if (standard_input && standard_input_taken_) {
     throw Error("standard input can be read only once", path, "give a file for the other log");
   }
   standard_input_taken_ = standard_input_taken_ || standard_input;
   const int from = standard_input ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (from < 0) throw Error(std::string("cannot open: ") + std::strerror(errno), path);
-  files_.push_back(temporary_file());
   if (!standard_input) files_.push_back(from);
-  const int copy = standard_input ? files_.back() : files_[files_.size() - 2];
+  const int copy = temporary_file();
+  const std::string place = keep(copy, path);
   copy_all(from, copy, standard_input ? "standard input" : path);
-  std::string place = fmt::format("/proc/self/fd/{}", copy);
+  return place;
+}
+
+// Under which it can be read.
+std::string SpooledInputs::keep(int file, const std::string& path) {
+  files_.push_back(file);
+  std::string place = fmt::format("/proc/self/fd/{}", file);
   given_[place] = path;
   return place;
 }

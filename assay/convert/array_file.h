@@ -5,14 +5,36 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace assay {
 
 // The element types of the arrays, little-endian.
-enum class ArrayType : uint8_t { kFloat32, kFloat64, kInt64, kUint8 };
+enum class ArrayType : uint8_t {
+  kFloat32,
+  kFloat64,
+  kInt64,
+  kUint8,
+  kFloat16,
+  kBfloat16,
+  kInt32,
+  kInt16,
+  kInt8,
+  kBool,
+  kOther,  // none of these, and not read
+};
 
-int64_t element_bytes(ArrayType type);
+struct ArrayTypeNames {
+  int64_t bytes = 0;  // of an element
+  std::string_view safetensors;
+  std::string_view npy;  // empty: NumPy has none
+  std::string_view log;  // as `dtype` of a record
+};
+
+const ArrayTypeNames& names_of(ArrayType type);
+ArrayType type_by_safetensors(std::string_view name);
+ArrayType type_by_npy(std::string_view code);
 
 // Of all elements of `shape`. Throws Error naming `where` and `name` if the size overflows.
 int64_t array_bytes(ArrayType type, const std::vector<int64_t>& shape, const std::string& where,
@@ -40,17 +62,22 @@ class ArrayWriter {
 struct ArrayInfo {
   ArrayType type = ArrayType::kFloat32;
   std::vector<int64_t> shape;
-  int64_t bytes = 0;
+  int64_t bytes = 0;           // 0 for kOther
+  std::string type_name = {};  // of kOther, as the file has it
 };
 
-// Reads such a file. arrays() omits arrays of other element types.
+// Reads such a file.
 class ArrayReader {
  public:
   virtual ~ArrayReader() = default;
   virtual const std::map<std::string, ArrayInfo>& arrays() const = 0;
 
-  // The next `count` bytes of the array's data. Throws Error if they are missing.
+  // The next `count` bytes of the array's data. Throws Error if they are missing, or the array is
+  // kOther.
   virtual void read(const std::string& name, char* to, size_t count) = 0;
+
+  // Passes over the next `count` bytes. Throws Error as read() does.
+  virtual void skip(const std::string& name, int64_t count);
 };
 
 // By the ending of `path`, .npz or .safetensors. Throw Error.

@@ -6,18 +6,16 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <system_error>
 
+#include "assay/convert/npy_header.h"
 #include "base/error.h"
 
 namespace assay {
 namespace {
 
-constexpr size_t kMaxHeader = 1 << 20;
-constexpr size_t kMaxDims = 64;  // NumPy's own
 constexpr const char* kHint = "give an archive that assay convert or numpy.savez() wrote";
 
 struct CloseZip {
@@ -38,70 +36,12 @@ bool read_all(zip_file_t* file, char* to, size_t count) {
   return true;
 }
 
-std::optional<ArrayType> type_of(const std::string& code) {
-  if (code == "<f4") return ArrayType::kFloat32;
-  if (code == "<f8") return ArrayType::kFloat64;
-  if (code == "<i8") return ArrayType::kInt64;
-  if (code == "|u1") return ArrayType::kUint8;
-  return std::nullopt;
+NpyBytes bytes_of(zip_file_t* file) {
+  return [file](char* to, size_t count) { return read_all(file, to, count); };
 }
 
-// The dictionary of an .npy file, read from its start; nothing if it is not such a file.
-std::optional<std::string> read_header(zip_file_t* file) {
-  unsigned char start[12];
-  if (!read_all(file, reinterpret_cast<char*>(start), 10)) return std::nullopt;
-  if (std::memcmp(start, "\x93NUMPY", 6) != 0 || start[6] < 1 || start[6] > 3) return std::nullopt;
-  size_t length = start[8] | static_cast<size_t>(start[9]) << 8;
-  if (start[6] > 1) {
-    if (!read_all(file, reinterpret_cast<char*>(start) + 10, 2)) return std::nullopt;
-    length |= static_cast<size_t>(start[10]) << 16 | static_cast<size_t>(start[11]) << 24;
-  }
-  if (length > kMaxHeader) return std::nullopt;
-  std::string header(length, '\0');
-  if (!read_all(file, header.data(), length)) return std::nullopt;
-  return header;
-}
-
-// What follows `'key':` in the dictionary, up to `end`.
-std::optional<std::string> member(const std::string& header, const std::string& key, char begin,
-                                  char end) {
-  const size_t at = header.find("'" + key + "':");
-  if (at == std::string::npos) return std::nullopt;
-  const size_t from = header.find(begin, at + key.size() + 3);
-  if (from == std::string::npos) return std::nullopt;
-  const size_t to = header.find(end, from + 1);
-  if (to == std::string::npos) return std::nullopt;
-  return header.substr(from + 1, to - from - 1);
-}
-
-// Nothing if the array has an unsupported type.
-std::optional<ArrayInfo> parse_header(const std::string& header, const std::string& where,
-                                      const std::string& name) {
-  const auto code = member(header, "descr", '\'', '\'');
-  const auto shape = member(header, "shape", '(', ')');
-  if (!code || !shape) {
-    throw Error(fmt::format("'{}' has no NumPy header", printable(name, 80)), where, kHint);
-  }
-  const auto type = type_of(*code);
-  if (!type || header.find("'fortran_order': False") == std::string::npos) return std::nullopt;
-  ArrayInfo info;
-  info.type = *type;
-  for (const char* at = shape->c_str(); *at != '\0';) {
-    if (*at < '0' || *at > '9') {
-      ++at;
-      continue;
-    }
-    int64_t dim = 0;
-    for (; *at >= '0' && *at <= '9'; ++at) {
-      if (__builtin_mul_overflow(dim, 10, &dim) || __builtin_add_overflow(dim, *at - '0', &dim)) {
-        throw Error(fmt::format("the shape of '{}' is too large", printable(name, 80)), where);
-      }
-    }
-    if (info.shape.size() == kMaxDims) return std::nullopt;
-    info.shape.push_back(dim);
-  }
-  info.bytes = array_bytes(info.type, info.shape, where, name);
-  return info;
+bool skip_header(zip_file_t* file) {
+  return read_npy_header(bytes_of(file)).has_value();
 }
 
 class NpzReader : public ArrayReader {
@@ -144,7 +84,7 @@ class NpzReader : public ArrayReader {
     if (!entry.opened) {
       entry.opened = true;
       entry.file.reset(zip_fopen_index(archive_.get(), entry.index, 0));
-      if (entry.file == nullptr || !read_header(entry.file.get())) return false;
+      if (entry.file == nullptr || !skip_header(entry.file.get())) return false;
     }
     if (entry.file == nullptr || !read_all(entry.file.get(), to, count)) return false;
     entry.left -= static_cast<int64_t>(count);
@@ -186,14 +126,13 @@ class NpzReader : public ArrayReader {
     std::string name(entry);
     name.resize(name.size() - 4);
     const EntryFile file(zip_fopen_index(archive_.get(), index, 0));
-    const auto header = file == nullptr ? std::nullopt : read_header(file.get());
+    const auto header = file == nullptr ? std::nullopt : read_npy_header(bytes_of(file.get()));
     if (!header) {
       throw Error(fmt::format("'{}' is not a NumPy array", printable(name, 80)), path_, kHint);
     }
-    const auto info = parse_header(*header, path_, name);
-    if (!info) return;
-    arrays_[name] = *info;
-    entries_[name] = {index, info->bytes, nullptr, false};
+    const ArrayInfo info = parse_npy_header(*header, path_, name);
+    if (info.type != ArrayType::kOther) entries_[name] = {index, info.bytes, nullptr, false};
+    arrays_[name] = info;
   }
 
   std::string path_;

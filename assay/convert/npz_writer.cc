@@ -24,16 +24,11 @@ constexpr time_t kStartOfZip = 315532800;  // 1980-01-01: the same log makes the
 constexpr size_t kNpyAlignment = 64;
 constexpr size_t kMaxName = 65535 - 4;  // what a ZIP archive can hold, with ".npy"
 
-std::string_view type_code(ArrayType type) {
-  static constexpr std::string_view kCodes[] = {"<f4", "<f8", "<i8", "|u1"};
-  return kCodes[static_cast<size_t>(type)];
-}
-
 // Magic, version, length, and a Python dictionary padded so that the data is aligned.
 std::string npy_header(ArrayType type, const std::vector<int64_t>& shape) {
   std::string dictionary =
-      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", type_code(type),
-                  fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}",
+                  names_of(type).npy, fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   const bool large = dictionary.size() > 60000;  // does not fit the 16 bits of version 1.0
   const size_t prefix = large ? 12 : 10;
   dictionary.append(kNpyAlignment - 1 - (prefix + dictionary.size()) % kNpyAlignment, ' ');

@@ -1,5 +1,5 @@
 # A log between safetensors, as convert.cc writes it, and Parquet, with pyarrow. assay convert runs
-# this text with python -c: to-parquet|to-safetensors INPUT OUTPUT.
+# this text and parquet_command.py with python -c.
 #
 # One row a record: checkpoint, token_idx, dtype, shape, n, values (float32), summary, sketch, team,
 # source, file, line, ts, top, sequence, step, phase, rank, dims; null where the record has none. The log's header is the schema's metadata
@@ -236,14 +236,3 @@ def to_safetensors(source, target):
                 at += count
         file.seek(start + places["assay.counts"])
         file.write(struct.pack(f"<{len(counts)}q", *counts) + text)
-
-
-def main():
-    mode, source, target = sys.argv[1:]
-    try:
-        {"to-parquet": to_parquet, "to-safetensors": to_safetensors}[mode](source, target)
-    except (OSError, ValueError, KeyError, TypeError, struct.error, pa.ArrowException) as error:
-        sys.exit(" ".join(str(error).split()) or type(error).__name__)
-
-
-main()

@@ -19,19 +19,12 @@ namespace {
 
 constexpr int64_t kMaxHeader = 100'000'000;  // the format's own limit
 constexpr size_t kAlignment = 8;
-constexpr std::string_view kTypes[] = {"F32", "F64", "I64", "U8"};
 constexpr const char* kHint = "give a file that assay convert or safetensors wrote";
 
 std::string length_bytes(uint64_t length) {
   std::string bytes;
   for (int i = 0; i < 8; ++i) bytes += static_cast<char>((length >> (8 * i)) & 0xFF);
   return bytes;
-}
-
-std::optional<ArrayType> type_of(std::string_view name) {
-  const auto* found = std::find(std::begin(kTypes), std::end(kTypes), name);
-  if (found == std::end(kTypes)) return std::nullopt;
-  return static_cast<ArrayType>(found - std::begin(kTypes));
 }
 
 }  // namespace
@@ -51,8 +44,7 @@ std::string SafetensorsWriter::header() const {
   for (const Entry& entry : entries_) {
     if (offset > 0 || text.size() > 1) text += ',';
     append_json_string(text, entry.name);
-    text +=
-        fmt::format(":{{\"dtype\":\"{}\",\"shape\":", kTypes[static_cast<size_t>(entry.info.type)]);
+    text += fmt::format(":{{\"dtype\":\"{}\",\"shape\":", names_of(entry.info.type).safetensors);
     append_json_array(text, entry.info.shape);
     text += fmt::format(",\"data_offsets\":[{},{}]}}", offset, offset + entry.info.bytes);
     offset += entry.info.bytes;
@@ -120,6 +112,8 @@ class SafetensorsReader : public ArrayReader {
     place->second += static_cast<int64_t>(count);
   }
 
+  void skip(const std::string& name, int64_t count) override { places_.at(name) += count; }
+
  private:
   [[noreturn]] void fail(const std::string& what) const { throw Error(what, file_.path(), kHint); }
 
@@ -131,23 +125,23 @@ class SafetensorsReader : public ArrayReader {
                         value["data_offsets"].Size() == 2 && value["data_offsets"][0].IsInt64() &&
                         value["data_offsets"][1].IsInt64();
     if (!usable) fail(fmt::format("the header does not describe '{}'", printable(name, 80)));
-    const auto type = type_of(value["dtype"].GetString());
-    if (!type) return;
     ArrayInfo info;
-    info.type = *type;
+    info.type = type_by_safetensors(value["dtype"].GetString());
+    if (info.type == ArrayType::kOther) info.type_name = value["dtype"].GetString();
     for (const auto& dim : value["shape"].GetArray()) {
       info.shape.push_back(dim.IsInt64() ? dim.GetInt64() : -1);
     }
     info.bytes = array_bytes(info.type, info.shape, file_.path(), name);
     const int64_t begin = value["data_offsets"][0].GetInt64();
     const int64_t end = value["data_offsets"][1].GetInt64();
-    if (begin < 0 || end < begin || end > size - data || end - begin != info.bytes) {
+    if (begin < 0 || end < begin || end > size - data ||
+        (info.type != ArrayType::kOther && end - begin != info.bytes)) {
       fail(fmt::format("the data of '{}' does not fit the file", printable(name, 80)));
     }
     if (!arrays_.emplace(name, info).second) {
       fail(fmt::format("the header names '{}' twice", printable(name, 80)));
     }
-    places_[name] = data + begin;
+    if (info.type != ArrayType::kOther) places_[name] = data + begin;
   }
 
   // Arrays that share bytes would let a small file expand to any amount of data.

@@ -29,10 +29,11 @@ std::string json_decimal(double value, int most_places = 324);
 
 // Appends [a,b,...] of such numbers; long ones of floats by several threads.
 void append_json_array(std::string& out, std::span<const float> values);
+void append_json_array(std::string& out, std::span<const double> values);
 
 template <typename Range>
-requires(!std::same_as<std::ranges::range_value_t<Range>, float>) void append_json_array(
-    std::string& out, const Range& numbers) {
+requires std::integral<std::ranges::range_value_t<Range>>
+void append_json_array(std::string& out, const Range& numbers) {
   out += '[';
   bool first = true;
   for (const auto number : numbers) {

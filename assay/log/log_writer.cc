@@ -25,6 +25,9 @@ namespace {
 constexpr size_t kBytesPerValue = 14;  // a guess that avoids most reallocations of the line
 constexpr size_t kKeptBuffers = 16;
 
+// A guard takes as long to start as this takes to write line by line.
+constexpr int64_t kWorthGuarding = int64_t{512} * 1024;
+
 struct Descriptor {
   int fd;
   ~Descriptor() {
@@ -111,7 +114,16 @@ LogWriter::~LogWriter() {
 std::string LogWriter::close() {
   const std::lock_guard lock(mutex_);
   if (fd_ < 0) return {};
-  Descriptor file{std::exchange(fd_, -1)};
+  Descriptor file{fd_};
+  struct End {
+    LogWriter& log;
+    ~End() {
+      log.guard_.reset();
+      log.fd_ = -1;
+    }
+  } const end{*this};
+  if (failure_.empty()) flush_pending();
+  guard_.reset();  // the helper has the file open, too
   struct stat status {};
   const bool removed = regular_file_ && fstat(file.fd, &status) == 0 && status.st_nlink == 0;
   if (removed) return write_again(file.fd, path_);
@@ -188,9 +200,34 @@ void LogWriter::write_line(std::string line, bool first) {
   if (!failure_.empty()) throw Error(failure_);
   if (fd_ < 0) throw Error("the log is closed", path_, "log before close()");
   if (first && size_ > 0) throw Error("the header must be the first line", path_);
-  std::string_view rest = line;
-  while (!rest.empty()) {
-    const ssize_t written = ::write(fd_, rest.data(), rest.size());
+  if (!guard_ && guardable_ && regular_file_ && size_ >= kWorthGuarding) {
+    guard_ = LogGuard::start(fd_, size_);
+    guardable_ = guard_ != nullptr;
+  }
+  if (!guard_ || !guard_->add(line)) {
+    flush_pending();
+    if (!guard_ || !guard_->add(line)) write_text(line);
+  }
+  line.clear();
+  if (buffers_.size() < kKeptBuffers) buffers_.push_back(std::move(line));
+}
+
+void LogWriter::flush() {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) throw Error(failure_);
+  flush_pending();
+}
+
+void LogWriter::flush_pending() {
+  if (!guard_ || guard_->pending().empty()) return;
+  write_text(guard_->pending());
+}
+
+// Whole lines. Where one cannot be written, the log ends with the last whole one.
+void LogWriter::write_text(std::string_view lines) {
+  size_t done = 0;
+  while (done < lines.size()) {
+    const ssize_t written = ::write(fd_, lines.data() + done, lines.size() - done);
     if (written < 0 && errno == EINTR) {  // of a closed pipe
       check_interrupted();
       continue;
@@ -199,15 +236,17 @@ void LogWriter::write_line(std::string line, bool first) {
       const Error error(fmt::format("cannot write: {}", std::strerror(errno)), path_,
                         "the log ends with the last whole record");
       failure_ = error.what();
+      const std::string_view torn = lines.substr(0, done);
+      size_ += static_cast<int64_t>(torn.rfind('\n') + 1);  // npos + 1 is 0
       // Removes the torn record; nothing more can be done if this fails too.
       if (regular_file_ && ftruncate(fd_, size_) != 0) failure_ += " and a torn line";
+      if (guard_) guard_->clear(size_);
       throw Error(failure_);
     }
-    rest.remove_prefix(static_cast<size_t>(written));
+    done += static_cast<size_t>(written);
   }
-  size_ += static_cast<int64_t>(line.size());
-  line.clear();
-  if (buffers_.size() < kKeptBuffers) buffers_.push_back(std::move(line));
+  size_ += static_cast<int64_t>(lines.size());
+  if (guard_) guard_->clear(size_);
 }
 
 }  // namespace assay

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "assay/log/log_guard.h"
 #include "assay/log/record.h"
 
 namespace assay {
@@ -23,9 +25,9 @@ struct LogOptions {
   bool times = false;   // when each record was logged: no two runs then write the same bytes
 };
 
-// Writes a log of one JSON object per line. A record is written, by one write(2), before the call
-// that logs it returns: exit, abort or a kill loses no finished record and tears at most the last
-// line. Nothing is left for a destructor or an exit handler to write.
+// Writes a log of one JSON object per line. When the call that logs a record returns, the record is
+// in the file, or, in a long log, in the memory of a LogGuard: exit, abort or a kill loses no
+// finished record and tears at most the last line. Nothing is left for an exit handler to write.
 //
 // Calls may come from several threads; each record stays whole. Errors are thrown as Error and
 // name the file; after one the log ends with the last whole record, and each further call throws.
@@ -49,6 +51,9 @@ class LogWriter {
   void write(std::string_view checkpoint, int64_t token_idx, std::span<const float> values,
              std::string_view dtype = "f32");
 
+  // Writes to the file what only the guard has; other programs then read it.
+  void flush();
+
   // Ends the log; write() throws after it. If the file was removed meanwhile, the whole log is
   // copied to a new one, at its path or beside it, and that path is returned; else the text is
   // empty. Throws Error if that fails, or if the file system reports only now that it did not write
@@ -61,13 +66,17 @@ class LogWriter {
  private:
   std::string take_buffer();
   void write_line(std::string line, bool first);
+  void flush_pending();
+  void write_text(std::string_view lines);
 
   std::string path_;
   LogOptions options_;
   std::mutex mutex_;  // guards all below
   int fd_ = -1;
   bool regular_file_ = false;
-  int64_t size_ = 0;                  // bytes of whole records
+  int64_t size_ = 0;                  // bytes of whole records in the file
+  std::unique_ptr<LogGuard> guard_;   // of a long log
+  bool guardable_ = true;             // false: the system has refused a guard
   std::string failure_;               // what() of the first error, empty before
   std::vector<std::string> buffers_;  // kept to save allocations
 };

@@ -22,12 +22,15 @@ void append_extreme(std::string& out, double value) {
     return;
   }
   const auto element = static_cast<float>(value);
+  if (static_cast<double>(element) == value || std::isnan(value)) {
+    append_json_number(out, element);
+    return;
+  }
   std::string text;
   append_json_number(text, element);
   double read = 0;
   std::from_chars(text.data(), text.data() + text.size(), read);
-  const bool known = static_cast<double>(element) == value || read == value || std::isnan(value);
-  if (known) {
+  if (read == value) {
     out += text;
   } else {
     append_json_number(out, value);

@@ -215,7 +215,9 @@ class Runner {
            gguf_->get_int("tokenizer.ggml.eom_token_id", -1) == token;
   }
 
+  // The log's readers find the records of each token that was told.
   void emit(int32_t token, const std::string& text) {
+    if (probe_) probe_->writer().flush();
     result_.text += text;
     if (!observer_.on_token) return;
     observer_.on_token(token, tokenizer_ ? std::optional<std::string_view>(text) : std::nullopt);

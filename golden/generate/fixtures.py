@@ -99,7 +99,7 @@ def write_log(path, opening, checkpoints, positions):
         log.header(**opening)
         for position in positions:
             for name, rows in checkpoints.items():
-                log.write(name, position, rows[position], [rows.shape[1]])
+                log.write(name, position, rows[position], [rows.shape[1]], dtype="f32")  # as the values print
     part.replace(path)
 
 

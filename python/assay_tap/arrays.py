@@ -3,17 +3,28 @@
 import numpy as np
 
 
-def as_array(values, dtype=None):
+def as_array(values):
     """values as numpy. A tensor of PyTorch may be on any device; float types that numpy lacks become float32."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
-        if values.is_floating_point() and str(values.dtype) != "torch.float64":
+        kind = str(values.dtype)
+        if kind == "torch.bfloat16":  # the upper half of a float32
+            import torch
+
+            return (values.contiguous().view(torch.int16).numpy().astype(np.int32) << 16).view(np.float32)
+        if kind.startswith("torch.float8"):
             values = values.float()
         values = values.numpy()
-    return np.asarray(values, dtype=dtype)
+    return np.asarray(values)
 
 
 def as_rows(tensor):
-    """tensor [..., n] as numpy [tokens, n]; types narrower than float32 are widened to it."""
+    """tensor [..., n] as numpy [tokens, n]; float types that numpy lacks become float32."""
     rows = as_array(tensor)
     return rows.reshape(-1, rows.shape[-1])
+
+
+def type_name(values):
+    """The type of the elements of a tensor or an array, as logs name it: f32, bf16, f64, i32 …; f32 of a list."""
+    name = str(getattr(values, "dtype", "float32")).removeprefix("torch.")
+    return name.replace("float", "f").replace("uint", "u").replace("int", "i")

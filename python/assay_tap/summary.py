@@ -10,14 +10,25 @@ TOP = 5
 LANES = 8
 
 
-def _lane_sum(row):
-    """The sum in the order that assay/log/sketch.cc has: eight lanes, added one after the other."""
-    padded = np.zeros(-(-len(row) // LANES) * LANES)
+def _lanes(row, fill):
+    """Element i is in lane i % LANES, as in assay_tap.h."""
+    padded = np.full(-(-len(row) // LANES) * LANES, fill)
     padded[: len(row)] = row
+    return padded.reshape(-1, LANES)
+
+
+def _lane_sum(row):
     total = 0.0
-    for lane in np.add.reduce(padded.reshape(-1, LANES), axis=0):
+    for lane in np.add.reduce(_lanes(row, 0.0), axis=0):
         total += float(lane)
     return total
+
+
+def _least(row):
+    """Of -0 and 0 the first in a lane, and of the first lane."""
+    lanes = _lanes(row, np.inf)
+    firsts = lanes[lanes.argmin(axis=0), np.arange(LANES)]
+    return firsts[firsts.argmin()]
 
 
 @dataclass
@@ -33,7 +44,7 @@ class Summary:
         nonfinite = len(self.row) - count
         order = np.argsort(np.where(finite, -self.row, np.inf), kind="stable")[: min(TOP, count)]
         if count:
-            least, most = self.row[finite].min(), self.row[order[0]]
+            least, most = _least(np.where(finite, self.row, np.inf)), self.row[order[0]]
             mean, argmax = shortest(_lane_sum(kept) / count), int(order[0])
         else:
             least = most = np.nan

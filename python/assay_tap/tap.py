@@ -3,7 +3,7 @@
 import re
 import warnings
 
-from .arrays import as_rows
+from .arrays import as_rows, type_name
 from .calls import listen
 from .checkpoints import CheckpointSet
 from .environment import checkpoints_from_environment, times_from_environment, writer_from_environment
@@ -153,7 +153,7 @@ class Tap:
         for name, part in zip(names, rule.parts(value, *beside), strict=True):
             if name in self._wanted:
                 rows = as_rows(part)
-                self._sink(name, self._pass.of(name, len(rows), rule.rows == "last"), rows)
+                self._sink(name, self._pass.of(name, len(rows), rule.rows == "last"), rows, type_name(part))
 
 
 def attach(model, log=None, rules=None, checkpoints=None, positions=None, **options):
@@ -186,5 +186,5 @@ def attach(model, log=None, rules=None, checkpoints=None, positions=None, **opti
         wanted = CheckpointSet(checkpoints or "ops")
         if not callable(log) and not isinstance(log, LogWriter):
             owned = log = LogWriter(log, **{"times": times_from_environment(), **options})
-    sink = log.write_rows if isinstance(log, LogWriter) else log
+    sink = log.write_rows if isinstance(log, LogWriter) else lambda name, positions, rows, _: log(name, positions, rows)
     return Tap(model, sink, rules, wanted, positions, owned)

@@ -10,16 +10,20 @@ from math import prod
 
 import numpy as np
 
-from .arrays import as_array
-from .numbers import double_array, float32_array, text
-from .sketch import sketch
-from .summary import Summary
+from .arrays import as_array, as_rows, type_name
+from .contents import contents
+from .coordinates import check_rank, coordinates, dims_member
+from .numbers import text
 
 DEFAULT_VALUES = 10
 
 
 class LogError(Exception):
     """What went wrong with a log, where, and what to do."""
+
+
+def _numbers(tokens):
+    return f'[{",".join(str(int(token)) for token in tokens)}]'
 
 
 _writers = weakref.WeakSet()
@@ -43,15 +47,29 @@ class LogWriter:
 
     values: how many leading values a record holds, or None for all. sketch brings the summary with it. sketch_digits
     shortens the 64 numbers of a sketch, for fixtures that must stay small; None prints them so that they read back
-    to the same bits. times: each record says when it was logged, so no two runs write the same bytes.
+    to the same bits. times: each record says when it was logged, so no two runs write the same bytes. rank: of the
+    process that logs, for each record that names no other, such as {"tp": 1}.
     """
 
     def __init__(
-        self, path, team="", values=DEFAULT_VALUES, summary=True, sketch=False, sketch_digits=None, times=False
+        self,
+        path,
+        team="",
+        values=DEFAULT_VALUES,
+        summary=True,
+        sketch=False,
+        sketch_digits=None,
+        times=False,
+        rank=None,
     ):
         if values is not None and values < 0:
             raise LogError(f"{path}: {values} is not a count of values; give a number of 0 or more, or None for all")
         self.path = os.fspath(path)
+        try:
+            check_rank(rank)
+        except ValueError as error:
+            raise LogError(f"{self.path}: {error}") from error
+        self.rank = rank
         self.team, self.values, self.times = team, values, times
         self.summary, self.sketch, self.sketch_digits = summary or sketch, sketch, sketch_digits
         self._lock = threading.Lock()
@@ -100,66 +118,70 @@ class LogWriter:
                 fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
 
-    def header(self, tokens=(), prompt=None, model=None, engine="", backend="", math=""):
-        """Writes the first line. model: a dict of name, sha256, arch and type. None or a missing key is left empty."""
+    def header(self, tokens=(), prompt=None, model=None, engine="", backend="", math="", sequences=None):
+        """Writes the first line. model: a dict of name, sha256, arch and type. None or a missing key is left empty.
+
+        sequences: the names of several sequences; tokens are then a list for each, without padding.
+        """
         model = model or {}
         about = ",".join(f'"{key}":{text(model.get(key) or "")}' for key in ("name", "sha256", "arch", "type"))
-        parts = [f'{{"assay":1,"model":{{{about}}}', f'"tokens":[{",".join(str(int(token)) for token in tokens)}]']
+        parts = [f'{{"assay":1,"model":{{{about}}}']
+        if sequences is None:
+            parts.append(f'"tokens":{_numbers(tokens)}')
+        else:
+            if len(sequences) != len(tokens):
+                raise LogError(f"{self.path}: {len(sequences)} names of sequences for {len(tokens)} lists of tokens")
+            parts.append(f'"tokens":[{",".join(map(_numbers, tokens))}],"sequences":[{",".join(map(text, sequences))}]')
         if prompt is not None:
             parts.append(f'"prompt":{text(prompt)}')
         said = (("engine", engine), ("backend", backend), ("math", math))
         parts.append(",".join(f'"{key}":{text(value or "")}' for key, value in said) + "}\n")
         self._write(",".join(parts).encode(), first=True)
 
-    def write(self, checkpoint, token_idx, row, shape=None):
+    def write(self, checkpoint, token_idx, row, shape=None, dtype=None, dims=None, **where):
         """Logs one whole tensor at the position token_idx; shape is [1, n] unless it is given.
 
-        row is anything that numpy takes, or a tensor of PyTorch. float64 is kept for the summary and the sketch; values
-        print as float32, and values beyond the range of float32 are logged as infinities. Whole numbers, such as the ids of
-        experts, have the dtype i32.
+        row is anything that numpy takes, or a tensor of PyTorch. Values print as float32, and those beyond its range as
+        infinities; summary and sketch are of the row as it is. dtype: what the record says; by default the row's own
+        type, f32 of a list. dims: the axes of the shape, such as "t h[tp]". where: sequence, step, phase and rank; what
+        is not given is not written.
         """
-        whole = hasattr(row, "dtype") and as_array(row).dtype.kind in "iu"
-        row = as_array(row, np.float64).reshape(-1)
-        with np.errstate(over="ignore"):
-            narrow = row.astype(np.float32)
-        row = np.where(np.isinf(narrow), narrow, row)
+        dtype = dtype or type_name(row)
+        row = as_array(row) if hasattr(row, "dtype") else np.asarray(row, dtype=np.float64)
+        row = row.reshape(-1)
         shape = [1, len(row)] if shape is None else [int(size) for size in shape]
         if token_idx < 0 or any(size < 0 for size in shape) or prod(shape) != len(row):
             raise LogError(
                 f"{self.path}: checkpoint {checkpoint!r} at {token_idx}: {len(row)} values do not fit the shape "
                 f"{shape}; log a token_idx of 0 or more and a shape that holds the values"
             )
-        self._write(self.record(checkpoint, token_idx, row, shape, "i32" if whole else "f32").encode())
-
-    def write_rows(self, checkpoint, positions, rows):
-        """Logs one row for each position: a sink for attach()."""
-        for position, row in zip(positions, rows, strict=True):
-            self.write(checkpoint, position, row)
-
-    def record(self, checkpoint, token_idx, row, shape, dtype="f32"):
-        """The line of one record; row is float64 [n]."""
+        try:
+            place = [f'"token_idx":{int(token_idx)}', *coordinates(**({"rank": self.rank} | where))]
+            axes = dims_member(dims, shape)
+        except ValueError as error:
+            raise LogError(f"{self.path}: checkpoint {checkpoint!r} at {token_idx}: {error}") from error
+        parts = [f'{{"checkpoint":{text(checkpoint)}', *place, *self._origin()]
+        parts.append(f'"dtype":{text(dtype)},"shape":[{",".join(map(str, shape))}]{axes}')
         head = len(row) if self.values is None else min(self.values, len(row))
-        parts = [f'{{"checkpoint":{text(checkpoint)},"token_idx":{int(token_idx)}']
+        if head < len(row):
+            parts.append(f'"n":{len(row)}')
+        parts.append(contents(row, head, self.summary, self.sketch, self.sketch_digits))
+        self._write((",".join(parts) + "}\n").encode())
+
+    def write_rows(self, checkpoint, positions, rows, dtype=None, **where):
+        """Logs one row for each position: a sink for attach(). rows: as in write(), a dimension more."""
+        if hasattr(rows, "dtype"):
+            dtype, rows = dtype or type_name(rows), as_rows(rows)
+        for position, row in zip(positions, rows, strict=True):
+            self.write(checkpoint, position, row, dtype=dtype, **where)
+
+    def _origin(self):
+        """When, and by whom."""
+        parts = []
         if self.times:
             now = datetime.datetime.now(datetime.timezone.utc)
             parts.append(f'"ts":"{now:%Y-%m-%dT%H:%M:%S.%f}Z"')
-        if self.team:
-            parts.append(f'"team":{text(self.team)}')
-        parts.append(f'"dtype":"{dtype}","shape":[{",".join(map(str, shape))}]')
-        if head < len(row):
-            parts.append(f'"n":{len(row)}')
-        parts.append(f'"values":{float32_array(row[:head])}')
-        if self.summary:
-            parts.append(f'"summary":{Summary(row).json()}')
-        if self.sketch:
-            parts.append(f'"sketch":{self._sketch_text(row)}')
-        return ",".join(parts) + "}\n"
-
-    def _sketch_text(self, row):
-        numbers = sketch(row)
-        if self.sketch_digits is not None:
-            numbers = [float(f"{number:.{self.sketch_digits}g}") for number in numbers]
-        return double_array(numbers)
+        return [*parts, f'"team":{text(self.team)}'] if self.team else parts
 
     def _write(self, line, first=False):
         with self._lock:

@@ -258,7 +258,6 @@ class ReadyRules(unittest.TestCase):
         model = model_of("llama").bfloat16()
         seen = collected(model, lambda: model(input_ids=torch.tensor([TOKENS]), use_cache=False))
         row = seen["layer_0_q", 3]
-        self.assertEqual(row.dtype, np.float32)
         np.testing.assert_array_equal(row, torch.tensor(row).bfloat16().float().numpy())
 
     def test_after_removal_nothing_is_left(self):
@@ -274,10 +273,8 @@ class ReadyRules(unittest.TestCase):
         source, model = transformers.models.llama.modeling_llama, model_of("llama")
         before, run = source.apply_rotary_pos_emb, lambda: model(input_ids=torch.tensor([TOKENS]), use_cache=False)
         for first_to_go in (0, 1):
-            names = [[], []]
-            taps = [
-                attach(model, lambda name, *_, own=own: own.append(name), checkpoints="layer_0_*_rope") for own in names
-            ]
+            names, some = [[], []], "layer_0_*_rope"
+            taps = [attach(model, lambda name, *_, own=own: own.append(name), checkpoints=some) for own in names]
             run()
             self.assertEqual(names, [["layer_0_q_rope", "layer_0_k_rope"]] * 2)
             taps[first_to_go].remove()
@@ -371,15 +368,17 @@ class ReadyRules(unittest.TestCase):
         weight = torch.nn.Parameter(torch.tensor([1.5, -0.1, 3e38], dtype=torch.float64))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "log.jsonl"
-            for kind in ("bfloat16", "float16", "float8_e4m3fn", "float32", "float64", "int8", "bool"):
+            types = dict(bfloat16="bf16", float16="f16", float8_e4m3fn="f8_e4m3fn", float32="f32", int8="i8", bool="bool")
+            for kind, short in types.items():
                 with self.subTest(kind), LogWriter(path, sketch=True, values=None) as log:
                     row = torch.tensor([1.5, -0.1, 7]).to(getattr(torch, kind))
                     log.write("x", 0, row)
-                    log.write("x", 0, (row.double() if row.is_floating_point() else row).numpy())
+                    log.write("x", 0, (row.double() if row.is_floating_point() else row).numpy(), dtype=short)
                     log.write("x", 1, weight)
                     log.write("x", 1, weight.detach().numpy())
                 lines = path.read_text().splitlines()
                 self.assertEqual((lines[0], lines[2]), (lines[1], lines[3]))
+                self.assertEqual(json.loads(lines[2])["dtype"], "f64")
 
 
 @unittest.skipIf(torch is None, "no torch and transformers here")
@@ -481,9 +480,9 @@ class OwnRules(unittest.TestCase):
     def test_nan_is_written_as_nan(self):
         with torch.no_grad():
             self.model[2].bias[3] = float("nan")
-            with attach(self.model, self.path, [Rule("2", "logits")], values=None):
+            with attach(self.model.bfloat16(), self.path, [Rule("2", "logits")], values=None):
                 self.model(torch.tensor([[4]]))
-        self.assertEqual(self.records()[0]["values"][3], "NaN")
+        self.assertEqual((self.records()[0]["values"][3], self.records()[0]["dtype"]), ("NaN", "bf16"))
 
     def test_what_cannot_be_logged_is_told(self):
         with self.assertRaisesRegex(LogError, "no module is called 'model.norm'"):

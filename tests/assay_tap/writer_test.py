@@ -234,13 +234,17 @@ class Records(Folder):
             self.assertEqual(header["model"], {"name": "", "sha256": "", "arch": "llama", "type": ""})
             self.assertEqual((header["engine"], header["backend"], header["math"]), ("", "", ""))
 
-    def test_ids_are_whole_numbers(self):
+    def test_the_type_is_that_of_the_row_unless_it_is_given(self):
+        kinds = dict(int32="i32", int64="i64", uint8="u8", bool="bool", float16="f16", float32="f32", float64="f64")
         with LogWriter(self.path, summary=False) as log:
-            log.write("layer_0_experts", 0, np.array([127, 0, 31]))
-            log.write("layer_0_expert_weights", 0, np.array([0.5, 0.25, 0.25]))
-        records = [json.loads(line) for line in self.lines()]
-        self.assertEqual([record["dtype"] for record in records], ["i32", "f32"])
-        self.assertIn('"values":[127,0,31]', self.lines()[0])
+            for kind in kinds:
+                log.write("x", 0, np.array([127, 0, 1]).astype(kind))
+                log.write_rows("x", [1], np.array([[127, 0, 1]]).astype(kind))
+            log.write("x", 0, [1, 2])
+            log.write("x", 0, np.ones(2), dtype="f32")
+        types = [json.loads(line)["dtype"] for line in self.lines()]
+        self.assertEqual(types, [name for name in kinds.values() for _ in "ab"] + ["f32", "f32"])
+        self.assertIn('"values":[127,0,1]', self.lines()[0])
 
     def test_a_second_writer_is_refused_and_destroys_nothing(self):
         with LogWriter(self.path) as log:

@@ -17,6 +17,7 @@
 #include "assay/log/json_text.h"
 #include "assay/log/log_reader.h"
 #include "assay/log/log_writer.h"
+#include "assay/log/record_text.h"
 #include "tests/compare/log_files.h"
 #include "tests/support/python.h"
 #include "tests/tap/tap_case.h"
@@ -88,6 +89,45 @@ TEST_F(TapTest, NarrowTypesAreWidened) {
   EXPECT_EQ(half.at(4), 0.0F);
   EXPECT_EQ(half.at(5), 65504.0F);
   EXPECT_EQ(records.at("bf16").values.at(0), 0.0078125F);
+}
+
+// What `assay convert` writes of a record is what the header wrote.
+TEST_F(TapTest, ARecordSaysWhereItBelongs) {
+  const auto [exit_code, said] = run_engine("coordinates", {{"ORCH_LOG_FILE", log()},
+                                                            {"ASSAY_LOG_CHECKPOINTS", "ops"},
+                                                            {"ORCH_LOG_VALUES", "all"},
+                                                            {"ASSAY_LOG_TS", "off"}});
+  ASSERT_EQ(exit_code, 0);
+  EXPECT_THAT(said, HasSubstr("'x' cannot be logged; give a known phase, and ranks of 0 or more"));
+  EXPECT_THAT(said, EndsWith("-1-1"));
+  std::string written;
+  std::vector<Record> records;
+  LogReader reader(log());
+  while (const Record* record = reader.next()) {
+    append_record_line(written, *record);
+    records.push_back(*record);
+  }
+  EXPECT_EQ(written, contents(log()));
+  ASSERT_EQ(records.size(), 4);
+  EXPECT_FALSE(records[1].step || records[1].phase || records[1].rank || records[1].dims);
+  EXPECT_EQ(records[2].sequence, "chat \"7\"");
+  EXPECT_EQ(records[2].step, 0);
+  EXPECT_EQ(records[2].phase, Phase::kPrefill);
+  EXPECT_EQ(records[2].rank->tp, 1);
+  EXPECT_EQ(records[2].rank->ep, 2);
+  EXPECT_EQ(records[2].dims, "t h[tp]");
+  EXPECT_EQ(records[3].phase, Phase::kDecode);
+  EXPECT_EQ(records[3].rank->pp, 3);
+}
+
+TEST_F(TapTest, AHeaderNamesTheSequencesOfABatch) {
+  const auto [exit_code, said] = run_engine("batch", {{"ORCH_LOG_FILE", log()}});
+  ASSERT_EQ(exit_code, 0);
+  EXPECT_THAT(said, EndsWith("-1-1"));
+  const char* sequences =
+      R"(},"tokens":[[1,2,3],[4],[]],"sequences":["0","chat","none"],"engine":"e")";
+  EXPECT_THAT(contents(log()), HasSubstr(sequences));
+  EXPECT_THAT(contents(log()), HasSubstr(R"("rank":{"tp":0,"pp":0,"ep":0,"sp":3},)"));
 }
 
 TEST_F(TapTest, NothingIsLoggedUnlessTheEnvironmentAsks) {

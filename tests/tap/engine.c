@@ -1,7 +1,7 @@
 // An engine of a few lines that logs through assay_tap.h; the tests build it with every compiler
 // and run it as a process of its own. engine records | loop | abort | exit | fork |
-// full | held | denormals | flushed | wrong | reopen | beside | daemon | ask | error | closed |
-// early
+// full | held | denormals | flushed | wrong | coordinates | batch | reopen | beside | daemon |
+// ask | error | closed | early
 // clang-format off: the header comes first
 #define ASSAY_TAP_IMPLEMENTATION
 #include "assay_tap.h"
@@ -48,8 +48,9 @@ static void log_records(void) {
     check(assay_tap_log("layer_0_output", (int64_t)i, values, sizes[i]));
   }
   fill(values, 24, 1);
-  check(assay_tap_log_tensor("layer_\xED\xA0\x80\x7F\xF4\x8F\xBF\xBF\xC2\x9B\xE2\x80\xAE\xF3\xA0\x81\x81\xC2\xADn", 7, ASSAY_TAP_F32, values,
-                             cube, 3));
+  check(assay_tap_log_tensor(
+      "layer_\xED\xA0\x80\x7F\xF4\x8F\xBF\xBF\xC2\x9B\xE2\x80\xAE\xF3\xA0\x81\x81\xC2\xADn", 7,
+      ASSAY_TAP_F32, values, cube, 3));
   check(assay_tap_log_tensor("half", 0, ASSAY_TAP_F16, halves, six, 1));
   check(assay_tap_log_tensor("brain", 0, ASSAY_TAP_BF16, halves, six, 1));
 }
@@ -204,6 +205,51 @@ static void log_wrong_calls(void) {
   printf("%d", assay_tap_log("x", 2, &value, 1));
 }
 
+// A record for each way to say where it belongs.
+static void log_coordinates(void) {
+  const float values[] = {1, 2};
+  const int64_t shape[] = {1, 2};
+  const assay_tap_rank ranks[] = {{1, 0, 2, 0}, {0, 3, 0, 0}, {0, -1, 0, 0}};
+  assay_tap_coordinates at = ASSAY_TAP_COORDINATES;
+  check(assay_tap_log_at(&at, "x", 0, ASSAY_TAP_F32, values, shape, 2));
+  at.sequence = "0";
+  check(assay_tap_log_at(&at, "x", 0, ASSAY_TAP_F32, values, shape, 2));
+  at.sequence = "chat \"7\"";
+  at.step = 0;
+  at.phase = ASSAY_TAP_PREFILL;
+  at.rank = ranks;
+  at.dims = "t h[tp]";
+  check(assay_tap_log_at(&at, "x", 0, ASSAY_TAP_F32, values, shape, 2));
+  at.step = 12;
+  at.phase = ASSAY_TAP_DECODE;
+  at.rank = ranks + 1;
+  check(assay_tap_log_at(&at, "x", 1, ASSAY_TAP_F32, values, shape, 2));
+  at.phase = 3;
+  printf("%d", assay_tap_log_at(&at, "x", 1, ASSAY_TAP_F32, values, shape, 2));
+  at.phase = 0;
+  at.rank = ranks + 2;
+  printf("%d", assay_tap_log_at(&at, "x", 1, ASSAY_TAP_F32, values, shape, 2));
+}
+
+static void log_batch_header(void) {
+  static const int32_t first[] = {1, 2, 3};
+  static const int32_t second[] = {4};
+  const assay_tap_sequence sequences[] = {{NULL, first, 3}, {"chat", second, 1}, {"none", NULL, 0}};
+  const assay_tap_sequence wrong[] = {{NULL, NULL, 3}};
+  assay_tap_header header;
+  memset(&header, 0, sizeof(header));
+  header.engine = "e";
+  printf("%d", assay_tap_log_batch_header(&header, wrong, 1));
+  printf("%d", assay_tap_log_batch_header(&header, NULL, 1));
+  check(assay_tap_log_batch_header(&header, sequences, 3));
+  const float value = 1;
+  const int64_t one[] = {1};
+  const assay_tap_rank rank = {0, 0, 0, 3};
+  assay_tap_coordinates at = ASSAY_TAP_COORDINATES;
+  at.rank = &rank;
+  check(assay_tap_log_at(&at, "logits", 0, ASSAY_TAP_F32, &value, one, 1));
+}
+
 // 1 if another engine could begin the log now.
 static int log_is_free(void) {
   const int other = open(getenv("ORCH_LOG_FILE"), O_WRONLY);
@@ -308,6 +354,8 @@ int main(int argc, char** argv) {
     if (mode[0] == 'a') abort();
   }
   if (strcmp(mode, "wrong") == 0) log_wrong_calls();
+  if (strcmp(mode, "coordinates") == 0) log_coordinates();
+  if (strcmp(mode, "batch") == 0) log_batch_header();
   if (strcmp(mode, "reopen") == 0) reopen_beside_children();
   if (strcmp(mode, "beside") == 0) close_beside_a_writer();
   if (strcmp(mode, "daemon") == 0) reopen_in_a_child();

@@ -51,7 +51,7 @@ def write_reference(path, case, rows):
         log.header(tokens=case["tokens"], model=about, engine=reference.ENGINE, backend="cpu", math="float64")
         for position in range(len(case["tokens"])):
             for name, values in rows.items():
-                log.write(name, position, values[position])
+                log.write(name, position, values[position], dtype="f32")  # as the values print
 
 
 def elsewhere(case, mistake, expected):

@@ -1,0 +1,250 @@
+#include "assay/dump/dump_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "assay/convert/npy_header.h"
+#include "assay/convert/npz_reader.h"
+#include "assay/convert/python_script.h"
+#include "assay/convert/safetensors.h"
+#include "assay/dump/dump_values.h"
+#include "base/count_of.h"
+#include "base/error.h"
+#include "base/json_file.h"
+
+namespace assay {
+
+extern const std::string_view kDumpScript;  // dump.py, embedded by CMake
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMaxIndex = int64_t{64} << 20;  // bytes of a list of shards or of tensors
+constexpr const char* kIndex = ".safetensors.index.json";
+constexpr const char* kHiddenStates = "hidden_states";  // vLLM's names
+constexpr const char* kTokenIds = "token_ids";
+
+std::vector<std::string> files_of(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    files.push_back(entry.path().filename().string());
+  }
+  if (error) throw Error("cannot read: " + error.message(), folder);
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+bool has_ending_of_dumps(const std::string& path) {
+  static constexpr const char* kEndings[] = {".npy",     ".npz", ".safetensors", kIndex,
+                                             ".parquet", ".pt",  ".pth",         ".bin"};
+  return std::any_of(std::begin(kEndings), std::end(kEndings),
+                     [&](const char* ending) { return path.ends_with(ending); });
+}
+
+// A folder with logs is the log of one run.
+bool holds_dump(const std::string& folder) {
+  std::error_code error;
+  bool found = false;
+  auto entry = fs::recursive_directory_iterator(folder, error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    if (entry->path().extension() == ".jsonl") return false;
+    found = found || has_ending_of_dumps(entry->path().string());
+  }
+  return found;
+}
+
+std::vector<std::string> safetensors_of(const std::string& folder) {
+  std::vector<std::string> files = files_of(folder);
+  std::erase_if(files, [](const std::string& name) { return !name.ends_with(".safetensors"); });
+  return files;
+}
+
+void add_arrays(Dump& dump, std::shared_ptr<ArrayReader> reader, const std::string& file,
+                const std::string& sequence = {}) {
+  for (const auto& [name, info] : reader->arrays()) {
+    dump.tensors.push_back({.name = name,
+                            .info = info,
+                            .reader = reader,
+                            .array = name,
+                            .file = file,
+                            .sequence = sequence});
+  }
+}
+
+// Of a sharded safetensors file. What the index says of the shards is only which they are.
+std::set<std::string> shards_of(const std::string& index) {
+  const rapidjson::Document document = read_json_file(index, kMaxIndex, {});
+  const auto* map =
+      document.IsObject() && document.HasMember("weight_map") ? &document["weight_map"] : nullptr;
+  if (map == nullptr || !map->IsObject()) {
+    throw Error("has no object 'weight_map'", index, "give the index that safetensors files have");
+  }
+  std::set<std::string> shards;
+  for (const auto& entry : map->GetObject()) {
+    const std::string name = entry.value.IsString() ? json_text_of(entry.value) : "";
+    if (name.empty() || name.find('/') != std::string::npos || name == "..") {
+      throw Error(fmt::format("'{}' is not the name of a file beside it", printable(name, 80)),
+                  index);
+    }
+    shards.insert(name);
+  }
+  return shards;
+}
+
+Dump open_shards(const std::string& folder, const std::set<std::string>& names) {
+  Dump dump;
+  std::set<std::string> seen;
+  // Several files with the same names are several requests, as vLLM saves them.
+  bool same = names.size() > 1;
+  std::vector<std::shared_ptr<ArrayReader>> readers;
+  for (const std::string& name : names) {
+    readers.push_back(open_safetensors((fs::path(folder) / name).string()));
+    for (const auto& [array, info] : readers.back()->arrays()) {
+      same = same && (array == kHiddenStates || array == kTokenIds);
+    }
+  }
+  size_t next = 0;
+  for (const std::string& name : names) {
+    const auto& reader = readers[next++];
+    for (const auto& [array, info] : reader->arrays()) {
+      if (same || seen.insert(array).second) continue;
+      throw Error(fmt::format("'{}' is in another shard, too", printable(array, 80)),
+                  (fs::path(folder) / name).string(), "give a folder of one dump");
+    }
+    add_arrays(dump, reader, (fs::path(folder) / name).string(),
+               same ? fs::path(name).stem().string() : "");
+  }
+  return dump;
+}
+
+int64_t whole_number(const rapidjson::Value& value, const char* key) {
+  return value.HasMember(key) && value[key].IsInt64() ? value[key].GetInt64() : 0;
+}
+
+std::string text_of(const rapidjson::Value& value, const char* key) {
+  return value.HasMember(key) && value[key].IsString() ? json_text_of(value[key]) : "";
+}
+
+// By dump.py.
+Dump open_by_python(const std::string& path, const std::string& work) {
+  const std::string arrays = (fs::path(work) / "arrays.safetensors").string();
+  run_python(kDumpScript, {path, arrays}, path,
+             "this format needs python3 with numpy and torch; name another in ASSAY_PYTHON");
+  const std::shared_ptr<ArrayReader> reader = open_safetensors(arrays);
+  const auto list = reader->arrays().find("assay.dump");
+  if (list == reader->arrays().end() || list->second.bytes > kMaxIndex) {
+    throw Error("holds too many tensors", path, "give a part of the folder");
+  }
+  std::string text(static_cast<size_t>(list->second.bytes), '\0');
+  reader->read("assay.dump", text.data(), text.size());
+  const rapidjson::Document document = parse_json_text(text, path, {});
+  Dump dump;
+  dump.engine = text_of(document, "engine");
+  for (const auto& warning : document["warnings"].GetArray()) {
+    dump.warnings.push_back(
+        fmt::format("{}: {}", printable(path), printable(json_text_of(warning))));
+  }
+  size_t number = 0;
+  for (const auto& what : document["tensors"].GetArray()) {
+    DumpTensor tensor;
+    tensor.name = text_of(what, "name");
+    tensor.array = std::to_string(number++);
+    tensor.info = reader->arrays().at(tensor.array);
+    tensor.reader = reader;
+    tensor.file = path;
+    tensor.step = {whole_number(what, "step"), whole_number(what, "call")};
+    if (what.HasMember("token")) tensor.token_idx = whole_number(what, "token");
+    if (what.HasMember("rank")) {
+      const auto& rank = what["rank"];
+      tensor.rank =
+          Rank{whole_number(rank, "tp"), whole_number(rank, "pp"), whole_number(rank, "ep")};
+    }
+    tensor.dims = text_of(what, "dims");
+    if (tensor.name.empty()) tensor.name = fs::path(path).stem().string();
+    dump.tensors.push_back(std::move(tensor));
+  }
+  return dump;
+}
+
+// vLLM's hidden states are one array [tokens, layers, width] of the streams that enter the layers
+// it was asked for, in ascending order: each becomes a tensor of its own.
+void split_hidden_states(Dump& dump, const std::string& path, const std::vector<int64_t>& layers) {
+  const auto is_states = [](const DumpTensor& tensor) {
+    return tensor.name == kHiddenStates && tensor.info.shape.size() == 3 &&
+           tensor.info.shape[1] > 0;
+  };
+  const bool has_ids = std::any_of(dump.tensors.begin(), dump.tensors.end(),
+                                   [](const auto& tensor) { return tensor.name == kTokenIds; });
+  const bool is_vllm = has_ids && std::any_of(dump.tensors.begin(), dump.tensors.end(), is_states);
+  if (!is_vllm) {
+    if (layers.empty()) return;
+    throw Error("is not what vLLM's hidden states connector saved", path, "leave out --layers");
+  }
+  dump.engine = "vllm";
+  std::vector<DumpTensor> split;
+  for (const DumpTensor& tensor : dump.tensors) {
+    if (!is_states(tensor)) {
+      split.push_back(tensor);
+      continue;
+    }
+    const int64_t n_layers = tensor.info.shape[1];
+    if (!layers.empty() && n_layers != std::ssize(layers)) {
+      throw Error(
+          fmt::format("holds {}, --layers names {}", count_of(n_layers, "layer"), layers.size()),
+          path, "name those of eagle_aux_hidden_state_layer_ids");
+    }
+    const auto open = [&] { return std::shared_ptr(open_safetensors(tensor.file)); };
+    for (DumpTensor& part : parts_of(tensor, open)) split.push_back(std::move(part));
+    const size_t first = split.size() - static_cast<size_t>(n_layers);
+    for (size_t i = 0; i < layers.size(); ++i) {
+      split[first + i].name =
+          layers[i] == 0 ? "embedding" : fmt::format("layer_{}_output", layers[i] - 1);
+    }
+  }
+  dump.tensors = std::move(split);
+  if (layers.empty()) {
+    dump.warnings.push_back(fmt::format(
+        "{}: vLLM's file does not say which layers it holds: give assay import --layers, the "
+        "eagle_aux_hidden_state_layer_ids",
+        printable(path)));
+  }
+}
+
+}  // namespace
+
+bool is_dump(const std::string& path) {
+  std::error_code error;
+  return fs::is_directory(path, error) ? holds_dump(path) : has_ending_of_dumps(path);
+}
+
+Dump open_dump(const std::string& path, const std::string& work,
+               const std::vector<int64_t>& vllm_layers) {
+  Dump dump;
+  std::error_code error;
+  const std::string folder = fs::path(path).parent_path().string();
+  if (path.ends_with(".npy")) {
+    add_arrays(dump, open_npy(path), path);
+  } else if (path.ends_with(".npz")) {
+    add_arrays(dump, open_npz(path), path);
+  } else if (path.ends_with(".safetensors")) {
+    add_arrays(dump, open_safetensors(path), path);
+  } else if (path.ends_with(kIndex)) {
+    dump = open_shards(folder, shards_of(path));
+  } else if (fs::is_directory(path, error) && !safetensors_of(path).empty()) {
+    const std::vector<std::string> names = safetensors_of(path);
+    dump = open_shards(path, {names.begin(), names.end()});
+  } else {
+    if (!fs::exists(path, error)) throw Error("no such file or folder", path, "check the path");
+    dump = open_by_python(path, work);
+  }
+  split_hidden_states(dump, path, vllm_layers);
+  return dump;
+}
+
+}  // namespace assay

@@ -1,0 +1,245 @@
+#include "assay/dump/dump_log.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+#include <tuple>
+#include <utility>
+
+#include "assay/convert/convert.h"
+#include "assay/convert/python_script.h"
+#include "assay/dump/dump_files.h"
+#include "assay/dump/dump_values.h"
+#include "assay/dump/token_rows.h"
+#include "assay/log/line_reader.h"
+#include "assay/log/record_text.h"
+#include "base/count_of.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+constexpr int64_t kMostOfRow = kMaxLineBytes / 2;  // a digit and a comma each
+constexpr const char* kHint = "give a dump of a model's activations; see docs/dumps.md";
+
+// One forward pass of one rank.
+struct Pass {
+  std::vector<const DumpTensor*> tensors;
+  PassRows rows;
+};
+
+using PassKey =
+    std::tuple<int64_t, int64_t, int64_t, std::string, std::pair<int64_t, int64_t>, int64_t>;
+
+PassKey key_of(const DumpTensor& tensor) {
+  const Rank rank = tensor.rank.value_or(Rank());
+  return {rank.pp, rank.tp, rank.ep, tensor.sequence, tensor.step, tensor.token_idx.value_or(-1)};
+}
+
+bool is_text(const std::string& type_name) {
+  return type_name.starts_with("<U") || type_name.starts_with("|S");
+}
+
+// The axes of one row in the dump's words, as far as they say more than a record does.
+std::string dims_of_row(const std::string& dims, size_t n_axes, size_t leading) {
+  std::istringstream words(dims);
+  std::vector<std::string> axes;
+  std::string partial;
+  for (std::string word; words >> word;)
+    (word[0] == '+' ? partial = word : axes.emplace_back(word));
+  if (axes.size() != n_axes || dims.find('[') == std::string::npos) return {};
+  std::string row;
+  for (size_t i = leading; i < axes.size(); ++i) row += (row.empty() ? "" : " ") + axes[i];
+  return partial.empty() ? row : row + " " + partial;
+}
+
+class LogMaker {
+ public:
+  LogMaker(const std::string& path, Dump dump, const DumpOptions& options,
+           const std::function<void(std::string_view)>& sink)
+      : path_(path), dump_(std::move(dump)), options_(options), sink_(sink) {
+    result_.warnings = std::move(dump_.warnings);
+  }
+
+  ImportedDump make() {
+    choose_tensors();
+    find_rows();
+    write_header();
+    for (auto& [key, pass] : passes_) {
+      for (const DumpTensor* tensor : pass.tensors) {
+        if (!describes_rows(*tensor)) write(*tensor, pass.rows);
+      }
+    }
+    flush();
+    warn_of(without_rows_, "no axis of tokens, or two that could be it",
+            "save activations with their tokens first");
+    if (result_.names.empty()) throw Error("holds no tensor of tokens", path_, kHint);
+    return std::move(result_);
+  }
+
+ private:
+  void choose_tensors() {
+    std::vector<std::string> texts;
+    for (const DumpTensor& tensor : dump_.tensors) {
+      const bool skipped =
+          std::any_of(options_.skip.begin(), options_.skip.end(), [&](const std::string& glob) {
+            return fnmatch(glob.c_str(), tensor.name.c_str(), 0) == 0;
+          });
+      if (skipped) continue;
+      if (tensor.info.type == ArrayType::kOther) {
+        if (is_text(tensor.info.type_name)) {
+          texts.push_back(tensor.name);
+          continue;
+        }
+        throw Error(fmt::format("'{}' has the type {}, which is not read",
+                                printable(tensor.name, 80), printable(tensor.info.type_name, 40)),
+                    path_, "give real numbers by rows, or leave it out with assay import --skip");
+      }
+      passes_[key_of(tensor)].tensors.push_back(&tensor);
+    }
+    warn_of(texts, "text", {});
+    if (passes_.empty()) throw Error("holds no tensor", path_, kHint);
+  }
+
+  void find_rows() {
+    std::map<std::tuple<int64_t, int64_t, int64_t, std::string>, std::map<std::string, int64_t>>
+        next;
+    for (auto& [key, pass] : passes_) {
+      const auto& [pp, tp, ep, sequence, step, token] = key;
+      pass.rows = rows_of(pass.tensors, next[{pp, tp, ep, sequence}]);
+      for (const TokenRow& row : pass.rows.rows) sequences_.insert(row.sequence);
+    }
+  }
+
+  // The tokens are those of the first pass, the prompt's, if there is one sequence.
+  void write_header() {
+    LogHeader header;
+    header.engine = dump_.engine;
+    if (sequences_.size() == 1) {
+      const PassRows& rows = passes_.begin()->second.rows;
+      for (size_t i = 0; i < rows.ids.size() && i < rows.rows.size(); ++i) {
+        if (!rows.rows[i].is_padding) header.tokens.push_back(rows.ids[i]);
+      }
+    }
+    if (!header.engine.empty() || !header.tokens.empty()) text_ += header_line(header);
+  }
+
+  void write(const DumpTensor& tensor, const PassRows& pass) {
+    const auto axes = axes_of(tensor, pass);
+    if (!axes) {
+      without_rows_.push_back(tensor.name);
+      return;
+    }
+    const int64_t width = element_count(axes->shape);
+    if (width < 1 || width > kMostOfRow) {
+      throw Error(
+          fmt::format("'{}' has {} elements for each token", printable(tensor.name, 80), width),
+          path_, "leave it out with assay import --skip");
+    }
+    Record record;
+    record.checkpoint = tensor.name;
+    record.dtype = names_of(tensor.info.type).log;
+    record.shape = axes->shape;
+    record.n = width;
+    record.rank = tensor.rank;
+    if (!options_.team.empty()) record.team = options_.team;
+    const std::string dims = dims_of_row(tensor.dims, tensor.info.shape.size(), axes->leading);
+    if (!dims.empty() && axes->form != RowAxes::Form::kHeadsFirst) record.dims = dims;
+    if (has_steps()) record.step = tensor.step.first;
+    if (named_.insert(tensor.name).second) result_.names.push_back({tensor.name, width});
+    if (axes->form == RowAxes::Form::kHeadsFirst) {
+      write_heads(tensor, pass, record);
+      return;
+    }
+    const bool of_last = axes->form == RowAxes::Form::kLast;
+    const int64_t count = of_last ? std::ssize(pass.last) : std::ssize(pass.rows);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t row = of_last ? pass.last[static_cast<size_t>(i)] : i;
+      read_values(tensor, width, record.values);
+      write_row(pass.rows[static_cast<size_t>(row)], record);
+    }
+  }
+
+  // [batch, heads, tokens, size] as rows of [heads, size].
+  void write_heads(const DumpTensor& tensor, const PassRows& pass, Record& record) {
+    const int64_t heads = record.shape[0];
+    const int64_t size = record.shape[1];
+    std::vector<float> all;
+    for (int64_t b = 0; b < pass.batch; ++b) {
+      read_values(tensor, heads * pass.tokens * size, all);
+      for (int64_t t = 0; t < pass.tokens; ++t) {
+        record.values.clear();
+        for (int64_t head = 0; head < heads; ++head) {
+          const auto from = all.begin() + (head * pass.tokens + t) * size;
+          record.values.insert(record.values.end(), from, from + size);
+        }
+        write_row(pass.rows[static_cast<size_t>(b * pass.tokens + t)], record);
+      }
+    }
+  }
+
+  void write_row(const TokenRow& row, Record& record) {
+    if (row.is_padding) return;
+    record.token_idx = row.token_idx;
+    if (sequences_.size() > 1) record.sequence = row.sequence;
+    append_record_line(text_, record);
+    if (text_.size() > (size_t{1} << 20)) flush();
+  }
+
+  bool has_steps() const {
+    return std::get<4>(passes_.begin()->first).first != std::get<4>(passes_.rbegin()->first).first;
+  }
+
+  void flush() {
+    sink_(text_);
+    text_.clear();
+  }
+
+  void warn_of(const std::vector<std::string>& names, const std::string& why,
+               const std::string& hint) {
+    if (names.empty()) return;
+    result_.warnings.push_back(fmt::format(
+        "{}: left out {}, the first '{}': {}{}", printable(path_), count_of(names.size(), "tensor"),
+        printable(names.front(), 80), why, hint.empty() ? "" : "; " + hint));
+  }
+
+  const std::string& path_;
+  Dump dump_;
+  const DumpOptions& options_;
+  const std::function<void(std::string_view)>& sink_;
+  std::map<PassKey, Pass> passes_;
+  std::set<std::string> sequences_;
+  std::set<std::string> named_;
+  std::vector<std::string> without_rows_;
+  std::string text_;
+  ImportedDump result_;
+};
+
+// Whether `assay convert` wrote these arrays.
+bool is_log(const Dump& dump) {
+  return std::any_of(dump.tensors.begin(), dump.tensors.end(),
+                     [](const DumpTensor& tensor) { return tensor.name == "assay.records"; });
+}
+
+}  // namespace
+
+ImportedDump dump_to_log(const std::string& path, const DumpOptions& options,
+                         const std::function<void(std::string_view)>& sink) {
+  if (path.ends_with(".parquet")) {
+    parquet_to_log(path, options.work + "/log", sink);
+    return {};
+  }
+  const ScriptFolder work(options.work + "/dump");
+  Dump dump = open_dump(path, work.path(""), options.vllm_layers);
+  if (is_log(dump)) {
+    arrays_to_log(path, sink);
+    return {};
+  }
+  return LogMaker(path, std::move(dump), options, sink).make();
+}
+
+}  // namespace assay

@@ -1,0 +1,171 @@
+#include "assay/dump/suggest_map.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "assay/log/json_text.h"
+#include "model/architecture.h"
+#include "model/hf_names.h"
+
+namespace assay {
+namespace {
+
+struct Target {
+  Checkpoint checkpoint = Checkpoint::kOutput;
+  std::string part = {};  // as in a map
+};
+using Targets = std::vector<Target>;
+// By module: within the layers from the layer on, which is "" itself; else by its whole path.
+using Modules = std::map<std::string, Targets, std::less<>>;
+
+struct KnownModel {
+  Modules in_layer;
+  Modules outside;
+};
+
+// "model.layers.{N}.mlp" of model.layers.7.mlp.
+std::string with_layer_left_open(const std::string& name) {
+  for (size_t at = 0; at < name.size();) {
+    const size_t end = std::min(name.find('.', at), name.size());
+    const std::string_view part(name.data() + at, end - at);
+    if (at > 0 && !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos) {
+      return name.substr(0, at) + "{N}" + name.substr(end);
+    }
+    at = end + 1;
+  }
+  return name;
+}
+
+KnownModel modules_of(const HfModel& model) {
+  KnownModel known;
+  const auto add_outside = [&](std::string_view tensor, Checkpoint checkpoint) {
+    known.outside[std::string(hf_module(model, tensor))] = {{checkpoint}};
+  };
+  add_outside("token_embd", Checkpoint::kEmbedding);
+  add_outside("output_norm", Checkpoint::kFinalNorm);
+  add_outside("output", Checkpoint::kLogits);
+  const Architecture* architecture = find_architecture(model.architecture);
+  if (architecture == nullptr) return known;
+  known.in_layer[""] = {{Checkpoint::kOutput}};
+  for (const OpSpec& op : architecture->layer) {
+    const std::string module(hf_module(model, op));
+    if (!module.empty()) known.in_layer[module].push_back({op.out});
+    // The block that ends with this product.
+    const size_t dot = module.rfind('.');
+    const bool ends = op.out == Checkpoint::kAttnOut || op.out == Checkpoint::kFfnOut;
+    if (ends && dot != std::string::npos) known.in_layer[module.substr(0, dot)] = {{op.out}};
+  }
+  for (auto& [module, targets] : known.in_layer) {
+    if (targets.size() < 2) continue;
+    const bool is_attention = targets.size() == 3 && targets[0].checkpoint == Checkpoint::kQ;
+    for (size_t i = 0; i < targets.size(); ++i) {
+      targets[i].part =
+          is_attention ? std::string(1, "qkv"[i]) : fmt::format("{}/{}", i + 1, targets.size());
+    }
+    // Such rows are no part that a map can name.
+    if (is_attention && model.fused_by_kv_head) targets.clear();
+  }
+  return known;
+}
+
+const Targets* find(const KnownModel& model, const std::string& pattern) {
+  const size_t layer = pattern.find("{N}");
+  if (layer != std::string::npos) {
+    const auto found = model.in_layer.find(pattern.substr(std::min(layer + 4, pattern.size())));
+    return found == model.in_layer.end() ? nullptr : &found->second;
+  }
+  for (const auto& [module, targets] : model.outside) {
+    if (module.empty()) continue;
+    const bool same = pattern == module || pattern.ends_with("." + module) ||
+                      ("." + module).ends_with("." + pattern);
+    if (same) return &targets;
+  }
+  return nullptr;
+}
+
+std::string checkpoint_text(Checkpoint checkpoint) {
+  const std::string op(checkpoint_op(checkpoint));
+  return is_in_layer(checkpoint) ? "layer_{N}_" + op : op;
+}
+
+void append_rule(std::string& text, const std::string& name, const Target* target,
+                 std::string_view more = {}) {
+  text += text.ends_with("[") ? "\n" : ",\n";
+  text += "{\"name\": ";
+  append_json_string(text, name);
+  text += ", \"to\": ";
+  if (target == nullptr) {
+    text += "null}";
+    return;
+  }
+  append_json_string(text, checkpoint_text(target->checkpoint));
+  if (!target->part.empty()) text += fmt::format(", \"part\": \"{}\"", target->part);
+  text += more;
+  text += '}';
+}
+
+}  // namespace
+
+SuggestedMap suggest_map(const std::vector<DumpedName>& names) {
+  std::map<std::string, int64_t> widths;  // of each pattern
+  std::vector<std::string> patterns;      // in the order of the dump
+  for (const DumpedName& name : names) {
+    const std::string pattern = with_layer_left_open(name.name);
+    if (widths.emplace(pattern, name.width).second) patterns.push_back(pattern);
+  }
+  KnownModel best;
+  const HfModel* best_model = nullptr;
+  int64_t most = -1;
+  for (const HfModel& model : hf_models()) {
+    const KnownModel known = modules_of(model);
+    const auto count = std::count_if(patterns.begin(), patterns.end(), [&](const auto& pattern) {
+      return find(known, pattern) != nullptr;
+    });
+    if (count <= most) continue;
+    most = count;
+    best = known;
+    best_model = &model;
+  }
+  // The width of the residual stream, by most of what has it.
+  const auto has_width = [](const Targets* targets) {
+    return targets != nullptr && targets->size() == 1 &&
+           has_model_width(targets->front().checkpoint);
+  };
+  std::map<int64_t, int> votes;
+  for (const std::string& pattern : patterns) {
+    if (has_width(find(best, pattern))) ++votes[widths[pattern]];
+  }
+  const auto width = std::max_element(
+      votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  SuggestedMap map;
+  map.json = "{\"rules\": [";
+  for (const std::string& pattern : patterns) {
+    const Targets* targets = find(best, pattern);
+    const bool of_model = has_width(targets);
+    if (targets == nullptr || targets->empty() || (of_model && widths[pattern] != width->first)) {
+      map.unknown.push_back(pattern);
+      append_rule(map.json, pattern, nullptr);
+      continue;
+    }
+    ++map.known;
+    for (const Target& target : *targets) {
+      const bool turned =
+          best_model->architecture == "llama" &&
+          (target.checkpoint == Checkpoint::kQ || target.checkpoint == Checkpoint::kK);
+      // The rows of Q and K have another order in the GGUF files of this architecture alone.
+      if (turned) {
+        append_rule(map.json, pattern, &target, R"(, "rows": "halves", "arch": ["llama"])");
+      }
+      append_rule(map.json, pattern, &target, turned ? R"(, "arch": ["!llama"])" : "");
+    }
+  }
+  map.json += "\n]}\n";
+  return map;
+}
+
+}  // namespace assay

@@ -1,0 +1,122 @@
+# The commands: assay fleet gives one JSON object with the command and its options.
+
+MOST_TOLD = 10
+
+
+def tell(text):
+    print("assay: " + "".join(c if c.isprintable() else "?" for c in one_line(text)), file=sys.stderr, flush=True)
+
+
+def tell_all(problems):
+    for text in problems[:MOST_TOLD]:
+        tell(text)
+    if len(problems) > MOST_TOLD:
+        tell(f"{len(problems) - MOST_TOLD} further problems; the table has them all")
+
+
+def add(options):
+    place, night = options["dataset"], options["night"] or datetime.date.today().isoformat()
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d", night):
+        raise Problem(f"--night {night}: is no date; give one such as 2026-01-31")
+    if "://" in place:
+        raise Problem(f"{place}: runs are added to a folder of this machine; copy it to the URL afterwards")
+    os.makedirs(place, exist_ok=True)
+    problems = []
+
+    def one(log):
+        try:
+            return os.path.basename(new_run(log, place, options["commit"], night, options["program"]))
+        except (Problem, OSError, ValueError, KeyError, pa.ArrowException) as error:
+            problems.append(one_line(error))
+            return None
+
+    with ThreadPoolExecutor(options["threads"] or os.cpu_count()) as pool:
+        for name in pool.map(one, options["logs"]):
+            if name:
+                print(name)
+    tell_all(sorted(problems))
+    return 2 if problems else 0
+
+
+def results_folder(options, dataset):
+    folder = options["results"] or ("" if dataset.files else os.path.join(dataset.root, "results"))
+    if not folder:
+        raise Problem(f"{dataset.place}: is no folder of this machine; give --results FOLDER")
+    os.makedirs(folder, exist_ok=True)
+    return folder
+
+
+def compare(options):
+    dataset = Dataset(options["dataset"])
+    job = {name: options[name] for name in ("dataset", "program", "policy", "floor")}
+    runs, broken = dataset.scan()
+    tell_all(list(broken.values()))
+    folder = results_folder(options, dataset)
+    pairs, alone = plan(runs, options["reference"])
+    results = Results(folder, job)
+    rows = results.rows()
+    left = [pair for pair in pairs if pair not in rows]
+    before = len(pairs) - len(left)
+    if left:
+        workers = connect_to_ray(options["ray"]) if options["ray"] else options["threads"] or os.cpu_count()
+        tasks = tasks_of(left, runs, workers)
+        judged = judge_on_ray(job, tasks, runs, options["ray"]) if options["ray"] else judge_here(job, tasks, runs, workers)
+        for task, found in judged:
+            results.write(found)
+            rows.update(zip(task, found))
+            if sys.stderr.isatty():
+                print(f"\rjudged {len(rows)} of {len(pairs)}", end="", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            print(file=sys.stderr)
+    table = os.path.join(folder, "results.parquet")
+    found = list(table_rows(runs, pairs, alone, rows))
+    for folder_name, problem in broken.items():
+        found.append({"run": folder_name.removeprefix("run="), "verdict": "unreadable", "pass": False, "problem": problem})
+    write_table(table, found)
+    problems = [row["problem"] for row in found if "problem" in row]
+    tell_all(sorted(set(problems) - set(broken.values())))
+    failed = sum(row.get("failed", 0) > 0 for row in found)
+    passed = sum(row["pass"] for row in found)
+    print(f"{len(found)} runs held to their references: {passed} in parity, {failed} diverged, "
+          f"{len(found) - passed - failed - len(problems)} not proved, {len(problems)} not judged")  # fmt: skip
+    print(f"{len(left)} judged now, {before} before; the table is {table}")
+    return 1 if failed else 0 if passed == len(found) else 2
+
+
+def report(options):
+    table = options["table"]
+    if not os.path.isfile(table):
+        table = os.path.join(options["table"], "results", "results.parquet")
+    if not os.path.isfile(table):
+        raise Problem(f"{options['table']}: no results; run assay fleet compare first, and give the dataset or its results.parquet")
+    try:
+        data = report_data(table, options["night"], options["dataset"] or os.path.dirname(os.path.dirname(os.path.abspath(table))))
+    except duckdb.Error as error:
+        raise Problem(f"{table}: {one_line(str(error))[:MOST_PROBLEM]}; run assay fleet compare again") from None
+    with tempfile.TemporaryDirectory(prefix="assay-fleet-") as folder:
+        path = os.path.join(folder, "report.json")
+        with open(path, "w") as file:
+            json.dump(data, file)
+        if options["json"]:
+            print(json.dumps(data))
+            return 0
+        return subprocess.run([options["program"], "fleet", "page", path, "-o", options["output"]]).returncode
+
+
+def run_command():
+    options = json.loads(sys.argv[1])
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return {"add": add, "compare": compare, "report": report}[options["command"]](options)
+    except Problem as problem:
+        tell(problem)
+    except (OSError, duckdb.Error, MemoryError) as error:
+        tell(f"{options.get('dataset') or options.get('table')}: {one_line(error)[:MOST_PROBLEM] or type(error).__name__}")
+    except KeyboardInterrupt:
+        tell("interrupted; what was judged is kept, and the same command goes on")
+        sys.stdout.flush()
+        os._exit(130)
+    return 2
+
+
+sys.exit(run_command())

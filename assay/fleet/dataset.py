@@ -1,0 +1,238 @@
+# The dataset of a fleet: a folder run=ID for each run, with log.parquet (a row a record) and run.json.
+#
+# assay fleet runs parquet.py and the files of this folder, one after the other, as one text with
+# python -c. Ray sends functions of such a program by value, so that nodes need no installed copy.
+import contextlib
+import datetime
+import hashlib
+import os
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+try:
+    import duckdb
+except ImportError:
+    sys.exit("assay: duckdb is not installed; pip install duckdb, or name a Python that has it in ASSAY_PYTHON")
+
+RUN_FACTS = ("commit", "night", "added")
+HEADER_FACTS = ("engine", "backend", "math")
+MODEL_FACTS = ("name", "sha256", "arch", "type")
+
+
+class Problem(Exception):
+    """Bad input: one line that says where and what to do."""
+
+
+def one_line(text):
+    """Of an error of the system its reason alone."""
+    return " ".join(str(getattr(text, "strerror", None) or text).split())
+
+
+class Dataset:
+    """A folder of this machine (also NFS), or any URL of fsspec."""
+
+    def __init__(self, place):
+        self.place = place
+        self.files = None
+        self.root = place
+        if "://" in place:
+            try:
+                import fsspec
+
+                self.files, self.root = fsspec.core.url_to_fs(place)
+            except (ImportError, ValueError, OSError) as error:
+                raise Problem(f"{place}: {one_line(error)}; check the URL, and that fsspec can open it") from None
+        self.root = self.root.rstrip("/") or "/"
+
+    def path(self, *parts):
+        return "/".join((self.root, *parts))
+
+    def open(self, *parts):
+        return self.files.open(self.path(*parts), "rb") if self.files else open(self.path(*parts), "rb")
+
+    def duckdb(self):
+        """A connection of one thread that reads this dataset's files, and what they are called there."""
+        connection = duckdb.connect(config={"threads": 1})
+        if self.files is None:
+            return connection, self.path
+        connection.register_filesystem(self.files)
+        protocol = self.files.protocol if isinstance(self.files.protocol, str) else self.files.protocol[0]
+        return connection, lambda *parts: f"{protocol}://{self.path(*parts).removeprefix(f'{protocol}://')}"
+
+    def without_place(self, text):
+        """The same error whatever machine reads the dataset, and from where."""
+        return one_line(text).replace(self.place.rstrip("/") + "/", "").replace(self.root + "/", "")
+
+    def run_folders(self):
+        try:
+            names = os.listdir(self.root) if self.files is None else [
+                entry.rstrip("/").rsplit("/", 1)[-1] for entry in self.files.ls(self.root, detail=False)]
+        except (OSError, ValueError) as error:
+            raise Problem(f"{self.place}: {one_line(error)}; give a folder that assay fleet add wrote") from None
+        return sorted(name for name in names if name.startswith("run="))
+
+    def size(self, *parts):
+        return os.stat(self.path(*parts)).st_size if self.files is None else self.files.size(self.path(*parts))
+
+    def read_run(self, folder):
+        """What run.json says, checked. Throws Problem."""
+        try:
+            with self.open(folder, "run.json") as file:
+                run = json.load(file)
+            size = self.size(folder, "log.parquet")
+        except (OSError, ValueError, RecursionError) as error:
+            raise Problem(f"{folder}: {self.without_place(error)}; add the run again") from None
+        checked_run(run, folder)
+        if size != run["bytes"]:
+            raise Problem(f"{folder}/log.parquet: has {size} bytes, and run.json says {run['bytes']}; add the run again")
+        return run
+
+    def scan(self):
+        """The runs by their ids, and the problems of those that cannot be taken, by folder."""
+        runs, problems = {}, {}
+        folders = self.run_folders()
+        with ThreadPoolExecutor(1 if self.files is None else 16) as pool:
+            for folder, (run, problem) in zip(folders, pool.map(self.try_run, folders)):
+                if problem:
+                    problems[folder] = problem
+                else:
+                    runs[run["run"]] = run
+        if not folders:
+            raise Problem(f"{self.place}: holds no run; add logs with assay fleet add")
+        return runs, problems
+
+    def try_run(self, folder):
+        try:
+            return self.read_run(folder), None
+        except Problem as problem:
+            return None, str(problem)
+
+
+def checked_run(run, folder):
+    """Throws Problem unless `run` has the form that add() writes. Absent text becomes empty."""
+
+    def refuse(what):
+        raise Problem(f"{folder}/run.json: {what}; add the run again")
+
+    if not isinstance(run, dict) or run.get("assay_run") != 1 or not isinstance(run.get("header"), dict):
+        refuse("is not what assay fleet add writes")
+    run["header_line"] = json.dumps(run["header"])  # before what is absent becomes empty
+    if f"run={run.get('run')}" != folder:
+        refuse(f"says that it is run {one_line(run.get('run'))[:40]}: a copy of another run")
+    header = run["header"]
+    if not isinstance(header.setdefault("model", {}), dict):
+        refuse("'model' is not an object")
+    for holder, names in ((run, RUN_FACTS), (header, (*HEADER_FACTS, "prompt")), (header["model"], MODEL_FACTS)):
+        for name in names:
+            if holder.get(name) is None:
+                holder[name] = ""
+            elif not isinstance(holder[name], str):
+                refuse(f"'{name}' is not text")
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d", run["night"]):
+        refuse("'night' is no date such as 2026-01-31")
+    for name in ("bytes", "records", "values"):
+        if type(run.get(name)) is not int or run[name] < 0:
+            refuse(f"'{name}' is no count")
+    tokens = header.setdefault("tokens", [])
+    if not isinstance(tokens, list) or any(type(token) is not int for token in tokens):
+        refuse("'tokens' is no list of ids")
+
+
+def facts_of(run):
+    """What the table says of a run."""
+    header = run["header"]
+    model = header["model"]
+    tokens = ",".join(map(str, header["tokens"]))
+    return {
+        "run": run["run"], "night": run["night"], "commit": run["commit"], "added": run["added"],
+        "engine": " ".join(filter(None, (header[name] for name in HEADER_FACTS))),
+        "model": model["name"] or model["sha256"][:12], "type": model["type"],
+        "prompt": header["prompt"] or tokens[:60], "bytes": run["bytes"],
+        "tokens": hashlib.sha256(tokens.encode()).hexdigest()[:12] if tokens else "",
+    }  # fmt: skip
+
+
+def case_of(run):
+    """What a reference and a run that is held to it have in common."""
+    header = run["header"]
+    model = header["model"]
+    return (model["sha256"] or (model["name"], model["type"]), tuple(header["tokens"]) or header["prompt"])
+
+
+def plan(runs, reference):
+    """The pairs (reference, run) in the order of their ids, and why the other runs have no reference.
+
+    A run's reference has the same model, type and tokens: that of the same commit, else the latest.
+    """
+    def is_reference(run):
+        return reference in facts_of(run)["engine"] if reference else run["header"]["math"] == "float64"
+
+    references, pairs, alone = {}, [], {}
+    for run in runs.values():
+        if is_reference(run):
+            references.setdefault(case_of(run), []).append(run)
+    for run in runs.values():
+        if is_reference(run):
+            continue
+        fitting = references.get(case_of(run))
+        if not fitting:
+            alone[run["run"]] = "no run of the reference has its model, type and tokens"
+            continue
+        best = max(fitting, key=lambda one: (one["commit"] == run["commit"], one["night"], one["added"], one["run"]))
+        pairs.append((best["run"], run["run"]))
+    if not references:
+        raise Problem("no run is of the reference (" + (reference or "math float64") + "); name its engine with --reference")
+    if not pairs:
+        raise Problem("all runs are of the reference, or of models and prompts that it did not run; add runs to judge")
+    return sorted(pairs), alone
+
+
+def new_run(log, place, commit, night, program):
+    """Adds a log, and returns its run's folder. The same log of the same commit and night is the same run."""
+    digest = hashlib.sha256(f"{commit}\n{night}\n".encode())
+    try:
+        with open(log, "rb") as file:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
+    except OSError as error:
+        raise Problem(f"{log}: {error.strerror}") from None
+    run = digest.hexdigest()[:16]
+    target = os.path.join(place, f"run={run}")
+    if os.path.exists(os.path.join(target, "run.json")):
+        return target
+    work = tempfile.mkdtemp(prefix=".new-", dir=place)
+    try:
+        arrays, parquet = os.path.join(work, "log.safetensors"), os.path.join(work, "log.parquet")
+        converted = subprocess.run([program, "convert", log, arrays], capture_output=True, text=True)
+        if converted.returncode:
+            raise Problem(one_line(converted.stderr).removeprefix("assay: ") or f"{log}: cannot be read")
+        to_parquet(arrays, parquet)
+        os.remove(arrays)
+        metadata = pq.read_metadata(parquet)
+        header = json.loads((metadata.metadata or {}).get(b"assay.header", b"{}"))
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+        values = sum(column.num_values for group in groups for column in map(group.column, range(group.num_columns))
+                     if column.path_in_schema.startswith("values."))  # fmt: skip
+        facts = {"assay_run": 1, "run": run, "commit": commit, "night": night,
+                 "added": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                 "bytes": os.path.getsize(parquet), "records": metadata.num_rows, "values": values, "header": header}  # fmt: skip
+        checked_run(json.loads(json.dumps(facts)), f"run={run}")
+        if not facts["header"].get("model"):
+            raise Problem(f"{log}: no header names its model; log with a first line "
+                          '{"assay":1,"model":{"name":...},"tokens":[...],"engine":...}')
+        with open(os.path.join(work, "run.json"), "w") as file:
+            json.dump(facts, file)
+        os.chmod(work, 0o755)
+        shutil.rmtree(target, ignore_errors=True)  # a folder without run.json: half of a copy
+        with contextlib.suppress(OSError):  # another process has just added the same run
+            os.rename(work, target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return target

@@ -1,0 +1,134 @@
+#include "assay/fleet/judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <tuple>
+
+#include "assay/compare/compare_logs.h"
+#include "assay/compare/several.h"
+#include "assay/report/json_object.h"
+#include "base/error.h"
+#include "base/thread_pool.h"
+
+namespace assay {
+namespace {
+
+// The worst rel_l2 of the checkpoint that the network computes last: logits, where they are logged.
+// NaN is the worst.
+double last_rel_l2(const Comparison& comparison) {
+  int64_t last = -1;
+  double worst = 0;
+  for (const RecordResult& result : comparison.results) {
+    if (!result.of_ref) continue;
+    const int64_t order = comparison.order[static_cast<size_t>(result.checkpoint)];
+    const double error = result.metrics.rel_l2;
+    if (order < last || (order == last && (std::isnan(worst) || error <= worst))) continue;
+    last = order;
+    worst = error;
+  }
+  return worst;
+}
+
+void append_first_divergence(const FirstDivergence& first, JsonObject& row) {
+  row.member("checkpoint", first.checkpoint.name);
+  row.member("layer",
+             first.checkpoint.layer >= 0 ? std::optional(first.checkpoint.layer) : std::nullopt);
+  row.member("op", first.checkpoint.op);
+  row.member("token_idx", first.token_idx);
+  row.member("metric", metric_name(first.metric));
+  row.member("value", first.value);
+  row.member("tolerance", first.tolerance);
+}
+
+void append_differing(const Comparison& comparison, JsonObject& row) {
+  std::vector<std::tuple<std::string_view, int64_t, int64_t>> differing;
+  for (const RecordResult& result : comparison.results) {
+    if (result.evidence != Evidence::kFailed && result.evidence != Evidence::kUnproven) continue;
+    if (std::ssize(differing) == kMostDiffering) break;
+    const auto checkpoint = static_cast<size_t>(result.checkpoint);
+    differing.emplace_back(comparison.checkpoints[checkpoint].name, result.token_idx,
+                           result.token_idx + comparison.alignment.offset);
+  }
+  row.array("differ", differing);
+}
+
+void append_comparison(const Comparison& comparison, JsonObject& row) {
+  const RunPair pair = pair_of(comparison, 0, 1);
+  row.member("verdict", verdict_name(comparison.verdict));
+  row.member("pass", comparison.pass);
+  row.member("compared", comparison.compared);
+  row.member("failed", comparison.failed);
+  row.member("whole", comparison.evidence.whole);
+  row.member("partial", comparison.evidence.partial);
+  row.member("excused", comparison.evidence.excused);
+  row.member("unproven", comparison.evidence.unproven);
+  row.member("argmax_agree", comparison.argmax_agree);
+  row.member("argmax_total", comparison.argmax_total);
+  if (comparison.first_divergence) append_first_divergence(*comparison.first_divergence, row);
+  row.member("median_rel_l2", pair.median_rel_l2);
+  row.member("worst_rel_l2", pair.worst_rel_l2);
+  row.member("worst_of_tolerance", pair.worst_of_tolerance);
+  row.member("last_rel_l2", last_rel_l2(comparison));
+  row.member("growth_per_layer", comparison.drift.growth_per_layer);
+  append_differing(comparison, row);
+}
+
+std::string row_of(const LogPair& pair, CompareOptions options, const PolicyFor& policy_for) {
+  const auto row_with = [&](const auto& append) {
+    return json_of([&](JsonObject& row) {
+      row.member("ref", pair.ref);
+      row.member("got", pair.got);
+      append(row);
+    });
+  };
+  options.n_threads = 1;
+  options.progress = nullptr;
+  try {
+    options.policy = policy_for(pair.ref, pair.got);
+    const Comparison comparison = compare_logs(pair.ref, pair.got, options);
+    return row_with([&](JsonObject& row) { append_comparison(comparison, row); });
+  } catch (const Error& error) {
+    const std::string problem = error.what();
+    return row_with([&](JsonObject& row) { row.member("problem", problem); });
+  }
+}
+
+}  // namespace
+
+std::vector<LogPair> parse_log_pairs(std::string_view list, const std::string& name) {
+  std::vector<LogPair> pairs;
+  int64_t number = 0;
+  while (!list.empty()) {
+    const size_t end = std::min(list.find('\n'), list.size());
+    const std::string_view line = list.substr(0, end);
+    list.remove_prefix(std::min(end + 1, list.size()));
+    ++number;
+    const size_t tab = line.find('\t');
+    if (tab == std::string_view::npos || tab == 0 || tab + 1 == line.size() ||
+        line.find('\t', tab + 1) != std::string_view::npos) {
+      throw Error("is no pair of logs", fmt::format("{}:{}", name, number),
+                  "give the reference's path, a tab, and the other log's path");
+    }
+    pairs.push_back({std::string(line.substr(0, tab)), std::string(line.substr(tab + 1))});
+  }
+  if (pairs.empty()) throw Error("holds no pair of logs", name, "give REF, a tab, GOT a line");
+  return pairs;
+}
+
+void judge_pairs(const std::vector<LogPair>& pairs, const CompareOptions& options,
+                 const PolicyFor& policy_for, const TextSink& sink) {
+  ThreadPool pool(options.n_threads);
+  std::vector<std::string> rows(pairs.size());
+  pool.parallel_for(std::ssize(pairs), 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      rows[i] = row_of(pairs[i], options, policy_for);
+      rows[i] += '\n';
+    }
+  });
+  for (const std::string& row : rows) sink(row);
+}
+
+}  // namespace assay

@@ -1,0 +1,244 @@
+"""assay fleet on this machine: fleet_test.py ASSAY; exit 77 without duckdb, pyarrow and numpy.
+
+What would break: a night's runs. One that is lost, or counted twice, or passes unseen, because another is bad or the
+comparison was interrupted.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+import duckdb
+from fleet_case import ENGINES, ROOT, FleetCase, facts, one_run, query
+
+TINY = ROOT / "golden" / "tinyllama" / "tinyllama-f32.gguf"
+
+
+class Fleet(FleetCase):
+    program = Path(sys.argv[-1]).resolve()
+
+    def test_each_run_is_judged_once_and_each_fault_found(self):
+        table, answer = self.compare(self.dataset)
+        self.assertIn("200 runs held to their references: 195 in parity, 5 diverged, 0 not proved, 0 not judged", answer.stdout)
+        self.assertEqual(query(table, "SELECT count(*), count(DISTINCT run) FROM results"), [(200, 200)])
+        self.assertEqual(
+            query(table, "SELECT DISTINCT engine, model, night::VARCHAR, op, layer, verdict FROM results WHERE NOT pass"),
+            [("c cpu fast", "model-2", "2026-11-02", "output", 3, "wrong")])  # fmt: skip
+        self.assertEqual(query(table, "SELECT DISTINCT compared, whole FROM results WHERE pass"), [(40, 40)])
+        # The error is the engine's own precision.
+        errors = dict(query(table, "SELECT engine[1], median(last_rel_l2) FROM results GROUP BY engine"))
+        for engine, precision in zip("abcd", (1e-7, 1e-6, 1e-5, 1e-4)):
+            self.assertTrue(0 < errors[engine] < 1.5 * precision, errors)
+
+    def test_a_row_is_what_assay_compare_says(self):
+        table, _ = self.compare(self.dataset)
+        for which in ("pass", "NOT pass"):
+            ref, got, verdict, failed, worst = query(
+                table, f"SELECT reference, run, verdict, failed, worst_rel_l2 FROM results WHERE {which} ORDER BY run LIMIT 1")[0]
+            logs = []
+            for run in (ref, got):
+                logs.append(self.folder / f"{run}.jsonl")
+                subprocess.run([self.program, "convert", self.dataset / f"run={run}" / "log.parquet", logs[-1]],
+                               check=True, env=self.environment())  # fmt: skip
+            answer = subprocess.run([self.program, "compare", *logs, "--format", "json"], capture_output=True, text=True)
+            report = json.loads(answer.stdout)
+            self.assertEqual((report["verdict"], report["summary"]["failed"]), (verdict, failed))
+            self.assertAlmostEqual(max(result["rel_l2"] for result in report["results"]) / worst, 1, places=9)
+
+    def test_values_are_read_only_where_sketches_differ(self):
+        logs = []
+        for engine, faulty in (("oracle", ()), ("right", ()), ("wrong", (("layer_1_output", 2), ("logits", 3)))):
+            logs.append(self.folder / f"{engine}.jsonl")
+            command = [self.program, "run", TINY, "--tokens", "1,5,9,12", "-n", "1", "--log", logs[-1], "--checkpoints", "layers",
+                       "--values", "all", "--sketch"]  # fmt: skip
+            subprocess.run(command, check=True, capture_output=True)
+            header, *records = map(json.loads, logs[-1].read_text().splitlines())
+            header["engine"] = engine
+            for record in records:
+                if (record["checkpoint"], record["token_idx"]) in faulty:
+                    record["values"] = [1.25 * value for value in record["values"]]
+                    record["sketch"] = [1.25 * value for value in record["sketch"]]
+                    for key in ("min", "max", "mean", "l2"):
+                        record["summary"][key] *= 1.25
+                    record["summary"]["top"] = [[index, 1.25 * value] for index, value in record["summary"]["top"]]
+            logs[-1].write_text("".join(json.dumps(line) + "\n" for line in (header, *records)))
+        self.assertEqual(self.fleet("add", "whole", *logs).returncode, 0)
+        table, _ = self.compare("whole", "--reference", "oracle")
+        rows = query(table, "SELECT engine[1], verdict, failed, by_values, checkpoint, token_idx, value FROM results ORDER BY engine")
+        self.assertEqual([row[:6] for row in rows], [("r", "match", 0, 0, None, None), ("w", "wrong", 2, 2, "layer_1_output", 2)])
+        self.assertAlmostEqual(rows[1][6], 0.25, places=7)  # of the values: sketches alone estimate it
+
+    def test_whole_values_without_sketches_are_compared_too(self):
+        logs = []
+        for engine, factor in (("oracle", 1.0), ("same", 1.0), ("off", 1.6)):
+            logs.append(self.folder / f"{engine}.jsonl")
+            header = {"assay": 1, "model": {"name": "m", "type": "F32"}, "tokens": [1], "engine": engine,
+                      "math": "float64" if engine == "oracle" else "fast"}  # fmt: skip
+            values = [factor * value for value in (1.5, -2.25, 0.1, 3e-40)]
+            record = {"checkpoint": "logits", "token_idx": 0, "dtype": "f32", "shape": [1, 4], "values": values}
+            logs[-1].write_text(json.dumps(header) + "\n" + json.dumps(record) + "\n")
+        self.assertEqual(self.fleet("add", "small", *logs).returncode, 0)
+        table, _ = self.compare("small")
+        self.assertEqual(query(table, "SELECT engine, verdict, whole, failed FROM results ORDER BY engine"),
+                         [("off fast", "wrong", 0, 1), ("same fast", "match", 1, 0)])  # fmt: skip
+
+    def test_the_same_table_bit_for_bit_however_it_is_made(self):
+        first, _ = self.compare(self.dataset, "--threads", "1")
+        second, _ = self.compare(self.dataset, "--threads", "3")
+        self.assertEqual(first.read_bytes(), second.read_bytes())
+        by_url, _ = self.compare(f"file://{self.dataset}")
+        self.assertEqual(first.read_bytes(), by_url.read_bytes())
+
+    def test_an_interrupted_comparison_goes_on_where_it_was(self):
+        whole, _ = self.compare(self.dataset)
+        for how in (signal.SIGKILL, signal.SIGTERM):
+            results = self.folder / f"cut{how}"
+            command = [self.program, "fleet", "compare", self.dataset, "--results", results, "--threads", "1"]
+            running = subprocess.Popen(command, env=self.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                       start_new_session=True)  # fmt: skip
+            parts = []
+            deadline = time.monotonic() + 60
+            while len(parts) < 1 and time.monotonic() < deadline:
+                parts = list(results.glob("judge=*/*.jsonl"))
+                time.sleep(0.005)
+            running.send_signal(how)
+            running.wait(60)
+            if how == signal.SIGTERM:
+                self.assertEqual(running.returncode, 130)
+            kept = sum(len(path.read_text().splitlines()) for path in results.glob("judge=*/*.jsonl"))
+            self.assertTrue(0 < kept < 200, kept)
+            self.assertFalse((results / "results.parquet").exists())
+            answer = self.fleet("compare", self.dataset, "--results", results)
+            self.assertIn(f"{200 - kept} judged now, {kept} before", answer.stdout)
+            self.assertEqual((results / "results.parquet").read_bytes(), whole.read_bytes())
+
+    def test_bad_runs_are_told_and_the_rest_judged(self):
+        copy = self.copy()
+        runs = [one_run(copy, '"engine": "a"', number) for number in range(6)]
+        clean = query(self.compare(self.dataset)[0], "SELECT run, verdict FROM results ORDER BY run")
+        bytes_of = {path: (path / "log.parquet").read_bytes() for path in runs}
+        middle = len(bytes_of[runs[0]]) // 2
+        torn = bytes_of[runs[0]][:middle]
+        (runs[0] / "log.parquet").write_bytes(torn.ljust(len(bytes_of[runs[0]]), b"\0"))  # poisoned, of the right size
+        damaged = bytearray(bytes_of[runs[1]])
+        damaged[100:2000] = bytes(1900)
+        (runs[1] / "log.parquet").write_bytes(damaged)
+        (runs[2] / "log.parquet").write_bytes(bytes_of[runs[2]][:-10])
+        (runs[3] / "log.parquet").unlink()
+        (runs[4] / "run.json").write_text("{")
+        (runs[5] / "run.json").write_text(json.dumps({**facts(runs[5]), "night": 5}))
+        shutil.copytree(one_run(copy, '"engine": "b"'), copy / "run=copy")
+        table, answer = self.compare(copy)
+        said = answer.stderr.splitlines()
+        for run, text in zip(runs, ("log.parquet", "log.parquet", "run.json says", "No such file", "Expecting", "'night' is not text")):
+            lines = [line for line in said if run.name in line]
+            self.assertEqual(len(lines), 1, answer.stderr)
+            self.assertIn(text, lines[0])
+        self.assertEqual(sum("a copy of another run" in line for line in said), 1)
+        self.assertEqual(len(said), 7)
+        bad = {run.name.removeprefix("run=") for run in runs} | {"copy"}
+        self.assertEqual({row[0] for row in query(table, "SELECT run FROM results WHERE problem IS NOT NULL")}, bad)
+        left = query(table, "SELECT run, verdict FROM results WHERE problem IS NULL ORDER BY run")
+        self.assertEqual(left, [row for row in clean if row[0] not in bad])
+
+        # Once they are whole, only they are judged.
+        results = table.parent
+        for run in runs:
+            (run / "log.parquet").write_bytes(bytes_of[run])
+            shutil.copy(self.dataset / run.name / "run.json", run)
+        shutil.rmtree(copy / "run=copy")
+        again = self.fleet("compare", copy, "--results", results)
+        self.assertIn("6 judged now, 194 before", again.stdout)
+        self.assertEqual(table.read_bytes(), self.compare(self.dataset)[0].read_bytes())
+
+    def test_what_is_only_bad_ends_with_2(self):
+        copy = self.copy()
+        for run in list(copy.iterdir()):  # leaves one engine that is right, and one bad run of it
+            if f'"engine": "{"a"}"' not in (run / "run.json").read_text() and "oracle" not in (run / "run.json").read_text():
+                shutil.rmtree(run)
+        self.compare(copy, code=0)
+        (one_run(copy, '"engine": "a"') / "log.parquet").unlink()
+        _, answer = self.compare(copy, code=2)
+        self.assertEqual(answer.stderr.count("\n"), 1)
+        self.assertIn("49 in parity, 0 diverged, 0 not proved, 1 not judged", answer.stdout)
+        shutil.rmtree(one_run(copy, "oracle"))
+        _, answer = self.compare(copy, code=2)
+        self.assertIn("no run of the reference has its model, type and tokens", answer.stderr)
+
+    def test_bad_datasets_are_one_line(self):
+        (self.folder / "empty").mkdir()
+        self.expect_error(self.fleet("compare", "empty"), "holds no run; add logs with assay fleet add")
+        self.expect_error(self.fleet("compare", "none"), "No such file")
+        self.expect_error(self.fleet("compare", self.dataset, "--reference", "nobody"), "no run is of the reference (nobody)")
+        self.expect_error(self.fleet("compare", "nothing://x"), "nothing://x")
+        self.expect_error(self.fleet("compare", f"file://{self.dataset}"), "give --results FOLDER")
+        self.expect_error(self.fleet("report", "empty"), "run assay fleet compare first")
+        (self.folder / "results.parquet").write_text("not one")
+        self.expect_error(self.fleet("report", "results.parquet"), "results.parquet")
+
+    def test_bad_results_are_told(self):
+        table, _ = self.compare(self.dataset)
+        part = next(table.parent.glob("judge=*/*.jsonl"))
+        part.write_text(part.read_text()[:-20])
+        answer = self.fleet("compare", self.dataset, "--results", table.parent)
+        self.expect_error(answer, "remove it, and its pairs are judged again")
+
+    def test_logs_are_added_once_and_bad_ones_told(self):
+        log = next(self.logs.glob("*/0-a.jsonl"))
+        bad, headless = self.folder / "bad.jsonl", self.folder / "headless.jsonl"
+        lines = log.read_text().splitlines(keepends=True)
+        bad.write_text("".join(lines[:5]) + "{]\n" + "".join(lines[5:]))
+        headless.write_text("".join(lines[1:]))
+        first = self.fleet("add", "new", log, bad, headless, "none.jsonl", "--commit", "1", "--night", "2026-11-01")
+        self.assertEqual(first.returncode, 2)
+        self.assertEqual(len(first.stderr.splitlines()), 3, first.stderr)
+        for text in ("bad.jsonl:6", "headless.jsonl: no header names its model", "none.jsonl: No such file"):
+            self.assertIn(text, first.stderr)
+        again = self.fleet("add", "new", log, "--commit", "1", "--night", "2026-11-01")
+        self.assertEqual((again.returncode, again.stdout), (0, first.stdout))
+        self.assertEqual(len(os.listdir(self.folder / "new")), 1)
+        self.fleet("add", "new", log, "--commit", "2", "--night", "2026-11-01")
+        self.assertEqual(len(os.listdir(self.folder / "new")), 2)
+        self.expect_error(self.fleet("add", "new", log, "--night", "today"), "--night today: is no date")
+
+    def test_duckdb_reads_the_dataset_as_it_is(self):
+        runs, records = duckdb.sql(
+            f"SELECT count(DISTINCT run), count(*) FROM read_parquet('{self.dataset}/run=*/log.parquet', hive_partitioning = true)"
+        ).fetchall()[0]
+        self.assertEqual((runs, records), (25 * (1 + 2 * ENGINES), 25 * (1 + 2 * ENGINES) * 40))
+
+    def test_a_policy_decides(self):
+        policy = self.folder / "policy.json"
+        policy.write_text('{"default": {"rel_l2": 5e-5}}')
+        table, _ = self.compare(self.dataset, "--policy", policy)
+        diverged = dict(query(table, "SELECT engine[1], count(*) FILTER (NOT pass) FROM results GROUP BY engine"))
+        self.assertEqual((diverged["a"], diverged["b"], diverged["c"]), (0, 0, 5))
+        self.assertGreater(diverged["d"], 10)
+        policy.write_text("{")
+        _, answer = self.compare(self.dataset, "--policy", policy, code=2)
+        self.assertIn("200 not judged", answer.stdout)
+
+    def test_the_report_says_what_is_new(self):
+        table, _ = self.compare(self.dataset)
+        data = json.loads(self.fleet("report", table, "--json", "--dataset", self.dataset).stdout)
+        self.assertEqual((data["night"], data["before"]), ("2026-11-02", "2026-11-01"))
+        self.assertEqual({row["engine"] for row in data["new"]}, {"c cpu fast"})
+        self.assertEqual({(row["model"], row["checkpoint"], row["state_before"]) for row in data["new"]},
+                         {("model-2", "layer_3_output", "parity")})  # fmt: skip
+        self.assertEqual({name: data["counts"][name] for name in ("runs", "parity", "diverged", "new", "still", "fixed")},
+                         {"runs": 100, "parity": 95, "diverged": 5, "new": 5, "still": 0, "fixed": 0})  # fmt: skip
+        self.assertEqual([(row["op"], row["runs"], row["first_layer"]) for row in data["ops"]], [("output", 5, 3)])
+        self.assertEqual(len(data["trends"]), 2 * ENGINES)
+        first = json.loads(self.fleet("report", table, "--json", "--night", "2026-11-01").stdout)
+        self.assertEqual((first["before"], first["counts"]["new"]), (None, 0))
+        self.expect_error(self.fleet("report", table, "--night", "2026-11-09"), "has no run")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,126 @@
+// What would break: the one comparer of a fleet. A pair that is lost or judged twice, a bad log
+// that keeps the others from being judged, a row that depends on how many are judged at a time.
+
+#include "assay/fleet/judge.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+
+#include <cmath>
+
+#include "base/json_file.h"
+#include "tests/compare/log_files.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+class JudgeTest : public LogFiles {
+ protected:
+  // A log of two layers at two tokens, the second layer multiplied by `scale`.
+  std::string log(const std::string& name, float scale) {
+    std::string text;
+    for (int64_t token = 0; token < 2; ++token) {
+      text += line("layer_0_output", token, {1, 2, 3, 4});
+      text += line("layer_1_output", token, {5 * scale, 6 * scale, 7 * scale, 8 * scale});
+    }
+    return put(name, text);
+  }
+
+  static std::string rows_of(const std::vector<LogPair>& pairs, int n_threads = 1) {
+    CompareOptions options;
+    options.n_threads = n_threads;
+    std::string rows;
+    judge_pairs(
+        pairs, options, [](const std::string&, const std::string&) { return Policy(); },
+        [&](std::string_view row) { rows += row; });
+    return rows;
+  }
+
+  static std::vector<rapidjson::Document> parsed(const std::string& rows) {
+    std::vector<rapidjson::Document> all;
+    std::istringstream lines(rows);
+    for (std::string row; std::getline(lines, row);) {
+      all.push_back(parse_json_text(row, "row", ""));
+    }
+    return all;
+  }
+};
+
+TEST_F(JudgeTest, ReadsAListOfPairs) {
+  const std::vector<LogPair> pairs = parse_log_pairs("a\tb\nc d\te", "list");
+  ASSERT_EQ(pairs.size(), 2U);
+  EXPECT_EQ(pairs[0].ref, "a");
+  EXPECT_EQ(pairs[0].got, "b");
+  EXPECT_EQ(pairs[1].ref, "c d");
+  EXPECT_EQ(pairs[1].got, "e");
+  for (const std::string list : {"a\tb\nc\n", "a\tb\n\tc\n", "a\tb\nc\t\n", "a\tb\nc\td\te\n"}) {
+    EXPECT_THAT(error_of([&] { parse_log_pairs(list, "list"); }), HasSubstr("list:2: is no pair"));
+  }
+  EXPECT_THAT(error_of([] { parse_log_pairs("", "list"); }), HasSubstr("holds no pair"));
+}
+
+TEST_F(JudgeTest, ARowSaysWhereAPairDiverges) {
+  const std::string ref = log("ref.jsonl", 1);
+  const auto rows = parsed(rows_of({{ref, log("same.jsonl", 1)}, {ref, log("off.jsonl", 1.5F)}}));
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_STREQ(rows[0]["verdict"].GetString(), "match");
+  EXPECT_TRUE(rows[0]["pass"].GetBool());
+  EXPECT_EQ(rows[0]["whole"].GetInt(), 4);
+  EXPECT_TRUE(rows[0]["differ"].GetArray().Empty());
+  EXPECT_FALSE(rows[0].HasMember("checkpoint"));
+  EXPECT_STREQ(rows[1]["verdict"].GetString(), "wrong");
+  EXPECT_FALSE(rows[1]["pass"].GetBool());
+  EXPECT_EQ(rows[1]["failed"].GetInt(), 2);
+  EXPECT_STREQ(rows[1]["checkpoint"].GetString(), "layer_1_output");
+  EXPECT_STREQ(rows[1]["op"].GetString(), "output");
+  EXPECT_EQ(rows[1]["layer"].GetInt(), 1);
+  EXPECT_EQ(rows[1]["token_idx"].GetInt(), 0);
+  EXPECT_NEAR(rows[1]["last_rel_l2"].GetDouble(), 0.5, 1e-6);
+  const auto& differ = rows[1]["differ"];
+  ASSERT_EQ(differ.Size(), 2U);
+  EXPECT_STREQ(differ[1][0].GetString(), "layer_1_output");
+  EXPECT_EQ(differ[1][1].GetInt(), 1);
+  EXPECT_EQ(differ[1][2].GetInt(), 1);
+}
+
+TEST_F(JudgeTest, NotANumberIsTheWorstError) {
+  const std::string ref = log("ref.jsonl", 1);
+  const auto rows = parsed(rows_of({{ref, log("nan.jsonl", std::nanf(""))}}));
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_FALSE(rows[0]["pass"].GetBool());
+  EXPECT_STREQ(rows[0]["last_rel_l2"].GetString(), "NaN");
+  EXPECT_STREQ(rows[0]["worst_rel_l2"].GetString(), "NaN");
+}
+
+TEST_F(JudgeTest, ABadLogIsToldAndTheRestJudged) {
+  const std::string ref = log("ref.jsonl", 1);
+  const std::string broken = put("broken.jsonl", line("logits", 0, {1, 2}) + "{\"values\":\n{}\n");
+  const auto rows = parsed(rows_of(
+      {{ref, broken}, {ref, folder_ + "/none.jsonl"}, {broken, ref}, {ref, log("got.jsonl", 1)}}));
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_THAT(rows[0]["problem"].GetString(), HasSubstr("broken.jsonl:2"));
+  EXPECT_THAT(rows[1]["problem"].GetString(), HasSubstr("none.jsonl"));
+  EXPECT_THAT(rows[2]["problem"].GetString(), HasSubstr("broken.jsonl:2"));
+  for (size_t i = 0; i < 3; ++i) EXPECT_FALSE(rows[i].HasMember("pass"));
+  EXPECT_TRUE(rows[3]["pass"].GetBool());
+}
+
+TEST_F(JudgeTest, RowsAreTheSameHoweverManyAreJudgedAtATime) {
+  const std::string ref = log("ref.jsonl", 1);
+  std::vector<LogPair> pairs;
+  for (int i = 0; i < 20; ++i) {
+    const float scale = 1 + static_cast<float>(i) * 1e-3F;
+    pairs.push_back({ref, log(std::to_string(i) + ".jsonl", scale)});
+  }
+  const std::string rows = rows_of(pairs);
+  EXPECT_EQ(rows_of(pairs, 4), rows);
+  const auto all = parsed(rows);
+  ASSERT_EQ(all.size(), pairs.size());
+  for (size_t i = 0; i < pairs.size(); ++i) EXPECT_EQ(all[i]["got"].GetString(), pairs[i].got);
+}
+
+}  // namespace
+}  // namespace assay

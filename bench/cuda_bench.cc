@@ -12,6 +12,11 @@
 #include "bench/support.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/fused.h"
+#include "kernels/library.h"
+
+#if defined(ASSAY_HAS_CUDA)
+#include "kernels/cuda/check.h"
+#endif
 
 namespace assay::bench {
 namespace {
@@ -30,20 +35,30 @@ void wait_for(Kernels& kernels, const float* written) {
   kernels.memory().download(written, sizeof(host), &host);
 }
 
-// What adding two vectors, far larger than the caches, reads and writes in a second.
-double measure_bandwidth(Kernels& kernels) {
-  constexpr size_t kCount = size_t{96} << 20;
-  const Buffer<float> a(kernels.memory(), kCount);
-  const Buffer<float> b(kernels.memory(), kCount);
-  Buffer<float> sum(kernels.memory(), kCount);
-  const auto add = [&] { kernels.run(AddCall{a.data(), b.data(), kCount, sum.data()}); };
-  add();
-  wait_for(kernels, sum.data());
-  const double seconds = seconds_of([&] {
-    for (int i = 0; i < kLaunches; ++i) add();
-    wait_for(kernels, sum.data());
-  });
-  return 3.0 * kCount * sizeof(float) * kLaunches / seconds;
+// What copying within the device, between arrays far larger than the caches, reads and writes in a
+// second. cudaMemcpyAsync is the driver's own way, and wider than a float at a time: a ceiling that
+// does not depend on how well a kernel of ours is written.
+double measure_bandwidth() {
+#if defined(ASSAY_HAS_CUDA)
+  constexpr size_t kBytes = size_t{384} << 20;
+  void* from = nullptr;
+  void* to = nullptr;
+  ASSAY_CUDA_CHECK(cudaMalloc(&from, kBytes));
+  ASSAY_CUDA_CHECK(cudaMalloc(&to, kBytes));
+  const auto copy = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      ASSAY_CUDA_CHECK(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDeviceToDevice));
+    }
+    ASSAY_CUDA_CHECK(cudaDeviceSynchronize());
+  };
+  copy(1);
+  const double seconds = seconds_of([&] { copy(kLaunches); });
+  cudaFree(from);
+  cudaFree(to);
+  return 2.0 * kBytes * kLaunches / seconds;
+#else
+  return 0.0;  // there are no kernels to compare
+#endif
 }
 
 }  // namespace
@@ -53,7 +68,7 @@ const Cuda& cuda(Math math) {
     Cuda made;
     try {
       made.kernels = make_cuda_kernels(of);
-      made.bandwidth = measure_bandwidth(*made.kernels);
+      made.bandwidth = measure_bandwidth();
     } catch (const Error& error) {
       made.missing = error.what();
     }
@@ -61,7 +76,8 @@ const Cuda& cuda(Math math) {
   };
   static const Cuda exact = make(Math::kExact);
   static const Cuda fast = make(Math::kFast);
-  return math == Math::kFast ? fast : exact;
+  static const Cuda library = make(Math::kLibrary);
+  return math == Math::kLibrary ? library : math == Math::kFast ? fast : exact;
 }
 
 namespace {
@@ -104,9 +120,10 @@ void matrix_vector(benchmark::State& state, TensorType type, Math math) {
   });
 }
 
+constexpr int64_t kTokens = 512;
+
 void prompt(benchmark::State& state, TensorType type, Math math) {
   Kernels& kernels = *cuda(math).kernels;
-  constexpr int64_t kTokens = 512;
   const auto weights = on_device(kernels, random_weights(type, kWidth, kWidth));
   const auto x = on_device(kernels, random_floats(kTokens * kWidth));
   Buffer<float> out(kernels.memory(), kTokens * kWidth);
@@ -115,6 +132,19 @@ void prompt(benchmark::State& state, TensorType type, Math math) {
             kernels.run(MatmulCall{matrix(weights, type, kWidth, kWidth), nullptr, x.data(),
                                    kTokens, out.data()});
           });
+}
+
+// cuBLAS alone, of weights that are F16, BF16 or F32 already: what the products above are beside.
+void cublas(benchmark::State& state, TensorType type, int64_t rows, int64_t n_tokens) {
+  Kernels& kernels = *cuda(Math::kLibrary).kernels;
+  const auto weights = on_device(kernels, random_weights(type, rows, kWidth));
+  const auto x = on_device(kernels, random_weights(type, n_tokens, kWidth));
+  Buffer<float> out(kernels.memory(), static_cast<size_t>(n_tokens * rows));
+  const auto bytes = static_cast<double>(weights.bytes() + x.bytes() + out.bytes());
+  measure(state, Math::kLibrary, bytes, out.data(), [&] {
+    kernels.library()->multiply(
+        {type, weights.data(), x.data(), rows, kWidth, n_tokens, false, out.data()});
+  });
 }
 
 void activation(benchmark::State& state, TensorType type, Math math) {
@@ -209,6 +239,17 @@ void register_cuda() {
       add("prompt/" + name, prompt, type, math);
       add("activation/" + name, activation, type, math);
       add("residual/" + name, residual, type, math);
+    }
+  }
+  if (const Cuda& library = cuda(Math::kLibrary); library.kernels == nullptr) {
+    fmt::print(stderr, "assay_bench: no benchmarks of cuBLAS: {}\n", library.missing);
+  } else {
+    for (const TensorType type : kAllTensorTypes) {
+      const std::string name(tensor_type_info(type).name);
+      add("prompt/" + name + "/library", prompt, type, Math::kLibrary);
+      if (tensor_type_info(type).block_elements > 1) continue;
+      add("cublas/matrix_vector/" + name, cublas, type, kInner, 1);
+      add("cublas/prompt/" + name, cublas, type, kWidth, kTokens);
     }
   }
   for (const KvType type : {KvType::kF32, KvType::kF16}) {

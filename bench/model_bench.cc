@@ -265,10 +265,17 @@ void register_models() {
     const std::string name = file.model + "/" + file.type;
     add("load/" + name, load, {file, Math::kExact, 0});
     for (const auto& [math, math_name] :
-         {std::pair(Math::kExact, "exact"), std::pair(Math::kFast, "fast")}) {
+         {std::pair(Math::kExact, "exact"), std::pair(Math::kFast, "fast"),
+          std::pair(Math::kLibrary, "library")}) {
       if (math == Math::kFast && !is_in_blocks(file.type)) continue;
       for (const int64_t n_tokens : {16, 512}) {
         const std::string rest = fmt::format("{}/{}/{}", name, math_name, n_tokens);
+        if (math == Math::kLibrary) {
+          // Of fewer tokens, and in decoding, it is fast.
+          if (cuda(math).kernels == nullptr || n_tokens < kLibraryTokens) continue;
+          add("cuda_prefill/" + rest, cuda_prefill, {file, math, n_tokens});
+          continue;
+        }
         add("prefill/" + rest, prefill, {file, math, n_tokens});
         add("decode/" + rest, decode, {file, math, n_tokens});
         if (cuda(math).kernels != nullptr) {

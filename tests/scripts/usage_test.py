@@ -13,6 +13,7 @@ WRONG = {
     "scripts/fetch_packages.py": ([], ["a", "b"]),
     "scripts/fetch_smollm2.py": ([], ["a", "b"]),
     "scripts/fetch_vocabularies.py": ([], ["a", "b"]),
+    "scripts/gpu_run.sh": ([], ["decode"], ["decode", "gpt5"], ["sanitize", "hands"], ["tests", "all"]),
     "scripts/quantise_smollm2.py": ([], ["a", "b"]),
     "scripts/setup.sh": (["nothing"],),
 }

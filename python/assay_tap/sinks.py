@@ -8,23 +8,36 @@ from .writer import LogError, LogWriter
 
 
 class LogSink:
-    """Writes to a LogWriter; an empty log gets a header first, with what the first pass computes."""
+    """Writes to a LogWriter; an empty log gets a header first, with the tokens of the first pass.
+
+    A header names all sequences of a log or none: steps of training have new ones each, and so no tokens there.
+    """
 
     def __init__(self, log):
         self._log = log
         self._header = None
+        self._named = None  # the sequences of the header; None: it has no tokens
 
     def begin(self, model, sequences, tokens):
         """A pass begins these sequences, whose tokens are `tokens`, a list each, or are not known: None."""
-        if self._header is None:
-            self._header = about(model)
-            if tokens and len(sequences) > 1:
-                self._header |= dict(tokens=tokens, sequences=[str(each) for each in sequences])
-            elif tokens:
-                self._header["tokens"] = tokens[0]
+        if self._header is not None:
+            return
+        self._header = about(model)
+        if not tokens or model.training or not self._log.is_empty():
+            return
+        self._named = set(sequences)
+        if len(sequences) > 1:
+            self._header |= dict(tokens=tokens, sequences=[str(each) for each in sequences])
+        else:
+            self._header["tokens"] = tokens[0]
 
     def write(self, name, positions, rows, dtype, **where):
-        if self._header is not None and self._log.is_empty():
+        if self._named is not None and where["sequence"] not in self._named:
+            raise LogError(
+                f"{self._log.path}: a pass begins sequences that the log's header does not name; give each prompt or "
+                "batch a log of its own, or a LogWriter whose header() you wrote without tokens"
+            )
+        if self._log.is_empty():
             self._log.header(**self._header)
         self._log.write_rows(name, positions, rows, dtype, **where)
 

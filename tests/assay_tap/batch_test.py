@@ -252,6 +252,22 @@ class Headers(writer_test.Folder):
         answer = writer_test.assay("compare", self.path, other)
         self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
 
+    def test_a_header_names_all_sequences_or_none(self):
+        """Breaks if a log had records of sequences that its header leaves out, which the program refuses to read."""
+        model = model_of("llama").eval()
+        ids = torch.tensor(PROMPTS[:1])
+        with torch.no_grad(), attach(model, self.path, checkpoints="logits"):
+            model(ids)
+            with self.assertRaisesRegex(LogError, "sequences that the log's header does not name; give each prompt"):
+                model(ids)
+        self.assertEqual(len(self.lines()), 1 + len(PROMPTS[0]))
+        with attach(model.train(), self.path, checkpoints="logits"):
+            model(ids)
+            model(ids)
+        header, *records = map(json.loads, self.lines())
+        self.assertEqual((header["tokens"], len(records)), ([], 2 * len(PROMPTS[0])))
+        self.assertEqual([records[i].get("sequence", "0") for i in (0, 8)], ["0", "1"])
+
     def test_a_header_that_is_there_stays(self):
         model = model_of("llama")
         with writer_test.LogWriter(self.path) as log, torch.no_grad():

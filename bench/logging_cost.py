@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What logging all layers with sketches costs decode.
+"""What logging with sketches costs decode: logits, layers and all ops.
 
-logging_cost.py MODEL.gguf... [--assay build/release/bin/assay] [--math fast] [--threads 2] [--rounds 8] [-n 96]
+logging_cost.py MODEL.gguf... [--assay build/release/bin/assay] [--math fast] [--threads 2] [--rounds 16] [-n 96]
 
-Decode without a log and with one by turns (A B B A ...), in processes of their own; medians. Prints Markdown.
+Decode without a log and with one by turns (A B B A ...), in processes of their own; the median over the pairs of how
+much longer a token takes. Prints Markdown.
 """
 
 import argparse
@@ -20,26 +21,30 @@ def main():
     parser.add_argument("--assay", default="build/release/bin/assay")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("-n", type=int, default=96, help="tokens to decode")
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=16)
     parser.add_argument("--math", choices=["exact", "fast"], default="fast")
     flags = parser.parse_args()
-    print(f"| model, `{flags.math}` | off, tok/s | on, tok/s | slower by | each round |\n|---|---|---|---|---|")
+    print(f"| model, `{flags.math}` | checkpoints | off, tok/s | more time a token | quartiles |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        logged = ["--log", Path(folder) / "log.jsonl", "--checkpoints", "layers", "--sketch"]
+        log = ["--log", Path(folder) / "log.jsonl", "--sketch", "--checkpoints"]
         for path in flags.models:
             run = [flags.assay, "run", path, "--tokens", "1,2,3,4", "-n", str(flags.n), "--ignore-eos"]
             run += ["--math", flags.math, "--threads", str(flags.threads), "--json"]
-            speeds = {"off": [], "on": []}
-            for turn in range(flags.rounds):
-                for name in ("off", "on") if turn % 2 == 0 else ("on", "off"):
-                    speeds[name].append(last_json(run + (logged if name == "on" else []))["decode_tok_s"])
-            off, on = statistics.median(speeds["off"]), statistics.median(speeds["on"])
-            rounds = sorted(1 - b / a for a, b in zip(speeds["off"], speeds["on"], strict=True))
-            print(
-                f"| {Path(path).stem} | {off:.1f} | {on:.1f} | {1 - on / off:.1%} | "
-                f"{rounds[0]:.1%} to {rounds[-1]:.1%} |",
-                flush=True,
-            )
+            last_json(run)  # not counted
+            for checkpoints in ("logits", "layers", "ops"):
+                commands = {"off": run, "on": [*run, *log, checkpoints]}
+                off, more = [], []
+                for turn in range(flags.rounds):
+                    names = ("off", "on") if turn % 2 == 0 else ("on", "off")
+                    speed = {name: last_json(commands[name])["decode_tok_s"] for name in names}
+                    off.append(speed["off"])
+                    more.append(speed["off"] / speed["on"] - 1)
+                low, middle, high = statistics.quantiles(more, n=4)
+                print(
+                    f"| {Path(path).stem} | {checkpoints} | {statistics.median(off):.1f} | {middle:.1%} | "
+                    f"{low:.1%} to {high:.1%} |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

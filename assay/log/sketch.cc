@@ -42,11 +42,19 @@ Sketch compute_sketch(std::span<const float> values) {
 
 namespace sketch_internal {
 
-Sketch compute_portable(std::span<const float> values) {
-  Sketch sketch;
-  const double all = assay_tap_plus_portable(values.data(), values.size(), sketch.data());
-  for (double& sum : sketch) sum = 2 * sum - all;
-  return sketch;
+std::vector<Sketch> compute_by_each_path(std::span<const float> values) {
+  std::vector<Sketch> sketches;
+  const auto add = [&](auto plus) {
+    Sketch& sketch = sketches.emplace_back();
+    const double all = plus(values.data(), values.size(), sketch.data());
+    for (double& sum : sketch) sum = 2 * sum - all;
+  };
+  add(assay_tap_plus_portable);
+#if defined(ASSAY_TAP_AVX512)
+  if (__builtin_cpu_supports("avx2")) add(assay_tap_plus_avx2);
+  if (assay_tap_has_avx512()) add(assay_tap_plus_avx512);
+#endif
+  return sketches;
 }
 
 }  // namespace sketch_internal

@@ -39,8 +39,8 @@ Summary summarize(std::span<const float> values);
 std::vector<TopValue> largest_values(std::span<const float> values);
 
 namespace sketch_internal {
-// The path for processors without AVX-512; compute_sketch() gives the same bits on all.
-Sketch compute_portable(std::span<const float> values);
+// The sketch by each path that this processor has, the plain one first; all have the same bits.
+std::vector<Sketch> compute_by_each_path(std::span<const float> values);
 }  // namespace sketch_internal
 
 }  // namespace assay

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <vector>
@@ -41,12 +43,50 @@ TEST(Sketch, IsTheSignedSumOfTheContract) {
   }
 }
 
+// Normal numbers of many sizes, denormals, zeros of both signs, and what is not finite.
+std::vector<float> values_of_all_kinds(size_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<float> values = random_values(n, seed);
+  for (float& value : values) {
+    switch (random() % 12) {
+      case 0:
+        value = std::bit_cast<float>(static_cast<uint32_t>(random()));  // any bits
+        break;
+      case 1:
+        value = std::bit_cast<float>(static_cast<uint32_t>(random()) & 0x807FFFFFU);  // denormal
+        break;
+      case 2:
+        value = random() % 2 == 0 ? 0.0F : -0.0F;
+        break;
+      case 3:
+        value = std::ldexp(value, static_cast<int>(random() % 200) - 100);
+        break;
+      case 4:
+        if (random() % 8 == 0) value = std::numeric_limits<float>::infinity();
+        break;
+      default:
+        break;
+    }
+  }
+  return values;
+}
+
+bool same_bits(const Sketch& a, const Sketch& b) {
+  return std::memcmp(a.data(), b.data(), sizeof(a)) == 0;
+}
+
 // Breaks if a log depended on the processor that wrote it.
-TEST(Sketch, HasTheSameBitsOnEveryProcessor) {
-  for (const size_t n : std::vector<size_t>{0, 1, 7, 31, 64, 127, 130, 2048, 151936}) {
-    std::vector<float> values = random_values(n, static_cast<unsigned>(n));
-    if (n > 3) values[n - 2] = std::numeric_limits<float>::infinity();
-    EXPECT_EQ(compute_sketch(values), sketch_internal::compute_portable(values)) << n;
+TEST(Sketch, HasTheSameBitsOnEveryPath) {
+  std::vector<size_t> widths = {576, 1000, 1536, 2047, 2048, 4099, 151936};
+  for (size_t n = 0; n < 300; ++n) widths.push_back(n);
+  for (const size_t n : widths) {
+    for (const bool all_kinds : {false, true}) {
+      const auto seed = static_cast<unsigned>(n);
+      const auto values = all_kinds ? values_of_all_kinds(n, seed) : random_values(n, seed);
+      const std::vector<Sketch> paths = sketch_internal::compute_by_each_path(values);
+      for (const Sketch& path : paths) EXPECT_TRUE(same_bits(path, paths[0])) << n;
+      EXPECT_TRUE(same_bits(compute_sketch(values), paths[0])) << n;
+    }
   }
 }
 

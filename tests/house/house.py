@@ -34,7 +34,7 @@ NETWORK = re.compile(
 # Who names a word of the above and goes nowhere: in what it says, on this machine, or against a server of its own.
 OFFLINE = {
     "assay/convert/parquet.py": {"pip install"},
-    "assay/fleet/dataset.py": {"pip install"},
+    "assay/fleet/packages.py": {"pip install"},
     "bench/against_llamacpp.py": {"pip install"},
     "engines/openvino/adapter.py": {"from_pretrained"},
     "engines/transformers/adapter.py": {"from_pretrained"},

@@ -1,3 +1,5 @@
+#include "assay/cli/fleet_command.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -31,9 +33,8 @@ extern const std::string_view kFleetScript;  // assay/fleet/*.py, embedded by CM
 namespace {
 
 struct FleetArguments {
+  NewRuns runs;
   std::string dataset;
-  std::vector<std::string> logs;
-  std::string commit;
   std::string night;
   std::string reference;
   std::string policy;
@@ -70,16 +71,6 @@ std::string options_with(const std::string& command,
     object.member("program", own_path());
     append(object);
   });
-}
-
-int add_logs(const FleetArguments& arguments) {
-  return run_script(options_with("add", [&](JsonObject& object) {
-    object.member("dataset", arguments.dataset);
-    object.array("logs", arguments.logs);
-    object.member("commit", arguments.commit);
-    object.member("night", arguments.night);
-    object.member("threads", arguments.n_threads);
-  }));
 }
 
 int compare_dataset(const FleetArguments& arguments) {
@@ -136,6 +127,17 @@ void add_policy(CLI::App& command, FleetArguments& arguments) {
 
 }  // namespace
 
+int add_to_fleet(const NewRuns& runs) {
+  return run_script(options_with("add", [&](JsonObject& object) {
+    object.member("dataset", runs.dataset);
+    object.array("logs", runs.logs);
+    object.member("commit", runs.commit);
+    object.member("night", runs.night);
+    object.member("threads", runs.n_threads);
+    object.member("prints_runs", runs.prints_runs);
+  }));
+}
+
 void add_fleet(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<FleetArguments>();
   CLI::App* fleet = app.add_subcommand("fleet", "Judge thousands of runs, as one dataset");
@@ -146,12 +148,14 @@ void add_fleet(CLI::App& app, int& exit_code) {
     return command;
   };
 
-  CLI::App* add = action("add", "Add the logs of runs to a dataset, as Parquet", add_logs);
-  add->add_option("DATASET", arguments->dataset, "Folder; made where there is none")->required();
-  add->add_option("LOG", arguments->logs, "Logs, each of one run")->required();
-  add->add_option("--commit", arguments->commit, "What was run: the engine's commit or version");
-  add->add_option("--night", arguments->night, "Date that the runs belong to (default today)");
-  add_threads_flag(*add, arguments->n_threads);
+  CLI::App* add = action("add", "Add the logs of runs to a dataset, as Parquet",
+                         [](const FleetArguments& given) { return add_to_fleet(given.runs); });
+  NewRuns& runs = arguments->runs;
+  add->add_option("DATASET", runs.dataset, "Folder; made where there is none")->required();
+  add->add_option("LOG", runs.logs, "Logs, each of one run")->required();
+  add->add_option("--commit", runs.commit, "What was run: the engine's commit or version");
+  add->add_option("--night", runs.night, "Date that the runs belong to (default today)");
+  add_threads_flag(*add, runs.n_threads);
 
   CLI::App* compare = action("compare", "Judge each run that is not judged yet", compare_dataset);
   compare->add_option("DATASET", arguments->dataset, "Folder, or a URL that fsspec opens")

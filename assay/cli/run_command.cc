@@ -10,6 +10,7 @@
 
 #include "assay/cli/checks.h"
 #include "assay/cli/commands.h"
+#include "assay/cli/fleet_command.h"
 #include "assay/cli/inject.h"
 #include "assay/cli/log_flags.h"
 #include "assay/cli/output.h"
@@ -33,6 +34,7 @@ struct RunFlags {
   std::optional<std::string> follow;
   std::optional<std::string> replay;
   std::string kv_type = "f32";
+  NewRuns fleet = {.prints_runs = false};
   LogFlags log = {.defaults = {.team = "assay", .environment = true}};
   bool json = false;
   std::function<bool()> has_unused_sampling_flags;  // --top-k, --top-p or --seed without --temp
@@ -136,8 +138,11 @@ int run_command(RunFlags& flags) {
                            speed(result.prefill_tok_s), flags.follow ? "followed" : "generated",
                            count_of(result.generated.size(), "token"), speed(result.decode_tok_s),
                            result.backend, result.math, count_of(result.n_threads, "thread")));
-  if (flags.options.log) tell_where_the_log_is(flags.options.log->path, result.log_put_back);
-  return kInParity;
+  if (!flags.options.log) return kInParity;
+  tell_where_the_log_is(flags.options.log->path, result.log_put_back);
+  if (flags.fleet.dataset.empty()) return kInParity;
+  flags.fleet.logs = {result.log_put_back.empty() ? flags.options.log->path : result.log_put_back};
+  return add_to_fleet(flags.fleet);
 }
 
 }  // namespace
@@ -212,6 +217,12 @@ void add_run(CLI::App& app, int& exit_code) {
   };
 
   add_log_flags(*command, flags->log, "Write a checkpoint log (JSONL) here");
+  auto* fleet = command->add_option(
+      "--fleet", flags->fleet.dataset,
+      "Add the run to this dataset, too, as assay fleet add does (needs --log)");
+  fleet->needs(command->get_option("--log"));
+  command->add_option("--commit", flags->fleet.commit, "With --fleet: the commit or version")
+      ->needs(fleet);
   command->add_flag("--json", flags->json, "One JSON object on stdout in place of the text");
   command->callback([flags, &exit_code] { exit_code = run_command(*flags); });
 }

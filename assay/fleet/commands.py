@@ -32,7 +32,7 @@ def add(options):
 
     with ThreadPoolExecutor(options["threads"] or os.cpu_count()) as pool:
         for name in pool.map(one, options["logs"]):
-            if name:
+            if name and options["prints_runs"]:
                 print(name)
     tell_all(sorted(problems))
     return 2 if problems else 0

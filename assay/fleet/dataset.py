@@ -1,7 +1,4 @@
 # The dataset of a fleet: a folder run=ID for each run, with log.parquet (a row a record) and run.json.
-#
-# assay fleet runs parquet.py and the files of this folder, one after the other, as one text with
-# python -c. Ray sends functions of such a program by value, so that nodes need no installed copy.
 import contextlib
 import datetime
 import hashlib
@@ -15,11 +12,6 @@ import subprocess
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
-
-try:
-    import duckdb
-except ImportError:
-    sys.exit("assay: duckdb is not installed; pip install duckdb, or name a Python that has it in ASSAY_PYTHON")
 
 RUN_FACTS = ("commit", "night", "added")
 HEADER_FACTS = ("engine", "backend", "math")

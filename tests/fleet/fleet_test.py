@@ -182,6 +182,15 @@ class Fleet(FleetCase):
         (self.folder / "results.parquet").write_text("not one")
         self.expect_error(self.fleet("report", "results.parquet"), "results.parquet")
 
+    def test_missing_packages_are_one_line(self):
+        bare = self.folder / "python"
+        bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
+        bare.chmod(0o755)
+        for python, text in ((bare, "No module named 'duckdb'"), (self.folder / "none", "needs python3 with duckdb")):
+            answer = subprocess.run([self.program, "fleet", "compare", self.dataset], capture_output=True, text=True,
+                                    env={**os.environ, "ASSAY_PYTHON": str(python)})  # fmt: skip
+            self.expect_error(answer, text)
+
     def test_bad_results_are_told(self):
         table, _ = self.compare(self.dataset)
         part = next(table.parent.glob("judge=*/*.jsonl"))
@@ -206,6 +215,18 @@ class Fleet(FleetCase):
         self.fleet("add", "new", log, "--commit", "2", "--night", "2026-11-01")
         self.assertEqual(len(os.listdir(self.folder / "new")), 2)
         self.expect_error(self.fleet("add", "new", log, "--night", "today"), "--night today: is no date")
+
+    def test_a_run_is_added_on_the_way(self):
+        (self.folder / "bad").mkdir()
+        (self.folder / "bad" / "file").touch()
+        command = [self.program, "run", TINY, "--tokens", "1,5,9", "-n", "1", "--log", "log.jsonl", "--json"]
+        for more in (["--fleet", "new", "--commit", "c1"], ["--fleet", "bad/file/y"]):
+            answer = subprocess.run([*command, *more], capture_output=True, text=True, cwd=self.folder, env=self.environment())
+            self.assertEqual(len(json.loads(answer.stdout)["generated"]), 1)
+            self.assertEqual(answer.returncode, 0 if more[1] == "new" else 2, answer.stderr)
+        run, = (self.folder / "new").iterdir()
+        self.assertEqual(facts(run)["commit"], "c1")
+        self.assertEqual(facts(run)["header"]["tokens"], [1, 5, 9])
 
     def test_duckdb_reads_the_dataset_as_it_is(self):
         runs, records = duckdb.sql(

@@ -35,7 +35,7 @@ NETWORK = re.compile(
 OFFLINE = {
     "assay/convert/parquet.py": {"pip install"},
     "assay/dump/dump.py": {"pip install"},
-    "assay/fleet/dataset.py": {"pip install"},
+    "assay/fleet/packages.py": {"pip install"},
     "bench/against_llamacpp.py": {"pip install"},
     "engines/openvino/adapter.py": {"from_pretrained"},
     "engines/transformers/adapter.py": {"from_pretrained"},

@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include "kernels/arena.h"
-#include "kernels/cuda/check.h"
+#include "kernels/cuda/handles.h"
 #include "kernels/cuda/staged_copies.h"
 #include "kernels/fused.h"
 #include "kernels/memory.h"
@@ -37,7 +37,7 @@ class Device final : public Memory {
 
   bool on_host() const override { return false; }
   void reserve(std::span<const size_t> sizes) override;
-  void* allocate(size_t bytes) override { return arena_.allocate(bytes); }
+  void* allocate(size_t bytes) override;
   // What comes to its place next is written by the stream, and so after the kernels that use it.
   void release(void* address) noexcept override { arena_.release(address); }
   void upload(const void* from, size_t bytes, void* to) override;
@@ -45,32 +45,33 @@ class Device final : public Memory {
 
   // The launches of `steps` as a CUDA graph, which must not outlive the device. `steps` may launch
   // kernels and nothing else: it is called twice, the first time to load those that are new, which
-  // a capture must not do.
+  // a capture must not do. A copy or an allocation in it is an Error: the graph would repeat the
+  // copy from memory that holds something else by then.
   std::unique_ptr<Recording> record(const std::function<void()>& steps);
 
   // Throws Error within `steps` of record().
   void reject_while_recording(const char* what) const;
-  cudaStream_t stream() const { return stream_; }
+  cudaStream_t stream() const { return stream_.get(); }
 
   // Puts `kernel` into the stream. Throws Error with the kernel's name if it cannot be launched.
   template <class... Parameters>
   void launch(std::string_view name, const LaunchShape& shape, void (*kernel)(Parameters...),
               std::type_identity_t<Parameters>... arguments) {
-    load(name, reinterpret_cast<const void*>(kernel));
-    if (only_loads_) return;
-    kernel<<<shape.grid, shape.block, shape.shared_bytes, stream_>>>(arguments...);
-    check_launch(name);
+    void* addresses[] = {&arguments..., nullptr};
+    enqueue(name, shape, reinterpret_cast<const void*>(kernel), addresses);
   }
 
  private:
+  void enqueue(std::string_view name, const LaunchShape& shape, const void* kernel,
+               void** arguments);
   // Loads a kernel before its first launch, and lets its blocks have as much shared memory as the
   // device has for one.
   void load(std::string_view name, const void* kernel);
-  void check_launch(std::string_view name);
 
-  cudaStream_t stream_ = nullptr;
+  Stream stream_;
   int most_shared_bytes_ = 0;  // of a block
   std::set<const void*> loaded_;
+  bool is_recording_ = false;
   bool only_loads_ = false;
   Arena arena_;
   std::unique_ptr<StagedCopies> copies_;

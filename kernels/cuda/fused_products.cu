@@ -141,8 +141,8 @@ __device__ void finish(const Step& s, const Place& place, float before, float pr
 }
 
 template <class Input>
-ASSAY_KERNEL(kThreads, kBlocksAtOnce)
-product_kernel(ASSAY_CONSTANT(Step) s, ASSAY_CONSTANT(InputSource) source, int64_t n_units) {
+ASSAY_KERNEL(kThreads, kBlocksAtOnce, product_kernel, ASSAY_CONSTANT(Step) s,
+             ASSAY_CONSTANT(InputSource) source, int64_t n_units) {
   ASSAY_STAGE(stage, kGroups, Input::kFactorGroups);
   const int64_t first_unit = int64_t{blockIdx.x} * kGroups + threadIdx.x / kLanes;
   if (first_unit < n_units) {

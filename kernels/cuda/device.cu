@@ -107,7 +107,7 @@ class Flagged {
 
 void check(cudaError_t result, const char* call, const char* file, int line) {
   if (result == cudaSuccess) return;
-  cudaGetLastError();  // the error is told here, and not again by the next call
+  cudaGetLastError();  // clears the error: it is reported here, not by the next call
   throw Error(std::string(call) + " failed: " + cudaGetErrorString(result) + " (" +
                   cudaGetErrorName(result) + ")",
               std::string(file) + ":" + std::to_string(line),

@@ -258,7 +258,7 @@ constexpr bool is_coded(TensorType type) {
   }
 }
 
-// Calls visit(Type{}) with the type of that name, if it is one of coded_types.h, or if it is none.
+// Calls visit(Type{}) with the type of that name, if it is one of coded_types.h, or if it is not.
 // No kernel has the code for all: its registers are those that the worst of them needs.
 template <bool kCoded, class Visit>
 __device__ void with_type(TensorType type, Visit visit) {

@@ -1,4 +1,4 @@
-// Guards against slowness that need no GPU: what ptxas says of each kernel, and what decoding a
+// Guards against slowness that need no GPU: what ptxas reports for each kernel, and what decoding a
 // token asks of an emulated device. None may grow beyond what budgets.json records.
 
 #include "tests/cuda_budgets/budgets.h"

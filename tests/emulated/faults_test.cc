@@ -384,7 +384,7 @@ __global__ void loads_a_word_from_shared_bytes(Global<float> out) {
 TEST_P(FaultTest, AMisalignedLoadFromSharedMemory) {
   EXPECT_THAT(
       [&] { ASSAY_LAUNCH(device_, one_block(60), loads_a_word_from_shared_bytes, data_.data()); },
-      // Elements 60 to 63 are nobody's: another order of threads comes upon them first.
+      // No thread writes elements 60 to 63; another order of threads reads them first.
       testing::AnyOf(
           reports("a misaligned access: 4 bytes", "kernel loads_a_word_from_shared_bytes", kNoLine),
           reports("which no thread has written", "kernel loads_a_word_from_shared_bytes",
@@ -411,7 +411,7 @@ TEST_P(FaultTest, WhatCannotBeRecorded) {
   EXPECT_EQ(nothing->n_nodes(), 0);
 }
 
-// A fault in what is replayed is told as one in what is launched.
+// A fault in a replayed launch is reported as in a direct one.
 TEST_P(FaultTest, AFaultInARecording) {
   const auto recording =
       device_.record([&] { ASSAY_LAUNCH(device_, one_block(64), half_of_the_block_waits); });

@@ -223,7 +223,8 @@ struct Q6_K : Blocks<256, 210, 16, 32, Shift::kNone> {
     return (low | high << 4) - 32;
   }
   __device__ static uint32_t four_codes(Bytes block, int i) {
-    const uint32_t low = load32(block + i / 128 * 64 + i % 64) >> (i % 128 / 64 * 4) & 0x0F0F0F0FU;
+    const uint32_t low =
+        load32(block + (i / 128 * 64 + i % 64)) >> (i % 128 / 64 * 4) & 0x0F0F0F0FU;
     const uint32_t high = load32(block + 128 + two_bits_byte(i)) >> two_bits_shift(i) & 0x03030303U;
     return low | high << 4U;
   }

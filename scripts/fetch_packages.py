@@ -6,6 +6,7 @@ nearly all of it torch, which PyPI has with CUDA only. Prints the environment's 
 list, or another Python, rebuilds it. Standard library and pip only.
 """
 
+import fcntl
 import hashlib
 import pathlib
 import subprocess
@@ -39,10 +40,13 @@ def main():
         sys.exit(2)
     folder = pathlib.Path(sys.argv[1]).absolute()
     python, stamp = folder / "bin" / "python", folder / "assay-requirements"
-    if not (stamp.exists() and stamp.read_text() == stamp_text() and python.exists()):
-        stamp.unlink(missing_ok=True)
-        make(folder, python)
-        stamp.write_text(stamp_text())  # last, so that an interrupted install is repeated
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{folder}.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a second call waits for the first, and finds what it installed
+        if not (stamp.exists() and stamp.read_text() == stamp_text() and python.exists()):
+            stamp.unlink(missing_ok=True)
+            make(folder, python)
+            stamp.write_text(stamp_text())  # last, so that an interrupted install is repeated
     print(python)
 
 

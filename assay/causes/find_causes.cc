@@ -156,8 +156,9 @@ void find_causes(const Model* model, Comparison& comparison,
   }
   if (comparison.pass || !comparison.first_divergence) return;
   if (comparison.first_divergence->metric == Metric::kReplica) {
-    comparison.cause_hint = fmt::format("the ranks compute the same there, and {} does not have it",
-                                        comparison.first_divergence->ranks);
+    comparison.cause_hint = fmt::format(
+        "ranks that should hold the same do not: look at what rank {} computes or receives there",
+        comparison.first_divergence->ranks);
     return;
   }
   const auto target = causes::find_op(comparison.first_divergence->checkpoint.name);

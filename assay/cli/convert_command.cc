@@ -35,6 +35,10 @@ void warn(const std::vector<std::string>& warnings) {
 }
 
 int run(const ConvertArguments& arguments) {
+  std::error_code none;
+  if (std::filesystem::is_directory(arguments.input, none)) {
+    throw Error("is a folder", arguments.input, "convert the files in it one by one");
+  }
   const std::string from = ending_of(arguments.input);
   const std::string to = ending_of(arguments.output);
   refuse_to_overwrite({arguments.input}, arguments.output, "the output", "file");

@@ -12,8 +12,7 @@
 namespace assay {
 namespace {
 
-void check_name(const std::string& name, const std::string& where) {
-  if (name.size() <= NamePattern::kMaxName) return;
+[[noreturn]] void fail_long_name(const std::string& name, const std::string& where) {
   throw Error(fmt::format("the checkpoint's name has {} bytes, more than {}", name.size(),
                           NamePattern::kMaxName),
               where, "give it a shorter name");
@@ -109,7 +108,9 @@ void RunIndexer::add(const Record& record, const RecordPlace& place) {
   entry.n = record.n;
   entry.rows = leading_rows(record, place.bytes);
   if (record.dims || record.rank) entry.part = part_of(record, place, entry);
-  check_name(record.checkpoint, place_text(place));
+  if (record.checkpoint.size() > NamePattern::kMaxName) {
+    fail_long_name(record.checkpoint, place_text(place));
+  }
   if (!run_->mapped) {
     entry.checkpoint = index.names_.id(record.checkpoint);
     index.entries_.push_back(entry);

@@ -8,7 +8,7 @@ namespace assay {
 
 std::string divergence_place(const std::optional<FirstDivergence>& first) {
   if (!first) return "-";
-  return fmt::format("{} at {}", printable(first->checkpoint.name, 40), first->token_idx);
+  return fmt::format("{} at {}", printable(first->checkpoint.title(), 60), first->token_idx);
 }
 
 void append_pair(const RunPair& pair, JsonObject& object) {

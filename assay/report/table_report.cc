@@ -57,8 +57,14 @@ std::string sequence_lines(const Comparison& comparison) {
                         outcome_name(sequence), evidence_text(sequence));
   }
   if (listed > kMost) text += fmt::format("                    ... and {} more\n", listed - kMost);
-  const Comparison& shown = comparison.sequences[comparison.leading];
-  return text + fmt::format("  of sequence {}:\n", printable(shown.ref_sequence, 40));
+  return text;
+}
+
+// Whose alignment, split and drift follow.
+std::string leading_line(const Comparison& comparison) {
+  if (comparison.sequences.empty()) return "";
+  return fmt::format("  of sequence {}:\n",
+                     sequence_title(comparison.sequences[comparison.leading]));
 }
 
 std::string counts_lines(const Comparison& comparison) {
@@ -73,6 +79,7 @@ std::string counts_lines(const Comparison& comparison) {
     text += fmt::format("  argmax            {} of {} agree\n", comparison.argmax_agree,
                         comparison.argmax_total);
   }
+  text += leading_line(comparison);
   const Alignment& alignment = comparison.alignment;
   if (alignment.offset != 0) {
     text +=

@@ -4,7 +4,14 @@ import numpy as np
 
 
 def as_array(values):
-    """values as numpy. A tensor of PyTorch may be on any device; float types that numpy lacks become float32."""
+    """values as numpy. A tensor of PyTorch may be on any device; float types that numpy lacks become float32.
+
+    Of one that is distributed, this process's part.
+    """
+    if hasattr(values, "to_local"):  # a DTensor
+        values = values.to_local()
+    if hasattr(values, "trigger_wait"):  # the result of a collective that may not have ended
+        values = values.trigger_wait()
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         kind = str(values.dtype)

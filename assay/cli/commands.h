@@ -20,6 +20,7 @@ void add_analyze(CLI::App& app, int& exit_code);
 void add_convert(CLI::App& app, int& exit_code);
 void add_import(CLI::App& app, int& exit_code);
 void add_golden(CLI::App& app, int& exit_code);
+void add_floors(CLI::App& app, int& exit_code);
 void add_matrix(CLI::App& app, int& exit_code);
 void add_mutate(CLI::App& app, int& exit_code);
 void add_perf(CLI::App& app, int& exit_code);

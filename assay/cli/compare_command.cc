@@ -17,7 +17,6 @@
 #include "assay/compare/compare_logs.h"
 #include "assay/compare/log_index.h"
 #include "assay/golden/floors.h"
-#include "assay/golden/manifest.h"
 #include "assay/log/log_reader.h"
 #include "assay/perf/speed_file.h"
 #include "assay/report/comparison_reports.h"
@@ -69,8 +68,8 @@ CompareOptions options_of(const CompareArguments& arguments, const std::string& 
                 "give --format html, or leave it out");
   }
   CompareOptions options = arguments.options;
-  options.whole_required = arguments.whole_required.value_or(!arguments.policy.empty() &&
-                                                             is_golden_manifest(arguments.policy));
+  options.whole_required =
+      arguments.whole_required.value_or(requires_whole_records(arguments.policy));
   options.ref_map.add(arguments.map_of_both);
   options.got_map.add(arguments.map_of_both);
   options.policy = policy_for_logs(arguments.policy, arguments.floor, ref, got);

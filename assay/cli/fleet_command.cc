@@ -22,7 +22,6 @@
 #include "assay/fleet/fleet_page.h"
 #include "assay/fleet/judge.h"
 #include "assay/golden/floors.h"
-#include "assay/golden/manifest.h"
 #include "assay/report/json_object.h"
 #include "base/error.h"
 
@@ -101,7 +100,7 @@ int judge_list(const FleetArguments& arguments) {
       parse_log_pairs(read_text_file(arguments.input), arguments.input);
   CompareOptions options;
   options.n_threads = arguments.n_threads;
-  options.whole_required = !arguments.policy.empty() && is_golden_manifest(arguments.policy);
+  options.whole_required = requires_whole_records(arguments.policy);
   const PolicyFor policy_for = [&](const std::string& ref, const std::string& got) {
     return policy_for_logs(arguments.policy, arguments.floor, ref, got);
   };

@@ -79,6 +79,7 @@ int run(int argc, char** argv) {
   add_convert(app, exit_code);
   add_import(app, exit_code);
   add_golden(app, exit_code);
+  add_floors(app, exit_code);
   add_matrix(app, exit_code);
   add_mutate(app, exit_code);
   add_perf(app, exit_code);

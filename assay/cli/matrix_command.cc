@@ -64,7 +64,7 @@ int run(MatrixArguments& arguments) {
     options.policy_for = [&](const std::string& ref_path, const std::string& got_path) {
       return policy_for_logs(arguments.policy, "", ref_path, got_path);
     };
-    options.compare.whole_required = is_golden_manifest(arguments.policy);
+    options.compare.whole_required = requires_whole_records(arguments.policy);
   }
   const RunMatrix matrix = compare_matrix(arguments.paths, options);
   arguments.report.check_output(inputs_of(arguments, matrix));

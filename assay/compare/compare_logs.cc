@@ -128,14 +128,18 @@ void name_checkpoints(const Logs& logs, const SharedNames& names, Comparison& co
   comparison.teams = names_in(names.teams);
 }
 
-// Ids of experts are equal or flips, whatever the policy's tolerances are.
+// Ids of experts are equal or flips, whatever the policy's tolerances are. The policy need not have
+// one for what is not compared.
 std::vector<Tolerance> tolerances_of(const LogIndex& ref, const SharedNames& names,
-                                     const Policy& policy) {
+                                     const CompareOptions& options) {
   std::vector<Tolerance> tolerances(static_cast<size_t>(names.checkpoints.size()));
   for (const std::string& name : names_in(ref.names())) {
     Tolerance& tolerance = tolerances[static_cast<size_t>(names.checkpoints.find(name))];
-    tolerance = policy.tolerance(name);
-    if (is_experts(parse_checkpoint_name(name))) tolerance = {0.0, {}, {}, {}};
+    if (is_experts(parse_checkpoint_name(name))) {
+      tolerance = {0.0, {}, {}, {}};
+    } else if (options.selection.has_checkpoint(name)) {
+      tolerance = options.policy.tolerance(name);
+    }
   }
   return tolerances;
 }
@@ -363,7 +367,7 @@ Comparison compare_sequence(const Logs& logs, const CompareOptions& options, boo
   warn(other_model(*logs.ref, *logs.got), comparison);
   warn(foreign_names(*logs.ref, *logs.got), comparison);
   warn(replayed_routing(*logs.ref, *logs.got), comparison);
-  const std::vector<Tolerance> tolerances = tolerances_of(*logs.ref, names, options.policy);
+  const std::vector<Tolerance> tolerances = tolerances_of(*logs.ref, names, options);
   const MeasureRequest request{*logs.ref, *logs.got, names, tolerances, options, 0};
   Aligner aligner(logs, request, pool);
   Attempt attempt = aligner.compare_under(comparison.alignment);

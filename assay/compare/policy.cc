@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 
 #include "base/error.h"
 #include "base/json_file.h"
@@ -14,8 +13,9 @@ namespace assay {
 namespace {
 
 constexpr int64_t kMaxBytes = 1 << 20;
-constexpr size_t kMaxGlobs = 1000;
+constexpr size_t kMaxPatterns = 1000;
 constexpr size_t kMaxGlob = 256;  // bytes
+constexpr size_t kSha256Digits = 64;
 constexpr const char* kHint =
     "a policy is {\"default\": {\"rel_l2\": 1e-2}, \"checkpoints\": {\"layer_*\": {\"rel_l2\": "
     "1e-5}}}";
@@ -45,26 +45,59 @@ const Value& checked_object(const Value& value, const std::string& name, const s
   return value;
 }
 
-Tolerance read_tolerance(const Value& value, const std::string& name, const std::string& path) {
+// "floor", which has to be a number below the bound of rel_l2.
+double read_floor(const Value& value, const std::string& name, const std::string& path) {
+  if (!value.IsNumber() || !(value.GetDouble() >= 0)) {
+    throw Error(fmt::format("'floor' of {} is not a number of 0 or more", name), path, kHint);
+  }
+  const double floor = value.GetDouble();
+  if (floor < kRelL2Bound) return floor;
+  throw Error(fmt::format("'floor' of {} is {}, and zeros are off by {}: it lets anything pass",
+                          name, floor, kRelL2Bound),
+              path, "measure it between runs that compute the same");
+}
+
+double read_limit(const Metric& metric, const Value& value, const std::string& name,
+                  const std::string& path) {
+  if (!value.IsNumber() || !(value.GetDouble() >= 0)) {
+    throw Error(fmt::format("'{}' of {} is not a number of 0 or more", metric.name, name), path,
+                kHint);
+  }
+  const double limit = value.GetDouble();
+  if (limit < metric.bound) return limit;
+  throw Error(fmt::format("'{}' of {} is {}, which lets anything pass", metric.name, name, limit),
+              path,
+              fmt::format("give less than {}, or leave the checkpoint out with --checkpoints",
+                          metric.bound));
+}
+
+Tolerance read_tolerance(const Value& value, const std::string& name, const std::string& path,
+                         std::optional<double> k) {
   Tolerance tolerance;
   for (const auto& member : checked_object(value, name, path).GetObject()) {
     const std::string key = json_text_of(member.name);
+    if (key == "floor") {
+      if (!k) throw Error(name + " has a floor, and the policy no k", path, "give k, such as 3");
+      tolerance.floor = read_floor(member.value, name, path);
+      continue;
+    }
+    // Where the floor was found, which says nothing of what may pass.
+    if (k && (key == "run" || key == "token_idx" || key == "records")) continue;
     const auto* metric = std::find_if(std::begin(kMetrics), std::end(kMetrics),
                                       [&](const Metric& each) { return each.name == key; });
     if (metric == std::end(kMetrics)) {
       throw Error(fmt::format("{} has the unknown metric '{}'", name, key), path,
                   "the metrics are rel_l2, max_abs and kl");
     }
-    if (!member.value.IsNumber() || !(member.value.GetDouble() >= 0)) {
-      throw Error(fmt::format("'{}' of {} is not a number of 0 or more", key, name), path, kHint);
+    tolerance.*metric->limit = read_limit(*metric, member.value, name, path);
+  }
+  if (tolerance.floor) {
+    if (tolerance.rel_l2) {
+      throw Error(name + " has both a floor and rel_l2", path, "give one of them");
     }
-    const double limit = member.value.GetDouble();
-    if (!(limit < metric->bound)) {
-      throw Error(fmt::format("'{}' of {} is {}, which lets anything pass", key, name, limit), path,
-                  fmt::format("give less than {}, or leave the checkpoint out with --checkpoints",
-                              metric->bound));
-    }
-    tolerance.*metric->limit = limit;
+    const Tolerance of_floor = floor_tolerance(*k, *tolerance.floor);
+    tolerance.rel_l2 = of_floor.rel_l2;
+    tolerance.floor = of_floor.floor;
   }
   if (!tolerance.rel_l2 && !tolerance.max_abs && !tolerance.kl) {
     throw Error(name + " names no metric, so that anything would pass", path,
@@ -73,29 +106,89 @@ Tolerance read_tolerance(const Value& value, const std::string& name, const std:
   return tolerance;
 }
 
+double read_k(const Value& value, const std::string& path) {
+  const double k = value.IsNumber() ? value.GetDouble() : 0;
+  if (k >= kLeastK && k <= kMostK) return k;
+  throw Error(fmt::format("'k' is not a number from {} to {}", kLeastK, kMostK), path,
+              "it says how many times its floor an error may be");
+}
+
+// The SHA-256 of the models of "measured": {"runs": [{"model_sha256": ...}]}. All else in it is for
+// people.
+std::set<std::string> read_model_hashes(const Value& measured, const std::string& path) {
+  std::set<std::string> hashes;
+  const Value& object = checked_object(measured, "'measured'", path);
+  const auto runs = object.FindMember("runs");
+  if (runs == object.MemberEnd() || !runs->value.IsArray()) {
+    throw Error("'measured' has no array 'runs'", path, "write the file with assay floors");
+  }
+  for (const Value& run : runs->value.GetArray()) {
+    const Value& members = checked_object(run, "a run of 'measured'", path);
+    const auto hash = members.FindMember("model_sha256");
+    if (hash == members.MemberEnd()) continue;
+    if (!hash->value.IsString() || hash->value.GetStringLength() != kSha256Digits) {
+      throw Error("'model_sha256' of a run is no SHA-256", path,
+                  "write the file with assay floors");
+    }
+    hashes.insert(json_text_of(hash->value));
+  }
+  return hashes;
+}
+
+bool is_plain_name(const std::string& glob) {
+  return glob.find_first_of("*?[\\") == std::string::npos;
+}
+
 }  // namespace
 
+Tolerance floor_tolerance(double k, double floor) {
+  Tolerance tolerance;
+  tolerance.floor = std::max(floor, kLeastFloor);
+  tolerance.rel_l2 = std::min(k * *tolerance.floor, kWidestTolerance);
+  return tolerance;
+}
+
 Policy::Policy() {
-  default_.rel_l2 = kDefaultRelL2;
+  default_ = Tolerance();
+  default_->rel_l2 = kDefaultRelL2;
+}
+
+void Policy::add(const std::string& glob) {
+  if (is_plain_name(glob)) {
+    names_.emplace(glob, globs_.size());
+  } else {
+    patterns_.push_back(globs_.size());
+  }
+  if (glob.size() > kMaxGlob || patterns_.size() > kMaxPatterns) {
+    throw Error(fmt::format("'checkpoints' has more than {} globs, or one of more than {} bytes",
+                            kMaxPatterns, kMaxGlob),
+                path_, "give one glob for all layers, as in layer_*_output");
+  }
+  globs_.emplace_back(glob, Tolerance());
 }
 
 Policy Policy::from_file(const std::string& path) {
   const rapidjson::Document document = read_json_file(path, kMaxBytes, kHint);
+  const Value& members = checked_object(document, "the policy", path);
   Policy policy;
-  for (const auto& member : checked_object(document, "the policy", path).GetObject()) {
+  policy.path_ = path;
+  std::optional<double> k;
+  if (members.HasMember("k")) k = read_k(members["k"], path);
+  policy.measured_ = k.has_value();
+  if (policy.measured_) policy.default_.reset();
+  for (const auto& member : members.GetObject()) {
     const std::string key = json_text_of(member.name);
+    if (key == "k") continue;
     if (key == "default") {
-      policy.default_ = read_tolerance(member.value, "'default'", path);
+      policy.default_ = read_tolerance(member.value, "'default'", path, k);
+    } else if (key == "measured" && k) {
+      policy.model_hashes_ = read_model_hashes(member.value, path);
     } else if (key == "checkpoints") {
       for (const auto& entry : checked_object(member.value, "'checkpoints'", path).GetObject()) {
         const std::string glob = json_text_of(entry.name);
-        if (glob.size() > kMaxGlob || policy.globs_.size() >= kMaxGlobs) {
-          throw Error(fmt::format("'checkpoints' has more than {} globs, or one of more than {} "
-                                  "bytes",
-                                  kMaxGlobs, kMaxGlob),
-                      path, "give one glob for all layers, as in layer_*_output");
-        }
-        policy.globs_.emplace_back(glob, read_tolerance(entry.value, "'" + glob + "'", path));
+        const std::string name = fmt::format("'{}'", printable(glob, 80));
+        policy.add(glob);
+        policy.globs_.back().second = read_tolerance(entry.value, name, path, k);
       }
     } else {
       throw Error(fmt::format("the policy has the unknown key '{}'", key), path, kHint);
@@ -108,12 +201,15 @@ Policy Policy::from_file(const std::string& path) {
 }
 
 std::vector<std::string> Policy::unused_globs(const std::vector<std::string>& names) const {
+  const std::set<std::string> known(names.begin(), names.end());
   std::vector<std::string> unused;
   for (const auto& one : globs_) {
     const std::string& glob = one.first;
-    const bool used = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-      return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
-    });
+    const bool used = names_.contains(glob)
+                          ? known.contains(glob)
+                          : std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+                              return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+                            });
     if (!used) unused.push_back(glob);
   }
   return unused;
@@ -121,10 +217,17 @@ std::vector<std::string> Policy::unused_globs(const std::vector<std::string>& na
 
 Tolerance Policy::tolerance(const std::string& checkpoint) const {
   if (rule_) return rule_(checkpoint);
-  for (const auto& [glob, tolerance] : globs_) {
+  const auto name = names_.find(checkpoint);
+  const size_t place = name == names_.end() ? globs_.size() : name->second;
+  for (const size_t at : patterns_) {
+    if (at > place) break;
+    const auto& [glob, tolerance] = globs_[at];
     if (fnmatch(glob.c_str(), checkpoint.c_str(), 0) == 0) return tolerance;
   }
-  return default_;
+  if (place < globs_.size()) return globs_[place].second;
+  if (default_) return *default_;
+  throw Error(fmt::format("has no floor for '{}'", printable(checkpoint, 80)), path_,
+              "leave it out with --checkpoints, or measure it with assay floors");
 }
 
 }  // namespace assay

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -29,12 +32,31 @@ inline constexpr double kRelL2Bound = 1;
 inline constexpr double kMaxAbsBound = 1000;
 inline constexpr double kKlBound = 1;
 
+// No floor is lower: rounding to a 32-bit float, as values are logged, changes a value by up to
+// this fraction of it.
+inline constexpr double kLeastFloor = 0x1p-24;
+
+// The error of a checkpoint may be k times its floor. Less than 1 fails what the floor was measured
+// on; more than the other is no multiple of noise.
+inline constexpr double kLeastK = 1;
+inline constexpr double kMostK = 10;
+
+// No tolerance is wider: the error of engines that quantise activations may be half of a tensor,
+// and three times that would let zeros pass, whose error is 1.
+inline constexpr double kWidestTolerance = 0.99 * kRelL2Bound;
+
+// rel_l2 <= k times the floor, which is kLeastFloor at least; kWidestTolerance at most.
+Tolerance floor_tolerance(double k, double floor);
+
 // Which tolerance each checkpoint has.
 //
 // As a file: {"default": {"rel_l2": 1e-2}, "checkpoints": {"layer_*_output": {"rel_l2": 2e-6},
 // "logits": {"rel_l2": 5e-6, "max_abs": 1e-3}}}. Keys of "checkpoints" are shell globs; the first
 // in the file that matches a name holds for it, alone; where none does, "default". A file without
 // "default" has the built-in one. Each tolerance names at least one of rel_l2, max_abs, kl.
+//
+// A measured file, which `assay floors` writes, has "k" besides, and tolerances with "floor" in
+// place of rel_l2. Without "default" it has none: a checkpoint that no glob matches is an error.
 class Policy {
  public:
   // The built-in one: rel_l2 <= kDefaultRelL2 for everything.
@@ -47,15 +69,28 @@ class Policy {
   // mistyped must not loosen a test, or has a limit at or beyond its bound.
   static Policy from_file(const std::string& path);
 
+  // Throws Error if a measured file has none for it.
   Tolerance tolerance(const std::string& checkpoint) const;
+
+  // Whether its tolerances are multiples of floors, which were measured on whole tensors.
+  bool is_measured() const { return measured_; }
+  // The SHA-256 of each model file that they were measured on, where the logs named them.
+  const std::set<std::string>& model_hashes() const { return model_hashes_; }
 
   // Those of the file that match none of `names`.
   std::vector<std::string> unused_globs(const std::vector<std::string>& names) const;
 
  private:
+  void add(const std::string& glob);  // without a limit yet
+
   std::function<Tolerance(const std::string&)> rule_;  // if there is one, it alone holds
-  Tolerance default_;
-  std::vector<std::pair<std::string, Tolerance>> globs_;
+  std::optional<Tolerance> default_;
+  std::vector<std::pair<std::string, Tolerance>> globs_;  // names among them
+  std::vector<size_t> patterns_;                          // those of them that are no plain name
+  std::unordered_map<std::string, size_t> names_;         // those that are
+  std::string path_;
+  bool measured_ = false;
+  std::set<std::string> model_hashes_;
 };
 
 }  // namespace assay

@@ -11,6 +11,8 @@ import os
 import re
 import shutil
 import struct
+import zipfile
+import zlib
 
 try:
     import numpy as np
@@ -21,6 +23,8 @@ except ImportError:
 NPY_TYPES = {"<f4": "F32", "<f8": "F64", "<i8": "I64", "|u1": "U8", "<f2": "F16", "<i4": "I32",
              "<i2": "I16", "|i1": "I8", "|b1": "BOOL"}
 PICKLES = (".pt", ".pth")
+# What NumPy raises for a file that is broken.
+UNREADABLE = (ValueError, OSError, EOFError, OverflowError, MemoryError, zipfile.BadZipFile, zlib.error)
 RANK = re.compile(r"(?:^|[/_.-])(?:rank|tp)[_-]?([0-9]+)(?=[/_.-]|$)", re.I)
 STEP = re.compile(r"(?:^|[/_.-])(step|iter|pass|token|pos)[_-]?([0-9]+)(?=[/_.-]|$)", re.I)
 
@@ -107,11 +111,14 @@ class Output:
 
 
 def load_npy(path):
+    """An array, mapped so that a false shape takes no memory, or the arrays of an .npz file."""
     try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except UNREADABLE as error:
+        text = " ".join(str(error).split())
         raise Refused(f"{path}: " + ("an array of Python objects: a pickle, which is not read; save it as "
-                                     "numbers" if "pickle" in str(error) else str(error))) from None
+                                     "numbers" if "Python object" in text or "pickle" in text else
+                                     f"cannot be read: {text}; save it again")) from None
 
 
 def add_file(output, path, name, **what):
@@ -127,8 +134,8 @@ def add_file(output, path, name, **what):
     for key in value.files:
         try:
             output.add(".".join(filter(None, (name, key))), value[key], path, **what)
-        except ValueError as error:
-            raise Refused(f"{path}: '{key}': {error}") from None
+        except UNREADABLE as error:
+            raise Refused(f"{path}: '{key}': {' '.join(str(error).split())}") from None
 
 
 def files_below(folder):
@@ -206,8 +213,11 @@ def read_msprobe(folder, files, output):
         what = {"step": int(step.group(1)) if step else 0}
         if len(ranks) > 1 and rank:
             what["rank"] = {"tp": int(rank.group(1)), "pp": 0, "ep": 0}
-        with open(os.path.join(folder, dump)) as file:
-            calls = json.load(file).get("data")
+        try:
+            with open(os.path.join(folder, dump)) as file:
+                calls = json.load(file).get("data")
+        except (OSError, ValueError, AttributeError, RecursionError) as error:
+            raise Refused(f"{dump}: {' '.join(str(error).split())}; dump again") from None
         if not isinstance(calls, dict):
             raise Refused(f"{dump}: it has no object 'data'; give what msprobe's dump wrote")
         for call, entry in calls.items():
@@ -221,9 +231,11 @@ def read_msprobe(folder, files, output):
             if "mbed" in kind and isinstance(given, dict) and "int" in str(given.get("dtype")):
                 count += add_saved(output, folder, place, "input_ids", given, now)
             outputs = entry.get("output")
-            if isinstance(outputs, list) and sum(isinstance(each, dict) for each in outputs) == 1:
-                outputs = next(each for each in outputs if isinstance(each, dict))
-            count += add_saved(output, folder, place, module, outputs, now)
+            # The first of several is what the module computes, as in SGLang's dump.
+            parts = [(f"{module}.{i}", part) for i, part in enumerate(outputs if isinstance(outputs, list) else [outputs])
+                     if isinstance(part, (dict, list))]
+            for i, (name, part) in enumerate(parts):
+                count += add_saved(output, folder, place, name if i else module, part, now)
     if not count:
         raise Refused("no tensor was saved, only statistics; set \"task\": \"tensor\" in msprobe's config.json")
     return []
@@ -316,7 +328,7 @@ def main():
         output.finish(*read(source, output))
     except Refused as refused:
         sys.exit(str(refused))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError) as error:
         sys.exit(f"{type(error).__name__}: " + " ".join(str(error).split()))
 
 

@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMaxIndex = int64_t{64} << 20;  // bytes of a list of shards or of tensors
+constexpr const char* kStatistics = "dump.json";  // of msprobe, which may have saved nothing else
 constexpr const char* kIndex = ".safetensors.index.json";
 constexpr const char* kHiddenStates = "hidden_states";  // vLLM's names
 constexpr const char* kTokenIds = "token_ids";
@@ -54,7 +55,8 @@ bool holds_dump(const std::string& folder) {
   auto entry = fs::recursive_directory_iterator(folder, error);
   for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
     if (entry->path().extension() == ".jsonl") return false;
-    found = found || has_ending_of_dumps(entry->path().string());
+    found = found || has_ending_of_dumps(entry->path().string()) ||
+            entry->path().filename() == kStatistics;
   }
   return found;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <set>
 #include <vector>
 
@@ -86,6 +87,21 @@ std::string prompt_of(const GoldenManifest& manifest, const std::optional<LogHea
               manifest.path, "run one of its prompts, or give --floor another");
 }
 
+// The floors of a measured policy are those of its models: what is noise for one may be a fault in
+// another.
+void check_models(const Policy& policy, const std::string& policy_path,
+                  std::initializer_list<std::string> logs) {
+  if (policy.model_hashes().empty()) return;
+  for (const std::string& log : logs) {
+    const auto header = read_log_header(log);
+    if (!header || header->model.sha256.empty()) continue;
+    if (policy.model_hashes().contains(header->model.sha256)) continue;
+    throw Error(fmt::format("its floors are of other models than {} {} {}, of which {} is",
+                            header->model.name, header->model.type, header->model.sha256, log),
+                policy_path, "measure those of this model with assay floors");
+  }
+}
+
 }  // namespace
 
 std::optional<double> floor_of(const GoldenFile& file, const std::string& floor,
@@ -116,10 +132,7 @@ Policy floor_policy(const GoldenManifest& manifest, const GoldenFile& file,
       throw Error(fmt::format("{} has no floor '{}' for '{}'", file.type, name, checkpoint), path,
                   "leave it out of the logs, or record the golden with it");
     }
-    Tolerance tolerance;
-    tolerance.rel_l2 = std::min(k * *value, kWidestTolerance);
-    tolerance.floor = value;
-    return tolerance;
+    return floor_tolerance(k, *value);
   });
 }
 
@@ -158,7 +171,15 @@ Policy policy_for_logs(const std::string& policy_path, const std::string& floor,
     throw Error("there are no floors without a manifest", "--floor",
                 "give --policy golden/MODEL/manifest.json with it");
   }
-  return policy_path.empty() ? Policy() : Policy::from_file(policy_path);
+  if (policy_path.empty()) return Policy();
+  Policy policy = Policy::from_file(policy_path);
+  check_models(policy, policy_path, {ref_path, got_path});
+  return policy;
+}
+
+bool requires_whole_records(const std::string& policy_path) {
+  if (policy_path.empty()) return false;
+  return is_golden_manifest(policy_path) || Policy::from_file(policy_path).is_measured();
 }
 
 }  // namespace assay

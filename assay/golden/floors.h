@@ -9,14 +9,6 @@
 
 namespace assay {
 
-// No floor is lower: rounding to a 32-bit float, as values are logged, changes a value by up to
-// this fraction of it.
-inline constexpr double kLeastFloor = 0x1p-24;
-
-// No tolerance is wider: the error of engines that quantise activations may be half of a tensor,
-// and three times that would let zeros pass, whose error is 1.
-inline constexpr double kWidestTolerance = 0.99 * kRelL2Bound;
-
 // The error of `fast` on weights in blocks may be this many times its floor (fast_floors.h): the
 // same rounding in another order has another error of the same size, and a sketch estimates it
 // within three deviations of sqrt(2 / 64) / 2 each.
@@ -46,5 +38,9 @@ const GoldenFile& fitting_file(const GoldenManifest& manifest, const std::option
 // is none.
 Policy policy_for_logs(const std::string& policy_path, const std::string& floor,
                        const std::string& ref_path, const std::string& got_path);
+
+// Whether only whole records count under that policy, as floors were measured on these: it is a
+// manifest or a measured policy file. An empty path is neither.
+bool requires_whole_records(const std::string& policy_path);
 
 }  // namespace assay

@@ -16,7 +16,6 @@ namespace {
 
 constexpr int64_t kMaxTokens = int64_t{1} << 24;
 constexpr const char* kHint = "see golden/README.md for what a manifest holds";
-constexpr double kMostK = 10;
 
 double below_bound(const JsonNode& node) {
   const double value = node.number_at_least(0);

@@ -16,8 +16,10 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 }  // namespace
 
+// A short log needs no whole chunk, which would take longer to clear than the log to read.
 LineReader::LineReader(std::shared_ptr<const InputFile> file)
-    : file_(std::move(file)), buffer_(kChunkBytes + kLinePadding) {}
+    : file_(std::move(file)),
+      buffer_(std::min(kChunkBytes, static_cast<size_t>(file_->size())) + kLinePadding) {}
 
 void LineReader::fail_too_long() const {
   throw Error(fmt::format("the line is longer than {} MiB", kMaxLineBytes >> 20),

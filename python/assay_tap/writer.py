@@ -45,7 +45,7 @@ class LogWriter:
     record and tears at most the last line. Calls may come from several threads, and from a child of fork(), which goes
     on with the same file.
 
-    values: how many leading values a record holds, or None for all. sketch brings the summary with it. sketch_digits
+    values: how many leading values a record holds, or None or "all". sketch brings the summary with it. sketch_digits
     shortens the 64 numbers of a sketch, for fixtures that must stay small; None prints them so that they read back
     to the same bits. times: each record says when it was logged, so no two runs write the same bytes. rank: of the
     process that logs, for each record that names no other, such as {"tp": 1}.
@@ -62,8 +62,9 @@ class LogWriter:
         times=False,
         rank=None,
     ):
-        if values is not None and values < 0:
-            raise LogError(f"{path}: {values} is not a count of values; give a number of 0 or more, or None for all")
+        values = None if values == "all" else values
+        if values is not None and not (isinstance(values, int) and values >= 0):
+            raise LogError(f"{path}: {values} is not a count of values; give a whole number of 0 or more, or 'all'")
         self.path = os.fspath(path)
         try:
             check_rank(rank)

@@ -86,5 +86,80 @@ TEST_F(PolicyTest, RejectsLimitsThatPassAnything) {
       put("loose.json", R"({"default": {"rel_l2": 0.99, "max_abs": 999, "kl": 0.9}})"));
 }
 
+constexpr const char* kMeasured = R"({"measured": {"program": "assay", "runs": [
+    {"log": "a.jsonl", "model_sha256": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"},
+    {"log": "b.jsonl"}]}, "k": 3, "checkpoints": {
+    "embedding": {"floor": 0, "run": 1, "token_idx": 0, "records": 3},
+    "layer_0_output": {"floor": 1e-6, "run": 1, "token_idx": 2, "records": 3},
+    "layer_1_*": {"floor": 0.4}, "layer_1_output": {"floor": 1e-3}, "logits": {"rel_l2": 1e-5}}})";
+
+TEST_F(PolicyTest, AMeasuredFloorAllowsKTimesIt) {
+  const Policy policy = Policy::from_file(put("p.json", kMeasured));
+  EXPECT_TRUE(policy.is_measured());
+  EXPECT_EQ(policy.model_hashes().size(), 1U);
+  EXPECT_DOUBLE_EQ(*policy.tolerance("layer_0_output").rel_l2, 3e-6);
+  EXPECT_DOUBLE_EQ(*policy.tolerance("layer_0_output").floor, 1e-6);
+  // Values are logged as 32-bit floats, and zeros are off by 1.
+  EXPECT_EQ(*policy.tolerance("embedding").rel_l2, 3 * 0x1p-24);
+  EXPECT_EQ(*policy.tolerance("layer_1_ffn_out").rel_l2, kWidestTolerance);
+  // A glob that comes before a name stands before it.
+  EXPECT_EQ(*policy.tolerance("layer_1_output").rel_l2, kWidestTolerance);
+  EXPECT_EQ(policy.tolerance("logits").rel_l2, 1e-5);
+  EXPECT_FALSE(Policy::from_file(put("q.json", R"({"default": {"kl": 0.1}})")).is_measured());
+}
+
+// Breaks if the default of 1e-2 held what nobody measured.
+TEST_F(PolicyTest, ACheckpointWithoutFloorIsAnError) {
+  const std::string path = put("p.json", kMeasured);
+  EXPECT_THAT(error_of([&] { Policy::from_file(path).tolerance("layer_2_output"); }),
+              AllOf(HasSubstr(path + ": has no floor for 'layer_2_output'"),
+                    HasSubstr("--checkpoints"), HasSubstr("assay floors")));
+  const Policy with_default = Policy::from_file(put(
+      "d.json", R"({"k": 2, "default": {"rel_l2": 0.1}, "checkpoints": {"a": {"floor": 1e-3}}})"));
+  EXPECT_EQ(with_default.tolerance("layer_2_output").rel_l2, 0.1);
+}
+
+TEST_F(PolicyTest, RejectsMalformedFloors) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"checkpoints": {"a": {"floor": 1e-3}}})", "'a' has a floor, and the policy no k"},
+      {R"({"k": 3, "checkpoints": {"a": {"floor": 1}}})", "it lets anything pass"},
+      {R"({"k": 3, "checkpoints": {"a": {"floor": 1e300}}})", "it lets anything pass"},
+      {R"({"k": 3, "checkpoints": {"a": {"floor": -1e-9}}})", "not a number of 0 or more"},
+      {R"({"k": 3, "checkpoints": {"a": {"floor": "1e-9"}}})", "not a number of 0 or more"},
+      {R"({"k": 3, "checkpoints": {"a": {"floor": 1e-3, "rel_l2": 1e-2}}})",
+       "has both a floor and rel_l2"},
+      {R"({"k": 3, "checkpoints": {"a": {"run": 1}}})", "names no metric"},
+      {R"({"k": 0.5, "checkpoints": {"a": {"floor": 1e-3}}})", "'k' is not a number from 1 to 10"},
+      {R"({"k": 11, "checkpoints": {"a": {"floor": 1e-3}}})", "'k' is not a number from 1 to 10"},
+      {R"({"k": "3", "checkpoints": {"a": {"floor": 1e-3}}})", "'k' is not a number from 1 to 10"},
+      {R"({"k": 3})", "the policy names no tolerance"},
+      {R"({"measured": {"runs": []}, "default": {"kl": 0.1}})", "unknown key 'measured'"},
+      {R"({"k": 3, "measured": 1, "default": {"kl": 0.1}})", "'measured' is not an object"},
+      {R"({"k": 3, "measured": {}, "default": {"kl": 0.1}})", "has no array 'runs'"},
+      {R"({"k": 3, "measured": {"runs": [1]}, "default": {"kl": 0.1}})",
+       "a run of 'measured' is not an object"},
+      {R"({"k": 3, "measured": {"runs": [{"model_sha256": "no"}]}, "default": {"kl": 0.1}})",
+       "is no SHA-256"},
+  };
+  for (const auto& [text, message] : cases) {
+    EXPECT_THAT(error_of([&] { Policy::from_file(put("p.json", text)); }), HasSubstr(message))
+        << text;
+  }
+}
+
+// A model of 126 layers has 2400 checkpoints, each with a floor of its own.
+TEST_F(PolicyTest, NamesAreNotCountedAsGlobs) {
+  std::string text = R"({"k": 3, "checkpoints": {"a": {"floor": 1e-3})";
+  for (int i = 0; i < 3000; ++i)
+    text += ", \"layer_" + std::to_string(i) + "_q\": {\"floor\": 1e-4}";
+  const Policy policy = Policy::from_file(put("names.json", text + "}}"));
+  EXPECT_DOUBLE_EQ(*policy.tolerance("layer_2999_q").rel_l2, 3e-4);
+  EXPECT_EQ(policy.unused_globs({"a", "layer_7_q"}).size(), 2999U);
+  std::string globs = R"({"checkpoints": {"a": {"rel_l2": 1e-3})";
+  for (int i = 0; i < 1001; ++i) globs += ", \"layer_" + std::to_string(i) + "_*\": {\"kl\": 1e-4}";
+  EXPECT_THAT(error_of([&] { Policy::from_file(put("globs.json", globs + "}}")); }),
+              HasSubstr("more than 1000 globs"));
+}
+
 }  // namespace
 }  // namespace assay

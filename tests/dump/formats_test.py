@@ -1,0 +1,225 @@
+"""Dumps in each format, made here from its documentation: formats_test.py ASSAY; exit 77 without torch.
+
+What would break: a dump that passes although it differs, or that is read as other tensors than it holds.
+"""
+
+import json
+import sys
+
+from dump_case import IDS, TOKENS, DumpCase, np, safetensors, tensors, torch, unittest
+from safetensors.torch import save_file as save_torch_file
+
+
+def save_npz(folder, values):
+    np.savez(folder / "dump.npz", **values)
+    return folder / "dump.npz"
+
+
+def save_compressed_npz(folder, values):
+    np.savez_compressed(folder / "dump.npz", **values)
+    return folder / "dump.npz"
+
+
+def save_safetensors(folder, values):
+    safetensors.numpy.save_file(values, folder / "dump.safetensors")
+    return folder / "dump.safetensors"
+
+
+def save_batch_of_one(folder, values):
+    """[batch, tokens, width], as modules of transformers return it."""
+    safetensors.numpy.save_file({name: value[None] for name, value in values.items()}, folder / "dump.safetensors")
+    return folder / "dump.safetensors"
+
+
+def save_shards(folder, values):
+    """As safetensors' documentation has them: an index beside the files."""
+    shards = folder / "shards"
+    shards.mkdir()
+    weight_map = {}
+    for i, (name, value) in enumerate(values.items()):
+        shard = f"dump-{i + 1:05}-of-{len(values):05}.safetensors"
+        safetensors.numpy.save_file({name: value}, shards / shard)
+        weight_map[name] = shard
+    index = shards / "dump.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": weight_map}))
+    return index
+
+
+def save_folder_of_shards(folder, values):
+    return save_shards(folder, values).parent
+
+
+def save_npy_folder(folder, values):
+    (folder / "npy").mkdir()
+    for name, value in values.items():
+        np.save(folder / "npy" / f"{name}.npy", value)
+    return folder / "npy"
+
+
+def save_npy_by_step(folder, values):
+    """CHECKPOINT/step_N.npy: the prompt, then a token a step."""
+    for name, value in values.items():
+        place = folder / "steps" / name
+        place.mkdir(parents=True)
+        np.save(place / "step_0.npy", value[: TOKENS - 2])
+        for step in (1, 2):
+            np.save(place / f"step_{step}.npy", value[TOKENS - 3 + step : TOKENS - 2 + step])
+    return folder / "steps"
+
+
+def save_npy_by_token(folder, values):
+    """token_N/CHECKPOINT.npy, each of one dimension."""
+    for token in range(TOKENS):
+        place = folder / "tokens" / f"token_{token}"
+        place.mkdir(parents=True)
+        for name, value in values.items():
+            np.save(place / f"{name}.npy", value[token])
+    return folder / "tokens"
+
+
+def save_pt(folder, values):
+    torch.save({name: torch.from_numpy(value) for name, value in values.items()}, folder / "dump.pt")
+    return folder / "dump.pt"
+
+
+def save_pt_folder(folder, values):
+    (folder / "pt").mkdir()
+    for name, value in values.items():
+        torch.save(torch.from_numpy(value), folder / "pt" / f"{name}.pt")
+    return folder / "pt"
+
+
+SAVERS = (save_npz, save_compressed_npz, save_safetensors, save_batch_of_one, save_shards, save_folder_of_shards,
+          save_npy_folder, save_npy_by_step, save_npy_by_token)  # fmt: skip
+PICKLERS = (save_pt, save_pt_folder)  # each takes the seconds in which torch starts
+
+
+class Formats(DumpCase):
+    def compared(self, values, save, code):
+        with self.subTest(save.__name__):
+            place = self.folder / f"{save.__name__}-{code}"
+            place.mkdir()
+            return json.loads(self.assay("compare", self.log(tensors()), save(place, values), "--format", "json", code=code).stdout)
+
+    def test_each_holds_the_records_of_its_tensors(self):
+        for save in SAVERS + PICKLERS:
+            with self.subTest(save.__name__):
+                report = self.compared(tensors(), save, 0)
+                self.assertEqual(report["verdict"], "match")
+                self.assertEqual(report["evidence"]["whole"], 4 * TOKENS)
+                self.assertEqual(report["summary"]["unmatched_got"], 0)
+
+    def test_one_wrong_element_is_found(self):
+        wrong = tensors()
+        wrong["layer_1_output"][4, 11] += 2
+        for save in SAVERS + PICKLERS[:1]:
+            with self.subTest(save.__name__):
+                first = self.compared(wrong, save, 1)["first_divergence"]
+                self.assertEqual((first["checkpoint"], first["token_idx"]), ("layer_1_output", 4))
+
+    def test_a_missing_tensor_is_not_proved(self):
+        short = tensors()
+        del short["layer_0_output"]
+        for save in SAVERS:
+            with self.subTest(save.__name__):
+                self.assertEqual(self.compared(short, save, 2)["verdict"], "incomplete")
+
+    def test_not_a_number_fails(self):
+        broken = tensors()
+        broken["logits"][2, 7] = np.nan
+        for save in SAVERS:
+            with self.subTest(save.__name__):
+                first = self.compared(broken, save, 1)["first_divergence"]
+                self.assertEqual((first["checkpoint"], first["metric"]), ("logits", "nonfinite"))
+
+    def test_types(self):
+        """Values of each type are those that the type holds, and its name is the record's."""
+        for kind, name in ((torch.float64, "f64"), (torch.float16, "f16"), (torch.bfloat16, "bf16")):
+            cast = {key: torch.from_numpy(value).to(kind) for key, value in tensors().items()}
+            log = self.log({key: value.to(torch.float64).numpy() for key, value in cast.items()})
+            save_torch_file(cast, self.folder / "dump.safetensors")
+            torch.save(cast, self.folder / "dump.pt")
+            for dump in ("dump.safetensors", "dump.pt"):
+                with self.subTest(name, dump=dump):
+                    self.assertIn("match: ", self.assay("compare", log, dump, code=0).stdout)
+                    lines = self.assay("import", dump, code=0).stdout.splitlines()
+                    self.assertEqual({json.loads(line)["dtype"] for line in lines if "checkpoint" in line}, {name})
+
+    def test_single_array(self):
+        values = tensors()["logits"]
+        np.save(self.folder / "logits.npy", values)
+        self.assay("compare", self.log({"logits": values}), "logits.npy", code=0)
+        np.save(self.folder / "fortran.npy", np.asfortranarray(values))
+        answer = self.assay("import", "fortran.npy")
+        if answer.returncode == 0:  # read in its own order, or refused: never as other elements
+            rows = [json.loads(line)["values"] for line in answer.stdout.splitlines() if "checkpoint" in line]
+            self.assertEqual(np.array(rows, np.float32).tobytes(), values.tobytes())
+        else:
+            self.assertEqual(answer.returncode, 2)
+
+    def test_parquet(self):
+        self.log(tensors())
+        self.assay("convert", "ref.jsonl", "log.parquet", code=0)
+        self.assertIn("match: ", self.assay("compare", "ref.jsonl", "log.parquet", code=0).stdout)
+
+    def test_batch_with_padding(self):
+        """Two prompts, the first padded on the left: each is a sequence, and the padding is no record."""
+        values = {"input_ids": np.array([[0, 0, 5, 6], [1, 2, 3, 4]]), "attention_mask": np.array([[0, 0, 1, 1], [1, 1, 1, 1]]),
+                  "layer_0_output": np.random.default_rng(1).normal(size=(2, 4, 8)).astype(np.float32)}  # fmt: skip
+        dump = save_npz(self.folder, values)
+        lines = [json.loads(line) for line in self.assay("import", dump, code=0).stdout.splitlines()]
+        records = [line for line in lines if "checkpoint" in line]
+        self.assertEqual([(r.get("sequence", "0"), r["token_idx"]) for r in records],
+                         [("0", 0), ("0", 1), ("1", 0), ("1", 1), ("1", 2), ("1", 3)])  # fmt: skip
+        self.assertEqual(np.array(records[0]["values"], np.float32).tobytes(), values["layer_0_output"][0, 2].tobytes())
+
+    def test_heads_before_tokens(self):
+        values = np.random.default_rng(1).normal(size=(1, 3, TOKENS, 4)).astype(np.float32)
+        np.savez(self.folder / "heads.npz", layer_0_q_rope=values, input_ids=np.array([IDS]))
+        records = [json.loads(line) for line in self.assay("import", "heads.npz", code=0).stdout.splitlines()][1:]
+        self.assertEqual(records[2]["shape"], [3, 4])
+        self.assertEqual(np.ravel(records[2]["values"]).astype(np.float32).tobytes(), values[0, :, 2].tobytes())
+
+    def test_llama_cpp_model_conversion(self):
+        """examples/model-conversion: MODEL.bin has float32 logits after the last token, MODEL-tokens.bin the ids."""
+        logits = tensors()["logits"]
+        place = self.folder / "data"
+        place.mkdir()
+        logits[-1].tofile(place / "llamacpp-tiny.bin")
+        np.array(IDS, np.int32).tofile(place / "llamacpp-tiny-tokens.bin")
+        log = self.log({"logits": logits})
+        for dump in (place, place / "llamacpp-tiny.bin"):
+            self.assay("compare", log, dump, "--tokens", str(TOKENS - 1), code=0)
+            self.assay("compare", log, dump, code=2)  # the other positions are not proved
+        (logits[-1] * 1.1).astype(np.float32).tofile(place / "llamacpp-tiny.bin")
+        self.assay("compare", log, place, "--tokens", str(TOKENS - 1), code=1)
+
+    def test_vllm_hidden_states(self):
+        """The connector's safetensors file: hidden_states [tokens, layers, width] and token_ids."""
+        values = tensors()
+        states = np.stack([values["embedding"], values["layer_0_output"], values["layer_1_output"]], 1)
+        safetensors.numpy.save_file({"hidden_states": states, "token_ids": np.array(IDS)}, self.folder / "req.safetensors")
+        answer = self.assay("import", "req.safetensors", "-o", "vllm.jsonl", code=0)
+        self.assertIn("does not say which layers", answer.stderr)
+        self.assay("import", "req.safetensors", "--layers", "0,1,2", "-o", "vllm.jsonl", code=0)
+        del values["logits"]
+        self.assertIn("match: ", self.assay("compare", self.log(values), "vllm.jsonl", code=0).stdout)
+        self.assay("import", "req.safetensors", "--layers", "0,1", "-o", "none.jsonl", code=2)
+        self.assertFalse((self.folder / "none.jsonl").exists())
+
+    def test_a_map_is_suggested_from_names_and_widths(self):
+        hf = {"model.embed_tokens": "embedding", "model.layers.0": "layer_0_output", "model.layers.1": "layer_1_output",
+              "lm_head": "logits"}  # fmt: skip
+        values = tensors()
+        dump = save_npz(self.folder, {**{name: values[to] for name, to in hf.items()}, "model.layers.0.extra": values["logits"]})
+        answer = self.assay("import", dump, "-o", "got.jsonl", "--suggest-map", "map.json", code=0)
+        self.assertIn("model.layers.{N}.extra", answer.stderr)
+        rules = {rule["name"]: rule["to"] for rule in json.loads((self.folder / "map.json").read_text())["rules"]}
+        self.assertEqual(rules, {"model.embed_tokens": "embedding", "model.layers.{N}": "layer_{N}_output", "lm_head": "logits",
+                                 "model.layers.{N}.extra": None})  # fmt: skip
+        self.assay("compare", self.log(values), "got.jsonl", "--map", "map.json", code=0)
+
+
+if __name__ == "__main__":
+    DumpCase.program = sys.argv.pop(1)
+    unittest.main()

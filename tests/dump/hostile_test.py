@@ -1,0 +1,178 @@
+"""Dumps that are broken, or made to do harm: hostile_test.py ASSAY; exit 77 without torch.
+
+What would break: the machine of whoever looks at a stranger's dump, or a verdict on half of one.
+"""
+
+import io
+import json
+import os
+import struct
+import subprocess
+import sys
+import zipfile
+
+from dump_case import IDS, DumpCase, np, safetensors, tensors, torch, unittest
+
+
+MEMBER = "layer_0_output.npy"
+
+
+class Payload:
+    """What a pickle runs when it is loaded as Python would."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (os.mkdir, (self.path,))
+
+
+def npy_header(shape, descr="<f4", fortran=False):
+    text = repr({"descr": descr, "fortran_order": fortran, "shape": shape}).encode()
+    text += b" " * (-(10 + len(text) + 1) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+
+
+def safetensors_file(header, data=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+class Hostile(DumpCase):
+    def put(self, name, data):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return path
+
+    def test_a_pickle_that_runs_code_runs_nothing(self):
+        trap = self.folder / "trap"
+        inner = {"layer_0_output": torch.zeros(2, 4), "more": Payload(str(trap))}
+        torch.save(inner, self.folder / "dump.pt")
+        self.refused("dump.pt", "dump.pt", "running a pickle is not safe")
+        torch.save(inner, self.folder / "old.pt", _use_new_zipfile_serialization=False)
+        self.refused("old.pt", "old.pt", "not safe")
+        os.mkdir(self.folder / "folder")
+        torch.save(inner, self.folder / "folder" / "layer_0_output.pt")
+        self.refused("folder", "layer_0_output.pt", "not safe")
+        np.save(self.folder / "objects.npy", np.array([Payload(str(trap))], dtype=object), allow_pickle=True)
+        self.refused("objects.npy", "objects.npy")
+        np.savez(self.folder / "objects.npz", layer_0_output=np.array([Payload(str(trap))], dtype=object))
+        self.refused("objects.npz", "objects.npz")
+        os.mkdir(self.folder / "arrays")
+        np.save(self.folder / "arrays" / "x.npy", np.array([Payload(str(trap))], dtype=object), allow_pickle=True)
+        self.refused("arrays", "x.npy", "pickle")
+        self.assertFalse(trap.exists())
+
+    def test_modules_beside_the_dump_are_not_imported(self):
+        for name in ("numpy", "torch", "json", "struct"):
+            self.put(f"{name}.py", f"open({str(self.folder / 'ran')!r}, 'w')\n".encode())
+        torch.save({"layer_0_output": torch.ones(3, 4)}, self.folder / "dump.pt")
+        self.assay("analyze", "dump.pt", code=0)
+        self.assertFalse((self.folder / "ran").exists())
+
+    def test_truncated_files(self):
+        values = tensors()
+        np.savez(self.folder / "dump.npz", **values)
+        np.savez_compressed(self.folder / "packed.npz", **values)
+        safetensors.numpy.save_file(values, self.folder / "dump.safetensors")
+        np.save(self.folder / "logits.npy", values["logits"])
+        for name in ("dump.npz", "packed.npz", "dump.safetensors", "logits.npy"):
+            whole = (self.folder / name).read_bytes()
+            for share in (0, 0.01, 0.3, 0.9, 1 - 1 / len(whole)):
+                with self.subTest(name, share=share):
+                    self.put("cut-" + name, whole[: int(share * len(whole))])
+                    self.refused("cut-" + name, "cut-" + name)
+        torch.save({name: torch.from_numpy(value) for name, value in values.items()}, self.folder / "dump.pt")
+        whole = (self.folder / "dump.pt").read_bytes()
+        self.put("cut.pt", whole[: len(whole) // 2])
+        self.refused("cut.pt", "cut.pt", "torch.load")
+
+    def test_shapes_that_the_data_do_not_fill(self):
+        for shape in ((2**40, 4), (2**62, 2**62), (-1, 4), (3, 2**33), (0, 4)):
+            with self.subTest(shape):
+                self.refused(self.put("layer_0_output.npy", npy_header(shape) + bytes(64)), "layer_0_output.npy")
+                self.put("folder/layer_0_output.npy", npy_header(shape) + bytes(64))
+                self.refused("folder", "folder")
+        for info in ({"dtype": "F32", "shape": [4, 4], "data_offsets": [0, 32]}, {"dtype": "F32", "shape": [4], "data_offsets": [0, 1 << 60]},
+                     {"dtype": "F32", "shape": [-4, -1], "data_offsets": [0, 16]}, {"dtype": "F32", "shape": [4], "data_offsets": [16, 0]},
+                     {"dtype": "F99", "shape": [4, 1], "data_offsets": [0, 16]}, {"dtype": "F32", "shape": [1 << 40] * 4, "data_offsets": [0, 16]}):  # fmt: skip
+            with self.subTest(info=info):
+                self.refused(self.put("bad.safetensors", safetensors_file({"layer_0_output": info}, bytes(16))), "bad.safetensors")
+        self.refused(self.put("long.safetensors", struct.pack("<Q", 1 << 62) + b"{}"), "long.safetensors")
+        self.refused(self.put("deep.safetensors", safetensors_file(b"[" * 100000)), "deep.safetensors")
+
+    def test_a_zip_bomb_takes_little_memory(self):
+        """Two rows of 2^28 zeros in 2 MB: refused by their width, in bounded memory."""
+        text = io.BytesIO()
+        with zipfile.ZipFile(text, "w", zipfile.ZIP_DEFLATED) as archive, archive.open(MEMBER, "w", force_zip64=True) as member:
+            member.write(npy_header((2, 2**28)))
+            for _ in range(64):
+                member.write(bytes(1 << 25))
+        self.put("bomb.npz", text.getvalue())
+        limited = f'ulimit -v 2000000; exec "{self.program}" analyze bomb.npz'
+        answer = subprocess.run(["bash", "-c", limited], capture_output=True, text=True, cwd=self.folder)
+        self.assertEqual(answer.returncode, 2, answer.stderr)
+        self.assertIn("bomb.npz", answer.stderr)
+        self.assertEqual(answer.stderr.count("\n"), 1, answer.stderr)
+
+    def test_names_are_names_and_no_paths(self):
+        outside = self.folder / "outside"
+        values = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+        safetensors.numpy.save_file({str(outside): values, "../../up": values, "a\n\x1b[31mb": values}, self.folder / "dump.safetensors")
+        self.assay("import", "dump.safetensors", "-o", "log.jsonl", "--suggest-map", "map.json", code=0)
+        self.assertFalse(outside.exists())
+        self.assertNotIn("\x1b", self.assay("analyze", "dump.safetensors").stdout)
+        self.put("shards/x.safetensors.index.json", json.dumps({"weight_map": {"a": "../dump.safetensors"}}).encode())
+        self.refused("shards/x.safetensors.index.json", "is not the name of a file beside it")
+        self.put("shards/y.safetensors.index.json", json.dumps({"weight_map": {"a": "none.safetensors"}}).encode())
+        self.refused("shards/y.safetensors.index.json", "none.safetensors")
+        with zipfile.ZipFile(self.folder / "paths.npz", "w") as archive:
+            archive.writestr(str(outside) + ".npy", npy_header((3, 4)) + values.tobytes())
+        self.assay("analyze", "paths.npz", code=0)
+        self.assertFalse(outside.exists())
+
+    def test_msprobe_that_names_files_elsewhere(self):
+        secret = self.folder / "secret.npy"
+        np.save(secret, np.ones((3, 4), np.float32))
+        call = {"output": [{"type": "torch.Tensor", "dtype": "torch.float32", "shape": [3, 4], "data_name": "../../../secret.npy"}]}
+        self.put("msp/step0/rank0/dump.json", json.dumps({"data": {"Module.layers.0.Layer.forward.0": call}}).encode())
+        self.refused("msp", "secret.npy")
+        self.put("msp/step0/rank0/dump.json", b"{" * 50000)
+        self.refused("msp", "dump.json")
+        self.put("msp/step0/rank0/dump.json", json.dumps({"data": {}}).encode())
+        self.refused("msp", "no tensor was saved, only statistics")
+
+    def test_rows_that_do_not_fit_together(self):
+        values = np.ones((6, 4), np.float32)
+        np.savez(self.folder / "ids.npz", layer_0_output=values, input_ids=np.array([IDS[:5]]))
+        self.refused("ids.npz", "ids.npz")
+        np.savez(self.folder / "positions.npz", layer_0_output=values, input_ids=np.array([IDS]), positions=np.arange(4))
+        self.refused("positions.npz", "'positions' has 4 elements for 6 tokens")
+        np.savez(self.folder / "negative.npz", layer_0_output=values, positions=np.arange(6) - 3)
+        self.refused("negative.npz", "negative position")
+        np.savez(self.folder / "float_ids.npz", layer_0_output=values, input_ids=np.ones((1, 6), np.float32))
+        self.refused("float_ids.npz", "input_ids", "no list of whole numbers")
+        np.savez(self.folder / "mixed.npz", layer_0_output=values, weight=np.ones((9, 9), np.float32), input_ids=np.array([IDS]))
+        answer = self.assay("import", "mixed.npz", code=0)
+        self.assertIn("left out 1 tensor, the first 'weight'", answer.stderr)
+
+    def test_folders(self):
+        os.mkdir(self.folder / "empty")
+        self.refused("empty", "empty")
+        self.put("notes/readme.txt", b"hello")
+        self.refused("notes", "notes")
+        os.mkdir(self.folder / "loop")
+        np.save(self.folder / "loop" / "layer_0_output.npy", np.ones((3, 4), np.float32))
+        os.symlink(self.folder / "loop", self.folder / "loop" / "again")
+        os.symlink(self.folder / "nowhere", self.folder / "loop" / "gone.npy")
+        os.mkfifo(self.folder / "loop" / "pipe.npy")
+        self.assay("analyze", "loop", code=0)
+        self.refused("absent.npz", "absent.npz")
+        self.put("x.bin", bytes(16))
+        self.refused("x.bin", "x-tokens.bin is missing")
+
+
+if __name__ == "__main__":
+    DumpCase.program = sys.argv.pop(1)
+    unittest.main()

@@ -168,11 +168,12 @@ bool are_factors(const std::set<std::string>& names) {
   return std::all_of(names.begin(), names.end(), is_factor);
 }
 
-// Whether a mistake in one of several layers and another one in all of them, or in an op that there
+// Whether a mistake in some of the layers and another one in all of them, or in an op that there
 // is once, leave as little: neither is likelier.
-bool is_in_one_layer_or_all(const std::vector<const Candidate*>& same) {
+bool is_in_some_layers_or_all(const std::vector<const Candidate*>& same) {
   return std::ranges::any_of(same, [&](const Candidate* other) {
-    return other->name != same.front()->name && other->in_one_layer != same.front()->in_one_layer;
+    return other->name != same.front()->name &&
+           other->in_some_layers != same.front()->in_some_layers;
   });
 }
 
@@ -209,7 +210,7 @@ Judgement judge(std::vector<Candidate> candidates, const JudgingContext& context
         tokens, fmt::join(names, ", "), in_words(same));
     return judgement;
   }
-  if (is_in_one_layer_or_all(same)) {
+  if (is_in_some_layers_or_all(same)) {
     judgement.hint = fmt::format(
         "these give the same ({}): {}; a log with --checkpoints ops would tell them apart",
         fmt::join(names, ", "), in_words(same));

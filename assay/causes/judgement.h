@@ -20,7 +20,7 @@ struct Candidate {
   // before it; 3: one that is rather called by another name where nothing tells the two apart.
   int rank = 0;
   Fit fit;
-  bool in_one_layer = false;  // of several that could have it
+  bool in_some_layers = false;  // of those that could have it
   double score() const { return fit.ratio(); }
 };
 

@@ -80,6 +80,7 @@ std::vector<Kinds> families_of_biases() {
       {Checkpoint::kFfnGate, Checkpoint::kFfnUp, Checkpoint::kExpertOut, Checkpoint::kSharedGate,
        Checkpoint::kSharedUp, Checkpoint::kSharedOut, Checkpoint::kFfnOut},
       kinds_with(is_product),
+      {Checkpoint::kAttnNorm, Checkpoint::kFfnNorm},
       kinds_with(is_norm),
       kinds_with([&](OpKind kind) { return is_product(kind) || is_norm(kind); })};
 }
@@ -93,7 +94,6 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
   if (name == "parallel_residual" && kind == OpKind::kLinear) {
     return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp}};
   }
-  if (name == "qk_norm") return {{Checkpoint::kQNorm, Checkpoint::kKNorm}};
   if (name == "rope_pairing" && kind == OpKind::kLinear) return {{Checkpoint::kQ, Checkpoint::kK}};
   std::vector<Kinds> families;
   if (name == "rope_scaling") {
@@ -103,6 +103,11 @@ std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistak
                           ? name == "rounding" || name == "transpose"
                           : kind == OpKind::kRope || kind == OpKind::kNorm ||
                                 kind == OpKind::kAdd || kind == OpKind::kActivation;
+  if (kind == OpKind::kNorm) {
+    families.push_back({Checkpoint::kQNorm, Checkpoint::kKNorm});
+    families.push_back({Checkpoint::kAttnNorm, Checkpoint::kFfnNorm});
+    families.push_back({Checkpoint::kAttnNorm, Checkpoint::kFfnNorm, Checkpoint::kFinalNorm});
+  }
   if (of_all) families.push_back(kinds_with([kind](OpKind each) { return each == kind; }));
   return families;
 }

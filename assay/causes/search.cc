@@ -34,6 +34,22 @@ bool is_plain_factor(const BoundMistake& mistake, double parameter) {
          (!is_whole(parameter) || std::round(parameter) < 0 || std::round(parameter) == 1);
 }
 
+// What layers of one network may have or not: an engine can be wrong about those alone.
+struct Trait {
+  bool (*has)(const Network& network, int layer);
+  std::string_view with;
+  std::string_view without;
+};
+constexpr Trait kTraits[] = {
+    {[](const Network& network, int layer) {
+       return find_spec(network.layer(layer), Checkpoint::kRouter) != nullptr;
+     },
+     "with experts", "without experts"},
+    {[](const Network& network, int layer) {
+       return network.model != nullptr && network.model->config().layer(layer).window > 0;
+     },
+     "with a window", "without a window"}};
+
 // Where a walk over several layers computes every position up to the last one that is tried.
 constexpr int64_t kReach = 32;
 // Positions that a mistake is tried at before it is tried at all.
@@ -206,9 +222,11 @@ void Search::try_recomputed() {
   if (is_inherited()) return;
   make_screen();
   const std::vector<Try> tries = to_try();
+  const Try* previous = tries.data();
   for (const Try& one : tries) {
-    const bool after_all_layers = one.in_one_layer && !(&one - 1)->in_one_layer;
-    if (after_all_layers && is_settled()) break;
+    const bool elsewhere = one.layers.size() != previous->layers.size();
+    previous = &one;
+    if (elsewhere && is_settled()) break;
     if (progress_) progress_(&one - tries.data(), std::ssize(tries));
     try {
       if (!one.mistake.together) try_in_chain(one, {one.op.checkpoint});
@@ -228,32 +246,63 @@ void Search::try_recomputed() {
 
 // The mistakes of each op of the chain, those of its own kind before those that any op may have. An
 // op of several layers in the chain is tried in all of them, as an engine calls one function for
-// each, and after that in single ones.
+// each, then in those that differ from others in what they have, and after that in single ones.
 std::vector<Search::Try> Search::to_try() const {
   std::vector<Try> tries;
-  for (const bool in_one_layer : {false, true}) {
-    for (const bool generic : {false, true}) add_tries(in_one_layer, generic, tries);
-  }
+  for (const bool generic : {false, true}) add_tries_in_all(generic, tries);
+  add_tries_in_alike(tries);
+  for (const bool generic : {false, true}) add_tries_in_one(generic, tries);
   return tries;
 }
 
-void Search::add_tries(bool in_one_layer, bool generic, std::vector<Try>& tries) const {
+void Search::add_tries_in_all(bool generic, std::vector<Try>& tries) const {
   std::set<Checkpoint> seen;
   for (const Op op : chain_.ops()) {
-    if (!chain_.is_suspect(op) || (in_one_layer && !is_repeated(op.checkpoint))) continue;
-    if (!in_one_layer && !seen.insert(op.checkpoint).second) continue;
+    if (!chain_.is_suspect(op) || !seen.insert(op.checkpoint).second) continue;
     for (BoundMistake& mistake : mistakes_of(network_, op)) {
-      if (mistake.generic == generic) tries.push_back({std::move(mistake), op, in_one_layer});
+      if (mistake.generic == generic) tries.push_back({std::move(mistake), op});
     }
   }
 }
 
-// The ops of these kinds that may be wrong, of all layers of the chain or one.
-std::set<Op> Search::places(const Kinds& kinds, std::optional<int> layer) const {
+void Search::add_tries_in_alike(std::vector<Try>& tries) const {
+  std::set<std::pair<Checkpoint, std::set<int>>> seen;
+  for (const Op op : chain_.ops()) {
+    if (op.layer < 0 || !chain_.is_suspect(op)) continue;
+    const std::set<Op> all = places({op.checkpoint});
+    for (const Trait& trait : kTraits) {
+      const bool has = trait.has(network_, op.layer);
+      std::set<int> layers;
+      for (const Op other : all) {
+        if (trait.has(network_, other.layer) == has) layers.insert(other.layer);
+      }
+      if (layers.size() < 2 || layers.size() == all.size()) continue;
+      if (!seen.insert({op.checkpoint, layers}).second) continue;
+      for (BoundMistake& mistake : mistakes_of(network_, op)) {
+        if (mistake.generic) continue;
+        tries.push_back({std::move(mistake), op, layers, has ? trait.with : trait.without});
+      }
+    }
+  }
+}
+
+void Search::add_tries_in_one(bool generic, std::vector<Try>& tries) const {
+  for (const Op op : chain_.ops()) {
+    if (!chain_.is_suspect(op) || !is_repeated(op.checkpoint)) continue;
+    for (BoundMistake& mistake : mistakes_of(network_, op)) {
+      if (mistake.generic == generic) tries.push_back({std::move(mistake), op, {op.layer}});
+    }
+  }
+}
+
+// The ops of these kinds that may be wrong, of these layers of the chain or all.
+std::set<Op> Search::places(const Kinds& kinds, const std::set<int>& layers) const {
   std::set<Op> found;
   for (const Op op : chain_.ops()) {
     const bool asked = std::find(kinds.begin(), kinds.end(), op.checkpoint) != kinds.end();
-    if (asked && chain_.is_suspect(op) && (!layer || op.layer == *layer)) found.insert(op);
+    if (asked && chain_.is_suspect(op) && (layers.empty() || layers.contains(op.layer))) {
+      found.insert(op);
+    }
   }
   return found;
 }
@@ -339,8 +388,7 @@ void Search::try_sibling() {
 }
 
 Search::Predict Search::predictor(const Try& one, const Kinds& kinds, const Chain& chain) const {
-  const auto layer = one.in_one_layer ? std::optional(one.op.layer) : std::nullopt;
-  return [this, &one, &chain, at = places(kinds, layer)](double parameter) -> Matrix {
+  return [this, &one, &chain, at = places(kinds, one.layers)](double parameter) -> Matrix {
     if (multiplications() > max_multiplications_) throw WorkLimitReached();
     bool made = false;
     Matrix predicted = chain.run(
@@ -356,12 +404,11 @@ Search::Predict Search::predictor(const Try& one, const Kinds& kinds, const Chai
 }
 
 void Search::try_in_chain(const Try& one, const Kinds& kinds) {
-  const auto layer = one.in_one_layer ? std::optional(one.op.layer) : std::nullopt;
   const int rank = !one.mistake.generic ? 0 : one.op == context_.target ? 1 : 2;
   const size_t before = candidates_.size();
-  try_one(one.mistake, predictor(one, kinds, chain_), rank, place_of(kinds, places(kinds, layer)),
+  try_one(one.mistake, predictor(one, kinds, chain_), rank, place_of(kinds, one),
           is_screened(one) ? predictor(one, kinds, screen_->chain) : Predict());
-  if (candidates_.size() > before) candidates_.back().in_one_layer = one.in_one_layer;
+  if (candidates_.size() > before) candidates_.back().in_some_layers = !one.layers.empty();
 }
 
 void Search::try_one(const BoundMistake& mistake, const Predict& predict, int rank,
@@ -383,8 +430,9 @@ void Search::try_one(const BoundMistake& mistake, const Predict& predict, int ra
                          plain_factor ? 3 : rank, tuned.fit});
 }
 
-// The checkpoints of `wrong`, of these kinds, in words.
-std::string Search::place_of(const Kinds& kinds, const std::set<Op>& wrong) const {
+// The checkpoints of these kinds that `one` changes, in words.
+std::string Search::place_of(const Kinds& kinds, const Try& one) const {
+  const std::set<Op> wrong = places(kinds, one.layers);
   const bool repeated = std::ranges::count(wrong, wrong.begin()->checkpoint, &Op::checkpoint) > 1;
   std::vector<std::string> names;
   for (const Checkpoint kind : kinds) {
@@ -392,7 +440,8 @@ std::string Search::place_of(const Kinds& kinds, const std::set<Op>& wrong) cons
     if (op == wrong.end()) continue;
     names.push_back(repeated && op->layer >= 0 ? parse_checkpoint_name(op->name()).op : op->name());
   }
-  std::string first = (repeated ? "every layer's " : "") + names.front();
+  std::string first = (repeated && one.which.empty() ? "every layer's " : "") + names.front();
+  if (!one.which.empty()) first += fmt::format(" of every layer {}", one.which);
   if (names.size() == 1) return first;
   names.erase(names.begin());
   return fmt::format("{}, like {},", first, fmt::join(names, " and "));

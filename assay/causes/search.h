@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "assay/causes/chain.h"
@@ -53,7 +54,8 @@ class Search {
   struct Try {
     BoundMistake mistake;
     Op op;
-    bool in_one_layer = false;  // and not in each that the chain has the op of
+    std::set<int> layers = {};    // only in these; empty: in each that the chain has the op of
+    std::string_view which = {};  // what several of them are, in words: "with a window"
   };
 
   // The same computation at few positions, where it takes several layers: what does not explain
@@ -71,7 +73,9 @@ class Search {
   void measure_noise();
   void try_recomputed();
   std::vector<Try> to_try() const;
-  void add_tries(bool in_one_layer, bool generic, std::vector<Try>& tries) const;
+  void add_tries_in_all(bool generic, std::vector<Try>& tries) const;
+  void add_tries_in_alike(std::vector<Try>& tries) const;
+  void add_tries_in_one(bool generic, std::vector<Try>& tries) const;
   void try_on_reference();
   void try_before_bias(const BoundMistake& mistake, const Matrix& right);
   void try_sibling();
@@ -80,9 +84,9 @@ class Search {
   void try_one(const BoundMistake& mistake, const Predict& predict, int rank,
                const std::string& where, const Predict& screened = {});
   Kinds in_chain(const Kinds& kinds, const BoundMistake& mistake) const;
-  std::set<Op> places(const Kinds& kinds, std::optional<int> layer) const;
-  bool is_repeated(Checkpoint kind) const { return places({kind}, std::nullopt).size() > 1; }
-  std::string place_of(const Kinds& kinds, const std::set<Op>& wrong) const;
+  std::set<Op> places(const Kinds& kinds, const std::set<int>& layers = {}) const;
+  bool is_repeated(Checkpoint kind) const { return places({kind}).size() > 1; }
+  std::string place_of(const Kinds& kinds, const Try& one) const;
   std::string hint() const;
   std::string missing_input_hint() const;
 

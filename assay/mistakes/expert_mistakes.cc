@@ -399,6 +399,38 @@ std::vector<Mistake> order_mistakes() {
   return mistakes;
 }
 
+// Experts that a file or an engine has in another order than the router.
+Mistake routed_to_others(std::function<std::string(const Network&, double)> text,
+                         int64_t (*other)(int64_t id, int64_t by, int64_t count),
+                         std::vector<double> values) {
+  return {.cause = "expert_order",
+          .text = std::move(text),
+          .change =
+              [other](const Network&, const Matrix& right, double by) {
+                Matrix moved(right.rows, right.columns);
+                for (int64_t t = 0; t < right.rows; ++t) {
+                  for (int64_t i = 0; i < right.columns; ++i) {
+                    const int64_t to = other(i, static_cast<int64_t>(by), right.columns);
+                    moved.row(t)[to] = right.row(t)[i];
+                  }
+                }
+                return moved;
+              },
+          .possible = [](const Network&, Op op) { return op.checkpoint == Checkpoint::kRouter; },
+          .grid = values.empty() ? nullptr : among(std::move(values))};
+}
+
+std::vector<Mistake> router_order_mistakes() {
+  return {
+      routed_to_others(
+          [](const Network&, double by) {
+            return fmt::format("gives the score of each expert to that of id {:+.0f}", by);
+          },
+          [](int64_t id, int64_t by, int64_t count) { return (id + by + count) % count; }, {-1, 1}),
+      routed_to_others(plainly("gives the scores to the experts in reverse order"),
+                       [](int64_t id, int64_t, int64_t count) { return count - 1 - id; }, {})};
+}
+
 Mistake shared_mistake() {
   return {.cause = "shared_expert",
           .text = plainly("leaves the shared expert out"),
@@ -420,7 +452,8 @@ Mistake shared_mistake() {
 
 std::vector<Mistake> expert_mistakes() {
   std::vector<Mistake> mistakes;
-  for (auto part : {weight_mistakes(), choice_mistakes(), count_mistakes(), order_mistakes()}) {
+  for (auto part : {weight_mistakes(), choice_mistakes(), count_mistakes(), order_mistakes(),
+                    router_order_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
   mistakes.push_back(shared_mistake());

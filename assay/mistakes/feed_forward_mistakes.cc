@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 #include "assay/mistakes/mistake.h"
@@ -9,6 +10,16 @@ namespace {
 
 constexpr FaultGroup kGroup = FaultGroup::kFeedForward;
 constexpr Checkpoint kAt = Checkpoint::kFfnAct;
+
+// The clamped SwiGLU of gpt-oss without its limits.
+void activate_without_clamp(const ActivateCall& call) {
+  constexpr double kSlope = 1.702;
+  for (int64_t i = 0; i < call.count; ++i) {
+    const double gate = call.x[i];
+    const double glu = gate / (1.0 + std::exp(-kSlope * gate));
+    call.out[i] = static_cast<float>(glu * (1.0 + call.up[i]));
+  }
+}
 
 std::vector<Injected> faults_with(Activation activation) {
   switch (activation) {
@@ -71,6 +82,13 @@ std::vector<Mistake> feed_forward_mistakes() {
                       activate(call, *context.network.activation, kernels);
                     }},
        .faults = {{"gate-not-multiplied", kGroup, "up is not multiplied in", kAt, needs_gate}}});
+  mistakes.push_back({.cause = "activation_kind",
+                      .text = plainly("does not clamp gate and up"),
+                      .edit = {.activate = [](const OpContext&, const ActivateCall& call,
+                                              Kernels&) { activate_without_clamp(call); }},
+                      .possible = [](const Network& network, Op) {
+                        return network.activation == Activation::kClampedSwiglu;
+                      }});
   return mistakes;
 }
 

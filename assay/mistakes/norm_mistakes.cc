@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "assay/mistakes/mistake.h"
+#include "assay/mistakes/rotation.h"
 
 namespace assay::mistakes {
 namespace {
@@ -103,6 +104,36 @@ std::string needs_latent_norm(const Model& model) {
                                                               : "it has no norm of latent vectors";
 }
 
+// The norm whose result a rotation of q or k takes.
+Op norm_before(const OpContext& context) {
+  const bool is_q = context.site.checkpoint == Checkpoint::kQRope;
+  return {is_q ? Checkpoint::kQNorm : Checkpoint::kKNorm, context.site.layer};
+}
+
+bool is_rotation_of_normed(const Network& network, Op op) {
+  const Checkpoint norm =
+      op.checkpoint == Checkpoint::kQRope ? Checkpoint::kQNorm : Checkpoint::kKNorm;
+  return (op.checkpoint == Checkpoint::kQRope || op.checkpoint == Checkpoint::kKRope) &&
+         network.model != nullptr && find_spec(network.layer(op.layer), norm) != nullptr;
+}
+
+void rotate_then_normalise(const OpContext& context, RopeCall call, Kernels& kernels) {
+  const Op norm = norm_before(context);
+  const bool is_q = norm.checkpoint == Checkpoint::kQNorm;
+  const Op product{is_q ? Checkpoint::kQ : Checkpoint::kK, norm.layer};
+  const auto rows = context.inputs.other ? context.inputs.other(product) : nullptr;
+  const int64_t columns = call.n_heads * call.head_dim;
+  const bool known = rows && rows->rows == call.n_tokens && rows->columns == columns;
+  if (known) call.x = rows->values.data();
+  rotated([](Rotation&, const OpContext&) {}).rope(context, call, kernels);  // by its own angles
+  if (!known) return;  // what is right, and so explains nothing
+  NormCall after = context.network.norm_call(norm);
+  after.x = after.out = call.out;
+  after.n_tokens = call.n_tokens * (columns / after.width);
+  after.site = call.site;
+  kernels.run(after);
+}
+
 std::string needs_qk_norm(const Model& model) {
   return model.config().find(Checkpoint::kQNorm) != nullptr ? "" : "it has no norm of q and k";
 }
@@ -188,6 +219,10 @@ std::vector<Mistake> norm_mistakes() {
                    "the 1 that belongs to a weight is left out, as for a file of Gemma that is "
                    "read as it was published",
                    kAt}}},
+      {.cause = "norm_order",
+       .text = plainly("is rotated before the norm of q and k, not after it"),
+       .edit = {.rope = rotate_then_normalise},
+       .possible = is_rotation_of_normed},
       {.cause = "qk_norm",
        .text = plainly("leaves the norm of q and k out"),
        .edit = {.norm = run_without_norm},

@@ -22,7 +22,7 @@ KernelHooks multiplied(const float* AddCall::*input) {
 }
 
 // The sum of what is logged of another op and of the block's output.
-Mistake added_to(std::function<Op(Op)> other, Checkpoint at, const char* text) {
+Mistake added_to(Op (*other)(Op), bool (*is_possible)(const Network&, Op), const char* text) {
   return {.cause = "residual",
           .text = plainly(text),
           .edit = {.add =
@@ -32,11 +32,16 @@ Mistake added_to(std::function<Op(Op)> other, Checkpoint at, const char* text) {
                          if (fits) call.a = rows->values.data();
                          kernels.run(call);
                        }},
-          .possible = [at](const Network&, Op op) { return op.checkpoint == at; }};
+          .possible = is_possible};
 }
 
-std::function<Op(Op)> same_layer(Checkpoint checkpoint) {
-  return [checkpoint](Op op) { return Op{checkpoint, op.layer}; };
+// What is normalised of the stream that a block's output is added to.
+Op norm_of_stream(Op op) {
+  return {op.checkpoint == kAttn ? Checkpoint::kAttnNorm : Checkpoint::kFfnNorm, op.layer};
+}
+
+Op attention_output(Op op) {
+  return {Checkpoint::kAttnOut, op.layer};
 }
 
 Op layer_input(Op op) {
@@ -45,6 +50,10 @@ Op layer_input(Op op) {
 
 bool is_of_stream(const Network&, Op op) {
   return op.checkpoint == kAttn || op.checkpoint == kFfn;
+}
+
+bool is_after_ffn(const Network&, Op op) {
+  return op.checkpoint == kFfn;
 }
 
 std::string branch_text(const Network&, double by) {
@@ -120,10 +129,9 @@ std::vector<Mistake> residual_mistakes() {
             fault("residual-ffn-dropped", "x is not added to the feed-forward's output", kFfn, 0),
             fault("residual-ffn-doubled", "x is added to the feed-forward's output twice", kFfn,
                   2)}},
-      added_to(same_layer(Checkpoint::kAttnNorm), kAttn, "adds to the normalised stream"),
-      added_to(same_layer(Checkpoint::kFfnNorm), kFfn, "adds to the normalised stream"),
-      added_to(same_layer(Checkpoint::kAttnOut), kFfn, "adds to the attention's output alone"),
-      added_to(layer_input, kFfn,
+      added_to(norm_of_stream, is_of_stream, "adds to the normalised stream"),
+      added_to(attention_output, is_after_ffn, "adds to the attention's output alone"),
+      added_to(layer_input, is_after_ffn,
                "adds to the layer's input in place of the attention's residual")};
 }
 

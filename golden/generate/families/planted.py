@@ -1,0 +1,145 @@
+"""`python -m generate.families.planted OUT`: logits of transformers models with one mistake planted in each.
+
+The mistakes are made in the weights or the source of transformers, in float64, and know nothing of Assay's own
+catalogue. For each a pair of logs of the same tokens, OUT/CASE.ref.jsonl and OUT/CASE.got.jsonl, with a head and sketch
+of the logits; tests/causes/planted_test.cc compares them.
+"""
+
+import importlib
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+from assay_tap import LogWriter
+from transformers.utils import logging
+
+from . import FAMILIES, oracle
+from .doubles import doubles
+from .family import COMMON
+
+TOKENS = 12
+
+
+def logits(model, tokens):
+    with doubles():
+        return model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0].numpy()
+
+
+def with_weights(part, change, layers=None):
+    """The weights whose name has `part`, of all layers or some, changed."""
+
+    def plant(family, state, tokens):
+        asked = [name for name in state if part in name and (layers is None or any(f".{i}." in name for i in layers))]
+        if not asked:
+            raise RuntimeError(f"{family.name} has no weights with {part} in their names")
+        changed = state | {name: change(state[name]) for name in asked}
+        return logits(oracle.in_float64(family, changed), tokens)
+
+    return plant
+
+
+def with_config(**changes):
+    return lambda family, state, tokens: logits(oracle.in_float64(family, state, **changes), tokens)
+
+
+@contextmanager
+def replaced(module, name, made):
+    """`module.name` is made(what it is) within it."""
+    before = getattr(module, name)
+    setattr(module, name, made(before))
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
+def norms_after_rotation(family, state, tokens):
+    model = oracle.in_float64(family, state)
+    source, turn = importlib.import_module(type(model).__module__), 0
+    norms = []
+    for layer in oracle.layers_of(model):
+        attention = layer.self_attn
+        norms.append((attention.q_norm.forward, attention.k_norm.forward))
+        attention.q_norm.forward = attention.k_norm.forward = lambda x: x
+
+    def made(rotate):
+        def rotate_then_normalise(*args, **kwargs):
+            nonlocal turn
+            turn += 1
+            return tuple(norm(x) for norm, x in zip(norms[turn - 1], rotate(*args, **kwargs), strict=True))
+
+        return rotate_then_normalise
+
+    with replaced(source, "apply_rotary_pos_emb", made):
+        return logits(model, tokens)
+
+
+def residual_of_normed(family, state, tokens):
+    """Each block's output is added to what its norm gave, not to what entered the norm."""
+    model = oracle.in_float64(family, state)
+    for layer in oracle.layers_of(model):
+
+        def forward(x, *args, layer=layer, **kwargs):
+            x = layer.input_layernorm(x)
+            x = x + layer.self_attn(hidden_states=x, *args, **kwargs)[0]
+            x = layer.post_attention_layernorm(x)
+            return x + layer.mlp(x)
+
+        layer.forward = forward
+    return logits(model, tokens)
+
+
+def halves_swapped(weights):
+    """Of experts' gate and up in one tensor [experts, both, width]."""
+    return torch.cat(weights.chunk(2, dim=1)[::-1], dim=1)
+
+
+# What is planted, and in which family; the file's name begins with the cause that a comparison should name.
+CASES = {
+    "norm_order": ("qwen3", norms_after_rotation),
+    "residual": ("smollm3", residual_of_normed),
+    "norm_weight_plus_one": ("gemma3", with_weights("self_attn.q_norm", lambda w: w - 1)),
+    "norm_weight_plus_one-both": (
+        "gemma3",
+        lambda family, state, tokens: with_weights("k_norm", lambda w: w - 1)(
+            family,
+            state | {name: w - 1 for name, w in state.items() if "q_norm" in name},
+            tokens,
+        ),
+    ),
+    "bias_missing": ("starcoder2", with_weights("layernorm.bias", torch.zeros_like)),
+    "expert_order": ("mixtral", with_weights("mlp.gate.weight", lambda w: w.flip(0))),
+    "expert_order-next": ("mixtral", with_weights("mlp.gate.weight", lambda w: w.roll(1, 0))),
+    "activation_kind": ("gpt-oss", with_config(swiglu_limit=1e9)),
+    "attention_softcap": ("gemma2", with_config(attn_logit_softcapping=None)),
+    "gate_up_swapped": ("qwen3moe", with_weights("experts.gate_up_proj", halves_swapped)),
+    "attention_sinks": ("gpt-oss", with_weights("sinks", lambda w: w - 1e6, layers=(0, 2))),
+}
+
+
+def main():
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    out = Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
+    families = {family.name: family for family in FAMILIES}
+    for case, (name, plant) in CASES.items():
+        family = families[name]
+        tokens = oracle.prompts(COMMON["vocab_size"], family.seed)["long"][:TOKENS]
+        state = dict(oracle.made(family).state_dict())
+        right = logits(oracle.in_float64(family, state), tokens)
+        wrong = plant(family, state, tokens)
+        moved = float(np.max(np.linalg.norm(wrong - right, axis=1) / np.linalg.norm(right, axis=1)))
+        for kind, rows in (("ref", right), ("got", wrong)):
+            path = out / f"{case}.{kind}.jsonl"
+            path.unlink(missing_ok=True)
+            with LogWriter(path, values=4, sketch=True) as log:
+                log.header(tokens=tokens, model={"name": name, "type": "F32"}, engine="transformers", math="float64")
+                log.write_rows("logits", range(len(rows)), rows)
+        print(f"{case:28} {name:12} moves the logits by {moved:.2g}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -155,8 +155,9 @@ void take_larger(const Distances& other, Distances& noise) {
 // One engine, on one model.
 class InvarianceCheck {
  public:
-  InvarianceCheck(EngineProcess& process, const Subject& subject, std::string folder)
-      : process_(process), subject_(subject), folder_(std::move(folder)) {
+  InvarianceCheck(EngineProcess& process, const Precision& precision, const Subject& subject,
+                  std::string folder)
+      : process_(process), precision_(precision), subject_(subject), folder_(std::move(folder)) {
     for (int i = 0; i < kRepeats; ++i) {
       const std::string log = path(fmt::format("{}_{}", kAlone, i));
       alone_ = evaluate(kAlone, log);
@@ -247,7 +248,8 @@ class InvarianceCheck {
     }
     cell.finding = differs ? Finding::kWithinNoise : Finding::kSameBits;
     for (const auto& [key, one] : found.of) {
-      const double most = kNoise * noise.of[key].rel_l2;
+      // Results that change from run to run by more than rounding can are no noise.
+      const double most = std::min(kNoise * noise.of[key].rel_l2, precision_.tolerance);
       if (one.rel_l2 <= most) continue;
       cell.finding = Finding::kDependent;
       cell.first_divergence = key.second;
@@ -277,6 +279,7 @@ class InvarianceCheck {
   }
 
   EngineProcess& process_;
+  const Precision& precision_;
   const Subject& subject_;
   std::string folder_;
   EngineAnswer alone_;
@@ -311,7 +314,7 @@ EngineTable invariance(const std::vector<EngineDeclaration>& engines,
                           options.suite.timeout);
     TableColumn column{.engine = engine, .cells = {}};
     for (const Subject& subject : subjects) {
-      InvarianceCheck check(process, subject, logs);
+      InvarianceCheck check(process, find_precision(engine.precision, engine.name), subject, logs);
       for (const std::string& surface : surfaces) {
         column.cells.push_back(check.check(surface));
         column.cells.back().command = fmt::format("assay invariance {}{} --surfaces {}",

@@ -150,6 +150,21 @@ TEST_F(ConformCommand, NoiseIsMeasuredByRepeating) {
   EXPECT_EQ(json["engines"][0]["counts"]["within noise"].GetInt(), 2) << outcome.out;
 }
 
+// What would break: results in a batch that are others in each run would pass as noise.
+TEST_F(ConformCommand, WhatRoundingCannotCauseIsNoNoise) {
+  const std::string count = folder_ + "/n";
+  const std::string engine =
+      "n=$(cat " + count + " 2>/dev/null || echo 0); n=$((n+1)); echo $n > " + count +
+      "; Q=3 L=5; case $ASSAY_SURFACE in batch*) L=$((n % 2 * 8 + 1));; esac; " + kTiny;
+  const Outcome outcome = asked({"invariance", "--command", engine, "--features", "family_llama",
+                                 "--surfaces", "again,batch:2", "--format", "json"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.out << outcome.err;
+  const rapidjson::Document json = parsed(outcome.out);
+  const rapidjson::Value& batch = json["engines"][0]["surfaces"][1];
+  EXPECT_STREQ(batch["verdict"].GetString(), "dependent") << outcome.out;
+  EXPECT_THAT(batch["text"].GetString(), HasSubstr("repeats are off by"));
+}
+
 // What a way of asking does not log was not compared.
 TEST_F(ConformCommand, ALogThatLacksPositionsIsNotInvariant) {
   const std::string engine = std::string("Q=3 L=5; ") + kTiny +

@@ -1,0 +1,12 @@
+# What was compiled before comes from ccache, where it is installed. A launcher that the user names
+# (-DCMAKE_CXX_COMPILER_LAUNCHER=, or the environment variable of that name) is left as it is; an empty one
+# means none.
+find_program(ASSAY_CCACHE ccache)
+mark_as_advanced(ASSAY_CCACHE)
+if(ASSAY_CCACHE)
+  foreach(language CXX CUDA)
+    if(NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
+      set(CMAKE_${language}_COMPILER_LAUNCHER ${ASSAY_CCACHE})
+    endif()
+  endforeach()
+endif()

@@ -16,6 +16,8 @@
 //   this thread: others see them after they have met it.
 // - prefetch(global bytes, offset): the byte will soon be copied or read: it may come nearer.
 // - load_as<T>(address): a T at a multiple of its size, where range_of() or range() pointed to.
+// - load_weights<T, kReaders>(global bytes, offset): a T at a multiple of its size that no kernel
+//   writes, which so many threads read alike.
 // - half_to_float(bits): a binary16.
 // - multiply_16x16x8(a, b, sums): the tensor cores' product of whole numbers, by all lanes of a
 // warp
@@ -100,6 +102,11 @@ __device__ inline void wait_for_copies() {
 template <class T>
 __device__ inline T load_as(const uint8_t* address) {
   return *reinterpret_cast<const T*>(address);
+}
+
+template <class T, int kReaders>
+__device__ inline T load_weights(const Global<const uint8_t>& bytes, int64_t offset) {
+  return __ldg(reinterpret_cast<const T*>(bytes.range(offset, sizeof(T))));
 }
 
 __device__ inline float half_to_float(uint16_t half) {

@@ -179,6 +179,10 @@ struct alignas(16) uint4 {
   uint32_t x, y, z, w;
 };
 
+struct alignas(8) float2 {
+  float x, y;
+};
+
 struct alignas(16) float4 {
   float x, y, z, w;
 };
@@ -196,6 +200,16 @@ T load_as(const uint8_t* address, Place place = Place::here()) {
   check_alignment(address, sizeof(T), place);
   T value;
   std::memcpy(&value, address, sizeof(T));
+  return value;
+}
+
+template <class T, int kReaders>
+T load_weights(const Global<const uint8_t>& bytes, int64_t offset, Place place = Place::here()) {
+  EmulatedCounts& counts = Block::current().counts();
+  const uint64_t others = counts.read_bytes;
+  const T value = load_as<T>(bytes.range(offset, sizeof(T), place), place);
+  counts.read_bytes = others;
+  counts.copied_bytes += sizeof(T) / kReaders;
   return value;
 }
 
@@ -267,6 +281,11 @@ inline int __dp4a(int a, int b, int c) {
     c += static_cast<int8_t>(a >> (8 * i)) * static_cast<int8_t>(b >> (8 * i));
   }
   return c;
+}
+
+// The low 32 bits of high:low shifted right by up to 31.
+inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, uint32_t by) {
+  return static_cast<uint32_t>((uint64_t{high} << 32U | low) >> (by % 32));
 }
 
 inline float half_to_float(uint16_t half) {

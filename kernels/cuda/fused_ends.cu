@@ -5,8 +5,6 @@
 namespace assay::ASSAY_DEVICE {
 namespace {
 
-constexpr int kWarp = 32;
-constexpr int kWarps = kThreads / kWarp;
 constexpr int kChoicesPerBlock = kThreads * 16;
 constexpr int32_t kNone = -1;  // no id that may be chosen
 constexpr int32_t kBad = -2;   // NaN or an infinity
@@ -33,12 +31,12 @@ __device__ Choice better(const Choice& a, const Choice& b) {
 // The best of all threads of the block, in thread 0.
 __device__ Choice best_in_block(Choice best) {
   ASSAY_SHARED(Choice, choices, kWarps);
-  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+  for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
     const float logit = __shfl_xor_sync(0xFFFFFFFFU, best.logit, distance);
     const int32_t id = __shfl_xor_sync(0xFFFFFFFFU, best.id, distance);
     best = better(best, Choice{logit, id});
   }
-  if (threadIdx.x % kWarp == 0) choices[threadIdx.x / kWarp] = best;
+  if (threadIdx.x % kWarpThreads == 0) choices[threadIdx.x / kWarpThreads] = best;
   __syncthreads();
   if (threadIdx.x == 0) {
     for (int warp = 1; warp < kWarps; ++warp) best = better(best, choices[warp]);

@@ -96,16 +96,17 @@ class Int8Input {
  public:
   static constexpr int kFactorGroups = 0;  // of the stage
 
-  __device__ explicit Int8Input(const InputSource& source) : x_(dynamic()) {
+  __device__ explicit Int8Input(const InputSource& source)
+      : x_{dynamic(), static_cast<int>(source.width) / kHalf} {
     if (source.weight) {
       const Normalizer norm(source);
-      fill(source, [&](int64_t i) {
+      fill([&](int64_t i) {
         const float value = norm.element(source, i);
         if (source.normed_seen && blockIdx.x == 0) source.normed_seen[i] = value;
         return value;
       });
     } else {
-      fill(source, [&](int64_t i) { return source.x[i]; });
+      fill([&](int64_t i) { return source.x[i]; });
     }
     __syncthreads();
   }
@@ -115,20 +116,21 @@ class Int8Input {
   }
 
  private:
-  __device__ static Shared<QuantizedHalf> dynamic() {
-    ASSAY_DYNAMIC_SHARED(QuantizedHalf, values);
+  __device__ static Shared<uint32_t> dynamic() {
+    ASSAY_DYNAMIC_SHARED(uint32_t, values);
     return values;
   }
 
   template <class Value>
-  __device__ void fill(const InputSource& source, const Value& value) {
+  __device__ void fill(const Value& value) {
     ASSAY_NO_UNROLL
-    for (int64_t half = threadIdx.x; half < source.width / kHalf; half += blockDim.x) {
-      x_[half] = quantize_half([&](int i) { return value(half * kHalf + i); });
+    for (int half = static_cast<int>(threadIdx.x); half < x_.count; half += kThreads) {
+      store_half(x_.words, x_.count, half,
+                 quantize_half([&](int i) { return value(half * kHalf + i); }));
     }
   }
 
-  Shared<QuantizedHalf> x_;
+  Halves<Shared<uint32_t>> x_;
 };
 
 inline InputSource plain_source(const float* x, int64_t width) {

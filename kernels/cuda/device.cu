@@ -108,6 +108,15 @@ Device::Device() : arena_({take_block, [](void* block) { cudaFree(block); }}) {
   ASSAY_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   ASSAY_CUDA_CHECK(
       cudaDeviceGetAttribute(&most_shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
+  ASSAY_CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, 0));
+  int major = 0;
+  ASSAY_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+  can_start_early_ = major >= 9;
+  ASSAY_CUDA_CHECK(cudaHostAlloc(reinterpret_cast<void**>(&host_words_), kChoices * sizeof(int32_t),
+                                 cudaHostAllocMapped));
+  for (cudaEvent_t& mark : marks_) {
+    ASSAY_CUDA_CHECK(cudaEventCreateWithFlags(&mark, cudaEventDisableTiming));
+  }
   copies_ = std::make_unique<StagedCopies>(stream_);
 }
 
@@ -115,6 +124,8 @@ Device::Device() : arena_({take_block, [](void* block) { cudaFree(block); }}) {
 Device::~Device() {
   cudaStreamSynchronize(stream_);
   copies_.reset();
+  for (const cudaEvent_t mark : marks_) cudaEventDestroy(mark);
+  cudaFreeHost(host_words_);
   cudaStreamDestroy(stream_);
 }
 
@@ -170,8 +181,22 @@ void check_launch_of(std::string_view name, cudaError_t result) {
 
 }  // namespace
 
-void Device::check_launch(std::string_view name) {
-  check_launch_of(name, cudaGetLastError());
+void Device::check_launch(std::string_view name, cudaError_t result) {
+  if (result != cudaSuccess) cudaGetLastError();  // reported here, and not again by the next call
+  check_launch_of(name, result);
+}
+
+Residency Device::residency(std::string_view name, const void* kernel, unsigned threads,
+                            size_t shared_bytes) {
+  load(name, kernel);
+  unsigned& blocks = resident_[{kernel, shared_bytes}];
+  if (blocks == 0) {
+    int count = 0;
+    check_launch(name, cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                           &count, kernel, static_cast<int>(threads), shared_bytes));
+    blocks = count > 0 ? static_cast<unsigned>(count) : 1;  // 0: the launch will say what is wrong
+  }
+  return {static_cast<unsigned>(multiprocessors_), blocks};
 }
 
 void Device::load(std::string_view name, const void* kernel) {
@@ -182,8 +207,7 @@ void Device::load(std::string_view name, const void* kernel) {
     const int dynamic = most_shared_bytes_ - static_cast<int>(attributes.sharedSizeBytes);
     result = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic);
   }
-  if (result != cudaSuccess) cudaGetLastError();  // reported here, and not again by the next call
-  check_launch_of(name, result);
+  check_launch(name, result);
   loaded_.insert(kernel);
 }
 

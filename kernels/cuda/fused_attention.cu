@@ -102,6 +102,8 @@ template <class Kv>
 ASSAY_KERNEL(kAttentionThreads, 2)
 few_keys_kernel(ASSAY_CONSTANT(Decode) a) {
   ASSAY_DYNAMIC_SHARED(float, floats);  // weights[most_keys], runs[most_runs, kElementsPerBlock]
+  wait_for_launches();
+  let_next_launch_start();
   const Seen seen(a);
   const int64_t kv_head = a.keys.kv_head(blockIdx.y);
   const int64_t first = int64_t{blockIdx.x} * kElementsPerBlock;
@@ -127,6 +129,8 @@ few_keys_kernel(ASSAY_CONSTANT(Decode) a) {
 template <class Kv>
 ASSAY_KERNEL(kAttentionThreads, 2)
 split_score_kernel(ASSAY_CONSTANT(Decode) a) {
+  wait_for_launches();
+  let_next_launch_start();
   const Seen seen(a);
   const int64_t begin = int64_t{blockIdx.x} * kKeysPerBlock;
   const int64_t end = begin + kKeysPerBlock;
@@ -139,6 +143,8 @@ template <class Kv>
 ASSAY_KERNEL(kAttentionThreads, 2)
 split_value_kernel(ASSAY_CONSTANT(Decode) a) {
   ASSAY_SHARED(float, weights, kKeyRun);
+  wait_for_launches();
+  let_next_launch_start();
   const int64_t head = blockIdx.y;
   const int64_t kv_head = a.keys.kv_head(head);
   const int64_t run = blockIdx.x;
@@ -161,6 +167,8 @@ split_value_kernel(ASSAY_CONSTANT(Decode) a) {
 }
 
 ASSAY_KERNEL(kAttentionThreads, 2) split_combine_kernel(ASSAY_CONSTANT(Decode) a) {
+  wait_for_launches();
+  let_next_launch_start();
   const int64_t head = blockIdx.y;
   const Seen seen(a);
   const Global<float> weights = a.weights.from(head * a.most_keys);
@@ -176,7 +184,8 @@ void attend(Device& device, const Decode& a) {
   const auto shape = [&](int64_t blocks, int64_t floats) {
     return LaunchShape{{static_cast<unsigned>(blocks), heads, 1},
                        {kAttentionThreads, 1, 1},
-                       static_cast<size_t>(floats) * sizeof(float)};
+                       static_cast<size_t>(floats) * sizeof(float),
+                       true};
   };
   if (a.most_keys <= kFewKeys) {
     const unsigned parts = blocks_for(a.keys.shape.head_dim, kElementsPerBlock);

@@ -7,12 +7,10 @@
 
 // The products of a decoded token, each with what comes before and after it. A warp computes a unit
 // of four rows of a matrix at a time; blocks go through all units in steps, so that each normalises
-// its input once. While it does, its first rows come to the second-level cache.
+// its input once. Its first rows come to the second-level cache before that, while the launch
+// before this one still runs.
 namespace assay::ASSAY_DEVICE {
 namespace {
-
-// Enough for every multiprocessor to have a few.
-constexpr unsigned kMaxBlocks = 512;
 
 // Blocks that a multiprocessor must have room for, which bounds the registers of a thread.
 constexpr int kBlocksAtOnce = 2;
@@ -46,6 +44,7 @@ struct Step {
   RopePairing pairing;
   Global<const int32_t> position;
   Global<const float> cos_sin;
+  int32_t n_angles;
   KvStore k_store, v_store;
   Global<float> k_rope_seen;
   int64_t units[2];  // of kQ and kK
@@ -106,8 +105,9 @@ __device__ Place place_of(const Step& s, int64_t unit, int row_of_unit) {
 __device__ void finish_qkv(const Step& s, const Place& place, float own, float other) {
   float turned = own;
   if (place.turns) {
-    const float cos = s.cos_sin[2 * place.pair];
-    const float sin = s.cos_sin[2 * place.pair + 1];
+    const int64_t at = s.position[0] % s.n_angles * s.rotary_dim + 2 * place.pair;
+    const float cos = s.cos_sin[at];
+    const float sin = s.cos_sin[at + 1];
     turned = place.is_second ? other * sin + own * cos : own * cos - other * sin;
   }
   store_if(s.seen[place.first], place.row, own);
@@ -148,6 +148,9 @@ product_kernel(ASSAY_CONSTANT(Step) s, ASSAY_CONSTANT(InputSource) source, int64
     const Place place = place_of(s, first_unit, row_of_unit);
     for (int i = place.first; i <= place.last; ++i) prefetch_row<kRowThreads>(s.rows[i], place.row);
   }
+  prefetch_norm(source);
+  wait_for_launches();
+  let_next_launch_start();
   const Input x(source);
   ASSAY_NO_UNROLL
   for (int64_t unit = first_unit; unit < n_units; unit += int64_t{kWarps} * gridDim.x) {
@@ -173,24 +176,35 @@ product_kernel(ASSAY_CONSTANT(Step) s, ASSAY_CONSTANT(InputSource) source, int64
 
 // What a block keeps of its input in shared memory.
 size_t input_bytes(int64_t width, bool is_normed, bool int8) {
-  if (int8) return halves_bytes(width);
-  return is_normed ? static_cast<size_t>(width) * sizeof(float) : 0;
+  const size_t floats = is_normed ? static_cast<size_t>(width) * sizeof(float) : 0;
+  return int8 ? halves_bytes(width) + floats : floats;
+}
+
+// As many blocks as are at work at once, fewer where some would have no unit, and the same number
+// on each multiprocessor: then all end together.
+unsigned blocks_of(const Residency& room, int64_t n_units) {
+  const unsigned wanted = blocks_for(n_units, int64_t{kWarps} * room.multiprocessors);
+  const unsigned blocks = room.multiprocessors * std::min(wanted, room.blocks);
+  return n_units < blocks ? static_cast<unsigned>(n_units) : blocks;
+}
+
+template <class Input>
+void launch(Device& device, const Step& step, const InputSource& source, size_t shared_bytes,
+            int64_t n_units) {
+  const Residency room =
+      device.residency("product_kernel", product_kernel<Input>, kThreads, shared_bytes);
+  const LaunchShape shape = {
+      {blocks_of(room, n_units), 1, 1}, {kThreads, 1, 1}, shared_bytes, true};
+  ASSAY_LAUNCH(device, shape, (product_kernel<Input>), step, source, n_units);
 }
 
 void launch(Device& device, Math math, const Step& step, const InputSource& source, bool is_normed,
             int64_t n_units) {
   const bool int8 = is_int8(math, step.rows[step.kind == Kind::kActivation ? 1 : 0].type);
-  const unsigned blocks = blocks_for(n_units, kWarps);
-  const LaunchShape shape = {{blocks < kMaxBlocks ? blocks : kMaxBlocks, 1, 1},
-                             {kThreads, 1, 1},
-                             input_bytes(source.width, is_normed, int8)};
-  if (int8) {
-    ASSAY_LAUNCH(device, shape, (product_kernel<Int8Input>), step, source, n_units);
-  } else if (is_normed) {
-    ASSAY_LAUNCH(device, shape, (product_kernel<NormedInput>), step, source, n_units);
-  } else {
-    ASSAY_LAUNCH(device, shape, (product_kernel<PlainInput>), step, source, n_units);
-  }
+  const size_t bytes = input_bytes(source.width, is_normed, int8);
+  if (int8) return launch<Int8Input>(device, step, source, bytes, n_units);
+  if (is_normed) return launch<NormedInput>(device, step, source, bytes, n_units);
+  launch<PlainInput>(device, step, source, bytes, n_units);
 }
 
 Rows no_rows() {
@@ -211,6 +225,7 @@ Step step_of(Kind kind, const Rows& first, const Rows& second, float* out) {
           RopePairing::kAdjacent,
           nullptr,
           nullptr,
+          1,
           {nullptr, nullptr},
           {nullptr, nullptr},
           nullptr,
@@ -239,6 +254,7 @@ void fused_qkv(Device& device, Math math, const FusedQkv& f) {
   step.pairing = f.pairing;
   step.position = f.token.position;
   step.cos_sin = f.token.cos_sin;
+  step.n_angles = f.token.n_angles;
   step.k_store = kv_store(f.kv_type, f.k_cache);
   step.v_store = kv_store(f.kv_type, f.v_cache);
   step.k_rope_seen = f.k_rope_seen;

@@ -86,6 +86,7 @@ struct Halves {
 
   __device__ static int scales_of(int count) { return (count + 15) / 16 * 16 * 4; }
   __device__ static int totals_of(int count) { return scales_of(count) + 2 * count; }
+  __device__ static int words_of(int count) { return totals_of(count) + count; }
 
   __device__ uint4 codes(int place) const { return load_from<uint4>(words, 4 * place); }
   __device__ float2 scale_and_sum(int half) const {

@@ -14,7 +14,7 @@
 //   are readable up to the next multiple of 16 behind them. close_copies() makes what this thread
 //   has begun a group; wait_for_copies<N>() returns when all but its last N groups are there, for
 //   this thread: others see them after they have met it.
-// - prefetch(global bytes, offset): the byte will soon be copied or read: it may come nearer.
+// - prefetch(global, i): element i will soon be copied or read: it may come nearer.
 // - load_as<T>(address): a T at a multiple of its size, where range_of() or range() pointed to.
 // - load_weights<T, kReaders>(global bytes, offset): a T at a multiple of its size that no kernel
 //   writes, which so many threads read alike.
@@ -23,6 +23,11 @@
 // warp
 //   (PTX mma.m16n8k16). Lane 4g + t brings in a[i] the bytes 4t to 4t + 3 of row g + 8i of sixteen,
 //   in b those of column g of eight, and gets added to sums[2i + j] row g + 8i times column 2t + j.
+// - wait_for_launches(): in a kernel that is launched with `starts_early` every thread calls it
+// before
+//   it reads what an earlier launch may have written, and before it writes; the kernel's blocks may
+//   run before those of the launch before it have ended. let_next_launch_start(): the same of the
+//   next launch, once every block has called it.
 // - ASSAY_KERNEL(threads, blocks): __global__ void, in blocks of so many threads; so many blocks
 //   are to find room on a multiprocessor.
 // - ASSAY_CONSTANT(T): the type of a kernel's parameter that is not copied when it is indexed.
@@ -86,8 +91,9 @@ __device__ inline void copy_to_shared(Shared<uint4> shared, int index,
                : "memory");
 }
 
-__device__ inline void prefetch(const Global<const uint8_t>& bytes, int64_t offset) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(bytes.range(offset, 1)));
+template <class T>
+__device__ void prefetch(const Global<const T>& x, int64_t i) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(x.range(i, 1)));
 }
 
 __device__ inline void close_copies() {
@@ -102,6 +108,18 @@ __device__ inline void wait_for_copies() {
 template <class T>
 __device__ inline T load_as(const uint8_t* address) {
   return *reinterpret_cast<const T*>(address);
+}
+
+__device__ inline void wait_for_launches() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+__device__ inline void let_next_launch_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
 }
 
 template <class T, int kReaders>

@@ -22,7 +22,14 @@ constexpr unsigned kWarpSize = 32;
 struct LaunchShape {
   Dim3 grid;
   Dim3 block;
-  size_t shared_bytes = 0;  // dynamic shared memory of each block
+  size_t shared_bytes = 0;    // dynamic shared memory of each block
+  bool starts_early = false;  // the kernel calls wait_for_launches()
+};
+
+// How many blocks of a kernel find room at once.
+struct Residency {
+  unsigned multiprocessors;
+  unsigned blocks;  // on each
 };
 
 // What lanes of a warp do together. Lanes meet only in the same operation.
@@ -88,17 +95,22 @@ class Block {
 
   EmulatedCounts& counts() { return counts_; }
 
+  // The running thread's, of a launch that starts early.
+  void wait_for_launches() { threads_[running_].has_waited = true; }
+
   // As check(); and finds races with what other threads of the launch have touched. Of memory that
   // kernels only read no account is kept: `is_writable` says that this one may write it.
   void check_read(const void* address, size_t bytes, bool is_writable, const Place& place) const {
     check(address, bytes, place);
     AccessHistory* history = is_writable ? &memory_.history_for_writes(bytes) : memory_.history();
     if (history == nullptr) return;
+    check_waited("reads what a launch may write", place);
     require(history->read(memory_.offset(address), bytes, toucher(), place), place);
   }
   void check_write(const void* address, size_t bytes, const Place& place) const {
     check(address, bytes, place);
     AccessHistory& history = memory_.history_for_writes(bytes);
+    check_waited("writes", place);
     require(history.write(memory_.offset(address), bytes, toucher(), place), place);
   }
 
@@ -122,6 +134,7 @@ class Block {
     Contribution contribution = {};
     Place place;  // where it waits
     uint32_t closed_groups = 0;
+    bool has_waited = true;    // for the launches before this one
     std::vector<Copy> copies;  // under way, in the order in which they began
   };
 
@@ -129,6 +142,10 @@ class Block {
     Contribution contribution[kWarpSize] = {};
   };
 
+  void check_waited(const char* does, const Place& place) const {
+    if (threads_[running_].has_waited) return;
+    fail(std::string(does) + " before wait_for_launches(), in a launch that starts early", place);
+  }
   Toucher toucher() const { return {launch_, block_, running_, shared_.barriers()}; }
   void require(const std::string& wrong, const Place& place) const {
     if (!wrong.empty()) fail(wrong, place);

@@ -31,6 +31,16 @@ class Device final : public Memory {
   void upload(const void* from, size_t bytes, void* to) override;
   void download(const void* from, size_t bytes, void* to) override;
 
+  // Words that kernels may write, and the host read: a launch is done at once.
+  int32_t* host_words() {
+    if (host_words_ == nullptr) {
+      host_words_ = static_cast<int32_t*>(allocate(kChoices * sizeof(int32_t)));
+    }
+    return host_words_;
+  }
+  void mark(int32_t /*slot*/) const { reject_while_recording("a mark"); }
+  void await(int32_t /*slot*/) const { reject_while_recording("a wait"); }
+
   // What `steps` launches is kept and not done; replaying does it. A copy or an allocation in it is
   // an Error, as on a GPU. The recording must not outlive the device.
   std::unique_ptr<Recording> record(const std::function<void()>& steps);
@@ -39,6 +49,13 @@ class Device final : public Memory {
   // record(), the other where the bytes are not of one allocation.
   void reject_while_recording(const char* what) const;
   void check_access(const char* what, const void* address, size_t bytes) const;
+
+  // Small, so that blocks come to work more than once.
+  template <class... Parameters>
+  Residency residency(std::string_view /*name*/, void (* /*kernel*/)(Parameters...),
+                      unsigned /*threads*/, size_t /*shared_bytes*/) const {
+    return {8, 2};
+  }
 
   // Since the device was made.
   const EmulatedCounts& counts() const { return counts_; }
@@ -65,6 +82,7 @@ class Device final : public Memory {
   DeviceMemory memory_;
   Fibers fibers_;
   uint64_t seed_;
+  int32_t* host_words_ = nullptr;
   EmulatedCounts counts_;
   std::vector<Launch>* recording_ = nullptr;
 };

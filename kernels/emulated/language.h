@@ -226,12 +226,18 @@ inline void copy_to_shared(const Shared<uint4>& shared, int64_t index,
   block.begin_copy(shared.array(), index, from, place);
 }
 
-inline void prefetch(const Global<const uint8_t>& bytes, int64_t offset,
-                     Place place = Place::here()) {
+template <class T>
+void prefetch(const Global<const T>& x, int64_t i, Place place = Place::here()) {
   const uint64_t others = Block::current().counts().read_bytes;
-  bytes.range(offset, 1, place);  // a GPU ignores an address that is nowhere: here it is a mistake
+  x.range(i, 1, place);  // a GPU ignores an address that is nowhere: here it is a mistake
   Block::current().counts().read_bytes = others;
 }
+
+inline void wait_for_launches() {
+  Block::current().wait_for_launches();
+}
+
+inline void let_next_launch_start() {}
 
 inline void close_copies() {
   Block::current().close_copies();

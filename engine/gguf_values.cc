@@ -1,4 +1,4 @@
-// The metadata of a GGUF file by type: what a key must hold, and what is said where it does not.
+// The metadata of a GGUF file by type: what a key must hold, and the error where it does not.
 
 #include <fmt/format.h>
 

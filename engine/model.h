@@ -44,7 +44,7 @@ class Layer {
   std::array<Norm, kCheckpoints> norms_;
 };
 
-// Where all weights of a model are; who owns that memory is said where they come from.
+// Where all weights of a model are; the function that returns them names the owner of that memory.
 struct Weights {
   WeightMatrix token_embedding;     // [n_vocab, embedding_length]
   WeightMatrix position_embedding;  // [positions, embedding_length]; learned positions only

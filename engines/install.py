@@ -6,10 +6,14 @@ its hash, with pip from the index that pip is set up with. An engine that needs 
 packages there, too. Nothing is done again unless a requirements file changed.
 """
 
+import fcntl
 import hashlib
+import json
+import os
 import subprocess
 import sys
 import venv
+from contextlib import contextmanager
 
 import catalog
 
@@ -32,12 +36,23 @@ def packages_of(python):
 
 def stamp_text(recipe):
     files = [(catalog.ROOT / path).read_bytes() for path in recipe["requirements"]]
+    if recipe.get("variables"):
+        files.append(json.dumps(recipe["variables"], sort_keys=True).encode())
     return f"{hashlib.sha256(b''.join(files)).hexdigest()} {bool(recipe.get('base'))} {sys.version}"
 
 
 def is_installed(environment, recipe):
     stamp = catalog.folder(environment) / "assay-requirements"
     return stamp.exists() and stamp.read_text() == stamp_text(recipe) and catalog.python(environment).exists()
+
+
+@contextmanager
+def locked(environment):
+    """A second install of the same environment waits for the first, and finds it made."""
+    catalog.folder(environment).parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{catalog.folder(environment)}.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def install(environment, recipe):
@@ -53,7 +68,8 @@ def install(environment, recipe):
         print(f"{environment}: installing {path}", file=sys.stderr)
         command = [catalog.python(environment), "-m", "pip", "install", "--quiet", "--no-cache-dir", "--no-deps"]
         command += ["--no-build-isolation", "--require-hashes", "-r", catalog.ROOT / path]
-        if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
+        variables = os.environ | recipe.get("variables", {})
+        if subprocess.run(command, stdout=sys.stderr, env=variables, check=False).returncode:
             raise catalog.CatalogError(f"pip could not install {path} (see above); run this again when online")
     stamp.write_text(stamp_text(recipe))  # last, so that an interrupted install is repeated
 
@@ -73,8 +89,9 @@ def main():
         return 0
     chosen = known["engines"] if names == ["all"] else [catalog.find(name) for name in names]
     for environment in dict.fromkeys(engine["environment"] for engine in chosen):
-        if not is_installed(environment, environments[environment]):
-            install(environment, environments[environment])
+        with locked(environment):
+            if not is_installed(environment, environments[environment]):
+                install(environment, environments[environment])
     return 0
 
 

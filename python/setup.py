@@ -1,6 +1,6 @@
 from setuptools import Extension, setup
 
-# A library for ctypes, and no module of Python: assay_tap/native.py. Without a compiler there is none, and numpy has the
+# A library for ctypes, not a Python module: assay_tap/native.py. Without a compiler it is not built, and numpy has the
 # same bytes, ten to a hundred times slower.
 setup(
     ext_modules=[

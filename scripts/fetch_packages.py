@@ -3,9 +3,11 @@
 
 Those of tests/requirements.txt, each checked by its hash, with pip from the index that pip is set up with: 2.3 GB to fetch,
 nearly all of it torch, which PyPI has with CUDA only. Prints the environment's Python. A second call finds it; another
-list, or another Python, rebuilds it. Standard library and pip only.
+list, or another Python, rebuilds it. Of two calls at once the second one waits. Standard library and pip only.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import pathlib
 import subprocess
@@ -21,6 +23,15 @@ class FetchError(Exception):
 
 def stamp_text():
     return f"{hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()} {sys.version}"
+
+
+@contextlib.contextmanager
+def alone(folder):
+    """Waits for another call that installs into `folder`: each would delete what the other has installed."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{folder}.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def make(folder, python):
@@ -39,10 +50,11 @@ def main():
         sys.exit(2)
     folder = pathlib.Path(sys.argv[1]).absolute()
     python, stamp = folder / "bin" / "python", folder / "assay-requirements"
-    if not (stamp.exists() and stamp.read_text() == stamp_text() and python.exists()):
-        stamp.unlink(missing_ok=True)
-        make(folder, python)
-        stamp.write_text(stamp_text())  # last, so that an interrupted install is repeated
+    with alone(folder):
+        if not (stamp.exists() and stamp.read_text() == stamp_text() and python.exists()):
+            stamp.unlink(missing_ok=True)
+            make(folder, python)
+            stamp.write_text(stamp_text())  # last, so that an interrupted install is repeated
     print(python)
 
 

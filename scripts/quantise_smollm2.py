@@ -316,7 +316,7 @@ def write(source, file):
         file.write(bytes(padded(file.tell()) - file.tell()))
 
 
-# What the quantiser says of its work, behind all other keys.
+# The keys that describe the quantisation, after all other keys.
 LAST = {b"general.quantization_version": struct.pack("<II", 4, 2), b"general.file_type": struct.pack("<II", 4, Q4_K_M)}
 
 

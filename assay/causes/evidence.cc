@@ -53,7 +53,7 @@ std::vector<double> log_probabilities(std::span<const float> logits) {
   return values;
 }
 
-// What a record says of them, by ascending ids.
+// A record's statements about them, by ascending ids.
 std::vector<Stated> log_probabilities(const Record& record) {
   std::vector<Stated> stated;
   if (record.has_all_values() && !record.values.empty()) {

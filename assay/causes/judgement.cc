@@ -36,7 +36,7 @@ constexpr double kChance = 1e-12;
 constexpr int kMinDecisiveTokens = 4;
 // Of one token nobody can say that a mistake begins there.
 constexpr int kMinTailTokens = 2;
-constexpr size_t kShown = 3;  // of what cannot be told apart
+constexpr size_t kShown = 3;  // of indistinguishable mistakes
 
 double noise_ratio(const JudgingContext& context, double noise) {
   const Fit& all = context.reference;

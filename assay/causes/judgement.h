@@ -38,8 +38,8 @@ struct JudgingContext {
 
 struct Judgement {
   std::optional<Cause> cause;
-  bool fits = false;  // whether a mistake does, or several that cannot be told apart
-  std::string hint;   // where there is none although several fit: which
+  bool fits = false;  // whether a mistake fits, or several that are indistinguishable
+  std::string hint;   // if several mistakes fit equally, lists them
 };
 
 // Whether a cause of this name multiplies a tensor by a number.

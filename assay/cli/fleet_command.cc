@@ -151,7 +151,7 @@ void add_fleet(CLI::App& app, int& exit_code) {
   CLI::App* add = action("add", "Add the logs of runs to a dataset, as Parquet",
                          [](const FleetArguments& given) { return add_to_fleet(given.runs); });
   NewRuns& runs = arguments->runs;
-  add->add_option("DATASET", runs.dataset, "Folder; made where there is none")->required();
+  add->add_option("DATASET", runs.dataset, "Folder; created if missing")->required();
   add->add_option("LOG", runs.logs, "Logs, each of one run")->required();
   add->add_option("--commit", runs.commit, "What was run: the engine's commit or version");
   add->add_option("--night", runs.night, "Date that the runs belong to (default today)");

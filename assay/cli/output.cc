@@ -26,7 +26,7 @@
 namespace assay {
 namespace {
 
-constexpr size_t kMostOfLine = 16384;  // two long paths and what is said of them
+constexpr size_t kMostOfLine = 16384;  // two long paths and a message
 
 constexpr const char* kWriteHint = "check permissions and room on the disk";
 

@@ -9,7 +9,7 @@
 
 namespace assay {
 
-// What is said of two logs whose comparison is inconclusive.
+// The message on two logs whose comparison is inconclusive.
 std::string nothing_proved(const std::string& ref, const std::string& got);
 
 // `assay compare` of three logs or more: holds each against each, reports who is the outlier,

@@ -104,7 +104,7 @@ void name_checkpoints(const Logs& logs, const SharedNames& names, Comparison& co
   comparison.teams = names_in(names.teams);
 }
 
-// Ids of experts are equal or flips, whatever the policy says of other checkpoints.
+// Ids of experts are equal or flips, whatever the policy's tolerances are.
 std::vector<Tolerance> tolerances_of(const LogIndex& ref, const SharedNames& names,
                                      const Policy& policy) {
   std::vector<Tolerance> tolerances(static_cast<size_t>(names.checkpoints.size()));

@@ -236,7 +236,7 @@ struct Comparison {
   std::vector<Gap> gaps;                   // in the same order
   std::vector<ErrorSource> error_sources;  // those that made most first
   std::vector<Cause> causes;               // best first
-  std::string cause_hint;  // where there are none: what would have to be logged to tell
+  std::string cause_hint;  // without causes: what would have to be logged to find them
   std::vector<QuarantinedValue> quarantine;
   std::vector<std::string> warnings;
   // Where the records are, for those who look further.

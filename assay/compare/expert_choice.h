@@ -9,7 +9,7 @@
 
 namespace assay {
 
-// What a log says of a token's choice of experts in one layer.
+// What a log states about a token's choice of experts in one layer.
 struct ExpertChoice {
   const Record& experts;  // ids, as layer_N_experts has them
   const Record& router;   // logits, as layer_N_router has them

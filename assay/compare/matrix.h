@@ -42,7 +42,7 @@ struct MatrixRow {
   std::vector<MatrixCell> cells;
 };
 
-// A log that nothing can be told of: it cannot be read, or it holds no record.
+// A log that cannot be compared: it cannot be read, or it holds no record.
 struct UnreadableLog {
   std::string log;
   Error problem;  // names the log

@@ -99,7 +99,7 @@ class Measurer {
     return result;
   }
 
-  // What a record of a whole sequence says of all its rows is held to them with the first.
+  // Statements of a record about a whole sequence are checked with its first row.
   static std::string_view contradiction_of(const Record& sequence) {
     std::vector<int64_t> garbage;
     for (const Garbage& found : find_garbage(sequence)) garbage.push_back(found.index);

@@ -18,7 +18,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // Equal infinities are equal, a NaN never is; where a summary does not say which it counted, what
 // is not listed as infinite may be a NaN. Infinities that the other log can neither confirm nor
-// deny are padding in logits, and nothing else has any. A NaN is none of the largest values,
+// deny are padding in logits, and nothing else has any. A NaN is not among the largest values,
 // whoever says so.
 void add_nonfinite(const Record& ref, const Record& got, const RecordView& ref_view,
                    const RecordView& got_view, Metrics& metrics) {

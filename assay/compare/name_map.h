@@ -54,7 +54,7 @@ class NameMap {
   static std::string suggest(const std::vector<std::string>& names);
 
   bool empty() const { return rules_.empty(); }
-  // What a log's header says of the architecture, where the user has not said it.
+  // The architecture in a log's header, used where the user has not named one.
   void set_arch(const std::string& arch);
   // Rules of `other` after these.
   void add(const NameMap& other);

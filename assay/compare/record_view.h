@@ -25,7 +25,7 @@ std::optional<float> value_at(std::span<const float> values, std::span<const Top
                               int64_t index);
 std::optional<float> value_at(const Record& record, int64_t index);
 
-// What one log says of a tensor: what it states, or all of its values let one compute.
+// What one log states about a tensor, or what can be computed from all of its values.
 struct RecordView {
   // The norm, or its estimate.
   std::optional<double> norm() const;

@@ -7,7 +7,7 @@
 
 namespace assay {
 
-// What a record says of its tensor twice must agree: values, summary and sketch. Returns the two
+// A record's statements about its tensor must agree: values, summary and sketch. Returns the two
 // statements that contradict each other ("its sketch and its values"), or nothing. `set_aside`:
 // indices of garbage, whose values are not held to anything; nothing can be computed from the rest
 // then.

@@ -11,7 +11,7 @@
 
 namespace assay {
 
-// Which log a run left, and what its header says of it.
+// The log of a run, and what its header states.
 struct RunLabel {
   std::string path;
   std::string engine;  // with backend and math: "assay cpu exact"; empty where there is no header

@@ -23,7 +23,7 @@ class MinDifferences {
  public:
   explicit MinDifferences(size_t from) : from_(from) {}
 
-  // What `mine` says of its elements, held against what `other` says of them.
+  // The elements that `mine` states, checked against the statements of `other`.
   void hold(const SingleValues& mine, const SingleValues& other) {
     const std::optional<double>& least = other.most_unlisted;
     // Few values are out of these bounds; those at the places of the other's largest elements are

@@ -33,7 +33,7 @@ bool is_right(Finding finding);
 bool is_bad(Finding finding);
 
 // How far the records of a checkpoint are from those in another log: the root mean square of rel_l2
-// over the positions that could be compared. Not a number where one of them is none.
+// over the positions that could be compared. NaN where one of them is NaN.
 struct OutputError {
   double rel_l2 = 0;
   int64_t positions = 0;  // compared
@@ -55,7 +55,7 @@ struct TableCell {
   std::string text;                      // what the engine does, or says
   std::string checkpoint;                // that was judged: logits, or the last layer
   std::optional<OutputError> error;      // from float64; of invariance, from the tokens alone
-  std::optional<double> from_explained;  // from what it is said to do
+  std::optional<double> from_explained;  // from the explanation
   std::string first_divergence;  // the first checkpoint that differs, where layers were logged
   std::string log;
   std::string compare;  // the command that compares the log again; empty where there is none

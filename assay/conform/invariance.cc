@@ -110,6 +110,7 @@ struct Distances {
 
 Distances distances(const std::string& ref, const std::string& got) {
   CompareOptions options;
+  options.align = AlignMode::kIndex;
   options.policy = Policy([](const std::string&) {
     Tolerance exact;
     exact.rel_l2 = 0.0;

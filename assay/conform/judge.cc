@@ -134,9 +134,16 @@ std::string text_of(const Explanation& explanation) {
   return joined(explanation, &Counterfactual::text, ", and ");
 }
 
+// The tokens of a case are known, so no other counting of positions may explain a log.
+CompareOptions by_position() {
+  CompareOptions options;
+  options.align = AlignMode::kIndex;
+  return options;
+}
+
 // The comparison of all that both logs hold, by what is clean for the precision.
 Comparison compared(const Feature& feature, const Precision& precision, const std::string& log) {
-  CompareOptions options;
+  CompareOptions options = by_position();
   options.policy = Policy([&](const std::string&) {
     Tolerance tolerance;
     tolerance.rel_l2 = precision.clean;
@@ -202,11 +209,14 @@ void find_output(const Feature& feature, const std::string& folder, TableCell& c
   cell.checkpoint = fmt::format("layer_{}_output", model.config().n_layers - 1);
   try {
     cell.error = output_error(feature.reference, cell.log, cell.checkpoint);
+    if (cell.error->positions > 0) return;
   } catch (const NothingInCommon&) {
-    throw Error(fmt::format("its log has no logits, logprobs or {} at the positions of the case",
-                            cell.checkpoint),
-                cell.log);
+    cell.error.reset();
   }
+  throw Error(fmt::format("its log has no values of logits, logprobs or {} at the positions of the "
+                          "case",
+                          cell.checkpoint),
+              cell.log);
 }
 
 // What an engine logged may be right and show nothing: the output of a layer says nothing of the
@@ -217,6 +227,12 @@ void require_evidence(const Feature& feature, const Precision& precision, const 
     cell.text = fmt::format("at {} of {} positions", cell.error->positions, cell.error->total);
   }
   if (cell.checkpoint == kLogits && cell.error->whole == cell.error->total) return;
+  const bool leaves_out = cell.checkpoint != kLogits || cell.error->positions < cell.error->total;
+  if (feature.counterfactuals.empty() && leaves_out) {
+    cell.finding = Finding::kUnsupported;
+    cell.text = "logs too little of it: give the logits of all positions";
+    return;
+  }
   for (const Explanation& each : explanations(feature, folder, cell)) {
     if (each.left > precision.clean) continue;
     cell.finding = Finding::kUnsupported;
@@ -229,7 +245,7 @@ void require_evidence(const Feature& feature, const Precision& precision, const 
 
 OutputError output_error(const std::string& ref, const std::string& got,
                          const std::string& checkpoint) {
-  CompareOptions options;
+  CompareOptions options = by_position();
   // Log-probabilities may stand for logits.
   options.selection.set_checkpoints(checkpoint == kLogits ? "log[ip]*" : checkpoint,
                                     "--checkpoints");

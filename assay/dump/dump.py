@@ -26,7 +26,7 @@ STEP = re.compile(r"(?:^|[/_.-])(step|iter|pass|token|pos)[_-]?([0-9]+)(?=[/_.-]
 
 
 class Refused(Exception):
-    """What the user is told."""
+    """An error with the message for the user."""
 
 
 def load_pickle(path):

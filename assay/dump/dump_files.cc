@@ -77,7 +77,7 @@ void add_arrays(Dump& dump, std::shared_ptr<ArrayReader> reader, const std::stri
   }
 }
 
-// Of a sharded safetensors file. What the index says of the shards is only which they are.
+// Of a sharded safetensors file. The index only lists the shards.
 std::set<std::string> shards_of(const std::string& index) {
   const rapidjson::Document document = read_json_file(index, kMaxIndex, {});
   const auto* map =

@@ -14,7 +14,7 @@ namespace assay {
 void read_values(const DumpTensor& tensor, int64_t count, std::vector<float>& values);
 
 // All elements of a tensor of whole numbers or truth values, of which there may be kMaxIds. Throws
-// Error if it is none, or they are missing.
+// Error if it is not one, or they are missing.
 inline constexpr int64_t kMaxIds = int64_t{1} << 24;
 std::vector<int64_t> read_whole_numbers(const DumpTensor& tensor);
 

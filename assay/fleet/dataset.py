@@ -138,7 +138,7 @@ def checked_run(run, folder):
 
 
 def facts_of(run):
-    """What the table says of a run."""
+    """A run's row in the table."""
     header = run["header"]
     model = header["model"]
     tokens = ",".join(map(str, header["tokens"]))

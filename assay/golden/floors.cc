@@ -82,7 +82,7 @@ std::string prompt_of(const GoldenManifest& manifest, const std::optional<LogHea
       }
     }
   }
-  throw Error("the logs are of no prompt of the manifest, whose floors of fast are by prompt",
+  throw Error("the logs match no prompt of the manifest, whose floors of fast are by prompt",
               manifest.path, "run one of its prompts, or give --floor another");
 }
 

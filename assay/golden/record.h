@@ -13,7 +13,7 @@ enum class UpdateMode {
 };
 
 // ASSAY_UPDATE, if it is set; else `no` if CI is set (and not to 0 or false), otherwise `new`.
-// Throws Error if it is none of no, new and always.
+// Throws Error unless it is no, new or always.
 UpdateMode update_mode();
 
 // Throws Error with the reason, and what to do, unless goldens may be changed.

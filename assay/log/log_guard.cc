@@ -63,7 +63,7 @@ void LogGuard::stand_guard(const Shared* shared, int log, int owner) {
   while (done < length) {
     const ssize_t count = ::write(log, shared->text + done, length - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;  // nobody is left to be told; at most a line is torn
+    if (count <= 0) break;  // no process is left that could report it; at most a line is torn
     done += static_cast<size_t>(count);
   }
   _exit(0);

@@ -44,7 +44,7 @@ class LogWriter {
   void write_header(const LogHeader& header);
 
   // Logs the whole tensor `values` of `shape` (whose product is values.size()) at the token
-  // position `token_idx` >= 0. `dtype`: what the log says of it; "i32" of whole numbers.
+  // position `token_idx` >= 0. `dtype`: as it stands in the log; "i32" for whole numbers.
   void write(std::string_view checkpoint, int64_t token_idx, std::span<const int64_t> shape,
              std::span<const float> values, std::string_view dtype = "f32");
   // The same for values[1, n].

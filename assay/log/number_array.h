@@ -29,7 +29,7 @@ const char* read_rows(const char* at, const char* end, std::vector<double>& valu
 // within the array and its strings; checks nothing else.
 const char* find_array_end(const char* at, const char* end);
 
-// The number that a string represents. False if it is none of the words above.
+// The number that a string represents. False if it is not one of the words above.
 bool read_nonfinite(const std::string& word, double& value);
 
 }  // namespace assay

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -48,6 +49,16 @@ Mistake scaled_otherwise(std::string text, std::function<float(float)> edit) {
           }};
 }
 
+// To the nearest bfloat16, ties to even. `x` is finite.
+float rounded_to_bfloat16(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  return std::bit_cast<float>((bits + 0x7FFFU + (bits >> 16 & 1U)) & 0xFFFF0000U);
+}
+
+float rounded_to_two_decimals(float x) {
+  return static_cast<float>(std::nearbyint(static_cast<double>(x) * 100.0) / 100.0);
+}
+
 Matrix multiplied_by_root(const Network&, const Matrix& right, double) {
   const auto root = static_cast<float>(std::sqrt(static_cast<double>(right.columns)));
   return map(right, [root](float x) { return root * x; });
@@ -78,6 +89,9 @@ std::vector<Mistake> embedding_mistakes() {
                        [](float scale) { return 1.0F / scale; }),
       scaled_otherwise("applies the scale of the embedding twice",
                        [](float scale) { return scale * scale; }),
+      scaled_otherwise("rounds the scale of the embedding to bfloat16", rounded_to_bfloat16),
+      scaled_otherwise("rounds the scale of the embedding to two decimals",
+                       rounded_to_two_decimals),
       {.cause = "embedding_scale",
        .text = plainly("is multiplied by the root of its width"),
        .change = multiplied_by_root,

@@ -10,7 +10,7 @@ namespace assay {
 
 // Goldens of parts that no model is needed for, under tests/data/: blocks of every quantised type
 // with what the `gguf` Python package reads from them, and choices of a sampler that was written
-// for it in Python. Tolerance is none: all bits, and all choices.
+// for it in Python. No tolerance: all bits and all choices must be equal.
 
 // Whether these goldens say anything of a fault: one in how blocks are read, or in the sampling.
 bool has_vectors(const Fault& fault);

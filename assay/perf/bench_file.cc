@@ -29,7 +29,7 @@ double nanoseconds(std::string_view unit, const std::string& where) {
   if (unit == "us") return 1e3;
   if (unit == "ms") return 1e6;
   if (unit == "s") return 1e9;
-  throw Error(fmt::format("the time_unit '{}' is none of ns, us, ms, s", unit), where, kHint);
+  throw Error(fmt::format("the time_unit '{}' is not one of ns, us, ms, s", unit), where, kHint);
 }
 
 bool is_true(const Value& object, const char* key) {

@@ -12,7 +12,7 @@ namespace assay {
 struct BenchFile {
   std::string path;
   std::map<std::string, std::vector<double>> times;  // by the benchmark's name
-  std::map<std::string, std::string> context = {};   // what it says of the machine, as text
+  std::map<std::string, std::string> context = {};   // its description of the machine, as text
 };
 
 // More repetitions of one benchmark than these are refused: the interval takes memory in their

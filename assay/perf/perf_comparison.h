@@ -43,7 +43,7 @@ struct PerfComparison {
   std::vector<std::string> notes;  // what else a reader must know, a sentence each
 
   // Whether a benchmark seems slower by min_effect or more and has fewer pairs than could confirm
-  // it: then nothing is said of the change, not that it is none.
+  // it: then the change is unknown, not zero.
   bool too_few_pairs(const PerfResult& result) const;
   bool too_few_pairs() const;
 };

@@ -215,7 +215,7 @@ class Runner {
            gguf_->get_int("tokenizer.ggml.eom_token_id", -1) == token;
   }
 
-  // The log's readers find the records of each token that was told.
+  // Readers of the log find the records of each token that was printed.
   void emit(int32_t token, const std::string& text) {
     if (probe_) probe_->writer().flush();
     result_.text += text;

@@ -33,7 +33,8 @@ constexpr Rule kRules[] = {
     {"nonfinite", "NotFinite", "Values are NaN or infinite."},
     {"quarantine", "Garbage", "Values are garbage rather than numbers of the tensor."},
     {"size", "OtherSize", "The tensor has another number of elements than the reference's."},
-    {"contradiction", "Contradiction", "What the log says of a tensor twice does not agree."},
+    {"contradiction", "Contradiction",
+     "Two statements of the log about one tensor contradict each other."},
     {"unproven", "Unproven", "The reference has records that were not shown."},
 };
 

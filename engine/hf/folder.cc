@@ -125,7 +125,7 @@ class Weights {
       // A plain name: no index may make Assay read outside of its folder.
       if (!name.ends_with(".safetensors") || name.find('/') != std::string::npos ||
           name.find('\0') != std::string::npos) {
-        throw Error(fmt::format("tensor '{}' is said to be in '{}', which is no safetensors file "
+        throw Error(fmt::format("tensor '{}' is listed in '{}', which is not a safetensors file "
                                 "of this folder",
                                 json_text_of(member.name), name),
                     path);

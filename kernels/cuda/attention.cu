@@ -55,8 +55,7 @@ __device__ void add_products(const float4& a, const float4& b, float (&lanes)[kL
 // A block has the scores of 32 keys, a thread's own, with 32 queries, four a warp. Thread by thread
 // the sixteen lanes of a dot product (lanes.h) are sixteen sums.
 template <class Kv>
-ASSAY_KERNEL(kAttentionThreads, 2)
-score_kernel(ASSAY_CONSTANT(Queries) a) {
+ASSAY_KERNEL(kAttentionThreads, 2, score_kernel, ASSAY_CONSTANT(Queries) a) {
   const int64_t first_key = a.first_key + int64_t{blockIdx.x} * kTile;
   const int64_t head = blockIdx.y;
   const int64_t first_token = int64_t{blockIdx.z} * kTile;
@@ -138,8 +137,7 @@ struct Seen {
 // A block has 32 elements of a head, a thread's own, for 32 queries, four a warp. Each sums runs of
 // keys, and adds the runs in ascending order.
 template <class Kv>
-ASSAY_KERNEL(kAttentionThreads, 2)
-value_kernel(ASSAY_CONSTANT(Queries) a) {
+ASSAY_KERNEL(kAttentionThreads, 2, value_kernel, ASSAY_CONSTANT(Queries) a) {
   ASSAY_SHARED(float, values, kTile* kTile);             // [key, element]
   ASSAY_SHARED(float4, weights, kTile * kWeightStride);  // [key, query]
   const auto n_heads = static_cast<unsigned>(a.keys.shape.n_heads);

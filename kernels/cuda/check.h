@@ -4,7 +4,8 @@
 
 namespace assay::cuda {
 
-// Throws Error that names the call, what CUDA says of it, and where it stands, unless it succeeded.
+// Throws Error that names the call, CUDA's message and the place in the source, unless it
+// succeeded.
 void check(cudaError_t result, const char* call, const char* file, int line);
 
 }  // namespace assay::cuda

@@ -1,12 +1,15 @@
 #include <string>
+#include <utility>
 
 #include "base/error.h"
+#include "kernels/cuda/check.h"
 #include "kernels/cuda/device.h"
 
 namespace assay::cuda {
 namespace {
 
-constexpr int kOldestMajor = 8;  // sm_80
+constexpr int kOldestMajor = 8;       // sm_80
+constexpr int kOldestEarlyStart = 9;  // sm_90
 
 std::string version(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
@@ -38,7 +41,7 @@ void require_device() {
     throw Error("there is no CUDA device", "--backend",
                 "check nvidia-smi and CUDA_VISIBLE_DEVICES, or use --backend cpu");
   }
-  ASSAY_CUDA_CHECK(result);
+  check(result, "cudaGetDeviceCount(&count)", __FILE__, __LINE__);
   cudaDeviceProp properties;
   ASSAY_CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
   if (properties.major < kOldestMajor) {
@@ -63,38 +66,49 @@ void* take_block(size_t bytes) {
                 "use a model of fewer bits a weight, a shorter context, --kv f16, a smaller "
                 "--batch, or --backend cpu");
   }
-  ASSAY_CUDA_CHECK(result);
+  check(result, "cudaMalloc(&address, bytes)", __FILE__, __LINE__);
   return address;
 }
 
 // A graph that was instantiated once.
 class Graph final : public Recording {
  public:
-  Graph(cudaGraph_t graph, cudaStream_t stream) : stream_(stream) {
-    const cudaError_t counted = cudaGraphGetNodes(graph, nullptr, &n_nodes_);
-    const cudaError_t made = cudaGraphInstantiate(&executable_, graph, 0);
-    cudaGraphDestroy(graph);
-    ASSAY_CUDA_CHECK(counted);
-    ASSAY_CUDA_CHECK(made);
+  Graph(GraphHandle graph, const Device& device) : device_(device) {
+    ASSAY_CUDA_CHECK(cudaGraphGetNodes(graph.get(), nullptr, &n_nodes_));
+    cudaGraphExec_t executable = nullptr;
+    ASSAY_CUDA_CHECK(cudaGraphInstantiate(&executable, graph.get(), 0));
+    executable_.reset(executable);
   }
-  ~Graph() override { cudaGraphExecDestroy(executable_); }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
 
-  void replay() override { ASSAY_CUDA_CHECK(cudaGraphLaunch(executable_, stream_)); }
+  void replay() override {
+    device_.reject_while_recording("a replay");
+    ASSAY_CUDA_CHECK(cudaGraphLaunch(executable_.get(), device_.stream()));
+  }
   int64_t n_nodes() const override { return static_cast<int64_t>(n_nodes_); }
 
  private:
-  cudaStream_t stream_;
-  cudaGraphExec_t executable_ = nullptr;
+  const Device& device_;
+  GraphExecutable executable_;
   size_t n_nodes_ = 0;
+};
+
+// Sets a flag while it lives.
+class Flagged {
+ public:
+  explicit Flagged(bool& flag) : flag_(flag) { flag_ = true; }
+  ~Flagged() { flag_ = false; }
+  Flagged(const Flagged&) = delete;
+  Flagged& operator=(const Flagged&) = delete;
+
+ private:
+  bool& flag_;
 };
 
 }  // namespace
 
 void check(cudaError_t result, const char* call, const char* file, int line) {
   if (result == cudaSuccess) return;
-  cudaGetLastError();  // the error is told here, and not again by the next call
+  cudaGetLastError();  // clears the error: it is reported here, not by the next call
   throw Error(std::string(call) + " failed: " + cudaGetErrorString(result) + " (" +
                   cudaGetErrorName(result) + ")",
               std::string(file) + ":" + std::to_string(line),
@@ -105,28 +119,29 @@ Device::Device() : arena_({take_block, [](void* block) { cudaFree(block); }}) {
   require_driver();
   require_device();
   ASSAY_CUDA_CHECK(cudaSetDevice(0));
-  ASSAY_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  cudaStream_t stream = nullptr;
+  ASSAY_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  stream_.reset(stream);
   ASSAY_CUDA_CHECK(
       cudaDeviceGetAttribute(&most_shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
   ASSAY_CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, 0));
   int major = 0;
   ASSAY_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
-  can_start_early_ = major >= 9;
-  ASSAY_CUDA_CHECK(cudaHostAlloc(reinterpret_cast<void**>(&host_words_), kChoices * sizeof(int32_t),
-                                 cudaHostAllocMapped));
-  for (cudaEvent_t& mark : marks_) {
-    ASSAY_CUDA_CHECK(cudaEventCreateWithFlags(&mark, cudaEventDisableTiming));
+  can_start_early_ = major >= kOldestEarlyStart;
+  void* words = nullptr;
+  ASSAY_CUDA_CHECK(cudaMallocHost(&words, kChoices * sizeof(int32_t)));
+  host_words_.reset(words);
+  for (Event& mark : marks_) {
+    cudaEvent_t event = nullptr;
+    ASSAY_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    mark.reset(event);
   }
-  copies_ = std::make_unique<StagedCopies>(stream_);
+  copies_ = std::make_unique<StagedCopies>(stream);
 }
 
 // Errors of an asynchronous kernel would come back here once more: they were reported before.
 Device::~Device() {
-  cudaStreamSynchronize(stream_);
-  copies_.reset();
-  for (const cudaEvent_t mark : marks_) cudaEventDestroy(mark);
-  cudaFreeHost(host_words_);
-  cudaStreamDestroy(stream_);
+  cudaStreamSynchronize(stream());
 }
 
 void Device::reserve(std::span<const size_t> sizes) {
@@ -135,39 +150,56 @@ void Device::reserve(std::span<const size_t> sizes) {
   arena_.reserve(total);
 }
 
+void* Device::allocate(size_t bytes) {
+  reject_while_recording("an allocation");
+  return arena_.allocate(bytes);
+}
+
 void Device::upload(const void* from, size_t bytes, void* to) {
+  reject_while_recording("a copy");
   copies_->upload(from, bytes, to);
 }
 
 void Device::download(const void* from, size_t bytes, void* to) {
+  reject_while_recording("a copy");
   copies_->download(from, bytes, to);
 }
 
+void Device::mark(int32_t slot) {
+  reject_while_recording("a mark");
+  ASSAY_CUDA_CHECK(cudaEventRecord(marks_.at(static_cast<size_t>(slot)).get(), stream()));
+}
+
+void Device::await(int32_t slot) {
+  reject_while_recording("a wait");
+  ASSAY_CUDA_CHECK(cudaEventSynchronize(marks_.at(static_cast<size_t>(slot)).get()));
+}
+
 void Device::reject_while_recording(const char* what) const {
-  if (only_loads_) throw Error(std::string(what) + " while launches are recorded", "cuda");
+  if (is_recording_) throw Error(std::string(what) + " while launches are recorded", "cuda");
 }
 
 std::unique_ptr<Recording> Device::record(const std::function<void()>& steps) {
-  only_loads_ = true;
-  try {
+  reject_while_recording("a recording");
+  const Flagged is_recording(is_recording_);
+  {
+    const Flagged only_loads(only_loads_);
     steps();
-  } catch (...) {
-    only_loads_ = false;
-    throw;
   }
-  only_loads_ = false;
   cudaGraph_t graph = nullptr;
-  ASSAY_CUDA_CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+  ASSAY_CUDA_CHECK(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal));
   try {
     steps();
   } catch (...) {
-    cudaStreamEndCapture(stream_, &graph);
+    cudaStreamEndCapture(stream(), &graph);
     cudaGetLastError();  // of the capture that was broken off: not for the next launch to tell
-    if (graph != nullptr) cudaGraphDestroy(graph);
+    const GraphHandle unfinished(graph);
     throw;
   }
-  ASSAY_CUDA_CHECK(cudaStreamEndCapture(stream_, &graph));
-  return std::make_unique<Graph>(graph, stream_);
+  const cudaError_t ended = cudaStreamEndCapture(stream(), &graph);
+  GraphHandle whole(graph);
+  check(ended, "cudaStreamEndCapture(stream(), &graph)", __FILE__, __LINE__);
+  return std::make_unique<Graph>(std::move(whole), *this);
 }
 
 namespace {
@@ -181,19 +213,35 @@ void check_launch_of(std::string_view name, cudaError_t result) {
 
 }  // namespace
 
-void Device::check_launch(std::string_view name, cudaError_t result) {
+void Device::enqueue(std::string_view name, const LaunchShape& shape, const void* kernel,
+                     void** arguments) {
+  load(name, kernel);
+  if (only_loads_) return;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = stream();
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &early;
+  config.numAttrs = shape.starts_early && can_start_early_ ? 1 : 0;
+  const cudaError_t result = cudaLaunchKernelExC(&config, kernel, arguments);
   if (result != cudaSuccess) cudaGetLastError();  // reported here, and not again by the next call
   check_launch_of(name, result);
 }
 
-Residency Device::residency(std::string_view name, const void* kernel, unsigned threads,
-                            size_t shared_bytes) {
+Residency Device::residency_of(std::string_view name, const void* kernel, unsigned threads,
+                               size_t shared_bytes) {
   load(name, kernel);
   unsigned& blocks = resident_[{kernel, shared_bytes}];
   if (blocks == 0) {
     int count = 0;
-    check_launch(name, cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-                           &count, kernel, static_cast<int>(threads), shared_bytes));
+    const cudaError_t result = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &count, kernel, static_cast<int>(threads), shared_bytes);
+    if (result != cudaSuccess) cudaGetLastError();  // reported here, and not again by the next call
+    check_launch_of(name, result);
     blocks = count > 0 ? static_cast<unsigned>(count) : 1;  // 0: the launch will say what is wrong
   }
   return {static_cast<unsigned>(multiprocessors_), blocks};
@@ -207,7 +255,8 @@ void Device::load(std::string_view name, const void* kernel) {
     const int dynamic = most_shared_bytes_ - static_cast<int>(attributes.sharedSizeBytes);
     result = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic);
   }
-  check_launch(name, result);
+  if (result != cudaSuccess) cudaGetLastError();  // reported here, and not again by the next call
+  check_launch_of(name, result);
   loaded_.insert(kernel);
 }
 

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "kernels/arena.h"
-#include "kernels/cuda/check.h"
+#include "kernels/cuda/handles.h"
 #include "kernels/cuda/staged_copies.h"
 #include "kernels/fused.h"
 #include "kernels/memory.h"
@@ -48,71 +48,59 @@ class Device final : public Memory {
 
   bool on_host() const override { return false; }
   void reserve(std::span<const size_t> sizes) override;
-  void* allocate(size_t bytes) override { return arena_.allocate(bytes); }
+  void* allocate(size_t bytes) override;
   // What comes to its place next is written by the stream, and so after the kernels that use it.
   void release(void* address) noexcept override { arena_.release(address); }
   void upload(const void* from, size_t bytes, void* to) override;
   void download(const void* from, size_t bytes, void* to) override;
 
   // Words of the host that kernels may write; and FusedKernels' mark() and await().
-  int32_t* host_words() const { return host_words_; }
-  void mark(int32_t slot) {
-    ASSAY_CUDA_CHECK(cudaEventRecord(marks_.at(static_cast<size_t>(slot)), stream_));
-  }
-  void await(int32_t slot) {
-    ASSAY_CUDA_CHECK(cudaEventSynchronize(marks_.at(static_cast<size_t>(slot))));
+  int32_t* host_words() const { return static_cast<int32_t*>(host_words_.get()); }
+  void mark(int32_t slot);
+  void await(int32_t slot);
+
+  template <class Kernel>
+  Residency residency(std::string_view name, Kernel* kernel, unsigned threads,
+                      size_t shared_bytes) {
+    return residency_of(name, reinterpret_cast<const void*>(kernel), threads, shared_bytes);
   }
 
   // The launches of `steps` as a CUDA graph, which must not outlive the device. `steps` may launch
   // kernels and nothing else: it is called twice, the first time to load those that are new, which
-  // a capture must not do.
+  // a capture must not do. A copy or an allocation in it is an Error: the graph would repeat the
+  // copy from memory that holds something else by then.
   std::unique_ptr<Recording> record(const std::function<void()>& steps);
 
   // Throws Error within `steps` of record().
   void reject_while_recording(const char* what) const;
-  cudaStream_t stream() const { return stream_; }
+  cudaStream_t stream() const { return stream_.get(); }
 
   // Puts `kernel` into the stream. Throws Error with the kernel's name if it cannot be launched.
   template <class... Parameters>
   void launch(std::string_view name, const LaunchShape& shape, void (*kernel)(Parameters...),
               std::type_identity_t<Parameters>... arguments) {
-    load(name, reinterpret_cast<const void*>(kernel));
-    if (only_loads_) return;
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = shape.grid;
-    config.blockDim = shape.block;
-    config.dynamicSmemBytes = shape.shared_bytes;
-    config.stream = stream_;
-    config.attrs = &early;
-    config.numAttrs = shape.starts_early && can_start_early_ ? 1 : 0;
-    check_launch(name, cudaLaunchKernelEx(&config, kernel, arguments...));
-  }
-
-  template <class... Parameters>
-  Residency residency(std::string_view name, void (*kernel)(Parameters...), unsigned threads,
-                      size_t shared_bytes) {
-    return residency(name, reinterpret_cast<const void*>(kernel), threads, shared_bytes);
+    void* addresses[] = {&arguments..., nullptr};
+    enqueue(name, shape, reinterpret_cast<const void*>(kernel), addresses);
   }
 
  private:
+  void enqueue(std::string_view name, const LaunchShape& shape, const void* kernel,
+               void** arguments);
   // Loads a kernel before its first launch, and lets its blocks have as much shared memory as the
   // device has for one.
   void load(std::string_view name, const void* kernel);
-  void check_launch(std::string_view name, cudaError_t result);
-  Residency residency(std::string_view name, const void* kernel, unsigned threads,
-                      size_t shared_bytes);
+  Residency residency_of(std::string_view name, const void* kernel, unsigned threads,
+                         size_t shared_bytes);
 
-  cudaStream_t stream_ = nullptr;
-  int32_t* host_words_ = nullptr;  // [kChoices]
-  std::array<cudaEvent_t, kChoices> marks_ = {};
+  Stream stream_;
+  std::array<Event, kChoices> marks_;
+  PinnedMemory host_words_;  // [kChoices]
   int multiprocessors_ = 0;
   bool can_start_early_ = false;  // a launch, before the one before it has ended
   int most_shared_bytes_ = 0;     // of a block
   std::set<const void*> loaded_;
   std::map<std::pair<const void*, size_t>, unsigned> resident_;  // by kernel and shared memory
+  bool is_recording_ = false;
   bool only_loads_ = false;
   Arena arena_;
   std::unique_ptr<StagedCopies> copies_;

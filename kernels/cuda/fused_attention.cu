@@ -99,8 +99,7 @@ __device__ void prefetch_values(const Decode& a, const Seen& seen, int64_t first
 
 // Few keys: of a head, a block for each kElementsPerBlock elements.
 template <class Kv>
-ASSAY_KERNEL(kAttentionThreads, 2)
-few_keys_kernel(ASSAY_CONSTANT(Decode) a) {
+ASSAY_KERNEL(kAttentionThreads, 2, few_keys_kernel, ASSAY_CONSTANT(Decode) a) {
   ASSAY_DYNAMIC_SHARED(float, floats);  // weights[most_keys], runs[most_runs, kElementsPerBlock]
   wait_for_launches();
   let_next_launch_start();
@@ -127,8 +126,7 @@ few_keys_kernel(ASSAY_CONSTANT(Decode) a) {
 }
 
 template <class Kv>
-ASSAY_KERNEL(kAttentionThreads, 2)
-split_score_kernel(ASSAY_CONSTANT(Decode) a) {
+ASSAY_KERNEL(kAttentionThreads, 2, split_score_kernel, ASSAY_CONSTANT(Decode) a) {
   wait_for_launches();
   let_next_launch_start();
   const Seen seen(a);
@@ -140,8 +138,7 @@ split_score_kernel(ASSAY_CONSTANT(Decode) a) {
 
 // The weights of a run and the sum of its values, by a block.
 template <class Kv>
-ASSAY_KERNEL(kAttentionThreads, 2)
-split_value_kernel(ASSAY_CONSTANT(Decode) a) {
+ASSAY_KERNEL(kAttentionThreads, 2, split_value_kernel, ASSAY_CONSTANT(Decode) a) {
   ASSAY_SHARED(float, weights, kKeyRun);
   wait_for_launches();
   let_next_launch_start();
@@ -166,7 +163,7 @@ split_value_kernel(ASSAY_CONSTANT(Decode) a) {
   }
 }
 
-ASSAY_KERNEL(kAttentionThreads, 2) split_combine_kernel(ASSAY_CONSTANT(Decode) a) {
+ASSAY_KERNEL(kAttentionThreads, 2, split_combine_kernel, ASSAY_CONSTANT(Decode) a) {
   wait_for_launches();
   let_next_launch_start();
   const int64_t head = blockIdx.y;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <string_view>
 
 #include "kernels/cuda/elementary.h"
 #include "kernels/cuda/fused_input.h"
@@ -137,8 +138,8 @@ __device__ void finish(const Step& s, const Place& place, float before, float pr
 }
 
 template <class Input>
-ASSAY_KERNEL(kThreads, kBlocksAtOnce)
-product_kernel(ASSAY_CONSTANT(Step) s, ASSAY_CONSTANT(InputSource) source, int64_t n_units) {
+ASSAY_KERNEL(kThreads, kBlocksAtOnce, product_kernel, ASSAY_CONSTANT(Step) s,
+             ASSAY_CONSTANT(InputSource) source, int64_t n_units) {
   ASSAY_STAGE(stage, kGroups, Input::kFactorGroups);
   const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
   const int row_of_unit = static_cast<int>(threadIdx.x) % kWarpThreads / kRowThreads;
@@ -188,23 +189,25 @@ unsigned blocks_of(const Residency& room, int64_t n_units) {
   return n_units < blocks ? static_cast<unsigned>(n_units) : blocks;
 }
 
-template <class Input>
-void launch(Device& device, const Step& step, const InputSource& source, size_t shared_bytes,
-            int64_t n_units) {
-  const Residency room =
-      device.residency("product_kernel", product_kernel<Input>, kThreads, shared_bytes);
+template <class Kernel>
+void launch(Device& device, std::string_view name, Kernel kernel, const Step& step,
+            const InputSource& source, size_t shared_bytes, int64_t n_units) {
+  const Residency room = device.residency(name, kernel, kThreads, shared_bytes);
   const LaunchShape shape = {
       {blocks_of(room, n_units), 1, 1}, {kThreads, 1, 1}, shared_bytes, true};
-  ASSAY_LAUNCH(device, shape, (product_kernel<Input>), step, source, n_units);
+  device.launch(name, shape, kernel, step, source, n_units);
 }
 
 void launch(Device& device, Math math, const Step& step, const InputSource& source, bool is_normed,
             int64_t n_units) {
   const bool int8 = is_int8(math, step.rows[step.kind == Kind::kActivation ? 1 : 0].type);
   const size_t bytes = input_bytes(source.width, is_normed, int8);
-  if (int8) return launch<Int8Input>(device, step, source, bytes, n_units);
-  if (is_normed) return launch<NormedInput>(device, step, source, bytes, n_units);
-  launch<PlainInput>(device, step, source, bytes, n_units);
+  const auto launch_it = [&](std::string_view name, auto kernel) {
+    launch(device, name, kernel, step, source, bytes, n_units);
+  };
+  if (int8) return launch_it("product_kernel<Int8Input>", product_kernel<Int8Input>);
+  if (is_normed) return launch_it("product_kernel<NormedInput>", product_kernel<NormedInput>);
+  launch_it("product_kernel<PlainInput>", product_kernel<PlainInput>);
 }
 
 Rows no_rows() {

@@ -15,7 +15,9 @@
 //   has begun a group; wait_for_copies<N>() returns when all but its last N groups are there, for
 //   this thread: others see them after they have met it.
 // - prefetch(global, i): element i will soon be copied or read: it may come nearer.
-// - load_as<T>(address): a T at a multiple of its size, where range_of() or range() pointed to.
+// - Bytes: what a function takes bytes as that range_of() or range() pointed to, so that what it
+//   reads is counted; plain_bytes(bytes): their address, for functions that know no Bytes.
+// - load_as<T>(bytes): a T at a multiple of its size.
 // - load_weights<T, kReaders>(global bytes, offset): a T at a multiple of its size that no kernel
 //   writes, which so many threads read alike.
 // - half_to_float(bits): a binary16.
@@ -23,12 +25,13 @@
 // warp
 //   (PTX mma.m16n8k16). Lane 4g + t brings in a[i] the bytes 4t to 4t + 3 of row g + 8i of sixteen,
 //   in b those of column g of eight, and gets added to sums[2i + j] row g + 8i times column 2t + j.
-// - wait_for_launches(): in a kernel that is launched with `starts_early` every thread calls it
+// - wait_for_launches(): in a kernel that is launched with `starts_early`, every thread calls it
 // before
-//   it reads what an earlier launch may have written, and before it writes; the kernel's blocks may
+//   it reads what an earlier launch may have written, and before it writes. The kernel's blocks may
 //   run before those of the launch before it have ended. let_next_launch_start(): the same of the
 //   next launch, once every block has called it.
-// - ASSAY_KERNEL(threads, blocks): __global__ void, in blocks of so many threads; so many blocks
+// - ASSAY_KERNEL(threads, blocks, name, parameters...): __global__ void name(parameters...), in
+//   blocks of at most so many threads, 256 for a kernel that is declared without; so many blocks
 //   are to find room on a multiprocessor.
 // - ASSAY_CONSTANT(T): the type of a kernel's parameter that is not copied when it is indexed.
 // - ASSAY_UNROLL before a loop: all of its turns are written out; ASSAY_UNROLL_BY_2, _BY_4: so
@@ -49,7 +52,8 @@
 #include "kernels/half.h"
 
 #define ASSAY_DEVICE cuda
-#define ASSAY_KERNEL(threads, blocks) __global__ void __launch_bounds__(threads, blocks)
+#define ASSAY_KERNEL(threads, blocks, name, ...) \
+  __global__ void __launch_bounds__(threads, blocks) name(__VA_ARGS__)
 #define ASSAY_UNROLL _Pragma("unroll")
 #define ASSAY_CONSTANT(Type) const __grid_constant__ Type
 #define ASSAY_NO_UNROLL _Pragma("unroll 1")
@@ -105,11 +109,6 @@ __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
 }
 
-template <class T>
-__device__ inline T load_as(const uint8_t* address) {
-  return *reinterpret_cast<const T*>(address);
-}
-
 __device__ inline void wait_for_launches() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -125,6 +124,17 @@ __device__ inline void let_next_launch_start() {
 template <class T, int kReaders>
 __device__ inline T load_weights(const Global<const uint8_t>& bytes, int64_t offset) {
   return __ldg(reinterpret_cast<const T*>(bytes.range(offset, sizeof(T))));
+}
+
+using Bytes = const uint8_t*;
+
+__device__ inline const uint8_t* plain_bytes(Bytes bytes) {
+  return bytes;
+}
+
+template <class T>
+__device__ inline T load_as(Bytes address) {
+  return *reinterpret_cast<const T*>(address);
 }
 
 __device__ inline float half_to_float(uint16_t half) {

@@ -13,7 +13,7 @@ bool no_cuda_device() {
   if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) return true;
   int count = 0;
   const cudaError_t result = cudaGetDeviceCount(&count);
-  if (result != cudaSuccess) cudaGetLastError();  // not to be told again by the next call
+  if (result != cudaSuccess) cudaGetLastError();  // cleared, or the next call would report it
   return result == cudaErrorNoDevice || (result == cudaSuccess && count == 0);
 }
 

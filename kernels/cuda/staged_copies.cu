@@ -1,28 +1,29 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cuda/check.h"
 #include "kernels/cuda/staged_copies.h"
 
 namespace assay::cuda {
 
-StagedCopies::StagedCopies(cudaStream_t stream) : stream_(stream) {
-  for (Half& half : halves_) {
-    ASSAY_CUDA_CHECK(cudaMallocHost(&half.bytes, kBytes));
-    ASSAY_CUDA_CHECK(cudaEventCreateWithFlags(&half.done, cudaEventDisableTiming));
-  }
+StagedCopies::StagedCopies(cudaStream_t stream)
+    : stream_(stream), halves_{make_half(), make_half()} {}
+
+StagedCopies::Half StagedCopies::make_half() {
+  Half half;
+  void* bytes = nullptr;
+  ASSAY_CUDA_CHECK(cudaMallocHost(&bytes, kBytes));
+  half.bytes.reset(bytes);
+  cudaEvent_t done = nullptr;
+  ASSAY_CUDA_CHECK(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
+  half.done.reset(done);
+  return half;
 }
 
-StagedCopies::~StagedCopies() {
-  for (const Half& half : halves_) {
-    if (half.done != nullptr) cudaEventDestroy(half.done);
-    cudaFreeHost(half.bytes);
-  }
-}
-
-StagedCopies::Half& StagedCopies::next() {
-  Half& half = halves_[turn_];
+const StagedCopies::Half& StagedCopies::next() {
+  const Half& half = halves_[turn_];
   turn_ = 1 - turn_;
-  ASSAY_CUDA_CHECK(cudaEventSynchronize(half.done));  // at once where none was recorded
+  ASSAY_CUDA_CHECK(cudaEventSynchronize(half.done.get()));  // at once where none was recorded
   return half;
 }
 
@@ -30,10 +31,10 @@ void StagedCopies::upload(const void* from, size_t bytes, void* to) {
   for (size_t at = 0; at < bytes; at += kBytes) {
     const size_t count = std::min(kBytes, bytes - at);
     const Half& half = next();
-    std::memcpy(half.bytes, static_cast<const unsigned char*>(from) + at, count);
-    ASSAY_CUDA_CHECK(cudaMemcpyAsync(static_cast<unsigned char*>(to) + at, half.bytes, count,
+    std::memcpy(half.bytes.get(), static_cast<const unsigned char*>(from) + at, count);
+    ASSAY_CUDA_CHECK(cudaMemcpyAsync(static_cast<unsigned char*>(to) + at, half.bytes.get(), count,
                                      cudaMemcpyHostToDevice, stream_));
-    ASSAY_CUDA_CHECK(cudaEventRecord(half.done, stream_));
+    ASSAY_CUDA_CHECK(cudaEventRecord(half.done.get(), stream_));
   }
 }
 
@@ -41,10 +42,10 @@ void StagedCopies::download(const void* from, size_t bytes, void* to) {
   for (size_t at = 0; at < bytes; at += kBytes) {
     const size_t count = std::min(kBytes, bytes - at);
     const Half& half = next();
-    ASSAY_CUDA_CHECK(cudaMemcpyAsync(half.bytes, static_cast<const unsigned char*>(from) + at,
+    ASSAY_CUDA_CHECK(cudaMemcpyAsync(half.bytes.get(), static_cast<const unsigned char*>(from) + at,
                                      count, cudaMemcpyDeviceToHost, stream_));
     ASSAY_CUDA_CHECK(cudaStreamSynchronize(stream_));
-    std::memcpy(static_cast<unsigned char*>(to) + at, half.bytes, count);
+    std::memcpy(static_cast<unsigned char*>(to) + at, half.bytes.get(), count);
   }
 }
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstddef>
 
-#include "kernels/cuda/check.h"
+#include "kernels/cuda/handles.h"
 
 namespace assay::cuda {
 
@@ -15,9 +15,6 @@ class StagedCopies {
  public:
   // Throws Error if the host has no pinned memory left.
   explicit StagedCopies(cudaStream_t stream);
-  ~StagedCopies();
-  StagedCopies(const StagedCopies&) = delete;
-  StagedCopies& operator=(const StagedCopies&) = delete;
 
   // `from` may change as soon as it returns.
   void upload(const void* from, size_t bytes, void* to);
@@ -28,12 +25,13 @@ class StagedCopies {
   static constexpr size_t kBytes = size_t{8} << 20;
 
   struct Half {
-    unsigned char* bytes = nullptr;
-    cudaEvent_t done = nullptr;  // after the last copy out of it
+    PinnedMemory bytes;
+    Event done;  // after the last copy out of it
   };
 
+  static Half make_half();
   // The half whose turn it is, with no copy under way.
-  Half& next();
+  const Half& next();
 
   cudaStream_t stream_;
   std::array<Half, 2> halves_;

@@ -197,8 +197,8 @@ __device__ void store_sums(const Rows& rows, int64_t first_row, int64_t first_to
 }
 
 template <class Tiles, bool kCoded>
-ASSAY_KERNEL(kTileThreads, 1)
-tile_kernel(ASSAY_CONSTANT(Rows) rows, Tiles x, int64_t n_tokens, Global<float> out) {
+ASSAY_KERNEL(kTileThreads, 1, tile_kernel, ASSAY_CONSTANT(Rows) rows, Tiles x, int64_t n_tokens,
+             Global<float> out) {
   ASSAY_STAGE(stage, kTile, kTile);
   const int64_t tile = blockIdx.x;
   const int64_t first_row = int64_t{blockIdx.y} * kTile;

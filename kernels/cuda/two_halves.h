@@ -82,10 +82,6 @@ struct TwoHalves {
   }
 
  private:
-  __device__ void set_four_bits(const uint8_t* bytes, uint32_t i) {
-    set_bits<0xF>(bytes + four_bits_byte(i), 0, 4);
-  }
-
   // The bits of kMask that stand at `shift` in each byte for the first half, and so many bits
   // higher for the second.
   template <uint32_t kMask>

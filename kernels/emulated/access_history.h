@@ -6,21 +6,22 @@
 #include <string>
 #include <vector>
 
+#include "kernels/emulated/block_order.h"
 #include "kernels/emulated/source_place.h"
+#include "kernels/emulated/thread_order.h"
 
 namespace assay::emulated {
 
-// A thread of a launch at one moment.
-struct Toucher {
-  uint32_t launch = 0;
-  uint32_t block = 0;
-  uint32_t thread = 0;
-  uint32_t barriers = 0;  // that its block has passed
+// What orders the accesses of the launch that runs.
+struct LaunchOrder {
+  const ThreadOrder& in_block;
+  const BlockOrder& of_blocks;
 };
 
 // Who touched the words of an allocation last, to find two threads of one launch that touch a word,
-// one of them writing, with nothing that orders them: two blocks, or two warps of a block with no
-// barrier in between. (Lanes of a warp are let pass: they may be ordered by what they exchange.)
+// one of them writing, with nothing that orders them: two blocks without fences and atomic
+// operations, two warps of a block with no barrier in between, two lanes of a warp with no
+// __syncwarp in between.
 class AccessHistory {
  public:
   // Of an allocation of `bytes`, in words of `word_bytes`: the element that kernels write.
@@ -28,31 +29,34 @@ class AccessHistory {
       : word_bytes_(word_bytes), words_((bytes + word_bytes - 1) / word_bytes) {}
 
   // The bytes [first, first + count). These return what is wrong, or nothing.
-  std::string read(size_t first, size_t count, const Toucher& who, const Place& place);
-  std::string write(size_t first, size_t count, const Toucher& who, const Place& place);
+  std::string read(size_t first, size_t count, const Toucher& who, const LaunchOrder& order,
+                   const Place& place);
+  std::string write(size_t first, size_t count, const Toucher& who, const LaunchOrder& order,
+                    const Place& place);
 
  private:
   struct Access {
     Toucher who;
     int line = 0;
   };
-  using Pair = std::array<Access, 2>;  // of different blocks or warps
+  // Of a thread, of another lane of its warp, and of another warp or block.
+  using Reads = std::array<Access, 3>;
   struct Word {
     Access write;
-    Pair reads;
+    Reads reads;
   };
   struct Race {
     const Access* earlier = nullptr;  // none: no race
     const char* did = "";
   };
 
-  static bool conflicts(const Access& earlier, const Toucher& who);
-  static void note(Pair& pair, const Access& access);
-  Race race(size_t word, const Toucher& who, bool with_reads) const;
+  static bool conflicts(const Access& earlier, const Toucher& who, const LaunchOrder& order);
+  static void note(Reads& reads, const Access& access);
+  Race race(size_t word, const Toucher& who, const LaunchOrder& order, bool with_reads) const;
   // Of the bytes [first, first + count): looks for a race in each word, and keeps the access.
   template <class Keep>
-  std::string touch(size_t first, size_t count, const Toucher& who, const char* does,
-                    bool with_reads, const Keep& keep);
+  std::string touch(size_t first, size_t count, const Toucher& who, const LaunchOrder& order,
+                    const char* does, bool with_reads, const Keep& keep);
 
   size_t word_bytes_;
   std::vector<Word> words_;

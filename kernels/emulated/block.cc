@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "base/error.h"
 
@@ -35,14 +36,16 @@ std::string text(const Place& place) {
 thread_local constinit Block* Block::current_ = nullptr;
 
 Block::Block(std::string_view kernel, const LaunchShape& shape, const DeviceMemory& memory,
-             Fibers& fibers, uint64_t seed, EmulatedCounts& counts)
+             Fibers& fibers, uint64_t seed, EmulatedCounts& counts, const Watchers& watchers)
     : kernel_(kernel),
       shape_(shape),
       memory_(memory),
       fibers_(fibers),
       random_(seed),
       counts_(counts),
-      launch_(static_cast<uint32_t>(counts.launches)) {
+      watchers_(watchers),
+      launch_(static_cast<uint32_t>(counts.launches)),
+      shared_(thread_order_, watchers.most_shared_bytes) {
   const Dim3& dim = shape.block;
   threads_.resize(size_t{dim.x} * dim.y * dim.z);
   warps_.resize((threads_.size() + kWarpSize - 1) / kWarpSize);
@@ -58,10 +61,12 @@ void Block::run(const Dim3& index, const std::function<void()>& body) {
   index_ = index;
   block_ = index.x + shape_.grid.x * (index.y + shape_.grid.y * index.z);
   body_ = &body;
+  thread_order_.begin_block();
   shared_.begin_block(shape_.shared_bytes);
   for (Thread& thread : threads_) {
     thread.state = State::kReady;
     thread.has_waited = !shape_.starts_early;
+    thread.n_atomics = 0;
     thread.copies.clear();
   }
   if (random_ != 0) {
@@ -75,6 +80,7 @@ void Block::run(const Dim3& index, const std::function<void()>& body) {
     while (run_ready_threads() || release_exchanges() || release_barrier()) continue;
     const auto done = [](const Thread& thread) { return thread.state == State::kDone; };
     if (!std::all_of(threads_.begin(), threads_.end(), done)) report_stuck();
+    if (watchers_.counter != nullptr) watchers_.counter->end_block();
   } catch (...) {
     current_ = outer;
     throw;
@@ -120,7 +126,8 @@ bool Block::release_barrier() {
     }
   }
   for (Thread& thread : threads_) thread.state = State::kReady;
-  shared_.pass_barrier();
+  thread_order_.pass_barrier();
+  if (watchers_.counter != nullptr) watchers_.counter->pass_barrier();
   return true;
 }
 
@@ -135,6 +142,7 @@ void Block::meet(WarpOperation operation, uint32_t mask, const Contribution& con
   thread.operation = operation;
   thread.mask = mask;
   thread.contribution = contribution;
+  if (watchers_.counter != nullptr) watchers_.counter->meet(running_);
   wait(State::kExchanging, place);
 }
 
@@ -152,6 +160,11 @@ void Block::begin_copy(SharedMemory::Array& array, int64_t index, const uint8_t*
   require(shared_.begin_copy(array, index, accessor(), place), place);
   Thread& thread = threads_[running_];
   thread.copies.push_back({thread.closed_groups, &array, index, from});
+  if (watchers_.counter == nullptr) return;
+  constexpr size_t kBytes = 16;
+  count_global(MemoryUse::kGlobalCopy, from, kBytes, kBytes, place);
+  count_shared(MemoryUse::kSharedWrite, array, index, kBytes, place);
+  watchers_.counter->begin_copy(running_, kBytes);
 }
 
 void Block::wait_for_copies(uint32_t groups, const Place& place) {
@@ -162,6 +175,7 @@ void Block::wait_for_copies(uint32_t groups, const Place& place) {
     shared_.finish_copy(*copy->array, copy->index, copy->from, accessor(), place);
   }
   thread.copies.erase(thread.copies.begin(), copy);
+  if (watchers_.counter != nullptr) watchers_.counter->wait_for_copies(running_, groups);
 }
 
 bool Block::takes_part(unsigned thread, const Thread& in) const {
@@ -193,7 +207,7 @@ bool Block::release_exchange(unsigned thread) {
     warps_[thread / kWarpSize].contribution[lane] = threads_[first + lane].contribution;
     threads_[first + lane].state = State::kReady;
   }
-  if (in.operation == WarpOperation::kSync) shared_.pass_warp_sync(thread / kWarpSize, mask);
+  if (in.operation == WarpOperation::kSync) thread_order_.pass_warp_sync(thread / kWarpSize, mask);
   return true;
 }
 
@@ -245,12 +259,49 @@ std::string Block::describe(unsigned thread) const {
   return who + "runs";
 }
 
-Accessor Block::accessor() const {
-  return shared_.accessor(running_);
+void Block::count_shared(MemoryUse use, const SharedMemory::Array& array, int64_t index,
+                         size_t most, const Place& place) {
+  if (watchers_.counter == nullptr) return;
+  const auto [offset, bytes] = SharedMemory::place_of(array, index);
+  watchers_.counter->access(use, running_, offset, bytes, most, place);
+}
+
+void Block::count_load_anywhere(const void* address, size_t bytes, const Place& place) {
+  const std::optional<size_t> offset = shared_.offset_of(address);
+  if (offset) {
+    watchers_.counter->access(MemoryUse::kSharedRead, running_, *offset, bytes, bytes, place);
+  } else {
+    count_global(MemoryUse::kGlobalRead, address, bytes, bytes, place);
+  }
+}
+
+void Block::fence() {
+  block_order_.fence(toucher());
+  if (watchers_.stores != nullptr) watchers_.stores->drain(toucher());
+}
+
+// Blocks run one after the other: a thread that waits for one that has not begun waits forever.
+void Block::begin_atomic(const void* address, size_t bytes, const Place& place) {
+  constexpr uint32_t kMostAtomics = 1'000'000;
+  check(address, bytes, place);
+  check_written(address, bytes, place);
+  if (++threads_[running_].n_atomics > kMostAtomics) {
+    fail(
+        "makes a million atomic operations: it waits for a block that cannot run before this one "
+        "has ended",
+        place);
+  }
+  block_order_.atomic(toucher());
 }
 
 void Block::reject_address(const void* address, size_t bytes, const Place& place) const {
   fail(fmt::format("touches {} bytes of device memory out of bounds, at {}", bytes,
+                   memory_.describe(address)),
+       place);
+}
+
+void Block::reject_unwritten(const void* address, size_t bytes, const Place& place) const {
+  fail(fmt::format("reads {} bytes of device memory that nobody has written, at {}", bytes,
                    memory_.describe(address)),
        place);
 }

@@ -8,15 +8,17 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/emulated/block_order.h"
 #include "kernels/emulated/counts.h"
 #include "kernels/emulated/device_memory.h"
 #include "kernels/emulated/fiber.h"
+#include "kernels/emulated/instruction_counter.h"
 #include "kernels/emulated/shared_memory.h"
 #include "kernels/emulated/source_place.h"
+#include "kernels/emulated/store_buffer.h"
+#include "kernels/emulated/thread_order.h"
 
 namespace assay::emulated {
-
-constexpr unsigned kWarpSize = 32;
 
 // What a launch asks for.
 struct LaunchShape {
@@ -37,6 +39,13 @@ enum class WarpOperation : uint8_t { kSync, kShuffle, kMultiply };
 // What a lane brings to it.
 using Contribution = std::array<uint64_t, 2>;
 
+// What a device has beside the checks that are always made; null where it has none.
+struct Watchers {
+  InstructionCounter* counter = nullptr;
+  StoreBuffer* stores = nullptr;
+  size_t most_shared_bytes = kMaxSharedBytes;  // of a block
+};
+
 // Runs the threads of a block, one block after the other, each thread on a fiber. A thread runs
 // until it waits for others; which one continues is decided here, in an order that a seed permutes.
 //
@@ -48,7 +57,7 @@ class Block {
  public:
   // Takes its fibers from `fibers`, and adds to them. After an Error they must not be used again.
   Block(std::string_view kernel, const LaunchShape& shape, const DeviceMemory& memory,
-        Fibers& fibers, uint64_t seed, EmulatedCounts& counts);
+        Fibers& fibers, uint64_t seed, EmulatedCounts& counts, const Watchers& watchers);
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
@@ -81,12 +90,15 @@ class Block {
   // finishes all but the last `groups`.
   void begin_copy(SharedMemory::Array& array, int64_t index, const uint8_t* from,
                   const Place& place);
-  void close_copies() { ++threads_[running_].closed_groups; }
+  void close_copies() {
+    ++threads_[running_].closed_groups;
+    if (watchers_.counter != nullptr) watchers_.counter->close_copies(running_);
+  }
   void wait_for_copies(uint32_t groups, const Place& place);
 
   SharedMemory& shared() { return shared_; }
-  // Who reads or writes shared memory now.
-  Accessor accessor() const;
+  // Who reads or writes memory now.
+  Accessor accessor() const { return thread_order_.accessor(running_); }
 
   // Throws if [address, address + bytes) is not in one allocation of the device.
   void check(const void* address, size_t bytes, const Place& place) const {
@@ -100,19 +112,57 @@ class Block {
 
   // As check(); and finds races with what other threads of the launch have touched. Of memory that
   // kernels only read no account is kept: `is_writable` says that this one may write it.
-  void check_read(const void* address, size_t bytes, bool is_writable, const Place& place) const {
+  // `is_written`: it must have been written before.
+  void check_read(const void* address, size_t bytes, bool is_writable, bool is_written,
+                  const Place& place) const {
     check(address, bytes, place);
+    if (is_written && !memory_.is_written(address, bytes)) reject_unwritten(address, bytes, place);
     AccessHistory* history = is_writable ? &memory_.history_for_writes(bytes) : memory_.history();
-    if (history == nullptr) return;
-    check_waited("reads what a launch may write", place);
-    require(history->read(memory_.offset(address), bytes, toucher(), place), place);
+    if (history != nullptr) check_waited("reads what a launch may write", place);
+    if (history == nullptr || watchers_.stores != nullptr) return;
+    require(history->read(memory_.offset(address), bytes, toucher(), order(), place), place);
   }
   void check_write(const void* address, size_t bytes, const Place& place) const {
     check(address, bytes, place);
-    AccessHistory& history = memory_.history_for_writes(bytes);
     check_waited("writes", place);
-    require(history.write(memory_.offset(address), bytes, toucher(), place), place);
+    memory_.mark_written(address, bytes);
+    if (watchers_.stores != nullptr) return;
+    AccessHistory& history = memory_.history_for_writes(bytes);
+    require(history.write(memory_.offset(address), bytes, toucher(), order(), place), place);
   }
+  // Bytes of [address, address + bytes) that are in the allocation must have been written.
+  void check_written(const void* address, size_t bytes, const Place& place) const {
+    const size_t left = memory_.left_from(address);
+    bytes = bytes < left ? bytes : left;
+    if (!memory_.is_written(address, bytes)) reject_unwritten(address, bytes, place);
+  }
+  void mark_written(const void* address, size_t bytes) const {
+    memory_.mark_written(address, bytes);
+  }
+
+  // A load or store of the running thread, after its check: of device memory, or wherever
+  // range_of() or range() pointed to. `most`: bytes that one instruction moves.
+  void count_global(MemoryUse use, const void* address, size_t bytes, size_t most,
+                    const Place& place) {
+    if (watchers_.counter == nullptr) return;
+    watchers_.counter->access(use, running_, reinterpret_cast<uintptr_t>(address), bytes, most,
+                              place);
+  }
+  void count_shared(MemoryUse use, const SharedMemory::Array& array, int64_t index, size_t most,
+                    const Place& place);
+  void count_load(const void* address, size_t bytes, const Place& place) {
+    if (watchers_.counter != nullptr) count_load_anywhere(address, bytes, place);
+  }
+  bool is_counted() const { return watchers_.counter != nullptr; }
+  InstructionCounter& counter() { return *watchers_.counter; }
+  unsigned running() const { return running_; }
+
+  // Stores that wait, where there is a buffer of them; otherwise null.
+  StoreBuffer* stores() { return watchers_.stores; }
+  void fence();
+  // Before an atomic operation on `bytes` that somebody has written.
+  void begin_atomic(const void* address, size_t bytes, const Place& place);
+  Toucher toucher() const { return {launch_, block_, accessor()}; }
 
   [[noreturn]] void fail(const std::string& what, const Place& place) const;
 
@@ -134,7 +184,8 @@ class Block {
     Contribution contribution = {};
     Place place;  // where it waits
     uint32_t closed_groups = 0;
-    bool has_waited = true;    // for the launches before this one
+    bool has_waited = true;  // for the launches before this one
+    uint32_t n_atomics = 0;
     std::vector<Copy> copies;  // under way, in the order in which they began
   };
 
@@ -146,7 +197,8 @@ class Block {
     if (threads_[running_].has_waited) return;
     fail(std::string(does) + " before wait_for_launches(), in a launch that starts early", place);
   }
-  Toucher toucher() const { return {launch_, block_, running_, shared_.barriers()}; }
+  LaunchOrder order() const { return {thread_order_, block_order_}; }
+  void count_load_anywhere(const void* address, size_t bytes, const Place& place);
   void require(const std::string& wrong, const Place& place) const {
     if (!wrong.empty()) fail(wrong, place);
   }
@@ -160,6 +212,7 @@ class Block {
   std::string describe(unsigned thread) const;
   [[noreturn]] void fail_in(unsigned thread, const std::string& what, const Place& place) const;
   [[noreturn]] void reject_address(const void* address, size_t bytes, const Place& place) const;
+  [[noreturn]] void reject_unwritten(const void* address, size_t bytes, const Place& place) const;
 
   // NOLINTNEXTLINE(readability-identifier-naming): a private member
   static thread_local constinit Block* current_;
@@ -170,6 +223,7 @@ class Block {
   Fibers& fibers_;
   uint64_t random_;
   EmulatedCounts& counts_;
+  Watchers watchers_;
   uint32_t launch_;     // that distinguishes launches
   uint32_t block_ = 0;  // its number in the grid
   Dim3 index_{0, 0, 0};
@@ -177,6 +231,8 @@ class Block {
   std::vector<Warp> warps_;
   std::vector<unsigned> order_;
   unsigned running_ = 0;
+  ThreadOrder thread_order_;
+  BlockOrder block_order_;
   SharedMemory shared_;
   const std::function<void()>* body_ = nullptr;
 };

@@ -13,7 +13,7 @@ namespace assay::emulated {
 namespace {
 
 // What every CUDA device of the architectures that Assay is built for accepts.
-void check_shape(std::string_view name, const LaunchShape& shape) {
+void check_shape(std::string_view name, const LaunchShape& shape, unsigned most_threads) {
   const auto count = [](const Dim3& dim) { return uint64_t{dim.x} * dim.y * dim.z; };
   if (count(shape.block) == 0 || count(shape.block) > 1024 || shape.block.z > 64 ||
       count(shape.grid) == 0 || shape.grid.x > 0x7FFFFFFFU || shape.grid.y > 0xFFFFU ||
@@ -23,6 +23,13 @@ void check_shape(std::string_view name, const LaunchShape& shape) {
                     "{} threads and {} bytes of shared memory, which no device can do",
                     name, shape.grid.x, shape.grid.y, shape.grid.z, shape.block.x, shape.block.y,
                     shape.block.z, shape.shared_bytes));
+  }
+  if (count(shape.block) > most_threads) {
+    throw Error(
+        fmt::format("kernel {} is launched with {} threads a block, more than the {} of its "
+                    "launch bounds",
+                    name, count(shape.block), most_threads),
+        "emulated device", "declare it with ASSAY_KERNEL and as many threads");
   }
 }
 
@@ -65,7 +72,18 @@ void* Device::allocate(size_t bytes) {
 void Device::upload(const void* from, size_t bytes, void* to) {
   reject_while_recording("a copy");
   check_access("a copy", to, bytes);
-  if (bytes > 0) std::memcpy(to, from, bytes);
+  if (bytes == 0) return;
+  std::memcpy(to, from, bytes);
+  memory_.mark_written(to, bytes);
+}
+
+void Device::mark_written(const void* address, size_t bytes) {
+  check_access("a result", address, bytes);
+  if (bytes > 0) memory_.mark_written(address, bytes);
+}
+
+std::map<std::string, KernelCounts> Device::take_instruction_counts() {
+  return counter_ == nullptr ? std::map<std::string, KernelCounts>() : counter_->take_kernels();
 }
 
 void Device::download(const void* from, size_t bytes, void* to) {
@@ -88,10 +106,16 @@ std::unique_ptr<Recording> Device::record(const std::function<void()>& steps) {
   return std::make_unique<List>(*this, std::move(launches));
 }
 
-void Device::run(std::string_view name, const LaunchShape& shape, std::function<void()> body) {
+Device::Device(const Options& options) : options_(options) {
+  if (options.counts) counter_ = std::make_unique<InstructionCounter>();
+  if (options.has_weak_order) stores_ = std::make_unique<StoreBuffer>();
+}
+
+void Device::run(std::string_view name, const LaunchShape& shape, unsigned most_threads,
+                 std::function<void()> body) {
   // A kernel with template arguments is launched in parentheses.
   if (name.starts_with('(')) name = name.substr(1, name.size() - 2);
-  check_shape(name, shape);
+  check_shape(name, shape, most_threads);
   Launch launch{std::string(name), shape, std::move(body)};
   if (recording_ != nullptr) {
     recording_->push_back(std::move(launch));
@@ -105,11 +129,16 @@ void Device::run_now(const Launch& launch) {
   const uint64_t n_blocks = uint64_t{grid.x} * grid.y * grid.z;
   ++counts_.launches;
   check_interrupted();
-  Block block(launch.name, launch.shape, memory_, fibers_, seed_, counts_);
+  const uint64_t seed = options_.seed;
+  const Watchers watchers = {counter_.get(), stores_.get(),
+                             options_.opts_in ? kMaxSharedBytes : kFreeSharedBytes};
+  const Dim3& dim = launch.shape.block;
+  if (counter_ != nullptr) counter_->begin_launch(launch.name, size_t{dim.x} * dim.y * dim.z);
+  Block block(launch.name, launch.shape, memory_, fibers_, seed, counts_, watchers);
   // A step that has no divisor in common with the number of blocks comes to each of them once.
-  uint64_t step = 1 + (seed_ == 0 ? 0 : seed_ % n_blocks);
+  uint64_t step = 1 + (seed == 0 ? 0 : seed % n_blocks);
   while (std::gcd(step, n_blocks) != 1) ++step;
-  for (uint64_t i = 0, at = seed_ % n_blocks; i < n_blocks; ++i, at = (at + step) % n_blocks) {
+  for (uint64_t i = 0, at = seed % n_blocks; i < n_blocks; ++i, at = (at + step) % n_blocks) {
     const auto index = static_cast<unsigned>(at % grid.x);
     const auto rest = static_cast<unsigned>(at / grid.x);
     try {
@@ -119,6 +148,8 @@ void Device::run_now(const Launch& launch) {
       throw;
     }
   }
+  if (counter_ != nullptr) counter_->end_launch();
+  if (stores_ != nullptr) stores_->drain_all();
   if (const std::string broken = memory_.broken_guard(); !broken.empty()) {
     throw Error(fmt::format("kernel {}: {}", launch.name, broken), "emulated device");
   }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,12 +18,26 @@
 
 namespace assay::emulated {
 
+// The launch bounds of a kernel: the first parameter of those that have some.
+template <unsigned kThreads, unsigned kBlocks>
+struct Bounds {};
+
+// Threads that a block of a kernel without launch bounds can have whatever registers it takes: 255
+// of each, of the 65,536 of a multiprocessor.
+constexpr unsigned kThreadsWithoutBounds = 256;
+
 // A device that computes on the host: the counterpart of kernels/cuda/device.h. A launch is done
 // when it returns. Not for several threads of the host at once.
 class Device final : public Memory {
  public:
-  // `seed` permutes the order in which blocks and threads run; 0: ascending.
-  explicit Device(uint64_t seed = 0) : seed_(seed) {}
+  struct Options {
+    uint64_t seed = 0;    // permutes the order in which blocks and threads run; 0: ascending
+    bool counts = false;  // instructions, see take_instruction_counts()
+    bool has_weak_order = false;  // stores come late to other threads (store_buffer.h)
+    bool opts_in = true;          // a block may have more shared memory than kFreeSharedBytes
+  };
+  explicit Device(const Options& options);
+  explicit Device(uint64_t seed = 0) : Device(Options{.seed = seed}) {}
 
   bool on_host() const override { return false; }
   void reserve(std::span<const size_t> sizes) override { memory_.reserve(sizes); }
@@ -41,6 +56,13 @@ class Device final : public Memory {
   void mark(int32_t /*slot*/) const { reject_while_recording("a mark"); }
   void await(int32_t /*slot*/) const { reject_while_recording("a wait"); }
 
+  // Small, so that blocks come to work more than once.
+  template <class Kernel>
+  Residency residency(std::string_view /*name*/, Kernel /*kernel*/, unsigned /*threads*/,
+                      size_t /*shared_bytes*/) const {
+    return {8, 2};
+  }
+
   // What `steps` launches is kept and not done; replaying does it. A copy or an allocation in it is
   // an Error, as on a GPU. The recording must not outlive the device.
   std::unique_ptr<Recording> record(const std::function<void()>& steps);
@@ -50,22 +72,26 @@ class Device final : public Memory {
   void reject_while_recording(const char* what) const;
   void check_access(const char* what, const void* address, size_t bytes) const;
 
-  // Small, so that blocks come to work more than once.
-  template <class... Parameters>
-  Residency residency(std::string_view /*name*/, void (* /*kernel*/)(Parameters...),
-                      unsigned /*threads*/, size_t /*shared_bytes*/) const {
-    return {8, 2};
-  }
+  // That these were written otherwise than by a copy or a kernel.
+  void mark_written(const void* address, size_t bytes);
 
   // Since the device was made.
   const EmulatedCounts& counts() const { return counts_; }
+  // By kernel, since the last call; nothing unless it counts.
+  std::map<std::string, KernelCounts> take_instruction_counts();
 
-  // Runs `kernel` in every thread of the grid. Throws Error for whatever Block finds, and if a
-  // guard zone of an allocation was written to.
+  // Runs `kernel` in every thread of the grid. Throws Error for whatever Block finds, if a block
+  // has more threads than the kernel allows, and if a guard zone of an allocation was written to.
   template <class... Parameters>
   void launch(std::string_view name, const LaunchShape& shape, void (*kernel)(Parameters...),
               std::type_identity_t<Parameters>... arguments) {
-    run(name, shape, [=] { kernel(arguments...); });
+    run(name, shape, kThreadsWithoutBounds, [=] { kernel(arguments...); });
+  }
+  template <unsigned kThreads, unsigned kBlocks, class... Parameters>
+  void launch(std::string_view name, const LaunchShape& shape,
+              void (*kernel)(Bounds<kThreads, kBlocks>, Parameters...),
+              std::type_identity_t<Parameters>... arguments) {
+    run(name, shape, kThreads, [=] { kernel({}, arguments...); });
   }
 
  private:
@@ -76,13 +102,16 @@ class Device final : public Memory {
   };
   class List;
 
-  void run(std::string_view name, const LaunchShape& shape, std::function<void()> body);
+  void run(std::string_view name, const LaunchShape& shape, unsigned most_threads,
+           std::function<void()> body);
   void run_now(const Launch& launch);
 
   DeviceMemory memory_;
   Fibers fibers_;
-  uint64_t seed_;
+  Options options_;
   int32_t* host_words_ = nullptr;
+  std::unique_ptr<InstructionCounter> counter_;
+  std::unique_ptr<StoreBuffer> stores_;
   EmulatedCounts counts_;
   std::vector<Launch>* recording_ = nullptr;
 };

@@ -56,7 +56,7 @@ void* DeviceMemory::allocate(size_t bytes) {
   std::memset(piece, kGuard, kGuardBytes);
   std::memset(data, kPoison, bytes);
   std::memset(data + bytes, kGuard, kGuardBytes);
-  allocations_[reinterpret_cast<uintptr_t>(data)].bytes = bytes;
+  allocations_[reinterpret_cast<uintptr_t>(data)] = {bytes, nullptr, WrittenBytes(bytes)};
   return data;
 }
 

@@ -9,6 +9,7 @@
 
 #include "kernels/arena.h"
 #include "kernels/emulated/access_history.h"
+#include "kernels/emulated/written_bytes.h"
 
 namespace assay::emulated {
 
@@ -46,6 +47,19 @@ class DeviceMemory {
     return reinterpret_cast<uintptr_t>(address) - last_begin_;
   }
 
+  // The same: whether all of [address, address + bytes) was written, by a copy or a kernel.
+  bool is_written(const void* address, size_t bytes) const {
+    return last_->written.has(offset(address), bytes);
+  }
+  // The same: this is written now.
+  void mark_written(const void* address, size_t bytes) const {
+    last_->written.mark(offset(address), bytes);
+  }
+  // Of that allocation, from `address` on.
+  size_t left_from(const void* address) const {
+    return last_end_ - reinterpret_cast<uintptr_t>(address);
+  }
+
   // What is at an address that no allocation contains: "12 bytes behind the 64 of an allocation".
   std::string describe(const void* address) const;
 
@@ -56,6 +70,7 @@ class DeviceMemory {
   struct Allocation {
     size_t bytes = 0;
     std::unique_ptr<AccessHistory> history;
+    WrittenBytes written;
   };
 
   bool find(uintptr_t first, size_t bytes) const;

@@ -17,12 +17,19 @@
 // CUDA's own names
 
 #define ASSAY_DEVICE emulated
-#define ASSAY_KERNEL(threads, blocks) void
-#define ASSAY_UNROLL
-#define ASSAY_UNROLL_BY_4
+#define ASSAY_KERNEL(threads, blocks, name, ...) \
+  void name(::assay::emulated::Bounds<threads, blocks> __VA_OPT__(, ) __VA_ARGS__)
 #define ASSAY_CONSTANT(Type) const Type
-#define ASSAY_NO_UNROLL
-#define ASSAY_UNROLL_BY_2
+
+// A loop of which so many turns are written out.
+#define ASSAY_LOOP_NAME(line) assay_loop_##line
+#define ASSAY_LOOP_OF(turns, line) \
+  if (const ::assay::emulated::Loop ASSAY_LOOP_NAME(line)(turns); true)
+#define ASSAY_LOOP(turns, line) ASSAY_LOOP_OF(turns, line)
+#define ASSAY_UNROLL ASSAY_LOOP(::assay::emulated::InstructionCounter::kAllTurns, __LINE__)
+#define ASSAY_UNROLL_BY_2 ASSAY_LOOP(2, __LINE__)
+#define ASSAY_UNROLL_BY_4 ASSAY_LOOP(4, __LINE__)
+#define ASSAY_NO_UNROLL ASSAY_LOOP(1, __LINE__)
 
 #define __global__
 #define __device__
@@ -49,10 +56,62 @@
 
 namespace assay::emulated {
 
+// Where a kernel runs through a loop, for those who count.
+class Loop {
+ public:
+  explicit Loop(uint32_t turns) : block_(Block::current()) {
+    if (block_.is_counted()) block_.counter().enter_loop(block_.running(), turns);
+  }
+  ~Loop() {
+    if (block_.is_counted()) block_.counter().leave_loop(block_.running());
+  }
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+ private:
+  Block& block_;
+};
+
 // An index that knows the line where it was used as one.
 struct Index {
   Index(int64_t index, Place at = Place::here()) : value(index), place(at) {}
   int64_t value;
+  Place place;
+};
+
+// The most bytes of a T that one instruction moves.
+template <class T>
+constexpr size_t kMostAtOnce = alignof(T) < 16 ? alignof(T) : 16;
+
+// Fails unless `address` is a multiple of `bytes`: no GPU reads from another.
+inline void check_alignment(const void* address, size_t bytes, const Place& place) {
+  if (reinterpret_cast<uintptr_t>(address) % bytes == 0) return;
+  Block::current().fail("a misaligned access: " + std::to_string(bytes) +
+                            " bytes at an address that is not a multiple of it",
+                        place);
+}
+
+// What was not written is NaN in memory of floats, so that everything computed from it shows it.
+template <class T>
+constexpr bool kMustBeWritten = !std::is_floating_point_v<T>;
+
+template <class T>
+T load_global(const T* address, bool is_writable, const Place& place) {
+  Block& block = Block::current();
+  check_alignment(address, alignof(T), place);
+  block.check_read(address, sizeof(T), is_writable, kMustBeWritten<T>, place);
+  block.count_global(MemoryUse::kGlobalRead, address, sizeof(T), kMostAtOnce<T>, place);
+  T value = *address;
+  if (block.stores() != nullptr) {
+    block.stores()->load(block.toucher(), address, &value, sizeof(T));
+  }
+  return value;
+}
+
+// The address of an element, for atomic operations.
+template <class T>
+struct GlobalAddress {
+  T* address;
   Place place;
 };
 
@@ -61,13 +120,17 @@ template <class T>
 class GlobalElement {
  public:
   GlobalElement(T* address, const Place& place) : address_(address), place_(place) {}
-  operator T() const {
-    Block::current().check_read(address_, sizeof(T), true, place_);
-    return *address_;
-  }
+  operator T() const { return load_global(address_, true, place_); }
   const GlobalElement& operator=(T value) const {
-    Block::current().check_write(address_, sizeof(T), place_);
-    *address_ = value;
+    Block& block = Block::current();
+    check_alignment(address_, alignof(T), place_);
+    block.check_write(address_, sizeof(T), place_);
+    block.count_global(MemoryUse::kGlobalWrite, address_, sizeof(T), kMostAtOnce<T>, place_);
+    if (block.stores() != nullptr) {
+      block.stores()->store(block.toucher(), address_, &value, sizeof(T));
+    } else {
+      *address_ = value;
+    }
     return *this;
   }
   // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): reads before it writes
@@ -75,6 +138,8 @@ class GlobalElement {
     return *this = static_cast<T>(other);
   }
   GlobalElement(const GlobalElement&) = default;
+  // NOLINTNEXTLINE(google-runtime-operator): so that atomics are written as in CUDA
+  GlobalAddress<T> operator&() const { return {address_, place_}; }
 
  private:
   T* address_;
@@ -88,9 +153,10 @@ class Global {
   Global(T* address) : address_(address) {}
   explicit operator bool() const { return address_ != nullptr; }
 
-  decltype(auto) operator[](Index index) const {
+  auto operator[](Index index) const {
     if constexpr (std::is_const_v<T>) {
-      return *range(index.value, 1, index.place);
+      Block::current().counts().read_bytes += sizeof(T);
+      return load_global<std::remove_const_t<T>>(address_ + index.value, false, index.place);
     } else {
       return GlobalElement<T>(address_ + index.value, index.place);
     }
@@ -104,12 +170,19 @@ class Global {
     const auto bytes = static_cast<size_t>(count) * sizeof(T);
     Block& block = Block::current();
     if constexpr (std::is_const_v<T>) {
-      block.check_read(address, bytes, false, place);
+      block.check_read(address, bytes, false, kMustBeWritten<std::remove_const_t<T>>, place);
       block.counts().read_bytes += bytes;
     } else {
       block.check(address, bytes, place);
+      block.mark_written(address, bytes);
     }
     return address;
+  }
+
+  // Where the rest of an allocation begins.
+  T* place_of(int64_t first, Place place) const {
+    Block::current().check(address_ + first, sizeof(T), place);
+    return address_ + first;
   }
 
  private:
@@ -131,6 +204,8 @@ class Shared {
       Block& block = Block::current();
       require(block.shared().read(array_, index_.value, block.accessor(), index_.place),
               index_.place);
+      block.count_shared(MemoryUse::kSharedRead, array_, index_.value, kMostAtOnce<T>,
+                         index_.place);
       T value;
       std::memcpy(&value, SharedMemory::element(array_, index_.value), sizeof(T));
       return value;
@@ -139,6 +214,8 @@ class Shared {
       Block& block = Block::current();
       require(block.shared().write(array_, index_.value, block.accessor(), index_.place),
               index_.place);
+      block.count_shared(MemoryUse::kSharedWrite, array_, index_.value, kMostAtOnce<T>,
+                         index_.place);
       std::memcpy(SharedMemory::element(array_, index_.value), &value, sizeof(T));
       return *this;
     }
@@ -187,19 +264,31 @@ struct alignas(16) float4 {
   float x, y, z, w;
 };
 
-// Fails unless `address` is a multiple of `bytes`: no GPU reads from another.
-inline void check_alignment(const uint8_t* address, size_t bytes, const Place& place) {
-  if (reinterpret_cast<uintptr_t>(address) % bytes == 0) return;
-  Block::current().fail("a misaligned load: " + std::to_string(bytes) +
-                            " bytes from an address that is not a multiple of it",
-                        place);
+// Bytes that range_of() or range() has pointed to.
+class Bytes {
+ public:
+  Bytes(const uint8_t* first) : first_(first) {}
+  uint8_t operator[](Index index) const {
+    Block::current().count_load(first_ + index.value, 1, index.place);
+    return first_[index.value];
+  }
+  Bytes operator+(int64_t bytes) const { return first_ + bytes; }
+  const uint8_t* plain() const { return first_; }
+
+ private:
+  const uint8_t* first_;
+};
+
+inline const uint8_t* plain_bytes(Bytes bytes) {
+  return bytes.plain();
 }
 
 template <class T>
-T load_as(const uint8_t* address, Place place = Place::here()) {
-  check_alignment(address, sizeof(T), place);
+T load_as(Bytes bytes, Place place = Place::here()) {
+  check_alignment(bytes.plain(), sizeof(T), place);
+  Block::current().count_load(bytes.plain(), sizeof(T), place);
   T value;
-  std::memcpy(&value, address, sizeof(T));
+  std::memcpy(&value, bytes.plain(), sizeof(T));
   return value;
 }
 
@@ -217,20 +306,31 @@ inline void copy_to_shared(const Shared<uint4>& shared, int64_t index,
                            const Global<const uint8_t>& bytes, int64_t offset,
                            Place place = Place::here()) {
   Block& block = Block::current();
-  const uint64_t others = block.counts().read_bytes;
   // The rest of the 16 bytes is in the allocation, or is what it is rounded up by.
-  const uint8_t* from = bytes.range(offset, 1, place);
-  block.counts().read_bytes = others;
+  const uint8_t* from = bytes.place_of(offset, place);
   block.counts().copied_bytes += sizeof(uint4);
   check_alignment(from, sizeof(uint4), place);
+  block.check_written(from, sizeof(uint4), place);
   block.begin_copy(shared.array(), index, from, place);
 }
 
 template <class T>
 void prefetch(const Global<const T>& x, int64_t i, Place place = Place::here()) {
-  const uint64_t others = Block::current().counts().read_bytes;
-  x.range(i, 1, place);  // a GPU ignores an address that is nowhere: here it is a mistake
-  Block::current().counts().read_bytes = others;
+  x.place_of(i, place);  // a GPU ignores an address that is nowhere: here it is a mistake
+}
+
+inline void __threadfence() {
+  Block::current().fence();
+}
+
+// What was there; `value` is added to it.
+template <class T>
+T atomicAdd(const GlobalAddress<T>& at, std::type_identity_t<T> value) {
+  check_alignment(at.address, alignof(T), at.place);
+  Block::current().begin_atomic(at.address, sizeof(T), at.place);
+  const T before = *at.address;
+  *at.address = before + value;
+  return before;
 }
 
 inline void wait_for_launches() {

@@ -10,15 +10,16 @@
 namespace assay::emulated {
 namespace {
 
-constexpr size_t kMaxStaticBytes = size_t{48} * 1024;
 constexpr size_t kAlignment = 16;  // of an array, at most
 
 }  // namespace
 
 struct SharedMemory::Array {
-  Array(const void* array_key, const char* array_name, size_t bytes_of_element, size_t count)
+  Array(const void* array_key, const char* array_name, size_t first, size_t bytes_of_element,
+        size_t count)
       : key(array_key),
         name(array_name),
+        offset(first),
         element_bytes(bytes_of_element),
         bytes((count * bytes_of_element + 7) / 8, ~uint64_t{0}),
         history(count) {}
@@ -43,30 +44,37 @@ struct SharedMemory::Array {
 
   const void* key;
   const char* name;
+  size_t offset;
   size_t element_bytes;
   std::vector<uint64_t> bytes;
   std::vector<History> history;
   std::vector<int> copies;  // the thread whose copy to it is under way, or -1; once there was one
 };
 
-SharedMemory::SharedMemory() = default;
+SharedMemory::SharedMemory(const ThreadOrder& order, size_t most_bytes)
+    : order_(order), most_bytes_(most_bytes) {}
 SharedMemory::~SharedMemory() = default;
 
 void SharedMemory::begin_block(size_t dynamic_bytes) {
   arrays_.clear();
   static_bytes_ = 0;
   dynamic_bytes_ = dynamic_bytes;
-  barriers_ = 0;
-  for (WarpSyncs& warp : warps_) warp.lanes.clear();
 }
 
 void SharedMemory::check_size(const Place& place) const {
   const size_t bytes = static_bytes_ + dynamic_bytes_;
-  if (static_bytes_ <= kMaxStaticBytes && bytes <= kMaxSharedBytes) return;
+  if (static_bytes_ <= kFreeSharedBytes && bytes <= most_bytes_) return;
+  const std::string at = fmt::format("{}:{}", place.file, place.line);
+  if (static_bytes_ <= kFreeSharedBytes && bytes <= kMaxSharedBytes) {
+    throw Error(fmt::format("a block takes {} bytes of shared memory; without opting in, {} is the "
+                            "most",
+                            bytes, kFreeSharedBytes),
+                at);
+  }
   throw Error(fmt::format("a block takes {} bytes of shared memory, {} of them dynamic; {} is the "
                           "most that every device gives, {} of them without being dynamic",
-                          bytes, dynamic_bytes_, kMaxSharedBytes, kMaxStaticBytes),
-              fmt::format("{}:{}", place.file, place.line));
+                          bytes, dynamic_bytes_, kMaxSharedBytes, kFreeSharedBytes),
+              at);
 }
 
 SharedMemory::Array& SharedMemory::array(const void* key, const char* name, size_t element_bytes,
@@ -74,9 +82,10 @@ SharedMemory::Array& SharedMemory::array(const void* key, const char* name, size
   for (const auto& array : arrays_) {
     if (array->key == key) return *array;
   }
+  const size_t offset = static_bytes_;
   static_bytes_ += (count * element_bytes + kAlignment - 1) / kAlignment * kAlignment;
   check_size(place);
-  return *arrays_.emplace_back(std::make_unique<Array>(key, name, element_bytes, count));
+  return *arrays_.emplace_back(std::make_unique<Array>(key, name, offset, element_bytes, count));
 }
 
 SharedMemory::Array& SharedMemory::dynamic_array(const char* name, size_t element_bytes,
@@ -90,8 +99,8 @@ SharedMemory::Array& SharedMemory::dynamic_array(const char* name, size_t elemen
                 fmt::format("{}:{}", place.file, place.line));
   }
   check_size(place);
-  return *arrays_.emplace_back(
-      std::make_unique<Array>(this, name, element_bytes, dynamic_bytes_ / element_bytes));
+  return *arrays_.emplace_back(std::make_unique<Array>(this, name, kFreeSharedBytes, element_bytes,
+                                                       dynamic_bytes_ / element_bytes));
 }
 
 unsigned char* SharedMemory::element(Array& array, int64_t index) {
@@ -99,24 +108,27 @@ unsigned char* SharedMemory::element(Array& array, int64_t index) {
          static_cast<size_t>(index) * array.element_bytes;
 }
 
-bool SharedMemory::conflicts(const Access& earlier, const Accessor& who) const {
-  if (earlier.thread < 0 || earlier.thread == who.thread || earlier.barriers != who.barriers) {
-    return false;
+SharedMemory::Part SharedMemory::place_of(const Array& array, int64_t index) {
+  return {array.offset + static_cast<size_t>(index) * array.element_bytes, array.element_bytes};
+}
+
+std::optional<size_t> SharedMemory::offset_of(const void* address) const {
+  for (const auto& array : arrays_) {
+    const auto* const first = reinterpret_cast<const unsigned char*>(array->bytes.data());
+    const auto at = reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(first);
+    if (at < array->history.size() * array->element_bytes) return array->offset + at;
   }
-  if (earlier.thread / kLanes != who.thread / kLanes) return true;
-  const auto index = static_cast<size_t>(who.thread / kLanes);
-  if (index >= warps_.size()) return true;  // a warp that never passed a __syncwarp
-  const WarpSyncs& warp = warps_[index];
-  const uint32_t both = 1U << (earlier.thread % kLanes) | 1U << (who.thread % kLanes);
-  return std::none_of(warp.lanes.begin(), warp.lanes.end(), [&](const SyncedLanes& synced) {
-    return (synced.mask & both) == both && synced.last > earlier.warp_syncs;
-  });
+  return {};
+}
+
+bool SharedMemory::conflicts(const Access& earlier, const Accessor& who) const {
+  return earlier.who.thread >= 0 && !order_.separates(earlier.who, who);
 }
 
 void SharedMemory::note(Pair& pair, const Access& access) {
   const Access& first = pair[0];
-  const bool is_free =
-      first.thread == access.thread || first.thread < 0 || first.barriers != access.barriers;
+  const bool is_free = first.who.thread == access.who.thread || first.who.thread < 0 ||
+                       first.who.barriers != access.who.barriers;
   pair[is_free ? 0 : 1] = access;
 }
 
@@ -126,7 +138,7 @@ std::string SharedMemory::race(const Array& array, size_t index, const Accessor&
     return fmt::format(
         "a race: {} element {} of the shared array '{}', which thread {} {} at line {} with no "
         "barrier in between",
-        does, index, array.name, earlier.thread, did, earlier.place.line);
+        does, index, array.name, earlier.who.thread, did, earlier.place.line);
   };
   const History& history = array.history[index];
   if (conflicts(history.write, who)) return found(history.write, "wrote");
@@ -141,10 +153,10 @@ std::string SharedMemory::read(Array& array, int64_t index, const Accessor& who,
   if (std::string wrong = array.beyond(index); !wrong.empty()) return "reads " + wrong;
   const auto at = static_cast<size_t>(index);
   if (std::string wrong = array.on_its_way(at); !wrong.empty()) return "reads " + wrong;
-  if (array.history[at].write.thread < 0) return "reads " + array.unwritten(index);
+  if (array.history[at].write.who.thread < 0) return "reads " + array.unwritten(index);
   std::string wrong = race(array, at, who, "reads", false);
   if (wrong.empty()) {
-    note(array.history[at].reads, {who.thread, who.barriers, who.warp_syncs, place});
+    note(array.history[at].reads, {who, place});
   }
   return wrong;
 }
@@ -156,7 +168,7 @@ std::string SharedMemory::write(Array& array, int64_t index, const Accessor& who
   if (std::string wrong = array.on_its_way(at); !wrong.empty()) return "writes " + wrong;
   std::string wrong = race(array, at, who, "writes", true);
   if (wrong.empty()) {
-    array.history[at].write = {who.thread, who.barriers, who.warp_syncs, place};
+    array.history[at].write = {who, place};
   }
   return wrong;
 }
@@ -174,26 +186,8 @@ void SharedMemory::finish_copy(Array& array, int64_t index, const unsigned char*
                                const Accessor& who, const Place& place) {
   const auto at = static_cast<size_t>(index);
   array.copies[at] = -1;
-  array.history[at].write = {who.thread, who.barriers, who.warp_syncs, place};
+  array.history[at].write = {who, place};
   std::memcpy(element(array, index), bytes, array.element_bytes);
-}
-
-void SharedMemory::pass_barrier() {
-  ++barriers_;
-  for (WarpSyncs& warp : warps_) warp.lanes.clear();
-}
-
-void SharedMemory::pass_warp_sync(unsigned warp, uint32_t mask) {
-  if (warps_.size() <= warp) warps_.resize(warp + 1);
-  WarpSyncs& syncs = warps_[warp];
-  ++syncs.count;
-  for (SyncedLanes& synced : syncs.lanes) {
-    if (synced.mask == mask) {
-      synced.last = syncs.count;
-      return;
-    }
-  }
-  syncs.lanes.push_back({mask, syncs.count});
 }
 
 }  // namespace assay::emulated

@@ -4,22 +4,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kernels/emulated/source_place.h"
+#include "kernels/emulated/thread_order.h"
 
 namespace assay::emulated {
 
 // The most that every device of compute capability 8.0 and up gives a block: that of 8.6 and 8.9.
 constexpr size_t kMaxSharedBytes = size_t{99} * 1024;
-
-// A thread at one moment: what decides whether two accesses are ordered.
-struct Accessor {
-  int thread = 0;
-  uint32_t barriers = 0;    // that the block has passed
-  uint32_t warp_syncs = 0;  // that the warp has passed since then
-};
+// What a block can have without the kernel's opting in to more.
+constexpr size_t kFreeSharedBytes = size_t{48} * 1024;
 
 // The shared memory of a block. It knows for each element who wrote and read it last, and finds
 // elements that are read before anyone wrote them, that are beyond an array's end, or that two
@@ -28,7 +25,7 @@ class SharedMemory {
  public:
   struct Array;
 
-  SharedMemory();
+  SharedMemory(const ThreadOrder& order, size_t most_bytes);
   ~SharedMemory();
 
   // Forgets the arrays: another block begins. `dynamic_bytes` is what the launch gave.
@@ -54,20 +51,18 @@ class SharedMemory {
 
   static unsigned char* element(Array& array, int64_t index);
 
-  void pass_barrier();
-  uint32_t barriers() const { return barriers_; }  // that the block has passed
-  // The lanes of `mask` of a warp passed a __syncwarp.
-  void pass_warp_sync(unsigned warp, uint32_t mask);
-  Accessor accessor(unsigned thread) const {
-    const unsigned warp = thread / kLanes;
-    return {static_cast<int>(thread), barriers_, warp < warps_.size() ? warps_[warp].count : 0};
-  }
+  // Where an element is in the block's shared memory, as nvcc could lay it out, and its bytes.
+  struct Part {
+    size_t offset;
+    size_t bytes;
+  };
+  static Part place_of(const Array& array, int64_t index);
+  // Where the byte of an array is that `address` points to; nothing for an address elsewhere.
+  std::optional<size_t> offset_of(const void* address) const;
 
  private:
   struct Access {
-    int thread = -1;
-    uint32_t barriers = 0;
-    uint32_t warp_syncs = 0;
+    Accessor who{.thread = -1};
     Place place;
   };
   using Pair = std::array<Access, 2>;  // of different threads
@@ -75,17 +70,6 @@ class SharedMemory {
     Access write;
     Pair reads;
   };
-  struct SyncedLanes {
-    uint32_t mask;
-    uint32_t last;  // number of the warp's last __syncwarp of these lanes
-  };
-  struct WarpSyncs {
-    uint32_t count = 0;
-    std::vector<SyncedLanes> lanes;
-  };
-
-  static constexpr int kLanes = 32;
-
   bool conflicts(const Access& earlier, const Accessor& who) const;
   static void note(Pair& pair, const Access& access);
   // Of an access to an element with earlier ones of it, or nothing.
@@ -94,11 +78,11 @@ class SharedMemory {
 
   void check_size(const Place& place) const;
 
+  const ThreadOrder& order_;
+  size_t most_bytes_;
   std::vector<std::unique_ptr<Array>> arrays_;
   size_t static_bytes_ = 0;
   size_t dynamic_bytes_ = 0;
-  uint32_t barriers_ = 0;
-  std::vector<WarpSyncs> warps_;
 };
 
 }  // namespace assay::emulated

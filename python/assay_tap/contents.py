@@ -1,4 +1,4 @@
-"""What a record says of its row: values, summary and sketch, as text."""
+"""The members of a record that describe its row, as text: values, summary and sketch."""
 
 import numpy as np
 

@@ -72,7 +72,7 @@ def sink_of(log):
 
 
 def about(model):
-    """What a header says of a model of PyTorch."""
+    """The header's description of a PyTorch model."""
     config = getattr(model, "config", None)
     kind = getattr(config, "model_type", "")
     parameter = next(model.parameters(), None)

@@ -1,4 +1,4 @@
-"""What a record says of its place in a run, and what a header says of several sequences."""
+"""A record's place in a run, and headers of several sequences."""
 
 import json
 import unittest

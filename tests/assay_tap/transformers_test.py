@@ -462,7 +462,7 @@ class OwnRules(unittest.TestCase):
                 self.model(torch.tensor([[4], [5]]))
 
     def test_an_item_that_matches_no_checkpoint_is_warned_of(self):
-        """Breaks if a mistyped name logged nothing and nobody was told, or if a set were taken for a mistyped name."""
+        """Breaks if a mistyped name logged nothing without a warning, or if a set were taken for a mistyped name."""
         rules = [Rule("0", "embedding"), Rule("2", "logits")]
         for asked, item in (("layr_*", "'layr_\\*'"), ("logits,loogits", "'loogits'")):
             with self.assertWarnsRegex(UserWarning, f"^checkpoints: {item} matches no checkpoint of the model; it has "):

@@ -154,7 +154,7 @@ TEST_F(FindCauses, DoesNotTrustWhatTheReferenceLacks) {
   EXPECT_THAT(without.cause_hint, HasSubstr("the reference does not have these"));
 }
 
-// With a faulty log as the reference the judged one is right, and is told so.
+// With a faulty log as the reference the judged one is right, and the report says so.
 TEST_F(FindCauses, SuspectsAWrongReference) {
   const auto model = load("tinyllama");
   const auto right = make_reference_kernels();

@@ -78,7 +78,7 @@ TEST_F(LogitsAlone, NeedTheTokens) {
   EXPECT_THAT(comparison.cause_hint, HasSubstr("'tokens' in a log's header"));
 }
 
-// Breaks if the nearest mistake were named where there is none: of float32's size and of
+// Breaks if the nearest mistake were named where none was made: of float32's size and of
 // bfloat16's.
 TEST_F(LogitsAlone, NameNothingForNoise) {
   for (const float size : {0x1p-24F, 0x1p-9F}) {

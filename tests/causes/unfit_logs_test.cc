@@ -37,8 +37,8 @@ class NegatedQ : public WrongKernels {
   }
 };
 
-// Logs whose parts cannot be of one network, or not of the model. What is wrong with them is told;
-// nothing is computed from it, and it takes no verdict back.
+// Logs whose parts cannot be of one network, or not of the model. What is wrong with them is
+// reported; nothing is computed from it, and it takes no verdict back.
 class UnfitLogs : public FaultyLogs {
  protected:
   using Edit = std::function<std::string(const std::string& line)>;
@@ -192,7 +192,7 @@ TEST_F(UnfitLogs, SearchErrorsKeepTheVerdict) {
   EXPECT_THAT(comparison.causes, IsEmpty());
   EXPECT_THAT(comparison.cause_hint, HasSubstr("the search for the cause ended: "));
   EXPECT_THAT(comparison.cause_hint, HasSubstr(got));
-  // With the model of other logs there is nothing that could be told.
+  // With the model of other logs nothing can be found.
   const auto other = load("gpt2");
   EXPECT_THROW(find_causes(other.get(), comparison), Error);
 }

@@ -78,7 +78,7 @@ TEST_F(MatrixCommand, JoinsTheGoldensAndTheEnginesRuns) {
   EXPECT_THAT(table.out, HasSubstr("noise"));
 }
 
-// Breaks if the table lost engines where its width is nobody's concern, as in a pipe or a file.
+// Breaks if the table lost engines where width is not limited, as in a pipe or a file.
 TEST_F(MatrixCommand, NoEngineIsLostInAPipeOrAFile) {
   const std::string log = contents(engine_log("mine.jsonl", "f32.jsonl", false));
   std::vector<std::string> command = {"matrix", golden("f32.jsonl")};

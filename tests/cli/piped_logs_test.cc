@@ -1,4 +1,4 @@
-// What is said of logs that come by standard input or a pipe.
+// Reports and errors on logs from standard input or a pipe.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -57,7 +57,7 @@ TEST_F(AnalysisTest, AllNaNTensorIsCountedInFullButListedInPart) {
   EXPECT_EQ(analysis.garbage.size(), static_cast<size_t>(kMaxListed));
 }
 
-// Breaks if such counts went beyond 64 bits: garbage of -2 values was told.
+// Breaks if such counts went beyond 64 bits: -2 garbage values were reported.
 TEST_F(AnalysisTest, SummaryCountsSaturate) {
   const std::string most = std::to_string(std::numeric_limits<int64_t>::max());
   const std::string more = ",\"n\":" + most + R"(,"summary":{"nonfinite":)" + most + "}";

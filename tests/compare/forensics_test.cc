@@ -148,7 +148,7 @@ TEST_F(ForensicsTest, FindsRepeatsUnlessTheTokenIsTheSame) {
 }
 
 // Breaks if an engine that counts tokens from 1 were accused at its first, where the rotation is by
-// nothing; a later one, and other checkpoints, are told.
+// nothing; a later one, and other checkpoints, are reported.
 TEST_F(ForensicsTest, AcceptsPositionsCountedFromOne) {
   const std::vector<float> a = normal_values(100, 1);
   const std::vector<float> b = normal_values(100, 2);

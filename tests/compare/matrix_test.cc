@@ -31,7 +31,7 @@ TEST_F(MatrixTest, RunWithoutAReferenceDoesNotPass) {
   const RunMatrix matrix = compare_matrix({ref, good, log("other", "exact", 3, 9)}, {});
   ASSERT_EQ(matrix.rows.size(), 2U);
   EXPECT_FALSE(matrix.pass);
-  // A second row that is all reference is nobody's failure.
+  // A second row with nothing but the reference is not a failure.
   EXPECT_TRUE(compare_matrix({ref, good, log("oracle", "float64", 3, 9)}, {}).pass);
 }
 

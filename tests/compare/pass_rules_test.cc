@@ -190,7 +190,7 @@ TEST_F(PassRulesTest, OneOfThreeLogsLaggingByATokenFails) {
   EXPECT_THAT(several.outliers, ElementsAre(2U));
 }
 
-// (d) Breaks if garbage in the reference's head switched off what it says of the whole tensor.
+// (d) Breaks if garbage in the reference's head switched off its statements about the whole tensor.
 TEST_F(PassRulesTest, GarbageInTheReferenceDoesNotHideAWrongTensor) {
   const std::vector<float> whole = random_values(896, 1);
   std::vector<float> wrong = whole;

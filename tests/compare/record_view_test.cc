@@ -84,7 +84,7 @@ TEST(RecordView, HeadKeepsItsStatements) {
       << "the largest of a head are not those of the tensor";
 }
 
-// What is set aside arrives as -Infinity, and is none of the largest.
+// What is set aside arrives as -Infinity, and is not among the largest.
 TEST(RecordView, LargestElementsIgnoreExcludedValues) {
   std::vector<float> kept = kWhole.values;
   const auto first = static_cast<size_t>(largest_values(kept)[0].index);

@@ -1,4 +1,4 @@
-// What one log says of a tensor twice must agree; here each statement is made to lie.
+// Statements of one log about a tensor must agree; here each is made to lie.
 #include "assay/compare/self_check.h"
 
 #include <gtest/gtest.h>
@@ -163,7 +163,7 @@ void expect_found(const std::vector<Case>& cases, const Record& right) {
   }
 }
 
-// No values and no sketch: what one number of a summary says of another.
+// No values and no sketch: what one number of a summary implies for another.
 TEST(SelfCheck, FindsInconsistentSummaries) {
   // A constant would leave the norm between its bounds; these are spread.
   const Record right = stated(random_values(896, 3), 0, true, false);
@@ -193,7 +193,7 @@ TEST(SelfCheck, FindsInconsistentSummaries) {
         [](Record& r) { r.summary->nonfinite = -1; }},
        {"more NaN than elements that are not finite", kSummaryAlone,
         [](Record& r) { r.summary->nan = 1; }},
-       {"a largest element that is none", kSummaryAlone,
+       {"a largest element that is not one", kSummaryAlone,
         [](Record& r) { r.summary->top.back().index = 896; }},
        {"an argmax that is no element", kSummaryAlone, [](Record& r) { r.summary->argmax = 896; }},
        {"a largest element above the maximum", kSummaryAlone,
@@ -206,7 +206,7 @@ TEST(SelfCheck, FindsInconsistentSummaries) {
         [](Record& r) {
           for (TopValue& top : r.summary->top) top.value *= 0.5F;
         }},
-       {"an argmax that is none of the largest", kSummaryAlone,
+       {"an argmax that is not among the largest", kSummaryAlone,
         [](Record& r) { r.summary->argmax = (r.summary->top.front().index + 1) % 896; }}},
       right);
 }

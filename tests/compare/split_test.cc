@@ -174,7 +174,7 @@ TEST_F(FindSplit, PassingPartShowsNothingOfTheToken) {
   EXPECT_FALSE(find()) << "a sketch tells of the whole";
 }
 
-// Breaks if what a judged header says of its own tokens were not heard.
+// Breaks if the tokens in a judged log's header were ignored.
 TEST_F(FindSplit, TheJudgedHeaderMayNameTheToken) {
   choose_otherwise(kFork);
   differ_from(kFork + 1);

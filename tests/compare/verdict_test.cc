@@ -1,4 +1,4 @@
-// What is said of a record follows from its metrics, and what is said of two logs from their
+// The status of a record follows from its metrics, and the verdict on two logs from their
 // records.
 #include "assay/compare/verdict.h"
 

@@ -1,14 +1,19 @@
 // What of a log is not as it should be, and that it never passes.
 #include "assay/conform/judge.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <rapidjson/document.h>
 
+#include <cmath>
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "assay/conform/feature_model.h"
+#include "assay/record/run.h"
 #include "base/error.h"
 #include "tests/support/temporary_folder.h"
 
@@ -116,6 +121,95 @@ TEST_F(Judge, SaysHowManyPositionsWereCompared) {
   EXPECT_EQ(verdict.finding, Finding::kHonoured) << verdict.text;
   EXPECT_EQ(verdict.error->positions, 1);
   EXPECT_EQ(verdict.error->total, std::ssize(feature().tokens));
+}
+
+// Logits of the token before are wrong, also where no header says which tokens they are of.
+TEST_F(Judge, LogitsOfTheTokenBeforeAreNotHonoured) {
+  std::string before;
+  std::string text;
+  std::ifstream lines(feature().reference);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("\"checkpoint\":\"logits\"") == std::string::npos) continue;
+    const size_t at = line.find("\"values\":");
+    const std::string values = std::exchange(before, line.substr(at));
+    if (!values.empty()) text += line.substr(0, at) + values + "\n";
+  }
+  const TableCell verdict = judged(put("log.jsonl", text));
+  EXPECT_NE(verdict.finding, Finding::kHonoured) << verdict.text;
+  EXPECT_NE(verdict.finding, Finding::kUnsupported) << verdict.text;
+}
+
+TEST_F(Judge, RecordsWithoutValuesAreNoLog) {
+  const TableCell verdict = judged(log([](const std::string& line) {
+    constexpr std::string_view kKey = "\"values\":[";
+    return line.substr(0, line.find(kKey) + kKey.size()) + "],\"n\":96}";
+  }));
+  EXPECT_EQ(verdict.finding, Finding::kCrashed) << verdict.text;
+  EXPECT_THAT(verdict.text, HasSubstr("no values of logits"));
+}
+
+// Where no mistake is known, only the logits of all positions show that a feature is honoured.
+TEST_F(Judge, PartOfALogDoesNotShowAFeatureWithoutKnownMistakes) {
+  features_ = read_suite(kSuite, {"tied_head"});
+  ASSERT_TRUE(feature().counterfactuals.empty());
+  write_feature_folder(feature(), feature().config, {}, path("model"));
+  const TableCell whole = judged(log([](const std::string& line) { return line; }));
+  EXPECT_EQ(whole.finding, Finding::kHonoured) << whole.text;
+  const TableCell first = judged(log([](const std::string& line) {
+    return line.find("\"token_idx\":0,") == std::string::npos ? std::string() : line;
+  }));
+  EXPECT_EQ(first.finding, Finding::kUnsupported) << first.text;
+  std::string text;
+  std::ifstream lines(feature().reference);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("_output\"") != std::string::npos) text += line + "\n";
+  }
+  const TableCell layers = judged(put("log.jsonl", text));
+  EXPECT_EQ(layers.finding, Finding::kUnsupported) << layers.text;
+}
+
+// The scale of Gemma's embedding is a root that engines round: 8.485 to 8.5 in bfloat16, to 8.49 in
+// two decimals. As an engine with that scale computes it: with embeddings that are larger by as
+// much, and logits, whose matrix is the same, smaller.
+TEST_F(Judge, RoundedScalesOfTheEmbeddingAreNamed) {
+  features_ = read_suite(kSuite, {"embedding_scale"});
+  write_feature_folder(feature(), feature().config, {}, path("model"));
+  for (const auto& [scale, name] : {std::pair(8.5, "bfloat16"), std::pair(8.49, "two decimals")}) {
+    const double ratio = scale / std::sqrt(72.0);
+    Feature scaled = std::move(read_suite(kSuite, {"embedding_scale"}).front());
+    for (FeatureTensor& tensor : scaled.tensors) {
+      if (tensor.name != "model.embed_tokens.weight") continue;
+      tensor.deviation = static_cast<float>(tensor.deviation * ratio);
+    }
+    write_feature_folder(scaled, scaled.config, {}, path("scaled"));
+    RunOptions options;
+    options.model_path = path("scaled");
+    options.tokens = scaled.tokens;
+    options.n_predict = 0;
+    LogOptions whole;
+    whole.head_values = kAllValues;
+    options.log.emplace(LogRequest{path("scaled.jsonl"), whole, CheckpointSet("logits")});
+    run(options, {});
+    std::string text;
+    std::ifstream lines(path("scaled.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      rapidjson::Document record;
+      record.Parse(line.c_str());
+      if (!record.HasMember("values")) continue;
+      text += fmt::format(
+          R"({{"checkpoint":"logits","token_idx":{},"dtype":"f32","shape":[1,96],"values":[)",
+          record["token_idx"].GetInt());
+      const char* comma = "";
+      for (const auto& value : record["values"].GetArray()) {
+        text += fmt::format("{}{}", std::exchange(comma, ","), value.GetDouble() / ratio);
+      }
+      text += "]}\n";
+    }
+    const TableCell verdict = judged(put("log.jsonl", text));
+    EXPECT_EQ(verdict.finding, Finding::kMisread) << name << verdict.text;
+    EXPECT_EQ(verdict.cause, "embedding_scale") << verdict.text;
+    EXPECT_THAT(verdict.text, HasSubstr(name));
+  }
 }
 
 TEST_F(Judge, PrecisionsAreKnown) {

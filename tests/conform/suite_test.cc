@@ -1,4 +1,4 @@
-// The suite of features: each is loud, and each of its mistakes is told from all others.
+// The suite of features: each is loud, and each of its mistakes is distinguishable from all others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -74,7 +74,7 @@ TEST_P(EachFeature, IsHonouredByAssay) {
   EXPECT_EQ(from_gguf.finding, Finding::kHonoured) << from_gguf.text;
 }
 
-// An engine that makes a mistake of the case is told so: by this text, or beside others that
+// An engine that makes a mistake of the case gets this text, or beside others that
 // compute the same.
 TEST_P(EachFeature, TellsItsMistakesApart) {
   write_feature_folder(feature(), feature().config, {}, path("model"));

@@ -275,7 +275,7 @@ TEST_F(LossTest, NoUnfinishedFileIsWrittenThroughALinkThatWaitsForIt) {
   EXPECT_THAT(error_of([&] {
                 parquet_to_log(path("a.parquet"), path("b.jsonl"), [](std::string_view) {});
               }),
-              HasSubstr("arrays.safetensors: "));  // "made" is none
+              HasSubstr("arrays.safetensors: "));  // "made" is not a warning's
   EXPECT_EQ(contents(victim), "precious");
   for (const auto& entry : fs::directory_iterator(folder_)) EXPECT_FALSE(entry.is_directory());
   unsetenv("ASSAY_PYTHON");

@@ -1,4 +1,4 @@
-// Guards against slowness that need no GPU: what ptxas says of each kernel, and what decoding a
+// Guards against slowness that need no GPU: what ptxas reports for each kernel, and what decoding a
 // token asks of an emulated device. None may grow beyond what budgets.json records.
 
 #include "tests/cuda_budgets/budgets.h"
@@ -17,6 +17,7 @@
 
 #include "engine/session.h"
 #include "kernels/emulated/emulated.h"
+#include "kernels/fused.h"
 
 namespace assay {
 namespace {
@@ -113,28 +114,59 @@ void expect_each_weight_once(const std::string& name, uint64_t read, size_t once
   EXPECT_TRUE(ratio >= 1.0 && ratio <= 1.2) << name << ": " << ratio;
 }
 
-// One more launch a layer, or a weight that is read twice, costs speed on every device.
+using CountsByKernel = std::map<std::string, KernelCounts>;
+
+CountsByKernel& operator+=(CountsByKernel& sum, const CountsByKernel& more) {
+  for (const auto& [name, counts] : more) sum[name].add(counts);
+  return sum;
+}
+
+// What the instructions of each kernel ask of memory, and how long its slowest threads wait.
+std::map<std::string, Costs> costs_of(const CountsByKernel& kernels) {
+  std::map<std::string, Costs> costs;
+  for (const auto& [name, counts] : kernels) {
+    const LineCounts total = counts.total();
+    costs[name] = {
+        {"memory_instructions", total.instructions}, {"shared_wavefronts", total.wavefronts},
+        {"worst_wavefronts", total.most_wavefronts}, {"global_sectors", total.sectors},
+        {"load_chain", counts.load_chain},           {"bytes_in_flight", counts.bytes_in_flight()}};
+  }
+  return costs;
+}
+
+const char* name_of(Math math) {
+  return math == Math::kExact ? "exact" : "fast";
+}
+
+// One more launch a layer, or a weight that is read twice, costs speed on every device. So does a
+// kernel whose lanes want the same bank, or whose threads wait for one load after the other.
 TEST(DecodeBudget, ATokenIsOneGraphThatReadsEachWeightOnce) {
   if (!has_emulated_kernels()) GTEST_SKIP() << "emulation: built without it";
-  std::map<std::string, Costs> models;
-  for (const std::string name : kModels) {
-    const Model model = load(name);
-    const auto kernels = make_emulated_kernels();
-    Session session(model, *kernels, {.capacity = 16, .kv_type = KvType::kF16});
-    const std::vector<int32_t> tokens = {1, 5, 9, 13, 17, 21, 25, 29, 33};
-    session.eval({tokens.data(), 8});
-    session.set_choosable(std::vector<bool>(static_cast<size_t>(model.config().n_vocab), true));
-    const int32_t next = session.eval_greedy(tokens.back());  // and begins with that one
-    const EmulatedCounts before = emulated_counts(*kernels);
-    session.eval_greedy(next);  // and begins with another
-    const EmulatedCounts after = emulated_counts(*kernels);
-    expect_each_weight_once(name, after.copied_bytes - before.copied_bytes, matrix_bytes(model));
-    EXPECT_EQ(after.replays - before.replays, 1U) << name << " is not decoded as one graph";
-    models[name] = {{"graph_nodes", after.launches - before.launches},
-                    {"weight_bytes", after.copied_bytes - before.copied_bytes},
-                    {"other_bytes", after.read_bytes - before.read_bytes}};
+  for (const Math math : {Math::kExact, Math::kFast}) {
+    std::map<std::string, Costs> models;
+    CountsByKernel counted;
+    for (const std::string name : kModels) {
+      const Model model = load(name);
+      const auto kernels = make_emulated_kernels(0, math, true);
+      Session session(model, *kernels, {.capacity = 16, .kv_type = KvType::kF16});
+      const std::vector<int32_t> tokens = {1, 5, 9, 13, 17, 21, 25, 29, 33};
+      session.eval({tokens.data(), 8});
+      session.set_choosable(std::vector<bool>(static_cast<size_t>(model.config().n_vocab), true));
+      const int32_t next = session.eval_greedy(tokens.back());  // and begins with that one
+      const EmulatedCounts before = emulated_counts(*kernels);
+      take_instruction_counts(*kernels);
+      session.eval_greedy(next);  // and begins with another
+      const EmulatedCounts after = emulated_counts(*kernels);
+      counted += take_instruction_counts(*kernels);
+      expect_each_weight_once(name, after.copied_bytes - before.copied_bytes, matrix_bytes(model));
+      EXPECT_EQ(after.replays - before.replays, 1U) << name << " is not decoded as one graph";
+      models[name] = {{"graph_nodes", after.launches - before.launches},
+                      {"weight_bytes", after.copied_bytes - before.copied_bytes},
+                      {"other_bytes", after.read_bytes - before.read_bytes}};
+    }
+    Budgets().hold(std::string("decode_") + name_of(math), models);
+    Budgets().hold(std::string("decode_") + name_of(math) + "_kernels", costs_of(counted));
   }
-  Budgets().hold("decode", models);
 }
 
 // So do the 32 tokens of a prompt that a tile takes, in either math, of which only the last has
@@ -145,20 +177,63 @@ TEST(PromptBudget, ATileOfTokensReadsEachWeightOnce) {
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(4 * i + 1);
   for (const Math math : {Math::kExact, Math::kFast}) {
     std::map<std::string, Costs> models;
+    CountsByKernel counted;
     for (const std::string name : kModels) {
       const Model model = load(name);
-      const auto kernels = make_emulated_kernels(0, math);
+      const auto kernels = make_emulated_kernels(0, math, true);
       Session session(model, *kernels, {.capacity = 40, .kv_type = KvType::kF16});
       const EmulatedCounts before = emulated_counts(*kernels);
       session.eval(tokens);
       const EmulatedCounts after = emulated_counts(*kernels);
+      counted += take_instruction_counts(*kernels);
       expect_each_weight_once(name, after.copied_bytes - before.copied_bytes, matrix_bytes(model));
       models[name] = {{"launches", after.launches - before.launches},
                       {"weight_bytes", after.copied_bytes - before.copied_bytes},
                       {"other_bytes", after.read_bytes - before.read_bytes}};
     }
-    Budgets().hold(math == Math::kExact ? "prompt_exact" : "prompt_fast", models);
+    Budgets().hold(std::string("prompt_") + name_of(math), models);
+    Budgets().hold(std::string("prompt_") + name_of(math) + "_kernels", costs_of(counted));
   }
+}
+
+// Memory of a device, filled with `count` ones.
+template <class T>
+Buffer<T> ones(Memory& memory, size_t count, T one) {
+  Buffer<T> buffer(memory, count);
+  memory.upload(std::vector<T>(count, one).data(), count * sizeof(T), buffer.data());
+  return buffer;
+}
+
+// What a token's attention waits for grows with the keys: a thread that walks over them one by one
+// hides in a short context.
+TEST(DecodeBudget, AttentionOverManyKeys) {
+  if (!has_emulated_kernels()) GTEST_SKIP() << "emulation: built without it";
+  std::map<std::string, Costs> costs;
+  for (const int64_t n_keys : {544, 1500}) {
+    const auto kernels = make_emulated_kernels(0, Math::kExact, true);
+    Memory& memory = kernels->memory();
+    FusedKernels& fused = *kernels->fused();
+    const AttentionShape shape = {.n_heads = 2, .n_kv_heads = 1, .head_dim = 64, .scale = 0.125F};
+    const auto keys = ones<uint16_t>(memory, static_cast<size_t>(n_keys * 64), 0x3C00);
+    const auto q = ones(memory, 2 * 64, 1.0F);
+    const auto position = ones(memory, 1, static_cast<int32_t>(n_keys - 1));
+    Buffer<float> out(memory, 2 * 64);
+    Buffer<float> scratch(memory, fused.attention_scratch(shape, n_keys));
+    fused.attention({.q = q.data(),
+                     .kv = {KvType::kF16, keys.data(), keys.data()},
+                     .shape = shape,
+                     .token = {.position = position.data()},
+                     .most_keys = n_keys,
+                     .scratch = scratch.data(),
+                     .out = out.data()});
+    float first = 0.0F;
+    memory.download(out.data(), sizeof(first), &first);
+    EXPECT_EQ(first, 1.0F);
+    for (const auto& [name, cost] : costs_of(take_instruction_counts(*kernels))) {
+      costs[std::to_string(n_keys) + " keys: " + name] = cost;
+    }
+  }
+  Budgets().hold("decode_attention", costs);
 }
 
 class BudgetsTest : public testing::Test {
@@ -181,6 +256,15 @@ TEST_F(BudgetsTest, GrowthIsToldWithBothFigures) {
   EXPECT_NONFATAL_FAILURE(
       budgets().hold("kernels", {{"k", {{"registers", 40}, {"spill_bytes", 8}}}}),
       "ASSAY_RECORD_BUDGETS=1");
+}
+
+// The more a kernel has asked for when it waits, the fewer times it does.
+TEST_F(BudgetsTest, BytesInFlightMustNotFall) {
+  std::ofstream(path_) << R"({"nvcc":"13.0","kernels":{"k":{"bytes_in_flight":512}}})";
+  budgets().hold("kernels", {{"k", {{"bytes_in_flight", 512}}}});
+  budgets().hold("kernels", {{"k", {{"bytes_in_flight", 4096}}}});
+  EXPECT_NONFATAL_FAILURE(budgets().hold("kernels", {{"k", {{"bytes_in_flight", 511}}}}),
+                          "kernels 'k': bytes_in_flight fell from 512 to 511");
 }
 
 // Else a new kernel would be guarded by nobody, and a renamed one twice.

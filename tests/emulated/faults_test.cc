@@ -10,29 +10,28 @@
 
 #include "base/error.h"
 #include "kernels/cuda/language.h"
+#include "tests/emulated/fault_support.h"
 
 namespace assay::emulated {
 namespace {
 
-using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-LaunchShape one_block(unsigned threads) {
-  return {{1, 1, 1}, {threads, 1, 1}, 0};
-}
-
-// Where a test does not say in which line the fault is.
-constexpr int kNoLine = 0;
+using testing_support::kNoLine;
+using testing_support::one_block;
 
 auto reports(const std::string& what, const std::string& where, int line) {
-  const std::string at =
-      line == kNoLine ? "" : "tests/emulated/faults_test.cc:" + std::to_string(line);
-  return ThrowsMessage<Error>(AllOf(HasSubstr(what), HasSubstr(where), HasSubstr(at)));
+  return testing_support::reports_in("faults_test.cc", what, where, line);
 }
 
 class FaultTest : public testing::TestWithParam<uint64_t> {
  protected:
+  Buffer<uint8_t> zeros() {
+    Buffer<uint8_t> bytes(device_, 64);
+    device_.upload(std::vector<uint8_t>(64).data(), 64, bytes.data());
+    return bytes;
+  }
+
   Device device_{GetParam()};
   Buffer<float> data_{device_, 64};
 };
@@ -304,9 +303,9 @@ __global__ void copies_between_words(Global<const uint8_t> bytes) {
 
 // A GPU ends the program.
 TEST_P(FaultTest, AMisalignedCopy) {
-  const Buffer<uint8_t> bytes(device_, 64);
+  const Buffer<uint8_t> bytes = zeros();
   EXPECT_THAT([&] { ASSAY_LAUNCH(device_, one_block(4), copies_between_words, bytes.data()); },
-              reports("a misaligned load: 16 bytes", "kernel copies_between_words", kCopyLine));
+              reports("a misaligned access: 16 bytes", "kernel copies_between_words", kCopyLine));
 }
 
 // Waits for all but the last kGroups of two groups, each of one word, and reads the second.
@@ -352,7 +351,7 @@ __global__ void reads_the_others_copy(Global<const uint8_t> bytes, Global<float>
 }
 
 TEST_P(FaultTest, ACopyOfAnotherThread) {
-  const Buffer<uint8_t> bytes(device_, 64);
+  const Buffer<uint8_t> bytes = zeros();
   EXPECT_THAT(
       [&] {
         ASSAY_LAUNCH(device_, one_block(32), reads_the_others_copy, bytes.data(), data_.data());
@@ -369,7 +368,7 @@ __global__ void writes_over_a_copy(Global<const uint8_t> bytes) {
 }
 
 TEST_P(FaultTest, AWriteToWhatACopyIsOnItsWayTo) {
-  const Buffer<uint8_t> bytes(device_, 64);
+  const Buffer<uint8_t> bytes = zeros();
   EXPECT_THAT([&] { ASSAY_LAUNCH(device_, one_block(1), writes_over_a_copy, bytes.data()); },
               reports("writes element 0 of the shared array 'words', to which a copy",
                       "kernel writes_over_a_copy", kNoLine));
@@ -385,9 +384,9 @@ __global__ void loads_a_word_from_shared_bytes(Global<float> out) {
 TEST_P(FaultTest, AMisalignedLoadFromSharedMemory) {
   EXPECT_THAT(
       [&] { ASSAY_LAUNCH(device_, one_block(60), loads_a_word_from_shared_bytes, data_.data()); },
-      // Elements 60 to 63 are nobody's: another order of threads comes upon them first.
+      // No thread writes elements 60 to 63; another order of threads reads them first.
       testing::AnyOf(
-          reports("a misaligned load: 4 bytes", "kernel loads_a_word_from_shared_bytes", kNoLine),
+          reports("a misaligned access: 4 bytes", "kernel loads_a_word_from_shared_bytes", kNoLine),
           reports("which no thread has written", "kernel loads_a_word_from_shared_bytes",
                   kNoLine)));
 }
@@ -412,7 +411,7 @@ TEST_P(FaultTest, WhatCannotBeRecorded) {
   EXPECT_EQ(nothing->n_nodes(), 0);
 }
 
-// A fault in what is replayed is told as one in what is launched.
+// A fault in a replayed launch is reported as in a direct one.
 TEST_P(FaultTest, AFaultInARecording) {
   const auto recording =
       device_.record([&] { ASSAY_LAUNCH(device_, one_block(64), half_of_the_block_waits); });

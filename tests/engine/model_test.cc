@@ -52,7 +52,7 @@ TEST(Model, AFactorWithoutATypeScalesLinearly) {
   EXPECT_EQ(Model(std::make_shared<Gguf>(write(tiny, "off"))).config().rope_freq_scale, 1.0);
 }
 
-// Breaks if a sound file were refused for what it says of itself.
+// Breaks if a sound file were rejected for its own metadata.
 TEST(Model, AcceptsKeysWithoutEffect) {
   TinyModel tiny;
   tiny.booleans["llama.attention.causal"] = true;

@@ -55,7 +55,7 @@ class SessionFile : public testing::Test {
   }
   void write(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
 
-  // The file with another number in its head, and a hash that fits: nobody's accident.
+  // The file with another number in its head, and a hash that fits, as only intent makes it.
   void write_forged(std::string bytes, size_t at, uint64_t value) const {
     std::memcpy(bytes.data() + at, &value, sizeof(value));
     bytes.resize(bytes.size() - kHashDigits);

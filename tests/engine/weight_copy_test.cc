@@ -71,7 +71,7 @@ TEST(WeightCopyTest, ReservesEverythingBeforeCopying) {
   }
 }
 
-// The user must be told that it is the weights, of which file, and what the device said.
+// The message must name the weights, their file, and the device's error.
 TEST(WeightCopyTest, OutOfMemoryErrorNamesTheModel) {
   const Model model(std::make_shared<Gguf>(path_of("tinyllama")));
   FakeDevice device(1000);

@@ -1,4 +1,4 @@
-"""The protocol that adapters of engines share, with an engine that does what it is told (fake_adapter.py).
+"""The protocol that adapters of engines share, with an engine that does as its arguments say (fake_adapter.py).
 
 What would break: a failure that looks like a log, a crash that looks like a refusal, an answer that the engine's own
 output hides, positions that a surface counts wrongly.

@@ -159,7 +159,8 @@ TEST_P(ChangedFile, IsToldOrDoesNotMatter) {
         continue;
       }
       // A log may seem shorter.
-      EXPECT_THAT(outcome.err, HasSubstr(file_)) << "nobody is told that it was cut";
+      EXPECT_THAT(outcome.err, HasSubstr(file_))
+          << "the message does not name the file that was cut";
       ++told;
     }
   }

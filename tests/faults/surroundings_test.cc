@@ -128,7 +128,7 @@ TEST_P(Locale, ChangesNothing) {
     setenv("LC_ALL", name().c_str(), 1);
     setenv("LANG", name().c_str(), 1);
   };
-  // It is what it is said to be: breaks if the locale were not found and nothing were tested.
+  // Breaks if the locale were not found, so that nothing were tested.
   locale_t made = locale_in(folder_, name());
   ASSERT_NE(made, nullptr);
   if (GetParam() == std::string("tr_TR")) {
@@ -228,7 +228,7 @@ TEST_F(Streams, AReaderThatGoesAwayIsNoError) {
   }
 }
 
-// Breaks if what nobody is told went into the log, by the numbers of closed files as above.
+// Breaks if messages went into the log because standard error is closed and its number was reused.
 TEST_F(Streams, NobodyToTellIsNoError) {
   const std::string log = path("log.jsonl");
   ASSERT_EQ(run_in({}, long_run(path("whole.jsonl"))).exit_code, 0);

@@ -66,7 +66,7 @@ void check_reports(const assay::Comparison& comparison) {
   const std::string page = report("html");
   require(count(page, "<script") == count(page, "</script>"));
   require(!has_control_characters(page));
-  // One command a line, and no line that is none.
+  // One command a line, and nothing else.
   const std::string commands = text_of([&](const auto& sink) {
     assay::find_report(assay::comparison_reports(), "github")->write_annotations(comparison, sink);
   });

@@ -61,7 +61,8 @@ inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile
                      {}};
   // Shared: each of hundreds of cases has a copy of this, and each is a process of its own.
   const auto policy = std::make_shared<const Policy>(floor_policy(manifest, file));
-  // Read when a test asks for it: that there are none fails the test, and not the listing of tests.
+  // Read by the test that needs it, so that missing files fail the test and not the listing of
+  // tests.
   const auto fast = [shared = std::make_shared<const GoldenManifest>(manifest),
                      of = std::make_shared<const GoldenFile>(file)](const std::string& prompt,
                                                                     const auto& policy_of) {

@@ -61,7 +61,7 @@ def tracked(root):
 
 
 def mapped(root):
-    """The folders of HACKING.md's map, in its order, and what it says of each."""
+    """The folders of HACKING.md's map, in its order, and its description of each."""
     return dict(re.findall(r"^\| `([a-z_/]+)/` \|(.*)", (root / "HACKING.md").read_text(), re.M))
 
 
@@ -230,7 +230,7 @@ def strays_to_network(root, files):
             yield f"{path} speaks of {word}: SECURITY.md lists what goes online"
     for name in sorted(silent):
         where = "SECURITY.md" if name in listed else "house.py"
-        yield f"{name} speaks of no network any more, and is said to in {where}"
+        yield f"{name} no longer uses the network, but {where} says that it does"
 
 
 def large_corpus(root, files):

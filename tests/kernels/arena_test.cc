@@ -54,7 +54,7 @@ TEST_F(ArenaTest, ManyPiecesComeFromOneBlock) {
   EXPECT_THAT(asked_, ElementsAre(Arena::kBlockBytes));
 }
 
-// Weights of a model are asked for in one go, so that too little memory is told at once.
+// Weights of a model are asked for in one go, so that too little memory is reported at once.
 TEST_F(ArenaTest, ReservedPiecesComeFromOneBlockOfThatSize) {
   const auto pieces = arena(1024 * kMiB);
   pieces->reserve(pieces->rounded(100 * kMiB) + pieces->rounded(1) + pieces->rounded(70 * kMiB));

@@ -147,7 +147,7 @@ class Chromium:
             file.write(base64.b64decode(data))
 
     def accessibility(self):
-        """The nodes that a screen reader is told of: {role, name, ...} each."""
+        """The accessibility tree that a screen reader gets: nodes of {role, name, ...}."""
         nodes = self.call("Accessibility.getFullAXTree")["nodes"]
         return [{"role": node.get("role", {}).get("value"), "name": node.get("name", {}).get("value", ""),
                  "id": node.get("backendDOMNodeId")} for node in nodes if not node.get("ignored")]

@@ -120,7 +120,7 @@ TEST_F(FailureText, WhatTheQuarantineTookIsNotCalledEqual) {
   EXPECT_EQ(verdict_meaning(compare(clean, clean)), "everything that was compared is equal");
 }
 
-// Breaks if zeros were named where there are none, or the other way round.
+// Breaks if zeros were reported where none exist, or missed where they do.
 TEST_F(FailureText, WhatProvesNothingIsNamedAsItIs) {
   const auto texts = [&](const std::string& ref, const std::string& got, Verdict verdict) {
     const Comparison comparison = compare(ref, got);
@@ -180,7 +180,7 @@ TEST_F(FailureText, ASingleRecordGrewFromNothing) {
   EXPECT_EQ(verdict_meaning(grown), "the error grew little by little beyond the tolerance");
 }
 
-// Breaks if a search for scales and shifts were told of a value that is none.
+// Breaks if the search for scales and shifts reported a value that does not exist.
 TEST_F(FailureText, WhereNotANumberComesFirstTheStepBeforeIsToLookAt) {
   const auto run = [&](float value) {
     return line("layer_0_attn_norm", 0, {1, 2, 3}) + line("layer_0_q", 0, {1, value, 3});

@@ -29,7 +29,7 @@ TEST(TextTable, NamesTheColumnsThatDoNotFit) {
             "  too narrow here for: rms, kl\n");
 }
 
-// Breaks if rows could no longer be told apart.
+// Breaks if rows became indistinguishable.
 TEST(TextTable, NeverLeavesOutTheKeys) {
   EXPECT_EQ(example(2).text({10, false}),
             "  name  prompt  status\n"

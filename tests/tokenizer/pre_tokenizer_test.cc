@@ -47,7 +47,8 @@ TEST(PreTokenizer, DefaultCutsPunctuationAndThreeDigits) {
 TEST(PreTokenizer, WhiteSpaceIsUnicodes) {
   EXPECT_THAT(words("gpt-2", "a\xE3\x80\x80\xC2\x85z"),
               ElementsAre("a", "\xE3\x80\x80", "\xC2\x85", "z"));
-  EXPECT_THAT(words("gpt-2", "\xE1\xA0\x8E!"), ElementsAre("\xE1\xA0\x8E!")) << "U+180E is none";
+  EXPECT_THAT(words("gpt-2", "\xE1\xA0\x8E!"), ElementsAre("\xE1\xA0\x8E!"))
+      << "U+180E is not a space";
 }
 
 TEST(PreTokenizer, BytesThatAreNotUtf8AreKeptAsWordsOfTheirOwn) {

@@ -77,7 +77,7 @@ function engineSection(engine, number) {
   const from = conformance ? 'float64' : 'the tokens alone';
   const sorted = [...cells(engine)].sort((a, b) => right.includes(a.verdict) - right.includes(b.verdict));
   return section(title(engine),
-    `What is not as it should be, then the rest: how far the outputs are from ${from}${conformance ? ', and how far from what the engine is said to do' : ''} (relative L2); and the command that repeats it.`,
+    `What is not as it should be, then the rest: how far the outputs are from ${from}${conformance ? ', and how far from the explanation' : ''} (relative L2); and the command that repeats it.`,
     listTable(title(engine), [word, 'verdict', 'what it does', 'from ' + from, 'from that', 'first at'],
       sorted.map(row), [1, 2, 5]));
 }

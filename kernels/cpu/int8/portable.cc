@@ -1,3 +1,3 @@
-// Plain C++ even if the compiler is told that the processor can do more.
+// Plain C++ even if compiler flags allow more instructions.
 #define ASSAY_FORCE_PORTABLE
 #include "kernels/cpu/int8/instruction_set.h"

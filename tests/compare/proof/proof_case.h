@@ -25,7 +25,7 @@ bool is_right(int kind);
 // Of `kind`; where the damage cannot be done in many scenes, an empty `kind`.
 ProofCase make_case(int kind, Chance& chance);
 
-// What compare_logs() says of two files.
+// What compare_logs() reports for two files.
 struct Answer {
   enum class Exit { kPass = 0, kDiverged = 1, kNotComparable = 2 };
   Exit exit = Exit::kPass;

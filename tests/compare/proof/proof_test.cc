@@ -1,5 +1,5 @@
 // A pass is a proof: logs made in every form, right ones and wrong ones of every kind, and what
-// compare_logs() says of them.
+// compare_logs() reports for them.
 //
 //   ASSAY_PROOF_CASES=N   how many comparisons (20000)
 //   ASSAY_PROOF_SEED=S    where the seeds start (1)

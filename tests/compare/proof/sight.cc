@@ -146,7 +146,8 @@ void see_summaries(const Side& ref, const Side& got, Sight& sight) {
   sight.wrong = sight.wrong || wrong;
 }
 
-// What a line says of single elements, or of the norm, against what the other says by other means.
+// What a line states about single elements, or the norm, against what the other states by other
+// means.
 void see_crosswise(const Side& a, const Side& b, Sight& sight) {
   const double largest = std::max(std::abs(b.least()), std::abs(b.most()));
   double squares = 0;

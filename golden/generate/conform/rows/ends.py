@@ -38,6 +38,11 @@ ENDS = [
         without(config("gemma"), "tie_word_embeddings"),
     ),
     Row(
+        "tie_word_embeddings_left_out_llama", HEAD, "No tie_word_embeddings: as the class has it, none for Llama",
+        without(config("llama"), "tie_word_embeddings"), (),
+        (misread("tied_head", "takes the embedding", {"tie_word_embeddings": True}, {"lm_head.weight": None}),),
+    ),
+    Row(
         "head_bias", HEAD, "A bias of the output matrix", config("phi"), (),
         (ignored("bias_missing", "leaves it out", tensors={"lm_head.bias": 0.0}),),
     ),

@@ -24,5 +24,8 @@ NORMS = [
     epsilon("layer_norm_epsilon", "LayerNorm's epsilon, as layer_norm_epsilon", "gpt2", "layer_norm_epsilon"),
     epsilon("norm_eps", "LayerNorm's epsilon, as norm_eps", "nemotron", "norm_eps"),
     epsilon("norm_epsilon", "LayerNorm's epsilon, as norm_epsilon", "starcoder2", "norm_epsilon"),
+    epsilon("layer_norm_eps_phi", "LayerNorm's epsilon of Phi-2", "phi", "layer_norm_eps"),
+    epsilon("layer_norm_eps_stablelm", "LayerNorm's epsilon of StableLM", "stablelm", "layer_norm_eps"),
+    epsilon("layer_norm_epsilon_falcon", "LayerNorm's epsilon of Falcon", "falcon", "layer_norm_epsilon"),
     epsilon("layer_norm_eps_without_bias", "LayerNorm without a bias", "cohere", "layer_norm_eps"),
 ]

@@ -29,6 +29,10 @@ ROTATION = [
         (BASE_10000, misread("rope_base", "takes 500000", {"rope_theta": 500000.0})),
     ),
     Row(
+        "rope_theta_gemma", GROUP, "A rotary base far from 10000 in Gemma", config("gemma", rope_theta=64.0),
+        ("rope_theta",), (BASE_10000,),
+    ),
+    Row(
         "rope_theta_rope_parameters", GROUP, "The rotary base in rope_parameters",
         newer("llama", dict(rope_type="default", rope_theta=64.0)), ("rope_parameters.rope_theta",),
         (

@@ -102,6 +102,14 @@ SCALING = [
         ),
     ),
     Row(
+        "llama3_scaling_exaone4", GROUP, "The scaling of Llama 3.1 in EXAONE 4", older("exaone4", LLAMA3),
+        ("rope_scaling",), (ignored("rope_scaling", NO_SCALING, {"rope_scaling": None}),),
+    ),
+    Row(
+        "yarn_qwen3_moe", GROUP, "YaRN of Qwen3 with experts", older("qwen3_moe", YARN), ("rope_scaling",),
+        (ignored("rope_scaling", NO_SCALING, {"rope_scaling": None}),),
+    ),
+    Row(
         "yarn", GROUP, "YaRN", older("llama", YARN), ("rope_scaling",),
         (
             ignored("rope_scaling", NO_SCALING, {"rope_scaling": None}),

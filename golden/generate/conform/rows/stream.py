@@ -17,7 +17,18 @@ def scale(name, key, value, **more):
     )
 
 
+def embedding_scale(feature, name, model_type, **changes):
+    """sqrt(72) is 8.485: in bfloat16 it is 8.5, and some engines round it. What they do, the catalogue knows."""
+    return Row(
+        feature, GROUP, f"The scale of {name}'s embedding, a root that has to be rounded",
+        config(model_type, hidden_size=72, **changes), ("hidden_size",),
+    )
+
+
 STREAM = [
+    embedding_scale("embedding_scale", "Gemma", "gemma"),
+    embedding_scale("embedding_scale_gemma2", "Gemma 2", "gemma2"),
+    embedding_scale("embedding_scale_gemma3", "Gemma 3", "gemma3_text", rope_theta=1000000.0),
     scale("embedding_scale", "embedding_multiplier", 8.0),
     scale("residual_multiplier", "residual_multiplier", 0.25),
     scale("logit_scale", "logits_scaling", 8.0),

@@ -44,6 +44,11 @@ WINDOWS = [
         config("phi3", sliding_window=4, rope_scaling=ONES), ("sliding_window",), (NONE, *widths(4)),
     ),
     Row(
+        "window_of_starcoder2", GROUP, "The window of StarCoder2", config("starcoder2", sliding_window=4),
+        ("sliding_window",),
+        (ignored("attention_window", "leaves the window out", {"sliding_window": None}), *widths(4)),
+    ),
+    Row(
         "use_sliding_window", GROUP, "A window that is switched off", config("qwen2", sliding_window=4),
         ("use_sliding_window",),
         (ignored("attention_window", "has a window", {"use_sliding_window": True, "layer_types": [SLIDING] * 2}),),

@@ -15,13 +15,14 @@ function(assay_timeout SECONDS)
   set(${SECONDS} ${seconds} PARENT_SCOPE)
 endfunction()
 
-# assay_add_test(NAME unit|golden|... SOURCES a_test.cc ... LIBS lib ... [TIMEOUT seconds]): one test
-# program build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL; those
-# whose suite is named Emulated/... or Gpu/... with LABEL-emulated or LABEL-gpu, which ctest -L
-# emulated and ctest -L gpu find too. A case may take TIMEOUT seconds, 300 by default, which ctest
-# --timeout does not change, and may skip only if tests/expected_skips.txt says so.
+# assay_add_test(NAME unit|golden|... SOURCES a_test.cc ... LIBS lib ... [TIMEOUT seconds] [QUICK filter]): one
+# test program build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL; those
+# whose suite is named Emulated/... or Gpu/... with LABEL-emulated or LABEL-gpu, and those that match the
+# GoogleTest filter QUICK with LABEL-quick, which ctest -L emulated, -L gpu and -L quick find too. A case
+# may take TIMEOUT seconds, 300 by default, which ctest --timeout does not change, and may skip only if
+# tests/expected_skips.txt says so.
 function(assay_add_test NAME LABEL)
-  cmake_parse_arguments(PARSE_ARGV 2 ARG "" "TIMEOUT" "SOURCES;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 2 ARG "" "TIMEOUT;QUICK" "SOURCES;LIBS")
   assay_timeout(ARG_TIMEOUT)
   add_executable(${NAME} ${ARG_SOURCES}
     ${PROJECT_SOURCE_DIR}/tests/support/assigned_gpu.cc
@@ -32,8 +33,18 @@ function(assay_add_test NAME LABEL)
   target_compile_definitions(${NAME} PRIVATE
     ASSAY_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     ASSAY_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  gtest_discover_tests(${NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    TEST_FILTER "-Emulated/*:Gpu/*" PROPERTIES LABELS ${LABEL} TIMEOUT ${ARG_TIMEOUT})
+  set(others "-Emulated/*:Gpu/*")
+  if(ARG_QUICK)
+    string(APPEND others ":${ARG_QUICK}")
+    set_property(GLOBAL APPEND PROPERTY ASSAY_QUICK_PROGRAMS ${NAME})
+    gtest_discover_tests(${NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+      TEST_FILTER "${ARG_QUICK}" TEST_LIST ${NAME}_QUICK
+      PROPERTIES LABELS ${LABEL}-quick TIMEOUT ${ARG_TIMEOUT})
+  endif()
+  if(NOT ARG_QUICK STREQUAL "*")
+    gtest_discover_tests(${NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+      TEST_FILTER "${others}" PROPERTIES LABELS ${LABEL} TIMEOUT ${ARG_TIMEOUT})
+  endif()
   gtest_discover_tests(${NAME} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     TEST_FILTER "Emulated/*" TEST_LIST ${NAME}_EMULATED
     PROPERTIES LABELS ${LABEL}-emulated TIMEOUT ${ARG_TIMEOUT})

@@ -89,6 +89,10 @@ void read_experts(const Gguf& gguf, const Keys& keys, ModelConfig& config) {
   routing.n_experts = keys.count(kExpertCount, kMaxExperts);
   routing.n_used = keys.count(kExpertUsedCount, routing.n_experts);
   routing.gating = config.architecture->gating;
+  // llama.cpp's converter states none if config.json does not; networks that correct the choice by
+  // a bias (DeepSeek-V3, arXiv:2412.19437, 2.1.2) score experts by a sigmoid.
+  const std::string bias = fmt::format("blk.{}.exp_probs_b.bias", config.n_layers - 1);
+  if (gguf.find_tensor(bias) != nullptr) routing.gating = Gating::kSigmoid;
   if (const int64_t stated = gguf.get_int(keys.full(kExpertGating), 0); stated != 0) {
     if (stated < 1 || stated > 3) {
       keys.reject(kExpertGating, fmt::format("is {}", stated),

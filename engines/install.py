@@ -10,10 +10,14 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
+import tempfile
 import venv
 from contextlib import contextmanager
+from pathlib import Path
 
 import catalog
 
@@ -36,8 +40,9 @@ def packages_of(python):
 
 def stamp_text(recipe):
     files = [(catalog.ROOT / path).read_bytes() for path in recipe["requirements"]]
-    if recipe.get("variables"):
-        files.append(json.dumps(recipe["variables"], sort_keys=True).encode())
+    for key in ("variables", "source"):
+        if recipe.get(key):
+            files.append(json.dumps(recipe[key], sort_keys=True).encode())
     return f"{hashlib.sha256(b''.join(files)).hexdigest()} {bool(recipe.get('base'))} {sys.version}"
 
 
@@ -53,6 +58,19 @@ def locked(environment):
     with open(f"{catalog.folder(environment)}.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def unpack_source(python, source, target):
+    """Folders of a package's source that its wheel lacks, wherever they are in it, to `target`."""
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", "--no-build-isolation"]
+        command += ["--require-hashes", "-d", scratch, "-r", catalog.ROOT / source["requirements"]]
+        if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
+            raise catalog.CatalogError(f"pip could not download {source['requirements']} (see above)")
+        with tarfile.open(next(Path(scratch).glob("*.tar.gz"))) as archive:
+            archive.extractall(scratch)  # its hash is checked
+        for name in source["folders"]:
+            shutil.copytree(next(Path(scratch).rglob(name)), target / name)
 
 
 def install(environment, recipe):
@@ -71,6 +89,8 @@ def install(environment, recipe):
         variables = os.environ | recipe.get("variables", {})
         if subprocess.run(command, stdout=sys.stderr, env=variables, check=False).returncode:
             raise catalog.CatalogError(f"pip could not install {path} (see above); run this again when online")
+    if recipe.get("source"):
+        unpack_source(catalog.python(environment), recipe["source"], folder / "source")
     stamp.write_text(stamp_text(recipe))  # last, so that an interrupted install is repeated
 
 

@@ -19,20 +19,23 @@ constexpr auto gated_layer(Presence qkv_bias, Presence other_bias) {
 
 constexpr auto kLlamaLayer = gated_layer(Presence::kOptional, Presence::kOptional);
 constexpr auto kQwen2Layer = gated_layer(Presence::kAlways, Presence::kNever);
-constexpr auto kPlainLayer = gated_layer(Presence::kNever, Presence::kNever);
+constexpr auto kGemmaLayer =
+    join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional),
+         rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut), kFfnNorm,
+         gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
 
 constexpr auto kQwen3Layer =
-    join(kAttnNorm, qkv(C::kAttnNorm, Presence::kNever), qk_norms(W::kHead, W::kHead),
-         rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever), add_attn(C::kAttnOut), kFfnNorm,
-         gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
+    join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), qk_norms(W::kHead, W::kHead),
+         rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional), add_attn(C::kAttnOut),
+         kFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever), add_ffn(C::kFfnOut));
 
 // Norms of what is added to the residual stream.
 constexpr std::array kPostAttnNorm = {norm(C::kPostAttnNorm, C::kAttnOut, "post_attention_norm")};
 constexpr std::array kPostFfnNorm = {norm(C::kPostFfnNorm, C::kFfnOut, "post_ffw_norm")};
 // With them, and without norms of what is read from it.
 constexpr auto post_norm_layer(Width of_q, Width of_k) {
-  return join(qkv(C::kOutput, Presence::kNever), qk_norms(of_q, of_k),
-              rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever), kPostAttnNorm,
+  return join(qkv(C::kOutput, Presence::kOptional), qk_norms(of_q, of_k),
+              rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional), kPostAttnNorm,
               add_attn(C::kPostAttnNorm), gated_ffn(C::kAttnResidual, Presence::kNever),
               kPostFfnNorm, add_ffn(C::kPostFfnNorm));
 }
@@ -71,8 +74,8 @@ constexpr auto kStarcoder2Layer =
          plain_ffn(C::kFfnNorm, Presence::kOptional), add_ffn(C::kFfnOut));
 
 constexpr auto gptneox_layer(Checkpoint ffn_norm_in) {
-  return join(kBiasedAttnNorm, fused_qkv(Presence::kAlways),
-              rotary_attention(C::kQ, C::kK, Presence::kAlways), add_attn(C::kAttnOut),
+  return join(kBiasedAttnNorm, fused_qkv(Presence::kOptional),
+              rotary_attention(C::kQ, C::kK, Presence::kOptional), add_attn(C::kAttnOut),
               std::array{norm(C::kFfnNorm, ffn_norm_in, "ffn_norm", Presence::kAlways)},
               plain_ffn(C::kFfnNorm, Presence::kAlways), add_ffn(C::kFfnOut));
 }
@@ -127,13 +130,13 @@ constexpr auto kNemotronLayer =
 
 // Norms both before and after the attention and the feed-forward.
 constexpr auto gemma_layer(const auto& attention) {
-  return join(kAttnNorm, qkv(C::kAttnNorm, Presence::kNever), attention, kPostAttnNorm,
+  return join(kAttnNorm, qkv(C::kAttnNorm, Presence::kOptional), attention, kPostAttnNorm,
               add_attn(C::kPostAttnNorm), kFfnNorm, gated_ffn(C::kFfnNorm, Presence::kNever),
               kPostFfnNorm, add_ffn(C::kPostFfnNorm));
 }
-constexpr auto kGemma2Layer = gemma_layer(rotary_attention(C::kQ, C::kK, Presence::kNever));
-constexpr auto kGemma3Layer = gemma_layer(
-    join(qk_norms(W::kHead, W::kHead), rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever)));
+constexpr auto kGemma2Layer = gemma_layer(rotary_attention(C::kQ, C::kK, Presence::kOptional));
+constexpr auto kGemma3Layer = gemma_layer(join(
+    qk_norms(W::kHead, W::kHead), rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional)));
 
 constexpr auto kRoutedFfn = experts(C::kFfnNorm, C::kFfnOut, Presence::kNever);
 constexpr auto kRoutedAndShared =
@@ -147,8 +150,8 @@ constexpr auto kLlamaShared = expert_layer(kLlamaAttention, kRoutedAndShared);
 constexpr LayerVariant kGraniteMoeVariants[] = {{.ops = kLlamaShared, .tensor = "ffn_gate_shexp"}};
 
 constexpr auto normed_attention(Width of_q, Width of_k) {
-  return join(qkv(C::kAttnNorm, Presence::kNever), qk_norms(of_q, of_k),
-              rotary_attention(C::kQNorm, C::kKNorm, Presence::kNever));
+  return join(qkv(C::kAttnNorm, Presence::kOptional), qk_norms(of_q, of_k),
+              rotary_attention(C::kQNorm, C::kKNorm, Presence::kOptional));
 }
 constexpr auto kQwen3MoeLayer = expert_layer(normed_attention(W::kHead, W::kHead), kRoutedFfn);
 constexpr LayerVariant kQwen3MoeVariants[] = {{.ops = kQwen3Layer, .without = "ffn_gate_inp"}};
@@ -277,7 +280,7 @@ constexpr Architecture kArchitectures[] = {
      .window_period = 4,
      .rotated = Rotated::kWindowed},
     {.name = "gemma",
-     .layer = kPlainLayer,
+     .layer = kGemmaLayer,
      .activation = ActivationKind::kGeluTanh,
      .embedding_root = true},
     {.name = "gemma2",

@@ -133,12 +133,33 @@ void search_from(Op target, Network network, TensorStore& store, Comparison& com
   }
 }
 
+// Of the sequence that was looked at.
+void take_causes(const Comparison& sequence, Comparison& all) {
+  all.causes = sequence.causes;
+  all.error_sources = sequence.error_sources;
+  all.cause_hint = sequence.cause_hint;
+  const std::string& name = all.first_divergence ? all.first_divergence->checkpoint.sequence : "";
+  for (Cause& cause : all.causes) cause.checkpoint.sequence = name;
+  for (ErrorSource& source : all.error_sources) source.checkpoint.sequence = name;
+}
+
 }  // namespace
 }  // namespace causes
 
 void find_causes(const Model* model, Comparison& comparison,
                  const std::function<void(int64_t done, int64_t total)>& progress) {
+  if (!comparison.sequences.empty()) {
+    Comparison& first = comparison.sequences[comparison.leading];
+    find_causes(model, first, progress);
+    causes::take_causes(first, comparison);
+    return;
+  }
   if (comparison.pass || !comparison.first_divergence) return;
+  if (comparison.first_divergence->metric == Metric::kReplica) {
+    comparison.cause_hint = fmt::format("the ranks compute the same there, and {} does not have it",
+                                        comparison.first_divergence->ranks);
+    return;
+  }
   const auto target = causes::find_op(comparison.first_divergence->checkpoint.name);
   if (!target) {
     comparison.cause_hint = "the checkpoint's name is not one that Assay knows the computation of";

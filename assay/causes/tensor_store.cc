@@ -32,7 +32,7 @@ int32_t TensorStore::checkpoint_id(const std::string& checkpoint) const {
   return found == names_.end() ? -1 : found->second;
 }
 
-const Record* TensorStore::load(const LogIndex& log, RecordLoader& loader,
+const Record* TensorStore::load(const LogIndex& log, IndexLoader& loader,
                                 const std::string& checkpoint, int64_t token_idx) {
   int64_t entry = -1;
   for (const std::string& name : {checkpoint, sibling_of(checkpoint)}) {

@@ -56,7 +56,7 @@ class TensorStore {
   const Comparison& comparison() const { return comparison_; }
 
  private:
-  const Record* load(const LogIndex& log, RecordLoader& loader, const std::string& checkpoint,
+  const Record* load(const LogIndex& log, IndexLoader& loader, const std::string& checkpoint,
                      int64_t token_idx);
   std::shared_ptr<const Matrix> matrix(const std::string& checkpoint,
                                        const std::vector<int64_t>& positions, bool of_ref);
@@ -64,8 +64,8 @@ class TensorStore {
             Matrix& matrix);
 
   const Comparison& comparison_;
-  RecordLoader ref_loader_;
-  RecordLoader got_loader_;
+  IndexLoader ref_loader_;
+  IndexLoader got_loader_;
   std::map<std::pair<int32_t, int64_t>, const RecordResult*> results_;
   std::map<std::string, int32_t> names_;
   std::map<std::pair<std::string, std::vector<int64_t>>, std::shared_ptr<const Matrix>> kept_;

@@ -11,6 +11,7 @@
 #include "assay/cli/spooled_inputs.h"
 #include "assay/compare/analysis.h"
 #include "assay/convert/log_arrays.h"
+#include "assay/log/run_files.h"
 #include "assay/report/analysis_report.h"
 #include "base/error.h"
 
@@ -43,7 +44,10 @@ int run(const AnalyzeArguments& arguments, SpooledInputs& spooled) {
   std::vector<std::string> paths;
   for (const std::string& log : arguments.logs) {
     paths.push_back(spooled.path_of(log));
-    logs.push_back(analyze(log, paths.back()));
+    // Of a folder each file, which is of a rank, a sequence or a process.
+    for (const std::string& file : run_files(paths.back())) {
+      logs.push_back(analyze(file == paths.back() ? log : file, file));
+    }
   }
   std::optional<Analysis> other;
   if (!arguments.compare.empty()) {

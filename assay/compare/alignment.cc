@@ -104,7 +104,7 @@ class Sample {
   }
 
  private:
-  static const Record& load(const LogIndex& log, int64_t entry, RecordLoader& loader,
+  static const Record& load(const LogIndex& log, int64_t entry, IndexLoader& loader,
                             std::map<int64_t, Record>& cache) {
     const auto found = cache.find(entry);
     if (found != cache.end()) return found->second;
@@ -117,8 +117,8 @@ class Sample {
   int32_t ref_checkpoint_;
   int32_t got_checkpoint_;
   const RecordDistance& distance_;
-  RecordLoader ref_loader_;
-  RecordLoader got_loader_;
+  IndexLoader ref_loader_;
+  IndexLoader got_loader_;
   std::map<int64_t, Record> ref_cache_;
   std::map<int64_t, Record> got_cache_;
 };

@@ -38,7 +38,7 @@ Place place_after(const Place& before, const CheckpointName& name, int64_t arriv
 }  // namespace
 
 CheckpointName parse_checkpoint_name(std::string_view name) {
-  CheckpointName parsed{std::string(name), -1, std::string(name), false};
+  CheckpointName parsed{std::string(name), -1, std::string(name), false, {}};
   if (name.starts_with(kPrefix)) {
     const char* digits = name.data() + kPrefix.size();
     const char* end = name.data() + name.size();

@@ -14,6 +14,10 @@ struct CheckpointName {
   int layer = -1;  // -1 outside the layers
   std::string op;  // "q_rope" of layer_7_q_rope; the name itself outside the layers
   bool known = false;
+  std::string sequence = {};  // of a log of several: its name
+
+  // "layer_7_q of sequence 3".
+  std::string title() const { return sequence.empty() ? name : name + " of sequence " + sequence; }
 };
 
 CheckpointName parse_checkpoint_name(std::string_view name);

@@ -15,11 +15,14 @@
 #include "assay/compare/log_index.h"
 #include "assay/compare/measure.h"
 #include "assay/compare/median.h"
+#include "assay/compare/merge_sequences.h"
 #include "assay/compare/nothing_in_common.h"
 #include "assay/compare/pairing.h"
+#include "assay/compare/sequence_pairs.h"
 #include "assay/compare/split.h"
 #include "assay/compare/verdict.h"
 #include "assay/log/log_reader.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -27,10 +30,13 @@ namespace {
 
 constexpr double kPoorMatch = 0.1;  // a median rel_l2 above it starts a search for an offset
 
+// One sequence of both.
 struct Logs {
   std::shared_ptr<const LogIndex> ref;
   std::shared_ptr<const LogIndex> got;
 };
+
+using Sequences = std::vector<std::shared_ptr<LogIndex>>;
 
 // The records of both under one alignment.
 struct Attempt {
@@ -38,8 +44,9 @@ struct Attempt {
   std::vector<PairComparison> measured;  // of each of pairing.pairs
 };
 
-Logs read_indices(const std::string& ref_path, const std::string& got_path,
-                  const CompareOptions& options, ThreadPool& pool) {
+std::pair<Sequences, Sequences> read_indices(const std::string& ref_path,
+                                             const std::string& got_path,
+                                             const CompareOptions& options, ThreadPool& pool) {
   const std::string* paths[2] = {&ref_path, &got_path};
   NameMap maps[2] = {options.ref_map, options.got_map};
   if (!maps[0].empty() || !maps[1].empty()) {
@@ -50,12 +57,12 @@ Logs read_indices(const std::string& ref_path, const std::string& got_path,
       for (NameMap& map : maps) map.set_arch(header->model.arch);
     }
   }
-  std::shared_ptr<LogIndex> logs[2];
+  Sequences logs[2];
   std::exception_ptr errors[2];
   pool.parallel_for(2, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       try {
-        logs[i] = std::make_shared<LogIndex>(*paths[i], maps[i]);
+        logs[i] = LogIndex::read_run(*paths[i], maps[i]);
       } catch (...) {
         errors[i] = std::current_exception();
       }
@@ -64,9 +71,26 @@ Logs read_indices(const std::string& ref_path, const std::string& got_path,
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);
   }
-  logs[0]->expand_like(*logs[1]);
-  logs[1]->expand_like(*logs[0]);
-  return {logs[0], logs[1]};
+  return {std::move(logs[0]), std::move(logs[1])};
+}
+
+// The sequences that belong together; where one has no partner, that is one without records.
+std::vector<Logs> pair_logs(const Sequences& ref, const Sequences& got) {
+  std::vector<Logs> pairs;
+  for (const SequencePair& pair : pair_sequences(ref, got)) {
+    const auto side = [](const Sequences& sequences, int64_t place) {
+      return place < 0 ? LogIndex::without_records(*sequences.front())
+                       : sequences[static_cast<size_t>(place)];
+    };
+    const std::shared_ptr<LogIndex> a = side(ref, pair.ref);
+    const std::shared_ptr<LogIndex> b = side(got, pair.got);
+    a->expand_like(*b);
+    b->expand_like(*a);
+    a->leave_out_padding();
+    b->leave_out_padding();
+    pairs.push_back({a, b});
+  }
+  return pairs;
 }
 
 std::vector<std::string> names_in(const NameTable& table) {
@@ -187,9 +211,9 @@ void take_results(Attempt& attempt, const Logs& logs, const CompareOptions& opti
   for (size_t i = 0; i < attempt.measured.size(); ++i) {
     PairComparison& pair = attempt.measured[i];
     const RecordResult& result = pair.result;
-    const auto got = static_cast<size_t>(attempt.pairing.pairs[i].got);
+    const int64_t got = attempt.pairing.pairs[i].got;
     list_garbage(pair.ref_garbage, true, result.checkpoint, result.token_idx, comparison);
-    list_garbage(pair.got_garbage, false, result.checkpoint, logs.got->entries()[got].token_idx,
+    list_garbage(pair.got_garbage, false, result.checkpoint, logs.got->entry(got).token_idx,
                  comparison);
     if (!result.of_ref && !result.failed()) continue;
     if (pair.ref_n != pair.got_n && result.failing_metric != Metric::kSize && result.of_ref &&
@@ -318,12 +342,10 @@ void warn(std::string warning, Comparison& comparison) {
   if (!warning.empty()) comparison.warnings.push_back(std::move(warning));
 }
 
-}  // namespace
-
-Comparison compare_logs(const std::string& ref_path, const std::string& got_path,
-                        const CompareOptions& options) {
-  ThreadPool pool(options.n_threads);
-  const Logs logs = read_indices(ref_path, got_path, options, pool);
+// Compares one sequence. Throws NothingInCommon if there is nothing to compare, unless it is one
+// `of_several`.
+Comparison compare_sequence(const Logs& logs, const CompareOptions& options, bool of_several,
+                            ThreadPool& pool) {
   Comparison comparison;
   comparison.ref_path = logs.ref->path();
   comparison.got_path = logs.got->path();
@@ -332,11 +354,12 @@ Comparison compare_logs(const std::string& ref_path, const std::string& got_path
   for (const auto* log : {&logs.ref, &logs.got}) {
     for (const std::string& warning : (*log)->warnings()) warn(warning, comparison);
   }
-  check_names(*logs.ref, *logs.got, options);
   const SharedNames names(*logs.ref, *logs.got);
   name_checkpoints(logs, names, comparison);
   warn(unused_globs(options.policy, names), comparison);
-  warn(other_sequence(*logs.ref, *logs.got), comparison);
+  comparison.ref_sequence = logs.ref->sequence();
+  comparison.got_sequence = logs.got->sequence();
+  if (!of_several) warn(other_sequence(*logs.ref, *logs.got), comparison);
   warn(other_model(*logs.ref, *logs.got), comparison);
   warn(foreign_names(*logs.ref, *logs.got), comparison);
   warn(replayed_routing(*logs.ref, *logs.got), comparison);
@@ -349,7 +372,7 @@ Comparison compare_logs(const std::string& ref_path, const std::string& got_path
   take_results(attempt, logs, options, comparison);
   const bool any = std::any_of(comparison.results.begin(), comparison.results.end(),
                                [](const RecordResult& result) { return result.of_ref; });
-  if (!any) throw nothing_in_common(logs, options);
+  if (!any && !of_several) throw nothing_in_common(logs, options);
   MeasureRequest measured = request;
   measured.offset = comparison.alignment.offset;
   judge_expert_flips(measured, comparison);
@@ -361,6 +384,46 @@ Comparison compare_logs(const std::string& ref_path, const std::string& got_path
   comparison.ref_log = logs.ref;
   comparison.got_log = logs.got;
   return comparison;
+}
+
+// The gaps of a sequence that the other log does not have say so.
+void mark_missing_sequence(Comparison& comparison) {
+  if (!comparison.got_sequence.empty()) return;
+  for (Gap& gap : comparison.gaps) {
+    if (gap.reason == kMissing) gap.reason = kMissingSequence;
+  }
+  comparison.evidence = count_evidence(comparison);
+}
+
+NothingInCommon no_sequence_in_common(const Sequences& ref, const Sequences& got) {
+  return NothingInCommon(
+      fmt::format("no record in common with the reference {}, which has {} such as '{}', the other "
+                  "{} such as '{}'",
+                  ref.front()->path(), count_of(ref.size(), "sequence"),
+                  printable(ref.front()->sequence(), 40), count_of(got.size(), "sequence"),
+                  printable(got.front()->sequence(), 40)),
+      got.front()->path(),
+      "name the tokens of each sequence in both headers, or give the sequences the same names");
+}
+
+}  // namespace
+
+Comparison compare_logs(const std::string& ref_path, const std::string& got_path,
+                        const CompareOptions& options) {
+  ThreadPool pool(options.n_threads);
+  const auto [ref, got] = read_indices(ref_path, got_path, options, pool);
+  const std::vector<Logs> pairs = pair_logs(ref, got);
+  check_names(ref, got, options);
+  if (pairs.size() == 1) return compare_sequence(pairs.front(), options, false, pool);
+  std::vector<Comparison> sequences;
+  bool any = false;
+  for (const Logs& logs : pairs) {
+    sequences.push_back(compare_sequence(logs, options, true, pool));
+    mark_missing_sequence(sequences.back());
+    any = any || sequences.back().compared > 0;
+  }
+  if (!any) throw no_sequence_in_common(ref, got);
+  return merge_sequences(std::move(sequences));
 }
 
 }  // namespace assay

@@ -19,7 +19,7 @@ std::string_view evidence_name(Evidence evidence) {
 std::string_view metric_name(Metric metric) {
   static constexpr std::string_view kNames[] = {"none",          "rel_l2",    "max_abs",    "kl",
                                                 "argmax",        "nonfinite", "quarantine", "size",
-                                                "contradiction", "margin"};
+                                                "contradiction", "replica",   "margin"};
   return kNames[static_cast<size_t>(metric)];
 }
 

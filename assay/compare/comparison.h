@@ -54,6 +54,7 @@ enum class Metric : uint8_t {
   kQuarantine,     // the value is a count
   kSize,           // the tensors have other numbers of elements
   kContradiction,  // the judged log contradicts itself
+  kReplica,        // ranks that should hold the same do not; the value is how far they are apart
   kMargin,         // other experts; the value is how far their router's logits are apart
 };
 
@@ -77,6 +78,7 @@ struct RecordResult {
   Metric failing_metric = Metric::kNone;
   double failing_value = 0;
   double failing_tolerance = 0;
+  std::string ranks;  // "tp 2": of a record that fails, those whose parts hold the difference
 
   bool failed() const { return evidence == Evidence::kFailed; }
   // rel_l2 as a multiple of the floor.
@@ -123,6 +125,7 @@ struct FirstDivergence {
   Metric metric = Metric::kNone;
   double value = 0;
   double tolerance = 0;
+  std::string ranks = {};                      // as of its record
   std::optional<double> floor = std::nullopt;  // where `metric` is rel_l2 and the policy knows it
 };
 
@@ -239,6 +242,12 @@ struct Comparison {
   std::string cause_hint;  // without causes: what would have to be logged to find them
   std::vector<QuarantinedValue> quarantine;
   std::vector<std::string> warnings;
+  std::string ref_sequence;  // the names of the sequence that the two are of
+  std::string got_sequence;
+  // Where the logs have several, the comparison of each; empty otherwise. Of one that a log alone
+  // has, the name in the other is empty.
+  std::vector<Comparison> sequences;
+  size_t leading = 0;  // of `sequences`, that of the first divergence
   // Where the records are, for those who look further.
   std::shared_ptr<const LogIndex> ref_log;
   std::shared_ptr<const LogIndex> got_log;

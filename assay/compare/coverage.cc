@@ -36,29 +36,34 @@ std::string shown(const LogHeader::Model& model) {
 
 }  // namespace
 
-void check_names(const LogIndex& ref, const LogIndex& got, const CompareOptions& options) {
-  const auto names_of = [](const NameTable& table) {
+void check_names(const std::vector<std::shared_ptr<LogIndex>>& ref,
+                 const std::vector<std::shared_ptr<LogIndex>>& got, const CompareOptions& options) {
+  const auto names_of = [](const std::vector<std::shared_ptr<LogIndex>>& sequences) {
+    NameTable all;
+    for (const auto& log : sequences) {
+      for (int32_t id = 0; id < log->names().size(); ++id) all.id(log->names().name(id));
+    }
     std::vector<std::string> names;
-    for (int32_t id = 0; id < table.size(); ++id) names.push_back(table.name(id));
+    for (int32_t id = 0; id < all.size(); ++id) names.push_back(all.name(id));
     return names;
   };
-  const std::vector<std::string> names = names_of(ref.names());
+  const std::vector<std::string> names = names_of(ref);
+  const std::string& ref_path = ref.front()->path();
   try {
-    options.selection.check_checkpoints(names, names_of(got.names()), ref.path(), got.path());
+    options.selection.check_checkpoints(names, names_of(got), ref_path, got.front()->path());
   } catch (const NothingInCommon&) {
-    const std::string map = fitting_map(ref, got);
+    const std::string map = fitting_map(*ref.front(), *got.front());
     if (map.empty()) throw;
-    throw NothingInCommon(
-        Error("the two logs have other names than those of --checkpoints", got.path(), map));
+    throw NothingInCommon(Error("the two logs have other names than those of --checkpoints",
+                                got.front()->path(), map));
   }
   for (const std::string& glob : options.allow_missing) {
     const bool any = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
       return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
     });
     if (any) continue;
-    throw Error(
-        fmt::format("{} has no checkpoint '{}'", printable(ref.path()), printable(glob, 60)),
-        "--allow-missing", "give a glob of checkpoints that the reference has");
+    throw Error(fmt::format("{} has no checkpoint '{}'", printable(ref_path), printable(glob, 60)),
+                "--allow-missing", "give a glob of checkpoints that the reference has");
   }
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "assay/compare/comparison.h"
 #include "assay/compare/log_index.h"
@@ -14,7 +16,8 @@ namespace assay {
 
 // Throws Error if --checkpoints or --allow-missing names what neither log has: a mistyped name must
 // not leave out what it was to select.
-void check_names(const LogIndex& ref, const LogIndex& got, const CompareOptions& options);
+void check_names(const std::vector<std::shared_ptr<LogIndex>>& ref,
+                 const std::vector<std::shared_ptr<LogIndex>>& got, const CompareOptions& options);
 
 // Checkpoints of the policy that neither log has.
 std::string unused_globs(const Policy& policy, const SharedNames& names);

@@ -24,6 +24,9 @@ inline constexpr std::string_view kMissing = "it is missing in the other log";
 inline constexpr std::string_view kAllowedMissing = "accepted by --allow-missing";
 inline constexpr std::string_view kDifferentPromptStart = "the prompts of the two begin otherwise";
 inline constexpr std::string_view kReferenceUnsound = "the reference contradicts itself there";
+inline constexpr std::string_view kReplicasDiffer =
+    "ranks of the reference that should hold the same do not";
+inline constexpr std::string_view kMissingSequence = "the other log has no such sequence";
 inline constexpr std::string_view kAfterSplit = "the two went on with other tokens";
 inline constexpr std::string_view kAfterFlip = "it follows from a flip of experts that were level";
 

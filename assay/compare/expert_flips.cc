@@ -144,7 +144,7 @@ class Judge {
     const std::string& name = name_of(result).name;
     const auto of = [&](const LogIndex& log, int64_t token_idx) {
       const int64_t place = log.find(log.names().find(name), token_idx);
-      RecordLoader loader = log.loader();
+      IndexLoader loader = log.loader();
       return Record(log.load(log.entries()[static_cast<size_t>(place)], loader));
     };
     return {of(request_.ref, result.token_idx),

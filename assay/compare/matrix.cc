@@ -90,9 +90,20 @@ bool is_same_model(const LogHeader::Model& a, const LogHeader::Model& b) {
   return a.name == b.name && (a.type == b.type || a.type.empty() || b.type.empty());
 }
 
+// Of each sequence, whatever their order.
+std::vector<std::vector<int64_t>> tokens_of(const LogHeader& header) {
+  std::vector<std::vector<int64_t>> all;
+  if (!header.tokens.empty()) all.push_back(header.tokens);
+  for (const LogHeader::Sequence& sequence : header.sequences) all.push_back(sequence.tokens);
+  std::ranges::sort(all);
+  return all;
+}
+
 // A run of given tokens has no text, and an engine that reads text may not know its tokens.
 bool is_same_prompt(const LogHeader& a, const LogHeader& b) {
-  if (!a.tokens.empty() && !b.tokens.empty()) return a.tokens == b.tokens;
+  const std::vector<std::vector<int64_t>> tokens = tokens_of(a);
+  const std::vector<std::vector<int64_t>> others = tokens_of(b);
+  if (!tokens.empty() && !others.empty()) return tokens == others;
   return a.prompt == b.prompt && a.prompt.has_value();
 }
 

@@ -10,6 +10,7 @@
 #include "assay/compare/evidence.h"
 #include "assay/compare/garbage.h"
 #include "assay/compare/log_probabilities.h"
+#include "assay/compare/part_comparison.h"
 #include "assay/compare/self_check.h"
 #include "assay/compare/verdict.h"
 
@@ -24,8 +25,8 @@ constexpr int64_t kBatchRecords = 8192;
 struct Loaders {
   Loaders(const LogIndex& ref_log, const LogIndex& got_log)
       : ref(ref_log.loader()), got(got_log.loader()) {}
-  RecordLoader ref;
-  RecordLoader got;
+  IndexLoader ref;
+  IndexLoader got;
 };
 
 class Measurer {
@@ -72,10 +73,10 @@ class Measurer {
   }
 
   PairComparison compare(const RecordPair& pair, Loaders& loaders) const {
-    const IndexEntry& got = request_.got.entries()[static_cast<size_t>(pair.got)];
+    const IndexEntry& got = request_.got.entry(pair.got);
     Record& b = request_.got.load(got, loaders.got);
     read_as_logits(b);
-    if (pair.ref < 0) return alone(got, b);
+    if (pair.ref < 0) return alone(got, b, loaders.got.parts());
     const IndexEntry& ref = request_.ref.entries()[static_cast<size_t>(pair.ref)];
     Record& a = request_.ref.load(ref, loaders.ref);
     read_as_logits(a);
@@ -83,9 +84,17 @@ class Measurer {
         request_.names.checkpoints.find(request_.ref.names().name(ref.checkpoint));
     PairComparison result =
         compare_pair(a, b, request_.tolerances[static_cast<size_t>(checkpoint)], request_.options);
-    if (ref.row == 0 || got.row == 0) {
-      hold_sequences(ref.row == 0 ? contradiction_of(loaders.ref.sequence()) : "",
-                     got.row == 0 ? contradiction_of(loaders.got.sequence()) : "", result.result);
+    const bool first_of_ref = ref.row == 0 && ref.group < 0;
+    const bool first_of_got = got.row == 0 && got.group < 0;
+    if (first_of_ref || first_of_got) {
+      hold_sequences(first_of_ref ? contradiction_of(loaders.ref.sequence()) : "",
+                     first_of_got ? contradiction_of(loaders.got.sequence()) : "", result.result);
+    }
+    if (ref.group >= 0 || got.group >= 0) {
+      hold_parts({a, loaders.ref.parts(), request_.ref.sizes()},
+                 {b, loaders.got.parts(), request_.got.sizes()},
+                 request_.tolerances[static_cast<size_t>(checkpoint)], request_.options,
+                 result.result);
     }
     result.result.checkpoint = checkpoint;
     result.result.token_idx = ref.token_idx;
@@ -100,13 +109,6 @@ class Measurer {
   }
 
   // Statements of a record about a whole sequence are checked with its first row.
-  static std::string_view contradiction_of(const Record& sequence) {
-    std::vector<int64_t> garbage;
-    for (const Garbage& found : find_garbage(sequence)) garbage.push_back(found.index);
-    std::sort(garbage.begin(), garbage.end());
-    return contradiction_in(sequence, garbage);
-  }
-
   static void hold_sequences(std::string_view in_ref, std::string_view in_got,
                              RecordResult& result) {
     result.contradicts_itself = result.contradicts_itself || !in_got.empty();
@@ -121,8 +123,12 @@ class Measurer {
     }
   }
 
-  PairComparison alone(const IndexEntry& got, const Record& record) const {
+  PairComparison alone(const IndexEntry& got, const Record& record,
+                       const std::vector<RankPart>& parts) const {
     PairComparison result = check_alone(record);
+    for (const RankPart& part : parts) {
+      if (!result.result.failed()) result = check_alone(part.record);
+    }
     result.result.checkpoint =
         request_.names.checkpoints.find(request_.got.names().name(got.checkpoint));
     if (__builtin_sub_overflow(got.token_idx, request_.offset, &result.result.token_idx)) {
@@ -137,7 +143,7 @@ class Measurer {
   }
 
   int64_t bytes_of(const RecordPair& pair) const {
-    int64_t bytes = request_.got.entries()[static_cast<size_t>(pair.got)].place.bytes;
+    int64_t bytes = request_.got.entry(pair.got).place.bytes;
     if (pair.ref >= 0) bytes += request_.ref.entries()[static_cast<size_t>(pair.ref)].place.bytes;
     return bytes;
   }

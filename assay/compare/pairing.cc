@@ -118,6 +118,13 @@ class Pairer {
       ++pairing_.unmatched_got;
       pairing_.pairs.push_back({-1, static_cast<int64_t>(i)});
     }
+    for (int64_t i = 0; i < std::ssize(got_.incomplete()); ++i) {
+      const int64_t place = std::ssize(got_.entries()) + i;
+      const IndexEntry& entry = got_.entry(place);
+      if (is_selected_of_got(got_.names().name(entry.checkpoint), entry.token_idx)) {
+        pairing_.pairs.push_back({-1, place});
+      }
+    }
     for (const LogIndex::MissingRecord& missing_records : got_.missing_records()) {
       const bool selected =
           is_selected_of_got(missing_records.checkpoint, missing_records.token_idx);

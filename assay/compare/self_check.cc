@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "assay/compare/difference_bounds.h"
+#include "assay/compare/garbage.h"
 #include "assay/compare/log_probabilities.h"
 #include "assay/compare/value_metrics.h"
 #include "assay/log/sketch.h"
@@ -250,6 +251,13 @@ std::string_view contradiction_in(const Record& record, std::span<const int64_t>
   if (const std::string_view found = contradiction_in_top(record); !found.empty()) return found;
   if (!record.summary && !record.sketch) return {};
   return SelfCheck(record, set_aside).find();
+}
+
+std::string_view contradiction_of(const Record& record) {
+  std::vector<int64_t> garbage;
+  for (const Garbage& found : find_garbage(record)) garbage.push_back(found.index);
+  std::sort(garbage.begin(), garbage.end());
+  return contradiction_in(record, garbage);
 }
 
 }  // namespace assay

@@ -16,4 +16,7 @@ namespace assay {
 // magnitude), and what "%.6f" rounds away from the values.
 std::string_view contradiction_in(const Record& record, std::span<const int64_t> set_aside);
 
+// The same, with the record's own garbage set aside.
+std::string_view contradiction_of(const Record& record);
+
 }  // namespace assay

@@ -14,6 +14,7 @@
 #include "assay/compare/compare_logs.h"
 #include "assay/compare/median.h"
 #include "assay/log/log_reader.h"
+#include "assay/log/run_files.h"
 #include "base/error.h"
 
 namespace assay {
@@ -153,7 +154,7 @@ std::string_view consensus_name(Consensus consensus) {
 }
 
 RunLabel label_of(const std::string& path) {
-  LogReader log(path, Depth::kKeys);
+  LogReader log(run_files(path).front(), Depth::kKeys);
   const Record* first = log.next();
   RunLabel label{path, {}, {}, {}};
   if (log.header()) {

@@ -43,6 +43,7 @@ bool is_gradual(const RecordResult& result, const CheckpointName& name,
   if (result.failing_metric == Metric::kNonfinite || !(rel_l2 <= kWrongRelL2)) return false;
   if (result.failing_metric == Metric::kContradiction) return false;
   if (result.failing_metric == Metric::kMargin) return false;
+  if (result.failing_metric == Metric::kReplica) return false;
   if (std::isnan(result.failing_value) && result.failing_metric != Metric::kArgmax) return false;
   if (before == nullptr) return name.op != "embedding" && rel_l2 <= kFirstDriftRelL2;
   if (before->failed() && before->status == Verdict::kWrong) return false;
@@ -60,6 +61,7 @@ void note_failure(const CheckpointName& name, const RecordResult& result, Compar
                       result.failing_metric,
                       result.failing_value,
                       result.failing_tolerance,
+                      result.ranks,
                       result.failing_metric == Metric::kRelL2 ? result.floor : std::nullopt};
 }
 

@@ -33,7 +33,7 @@ struct Array {
 
 std::vector<Array> arrays_of(const LogIndex& log) {
   std::vector<Array> arrays(static_cast<size_t>(log.names().size()));
-  RecordLoader loader = log.loader();
+  IndexLoader loader = log.loader();
   for (const IndexEntry& entry : log.entries()) {
     Array& array = arrays[static_cast<size_t>(entry.checkpoint)];
     array.entries.push_back(entry);
@@ -70,7 +70,7 @@ void refuse_fill(const LogIndex& log, const std::vector<Array>& arrays, const st
 // Row by row, each read when it is needed.
 ArraySource rows_of(const LogIndex& log, const Array& array) {
   // make_shared would have to move a loader.
-  const std::shared_ptr<RecordLoader> loader(new RecordLoader(log.loader()));
+  const std::shared_ptr<IndexLoader> loader(new IndexLoader(log.loader()));
   return [&log, &array, loader, row = size_t{0}](std::string& bytes) mutable {
     Record& record = log.load(array.entries[row++], *loader);
     record.values.resize(static_cast<size_t>(array.widest),

@@ -55,8 +55,8 @@ std::map<std::string, int64_t> lost_records(const Comparison& comparison) {
   std::map<std::string, int64_t> gone;
   const LogIndex& ref = *comparison.ref_log;
   const LogIndex& got = *comparison.got_log;
-  RecordLoader ref_loader = ref.loader();
-  RecordLoader got_loader = got.loader();
+  IndexLoader ref_loader = ref.loader();
+  IndexLoader got_loader = got.loader();
   for (const IndexEntry& entry : ref.entries()) {
     const std::string& name = ref.names().name(entry.checkpoint);
     const int64_t place = got.find(got.names().find(name), entry.token_idx);

@@ -141,10 +141,68 @@ bool LineHandler::top_level_array() {
     case Field::kShape:
       return read_numbers(record_.shape);
     case Field::kTokens:
-      return read_numbers(header_.tokens);
+      return begins_with_row() || read_numbers(header_.tokens);
+    case Field::kMask:
+      return begins_with_row() || read_numbers(header_.mask);
+    case Field::kSequences:
+      return true;
     default:
       return wrong_type("an array");
   }
+}
+
+// Whether the array whose '[' the parser has just passed has lists in it.
+bool LineHandler::begins_with_row() const {
+  const char* at = stream_.at;
+  while (at != stream_.end && (*at == ' ' || *at == '\t')) ++at;
+  return at != stream_.end && *at == '[';
+}
+
+// A list in `tokens` or `mask`.
+bool LineHandler::read_row() {
+  auto& rows = field_ == Field::kTokens ? token_rows_ : mask_rows_;
+  return read_numbers(rows.emplace_back());
+}
+
+bool LineHandler::put_sequences_together() {
+  const bool several = has(Field::kSequences) || !token_rows_.empty() || !mask_rows_.empty();
+  if (several && token_rows_.empty() && !header_.tokens.empty()) {
+    token_rows_.push_back(std::move(header_.tokens));
+    header_.tokens.clear();
+  }
+  if (several && mask_rows_.empty() && !header_.mask.empty()) {
+    mask_rows_.push_back(std::move(header_.mask));
+    header_.mask.clear();
+  }
+  if (several && !has(Field::kSequences)) {
+    for (size_t i = 0; i < token_rows_.size(); ++i) sequence_names_.push_back(std::to_string(i));
+  }
+  const size_t count = sequence_names_.size();
+  const auto fits = [](const auto& tokens, const auto& mask) {
+    return mask.empty() || mask.size() == tokens.size();
+  };
+  if (several && token_rows_.empty()) token_rows_.resize(count);
+  if (several && mask_rows_.empty()) mask_rows_.resize(count);
+  if (token_rows_.size() != count || mask_rows_.size() != count) {
+    return fail(fmt::format("{} names of sequences, {} lists of tokens and {} of the mask", count,
+                            token_rows_.size(), mask_rows_.size()),
+                "write one of each for each sequence");
+  }
+  bool good = fits(header_.tokens, header_.mask);
+  for (size_t i = 0; i < count; ++i) {
+    good = good && fits(token_rows_[i], mask_rows_[i]);
+    header_.sequences.push_back(
+        {std::move(sequence_names_[i]), std::move(token_rows_[i]), std::move(mask_rows_[i])});
+  }
+  if (!good)
+    return fail("a mask has another length than its tokens", "write 0 or 1 for each token");
+  std::vector<std::string_view> names;
+  for (const LogHeader::Sequence& sequence : header_.sequences) names.push_back(sequence.name);
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  return twice == names.end() ||
+         fail(fmt::format("'sequences' has '{}' twice", printable(*twice, 40)),
+              "give each sequence a name of its own");
 }
 
 // [index, value] in summary.top.

@@ -24,9 +24,10 @@ constexpr const char* kOnce = "write each key once";
 constexpr const char* kSummaryHint = "write a number, or leave the key out";
 
 constexpr std::string_view kFieldNames[] = {
-    "assay", "model", "tokens", "prompt", "engine",  "backend", "math", "checkpoint", "token_idx",
-    "dtype", "shape", "values", "n",      "summary", "sketch",  "top",  "sequence",   "step",
-    "phase", "rank",  "dims",   "ts",     "team",    "source",  "file", "line",       "routing"};
+    "assay",   "model",  "tokens",     "prompt",    "engine", "backend", "math",   "sequences",
+    "mask",    "ranks",  "checkpoint", "token_idx", "dtype",  "shape",   "values", "n",
+    "summary", "sketch", "top",        "sequence",  "step",   "phase",   "rank",   "dims",
+    "ts",      "team",   "source",     "file",      "line",   "routing"};
 
 Field field_of(std::string_view name) {
   // Most names differ in size or in their first letter.
@@ -42,12 +43,14 @@ struct InnerKey {
   std::string_view name;
   Field object;
 };
-constexpr InnerKey kInnerKeys[] = {
-    {"name", Field::kModel},        {"sha256", Field::kModel}, {"arch", Field::kModel},
-    {"type", Field::kModel},        {"min", Field::kSummary},  {"max", Field::kSummary},
-    {"mean", Field::kSummary},      {"l2", Field::kSummary},   {"argmax", Field::kSummary},
-    {"nonfinite", Field::kSummary}, {"nan", Field::kSummary},  {"top", Field::kSummary},
-    {"tp", Field::kRank},           {"pp", Field::kRank},      {"ep", Field::kRank}};
+constexpr InnerKey kInnerKeys[] = {{"name", Field::kModel},     {"sha256", Field::kModel},
+                                   {"arch", Field::kModel},     {"type", Field::kModel},
+                                   {"min", Field::kSummary},    {"max", Field::kSummary},
+                                   {"mean", Field::kSummary},   {"l2", Field::kSummary},
+                                   {"argmax", Field::kSummary}, {"nonfinite", Field::kSummary},
+                                   {"nan", Field::kSummary},    {"top", Field::kSummary},
+                                   {"tp", Field::kRank},        {"pp", Field::kRank},
+                                   {"ep", Field::kRank},        {"sp", Field::kRank}};
 
 size_t inner_of(std::string_view name) {
   return static_cast<size_t>(std::ranges::find(kInnerKeys, name, &InnerKey::name) - kInnerKeys);
@@ -57,6 +60,14 @@ bool is_summary_number(std::string_view name) {
   const size_t inner = inner_of(name);
   return inner < std::size(kInnerKeys) && kInnerKeys[inner].object == Field::kSummary &&
          name != "top";
+}
+
+bool is_rank(Field field) {
+  return field == Field::kRank || field == Field::kRanks;
+}
+
+bool is_list_of_header(Field field) {
+  return field == Field::kTokens || field == Field::kMask || field == Field::kSequences;
 }
 
 }  // namespace
@@ -80,7 +91,8 @@ void LineHandler::note_key() {
 
 // Whether the object at depth 1 has that key.
 bool LineHandler::is_inner(size_t inner) const {
-  return inner < std::size(kInnerKeys) && field_ == kInnerKeys[inner].object;
+  const Field object = field_ == Field::kRanks ? Field::kRank : field_;
+  return inner < std::size(kInnerKeys) && object == kInnerKeys[inner].object;
 }
 
 // The last key in `model`, `summary` or `rank`.
@@ -122,6 +134,9 @@ bool LineHandler::wrong_type(std::string_view found) {
                                        {"a string", R"("mine")"},
                                        {"a string", R"("cpu")"},
                                        {"a string", R"("exact")"},
+                                       {"an array of names", R"(["a","b"])"},
+                                       {"an array of 0 and 1", "[0,1,1]"},
+                                       {"an object", R"({"tp":4})"},
                                        {"a string", R"("logits")"},
                                        {"an integer", "0"},
                                        {"a string", R"("f32")"},
@@ -147,7 +162,7 @@ bool LineHandler::wrong_type(std::string_view found) {
 
 bool LineHandler::StartObject() {
   if (depth_ == 2 || depth_ == 3) note_inner();
-  if (depth_ == 2 && field_ == Field::kRank && !rank_number("an object", -1)) return false;
+  if (depth_ == 2 && is_rank(field_) && !rank_number("an object", -1)) return false;
   if (++depth_ > kMaxDepth) return fail("nested too deeply", kOneObject);
   if (depth_ != 2) return true;
   if (field_ == Field::kSummary) {
@@ -159,6 +174,10 @@ bool LineHandler::StartObject() {
   }
   if (field_ == Field::kRank) {
     record_.rank.emplace();
+    return true;
+  }
+  if (field_ == Field::kRanks) {
+    header_.ranks = Rank{1, 1, 1, 1};
     return true;
   }
   return field_ == Field::kModel || wrong_type("an object");
@@ -180,10 +199,11 @@ void LineHandler::count_nonfinite_of_summary() {
 
 bool LineHandler::StartArray() {
   if (depth_ == 2 && name_ != "top") note_inner();
-  if (depth_ == 2 && field_ == Field::kRank && !rank_number("an array", -1)) return false;
+  if (depth_ == 2 && is_rank(field_) && !rank_number("an array", -1)) return false;
   if (++depth_ > kMaxDepth) return fail("nested too deeply", kOneObject);
   if (depth_ == 1) return fail("the line is an array, not an object", kOneObject);
   if (depth_ == 2) return top_level_array();
+  if (depth_ == 3 && (field_ == Field::kTokens || field_ == Field::kMask)) return read_row();
   if (depth_ == 4 && field_ == Field::kSummary && name_ == "top") return read_top_pair();
   return true;
 }
@@ -226,7 +246,12 @@ bool LineHandler::String(const char* text, rapidjson::SizeType length, bool) {
     if (name_ == "arch") header_.model.arch = value;
     if (name_ == "type") header_.model.type = value;
   }
-  if (depth_ == 2 && field_ == Field::kRank) {
+  if (depth_ == 2 && field_ == Field::kSequences) {
+    sequence_names_.push_back(std::move(value));
+    return !sequence_names_.back().empty() ||
+           fail("'sequences' has an empty name", "give each sequence's name or number");
+  }
+  if (depth_ == 2 && is_rank(field_)) {
     return rank_number("the string '" + printable(value, 40) + "'", -1);
   }
   double nonfinite = 0;
@@ -327,7 +352,9 @@ bool LineHandler::other_scalar(std::string_view found) {
   if (depth_ == 2 && field_ == Field::kSummary && found != "null" && is_summary_number(name_)) {
     return no_summary_number(found);
   }
-  if (depth_ == 2 && field_ == Field::kRank && found != "null") return rank_number(found, -1);
+  if (depth_ == 2 && is_rank(field_) && found != "null") return rank_number(found, -1);
+  if (depth_ == 2 && is_list_of_header(field_))
+    return wrong_type("an array with " + std::string(found));
   return depth_ != 1 || absent || wrong_type(found);
 }
 
@@ -335,16 +362,22 @@ bool LineHandler::no_summary_number(std::string_view found) {
   return fail(fmt::format("'summary': '{}' is {}, not a number", name_, found), kSummaryHint);
 }
 
-// A number of `rank`: `value`, or -1 and what was found in its place. Other keys are skipped.
+// A number of `rank` or `ranks`: `value`, or -1 and what was found in its place. Other keys are
+// skipped.
 bool LineHandler::rank_number(std::string_view found, int64_t value) {
-  Rank& rank = *record_.rank;
+  const bool is_count = field_ == Field::kRanks;
+  Rank& rank = is_count ? *header_.ranks : *record_.rank;
   int64_t* number = name_ == "tp" ? &rank.tp : name_ == "pp" ? &rank.pp : nullptr;
   if (name_ == "ep") number = &rank.ep;
+  if (name_ == "sp") number = &rank.sp;
   if (number == nullptr) return true;
   *number = value;
-  return value >= 0 ||
-         fail(fmt::format("'rank': '{}' is {}, not a whole number from 0", name_, found),
-              R"(write it as in "rank":{"tp":0,"pp":0,"ep":0})");
+  const int64_t least = is_count ? 1 : 0;
+  return value >= least ||
+         fail(fmt::format("'{}': '{}' is {}, not a whole number from {}", field_name(field_), name_,
+                          found, least),
+              is_count ? R"(write how many processes share the model: "ranks":{"tp":4})"
+                       : R"(write it as in "rank":{"tp":0,"pp":0,"ep":0})");
 }
 
 bool LineHandler::integer(int64_t value) {
@@ -353,9 +386,14 @@ bool LineHandler::integer(int64_t value) {
   if (depth_ == 2 && field_ == Field::kSummary) {
     return summary_number(static_cast<double>(value), true, value);
   }
-  if (depth_ == 2 && field_ == Field::kRank) {
+  if (depth_ == 2 && is_rank(field_)) {
     return rank_number(fmt::format("{}", value), std::max<int64_t>(value, -1));
   }
+  if (depth_ == 2 && field_ == Field::kSequences) {
+    sequence_names_.push_back(fmt::format("{}", value));
+    return true;
+  }
+  if (depth_ == 2 && is_list_of_header(field_)) return wrong_type("an array of lists and numbers");
   return true;
 }
 
@@ -396,7 +434,9 @@ bool LineHandler::real(double value) {
     return wrong_type(shown);
   }
   if (depth_ == 2 && field_ == Field::kSummary) return summary_number(value, false, 0);
-  if (depth_ == 2 && field_ == Field::kRank) return rank_number(fmt::format("{}", value), -1);
+  if (depth_ == 2 && is_rank(field_)) return rank_number(fmt::format("{}", value), -1);
+  if (depth_ == 2 && is_list_of_header(field_))
+    return wrong_type(fmt::format("an array with {}", value));
   return true;
 }
 

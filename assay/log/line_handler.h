@@ -22,6 +22,9 @@ enum class Field : uint8_t {
   kEngine,
   kBackend,
   kMath,
+  kSequences,
+  kMask,
+  kRanks,
   kCheckpoint,
   kTokenIdx,
   kDtype,
@@ -96,6 +99,10 @@ class LineHandler {
   // The lengths at each depth of `values`; one number unless the array is nested.
   const std::vector<int64_t>& values_lengths() const { return lengths_; }
 
+  // At the end of a header: its sequences from their names, tokens and masks, which have to be as
+  // many. False where they are not.
+  bool put_sequences_together();
+
   // At the end of the line: a NaN or infinity in the summary implies at least one such element,
   // even if its counts say otherwise.
   void count_nonfinite_of_summary();
@@ -140,6 +147,8 @@ class LineHandler {
   bool read_sketch();
   bool read_top();
   bool read_phase(const std::string& text);
+  bool begins_with_row() const;
+  bool read_row();
   bool shape_from_string(const std::string& text);
   bool read_top_pair();
   template <typename Number>
@@ -165,6 +174,10 @@ class LineHandler {
   std::set<std::string> skipped_;
   std::vector<double> numbers_;
   std::vector<int64_t> lengths_;  // of `values`
+  // Of a header: the lists in `tokens` and `mask`, and the names of the sequences.
+  std::vector<std::vector<int64_t>> token_rows_;
+  std::vector<std::vector<int64_t>> mask_rows_;
+  std::vector<std::string> sequence_names_;
 };
 
 }  // namespace assay

@@ -137,6 +137,7 @@ struct LineParser::Impl {
       throw LineProblem{fmt::format("a NUL byte at byte {}", stream.Tell() + 1), kNoJson, true};
     }
     const bool is_header = handler.has(Field::kAssay);
+    if (is_header && !handler.put_sequences_together()) throw handler.problem();
     if (!is_header) {
       check_required(handler);
       check_sizes(skim, record);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "assay/log/run_files.h"
 #include "assay/log/sketch.h"
 #include "base/error.h"
 
@@ -81,16 +82,19 @@ Record* LogReader::next() {
       header_ = std::move(parser_.header());
       continue;
     }
-    place_ = {line.offset, static_cast<int64_t>(line.text.size()), line.number};
+    place_ = {line.offset, static_cast<int64_t>(line.text.size()), line.number, 0};
     return &parser_.record();
   }
   return nullptr;
 }
 
 std::optional<LogHeader> read_log_header(const std::string& path) {
-  LogReader log(path, Depth::kKeys);
-  log.next();
-  return log.header();
+  for (const std::string& file : run_files(path)) {
+    LogReader log(file, Depth::kKeys);
+    log.next();
+    if (log.header()) return log.header();
+  }
+  return std::nullopt;
 }
 
 Error no_records_error(const LogReader& log) {
@@ -112,10 +116,11 @@ bool hides_nonfinite(const Record& record) {
 }  // namespace
 
 Record& RecordLoader::load_row(const RecordPlace& place, int64_t row, int64_t rows) {
-  if (sequence_offset_ != place.offset) {
+  if (sequence_offset_ != place.offset || sequence_file_ != place.file) {
     sequence_offset_ = -1;
     sequence_ = load(place);
     sequence_offset_ = place.offset;
+    sequence_file_ = place.file;
   }
   const int64_t width = sequence_.n / rows;
   const auto held = std::ssize(sequence_.values);
@@ -141,13 +146,14 @@ Record& RecordLoader::load_row(const RecordPlace& place, int64_t row, int64_t ro
 }
 
 Record& RecordLoader::load(const RecordPlace& place) {
+  const InputFile& file = *files_[static_cast<size_t>(place.file)];
   try {
     const std::string_view text =
-        buffer_.read(*file_, place.offset, static_cast<size_t>(place.bytes));
+        buffer_.read(file, place.offset, static_cast<size_t>(place.bytes));
     if (parser_.parse(text) == LineKind::kRecord) return parser_.record();
     throw LineProblem{"the record is missing", "do not write to the log while it is read"};
   } catch (const LineProblem& problem) {
-    throw error_at(*file_, place.line, problem);
+    throw error_at(file, place.line, problem);
   }
 }
 

@@ -20,6 +20,7 @@ struct RecordPlace {
   int64_t offset = 0;
   int64_t bytes = 0;
   int64_t line = 0;  // 1-based
+  int32_t file = 0;  // in the list of a RecordLoader
 };
 
 enum class Depth {
@@ -64,8 +65,8 @@ class LogReader {
   bool any_line_ = false;
 };
 
-// The header of a log, if it has one. Throws Error if the log cannot be read up to its first
-// record.
+// The header of a log, or of the first file that has one where `path` is a folder (run_files.h).
+// Throws Error if the log cannot be read up to its first record.
 std::optional<LogHeader> read_log_header(const std::string& path);
 
 // The error for a log without records.
@@ -74,7 +75,9 @@ Error no_records_error(const LogReader& log);
 // Reads single records again, at places from a LogReader. One thread at a time.
 class RecordLoader {
  public:
-  explicit RecordLoader(std::shared_ptr<const InputFile> file) : file_(std::move(file)) {}
+  explicit RecordLoader(std::shared_ptr<const InputFile> file) : files_{std::move(file)} {}
+  explicit RecordLoader(std::vector<std::shared_ptr<const InputFile>> files)
+      : files_(std::move(files)) {}
 
   // The record at `place`, valid until the next call. Throws Error.
   Record& load(const RecordPlace& place);
@@ -87,11 +90,12 @@ class RecordLoader {
   const Record& sequence() const { return sequence_; }
 
  private:
-  std::shared_ptr<const InputFile> file_;
+  std::vector<std::shared_ptr<const InputFile>> files_;
   LineBuffer buffer_;
   LineParser parser_;
   Record sequence_;  // the last record of load_row()
   int64_t sequence_offset_ = -1;
+  int32_t sequence_file_ = 0;
   Record row_;
 };
 

@@ -57,6 +57,7 @@ struct Rank {
   int64_t tp = 0;  // tensor parallel
   int64_t pp = 0;  // pipeline parallel
   int64_t ep = 0;  // expert parallel
+  int64_t sp = 0;  // sequence parallel
   bool operator==(const Rank&) const = default;
 };
 
@@ -102,6 +103,16 @@ struct LogHeader {
   std::string math;
   // Whose choice of experts it is, where it is not the engine's own: kRoutingReplayed.
   std::string routing = {};
+  // Of each of `tokens`, 0 where it is padding; empty where none is. token_idx counts these, too.
+  std::vector<int64_t> mask = {};
+  // One of several sequences of a log, with its tokens and mask.
+  struct Sequence {
+    std::string name;
+    std::vector<int64_t> tokens;
+    std::vector<int64_t> mask = {};
+  };
+  std::vector<Sequence> sequences = {};  // empty where the header does not name any
+  std::optional<Rank> ranks = {};        // how many processes each axis has
 };
 
 inline constexpr std::string_view kRoutingReplayed = "replayed";

@@ -1,5 +1,7 @@
 #include "assay/log/record_text.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -62,7 +64,37 @@ void append_coordinates(std::string& out, const Record& record) {
   number(",\"rank\":{\"tp\":", record.rank->tp);
   number(",\"pp\":", record.rank->pp);
   number(",\"ep\":", record.rank->ep);
+  if (record.rank->sp != 0) number(",\"sp\":", record.rank->sp);
   out += '}';
+}
+
+// The lists that `member` has of each sequence, or the one of a header without sequences.
+void append_lists(std::string& out, const LogHeader& header, const std::vector<int64_t>& only,
+                  std::vector<int64_t> LogHeader::Sequence::*member) {
+  if (header.sequences.empty()) {
+    append_json_array(out, only);
+    return;
+  }
+  for (size_t i = 0; i < header.sequences.size(); ++i) {
+    out += i == 0 ? '[' : ',';
+    append_json_array(out, header.sequences[i].*member);
+  }
+  out += ']';
+}
+
+// The tokens, the names of several sequences, and the mask where there is one.
+void append_tokens(std::string& out, const LogHeader& header) {
+  append_lists(out, header, header.tokens, &LogHeader::Sequence::tokens);
+  bool masked = !header.mask.empty();
+  for (size_t i = 0; i < header.sequences.size(); ++i) {
+    out += i == 0 ? ",\"sequences\":[" : ",";
+    append_json_string(out, header.sequences[i].name);
+    masked = masked || !header.sequences[i].mask.empty();
+  }
+  if (!header.sequences.empty()) out += ']';
+  if (!masked) return;
+  out += ",\"mask\":";
+  append_lists(out, header, header.mask, &LogHeader::Sequence::mask);
 }
 
 }  // namespace
@@ -128,12 +160,17 @@ std::string header_line(const LogHeader& header) {
   append_json_member(out, "arch", header.model.arch);
   append_json_member(out, "type", header.model.type);
   out += "},\"tokens\":";
-  append_json_array(out, header.tokens);
+  append_tokens(out, header);
   if (header.prompt) append_json_member(out, "prompt", *header.prompt);
   append_json_member(out, "engine", header.engine);
   append_json_member(out, "backend", header.backend);
   append_json_member(out, "math", header.math);
   if (!header.routing.empty()) append_json_member(out, "routing", header.routing);
+  if (header.ranks) {
+    const Rank& ranks = *header.ranks;
+    out += fmt::format(R"(,"ranks":{{"tp":{},"pp":{},"ep":{},"sp":{}}})", ranks.tp, ranks.pp,
+                       ranks.ep, ranks.sp);
+  }
   out += "}\n";
   return out;
 }

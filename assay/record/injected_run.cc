@@ -59,7 +59,7 @@ class Reference {
     }
     values_["embedding"] = {};
     values_["logits"] = {};
-    RecordLoader loader = log.loader();
+    IndexLoader loader = log.loader();
     for (const IndexEntry& entry : log.entries()) {
       const auto rows = values_.find(log.names().name(entry.checkpoint));
       if (rows == values_.end()) continue;

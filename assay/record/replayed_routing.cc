@@ -56,7 +56,7 @@ ReplayedRouting::ReplayedRouting(const std::string& path, const ModelConfig& con
   }
   const LogIndex log(path);
   if (log.header()) tokens_ = log.header()->tokens;
-  RecordLoader loader = log.loader();
+  IndexLoader loader = log.loader();
   std::map<int32_t, int> layer_of;  // of a checkpoint in the log
   for (const auto& [layer, choices] : ids_) {
     layer_of[log.names().find(checkpoint_name(Checkpoint::kExperts, layer))] = layer;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "assay/report/checkpoint_groups.h"
 #include "base/character.h"
 
 namespace assay {
@@ -65,7 +67,11 @@ void CsvReport::write(const Comparison& comparison, const ReportContext&,
       "token_idx,max_abs_diff,mean_abs_diff,ref_team,got_team,checkpoint,n,compared,rms,rel_l2,"
       "cosine,nmse,max_ulp,sign_flips,argmax_ref,argmax_got,regret,kl,topk_overlap,status,"
       "tolerance,evidence");
-  sink(floors ? ",floor,x_floor\n" : "\n");
+  const bool several = !comparison.sequences.empty();
+  const bool ranks = std::ranges::any_of(
+      comparison.results, [](const RecordResult& result) { return !result.ranks.empty(); });
+  sink(fmt::format("{}{}{}\n", floors ? ",floor,x_floor" : "", several ? ",sequence" : "",
+                   ranks ? ",rank" : ""));
   for (const RecordResult& result : comparison.results) {
     const Metrics& m = result.metrics;
     sink(fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
@@ -77,15 +83,19 @@ void CsvReport::write(const Comparison& comparison, const ReportContext&,
                      number(m.argmax_got), number(m.regret), number(m.kl), number(m.topk_overlap),
                      verdict_name(result.status), number(result.tolerance),
                      evidence_name(result.evidence)));
-    sink(floors ? fmt::format(",{},{}\n", number(result.floor), number(result.times_floor()))
-                : "\n");
+    if (floors) sink(fmt::format(",{},{}", number(result.floor), number(result.times_floor())));
+    if (several) sink(fmt::format(",{}", field(name_of(comparison, result.checkpoint).sequence)));
+    if (ranks) sink(fmt::format(",{}", field(result.ranks)));
+    sink("\n");
   }
   // Records that were not compared have no figures.
   for (const Gap& gap : comparison.gaps) {
-    sink(fmt::format("{},,,,,{},,,,,,,,,,,,,,{},,{}{}\n", gap.token_idx,
+    sink(fmt::format("{},,,,,{},,,,,,,,,,,,,,{},,{}{}", gap.token_idx,
                      field(comparison.checkpoints[static_cast<size_t>(gap.checkpoint)].name),
                      verdict_name(Verdict::kIncomplete), evidence_name(gap.evidence),
                      floors ? ",," : ""));
+    if (several) sink(fmt::format(",{}", field(name_of(comparison, gap.checkpoint).sequence)));
+    sink(ranks ? ",\n" : "\n");
   }
 }
 

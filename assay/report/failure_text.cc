@@ -50,6 +50,13 @@ std::string margin_reason(const RecordResult& result) {
   return fmt::format("{}, errors reach {}", differs, short_number(result.failing_tolerance));
 }
 
+std::string replica_reason(const RecordResult& result) {
+  const std::string text =
+      fmt::format("rank {} does not hold what the other ranks hold", result.ranks);
+  if (std::isnan(result.failing_value)) return text;
+  return fmt::format("{}: values differ by up to {}", text, short_number(result.failing_value));
+}
+
 // What the argmax, or experts, or both do in a verdict of kTieFlip.
 std::string_view flips(const Comparison& comparison) {
   if (comparison.flips.empty()) return "the argmax flips";
@@ -66,18 +73,18 @@ struct FirstFailure {
 };
 
 FirstFailure first_failure(const Comparison& comparison) {
-  FirstFailure first;
-  for (const RecordResult& result : comparison.results) {
-    if (first.before != nullptr && first.before->token_idx != result.token_idx) {
-      first.before = nullptr;
-    }
-    if (result.failed()) {
-      first.result = &result;
-      return first;
-    }
-    first.before = &result;
+  const auto found = std::ranges::find_if(comparison.results, &RecordResult::failed);
+  if (found == comparison.results.end()) return {};
+  FirstFailure first{&*found, nullptr};
+  const std::string& sequence = name_of(comparison, found->checkpoint).sequence;
+  for (auto before = found; before != comparison.results.begin();) {
+    --before;
+    if (before->token_idx != found->token_idx) break;
+    if (name_of(comparison, before->checkpoint).sequence != sequence) continue;
+    first.before = &*before;
+    break;
   }
-  return {};
+  return first;
 }
 
 // Whether each record that makes the verdict what it is fails in `metric`.
@@ -97,9 +104,7 @@ double rounded_up(double value) {
   return std::ceil(value / unit) * unit;
 }
 
-}  // namespace
-
-std::string failure_text(const RecordResult& result) {
+std::string failure_of(const RecordResult& result) {
   const double value = result.failing_value;
   const double tolerance = result.failing_tolerance;
   switch (result.failing_metric) {
@@ -114,6 +119,8 @@ std::string failure_text(const RecordResult& result) {
                          std::llround(value), std::llround(tolerance));
     case Metric::kContradiction:
       return fmt::format("the log contradicts itself: {} do not agree", result.reason);
+    case Metric::kReplica:
+      return replica_reason(result);
     case Metric::kArgmax:
       return argmax_reason(result);
     case Metric::kMargin:
@@ -133,6 +140,22 @@ std::string failure_text(const RecordResult& result) {
   return text;
 }
 
+}  // namespace
+
+std::string failure_text(const RecordResult& result) {
+  const std::string text = failure_of(result);
+  if (result.ranks.empty() || result.failing_metric == Metric::kReplica) return text;
+  return fmt::format("{}; the difference is in the part of rank {}", text, result.ranks);
+}
+
+std::string sequence_title(const Comparison& sequence) {
+  const std::string ref = printable(sequence.ref_sequence, 40);
+  const std::string got = printable(sequence.got_sequence, 40);
+  if (ref.empty()) return fmt::format("{} (only in the other log)", got);
+  if (got.empty()) return fmt::format("{} (missing in the other log)", ref);
+  return ref == got ? ref : fmt::format("{} ({} in the other log)", ref, got);
+}
+
 std::string first_failure_reason(const Comparison& comparison) {
   return failure_text(*first_failure(comparison).result);
 }
@@ -140,7 +163,7 @@ std::string first_failure_reason(const Comparison& comparison) {
 std::string first_failure_text(const Comparison& comparison) {
   const RecordResult& first = *first_failure(comparison).result;
   return fmt::format("{} at token {}: {}",
-                     printable(name_of(comparison, first.checkpoint).name, 60), first.token_idx,
+                     printable(name_of(comparison, first.checkpoint).title(), 80), first.token_idx,
                      failure_text(first));
 }
 
@@ -154,7 +177,7 @@ std::string cause_hint(const Comparison& comparison) {
   return fmt::format(
       "the first values that are not finite: look at the step before, from {}, which is finite, to "
       "here",
-      name_of(comparison, first.before->checkpoint).name);
+      name_of(comparison, first.before->checkpoint).title());
 }
 
 std::string passing_tolerance(const Comparison& comparison) {
@@ -217,7 +240,7 @@ std::string flips_text(const Comparison& comparison) {
   std::string text = fmt::format(
       "{}: {} at token {} has {}",
       count_of(comparison.flips.size(), "flip of experts", "flips of experts, the first"),
-      printable(comparison.checkpoints[static_cast<size_t>(first.checkpoint)].name, 60),
+      printable(comparison.checkpoints[static_cast<size_t>(first.checkpoint)].title(), 80),
       first.token_idx,
       first.same_experts
           ? "the same experts in another order"
@@ -269,6 +292,7 @@ std::string verdict_meaning(const Comparison& comparison) {
   if (is_all(Metric::kQuarantine, comparison)) return "garbage where numbers should be";
   if (is_all(Metric::kSize, comparison)) return "tensors of other sizes than the reference's";
   if (is_all(Metric::kContradiction, comparison)) return "the judged log contradicts itself";
+  if (is_all(Metric::kReplica, comparison)) return "ranks that should hold the same do not";
   if (comparison.verdict == Verdict::kWrong) {
     return "the error jumps beyond the tolerance, or is as large as the values";
   }

@@ -10,6 +10,9 @@ namespace assay {
 // Why a record failed, as in "rel_l2 0.0251 is over 0.01".
 std::string failure_text(const RecordResult& result);
 
+// The names of a sequence in the two logs: "3 (req-17 in the other log)".
+std::string sequence_title(const Comparison& sequence);
+
 // The same of the first divergence, which there must be: "layer_3_q at token 7: rel_l2 0.0251 is
 // over 0.01".
 std::string first_failure_text(const Comparison& comparison);

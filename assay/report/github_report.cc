@@ -68,7 +68,7 @@ std::string row(const Comparison& comparison, const CheckpointGroup& group) {
     const bool excused = group.unproven == 0;
     return fmt::format(
         "| {} {} | {} | - | - | - | - | - | {} |\n", excused ? "&#9989;" : "&#9888;&#65039;",
-        code(name_of(comparison, group.checkpoint).name),
+        code(name_of(comparison, group.checkpoint).title()),
         excused ? "-" : fmt::format("{}", group.first_unproven), excused ? "excused" : "missing");
   }
   const RecordResult& worst = *group.worst;
@@ -77,7 +77,7 @@ std::string row(const Comparison& comparison, const CheckpointGroup& group) {
                      !group.failures.empty() ? "&#10060;"
                      : group.unproven > 0    ? "&#9888;&#65039;"
                                              : "&#9989;",
-                     code(name_of(comparison, group.checkpoint).name), worst.token_idx,
+                     code(name_of(comparison, group.checkpoint).title()), worst.token_idx,
                      group.failures.size(), group.records, short_number(m.rel_l2),
                      short_number(worst.tolerance), short_number(m.max_abs), m.cosine,
                      verdict_name(worst.status));
@@ -104,6 +104,11 @@ std::string head(const Comparison& comparison, const ReportContext& context) {
   if (comparison.unmatched_ref + comparison.unmatched_got > 0) {
     text += fmt::format("; only in one log: {} of the reference, {} of the other",
                         comparison.unmatched_ref, comparison.unmatched_got);
+  }
+  if (!comparison.sequences.empty()) {
+    text += fmt::format("; {} of {} sequences in parity",
+                        std::ranges::count_if(comparison.sequences, &Comparison::pass),
+                        comparison.sequences.size());
   }
   if (comparison.split) {
     text +=
@@ -139,7 +144,7 @@ void GithubReport::write_annotations(const Comparison& comparison, const TextSin
   }
   const std::vector<CheckpointGroup> groups = failing_groups(comparison);
   for (size_t i = 0; i < groups.size() && i < kGithubAnnotations; ++i) {
-    const std::string name = printable(name_of(comparison, groups[i].checkpoint).name, 60);
+    const std::string name = printable(name_of(comparison, groups[i].checkpoint).title(), 80);
     if (i + 1 == kGithubAnnotations && groups.size() > kGithubAnnotations) {
       sink(annotation(
           comparison.got_path,

@@ -59,7 +59,7 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
   data.member("excused", comparison.evidence.excused);
   data.object_or_null("first_unproven", comparison.evidence.first_unproven,
                       [&](JsonObject& object, const auto& first) {
-                        object.member("checkpoint", first.checkpoint.name);
+                        object.member("checkpoint", first.checkpoint.title());
                         object.member("token", first.token_idx);
                         object.member("reason", first.reason);
                         object.member("advice", incomplete_advice(comparison));
@@ -78,7 +78,7 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
   data.object_or_null("drift", comparison.drift.layers, append_course);
   data.object_or_null("first", comparison.first_divergence,
                       [&](JsonObject& object, const FirstDivergence& first) {
-                        object.member("checkpoint", first.checkpoint.name);
+                        object.member("checkpoint", first.checkpoint.title());
                         object.member("token", first.token_idx);
                         object.member("metric", metric_name(first.metric));
                         object.member("value", first.value);
@@ -87,7 +87,7 @@ void append_summary(const Comparison& comparison, const ReportContext& context, 
                       });
   data.array("causes", comparison.causes, [](JsonObject& object, const Cause& cause) {
     object.member("name", cause.name);
-    object.member("checkpoint", cause.checkpoint.name);
+    object.member("checkpoint", cause.checkpoint.title());
     object.member("token", cause.token_idx);
     object.member("explained", cause.explained);
     object.member("confidence", cause.confidence);
@@ -141,9 +141,9 @@ void append_columns(const Comparison& comparison, const PageRecords& kept, JsonO
 void append_records(const Comparison& comparison, const PageRecords& kept, JsonObject& data) {
   data.array("checkpoints", kept.groups, [&](const CheckpointGroup& group) {
     const CheckpointName& name = name_of(comparison, group.checkpoint);
-    return std::tuple(std::string_view(name.name), name.layer, std::string_view(name.op),
-                      group.records, group.failures.size(), group.unproven, group.excused,
-                      group.first_unproven, group.reason);
+    return std::tuple(name.title(), name.layer, std::string_view(name.op), group.records,
+                      group.failures.size(), group.unproven, group.excused, group.first_unproven,
+                      group.reason);
   });
   data.array("bins", kept.bins, [](const auto& bin) { return std::tuple(bin.first, bin.second); });
   data.object("records", [&](JsonObject& columns) { append_columns(comparison, kept, columns); });
@@ -173,9 +173,8 @@ void append_garbage(const Comparison& comparison, JsonObject& data) {
   using Value = const QuarantinedValue&;
   data.object("garbage", [&](JsonObject& columns) {
     columns.array("in_ref", shown, [](Value v) { return int64_t{v.in_ref}; });
-    columns.array("checkpoint", shown, [&](Value v) -> std::string_view {
-      return name_of(comparison, v.checkpoint).name;
-    });
+    columns.array("checkpoint", shown,
+                  [&](Value v) { return name_of(comparison, v.checkpoint).title(); });
     columns.array("token", shown, &QuarantinedValue::token_idx);
     columns.array("index", shown, [](Value v) { return v.garbage.index; });
     columns.array("value", shown, [](Value v) { return v.garbage.value; });

@@ -149,7 +149,7 @@ std::string incomplete_text(const Comparison& comparison) {
   return fmt::format("{}: {} of {} {} unproven, the first {} at token {}: {}; {}",
                      printable(comparison.got_path), count_of(counts.unproven, "record"),
                      printable(comparison.ref_path), plural(counts.unproven == 1, "is", "are"),
-                     printable(first.checkpoint.name, 60), first.token_idx, first.reason,
+                     printable(first.checkpoint.title(), 80), first.token_idx, first.reason,
                      incomplete_advice(comparison));
 }
 

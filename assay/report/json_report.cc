@@ -11,7 +11,13 @@
 namespace assay {
 namespace {
 
+// Where the logs have several.
+void append_sequence(const CheckpointName& name, JsonObject& object) {
+  if (!name.sequence.empty()) object.member("sequence", name.sequence);
+}
+
 void append_place(const CheckpointName& name, JsonObject& object) {
+  append_sequence(name, object);
   object.member("checkpoint", name.name);
   object.member("layer", name.layer < 0 ? std::nullopt : std::optional<int64_t>(name.layer));
 }
@@ -23,6 +29,7 @@ void append_first_divergence(const FirstDivergence& first, JsonObject& object) {
   object.member("metric", metric_name(first.metric));
   object.member("value", first.value);
   object.member("tolerance", first.tolerance);
+  if (!first.ranks.empty()) object.member("rank", first.ranks);
   if (first.floor) {
     object.member("floor", first.floor);
     object.member("x_floor", first.value / *first.floor);
@@ -38,6 +45,7 @@ void append_evidence(const EvidenceCounts& counts, JsonObject& object) {
   object.member("argmax_total", counts.argmax_total);
   object.object_or_null("first_unproven", counts.first_unproven,
                         [](JsonObject& first, const auto& unproven) {
+                          append_sequence(unproven.checkpoint, first);
                           first.member("checkpoint", unproven.checkpoint.name);
                           first.member("token_idx", unproven.token_idx);
                           first.member("reason", unproven.reason);
@@ -76,6 +84,21 @@ void append_drift(const Drift& drift, JsonObject& object) {
   object.member("sentence", drift.sentence());
 }
 
+// One of several sequences; of one that a log lacks, its name there is null.
+void append_compared_sequence(JsonObject& object, const Comparison& sequence) {
+  const auto name = [](const std::string& text) {
+    return text.empty() ? std::nullopt : std::optional<std::string>(text);
+  };
+  object.member("ref", name(sequence.ref_sequence));
+  object.member("got", name(sequence.got_sequence));
+  object.member("verdict", verdict_name(sequence.verdict));
+  object.member("pass", sequence.pass);
+  object.member("failed", sequence.failed);
+  object.object("evidence",
+                [&](JsonObject& evidence) { append_evidence(sequence.evidence, evidence); });
+  object.object("alignment", [&](JsonObject& alignment) { append_alignment(sequence, alignment); });
+}
+
 // Each on a line of its own.
 void append_head(const Comparison& comparison, JsonObject& head) {
   head.member("verdict", verdict_name(comparison.verdict));
@@ -93,8 +116,13 @@ void append_head(const Comparison& comparison, JsonObject& head) {
   head.object("summary", [&](JsonObject& object) { append_summary(comparison, object); });
   head.new_line();
   head.object("alignment", [&](JsonObject& object) { append_alignment(comparison, object); });
+  if (!comparison.sequences.empty()) {
+    head.new_line();
+    head.array("sequences", comparison.sequences, append_compared_sequence);
+  }
   head.new_line();
   head.array("flips", comparison.flips, [&](JsonObject& object, const ExpertFlip& flip) {
+    append_sequence(name_of(comparison, flip.checkpoint), object);
     object.member("checkpoint", name_of(comparison, flip.checkpoint).name);
     object.member("token_idx", flip.token_idx);
     object.member("ref_expert", flip.ref_expert);
@@ -109,6 +137,7 @@ void append_head(const Comparison& comparison, JsonObject& head) {
 
 void append_result(const Comparison& comparison, const RecordResult& result, JsonObject& object) {
   const Metrics& metrics = result.metrics;
+  append_sequence(name_of(comparison, result.checkpoint), object);
   object.member("checkpoint", name_of(comparison, result.checkpoint).name);
   object.member("token_idx", result.token_idx);
   object.member("n", metrics.n);
@@ -128,6 +157,7 @@ void append_result(const Comparison& comparison, const RecordResult& result, Jso
   object.member("status", verdict_name(result.status));
   object.member("evidence", evidence_name(result.evidence));
   if (!result.reason.empty()) object.member("reason", result.reason);
+  if (!result.ranks.empty()) object.member("rank", result.ranks);
   object.member("tolerance", result.tolerance);
   if (result.floor) {
     object.member("floor", result.floor);
@@ -149,6 +179,7 @@ void JsonReport::write(const Comparison& comparison, const ReportContext&,
                    append_result(comparison, result, object);
                  });
     report.lines("gaps", comparison.gaps, sink, [&](JsonObject& object, const Gap& gap) {
+      append_sequence(name_of(comparison, gap.checkpoint), object);
       object.member("checkpoint", name(gap.checkpoint));
       object.member("token_idx", gap.token_idx);
       object.member("evidence", evidence_name(gap.evidence));
@@ -176,6 +207,7 @@ void JsonReport::write(const Comparison& comparison, const ReportContext&,
     report.member("cause_hint", cause_hint(comparison));
     report.lines("quarantine", comparison.quarantine, sink,
                  [&](JsonObject& object, const QuarantinedValue& value) {
+                   append_sequence(name_of(comparison, value.checkpoint), object);
                    object.member("log", value.in_ref ? "ref" : "got");
                    append_garbage(name(value.checkpoint), value.token_idx, value.garbage, object);
                  });

@@ -40,9 +40,10 @@ std::string properties(const Comparison& comparison, const ReportContext& contex
 
 std::string failure(const Comparison& comparison, const CheckpointGroup& group) {
   const RecordResult& first = *group.failures.front();
-  const bool is_first =
-      comparison.first_divergence && comparison.first_divergence->token_idx == first.token_idx &&
-      comparison.first_divergence->checkpoint.name == name_of(comparison, group.checkpoint).name;
+  const bool is_first = comparison.first_divergence &&
+                        comparison.first_divergence->token_idx == first.token_idx &&
+                        comparison.first_divergence->checkpoint.title() ==
+                            name_of(comparison, group.checkpoint).title();
   std::string message = is_first ? "first divergence: " : "";
   message += fmt::format("token {}: {}", first.token_idx, failure_text(first));
   if (group.failures.size() > 1) {
@@ -67,7 +68,7 @@ std::string test_case(const Comparison& comparison, const CheckpointGroup& group
   const std::string folder =
       name.layer < 0 ? std::string("model") : fmt::format("model.layer_{}", name.layer);
   std::string text = fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"0\"", folder,
-                                 xml_attribute(name.name));
+                                 xml_attribute(name.title()));
   if (!group.failures.empty()) {
     return text + ">\n" + failure(comparison, group) + "    </testcase>\n";
   }

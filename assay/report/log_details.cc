@@ -21,7 +21,7 @@ std::vector<T> spread(const std::vector<T>& all, size_t most) {
   return some;
 }
 
-std::vector<TopValue> top_of(const LogIndex& log, int64_t token_idx, RecordLoader& loader) {
+std::vector<TopValue> top_of(const LogIndex& log, int64_t token_idx, IndexLoader& loader) {
   const int32_t logits = log.names().find("logits");
   const int64_t place = logits < 0 ? -1 : log.find(logits, token_idx);
   if (place < 0) return {};
@@ -61,8 +61,8 @@ std::vector<TopLogits> top_logits(const Comparison& comparison, size_t max_token
     for (const int64_t token : spread(same, max_tokens - tokens.size())) tokens.push_back(token);
   }
   std::sort(tokens.begin(), tokens.end());
-  RecordLoader ref = comparison.ref_log->loader();
-  RecordLoader got = comparison.got_log->loader();
+  IndexLoader ref = comparison.ref_log->loader();
+  IndexLoader got = comparison.got_log->loader();
   std::vector<TopLogits> all;
   for (const int64_t token : tokens) {
     TopLogits top{token, top_of(*comparison.ref_log, token, ref),
@@ -79,7 +79,7 @@ std::vector<TokenTime> token_times(const LogIndex& log, size_t max_tokens) {
     if (held == nullptr || entry.place.offset > held->place.offset) held = &entry;
   }
   std::vector<std::pair<int64_t, const IndexEntry*>> all(last.begin(), last.end());
-  RecordLoader loader = log.loader();
+  IndexLoader loader = log.loader();
   std::vector<TokenTime> times;
   for (const auto& [token, entry] : spread(all, max_tokens)) {
     const Record& record = log.load(*entry, loader);

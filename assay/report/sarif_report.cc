@@ -35,6 +35,7 @@ constexpr Rule kRules[] = {
     {"size", "OtherSize", "The tensor has another number of elements than the reference's."},
     {"contradiction", "Contradiction",
      "Two statements of the log about one tensor contradict each other."},
+    {"replica", "ReplicasDiffer", "Ranks that should hold the same do not."},
     {"unproven", "Unproven", "The reference has records that were not shown."},
 };
 
@@ -81,17 +82,21 @@ void append_location(const Comparison& comparison, const CheckpointName& name,
   });
   location.array("logicalLocations", std::span(&name, 1),
                  [](JsonObject& logical, const CheckpointName& checkpoint) {
-                   logical.member("name", printable(checkpoint.name));
+                   logical.member("name", printable(checkpoint.title()));
                    logical.member("kind", "variable");
                  });
 }
 
-void append_properties(const CheckpointGroup& group, JsonObject& properties) {
+void append_properties(const Comparison& comparison, const CheckpointGroup& group,
+                       JsonObject& properties) {
   const RecordResult& first = *group.failures.front();
   properties.member("token_idx", first.token_idx);
   properties.member("status", verdict_name(first.status));
   properties.member("value", first.failing_value);
   properties.member("tolerance", first.failing_tolerance);
+  const std::string& sequence = name_of(comparison, group.checkpoint).sequence;
+  if (!sequence.empty()) properties.member("sequence", sequence);
+  if (!first.ranks.empty()) properties.member("rank", first.ranks);
   properties.member("tokens_failing", group.failures.size());
   properties.member("tokens_compared", group.records);
 }
@@ -110,14 +115,14 @@ void append_finding(const Comparison& comparison, const CheckpointName& name, st
                  append_location(comparison, checkpoint, location);
                });
   result.object("partialFingerprints", [&](JsonObject& fingerprints) {
-    fingerprints.member("assayCheckpoint/v1", fmt::format("{}:{}", printable(name.name), id));
+    fingerprints.member("assayCheckpoint/v1", fmt::format("{}:{}", printable(name.title()), id));
   });
 }
 
 void append_result(const Comparison& comparison, const CheckpointGroup& group, bool is_first,
                    JsonObject& result) {
   const CheckpointName& name = name_of(comparison, group.checkpoint);
-  const std::string shown = printable(name.name, 60);
+  const std::string shown = printable(name.title(), 80);
   if (group.failures.empty()) {
     append_finding(comparison, name, "unproven",
                    fmt::format("{} is {}", shown, unproven_tokens(group)), result);
@@ -129,7 +134,7 @@ void append_result(const Comparison& comparison, const CheckpointGroup& group, b
                              shown, first.token_idx, failure_text(first), failing_tokens(group)),
                  result);
   result.object("properties",
-                [&](JsonObject& properties) { append_properties(group, properties); });
+                [&](JsonObject& properties) { append_properties(comparison, group, properties); });
 }
 
 }  // namespace

@@ -43,6 +43,24 @@ std::string passing_tolerance_line(const Comparison& comparison) {
   return least.empty() ? "" : fmt::format("  would pass with   {}\n", least);
 }
 
+// The sequences of the reference, and those that do not pass.
+std::string sequence_lines(const Comparison& comparison) {
+  constexpr size_t kMost = 8;
+  if (comparison.sequences.empty()) return "";
+  const auto passing = std::ranges::count_if(comparison.sequences, &Comparison::pass);
+  std::string text =
+      fmt::format("  sequences         {} of {} in parity\n", passing, comparison.sequences.size());
+  size_t listed = 0;
+  for (const Comparison& sequence : comparison.sequences) {
+    if (sequence.pass || listed++ >= kMost) continue;
+    text += fmt::format("                    {}: {}, {}\n", sequence_title(sequence),
+                        outcome_name(sequence), evidence_text(sequence));
+  }
+  if (listed > kMost) text += fmt::format("                    ... and {} more\n", listed - kMost);
+  const Comparison& shown = comparison.sequences[comparison.leading];
+  return text + fmt::format("  of sequence {}:\n", printable(shown.ref_sequence, 40));
+}
+
 std::string counts_lines(const Comparison& comparison) {
   std::string text = fmt::format("  records           {} compared, {} failed", comparison.compared,
                                  comparison.failed);
@@ -50,7 +68,7 @@ std::string counts_lines(const Comparison& comparison) {
     text += fmt::format("; only in one log: {} of the reference, {} of the other",
                         comparison.unmatched_ref, comparison.unmatched_got);
   }
-  text += '\n';
+  text += '\n' + sequence_lines(comparison);
   if (comparison.argmax_total > 0) {
     text += fmt::format("  argmax            {} of {} agree\n", comparison.argmax_agree,
                         comparison.argmax_total);
@@ -121,7 +139,7 @@ std::string error_source_lines(const Comparison& comparison) {
     const ErrorSource& source = comparison.error_sources[i];
     if (!source.own || *source.own < kWorthTelling * *comparison.error_sources[0].own) break;
     text += fmt::format("  error made at     {} at token {}: {} of its own, {} came in\n",
-                        printable(source.checkpoint.name, 60), source.token_idx,
+                        printable(source.checkpoint.title(), 80), source.token_idx,
                         short_number(source.own), short_number(source.inherited));
   }
   return text;
@@ -144,7 +162,7 @@ std::vector<std::string> record_cells(const Comparison& comparison, const Record
   const Metrics& m = result.metrics;
   std::string argmax = "-";
   if (m.argmax_ref && m.argmax_got) argmax = m.argmax_ref == m.argmax_got ? "same" : "differs";
-  std::vector<std::string> cells = {printable(name_of(comparison, result.checkpoint).name, 40),
+  std::vector<std::string> cells = {printable(name_of(comparison, result.checkpoint).title(), 60),
                                     fmt::format("{}", result.token_idx),
                                     short_number(m.max_abs),
                                     short_number(m.mean_abs),
@@ -168,7 +186,7 @@ std::string unproven_lines(const Comparison& comparison, const TextStyle& style)
     if (group.unproven == 0 || all++ >= kMost) continue;
     const std::string line =
         fmt::format("  unproven          {} at {}, first {}: {}",
-                    printable(name_of(comparison, group.checkpoint).name, 60),
+                    printable(name_of(comparison, group.checkpoint).title(), 80),
                     count_of(group.unproven, "token"), group.first_unproven, group.reason);
     text += colored(line, Color::kCaution, style) + "\n";
     ++listed;

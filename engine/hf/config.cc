@@ -318,7 +318,10 @@ void read_soft_caps(const ConfigObject& object, const HfConfig& config, Keys& ke
   for (const auto& [name, key] : caps) {
     if (!object.has(name)) continue;
     const double cap = object.find(name) == nullptr ? 0.0 : object.positive({name});
-    if (config.architecture->soft_caps) {
+    // transformers reads the cap of scores of gemma3 and does not apply it.
+    const bool ignored =
+        config.model->model_type == "gemma3_text" && key == hyperparameter::kAttentionSoftCap;
+    if (config.architecture->soft_caps && !ignored) {
       keys.real(key, cap);
     } else if (cap > 0.0) {
       object.refuse(name, "does not belong to this model_type");

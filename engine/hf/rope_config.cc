@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 #include <numbers>
+#include <optional>
 #include <utility>
 
 #include "base/json_file.h"
@@ -37,9 +38,9 @@ struct ThetaDefault {
 };
 constexpr ThetaDefault kThetas[] = {
     {"smollm3", 2e6}, {"gemma3_text", 1e6}, {"mixtral", 1e6}, {"gpt_oss", 150000}};
-// Where only a part of each head is rotated by default.
+// Where transformers may rotate a part of each head, and which by default. Others do not read it.
 constexpr std::pair<std::string_view, double> kShares[] = {
-    {"gpt_neox", 0.25}, {"phi", 0.5}, {"stablelm", 0.25}, {"nemotron", 0.5}};
+    {"gpt_neox", 0.25}, {"phi", 0.5}, {"phi3", 1.0}, {"stablelm", 0.25}, {"nemotron", 0.5}};
 
 double default_theta(const HfConfig& config) {
   for (const ThetaDefault& each : kThetas) {
@@ -48,11 +49,11 @@ double default_theta(const HfConfig& config) {
   return hyperparameter::kDefaultRopeBase;
 }
 
-double default_share(const HfConfig& config) {
+std::optional<double> default_share(const HfConfig& config) {
   for (const auto& [model_type, share] : kShares) {
     if (model_type == config.model->model_type) return share;
   }
-  return 1.0;
+  return std::nullopt;
 }
 
 // The rescaling of Llama 3.1: wavelengths up to original / high stay, those from original / low on
@@ -150,8 +151,10 @@ class Reader {
                              "rope_percentage"};
     const bool inside = parameters.find("partial_rotary_factor") != nullptr;
     const ConfigObject& place = inside ? parameters : object_;
-    const double share = place.positive(shares, default_share(config_));
+    const std::optional<double> own = default_share(config_);
+    const double share = place.positive(shares, own.value_or(1.0));
     const char* key = place.present(shares);
+    if (!own && share != 1.0) place.refuse(key, "does not belong to this model_type");
     if (share > 1.0) place.refuse(key, "is above 1");
     rope_.dimensions = static_cast<int64_t>(share * static_cast<double>(config_.head_dim));
     if (rope_.dimensions < 2 || rope_.dimensions % 2 != 0) {

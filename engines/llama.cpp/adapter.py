@@ -1,10 +1,18 @@
-"""llama.cpp, through llama-cpp-python: one thread, an F32 KV cache, flash attention off; logs what its graph computes."""
+"""llama.cpp, through llama-cpp-python: one thread, an F32 KV cache, flash attention off; logs what its graph computes.
+
+Where no GGUF file can state a model, it runs what its own converter makes of the folder, as its users would.
+"""
 
 import ctypes
+import os
+import sys
+import tempfile
 from contextlib import ExitStack
 from importlib.metadata import version
+from pathlib import Path
 
 import llama_cpp
+from generate.families.convert import convert
 from generate.llamacpp_engine import ERROR, Context, context_params, load
 from generate.llamacpp_names import Namer
 
@@ -12,6 +20,7 @@ import surfaces
 from protocol import Unsupported, main
 
 CONTEXT = 2048  # more than the tokens of all sequences
+REFUSALS = ("NotImplementedError", "ValueError")  # of the converter
 errors = []
 
 
@@ -79,11 +88,26 @@ class Model:
         return self.start().feed(*sequences)
 
 
+def converted(folder, kept):
+    """A GGUF file of the folder, by llama.cpp's converter."""
+    path = Path(kept.enter_context(tempfile.TemporaryDirectory())) / "model.gguf"
+    os.environ["ASSAY_LLAMA_CPP"] = f"{sys.prefix}/source"
+    try:
+        convert(folder, path, "none")
+    except RuntimeError as error:
+        last = str(error).splitlines()[-1]
+        if last.startswith(REFUSALS):
+            raise Unsupported(f"its converter: {last}") from error
+        raise RuntimeError(f"its converter: {last}") from error
+    return path
+
+
 def run(case):
     errors.clear()
     sequences = case.size if case.surface == "batch" else 1
     with ExitStack() as kept:
-        return surfaces.records(case, Model(case.model_file(), sequences, kept))
+        path = case.model_file() if case.gguf else converted(case.folder(), kept)
+        return surfaces.records(case, Model(path, sequences, kept))
 
 
 llama_cpp.llama_log_set(keep_errors, ctypes.c_void_p(0))

@@ -16,7 +16,7 @@
 namespace assay::cuda {
 namespace {
 
-Error no_cublas(const std::string& why) {
+[[maybe_unused]] Error no_cublas(const std::string& why) {
   return Error("cuBLAS is missing: " + why, "--math",
                "install cuBLAS of the CUDA toolkit, or name its folder in LD_LIBRARY_PATH, or use "
                "--math fast");

@@ -4,12 +4,14 @@
 #include "tests/cuda_budgets/budgets.h"
 
 #include <cxxabi.h>
+#include <fmt/format.h>
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <regex>
 #include <string>
@@ -134,6 +136,28 @@ std::map<std::string, Costs> costs_of(const CountsByKernel& kernels) {
   return costs;
 }
 
+// By kernel and line, those with most wavefronts first: where a figure comes from.
+void write_lines(const std::string& section, const CountsByKernel& kernels) {
+  std::ofstream file(testing::TempDir() + section + ".txt");
+  for (const auto& [name, counts] : kernels) {
+    file << fmt::format("{}: {} launches\n", name, counts.launches);
+    std::vector<std::pair<std::string, LineCounts>> lines(counts.lines.begin(), counts.lines.end());
+    std::ranges::stable_sort(lines, std::ranges::greater(), [](const auto& line) {
+      return std::pair(line.second.wavefronts, line.second.sectors);
+    });
+    for (const auto& [place, line] : lines) {
+      file << fmt::format("  {:9} instructions {:9} wavefronts (at most {:2}) {:9} sectors  {}\n",
+                          line.instructions, line.wavefronts, line.most_wavefronts, line.sectors,
+                          place);
+    }
+  }
+}
+
+void hold_kernels(const std::string& section, const CountsByKernel& kernels) {
+  write_lines(section, kernels);
+  Budgets().hold(section, costs_of(kernels));
+}
+
 const char* name_of(Math math) {
   return math == Math::kExact ? "exact" : "fast";
 }
@@ -165,7 +189,7 @@ TEST(DecodeBudget, ATokenIsOneGraphThatReadsEachWeightOnce) {
                       {"other_bytes", after.read_bytes - before.read_bytes}};
     }
     Budgets().hold(std::string("decode_") + name_of(math), models);
-    Budgets().hold(std::string("decode_") + name_of(math) + "_kernels", costs_of(counted));
+    hold_kernels(std::string("decode_") + name_of(math) + "_kernels", counted);
   }
 }
 
@@ -192,7 +216,7 @@ TEST(PromptBudget, ATileOfTokensReadsEachWeightOnce) {
                       {"other_bytes", after.read_bytes - before.read_bytes}};
     }
     Budgets().hold(std::string("prompt_") + name_of(math), models);
-    Budgets().hold(std::string("prompt_") + name_of(math) + "_kernels", costs_of(counted));
+    hold_kernels(std::string("prompt_") + name_of(math) + "_kernels", counted);
   }
 }
 
@@ -208,7 +232,7 @@ Buffer<T> ones(Memory& memory, size_t count, T one) {
 // hides in a short context.
 TEST(DecodeBudget, AttentionOverManyKeys) {
   if (!has_emulated_kernels()) GTEST_SKIP() << "emulation: built without it";
-  std::map<std::string, Costs> costs;
+  CountsByKernel counted;
   for (const int64_t n_keys : {544, 1500}) {
     const auto kernels = make_emulated_kernels(0, Math::kExact, true);
     Memory& memory = kernels->memory();
@@ -229,11 +253,11 @@ TEST(DecodeBudget, AttentionOverManyKeys) {
     float first = 0.0F;
     memory.download(out.data(), sizeof(first), &first);
     EXPECT_EQ(first, 1.0F);
-    for (const auto& [name, cost] : costs_of(take_instruction_counts(*kernels))) {
-      costs[std::to_string(n_keys) + " keys: " + name] = cost;
+    for (const auto& [name, counts] : take_instruction_counts(*kernels)) {
+      counted[std::to_string(n_keys) + " keys: " + name] = counts;
     }
   }
-  Budgets().hold("decode_attention", costs);
+  hold_kernels("decode_attention", counted);
 }
 
 class BudgetsTest : public testing::Test {

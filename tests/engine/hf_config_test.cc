@@ -153,6 +153,7 @@ TEST_F(HfConfigFile, FeaturesThatAreNotComputedAreRefusedByName) {
       {"query_pre_attn_scalar", "16"},
       {"final_logit_softcapping", "30.0"},
       {"logit_scale", "0.5"},
+      {"partial_rotary_factor", "0.5"},
       {"no_rope_layers", "[1]"},
       {"layer_types", R"(["chunked_attention"])"},
       {"layer_types", R"(["sliding_attention"])"}};

@@ -10,6 +10,7 @@
 
 #include "engine/gguf.h"
 #include "engine/hf/folder.h"
+#include "engine/model.h"
 #include "tests/support/hf_builder.h"
 
 namespace assay {
@@ -65,10 +66,30 @@ TEST_F(HfFolder, LlamaRowsOfQAndKBecomeNeighbours) {
   EXPECT_EQ(refusal(), "");
 }
 
-// Only the rows that rotate move; qwen2's files have them as the folder does.
-TEST_F(HfFolder, RowsThatDoNotRotateStay) {
-  const Gguf partial = open(llama_config(R"(, "partial_rotary_factor": 0.5)"), llama());
-  EXPECT_EQ(rows_of(partial, "blk.0.attn_q.weight"), in_order(8));
+// Breaks if an architecture whose published models have no biases left out those of one that has.
+TEST_F(HfFolder, BiasesOfTheAttentionAreThoseThatTheConfigAsksFor) {
+  HfTensors tensors = llama();
+  for (const char* name : {"q", "k"}) {
+    tensors[fmt::format("model.layers.0.self_attn.{}_norm.weight", name)] = {{4}};
+  }
+  const std::string without = R"(, "head_dim": 4)";
+  EXPECT_EQ(open(llama_config(without, "qwen3"), tensors).find_tensor("blk.0.attn_q.bias"),
+            nullptr);
+  EXPECT_EQ(refusal(), "");
+  for (const char* name : {"q", "k", "v", "o"}) {
+    const bool is_wide = *name == 'q' || *name == 'o';
+    tensors[fmt::format("model.layers.0.self_attn.{}_proj.bias", name)] = {{is_wide ? 8 : 4}};
+  }
+  const Gguf gguf = open(llama_config(without + R"(, "attention_bias": true)", "qwen3"), tensors);
+  EXPECT_EQ(floats(gguf, "blk.0.attn_q.bias").size(), 8);
+  EXPECT_EQ(floats(gguf, "blk.0.attn_output.bias").size(), 8);
+  EXPECT_EQ(refusal(), "");
+  const Model model(std::make_shared<Gguf>(folder_));
+  EXPECT_NE(model.layers[0].linear(Checkpoint::kAttnOut).bias, nullptr);
+}
+
+// qwen2's files have them as the folder does.
+TEST_F(HfFolder, RowsOfOtherArchitecturesStay) {
   HfTensors tensors = llama();
   for (const char* name : {"q", "k", "v"}) {
     tensors[fmt::format("model.layers.0.self_attn.{}_proj.bias", name)] = {{*name == 'q' ? 8 : 4}};

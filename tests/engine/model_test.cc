@@ -132,6 +132,20 @@ void become_deepseek(TinyModel& model) {
   model.tensors["blk.1.ffn_down_shexp.weight"] = {{7, 8}};
 }
 
+// Breaks if DeepSeek-V3's experts were scored by a softmax where the file does not say how: the
+// converter writes it only if config.json has it, which transformers may leave out.
+TEST(LatentAttention, ExpertsChosenWithABiasAreScoredByASigmoid) {
+  TinyModel tiny;
+  become_deepseek(tiny);
+  tiny.ints.erase("deepseek2.expert_gating_func");
+  const auto gating = [&](const std::string& name) {
+    return Model(std::make_shared<Gguf>(write(tiny, name))).config().routing.gating;
+  };
+  EXPECT_EQ(gating("bias"), Gating::kSigmoid);
+  tiny.tensors.erase("blk.1.exp_probs_b.bias");
+  EXPECT_EQ(gating("no_bias"), Gating::kSoftmax);
+}
+
 // Breaks if rows and columns of the keys' matrix were swapped, or values came before keys.
 TEST(LatentAttention, ReadsTheProductOfTheLatentVectorInOneTensorOrTwo) {
   TinyModel tiny;

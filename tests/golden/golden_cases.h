@@ -49,7 +49,7 @@ struct GoldenModel {
 // generated tokens are of one sequence.
 //
 // Small models are held to 2e-6 everywhere, whatever their floors allow: Assay promises it. Real
-// weights are held to 1e-4, whatever a manifest says.
+// weights are held to 1e-4, whatever a manifest says. The manifest must outlive the result.
 inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile& file) {
   GoldenModel golden{manifest.model,
                      file.type,
@@ -59,13 +59,11 @@ inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile
                      file.sha256,
                      {},
                      {}};
-  // Shared: each of hundreds of cases has a copy of this, and each is a process of its own.
   const auto policy = std::make_shared<const Policy>(floor_policy(manifest, file));
   // Read by the test that needs it, so that missing files fail the test and not the listing of
   // tests.
-  const auto fast = [shared = std::make_shared<const GoldenManifest>(manifest),
-                     of = std::make_shared<const GoldenFile>(file)](const std::string& prompt,
-                                                                    const auto& policy_of) {
+  const auto fast = [shared = &manifest, of = &file](const std::string& prompt,
+                                                     const auto& policy_of) {
     const auto kept = std::make_shared<std::optional<Policy>>();
     return [=](const std::string& checkpoint) {
       if (!*kept) *kept = policy_of(*shared, *of, prompt);
@@ -122,14 +120,23 @@ inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile
   return golden;
 }
 
+// The manifests of golden/. Cases point into them: copies would take most of the time of a test
+// that is a process of its own.
+inline const std::vector<GoldenManifest>& golden_manifests_of_tests() {
+  static std::vector<GoldenManifest> all;
+  if (!all.empty()) return all;
+  const std::string root = std::string(ASSAY_SOURCE_DIR) + "/golden";
+  for (const std::string& model : golden_models(root)) {
+    all.push_back(read_golden_manifest(golden_folder(root, model) + kManifestName));
+  }
+  return all;
+}
+
 // All model files that golden/ has manifests of.
 inline const std::vector<GoldenModel>& golden_models_of_tests() {
   static std::vector<GoldenModel> all;
   if (!all.empty()) return all;
-  const std::string root = std::string(ASSAY_SOURCE_DIR) + "/golden";
-  for (const std::string& model : golden_models(root)) {
-    const GoldenManifest manifest =
-        read_golden_manifest(golden_folder(root, model) + kManifestName);
+  for (const GoldenManifest& manifest : golden_manifests_of_tests()) {
     for (const GoldenFile& file : manifest.files) all.push_back(golden_model(manifest, file));
   }
   return all;

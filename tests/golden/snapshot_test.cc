@@ -24,31 +24,28 @@ namespace assay {
 namespace {
 
 struct SnapshotCase {
-  std::string folder;
-  GoldenManifest manifest;
-  GoldenFile file;
+  const GoldenManifest* manifest;
+  const GoldenFile* file;
   std::string math;
 };
 
 void PrintTo(const SnapshotCase& each, std::ostream* out) {
-  *out << each.manifest.model << " " << each.file.type << " " << each.math;
+  *out << each.manifest->model << " " << each.file->type << " " << each.math;
 }
 
 std::vector<SnapshotCase> cases() {
   std::vector<SnapshotCase> all;
-  const std::string root = std::string(ASSAY_SOURCE_DIR) + "/golden";
-  for (const std::string& model : golden_models(root)) {
-    const std::string folder = golden_folder(root, model);
-    const GoldenManifest manifest = read_golden_manifest(folder + kManifestName);
+  for (const GoldenManifest& manifest : golden_manifests_of_tests()) {
     for (const GoldenFile& file : manifest.files) {
-      for (const char* math : kSnapshotMaths) all.push_back({folder, manifest, file, math});
+      for (const char* math : kSnapshotMaths) all.push_back({&manifest, &file, math});
     }
   }
   return all;
 }
 
 std::string case_name(const testing::TestParamInfo<SnapshotCase>& test) {
-  std::string name = test.param.manifest.model + "_" + test.param.file.type + "_" + test.param.math;
+  std::string name =
+      test.param.manifest->model + "_" + test.param.file->type + "_" + test.param.math;
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
@@ -62,7 +59,7 @@ Math math_of_case(const std::string& name) {
 GoldenSnapshots part_of(const GoldenSnapshots& all, const SnapshotCase& each,
                         const std::string& prompt) {
   GoldenSnapshots part{all.model, all.checkpoints, {}};
-  const Snapshot* found = find_snapshot(all, each.file.type, each.math, prompt);
+  const Snapshot* found = find_snapshot(all, each.file->type, each.math, prompt);
   if (found != nullptr) part.snapshots.push_back(*found);
   return part;
 }
@@ -70,17 +67,17 @@ GoldenSnapshots part_of(const GoldenSnapshots& all, const SnapshotCase& each,
 void expect_unchanged(const SnapshotCase& each, const GoldenSnapshots& stored,
                       const GoldenPassage& passage, Snapshot computed,
                       const std::vector<std::string>& checkpoints) {
-  computed.type = each.file.type;
-  computed.sha256 = each.file.sha256;
+  computed.type = each.file->type;
+  computed.sha256 = each.file->sha256;
   computed.math = each.math;
   const GoldenSnapshots now{stored.model, checkpoints, {computed}};
   const GoldenSnapshots before = part_of(stored, each, passage.prompt);
   ASSERT_EQ(before.snapshots.size(), 1U) << "no snapshot of " << passage.prompt;
   ASSERT_EQ(before.snapshots[0].values.size(), checkpoints.size());
   for (const SnapshotReview& review :
-       review_snapshots(each.manifest, read_fast_floors(each.folder), &before, now)) {
-    ADD_FAILURE() << each.manifest.model << " " << review.line
-                  << "\n  if it is meant: assay golden record --snapshots " << each.manifest.model
+       review_snapshots(*each.manifest, read_fast_floors(each.manifest->folder()), &before, now)) {
+    ADD_FAILURE() << each.manifest->model << " " << review.line
+                  << "\n  if it is meant: assay golden record --snapshots " << each.manifest->model
                   << ", then review and accept";
   }
 }
@@ -93,21 +90,21 @@ INSTANTIATE_TEST_SUITE_P(Cpu, SnapshotTest, testing::ValuesIn(cases()), case_nam
 // has looked at.
 TEST_P(SnapshotTest, EveryCheckpointIsTheSameToTheBit) {
   const SnapshotCase& each = GetParam();
-  const auto stored = read_snapshots(each.folder);
-  ASSERT_TRUE(stored.has_value()) << each.folder << kSnapshotsName << " is missing";
-  const std::string path = find_model_file(each.manifest, each.file);
-  if (path.empty() && !each.file.source.empty()) {
-    GTEST_SKIP() << "model: " << each.manifest.model << " " << each.file.type
+  const auto stored = read_snapshots(each.manifest->folder());
+  ASSERT_TRUE(stored.has_value()) << each.manifest->folder() << kSnapshotsName << " is missing";
+  const std::string path = find_model_file(*each.manifest, *each.file);
+  if (path.empty() && !each.file->source.empty()) {
+    GTEST_SKIP() << "model: " << each.manifest->model << " " << each.file->type
                  << " is not in the cache: "
-                 << (each.file.command.empty() ? "scripts/fetch.sh " + each.manifest.model
-                                               : each.file.command);
+                 << (each.file->command.empty() ? "scripts/fetch.sh " + each.manifest->model
+                                                : each.file->command);
   }
   const auto gguf = std::make_shared<Gguf>(path);
-  ASSERT_EQ(gguf->sha256(), each.file.sha256) << path << " is another model";
+  ASSERT_EQ(gguf->sha256(), each.file->sha256) << path << " is another model";
   const Model model(gguf);
   ThreadPool pool(0);
   const auto kernels = make_cpu_kernels(pool, best_instruction_set(), math_of_case(each.math));
-  for (const GoldenPassage& passage : passages_of(each.manifest, each.file)) {
+  for (const GoldenPassage& passage : passages_of(*each.manifest, *each.file)) {
     std::vector<std::string> checkpoints;
     Snapshot computed = take_snapshot(model, *kernels, passage, checkpoints);
     expect_unchanged(each, *stored, passage, std::move(computed), checkpoints);
@@ -134,11 +131,11 @@ TEST(SnapshotEverywhere, OnAnyInstructionSetWithAnyThreadsAndAnyBatchTheBitsAreT
   int64_t tried = 0;
   for (const SnapshotCase& each : cases()) {
     const std::set<std::string> chosen = {"tinyllama", "gpt2", "qwen3", "olmo2", "granite"};
-    if (!chosen.contains(each.manifest.model) || each.file.type == "F16") continue;
-    const auto stored = read_snapshots(each.folder);
+    if (!chosen.contains(each.manifest->model) || each.file->type == "F16") continue;
+    const auto stored = read_snapshots(each.manifest->folder());
     ASSERT_TRUE(stored.has_value());
-    const Model model(std::make_shared<Gguf>(find_model_file(each.manifest, each.file)));
-    for (const GoldenPassage& passage : passages_of(each.manifest, each.file)) {
+    const Model model(std::make_shared<Gguf>(find_model_file(*each.manifest, *each.file)));
+    for (const GoldenPassage& passage : passages_of(*each.manifest, *each.file)) {
       if (passage.prompt == "long") continue;
       for (const InstructionSet set : kSets) {
         if (!has(set)) continue;

@@ -24,7 +24,8 @@ function heatRows(op) {
   const rows = new Map();
   for (const checkpoint of checkpoints) {
     if (op !== '' && checkpoint.layer >= 0 && checkpoint.op !== op) continue;
-    const label = checkpoint.layer >= 0 ? 'layer ' + checkpoint.layer : checkpoint.text;
+    const ofSequence = checkpoint.text.match(/ of sequence .*$/s) || '';
+    const label = checkpoint.layer >= 0 ? 'layer ' + checkpoint.layer + ofSequence : checkpoint.text;
     if (!rows.has(label)) rows.set(label, new Set());
     rows.get(label).add(checkpoint.index);
   }

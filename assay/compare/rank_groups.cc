@@ -1,0 +1,175 @@
+// Records of several ranks in an index: which of them are one record.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "assay/compare/log_index.h"
+#include "assay/compare/record_content.h"
+#include "assay/compare/self_check.h"
+#include "base/count_of.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+const PartKind kOfOneProcess;
+
+const PartKind& kind_of(const RunSource& run, const IndexEntry& entry) {
+  return entry.part < 0 ? kOfOneProcess : run.parts[static_cast<size_t>(entry.part)];
+}
+
+// The dims of one token: rows are records of their own.
+Dims dims_of(const RunSource& run, const IndexEntry& entry) {
+  Dims dims = kind_of(run, entry).dims;
+  if (dims.is_sequence()) dims.axes.front().cut.clear();
+  if (entry.row >= 0 && !dims.axes.empty()) dims.axes.erase(dims.axes.begin());
+  if (dims.is_whole()) dims.axes.clear();
+  return dims;
+}
+
+bool cut_alike(const Dims& a, const Dims& b) {
+  return a.partial == b.partial &&
+         std::ranges::equal(a.axes, b.axes, [](const Dims::Axis& x, const Dims::Axis& y) {
+           return x.cut == y.cut;
+         });
+}
+
+// The first rank whose part none of `ranks` has; nothing if all are there. Other axes are 0.
+std::optional<Rank> missing_rank(const std::vector<RankAxis>& axes, const Rank& sizes,
+                                 const std::vector<Rank>& ranks) {
+  Rank wanted;
+  while (true) {
+    const bool found = std::ranges::any_of(ranks, [&](const Rank& rank) {
+      return std::ranges::all_of(
+          axes, [&](RankAxis axis) { return along(rank, axis) == along(wanted, axis); });
+    });
+    if (!found) return wanted;
+    size_t i = axes.size();
+    while (i > 0 && ++along(wanted, axes[i - 1]) == along(sizes, axes[i - 1])) {
+      along(wanted, axes[--i]) = 0;
+    }
+    if (i == 0) return std::nullopt;
+  }
+}
+
+std::vector<Rank> ranks_of(const std::vector<RankPart>& parts) {
+  std::vector<Rank> ranks;
+  for (const RankPart& part : parts) ranks.push_back(part.rank);
+  return ranks;
+}
+
+}  // namespace
+
+// Tokens that are divided between ranks must be at one of them.
+void LogIndex::check_overlap(const IndexEntry& a, const IndexEntry& b) const {
+  const PartKind& kind = kind_of(*run_, a);
+  if (!kind.dims.is_sequence()) return;
+  for (const RankAxis axis : kind.dims.axes.front().cut) {
+    if (along(kind.rank, axis) == along(kind_of(*run_, b).rank, axis)) continue;
+    throw Error(fmt::format("'{}' at token {} is also in {}, though dims say that {} divides the "
+                            "tokens: the cuts overlap",
+                            names_.name(a.checkpoint), b.token_idx, where(a), rank_axis_name(axis)),
+                where(b), "give each rank's first token as token_idx");
+  }
+}
+
+// False if a part is missing.
+bool LogIndex::check_group(IndexEntry& entry) {
+  std::vector<IndexEntry>& members = groups_[static_cast<size_t>(entry.group)];
+  const Dims dims = dims_of(*run_, members.front());
+  std::vector<IndexEntry> kept;
+  std::vector<Rank> ranks;
+  for (const IndexEntry& member : members) {
+    if (!cut_alike(dims, dims_of(*run_, member))) {
+      throw Error(fmt::format("'{}' at token {} has other dims than in {}",
+                              names_.name(entry.checkpoint), member.token_idx, where(members[0])),
+                  where(member), "log it with the same dims on all ranks");
+    }
+    const Rank& rank = kind_of(*run_, member).rank;
+    const auto same = std::ranges::find(ranks, rank);
+    if (same != ranks.end()) {
+      const IndexEntry& before = kept[static_cast<size_t>(same - ranks.begin())];
+      IndexLoader loader(run_->files);
+      const std::string digest = content_digest(part_of(before, loader).record);
+      if (content_digest(part_of(member, loader).record) == digest) continue;
+      throw Error(fmt::format("'{}' at token {} of rank {} was logged before, in {}, with other "
+                              "values: the cuts overlap",
+                              names_.name(entry.checkpoint), member.token_idx,
+                              rank_text(rank, run_->sizes), where(before)),
+                  where(member), "log each part once, with the rank that holds it");
+    }
+    for (const IndexEntry& other : kept) check_overlap(other, member);
+    kept.push_back(member);
+    ranks.push_back(rank);
+  }
+  members = std::move(kept);
+  entry.n = 0;
+  std::map<std::vector<int64_t>, int64_t> sizes;  // of the pieces
+  for (const IndexEntry& member : members) {
+    RankPart part{.record = {}, .rank = kind_of(*run_, member).rank, .where = {}};
+    place_part(dims, run_->sizes, part);
+    if (sizes.try_emplace(part.piece, member.n).second) entry.n += member.n;
+  }
+  const std::optional<Rank> missing = missing_rank(dims.dividing(), run_->sizes, ranks);
+  if (!missing) return true;
+  if (missing_records_.size() == missing_of_map_) {
+    warnings_.push_back(fmt::format(
+        "{}: '{}' at token {} lacks the part of rank {}: what is not there of all ranks is missing",
+        printable(where(members.front())), printable(names_.name(entry.checkpoint), 60),
+        entry.token_idx, rank_text(*missing, run_->sizes)));
+  }
+  missing_records_.push_back({names_.name(entry.checkpoint), entry.token_idx});
+  return false;
+}
+
+void LogIndex::check_groups() {
+  if (groups_.empty()) return;
+  std::vector<IndexEntry> complete;
+  for (IndexEntry& entry : entries_) {
+    const bool good = entry.group < 0 || check_group(entry);
+    (good ? complete : incomplete_).push_back(entry);
+  }
+  entries_ = std::move(complete);
+  if (!incomplete_.empty()) index_keys();
+}
+
+RankPart LogIndex::part_of(const IndexEntry& entry, IndexLoader& loader) const {
+  RankPart part{.record = {}, .rank = kind_of(*run_, entry).rank, .where = where(entry)};
+  const auto axes = std::ssize(dims_of(*run_, entry).axes);
+  if (entry.row < 0) {
+    part.record = std::move(loader.RecordLoader::load(entry.place));
+  } else {
+    part.record = std::move(loader.load_row(entry.place, entry.row, entry.rows));
+    if (axes > 0) part.record.shape = loader.sequence().shape;
+  }
+  // Those that dims name; tokens and leading axes of 1 are none of them.
+  std::vector<int64_t>& shape = part.record.shape;
+  if (axes > 0) shape.erase(shape.begin(), shape.end() - axes);
+  part.contradiction = contradiction_of(part.record);
+  if (entry.row == 0 && part.contradiction.empty()) {
+    part.contradiction = contradiction_of(loader.sequence());
+  }
+  part.record.dims.reset();
+  part.record.rank.reset();
+  return part;
+}
+
+Record& LogIndex::load_group(const IndexEntry& entry, IndexLoader& loader) const {
+  std::map<std::pair<std::vector<int64_t>, int64_t>, int64_t> places;
+  for (const IndexEntry& member : groups_[static_cast<size_t>(entry.group)]) {
+    RankPart part = part_of(member, loader);
+    place_part(dims_of(*run_, member), run_->sizes, part);
+    const auto [first, added] =
+        places.try_emplace({part.piece, part.addend}, std::ssize(loader.parts_));
+    if (!added) part.replica_of = first->second;
+    loader.parts_.push_back(std::move(part));
+  }
+  const bool whole =
+      !missing_rank(dims_of(*run_, entry).dividing(), run_->sizes, ranks_of(loader.parts_));
+  loader.whole_ = whole ? put_together(loader.parts_) : loader.parts_.front().record;
+  return loader.whole_;
+}
+
+}  // namespace assay

@@ -1,0 +1,278 @@
+#include "assay/compare/run_index.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "assay/compare/checkpoint_order.h"
+#include "base/count_of.h"
+#include "base/error.h"
+
+namespace assay {
+namespace {
+
+void check_name(const std::string& name, const std::string& where) {
+  if (name.size() <= NamePattern::kMaxName) return;
+  throw Error(fmt::format("the checkpoint's name has {} bytes, more than {}", name.size(),
+                          NamePattern::kMaxName),
+              where, "give it a shorter name");
+}
+
+std::string unknown_names_warning(const std::string& path,
+                                  const std::vector<std::string>& unknown) {
+  constexpr size_t kShown = 4;
+  std::string shown;
+  for (size_t i = 0; i < std::min(kShown, unknown.size()); ++i) {
+    shown += (i > 0 ? ", " : "") + printable(unknown[i], 40);
+  }
+  return fmt::format("{}: {} names that the map does not know were left out: {}{}", printable(path),
+                     unknown.size(), shown, unknown.size() > kShown ? ", ..." : "");
+}
+
+// The leading dimension of a shape of several that divides the elements; 1 if there is none.
+// `bytes`: of the line, which no more rows than that can have values in.
+int32_t leading_rows(const Record& record, int64_t bytes) {
+  constexpr int64_t kMaxRows = int64_t{1} << 24;
+  constexpr int64_t kMaxTokens = int64_t{1} << 62;
+  size_t first = 0;
+  while (first < record.shape.size() && record.shape[first] == 1) ++first;
+  if (record.shape.size() < first + 2) return 1;
+  const int64_t rows = record.shape[first];
+  const bool fits = rows > 1 && rows <= std::min(kMaxRows, bytes) &&
+                    record.token_idx < kMaxTokens && record.n % rows == 0 &&
+                    element_count(record.shape) == record.n;
+  return fits ? static_cast<int32_t>(rows) : 1;
+}
+
+}  // namespace
+
+RunIndexer::RunIndexer(const std::string& path, const NameMap& map)
+    : map_(map), files_(run_files(path)), run_(std::make_shared<RunSource>()) {
+  run_->path = path;
+  run_->mapped = !map.empty();
+  if (files_.size() == 1) return;
+  std::vector<std::optional<LogHeader>> headers;
+  for (const std::string& file : files_) headers.push_back(read_log_header(file));
+  header_ = agree_on_header(files_, std::move(headers));
+}
+
+std::vector<std::shared_ptr<LogIndex>> RunIndexer::read() {
+  for (size_t i = 0; i < files_.size(); ++i) read_file(i);
+  add_choices();
+  count_ranks();
+  set_headers();
+  int64_t bytes = 0;
+  bool any = false;
+  for (const auto& file : run_->files) bytes += file->size();
+  for (const auto& sequence : sequences_) {
+    sequence->bytes_ = bytes / std::ssize(sequences_);
+    any = any || !sequence->entries_.empty() || !sequence->missing_records_.empty();
+  }
+  if (!any) {
+    throw Error("the map knows none of the log's names", run_->path,
+                "give the map of the engine that wrote it");
+  }
+  for (const auto& sequence : sequences_) sequence->finish();
+  std::vector<std::string>& warnings = sequences_.front()->warnings_;
+  warnings.insert(warnings.begin(), warnings_.begin(), warnings_.end());
+  if (!unknown_.empty()) warnings.push_back(unknown_names_warning(run_->path, unknown_));
+  return std::move(sequences_);
+}
+
+void RunIndexer::read_file(size_t file) {
+  LogReader log(files_[file], Depth::kKeys);
+  run_->files.push_back(log.file());
+  bool any = false;
+  while (const Record* record = log.next()) {
+    if (!header_) header_ = agree_on_header(files_, {log.header()});
+    any = true;
+    RecordPlace place = log.place();
+    place.file = static_cast<int32_t>(file);
+    add(*record, place);
+  }
+  if (!any) throw no_records_error(log);
+  warnings_.insert(warnings_.end(), log.warnings().begin(), log.warnings().end());
+}
+
+std::string RunIndexer::place_text(const RecordPlace& place) const {
+  return fmt::format("{}:{}", files_[static_cast<size_t>(place.file)], place.line);
+}
+
+void RunIndexer::add(const Record& record, const RecordPlace& place) {
+  const size_t sequence = sequence_of(record, place.file);
+  LogIndex& index = *sequences_[sequence];
+  IndexEntry entry;
+  if (record.team) entry.team = index.teams_.id(*record.team);
+  entry.token_idx = record.token_idx;
+  entry.place = place;
+  entry.n = record.n;
+  entry.rows = leading_rows(record, place.bytes);
+  if (record.dims || record.rank) entry.part = part_of(record, place, entry);
+  check_name(record.checkpoint, place_text(place));
+  if (!run_->mapped) {
+    entry.checkpoint = index.names_.id(record.checkpoint);
+    index.entries_.push_back(entry);
+    return;
+  }
+  const auto raw = static_cast<size_t>(raw_names_.id(record.checkpoint));
+  if (raw == mappings_.size()) mappings_.push_back(mappings_of(record.checkpoint));
+  add_mapped(sequence, entry, mappings_[raw]);
+}
+
+// The sequence that a record is of, by its place in sequences_.
+size_t RunIndexer::sequence_of(const Record& record, int32_t file) {
+  const std::string& of_file = header_->default_sequence[static_cast<size_t>(file)];
+  const std::string& name = record.sequence == "0" && !of_file.empty() ? of_file : record.sequence;
+  if (last_ < sequences_.size() && sequences_[last_]->sequence_ == name) return last_;
+  const auto [place, added] = by_name_.try_emplace(name, sequences_.size());
+  if (added) {
+    sequences_.push_back(std::shared_ptr<LogIndex>(new LogIndex()));
+    sequences_.back()->run_ = run_;
+    sequences_.back()->sequence_ = name;
+  }
+  last_ = place->second;
+  return last_;
+}
+
+// The kind of part that a record is, in run_->parts; -1 where it is a whole tensor of rank 0.
+int32_t RunIndexer::part_of(const Record& record, const RecordPlace& place, IndexEntry& entry) {
+  const Rank rank = record.rank.value_or(Rank());
+  for (const RankAxis axis : kRankAxes) {
+    seen_[static_cast<size_t>(axis)].insert(along(rank, axis));
+  }
+  Dims dims;
+  if (record.dims) {
+    try {
+      dims = parse_dims(*record.dims, record.shape);
+    } catch (const Error& error) {
+      throw Error(error.what(), place_text(place));
+    }
+    entry.is_sequence = dims.is_sequence();
+    if (!entry.is_sequence) entry.rows = 1;
+  }
+  if (!dims.is_whole() && element_count(record.shape) != record.n) {
+    throw Error(fmt::format("'dims' is '{}', but 'n' is {} and the shape [{}]",
+                            printable(*record.dims, 60), record.n, fmt::join(record.shape, ",")),
+                place_text(place), "give the shape of the part that this rank holds");
+  }
+  for (const RankAxis axis : dims.dividing()) divides_[static_cast<size_t>(axis)] = true;
+  if (dims.is_whole() && rank == Rank()) return -1;
+  const std::string text = record.dims.value_or("");
+  const auto [part, added] =
+      parts_.try_emplace({rank.tp, rank.pp, rank.ep, rank.sp, text, record.shape.size()},
+                         static_cast<int32_t>(run_->parts.size()));
+  if (added) run_->parts.push_back({rank, std::move(dims)});
+  return part->second;
+}
+
+std::vector<RunIndexer::Mapping> RunIndexer::mappings_of(const std::string& name) {
+  std::vector<Mapping> mappings;
+  const NameMap::Found found = map_.find(name, budget_);
+  if (!found.known) {
+    if (parse_checkpoint_name(name).known) {
+      mappings.push_back({targets_.id(name), -1, {}});
+    } else {
+      unknown_.push_back(name);
+    }
+  }
+  for (const NameMap::Target& target : found.targets) {
+    Mapping mapping{targets_.id(target.checkpoint), -1, target.take};
+    if (!target.transform.is_identity()) {
+      mapping.transform = static_cast<int32_t>(run_->transforms.size());
+      run_->transforms.push_back(target.transform);
+    }
+    mappings.push_back(mapping);
+  }
+  return mappings;
+}
+
+void RunIndexer::add_mapped(size_t sequence, const IndexEntry& entry,
+                            const std::vector<Mapping>& mappings) {
+  LogIndex& index = *sequences_[sequence];
+  for (const Mapping& mapping : mappings) {
+    IndexEntry mapped = entry;
+    mapped.transform = mapping.transform;
+    if (!mapping.take) {
+      mapped.checkpoint = index.names_.id(targets_.name(mapping.target));
+      index.entries_.push_back(mapped);
+      continue;
+    }
+    Choice& choice =
+        choices_[{sequence, mapping.target, mapped.token_idx, *mapping.take, mapped.part}];
+    choice.take = *mapping.take;
+    choice.entries.push_back(mapped);
+  }
+}
+
+void RunIndexer::add_choices() {
+  std::optional<LogIndex::MissingRecord> first;
+  size_t missing = 0;
+  for (const auto& [key, choice] : choices_) {
+    LogIndex& index = *sequences_[std::get<0>(key)];
+    const std::string& target = targets_.name(std::get<1>(key));
+    const auto count = std::ssize(choice.entries);
+    const int64_t place = choice.take < 0 ? count + choice.take : choice.take;
+    if (place >= 0 && place < count) {
+      IndexEntry entry = choice.entries[static_cast<size_t>(place)];
+      entry.checkpoint = index.names_.id(target);
+      index.entries_.push_back(entry);
+      continue;
+    }
+    index.missing_records_.push_back({target, std::get<2>(key)});
+    if (missing++ == 0) first = index.missing_records_.back();
+  }
+  if (!first) return;
+  warnings_.push_back(
+      fmt::format("{}: {} missing that the map takes from several of one name: there are too few, "
+                  "first for {} at token {}",
+                  printable(run_->path), count_of(missing, "record is", "records are"),
+                  printable(first->checkpoint, 40), first->token_idx));
+}
+
+// Throws if a rank is missing.
+void RunIndexer::count_ranks() {
+  for (const RankAxis axis : kRankAxes) {
+    const std::set<int64_t>& seen = seen_[static_cast<size_t>(axis)];
+    const bool stated = header_->header && header_->header->ranks;
+    const int64_t largest = seen.empty() ? 0 : *seen.rbegin();
+    const int64_t count = stated ? along(*header_->header->ranks, axis) : largest + 1;
+    if (largest >= count) {
+      throw Error(fmt::format("there is a rank {} {}, but the header says {} of them",
+                              rank_axis_name(axis), largest, count),
+                  run_->path, "count ranks from 0");
+    }
+    int64_t missing = 0;
+    while (missing < count && (seen.empty() ? missing == 0 : seen.contains(missing))) ++missing;
+    // Which of its parts a single process lacks, nothing would show.
+    if (count == 1 && !stated && divides_[static_cast<size_t>(axis)]) {
+      throw Error(
+          fmt::format("dims say that {0} divides tensors, but there is no rank but {0} 0",
+                      rank_axis_name(axis)),
+          run_->path,
+          fmt::format("give the folder with the logs of all ranks; if there is one rank, write "
+                      "\"ranks\":{{\"{}\":1}} in the header",
+                      rank_axis_name(axis)));
+    }
+    if (missing < count) {
+      throw Error(fmt::format("rank {} {} of {} is missing", rank_axis_name(axis), missing, count),
+                  run_->path, "give the folder with the logs of all ranks");
+    }
+    along(run_->sizes, axis) = count;
+  }
+}
+
+void RunIndexer::set_headers() {
+  if (!header_->header) return;
+  for (const auto& index : sequences_) {
+    index->header_ = header_->header;
+    const std::vector<LogHeader::Sequence>& named = header_->sequences;
+    auto found = std::ranges::find(named, index->sequence_, &LogHeader::Sequence::name);
+    if (sequences_.size() == 1 && named.size() == 1) found = named.begin();
+    if (found == named.end()) continue;
+    index->header_->tokens = found->tokens;
+    index->header_->mask = found->mask;
+  }
+}
+
+}  // namespace assay

@@ -1,0 +1,402 @@
+// Logs of several ranks, as files of a folder, against the log of one process.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "assay/compare/rank_parts.h"
+#include "assay/log/record_text.h"
+#include "assay/log/sketch.h"
+#include "tests/compare/comparison_case.h"
+#include "tests/compare/made_records.h"
+
+namespace assay {
+namespace {
+
+// A tensor of one process, and what ranks log of it.
+class RanksTest : public ComparisonTest {
+ protected:
+  void SetUp() override {
+    ComparisonTest::SetUp();
+    std::filesystem::create_directories(path("run"));
+  }
+
+  static Record part(const std::string& checkpoint, int64_t token, std::vector<float> values,
+                     std::vector<int64_t> shape, const std::string& dims, Rank rank) {
+    Record made = record(std::move(values), checkpoint);
+    made.token_idx = token;
+    made.dtype = "f32";
+    made.shape = std::move(shape);
+    if (!dims.empty()) made.dims = dims;
+    made.rank = rank;
+    return made;
+  }
+
+  static Record part(std::vector<float> values, const std::string& dims, Rank rank) {
+    const auto n = static_cast<int64_t>(values.size());
+    return part("layer_0_q", 0, std::move(values), {n}, dims, rank);
+  }
+
+  static std::string text(const Record& record) {
+    std::string text;
+    append_record_line(text, record);
+    return text;
+  }
+
+  // The folder of a run with a file for each of `ranks`.
+  std::string run_of(const std::vector<std::string>& ranks) {
+    for (size_t i = 0; i < ranks.size(); ++i) put(fmt::format("run/{}.jsonl", i), ranks[i]);
+    return path("run");
+  }
+
+  Comparison compare_run(const std::string& ref, const std::vector<std::string>& ranks) {
+    return compare_logs(put("ref.jsonl", ref), run_of(ranks), options_);
+  }
+  std::string error_of_run(const std::string& ref, const std::vector<std::string>& ranks) {
+    return error_of([&] { compare_run(ref, ranks); });
+  }
+
+  // Of `whole`, what rank `i` of `n` holds.
+  static std::vector<float> piece(const std::vector<float>& whole, size_t i, size_t n) {
+    const size_t width = whole.size() / n;
+    const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(i * width);
+    return {begin, begin + static_cast<std::ptrdiff_t>(width)};
+  }
+
+  static std::vector<std::string> cut(const std::vector<float>& whole, int64_t n) {
+    std::vector<std::string> ranks;
+    for (int64_t i = 0; i < n; ++i) {
+      ranks.push_back(text(
+          part(piece(whole, static_cast<size_t>(i), static_cast<size_t>(n)), "h[tp]", {.tp = i})));
+    }
+    return ranks;
+  }
+};
+
+// Breaks if parts of ranks were put side by side in another order, or compared one by one.
+TEST_F(RanksTest, CutTensorsArePutTogether) {
+  const std::vector<float> whole = waves(64);
+  const std::string ref = line("layer_0_q", 0, whole);
+  const Comparison same = compare_run(ref, cut(whole, 4));
+  EXPECT_TRUE(same.pass);
+  EXPECT_EQ(same.verdict, Verdict::kMatch);
+  EXPECT_EQ(same.evidence.whole, 1);
+  std::vector<std::string> swapped = cut(whole, 4);
+  std::swap(swapped[0], swapped[3]);  // the files' order is not that of the ranks
+  EXPECT_TRUE(compare_run(ref, swapped).pass);
+  std::vector<float> wrong = whole;
+  wrong[40] += 1;
+  const Comparison other = compare_run(ref, cut(wrong, 4));
+  EXPECT_FALSE(other.pass);
+  ASSERT_TRUE(other.first_divergence);
+  EXPECT_EQ(other.first_divergence->ranks, "tp 2");
+}
+
+// Breaks if a sum of partial sums lost one, or was taken for a replica.
+TEST_F(RanksTest, PartialSumsAreAdded) {
+  const std::vector<float> a = waves(32, 1);
+  const std::vector<float> b = waves(32, 2);
+  std::vector<float> sum = a;
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += b[i];
+  const auto ranks = [&](const std::string& dims) {
+    return std::vector{text(part(a, dims, {.tp = 0})), text(part(b, dims, {.tp = 1}))};
+  };
+  EXPECT_TRUE(compare_run(line("layer_0_q", 0, sum), ranks("+[tp] h")).pass);
+  EXPECT_FALSE(compare_run(line("layer_0_q", 0, a), ranks("+[tp] h")).pass);
+  EXPECT_FALSE(compare_run(line("layer_0_q", 0, sum), ranks("h")).pass);
+}
+
+// Breaks if sketches of partial sums were not those of the sum.
+TEST_F(RanksTest, SketchesOfPartialSumsAdd) {
+  const std::vector<float> a = random_values(500, 1);
+  const std::vector<float> b = random_values(500, 2);
+  std::vector<float> sum = a;
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += b[i];
+  const auto of = [&](const std::vector<float>& values, int64_t tp) {
+    Record made = part(values, "+[tp] h", {.tp = tp});
+    return text(head_of(made, 4, false, true));
+  };
+  const Comparison good = compare_run(line("layer_0_q", 0, sum), {of(a, 0), of(b, 1)});
+  EXPECT_TRUE(good.pass);
+  EXPECT_EQ(good.evidence.whole, 1);
+  EXPECT_FALSE(compare_run(line("layer_0_q", 0, sum), {of(a, 0), of(a, 1)}).pass);
+}
+
+// Breaks if ranks that should hold the same could differ unseen, by a single bit.
+TEST_F(RanksTest, ReplicasThatDifferAreAFinding) {
+  const std::vector<float> whole = waves(32);
+  std::vector<float> off = whole;
+  off[7] = std::nextafter(off[7], 2.0F);
+  const auto replica = [&](const std::vector<float>& values, int64_t tp) {
+    return text(part(values, "", {.tp = tp}));
+  };
+  const std::string ref = line("layer_0_q", 0, whole);
+  EXPECT_TRUE(compare_run(ref, {replica(whole, 0), replica(whole, 1), replica(whole, 2)}).pass);
+  const Comparison found =
+      compare_run(ref, {replica(whole, 0), replica(off, 1), replica(whole, 2)});
+  EXPECT_FALSE(found.pass);
+  ASSERT_TRUE(found.first_divergence);
+  EXPECT_EQ(found.first_divergence->metric, Metric::kReplica);
+  EXPECT_EQ(found.first_divergence->ranks, "tp 1");
+  // Of two ranks, the one further from the reference; the first rank too.
+  const Comparison first =
+      compare_run(ref, {replica(off, 0), replica(whole, 1), replica(whole, 2)});
+  EXPECT_EQ(first.first_divergence->ranks, "tp 0");
+  // Nothing can be held to such a reference.
+  const Comparison of_ref =
+      compare_logs(run_of({replica(whole, 0), replica(off, 1)}), put("got.jsonl", ref), options_);
+  EXPECT_EQ(of_ref.verdict, Verdict::kIncomplete);
+  EXPECT_EQ(of_ref.evidence.unproven, 1);
+}
+
+// Breaks if a run without one of its ranks was judged as if it were whole.
+TEST_F(RanksTest, AMissingRankIsAnError) {
+  const std::vector<float> whole = waves(64);
+  const std::string ref = line("layer_0_q", 0, whole);
+  std::vector<std::string> ranks = cut(whole, 4);
+  ranks[1] = ranks[0];
+  EXPECT_NE(error_of_run(ref, ranks).find("rank tp 1 of 4 is missing"), std::string::npos);
+  std::vector<std::string> fewer = cut(whole, 4);
+  fewer[0] = R"({"assay":1,"ranks":{"tp":5}})"
+             "\n" +
+             fewer[0];
+  EXPECT_NE(error_of_run(ref, fewer).find("rank tp 4 of 5 is missing"), std::string::npos);
+}
+
+// Breaks if a record that lacks a part was compared, or its NaN lost.
+TEST_F(RanksTest, ARecordThatLacksAPartIsMissing) {
+  const std::vector<float> whole = waves(64);
+  const std::string ref = line("layer_0_q", 0, whole) + line("layer_0_q", 1, whole);
+  std::vector<std::string> ranks = cut(whole, 2);
+  Record only = part("layer_0_q", 1, piece(whole, 0, 2), {32}, "h[tp]", {.tp = 0});
+  ranks[0] += text(only);
+  const Comparison incomplete = compare_run(ref, ranks);
+  EXPECT_EQ(incomplete.verdict, Verdict::kIncomplete);
+  EXPECT_EQ(incomplete.evidence.whole, 1);
+  EXPECT_EQ(incomplete.evidence.unproven, 1);
+  ASSERT_FALSE(incomplete.warnings.empty());
+  EXPECT_NE(incomplete.warnings.front().find("lacks the part of rank tp 1"), std::string::npos);
+  only.values[3] = NAN;
+  ranks = cut(whole, 2);
+  ranks[0] += text(only);
+  EXPECT_GT(compare_run(ref, ranks).failed, 0);
+}
+
+// Breaks if parts that cannot be those of one tensor were put together.
+TEST_F(RanksTest, PartsThatDoNotFitAreErrors) {
+  const std::vector<float> whole = waves(24);
+  const std::string ref = line("layer_0_q", 0, whole);
+  const auto error = [&](const Record& a, const Record& b) {
+    return error_of_run(ref, {text(a), text(b)});
+  };
+  const std::vector<float> half = piece(whole, 0, 2);
+  EXPECT_NE(error(part(half, "t h[tp]", {.tp = 0}), part(half, "t h[tp]", {.tp = 1}))
+                .find("run/0.jsonl:1: 'dims' is 't h[tp]': it names 2 axes, but the shape is [12]"),
+            std::string::npos);
+  EXPECT_NE(error(part(half, "h[xp]", {.tp = 0}), part(half, "h[xp]", {.tp = 1}))
+                .find("'xp' is none of tp, pp, ep, sp"),
+            std::string::npos);
+  EXPECT_NE(
+      error(part(half, "h[tp]", {.tp = 0}), part(half, "+[tp] h", {.tp = 1})).find("run/1.jsonl:1"),
+      std::string::npos);
+  const Record rows = part("layer_0_q", 0, half, {3, 4}, "x h[tp]", {.tp = 0});
+  const Record others = part("layer_0_q", 0, half, {4, 3}, "x h[tp]", {.tp = 1});
+  EXPECT_NE(error(rows, others).find("does not fit"), std::string::npos);
+  // One rank twice, with other values.
+  EXPECT_NE(
+      error_of_run(ref, {text(part(half, "h[tp]", {.tp = 0})), text(part(half, "h[tp]", {.tp = 1})),
+                         text(part(waves(12, 9), "h[tp]", {.tp = 1}))})
+          .find("the cuts overlap"),
+      std::string::npos);
+  // Tokens at two of the ranks that divide them.
+  EXPECT_NE(error(part("layer_0_output", 0, waves(12), {3, 4}, "t[sp] h", {.sp = 0}),
+                  part("layer_0_output", 2, waves(12), {3, 4}, "t[sp] h", {.sp = 1}))
+                .find("the cuts overlap"),
+            std::string::npos);
+}
+
+// Breaks if rows of ranks that hold different tokens were lost or mixed up.
+TEST_F(RanksTest, TokensMayBeDividedBetweenRanks) {
+  std::string ref;
+  for (int64_t t = 0; t < 6; ++t) ref += line("layer_0_output", t, waves(4, static_cast<int>(t)));
+  const auto rows = [&](int first, Rank rank, const std::string& dims) {
+    std::vector<float> values;
+    for (int t = first; t < first + 3; ++t) {
+      const std::vector<float> row = waves(4, t);
+      const auto begin = row.begin() + 2 * rank.tp;
+      values.insert(values.end(), begin, begin + (dims.ends_with("[tp]") ? 2 : 4));
+    }
+    const int64_t width = std::ssize(values) / 3;
+    return text(part("layer_0_output", first, values, {3, width}, dims, rank));
+  };
+  const Comparison divided =
+      compare_run(ref, {rows(0, {.sp = 0}, "t[sp] h"), rows(3, {.sp = 1}, "t[sp] h")});
+  EXPECT_TRUE(divided.pass);
+  EXPECT_EQ(divided.evidence.whole, 6);
+  const Comparison both = compare_run(
+      ref,
+      {rows(0, {.tp = 0, .sp = 0}, "t[sp] h[tp]"), rows(0, {.tp = 1, .sp = 0}, "t[sp] h[tp]"),
+       rows(3, {.tp = 0, .sp = 1}, "t[sp] h[tp]"), rows(3, {.tp = 1, .sp = 1}, "t[sp] h[tp]")});
+  EXPECT_TRUE(both.pass);
+  EXPECT_EQ(both.evidence.whole, 6);
+}
+
+// Breaks if layers, or experts, of different ranks were not one log; experts stand in the order of
+// the ranks that have them.
+TEST_F(RanksTest, LayersAndExpertsMayBeAtDifferentRanks) {
+  const std::vector<float> router = {0, 0, 3, 0, 2, 0, 0, 0, 0, 4};
+  const std::string ref = line("layer_0_output", 0, waves(8)) + line("layer_1_router", 0, router) +
+                          line("layer_1_experts", 0, {9, 2, 4}) +
+                          line("layer_1_expert_weights", 0, {0.5, 0.3F, 0.2F}) +
+                          line("layer_1_output", 0, waves(8, 1));
+  const auto experts = [&](const std::vector<float>& ids, const std::vector<float>& weights,
+                           int64_t ep) {
+    const auto n = std::ssize(ids);
+    const Rank rank = {.pp = 1, .ep = ep};
+    return text(part("layer_1_router", 0, router, {10}, "", rank)) +
+           text(part("layer_1_experts", 0, ids, {n}, "e[ep]", rank)) +
+           text(part("layer_1_expert_weights", 0, weights, {n}, "e[ep]", rank));
+  };
+  const auto ranks = [&](float weight) {
+    return std::vector<std::string>{
+        text(part("layer_0_output", 0, waves(8), {8}, "", {.pp = 0, .ep = 0})),
+        text(part("layer_1_output", 0, waves(8, 1), {8}, "", {.pp = 1, .ep = 0})) +
+            experts({2, 4}, {0.3F, 0.2F}, 0),
+        experts({9}, {weight}, 1), experts({}, {}, 2)};
+  };
+  const Comparison comparison = compare_run(ref, ranks(0.5));
+  EXPECT_TRUE(comparison.pass);
+  EXPECT_EQ(comparison.compared, 5);
+  EXPECT_FALSE(compare_run(ref, ranks(0.6F)).pass);
+}
+
+// Breaks if parts of which only heads and sketches are logged were not held to the whole, each to
+// its own elements.
+TEST_F(RanksTest, SketchesOfPartsAreHeldToTheirPartOfTheWhole) {
+  const std::vector<float> whole = random_values(400, 3);
+  const auto ranks = [&](const std::vector<float>& values) {
+    std::vector<std::string> texts;
+    for (int64_t i = 0; i < 2; ++i) {
+      const Record all = part(piece(values, static_cast<size_t>(i), 2), "h[tp]", {.tp = i});
+      texts.push_back(text(head_of(all, 3, true, true)));
+    }
+    return texts;
+  };
+  const std::string ref = line("layer_0_q", 0, whole);
+  const Comparison good = compare_run(ref, ranks(whole));
+  EXPECT_TRUE(good.pass);
+  EXPECT_EQ(good.evidence.whole, 1);
+  std::vector<float> wrong = whole;
+  for (size_t i = 300; i < 400; ++i) wrong[i] = -wrong[i];  // the summary hardly changes
+  EXPECT_FALSE(compare_run(ref, ranks(wrong)).pass);
+  // Two runs that are cut alike.
+  for (const bool same : {true, false}) {
+    std::filesystem::create_directories(path("other"));
+    const std::vector<std::string> texts = ranks(same ? whole : wrong);
+    for (size_t i = 0; i < texts.size(); ++i) put(fmt::format("other/{}.jsonl", i), texts[i]);
+    const Comparison alike = compare_logs(run_of(ranks(whole)), path("other"), options_);
+    EXPECT_EQ(alike.pass, same);
+    EXPECT_EQ(alike.evidence.whole, same ? 1 : 0);
+  }
+}
+
+// Breaks if a part that contradicts itself passed because the whole does not show it.
+TEST_F(RanksTest, APartThatContradictsItselfFails) {
+  const std::vector<float> whole = random_values(40, 4);
+  Record first = part(piece(whole, 0, 2), "h[tp]", {.tp = 0});
+  Record second = part(piece(whole, 1, 2), "h[tp]", {.tp = 1});
+  second.sketch = compute_sketch(first.values);
+  const Comparison found = compare_run(line("layer_0_q", 0, whole), {text(first), text(second)});
+  EXPECT_FALSE(found.pass);
+  EXPECT_EQ(found.first_divergence->metric, Metric::kContradiction);
+  EXPECT_EQ(found.first_divergence->ranks, "tp 1");
+}
+
+// Breaks if files of different runs were taken for one.
+TEST_F(RanksTest, HeadersOfOneRunMustAgree) {
+  const std::vector<float> whole = waves(64);
+  std::vector<std::string> ranks = cut(whole, 2);
+  ranks[0] = R"({"assay":1,"model":{"name":"a"},"engine":"x"})"
+             "\n" +
+             ranks[0];
+  ranks[1] = R"({"assay":1,"model":{"name":"b"},"engine":"x"})"
+             "\n" +
+             ranks[1];
+  const std::string error = error_of_run(line("layer_0_q", 0, whole), ranks);
+  EXPECT_NE(error.find("run/1.jsonl:1: the model is 'b', but 'a' in"), std::string::npos) << error;
+}
+
+// Breaks if any grid of pieces was put together other than by the definition of its axes.
+TEST_F(RanksTest, EveryGridOfPiecesIsPutTogether) {
+  const std::vector<std::vector<int64_t>> cuts = {{3, 1}, {2}, {1, 0, 2}};  // sizes along 3 axes
+  const std::vector<int64_t> shape = {4, 2, 3};
+  std::vector<float> whole(24);
+  std::iota(whole.begin(), whole.end(), 1.0F);
+  std::vector<RankPart> parts;
+  for (size_t a = 0; a < 2; ++a) {
+    for (size_t c = 0; c < 3; ++c) {
+      RankPart made{.record = {}, .rank = {}, .where = "x:1"};
+      made.piece = {static_cast<int64_t>(a), 0, static_cast<int64_t>(c)};
+      const int64_t first_a = a == 0 ? 0 : 3;
+      const int64_t first_c = c == 2 ? 1 : 0;
+      made.record.shape = {cuts[0][a], 2, cuts[2][c]};
+      for (int64_t i = 0; i < cuts[0][a]; ++i) {
+        for (int64_t j = 0; j < 2; ++j) {
+          for (int64_t k = 0; k < (c == 1 ? 0 : c == 0 ? 1 : 2); ++k) {
+            const int64_t at = ((first_a + i) * 2 + j) * 3 + first_c + k;
+            made.record.values.push_back(whole[static_cast<size_t>(at)]);
+          }
+        }
+      }
+      made.record.n = std::ssize(made.record.values);
+      ASSERT_EQ(made.record.n, element_count(made.record.shape));
+      parts.push_back(std::move(made));
+    }
+  }
+  std::reverse(parts.begin(), parts.end());
+  const Record joined = put_together(parts);
+  EXPECT_EQ(joined.shape, shape);
+  EXPECT_EQ(joined.values, whole);
+  // Of heads, what comes before the first value that is not logged.
+  for (RankPart& one : parts) {
+    if (one.piece == std::vector<int64_t>{0, 0, 2}) one.record.values.resize(3);
+    one.record.summary = summarize(one.record.values);
+  }
+  const Record head = put_together(parts);
+  EXPECT_EQ(head.n, 24);
+  EXPECT_EQ(head.values, std::vector<float>(whole.begin(), whole.begin() + 5));
+}
+
+// Breaks if what is stated of pieces was not what a whole tensor would state.
+TEST_F(RanksTest, SummariesOfPiecesAreThatOfTheWhole) {
+  const std::vector<float> whole = random_values(60, 5);
+  std::vector<RankPart> parts;
+  for (size_t i = 0; i < 3; ++i) {
+    RankPart made{.record = record(piece(whole, i, 3)), .rank = {}, .where = "x:1"};
+    made.record.summary = summarize(made.record.values);
+    made.record.values.clear();
+    made.record.shape = {20};
+    made.piece = {static_cast<int64_t>(i)};
+    parts.push_back(std::move(made));
+  }
+  const Summary expected = summarize(whole);
+  const Record joined = put_together(parts);
+  ASSERT_TRUE(joined.summary);
+  EXPECT_EQ(joined.summary->min, expected.min);
+  EXPECT_EQ(joined.summary->max, expected.max);
+  EXPECT_NEAR(joined.summary->mean, expected.mean, 1e-12);
+  EXPECT_NEAR(joined.summary->l2, expected.l2, 1e-12);
+  EXPECT_EQ(joined.summary->argmax, expected.argmax);
+  ASSERT_EQ(joined.summary->top.size(), expected.top.size());
+  for (size_t i = 0; i < expected.top.size(); ++i) {
+    EXPECT_EQ(joined.summary->top[i].index, expected.top[i].index);
+  }
+  EXPECT_EQ(joined.summary->nonfinite, 0);
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,199 @@
+// Logs of several sequences: which belong together, and that each has to be shown.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/compare/comparison_case.h"
+
+namespace assay {
+namespace {
+
+class SequencesTest : public ComparisonTest {
+ protected:
+  static std::string header(const std::string& tokens, const std::string& names,
+                            const std::string& more = "") {
+    return R"({"assay":1,"tokens":)" + tokens + R"(,"sequences":)" + names + more + "}\n";
+  }
+
+  // The records of a sequence whose values depend on its tokens alone.
+  static std::string records(const std::string& name, const std::vector<int>& tokens, float off = 0,
+                             int64_t first = 0) {
+    std::string text;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      std::vector<float> values = waves(16, tokens[i]);
+      values[3] += off;
+      text += line("layer_0_output", first + static_cast<int64_t>(i), values,
+                   R"(,"sequence":")" + name + "\"");
+    }
+    return text;
+  }
+
+  static const Comparison& of_sequence(const Comparison& all, const std::string& ref) {
+    return *std::ranges::find(all.sequences, ref, &Comparison::ref_sequence);
+  }
+};
+
+constexpr const char* kRefTokens = "[[11,12,13],[21,22],[31,32,33]]";
+constexpr const char* kRefNames = R"(["a","b","c"])";
+
+// Breaks if sequences were paired by their place or their name, when their tokens say otherwise.
+TEST_F(SequencesTest, TokensPairSequences) {
+  const std::string ref = header(kRefTokens, kRefNames) + records("a", {11, 12, 13}) +
+                          records("b", {21, 22}) + records("c", {31, 32, 33});
+  const std::string head = header("[[31,32,33],[11,12,13],[21,22]]", R"(["a","9","b"])");
+  const std::string got =
+      head + records("b", {21, 22}) + records("a", {31, 32, 33}) + records("9", {11, 12, 13});
+  const Comparison comparison = compare(ref, got);
+  EXPECT_TRUE(comparison.pass);
+  EXPECT_EQ(comparison.compared, 8);
+  EXPECT_EQ(comparison.evidence.whole, 8);
+  ASSERT_EQ(comparison.sequences.size(), 3U);
+  EXPECT_EQ(of_sequence(comparison, "a").got_sequence, "9");
+  EXPECT_EQ(of_sequence(comparison, "c").got_sequence, "a");
+  // A fault in one is found there.
+  const Comparison wrong =
+      compare(ref, head + records("b", {21, 22}) + records("a", {31, 32, 33}, 1) +
+                       records("9", {11, 12, 13}));
+  EXPECT_FALSE(wrong.pass);
+  EXPECT_EQ(wrong.failed, 3);
+  ASSERT_TRUE(wrong.first_divergence);
+  EXPECT_EQ(wrong.first_divergence->checkpoint.sequence, "c");
+  EXPECT_EQ(wrong.first_divergence->checkpoint.title(), "layer_0_output of sequence c");
+}
+
+// Breaks if a sequence, or a record of one, could be missing unseen.
+TEST_F(SequencesTest, AMissingSequenceIsUnproven) {
+  const std::string ref = header(kRefTokens, kRefNames) + records("a", {11, 12, 13}) +
+                          records("b", {21, 22}) + records("c", {31, 32, 33});
+  const Comparison missing = compare(
+      ref, header(kRefTokens, kRefNames) + records("a", {11, 12, 13}) + records("b", {21, 22}));
+  EXPECT_EQ(missing.verdict, Verdict::kIncomplete);
+  EXPECT_FALSE(missing.pass);
+  EXPECT_EQ(missing.evidence.unproven, 3);
+  ASSERT_TRUE(missing.evidence.first_unproven);
+  EXPECT_EQ(missing.evidence.first_unproven->checkpoint.sequence, "c");
+  EXPECT_EQ(missing.evidence.first_unproven->reason, "the other log has no such sequence");
+  const Comparison one_record =
+      compare(ref, header(kRefTokens, kRefNames) + records("a", {11, 12, 13}) + records("b", {21}) +
+                       records("c", {31, 32, 33}));
+  EXPECT_EQ(one_record.verdict, Verdict::kIncomplete);
+  EXPECT_EQ(one_record.evidence.unproven, 1);
+}
+
+// Breaks if sequences that the reference does not have failed a log, or hid a NaN.
+TEST_F(SequencesTest, FurtherSequencesAreOnlyCheckedForNaN) {
+  const std::string ref = header("[[11,12]]", R"(["a"])") + records("a", {11, 12});
+  const std::string head = header("[[21,22],[11,12]]", R"(["0","1"])");
+  EXPECT_TRUE(compare(ref, head + records("1", {11, 12}) + records("0", {21, 22})).pass);
+  const std::string nan = line("layer_0_output", 0, {1, NAN}, R"(,"sequence":"0")");
+  const Comparison bad = compare(ref, head + records("1", {11, 12}) + nan);
+  EXPECT_FALSE(bad.pass);
+  EXPECT_EQ(bad.failed, 1);
+  EXPECT_EQ(bad.first_divergence->checkpoint.sequence, "0");
+}
+
+// Breaks if sequences whose tokens are not known were paired by anything but their names.
+TEST_F(SequencesTest, WithoutTokensNamesPairSequences) {
+  const std::string ref = records("a", {11, 12}) + records("b", {21, 22});
+  EXPECT_TRUE(compare(ref, records("b", {21, 22}) + records("a", {11, 12})).pass);
+  EXPECT_NE(
+      failure(ref, records("x", {11, 12}) + records("y", {21, 22})).find("no record in common"),
+      std::string::npos);
+}
+
+// Breaks if rows that the mask says are padding were compared, or moved what is not.
+TEST_F(SequencesTest, TheMaskSaysWhatIsPadding) {
+  const std::string ref = header("[[11,12,13],[21,22]]", R"(["a","b"])") +
+                          records("a", {11, 12, 13}) + records("b", {21, 22, 23});
+  const auto padded = [&](const std::string& row_b, const std::string& mask_b,
+                          const std::string& records_b) {
+    return header("[[11,12,13]," + row_b + "]", R"(["0","1"])",
+                  R"(,"mask":[[1,1,1],)" + mask_b + "]") +
+           records("0", {11, 12, 13}) + records_b;
+  };
+  const std::string pad = line("layer_0_output", 0, {7, 7}, R"(,"sequence":"1")");
+  const Comparison left =
+      compare(ref, padded("[0,21,22]", "[0,1,1]", pad + records("1", {21, 22, 23}, 0, 1)));
+  EXPECT_TRUE(left.pass);
+  EXPECT_EQ(left.compared, 6);
+  const std::string pad_after = line("layer_0_output", 2, {7, 7}, R"(,"sequence":"1")");
+  const Comparison right =
+      compare(ref, padded("[21,22,0]", "[1,1,0]",
+                          records("1", {21, 22}) + pad_after + records("1", {23}, 0, 3)));
+  EXPECT_TRUE(right.pass);
+  EXPECT_EQ(right.compared, 6);
+  EXPECT_FALSE(
+      compare(ref, padded("[0,21,22]", "[0,1,1]", pad + records("1", {21, 22, 23}, 1, 1))).pass);
+}
+
+// Breaks if padding was not recognised without a mask, or BOS was taken for it.
+TEST_F(SequencesTest, TokensShowWhatIsPadding) {
+  const std::string ref = header("[[11,12,13,14],[21,22]]", R"(["a","b"])") +
+                          records("a", {11, 12, 13, 14}) + records("b", {21, 22});
+  const std::string pads = records("1", {0, 0});
+  const Comparison left =
+      compare(ref, header("[[11,12,13,14],[0,0,21,22]]", R"(["0","1"])") +
+                       records("0", {11, 12, 13, 14}) + pads + records("1", {21, 22}, 0, 2));
+  EXPECT_TRUE(left.pass);
+  EXPECT_EQ(left.compared, 6);
+  const Comparison right =
+      compare(ref, header("[[11,12,13,14],[21,22,0,0]]", R"(["0","1"])") +
+                       records("0", {11, 12, 13, 14}) + records("1", {21, 22, 0, 0}));
+  EXPECT_TRUE(right.pass);
+  EXPECT_EQ(right.evidence.whole, 6);
+}
+
+// Breaks if a folder with a file for each sequence was not one log.
+TEST_F(SequencesTest, AFolderMayHaveAFileForEachSequence) {
+  for (const std::string folder : {"ref", "got"}) std::filesystem::create_directories(path(folder));
+  const auto file = [&](const std::string& tokens, const std::vector<int>& ids, float off) {
+    std::string text = "{\"assay\":1,\"tokens\":" + tokens + "}\n";
+    for (size_t i = 0; i < ids.size(); ++i) {
+      std::vector<float> values = waves(16, ids[i]);
+      values[3] += off;
+      text += line("layer_0_output", static_cast<int64_t>(i), values);
+    }
+    return text;
+  };
+  put("ref/one.jsonl", file("[11,12]", {11, 12}, 0));
+  put("ref/two.jsonl", file("[21,22]", {21, 22}, 0));
+  put("got/x.jsonl", file("[21,22]", {21, 22}, 0));
+  put("got/y.jsonl", file("[11,12]", {11, 12}, 0));
+  EXPECT_TRUE(compare_logs(path("ref"), path("got"), options_).pass);
+  put("got/y.jsonl", file("[11,12]", {11, 12}, 1));
+  const Comparison wrong = compare_logs(path("ref"), path("got"), options_);
+  ASSERT_TRUE(wrong.first_divergence);
+  EXPECT_EQ(wrong.first_divergence->checkpoint.sequence, "one");
+}
+
+// Breaks if a header whose lists do not fit each other was read.
+TEST_F(SequencesTest, ListsOfAHeaderMustFit) {
+  const std::string good = records("a", {11});
+  const auto error = [&](const std::string& head) { return failure(good, head + good); };
+  EXPECT_NE(
+      error(header("[[11],[12]]", R"(["a"])")).find("1 names of sequences, 2 lists of tokens"),
+      std::string::npos);
+  EXPECT_NE(
+      error(header("[[11]]", R"(["a"])", R"(,"mask":[[1,0]])")).find("a mask has another length"),
+      std::string::npos);
+  EXPECT_NE(error(header("[[11],[12]]", R"(["a","a"])")).find("'sequences' has 'a' twice"),
+            std::string::npos);
+  EXPECT_NE(error(header("[[11],12]", R"(["a","b"])")).find("'tokens' is"), std::string::npos);
+}
+
+// Breaks if a position that prefill and decode both computed could hold two values.
+TEST_F(SequencesTest, OnePositionOfTwoPhasesMustBeEqual) {
+  const std::string prefill = line("logits", 0, {1, 2}, R"(,"step":0,"phase":"prefill")");
+  EXPECT_TRUE(
+      compare(prefill, prefill + line("logits", 0, {1, 2}, R"(,"step":1,"phase":"decode")")).pass);
+  EXPECT_NE(failure(prefill, prefill + line("logits", 0, {1, 3}, R"(,"step":1,"phase":"decode")"))
+                .find("was logged before, in line 1, with other values"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace assay

@@ -8,7 +8,10 @@
 namespace assay {
 namespace {
 
-constexpr size_t kStateWords = 4;  // before the angles, which so stand at a multiple of 16 bytes
+constexpr size_t kStateWords = 2;
+
+// Positions whose angles are in memory.
+constexpr int64_t kAngles = 64;
 
 // Recordings differ in how many keys they have room for: so many at least, else powers of two.
 constexpr int64_t kMinKeys = 1024;
@@ -79,7 +82,8 @@ Decoder::Decoder(const ModelConfig& config, const Weights& weights, Kernels& ker
   const auto floats = [this](int64_t count) {
     return Buffer<float>(memory_, static_cast<size_t>(count));
   };
-  state_ = Buffer<int32_t>(memory_, kStateWords + static_cast<size_t>(config.rotary_dim));
+  state_ = Buffer<int32_t>(memory_, kStateWords);
+  angles_ = floats(kAngles * config.rotary_dim);
   x_ = floats(config.embedding_length);
   q_ = floats(config.q_width());
   attn_ = floats(config.q_width());
@@ -89,17 +93,17 @@ Decoder::Decoder(const ModelConfig& config, const Weights& weights, Kernels& ker
   attention_scratch_ =
       Buffer<float>(memory_, fused_.attention_scratch(shape_, static_cast<int64_t>(most)));
   choice_scratch_ = Buffer<std::byte>(memory_, fused_.choice_scratch(config.n_vocab));
-  chosen_ = Buffer<int32_t>(memory_, 1);
+  choices_ = fused_.host_choices();
   choosable_ = Buffer<uint8_t>(memory_, static_cast<size_t>(config.n_vocab));
   set_choosable({});
-  token_ = {state_.data(), state_.data() + 1,
-            reinterpret_cast<const float*>(state_.data() + kStateWords)};
+  token_ = {state_.data(), state_.data() + 1, angles_.data(), static_cast<int32_t>(kAngles)};
 }
 
 void Decoder::set_choosable(const std::vector<bool>& choosable) {
   std::vector<uint8_t> bytes(static_cast<size_t>(config_.n_vocab));
   std::copy_n(choosable.begin(), std::min(choosable.size(), bytes.size()), bytes.begin());
   memory_.upload(bytes.data(), bytes.size(), choosable_.data());
+  forget_next();
 }
 
 void Decoder::evaluate(int32_t token, int64_t position, Probe* probe, bool with_logits) {
@@ -128,23 +132,50 @@ void Decoder::evaluate(int32_t token, int64_t position, Probe* probe, bool with_
 }
 
 std::optional<int32_t> Decoder::evaluate_and_choose(int32_t token, int64_t position) {
-  place(token, position);
+  if (next_ != Next{token, position}) {
+    place(token, position);
+    begin_step(position);
+  }
+  next_.reset();
+  const bool goes_on = position + 1 < kv_.capacity();
+  if (goes_on) begin_step(position + 1);
+  const auto slot = static_cast<int32_t>(position % kChoices);
+  fused_.await(slot);
+  const int32_t id = choices_[slot];
+  if (id < 0) {
+    evaluate(token, position, nullptr, true);
+    return std::nullopt;
+  }
+  if (goes_on) next_ = {id, position + 1};
+  return id;
+}
+
+// Of the token in state_, which the launches then make the next one.
+void Decoder::begin_step(int64_t position) {
+  place_angles(position);
   replay(position, End::kChoice);
-  int32_t id = -1;
-  memory_.download(chosen_.data(), sizeof(id), &id);
-  return id < 0 ? std::nullopt : std::optional<int32_t>(id);
+  fused_.mark(static_cast<int32_t>(position % kChoices));
 }
 
 // What the recorded launches read of the token.
 void Decoder::place(int32_t token, int64_t position) {
+  forget_next();
   position_ = position;
-  std::vector<int32_t> state = {token, static_cast<int32_t>(position), 0, 0};
-  if (config_.architecture->position == PositionKind::kRotary) {
-    for (const float number : rope_table(config_, rope_factors_, position, 1)) {
-      state.push_back(std::bit_cast<int32_t>(number));
-    }
-  }
-  memory_.upload(state.data(), state.size() * sizeof(int32_t), state_.data());
+  const int32_t state[kStateWords] = {token, static_cast<int32_t>(position)};
+  memory_.upload(state, sizeof(state), state_.data());
+  place_angles(position);
+}
+
+// From `position` to the next multiple of kAngles. The device copies them after the steps before.
+void Decoder::place_angles(int64_t position) {
+  if (config_.architecture->position != PositionKind::kRotary) return;
+  if (position >= first_angle_ && position < end_of_angles_) return;
+  first_angle_ = position;
+  end_of_angles_ = (position / kAngles + 1) * kAngles;
+  const std::vector<float> table =
+      rope_table(config_, rope_factors_, position, end_of_angles_ - position);
+  memory_.upload(table.data(), table.size() * sizeof(float),
+                 angles_.data() + position % kAngles * config_.rotary_dim);
 }
 
 int64_t Decoder::visible_keys(int64_t position) const {
@@ -173,8 +204,8 @@ void Decoder::launch(int64_t keys, End end) {
   if (end == End::kLayers) return;
   launch_logits(nullptr);
   if (end == End::kLogits) return;
-  fused_.choose(
-      {logits_.data(), choosable_.data(), config_.n_vocab, choice_scratch_.data(), chosen_.data()});
+  fused_.choose({logits_.data(), choosable_.data(), config_.n_vocab, choice_scratch_.data(),
+                 choices_, state_.data(), state_.data() + 1});
 }
 
 void Decoder::launch_layer(int layer, int64_t keys, Probe* probe) {

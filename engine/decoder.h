@@ -31,12 +31,18 @@ class Decoder {
   void evaluate(int32_t token, int64_t position, Probe* probe, bool with_logits);
 
   // As evaluate() with logits and without a probe, and chooses the next token as a greedy Sampler
-  // does; nothing if that would throw.
+  // does; nothing if that would throw, and then logits() has the logits. Begins with the chosen
+  // token, if the cache has room for it, before it is known here: what is computed of a token that
+  // is not asked for next is overwritten.
   std::optional<int32_t> evaluate_and_choose(int32_t token, int64_t position);
+
+  // To be called when keys and values of the cache are changed by others.
+  void forget_next() { next_.reset(); }
 
   // The ids that may be chosen, from here on; none before.
   void set_choosable(const std::vector<bool>& choosable);
 
+  // Valid after evaluate().
   const float* logits() const { return logits_.data(); }
 
  private:
@@ -48,7 +54,15 @@ class Decoder {
   static bool is_common(const ModelConfig& config, const Weights& weights);
   static bool takes(const ModelConfig& config, const Weights& weights, const FusedKernels& fused);
 
+  struct Next {
+    int32_t token;
+    int64_t position;
+    bool operator==(const Next&) const = default;
+  };
+
   void place(int32_t token, int64_t position);
+  void place_angles(int64_t position);
+  void begin_step(int64_t position);
   // Keys that the token at `position` sees, and what its recording has room for.
   int64_t visible_keys(int64_t position) const;
   int64_t key_capacity(int64_t position) const;
@@ -78,8 +92,13 @@ class Decoder {
   FusedToken token_;
   int64_t position_ = 0;
 
-  Buffer<int32_t> state_;  // id, position, two unused; then the bits of cos and sin
-  Buffer<float> x_;        // the residual stream
+  Buffer<int32_t> state_;    // id, position
+  Buffer<float> angles_;     // those of position p in row p % kAngles
+  int64_t first_angle_ = 0;  // positions whose angles are there
+  int64_t end_of_angles_ = 0;
+  int32_t* choices_ = nullptr;  // [kChoices]
+  std::optional<Next> next_;    // the token that is under way
+  Buffer<float> x_;             // the residual stream
   Buffer<float> q_;
   Buffer<float> attn_;
   Buffer<float> act_;
@@ -87,7 +106,6 @@ class Decoder {
   Buffer<float> attention_scratch_;
   Buffer<std::byte> choice_scratch_;
   Buffer<uint8_t> choosable_;
-  Buffer<int32_t> chosen_;
   // What only a probe sees, allocated when one does.
   std::array<Buffer<float>, kCheckpoints> probe_buffers_;
   std::vector<float> host_values_;

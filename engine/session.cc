@@ -122,6 +122,7 @@ void Session::eval_batch(std::span<const int32_t> tokens, bool last) {
   if (n_tokens == 1 && decoder_ != nullptr && layer_input_ == nullptr) {
     return decode(tokens[0], last);
   }
+  if (decoder_ != nullptr) decoder_->forget_next();
   embed(tokens);
   for (int layer = 0; layer < config_.n_layers; ++layer) {
     replace_input(layer, n_tokens);

@@ -142,6 +142,7 @@ void Session::restore(const std::string& path) {
   }
   from += factor_bytes;
   n_positions_ = static_cast<int64_t>(head.n_positions);
+  if (decoder_ != nullptr) decoder_->forget_next();
   for (const Vectors& vectors : stored_vectors(n_positions_)) {
     memory_.upload(from, vectors.bytes, vectors.data);
     from += vectors.bytes;

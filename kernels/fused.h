@@ -30,7 +30,9 @@ struct FusedLinear {
 struct FusedToken {
   const int32_t* id = nullptr;        // [1]
   const int32_t* position = nullptr;  // [1]
-  const float* cos_sin = nullptr;     // [rotary_dim / 2, 2] at that position
+  // [n_angles, rotary_dim / 2, 2], those of a position in row position % n_angles
+  const float* cos_sin = nullptr;
+  int32_t n_angles = 1;
 };
 
 // x = row id of `table`, plus row `position` of `positions` if that has data.
@@ -112,8 +114,13 @@ struct FusedChoice {
   const uint8_t* choosable = nullptr;
   int64_t count = 0;
   void* scratch = nullptr;  // choice_scratch(count) bytes
+  int32_t* ids = nullptr;   // [kChoices], of which the token's position % kChoices is set
+  // The token that the logits are of. It becomes the next one: the id is the choice, or 0 if there
+  // is none, the position one more.
   int32_t* id = nullptr;
+  int32_t* position = nullptr;
 };
+constexpr int32_t kChoices = 2;
 
 // Launches that were recorded, to be made again in one go.
 class Recording {
@@ -141,6 +148,13 @@ class FusedKernels {
   virtual void activation(const FusedActivation& step) = 0;
   virtual void logits(const FusedLogits& step) = 0;
   virtual void choose(const FusedChoice& step) = 0;
+
+  // Where choices are put for the host: [kChoices] words that launches write. The host may read
+  // them after await(slot), which returns when all that was launched before the last mark(slot) is
+  // done; what was launched after it may still run. `slot`: below kChoices.
+  virtual int32_t* host_choices() = 0;
+  virtual void mark(int32_t slot) = 0;
+  virtual void await(int32_t slot) = 0;
 
   // What `steps` calls of the above is not done but kept. No memory may be allocated in it.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& steps) = 0;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/exp.h"
 #include "kernels/cuda/lanes.h"
 #include "kernels/cuda/weights.h"
@@ -27,8 +29,9 @@ struct Keys {
   // The head of keys and values that a query's head reads. A division, which loops are to be
   // spared.
   __device__ int64_t kv_head(int64_t head) const {
-    return static_cast<int64_t>(static_cast<uint32_t>(head) /
-                                static_cast<uint32_t>(shape.n_heads / shape.n_kv_heads));
+    return static_cast<int64_t>(
+        static_cast<uint32_t>(head) /
+        (static_cast<uint32_t>(shape.n_heads) / static_cast<uint32_t>(shape.n_kv_heads)));
   }
   // Element index of a key's or value's vector.
   __device__ int64_t vector(int64_t key, int64_t kv_head) const {
@@ -45,16 +48,105 @@ __device__ float kv_value(const Global<const uint8_t>& bytes, int64_t element) {
   return Kv::value(bytes.range(element * Kv::kBytes, Kv::kBytes));
 }
 
-// The score of the query at q for `key` of head `kv_head`, in all lanes of the group.
+// A score is computed by a few threads, each with kPart of the sixteen lanes (lanes.h): those of
+// the adjacent elements that 16 bytes of a key hold.
 template <class Kv>
-__device__ float score(const Keys& keys, const Global<const float>& q, int64_t kv_head,
-                       int64_t key) {
-  const int64_t vector = keys.vector(key, kv_head);
-  float lane = 0.0F;
-  for (int64_t d = lane_of_group(); d < keys.shape.head_dim; d += kLanes) {
-    lane = fmaf(q[d], kv_value<Kv>(keys.k, vector + d), lane);
+constexpr int kPart = 16 / Kv::kBytes;
+template <class Kv>
+constexpr int kThreadsOfKey = kLanes / kPart<Kv>;
+
+// What a thread has under way at once: so many keys, of each so many parts.
+constexpr int kKeysAhead = 2;
+constexpr int kPartsAhead = 4;
+
+// The elements [d, d + kPart) of a key, of which there are `left`, as they are stored. kWhole: all
+// are there, at a multiple of 16 bytes.
+template <class Kv, bool kWhole>
+__device__ uint4 part_of_key(const Global<const uint8_t>& bytes, int64_t element, int64_t left) {
+  if constexpr (kWhole) return load_as<uint4>(bytes.range(element * Kv::kBytes, 16));
+  uint32_t words[4] = {};
+  ASSAY_UNROLL
+  for (int e = 0; e < kPart<Kv>; ++e) {
+    if (e >= left) continue;
+    const uint32_t bits = Kv::bits(bytes.range((element + e) * Kv::kBytes, Kv::kBytes));
+    words[e * Kv::kBytes / 4] |= bits << (e * Kv::kBytes % 4 * 8);
   }
-  return sum_lanes(lane) * keys.shape.scale;
+  return {words[0], words[1], words[2], words[3]};
+}
+
+// Those of the query.
+template <class Kv, bool kWhole>
+__device__ void part_of_query(const Global<const float>& q, int64_t d, int64_t left,
+                              float (&part)[kPart<Kv>]) {
+  if constexpr (kWhole) {
+    ASSAY_UNROLL
+    for (int e = 0; e < kPart<Kv>; e += 4) {
+      const auto four = load_as<float4>(reinterpret_cast<const uint8_t*>(q.range(d + e, 4)));
+      part[e] = four.x;
+      part[e + 1] = four.y;
+      part[e + 2] = four.z;
+      part[e + 3] = four.w;
+    }
+  } else {
+    ASSAY_UNROLL
+    for (int e = 0; e < kPart<Kv>; ++e) part[e] = e < left ? q[d + e] : 0.0F;
+  }
+}
+
+template <class Kv, bool kWhole>
+__device__ void add_part(const uint4& part, const float (&query)[kPart<Kv>], int64_t left,
+                         float (&lanes)[kPart<Kv>]) {
+  const uint32_t words[4] = {part.x, part.y, part.z, part.w};
+  ASSAY_UNROLL
+  for (int e = 0; e < kPart<Kv>; ++e) {
+    if (!kWhole && e >= left) continue;
+    const uint32_t bits = words[e * Kv::kBytes / 4] >> (e * Kv::kBytes % 4 * 8);
+    lanes[e] = fmaf(query[e], Kv::from_bits(bits), lanes[e]);
+  }
+}
+
+// store(i, score) of the query at q for the keys `first` + i, i in [begin, end), of head `kv_head`.
+// All threads of the block must call it.
+template <class Kv, bool kWhole, class Store>
+__device__ void score_keys(const Keys& keys, const Global<const float>& q, int64_t kv_head,
+                           int64_t first, int64_t begin, int64_t end, const Store& store) {
+  constexpr int kGroups = kAttentionThreads / kThreadsOfKey<Kv>;
+  const int own = static_cast<int>(threadIdx.x) % kThreadsOfKey<Kv>;
+  const int64_t head_dim = keys.shape.head_dim;
+  for (int64_t round = begin; round < end; round += kGroups * kKeysAhead) {
+    const int64_t i = round + threadIdx.x / kThreadsOfKey<Kv>;
+    float lanes[kKeysAhead][kPart<Kv>] = {};
+    ASSAY_NO_UNROLL
+    for (int64_t d = own * kPart<Kv>; d < head_dim; d += kPartsAhead * kLanes) {
+      uint4 parts[kKeysAhead][kPartsAhead];
+      ASSAY_UNROLL
+      for (int k = 0; k < kKeysAhead; ++k) {
+        if (i + k * kGroups >= end) continue;
+        const int64_t key = keys.vector(first + i + k * kGroups, kv_head) + d;
+        ASSAY_UNROLL
+        for (int p = 0; p < kPartsAhead; ++p) {
+          const int64_t left = head_dim - d - p * kLanes;
+          if (left > 0) parts[k][p] = part_of_key<Kv, kWhole>(keys.k, key + p * kLanes, left);
+        }
+      }
+      ASSAY_UNROLL
+      for (int p = 0; p < kPartsAhead; ++p) {
+        const int64_t left = head_dim - d - p * kLanes;
+        if (left <= 0) continue;
+        float query[kPart<Kv>];
+        part_of_query<Kv, kWhole>(q, d + p * kLanes, left, query);
+        ASSAY_UNROLL
+        for (int k = 0; k < kKeysAhead; ++k) {
+          if (i + k * kGroups < end) add_part<Kv, kWhole>(parts[k][p], query, left, lanes[k]);
+        }
+      }
+    }
+    ASSAY_UNROLL
+    for (int k = 0; k < kKeysAhead; ++k) {
+      const float sum = sum_of_parts(lanes[k]);
+      if (own == 0 && i + k * kGroups < end) store(i + k * kGroups, sum * keys.shape.scale);
+    }
+  }
 }
 
 // The greatest of `value` over all threads of the block, in each of them; NaN is left out. There
@@ -89,16 +181,33 @@ __device__ float softmax_in_block(const Array& scores, int64_t n, float sink = -
   return static_cast<float>(sum + static_cast<double>(exp_of(sink - greatest)));
 }
 
-// The sum of weights[key - first_key] * value over the keys [begin, end), of element d of the head.
+// The sum of weights[i] * value of the key `begin` + i over i in [0, n), of element d of the head.
+// The sum is one chain; what it reads comes kAhead keys ahead.
 template <class Kv, class Array>
-__device__ float sum_of_run(const Keys& keys, const Array& weights, int64_t kv_head,
-                            int64_t first_key, int64_t begin, int64_t end, int64_t d) {
+__device__ float sum_of_run(const Keys& keys, const Array& weights, int64_t kv_head, int64_t begin,
+                            int n, int64_t d) {
+  constexpr int kAhead = 32;
+  const auto stride = static_cast<int>(keys.shape.n_kv_heads * keys.shape.head_dim) * Kv::kBytes;
+  Global<const uint8_t> v = keys.v.from((keys.vector(begin, kv_head) + d) * Kv::kBytes);
   float sum = 0.0F;
-  ASSAY_UNROLL_BY_4
-  for (int64_t key = begin; key < end; ++key) {
-    const float value = kv_value<Kv>(keys.v, keys.vector(key, kv_head) + d);
-    sum = fmaf(weights[key - first_key], value, sum);
-  }
+  const auto add = [&](int first, auto is_whole) {
+    float values[kAhead];
+    ASSAY_UNROLL
+    for (int i = 0; i < kAhead; ++i) {
+      if (!decltype(is_whole)::value && first + i >= n) continue;
+      values[i] = Kv::value(v.range(int64_t{i} * stride, Kv::kBytes));
+    }
+    ASSAY_UNROLL
+    for (int i = 0; i < kAhead; ++i) {
+      if (!decltype(is_whole)::value && first + i >= n) continue;
+      sum = fmaf(weights[first + i], values[i], sum);
+    }
+    v = v.from(int64_t{kAhead} * stride);
+  };
+  int first = 0;
+  ASSAY_NO_UNROLL
+  for (; first + kAhead <= n; first += kAhead) add(first, std::true_type{});
+  if (first < n) add(first, std::false_type{});
   return sum;
 }
 

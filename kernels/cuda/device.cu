@@ -8,7 +8,8 @@
 namespace assay::cuda {
 namespace {
 
-constexpr int kOldestMajor = 8;  // sm_80
+constexpr int kOldestMajor = 8;       // sm_80
+constexpr int kOldestEarlyStart = 9;  // sm_90
 
 std::string version(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
@@ -123,6 +124,18 @@ Device::Device() : arena_({take_block, [](void* block) { cudaFree(block); }}) {
   stream_.reset(stream);
   ASSAY_CUDA_CHECK(
       cudaDeviceGetAttribute(&most_shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
+  ASSAY_CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, 0));
+  int major = 0;
+  ASSAY_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+  can_start_early_ = major >= kOldestEarlyStart;
+  void* words = nullptr;
+  ASSAY_CUDA_CHECK(cudaMallocHost(&words, kChoices * sizeof(int32_t)));
+  host_words_.reset(words);
+  for (Event& mark : marks_) {
+    cudaEvent_t event = nullptr;
+    ASSAY_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    mark.reset(event);
+  }
   copies_ = std::make_unique<StagedCopies>(stream);
 }
 
@@ -150,6 +163,16 @@ void Device::upload(const void* from, size_t bytes, void* to) {
 void Device::download(const void* from, size_t bytes, void* to) {
   reject_while_recording("a copy");
   copies_->download(from, bytes, to);
+}
+
+void Device::mark(int32_t slot) {
+  reject_while_recording("a mark");
+  ASSAY_CUDA_CHECK(cudaEventRecord(marks_.at(static_cast<size_t>(slot)).get(), stream()));
+}
+
+void Device::await(int32_t slot) {
+  reject_while_recording("a wait");
+  ASSAY_CUDA_CHECK(cudaEventSynchronize(marks_.at(static_cast<size_t>(slot)).get()));
 }
 
 void Device::reject_while_recording(const char* what) const {
@@ -199,9 +222,29 @@ void Device::enqueue(std::string_view name, const LaunchShape& shape, const void
   config.blockDim = shape.block;
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream();
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &early;
+  config.numAttrs = shape.starts_early && can_start_early_ ? 1 : 0;
   const cudaError_t result = cudaLaunchKernelExC(&config, kernel, arguments);
   if (result != cudaSuccess) cudaGetLastError();  // reported here, and not again by the next call
   check_launch_of(name, result);
+}
+
+Residency Device::residency_of(std::string_view name, const void* kernel, unsigned threads,
+                               size_t shared_bytes) {
+  load(name, kernel);
+  unsigned& blocks = resident_[{kernel, shared_bytes}];
+  if (blocks == 0) {
+    int count = 0;
+    const cudaError_t result = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &count, kernel, static_cast<int>(threads), shared_bytes);
+    if (result != cudaSuccess) cudaGetLastError();  // reported here, and not again by the next call
+    check_launch_of(name, result);
+    blocks = count > 0 ? static_cast<unsigned>(count) : 1;  // 0: the launch will say what is wrong
+  }
+  return {static_cast<unsigned>(multiprocessors_), blocks};
 }
 
 void Device::load(std::string_view name, const void* kernel) {

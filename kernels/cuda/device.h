@@ -2,13 +2,17 @@
 
 #include <cuda_runtime.h>
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/arena.h"
 #include "kernels/cuda/handles.h"
@@ -21,7 +25,14 @@ namespace assay::cuda {
 struct LaunchShape {
   dim3 grid;
   dim3 block;
-  size_t shared_bytes = 0;  // dynamic shared memory of each block
+  size_t shared_bytes = 0;    // dynamic shared memory of each block
+  bool starts_early = false;  // the kernel calls wait_for_launches()
+};
+
+// How many blocks of a kernel find room at once.
+struct Residency {
+  unsigned multiprocessors;
+  unsigned blocks;  // on each
 };
 
 // One stream of one CUDA device, and the device's memory. A fault of a kernel is reported by the
@@ -42,6 +53,17 @@ class Device final : public Memory {
   void release(void* address) noexcept override { arena_.release(address); }
   void upload(const void* from, size_t bytes, void* to) override;
   void download(const void* from, size_t bytes, void* to) override;
+
+  // Words of the host that kernels may write; and FusedKernels' mark() and await().
+  int32_t* host_words() const { return static_cast<int32_t*>(host_words_.get()); }
+  void mark(int32_t slot);
+  void await(int32_t slot);
+
+  template <class Kernel>
+  Residency residency(std::string_view name, Kernel* kernel, unsigned threads,
+                      size_t shared_bytes) {
+    return residency_of(name, reinterpret_cast<const void*>(kernel), threads, shared_bytes);
+  }
 
   // The launches of `steps` as a CUDA graph, which must not outlive the device. `steps` may launch
   // kernels and nothing else: it is called twice, the first time to load those that are new, which
@@ -67,10 +89,17 @@ class Device final : public Memory {
   // Loads a kernel before its first launch, and lets its blocks have as much shared memory as the
   // device has for one.
   void load(std::string_view name, const void* kernel);
+  Residency residency_of(std::string_view name, const void* kernel, unsigned threads,
+                         size_t shared_bytes);
 
   Stream stream_;
-  int most_shared_bytes_ = 0;  // of a block
+  std::array<Event, kChoices> marks_;
+  PinnedMemory host_words_;  // [kChoices]
+  int multiprocessors_ = 0;
+  bool can_start_early_ = false;  // a launch, before the one before it has ended
+  int most_shared_bytes_ = 0;     // of a block
   std::set<const void*> loaded_;
+  std::map<std::pair<const void*, size_t>, unsigned> resident_;  // by kernel and shared memory
   bool is_recording_ = false;
   bool only_loads_ = false;
   Arena arena_;

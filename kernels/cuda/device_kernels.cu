@@ -34,6 +34,10 @@ class DeviceFused final : public FusedKernels {
   void logits(const FusedLogits& step) override { fused_logits(device_, math_, step); }
   void choose(const FusedChoice& step) override { fused_choose(device_, step); }
 
+  int32_t* host_choices() override { return device_.host_words(); }
+  void mark(int32_t slot) override { device_.mark(slot); }
+  void await(int32_t slot) override { device_.await(slot); }
+
   std::unique_ptr<Recording> record(const std::function<void()>& steps) override {
     return device_.record(steps);
   }

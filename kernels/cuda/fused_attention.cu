@@ -1,19 +1,19 @@
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/ops.h"
 
-// Attention of one token, whose position stands in device memory. A block does all of a head's few
-// keys at once; many keys, and the few of a head too wide for a block's shared memory, are split
-// over blocks, in runs of 256 that are combined in ascending order. Both give the bits of
+// Attention of one token, whose position stands in device memory. Few keys take one launch: each
+// block has the scores of all keys of a head, and sums some of the values' elements. Many keys are
+// split over blocks, in runs of 256 that are combined in ascending order. Both give the bits of
 // kernels/cuda/attention.cu.
 namespace assay::ASSAY_DEVICE {
 namespace {
 
 constexpr int64_t kFewKeys = 1024;
-constexpr int kKeysPerBlock = 64;
+constexpr int kKeysPerBlock = 256;
 
-// Of dynamic shared memory: all of the 48 KiB that every device gives a block, but 256 bytes for
-// what the softmax keeps besides.
-constexpr int64_t kMaxFloats = 12 * 1024 - 64;
+// Elements of a head that a block of few keys sums: with the four runs that these lie in, one for
+// each thread.
+constexpr int kElementsPerBlock = 64;
 
 struct Decode {
   Global<const float> q;
@@ -51,69 +51,97 @@ struct Seen {
   }
 };
 
-// out = the sum of the runs in ascending order, divided by the sum of the weights. runs[n_runs,
-// head_dim].
+// out[first + d] = the sum of the runs in ascending order, divided by the sum of the weights, for d
+// in [0, n). runs[n_runs, n].
 template <class Array>
-__device__ void combine(const Decode& a, const Seen& seen, const Array& runs, float weight_sum) {
-  const int64_t head_dim = a.keys.shape.head_dim;
-  for (int64_t d = threadIdx.x; d < head_dim; d += blockDim.x) {
+__device__ void combine(const Decode& a, const Seen& seen, const Array& runs, float weight_sum,
+                        int64_t first, int64_t n) {
+  for (int64_t d = threadIdx.x; d < n; d += blockDim.x) {
     float total = 0.0F;
-    for (int64_t i = 0; i < seen.n_runs; ++i) total = total + runs[i * head_dim + d];
-    a.out[blockIdx.y * head_dim + d] = total / weight_sum;
+    for (int64_t i = 0; i < seen.n_runs; ++i) total = total + runs[i * n + d];
+    a.out[blockIdx.y * a.keys.shape.head_dim + first + d] = total / weight_sum;
   }
 }
 
 template <class T>
 struct Offset {
   const T& array;
-  int64_t first;
-  __device__ decltype(auto) operator[](int64_t i) const { return array[first + i]; }
+  int first;
+  __device__ decltype(auto) operator[](int64_t i) const {
+    return array[first + static_cast<int>(i)];
+  }
 };
 
-// Few keys: a block for each head.
-template <class Kv>
-__global__ void few_keys_kernel(Decode a) {
-  ASSAY_DYNAMIC_SHARED(float, floats);  // weights[most_keys], runs[most_runs, head_dim]
-  const int64_t head = blockIdx.y;
-  const int64_t kv_head = a.keys.kv_head(head);
+// store(i, score) for the keys seen.first + i, i in [begin, end), by all threads of the block.
+template <class Kv, class Store>
+__device__ void score_seen(const Decode& a, const Seen& seen, int64_t begin, int64_t end,
+                           const Store& store) {
   const int64_t head_dim = a.keys.shape.head_dim;
-  const Seen seen(a);
-  const Global<const float> q = a.q.from(head * head_dim);
-  for (int64_t i = threadIdx.x / kLanes; i < seen.n_keys(); i += kMaxGroups) {
-    const float value = score<Kv>(a.keys, q, kv_head, seen.first + i);
-    if (lane_of_group() == 0) floats[i] = value;
+  const int64_t kv_head = a.keys.kv_head(blockIdx.y);
+  const Global<const float> q = a.q.from(blockIdx.y * head_dim);
+  if (head_dim % kPart<Kv> == 0) {
+    score_keys<Kv, true>(a.keys, q, kv_head, seen.first, begin, end, store);
+  } else {
+    score_keys<Kv, false>(a.keys, q, kv_head, seen.first, begin, end, store);
   }
+}
+
+// Values are read after the softmax: until then they come to the second-level cache.
+template <class Kv>
+__device__ void prefetch_values(const Decode& a, const Seen& seen, int64_t first, int64_t n) {
+  constexpr int kLine = 128;
+  const int64_t kv_head = a.keys.kv_head(blockIdx.y);
+  for (int64_t i = threadIdx.x; i < seen.n_keys(); i += blockDim.x) {
+    const int64_t at = (a.keys.vector(seen.first + i, kv_head) + first) * Kv::kBytes;
+    for (int64_t done = 0; done < n * Kv::kBytes; done += kLine) prefetch(a.keys.v, at + done);
+  }
+}
+
+// Few keys: of a head, a block for each kElementsPerBlock elements.
+template <class Kv>
+ASSAY_KERNEL(kAttentionThreads, 2, few_keys_kernel, ASSAY_CONSTANT(Decode) a) {
+  ASSAY_DYNAMIC_SHARED(float, floats);  // weights[most_keys], runs[most_runs, kElementsPerBlock]
+  wait_for_launches();
+  let_next_launch_start();
+  const Seen seen(a);
+  const int64_t kv_head = a.keys.kv_head(blockIdx.y);
+  const int64_t first = int64_t{blockIdx.x} * kElementsPerBlock;
+  const int64_t left = a.keys.shape.head_dim - first;
+  const auto n = static_cast<int>(left < kElementsPerBlock ? left : kElementsPerBlock);
+  prefetch_values<Kv>(a, seen, first, n);
+  score_seen<Kv>(a, seen, 0, seen.n_keys(), [&](int64_t i, float score) { floats[i] = score; });
   __syncthreads();
   const Offset<decltype(floats)> weights = {floats, 0};
-  const Offset<decltype(floats)> runs = {floats, a.most_keys};
+  const Offset<decltype(floats)> runs = {floats, static_cast<int>(a.most_keys)};
   const float weight_sum = softmax_in_block(weights, seen.n_keys());
-  for (int64_t i = threadIdx.x; i < seen.n_runs * head_dim; i += blockDim.x) {
-    const int64_t run = i / head_dim;
-    floats[a.most_keys + i] = sum_of_run<Kv>(a.keys, weights, kv_head, seen.first, seen.begin(run),
-                                             seen.end(run), i % head_dim);
+  for (int i = static_cast<int>(threadIdx.x); i < seen.n_runs * n; i += kAttentionThreads) {
+    const int run = i / n;
+    const int64_t begin = seen.begin(run);
+    const Offset<decltype(floats)> of_run = {floats, static_cast<int>(begin - seen.first)};
+    runs[i] = sum_of_run<Kv>(a.keys, of_run, kv_head, begin,
+                             static_cast<int>(seen.end(run) - begin), first + i % n);
   }
   __syncthreads();
-  combine(a, seen, runs, weight_sum);
+  combine(a, seen, runs, weight_sum, first, n);
 }
 
 template <class Kv>
-__global__ void split_score_kernel(Decode a) {
-  const int64_t head = blockIdx.y;
-  const int64_t kv_head = a.keys.kv_head(head);
+ASSAY_KERNEL(kAttentionThreads, 2, split_score_kernel, ASSAY_CONSTANT(Decode) a) {
+  wait_for_launches();
+  let_next_launch_start();
   const Seen seen(a);
-  const Global<const float> q = a.q.from(head * a.keys.shape.head_dim);
-  const int64_t first = int64_t{blockIdx.x} * kKeysPerBlock;
-  for (int64_t i = first + threadIdx.x / kLanes; i < first + kKeysPerBlock; i += kMaxGroups) {
-    if (i >= seen.n_keys()) return;  // the whole group
-    const float value = score<Kv>(a.keys, q, kv_head, seen.first + i);
-    if (lane_of_group() == 0) a.scores[head * a.most_keys + i] = value;
-  }
+  const int64_t begin = int64_t{blockIdx.x} * kKeysPerBlock;
+  const int64_t end = begin + kKeysPerBlock;
+  score_seen<Kv>(a, seen, begin, end < seen.n_keys() ? end : seen.n_keys(),
+                 [&](int64_t i, float score) { a.scores[blockIdx.y * a.most_keys + i] = score; });
 }
 
 // The weights of a run and the sum of its values, by a block.
 template <class Kv>
-__global__ void split_value_kernel(Decode a) {
+ASSAY_KERNEL(kAttentionThreads, 2, split_value_kernel, ASSAY_CONSTANT(Decode) a) {
   ASSAY_SHARED(float, weights, kKeyRun);
+  wait_for_launches();
+  let_next_launch_start();
   const int64_t head = blockIdx.y;
   const int64_t kv_head = a.keys.kv_head(head);
   const int64_t run = blockIdx.x;
@@ -131,17 +159,20 @@ __global__ void split_value_kernel(Decode a) {
   __syncthreads();
   for (int64_t d = threadIdx.x; d < head_dim; d += blockDim.x) {
     a.runs[(head * a.most_runs + run) * head_dim + d] =
-        sum_of_run<Kv>(a.keys, weights, kv_head, begin, begin, seen.end(run), d);
+        sum_of_run<Kv>(a.keys, weights, kv_head, begin, static_cast<int>(seen.end(run) - begin), d);
   }
 }
 
-__global__ void split_combine_kernel(Decode a) {
+ASSAY_KERNEL(kAttentionThreads, 2, split_combine_kernel, ASSAY_CONSTANT(Decode) a) {
+  wait_for_launches();
+  let_next_launch_start();
   const int64_t head = blockIdx.y;
   const Seen seen(a);
   const Global<float> weights = a.weights.from(head * a.most_keys);
   const auto weight_sum = static_cast<float>(
       sum_in_block(seen.n_keys(), [&](float lane, int64_t i) { return lane + weights[i]; }));
-  combine(a, seen, a.runs.from(head * a.most_runs * a.keys.shape.head_dim), weight_sum);
+  const int64_t head_dim = a.keys.shape.head_dim;
+  combine(a, seen, a.runs.from(head * a.most_runs * head_dim), weight_sum, 0, head_dim);
 }
 
 template <class Kv>
@@ -150,11 +181,13 @@ void attend(Device& device, const Decode& a) {
   const auto shape = [&](int64_t blocks, int64_t floats) {
     return LaunchShape{{static_cast<unsigned>(blocks), heads, 1},
                        {kAttentionThreads, 1, 1},
-                       static_cast<size_t>(floats) * sizeof(float)};
+                       static_cast<size_t>(floats) * sizeof(float),
+                       true};
   };
-  const int64_t floats = a.most_keys + a.most_runs * a.keys.shape.head_dim;
-  if (a.most_keys <= kFewKeys && floats <= kMaxFloats) {
-    ASSAY_LAUNCH(device, shape(1, floats), (few_keys_kernel<Kv>), a);
+  if (a.most_keys <= kFewKeys) {
+    const unsigned parts = blocks_for(a.keys.shape.head_dim, kElementsPerBlock);
+    const int64_t floats = a.most_keys + a.most_runs * kElementsPerBlock;
+    ASSAY_LAUNCH(device, shape(parts, floats), (few_keys_kernel<Kv>), a);
     return;
   }
   ASSAY_LAUNCH(device, shape(blocks_for(a.most_keys, kKeysPerBlock), 0), (split_score_kernel<Kv>),

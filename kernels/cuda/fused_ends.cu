@@ -5,14 +5,13 @@
 namespace assay::ASSAY_DEVICE {
 namespace {
 
-constexpr int kWarp = 32;
-constexpr int kWarps = kThreads / kWarp;
 constexpr int kChoicesPerBlock = kThreads * 16;
 constexpr int32_t kNone = -1;  // no id that may be chosen
 constexpr int32_t kBad = -2;   // NaN or an infinity
 
 __global__ void embed_kernel(Rows table, Rows positions, Global<const int32_t> id,
                              Global<const int32_t> position, Global<float> x) {
+  let_next_launch_start();
   const int64_t column = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (column >= table.columns) return;
   const float value = element_of(table, id[0], column);
@@ -33,12 +32,12 @@ __device__ Choice better(const Choice& a, const Choice& b) {
 // The best of all threads of the block, in thread 0.
 __device__ Choice best_in_block(Choice best) {
   ASSAY_SHARED(Choice, choices, kWarps);
-  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+  for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
     const float logit = __shfl_xor_sync(0xFFFFFFFFU, best.logit, distance);
     const int32_t id = __shfl_xor_sync(0xFFFFFFFFU, best.id, distance);
     best = better(best, Choice{logit, id});
   }
-  if (threadIdx.x % kWarp == 0) choices[threadIdx.x / kWarp] = best;
+  if (threadIdx.x % kWarpThreads == 0) choices[threadIdx.x / kWarpThreads] = best;
   __syncthreads();
   if (threadIdx.x == 0) {
     for (int warp = 1; warp < kWarps; ++warp) best = better(best, choices[warp]);
@@ -48,6 +47,8 @@ __device__ Choice best_in_block(Choice best) {
 
 __global__ void choose_kernel(Global<const float> logits, Global<const uint8_t> choosable,
                               int64_t count, Global<Choice> choices) {
+  wait_for_launches();
+  let_next_launch_start();
   Choice best = {0.0F, kNone};
   const int64_t first = int64_t{blockIdx.x} * kChoicesPerBlock;
   for (int64_t id = first + threadIdx.x; id < first + kChoicesPerBlock; id += blockDim.x) {
@@ -60,12 +61,19 @@ __global__ void choose_kernel(Global<const float> logits, Global<const uint8_t> 
   if (threadIdx.x == 0) choices[blockIdx.x] = best;
 }
 
-__global__ void best_choice_kernel(Global<const Choice> choices, int64_t count,
-                                   Global<int32_t> id) {
+// The choice is the next token: a step that is launched before the host knows it begins with it.
+__global__ void best_choice_kernel(Global<const Choice> choices, int64_t count, Global<int32_t> ids,
+                                   Global<int32_t> token, Global<int32_t> position) {
+  wait_for_launches();
+  let_next_launch_start();
   Choice best = {0.0F, kNone};
   for (int64_t i = threadIdx.x; i < count; i += blockDim.x) best = better(best, choices[i]);
   best = best_in_block(best);
-  if (threadIdx.x == 0) id[0] = best.id < 0 ? -1 : best.id;
+  if (threadIdx.x != 0) return;
+  const int32_t at = position[0];
+  ids[at % kChoices] = best.id < 0 ? -1 : best.id;
+  token[0] = best.id < 0 ? 0 : best.id;
+  position[0] = at + 1;
 }
 
 }  // namespace
@@ -83,10 +91,10 @@ size_t fused_choice_scratch(int64_t count) {
 void fused_choose(Device& device, const FusedChoice& step) {
   const unsigned blocks = blocks_for(step.count, kChoicesPerBlock);
   auto* choices = static_cast<Choice*>(step.scratch);
-  ASSAY_LAUNCH(device, (LaunchShape{{blocks, 1, 1}, {kThreads, 1, 1}, 0}), choose_kernel,
+  ASSAY_LAUNCH(device, (LaunchShape{{blocks, 1, 1}, {kThreads, 1, 1}, 0, true}), choose_kernel,
                step.logits, step.choosable, step.count, choices);
-  ASSAY_LAUNCH(device, (LaunchShape{{1, 1, 1}, {kThreads, 1, 1}, 0}), best_choice_kernel, choices,
-               int64_t{blocks}, step.id);
+  ASSAY_LAUNCH(device, (LaunchShape{{1, 1, 1}, {kThreads, 1, 1}, 0, true}), best_choice_kernel,
+               choices, int64_t{blocks}, step.ids, step.id, step.position);
 }
 
 }  // namespace assay::ASSAY_DEVICE

@@ -18,32 +18,56 @@ struct InputSource {
   Global<float> normed_seen;
 };
 
-// Element i of the norm of a vector is element(i).
+// Lets what a norm multiplies by come to the second-level cache: no launch writes it.
+__device__ inline void prefetch_norm(const InputSource& s) {
+  constexpr int kLine = 128 / sizeof(float);
+  for (int64_t i = int64_t{threadIdx.x} * kLine; i < s.width; i += kThreads * kLine) {
+    if (s.weight) prefetch(s.weight, i);
+    if (s.bias) prefetch(s.bias, i);
+  }
+}
+
+// put(i, value) of every element of the vector, by all threads of the block.
+template <class Put>
+__device__ void for_elements(const InputSource& s, const Put& put) {
+  const int64_t fours = s.width % 4 == 0 ? s.width : 0;
+  for (int64_t i = 4 * threadIdx.x; i < fours; i += 4 * kThreads) {
+    const auto four = load_from<float4>(s.x, i);
+    put(i, four.x);
+    put(i + 1, four.y);
+    put(i + 2, four.z);
+    put(i + 3, four.w);
+  }
+  for (int64_t i = fours + threadIdx.x; i < s.width; i += kThreads) put(i, s.x[i]);
+}
+
+// Element i of the norm of a vector, which stands in shared memory, is element(i).
+template <class X>
 struct Normalizer {
-  float mean;
+  const X& x;
+  float mean = 0.0F;
   float factor;
 
   // All threads of the block must call it.
-  __device__ explicit Normalizer(const InputSource& s) : mean(0.0F), factor(1.0F) {
+  __device__ Normalizer(const InputSource& s, const X& vector) : x(vector) {
     if (s.kind == NormKind::kRms) {
       const double squares =
-          sum_in_block(s.width, [&](float lane, int64_t i) { return fmaf(s.x[i], s.x[i], lane); });
+          sum_in_block(s.width, [&](float lane, int64_t i) { return fmaf(x[i], x[i], lane); });
       factor = inverse_root(squares, s.width, s.eps);
       return;
     }
-    const double total =
-        sum_in_block(s.width, [&](float lane, int64_t i) { return lane + s.x[i]; });
+    const double total = sum_in_block(s.width, [&](float lane, int64_t i) { return lane + x[i]; });
     mean = static_cast<float>(total / static_cast<double>(s.width));
     const double squares = sum_in_block(s.width, [&](float lane, int64_t i) {
-      const float centred = s.x[i] - mean;
+      const float centred = x[i] - mean;
       return fmaf(centred, centred, lane);
     });
     factor = inverse_root(squares, s.width, s.eps);
   }
 
   __device__ float element(const InputSource& s, int64_t i) const {
-    if (s.kind == NormKind::kRms) return s.x[i] * factor * s.weight[i];
-    const float scaled = (s.x[i] - mean) * factor * s.weight[i];
+    if (s.kind == NormKind::kRms) return x[i] * factor * s.weight[i];
+    const float scaled = (x[i] - mean) * factor * s.weight[i];
     return s.bias ? scaled + s.bias[i] : scaled;
   }
 };
@@ -54,7 +78,9 @@ class NormedInput {
   static constexpr int kFactorGroups = kGroups;  // of the stage
 
   __device__ explicit NormedInput(const InputSource& source) : x_(dynamic()) {
-    const Normalizer norm(source);
+    for_elements(source, [&](int64_t i, float value) { x_[i] = value; });
+    __syncthreads();
+    const Normalizer norm(source, x_);
     for (int64_t i = threadIdx.x; i < source.width; i += blockDim.x) {
       const float value = norm.element(source, i);
       x_[i] = value;
@@ -96,16 +122,21 @@ class Int8Input {
  public:
   static constexpr int kFactorGroups = 0;  // of the stage
 
-  __device__ explicit Int8Input(const InputSource& source) : x_(dynamic()) {
+  __device__ explicit Int8Input(const InputSource& source)
+      : x_{dynamic(), static_cast<int>(source.width) / kHalf} {
     if (source.weight) {
-      const Normalizer norm(source);
-      fill(source, [&](int64_t i) {
-        const float value = norm.element(source, i);
-        if (source.normed_seen && blockIdx.x == 0) source.normed_seen[i] = value;
+      const Floats floats = {x_.words, Halves<Shared<uint32_t>>::words_of(x_.count)};
+      for_elements(source,
+                   [&](int64_t i, float value) { x_.words[floats.first + i] = float_bits(value); });
+      __syncthreads();
+      const Normalizer norm(source, floats);
+      fill([&](int half, int i) {
+        const float value = norm.element(source, half * kHalf + i);
+        if (source.normed_seen && blockIdx.x == 0) source.normed_seen[half * kHalf + i] = value;
         return value;
       });
     } else {
-      fill(source, [&](int64_t i) { return source.x[i]; });
+      fill([&](int half, int i) { return source.x[half * kHalf + i]; });
     }
     __syncthreads();
   }
@@ -115,20 +146,27 @@ class Int8Input {
   }
 
  private:
-  __device__ static Shared<QuantizedHalf> dynamic() {
-    ASSAY_DYNAMIC_SHARED(QuantizedHalf, values);
+  // The vector before it is normalised, behind its halves.
+  struct Floats {
+    const Shared<uint32_t>& words;
+    int first;
+    __device__ float operator[](int64_t i) const { return float_from_bits(words[first + i]); }
+  };
+
+  __device__ static Shared<uint32_t> dynamic() {
+    ASSAY_DYNAMIC_SHARED(uint32_t, values);
     return values;
   }
 
   template <class Value>
-  __device__ void fill(const InputSource& source, const Value& value) {
+  __device__ void fill(const Value& value) {
     ASSAY_NO_UNROLL
-    for (int64_t half = threadIdx.x; half < source.width / kHalf; half += blockDim.x) {
-      x_[half] = quantize_half([&](int i) { return value(half * kHalf + i); });
+    for (int half = static_cast<int>(threadIdx.x); half < x_.count; half += kThreads) {
+      store_half(x_.words, x_.count, half, quantize_half([&](int i) { return value(half, i); }));
     }
   }
 
-  Shared<QuantizedHalf> x_;
+  Halves<Shared<uint32_t>> x_;
 };
 
 inline InputSource plain_source(const float* x, int64_t width) {

@@ -1,38 +1,27 @@
 #include <algorithm>
 #include <iterator>
+#include <string_view>
 
 #include "kernels/cuda/elementary.h"
 #include "kernels/cuda/fused_input.h"
 #include "kernels/cuda/ops.h"
 
-// The products of a decoded token, each with what comes before and after it. A warp computes two
-// rows at a time, a block sixteen; blocks go through all rows in steps, so that each normalises its
-// input once. While it does, its first rows come to the second-level cache.
+// The products of a decoded token, each with what comes before and after it. A warp computes a unit
+// of four rows of a matrix at a time; blocks go through all units in steps, so that each normalises
+// its input once. Its first rows come to the second-level cache before that, while the launch
+// before this one still runs.
 namespace assay::ASSAY_DEVICE {
 namespace {
 
-// Enough for every multiprocessor to have a few.
-constexpr unsigned kMaxBlocks = 512;
-
 // Blocks that a multiprocessor must have room for, which bounds the registers of a thread.
-constexpr int kBlocksAtOnce = 3;
+constexpr int kBlocksAtOnce = 2;
 
 // Of the 99 KiB that every device gives a block, beside the stage and what norms take.
 constexpr size_t kMaxInputBytes = size_t{99} * 1024 - 512 - kGroups * kGroupWords * sizeof(uint4);
 constexpr size_t kFactorBytes = kGroups * kGroupFactors * sizeof(Factor);
 
-// Calls work(unit, inside) for this group's units of [0, n_units): both groups of a warp each time,
-// `inside` false where one has none left and computes unit 0 again.
-template <class Work>
-__device__ void for_units(int64_t n_units, const Work& work) {
-  const int64_t group = threadIdx.x / kLanes;
-  const int64_t step = int64_t{gridDim.x} * kGroups;
-  for (int64_t first = int64_t{blockIdx.x} * kGroups; first < n_units; first += step) {
-    const int64_t warp_unit = first + group / 2 * 2;
-    if (warp_unit >= n_units) break;  // the whole warp
-    const bool inside = first + group < n_units;
-    work(inside ? first + group : warp_unit, inside);
-  }
+int64_t units_of(int64_t n_rows) {
+  return (n_rows + kRowsOfWarp - 1) / kRowsOfWarp;
 }
 
 __device__ void store_if(const Global<float>& out, int64_t i, float value) {
@@ -56,8 +45,10 @@ struct Step {
   RopePairing pairing;
   Global<const int32_t> position;
   Global<const float> cos_sin;
+  int32_t n_angles;
   KvStore k_store, v_store;
   Global<float> k_rope_seen;
+  int64_t units[2];  // of kQ and kK
 
   __device__ int64_t pairs_of_head() const { return (head_dim + 1) / 2; }
   __device__ int64_t n_pairs(int which) const {
@@ -65,43 +56,48 @@ struct Step {
   }
 };
 
-// Where a unit's product is: row `row` of rows[first] to rows[last].
+// Where a row's product is: row `row` of rows[first] to rows[last].
 struct Place {
   int first = 0;
   int last = 0;
   int64_t row = 0;
-  bool inside = true;
+  bool inside = true;  // else it is computed again, and left
 
-  // Of kQkv: the two groups of a warp have the rows of a pair, which are turned together or merely
+  // Of kQkv: two neighbours of a unit have the rows of a pair, which are turned together or merely
   // stand side by side.
   int64_t pair = 0;  // of the head
   bool turns = false;
   bool is_second = false;
 };
 
-__device__ Place place_in_qkv(const Step& s, int64_t unit) {
+__device__ Place place_in_qkv(const Step& s, int64_t unit, int row_of_unit) {
   Place place;
-  int64_t pair = unit / 2;
-  while (place.first < kV && pair >= s.n_pairs(place.first)) pair -= s.n_pairs(place.first++);
+  while (place.first < kV && unit >= s.units[place.first]) unit -= s.units[place.first++];
   place.last = place.first;
+  const int64_t own = (unit * kRowsOfWarp + row_of_unit) / 2;
+  const int64_t n_pairs = s.n_pairs(place.first);
+  const int64_t pair = own < n_pairs ? own : n_pairs - 1;
   place.pair = pair % s.pairs_of_head();
-  place.is_second = unit % 2 != 0;
+  place.is_second = row_of_unit % 2 != 0;
   const int64_t turned = place.first == kV ? 0 : s.rotary_dim / 2;
   place.turns = place.pair < turned;
   const bool halves = place.turns && s.pairing == RopePairing::kHalves;
   const int64_t begin = halves ? place.pair : 2 * place.pair;
   const int64_t element = place.is_second ? begin + (halves ? turned : 1) : begin;
-  place.inside = element < s.head_dim;  // the last of an odd number has no partner
-  place.row = pair / s.pairs_of_head() * s.head_dim + (place.inside ? element : begin);
+  const bool is_there = element < s.head_dim;  // the last of an odd number has no partner
+  place.inside = is_there && own < n_pairs;
+  place.row = pair / s.pairs_of_head() * s.head_dim + (is_there ? element : begin);
   return place;
 }
 
-__device__ Place place_of(const Step& s, int64_t unit, bool inside) {
-  if (s.kind == Kind::kQkv) return place_in_qkv(s, unit);
+__device__ Place place_of(const Step& s, int64_t unit, int row_of_unit) {
+  if (s.kind == Kind::kQkv) return place_in_qkv(s, unit, row_of_unit);
   Place place;
-  place.row = unit;
-  place.inside = inside;
   place.last = s.kind == Kind::kActivation ? 1 : 0;
+  const int64_t n_rows = s.rows[place.last].n_rows;
+  place.row = unit * kRowsOfWarp + row_of_unit;
+  place.inside = place.row < n_rows;
+  if (!place.inside) place.row = n_rows - 1;
   if (s.kind == Kind::kActivation && !s.rows[0].data) place.first = 1;
   return place;
 }
@@ -110,8 +106,9 @@ __device__ Place place_of(const Step& s, int64_t unit, bool inside) {
 __device__ void finish_qkv(const Step& s, const Place& place, float own, float other) {
   float turned = own;
   if (place.turns) {
-    const float cos = s.cos_sin[2 * place.pair];
-    const float sin = s.cos_sin[2 * place.pair + 1];
+    const int64_t at = s.position[0] % s.n_angles * s.rotary_dim + 2 * place.pair;
+    const float cos = s.cos_sin[at];
+    const float sin = s.cos_sin[at + 1];
     turned = place.is_second ? other * sin + own * cos : own * cos - other * sin;
   }
   store_if(s.seen[place.first], place.row, own);
@@ -144,14 +141,21 @@ template <class Input>
 ASSAY_KERNEL(kThreads, kBlocksAtOnce, product_kernel, ASSAY_CONSTANT(Step) s,
              ASSAY_CONSTANT(InputSource) source, int64_t n_units) {
   ASSAY_STAGE(stage, kGroups, Input::kFactorGroups);
-  const int64_t first_unit = int64_t{blockIdx.x} * kGroups + threadIdx.x / kLanes;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
+  const int row_of_unit = static_cast<int>(threadIdx.x) % kWarpThreads / kRowThreads;
+  // Neighbouring units go to different blocks: few units, too, are spread over all.
+  const int64_t first_unit = int64_t{warp} * gridDim.x + blockIdx.x;
   if (first_unit < n_units) {
-    const Place place = place_of(s, first_unit, true);
-    for (int i = place.first; i <= place.last; ++i) prefetch_row(s.rows[i], place.row);
+    const Place place = place_of(s, first_unit, row_of_unit);
+    for (int i = place.first; i <= place.last; ++i) prefetch_row<kRowThreads>(s.rows[i], place.row);
   }
+  prefetch_norm(source);
+  wait_for_launches();
+  let_next_launch_start();
   const Input x(source);
-  for_units(n_units, [&](int64_t unit, bool inside) {
-    const Place place = place_of(s, unit, inside);
+  ASSAY_NO_UNROLL
+  for (int64_t unit = first_unit; unit < n_units; unit += int64_t{kWarps} * gridDim.x) {
+    const Place place = place_of(s, unit, row_of_unit);
     float before = 0.0F;
     float product = 0.0F;
     ASSAY_NO_UNROLL
@@ -161,36 +165,49 @@ ASSAY_KERNEL(kThreads, kBlocksAtOnce, product_kernel, ASSAY_CONSTANT(Step) s,
       if (s.rows[i].bias) product = product + s.rows[i].bias[place.row];
     }
     float other = 0.0F;
-    if (s.kind == Kind::kQkv) other = __shfl_xor_sync(0xFFFFFFFFU, product, kLanes);
-    if (!place.inside || lane_of_group() != 0) return;
+    if (s.kind == Kind::kQkv) other = __shfl_xor_sync(0xFFFFFFFFU, product, kRowThreads);
+    if (!place.inside || thread_of_row() != 0) continue;
     if (s.kind == Kind::kQkv) {
       finish_qkv(s, place, product, other);
     } else {
       finish(s, place, before, product);
     }
-  });
+  }
 }
 
 // What a block keeps of its input in shared memory.
 size_t input_bytes(int64_t width, bool is_normed, bool int8) {
-  if (int8) return static_cast<size_t>(width) / kHalf * sizeof(QuantizedHalf);
-  return is_normed ? static_cast<size_t>(width) * sizeof(float) : 0;
+  const size_t floats = is_normed ? static_cast<size_t>(width) * sizeof(float) : 0;
+  return int8 ? halves_bytes(width) + floats : floats;
+}
+
+// As many blocks as are at work at once, fewer where some would have no unit, and the same number
+// on each multiprocessor: then all end together.
+unsigned blocks_of(const Residency& room, int64_t n_units) {
+  const unsigned wanted = blocks_for(n_units, int64_t{kWarps} * room.multiprocessors);
+  const unsigned blocks = room.multiprocessors * std::min(wanted, room.blocks);
+  return n_units < blocks ? static_cast<unsigned>(n_units) : blocks;
+}
+
+template <class Kernel>
+void launch(Device& device, std::string_view name, Kernel kernel, const Step& step,
+            const InputSource& source, size_t shared_bytes, int64_t n_units) {
+  const Residency room = device.residency(name, kernel, kThreads, shared_bytes);
+  const LaunchShape shape = {
+      {blocks_of(room, n_units), 1, 1}, {kThreads, 1, 1}, shared_bytes, true};
+  device.launch(name, shape, kernel, step, source, n_units);
 }
 
 void launch(Device& device, Math math, const Step& step, const InputSource& source, bool is_normed,
             int64_t n_units) {
   const bool int8 = is_int8(math, step.rows[step.kind == Kind::kActivation ? 1 : 0].type);
-  const unsigned blocks = blocks_for(n_units, kGroups);
-  const LaunchShape shape = {{blocks < kMaxBlocks ? blocks : kMaxBlocks, 1, 1},
-                             {kThreads, 1, 1},
-                             input_bytes(source.width, is_normed, int8)};
-  if (int8) {
-    ASSAY_LAUNCH(device, shape, (product_kernel<Int8Input>), step, source, n_units);
-  } else if (is_normed) {
-    ASSAY_LAUNCH(device, shape, (product_kernel<NormedInput>), step, source, n_units);
-  } else {
-    ASSAY_LAUNCH(device, shape, (product_kernel<PlainInput>), step, source, n_units);
-  }
+  const size_t bytes = input_bytes(source.width, is_normed, int8);
+  const auto launch_it = [&](std::string_view name, auto kernel) {
+    launch(device, name, kernel, step, source, bytes, n_units);
+  };
+  if (int8) return launch_it("product_kernel<Int8Input>", product_kernel<Int8Input>);
+  if (is_normed) return launch_it("product_kernel<NormedInput>", product_kernel<NormedInput>);
+  launch_it("product_kernel<PlainInput>", product_kernel<PlainInput>);
 }
 
 Rows no_rows() {
@@ -211,9 +228,11 @@ Step step_of(Kind kind, const Rows& first, const Rows& second, float* out) {
           RopePairing::kAdjacent,
           nullptr,
           nullptr,
+          1,
           {nullptr, nullptr},
           {nullptr, nullptr},
-          nullptr};
+          nullptr,
+          {0, 0}};
 }
 
 }  // namespace
@@ -238,18 +257,24 @@ void fused_qkv(Device& device, Math math, const FusedQkv& f) {
   step.pairing = f.pairing;
   step.position = f.token.position;
   step.cos_sin = f.token.cos_sin;
+  step.n_angles = f.token.n_angles;
   step.k_store = kv_store(f.kv_type, f.k_cache);
   step.v_store = kv_store(f.kv_type, f.v_cache);
   step.k_rope_seen = f.k_rope_seen;
-  const int64_t heads = (f.q.weight.rows + 2 * f.k.weight.rows) / f.head_dim;
+  const auto units = [&](const FusedLinear& linear) {
+    return units_of(linear.weight.rows / f.head_dim * ((f.head_dim + 1) / 2) * 2);
+  };
+  step.units[kQ] = units(f.q);
+  step.units[kK] = units(f.k);
   launch(device, math, step, normed_source(f.x, f.norm, f.q.weight.columns, f.normed_seen), true,
-         heads * ((f.head_dim + 1) / 2) * 2);
+         step.units[kQ] + step.units[kK] + units(f.v));
 }
 
 void fused_residual(Device& device, Math math, const FusedResidual& f) {
   Step step = step_of(Kind::kResidual, rows_in(f.w), no_rows(), f.residual);
   step.seen[0] = f.product_seen;
-  launch(device, math, step, plain_source(f.x, f.w.weight.columns), false, f.w.weight.rows);
+  launch(device, math, step, plain_source(f.x, f.w.weight.columns), false,
+         units_of(f.w.weight.rows));
 }
 
 void fused_activation(Device& device, Math math, const FusedActivation& f) {
@@ -257,13 +282,13 @@ void fused_activation(Device& device, Math math, const FusedActivation& f) {
   step.seen[0] = f.gate_seen;
   step.seen[1] = f.up_seen;
   launch(device, math, step, normed_source(f.x, f.norm, f.up.weight.columns, f.normed_seen), true,
-         f.up.weight.rows);
+         units_of(f.up.weight.rows));
 }
 
 void fused_logits(Device& device, Math math, const FusedLogits& f) {
   const Step step = step_of(Kind::kLogits, rows_of(f.w, nullptr), no_rows(), f.logits);
   launch(device, math, step, normed_source(f.x, f.norm, f.w.columns, f.normed_seen), true,
-         f.w.rows);
+         units_of(f.w.rows));
 }
 
 }  // namespace assay::ASSAY_DEVICE

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/products.h"
+#include "kernels/cuda/two_halves.h"
 
 // `fast` math: products of weights that are stored in blocks with activations rounded to 8 bits.
 // The order of every sum is that of kernels/cpu/int8/matmul.h, so both give the same bits: sixteen
@@ -11,12 +12,11 @@ namespace assay::ASSAY_DEVICE {
 constexpr int kHalf = 16;  // elements that have one scale
 
 // Sixteen elements: about scale * code. A NaN or an infinity among them makes the scale NaN.
-struct alignas(16) QuantizedHalf {
-  uint4 codes;  // 16 whole numbers from -127 to 127
+struct QuantizedHalf {
+  uint32_t codes[4];  // 16 whole numbers from -127 to 127
   float scale;
   float sum;      // scale * total
   int32_t total;  // of the codes
-  int32_t unused;
 };
 
 // Of the elements value(0) to value(15), as kernels/cpu/int8/quantize.h has it.
@@ -34,82 +34,180 @@ __device__ QuantizedHalf quantize_half(const Value& value) {
   }
   const bool counts = largest >= kLeast && poison == 0.0F;
   const float inverse = counts ? 127.0F / largest : 0.0F;
-  uint32_t packed[4] = {};
-  int32_t total = 0;
+  QuantizedHalf half = {};
   ASSAY_UNROLL
   for (int i = 0; i < kHalf; ++i) {
     const int code = counts ? static_cast<int>(rintf(values[i] * inverse)) : 0;
-    packed[i / 4] |= static_cast<uint32_t>(code & 0xFF) << (i % 4 * 8);
-    total += code;
+    half.codes[i / 4] |= static_cast<uint32_t>(code & 0xFF) << (i % 4 * 8);
+    half.total += code;
   }
-  const float scale = (counts ? largest / 127.0F : 0.0F) + poison;
-  return {{packed[0], packed[1], packed[2], packed[3]},
-          scale,
-          scale * static_cast<float>(total),
-          total,
-          0};
+  half.scale = (counts ? largest / 127.0F : 0.0F) + poison;
+  half.sum = half.scale * static_cast<float>(half.total);
+  return half;
 }
-
-// The weights of a half, and what its products with a half of activations add to `sum`.
-template <class Type>
-struct WeightHalf {
-  uint32_t codes[4];
-  Factor factor;
-
-  // Elements i to i + 15 of a block.
-  __device__ WeightHalf(const uint8_t* block, int i)
-      : factor(Type::factor(block, i / Type::kGroup)) {
-    ASSAY_UNROLL
-    for (int q = 0; q < 4; ++q) codes[q] = Type::four_codes(block, i + 4 * q);
-  }
-
-  __device__ float add_product(const QuantizedHalf& x, float sum) const {
-    int dot = -Type::kOffset * x.total;
-    const uint32_t x_codes[4] = {x.codes.x, x.codes.y, x.codes.z, x.codes.w};
-    ASSAY_UNROLL
-    for (int q = 0; q < 4; ++q) {
-      dot = __dp4a(static_cast<int>(codes[q]), static_cast<int>(x_codes[q]), dot);
-    }
-    sum = fmaf(static_cast<float>(dot), factor.scale * x.scale, sum);
-    if constexpr (Type::kShift == Shift::kAdded) sum = fmaf(factor.shift, x.sum, sum);
-    if constexpr (Type::kShift == Shift::kSubtracted) sum = fmaf(-factor.shift, x.sum, sum);
-    return sum;
-  }
-};
 
 // Which of the sixteen halves of a chunk goes into `lane`.
 __device__ inline int half_of_lane(int lane) {
   return lane / 8 * 8 + lane % 4 * 2 + lane % 8 / 4;
 }
 
-// `x` are the halves of a vector.
-template <class Type, class Halves>
-__device__ float multiply_row_int8(const Rows& rows, int64_t row, Stage& stage, const Halves& x) {
-  RowReader<Type> reader(rows, row, stage);
-  const int half = half_of_lane(lane_of_group());
-  float sum = 0.0F;
-  ASSAY_NO_UNROLL
-  for (int first = 0; first < rows.columns; first += kChunk<Type>) {
-    const uint8_t* chunk = reader.next();
-    const int element = half * kHalf;
-    if (first + element >= rows.columns) continue;
-    const uint8_t* block = chunk + element / Type::kElements * Type::kBytes;
-    const WeightHalf<Type> weights(block, element % Type::kElements);
-    sum = weights.add_product(x[first / kHalf + half], sum);
+// The first half of a chunk that thread t of a row has, of two that are kApart elements apart, and
+// how far apart their lanes are.
+template <int kElementsApart>
+constexpr int kLanesApart = kElementsApart == 16   ? 4
+                            : kElementsApart == 32 ? 1
+                                                   : 2;
+
+template <int kApart>
+__device__ int first_half_of(int t) {
+  constexpr int kBit = kLanesApart<kApart>;
+  return half_of_lane(t / kBit * 2 * kBit + t % kBit);
+}
+
+// The halves of a vector: the codes of all, then scale and sum of each, then the totals. Codes have
+// places up to the next multiple of sixteen.
+inline size_t halves_bytes(int64_t columns) {
+  const auto halves = static_cast<size_t>(columns / kHalf);
+  return ((halves + 15) / 16 * 16 * 4 + halves * 3) * sizeof(uint32_t);
+}
+
+// Where the codes of a half stand: within sixteen so that the first halves that the threads of a
+// row read at once, and the second ones, are each in all banks of shared memory, however far apart
+// the two are.
+__device__ inline int place_of_half(int half) {
+  const int neighbours = (half ^ half >> 1) & 3;
+  return half / 16 * 16 + half % 2 * 8 + (half & 8) / 2 + neighbours;
+}
+
+template <class Words>
+struct Halves {
+  Words words;
+  int count;
+
+  __device__ static int scales_of(int count) { return (count + 15) / 16 * 16 * 4; }
+  __device__ static int totals_of(int count) { return scales_of(count) + 2 * count; }
+  __device__ static int words_of(int count) { return totals_of(count) + count; }
+
+  __device__ uint4 codes(int place) const { return load_from<uint4>(words, 4 * place); }
+  __device__ float2 scale_and_sum(int half) const {
+    return load_from<float2>(words, scales_of(count) + 2 * half);
   }
+  __device__ int total(int half) const {
+    return static_cast<int>(load_from<uint32_t>(words, totals_of(count) + half));
+  }
+};
+
+// Half `half` of `count` to where Halves has it.
+template <class Words>
+__device__ void store_half(const Words& words, int count, int half, const QuantizedHalf& values) {
+  using Of = Halves<Words>;
+  ASSAY_UNROLL
+  for (int i = 0; i < 4; ++i) words[4 * place_of_half(half) + i] = values.codes[i];
+  words[Of::scales_of(count) + 2 * half] = float_bits(values.scale);
+  words[Of::scales_of(count) + 2 * half + 1] = float_bits(values.sum);
+  words[Of::totals_of(count) + half] = static_cast<uint32_t>(values.total);
+}
+
+template <class Type, class Words>
+__device__ float add_half(const uint32_t (&codes)[4], const Factor& factor, const Halves<Words>& x,
+                          int place, int half, float sum) {
+  const uint4 own = x.codes(place);
+  const float2 scale_and_sum = x.scale_and_sum(half);
+  const uint32_t x_codes[4] = {own.x, own.y, own.z, own.w};
+  int dot = Type::kOffset == 0 ? 0 : -Type::kOffset * x.total(half);
+  ASSAY_UNROLL
+  for (int q = 0; q < 4; ++q) {
+    dot = __dp4a(static_cast<int>(codes[q]), static_cast<int>(x_codes[q]), dot);
+  }
+  sum = fmaf(static_cast<float>(dot), factor.scale * scale_and_sum.x, sum);
+  if constexpr (Type::kShift == Shift::kAdded) sum = fmaf(factor.shift, scale_and_sum.y, sum);
+  if constexpr (Type::kShift == Shift::kSubtracted) sum = fmaf(-factor.shift, scale_and_sum.y, sum);
   return sum;
 }
 
+// The halves that a thread of a row multiplies: of each chunk one, and one kApart elements on.
+template <int kApart>
+struct OwnHalves {
+  int first = first_half_of<kApart>(thread_of_row());
+  int second = first + kApart / kHalf;
+  int first_place = place_of_half(first);
+  int second_place = place_of_half(second);
+
+  template <class Type, class Words>
+  __device__ void multiply(const uint32_t (&codes)[2][4], const Factor (&factors)[2],
+                           const Halves<Words>& x, int done, TwoLanes& sums) const {
+    sums.first =
+        add_half<Type>(codes[0], factors[0], x, done + first_place, done + first, sums.first);
+    sums.second =
+        add_half<Type>(codes[1], factors[1], x, done + second_place, done + second, sums.second);
+  }
+};
+
+template <class Type, class Words>
+__device__ TwoLanes multiply_row_int8(const Rows& rows, int64_t row, Stage& stage,
+                                      const Halves<Words>& x) {
+  const OwnHalves<kHalvesApart<Type>> own;
+  RowReader<Type, kRowThreads> reader(rows, row, stage);
+  const auto element = static_cast<uint32_t>(own.first * kHalf);
+  TwoLanes sums;
+  ASSAY_NO_UNROLL
+  for (int first = 0; first < rows.columns; first += kChunk<Type>) {
+    const uint8_t* chunk = reader.next();
+    if (first + own.first * kHalf >= rows.columns) continue;
+    const TwoHalves<Type> halves(chunk + element / Type::kElements * Type::kBytes,
+                                 Type::kElements == 32 ? 0 : element % Type::kElements);
+    own.template multiply<Type>(halves.codes, halves.factors, x, first / kHalf, sums);
+  }
+  return sums;
+}
+
+// Q4_K and Q5_K: a thread reads what it needs where it is, kAhead blocks before it is multiplied.
+template <class Type, class Words>
+__device__ TwoLanes multiply_aligned_row(const Rows& rows, int64_t row, const Halves<Words>& x) {
+  constexpr int kAhead = KHalves<Type>::kHasHighBits ? 3 : 4;
+  const OwnHalves<kHalvesApart<Type>> own;
+  const typename KHalves<Type>::Place place(static_cast<uint32_t>(own.first * kHalf));
+  Global<const uint8_t> next = rows.data.from(row * rows.stride);
+  const int n_blocks = rows.columns / Type::kElements;
+  KHalves<Type> ahead[kAhead];
+  ASSAY_UNROLL
+  for (int i = 0; i < kAhead; ++i) {
+    if (i < n_blocks) ahead[i].load(next, int64_t{i} * Type::kBytes, place);
+  }
+  TwoLanes sums;
+  ASSAY_NO_UNROLL
+  for (int first = 0; first < n_blocks; first += kAhead) {
+    next = next.from(kAhead * Type::kBytes);
+    ASSAY_UNROLL
+    for (int i = 0; i < kAhead; ++i) {
+      if (first + i >= n_blocks) break;
+      uint32_t codes[2][4];
+      Factor factors[2];
+      ahead[i].unpack(place, codes, factors);
+      own.template multiply<Type>(codes, factors, x, (first + i) * (Type::kElements / kHalf), sums);
+      if (first + i + kAhead < n_blocks) ahead[i].load(next, int64_t{i} * Type::kBytes, place);
+    }
+  }
+  return sums;
+}
+
 // As dot_row(), of types that are stored in blocks.
-template <bool kCoded, class Halves>
-__device__ float dot_row_int8(const Rows& rows, int64_t row, Stage& stage, const Halves& x) {
-  float sum = 0.0F;
+template <bool kCoded, class Words>
+__device__ float dot_row_int8(const Rows& rows, int64_t row, Stage& stage, const Halves<Words>& x) {
+  TwoLanes sums;
+  int apart = 1;
   with_type<kCoded>(rows.type, [&](auto type) {
-    if constexpr (decltype(type)::kElements > 1) {
-      sum = multiply_row_int8<decltype(type)>(rows, row, stage, x);
+    using Type = decltype(type);
+    if constexpr (std::is_same_v<Type, Q4_K> || std::is_same_v<Type, Q5_K>) {
+      sums = multiply_aligned_row<Type>(rows, row, x);
+    } else if constexpr (Type::kElements > 1) {
+      sums = multiply_row_int8<Type>(rows, row, stage, x);
+    }
+    if constexpr (Type::kElements > 1) {
+      apart = kLanesApart<kHalvesApart<Type>>;
     }
   });
-  return sum_lanes(sum);
+  return sum_of_two(sums, apart);
 }
 
 }  // namespace assay::ASSAY_DEVICE

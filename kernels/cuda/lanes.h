@@ -34,6 +34,27 @@ __device__ inline float sum_of_lanes(float (&lanes)[kLanes]) {
   return lanes[0];
 }
 
+// The sum of sixteen lanes, of which each of 16 / kCount adjacent threads has kCount adjacent ones,
+// in each of them, in the order of sum_lanes(). All threads of the warp must call it.
+template <int kCount>
+__device__ float sum_of_parts(float (&lanes)[kCount]) {
+  ASSAY_UNROLL
+  for (int distance = kLanes / 2; distance >= kCount; distance /= 2) {
+    ASSAY_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+      lanes[i] = lanes[i] + __shfl_xor_sync(0xFFFFFFFFU, lanes[i], distance / kCount);
+    }
+  }
+  ASSAY_UNROLL
+  for (int distance = kCount / 2; distance > 0; distance /= 2) {
+    ASSAY_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+      if (i < distance) lanes[i] = lanes[i] + lanes[i + distance];
+    }
+  }
+  return lanes[0];
+}
+
 // Adds up what `accumulate(sum, i)` makes of the elements i in [0, n), n > 0, in all threads of a
 // block whose size is a multiple of 16 and at most 16 * kMaxGroups. Runs of 512 are summed in 16
 // float lanes, the runs in double: the order of kernels/cpu/norms.h.

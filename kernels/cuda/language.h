@@ -14,15 +14,22 @@
 //   are readable up to the next multiple of 16 behind them. close_copies() makes what this thread
 //   has begun a group; wait_for_copies<N>() returns when all but its last N groups are there, for
 //   this thread: others see them after they have met it.
-// - prefetch(global bytes, offset): the byte will soon be copied or read: it may come nearer.
+// - prefetch(global, i): element i will soon be copied or read: it may come nearer.
 // - Bytes: what a function takes bytes as that range_of() or range() pointed to, so that what it
 //   reads is counted; plain_bytes(bytes): their address, for functions that know no Bytes.
 // - load_as<T>(bytes): a T at a multiple of its size.
+// - load_weights<T, kReaders>(global bytes, offset): a T at a multiple of its size that no kernel
+//   writes, which so many threads read alike.
 // - half_to_float(bits): a binary16.
 // - multiply_16x16x8(a, b, sums): the tensor cores' product of whole numbers, by all lanes of a
 // warp
 //   (PTX mma.m16n8k16). Lane 4g + t brings in a[i] the bytes 4t to 4t + 3 of row g + 8i of sixteen,
 //   in b those of column g of eight, and gets added to sums[2i + j] row g + 8i times column 2t + j.
+// - wait_for_launches(): in a kernel that is launched with `starts_early`, every thread calls it
+// before
+//   it reads what an earlier launch may have written, and before it writes. The kernel's blocks may
+//   run before those of the launch before it have ended. let_next_launch_start(): the same of the
+//   next launch, once every block has called it.
 // - ASSAY_KERNEL(threads, blocks, name, parameters...): __global__ void name(parameters...), in
 //   blocks of at most so many threads, 256 for a kernel that is declared without; so many blocks
 //   are to find room on a multiprocessor.
@@ -88,8 +95,9 @@ __device__ inline void copy_to_shared(Shared<uint4> shared, int index,
                : "memory");
 }
 
-__device__ inline void prefetch(const Global<const uint8_t>& bytes, int64_t offset) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(bytes.range(offset, 1)));
+template <class T>
+__device__ void prefetch(const Global<const T>& x, int64_t i) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(x.range(i, 1)));
 }
 
 __device__ inline void close_copies() {
@@ -99,6 +107,23 @@ __device__ inline void close_copies() {
 template <int kGroups>
 __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
+}
+
+__device__ inline void wait_for_launches() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+__device__ inline void let_next_launch_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+template <class T, int kReaders>
+__device__ inline T load_weights(const Global<const uint8_t>& bytes, int64_t offset) {
+  return __ldg(reinterpret_cast<const T*>(bytes.range(offset, sizeof(T))));
 }
 
 using Bytes = const uint8_t*;

@@ -10,11 +10,11 @@ constexpr unsigned kMaxGridY = 65535;
 // The row of this group is computed by dot(row).
 template <class Dot>
 __device__ void multiply_own_row(const Rows& rows, const Global<float>& out, const Dot& dot) {
-  int64_t row = int64_t{blockIdx.x} * kGroups + threadIdx.x / kLanes;
-  const bool inside = row < rows.n_rows;  // all lanes of a warp go on: they read together
+  int64_t row = int64_t{blockIdx.x} * kGroups + threadIdx.x / kRowThreads;
+  const bool inside = row < rows.n_rows;  // all threads of a warp go on: they read together
   if (!inside) row = rows.n_rows - 1;
   const float sum = dot(row);
-  if (inside && lane_of_group() == 0) out[row] = rows.bias ? sum + rows.bias[row] : sum;
+  if (inside && thread_of_row() == 0) out[row] = rows.bias ? sum + rows.bias[row] : sum;
 }
 
 template <bool kCoded>
@@ -24,17 +24,16 @@ __global__ void matmul_kernel(Rows rows, Global<const float> x, Global<float> ou
 }
 
 template <bool kCoded>
-__global__ void int8_matmul_kernel(Rows rows, Global<const QuantizedHalf> x, Global<float> out) {
+__global__ void int8_matmul_kernel(Rows rows, Halves<Global<const uint32_t>> x, Global<float> out) {
   ASSAY_STAGE(stage, kGroups, 0);
   multiply_own_row(rows, out,
                    [&](int64_t row) { return dot_row_int8<kCoded>(rows, row, stage, x); });
 }
 
-__global__ void quantize_kernel(Global<const float> x, int64_t n_halves,
-                                Global<QuantizedHalf> halves) {
-  const int64_t half = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+__global__ void quantize_kernel(Global<const float> x, int n_halves, Global<uint32_t> words) {
+  const auto half = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (half >= n_halves) return;
-  halves[half] = quantize_half([&](int i) { return x[half * kHalf + i]; });
+  store_half(words, n_halves, half, quantize_half([&](int i) { return x[half * kHalf + i]; }));
 }
 
 __global__ void get_rows_kernel(Rows table, Global<const int32_t> ids, Global<float> out) {
@@ -47,7 +46,7 @@ __global__ void get_rows_kernel(Rows table, Global<const int32_t> ids, Global<fl
 
 size_t vectors_bytes(int64_t columns, int64_t n_tokens, bool int8) {
   if (n_tokens > 1) return tiles_bytes(columns, n_tokens, int8);
-  return int8 ? static_cast<size_t>(columns / kHalf) * sizeof(QuantizedHalf) : 0;
+  return int8 ? halves_bytes(columns) : 0;
 }
 
 Vectors vectors_of(Device& device, const float* x, int64_t columns, int64_t n_tokens, bool int8,
@@ -55,9 +54,9 @@ Vectors vectors_of(Device& device, const float* x, int64_t columns, int64_t n_to
   if (n_tokens > 1) {
     arrange_tiles(device, x, columns, n_tokens, int8, scratch);
   } else if (int8) {
-    const int64_t n_halves = columns / kHalf;
+    const auto n_halves = static_cast<int>(columns / kHalf);
     ASSAY_LAUNCH(device, one_thread_each(n_halves), quantize_kernel, x, n_halves,
-                 static_cast<QuantizedHalf*>(scratch));
+                 static_cast<uint32_t*>(scratch));
   } else {
     return {x, n_tokens, int8};
   }
@@ -69,8 +68,9 @@ void multiply_vector(Device& device, const MatmulCall& call, const Vectors& x) {
   const Rows rows = rows_of(call.w, call.bias);
   const LaunchShape shape = {{blocks_for(rows.n_rows, kGroups), 1, 1}, {kThreads, 1, 1}, 0};
   if (x.int8) {
-    ASSAY_LAUNCH(device, shape, (int8_matmul_kernel<kCoded>), rows,
-                 static_cast<const QuantizedHalf*>(x.data), call.out);
+    const Halves<Global<const uint32_t>> halves = {static_cast<const uint32_t*>(x.data),
+                                                   rows.columns / kHalf};
+    ASSAY_LAUNCH(device, shape, (int8_matmul_kernel<kCoded>), rows, halves, call.out);
   } else {
     ASSAY_LAUNCH(device, shape, (matmul_kernel<kCoded>), rows, static_cast<const float*>(x.data),
                  call.out);

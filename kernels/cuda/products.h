@@ -3,50 +3,145 @@
 #include "kernels/cuda/staging.h"
 #include "kernels/kernels.h"
 
-// The product of a row of weights with one vector, by a group of 16 lanes.
+// The product of a row of weights with one vector, by eight threads, each with two of the sixteen
+// lanes (lanes.h). So a warp computes four rows at a time.
 namespace assay::ASSAY_DEVICE {
 
-// Of a block.
-constexpr int kGroups = 16;
-constexpr int kThreads = kGroups * kLanes;
+constexpr int kRowThreads = 8;
+constexpr int kRowsOfWarp = 4;
+constexpr int kWarpThreads = kRowsOfWarp * kRowThreads;
 
-// The lane's share of row `row` times x: of elements lane, lane + 16, ...
-template <class Type, class Vector>
-__device__ float multiply_row(const Rows& rows, int64_t row, Stage& stage, const Vector& x) {
-  RowReader<Type> reader(rows, row, stage);
-  const int lane = lane_of_group();
-  float sum = 0.0F;
-  ASSAY_NO_UNROLL
-  for (int first = 0; first < rows.columns; first += kChunk<Type>) {
-    const int n = rows.columns - first < kChunk<Type> ? rows.columns - first : kChunk<Type>;
-    const uint8_t* chunk = reader.next();
-    [[maybe_unused]] int factors = 0;
-    if constexpr (Type::kElements > 1) factors = reader.share_factors(chunk, n, 0);
-    // All of a chunk's parts at once would take more registers than there are.
-    ASSAY_UNROLL_BY_2
-    for (int i = lane; i < n; i += kLanes) {
-      float w;
-      if constexpr (Type::kElements > 1) {
-        const uint8_t* block = chunk + i / Type::kElements * Type::kBytes;
-        w = Type::weight(stage.factors[factors + i / Type::kGroup],
-                         Type::code(block, i % Type::kElements));
-      } else {
-        w = Type::value(chunk + i * Type::kBytes);
-      }
-      sum = fmaf(w, x[first + i], sum);
-    }
-  }
-  return sum;
+// Of a block.
+constexpr int kWarps = 8;
+constexpr int kGroups = kWarps * kRowsOfWarp;
+constexpr int kThreads = kGroups * kRowThreads;
+
+__device__ inline int thread_of_row() {
+  return static_cast<int>(threadIdx.x) % kRowThreads;
 }
 
-// Row `row` times x, floats in device or shared memory, in all lanes of the group. kCoded as of
+// Where `count` elements of a vector in device or in shared memory are.
+template <class T>
+__device__ const T* range_of(const Global<const T>& x, int64_t first, int64_t count) {
+  return x.range(first, count);
+}
+
+// So many bytes of them, at a multiple of as many.
+template <class Wide, class Vector>
+__device__ Wide load_from(const Vector& x, int64_t first) {
+  const auto* at = range_of(x, first, sizeof(Wide) / 4);  // elements of 4 bytes
+  return load_as<Wide>(reinterpret_cast<const uint8_t*>(at));
+}
+
+// Two of the sixteen lanes of a dot product.
+struct TwoLanes {
+  float first = 0.0F;
+  float second = 0.0F;
+};
+
+// The sum of sixteen lanes, of which thread t of eight has two, `apart` apart: the first at t with
+// a 0 put in for the bit `apart` of the lane's number. In each thread, in the order of sum_lanes().
+// All threads of the warp must call it, with one `apart`.
+__device__ inline float sum_of_two(TwoLanes sums, int apart) {
+  ASSAY_UNROLL
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    if (distance == apart) {
+      sums.first = sums.first + sums.second;
+      continue;
+    }
+    const int threads = distance > apart ? distance / 2 : distance;
+    sums.first = sums.first + __shfl_xor_sync(0xFFFFFFFFU, sums.first, threads);
+    sums.second = sums.second + __shfl_xor_sync(0xFFFFFFFFU, sums.second, threads);
+  }
+  return sums.first;
+}
+
+// The thread's share of a row that is stored in blocks: of elements 2t, 2t + 1, 2t + 16, ...
+template <class Type, class Vector>
+__device__ TwoLanes multiply_row(const Rows& rows, int64_t row, Stage& stage, const Vector& x) {
+  RowReader<Type, kRowThreads> reader(rows, row, stage);
+  TwoLanes sums;
+  ASSAY_NO_UNROLL
+  for (int first = 0; first < rows.columns; first += kChunk<Type>) {
+    const auto n = static_cast<uint32_t>(rows.columns - first < kChunk<Type> ? rows.columns - first
+                                                                             : kChunk<Type>);
+    const uint8_t* chunk = reader.next();
+    const int factors = reader.share_factors(chunk, n, 0);
+    // All of a chunk's parts at once would take more registers than there are.
+    ASSAY_UNROLL_BY_2
+    for (uint32_t i = 2 * static_cast<uint32_t>(thread_of_row()); i < n; i += kLanes) {
+      const uint8_t* block = chunk + i / Type::kElements * Type::kBytes;
+      const uint32_t at = i % Type::kElements;
+      const uint32_t codes = Type::four_codes(block, at / 4 * 4) >> (at % 4 * 8);
+      const Factor factor = stage.factors[factors + i / Type::kGroup];
+      const auto two = load_from<float2>(x, first + i);
+      const int code = static_cast<int8_t>(codes);
+      const int next = static_cast<int8_t>(codes >> 8U);
+      sums.first = fmaf(Type::weight(factor, code - Type::kOffset), two.x, sums.first);
+      sums.second = fmaf(Type::weight(factor, next - Type::kOffset), two.y, sums.second);
+    }
+  }
+  return sums;
+}
+
+// The same of a row of floats, which are read where they are: what a thread needs of it is in its
+// own registers kAhead steps before it is multiplied.
+template <class Type, class Vector>
+__device__ TwoLanes multiply_floats(const Rows& rows, int64_t row, const Vector& x) {
+  constexpr int kAhead = 16;
+  constexpr int kRound = kAhead * kLanes;
+  const Global<const uint8_t> own =
+      rows.data.from(row * rows.stride + 2 * thread_of_row() * Type::kBytes);
+  TwoLanes sums;
+  // Rows of an odd number of elements begin at any of them.
+  const int whole = rows.columns % 2 == 0 ? rows.columns / kRound * kRound : 0;
+  typename Type::Two ahead[kAhead];
+  Global<const uint8_t> next = own;
+  const auto load = [&](int i) {
+    ahead[i] = load_weights<typename Type::Two, 1>(next, int64_t{i} * kLanes * Type::kBytes);
+  };
+  ASSAY_UNROLL
+  for (int i = 0; i < kAhead; ++i) {
+    if (whole > 0) load(i);
+  }
+  ASSAY_NO_UNROLL
+  for (int first = 0; first < whole; first += kRound) {
+    next = next.from(kRound * Type::kBytes);
+    const int at = first + 2 * thread_of_row();
+    ASSAY_UNROLL
+    for (int i = 0; i < kAhead; ++i) {
+      const float2 weights = Type::floats(ahead[i]);
+      if (first + kRound < whole) load(i);
+      const auto two = load_from<float2>(x, at + i * kLanes);
+      sums.first = fmaf(weights.x, two.x, sums.first);
+      sums.second = fmaf(weights.y, two.y, sums.second);
+    }
+  }
+  ASSAY_UNROLL_BY_4
+  for (int i = whole + 2 * thread_of_row(); i < rows.columns; i += kLanes) {
+    const int at = (i - 2 * thread_of_row()) * Type::kBytes;
+    sums.first = fmaf(Type::value(own.range(at, Type::kBytes)), x[i], sums.first);
+    if (i + 1 == rows.columns) break;
+    sums.second =
+        fmaf(Type::value(own.range(at + Type::kBytes, Type::kBytes)), x[i + 1], sums.second);
+  }
+  return sums;
+}
+
+// Row `row` times x, floats in device or shared memory, in all threads of the row. kCoded as of
 // with_type().
 template <bool kCoded, class Vector>
 __device__ float dot_row(const Rows& rows, int64_t row, Stage& stage, const Vector& x) {
-  float sum = 0.0F;
-  with_type<kCoded>(rows.type,
-                    [&](auto type) { sum = multiply_row<decltype(type)>(rows, row, stage, x); });
-  return sum_lanes(sum);
+  TwoLanes sums;
+  with_type<kCoded>(rows.type, [&](auto type) {
+    using Type = decltype(type);
+    if constexpr (Type::kElements > 1) {
+      sums = multiply_row<Type>(rows, row, stage, x);
+    } else {
+      sums = multiply_floats<Type>(rows, row, x);
+    }
+  });
+  return sum_of_two(sums, 1);
 }
 
 // Element `column` of row `row`.

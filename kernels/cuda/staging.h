@@ -3,8 +3,8 @@
 #include "kernels/cuda/lanes.h"
 #include "kernels/cuda/weights.h"
 
-// How a row of weights comes from device memory: a group of 16 lanes copies 256 elements of it at a
-// time, as words of 16 bytes, to shared memory, where each lane finds its codes. While these are
+// How a row of weights comes from device memory: a group of threads copies 256 elements of it at a
+// time, as words of 16 bytes, to shared memory, where each thread finds its codes. While these are
 // multiplied, the next ones are under way, as many as there is room for: that is what keeps memory
 // busy.
 namespace assay::ASSAY_DEVICE {
@@ -56,22 +56,26 @@ struct Stage {
   ASSAY_SHARED(Factor, name##_factors, (factor_groups)*kGroupFactors + 1); \
   Stage name = {Shared<uint4>(name##_words), Shared<Factor>(name##_factors)}
 
-// Lets the group's row come from memory to the second-level cache, while something else is done.
-__device__ inline void prefetch_row(const Rows& rows, int64_t row) {
+// Lets the bytes [first, end) of a row come from memory to the second-level cache, while something
+// else is done. A group of kGroupThreads calls it.
+template <int kGroupThreads>
+__device__ void prefetch_row(const Rows& rows, int64_t row, int first = 0) {
   constexpr int kLine = 128;
-  for (int at = lane_of_group() * kLine; at < rows.stride; at += kLanes * kLine) {
+  const int own = static_cast<int>(threadIdx.x) % kGroupThreads;
+  for (int at = first + own * kLine; at < rows.stride; at += kGroupThreads * kLine) {
     prefetch(rows.data, row * rows.stride + at);
   }
 }
 
-// A row on its way through a group's stage. All lanes of a warp must go through the same steps, and
-// so through rows of one type and length.
-template <class Type>
+// A row on its way through the stage of a group of kGroupThreads. All threads of a warp must go
+// through the same steps, and so through rows of one type and length.
+template <class Type, int kGroupThreads>
 class RowReader {
  public:
   __device__ RowReader(const Rows& rows, int64_t row, Stage& stage)
       : stage_(stage),
-        group_(static_cast<int>(threadIdx.x) / kLanes),
+        group_(static_cast<int>(threadIdx.x) / kGroupThreads),
+        own_(static_cast<int>(threadIdx.x) % kGroupThreads),
         row_(rows.data.from(row * rows.stride / 16 * 16)),
         at_(static_cast<uint32_t>(row * rows.stride % 16)),
         requested_(at_),
@@ -105,13 +109,14 @@ class RowReader {
 
   // Of the chunk that next() gave, of `n` elements: scale and shift of each Type::kGroup, from the
   // index on that is returned. `turn` is 0 or 1.
-  __device__ int share_factors(const uint8_t* chunk, int n, int turn) {
-    const int element = lane_of_group() * Type::kGroup;
+  __device__ int share_factors(const uint8_t* chunk, uint32_t n, int turn) {
     const int at = group_ * kGroupFactors + turn * kLanes;
-    if (element < n) {
+    ASSAY_UNROLL
+    for (int i = own_; i < kLanes; i += kGroupThreads) {
+      const auto element = static_cast<uint32_t>(i * Type::kGroup);
+      if (element >= n) break;
       const uint8_t* block = chunk + element / Type::kElements * Type::kBytes;
-      stage_.factors[at + lane_of_group()] =
-          Type::factor(block, element % Type::kElements / Type::kGroup);
+      stage_.factors[at + i] = Type::factor(block, element % Type::kElements / Type::kGroup);
     }
     __syncwarp();
     return at;
@@ -135,8 +140,8 @@ class RowReader {
   __device__ void request(int slot) {
     const uint32_t last = chunk_end(requested_);
     ASSAY_UNROLL
-    for (int first = 0; first < kChunkWords<Type>; first += kLanes) {
-      const int word = first + lane_of_group();
+    for (int first = 0; first < kChunkWords<Type>; first += kGroupThreads) {
+      const int word = first + own_;
       const uint32_t at = (requested_ / 16 + static_cast<uint32_t>(word)) * 16;
       if (requested_ != end_ && (kWhole ? word < kChunkWords<Type> : at < last)) {
         copy_to_shared(stage_.words, words_of(slot) + word, row_, at);
@@ -148,6 +153,7 @@ class RowReader {
 
   Stage& stage_;
   int group_;
+  int own_;                    // of the group's threads
   Global<const uint8_t> row_;  // from the multiple of 16 at or before it
   int slot_ = kSlots<Type> - 1;
   uint32_t at_;         // where the next chunk begins

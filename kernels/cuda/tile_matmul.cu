@@ -31,10 +31,9 @@ __global__ void quantize_tiles_kernel(Global<const float> x, int64_t n_tokens, i
   const QuantizedHalf own = quantize_half(
       [&](int e) { return token < n_tokens ? x[token * columns + half * kHalf + e] : 0.0F; });
   const int64_t first = (tile * n_halves + half) * kTile;
-  const uint32_t words[4] = {own.codes.x, own.codes.y, own.codes.z, own.codes.w};
   ASSAY_UNROLL
   for (int t = 0; t < 4; ++t) {
-    codes[(first + in_tile % 8 * 4 + t) * 4 + in_tile / 8] = words[t];
+    codes[(first + in_tile % 8 * 4 + t) * 4 + in_tile / 8] = own.codes[t];
   }
   const int64_t pair = first / 2 + in_tile / 8 * 4 + in_tile % 8 / 2;
   factors[pair * 4 + in_tile % 2] = own.scale;

@@ -100,7 +100,7 @@ class TileRows {
   const Rows& rows_;
   int64_t first_row_;
   Stage& stage_;
-  RowReader<Type> reader_;
+  RowReader<Type, kLanes> reader_;
   int turn_ = 1;
 };
 

@@ -25,18 +25,32 @@ __device__ inline float load_half(Bytes bytes) {
 struct F32 {
   static constexpr int kElements = 1;
   static constexpr int kBytes = 4;
+  __device__ static uint32_t bits(Bytes at) { return load_as<uint32_t>(at); }
+  __device__ static float from_bits(uint32_t bits) { return float_from_bits(bits); }
+  using Two = float2;  // adjacent elements
+  __device__ static float2 floats(float2 two) { return two; }
   __device__ static float value(Bytes at) { return load_as<float>(at); }
 };
 
 struct F16 {
   static constexpr int kElements = 1;
   static constexpr int kBytes = 2;
+  __device__ static uint32_t bits(Bytes at) { return load16(at); }
+  __device__ static float from_bits(uint32_t bits) {
+    return half_to_float(static_cast<uint16_t>(bits));
+  }
+  using Two = uint32_t;
+  __device__ static float2 floats(uint32_t two) { return {from_bits(two), from_bits(two >> 16U)}; }
   __device__ static float value(Bytes at) { return load_half(at); }
 };
 
 struct BF16 {
   static constexpr int kElements = 1;
   static constexpr int kBytes = 2;
+  using Two = uint32_t;
+  __device__ static float2 floats(uint32_t two) {
+    return {float_from_bits(two << 16U), float_from_bits(two & 0xFFFF0000U)};
+  }
   __device__ static float value(Bytes at) { return float_from_bf16(load16(at)); }
 };
 
@@ -71,12 +85,12 @@ struct Blocks {
 };
 
 // Code i of 32 with 4 bits each: the low halves of 16 bytes, then the high halves.
-__device__ inline int four_bits(Bytes codes, int i) {
+__device__ inline int four_bits(Bytes codes, uint32_t i) {
   return codes[i % 16] >> (i / 16 * 4) & 0xF;
 }
 
 // Bit i of 32.
-__device__ inline int one_bit(Bytes bits, int i) {
+__device__ inline int one_bit(Bytes bits, uint32_t i) {
   return bits[i / 8] >> (i % 8) & 1;
 }
 
@@ -86,77 +100,77 @@ __device__ inline uint32_t fifth_bits(uint32_t bits) {
 }
 
 struct Q4_0 : Blocks<32, 18, 32, 8, Shift::kNone> {
-  __device__ static int code(Bytes block, int i) { return four_bits(block + 2, i) - 8; }
-  __device__ static uint32_t four_codes(Bytes block, int i) {
+  __device__ static int code(Bytes block, uint32_t i) { return four_bits(block + 2, i) - 8; }
+  __device__ static uint32_t four_codes(Bytes block, uint32_t i) {
     return load32(block + 2 + i % 16) >> (i / 16 * 4) & 0x0F0F0F0FU;
   }
-  __device__ static Factor factor(Bytes block, int) { return {load_half(block), 0.0F}; }
+  __device__ static Factor factor(Bytes block, uint32_t) { return {load_half(block), 0.0F}; }
 };
 
 struct Q4_1 : Blocks<32, 20, 32, 0, Shift::kAdded> {
-  __device__ static int code(Bytes block, int i) { return four_bits(block + 4, i); }
-  __device__ static uint32_t four_codes(Bytes block, int i) {
+  __device__ static int code(Bytes block, uint32_t i) { return four_bits(block + 4, i); }
+  __device__ static uint32_t four_codes(Bytes block, uint32_t i) {
     return load32(block + 4 + i % 16) >> (i / 16 * 4) & 0x0F0F0F0FU;
   }
-  __device__ static Factor factor(Bytes block, int) {
+  __device__ static Factor factor(Bytes block, uint32_t) {
     return {load_half(block), load_half(block + 2)};
   }
 };
 
 struct Q5_0 : Blocks<32, 22, 32, 16, Shift::kNone> {
-  __device__ static int code(Bytes block, int i) {
+  __device__ static int code(Bytes block, uint32_t i) {
     return (four_bits(block + 6, i) | one_bit(block + 2, i) << 4) - 16;
   }
-  __device__ static uint32_t four_codes(Bytes block, int i) {
+  __device__ static uint32_t four_codes(Bytes block, uint32_t i) {
     const uint32_t low = load32(block + 6 + i % 16) >> (i / 16 * 4) & 0x0F0F0F0FU;
     return low | fifth_bits(load32(block + 2) >> i);
   }
-  __device__ static Factor factor(Bytes block, int) { return {load_half(block), 0.0F}; }
+  __device__ static Factor factor(Bytes block, uint32_t) { return {load_half(block), 0.0F}; }
 };
 
 struct Q5_1 : Blocks<32, 24, 32, 0, Shift::kAdded> {
-  __device__ static int code(Bytes block, int i) {
+  __device__ static int code(Bytes block, uint32_t i) {
     return four_bits(block + 8, i) | one_bit(block + 4, i) << 4;
   }
-  __device__ static uint32_t four_codes(Bytes block, int i) {
+  __device__ static uint32_t four_codes(Bytes block, uint32_t i) {
     const uint32_t low = load32(block + 8 + i % 16) >> (i / 16 * 4) & 0x0F0F0F0FU;
     return low | fifth_bits(load32(block + 4) >> i);
   }
-  __device__ static Factor factor(Bytes block, int) {
+  __device__ static Factor factor(Bytes block, uint32_t) {
     return {load_half(block), load_half(block + 2)};
   }
 };
 
 struct Q8_0 : Blocks<32, 34, 32, 0, Shift::kNone> {
-  __device__ static int code(Bytes block, int i) { return static_cast<int8_t>(block[2 + i]); }
-  __device__ static uint32_t four_codes(Bytes block, int i) { return load32(block + 2 + i); }
-  __device__ static Factor factor(Bytes block, int) { return {load_half(block), 0.0F}; }
+  __device__ static int code(Bytes block, uint32_t i) { return static_cast<int8_t>(block[2 + i]); }
+  __device__ static uint32_t four_codes(Bytes block, uint32_t i) { return load32(block + 2 + i); }
+  __device__ static Factor factor(Bytes block, uint32_t) { return {load_half(block), 0.0F}; }
 };
 
 // Code i of 256 with 2 bits each: four runs of 32 in 32 bytes, twice.
-__device__ inline int two_bits_byte(int i) {
+__device__ inline uint32_t two_bits_byte(uint32_t i) {
   return i / 128 * 32 + i % 32;
 }
-__device__ inline int two_bits_shift(int i) {
+__device__ inline uint32_t two_bits_shift(uint32_t i) {
   return i % 128 / 32 * 2;
 }
 
 // Code i of 256 with 4 bits each: two runs of 32 in 32 bytes, four times.
-__device__ inline int four_bits_byte(int i) {
+__device__ inline uint32_t four_bits_byte(uint32_t i) {
   return i / 64 * 32 + i % 32;
 }
-__device__ inline int four_bits_shift(int i) {
+__device__ inline uint32_t four_bits_shift(uint32_t i) {
   return i % 64 / 32 * 4;
 }
 
 struct Q2_K : Blocks<256, 84, 16, 0, Shift::kSubtracted> {
-  __device__ static int code(Bytes block, int i) {
+  __device__ static int code(Bytes block, uint32_t i) {
     return block[16 + two_bits_byte(i)] >> two_bits_shift(i) & 3;
   }
-  __device__ static uint32_t four_codes(Bytes block, int i) {
+  __device__ static uint32_t four_codes(Bytes block, uint32_t i) {
     return load32(block + 16 + two_bits_byte(i)) >> two_bits_shift(i) & 0x03030303U;
   }
-  __device__ static Factor factor(Bytes block, int group) {
+  __device__ static Factor factor(Bytes block, uint32_t group) {
     const int scale = block[group];
     return {load_half(block + 80) * static_cast<float>(scale & 0xF),
             load_half(block + 82) * static_cast<float>(scale >> 4)};
@@ -164,16 +178,16 @@ struct Q2_K : Blocks<256, 84, 16, 0, Shift::kSubtracted> {
 };
 
 struct Q3_K : Blocks<256, 110, 16, 4, Shift::kNone> {
-  __device__ static int code(Bytes block, int i) {
+  __device__ static int code(Bytes block, uint32_t i) {
     const int low = block[32 + two_bits_byte(i)] >> two_bits_shift(i) & 3;
     return (low | (block[i % 32] >> (i / 32) & 1) << 2) - 4;
   }
-  __device__ static uint32_t four_codes(Bytes block, int i) {
+  __device__ static uint32_t four_codes(Bytes block, uint32_t i) {
     const uint32_t low = load32(block + 32 + two_bits_byte(i)) >> two_bits_shift(i) & 0x03030303U;
     return low | (load32(block + i % 32) >> (i / 32) & 0x01010101U) << 2U;
   }
-  __device__ static Factor factor(Bytes block, int group) {
-    Bytes packed = block + 96;
+  __device__ static Factor factor(Bytes block, uint32_t group) {
+    const Bytes packed = block + 96;
     const int low = packed[group % 8] >> (group / 8 * 4) & 0xF;
     const int high = packed[8 + group % 4] >> (group / 4 * 2) & 3;
     return {load_half(block + 108) * static_cast<float>((low | high << 4) - 32), 0.0F};
@@ -181,54 +195,54 @@ struct Q3_K : Blocks<256, 110, 16, 4, Shift::kNone> {
 };
 
 // The 8 pairs of six-bit numbers of Q4_K and Q5_K in 12 bytes.
-__device__ inline int k_scale(Bytes packed, int i) {
+__device__ inline int k_scale(Bytes packed, uint32_t i) {
   return i < 4 ? packed[i] & 0x3F : (packed[i + 4] & 0xF) | packed[i - 4] >> 6 << 4;
 }
 
-__device__ inline int k_min(Bytes packed, int i) {
+__device__ inline int k_min(Bytes packed, uint32_t i) {
   return i < 4 ? packed[i + 4] & 0x3F : packed[i + 4] >> 4 | packed[i] >> 6 << 4;
 }
 
-__device__ inline Factor k_factor(Bytes block, int group) {
+__device__ inline Factor k_factor(Bytes block, uint32_t group) {
   return {load_half(block) * static_cast<float>(k_scale(block + 4, group)),
           load_half(block + 2) * static_cast<float>(k_min(block + 4, group))};
 }
 
 struct Q4_K : Blocks<256, 144, 32, 0, Shift::kSubtracted> {
-  __device__ static int code(Bytes block, int i) {
+  __device__ static int code(Bytes block, uint32_t i) {
     return block[16 + four_bits_byte(i)] >> four_bits_shift(i) & 0xF;
   }
-  __device__ static uint32_t four_codes(Bytes block, int i) {
+  __device__ static uint32_t four_codes(Bytes block, uint32_t i) {
     return load32(block + 16 + four_bits_byte(i)) >> four_bits_shift(i) & 0x0F0F0F0FU;
   }
-  __device__ static Factor factor(Bytes block, int group) { return k_factor(block, group); }
+  __device__ static Factor factor(Bytes block, uint32_t group) { return k_factor(block, group); }
 };
 
 struct Q5_K : Blocks<256, 176, 32, 0, Shift::kSubtracted> {
-  __device__ static int code(Bytes block, int i) {
+  __device__ static int code(Bytes block, uint32_t i) {
     const int low = block[48 + four_bits_byte(i)] >> four_bits_shift(i) & 0xF;
     return low | (block[16 + i % 32] >> (i / 32) & 1) << 4;
   }
-  __device__ static uint32_t four_codes(Bytes block, int i) {
+  __device__ static uint32_t four_codes(Bytes block, uint32_t i) {
     const uint32_t low = load32(block + 48 + four_bits_byte(i)) >> four_bits_shift(i) & 0x0F0F0F0FU;
     return low | (load32(block + 16 + i % 32) >> (i / 32) & 0x01010101U) << 4U;
   }
-  __device__ static Factor factor(Bytes block, int group) { return k_factor(block, group); }
+  __device__ static Factor factor(Bytes block, uint32_t group) { return k_factor(block, group); }
 };
 
 struct Q6_K : Blocks<256, 210, 16, 32, Shift::kNone> {
-  __device__ static int code(Bytes block, int i) {
+  __device__ static int code(Bytes block, uint32_t i) {
     const int low = block[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4) & 0xF;
     const int high = block[128 + two_bits_byte(i)] >> two_bits_shift(i) & 3;
     return (low | high << 4) - 32;
   }
-  __device__ static uint32_t four_codes(Bytes block, int i) {
+  __device__ static uint32_t four_codes(Bytes block, uint32_t i) {
     const uint32_t low =
         load32(block + (i / 128 * 64 + i % 64)) >> (i % 128 / 64 * 4) & 0x0F0F0F0FU;
     const uint32_t high = load32(block + 128 + two_bits_byte(i)) >> two_bits_shift(i) & 0x03030303U;
     return low | high << 4U;
   }
-  __device__ static Factor factor(Bytes block, int group) {
+  __device__ static Factor factor(Bytes block, uint32_t group) {
     return {load_half(block + 208) * static_cast<float>(static_cast<int8_t>(block[192 + group])),
             0.0F};
   }
@@ -237,14 +251,15 @@ struct Q6_K : Blocks<256, 210, 16, 32, Shift::kNone> {
 // The types of coded_types.h.
 template <class Type>
 struct Coded : Blocks<Type::kElements, Type::kBytes, Type::kGroup, 0, Shift::kNone> {
-  __device__ static int code(Bytes block, int i) {
-    return static_cast<int8_t>(Type::four_codes(plain_bytes(block), i / 4 * 4) >> (i % 4 * 8));
+  __device__ static int code(Bytes block, uint32_t i) {
+    return static_cast<int8_t>(Type::four_codes(plain_bytes(block), static_cast<int>(i / 4 * 4)) >>
+                               (i % 4 * 8));
   }
-  __device__ static uint32_t four_codes(Bytes block, int i) {
-    return Type::four_codes(plain_bytes(block), i);
+  __device__ static uint32_t four_codes(Bytes block, uint32_t i) {
+    return Type::four_codes(plain_bytes(block), static_cast<int>(i));
   }
-  __device__ static Factor factor(Bytes block, int group) {
-    return {Type::scale(plain_bytes(block), group), 0.0F};
+  __device__ static Factor factor(Bytes block, uint32_t group) {
+    return {Type::scale(plain_bytes(block), static_cast<int>(group)), 0.0F};
   }
 };
 

@@ -65,6 +65,7 @@ void Block::run(const Dim3& index, const std::function<void()>& body) {
   shared_.begin_block(shape_.shared_bytes);
   for (Thread& thread : threads_) {
     thread.state = State::kReady;
+    thread.has_waited = !shape_.starts_early;
     thread.n_atomics = 0;
     thread.copies.clear();
   }
@@ -99,7 +100,9 @@ bool Block::run_ready_threads() {
     } else {
       fiber.resume();
     }
-    if (fiber.done()) threads_[i].state = State::kDone;
+    if (!fiber.done()) continue;
+    threads_[i].state = State::kDone;
+    check_waited("ends", Place::here());
   }
   return any;
 }

@@ -24,7 +24,14 @@ namespace assay::emulated {
 struct LaunchShape {
   Dim3 grid;
   Dim3 block;
-  size_t shared_bytes = 0;  // dynamic shared memory of each block
+  size_t shared_bytes = 0;    // dynamic shared memory of each block
+  bool starts_early = false;  // the kernel calls wait_for_launches()
+};
+
+// How many blocks of a kernel find room at once.
+struct Residency {
+  unsigned multiprocessors;
+  unsigned blocks;  // on each
 };
 
 // What lanes of a warp do together. Lanes meet only in the same operation.
@@ -100,6 +107,9 @@ class Block {
 
   EmulatedCounts& counts() { return counts_; }
 
+  // The running thread's, of a launch that starts early.
+  void wait_for_launches() { threads_[running_].has_waited = true; }
+
   // As check(); and finds races with what other threads of the launch have touched. Of memory that
   // kernels only read no account is kept: `is_writable` says that this one may write it.
   // `is_written`: it must have been written before.
@@ -108,11 +118,13 @@ class Block {
     check(address, bytes, place);
     if (is_written && !memory_.is_written(address, bytes)) reject_unwritten(address, bytes, place);
     AccessHistory* history = is_writable ? &memory_.history_for_writes(bytes) : memory_.history();
+    if (history != nullptr) check_waited("reads what a launch may write", place);
     if (history == nullptr || watchers_.stores != nullptr) return;
     require(history->read(memory_.offset(address), bytes, toucher(), order(), place), place);
   }
   void check_write(const void* address, size_t bytes, const Place& place) const {
     check(address, bytes, place);
+    check_waited("writes", place);
     memory_.mark_written(address, bytes);
     if (watchers_.stores != nullptr) return;
     AccessHistory& history = memory_.history_for_writes(bytes);
@@ -172,6 +184,7 @@ class Block {
     Contribution contribution = {};
     Place place;  // where it waits
     uint32_t closed_groups = 0;
+    bool has_waited = true;  // for the launches before this one
     uint32_t n_atomics = 0;
     std::vector<Copy> copies;  // under way, in the order in which they began
   };
@@ -180,6 +193,10 @@ class Block {
     Contribution contribution[kWarpSize] = {};
   };
 
+  void check_waited(const char* does, const Place& place) const {
+    if (threads_[running_].has_waited) return;
+    fail(std::string(does) + " before wait_for_launches(), in a launch that starts early", place);
+  }
   LaunchOrder order() const { return {thread_order_, block_order_}; }
   void count_load_anywhere(const void* address, size_t bytes, const Place& place);
   void require(const std::string& wrong, const Place& place) const {

@@ -46,6 +46,23 @@ class Device final : public Memory {
   void upload(const void* from, size_t bytes, void* to) override;
   void download(const void* from, size_t bytes, void* to) override;
 
+  // Words that kernels may write, and the host read: a launch is done at once.
+  int32_t* host_words() {
+    if (host_words_ == nullptr) {
+      host_words_ = static_cast<int32_t*>(allocate(kChoices * sizeof(int32_t)));
+    }
+    return host_words_;
+  }
+  void mark(int32_t /*slot*/) const { reject_while_recording("a mark"); }
+  void await(int32_t /*slot*/) const { reject_while_recording("a wait"); }
+
+  // Small, so that blocks come to work more than once.
+  template <class Kernel>
+  Residency residency(std::string_view /*name*/, Kernel /*kernel*/, unsigned /*threads*/,
+                      size_t /*shared_bytes*/) const {
+    return {8, 2};
+  }
+
   // What `steps` launches is kept and not done; replaying does it. A copy or an allocation in it is
   // an Error, as on a GPU. The recording must not outlive the device.
   std::unique_ptr<Recording> record(const std::function<void()>& steps);
@@ -92,6 +109,7 @@ class Device final : public Memory {
   DeviceMemory memory_;
   Fibers fibers_;
   Options options_;
+  int32_t* host_words_ = nullptr;
   std::unique_ptr<InstructionCounter> counter_;
   std::unique_ptr<StoreBuffer> stores_;
   EmulatedCounts counts_;

@@ -256,6 +256,10 @@ struct alignas(16) uint4 {
   uint32_t x, y, z, w;
 };
 
+struct alignas(8) float2 {
+  float x, y;
+};
+
 struct alignas(16) float4 {
   float x, y, z, w;
 };
@@ -288,6 +292,16 @@ T load_as(Bytes bytes, Place place = Place::here()) {
   return value;
 }
 
+template <class T, int kReaders>
+T load_weights(const Global<const uint8_t>& bytes, int64_t offset, Place place = Place::here()) {
+  EmulatedCounts& counts = Block::current().counts();
+  const uint64_t others = counts.read_bytes;
+  const T value = load_as<T>(bytes.range(offset, sizeof(T), place), place);
+  counts.read_bytes = others;
+  counts.copied_bytes += sizeof(T) / kReaders;
+  return value;
+}
+
 inline void copy_to_shared(const Shared<uint4>& shared, int64_t index,
                            const Global<const uint8_t>& bytes, int64_t offset,
                            Place place = Place::here()) {
@@ -300,9 +314,9 @@ inline void copy_to_shared(const Shared<uint4>& shared, int64_t index,
   block.begin_copy(shared.array(), index, from, place);
 }
 
-inline void prefetch(const Global<const uint8_t>& bytes, int64_t offset,
-                     Place place = Place::here()) {
-  bytes.place_of(offset, place);  // a GPU ignores an address that is nowhere: here it is a mistake
+template <class T>
+void prefetch(const Global<const T>& x, int64_t i, Place place = Place::here()) {
+  x.place_of(i, place);  // a GPU ignores an address that is nowhere: here it is a mistake
 }
 
 inline void __threadfence() {
@@ -318,6 +332,12 @@ T atomicAdd(const GlobalAddress<T>& at, std::type_identity_t<T> value) {
   *at.address = before + value;
   return before;
 }
+
+inline void wait_for_launches() {
+  Block::current().wait_for_launches();
+}
+
+inline void let_next_launch_start() {}
 
 inline void close_copies() {
   Block::current().close_copies();
@@ -367,6 +387,11 @@ inline int __dp4a(int a, int b, int c) {
     c += static_cast<int8_t>(a >> (8 * i)) * static_cast<int8_t>(b >> (8 * i));
   }
   return c;
+}
+
+// The low 32 bits of high:low shifted right by up to 31.
+inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, uint32_t by) {
+  return static_cast<uint32_t>((uint64_t{high} << 32U | low) >> (by % 32));
 }
 
 inline float half_to_float(uint16_t half) {

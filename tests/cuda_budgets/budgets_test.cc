@@ -176,9 +176,10 @@ TEST(DecodeBudget, ATokenIsOneGraphThatReadsEachWeightOnce) {
       const std::vector<int32_t> tokens = {1, 5, 9, 13, 17, 21, 25, 29, 33};
       session.eval({tokens.data(), 8});
       session.set_choosable(std::vector<bool>(static_cast<size_t>(model.config().n_vocab), true));
+      const int32_t next = session.eval_greedy(tokens.back());  // and begins with that one
       const EmulatedCounts before = emulated_counts(*kernels);
       take_instruction_counts(*kernels);
-      session.eval_greedy(tokens.back());
+      session.eval_greedy(next);  // and begins with another
       const EmulatedCounts after = emulated_counts(*kernels);
       counted += take_instruction_counts(*kernels);
       expect_each_weight_once(name, after.copied_bytes - before.copied_bytes, matrix_bytes(model));

@@ -36,6 +36,9 @@ void add(float* data, int64_t count, float value) {
 void set_to_two(int* at) {
   *at = 2;
 }
+void set_word(int32_t* at, int32_t value) {
+  *at = value;
+}
 void fails() {
   throw cudaErrorIllegalAddress;
 }
@@ -56,6 +59,7 @@ class CudaDeviceTest : public testing::Test {
     fake_.begin(machine);
     fake_.add_kernel(add, 256, 1024);
     fake_.add_kernel(set_to_two, 256, 0);
+    fake_.add_kernel(set_word, 256, 0);
     fake_.add_kernel(fails, 256, 0);
   }
 
@@ -78,6 +82,9 @@ void live() {
   Buffer<int> flag(device, 1);
   const std::vector<float> host = ascending(count);
   device.upload(host.data(), data.bytes(), data.data());
+  device.mark(0);
+  device.await(0);
+  ASSERT_EQ(device.residency("add", add, 256, 0).multiprocessors, 132U);
   device.launch("add", shape(256), add, data.data(), static_cast<int64_t>(count), 1.0F);
   const auto recording = device.record([&] {
     device.launch("add", shape(256), add, data.data(), int64_t{1}, 10.0F);
@@ -99,6 +106,31 @@ TEST_F(CudaDeviceTest, CopiesLaunchesAndReplays) {
   live();
 }
 
+// The host reads what was launched before a mark while what came after it has not run.
+TEST_F(CudaDeviceTest, WaitsForAMarkAndNotForWhatCameAfterIt) {
+  Device device;
+  int32_t* const words = device.host_words();
+  words[0] = words[1] = 0;
+  device.launch("set_word", shape(1), set_word, words, 5);
+  device.mark(0);
+  device.launch("set_word", shape(1), set_word, words + 1, 6);
+  device.mark(1);
+  device.await(0);
+  EXPECT_EQ(words[0], 5);
+  EXPECT_EQ(words[1], 0) << "the fake does nothing before somebody waits for it";
+  device.await(1);
+  EXPECT_EQ(words[1], 6);
+}
+
+// As many blocks as find room beside a kernel's own shared memory; one where none does, so that the
+// launch is what fails.
+TEST_F(CudaDeviceTest, CountsTheBlocksThatFindRoom) {
+  Device device;
+  EXPECT_EQ(device.residency("add", add, 256, 100 * 1024).blocks, 2U);
+  EXPECT_EQ(device.residency("add", add, 256, 120 * 1024).blocks, 1U);
+  EXPECT_EQ(device.residency("add", add, 256, 300 * 1024).blocks, 1U);
+}
+
 // Of calls that clean up, an error has nobody to go to.
 bool gives_back(const std::string& call) {
   static const std::set<std::string> calls = {"cudaFree",          "cudaFreeHost",
@@ -110,7 +142,7 @@ bool gives_back(const std::string& call) {
 // How an Error names the call.
 std::vector<std::string> names_of(const std::string& call) {
   if (call == "cudaLaunchKernelExC" || call == "cudaFuncGetAttributes" ||
-      call == "cudaFuncSetAttribute") {
+      call == "cudaOccupancyMaxActiveBlocksPerMultiprocessor" || call == "cudaFuncSetAttribute") {
     return {"kernel add cannot be launched: the text of the error (cudaErrorUnknown)",
             "kernel set_to_two cannot be launched: the text of the error (cudaErrorUnknown)"};
   }

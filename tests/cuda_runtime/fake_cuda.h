@@ -35,6 +35,7 @@ class FakeCuda {
     int runtime = 13000;
     int devices = 1;
     int major = 9;
+    int multiprocessors = 132;
     int most_shared_bytes = 232448;  // of a block, opted in
     size_t memory_bytes = size_t{1} << 30;
     size_t pinned_bytes = size_t{1} << 30;

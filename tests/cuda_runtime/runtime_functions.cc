@@ -87,10 +87,32 @@ cudaError_t cudaSetDevice(int device) {
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
   ENTER();
-  if (attribute != cudaDevAttrMaxSharedMemoryPerBlockOptin) {
-    return fake().report(cudaErrorInvalidValue);
+  switch (attribute) {
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = fake().machine.most_shared_bytes;
+      return cudaSuccess;
+    case cudaDevAttrMultiProcessorCount:
+      *value = fake().machine.multiprocessors;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = fake().machine.major;
+      return cudaSuccess;
+    default:
+      return fake().report(cudaErrorInvalidValue);
   }
-  *value = fake().machine.most_shared_bytes;
+}
+
+// As many as have the shared memory of a block that is given the most.
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel,
+                                                          int threads, size_t dynamic_bytes) {
+  ENTER();
+  const FakeCuda::Kernel* const found = fake().kernel(kernel);
+  if (found == nullptr) return fake().report(cudaErrorInvalidDeviceFunction);
+  const size_t bytes = found->static_bytes + dynamic_bytes;
+  const auto most = static_cast<size_t>(fake().machine.most_shared_bytes);
+  *blocks = bytes > most || threads > found->most_threads
+                ? 0
+                : static_cast<int>(bytes == 0 ? size_t{32} : most / bytes);
   return cudaSuccess;
 }
 

@@ -236,7 +236,7 @@ TEST_P(FusedTest, QkvTurnsAndStores) {
         const auto bias = Random(4).floats(h.n_heads == 3 ? kv_rows : 0);
         const auto x = Random(5).floats(width);
         const auto weight = Random(6).floats(width);
-        const auto cos_sin = Random(7).floats(h.rotary_dim + 2);
+        const auto cos_sin = Random(7).floats(2 * h.rotary_dim + 2);  // of two positions
         const auto cache = std::vector<float>(static_cast<size_t>(kv_rows * 5), 7.0F);
 
         FusedQkv step;
@@ -250,6 +250,7 @@ TEST_P(FusedTest, QkvTurnsAndStores) {
         step.pairing = pairing;
         step.token.position = device_->place(std::vector<int32_t>{static_cast<int32_t>(position)});
         step.token.cos_sin = device_->place(cos_sin);
+        step.token.n_angles = 2;
         step.kv_type = kv_type;
         step.k_cache = device_->place(cache);
         step.v_cache = device_->place(cache);
@@ -268,9 +269,10 @@ TEST_P(FusedTest, QkvTurnsAndStores) {
         auto q_rope = want_q;
         auto k_rope = want_k;
         if (h.rotary_dim > 0) {
-          cpu_->run(RopeCall{want_q.data(), cos_sin.data(), pairing, 1, h.n_heads, h.head_dim,
-                             h.rotary_dim, q_rope.data()});
-          cpu_->run(RopeCall{want_k.data(), cos_sin.data(), pairing, 1, h.n_kv_heads, h.head_dim,
+          const float* angles = cos_sin.data() + position % 2 * h.rotary_dim;
+          cpu_->run(RopeCall{want_q.data(), angles, pairing, 1, h.n_heads, h.head_dim, h.rotary_dim,
+                             q_rope.data()});
+          cpu_->run(RopeCall{want_k.data(), angles, pairing, 1, h.n_kv_heads, h.head_dim,
                              h.rotary_dim, k_rope.data()});
         }
         expect(normed, step.normed_seen, "norm");
@@ -387,10 +389,20 @@ TEST_P(FusedTest, MoreRowsThanBlocksHaveAtOnce) {
 TEST_P(FusedTest, TheChoiceIsTheLowestOfTheHighestThatMayBeChosen) {
   const auto chosen = [&](const std::vector<float>& logits, const std::vector<uint8_t>& choosable) {
     const auto count = static_cast<int64_t>(logits.size());
-    int32_t* id = device_->place(std::vector<int32_t>{-7});
-    void* scratch = device_->place(std::vector<uint8_t>(fused().choice_scratch(count), 1));
-    fused().choose({device_->place(logits), device_->place(choosable), count, scratch, id});
-    return device_->read(id, 1)[0];
+    FusedChoice step;
+    step.logits = device_->place(logits);
+    step.choosable = device_->place(choosable);
+    step.count = count;
+    step.scratch = device_->place(std::vector<uint8_t>(fused().choice_scratch(count), 1));
+    step.ids = device_->place(std::vector<int32_t>{-7, -7});
+    step.id = device_->place(std::vector<int32_t>{-8});
+    step.position = device_->place(std::vector<int32_t>{4 * kChoices + 1});
+    fused().choose(step);
+    const std::vector<int32_t> ids = device_->read(step.ids, kChoices);
+    EXPECT_EQ(ids[0], -7) << "the choice of the token before";
+    EXPECT_EQ(device_->read(step.id, 1)[0], std::max(ids[1], 0)) << "an id that can be looked up";
+    EXPECT_EQ(device_->read(step.position, 1)[0], 4 * kChoices + 2);
+    return ids[1];
   };
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();

@@ -145,5 +145,57 @@ TEST_P(DeviceSession, TheDeviceChoosesAsTheSampler) {
       << "nothing was said of what may be chosen";
 }
 
+// A device begins with the token that it chose before anyone asks for it. If the sequence goes on
+// otherwise, or its keys and values become others, that step must not count.
+TEST_P(DeviceSession, AStepBegunTooEarlyChangesNothing) {
+  const auto kernels = this->kernels(0);
+  const SessionOptions options = {.capacity = 12, .kv_type = GetParam().kv_type};
+  const std::vector<bool> choosable(static_cast<size_t>(model_.config().n_vocab), true);
+  const std::vector<int32_t> prompt{11, 48, 85};
+  const auto fresh = [&](const std::vector<int32_t>& tokens) {
+    Session session(model_, *kernels, options);
+    session.set_choosable(choosable);
+    const auto logits = session.eval(tokens);
+    return std::vector<float>(logits.begin(), logits.end());
+  };
+  Session session(model_, *kernels, options);
+  session.set_choosable(choosable);
+  session.eval(prompt);
+  const int32_t next = session.eval_greedy(122);
+  const int32_t other = next == 7 ? 8 : 7;
+  const auto logits = session.eval({&other, 1});
+  EXPECT_EQ(std::vector<float>(logits.begin(), logits.end()), fresh({11, 48, 85, 122, other}));
+
+  // As many positions and the same next token, but after another prompt.
+  const std::string path = testing::TempDir() + "a_step_begun_too_early.session";
+  Session saved(model_, *kernels, options);
+  saved.eval(std::vector<int32_t>{159, 196, 233, 20});
+  saved.save(path);
+  saved.set_choosable(choosable);
+  const int32_t want = saved.eval_greedy(next);
+  session.clear();
+  session.eval(prompt);
+  ASSERT_EQ(session.eval_greedy(122), next);
+  session.restore(path);
+  EXPECT_EQ(session.eval_greedy(next), want);
+  session.clear();
+  session.eval(prompt);
+  ASSERT_EQ(session.eval_greedy(122), next);
+  std::vector<bool> others = choosable;
+  others[static_cast<size_t>(session.eval_greedy(next))] = false;
+  session.clear();
+  session.eval(prompt);
+  session.eval_greedy(122);
+  session.set_choosable(others);
+  EXPECT_TRUE(others[static_cast<size_t>(session.eval_greedy(next))]) << "chosen by older rules";
+
+  // To the last position that there is room for.
+  std::vector<int32_t> chosen{other};
+  while (session.n_positions() < session.capacity()) {
+    chosen.push_back(session.eval_greedy(chosen.back()));
+  }
+  EXPECT_THROW(session.eval_greedy(chosen.back()), Error);
+}
+
 }  // namespace
 }  // namespace assay

@@ -18,7 +18,7 @@ class FourBitCodes {
   }
   ASSAY_ALWAYS_INLINE F32x16 values(I32x16 codes) const {
     const F32x16 numbers = sub(to_float(bit_and(codes, 0xF)), splat(offset_));
-    return add(mul(scale_, numbers), shift_);
+    return add_exact_product(scale_, numbers, shift_);
   }
 
  private:

@@ -115,8 +115,8 @@ struct Q5_K : LargeBlock<Q5_K, 176, SixteenScalesAndShifts> {
     const U8x32 codes = bit_or(low, fifth);
     const F32x16 scale = splat(s.scale[kPart]);
     const F32x16 shift = splat(s.shift[8 + kPart]);
-    return {add(mul(scale, to_float(widen<0>(codes))), shift),
-            add(mul(scale, to_float(widen<1>(codes))), shift)};
+    return {add_exact_product(scale, to_float(widen<0>(codes)), shift),
+            add_exact_product(scale, to_float(widen<1>(codes)), shift)};
   }
 };
 
@@ -127,10 +127,10 @@ struct Q6_K : LargeBlock<Q6_K, 210, SixteenScales> {
   template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
     const uint8_t* low_bits = block + kPart / 4 * 64 + kPart % 2 * 32;
-    const U8x32 low = bit_field<kPart / 2 % 2 * 4, 0xF>(load_bytes(low_bits));
-    const U8x32 high = bit_field<kPart % 4 * 2, 3>(load_bytes(block + 128 + kPart / 4 * 32));
-    const U8x32 codes = sub(bit_or(low, shift_bytes_left<4>(high)), splat_byte(32));
-    return scaled(codes, s.scale + 2 * kPart);
+    const U8x32 high = load_bytes(block + 128 + kPart / 4 * 32);
+    const U8x32 codes =
+        six_bit_codes<kPart / 2 % 2 * 4, kPart % 4 * 2>(load_bytes(low_bits), high);
+    return scaled(sub(codes, splat_byte(32)), s.scale + 2 * kPart);
   }
 };
 // NOLINTEND(readability-identifier-naming)

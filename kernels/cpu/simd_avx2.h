@@ -84,6 +84,16 @@ ASSAY_ALWAYS_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
   return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
 }
 
+// a * b + c where a * b is exact, so that it does not matter how often is rounded.
+ASSAY_ALWAYS_INLINE F32x16 add_exact_product(F32x16 a, F32x16 b, F32x16 c) {
+  return fma(a, b, c);
+}
+
+// a * stored, in each lane.
+ASSAY_ALWAYS_INLINE F32x16 mul_stored(F32x16 a, const float& stored) {
+  return mul(a, splat(stored));
+}
+
 ASSAY_ALWAYS_INLINE F32x16 max(F32x16 a, F32x16 b) {
   return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
 }

@@ -81,6 +81,18 @@ ASSAY_ALWAYS_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
   return {_mm512_fmadd_ps(a.v, b.v, c.v)};
 }
 
+ASSAY_ALWAYS_INLINE F32x16 add_exact_product(F32x16 a, F32x16 b, F32x16 c) {
+  return fma(a, b, c);
+}
+
+// The compiler would broadcast a number that is used twice by an instruction of its own, on the
+// units that widen codes; within the product it is free.
+ASSAY_ALWAYS_INLINE F32x16 mul_stored(F32x16 a, const float& stored) {
+  F32x16 product;
+  __asm__("vmulps %2%{1to16%}, %1, %0" : "=v"(product.v) : "v"(a.v), "m"(stored));
+  return product;
+}
+
 // a > b ? a : b, so b where one is NaN.
 ASSAY_ALWAYS_INLINE F32x16 max(F32x16 a, F32x16 b) {
   return {_mm512_maskz_max_ps(kAllLanes, a.v, b.v)};

@@ -36,6 +36,23 @@ ASSAY_ALWAYS_INLINE U8x32 bit_or(U8x32 a, U8x32 b) {
   return {_mm256_or_si256(a.v, b.v)};
 }
 
+// Of each byte, four bits of `low` from bit kLow on, below two of `high` from bit kHigh on.
+template <int kLow, int kHigh>
+ASSAY_ALWAYS_INLINE U8x32 six_bit_codes(U8x32 low, U8x32 high) {
+  const __m256i rest = _mm256_srli_epi16(low.v, kLow);
+  const __m256i top = kHigh > 4 ? _mm256_srli_epi16(high.v, kHigh > 4 ? kHigh - 4 : 0)
+                                : _mm256_slli_epi16(high.v, kHigh > 4 ? 0 : 4 - kHigh);
+  const __m256i low_bits = _mm256_set1_epi8(0xF);
+#if defined(__AVX512VL__)
+  constexpr int kThirdChooses = 0xE4;  // the first operand where it has ones, else the second
+  const __m256i both = _mm256_ternarylogic_epi32(rest, top, low_bits, kThirdChooses);
+  return {_mm256_and_si256(both, _mm256_set1_epi8(0x3F))};
+#else
+  return {_mm256_or_si256(_mm256_and_si256(rest, low_bits),
+                          _mm256_and_si256(top, _mm256_set1_epi8(0x30)))};
+#endif
+}
+
 ASSAY_ALWAYS_INLINE U8x32 sub(U8x32 a, U8x32 b) {
   return {_mm256_sub_epi8(a.v, b.v)};
 }

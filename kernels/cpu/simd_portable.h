@@ -102,6 +102,14 @@ F32x16 fma(const F32x16& a, const F32x16& b, const F32x16& c) {
   });
 }
 
+ASSAY_ALWAYS_INLINE F32x16 add_exact_product(F32x16 a, F32x16 b, F32x16 c) {
+  return add(mul(a, b), c);
+}
+
+ASSAY_ALWAYS_INLINE F32x16 mul_stored(F32x16 a, const float& stored) {
+  return mul(a, splat(stored));
+}
+
 ASSAY_ALWAYS_INLINE F32x16 max(F32x16 a, F32x16 b) {
   return each_quarter<F32x16>([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
 }
@@ -221,6 +229,14 @@ ASSAY_ALWAYS_INLINE U8x32 bit_or(U8x32 a, U8x32 b) {
 
 ASSAY_ALWAYS_INLINE U8x32 sub(U8x32 a, U8x32 b) {
   return {{a.v[0] - b.v[0], a.v[1] - b.v[1]}};
+}
+
+template <int kLow, int kHigh>
+ASSAY_ALWAYS_INLINE U8x32 six_bit_codes(U8x32 low, U8x32 high) {
+  for (int i = 0; i < 2; ++i) {
+    low.v[i] = ((low.v[i] >> kLow) & 0xF) | (((high.v[i] >> kHigh) & 3) << 4);
+  }
+  return low;
 }
 
 ASSAY_ALWAYS_INLINE U8x32 splat_byte(int8_t value) {

@@ -108,7 +108,7 @@ struct Q5_0 : SmallBlock<22> {
     const I32x16 both = load_u8(block + 6);
     const I32x16 first = add_where(bit_and(both, 0xF), missing & 0xFFFFU, -16);
     const I32x16 second = add_where(shift_right<4>(both), missing >> 16U, -16);
-    return {mul(splat(s.d), to_float(first)), mul(splat(s.d), to_float(second))};
+    return {mul_stored(to_float(first), s.d), mul_stored(to_float(second), s.d)};
   }
 };
 
@@ -119,16 +119,17 @@ struct Q5_1 : SmallBlock<24> {
     const I32x16 both = load_u8(block + 8);
     const I32x16 first = add_where(bit_and(both, 0xF), fifth & 0xFFFFU, 16);
     const I32x16 second = add_where(shift_right<4>(both), fifth >> 16U, 16);
-    return {add(mul(splat(s.d), to_float(first)), splat(s.m)),
-            add(mul(splat(s.d), to_float(second)), splat(s.m))};
+    const F32x16 d = splat(s.d);
+    const F32x16 m = splat(s.m);
+    return {add_exact_product(d, to_float(first), m), add_exact_product(d, to_float(second), m)};
   }
 };
 
 struct Q8_0 : SmallBlock<34> {
   template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
-    return {mul(splat(s.d), to_float(load_s8(block + 2))),
-            mul(splat(s.d), to_float(load_s8(block + 18)))};
+    return {mul_stored(to_float(load_s8(block + 2)), s.d),
+            mul_stored(to_float(load_s8(block + 18)), s.d)};
   }
 };
 // NOLINTEND(readability-identifier-naming)

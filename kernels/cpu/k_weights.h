@@ -128,8 +128,7 @@ struct Q6_K : LargeBlock<Q6_K, 210, SixteenScales> {
   static ASSAY_ALWAYS_INLINE F32x32 read(const uint8_t* block, const Scales& s) {
     const uint8_t* low_bits = block + kPart / 4 * 64 + kPart % 2 * 32;
     const U8x32 high = load_bytes(block + 128 + kPart / 4 * 32);
-    const U8x32 codes =
-        six_bit_codes<kPart / 2 % 2 * 4, kPart % 4 * 2>(load_bytes(low_bits), high);
+    const U8x32 codes = six_bit_codes<kPart / 2 % 2 * 4, kPart % 4 * 2>(load_bytes(low_bits), high);
     return scaled(sub(codes, splat_byte(32)), s.scale + 2 * kPart);
   }
 };

@@ -41,7 +41,7 @@ constexpr const char* kOwn = ASSAY_PROGRAM " engine";
 TEST_F(ConformCommand, AssayHonoursWhatItIsAsked) {
   const Outcome outcome = asked({"conform", "assay", "--features", "rope_theta*"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("3 honoured"));
+  EXPECT_THAT(outcome.out, HasSubstr("4 honoured"));
 }
 
 // The model of a mistake in place of the feature's own: what an engine does that makes it.

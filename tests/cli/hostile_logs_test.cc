@@ -125,7 +125,10 @@ TEST_F(HostileLogs, PermissionDenied) {
 }
 
 TEST_F(HostileLogs, NoFile) {
-  expect_error({"analyze", folder_}, folder_ + ": is a directory; give the path of a file");
+  const std::string empty = folder_ + "/empty";
+  ASSERT_EQ(mkdir(empty.c_str(), 0700), 0);
+  expect_error({"analyze", empty},
+               empty + ": the folder holds no *.jsonl; give the folder with the logs of one run");
   expect_error({"analyze", "/dev/zero"},
                "/dev/zero: is not a regular file; give the path of a file");
   const std::string pipe = folder_ + "/pipe";

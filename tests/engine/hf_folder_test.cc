@@ -293,7 +293,7 @@ TEST_F(HfFolder, ShardsAreOneModel) {
   EXPECT_THAT(refusal(), HasSubstr("tensor 'model.norm.weight' is not in a.safetensors"));
   for (const char* name : {"../b.safetensors", "/etc/passwd", "b.bin", ""}) {
     index(name);
-    EXPECT_THAT(refusal(), HasSubstr("which is no safetensors file of this folder")) << name;
+    EXPECT_THAT(refusal(), HasSubstr("which is not a safetensors file of this folder")) << name;
   }
   index("b.safetensors");
   put("b.safetensors", safetensors(first));

@@ -89,9 +89,18 @@ def save_pt_folder(folder, values):
     return folder / "pt"
 
 
+def save_sglang_passes(folder, values):
+    """TP0_PP0_Rank0_pid1/PassNNNNN.pt, a dictionary for each forward pass: the prompt, then a token."""
+    place = folder / "passes" / "TP0_PP0_Rank0_pid1"
+    place.mkdir(parents=True)
+    for number, rows in enumerate((slice(0, TOKENS - 1), slice(TOKENS - 1, TOKENS))):
+        torch.save({name: torch.from_numpy(value[rows]) for name, value in values.items()}, place / f"Pass{number:05}.pt")
+    return folder / "passes"
+
+
 SAVERS = (save_npz, save_compressed_npz, save_safetensors, save_batch_of_one, save_shards, save_folder_of_shards,
           save_npy_folder, save_npy_by_step, save_npy_by_token)  # fmt: skip
-PICKLERS = (save_pt, save_pt_folder)  # each takes the seconds in which torch starts
+PICKLERS = (save_pt, save_pt_folder, save_sglang_passes)  # each takes the seconds in which torch starts
 
 
 class Formats(DumpCase):

@@ -107,7 +107,7 @@ TEST(Config, UnsupportedConfigsAreRejected) {
     std::string json = with(more);
     return refusal(json.replace(json.find("llama"), 5, type));
   };
-  EXPECT_THAT(of_type("exaone4", R"("attention_bias": true)"),
+  EXPECT_THAT(of_type("phi3", R"("attention_bias": true)"),
               HasSubstr("'attention_bias' does not belong to this model_type"));
   EXPECT_THAT(of_type("gemma2", R"("mlp_bias": true)"), HasSubstr("'mlp_bias' does not belong"));
   EXPECT_THAT(of_type("phi", R"("qk_layernorm": true, "hidden_act": "gelu_new")"),

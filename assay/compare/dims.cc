@@ -25,7 +25,7 @@ std::vector<RankAxis> read_ranks(std::string_view text, std::string_view list) {
     const std::string_view name = list.substr(0, end);
     const auto* axis = std::ranges::find(kRankAxes, name, rank_axis_name);
     if (axis == std::end(kRankAxes)) {
-      fail(text, fmt::format("'{}' is none of tp, pp, ep, sp", printable(name, 20)));
+      fail(text, fmt::format("'{}' is not one of tp, pp, ep, sp", printable(name, 20)));
     }
     ranks.push_back(*axis);
     if (end == list.size()) return ranks;

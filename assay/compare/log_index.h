@@ -87,7 +87,7 @@ class IndexLoader : public RecordLoader {
 // [heads, head_dim] is one token's.
 //
 // Records of several ranks are one record: see rank_parts.h. One that lacks a part is listed in
-// missing_records() and incomplete(), and is none of entries().
+// missing_records() and incomplete(), and is not among entries().
 class LogIndex {
  public:
   // Reads the log of a run of one sequence once: a file, or a folder of files. A record that is

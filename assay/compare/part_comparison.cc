@@ -151,7 +151,7 @@ void hold_to_themselves(const RankedRecord& ref, const RankedRecord& got, Record
   }
 }
 
-// The pieces of one side, and what the other says of the same elements.
+// The pieces of one side, and what the other states about the same elements.
 struct HeldPieces {
   std::vector<RankPart> ref;
   std::vector<RankPart> got;

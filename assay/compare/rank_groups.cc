@@ -144,7 +144,7 @@ RankPart LogIndex::part_of(const IndexEntry& entry, IndexLoader& loader) const {
     part.record = std::move(loader.load_row(entry.place, entry.row, entry.rows));
     if (axes > 0) part.record.shape = loader.sequence().shape;
   }
-  // Those that dims name; tokens and leading axes of 1 are none of them.
+  // Those that dims name; tokens and leading axes of 1 do not count.
   std::vector<int64_t>& shape = part.record.shape;
   if (axes > 0) shape.erase(shape.begin(), shape.end() - axes);
   part.contradiction = contradiction_of(part.record);

@@ -301,7 +301,7 @@ void Block::reject_address(const void* address, size_t bytes, const Place& place
 }
 
 void Block::reject_unwritten(const void* address, size_t bytes, const Place& place) const {
-  fail(fmt::format("reads {} bytes of device memory that nobody has written, at {}", bytes,
+  fail(fmt::format("reads {} bytes of device memory that was never written, at {}", bytes,
                    memory_.describe(address)),
        place);
 }

@@ -108,7 +108,7 @@ TEST_F(PolicyTest, AMeasuredFloorAllowsKTimesIt) {
   EXPECT_FALSE(Policy::from_file(put("q.json", R"({"default": {"kl": 0.1}})")).is_measured());
 }
 
-// Breaks if the default of 1e-2 held what nobody measured.
+// Breaks if the default of 1e-2 were used where nothing was measured.
 TEST_F(PolicyTest, ACheckpointWithoutFloorIsAnError) {
   const std::string path = put("p.json", kMeasured);
   EXPECT_THAT(error_of([&] { Policy::from_file(path).tolerance("layer_2_output"); }),

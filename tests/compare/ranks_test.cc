@@ -198,7 +198,7 @@ TEST_F(RanksTest, PartsThatDoNotFitAreErrors) {
                 .find("run/0.jsonl:1: 'dims' is 't h[tp]': it names 2 axes, but the shape is [12]"),
             std::string::npos);
   EXPECT_NE(error(part(half, "h[xp]", {.tp = 0}), part(half, "h[xp]", {.tp = 1}))
-                .find("'xp' is none of tp, pp, ep, sp"),
+                .find("'xp' is not one of tp, pp, ep, sp"),
             std::string::npos);
   EXPECT_NE(
       error(part(half, "h[tp]", {.tp = 0}), part(half, "+[tp] h", {.tp = 1})).find("run/1.jsonl:1"),

@@ -1,4 +1,4 @@
-// The device layer on a fake runtime. What would break: a failing call that nobody reports or that
+// The device layer on a fake runtime. What would break: a failing call that is not reported or that
 // leaves something behind, a buffer that is filled again while it is copied, a capture that a real
 // stream refuses, a launch with more shared memory than the kernel was allowed.
 
@@ -131,7 +131,7 @@ TEST_F(CudaDeviceTest, CountsTheBlocksThatFindRoom) {
   EXPECT_EQ(device.residency("add", add, 256, 300 * 1024).blocks, 1U);
 }
 
-// Of calls that clean up, an error has nobody to go to.
+// Of calls that clean up, an error cannot be reported.
 bool gives_back(const std::string& call) {
   static const std::set<std::string> calls = {"cudaFree",          "cudaFreeHost",
                                               "cudaStreamDestroy", "cudaEventDestroy",
@@ -194,7 +194,7 @@ TEST_F(CudaDeviceTest, NoDriverNoDeviceOrTooOldAreSaidWithWhatToDo) {
   says({.major = 7}, "the device 'a device' has compute capability 7.0");
 }
 
-// As much as was asked for is said, and what there is; less than a block is tried for.
+// The message has the bytes asked for and those available; less than a block is tried for.
 TEST_F(CudaDeviceTest, TooLittleMemory) {
   begin({.memory_bytes = 100 * kMiB});
   Device device;

@@ -177,15 +177,15 @@ TEST_P(MemoryFaultTest, IntegersThatNobodyWrote) {
   Buffer<int32_t> index(device_, 4);
   EXPECT_THAT(
       [&] { ASSAY_LAUNCH(device_, one_block(1), follows_an_index, index.data(), data_.data()); },
-      reports("reads 4 bytes of device memory that nobody has written, at byte 0 of an allocation "
+      reports("reads 4 bytes of device memory that was never written, at byte 0 of an allocation "
               "of 16",
               "kernel follows_an_index", kUnwrittenLine));
   EXPECT_THAT([&] { ASSAY_LAUNCH(device_, one_block(1), counts_up, index.data()); },
-              reports("that nobody has written", "kernel counts_up"));
+              reports("that was never written", "kernel counts_up"));
   auto* const bytes = reinterpret_cast<uint8_t*>(index.data());
   ASSAY_LAUNCH(device_, one_block(1), writes_two_of_four_bytes, bytes);
   EXPECT_THAT([&] { ASSAY_LAUNCH(device_, one_block(1), counts_up, index.data()); },
-              reports("that nobody has written", "kernel counts_up"));
+              reports("that was never written", "kernel counts_up"));
   const int32_t two = 2;
   device_.upload(&two, sizeof(two), index.data());
   ASSAY_LAUNCH(device_, one_block(1), counts_up, index.data());
@@ -193,7 +193,7 @@ TEST_P(MemoryFaultTest, IntegersThatNobodyWrote) {
   EXPECT_EQ(read(data_)[0], 3.0F);
   EXPECT_THAT(
       [&] { ASSAY_LAUNCH(device_, one_block(1), copies_sixteen, bytes); },
-      reports("reads 16 bytes of device memory that nobody has written", "kernel copies_sixteen"));
+      reports("reads 16 bytes of device memory that was never written", "kernel copies_sixteen"));
 }
 
 // What was released is written no more.
@@ -205,7 +205,7 @@ TEST_P(MemoryFaultTest, IntegersOfTheAllocationBefore) {
   index = Buffer<int32_t>(device_, 1);
   EXPECT_THAT(
       [&] { ASSAY_LAUNCH(device_, one_block(1), follows_an_index, index.data(), data_.data()); },
-      reports("that nobody has written", "kernel follows_an_index"));
+      reports("that was never written", "kernel follows_an_index"));
 }
 
 // The block that comes last adds up what all have written.

@@ -133,7 +133,7 @@ TEST_F(MeasureFloors, RefusesAnErrorThatJumpsAtALayer) {
   FloorOptions options;
   options.accept_jumps = true;
   EXPECT_THAT(measure_floors({ref, exact}, options).floors[2].rel_l2, DoubleNear(1e-2, 1e-5));
-  // Rounding that grows from layer to layer is none.
+  // Rounding that grows from layer to layer is not a jump.
   const std::string growing =
       log("growing.jsonl", [](int layer, int) { return 1e-6 * std::pow(6, layer); });
   EXPECT_EQ(measure_floors({ref, growing}, {}).floors.size(), kLayers);

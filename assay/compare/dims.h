@@ -40,8 +40,8 @@ struct Dims {
   bool is_whole() const;
 };
 
-// Reads "t h[tp]", "+[tp] t h", "e[ep,tp] h". Throws Error, without a place, if it is not one of these
-// or does not name the axes of `shape`; leading ones of a single element need no name.
+// Reads "t h[tp]", "+[tp] t h", "e[ep,tp] h". Throws Error, without a place, if it is not one of
+// these or does not name the axes of `shape`; leading ones of a single element need no name.
 Dims parse_dims(std::string_view text, const std::vector<int64_t>& shape);
 
 }  // namespace assay

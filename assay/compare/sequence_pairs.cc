@@ -36,9 +36,9 @@ bool is_batch(const Sequences& sequences) {
          });
 }
 
-// The mask of `padded`, if it is `tokens` with one token, which differs from its neighbours, repeated
-// before or after. In a log of a single sequence only several before are padding: what comes after
-// is a longer prompt.
+// The mask of `padded`, if it is `tokens` with one token, which differs from its neighbours,
+// repeated before or after. In a log of a single sequence only several before are padding: what
+// comes after is a longer prompt.
 std::optional<Tokens> padding_mask(const Tokens& padded, const Tokens& tokens, bool batch) {
   const int64_t more = std::ssize(padded) - std::ssize(tokens);
   if (more <= 0 || tokens.empty()) return std::nullopt;

@@ -3,28 +3,33 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string_view>
+#include <vector>
+
+#include "assay/log/log_line.h"
 
 namespace assay {
 
-// Lines of a log that are not in its file yet, in memory that outlives the process: one write(2) of
-// many lines costs a fourth of one for each. A helper process sleeps until this one ends; if lines
-// are left then, after a kill or an abort, it writes them.
+// Records of a log that are not in its file yet, in memory that outlives the process: copying a
+// record takes a tenth of the time that its text does, so the text can wait until it is made for
+// many records by all threads. A helper process sleeps until this one ends; if records are left
+// then, after a kill or an abort, it writes them.
 class LogGuard {
  public:
   // `fd`: the log, a regular file opened for appending, which has `file_size` bytes. Null if the
   // system refuses the memory or the process.
-  static std::unique_ptr<LogGuard> start(int fd, int64_t file_size);
+  static std::unique_ptr<LogGuard> start(int fd, int64_t file_size, const LogOptions& options);
 
   // Ends the helper: what is pending is lost.
   ~LogGuard();
   LogGuard(const LogGuard&) = delete;
   LogGuard& operator=(const LogGuard&) = delete;
 
-  // Makes a line pending, whatever happens to this process from now on. False if there is no room.
-  bool add(std::string_view line);
+  // Copies a record, which is pending whatever happens to this process from now on. False if there
+  // is no room, or never would be: a large record costs too much to copy.
+  bool add(const RawRecord& record);
 
-  std::string_view pending() const;
+  // In order; views of the guard's memory until clear().
+  std::vector<RawRecord> pending() const;
 
   // Drops what is pending: it has been written, or never will be. The file has `file_size` bytes.
   void clear(int64_t file_size);
@@ -32,7 +37,10 @@ class LogGuard {
  private:
   struct Shared;
 
-  [[noreturn]] static void stand_guard(const Shared* shared, int log, int owner);
+  static std::vector<RawRecord> records_of(const Shared& shared);
+  [[noreturn]] static void stand_guard(const Shared* shared, int log, int owner,
+                                       const LogOptions& options);
+  static void write_rest(const Shared& shared, int log, const LogOptions& options);
 
   LogGuard(Shared* shared, int helper) : shared_(shared), helper_(helper) {}
 

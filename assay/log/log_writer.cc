@@ -11,19 +11,17 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <utility>
 
 #include "assay/log/json_text.h"
 #include "assay/log/record_text.h"
-#include "assay/log/sketch.h"
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "base/thread_pool.h"
 
 namespace assay {
 namespace {
-
-constexpr size_t kBytesPerValue = 14;  // a guess that avoids most reallocations of the line
-constexpr size_t kKeptBuffers = 16;
 
 // A guard takes as long to start as this takes to write line by line.
 constexpr int64_t kWorthGuarding = int64_t{512} * 1024;
@@ -72,10 +70,36 @@ std::string write_again(int log, const std::string& path) {
   return place;
 }
 
+// The time that a record's text takes, about, in nanoseconds.
+int64_t work_of(const RawRecord& record, const LogOptions& options) {
+  constexpr int64_t kRecord = 400;
+  constexpr int64_t kPrinted = 25;  // a value
+  constexpr int64_t kSketch = 1000;
+  int64_t work = kRecord + kPrinted * static_cast<int64_t>(printed_values(record, options));
+  if (options.sketch) work += kSketch + 2 * std::ssize(record.values);
+  return work;
+}
+
+// Where the work of `records` is cut into parts that weigh about the same: part i ends before
+// record ends[i].
+std::vector<size_t> equal_parts(std::span<const RawRecord> records, const LogOptions& options,
+                                int64_t parts) {
+  std::vector<int64_t> sums;  // of the work up to each record
+  int64_t sum = 0;
+  for (const RawRecord& record : records) sums.push_back(sum += work_of(record, options));
+  std::vector<size_t> ends;
+  for (int64_t i = 1; i < parts; ++i) {
+    ends.push_back(
+        static_cast<size_t>(std::ranges::upper_bound(sums, sum / parts * i) - sums.begin()));
+  }
+  ends.push_back(records.size());
+  return ends;
+}
+
 }  // namespace
 
-LogWriter::LogWriter(const std::string& path, LogOptions options)
-    : path_(path), options_(std::move(options)) {
+LogWriter::LogWriter(const std::string& path, LogOptions options, ThreadPool* pool)
+    : path_(path), options_(std::move(options)), pool_(pool) {
   if (options_.head_values < kAllValues) {
     throw Error(fmt::format("{} is not a count of values", options_.head_values), path,
                 "give a number of 0 or more, or all");
@@ -122,7 +146,8 @@ std::string LogWriter::close() {
       log.fd_ = -1;
     }
   } const end{*this};
-  if (failure_.empty()) flush_pending();
+  // By this thread alone: after a signal, the pool throws.
+  if (failure_.empty() && guard_) write_records(nullptr, nullptr);
   guard_.reset();  // the helper has the file open, too
   struct stat status {};
   const bool removed = regular_file_ && fstat(file.fd, &status) == 0 && status.st_nlink == 0;
@@ -135,7 +160,11 @@ std::string LogWriter::close() {
 }
 
 void LogWriter::write_header(const LogHeader& header) {
-  write_line(header_line(header), true);
+  const std::lock_guard lock(mutex_);
+  check_open();
+  if (size_ > 0) throw Error("the header must be the first line", path_);
+  const std::string line[] = {header_line(header)};
+  write_texts(line);
 }
 
 void LogWriter::write(std::string_view checkpoint, int64_t token_idx, std::span<const float> values,
@@ -152,100 +181,84 @@ void LogWriter::write(std::string_view checkpoint, int64_t token_idx,
                             checkpoint, token_idx, values.size(), fmt::join(shape, ",")),
                 path_, "log a token_idx of 0 or more and a shape that holds the values");
   }
-  const size_t head = options_.head_values == kAllValues
-                          ? values.size()
-                          : std::min(values.size(), static_cast<size_t>(options_.head_values));
-  std::string line = take_buffer();
-  line.reserve(head * kBytesPerValue + 4096);
-  line += "{\"checkpoint\":";
-  append_json_string(line, checkpoint);
-  line += ",\"token_idx\":";
-  append_json_number(line, token_idx);
-  if (options_.times) {
-    line += ",\"ts\":";
-    append_json_time(line);
-  }
-  if (!options_.team.empty()) append_json_member(line, "team", options_.team);
-  append_json_member(line, "dtype", dtype);
-  line += ",\"shape\":";
-  append_json_array(line, shape);
-  if (head < values.size()) {
-    line += ",\"n\":";
-    append_json_number(line, static_cast<int64_t>(values.size()));
-  }
-  line += ",\"values\":";
-  append_json_array(line, values.first(head));
-  if (options_.summary || options_.sketch) {
-    line += ",\"summary\":";
-    append_summary(line, summarize(values), std::ssize(values));
-  }
-  if (options_.sketch) {
-    line += ",\"sketch\":";
-    append_json_array(line, compute_sketch(values));
-  }
-  line += "}\n";
-  write_line(std::move(line), false);
-}
-
-std::string LogWriter::take_buffer() {
+  std::string time;
+  if (options_.times) append_json_time(time);
+  const RawRecord record = {checkpoint, token_idx, dtype, shape, values, time};
   const std::lock_guard lock(mutex_);
-  if (buffers_.empty()) return {};
-  std::string buffer = std::move(buffers_.back());
-  buffers_.pop_back();
-  return buffer;
-}
-
-void LogWriter::write_line(std::string line, bool first) {
-  const std::lock_guard lock(mutex_);
-  if (!failure_.empty()) throw Error(failure_);
-  if (fd_ < 0) throw Error("the log is closed", path_, "log before close()");
-  if (first && size_ > 0) throw Error("the header must be the first line", path_);
+  check_open();
   if (!guard_ && guardable_ && regular_file_ && size_ >= kWorthGuarding) {
-    guard_ = LogGuard::start(fd_, size_);
+    guard_ = LogGuard::start(fd_, size_, options_);
     guardable_ = guard_ != nullptr;
   }
-  if (!guard_ || !guard_->add(line)) {
-    flush_pending();
-    if (!guard_ || !guard_->add(line)) write_text(line);
-  }
-  line.clear();
-  if (buffers_.size() < kKeptBuffers) buffers_.push_back(std::move(line));
+  if (!guard_ || !guard_->add(record)) write_records(&record, pool_);
+}
+
+void LogWriter::check_open() const {
+  if (!failure_.empty()) throw Error(failure_);
+  if (fd_ < 0) throw Error("the log is closed", path_, "log before close()");
 }
 
 void LogWriter::flush() {
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) throw Error(failure_);
-  flush_pending();
+  if (guard_) write_records(nullptr, pool_);
 }
 
-void LogWriter::flush_pending() {
-  if (!guard_ || guard_->pending().empty()) return;
-  write_text(guard_->pending());
+// Writes what is pending, and then `last`, if it is not null.
+void LogWriter::write_records(const RawRecord* last, ThreadPool* pool) {
+  constexpr size_t kWorthThreads = 8;  // records; fewer take as long as waking a thread
+  std::vector<RawRecord> records;
+  if (guard_) records = guard_->pending();
+  if (last != nullptr) records.push_back(*last);
+  if (records.empty()) return;
+  const int64_t parts =
+      pool == nullptr || records.size() < kWorthThreads ? 1 : int64_t{pool->n_threads()};
+  const std::vector<size_t> ends = equal_parts(records, options_, parts);
+  texts_.resize(static_cast<size_t>(parts));
+  const auto make_texts = [&](int64_t first_part, int64_t last_part) {
+    for (auto part = static_cast<size_t>(first_part); part < static_cast<size_t>(last_part);
+         ++part) {
+      texts_[part].clear();
+      for (size_t i = part == 0 ? 0 : ends[part - 1]; i < ends[part]; ++i) {
+        append_log_line(texts_[part], records[i], options_);
+      }
+    }
+  };
+  if (parts == 1) {
+    make_texts(0, 1);
+  } else {
+    pool->parallel_for(parts, 1, make_texts);
+  }
+  write_texts(texts_);
 }
 
 // Whole lines. Where one cannot be written, the log ends with the last whole one.
-void LogWriter::write_text(std::string_view lines) {
-  size_t done = 0;
-  while (done < lines.size()) {
-    const ssize_t written = ::write(fd_, lines.data() + done, lines.size() - done);
-    if (written < 0 && errno == EINTR) {  // of a closed pipe
-      check_interrupted();
-      continue;
+void LogWriter::write_texts(std::span<const std::string> texts) {
+  int64_t size = size_;
+  for (const std::string_view lines : texts) {
+    size_t done = 0;
+    while (done < lines.size()) {
+      const ssize_t written = ::write(fd_, lines.data() + done, lines.size() - done);
+      if (written < 0 && errno == EINTR) {  // of a closed pipe
+        check_interrupted();
+        continue;
+      }
+      if (written <= 0) {
+        const Error error(fmt::format("cannot write: {}", std::strerror(errno)), path_,
+                          "the log ends with the last whole record");
+        failure_ = error.what();
+        const std::string_view torn = lines.substr(0, done);
+        size_ = size + static_cast<int64_t>(torn.rfind('\n') + 1);  // npos + 1 is 0
+        // Removes the torn record; nothing more can be done if this fails too.
+        if (regular_file_ && ftruncate(fd_, size_) != 0) failure_ += " and a torn line";
+        if (guard_) guard_->clear(size_);
+        throw Error(failure_);
+      }
+      done += static_cast<size_t>(written);
     }
-    if (written <= 0) {
-      const Error error(fmt::format("cannot write: {}", std::strerror(errno)), path_,
-                        "the log ends with the last whole record");
-      failure_ = error.what();
-      const std::string_view torn = lines.substr(0, done);
-      size_ += static_cast<int64_t>(torn.rfind('\n') + 1);  // npos + 1 is 0
-      // Removes the torn record; nothing more can be done if this fails too.
-      if (regular_file_ && ftruncate(fd_, size_) != 0) failure_ += " and a torn line";
-      if (guard_) guard_->clear(size_);
-      throw Error(failure_);
-    }
-    done += static_cast<size_t>(written);
+    size += static_cast<int64_t>(lines.size());
   }
-  size_ += static_cast<int64_t>(lines.size());
+  size_ = size;
   if (guard_) guard_->clear(size_);
 }
 

@@ -9,21 +9,12 @@
 #include <vector>
 
 #include "assay/log/log_guard.h"
+#include "assay/log/log_line.h"
 #include "assay/log/record.h"
 
 namespace assay {
 
-inline constexpr int64_t kAllValues = -1;
-inline constexpr int64_t kDefaultHeadValues = 10;
-
-// The contents of each record of a LogWriter.
-struct LogOptions {
-  std::string team;                          // omitted if empty
-  int64_t head_values = kDefaultHeadValues;  // how many leading values, or kAllValues
-  bool summary = true;
-  bool sketch = false;  // includes the summary, whose count of non-finite elements it needs
-  bool times = false;   // when each record was logged: no two runs then write the same bytes
-};
+class ThreadPool;
 
 // Writes a log of one JSON object per line. When the call that logs a record returns, the record is
 // in the file, or, in a long log, in the memory of a LogGuard: exit, abort or a kill loses no
@@ -35,7 +26,9 @@ struct LogOptions {
 class LogWriter {
  public:
   // Creates or empties `path`. Throws Error if that fails, or if another writer has it open.
-  LogWriter(const std::string& path, LogOptions options);
+  // `pool`, if not null: threads that help to make the text of a long log. They must be free
+  // whenever a record is logged; then write() and flush() also throw Interrupted.
+  LogWriter(const std::string& path, LogOptions options, ThreadPool* pool = nullptr);
   ~LogWriter();
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
@@ -64,21 +57,21 @@ class LogWriter {
   const LogOptions& options() const { return options_; }
 
  private:
-  std::string take_buffer();
-  void write_line(std::string line, bool first);
-  void flush_pending();
-  void write_text(std::string_view lines);
+  void check_open() const;
+  void write_records(const RawRecord* last, ThreadPool* pool);
+  void write_texts(std::span<const std::string> texts);
 
   std::string path_;
   LogOptions options_;
+  ThreadPool* pool_;
   std::mutex mutex_;  // guards all below
   int fd_ = -1;
   bool regular_file_ = false;
-  int64_t size_ = 0;                  // bytes of whole records in the file
-  std::unique_ptr<LogGuard> guard_;   // of a long log
-  bool guardable_ = true;             // false: the system has refused a guard
-  std::string failure_;               // what() of the first error, empty before
-  std::vector<std::string> buffers_;  // kept to save allocations
+  int64_t size_ = 0;                 // bytes of whole records in the file
+  std::unique_ptr<LogGuard> guard_;  // of a long log
+  bool guardable_ = true;            // false: the system has refused a guard
+  std::string failure_;              // what() of the first error, empty before
+  std::vector<std::string> texts_;   // of one write, a thread each; kept to save allocations
 };
 
 }  // namespace assay

@@ -25,8 +25,8 @@ std::vector<bool> wanted(const CheckpointSet& set, const ModelConfig& config) {
 
 }  // namespace
 
-LogProbe::LogProbe(const LogRequest& request, const ModelConfig& config)
-    : wanted_(wanted(request.checkpoints, config)), writer_(request.path, request.options) {}
+LogProbe::LogProbe(const LogRequest& request, const ModelConfig& config, ThreadPool* pool)
+    : wanted_(wanted(request.checkpoints, config)), writer_(request.path, request.options, pool) {}
 
 bool LogProbe::wants(Checkpoint checkpoint, int layer) {
   return wanted_[index(checkpoint, layer)];

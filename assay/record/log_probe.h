@@ -16,7 +16,8 @@ class LogProbe : public Probe {
  public:
   // Throws Error if an item of the request's set matches no checkpoint of the model, or the log
   // cannot be opened; an older log is emptied only if neither happens.
-  LogProbe(const LogRequest& request, const ModelConfig& config);
+  // `pool`: that of the engine, if its threads are to make the log's text, too.
+  LogProbe(const LogRequest& request, const ModelConfig& config, ThreadPool* pool = nullptr);
 
   LogWriter& writer() { return writer_; }
 

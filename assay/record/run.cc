@@ -134,7 +134,7 @@ class Runner {
     if (std::filesystem::equivalent(options_.log->path, options_.model_path, none)) {
       throw Error("the log would overwrite the model", options_.log->path, "give another --log");
     }
-    probe_ = std::make_unique<LogProbe>(*options_.log, model_->config());
+    probe_ = std::make_unique<LogProbe>(*options_.log, model_->config(), pool_.get());
     LogHeader header = log_header_of(*model_, result_.tokens);
     header.prompt = prompt_text_;
     header.backend = result_.backend;

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <charconv>
@@ -22,6 +23,7 @@
 
 #include "assay/log/log_reader.h"
 #include "base/error.h"
+#include "base/thread_pool.h"
 #include "tests/log/unlocked.h"
 #include "tests/support/temporary_folder.h"
 
@@ -293,6 +295,27 @@ TEST_F(LogWriterTest, RecordsOfManyThreadsStayWhole) {
   }
 }
 
+// Breaks if the text of a long log depended on who makes it: with a guard, by one thread or four,
+// with records that the guard takes and records that are too large for it.
+TEST_F(LogWriterTest, ThreadsThatHelpWriteTheSameBytes) {
+  const std::vector<float> values(20000, 0.1F);
+  const auto log_with = [&](ThreadPool* pool) {
+    LogWriter log(path_, {.team = "t", .head_values = 20, .summary = true, .sketch = true}, pool);
+    for (int64_t i = 0; i < 800; ++i) {
+      const size_t width = i % 50 == 7 ? values.size() : static_cast<size_t>(100 + 10 * (i % 40));
+      log.write("x", i, std::span(values).first(width));
+      if (i % 100 == 99) log.flush();
+    }
+    log.close();
+    return contents();
+  };
+  const std::string alone = log_with(nullptr);
+  EXPECT_EQ(std::ranges::count(alone, '\n'), 800);
+  EXPECT_GT(alone.size(), size_t{1} << 20);
+  ThreadPool pool(4);
+  EXPECT_EQ(log_with(&pool), alone);
+}
+
 // How the process may end. Each must leave every record that was logged before.
 class LogWriterEnd : public LogWriterTest, public testing::WithParamInterface<const char*> {};
 
@@ -304,7 +327,8 @@ TEST_P(LogWriterEnd, LosesNoFinishedRecord) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    LogWriter log(path_, {.team = "", .head_values = kAllValues, .summary = false});
+    ThreadPool pool(2);
+    LogWriter log(path_, {.team = "", .head_values = kAllValues, .summary = false}, &pool);
     const std::vector<float> values(200, 0.1F);
     for (int64_t i = 0;; ++i) {
       log.write("x", i, values);

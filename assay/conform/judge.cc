@@ -6,8 +6,10 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "assay/causes/find_causes.h"
 #include "assay/compare/compare_logs.h"
@@ -141,12 +143,12 @@ CompareOptions by_position() {
   return options;
 }
 
-// The comparison of all that both logs hold, by what is clean for the precision.
-Comparison compared(const Feature& feature, const Precision& precision, const std::string& log) {
+// The comparison of all that both logs hold, by one limit of rel_l2.
+Comparison compared(const Feature& feature, double limit, const std::string& log) {
   CompareOptions options = by_position();
-  options.policy = Policy([&](const std::string&) {
+  options.policy = Policy([limit](const std::string&) {
     Tolerance tolerance;
-    tolerance.rel_l2 = precision.clean;
+    tolerance.rel_l2 = limit;
     return tolerance;
   });
   return compare_logs(feature.reference, log, options);
@@ -171,7 +173,7 @@ void explain(const Feature& feature, const Precision& precision, const std::stri
       cell.text += "; or " + text_of(found[i]);
     }
   }
-  Comparison comparison = compared(feature, precision, cell.log);
+  Comparison comparison = compared(feature, precision.clean, cell.log);
   if (comparison.first_divergence) {
     cell.first_divergence = comparison.first_divergence->checkpoint.name;
   }
@@ -196,6 +198,24 @@ std::string problem_of(const RecordResult& result) {
   return fmt::format("logs values at token {} that are no numbers", result.token_idx);
 }
 
+// Adds a record's squared distance to error.rel_l2; finish() makes the root mean square of it.
+void add_record(const RecordResult& result, OutputError& error) {
+  if (result.evidence == Evidence::kUnproven) return;
+  const bool is_distance = !result.failed() || result.failing_metric == Metric::kRelL2 ||
+                           result.failing_metric == Metric::kArgmax;
+  error.rel_l2 += is_distance ? result.metrics.rel_l2 * result.metrics.rel_l2
+                              : std::numeric_limits<double>::quiet_NaN();
+  if (error.problem.empty() && !std::isfinite(error.rel_l2)) error.problem = problem_of(result);
+  ++error.positions;
+  error.whole += result.evidence == Evidence::kWhole || result.failed() ? 1 : 0;
+}
+
+void finish(OutputError& error) {
+  error.rel_l2 = error.positions == 0
+                     ? std::numeric_limits<double>::quiet_NaN()
+                     : std::sqrt(error.rel_l2 / static_cast<double>(error.positions));
+}
+
 // Takes the logits of the engine's log, or the output of its last layer if it has none.
 void find_output(const Feature& feature, const std::string& folder, TableCell& cell) {
   cell.checkpoint = kLogits;
@@ -217,6 +237,40 @@ void find_output(const Feature& feature, const std::string& folder, TableCell& c
                           "case",
                           cell.checkpoint),
               cell.log);
+}
+
+bool is_output(const std::string& checkpoint) {
+  return checkpoint == kLogits || checkpoint == "logprobs";
+}
+
+// Right logits are no excuse for another checkpoint that is wrong: what an engine logs under a name
+// of Assay's is its own statement of what it computed there. Held to what rounding may cost, the
+// first as the network computes decides. Names that Assay does not know say nothing.
+void require_right_checkpoints(const Feature& feature, const Precision& precision,
+                               TableCell& cell) {
+  const Comparison comparison = compared(feature, precision.tolerance, cell.log);
+  std::map<std::pair<int64_t, int32_t>, OutputError> errors;  // as the network computes
+  for (const RecordResult& result : comparison.results) {
+    const CheckpointName& name = comparison.checkpoints[static_cast<size_t>(result.checkpoint)];
+    if (is_output(name.name) || !name.known) continue;
+    const int64_t place = comparison.order[static_cast<size_t>(result.checkpoint)];
+    add_record(result, errors[{place, result.checkpoint}]);
+  }
+  for (auto& [place, error] : errors) {
+    if (error.positions == 0) continue;
+    finish(error);
+    if (error.rel_l2 <= precision.tolerance) continue;
+    const std::string& name = comparison.checkpoints[static_cast<size_t>(place.second)].name;
+    cell.finding = Finding::kDiffers;
+    cell.text = fmt::format(
+        "{} within {:.1e}, but {} {}", cell.checkpoint, cell.error->rel_l2, name,
+        error.problem.empty() ? fmt::format("is off by {:.1e}", error.rel_l2) : error.problem);
+    error.total = error.positions;
+    cell.error = error;
+    cell.checkpoint = name;
+    cell.first_divergence = name;
+    return;
+  }
 }
 
 // What an engine logged may be right and show nothing: the output of a layer says nothing of the
@@ -252,19 +306,8 @@ OutputError output_error(const std::string& ref, const std::string& got,
   const Comparison comparison = compare_logs(ref, got, options);
   OutputError error;
   error.total = std::ssize(comparison.results) + std::ssize(comparison.gaps);
-  double squares = 0.0;
-  for (const RecordResult& result : comparison.results) {
-    if (result.evidence == Evidence::kUnproven) continue;
-    const bool is_distance = !result.failed() || result.failing_metric == Metric::kRelL2 ||
-                             result.failing_metric == Metric::kArgmax;
-    squares += is_distance ? result.metrics.rel_l2 * result.metrics.rel_l2
-                           : std::numeric_limits<double>::quiet_NaN();
-    if (error.problem.empty() && !std::isfinite(squares)) error.problem = problem_of(result);
-    ++error.positions;
-    error.whole += result.evidence == Evidence::kWhole || result.failed() ? 1 : 0;
-  }
-  error.rel_l2 = error.positions == 0 ? std::numeric_limits<double>::quiet_NaN()
-                                      : std::sqrt(squares / static_cast<double>(error.positions));
+  for (const RecordResult& result : comparison.results) add_record(result, error);
+  finish(error);
   return error;
 }
 
@@ -283,6 +326,7 @@ void judge(const Feature& feature, const Precision& precision, const std::string
   cell.finding = error <= precision.clean ? Finding::kHonoured : Finding::kDiffers;
   if (error <= precision.clean) {
     require_evidence(feature, precision, folder, cell);
+    require_right_checkpoints(feature, precision, cell);
     return;
   }
   if (std::isfinite(error)) explain(feature, precision, folder, cell);
@@ -290,6 +334,7 @@ void judge(const Feature& feature, const Precision& precision, const std::string
   if (error <= precision.tolerance) {
     cell.finding = Finding::kHonoured;
     cell.text = fmt::format("is off by {:.1e}, which {} may cost", error, precision.name);
+    require_right_checkpoints(feature, precision, cell);
   } else if (std::isfinite(error)) {
     cell.text = fmt::format("is off by {:.1e}, and no mistake that was tried explains it", error);
   } else {

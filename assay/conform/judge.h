@@ -20,6 +20,7 @@ OutputError output_error(const std::string& ref, const std::string& got,
 // Assay's engine computes, to a few of them together, then to the catalogue of mistakes. An
 // explanation must leave at most a tenth of the difference (a third where the engine rounds to 16
 // bits). Where there is none, the precision of the engine decides between honoured and differs.
+// Where the output is right and another checkpoint is not, the engine differs there.
 void judge(const Feature& feature, const Precision& precision, const std::string& folder,
            TableCell& cell);
 

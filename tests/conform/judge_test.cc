@@ -51,6 +51,23 @@ class Judge : public TemporaryFolder {
     return put("log.jsonl", text);
   }
 
+  // All lines of the reference, each through `change`.
+  template <typename Change>
+  std::string whole_log(const Change& change) const {
+    std::string text;
+    std::ifstream lines(feature().reference);
+    for (std::string line; std::getline(lines, line);) text += change(line) + "\n";
+    return put("log.jsonl", text);
+  }
+
+  static bool is_of(const std::string& line, const std::string& checkpoint) {
+    return line.find(fmt::format(R"("checkpoint":"{}")", checkpoint)) != std::string::npos;
+  }
+
+  static std::string renamed(std::string line, const std::string& from, const std::string& to) {
+    return line.replace(line.find(from), from.size(), to);
+  }
+
   TableCell judged(const std::string& log, const std::string& precision = "float32") const {
     TableCell cell;
     cell.log = log;
@@ -210,6 +227,89 @@ TEST_F(Judge, RoundedScalesOfTheEmbeddingAreNamed) {
     EXPECT_EQ(verdict.cause, "embedding_scale") << verdict.text;
     EXPECT_THAT(verdict.text, HasSubstr(name));
   }
+}
+
+// Right logits do not excuse a layer that is wrong: what the engine logged is its own statement.
+TEST_F(Judge, ALayerThatIsWrongDiffersWhateverTheLogits) {
+  const auto log_with = [&](const std::string& value) {
+    return whole_log([&](const std::string& line) {
+      return is_of(line, "layer_0_output") ? with_first_value(line, value) : line;
+    });
+  };
+  for (const char* value : {"\"NaN\"", "\"-Infinity\"", "1e30", "40"}) {
+    const TableCell verdict = judged(log_with(value));
+    EXPECT_EQ(verdict.finding, Finding::kDiffers) << value;
+    EXPECT_EQ(verdict.checkpoint, "layer_0_output") << value;
+    EXPECT_EQ(verdict.first_divergence, "layer_0_output") << value;
+    EXPECT_THAT(verdict.text, HasSubstr("logits within 0.0e+00, but layer_0_output")) << value;
+  }
+  EXPECT_EQ(judged(log_with("\"NaN\""), "bfloat16").finding, Finding::kDiffers);
+}
+
+TEST_F(Judge, TheFirstWrongCheckpointIsNamed) {
+  const TableCell verdict = judged(whole_log([](const std::string& line) {
+    return is_of(line, "logits") || line.find("\"assay\"") != std::string::npos
+               ? line
+               : with_first_value(line, "40");
+  }));
+  EXPECT_EQ(verdict.finding, Finding::kDiffers);
+  EXPECT_EQ(verdict.checkpoint, "embedding");
+}
+
+// Also of ops that the reference does not have.
+TEST_F(Judge, NaNInACheckpointWithoutReferenceDiffers) {
+  std::string text;
+  std::ifstream lines(feature().reference);
+  for (std::string line; std::getline(lines, line);) {
+    text += line + "\n";
+    if (!is_of(line, "embedding")) continue;
+    text += with_first_value(renamed(line, "embedding", "layer_0_attn_norm"), "\"NaN\"") + "\n";
+  }
+  const TableCell verdict = judged(put("log.jsonl", text));
+  EXPECT_EQ(verdict.finding, Finding::kDiffers) << verdict.text;
+  EXPECT_EQ(verdict.checkpoint, "layer_0_attn_norm");
+  EXPECT_THAT(verdict.text, HasSubstr("no numbers"));
+}
+
+// What a correct engine may log otherwise: records in another order, tensors under names of its
+// own, masked scores, and layers as one record of all tokens.
+TEST_F(Judge, CheckpointsLoggedInAnotherWayAreHonoured) {
+  const auto expect_honoured = [&](const std::string& text, const char* what) {
+    const TableCell verdict = judged(put("log.jsonl", text));
+    EXPECT_EQ(verdict.finding, Finding::kHonoured) << what << ": " << verdict.text;
+    EXPECT_EQ(verdict.checkpoint, "logits") << what;
+  };
+  std::string reversed;
+  std::string own_names;
+  std::string joined;
+  std::string rows;
+  std::ifstream lines(feature().reference);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("\"checkpoint\"") == std::string::npos) continue;
+    reversed = fmt::format("{}\n{}", line, reversed);
+    const bool is_layer = is_of(line, "layer_0_output");
+    own_names += fmt::format(
+        "{}\n",
+        is_layer ? with_first_value(renamed(line, "layer_0_output", "l_out-0"), "1e30") : line);
+    if (is_layer) {
+      const size_t begin = line.find("\"values\":[") + 9;
+      rows += fmt::format("{}{}", rows.empty() ? "" : ",",
+                          line.substr(begin, line.find(']', begin) - begin + 1));
+    } else {
+      joined += line + "\n";
+    }
+    own_names += R"({"checkpoint":"kq_masked-0","token_idx":0,"dtype":"f32","shape":[2],)"
+                 R"("values":[0.5,"-Infinity"]})"
+                 "\n";
+  }
+  const auto count = feature().tokens.size();
+  joined += fmt::format(
+      R"({{"checkpoint":"layer_0_output","token_idx":0,"dtype":"f32","shape":[{},64],"values":[{}]}})"
+      "\n",
+      count, rows);
+  expect_honoured(reversed, "records in another order");
+  expect_honoured(own_names, "names of its own");
+  expect_honoured(joined, "one record of all tokens");
 }
 
 TEST_F(Judge, PrecisionsAreKnown) {

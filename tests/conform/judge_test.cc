@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "assay/conform/feature_model.h"
+#include "assay/mutate/mutant_log.h"
 #include "assay/record/run.h"
 #include "base/error.h"
 #include "tests/support/temporary_folder.h"
@@ -310,6 +311,23 @@ TEST_F(Judge, CheckpointsLoggedInAnotherWayAreHonoured) {
   expect_honoured(reversed, "records in another order");
   expect_honoured(own_names, "names of its own");
   expect_honoured(joined, "one record of all tokens");
+}
+
+// llama.cpp's 8 bits are 1e-2 to 2e-2 from float64, depending on the weights: what int8 may cost.
+TEST_F(Judge, RoundingIsNoMistakeOfAnEngineThatRounds) {
+  LogOptions whole;
+  whole.head_values = kAllValues;
+  write_mutant_log({.model_path = path("model"),
+                    .fault = "inputs-q8",
+                    .layer = {},
+                    .tokens = feature().tokens,
+                    .log = {path("log.jsonl"), whole, CheckpointSet("layers")}});
+  EXPECT_EQ(judged(path("log.jsonl")).cause, "rounding");
+  TableCell cell;
+  cell.log = path("log.jsonl");
+  judge(feature(), {.name = "int8", .clean = 1e-4, .tolerance = 6e-2}, path("model"), cell);
+  EXPECT_EQ(cell.finding, Finding::kHonoured) << cell.text;
+  EXPECT_GT(cell.error->rel_l2, 1e-3);
 }
 
 TEST_F(Judge, PrecisionsAreKnown) {

@@ -37,6 +37,7 @@ def case_of(row):
         "title": row.title,
         "states": list(row.states),
         "config": row.config,
+        **({"folder": row.folder} if row.folder else {}),
         "seed": row.seed,
         "tensors": reference.tensor_rows(row),
         "tokens": list(row.tokens) or tokens(row.seed, length, FIRST_TOKEN, row.config["vocab_size"]),
@@ -126,7 +127,7 @@ def main():
             keys, why = gguf_of(options.assay, case, folder, expected)
             if quantised.is_quantised(case):
                 wrong += quantised.wrong_blocks(folder)
-            case |= {"gguf": keys} if keys is not None else {"files": ["hf"]}
+            case |= {"gguf": keys | row.gguf} if keys is not None else {"files": ["hf"]}
             (out / row.feature / "case.json").write_text(case_text(case))
             print(f"{row.feature}: {error:.1e} from Assay" + ("" if keys else f"; no GGUF: {why.strip()[:200]}"))
             for far, mistake in found:

@@ -16,6 +16,8 @@
 #include "assay/golden/json_node.h"
 #include "base/error.h"
 #include "base/json_file.h"
+#include "base/mapped_file.h"
+#include "base/sha256.h"
 
 namespace assay {
 namespace {
@@ -163,6 +165,12 @@ Feature read_feature(const fs::path& folder) {
     }
   }
   feature.reference = (folder / kReference).string();
+  Sha256 digest;
+  for (const std::string& file : {path, feature.reference}) {
+    std::error_code none;  // without a reference nothing is judged
+    if (fs::exists(file, none)) digest.update(MappedFile(file).bytes());
+  }
+  feature.digest = digest.hex();
   return feature;
 }
 

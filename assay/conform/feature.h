@@ -46,6 +46,7 @@ struct Feature {
   std::vector<int32_t> tokens;
   std::vector<Counterfactual> counterfactuals;
   std::string reference;  // path of the log of float64
+  std::string digest;     // SHA-256 of the case and of this log
   // What llama.cpp's converter writes into the GGUF file; nothing if that cannot state the feature.
   std::vector<std::pair<std::string, rapidjson::Document>> metadata;
   bool has_gguf = true;

@@ -159,8 +159,9 @@ void explain(const Feature& feature, const Precision& precision, const std::stri
              TableCell& cell) {
   const double error = cell.error->rel_l2;
   const bool full = is_full_precision(precision);
-  const double most = full ? std::max(precision.clean, kLeftByExplanation * error)
-                           : std::min(precision.tolerance, kLeftWhereRounded * error);
+  const double most =
+      full ? std::max(precision.clean, std::min(precision.tolerance, kLeftByExplanation * error))
+           : std::min(precision.tolerance, kLeftWhereRounded * error);
   const std::vector<Explanation> found = best_explanations(feature, precision, folder, cell);
   if (!found.empty() && found.front().left <= most) {
     const Explanation& best = found.front();
@@ -185,6 +186,11 @@ void explain(const Feature& feature, const Precision& precision, const std::stri
   const Cause& cause = comparison.causes.front();
   // Of engines that round, rounding is no mistake: how far it may lead decides.
   if (!full && cause.name == kRounding) return;
+  // What explains nearly all squares may leave far more than rounding does.
+  if (!(std::sqrt(std::max(0.0, 1.0 - cause.explained)) * error <= most)) {
+    cell.text = "in part, " + cause.sentence;
+    return;
+  }
   cell.finding = Finding::kMisread;
   cell.cause = cause.name;
   cell.text = cause.sentence;
@@ -339,7 +345,9 @@ void judge(const Feature& feature, const Precision& precision, const std::string
     cell.text = fmt::format("is off by {:.1e}, which {} may cost", error, precision.name);
     require_right_checkpoints(feature, precision, cell);
   } else if (std::isfinite(error)) {
-    cell.text = fmt::format("is off by {:.1e}, and no mistake that was tried explains it", error);
+    cell.text =
+        fmt::format("is off by {:.1e}; {}", error,
+                    cell.text.empty() ? "no mistake that was tried explains it" : cell.text);
   } else {
     cell.text = cell.error->problem;
   }

@@ -313,6 +313,32 @@ TEST_F(Judge, CheckpointsLoggedInAnotherWayAreHonoured) {
   expect_honoured(joined, "one record of all tokens");
 }
 
+// An engine that leaves logits_scaling out and does something else wrong, too: the logits are not
+// those of the model without it, though most of the difference is explained.
+TEST_F(Judge, AnExplanationLeavesNoMoreThanRounding) {
+  features_ = read_suite(kSuite, {"logits_scaling"});
+  write_feature_folder(feature(), feature().config, {}, path("model"));
+  const auto unscaled = [&](double other) {
+    return judged(log([&](const std::string& line) {
+      rapidjson::Document record;
+      record.Parse(line.c_str());
+      std::string text = line.substr(0, line.find("\"values\""));
+      const char* comma = "\"values\":[";
+      size_t i = 0;
+      for (const auto& value : record["values"].GetArray()) {
+        const double wrong = i++ % 2 == 0 ? 1.0 + other : 1.0 - other;
+        text += fmt::format("{}{}", std::exchange(comma, ","), value.GetDouble() * 8.0 * wrong);
+      }
+      return text + "]}";
+    }));
+  };
+  const TableCell alone = unscaled(0.0);
+  EXPECT_EQ(alone.finding, Finding::kIgnored) << alone.text;
+  EXPECT_LT(*alone.from_explained, 1e-5);
+  const TableCell beside = unscaled(0.03);
+  EXPECT_EQ(beside.finding, Finding::kDiffers) << beside.text;
+}
+
 // llama.cpp's 8 bits are 1e-2 to 2e-2 from float64, depending on the weights: what int8 may cost.
 TEST_F(Judge, RoundingIsNoMistakeOfAnEngineThatRounds) {
   LogOptions whole;

@@ -8,7 +8,7 @@ from assay_tap import LogWriter
 from transformers.utils import logging
 
 from . import loudness, metadata, quantised, reference
-from .case import case_text, merged, misread
+from .case import case_text, merged, mistakes_of
 from .draws import tokens
 from .folder import write_folder
 from .rows import ROWS
@@ -17,16 +17,6 @@ SUITE = Path(__file__).resolve().parents[3] / "conform" / "suite"
 FIRST_TOKEN = 3  # what comes before has a meaning for some engines
 LENGTH = 8
 LENGTHS = {"rotary scaling": 10, "rotary base and dimensions": 10, "sliding windows": 10}  # where positions matter
-
-
-def mistakes_of(row):
-    """Those of the row, and what engines do that do not know the key of transformers 5."""
-    mistakes = list(row.mistakes)
-    parameters = row.config.get("rope_parameters")
-    if parameters and all(mistake.config != {"rope_parameters": None} for mistake in mistakes):
-        name = "rope_base" if parameters.get("rope_type", "default") == "default" else "rope_scaling"
-        mistakes.append(misread(name, "reads neither base nor scaling", {"rope_parameters": None}))
-    return mistakes
 
 
 def case_of(row):

@@ -55,6 +55,16 @@ class Row:
         return any(mistake.name == name for mistake in self.mistakes)
 
 
+def mistakes_of(row):
+    """Those of the row, and what engines do that do not know the key of transformers 5."""
+    mistakes = list(row.mistakes)
+    parameters = row.config.get("rope_parameters")
+    if parameters and all(mistake.config != {"rope_parameters": None} for mistake in mistakes):
+        name = "rope_base" if parameters.get("rope_type", "default") == "default" else "rope_scaling"
+        mistakes.append(misread(name, "reads neither base nor scaling", {"rope_parameters": None}))
+    return mistakes
+
+
 def merged(target, patch):
     """`target` with `patch` merged into it, as RFC 7396 has it."""
     if not isinstance(patch, dict):

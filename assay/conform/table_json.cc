@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kMaxBytes = int64_t{256} << 20;
 constexpr char kHint[] = "give what assay conform --format json wrote";
+constexpr size_t kMaxText = 10000;
 constexpr int64_t kMostPositions = int64_t{1} << 31;
 
 void append_cell(JsonObject& object, const EngineTable& table, const TableRow& row,
@@ -54,6 +55,11 @@ void append_runs(JsonObject& object, const EngineTable& table, const ReportConte
   });
 }
 
+// What a terminal must not see is escaped: reports write these texts as they are.
+std::string read_text(const JsonNode& node) {
+  return printable(node.text(), kMaxText);
+}
+
 Finding read_finding(const JsonNode& node) {
   const std::string name = node.text();
   for (const Finding each : EngineTable().findings()) {
@@ -70,9 +76,9 @@ std::optional<double> read_distance(const JsonNode& node, const char* key) {
 TableCell read_cell(const JsonNode& node) {
   TableCell cell;
   cell.finding = read_finding(node.at("verdict"));
-  cell.cause = node.at("cause").text();
-  cell.text = node.at("text").text();
-  cell.checkpoint = node.at("checkpoint").text();
+  cell.cause = read_text(node.at("cause"));
+  cell.text = read_text(node.at("text"));
+  cell.checkpoint = read_text(node.at("checkpoint"));
   const int64_t total = node.at("positions_total").integer(0, kMostPositions);
   if (total > 0) {
     OutputError error;
@@ -82,19 +88,19 @@ TableCell read_cell(const JsonNode& node) {
     cell.error = error;
   }
   cell.from_explained = read_distance(node, "from_explained");
-  cell.first_divergence = node.at("first_divergence").text();
-  cell.log = node.at("log").text();
-  cell.compare = node.at("compare").text();
-  cell.command = node.at("command").text();
+  cell.first_divergence = read_text(node.at("first_divergence"));
+  cell.log = read_text(node.at("log"));
+  cell.compare = read_text(node.at("compare"));
+  cell.command = read_text(node.at("command"));
   cell.seconds = node.at("seconds").number_at_least(0.0);
   return cell;
 }
 
 TablePart::Column read_column(const JsonNode& node) {
   TablePart::Column column;
-  column.engine.name = node.at("name").nonempty_text();
-  column.engine.version = node.at("version").text();
-  column.engine.precision = node.at("precision").nonempty_text();
+  column.engine.name = read_text(node.at("name"));
+  column.engine.version = read_text(node.at("version"));
+  column.engine.precision = read_text(node.at("precision"));
   if (const auto adapter = node.find("adapter")) column.engine.digest = adapter->sha256();
   for (const JsonNode& each : node.at("features").items()) {
     column.rows.push_back({.name = each.at("feature").nonempty_text(),

@@ -311,6 +311,25 @@ TEST_F(CombinedRuns, ThatDoNotFitAreRejected) {
                   "is 'fine', which is no verdict of conform");
 }
 
+// A file from elsewhere may hold anything.
+TEST_F(CombinedRuns, ShowNoControlCharacters) {
+  const std::string path = ran({"--command", "exit 9"}, "1.json", {"rope_theta"});
+  std::string text = contents(path);
+  for (const char* key : {"name", "cause", "text", "command"}) {
+    const std::string member = std::string("\"") + key + "\":\"";
+    for (size_t at = 0; (at = text.find(member, at)) != std::string::npos; at += member.size()) {
+      text.insert(at + member.size(), "\\u001b[31m\\n::error::");
+    }
+  }
+  for (const char* format : {"table", "github", "markdown", "junit"}) {
+    const Outcome outcome = asked(
+        {"conform", "--from", put("x.json", text), "--features", "rope_theta", "--format", format});
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+    EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos) << format;
+    EXPECT_EQ(outcome.out.find("\n::error::"), std::string::npos) << format;
+  }
+}
+
 // An adapter that has changed since makes what it did before stale.
 TEST_F(CombinedRuns, OfAnotherAdapterAreRejected) {
   std::filesystem::create_directories(folder_ + "/engines/mine");

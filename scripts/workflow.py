@@ -88,7 +88,7 @@ def run_job(path, name, choices):
             command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", expand(step["run"], values)]
             folder = expand(step.get("working-directory", "."), values)
             if not Path(folder).is_dir():
-                fail(f"step '{title(step)}': no folder {folder}; make what the steps left out would have put there")
+                fail(f"step '{title(step)}': no folder {folder}; make what a step left out would have made")
             failed |= subprocess.run(command, env=env, cwd=folder, stdin=subprocess.DEVNULL, check=False).returncode != 0
         if summary.exists():
             print(f"--- step summary, {summary.stat().st_size} bytes\n{summary.read_text()}")

@@ -7,11 +7,6 @@
 
 namespace assay {
 
-// How far the records of the checkpoint in the log `got` are from those in `ref`. Throws Error if
-// they cannot be compared, NothingInCommon if one of the logs has none.
-OutputError output_error(const std::string& ref, const std::string& got,
-                         const std::string& checkpoint);
-
 // Judges the log of an engine. `folder` has the feature's model and takes the models of its
 // counterfactuals; `cell.log` is the log.
 //

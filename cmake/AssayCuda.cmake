@@ -9,9 +9,9 @@ if(ASSAY_CUDA STREQUAL "OFF" OR (ASSAY_CUDA STREQUAL "AUTO" AND (ASSAY_SANITIZE 
   return()
 endif()
 
-# sm_80, 86, 89 and 90, and what a driver compiles for newer devices.
+# sm_80, which devices of 8.6 and 8.9 run, too, sm_90, and what a driver compiles for newer devices.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 80-real 86-real 89-real 90-real 90-virtual)
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
 endif()
 include(CheckLanguage)
 check_language(CUDA)

@@ -15,6 +15,18 @@ function(assay_timeout SECONDS)
   set(${SECONDS} ${seconds} PARENT_SCOPE)
 endfunction()
 
+# What every test program has: the GPU that ctest assigned, expected skips, times in the log.
+add_library(assay_test_main OBJECT
+  ${PROJECT_SOURCE_DIR}/tests/support/assigned_gpu.cc
+  ${PROJECT_SOURCE_DIR}/tests/support/expected_skips.cc
+  ${PROJECT_SOURCE_DIR}/tests/support/log_times.cc)
+target_link_libraries(assay_test_main PUBLIC assay_flags GTest::gmock GTest::gtest_main)
+target_compile_definitions(assay_test_main PUBLIC
+  ASSAY_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+  ASSAY_BINARY_DIR="${PROJECT_BINARY_DIR}")
+# Most of a test's time is in what it tests: half the time to compile is worth more.
+target_compile_options(assay_test_main PUBLIC $<$<CONFIG:Release>:-O1>)
+
 # assay_add_test(NAME unit|golden|... SOURCES a_test.cc ... LIBS lib ... [TIMEOUT seconds] [QUICK filter]): one
 # test program build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL; those
 # whose suite is named Emulated/... or Gpu/... with LABEL-emulated or LABEL-gpu, and those that match the
@@ -24,15 +36,9 @@ endfunction()
 function(assay_add_test NAME LABEL)
   cmake_parse_arguments(PARSE_ARGV 2 ARG "" "TIMEOUT;QUICK" "SOURCES;LIBS")
   assay_timeout(ARG_TIMEOUT)
-  add_executable(${NAME} ${ARG_SOURCES}
-    ${PROJECT_SOURCE_DIR}/tests/support/assigned_gpu.cc
-    ${PROJECT_SOURCE_DIR}/tests/support/expected_skips.cc
-    ${PROJECT_SOURCE_DIR}/tests/support/log_times.cc)
+  add_executable(${NAME} ${ARG_SOURCES})
   set_property(GLOBAL APPEND PROPERTY ASSAY_TEST_PROGRAMS ${NAME})
-  target_link_libraries(${NAME} PRIVATE ${ARG_LIBS} assay_flags GTest::gmock GTest::gtest_main)
-  target_compile_definitions(${NAME} PRIVATE
-    ASSAY_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-    ASSAY_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  target_link_libraries(${NAME} PRIVATE ${ARG_LIBS} assay_test_main)
   set(others "-Emulated/*:Gpu/*")
   if(ARG_QUICK)
     string(APPEND others ":${ARG_QUICK}")

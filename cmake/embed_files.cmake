@@ -13,11 +13,11 @@ namespace assay {
 extern const std::string_view ${VARIABLE};
 
 namespace {
-constexpr char kBytes[] = {
+constexpr char ${VARIABLE}_bytes[] = {
 ${bytes}'\\0'};
 }  // namespace
 
-const std::string_view ${VARIABLE}(kBytes, sizeof(kBytes) - 1);
+const std::string_view ${VARIABLE}(${VARIABLE}_bytes, sizeof(${VARIABLE}_bytes) - 1);
 
 }  // namespace assay
 ")

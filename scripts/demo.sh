@@ -7,12 +7,12 @@ cd "$(dirname "$0")/.."
 prompt="GPU haiku with word fifty-one: "
 log=build/demo/smollm2.jsonl
 
-scripts/setup.sh
+scripts/setup.sh program
 
-echo "==> building (build/release)"
-cmake --preset release
-cmake --build --preset release --target assay_cli
-assay=build/release/bin/assay
+echo "==> building (build/program)"
+cmake --preset program
+cmake --build --preset program
+assay=build/program/bin/assay
 
 echo "==> SmolLM2-135M-Instruct Q4_1"
 model=$(scripts/fetch.sh smollm2 | tail -n 1)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what Assay is built with, from the system's packages, where something is missing.
 # Debian 12, Ubuntu 24.04, or newer (CMake 3.25). Called by demo.sh and test.sh; does nothing the second time.
-# `setup.sh tests` installs what only tests use, too.
+# `setup.sh program` installs what the program alone needs (the preset program), `setup.sh tests` what only tests
+# use, too.
 set -euo pipefail
 
 packages=(
@@ -9,12 +10,8 @@ packages=(
   cmake
   g++
   git
-  libbenchmark-dev
-  libboost-context-dev
   libcli11-dev
   libfmt-dev
-  libgmock-dev
-  libgtest-dev
   libpcre2-dev
   libssl-dev
   libzip-dev
@@ -24,6 +21,14 @@ packages=(
   python3-pip
   python3-venv
   rapidjson-dev
+)
+
+# What the preset release builds beside the program: tests, benchmarks, the emulated backend.
+release_packages=(
+  libbenchmark-dev
+  libboost-context-dev
+  libgmock-dev
+  libgtest-dev
 )
 
 test_packages=(
@@ -36,9 +41,10 @@ test_packages=(
 )
 
 case "${1:-}" in
-  "" | tests) ;;
+  "" | tests) packages+=("${release_packages[@]}") ;;
+  program) ;;
   *)
-    echo "setup.sh: unknown argument '$1'; usage: scripts/setup.sh [tests]" >&2
+    echo "setup.sh: unknown argument '$1'; usage: scripts/setup.sh [program | tests]" >&2
     exit 2
     ;;
 esac

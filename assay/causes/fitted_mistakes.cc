@@ -61,7 +61,7 @@ double left_of_factors(const Features& right, const Features& difference) {
 }
 
 void add_constant(const Evidence& evidence, const Features& right, std::vector<Fitted>& fitted) {
-  constexpr size_t kMinTokens = 3;
+  constexpr size_t kMinRows = 3;
   constexpr double kOfFactors = 0.01;
   constexpr double kVaries = 1e-8;  // float's rounding makes 1e-14 of what does not
   Features known;
@@ -73,7 +73,7 @@ void add_constant(const Evidence& evidence, const Features& right, std::vector<F
     if (row.size() != known[0].size()) return;
     for (size_t i = 0; i < row.size(); ++i) row[i] -= right[t][i];
   }
-  if (!has_distinct_rows(known, kMinTokens)) return;
+  if (!has_distinct_rows(known, kMinRows)) return;
   std::vector<double> mean(known[0].size());
   for (const auto& row : difference) {
     for (size_t i = 0; i < row.size(); ++i)

@@ -13,7 +13,7 @@ namespace {
 
 using namespace mistakes;
 
-constexpr int64_t kMaxPositions = 64;
+constexpr int64_t kMaxInferred = 64;
 // rel_l2 between what is inferred and what the reference logged. Float leaves 1e-7 to 3e-7 (see
 // tests/causes/infer_test.cc), a wrong pairing, base, head size, window or activation over 1e-3.
 constexpr double kSame = 1e-5;
@@ -35,7 +35,7 @@ class Reference {
  public:
   Reference(TensorStore& store, Op op) {
     const std::string name = op.name();
-    const int64_t last = std::min(store.last_position(name), kMaxPositions - 1);
+    const int64_t last = std::min(store.last_position(name), kMaxInferred - 1);
     while (std::ssize(positions_) <= last) {
       const Record* record = store.ref(name, std::ssize(positions_));
       if (record == nullptr || !record->has_all_values()) break;

@@ -122,11 +122,11 @@ std::string as_text(const Gguf& gguf) {
 }  // namespace
 
 void add_inspect(CLI::App& app, int& exit_code) {
-  struct Flags {
+  struct Given {
     std::string model_path;
     bool json = false;
   };
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<Given>();
   CLI::App* command =
       app.add_subcommand("inspect", "Show a model's architecture, hyperparameters, tensors");
   command->add_option("MODEL", flags->model_path, "GGUF file or Hugging Face folder")->required();

@@ -46,7 +46,7 @@ std::optional<double> logit(const ExpertChoice& choice, int64_t id) {
   return value ? std::optional<double>(*value) : std::nullopt;
 }
 
-bool follows_router(const ExpertChoice& choice, const std::vector<int64_t>& ids) {
+bool are_greatest(const ExpertChoice& choice, const std::vector<int64_t>& ids) {
   const std::set<int64_t> used(ids.begin(), ids.end());
   double least_used = std::numeric_limits<double>::infinity();
   double most_of_others = -least_used;
@@ -102,7 +102,7 @@ std::vector<Swap> swaps_between(const std::vector<int64_t>& ref, const std::vect
 
 bool follows_router(const ExpertChoice& choice) {
   const auto ids = ids_of(choice);
-  return ids && follows_router(choice, *ids);
+  return ids && are_greatest(choice, *ids);
 }
 
 FlipJudgement judge_flip(const ExpertChoice& ref, const ExpertChoice& got,
@@ -145,8 +145,8 @@ FlipJudgement judge_flip(const ExpertChoice& ref, const ExpertChoice& got,
       flip.error = error;
     }
   }
-  if (!follows_router(ref, *ref_ids)) flip.reason = kOtherRule;
-  if (flip.reason.empty() && !follows_router(got, *got_ids)) flip.reason = kOwnChoice;
+  if (!are_greatest(ref, *ref_ids)) flip.reason = kOtherRule;
+  if (flip.reason.empty() && !are_greatest(got, *got_ids)) flip.reason = kOwnChoice;
   flip.level = level && flip.reason.empty();
   return flip;
 }

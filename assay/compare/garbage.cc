@@ -20,18 +20,14 @@ constexpr size_t kSamples = 256;
 constexpr double kMinPadding = 1000;  // no logit is as far below 0
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-uint32_t bits_of(float value) {
-  return std::bit_cast<uint32_t>(value);
-}
-
 // The high half of a user-space address on a 64-bit machine, as a float.
 bool is_high_half_of_address(float value) {
-  const uint32_t bits = bits_of(value);
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
   return (bits >= 0x5000 && bits <= 0x5FFF) || (bits >= 0x7000 && bits <= 0x7FFF);
 }
 
 bool is_zero_or_denormal(float value) {
-  return (bits_of(value) & 0x7F800000U) == 0;
+  return (std::bit_cast<uint32_t>(value) & 0x7F800000U) == 0;
 }
 
 // What is usual in the middle of a tensor.
@@ -85,7 +81,8 @@ class Finder {
     // Without their sign, floats are ordered as their bits are.
     int32_t most = 0;
     for (size_t i = begin; i < end; ++i) {
-      const auto magnitude = static_cast<int32_t>(bits_of(values_[i]) & 0x7FFFFFFFU);
+      const auto magnitude =
+          static_cast<int32_t>(std::bit_cast<uint32_t>(values_[i]) & 0x7FFFFFFFU);
       most = magnitude > most ? magnitude : most;
     }
     const auto largest = std::bit_cast<float>(most);

@@ -33,7 +33,7 @@ constexpr int64_t kMaxElements = int64_t{1} << 26;
 // So that what is drawn, at most 4 deviations from the mean, is finite in every type.
 constexpr double kMaxNumber = 1e4;
 constexpr int kMaxPatchDepth = 32;
-constexpr char kHint[] = "see conform/README.md for what a case holds";
+constexpr char kFeatureHint[] = "see conform/README.md for what a case holds";
 
 std::string json_of_value(const rapidjson::Value& value) {
   rapidjson::StringBuffer buffer;
@@ -46,7 +46,7 @@ float number(const JsonNode& node) {
   const rapidjson::Value& value = node.json();
   const double read = value.IsNumber() ? value.GetDouble() : std::nan("");
   if (!(read >= -kMaxNumber && read <= kMaxNumber)) {
-    node.fail(fmt::format("is not a number of at most {:g}", kMaxNumber), kHint);
+    node.fail(fmt::format("is not a number of at most {:g}", kMaxNumber), kFeatureHint);
   }
   return static_cast<float>(read);
 }
@@ -60,7 +60,7 @@ TensorType type_of(const JsonNode& node, int64_t columns) {
   }
   const int64_t block = tensor_type_info(*found).block_elements;
   if (columns % block != 0) {
-    node.fail(fmt::format("is '{}', whose rows are whole blocks of {}", name, block), kHint);
+    node.fail(fmt::format("is '{}', whose rows are whole blocks of {}", name, block), kFeatureHint);
   }
   return *found;
 }
@@ -68,7 +68,7 @@ TensorType type_of(const JsonNode& node, int64_t columns) {
 FeatureTensor read_tensor(const JsonNode& node) {
   const std::vector<JsonNode> items = node.items();
   if (items.size() < 4 || items.size() > 5) {
-    node.fail("is not [name, shape, mean, deviation]", kHint);
+    node.fail("is not [name, shape, mean, deviation]", kFeatureHint);
   }
   FeatureTensor tensor{.name = items[0].nonempty_text(),
                        .shape = {},
@@ -79,14 +79,15 @@ FeatureTensor read_tensor(const JsonNode& node) {
   for (const JsonNode& size : items[1].items()) {
     tensor.shape.push_back(size.integer(1, kMaxDimension));
     elements *= tensor.shape.back();
-    if (elements > kMaxElements) items[1].fail("has too many elements", kHint);
+    if (elements > kMaxElements) items[1].fail("has too many elements", kFeatureHint);
   }
-  if (tensor.shape.empty() || tensor.shape.size() > 4) items[1].fail("has not 1 to 4 sizes", kHint);
+  if (tensor.shape.empty() || tensor.shape.size() > 4)
+    items[1].fail("has not 1 to 4 sizes", kFeatureHint);
   if (items.size() == 5) tensor.type = type_of(items[4], tensor.shape.back());
   if (has_random_blocks(tensor.type) && tensor.mean != 0.0F) {
     items[2].fail(
         fmt::format("is not 0, as the blocks of {} are random", tensor_type_info(tensor.type).name),
-        kHint);
+        kFeatureHint);
   }
   return tensor;
 }
@@ -101,7 +102,7 @@ Counterfactual read_counterfactual(const JsonNode& node) {
   result.name = node.at("name").nonempty_text();
   result.text = node.at("text").nonempty_text();
   const std::optional<JsonNode> patch = node.find("config");
-  if (patch && !patch->is_object()) patch->fail("is not an object", kHint);
+  if (patch && !patch->is_object()) patch->fail("is not an object", kFeatureHint);
   result.patch = patch ? json_of_value(patch->json()) : "{}";
   if (const auto changed = node.find("tensors")) {
     for (const auto& [glob, value] : changed->members()) {
@@ -118,30 +119,31 @@ void read_files(const JsonNode& node, Feature& feature) {
   bool has_folder = false;
   feature.has_gguf = false;
   for (const JsonNode& file : files->items()) {
-    if (file.text() != "hf" && file.text() != "gguf") file.fail("is neither hf nor gguf", kHint);
+    if (file.text() != "hf" && file.text() != "gguf")
+      file.fail("is neither hf nor gguf", kFeatureHint);
     (file.text() == "hf" ? has_folder : feature.has_gguf) = true;
   }
-  if (!has_folder) files->fail("has not hf", kHint);
+  if (!has_folder) files->fail("has not hf", kFeatureHint);
 }
 
 Feature read_feature(const fs::path& folder) {
   const std::string path = (folder / kCase).string();
-  const rapidjson::Document document = read_json_file(path, kMaxCaseBytes, kHint);
+  const rapidjson::Document document = read_json_file(path, kMaxCaseBytes, kFeatureHint);
   const JsonNode root(document, path);
   Feature feature;
   feature.name = root.at("feature").nonempty_text();
   if (feature.name != folder.filename().string()) {
-    root.at("feature").fail("is not the name of the folder", kHint);
+    root.at("feature").fail("is not the name of the folder", kFeatureHint);
   }
   feature.group = root.at("group").nonempty_text();
   feature.title = root.at("title").nonempty_text();
   for (const JsonNode& key : root.at("states").items()) feature.states.push_back(key.text());
-  if (!root.at("config").is_object()) root.at("config").fail("is not an object", kHint);
+  if (!root.at("config").is_object()) root.at("config").fail("is not an object", kFeatureHint);
   feature.config = json_of_value(root.at("config").json());
   if (const auto files = root.find("folder")) {
     for (const auto& [name, content] : files->members()) {
       if (!name.ends_with(".json") || name.find('/') != std::string::npos || name == kConfig) {
-        content.fail("is no further JSON file of the model's folder", kHint);
+        content.fail("is no further JSON file of the model's folder", kFeatureHint);
       }
       feature.files.emplace_back(name, json_of_value(content.json()));
     }
@@ -152,7 +154,7 @@ Feature read_feature(const fs::path& folder) {
     feature.tensors.push_back(read_tensor(tensor));
   }
   feature.tokens = root.at("tokens").token_ids();
-  if (feature.tokens.empty()) root.at("tokens").fail("is empty", kHint);
+  if (feature.tokens.empty()) root.at("tokens").fail("is empty", kFeatureHint);
   for (const JsonNode& each : root.at("counterfactuals").items()) {
     feature.counterfactuals.push_back(read_counterfactual(each));
   }
@@ -233,8 +235,8 @@ std::vector<Feature> read_suite(const std::string& folder, const std::vector<std
 }
 
 std::string patched_config(const std::string& config, const std::string& patch) {
-  rapidjson::Document document = parse_json_text(config, "config.json", kHint);
-  const rapidjson::Document changes = parse_json_text(patch, "a counterfactual", kHint);
+  rapidjson::Document document = parse_json_text(config, "config.json", kFeatureHint);
+  const rapidjson::Document changes = parse_json_text(patch, "a counterfactual", kFeatureHint);
   merge(document, changes, document.GetAllocator(), 0);
   return json_of_value(document);
 }

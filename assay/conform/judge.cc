@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "assay/causes/find_causes.h"
+#include "assay/compare/log_probabilities.h"
 #include "assay/compare/nothing_in_common.h"
 #include "assay/conform/explanations.h"
 #include "assay/conform/output_error.h"
@@ -18,7 +19,6 @@
 namespace assay {
 namespace {
 
-constexpr char kLogits[] = "logits";
 constexpr char kRounding[] = "rounding";
 constexpr double kLeftByExplanation = 0.1;
 constexpr double kLeftWhereRounded = 1.0 / 3.0;
@@ -72,7 +72,7 @@ void explain(const Feature& feature, const Precision& precision, const std::stri
 
 // Takes the logits of the engine's log, or the output of its last layer if it has none.
 void find_output(const Feature& feature, const std::string& folder, TableCell& cell) {
-  cell.checkpoint = kLogits;
+  cell.checkpoint = kLogitsName;
   try {
     cell.error = output_error(feature.reference, cell.log, cell.checkpoint);
     if (cell.error->positions > 0) return;
@@ -118,8 +118,9 @@ void require_evidence(const Feature& feature, const Precision& precision, const 
   if (cell.error->positions < cell.error->total) {
     cell.text = fmt::format("at {} of {} positions", cell.error->positions, cell.error->total);
   }
-  if (cell.checkpoint == kLogits && cell.error->whole == cell.error->total) return;
-  const bool leaves_out = cell.checkpoint != kLogits || cell.error->positions < cell.error->total;
+  if (cell.checkpoint == kLogitsName && cell.error->whole == cell.error->total) return;
+  const bool leaves_out =
+      cell.checkpoint != kLogitsName || cell.error->positions < cell.error->total;
   if (feature.counterfactuals.empty() && leaves_out) {
     cell.finding = Finding::kUnsupported;
     cell.text = "logs too little of it: give the logits of all positions";

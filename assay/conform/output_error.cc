@@ -7,11 +7,10 @@
 #include <map>
 
 #include "assay/compare/compare_logs.h"
+#include "assay/compare/log_probabilities.h"
 
 namespace assay {
 namespace {
-
-constexpr char kLogits[] = "logits";
 
 // The tokens of a case are known, so no other counting of positions may explain a log.
 CompareOptions by_position() {
@@ -49,17 +48,13 @@ void finish(OutputError& error) {
                      : std::sqrt(error.rel_l2 / static_cast<double>(error.positions));
 }
 
-bool is_output(const std::string& checkpoint) {
-  return checkpoint == kLogits || checkpoint == "logprobs";
-}
-
 }  // namespace
 
 OutputError output_error(const std::string& ref, const std::string& got,
                          const std::string& checkpoint) {
   CompareOptions options = by_position();
   // Log-probabilities may stand for logits.
-  options.selection.set_checkpoints(checkpoint == kLogits ? "log[ip]*" : checkpoint,
+  options.selection.set_checkpoints(checkpoint == kLogitsName ? "log[ip]*" : checkpoint,
                                     "--checkpoints");
   const Comparison comparison = compare_logs(ref, got, options);
   OutputError error;
@@ -76,7 +71,7 @@ std::vector<std::pair<std::string, OutputError>> inner_errors(const std::string&
   std::map<std::pair<int64_t, int32_t>, OutputError> errors;  // as the network computes
   for (const RecordResult& result : comparison.results) {
     const CheckpointName& name = comparison.checkpoints[static_cast<size_t>(result.checkpoint)];
-    if (is_output(name.name) || !name.known) continue;
+    if (is_logits_name(name.name) || !name.known) continue;
     const int64_t place = comparison.order[static_cast<size_t>(result.checkpoint)];
     add_record(result, errors[{place, result.checkpoint}]);
   }

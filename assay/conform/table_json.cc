@@ -17,9 +17,9 @@
 namespace assay {
 namespace {
 
-constexpr int64_t kMaxBytes = int64_t{256} << 20;
-constexpr char kHint[] = "give what assay conform --format json wrote";
-constexpr size_t kMaxText = 10000;
+constexpr int64_t kMaxTableBytes = int64_t{256} << 20;
+constexpr char kTableHint[] = "give what assay conform --format json wrote";
+constexpr size_t kMaxReadText = 10000;
 constexpr int64_t kMostPositions = int64_t{1} << 31;
 
 void append_cell(JsonObject& object, const EngineTable& table, const TableRow& row,
@@ -57,7 +57,7 @@ void append_runs(JsonObject& object, const EngineTable& table, const ReportConte
 
 // What a terminal must not see is escaped: reports write these texts as they are.
 std::string read_text(const JsonNode& node) {
-  return printable(node.text(), kMaxText);
+  return printable(node.text(), kMaxReadText);
 }
 
 Finding read_finding(const JsonNode& node) {
@@ -65,7 +65,8 @@ Finding read_finding(const JsonNode& node) {
   for (const Finding each : EngineTable().findings()) {
     if (finding_name(each) == name) return each;
   }
-  node.fail(fmt::format("is '{}', which is no verdict of conform", printable(name, 40)), kHint);
+  node.fail(fmt::format("is '{}', which is no verdict of conform", printable(name, 40)),
+            kTableHint);
 }
 
 std::optional<double> read_distance(const JsonNode& node, const char* key) {
@@ -187,7 +188,7 @@ std::string engine_table_json(const EngineTable& table, const ReportContext& con
 }
 
 TablePart read_table_part(const std::string& path) {
-  const rapidjson::Document document = read_json_file(path, kMaxBytes, kHint);
+  const rapidjson::Document document = read_json_file(path, kMaxTableBytes, kTableHint);
   const JsonNode root(document, path);
   TablePart part;
   part.path = path;

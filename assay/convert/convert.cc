@@ -24,7 +24,7 @@ constexpr const char* kRecords = "assay.records";
 constexpr const char* kCounts = "assay.counts";
 constexpr int64_t kPiece = int64_t{1} << 20;
 constexpr int64_t kMaxValues = kMaxLineBytes / 2;  // per readable line: a digit and a comma each
-constexpr const char* kHint = "give a file that assay convert wrote";
+constexpr const char* kConvertHint = "give a file that assay convert wrote";
 
 // The limit for lines of `assay.records`, which have no values: an archive may be compressed to a
 // thousandth, and one line is in memory at a time.
@@ -98,7 +98,7 @@ class TextLines {
   void fill() {
     if (end_ - begin_ > kMaxRecordLine) {
       throw Error(fmt::format("'{}': a line is longer than {} MiB", name_, kMaxRecordLine >> 20),
-                  path_, kHint);
+                  path_, kConvertHint);
     }
     buffer_.erase(0, static_cast<size_t>(begin_));
     end_ -= begin_;
@@ -146,7 +146,7 @@ class LogBuilder {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& what) const { throw Error(what, path_, kHint); }
+  [[noreturn]] void fail(const std::string& what) const { throw Error(what, path_, kConvertHint); }
 
   int64_t bytes_of(const std::string& name, ArrayType type) const {
     const auto array = reader_->arrays().find(name);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxHeader = 1 << 20;
 constexpr size_t kMaxDims = 64;  // NumPy's own
-constexpr const char* kHint = "give an array that assay convert or numpy.save() wrote";
+constexpr const char* kNpyHint = "give an array that assay convert or numpy.save() wrote";
 
 // What follows `'key':` in the dictionary, without blanks; empty if there is no such key.
 std::string_view after(std::string_view header, const std::string& key) {
@@ -38,7 +38,7 @@ std::vector<int64_t> parse_shape(const std::string& text, const std::string& whe
     if (*at < '0' || *at > '9') {
       if (*at != ' ' && *at != ',') {
         throw Error(fmt::format("the shape of '{}' is no list of sizes", printable(name, 80)),
-                    where, kHint);
+                    where, kNpyHint);
       }
       ++at;
       continue;
@@ -51,7 +51,7 @@ std::vector<int64_t> parse_shape(const std::string& text, const std::string& whe
     }
     if (shape.size() == kMaxDims) {
       throw Error(fmt::format("'{}' has more than {} dimensions", printable(name, 80), kMaxDims),
-                  where, kHint);
+                  where, kNpyHint);
     }
     shape.push_back(dim);
   }
@@ -67,7 +67,7 @@ class NpyReader : public ArrayReader {
       place_ += static_cast<int64_t>(got);
       return got == count;
     });
-    if (!header) throw Error("is not an .npy file", path, kHint);
+    if (!header) throw Error("is not an .npy file", path, kNpyHint);
     const ArrayInfo info = parse_npy_header(*header, path, name_);
     if (info.bytes > file_.size() - place_) {
       throw Error(fmt::format("the file is cut off: {} bytes of data, its header says {}",
@@ -118,7 +118,7 @@ ArrayInfo parse_npy_header(const std::string& header, const std::string& where,
   const std::string_view fortran = after(header, "fortran_order");
   const bool by_rows = fortran.starts_with("False");
   if (type.empty() || !shape || (!by_rows && !fortran.starts_with("True"))) {
-    throw Error(fmt::format("'{}' has no NumPy header", printable(name, 80)), where, kHint);
+    throw Error(fmt::format("'{}' has no NumPy header", printable(name, 80)), where, kNpyHint);
   }
   const std::string code = between(type, '\'', '\'').value_or("a structure");
   if (code.ends_with('O')) {

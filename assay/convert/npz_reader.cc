@@ -16,7 +16,7 @@
 namespace assay {
 namespace {
 
-constexpr const char* kHint = "give an archive that assay convert or numpy.savez() wrote";
+constexpr const char* kNpzHint = "give an archive that assay convert or numpy.savez() wrote";
 
 struct CloseZip {
   void operator()(zip_t* archive) const { zip_discard(archive); }
@@ -54,7 +54,7 @@ class NpzReader : public ArrayReader {
       zip_error_init_with_code(&error, code);
       const std::string reason = zip_error_strerror(&error);
       zip_error_fini(&error);
-      throw Error("cannot read the archive: " + reason, path, kHint);
+      throw Error("cannot read the archive: " + reason, path, kNpzHint);
     }
     const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
     check_sizes(count);
@@ -67,7 +67,7 @@ class NpzReader : public ArrayReader {
     const auto found = entries_.find(name);
     if (found == entries_.end() || !read_entry(found->second, to, count)) {
       throw Error(fmt::format("the array '{}' is cut off or damaged", printable(name, 80)), path_,
-                  kHint);
+                  kNpzHint);
     }
   }
 
@@ -113,14 +113,14 @@ class NpzReader : public ArrayReader {
         continue;
       }
       throw Error("entries of the archive share bytes: together they are longer than the file",
-                  path_, kHint);
+                  path_, kNpzHint);
     }
   }
 
   void add_entry(zip_uint64_t index) {
     const char* entry = zip_get_name(archive_.get(), index, 0);
     if (entry != nullptr && !names_.insert(entry).second) {
-      throw Error(fmt::format("the archive has '{}' twice", printable(entry, 80)), path_, kHint);
+      throw Error(fmt::format("the archive has '{}' twice", printable(entry, 80)), path_, kNpzHint);
     }
     if (entry == nullptr || !std::string_view(entry).ends_with(".npy")) return;
     std::string name(entry);
@@ -128,7 +128,7 @@ class NpzReader : public ArrayReader {
     const EntryFile file(zip_fopen_index(archive_.get(), index, 0));
     const auto header = file == nullptr ? std::nullopt : read_npy_header(bytes_of(file.get()));
     if (!header) {
-      throw Error(fmt::format("'{}' is not a NumPy array", printable(name, 80)), path_, kHint);
+      throw Error(fmt::format("'{}' is not a NumPy array", printable(name, 80)), path_, kNpzHint);
     }
     const ArrayInfo info = parse_npy_header(*header, path_, name);
     if (info.type != ArrayType::kOther) entries_[name] = {index, info.bytes, nullptr, false};

@@ -11,7 +11,7 @@
 namespace assay {
 namespace {
 
-constexpr const char* kHint = "leave one of them out with assay import --skip";
+constexpr const char* kSkipHint = "leave one of them out with assay import --skip";
 
 std::string last_part(const std::string& name) {
   return name.substr(name.rfind('.') + 1);
@@ -61,7 +61,7 @@ void check_count(const DumpTensor& tensor, size_t count, int64_t rows) {
   if (static_cast<int64_t>(count) == rows) return;
   throw Error(
       fmt::format("'{}' has {} elements for {} tokens", printable(tensor.name, 80), count, rows),
-      tensor.file, kHint);
+      tensor.file, kSkipHint);
 }
 
 // Which requests the rows of a flat batch belong to: each ends at its length, or, where lengths are
@@ -74,7 +74,7 @@ std::vector<int64_t> requests_of(const std::vector<int64_t>& positions,
     const auto at = static_cast<size_t>(request);
     if (!lengths.empty() && (at >= lengths.size() || positions[i] >= lengths[at])) {
       throw Error(fmt::format("'{}' and seq_lens do not fit together", printable(tensor.name, 80)),
-                  tensor.file, kHint);
+                  tensor.file, kSkipHint);
     }
     requests.push_back(request);
     const bool follows = i + 1 < positions.size() && positions[i + 1] == positions[i] + 1;
@@ -146,7 +146,7 @@ PassRows rows_of(const std::vector<const DumpTensor*>& pass, std::map<std::strin
                                                           : seen;
     if (row.token_idx < 0) {
       throw Error(fmt::format("'{}' holds a negative position", printable(places->name, 80)),
-                  places->file, kHint);
+                  places->file, kSkipHint);
     }
     if (!row.is_padding) seen = row.token_idx + 1;
     const bool ends =

@@ -20,8 +20,8 @@ namespace assay {
 namespace {
 
 constexpr int64_t kSchema = 1;
-constexpr int64_t kMaxBytes = int64_t{16} << 20;
-constexpr const char* kHint = "assay golden record --fast-floors measures them";
+constexpr int64_t kMaxFloorsBytes = int64_t{16} << 20;
+constexpr const char* kFloorsHint = "assay golden record --fast-floors measures them";
 constexpr const char* kNote =
     "By how much Assay's own fast is off: relative L2 against the float64 golden, the greatest and "
     "the median over the positions that the golden holds. This is the noise of "
@@ -31,7 +31,7 @@ constexpr const char* kNote =
 
 double read_number(const JsonNode& node) {
   const double value = node.number_at_least(0);
-  if (!(value < kRelL2Bound)) node.fail("lets anything pass: zeros are off by 1", kHint);
+  if (!(value < kRelL2Bound)) node.fail("lets anything pass: zeros are off by 1", kFloorsHint);
   return value;
 }
 
@@ -40,13 +40,13 @@ FastFloors::Of read_prompt(const JsonNode& node) {
       node.at("type").nonempty_text(), node.at("sha256").sha256(), node.at("prompt").text(), {}};
   if (const auto math = node.find("math")) {
     result.math = math->text();
-    if (result.math != "library") math->fail("is not library", kHint);
+    if (result.math != "library") math->fail("is not library", kFloorsHint);
   }
   for (const auto& [checkpoint, floor] : node.at("floors").members()) {
     const auto numbers = floor.items();
-    if (numbers.size() != 2) floor.fail("is not [max, median]", kHint);
+    if (numbers.size() != 2) floor.fail("is not [max, median]", kFloorsHint);
     const FastFloor read{read_number(numbers[0]), read_number(numbers[1])};
-    if (!(read.median <= read.max)) floor.fail("has a median above its max", kHint);
+    if (!(read.median <= read.max)) floor.fail("has a median above its max", kFloorsHint);
     result.floors.emplace_back(checkpoint, read);
   }
   return result;
@@ -56,7 +56,8 @@ FastFloors read_root(const rapidjson::Document& document, const std::string& pat
   const JsonNode root(document, path);
   root.members();
   if (root.at("schema").integer(0, INT32_MAX) != kSchema) {
-    root.at("schema").fail(fmt::format("is not {}, which this program reads", kSchema), kHint);
+    root.at("schema").fail(fmt::format("is not {}, which this program reads", kSchema),
+                           kFloorsHint);
   }
   FastFloors result;
   result.model = root.at("model").nonempty_text();
@@ -65,7 +66,7 @@ FastFloors read_root(const rapidjson::Document& document, const std::string& pat
     result.prompts.push_back(read_prompt(each));
     const FastFloors::Of& of = result.prompts.back();
     if (!known.emplace(of.math, of.type, of.prompt).second) {
-      each.fail("repeats a type and prompt", kHint);
+      each.fail("repeats a type and prompt", kFloorsHint);
     }
   }
   return result;
@@ -128,11 +129,11 @@ bool has_library_floors(const GoldenManifest& manifest, const GoldenFile& file,
 std::optional<FastFloors> read_fast_floors(const std::string& folder) {
   const std::string path = folder + kFastFloorsName;
   if (!file_exists(path)) return {};
-  return read_root(read_json_file(path, kMaxBytes, kHint), path);
+  return read_root(read_json_file(path, kMaxFloorsBytes, kFloorsHint), path);
 }
 
 FastFloors parse_fast_floors(const std::string& text, const std::string& path) {
-  return read_root(parse_json_text(text, path, kHint), path);
+  return read_root(parse_json_text(text, path, kFloorsHint), path);
 }
 
 std::string fast_floors_text(const FastFloors& floors) {

@@ -15,7 +15,7 @@ namespace assay {
 namespace {
 
 constexpr int64_t kMaxTokens = int64_t{1} << 24;
-constexpr const char* kHint = "see golden/README.md for what a manifest holds";
+constexpr const char* kManifestHint = "see golden/README.md for what a manifest holds";
 
 double below_bound(const JsonNode& node) {
   const double value = node.number_at_least(0);
@@ -219,9 +219,16 @@ std::string GoldenManifest::folder() const {
   return path.substr(0, path.rfind('/') + 1);
 }
 
+const GoldenFile* GoldenManifest::file_of_type(const std::string& type) const {
+  for (const GoldenFile& file : files) {
+    if (file.type == type) return &file;
+  }
+  return nullptr;
+}
+
 bool is_golden_manifest(const std::string& path) {
   try {
-    const rapidjson::Document document = read_json_file(path, kMaxManifestBytes, kHint);
+    const rapidjson::Document document = read_json_file(path, kMaxManifestBytes, kManifestHint);
     return document.IsObject() && document.HasMember("schema");
   } catch (const Error&) {
     return false;
@@ -229,11 +236,11 @@ bool is_golden_manifest(const std::string& path) {
 }
 
 GoldenManifest read_golden_manifest(const std::string& path) {
-  return manifest_of(read_json_file(path, kMaxManifestBytes, kHint), path);
+  return manifest_of(read_json_file(path, kMaxManifestBytes, kManifestHint), path);
 }
 
 GoldenManifest parse_golden_manifest(const std::string& text, const std::string& path) {
-  return manifest_of(parse_json_text(text, path, kHint), path);
+  return manifest_of(parse_json_text(text, path, kManifestHint), path);
 }
 
 std::string with_hashes(const std::string& text, const std::string& path,

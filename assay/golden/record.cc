@@ -124,13 +124,13 @@ void check_may_update() {
 
 std::string stated_command(const std::string& folder) {
   const std::string path = folder + kManifestName;
-  constexpr const char* kHint = "give the command with --oracle";
-  const rapidjson::Document document = read_json_file(path, kMaxManifestBytes, kHint);
+  constexpr const char* kOracleHint = "give the command with --oracle";
+  const rapidjson::Document document = read_json_file(path, kMaxManifestBytes, kOracleHint);
   if (document.IsObject() && document.HasMember("command") && document["command"].IsString()) {
     std::string command = json_text_of(document["command"]);
     if (!command.empty() && command.find('\0') == std::string::npos) return command;
   }
-  throw Error("'command' does not state how to record it", path, kHint);
+  throw Error("'command' does not state how to record it", path, kOracleHint);
 }
 
 std::vector<std::string> record_golden(const std::string& root, const std::string& model,

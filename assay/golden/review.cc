@@ -21,13 +21,6 @@
 namespace assay {
 namespace {
 
-const GoldenFile* file_of_type(const GoldenManifest& manifest, const std::string& type) {
-  for (const GoldenFile& file : manifest.files) {
-    if (file.type == type) return &file;
-  }
-  return nullptr;
-}
-
 // Whether a check of the current model file disappears; `file` is its next state.
 bool loses_checks(const GoldenFile& old, const GoldenFile* file) {
   if (file == nullptr) return !old.logs.empty() || !old.texts.empty();
@@ -91,7 +84,7 @@ class Reviewer {
       for (const GoldenLog& log : file.logs) {
         if (pending_.count(log.file) > 0) review_log(file, log);
       }
-      if (const GoldenFile* old = before_ ? file_of_type(*before_, file.type) : nullptr) {
+      if (const GoldenFile* old = before_ ? before_->file_of_type(file.type) : nullptr) {
         FloorChanges floors = floor_changes(*before_, *old, change_.manifest, file);
         std::move(floors.notes.begin(), floors.notes.end(), std::back_inserter(review_.notes));
         review_.looser = review_.looser || floors.looser;
@@ -100,7 +93,7 @@ class Reviewer {
     if (before_) {
       for (const GoldenFile& old : before_->files) {
         review_.looser =
-            review_.looser || loses_checks(old, file_of_type(change_.manifest, old.type));
+            review_.looser || loses_checks(old, change_.manifest.file_of_type(old.type));
       }
       const std::string path = folder_ + kManifestName;
       for (std::string& change : manifest_changes(read_whole_file(path, kMaxManifestBytes),
@@ -133,7 +126,7 @@ class Reviewer {
   void review_log(const GoldenFile& file, const GoldenLog& log) {
     LogReview review{log.file, file.type, log.prompt, false, {}, {}, 0, {}};
     const GoldenManifest& trusted = before_ ? *before_ : change_.manifest;
-    const GoldenFile* old = file_of_type(trusted, file.type);
+    const GoldenFile* old = trusted.file_of_type(file.type);
     review.k = trusted.tolerance.k;
     review.added = !file_exists(folder_ + log.file);
     if (!review.added) {

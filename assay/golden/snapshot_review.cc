@@ -13,19 +13,10 @@
 namespace assay {
 namespace {
 
-constexpr int64_t kMaxBytes = int64_t{64} << 20;
-
-const GoldenFile* file_of_type(const GoldenManifest& manifest, const std::string& type) {
-  for (const GoldenFile& file : manifest.files) {
-    if (file.type == type) return &file;
-  }
-  return nullptr;
-}
-
 std::optional<double> floor_of_case(const GoldenManifest& manifest,
                                     const std::optional<FastFloors>& fast_floors,
                                     const SnapshotChange& change, const std::string& checkpoint) {
-  const GoldenFile* file = file_of_type(manifest, change.type);
+  const GoldenFile* file = manifest.file_of_type(change.type);
   if (file == nullptr) return {};
   if (change.math == "exact" || !rounds_activations(change.type)) {
     return floor_of(*file, manifest.tolerance.floor, checkpoint);
@@ -90,7 +81,7 @@ std::vector<SnapshotReview> review_pending_snapshots(const std::string& folder) 
   const GoldenChange change = plan_change(folder, pending);
   const auto before = read_snapshots(folder);
   const GoldenSnapshots after =
-      parse_snapshots(read_whole_file(found->second, kMaxBytes), found->second);
+      parse_snapshots(read_whole_file(found->second, kMaxSnapshotBytes), found->second);
   return review_snapshots(change.manifest, read_fast_floors(folder), before ? &*before : nullptr,
                           after);
 }

@@ -19,9 +19,8 @@ namespace assay {
 namespace {
 
 constexpr int64_t kSchema = 1;
-constexpr int64_t kMaxBytes = int64_t{64} << 20;
 constexpr size_t kHashDigits = 16;
-constexpr const char* kHint = "assay golden record --snapshots writes it again";
+constexpr const char* kSnapshotsHint = "assay golden record --snapshots writes it again";
 constexpr const char* kNote =
     "What Assay's engine computes, by checkpoint: the first 16 digits of the SHA-256 of all "
     "values' "
@@ -48,7 +47,7 @@ CheckpointSnapshot read_values(const JsonNode& node) {
     if (at != nullptr) at = read_value(at, end, sum);
   }
   if (!digits || result.hash.size() != kHashDigits || at != end) {
-    node.fail("is not a hash of 16 digits, a norm and 4 sums", kHint);
+    node.fail("is not a hash of 16 digits, a norm and 4 sums", kSnapshotsHint);
   }
   return result;
 }
@@ -65,7 +64,7 @@ Snapshot read_snapshot(const JsonNode& node, size_t n_checkpoints) {
   if (snapshot.values.size() != n_checkpoints) {
     values.fail(fmt::format("has {} values, there are {} checkpoints", snapshot.values.size(),
                             n_checkpoints),
-                kHint);
+                kSnapshotsHint);
   }
   return snapshot;
 }
@@ -74,20 +73,22 @@ GoldenSnapshots read_root(const rapidjson::Document& document, const std::string
   const JsonNode root(document, path);
   root.members();
   if (root.at("schema").integer(0, INT32_MAX) != kSchema) {
-    root.at("schema").fail(fmt::format("is not {}, which this program reads", kSchema), kHint);
+    root.at("schema").fail(fmt::format("is not {}, which this program reads", kSchema),
+                           kSnapshotsHint);
   }
   GoldenSnapshots result;
   result.model = root.at("model").nonempty_text();
   std::set<std::string> names;
   for (const JsonNode& each : root.at("checkpoints").items()) {
     result.checkpoints.push_back(each.nonempty_text());
-    if (!names.insert(result.checkpoints.back()).second) each.fail("is a duplicate", kHint);
+    if (!names.insert(result.checkpoints.back()).second)
+      each.fail("is a duplicate", kSnapshotsHint);
   }
   std::set<std::tuple<std::string, std::string, std::string>> cases;
   for (const JsonNode& each : root.at("snapshots").items()) {
     Snapshot snapshot = read_snapshot(each, result.checkpoints.size());
     if (!cases.emplace(snapshot.type, snapshot.math, snapshot.prompt).second) {
-      each.fail("repeats a type, math and prompt", kHint);
+      each.fail("repeats a type, math and prompt", kSnapshotsHint);
     }
     result.snapshots.push_back(std::move(snapshot));
   }
@@ -152,11 +153,11 @@ SnapshotChange change_of(const GoldenSnapshots& all_before, const Snapshot& befo
 std::optional<GoldenSnapshots> read_snapshots(const std::string& folder) {
   const std::string path = folder + kSnapshotsName;
   if (!file_exists(path)) return {};
-  return read_root(read_json_file(path, kMaxBytes, kHint), path);
+  return read_root(read_json_file(path, kMaxSnapshotBytes, kSnapshotsHint), path);
 }
 
 GoldenSnapshots parse_snapshots(const std::string& text, const std::string& path) {
-  return read_root(parse_json_text(text, path, kHint), path);
+  return read_root(parse_json_text(text, path, kSnapshotsHint), path);
 }
 
 std::string snapshots_text(const GoldenSnapshots& snapshots) {

@@ -15,6 +15,7 @@ namespace assay {
 // hash of each checkpoint. The engine gives the same bits on every processor, so that a different
 // hash means that a number changed. The golden shows whether the numbers are right.
 inline constexpr const char* kSnapshotsName = "snapshots.json";
+inline constexpr int64_t kMaxSnapshotBytes = int64_t{64} << 20;
 inline constexpr int kSnapshotSums = 4;
 inline constexpr const char* kSnapshotMaths[] = {"exact", "fast"};
 

@@ -30,10 +30,10 @@ constexpr size_t kValuesWorthThread = size_t{32} * 1024;
 
 // "a,b,..."
 void append_values(std::string& out, std::span<const float> values) {
-  constexpr size_t kBlock = 256;
-  char text[17 * kBlock + 64];
+  constexpr size_t kBatch = 256;
+  char text[17 * kBatch + 64];
   while (!values.empty()) {
-    const size_t count = std::min(values.size(), kBlock);
+    const size_t count = std::min(values.size(), kBatch);
     const char* bracket = assay_tap_write_floats(text, values.data(), count) - 1;
     out.append(text + 1, static_cast<size_t>(bracket - text) - 1);
     values = values.subspan(count);
@@ -133,11 +133,11 @@ std::string json_decimal(double value, int most_places) {
 }
 
 void append_json_array(std::string& out, std::span<const double> values) {
-  constexpr size_t kBlock = 64;
-  char text[26 * kBlock + 64];
+  constexpr size_t kBatch = 64;
+  char text[26 * kBatch + 64];
   out += '[';
   while (!values.empty()) {
-    const size_t count = std::min(values.size(), kBlock);
+    const size_t count = std::min(values.size(), kBatch);
     const char* bracket = assay_tap_write_doubles(text, values.data(), count) - 1;
     out.append(text + 1, static_cast<size_t>(bracket - text) - 1);
     values = values.subspan(count);

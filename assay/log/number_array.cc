@@ -210,13 +210,13 @@ const char* skip_string(const char* at, const char* end) {
   return at < end ? at + 1 : end;
 }
 
-constexpr ptrdiff_t kBlock = 64;
+constexpr ptrdiff_t kMarkBlock = 64;
 
 // Whether one of the block's bytes matters to find_matching_bracket(). Without a branch and in
 // bytes, so that compilers make vectors of it.
 bool has_mark(const char* block) {
   uint8_t marks = 0;
-  for (ptrdiff_t i = 0; i < kBlock; ++i) {
+  for (ptrdiff_t i = 0; i < kMarkBlock; ++i) {
     const char byte = block[i];
     const bool is_mark = (byte == ']') | (byte == '[') | (byte == '"');
     marks = static_cast<uint8_t>(marks | static_cast<uint8_t>(is_mark));
@@ -227,11 +227,11 @@ bool has_mark(const char* block) {
 const char* find_matching_bracket(const char* at, const char* end) {
   int64_t open = 1;
   while (at < end) {
-    if (end - at >= kBlock && !has_mark(at)) {
-      at += kBlock;
+    if (end - at >= kMarkBlock && !has_mark(at)) {
+      at += kMarkBlock;
       continue;
     }
-    const char* stop = at + std::min(end - at, kBlock);
+    const char* stop = at + std::min(end - at, kMarkBlock);
     while (at < stop) {
       const char byte = *at++;
       if (byte == '"') at = skip_string(at, end);

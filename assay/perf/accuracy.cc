@@ -23,15 +23,15 @@ namespace {
 namespace fs = std::filesystem;
 using Value = rapidjson::Value;
 
-constexpr int64_t kMaxBytes = int64_t{256} << 20;
-constexpr const char* kHint =
+constexpr int64_t kMaxAccuracyBytes = int64_t{256} << 20;
+constexpr const char* kAccuracyHint =
     "make it with assay compare GOLDEN LOG --policy golden/MODEL/manifest.json --format json";
 
 const Value& member(const Value& object, const char* key, bool (Value::*is)() const,
                     const std::string& path) {
   const auto found = object.FindMember(key);
   if (found == object.MemberEnd() || !(found->value.*is)()) {
-    throw Error(fmt::format("'{}' is missing or of another type", key), path, kHint);
+    throw Error(fmt::format("'{}' is missing or of another type", key), path, kAccuracyHint);
   }
   return found->value;
 }
@@ -40,12 +40,12 @@ const Value& member(const Value& object, const char* key, bool (Value::*is)() co
 double multiple(const Value& value, const std::string& path) {
   if (value.IsNumber() && value.GetDouble() >= 0) return value.GetDouble();
   if (value.IsString()) return std::numeric_limits<double>::infinity();
-  throw Error("'x_floor' is not a multiple of a floor", path, kHint);
+  throw Error("'x_floor' is not a multiple of a floor", path, kAccuracyHint);
 }
 
 void add_result(const Value& result, const std::string& prompt, const std::string& path, bool& any,
                 Accuracy& accuracy) {
-  if (!result.IsObject()) throw Error("an item of 'results' is not an object", path, kHint);
+  if (!result.IsObject()) throw Error("an item of 'results' is not an object", path, kAccuracyHint);
   const auto x_floor = result.FindMember("x_floor");
   if (x_floor == result.MemberEnd()) return;
   const double times = multiple(x_floor->value, path);
@@ -78,8 +78,8 @@ bool only_ties_flipped(const Value& json, double allowed, const std::string& pat
 }
 
 Accuracy read_comparison(const std::string& path, const ModelKey& key, const std::string& prompt) {
-  const rapidjson::Document json = read_json_file(path, kMaxBytes, kHint);
-  if (!json.IsObject()) throw Error("is not a JSON object", path, kHint);
+  const rapidjson::Document json = read_json_file(path, kMaxAccuracyBytes, kAccuracyHint);
+  if (!json.IsObject()) throw Error("is not a JSON object", path, kAccuracyHint);
   Accuracy accuracy;
   accuracy.pass = member(json, "pass", &Value::IsBool, path).GetBool();
   const Value& summary = member(json, "summary", &Value::IsObject, path);
@@ -88,7 +88,7 @@ Accuracy read_comparison(const std::string& path, const ModelKey& key, const std
   for (const Value& result : member(json, "results", &Value::IsArray, path).GetArray()) {
     add_result(result, prompt, path, any, accuracy);
   }
-  if (!any) throw Error("no result says how many floors it is off", path, kHint);
+  if (!any) throw Error("no result says how many floors it is off", path, kAccuracyHint);
   if (key.math == "fast") {
     accuracy.allowed = std::min(accuracy.allowed, kFastFloors);
     if (!accuracy.pass) accuracy.pass = only_ties_flipped(json, accuracy.allowed, path);

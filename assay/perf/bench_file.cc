@@ -12,8 +12,8 @@
 namespace assay {
 namespace {
 
-constexpr int64_t kMaxBytes = int64_t{256} << 20;
-constexpr const char* kHint =
+constexpr int64_t kMaxBenchBytes = int64_t{256} << 20;
+constexpr const char* kBenchHint =
     "make it with assay_bench --benchmark_repetitions=20 --benchmark_out=F";
 
 using Value = rapidjson::Value;
@@ -29,7 +29,8 @@ double nanoseconds(std::string_view unit, const std::string& where) {
   if (unit == "us") return 1e3;
   if (unit == "ms") return 1e6;
   if (unit == "s") return 1e9;
-  throw Error(fmt::format("the time_unit '{}' is not one of ns, us, ms, s", unit), where, kHint);
+  throw Error(fmt::format("the time_unit '{}' is not one of ns, us, ms, s", unit), where,
+              kBenchHint);
 }
 
 bool is_true(const Value& object, const char* key) {
@@ -53,12 +54,12 @@ std::map<std::string, std::string> read_context(const Value& document) {
 double time_of(const Value& entry, const std::string& where) {
   const auto time = entry.FindMember("real_time");
   if (time == entry.MemberEnd() || !time->value.IsNumber()) {
-    throw Error("'real_time' is missing or not a number", where, kHint);
+    throw Error("'real_time' is missing or not a number", where, kBenchHint);
   }
   const double value =
       time->value.GetDouble() * nanoseconds(text_member(entry, "time_unit"), where);
   if (!(value > 0) || !std::isfinite(value)) {
-    throw Error(fmt::format("real_time is {}, which is not a time", value), where, kHint);
+    throw Error(fmt::format("real_time is {}, which is not a time", value), where, kBenchHint);
   }
   return value;
 }
@@ -66,18 +67,19 @@ double time_of(const Value& entry, const std::string& where) {
 }  // namespace
 
 BenchFile read_bench_file(const std::string& path) {
-  const rapidjson::Document document = read_json_file(path, kMaxBytes, kHint);
+  const rapidjson::Document document = read_json_file(path, kMaxBenchBytes, kBenchHint);
   if (!document.IsObject() || !document.HasMember("benchmarks") ||
       !document["benchmarks"].IsArray()) {
-    throw Error("'benchmarks' is missing or not an array", path, kHint);
+    throw Error("'benchmarks' is missing or not an array", path, kBenchHint);
   }
   BenchFile bench{path, {}, read_context(document)};
   for (const Value& entry : document["benchmarks"].GetArray()) {
-    if (!entry.IsObject()) throw Error("an item of 'benchmarks' is not an object", path, kHint);
+    if (!entry.IsObject())
+      throw Error("an item of 'benchmarks' is not an object", path, kBenchHint);
     if (text_member(entry, "run_type") == "aggregate") continue;
     std::string name = text_member(entry, "run_name");
     if (name.empty()) name = text_member(entry, "name");
-    if (name.empty()) throw Error("a benchmark has no name", path, kHint);
+    if (name.empty()) throw Error("a benchmark has no name", path, kBenchHint);
     const std::string where = fmt::format("{}: benchmark '{}'", path, printable(name));
     if (is_true(entry, "skipped")) continue;
     if (is_true(entry, "error_occurred")) {
@@ -92,7 +94,7 @@ BenchFile read_bench_file(const std::string& path) {
                   "20 to 50 are enough");
     }
   }
-  if (bench.times.empty()) throw Error("no repetition of any benchmark", path, kHint);
+  if (bench.times.empty()) throw Error("no repetition of any benchmark", path, kBenchHint);
   return bench;
 }
 

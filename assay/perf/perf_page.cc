@@ -22,7 +22,7 @@ namespace {
 // A page holds at most this many benchmarks; the worst verdicts come first.
 constexpr size_t kMaxPageBenchmarks = 2000;
 
-void append_result(JsonObject& item, const PerfResult& result) {
+void append_row(JsonObject& item, const PerfResult& result) {
   item.member("name", result.name);
   item.member("verdict", perf_verdict_name(result.verdict));
   item.member("ratio", result.ratio);
@@ -33,7 +33,7 @@ void append_result(JsonObject& item, const PerfResult& result) {
   item.member("head", duration_text(result.head_ns));
 }
 
-void append_model(JsonObject& item, const ModelVerdict& model) {
+void append_model_row(JsonObject& item, const ModelVerdict& model) {
   const auto times = [](const std::optional<Accuracy>& accuracy) {
     return accuracy ? std::optional<double>(accuracy->x_floor) : std::nullopt;
   };
@@ -41,8 +41,8 @@ void append_model(JsonObject& item, const ModelVerdict& model) {
   item.member("model", model.key.model);
   item.member("type", model.key.type);
   item.member("math", model.key.math);
-  item.object_or_null("decode", model.decode, append_result);
-  item.object_or_null("prefill", model.prefill, append_result);
+  item.object_or_null("decode", model.decode, append_row);
+  item.object_or_null("prefill", model.prefill, append_row);
   item.member("base", times(model.base));
   item.member("head", times(model.head));
   item.member("allowed", held ? std::optional<double>(held->allowed) : std::nullopt);
@@ -64,8 +64,8 @@ void append_data(const SpeedAndAccuracy& judged, const ReportContext& context, J
   data.member("total", speed.results.size());
   const std::span<const PerfResult> shown(speed.results.data(),
                                           std::min(speed.results.size(), kMaxPageBenchmarks));
-  data.array("benchmarks", shown, append_result);
-  data.array("models", judged.models, append_model);
+  data.array("benchmarks", shown, append_row);
+  data.array("models", judged.models, append_model_row);
   std::vector<std::string> notes = remarks(speed);
   notes.resize(std::min(notes.size(), kMaxPageBenchmarks));
   data.array("notes", notes);

@@ -12,15 +12,15 @@
 namespace assay {
 namespace {
 
-constexpr int64_t kMaxBytes = int64_t{256} << 20;
-constexpr const char* kHint =
+constexpr int64_t kMaxSpeedBytes = int64_t{256} << 20;
+constexpr const char* kSpeedHint =
     "give what `assay run --json` or a benchmark with --benchmark_format=json wrote";
 
 }  // namespace
 
 std::vector<SpeedFigure> read_speed_file(const std::string& path) {
-  const rapidjson::Document json = read_json_file(path, kMaxBytes, kHint);
-  if (!json.IsObject()) throw Error("is not a JSON object", path, kHint);
+  const rapidjson::Document json = read_json_file(path, kMaxSpeedBytes, kSpeedHint);
+  if (!json.IsObject()) throw Error("is not a JSON object", path, kSpeedHint);
   std::vector<SpeedFigure> figures;
   if (json.HasMember("benchmarks")) {
     for (const auto& [name, times] : read_bench_file(path).times) {
@@ -36,7 +36,7 @@ std::vector<SpeedFigure> read_speed_file(const std::string& path) {
     figures.push_back(
         {std::string(name) == "prefill_tok_s" ? "prefill" : "decode", value, "tokens/s", true});
   }
-  if (figures.empty()) throw Error("tells no speed", path, kHint);
+  if (figures.empty()) throw Error("tells no speed", path, kSpeedHint);
   return figures;
 }
 

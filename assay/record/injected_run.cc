@@ -15,7 +15,7 @@
 namespace assay {
 namespace {
 
-constexpr const char* kHint =
+constexpr const char* kInjectHint =
     "log the reference with --checkpoints layers --values all, or with all its ops";
 
 // The reference's values at positions 0, 1, ... of the checkpoints between layers.
@@ -74,7 +74,7 @@ class Reference {
         if (record.checkpoint == "logits") continue;
         throw Error(fmt::format("'{}' at token {} holds {} of its {} values", record.checkpoint,
                                 record.token_idx, record.values.size(), record.n),
-                    where, kHint);
+                    where, kInjectHint);
       }
       rows->second[record.token_idx] = std::move(record.values);
     }
@@ -84,14 +84,14 @@ class Reference {
     while (find("embedding", n_positions_) != nullptr) ++n_positions_;
     if (n_positions_ == 0) {
       throw Error("the reference has no 'embedding' at token 0, which the first layer reads", path_,
-                  kHint);
+                  kInjectHint);
     }
     for (int layer = 0; layer < config_.n_layers; ++layer) {
       const std::string name = checkpoint_name(Checkpoint::kOutput, layer);
       int64_t position = 0;
       while (position < n_positions_ && find(name, position) != nullptr) ++position;
       if (position == 0)
-        throw Error(fmt::format("the reference has no '{}' at token 0", name), path_, kHint);
+        throw Error(fmt::format("the reference has no '{}' at token 0", name), path_, kInjectHint);
       n_positions_ = position;
     }
     if (n_positions_ > config_.context_length) {
@@ -157,9 +157,9 @@ TokenError worst(const std::vector<TokenError>& errors) {
 }
 
 // Compares the engine's output with the reference.
-class ErrorProbe : public Probe {
+class OpErrorProbe : public Probe {
  public:
-  explicit ErrorProbe(const Reference& reference) : reference_(reference) {}
+  explicit OpErrorProbe(const Reference& reference) : reference_(reference) {}
 
   bool wants(Checkpoint checkpoint, int) override {
     return checkpoint == Checkpoint::kEmbedding || checkpoint == Checkpoint::kOutput ||
@@ -220,10 +220,10 @@ InjectedRun run_injected(const InjectOptions& options) {
   }
   const bool tokens_known = run.tokens <= std::ssize(known_tokens);
   const SessionOptions session{.capacity = run.tokens, .batch = 512, .kv_type = options.kv_type};
-  ErrorProbe injected(reference);
+  OpErrorProbe injected(reference);
   Injector injector(reference);
   Session(model, *kernels, session).eval(tokens, &injected, &injector);
-  ErrorProbe plain(reference);
+  OpErrorProbe plain(reference);
   if (tokens_known) Session(model, *kernels, session).eval(tokens, &plain);
   for (const std::string& name : injected.order) {
     if (name == "embedding" && !tokens_known) continue;

@@ -12,7 +12,7 @@
 namespace assay {
 namespace {
 
-constexpr const char* kHint =
+constexpr const char* kReplayHint =
     "log the reference with its layer_*_experts, as --checkpoints ops does, and --values all";
 
 std::vector<int32_t> ids_of(const Record& record, const Routing& routing,
@@ -25,7 +25,7 @@ std::vector<int32_t> ids_of(const Record& record, const Routing& routing,
   }
   if (!record.has_all_values()) {
     throw Error(fmt::format("{} holds {} of its {} ids", what, record.values.size(), record.n),
-                where, kHint);
+                where, kReplayHint);
   }
   std::vector<int32_t> ids;
   for (const float value : record.values) {
@@ -86,7 +86,7 @@ void ReplayedRouting::check_positions(int64_t first, int64_t count) const {
       throw Error(fmt::format("it has no '{}' at token {}",
                               checkpoint_name(Checkpoint::kExperts, layer), position),
                   path_,
-                  choices.empty() ? std::string(kHint)
+                  choices.empty() ? std::string(kReplayHint)
                                   : std::string("evaluate no other tokens than the log has, as "
                                                 "--follow or a smaller -n does"));
     }

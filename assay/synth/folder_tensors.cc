@@ -37,9 +37,9 @@ struct Numbers {
   RandomWeights random;
 };
 
-class Lister {
+class FolderLister {
  public:
-  Lister(const SynthConfig& config, std::span<const SynthTensor> tensors, uint64_t seed)
+  FolderLister(const SynthConfig& config, std::span<const SynthTensor> tensors, uint64_t seed)
       : config_(config.hf), tensors_(tensors), seed_(seed) {
     for (const SynthTensor& tensor : tensors) by_name_.emplace(tensor.name, &tensor);
     if (config_.n_layers * (config_.n_experts + 1) * 3 > kMostTensors) {
@@ -202,7 +202,7 @@ int64_t FolderTensor::rows() const {
 
 std::vector<FolderTensor> folder_tensors(const SynthConfig& config,
                                          std::span<const SynthTensor> tensors, uint64_t seed) {
-  return Lister(config, tensors, seed).list();
+  return FolderLister(config, tensors, seed).list();
 }
 
 }  // namespace assay

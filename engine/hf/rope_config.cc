@@ -78,9 +78,10 @@ double mscale(double factor, double scale) {
   return factor > 1.0 ? 0.1 * scale * std::log(factor) + 1.0 : 1.0;
 }
 
-class Reader {
+class RopeReader {
  public:
-  Reader(const ConfigObject& object, const HfConfig& config) : object_(object), config_(config) {}
+  RopeReader(const ConfigObject& object, const HfConfig& config)
+      : object_(object), config_(config) {}
 
   RopeConfig read() {
     rope_.original_context_length =
@@ -246,7 +247,7 @@ class Reader {
 }  // namespace
 
 RopeConfig read_rope_config(const ConfigObject& object, const HfConfig& config) {
-  return Reader(object, config).read();
+  return RopeReader(object, config).read();
 }
 
 }  // namespace assay

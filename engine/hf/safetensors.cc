@@ -44,9 +44,9 @@ constexpr Dtype kDtypes[] = {{"F32", 4, TensorType::kF32},
                              {"F8_E4M3", 1, {}},
                              {"F8_E5M2", 1, {}}};
 
-class Reader {
+class HeaderReader {
  public:
-  explicit Reader(const MappedFile& file) : file_(file) {}
+  explicit HeaderReader(const MappedFile& file) : file_(file) {}
 
   std::vector<StoredTensor> read() {
     const rapidjson::Document header = read_header();
@@ -173,7 +173,7 @@ class Reader {
 }  // namespace
 
 std::vector<StoredTensor> read_safetensors(const MappedFile& file) {
-  return Reader(file).read();
+  return HeaderReader(file).read();
 }
 
 }  // namespace assay

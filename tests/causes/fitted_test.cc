@@ -14,7 +14,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 constexpr size_t kWidth = 576;
-constexpr size_t kTokens = 6;
+constexpr size_t kFitTokens = 6;
 
 using Rows = std::vector<std::vector<float>>;
 
@@ -25,7 +25,7 @@ class Fits : public FaultyLogs {
   static Rows normal_rows(unsigned seed = 1) {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
-    Rows rows(kTokens, std::vector<float>(kWidth));
+    Rows rows(kFitTokens, std::vector<float>(kWidth));
     for (auto& row : rows) {
       for (float& value : row) value = normal(random);
     }
@@ -83,7 +83,7 @@ TEST_F(Fits, NamesNoConstantForConstantRows) {
   const Rows noise = normal_rows(2);
   for (const size_t distinct : {1U, 2U}) {
     Rows rows = normal_rows();
-    for (size_t t = 0; t < kTokens; ++t) {
+    for (size_t t = 0; t < kFitTokens; ++t) {
       rows[t] = rows[t < distinct ? t : 0];
       for (size_t i = 0; i < kWidth; ++i) rows[t][i] *= 1 + 1e-7F * noise[t][i];
     }

@@ -5,14 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "tests/compare/made_records.h"
 
 namespace assay {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 const Record kLogitsRecord = record(random_values(64, 3));
 
@@ -199,7 +196,7 @@ TEST(InTermsOf, WithoutAConstantOnlyNaNRemains) {
   const Record logits = head_of(kLogitsRecord, 0, false, true);
   Record got = head_of(log_softmax(kLogitsRecord), 4, false, true);
   got.values[2] = std::nanf("");
-  got.values[3] = -kInfinity;
+  got.values[3] = -INFINITY;
   const Record shifted = in_terms_of(logits, got);
   ASSERT_EQ(shifted.values.size(), 1U);
   EXPECT_TRUE(std::isnan(shifted.values[0]));
@@ -262,15 +259,15 @@ TEST(ReadAsLogits, DropsSumsOverPadding) {
   Record made = head_of(kLogitsRecord, 4, true, false);
   made.checkpoint = "logits";
   made.summary->nonfinite = 2;
-  made.summary->min = made.summary->mean = -kInfinity;
-  made.summary->l2 = kInfinity;
+  made.summary->min = made.summary->mean = -INFINITY;
+  made.summary->l2 = INFINITY;
   read_as_logits(made);
   EXPECT_TRUE(std::isnan(made.summary->min) && std::isnan(made.summary->mean));
   EXPECT_TRUE(std::isnan(made.summary->l2));
   made.summary->nonfinite = 0;
-  made.summary->l2 = kInfinity;
+  made.summary->l2 = INFINITY;
   read_as_logits(made);
-  EXPECT_EQ(made.summary->l2, kInfinity) << "of nothing but finite values";
+  EXPECT_EQ(made.summary->l2, INFINITY) << "of nothing but finite values";
 }
 
 }  // namespace

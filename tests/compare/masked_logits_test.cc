@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 #include <vector>
 
 #include "assay/log/sketch.h"
@@ -16,8 +16,6 @@ namespace assay {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 class SharedByBothTest : public ComparisonTest {
  protected:
@@ -91,7 +89,7 @@ TEST_F(SharedByBothTest, GarbageDoesNotHideOtherValues) {
 
 // Breaks if equal infinities counted as evidence.
 TEST_F(SharedByBothTest, InfinitiesAloneProveNothing) {
-  for (const float infinity : {kInfinity, -kInfinity}) {
+  for (const float infinity : {INFINITY, -INFINITY}) {
     const std::vector<float> all(12, infinity);
     for (const std::string& log :
          {line("logits", 0, all), line("logits", 0, all, ",\"n\":64"),
@@ -102,13 +100,13 @@ TEST_F(SharedByBothTest, InfinitiesAloneProveNothing) {
       EXPECT_EQ(comparison.evidence.unproven, 1) << log;
     }
   }
-  const std::string head = line("logits", 0, std::vector<float>(12, -kInfinity), ",\"n\":64");
+  const std::string head = line("logits", 0, std::vector<float>(12, -INFINITY), ",\"n\":64");
   EXPECT_THAT(compare(head, head).evidence.first_unproven->reason, HasSubstr("infinite"));
 }
 
 // Breaks if a log with masked logits failed against itself.
 TEST_F(SharedByBothTest, CountedInfinitiesAreNoNaN) {
-  const std::vector<float> masked = with(right_, {0, 1}, -kInfinity);
+  const std::vector<float> masked = with(right_, {0, 1}, -INFINITY);
   const auto log = [&](size_t from, const char* nan) {
     const std::vector<float> shown(masked.begin() + static_cast<std::ptrdiff_t>(from),
                                    masked.begin() + 10);
@@ -161,11 +159,10 @@ TEST_F(SharedByBothTest, MasksHideNothingBeyondAHead) {
 // Breaks if a mask of which the reference tells nothing were an error, or were accepted.
 TEST_F(SharedByBothTest, MasksOfWhichTheReferenceTellsNothingAreUnproven) {
   const std::string part = line("logits", 0, {right_.begin(), right_.begin() + 10}, ",\"n\":64");
-  const Comparison comparison = compare(part, line("logits", 0, with(right_, {30}, -kInfinity)));
+  const Comparison comparison = compare(part, line("logits", 0, with(right_, {30}, -INFINITY)));
   EXPECT_EQ(comparison.failed, 0);
   EXPECT_EQ(comparison.evidence.unproven, 1);
-  EXPECT_TRUE(compare(part, line("logits", 0, with(right_, {62, 63}, -kInfinity))).pass)
-      << "padded";
+  EXPECT_TRUE(compare(part, line("logits", 0, with(right_, {62, 63}, -INFINITY))).pass) << "padded";
 }
 
 }  // namespace

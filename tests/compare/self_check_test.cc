@@ -16,7 +16,6 @@ namespace assay {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 constexpr std::string_view kSummaryAlone = "the numbers of its summary";
 constexpr std::string_view kSummaryAndValues = "its summary and its values";
@@ -47,12 +46,12 @@ std::vector<NamedValues> tensors() {
   std::vector<float> small = random_values(896, 6);
   for (float& value : small) value *= 1e-30F;
   std::vector<float> padded = random_values(1000, 7);
-  padded.insert(padded.end(), 24, -kInfinity);
+  padded.insert(padded.end(), 24, -INFINITY);
   std::vector<float> far_padded = random_values(1000, 7);
   far_padded.insert(far_padded.end(), 24, -1e30F);
   std::vector<float> broken = random_values(896, 8);
   broken[3] = broken[700] = std::nanf("");
-  broken[4] = kInfinity;
+  broken[4] = INFINITY;
   std::vector<float> one_hot(896, 0.0F);
   one_hot[100] = -5;
   std::vector<float> masked(896, -1.0F);  // more than kSummaryTop share the maximum

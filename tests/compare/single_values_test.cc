@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <random>
 
 #include "assay/log/sketch.h"
@@ -19,8 +18,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 TEST(MinDifferences, FindsElementsThatTheOtherLogContradicts) {
   const std::vector<float> values = {1, 2, 30, -4};
@@ -97,7 +94,7 @@ TEST_F(SingleValuesTest, ValuesBeyondTheExtremesDiffer) {
 TEST_F(SingleValuesTest, NonfiniteBeyondTheOtherHeadFails) {
   for (const bool summarized : {false, true}) {
     const std::vector<float> ref = with_peaks(40);
-    for (const float bad : {NAN, kInfinity, -kInfinity}) {
+    for (const float bad : {NAN, INFINITY, -INFINITY}) {
       std::vector<float> got = ref;
       got[15] = bad;
       for (const auto mode :
@@ -113,7 +110,7 @@ TEST_F(SingleValuesTest, NonfiniteBeyondTheOtherHeadFails) {
 TEST(NonfiniteBeyond, AcceptsMasksAndCountedInfinities) {
   Record record;
   record.checkpoint = "logits";
-  record.values = {NAN, 1, NAN, kInfinity, -kInfinity, 2};
+  record.values = {NAN, 1, NAN, INFINITY, -INFINITY, 2};
   EXPECT_EQ(nonfinite_beyond(record, 1, {}, {}, true), 2);
   EXPECT_EQ(nonfinite_beyond(record, 1, {}, {}, false), 3);
   EXPECT_EQ(nonfinite_beyond(record, 1, {}, 0, true), 3);
@@ -127,7 +124,7 @@ TEST(NonfiniteBeyond, AcceptsMasksAndCountedInfinities) {
 
 TEST(HasMask, IsNoPaddingAtTheEnd) {
   Record record;
-  record.values = {1, -kInfinity, 2, -kInfinity, -kInfinity};
+  record.values = {1, -INFINITY, 2, -INFINITY, -INFINITY};
   EXPECT_TRUE(has_mask(record, 0));
   EXPECT_FALSE(has_mask(record, 2));
   EXPECT_FALSE(has_mask(record, 9));

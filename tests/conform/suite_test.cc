@@ -20,7 +20,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr const char* kSuite = ASSAY_SOURCE_DIR "/conform/suite";
+constexpr const char* kSuiteFolder = ASSAY_SOURCE_DIR "/conform/suite";
 constexpr uintmax_t kMostBytes = 2'000'000;
 
 // Of a file, or of all in a folder.
@@ -32,7 +32,7 @@ uintmax_t bytes_of(const std::string& path) {
 }
 
 const std::vector<Feature>& suite() {
-  static const std::vector<Feature> features = read_suite(kSuite, {});
+  static const std::vector<Feature> features = read_suite(kSuiteFolder, {});
   return features;
 }
 
@@ -119,7 +119,7 @@ class GgufFiles : public TemporaryFolder {};
 
 // llama.cpp reads no others.
 TEST_F(GgufFiles, HaveLatentKeysAndValuesApart) {
-  const std::vector<Feature> features = read_suite(kSuite, {"family_deepseek_v3"});
+  const std::vector<Feature> features = read_suite(kSuiteFolder, {"family_deepseek_v3"});
   const Feature& feature = features.front();
   write_feature_folder(feature, feature.config, {}, path("model"));
   write_feature_gguf(feature, path("model"), path("model.gguf"));
@@ -143,13 +143,13 @@ TEST(Suite, HasWhatItShould) {
 }
 
 TEST(Suite, FeaturesAreChosenByGlobs) {
-  const std::vector<Feature> chosen = read_suite(kSuite, {"yarn_b*", "tied_head"});
+  const std::vector<Feature> chosen = read_suite(kSuiteFolder, {"yarn_b*", "tied_head"});
   std::set<std::string> names;
   for (const Feature& feature : chosen) names.insert(feature.name);
   EXPECT_THAT(names, testing::ElementsAre("tied_head", "yarn_beta_fast", "yarn_beta_slow"));
   EXPECT_THAT(
       [] {
-        read_suite(kSuite, {"yarn*", "nosuch*"});
+        read_suite(kSuiteFolder, {"yarn*", "nosuch*"});
       },
       ThrowsMessage<Error>(HasSubstr("'nosuch*' matches no feature")));
 }

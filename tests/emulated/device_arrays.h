@@ -25,7 +25,7 @@ class DeviceArrays {
     memory_.upload(values.data(), values.size() * sizeof(T), buffer.data());
     return reinterpret_cast<T*>(buffer.data());
   }
-  WeightMatrix place(const testing::TestMatrix& matrix) {
+  WeightMatrix place(const kernel_testing::TestMatrix& matrix) {
     WeightMatrix placed = matrix.matrix();
     placed.data = place(matrix.bytes);
     return placed;
@@ -62,7 +62,7 @@ inline void PrintTo(const Tested& tested, std::ostream* out) {
   *out << name_of(tested.backend) << ", seed " << tested.seed;
 }
 
-inline std::string tested_name(const ::testing::TestParamInfo<Tested>& test) {
+inline std::string tested_name(const testing::TestParamInfo<Tested>& test) {
   const char* math = test.param.math == Math::kFast ? "fast_" : "";
   return math + name_of(test.param.backend) + "_seed_" + std::to_string(test.param.seed);
 }

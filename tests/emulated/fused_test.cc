@@ -24,13 +24,13 @@
 namespace assay {
 namespace {
 
-using testing::Random;
-using testing::TestMatrix;
+using kernel_testing::Random;
+using kernel_testing::TestMatrix;
 using testing_support::DeviceArrays;
 using testing_support::expect_same_bits;
 using testing_support::Tested;
 
-class FusedTest : public ::testing::TestWithParam<Tested> {
+class FusedTest : public testing::TestWithParam<Tested> {
  protected:
   void SetUp() override {
     const auto [backend, seed, math] = GetParam();
@@ -85,10 +85,9 @@ class FusedTest : public ::testing::TestWithParam<Tested> {
   std::unique_ptr<DeviceArrays> device_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Emulated, FusedTest,
-                         ::testing::ValuesIn(testing_support::emulated_setups()),
+INSTANTIATE_TEST_SUITE_P(Emulated, FusedTest, testing::ValuesIn(testing_support::emulated_setups()),
                          testing_support::tested_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, FusedTest, ::testing::ValuesIn(testing_support::cuda_setups()),
+INSTANTIATE_TEST_SUITE_P(Gpu, FusedTest, testing::ValuesIn(testing_support::cuda_setups()),
                          testing_support::tested_name);
 
 // Columns of a type that end within a chunk of 256 and begin rows at odd multiples of its bytes.
@@ -226,7 +225,7 @@ TEST_P(FusedTest, QkvTurnsAndStores) {
   for (const Heads& h : {Heads{4, 2, 16, 16}, Heads{3, 1, 20, 12}, Heads{2, 2, 7, 0}}) {
     for (const RopePairing pairing : {RopePairing::kAdjacent, RopePairing::kHalves}) {
       for (const KvType kv_type : {KvType::kF32, KvType::kF16}) {
-        SCOPED_TRACE(::testing::Message() << h.n_heads << " heads of " << h.head_dim);
+        SCOPED_TRACE(testing::Message() << h.n_heads << " heads of " << h.head_dim);
         const int64_t q_rows = h.n_heads * h.head_dim;
         const int64_t kv_rows = h.n_kv_heads * h.head_dim;
         const int64_t position = 3;
@@ -313,8 +312,8 @@ TEST_P(FusedTest, AttentionIsThatOfSingleOps) {
         AttentionCase{{1, 1, 8192, 0}, 8, 258, 8}}) {
     for (const KvType type : {KvType::kF32, KvType::kF16}) {
       const auto& [n_heads, n_kv_heads, head_dim, unused] = c.heads;
-      SCOPED_TRACE(::testing::Message() << n_heads << " heads of " << head_dim << ", window "
-                                        << c.window << ", position " << c.position);
+      SCOPED_TRACE(testing::Message() << n_heads << " heads of " << head_dim << ", window "
+                                      << c.window << ", position " << c.position);
       const int64_t kv_count = (c.position + 1) * n_kv_heads * head_dim;
       const auto q = Random(1).floats(n_heads * head_dim);
       const auto k = Random(2).floats(kv_count, 3.0F);

@@ -21,13 +21,13 @@
 namespace assay {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using testing::Random;
-using testing::relative_l2;
-using testing::same_bits;
-using testing::TestMatrix;
-using ::testing::ThrowsMessage;
+using kernel_testing::Random;
+using kernel_testing::relative_l2;
+using kernel_testing::same_bits;
+using kernel_testing::TestMatrix;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
 using testing_support::Backend;
 using testing_support::DeviceArrays;
 
@@ -64,7 +64,7 @@ int64_t columns_of(TensorType type) {
   return block == 1 ? 277 : (block + 512) / block * block;
 }
 
-class LibraryTest : public ::testing::TestWithParam<Backend> {
+class LibraryTest : public testing::TestWithParam<Backend> {
  protected:
   void SetUp() override {
     const std::string reason = testing_support::reason_to_skip(GetParam(), Math::kLibrary);
@@ -103,8 +103,8 @@ class LibraryTest : public ::testing::TestWithParam<Backend> {
   ThreadPool pool_{1};
   std::unique_ptr<Kernels> kernels_;
 };
-INSTANTIATE_TEST_SUITE_P(Emulated, LibraryTest, ::testing::Values(Backend::kEmulated));
-INSTANTIATE_TEST_SUITE_P(Gpu, LibraryTest, ::testing::Values(Backend::kCuda));
+INSTANTIATE_TEST_SUITE_P(Emulated, LibraryTest, testing::Values(Backend::kEmulated));
+INSTANTIATE_TEST_SUITE_P(Gpu, LibraryTest, testing::Values(Backend::kCuda));
 
 // A mistake that the CPU's kernels and the device's share: a code, a scale, an order of weights.
 TEST_P(LibraryTest, OwnProductsAreTheLibrarysOfDequantizedWeights) {

@@ -17,9 +17,9 @@
 namespace assay {
 namespace {
 
-using testing::Random;
-using testing::same_bits;
-using testing::TestMatrix;
+using kernel_testing::Random;
+using kernel_testing::same_bits;
+using kernel_testing::TestMatrix;
 using Arena = testing_support::DeviceArrays;
 using testing_support::Tested;
 
@@ -30,7 +30,7 @@ auto result_of(Kernels& kernels, size_t count, const Op& op) {
   return arena.read(op(kernels, arena), count);
 }
 
-class OpTest : public ::testing::TestWithParam<Tested> {
+class OpTest : public testing::TestWithParam<Tested> {
  protected:
   void SetUp() override {
     const auto [backend, seed, math] = GetParam();
@@ -60,9 +60,9 @@ class OpTest : public ::testing::TestWithParam<Tested> {
   std::unique_ptr<Kernels> cpu_;
   std::unique_ptr<Kernels> tested_;
 };
-INSTANTIATE_TEST_SUITE_P(Emulated, OpTest, ::testing::ValuesIn(testing_support::emulated_setups()),
+INSTANTIATE_TEST_SUITE_P(Emulated, OpTest, testing::ValuesIn(testing_support::emulated_setups()),
                          testing_support::tested_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, OpTest, ::testing::ValuesIn(testing_support::cuda_setups()),
+INSTANTIATE_TEST_SUITE_P(Gpu, OpTest, testing::ValuesIn(testing_support::cuda_setups()),
                          testing_support::tested_name);
 
 std::vector<float> nothing(int64_t count) {
@@ -256,8 +256,8 @@ TEST_P(OpTest, Attention) {
         AttentionCase{2, 2, 48, 0, 3, 40, 0.0F, false, 24},
         AttentionCase{2, 1, 17, 5, 0, 9, 0.0F, true, 67}}) {
     for (const KvType type : {KvType::kF32, KvType::kF16}) {
-      SCOPED_TRACE(::testing::Message() << c.n_heads << " heads of " << c.head_dim << ", window "
-                                        << c.window << ", position " << c.first_position);
+      SCOPED_TRACE(testing::Message() << c.n_heads << " heads of " << c.head_dim << ", window "
+                                      << c.window << ", position " << c.first_position);
       const int64_t n_keys = c.first_position + c.n_tokens;
       const AttentionShape shape{c.n_heads, c.n_kv_heads, c.head_dim, 0.7F,
                                  c.window,  c.soft_cap,   c.value_dim};

@@ -27,26 +27,26 @@ std::vector<float> logits(const Model& model, InstructionSet set, Math math) {
 
 using Case = std::tuple<const char*, InstructionSet>;
 
-std::string case_name(const ::testing::TestParamInfo<Case>& tested) {
+std::string case_name(const testing::TestParamInfo<Case>& tested) {
   std::string model = std::get<0>(tested.param);
   std::replace_if(
       model.begin(), model.end(), [](char c) { return c == '.' || c == '-'; }, '_');
-  return model + "_" + testing::set_name(std::get<1>(tested.param));
+  return model + "_" + kernel_testing::set_name(std::get<1>(tested.param));
 }
 
-class EveryInstructionSet : public ::testing::TestWithParam<Case> {};
+class EveryInstructionSet : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(
     Goldens, EveryInstructionSet,
-    ::testing::Combine(::testing::Values("tinyllama", "llama3", "qwen2.5", "qwen3", "olmo2",
-                                         "granite", "phi3", "gpt2", "gemma2", "gptneox", "gpt-oss",
-                                         "nemotron", "olmoe", "stablelm-parallel", "deepseek2"),
-                       ::testing::Values(InstructionSet::kAvx2, InstructionSet::kAvxVnni,
-                                         InstructionSet::kAvx512, InstructionSet::kAvx512Vnni)),
+    testing::Combine(testing::Values("tinyllama", "llama3", "qwen2.5", "qwen3", "olmo2", "granite",
+                                     "phi3", "gpt2", "gemma2", "gptneox", "gpt-oss", "nemotron",
+                                     "olmoe", "stablelm-parallel", "deepseek2"),
+                     testing::Values(InstructionSet::kAvx2, InstructionSet::kAvxVnni,
+                                     InstructionSet::kAvx512, InstructionSet::kAvx512Vnni)),
     case_name);
 
 TEST_P(EveryInstructionSet, GivesTheBitsOfThePortablePath) {
   const auto& [name, set] = GetParam();
-  const std::string reason = testing::reason_to_skip(set);
+  const std::string reason = kernel_testing::reason_to_skip(set);
   if (!reason.empty()) GTEST_SKIP() << reason;
   for (const std::string type : {"f32", "q4_k_m"}) {
     SCOPED_TRACE(type);

@@ -65,13 +65,13 @@ TEST(Model, AcceptsKeysWithoutEffect) {
   EXPECT_EQ(Model(std::make_shared<Gguf>(write(tiny, "neutral"))).config().head_dim, 4);
 }
 
-struct HostileCase {
+struct HostileModelCase {
   std::string name;
   std::function<void(TinyModel&)> spoil;
   std::string message;
 };
 
-void PrintTo(const HostileCase& hostile, std::ostream* out) {
+void PrintTo(const HostileModelCase& hostile, std::ostream* out) {
   *out << hostile.name;
 }
 
@@ -206,7 +206,7 @@ void become_gptneox(TinyModel& model) {
   model.floats["gptneox.attention.layer_norm_epsilon"] = 1e-5F;
 }
 
-class HostileModel : public testing::TestWithParam<HostileCase> {};
+class HostileModel : public testing::TestWithParam<HostileModelCase> {};
 
 TEST_P(HostileModel, IsRejectedNamingTheKeyOrTensor) {
   TinyModel tiny;
@@ -216,8 +216,8 @@ TEST_P(HostileModel, IsRejectedNamingTheKeyOrTensor) {
               ThrowsMessage<Error>(AllOf(HasSubstr(path), HasSubstr(GetParam().message))));
 }
 
-HostileCase of_deepseek(const std::string& name, const std::string& key, uint32_t value,
-                        const std::string& message) {
+HostileModelCase of_deepseek(const std::string& name, const std::string& key, uint32_t value,
+                             const std::string& message) {
   return {name,
           [key, value](TinyModel& model) {
             become_deepseek(model);
@@ -226,8 +226,8 @@ HostileCase of_deepseek(const std::string& name, const std::string& key, uint32_
           "key 'deepseek2." + key + "' " + message};
 }
 
-HostileCase without_of_deepseek(const std::string& name, const std::string& tensor,
-                                const std::string& message) {
+HostileModelCase without_of_deepseek(const std::string& name, const std::string& tensor,
+                                     const std::string& message) {
   return {name,
           [tensor](TinyModel& model) {
             become_deepseek(model);
@@ -260,23 +260,24 @@ INSTANTIATE_TEST_SUITE_P(
                             "tensor 'blk.0.attn_kv_a_norm.weight' is missing"),
         without_of_deepseek("no_shared_expert", "blk.1.ffn_up_shexp.weight",
                             "tensor 'blk.1.ffn_up_shexp.weight' is missing"),
-        HostileCase{"latent_shape",
-                    [](auto& m) {
-                      become_deepseek(m);
-                      m.tensors["blk.1.attn_k_b.weight"] = {{5, 4, 2}};
-                    },
-                    "tensor 'blk.1.attn_k_b.weight' has the shape [5, 4, 2], the hyperparameters "
-                    "say [4, 5, 2]"}),
+        HostileModelCase{
+            "latent_shape",
+            [](auto& m) {
+              become_deepseek(m);
+              m.tensors["blk.1.attn_k_b.weight"] = {{5, 4, 2}};
+            },
+            "tensor 'blk.1.attn_k_b.weight' has the shape [5, 4, 2], the hyperparameters "
+            "say [4, 5, 2]"}),
     [](const auto& test) { return test.param.name; });
 
-HostileCase with_int(const std::string& name, const std::string& key, uint32_t value,
-                     const std::string& message) {
+HostileModelCase with_int(const std::string& name, const std::string& key, uint32_t value,
+                          const std::string& message) {
   return {name, [key, value](TinyModel& model) { model.ints["llama." + key] = value; }, message};
 }
 
 // Kernels compute in 32 bits: breaks if what a file says in 64 became infinite or 0 there.
-HostileCase with_double(const std::string& name, const std::string& key, double value,
-                        const std::string& said) {
+HostileModelCase with_double(const std::string& name, const std::string& key, double value,
+                             const std::string& said) {
   return {
       name, [key, value](TinyModel& model) { model.doubles["llama." + key] = value; },
       "key 'llama." + key + "' is " + said + ", which is outside of the range of 32-bit floats"};
@@ -297,21 +298,21 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Files, HostileModel,
     testing::Values(
-        HostileCase{"window_in_some_layers",
-                    [](auto& m) {
-                      m.become("olmo2");
-                      m.ints["olmo2.attention.sliding_window"] = 16;
-                    },
-                    "'olmo2.attention.sliding_window' is above 0"},
-        HostileCase{"negative_multiplier",
-                    [](auto& m) {
-                      m.become("granite");
-                      m.floats["granite.residual_scale"] = -1.0F;
-                    },
-                    "'granite.residual_scale' is -1"},
-        HostileCase{"architecture", [](auto& m) { m.architecture = "mamba"; }, "'mamba'"},
-        HostileCase{"missing_key", [](auto& m) { m.ints.erase("llama.block_count"); },
-                    "key 'llama.block_count' is missing"},
+        HostileModelCase{"window_in_some_layers",
+                         [](auto& m) {
+                           m.become("olmo2");
+                           m.ints["olmo2.attention.sliding_window"] = 16;
+                         },
+                         "'olmo2.attention.sliding_window' is above 0"},
+        HostileModelCase{"negative_multiplier",
+                         [](auto& m) {
+                           m.become("granite");
+                           m.floats["granite.residual_scale"] = -1.0F;
+                         },
+                         "'granite.residual_scale' is -1"},
+        HostileModelCase{"architecture", [](auto& m) { m.architecture = "mamba"; }, "'mamba'"},
+        HostileModelCase{"missing_key", [](auto& m) { m.ints.erase("llama.block_count"); },
+                         "key 'llama.block_count' is missing"},
         with_int("no_layers", "block_count", 0, "key 'llama.block_count' is 0"),
         with_int("many_layers", "block_count", 4000000000, "'llama.block_count' is 4000000000"),
         with_int("more_layers", "block_count", 2, "tensor 'blk.1.attn_norm.weight' is missing"),
@@ -324,97 +325,99 @@ INSTANTIATE_TEST_SUITE_P(
         with_int("odd_rotary", "rope.dimension_count", 3, "which is odd"),
         with_int("value_length", "attention.value_length", 2, "is 2 and the key length 4"),
         with_int("experts", "expert_count", 8, "'llama.expert_used_count' is missing"),
-        HostileCase{"experts_used",
-                    [](auto& m) {
-                      add_experts(m);
-                      m.ints["llama.expert_used_count"] = 4;
-                    },
-                    "'llama.expert_used_count' is 4, allowed are 1 to 3"},
-        HostileCase{"expert_groups",
-                    [](auto& m) {
-                      add_experts(m);
-                      m.ints["llama.expert_group_count"] = 2;
-                    },
-                    "'llama.expert_group_count' is 2"},
-        HostileCase{"gating",
-                    [](auto& m) {
-                      add_experts(m);
-                      m.ints["llama.expert_gating_func"] = 9;
-                    },
-                    "'llama.expert_gating_func' is 9"},
-        HostileCase{"expert_tensor",
-                    [](auto& m) {
-                      add_experts(m);
-                      m.tensors.erase("blk.0.ffn_up_exps.weight");
-                    },
-                    "tensor 'blk.0.ffn_up_exps.weight' is missing"},
-        HostileCase{"expert_shape",
-                    [](auto& m) {
-                      add_experts(m);
-                      m.tensors["blk.0.ffn_up_exps.weight"] = {{8, 12, 2}};
-                    },
-                    "the hyperparameters say [8, 12, 3]"},
-        HostileCase{"uncounted_experts",
-                    [](auto& m) {
-                      add_experts(m);
-                      m.ints.erase("llama.expert_count");
-                    },
-                    "layer 0 has experts"},
-        HostileCase{"no_window",
-                    [](auto& m) {
-                      m.become("gemma3");
-                      m.ints["gemma3.attention.sliding_window"] = 0;
-                    },
-                    "'gemma3.attention.sliding_window' is 0"},
-        HostileCase{"residual_unstated", [](auto& m) { become_gptneox(m); },
-                    "'gptneox.use_parallel_residual' is missing"},
-        HostileCase{"local_base",
-                    [](auto& m) {
-                      m.become("gemma2");
-                      m.floats["gemma2.rope.freq_base_swa"] = 500;
-                    },
-                    "'gemma2.rope.freq_base_swa' is 500"},
-        HostileCase{"yarn_log",
-                    [](auto& m) { m.floats["llama.rope.scaling.yarn_log_multiplier"] = 0.1F; },
-                    "'llama.rope.scaling.yarn_log_multiplier' is 0.1"},
-        HostileCase{"soft_cap", [](auto& m) { m.floats["llama.attn_logit_softcapping"] = 50; },
-                    "'llama.attn_logit_softcapping' is 50"},
+        HostileModelCase{"experts_used",
+                         [](auto& m) {
+                           add_experts(m);
+                           m.ints["llama.expert_used_count"] = 4;
+                         },
+                         "'llama.expert_used_count' is 4, allowed are 1 to 3"},
+        HostileModelCase{"expert_groups",
+                         [](auto& m) {
+                           add_experts(m);
+                           m.ints["llama.expert_group_count"] = 2;
+                         },
+                         "'llama.expert_group_count' is 2"},
+        HostileModelCase{"gating",
+                         [](auto& m) {
+                           add_experts(m);
+                           m.ints["llama.expert_gating_func"] = 9;
+                         },
+                         "'llama.expert_gating_func' is 9"},
+        HostileModelCase{"expert_tensor",
+                         [](auto& m) {
+                           add_experts(m);
+                           m.tensors.erase("blk.0.ffn_up_exps.weight");
+                         },
+                         "tensor 'blk.0.ffn_up_exps.weight' is missing"},
+        HostileModelCase{"expert_shape",
+                         [](auto& m) {
+                           add_experts(m);
+                           m.tensors["blk.0.ffn_up_exps.weight"] = {{8, 12, 2}};
+                         },
+                         "the hyperparameters say [8, 12, 3]"},
+        HostileModelCase{"uncounted_experts",
+                         [](auto& m) {
+                           add_experts(m);
+                           m.ints.erase("llama.expert_count");
+                         },
+                         "layer 0 has experts"},
+        HostileModelCase{"no_window",
+                         [](auto& m) {
+                           m.become("gemma3");
+                           m.ints["gemma3.attention.sliding_window"] = 0;
+                         },
+                         "'gemma3.attention.sliding_window' is 0"},
+        HostileModelCase{"residual_unstated", [](auto& m) { become_gptneox(m); },
+                         "'gptneox.use_parallel_residual' is missing"},
+        HostileModelCase{"local_base",
+                         [](auto& m) {
+                           m.become("gemma2");
+                           m.floats["gemma2.rope.freq_base_swa"] = 500;
+                         },
+                         "'gemma2.rope.freq_base_swa' is 500"},
+        HostileModelCase{"yarn_log",
+                         [](auto& m) { m.floats["llama.rope.scaling.yarn_log_multiplier"] = 0.1F; },
+                         "'llama.rope.scaling.yarn_log_multiplier' is 0.1"},
+        HostileModelCase{"soft_cap", [](auto& m) { m.floats["llama.attn_logit_softcapping"] = 50; },
+                         "'llama.attn_logit_softcapping' is 50"},
         with_int("no_context", "context_length", 0, "'llama.context_length' is 0"),
-        HostileCase{"eps", [](auto& m) { m.floats["llama.attention.layer_norm_rms_epsilon"] = 0; },
-                    "not a finite number above 0"},
-        HostileCase{"base", [](auto& m) { m.floats["llama.rope.freq_base"] = NAN; },
-                    "'llama.rope.freq_base' is nan"},
-        HostileCase{"scaling", [](auto& m) { m.texts["llama.rope.scaling.type"] = "dynamic"; },
-                    "'llama.rope.scaling.type' is 'dynamic'"},
-        HostileCase{"longrope", [](auto& m) { m.texts["llama.rope.scaling.type"] = "longrope"; },
-                    "'llama.rope.scaling.type' is 'longrope'"},
-        HostileCase{
+        HostileModelCase{"eps",
+                         [](auto& m) { m.floats["llama.attention.layer_norm_rms_epsilon"] = 0; },
+                         "not a finite number above 0"},
+        HostileModelCase{"base", [](auto& m) { m.floats["llama.rope.freq_base"] = NAN; },
+                         "'llama.rope.freq_base' is nan"},
+        HostileModelCase{"scaling", [](auto& m) { m.texts["llama.rope.scaling.type"] = "dynamic"; },
+                         "'llama.rope.scaling.type' is 'dynamic'"},
+        HostileModelCase{"longrope",
+                         [](auto& m) { m.texts["llama.rope.scaling.type"] = "longrope"; },
+                         "'llama.rope.scaling.type' is 'longrope'"},
+        HostileModelCase{
             "causal", [](auto& m) { m.booleans["llama.attention.causal"] = false; },
             "'llama.attention.causal' is false; Assay runs models whose attention is causal"},
-        HostileCase{"scale", [](auto& m) { m.floats["llama.attention.scale"] = 0.25F; },
-                    "'llama.attention.scale' is 0.25"},
-        HostileCase{"softcap", [](auto& m) { m.floats["llama.final_logit_softcapping"] = 30; },
-                    "'llama.final_logit_softcapping' is 30"},
-        HostileCase{"logit_scale", [](auto& m) { m.floats["llama.logit_scale"] = NAN; },
-                    "'llama.logit_scale' is nan"},
-        HostileCase{"missing_tensor", [](auto& m) { m.tensors.erase("blk.0.ffn_up.weight"); },
-                    "tensor 'blk.0.ffn_up.weight' is missing"},
-        HostileCase{"shape",
-                    [](auto& m) {
-                      m.tensors["blk.0.ffn_up.weight"].dims = {12, 8};
-                    },
-                    "tensor 'blk.0.ffn_up.weight' has the shape [12, 8]"},
-        HostileCase{"norm_shape", [](auto& m) { m.tensors["output_norm.weight"].dims = {4}; },
-                    "tensor 'output_norm.weight' has the shape [4]"},
-        HostileCase{"unknown_tensor",
-                    [](auto& m) { m.tensors["blk.0.attn_gate.weight"].dims = {8}; },
-                    "tensor 'blk.0.attn_gate.weight' is not one that Assay uses"},
-        HostileCase{"rope_factor",
-                    [](auto& m) {
-                      m.tensors["rope_freqs.weight"].dims = {2};
-                      m.fill["rope_freqs.weight"] = 0.0F;
-                    },
-                    "tensor 'rope_freqs.weight' holds 0"}),
+        HostileModelCase{"scale", [](auto& m) { m.floats["llama.attention.scale"] = 0.25F; },
+                         "'llama.attention.scale' is 0.25"},
+        HostileModelCase{"softcap", [](auto& m) { m.floats["llama.final_logit_softcapping"] = 30; },
+                         "'llama.final_logit_softcapping' is 30"},
+        HostileModelCase{"logit_scale", [](auto& m) { m.floats["llama.logit_scale"] = NAN; },
+                         "'llama.logit_scale' is nan"},
+        HostileModelCase{"missing_tensor", [](auto& m) { m.tensors.erase("blk.0.ffn_up.weight"); },
+                         "tensor 'blk.0.ffn_up.weight' is missing"},
+        HostileModelCase{"shape",
+                         [](auto& m) {
+                           m.tensors["blk.0.ffn_up.weight"].dims = {12, 8};
+                         },
+                         "tensor 'blk.0.ffn_up.weight' has the shape [12, 8]"},
+        HostileModelCase{"norm_shape", [](auto& m) { m.tensors["output_norm.weight"].dims = {4}; },
+                         "tensor 'output_norm.weight' has the shape [4]"},
+        HostileModelCase{"unknown_tensor",
+                         [](auto& m) { m.tensors["blk.0.attn_gate.weight"].dims = {8}; },
+                         "tensor 'blk.0.attn_gate.weight' is not one that Assay uses"},
+        HostileModelCase{"rope_factor",
+                         [](auto& m) {
+                           m.tensors["rope_freqs.weight"].dims = {2};
+                           m.fill["rope_freqs.weight"] = 0.0F;
+                         },
+                         "tensor 'rope_freqs.weight' holds 0"}),
     [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -47,7 +47,7 @@ Twins twins_of(const std::string& path, TensorType type) {
                         tensor.name.find("ffn_gate_inp") == std::string::npos;
     if (!matrix || tensor.columns() % tensor_type_info(type).block_elements != 0) continue;
     twins.changed.push_back(tensor.name);
-    const testing::TestMatrix blocks(type, tensor.rows(), tensor.columns(), i);
+    const kernel_testing::TestMatrix blocks(type, tensor.rows(), tensor.columns(), i);
     std::vector<float> floats(static_cast<size_t>(tensor.rows() * tensor.columns()));
     dequantize_row(type, blocks.bytes.data(), static_cast<int64_t>(floats.size()), floats.data());
     const std::pair<TensorType, std::string> forms[] = {
@@ -81,7 +81,7 @@ std::vector<float> logits_of(const std::shared_ptr<const Gguf>& gguf, Kernels& k
 
 void expect_same_logits(const Twins& twins, Kernels& kernels) {
   const std::vector<float> stored = logits_of(twins.stored, kernels);
-  EXPECT_TRUE(testing::same_bits(stored, logits_of(twins.dequantised, kernels)));
+  EXPECT_TRUE(kernel_testing::same_bits(stored, logits_of(twins.dequantised, kernels)));
   EXPECT_TRUE(std::isfinite(stored.front()));
   EXPECT_NE(stored.front(), stored.back());
 }
@@ -90,13 +90,12 @@ std::string file_of(const std::string& model) {
   return ASSAY_SOURCE_DIR "/golden/" + model + "/" + model + "-f32.gguf";
 }
 
-std::string name_of(const ::testing::TestParamInfo<TensorType>& tested) {
+std::string name_of(const testing::TestParamInfo<TensorType>& tested) {
   return std::string(tensor_type_info(tested.param).name);
 }
 
-class TensorTypeInAModel : public ::testing::TestWithParam<TensorType> {};
-INSTANTIATE_TEST_SUITE_P(AllTypes, TensorTypeInAModel, ::testing::ValuesIn(kAllTensorTypes),
-                         name_of);
+class TensorTypeInAModel : public testing::TestWithParam<TensorType> {};
+INSTANTIATE_TEST_SUITE_P(AllTypes, TensorTypeInAModel, testing::ValuesIn(kAllTensorTypes), name_of);
 
 // A file of this type would be refused, or computed otherwise than the weights in it say: F32 is
 // what the goldens hold to float64.
@@ -115,10 +114,10 @@ TEST_P(TensorTypeInAModel, DevicesComputeItAlike) {
   expect_same_logits(twins, *make_emulated_kernels());
 }
 
-class ExpertsOfType : public ::testing::TestWithParam<TensorType> {};
+class ExpertsOfType : public testing::TestWithParam<TensorType> {};
 INSTANTIATE_TEST_SUITE_P(TypesOfShortRows, ExpertsOfType,
-                         ::testing::Values(TensorType::kMXFP4, TensorType::kIQ4_NL,
-                                           TensorType::kNVFP4),
+                         testing::Values(TensorType::kMXFP4, TensorType::kIQ4_NL,
+                                         TensorType::kNVFP4),
                          name_of);
 
 // gpt-oss is published with experts of MXFP4: an expert would be read from another one's rows.

@@ -10,12 +10,12 @@ constexpr int kLevels = 50;
 constexpr int64_t kStep = 32 << 10;   // how finely limits are searched for
 constexpr int64_t kMost = 4LL << 30;  // enough for everything here
 
-struct Case {
+struct MemoryCase {
   std::string name;
   std::vector<std::string> arguments;  // LOG is a log that is written
 };
 
-class LimitedMemory : public FaultCase, public testing::WithParamInterface<Case> {
+class LimitedMemory : public FaultCase, public testing::WithParamInterface<MemoryCase> {
  protected:
   Outcome run_within(int64_t bytes, const std::vector<std::string>& arguments) {
     return run_in(
@@ -72,7 +72,7 @@ TEST_P(LimitedMemory, IsEnoughOrToldInOneLine) {
   EXPECT_GT(refused, 0);
 }
 
-const Case kCases[] = {
+const MemoryCase kMemoryCases[] = {
     {"run",
      {"run", kModel, "--tokens", "1,2,3", "-n", "4", "--log", "LOG", "--checkpoints", "ops"}},
     {"inspect", {"inspect", kModel, "--json"}},
@@ -82,7 +82,7 @@ const Case kCases[] = {
     {"analyze", {"analyze", kLog, "--json"}},
 };
 
-INSTANTIATE_TEST_SUITE_P(All, LimitedMemory, testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(All, LimitedMemory, testing::ValuesIn(kMemoryCases),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

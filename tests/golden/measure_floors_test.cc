@@ -100,8 +100,8 @@ TEST_F(MeasureFloors, RefusesAFloorOfWhichKTimesIsAnything) {
 }
 
 TEST_F(MeasureFloors, RefusesWhatIsNoNumber) {
-  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-  for (const double wrong : {kNaN, std::numeric_limits<double>::infinity()}) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double wrong : {nan, std::numeric_limits<double>::infinity()}) {
     const std::string got = log(
         "got.jsonl", [=](int layer, int token) { return layer == 2 && token == 1 ? wrong : 1e-6; });
     EXPECT_THAT(

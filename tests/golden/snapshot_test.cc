@@ -33,7 +33,7 @@ void PrintTo(const SnapshotCase& each, std::ostream* out) {
   *out << each.manifest->model << " " << each.file->type << " " << each.math;
 }
 
-std::vector<SnapshotCase> cases() {
+std::vector<SnapshotCase> snapshot_cases() {
   std::vector<SnapshotCase> all;
   for (const GoldenManifest& manifest : golden_manifests_of_tests()) {
     for (const GoldenFile& file : manifest.files) {
@@ -43,7 +43,7 @@ std::vector<SnapshotCase> cases() {
   return all;
 }
 
-std::string case_name(const testing::TestParamInfo<SnapshotCase>& test) {
+std::string snapshot_case_name(const testing::TestParamInfo<SnapshotCase>& test) {
   std::string name =
       test.param.manifest->model + "_" + test.param.file->type + "_" + test.param.math;
   std::replace_if(
@@ -84,7 +84,8 @@ void expect_unchanged(const SnapshotCase& each, const GoldenSnapshots& stored,
 
 class SnapshotTest : public testing::TestWithParam<SnapshotCase> {};
 
-INSTANTIATE_TEST_SUITE_P(Cpu, SnapshotTest, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Cpu, SnapshotTest, testing::ValuesIn(snapshot_cases()),
+                         snapshot_case_name);
 
 // What would break: any change of a number that the engine computes, however small, that no one
 // has looked at.
@@ -129,7 +130,7 @@ bool has(InstructionSet set) {
 // What would break: a snapshot that holds on the machine where it was taken, and fails on others.
 TEST(SnapshotEverywhere, OnAnyInstructionSetWithAnyThreadsAndAnyBatchTheBitsAreTheSame) {
   int64_t tried = 0;
-  for (const SnapshotCase& each : cases()) {
+  for (const SnapshotCase& each : snapshot_cases()) {
     const std::set<std::string> chosen = {"tinyllama", "gpt2", "qwen3", "olmo2", "granite"};
     if (!chosen.contains(each.manifest->model) || each.file->type == "F16") continue;
     const auto stored = read_snapshots(each.manifest->folder());

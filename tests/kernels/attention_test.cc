@@ -7,15 +7,15 @@
 namespace assay {
 namespace {
 
-using testing::kExactSets;
-using testing::Random;
-using testing::relative_l2;
-using testing::same_bits;
-using testing::TestKernels;
+using kernel_testing::kExactSets;
+using kernel_testing::Random;
+using kernel_testing::relative_l2;
+using kernel_testing::same_bits;
+using kernel_testing::TestKernels;
 
-class AttentionTest : public testing::EachInstructionSet {};
-INSTANTIATE_TEST_SUITE_P(Sets, AttentionTest, ::testing::ValuesIn(kExactSets),
-                         testing::instruction_set_name);
+class AttentionTest : public kernel_testing::EachInstructionSet {};
+INSTANTIATE_TEST_SUITE_P(Sets, AttentionTest, testing::ValuesIn(kExactSets),
+                         kernel_testing::instruction_set_name);
 
 // Queries of all positions, and the keys and values of the same.
 struct Case {

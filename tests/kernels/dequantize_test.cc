@@ -28,7 +28,7 @@ void expect_same_bits(const std::vector<float>& values, const std::vector<float>
   }
 }
 
-class DequantizeTest : public ::testing::TestWithParam<TensorType> {};
+class DequantizeTest : public testing::TestWithParam<TensorType> {};
 
 // The weights would not be those of the model file: every checkpoint would be off.
 TEST_P(DequantizeTest, IsBitForBitTheGgufPackage) {
@@ -47,17 +47,17 @@ TEST_P(DequantizeTest, IsBitForBitTheGgufPackage) {
   std::vector<float> values(static_cast<size_t>(n));
   dequantize_row(GetParam(), blocks.data(), n, values.data());
   expect_same_bits(values, want, "reference");
-  for (const InstructionSet set : testing::kExactSets) {
-    if (!testing::can_run(set)) continue;  // matmul_test tells which
-    const testing::TestKernels kernels(set);
+  for (const InstructionSet set : kernel_testing::kExactSets) {
+    if (!kernel_testing::can_run(set)) continue;  // matmul_test tells which
+    const kernel_testing::TestKernels kernels(set);
     const int32_t first_row = 0;
     std::fill(values.begin(), values.end(), 0.0F);
     kernels->run(GetRowsCall{{GetParam(), 1, n, blocks.data()}, &first_row, 1, values.data()});
-    expect_same_bits(values, want, testing::set_name(set));
+    expect_same_bits(values, want, kernel_testing::set_name(set));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AllTypes, DequantizeTest, ::testing::ValuesIn(kAllTensorTypes),
+INSTANTIATE_TEST_SUITE_P(AllTypes, DequantizeTest, testing::ValuesIn(kAllTensorTypes),
                          [](const auto& tested) {
                            return std::string(tensor_type_info(tested.param).name);
                          });

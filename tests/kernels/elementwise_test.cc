@@ -8,15 +8,15 @@
 namespace assay {
 namespace {
 
-using testing::kExactSets;
-using testing::Random;
-using testing::relative_l2;
-using testing::same_bits;
-using testing::TestKernels;
+using kernel_testing::kExactSets;
+using kernel_testing::Random;
+using kernel_testing::relative_l2;
+using kernel_testing::same_bits;
+using kernel_testing::TestKernels;
 
-class ElementwiseTest : public testing::EachInstructionSet {};
-INSTANTIATE_TEST_SUITE_P(Sets, ElementwiseTest, ::testing::ValuesIn(kExactSets),
-                         testing::instruction_set_name);
+class ElementwiseTest : public kernel_testing::EachInstructionSet {};
+INSTANTIATE_TEST_SUITE_P(Sets, ElementwiseTest, testing::ValuesIn(kExactSets),
+                         kernel_testing::instruction_set_name);
 
 constexpr int64_t kCounts[] = {1, 15, 16, 17, 1000, 40001};
 

@@ -11,11 +11,11 @@
 namespace assay {
 namespace {
 
-using testing::Random;
-using testing::same_bits;
-using testing::set_name;
-using testing::TestKernels;
-using testing::TestMatrix;
+using kernel_testing::Random;
+using kernel_testing::same_bits;
+using kernel_testing::set_name;
+using kernel_testing::TestKernels;
+using kernel_testing::TestMatrix;
 
 std::vector<TensorType> block_types() {
   std::vector<TensorType> types;
@@ -67,10 +67,10 @@ std::vector<double> rounded(const std::vector<float>& x) {
   return result;
 }
 
-class FastMatmulTest : public ::testing::TestWithParam<std::tuple<TensorType, InstructionSet>> {
+class FastMatmulTest : public testing::TestWithParam<std::tuple<TensorType, InstructionSet>> {
  protected:
   void SetUp() override {
-    const std::string reason = testing::reason_to_skip(set());
+    const std::string reason = kernel_testing::reason_to_skip(set());
     if (!reason.empty()) GTEST_SKIP() << reason;
   }
 
@@ -169,7 +169,8 @@ TEST_P(FastMatmulTest, ExtremeCodesDoNotOverflow) {
   TestMatrix w(type(), 16, 256);
   for (size_t i = 0; i < w.bytes.size(); ++i) {
     const size_t place = i % tensor_type_info(type()).block_bytes;
-    w.bytes[i] = static_cast<uint8_t>(w.bytes[i] | (0xFF & ~testing::scale_bits(type(), place)));
+    w.bytes[i] =
+        static_cast<uint8_t>(w.bytes[i] | (0xFF & ~kernel_testing::scale_bits(type(), place)));
   }
   std::vector<float> x(5 * 256);
   for (size_t i = 0; i < x.size(); ++i) x[i] = i < 256 ? 3e37F : i < 512 ? -1.0F : 1.0F;
@@ -184,14 +185,14 @@ TEST_P(FastMatmulTest, ExtremeCodesDoNotOverflow) {
   EXPECT_NEAR(got[16], -want, 1e-5 * std::fabs(want));
 }
 
-std::string fast_test_name(const ::testing::TestParamInfo<FastMatmulTest::ParamType>& tested) {
+std::string fast_test_name(const testing::TestParamInfo<FastMatmulTest::ParamType>& tested) {
   const auto [type, set] = tested.param;
   return std::string(tensor_type_info(type).name) + "_" + set_name(set);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, FastMatmulTest,
-                         ::testing::Combine(::testing::ValuesIn(block_types()),
-                                            ::testing::ValuesIn(testing::kAllSets)),
+                         testing::Combine(testing::ValuesIn(block_types()),
+                                          testing::ValuesIn(kernel_testing::kAllSets)),
                          fast_test_name);
 
 }  // namespace

@@ -10,12 +10,12 @@
 namespace assay {
 namespace {
 
-using testing::kExactSets;
-using testing::Random;
-using testing::same_bits;
-using testing::set_name;
-using testing::TestKernels;
-using testing::TestMatrix;
+using kernel_testing::kExactSets;
+using kernel_testing::Random;
+using kernel_testing::same_bits;
+using kernel_testing::set_name;
+using kernel_testing::TestKernels;
+using kernel_testing::TestMatrix;
 
 struct Shape {
   int64_t rows;
@@ -33,10 +33,10 @@ std::vector<Shape> shapes_of(TensorType type) {
           {5, 2 * block, 5}, {131, 2 * block, 1}, {71, 4 * block, 13}};
 }
 
-class MatmulTest : public ::testing::TestWithParam<std::tuple<TensorType, InstructionSet>> {
+class MatmulTest : public testing::TestWithParam<std::tuple<TensorType, InstructionSet>> {
  protected:
   void SetUp() override {
-    const std::string reason = testing::reason_to_skip(set());
+    const std::string reason = kernel_testing::reason_to_skip(set());
     if (!reason.empty()) GTEST_SKIP() << reason;
   }
 
@@ -138,19 +138,19 @@ TEST_P(MatmulTest, GetRowsGivesTheStoredRows) {
   }
 }
 
-std::string matmul_test_name(const ::testing::TestParamInfo<MatmulTest::ParamType>& tested) {
+std::string matmul_test_name(const testing::TestParamInfo<MatmulTest::ParamType>& tested) {
   const auto [type, set] = tested.param;
   return std::string(tensor_type_info(type).name) + "_" + set_name(set);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, MatmulTest,
-                         ::testing::Combine(::testing::ValuesIn(kAllTensorTypes),
-                                            ::testing::ValuesIn(kExactSets)),
+                         testing::Combine(testing::ValuesIn(kAllTensorTypes),
+                                          testing::ValuesIn(kExactSets)),
                          matmul_test_name);
 
-class LargeMatmulTest : public testing::EachInstructionSet {};
-INSTANTIATE_TEST_SUITE_P(Sets, LargeMatmulTest, ::testing::ValuesIn(kExactSets),
-                         testing::instruction_set_name);
+class LargeMatmulTest : public kernel_testing::EachInstructionSet {};
+INSTANTIATE_TEST_SUITE_P(Sets, LargeMatmulTest, testing::ValuesIn(kExactSets),
+                         kernel_testing::instruction_set_name);
 
 // Several panels of rows, and columns beyond one panel's.
 TEST_P(LargeMatmulTest, ManyPanels) {

@@ -7,15 +7,15 @@
 namespace assay {
 namespace {
 
-using testing::kExactSets;
-using testing::Random;
-using testing::relative_l2;
-using testing::same_bits;
-using testing::TestKernels;
+using kernel_testing::kExactSets;
+using kernel_testing::Random;
+using kernel_testing::relative_l2;
+using kernel_testing::same_bits;
+using kernel_testing::TestKernels;
 
-class NormsTest : public testing::EachInstructionSet {};
-INSTANTIATE_TEST_SUITE_P(Sets, NormsTest, ::testing::ValuesIn(kExactSets),
-                         testing::instruction_set_name);
+class NormsTest : public kernel_testing::EachInstructionSet {};
+INSTANTIATE_TEST_SUITE_P(Sets, NormsTest, testing::ValuesIn(kExactSets),
+                         kernel_testing::instruction_set_name);
 
 enum class Norm { kRms, kLayer, kLayerWithoutBias };
 

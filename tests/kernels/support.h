@@ -14,7 +14,7 @@
 #include "kernels/half.h"
 #include "kernels/kernels.h"
 
-namespace assay::testing {
+namespace assay::kernel_testing {
 
 // Numbers that look random and are the same on every machine.
 class Random {
@@ -209,4 +209,4 @@ inline std::string instruction_set_name(const ::testing::TestParamInfo<Instructi
   return set_name(tested.param);
 }
 
-}  // namespace assay::testing
+}  // namespace assay::kernel_testing

@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string json_of(const Analyses& analyses) {
+std::string analyses_json(const Analyses& analyses) {
   return text_of(*find_report(analysis_reports(), "json"), analyses);
 }
 std::string table_of(const Analyses& analyses) {
@@ -26,7 +26,7 @@ TEST(AnalysisReport, HasTheKeysOfTheContract) {
   analysis.records = 3;
   analysis.stats.resize(1);
   analysis.garbage = {{0, 5, {1, 0, GarbageReason::kMagnitude}}};
-  const rapidjson::Document json = parse(json_of({{&analysis, 1}, &analysis}));
+  const rapidjson::Document json = parse(analyses_json({{&analysis, 1}, &analysis}));
   EXPECT_THAT(keys(json),
               testing::IsSupersetOf({"records", "tokens", "checkpoints", "garbage",
                                      "garbage_tokens", "garbage_rate", "stats", "compare"}));
@@ -87,7 +87,7 @@ TEST(AnalysisReport, SeveralLogsHaveTheirRatesOnTop) {
   const std::string text = table_of({logs});
   EXPECT_THAT(text, HasSubstr("garbage tokens"));
   EXPECT_THAT(text, HasSubstr("1/14"));
-  const rapidjson::Document json = parse(json_of({logs}));
+  const rapidjson::Document json = parse(analyses_json({logs}));
   ASSERT_EQ(json["logs"].Size(), 2U);
   EXPECT_STREQ(json["logs"][1]["model"].GetString(), "gpt2");
   const auto& suspicions = json["logs"][0]["suspicions"];

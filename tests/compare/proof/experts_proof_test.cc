@@ -19,6 +19,7 @@
 #include "tests/compare/proof/chance.h"
 #include "tests/compare/proof/model_run.h"
 #include "tests/compare/proof/proof_case.h"
+#include "tests/compare/proof/setting.h"
 #include "tests/fuzz/memory_file.h"
 
 namespace assay::proof {
@@ -373,11 +374,6 @@ class Case {
   std::vector<Entry> got_;
   std::pair<Place, int> forced_;
 };
-
-uint64_t setting(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 Answer compare(const Case& made) {
   const auto file = [](const std::string& text) {

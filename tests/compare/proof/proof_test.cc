@@ -21,17 +21,13 @@
 
 #include "assay/log/sketch.h"
 #include "tests/compare/proof/proof_case.h"
+#include "tests/compare/proof/setting.h"
 #include "tests/fuzz/memory_file.h"
 
 namespace assay::proof {
 namespace {
 
 constexpr int kShownOfAKind = 3;
-
-uint64_t setting(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 // The kind that a seed stands for: each in turn.
 int kind_of(uint64_t seed) {

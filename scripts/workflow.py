@@ -86,7 +86,10 @@ def run_job(path, name, choices):
             print(f"--- {title(step)}", flush=True)
             env = dict(environment, **{key: expand(value, values) for key, value in step.get("env", {}).items()})
             command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", expand(step["run"], values)]
-            failed |= subprocess.run(command, env=env, stdin=subprocess.DEVNULL, check=False).returncode != 0
+            folder = expand(step.get("working-directory", "."), values)
+            if not Path(folder).is_dir():
+                fail(f"step '{title(step)}': no folder {folder}; make what a step left out would have made")
+            failed |= subprocess.run(command, env=env, cwd=folder, stdin=subprocess.DEVNULL, check=False).returncode != 0
         if summary.exists():
             print(f"--- step summary, {summary.stat().st_size} bytes\n{summary.read_text()}")
     print(f"--- job {name}: {'failed' if failed else 'passed'}")

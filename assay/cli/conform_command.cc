@@ -14,7 +14,9 @@
 #include "assay/cli/output.h"
 #include "assay/cli/report_flags.h"
 #include "assay/conform/conformance.h"
+#include "assay/conform/feature.h"
 #include "assay/conform/invariance.h"
+#include "assay/conform/table_json.h"
 #include "assay/conform/table_report.h"
 #include "base/environment.h"
 #include "base/error.h"
@@ -37,6 +39,7 @@ struct EngineArguments {
   std::string command;
   std::string precision;
   std::string list;
+  std::vector<std::string> parts;
   int64_t timeout = 120;
   SuiteOptions options;
   ReportFlags report;
@@ -73,6 +76,10 @@ EngineDeclaration own_engine() {
           .command = {"/proc/self/exe", "engine"}};
 }
 
+std::string list_of(const EngineArguments& arguments) {
+  return arguments.list.empty() ? data_place("engines/engines.json") : arguments.list;
+}
+
 std::vector<EngineDeclaration> engines_of(const EngineArguments& arguments) {
   if (arguments.engines.empty() == arguments.command.empty()) {
     throw Error(arguments.engines.empty() ? "no engine is given"
@@ -80,8 +87,7 @@ std::vector<EngineDeclaration> engines_of(const EngineArguments& arguments) {
                                                         printable(arguments.engines.front(), 60)),
                 {}, "give engines of the list (engines/README.md), or --command");
   }
-  const std::string list =
-      arguments.list.empty() ? data_place("engines/engines.json") : arguments.list;
+  const std::string list = list_of(arguments);
   std::vector<EngineDeclaration> engines;
   for (const std::string& name : arguments.engines) {
     engines.push_back(name == kOwnEngine ? own_engine() : find_engine(list, name));
@@ -131,10 +137,36 @@ int show(const EngineTable& table, EngineArguments& arguments, const std::string
   return kNotComparable;
 }
 
+// What an earlier run found of an engine of the list is stale if its adapter has changed.
+void check_adapters(const TablePart& part, const std::string& list) {
+  for (const TablePart::Column& each : part.columns) {
+    if (each.engine.digest.empty()) continue;
+    const EngineDeclaration present = find_engine(list, each.engine.name);
+    if (each.engine.digest == present.digest && each.engine.version == present.version) continue;
+    throw Error(
+        fmt::format("{} was run with another version or adapter", printable(each.engine.name, 60)),
+        part.path, "run it again");
+  }
+}
+
+EngineTable from_parts(const EngineArguments& arguments, const SuiteOptions& options) {
+  if (!arguments.engines.empty() || !arguments.command.empty()) {
+    throw Error("takes what was run before, and an engine is given, too", "--from",
+                "give --from or engines");
+  }
+  std::vector<TablePart> parts;
+  for (const std::string& path : arguments.parts) {
+    parts.push_back(read_table_part(path));
+    check_adapters(parts.back(), list_of(arguments));
+  }
+  return combined(parts, rows_of(read_suite(options.suite, options.features)));
+}
+
 int run_conform(EngineArguments& arguments) {
   arguments.flags.apply();
   arguments.report.check_output(arguments.flags.inputs());
   const SuiteOptions options = suite_options(arguments);
+  if (!arguments.parts.empty()) return show(from_parts(arguments, options), arguments, "conform");
   return show(conform(engines_of(arguments), options), arguments, "conform");
 }
 
@@ -195,6 +227,12 @@ void add_conform(CLI::App& app, int& exit_code) {
                        "float32, mixed, float16, bfloat16 or int8: how near to float64 it can come "
                        "(default: as the list "
                        "says; float32 of a command)");
+  arguments->flags
+      .add("--from", arguments->parts,
+           "Run nothing: one table of what earlier runs wrote with --format json, of "
+           "the same suite and adapters",
+           {.is_input = true})
+      ->allow_extra_args(false);
   command->callback([arguments, &exit_code] { exit_code = run_conform(*arguments); });
 }
 

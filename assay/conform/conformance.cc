@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <utility>
 
 #include "assay/conform/engine_process.h"
@@ -31,11 +32,13 @@ TableCell cell_of(const Feature& feature, const SuiteModel& model, const EngineD
                   EngineProcess& process, const std::string& log) {
   TableCell cell;
   cell.log = log;
+  const auto start = std::chrono::steady_clock::now();
   const EngineAnswer answer = process.run({.model_dir = model.folder,
                                            .gguf = model.gguf,
                                            .tokens = feature.tokens,
                                            .surface = "alone",
                                            .log = log});
+  cell.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (answer.outcome == EngineAnswer::Outcome::kLogged) {
     judge(feature, precision_of(engine, feature), model.folder, cell);
   } else {
@@ -47,12 +50,18 @@ TableCell cell_of(const Feature& feature, const SuiteModel& model, const EngineD
 
 }  // namespace
 
+std::vector<TableRow> rows_of(const std::vector<Feature>& features) {
+  std::vector<TableRow> rows;
+  for (const Feature& each : features) {
+    rows.push_back({each.name, each.group, each.title, each.states, each.digest});
+  }
+  return rows;
+}
+
 EngineTable conform(const std::vector<EngineDeclaration>& engines, const SuiteOptions& options) {
   const std::vector<Feature> features = read_suite(options.suite, options.features);
   EngineTable table;
-  for (const Feature& each : features) {
-    table.rows.push_back({each.name, each.group, each.title, each.states});
-  }
+  table.rows = rows_of(features);
   const WorkFolder work(options.work);
   const auto total = static_cast<int64_t>(features.size() * engines.size());
   int64_t done = 0;

@@ -11,6 +11,10 @@
 
 namespace assay {
 
+struct Feature;
+
+std::vector<TableRow> rows_of(const std::vector<Feature>& features);
+
 struct SuiteOptions {
   std::string suite;                  // the folder of the features
   std::vector<std::string> features;  // globs; none: all

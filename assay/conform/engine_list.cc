@@ -6,10 +6,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <span>
 
+#include "assay/golden/files.h"
 #include "assay/golden/json_node.h"
 #include "base/error.h"
 #include "base/json_file.h"
+#include "base/mapped_file.h"
+#include "base/sha256.h"
 #include "base/shell.h"
 
 namespace assay {
@@ -28,6 +32,24 @@ const Precision kPrecisions[] = {{.name = "float32", .clean = 1e-5, .tolerance =
                                  {.name = "bfloat16", .clean = 1e-2, .tolerance = 6e-2},
                                  {.name = "int8", .clean = 2e-2, .tolerance = 6e-2}};
 
+// Of the adapter's folder, with its requirements, and of what it shares with others: the programs
+// beside the list.
+std::string digest_of(const JsonNode& adapter, const std::filesystem::path& folder) {
+  const std::vector<JsonNode> words = adapter.items();
+  if (words.empty()) adapter.fail("is empty", kHint);
+  Sha256 digest;
+  const auto add = [&](const std::filesystem::path& in, const char* extension) {
+    for (const std::string& name : files_in(in.string())) {
+      if (!name.ends_with(extension)) continue;
+      digest.update(std::as_bytes(std::span(name)));
+      digest.update(MappedFile((in / name).string()).bytes());
+    }
+  };
+  add(folder, ".py");
+  add((folder / words.front().text()).parent_path(), "");
+  return digest.hex();
+}
+
 EngineDeclaration declared(const JsonNode& node, const std::filesystem::path& folder) {
   EngineDeclaration engine;
   engine.name = node.at("name").file_name();
@@ -41,6 +63,7 @@ EngineDeclaration declared(const JsonNode& node, const std::filesystem::path& fo
   const JsonNode math = node.at("math");
   engine.precision = find_precision(math.text(), engine.name).name;
   engine.serves = true;
+  if (const auto adapter = node.find("adapter")) engine.digest = digest_of(*adapter, folder);
   return engine;
 }
 

@@ -23,7 +23,8 @@ struct EngineDeclaration {
   std::string typed;                 // as it is chosen on the command line
   std::vector<std::string> command;  // a program and its arguments
   std::string precision = "float32";
-  bool serves = false;  // one process takes case after case
+  bool serves = false;      // one process takes case after case
+  std::string digest = {};  // SHA-256 of its adapter, where the list names one
 };
 
 // The engine `name` in the list at `path`: engines/engines.json. Throws Error that names the list,

@@ -24,6 +24,12 @@ int64_t TableColumn::count(Finding finding) const {
   return std::ranges::count(cells, finding, &TableCell::finding);
 }
 
+double TableColumn::seconds() const {
+  double sum = 0.0;
+  for (const TableCell& cell : cells) sum += cell.seconds;
+  return sum;
+}
+
 std::vector<Finding> EngineTable::findings() const {
   if (kind == Kind::kInvariance) {
     return {Finding::kSameBits, Finding::kWithinNoise, Finding::kDependent, Finding::kCrashed,

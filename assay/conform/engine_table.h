@@ -47,6 +47,7 @@ struct TableRow {
   std::string group;
   std::string title;
   std::vector<std::string> states;  // keys of config.json that say it
+  std::string digest = {};          // SHA-256 of its case; empty for a surface
 };
 
 struct TableCell {
@@ -60,6 +61,7 @@ struct TableCell {
   std::string log;
   std::string compare;  // the command that compares the log again; empty where there is none
   std::string command;  // that repeats all
+  double seconds = 0;   // that the engine took for it
 };
 
 struct TableColumn {
@@ -67,6 +69,14 @@ struct TableColumn {
   std::vector<TableCell> cells;  // in the order of EngineTable::rows
 
   int64_t count(Finding finding) const;
+  double seconds() const;
+};
+
+// One run of the program, whose cells a table has.
+struct TableRun {
+  std::string version;  // of Assay
+  std::string time;     // UTC
+  std::string command;
 };
 
 // What was found of engines: a row a feature or surface, a column an engine.
@@ -75,6 +85,7 @@ struct EngineTable {
   Kind kind = Kind::kConformance;
   std::vector<TableRow> rows;
   std::vector<TableColumn> columns;
+  std::vector<TableRun> runs;  // of which it was put together; none: it is of the present one
 
   // Those that a table of this kind can have.
   std::vector<Finding> findings() const;

@@ -12,10 +12,12 @@
 #include <set>
 #include <string_view>
 
+#include "assay/conform/random_blocks.h"
 #include "assay/golden/json_node.h"
 #include "base/error.h"
 #include "base/json_file.h"
-#include "kernels/quantize/quantize.h"
+#include "base/mapped_file.h"
+#include "base/sha256.h"
 
 namespace assay {
 namespace {
@@ -23,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kCase[] = "case.json";
+constexpr char kConfig[] = "config.json";
 constexpr char kReference[] = "reference.jsonl";
 constexpr int64_t kMaxCaseBytes = int64_t{4} << 20;
 constexpr int64_t kMaxDimension = int64_t{1} << 20;
@@ -50,12 +53,10 @@ float number(const JsonNode& node) {
 
 TensorType type_of(const JsonNode& node, int64_t columns) {
   const std::string name = node.text();
-  const auto* const found = std::ranges::find_if(kAllTensorTypes, [&](TensorType type) {
-    return can_quantize(type) && tensor_type_info(type).name == name;
-  });
+  const auto* const found = std::ranges::find_if(
+      kAllTensorTypes, [&](TensorType type) { return tensor_type_info(type).name == name; });
   if (found == std::end(kAllTensorTypes)) {
-    node.fail(fmt::format("is '{}'", name),
-              "give a type that Assay can store, such as BF16 or Q4_K");
+    node.fail(fmt::format("is '{}'", name), "give a type of docs/tensor-types.md, such as Q4_K");
   }
   const int64_t block = tensor_type_info(*found).block_elements;
   if (columns % block != 0) {
@@ -83,6 +84,11 @@ FeatureTensor read_tensor(const JsonNode& node) {
   if (tensor.shape.empty() || tensor.shape.size() > 4)
     items[1].fail("has not 1 to 4 sizes", kFeatureHint);
   if (items.size() == 5) tensor.type = type_of(items[4], tensor.shape.back());
+  if (has_random_blocks(tensor.type) && tensor.mean != 0.0F) {
+    items[2].fail(
+        fmt::format("is not 0, as the blocks of {} are random", tensor_type_info(tensor.type).name),
+        kFeatureHint);
+  }
   return tensor;
 }
 
@@ -134,6 +140,14 @@ Feature read_feature(const fs::path& folder) {
   for (const JsonNode& key : root.at("states").items()) feature.states.push_back(key.text());
   if (!root.at("config").is_object()) root.at("config").fail("is not an object", kFeatureHint);
   feature.config = json_of_value(root.at("config").json());
+  if (const auto files = root.find("folder")) {
+    for (const auto& [name, content] : files->members()) {
+      if (!name.ends_with(".json") || name.find('/') != std::string::npos || name == kConfig) {
+        content.fail("is no further JSON file of the model's folder", kFeatureHint);
+      }
+      feature.files.emplace_back(name, json_of_value(content.json()));
+    }
+  }
   feature.seed =
       static_cast<uint64_t>(root.at("seed").integer(0, std::numeric_limits<int64_t>::max()));
   for (const JsonNode& tensor : root.at("tensors").items()) {
@@ -153,6 +167,12 @@ Feature read_feature(const fs::path& folder) {
     }
   }
   feature.reference = (folder / kReference).string();
+  Sha256 digest;
+  for (const std::string& file : {path, feature.reference}) {
+    std::error_code none;  // without a reference nothing is judged
+    if (fs::exists(file, none)) digest.update(MappedFile(file).bytes());
+  }
+  feature.digest = digest.hex();
   return feature;
 }
 

@@ -16,7 +16,7 @@ namespace assay {
 struct FeatureTensor {
   std::string name;            // as transformers calls it
   std::vector<int64_t> shape;  // the last one is the length of a row
-  float mean = 0.0F;
+  float mean = 0.0F;           // 0 of types whose blocks are random (random_blocks.h)
   float deviation = 0.0F;
   TensorType type = TensorType::kF32;
 };
@@ -38,13 +38,15 @@ struct Feature {
   std::string name;  // of its folder in the suite
   std::string group;
   std::string title;
-  std::vector<std::string> states;  // keys of config.json that say it
-  std::string config;               // config.json
+  std::vector<std::string> states;                         // keys of config.json that say it
+  std::string config;                                      // config.json
+  std::vector<std::pair<std::string, std::string>> files;  // further ones of its folder: JSON
   uint64_t seed = 0;
   std::vector<FeatureTensor> tensors;
   std::vector<int32_t> tokens;
   std::vector<Counterfactual> counterfactuals;
   std::string reference;  // path of the log of float64
+  std::string digest;     // SHA-256 of the case and of this log
   // What llama.cpp's converter writes into the GGUF file; nothing if that cannot state the feature.
   std::vector<std::pair<std::string, rapidjson::Document>> metadata;
   bool has_gguf = true;

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "assay/conform/random_blocks.h"
 #include "assay/synth/random_weights.h"
 #include "assay/synth/safetensors_header.h"
 #include "base/error.h"
@@ -28,6 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kTokenizer = "tokenizer.ggml.model";
 constexpr std::string_view kKvB = "attn_kv_b.weight";
 
 int64_t elements_of(const FeatureTensor& tensor) {
@@ -51,9 +53,17 @@ const std::optional<float>* change_of(const ChangedTensors& changed, const Featu
 std::string stored_bytes(const Feature& feature, const FeatureTensor& tensor,
                          const std::optional<float>* constant) {
   const int64_t count = elements_of(tensor);
+  const RandomWeights numbers(feature.seed, tensor.name);
+  if (has_random_blocks(tensor.type)) {
+    if (constant != nullptr) {
+      throw Error(
+          fmt::format("{}: {} stores no constant", tensor.name, tensor_type_info(tensor.type).name),
+          feature.name);
+    }
+    return random_blocks(tensor.type, numbers, count, tensor.deviation);
+  }
   std::vector<float> values(static_cast<size_t>(count));
-  RandomWeights(feature.seed, tensor.name)
-      .draw(0, count, tensor.mean, tensor.deviation, values.data());
+  numbers.draw(0, count, tensor.mean, tensor.deviation, values.data());
   if (constant != nullptr) std::fill(values.begin(), values.end(), **constant);
   std::string bytes(row_bytes(tensor.type, count), '\0');
   quantize_row(tensor.type, values.data(), count, bytes.data());
@@ -228,8 +238,12 @@ GgufHeader header_of(const Feature& feature, const Gguf& model, const std::vecto
   header.text("general.type", "model");
   header.text("general.name", feature.name);
   header.u32("general.file_type", 0);
-  for (const auto& [key, value] : feature.metadata) header.value(key, value_of(key, value, made));
-  header.text("tokenizer.ggml.model", "no_vocab");
+  bool has_vocabulary = false;
+  for (const auto& [key, value] : feature.metadata) {
+    header.value(key, value_of(key, value, made));
+    has_vocabulary = has_vocabulary || key == kTokenizer;
+  }
+  if (!has_vocabulary) header.text(kTokenizer, "no_vocab");
   for (const GgufData& each : data) header.tensor(each.name, each.type, each.dims);
   return header;
 }
@@ -242,6 +256,7 @@ void write_feature_folder(const Feature& feature, const std::string& config,
   fs::create_directories(folder, failed);
   if (failed) throw Error("cannot be created: " + failed.message(), folder);
   write_text(fs::path(folder) / "config.json", config + "\n");
+  for (const auto& [name, text] : feature.files) write_text(fs::path(folder) / name, text + "\n");
   NewFile weights((fs::path(folder) / "model.safetensors").string());
   std::vector<FeatureTensor> tensors = feature.tensors;
   std::erase_if(tensors, [&](const FeatureTensor& tensor) {

@@ -7,11 +7,6 @@
 
 namespace assay {
 
-// How far the records of the checkpoint in the log `got` are from those in `ref`. Throws Error if
-// they cannot be compared, NothingInCommon if one of the logs has none.
-OutputError output_error(const std::string& ref, const std::string& got,
-                         const std::string& checkpoint);
-
 // Judges the log of an engine. `folder` has the feature's model and takes the models of its
 // counterfactuals; `cell.log` is the log.
 //
@@ -19,7 +14,9 @@ OutputError output_error(const std::string& ref, const std::string& got,
 // Near float64 the feature is honoured. Otherwise the log is held to each counterfactual, which
 // Assay's engine computes, to a few of them together, then to the catalogue of mistakes. An
 // explanation must leave at most a tenth of the difference (a third where the engine rounds to 16
-// bits). Where there is none, the precision of the engine decides between honoured and differs.
+// bits), and no more than the precision may cost. Where there is none, the precision of the engine
+// decides between honoured and differs. Where the output is right and another checkpoint is not,
+// the engine differs there.
 void judge(const Feature& feature, const Precision& precision, const std::string& folder,
            TableCell& cell);
 

@@ -1,6 +1,7 @@
 #include <string>
 #include <string_view>
 
+#include "assay/conform/table_json.h"
 #include "assay/conform/table_report.h"
 #include "assay/report/html_page.h"
 #include "assay/report/json_object.h"
@@ -16,7 +17,7 @@ void write_engine_table_page(const EngineTable& table, const ReportContext& cont
     object.member("time", context.time);
     object.member("kind",
                   table.kind == EngineTable::Kind::kConformance ? "conformance" : "invariance");
-    object.member("table", RawJson{engine_table_json(table)});
+    object.member("table", RawJson{engine_table_json(table, context)});
   });
   write_page({.title = table.kind == EngineTable::Kind::kConformance ? "Conformance of engines"
                                                                      : "Invariance of engines",

@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
-#include "assay/report/json_object.h"
+#include "assay/conform/table_json.h"
 #include "assay/report/markdown.h"
 #include "assay/report/text_table.h"
 #include "assay/report/xml_text.h"
@@ -17,11 +18,6 @@ namespace assay {
 namespace {
 
 constexpr size_t kMaxText = 300;
-
-// What a row is, in the words of the two tables.
-const char* row_word(const EngineTable& table) {
-  return table.kind == EngineTable::Kind::kConformance ? "feature" : "surface";
-}
 
 std::string engine_name(const TableColumn& column) {
   const EngineDeclaration& engine = column.engine;
@@ -87,27 +83,6 @@ std::string table_text(const EngineTable& table, const TextStyle& style) {
   return text;
 }
 
-void append_cell(JsonObject& object, const EngineTable& table, const TableRow& row,
-                 const TableCell& cell) {
-  object.member(row_word(table), row.name);
-  object.member("group", row.group);
-  object.member("title", row.title);
-  object.array("states", row.states);
-  object.member("verdict", finding_name(cell.finding));
-  object.member("cause", cell.cause);
-  object.member("text", cell.text);
-  object.member("checkpoint", cell.checkpoint);
-  const bool finite = cell.error && std::isfinite(cell.error->rel_l2);
-  object.member("rel_l2", finite ? std::optional(cell.error->rel_l2) : std::nullopt);
-  object.member("from_explained", cell.from_explained);
-  object.member("positions", cell.error ? cell.error->positions : 0);
-  object.member("positions_total", cell.error ? cell.error->total : 0);
-  object.member("first_divergence", cell.first_divergence);
-  object.member("log", cell.log);
-  object.member("compare", cell.compare);
-  object.member("command", cell.command);
-}
-
 class EngineTableText : public Report<EngineTable> {
  public:
   std::string_view name() const override { return "table"; }
@@ -120,8 +95,9 @@ class EngineTableText : public Report<EngineTable> {
 class EngineTableJson : public Report<EngineTable> {
  public:
   std::string_view name() const override { return "json"; }
-  void write(const EngineTable& table, const ReportContext&, const TextSink& sink) const override {
-    sink(engine_table_json(table) + "\n");
+  void write(const EngineTable& table, const ReportContext& context,
+             const TextSink& sink) const override {
+    sink(engine_table_json(table, context) + "\n");
   }
 };
 
@@ -143,10 +119,10 @@ class EngineTableJunit : public Report<EngineTable> {
     for (const TableColumn& each : table.columns) {
       sink(
           fmt::format("  <testsuite name=\"{}\" timestamp=\"{}\" tests=\"{}\" failures=\"{}\" "
-                      "errors=\"0\" skipped=\"{}\" time=\"0\">\n",
+                      "errors=\"0\" skipped=\"{}\" time=\"{:.3f}\">\n",
                       xml_attribute(engine_name(each)), context.time, each.cells.size(),
                       std::ranges::count_if(each.cells, is_bad, &TableCell::finding),
-                      each.count(Finding::kUnsupported)));
+                      each.count(Finding::kUnsupported), each.seconds()));
       for (size_t i = 0; i < table.rows.size(); ++i) {
         sink(test_case(table, table.rows[i], each.cells[i]));
       }
@@ -158,8 +134,8 @@ class EngineTableJunit : public Report<EngineTable> {
  private:
   static std::string test_case(const EngineTable& table, const TableRow& row,
                                const TableCell& cell) {
-    std::string text = fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"0\"",
-                                   xml_attribute(row.group), xml_attribute(row.name));
+    std::string text = fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"",
+                                   xml_attribute(row.group), xml_attribute(row.name), cell.seconds);
     if (is_right(cell.finding)) return text + "/>\n";
     const std::string message = xml_attribute(detail(table, cell));
     if (!is_bad(cell.finding)) {
@@ -205,9 +181,9 @@ class EngineTableMarkdown : public Report<EngineTable> {
   void write(const EngineTable& table, const ReportContext& context,
              const TextSink& sink) const override {
     const bool conformance = table.kind == EngineTable::Kind::kConformance;
-    std::string text = fmt::format("# {} of engines\nWritten by Assay {}: `{}`\n\n",
+    std::string text = fmt::format("# {} of engines\nWritten by Assay {}{}\n\n",
                                    conformance ? "Conformance" : "Invariance", context.version,
-                                   printable(context.command, 1000));
+                                   origin(table, context));
     text += conformance ? "✓: honoured; –: the engine says that it does not support it.\n\n"
                         : "✓: the same bits as of the tokens alone; ≈: no further than these are "
                           "from themselves; –: the engine says that it does not support it.\n\n";
@@ -238,6 +214,19 @@ class EngineTableMarkdown : public Report<EngineTable> {
   }
 
  private:
+  // The command, or those of the runs of which the table was put together.
+  static std::string origin(const EngineTable& table, const ReportContext& context) {
+    if (table.runs.empty()) return fmt::format(": `{}`", printable(context.command, 1000));
+    const auto [first, last] = std::ranges::minmax(table.runs, {}, &TableRun::time);
+    std::string text =
+        fmt::format(" from {} between {} and {} UTC, with the same suite and adapters:\n",
+                    count_of(table.runs.size(), "run"), first.time, last.time);
+    for (const TableRun& run : table.runs) {
+      text += fmt::format("\n- `{}`", printable(run.command, 1000));
+    }
+    return text;
+  }
+
   static std::string heading(const EngineTable& table, const std::string& group) {
     std::string text = fmt::format("\n## {}\n| |", markdown(group));
     for (const TableColumn& each : table.columns)
@@ -254,27 +243,6 @@ class EngineTableMarkdown : public Report<EngineTable> {
 };
 
 }  // namespace
-
-std::string engine_table_json(const EngineTable& table) {
-  return json_of([&](JsonObject& object) {
-    object.member("pass", table.pass());
-    object.array("engines", table.columns, [&](JsonObject& element, const TableColumn& each) {
-      element.member("name", each.engine.name);
-      element.member("version", each.engine.version);
-      element.member("precision", each.engine.precision);
-      element.object("counts", [&](JsonObject& counts) {
-        for (const Finding one : table.findings()) {
-          counts.member(finding_name(one), each.count(one));
-        }
-      });
-      size_t i = 0;
-      element.array(fmt::format("{}s", row_word(table)), each.cells,
-                    [&](JsonObject& one, const TableCell& cell) {
-                      append_cell(one, table, table.rows[i++], cell);
-                    });
-    });
-  });
-}
 
 Reports<EngineTable> engine_table_reports() {
   return reports_of<EngineTable, EngineTableText, EngineTableJson, EngineTableHtml,

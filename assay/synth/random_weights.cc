@@ -26,6 +26,10 @@ constexpr double kDeviation = 37837.22723720648;  // sqrt(4 * (65536^2 - 1) / 12
 RandomWeights::RandomWeights(uint64_t seed, std::string_view tensor_name)
     : state_(mix(mix(seed + kGamma) ^ fnv1a(tensor_name))) {}
 
+uint64_t RandomWeights::bits(int64_t i) const {
+  return mix(state_ + (static_cast<uint64_t>(i) + 1) * kGamma);
+}
+
 void RandomWeights::draw(int64_t first, int64_t count, float mean, float deviation,
                          float* out) const {
   const auto scale = static_cast<float>(static_cast<double>(deviation) / kDeviation);

@@ -16,6 +16,9 @@ class RandomWeights {
  public:
   RandomWeights(uint64_t seed, std::string_view tensor_name);
 
+  // Number i itself.
+  uint64_t bits(int64_t i) const;
+
   // Elements first to first + count of the tensor: out[count], of the given mean and standard
   // deviation.
   void draw(int64_t first, int64_t count, float mean, float deviation, float* out) const;

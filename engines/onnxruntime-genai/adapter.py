@@ -58,8 +58,9 @@ def run(case):
             builder.create_model(*target, **builder.parse_extra_options(*target, []))
         except NotImplementedError as error:
             raise Unsupported(str(error).replace(str(folder), "this")) from error
-        # It refuses less room than a layer's window.
-        window = json.loads((folder / "config.json").read_text()).get("sliding_window") or 0
+        # It refuses less room than a layer's window, and more than the model's context.
+        config = json.loads((folder / "config.json").read_text())
+        window = min(config.get("sliding_window") or 0, config.get("max_position_embeddings") or 0)
         length = max(len(case.tokens) + 1, window)
         return surfaces.records(case, Model(onnxruntime_genai.Model(built), length))
 

@@ -23,10 +23,7 @@ class Session:
         self.model, self.cache = model, cache
 
     def feed(self, tokens):
-        seen = {}
-        with attach(self.model, lambda name, _, rows: seen.update({name: rows.copy()}), checkpoints="layers"):
-            self.model(input_ids=torch.tensor([tokens]), past_key_values=self.cache, use_cache=True)
-        return seen
+        return self.model.seen(input_ids=torch.tensor([tokens]), past_key_values=self.cache, use_cache=True)
 
     def restored(self):
         return Session(self.model, copy.deepcopy(self.cache))
@@ -39,14 +36,25 @@ class Model:
                 folder, dtype=getattr(torch, DTYPE), attn_implementation=ATTENTION, local_files_only=True
             ).eval()
 
+    def seen(self, **inputs):
+        """{checkpoint: rows} of the first sequence, without padding."""
+        rows_of = {}
+
+        def keep(name, _, rows, sequence):
+            if sequence == 0:
+                rows_of[name] = rows.copy()
+
+        with attach(self.model, keep, checkpoints="layers"):
+            self.model(**inputs)
+        return rows_of
+
     def start(self):
-        return Session(self.model, DynamicCache(config=self.model.config))
+        return Session(self, DynamicCache(config=self.model.config))
 
     def together(self, sequences):
         ids, mask = map(torch.tensor, surfaces.padded(sequences))
         positions = (mask.cumsum(-1) - 1).clamp(min=0)
-        logits = self.model(input_ids=ids, attention_mask=mask, position_ids=positions).logits
-        return {"logits": logits[0, -len(sequences[0]) :].float().numpy()}
+        return self.seen(input_ids=ids, attention_mask=mask, position_ids=positions)
 
 
 def run(case):

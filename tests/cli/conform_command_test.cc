@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidjson/document.h>
 
+#include <filesystem>
+
 #include "tests/cli/program.h"
 
 namespace assay {
@@ -82,6 +84,7 @@ TEST_F(ConformCommand, ReportsForPagesOfCi) {
   };
   EXPECT_THAT(in("junit"), HasSubstr("<failure type=\"crashed\""));
   EXPECT_THAT(in("junit"), Not(HasSubstr("<b>")));
+  EXPECT_THAT(in("junit"), Not(HasSubstr("time=\"0\"")));  // as measured
   EXPECT_THAT(in("github"), HasSubstr("### Assay: conformance"));
   const std::string page = in("html");
   EXPECT_THAT(page, HasSubstr("<!doctype html>"));
@@ -234,6 +237,114 @@ TEST_F(ConformCommand, TheCommandThatRepeatsHasItsFlags) {
                                  "--precision", "bfloat16", "--timeout", "7"});
   EXPECT_THAT(outcome.out, HasSubstr("--features rope_theta --precision bfloat16 --work " +
                                      folder_ + "/work --timeout 7"));
+}
+
+class CombinedRuns : public ConformCommand {
+ protected:
+  // A run of the features, as JSON in that file.
+  std::string ran(std::vector<std::string> arguments, const std::string& name,
+                  const std::vector<std::string>& features) {
+    const std::string path = folder_ + "/" + name;
+    for (const std::string& each : features) {
+      arguments.insert(arguments.end(), {"--features", each});
+    }
+    arguments.insert(arguments.begin(), "conform");
+    arguments.insert(arguments.end(), {"--format", "json", "-o", path});
+    EXPECT_NE(asked(arguments).exit_code, 2);
+    return path;
+  }
+
+  static std::string replaced(std::string text, const std::string& from, const std::string& to) {
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return text.replace(at, from.size(), to);
+  }
+};
+
+// A page of a long suite is made of several runs, and shows what one run would.
+TEST_F(CombinedRuns, AreOneTable) {
+  const std::vector<std::string> crash = {"--command", "exit 9"};
+  const std::string first = ran({"assay"}, "1.json", {"rope_theta"});
+  const std::string second = ran({"assay"}, "2.json", {"tied_head"});
+  const std::string third = ran(crash, "3.json", {"rope_theta", "tied_head"});
+  const std::vector<std::string> asking = {"conform",   "--from",     third,       "--from",
+                                           first,       "--from",     second,      "--features",
+                                           "tied_head", "--features", "rope_theta"};
+  const Outcome table = asked(asking);
+  EXPECT_EQ(table.exit_code, 1) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("assay 0.1.0: 2 honoured"));
+  EXPECT_THAT(table.out, HasSubstr("command: 2 crashed"));
+  std::vector<std::string> page = asking;
+  page.insert(page.end(), {"--format", "markdown"});
+  const std::string text = asked(page).out;
+  EXPECT_THAT(text, HasSubstr("from 3 runs between 20"));
+  EXPECT_THAT(text, HasSubstr("- `assay conform assay --features tied_head --work"));
+  EXPECT_THAT(text, HasSubstr("| A rotary base far from 10000 | **crashed** | ✓ |"));
+  // What was put together can be put together again.
+  std::vector<std::string> again = asking;
+  again.insert(again.end(), {"--format", "json", "-o", folder_ + "/all.json"});
+  EXPECT_EQ(asked(again).exit_code, 1);
+  const Outcome same = asked({"conform", "--from", folder_ + "/all.json", "--features", "tied_head",
+                              "--features", "rope_theta"});
+  EXPECT_EQ(same.out, table.out);
+}
+
+TEST_F(CombinedRuns, ThatDoNotFitAreRejected) {
+  const std::string path = ran({"assay"}, "1.json", {"rope_theta"});
+  const std::vector<std::string> one = {"conform", "--features", "rope_theta", "--from"};
+  const auto expect_rejected = [&](std::vector<std::string> files, const std::string& message) {
+    std::vector<std::string> arguments = one;
+    files.insert(files.begin(), arguments.begin(), arguments.end());
+    expect_usage(files, message);
+  };
+  expect_rejected({path, "--features", "tied_head"},
+                  "'tied_head' of assay 0.1.0 is missing; run assay conform assay --features");
+  expect_rejected({path, "--from", path}, "'rope_theta' of assay 0.1.0 is in");
+  expect_rejected({path, "assay"}, "takes what was run before, and an engine is given, too");
+  expect_rejected({folder_ + "/nosuch.json"}, "nosuch.json");
+  expect_rejected({put("x.json", "[]")}, "x.json");
+  const std::string text = contents(path);
+  const size_t digest = text.find("\"case\":\"") + 8;
+  expect_rejected({put("x.json", replaced(text, text.substr(digest, 64), std::string(64, '0')))},
+                  "'rope_theta' of assay 0.1.0 was run with another version of the case");
+  expect_rejected({put("x.json", replaced(text, "\"honoured\",\"cause", "\"fine\",\"cause"))},
+                  "is 'fine', which is no verdict of conform");
+}
+
+// A file from elsewhere may hold anything.
+TEST_F(CombinedRuns, ShowNoControlCharacters) {
+  const std::string path = ran({"--command", "exit 9"}, "1.json", {"rope_theta"});
+  std::string text = contents(path);
+  for (const char* key : {"name", "cause", "text", "command"}) {
+    const std::string member = std::string("\"") + key + "\":\"";
+    for (size_t at = 0; (at = text.find(member, at)) != std::string::npos; at += member.size()) {
+      text.insert(at + member.size(), "\\u001b[31m\\n::error::");
+    }
+  }
+  for (const char* format : {"table", "github", "markdown", "junit"}) {
+    const Outcome outcome = asked(
+        {"conform", "--from", put("x.json", text), "--features", "rope_theta", "--format", format});
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+    EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos) << format;
+    EXPECT_EQ(outcome.out.find("\n::error::"), std::string::npos) << format;
+  }
+}
+
+// An adapter that has changed since makes what it did before stale.
+TEST_F(CombinedRuns, OfAnotherAdapterAreRejected) {
+  std::filesystem::create_directories(folder_ + "/engines/mine");
+  put("engines/mine/adapter.py", "1");
+  put("engines/mine/run.sh", "echo '{\"exit\":7,\"message\":\"no\"}'");
+  const std::string list = put(
+      "engines/engines.json",
+      R"({"engines":[{"name":"mine","version":"1","command":["sh","./mine/run.sh"],"math":"float32",)"
+      R"("adapter":["mine/adapter.py"]}]})");
+  const std::string path = ran({"mine", "--engines", list}, "1.json", {"rope_theta"});
+  const std::vector<std::string> asking = {"conform", "--from",     path,        "--engines",
+                                           list,      "--features", "rope_theta"};
+  EXPECT_EQ(asked(asking).exit_code, 1);
+  put("engines/mine/adapter.py", "2");
+  expect_usage(asking, "mine was run with another version or adapter; run it again");
 }
 
 TEST_F(ConformCommand, BadUsageOfInvarianceIsOneLine) {

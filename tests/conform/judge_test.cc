@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "assay/conform/feature_model.h"
+#include "assay/mutate/mutant_log.h"
 #include "assay/record/run.h"
 #include "base/error.h"
 #include "tests/support/temporary_folder.h"
@@ -49,6 +50,23 @@ class Judge : public TemporaryFolder {
       if (!line.empty()) text += line + "\n";
     }
     return put("log.jsonl", text);
+  }
+
+  // All lines of the reference, each through `change`.
+  template <typename Change>
+  std::string whole_log(const Change& change) const {
+    std::string text;
+    std::ifstream lines(feature().reference);
+    for (std::string line; std::getline(lines, line);) text += change(line) + "\n";
+    return put("log.jsonl", text);
+  }
+
+  static bool is_of(const std::string& line, const std::string& checkpoint) {
+    return line.find(fmt::format(R"("checkpoint":"{}")", checkpoint)) != std::string::npos;
+  }
+
+  static std::string renamed(std::string line, const std::string& from, const std::string& to) {
+    return line.replace(line.find(from), from.size(), to);
   }
 
   TableCell judged(const std::string& log, const std::string& precision = "float32") const {
@@ -210,6 +228,132 @@ TEST_F(Judge, RoundedScalesOfTheEmbeddingAreNamed) {
     EXPECT_EQ(verdict.cause, "embedding_scale") << verdict.text;
     EXPECT_THAT(verdict.text, HasSubstr(name));
   }
+}
+
+// Right logits do not excuse a layer that is wrong: what the engine logged is its own statement.
+TEST_F(Judge, ALayerThatIsWrongDiffersWhateverTheLogits) {
+  const auto log_with = [&](const std::string& value) {
+    return whole_log([&](const std::string& line) {
+      return is_of(line, "layer_0_output") ? with_first_value(line, value) : line;
+    });
+  };
+  for (const char* value : {"\"NaN\"", "\"-Infinity\"", "1e30", "40"}) {
+    const TableCell verdict = judged(log_with(value));
+    EXPECT_EQ(verdict.finding, Finding::kDiffers) << value;
+    EXPECT_EQ(verdict.checkpoint, "layer_0_output") << value;
+    EXPECT_EQ(verdict.first_divergence, "layer_0_output") << value;
+    EXPECT_THAT(verdict.text, HasSubstr("logits within 0.0e+00, but layer_0_output")) << value;
+  }
+  EXPECT_EQ(judged(log_with("\"NaN\""), "bfloat16").finding, Finding::kDiffers);
+}
+
+TEST_F(Judge, TheFirstWrongCheckpointIsNamed) {
+  const TableCell verdict = judged(whole_log([](const std::string& line) {
+    return is_of(line, "logits") || line.find("\"assay\"") != std::string::npos
+               ? line
+               : with_first_value(line, "40");
+  }));
+  EXPECT_EQ(verdict.finding, Finding::kDiffers);
+  EXPECT_EQ(verdict.checkpoint, "embedding");
+}
+
+// Also of ops that the reference does not have.
+TEST_F(Judge, NaNInACheckpointWithoutReferenceDiffers) {
+  std::string text;
+  std::ifstream lines(feature().reference);
+  for (std::string line; std::getline(lines, line);) {
+    text += line + "\n";
+    if (!is_of(line, "embedding")) continue;
+    text += with_first_value(renamed(line, "embedding", "layer_0_attn_norm"), "\"NaN\"") + "\n";
+  }
+  const TableCell verdict = judged(put("log.jsonl", text));
+  EXPECT_EQ(verdict.finding, Finding::kDiffers) << verdict.text;
+  EXPECT_EQ(verdict.checkpoint, "layer_0_attn_norm");
+  EXPECT_THAT(verdict.text, HasSubstr("no numbers"));
+}
+
+// What a correct engine may log otherwise: records in another order, tensors under names of its
+// own, masked scores, and layers as one record of all tokens.
+TEST_F(Judge, CheckpointsLoggedInAnotherWayAreHonoured) {
+  const auto expect_honoured = [&](const std::string& text, const char* what) {
+    const TableCell verdict = judged(put("log.jsonl", text));
+    EXPECT_EQ(verdict.finding, Finding::kHonoured) << what << ": " << verdict.text;
+    EXPECT_EQ(verdict.checkpoint, "logits") << what;
+  };
+  std::string reversed;
+  std::string own_names;
+  std::string joined;
+  std::string rows;
+  std::ifstream lines(feature().reference);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("\"checkpoint\"") == std::string::npos) continue;
+    reversed = fmt::format("{}\n{}", line, reversed);
+    const bool is_layer = is_of(line, "layer_0_output");
+    own_names += fmt::format(
+        "{}\n",
+        is_layer ? with_first_value(renamed(line, "layer_0_output", "l_out-0"), "1e30") : line);
+    if (is_layer) {
+      const size_t begin = line.find("\"values\":[") + 9;
+      rows += fmt::format("{}{}", rows.empty() ? "" : ",",
+                          line.substr(begin, line.find(']', begin) - begin + 1));
+    } else {
+      joined += line + "\n";
+    }
+    own_names += R"({"checkpoint":"kq_masked-0","token_idx":0,"dtype":"f32","shape":[2],)"
+                 R"("values":[0.5,"-Infinity"]})"
+                 "\n";
+  }
+  const auto count = feature().tokens.size();
+  joined += fmt::format(
+      R"({{"checkpoint":"layer_0_output","token_idx":0,"dtype":"f32","shape":[{},64],"values":[{}]}})"
+      "\n",
+      count, rows);
+  expect_honoured(reversed, "records in another order");
+  expect_honoured(own_names, "names of its own");
+  expect_honoured(joined, "one record of all tokens");
+}
+
+// An engine that leaves logits_scaling out and does something else wrong, too: the logits are not
+// those of the model without it, though most of the difference is explained.
+TEST_F(Judge, AnExplanationLeavesNoMoreThanRounding) {
+  features_ = read_suite(kSuite, {"logits_scaling"});
+  write_feature_folder(feature(), feature().config, {}, path("model"));
+  const auto unscaled = [&](double other) {
+    return judged(log([&](const std::string& line) {
+      rapidjson::Document record;
+      record.Parse(line.c_str());
+      std::string text = line.substr(0, line.find("\"values\""));
+      const char* comma = "\"values\":[";
+      size_t i = 0;
+      for (const auto& value : record["values"].GetArray()) {
+        const double wrong = i++ % 2 == 0 ? 1.0 + other : 1.0 - other;
+        text += fmt::format("{}{}", std::exchange(comma, ","), value.GetDouble() * 8.0 * wrong);
+      }
+      return text + "]}";
+    }));
+  };
+  const TableCell alone = unscaled(0.0);
+  EXPECT_EQ(alone.finding, Finding::kIgnored) << alone.text;
+  EXPECT_LT(*alone.from_explained, 1e-5);
+  const TableCell beside = unscaled(0.03);
+  EXPECT_EQ(beside.finding, Finding::kDiffers) << beside.text;
+}
+
+// llama.cpp's 8 bits are 1e-2 to 2e-2 from float64, depending on the weights: what int8 may cost.
+TEST_F(Judge, RoundingIsNoMistakeOfAnEngineThatRounds) {
+  LogOptions whole;
+  whole.head_values = kAllValues;
+  write_mutant_log({.model_path = path("model"),
+                    .fault = "inputs-q8",
+                    .layer = {},
+                    .tokens = feature().tokens,
+                    .log = {path("log.jsonl"), whole, CheckpointSet("layers")}});
+  EXPECT_EQ(judged(path("log.jsonl")).cause, "rounding");
+  TableCell cell;
+  cell.log = path("log.jsonl");
+  judge(feature(), {.name = "int8", .clean = 1e-4, .tolerance = 6e-2}, path("model"), cell);
+  EXPECT_EQ(cell.finding, Finding::kHonoured) << cell.text;
+  EXPECT_GT(cell.error->rel_l2, 1e-3);
 }
 
 TEST_F(Judge, PrecisionsAreKnown) {

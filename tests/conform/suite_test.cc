@@ -23,6 +23,14 @@ using testing::ThrowsMessage;
 constexpr const char* kSuiteFolder = ASSAY_SOURCE_DIR "/conform/suite";
 constexpr uintmax_t kMostBytes = 2'000'000;
 
+// Of a file, or of all in a folder.
+uintmax_t bytes_of(const std::string& path) {
+  if (!std::filesystem::is_directory(path)) return std::filesystem::file_size(path);
+  uintmax_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) bytes += entry.file_size();
+  return bytes;
+}
+
 const std::vector<Feature>& suite() {
   static const std::vector<Feature> features = read_suite(kSuiteFolder, {});
   return features;
@@ -63,13 +71,14 @@ INSTANTIATE_TEST_SUITE_P(Suite, EachFeature, testing::Range(size_t{0}, suite().s
 // From the folder and from the GGUF file, which are small.
 TEST_P(EachFeature, IsHonouredByAssay) {
   write_feature_folder(feature(), feature().config, {}, path("model"));
-  EXPECT_LT(std::filesystem::file_size(path("model/model.safetensors")), kMostBytes);
+  EXPECT_LT(bytes_of(path("model")), kMostBytes);
   const TableCell from_folder = judged(log_of(path("model")));
   EXPECT_EQ(from_folder.finding, Finding::kHonoured) << from_folder.text;
   EXPECT_EQ(from_folder.error->positions, std::ssize(feature().tokens));
   EXPECT_EQ(from_folder.error->positions, from_folder.error->total);
   if (!feature().has_gguf) return;
   write_feature_gguf(feature(), path("model"), path("model.gguf"));
+  EXPECT_LT(bytes_of(path("model.gguf")), kMostBytes);
   const TableCell from_gguf = judged(log_of(path("model.gguf")));
   EXPECT_EQ(from_gguf.finding, Finding::kHonoured) << from_gguf.text;
 }
@@ -194,7 +203,10 @@ TEST_F(Cases, ThatAreWrongAreNamed) {
   expect_error(with("tensors", R"([["w",[],0.0,0.1]])"), "has not 1 to 4 sizes");
   expect_error(with("tensors", R"([["w",[4],1e9,0.1]])"), "is not a number of at most");
   expect_error(with("tensors", R"([["w",[4],0,0.1,"Q9"]])"), "is 'Q9'");
-  expect_error(with("tensors", R"([["w",[256],0,0.1,"IQ2_S"]])"), "is 'IQ2_S'");
+  expect_error(with("tensors", R"([["w",[256],1,0.1,"IQ2_S"]])"),
+               "is not 0, as the blocks of IQ2_S are random");
+  expect_error(with("tensors", R"([["w",[64],0,0.1,"IQ2_S"]])"),
+               "is 'IQ2_S', whose rows are whole blocks of 256");
   expect_error(with("tensors", R"([["w",[256,32],0,0.1,"Q4_K"]])"),
                "is 'Q4_K', whose rows are whole blocks of 256");
   expect_error(with("counterfactuals", R"([{"verdict":"wrong","name":"n","text":"t"}])"),

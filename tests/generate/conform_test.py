@@ -7,6 +7,7 @@ each mistake moves the logits. Needs numpy; skips without.
 import argparse
 import json
 import sys
+import tempfile
 import unittest
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,15 +21,25 @@ if HAS_NUMPY:
     import numpy as np
 
     sys.path.insert(0, str(ROOT / "golden"))
-    from generate.conform import loudness
-    from generate.conform.case import merged
+    from generate.conform import loudness, quantised
+    from generate.conform.case import merged, mistakes_of
     from generate.conform.draws import drawn, spread
-    from generate.conform.folder import stored
+    from generate.conform.folder import stored, write_folder
     from generate.conform.rows import ROWS
 
 
 def committed(feature):
     return json.loads((SUITE / feature / "case.json").read_text())
+
+
+def survey(case, expected):
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "model"
+        if quantised.is_quantised(case):
+            quantised.write_folder(ASSAY, folder, case)
+        else:
+            write_folder(folder, case)
+        return loudness.survey(ASSAY, case, folder, expected)
 
 
 class Conform(unittest.TestCase):
@@ -61,16 +72,16 @@ class Conform(unittest.TestCase):
                 self.assertEqual(case["config"], row.config)
                 self.assertEqual((case["group"], case["title"], case["seed"]), (row.group, row.title, row.seed))
                 self.assertEqual(case["states"], list(row.states))
-                self.assertEqual(case["counterfactuals"], [mistake.data() for mistake in row.mistakes])
+                self.assertEqual(case["counterfactuals"], [mistake.data() for mistake in mistakes_of(row)])
                 for name, shape, mean, deviation, *_ in case["tensors"]:
-                    self.assertEqual((mean, deviation), spread(name, shape, row.config, row.gain), name)
+                    self.assertEqual((mean, deviation), spread(name, shape, row), name)
 
     def test_every_mistake_is_loud(self):
         """Breaks if an engine could compute a mistake unnoticed, or if Assay's engine and a reference differ."""
         for row in ROWS:
             with self.subTest(row.feature):
                 expected = loudness.read_log(SUITE / row.feature / "reference.jsonl")
-                self.assertEqual(loudness.survey(ASSAY, committed(row.feature), expected)[2], [])
+                self.assertEqual(survey(committed(row.feature), expected)[2], [])
 
     def test_a_quiet_mistake_is_found(self):
         case = committed("rope_theta")
@@ -78,11 +89,11 @@ class Conform(unittest.TestCase):
             {"verdict": "misread", "name": "rope_base", "text": "nothing", "config": {"rope_theta": 64.0}}
         ]
         expected = loudness.read_log(SUITE / "rope_theta" / "reference.jsonl")
-        found, error, wrong = loudness.survey(ASSAY, case, expected)
+        found, error, wrong = survey(case, expected)
         self.assertLess(found[0][0], 1e-5)
         self.assertRegex(wrong[0], "'nothing' moves the logits by .* which is below 0.01")
         expected["layer_1_output"][3, 5] = np.nan
-        self.assertRegex(loudness.survey(ASSAY, case, expected)[2][0], "is inf from the reference")
+        self.assertRegex(survey(case, expected)[2][0], "is inf from the reference")
 
 
 def main():

@@ -21,9 +21,10 @@ CAUSES = set(
 )
 SIZES = {"F32": 4, "BF16": 2, "F16": 2}
 # Of a row's elements that stand together in the GGUF file; the folder has float32 in their place.
-BLOCKS = dict.fromkeys("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 MXFP4".split(), 32) | dict.fromkeys(
-    "Q2_K Q3_K Q4_K Q5_K Q6_K".split(), 256
-)
+BLOCKS = dict.fromkeys("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4".split(), 32) | {"NVFP4": 64}
+BLOCKS |= dict.fromkeys("Q2_K Q3_K Q4_K Q5_K Q6_K TQ1_0 TQ2_0".split(), 256)
+BLOCKS |= dict.fromkeys("IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S IQ4_XS".split(), 256)
+RANDOM = {kind for kind in BLOCKS if kind[:2] in ("IQ", "TQ", "NV")}  # whose mean is 0
 
 
 def folders():
@@ -48,7 +49,7 @@ class Suite(unittest.TestCase):
 
     def test_cases_are_well_formed(self):
         def check(folder, case):
-            self.assertEqual(set(case) - {"gguf", "files"}, KEYS)
+            self.assertEqual(set(case) - {"gguf", "files", "folder"}, KEYS)
             self.assertEqual("gguf" in case, "files" not in case, "a case has GGUF's keys, or says that HF is all")
             self.assertEqual(case.get("files", ["hf"]), ["hf"])
             self.assertEqual(case["feature"], folder.name)
@@ -114,6 +115,7 @@ class Suite(unittest.TestCase):
                 kind = dtype[0] if dtype else "F32"
                 self.assertIn(kind, SIZES.keys() | BLOCKS.keys(), name)
                 self.assertEqual(shape[-1] % BLOCKS.get(kind, 1), 0, name)
+                self.assertTrue(mean == 0 or kind not in RANDOM, name)
                 size += math.prod(shape) * SIZES.get(kind, 4)
             self.assertLess(size, LARGEST_MODEL)
 
@@ -121,7 +123,7 @@ class Suite(unittest.TestCase):
 
     def test_keys_of_gguf_are_those_of_one_architecture(self):
         def check(_, case):
-            prefixes = {re.match(r"[a-z0-9-]+\.", key)[0] for key in case.get("gguf", {})}
+            prefixes = {re.match(r"[a-z0-9-]+\.", key)[0] for key in case.get("gguf", {})} - {"tokenizer."}
             self.assertEqual(len(prefixes), "gguf" in case)
 
         self.each(check)

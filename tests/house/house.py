@@ -46,6 +46,7 @@ OFFLINE = {
     "tests/fetch/CMakeLists.txt": {"huggingface_hub"},
     "tests/fetch/fetch_test.py": {"huggingface_hub"},
     "tests/workflows/run_job.py": {"git clone"},
+    "tests/workflows/run_example.py": {"git clone"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 NEED = re.compile(r'^\s*need "?\$?([\w.+-]+)"?(?: ([a-z][\w.+-]*))?|apt-get install ([a-z][\w.+-]*)', re.M)

@@ -8,7 +8,7 @@ from assay_tap import LogWriter
 from transformers.utils import logging
 
 from . import loudness, metadata, quantised, reference
-from .case import case_text, merged, misread
+from .case import case_text, merged, mistakes_of
 from .draws import tokens
 from .folder import write_folder
 from .rows import ROWS
@@ -19,16 +19,6 @@ LENGTH = 8
 LENGTHS = {"rotary scaling": 10, "rotary base and dimensions": 10, "sliding windows": 10}  # where positions matter
 
 
-def mistakes_of(row):
-    """Those of the row, and what engines do that do not know the key of transformers 5."""
-    mistakes = list(row.mistakes)
-    parameters = row.config.get("rope_parameters")
-    if parameters and all(mistake.config != {"rope_parameters": None} for mistake in mistakes):
-        name = "rope_base" if parameters.get("rope_type", "default") == "default" else "rope_scaling"
-        mistakes.append(misread(name, "reads neither base nor scaling", {"rope_parameters": None}))
-    return mistakes
-
-
 def case_of(row):
     length = row.length or LENGTHS.get(row.group, LENGTH)
     return {
@@ -37,6 +27,7 @@ def case_of(row):
         "title": row.title,
         "states": list(row.states),
         "config": row.config,
+        **({"folder": row.folder} if row.folder else {}),
         "seed": row.seed,
         "tensors": reference.tensor_rows(row),
         "tokens": list(row.tokens) or tokens(row.seed, length, FIRST_TOKEN, row.config["vocab_size"]),
@@ -126,7 +117,7 @@ def main():
             keys, why = gguf_of(options.assay, case, folder, expected)
             if quantised.is_quantised(case):
                 wrong += quantised.wrong_blocks(folder)
-            case |= {"gguf": keys} if keys is not None else {"files": ["hf"]}
+            case |= {"gguf": keys | row.gguf} if keys is not None else {"files": ["hf"]}
             (out / row.feature / "case.json").write_text(case_text(case))
             print(f"{row.feature}: {error:.1e} from Assay" + ("" if keys else f"; no GGUF: {why.strip()[:200]}"))
             for far, mistake in found:

@@ -44,13 +44,25 @@ class Row:
     gain: dict = field(default_factory=dict)  # {glob of tensors: factor of their deviation}
     tokens: tuple = ()  # drawn from the seed if there are none
     length: int = 0  # of what is drawn; that of its group if 0
-    dtypes: dict = field(default_factory=dict)  # {glob: "BF16" or "F16"}
+    dtypes: dict = field(default_factory=dict)  # {glob: type}
     saved_names: bool = False  # tensors are called as transformers saves them, not as published files have them
     seed: int = 1
+    folder: dict = field(default_factory=dict)  # {name: content} of further JSON files of the folder
+    gguf: dict = field(default_factory=dict)  # keys that the converter does not write
 
     def hears(self, name):
         """Whether one of the mistakes is of this name."""
         return any(mistake.name == name for mistake in self.mistakes)
+
+
+def mistakes_of(row):
+    """Those of the row, and what engines do that do not know the key of transformers 5."""
+    mistakes = list(row.mistakes)
+    parameters = row.config.get("rope_parameters")
+    if parameters and all(mistake.config != {"rope_parameters": None} for mistake in mistakes):
+        name = "rope_base" if parameters.get("rope_type", "default") == "default" else "rope_scaling"
+        mistakes.append(misread(name, "reads neither base nor scaling", {"rope_parameters": None}))
+    return mistakes
 
 
 def merged(target, patch):
@@ -81,7 +93,7 @@ def case_text(data):
         opening, closing = "{}" if isinstance(value, dict) else "[]"
         return opening + "\n    " + ",\n    ".join(lines) + "\n  " + closing if lines else opening + closing
 
-    long = ("config", "tensors", "counterfactuals", "gguf")
+    long = ("config", "folder", "tensors", "counterfactuals", "gguf")
     lines = [
         f"{json.dumps(key)}: {block(value) if key in long else json.dumps(value, ensure_ascii=False)}"
         for key, value in data.items()

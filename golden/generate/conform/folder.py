@@ -48,6 +48,8 @@ def write_folder(folder, case, config=None, constants=None):
     """Writes the case's model, or what an engine takes it for: another config, constants for tensors."""
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(config or case["config"], indent=2) + "\n")
+    for name, content in case.get("folder", {}).items():
+        (folder / name).write_text(json.dumps(content))
     filled = {glob: (value, 0.0) for glob, value in (constants or {}).items()}
     (folder / "model.safetensors").write_bytes(safetensors(weights(case, filled)))
     return folder

@@ -10,7 +10,10 @@ def without(made, *keys):
     return {key: value for key, value in made.items() if key not in keys}
 
 
-QUANTISED = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "MXFP4")
+QUANTISED = (
+    "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "MXFP4",
+    "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0", "NVFP4",
+)  # fmt: skip
 
 
 def quantised(kind):
@@ -21,6 +24,52 @@ def quantised(kind):
             "llama", hidden_size=256, intermediate_size=256, num_hidden_layers=1, num_attention_heads=8
         ), dtypes={"*norm*": "F32", "*": kind}, length=4,
     )
+
+
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # tokenizer.ggml.token_type
+
+
+def vocabulary():
+    """96 pairs (text, type) with several of each type."""
+    made = [("<unk>", UNKNOWN), ("<s>", CONTROL), ("</s>", CONTROL)]
+    made += [(f"<0x{byte:02X}>", BYTE) for byte in (9, 10, 13, 32, 48, 65, 97, 126)]
+    made += [(f"<name_{i}>", USER_DEFINED) for i in range(4)]
+    made += [(f"<unused_{i}>", UNUSED) for i in range(4)]
+    made += [(f"<control_{i}>", CONTROL) for i in range(4)]
+    return made + [(f"\u2581w{i}", NORMAL) for i in range(96 - len(made))]
+
+
+def token_types():
+    """The vocabulary in both kinds of files, with flags that ask for tokens before and behind a text."""
+    words = vocabulary()
+    added = [(i, text, kind) for i, (text, kind) in enumerate(words) if kind in (UNKNOWN, CONTROL, USER_DEFINED)]
+    named = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+    plain = dict(single_word=False, lstrip=False, rstrip=False, normalized=False)
+    return Row(
+        "token_types", PROMPTS, "Tokens of all types in the vocabulary, and flags that ask for BOS and EOS",
+        config("llama"), ("bos_token_id", "eos_token_id"), tokens=(44, 0, 3, 11, 15, 1, 19, 2),
+        folder={
+            "tokenizer.json": {
+                "version": "1.0", "truncation": None, "padding": None,
+                "added_tokens": [
+                    dict(id=i, content=text, special=kind != USER_DEFINED, **plain) for i, text, kind in added
+                ],
+                "normalizer": None, "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": None,
+                "decoder": None,
+                "model": {"type": "WordLevel", "vocab": {text: i for i, (text, _) in enumerate(words)}, "unk_token": "<unk>"},
+            },
+            "tokenizer_config.json": dict(
+                tokenizer_class="PreTrainedTokenizerFast", add_bos_token=True, add_eos_token=True, **named
+            ),
+        },
+        gguf={
+            "tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": [text for text, _ in words],
+            "tokenizer.ggml.scores": [-0.5 - i for i in range(len(words))],
+            "tokenizer.ggml.token_type": [kind for _, kind in words],
+            "tokenizer.ggml.bos_token_id": 1, "tokenizer.ggml.eos_token_id": 2, "tokenizer.ggml.unknown_token_id": 0,
+            "tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.add_eos_token": True,
+        },
+    )  # fmt: skip
 
 
 ENDS = [
@@ -91,4 +140,4 @@ ENDS = [
             "architectures": ["MistralForCausalLM"], "model_type": "mistral", "sliding_window": 32
         }),), length=40,
     ),
-] + [quantised(kind) for kind in QUANTISED]
+] + [token_types()] + [quantised(kind) for kind in QUANTISED]

@@ -1,0 +1,231 @@
+#include "assay/conform/table_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "assay/golden/json_node.h"
+#include "assay/report/json_object.h"
+#include "base/error.h"
+#include "base/json_file.h"
+
+namespace assay {
+namespace {
+
+constexpr int64_t kMaxTableBytes = int64_t{256} << 20;
+constexpr char kTableHint[] = "give what assay conform --format json wrote";
+constexpr size_t kMaxReadText = 10000;
+constexpr int64_t kMostPositions = int64_t{1} << 31;
+
+void append_cell(JsonObject& object, const EngineTable& table, const TableRow& row,
+                 const TableCell& cell) {
+  object.member(row_word(table), row.name);
+  object.member("group", row.group);
+  object.member("title", row.title);
+  object.array("states", row.states);
+  if (!row.digest.empty()) object.member("case", row.digest);
+  object.member("verdict", finding_name(cell.finding));
+  object.member("cause", cell.cause);
+  object.member("text", cell.text);
+  object.member("checkpoint", cell.checkpoint);
+  const bool finite = cell.error && std::isfinite(cell.error->rel_l2);
+  object.member("rel_l2", finite ? std::optional(cell.error->rel_l2) : std::nullopt);
+  object.member("from_explained", cell.from_explained);
+  object.member("positions", cell.error ? cell.error->positions : 0);
+  object.member("positions_total", cell.error ? cell.error->total : 0);
+  object.member("first_divergence", cell.first_divergence);
+  object.member("log", cell.log);
+  object.member("compare", cell.compare);
+  object.member("command", cell.command);
+  object.member("seconds", cell.seconds);
+}
+
+void append_runs(JsonObject& object, const EngineTable& table, const ReportContext& context) {
+  std::vector<TableRun> runs = table.runs;
+  if (runs.empty()) runs.push_back({context.version, context.time, context.command});
+  object.array("runs", runs, [](JsonObject& one, const TableRun& run) {
+    one.member("assay", run.version);
+    one.member("time", run.time);
+    one.member("command", run.command);
+  });
+}
+
+// What a terminal must not see is escaped: reports write these texts as they are.
+std::string read_text(const JsonNode& node) {
+  return printable(node.text(), kMaxReadText);
+}
+
+Finding read_finding(const JsonNode& node) {
+  const std::string name = node.text();
+  for (const Finding each : EngineTable().findings()) {
+    if (finding_name(each) == name) return each;
+  }
+  node.fail(fmt::format("is '{}', which is no verdict of conform", printable(name, 40)),
+            kTableHint);
+}
+
+std::optional<double> read_distance(const JsonNode& node, const char* key) {
+  const auto found = node.find(key);
+  return found ? std::optional(found->number_at_least(0.0)) : std::nullopt;
+}
+
+TableCell read_cell(const JsonNode& node) {
+  TableCell cell;
+  cell.finding = read_finding(node.at("verdict"));
+  cell.cause = read_text(node.at("cause"));
+  cell.text = read_text(node.at("text"));
+  cell.checkpoint = read_text(node.at("checkpoint"));
+  const int64_t total = node.at("positions_total").integer(0, kMostPositions);
+  if (total > 0) {
+    OutputError error;
+    error.rel_l2 = read_distance(node, "rel_l2").value_or(std::numeric_limits<double>::quiet_NaN());
+    error.positions = node.at("positions").integer(0, total);
+    error.total = total;
+    cell.error = error;
+  }
+  cell.from_explained = read_distance(node, "from_explained");
+  cell.first_divergence = read_text(node.at("first_divergence"));
+  cell.log = read_text(node.at("log"));
+  cell.compare = read_text(node.at("compare"));
+  cell.command = read_text(node.at("command"));
+  cell.seconds = node.at("seconds").number_at_least(0.0);
+  return cell;
+}
+
+TablePart::Column read_column(const JsonNode& node) {
+  TablePart::Column column;
+  column.engine.name = read_text(node.at("name"));
+  column.engine.version = read_text(node.at("version"));
+  column.engine.precision = read_text(node.at("precision"));
+  if (const auto adapter = node.find("adapter")) column.engine.digest = adapter->sha256();
+  for (const JsonNode& each : node.at("features").items()) {
+    column.rows.push_back({.name = each.at("feature").nonempty_text(),
+                           .group = {},
+                           .title = {},
+                           .states = {},
+                           .digest = each.at("case").sha256()});
+    column.cells.push_back(read_cell(each));
+  }
+  return column;
+}
+
+std::string titled(const EngineDeclaration& engine) {
+  return engine.version.empty() ? engine.name : engine.name + " " + engine.version;
+}
+
+// What was found of one engine, by feature.
+struct Found {
+  std::string path;
+  std::string digest;
+  TableCell cell;
+};
+
+// Those of a part's column, beside those of parts before.
+void add_cells(const TablePart& part, const TablePart::Column& column,
+               std::map<std::string, Found>& found) {
+  for (size_t i = 0; i < column.rows.size(); ++i) {
+    const TableRow& row = column.rows[i];
+    const auto [place, added] =
+        found.try_emplace(row.name, Found{part.path, row.digest, column.cells[i]});
+    if (added) continue;
+    throw Error(fmt::format("'{}' of {} is in {}, too", printable(row.name, 60),
+                            printable(titled(column.engine), 60), printable(place->second.path)),
+                part.path, "give only one of the two results");
+  }
+}
+
+TableColumn column_of(const EngineDeclaration& engine, std::map<std::string, Found>& found,
+                      const std::vector<TableRow>& rows) {
+  TableColumn column{.engine = engine, .cells = {}};
+  for (const TableRow& row : rows) {
+    const auto place = found.find(row.name);
+    const bool is_there = place != found.end();
+    if (!is_there || place->second.digest != row.digest) {
+      throw Error(fmt::format("'{}' of {} {}", row.name, printable(titled(engine), 60),
+                              is_there ? "was run with another version of the case" : "is missing"),
+                  is_there ? place->second.path : std::string("--from"),
+                  fmt::format("run assay conform {} --features {} --format json -o FILE, or choose "
+                              "rows with --features",
+                              printable(engine.name, 60), row.name));
+    }
+    column.cells.push_back(std::move(place->second.cell));
+  }
+  return column;
+}
+
+}  // namespace
+
+const char* row_word(const EngineTable& table) {
+  return table.kind == EngineTable::Kind::kConformance ? "feature" : "surface";
+}
+
+std::string engine_table_json(const EngineTable& table, const ReportContext& context) {
+  return json_of([&](JsonObject& object) {
+    object.member("pass", table.pass());
+    append_runs(object, table, context);
+    object.array("engines", table.columns, [&](JsonObject& element, const TableColumn& each) {
+      element.member("name", each.engine.name);
+      element.member("version", each.engine.version);
+      element.member("precision", each.engine.precision);
+      if (!each.engine.digest.empty()) element.member("adapter", each.engine.digest);
+      element.object("counts", [&](JsonObject& counts) {
+        for (const Finding one : table.findings()) {
+          counts.member(finding_name(one), each.count(one));
+        }
+      });
+      size_t i = 0;
+      element.array(fmt::format("{}s", row_word(table)), each.cells,
+                    [&](JsonObject& one, const TableCell& cell) {
+                      append_cell(one, table, table.rows[i++], cell);
+                    });
+    });
+  });
+}
+
+TablePart read_table_part(const std::string& path) {
+  const rapidjson::Document document = read_json_file(path, kMaxTableBytes, kTableHint);
+  const JsonNode root(document, path);
+  TablePart part;
+  part.path = path;
+  for (const JsonNode& run : root.at("runs").items()) {
+    part.runs.push_back({run.at("assay").text(), run.at("time").text(), run.at("command").text()});
+  }
+  for (const JsonNode& engine : root.at("engines").items()) {
+    part.columns.push_back(read_column(engine));
+  }
+  return part;
+}
+
+EngineTable combined(const std::vector<TablePart>& parts, const std::vector<TableRow>& rows) {
+  EngineTable table;
+  table.rows = rows;
+  std::vector<std::pair<EngineDeclaration, std::map<std::string, Found>>> engines;
+  for (const TablePart& part : parts) {
+    table.runs.insert(table.runs.end(), part.runs.begin(), part.runs.end());
+    for (const TablePart::Column& column : part.columns) {
+      auto place = std::ranges::find_if(
+          engines, [&](const auto& each) { return titled(each.first) == titled(column.engine); });
+      if (place == engines.end()) {
+        engines.emplace_back(column.engine, std::map<std::string, Found>());
+        place = std::prev(engines.end());
+      }
+      if (place->first.digest != column.engine.digest ||
+          place->first.precision != column.engine.precision) {
+        throw Error(fmt::format("{} was run with another adapter, or precision, than in a file "
+                                "before",
+                                printable(titled(column.engine), 60)),
+                    part.path, "run it again");
+      }
+      add_cells(part, column, place->second);
+    }
+  }
+  for (auto& [engine, found] : engines) table.columns.push_back(column_of(engine, found, rows));
+  return table;
+}
+
+}  // namespace assay

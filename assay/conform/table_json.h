@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "assay/conform/engine_table.h"
+#include "assay/report/report_context.h"
+
+namespace assay {
+
+// What a row is, in the words of the two tables: "feature" or "surface".
+const char* row_word(const EngineTable& table);
+
+// {"pass","runs":[{"assay","time","command"}],"engines":[{"name","version","precision","adapter",
+// "counts":{...},"features":[{"feature","group","title","states","case","verdict","cause","text",
+// "checkpoint","rel_l2","from_explained","positions","positions_total","first_divergence","log",
+// "compare","command","seconds"}]}]}; of invariance "surfaces" and "surface" in place of "features"
+// and "feature". "adapter" and "case" are SHA-256 of what was run.
+std::string engine_table_json(const EngineTable& table, const ReportContext& context);
+
+// The cells of one such file, of conformance.
+struct TablePart {
+  std::string path;
+  std::vector<TableRun> runs;
+  struct Column {
+    EngineDeclaration engine;  // name, version, precision and digest
+    std::vector<TableRow> rows;
+    std::vector<TableCell> cells;  // of each row
+  };
+  std::vector<Column> columns;
+};
+
+// Throws Error that names the file and the key.
+TablePart read_table_part(const std::string& path);
+
+// One table of several runs, with these rows. Throws Error, which says what to run again, where a
+// cell is missing, twice there, or of another case than the row has.
+EngineTable combined(const std::vector<TablePart>& parts, const std::vector<TableRow>& rows);
+
+}  // namespace assay

@@ -1,5 +1,6 @@
 """The ready rules on transformers' own models, and rules on a model of one's own. Needs torch; skips without."""
 
+import itertools
 import json
 import os
 import tempfile
@@ -149,8 +150,9 @@ class ReadyRules(unittest.TestCase):
     def test_latent_attention_follows_from_its_parts(self):
         """Breaks if k and v were cut wrongly out of the latent's product, or the rotated end were another head's."""
         mask = np.triu(np.full((len(TOKENS),) * 2, -np.inf), 1)
-        for kind in LATENT:
-            for settings in (dict(first_k_dense_replace=1), dict(q_lora_rank=None)):
+        ways = (dict(first_k_dense_replace=1), dict(q_lora_rank=None), dict(rope_interleave=False))
+        for kind, settings in itertools.product(LATENT, ways):
+            if kind == "deepseek_v3" or "rope_interleave" not in settings:
                 _, seen = self.seen(kind, settings)
                 angle = np.arange(len(TOKENS))[:, None, None] * 10000.0 ** (-np.arange(0, 8, 2) / 8)
                 cos, sin = np.cos(angle), np.sin(angle)
@@ -163,10 +165,13 @@ class ReadyRules(unittest.TestCase):
                         np.testing.assert_array_equal(layer["v"], parts[..., 12:].reshape(len(TOKENS), -1))
                         for head in range(4):
                             np.testing.assert_array_equal(k[:, head, 12:], layer["kv_a"][:, 16:])
+                        one, two = np.s_[..., 12::2], np.s_[..., 13::2]
+                        if "rope_interleave" in settings:
+                            one, two = np.s_[..., 12:16], np.s_[..., 16:]
                         for name, plain in (("q_rope", q), ("k_rope", k)):
-                            first, second, turned = plain[..., 12::2], plain[..., 13::2], plain.copy()
-                            turned[..., 12::2] = first * cos - second * sin
-                            turned[..., 13::2] = second * cos + first * sin
+                            turned = plain.copy()
+                            turned[one] = plain[one] * cos - plain[two] * sin
+                            turned[two] = plain[two] * cos + plain[one] * sin
                             np.testing.assert_allclose(layer[name], turned.reshape(len(TOKENS), -1), atol=1e-5)
                         q, k = (layer[f"{name}_rope"].reshape(-1, 4, 20) for name in "qk")
                         weights = np.exp(np.einsum("qhd,khd->hqk", q, k) * 20**-0.5 + mask)

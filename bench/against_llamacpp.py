@@ -51,10 +51,18 @@ def last_json(command):
 
 
 def bytes_per_token(inspected):
-    """Of all matrices that a token is multiplied with: an embedding table only where it is the output's too."""
+    """Of all matrices that a token is multiplied with: an embedding table only where it is the output's too, and of
+    experts the share that a token is routed to."""
     names = {tensor["name"] for tensor in inspected["tensors"]}
     tables = {"position_embd.weight"} | ({"token_embd.weight"} if "output.weight" in names else set())
-    return sum(tensor["bytes"] for tensor in inspected["tensors"] if tensor["name"] not in tables)
+    settings = inspected["hyperparameters"]
+    of_arch = f"{inspected['architecture']}.expert"
+    routed = settings[f"{of_arch}_used_count"] / settings[f"{of_arch}_count"] if f"{of_arch}_count" in settings else 1
+    return sum(
+        tensor["bytes"] * (routed if "_exps." in tensor["name"] else 1)
+        for tensor in inspected["tensors"]
+        if tensor["name"] not in tables
+    )
 
 
 def bandwidth(flags):

@@ -85,12 +85,24 @@ std::vector<Kinds> families_of_biases() {
       kinds_with([&](OpKind kind) { return is_product(kind) || is_norm(kind); })};
 }
 
+// All products, with the embedding, and with the norms too.
+std::vector<Kinds> families_of_weights() {
+  const auto is_table = [](OpKind kind) { return kind == OpKind::kEmbedding; };
+  const auto is_norm = [](OpKind kind) { return kind == OpKind::kNorm; };
+  return {
+      kinds_with(is_product),
+      kinds_with([&](OpKind kind) { return is_product(kind) || is_table(kind); }),
+      kinds_with([&](OpKind kind) { return is_product(kind) || is_norm(kind); }),
+      kinds_with([&](OpKind kind) { return is_product(kind) || is_table(kind) || is_norm(kind); })};
+}
+
 }  // namespace
 
 std::vector<Kinds> families_of(Checkpoint checkpoint, const BoundMistake& mistake) {
   const OpKind kind = kind_of(checkpoint);
   const std::string& name = mistake.name;
   if (name == "bias_missing") return families_of_biases();
+  if (name == "rounding" && mistake.together) return families_of_weights();
   if (name == "parallel_residual" && kind == OpKind::kLinear) {
     return {{Checkpoint::kFfnGate, Checkpoint::kFfnUp}};
   }

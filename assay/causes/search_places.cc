@@ -73,18 +73,25 @@ std::vector<int64_t> positions_to_try(const TensorStore& store, const std::strin
 }
 
 std::optional<Tail> failing_tail(const TensorStore& store, const std::string& checkpoint) {
+  constexpr double kFar = 10;
+  constexpr double kNoise = 1e-6;
   const int32_t id = store.checkpoint_id(checkpoint);
-  std::map<int64_t, bool> passes;
+  std::map<int64_t, const RecordResult*> results;
   for (const RecordResult& result : store.comparison().results) {
-    if (result.checkpoint == id) passes[result.token_idx] = !result.failed();
+    if (result.checkpoint == id) results[result.token_idx] = &result;
   }
-  const auto fails = [](const auto& one) { return !one.second; };
-  const auto from = std::find_if(passes.begin(), passes.end(), fails);
-  if (from == passes.begin() || std::distance(from, passes.end()) < 2 ||
-      !std::all_of(from, passes.end(), fails)) {
-    return std::nullopt;
+  const auto fails = [](const auto& one) { return one.second->failed(); };
+  const auto from = std::find_if(results.begin(), results.end(), fails);
+  if (from == results.begin() || std::distance(from, results.end()) < 2) return std::nullopt;
+  double before = kNoise;
+  for (auto at = results.begin(); at != from; ++at) {
+    before = std::max(before, at->second->metrics.rel_l2);
   }
-  return Tail{from->first, passes.begin()->first, std::prev(from)->first};
+  const bool runs_to_the_end = std::all_of(from, results.end(), [&](const auto& one) {
+    return fails(one) || one.second->metrics.rel_l2 > kFar * before;
+  });
+  if (!runs_to_the_end) return std::nullopt;
+  return Tail{from->first, results.begin()->first, std::prev(from)->first};
 }
 
 std::optional<Op> worst_input(const Network& network, const TensorStore& store, Op op) {

@@ -123,9 +123,9 @@ void weigh_with_bias(const OpContext& context, const WeighCall& call, Kernels&) 
   }
 }
 
-Mistake chosen(const char* text, void (*edit)(SelectCall&),
+Mistake chosen(const char* cause, const char* text, void (*edit)(SelectCall&),
                std::function<bool(const Network&, Op)> possible, Injected injected) {
-  return {.cause = "experts_used",
+  return {.cause = cause,
           .text = plainly(text),
           .edit = {.select =
                        [edit](const OpContext&, SelectCall call, Kernels& kernels) {
@@ -159,11 +159,11 @@ std::vector<Mistake> choice_mistakes() {
                               Checkpoint::kExperts, "groups that are not used", has_groups);
   all_groups.in_every_layer = true;
   return {chosen(
-              "chooses experts from all groups, not from the best ones",
+              "experts_used", "chooses experts from all groups, not from the best ones",
               [](SelectCall& call) { call.routing.n_groups = call.routing.n_groups_used = 1; },
               routed(has_groups), std::move(all_groups)),
           chosen(
-              "chooses experts without the bias of the choice",
+              "bias_missing", "chooses experts without the bias of the choice",
               [](SelectCall& call) { call.bias = nullptr; }, has_bias,
               of_bias("expert-bias-missing", "experts are chosen without their bias",
                       Checkpoint::kExperts)),

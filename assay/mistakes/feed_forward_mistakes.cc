@@ -82,13 +82,18 @@ std::vector<Mistake> feed_forward_mistakes() {
                       activate(call, *context.network.activation, kernels);
                     }},
        .faults = {{"gate-not-multiplied", kGroup, "up is not multiplied in", kAt, needs_gate}}});
-  mistakes.push_back({.cause = "activation_kind",
-                      .text = plainly("does not clamp gate and up"),
-                      .edit = {.activate = [](const OpContext&, const ActivateCall& call,
-                                              Kernels&) { activate_without_clamp(call); }},
-                      .possible = [](const Network& network, Op) {
-                        return network.activation == Activation::kClampedSwiglu;
-                      }});
+  const UnsupportedReason needs_clamp =
+      needs("clamp of gate and up", [](const ModelConfig& config) {
+        return config.activation == ActivationKind::kClampedSwiglu;
+      });
+  mistakes.push_back(
+      {.cause = "activation_kind",
+       .text = plainly("does not clamp gate and up"),
+       .edit = {.activate = [](const OpContext&, const ActivateCall& call,
+                               Kernels&) { activate_without_clamp(call); }},
+       .possible = [](const Network& network,
+                      Op) { return network.activation == Activation::kClampedSwiglu; },
+       .faults = {{"clamp-missing", kGroup, "gate and up are not clamped", kAt, needs_clamp}}});
   return mistakes;
 }
 

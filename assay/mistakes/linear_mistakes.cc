@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -172,6 +173,71 @@ Mistake bias_mistake() {
            needs_norm_bias}}};
 }
 
+// The product with rounded weights and bias, at most 16 MB of weights at a time.
+void run_with_rounded_weights(Rounding rounding, const MatmulCall& call, Kernels& kernels) {
+  constexpr int64_t kElements = int64_t{1} << 22U;
+  const int64_t columns = call.w.columns;
+  const int64_t most = std::clamp(kElements / columns, int64_t{1}, call.w.rows);
+  std::vector<float> weights(static_cast<size_t>(most * columns));
+  std::vector<float> bias(static_cast<size_t>(most));
+  std::vector<float> out(static_cast<size_t>(most * call.n_tokens));
+  for (int64_t first = 0; first < call.w.rows; first += most) {
+    const int64_t rows = std::min(most, call.w.rows - first);
+    for (int64_t r = 0; r < rows; ++r) {
+      dequantize_row(call.w.type, call.w.slice(first + r, 1).data, columns,
+                     weights.data() + r * columns);
+    }
+    std::ranges::transform(weights, weights.begin(), rounding.round);
+    MatmulCall part = call;
+    part.w = {TensorType::kF32, rows, columns, weights.data()};
+    part.out = out.data();
+    if (call.bias != nullptr) {
+      std::transform(call.bias + first, call.bias + first + rows, bias.begin(), rounding.round);
+      part.bias = bias.data();
+    }
+    kernels.run(part);
+    for (int64_t t = 0; t < call.n_tokens; ++t) {
+      std::copy_n(out.data() + t * rows, rows, call.out + t * call.w.rows + first);
+    }
+  }
+}
+
+void run_with_rounded_weights(Rounding rounding, NormCall call, Kernels& kernels) {
+  std::vector<float> weight(call.weight, call.weight + call.n_weights * call.width);
+  std::ranges::transform(weight, weight.begin(), rounding.round);
+  call.weight = weight.data();
+  std::vector<float> bias;
+  if (call.bias != nullptr) {
+    bias.assign(call.bias, call.bias + call.width);
+    std::ranges::transform(bias, bias.begin(), rounding.round);
+    call.bias = bias.data();
+  }
+  kernels.run(call);
+}
+
+// Of a model that was stored or loaded in another type, so in all products or in none.
+Mistake weight_rounding(Rounding rounding) {
+  return {.cause = "rounding",
+          .text = plainly(std::string("rounds the weights to ") + rounding.type),
+          .edit = {.get_rows =
+                       [rounding](const OpContext&, const GetRowsCall& call, Kernels& kernels) {
+                         kernels.run(call);
+                         std::transform(call.out, call.out + call.n_ids * call.table.columns,
+                                        call.out, rounding.round);
+                       },
+                   .matmul =
+                       [rounding](const OpContext&, const MatmulCall& call, Kernels& kernels) {
+                         run_with_rounded_weights(rounding, call, kernels);
+                       },
+                   .norm =
+                       [rounding](const OpContext&, const NormCall& call, Kernels& kernels) {
+                         run_with_rounded_weights(rounding, call, kernels);
+                       }},
+          .possible = [](const Network& network, Op) { return network.model != nullptr; },
+          .generic = true,
+          .together = true};
+}
+
 }  // namespace
 
 std::vector<Mistake> linear_mistakes() {
@@ -193,6 +259,7 @@ std::vector<Mistake> linear_mistakes() {
                    .unsupported_reason = needs_square_output,
                    .in_arguments = true}}});
   for (Mistake& mistake : exchange_mistakes()) mistakes.push_back(std::move(mistake));
+  for (const Rounding& rounding : kRoundings) mistakes.push_back(weight_rounding(rounding));
   mistakes.push_back(
       {.edit = {.matmul = run_without_last_input},
        .faults = {{"tail-dropped", kGroup, "the last input of each row is left out of the sum",

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
+#include "assay/mistakes/llama3_mistake.h"
 #include "assay/mistakes/rotation.h"
 #include "engine/rope_table.h"
 #include "kernels/half.h"
@@ -173,7 +175,7 @@ std::vector<Mistake> yarn_mistakes() {
                             context.network, context.op());
                       }),
                       .possible = scales_by_yarn,
-                      .grid = among({1e4, 5e4, 1e5, 5e5, 1e6})});
+                      .grid = usual_bases});
   mistakes.push_back({.cause = "rope_scaling",
                       .text =
                           [](const Network& network, double length) {
@@ -405,6 +407,18 @@ Mistake unwanted_mistake() {
                       .in_arguments = true}}};
 }
 
+// A divisor of the head, or what one of the usual factors leaves of it: tenths and eighths.
+bool is_usual_part(int64_t dim, int64_t head_dim) {
+  if (head_dim % dim == 0) return true;
+  const auto is_of = [&](int64_t parts) {
+    for (int64_t i = 1; i < parts; ++i) {
+      if (head_dim * i / parts == dim) return true;
+    }
+    return false;
+  };
+  return is_of(10) || is_of(8);
+}
+
 std::vector<Mistake> dimension_mistakes() {
   const auto set_dimensions = [](double dimensions) {
     return [dimensions](ModelConfig& config, Architecture&) {
@@ -431,9 +445,8 @@ std::vector<Mistake> dimension_mistakes() {
        .grid =
            [](const Network& network) {
              std::vector<double> grid;
-             for (int64_t dim = 2; dim <= network.head_dim; ++dim) {
-               const bool usual = dim % 2 == 0 && network.head_dim % dim == 0;
-               if (usual && dim != config_of(network).rotary_dim) {
+             for (int64_t dim = 2; dim <= network.head_dim; dim += 2) {
+               if (is_usual_part(dim, network.head_dim) && dim != config_of(network).rotary_dim) {
                  grid.push_back(static_cast<double>(dim));
                }
              }
@@ -478,6 +491,7 @@ std::vector<Mistake> rope_scaling_mistakes() {
   for (auto part : {factor_mistakes(), yarn_mistakes(), layer_mistakes(), dimension_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
+  mistakes.push_back(llama3_base_mistake());
   mistakes.push_back(unwanted_mistake());
   return mistakes;
 }

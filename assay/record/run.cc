@@ -93,9 +93,7 @@ class Runner {
     kernels_ = make_kernels(result_.backend, math_of(options_.math), *pool_);
     gguf_ = std::make_shared<Gguf>(options_.model_path);
     model_ = std::make_unique<Model>(gguf_);
-    if (result_.backend == "cpu" && options_.n_predict >= kTokensWorthReading && is_in_blocks()) {
-      gguf_->read_tensors(*pool_);
-    }
+    if (result_.backend == "cpu" && is_worth_reading()) gguf_->read_tensors(*pool_);
     std::string unknown;
     tokenizer_ = Tokenizer::from_gguf(*gguf_, options_.prompt ? nullptr : &unknown);
     result_.load_ms = seconds_since(start) * 1e3;
@@ -123,9 +121,14 @@ class Runner {
     prompt_text_ = std::move(followed.prompt_text);
   }
 
-  bool is_in_blocks() const {
-    const TensorType type = model_->layers.front().linear(Checkpoint::kFfnOut).weight.type;
-    return tensor_type_info(type).block_elements > 1;
+  // Of quantised weights. Reading takes as long as the file is large, and of experts a token gains
+  // by the few that it uses.
+  bool is_worth_reading() const {
+    const Routing& routing = model_->config().routing;
+    const int64_t tokens_a_use = routing.n_experts > 0 ? routing.n_experts / routing.n_used : 1;
+    const TensorType type = model_->layers.front().linear(Checkpoint::kAttnOut).weight.type;
+    return options_.n_predict >= kTokensWorthReading * tokens_a_use &&
+           tensor_type_info(type).block_elements > 1;
   }
 
   void open_log() {

@@ -210,6 +210,14 @@ def _describes(network, modules, parameters):
     )
 
 
+def _as_rotated(network, config):
+    """deepseek_v3 can be told to rotate halves of a head: by the usual function, and they stay in that order."""
+    if "rotated_to_halves" not in network or config.rope_interleave:
+        return network
+    rest = {name: value for name, value in network.items() if name != "rotated_to_halves"}
+    return rest | {"rotation": "apply_rotary_pos_emb"}
+
+
 def rules_for(model):
     """The rules for a model of transformers: of its network, by config.model_type, or those that fit any.
 
@@ -218,6 +226,7 @@ def rules_for(model):
     network = MODELS.get(getattr(getattr(model, "config", None), "model_type", None))
     if not network:
         return rules_for_any(model)
+    network = _as_rotated(network, model.config)
     modules = _within_layers(network, model.named_modules())
     parameters = _within_layers(network, model.named_parameters())
     layers = {}

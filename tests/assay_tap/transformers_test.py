@@ -1,5 +1,6 @@
 """The ready rules on transformers' own models, and rules on a model of one's own. Needs torch; skips without."""
 
+import itertools
 import json
 import os
 import tempfile
@@ -149,30 +150,32 @@ class ReadyRules(unittest.TestCase):
     def test_latent_attention_follows_from_its_parts(self):
         """Breaks if k and v were cut wrongly out of the latent's product, or the rotated end were another head's."""
         mask = np.triu(np.full((len(TOKENS),) * 2, -np.inf), 1)
-        for kind in LATENT:
-            for settings in (dict(first_k_dense_replace=1), dict(q_lora_rank=None)):
-                _, seen = self.seen(kind, settings)
-                angle = np.arange(len(TOKENS))[:, None, None] * 10000.0 ** (-np.arange(0, 8, 2) / 8)
-                cos, sin = np.cos(angle), np.sin(angle)
-                for layer in by_layer(seen):
-                    with self.subTest(kind, settings=settings):
-                        self.assertEqual("q_a_norm" in layer, "q_lora_rank" not in settings)
-                        parts = layer["kv_b"].reshape(-1, 4, 22)
-                        q, k = layer["q"].reshape(-1, 4, 20), layer["k"].reshape(-1, 4, 20)
-                        np.testing.assert_array_equal(k[..., :12], parts[..., :12])
-                        np.testing.assert_array_equal(layer["v"], parts[..., 12:].reshape(len(TOKENS), -1))
-                        for head in range(4):
-                            np.testing.assert_array_equal(k[:, head, 12:], layer["kv_a"][:, 16:])
-                        for name, plain in (("q_rope", q), ("k_rope", k)):
-                            first, second, turned = plain[..., 12::2], plain[..., 13::2], plain.copy()
-                            turned[..., 12::2] = first * cos - second * sin
-                            turned[..., 13::2] = second * cos + first * sin
-                            np.testing.assert_allclose(layer[name], turned.reshape(len(TOKENS), -1), atol=1e-5)
-                        q, k = (layer[f"{name}_rope"].reshape(-1, 4, 20) for name in "qk")
-                        weights = np.exp(np.einsum("qhd,khd->hqk", q, k) * 20**-0.5 + mask)
-                        weights /= weights.sum(axis=-1, keepdims=True)
-                        attn = np.einsum("hqk,khd->qhd", weights, layer["v"].reshape(-1, 4, 10))
-                        np.testing.assert_allclose(layer["attn"], attn.reshape(len(TOKENS), -1), atol=1e-5)
+        ways = (dict(first_k_dense_replace=1), dict(q_lora_rank=None))
+        for kind, settings in (*itertools.product(LATENT, ways), ("deepseek_v3", dict(rope_interleave=False))):
+            _, seen = self.seen(kind, settings)
+            angle = np.arange(len(TOKENS))[:, None, None] * 10000.0 ** (-np.arange(0, 8, 2) / 8)
+            cos, sin = np.cos(angle), np.sin(angle)
+            for layer in by_layer(seen):
+                with self.subTest(kind, settings=settings):
+                    self.assertEqual("q_a_norm" in layer, "q_lora_rank" not in settings)
+                    parts = layer["kv_b"].reshape(-1, 4, 22)
+                    q, k = layer["q"].reshape(-1, 4, 20), layer["k"].reshape(-1, 4, 20)
+                    np.testing.assert_array_equal(k[..., :12], parts[..., :12])
+                    np.testing.assert_array_equal(layer["v"], parts[..., 12:].reshape(len(TOKENS), -1))
+                    for head in range(4):
+                        np.testing.assert_array_equal(k[:, head, 12:], layer["kv_a"][:, 16:])
+                    halves = "rope_interleave" in settings
+                    one, two = (np.s_[..., 12:16], np.s_[..., 16:]) if halves else (np.s_[..., 12::2], np.s_[..., 13::2])
+                    for name, plain in (("q_rope", q), ("k_rope", k)):
+                        turned = plain.copy()
+                        turned[one] = plain[one] * cos - plain[two] * sin
+                        turned[two] = plain[two] * cos + plain[one] * sin
+                        np.testing.assert_allclose(layer[name], turned.reshape(len(TOKENS), -1), atol=1e-5)
+                    q, k = (layer[f"{name}_rope"].reshape(-1, 4, 20) for name in "qk")
+                    weights = np.exp(np.einsum("qhd,khd->hqk", q, k) * 20**-0.5 + mask)
+                    weights /= weights.sum(axis=-1, keepdims=True)
+                    attn = np.einsum("hqk,khd->qhd", weights, layer["v"].reshape(-1, 4, 10))
+                    np.testing.assert_allclose(layer["attn"], attn.reshape(len(TOKENS), -1), atol=1e-5)
 
     def test_rotation_turns_neighbours_in_llama_and_halves_elsewhere(self):
         for kind in ("llama", "qwen2", "qwen3", "phi3", "olmo2", "granite"):

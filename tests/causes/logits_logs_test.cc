@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
 #include "assay/mistakes/network.h"
 
 namespace assay {
@@ -39,6 +43,35 @@ class SmallNoise : public WrongKernels {
   std::normal_distribution<float> normal_;
 };
 
+// The rotation of llama3's golden with another base, to which its factors belong: those of Llama
+// 3.1 for an original context of 64.
+class OtherBaseOfLlama3 : public WrongKernels {
+ public:
+  explicit OtherBaseOfLlama3(double base) : base_(base) {}
+
+ protected:
+  void rope(RopeCall call) override {
+    std::vector<float> table;
+    for (int64_t t = 0; t < call.n_tokens; ++t) {
+      for (int64_t i = 0; i < call.rotary_dim; i += 2) {
+        const double share_of_head = static_cast<double>(i) / static_cast<double>(call.rotary_dim);
+        const double plain = std::pow(base_, -share_of_head);
+        const double turns = 64.0 * plain / (2.0 * std::numbers::pi);
+        const double share = std::clamp((turns - 1.0) / (4.0 - 1.0), 0.0, 1.0);
+        const double frequency = plain * ((1.0 - share) / 8.0 + share);
+        const auto position = static_cast<double>(call.site.first_position + t);
+        table.push_back(static_cast<float>(std::cos(position * frequency)));
+        table.push_back(static_cast<float>(std::sin(position * frequency)));
+      }
+    }
+    call.cos_sin = table.data();
+    right_->run(call);
+  }
+
+ private:
+  double base_;
+};
+
 class LogitsAlone : public LogitsLogs {
  protected:
   const std::shared_ptr<Model> model_ = load("tinyllama");
@@ -57,6 +90,24 @@ TEST_F(LogitsAlone, NameAMistakeOfEveryLayer) {
     EXPECT_EQ(cause.checkpoint.name, form == LogitsForm::kTop20 ? "logprobs" : "logits");
     EXPECT_GT(cause.explained, 0.9999);
     EXPECT_THAT(cause.sentence, HasSubstr("every layer's q_rope, like k_rope,"));
+  }
+}
+
+TEST_F(LogitsAlone, NameABaseWhoseFactorsFollowIt) {
+  const auto model = load("llama3");
+  const Logits right = logits_of(*model, *make_reference_kernels());
+  OtherBaseOfLlama3 same(500000);
+  const std::string ref = log(right, "ref", LogitsForm::kAll);
+  EXPECT_TRUE(
+      compare(model.get(), ref, log(logits_of(*model, same), "same", LogitsForm::kAll), 1e-5).pass);
+  OtherBaseOfLlama3 kernels(10000);
+  for (const auto form : {LogitsForm::kAll, LogitsForm::kTop20}) {
+    const Comparison comparison = compare(model.get(), log(right, "ref", form),
+                                          log(logits_of(*model, kernels), "got", form), 1e-5);
+    ASSERT_THAT(comparison.causes, SizeIs(1)) << comparison.cause_hint;
+    EXPECT_EQ(comparison.causes[0].name, "rope_base");
+    EXPECT_GT(comparison.causes[0].explained, 0.9999);
+    EXPECT_THAT(comparison.causes[0].sentence, HasSubstr("10000 in place of 500000"));
   }
 }
 

@@ -43,6 +43,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Planted{"expert_order", "mixtral"}, Planted{"expert_order-next", "mixtral"},
                     Planted{"activation_kind", "gpt-oss"}, Planted{"attention_softcap", "gemma2"},
                     Planted{"gate_up_swapped", "qwen3moe"},
+                    Planted{"bias_missing-choice", "deepseek3", "without the bias of the choice"},
+                    Planted{"norm_kind", "qwen3", "final_norm leaves the norm out"},
+                    Planted{"rounding", "granite", "rounds the weights to bf16"},
+                    Planted{"rope_dimensions", "phi2", "rotates 12 of the 16 elements"},
+                    Planted{"rope_position", "qwen3", "from token 7 on every layer's q_rope"},
                     Planted{"attention_sinks", "gpt-oss", "of every layer with a window"}),
     [](const auto& each) {
       std::string name = each.param.file;

@@ -66,7 +66,10 @@ TEST(Config, PresetsHaveAsManyParametersAsPublished) {
       {"command-r-35b", 34'980'831'232},  {"olmoe-1b-7b", 6'919'161'856},
       {"gemma-2b", 2'506'172'416},        {"gemma-2-2b", 2'614'341'888},
       {"gemma-3-1b", 999'885'952},        {"smollm3-3b", 3'075'098'624},
-      {"gpt-oss-20b", 20'914'757'184},    {"deepseek-v2-lite", 15'706'484'224}};
+      {"gpt-oss-20b", 20'914'757'184},    {"deepseek-v2-lite", 15'706'484'224},
+      {"qwen2.5-7b", 7'615'616'512},      {"qwen2.5-32b", 32'763'876'352},
+      {"qwen3-8b", 8'190'735'360},        {"phi-3-medium-4k", 13'960'238'080},
+      {"gemma-2-9b", 9'241'705'984},      {"gemma-2-27b", 27'227'128'320}};
   for (const auto& [name, count] : published) {
     EXPECT_EQ(count_parameters(load_config(name)), count) << name;
   }

@@ -17,14 +17,14 @@ from transformers.utils import logging
 
 from . import FAMILIES, oracle
 from .doubles import doubles
-from .family import COMMON
+from .family import COMMON, rope
 
 TOKENS = 12
 
 
-def logits(model, tokens):
+def logits(model, tokens, **more):
     with doubles():
-        return model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0].numpy()
+        return model(input_ids=torch.tensor([tokens]), use_cache=False, **more).logits[0].numpy()
 
 
 def with_weights(part, change, layers=None):
@@ -91,6 +91,28 @@ def residual_of_normed(family, state, tokens):
     return logits(model, tokens)
 
 
+def without_last_norm(family, state, tokens):
+    model = oracle.in_float64(family, state)
+    model.model.norm.forward = lambda x: x
+    return logits(model, tokens)
+
+
+def with_gap(first, by):
+    """From token `first` on all positions are `by` too high."""
+
+    def plant(family, state, tokens):
+        positions = torch.arange(len(tokens))
+        positions[first:] += by
+        mask = torch.ones(1, len(tokens))  # without one transformers takes the gap for the border of two sequences
+        return logits(oracle.in_float64(family, state), tokens, position_ids=positions[None], attention_mask=mask)
+
+    return plant
+
+
+def to_bfloat16(weights):
+    return weights.to(torch.bfloat16).to(weights.dtype)
+
+
 def halves_swapped(weights):
     """Of experts' gate and up in one tensor [experts, both, width]."""
     return torch.cat(weights.chunk(2, dim=1)[::-1], dim=1)
@@ -115,6 +137,11 @@ CASES = {
     "activation_kind": ("gpt-oss", with_config(swiglu_limit=1e9)),
     "attention_softcap": ("gemma2", with_config(attn_logit_softcapping=None)),
     "gate_up_swapped": ("qwen3moe", with_weights("experts.gate_up_proj", halves_swapped)),
+    "bias_missing-choice": ("deepseek3", with_weights("e_score_correction_bias", torch.zeros_like)),
+    "norm_kind": ("qwen3", without_last_norm),
+    "rounding": ("granite", with_weights("", to_bfloat16)),
+    "rope_dimensions": ("phi2", with_config(rope_parameters=rope(10000.0, partial_rotary_factor=0.75))),
+    "rope_position": ("qwen3", with_gap(7, 3)),
     "attention_sinks": ("gpt-oss", with_weights("sinks", lambda w: w - 1e6, layers=(0, 2))),
 }
 

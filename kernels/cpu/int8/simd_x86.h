@@ -142,7 +142,8 @@ ASSAY_ALWAYS_INLINE float f16_at(const uint8_t* half) {
 // Eight pairs of halves, as they stand at the start of a block: the first ones, the second ones.
 ASSAY_ALWAYS_INLINE void split_f16_pairs(const uint32_t (&pairs)[8], F32x8& first, F32x8& second) {
   const auto floats = [&](int at) {
-    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs + at)));
+    const auto pair = [&](int i) { return static_cast<int32_t>(pairs[at + i]); };
+    return _mm256_cvtph_ps(_mm_setr_epi32(pair(0), pair(1), pair(2), pair(3)));
   };
   const auto ordered = [](__m256 a) {
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(a), 0xD8));

@@ -17,7 +17,7 @@
 namespace assay {
 namespace {
 
-constexpr int64_t kMaxHeader = 100'000'000;  // the format's own limit
+constexpr int64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 constexpr size_t kAlignment = 8;
 constexpr const char* kHint = "give a file that assay convert or safetensors wrote";
 
@@ -56,7 +56,7 @@ std::string SafetensorsWriter::header() const {
 
 void SafetensorsWriter::close() {
   const std::string text = header();
-  if (std::ssize(text) > kMaxHeader) {
+  if (std::ssize(text) > kMaxHeaderBytes) {
     throw Error("more arrays than the format can hold", path_, "convert to NPZ or Parquet");
   }
   NewFile file(path_);
@@ -86,7 +86,7 @@ class SafetensorsReader : public ArrayReader {
     if (file_.read(reinterpret_cast<char*>(start), 8, 0) != 8) fail("is not a safetensors file");
     uint64_t length = 0;
     for (int i = 0; i < 8; ++i) length |= static_cast<uint64_t>(start[i]) << (8 * i);
-    if (length > static_cast<uint64_t>(kMaxHeader) ||
+    if (length > static_cast<uint64_t>(kMaxHeaderBytes) ||
         static_cast<int64_t>(length) > file_.size() - 8) {
       fail("is not a safetensors file: the length of its header is out of range");
     }

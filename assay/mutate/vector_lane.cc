@@ -14,10 +14,10 @@
 namespace assay {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInfiniteRatio = std::numeric_limits<double>::infinity();
 
 LaneResult wrong_at(std::string place) {
-  return {.caught = true, .place = std::move(place), .ratio = kInfinity, .worst_ratio = kInfinity};
+  return {.caught = true, .place = std::move(place), .ratio = kInfiniteRatio, .worst_ratio = kInfiniteRatio};
 }
 
 bool reads_blocks_correctly(const std::string& folder, TensorType type,

@@ -23,6 +23,8 @@ struct Expected {
   // Of the faults that change the logits beyond the tolerance, those that are not named,
   std::set<std::string> missed = {};
   size_t named = 0;  // and how many are, of all forms together
+  // Named as another one that is the same function.
+  std::set<std::string> alike = {};
 };
 
 void PrintTo(const Expected& expected, std::ostream* out) {
@@ -68,7 +70,7 @@ class WholeNetwork : public LogitsLogs, public testing::WithParamInterface<Expec
       if (!fault.cause.empty()) tally.missed.insert(what);
     } else if (found == fault.cause) {
       ++tally.named;
-    } else {
+    } else if (!GetParam().alike.contains(what)) {
       tally.wrong.push_back(what + ": " + comparison.causes[0].sentence);
     }
   }
@@ -98,7 +100,8 @@ TEST_P(WholeNetwork, NamesMistakesByLogitsAloneAndNoneWrongly) {
 
 // Not named: embeddings that are scaled give what a scaled residual stream of layer 0 does; a
 // result that is moved to the next token needs rows that are not computed after the last attention;
-// a norm's variance that is no plain factor where the norm has a bias.
+// a norm's variance that is no plain factor where the norm has a bias. OLMo2's attention that is
+// scaled before a norm is that norm with another eps: the sentence has both.
 INSTANTIATE_TEST_SUITE_P(
     , WholeNetwork,
     testing::Values(
@@ -114,24 +117,17 @@ INSTANTIATE_TEST_SUITE_P(
                   "norm-unbiased-variance of form 0", "norm-unbiased-variance of form 1",
                   "norm-unbiased-variance of form 2"},
                  133},
-        Expected{"olmo2", true, false, {"embedding-scaled of form 0", "token-shift of form 2"}, 45},
-        Expected{"qwen3", true, false, {"embedding-scaled of form 0", "token-shift of form 0"}, 51},
-        Expected{
-            "qwen2.5", true, false, {"embedding-scaled of form 0", "token-shift of form 0"}, 54},
-        Expected{
-            "llama3", true, false, {"embedding-scaled of form 0", "token-shift of form 1"}, 51},
-        Expected{
-            "granite", true, false, {"embedding-scaled of form 0", "token-shift of form 1"}, 52},
-        Expected{"phi3",
-                 true,
-                 false,
-                 {"embedding-scaled of form 1", "inputs-f16 of form 0", "token-shift of form 2"},
-                 54},
+        Expected{"olmo2", true, false, {"token-shift of form 2"}, 53, {"scaled of form 2"}},
+        Expected{"qwen3", true, false, {"token-shift of form 1"}, 60},
+        Expected{"qwen2.5", true, false, {"token-shift of form 1"}, 60},
+        Expected{"llama3", true, false, {"token-shift of form 2"}, 57},
+        Expected{"granite", true, false, {"token-shift of form 2"}, 61},
+        Expected{"phi3", true, false, {"inputs-f16 of form 1", "token-shift of form 0"}, 60},
         Expected{"tinyllama",
                  false,
                  false,
-                 {"residual-attn-doubled of form 0", "token-shift of form 0"},
-                 43}),
+                 {"residual-attn-doubled of form 1", "token-shift of form 1"},
+                 47}),
     [](const testing::TestParamInfo<Expected>& one) {
       std::string name = one.param.model;
       std::erase(name, '.');

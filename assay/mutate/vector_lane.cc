@@ -17,7 +17,10 @@ namespace {
 constexpr double kInfiniteRatio = std::numeric_limits<double>::infinity();
 
 LaneResult wrong_at(std::string place) {
-  return {.caught = true, .place = std::move(place), .ratio = kInfiniteRatio, .worst_ratio = kInfiniteRatio};
+  return {.caught = true,
+          .place = std::move(place),
+          .ratio = kInfiniteRatio,
+          .worst_ratio = kInfiniteRatio};
 }
 
 bool reads_blocks_correctly(const std::string& folder, TensorType type,

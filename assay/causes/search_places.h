@@ -20,8 +20,8 @@ std::optional<Op> find_op(const std::string& checkpoint);
 std::vector<int64_t> positions_to_try(const TensorStore& store, const std::string& checkpoint,
                                       int64_t first_token);
 
-// Where all positions of a checkpoint fail from one on, two at least, and all before it pass. One
-// of the tail may pass if its error is far above all before it.
+// Where all positions of a checkpoint fail from one on, two at least, and all before it pass. Of
+// the tail some may pass if their errors are far above all before it.
 struct Tail {
   int64_t from = 0;
   int64_t first_right = 0;

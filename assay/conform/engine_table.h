@@ -59,7 +59,7 @@ struct TableCell {
   std::optional<double> from_explained;  // from the explanation
   std::string first_divergence;  // the first checkpoint that differs, where layers were logged
   std::string log;
-  std::string compare;  // the command that compares the log again; empty where there is none
+  std::string compare;  // compares the log again; empty where no log is
   std::string command;  // that repeats all
   double seconds = 0;   // that the engine took for it
 };

@@ -113,10 +113,12 @@ void require_right_checkpoints(const Feature& feature, const Precision& precisio
 
 // What an engine logged may be right and show nothing: the output of a layer says nothing of the
 // head, one position nothing of a window. Then the feature is not honoured, but unsupported.
-void require_evidence(const Feature& feature, const Precision& precision, const std::string& folder,
+// `limit` is how far a log may be from the feature that still is honoured.
+void require_evidence(const Feature& feature, double limit, const std::string& folder,
                       TableCell& cell) {
   if (cell.error->positions < cell.error->total) {
-    cell.text = fmt::format("at {} of {} positions", cell.error->positions, cell.error->total);
+    cell.text += fmt::format("{}at {} of {} positions", cell.text.empty() ? "" : ", ",
+                             cell.error->positions, cell.error->total);
   }
   if (cell.checkpoint == kLogitsName && cell.error->whole == cell.error->total) return;
   const bool leaves_out =
@@ -127,7 +129,7 @@ void require_evidence(const Feature& feature, const Precision& precision, const 
     return;
   }
   for (const Explanation& each : explanations(feature, folder, cell)) {
-    if (each.left > precision.clean) continue;
+    if (each.left > limit) continue;
     cell.finding = Finding::kUnsupported;
     cell.text = "logs too little to tell it from an engine that " + text_of(each);
     return;
@@ -150,7 +152,7 @@ void judge(const Feature& feature, const Precision& precision, const std::string
   const double error = cell.error->rel_l2;
   cell.finding = error <= precision.clean ? Finding::kHonoured : Finding::kDiffers;
   if (error <= precision.clean) {
-    require_evidence(feature, precision, folder, cell);
+    require_evidence(feature, precision.clean, folder, cell);
     require_right_checkpoints(feature, precision, cell);
     return;
   }
@@ -159,6 +161,7 @@ void judge(const Feature& feature, const Precision& precision, const std::string
   if (error <= precision.tolerance) {
     cell.finding = Finding::kHonoured;
     cell.text = fmt::format("is off by {:.1e}, which {} may cost", error, precision.name);
+    require_evidence(feature, precision.tolerance, folder, cell);
     require_right_checkpoints(feature, precision, cell);
   } else if (std::isfinite(error)) {
     cell.text =

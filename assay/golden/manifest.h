@@ -81,7 +81,7 @@ struct GoldenManifest {
   std::vector<GoldenFile> files;
 
   std::string folder() const;  // with a slash at its end; empty for the current one
-  const GoldenFile* file_of_type(const std::string& type) const;  // nullptr if there is none
+  const GoldenFile* file_of_type(const std::string& type) const;  // nullptr: of no such type
 };
 
 inline constexpr int64_t kManifestSchema = 2;

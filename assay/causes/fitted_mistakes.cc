@@ -29,7 +29,7 @@ void add_factor(const Evidence& evidence, const Features& right, std::vector<Fit
   fitted.push_back({"sign", "has the opposite sign", 0, 0, std::move(negative)});
   if (!(square > 0)) return;
   const double factor = product / square;
-  if (std::abs(factor) < kZero) return;
+  if (std::abs(factor) < kZero || is_nearly_one(factor)) return;
   Features scaled = right;
   for (auto& row : scaled) {
     for (double& value : row) value *= factor;
@@ -153,6 +153,10 @@ std::vector<size_t> order_of(const Evidence& evidence, const Features& right, si
 }
 
 }  // namespace
+
+bool is_nearly_one(double factor) {
+  return std::abs(factor - 1) < 1e-4;
+}
 
 bool has_distinct_rows(const Features& rows, size_t count) {
   constexpr double kSame = 1e-6;  // of the squares; float leaves 1e-13

@@ -17,6 +17,10 @@ struct Fitted {
   std::vector<std::vector<double>> features;  // what it predicts, for each of Evidence::tokens()
 };
 
+// No constant of a network is wrong by so little: that a tensor seems multiplied by such a factor
+// is what a small error before it leaves.
+bool is_nearly_one(double factor);
+
 // Whether at least `count` of the rows differ from each other. What is the same at every token of a
 // prompt that repeats one is seen once, not at many tokens.
 bool has_distinct_rows(const std::vector<std::vector<double>>& rows, size_t count);

@@ -35,7 +35,7 @@ class Fits : public FaultyLogs {
   // Of two logs that differ by `wrong` alone, of all values or of sketches and heads.
   Comparison differ(const Rows& right,
                     const std::function<float(float value, size_t token, size_t i)>& wrong,
-                    int64_t head_values = kAllValues) {
+                    int64_t head_values = kAllValues, double tolerance = 1e-4) {
     const LogOptions options{"", head_values, true, head_values != kAllValues};
     LogWriter ref(folder_ + "/ref.jsonl", options);
     LogWriter got(folder_ + "/got.jsonl", options);
@@ -47,7 +47,7 @@ class Fits : public FaultyLogs {
     }
     ref.close();
     got.close();
-    return compare(nullptr, ref.path(), got.path());
+    return compare(nullptr, ref.path(), got.path(), tolerance);
   }
 
   static std::string named(const Comparison& comparison) {
@@ -66,6 +66,15 @@ TEST_F(Fits, NamesAConstant) {
   ASSERT_THAT(found.causes, SizeIs(1)) << found.cause_hint;
   EXPECT_EQ(found.causes[0].name, "bias_missing");
   EXPECT_THAT(found.causes[0].sentence, HasSubstr("the same vector at every token"));
+}
+
+// A small error before the tensor may leave just that.
+TEST_F(Fits, NamesNoFactorThatIsNearlyOne) {
+  const auto times = [](float factor) {
+    return [=](float x, size_t, size_t) { return x * factor; };
+  };
+  EXPECT_EQ(named(differ(normal_rows(), times(1.00005F), kAllValues, 1e-5)), "");
+  EXPECT_EQ(named(differ(normal_rows(), times(1.0002F), kAllValues, 1e-5)), "scale");
 }
 
 // Some models add so much to K that its rows are nearly one.

@@ -207,7 +207,7 @@ void attention(benchmark::State& state, KvType type) {
   const Buffer<std::byte> kv = random_kv(kernels, type, n_keys);
   const auto q = on_device(kernels, random_floats(shape.n_heads * shape.head_dim));
   const auto position = on_device(kernels, std::vector<int32_t>{static_cast<int32_t>(n_keys - 1)});
-  Buffer<float> scratch(kernels.memory(), kernels.fused()->attention_scratch(shape, n_keys));
+  Buffer<std::byte> scratch(kernels.memory(), kernels.fused()->attention_scratch(shape, n_keys));
   Buffer<float> out(kernels.memory(), q.size());
   FusedToken token;
   token.position = position.data();

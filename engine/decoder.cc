@@ -91,7 +91,7 @@ Decoder::Decoder(const ModelConfig& config, const Weights& weights, Kernels& ker
   logits_ = floats(config.n_vocab);
   const auto most = static_cast<size_t>(key_capacity(kv.capacity() - 1));
   attention_scratch_ =
-      Buffer<float>(memory_, fused_.attention_scratch(shape_, static_cast<int64_t>(most)));
+      Buffer<std::byte>(memory_, fused_.attention_scratch(shape_, static_cast<int64_t>(most)));
   choice_scratch_ = Buffer<std::byte>(memory_, fused_.choice_scratch(config.n_vocab));
   choices_ = fused_.host_choices();
   choosable_ = Buffer<uint8_t>(memory_, static_cast<size_t>(config.n_vocab));

@@ -103,7 +103,7 @@ class Decoder {
   Buffer<float> attn_;
   Buffer<float> act_;
   Buffer<float> logits_;
-  Buffer<float> attention_scratch_;
+  Buffer<std::byte> attention_scratch_;
   Buffer<std::byte> choice_scratch_;
   Buffer<uint8_t> choosable_;
   // What only a probe sees, allocated when one does.

@@ -72,7 +72,7 @@ struct FusedAttention {
   AttentionShape shape;
   FusedToken token;
   int64_t most_keys = 0;
-  float* scratch = nullptr;  // [attention_scratch(shape, most_keys)]
+  void* scratch = nullptr;  // attention_scratch(shape, most_keys) bytes
   float* out = nullptr;
 };
 

@@ -61,8 +61,9 @@ enum class InstructionSet : uint8_t { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx5
 // The best instruction set that both the processor and the operating system offer.
 InstructionSet best_instruction_set();
 
-// kExact: weights as stored, dequantised to float; products and sums in float. kFast: where weights
-// are stored in blocks, activations are rounded to 8 bits with one scale for each 16 of them, whose
+// kExact: weights as stored, dequantised to float; products with weights that are not stored in
+// blocks, and attention, are summed in double and rounded to float once, all else is in float.
+// Norms sum in double in every math. kFast: where weights are stored in blocks, activations are rounded to 8 bits with one scale for each 16 of them, whose
 // products are summed as whole numbers. Either gives the same bits for any number of
 // threads, any split of tokens over calls, and on every instruction set. kLibrary: kFast, but
 // products with kLibraryTokens and more are by cuBLAS (library.h), of inputs rounded to F16, or

@@ -88,7 +88,7 @@ case $1 in
   tests)
     gtest "single ops have the CPU's bits" emulated_test 'Gpu/OpTest.*'
     gtest "products against cuBLAS" emulated_test 'Gpu/LibraryTest.*'
-    gtest "fused ops have the CPU's bits" emulated_test 'Gpu/FusedTest.*'
+    gtest "fused ops have the CPU's bits" emulated_test 'Gpu/FusedTest.*:Gpu/RecordingTest.*'
     gtest "sessions have the CPU's bits" emulated_test 'Gpu/DeviceSession.*'
     gtest "goldens at once" golden_test 'Gpu/*_at_once'
     gtest "goldens token by token" golden_test 'Gpu/*_token_by_token'
@@ -110,7 +110,7 @@ case $1 in
     bench "exact" "^cuda_$1/$2/[^/]*/exact/" ;;
   sanitize)
     command -v compute-sanitizer >/dev/null || { echo "run.sh: no compute-sanitizer here" >&2; exit 2; }
-    for suite in OpTest FusedTest; do
+    for suite in OpTest FusedTest RecordingTest; do
       step "$suite" compute-sanitizer --tool "$2" --error-exitcode 1 "$here/bin/emulated_test" \
         --gtest_filter="Gpu/$suite.*"
     done ;;

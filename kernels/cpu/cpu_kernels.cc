@@ -121,11 +121,11 @@ class CpuKernels final : public Kernels {
     pool_.parallel_for(count, width == 1 ? 1024 : 1, std::cref(body));
   }
 
-  // Calls body(thread, scratch) once a thread, each with `floats` of scratch of its own.
+  // Calls body(thread, scratch) once a thread, each with so many bytes of scratch of its own.
   template <class Body>
-  void on_each_thread(int64_t floats, const Body& body) {
+  void on_each_thread(int64_t bytes, const Body& body) {
     const int64_t n_threads = pool_.n_threads();
-    const int64_t apart = (floats + kLineFloats - 1) / kLineFloats * kLineFloats;
+    const int64_t apart = (bytes + kLineBytes - 1) / kLineBytes * kLineFloats;
     if (scratch_.size() < static_cast<size_t>(apart * n_threads + kLineFloats)) {
       scratch_.resize(static_cast<size_t>(apart * n_threads + kLineFloats));
     }
@@ -145,6 +145,7 @@ class CpuKernels final : public Kernels {
             std::min(count, units * (thread + 1) / n_threads * grain)};
   }
 
+  bool is_exact() const { return int8_ == nullptr; }
   bool by_int8(const WeightMatrix& w) const {
     return int8_ != nullptr && tensor_type_info(w.type).block_elements > 1;
   }
@@ -162,14 +163,16 @@ class CpuKernels final : public Kernels {
 
 void CpuKernels::run(std::span<const MatmulCall> calls) {
   if (calls.empty() || calls.front().n_tokens == 0) return;
-  int64_t scratch_floats = 0;
+  int64_t scratch_bytes = 0;
   const uint8_t* activations = nullptr;
   for (const MatmulCall& m : calls) {
     const bool int8 = by_int8(m.w);
-    scratch_floats = std::max(scratch_floats, int8 ? int8_->scratch(m) : f_.matmul_scratch(m));
+    const int64_t bytes =
+        int8 ? int8_->scratch(m) * int64_t{sizeof(float)} : f_.matmul_scratch(m, is_exact());
+    scratch_bytes = std::max(scratch_bytes, bytes);
     if (int8 && activations == nullptr) activations = int8_activations(m);
   }
-  on_each_thread(scratch_floats, [&](int64_t thread, float* scratch) {
+  on_each_thread(scratch_bytes, [&](int64_t thread, float* scratch) {
     for (const MatmulCall& m : calls) {
       const bool int8 = by_int8(m.w);
       const auto [first, last] = part(thread, m.w.rows, int8 ? 16 : 4);
@@ -177,7 +180,7 @@ void CpuKernels::run(std::span<const MatmulCall> calls) {
       if (int8) {
         int8_rows(m, activations, first, last, scratch);
       } else {
-        f_.matmul_rows(m, first, last, scratch);
+        f_.matmul_rows(m, is_exact(), first, last, scratch);
       }
     }
   });
@@ -245,14 +248,15 @@ void CpuKernels::run(const AttentionCall& a) {
     tile /= 2;
   }
   const int64_t tiles = (queries + tile - 1) / tile;
-  on_each_thread(f_.attention_scratch(a), [&](int64_t thread, float* scratch) {
+  on_each_thread(f_.attention_scratch(a, is_exact()), [&](int64_t thread, float* scratch) {
     const auto [first, last] = part(thread, shape.n_kv_heads * tiles, 1);
     for (int64_t i = first; i < last; ++i) {
       // Late tokens see more keys than early ones: tiles are taken from both ends in turn, so that
       // the threads' shares weigh the same.
       const int64_t slot = i % tiles;
       const int64_t index = slot % 2 == 0 ? slot / 2 : tiles - 1 - slot / 2;
-      f_.attend(a, i / tiles, index * tile, std::min(queries, (index + 1) * tile), scratch);
+      f_.attend(a, is_exact(), i / tiles, index * tile, std::min(queries, (index + 1) * tile),
+                scratch);
     }
   });
 }

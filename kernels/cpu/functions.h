@@ -14,9 +14,10 @@ namespace assay::cpu {
 struct Functions {
   void (*dequantize_row)(TensorType type, const void* data, int64_t n, float* out);
 
-  // Rows [first, last) of the product, for all tokens. scratch[matmul_scratch(...)].
-  void (*matmul_rows)(const MatmulCall& m, int64_t first, int64_t last, float* scratch);
-  int64_t (*matmul_scratch)(const MatmulCall& m);
+  // Rows [first, last) of the product, for all tokens, in exact math or by floats, with
+  // matmul_scratch(...) bytes at a multiple of 64.
+  void (*matmul_rows)(const MatmulCall& m, bool exact, int64_t first, int64_t last, void* scratch);
+  int64_t (*matmul_scratch)(const MatmulCall& m, bool exact);
 
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t width,
                    float* out);
@@ -24,11 +25,11 @@ struct Functions {
                      int64_t n_tokens, int64_t width, float* out);
 
   // The queries that read one key-value head are numbered token by token, and within a token head
-  // by head. Queries [first, last), at most max_query_tile of them.
-  // scratch[attention_scratch(...)].
-  void (*attend)(const AttentionCall& a, int64_t kv_head, int64_t first, int64_t last,
-                 float* scratch);
-  int64_t (*attention_scratch)(const AttentionCall& a);
+  // by head. Queries [first, last), at most max_query_tile of them, in exact math or by floats,
+  // with attention_scratch(...) bytes at a multiple of 64.
+  void (*attend)(const AttentionCall& a, bool exact, int64_t kv_head, int64_t first, int64_t last,
+                 void* scratch);
+  int64_t (*attention_scratch)(const AttentionCall& a, bool exact);
   int64_t max_query_tile;
 
   void (*store_f16)(const float* x, int64_t count, uint16_t* out);

@@ -4,59 +4,68 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/cpu/functions.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/sums.h"
 
 namespace assay::ASSAY_ISA {
 
 // Two matrices of rows that are multiplied with each other, every row of `w` with every row of
 // `x`, and where the product of row r and token t goes: out[t * out_stride + r].
+template <class Real>
 struct Panel {
-  const float* w;
+  const Real* w;
   int64_t w_stride;
-  const float* x;
-  int64_t columns;  // also the stride of x
+  const Real* x;
+  int64_t columns;    // also the stride of x; in double a multiple of 16
+  const float* bias;  // in double; may be null
   float* out;
   int64_t out_stride;
 };
 
-template <int64_t kRows, int64_t kTokens, class Load>
-ASSAY_ALWAYS_INLINE void accumulate_tile(const Panel& p, int64_t column, Load load_lanes,
-                                         F32x16 (&sums)[kTokens][kRows]) {
-  F32x16 w[kRows];
+template <class Sums, int64_t kRows, int64_t kTokens, class Load>
+ASSAY_ALWAYS_INLINE void accumulate_tile(const Panel<typename Sums::Real>& p, int64_t column,
+                                         Load load_lanes,
+                                         typename Sums::Lanes (&sums)[kTokens][kRows]) {
+  typename Sums::Lanes w[kRows];
 #pragma GCC unroll 8
   for (int64_t r = 0; r < kRows; ++r) w[r] = load_lanes(p.w + r * p.w_stride + column);
 #pragma GCC unroll 8
   for (int64_t t = 0; t < kTokens; ++t) {
-    const F32x16 x = load_lanes(p.x + t * p.columns + column);
+    const typename Sums::Lanes x = load_lanes(p.x + t * p.columns + column);
 #pragma GCC unroll 8
-    for (int64_t r = 0; r < kRows; ++r) sums[t][r] = fma(w[r], x, sums[t][r]);
+    for (int64_t r = 0; r < kRows; ++r) sums[t][r] = Sums::add_product(w[r], x, sums[t][r]);
   }
 }
 
 // kRows x kTokens products, each in the order of dot_rows; their sums stay in registers.
-template <int64_t kRows, int64_t kTokens>
-void multiply_tile(const Panel& p) {
-  F32x16 sums[kTokens][kRows];
+template <class Sums, int64_t kRows, int64_t kTokens>
+void multiply_tile(const Panel<typename Sums::Real>& p) {
+  using Real = typename Sums::Real;
+  typename Sums::Lanes sums[kTokens][kRows];
 #pragma GCC unroll 8
   for (int64_t t = 0; t < kTokens; ++t) {
 #pragma GCC unroll 8
-    for (int64_t r = 0; r < kRows; ++r) sums[t][r] = zero();
+    for (int64_t r = 0; r < kRows; ++r) sums[t][r] = Sums::zero();
   }
   int64_t column = 0;
   for (; column + 16 <= p.columns; column += 16) {
-    accumulate_tile<kRows, kTokens>(
-        p, column, [](const float* a) { return load(a); }, sums);
+    accumulate_tile<Sums, kRows, kTokens>(
+        p, column, [](const Real* a) { return load(a); }, sums);
   }
-  if (const int64_t left = p.columns - column; left > 0) {
-    const auto load_left = [left](const float* a) { return load_partial(a, left); };
-    accumulate_tile<kRows, kTokens>(p, column, load_left, sums);
+  if constexpr (!Sums::kInDouble) {
+    if (const int64_t left = p.columns - column; left > 0) {
+      const auto load_left = [left](const float* a) { return load_partial(a, left); };
+      accumulate_tile<Sums, kRows, kTokens>(p, column, load_left, sums);
+    }
   }
 #pragma GCC unroll 8
   for (int64_t t = 0; t < kTokens; ++t) {
     float* out = p.out + t * p.out_stride;
-    if constexpr (kRows == 4) {
+    if constexpr (Sums::kInDouble) {
+#pragma GCC unroll 8
+      for (int64_t r = 0; r < kRows; ++r) out[r] = rounded_with_bias(sum(sums[t][r]), p.bias, r);
+    } else if constexpr (kRows == 4) {
       store_sums(out, sums[t][0], sums[t][1], sums[t][2], sums[t][3]);
     } else {
 #pragma GCC unroll 8
@@ -66,22 +75,26 @@ void multiply_tile(const Panel& p) {
 }
 
 // `n_rows` rows of w with the kTokens rows of x.
-template <int64_t kTokens>
-void multiply_token_tile(Panel p, int64_t n_rows) {
-  for (; n_rows >= kTileRows; n_rows -= kTileRows) {
-    multiply_tile<kTileRows, kTokens>(p);
-    p.w += kTileRows * p.w_stride;
-    p.out += kTileRows;
-  }
-  for (; n_rows > 0; --n_rows, p.w += p.w_stride, ++p.out) multiply_tile<1, kTokens>(p);
+template <class Sums, int64_t kTokens>
+void multiply_token_tile(Panel<typename Sums::Real> p, int64_t n_rows) {
+  const auto multiply = [&]<int64_t kRows>(Count<kRows>) {
+    for (; n_rows >= kRows; n_rows -= kRows) {
+      multiply_tile<Sums, kRows, kTokens>(p);
+      p.w += kRows * p.w_stride;
+      p.out += kRows;
+      if (p.bias != nullptr) p.bias += kRows;
+    }
+  };
+  multiply(Count<Sums::kRows>());
+  multiply(Count<1>());
 }
 
 // As multiply_token_tile for n_tokens <= kTokens.
-template <int64_t kTokens>
-void multiply_tokens(const Panel& p, int64_t n_rows, int64_t n_tokens) {
+template <class Sums, int64_t kTokens>
+void multiply_tokens(const Panel<typename Sums::Real>& p, int64_t n_rows, int64_t n_tokens) {
   if constexpr (kTokens > 0) {
-    if (n_tokens == kTokens) return multiply_token_tile<kTokens>(p, n_rows);
-    multiply_tokens<kTokens - 1>(p, n_rows, n_tokens);
+    if (n_tokens == kTokens) return multiply_token_tile<Sums, kTokens>(p, n_rows);
+    multiply_tokens<Sums, kTokens - 1>(p, n_rows, n_tokens);
   }
 }
 
@@ -94,59 +107,121 @@ inline const float* aligned(const float* x, int64_t count, float* scratch) {
   return scratch;
 }
 
+// x[count] as doubles, and zeros up to a multiple of 16.
+inline void widen(const float* x, int64_t count, double* out) {
+  int64_t i = 0;
+  for (; i + 16 <= count; i += 16) store(out + i, to_double(load(x + i)));
+  if (i < count) store(out + i, to_double(load_partial(x + i, count - i)));
+}
+
 // Rows that are dequantised together before they meet the tokens: they stay in the second-level
 // cache while all tokens pass by.
-inline int64_t rows_per_panel(int64_t columns) {
-  constexpr int64_t kPanelFloats = int64_t{64} * 1024;
+template <class Sums>
+int64_t rows_per_panel(int64_t columns) {
+  constexpr int64_t kPanelBytes = int64_t{256} * 1024;
   constexpr int64_t kMaxRows = 64;
-  const int64_t fitting = kPanelFloats / columns / 4 * 4;
+  const int64_t row = columns * static_cast<int64_t>(sizeof(typename Sums::Real));
+  const int64_t fitting = kPanelBytes / row / 4 * 4;
   return fitting < 4 ? 4 : fitting > kMaxRows ? kMaxRows : fitting;
 }
 
 // One cache line more than a row takes: with a power of two, all rows of a tile and of its tokens
 // would meet in the same few places of the first-level cache.
 inline int64_t panel_stride(int64_t columns) {
-  return (columns + 15) / 16 * 16 + 16;
+  return round_up_to_16(columns) + 16;
 }
 
-// Scratch holds a panel of rows, then a tile of tokens.
-inline int64_t panel_floats(int64_t columns) {
-  return rows_per_panel(columns) * panel_stride(columns);
+// Scratch holds a panel of rows, then a tile of tokens, and in double a row as it was read.
+template <class Sums>
+int64_t panel_numbers(int64_t columns) {
+  return rows_per_panel<Sums>(columns) * panel_stride(columns);
 }
 
-inline int64_t matmul_scratch(const MatmulCall& m) {
-  return m.n_tokens == 1 ? 0 : panel_floats(m.w.columns) + kTileTokens * m.w.columns;
+template <class Sums>
+int64_t scratch_bytes(int64_t columns) {
+  const int64_t numbers =
+      panel_numbers<Sums>(columns) + (Sums::kTokens + 1) * round_up_to_16(columns);
+  return numbers * static_cast<int64_t>(sizeof(typename Sums::Real));
+}
+
+// Whether products of exact math with this type are summed in double.
+inline bool is_in_double(const MatmulCall& m, bool exact) {
+  return exact && row_functions(m.w.type).multiply_in_double != nullptr;
+}
+
+inline int64_t matmul_scratch(const MatmulCall& m, bool exact) {
+  if (m.n_tokens == 1) return 0;
+  return is_in_double(m, exact) ? scratch_bytes<DoubleSums>(m.w.columns)
+                                : scratch_bytes<FloatSums>(m.w.columns);
 }
 
 // `n_rows` rows, at `panel`, with all tokens.
-inline void multiply_panel(const MatmulCall& m, const float* panel, int64_t first_row,
-                           int64_t n_rows, float* tile) {
+template <class Sums>
+void multiply_panel(const MatmulCall& m, const typename Sums::Real* panel, int64_t first_row,
+                    int64_t n_rows, typename Sums::Real* tile) {
   const int64_t columns = m.w.columns;
-  for (int64_t t = 0; t < m.n_tokens; t += kTileTokens) {
-    const int64_t n = m.n_tokens - t < kTileTokens ? m.n_tokens - t : kTileTokens;
-    const float* x = aligned(m.x + t * columns, n * columns, tile);
-    const Panel p = {panel,   panel_stride(columns), x, columns, m.out + t * m.w.rows + first_row,
-                     m.w.rows};
-    multiply_tokens<kTileTokens>(p, n_rows, n);
+  const int64_t stride = panel_stride(columns);
+  for (int64_t t = 0; t < m.n_tokens; t += Sums::kTokens) {
+    const int64_t n = m.n_tokens - t < Sums::kTokens ? m.n_tokens - t : Sums::kTokens;
+    const float* x = m.x + t * columns;
+    float* out = m.out + t * m.w.rows + first_row;
+    if constexpr (Sums::kInDouble) {
+      const int64_t padded = round_up_to_16(columns);
+      for (int64_t i = 0; i < n; ++i) widen(x + i * columns, columns, tile + i * padded);
+      const float* bias = m.bias == nullptr ? nullptr : m.bias + first_row;
+      multiply_tokens<Sums, Sums::kTokens>({panel, stride, tile, padded, bias, out, m.w.rows},
+                                           n_rows, n);
+    } else {
+      const float* near = aligned(x, n * columns, tile);
+      multiply_tokens<Sums, Sums::kTokens>({panel, stride, near, columns, nullptr, out, m.w.rows},
+                                           n_rows, n);
+    }
   }
 }
 
-inline void matmul_rows(const MatmulCall& m, int64_t first, int64_t last, float* scratch) {
+// Rows [first, last), at `rows`, with several tokens.
+template <class Sums>
+void multiply_panels(const MatmulCall& m, const uint8_t* rows, int64_t first, int64_t last,
+                     void* scratch) {
+  using Real = typename Sums::Real;
+  const RowFunctions& functions = row_functions(m.w.type);
+  const int64_t columns = m.w.columns;
+  const size_t stride = row_bytes(m.w.type, columns);
+  const int64_t at_once = rows_per_panel<Sums>(columns);
+  auto* panel = static_cast<Real*>(scratch);
+  Real* tile = panel + panel_numbers<Sums>(columns);
+  for (int64_t row = first; row < last; row += at_once) {
+    const int64_t n_rows = last - row < at_once ? last - row : at_once;
+    for (int64_t r = 0; r < n_rows; ++r, rows += stride) {
+      Real* const own = panel + r * panel_stride(columns);
+      if constexpr (Sums::kInDouble) {
+        auto* floats = reinterpret_cast<float*>(tile + Sums::kTokens * round_up_to_16(columns));
+        functions.read(rows, columns, floats);
+        widen(floats, columns, own);
+      } else {
+        functions.read(rows, columns, own);
+      }
+    }
+    multiply_panel<Sums>(m, panel, row, n_rows, tile);
+  }
+}
+
+inline void matmul_rows(const MatmulCall& m, bool exact, int64_t first, int64_t last,
+                        void* scratch) {
   const RowFunctions& functions = row_functions(m.w.type);
   const int64_t columns = m.w.columns;
   const size_t stride = row_bytes(m.w.type, columns);
   const auto* rows = static_cast<const uint8_t*>(m.w.data) + static_cast<size_t>(first) * stride;
+  if (is_in_double(m, exact)) {
+    if (m.n_tokens > 1) return multiply_panels<DoubleSums>(m, rows, first, last, scratch);
+    return functions.multiply_in_double(rows, stride, last - first, columns, m.x,
+                                        m.bias == nullptr ? nullptr : m.bias + first,
+                                        m.out + first);
+  }
   if (m.n_tokens == 1) {
     functions.multiply(rows, stride, last - first, columns, m.x, m.out + first);
   } else {
-    const int64_t at_once = rows_per_panel(columns);
-    for (int64_t row = first; row < last; row += at_once) {
-      const int64_t n_rows = last - row < at_once ? last - row : at_once;
-      for (int64_t r = 0; r < n_rows; ++r, rows += stride) {
-        functions.read(rows, columns, scratch + r * panel_stride(columns));
-      }
-      multiply_panel(m, scratch, row, n_rows, scratch + panel_floats(columns));
-    }
+    multiply_panels<FloatSums>(m, rows, first, last, scratch);
   }
   if (m.bias == nullptr) return;
   for (int64_t t = 0; t < m.n_tokens; ++t) {

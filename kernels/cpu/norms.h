@@ -2,65 +2,84 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/simd.h"
 
 namespace assay::ASSAY_ISA {
 
-// Sums over x[n] in 16 float lanes: lanes = accumulate(lanes, next 16 elements, how many of them
-// there are; the rest is zero). Runs of 512 elements are summed so and the runs in double, so that
-// the error does not grow with n.
-template <class Function>
-ASSAY_ALWAYS_INLINE double sum_of(const float* x, int64_t n, Function accumulate) {
+// Sums over n elements in 16 double lanes: lanes = accumulate(lanes, read(i, count)), where
+// read(i, count) gives the elements from i on, of which there are `count`, and zeros for the rest
+// of 16. Runs of 512 elements are summed so, and then the runs, so that a device can share them
+// out.
+template <class Read, class Accumulate>
+ASSAY_ALWAYS_INLINE double sum_of(int64_t n, Read read, Accumulate accumulate) {
   constexpr int64_t kRun = 512;
   double total = 0.0;
   for (int64_t first = 0; first < n; first += kRun) {
     const int64_t last = n - first < kRun ? n : first + kRun;
-    F32x16 lanes = zero();
+    F64x16 lanes = splat(0.0);
     int64_t i = first;
-    for (; i + 16 <= last; i += 16) lanes = accumulate(lanes, load(x + i), 16);
-    if (i < last) lanes = accumulate(lanes, load_partial(x + i, last - i), last - i);
-    total += static_cast<double>(sum(lanes));
+    for (; i + 16 <= last; i += 16) lanes = accumulate(lanes, read(i, 16));
+    if (i < last) lanes = accumulate(lanes, read(i, last - i));
+    total += sum(lanes);
   }
   return total;
 }
 
-// The first n lanes of a, zero in the others.
-ASSAY_ALWAYS_INLINE F32x16 first_lanes_of(F32x16 a, int64_t n) {
-  const auto lanes = static_cast<uint32_t>((uint64_t{1} << static_cast<unsigned>(n)) - 1U);
-  return as_float(bit_and(as_int(a), add_where(splat_int(0), lanes, -1)));
+ASSAY_ALWAYS_INLINE F64x16 add_square(const F64x16& lanes, const F64x16& v) {
+  return add(lanes, mul(v, v));
 }
 
 inline double inverse_root(double mean_square, float eps) {
   return 1.0 / __builtin_sqrt(mean_square + static_cast<double>(eps));
 }
 
+// out = (x - mean) * scale * weight + bias, a row, rounded once; `bias` may be null.
+inline void scale_row(const float* x, double mean, double scale, const float* weight,
+                      const float* bias, int64_t width, float* out) {
+  for (int64_t i = 0; i < width; i += 16) {
+    const int64_t n = width - i < 16 ? width - i : 16;
+    const auto read = [&](const float* row) {
+      return to_double(n == 16 ? load(row + i) : load_partial(row + i, n));
+    };
+    F64x16 v = mul(mul(sub(read(x), splat(mean)), splat(scale)), read(weight));
+    if (bias != nullptr) v = add(v, read(bias));
+    if (n == 16) {
+      store(out + i, to_float(v));
+    } else {
+      store_partial(out + i, n, to_float(v));
+    }
+  }
+}
+
 inline void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens,
                      int64_t width, float* out) {
   for (int64_t t = 0; t < n_tokens; ++t, x += width, out += width) {
-    const double squares =
-        sum_of(x, width, [](F32x16 lanes, F32x16 v, int64_t) { return fma(v, v, lanes); });
+    const auto read = [&](int64_t i, int64_t n) {
+      return to_double(n == 16 ? load(x + i) : load_partial(x + i, n));
+    };
+    const double squares = sum_of(width, read, add_square);
     const double scale = inverse_root(squares / static_cast<double>(width), eps);
-    const F32x16 factor = splat(static_cast<float>(scale));
-    map(x, weight, width, out, [&](F32x16 v, F32x16 w) { return mul(mul(v, factor), w); });
+    scale_row(x, 0.0, scale, weight, nullptr, width, out);
   }
 }
 
 inline void layer_norm(const float* x, const float* weight, const float* bias, float eps,
                        int64_t n_tokens, int64_t width, float* out) {
   for (int64_t t = 0; t < n_tokens; ++t, x += width, out += width) {
+    const auto read = [&](int64_t i, int64_t n) {
+      return to_double(n == 16 ? load(x + i) : load_partial(x + i, n));
+    };
     const double total =
-        sum_of(x, width, [](F32x16 lanes, F32x16 v, int64_t) { return add(lanes, v); });
-    const F32x16 mean = splat(static_cast<float>(total / static_cast<double>(width)));
-    const double squares = sum_of(x, width, [&](F32x16 lanes, F32x16 v, int64_t n) {
-      const F32x16 centred = n == 16 ? sub(v, mean) : first_lanes_of(sub(v, mean), n);
-      return fma(centred, centred, lanes);
-    });
+        sum_of(width, read, [](const F64x16& lanes, const F64x16& v) { return add(lanes, v); });
+    const double mean = total / static_cast<double>(width);
+    double means_of_last[16] = {};
+    for (int64_t i = 0; i < width % 16; ++i) means_of_last[i] = mean;
+    const auto read_centred = [&](int64_t i, int64_t n) {
+      return sub(read(i, n), n == 16 ? splat(mean) : load(means_of_last));
+    };
+    const double squares = sum_of(width, read_centred, add_square);
     const double scale = inverse_root(squares / static_cast<double>(width), eps);
-    const F32x16 factor = splat(static_cast<float>(scale));
-    map(x, weight, width, out,
-        [&](F32x16 v, F32x16 w) { return mul(mul(sub(v, mean), factor), w); });
-    if (bias != nullptr) add(out, bias, width, out);
+    scale_row(x, mean, scale, weight, bias, width, out);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "kernels/cpu/coded_weights.h"
 #include "kernels/cpu/k_weights.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/sums.h"
 #include "kernels/cpu/weights.h"
 #include "kernels/tensor_type.h"
 
@@ -108,16 +109,20 @@ ASSAY_ALWAYS_INLINE void dot_blocked_rows(const uint8_t* rows, size_t stride, in
   }
 }
 
-template <class Type>
-ASSAY_ALWAYS_INLINE F32x16 dot_plain_row(const uint8_t* row, int64_t columns, const float* x) {
-  F32x16 sums = zero();
+// The same order in either numbers.
+template <class Type, class Sums>
+ASSAY_ALWAYS_INLINE typename Sums::Real dot_plain_row(const uint8_t* row, int64_t columns,
+                                                      const float* x) {
+  typename Sums::Lanes sums = Sums::zero();
   int64_t i = 0;
   for (; i + 16 <= columns; i += 16, row += 16 * Type::kBytes) {
-    sums = fma(Type::read(row), load(x + i), sums);
+    sums = Sums::add_product(Sums::lanes(Type::read(row)), Sums::lanes(load(x + i)), sums);
   }
-  if (i == columns) return sums;
-  const int64_t n = columns - i;
-  return fma(Type::read_partial(row, n), load_partial(x + i, n), sums);
+  if (const int64_t n = columns - i; n > 0) {
+    sums = Sums::add_product(Sums::lanes(Type::read_partial(row, n)),
+                             Sums::lanes(load_partial(x + i, n)), sums);
+  }
+  return sum(sums);
 }
 
 template <class Type>
@@ -162,7 +167,20 @@ void multiply_rows(const uint8_t* rows, size_t stride, int64_t n_rows, int64_t c
   } else if constexpr (ReadByBlock<Type>) {
     for (; r < n_rows; ++r, rows += stride) out[r] = sum(dot_row_by_block<Type>(rows, columns, x));
   } else {
-    for (; r < n_rows; ++r, rows += stride) out[r] = sum(dot_plain_row<Type>(rows, columns, x));
+    for (; r < n_rows; ++r, rows += stride) {
+      out[r] = dot_plain_row<Type, FloatSums>(rows, columns, x);
+    }
+  }
+}
+
+// The same of plain numbers, in double; `bias`, which may be null, is added before a product is
+// rounded.
+template <class Type>
+void multiply_rows_in_double(const uint8_t* rows, size_t stride, int64_t n_rows, int64_t columns,
+                             const float* x, const float* bias, float* out) {
+  for (int64_t r = 0; r < n_rows; ++r, rows += stride) {
+    const double product = dot_plain_row<Type, DoubleSums>(rows, columns, x);
+    out[r] = rounded_with_bias(product, bias, r);
   }
 }
 
@@ -170,10 +188,22 @@ struct RowFunctions {
   void (*read)(const uint8_t* data, int64_t n, float* out);
   void (*multiply)(const uint8_t* rows, size_t stride, int64_t n_rows, int64_t columns,
                    const float* x, float* out);
+  // Null of types whose products are not summed in double.
+  void (*multiply_in_double)(const uint8_t* rows, size_t stride, int64_t n_rows, int64_t columns,
+                             const float* x, const float* bias, float* out);
 };
 
 template <class Type>
-constexpr RowFunctions kRowFunctions = {read_row<Type>, multiply_rows<Type>};
+constexpr RowFunctions row_functions_of() {
+  if constexpr (Blocked<Type> || ReadByBlock<Type>) {
+    return {read_row<Type>, multiply_rows<Type>, nullptr};
+  } else {
+    return {read_row<Type>, multiply_rows<Type>, multiply_rows_in_double<Type>};
+  }
+}
+
+template <class Type>
+constexpr RowFunctions kRowFunctions = row_functions_of<Type>();
 
 inline const RowFunctions& row_functions(TensorType type) {
   switch (type) {

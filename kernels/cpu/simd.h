@@ -1,6 +1,7 @@
 #pragma once
 
-// F32x16, sixteen float lanes, and I32x16 for the instruction set this source is compiled for.
+// F32x16, sixteen float lanes, F64x16, as many of double, and I32x16, for the instruction set this
+// source is compiled for.
 //
 // The kernels of this folder are compiled once for each instruction set, each time in a namespace
 // of its own (ASSAY_ISA). All sets offer the same operations and each gives the same bits on all of

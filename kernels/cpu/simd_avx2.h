@@ -17,16 +17,23 @@ struct F32x16 {
   __m256 hi;
 };
 
+struct F64x16 {
+  __m256d v[4];
+};
+
 struct I32x16 {
   __m256i lo;
   __m256i hi;
 };
 
 // Register tiles: as many sums as the 16 registers hold beside their inputs, two each. Rows of a
-// matrix-vector product; rows and tokens of a matrix product; queries of attention.
+// matrix-vector product; rows and tokens of a matrix product, and of one in double; queries of
+// attention.
 constexpr int64_t kDotRows = 4;
 constexpr int64_t kTileRows = 2;
 constexpr int64_t kTileTokens = 3;
+constexpr int64_t kTileRowsF64 = 1;
+constexpr int64_t kTileTokensF64 = 2;
 constexpr int64_t kTileQueries = 1;
 constexpr bool kAlignTokens = true;  // see aligned() in matmul.h
 
@@ -265,6 +272,74 @@ ASSAY_ALWAYS_INLINE I32x16 as_int(F32x16 a) {
 
 ASSAY_ALWAYS_INLINE F32x16 as_float(I32x16 a) {
   return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)};
+}
+
+ASSAY_ALWAYS_INLINE F64x16 splat(double value) {
+  const __m256d four = _mm256_set1_pd(value);
+  return {{four, four, four, four}};
+}
+
+ASSAY_ALWAYS_INLINE F64x16 load(const double* doubles) {
+  return {{_mm256_loadu_pd(doubles), _mm256_loadu_pd(doubles + 4), _mm256_loadu_pd(doubles + 8),
+           _mm256_loadu_pd(doubles + 12)}};
+}
+
+ASSAY_ALWAYS_INLINE void store(double* out, const F64x16& a) {
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) _mm256_storeu_pd(out + 4 * i, a.v[i]);
+}
+
+ASSAY_ALWAYS_INLINE F64x16 to_double(F32x16 a) {
+  return {{_mm256_cvtps_pd(_mm256_castps256_ps128(a.lo)),
+           _mm256_cvtps_pd(_mm256_extractf128_ps(a.lo, 1)),
+           _mm256_cvtps_pd(_mm256_castps256_ps128(a.hi)),
+           _mm256_cvtps_pd(_mm256_extractf128_ps(a.hi, 1))}};
+}
+
+ASSAY_ALWAYS_INLINE F32x16 to_float(const F64x16& a) {
+  return {_mm256_set_m128(_mm256_cvtpd_ps(a.v[1]), _mm256_cvtpd_ps(a.v[0])),
+          _mm256_set_m128(_mm256_cvtpd_ps(a.v[3]), _mm256_cvtpd_ps(a.v[2]))};
+}
+
+template <class Function>
+ASSAY_ALWAYS_INLINE F64x16 each_four(Function f) {
+  return {{f(0), f(1), f(2), f(3)}};
+}
+
+ASSAY_ALWAYS_INLINE F64x16 add(const F64x16& a, const F64x16& b) {
+  return each_four([&](int i) { return _mm256_add_pd(a.v[i], b.v[i]); });
+}
+
+ASSAY_ALWAYS_INLINE F64x16 sub(const F64x16& a, const F64x16& b) {
+  return each_four([&](int i) { return _mm256_sub_pd(a.v[i], b.v[i]); });
+}
+
+ASSAY_ALWAYS_INLINE F64x16 mul(const F64x16& a, const F64x16& b) {
+  return each_four([&](int i) { return _mm256_mul_pd(a.v[i], b.v[i]); });
+}
+
+ASSAY_ALWAYS_INLINE F64x16 div(const F64x16& a, const F64x16& b) {
+  return each_four([&](int i) { return _mm256_div_pd(a.v[i], b.v[i]); });
+}
+
+ASSAY_ALWAYS_INLINE F64x16 add_exact_product(const F64x16& a, const F64x16& b, const F64x16& c) {
+  return each_four([&](int i) { return _mm256_fmadd_pd(a.v[i], b.v[i], c.v[i]); });
+}
+
+ASSAY_ALWAYS_INLINE F64x16 max(const F64x16& a, const F64x16& b) {
+  return each_four([&](int i) { return _mm256_max_pd(a.v[i], b.v[i]); });
+}
+
+ASSAY_ALWAYS_INLINE double sum(const F64x16& a) {
+  const __m256d fours = _mm256_add_pd(_mm256_add_pd(a.v[0], a.v[2]), _mm256_add_pd(a.v[1], a.v[3]));
+  const __m128d twos = _mm_add_pd(_mm256_castpd256_pd128(fours), _mm256_extractf128_pd(fours, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(twos, _mm_unpackhi_pd(twos, twos)));
+}
+
+ASSAY_ALWAYS_INLINE double max_lane(const F64x16& a) {
+  const __m256d fours = _mm256_max_pd(_mm256_max_pd(a.v[0], a.v[2]), _mm256_max_pd(a.v[1], a.v[3]));
+  const __m128d twos = _mm_max_pd(_mm256_castpd256_pd128(fours), _mm256_extractf128_pd(fours, 1));
+  return _mm_cvtsd_f64(_mm_max_sd(twos, _mm_unpackhi_pd(twos, twos)));
 }
 
 }  // namespace assay::ASSAY_ISA

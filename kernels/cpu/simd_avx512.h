@@ -16,15 +16,23 @@ struct F32x16 {
   __m512 v;
 };
 
+struct F64x16 {
+  __m512d lo;
+  __m512d hi;
+};
+
 struct I32x16 {
   __m512i v;
 };
 
 // Register tiles: as many sums as the 32 registers hold beside their inputs. Rows of a
-// matrix-vector product; rows and tokens of a matrix product; queries of attention.
+// matrix-vector product; rows and tokens of a matrix product, and of one in double; queries of
+// attention.
 constexpr int64_t kDotRows = 4;
 constexpr int64_t kTileRows = 4;
 constexpr int64_t kTileTokens = 6;
+constexpr int64_t kTileRowsF64 = 2;
+constexpr int64_t kTileTokensF64 = 6;
 constexpr int64_t kTileQueries = 4;
 constexpr bool kAlignTokens = false;  // see aligned() in matmul.h
 
@@ -265,6 +273,72 @@ ASSAY_ALWAYS_INLINE I32x16 as_int(F32x16 a) {
 
 ASSAY_ALWAYS_INLINE F32x16 as_float(I32x16 a) {
   return {_mm512_castsi512_ps(a.v)};
+}
+
+ASSAY_ALWAYS_INLINE F64x16 splat(double value) {
+  return {_mm512_set1_pd(value), _mm512_set1_pd(value)};
+}
+
+ASSAY_ALWAYS_INLINE F64x16 load(const double* doubles) {
+  return {_mm512_loadu_pd(doubles), _mm512_loadu_pd(doubles + 8)};
+}
+
+ASSAY_ALWAYS_INLINE void store(double* out, F64x16 a) {
+  _mm512_storeu_pd(out, a.lo);
+  _mm512_storeu_pd(out + 8, a.hi);
+}
+
+ASSAY_ALWAYS_INLINE F64x16 to_double(F32x16 a) {
+  return {_mm512_maskz_cvtps_pd(0xFF, _mm512_maskz_extractf32x8_ps(0xFF, a.v, 0)),
+          _mm512_maskz_cvtps_pd(0xFF, _mm512_maskz_extractf32x8_ps(0xFF, a.v, 1))};
+}
+
+// To nearest, ties to even.
+ASSAY_ALWAYS_INLINE F32x16 to_float(F64x16 a) {
+  const __m256 hi = _mm512_maskz_cvtpd_ps(0xFF, a.hi);
+  const __m256 lo = _mm512_maskz_cvtpd_ps(0xFF, a.lo);
+  const __m512 lower = _mm512_maskz_insertf32x8(kAllLanes, _mm512_setzero_ps(), lo, 0);
+  return {_mm512_maskz_insertf32x8(kAllLanes, lower, hi, 1)};
+}
+
+ASSAY_ALWAYS_INLINE F64x16 add(F64x16 a, F64x16 b) {
+  return {_mm512_add_pd(a.lo, b.lo), _mm512_add_pd(a.hi, b.hi)};
+}
+
+ASSAY_ALWAYS_INLINE F64x16 sub(F64x16 a, F64x16 b) {
+  return {_mm512_sub_pd(a.lo, b.lo), _mm512_sub_pd(a.hi, b.hi)};
+}
+
+ASSAY_ALWAYS_INLINE F64x16 mul(F64x16 a, F64x16 b) {
+  return {_mm512_mul_pd(a.lo, b.lo), _mm512_mul_pd(a.hi, b.hi)};
+}
+
+ASSAY_ALWAYS_INLINE F64x16 div(F64x16 a, F64x16 b) {
+  return {_mm512_div_pd(a.lo, b.lo), _mm512_div_pd(a.hi, b.hi)};
+}
+
+ASSAY_ALWAYS_INLINE F64x16 add_exact_product(F64x16 a, F64x16 b, F64x16 c) {
+  return {_mm512_fmadd_pd(a.lo, b.lo, c.lo), _mm512_fmadd_pd(a.hi, b.hi, c.hi)};
+}
+
+ASSAY_ALWAYS_INLINE F64x16 max(F64x16 a, F64x16 b) {
+  return {_mm512_maskz_max_pd(0xFF, a.lo, b.lo), _mm512_maskz_max_pd(0xFF, a.hi, b.hi)};
+}
+
+ASSAY_ALWAYS_INLINE double sum(F64x16 a) {
+  const __m512d eights = _mm512_add_pd(a.lo, a.hi);
+  const __m256d fours = _mm256_add_pd(_mm512_maskz_extractf64x4_pd(0xF, eights, 0),
+                                      _mm512_maskz_extractf64x4_pd(0xF, eights, 1));
+  const __m128d twos = _mm_add_pd(_mm256_castpd256_pd128(fours), _mm256_extractf128_pd(fours, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(twos, _mm_unpackhi_pd(twos, twos)));
+}
+
+ASSAY_ALWAYS_INLINE double max_lane(F64x16 a) {
+  const __m512d eights = _mm512_maskz_max_pd(0xFF, a.lo, a.hi);
+  const __m256d fours = _mm256_max_pd(_mm512_maskz_extractf64x4_pd(0xF, eights, 0),
+                                      _mm512_maskz_extractf64x4_pd(0xF, eights, 1));
+  const __m128d twos = _mm_max_pd(_mm256_castpd256_pd128(fours), _mm256_extractf128_pd(fours, 1));
+  return _mm_cvtsd_f64(_mm_max_sd(twos, _mm_unpackhi_pd(twos, twos)));
 }
 
 // Codes of four bits, of which only the low four bits of each lane count, to the values they stand

@@ -16,9 +16,14 @@ using I32x4 = int32_t __attribute__((vector_size(16)));
 using S8x4 = int8_t __attribute__((vector_size(4)));
 using U8x4 = uint8_t __attribute__((vector_size(4)));
 using U32x4 = uint32_t __attribute__((vector_size(16)));
+using F64x2 = double __attribute__((vector_size(16)));
 
 struct F32x16 {
   F32x4 v[4];
+};
+
+struct F64x16 {
+  F64x2 v[8];
 };
 
 struct I32x16 {
@@ -28,6 +33,8 @@ struct I32x16 {
 constexpr int64_t kDotRows = 1;
 constexpr int64_t kTileRows = 2;
 constexpr int64_t kTileTokens = 2;
+constexpr int64_t kTileRowsF64 = 1;
+constexpr int64_t kTileTokensF64 = 1;
 constexpr bool kAlignTokens = false;
 constexpr int64_t kTileQueries = 1;
 
@@ -327,6 +334,75 @@ ASSAY_ALWAYS_INLINE F32x16 as_float(I32x16 a) {
   F32x16 result;
   std::memcpy(result.v, a.v, sizeof(result.v));
   return result;
+}
+
+// {f(0), ..., f(7)}
+template <class Function>
+ASSAY_ALWAYS_INLINE F64x16 each_pair(Function f) {
+  return {{f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)}};
+}
+
+ASSAY_ALWAYS_INLINE F64x16 splat(double value) {
+  return each_pair([&](int) { return F64x2{value, value}; });
+}
+
+ASSAY_ALWAYS_INLINE F64x16 load(const double* doubles) {
+  F64x16 result;
+  std::memcpy(result.v, doubles, sizeof(result.v));
+  return result;
+}
+
+ASSAY_ALWAYS_INLINE void store(double* out, const F64x16& a) {
+  std::memcpy(out, a.v, sizeof(a.v));
+}
+
+ASSAY_ALWAYS_INLINE F64x16 to_double(const F32x16& a) {
+  return each_pair([&](int i) {
+    const F32x4& four = a.v[i / 2];
+    const int first = i % 2 * 2;
+    return F64x2{static_cast<double>(four[first]), static_cast<double>(four[first + 1])};
+  });
+}
+
+ASSAY_ALWAYS_INLINE F32x16 to_float(const F64x16& a) {
+  return each_lane<F32x16>([&](int l) { return static_cast<float>(a.v[l / 2][l % 2]); });
+}
+
+ASSAY_ALWAYS_INLINE F64x16 add(const F64x16& a, const F64x16& b) {
+  return each_pair([&](int i) { return a.v[i] + b.v[i]; });
+}
+
+ASSAY_ALWAYS_INLINE F64x16 sub(const F64x16& a, const F64x16& b) {
+  return each_pair([&](int i) { return a.v[i] - b.v[i]; });
+}
+
+ASSAY_ALWAYS_INLINE F64x16 mul(const F64x16& a, const F64x16& b) {
+  return each_pair([&](int i) { return a.v[i] * b.v[i]; });
+}
+
+ASSAY_ALWAYS_INLINE F64x16 div(const F64x16& a, const F64x16& b) {
+  return each_pair([&](int i) { return a.v[i] / b.v[i]; });
+}
+
+ASSAY_ALWAYS_INLINE F64x16 add_exact_product(const F64x16& a, const F64x16& b, const F64x16& c) {
+  return add(mul(a, b), c);
+}
+
+ASSAY_ALWAYS_INLINE F64x16 max(const F64x16& a, const F64x16& b) {
+  return each_pair([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+}
+
+ASSAY_ALWAYS_INLINE double sum(const F64x16& a) {
+  const F64x2 twos =
+      ((a.v[0] + a.v[4]) + (a.v[2] + a.v[6])) + ((a.v[1] + a.v[5]) + (a.v[3] + a.v[7]));
+  return twos[0] + twos[1];
+}
+
+ASSAY_ALWAYS_INLINE double max_lane(const F64x16& a) {
+  const auto greater = [](auto p, auto q) { return p > q ? p : q; };
+  const F64x2 twos = greater(greater(greater(a.v[0], a.v[4]), greater(a.v[2], a.v[6])),
+                             greater(greater(a.v[1], a.v[5]), greater(a.v[3], a.v[7])));
+  return greater(twos[0], twos[1]);
 }
 
 }  // namespace assay::portable

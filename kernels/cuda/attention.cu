@@ -12,10 +12,26 @@ namespace {
 constexpr int kTile = 32;                          // of queries, of keys, and of elements of a head
 constexpr int kQueries = kTile / kAttentionWarps;  // of a tile, that a warp has
 constexpr int kDepth = 64;                         // elements of a head that are staged at a time
-constexpr int kQuads = kDepth / 4;
-constexpr int kKeyStride = kQuads + 1;        // so that a warp's threads read from all banks
-constexpr int kWeightStride = kTile / 4 + 1;  // likewise
 
+// Adjacent numbers that are read from shared memory at once.
+template <class Number>
+constexpr int kPacked = 16 / sizeof(Number);
+template <class Number>
+struct alignas(16) Pack {
+  Number of[kPacked<Number>];
+};
+
+// Packs of a key, or of a query, that are staged.
+template <class Number>
+constexpr int kPacksOfKey = kDepth / kPacked<Number>;
+// From one key's to the next one's, so that a warp's threads read from all banks.
+template <class Number>
+constexpr int kKeyStride = kPacksOfKey<Number> + 1;
+// Likewise, of the weights that 32 queries have for a key.
+template <class Number>
+constexpr int kWeightStride = kTile / kPacked<Number> + 1;
+
+template <class Number>
 struct Queries {
   Global<const float> q;
   Keys keys;
@@ -23,8 +39,8 @@ struct Queries {
   int64_t n_tokens;
   int64_t first_key;  // that the first query sees
   int64_t max_keys;
-  Global<float> scores;  // of key first_key(position) + i at [token, head, i of max_keys]
-  Global<float> sums;    // of a query's scores after the softmax: [token, head]
+  Global<Number> scores;  // of key first_key(position) + i at [token, head, i of max_keys]
+  Global<Number> sums;    // of a query's scores after the softmax: [token, head]
   Global<float> out;
   Global<const float> sinks;  // [n_heads], or null
   int64_t value_dim;
@@ -40,22 +56,24 @@ struct Queries {
   }
 };
 
-template <class Element>
-__device__ float4 four_of(const Element& element, int first) {
-  return {element(first), element(first + 1), element(first + 2), element(first + 3)};
+// element(first), element(first + 1), ...
+template <class Number, class Element>
+__device__ Pack<Number> pack_of(const Element& element, int first) {
+  Pack<Number> pack;
+  ASSAY_UNROLL
+  for (int i = 0; i < kPacked<Number>; ++i) pack.of[i] = element(first + i);
+  return pack;
 }
 
-__device__ void add_products(const float4& a, const float4& b, float (&lanes)[kLanes], int first) {
-  lanes[first] = fmaf(a.x, b.x, lanes[first]);
-  lanes[first + 1] = fmaf(a.y, b.y, lanes[first + 1]);
-  lanes[first + 2] = fmaf(a.z, b.z, lanes[first + 2]);
-  lanes[first + 3] = fmaf(a.w, b.w, lanes[first + 3]);
-}
+// Blocks of score_kernel that find room on a multiprocessor: each thread holds 64 sums.
+template <class Number>
+constexpr int kScoreBlocks = std::is_same_v<Number, double> ? 1 : 2;
 
 // A block has the scores of 32 keys, a thread's own, with 32 queries, four a warp. Thread by thread
 // the sixteen lanes of a dot product (lanes.h) are sixteen sums.
-template <class Kv>
-ASSAY_KERNEL(kAttentionThreads, 2, score_kernel, ASSAY_CONSTANT(Queries) a) {
+template <class Kv, class Number>
+ASSAY_KERNEL(kAttentionThreads, kScoreBlocks<Number>, score_kernel,
+             ASSAY_CONSTANT(Queries<Number>) a) {
   const int64_t first_key = a.first_key + int64_t{blockIdx.x} * kTile;
   const int64_t head = blockIdx.y;
   const int64_t first_token = int64_t{blockIdx.z} * kTile;
@@ -63,18 +81,19 @@ ASSAY_KERNEL(kAttentionThreads, 2, score_kernel, ASSAY_CONSTANT(Queries) a) {
   if (first_key > last_position) return;  // the whole block
   if (first_key + kTile <= a.keys.first_key(a.first_of(first_token))) return;
 
-  ASSAY_SHARED(float4, keys, kTile * kKeyStride);
-  ASSAY_SHARED(float4, queries, kTile * kQuads);
+  constexpr int kPacks = kPacksOfKey<Number>;
+  ASSAY_SHARED(Pack<Number>, keys, kTile * kKeyStride<Number>);
+  ASSAY_SHARED(Pack<Number>, queries, kTile * kPacks);
   const auto head_dim = static_cast<int>(a.keys.shape.head_dim);
   const int64_t kv_head = a.keys.kv_head(head);
   const auto warp = static_cast<int>(threadIdx.x) / kWarp;
   const auto lane = static_cast<int>(threadIdx.x) % kWarp;
-  float sums[kQueries][kLanes] = {};
+  Number sums[kQueries][kLanes] = {};
   ASSAY_NO_UNROLL
   for (int done = 0; done < head_dim; done += kDepth) {
-    for (int i = static_cast<int>(threadIdx.x); i < kTile * kQuads; i += kAttentionThreads) {
-      const int row = i / kQuads;
-      const int d = done + i % kQuads * 4;
+    for (int i = static_cast<int>(threadIdx.x); i < kTile * kPacks; i += kAttentionThreads) {
+      const int row = i / kPacks;
+      const int d = done + i % kPacks * kPacked<Number>;
       const int64_t key = first_key + row;
       const int64_t token = first_token + row;
       // How many elements the key's and the query's vector have.
@@ -82,21 +101,25 @@ ASSAY_KERNEL(kAttentionThreads, 2, score_kernel, ASSAY_CONSTANT(Queries) a) {
       const int of_query = token < a.n_tokens ? head_dim : 0;
       const int64_t key_at = a.keys.vector(key, kv_head);
       const int64_t query_at = a.index(token, head) * head_dim;
-      keys[row * kKeyStride + i % kQuads] =
-          four_of([&](int e) { return e < of_key ? kv_value<Kv>(a.keys.k, key_at + e) : 0.0F; }, d);
-      queries[row * kQuads + i % kQuads] =
-          four_of([&](int e) { return e < of_query ? a.q[query_at + e] : 0.0F; }, d);
+      keys[row * kKeyStride<Number> + i % kPacks] = pack_of<Number>(
+          [&](int e) { return e < of_key ? kv_value<Kv>(a.keys.k, key_at + e) : 0.0F; }, d);
+      queries[row * kPacks + i % kPacks] =
+          pack_of<Number>([&](int e) { return e < of_query ? a.q[query_at + e] : 0.0F; }, d);
     }
     __syncthreads();
     ASSAY_NO_UNROLL
-    for (int quad = 0; quad < kQuads; quad += kLanes / 4) {
+    for (int pack = 0; pack < kPacks; pack += kLanes / kPacked<Number>) {
       ASSAY_UNROLL
-      for (int part = 0; part < kLanes / 4; ++part) {
-        const float4 key = keys[lane * kKeyStride + quad + part];
+      for (int part = 0; part < kLanes / kPacked<Number>; ++part) {
+        const Pack<Number> key = keys[lane * kKeyStride<Number> + pack + part];
         ASSAY_UNROLL
         for (int i = 0; i < kQueries; ++i) {
-          const float4 query = queries[(warp * kQueries + i) * kQuads + quad + part];
-          add_products(query, key, sums[i], part * 4);
+          const Pack<Number> query = queries[(warp * kQueries + i) * kPacks + pack + part];
+          ASSAY_UNROLL
+          for (int e = 0; e < kPacked<Number>; ++e) {
+            Number& sum = sums[i][part * kPacked<Number> + e];
+            sum = add_product(query.of[e], key.of[e], sum);
+          }
         }
       }
     }
@@ -107,7 +130,7 @@ ASSAY_KERNEL(kAttentionThreads, 2, score_kernel, ASSAY_CONSTANT(Queries) a) {
   for (int i = 0; i < kQueries; ++i) {
     const int64_t token = first_token + warp * kQueries + i;
     const int64_t position = a.first_of(token);
-    float score = sum_of_lanes(sums[i]) * a.keys.shape.scale;
+    Number score = sum_of_lanes(sums[i]) * a.keys.shape.scale;
     if (a.keys.shape.soft_cap > 0.0F) score = soft_capped(score, a.keys.shape.soft_cap);
     const int64_t at = key - a.keys.first_key(position);
     if (token >= a.n_tokens || key > position || at < 0) continue;
@@ -116,12 +139,13 @@ ASSAY_KERNEL(kAttentionThreads, 2, score_kernel, ASSAY_CONSTANT(Queries) a) {
 }
 
 // A block has one query.
-__global__ void softmax_kernel(Queries a) {
+template <class Number>
+__global__ void softmax_kernel(Queries<Number> a) {
   const int64_t query = a.index(blockIdx.y, blockIdx.x);
   const int64_t position = a.first_of(blockIdx.y);
-  const float sink = a.sinks ? static_cast<float>(a.sinks[blockIdx.x]) : -INFINITY;
-  const float sum = softmax_in_block(a.scores.from(query * a.max_keys),
-                                     position + 1 - a.keys.first_key(position), sink);
+  const Number sink = a.sinks ? static_cast<float>(a.sinks[blockIdx.x]) : -INFINITY;
+  const Number sum = softmax_in_block(a.scores.from(query * a.max_keys),
+                                      position + 1 - a.keys.first_key(position), sink);
   if (threadIdx.x == 0) a.sums[query] = sum;
 }
 
@@ -136,10 +160,11 @@ struct Seen {
 
 // A block has 32 elements of a head, a thread's own, for 32 queries, four a warp. Each sums runs of
 // keys, and adds the runs in ascending order.
-template <class Kv>
-ASSAY_KERNEL(kAttentionThreads, 2, value_kernel, ASSAY_CONSTANT(Queries) a) {
-  ASSAY_SHARED(float, values, kTile* kTile);             // [key, element]
-  ASSAY_SHARED(float4, weights, kTile * kWeightStride);  // [key, query]
+template <class Kv, class Number>
+ASSAY_KERNEL(kAttentionThreads, 2, value_kernel, ASSAY_CONSTANT(Queries<Number>) a) {
+  constexpr int kPacks = kQueries / kPacked<Number>;                   // of a warp's queries
+  ASSAY_SHARED(Number, values, kTile * kTile);                         // [key, element]
+  ASSAY_SHARED(Pack<Number>, weights, kTile * kWeightStride<Number>);  // [key, query]
   const auto n_heads = static_cast<unsigned>(a.keys.shape.n_heads);
   const int64_t head = blockIdx.x % n_heads;
   const int64_t value_dim = a.value_dim;
@@ -164,8 +189,8 @@ ASSAY_KERNEL(kAttentionThreads, 2, value_kernel, ASSAY_CONSTANT(Queries) a) {
   }
   const int64_t value_stride = a.keys.shape.n_kv_heads * value_dim;
   const int64_t own_value = a.keys.kv_head(head) * value_dim + element;
-  float totals[kQueries] = {};
-  float runs[kQueries] = {};
+  Number totals[kQueries] = {};
+  Number runs[kQueries] = {};
   ASSAY_NO_UNROLL
   for (int begin = first_key / kTile * kTile; begin <= last_key; begin += kTile) {
     ASSAY_UNROLL
@@ -176,24 +201,34 @@ ASSAY_KERNEL(kAttentionThreads, 2, value_kernel, ASSAY_CONSTANT(Queries) a) {
       values[row * kTile + lane] =
           is_there ? kv_value<Kv>(a.keys.v, key * value_stride + own_value) : 0.0F;
     }
-    weights[lane * kWeightStride + warp] = four_of(
-        [&](int i) {
-          const int key = begin + lane;
-          return seen[i].has(key) ? static_cast<float>(a.scores[seen[i].weights + key]) : 0.0F;
-        },
-        0);
+    ASSAY_UNROLL
+    for (int pack = 0; pack < kPacks; ++pack) {
+      weights[lane * kWeightStride<Number> + warp * kPacks + pack] = pack_of<Number>(
+          [&](int i) {
+            const int key = begin + lane;
+            return seen[i].has(key) ? static_cast<Number>(a.scores[seen[i].weights + key])
+                                    : Number{};
+          },
+          pack * kPacked<Number>);
+    }
     __syncthreads();
     const auto add_keys = [&](auto are_all_seen) {
       ASSAY_UNROLL_BY_4
       for (int key = 0; key < kTile; ++key) {
-        const float4 four = weights[key * kWeightStride + warp];
-        const float value = values[key * kTile + lane];
-        const float own[kQueries] = {four.x, four.y, four.z, four.w};
+        const Number value = values[key * kTile + lane];
+        Number own[kQueries];
+        ASSAY_UNROLL
+        for (int i = 0; i < kQueries; i += kPacked<Number>) {
+          const Pack<Number> pack =
+              weights[key * kWeightStride<Number> + warp * kPacks + i / kPacked<Number>];
+          ASSAY_UNROLL
+          for (int e = 0; e < kPacked<Number>; ++e) own[i + e] = pack.of[e];
+        }
         ASSAY_UNROLL
         for (int i = 0; i < kQueries; ++i) {
           // What a query does not see may be no number.
           if (decltype(are_all_seen)::value || seen[i].has(begin + key)) {
-            runs[i] = fmaf(own[i], value, runs[i]);
+            runs[i] = add_product(own[i], value, runs[i]);
           }
         }
       }
@@ -207,7 +242,7 @@ ASSAY_KERNEL(kAttentionThreads, 2, value_kernel, ASSAY_CONSTANT(Queries) a) {
       ASSAY_UNROLL
       for (int i = 0; i < kQueries; ++i) {
         totals[i] = totals[i] + runs[i];
-        runs[i] = 0.0F;
+        runs[i] = 0;
       }
     }
     __syncthreads();
@@ -217,12 +252,12 @@ ASSAY_KERNEL(kAttentionThreads, 2, value_kernel, ASSAY_CONSTANT(Queries) a) {
   for (int i = 0; i < kQueries; ++i) {
     if (own_token + i >= a.n_tokens) break;
     const int64_t query = a.index(own_token + i, head);
-    a.out[query * value_dim + element] = totals[i] / a.sums[query];
+    a.out[query * value_dim + element] = static_cast<float>(totals[i] / a.sums[query]);
   }
 }
 
-template <class Kv>
-void attend(Device& device, const Queries& queries) {
+template <class Kv, class Number>
+void attend(Device& device, const Queries<Number>& queries) {
   const auto heads = static_cast<unsigned>(queries.keys.shape.n_heads);
   const auto tokens = static_cast<unsigned>(queries.n_tokens);
   const unsigned query_tiles = blocks_for(queries.n_tokens, kTile);
@@ -230,11 +265,34 @@ void attend(Device& device, const Queries& queries) {
       blocks_for(queries.first_position + queries.n_tokens - queries.first_key, kTile);
   const unsigned parts = blocks_for(queries.value_dim, kTile);
   ASSAY_LAUNCH(device, (LaunchShape{{key_tiles, heads, query_tiles}, {kAttentionThreads, 1, 1}, 0}),
-               (score_kernel<Kv>), queries);
+               (score_kernel<Kv, Number>), queries);
   ASSAY_LAUNCH(device, (LaunchShape{{heads, tokens, 1}, {kAttentionThreads, 1, 1}, 0}),
-               softmax_kernel, queries);
+               (softmax_kernel<Number>), queries);
   ASSAY_LAUNCH(device, (LaunchShape{{heads * parts, query_tiles, 1}, {kAttentionThreads, 1, 1}, 0}),
-               (value_kernel<Kv>), queries);
+               (value_kernel<Kv, Number>), queries);
+}
+
+template <class Number>
+void attend_in(Device& device, const AttentionCall& call, Number* scratch) {
+  const AttentionShape& shape = call.shape;
+  const int64_t max_keys = attention_keys(shape, call.first_position, call.n_tokens);
+  const int64_t hidden = shape.window > 0 ? call.first_position - shape.window + 1 : 0;
+  const Queries<Number> queries = {call.q,
+                                   keys_of(call.kv, shape),
+                                   call.first_position,
+                                   call.n_tokens,
+                                   hidden > 0 ? hidden : 0,
+                                   max_keys,
+                                   scratch,
+                                   scratch + call.n_tokens * shape.n_heads * max_keys,
+                                   call.out,
+                                   call.sinks,
+                                   shape.value_dim()};
+  if (call.kv.type == KvType::kF32) {
+    attend<F32>(device, queries);
+  } else {
+    attend<F16>(device, queries);
+  }
 }
 
 }  // namespace
@@ -244,29 +302,18 @@ int64_t attention_keys(const AttentionShape& shape, int64_t first_position, int6
   return shape.window > 0 && shape.window < all ? shape.window : all;
 }
 
-int64_t attention_scratch(const AttentionShape& shape, int64_t first_position, int64_t n_tokens) {
-  return n_tokens * shape.n_heads * (attention_keys(shape, first_position, n_tokens) + 1);
+size_t attention_scratch(Math math, const AttentionShape& shape, int64_t first_position,
+                         int64_t n_tokens) {
+  const int64_t numbers =
+      n_tokens * shape.n_heads * (attention_keys(shape, first_position, n_tokens) + 1);
+  return static_cast<size_t>(numbers) * score_bytes(math);
 }
 
-void attention(Device& device, const AttentionCall& call, float* scratch) {
-  const AttentionShape& shape = call.shape;
-  const int64_t max_keys = attention_keys(shape, call.first_position, call.n_tokens);
-  const int64_t hidden = shape.window > 0 ? call.first_position - shape.window + 1 : 0;
-  const Queries queries = {call.q,
-                           keys_of(call.kv, shape),
-                           call.first_position,
-                           call.n_tokens,
-                           hidden > 0 ? hidden : 0,
-                           max_keys,
-                           scratch,
-                           scratch + call.n_tokens * shape.n_heads * max_keys,
-                           call.out,
-                           call.sinks,
-                           shape.value_dim()};
-  if (call.kv.type == KvType::kF32) {
-    attend<F32>(device, queries);
+void attention(Device& device, Math math, const AttentionCall& call, void* scratch) {
+  if (math == Math::kExact) {
+    attend_in(device, call, static_cast<double*>(scratch));
   } else {
-    attend<F16>(device, queries);
+    attend_in(device, call, static_cast<float*>(scratch));
   }
 }
 

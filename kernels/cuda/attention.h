@@ -8,7 +8,8 @@
 #include "kernels/kernels.h"
 
 // What the kernels of attention have in common; the order of all sums is that of
-// kernels/cpu/attention.h.
+// kernels/cpu/attention.h. `Number` is the type of scores and sums: double in exact math, else
+// float. Weights, which are floats, stand where their scores stood.
 namespace assay::ASSAY_DEVICE {
 
 constexpr int kWarp = 32;
@@ -93,21 +94,21 @@ __device__ void part_of_query(const Global<const float>& q, int64_t d, int64_t l
   }
 }
 
-template <class Kv, bool kWhole>
+template <class Kv, bool kWhole, class Number>
 __device__ void add_part(const uint4& part, const float (&query)[kPart<Kv>], int64_t left,
-                         float (&lanes)[kPart<Kv>]) {
+                         Number (&lanes)[kPart<Kv>]) {
   const uint32_t words[4] = {part.x, part.y, part.z, part.w};
   ASSAY_UNROLL
   for (int e = 0; e < kPart<Kv>; ++e) {
     if (!kWhole && e >= left) continue;
     const uint32_t bits = words[e * Kv::kBytes / 4] >> (e * Kv::kBytes % 4 * 8);
-    lanes[e] = fmaf(query[e], Kv::from_bits(bits), lanes[e]);
+    lanes[e] = add_product(query[e], Kv::from_bits(bits), lanes[e]);
   }
 }
 
 // store(i, score) of the query at q for the keys `first` + i, i in [begin, end), of head `kv_head`.
 // All threads of the block must call it.
-template <class Kv, bool kWhole, class Store>
+template <class Kv, class Number, bool kWhole, class Store>
 __device__ void score_keys(const Keys& keys, const Global<const float>& q, int64_t kv_head,
                            int64_t first, int64_t begin, int64_t end, const Store& store) {
   constexpr int kGroups = kAttentionThreads / kThreadsOfKey<Kv>;
@@ -115,7 +116,7 @@ __device__ void score_keys(const Keys& keys, const Global<const float>& q, int64
   const int64_t head_dim = keys.shape.head_dim;
   for (int64_t round = begin; round < end; round += kGroups * kKeysAhead) {
     const int64_t i = round + threadIdx.x / kThreadsOfKey<Kv>;
-    float lanes[kKeysAhead][kPart<Kv>] = {};
+    Number lanes[kKeysAhead][kPart<Kv>] = {};
     ASSAY_NO_UNROLL
     for (int64_t d = own * kPart<Kv>; d < head_dim; d += kPartsAhead * kLanes) {
       uint4 parts[kKeysAhead][kPartsAhead];
@@ -143,53 +144,73 @@ __device__ void score_keys(const Keys& keys, const Global<const float>& q, int64
     }
     ASSAY_UNROLL
     for (int k = 0; k < kKeysAhead; ++k) {
-      const float sum = sum_of_parts(lanes[k]);
+      const Number sum = sum_of_parts(lanes[k]);
       if (own == 0 && i + k * kGroups < end) store(i + k * kGroups, sum * keys.shape.scale);
     }
   }
 }
 
+// The greater of two; NaN is left out.
+__device__ inline float greater_of(float a, float b) {
+  return fmaxf(a, b);
+}
+__device__ inline double greater_of(double a, double b) {
+  return fmax(a, b);
+}
+
 // The greatest of `value` over all threads of the block, in each of them; NaN is left out. There
 // must be a barrier before it is called again.
-__device__ inline float greatest_in_block(float value) {
-  ASSAY_SHARED(float, greatest, kAttentionWarps);
+template <class Number>
+__device__ Number greatest_in_block(Number value) {
+  ASSAY_SHARED(Number, greatest, kAttentionWarps);
   for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-    value = fmaxf(value, __shfl_xor_sync(0xFFFFFFFFU, value, distance));
+    value = greater_of(value, __shfl_xor_sync(0xFFFFFFFFU, value, distance));
   }
   if (threadIdx.x % kWarp == 0) greatest[threadIdx.x / kWarp] = value;
   __syncthreads();
-  for (int warp = 0; warp < kAttentionWarps; ++warp) value = fmaxf(value, greatest[warp]);
+  for (int warp = 0; warp < kAttentionWarps; ++warp) {
+    value = greater_of(value, static_cast<Number>(greatest[warp]));
+  }
   return value;
 }
 
 // The greatest of n scores, in all threads of the block.
-template <class Array>
-__device__ float greatest_of(const Array& scores, int64_t n) {
-  float greatest = -INFINITY;
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) greatest = fmaxf(greatest, scores[i]);
+template <class Number, class Array>
+__device__ Number greatest_of(const Array& scores, int64_t n) {
+  Number greatest = -INFINITY;
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+    greatest = greater_of(greatest, static_cast<Number>(scores[i]));
+  }
   return greatest_in_block(greatest);
+}
+
+template <class Number>
+__device__ float weight_of(Number score, Number greatest) {
+  return exp_of(static_cast<float>(score - greatest));
 }
 
 // scores[n] become e^(score - greatest score); gives their sum, the sink's weight included: a score
 // without a key, -infinity for none. Barriers stand at its beginning's reads and at its end.
-template <class Array>
-__device__ float softmax_in_block(const Array& scores, int64_t n, float sink = -INFINITY) {
-  const float greatest = fmaxf(greatest_of(scores, n), sink);
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) scores[i] = exp_of(scores[i] - greatest);
+template <class Number, class Array>
+__device__ Number softmax_in_block(const Array& scores, int64_t n, Number sink = -INFINITY) {
+  const Number greatest = greater_of(greatest_of<Number>(scores, n), sink);
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+    scores[i] = weight_of<Number>(scores[i], greatest);
+  }
   __syncthreads();
-  const double sum = sum_in_block(n, [&](float lane, int64_t i) { return lane + scores[i]; });
-  return static_cast<float>(sum + static_cast<double>(exp_of(sink - greatest)));
+  const double sum = sum_in_block(n, [&](double lane, int64_t i) { return lane + scores[i]; });
+  return static_cast<Number>(sum + static_cast<double>(weight_of(sink, greatest)));
 }
 
 // The sum of weights[i] * value of the key `begin` + i over i in [0, n), of element d of the head.
 // The sum is one chain; what it reads comes kAhead keys ahead.
-template <class Kv, class Array>
-__device__ float sum_of_run(const Keys& keys, const Array& weights, int64_t kv_head, int64_t begin,
-                            int n, int64_t d) {
+template <class Kv, class Number, class Array>
+__device__ Number sum_of_run(const Keys& keys, const Array& weights, int64_t kv_head, int64_t begin,
+                             int n, int64_t d) {
   constexpr int kAhead = 32;
   const auto stride = static_cast<int>(keys.shape.n_kv_heads * keys.shape.head_dim) * Kv::kBytes;
   Global<const uint8_t> v = keys.v.from((keys.vector(begin, kv_head) + d) * Kv::kBytes);
-  float sum = 0.0F;
+  Number sum{};
   const auto add = [&](int first, auto is_whole) {
     float values[kAhead];
     ASSAY_UNROLL
@@ -200,7 +221,7 @@ __device__ float sum_of_run(const Keys& keys, const Array& weights, int64_t kv_h
     ASSAY_UNROLL
     for (int i = 0; i < kAhead; ++i) {
       if (!decltype(is_whole)::value && first + i >= n) continue;
-      sum = fmaf(weights[first + i], values[i], sum);
+      sum = add_product(weights[first + i], values[i], sum);
     }
     v = v.from(int64_t{kAhead} * stride);
   };

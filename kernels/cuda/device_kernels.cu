@@ -5,9 +5,9 @@
 namespace assay::ASSAY_DEVICE {
 namespace {
 
-// Scores of attention that stand in device memory at once; more tokens than fit go one part after
-// the other, which changes no result.
-constexpr int64_t kMaxScores = 32 * 1024 * 1024;
+// Bytes of attention's scores that stand in device memory at once; more tokens than fit go one part
+// after the other, which changes no result.
+constexpr int64_t kMaxScoreBytes = 128 * 1024 * 1024;
 constexpr int64_t kMaxTokens = 32768;  // a grid has no more in its second and third dimension
 
 size_t elements_of(const WeightMatrix& w) {
@@ -22,13 +22,13 @@ class DeviceFused final : public FusedKernels {
     return fused_takes(math_, width, is_normed, types);
   }
   size_t attention_scratch(const AttentionShape& shape, int64_t most_keys) const override {
-    return fused_attention_scratch(shape, most_keys);
+    return fused_attention_scratch(math_, shape, most_keys);
   }
   size_t choice_scratch(int64_t count) const override { return fused_choice_scratch(count); }
 
   void embed(const FusedEmbedding& step) override { fused_embed(device_, step); }
   void qkv(const FusedQkv& step) override { fused_qkv(device_, math_, step); }
-  void attention(const FusedAttention& step) override { fused_attention(device_, step); }
+  void attention(const FusedAttention& step) override { fused_attention(device_, math_, step); }
   void residual(const FusedResidual& step) override { fused_residual(device_, math_, step); }
   void activation(const FusedActivation& step) override { fused_activation(device_, math_, step); }
   void logits(const FusedLogits& step) override { fused_logits(device_, math_, step); }
@@ -105,7 +105,7 @@ class DeviceKernels final : public Kernels {
   Math math_;
   DeviceFused fused_;
   // After device_: freed before it.
-  Buffer<float> scores_;
+  Buffer<std::byte> scores_;   // of attention
   Buffer<std::byte> vectors_;  // of products
   std::unique_ptr<Library> library_;
   Buffer<uint16_t> half_vectors_, half_weights_;  // for it
@@ -126,7 +126,7 @@ void DeviceKernels::run(std::span<const MatmulCall> calls) {
         std::byte* scratch = room(vectors_, vectors_bytes(columns, call.n_tokens, int8));
         vectors = vectors_of(*device_, call.x, columns, call.n_tokens, int8, scratch);
       }
-      ASSAY_DEVICE::matmul(*device_, call, vectors);
+      ASSAY_DEVICE::matmul(*device_, math_, call, vectors);
     }
   }
 }
@@ -154,7 +154,8 @@ void DeviceKernels::run_in_library(std::span<const MatmulCall> calls) {
 void DeviceKernels::run(const AttentionCall& call) {
   const AttentionShape& shape = call.shape;
   const int64_t keys = attention_keys(shape, call.first_position, call.n_tokens);
-  int64_t at_once = kMaxScores / (shape.n_heads * keys);
+  int64_t at_once =
+      kMaxScoreBytes / (shape.n_heads * keys * static_cast<int64_t>(score_bytes(math_)));
   at_once = at_once < 1 ? 1 : at_once > kMaxTokens ? kMaxTokens : at_once;
   for (int64_t done = 0; done < call.n_tokens; done += at_once) {
     AttentionCall part = call;
@@ -162,8 +163,8 @@ void DeviceKernels::run(const AttentionCall& call) {
     part.out += done * shape.n_heads * shape.value_dim();
     part.first_position += done;
     part.n_tokens = call.n_tokens - done < at_once ? call.n_tokens - done : at_once;
-    const int64_t scores = attention_scratch(shape, part.first_position, part.n_tokens);
-    ASSAY_DEVICE::attention(*device_, part, room(scores_, static_cast<size_t>(scores)));
+    const size_t bytes = attention_scratch(math_, shape, part.first_position, part.n_tokens);
+    ASSAY_DEVICE::attention(*device_, math_, part, room(scores_, bytes));
   }
 }
 

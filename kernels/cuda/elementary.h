@@ -77,10 +77,9 @@ inline KvStore kv_store(KvType type, void* address) {
   return {nullptr, static_cast<uint16_t*>(address)};
 }
 
-// One norm's factor: the mean of squares to what an element is multiplied by.
-__device__ inline float inverse_root(double squares, int64_t width, float eps) {
-  return static_cast<float>(1.0 /
-                            sqrt(squares / static_cast<double>(width) + static_cast<double>(eps)));
+// One norm's factor: the sum of squares to what an element is multiplied by.
+__device__ inline double inverse_root(double squares, int64_t width, float eps) {
+  return 1.0 / sqrt(squares / static_cast<double>(width) + static_cast<double>(eps));
 }
 
 }  // namespace assay::ASSAY_DEVICE

@@ -48,8 +48,11 @@ __device__ inline float tanh_of(float x) {
   return x * p / q;
 }
 
-__device__ inline float soft_capped(float x, float cap) {
-  return cap * tanh_of(x / cap);
+// Of a float or a double, with the tangent of a float.
+template <class Number>
+__device__ Number soft_capped(Number x, float cap) {
+  const auto wide_cap = static_cast<Number>(cap);
+  return wide_cap * static_cast<Number>(tanh_of(static_cast<float>(x / wide_cap)));
 }
 
 }  // namespace assay::ASSAY_DEVICE

@@ -15,15 +15,16 @@ constexpr int kKeysPerBlock = 256;
 // each thread.
 constexpr int kElementsPerBlock = 64;
 
+template <class Number>
 struct Decode {
   Global<const float> q;
   Keys keys;
   Global<const int32_t> position;
   int64_t most_keys;
   int64_t most_runs;
-  Global<float> scores;   // [head, most_keys]
-  Global<float> weights;  // [head, most_keys]
-  Global<float> runs;     // [head, most_runs, head_dim]
+  Global<Number> scores;   // [head, most_keys]
+  Global<Number> weights;  // [head, most_keys]
+  Global<Number> runs;     // [head, most_runs, head_dim]
   Global<float> out;
 };
 
@@ -34,7 +35,8 @@ struct Seen {
   int64_t run;
   int64_t n_runs;
 
-  __device__ explicit Seen(const Decode& a)
+  template <class Number>
+  __device__ explicit Seen(const Decode<Number>& a)
       : position(a.position[0]),
         first(a.keys.first_key(position)),
         run(first / kKeyRun),
@@ -53,13 +55,13 @@ struct Seen {
 
 // out[first + d] = the sum of the runs in ascending order, divided by the sum of the weights, for d
 // in [0, n). runs[n_runs, n].
-template <class Array>
-__device__ void combine(const Decode& a, const Seen& seen, const Array& runs, float weight_sum,
-                        int64_t first, int64_t n) {
+template <class Number, class Array>
+__device__ void combine(const Decode<Number>& a, const Seen& seen, const Array& runs,
+                        Number weight_sum, int64_t first, int64_t n) {
   for (int64_t d = threadIdx.x; d < n; d += blockDim.x) {
-    float total = 0.0F;
+    Number total{};
     for (int64_t i = 0; i < seen.n_runs; ++i) total = total + runs[i * n + d];
-    a.out[blockIdx.y * a.keys.shape.head_dim + first + d] = total / weight_sum;
+    a.out[blockIdx.y * a.keys.shape.head_dim + first + d] = static_cast<float>(total / weight_sum);
   }
 }
 
@@ -73,22 +75,23 @@ struct Offset {
 };
 
 // store(i, score) for the keys seen.first + i, i in [begin, end), by all threads of the block.
-template <class Kv, class Store>
-__device__ void score_seen(const Decode& a, const Seen& seen, int64_t begin, int64_t end,
+template <class Kv, class Number, class Store>
+__device__ void score_seen(const Decode<Number>& a, const Seen& seen, int64_t begin, int64_t end,
                            const Store& store) {
   const int64_t head_dim = a.keys.shape.head_dim;
   const int64_t kv_head = a.keys.kv_head(blockIdx.y);
   const Global<const float> q = a.q.from(blockIdx.y * head_dim);
   if (head_dim % kPart<Kv> == 0) {
-    score_keys<Kv, true>(a.keys, q, kv_head, seen.first, begin, end, store);
+    score_keys<Kv, Number, true>(a.keys, q, kv_head, seen.first, begin, end, store);
   } else {
-    score_keys<Kv, false>(a.keys, q, kv_head, seen.first, begin, end, store);
+    score_keys<Kv, Number, false>(a.keys, q, kv_head, seen.first, begin, end, store);
   }
 }
 
 // Values are read after the softmax: until then they come to the second-level cache.
-template <class Kv>
-__device__ void prefetch_values(const Decode& a, const Seen& seen, int64_t first, int64_t n) {
+template <class Kv, class Number>
+__device__ void prefetch_values(const Decode<Number>& a, const Seen& seen, int64_t first,
+                                int64_t n) {
   constexpr int kLine = 128;
   const int64_t kv_head = a.keys.kv_head(blockIdx.y);
   for (int64_t i = threadIdx.x; i < seen.n_keys(); i += blockDim.x) {
@@ -98,9 +101,9 @@ __device__ void prefetch_values(const Decode& a, const Seen& seen, int64_t first
 }
 
 // Few keys: of a head, a block for each kElementsPerBlock elements.
-template <class Kv>
-ASSAY_KERNEL(kAttentionThreads, 2, few_keys_kernel, ASSAY_CONSTANT(Decode) a) {
-  ASSAY_DYNAMIC_SHARED(float, floats);  // weights[most_keys], runs[most_runs, kElementsPerBlock]
+template <class Kv, class Number>
+ASSAY_KERNEL(kAttentionThreads, 2, few_keys_kernel, ASSAY_CONSTANT(Decode<Number>) a) {
+  ASSAY_DYNAMIC_SHARED(Number, numbers);  // weights[most_keys], runs[most_runs, kElementsPerBlock]
   wait_for_launches();
   let_next_launch_start();
   const Seen seen(a);
@@ -109,37 +112,37 @@ ASSAY_KERNEL(kAttentionThreads, 2, few_keys_kernel, ASSAY_CONSTANT(Decode) a) {
   const int64_t left = a.keys.shape.head_dim - first;
   const auto n = static_cast<int>(left < kElementsPerBlock ? left : kElementsPerBlock);
   prefetch_values<Kv>(a, seen, first, n);
-  score_seen<Kv>(a, seen, 0, seen.n_keys(), [&](int64_t i, float score) { floats[i] = score; });
+  score_seen<Kv>(a, seen, 0, seen.n_keys(), [&](int64_t i, Number score) { numbers[i] = score; });
   __syncthreads();
-  const Offset<decltype(floats)> weights = {floats, 0};
-  const Offset<decltype(floats)> runs = {floats, static_cast<int>(a.most_keys)};
-  const float weight_sum = softmax_in_block(weights, seen.n_keys());
+  const Offset<decltype(numbers)> weights = {numbers, 0};
+  const Offset<decltype(numbers)> runs = {numbers, static_cast<int>(a.most_keys)};
+  const Number weight_sum = softmax_in_block<Number>(weights, seen.n_keys());
   for (int i = static_cast<int>(threadIdx.x); i < seen.n_runs * n; i += kAttentionThreads) {
     const int run = i / n;
     const int64_t begin = seen.begin(run);
-    const Offset<decltype(floats)> of_run = {floats, static_cast<int>(begin - seen.first)};
-    runs[i] = sum_of_run<Kv>(a.keys, of_run, kv_head, begin,
-                             static_cast<int>(seen.end(run) - begin), first + i % n);
+    const Offset<decltype(numbers)> of_run = {numbers, static_cast<int>(begin - seen.first)};
+    runs[i] = sum_of_run<Kv, Number>(a.keys, of_run, kv_head, begin,
+                                     static_cast<int>(seen.end(run) - begin), first + i % n);
   }
   __syncthreads();
   combine(a, seen, runs, weight_sum, first, n);
 }
 
-template <class Kv>
-ASSAY_KERNEL(kAttentionThreads, 2, split_score_kernel, ASSAY_CONSTANT(Decode) a) {
+template <class Kv, class Number>
+ASSAY_KERNEL(kAttentionThreads, 2, split_score_kernel, ASSAY_CONSTANT(Decode<Number>) a) {
   wait_for_launches();
   let_next_launch_start();
   const Seen seen(a);
   const int64_t begin = int64_t{blockIdx.x} * kKeysPerBlock;
   const int64_t end = begin + kKeysPerBlock;
   score_seen<Kv>(a, seen, begin, end < seen.n_keys() ? end : seen.n_keys(),
-                 [&](int64_t i, float score) { a.scores[blockIdx.y * a.most_keys + i] = score; });
+                 [&](int64_t i, Number score) { a.scores[blockIdx.y * a.most_keys + i] = score; });
 }
 
 // The weights of a run and the sum of its values, by a block.
-template <class Kv>
-ASSAY_KERNEL(kAttentionThreads, 2, split_value_kernel, ASSAY_CONSTANT(Decode) a) {
-  ASSAY_SHARED(float, weights, kKeyRun);
+template <class Kv, class Number>
+ASSAY_KERNEL(kAttentionThreads, 2, split_value_kernel, ASSAY_CONSTANT(Decode<Number>) a) {
+  ASSAY_SHARED(Number, weights, kKeyRun);
   wait_for_launches();
   let_next_launch_start();
   const int64_t head = blockIdx.y;
@@ -148,52 +151,53 @@ ASSAY_KERNEL(kAttentionThreads, 2, split_value_kernel, ASSAY_CONSTANT(Decode) a)
   const int64_t head_dim = a.keys.shape.head_dim;
   const Seen seen(a);
   if (run >= seen.n_runs) return;  // the whole block
-  const Global<float> scores = a.scores.from(head * a.most_keys);
-  const float greatest = greatest_of(scores, seen.n_keys());
+  const Global<Number> scores = a.scores.from(head * a.most_keys);
+  const auto greatest = greatest_of<Number>(scores, seen.n_keys());
   const int64_t begin = seen.begin(run);
   for (int64_t key = begin + threadIdx.x; key < seen.end(run); key += blockDim.x) {
-    const float weight = exp_of(scores[key - seen.first] - greatest);
+    const auto weight = weight_of<Number>(scores[key - seen.first], greatest);
     weights[key - begin] = weight;
     a.weights[head * a.most_keys + key - seen.first] = weight;
   }
   __syncthreads();
   for (int64_t d = threadIdx.x; d < head_dim; d += blockDim.x) {
-    a.runs[(head * a.most_runs + run) * head_dim + d] =
-        sum_of_run<Kv>(a.keys, weights, kv_head, begin, static_cast<int>(seen.end(run) - begin), d);
+    a.runs[(head * a.most_runs + run) * head_dim + d] = sum_of_run<Kv, Number>(
+        a.keys, weights, kv_head, begin, static_cast<int>(seen.end(run) - begin), d);
   }
 }
 
-ASSAY_KERNEL(kAttentionThreads, 2, split_combine_kernel, ASSAY_CONSTANT(Decode) a) {
+template <class Number>
+ASSAY_KERNEL(kAttentionThreads, 2, split_combine_kernel, ASSAY_CONSTANT(Decode<Number>) a) {
   wait_for_launches();
   let_next_launch_start();
   const int64_t head = blockIdx.y;
   const Seen seen(a);
-  const Global<float> weights = a.weights.from(head * a.most_keys);
-  const auto weight_sum = static_cast<float>(
-      sum_in_block(seen.n_keys(), [&](float lane, int64_t i) { return lane + weights[i]; }));
+  const Global<Number> weights = a.weights.from(head * a.most_keys);
+  const auto weight_sum = static_cast<Number>(
+      sum_in_block(seen.n_keys(), [&](double lane, int64_t i) { return lane + weights[i]; }));
   const int64_t head_dim = a.keys.shape.head_dim;
   combine(a, seen, a.runs.from(head * a.most_runs * head_dim), weight_sum, 0, head_dim);
 }
 
-template <class Kv>
-void attend(Device& device, const Decode& a) {
+template <class Kv, class Number>
+void attend(Device& device, const Decode<Number>& a) {
   const auto heads = static_cast<unsigned>(a.keys.shape.n_heads);
-  const auto shape = [&](int64_t blocks, int64_t floats) {
+  const auto shape = [&](int64_t blocks, int64_t numbers) {
     return LaunchShape{{static_cast<unsigned>(blocks), heads, 1},
                        {kAttentionThreads, 1, 1},
-                       static_cast<size_t>(floats) * sizeof(float),
+                       static_cast<size_t>(numbers) * sizeof(Number),
                        true};
   };
   if (a.most_keys <= kFewKeys) {
     const unsigned parts = blocks_for(a.keys.shape.head_dim, kElementsPerBlock);
-    const int64_t floats = a.most_keys + a.most_runs * kElementsPerBlock;
-    ASSAY_LAUNCH(device, shape(parts, floats), (few_keys_kernel<Kv>), a);
+    const int64_t numbers = a.most_keys + a.most_runs * kElementsPerBlock;
+    ASSAY_LAUNCH(device, shape(parts, numbers), (few_keys_kernel<Kv, Number>), a);
     return;
   }
-  ASSAY_LAUNCH(device, shape(blocks_for(a.most_keys, kKeysPerBlock), 0), (split_score_kernel<Kv>),
-               a);
-  ASSAY_LAUNCH(device, shape(a.most_runs, 0), (split_value_kernel<Kv>), a);
-  ASSAY_LAUNCH(device, shape(1, 0), split_combine_kernel, a);
+  ASSAY_LAUNCH(device, shape(blocks_for(a.most_keys, kKeysPerBlock), 0),
+               (split_score_kernel<Kv, Number>), a);
+  ASSAY_LAUNCH(device, shape(a.most_runs, 0), (split_value_kernel<Kv, Number>), a);
+  ASSAY_LAUNCH(device, shape(1, 0), (split_combine_kernel<Number>), a);
 }
 
 // Runs that so many keys may lie in, wherever the first is.
@@ -201,29 +205,38 @@ int64_t runs_of(int64_t keys) {
   return (keys + kKeyRun - 1) / kKeyRun + 1;
 }
 
-}  // namespace
-
-size_t fused_attention_scratch(const AttentionShape& shape, int64_t most_keys) {
-  return static_cast<size_t>(shape.n_heads * (2 * most_keys + runs_of(most_keys) * shape.head_dim));
-}
-
-void fused_attention(Device& device, const FusedAttention& step) {
-  float* scores = step.scratch;
-  float* weights = scores + step.shape.n_heads * step.most_keys;
-  float* runs = weights + step.shape.n_heads * step.most_keys;
-  const Decode a = {step.q,
-                    keys_of(step.kv, step.shape),
-                    step.token.position,
-                    step.most_keys,
-                    runs_of(step.most_keys),
-                    scores,
-                    weights,
-                    runs,
-                    step.out};
+template <class Number>
+void attend_in(Device& device, const FusedAttention& step, Number* scratch) {
+  Number* weights = scratch + step.shape.n_heads * step.most_keys;
+  Number* runs = weights + step.shape.n_heads * step.most_keys;
+  const Decode<Number> a = {step.q,
+                            keys_of(step.kv, step.shape),
+                            step.token.position,
+                            step.most_keys,
+                            runs_of(step.most_keys),
+                            scratch,
+                            weights,
+                            runs,
+                            step.out};
   if (step.kv.type == KvType::kF32) {
     attend<F32>(device, a);
   } else {
     attend<F16>(device, a);
+  }
+}
+
+}  // namespace
+
+size_t fused_attention_scratch(Math math, const AttentionShape& shape, int64_t most_keys) {
+  const int64_t numbers = shape.n_heads * (2 * most_keys + runs_of(most_keys) * shape.head_dim);
+  return static_cast<size_t>(numbers) * score_bytes(math);
+}
+
+void fused_attention(Device& device, Math math, const FusedAttention& step) {
+  if (math == Math::kExact) {
+    attend_in(device, step, static_cast<double*>(step.scratch));
+  } else {
+    attend_in(device, step, static_cast<float*>(step.scratch));
   }
 }
 

@@ -45,34 +45,35 @@ __device__ void for_elements(const InputSource& s, const Put& put) {
 template <class X>
 struct Normalizer {
   const X& x;
-  float mean = 0.0F;
-  float factor;
+  double mean = 0.0;
+  double factor;
 
   // All threads of the block must call it.
   __device__ Normalizer(const InputSource& s, const X& vector) : x(vector) {
     if (s.kind == NormKind::kRms) {
-      const double squares =
-          sum_in_block(s.width, [&](float lane, int64_t i) { return fmaf(x[i], x[i], lane); });
+      const double squares = sum_in_block(
+          s.width, [&](double lane, int64_t i) { return add_product(x[i], x[i], lane); });
       factor = inverse_root(squares, s.width, s.eps);
       return;
     }
-    const double total = sum_in_block(s.width, [&](float lane, int64_t i) { return lane + x[i]; });
-    mean = static_cast<float>(total / static_cast<double>(s.width));
-    const double squares = sum_in_block(s.width, [&](float lane, int64_t i) {
-      const float centred = x[i] - mean;
-      return fmaf(centred, centred, lane);
+    const double total = sum_in_block(s.width, [&](double lane, int64_t i) { return lane + x[i]; });
+    mean = total / static_cast<double>(s.width);
+    const double squares = sum_in_block(s.width, [&](double lane, int64_t i) {
+      const double centred = x[i] - mean;
+      return lane + centred * centred;
     });
     factor = inverse_root(squares, s.width, s.eps);
   }
 
   __device__ float element(const InputSource& s, int64_t i) const {
-    if (s.kind == NormKind::kRms) return x[i] * factor * s.weight[i];
-    const float scaled = (x[i] - mean) * factor * s.weight[i];
-    return s.bias ? scaled + s.bias[i] : scaled;
+    if (s.kind == NormKind::kRms) return static_cast<float>(x[i] * factor * s.weight[i]);
+    const double scaled = (x[i] - mean) * factor * s.weight[i];
+    return static_cast<float>(s.bias ? scaled + s.bias[i] : scaled);
   }
 };
 
-// Exact math: the norm as floats.
+// Exact math, and fast of plain types: the norm as floats.
+template <int kTypes, class Number>
 class NormedInput {
  public:
   static constexpr int kFactorGroups = kGroups;  // of the stage
@@ -90,7 +91,7 @@ class NormedInput {
   }
 
   __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
-    return dot_row<false>(rows, row, stage, x_);
+    return dot_row<kTypes, Number>(rows, row, stage, x_);
   }
 
  private:
@@ -102,7 +103,8 @@ class NormedInput {
   Shared<float> x_;
 };
 
-// Exact math: the vector as it stands in device memory.
+// Likewise: the vector as it stands in device memory.
+template <int kTypes, class Number>
 class PlainInput {
  public:
   static constexpr int kFactorGroups = kGroups;  // of the stage
@@ -110,14 +112,15 @@ class PlainInput {
   __device__ explicit PlainInput(const InputSource& source) : x_(source.x) {}
 
   __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
-    return dot_row<false>(rows, row, stage, x_);
+    return dot_row<kTypes, Number>(rows, row, stage, x_);
   }
 
  private:
   Global<const float> x_;
 };
 
-// Fast math: the norm, or the vector as it stands in device memory, rounded to 8 bits.
+// Fast math of the others: the norm, or the vector as it stands in device memory, rounded to 8
+// bits.
 class Int8Input {
  public:
   static constexpr int kFactorGroups = 0;  // of the stage
@@ -142,7 +145,7 @@ class Int8Input {
   }
 
   __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
-    return dot_row_int8<false>(rows, row, stage, x_);
+    return dot_row_int8<kBlocks>(rows, row, stage, x_);
   }
 
  private:

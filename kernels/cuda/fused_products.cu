@@ -162,7 +162,6 @@ ASSAY_KERNEL(kThreads, kBlocksAtOnce, product_kernel, ASSAY_CONSTANT(Step) s,
     for (int i = place.first; i <= place.last; ++i) {
       before = product;
       product = x.dot(s.rows[i], place.row, stage);
-      if (s.rows[i].bias) product = product + s.rows[i].bias[place.row];
     }
     float other = 0.0F;
     if (s.kind == Kind::kQkv) other = __shfl_xor_sync(0xFFFFFFFFU, product, kRowThreads);
@@ -206,8 +205,20 @@ void launch(Device& device, Math math, const Step& step, const InputSource& sour
     launch(device, name, kernel, step, source, bytes, n_units);
   };
   if (int8) return launch_it("product_kernel<Int8Input>", product_kernel<Int8Input>);
-  if (is_normed) return launch_it("product_kernel<NormedInput>", product_kernel<NormedInput>);
-  launch_it("product_kernel<PlainInput>", product_kernel<PlainInput>);
+  // A step of exact math may mix plain rows and those in blocks.
+  if (math == Math::kExact && is_normed) {
+    return launch_it("product_kernel<NormedInput>",
+                     product_kernel<NormedInput<kPlain | kBlocks, double>>);
+  }
+  if (math == Math::kExact) {
+    return launch_it("product_kernel<PlainInput>",
+                     product_kernel<PlainInput<kPlain | kBlocks, double>>);
+  }
+  if (is_normed) {
+    return launch_it("product_kernel<NormedInput, fast>",
+                     product_kernel<NormedInput<kPlain, float>>);
+  }
+  launch_it("product_kernel<PlainInput, fast>", product_kernel<PlainInput<kPlain, float>>);
 }
 
 Rows no_rows() {

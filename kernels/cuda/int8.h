@@ -135,7 +135,7 @@ struct OwnHalves {
 
   template <class Type, class Words>
   __device__ void multiply(const uint32_t (&codes)[2][4], const Factor (&factors)[2],
-                           const Halves<Words>& x, int done, TwoLanes& sums) const {
+                           const Halves<Words>& x, int done, TwoLanes<float>& sums) const {
     sums.first =
         add_half<Type>(codes[0], factors[0], x, done + first_place, done + first, sums.first);
     sums.second =
@@ -144,12 +144,12 @@ struct OwnHalves {
 };
 
 template <class Type, class Words>
-__device__ TwoLanes multiply_row_int8(const Rows& rows, int64_t row, Stage& stage,
-                                      const Halves<Words>& x) {
+__device__ TwoLanes<float> multiply_row_int8(const Rows& rows, int64_t row, Stage& stage,
+                                             const Halves<Words>& x) {
   const OwnHalves<kHalvesApart<Type>> own;
   RowReader<Type, kRowThreads> reader(rows, row, stage);
   const auto element = static_cast<uint32_t>(own.first * kHalf);
-  TwoLanes sums;
+  TwoLanes<float> sums;
   ASSAY_NO_UNROLL
   for (int first = 0; first < rows.columns; first += kChunk<Type>) {
     const uint8_t* chunk = reader.next();
@@ -163,7 +163,8 @@ __device__ TwoLanes multiply_row_int8(const Rows& rows, int64_t row, Stage& stag
 
 // Q4_K and Q5_K: a thread reads what it needs where it is, kAhead blocks before it is multiplied.
 template <class Type, class Words>
-__device__ TwoLanes multiply_aligned_row(const Rows& rows, int64_t row, const Halves<Words>& x) {
+__device__ TwoLanes<float> multiply_aligned_row(const Rows& rows, int64_t row,
+                                                const Halves<Words>& x) {
   constexpr int kAhead = KHalves<Type>::kHasHighBits ? 3 : 4;
   const OwnHalves<kHalvesApart<Type>> own;
   const typename KHalves<Type>::Place place(static_cast<uint32_t>(own.first * kHalf));
@@ -174,7 +175,7 @@ __device__ TwoLanes multiply_aligned_row(const Rows& rows, int64_t row, const Ha
   for (int i = 0; i < kAhead; ++i) {
     if (i < n_blocks) ahead[i].load(next, int64_t{i} * Type::kBytes, place);
   }
-  TwoLanes sums;
+  TwoLanes<float> sums;
   ASSAY_NO_UNROLL
   for (int first = 0; first < n_blocks; first += kAhead) {
     next = next.from(kAhead * Type::kBytes);
@@ -192,22 +193,20 @@ __device__ TwoLanes multiply_aligned_row(const Rows& rows, int64_t row, const Ha
 }
 
 // As dot_row(), of types that are stored in blocks.
-template <bool kCoded, class Words>
+template <int kTypes, class Words>
 __device__ float dot_row_int8(const Rows& rows, int64_t row, Stage& stage, const Halves<Words>& x) {
-  TwoLanes sums;
+  TwoLanes<float> sums;
   int apart = 1;
-  with_type<kCoded>(rows.type, [&](auto type) {
+  with_type<kTypes>(rows.type, [&](auto type) {
     using Type = decltype(type);
     if constexpr (std::is_same_v<Type, Q4_K> || std::is_same_v<Type, Q5_K>) {
       sums = multiply_aligned_row<Type>(rows, row, x);
-    } else if constexpr (Type::kElements > 1) {
+    } else {
       sums = multiply_row_int8<Type>(rows, row, stage, x);
     }
-    if constexpr (Type::kElements > 1) {
-      apart = kLanesApart<kHalvesApart<Type>>;
-    }
+    apart = kLanesApart<kHalvesApart<Type>>;
   });
-  return sum_of_two(sums, apart);
+  return with_bias(rows, row, sum_of_two(sums, apart));
 }
 
 }  // namespace assay::ASSAY_DEVICE

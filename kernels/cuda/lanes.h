@@ -1,20 +1,34 @@
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/language.h"
 
 namespace assay::ASSAY_DEVICE {
 
 // A dot product is computed by a group of 16 threads, half a warp: lane l sums the products of
 // elements l, l + 16, l + 32, ... with fused multiply-adds, and sum_lanes adds the lanes. That is
-// the order of the CPU's kernels (kernels/cpu/rows.h), so both give the same bits.
+// the order of the CPU's kernels (kernels/cpu/rows.h), so both give the same bits. `Number` is the
+// type of the sums, float or double.
 constexpr int kLanes = 16;
+
+// sum + a * b, rounded once. Of two floats, the product is exact in double.
+template <class A, class B, class Number>
+__device__ Number add_product(A a, B b, Number sum) {
+  if constexpr (std::is_same_v<Number, double>) {
+    return fma(static_cast<double>(a), static_cast<double>(b), sum);
+  } else {
+    return fmaf(a, b, sum);
+  }
+}
 
 __device__ inline int lane_of_group() {
   return static_cast<int>(threadIdx.x) % kLanes;
 }
 
 // The sum of a group's lanes, in each of them. All lanes of the group must call it.
-__device__ inline float sum_lanes(float lane) {
+template <class Number>
+__device__ Number sum_lanes(Number lane) {
   const uint32_t group = 0xFFFFU << (threadIdx.x & 16U);
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
     lane = lane + __shfl_xor_sync(group, lane, distance);
@@ -23,7 +37,8 @@ __device__ inline float sum_lanes(float lane) {
 }
 
 // The sum of sixteen lanes that one thread has, in the order of sum_lanes().
-__device__ inline float sum_of_lanes(float (&lanes)[kLanes]) {
+template <class Number>
+__device__ Number sum_of_lanes(Number (&lanes)[kLanes]) {
   ASSAY_UNROLL
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
     ASSAY_UNROLL
@@ -36,8 +51,8 @@ __device__ inline float sum_of_lanes(float (&lanes)[kLanes]) {
 
 // The sum of sixteen lanes, of which each of 16 / kCount adjacent threads has kCount adjacent ones,
 // in each of them, in the order of sum_lanes(). All threads of the warp must call it.
-template <int kCount>
-__device__ float sum_of_parts(float (&lanes)[kCount]) {
+template <class Number, int kCount>
+__device__ Number sum_of_parts(Number (&lanes)[kCount]) {
   ASSAY_UNROLL
   for (int distance = kLanes / 2; distance >= kCount; distance /= 2) {
     ASSAY_UNROLL
@@ -57,13 +72,13 @@ __device__ float sum_of_parts(float (&lanes)[kCount]) {
 
 // Adds up what `accumulate(sum, i)` makes of the elements i in [0, n), n > 0, in all threads of a
 // block whose size is a multiple of 16 and at most 16 * kMaxGroups. Runs of 512 are summed in 16
-// float lanes, the runs in double: the order of kernels/cpu/norms.h.
+// lanes, all in double: the order of kernels/cpu/norms.h.
 constexpr int kMaxGroups = 16;
 
 template <class Accumulate>
 __device__ double sum_in_block(int64_t n, Accumulate accumulate) {
   constexpr int64_t kRun = 512;
-  ASSAY_SHARED(float, runs, kMaxGroups);
+  ASSAY_SHARED(double, runs, kMaxGroups);
   ASSAY_SHARED(double, total, 1);
   const int64_t n_groups = blockDim.x / kLanes;
   const int64_t group = threadIdx.x / kLanes;
@@ -71,14 +86,14 @@ __device__ double sum_in_block(int64_t n, Accumulate accumulate) {
   for (int64_t round = 0; round < n; round += n_groups * kRun) {
     const int64_t first = round + group * kRun;
     const int64_t last = n - first < kRun ? n : first + kRun;
-    float lane = 0.0F;
+    double lane = 0.0;
     for (int64_t i = first + lane_of_group(); i < last; i += kLanes) lane = accumulate(lane, i);
     lane = sum_lanes(lane);
     if (lane_of_group() == 0) runs[group] = lane;
     __syncthreads();
     if (threadIdx.x == 0) {
       for (int64_t run = 0; run < n_groups && round + run * kRun < n; ++run) {
-        sum_of_runs = sum_of_runs + static_cast<double>(runs[run]);
+        sum_of_runs = sum_of_runs + runs[run];
       }
     }
     __syncthreads();

@@ -13,21 +13,22 @@ __device__ void multiply_own_row(const Rows& rows, const Global<float>& out, con
   int64_t row = int64_t{blockIdx.x} * kGroups + threadIdx.x / kRowThreads;
   const bool inside = row < rows.n_rows;  // all threads of a warp go on: they read together
   if (!inside) row = rows.n_rows - 1;
-  const float sum = dot(row);
-  if (inside && thread_of_row() == 0) out[row] = rows.bias ? sum + rows.bias[row] : sum;
+  const float product = dot(row);
+  if (inside && thread_of_row() == 0) out[row] = product;
 }
 
-template <bool kCoded>
+template <int kTypes, class Number>
 __global__ void matmul_kernel(Rows rows, Global<const float> x, Global<float> out) {
   ASSAY_STAGE(stage, kGroups, kGroups);
-  multiply_own_row(rows, out, [&](int64_t row) { return dot_row<kCoded>(rows, row, stage, x); });
+  multiply_own_row(rows, out,
+                   [&](int64_t row) { return dot_row<kTypes, Number>(rows, row, stage, x); });
 }
 
-template <bool kCoded>
+template <int kTypes>
 __global__ void int8_matmul_kernel(Rows rows, Halves<Global<const uint32_t>> x, Global<float> out) {
   ASSAY_STAGE(stage, kGroups, 0);
   multiply_own_row(rows, out,
-                   [&](int64_t row) { return dot_row_int8<kCoded>(rows, row, stage, x); });
+                   [&](int64_t row) { return dot_row_int8<kTypes>(rows, row, stage, x); });
 }
 
 __global__ void quantize_kernel(Global<const float> x, int n_halves, Global<uint32_t> words) {
@@ -63,24 +64,28 @@ Vectors vectors_of(Device& device, const float* x, int64_t columns, int64_t n_to
   return {scratch, n_tokens, int8};
 }
 
-template <bool kCoded>
+template <int kTypes, class Number = float>
 void multiply_vector(Device& device, const MatmulCall& call, const Vectors& x) {
   const Rows rows = rows_of(call.w, call.bias);
   const LaunchShape shape = {{blocks_for(rows.n_rows, kGroups), 1, 1}, {kThreads, 1, 1}, 0};
-  if (x.int8) {
-    const Halves<Global<const uint32_t>> halves = {static_cast<const uint32_t*>(x.data),
-                                                   rows.columns / kHalf};
-    ASSAY_LAUNCH(device, shape, (int8_matmul_kernel<kCoded>), rows, halves, call.out);
-  } else {
-    ASSAY_LAUNCH(device, shape, (matmul_kernel<kCoded>), rows, static_cast<const float*>(x.data),
-                 call.out);
+  if constexpr (kTypes != kPlain) {
+    if (x.int8) {
+      const Halves<Global<const uint32_t>> halves = {static_cast<const uint32_t*>(x.data),
+                                                     rows.columns / kHalf};
+      ASSAY_LAUNCH(device, shape, (int8_matmul_kernel<kTypes>), rows, halves, call.out);
+      return;
+    }
   }
+  ASSAY_LAUNCH(device, shape, (matmul_kernel<kTypes, Number>), rows,
+               static_cast<const float*>(x.data), call.out);
 }
 
-void matmul(Device& device, const MatmulCall& call, const Vectors& x) {
-  if (x.n_tokens > 1) return multiply_tiles(device, call, x);
-  if (is_coded(call.w.type)) return multiply_vector<true>(device, call, x);
-  multiply_vector<false>(device, call, x);
+void matmul(Device& device, Math math, const MatmulCall& call, const Vectors& x) {
+  if (x.n_tokens > 1) return multiply_tiles(device, math, call, x);
+  if (is_coded(call.w.type)) return multiply_vector<kCoded>(device, call, x);
+  if (!is_plain(call.w.type)) return multiply_vector<kBlocks>(device, call, x);
+  if (math == Math::kExact) return multiply_vector<kPlain, double>(device, call, x);
+  multiply_vector<kPlain, float>(device, call, x);
 }
 
 void run(Device& device, const GetRowsCall& call) {

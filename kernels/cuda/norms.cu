@@ -15,10 +15,10 @@ __global__ void rms_norm_kernel(Global<const float> rows, Global<const float> we
   const int64_t row = int64_t{blockIdx.x} * width;
   const Global<const float> weight = weights.from(int64_t{blockIdx.x % n_weights} * width);
   const double squares =
-      sum_in_block(width, [&](float lane, int64_t i) { return fmaf(x[i], x[i], lane); });
-  const float factor = inverse_root(squares, width, eps);
+      sum_in_block(width, [&](double lane, int64_t i) { return add_product(x[i], x[i], lane); });
+  const double factor = inverse_root(squares, width, eps);
   for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
-    out[row + i] = x[i] * factor * weight[i];
+    out[row + i] = static_cast<float>(x[i] * factor * weight[i]);
   }
 }
 
@@ -28,16 +28,16 @@ __global__ void layer_norm_kernel(Global<const float> rows, Global<const float> 
   const Global<const float> x = rows.from(int64_t{blockIdx.x} * stride);
   const int64_t row = int64_t{blockIdx.x} * width;
   const Global<const float> weight = weights.from(int64_t{blockIdx.x % n_weights} * width);
-  const double total = sum_in_block(width, [&](float lane, int64_t i) { return lane + x[i]; });
-  const auto mean = static_cast<float>(total / static_cast<double>(width));
-  const double squares = sum_in_block(width, [&](float lane, int64_t i) {
-    const float centred = x[i] - mean;
-    return fmaf(centred, centred, lane);
+  const double total = sum_in_block(width, [&](double lane, int64_t i) { return lane + x[i]; });
+  const double mean = total / static_cast<double>(width);
+  const double squares = sum_in_block(width, [&](double lane, int64_t i) {
+    const double centred = x[i] - mean;
+    return lane + centred * centred;
   });
-  const float factor = inverse_root(squares, width, eps);
+  const double factor = inverse_root(squares, width, eps);
   for (int64_t i = threadIdx.x; i < width; i += blockDim.x) {
-    const float scaled = (x[i] - mean) * factor * weight[i];
-    out[row + i] = bias ? scaled + bias[i] : scaled;
+    const double scaled = (x[i] - mean) * factor * weight[i];
+    out[row + i] = static_cast<float>(bias ? scaled + bias[i] : scaled);
   }
 }
 

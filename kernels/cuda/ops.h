@@ -10,8 +10,8 @@
 #include "kernels/kernels.h"
 #include "kernels/library.h"
 
-// The ops of kernels.h on a device, in exact math: the same bits as kernels/cpu. All addresses are
-// of the device's memory; shapes are not checked here.
+// The ops of kernels.h on a device, with the bits of kernels/cpu in the same math. All addresses
+// are of the device's memory; shapes are not checked here.
 namespace assay::ASSAY_DEVICE {
 
 void run(Device& device, const GetRowsCall& call);
@@ -26,13 +26,13 @@ struct Vectors {
 size_t vectors_bytes(int64_t columns, int64_t n_tokens, bool int8);  // at `scratch`
 Vectors vectors_of(Device& device, const float* x, int64_t columns, int64_t n_tokens, bool int8,
                    void* scratch);
-void matmul(Device& device, const MatmulCall& call, const Vectors& x);
+void matmul(Device& device, Math math, const MatmulCall& call, const Vectors& x);
 
 // Those of several tokens; see tile_matmul.cu.
 size_t tiles_bytes(int64_t columns, int64_t n_tokens, bool int8);
 void arrange_tiles(Device& device, const float* x, int64_t columns, int64_t n_tokens, bool int8,
                    void* tiles);
-void multiply_tiles(Device& device, const MatmulCall& call, const Vectors& x);
+void multiply_tiles(Device& device, Math math, const MatmulCall& call, const Vectors& x);
 
 // For those of Math::kLibrary. Throws Error, with what is missing, where there is no library.
 std::unique_ptr<Library> make_library(Device& device);
@@ -47,9 +47,10 @@ void run(Device& device, const RopeCall& call);
 void run(Device& device, const HeadsCall& call);
 void run(Device& device, const StoreKvCall& call);
 
-// With attention_scratch() floats at `scratch`.
-void attention(Device& device, const AttentionCall& call, float* scratch);
-int64_t attention_scratch(const AttentionShape& shape, int64_t first_position, int64_t n_tokens);
+// With attention_scratch() bytes at `scratch`.
+void attention(Device& device, Math math, const AttentionCall& call, void* scratch);
+size_t attention_scratch(Math math, const AttentionShape& shape, int64_t first_position,
+                         int64_t n_tokens);
 // The most keys that one of the queries sees.
 int64_t attention_keys(const AttentionShape& shape, int64_t first_position, int64_t n_tokens);
 
@@ -60,8 +61,8 @@ void run(Device& device, const MixCall& call);
 // One launch each, or a few; see kernels/fused.h.
 void fused_embed(Device& device, const FusedEmbedding& step);
 void fused_qkv(Device& device, Math math, const FusedQkv& step);
-size_t fused_attention_scratch(const AttentionShape& shape, int64_t most_keys);  // floats
-void fused_attention(Device& device, const FusedAttention& step);
+size_t fused_attention_scratch(Math math, const AttentionShape& shape, int64_t most_keys);
+void fused_attention(Device& device, Math math, const FusedAttention& step);
 void fused_residual(Device& device, Math math, const FusedResidual& step);
 void fused_activation(Device& device, Math math, const FusedActivation& step);
 void fused_logits(Device& device, Math math, const FusedLogits& step);
@@ -75,6 +76,11 @@ std::unique_ptr<Kernels> make_kernels(std::string_view name, std::unique_ptr<Dev
 // Whether products with weights of this type are of whole numbers.
 inline bool is_int8(Math math, TensorType type) {
   return math != Math::kExact && tensor_type_info(type).block_elements > 1;
+}
+
+// Of a score of attention: a double in exact math, else a float.
+inline size_t score_bytes(Math math) {
+  return math == Math::kExact ? sizeof(double) : sizeof(float);
 }
 
 // Blocks of `size` threads that together have at least `count` of them.

@@ -34,15 +34,17 @@ __device__ Wide load_from(const Vector& x, int64_t first) {
 }
 
 // Two of the sixteen lanes of a dot product.
+template <class Number>
 struct TwoLanes {
-  float first = 0.0F;
-  float second = 0.0F;
+  Number first{};
+  Number second{};
 };
 
 // The sum of sixteen lanes, of which thread t of eight has two, `apart` apart: the first at t with
 // a 0 put in for the bit `apart` of the lane's number. In each thread, in the order of sum_lanes().
 // All threads of the warp must call it, with one `apart`.
-__device__ inline float sum_of_two(TwoLanes sums, int apart) {
+template <class Number>
+__device__ Number sum_of_two(TwoLanes<Number> sums, int apart) {
   ASSAY_UNROLL
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
     if (distance == apart) {
@@ -58,9 +60,10 @@ __device__ inline float sum_of_two(TwoLanes sums, int apart) {
 
 // The thread's share of a row that is stored in blocks: of elements 2t, 2t + 1, 2t + 16, ...
 template <class Type, class Vector>
-__device__ TwoLanes multiply_row(const Rows& rows, int64_t row, Stage& stage, const Vector& x) {
+__device__ TwoLanes<float> multiply_row(const Rows& rows, int64_t row, Stage& stage,
+                                        const Vector& x) {
   RowReader<Type, kRowThreads> reader(rows, row, stage);
-  TwoLanes sums;
+  TwoLanes<float> sums;
   ASSAY_NO_UNROLL
   for (int first = 0; first < rows.columns; first += kChunk<Type>) {
     const auto n = static_cast<uint32_t>(rows.columns - first < kChunk<Type> ? rows.columns - first
@@ -84,15 +87,16 @@ __device__ TwoLanes multiply_row(const Rows& rows, int64_t row, Stage& stage, co
   return sums;
 }
 
-// The same of a row of floats, which are read where they are: what a thread needs of it is in its
-// own registers kAhead steps before it is multiplied.
-template <class Type, class Vector>
-__device__ TwoLanes multiply_floats(const Rows& rows, int64_t row, const Vector& x) {
-  constexpr int kAhead = 16;
+// The same of a row of plain numbers, which are read where they are: what a thread needs of it is
+// in its own registers kAhead steps before it is multiplied.
+template <class Type, class Number, class Vector>
+__device__ TwoLanes<Number> multiply_plain_row(const Rows& rows, int64_t row, const Vector& x) {
+  // Eight where sixteen would take more registers than there are.
+  constexpr int kAhead = std::is_same_v<Number, double> && Type::kBytes == 4 ? 8 : 16;
   constexpr int kRound = kAhead * kLanes;
   const Global<const uint8_t> own =
       rows.data.from(row * rows.stride + 2 * thread_of_row() * Type::kBytes);
-  TwoLanes sums;
+  TwoLanes<Number> sums;
   // Rows of an odd number of elements begin at any of them.
   const int whole = rows.columns % 2 == 0 ? rows.columns / kRound * kRound : 0;
   typename Type::Two ahead[kAhead];
@@ -113,35 +117,45 @@ __device__ TwoLanes multiply_floats(const Rows& rows, int64_t row, const Vector&
       const float2 weights = Type::floats(ahead[i]);
       if (first + kRound < whole) load(i);
       const auto two = load_from<float2>(x, at + i * kLanes);
-      sums.first = fmaf(weights.x, two.x, sums.first);
-      sums.second = fmaf(weights.y, two.y, sums.second);
+      sums.first = add_product(weights.x, two.x, sums.first);
+      sums.second = add_product(weights.y, two.y, sums.second);
     }
   }
   ASSAY_UNROLL_BY_4
   for (int i = whole + 2 * thread_of_row(); i < rows.columns; i += kLanes) {
     const int at = (i - 2 * thread_of_row()) * Type::kBytes;
-    sums.first = fmaf(Type::value(own.range(at, Type::kBytes)), x[i], sums.first);
+    sums.first = add_product(Type::value(own.range(at, Type::kBytes)), x[i], sums.first);
     if (i + 1 == rows.columns) break;
     sums.second =
-        fmaf(Type::value(own.range(at + Type::kBytes, Type::kBytes)), x[i + 1], sums.second);
+        add_product(Type::value(own.range(at + Type::kBytes, Type::kBytes)), x[i + 1], sums.second);
   }
   return sums;
 }
 
-// Row `row` times x, floats in device or shared memory, in all threads of the row. kCoded as of
-// with_type().
-template <bool kCoded, class Vector>
+// What becomes of the sum of row `row`: the bias is added, before the one rounding of a double.
+template <class Number>
+__device__ float with_bias(const Rows& rows, int64_t row, Number sum) {
+  return static_cast<float>(rows.bias ? sum + rows.bias[row] : sum);
+}
+
+// Row `row`, of one of kTypes, times x, floats in device or shared memory, and its bias, in all
+// threads of the row. Plain rows are summed as Number, double in exact math, and those in blocks as
+// float.
+template <int kTypes, class Number, class Vector>
 __device__ float dot_row(const Rows& rows, int64_t row, Stage& stage, const Vector& x) {
-  TwoLanes sums;
-  with_type<kCoded>(rows.type, [&](auto type) {
-    using Type = decltype(type);
-    if constexpr (Type::kElements > 1) {
-      sums = multiply_row<Type>(rows, row, stage, x);
-    } else {
-      sums = multiply_floats<Type>(rows, row, x);
+  if constexpr ((kTypes & kPlain) != 0) {
+    if (kTypes == kPlain || is_plain(rows.type)) {
+      TwoLanes<Number> sums;
+      with_type<kPlain>(rows.type, [&](auto type) {
+        sums = multiply_plain_row<decltype(type), Number>(rows, row, x);
+      });
+      return with_bias(rows, row, sum_of_two(sums, 1));
     }
-  });
-  return sum_of_two(sums, 1);
+  }
+  TwoLanes<float> sums;
+  with_type<kTypes & ~kPlain>(
+      rows.type, [&](auto type) { sums = multiply_row<decltype(type)>(rows, row, stage, x); });
+  return with_bias(rows, row, sum_of_two(sums, 1));
 }
 
 // Element `column` of row `row`.
@@ -158,8 +172,7 @@ __device__ inline float element_of(const Rows& rows, int64_t row, int64_t column
       value = Type::value(block);
     }
   };
-  with_type<false>(rows.type, read);
-  with_type<true>(rows.type, read);
+  with_type<kPlain | kBlocks | kCoded>(rows.type, read);
   return value;
 }
 

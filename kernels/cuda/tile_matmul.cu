@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/tiles.h"
 
@@ -40,10 +42,11 @@ __global__ void quantize_tiles_kernel(Global<const float> x, int64_t n_tokens, i
   factors[pair * 4 + 2 + in_tile % 2] = own.sum;
 }
 
-// Exact math. Each thread takes one row's weight, and gives it to those who need it.
-template <class Type>
+// Exact math, and plain types. Each thread takes one row's weight, and gives it to those who need
+// it.
+template <class Type, class Number>
 __device__ void add_products(const Rows& rows, int64_t first_row, Stage& stage, const FloatTiles& x,
-                             int64_t tile, int /*n_tokens*/, TileSums& sums) {
+                             int64_t tile, int /*n_tokens*/, TileSums<Number>& sums) {
   const ThreadInTile own;
   TileRows<Type> weights(rows, first_row, stage);
   const uint32_t begin = weights.begin_of(own.lane);
@@ -54,7 +57,7 @@ __device__ void add_products(const Rows& rows, int64_t first_row, Stage& stage, 
     ASSAY_NO_UNROLL
     for (int element = own.warp; element < n; element += kLanes) {
       const uint8_t* block = weights.block(own.lane, begin, first / kChunk<Type>, element);
-      float mine;
+      Number mine;
       if constexpr (Type::kElements > 1) {
         mine = Type::weight(weights.factor(own.lane, element),
                             Type::code(block, element % Type::kElements));
@@ -64,14 +67,14 @@ __device__ void add_products(const Rows& rows, int64_t first_row, Stage& stage, 
       const int64_t at = ((tile * rows.columns + first + element) * 4 + own.lane % 4) * 2;
       const float4 low = x.x[at];
       const float4 high = x.x[at + 1];
-      const float of_tokens[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+      const Number of_tokens[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
       ASSAY_UNROLL
       for (int i = 0; i < kSide; ++i) {
-        const float w = __shfl_sync(0xFFFFFFFFU, mine, own.row(i));
+        const Number w = __shfl_sync(0xFFFFFFFFU, mine, own.row(i));
         ASSAY_UNROLL
         for (int token = 0; token < 8; ++token) {
-          float& sum = sums.of[i][token / 2][token % 2];
-          sum = fmaf(w, of_tokens[token], sum);
+          Number& sum = sums.of[i][token / 2][token % 2];
+          sum = add_product(w, of_tokens[token], sum);
         }
       }
     }
@@ -92,9 +95,9 @@ constexpr float kZero = 12582912.0F;  // 1.5 * 2^23
 constexpr int32_t kZeroBits = 0x4B400000;
 
 // Fast math. A warp has one half of each chunk: sixteen products that have one scale.
-template <class Type>
+template <class Type, class Number>
 __device__ void add_products(const Rows& rows, int64_t first_row, Stage& stage, const Int8Tiles& x,
-                             int64_t tile, int n_tokens, TileSums& sums) {
+                             int64_t tile, int n_tokens, TileSums<Number>& sums) {
   const ThreadInTile own;
   const int half = half_of_lane(own.warp);
   const int n_halves = rows.columns / kHalf;
@@ -148,55 +151,61 @@ __device__ void add_products(const Rows& rows, int64_t first_row, Stage& stage, 
   }
 }
 
-__device__ uint4 bits_of(const TileSums& sums, int j, int k) {
-  return {float_bits(sums.of[0][j][k]), float_bits(sums.of[1][j][k]), float_bits(sums.of[2][j][k]),
-          float_bits(sums.of[3][j][k])};
-}
-
-// The sums of the lanes to `out`, by way of the stage, sixteen tokens at a time. All threads of the
-// block must call it.
+// The sums of the lanes to `out`, by way of the stage, which has room for those of sixteen tokens
+// as floats, of eight as doubles. All threads of the block must call it.
+template <class Number>
 __device__ void store_sums(const Rows& rows, int64_t first_row, int64_t first_token, int n_tokens,
-                           const TileSums& sums, const Stage& stage, const Global<float>& out) {
-  constexpr int kPairs = 2;  // of tokens that a thread has of sixteen
+                           const TileSums<Number>& sums, const Stage& stage,
+                           const Global<float>& out) {
+  constexpr int kRows = 16 / sizeof(Number);  // of which a word has the sums
+  constexpr int kWords = kSide / kRows;       // of a thread's sums with a token
+  constexpr int kRoom = 4;                    // words of a thread
+  constexpr int kTokens = kRoom / kWords;     // each two tokens are one j
   const ThreadInTile own;
-  // What this thread adds up: of warp `own.warp` the sums of token 8j + 2t + k.
-  const int pair = own.warp / 2;
-  const int k = own.warp % 2;
-  const auto place = [&](int warp, int p, int of_pair) {
-    return ((warp * kPairs + p) * 2 + of_pair) * kTileWarp + own.lane;
+  const auto place = [&](int warp, int word) {
+    return (warp * kRoom + word) * kTileWarp + own.lane;
   };
   ASSAY_UNROLL
-  for (int first = 0; first < kSide; first += kPairs) {
+  for (int first = 0; first < kSide; first += kTokens / 2) {
     if (8 * first >= n_tokens) break;
     __syncthreads();  // the stage is no longer read
     ASSAY_UNROLL
-    for (int p = 0; p < kPairs; ++p) {
-      stage.words[place(own.warp, p, 0)] = bits_of(sums, first + p, 0);
-      stage.words[place(own.warp, p, 1)] = bits_of(sums, first + p, 1);
+    for (int word = 0; word < kRoom; ++word) {
+      const int token = word / kWords;
+      Number numbers[kRows];
+      ASSAY_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        numbers[r] = sums.of[word % kWords * kRows + r][first + token / 2][token % 2];
+      }
+      uint4 bits;
+      std::memcpy(&bits, numbers, sizeof(bits));
+      stage.words[place(own.warp, word)] = bits;
     }
     __syncthreads();
-    const int token = own.token(first + pair, k);
-    if (pair >= kPairs || token >= n_tokens) continue;
-    float lanes[kSide][kLanes];
+    // A warp adds up one word of each.
+    const int word = own.warp;
+    const int token = own.token(first + word / kWords / 2, word / kWords % 2);
+    if (word >= kRoom || token >= n_tokens) continue;
+    Number lanes[kRows][kLanes];
     ASSAY_UNROLL
     for (int lane = 0; lane < kLanes; ++lane) {
-      const uint4 bits = stage.words[place(lane, pair, k)];
-      lanes[0][lane] = float_from_bits(bits.x);
-      lanes[1][lane] = float_from_bits(bits.y);
-      lanes[2][lane] = float_from_bits(bits.z);
-      lanes[3][lane] = float_from_bits(bits.w);
+      const uint4 bits = stage.words[place(lane, word)];
+      Number numbers[kRows];
+      std::memcpy(numbers, &bits, sizeof(bits));
+      ASSAY_UNROLL
+      for (int r = 0; r < kRows; ++r) lanes[r][lane] = numbers[r];
     }
     ASSAY_UNROLL
-    for (int i = 0; i < kSide; ++i) {
-      const float sum = sum_of_lanes(lanes[i]);
-      const int64_t row = first_row + own.row(i);
+    for (int r = 0; r < kRows; ++r) {
+      const Number sum = sum_of_lanes(lanes[r]);
+      const int64_t row = first_row + own.row(word % kWords * kRows + r);
       if (row >= rows.n_rows) continue;
-      out[(first_token + token) * rows.n_rows + row] = rows.bias ? sum + rows.bias[row] : sum;
+      out[(first_token + token) * rows.n_rows + row] = with_bias(rows, row, sum);
     }
   }
 }
 
-template <class Tiles, bool kCoded>
+template <class Tiles, int kTypes, class Number>
 ASSAY_KERNEL(kTileThreads, 1, tile_kernel, ASSAY_CONSTANT(Rows) rows, Tiles x, int64_t n_tokens,
              Global<float> out) {
   ASSAY_STAGE(stage, kTile, kTile);
@@ -204,12 +213,9 @@ ASSAY_KERNEL(kTileThreads, 1, tile_kernel, ASSAY_CONSTANT(Rows) rows, Tiles x, i
   const int64_t first_row = int64_t{blockIdx.y} * kTile;
   const int64_t left = n_tokens - tile * kTile;
   const int count = left < kTile ? static_cast<int>(left) : kTile;
-  TileSums sums = {};
-  with_type<kCoded>(rows.type, [&](auto type) {
-    using Type = decltype(type);
-    if constexpr (Type::kElements > 1 || !Tiles::kInt8) {
-      add_products<Type>(rows, first_row, stage, x, tile, count, sums);
-    }
+  TileSums<Number> sums = {};
+  with_type<kTypes>(rows.type, [&](auto type) {
+    add_products<decltype(type)>(rows, first_row, stage, x, tile, count, sums);
   });
   store_sums(rows, first_row, tile * kTile, count, sums, stage, out);
 }
@@ -244,7 +250,7 @@ void arrange_tiles(Device& device, const float* x, int64_t columns, int64_t n_to
                reinterpret_cast<float*>(codes + elements));
 }
 
-template <bool kCoded>
+template <int kTypes, class Number = float>
 void multiply_tiles(Device& device, const MatmulCall& call, const Vectors& x) {
   const Rows rows = rows_of(call.w, call.bias);
   const LaunchShape shape = {
@@ -252,22 +258,26 @@ void multiply_tiles(Device& device, const MatmulCall& call, const Vectors& x) {
       {kTileThreads, 1, 1},
       0};
   const auto* tiles = static_cast<const uint8_t*>(x.data);
-  if (x.int8) {
-    const Int8Tiles of_codes = {
-        reinterpret_cast<const uint4*>(tiles),
-        reinterpret_cast<const float4*>(tiles + elements_of(call.w.columns, x.n_tokens))};
-    ASSAY_LAUNCH(device, shape, (tile_kernel<Int8Tiles, kCoded>), rows, of_codes, x.n_tokens,
-                 call.out);
-  } else {
-    const FloatTiles of_floats = {reinterpret_cast<const float4*>(tiles)};
-    ASSAY_LAUNCH(device, shape, (tile_kernel<FloatTiles, kCoded>), rows, of_floats, x.n_tokens,
-                 call.out);
+  if constexpr (kTypes != kPlain) {
+    if (x.int8) {
+      const Int8Tiles of_codes = {
+          reinterpret_cast<const uint4*>(tiles),
+          reinterpret_cast<const float4*>(tiles + elements_of(call.w.columns, x.n_tokens))};
+      ASSAY_LAUNCH(device, shape, (tile_kernel<Int8Tiles, kTypes, float>), rows, of_codes,
+                   x.n_tokens, call.out);
+      return;
+    }
   }
+  const FloatTiles of_floats = {reinterpret_cast<const float4*>(tiles)};
+  ASSAY_LAUNCH(device, shape, (tile_kernel<FloatTiles, kTypes, Number>), rows, of_floats,
+               x.n_tokens, call.out);
 }
 
-void multiply_tiles(Device& device, const MatmulCall& call, const Vectors& x) {
-  if (is_coded(call.w.type)) return multiply_tiles<true>(device, call, x);
-  multiply_tiles<false>(device, call, x);
+void multiply_tiles(Device& device, Math math, const MatmulCall& call, const Vectors& x) {
+  if (is_coded(call.w.type)) return multiply_tiles<kCoded>(device, call, x);
+  if (!is_plain(call.w.type)) return multiply_tiles<kBlocks>(device, call, x);
+  if (math == Math::kExact) return multiply_tiles<kPlain, double>(device, call, x);
+  multiply_tiles<kPlain, float>(device, call, x);
 }
 
 }  // namespace assay::ASSAY_DEVICE

@@ -27,20 +27,19 @@ struct ThreadInTile {
   __device__ int token(int j, int k) const { return 8 * j + lane % 4 * 2 + k; }
 };
 
+template <class Number>
 struct TileSums {
-  float of[kSide][kSide][2];  // [i][j][k]
+  Number of[kSide][kSide][2];  // [i][j][k]
 };
 
 // The tokens of a tile, column by column: of each 32 floats, of which thread 4g + t of a warp reads
 // those at 8t to 8t + 7.
 struct FloatTiles {
-  static constexpr bool kInt8 = false;
   Global<const float4> x;  // [tiles, columns, 8]
 };
 
 // The tokens of a tile, rounded to 8 bits, half by half.
 struct Int8Tiles {
-  static constexpr bool kInt8 = true;
   // [tiles, halves, 32]: for each thread the bytes 4t to 4t + 3 of tokens g, g + 8, g + 16, g + 24.
   Global<const uint4> codes;
   // [tiles, halves, j, t]: the scales of tokens 8j + 2t and 8j + 2t + 1, and then their sums.

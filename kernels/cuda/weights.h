@@ -274,25 +274,36 @@ constexpr bool is_coded(TensorType type) {
   }
 }
 
-// Calls visit(Type{}) with the type of that name, if it is one of coded_types.h, or if it is not.
-// No kernel has the code for all: its registers are those that the worst of them needs.
-template <bool kCoded, class Visit>
+// Which types a kernel has code for, one or more of them. None has the code for all: its registers
+// are those that the worst of them needs.
+enum Types : uint8_t {
+  kPlain = 1,   // not stored in blocks
+  kBlocks = 2,  // stored in blocks, and not one of
+  kCoded = 4,   // coded_types.h
+};
+
+__host__ __device__ constexpr bool is_plain(TensorType type) {
+  return type == TensorType::kF32 || type == TensorType::kF16 || type == TensorType::kBF16;
+}
+
+// Calls visit(Type{}) with the type of that name, if it is among kTypes.
+template <int kTypes, class Visit>
 __device__ void with_type(TensorType type, Visit visit) {
 #define ASSAY_CASE(name, Type) \
   case TensorType::k##name:    \
     return visit(Type{});
 #define ASSAY_CODED_CASE(name) ASSAY_CASE(name, Coded<coded::name>)
-  if constexpr (kCoded) {
-    switch (type) {
-      ASSAY_CODED_TYPES(ASSAY_CODED_CASE)
-      default:
-        return;
-    }
-  } else {
+  if constexpr ((kTypes & kPlain) != 0) {
     switch (type) {
       ASSAY_CASE(F32, F32)
       ASSAY_CASE(F16, F16)
       ASSAY_CASE(BF16, BF16)
+      default:
+        break;
+    }
+  }
+  if constexpr ((kTypes & kBlocks) != 0) {
+    switch (type) {
       ASSAY_CASE(Q4_0, Q4_0)
       ASSAY_CASE(Q4_1, Q4_1)
       ASSAY_CASE(Q5_0, Q5_0)
@@ -304,7 +315,14 @@ __device__ void with_type(TensorType type, Visit visit) {
       ASSAY_CASE(Q5_K, Q5_K)
       ASSAY_CASE(Q6_K, Q6_K)
       default:
-        return;
+        break;
+    }
+  }
+  if constexpr ((kTypes & kCoded) != 0) {
+    switch (type) {
+      ASSAY_CODED_TYPES(ASSAY_CODED_CASE)
+      default:
+        break;
     }
   }
 #undef ASSAY_CODED_CASE

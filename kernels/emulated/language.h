@@ -32,6 +32,7 @@
 #define ASSAY_NO_UNROLL ASSAY_LOOP(1, __LINE__)
 
 #define __global__
+#define __host__
 #define __device__
 #define __forceinline__ inline
 

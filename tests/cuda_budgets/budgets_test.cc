@@ -242,7 +242,7 @@ TEST(DecodeBudget, AttentionOverManyKeys) {
     const auto q = ones(memory, 2 * 64, 1.0F);
     const auto position = ones(memory, 1, static_cast<int32_t>(n_keys - 1));
     Buffer<float> out(memory, 2 * 64);
-    Buffer<float> scratch(memory, fused.attention_scratch(shape, n_keys));
+    Buffer<std::byte> scratch(memory, fused.attention_scratch(shape, n_keys));
     fused.attention({.q = q.data(),
                      .kv = {KvType::kF16, keys.data(), keys.data()},
                      .shape = shape,

@@ -3,88 +3,27 @@
 
 #include "kernels/fused.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <iterator>
 #include <limits>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "base/thread_pool.h"
 #include "kernels/coded_types.h"
-#include "tests/emulated/device_arrays.h"
+#include "tests/emulated/fused_steps.h"
 #include "tests/kernels/support.h"
-#include "tests/support/backend.h"
 
 namespace assay {
 namespace {
 
 using kernel_testing::Random;
 using kernel_testing::TestMatrix;
-using testing_support::DeviceArrays;
-using testing_support::expect_same_bits;
-using testing_support::Tested;
 
-class FusedTest : public testing::TestWithParam<Tested> {
- protected:
-  void SetUp() override {
-    const auto [backend, seed, math] = GetParam();
-    const std::string reason = testing_support::reason_to_skip(backend);
-    if (!reason.empty()) GTEST_SKIP() << reason;
-    cpu_ = make_cpu_kernels(pool_, best_instruction_set(), math);
-    kernels_ = testing_support::make_kernels(backend, pool_, seed, math);
-    device_ = std::make_unique<DeviceArrays>(*kernels_);
-  }
-
-  FusedKernels& fused() { return *kernels_->fused(); }
-
-  // What the CPU's single ops make of a vector: its norm, and a matrix times it.
-  std::vector<float> norm(NormKind op, const std::vector<float>& x,
-                          const std::vector<float>& weight, const std::vector<float>& bias) {
-    std::vector<float> out(x.size());
-    const auto width = static_cast<int64_t>(x.size());
-    if (op == NormKind::kRms) {
-      cpu_->run(
-          NormCall{NormKind::kRms, x.data(), weight.data(), nullptr, kEps, 1, width, out.data()});
-    } else {
-      cpu_->run(NormCall{NormKind::kLayer, x.data(), weight.data(),
-                         bias.empty() ? nullptr : bias.data(), kEps, 1, width, out.data()});
-    }
-    return out;
-  }
-  std::vector<float> multiply(const TestMatrix& w, const std::vector<float>& bias,
-                              const std::vector<float>& x) {
-    std::vector<float> out(static_cast<size_t>(w.rows));
-    cpu_->run(
-        MatmulCall{w.matrix(), bias.empty() ? nullptr : bias.data(), x.data(), 1, out.data()});
-    return out;
-  }
-
-  FusedLinear place(const TestMatrix& w, const std::vector<float>& bias) {
-    return {device_->place(w), bias.empty() ? nullptr : device_->place(bias)};
-  }
-  FusedNorm place(NormKind op, const std::vector<float>& weight, const std::vector<float>& bias) {
-    return {op, device_->place(weight), bias.empty() ? nullptr : device_->place(bias), kEps};
-  }
-  float* room(int64_t count) {
-    return device_->place(std::vector<float>(static_cast<size_t>(count), -1.0F));
-  }
-  void expect(const std::vector<float>& want, const float* got, const char* what) {
-    expect_same_bits(want, device_->read(got, want.size()), what);
-  }
-
-  static constexpr float kEps = 1e-5F;
-  ThreadPool pool_{1};
-  std::unique_ptr<Kernels> cpu_;
-  std::unique_ptr<Kernels> kernels_;
-  std::unique_ptr<DeviceArrays> device_;
-};
-
+class FusedTest : public testing_support::FusedSteps {};
 INSTANTIATE_TEST_SUITE_P(Emulated, FusedTest, testing::ValuesIn(testing_support::emulated_setups()),
                          testing_support::tested_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, FusedTest, testing::ValuesIn(testing_support::cuda_setups()),
@@ -136,6 +75,44 @@ TEST_P(FusedTest, ResidualIsAMatmulAndAnAdd) {
         cpu_->run(AddCall{residual.data(), want.data(), rows, want_sum.data()});
         expect(want, product, "product");
         expect(want_sum, sum, "sum");
+      }
+    }
+  }
+}
+
+// A plain row that is summed as those in blocks are, or the other way round, or whose bias is added
+// before or after the wrong rounding: in exact math, one launch has rows of both.
+TEST_P(FusedTest, AStepMixesPlainRowsAndBlocksInExactMath) {
+  const bool exact = GetParam().math == Math::kExact;
+  const int64_t width = 544;
+  const int64_t rows = 37;
+  for (const TensorType plain : {TensorType::kF32, TensorType::kF16, TensorType::kBF16}) {
+    for (const TensorType blocks : {TensorType::kQ8_0, TensorType::kQ4_0}) {
+      for (const bool plain_gate : {true, false}) {
+        SCOPED_TRACE(std::string(tensor_type_info(plain).name) + ", " +
+                     std::string(tensor_type_info(blocks).name) +
+                     (plain_gate ? ", gate first" : ""));
+        const TensorType types[] = {plain_gate ? plain : blocks, plain_gate ? blocks : plain};
+        ASSERT_EQ(fused().takes(width, true, types), exact);
+        if (!exact) continue;
+        const TestMatrix gate(types[0], rows, width, 1);
+        const TestMatrix up(types[1], rows, width, 2);
+        const auto gate_bias = Random(3).floats(rows);
+        const auto up_bias = Random(4).floats(rows);
+        const auto x = Random(5).floats(width, 3.0F);
+        const auto weight = Random(6).floats(width);
+        FusedActivation step;
+        step.x = device_->place(x);
+        step.norm = place(NormKind::kRms, weight, {});
+        step.gate = place(gate, gate_bias);
+        step.up = place(up, up_bias);
+        step.act = room(rows);
+        step.gate_seen = room(rows);
+        step.up_seen = room(rows);
+        fused().activation(step);
+        const auto normed = norm(NormKind::kRms, x, weight, {});
+        expect(multiply(gate, gate_bias, normed), step.gate_seen, "gate");
+        expect(multiply(up, up_bias, normed), step.up_seen, "up");
       }
     }
   }
@@ -222,71 +199,78 @@ struct Heads {
 // stored at another position or before it is turned.
 TEST_P(FusedTest, QkvTurnsAndStores) {
   const int64_t width = 288;
-  for (const Heads& h : {Heads{4, 2, 16, 16}, Heads{3, 1, 20, 12}, Heads{2, 2, 7, 0}}) {
-    for (const RopePairing pairing : {RopePairing::kAdjacent, RopePairing::kHalves}) {
-      for (const KvType kv_type : {KvType::kF32, KvType::kF16}) {
-        SCOPED_TRACE(testing::Message() << h.n_heads << " heads of " << h.head_dim);
-        const int64_t q_rows = h.n_heads * h.head_dim;
-        const int64_t kv_rows = h.n_kv_heads * h.head_dim;
-        const int64_t position = 3;
-        const TestMatrix q(TensorType::kQ4_0, q_rows, width, 1);
-        const TestMatrix k(TensorType::kQ5_1, kv_rows, width, 2);
-        const TestMatrix v(TensorType::kQ8_0, kv_rows, width, 3);
-        const auto bias = Random(4).floats(h.n_heads == 3 ? kv_rows : 0);
-        const auto x = Random(5).floats(width);
-        const auto weight = Random(6).floats(width);
-        const auto cos_sin = Random(7).floats(2 * h.rotary_dim + 2);  // of two positions
-        const auto cache = std::vector<float>(static_cast<size_t>(kv_rows * 5), 7.0F);
+  using Types = std::array<TensorType, 3>;
+  for (const Types& types : {Types{TensorType::kQ4_0, TensorType::kQ5_1, TensorType::kQ8_0},
+                             Types{TensorType::kF16, TensorType::kBF16, TensorType::kF32},
+                             Types{TensorType::kF32, TensorType::kQ5_1, TensorType::kF16}}) {
+    if (!fused().takes(width, true, types)) continue;  // a mixture, in fast math
+    for (const Heads& h : {Heads{4, 2, 16, 16}, Heads{3, 1, 20, 12}, Heads{2, 2, 7, 0}}) {
+      for (const RopePairing pairing : {RopePairing::kAdjacent, RopePairing::kHalves}) {
+        for (const KvType kv_type : {KvType::kF32, KvType::kF16}) {
+          SCOPED_TRACE(testing::Message() << h.n_heads << " heads of " << h.head_dim);
+          const int64_t q_rows = h.n_heads * h.head_dim;
+          const int64_t kv_rows = h.n_kv_heads * h.head_dim;
+          const int64_t position = 3;
+          const TestMatrix q(types[0], q_rows, width, 1);
+          const TestMatrix k(types[1], kv_rows, width, 2);
+          const TestMatrix v(types[2], kv_rows, width, 3);
+          const auto bias = Random(4).floats(h.n_heads == 3 ? kv_rows : 0);
+          const auto x = Random(5).floats(width);
+          const auto weight = Random(6).floats(width);
+          const auto cos_sin = Random(7).floats(2 * h.rotary_dim + 2);  // of two positions
+          const auto cache = std::vector<float>(static_cast<size_t>(kv_rows * 5), 7.0F);
 
-        FusedQkv step;
-        step.x = device_->place(x);
-        step.norm = place(NormKind::kRms, weight, {});
-        step.q = place(q, {});
-        step.k = place(k, bias);
-        step.v = place(v, {});
-        step.head_dim = h.head_dim;
-        step.rotary_dim = h.rotary_dim;
-        step.pairing = pairing;
-        step.token.position = device_->place(std::vector<int32_t>{static_cast<int32_t>(position)});
-        step.token.cos_sin = device_->place(cos_sin);
-        step.token.n_angles = 2;
-        step.kv_type = kv_type;
-        step.k_cache = device_->place(cache);
-        step.v_cache = device_->place(cache);
-        step.q_out = room(q_rows);
-        step.normed_seen = room(width);
-        step.q_seen = room(q_rows);
-        step.k_seen = room(kv_rows);
-        step.v_seen = room(kv_rows);
-        step.k_rope_seen = room(kv_rows);
-        fused().qkv(step);
+          FusedQkv step;
+          step.x = device_->place(x);
+          step.norm = place(NormKind::kRms, weight, {});
+          step.q = place(q, {});
+          step.k = place(k, bias);
+          step.v = place(v, {});
+          step.head_dim = h.head_dim;
+          step.rotary_dim = h.rotary_dim;
+          step.pairing = pairing;
+          step.token.position =
+              device_->place(std::vector<int32_t>{static_cast<int32_t>(position)});
+          step.token.cos_sin = device_->place(cos_sin);
+          step.token.n_angles = 2;
+          step.kv_type = kv_type;
+          step.k_cache = device_->place(cache);
+          step.v_cache = device_->place(cache);
+          step.q_out = room(q_rows);
+          step.normed_seen = room(width);
+          step.q_seen = room(q_rows);
+          step.k_seen = room(kv_rows);
+          step.v_seen = room(kv_rows);
+          step.k_rope_seen = room(kv_rows);
+          fused().qkv(step);
 
-        const auto normed = norm(NormKind::kRms, x, weight, {});
-        const auto want_q = multiply(q, {}, normed);
-        const auto want_k = multiply(k, bias, normed);
-        const auto want_v = multiply(v, {}, normed);
-        auto q_rope = want_q;
-        auto k_rope = want_k;
-        if (h.rotary_dim > 0) {
-          const float* angles = cos_sin.data() + position % 2 * h.rotary_dim;
-          cpu_->run(RopeCall{want_q.data(), angles, pairing, 1, h.n_heads, h.head_dim, h.rotary_dim,
-                             q_rope.data()});
-          cpu_->run(RopeCall{want_k.data(), angles, pairing, 1, h.n_kv_heads, h.head_dim,
-                             h.rotary_dim, k_rope.data()});
+          const auto normed = norm(NormKind::kRms, x, weight, {});
+          const auto want_q = multiply(q, {}, normed);
+          const auto want_k = multiply(k, bias, normed);
+          const auto want_v = multiply(v, {}, normed);
+          auto q_rope = want_q;
+          auto k_rope = want_k;
+          if (h.rotary_dim > 0) {
+            const float* angles = cos_sin.data() + position % 2 * h.rotary_dim;
+            cpu_->run(RopeCall{want_q.data(), angles, pairing, 1, h.n_heads, h.head_dim,
+                               h.rotary_dim, q_rope.data()});
+            cpu_->run(RopeCall{want_k.data(), angles, pairing, 1, h.n_kv_heads, h.head_dim,
+                               h.rotary_dim, k_rope.data()});
+          }
+          expect(normed, step.normed_seen, "norm");
+          expect(want_q, step.q_seen, "q");
+          expect(want_k, step.k_seen, "k");
+          expect(want_v, step.v_seen, "v");
+          expect(q_rope, step.q_out, "q, turned");
+          expect(k_rope, step.k_rope_seen, "k, turned");
+          auto k_cache = cache;
+          auto v_cache = cache;
+          const size_t at = static_cast<size_t>(position * kv_rows) * kv_element_bytes(kv_type) / 4;
+          cpu_->run(StoreKvCall{k_rope.data(), kv_type, kv_rows, k_cache.data() + at});
+          cpu_->run(StoreKvCall{want_v.data(), kv_type, kv_rows, v_cache.data() + at});
+          expect(k_cache, static_cast<const float*>(step.k_cache), "stored keys");
+          expect(v_cache, static_cast<const float*>(step.v_cache), "stored values");
         }
-        expect(normed, step.normed_seen, "norm");
-        expect(want_q, step.q_seen, "q");
-        expect(want_k, step.k_seen, "k");
-        expect(want_v, step.v_seen, "v");
-        expect(q_rope, step.q_out, "q, turned");
-        expect(k_rope, step.k_rope_seen, "k, turned");
-        auto k_cache = cache;
-        auto v_cache = cache;
-        const size_t at = static_cast<size_t>(position * kv_rows) * kv_element_bytes(kv_type) / 4;
-        cpu_->run(StoreKvCall{k_rope.data(), kv_type, kv_rows, k_cache.data() + at});
-        cpu_->run(StoreKvCall{want_v.data(), kv_type, kv_rows, v_cache.data() + at});
-        expect(k_cache, static_cast<const float*>(step.k_cache), "stored keys");
-        expect(v_cache, static_cast<const float*>(step.v_cache), "stored values");
       }
     }
   }
@@ -328,7 +312,8 @@ TEST_P(FusedTest, AttentionIsThatOfSingleOps) {
           q.data(), {type, stored_k.data(), stored_v.data()}, shape, c.position, 1, want.data()});
       FusedToken token;
       token.position = device_->place(std::vector<int32_t>{static_cast<int32_t>(c.position)});
-      float* scratch = room(static_cast<int64_t>(fused().attention_scratch(shape, c.most_keys)));
+      void* scratch =
+          device_->place(std::vector<uint8_t>(fused().attention_scratch(shape, c.most_keys), 0xFF));
       float* out = room(n_heads * head_dim);
       fused().attention({device_->place(q),
                          {type, device_->place(stored_k), device_->place(stored_v)},
@@ -343,9 +328,9 @@ TEST_P(FusedTest, AttentionIsThatOfSingleOps) {
 }
 
 TEST_P(FusedTest, EmbeddingAndLogits) {
-  const TestMatrix table(TensorType::kQ6_K, 70, 512, 1);
   const TestMatrix positions(TensorType::kF32, 9, 512, 2);
   for (const bool learned : {false, true}) {
+    const TestMatrix table(learned ? TensorType::kBF16 : TensorType::kQ6_K, 70, 512, 1);
     FusedEmbedding step;
     step.table = device_->place(table);
     if (learned) step.positions = device_->place(positions);
@@ -426,46 +411,6 @@ TEST_P(FusedTest, TheChoiceIsTheLowestOfTheHighestThatMayBeChosen) {
     EXPECT_EQ(chosen(std::vector<float>(count, 1.0F), std::vector<uint8_t>(count)), -1);
     EXPECT_EQ(chosen(std::vector<float>(count, -0.0F), all), 0);
   }
-}
-
-// What is replayed must read what stands in memory then, and be made as often as it is replayed.
-TEST_P(FusedTest, ARecordingIsNotDoneUntilItIsReplayed) {
-  const TestMatrix w(TensorType::kF32, 16, 32);
-  const auto x = Random(1).floats(32);
-  float* at = device_->place(x);
-  float* sum = device_->place(std::vector<float>(16));
-  const FusedLinear linear = place(w, {});
-  const auto recording = fused().record([&] {
-    fused().residual({at, linear, sum, nullptr});
-    fused().residual({at, linear, sum, nullptr});
-  });
-  EXPECT_EQ(recording->n_nodes(), 2);
-  expect(std::vector<float>(16), sum, "before");
-  recording->replay();
-  const auto once = multiply(w, {}, x);
-  std::vector<float> want(16);
-  for (int i = 0; i < 2; ++i) cpu_->run(AddCall{want.data(), once.data(), 16, want.data()});
-  expect(want, sum, "once");
-  kernels_->memory().upload(std::vector<float>(32).data(), 32 * sizeof(float), at);
-  recording->replay();
-  expect(want, sum, "a vector of zeros adds nothing");
-}
-
-// A capture that an error ends must not leave one for the next launch to be blamed for.
-TEST_P(FusedTest, LaunchesGoOnAfterARecordingThatFailed) {
-  const TestMatrix w(TensorType::kF32, 16, 32);
-  const auto x = Random(1).floats(32);
-  float* at = device_->place(x);
-  float* sum = device_->place(std::vector<float>(16));
-  const FusedLinear linear = place(w, {});
-  float host = 0.0F;
-  EXPECT_THROW(fused().record([&] {
-    fused().residual({at, linear, sum, nullptr});
-    kernels_->memory().download(at, sizeof(host), &host);  // which waits, and no capture can
-  }),
-               Error);
-  fused().residual({at, linear, sum, nullptr});
-  expect(multiply(w, {}, x), sum, "once");
 }
 
 }  // namespace

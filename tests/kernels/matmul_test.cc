@@ -72,32 +72,45 @@ double product_error(const TestMatrix& w, const std::vector<float>& x,
   return std::sqrt(difference / size);
 }
 
-// A wrong element, a row or token left out, or a sum that loses digits.
+// Weights in blocks have other kernels in fast math (fast_matmul_test.cc).
+std::vector<Math> maths_of(TensorType type) {
+  if (tensor_type_info(type).block_elements > 1) return {Math::kExact};
+  return {Math::kExact, Math::kFast};
+}
+
+// A wrong element, a row or token left out, or a sum that loses digits: what is summed in double
+// loses nothing but its one rounding.
 TEST_P(MatmulTest, IsTheReferenceProduct) {
-  const TestKernels kernels(set(), 2);
   const auto reference = make_reference_kernels();
-  for (const Shape& shape : shapes_of(type())) {
-    const TestMatrix w(type(), shape.rows, shape.columns);
-    const std::vector<float> x = Random(2).floats(shape.n_tokens * shape.columns);
-    const std::vector<float> bias =
-        shape.rows % 2 == 1 ? Random(3).floats(shape.rows) : std::vector<float>();
-    const double error = product_error(w, x, multiply(*reference, w, bias, x),
-                                       multiply(*kernels.operator->(), w, bias, x));
-    EXPECT_TRUE(error <= 5e-7) << shape.rows << " x " << shape.columns << ", " << shape.n_tokens
-                               << " tokens: " << error;
+  for (const Math math : maths_of(type())) {
+    const TestKernels kernels(set(), 2, math);
+    const bool in_double = math == Math::kExact && tensor_type_info(type()).block_elements == 1;
+    for (const Shape& shape : shapes_of(type())) {
+      const TestMatrix w(type(), shape.rows, shape.columns);
+      const std::vector<float> x = Random(2).floats(shape.n_tokens * shape.columns);
+      const std::vector<float> bias =
+          shape.rows % 2 == 1 ? Random(3).floats(shape.rows) : std::vector<float>();
+      const double error = product_error(w, x, multiply(*reference, w, bias, x),
+                                         multiply(*kernels.operator->(), w, bias, x));
+      EXPECT_TRUE(error <= (in_double ? 1e-9 : 5e-7))
+          << shape.rows << " x " << shape.columns << ", " << shape.n_tokens << " tokens: " << error;
+    }
   }
 }
 
 // Goldens recorded on one machine would not hold on another.
 TEST_P(MatmulTest, HasTheBitsOfThePortablePath) {
-  const TestKernels kernels(set());
-  const TestKernels portable(InstructionSet::kPortable);
-  for (const Shape& shape : shapes_of(type())) {
-    const TestMatrix w(type(), shape.rows, shape.columns);
-    const std::vector<float> x = Random(2).floats(shape.n_tokens * shape.columns);
-    EXPECT_TRUE(same_bits(multiply(*kernels.operator->(), w, {}, x),
-                          multiply(*portable.operator->(), w, {}, x)))
-        << shape.rows << " x " << shape.columns << ", " << shape.n_tokens << " tokens";
+  for (const Math math : maths_of(type())) {
+    const TestKernels kernels(set(), 1, math);
+    const TestKernels portable(InstructionSet::kPortable, 1, math);
+    for (const Shape& shape : shapes_of(type())) {
+      const TestMatrix w(type(), shape.rows, shape.columns);
+      const std::vector<float> x = Random(2).floats(shape.n_tokens * shape.columns);
+      const std::vector<float> bias = Random(3).floats(shape.rows);
+      EXPECT_TRUE(same_bits(multiply(*kernels.operator->(), w, bias, x),
+                            multiply(*portable.operator->(), w, bias, x)))
+          << shape.rows << " x " << shape.columns << ", " << shape.n_tokens << " tokens";
+    }
   }
 }
 

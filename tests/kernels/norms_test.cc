@@ -49,7 +49,7 @@ TEST_P(NormsTest, AreTheReferenceAndThePortablePath) {
       const auto got = normalize(*kernels.operator->(), norm, x, width, 0, n_tokens);
       const auto want = normalize(*reference, norm, x, width, 0, n_tokens);
       const double error = relative_l2(want, got);
-      EXPECT_TRUE(error <= 2e-7) << "width " << width << ": " << error;
+      EXPECT_TRUE(error <= 1e-9) << "width " << width << ": " << error;
       EXPECT_TRUE(same_bits(got, normalize(*portable.operator->(), norm, x, width, 0, n_tokens)))
           << width;
     }
@@ -94,7 +94,7 @@ TEST_P(NormsTest, MayBeOfTheFirstPartOfEachRow) {
     kernels->run(call);
     EXPECT_TRUE(same_bits(got, want));
     make_reference_kernels()->run(call);
-    EXPECT_TRUE(relative_l2(want, got) <= 2e-7);
+    EXPECT_TRUE(relative_l2(want, got) <= 1e-9);
   }
 }
 
@@ -126,7 +126,7 @@ TEST_P(NormsTest, HeadsMayHaveWeightsOfTheirOwn) {
     NormCall all = call;
     all.out = want.data();
     reference->run(all);
-    EXPECT_TRUE(relative_l2(want, got) <= 2e-7);
+    EXPECT_TRUE(relative_l2(want, got) <= 1e-9);
   }
 }
 

@@ -14,25 +14,25 @@ namespace assay::ASSAY_ISA {
 // `x`, and where the product of row r and token t goes: out[t * out_stride + r].
 template <class Real>
 struct Panel {
-  const Real* w;
+  const Real* w;  // in double with zeros behind each row, up to a multiple of 16
   int64_t w_stride;
-  const Real* x;
-  int64_t columns;    // also the stride of x; in double a multiple of 16
+  const float* x;
+  int64_t columns;    // also the stride of x
   const float* bias;  // in double; may be null
   float* out;
   int64_t out_stride;
 };
 
-template <class Sums, int64_t kRows, int64_t kTokens, class Load>
+template <class Sums, int64_t kRows, int64_t kTokens, class LoadW, class LoadX>
 ASSAY_ALWAYS_INLINE void accumulate_tile(const Panel<typename Sums::Real>& p, int64_t column,
-                                         Load load_lanes,
+                                         LoadW load_w, LoadX load_x,
                                          typename Sums::Lanes (&sums)[kTokens][kRows]) {
   typename Sums::Lanes w[kRows];
 #pragma GCC unroll 8
-  for (int64_t r = 0; r < kRows; ++r) w[r] = load_lanes(p.w + r * p.w_stride + column);
+  for (int64_t r = 0; r < kRows; ++r) w[r] = load_w(p.w + r * p.w_stride + column);
 #pragma GCC unroll 8
   for (int64_t t = 0; t < kTokens; ++t) {
-    const typename Sums::Lanes x = load_lanes(p.x + t * p.columns + column);
+    const typename Sums::Lanes x = load_x(p.x + t * p.columns + column);
 #pragma GCC unroll 8
     for (int64_t r = 0; r < kRows; ++r) sums[t][r] = Sums::add_product(w[r], x, sums[t][r]);
   }
@@ -51,12 +51,16 @@ void multiply_tile(const Panel<typename Sums::Real>& p) {
   int64_t column = 0;
   for (; column + 16 <= p.columns; column += 16) {
     accumulate_tile<Sums, kRows, kTokens>(
-        p, column, [](const Real* a) { return load(a); }, sums);
+        p, column, [](const Real* w) { return load(w); },
+        [](const float* x) { return Sums::load_floats(x); }, sums);
   }
-  if constexpr (!Sums::kInDouble) {
-    if (const int64_t left = p.columns - column; left > 0) {
-      const auto load_left = [left](const float* a) { return load_partial(a, left); };
-      accumulate_tile<Sums, kRows, kTokens>(p, column, load_left, sums);
+  if (const int64_t left = p.columns - column; left > 0) {
+    const auto load_left = [left](const float* x) { return Sums::lanes(load_partial(x, left)); };
+    if constexpr (Sums::kInDouble) {
+      accumulate_tile<Sums, kRows, kTokens>(
+          p, column, [](const Real* w) { return load(w); }, load_left, sums);
+    } else {
+      accumulate_tile<Sums, kRows, kTokens>(p, column, load_left, load_left, sums);
     }
   }
 #pragma GCC unroll 8
@@ -131,7 +135,7 @@ inline int64_t panel_stride(int64_t columns) {
   return round_up_to_16(columns) + 16;
 }
 
-// Scratch holds a panel of rows, then a tile of tokens, and in double a row as it was read.
+// Scratch holds a panel of rows, then a tile of tokens, or in double a row as it was read.
 template <class Sums>
 int64_t panel_numbers(int64_t columns) {
   return rows_per_panel<Sums>(columns) * panel_stride(columns);
@@ -139,9 +143,9 @@ int64_t panel_numbers(int64_t columns) {
 
 template <class Sums>
 int64_t scratch_bytes(int64_t columns) {
-  const int64_t numbers =
-      panel_numbers<Sums>(columns) + (Sums::kTokens + 1) * round_up_to_16(columns);
-  return numbers * static_cast<int64_t>(sizeof(typename Sums::Real));
+  const int64_t floats = (Sums::kInDouble ? 1 : Sums::kTokens) * round_up_to_16(columns);
+  return panel_numbers<Sums>(columns) * static_cast<int64_t>(sizeof(typename Sums::Real)) +
+         floats * static_cast<int64_t>(sizeof(float));
 }
 
 // Whether products of exact math with this type are summed in double.
@@ -150,7 +154,9 @@ inline bool is_in_double(const MatmulCall& m, bool exact) {
 }
 
 inline int64_t matmul_scratch(const MatmulCall& m, bool exact) {
-  if (m.n_tokens == 1) return 0;
+  if (m.n_tokens == 1) {
+    return is_in_double(m, exact) ? round_up_to_16(m.w.columns) * int64_t{sizeof(double)} : 0;
+  }
   return is_in_double(m, exact) ? scratch_bytes<DoubleSums>(m.w.columns)
                                 : scratch_bytes<FloatSums>(m.w.columns);
 }
@@ -158,24 +164,16 @@ inline int64_t matmul_scratch(const MatmulCall& m, bool exact) {
 // `n_rows` rows, at `panel`, with all tokens.
 template <class Sums>
 void multiply_panel(const MatmulCall& m, const typename Sums::Real* panel, int64_t first_row,
-                    int64_t n_rows, typename Sums::Real* tile) {
+                    int64_t n_rows, float* tile) {
   const int64_t columns = m.w.columns;
-  const int64_t stride = panel_stride(columns);
+  const float* bias = Sums::kInDouble && m.bias != nullptr ? m.bias + first_row : nullptr;
   for (int64_t t = 0; t < m.n_tokens; t += Sums::kTokens) {
     const int64_t n = m.n_tokens - t < Sums::kTokens ? m.n_tokens - t : Sums::kTokens;
     const float* x = m.x + t * columns;
-    float* out = m.out + t * m.w.rows + first_row;
-    if constexpr (Sums::kInDouble) {
-      const int64_t padded = round_up_to_16(columns);
-      for (int64_t i = 0; i < n; ++i) widen(x + i * columns, columns, tile + i * padded);
-      const float* bias = m.bias == nullptr ? nullptr : m.bias + first_row;
-      multiply_tokens<Sums, Sums::kTokens>({panel, stride, tile, padded, bias, out, m.w.rows},
-                                           n_rows, n);
-    } else {
-      const float* near = aligned(x, n * columns, tile);
-      multiply_tokens<Sums, Sums::kTokens>({panel, stride, near, columns, nullptr, out, m.w.rows},
-                                           n_rows, n);
-    }
+    if constexpr (!Sums::kInDouble) x = aligned(x, n * columns, tile);
+    multiply_tokens<Sums, Sums::kTokens>({panel, panel_stride(columns), x, columns, bias,
+                                          m.out + t * m.w.rows + first_row, m.w.rows},
+                                         n_rows, n);
   }
 }
 
@@ -183,26 +181,24 @@ void multiply_panel(const MatmulCall& m, const typename Sums::Real* panel, int64
 template <class Sums>
 void multiply_panels(const MatmulCall& m, const uint8_t* rows, int64_t first, int64_t last,
                      void* scratch) {
-  using Real = typename Sums::Real;
   const RowFunctions& functions = row_functions(m.w.type);
   const int64_t columns = m.w.columns;
   const size_t stride = row_bytes(m.w.type, columns);
   const int64_t at_once = rows_per_panel<Sums>(columns);
-  auto* panel = static_cast<Real*>(scratch);
-  Real* tile = panel + panel_numbers<Sums>(columns);
+  auto* panel = static_cast<typename Sums::Real*>(scratch);
+  auto* floats = reinterpret_cast<float*>(panel + panel_numbers<Sums>(columns));
   for (int64_t row = first; row < last; row += at_once) {
     const int64_t n_rows = last - row < at_once ? last - row : at_once;
     for (int64_t r = 0; r < n_rows; ++r, rows += stride) {
-      Real* const own = panel + r * panel_stride(columns);
+      auto* const own = panel + r * panel_stride(columns);
       if constexpr (Sums::kInDouble) {
-        auto* floats = reinterpret_cast<float*>(tile + Sums::kTokens * round_up_to_16(columns));
         functions.read(rows, columns, floats);
         widen(floats, columns, own);
       } else {
         functions.read(rows, columns, own);
       }
     }
-    multiply_panel<Sums>(m, panel, row, n_rows, tile);
+    multiply_panel<Sums>(m, panel, row, n_rows, floats);
   }
 }
 
@@ -214,7 +210,9 @@ inline void matmul_rows(const MatmulCall& m, bool exact, int64_t first, int64_t 
   const auto* rows = static_cast<const uint8_t*>(m.w.data) + static_cast<size_t>(first) * stride;
   if (is_in_double(m, exact)) {
     if (m.n_tokens > 1) return multiply_panels<DoubleSums>(m, rows, first, last, scratch);
-    return functions.multiply_in_double(rows, stride, last - first, columns, m.x,
+    auto* const x = static_cast<double*>(scratch);
+    widen(m.x, columns, x);
+    return functions.multiply_in_double(rows, stride, last - first, columns, x,
                                         m.bias == nullptr ? nullptr : m.bias + first,
                                         m.out + first);
   }

@@ -109,18 +109,29 @@ ASSAY_ALWAYS_INLINE void dot_blocked_rows(const uint8_t* rows, size_t stride, in
   }
 }
 
-// The same order in either numbers.
-template <class Type, class Sums>
-ASSAY_ALWAYS_INLINE typename Sums::Real dot_plain_row(const uint8_t* row, int64_t columns,
-                                                      const float* x) {
-  typename Sums::Lanes sums = Sums::zero();
+template <class Type>
+ASSAY_ALWAYS_INLINE float dot_plain_row(const uint8_t* row, int64_t columns, const float* x) {
+  F32x16 sums = zero();
   int64_t i = 0;
   for (; i + 16 <= columns; i += 16, row += 16 * Type::kBytes) {
-    sums = Sums::add_product(Sums::lanes(Type::read(row)), Sums::lanes(load(x + i)), sums);
+    sums = fma(Type::read(row), load(x + i), sums);
   }
   if (const int64_t n = columns - i; n > 0) {
-    sums = Sums::add_product(Sums::lanes(Type::read_partial(row, n)),
-                             Sums::lanes(load_partial(x + i, n)), sums);
+    sums = fma(Type::read_partial(row, n), load_partial(x + i, n), sums);
+  }
+  return sum(sums);
+}
+
+// The same order in double; x has zeros behind it, up to a multiple of 16.
+template <class Type>
+ASSAY_ALWAYS_INLINE double dot_plain_row(const uint8_t* row, int64_t columns, const double* x) {
+  F64x16 sums = splat(0.0);
+  int64_t i = 0;
+  for (; i + 16 <= columns; i += 16, row += 16 * Type::kBytes) {
+    sums = add_exact_product(to_double(Type::read(row)), load(x + i), sums);
+  }
+  if (const int64_t n = columns - i; n > 0) {
+    sums = add_exact_product(to_double(Type::read_partial(row, n)), load(x + i), sums);
   }
   return sum(sums);
 }
@@ -167,9 +178,7 @@ void multiply_rows(const uint8_t* rows, size_t stride, int64_t n_rows, int64_t c
   } else if constexpr (ReadByBlock<Type>) {
     for (; r < n_rows; ++r, rows += stride) out[r] = sum(dot_row_by_block<Type>(rows, columns, x));
   } else {
-    for (; r < n_rows; ++r, rows += stride) {
-      out[r] = dot_plain_row<Type, FloatSums>(rows, columns, x);
-    }
+    for (; r < n_rows; ++r, rows += stride) out[r] = dot_plain_row<Type>(rows, columns, x);
   }
 }
 
@@ -177,10 +186,9 @@ void multiply_rows(const uint8_t* rows, size_t stride, int64_t n_rows, int64_t c
 // rounded.
 template <class Type>
 void multiply_rows_in_double(const uint8_t* rows, size_t stride, int64_t n_rows, int64_t columns,
-                             const float* x, const float* bias, float* out) {
+                             const double* x, const float* bias, float* out) {
   for (int64_t r = 0; r < n_rows; ++r, rows += stride) {
-    const double product = dot_plain_row<Type, DoubleSums>(rows, columns, x);
-    out[r] = rounded_with_bias(product, bias, r);
+    out[r] = rounded_with_bias(dot_plain_row<Type>(rows, columns, x), bias, r);
   }
 }
 
@@ -190,7 +198,7 @@ struct RowFunctions {
                    const float* x, float* out);
   // Null of types whose products are not summed in double.
   void (*multiply_in_double)(const uint8_t* rows, size_t stride, int64_t n_rows, int64_t columns,
-                             const float* x, const float* bias, float* out);
+                             const double* x, const float* bias, float* out);
 };
 
 template <class Type>

@@ -296,6 +296,11 @@ ASSAY_ALWAYS_INLINE F64x16 to_double(F32x16 a) {
            _mm256_cvtps_pd(_mm256_extractf128_ps(a.hi, 1))}};
 }
 
+ASSAY_ALWAYS_INLINE F64x16 load_as_double(const float* floats) {
+  return {{_mm256_cvtps_pd(_mm_loadu_ps(floats)), _mm256_cvtps_pd(_mm_loadu_ps(floats + 4)),
+           _mm256_cvtps_pd(_mm_loadu_ps(floats + 8)), _mm256_cvtps_pd(_mm_loadu_ps(floats + 12))}};
+}
+
 ASSAY_ALWAYS_INLINE F32x16 to_float(const F64x16& a) {
   return {_mm256_set_m128(_mm256_cvtpd_ps(a.v[1]), _mm256_cvtpd_ps(a.v[0])),
           _mm256_set_m128(_mm256_cvtpd_ps(a.v[3]), _mm256_cvtpd_ps(a.v[2]))};

@@ -293,6 +293,11 @@ ASSAY_ALWAYS_INLINE F64x16 to_double(F32x16 a) {
           _mm512_maskz_cvtps_pd(0xFF, _mm512_maskz_extractf32x8_ps(0xFF, a.v, 1))};
 }
 
+ASSAY_ALWAYS_INLINE F64x16 load_as_double(const float* floats) {
+  return {_mm512_maskz_cvtps_pd(0xFF, _mm256_loadu_ps(floats)),
+          _mm512_maskz_cvtps_pd(0xFF, _mm256_loadu_ps(floats + 8))};
+}
+
 // To nearest, ties to even.
 ASSAY_ALWAYS_INLINE F32x16 to_float(F64x16 a) {
   const __m256 hi = _mm512_maskz_cvtpd_ps(0xFF, a.hi);

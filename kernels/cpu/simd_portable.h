@@ -364,6 +364,10 @@ ASSAY_ALWAYS_INLINE F64x16 to_double(const F32x16& a) {
   });
 }
 
+ASSAY_ALWAYS_INLINE F64x16 load_as_double(const float* floats) {
+  return to_double(load(floats));
+}
+
 ASSAY_ALWAYS_INLINE F32x16 to_float(const F64x16& a) {
   return each_lane<F32x16>([&](int l) { return static_cast<float>(a.v[l / 2][l % 2]); });
 }

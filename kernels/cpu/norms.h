@@ -25,6 +25,11 @@ ASSAY_ALWAYS_INLINE double sum_of(int64_t n, Read read, Accumulate accumulate) {
   return total;
 }
 
+// Elements [i, i + n) of x, and zeros for the rest of 16.
+ASSAY_ALWAYS_INLINE F64x16 read_as_double(const float* x, int64_t i, int64_t n) {
+  return n == 16 ? load_as_double(x + i) : to_double(load_partial(x + i, n));
+}
+
 ASSAY_ALWAYS_INLINE F64x16 add_square(const F64x16& lanes, const F64x16& v) {
   return add(lanes, mul(v, v));
 }
@@ -38,11 +43,9 @@ inline void scale_row(const float* x, double mean, double scale, const float* we
                       const float* bias, int64_t width, float* out) {
   for (int64_t i = 0; i < width; i += 16) {
     const int64_t n = width - i < 16 ? width - i : 16;
-    const auto read = [&](const float* row) {
-      return to_double(n == 16 ? load(row + i) : load_partial(row + i, n));
-    };
-    F64x16 v = mul(mul(sub(read(x), splat(mean)), splat(scale)), read(weight));
-    if (bias != nullptr) v = add(v, read(bias));
+    const F64x16 centred = sub(read_as_double(x, i, n), splat(mean));
+    F64x16 v = mul(mul(centred, splat(scale)), read_as_double(weight, i, n));
+    if (bias != nullptr) v = add(v, read_as_double(bias, i, n));
     if (n == 16) {
       store(out + i, to_float(v));
     } else {
@@ -54,9 +57,7 @@ inline void scale_row(const float* x, double mean, double scale, const float* we
 inline void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens,
                      int64_t width, float* out) {
   for (int64_t t = 0; t < n_tokens; ++t, x += width, out += width) {
-    const auto read = [&](int64_t i, int64_t n) {
-      return to_double(n == 16 ? load(x + i) : load_partial(x + i, n));
-    };
+    const auto read = [&](int64_t i, int64_t n) { return read_as_double(x, i, n); };
     const double squares = sum_of(width, read, add_square);
     const double scale = inverse_root(squares / static_cast<double>(width), eps);
     scale_row(x, 0.0, scale, weight, nullptr, width, out);
@@ -66,9 +67,7 @@ inline void rms_norm(const float* x, const float* weight, float eps, int64_t n_t
 inline void layer_norm(const float* x, const float* weight, const float* bias, float eps,
                        int64_t n_tokens, int64_t width, float* out) {
   for (int64_t t = 0; t < n_tokens; ++t, x += width, out += width) {
-    const auto read = [&](int64_t i, int64_t n) {
-      return to_double(n == 16 ? load(x + i) : load_partial(x + i, n));
-    };
+    const auto read = [&](int64_t i, int64_t n) { return read_as_double(x, i, n); };
     const double total =
         sum_of(width, read, [](const F64x16& lanes, const F64x16& v) { return add(lanes, v); });
     const double mean = total / static_cast<double>(width);

@@ -77,7 +77,8 @@ const LoggedModel kQwen = {24, {896}, 151936};
 void log_write_token(benchmark::State& state, const LoggedModel& model) {
   const TemporaryFile file("assay_bench_token");
   const std::vector<float> values = random_floats(model.vocabulary);
-  LogWriter writer(file.path(), {.team = "bench", .summary = true, .sketch = true});
+  LogWriter writer(file.path(), {.team = "bench", .summary = true, .sketch = true},
+                   &environment().pool);
   int64_t token_idx = 0;
   for (auto _ : state) {
     for (int64_t layer = 0; layer < model.layers; ++layer) {

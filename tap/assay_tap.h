@@ -970,15 +970,40 @@ ASSAY_TAP_TARGET static inline __m256 assay_tap_last_eight(__m512 a) {
   return _mm512_maskz_extractf32x8_ps(0xFF, a, 1);
 }
 
-// The part of values[n] in whole groups of sixteen; returns its length.
+// The fifth largest of sixteen values, or less than that if some of them are equal.
+ASSAY_TAP_TARGET static float assay_tap_fifth_of(__m512 x) {
+  const __m512i next = _mm512_setr_epi32(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0);
+  const __m512i one = _mm512_set1_epi32(1);
+  __m512i larger = _mm512_setzero_si512();  // how many of the others are
+  __m512 other = x;
+#pragma GCC unroll 15
+  for (int j = 1; j < 16; ++j) {
+    other = _mm512_maskz_permutexvar_ps(0xFFFF, next, other);
+    larger = _mm512_mask_add_epi32(larger, _mm512_cmp_ps_mask(other, x, _CMP_GT_OQ), larger, one);
+  }
+  float lanes[16];
+  _mm512_storeu_ps(lanes, x);
+  unsigned first = _mm512_cmplt_epi32_mask(larger, _mm512_set1_epi32(ASSAY_TAP_TOP));
+  float least = lanes[__builtin_ctz(first)];
+  for (; first != 0; first &= first - 1) {
+    const float lane = lanes[__builtin_ctz(first)];
+    least = lane < least ? lane : least;
+  }
+  return least;
+}
+
+// The part of values[n] in whole groups of sixteen; returns its length. Each lane's largest value
+// is one of its own, so the five largest of all are no less than the fifth of these.
 ASSAY_TAP_TARGET static size_t assay_tap_summarize_avx512(const float* values, size_t n,
                                                           assay_tap_summary* s) {
   __m512d sums = _mm512_loadu_pd(s->sums);
   __m512d squares = _mm512_loadu_pd(s->squares);
+  const __m512 above_all = _mm512_set1_ps(3.402823466e+38F);
+  const __m512 below_all = _mm512_set1_ps(s->fifth);
   __m256 least = _mm256_loadu_ps(s->least);
-  const __m512 most = _mm512_set1_ps(3.402823466e+38F);
-  size_t i = 0;
-  for (; i + 16 <= n; i += 16) {
+  __m512 largest = below_all;
+  const size_t whole = n - n % 16;
+  for (size_t i = 0; i < whole; i += 16) {
     __mmask16 finite;
     const __m512 x = assay_tap_load_finite(values + i, 0xFFFF, &finite);
     const __m512d low = _mm512_maskz_cvtps_pd(0xFF, assay_tap_first_eight(x));
@@ -986,20 +1011,27 @@ ASSAY_TAP_TARGET static size_t assay_tap_summarize_avx512(const float* values, s
     sums = _mm512_add_pd(_mm512_add_pd(sums, low), high);
     // The square of a float is exact in double.
     squares = _mm512_fmadd_pd(high, high, _mm512_fmadd_pd(low, low, squares));
-    const __m512 in = _mm512_mask_mov_ps(most, finite, x);
+    const __m512 in = _mm512_mask_mov_ps(above_all, finite, x);
     least = _mm256_min_ps(assay_tap_first_eight(in), least);
     least = _mm256_min_ps(assay_tap_last_eight(in), least);
+    largest = _mm512_mask_max_ps(largest, finite, x, largest);
     if (finite != 0xFFFF) s->nonfinite += 16 - __builtin_popcount(finite);
-    const __m512 fifth = _mm512_set1_ps(s->fifth);
-    unsigned larger = _mm512_mask_cmp_ps_mask(finite, x, fifth, _CMP_GT_OQ);
-    for (; larger != 0; larger &= larger - 1) {
-      assay_tap_insert(values, i + (size_t)__builtin_ctz(larger), s);
-    }
   }
   _mm512_storeu_pd(s->sums, sums);
   _mm512_storeu_pd(s->squares, squares);
   _mm256_storeu_ps(s->least, least);
-  return i;
+  const __m512 enough = _mm512_set1_ps(assay_tap_fifth_of(largest));
+  for (size_t i = 0; i < whole; i += 16) {
+    __mmask16 finite;
+    const __m512 x = assay_tap_load_finite(values + i, 0xFFFF, &finite);
+    unsigned wanted = _mm512_mask_cmp_ps_mask(finite, x, enough, _CMP_GE_OQ);
+    if (wanted == 0) continue;
+    wanted &= _mm512_cmp_ps_mask(x, _mm512_set1_ps(s->fifth), _CMP_GT_OQ);
+    for (; wanted != 0; wanted &= wanted - 1) {
+      assay_tap_insert(values, i + (size_t)__builtin_ctz(wanted), s);
+    }
+  }
+  return whole;
 }
 #endif
 
@@ -1041,6 +1073,7 @@ static inline uint64_t assay_tap_signs(uint64_t i) {
 // for each k. Beyond the end elements count as 0.
 #define ASSAY_TAP_BLOCK 128  // elements whose table indices are computed before the lookups
 #define ASSAY_TAP_FOURS (ASSAY_TAP_BLOCK / 4)
+#define ASSAY_TAP_ROWS 4
 
 // Nibble p of words[r] is the index for k = 4 * p + r: the bits of four words, transposed in
 // squares of four by four. i: the first of the four elements.
@@ -1061,13 +1094,17 @@ static inline void assay_tap_places(uint64_t i, uint64_t words[4]) {
   words[3] = ((odd_ab >> 2) & twos) | (odd_cd & ~twos);
 }
 
+// The sums of k = 4 * p + r for all p: `first_row` <= r < `last_row`. All four rows are a sketch;
+// threads may share them.
+//
 // plus[k]: the sum of the elements whose bit k is set. Gives the sum of all.
-static double assay_tap_plus_portable(const float* values, size_t n, double* plus) {
+static inline double assay_tap_plus_portable(const float* values, size_t n, int first_row,
+                                             int last_row, double* plus) {
   enum { kFours = 8 };
   double table[kFours][16];
   uint64_t words[kFours][4];
   double all = 0;
-  for (int k = 0; k < ASSAY_TAP_SKETCH; ++k) plus[k] = 0;
+  double totals[ASSAY_TAP_SKETCH] = {0};
   for (size_t i = 0; i < n; i += 4 * kFours) {
     for (size_t g = 0; g < kFours; ++g) {
       const size_t first = i + 4 * g;
@@ -1083,14 +1120,19 @@ static double assay_tap_plus_portable(const float* values, size_t n, double* plu
       all += sums[15];
       assay_tap_places(first, words[g]);
     }
-    for (int k = 0; k < ASSAY_TAP_SKETCH; ++k) {
-      double sum = plus[k];
+    for (int p = 0; p < ASSAY_TAP_SKETCH; p += 4) {
+      for (int r = first_row; r < last_row; ++r) {
+        double sum = totals[p + r];
 #if !defined(__CUDACC__)
 #pragma GCC unroll 8
 #endif
-      for (int g = 0; g < kFours; ++g) sum += table[g][words[g][k % 4] >> (k - k % 4) & 15];
-      plus[k] = sum;
+        for (int g = 0; g < kFours; ++g) sum += table[g][words[g][r] >> p & 15];
+        totals[p + r] = sum;
+      }
     }
+  }
+  for (int p = 0; p < ASSAY_TAP_SKETCH; p += 4) {
+    for (int r = first_row; r < last_row; ++r) plus[p + r] = totals[p + r];
   }
   return all;
 }
@@ -1139,7 +1181,8 @@ ASSAY_TAP_TARGET static void assay_tap_places_avx512(uint64_t i, uint64_t words[
 // As assay_tap_plus_portable(), bit for bit. Vector 2 * r + h has the sums of k = 4 * p + r for the
 // eight p from 8 * h on. Half of the additions are written as fused multiplications by one, which
 // other units of the processor compute.
-ASSAY_TAP_TARGET static double assay_tap_plus_avx512(const float* values, size_t n, double* plus) {
+ASSAY_TAP_TARGET static inline __attribute__((always_inline)) double assay_tap_plus_avx512_rows(
+    const float* values, size_t n, int first_row, int last_row, double* plus) {
   double wide[ASSAY_TAP_BLOCK];
   uint64_t words[4][ASSAY_TAP_FOURS];
   const __m512i first_nibbles = _mm512_setr_epi64(0, 4, 8, 12, 16, 20, 24, 28);
@@ -1169,7 +1212,7 @@ ASSAY_TAP_TARGET static double assay_tap_plus_avx512(const float* values, size_t
       const __m512d high = _mm512_add_pd(low, _mm512_set1_pd(x[3]));
       all = _mm512_add_pd(all, high);
 #pragma GCC unroll 4
-      for (int r = 0; r < 4; ++r) {
+      for (int r = first_row; r < last_row; ++r) {
         const __m512i word = _mm512_set1_epi64((long long)words[r][g]);
         const __m512i first = _mm512_maskz_srlv_epi64(0xFF, word, first_nibbles);
         const __m512i last = _mm512_maskz_srlv_epi64(0xFF, word, last_nibbles);
@@ -1181,10 +1224,22 @@ ASSAY_TAP_TARGET static double assay_tap_plus_avx512(const float* values, size_t
     }
   }
   double lanes[64];
-  for (int j = 0; j < 8; ++j) _mm512_storeu_pd(lanes + (size_t)(8 * j), sums[j]);
-  for (int k = 0; k < ASSAY_TAP_SKETCH; ++k) plus[k] = lanes[k % 4 * 16 + k / 4];
+  for (int j = 2 * first_row; j < 2 * last_row; ++j) {
+    _mm512_storeu_pd(lanes + (size_t)(8 * j), sums[j]);
+  }
+  for (int p = 0; p < ASSAY_TAP_SKETCH; p += 4) {
+    for (int r = first_row; r < last_row; ++r) plus[p + r] = lanes[16 * r + p / 4];
+  }
   _mm512_storeu_pd(lanes, all);
   return lanes[7];
+}
+
+ASSAY_TAP_TARGET static double assay_tap_plus_avx512(const float* values, size_t n, int first_row,
+                                                     int last_row, double* plus) {
+  // The sums are in registers only if the rows are constants.
+  if (first_row == 0 && last_row == 2) return assay_tap_plus_avx512_rows(values, n, 0, 2, plus);
+  if (first_row == 2 && last_row == 4) return assay_tap_plus_avx512_rows(values, n, 2, 4, plus);
+  return assay_tap_plus_avx512_rows(values, n, 0, 4, plus);
 }
 
 #define ASSAY_TAP_AVX2 __attribute__((target("avx2")))
@@ -1231,7 +1286,8 @@ ASSAY_TAP_AVX2 static double assay_tap_fill_table(const float* values, size_t le
 }
 
 // As assay_tap_plus_portable(), bit for bit.
-ASSAY_TAP_AVX2 static double assay_tap_plus_avx2(const float* values, size_t n, double* plus) {
+ASSAY_TAP_AVX2 static double assay_tap_plus_avx2(const float* values, size_t n, int first_row,
+                                                 int last_row, double* plus) {
   const __m256i nibbles = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
   assay_tap_table tables[ASSAY_TAP_TABLES];
   uint64_t words[ASSAY_TAP_TABLES][4];
@@ -1245,7 +1301,7 @@ ASSAY_TAP_AVX2 static double assay_tap_plus_avx2(const float* values, size_t n, 
       all += assay_tap_fill_table(values + i + 4 * g, left - 4 * g, tables + g);
       assay_tap_places(i + 4 * g, words[g]);
     }
-    for (size_t j = 0; j < 8; ++j) {
+    for (size_t j = (size_t)(2 * first_row); j < (size_t)(2 * last_row); ++j) {
       __m256d first = _mm256_loadu_pd(sums[j]);
       __m256d last = _mm256_loadu_pd(sums[j] + 4);
 #pragma GCC unroll 4
@@ -1271,27 +1327,37 @@ ASSAY_TAP_AVX2 static double assay_tap_plus_avx2(const float* values, size_t n, 
   for (size_t k = 0; k < ASSAY_TAP_SKETCH; ++k) {
     const size_t p = k / 4 % 8;
     const size_t place = (p & 1) | (p >> 1 & 2) | (p << 1 & 4);  // its place of 0, 1, 4, 5, ...
-    plus[k] = sums[2 * (k % 4) + k / 32][place];
+    const int r = (int)(k % 4);
+    if (r >= first_row && r < last_row) plus[k] = sums[(size_t)(2 * r) + k / 32][place];
   }
   return all;
 }
 #endif
 
-static __attribute__((unused)) void assay_tap_sketch(const float* values, size_t n,
-                                                     double* sketch) {
+// The rows of a sketch.
+static __attribute__((unused)) void assay_tap_sketch_rows(const float* values, size_t n,
+                                                          int first_row, int last_row,
+                                                          double* sketch) {
   double all;
 #if defined(ASSAY_TAP_AVX512)
   if (assay_tap_has_avx512()) {
-    all = assay_tap_plus_avx512(values, n, sketch);
+    all = assay_tap_plus_avx512(values, n, first_row, last_row, sketch);
   } else if (__builtin_cpu_supports("avx2")) {
-    all = assay_tap_plus_avx2(values, n, sketch);
+    all = assay_tap_plus_avx2(values, n, first_row, last_row, sketch);
   } else {
-    all = assay_tap_plus_portable(values, n, sketch);
+    all = assay_tap_plus_portable(values, n, first_row, last_row, sketch);
   }
 #else
-  all = assay_tap_plus_portable(values, n, sketch);
+  all = assay_tap_plus_portable(values, n, first_row, last_row, sketch);
 #endif
-  for (int k = 0; k < ASSAY_TAP_SKETCH; ++k) sketch[k] = 2 * sketch[k] - all;
+  for (int p = 0; p < ASSAY_TAP_SKETCH; p += 4) {
+    for (int k = p + first_row; k < p + last_row; ++k) sketch[k] = 2 * sketch[k] - all;
+  }
+}
+
+static __attribute__((unused)) void assay_tap_sketch(const float* values, size_t n,
+                                                     double* sketch) {
+  assay_tap_sketch_rows(values, n, 0, ASSAY_TAP_ROWS, sketch);
 }
 
 // ---- The time --------------------------------------------------------------------------------

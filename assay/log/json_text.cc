@@ -85,6 +85,10 @@ void append_whole(std::string& out, Number value) {
 
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
+  const auto plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
+  const auto plain_end = std::ranges::find_if_not(text, plain);
+  out.append(text.begin(), plain_end);
+  text.remove_prefix(static_cast<size_t>(plain_end - text.begin()));
   while (!text.empty()) {
     const char lead = text[0];
     const Character character = first_character(text);

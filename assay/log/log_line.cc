@@ -43,7 +43,7 @@ void append_log_line(std::string& out, const RawRecord& record, const LogOptions
   }
   if (options.sketch) {
     out += ",\"sketch\":";
-    append_json_array(out, compute_sketch(values));
+    append_json_array(out, record.sketch != nullptr ? *record.sketch : compute_sketch(values));
   }
   out += "}\n";
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "assay/log/record.h"
+
 namespace assay {
 
 inline constexpr int64_t kAllValues = -1;
@@ -25,8 +27,9 @@ struct RawRecord {
   int64_t token_idx = 0;
   std::string_view dtype;
   std::span<const int64_t> shape;
-  std::span<const float> values;  // as many as the shape has
-  std::string_view ts;            // a JSON string, with its quotes; empty: none
+  std::span<const float> values;   // as many as the shape has
+  std::string_view ts;             // a JSON string, with its quotes; empty: none
+  const Sketch* sketch = nullptr;  // of the values; null: not computed yet
 };
 
 // How many of the record's values its line has.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -16,6 +17,7 @@
 
 #include "assay/log/json_text.h"
 #include "assay/log/record_text.h"
+#include "assay/log/sketch.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/thread_pool.h"
@@ -25,6 +27,10 @@ namespace {
 
 // A guard takes as long to start as this takes to write line by line.
 constexpr int64_t kWorthGuarding = int64_t{512} * 1024;
+constexpr size_t kSketchWorthThreads = 16384;  // elements
+// Parts of a text for each thread: few, as each is a call of the system; more than one, as writing
+// begins with the first.
+constexpr int64_t kPartsOfThread = 2;
 
 struct Descriptor {
   int fd;
@@ -96,6 +102,49 @@ std::vector<size_t> equal_parts(std::span<const RawRecord> records, const LogOpt
   return ends;
 }
 
+// Parts of a text that are finished in any order and written in theirs.
+class TextQueue {
+ public:
+  TextQueue(size_t parts, std::function<void(size_t)> write)
+      : finished_(parts), write_(std::move(write)) {}
+
+  // A part that nobody makes yet: the last one, which may be the largest, and then the others in
+  // order. If none is left, as many as there are or more.
+  size_t take() {
+    const size_t taken = taken_.fetch_add(1, std::memory_order_relaxed);
+    return taken == 0 ? finished_.size() - 1 : taken < finished_.size() ? taken - 1 : taken;
+  }
+
+  // Writes the parts whose turn it is, unless another thread does so now.
+  void finish(size_t part) {
+    finished_[part].store(true, std::memory_order_release);
+    const std::unique_lock lock(writing_, std::try_to_lock);
+    if (lock) write_finished();
+  }
+
+  // What finish() left because another thread was writing. Once all parts are made.
+  void write_rest() {
+    const std::lock_guard lock(writing_);
+    write_finished();
+  }
+
+ private:
+  void write_finished() {
+    while (written_ < finished_.size() && finished_[written_].load(std::memory_order_acquire)) {
+      const size_t part = written_;
+      written_ = finished_.size();  // if it throws, none is written after it
+      write_(part);
+      written_ = part + 1;
+    }
+  }
+
+  std::vector<std::atomic<bool>> finished_;
+  std::function<void(size_t)> write_;
+  std::atomic<size_t> taken_{0};
+  std::mutex writing_;
+  size_t written_ = 0;  // guarded by writing_
+};
+
 }  // namespace
 
 LogWriter::LogWriter(const std::string& path, LogOptions options, ThreadPool* pool)
@@ -163,8 +212,7 @@ void LogWriter::write_header(const LogHeader& header) {
   const std::lock_guard lock(mutex_);
   check_open();
   if (size_ > 0) throw Error("the header must be the first line", path_);
-  const std::string line[] = {header_line(header)};
-  write_texts(line);
+  write_text(header_line(header));
 }
 
 void LogWriter::write(std::string_view checkpoint, int64_t token_idx, std::span<const float> values,
@@ -204,62 +252,73 @@ void LogWriter::flush() {
   if (guard_) write_records(nullptr, pool_);
 }
 
-// Writes what is pending, and then `last`, if it is not null.
+// Writes what is pending, and then `last`, if it is not null. The threads make the text in parts;
+// whoever has finished one writes those that are next in the file, while the others go on.
 void LogWriter::write_records(const RawRecord* last, ThreadPool* pool) {
   constexpr size_t kWorthThreads = 8;  // records; fewer take as long as waking a thread
   std::vector<RawRecord> records;
   if (guard_) records = guard_->pending();
   if (last != nullptr) records.push_back(*last);
   if (records.empty()) return;
-  const int64_t parts =
-      pool == nullptr || records.size() < kWorthThreads ? 1 : int64_t{pool->n_threads()};
+  const bool many = pool != nullptr && records.size() >= kWorthThreads;
+  const int64_t parts = many ? kPartsOfThread * int64_t{pool->n_threads()} : 1;
+  Sketch sketch;  // of `last`, where threads share it
+  if (!many && pool != nullptr && last != nullptr && options_.sketch &&
+      last->values.size() >= kSketchWorthThreads) {
+    sketch = compute_sketch(last->values, *pool);
+    records.back().sketch = &sketch;
+  }
   const std::vector<size_t> ends = equal_parts(records, options_, parts);
-  texts_.resize(static_cast<size_t>(parts));
-  const auto make_texts = [&](int64_t first_part, int64_t last_part) {
-    for (auto part = static_cast<size_t>(first_part); part < static_cast<size_t>(last_part);
-         ++part) {
-      texts_[part].clear();
+  texts_.resize(std::max(texts_.size(), ends.size()));
+  TextQueue queue(ends.size(), [this](size_t part) { write_text(texts_[part]); });
+  const auto work = [&](int64_t, int64_t) {
+    for (size_t part = queue.take(); part < ends.size(); part = queue.take()) {
+      std::string& text = texts_[part];
+      text.clear();
       for (size_t i = part == 0 ? 0 : ends[part - 1]; i < ends[part]; ++i) {
-        append_log_line(texts_[part], records[i], options_);
+        append_log_line(text, records[i], options_);
       }
+      queue.finish(part);
     }
   };
-  if (parts == 1) {
-    make_texts(0, 1);
-  } else {
-    pool->parallel_for(parts, 1, make_texts);
+  const int64_t before = size_;
+  try {
+    if (parts == 1) {
+      work(0, 1);
+    } else {
+      pool->parallel_for(pool->n_threads(), 1, work);
+    }
+    queue.write_rest();
+  } catch (const std::exception& error) {  // no memory, after some parts were written
+    if (failure_.empty() && size_ != before) failure_ = error.what();
+    throw;
   }
-  write_texts(texts_);
+  if (guard_) guard_->clear(size_);
 }
 
 // Whole lines. Where one cannot be written, the log ends with the last whole one.
-void LogWriter::write_texts(std::span<const std::string> texts) {
-  int64_t size = size_;
-  for (const std::string_view lines : texts) {
-    size_t done = 0;
-    while (done < lines.size()) {
-      const ssize_t written = ::write(fd_, lines.data() + done, lines.size() - done);
-      if (written < 0 && errno == EINTR) {  // of a closed pipe
-        check_interrupted();
-        continue;
-      }
-      if (written <= 0) {
-        const Error error(fmt::format("cannot write: {}", std::strerror(errno)), path_,
-                          "the log ends with the last whole record");
-        failure_ = error.what();
-        const std::string_view torn = lines.substr(0, done);
-        size_ = size + static_cast<int64_t>(torn.rfind('\n') + 1);  // npos + 1 is 0
-        // Removes the torn record; nothing more can be done if this fails too.
-        if (regular_file_ && ftruncate(fd_, size_) != 0) failure_ += " and a torn line";
-        if (guard_) guard_->clear(size_);
-        throw Error(failure_);
-      }
-      done += static_cast<size_t>(written);
+void LogWriter::write_text(std::string_view lines) {
+  size_t done = 0;
+  while (done < lines.size()) {
+    const ssize_t written = ::write(fd_, lines.data() + done, lines.size() - done);
+    if (written < 0 && errno == EINTR) {  // of a closed pipe
+      check_interrupted();
+      continue;
     }
-    size += static_cast<int64_t>(lines.size());
+    if (written <= 0) {
+      const Error error(fmt::format("cannot write: {}", std::strerror(errno)), path_,
+                        "the log ends with the last whole record");
+      failure_ = error.what();
+      const std::string_view torn = lines.substr(0, done);
+      size_ += static_cast<int64_t>(torn.rfind('\n') + 1);  // npos + 1 is 0
+      // Removes the torn record; nothing more can be done if this fails too.
+      if (regular_file_ && ftruncate(fd_, size_) != 0) failure_ += " and a torn line";
+      if (guard_) guard_->clear(size_);
+      throw Error(failure_);
+    }
+    done += static_cast<size_t>(written);
   }
-  size_ = size;
-  if (guard_) guard_->clear(size_);
+  size_ += static_cast<int64_t>(lines.size());
 }
 
 }  // namespace assay

@@ -59,7 +59,7 @@ class LogWriter {
  private:
   void check_open() const;
   void write_records(const RawRecord* last, ThreadPool* pool);
-  void write_texts(std::span<const std::string> texts);
+  void write_text(std::string_view lines);
 
   std::string path_;
   LogOptions options_;
@@ -71,7 +71,7 @@ class LogWriter {
   std::unique_ptr<LogGuard> guard_;  // of a long log
   bool guardable_ = true;            // false: the system has refused a guard
   std::string failure_;              // what() of the first error, empty before
-  std::vector<std::string> texts_;   // of one write, a thread each; kept to save allocations
+  std::vector<std::string> texts_;   // of one write; kept to save allocations
 };
 
 }  // namespace assay

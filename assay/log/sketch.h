@@ -8,6 +8,8 @@
 
 namespace assay {
 
+class ThreadPool;
+
 // The 64 signs of element i: SplitMix64 of i + 1 (Steele, Lea and Flood, "Fast splittable
 // pseudorandom number generators", OOPSLA 2014). Bit k set means plus in projection k.
 uint64_t sketch_signs(uint64_t i);
@@ -20,6 +22,8 @@ uint64_t sketch_signs(uint64_t i);
 // deviation of at most sqrt(2 / 64): Alon, Matias and Szegedy, "The space complexity of
 // approximating the frequency moments", STOC 1996.
 Sketch compute_sketch(std::span<const float> values);
+// The same, to the bit, by two threads of a pool.
+Sketch compute_sketch(std::span<const float> values, ThreadPool& pool);
 
 // The estimate of ||a - b|| from the sketches of a and b. NaN if either holds a NaN.
 double sketch_distance(const Sketch& a, const Sketch& b);

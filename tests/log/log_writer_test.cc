@@ -12,6 +12,7 @@
 #include <bit>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -296,13 +297,14 @@ TEST_F(LogWriterTest, RecordsOfManyThreadsStayWhole) {
 }
 
 // Breaks if the text of a long log depended on who makes it: with a guard, by one thread or four,
-// with records that the guard takes and records that are too large for it.
+// with records that the guard takes and records that are too large for it, alone and with others.
 TEST_F(LogWriterTest, ThreadsThatHelpWriteTheSameBytes) {
-  const std::vector<float> values(20000, 0.1F);
+  std::vector<float> values(20000);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
   const auto log_with = [&](ThreadPool* pool) {
     LogWriter log(path_, {.team = "t", .head_values = 20, .summary = true, .sketch = true}, pool);
     for (int64_t i = 0; i < 800; ++i) {
-      const size_t width = i % 50 == 7 ? values.size() : static_cast<size_t>(100 + 10 * (i % 40));
+      const size_t width = i % 50 == 3 ? values.size() : static_cast<size_t>(100 + 10 * (i % 40));
       log.write("x", i, std::span(values).first(width));
       if (i % 100 == 99) log.flush();
     }
@@ -314,6 +316,41 @@ TEST_F(LogWriterTest, ThreadsThatHelpWriteTheSameBytes) {
   EXPECT_GT(alone.size(), size_t{1} << 20);
   ThreadPool pool(4);
   EXPECT_EQ(log_with(&pool), alone);
+}
+
+// Breaks if a part were written after one that could not be, or were written twice.
+TEST_F(LogWriterTest, ALongLogThatDoesNotFitEndsWithAWholeRecord) {
+  const std::vector<float> values(500, 0.1F);
+  const auto log_all = [&](LogWriter& log) {
+    for (int64_t i = 0; i < 2000; ++i) log.write("x", i, values);
+    log.flush();
+  };
+  const LogOptions options = {.team = "t", .head_values = 100};
+  {
+    LogWriter log(path_, options);
+    log_all(log);
+  }
+  const std::string whole = contents();
+  ASSERT_GT(whole.size(), size_t{1200000});
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit = {1000000, 1000000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    ThreadPool pool(4);
+    LogWriter log(path_, options, &pool);
+    const std::string error = error_of([&] { log_all(log); });
+    const std::string again = error_of([&] { log.write("x", 0, values); });
+    log.close();
+    _exit(error.find("File too large") != std::string::npos && again == error ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  const std::string written = contents();
+  EXPECT_EQ(written.back(), '\n');
+  EXPECT_EQ(written, whole.substr(0, whole.rfind('\n', 999999) + 1));
 }
 
 // How the process may end. Each must leave every record that was logged before.

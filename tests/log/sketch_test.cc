@@ -10,6 +10,8 @@
 #include <random>
 #include <vector>
 
+#include "base/thread_pool.h"
+
 namespace assay {
 namespace {
 
@@ -77,6 +79,7 @@ bool same_bits(const Sketch& a, const Sketch& b) {
 
 // Breaks if a log depended on the processor that wrote it.
 TEST(Sketch, HasTheSameBitsOnEveryPath) {
+  ThreadPool pool(3);
   std::vector<size_t> widths = {576, 1000, 1536, 2047, 2048, 4099, 151936};
   for (size_t n = 0; n < 300; ++n) widths.push_back(n);
   for (const size_t n : widths) {
@@ -86,6 +89,7 @@ TEST(Sketch, HasTheSameBitsOnEveryPath) {
       const std::vector<Sketch> paths = sketch_internal::compute_by_each_path(values);
       for (const Sketch& path : paths) EXPECT_TRUE(same_bits(path, paths[0])) << n;
       EXPECT_TRUE(same_bits(compute_sketch(values), paths[0])) << n;
+      EXPECT_TRUE(same_bits(compute_sketch(values, pool), paths[0])) << n;
     }
   }
 }
@@ -146,6 +150,32 @@ TEST(Summary, IsThatOfTheElementsOneByOne) {
     EXPECT_EQ(summary.max, static_cast<double>(sorted.front().value));
     ASSERT_EQ(summary.top.size(), 5U);
     for (size_t i = 0; i < 5; ++i) EXPECT_EQ(summary.top[i].index, sorted[i].index) << n;
+  }
+}
+
+// Breaks if the bound below which values are not looked at were too high: with few values, many
+// equal ones, values that rise or fall, and what is not finite.
+TEST(Summary, TopHasTheFirstOfTheLargest) {
+  for (size_t n = 0; n < 200; ++n) {
+    const auto seed = static_cast<unsigned>(n);
+    std::vector<float> few_kinds = random_values(n, seed);
+    for (float& value : few_kinds) value = std::round(value);
+    std::vector<float> rising = random_values(n, seed);
+    std::ranges::sort(rising);
+    std::vector<float> falling(rising.rbegin(), rising.rend());
+    for (const auto& values : {values_of_all_kinds(n, seed), few_kinds, rising, falling}) {
+      std::vector<int64_t> expected;
+      for (size_t i = 0; i < n; ++i) {
+        if (std::isfinite(values[i])) expected.push_back(static_cast<int64_t>(i));
+      }
+      std::ranges::stable_sort(expected, [&values](int64_t a, int64_t b) {
+        return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)];
+      });
+      expected.resize(std::min<size_t>(expected.size(), kSummaryTop));
+      std::vector<int64_t> top;
+      for (const TopValue& value : summarize(values).top) top.push_back(value.index);
+      EXPECT_EQ(top, expected) << n;
+    }
   }
 }
 

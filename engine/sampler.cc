@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/error.h"
@@ -13,6 +14,23 @@ namespace {
 // Highest logit first; among equal ones the lowest id.
 bool comes_before(const std::pair<float, int32_t>& a, const std::pair<float, int32_t>& b) {
   return a.first > b.first || (a.first == b.first && a.second < b.second);
+}
+
+// Whether none of `logits` comes before `best` and each is a number: then they need not be looked
+// at one by one. Whole numbers in the order of the floats, which any compiler makes vectors of.
+bool can_be_passed_over(std::span<const float> logits, float best) {
+  const auto place = [](float value) {
+    const auto bits = std::bit_cast<int32_t>(value);
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF);
+  };
+  constexpr int32_t kInfinity = 0x7F800000;
+  int32_t highest = place(-INFINITY);
+  int32_t largest = 0;  // without their signs; of no number above that of infinity
+  for (const float logit : logits) {
+    highest = std::max(highest, place(logit));
+    largest = std::max(largest, std::bit_cast<int32_t>(logit) & 0x7FFFFFFF);
+  }
+  return highest <= place(best) && largest <= kInfinity && highest < kInfinity;
 }
 
 }  // namespace
@@ -37,8 +55,7 @@ int32_t Sampler::sample(std::span<const float> logits, const std::vector<bool>& 
   Candidate best{-INFINITY, -1};
   const size_t count = std::min(logits.size(), choosable.size());
   const bool greedy = options_.temperature == 0.0;
-  for (size_t id = 0; id < count; ++id) {
-    if (!choosable[id]) continue;
+  const auto look_at = [&](size_t id) {
     const Candidate candidate{logits[id], static_cast<int32_t>(id)};
     if (std::isnan(candidate.first) || candidate.first == INFINITY) {
       throw Error(fmt::format("the logit of token {} is {}", id,
@@ -48,6 +65,17 @@ int32_t Sampler::sample(std::span<const float> logits, const std::vector<bool>& 
     }
     if (best.second < 0 || comes_before(candidate, best)) best = candidate;
     if (!greedy) candidates.push_back(candidate);
+  };
+  constexpr size_t kGroup = 256;
+  for (size_t first = 0; first < count; first += kGroup) {
+    const size_t end = std::min(first + kGroup, count);
+    if (greedy && best.second >= 0 &&
+        can_be_passed_over(logits.subspan(first, end - first), best.first)) {
+      continue;
+    }
+    for (size_t id = first; id < end; ++id) {
+      if (choosable[id]) look_at(id);
+    }
   }
   if (best.second < 0) throw Error("the vocabulary has no token that may be chosen");
   return greedy ? best.second : draw(candidates);

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <map>
+#include <random>
 
 #include "base/error.h"
 
@@ -22,6 +23,44 @@ TEST(Sampler, GreedyTakesTheHighestAndTheLowestIdOfEqualOnes) {
   Sampler sampler({});
   EXPECT_EQ(sampler.sample(std::vector<float>{1, 5, 3, 5}, all(4)), 1);
   EXPECT_EQ(sampler.sample(std::vector<float>{-INFINITY, -INFINITY}, all(2)), 0);
+}
+
+// Breaks if groups of logits that are passed over held the highest, an equal one with a lower id,
+// or one that is no number.
+TEST(Sampler, GreedyLooksAtEachOfManyLogits) {
+  std::mt19937 random(1);
+  Sampler sampler({});
+  constexpr size_t kLogits = 2000;
+  const auto place = [&random] { return random() % kLogits; };
+  for (int round = 0; round < 500; ++round) {
+    std::vector<float> logits(kLogits);
+    // Few values, so that many are equal; below zero, around it with zeros of both signs, above.
+    const int shift = round % 5 - 2;
+    for (float& logit : logits) {
+      const int whole = static_cast<int>(random() % 4) + 2 * shift;
+      logit = whole == 0 && random() % 2 == 0 ? -0.0F : static_cast<float>(whole);
+    }
+    for (size_t i = 0; i < kLogits / 3; ++i) logits[place()] = -INFINITY;
+    std::vector<bool> choosable = all(kLogits);
+    for (size_t i = 0; i < kLogits / 2; ++i) choosable[place()] = false;
+    logits[place()] = 9;  // the highest, if it may be chosen
+    const size_t odd = place();
+    if (round % 3 == 0) logits[odd] = round % 2 == 0 ? NAN : -NAN;
+    if (round % 7 == 0) logits[odd] = INFINITY;
+    const bool number = std::isfinite(logits[odd]) || logits[odd] == -INFINITY;
+    if (choosable[odd] && !number) {
+      EXPECT_THROW(sampler.sample(logits, choosable), Error);
+      continue;
+    }
+    int32_t expected = -1;
+    for (size_t id = 0; id < kLogits; ++id) {
+      if (!choosable[id]) continue;
+      if (expected < 0 || logits[id] > logits[static_cast<size_t>(expected)]) {
+        expected = static_cast<int32_t>(id);
+      }
+    }
+    EXPECT_EQ(sampler.sample(logits, choosable), expected);
+  }
 }
 
 // Qwen's logits have more rows than its vocabulary has tokens.

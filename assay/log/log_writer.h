@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -59,7 +60,8 @@ class LogWriter {
  private:
   void check_open() const;
   void write_records(const RawRecord* last, ThreadPool* pool);
-  void write_text(std::string_view lines);
+  void write_texts(size_t first, size_t end);
+  void write_text(std::string_view lines, size_t done = 0);
 
   std::string path_;
   LogOptions options_;

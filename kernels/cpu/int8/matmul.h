@@ -26,7 +26,7 @@ template <class Type, int64_t kBlocks>
 ASSAY_ALWAYS_INLINE void add_chunk(const uint8_t* data, int64_t j, const QuantizedRow& x,
                                    F32x8 (&lanes)[2]) {
   Chunk chunk;
-  read_chunk<Type, kBlocks>(data, chunk);
+  read_chunk<Type, kBlocks>(data, kBlocks, chunk);
   I32x8 dots[8] = {};
 #pragma GCC unroll 8
   for (int64_t p = 0; p < kBlocks; ++p) {
@@ -45,17 +45,26 @@ ASSAY_ALWAYS_INLINE void add_chunk(const uint8_t* data, int64_t j, const Quantiz
   }
 }
 
-// One row with one token; kRest blocks stand after the last whole chunk.
+// One row with one token; kRest blocks stand after the last whole chunk, or any number of them if
+// kFillsLastChunk.
 template <class Type, int64_t kRest>
 ASSAY_ALWAYS_INLINE float dot_row(const uint8_t* row, int64_t columns, const QuantizedRow& x) {
   F32x8 lanes[2] = {zero8(), zero8()};
   const int64_t whole = columns / 256 * 8;
-  for (int64_t j = 0; j < whole; j += 8, row += kChunkBytes<Type>) {
+  const auto add_whole_chunk = [&](const uint8_t* chunk, int64_t j) {
 #pragma GCC unroll 8
     for (int64_t line = 0; line < kChunkBytes<Type>; line += 64) {
       __builtin_prefetch(row + 4096 + line);
     }
-    add_chunk<Type, 8>(row, j, x, lanes);
+    add_chunk<Type, 8>(chunk, j, x, lanes);
+  };
+  if constexpr (kFillsLastChunk<Type>) {
+    const LastChunk<Type> last(row + whole / 8 * kChunkBytes<Type>, columns / 32 - whole);
+    for (int64_t j = 0; j < columns / 32; j += 8, row += kChunkBytes<Type>) {
+      add_whole_chunk(j < whole ? row : last.bytes, j);
+    }
+  } else {
+    for (int64_t j = 0; j < whole; j += 8, row += kChunkBytes<Type>) add_whole_chunk(row, j);
   }
   if constexpr (kRest > 0) add_chunk<Type, kRest>(row, whole, x, lanes);
   return sum(add(lanes[0], lanes[1]));
@@ -113,8 +122,9 @@ void multiply_rows(const MatmulCall& m, const uint8_t* x, int64_t first, int64_t
       const int64_t n = m.n_tokens - t < kInt8Tokens ? m.n_tokens - t : kInt8Tokens;
       for (int64_t r = group; r < end; r += kPanelRows) {
         const int64_t n_rows = end - r < kPanelRows ? end - r : kPanelRows;
-        multiply_tokens<Type, kInt8Tokens>(panel(r), n_rows, columns, x + t * x_bytes, n, partial,
-                                           m.out + t * m.w.rows + r, m.w.rows);
+        multiply_tokens<typename Type::Traits, kInt8Tokens>(panel(r), n_rows, columns,
+                                                            x + t * x_bytes, n, partial,
+                                                            m.out + t * m.w.rows + r, m.w.rows);
       }
     }
   }

@@ -48,12 +48,12 @@ ASSAY_ALWAYS_INLINE void spread_codes(const Byte* codes, int64_t t, int64_t n, u
   }
 }
 
-// kBlocks blocks, from block `j`, of row `r` of a panel of rows of `padded` blocks.
-template <class Type, int64_t kBlocks>
-ASSAY_ALWAYS_INLINE void fill_panel_chunk(const uint8_t* data, int64_t j, int64_t padded, int64_t r,
-                                          const RowPanel& panel) {
+// The first n blocks of a chunk, from block `j`, of row `r` of a panel of rows of `padded` blocks.
+template <class Type>
+ASSAY_ALWAYS_INLINE void fill_panel_chunk(const uint8_t* data, int64_t j, int64_t n, int64_t padded,
+                                          int64_t r, const RowPanel& panel) {
   Chunk chunk;
-  read_chunk<Type, kBlocks>(data, chunk);
+  read_chunk<Type, 8>(data, n, chunk);
   float scale[16];
   float shift[16];
 #pragma GCC unroll 2
@@ -61,7 +61,7 @@ ASSAY_ALWAYS_INLINE void fill_panel_chunk(const uint8_t* data, int64_t j, int64_
     store8(scale + 8 * i, chunk.scale[i]);
     if constexpr (Type::kShifted) store8(shift + 8 * i, chunk.shift[i]);
   }
-  for (int64_t p = 0; p < kBlocks; ++p) {
+  for (int64_t p = 0; p < n; ++p) {
     uint8_t codes[32];
     store_bytes(codes, chunk.codes[p]);
     for (int64_t half = 0; half < 2; ++half) {
@@ -79,11 +79,14 @@ void fill_panel_row(const uint8_t* row, int64_t columns, int64_t r, const RowPan
   const int64_t whole = columns / 256 * 8;
   const int64_t padded = padded_blocks(columns);
   for (int64_t j = 0; j < whole; j += 8, row += kChunkBytes<Type>) {
-    fill_panel_chunk<Type, 8>(row, j, padded, r, panel);
+    fill_panel_chunk<Type>(row, j, 8, padded, r, panel);
   }
-  with_rest<Type>(columns, [&](auto rest) {
-    if constexpr (rest > 0) fill_panel_chunk<Type, rest>(row, whole, padded, r, panel);
-  });
+  if constexpr (blocks_of_chunk<Type>() > 1) {
+    const int64_t rest = columns / 32 - whole;
+    if (rest == 0) return;
+    const LastChunk<Type> last(row, rest);
+    fill_panel_chunk<Type>(last.bytes, whole, rest, padded, r, panel);
+  }
 }
 
 // The quantised rows of n tokens; n * quantized_row_bytes() bytes in all.
@@ -127,7 +130,7 @@ inline void quantize_tile(const float* x, int64_t n, int64_t columns, uint8_t* o
 }
 
 // One lane, halves of blocks [place, end), of sixteen rows with kTokens tokens: out[kTokens, 16].
-template <class Type, int64_t kTokens>
+template <class Traits, int64_t kTokens>
 void multiply_lane(const RowPanel& panel, const TokenTile& x, int64_t place, int64_t end,
                    float* out) {
   F32x16 lanes[kTokens];
@@ -139,14 +142,14 @@ void multiply_lane(const RowPanel& panel, const TokenTile& x, int64_t place, int
     I32x16 sums[kTokens];
 #pragma GCC unroll 16
     for (int64_t t = 0; t < kTokens; ++t) {
-      sums[t] = splat_int(-Type::kOffset * x.total[place * kTokens + t]);
+      sums[t] = splat_int(-Traits::kOffset * x.total[place * kTokens + t]);
     }
 #pragma GCC unroll 4
     for (int64_t quad = 0; quad < 4; ++quad) {
 #pragma GCC unroll 16
       for (int64_t t = 0; t < kTokens; ++t) {
-        sums[t] = add_row_products<Type::kWide>(sums[t], codes + quad * 4 * kPanelRows,
-                                                x_codes + 4 * (quad * kTokens + t));
+        sums[t] = add_row_products<Traits::kWide>(sums[t], codes + quad * 4 * kPanelRows,
+                                                  x_codes + 4 * (quad * kTokens + t));
       }
     }
     const F32x16 scale = load(panel.scale + place * kPanelRows);
@@ -155,7 +158,7 @@ void multiply_lane(const RowPanel& panel, const TokenTile& x, int64_t place, int
       const F32x16 both = mul(scale, splat(x.scale[place * kTokens + t]));
       lanes[t] = fma(to_float(sums[t]), both, lanes[t]);
     }
-    if constexpr (Type::kShifted) {
+    if constexpr (Traits::kShifted) {
       const F32x16 shift = load(panel.shift + place * kPanelRows);
 #pragma GCC unroll 16
       for (int64_t t = 0; t < kTokens; ++t) {
@@ -169,7 +172,7 @@ void multiply_lane(const RowPanel& panel, const TokenTile& x, int64_t place, int
 
 // Sixteen rows with the kTokens tokens at `x`; `n_rows` of them are stored, `stride` floats from
 // token to token. partial[16, kTokens, 16].
-template <class Type, int64_t kTokens>
+template <class Traits, int64_t kTokens>
 void multiply_tile(const RowPanel& panel, int64_t n_rows, int64_t columns, const uint8_t* x,
                    float* partial, float* out, int64_t stride) {
   const TokenTile tile = token_tile(x, kTokens, columns);
@@ -179,8 +182,8 @@ void multiply_tile(const RowPanel& panel, int64_t n_rows, int64_t columns, const
   for (int64_t p = 0; p < 8; ++p) {
     for (int64_t half = 0; half < 2; ++half) {
       const int64_t place = sorted_place(p, half, padded);
-      multiply_lane<Type, kTokens>(panel, tile, place, place + (blocks - p + 7) / 8,
-                                   partial + (half_place(p) + 4 * half) * kLane);
+      multiply_lane<Traits, kTokens>(panel, tile, place, place + (blocks - p + 7) / 8,
+                                     partial + (half_place(p) + 4 * half) * kLane);
     }
   }
   for (int64_t t = 0; t < kTokens; ++t) {
@@ -199,14 +202,14 @@ void multiply_tile(const RowPanel& panel, int64_t n_rows, int64_t columns, const
 }
 
 // As multiply_tile for n_tokens <= kTokens.
-template <class Type, int64_t kTokens>
+template <class Traits, int64_t kTokens>
 void multiply_tokens(const RowPanel& panel, int64_t n_rows, int64_t columns, const uint8_t* x,
                      int64_t n_tokens, float* partial, float* out, int64_t stride) {
   if constexpr (kTokens > 0) {
     if (n_tokens == kTokens) {
-      return multiply_tile<Type, kTokens>(panel, n_rows, columns, x, partial, out, stride);
+      return multiply_tile<Traits, kTokens>(panel, n_rows, columns, x, partial, out, stride);
     }
-    multiply_tokens<Type, kTokens - 1>(panel, n_rows, columns, x, n_tokens, partial, out, stride);
+    multiply_tokens<Traits, kTokens - 1>(panel, n_rows, columns, x, n_tokens, partial, out, stride);
   }
 }
 

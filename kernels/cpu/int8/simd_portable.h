@@ -138,6 +138,7 @@ ASSAY_ALWAYS_INLINE void sort_halves(const int8_t* sixteen, I32x8 (&halves)[2]) 
 }
 
 constexpr int64_t kInt8Tokens = 2;
+constexpr bool kHasCodeForEachLength = false;
 
 template <bool kWide>
 ASSAY_ALWAYS_INLINE I32x16 add_row_products(I32x16 sums, const uint8_t* codes, const int8_t* x) {

@@ -176,6 +176,7 @@ constexpr int64_t kInt8Tokens = 12;
 #else
 constexpr int64_t kInt8Tokens = 2;
 #endif
+constexpr bool kHasCodeForEachLength = true;
 
 #if defined(__AVX512VNNI__)
 template <bool kWide>

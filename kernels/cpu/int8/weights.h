@@ -40,6 +40,7 @@ ASSAY_ALWAYS_INLINE void set_halves(float factor, const int8_t* sixteen, F32x8 (
 
 template <bool kIsShifted, int32_t kCodeOffset, bool kHasWideCodes = false>
 struct CodeTraits {
+  using Traits = CodeTraits;
   static constexpr bool kShifted = kIsShifted;
   static constexpr int32_t kOffset = kCodeOffset;
   static constexpr bool kWide = kHasWideCodes;
@@ -189,7 +190,7 @@ struct Int8Coded : CodeTraits<false, 128, true> {
   static constexpr int64_t kElements = Type::kElements;
 
   // n_blocks times 32 elements.
-  __attribute__((noinline)) static void read(const uint8_t* data, int n_blocks, Chunk& chunk) {
+  __attribute__((noinline)) static void read(const uint8_t* data, int64_t n_blocks, Chunk& chunk) {
     float scale[16] = {};
 #pragma GCC unroll 1
     for (int p = 0; p < n_blocks; ++p) {
@@ -219,13 +220,14 @@ ASSAY_ALWAYS_INLINE void read_large_codes(const uint8_t* block, Chunk& chunk) {
   if constexpr (kPart < 7) read_large_codes<Type, kPart + 1>(block, chunk);
 }
 
-// kBlocks: blocks of 32 that are in the row, up to 8; codes beyond them are left as they are.
+// kBlocks: blocks of 32 that are read, up to 8; codes beyond them are left as they are. n_blocks:
+// how many of these are in the row; a type whose blocks take long to read leaves out the others.
 template <class Type, int64_t kBlocks>
-ASSAY_ALWAYS_INLINE void read_chunk(const uint8_t* data, Chunk& chunk) {
+ASSAY_ALWAYS_INLINE void read_chunk(const uint8_t* data, int64_t n_blocks, Chunk& chunk) {
   if constexpr (SmallBlocks<Type>) {
     read_small_blocks<Type, kBlocks>(data, chunk);
   } else if constexpr (CodedBlocks<Type>) {
-    Type::read(data, kBlocks, chunk);
+    Type::read(data, n_blocks, chunk);
   } else {
     read_large_codes<Type>(data, chunk);
     Type::scales(data, chunk);
@@ -242,12 +244,27 @@ constexpr int64_t blocks_of_chunk() {
 template <class Type>
 constexpr int64_t kChunkBytes = blocks_of_chunk<Type>() * Type::kBytes;
 
+// A chunk of which only the first `n_blocks` blocks of 32 are in the row, with zeros behind them.
+template <class Type>
+struct LastChunk {
+  uint8_t bytes[kChunkBytes<Type>] = {};
+  LastChunk(const uint8_t* row, int64_t n_blocks) {
+    constexpr int64_t kStep = 8 / blocks_of_chunk<Type>();
+    std::memcpy(bytes, row, static_cast<size_t>(n_blocks / kStep * Type::kBytes));
+  }
+};
+
+// Whether the last chunk of a row is read as a LastChunk, rather than by code for its length. Zeros
+// change no sum: there, the activations and their scales are zero.
+template <class Type>
+constexpr bool kFillsLastChunk = blocks_of_chunk<Type>() > 1 && !kHasCodeForEachLength;
+
 // Calls use(std::integral_constant<int64_t, n>()) for the n times 32 elements of a row that stand
-// after its last whole chunk.
+// after its last whole chunk; 0 if kFillsLastChunk.
 template <class Type, int64_t kMost = 7, class Use>
 ASSAY_ALWAYS_INLINE void with_rest(int64_t columns, const Use& use) {
   constexpr int64_t kStep = 8 / blocks_of_chunk<Type>();
-  if constexpr (kStep < 8 && kMost > 0) {
+  if constexpr (!kFillsLastChunk<Type> && kStep < 8 && kMost > 0) {
     if (columns / 32 % 8 != kMost) return with_rest<Type, kMost - 1>(columns, use);
     if constexpr (kMost % kStep == 0) use(std::integral_constant<int64_t, kMost>());
   } else {

@@ -17,7 +17,7 @@
 namespace assay {
 namespace {
 
-constexpr size_t kSamples = 8;
+constexpr size_t kComparedTokens = 8;
 constexpr double kExplained = 0.1;  // the largest median distance of an offset that explains
 constexpr double kFarBetter = 0.1;  // times the distance under offset 0
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -158,9 +158,9 @@ const Candidate* best_of(const std::vector<Candidate>& candidates) {
 
 // From the middle on, where positions tell tokens apart best.
 std::vector<int64_t> sampled(std::vector<int64_t> tokens) {
-  const size_t from = tokens.size() > kSamples ? (tokens.size() - kSamples) / 2 : 0;
+  const size_t from = tokens.size() > kComparedTokens ? (tokens.size() - kComparedTokens) / 2 : 0;
   tokens.erase(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(from));
-  if (tokens.size() > kSamples) tokens.resize(kSamples);
+  if (tokens.size() > kComparedTokens) tokens.resize(kComparedTokens);
   return tokens;
 }
 

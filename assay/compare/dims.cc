@@ -11,10 +11,10 @@
 namespace assay {
 namespace {
 
-constexpr const char* kHint = R"(write the axes of the shape, as in "t h[tp]" or "+[tp] t h")";
+constexpr const char* kDimsHint = R"(write the axes of the shape, as in "t h[tp]" or "+[tp] t h")";
 
 [[noreturn]] void fail(std::string_view text, const std::string& what) {
-  throw Error(fmt::format("'dims' is '{}': {}", printable(text, 60), what), "", kHint);
+  throw Error(fmt::format("'dims' is '{}': {}", printable(text, 60), what), "", kDimsHint);
 }
 
 // The names in "[tp,ep]".

@@ -18,7 +18,7 @@ namespace assay {
 namespace {
 
 constexpr double kStableChange = 1.5;
-constexpr double kSuddenGrowth = 10;
+constexpr double kSuddenLayerGrowth = 10;
 
 // Medians by place, in order of the places. An error of 0 is one, too.
 using Medians = std::vector<std::pair<int64_t, double>>;
@@ -54,7 +54,7 @@ double factor(double a, double b) {
 
 std::optional<Drift::Jump> jump_in(const Medians& medians) {
   std::optional<Drift::Jump> jump;
-  double largest = kSuddenGrowth;
+  double largest = kSuddenLayerGrowth;
   for (size_t i = 1; i < medians.size(); ++i) {
     const double step = factor(medians[i - 1].second, medians[i].second);
     if (!(step > largest)) continue;
@@ -63,7 +63,7 @@ std::optional<Drift::Jump> jump_in(const Medians& medians) {
   }
   const double growth = factor(medians.front().second, medians.back().second);
   const bool carries =
-      growth > kSuddenGrowth && (std::isinf(largest) || largest * largest >= growth);
+      growth > kSuddenLayerGrowth && (std::isinf(largest) || largest * largest >= growth);
   return carries && medians.size() > 2 ? jump : std::nullopt;
 }
 

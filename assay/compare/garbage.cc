@@ -16,9 +16,9 @@ namespace {
 constexpr size_t kFirst = 4;      // values that two words cover
 constexpr size_t kLast = 2;       // values that one word covers
 constexpr size_t kMinOthers = 4;  // fewer other values give no scale
-constexpr size_t kSamples = 256;
-constexpr double kMinPadding = 1000;  // no logit is as far below 0
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr size_t kSampledValues = 256;
+constexpr double kMinPaddedLogit = 1000;  // no logit is as far below 0
+constexpr float kInfiniteFloat = std::numeric_limits<float>::infinity();
 
 // The high half of a user-space address on a 64-bit machine, as a float.
 bool is_high_half_of_address(float value) {
@@ -44,7 +44,7 @@ Scale scale_of(std::span<const float> values) {
   } else {
     values = values.subspan(kFirst, values.size() - kFirst - kLast);
   }
-  const size_t stride = std::max<size_t>(1, values.size() / kSamples);
+  const size_t stride = std::max<size_t>(1, values.size() / kSampledValues);
   std::vector<float> sample;
   sample.reserve(values.size() / stride + 1);
   size_t zeros = 0;
@@ -102,15 +102,15 @@ class Finder {
   // tensor.
   size_t find_padding(double limit) {
     size_t end = values_.size();
-    while (end > 0 && values_[end - 1] == -kInfinity) --end;
+    while (end > 0 && values_[end - 1] == -kInfiniteFloat) --end;
     if (values_.size() - end < 2 || end == 0) end = values_.size();
     most_padding_ = most_padding(values_.first(end));
     const auto masked = std::count_if(values_.begin(), values_.end(), [&](float value) {
-      return value <= most_padding_ && value > -kInfinity;
+      return value <= most_padding_ && value > -kInfiniteFloat;
     });
     // A single value that is out of any scale may be one that no engine wrote.
     if (masked == 1 && limit > 0 && -static_cast<double>(most_padding_) >= limit)
-      most_padding_ = -kInfinity;
+      most_padding_ = -kInfiniteFloat;
     for (size_t i = 0; i < values_.size(); ++i) {
       if ((i >= end || is_padding(i)) && !is_listed(i)) add(i, GarbageReason::kPadding);
     }
@@ -120,13 +120,13 @@ class Finder {
   // The largest of the finite values with which logits are padded or masked; -Infinity if none are.
   // Masks of several kinds are found one after the other.
   static float most_padding(std::span<const float> values) {
-    float most = -kInfinity;
+    float most = -kInfiniteFloat;
     for (;;) {
-      float least = kInfinity;
+      float least = kInfiniteFloat;
       for (const float value : values) least = value > most && value < least ? value : least;
       // What is added to a logit to mask it leaves values that are about as large.
       const float candidate = least / 2;
-      if (!(-static_cast<double>(least) >= kMinPadding) ||
+      if (!(-static_cast<double>(least) >= kMinPaddedLogit) ||
           !(-static_cast<double>(least) >= kHeapScale * scale_above(values, candidate))) {
         return most;
       }
@@ -134,10 +134,10 @@ class Finder {
     }
   }
 
-  // The median of |x| of about kSamples values above `limit`; infinite if there is none.
+  // The median of |x| of about kSampledValues values above `limit`; infinite if there is none.
   static double scale_above(std::span<const float> values, float limit) {
     std::vector<float> sample;
-    const size_t stride = std::max<size_t>(1, values.size() / kSamples);
+    const size_t stride = std::max<size_t>(1, values.size() / kSampledValues);
     for (const size_t step : {stride, size_t{1}}) {  // few values may all be beside the samples
       for (size_t i = 0; i < values.size(); i += step) {
         if (values[i] > limit) sample.push_back(std::abs(values[i]));
@@ -148,7 +148,7 @@ class Finder {
   }
 
   bool is_padding(size_t index) const {
-    return values_[index] <= most_padding_ && values_[index] > -kInfinity;
+    return values_[index] <= most_padding_ && values_[index] > -kInfiniteFloat;
   }
 
   bool is_heap_pair(size_t index, const Scale& scale) const {
@@ -204,7 +204,7 @@ class Finder {
 
   std::span<const float> values_;
   bool is_logits_;
-  float most_padding_ = -kInfinity;
+  float most_padding_ = -kInfiniteFloat;
   std::vector<Garbage> found_;
 };
 

@@ -10,7 +10,8 @@
 namespace assay {
 namespace {
 
-constexpr const char* kHint = "log both with the same input, or give --align N to compare anyway";
+constexpr const char* kInputHint =
+    "log both with the same input, or give --align N to compare anyway";
 
 // Whether `a` from its `skipped`th on is the beginning of `b`, or as much as both have.
 bool follows(const std::vector<int64_t>& a, size_t skipped, const std::vector<int64_t>& b) {
@@ -39,7 +40,7 @@ void check_same_input(const LogIndex& ref, const LogIndex& got) {
       throw Error(fmt::format("other tokens than the reference {}: at position {} it has {}, the "
                               "reference {}",
                               ref.path(), i, b[i], a[i]),
-                  fmt::format("{}:1", got.path()), kHint);
+                  fmt::format("{}:1", got.path()), kInputHint);
     }
     return;
   }
@@ -48,7 +49,7 @@ void check_same_input(const LogIndex& ref, const LogIndex& got) {
     throw Error(
         fmt::format("another prompt than the reference {}: '{}', the reference '{}'", ref.path(),
                     printable(*got.header()->prompt, 40), printable(*prompt, 40)),
-        fmt::format("{}:1", got.path()), kHint);
+        fmt::format("{}:1", got.path()), kInputHint);
   }
 }
 

@@ -18,8 +18,8 @@
 namespace assay {
 namespace {
 
-constexpr int64_t kMaxBytes = 1 << 20;
-constexpr const char* kHint =
+constexpr int64_t kMaxMapBytes = 1 << 20;
+constexpr const char* kMapHint =
     "a map is {\"rules\": [{\"name\": \"l_out-{N}\", \"to\": \"layer_{N}_output\"}]}";
 
 using Value = rapidjson::Value;
@@ -27,7 +27,7 @@ using Value = rapidjson::Value;
 const std::string& checked_string(const Value& value, const std::string& name,
                                   const std::string& where, std::string& text) {
   if (!value.IsString() || value.GetStringLength() == 0) {
-    throw Error(fmt::format("{} is not a text", name), where, kHint);
+    throw Error(fmt::format("{} is not a text", name), where, kMapHint);
   }
   if (value.GetStringLength() > NamePattern::kMaxPattern) {
     throw Error(fmt::format("{} has {} bytes, more than {}", name, value.GetStringLength(),
@@ -89,8 +89,8 @@ NameMap NameMap::load(const std::string& text) {
                 fmt::format("give {}, or the path of a file", fmt::join(ready_names(), ", ")));
   }
   NameMap map = found != maps.end()
-                    ? parse(parse_json_text(std::string(found->json), name, kHint), name)
-                    : parse(read_json_file(name, kMaxBytes, kHint), name);
+                    ? parse(parse_json_text(std::string(found->json), name, kMapHint), name)
+                    : parse(read_json_file(name, kMaxMapBytes, kMapHint), name);
   while (!parameters.empty()) {
     const size_t comma = std::min(parameters.find(','), parameters.size());
     const std::string item = parameters.substr(0, comma);
@@ -113,7 +113,7 @@ std::string NameMap::suggest(const std::vector<std::string>& names) {
   MatchBudget budget;
   for (const ReadyMap& ready : ready_maps()) {
     const NameMap map =
-        parse(parse_json_text(std::string(ready.json), std::string(ready.name), kHint),
+        parse(parse_json_text(std::string(ready.json), std::string(ready.name), kMapHint),
               std::string(ready.name));
     for (const Rule& rule : map.rules_) {
       if (!rule.to) continue;
@@ -177,7 +177,7 @@ void NameMap::set_parameter(const std::string& key, const std::string& value,
 
 NameMap::Rule NameMap::parse_rule(const rapidjson::Value& element, const std::string& rule_name,
                                   const std::string& where) {
-  if (!element.IsObject()) throw Error(rule_name + " is not an object", where, kHint);
+  if (!element.IsObject()) throw Error(rule_name + " is not an object", where, kMapHint);
   std::optional<NamePattern> pattern;
   Rule rule{{}, NamePattern::from_glob(""), {}, {}, {}, false, {}, where};
   bool found_to = false;
@@ -191,7 +191,7 @@ NameMap::Rule NameMap::parse_rule(const rapidjson::Value& element, const std::st
         pattern = field == "name" ? NamePattern::from_glob(rule.shown)
                                   : NamePattern::from_regex(rule.shown);
       } catch (const std::invalid_argument& problem) {
-        throw Error(fmt::format("{}: {}", named, problem.what()), where, kHint);
+        throw Error(fmt::format("{}: {}", named, problem.what()), where, kMapHint);
       }
     } else if (field == "to") {
       found_to = true;
@@ -214,7 +214,7 @@ NameMap::Rule NameMap::parse_rule(const rapidjson::Value& element, const std::st
   }
   if (!pattern || !found_to) {
     throw Error(fmt::format("{} has no {}", rule_name, pattern ? "'to'" : "'name' or 'regex'"),
-                where, kHint);
+                where, kMapHint);
   }
   rule.pattern = *pattern;
   return rule;
@@ -232,7 +232,7 @@ void NameMap::parse_parameters(const rapidjson::Value& object, const std::string
 }
 
 NameMap NameMap::parse(const rapidjson::Document& document, const std::string& where) {
-  if (!document.IsObject()) throw Error("the map is not an object", where, kHint);
+  if (!document.IsObject()) throw Error("the map is not an object", where, kMapHint);
   NameMap map;
   for (const auto& member : document.GetObject()) {
     const std::string key = json_text_of(member.name);
@@ -251,13 +251,13 @@ NameMap NameMap::parse(const rapidjson::Document& document, const std::string& w
       }
     } else if (is_rules || key == "parameters") {
       throw Error(fmt::format("'{}' is not {}", key, is_rules ? "an array" : "an object"), where,
-                  kHint);
+                  kMapHint);
     } else {
       throw Error(fmt::format("the map has the unknown key '{}'", printable(key, 40)), where,
-                  kHint);
+                  kMapHint);
     }
   }
-  if (map.rules_.empty()) throw Error("the map has no rules", where, kHint);
+  if (map.rules_.empty()) throw Error("the map has no rules", where, kMapHint);
   return map;
 }
 

@@ -16,7 +16,6 @@
 namespace assay {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kNearlyAll = 0.99;  // of ||difference||^2
 
 bool same_bits(float a, float b) {
@@ -27,7 +26,7 @@ bool same_bits(float a, float b) {
 // The largest difference between what two ranks hold alike; nothing if they have the same bits, as
 // far as both log them.
 std::optional<double> difference_of(const Record& a, const Record& b) {
-  if (a.n != b.n) return kNaN;
+  if (a.n != b.n) return std::numeric_limits<double>::quiet_NaN();
   std::optional<double> most;
   for (size_t i = 0; i < std::min(a.values.size(), b.values.size()); ++i) {
     if (same_bits(a.values[i], b.values[i])) continue;
@@ -40,12 +39,13 @@ std::optional<double> difference_of(const Record& a, const Record& b) {
   const bool norms = a.summary && b.summary &&
                      (a.summary->l2 < b.summary->l2 || a.summary->l2 > b.summary->l2 ||
                       a.summary->nonfinite != b.summary->nonfinite);
-  if (sketches || norms) return kNaN;
+  if (sketches || norms) return std::numeric_limits<double>::quiet_NaN();
   return std::nullopt;
 }
 
 double distance(const Record& a, const Record& b) {
-  if (a.n != b.n || a.values.size() != b.values.size()) return kNaN;
+  if (a.n != b.n || a.values.size() != b.values.size())
+    return std::numeric_limits<double>::quiet_NaN();
   double sum = 0;
   for (size_t i = 0; i < a.values.size(); ++i) {
     const double x = static_cast<double>(a.values[i]) - static_cast<double>(b.values[i]);
@@ -138,7 +138,7 @@ void hold_to_themselves(const RankedRecord& ref, const RankedRecord& got, Record
     if (part.contradiction.empty()) continue;
     result.contradicts_itself = true;
     if (result.failed()) return;
-    fail_record(Metric::kContradiction, kNaN, 0, result);
+    fail_record(Metric::kContradiction, std::numeric_limits<double>::quiet_NaN(), 0, result);
     result.reason = part.contradiction;
     result.ranks = rank_text(part.rank, got.sizes);
     return;
@@ -228,7 +228,8 @@ void hold_pieces(HeldPieces held, const RankedRecord& got, const Tolerance& tole
     ref_squares += norm * norm;
   }
   if (result.failed()) return;
-  const double rel_l2 = ref_squares > 0 ? std::sqrt(squares / ref_squares) : kNaN;
+  const double rel_l2 =
+      ref_squares > 0 ? std::sqrt(squares / ref_squares) : std::numeric_limits<double>::quiet_NaN();
   if (!all_whole && !(rel_l2 > result.metrics.rel_l2)) return;
   result.metrics.rel_l2 = std::max(result.metrics.rel_l2, rel_l2);
   if (all_whole) result.metrics.facts.sketch = true;

@@ -12,34 +12,34 @@
 namespace assay {
 namespace {
 
-constexpr int64_t kMaxBytes = 1 << 20;
+constexpr int64_t kMaxPolicyBytes = 1 << 20;
 constexpr size_t kMaxPatterns = 1000;
 constexpr size_t kMaxGlob = 256;  // bytes
 constexpr size_t kSha256Digits = 64;
-constexpr const char* kHint =
+constexpr const char* kPolicyHint =
     "a policy is {\"default\": {\"rel_l2\": 1e-2}, \"checkpoints\": {\"layer_*\": {\"rel_l2\": "
     "1e-5}}}";
 
 using Value = rapidjson::Value;
 
-struct Metric {
+struct MetricKey {
   const char* name;
   std::optional<double> Tolerance::*limit;
   double bound;
 };
 
-constexpr Metric kMetrics[] = {{"rel_l2", &Tolerance::rel_l2, kRelL2Bound},
-                               {"max_abs", &Tolerance::max_abs, kMaxAbsBound},
-                               {"kl", &Tolerance::kl, kKlBound}};
+constexpr MetricKey kMetrics[] = {{"rel_l2", &Tolerance::rel_l2, kRelL2Bound},
+                                  {"max_abs", &Tolerance::max_abs, kMaxAbsBound},
+                                  {"kl", &Tolerance::kl, kKlBound}};
 
 // The members of an object, rejecting other types and repeated names.
 const Value& checked_object(const Value& value, const std::string& name, const std::string& path) {
-  if (!value.IsObject()) throw Error(name + " is not an object", path, kHint);
+  if (!value.IsObject()) throw Error(name + " is not an object", path, kPolicyHint);
   std::set<std::string> seen;
   for (const auto& member : value.GetObject()) {
     if (!seen.insert(json_text_of(member.name)).second) {
       throw Error(fmt::format("{} has the key '{}' twice", name, json_text_of(member.name)), path,
-                  kHint);
+                  kPolicyHint);
     }
   }
   return value;
@@ -48,7 +48,7 @@ const Value& checked_object(const Value& value, const std::string& name, const s
 // "floor", which has to be a number below the bound of rel_l2.
 double read_floor(const Value& value, const std::string& name, const std::string& path) {
   if (!value.IsNumber() || !(value.GetDouble() >= 0)) {
-    throw Error(fmt::format("'floor' of {} is not a number of 0 or more", name), path, kHint);
+    throw Error(fmt::format("'floor' of {} is not a number of 0 or more", name), path, kPolicyHint);
   }
   const double floor = value.GetDouble();
   if (floor < kRelL2Bound) return floor;
@@ -57,11 +57,11 @@ double read_floor(const Value& value, const std::string& name, const std::string
               path, "measure it between runs that compute the same");
 }
 
-double read_limit(const Metric& metric, const Value& value, const std::string& name,
+double read_limit(const MetricKey& metric, const Value& value, const std::string& name,
                   const std::string& path) {
   if (!value.IsNumber() || !(value.GetDouble() >= 0)) {
     throw Error(fmt::format("'{}' of {} is not a number of 0 or more", metric.name, name), path,
-                kHint);
+                kPolicyHint);
   }
   const double limit = value.GetDouble();
   if (limit < metric.bound) return limit;
@@ -84,7 +84,7 @@ Tolerance read_tolerance(const Value& value, const std::string& name, const std:
     // Where the floor was found, which says nothing of what may pass.
     if (k && (key == "run" || key == "token_idx" || key == "records")) continue;
     const auto* metric = std::find_if(std::begin(kMetrics), std::end(kMetrics),
-                                      [&](const Metric& each) { return each.name == key; });
+                                      [&](const MetricKey& each) { return each.name == key; });
     if (metric == std::end(kMetrics)) {
       throw Error(fmt::format("{} has the unknown metric '{}'", name, key), path,
                   "the metrics are rel_l2, max_abs and kl");
@@ -168,7 +168,7 @@ void Policy::add(const std::string& glob) {
 }
 
 Policy Policy::from_file(const std::string& path) {
-  const rapidjson::Document document = read_json_file(path, kMaxBytes, kHint);
+  const rapidjson::Document document = read_json_file(path, kMaxPolicyBytes, kPolicyHint);
   const Value& members = checked_object(document, "the policy", path);
   Policy policy;
   policy.path_ = path;
@@ -191,11 +191,11 @@ Policy Policy::from_file(const std::string& path) {
         policy.globs_.back().second = read_tolerance(entry.value, name, path, k);
       }
     } else {
-      throw Error(fmt::format("the policy has the unknown key '{}'", key), path, kHint);
+      throw Error(fmt::format("the policy has the unknown key '{}'", key), path, kPolicyHint);
     }
   }
   if (!document.HasMember("default") && policy.globs_.empty()) {
-    throw Error("the policy names no tolerance", path, kHint);
+    throw Error("the policy names no tolerance", path, kPolicyHint);
   }
   return policy;
 }

@@ -13,7 +13,7 @@ namespace {
 using Sequences = std::vector<std::shared_ptr<LogIndex>>;
 using Tokens = std::vector<int64_t>;
 
-constexpr int64_t kMinPadding = 2;  // before a single sequence: one more token is a second BOS
+constexpr int64_t kMinPaddedTokens = 2;  // before a single sequence: one more token is a second BOS
 
 const Tokens& tokens_of(const LogIndex& log) {
   static const Tokens kNone;
@@ -53,7 +53,7 @@ std::optional<Tokens> padding_mask(const Tokens& padded, const Tokens& tokens, b
     if (before > 0 && token == tokens.front()) continue;
     if (before < more && token == tokens.back()) continue;
     if (!all_are_it(end, padded.end()) || !std::equal(begin, end, tokens.begin())) continue;
-    if (!batch && (before < kMinPadding || before < more)) continue;
+    if (!batch && (before < kMinPaddedTokens || before < more)) continue;
     Tokens mask(padded.size(), 0);
     std::fill_n(mask.begin() + before, tokens.size(), 1);
     return mask;
@@ -61,9 +61,9 @@ std::optional<Tokens> padding_mask(const Tokens& padded, const Tokens& tokens, b
   return std::nullopt;
 }
 
-class Pairer {
+class SequencePairer {
  public:
-  Pairer(const Sequences& ref, const Sequences& got)
+  SequencePairer(const Sequences& ref, const Sequences& got)
       : ref_(ref),
         got_(got),
         ref_is_batch_(is_batch(ref)),
@@ -148,7 +148,7 @@ class Pairer {
 }  // namespace
 
 std::vector<SequencePair> pair_sequences(const Sequences& ref, const Sequences& got) {
-  return Pairer(ref, got).pair();
+  return SequencePairer(ref, got).pair();
 }
 
 }  // namespace assay

@@ -20,8 +20,6 @@
 namespace assay {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 using Set = uint32_t;  // of runs, a bit each
 
 // NaN is further off than infinity.
@@ -31,7 +29,7 @@ bool is_nearer(double a, double b) {
 
 // Of two runs, for ranking.
 double distance(const RunPair& pair) {
-  if (std::isnan(pair.worst_rel_l2)) return kInfinity;
+  if (std::isnan(pair.worst_rel_l2)) return std::numeric_limits<double>::infinity();
   return pair.worst_rel_l2;
 }
 
@@ -101,7 +99,7 @@ std::vector<Set> largest_agreeing(size_t n, Set voters, const std::vector<RunPai
 std::optional<size_t> far_off(Set voters, const std::vector<RunPair>& pairs) {
   if (std::popcount(voters) < 3) return std::nullopt;  // of two either may be the one
   for (const size_t run : members_of(voters)) {
-    double nearest = kInfinity;
+    double nearest = std::numeric_limits<double>::infinity();
     double among_others = 0;
     bool others_known = true;
     for (const RunPair& pair : pairs) {

@@ -19,10 +19,10 @@
 namespace assay {
 namespace {
 
-constexpr int64_t kSchema = 1;
+constexpr int64_t kFloorSchema = 1;
 constexpr int64_t kMaxFloorsBytes = int64_t{16} << 20;
 constexpr const char* kFloorsHint = "assay golden record --fast-floors measures them";
-constexpr const char* kNote =
+constexpr const char* kFloorNote =
     "By how much Assay's own fast is off: relative L2 against the float64 golden, the greatest and "
     "the median over the positions that the golden holds. This is the noise of "
     "activations "
@@ -52,11 +52,11 @@ FastFloors::Of read_prompt(const JsonNode& node) {
   return result;
 }
 
-FastFloors read_root(const rapidjson::Document& document, const std::string& path) {
+FastFloors floors_of_document(const rapidjson::Document& document, const std::string& path) {
   const JsonNode root(document, path);
   root.members();
-  if (root.at("schema").integer(0, INT32_MAX) != kSchema) {
-    root.at("schema").fail(fmt::format("is not {}, which this program reads", kSchema),
+  if (root.at("schema").integer(0, INT32_MAX) != kFloorSchema) {
+    root.at("schema").fail(fmt::format("is not {}, which this program reads", kFloorSchema),
                            kFloorsHint);
   }
   FastFloors result;
@@ -80,7 +80,7 @@ const FastFloors::Of* find_prompt(const FastFloors& floors, const std::string& t
   return nullptr;
 }
 
-const FastFloor* find_in(const FastFloors::Of& of, const std::string& checkpoint) {
+const FastFloor* find_floor_in(const FastFloors::Of& of, const std::string& checkpoint) {
   for (const auto& [name, floor] : of.floors) {
     if (name == checkpoint) return &floor;
   }
@@ -129,18 +129,18 @@ bool has_library_floors(const GoldenManifest& manifest, const GoldenFile& file,
 std::optional<FastFloors> read_fast_floors(const std::string& folder) {
   const std::string path = folder + kFastFloorsName;
   if (!file_exists(path)) return {};
-  return read_root(read_json_file(path, kMaxFloorsBytes, kFloorsHint), path);
+  return floors_of_document(read_json_file(path, kMaxFloorsBytes, kFloorsHint), path);
 }
 
 FastFloors parse_fast_floors(const std::string& text, const std::string& path) {
-  return read_root(parse_json_text(text, path, kFloorsHint), path);
+  return floors_of_document(parse_json_text(text, path, kFloorsHint), path);
 }
 
 std::string fast_floors_text(const FastFloors& floors) {
-  std::string out = fmt::format("{{\n \"schema\": {},\n \"model\": ", kSchema);
+  std::string out = fmt::format("{{\n \"schema\": {},\n \"model\": ", kFloorSchema);
   append_json_string(out, floors.model);
   out += ",\n \"note\": ";
-  append_json_string(out, kNote);
+  append_json_string(out, kFloorNote);
   out += ",\n \"command\": ";
   append_json_string(out, "assay golden record --fast-floors " + floors.model);
   out += ",\n \"prompts\": [";
@@ -177,7 +177,7 @@ const FastFloor* find_fast_floor(const FastFloors& floors, const std::string& ty
                                  const std::string& prompt, const std::string& checkpoint,
                                  const std::string& math) {
   const FastFloors::Of* of = find_prompt(floors, type, prompt, math);
-  return of == nullptr ? nullptr : find_in(*of, checkpoint);
+  return of == nullptr ? nullptr : find_floor_in(*of, checkpoint);
 }
 
 Policy fast_policy(const GoldenManifest& manifest, const GoldenFile& file,
@@ -253,7 +253,7 @@ FastFloorChanges fast_floor_changes(const FastFloors& before, const FastFloors& 
     double most = 0;
     std::string worst;
     for (const auto& [checkpoint, floor] : old.floors) {
-      const FastFloor* other = now == nullptr ? nullptr : find_in(*now, checkpoint);
+      const FastFloor* other = now == nullptr ? nullptr : find_floor_in(*now, checkpoint);
       if (other == nullptr) {
         changes.notes.push_back(fmt::format("{}: {} is removed", name, checkpoint));
         changes.looser = true;

@@ -18,10 +18,10 @@
 namespace assay {
 namespace {
 
-constexpr int64_t kSchema = 1;
+constexpr int64_t kSnapshotSchema = 1;
 constexpr size_t kHashDigits = 16;
 constexpr const char* kSnapshotsHint = "assay golden record --snapshots writes it again";
-constexpr const char* kNote =
+constexpr const char* kSnapshotNote =
     "What Assay's engine computes, by checkpoint: the first 16 digits of the SHA-256 of all "
     "values' "
     "bits over all positions, their norm, and 4 random sums of them, which say how large a change "
@@ -69,11 +69,11 @@ Snapshot read_snapshot(const JsonNode& node, size_t n_checkpoints) {
   return snapshot;
 }
 
-GoldenSnapshots read_root(const rapidjson::Document& document, const std::string& path) {
+GoldenSnapshots snapshots_of_document(const rapidjson::Document& document, const std::string& path) {
   const JsonNode root(document, path);
   root.members();
-  if (root.at("schema").integer(0, INT32_MAX) != kSchema) {
-    root.at("schema").fail(fmt::format("is not {}, which this program reads", kSchema),
+  if (root.at("schema").integer(0, INT32_MAX) != kSnapshotSchema) {
+    root.at("schema").fail(fmt::format("is not {}, which this program reads", kSnapshotSchema),
                            kSnapshotsHint);
   }
   GoldenSnapshots result;
@@ -153,18 +153,18 @@ SnapshotChange change_of(const GoldenSnapshots& all_before, const Snapshot& befo
 std::optional<GoldenSnapshots> read_snapshots(const std::string& folder) {
   const std::string path = folder + kSnapshotsName;
   if (!file_exists(path)) return {};
-  return read_root(read_json_file(path, kMaxSnapshotBytes, kSnapshotsHint), path);
+  return snapshots_of_document(read_json_file(path, kMaxSnapshotBytes, kSnapshotsHint), path);
 }
 
 GoldenSnapshots parse_snapshots(const std::string& text, const std::string& path) {
-  return read_root(parse_json_text(text, path, kSnapshotsHint), path);
+  return snapshots_of_document(parse_json_text(text, path, kSnapshotsHint), path);
 }
 
 std::string snapshots_text(const GoldenSnapshots& snapshots) {
-  std::string out = fmt::format("{{\n \"schema\": {},\n \"model\": ", kSchema);
+  std::string out = fmt::format("{{\n \"schema\": {},\n \"model\": ", kSnapshotSchema);
   append_json_string(out, snapshots.model);
   out += ",\n \"note\": ";
-  append_json_string(out, kNote);
+  append_json_string(out, kSnapshotNote);
   out += ",\n";
   append_strings(out, "checkpoints", snapshots.checkpoints);
   out += ",\n \"snapshots\": [";

@@ -12,9 +12,7 @@ namespace {
 
 using reference::AttentionVariant;
 
-constexpr FaultGroup kGroup = FaultGroup::kAttention;
 constexpr FaultGroup kCache = FaultGroup::kCache;
-constexpr Checkpoint kAt = Checkpoint::kAttn;
 
 // What no kernel does: the naive attention in another way, of an engine's calls too.
 KernelHooks varied(std::function<void(AttentionVariant&, const OpContext&)> edit) {
@@ -123,9 +121,9 @@ std::vector<double> window_grid(const Network& network) {
 Injected in_all_layers(const char* name, const char* what,
                        std::function<double(const OpContext&)> parameter = {}) {
   return {.name = name,
-          .group = kGroup,
+          .group = FaultGroup::kAttention,
           .what = what,
-          .at = kAt,
+          .at = Checkpoint::kAttn,
           .unsupported_reason = needs("layers with and without a window", mixes_windows),
           .parameter = std::move(parameter),
           .in_every_layer = true,
@@ -136,73 +134,79 @@ std::vector<Mistake> mask_mistakes() {
   const auto window = [](AttentionCall& call, double keys) {
     call.shape.window = static_cast<int64_t>(keys);
   };
-  return {
-      mask("lets a token attend to all that follow it (no causal mask)",
-           [](const Pair&) { return true; }),
-      prompt_mask("lets a token of the prompt attend to all of it (no causal mask)",
-                  [](const Pair& p) { return p.key <= p.query || p.key < p.prompt; },
-                  {{"mask-missing", kGroup, "a query sees all keys of its batch", kAt}}),
-      prompt_mask("lets a token of the prompt attend to the one after it",
-                  [](const Pair& p) {
-                    const bool next = p.key == p.query + 1 && p.key < p.prompt;
-                    return (p.key <= p.query || next) && p.is_in_window();
-                  }),
-      prompt_mask(
-          "lets a token of the prompt attend to the one after it (and shifts the window)",
-          [](const Pair& p) { return p.ends_at(p.query + (p.query + 1 < p.prompt ? 1 : 0)); },
-          {{"mask-sees-next", kGroup, "a query sees the key after its own too", kAt}}),
-      mask("lets a token attend to the one after it",
-           [](const Pair& p) { return p.key <= p.query + 1 && p.is_in_window(); }),
-      mask("does not let a token attend to itself",
-           [](const Pair& p) {
-             return (p.key < p.query || (p.query == 0 && p.key == 0)) && p.is_in_window();
-           },
-           {{"mask-misses-own", kGroup, "a query does not see its own key", kAt}}),
-      mask("does not attend to the first token",
-           [](const Pair& p) { return p.ends_at(p.query) && (p.key > 0 || p.query == 0); },
-           {{"mask-misses-first", kGroup, "no query but the first sees the first key", kAt}}),
-      {.cause = "attention_window",
-       .text = plainly("ignores the sliding window"),
-       .edit = called([](AttentionCall& call, double) { call.shape.window = 0; }),
-       .possible = has_window,
-       .faults = {{"window-missing", kGroup, "the sliding window is ignored", kAt, needs_window}}},
-      {.cause = "attention_window",
-       .text =
-           [](const Network& network, double) {
-             return fmt::format("attends to a window of {} tokens where it sees all",
-                                network.window);
-           },
-       .edit = {.attention =
-                    [](const OpContext& context, AttentionCall call, Kernels& kernels) {
-                      call.shape.window = context.network.window;
-                      kernels.run(call);
-                    }},
-       .possible = lacks_window,
-       .faults = {in_all_layers("window-in-all-layers", "layers without a window have one")}},
-      {.cause = "attention_window",
-       .text =
-           [](const Network&, double by) {
-             return fmt::format("has the window of the layer {} it", by < 0 ? "before" : "after");
-           },
-       .edit = {.attention =
-                    [](const OpContext& context, AttentionCall call, Kernels& kernels) {
-                      call.shape.window = window_of_other(context.network, context.op(),
-                                                          static_cast<int>(context.parameter));
-                      kernels.run(call);
-                    }},
-       .possible = has_other_window_beside,
-       .grid = among({-1, 1}),
-       .faults = {in_all_layers("window-in-other-layers",
-                                "each layer has the window of the one before", with(-1))}},
-      {.cause = "attention_window",
-       .text = window_text,
-       .edit = called(window),
-       .possible = [](const Network& network, Op op) { return !lacks_window(network, op); },
-       .grid = window_grid,
-       .faults = {{"window-off-by-one", kGroup, "the sliding window is one key too long", kAt,
-                   needs_window, [](const OpContext& context) {
-                     return static_cast<double>(context.network.window + 1);
-                   }}}}};
+  return {mask("lets a token attend to all that follow it (no causal mask)",
+               [](const Pair&) { return true; }),
+          prompt_mask("lets a token of the prompt attend to all of it (no causal mask)",
+                      [](const Pair& p) { return p.key <= p.query || p.key < p.prompt; },
+                      {{"mask-missing", FaultGroup::kAttention,
+                        "a query sees all keys of its batch", Checkpoint::kAttn}}),
+          prompt_mask("lets a token of the prompt attend to the one after it",
+                      [](const Pair& p) {
+                        const bool next = p.key == p.query + 1 && p.key < p.prompt;
+                        return (p.key <= p.query || next) && p.is_in_window();
+                      }),
+          prompt_mask(
+              "lets a token of the prompt attend to the one after it (and shifts the window)",
+              [](const Pair& p) { return p.ends_at(p.query + (p.query + 1 < p.prompt ? 1 : 0)); },
+              {{"mask-sees-next", FaultGroup::kAttention, "a query sees the key after its own too",
+                Checkpoint::kAttn}}),
+          mask("lets a token attend to the one after it",
+               [](const Pair& p) { return p.key <= p.query + 1 && p.is_in_window(); }),
+          mask("does not let a token attend to itself",
+               [](const Pair& p) {
+                 return (p.key < p.query || (p.query == 0 && p.key == 0)) && p.is_in_window();
+               },
+               {{"mask-misses-own", FaultGroup::kAttention, "a query does not see its own key",
+                 Checkpoint::kAttn}}),
+          mask("does not attend to the first token",
+               [](const Pair& p) { return p.ends_at(p.query) && (p.key > 0 || p.query == 0); },
+               {{"mask-misses-first", FaultGroup::kAttention,
+                 "no query but the first sees the first key", Checkpoint::kAttn}}),
+          {.cause = "attention_window",
+           .text = plainly("ignores the sliding window"),
+           .edit = called([](AttentionCall& call, double) { call.shape.window = 0; }),
+           .possible = has_window,
+           .faults = {{"window-missing", FaultGroup::kAttention, "the sliding window is ignored",
+                       Checkpoint::kAttn, needs_window}}},
+          {.cause = "attention_window",
+           .text =
+               [](const Network& network, double) {
+                 return fmt::format("attends to a window of {} tokens where it sees all",
+                                    network.window);
+               },
+           .edit = {.attention =
+                        [](const OpContext& context, AttentionCall call, Kernels& kernels) {
+                          call.shape.window = context.network.window;
+                          kernels.run(call);
+                        }},
+           .possible = lacks_window,
+           .faults = {in_all_layers("window-in-all-layers", "layers without a window have one")}},
+          {.cause = "attention_window",
+           .text =
+               [](const Network&, double by) {
+                 return fmt::format("has the window of the layer {} it",
+                                    by < 0 ? "before" : "after");
+               },
+           .edit = {.attention =
+                        [](const OpContext& context, AttentionCall call, Kernels& kernels) {
+                          call.shape.window = window_of_other(context.network, context.op(),
+                                                              static_cast<int>(context.parameter));
+                          kernels.run(call);
+                        }},
+           .possible = has_other_window_beside,
+           .grid = among({-1, 1}),
+           .faults = {in_all_layers("window-in-other-layers",
+                                    "each layer has the window of the one before", with(-1))}},
+          {.cause = "attention_window",
+           .text = window_text,
+           .edit = called(window),
+           .possible = [](const Network& network, Op op) { return !lacks_window(network, op); },
+           .grid = window_grid,
+           .faults = {{"window-off-by-one", FaultGroup::kAttention,
+                       "the sliding window is one key too long", Checkpoint::kAttn, needs_window,
+                       [](const OpContext& context) {
+                         return static_cast<double>(context.network.window + 1);
+                       }}}}};
 }
 
 struct Groups {
@@ -249,7 +253,7 @@ Mistake latent_parts_mistake() {
                      kernels.run(call);
                    }},
       .faults = {{.name = "latent-values-first",
-                  .group = kGroup,
+                  .group = FaultGroup::kAttention,
                   .what = "values are taken before keys from the product of the latent vector",
                   .at = Checkpoint::kK,
                   .unsupported_reason =
@@ -271,8 +275,8 @@ std::vector<Mistake> head_map_mistakes() {
                            groups.n_kv, groups.size);
       },
       [](int64_t head, const Groups& groups) { return head % groups.n_kv; },
-      {{"gqa-modulo", kGroup, "query head h reads kv head h mod n_kv for h / group", kAt,
-        needs_grouped_heads}},
+      {{"gqa-modulo", FaultGroup::kAttention, "query head h reads kv head h mod n_kv for h / group",
+        Checkpoint::kAttn, needs_grouped_heads}},
       false, mistakes);
   add("gives each query head the key-value head after its own",
       [](int64_t head, const Groups& groups) { return (head / groups.size + 1) % groups.n_kv; });
@@ -284,21 +288,22 @@ std::vector<Mistake> head_map_mistakes() {
       [](int64_t head, const Groups& groups) { return groups.n_kv - 1 - head / groups.size; });
   add("gives all query heads the first key-value head",
       [](int64_t, const Groups&) { return int64_t{0}; },
-      {{"gqa-first-head", kGroup, "every query head reads kv head 0", kAt, needs_grouped_heads}});
+      {{"gqa-first-head", FaultGroup::kAttention, "every query head reads kv head 0",
+        Checkpoint::kAttn, needs_grouped_heads}});
   add("gives query head h the key-value head min(h, last)",
       [](int64_t head, const Groups& groups) { return std::min(head, groups.n_kv - 1); });
   return mistakes;
 }
 
-enum class Edge : uint8_t { kClamp, kWrap, kZero };
+enum class SlotEdge : uint8_t { kClamp, kWrap, kZero };
 
-int64_t shifted(int64_t row, Edge edge, int64_t n_keys) {
-  if (edge == Edge::kClamp) return std::clamp<int64_t>(row, 0, n_keys - 1);
-  if (edge == Edge::kWrap) return (row + n_keys) % n_keys;
+int64_t shifted_slot(int64_t row, SlotEdge edge, int64_t n_keys) {
+  if (edge == SlotEdge::kClamp) return std::clamp<int64_t>(row, 0, n_keys - 1);
+  if (edge == SlotEdge::kWrap) return (row + n_keys) % n_keys;
   return row < n_keys ? std::max<int64_t>(row, -1) : -1;
 }
 
-std::vector<Mistake> shift_mistakes() {
+std::vector<Mistake> slot_shift_mistakes() {
   struct Which {
     const char* text;
     bool k;
@@ -308,15 +313,18 @@ std::vector<Mistake> shift_mistakes() {
   const Which both{"keys and values",
                    true,
                    true,
-                   {"kv-shifted", kCache, "keys and values are one slot late", kAt}};
-  const Which keys{"keys", true, false, {"kv-k-shifted", kCache, "keys are one slot late", kAt}};
-  const Which values{
-      "values", false, true, {"kv-v-shifted", kCache, "values are one slot late", kAt}};
+                   {"kv-shifted", kCache, "keys and values are one slot late", Checkpoint::kAttn}};
+  const Which keys{
+      "keys", true, false, {"kv-k-shifted", kCache, "keys are one slot late", Checkpoint::kAttn}};
+  const Which values{"values",
+                     false,
+                     true,
+                     {"kv-v-shifted", kCache, "values are one slot late", Checkpoint::kAttn}};
   std::vector<Mistake> mistakes;
   for (const Which& which : {both, keys, values}) {
     for (const int64_t by : {-2, -1, 1, 2}) {
-      for (const Edge edge : {Edge::kClamp, Edge::kWrap, Edge::kZero}) {
-        const bool injected = by == -1 && edge == Edge::kClamp;
+      for (const SlotEdge edge : {SlotEdge::kClamp, SlotEdge::kWrap, SlotEdge::kZero}) {
+        const bool injected = by == -1 && edge == SlotEdge::kClamp;
         mistakes.push_back(
             {.cause = "kv_shift",
              .text = plainly(fmt::format("reads the {} of the token {} position{} {}", which.text,
@@ -325,7 +333,7 @@ std::vector<Mistake> shift_mistakes() {
              .edit = varied(
                  [by, edge, k = which.k, v = which.v](AttentionVariant& variant, const OpContext&) {
                    const auto row = [by, edge, n_keys = variant.n_keys](int64_t key) {
-                     return shifted(key + by, edge, n_keys);
+                     return shifted_slot(key + by, edge, n_keys);
                    };
                    if (k) variant.k_row = row;
                    if (v) variant.v_row = row;
@@ -347,7 +355,8 @@ std::vector<Mistake> rounding_mistakes() {
            variant.round_kv = round;
          })});
   }
-  mistakes.front().faults = {{"kv-f16", kCache, "the cache is rounded to float16", kAt}};
+  mistakes.front().faults = {
+      {"kv-f16", kCache, "the cache is rounded to float16", Checkpoint::kAttn}};
   for (const Rounding& rounding : kRoundings) {
     for (const bool before : {true, false}) {
       const bool injected = before && rounding.round == kF16Rounding.round;
@@ -361,10 +370,10 @@ std::vector<Mistake> rounding_mistakes() {
                  variant.round_before_scale = before;
                }),
            .faults = injected
-                         ? std::vector<Injected>{{"scores-f16", kGroup,
+                         ? std::vector<Injected>{{"scores-f16", FaultGroup::kAttention,
                                                   "scores are float16: rounded, and beyond 65504 "
                                                   "infinite",
-                                                  kAt}}
+                                                  Checkpoint::kAttn}}
                          : std::vector<Injected>()});
     }
   }
@@ -375,7 +384,8 @@ std::vector<Mistake> rounding_mistakes() {
 std::vector<Mistake> injected_mistakes() {
   return {
       {.edit = called([](AttentionCall& call, double) { std::swap(call.kv.k, call.kv.v); }),
-       .faults = {{"kv-swapped", kCache, "the cache gives K for V and V for K", kAt}}},
+       .faults = {{"kv-swapped", kCache, "the cache gives K for V and V for K",
+                   Checkpoint::kAttn}}},
       {.edit = varied([](AttentionVariant& variant, const OpContext&) {
          variant.k_row = [last = variant.n_keys - 1](int64_t key) {
            return key == last ? std::max<int64_t>(key - 1, 0) : key;
@@ -383,22 +393,23 @@ std::vector<Mistake> injected_mistakes() {
          variant.v_row = variant.k_row;
        }),
        .faults = {{"kv-stale", kCache, "the newest slot still holds the key and value before it",
-                   kAt}}},
+                   Checkpoint::kAttn}}},
       {.edit = varied(
            [](AttentionVariant& variant, const OpContext&) { variant.subtract_max = false; }),
-       .faults = {{"softmax-without-max", kGroup,
+       .faults = {{"softmax-without-max", FaultGroup::kAttention,
                    "the highest score is not subtracted before exp(), which overflows beyond "
                    "88",
-                   kAt}}},
+                   Checkpoint::kAttn}}},
       {.edit = varied([](AttentionVariant& variant, const OpContext&) { variant.divide = false; }),
-       .faults = {{"softmax-without-division", kGroup, "softmax is not divided by its sum", kAt}}}};
+       .faults = {{"softmax-without-division", FaultGroup::kAttention,
+                   "softmax is not divided by its sum", Checkpoint::kAttn}}}};
 }
 
 }  // namespace
 
 std::vector<Mistake> attention_mistakes() {
   std::vector<Mistake> mistakes;
-  for (auto part : {score_mistakes(), mask_mistakes(), head_map_mistakes(), shift_mistakes(),
+  for (auto part : {score_mistakes(), mask_mistakes(), head_map_mistakes(), slot_shift_mistakes(),
                     rounding_mistakes(), injected_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }

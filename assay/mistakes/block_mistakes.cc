@@ -132,7 +132,7 @@ KernelHooks misread(MatrixEdit edit) {
   }};
 }
 
-Injected fault(TensorType type, const char* name, const char* what, MatrixEdit edit) {
+Injected block_fault(TensorType type, const char* name, const char* what, MatrixEdit edit) {
   const TensorTypeInfo& info = tensor_type_info(type);
   std::string lower(info.name);
   std::transform(lower.begin(), lower.end(), lower.begin(),
@@ -163,7 +163,7 @@ Mistake mistake_of(const Misreading& misreading) {
                            static_cast<size_t>(weight.rows) * row_bytes(type, weight.columns) <=
                                kMaxBytes;
                   }};
-  if (name != nullptr) mistake.faults = {fault(misreading.type, name, what, edit)};
+  if (name != nullptr) mistake.faults = {block_fault(misreading.type, name, what, edit)};
   return mistake;
 }
 
@@ -183,7 +183,8 @@ Mistake mistake_of_all(const std::vector<Misreading>& all, const char* text, con
                   }};
   for (const TensorType type : kAllTensorTypes) {
     const bool has_goldens = std::ranges::find(all, type, &Misreading::type) != all.end();
-    if (name != nullptr && has_goldens) mistake.faults.push_back(fault(type, name, what, edit));
+    if (name != nullptr && has_goldens)
+      mistake.faults.push_back(block_fault(type, name, what, edit));
   }
   return mistake;
 }

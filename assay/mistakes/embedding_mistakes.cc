@@ -10,9 +10,6 @@
 namespace assay::mistakes {
 namespace {
 
-constexpr FaultGroup kGroup = FaultGroup::kEmbedding;
-constexpr Checkpoint kAt = Checkpoint::kEmbedding;
-
 // Other rows of the table of tokens, or of positions: `edit` replaces an id, which is in range and
 // stays there.
 KernelHooks with_ids(bool of_positions,
@@ -30,7 +27,7 @@ KernelHooks with_ids(bool of_positions,
   }};
 }
 
-int64_t shifted(int32_t id, int64_t rows, double by) {
+int64_t shifted_id(int32_t id, int64_t rows, double by) {
   return ((id + static_cast<int64_t>(by)) % rows + rows) % rows;
 }
 
@@ -44,7 +41,7 @@ Mistake scaled_otherwise(std::string text, std::function<float(float)> edit) {
                          kernels.run(call);
                        }},
           .possible = [](const Network& network, Op op) {
-            return op.checkpoint == kAt && network.model != nullptr &&
+            return op.checkpoint == Checkpoint::kEmbedding && network.model != nullptr &&
                    network.model->config().embedding_factor() != 1.0F;
           }};
 }
@@ -71,16 +68,16 @@ std::vector<Mistake> embedding_mistakes() {
     return config.embedding_factor() != 1.0F;
   };
   const auto has_positions = [](const Network& network, Op op) {
-    return op.checkpoint == kAt && network.model != nullptr &&
+    return op.checkpoint == Checkpoint::kEmbedding && network.model != nullptr &&
            needs_learned_positions(*network.model).empty();
   };
   const auto has_none = [](const ModelConfig& config) { return config.embedding_factor() == 1.0F; };
   Mistake without_scale =
       scaled_otherwise("leaves the scale of the embedding out", [](float) { return 1.0F; });
   without_scale.faults = {{.name = "embedding-scale-missing",
-                           .group = kGroup,
+                           .group = FaultGroup::kEmbedding,
                            .what = "embeddings are not multiplied by their scale",
-                           .at = kAt,
+                           .at = Checkpoint::kEmbedding,
                            .unsupported_reason = needs("scale of its embedding", has_factor),
                            .in_arguments = true}};
   return {
@@ -97,36 +94,37 @@ std::vector<Mistake> embedding_mistakes() {
        .change = multiplied_by_root,
        .possible =
            [=](const Network& network, Op op) {
-             return op.checkpoint == kAt &&
+             return op.checkpoint == Checkpoint::kEmbedding &&
                     (network.model == nullptr || has_none(network.model->config()));
            },
-       .faults = {{"embedding-scaled", kGroup,
-                   "embeddings are multiplied by the root of the width, as Gemma's are", kAt,
-                   needs("embedding without a scale", has_none)}}},
+       .faults = {{"embedding-scaled", FaultGroup::kEmbedding,
+                   "embeddings are multiplied by the root of the width, as Gemma's are",
+                   Checkpoint::kEmbedding, needs("embedding without a scale", has_none)}}},
       {.cause = "row_shift",
        .text = [](const Network&,
                   double by) { return fmt::format("looks up the row of token id {:+.0f}", by); },
-       .edit = with_ids(false, shifted),
+       .edit = with_ids(false, shifted_id),
        .grid = among({-3, -2, -1, 1, 2, 3}),
-       .faults = {{"embedding-row-off-by-one", kGroup,
-                   "each token has the embedding of the next id", kAt, any_model, with(1)}}},
+       .faults = {{"embedding-row-off-by-one", FaultGroup::kEmbedding,
+                   "each token has the embedding of the next id", Checkpoint::kEmbedding, any_model,
+                   with(1)}}},
       {.cause = "rope_position",
        .text =
            [](const Network&, double by) {
              return fmt::format("takes the learned position {:+.0f} places off", by);
            },
-       .edit = with_ids(true, shifted),
+       .edit = with_ids(true, shifted_id),
        .possible = has_positions,
        .grid = among({-2, -1, 1, 2}),
-       .faults = {{"position-off-by-one", kGroup,
-                   "each token has the learned position after its own", kAt,
+       .faults = {{"position-off-by-one", FaultGroup::kEmbedding,
+                   "each token has the learned position after its own", Checkpoint::kEmbedding,
                    needs_learned_positions, with(1)}}},
       {.cause = "rope_position",
        .text = plainly("takes the first learned position for every token"),
        .edit = with_ids(true, [](int32_t, int64_t, double) { return int64_t{0}; }),
        .possible = has_positions,
-       .faults = {{"position-missing", kGroup, "every token has learned position 0", kAt,
-                   needs_learned_positions}}},
+       .faults = {{"position-missing", FaultGroup::kEmbedding, "every token has learned position 0",
+                   Checkpoint::kEmbedding, needs_learned_positions}}},
       {.cause = "rope_position",
        .text = plainly("leaves the learned positions out"),
        .edit = {.get_rows =
@@ -136,8 +134,8 @@ std::vector<Mistake> embedding_mistakes() {
                         std::fill_n(call.out, call.n_ids * call.table.columns, 0.0F);
                     }},
        .possible = has_positions,
-       .faults = {{"positions-left-out", kGroup, "learned positions are not added", kAt,
-                   needs_learned_positions}}}};
+       .faults = {{"positions-left-out", FaultGroup::kEmbedding, "learned positions are not added",
+                   Checkpoint::kEmbedding, needs_learned_positions}}}};
 }
 
 }  // namespace assay::mistakes

@@ -11,8 +11,6 @@
 namespace assay::mistakes {
 namespace {
 
-constexpr FaultGroup kGroup = FaultGroup::kFeedForward;
-
 using Needs = std::function<bool(const Routing&)>;
 
 // Whether the network has experts, and such.
@@ -23,9 +21,10 @@ std::function<bool(const Network&, Op)> routed(Needs has) {
 }
 
 // What is wrong with the mixture is so too where a shared expert is added to it.
-Injected fault(const char* name, const char* what, Checkpoint at, const char* needed, Needs has) {
+Injected routing_fault(const char* name, const char* what, Checkpoint at, const char* needed,
+                       Needs has) {
   return {.name = name,
-          .group = kGroup,
+          .group = FaultGroup::kFeedForward,
           .what = what,
           .at = at,
           .unsupported_reason = needs(needed,
@@ -69,31 +68,34 @@ std::vector<Mistake> weight_mistakes() {
   return {
       weighed("router_weights", "does not divide the experts' weights by their sum",
               [](Routing& r) { r.normalise = false; }, is_normalised,
-              {fault("router-not-normalised", "the experts' weights are not divided by their sum",
-                     kAt, "normalised weights of experts", is_normalised)}),
+              {routing_fault("router-not-normalised",
+                             "the experts' weights are not divided by their sum", kAt,
+                             "normalised weights of experts", is_normalised)}),
       weighed("router_weights", "divides the experts' weights by their sum",
               [](Routing& r) { r.normalise = true; }, is_plain,
-              {fault("router-normalised", "the experts' weights are divided by their sum", kAt,
-                     "weights of experts that are not normalised", is_plain)}),
+              {routing_fault("router-normalised", "the experts' weights are divided by their sum",
+                             kAt, "weights of experts that are not normalised", is_plain)}),
       weighed("router_weights", "takes the softmax over the experts that are used, not over all",
               [](Routing& r) { r.gating = Gating::kSoftmaxOfUsed; }, is_of_all, {}),
       weighed("router_weights", "takes the softmax over all experts, not over those that are used",
               [](Routing& r) { r.gating = Gating::kSoftmax; }, is_of_used,
-              {fault("router-softmax-of-all",
-                     "softmax is over all experts, not over those that are used", kAt,
-                     "softmax over the experts that are used", is_of_used)}),
-      weighed("router_weights", "weighs the experts by a sigmoid in place of a softmax",
-              [](Routing& r) { r.gating = Gating::kSigmoid; }, is_no_sigmoid,
-              {fault("router-sigmoid", "scores of experts go through a sigmoid, not a softmax", kAt,
-                     "softmax over experts", is_no_sigmoid)}),
-      weighed("router_weights", "weighs the experts by a softmax in place of a sigmoid",
-              [](Routing& r) { r.gating = Gating::kSoftmax; }, is_sigmoid,
-              {fault("router-softmax", "scores of experts go through a softmax, not a sigmoid", kAt,
-                     "sigmoid of experts", is_sigmoid)}),
+              {routing_fault("router-softmax-of-all",
+                             "softmax is over all experts, not over those that are used", kAt,
+                             "softmax over the experts that are used", is_of_used)}),
+      weighed(
+          "router_weights", "weighs the experts by a sigmoid in place of a softmax",
+          [](Routing& r) { r.gating = Gating::kSigmoid; }, is_no_sigmoid,
+          {routing_fault("router-sigmoid", "scores of experts go through a sigmoid, not a softmax",
+                         kAt, "softmax over experts", is_no_sigmoid)}),
+      weighed(
+          "router_weights", "weighs the experts by a softmax in place of a sigmoid",
+          [](Routing& r) { r.gating = Gating::kSoftmax; }, is_sigmoid,
+          {routing_fault("router-softmax", "scores of experts go through a softmax, not a sigmoid",
+                         kAt, "sigmoid of experts", is_sigmoid)}),
       weighed("router_scale", "leaves the scale of the experts' weights out",
               [](Routing& r) { r.scale = 1.0F; }, has_scale,
-              {fault("router-scale-missing", "the experts' weights are not scaled", kAt,
-                     "scale of the experts' weights", has_scale)})};
+              {routing_fault("router-scale-missing", "the experts' weights are not scaled", kAt,
+                             "scale of the experts' weights", has_scale)})};
 }
 
 const float* choice_bias(const Network& network, int layer) {
@@ -148,15 +150,15 @@ std::vector<Mistake> choice_mistakes() {
   };
   const auto of_bias = [&](const char* name, const char* what, Checkpoint at) {
     return Injected{.name = name,
-                    .group = kGroup,
+                    .group = FaultGroup::kFeedForward,
                     .what = what,
                     .at = at,
                     .unsupported_reason = any_bias,
                     .in_every_layer = true,
                     .in_arguments = true};
   };
-  Injected all_groups = fault("expert-groups-ignored", "experts are chosen from all groups",
-                              Checkpoint::kExperts, "groups that are not used", has_groups);
+  Injected all_groups = routing_fault("expert-groups-ignored", "experts are chosen from all groups",
+                                      Checkpoint::kExperts, "groups that are not used", has_groups);
   all_groups.in_every_layer = true;
   return {chosen(
               "experts_used", "chooses experts from all groups, not from the best ones",
@@ -298,11 +300,13 @@ std::vector<Mistake> count_mistakes() {
       return static_cast<double>(context.network.model->config().routing.n_used + step);
     };
   };
-  Injected one_fewer = fault("experts-one-fewer", "each token uses one expert fewer",
-                             Checkpoint::kExpertWeights, "token with several experts", has_several);
+  Injected one_fewer =
+      routing_fault("experts-one-fewer", "each token uses one expert fewer",
+                    Checkpoint::kExpertWeights, "token with several experts", has_several);
   one_fewer.parameter = beside(-1);
-  Injected one_more = fault("experts-one-more", "each token uses one expert more",
-                            Checkpoint::kFfnOut, "expert that a token does not use", has_further);
+  Injected one_more =
+      routing_fault("experts-one-more", "each token uses one expert more", Checkpoint::kFfnOut,
+                    "expert that a token does not use", has_further);
   one_more.parameter = beside(1);
   return {{.cause = "experts_used",
            .text = count_text,
@@ -351,32 +355,32 @@ std::vector<Mistake> order_mistakes() {
   const Needs has_several = [](const Routing& r) { return r.n_used > 1; };
   const Needs has_three = [](const Routing& r) { return r.n_used > 2; };
   std::vector<Mistake> mistakes = {
-      reordered(
-          "gives the weights to a token's experts in reverse order",
-          [](std::vector<int64_t>& order, const float*) { std::ranges::reverse(order); },
-          has_several,
-          {fault("expert-weights-reversed", "the last of a token's experts has the first's weight",
-                 Checkpoint::kFfnOut, "token with several experts", has_several)}),
+      reordered("gives the weights to a token's experts in reverse order",
+                [](std::vector<int64_t>& order, const float*) { std::ranges::reverse(order); },
+                has_several,
+                {routing_fault("expert-weights-reversed",
+                               "the last of a token's experts has the first's weight",
+                               Checkpoint::kFfnOut, "token with several experts", has_several)}),
       reordered("gives each of a token's experts the weight of the next",
                 [](std::vector<int64_t>& order, const float*) {
                   std::ranges::rotate(order, order.begin() + 1);
                 },
                 has_three, {}),
       // The experts are computed by ascending ids, the weights stay in the order of the choice.
-      reordered("gives the weights, best first, to a token's experts by ascending ids",
-                [](std::vector<int64_t>& order, const float* ids) {
-                  const int64_t first = order.front();
-                  std::vector<int64_t> by_id = order;
-                  std::ranges::sort(by_id, {}, [&](int64_t slot) { return ids[slot]; });
-                  for (size_t rank = 0; rank < by_id.size(); ++rank) {
-                    order[static_cast<size_t>(by_id[rank] - first)] =
-                        first + static_cast<int64_t>(rank);
-                  }
-                },
-                has_several,
-                {fault("expert-weights-by-id",
-                       "a token's experts are taken by ascending ids, their weights are not",
-                       Checkpoint::kFfnOut, "token with several experts", has_several)})};
+      reordered(
+          "gives the weights, best first, to a token's experts by ascending ids",
+          [](std::vector<int64_t>& order, const float* ids) {
+            const int64_t first = order.front();
+            std::vector<int64_t> by_id = order;
+            std::ranges::sort(by_id, {}, [&](int64_t slot) { return ids[slot]; });
+            for (size_t rank = 0; rank < by_id.size(); ++rank) {
+              order[static_cast<size_t>(by_id[rank] - first)] = first + static_cast<int64_t>(rank);
+            }
+          },
+          has_several,
+          {routing_fault("expert-weights-by-id",
+                         "a token's experts are taken by ascending ids, their weights are not",
+                         Checkpoint::kFfnOut, "token with several experts", has_several)})};
   mistakes.push_back(
       {.cause = "expert_order",
        .text = [](const Network&,
@@ -392,9 +396,9 @@ std::vector<Mistake> order_mistakes() {
                       }
                     }},
        .grid = among({-1, 1})});
-  mistakes.back().faults = {fault("expert-ids-off-by-one",
-                                  "each token has the experts after its own", Checkpoint::kExperts,
-                                  "experts", [](const Routing&) { return true; })};
+  mistakes.back().faults = {
+      routing_fault("expert-ids-off-by-one", "each token has the experts after its own",
+                    Checkpoint::kExperts, "experts", [](const Routing&) { return true; })};
   mistakes.back().faults.front().parameter = with(1);
   return mistakes;
 }
@@ -438,7 +442,7 @@ Mistake shared_mistake() {
                              Kernels&) { std::copy_n(call.a, call.count, call.out); }},
           .possible = [](const Network&, Op op) { return op.checkpoint == Checkpoint::kFfnOut; },
           .faults = {{.name = "shared-expert-missing",
-                      .group = kGroup,
+                      .group = FaultGroup::kFeedForward,
                       .what = "the shared expert is left out",
                       .at = Checkpoint::kFfnOut,
                       .unsupported_reason = needs("shared expert",

@@ -8,9 +8,6 @@
 namespace assay::mistakes {
 namespace {
 
-constexpr FaultGroup kGroup = FaultGroup::kFeedForward;
-constexpr Checkpoint kAt = Checkpoint::kFfnAct;
-
 // The clamped SwiGLU of gpt-oss without its limits.
 void activate_without_clamp(const ActivateCall& call) {
   constexpr double kSlope = 1.702;
@@ -24,20 +21,27 @@ void activate_without_clamp(const ActivateCall& call) {
 std::vector<Injected> faults_with(Activation activation) {
   switch (activation) {
     case Activation::kSilu:
-      return {{"silu-for-gelu", kGroup, "SiLU for GELU", kAt, needs_gelu}};
+      return {{"silu-for-gelu", FaultGroup::kFeedForward, "SiLU for GELU", Checkpoint::kFfnAct,
+               needs_gelu}};
     case Activation::kGeluTanh:
-      return {
-          {"gelu-for-silu", kGroup, "GELU for SiLU", kAt, needs_silu},
-          {"gelu-tanh-for-exact", kGroup, "GELU by tanh for GELU by erf", kAt, needs_exact_gelu}};
+      return {{"gelu-for-silu", FaultGroup::kFeedForward, "GELU for SiLU", Checkpoint::kFfnAct,
+               needs_silu},
+              {"gelu-tanh-for-exact", FaultGroup::kFeedForward, "GELU by tanh for GELU by erf",
+               Checkpoint::kFfnAct, needs_exact_gelu}};
     case Activation::kGeluErf:
-      return {{"gelu-exact-for-tanh", kGroup, "GELU by erf for GELU by tanh", kAt, needs_gelu}};
+      return {{"gelu-exact-for-tanh", FaultGroup::kFeedForward, "GELU by erf for GELU by tanh",
+               Checkpoint::kFfnAct, needs_gelu}};
     case Activation::kGeluFast:
-      return {{"gelu-sigmoid-for-tanh", kGroup, "GELU by a sigmoid of 1.702 x", kAt, needs_gelu}};
+      return {{"gelu-sigmoid-for-tanh", FaultGroup::kFeedForward, "GELU by a sigmoid of 1.702 x",
+               Checkpoint::kFfnAct, needs_gelu}};
     case Activation::kRelu:
-      return {{"relu-for-silu", kGroup, "ReLU for SiLU", kAt, needs_silu},
-              {"relu-for-squared", kGroup, "ReLU is not squared", kAt, needs_relu_squared}};
+      return {{"relu-for-silu", FaultGroup::kFeedForward, "ReLU for SiLU", Checkpoint::kFfnAct,
+               needs_silu},
+              {"relu-for-squared", FaultGroup::kFeedForward, "ReLU is not squared",
+               Checkpoint::kFfnAct, needs_relu_squared}};
     case Activation::kIdentity:
-      return {{"activation-missing", kGroup, "no activation function", kAt}};
+      return {{"activation-missing", FaultGroup::kFeedForward, "no activation function",
+               Checkpoint::kFfnAct}};
     case Activation::kReluSquared:
     case Activation::kClampedSwiglu:
     case Activation::kSigmoid:
@@ -73,7 +77,8 @@ std::vector<Mistake> feed_forward_mistakes() {
                       activate(call, *context.network.activation, kernels);
                     }},
        .possible = [](const Network& network, Op) { return network.gated(); },
-       .faults = {{"activation-of-up", kGroup, "SiLU is applied to up, and not to the gate", kAt,
+       .faults = {{"activation-of-up", FaultGroup::kFeedForward,
+                   "SiLU is applied to up, and not to the gate", Checkpoint::kFfnAct,
                    needs_gate}}});
   mistakes.push_back(
       {.edit = {.activate =
@@ -81,7 +86,8 @@ std::vector<Mistake> feed_forward_mistakes() {
                       call.up = nullptr;
                       activate(call, *context.network.activation, kernels);
                     }},
-       .faults = {{"gate-not-multiplied", kGroup, "up is not multiplied in", kAt, needs_gate}}});
+       .faults = {{"gate-not-multiplied", FaultGroup::kFeedForward, "up is not multiplied in",
+                   Checkpoint::kFfnAct, needs_gate}}});
   const UnsupportedReason needs_clamp =
       needs("clamp of gate and up", [](const ModelConfig& config) {
         return config.activation == ActivationKind::kClampedSwiglu;
@@ -93,7 +99,8 @@ std::vector<Mistake> feed_forward_mistakes() {
                                Kernels&) { activate_without_clamp(call); }},
        .possible = [](const Network& network,
                       Op) { return network.activation == Activation::kClampedSwiglu; },
-       .faults = {{"clamp-missing", kGroup, "gate and up are not clamped", kAt, needs_clamp}}});
+       .faults = {{"clamp-missing", FaultGroup::kFeedForward, "gate and up are not clamped",
+                   Checkpoint::kFfnAct, needs_clamp}}});
   return mistakes;
 }
 

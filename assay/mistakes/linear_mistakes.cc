@@ -22,7 +22,6 @@ std::string needs_like_layers(const Model& model) {
              : "its first two layers have other tensors";
 }
 
-constexpr FaultGroup kGroup = FaultGroup::kLinear;
 constexpr int64_t kMaxWeights = int64_t{1} << 26;  // of a matrix that is transposed
 
 int64_t first_row(const WeightMatrix& all, const WeightMatrix& part) {
@@ -87,7 +86,7 @@ Injected without_bias(std::string name, const std::string& of, Checkpoint at) {
     return biased ? "" : "this product has no bias";
   };
   return {.name = std::move(name),
-          .group = kGroup,
+          .group = FaultGroup::kLinear,
           .what = "the bias of " + of + " is left out",
           .at = at,
           .unsupported_reason = needs_bias,
@@ -114,7 +113,7 @@ std::vector<Mistake> exchange_mistakes() {
                        .in_arguments = true}}},
           {.edit = exchanged(Checkpoint::kK, Checkpoint::kV),
            .faults = {{.name = "k-v-weights-swapped",
-                       .group = kGroup,
+                       .group = FaultGroup::kLinear,
                        .what = "the weights of K and V are taken for each other",
                        .at = Checkpoint::kK,
                        .also = {Checkpoint::kV},
@@ -253,7 +252,7 @@ std::vector<Mistake> linear_mistakes() {
              return weight.rows * weight.columns <= kMaxWeights;
            },
        .faults = {{.name = "transposed",
-                   .group = kGroup,
+                   .group = FaultGroup::kLinear,
                    .what = "the square matrix of the attention's output is transposed",
                    .at = Checkpoint::kAttnOut,
                    .unsupported_reason = needs_square_output,
@@ -262,8 +261,8 @@ std::vector<Mistake> linear_mistakes() {
   for (const Rounding& rounding : kRoundings) mistakes.push_back(weight_rounding(rounding));
   mistakes.push_back(
       {.edit = {.matmul = run_without_last_input},
-       .faults = {{"tail-dropped", kGroup, "the last input of each row is left out of the sum",
-                   Checkpoint::kQ}}});
+       .faults = {{"tail-dropped", FaultGroup::kLinear,
+                   "the last input of each row is left out of the sum", Checkpoint::kQ}}});
   return mistakes;
 }
 

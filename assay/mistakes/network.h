@@ -16,6 +16,12 @@
 namespace assay::mistakes {
 
 using Op = OpPlace;
+
+// The op whose result is the input of the layer of `op`.
+inline Op layer_input(Op op) {
+  return op.layer == 0 ? Op{Checkpoint::kEmbedding, -1} : Op{Checkpoint::kOutput, op.layer - 1};
+}
+
 struct KernelHooks;
 struct OpContext;
 

@@ -10,9 +10,6 @@
 namespace assay::mistakes {
 namespace {
 
-constexpr FaultGroup kGroup = FaultGroup::kNorm;
-constexpr Checkpoint kAt = Checkpoint::kAttnNorm;
-
 KernelHooks edited(std::function<void(NormCall&, double parameter)> edit) {
   return {
       .norm = [edit = std::move(edit)](const OpContext& context, NormCall call, Kernels& kernels) {
@@ -147,7 +144,7 @@ std::string needs_qk_norm_of(const Model& model, bool heads) {
 
 Injected of_qk(std::string name, std::string what, UnsupportedReason reason) {
   return {.name = std::move(name),
-          .group = kGroup,
+          .group = FaultGroup::kNorm,
           .what = std::move(what),
           .at = Checkpoint::kQNorm,
           .unsupported_reason = std::move(reason),
@@ -185,11 +182,11 @@ std::vector<Mistake> norm_mistakes() {
        .edit = edited([](NormCall& call, double eps) { call.eps = static_cast<float>(eps); }),
        .grid = eps_grid,
        .refine = true,
-       .faults = {{"eps-wrong", kGroup, "eps is 1e-6 for 1e-5, or 1e-5 for another", kAt, any_model,
-                   other_eps},
-                  {"eps-missing", kGroup, "eps is 0", kAt},
+       .faults = {{"eps-wrong", FaultGroup::kNorm, "eps is 1e-6 for 1e-5, or 1e-5 for another",
+                   Checkpoint::kAttnNorm, any_model, other_eps},
+                  {"eps-missing", FaultGroup::kNorm, "eps is 0", Checkpoint::kAttnNorm},
                   {.name = "eps-of-latent",
-                   .group = kGroup,
+                   .group = FaultGroup::kNorm,
                    .what = "eps of the norms of latent vectors is 1e-3",
                    .at = Checkpoint::kKvANorm,
                    .unsupported_reason = needs_latent_norm,
@@ -198,27 +195,29 @@ std::vector<Mistake> norm_mistakes() {
       {.cause = "eps",
        .text = plainly("adds eps to the root, not under it"),
        .edit = {.norm = run_with_eps_outside},
-       .faults = {{"eps-outside-root", kGroup, "eps is added to the root, not under it", kAt}}},
+       .faults = {{"eps-outside-root", FaultGroup::kNorm, "eps is added to the root, not under it",
+                   Checkpoint::kAttnNorm}}},
       {.cause = "norm_kind",
        .text = kind_text,
        .edit = {.norm = run_other_kind},
-       .faults = {{"layer-norm-for-rms", kGroup, "the mean is subtracted as LayerNorm does", kAt,
+       .faults = {{"layer-norm-for-rms", FaultGroup::kNorm,
+                   "the mean is subtracted as LayerNorm does", Checkpoint::kAttnNorm,
                    needs_rms_norm},
-                  {"rms-for-layer-norm", kGroup,
-                   "the mean is not subtracted, as in RMSNorm; the bias is added", kAt,
-                   needs_layer_norm}}},
+                  {"rms-for-layer-norm", FaultGroup::kNorm,
+                   "the mean is not subtracted, as in RMSNorm; the bias is added",
+                   Checkpoint::kAttnNorm, needs_layer_norm}}},
       {.cause = "norm_weight_plus_one",
        .text = plainly("multiplies by 1 + the norm's weight"),
        .edit = weighted([](float weight, int64_t) { return weight + 1.0F; }),
-       .faults = {{"norm-weight-plus-one", kGroup,
-                   "1 is added to the weight, as Gemma's files want it", kAt}}},
+       .faults = {{"norm-weight-plus-one", FaultGroup::kNorm,
+                   "1 is added to the weight, as Gemma's files want it", Checkpoint::kAttnNorm}}},
       {.cause = "norm_weight_plus_one",
        .text = plainly("multiplies by the norm's weight - 1"),
        .edit = weighted([](float weight, int64_t) { return weight - 1.0F; }),
-       .faults = {{"norm-weight-less-one", kGroup,
+       .faults = {{"norm-weight-less-one", FaultGroup::kNorm,
                    "the 1 that belongs to a weight is left out, as for a file of Gemma that is "
                    "read as it was published",
-                   kAt}}},
+                   Checkpoint::kAttnNorm}}},
       {.cause = "norm_order",
        .text = plainly("is rotated before the norm of q and k, not after it"),
        .edit = {.rope = rotate_then_normalise},
@@ -256,20 +255,21 @@ std::vector<Mistake> norm_mistakes() {
                         "the norm of q and k is over each head, not over all",
                         [](const Model& model) { return needs_qk_norm_of(model, false); })}},
       {.edit = weighted([](float, int64_t) { return 1.0F; }),
-       .faults = {{"norm-weight-missing", kGroup, "the weight is left out", kAt}}},
+       .faults = {{"norm-weight-missing", FaultGroup::kNorm, "the weight is left out",
+                   Checkpoint::kAttnNorm}}},
       // Without a bias a scale like any other, as which a comparison names it.
       {.cause = "scale",
        .edit = weighted([](float weight, int64_t width) {
          const auto n = static_cast<float>(width);
          return weight * std::sqrt((n - 1.0F) / n);
        }),
-       .faults = {{"norm-unbiased-variance", kGroup,
-                   "the squares are divided by the width less one", kAt}}},
+       .faults = {{"norm-unbiased-variance", FaultGroup::kNorm,
+                   "the squares are divided by the width less one", Checkpoint::kAttnNorm}}},
       {.cause = "norm_kind",
        .text = plainly("leaves the norm out"),
        .edit = {.norm = run_without_norm},
        .possible = [](const Network& network, Op op) { return !is_of_qk(network, op); },
-       .faults = {{"norm-missing", kGroup, "x goes on as it is", kAt},
+       .faults = {{"norm-missing", FaultGroup::kNorm, "x goes on as it is", Checkpoint::kAttnNorm},
                   {"final-norm-missing", FaultGroup::kOutput, "the last norm is left out",
                    Checkpoint::kFinalNorm}}},
   };

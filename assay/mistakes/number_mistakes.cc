@@ -9,8 +9,6 @@
 namespace assay::mistakes {
 namespace {
 
-constexpr FaultGroup kGroup = FaultGroup::kNumbers;
-
 Mistake after(std::function<void(const OpContext&, OpResult)> hook, Injected fault) {
   return {.edit = {.after = std::move(hook)}, .faults = {std::move(fault)}};
 }
@@ -22,7 +20,7 @@ Mistake with_element(const char* name, const char* what, Checkpoint at, float va
         const auto row = result.row(result.n_rows - 1);
         *std::max_element(row.begin(), row.end()) = value;
       },
-      {name, kGroup, what, at});
+      {name, FaultGroup::kNumbers, what, at});
 }
 
 void leave_two_pointers(const OpContext&, OpResult result) {
@@ -67,15 +65,15 @@ std::vector<Mistake> number_mistakes() {
                        Checkpoint::kAttnOut, kInfinity),
           with_element("minus-zero", "an element of V is lost: it is -0", Checkpoint::kV, -0.0F),
           after(leave_two_pointers,
-                {"row-uninitialised", kGroup,
+                {"row-uninitialised", FaultGroup::kNumbers,
                  "the row of the last token is not written: it holds what an allocator left",
                  Checkpoint::kFfnUp}),
           {.edit = {.matmul = run_without_last_row},
-           .faults = {{"row-stale", kGroup,
+           .faults = {{"row-stale", FaultGroup::kNumbers,
                        "the row of the last token is not written: it holds the layer before",
                        Checkpoint::kV, needs_two_layers}}},
           after(flush_small,
-                {"denormals-flushed", kGroup,
+                {"denormals-flushed", FaultGroup::kNumbers,
                  "what is smaller than 1e-3 of the largest is flushed to 0", Checkpoint::kFfnAct})};
 }
 

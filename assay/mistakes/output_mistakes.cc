@@ -19,14 +19,14 @@ Mistake of_result(std::string cause, std::string text, Change change) {
           .generic = true};
 }
 
-Matrix multiplied(const Network&, const Matrix& right, double by) {
+Matrix multiplied_output(const Network&, const Matrix& right, double by) {
   return map(right, [f = static_cast<float>(by)](float x) { return f * x; });
 }
 
 std::vector<Mistake> scale_mistakes() {
   Mistake sign = of_result("sign", "has the opposite sign",
                            [](const Network& network, const Matrix& right, double) {
-                             return multiplied(network, right, -1);
+                             return multiplied_output(network, right, -1);
                            });
   sign.faults = {{.name = "sign",
                   .group = FaultGroup::kLinear,
@@ -36,7 +36,7 @@ std::vector<Mistake> scale_mistakes() {
   Mistake scale{
       .cause = "scale",
       .text = [](const Network&, double by) { return fmt::format("is multiplied by {:.5g}", by); },
-      .change = multiplied,
+      .change = multiplied_output,
       .grid = among(ratios(1e-3, 1e3, 31)),
       .refine = true,
       .generic = true,
@@ -211,18 +211,18 @@ std::vector<Mistake> layout_mistakes() {
   return mistakes;
 }
 
-enum class Edge : uint8_t { kWrap, kZero, kKeep };
+enum class ElementEdge : uint8_t { kWrap, kZero, kKeep };
 
-Matrix moved_elements(const Matrix& right, int64_t shift, Edge edge) {
+Matrix moved_elements(const Matrix& right, int64_t shift, ElementEdge edge) {
   if (std::abs(shift) >= right.columns) return {};
   Matrix out = right;
   for (int64_t t = 0; t < out.rows; ++t) {
     for (int64_t i = 0; i < out.columns; ++i) {
       const int64_t from = i - shift;
       const bool inside = from >= 0 && from < out.columns;
-      if (!inside && edge == Edge::kKeep) continue;
+      if (!inside && edge == ElementEdge::kKeep) continue;
       const int64_t wrapped = (from + out.columns) % out.columns;
-      out.row(t)[i] = inside || edge == Edge::kWrap ? right.row(t)[wrapped] : 0;
+      out.row(t)[i] = inside || edge == ElementEdge::kWrap ? right.row(t)[wrapped] : 0;
     }
   }
   return out;
@@ -242,9 +242,9 @@ void move_tokens(const OpContext& context, OpResult result) {
   }
 }
 
-std::vector<Mistake> shift_mistakes() {
+std::vector<Mistake> element_shift_mistakes() {
   std::vector<Mistake> mistakes;
-  for (const Edge edge : {Edge::kWrap, Edge::kZero, Edge::kKeep}) {
+  for (const ElementEdge edge : {ElementEdge::kWrap, ElementEdge::kZero, ElementEdge::kKeep}) {
     mistakes.push_back(
         {.cause = "row_shift",
          .text = [](const Network&,
@@ -365,7 +365,7 @@ Mistake input_rounding(const TensorRounding& rounding) {
 
 std::vector<Mistake> output_mistakes() {
   std::vector<Mistake> mistakes = logit_mistakes();
-  for (auto part : {scale_mistakes(), layout_mistakes(), shift_mistakes()}) {
+  for (auto part : {scale_mistakes(), layout_mistakes(), element_shift_mistakes()}) {
     for (Mistake& mistake : part) mistakes.push_back(std::move(mistake));
   }
   for (const TensorRounding& rounding : tensor_roundings()) {

@@ -8,12 +8,6 @@
 namespace assay::mistakes {
 namespace {
 
-constexpr FaultGroup kGroup = FaultGroup::kResidual;
-
-Op layer_input(Op op) {
-  return op.layer == 0 ? Op{Checkpoint::kEmbedding, -1} : Op{Checkpoint::kOutput, op.layer - 1};
-}
-
 // The layer's input for the attention's residual, and the reverse; nothing for what else an op
 // reads.
 std::optional<Op> other_stream(const Network& network, Op op) {
@@ -88,10 +82,10 @@ void normalise_sum(const OpContext& context, AddCall call, Kernels& kernels) {
   }
 }
 
-Injected fault(const char* name, const char* what, Checkpoint at, UnsupportedReason reason,
-               std::vector<Checkpoint> also = {}) {
+Injected stream_fault(const char* name, const char* what, Checkpoint at, UnsupportedReason reason,
+                      std::vector<Checkpoint> also = {}) {
   return {.name = name,
-          .group = kGroup,
+          .group = FaultGroup::kResidual,
           .what = what,
           .at = at,
           .unsupported_reason = std::move(reason),
@@ -113,23 +107,24 @@ std::vector<Mistake> parallel_mistakes() {
        .text = stream_text,
        .edit = {.norm = normalise_other_stream},
        .possible = is_norm_of_stream,
-       .faults = {fault("ffn-norm-of-other-stream",
-                        "the feed-forward's norm reads what enters the layer for the attention's "
-                        "residual, or the reverse",
-                        Checkpoint::kFfnNorm, any_model)}},
+       .faults = {stream_fault(
+           "ffn-norm-of-other-stream",
+           "the feed-forward's norm reads what enters the layer for the attention's "
+           "residual, or the reverse",
+           Checkpoint::kFfnNorm, any_model)}},
       {.cause = "parallel_residual",
        .text = stream_text,
        .edit = {.matmul = multiply_other_stream},
        .possible = is_product_of_stream,
-       .faults = {fault("ffn-of-other-stream",
-                        "the feed-forward reads what enters the layer for the attention's "
-                        "residual, or the reverse",
-                        Checkpoint::kFfnGate, needs_no_ffn_norm, {Checkpoint::kFfnUp})}},
+       .faults = {stream_fault("ffn-of-other-stream",
+                               "the feed-forward reads what enters the layer for the attention's "
+                               "residual, or the reverse",
+                               Checkpoint::kFfnGate, needs_no_ffn_norm, {Checkpoint::kFfnUp})}},
       {.cause = "norm_order",
        .text = plainly("adds before it normalises: the norm is of the sum"),
        .edit = {.add = normalise_sum},
        .possible = adds_norm,
-       .faults = {fault(
+       .faults = {stream_fault(
            "norm-of-sum", "what is added is normalised after the addition",
            Checkpoint::kAttnResidual,
            needs("norm of what is added to the residual stream", [](const ModelConfig& config) {

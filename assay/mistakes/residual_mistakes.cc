@@ -7,12 +7,11 @@
 namespace assay::mistakes {
 namespace {
 
-constexpr FaultGroup kGroup = FaultGroup::kResidual;
 constexpr Checkpoint kAttn = Checkpoint::kAttnResidual;
 constexpr Checkpoint kFfn = Checkpoint::kOutput;
 
 // The sum with one of its inputs multiplied.
-KernelHooks multiplied(const float* AddCall::*input) {
+KernelHooks multiplied_input(const float* AddCall::*input) {
   return {.add = [input](const OpContext& context, AddCall call, Kernels& kernels) {
     std::vector<float> values(call.*input, call.*input + call.count);
     for (float& value : values) value *= static_cast<float>(context.parameter);
@@ -44,10 +43,6 @@ Op attention_output(Op op) {
   return {Checkpoint::kAttnOut, op.layer};
 }
 
-Op layer_input(Op op) {
-  return op.layer == 0 ? Op{Checkpoint::kEmbedding, -1} : Op{Checkpoint::kOutput, op.layer - 1};
-}
-
 bool is_of_stream(const Network&, Op op) {
   return op.checkpoint == kAttn || op.checkpoint == kFfn;
 }
@@ -61,13 +56,13 @@ std::string branch_text(const Network&, double by) {
                  : fmt::format("adds {:.4g} times the block's output to the residual stream", by);
 }
 
-std::string stream_text(const Network&, double by) {
+std::string residual_text(const Network&, double by) {
   return by == 0 ? std::string("leaves the residual stream out")
                  : fmt::format("adds {:.4g} times the residual stream", by);
 }
 
-Injected fault(const char* name, const char* what, Checkpoint at, double factor) {
-  return {name, kGroup, what, at, any_model, with(factor)};
+Injected residual_fault(const char* name, const char* what, Checkpoint at, double factor) {
+  return {name, FaultGroup::kResidual, what, at, any_model, with(factor)};
 }
 
 // What is added with another multiplier than its own.
@@ -93,7 +88,7 @@ std::vector<Mistake> residual_mistakes() {
       multiplied_otherwise("leaves the residual multiplier out", [](float) { return 1.0F; });
   without_multiplier.faults = {
       {.name = "residual-multiplier-missing",
-       .group = kGroup,
+       .group = FaultGroup::kResidual,
        .what = "what is added to the residual stream is not multiplied",
        .at = kAttn,
        .unsupported_reason =
@@ -102,37 +97,39 @@ std::vector<Mistake> residual_mistakes() {
        .also = {kFfn},
        .in_every_layer = true,
        .in_arguments = true}};
-  return {
-      std::move(without_multiplier),
-      multiplied_otherwise("divides by the residual multiplier",
-                           [](float multiplier) { return 1.0F / multiplier; }),
-      multiplied_otherwise("applies the residual multiplier twice",
-                           [](float multiplier) { return multiplier * multiplier; }),
-      {.cause = "residual",
-       .text = branch_text,
-       .edit = multiplied(&AddCall::b),
-       .possible = is_of_stream,
-       .grid = factors,
-       .refine = true,
-       .faults = {fault("branch-attn-dropped", "the attention's output is not added", kAttn, 0),
-                  fault("branch-ffn-doubled", "the feed-forward's output is added twice", kFfn,
-                        2)}},
-      {.cause = "residual",
-       .text = stream_text,
-       .edit = multiplied(&AddCall::a),
-       .possible = is_of_stream,
-       .grid = factors,
-       .refine = true,
-       .faults =
-           {fault("residual-attn-dropped", "x is not added to the attention's output", kAttn, 0),
-            fault("residual-attn-doubled", "x is added to the attention's output twice", kAttn, 2),
-            fault("residual-ffn-dropped", "x is not added to the feed-forward's output", kFfn, 0),
-            fault("residual-ffn-doubled", "x is added to the feed-forward's output twice", kFfn,
-                  2)}},
-      added_to(norm_of_stream, is_of_stream, "adds to the normalised stream"),
-      added_to(attention_output, is_after_ffn, "adds to the attention's output alone"),
-      added_to(layer_input, is_after_ffn,
-               "adds to the layer's input in place of the attention's residual")};
+  return {std::move(without_multiplier),
+          multiplied_otherwise("divides by the residual multiplier",
+                               [](float multiplier) { return 1.0F / multiplier; }),
+          multiplied_otherwise("applies the residual multiplier twice",
+                               [](float multiplier) { return multiplier * multiplier; }),
+          {.cause = "residual",
+           .text = branch_text,
+           .edit = multiplied_input(&AddCall::b),
+           .possible = is_of_stream,
+           .grid = factors,
+           .refine = true,
+           .faults = {residual_fault("branch-attn-dropped", "the attention's output is not added",
+                                     kAttn, 0),
+                      residual_fault("branch-ffn-doubled",
+                                     "the feed-forward's output is added twice", kFfn, 2)}},
+          {.cause = "residual",
+           .text = residual_text,
+           .edit = multiplied_input(&AddCall::a),
+           .possible = is_of_stream,
+           .grid = factors,
+           .refine = true,
+           .faults = {residual_fault("residual-attn-dropped",
+                                     "x is not added to the attention's output", kAttn, 0),
+                      residual_fault("residual-attn-doubled",
+                                     "x is added to the attention's output twice", kAttn, 2),
+                      residual_fault("residual-ffn-dropped",
+                                     "x is not added to the feed-forward's output", kFfn, 0),
+                      residual_fault("residual-ffn-doubled",
+                                     "x is added to the feed-forward's output twice", kFfn, 2)}},
+          added_to(norm_of_stream, is_of_stream, "adds to the normalised stream"),
+          added_to(attention_output, is_after_ffn, "adds to the attention's output alone"),
+          added_to(layer_input, is_after_ffn,
+                   "adds to the layer's input in place of the attention's residual")};
 }
 
 }  // namespace assay::mistakes

@@ -8,12 +8,7 @@
 
 // What is done to the scores of an attention: their scale, their cap, their sinks.
 namespace assay::mistakes {
-namespace {
-
-constexpr FaultGroup kGroup = FaultGroup::kAttention;
-constexpr Checkpoint kAt = Checkpoint::kAttn;
-
-}  // namespace
+namespace {}  // namespace
 
 KernelHooks called(std::function<void(AttentionCall&, double parameter)> edit) {
   return {.attention = [edit = std::move(edit)](const OpContext& context, AttentionCall call,
@@ -47,40 +42,40 @@ std::vector<double> scale_grid(const Network& network) {
 }
 
 Mistake scale_mistake() {
-  return {.cause = "attention_scale",
-          .text = scale_text,
-          .edit = called([](AttentionCall& call, double scale) {
-            call.shape.scale = static_cast<float>(scale);
-          }),
-          .grid = scale_grid,
-          .refine = true,
-          .faults = {{"scale-missing", kGroup, "scores are not divided by the root of head_dim",
-                      kAt, any_model, with(1)},
-                     {"scale-twice", kGroup, "scores are divided by the root of head_dim twice",
-                      kAt, any_model,
-                      [](const OpContext& context) {
-                        const double scale = context.network.attention_shape(context.op()).scale;
-                        return scale * scale;
-                      }},
-                     {"scale-of-width", kGroup,
-                      "scores are divided by the root of the model's width", kAt, any_model,
-                      [](const OpContext& context) {
-                        return 1.0 / std::sqrt(static_cast<double>(
-                                         context.network.width({Checkpoint::kEmbedding, -1})));
-                      }},
-                     {.name = "scale-without-yarn",
-                      .group = kGroup,
-                      .what = "YaRN's factor of the scores is left out",
-                      .at = kAt,
-                      .unsupported_reason = needs("factor of the scores",
-                                                  [](const ModelConfig& config) {
-                                                    return config.yarn_score_factor != 1.0;
-                                                  }),
-                      .parameter =
-                          [](const OpContext& context) {
-                            return 1.0 / std::sqrt(static_cast<double>(context.network.head_dim));
-                          },
-                      .in_arguments = true}}};
+  return {
+      .cause = "attention_scale",
+      .text = scale_text,
+      .edit = called(
+          [](AttentionCall& call, double scale) { call.shape.scale = static_cast<float>(scale); }),
+      .grid = scale_grid,
+      .refine = true,
+      .faults = {
+          {"scale-missing", FaultGroup::kAttention,
+           "scores are not divided by the root of head_dim", Checkpoint::kAttn, any_model, with(1)},
+          {"scale-twice", FaultGroup::kAttention,
+           "scores are divided by the root of head_dim twice", Checkpoint::kAttn, any_model,
+           [](const OpContext& context) {
+             const double scale = context.network.attention_shape(context.op()).scale;
+             return scale * scale;
+           }},
+          {"scale-of-width", FaultGroup::kAttention,
+           "scores are divided by the root of the model's width", Checkpoint::kAttn, any_model,
+           [](const OpContext& context) {
+             return 1.0 / std::sqrt(static_cast<double>(
+                              context.network.width({Checkpoint::kEmbedding, -1})));
+           }},
+          {.name = "scale-without-yarn",
+           .group = FaultGroup::kAttention,
+           .what = "YaRN's factor of the scores is left out",
+           .at = Checkpoint::kAttn,
+           .unsupported_reason =
+               needs("factor of the scores",
+                     [](const ModelConfig& config) { return config.yarn_score_factor != 1.0; }),
+           .parameter =
+               [](const OpContext& context) {
+                 return 1.0 / std::sqrt(static_cast<double>(context.network.head_dim));
+               },
+           .in_arguments = true}}};
 }
 
 const float* sinks_of(const Network& network, Op op) {
@@ -109,15 +104,15 @@ std::vector<Mistake> score_mistakes() {
        .possible = [](const Network& network,
                       Op op) { return network.attention_shape(op).soft_cap > 0.0F; },
        .faults = {{.name = "attention-softcap-missing",
-                   .group = kGroup,
+                   .group = FaultGroup::kAttention,
                    .what = "the scores are not capped",
-                   .at = kAt,
+                   .at = Checkpoint::kAttn,
                    .unsupported_reason = needs("cap of the attention scores", has_cap),
                    .in_arguments = true}}},
       {.cause = "attention_softcap",
        .text =
            [](const Network& network, double cap) {
-             const float right = network.attention_shape({kAt, 0}).soft_cap;
+             const float right = network.attention_shape({Checkpoint::kAttn, 0}).soft_cap;
              return fmt::format("caps the attention scores at {:.4g}{}", cap,
                                 right > 0.0F ? fmt::format(" in place of {:.4g}", right) : "");
            },
@@ -130,9 +125,9 @@ std::vector<Mistake> score_mistakes() {
        .grid = among({1, 2, 3, 5, 10, 15, 20, 30, 50, 80, 100}),
        .refine = true,
        .faults = {{.name = "attention-softcap-of-logits",
-                   .group = kGroup,
+                   .group = FaultGroup::kAttention,
                    .what = "the scores are capped as the logits are",
-                   .at = kAt,
+                   .at = Checkpoint::kAttn,
                    .unsupported_reason = needs("two soft caps", has_other_cap),
                    .parameter =
                        [](const OpContext& context) {
@@ -144,9 +139,9 @@ std::vector<Mistake> score_mistakes() {
        .edit = called([](AttentionCall& call, double) { call.sinks = nullptr; }),
        .possible = [](const Network& network, Op op) { return sinks_of(network, op) != nullptr; },
        .faults = {{.name = "sinks-missing",
-                   .group = kGroup,
+                   .group = FaultGroup::kAttention,
                    .what = "the attention's sinks are left out",
-                   .at = kAt,
+                   .at = Checkpoint::kAttn,
                    .unsupported_reason = needs_sinks,
                    .in_arguments = true}}},
       {.cause = "attention_sinks",

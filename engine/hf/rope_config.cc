@@ -15,7 +15,7 @@
 namespace assay {
 namespace {
 
-constexpr int64_t kMaxPositions = int64_t{1} << 31;
+constexpr int64_t kMaxOriginalPositions = int64_t{1} << 31;
 constexpr char kParameters[] = "rope_parameters";
 constexpr char kScaling[] = "rope_scaling";
 constexpr char kOriginal[] = "original_max_position_embeddings";
@@ -62,7 +62,7 @@ std::vector<float> llama3_divisors(const ConfigObject& scaling, int64_t dimensio
   const double factor = scaling.positive({"factor"});
   const double low = scaling.positive({"low_freq_factor"});
   const double high = scaling.positive({"high_freq_factor"});
-  const auto original = static_cast<double>(scaling.whole({kOriginal}, kMaxPositions));
+  const auto original = static_cast<double>(scaling.whole({kOriginal}, kMaxOriginalPositions));
   if (!(high > low)) scaling.refuse("high_freq_factor", "is not above low_freq_factor");
   std::vector<float> divisors;
   for (int64_t i = 0; i < dimensions; i += 2) {
@@ -85,7 +85,7 @@ class RopeReader {
 
   RopeConfig read() {
     rope_.original_context_length =
-        object_.find(kOriginal) == nullptr ? 0 : object_.whole({kOriginal}, kMaxPositions);
+        object_.find(kOriginal) == nullptr ? 0 : object_.whole({kOriginal}, kMaxOriginalPositions);
     const char* key = object_.find(kParameters) != nullptr ? kParameters : kScaling;
     const rapidjson::Value* value = object_.find(key);
     if (value == nullptr) {
@@ -173,7 +173,7 @@ class RopeReader {
   void read_one(const ConfigObject& parameters) {
     read_plain(parameters);
     if (parameters.find(kOriginal) != nullptr) {
-      rope_.original_context_length = parameters.whole({kOriginal}, kMaxPositions);
+      rope_.original_context_length = parameters.whole({kOriginal}, kMaxOriginalPositions);
     }
     const std::string type = type_of(parameters);
     const Architecture& architecture = *config_.architecture;
@@ -225,7 +225,7 @@ class RopeReader {
     rope_.factors["rope_factors_long.weight"] = parameters.factors("long_factor", half);
     rope_.factors["rope_factors_short.weight"] = parameters.factors("short_factor", half);
     const auto context =
-        static_cast<double>(object_.whole({"max_position_embeddings"}, kMaxPositions));
+        static_cast<double>(object_.whole({"max_position_embeddings"}, kMaxOriginalPositions));
     const double original = rope_.original_context_length > 0
                                 ? static_cast<double>(rope_.original_context_length)
                                 : context;

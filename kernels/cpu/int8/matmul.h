@@ -115,8 +115,9 @@ void multiply_rows(const MatmulCall& m, const uint8_t* x, int64_t first, int64_t
     const auto panel = [&](int64_t r) {
       return row_panel(scratch + (r - group) / kPanelRows * panel_floats(columns), columns);
     };
-    for (int64_t r = group; r < end; ++r, row += row_stride) {
-      fill_panel_row<Type>(row, columns, (r - group) % kPanelRows, panel(r));
+    for (int64_t r = group; r < end; r += kPanelRows, row += kPanelRows * row_stride) {
+      const int64_t n_rows = end - r < kPanelRows ? end - r : kPanelRows;
+      fill_panel<Type>(row, row_stride, n_rows, columns, panel(r));
     }
     for (int64_t t = 0; t < m.n_tokens; t += kInt8Tokens) {
       const int64_t n = m.n_tokens - t < kInt8Tokens ? m.n_tokens - t : kInt8Tokens;

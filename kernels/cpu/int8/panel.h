@@ -48,44 +48,83 @@ ASSAY_ALWAYS_INLINE void spread_codes(const Byte* codes, int64_t t, int64_t n, u
   }
 }
 
-// The first n blocks of a chunk, from block `j`, of row `r` of a panel of rows of `padded` blocks.
+// Sixteen rows of 32 bytes at `rows`, `stride` apart: four bytes of each to out[0], the next four
+// of each to out[1], and so on.
+ASSAY_ALWAYS_INLINE void transpose_rows(const uint8_t* rows, size_t stride,
+                                        uint8_t* const (&out)[8]) {
+  transpose8(rows, stride, 0, out);
+  transpose8(rows + 8 * stride, stride, 32, out);
+}
+
+// What is read of a chunk of sixteen rows before it is sorted.
+struct PanelChunk {
+  uint8_t codes[8][kPanelRows][32];
+  float scale[kPanelRows][16];
+  float shift[kPanelRows][16];  // kShifted
+};
+
+// The first n blocks of the chunk at `data`, of row `r`.
 template <class Type>
-ASSAY_ALWAYS_INLINE void fill_panel_chunk(const uint8_t* data, int64_t j, int64_t n, int64_t padded,
-                                          int64_t r, const RowPanel& panel) {
+ASSAY_ALWAYS_INLINE void read_panel_row(const uint8_t* data, int64_t n, int64_t r,
+                                        PanelChunk& rows) {
   Chunk chunk;
   read_chunk<Type, 8>(data, n, chunk);
-  float scale[16];
-  float shift[16];
 #pragma GCC unroll 2
   for (int64_t i = 0; i < 2; ++i) {
-    store8(scale + 8 * i, chunk.scale[i]);
-    if constexpr (Type::kShifted) store8(shift + 8 * i, chunk.shift[i]);
+    store8(rows.scale[r] + 8 * i, chunk.scale[i]);
+    if constexpr (Type::kShifted) store8(rows.shift[r] + 8 * i, chunk.shift[i]);
   }
-  for (int64_t p = 0; p < n; ++p) {
-    uint8_t codes[32];
-    store_bytes(codes, chunk.codes[p]);
-    for (int64_t half = 0; half < 2; ++half) {
-      const int64_t place = sorted_place(j + p, half, padded) * kPanelRows;
-      spread_codes(codes + half * kHalfBytes, r, kPanelRows, panel.codes + place * kHalfBytes);
-      panel.scale[place + r] = scale[half_place(p) + 4 * half];
-      if constexpr (Type::kShifted) panel.shift[place + r] = shift[half_place(p) + 4 * half];
-    }
+#pragma GCC unroll 8
+  for (int64_t p = 0; p < 8; ++p) {
+    if (p < n) store_bytes(rows.codes[p][r], chunk.codes[p]);
   }
 }
 
-// Row `r` of a panel.
-template <class Type>
-void fill_panel_row(const uint8_t* row, int64_t columns, int64_t r, const RowPanel& panel) {
-  const int64_t whole = columns / 256 * 8;
-  const int64_t padded = padded_blocks(columns);
-  for (int64_t j = 0; j < whole; j += 8, row += kChunkBytes<Type>) {
-    fill_panel_chunk<Type>(row, j, 8, padded, r, panel);
+// [sixteen rows, sixteen halves] of a chunk from block `j` to their places.
+ASSAY_ALWAYS_INLINE void sort_numbers(const float (&rows)[kPanelRows][16], int64_t j,
+                                      int64_t padded, float* out) {
+#pragma GCC unroll 2
+  for (int64_t i = 0; i < 16; i += 8) {
+    uint8_t* places[8];
+    for (int64_t k = 0; k < 8; ++k) {
+      const int64_t place = (i + k) * (padded / 8) + j / 8;
+      places[k] = reinterpret_cast<uint8_t*>(out + place * kPanelRows);
+    }
+    transpose_rows(reinterpret_cast<const uint8_t*>(rows[0] + i), sizeof(rows[0]), places);
   }
-  if constexpr (blocks_of_chunk<Type>() > 1) {
-    const int64_t rest = columns / 32 - whole;
-    if (rest == 0) return;
-    const LastChunk<Type> last(row, rest);
-    fill_panel_chunk<Type>(last.bytes, whole, rest, padded, r, panel);
+}
+
+// Sixteen rows `stride` bytes apart, or the `n_rows` that there are.
+template <class Type>
+void fill_panel(const uint8_t* row, size_t stride, int64_t n_rows, int64_t columns,
+                const RowPanel panel) {
+  const int64_t blocks = columns / 32;
+  const int64_t padded = padded_blocks(columns);
+  PanelChunk rows = {};
+  for (int64_t j = 0; j < blocks; j += 8, row += kChunkBytes<Type>) {
+    const int64_t n = blocks - j < 8 ? blocks - j : 8;
+    for (int64_t r = 0; r < n_rows; ++r) {
+      const uint8_t* const data = row + static_cast<size_t>(r) * stride;
+      for (int64_t line = 0; line < kChunkBytes<Type>; line += 64) {
+        __builtin_prefetch(data + kPanelRows * stride + static_cast<size_t>(line));
+      }
+      if (n == 8) {
+        read_panel_row<Type>(data, 8, r, rows);
+      } else if constexpr (blocks_of_chunk<Type>() > 1) {
+        const LastChunk<Type> last(data, n);
+        read_panel_row<Type>(last.bytes, n, r, rows);
+      }
+    }
+    for (int64_t p = 0; p < n; ++p) {
+      uint8_t* places[8];
+      for (int64_t k = 0; k < 8; ++k) {
+        const int64_t place = sorted_place(j + p, k / 4, padded) * kPanelRows * kHalfBytes;
+        places[k] = panel.codes + place + k % 4 * 4 * kPanelRows;
+      }
+      transpose_rows(rows.codes[p][0], sizeof(rows.codes[p][0]), places);
+    }
+    sort_numbers(rows.scale, j, padded, panel.scale);
+    if constexpr (Type::kShifted) sort_numbers(rows.shift, j, padded, panel.shift);
   }
 }
 

@@ -137,6 +137,13 @@ ASSAY_ALWAYS_INLINE void sort_halves(const int8_t* sixteen, I32x8 (&halves)[2]) 
   }
 }
 
+ASSAY_ALWAYS_INLINE void transpose8(const uint8_t* rows, size_t stride, size_t at,
+                                    uint8_t* const (&out)[8]) {
+  for (size_t r = 0; r < 8; ++r) {
+    for (size_t i = 0; i < 8; ++i) std::memcpy(out[i] + at + 4 * r, rows + r * stride + 4 * i, 4);
+  }
+}
+
 constexpr int64_t kInt8Tokens = 2;
 constexpr bool kHasCodeForEachLength = false;
 

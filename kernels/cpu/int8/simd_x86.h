@@ -163,6 +163,36 @@ ASSAY_ALWAYS_INLINE void sort_halves(const int8_t* sixteen, I32x8 (&halves)[2]) 
   halves[1] = {_mm256_cvtepi8_epi32(_mm_srli_si128(ordered, 8))};
 }
 
+// Eight rows of 32 bytes at `rows`, `stride` apart: four bytes of each to out[0] + at, the next
+// four of each to out[1] + at, and so on.
+ASSAY_ALWAYS_INLINE void transpose8(const uint8_t* rows, size_t stride, size_t at,
+                                    uint8_t* const (&out)[8]) {
+  __m256i pairs[8];
+  __m256i fours[8];
+#pragma GCC unroll 4
+  for (size_t i = 0; i < 4; ++i) {
+    const __m256i a = load_bytes(rows + 2 * i * stride).v;
+    const __m256i b = load_bytes(rows + (2 * i + 1) * stride).v;
+    pairs[2 * i] = _mm256_unpacklo_epi32(a, b);
+    pairs[2 * i + 1] = _mm256_unpackhi_epi32(a, b);
+  }
+#pragma GCC unroll 2
+  for (size_t i = 0; i < 8; i += 4) {  // words 0 and 4, 1 and 5, ... of four rows
+    fours[i] = _mm256_unpacklo_epi64(pairs[i], pairs[i + 2]);
+    fours[i + 1] = _mm256_unpackhi_epi64(pairs[i], pairs[i + 2]);
+    fours[i + 2] = _mm256_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
+    fours[i + 3] = _mm256_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
+  }
+  const auto store = [](uint8_t* to, __m256i a) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), a);
+  };
+#pragma GCC unroll 4
+  for (size_t i = 0; i < 4; ++i) {
+    store(out[i] + at, _mm256_permute2x128_si256(fours[i], fours[i + 4], 0x20));
+    store(out[i + 4] + at, _mm256_permute2x128_si256(fours[i], fours[i + 4], 0x31));
+  }
+}
+
 ASSAY_ALWAYS_INLINE int32_t sum_ints(__m256i eight) {
   const __m128i four =
       _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));

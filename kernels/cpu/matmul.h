@@ -161,14 +161,26 @@ inline int64_t matmul_scratch(const MatmulCall& m, bool exact) {
                                 : scratch_bytes<FloatSums>(m.w.columns);
 }
 
-// `n_rows` rows, at `panel`, with all tokens.
+// Part i of n of the bytes from `begin` to `end` is asked for: the weights of the next panel, while
+// this one is multiplied. Processors fetch ahead only what is read one after the other.
+inline void prefetch_part(const uint8_t* begin, const uint8_t* end, int64_t i, int64_t n) {
+  constexpr int64_t kLine = 64;
+  const int64_t lines = (end - begin + kLine - 1) / kLine;
+  for (int64_t line = lines * i / n; line < lines * (i + 1) / n; ++line) {
+    __builtin_prefetch(begin + line * kLine, 0, 2);
+  }
+}
+
+// `n_rows` rows, at `panel`, with all tokens. `next` to `next_end`: the weights that follow.
 template <class Sums>
 void multiply_panel(const MatmulCall& m, const typename Sums::Real* panel, int64_t first_row,
-                    int64_t n_rows, float* tile) {
+                    int64_t n_rows, const uint8_t* next, const uint8_t* next_end, float* tile) {
   const int64_t columns = m.w.columns;
   const float* bias = Sums::kInDouble && m.bias != nullptr ? m.bias + first_row : nullptr;
   for (int64_t t = 0; t < m.n_tokens; t += Sums::kTokens) {
     const int64_t n = m.n_tokens - t < Sums::kTokens ? m.n_tokens - t : Sums::kTokens;
+    prefetch_part(next, next_end, t / Sums::kTokens,
+                  (m.n_tokens + Sums::kTokens - 1) / Sums::kTokens);
     const float* x = m.x + t * columns;
     if constexpr (!Sums::kInDouble) x = aligned(x, n * columns, tile);
     multiply_tokens<Sums, Sums::kTokens>({panel, panel_stride(columns), x, columns, bias,
@@ -198,7 +210,10 @@ void multiply_panels(const MatmulCall& m, const uint8_t* rows, int64_t first, in
         functions.read(rows, columns, own);
       }
     }
-    multiply_panel<Sums>(m, panel, row, n_rows, floats);
+    const int64_t left = last - row - n_rows;
+    const int64_t n_next = left < at_once ? left : at_once;
+    multiply_panel<Sums>(m, panel, row, n_rows, rows, rows + static_cast<size_t>(n_next) * stride,
+                         floats);
   }
 }
 

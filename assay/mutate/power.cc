@@ -50,12 +50,13 @@ class PowerMeasurement {
         kernels_(make_cpu_kernels(pool_)),
         fast_kernels_(make_cpu_kernels(pool_, best_instruction_set(), Math::kFast)),
         compare_lane_(*kernels_) {
+    choose_faults();
     read_cases();
   }
 
   Power run() {
     const auto start = std::chrono::steady_clock::now();
-    try_sound_engine();
+    if (options_.sound_engine) try_sound_engine();
     try_faults();
     if (options_.omissions) power_.omissions = run_omission_lane(plain_cases(), *kernels_);
     if (options_.sensitivity) find_sensitivity();
@@ -66,6 +67,17 @@ class PowerMeasurement {
   }
 
  private:
+  void choose_faults() {
+    for (const Fault& fault : fault_catalogue()) {
+      if (fnmatch(options_.faults.c_str(), fault.name.c_str(), 0) != 0) continue;
+      power_.faults.push_back({.fault = &fault});
+    }
+    if (power_.faults.empty()) {
+      throw Error(fmt::format("'{}' matches no fault", options_.faults), "--faults",
+                  "assay mutate --list has all");
+    }
+  }
+
   void read_cases() {
     std::vector<MissingModel> missing;
     for (GoldenCase& golden : read_golden_cases(options_.golden_folder, {}, missing)) {
@@ -217,14 +229,6 @@ class PowerMeasurement {
   }
 
   void try_faults() {
-    for (const Fault& fault : fault_catalogue()) {
-      if (fnmatch(options_.faults.c_str(), fault.name.c_str(), 0) != 0) continue;
-      power_.faults.push_back({.fault = &fault});
-    }
-    if (power_.faults.empty()) {
-      throw Error(fmt::format("'{}' matches no fault", options_.faults), "--faults",
-                  "assay mutate --list has all");
-    }
     for (size_t i = 0; i < power_.faults.size(); ++i) {
       try_fault(power_.faults[i]);
       tell("faults", i + 1, power_.faults.size());

@@ -18,6 +18,7 @@ struct PowerOptions {
   std::string vectors_folder = "tests/data";  // vector_lane.h
   std::string faults = "*";                   // shell glob of names
   std::vector<std::string> prompts;           // of the small models; empty: all
+  bool sound_engine = true;                   // the engine as it is, which no lane may catch
   bool real = true;                           // real weights too, where they are in the cache
   bool compare = true;                        // the comparison of full logs
   bool fast = true;                           // the same faults in fast math

@@ -29,6 +29,7 @@ class FleetCase(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
+        cls.answer = None
         cls.class_folder = tempfile.TemporaryDirectory()
         cls.logs = Path(cls.class_folder.name) / "logs"
         cls.dataset = Path(cls.class_folder.name) / "dataset"
@@ -58,6 +59,14 @@ class FleetCase(unittest.TestCase):
         answer = self.fleet("compare", dataset, "--results", results, *arguments)
         self.assertEqual(answer.returncode, code, answer.stderr)
         return results / "results.parquet", answer
+
+    def judged(self):
+        """A copy of the results of comparing `dataset`, which is done once for all tests: table, and what was said."""
+        kept = Path(self.class_folder.name) / "results"
+        if type(self).answer is None:
+            type(self).answer = self.fleet("compare", self.dataset, "--results", kept)
+            self.assertEqual(self.answer.returncode, 1, self.answer.stderr)
+        return shutil.copytree(kept, self.folder / "judged") / "results.parquet", self.answer
 
     def copy(self):
         return shutil.copytree(self.dataset, self.folder / "copy", ignore=shutil.ignore_patterns("results"))

@@ -24,7 +24,7 @@ class Fleet(FleetCase):
     program = Path(sys.argv[-1]).resolve()
 
     def test_each_run_is_judged_once_and_each_fault_found(self):
-        table, answer = self.compare(self.dataset)
+        table, answer = self.judged()
         self.assertIn("200 runs held to their references: 195 in parity, 5 diverged, 0 not proved, 0 not judged", answer.stdout)
         self.assertEqual(query(table, "SELECT count(*), count(DISTINCT run) FROM results"), [(200, 200)])
         self.assertEqual(
@@ -37,7 +37,7 @@ class Fleet(FleetCase):
             self.assertTrue(0 < errors[engine] < 1.5 * precision, errors)
 
     def test_a_row_is_what_assay_compare_says(self):
-        table, _ = self.compare(self.dataset)
+        table, _ = self.judged()
         for which in ("pass", "NOT pass"):
             ref, got, verdict, failed, worst = query(
                 table, f"SELECT reference, run, verdict, failed, worst_rel_l2 FROM results WHERE {which} ORDER BY run LIMIT 1")[0]
@@ -96,7 +96,7 @@ class Fleet(FleetCase):
         self.assertEqual(first.read_bytes(), by_url.read_bytes())
 
     def test_an_interrupted_comparison_goes_on_where_it_was(self):
-        whole, _ = self.compare(self.dataset)
+        whole, _ = self.judged()
         for how in (signal.SIGKILL, signal.SIGTERM):
             results = self.folder / f"cut{how}"
             command = [self.program, "fleet", "compare", self.dataset, "--results", results, "--threads", "1"]
@@ -121,7 +121,8 @@ class Fleet(FleetCase):
     def test_bad_runs_are_told_and_the_rest_judged(self):
         copy = self.copy()
         runs = [one_run(copy, '"engine": "a"', number) for number in range(6)]
-        clean = query(self.compare(self.dataset)[0], "SELECT run, verdict FROM results ORDER BY run")
+        whole, _ = self.judged()
+        clean = query(whole, "SELECT run, verdict FROM results ORDER BY run")
         bytes_of = {path: (path / "log.parquet").read_bytes() for path in runs}
         middle = len(bytes_of[runs[0]]) // 2
         torn = bytes_of[runs[0]][:middle]
@@ -155,7 +156,7 @@ class Fleet(FleetCase):
         shutil.rmtree(copy / "run=copy")
         again = self.fleet("compare", copy, "--results", results)
         self.assertIn("6 judged now, 194 before", again.stdout)
-        self.assertEqual(table.read_bytes(), self.compare(self.dataset)[0].read_bytes())
+        self.assertEqual(table.read_bytes(), whole.read_bytes())
 
     def test_what_is_only_bad_ends_with_2(self):
         copy = self.copy()
@@ -192,7 +193,7 @@ class Fleet(FleetCase):
             self.expect_error(answer, text)
 
     def test_bad_results_are_told(self):
-        table, _ = self.compare(self.dataset)
+        table, _ = self.judged()
         part = next(table.parent.glob("judge=*/*.jsonl"))
         part.write_text(part.read_text()[:-20])
         answer = self.fleet("compare", self.dataset, "--results", table.parent)
@@ -246,7 +247,7 @@ class Fleet(FleetCase):
         self.assertIn("200 not judged", answer.stdout)
 
     def test_the_report_says_what_is_new(self):
-        table, _ = self.compare(self.dataset)
+        table, _ = self.judged()
         data = json.loads(self.fleet("report", table, "--json", "--dataset", self.dataset).stdout)
         self.assertEqual((data["night"], data["before"]), ("2026-11-02", "2026-11-01"))
         self.assertEqual({row["engine"] for row in data["new"]}, {"c cpu fast"})

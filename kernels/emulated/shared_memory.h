@@ -63,7 +63,7 @@ class SharedMemory {
  private:
   struct Access {
     Accessor who{.thread = -1};
-    Place place;
+    int line = 0;
   };
   using Pair = std::array<Access, 2>;  // of different threads
   struct History {

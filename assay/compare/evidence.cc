@@ -13,6 +13,8 @@ namespace {
 constexpr std::string_view kNoFact = "the logs have no value, sketch or summary of it in common";
 constexpr std::string_view kOnlyZeros =
     "the values in common are all zero, and nothing else is in common";
+constexpr std::string_view kZeroLogits =
+    "its logits are all zero in both logs, which chooses nothing";
 constexpr std::string_view kOnlyInfinite = "the values in common are all infinite";
 constexpr std::string_view kUnclearNonfinite =
     "some elements are not finite, and the logs do not tell whether they are the same in both";
@@ -68,6 +70,10 @@ Evidence evidence_of(const Metrics& metrics, const Tolerance& tolerance, Evidenc
   }
   if (tolerance.kl && metrics.is_logits && !metrics.kl && !metrics.facts.all_values) {
     reason = kNoKl;
+    return Evidence::kUnproven;
+  }
+  if (metrics.is_logits && metrics.all_zero) {
+    reason = kZeroLogits;
     return Evidence::kUnproven;
   }
   const Evidence shown = shown_by(metrics, tolerance);

@@ -270,8 +270,9 @@ PairComparison compare_pair(const Record& ref, const Record& given, const Tolera
     choose_from_all(ref, got, found.ref_out, found.not_chosen, pair.result.metrics);
   }
   const bool ref_is_sound = contradiction_in(ref, found.ref_garbage).empty();
-  judge_record(tolerance, options, {ref_is_sound, contradiction_in(given, found.got_garbage)},
-               pair.result);
+  const double held_to = tolerance.rel_l2.value_or(1);
+  judge_record(tolerance, options,
+               {ref_is_sound, contradiction_in(given, found.got_garbage, held_to)}, pair.result);
   pair.ref_garbage = std::move(found.ref);
   pair.got_garbage = std::move(found.got);
   const size_t garbage = pair.ref_garbage.size() + pair.got_garbage.size();

@@ -15,10 +15,11 @@ namespace assay {
 namespace {
 
 constexpr double kSlack = 1e-2;
+constexpr double kSlackOfAll = 1e-4;  // of what is computed from all values, at least
 
 // What a value may be off by because it was printed with few decimals: half a unit of the last one.
 double printed_rounding(std::span<const float> values) {
-  for (const double unit : {1e-4, 1e-5, 1e-6}) {
+  for (const double unit : {1e-2, 1e-3, 1e-4, 1e-5, 1e-6}) {
     const bool printed = std::all_of(values.begin(), values.end(), [&](float value) {
       const auto wide = static_cast<double>(value);
       return !std::isfinite(value) ||
@@ -31,8 +32,11 @@ double printed_rounding(std::span<const float> values) {
 
 class SelfCheck {
  public:
-  SelfCheck(const Record& record, std::span<const int64_t> set_aside)
-      : record_(record), set_aside_(set_aside), n_(static_cast<double>(record.n)) {}
+  SelfCheck(const Record& record, std::span<const int64_t> set_aside, double held_to)
+      : record_(record),
+        set_aside_(set_aside),
+        n_(static_cast<double>(record.n)),
+        slack_of_all_(std::clamp(held_to, kSlackOfAll, kSlack)) {}
 
   std::string_view find() {
     std::string_view found = find_exactly();
@@ -95,7 +99,7 @@ class SelfCheck {
       const auto value = static_cast<double>(s.top[i].value);
       if (s.top[i].index >= record_.n || value > s.max + slack || value < s.min - slack)
         return true;
-      if (i > 0 && value > static_cast<double>(s.top[i - 1].value) + slack) return true;
+      if (i > 0 && value > static_cast<double>(s.top[i - 1].value)) return true;
     }
     if (s.argmax >= record_.n && record_.n > 0) return true;
     if (s.top.empty()) return false;
@@ -114,9 +118,9 @@ class SelfCheck {
 
   // The summary that the values give against the one that is stated.
   bool agrees(const Summary& computed, const Summary& stated) const {
-    const double of_sums = kSlack * computed.l2 + rounding_ * std::sqrt(n_);
+    const double of_sums = slack_of_all_ * computed.l2 + rounding_ * std::sqrt(n_);
     const double of_one =
-        kSlack * std::max(std::abs(computed.min), std::abs(computed.max)) + rounding_;
+        slack_of_all_ * std::max(std::abs(computed.min), std::abs(computed.max)) + rounding_;
     const auto off = [](double a, double b, double most) { return std::abs(a - b) > most; };
     if (off(computed.l2, stated.l2, of_sums) || off(computed.max, stated.max, of_one) ||
         off(computed.min, stated.min, of_one) ||
@@ -125,14 +129,26 @@ class SelfCheck {
     }
     if (stated.counts_nonfinite && computed.nonfinite != stated.nonfinite) return false;
     if (stated.nan && computed.nan != stated.nan) return false;
-    return holds_top(stated) && holds_argmax(stated);
+    return holds_top(stated) && holds_argmax(stated) && are_largest(stated.top, of_one);
+  }
+
+  // Whether no value that is not listed is above one that is.
+  bool are_largest(const std::vector<TopValue>& stated, double most) const {
+    if (stated.empty()) return true;
+    const std::vector<TopValue> largest = largest_values(record_.values);
+    for (size_t i = 0; i < std::min(largest.size(), stated.size()); ++i) {
+      const auto value = static_cast<double>(stated[i].value);
+      if (!(value >= static_cast<double>(largest[i].value) - most)) return false;
+    }
+    return true;
   }
 
   bool agrees(const Sketch& computed) const {
     double squares = 0;
     for (const double sum : computed) squares += sum * sum;
     const double norm = std::sqrt(squares / kSketchSize);
-    return sketch_distance(computed, *record_.sketch) <= kSlack * norm + rounding_ * std::sqrt(n_);
+    return sketch_distance(computed, *record_.sketch) <=
+           slack_of_all_ * norm + rounding_ * std::sqrt(n_);
   }
 
   // Whether the values that are listed are elements of a tensor with that summary.
@@ -202,6 +218,7 @@ class SelfCheck {
   const Record& record_;
   std::span<const int64_t> set_aside_;
   double n_;
+  double slack_of_all_;
   double rounding_ = 0;
 };
 
@@ -247,10 +264,11 @@ std::string_view contradiction_in_top(const Record& record) {
 
 }  // namespace
 
-std::string_view contradiction_in(const Record& record, std::span<const int64_t> set_aside) {
+std::string_view contradiction_in(const Record& record, std::span<const int64_t> set_aside,
+                                  double held_to) {
   if (const std::string_view found = contradiction_in_top(record); !found.empty()) return found;
   if (!record.summary && !record.sketch) return {};
-  return SelfCheck(record, set_aside).find();
+  return SelfCheck(record, set_aside, held_to).find();
 }
 
 std::string_view contradiction_of(const Record& record) {

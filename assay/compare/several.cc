@@ -136,6 +136,27 @@ double worst_within(const std::vector<RunPair>& pairs, Set set) {
   return worst;
 }
 
+// What those that agree were not held to.
+std::string left_open(const std::vector<RunPair>& pairs, Set set) {
+  int64_t compared = 0;
+  int64_t partial = 0;
+  int64_t without_argmax = 0;
+  for (const RunPair& pair : pairs) {
+    if (!has(set, pair.a) || !has(set, pair.b)) continue;
+    compared += pair.compared;
+    partial += pair.partial;
+    without_argmax += pair.without_argmax;
+  }
+  std::string text;
+  if (partial > 0) {
+    text = fmt::format("; of {} of {} compared records only a part", partial, compared);
+  }
+  if (without_argmax > 0) {
+    text += fmt::format("; argmax not known in {} of them", without_argmax);
+  }
+  return text;
+}
+
 // None of several logs is the reference: what the second alone has was not shown either.
 void count_gaps_of_both(const Comparison& comparison, RunPair& pair) {
   pair.unproven += comparison.unmatched_got;
@@ -199,6 +220,8 @@ RunPair pair_of(const Comparison& comparison, size_t a, size_t b) {
   pair.compared = comparison.compared;
   pair.failed = comparison.failed;
   pair.unproven = comparison.evidence.unproven;
+  pair.partial = comparison.evidence.partial;
+  pair.without_argmax = comparison.evidence.argmax_total - comparison.evidence.argmax_known;
   pair.first_divergence = comparison.first_divergence;
   std::vector<double> errors;
   for (const RecordResult& result : comparison.results) {
@@ -242,6 +265,7 @@ void judge_several(const std::vector<std::string>& names, SeveralComparison& sev
                        listed(names, most), worst)
                  : fmt::format("{} agree with each other: rel_l2 {:.3g} at most",
                                most == all ? fmt::format("all {}", n) : listed(names, most), worst);
+    several.why += left_open(pairs, most);
   } else if (const auto run = far_off(voters, pairs)) {
     const Set rest = voters & ~(Set{1} << *run);
     judge(rest);

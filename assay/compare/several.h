@@ -32,7 +32,9 @@ struct RunPair {
   bool pass = false;
   int64_t compared = 0;
   int64_t failed = 0;
-  int64_t unproven = 0;  // records that one of the two has and the other was not held to
+  int64_t unproven = 0;        // records that one of the two has and the other was not held to
+  int64_t partial = 0;         // records of which only a part was compared
+  int64_t without_argmax = 0;  // records of logits of which one of the two tells no argmax
   double median_rel_l2 = 0;
   double worst_rel_l2 = 0;        // NaN where a value was no number
   double worst_of_tolerance = 0;  // the largest rel_l2 as a multiple of its tolerance

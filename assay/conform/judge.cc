@@ -134,6 +134,8 @@ void require_evidence(const Feature& feature, double limit, const std::string& f
     cell.text = "logs too little to tell it from an engine that " + text_of(each);
     return;
   }
+  if (cell.error->whole == cell.error->total) return;
+  cell.text += fmt::format("{}by a part of its {}", cell.text.empty() ? "" : ", ", cell.checkpoint);
 }
 
 }  // namespace

@@ -74,6 +74,9 @@ int fork_without_signals() {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const int child = fork();
+  // In a group of its own: whoever kills that of this process must leave the child. Both say so, as
+  // either may be the first.
+  if (child >= 0) setpgid(child, 0);
   if (child != 0) pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return child;
 }

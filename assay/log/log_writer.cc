@@ -11,9 +11,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <thread>
 #include <utility>
 
 #include "assay/log/json_text.h"
@@ -49,6 +51,19 @@ struct Descriptor {
   throw Error(fmt::format("was removed while it was written, and cannot be written again: {}",
                           std::strerror(errno)),
               path, "its records are lost; run again");
+}
+
+// Locks the log for this writer alone. The helper of one that was killed has the lock until it has
+// written the rest, so a lock that is held is tried again for two seconds. False with errno.
+bool lock_soon(int fd) {
+  constexpr int kTries = 100;
+  constexpr auto kPause = std::chrono::milliseconds(20);
+  for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; ++i) {
+    if ((errno != EWOULDBLOCK && errno != EINTR) || i == kTries) return false;
+    std::this_thread::sleep_for(kPause);
+    check_interrupted();
+  }
+  return true;
 }
 
 // A new file at `path`, or at the first of path.1, path.2, ... that is free, and its path.
@@ -166,7 +181,7 @@ LogWriter::LogWriter(const std::string& path, LogOptions options, ThreadPool* po
     fail(fmt::format("cannot open the log for writing: {}", std::strerror(errno)),
          "log into an existing folder that is writable");
   }
-  if (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+  if (!lock_soon(fd_)) {
     if (errno == EWOULDBLOCK) {
       fail("another writer has this log open", "give each running engine a log of its own");
     }
@@ -202,7 +217,13 @@ std::string LogWriter::close() {
   if (failure_.empty() && guard_) write_records(nullptr, nullptr);
   guard_.reset();  // the helper has the file open, too
   struct stat status {};
-  const bool removed = regular_file_ && fstat(file.fd, &status) == 0 && status.st_nlink == 0;
+  const bool is_known = regular_file_ && fstat(file.fd, &status) == 0;
+  if (is_known && status.st_size < size_) {
+    throw Error(fmt::format("was emptied or cut while it was written: it has {} of {} bytes",
+                            status.st_size, size_),
+                path_, "leave the log alone until the run ends, and run again");
+  }
+  const bool removed = is_known && status.st_nlink == 0;
   if (removed) return write_again(file.fd, path_);
   if (!file.close()) {
     throw Error(fmt::format("cannot write: {}", std::strerror(errno)), path_,

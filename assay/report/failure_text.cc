@@ -258,8 +258,14 @@ std::string flips_text(const Comparison& comparison) {
 
 std::string replay_command(const Comparison& comparison) {
   const std::string ref = shell_quoted(comparison.ref_path);
-  return fmt::format("assay run MODEL --follow {} --replay-routing {} --log {}", ref, ref,
-                     shell_quoted(comparison.got_path));
+  return fmt::format("assay run MODEL --follow {} --replay-routing {} --sketch --log {}", ref, ref,
+                     shell_quoted(followed_path(comparison.got_path)));
+}
+
+std::string followed_path(std::string_view path) {
+  constexpr std::string_view kEnding = ".jsonl";
+  if (path.ends_with(kEnding)) path.remove_suffix(kEnding.size());
+  return fmt::format("{}.followed{}", path, kEnding);
 }
 
 std::string verdict_meaning(const Comparison& comparison) {

@@ -29,6 +29,10 @@ std::string flips_text(const Comparison& comparison);
 // The command that compares what flips of experts excuse.
 std::string replay_command(const Comparison& comparison);
 
+// Where to log a run that follows another's tokens: beside the log at `path`, which it must not
+// take the place of.
+std::string followed_path(std::string_view path);
+
 // How many records of the reference were shown, and how: "132 of 132 records whole, argmax 33 of
 // 33".
 std::string evidence_text(const Comparison& comparison);

@@ -97,12 +97,15 @@ std::string counts_lines(const Comparison& comparison) {
     };
     text += fmt::format(
         "  generation        parts at {}: the reference went on with {}, the other with {};\n"
-        "                    {} of the reference from there on {} excused; to compare them too:\n"
-        "                    assay run MODEL --follow {} --log {}\n",
+        "                    {} of the reference from there on {} excused; to compare them too, "
+        "let\n"
+        "                    the other engine evaluate the reference's tokens; where that is "
+        "Assay:\n"
+        "                    assay run MODEL --follow {} --sketch --log {}\n",
         comparison.split->token_idx, token(comparison.split->ref_token),
         token(comparison.split->got_token), count_of(comparison.split->left_out, "record"),
         plural(comparison.split->left_out == 1, "is", "are"), shell_quoted(comparison.ref_path),
-        shell_quoted(comparison.got_path));
+        shell_quoted(followed_path(comparison.got_path)));
   }
   if (!comparison.flips.empty()) {
     text += fmt::format("  experts           {}\n", flips_text(comparison));

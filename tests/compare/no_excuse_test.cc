@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
+#include <utility>
 
 #include "assay/log/sketch.h"
 #include "tests/compare/comparison_case.h"
@@ -310,15 +312,39 @@ TEST_F(NoExcuseTest, CommonInfinitiesKeepTheSketchUsable) {
 // Breaks if the margin of a tie were taken from a head, of which the logits' scale is not known.
 TEST_F(NoExcuseTest, TieUsesTheScaleOfAllLogits) {
   const auto log = [&](const std::vector<float>& head, double first, double second) {
+    std::vector<std::pair<double, int>> top = {{first, 100}, {second, 200}};
+    std::ranges::sort(top, std::greater());
     return line(
         "logits", 0, head,
-        fmt::format(R"(,"n":1000,"summary":{{"l2":60,"argmax":{},"top":[[100,{}],[200,{}]]}})",
-                    first > second ? 100 : 200, first, second));
+        fmt::format(R"(,"n":1000,"summary":{{"l2":60,"argmax":{},"top":[[{},{}],[{},{}]]}})",
+                    top[0].second, top[0].second, top[0].first, top[1].second, top[1].first));
   };
   for (const std::vector<float>& head : {std::vector<float>{}, {0.001F}, waves(10)}) {
     EXPECT_EQ(compare(log(head, 10, 9.9999), log(head, 9.9995, 10)).verdict, Verdict::kTieFlip);
     EXPECT_EQ(compare(log(head, 10, 8), log(head, 9.5, 9.6)).verdict, Verdict::kDrift);
   }
+}
+
+// Breaks if logits that choose nothing passed beside layers that are right.
+TEST_F(NoExcuseTest, LogitsThatAreAllZeroProveNothing) {
+  const std::string layer = line("layer_0_output", 0, waves(10));
+  const std::string zeros = layer + line("logits", 0, std::vector<float>(10, 0));
+  const Comparison comparison = compare(zeros, zeros);
+  EXPECT_EQ(comparison.verdict, Verdict::kIncomplete);
+  EXPECT_FALSE(comparison.pass);
+  EXPECT_EQ(comparison.evidence.unproven, 1);
+}
+
+// Breaks if what all values show were held to less than a head is.
+TEST_F(NoExcuseTest, StatementsAboutAllValuesAreHeldToTheTolerance) {
+  const std::vector<float> values = waves(1000);
+  const auto log = [&](double factor) {
+    return line("layer_0_output", 0, values,
+                fmt::format(R"(,"summary":{{"l2":{}}})", factor * summarize(values).l2));
+  };
+  options_.policy = Policy::from_file(put("policy.json", R"({"default":{"rel_l2":1e-3}})"));
+  EXPECT_TRUE(compare(log(1), log(1.0005)).pass);
+  EXPECT_FALSE(compare(log(1), log(1.005)).pass);
 }
 
 TEST_F(NoExcuseTest, OneSidedNormProvesNothingOfZeros) {

@@ -257,6 +257,13 @@ TEST(SelfCheck, FindsASummaryOfOtherValues) {
                  [](Record& r) { r.values[5] = std::nanf(""); }},
                 {"a largest element", kSummaryAndValues,
                  [](Record& r) { r.summary->top[2].index = (r.summary->top[2].index + 1) % 896; }},
+                {"largest elements that are not", kSummaryAndValues,
+                 [](Record& r) {
+                   const auto it = std::ranges::find_if(r.values, [](float v) { return v < 0; });
+                   r.summary->top[4] = {it - r.values.begin(), *it};
+                 }},
+                {"largest elements in disorder", kSummaryAlone,
+                 [](Record& r) { std::swap(r.summary->top[2], r.summary->top[3]); }},
                 {"all of another tensor", kSummaryAndValues,
                  [](Record& r) { r.values = random_values(896, 4); }}},
                stated(values, 896, true, false));

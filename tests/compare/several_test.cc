@@ -175,6 +175,20 @@ TEST_F(SeveralLogs, TwoOfZerosDoNotOutvoteOne) {
   EXPECT_THAT(several.outliers, IsEmpty());
 }
 
+// Breaks if agreement of heads read like that of whole tensors.
+TEST_F(SeveralLogs, WhatWasNotComparedIsTold) {
+  const auto head = [&](const std::string& file) {
+    return put(file, line("layer_0_output", 0, {1, 2, 3}) + line("logits", 0, {1, 2}, ",\"n\":3"));
+  };
+  const SeveralComparison several =
+      compare_several({head("a.jsonl"), head("b.jsonl"), head("c.jsonl")}, {});
+  EXPECT_EQ(several.consensus, Consensus::kAgree);
+  EXPECT_EQ(
+      several.why,
+      "all 3 agree with each other: rel_l2 0 at most; of 3 of 6 compared records only a part; "
+      "argmax not known in 3 of them");
+}
+
 // Breaks if of two that differ the first were the outlier because a third has nothing.
 TEST_F(SeveralLogs, TwoRunsHaveNoOutlier) {
   const std::string a = put("a.jsonl", line("logits", 0, {1, 2, 3}));

@@ -52,11 +52,12 @@ class LogGuardTest : public TemporaryFolder {
     const std::string log = path("log.jsonl");
     const pid_t child = fork();
     if (child == 0) {
+      if (group_) setpgid(0, 0);
       const int fd = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
       if (flock(fd, LOCK_EX | LOCK_NB) != 0) _exit(1);
       const auto guard = LogGuard::start(fd, 0, kOptions);
       if (guard) work(fd, *guard);
-      kill(getpid(), SIGKILL);
+      kill(group_ ? 0 : getpid(), SIGKILL);
     }
     int status = 0;
     EXPECT_EQ(waitpid(child, &status, 0), child);
@@ -64,6 +65,8 @@ class LogGuardTest : public TemporaryFolder {
     wait_until_unlocked(log);
     return contents(log);
   }
+
+  bool group_ = false;  // whether the whole group of the process is killed
 };
 
 void write_all(int fd, std::string_view text) {
@@ -76,6 +79,12 @@ TEST_F(LogGuardTest, WritesWhatAKilledProcessLeft) {
               guard.add(kSecond.record());
             }),
             kFirst.line() + kSecond.line());
+}
+
+// Breaks if the guard were in the group of the process, which a shell and timeout kill.
+TEST_F(LogGuardTest, OutlivesTheGroupOfTheProcess) {
+  group_ = true;
+  EXPECT_EQ(after_kill([](int, LogGuard& guard) { guard.add(kFirst.record()); }), kFirst.line());
 }
 
 // Breaks if a kill within a write doubled or tore a record: at each byte of two.

@@ -12,10 +12,12 @@
 #include <bit>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <random>
 #include <regex>
 #include <sstream>
@@ -190,6 +192,27 @@ TEST_F(LogWriterTest, ASecondWriterIsRefusedAndDestroysNothing) {
   const std::string before = contents();
   EXPECT_THAT(error_of([&] { LogWriter second(path_, {}); }), HasSubstr("another writer"));
   EXPECT_EQ(contents(), before);
+}
+
+// Breaks if a run that is started again were refused while the last one's helper still writes.
+TEST_F(LogWriterTest, ALockThatEndsSoonIsWaitedFor) {
+  auto log = std::make_unique<LogWriter>(path_, LogOptions{});
+  std::thread end([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    log.reset();
+  });
+  EXPECT_NO_THROW(LogWriter(path_, {}));
+  end.join();
+}
+
+// Breaks if a log that another process emptied passed for whole.
+TEST_F(LogWriterTest, ALogThatWasEmptiedIsAnError) {
+  LogWriter log(path_, {});
+  log.write("x", 0, std::vector<float>{1});
+  std::filesystem::resize_file(path_, 0);
+  log.write("x", 1, std::vector<float>{1});
+  EXPECT_THAT(error_of([&] { log.close(); }), HasSubstr("was emptied or cut while it was written"));
+  EXPECT_EQ(lines().size(), 1U);
 }
 
 TEST_F(LogWriterTest, StartsFromAnEmptyFile) {

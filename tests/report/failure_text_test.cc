@@ -50,6 +50,7 @@ TEST_F(FailureText, FlipsOfExpertsAreToldWithTheirMargin) {
             "in the reference's router, where errors reach 0.002; 2 records that follow from there "
             "are excused");
   EXPECT_THAT(table(level), HasSubstr("to compare them too: assay run MODEL --follow "));
+  EXPECT_THAT(table(level), HasSubstr("got.followed.jsonl")) << "not the log that was judged";
   EXPECT_EQ(flips_text(compare(ref, ref)), "");
 
   EXPECT_EQ(

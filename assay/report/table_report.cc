@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "assay/compare/evidence.h"
 #include "assay/compare/expert_flips.h"
 #include "assay/report/checkpoint_groups.h"
 #include "assay/report/failure_text.h"
@@ -97,14 +98,14 @@ std::string counts_lines(const Comparison& comparison) {
     };
     text += fmt::format(
         "  generation        parts at {}: the reference went on with {}, the other with {};\n"
-        "                    {} of the reference from there on {} excused; to compare them too, "
-        "let\n"
-        "                    the other engine evaluate the reference's tokens; where that is "
-        "Assay:\n"
+        "                    {} of the reference from there on {} {};\n"
+        "                    to compare them too, let the other engine evaluate the\n"
+        "                    reference's tokens; where that is Assay:\n"
         "                    assay run MODEL --follow {} --sketch --log {}\n",
         comparison.split->token_idx, token(comparison.split->ref_token),
         token(comparison.split->got_token), count_of(comparison.split->left_out, "record"),
-        plural(comparison.split->left_out == 1, "is", "are"), shell_quoted(comparison.ref_path),
+        plural(comparison.split->left_out == 1, "is", "are"),
+        comparison.whole_required ? "unproven" : "excused", shell_quoted(comparison.ref_path),
         shell_quoted(followed_path(comparison.got_path)));
   }
   if (!comparison.flips.empty()) {
@@ -186,14 +187,15 @@ std::vector<std::string> record_cells(const Comparison& comparison, const Record
   return cells;
 }
 
-// The checkpoints that were not shown, and why.
+// The checkpoints that were not shown, and why; what a split leaves out stands with it.
 std::string unproven_lines(const Comparison& comparison, const TextStyle& style) {
   constexpr size_t kMost = 8;
   std::string text;
   size_t listed = 0;
   size_t all = 0;
   for (const CheckpointGroup& group : group_by_checkpoint(comparison)) {
-    if (group.unproven == 0 || all++ >= kMost) continue;
+    const bool told = comparison.split && group.reason == kAfterSplit;
+    if (group.unproven == 0 || told || all++ >= kMost) continue;
     const std::string line =
         fmt::format("  unproven          {} at {}, first {}: {}",
                     printable(name_of(comparison, group.checkpoint).title(), 80),
@@ -251,8 +253,8 @@ void TableReport::write(const Comparison& comparison, const ReportContext& conte
     text += colored(fmt::format("  first divergence  {}\n", first_failure_text(comparison)),
                     Color::kBad, style);
   }
-  text += unproven_lines(comparison, style);
   text += cause_lines(comparison);
+  text += unproven_lines(comparison, style);
   text += passing_tolerance_line(comparison);
   text += counts_lines(comparison);
   text += quarantine_lines(comparison, style);

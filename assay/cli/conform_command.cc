@@ -61,13 +61,6 @@ std::string data_place(const std::string& name) {
   return (fs::path(ASSAY_SOURCE_DIR) / name).string();
 }
 
-std::string default_work() {
-  const std::string cache = environment("XDG_CACHE_HOME");
-  const std::string home = environment("HOME");
-  if (!cache.empty()) return cache + "/assay/conform";
-  return (home.empty() ? std::string("/tmp") : home + "/.cache") + "/assay/conform";
-}
-
 // This program, whose subcommand `engine` follows the protocol.
 EngineDeclaration own_engine() {
   return {.name = kOwnEngine,
@@ -109,7 +102,7 @@ SuiteOptions suite_options(const EngineArguments& arguments) {
   }
   SuiteOptions options = arguments.options;
   if (options.suite.empty()) options.suite = data_place("conform/suite");
-  if (options.work.empty()) options.work = default_work();
+  if (options.work.empty()) options.work = cache_folder() + "/conform";
   options.timeout = std::chrono::seconds(arguments.timeout);
   const auto typed = [&](const char* flag, const std::string& value) {
     if (!value.empty()) options.flags += fmt::format(" {} {}", flag, shell_quoted(value));

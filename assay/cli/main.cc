@@ -59,7 +59,10 @@ std::string message_of(const CLI::ParseError& error, const std::vector<CLI::App*
   if (parsed.empty()) return error.what();
   std::vector<std::string> left = parsed[0]->remaining(true);
   std::erase_if(left, [](const std::string& one) { return !one.starts_with('-') || one == "-"; });
-  return left.empty() ? error.what() : CLI::ExtrasError(left).what();
+  if (!left.empty()) return CLI::ExtrasError(left).what();
+  const std::string text = error.what();
+  const size_t more = text.find(": At Most 1 required");
+  return more == std::string::npos ? text : text.substr(0, more) + " is given more than once";
 }
 
 int run(int argc, char** argv) {

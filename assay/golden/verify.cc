@@ -212,13 +212,6 @@ class Verifier {
   GoldenCheck check_;
 };
 
-// Where scripts/fetch.sh puts what it fetches: ASSAY_CACHE, or assay/ in the user's cache folder.
-std::string cache_folder() {
-  if (!environment("ASSAY_CACHE").empty()) return environment("ASSAY_CACHE");
-  if (!environment("XDG_CACHE_HOME").empty()) return environment("XDG_CACHE_HOME") + "/assay";
-  return environment("HOME") + "/.cache/assay";
-}
-
 // A manifest, a pending one, or files that only a golden has: a missing manifest must be reported.
 bool holds_golden(const std::string& folder) {
   const std::string manifest = folder + kManifestName;

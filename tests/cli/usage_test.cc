@@ -60,6 +60,11 @@ TEST_F(Usage, AnUnknownFlagIsNamedFirst) {
       "assay run --help");
 }
 
+TEST_F(Usage, AFlagThatIsGivenTwiceIsNamed) {
+  expect_error({"run", "m.gguf", "--tokens", "1", "-n", "8", "-n", "64"},
+               "-n is given more than once; see assay run --help");
+}
+
 TEST_F(Usage, ACommandOfGoldenIsNamed) {
   const std::string all =
       "golden has list, verify, record, review, accept, reject; see assay "

@@ -40,9 +40,7 @@ inline std::pair<int, std::string> run_program(std::vector<std::string> argument
 
 // That of scripts/fetch.sh packages, where it is to be.
 inline std::string cached_python() {
-  if (!environment("ASSAY_CACHE").empty()) return environment("ASSAY_CACHE") + "/python/bin/python";
-  const std::string cache = environment("XDG_CACHE_HOME");
-  return (cache.empty() ? environment("HOME") + "/.cache" : cache) + "/assay/python/bin/python";
+  return cache_folder() + "/python/bin/python";
 }
 
 // A Python that has `modules`, given as in an import statement: the environment's ASSAY_PYTHON,

@@ -69,7 +69,8 @@ Snapshot read_snapshot(const JsonNode& node, size_t n_checkpoints) {
   return snapshot;
 }
 
-GoldenSnapshots snapshots_of_document(const rapidjson::Document& document, const std::string& path) {
+GoldenSnapshots snapshots_of_document(const rapidjson::Document& document,
+                                      const std::string& path) {
   const JsonNode root(document, path);
   root.members();
   if (root.at("schema").integer(0, INT32_MAX) != kSnapshotSchema) {

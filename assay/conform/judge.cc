@@ -134,7 +134,7 @@ void require_evidence(const Feature& feature, double limit, const std::string& f
     cell.text = "logs too little to tell it from an engine that " + text_of(each);
     return;
   }
-  if (cell.error->whole == cell.error->total) return;
+  if (cell.error->whole >= cell.error->positions) return;
   cell.text += fmt::format("{}by a part of its {}", cell.text.empty() ? "" : ", ", cell.checkpoint);
 }
 

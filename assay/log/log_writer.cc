@@ -61,7 +61,6 @@ bool lock_soon(int fd) {
   for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; ++i) {
     if ((errno != EWOULDBLOCK && errno != EINTR) || i == kTries) return false;
     std::this_thread::sleep_for(kPause);
-    check_interrupted();
   }
   return true;
 }
@@ -125,7 +124,7 @@ class TextQueue {
   TextQueue(size_t parts, std::function<void(size_t first, size_t end)> write)
       : finished_(parts), write_(std::move(write)) {}
 
-  // A part that nobody makes yet: the last one, which may be the largest, and then the others in
+  // A part that no thread makes yet: the last one, which may be the largest, and then the others in
   // order. If none is left, as many as there are or more.
   size_t take() {
     const size_t taken = taken_.fetch_add(1, std::memory_order_relaxed);

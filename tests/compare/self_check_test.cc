@@ -129,6 +129,19 @@ TEST(SelfCheck, ValuesOfFewDecimalsAgree) {
   for (float& value : coarse.values) value *= 1.1F;
   coarse.values = rounded(coarse.values, 1e-6);
   EXPECT_EQ(contradiction_in(coarse, {}), kSummaryAndValues) << "more than decimals take away";
+  // Zeros are numbers of two decimals, too, and explain no norm.
+  Record zeros = stated(random_values(896, 3), 896, true, true);
+  for (double& sum : *zeros.sketch) sum *= 1e-3;
+  zeros.summary.reset();
+  zeros.values.assign(896, 0.0F);
+  EXPECT_EQ(contradiction_in(zeros, {}), kSketchAndValues);
+  // As tightly as values, where they are not printed with few decimals.
+  Record held = stated(random_values(896, 3), 896, true, true);
+  held.summary->l2 *= 1.005;
+  EXPECT_EQ(contradiction_in(held, {}), "");
+  EXPECT_EQ(contradiction_in(held, {}, 1e-6), kSummaryAndValues);
+  held.values = rounded(held.values, 1e-3);
+  EXPECT_EQ(contradiction_in(held, {}, 1e-6), "") << "where they are, within 1 %";
 }
 
 // Another choice among elements that are level is no lie.

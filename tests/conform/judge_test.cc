@@ -153,6 +153,19 @@ TEST_F(Judge, SaysHowManyPositionsWereCompared) {
   EXPECT_EQ(verdict.finding, Finding::kHonoured) << verdict.text;
   EXPECT_EQ(verdict.error->positions, 1);
   EXPECT_EQ(verdict.error->total, std::ssize(feature().tokens));
+  EXPECT_EQ(verdict.text, fmt::format("at 1 of {} positions", feature().tokens.size()));
+}
+
+// Breaks if a feature that a part of the logits shows read like one that all of them do.
+TEST_F(Judge, SaysThatAPartOfTheLogitsWasCompared) {
+  const TableCell verdict = judged(log([](const std::string& line) {
+    constexpr std::string_view kKey = "\"values\":[";
+    size_t end = line.find(kKey) + kKey.size();
+    for (int values = 0; values < 10; ++values) end = line.find(',', end + 1);
+    return line.substr(0, end) + "],\"n\":96}";
+  }));
+  EXPECT_EQ(verdict.finding, Finding::kHonoured) << verdict.text;
+  EXPECT_EQ(verdict.text, "by a part of its logits");
 }
 
 // Logits of the token before are wrong, also where no header says which tokens they are of.

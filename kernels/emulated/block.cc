@@ -54,7 +54,8 @@ Block::Block(std::string_view kernel, const LaunchShape& shape, const DeviceMemo
   for (unsigned i = 0; i < threads_.size(); ++i) {
     threads_[i].index = {i % dim.x, i / dim.x % dim.y, i / dim.x / dim.y};
   }
-  while (fibers_.size() < threads_.size()) fibers_.push_back(std::make_unique<Fiber>());
+  while (fibers_.size() < threads_.size())
+    fibers_.push_back(std::make_unique<Fiber>(fibers_.size()));
 }
 
 void Block::run(const Dim3& index, const std::function<void()>& body) {
@@ -88,30 +89,40 @@ void Block::run(const Dim3& index, const std::function<void()>& body) {
   current_ = outer;
 }
 
+// Threads that wait go on to the next themselves: each time that one comes back here, it has ended
+// or there is no other.
 bool Block::run_ready_threads() {
   bool any = false;
-  for (const unsigned i : order_) {
-    if (threads_[i].state != State::kReady) continue;
+  for (turn_ = 0; next_ready(); ++turn_) {
     any = true;
-    running_ = i;
-    Fiber& fiber = *fibers_[i];
-    if (fiber.done()) {
-      fiber.start(*body_);
-    } else {
-      fiber.resume();
-    }
-    if (!fiber.done()) continue;
-    threads_[i].state = State::kDone;
+    fibers_[running_]->run(*body_);
+    if (!fibers_[running_]->done()) continue;
+    threads_[running_].state = State::kDone;
     check_waited("ends", Place::here());
   }
   return any;
+}
+
+// Makes the first thread that is ready, from turn_ on, the running one, if there is one.
+bool Block::next_ready() {
+  for (; turn_ < order_.size(); ++turn_) {
+    if (threads_[order_[turn_]].state != State::kReady) continue;
+    running_ = order_[turn_];
+    return true;
+  }
+  return false;
 }
 
 void Block::wait(State state, const Place& place) {
   Thread& thread = threads_[running_];
   thread.state = state;
   thread.place = place;
-  fibers_[running_]->wait();
+  Fiber& own = *fibers_[running_];
+  if (next_ready()) {
+    own.wait_for(*fibers_[running_], *body_);
+  } else {
+    own.wait();
+  }
 }
 
 void Block::barrier(const Place& place) {
@@ -157,7 +168,9 @@ const Contribution& Block::from(unsigned lane, const Place& place) const {
 
 void Block::begin_copy(SharedMemory::Array& array, int64_t index, const uint8_t* from,
                        const Place& place) {
-  require(shared_.begin_copy(array, index, accessor(), place), place);
+  if (!shared_.begin_copy(array, index, accessor(), place)) {
+    fail(shared_.why_not_write(array, index, accessor()), place);
+  }
   Thread& thread = threads_[running_];
   thread.copies.push_back({thread.closed_groups, &array, index, from});
   if (watchers_.counter == nullptr) return;

@@ -120,7 +120,8 @@ class Block {
     AccessHistory* history = is_writable ? &memory_.history_for_writes(bytes) : memory_.history();
     if (history != nullptr) check_waited("reads what a launch may write", place);
     if (history == nullptr || watchers_.stores != nullptr) return;
-    require(history->read(memory_.offset(address), bytes, toucher(), order(), place), place);
+    const auto* earlier = history->read(memory_.offset(address), bytes, toucher(), order(), place);
+    if (earlier != nullptr) fail(AccessHistory::describe_race("reads", *earlier), place);
   }
   void check_write(const void* address, size_t bytes, const Place& place) const {
     check(address, bytes, place);
@@ -128,7 +129,8 @@ class Block {
     memory_.mark_written(address, bytes);
     if (watchers_.stores != nullptr) return;
     AccessHistory& history = memory_.history_for_writes(bytes);
-    require(history.write(memory_.offset(address), bytes, toucher(), order(), place), place);
+    const auto* earlier = history.write(memory_.offset(address), bytes, toucher(), order(), place);
+    if (earlier != nullptr) fail(AccessHistory::describe_race("writes", *earlier), place);
   }
   // Bytes of [address, address + bytes) that are in the allocation must have been written.
   void check_written(const void* address, size_t bytes, const Place& place) const {
@@ -199,10 +201,8 @@ class Block {
   }
   LaunchOrder order() const { return {thread_order_, block_order_}; }
   void count_load_anywhere(const void* address, size_t bytes, const Place& place);
-  void require(const std::string& wrong, const Place& place) const {
-    if (!wrong.empty()) fail(wrong, place);
-  }
   bool run_ready_threads();
+  bool next_ready();
   bool release_exchanges();
   bool release_exchange(unsigned thread);
   bool release_barrier();
@@ -230,6 +230,7 @@ class Block {
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;
   std::vector<unsigned> order_;
+  size_t turn_ = 0;  // place in order_ of the running thread
   unsigned running_ = 0;
   ThreadOrder thread_order_;
   BlockOrder block_order_;

@@ -190,10 +190,6 @@ class Global {
   T* address_;
 };
 
-inline void require(const std::string& wrong, const Place& place) {
-  if (!wrong.empty()) Block::current().fail(wrong, place);
-}
-
 // An array in shared memory; every access is checked.
 template <class T>
 class Shared {
@@ -203,8 +199,11 @@ class Shared {
     Element(SharedMemory::Array& array, const Index& index) : array_(array), index_(index) {}
     operator T() const {
       Block& block = Block::current();
-      require(block.shared().read(array_, index_.value, block.accessor(), index_.place),
-              index_.place);
+      const Accessor who = block.accessor();
+      SharedMemory& shared = block.shared();
+      if (!shared.read(array_, index_.value, who, index_.place)) {
+        block.fail(shared.why_not_read(array_, index_.value, who), index_.place);
+      }
       block.count_shared(MemoryUse::kSharedRead, array_, index_.value, kMostAtOnce<T>,
                          index_.place);
       T value;
@@ -213,8 +212,11 @@ class Shared {
     }
     const Element& operator=(T value) const {
       Block& block = Block::current();
-      require(block.shared().write(array_, index_.value, block.accessor(), index_.place),
-              index_.place);
+      const Accessor who = block.accessor();
+      SharedMemory& shared = block.shared();
+      if (!shared.write(array_, index_.value, who, index_.place)) {
+        block.fail(shared.why_not_write(array_, index_.value, who), index_.place);
+      }
       block.count_shared(MemoryUse::kSharedWrite, array_, index_.value, kMostAtOnce<T>,
                          index_.place);
       std::memcpy(SharedMemory::element(array_, index_.value), &value, sizeof(T));
@@ -237,8 +239,11 @@ class Shared {
   const T* range(int64_t first, int64_t count, const Place& place) const {
     Block& block = Block::current();
     const Accessor who = block.accessor();
+    SharedMemory& shared = block.shared();
     for (int64_t i = first; i < first + count; ++i) {
-      require(block.shared().read(*array_, i, who, place), place);
+      if (!shared.read(*array_, i, who, place)) {
+        block.fail(shared.why_not_read(*array_, i, who), place);
+      }
     }
     return reinterpret_cast<const T*>(SharedMemory::element(*array_, first));
   }

@@ -12,55 +12,21 @@ namespace {
 
 constexpr size_t kAlignment = 16;  // of an array, at most
 
+// What is wrong with touching an element, if it is not there or a copy to it is under way.
+std::string not_there(const SharedMemory::Array& array, int64_t index) {
+  if (array.is_there(index)) return {};
+  const std::string element = fmt::format("element {} of the shared array '{}'", index, array.name);
+  const size_t count = array.history.size();
+  if (index < 0 || static_cast<size_t>(index) >= count)
+    return fmt::format("{} of {}", element, count);
+  return fmt::format("{}, to which a copy of thread {} is under way", element,
+                     array.copies[static_cast<size_t>(index)]);
+}
+
 }  // namespace
-
-struct SharedMemory::Array {
-  Array(const void* array_key, const char* array_name, size_t first, size_t bytes_of_element,
-        size_t count)
-      : key(array_key),
-        name(array_name),
-        offset(first),
-        element_bytes(bytes_of_element),
-        bytes((count * bytes_of_element + 7) / 8, ~uint64_t{0}),
-        history(count) {}
-
-  // Whether an element is there, written, and awaits no copy: then a read has only races to fear.
-  bool is_readable(int64_t index) const {
-    const auto at = static_cast<size_t>(index);
-    return index >= 0 && at < history.size() && (copies.empty() || copies[at] < 0) &&
-           history[at].write.who.thread >= 0;
-  }
-
-  std::string beyond(int64_t index) const {
-    if (index >= 0 && index < static_cast<int64_t>(history.size())) return {};
-    return fmt::format("element {} of the shared array '{}' of {}", index, name, history.size());
-  }
-
-  std::string unwritten(int64_t index) const {
-    return fmt::format("element {} of the shared array '{}', which no thread has written", index,
-                       name);
-  }
-
-  // What is wrong with touching an element that is there.
-  std::string on_its_way(size_t index) const {
-    if (copies.empty() || copies[index] < 0) return {};
-    return fmt::format(
-        "element {} of the shared array '{}', to which a copy of thread {} is under way", index,
-        name, copies[index]);
-  }
-
-  const void* key;
-  const char* name;
-  size_t offset;
-  size_t element_bytes;
-  std::vector<uint64_t> bytes;
-  std::vector<History> history;
-  std::vector<int> copies;  // the thread whose copy to it is under way, or -1; once there was one
-};
 
 SharedMemory::SharedMemory(const ThreadOrder& order, size_t most_bytes)
     : order_(order), most_bytes_(most_bytes) {}
-SharedMemory::~SharedMemory() = default;
 
 void SharedMemory::begin_block(size_t dynamic_bytes) {
   arrays_.clear();
@@ -110,11 +76,6 @@ SharedMemory::Array& SharedMemory::dynamic_array(const char* name, size_t elemen
                                                        dynamic_bytes_ / element_bytes));
 }
 
-unsigned char* SharedMemory::element(Array& array, int64_t index) {
-  return reinterpret_cast<unsigned char*>(array.bytes.data()) +
-         static_cast<size_t>(index) * array.element_bytes;
-}
-
 SharedMemory::Part SharedMemory::place_of(const Array& array, int64_t index) {
   return {array.offset + static_cast<size_t>(index) * array.element_bytes, array.element_bytes};
 }
@@ -126,17 +87,6 @@ std::optional<size_t> SharedMemory::offset_of(const void* address) const {
     if (at < array->history.size() * array->element_bytes) return array->offset + at;
   }
   return {};
-}
-
-bool SharedMemory::conflicts(const Access& earlier, const Accessor& who) const {
-  return earlier.who.thread >= 0 && !order_.separates(earlier.who, who);
-}
-
-void SharedMemory::note(Pair& pair, const Access& access) {
-  const Access& first = pair[0];
-  const bool is_free = first.who.thread == access.who.thread || first.who.thread < 0 ||
-                       first.who.barriers != access.who.barriers;
-  pair[is_free ? 0 : 1] = access;
 }
 
 std::string SharedMemory::race(const Array& array, size_t index, const Accessor& who,
@@ -155,42 +105,29 @@ std::string SharedMemory::race(const Array& array, size_t index, const Accessor&
   return {};
 }
 
-std::string SharedMemory::read(Array& array, int64_t index, const Accessor& who,
-                               const Place& place) {
-  // Nearly all reads are right, and take a good part of the time that an emulated kernel takes.
-  if (array.is_readable(index)) {
-    History& history = array.history[static_cast<size_t>(index)];
-    if (!conflicts(history.write, who)) {
-      note(history.reads, {who, place.line});
-      return {};
-    }
-  }
-  if (std::string wrong = array.beyond(index); !wrong.empty()) return "reads " + wrong;
+std::string SharedMemory::why_not_read(const Array& array, int64_t index,
+                                       const Accessor& who) const {
+  if (std::string wrong = not_there(array, index); !wrong.empty()) return "reads " + wrong;
   const auto at = static_cast<size_t>(index);
-  if (std::string wrong = array.on_its_way(at); !wrong.empty()) return "reads " + wrong;
-  if (array.history[at].write.who.thread < 0) return "reads " + array.unwritten(index);
+  if (array.history[at].write.who.thread < 0) {
+    return fmt::format("reads element {} of the shared array '{}', which no thread has written",
+                       index, array.name);
+  }
   return race(array, at, who, "reads", false);
 }
 
-std::string SharedMemory::write(Array& array, int64_t index, const Accessor& who,
-                                const Place& place) {
-  if (std::string wrong = array.beyond(index); !wrong.empty()) return "writes " + wrong;
-  const auto at = static_cast<size_t>(index);
-  if (std::string wrong = array.on_its_way(at); !wrong.empty()) return "writes " + wrong;
-  std::string wrong = race(array, at, who, "writes", true);
-  if (wrong.empty()) {
-    array.history[at].write = {who, place.line};
-  }
-  return wrong;
+std::string SharedMemory::why_not_write(const Array& array, int64_t index,
+                                        const Accessor& who) const {
+  if (std::string wrong = not_there(array, index); !wrong.empty()) return "writes " + wrong;
+  return race(array, static_cast<size_t>(index), who, "writes", true);
 }
 
-std::string SharedMemory::begin_copy(Array& array, int64_t index, const Accessor& who,
-                                     const Place& place) {
-  std::string wrong = write(array, index, who, place);
-  if (!wrong.empty()) return wrong;
+bool SharedMemory::begin_copy(Array& array, int64_t index, const Accessor& who,
+                              const Place& place) {
+  if (!write(array, index, who, place)) return false;
   if (array.copies.empty()) array.copies.resize(array.history.size(), -1);
   array.copies[static_cast<size_t>(index)] = who.thread;
-  return {};
+  return true;
 }
 
 void SharedMemory::finish_copy(Array& array, int64_t index, const unsigned char* bytes,

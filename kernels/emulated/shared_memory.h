@@ -26,7 +26,6 @@ class SharedMemory {
   struct Array;
 
   SharedMemory(const ThreadOrder& order, size_t most_bytes);
-  ~SharedMemory();
 
   // Forgets the arrays: another block begins. `dynamic_bytes` is what the launch gave.
   void begin_block(size_t dynamic_bytes);
@@ -39,13 +38,16 @@ class SharedMemory {
   // with elements of another size.
   Array& dynamic_array(const char* name, size_t element_bytes, const Place& place);
 
-  // These return what is wrong, or nothing.
-  std::string read(Array& array, int64_t index, const Accessor& who, const Place& place);
-  std::string write(Array& array, int64_t index, const Accessor& who, const Place& place);
+  // Whether it is right; then it is noted. Most of an emulated kernel's accesses are these.
+  bool read(Array& array, int64_t index, const Accessor& who, const Place& place);
+  bool write(Array& array, int64_t index, const Accessor& who, const Place& place);
+  // What is wrong with one that was not right.
+  std::string why_not_read(const Array& array, int64_t index, const Accessor& who) const;
+  std::string why_not_write(const Array& array, int64_t index, const Accessor& who) const;
 
   // By a copy that has begun, and is under way until finish_copy(); the element is not to be
   // touched meanwhile, and then was written by `who`. `bytes`: as many as an element has.
-  std::string begin_copy(Array& array, int64_t index, const Accessor& who, const Place& place);
+  bool begin_copy(Array& array, int64_t index, const Accessor& who, const Place& place);
   void finish_copy(Array& array, int64_t index, const unsigned char* bytes, const Accessor& who,
                    const Place& place);
 
@@ -70,8 +72,15 @@ class SharedMemory {
     Access write;
     Pair reads;
   };
-  bool conflicts(const Access& earlier, const Accessor& who) const;
-  static void note(Pair& pair, const Access& access);
+  bool conflicts(const Access& earlier, const Accessor& who) const {
+    return earlier.who.thread >= 0 && !order_.separates(earlier.who, who);
+  }
+  static void note(Pair& pair, const Access& access) {
+    const Access& first = pair[0];
+    const bool is_free = first.who.thread == access.who.thread || first.who.thread < 0 ||
+                         first.who.barriers != access.who.barriers;
+    pair[is_free ? 0 : 1] = access;
+  }
   // Of an access to an element with earlier ones of it, or nothing.
   std::string race(const Array& array, size_t index, const Accessor& who, const char* does,
                    bool with_reads) const;
@@ -84,5 +93,56 @@ class SharedMemory {
   size_t static_bytes_ = 0;
   size_t dynamic_bytes_ = 0;
 };
+
+struct SharedMemory::Array {
+  Array(const void* array_key, const char* array_name, size_t first, size_t bytes_of_element,
+        size_t count)
+      : key(array_key),
+        name(array_name),
+        offset(first),
+        element_bytes(bytes_of_element),
+        bytes((count * bytes_of_element + 7) / 8, ~uint64_t{0}),
+        history(count) {}
+
+  // Whether an element is there and awaits no copy.
+  bool is_there(int64_t index) const {
+    const auto at = static_cast<size_t>(index);
+    return index >= 0 && at < history.size() && (copies.empty() || copies[at] < 0);
+  }
+
+  const void* key;
+  const char* name;
+  size_t offset;
+  size_t element_bytes;
+  std::vector<uint64_t> bytes;
+  std::vector<History> history;
+  std::vector<int> copies;  // the thread whose copy to it is under way, or -1; once there was one
+};
+
+inline bool SharedMemory::read(Array& array, int64_t index, const Accessor& who,
+                               const Place& place) {
+  if (!array.is_there(index)) return false;
+  History& history = array.history[static_cast<size_t>(index)];
+  if (history.write.who.thread < 0 || conflicts(history.write, who)) return false;
+  note(history.reads, {who, place.line});
+  return true;
+}
+
+inline bool SharedMemory::write(Array& array, int64_t index, const Accessor& who,
+                                const Place& place) {
+  if (!array.is_there(index)) return false;
+  History& history = array.history[static_cast<size_t>(index)];
+  if (conflicts(history.write, who) || conflicts(history.reads[0], who) ||
+      conflicts(history.reads[1], who)) {
+    return false;
+  }
+  history.write = {who, place.line};
+  return true;
+}
+
+inline unsigned char* SharedMemory::element(Array& array, int64_t index) {
+  return reinterpret_cast<unsigned char*>(array.bytes.data()) +
+         static_cast<size_t>(index) * array.element_bytes;
+}
 
 }  // namespace assay::emulated

@@ -39,9 +39,9 @@ using testing_support::Costs;
   return std::regex_replace(name, std::regex("^void |[A-Za-z0-9_]+::"), "");
 }
 
-// What nvcc --resource-usage wrote of one source.
+// What ptxas wrote of one source, of its kernels for sm_90.
 [[maybe_unused]] void read_report(const std::string& path, std::map<std::string, Costs>& kernels) {
-  const std::regex entry("Compiling entry function '([^']+)'");
+  const std::regex entry("Compiling entry function '([^']+)' for '([^']+)'");
   const std::regex spills(
       "(\\d+) bytes stack frame, (\\d+) bytes spill stores, (\\d+) bytes spill");
   const std::regex used("Used (\\d+) registers");
@@ -51,8 +51,8 @@ using testing_support::Costs;
   std::smatch found;
   for (std::string line; std::getline(file, line);) {
     if (std::regex_search(line, found, entry)) {
-      costs = &kernels[kernel_name(found[1])];
-      *costs = {{"shared_bytes", 0}};
+      costs = found[2] == "sm_90" ? &kernels[kernel_name(found[1])] : nullptr;
+      if (costs != nullptr) *costs = {{"shared_bytes", 0}};
     }
     if (costs == nullptr) continue;
     if (std::regex_search(line, found, spills)) {

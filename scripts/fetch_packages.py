@@ -37,9 +37,9 @@ def alone(folder):
 def make(folder, python):
     print(f"installing the packages of {REQUIREMENTS} (2.3 GB)", file=sys.stderr)
     venv.create(folder, clear=True, with_pip=True)
-    # No cache: it would hold as much again.
-    command = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--no-deps", "--only-binary", ":all:",
-               "--require-hashes", "-r", REQUIREMENTS]
+    # No cache: it would hold as much again. Nothing compiled ahead: most modules are never imported.
+    command = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--no-compile", "--no-deps", "--only-binary",
+               ":all:", "--require-hashes", "-r", REQUIREMENTS]
     if subprocess.run(command, stdout=sys.stderr, check=False).returncode != 0:
         raise FetchError("pip could not install them (see above); run this again when online")
 

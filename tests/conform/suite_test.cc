@@ -31,8 +31,16 @@ uintmax_t bytes_of(const std::string& path) {
   return bytes;
 }
 
+// The feature that GoogleTest's filter names, as ctest does for each case, or all of them.
+std::string named_feature() {
+  const std::string filter = GTEST_FLAG_GET(filter);
+  const size_t slash = filter.rfind('/');
+  if (slash == std::string::npos || filter.find_first_of("*?:") != std::string::npos) return "*";
+  return filter.substr(slash + 1);
+}
+
 const std::vector<Feature>& suite() {
-  static const std::vector<Feature> features = read_suite(kSuiteFolder, {});
+  static const std::vector<Feature> features = read_suite(kSuiteFolder, {named_feature()});
   return features;
 }
 

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -120,13 +123,26 @@ inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile
   return golden;
 }
 
+// Whether GoogleTest's filter names a case of this model, which names of cases begin with.
+inline bool names_case_of(const std::string& filter, std::string model) {
+  std::replace_if(
+      model.begin(), model.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return filter.find("/" + model + "_") != std::string::npos;
+}
+
 // The manifests of golden/. Cases point into them: copies would take most of the time of a test
-// that is a process of its own.
+// that is a process of its own. If it is a case of one model, the others are not read.
 inline const std::vector<GoldenManifest>& golden_manifests_of_tests() {
   static std::vector<GoldenManifest> all;
   if (!all.empty()) return all;
   const std::string root = std::string(ASSAY_SOURCE_DIR) + "/golden";
-  for (const std::string& model : golden_models(root)) {
+  std::vector<std::string> models = golden_models(root);
+  const std::string filter = GTEST_FLAG_GET(filter);
+  const auto is_named = [&](const std::string& model) { return names_case_of(filter, model); };
+  if (filter.find_first_of("*?:") == std::string::npos && std::ranges::any_of(models, is_named)) {
+    std::erase_if(models, std::not_fn(is_named));
+  }
+  for (const std::string& model : models) {
     all.push_back(read_golden_manifest(golden_folder(root, model) + kManifestName));
   }
   return all;

@@ -27,6 +27,23 @@ target_compile_definitions(assay_test_main PUBLIC
 # Most of a test's time is in what it tests: half the time to compile is worth more.
 target_compile_options(assay_test_main PUBLIC $<$<CONFIG:Release>:-O1>)
 
+# Headers that most tests read are compiled once, with the first program. Not with ccache, which does not keep what is
+# compiled with them.
+function(assay_precompile_headers NAME)
+  if(NOT CMAKE_UNITY_BUILD OR ASSAY_CCACHE)
+    return()
+  endif()
+  get_property(first GLOBAL PROPERTY ASSAY_HEADERS_PROGRAM)
+  if(first)
+    target_precompile_headers(${NAME} REUSE_FROM ${first})
+  else()
+    set_property(GLOBAL PROPERTY ASSAY_HEADERS_PROGRAM ${NAME})
+    target_precompile_headers(${NAME} PRIVATE
+      <gmock/gmock.h> <gtest/gtest.h>
+      <algorithm> <filesystem> <fstream> <functional> <map> <memory> <random> <set> <span> <sstream> <string> <vector>)
+  endif()
+endfunction()
+
 # assay_add_test(NAME unit|golden|... SOURCES a_test.cc ... LIBS lib ... [TIMEOUT seconds] [QUICK filter]): one
 # test program build/<preset>/bin/NAME; ctest finds its cases when it runs, labelled with LABEL; those
 # whose suite is named Emulated/... or Gpu/... with LABEL-emulated or LABEL-gpu, and those that match the
@@ -40,6 +57,7 @@ function(assay_add_test NAME LABEL)
   add_executable(${NAME} ${ARG_SOURCES})
   set_property(GLOBAL APPEND PROPERTY ASSAY_TEST_PROGRAMS ${NAME})
   target_link_libraries(${NAME} PRIVATE ${ARG_LIBS} assay_test_main)
+  assay_precompile_headers(${NAME})
   set(others "-Emulated/*:Gpu/*")
   if(ARG_QUICK)
     string(APPEND others ":${ARG_QUICK}")

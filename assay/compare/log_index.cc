@@ -190,13 +190,28 @@ void LogIndex::leave_out_padding() {
     for (auto& record : records) move(record.token_idx);
     return count;
   };
+  std::vector<MissingRecord> unproven;
+  for (const IndexEntry& entry : entries_) {
+    if (mask_is_guess_ && is_padding(entry.token_idx)) {
+      unproven.push_back({names_.name(entry.checkpoint), entry.token_idx});
+    }
+  }
   const size_t left_out = leave_out(entries_);
   leave_out(incomplete_);
   leave_out(missing_records_);
+  missing_records_.insert(missing_records_.end(), unproven.begin(), unproven.end());
   index_keys();
   size_t column = 0;
   std::erase_if(header_->tokens, [&](int64_t) { return mask[column++] == 0; });
   if (left_out == 0) return;
+  if (mask_is_guess_) {
+    warnings_.push_back(fmt::format(
+        "{}: {} at tokens that the other log's sequence '{}' lacks. If they are padding, say so by "
+        "'mask' in the header",
+        printable(path()), count_of(left_out, "record is", "records are"),
+        printable(sequence_, 40)));
+    return;
+  }
   warnings_.push_back(fmt::format("{}: {} of padding of sequence '{}' left out", printable(path()),
                                   count_of(left_out, "record is", "records are"),
                                   printable(sequence_, 40)));

@@ -141,8 +141,12 @@ class LogIndex {
   // Leaves out the records and tokens that the header's mask says are padding, and counts positions
   // without it. Once, after expand_like().
   void leave_out_padding();
-  // The mask that the header should have had.
-  void set_mask(std::vector<int64_t> mask) { header_->mask = std::move(mask); }
+  // The mask that the header should have had; records that it leaves out become missing ones if it
+  // `is_guess`.
+  void set_mask(std::vector<int64_t> mask, bool is_guess) {
+    header_->mask = std::move(mask);
+    mask_is_guess_ = is_guess;
+  }
 
   // The place in entries() of a record, -1 if there is none.
   int64_t find(int32_t checkpoint, int64_t token_idx) const;
@@ -189,6 +193,7 @@ class LogIndex {
   NameTable names_;                                   // of entries_
   NameTable teams_;
   std::vector<MissingRecord> missing_records_;
+  bool mask_is_guess_ = false;
   size_t missing_of_map_ = 0;  // of these, the first; the others lack a rank's part
   std::string sequence_;
   std::vector<std::string> warnings_;

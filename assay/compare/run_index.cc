@@ -18,15 +18,16 @@ namespace {
               where, "give it a shorter name");
 }
 
-std::string unknown_names_warning(const std::string& path,
-                                  const std::vector<std::string>& unknown) {
+std::string left_out_warning(const std::string& path, const char* why,
+                             const std::vector<std::string>& names) {
   constexpr size_t kShown = 4;
   std::string shown;
-  for (size_t i = 0; i < std::min(kShown, unknown.size()); ++i) {
-    shown += (i > 0 ? ", " : "") + printable(unknown[i], 40);
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i) {
+    shown += (i > 0 ? ", " : "") + printable(names[i], 40);
   }
-  return fmt::format("{}: {} names that the map does not know were left out: {}{}", printable(path),
-                     unknown.size(), shown, unknown.size() > kShown ? ", ..." : "");
+  return fmt::format("{}: {} {} left out: {}{}", printable(path),
+                     count_of(names.size(), "name is", "names are"), why, shown,
+                     names.size() > kShown ? ", ..." : "");
 }
 
 // The leading dimension of a shape of several that divides the elements; 1 if there is none.
@@ -75,7 +76,11 @@ std::vector<std::shared_ptr<LogIndex>> RunIndexer::read() {
   for (const auto& sequence : sequences_) sequence->finish();
   std::vector<std::string>& warnings = sequences_.front()->warnings_;
   warnings.insert(warnings.begin(), warnings_.begin(), warnings_.end());
-  if (!unknown_.empty()) warnings.push_back(unknown_names_warning(run_->path, unknown_));
+  const auto warn = [&](const char* why, const std::vector<std::string>& names) {
+    if (!names.empty()) warnings.push_back(left_out_warning(run_->path, why, names));
+  };
+  warn("not known to the map and", unknown_);
+  warn("Assay's own, but mapped to null and", left_out_);
   return std::move(sequences_);
 }
 
@@ -107,6 +112,7 @@ void RunIndexer::add(const Record& record, const RecordPlace& place) {
   entry.place = place;
   entry.n = record.n;
   entry.rows = leading_rows(record, place.bytes);
+  count_rank(sequence, record.rank.value_or(Rank()));
   if (record.dims || record.rank) entry.part = part_of(record, place, entry);
   if (record.checkpoint.size() > NamePattern::kMaxName) {
     fail_long_name(record.checkpoint, place_text(place));
@@ -136,12 +142,18 @@ size_t RunIndexer::sequence_of(const Record& record, int32_t file) {
   return last_;
 }
 
+void RunIndexer::count_rank(size_t sequence, const Rank& rank) {
+  seen_of_sequence_.resize(std::max(seen_of_sequence_.size(), sequence + 1));
+  for (const RankAxis axis : kRankAxes) {
+    const auto at = static_cast<size_t>(axis);
+    seen_[at].insert(along(rank, axis));
+    seen_of_sequence_[sequence][at].insert(along(rank, axis));
+  }
+}
+
 // The kind of part that a record is, in run_->parts; -1 where it is a whole tensor of rank 0.
 int32_t RunIndexer::part_of(const Record& record, const RecordPlace& place, IndexEntry& entry) {
   const Rank rank = record.rank.value_or(Rank());
-  for (const RankAxis axis : kRankAxes) {
-    seen_[static_cast<size_t>(axis)].insert(along(rank, axis));
-  }
   Dims dims;
   if (record.dims) {
     try {
@@ -176,6 +188,9 @@ std::vector<RunIndexer::Mapping> RunIndexer::mappings_of(const std::string& name
     } else {
       unknown_.push_back(name);
     }
+  }
+  if (found.known && found.targets.empty() && parse_checkpoint_name(name).known) {
+    left_out_.push_back(name);
   }
   for (const NameMap::Target& target : found.targets) {
     Mapping mapping{targets_.id(target.checkpoint), -1, target.take};
@@ -236,7 +251,7 @@ void RunIndexer::count_ranks() {
   for (const RankAxis axis : kRankAxes) {
     const std::set<int64_t>& seen = seen_[static_cast<size_t>(axis)];
     const bool stated = header_->header && header_->header->ranks;
-    const int64_t largest = seen.empty() ? 0 : *seen.rbegin();
+    const int64_t largest = *seen.rbegin();
     const int64_t count = stated ? along(*header_->header->ranks, axis) : largest + 1;
     if (largest >= count) {
       throw Error(fmt::format("there is a rank {} {}, but the header says {} of them",
@@ -244,7 +259,7 @@ void RunIndexer::count_ranks() {
                   run_->path, "count ranks from 0");
     }
     int64_t missing = 0;
-    while (missing < count && (seen.empty() ? missing == 0 : seen.contains(missing))) ++missing;
+    while (missing < count && seen.contains(missing)) ++missing;
     // Which of its parts a single process lacks, nothing would show.
     if (count == 1 && !stated && divides_[static_cast<size_t>(axis)]) {
       throw Error(
@@ -260,6 +275,28 @@ void RunIndexer::count_ranks() {
                   run_->path, "give the folder with the logs of all ranks");
     }
     along(run_->sizes, axis) = count;
+  }
+  check_ranks_of_sequences();
+}
+
+// All ranks compute each sequence: one that only some have is what these make of another's tokens.
+// Of a short one, not every rank of `sp` has a token.
+void RunIndexer::check_ranks_of_sequences() const {
+  for (const RankAxis axis : kRankAxes) {
+    if (axis == RankAxis::kSp) continue;
+    for (size_t i = 0; i < sequences_.size(); ++i) {
+      const std::set<int64_t>& seen = seen_of_sequence_[i][static_cast<size_t>(axis)];
+      int64_t missing = 0;
+      while (seen.contains(missing)) ++missing;
+      if (missing == along(run_->sizes, axis)) continue;
+      throw Error(
+          fmt::format("rank {} {} of {} has nothing of the sequence '{}', which other ranks have",
+                      rank_axis_name(axis), missing, along(run_->sizes, axis),
+                      printable(sequences_[i]->sequence_, 40)),
+          run_->path,
+          "if it was given other tokens than they were, that is the fault; else log the same "
+          "tokens in the headers of all ranks");
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -42,6 +43,8 @@ class RunIndexer {
   void add_choices();
   size_t sequence_of(const Record& record, int32_t file);
   int32_t part_of(const Record& record, const RecordPlace& place, IndexEntry& entry);
+  void count_rank(size_t sequence, const Rank& rank);
+  void check_ranks_of_sequences() const;
   std::string place_text(const RecordPlace& place) const;
   std::vector<Mapping> mappings_of(const std::string& name);
   void count_ranks();
@@ -54,13 +57,17 @@ class RunIndexer {
   std::vector<std::shared_ptr<LogIndex>> sequences_;
   std::map<std::string, size_t, std::less<>> by_name_;
   size_t last_ = 0;
-  std::set<int64_t> seen_[std::size(kRankAxes)];  // ranks along each axis
-  bool divides_[std::size(kRankAxes)] = {};       // whether dims name that axis
+  // Ranks along each axis.
+  using SeenRanks = std::array<std::set<int64_t>, std::size(kRankAxes)>;
+  SeenRanks seen_;
+  std::vector<SeenRanks> seen_of_sequence_;  // of each of sequences_
+  bool divides_[std::size(kRankAxes)] = {};  // whether dims name that axis
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, std::string, size_t>, int32_t> parts_;
   NameTable raw_names_;
   NameTable targets_;  // what the map makes of names, whether a record is taken or not
   std::vector<std::vector<Mapping>> mappings_;  // of each of raw_names_
   std::vector<std::string> unknown_;
+  std::vector<std::string> left_out_;  // Assay's own names, by a rule
   std::vector<std::string> warnings_;
   MatchBudget budget_;
   // By sequence, target, token, what to take, and part; in the order of the log.

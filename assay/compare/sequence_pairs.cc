@@ -111,7 +111,8 @@ class SequencePairer {
     }
   }
 
-  // Whether one is the other with padding, of which the header has no mask.
+  // Whether one is the other with padding, of which the header has no mask. In the reference that
+  // is a guess: tokens that an engine left out look alike.
   bool is_padded(LogIndex& a, LogIndex& b) const {
     const auto pad = [&](LogIndex& padded, const LogIndex& other, bool batch) {
       if (tokens_of(padded).empty() || !padded.header()->mask.empty()) return false;
@@ -119,7 +120,7 @@ class SequencePairer {
       // One token before each of a batch is BOS.
       const bool one = tokens_of(padded).size() == tokens.size() + 1;
       auto mask = padding_mask(tokens_of(padded), tokens, batch && (any_exact_ || !one));
-      if (mask) padded.set_mask(std::move(*mask));
+      if (mask) padded.set_mask(std::move(*mask), &padded == &a);
       return mask.has_value();
     };
     return pad(b, a, got_is_batch_) || pad(a, b, ref_is_batch_);

@@ -115,17 +115,27 @@ class LogMaker {
     }
   }
 
-  // The tokens are those of the first pass, the prompt's, if there is one sequence.
+  // The tokens of each sequence are those of its first pass, the prompt's; of all sequences, or of
+  // none.
   void write_header() {
     LogHeader header;
     header.engine = dump_.engine;
-    if (sequences_.size() == 1) {
-      const PassRows& rows = passes_.begin()->second.rows;
-      for (size_t i = 0; i < rows.ids.size() && i < rows.rows.size(); ++i) {
-        if (!rows.rows[i].is_padding) header.tokens.push_back(rows.ids[i]);
+    std::map<std::string, std::vector<int64_t>> tokens;
+    for (const auto& [key, pass] : passes_) {
+      std::map<std::string, std::vector<int64_t>> of_pass;
+      for (size_t i = 0; i < pass.rows.ids.size() && i < pass.rows.rows.size(); ++i) {
+        const TokenRow& row = pass.rows.rows[i];
+        if (!row.is_padding) of_pass[row.sequence].push_back(pass.rows.ids[i]);
       }
+      tokens.merge(of_pass);
     }
-    if (!header.engine.empty() || !header.tokens.empty()) text_ += header_line(header);
+    if (sequences_.size() == 1 && !tokens.empty()) {
+      header.tokens = tokens.begin()->second;
+    } else if (tokens.size() == sequences_.size()) {
+      for (auto& [name, ids] : tokens) header.sequences.push_back({name, std::move(ids), {}});
+    }
+    const bool has_tokens = !header.tokens.empty() || !header.sequences.empty();
+    if (!header.engine.empty() || has_tokens) text_ += header_line(header);
   }
 
   void write(const DumpTensor& tensor, const PassRows& pass) {

@@ -88,6 +88,16 @@ const Targets* find(const KnownModel& model, const std::string& pattern) {
   return nullptr;
 }
 
+// "layer_7_output", "logits": what needs no rule.
+bool is_checkpoint(std::string_view name) {
+  constexpr std::string_view kLayer = "layer_";
+  if (!name.starts_with(kLayer)) return find_checkpoint(name, false).has_value();
+  name.remove_prefix(kLayer.size());
+  const size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+  return digits > 0 && digits < name.size() && name[digits] == '_' &&
+         find_checkpoint(name.substr(digits + 1), true).has_value();
+}
+
 std::string checkpoint_text(Checkpoint checkpoint) {
   const std::string op(checkpoint_op(checkpoint));
   return is_in_layer(checkpoint) ? "layer_{N}_" + op : op;
@@ -115,6 +125,7 @@ SuggestedMap suggest_map(const std::vector<DumpedName>& names) {
   std::map<std::string, int64_t> widths;  // of each pattern
   std::vector<std::string> patterns;      // in the order of the dump
   for (const DumpedName& name : names) {
+    if (is_checkpoint(name.name)) continue;
     const std::string pattern = with_layer_left_open(name.name);
     if (widths.emplace(pattern, name.width).second) patterns.push_back(pattern);
   }

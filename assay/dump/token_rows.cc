@@ -83,6 +83,30 @@ std::vector<int64_t> requests_of(const std::vector<int64_t>& positions,
   return requests;
 }
 
+// The position of each of `count` tokens, one sequence after the other, where a dump says only how
+// long each sequence is by now.
+std::vector<int64_t> positions_of(const DumpTensor& tensor, const std::vector<int64_t>& lengths,
+                                  int64_t count) {
+  const bool are_positive =
+      std::all_of(lengths.begin(), lengths.end(), [](int64_t length) { return length > 0; });
+  const bool fits = are_positive && !lengths.empty() && std::ssize(lengths) <= count;
+  std::vector<int64_t> positions;
+  if (fits && lengths.size() == 1) {  // others may have come before
+    for (int64_t i = lengths[0] - count; i < lengths[0]; ++i) positions.push_back(i);
+    if (positions.front() >= 0) return positions;
+  } else if (fits && std::ssize(lengths) == count) {  // one more of each
+    for (const int64_t length : lengths) positions.push_back(length - 1);
+    return positions;
+  } else if (fits) {
+    for (const int64_t length : lengths) {
+      for (int64_t i = 0; i < length && std::ssize(positions) <= count; ++i) positions.push_back(i);
+    }
+    if (std::ssize(positions) == count) return positions;
+  }
+  throw Error(fmt::format("'{}' does not fit {} tokens", printable(tensor.name, 80), count),
+              tensor.file, "save 'positions', too, or leave it out with assay import --skip");
+}
+
 }  // namespace
 
 bool describes_rows(const DumpTensor& tensor) {
@@ -122,9 +146,13 @@ PassRows rows_of(const std::vector<const DumpTensor*>& pass, std::map<std::strin
   if (mask != nullptr && (mask_width < rows.tokens || size_of(*mask).first != rows.batch)) {
     check_count(*mask, masked.size(), count);
   }
-  const bool is_flat = rows.batch == 1 && places != nullptr;
+  const bool has_lengths = places == nullptr && lengths != nullptr && rows.batch == 1;
+  const std::vector<int64_t> lengths_of = numbers_of(lengths);  // once: it may be a stream
+  if (has_lengths) positions = positions_of(*lengths, lengths_of, count);
+  const DumpTensor* of_positions = has_lengths ? lengths : places;
+  const bool is_flat = rows.batch == 1 && of_positions != nullptr;
   const std::vector<int64_t> requests =
-      is_flat ? requests_of(positions, numbers_of(lengths), *places) : std::vector<int64_t>();
+      is_flat ? requests_of(positions, lengths_of, *of_positions) : std::vector<int64_t>();
   const std::vector<int64_t> names = numbers_of(find(pass, {"req_pool_indices"}));
   const std::string given = pass.front()->sequence;
   for (int64_t i = 0; i < count; ++i) {
@@ -141,12 +169,12 @@ PassRows rows_of(const std::vector<const DumpTensor*>& pass, std::map<std::strin
       const auto column = static_cast<size_t>(b * mask_width + mask_width - rows.tokens + t);
       row.is_padding = masked[column] == 0;
     }
-    row.token_idx = places != nullptr                     ? positions[at]
+    row.token_idx = of_positions != nullptr               ? positions[at]
                     : pass.front()->token_idx.has_value() ? *pass.front()->token_idx + t
                                                           : seen;
     if (row.token_idx < 0) {
-      throw Error(fmt::format("'{}' holds a negative position", printable(places->name, 80)),
-                  places->file, kSkipHint);
+      throw Error(fmt::format("'{}' holds a negative position", printable(of_positions->name, 80)),
+                  of_positions->file, kSkipHint);
     }
     if (!row.is_padding) seen = row.token_idx + 1;
     const bool ends =

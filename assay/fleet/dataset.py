@@ -133,15 +133,21 @@ def checked_run(run, folder):
         if type(run.get(name)) is not int or run[name] < 0:
             refuse(f"'{name}' is no count")
     tokens = header.setdefault("tokens", [])
-    if not isinstance(tokens, list) or any(type(token) is not int for token in tokens):
-        refuse("'tokens' is no list of ids")
+    if not isinstance(tokens, list) or any(type(token) is not int for sequence in token_lists(header) for token in sequence):
+        refuse("'tokens' is no list of ids, and no list of such lists")
+
+
+def token_lists(header):
+    """The tokens of each sequence."""
+    tokens = header["tokens"]
+    return tokens if tokens and all(isinstance(sequence, list) for sequence in tokens) else [tokens]
 
 
 def facts_of(run):
     """A run's row in the table."""
     header = run["header"]
     model = header["model"]
-    tokens = ",".join(map(str, header["tokens"]))
+    tokens = ";".join(",".join(map(str, sequence)) for sequence in token_lists(header))
     return {
         "run": run["run"], "night": run["night"], "commit": run["commit"], "added": run["added"],
         "engine": " ".join(filter(None, (header[name] for name in HEADER_FACTS))),
@@ -155,7 +161,8 @@ def case_of(run):
     """What a reference and a run that is held to it have in common."""
     header = run["header"]
     model = header["model"]
-    return (model["sha256"] or (model["name"], model["type"]), tuple(header["tokens"]) or header["prompt"])
+    tokens = sorted(map(tuple, token_lists(header)))  # sequences of a batch have no order
+    return (model["sha256"] or (model["name"], model["type"]), tuple(tokens) if any(tokens) else header["prompt"])
 
 
 def plan(runs, reference):

@@ -238,7 +238,21 @@ TEST_F(MappedComparison, SelectsOneOfSeveralRecordsOfAName) {
   EXPECT_EQ(comparison.unmatched_got, 0);
   ASSERT_EQ(comparison.warnings.size(), 1U);
   EXPECT_THAT(comparison.warnings[0],
-              HasSubstr("1 names that the map does not know were left out: strange"));
+              HasSubstr("1 name is not known to the map and left out: strange"));
+}
+
+// Breaks if a rule hid a layer without a word.
+TEST_F(MappedComparison, WarnsOfOwnNamesThatItLeavesOut) {
+  CompareOptions options;
+  options.ref_map = options.got_map =
+      file(R"({"rules":[{"name":"layer_0_output","to":null},{"name":"scratch","to":null}]})");
+  const std::string log = line("logits", 0, {1.5F, 2.5F}) + line("scratch", 0, {1.5F, 2.5F}) +
+                          line("layer_0_output", 0, {1.5F, 2.5F});
+  const Comparison comparison = compare_logs(put("ref.jsonl", log), put("got.jsonl", log), options);
+  ASSERT_EQ(comparison.warnings.size(), 2U);
+  EXPECT_THAT(comparison.warnings[0],
+              HasSubstr("ref.jsonl: 1 name is Assay's own, but mapped to null and left out: "
+                        "layer_0_output"));
 }
 
 // Breaks if records vanished without a word, or a name of which none was taken counted as there.

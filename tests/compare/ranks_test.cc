@@ -167,6 +167,41 @@ TEST_F(RanksTest, AMissingRankIsAnError) {
   EXPECT_NE(error_of_run(ref, fewer).find("rank tp 4 of 5 is missing"), std::string::npos);
 }
 
+// Breaks if a rank that was given other tokens, all of whose replicas are wrong, were a sequence
+// that nobody compares.
+TEST_F(RanksTest, ARankWithOtherTokensIsNoSequence) {
+  const std::vector<float> right = waves(16);
+  const std::vector<float> wrong = waves(16, 3);
+  const auto run = [&](const std::string& more, const std::string& axis) {
+    const auto file = [&](const char* tokens, const std::vector<float>& values, int64_t rank) {
+      const std::string head = std::string(R"({"assay":1,"tokens":)") + tokens + more + "}\n";
+      return head + line("logits", 0, values, fmt::format(R"(,"rank":{{"{}":{}}})", axis, rank));
+    };
+    return std::vector{file("[5,6]", right, 0), file("[5,9]", wrong, 1)};
+  };
+  const std::string ref = R"({"assay":1,"tokens":[5,6]})"
+                          "\n" +
+                          line("logits", 0, right);
+  for (const std::string axis : {"tp", "pp", "ep"}) {
+    EXPECT_NE(error_of_run(ref, run("", axis))
+                  .find("rank " + axis +
+                        " 1 of 2 has nothing of the "
+                        "sequence '0', which other ranks have"),
+              std::string::npos);
+  }
+  EXPECT_NE(error_of_run(ref, run(R"(,"ranks":{"tp":2})", "tp")).find("has nothing of"),
+            std::string::npos);
+}
+
+// Breaks if records without a rank, which are of the first, made it a rank that is missing.
+TEST_F(RanksTest, RecordsWithoutARankAreOfTheFirst) {
+  const std::string whole = line("logits", 0, waves(16));
+  const std::string replica = line("logits", 0, waves(16), R"(,"rank":{"tp":1})");
+  EXPECT_TRUE(compare_run(whole, {whole, replica}).pass);
+  const std::string wrong = line("logits", 0, waves(16, 3), R"(,"rank":{"tp":1})");
+  EXPECT_FALSE(compare_run(whole, {whole, wrong}).pass);
+}
+
 // Breaks if a record that lacks a part was compared, or its NaN lost.
 TEST_F(RanksTest, ARecordThatLacksAPartIsMissing) {
   const std::vector<float> whole = waves(64);

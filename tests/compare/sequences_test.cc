@@ -147,6 +147,23 @@ TEST_F(SequencesTest, TokensShowWhatIsPadding) {
   EXPECT_EQ(right.evidence.whole, 6);
 }
 
+// Breaks if tokens that an engine left out passed for padding, since they repeat another.
+TEST_F(SequencesTest, TokensOfTheReferenceAreNoPaddingByGuess) {
+  const auto log = [&](const std::string& tokens, const std::string& more,
+                       const std::vector<int>& ids) {
+    return header("[[11,12,13,14]," + tokens + "]", R"(["a","b"])", more) +
+           records("a", {11, 12, 13, 14}) + records("b", ids);
+  };
+  const std::string got = log("[21,22]", "", {21, 22});
+  const Comparison tail = compare(log("[21,22,9,9]", "", {21, 22, 9, 9}), got);
+  EXPECT_FALSE(tail.pass);
+  EXPECT_EQ(tail.evidence.unproven, 2);
+  EXPECT_EQ(tail.evidence.whole, 6);
+  EXPECT_EQ(compare(log("[9,9,21,22]", "", {9, 9, 21, 22}), got).evidence.unproven, 2);
+  EXPECT_TRUE(
+      compare(log("[21,22,9,9]", R"(,"mask":[[1,1,1,1],[1,1,0,0]])", {21, 22, 9, 9}), got).pass);
+}
+
 // Breaks if a folder with a file for each sequence was not one log.
 TEST_F(SequencesTest, AFolderMayHaveAFileForEachSequence) {
   for (const std::string folder : {"ref", "got"}) std::filesystem::create_directories(path(folder));

@@ -184,6 +184,35 @@ class Formats(DumpCase):
                          [("0", 0), ("0", 1), ("1", 0), ("1", 1), ("1", 2), ("1", 3)])  # fmt: skip
         self.assertEqual(np.array(records[0]["values"], np.float32).tobytes(), values["layer_0_output"][0, 2].tobytes())
 
+    def two_sequences(self):
+        """Reference of two sequences, and their tensors [2, tokens, width]."""
+        values, others = tensors(), {name: rows[::-1] + 1 for name, rows in tensors().items()}
+        ids = {"a": IDS, "b": IDS[::-1]}
+        with open(self.folder / "two.jsonl", "w") as log:
+            print(json.dumps({"assay": 1, "tokens": list(ids.values()), "sequences": list(ids)}), file=log)
+            for sequence, of in (("a", values), ("b", others)):
+                for line in self.log(of, "one.jsonl").read_text().splitlines()[1:]:
+                    print(json.dumps({**json.loads(line), "sequence": sequence}), file=log)
+        return {name: np.stack([values[name], others[name]]) for name in values}
+
+    def test_sequences_of_a_batch_are_paired_by_their_tokens(self):
+        both = self.two_sequences()
+        ids = np.array([IDS, IDS[::-1]])
+        save_npz(self.folder, {**both, "input_ids": ids})
+        self.assay("compare", "two.jsonl", "dump.npz", code=0)
+        save_npz(self.folder, {**{name: rows[::-1] for name, rows in both.items()}, "input_ids": ids[::-1]})
+        self.assay("compare", "two.jsonl", "dump.npz", code=0)
+        save_npz(self.folder, {**both, "input_ids": ids + 40})
+        self.assay("compare", "two.jsonl", "dump.npz", code=2)
+
+    def test_lengths_alone_say_which_sequence_a_row_is_of(self):
+        flat = {name: rows.reshape(2 * TOKENS, -1) for name, rows in self.two_sequences().items()}
+        ids = np.array(IDS + IDS[::-1])
+        for lengths, code, text in ([TOKENS, TOKENS], 0, ""), ([TOKENS, 5], 2, "'seq_lens' does not fit 12 tokens"), (
+                [0, 12], 2, "does not fit"), ([11], 2, "does not fit"), ([12], 2, "unproven"):  # fmt: skip
+            save_npz(self.folder, {**flat, "input_ids": ids, "seq_lens": np.array(lengths)})
+            self.assertIn(text, self.assay("compare", "two.jsonl", "dump.npz", code=code).stderr)
+
     def test_heads_before_tokens(self):
         values = np.random.default_rng(1).normal(size=(1, 3, TOKENS, 4)).astype(np.float32)
         np.savez(self.folder / "heads.npz", layer_0_q_rope=values, input_ids=np.array([IDS]))
@@ -222,7 +251,8 @@ class Formats(DumpCase):
         hf = {"model.embed_tokens": "embedding", "model.layers.0": "layer_0_output", "model.layers.1": "layer_1_output",
               "lm_head": "logits"}  # fmt: skip
         values = tensors()
-        dump = save_npz(self.folder, {**{name: values[to] for name, to in hf.items()}, "model.layers.0.extra": values["logits"]})
+        dump = save_npz(self.folder, {**{name: values[to] for name, to in hf.items()}, "model.layers.0.extra": values["logits"],
+                                      "layer_7_output": values["layer_0_output"]})  # fmt: skip
         answer = self.assay("import", dump, "-o", "got.jsonl", "--suggest-map", "map.json", code=0)
         self.assertIn("model.layers.{N}.extra", answer.stderr)
         rules = {rule["name"]: rule["to"] for rule in json.loads((self.folder / "map.json").read_text())["rules"]}

@@ -51,6 +51,23 @@ class Fleet(FleetCase):
             self.assertEqual((report["verdict"], report["summary"]["failed"]), (verdict, failed))
             self.assertAlmostEqual(max(result["rel_l2"] for result in report["results"]) / worst, 1, places=9)
 
+    def test_logs_of_batches_are_runs(self):
+        def add(name, facts, order=1, last=0.5):
+            lines = [{"assay": 1, "model": {"name": "m", "type": "F32"}, "tokens": [[1, 2], [3, 4]][::order],
+                      "sequences": ["a", "b"][::order], **facts}]  # fmt: skip
+            lines += [{"checkpoint": "logits", "token_idx": token, "sequence": sequence, "dtype": "f32", "shape": [3],
+                       "values": [token, ord(sequence), last]} for token in (0, 1) for sequence in "ab"]  # fmt: skip
+            log = self.folder / f"{name}.jsonl"
+            log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+            answer = self.fleet("add", self.folder / "nights", "--commit", name, log)
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+
+        add("ref", {"math": "float64"})
+        add("right", {"engine": "x"}, order=-1)
+        add("wrong", {"engine": "y"}, last=50)
+        _, answer = self.compare(self.folder / "nights")
+        self.assertIn("2 runs held to their references: 1 in parity, 1 diverged", answer.stdout)
+
     def test_values_are_read_only_where_sketches_differ(self):
         logs = []
         for engine, faulty in (("oracle", ()), ("right", ()), ("wrong", (("layer_1_output", 2), ("logits", 3)))):

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -67,10 +68,12 @@ class Merger {
   void add(size_t sequence) {
     const Comparison& part = sequences_[sequence];
     const auto base = static_cast<int32_t>(merged_.checkpoints.size());
+    // By the other log's name where the reference's one is compared a second time.
+    const bool is_named = part.ref_sequence.empty() || !named_.insert(part.ref_sequence).second;
+    const std::string& label = is_named ? part.got_sequence : part.ref_sequence;
     for (const CheckpointName& name : part.checkpoints) {
       merged_.checkpoints.push_back(name);
-      merged_.checkpoints.back().sequence =
-          part.ref_sequence.empty() ? part.got_sequence : part.ref_sequence;
+      merged_.checkpoints.back().sequence = label;
       merged_.order.push_back(order_.at(name.name) * std::ssize(sequences_) +
                               static_cast<int64_t>(sequence));
     }
@@ -168,6 +171,7 @@ class Merger {
 
   const std::vector<Comparison>& sequences_;
   std::map<std::string, int64_t> order_;
+  std::set<std::string> named_;  // sequences of the reference
   Comparison merged_;
 };
 

@@ -94,7 +94,12 @@ class SequencePairer {
       taken_[0] = true;
     }
     for (int64_t i = 0; i < std::ssize(got_); ++i) {
-      if (!taken_[static_cast<size_t>(i)]) pairs_.push_back({-1, i});
+      if (taken_[static_cast<size_t>(i)]) continue;
+      // A sequence that is there twice is held to the reference's twice.
+      const auto same = std::ranges::find_if(ref_, [&](const auto& reference) {
+        return same_tokens(*reference, *got_[static_cast<size_t>(i)]);
+      });
+      pairs_.push_back({same == ref_.end() ? -1 : same - ref_.begin(), i});
     }
     return std::move(pairs_);
   }

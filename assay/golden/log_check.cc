@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "assay/compare/checkpoint_order.h"
+#include "assay/compare/self_check.h"
+#include "assay/golden/floors.h"
 #include "assay/log/log_reader.h"
 #include "base/error.h"
 #include "model/architecture.h"
@@ -92,6 +94,7 @@ class LogCheck {
     if (!reader.warnings().empty()) fail("its last line is cut off");
     check_checkpoints();
     for (const auto& [checkpoint, positions] : seen_) check_positions(checkpoint, positions);
+    check_tolerances();
   }
 
  private:
@@ -116,6 +119,11 @@ class LogCheck {
     const char* reason = unusable_reason(record);
     if (reason != nullptr) {
       fail(fmt::format("has {} of '{}' at {}", reason, record.checkpoint, record.token_idx));
+    }
+    const std::string_view contradiction = contradiction_of(record);
+    if (!contradiction.empty()) {
+      fail(fmt::format("has '{}' at {}, of which {} contradict each other", record.checkpoint,
+                       record.token_idx, contradiction));
     }
     if (!seen_[record.checkpoint].insert(record.token_idx).second) {
       fail(fmt::format("has '{}' at {} twice", record.checkpoint, record.token_idx));
@@ -155,6 +163,16 @@ class LogCheck {
     }
     return (op == "q_rope" || op == "k_rope") &&
            (architecture->unrotated_period > 0 || architecture->rotated != Rotated::kAll);
+  }
+
+  // What a right engine is held to.
+  void check_tolerances() const {
+    try {
+      const Policy policy = floor_policy(manifest_, file_);
+      for (const auto& [checkpoint, positions] : seen_) policy.tolerance(checkpoint);
+    } catch (const Error& error) {
+      fail(fmt::format("cannot be compared with: {}", error.what()));
+    }
   }
 
   void demand(const std::string& checkpoint) const {

@@ -60,6 +60,9 @@ TEST_F(GoldenReview, ALogThatLacksALayerIsRefused) {
   }
   write();
   replace_in(path("manifest.json"), "\"layers\"", "\"ops\"");
+  const std::string floor = R"({"f32_vs_f64": {"max": 1e-6}}, )";
+  replace_in(path("manifest.json"),
+             "\"output\": ", "\"attn\": " + floor + "\"q\": " + floor + "\"output\": ");
   put_log("f32.jsonl", all);
   put("golden/inventory.txt", golden({"list", "--inventory"}).out);
   ASSERT_EQ(golden({"verify"}).err, "");
@@ -100,6 +103,27 @@ TEST_F(GoldenReview, WhatGoesFromAGoldenIsToldByNameAndEndsTheReviewWithOne) {
   EXPECT_THAT(outcome.out, HasSubstr("\n    1 record of layer_0_output would go, or hold less\n"));
   golden({"reject"});
   expect_refused(with_values("[]"), "f32.jsonl.new: has no value of 'layer_0_output' at 0");
+}
+
+// Breaks if a golden that no right engine passes were verified: its records contradict themselves,
+// or its manifest has no floor for them.
+TEST_F(GoldenReview, AGoldenThatARightEngineFailsIsNotVerified) {
+  std::string log = golden_->contents().at("f32.jsonl");
+  const size_t at = log.find("[1, 1, 1, 1]", log.find("\"layer_0_output\""));
+  ASSERT_NE(at, std::string::npos);
+  log.insert(at + 12, R"(, "summary": {"min": 1, "max": 7, "mean": 1, "l2": 2})");
+  put_log("f32.jsonl", log);
+  EXPECT_THAT(golden({"verify"}).err, HasSubstr("f32.jsonl: has 'layer_0_output' at 0, of which"));
+  golden_->write("", "");
+  std::string manifest = golden_->contents().at("manifest.json");
+  const size_t chosen = manifest.find("\"floor\": \"");
+  ASSERT_NE(chosen, std::string::npos);
+  manifest.insert(chosen + 10, "no_");
+  std::ofstream(golden_->folder() + "manifest.json") << manifest;
+  const Outcome outcome = golden({"verify"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("cannot be compared with: "));
+  EXPECT_THAT(outcome.err, HasSubstr("has no floor 'no_"));
 }
 
 // Breaks if a golden were taken that nothing, or anything, is within the tolerance of.

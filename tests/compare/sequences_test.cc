@@ -147,6 +147,22 @@ TEST_F(SequencesTest, TokensShowWhatIsPadding) {
   EXPECT_EQ(right.evidence.whole, 6);
 }
 
+// Breaks if one of two sequences with the same tokens were compared with nothing.
+TEST_F(SequencesTest, ASequenceThatIsThereTwiceIsComparedTwice) {
+  const std::string ref = header("[[11,12]]", R"(["a"])") + records("a", {11, 12});
+  const auto twice = [&](float off_of_x, float off_of_y) {
+    return header("[[11,12],[11,12]]", R"(["x","y"])") + records("x", {11, 12}, off_of_x) +
+           records("y", {11, 12}, off_of_y);
+  };
+  const Comparison same = compare(ref, twice(0, 0));
+  EXPECT_TRUE(same.pass);
+  EXPECT_EQ(same.compared, 4);
+  EXPECT_FALSE(compare(ref, twice(2, 0)).pass);
+  const Comparison wrong = compare(ref, twice(0, 2));
+  ASSERT_TRUE(wrong.first_divergence);
+  EXPECT_EQ(wrong.first_divergence->checkpoint.sequence, "y");
+}
+
 // Breaks if tokens that an engine left out passed for padding, since they repeat another.
 TEST_F(SequencesTest, TokensOfTheReferenceAreNoPaddingByGuess) {
   const auto log = [&](const std::string& tokens, const std::string& more,

@@ -20,11 +20,6 @@ constexpr int kNoLayer = std::numeric_limits<int>::max();
 constexpr std::string_view kNoRouter =
     "the router's logits, which would show a near tie, are not compared there";
 
-// Checkpoints with a part for each of a token's experts, in the order of their ids.
-constexpr Checkpoint kByExpert[] = {Checkpoint::kExpertWeights, Checkpoint::kFfnGate,
-                                    Checkpoint::kFfnUp, Checkpoint::kFfnAct,
-                                    Checkpoint::kExpertOut};
-
 bool reads_experts(Checkpoint checkpoint) {
   return checkpoint > Checkpoint::kExperts &&
          (checkpoint < Checkpoint::kSharedGate || checkpoint > Checkpoint::kSharedOut);

@@ -176,6 +176,7 @@ class LogIndex {
   void expand(const std::map<int64_t, int32_t>& rows_at);
   void check_duplicate(int64_t first, const IndexEntry& second);
   bool check_group(IndexEntry& entry);
+  bool has_known_experts(const IndexEntry& entry);
   void check_groups();
   void check_overlap(const IndexEntry& a, const IndexEntry& b) const;
   std::string where(const IndexEntry& entry) const;

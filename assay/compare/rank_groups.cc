@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "assay/compare/checkpoint_order.h"
 #include "assay/compare/log_index.h"
 #include "assay/compare/record_content.h"
 #include "assay/compare/self_check.h"
@@ -52,6 +53,12 @@ std::optional<Rank> missing_rank(const std::vector<RankAxis>& axes, const Rank& 
     }
     if (i == 0) return std::nullopt;
   }
+}
+
+// Whether its experts are at different ranks.
+bool is_cut_by_expert(const Dims& dims) {
+  const size_t first = dims.is_sequence() ? 1 : 0;
+  return dims.axes.size() > first && std::ranges::count(dims.axes[first].cut, RankAxis::kEp) > 0;
 }
 
 std::vector<Rank> ranks_of(const std::vector<RankPart>& parts) {
@@ -124,11 +131,35 @@ bool LogIndex::check_group(IndexEntry& entry) {
   return false;
 }
 
+// Whether it is known which expert each part of a record is of: beside ids that are not cut as the
+// record is, parts in the order of the ranks could be of any. A warning says so once.
+bool LogIndex::has_known_experts(const IndexEntry& entry) {
+  const auto is_cut = [&](const IndexEntry& each) {
+    return each.group >= 0 &&
+           is_cut_by_expert(dims_of(*run_, groups_[static_cast<size_t>(each.group)].front()));
+  };
+  const std::string& checkpoint = names_.name(entry.checkpoint);
+  const CheckpointName name = parse_checkpoint_name(checkpoint);
+  const auto op = find_checkpoint(name.op, name.layer >= 0);
+  if (name.layer < 0 || !op || !std::ranges::count(kByExpert, *op) || !is_cut(entry)) return true;
+  const std::string ids = checkpoint_name(Checkpoint::kExperts, name.layer);
+  const auto place = by_key_.find({names_.find(ids), entry.token_idx});
+  if (place == by_key_.end() || is_cut(entries_[static_cast<size_t>(place->second)])) return true;
+  if (missing_records_.size() == missing_of_map_) {
+    warnings_.push_back(fmt::format(
+        "{}: '{}' at token {} has its experts in the order of the ranks, which '{}' does not have: "
+        "cut both by ep",
+        printable(where(entry)), printable(checkpoint, 60), entry.token_idx, ids));
+  }
+  missing_records_.push_back({checkpoint, entry.token_idx});
+  return false;
+}
+
 void LogIndex::check_groups() {
   if (groups_.empty()) return;
   std::vector<IndexEntry> complete;
   for (IndexEntry& entry : entries_) {
-    const bool good = entry.group < 0 || check_group(entry);
+    const bool good = entry.group < 0 || (check_group(entry) && has_known_experts(entry));
     (good ? complete : incomplete_).push_back(entry);
   }
   entries_ = std::move(complete);

@@ -294,8 +294,9 @@ void RunIndexer::check_ranks_of_sequences() const {
                       rank_axis_name(axis), missing, along(run_->sizes, axis),
                       printable(sequences_[i]->sequence_, 40)),
           run_->path,
-          "if it was given other tokens than they were, that is the fault; else log the same "
-          "tokens in the headers of all ranks");
+          "if it was given other tokens than they were, that is the fault; processes of which each "
+          "has "
+          "sequences of its own are no ranks of one another: leave out 'rank' and 'ranks'");
     }
   }
 }

@@ -43,9 +43,10 @@ def load_pickle(path):
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         unsafe = "weights_only" in str(error) or "Unsupported" in str(error)
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise Refused(f"{path}: " + ("it holds more than tensors, texts and numbers, and running a pickle is "
                                      "not safe; save the tensors alone" if unsafe else
-                                     "cannot be read by torch.load: " + " ".join(str(error).split())[:200])) from None
+                                     f"cannot be read by torch.load ({reason}); save it again")) from None
 
 
 def tensors_in(value, name=""):

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <tuple>
@@ -106,13 +107,28 @@ class LogMaker {
   }
 
   void find_rows() {
-    std::map<std::tuple<int64_t, int64_t, int64_t, std::string>, std::map<std::string, int64_t>>
-        next;
+    struct Before {
+      std::map<std::string, int64_t> tokens;  // of each sequence
+      std::optional<int64_t> step;
+    };
+    std::map<std::tuple<int64_t, int64_t, int64_t, std::string>, Before> of;
+    std::optional<std::pair<int64_t, int64_t>> gap;
     for (auto& [key, pass] : passes_) {
       const auto& [pp, tp, ep, sequence, step, token] = key;
-      pass.rows = rows_of(pass.tensors, next[{pp, tp, ep, sequence}]);
+      Before& before = of[{pp, tp, ep, sequence}];
+      pass.rows = rows_of(pass.tensors, before.tokens);
       for (const TokenRow& row : pass.rows.rows) sequences_.insert(row.sequence);
+      if (!gap && before.step && step.first > *before.step + 1 && !pass.rows.has_places) {
+        gap = {*before.step, step.first};
+      }
+      before.step = step.first;
     }
+    if (!gap) return;
+    result_.warnings.push_back(
+        fmt::format("{}: after pass {} comes {}: its tokens are counted on, as if there were none "
+                    "between; save "
+                    "'positions', too, if there were",
+                    printable(path_), gap->first, gap->second));
   }
 
   // The tokens of each sequence are those of its first pass, the prompt's; of all sequences, or of

@@ -153,6 +153,7 @@ PassRows rows_of(const std::vector<const DumpTensor*>& pass, std::map<std::strin
   const bool is_flat = rows.batch == 1 && of_positions != nullptr;
   const std::vector<int64_t> requests =
       is_flat ? requests_of(positions, lengths_of, *of_positions) : std::vector<int64_t>();
+  rows.has_places = of_positions != nullptr || pass.front()->token_idx.has_value();
   const std::vector<int64_t> names = numbers_of(find(pass, {"req_pool_indices"}));
   const std::string given = pass.front()->sequence;
   for (int64_t i = 0; i < count; ++i) {

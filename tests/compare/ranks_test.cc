@@ -309,6 +309,28 @@ TEST_F(RanksTest, LayersAndExpertsMayBeAtDifferentRanks) {
   EXPECT_FALSE(compare_run(ref, ranks(0.6F)).pass);
 }
 
+// Breaks if parts of experts in the order of the ranks were held to ids that each rank has whole: a
+// right run would be wrong.
+TEST_F(RanksTest, PartsOfExpertsNeedIdsThatAreCutAlike) {
+  const std::vector<float> ids = {9, 2, 4};
+  const std::string ref = line("layer_1_experts", 0, ids) +
+                          line("layer_1_expert_weights", 0, {0.5, 0.3F, 0.2F}) +
+                          line("layer_1_output", 0, waves(8, 1));
+  const auto rank = [&](const std::vector<float>& weights, int64_t ep) {
+    return text(part("layer_1_experts", 0, ids, {3}, "", {.ep = ep})) +
+           text(part("layer_1_expert_weights", 0, weights, {std::ssize(weights)}, "e[ep]",
+                     {.ep = ep})) +
+           text(part("layer_1_output", 0, waves(8, 1), {8}, "", {.ep = ep}));
+  };
+  const Comparison comparison = compare_run(ref, {rank({0.3F, 0.2F}, 0), rank({0.5F}, 1)});
+  EXPECT_EQ(comparison.failed, 0);
+  EXPECT_EQ(comparison.evidence.whole, 2);
+  EXPECT_EQ(comparison.evidence.unproven, 1);
+  EXPECT_FALSE(comparison.pass);
+  ASSERT_FALSE(comparison.warnings.empty());
+  EXPECT_NE(comparison.warnings[0].find("cut both by ep"), std::string::npos);
+}
+
 // Breaks if parts of which only heads and sketches are logged were not held to the whole, each to
 // its own elements.
 TEST_F(RanksTest, SketchesOfPartsAreHeldToTheirPartOfTheWhole) {

@@ -213,6 +213,16 @@ class Formats(DumpCase):
             save_npz(self.folder, {**flat, "input_ids": ids, "seq_lens": np.array(lengths)})
             self.assertIn(text, self.assay("compare", "two.jsonl", "dump.npz", code=code).stderr)
 
+    def test_a_pass_that_is_missing_is_told(self):
+        values = tensors()
+        for step, rows in ((0, slice(0, 4)), (2, slice(4, TOKENS))):
+            (self.folder / "dump" / f"step{step}").mkdir(parents=True)
+            for name, each in values.items():
+                np.save(self.folder / "dump" / f"step{step}" / f"{name}.npy", each[rows])
+        self.assertIn("after pass 0 comes 2", self.assay("import", "dump", "-o", "got.jsonl", code=0).stderr)
+        (self.folder / "dump" / "step2").rename(self.folder / "dump" / "step1")
+        self.assertEqual(self.assay("import", "dump", "-o", "got.jsonl", code=0).stderr.count("after pass"), 0)
+
     def test_heads_before_tokens(self):
         values = np.random.default_rng(1).normal(size=(1, 3, TOKENS, 4)).astype(np.float32)
         np.savez(self.folder / "heads.npz", layer_0_q_rope=values, input_ids=np.array([IDS]))

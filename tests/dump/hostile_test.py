@@ -45,6 +45,9 @@ class Hostile(DumpCase):
         path.write_bytes(data)
         return path
 
+    def test_an_empty_file_of_torch_says_why(self):
+        self.refused(self.put("empty.pt", b""), "empty.pt: cannot be read by torch.load (EOFError", "save it again")
+
     def test_a_pickle_that_runs_code_runs_nothing(self):
         trap = self.folder / "trap"
         inner = {"layer_0_output": torch.zeros(2, 4), "more": Payload(str(trap))}

@@ -22,8 +22,9 @@ int interrupting_signal() noexcept;
 // and then; ThreadPool::parallel_for() does.
 void check_interrupted();
 
-// After interrupt(), asks the process `child`, which the caller waits for, to end too.
-void pass_interrupt_on(pid_t child) noexcept;
+// After interrupt(), asks the process `child`, which the caller waits for, to end too; whether it
+// did.
+bool pass_interrupt_on(pid_t child) noexcept;
 
 // Waits for the end of the process `child`, which runs `command`, and returns its wait status. An
 // interrupt is passed on to it, and thrown as Interrupted once it has ended. Throws Error if the

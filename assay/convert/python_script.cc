@@ -1,6 +1,7 @@
 #include "assay/convert/python_script.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,16 +24,21 @@ namespace assay {
 namespace {
 
 // Reads what `child` writes until it closes its end; keeps the last part, which has the reason.
+// Looks for an interrupt again and again: a read that waits would miss one that comes just before
+// it.
 std::string read_end(int fd, pid_t child) {
   constexpr size_t kKept = 16384;
+  constexpr int kWait = 50;  // ms
   std::string text;
   char piece[4096];
+  bool asked = false;
   for (;;) {
+    asked = asked || pass_interrupt_on(child);
+    pollfd waiting{fd, POLLIN, 0};
+    const int ready = poll(&waiting, 1, kWait);
+    if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
     const ssize_t got = read(fd, piece, sizeof(piece));
-    if (got < 0 && errno == EINTR) {
-      pass_interrupt_on(child);
-      continue;
-    }
+    if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return text;
     text.append(piece, static_cast<size_t>(got));
     if (text.size() > kKept) text.erase(0, text.size() - kKept);

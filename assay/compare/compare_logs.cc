@@ -86,9 +86,11 @@ std::vector<Logs> pair_logs(const Sequences& ref, const Sequences& got) {
     const std::shared_ptr<LogIndex> b = side(got, pair.got);
     a->expand_like(*b);
     b->expand_like(*a);
-    a->leave_out_padding();
-    b->leave_out_padding();
     pairs.push_back({a, b});
+  }
+  // Once all are expanded: a sequence may be in two pairs.
+  for (const Sequences* all : {&ref, &got}) {
+    for (const auto& sequence : *all) sequence->leave_out_padding();
   }
   return pairs;
 }

@@ -198,6 +198,9 @@ void LogIndex::leave_out_padding() {
   }
   const size_t left_out = leave_out(entries_);
   leave_out(incomplete_);
+  for (const MissingRecord& record : missing_records_) {
+    if (mask_is_guess_ && is_padding(record.token_idx)) unproven.push_back(record);
+  }
   leave_out(missing_records_);
   missing_records_.insert(missing_records_.end(), unproven.begin(), unproven.end());
   index_keys();

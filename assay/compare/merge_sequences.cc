@@ -68,9 +68,9 @@ class Merger {
   void add(size_t sequence) {
     const Comparison& part = sequences_[sequence];
     const auto base = static_cast<int32_t>(merged_.checkpoints.size());
-    // By the other log's name where the reference's one is compared a second time.
-    const bool is_named = part.ref_sequence.empty() || !named_.insert(part.ref_sequence).second;
-    const std::string& label = is_named ? part.got_sequence : part.ref_sequence;
+    std::string label = part.ref_sequence.empty() ? part.got_sequence : part.ref_sequence;
+    // The other log's name alone may be that of another sequence of the reference.
+    if (!named_.insert(label).second) label += " as " + part.got_sequence;
     for (const CheckpointName& name : part.checkpoints) {
       merged_.checkpoints.push_back(name);
       merged_.checkpoints.back().sequence = label;
@@ -171,7 +171,7 @@ class Merger {
 
   const std::vector<Comparison>& sequences_;
   std::map<std::string, int64_t> order_;
-  std::set<std::string> named_;  // sequences of the reference
+  std::set<std::string> named_;  // sequences that have been added
   Comparison merged_;
 };
 

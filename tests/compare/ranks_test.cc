@@ -168,7 +168,7 @@ TEST_F(RanksTest, AMissingRankIsAnError) {
 }
 
 // Breaks if a rank that was given other tokens, all of whose replicas are wrong, were a sequence
-// that nobody compares.
+// that nothing is compared with.
 TEST_F(RanksTest, ARankWithOtherTokensIsNoSequence) {
   const std::vector<float> right = waves(16);
   const std::vector<float> wrong = waves(16, 3);

@@ -11,6 +11,7 @@
 #include "assay/record/run.h"
 #include "base/error.h"
 #include "engine/gguf.h"
+#include "tests/support/named_case.h"
 #include "tests/support/temporary_folder.h"
 
 namespace assay {
@@ -31,16 +32,11 @@ uintmax_t bytes_of(const std::string& path) {
   return bytes;
 }
 
-// The feature that GoogleTest's filter names, as ctest does for each case, or all of them.
-std::string named_feature() {
-  const std::string filter = GTEST_FLAG_GET(filter);
-  const size_t slash = filter.rfind('/');
-  if (slash == std::string::npos || filter.find_first_of("*?:") != std::string::npos) return "*";
-  return filter.substr(slash + 1);
-}
-
 const std::vector<Feature>& suite() {
-  static const std::vector<Feature> features = read_suite(kSuiteFolder, {named_feature()});
+  static const std::vector<Feature> features = [] {
+    const std::string name = testing_support::named_case();
+    return read_suite(kSuiteFolder, {name.empty() ? "*" : name});
+  }();
   return features;
 }
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
@@ -17,6 +15,7 @@
 #include "assay/golden/inventory.h"
 #include "assay/golden/manifest.h"
 #include "assay/golden/verify.h"
+#include "tests/support/named_case.h"
 
 namespace assay {
 
@@ -42,7 +41,8 @@ struct GoldenModel {
   std::string type;
   std::string path;  // empty where the file is not here
   std::string source;
-  std::string command;  // that makes the file, where the manifest has one
+  std::string command;         // that makes the file, where the manifest has one
+  bool goes_all_ways = false;  // one type of each model, where a case takes seconds
   std::string sha256;
   std::vector<GoldenSequence> sequences;
   Inventory inventory;  // what `sequences` are made of
@@ -54,14 +54,9 @@ struct GoldenModel {
 // Small models are held to 2e-6 everywhere, whatever their floors allow: Assay promises it. Real
 // weights are held to 1e-4, whatever a manifest says. The manifest must outlive the result.
 inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile& file) {
-  GoldenModel golden{manifest.model,
-                     file.type,
-                     find_model_file(manifest, file),
-                     file.source,
-                     file.command,
-                     file.sha256,
-                     {},
-                     {}};
+  GoldenModel golden{manifest.model, file.type,    find_model_file(manifest, file),
+                     file.source,    file.command, false,
+                     file.sha256,    {},           {}};
   const auto policy = std::make_shared<const Policy>(floor_policy(manifest, file));
   // Read by the test that needs it, so that missing files fail the test and not the listing of
   // tests.
@@ -123,11 +118,11 @@ inline GoldenModel golden_model(const GoldenManifest& manifest, const GoldenFile
   return golden;
 }
 
-// Whether GoogleTest's filter names a case of this model, which names of cases begin with.
-inline bool names_case_of(const std::string& filter, std::string model) {
+// Whether a case is of this model, whose name it begins with.
+inline bool is_case_of(const std::string& name, std::string model) {
   std::replace_if(
       model.begin(), model.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
-  return filter.find("/" + model + "_") != std::string::npos;
+  return name.starts_with(model + "_");
 }
 
 // The manifests of golden/. Cases point into them: copies would take most of the time of a test
@@ -137,11 +132,9 @@ inline const std::vector<GoldenManifest>& golden_manifests_of_tests() {
   if (!all.empty()) return all;
   const std::string root = std::string(ASSAY_SOURCE_DIR) + "/golden";
   std::vector<std::string> models = golden_models(root);
-  const std::string filter = GTEST_FLAG_GET(filter);
-  const auto is_named = [&](const std::string& model) { return names_case_of(filter, model); };
-  if (filter.find_first_of("*?:") == std::string::npos && std::ranges::any_of(models, is_named)) {
-    std::erase_if(models, std::not_fn(is_named));
-  }
+  const std::string name = testing_support::named_case();
+  const auto is_named = [&](const std::string& model) { return is_case_of(name, model); };
+  if (std::ranges::any_of(models, is_named)) std::erase_if(models, std::not_fn(is_named));
   for (const std::string& model : models) {
     all.push_back(read_golden_manifest(golden_folder(root, model) + kManifestName));
   }
@@ -153,7 +146,11 @@ inline const std::vector<GoldenModel>& golden_models_of_tests() {
   static std::vector<GoldenModel> all;
   if (!all.empty()) return all;
   for (const GoldenManifest& manifest : golden_manifests_of_tests()) {
+    const size_t first = all.size();
     for (const GoldenFile& file : manifest.files) all.push_back(golden_model(manifest, file));
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto k = std::find_if(begin, all.end(), [](auto& one) { return one.type == "Q4_K_M"; });
+    if (begin != all.end()) (k == all.end() ? begin : k)->goes_all_ways = true;
   }
   return all;
 }

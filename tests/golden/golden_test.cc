@@ -84,7 +84,7 @@ bool is_for(const GoldenSequence& sequence, Backend backend, Surface surface) {
 // all ways, and the others those two that differ in their kernels.
 bool is_for(Math math, const GoldenModel& golden, Backend backend, Surface surface) {
   const bool is_slow = backend == Backend::kEmulated || !golden.source.empty();
-  if (is_slow && golden.type != "Q4_K_M" && surface != Surface::kAtOnce &&
+  if (is_slow && !golden.goes_all_ways && surface != Surface::kAtOnce &&
       surface != Surface::kTokenByToken) {
     return false;
   }

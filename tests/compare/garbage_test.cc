@@ -128,7 +128,7 @@ TEST(Garbage, ConstantTailOfLogitsIsPadding) {
 TEST(Garbage, MaskedLogitsArePaddingAnywhere) {
   for (const float mask : {-1e4F, -65504.0F, -1e30F, std::numeric_limits<float>::lowest()}) {
     std::vector<float> values = normal_values(100);
-    for (const size_t place : {0, 40, 99}) values[place] = mask;
+    for (const size_t place : {0U, 40U, 99U}) values[place] = mask;
     EXPECT_THAT(indices(values, GarbageReason::kPadding), ElementsAre(0, 40, 99)) << mask;
   }
   std::vector<float> most = normal_values(100);

@@ -79,7 +79,7 @@ TEST(ReadAsLogits, KeepsRecordsWithMoreInformation) {
   logits.checkpoint = "logits";
   read_as_logits(logits);
   EXPECT_FALSE(logits.summary) << "it has another name";
-  for (const size_t count : {2, 10}) {
+  for (const size_t count : {2U, 10U}) {
     Record summarised = head_of(log_softmax(kLogitsRecord), 4, true, false);
     const Summary before = *summarised.summary;
     summarised.top = top_of(log_softmax(kLogitsRecord), count).top;

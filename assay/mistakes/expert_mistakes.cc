@@ -363,7 +363,7 @@ std::vector<Mistake> order_mistakes() {
                                Checkpoint::kFfnOut, "token with several experts", has_several)}),
       reordered("gives each of a token's experts the weight of the next",
                 [](std::vector<int64_t>& order, const float*) {
-                  std::ranges::rotate(order, order.begin() + 1);
+                  std::rotate(order.begin(), order.begin() + 1, order.end());
                 },
                 has_three, {}),
       // The experts are computed by ascending ids, the weights stay in the order of the choice.

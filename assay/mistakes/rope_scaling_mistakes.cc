@@ -126,7 +126,7 @@ std::vector<double> other_contexts(const Network& network) {
   const auto own = static_cast<double>(config.rope_original_context_length);
   std::erase_if(lengths, [own](double length) { return length < 1.0 || length == own; });
   std::ranges::sort(lengths);
-  lengths.erase(std::ranges::unique(lengths).begin(), lengths.end());
+  lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
   return lengths;
 }
 

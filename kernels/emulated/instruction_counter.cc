@@ -66,7 +66,7 @@ std::vector<uint64_t> words_of(const Addresses& address, uint32_t mask, unsigned
     }
   }
   std::ranges::sort(words);
-  words.erase(std::ranges::unique(words).begin(), words.end());
+  words.erase(std::unique(words.begin(), words.end()), words.end());
   return words;
 }
 

@@ -142,8 +142,8 @@ TEST_F(PolicyTest, RejectsMalformedFloors) {
        "is no SHA-256"},
   };
   for (const auto& [text, message] : cases) {
-    EXPECT_THAT(error_of([&] { Policy::from_file(put("p.json", text)); }), HasSubstr(message))
-        << text;
+    const std::string path = put("p.json", text);
+    EXPECT_THAT(error_of([&] { Policy::from_file(path); }), HasSubstr(message)) << text;
   }
 }
 

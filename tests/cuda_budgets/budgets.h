@@ -77,7 +77,8 @@ class Budgets {
   std::map<std::string, Costs> read(const std::string& section) {
     std::map<std::string, Costs> result;
     if (!document_.HasMember(section.c_str())) return result;
-    for (const auto& entry : document_[section.c_str()].GetObject()) {
+    const rapidjson::Value& entries = document_[section.c_str()];
+    for (const auto& entry : entries.GetObject()) {
       for (const auto& figure : entry.value.GetObject()) {
         result[entry.name.GetString()][figure.name.GetString()] = figure.value.GetUint64();
       }
@@ -95,11 +96,10 @@ class Budgets {
       }
       entries.AddMember(rapidjson::Value(name.c_str(), memory), figures, memory);
     }
-    const auto there = document_.FindMember(section.c_str());
-    if (there == document_.MemberEnd()) {
-      document_.AddMember(rapidjson::Value(section.c_str(), memory), entries, memory);
+    if (document_.HasMember(section.c_str())) {
+      document_[section.c_str()] = entries;
     } else {
-      there->value = entries;
+      document_.AddMember(rapidjson::Value(section.c_str(), memory), entries, memory);
     }
     write();
   }

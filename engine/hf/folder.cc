@@ -13,6 +13,7 @@
 #include "base/json_file.h"
 #include "engine/hf/config.h"
 #include "engine/hf/expert_tensors.h"
+#include "engine/hf/parts.h"
 #include "engine/hf/safetensors.h"
 #include "engine/hf/tensor_forms.h"
 #include "model/hyperparameter_keys.h"
@@ -164,6 +165,7 @@ class TensorList {
     const OpSpec embedding = {.kind = OpKind::kEmbedding, .tensor = "token_embd"};
     const OpSpec norm = {.kind = OpKind::kNorm, .tensor = "output_norm"};
     require(embedding, "", "");
+    check_vocabulary();
     if (config_.architecture->position == PositionKind::kLearned) {
       require({.kind = OpKind::kEmbedding, .tensor = "position_embd"}, "", "");
     }
@@ -288,12 +290,23 @@ class TensorList {
     const std::string_view known = hf_module(*config_.model, op.tensor);
     const std::string module = from + std::string(known.empty() ? op.tensor : known);
     if (!names_.contains(name + ".weight")) missing(module + ".weight");
-    if (op.bias == Presence::kAlways && !names_.contains(name + ".bias")) missing(module + ".bias");
+    const bool biased = op.bias != Presence::kNever && has_bias(config_, op);
+    if (biased && !names_.contains(name + ".bias")) missing(module + ".bias");
   }
 
   void require(const OpSpec& op, const std::string& from, const std::string& to) {
     add(op, from, to);
     check_has(op, from, to);
+  }
+
+  // The tensors so far are those of the embedding.
+  void check_vocabulary() const {
+    const int64_t rows = content_.tensors.back().dims.back();
+    if (rows == config_.n_vocab) return;
+    throw Error(
+        fmt::format("vocab_size is {}, and the embedding has {} rows", config_.n_vocab, rows),
+        (fs::path(folder_) / kConfig).string(),
+        "the folder is incomplete, or config.json is another model's");
   }
 
   void add_output() {

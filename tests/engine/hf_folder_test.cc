@@ -399,5 +399,17 @@ TEST_F(HfFolder, TheHashCoversConfigAndWeights) {
             std::filesystem::path(folder_).filename().string());
 }
 
+// Breaks if a model were run without what its config.json asks for.
+TEST_F(HfFolder, WhatTheConfigAsksForIsThere) {
+  EXPECT_THAT(refusal(llama_config(R"(, "attention_bias": true)"), llama()),
+              HasSubstr("tensor 'model.layers.0.self_attn.q_proj.bias' is missing"));
+  EXPECT_THAT(refusal(llama_config(R"(, "mlp_bias": true)"), llama()),
+              HasSubstr("proj.bias' is missing"));
+  HfTensors tensors = llama();
+  tensors["model.embed_tokens.weight"].shape = {2, 8};
+  EXPECT_THAT(refusal(llama_config(), tensors),
+              HasSubstr("vocab_size is 3, and the embedding has 2 rows"));
+}
+
 }  // namespace
 }  // namespace assay

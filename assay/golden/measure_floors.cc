@@ -167,7 +167,7 @@ void check_honest(const Comparison& comparison, bool accept_jumps) {
   if (!accept_jumps) refuse_jump(comparison);
 }
 
-// The floors of the reference's checkpoints, by their place in the network.
+// The floors of the reference's checkpoints.
 class Collector {
  public:
   void add(const Comparison& comparison, size_t run) {
@@ -175,11 +175,13 @@ class Collector {
       const auto checkpoint = static_cast<size_t>(result.checkpoint);
       // Ids are equal, or a flip, which is refused.
       if (is_experts(comparison.checkpoints[checkpoint])) continue;
-      MeasuredFloor& floor = floors_[comparison.order[checkpoint]];
+      const std::string& name = comparison.checkpoints[checkpoint].name;
+      MeasuredFloor& floor = floors_[name];
       const double rel_l2 = result.metrics.rel_l2;
       tokens_.insert(result.token_idx);
+      if (floor.records == 0) places_.emplace_back(comparison.order[checkpoint], name);
       if (floor.records++ == 0 || rel_l2 > floor.rel_l2) {
-        floor.checkpoint = comparison.checkpoints[checkpoint].name;
+        floor.checkpoint = name;
         floor.rel_l2 = rel_l2;
         floor.token_idx = result.token_idx;
         floor.run = run;
@@ -189,14 +191,17 @@ class Collector {
 
   int64_t tokens() const { return std::ssize(tokens_); }
 
-  std::vector<MeasuredFloor> floors() const {
+  // As the network computes. What only a later run has may stand elsewhere: its places count more.
+  std::vector<MeasuredFloor> floors() {
+    std::ranges::sort(places_);
     std::vector<MeasuredFloor> floors;
-    for (const auto& [place, floor] : floors_) floors.push_back(floor);
+    for (const auto& [place, name] : places_) floors.push_back(floors_.at(name));
     return floors;
   }
 
  private:
-  std::map<int64_t, MeasuredFloor> floors_;
+  std::map<std::string, MeasuredFloor> floors_;
+  std::vector<std::pair<int64_t, std::string>> places_;
   std::set<int64_t> tokens_;
 };
 

@@ -162,5 +162,18 @@ TEST_F(FloorsCommand, WhatIsNoNoiseLeavesNoFile) {
                ref + ": the report would overwrite its input; give another -o");
 }
 
+// Breaks if runs that log other checkpoints besides mixed the floors of two: places of the network
+// are counted among what both log.
+TEST_F(FloorsCommand, RunsMayLogMoreThanOthers) {
+  const std::string ref = exact();
+  const std::string some = log("some.jsonl", {"--sketch", "--kv", "f16"});
+  const std::string extra = path("extra.jsonl");
+  std::ofstream(extra) << contents(fast()) << line("layer_0_ffn_up_of_mine", 0, {1, 2, 3})
+                       << line("a_norm_of_mine", 0, {1, 2, 3});
+  const std::string both = policy("both.json", {ref, some, extra});
+  EXPECT_EQ(compare(ref, some, both).exit_code, 0);
+  EXPECT_EQ(compare(ref, fast(), both).exit_code, 0);
+}
+
 }  // namespace
 }  // namespace assay

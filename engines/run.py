@@ -13,7 +13,8 @@ def main():
     engine = catalog.find(sys.argv[1])
     python = catalog.python(engine["environment"])
     if not python.exists():
-        raise catalog.CatalogError(f"{engine['name']} is not installed; run engines/install.py {engine['name']}")
+        print(f"run.py: {engine['name']} is not installed; run engines/install.py {engine['name']}", file=sys.stderr)
+        sys.exit(127)  # as a shell says that there is no such command
     paths = [catalog.HERE, catalog.ROOT / "python", catalog.ROOT / "golden"]
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, paths))
     adapter, *options = engine["adapter"]

@@ -171,7 +171,10 @@ int run_invariance(InvarianceArguments& arguments) {
   const bool own_model = !options.model_dir.empty() || !options.gguf.empty();
   if (own_model != arguments.tokens.has_value()) {
     throw Error(own_model ? "needs --tokens" : "needs --model or --gguf",
-                own_model ? "--model" : "--tokens", "give both, or neither for the suite's models");
+                !own_model                  ? "--tokens"
+                : options.model_dir.empty() ? "--gguf"
+                                            : "--model",
+                "give both, or neither for the suite's models");
   }
   if (own_model && !options.suite.features.empty()) {
     throw Error("chooses of the suite's models", "--features", "leave it out, or the model");

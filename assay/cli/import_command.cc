@@ -49,6 +49,10 @@ std::vector<std::string> texts_of(const std::vector<DumpedName>& names) {
 
 void write_map(const std::string& path, const std::vector<DumpedName>& names) {
   const SuggestedMap map = suggest_map(names);
+  if (map.known == 0 && map.unknown.empty()) {
+    print_status(fmt::format("{} is not written: all names are checkpoints\n", printable(path)));
+    return;
+  }
   write_output(path, [&](const TextSink& sink) { sink(map.json); });
   print_status(fmt::format("{}: {} guessed from names and widths\n", printable(path),
                            count_of(map.known, "checkpoint is", "checkpoints are")));

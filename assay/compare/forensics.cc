@@ -125,8 +125,10 @@ void Forensics::find_repeats(const Record& record, int32_t checkpoint,
   if (added) return;
   const auto [of_checkpoint, of_token] = place->second;
   if (of_token == record.token_idx) {
-    // A rotation by nothing, and attention over one token, give what they are given.
+    // A rotation by nothing, and attention over one token, give what they are given; and a module
+    // of another tool's log gives what its last part does.
     if (of_checkpoint == checkpoint || record.token_idx == 0) return;
+    if (!parse_checkpoint_name(record.checkpoint).known) return;
   } else {
     const auto here = token_at(tokens, record.token_idx);
     const auto there = token_at(tokens, of_token);

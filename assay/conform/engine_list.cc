@@ -86,7 +86,7 @@ EngineDeclaration find_engine(const std::string& path, const std::string& name) 
     if (names.back() == name) return declared(each, folder);
   }
   throw Error(fmt::format("'{}' is not an engine of the list", printable(name, 60)), path,
-              fmt::format("give one of {}, or --command", fmt::join(names, ", ")));
+              fmt::format("give assay or one of {}, or --command", fmt::join(names, ", ")));
 }
 
 EngineDeclaration engine_of_command(const std::string& line) {

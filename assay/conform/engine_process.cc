@@ -247,6 +247,13 @@ std::string EngineProcess::last_error() const {
 }
 
 EngineAnswer EngineProcess::crashed(int status) const {
+  constexpr int kNotExecutable = 126;  // as shells say it, and env, nice, timeout
+  constexpr int kNotFound = 127;
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  if (code == kNotExecutable || code == kNotFound) {
+    throw Error("cannot be run: " + last_error(), command_.back(),
+                "install the engine, or give another command");
+  }
   std::string text = WIFSIGNALED(status)
                          ? fmt::format("was ended by SIG{}", sigabbrev_np(WTERMSIG(status)))
                          : fmt::format("ended with exit code {}", WEXITSTATUS(status));

@@ -14,6 +14,7 @@
 #include "assay/conform/engine_process.h"
 #include "assay/conform/feature.h"
 #include "assay/conform/work_folder.h"
+#include "base/count_of.h"
 #include "base/error.h"
 #include "base/shell.h"
 
@@ -208,7 +209,19 @@ class InvarianceCheck {
                          .log = log});
   }
 
+  // Whether the surface evaluates the tokens at once, as the tokens alone are evaluated.
+  bool cuts_nothing(const std::string& surface) const {
+    const int64_t tokens = std::ssize(subject_.tokens);
+    if (surface.starts_with("chunks:")) return std::stoll(surface.substr(7)) >= tokens;
+    return (surface == "steps" || surface == "cached") && tokens < 2;
+  }
+
   EngineAnswer evaluate_row(const std::string& surface, TableCell& cell) {
+    if (cuts_nothing(surface)) {
+      return {EngineAnswer::Outcome::kUnsupported,
+              fmt::format("nothing is cut there of {}: give more --tokens",
+                          count_of(std::ssize(subject_.tokens), "token"))};
+    }
     cell.log = path(surface);
     if (surface == kAgain) {
       cell.log = path(fmt::format("{}_{}", kAlone, kRepeats - 1));

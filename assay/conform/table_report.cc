@@ -30,6 +30,11 @@ std::string counts_text(const EngineTable& table, const TableColumn& column) {
     const int64_t count = column.count(each);
     if (count == 0) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, finding_name(each));
+    const auto at_some = std::ranges::count_if(column.cells, [&](const TableCell& cell) {
+      return cell.finding == each && is_right(each) && cell.error &&
+             cell.error->positions < cell.error->total;
+    });
+    if (at_some > 0) text += fmt::format(" ({} at some positions only)", at_some);
   }
   return text;
 }

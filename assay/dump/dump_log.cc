@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
@@ -85,12 +86,20 @@ class LogMaker {
  private:
   void choose_tensors() {
     std::vector<std::string> texts;
+    std::vector<std::string> weights;
+    std::set<std::string> unused(options_.skip.begin(), options_.skip.end());
     for (const DumpTensor& tensor : dump_.tensors) {
-      const bool skipped =
-          std::any_of(options_.skip.begin(), options_.skip.end(), [&](const std::string& glob) {
-            return fnmatch(glob.c_str(), tensor.name.c_str(), 0) == 0;
-          });
+      bool skipped = false;
+      for (const std::string& glob : options_.skip) {
+        if (fnmatch(glob.c_str(), tensor.name.c_str(), 0) != 0) continue;
+        skipped = true;
+        unused.erase(glob);
+      }
       if (skipped) continue;
+      if (tensor.name.ends_with(".weight") || tensor.name.ends_with(".bias")) {
+        weights.push_back(tensor.name);
+        continue;
+      }
       if (tensor.info.type == ArrayType::kOther) {
         if (is_text(tensor.info.type_name)) {
           texts.push_back(tensor.name);
@@ -103,6 +112,12 @@ class LogMaker {
       passes_[key_of(tensor)].tensors.push_back(&tensor);
     }
     warn_of(texts, "text", {});
+    warn_of(weights, "a model's weights", {});
+    if (!unused.empty()) {
+      throw Error(
+          fmt::format("'{}' matches no tensor of {}", printable(*unused.begin(), 80), path_),
+          "--skip", "give globs of the names that it has");
+    }
     if (passes_.empty()) throw Error("holds no tensor", path_, kHint);
   }
 
@@ -251,6 +266,18 @@ bool is_log(const Dump& dump) {
                      [](const DumpTensor& tensor) { return tensor.name == "assay.records"; });
 }
 
+// Files that are given by mistake, and that no reader of dumps would name.
+void check_is_no_log(const std::string& path) {
+  char begin[4] = {};
+  std::ifstream(path, std::ios::binary).read(begin, sizeof(begin));
+  if (begin[0] == '{' && !path.ends_with(".json")) {
+    throw Error("is JSON, and no dump", path, "a log needs no import: give it to assay compare");
+  }
+  if (std::string_view(begin, sizeof(begin)) == "GGUF") {
+    throw Error("is a model, and no dump of a run", path, "assay run MODEL --log F logs one");
+  }
+}
+
 }  // namespace
 
 ImportedDump dump_to_log(const std::string& path, const DumpOptions& options,
@@ -259,6 +286,7 @@ ImportedDump dump_to_log(const std::string& path, const DumpOptions& options,
     parquet_to_log(path, options.work + "/log", sink);
     return {};
   }
+  check_is_no_log(path);
   const ScriptFolder work(options.work + "/dump");
   Dump dump = open_dump(path, work.path(""), options.vllm_layers);
   if (is_log(dump)) {

@@ -16,7 +16,7 @@ def tell_all(problems):
 
 def add(options):
     place, night = options["dataset"], options["night"] or datetime.date.today().isoformat()
-    if not re.fullmatch(r"\d{4}-\d\d-\d\d", night):
+    if not is_date(night):
         raise Problem(f"--night {night}: is no date; give one such as 2026-01-31")
     if "://" in place:
         raise Problem(f"{place}: runs are added to a folder of this machine; copy it to the URL afterwards")

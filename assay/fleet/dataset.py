@@ -27,6 +27,13 @@ def one_line(text):
     return " ".join(str(getattr(text, "strerror", None) or text).split())
 
 
+def is_date(text):
+    try:
+        return datetime.date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
 class Dataset:
     """A folder of this machine (also NFS), or any URL of fsspec."""
 
@@ -127,7 +134,7 @@ def checked_run(run, folder):
                 holder[name] = ""
             elif not isinstance(holder[name], str):
                 refuse(f"'{name}' is not text")
-    if not re.fullmatch(r"\d{4}-\d\d-\d\d", run["night"]):
+    if not is_date(run["night"]):
         refuse("'night' is no date such as 2026-01-31")
     for name in ("bytes", "records", "values"):
         if type(run.get(name)) is not int or run[name] < 0:

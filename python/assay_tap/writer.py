@@ -7,6 +7,7 @@ import stat
 import threading
 import weakref
 from math import prod
+from numbers import Integral
 
 import numpy as np
 
@@ -152,14 +153,25 @@ class LogWriter:
         type, f32 of a list. dims: the axes of the shape, such as "t h[tp]". where: sequence, step, phase and rank; what
         is not given is not written.
         """
+        if not isinstance(checkpoint, str) or not checkpoint:
+            raise LogError(f"{self.path}: the checkpoint's name is {checkpoint!r}; give a text that is not empty")
+        if not isinstance(token_idx, Integral) or token_idx < 0:
+            raise LogError(
+                f"{self.path}: checkpoint {checkpoint!r}: token_idx is {token_idx!r}; give a whole number of 0 or more"
+            )
+        if row is None:
+            raise LogError(f"{self.path}: checkpoint {checkpoint!r} at {token_idx}: there is no row; give its values")
         dtype = dtype or type_name(row)
-        row = as_array(row) if hasattr(row, "dtype") else np.asarray(row, dtype=np.float64)
+        try:
+            row = as_array(row) if hasattr(row, "dtype") else np.asarray(row, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise LogError(f"{self.path}: checkpoint {checkpoint!r} at {token_idx}: no row of numbers: {error}") from error
         row = row.reshape(-1)
         shape = [1, len(row)] if shape is None else [int(size) for size in shape]
-        if token_idx < 0 or any(size < 0 for size in shape) or prod(shape) != len(row):
+        if any(size < 0 for size in shape) or prod(shape) != len(row):
             raise LogError(
                 f"{self.path}: checkpoint {checkpoint!r} at {token_idx}: {len(row)} values do not fit the shape "
-                f"{shape}; log a token_idx of 0 or more and a shape that holds the values"
+                f"{shape}; give the shape of the values"
             )
         try:
             place = [f'"token_idx":{int(token_idx)}', *coordinates(**({"rank": self.rank} | where))]

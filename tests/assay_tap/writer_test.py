@@ -213,8 +213,12 @@ class Records(Folder):
             for shape in ([1, 4], [-1, -3], []):
                 with self.assertRaisesRegex(LogError, "do not fit"):
                     log.write("x", 0, [1, 2, 3], shape)
-            with self.assertRaisesRegex(LogError, "token_idx"):
-                log.write("x", -1, [1])
+            wrong = ("", [1], "name is"), (None, [1], "name is"), ("x", None, "is no row"), ("x", ["a"], "no row of numbers")
+            for name, row, text in wrong:
+                with self.assertRaisesRegex(LogError, text):
+                    log.write(name, 0, row)
+            for index in (-1, 0.5, "0"):
+                self.assertRaisesRegex(LogError, "token_idx is", log.write, "x", index, [1])
         self.assertEqual(self.lines(), [])
 
     def test_the_header_comes_first_and_holds_any_prompt(self):

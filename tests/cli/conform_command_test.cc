@@ -360,6 +360,12 @@ TEST_F(ConformCommand, BadUsageOfInvarianceIsOneLine) {
   expect_usage({"invariance", "assay", "--surfaces", "sideways"}, "'sideways' is not a surface");
   expect_usage({"invariance", "assay", "--model", folder_}, "needs --tokens");
   expect_usage({"invariance", "assay", "--tokens", "1,2"}, "needs --model or --gguf");
+  const std::string tiny = GOLDEN_FOLDER "/tinyllama/tinyllama-f32.gguf";
+  expect_usage({"invariance", "assay", "--gguf", tiny}, "--gguf: needs --tokens");
+  const Outcome uncut = asked({"invariance", "assay", "--gguf", tiny, "--tokens", "1", "--surfaces",
+                               "chunks:16,steps,cached"});
+  EXPECT_EQ(uncut.exit_code, 2) << uncut.out;
+  EXPECT_THAT(uncut.err, HasSubstr("nothing is cut there of 1 token: give more --tokens"));
   put("config.json", "{}");
   expect_usage({"invariance", "assay", "--model", folder_, "--tokens", "1,x"},
                "'x' is not a token id");

@@ -189,5 +189,16 @@ TEST_F(ForensicsTest, ReportsConstantsAndZeros) {
               testing::UnorderedElementsAre(SuspicionKind::kAllZero, SuspicionKind::kConstant));
 }
 
+// A module of another tool's log gives what its last part does.
+TEST_F(ForensicsTest, ATensorUnderTwoNamesOfModulesIsNoStaleBuffer) {
+  const std::vector<float> values = normal_values(16, 3);
+  const auto of = [&](const std::string& name) { return line(name, 2, values); };
+  EXPECT_THAT(kinds(analyze_log(put("a.jsonl", of("model.layers.0.self_attn.o_proj") +
+                                                   of("model.layers.0.self_attn")))),
+              IsEmpty());
+  EXPECT_THAT(kinds(analyze_log(put("b.jsonl", of("layer_0_q") + of("layer_0_k")))),
+              ElementsAre(SuspicionKind::kRepeat));
+}
+
 }  // namespace
 }  // namespace assay

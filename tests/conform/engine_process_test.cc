@@ -69,7 +69,8 @@ TEST_F(Engine, CrashesInManyWays) {
   answer = once("kill -SEGV $$");
   EXPECT_EQ(answer.outcome, Outcome::kCrashed);
   EXPECT_EQ(answer.message, "was ended by SIGSEGV");
-  EXPECT_EQ(once("nosuch_program_at_all").outcome, Outcome::kCrashed);
+  EXPECT_THAT([&] { once("nosuch_program_at_all"); },
+              ThrowsMessage<Error>(HasSubstr("cannot be run: sh: 1: nosuch_program_at_all")));
 }
 
 // With what it started: a helper of it does not stay.

@@ -160,6 +160,26 @@ class Hostile(DumpCase):
         answer = self.assay("import", "mixed.npz", code=0)
         self.assertIn("left out 1 tensor, the first 'weight'", answer.stderr)
 
+    def test_a_log_or_a_model_is_no_dump(self):
+        self.put("a.jsonl", b'{"checkpoint":"x","token_idx":0,"dtype":"f32","shape":[1,1],"values":[1]}\n')
+        self.put("a.gguf", b"GGUF" + bytes(20))
+        for name, text in ("a.jsonl", "a log needs no import"), ("a.gguf", "is a model"):
+            self.assertIn(text, self.assay("import", name, code=2).stderr)
+
+    def test_weights_are_left_out(self):
+        rows, weights = np.ones((3, 4), np.float32), np.ones((3, 4), np.float32)
+        np.savez(self.folder / "both.npz", **{"layer_0_output": rows, "model.layers.0.mlp.up_proj.weight": weights})
+        answer = self.assay("import", "both.npz", code=0)
+        self.assertIn("mlp.up_proj.weight': a model's weights", answer.stderr)
+        self.assertNotIn("up_proj", answer.stdout)
+        np.savez(self.folder / "model.npz", **{"model.layers.0.mlp.up_proj.weight": weights})
+        self.refused("model.npz", "holds no tensor")
+
+    def test_a_glob_that_leaves_nothing_out_is_a_typing_error(self):
+        np.savez(self.folder / "one.npz", layer_0_output=np.ones((3, 4), np.float32))
+        answer = self.assay("import", "one.npz", "--skip", "layer_9_*", code=2)
+        self.assertIn("'layer_9_*' matches no tensor of one.npz", answer.stderr)
+
     def test_folders(self):
         os.mkdir(self.folder / "empty")
         self.refused("empty", "empty")

@@ -232,7 +232,8 @@ class Fleet(FleetCase):
         self.assertEqual(len(os.listdir(self.folder / "new")), 1)
         self.fleet("add", "new", log, "--commit", "2", "--night", "2026-11-01")
         self.assertEqual(len(os.listdir(self.folder / "new")), 2)
-        self.expect_error(self.fleet("add", "new", log, "--night", "today"), "--night today: is no date")
+        for night in ("today", "2026-13-45", "20261101"):
+            self.expect_error(self.fleet("add", "new", log, "--night", night), f"--night {night}: is no date")
 
     def test_a_run_is_added_on_the_way(self):
         (self.folder / "bad").mkdir()

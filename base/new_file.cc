@@ -65,7 +65,9 @@ NewFile::~NewFile() {
 }
 
 void NewFile::fail(const std::string& what) const {
-  throw Error(what + ": " + std::strerror(errno), path_, "check permissions and room on the disk");
+  throw Error(what + ": " + std::strerror(errno), path_,
+              errno == ENOENT && folder_ < 0 ? "make its folder first"
+                                             : "check permissions and room on the disk");
 }
 
 void NewFile::create() {

@@ -226,7 +226,7 @@ Header read_header(Cursor& cursor) {
   const auto magic = cursor.take(4, "the magic number");
   if (std::memcmp(magic.data(), "GGUF", 4) != 0) {
     fail(cursor.path(), "is not a GGUF file (it does not begin with 'GGUF')",
-         "give a model file in the GGUF format");
+         "give a model file in the GGUF format, or the folder of a model in safetensors");
   }
   const auto version = cursor.read<uint32_t>("the version");
   if (version == 0x02000000 || version == 0x03000000) {

@@ -8,6 +8,10 @@ namespace assay {
 
 std::optional<LogRequest> LogFlags::request() const {
   if (path && path->empty()) throw Error("the path is empty", "--log", "give a file to write");
+  if (path == "-") {
+    throw Error("a log is not written to standard output", "--log",
+                "give a file, ./- for one of that name");
+  }
   // The environment asks for the same of every engine: the logits, where it does not say which.
   std::optional<LogRequest> request =
       LogRequest{.path = path.value_or(""),

@@ -102,7 +102,11 @@ int run(int argc, char** argv) {
     return code;
   } catch (const CLI::ParseError& error) {
     const auto parsed = app.get_subcommands();
-    const std::string command = parsed.empty() ? "" : " " + parsed[0]->get_name();
+    std::string command;
+    for (const CLI::App* each = &app; !each->get_subcommands().empty();) {
+      each = each->get_subcommands().front();
+      command += " " + each->get_name();
+    }
     throw Error(message_of(error, parsed), {}, fmt::format("see assay{} --help", command));
   }
   return exit_code;

@@ -23,7 +23,8 @@ struct TokenizeFlags {
 int tokenize_command(const TokenizeFlags& flags) {
   const auto tokenizer = Tokenizer::from_model(flags.model_path);
   if (!tokenizer) {
-    throw Error("the file has no vocabulary", flags.model_path, "give a file that has one");
+    throw Error("has no vocabulary", flags.model_path,
+                "give a GGUF file that has one, or a folder with tokenizer.json");
   }
   const std::string text = flags.text ? *flags.text : read_text_file(flags.file);
   print_text(fmt::format("[{}]\n", fmt::join(tokenizer->encode(text, !flags.no_bos), ",")));

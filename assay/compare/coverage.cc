@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "assay/compare/checkpoint_order.h"
+#include "assay/compare/input_tokens.h"
 #include "assay/compare/log_probabilities.h"
 #include "assay/compare/name_map.h"
 #include "assay/compare/nothing_in_common.h"
 #include "base/count_of.h"
 #include "base/error.h"
+#include "base/shell.h"
 
 namespace assay {
 namespace {
@@ -131,6 +133,43 @@ std::string other_model(const LogIndex& ref, const LogIndex& got) {
   const LogHeader::Model& b = got.header()->model;
   if (a.sha256.empty() || b.sha256.empty() || a.sha256 == b.sha256) return {};
   return fmt::format("the logs are of different model files: {} and {}", shown(a), shown(b));
+}
+
+std::string other_continuation(const LogIndex& ref, const LogIndex& got,
+                               const Comparison& comparison) {
+  if (!comparison.first_divergence || !have_tokens(ref, got)) return {};
+  const int64_t token_idx = comparison.first_divergence->token_idx;
+  const auto sampled = [&](const LogIndex& log, int64_t position) {
+    const LogHeader& header = *log.header();
+    if (header.sampling.empty() || position < std::ssize(header.tokens)) return std::string();
+    return fmt::format(
+        "what differs first is at token {}, which was sampled in {} ({}): the two may have other "
+        "tokens there; compare runs that choose the likeliest token, or that are given all tokens",
+        token_idx, log.path(), printable(header.sampling, 80));
+  };
+  for (const std::string& text :
+       {sampled(ref, token_idx), sampled(got, token_idx + comparison.alignment.offset)}) {
+    if (!text.empty()) return text;
+  }
+  if (!is_named_by_one(ref, got, token_idx, comparison.alignment.offset)) return {};
+  return fmt::format(
+      "what differs first is at token {}, beyond the {} that one header names and within the {} of "
+      "the other: the two may have other tokens there; log the same tokens, as assay run "
+      "MODEL.gguf --follow {} does",
+      token_idx, std::min(ref.header()->tokens.size(), got.header()->tokens.size()),
+      std::max(ref.header()->tokens.size(), got.header()->tokens.size()), shell_quoted(ref.path()));
+}
+
+std::string fitted_constants(const Comparison& comparison) {
+  const auto is_fitted = [](const RecordResult& result) {
+    return result.metrics.fitted_constant && !result.metrics.called_log_probabilities;
+  };
+  const auto count = std::ranges::count_if(comparison.results, is_fitted);
+  if (count == 0) return {};
+  return fmt::format(
+      "{} of logits could be log-probabilities, and a constant was taken from each: whether it is "
+      "the right one shows only where one log has all values",
+      count_of(count, "record"));
 }
 
 std::string replayed_routing(const LogIndex& ref, const LogIndex& got) {

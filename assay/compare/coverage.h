@@ -38,6 +38,14 @@ std::string other_sequence(const LogIndex& ref, const LogIndex& got);
 // The headers name different model files.
 std::string other_model(const LogIndex& ref, const LogIndex& got);
 
+// What differs first is beyond the end of a prompt, where the two may have other tokens: one header
+// names the token and the other does not, or it was sampled.
+std::string other_continuation(const LogIndex& ref, const LogIndex& got,
+                               const Comparison& comparison);
+
+// Logits that neither log calls log-probabilities were compared but for a constant.
+std::string fitted_constants(const Comparison& comparison);
+
 // One of the logs is of an engine that was given its choice of experts: equal ids show nothing.
 std::string replayed_routing(const LogIndex& ref, const LogIndex& got);
 

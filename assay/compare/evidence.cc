@@ -13,16 +13,11 @@ namespace {
 constexpr std::string_view kNoFact = "the logs have no value, sketch or summary of it in common";
 constexpr std::string_view kOnlyZeros =
     "the values in common are all zero, and nothing else is in common";
-constexpr std::string_view kZeroLogits =
-    "its logits are all zero in both logs, which chooses nothing";
 constexpr std::string_view kOnlyInfinite = "the values in common are all infinite";
 constexpr std::string_view kUnclearNonfinite =
     "some elements are not finite, and the logs do not tell whether they are the same in both";
-constexpr std::string_view kNoLimit = "no limit of the policy can be held there; give rel_l2";
 constexpr std::string_view kSwampedSums =
     "its sums differ and are mostly those of padding or garbage: log all values";
-constexpr std::string_view kNoKl =
-    "the policy has a limit of kl, which takes all values of both logs";
 constexpr std::string_view kOnlyPart =
     "only a part of it was compared, and whole evidence is required";
 constexpr std::string_view kNoArgmax[] = {
@@ -76,13 +71,14 @@ Evidence evidence_of(const Metrics& metrics, const Tolerance& tolerance, Evidenc
     reason = kZeroLogits;
     return Evidence::kUnproven;
   }
-  const Evidence shown = shown_by(metrics, tolerance);
+  Evidence shown = shown_by(metrics, tolerance);
+  if (metrics.fitted_constant && shown == Evidence::kWhole) shown = Evidence::kPartial;
   if (shown == Evidence::kUnproven) {
     reason = missing_fact(metrics);
     return shown;
   }
   if (required.whole && shown != Evidence::kWhole) {
-    reason = kOnlyPart;
+    reason = metrics.fitted_constant ? kFittedConstant : kOnlyPart;
     return Evidence::kUnproven;
   }
   if (required.argmax && metrics.is_logits && !(metrics.argmax_ref && metrics.argmax_got)) {

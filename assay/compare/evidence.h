@@ -30,6 +30,17 @@ inline constexpr std::string_view kMissingSequence = "the other log has no such 
 inline constexpr std::string_view kAfterSplit = "the two went on with other tokens";
 inline constexpr std::string_view kAfterFlip = "it follows from a flip of experts that were level";
 
+inline constexpr std::string_view kNoKl =
+    "the policy has a limit of kl, which takes all values of both logs";
+inline constexpr std::string_view kZeroLogits =
+    "its logits are all zero in both logs, which chooses nothing";
+inline constexpr std::string_view kNoLimit =
+    "no limit of the policy can be held there; give rel_l2";
+
+inline constexpr std::string_view kFittedConstant =
+    "it was compared but for a constant, as neither log has all logits, whose sum of exponentials "
+    "would tell it";
+
 // Whether that reason is that one side, or neither, tells which element of logits it chooses.
 bool lacks_argmax(std::string_view reason);
 

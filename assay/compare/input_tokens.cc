@@ -29,6 +29,11 @@ bool have_tokens(const LogIndex& ref, const LogIndex& got) {
          !got.header()->tokens.empty();
 }
 
+bool is_named_by_one(const LogIndex& ref, const LogIndex& got, int64_t token_idx, int64_t offset) {
+  return have_tokens(ref, got) && (token_idx < std::ssize(ref.header()->tokens)) !=
+                                      (token_idx + offset < std::ssize(got.header()->tokens));
+}
+
 void check_same_input(const LogIndex& ref, const LogIndex& got) {
   if (!ref.header() || !got.header()) return;
   const std::vector<int64_t>& a = ref.header()->tokens;

@@ -14,6 +14,10 @@ inline constexpr int64_t kMaxShift = 16;
 // Whether both headers name the tokens of their prompts.
 bool have_tokens(const LogIndex& ref, const LogIndex& got);
 
+// Whether one header names the token at `token_idx` of the reference, and the prompt of the other
+// ends before it.
+bool is_named_by_one(const LogIndex& ref, const LogIndex& got, int64_t token_idx, int64_t offset);
+
 // Throws Error if the headers say that the two logs are of different inputs: other tokens at a
 // position that both have or, where tokens are not known, another prompt.
 void check_same_input(const LogIndex& ref, const LogIndex& got);

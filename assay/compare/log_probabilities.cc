@@ -164,6 +164,17 @@ std::optional<double> most_of_unlisted(const Record& record, std::span<const Top
   return std::min(most, std::log(std::max(left, 0.0) + kUnitSum) + constant);
 }
 
+bool misses_unit_sum(const Record& record) {
+  constexpr double kSlack = 2e-2;  // of numbers of 16 bits
+  if (record.checkpoint != kLogProbabilitiesName) return false;
+  if (record.has_all_values() && !record.values.empty()) {
+    return !(std::abs(std::expm1(log_sum(record.values))) <= kSlack);
+  }
+  double sum = 0;
+  for (const TopValue& entry : record.top) sum += std::exp(static_cast<double>(entry.value));
+  return !(sum <= 1 + kSlack);
+}
+
 bool are_log_probabilities(const Record& ref, const Record& got) {
   if (is_log_probabilities(ref) == is_log_probabilities(got)) return false;
   for (const auto& [one, other] : {std::pair(&ref, &got), {&got, &ref}}) {
@@ -179,6 +190,12 @@ bool are_log_probabilities(const Record& ref, const Record& got) {
   return true;
 }
 
+bool is_constant_known(const Record& ref, const Record& got) {
+  const Record& logits = is_log_probabilities(ref) ? got : ref;
+  return (logits.has_all_values() && !logits.values.empty()) || sums_to_one(ref) ||
+         sums_to_one(got);
+}
+
 Record in_terms_of(const Record& ref, const Record& got) {
   Record shifted = got;
   const std::optional<double> constant = constant_between(ref, got);
@@ -191,8 +208,10 @@ Record in_terms_of(const Record& ref, const Record& got) {
     if (shifted.summary) {
       std::vector<TopValue> top = std::move(shifted.summary->top);
       std::erase_if(top, [&](const TopValue& entry) { return is_possible_logit(entry.value); });
+      const int64_t argmax = shifted.summary->argmax;
       shifted.summary = counts_of(*shifted.summary);
       shifted.summary->top = std::move(top);
+      shifted.summary->argmax = argmax;  // whatever the constant
     }
     shifted.sketch.reset();
     return shifted;

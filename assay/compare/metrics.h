@@ -39,11 +39,14 @@ struct Metrics {
   bool unclear_nonfinite =
       false;  // some may be infinite on one side and NaN or finite on the other
   SharedFacts facts;
-  bool cut = false;           // the two have not as many elements: of the longer the first count
-  bool all_zero = false;      // nothing but zeros on both sides, as far as is known
-  bool identical = false;     // everything that is known of both is equal
-  bool is_logits = false;     // argmax_ref and the like were asked for
-  bool in_nats = false;       // logits, of which one side holds log-probabilities
+  bool cut = false;        // the two have not as many elements: of the longer the first count
+  bool all_zero = false;   // nothing but zeros on both sides, as far as is known
+  bool identical = false;  // everything that is known of both is equal
+  bool is_logits = false;  // argmax_ref and the like were asked for
+  bool in_nats = false;    // logits, of which one side holds log-probabilities
+  // In nats, and the constant between the two is not known: they are compared but for a constant.
+  bool fitted_constant = false;
+  bool called_log_probabilities = false;  // one of the two is called logprobs
   double unclear_rel_l2 = 0;  // which an error may have, or the rounding of padding beside it
   bool padded = false;        // sums tell nothing: the norm is that of padding, or of garbage
   std::optional<int64_t> argmax_ref;

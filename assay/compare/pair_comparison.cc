@@ -264,6 +264,11 @@ PairComparison compare_pair(const Record& ref, const Record& given, const Tolera
   const SetAside set_aside{union_of(union_of(found.ref_out, found.got_out), found.of_both),
                            !found.ref_garbage.empty(), !found.got_garbage.empty()};
   pair.result.metrics = compare_records(ref, got, is_logits, set_aside);
+  if (other == &shifted) {
+    pair.result.metrics.fitted_constant = !is_constant_known(ref, given);
+    pair.result.metrics.called_log_probabilities =
+        ref.checkpoint == kLogProbabilitiesName || given.checkpoint == kLogProbabilitiesName;
+  }
   int64_t& nonfinite = pair.result.metrics.nonfinite;
   nonfinite = std::max(nonfinite, count_bad(given.top));
   if (is_logits && !set_aside.indices.empty()) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <system_error>
 
+#include "assay/compare/log_probabilities.h"
 #include "assay/compare/nothing_in_common.h"
 #include "base/error.h"
 
@@ -21,6 +22,15 @@ bool read_end(std::string_view text, int64_t& value) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   return error == std::errc() && stop == end && value >= 0;
+}
+
+// And the other name of each.
+std::vector<std::string> with_siblings(std::vector<std::string> names) {
+  for (size_t i = names.size(); i-- > 0;) {
+    const std::string sibling = sibling_of(names[i]);
+    if (!sibling.empty()) names.push_back(sibling);
+  }
+  return names;
 }
 
 }  // namespace
@@ -61,8 +71,8 @@ void Selection::check_checkpoints(const std::vector<std::string>& ref,
   both.insert(both.end(), got.begin(), got.end());
   checkpoints_->check(both, "neither log has a");
   try {
-    checkpoints_->check_named(ref, printable(ref_path) + " has no");
-    checkpoints_->check_named(got, printable(got_path) + " has no");
+    checkpoints_->check_named(with_siblings(ref), printable(ref_path) + " has no");
+    checkpoints_->check_named(with_siblings(got), printable(got_path) + " has no");
   } catch (const Error& error) {
     throw NothingInCommon(error);
   }

@@ -53,6 +53,7 @@ class SelfCheck {
 
  private:
   std::string_view find_exactly() const {
+    if (misses_unit_sum(record_)) return "its probabilities and a sum of 1";
     if (record_.summary && contradicts(*record_.summary)) return "the numbers of its summary";
     if (record_.sketch && !std::isfinite(sketch_norm(*record_.sketch))) {
       return "its sketch and any sum of finite values";

@@ -148,10 +148,8 @@ void judge_record(const Tolerance& tolerance, const CompareOptions& options,
   judge_argmax(tolerance, options.strict_argmax, result);
   if (!soundness.got_contradiction.empty()) {
     result.contradicts_itself = true;
+    result.reason = soundness.got_contradiction;
     fail_record(Metric::kContradiction, std::numeric_limits<double>::quiet_NaN(), 0, result);
-    if (result.failing_metric == Metric::kContradiction) {
-      result.reason = soundness.got_contradiction;
-    }
   }
   if (result.failed()) return;
   result.evidence = evidence_of(

@@ -32,10 +32,10 @@ CheckpointSet::CheckpointSet(std::string_view text, std::string where) : where_(
     if (item != "layers" && item != "ops" && item.find_first_of("*?[\\") == item.npos) {
       named_.emplace_back(item);
     }
-    if (item == "logits") {
-      add_set({"logits"});
+    if (item == "logits" || item == "logprobs") {
+      add_set({"logits", "logprobs"});
     } else if (item == "layers") {
-      add_set({"embedding", "layer_*_output", "logits"});
+      add_set({"embedding", "layer_*_output", "logits", "logprobs"});
     } else if (item == "ops") {
       add_set({"*"});
     } else {

@@ -10,9 +10,9 @@ namespace assay {
 // Which checkpoints to log: the value of --checkpoints and ASSAY_LOG_CHECKPOINTS.
 class CheckpointSet {
  public:
-  // `text`: comma-separated names of sets and shell globs. Sets: `logits`; `layers` (embedding,
-  // every layer_N_output, logits); `ops` (all). Throws Error if it or an item is empty.
-  // `where` names the flag or variable in messages.
+  // `text`: comma-separated names of sets and shell globs. Sets: `logits`, which
+  // may be called `logprobs`; `layers` (embedding, every layer_N_output, logits); `ops` (all).
+  // Throws Error if it or an item is empty. `where` names the flag or variable in messages.
   explicit CheckpointSet(std::string_view text, std::string where = "--checkpoints");
 
   bool matches(const std::string& checkpoint) const;

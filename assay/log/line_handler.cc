@@ -24,10 +24,10 @@ constexpr const char* kOnce = "write each key once";
 constexpr const char* kSummaryHint = "write a number, or leave the key out";
 
 constexpr std::string_view kFieldNames[] = {
-    "assay",   "model",  "tokens",     "prompt",    "engine", "backend", "math",   "sequences",
-    "mask",    "ranks",  "checkpoint", "token_idx", "dtype",  "shape",   "values", "n",
-    "summary", "sketch", "top",        "sequence",  "step",   "phase",   "rank",   "dims",
-    "ts",      "team",   "source",     "file",      "line",   "routing"};
+    "assay",   "model",  "tokens",     "prompt",    "engine", "backend", "math",    "sequences",
+    "mask",    "ranks",  "checkpoint", "token_idx", "dtype",  "shape",   "values",  "n",
+    "summary", "sketch", "top",        "sequence",  "step",   "phase",   "rank",    "dims",
+    "ts",      "team",   "source",     "file",      "line",   "routing", "sampling"};
 
 Field field_of(std::string_view name) {
   // Most names differ in size or in their first letter.
@@ -288,6 +288,9 @@ bool LineHandler::top_level_string(std::string text) {
       return true;
     case Field::kRouting:
       header_.routing = std::move(text);
+      return true;
+    case Field::kSampling:
+      header_.sampling = std::move(text);
       return true;
     case Field::kSequence:
       record_.sequence = std::move(text);

@@ -45,6 +45,7 @@ enum class Field : uint8_t {
   kFile,
   kLine,
   kRouting,
+  kSampling,
   kUnknown,
 };
 

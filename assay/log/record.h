@@ -103,6 +103,8 @@ struct LogHeader {
   std::string math;
   // Whose choice of experts it is, where it is not the engine's own: kRoutingReplayed.
   std::string routing = {};
+  // How the tokens after the prompt were chosen, where they are not the likeliest.
+  std::string sampling = {};
   // Of each of `tokens`, 0 where it is padding; empty where none is. token_idx counts these, too.
   std::vector<int64_t> mask = {};
   // One of several sequences of a log, with its tokens and mask.

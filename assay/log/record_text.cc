@@ -166,6 +166,7 @@ std::string header_line(const LogHeader& header) {
   append_json_member(out, "backend", header.backend);
   append_json_member(out, "math", header.math);
   if (!header.routing.empty()) append_json_member(out, "routing", header.routing);
+  if (!header.sampling.empty()) append_json_member(out, "sampling", header.sampling);
   if (header.ranks) {
     const Rank& ranks = *header.ranks;
     out += fmt::format(R"(,"ranks":{{"tp":{},"pp":{},"ep":{},"sp":{}}})", ranks.tp, ranks.pp,

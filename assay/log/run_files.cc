@@ -35,6 +35,7 @@ void check_same_run(const std::string& first_file, const LogHeader& first, const
       {"engine", {first.engine, header.engine}},
       {"math", {first.math, header.math}},
       {"routing", {first.routing, header.routing}},
+      {"sampling", {first.sampling, header.sampling}},
       {"number of ranks", {text_of(first.ranks), text_of(header.ranks)}}};
   for (const auto& [name, values] : members) {
     const auto& [a, b] = values;

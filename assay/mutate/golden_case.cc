@@ -33,7 +33,7 @@ std::vector<std::string> manifest_paths(const std::string& folder) {
   }
   if (paths.empty()) {
     throw Error("it holds no goldens: no folder with a manifest.json", folder,
-                "give the folder of the goldens with --golden");
+                "give the folder of the goldens with --folder");
   }
   std::sort(paths.begin(), paths.end());
   return paths;

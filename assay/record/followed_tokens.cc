@@ -170,6 +170,15 @@ FollowedTokens read_followed_tokens(const std::string& path, const std::vector<b
   take_header(*log.header(), path, choosable.size(), followed);
   followed.warnings = log.warnings();
   last = std::max(last, choices.last_position());
+  if (!log.header()->sampling.empty() && last >= std::ssize(followed.prompt)) {
+    throw Error(
+        fmt::format("the tokens after its prompt were sampled ({}), and a log does not name "
+                    "them",
+                    printable(log.header()->sampling, 80)),
+        path,
+        "follow a log of a run that chooses the likeliest token, or give the prompt and what "
+        "was generated with --tokens");
+  }
   for (auto position = std::ssize(followed.prompt); position <= last; ++position) {
     followed.continuation.push_back(choices.token_at(position));
   }

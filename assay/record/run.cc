@@ -143,7 +143,18 @@ class Runner {
     header.backend = result_.backend;
     header.math = result_.math;
     if (replayed_) header.routing = kRoutingReplayed;
+    header.sampling = sampling_text();
     probe_->writer().write_header(header);
+  }
+
+  // As a header has it; empty where the likeliest token is chosen, or one of a log.
+  std::string sampling_text() const {
+    const SamplerOptions& sampler = options_.sampler;
+    if (sampler.temperature == 0.0 || !options_.follow_path.empty()) return {};
+    std::string text = fmt::format("temp {}", sampler.temperature);
+    if (sampler.top_k > 0) text += fmt::format(", top-k {}", sampler.top_k);
+    if (sampler.top_p < 1.0) text += fmt::format(", top-p {}", sampler.top_p);
+    return text + fmt::format(", seed {}", sampler.seed);
   }
 
   std::span<const float> prefill(Session& session) {

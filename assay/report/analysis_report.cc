@@ -55,10 +55,15 @@ std::string header_lines(const Analysis& analysis) {
   std::string text = printable(analysis.path) + "\n";
   if (analysis.header) {
     const LogHeader& header = *analysis.header;
-    text += fmt::format("  model      {} ({} {})\n  engine     {}, {}, {}\n",
-                        printable(header.model.name, 60), printable(header.model.arch, 20),
-                        printable(header.model.type, 20), printable(header.engine, 40),
-                        printable(header.backend, 20), printable(header.math, 20));
+    const auto line = [&](const char* title, std::initializer_list<std::string> parts) {
+      std::string joined;
+      for (const std::string& part : parts) {
+        if (!part.empty()) joined += (joined.empty() ? "" : ", ") + printable(part, 60);
+      }
+      if (!joined.empty()) text += fmt::format("  {:<11}{}\n", title, joined);
+    };
+    line("model", {header.model.name, header.model.arch, header.model.type});
+    line("engine", {header.engine, header.backend, header.math});
   }
   return text + fmt::format("  records    {} of {} at {}\n", analysis.records,
                             count_of(analysis.stats.size(), "checkpoint"),

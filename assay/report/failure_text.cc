@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "assay/compare/expert_flips.h"
+#include "assay/compare/log_probabilities.h"
 #include "assay/report/checkpoint_groups.h"
 #include "assay/report/text_table.h"
 #include "base/count_of.h"
@@ -98,10 +99,23 @@ bool is_all(Metric metric, const Comparison& comparison) {
   return any;
 }
 
+std::string nonfinite_text(const Comparison& comparison) {
+  const auto has = [&](bool in_ref) {
+    return comparison.quarantined_by_reason.contains({in_ref, GarbageReason::kNonfinite});
+  };
+  return fmt::format("not a number, or infinite, in {}", has(true) == has(false) ? "one of the two"
+                                                         : has(true)             ? "the reference"
+                                                                     : "the judged log");
+}
+
 // To three digits.
 double rounded_up(double value) {
   const double unit = std::pow(10.0, std::floor(std::log10(value)) - 2);
   return std::ceil(value / unit) * unit;
+}
+
+std::string contradiction_in(const RecordResult& result) {
+  return fmt::format("the log contradicts itself: {} do not agree", result.reason);
 }
 
 std::string failure_of(const RecordResult& result) {
@@ -118,7 +132,7 @@ std::string failure_of(const RecordResult& result) {
       return fmt::format("{} elements, {} in the reference: not the same tensor",
                          std::llround(value), std::llround(tolerance));
     case Metric::kContradiction:
-      return fmt::format("the log contradicts itself: {} do not agree", result.reason);
+      return contradiction_in(result);
     case Metric::kReplica:
       return replica_reason(result);
     case Metric::kArgmax:
@@ -143,7 +157,13 @@ std::string failure_of(const RecordResult& result) {
 }  // namespace
 
 std::string failure_text(const RecordResult& result) {
-  const std::string text = failure_of(result);
+  std::string text = failure_of(result);
+  const bool tells_itself = result.failing_metric == Metric::kContradiction ||
+                            result.failing_metric == Metric::kMargin ||
+                            result.failing_metric == Metric::kReplica;
+  if (result.contradicts_itself && !tells_itself && !result.reason.empty()) {
+    text += "; " + contradiction_in(result);
+  }
   if (result.ranks.empty() || result.failing_metric == Metric::kReplica) return text;
   return fmt::format("{}; the difference is in the part of rank {}", text, result.ranks);
 }
@@ -231,6 +251,11 @@ std::string evidence_text(const Comparison& comparison) {
   if (counts.argmax_known < counts.argmax_total) {
     text += fmt::format(" (not known at {})", counts.argmax_total - counts.argmax_known);
   }
+  const auto excused = std::ranges::count_if(comparison.gaps, [&](const Gap& gap) {
+    return gap.evidence == Evidence::kExcused &&
+           is_logits_name(name_of(comparison, gap.checkpoint).name);
+  });
+  if (excused > 0) text += fmt::format(" ({} excused)", excused);
   return text;
 }
 
@@ -294,7 +319,7 @@ std::string verdict_meaning(const Comparison& comparison) {
   if (is_all(Metric::kMargin, comparison)) {
     return "other experts than the errors of the router explain";
   }
-  if (is_all(Metric::kNonfinite, comparison)) return "not a number, or infinite, in one of the two";
+  if (is_all(Metric::kNonfinite, comparison)) return nonfinite_text(comparison);
   if (is_all(Metric::kQuarantine, comparison)) return "garbage where numbers should be";
   if (is_all(Metric::kSize, comparison)) return "tensors of other sizes than the reference's";
   if (is_all(Metric::kContradiction, comparison)) return "the judged log contradicts itself";

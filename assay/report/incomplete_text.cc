@@ -114,12 +114,22 @@ std::string incomplete_advice(const Comparison& comparison) {
   const std::string accept = "accept what is missing with " + accepting_flags(comparison);
   if (first.reason == kAfterFlip) {
     return fmt::format(
-        "give the engine the reference's experts, as {} does, or accept what is "
+        "give the engine the reference's experts, as {} does for Assay's, or accept what is "
         "excused with --evidence any",
         replay_command(comparison));
   }
   if (first.reason == kReferenceUnsound) {
     return "record the reference again: nothing can be held to that record";
+  }
+  if (!is_gap && first.reason == kZeroLogits) {
+    return "check that both engines ran, or leave these records out with --tokens or --checkpoints";
+  }
+  if (!is_gap && (first.reason == kNoKl || first.reason == kNoLimit)) {
+    return "log all values on both sides (--values all), or give that checkpoint a limit of rel_l2 "
+           "in the policy, and none of kl";
+  }
+  if (!is_gap && first.reason == kFittedConstant) {
+    return "log all values of the logits on one side, or accept parts with --evidence any";
   }
   if (!is_gap && lacks_argmax(first.reason)) {
     return "log summary.argmax or all values of the logits on both sides, or accept parts with "

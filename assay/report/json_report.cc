@@ -156,6 +156,7 @@ void append_result(const Comparison& comparison, const RecordResult& result, Jso
   object.member("topk_overlap", metrics.topk_overlap);
   object.member("status", verdict_name(result.status));
   object.member("evidence", evidence_name(result.evidence));
+  if (result.contradicts_itself) object.member("contradicts_itself", true);
   if (!result.reason.empty()) object.member("reason", result.reason);
   if (!result.ranks.empty()) object.member("rank", result.ranks);
   object.member("tolerance", result.tolerance);

@@ -111,8 +111,11 @@ std::string counts_lines(const Comparison& comparison) {
   if (!comparison.flips.empty()) {
     text += fmt::format("  experts           {}\n", flips_text(comparison));
     if (count_after_flips(comparison) > 0) {
-      text +=
-          fmt::format("                    to compare them too: {}\n", replay_command(comparison));
+      text += fmt::format(
+          "                    to compare them too, let the other engine take the\n"
+          "                    reference's experts; where that is Assay:\n"
+          "                    {}\n",
+          replay_command(comparison));
     }
   }
   if (!comparison.drift.sentences.empty()) {

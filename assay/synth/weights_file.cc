@@ -28,7 +28,9 @@ const std::string& checked_space(const std::string& path, uint64_t needed) {
   std::error_code failed;
   const fs::path folder = fs::absolute(path, failed).parent_path();
   const fs::space_info space = fs::space(folder, failed);
-  if (failed) throw Error("cannot be written: " + failed.message(), path);
+  if (failed) {
+    throw Error("cannot be written: " + failed.message(), path, "make its folder first");
+  }
   if (space.available < needed) {
     throw Error(fmt::format("needs {}, {} are free", size_text(needed), size_text(space.available)),
                 path, "choose another disk or a smaller --type");

@@ -293,7 +293,7 @@ TEST_F(RunCommand, EveryMistakeHasItsMessage) {
   expect_error({"run", put("text.gguf", "hello, world"), "--tokens", "1"},
                path("text.gguf") +
                    ": is not a GGUF file (it does not begin with 'GGUF'); give a "
-                   "model file in the GGUF format");
+                   "model file in the GGUF format, or the folder of a model in safetensors");
   expect_error({"run", model, "--tokens", "1,5"},
                model + ": token 5 is not in the vocabulary of 5; give ids from 0 to 4");
   expect_error({"run", model, "--prompt", "x"},
@@ -314,6 +314,9 @@ TEST_F(RunCommand, EveryMistakeHasItsMessage) {
       "--tokens: '' is not a token id; give ids from 0 to 2147483647, separated by commas");
   expect_error({"run", model, "--tokens", "1", "--log", ""},
                "--log: the path is empty; give a file to write");
+  expect_error({"run", kModel, "--tokens", "1", "--log", "-"},
+               "--log: a log is not written to standard output; give a file, ./- for one of that "
+               "name");
   expect_error({"run", model, "--tokens", "1", "--temp", "-1"},
                "--temp: -1 is out of range; give a number of 0 or more");
   // Breaks if a warning came before the error.
@@ -418,7 +421,9 @@ TEST_F(RunCommand, TokenizeGivesAJsonArray) {
   EXPECT_EQ(run({"tokenize", kModel, "-f", put("a.txt", "a")}).out, with_bos);
   const std::string model = tiny();
   expect_error({"tokenize", model, "--text", "a"},
-               model + ": the file has no vocabulary; give a file that has one");
+               model +
+                   ": has no vocabulary; give a GGUF file that has one, or a folder with "
+                   "tokenizer.json");
 }
 
 TEST_F(RunCommand, InspectShowsTheModel) {

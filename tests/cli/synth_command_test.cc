@@ -122,7 +122,7 @@ TEST_F(SynthCommand, AnOutputThatCannotBeWrittenIsNamed) {
   expect_error({"synth", model, "-o", folder_}, folder_ + ": is a directory; give a file");
   const std::string nowhere = folder_ + "/none/out.gguf";
   expect_error({"synth", model, "-o", nowhere},
-               nowhere + ": cannot be written: No such file or directory");
+               nowhere + ": cannot be written: No such file or directory; make its folder first");
   const std::string kept = put("kept.gguf", "kept");
   EXPECT_EQ(run({"synth", "gpt5", "-o", kept}).exit_code, 2);
   EXPECT_EQ(contents(kept), "kept");

@@ -160,8 +160,15 @@ TEST_F(ProofRulesTest, AllowMissingCoversRecordsWithNothingInCommon) {
 
 // Breaks if log-probabilities are recognised by all values alone.
 TEST_F(ProofRulesTest, SummariesOfLogProbabilitiesAreRecognised) {
-  EXPECT_TRUE(compare(summary(logits()), summary(log_softmax(logits()))).pass);
+  const Comparison part = compare(summary(logits()), summary(log_softmax(logits())));
+  EXPECT_TRUE(part.pass);
+  EXPECT_EQ(part.evidence.partial, 1) << "any constant fits";
+  EXPECT_THAT(part.warnings, testing::Contains(HasSubstr("a constant was taken from each")));
   EXPECT_TRUE(compare(summary(log_softmax(logits())), summary(logits())).pass);
+  options_.whole_required = true;
+  EXPECT_EQ(compare(summary(logits()), summary(log_softmax(logits()))).verdict,
+            Verdict::kIncomplete);
+  options_.whole_required = false;
   std::vector<float> wrong = log_softmax(logits());
   std::reverse(wrong.begin(), wrong.end());
   EXPECT_FALSE(compare(summary(logits()), summary(wrong)).pass);
@@ -222,6 +229,18 @@ TEST_F(ProofRulesTest, SplitIsIncompleteIfWholeEvidenceIsRequired) {
   EXPECT_TRUE(compare(log(20, 5), log(21, 9)).pass);
   options_.whole_required = true;
   EXPECT_EQ(compare(log(20, 5), log(21, 9)).verdict, Verdict::kIncomplete);
+}
+
+// Breaks if the advice to narrow a comparison to the logits did not know their other name.
+TEST_F(ProofRulesTest, LogProbabilitiesAreSelectedAsLogits) {
+  const std::string ref = line("layer_0_output", 0, waves(16)) + line("logits", 0, logits());
+  const std::string got = line("logprobs", 0, log_softmax(logits()));
+  for (const char* set : {"logits", "logprobs", "logits,layer_*_output"}) {
+    options_.selection = {};
+    options_.selection.set_checkpoints(set, "--checkpoints");
+    EXPECT_EQ(compare(ref, got).failed, 0) << set;
+    EXPECT_EQ(compare(ref, got).compared, 1) << set;
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Where two generations part, found in results that are made here as the earlier stages leave them.
 #include "assay/compare/split.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -222,6 +223,37 @@ TEST(KnownTokens, AreFoundByTheirPosition) {
   EXPECT_FALSE(tokens.got_at(1));
   EXPECT_FALSE(tokens.got_at(-2));
   EXPECT_FALSE(tokens.got_at(std::numeric_limits<int64_t>::max())) << "which would overflow";
+}
+
+class OtherContinuation : public ComparisonTest {
+ protected:
+  // Positions 0 to 3, of which those from `other` on are of other tokens.
+  static std::string log(const std::string& header, int64_t other = 9) {
+    std::string text = header + "\n";
+    for (int64_t i = 0; i < 4; ++i) {
+      text += line("embedding", i, waves(16, static_cast<int>(i < other ? i : i + 20)));
+    }
+    return text;
+  }
+};
+
+// Breaks if prompts of other lengths, or sampled tokens, failed without a word on the tokens.
+TEST_F(OtherContinuation, IsToldWhereItMayBeTheReason) {
+  const std::string three = R"({"assay":1,"tokens":[1,2,3]})";
+  const std::string four = R"({"assay":1,"tokens":[1,2,3,4]})";
+  const std::string sampled = R"({"assay":1,"tokens":[1,2,3],"sampling":"temp 3, seed 4"})";
+  using testing::Contains;
+  using testing::HasSubstr;
+  using testing::IsEmpty;
+  EXPECT_THAT(
+      compare(log(four), log(three, 3)).warnings,
+      Contains(HasSubstr("at token 3, beyond the 3 that one header names and within the 4")));
+  EXPECT_THAT(compare(log(three), log(four, 3)).warnings, Contains(HasSubstr("beyond the 3")));
+  EXPECT_THAT(compare(log(three), log(sampled, 3)).warnings,
+              Contains(HasSubstr("which was sampled in")));
+  EXPECT_THAT(compare(log(four), log(three)).warnings, IsEmpty());
+  EXPECT_THAT(compare(log(four), log(three, 2)).warnings, IsEmpty());
+  EXPECT_THAT(compare(log(sampled), log(three, 2)).warnings, IsEmpty());
 }
 
 }  // namespace

@@ -109,5 +109,17 @@ TEST_F(FollowedTokensTest, ReportsTokensThatAreUnknown) {
                         "of a single sequence"));
 }
 
+// Breaks if a run that followed one with a temperature evaluated tokens that were not sampled.
+TEST_F(FollowedTokensTest, SampledTokensAreNotKnown) {
+  const std::string sampled = R"({"assay":1,"tokens":[3,1],"sampling":"temp 3, seed 4"})"
+                              "\n";
+  const std::string shape = kShape;
+  const std::string prompt = sampled + logits(0, shape + R"("values":[9,0,0,0])");
+  EXPECT_THAT(read(prompt).continuation, IsEmpty());
+  EXPECT_THAT(
+      failure(prompt + line("embedding", 2, {0.5F}) + logits(1, shape + R"("values":[1,2,2,0])")),
+      HasSubstr("were sampled (temp 3, seed 4)"));
+}
+
 }  // namespace
 }  // namespace assay

@@ -49,7 +49,8 @@ TEST_F(FailureText, FlipsOfExpertsAreToldWithTheirMargin) {
             "1 flip of experts: layer_2_experts at token 0 has expert 1 in place of 0, 0.001 apart "
             "in the reference's router, where errors reach 0.002; 2 records that follow from there "
             "are excused");
-  EXPECT_THAT(table(level), HasSubstr("to compare them too: assay run MODEL --follow "));
+  EXPECT_THAT(table(level),
+              HasSubstr("where that is Assay:\n                    assay run MODEL --follow "));
   EXPECT_THAT(table(level), HasSubstr("got.followed.jsonl")) << "not the log that was judged";
   EXPECT_EQ(flips_text(compare(ref, ref)), "");
 
@@ -189,7 +190,7 @@ TEST_F(FailureText, WhereNotANumberComesFirstTheStepBeforeIsToLookAt) {
   Comparison comparison = compare(run(2), run(std::nanf("")));
   comparison.cause_hint = "no scale, sign or shift explains the difference";
   EXPECT_EQ(first_failure_reason(comparison), "1 value that is not finite");
-  EXPECT_EQ(verdict_meaning(comparison), "not a number, or infinite, in one of the two");
+  EXPECT_EQ(verdict_meaning(comparison), "not a number, or infinite, in the judged log");
   EXPECT_EQ(cause_hint(comparison),
             "the first values that are not finite: look at the step before, from "
             "layer_0_attn_norm, which is finite, to here");

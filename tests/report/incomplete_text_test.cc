@@ -127,5 +127,20 @@ TEST_F(IncompleteText, NamesAreQuotedForTheShell) {
   EXPECT_THAT(shown, Not(HasSubstr("--allow-missing $(x)")));
 }
 
+// Breaks if what does not help is advised: --allow-missing for logits that are there.
+TEST_F(IncompleteText, ALimitOfKlTakesAllValues) {
+  options_.policy = Policy::from_file(
+      put("p.json", R"({"default": {"rel_l2": 0.01}, "checkpoints": {"logits": {"kl": 0.1}}})"));
+  const std::string part = line("logits", 0, waves(8), ",\"n\":16");
+  EXPECT_THAT(text(part, part), testing::AllOf(HasSubstr("log all values on both sides"),
+                                               testing::Not(HasSubstr("--allow-missing"))));
+  options_ = {};
+  options_.whole_required = true;
+  const std::string zeros = line("logits", 0, {0, 0, 0});
+  EXPECT_THAT(text(zeros + line("layer_0_output", 0, waves(8)),
+                   zeros + line("layer_0_output", 0, waves(8))),
+              HasSubstr("check that both engines ran"));
+}
+
 }  // namespace
 }  // namespace assay

@@ -98,7 +98,7 @@ TEST(TableReport, WhatIsUnprovenIsListedWithItsReason) {
   EXPECT_THAT(text, testing::StartsWith(
                         "INCOMPLETE  nothing failed, but 3 records of the reference were not "
                         "shown; 6 records of the reference: 1 whole, 1 partial, 1 excused, 3 "
-                        "unproven, argmax 1 of 1\n"
+                        "unproven, argmax 1 of 1 (1 excused)\n"
                         "  unproven          layer_3_q at 1 token, first 8: it is missing in the "
                         "other log\n"
                         "  unproven          layer_4_q at 2 tokens, first 7: it is missing in the "

@@ -161,6 +161,16 @@ Evidence::Evidence(TensorStore& store, const std::string& checkpoint,
     tokens_.push_back(*std::move(token));
   }
   mark_differing();
+  mark_first_failure(store.comparison(), checkpoint);
+}
+
+void Evidence::mark_first_failure(const Comparison& comparison, const std::string& checkpoint) {
+  for (const RecordResult& result : comparison.results) {  // sorted by token
+    const auto at = static_cast<size_t>(result.checkpoint);
+    if (!result.failed() || comparison.checkpoints[at].name != checkpoint) continue;
+    for (Token& token : tokens_) token.fails_first = token.token_idx == result.token_idx;
+    return;
+  }
 }
 
 void Evidence::mark_differing() {
@@ -246,6 +256,7 @@ Fit Evidence::fit(const std::vector<std::vector<double>>& predicted) const {
     fit.difference += difference;
     fit.norm += norm;
     fit.scale += square_sum(token.ref);
+    if (token.fails_first && difference > 0) fit.first_left = residual / difference;
     const size_t size = token.got.size();
     const bool votes_alone = token.form == Form::kSketch && token.head > 0;
     fit.features += static_cast<int64_t>(votes_alone ? size - token.head : size);

@@ -29,6 +29,7 @@ struct Fit {
   int tokens = 0;         // where the two logs differ
   int held = 0;           // of these, where the prediction fits by itself
   int unpredicted = 0;    // of these, where there was no prediction
+  double first_left = 0;  // of the difference where the record fails first, what is left
   int64_t nearer = 0;     // values (of the sketch where no others are) nearer to it than to ref
   int64_t farther = 0;    // and farther from it
   double ratio() const;   // residual / min(difference, norm)
@@ -46,6 +47,7 @@ class Evidence {
     int64_t token_idx = 0;
     Form form = Form::kAll;
     bool differs = false;
+    bool fails_first = false;  // the first position at which the record fails
     // Values at the tensor's beginning that both logs hold, or that the ids below are among.
     size_t head = 0;
     // Of log-probabilities: whose they are, what the reference states, and what of the judged log
@@ -83,6 +85,7 @@ class Evidence {
 
  private:
   void mark_differing();
+  void mark_first_failure(const Comparison& comparison, const std::string& checkpoint);
 
   std::vector<Token> tokens_;
 };

@@ -11,6 +11,7 @@
 #include "assay/causes/infer.h"
 #include "assay/causes/search.h"
 #include "assay/causes/search_places.h"
+#include "assay/compare/input_tokens.h"
 #include "assay/compare/log_probabilities.h"
 #include "assay/mistakes/network.h"
 #include "base/error.h"
@@ -25,6 +26,15 @@ void check_model(const Network& network, const Comparison& comparison) {
   const ModelConfig& config = model.config();
   const std::string& path = model.gguf().path();
   const std::string hint = "give the model that both engines ran with --model, or leave it out";
+  for (const auto* log : {comparison.ref_log.get(), comparison.got_log.get()}) {
+    if (!log->header()) continue;
+    const std::string& stated = log->header()->model.arch;
+    const Architecture* architecture = find_architecture(stated);
+    if (architecture == nullptr || architecture == config.architecture) continue;
+    throw Error(fmt::format("is of the architecture {}, and the log {} of {}",
+                            config.architecture->name, log->path(), stated),
+                path, hint);
+  }
   for (const RecordResult& result : comparison.results) {
     const CheckpointName& name = comparison.checkpoints[static_cast<size_t>(result.checkpoint)];
     const std::optional<Op> op = find_op(name.name);
@@ -80,7 +90,14 @@ Network network_of(const Model* model, const TensorStore& store, const Compariso
 }
 
 // Of a checkpoint that is what it should be for inputs that both logs agree in.
-std::string correct_hint(Op op, const Network& network) {
+std::string correct_hint(Op op, const Network& network, const Comparison& comparison) {
+  if (is_named_by_one(*comparison.ref_log, *comparison.got_log,
+                      comparison.first_divergence->token_idx, comparison.alignment.offset)) {
+    return fmt::format(
+        "{} of the judged log is what the model gives for the tokens that one header names; the "
+        "prompt of the other ends before: log both with the same tokens",
+        op.name());
+  }
   if (network.model != nullptr) {
     return fmt::format(
         "{} of the judged log is what the model gives for inputs that both logs agree in: it is "
@@ -121,7 +138,7 @@ void search_from(Op target, Network network, TensorStore& store, Comparison& com
     over.run();
     Judgement judgement = over.judgement();
     if (over.is_inherited()) {
-      judgement.hint = correct_hint(op, network);
+      judgement.hint = correct_hint(op, network, comparison);
     } else if (!judgement.cause) {
       judgement.hint = fmt::format(
           "{} is what its inputs give, and the reference does not have these: log the reference "
@@ -159,6 +176,12 @@ void find_causes(const Model* model, Comparison& comparison,
     comparison.cause_hint = fmt::format(
         "ranks that should hold the same do not: look at what rank {} computes or receives there",
         comparison.first_divergence->ranks);
+    return;
+  }
+  const auto first = std::ranges::find_if(comparison.results, &RecordResult::failed);
+  if (first != comparison.results.end() && first->contradicts_itself) {
+    comparison.cause_hint =
+        "the judged log contradicts itself there: look at what writes it before what is computed";
     return;
   }
   const auto target = causes::find_op(comparison.first_divergence->checkpoint.name);

@@ -30,6 +30,7 @@ constexpr double kMaxResidualOfScale = 1e-3;
 constexpr double kLevel = 1e-7;  // what float leaves of a difference that is explained
 constexpr double kFloatNoise = 1e-7;
 constexpr double kHeldTokens = 0.8;
+constexpr double kMaxLeftOfFirst = 0.5;
 constexpr double kChance = 1e-12;
 // Where several tokens differ, mistakes of other kinds that fit as well are the same computation;
 // with fewer they may coincide.
@@ -69,6 +70,8 @@ bool is_accepted(const Candidate& candidate, const JudgingContext& context) {
   if (is_factor(candidate.name) && !holds_at_most_elements(fit)) return false;
   const int known = fit.tokens;
   if (fit.held < kHeldTokens * known) return false;
+  // A mistake that leaves what is wrong first as it is may be one, but not what is asked for.
+  if (!(fit.first_left <= kMaxLeftOfFirst)) return false;
   if (known < 2 && !(ratio <= kMaxResidualOfOneToken)) return false;
   const double freedom = static_cast<double>(fit.features - candidate.parameters);
   // That a direction of `freedom` dimensions leaves so little is no chance.

@@ -424,7 +424,8 @@ void Search::try_one(const BoundMistake& mistake, const Predict& predict, int ra
   } else {
     tuned = refine(trial, mistake, best_of_grid(trial, mistake, in_steps));
   }
-  if (mistake.name == "scale" && is_nearly_one(tuned.parameter)) return;
+  const bool is_scale = mistake.name == "scale";
+  if (is_scale && (is_nearly_one(tuned.parameter) || is_like_zero(trial, tuned))) return;
   const bool fitted = mistake.refine && !is_whole(tuned.parameter);
   const bool plain_factor = is_plain_factor(mistake, tuned.parameter);
   candidates_.push_back({mistake.name, where, mistake.text(tuned.parameter), fitted ? 1 : 0,

@@ -68,5 +68,30 @@ TEST_F(CausesOfExperts, NamesTheMissingSharedExpert) {
   EXPECT_THAT(comparison.causes, ElementsAre(Field(&Cause::name, "shared_expert")));
 }
 
+// Each expert counts for as much as the others.
+class UniformExperts : public WrongKernels {
+ public:
+  using WrongKernels::run;
+  void run(const MixCall& call) override {
+    MixCall uniform = call;
+    const std::vector<float> weights(static_cast<size_t>(call.n_tokens * call.n_used),
+                                     1.0F / static_cast<float>(call.n_used));
+    uniform.weights = weights.data();
+    right_->run(uniform);
+  }
+};
+
+// Breaks if a factor of the router were named that a thousandth of it would explain as well.
+TEST_F(CausesOfExperts, UniformWeightsAreNoScaleOfTheRouter) {
+  const auto right = load("mixtral");
+  const auto kernels = make_reference_kernels();
+  UniformExperts uniform;
+  const std::string ref = log(*right, *kernels, "ref", "layers");
+  const std::string got = log(*right, uniform, "got", "layers");
+  const Comparison comparison = compare(right.get(), ref, got);
+  EXPECT_EQ(comparison.first_divergence->checkpoint.name, "layer_0_output");
+  for (const Cause& cause : comparison.causes) EXPECT_NE(cause.name, "scale") << cause.sentence;
+}
+
 }  // namespace
 }  // namespace assay

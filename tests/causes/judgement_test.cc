@@ -141,5 +141,13 @@ TEST(Judgement, FewerParametersBreakTies) {
   EXPECT_THAT(found.cause->sentence, Not(HasSubstr("vector")));
 }
 
+// Breaks if a mistake that explains later tokens alone were named for what is wrong first.
+TEST(Judgement, WhatIsWrongFirstMustBeExplained) {
+  Candidate later = candidate("attention_window", "has no window", 0.005);
+  EXPECT_TRUE(judge({later}, context()).cause);
+  later.fit.first_left = 1;
+  EXPECT_FALSE(judge({later}, context()).cause);
+}
+
 }  // namespace
 }  // namespace assay::causes

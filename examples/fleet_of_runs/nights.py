@@ -68,7 +68,7 @@ def make(folder, cases, nights):
     chance, projection = random.Random(1), signs()
     random_values = np.random.default_rng(1)
     noise = random_values.choice([-1.0, 1.0], (len(NAMES) * TOKENS, WIDTH))
-    lines = ["#!/bin/sh", "# usage: add.sh ASSAY DATASET", 'cd "$(dirname "$0")" || exit 2']
+    lines = ["#!/bin/sh", "# usage: add.sh ASSAY DATASET", 'logs=$(dirname "$0")']
     truths = [random_values.normal(size=(len(NAMES) * TOKENS, WIDTH)) for _ in range(cases)]
     for night in range(nights):
         date, commit = f"2026-11-{1 + night:02}", f"{0xc0ffee + 7919 * night:x}"
@@ -84,7 +84,7 @@ def make(folder, cases, nights):
                 is_faulty = engine == "c" and model == 2 and night == nights - 1
                 write_log(os.path.join(folder, date, f"{case}-{engine}.jsonl"), {**header, "engine": engine, "math": "fast"},
                           run_of(truth, engine, chance, noise, is_faulty), projection)  # fmt: skip
-        lines.append(f'find {date} -name "*.jsonl" -print0 | sort -z | xargs -0 -n 1000 "$1" fleet add "$2" '
+        lines.append(f'find "$logs/{date}" -name "*.jsonl" -print0 | sort -z | xargs -0 -n 1000 "$1" fleet add "$2" '
                      f"--commit {shlex.quote(commit)} --night {date} >/dev/null")  # fmt: skip
     with open(os.path.join(folder, "add.sh"), "w") as script:
         script.write("\n".join(lines) + "\n")

@@ -7,7 +7,6 @@ from pathlib import Path
 from assay_tap import CheckpointSet, LogError, LogWriter
 from assay_tap.environment import head_values
 
-from .llamacpp_engine import LlamaCpp, quiet
 from .model_file import ModelFile
 
 
@@ -51,13 +50,18 @@ def prompt_of(options):
     text = options.prompt
     if options.prompt_file is not None:
         text = options.prompt_file.read_text(encoding="utf-8")
+    try:
+        from .llamacpp_engine import LlamaCpp, quiet
+    except ModuleNotFoundError as error:
+        hint = "give --tokens, as assay tokenize prints them, or install llama-cpp-python"
+        raise ValueError(f"--prompt is tokenised by llama.cpp, and {error.name} is not installed; {hint}") from error
+    quiet()
     with LlamaCpp(options.model, 256) as engine:
         return text, engine.tokenize(text)
 
 
 def run(options, record):
     """Calls record(file, tokens, log, header); an error is one line on stderr and exit status 2."""
-    quiet()
     try:
         if options.n < 0:
             raise ValueError("-n is 0 or more")

@@ -142,8 +142,18 @@ bool Search::is_inherited() const {
 Judgement Search::judgement() const {
   if (is_inherited()) return {};
   Judgement judgement = judge(candidates_, context_);
+  if (judgement.cause && judgement.cause->name == "bias_missing" && !may_have_bias()) {
+    judgement.hint = judgement.cause->sentence + "; the model has no bias there";
+    judgement.cause.reset();
+  }
   if (!judgement.cause && judgement.hint.empty()) judgement.hint = hint();
   return judgement;
+}
+
+// Whether the model, if it is known, has a bias in what was recomputed.
+bool Search::may_have_bias() const {
+  if (network_.model == nullptr || network_.has_bias(context_.target)) return true;
+  return std::ranges::any_of(chain_.ops(), [&](Op op) { return network_.has_bias(op); });
 }
 
 std::string Search::hint() const {

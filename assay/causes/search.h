@@ -68,6 +68,7 @@ class Search {
   bool can_recompute() const;
   void make_screen();
   bool is_screened(const Try& one) const;
+  bool may_have_bias() const;
   bool is_settled() const;
   Predict predictor(const Try& one, const Kinds& kinds, const Chain& chain) const;
   void measure_noise();

@@ -146,11 +146,6 @@ void run_without_bias(const OpContext&, Call call, Kernels& kernels) {
   kernels.run(call);
 }
 
-bool has_bias(const Network& network, Op op) {
-  if (network.kind_of(op) == OpKind::kNorm) return network.norm_call(op).bias != nullptr;
-  return network.linear(op)->bias != nullptr;
-}
-
 std::string needs_norm_bias(const Model& model) {
   const bool biased = model.layers.front().norm(Checkpoint::kAttnNorm).bias != nullptr;
   return biased ? "" : "its norms have no bias";
@@ -162,7 +157,7 @@ Mistake bias_mistake() {
       .cause = "bias_missing",
       .text = plainly("leaves the bias out"),
       .edit = {.matmul = run_without_bias<MatmulCall>, .norm = run_without_bias<NormCall>},
-      .possible = has_bias,
+      .possible = [](const Network& network, Op op) { return network.has_bias(op); },
       .faults = {
           without_bias("bias-q-missing", "Q", Checkpoint::kQ),
           without_bias("bias-v-missing", "V", Checkpoint::kV),

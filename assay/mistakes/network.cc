@@ -145,6 +145,16 @@ const Linear* Network::linear(Op op) const {
   return found.weight.data == nullptr ? nullptr : &found;
 }
 
+bool Network::has_bias(Op op) const {
+  if (model == nullptr) return false;
+  if (kind_of(op) == OpKind::kSelect) {
+    return model->layers[static_cast<size_t>(op.layer)].extra.choice_bias != nullptr;
+  }
+  if (kind_of(op) == OpKind::kNorm) return norm_call(op).bias != nullptr;
+  const Linear* found = linear(op);
+  return found != nullptr && found->bias != nullptr;
+}
+
 Kernels& Network::cpu() const {
   if (!cpu_) {
     pool_ = std::make_shared<ThreadPool>(0);

@@ -107,6 +107,8 @@ struct Network {
   NormCall norm_call(Op op) const;  // without its rows
   // The weights of a linear op; null without a model or for other ops.
   const Linear* linear(Op op) const;
+  // Of a linear op, a norm or a choice of experts; false without a model or for other ops.
+  bool has_bias(Op op) const;
 
   // Of a model's own file; `n_positions` decides about phi3's long factors.
   static Network of_model(const Model& model, int64_t n_positions);

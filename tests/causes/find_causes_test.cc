@@ -71,6 +71,17 @@ class OneBlock : public WrongKernels {
   }
 };
 
+class AddsVector : public WrongKernels {
+ protected:
+  void matmul(const MatmulCall& call) override {
+    right_->run(call);
+    if (call.site.checkpoint != Checkpoint::kQ || call.site.layer != 0) return;
+    for (int64_t i = 0; i < call.n_tokens * call.w.rows; ++i) {
+      call.out[i] += 0.1F * static_cast<float>(i % call.w.rows % 7);
+    }
+  }
+};
+
 class FindCauses : public FaultyLogs {
  protected:
   void expect(const Comparison& comparison, const std::string& name, const std::string& checkpoint,
@@ -105,6 +116,17 @@ TEST_F(FindCauses, FindsOneBlockOfTheWeights) {
   OneBlock block;
   expect(compare("tinyllama", block, "ops", true), "quant_block", "layer_0_ffn_out",
          "in row 5: columns 32 to 63 by a factor");
+}
+
+// Breaks if a missing bias were named where the model has none.
+TEST_F(FindCauses, AVectorWhereTheModelHasNoBiasIsToldAsThat) {
+  AddsVector adds;
+  const Comparison without = compare("tinyllama", adds, "ops", true);
+  EXPECT_THAT(without.causes, IsEmpty());
+  EXPECT_THAT(without.cause_hint, HasSubstr("is off by the same vector at every token"));
+  EXPECT_THAT(without.cause_hint, HasSubstr("the model has no bias there"));
+  expect(compare("qwen2.5", adds, "ops", true), "bias_missing", "layer_0_q",
+         "the same vector at every token");
 }
 
 TEST_F(FindCauses, SomeStepsNeedNoModel) {

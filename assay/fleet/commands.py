@@ -34,6 +34,8 @@ def add(options):
         for name in pool.map(one, options["logs"]):
             if name and options["prints_runs"]:
                 print(name)
+            elif name:
+                print(f"added to {place} as {name}", file=sys.stderr)
     tell_all(sorted(problems))
     return 2 if problems else 0
 

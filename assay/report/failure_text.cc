@@ -327,7 +327,10 @@ std::string verdict_meaning(const Comparison& comparison) {
   if (comparison.verdict == Verdict::kWrong) {
     return "the error jumps beyond the tolerance, or is as large as the values";
   }
-  if (first_failure(comparison).before == nullptr) {
+  constexpr double kGrew = 0.01;  // of the error, at least, that was there before
+  const FirstFailure first = first_failure(comparison);
+  if (first.before == nullptr ||
+      first.before->metrics.rel_l2 < kGrew * first.result->metrics.rel_l2) {
     return "the error is beyond the tolerance, but small beside the values";
   }
   return "the error grew little by little beyond the tolerance";

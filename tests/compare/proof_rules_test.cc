@@ -1,6 +1,7 @@
 // What the search for wrong logs that pass has found, each as a case of its own.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -163,7 +164,8 @@ TEST_F(ProofRulesTest, SummariesOfLogProbabilitiesAreRecognised) {
   const Comparison part = compare(summary(logits()), summary(log_softmax(logits())));
   EXPECT_TRUE(part.pass);
   EXPECT_EQ(part.evidence.partial, 1) << "any constant fits";
-  EXPECT_THAT(part.warnings, testing::Contains(HasSubstr("a constant was taken from each")));
+  EXPECT_THAT(part.warnings,
+              testing::Contains(testing::HasSubstr("a constant was taken from each")));
   EXPECT_TRUE(compare(summary(log_softmax(logits())), summary(logits())).pass);
   options_.whole_required = true;
   EXPECT_EQ(compare(summary(logits()), summary(log_softmax(logits()))).verdict,

@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "tests/compare/comparison_case.h"
+
 namespace assay {
 namespace {
 

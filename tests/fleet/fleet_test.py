@@ -243,6 +243,7 @@ class Fleet(FleetCase):
             answer = subprocess.run([*command, *more], capture_output=True, text=True, cwd=self.folder, env=self.environment())
             self.assertEqual(len(json.loads(answer.stdout)["generated"]), 1)
             self.assertEqual(answer.returncode, 0 if more[1] == "new" else 2, answer.stderr)
+            self.assertEqual("added to new as run=" in answer.stderr, more[1] == "new")
         run, = (self.folder / "new").iterdir()
         self.assertEqual(facts(run)["commit"], "c1")
         self.assertEqual(facts(run)["header"]["tokens"], [1, 5, 9])

@@ -180,6 +180,12 @@ TEST_F(FailureText, ASingleRecordGrewFromNothing) {
   const Comparison grown = compare(two(0), two(0.1F));
   ASSERT_EQ(grown.verdict, Verdict::kDrift);
   EXPECT_EQ(verdict_meaning(grown), "the error grew little by little beyond the tolerance");
+  const Comparison sudden =
+      compare(line("layer_4_q", 0, {1, 2, 3}) + line("layer_4_k", 0, {1, 2, 3}),
+              line("layer_4_q", 0, {1, 2, 3}) + line("layer_4_k", 0, {1, 2, 3.05F}));
+  ASSERT_EQ(sudden.verdict, Verdict::kDrift);
+  EXPECT_EQ(verdict_meaning(sudden),
+            "the error is beyond the tolerance, but small beside the values");
 }
 
 // Breaks if the search for scales and shifts reported a value that does not exist.

@@ -164,17 +164,6 @@ std::optional<double> most_of_unlisted(const Record& record, std::span<const Top
   return std::min(most, std::log(std::max(left, 0.0) + kUnitSum) + constant);
 }
 
-bool misses_unit_sum(const Record& record) {
-  constexpr double kSlack = 2e-2;  // of numbers of 16 bits
-  if (record.checkpoint != kLogProbabilitiesName) return false;
-  if (record.has_all_values() && !record.values.empty()) {
-    return !(std::abs(std::expm1(log_sum(record.values))) <= kSlack);
-  }
-  double sum = 0;
-  for (const TopValue& entry : record.top) sum += std::exp(static_cast<double>(entry.value));
-  return !(sum <= 1 + kSlack);
-}
-
 bool are_log_probabilities(const Record& ref, const Record& got) {
   if (is_log_probabilities(ref) == is_log_probabilities(got)) return false;
   for (const auto& [one, other] : {std::pair(&ref, &got), {&got, &ref}}) {

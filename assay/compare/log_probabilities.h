@@ -29,10 +29,6 @@ void read_as_logits(Record& record);
 // these, and of log-probabilities what those listed leave of 1. Nothing where `top` is empty.
 std::optional<double> most_of_unlisted(const Record& record, std::span<const TopValue> top);
 
-// Whether what a record that is called logprobs lists cannot be all of the probabilities, or some
-// of them: they add up to another sum than 1, or to more.
-bool misses_unit_sum(const Record& record);
-
 // Whether exactly one of two records of logits holds log-probabilities: it is called so, or has all
 // values and the sum of their exponentials is 1 within kUnitSum.
 bool are_log_probabilities(const Record& ref, const Record& got);

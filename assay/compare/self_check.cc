@@ -53,7 +53,6 @@ class SelfCheck {
 
  private:
   std::string_view find_exactly() const {
-    if (misses_unit_sum(record_)) return "its probabilities and a sum of 1";
     if (record_.summary && contradicts(*record_.summary)) return "the numbers of its summary";
     if (record_.sketch && !std::isfinite(sketch_norm(*record_.sketch))) {
       return "its sketch and any sum of finite values";
@@ -230,9 +229,15 @@ class SelfCheck {
 
 constexpr double kProbabilitySumError = 5e-2;  // that their sum may be off, as printed
 
-// Whether probabilities that are listed cannot be some of those of a whole vocabulary.
+// Whether all probabilities do not add up to 1, or those that are listed cannot be some of these.
 bool has_impossible_sum(const Record& record) {
   double sum = 0;
+  if (record.has_all_values() && !record.values.empty()) {
+    for (const float value : record.values) sum += std::exp(static_cast<double>(value));
+    if (!(std::abs(sum - 1) <= kProbabilitySumError)) return true;
+    sum = 0;
+  }
+  if (record.top.empty()) return false;
   double least = 0;
   for (const TopValue& top : record.top) {
     const auto value = static_cast<double>(top.value);
@@ -262,9 +267,11 @@ bool top_agrees_with_values(const Record& record) {
   return static_cast<double>(largest) <= first || near(static_cast<double>(largest), first);
 }
 
-std::string_view contradiction_in_top(const Record& record) {
-  if (record.checkpoint != kLogProbabilitiesName || record.top.empty()) return {};
-  if (!top_agrees_with_values(record)) return "its most probable tokens and its values";
+std::string_view contradiction_in_probabilities(const Record& record) {
+  if (record.checkpoint != kLogProbabilitiesName) return {};
+  if (!record.top.empty() && !top_agrees_with_values(record)) {
+    return "its most probable tokens and its values";
+  }
   return has_impossible_sum(record) ? "its probabilities and a sum of 1" : "";
 }
 
@@ -272,7 +279,7 @@ std::string_view contradiction_in_top(const Record& record) {
 
 std::string_view contradiction_in(const Record& record, std::span<const int64_t> set_aside,
                                   double held_to) {
-  if (const std::string_view found = contradiction_in_top(record); !found.empty()) return found;
+  if (const auto found = contradiction_in_probabilities(record); !found.empty()) return found;
   if (!record.summary && !record.sketch) return {};
   return SelfCheck(record, set_aside, held_to).find();
 }

@@ -281,20 +281,5 @@ TEST(IsConstantKnown, OnlyByAllValuesOfOneSide) {
   EXPECT_FALSE(is_constant_known(head_of(logits, 4, true, true), head_of(right, 4, true, true)));
 }
 
-TEST(MissesUnitSum, OfRecordsThatAreCalledLogProbabilities) {
-  const Record right = log_softmax(kLogitsRecord);
-  EXPECT_FALSE(misses_unit_sum(right));
-  EXPECT_FALSE(misses_unit_sum(kLogitsRecord)) << "logits";
-  for (const float off : {-0.05F, 0.05F}) {
-    Record wrong = right;
-    for (float& value : wrong.values) value += off;
-    EXPECT_TRUE(misses_unit_sum(wrong)) << off;
-  }
-  Record top = top_of(right, 5);
-  EXPECT_FALSE(misses_unit_sum(top));
-  for (TopValue& entry : top.top) entry.value = -1;
-  EXPECT_TRUE(misses_unit_sum(top)) << "five times 0.37";
-}
-
 }  // namespace
 }  // namespace assay

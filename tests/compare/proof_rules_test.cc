@@ -233,6 +233,16 @@ TEST_F(ProofRulesTest, SplitIsIncompleteIfWholeEvidenceIsRequired) {
   EXPECT_EQ(compare(log(20, 5), log(21, 9)).verdict, Verdict::kIncomplete);
 }
 
+// Breaks if all log-probabilities, with another sum than 1, passed beside a reference of heads.
+TEST_F(ProofRulesTest, LogProbabilitiesAreHeldToTheirSum) {
+  std::vector<float> values = log_softmax(logits());
+  EXPECT_TRUE(compare(summary(logits()), line("logprobs", 0, values)).pass);
+  for (float& value : values) value += 0.06F;
+  const Comparison wrong = compare(summary(logits()), line("logprobs", 0, values));
+  ASSERT_EQ(wrong.failed, 1);
+  EXPECT_TRUE(wrong.results[0].contradicts_itself);
+}
+
 // Breaks if the advice to narrow a comparison to the logits did not know their other name.
 TEST_F(ProofRulesTest, LogProbabilitiesAreSelectedAsLogits) {
   const std::string ref = line("layer_0_output", 0, waves(16)) + line("logits", 0, logits());

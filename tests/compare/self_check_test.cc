@@ -394,6 +394,11 @@ TEST_F(SelfCheckTop, FindsProbabilitiesNotSummingToOne) {
   Record positive = part(1, 0);
   positive.top[0].value = 0.1F;
   EXPECT_EQ(contradiction_in(positive, {}), kSum) << "above certainty";
+  for (const float off : {-0.06F, 0.06F}) {
+    Record all = part(0, 64);
+    for (float& value : all.values) value += off;
+    EXPECT_EQ(contradiction_in(all, {}), kSum) << off << " of all, beside nothing else";
+  }
 }
 
 TEST_F(SelfCheckTop, FindsAListOfOtherValues) {

@@ -337,5 +337,19 @@ TEST_F(CompareCommand, HostilePathsAreEscapedInWarnings) {
   EXPECT_EQ(told.find('\x1b'), std::string::npos);
 }
 
+// Breaks if causes were looked for with weights of another network than the logs'.
+TEST_F(CompareCommand, AModelOfAnotherArchitectureIsRefused) {
+  const std::string llama = GOLDEN_FOLDER "/tinyllama/tinyllama-f32.gguf";
+  const std::string right = folder_ + "/right.jsonl";
+  const std::string wrong = folder_ + "/wrong.jsonl";
+  run({"run", llama, "--tokens", "1,20,30", "-n", "1", "--log", right});
+  run({"mutate", llama, "--fault", "rope-base", "--tokens", "1,20,30", "-n", "1", "--log", wrong});
+  EXPECT_EQ(run({"compare", right, wrong, "--model", llama}).exit_code, 1);
+  const Outcome other =
+      run({"compare", right, wrong, "--model", GOLDEN_FOLDER "/gpt2/gpt2-f32.gguf"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("gpt2-f32.gguf: is of the architecture gpt2, and the log"));
+}
+
 }  // namespace
 }  // namespace assay

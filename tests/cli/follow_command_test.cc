@@ -114,5 +114,17 @@ TEST_F(FollowCommand, WhatCannotBeFollowedIsTold) {
       path("many.jsonl") + ": has 17 positions, the model's context 16; follow a shorter log");
 }
 
+// Breaks if the header did not say that tokens were sampled: they are not the likeliest.
+TEST_F(FollowCommand, ASampledRunIsNotFollowed) {
+  const std::string ref = path("ref.jsonl");
+  run_json({"run", kModel, "--tokens", "1,20,30", "-n", "4", "--temp", "3", "--top-k", "9",
+            "--seed", "4", "--log", ref});
+  expect_error({"run", kModel, "--follow", ref},
+               ref +
+                   ": the tokens after its prompt were sampled (temp 3, top-k 9, seed 4), and a "
+                   "log does not name them; follow a log of a run that chooses the likeliest "
+                   "token, or give the prompt and what was generated with --tokens");
+}
+
 }  // namespace
 }  // namespace assay

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "kernels/cpu/functions.h"
-#include "kernels/cpu/int8/functions.h"
+#include "kernels/cpu/integers/functions.h"
 #include "kernels/cpu/processor.h"
 #include "kernels/kernels.h"
 

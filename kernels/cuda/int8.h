@@ -4,7 +4,7 @@
 #include "kernels/cuda/two_halves.h"
 
 // `fast` math: products of weights that are stored in blocks with activations rounded to 8 bits.
-// The order of every sum is that of kernels/cpu/int8/matmul.h, so both give the same bits: sixteen
+// The order of every sum is that of kernels/cpu/integers/matmul.h, so both give the same bits: sixteen
 // products are summed as whole numbers, and lane l of a group has the half of a block that goes
 // into lane l of sixteen there.
 namespace assay::ASSAY_DEVICE {
@@ -19,7 +19,7 @@ struct QuantizedHalf {
   int32_t total;  // of the codes
 };
 
-// Of the elements value(0) to value(15), as kernels/cpu/int8/quantize.h has it.
+// Of the elements value(0) to value(15), as kernels/cpu/integers/quantize.h has it.
 template <class Value>
 __device__ QuantizedHalf quantize_half(const Value& value) {
   constexpr float kLeast = 1e-30F;

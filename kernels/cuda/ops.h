@@ -17,7 +17,7 @@ namespace assay::ASSAY_DEVICE {
 void run(Device& device, const GetRowsCall& call);
 
 // What matrices are multiplied with, in the form in which the kernels read it. `int8`: of weights
-// that are stored in blocks, in fast math, with the bits of kernels/cpu/int8.
+// that are stored in blocks, in fast math, with the bits of kernels/cpu/integers.
 struct Vectors {
   const void* data;
   int64_t n_tokens;

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/cpu/int8/functions.h"
-#include "kernels/cpu/int8/panel.h"
-#include "kernels/cpu/int8/quantize.h"
-#include "kernels/cpu/int8/simd.h"
-#include "kernels/cpu/int8/weights.h"
+#include "kernels/cpu/integers/functions.h"
+#include "kernels/cpu/integers/panel.h"
+#include "kernels/cpu/integers/quantize.h"
+#include "kernels/cpu/integers/simd.h"
+#include "kernels/cpu/integers/weights.h"
 #include "kernels/tensor_type.h"
 
 // Products of quantised weights with quantised activations.

@@ -1,8 +1,8 @@
 // Defines int8_functions() for the instruction set that the including source is compiled for.
 #pragma once
 
-#include "kernels/cpu/int8/functions.h"
-#include "kernels/cpu/int8/matmul.h"
+#include "kernels/cpu/integers/functions.h"
+#include "kernels/cpu/integers/matmul.h"
 
 namespace assay::ASSAY_ISA {
 

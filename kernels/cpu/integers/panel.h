@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/cpu/int8/quantize.h"
-#include "kernels/cpu/int8/simd.h"
-#include "kernels/cpu/int8/weights.h"
+#include "kernels/cpu/integers/quantize.h"
+#include "kernels/cpu/integers/simd.h"
+#include "kernels/cpu/integers/weights.h"
 
 // Products of sixteen rows with several tokens at once.
 //

@@ -8,8 +8,8 @@
 
 // clang-format off
 #if !defined(ASSAY_FORCE_PORTABLE) && defined(__AVX2__)
-#include "kernels/cpu/int8/simd_x86.h"
+#include "kernels/cpu/integers/simd_x86.h"
 #else
-#include "kernels/cpu/int8/simd_portable.h"
+#include "kernels/cpu/integers/simd_portable.h"
 #endif
 // clang-format on

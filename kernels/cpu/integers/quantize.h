@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/cpu/int8/simd.h"
+#include "kernels/cpu/integers/simd.h"
 
 namespace assay::ASSAY_ISA {
 

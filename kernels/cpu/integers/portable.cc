@@ -1,3 +1,3 @@
 // Plain C++ even if compiler flags allow more instructions.
 #define ASSAY_FORCE_PORTABLE
-#include "kernels/cpu/int8/instruction_set.h"
+#include "kernels/cpu/integers/instruction_set.h"

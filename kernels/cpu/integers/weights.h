@@ -6,8 +6,8 @@
 #include <type_traits>
 
 #include "kernels/cpu/coded_weights.h"
-#include "kernels/cpu/int8/quantize.h"
-#include "kernels/cpu/int8/simd.h"
+#include "kernels/cpu/integers/quantize.h"
+#include "kernels/cpu/integers/simd.h"
 #include "kernels/cpu/k_scales.h"
 #include "kernels/half.h"
 

@@ -1,0 +1,1 @@
+#include "kernels/cpu/integers/instruction_set.h"  // compiled for its instruction set: CMakeLists.txt

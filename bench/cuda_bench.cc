@@ -232,7 +232,7 @@ void register_cuda() {
   };
   for (const TensorType type : kAllTensorTypes) {
     for (const Math math : {Math::kExact, Math::kFast}) {
-      if (math == Math::kFast && tensor_type_info(type).block_elements == 1) continue;
+      if (math == Math::kFast && rounding_of(type) == Rounding::kNone) continue;
       const std::string name =
           std::string(tensor_type_info(type).name) + (math == Math::kFast ? "/fast" : "");
       add("matrix_vector/" + name, matrix_vector, type, math);

@@ -132,7 +132,7 @@ void smollm2_products(benchmark::State& state) {
   for (const TensorType type : kAllTensorTypes) {
     const std::string name(tensor_type_info(type).name);
     add(type, Math::kExact, name);
-    if (tensor_type_info(type).block_elements > 1) add(type, Math::kFast, name + "/fast");
+    if (rounding_of(type) != Rounding::kNone) add(type, Math::kFast, name + "/fast");
   }
   benchmark::RegisterBenchmark("smollm2_products", smollm2_products)
       ->Arg(1)

@@ -242,10 +242,9 @@ std::vector<ModelFile> model_files() {
   return files;
 }
 
-// Where fast math rounds: else it is the same as exact.
-bool is_in_blocks(const std::string& type) {
+bool fast_rounds(const std::string& type) {
   const FileType* known = find_file_type(type);
-  return known != nullptr && tensor_type_info(known->base).block_elements > 1;
+  return known != nullptr && rounding_of(known->base) != Rounding::kNone;
 }
 
 void add(const std::string& name, void (*run)(benchmark::State&, const ModelBench&),
@@ -267,7 +266,7 @@ void register_models() {
     for (const auto& [math, math_name] :
          {std::pair(Math::kExact, "exact"), std::pair(Math::kFast, "fast"),
           std::pair(Math::kLibrary, "library")}) {
-      if (math == Math::kFast && !is_in_blocks(file.type)) continue;
+      if (math == Math::kFast && !fast_rounds(file.type)) continue;
       for (const int64_t n_tokens : {16, 512}) {
         const std::string rest = fmt::format("{}/{}/{}", name, math_name, n_tokens);
         if (math == Math::kLibrary) {

@@ -48,7 +48,7 @@ def check_snapshots(folder, prompts):
 
 def check_fast_floors(folder, manifest, prompts):
     elsewhere = {entry["type"].value for entry in manifest["files"].items() if "source" in entry}
-    wanted = {(*key, "fast"): sha for key, sha in prompts.items() if key[0].startswith("Q")}
+    wanted = {(*key, "fast"): sha for key, sha in prompts.items() if key[0] != "F32"}
     for (type_name, prompt), sha in prompts.items():  # as has_library_floors() of assay/golden/fast_floors.h
         if type_name not in elsewhere and 32 <= len(manifest["prompts"][prompt]["tokens"].items()) <= 99:
             wanted[type_name, prompt, "library"] = sha

@@ -46,6 +46,22 @@ inline constexpr TensorType kAllTensorTypes[] = {
     TensorType::kIQ4_NL, TensorType::kIQ4_XS, TensorType::kTQ1_0,   TensorType::kTQ2_0,
     TensorType::kMXFP4,  TensorType::kNVFP4};
 
+// How `fast` math rounds the activations that weights are multiplied with: to whole numbers of 8
+// bits, of 14, or not at all.
+enum class Rounding : uint8_t { kNone, kInt8, kInt16 };
+
+constexpr Rounding rounding_of(TensorType weights) {
+  switch (weights) {
+    case TensorType::kF32:
+      return Rounding::kNone;
+    case TensorType::kF16:
+    case TensorType::kBF16:
+      return Rounding::kInt16;
+    default:
+      return Rounding::kInt8;
+  }
+}
+
 struct TensorTypeInfo {
   std::string_view name;   // as the field writes it: "Q4_K"
   int64_t block_elements;  // consecutive elements of a row that are stored together

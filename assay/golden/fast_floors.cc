@@ -24,9 +24,8 @@ constexpr int64_t kMaxFloorsBytes = int64_t{16} << 20;
 constexpr const char* kFloorsHint = "assay golden record --fast-floors measures them";
 constexpr const char* kFloorNote =
     "By how much Assay's own fast is off: relative L2 against the float64 golden, the greatest and "
-    "the median over the positions that the golden holds. This is the noise of "
-    "activations "
-    "rounded to 8 bits, as measured. The oracle is float64; nothing here comes from another "
+    "the median over the positions that the golden holds. This is the noise of activations rounded "
+    "to whole numbers, as measured. The oracle is float64; nothing here comes from another "
     "engine.";
 
 double read_number(const JsonNode& node) {
@@ -115,7 +114,7 @@ double rounded_up(double value) {
 }  // namespace
 
 bool rounds_activations(const std::string& type) {
-  return type.starts_with('Q');
+  return type != "F32";
 }
 
 bool has_library_floors(const GoldenManifest& manifest, const GoldenFile& file,

@@ -13,7 +13,7 @@
 namespace assay {
 
 // golden/<model>/fast_floors.json: how far Assay's own `fast` is from the golden, which stays
-// float64. `fast` rounds activations to 8 bits where weights are stored in blocks, and its error is
+// float64. `fast` rounds activations (rounding_of() of kernels/tensor_type.h), and its error is
 // the noise of that rounding: measured on the positions that the golden holds, prompt by prompt,
 // since the error of a prompt of 500 tokens is larger than that of one of ten. Of `library` it has
 // the error of the emulated backend, whose products round the same inputs to halves, at prompts

@@ -22,10 +22,10 @@ constexpr int64_t kLineFloats = 16;
 
 class CpuKernels final : public Kernels {
  public:
-  // `int8`: for fast math; null for exact.
+  // `integers`: for fast math; null for exact.
   CpuKernels(ThreadPool& pool, std::string_view name, const cpu::Functions& functions,
-             const cpu::Int8Functions* int8)
-      : pool_(pool), name_(name), f_(functions), int8_(int8) {}
+             const cpu::IntegerFunctions* integers)
+      : pool_(pool), name_(name), f_(functions), integers_(integers) {}
 
   std::string_view name() const override { return name_; }
 
@@ -145,62 +145,68 @@ class CpuKernels final : public Kernels {
             std::min(count, units * (thread + 1) / n_threads * grain)};
   }
 
-  bool is_exact() const { return int8_ == nullptr; }
-  bool by_int8(const WeightMatrix& w) const {
-    return int8_ != nullptr && tensor_type_info(w.type).block_elements > 1;
+  bool is_exact() const { return integers_ == nullptr; }
+  Rounding rounding(const WeightMatrix& w) const {
+    return is_exact() ? Rounding::kNone : rounding_of(w.type);
   }
-  const uint8_t* int8_activations(const MatmulCall& m);
-  void int8_rows(const MatmulCall& m, const uint8_t* activations, int64_t first, int64_t last,
-                 float* scratch) const;
+  const uint8_t* round_activations(const MatmulCall& m, std::vector<uint8_t>& out);
+  void integer_rows(const MatmulCall& m, const uint8_t* activations, int64_t first, int64_t last,
+                    float* scratch) const;
 
   ThreadPool& pool_;
   std::string_view name_;
   const cpu::Functions& f_;
-  const cpu::Int8Functions* int8_;
-  std::vector<uint8_t> activations_;  // of the product at hand
+  const cpu::IntegerFunctions* integers_;
+  std::vector<uint8_t> activations_[2];  // of the products at hand, in 8 bits and in 14
   std::vector<float> scratch_;
 };
 
 void CpuKernels::run(std::span<const MatmulCall> calls) {
   if (calls.empty() || calls.front().n_tokens == 0) return;
   int64_t scratch_bytes = 0;
-  const uint8_t* activations = nullptr;
+  const uint8_t* activations[2] = {};
+  const auto of = [&](Rounding rounding) -> const uint8_t*& {
+    return activations[rounding == Rounding::kInt16 ? 1 : 0];
+  };
   for (const MatmulCall& m : calls) {
-    const bool int8 = by_int8(m.w);
+    const Rounding own = rounding(m.w);
+    const bool rounds = own != Rounding::kNone;
     const int64_t bytes =
-        int8 ? int8_->scratch(m) * int64_t{sizeof(float)} : f_.matmul_scratch(m, is_exact());
+        rounds ? integers_->scratch(m) * int64_t{sizeof(float)} : f_.matmul_scratch(m, is_exact());
     scratch_bytes = std::max(scratch_bytes, bytes);
-    if (int8 && activations == nullptr) activations = int8_activations(m);
+    if (rounds && of(own) == nullptr) {
+      of(own) = round_activations(m, activations_[own == Rounding::kInt16 ? 1 : 0]);
+    }
   }
   on_each_thread(scratch_bytes, [&](int64_t thread, float* scratch) {
     for (const MatmulCall& m : calls) {
-      const bool int8 = by_int8(m.w);
-      const auto [first, last] = part(thread, m.w.rows, int8 ? 16 : 4);
+      const Rounding own = rounding(m.w);
+      const auto [first, last] = part(thread, m.w.rows, own == Rounding::kNone ? 4 : 16);
       if (first >= last) continue;
-      if (int8) {
-        int8_rows(m, activations, first, last, scratch);
-      } else {
+      if (own == Rounding::kNone) {
         f_.matmul_rows(m, is_exact(), first, last, scratch);
+      } else {
+        integer_rows(m, of(own), first, last, scratch);
       }
     }
   });
 }
 
-// m.x, quantised; until the next call.
-const uint8_t* CpuKernels::int8_activations(const MatmulCall& m) {
-  const auto bytes = static_cast<size_t>(int8_->activation_bytes(m)) + kLineBytes;
-  if (activations_.size() < bytes) activations_.resize(bytes);
-  const auto address = reinterpret_cast<uintptr_t>(activations_.data());
-  uint8_t* const x = activations_.data() + (kLineBytes - address % kLineBytes) % kLineBytes;
-  const int64_t pieces = int8_->activation_pieces(m);
+// m.x, rounded, in `out`.
+const uint8_t* CpuKernels::round_activations(const MatmulCall& m, std::vector<uint8_t>& out) {
+  const auto bytes = static_cast<size_t>(integers_->activation_bytes(m)) + kLineBytes;
+  if (out.size() < bytes) out.resize(bytes);
+  const auto address = reinterpret_cast<uintptr_t>(out.data());
+  uint8_t* const x = out.data() + (kLineBytes - address % kLineBytes) % kLineBytes;
+  const int64_t pieces = integers_->activation_pieces(m);
   share(pieces, m.n_tokens * m.w.columns / pieces,
-        [&](int64_t first, int64_t last) { int8_->quantize(m, first, last, x); });
+        [&](int64_t first, int64_t last) { integers_->round_activations(m, first, last, x); });
   return x;
 }
 
-void CpuKernels::int8_rows(const MatmulCall& m, const uint8_t* activations, int64_t first,
-                           int64_t last, float* scratch) const {
-  int8_->matmul_rows(m, activations, first, last, scratch);
+void CpuKernels::integer_rows(const MatmulCall& m, const uint8_t* activations, int64_t first,
+                              int64_t last, float* scratch) const {
+  integers_->matmul_rows(m, activations, first, last, scratch);
   if (m.bias == nullptr) return;
   for (int64_t t = 0; t < m.n_tokens; ++t) {
     float* const row = m.out + t * m.w.rows + first;
@@ -265,25 +271,25 @@ void CpuKernels::run(const AttentionCall& a) {
 struct Implementation {
   std::string_view name;
   const cpu::Functions& (*functions)();
-  const cpu::Int8Functions& (*int8)();
+  const cpu::IntegerFunctions& (*integers)();
 };
 
 Implementation implementation(InstructionSet set) {
 #if defined(__x86_64__)
   switch (set) {
     case InstructionSet::kAvx512Vnni:
-      return {"avx512-vnni", avx512::functions, avx512vnni::int8_functions};
+      return {"avx512-vnni", avx512::functions, avx512vnni::integer_functions};
     case InstructionSet::kAvx512:
-      return {"avx512", avx512::functions, avx2::int8_functions};
+      return {"avx512", avx512::functions, avx2::integer_functions};
     case InstructionSet::kAvxVnni:
-      return {"avx-vnni", avx2::functions, avxvnni::int8_functions};
+      return {"avx-vnni", avx2::functions, avxvnni::integer_functions};
     case InstructionSet::kAvx2:
-      return {"avx2", avx2::functions, avx2::int8_functions};
+      return {"avx2", avx2::functions, avx2::integer_functions};
     case InstructionSet::kPortable:
       break;
   }
 #endif
-  return {"portable", portable::functions, portable::int8_functions};
+  return {"portable", portable::functions, portable::integer_functions};
 }
 
 }  // namespace
@@ -299,7 +305,7 @@ std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set, 
   }
   const Implementation found = implementation(set);
   return std::make_unique<CpuKernels>(pool, found.name, found.functions(),
-                                      math == Math::kFast ? &found.int8() : nullptr);
+                                      math == Math::kFast ? &found.integers() : nullptr);
 }
 
 }  // namespace assay

@@ -117,14 +117,14 @@ void DeviceKernels::run(std::span<const MatmulCall> calls) {
   if (library_ != nullptr && calls.front().n_tokens >= kLibraryTokens) {
     return run_in_library(calls);
   }
-  for (const bool int8 : {false, true}) {
-    Vectors vectors = {nullptr, 0, int8};
+  for (const Rounding rounding : {Rounding::kNone, Rounding::kInt8, Rounding::kInt16}) {
+    Vectors vectors = {nullptr, 0, rounding};
     for (const MatmulCall& call : calls) {
-      if (is_int8(math_, call.w.type) != int8) continue;
+      if (rounding_in(math_, call.w.type) != rounding) continue;
       if (vectors.data == nullptr) {
         const int64_t columns = call.w.columns;
-        std::byte* scratch = room(vectors_, vectors_bytes(columns, call.n_tokens, int8));
-        vectors = vectors_of(*device_, call.x, columns, call.n_tokens, int8, scratch);
+        std::byte* scratch = room(vectors_, vectors_bytes(columns, call.n_tokens, rounding));
+        vectors = vectors_of(*device_, call.x, columns, call.n_tokens, rounding, scratch);
       }
       ASSAY_DEVICE::matmul(*device_, math_, call, vectors);
     }

@@ -1,11 +1,13 @@
 #pragma once
 
 #include "kernels/cuda/elementary.h"
+#include "kernels/cuda/int16.h"
 #include "kernels/cuda/int8.h"
 #include "kernels/fused.h"
 
 // What the rows of a fused product are multiplied by, made by each block for itself: a vector as it
-// is, or normalised, or that rounded to 8 bits. All are as the kernels of single ops make them.
+// is, or normalised, or that rounded to whole numbers. All are as the kernels of single ops make
+// them.
 namespace assay::ASSAY_DEVICE {
 
 struct InputSource {
@@ -72,7 +74,7 @@ struct Normalizer {
   }
 };
 
-// Exact math, and fast of plain types: the norm as floats.
+// Exact math, and fast of F32: the norm as floats.
 template <int kTypes, class Number>
 class NormedInput {
  public:
@@ -119,37 +121,37 @@ class PlainInput {
   Global<const float> x_;
 };
 
-// Fast math of the others: the norm, or the vector as it stands in device memory, rounded to 8
-// bits.
-class Int8Input {
+// Fast math of the others: the norm, or the vector as it stands in device memory, rounded to whole
+// numbers, as X has them.
+template <class X>
+class RoundedInput {
  public:
   static constexpr int kFactorGroups = 0;  // of the stage
 
-  __device__ explicit Int8Input(const InputSource& source)
-      : x_{dynamic(), static_cast<int>(source.width) / kHalf} {
+  __device__ explicit RoundedInput(const InputSource& source) : x_(X::of(dynamic(), source.width)) {
+    const auto own = static_cast<int>(threadIdx.x);
     if (source.weight) {
-      const Floats floats = {x_.words, Halves<Shared<uint32_t>>::words_of(x_.count)};
+      const Floats floats = {x_.words, X::words_of(source.width)};
       for_elements(source,
                    [&](int64_t i, float value) { x_.words[floats.first + i] = float_bits(value); });
       __syncthreads();
       const Normalizer norm(source, floats);
-      fill([&](int half, int i) {
-        const float value = norm.element(source, half * kHalf + i);
-        if (source.normed_seen && blockIdx.x == 0) source.normed_seen[half * kHalf + i] = value;
+      x_.fill(own, kThreads, [&](int i) {
+        const float value = norm.element(source, i);
+        if (source.normed_seen && blockIdx.x == 0) source.normed_seen[i] = value;
         return value;
       });
     } else {
-      fill([&](int half, int i) { return source.x[half * kHalf + i]; });
+      x_.fill(own, kThreads, [&](int i) { return source.x[i]; });
     }
     __syncthreads();
   }
 
-  __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
-    return dot_row_int8<kBlocks>(rows, row, stage, x_);
-  }
+ protected:
+  __device__ const X& x() const { return x_; }
 
  private:
-  // The vector before it is normalised, behind its halves.
+  // The vector before it is normalised, behind its whole numbers.
   struct Floats {
     const Shared<uint32_t>& words;
     int first;
@@ -161,15 +163,23 @@ class Int8Input {
     return values;
   }
 
-  template <class Value>
-  __device__ void fill(const Value& value) {
-    ASSAY_NO_UNROLL
-    for (int half = static_cast<int>(threadIdx.x); half < x_.count; half += kThreads) {
-      store_half(x_.words, x_.count, half, quantize_half([&](int i) { return value(half, i); }));
-    }
-  }
+  X x_;
+};
 
-  Halves<Shared<uint32_t>> x_;
+class Int8Input : public RoundedInput<Halves<Shared<uint32_t>>> {
+ public:
+  using RoundedInput::RoundedInput;
+  __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {
+    return dot_row_int8<kBlocks>(rows, row, stage, x());
+  }
+};
+
+class Int16Input : public RoundedInput<Int16Blocks<Shared<uint32_t>>> {
+ public:
+  using RoundedInput::RoundedInput;
+  __device__ float dot(const Rows& rows, int64_t row, Stage& /*stage*/) const {
+    return dot_row_int16(rows, row, x());
+  }
 };
 
 inline InputSource plain_source(const float* x, int64_t width) {

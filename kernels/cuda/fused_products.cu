@@ -175,9 +175,9 @@ ASSAY_KERNEL(kThreads, kBlocksAtOnce, product_kernel, ASSAY_CONSTANT(Step) s,
 }
 
 // What a block keeps of its input in shared memory.
-size_t input_bytes(int64_t width, bool is_normed, bool int8) {
+size_t input_bytes(int64_t width, bool is_normed, Rounding rounding) {
   const size_t floats = is_normed ? static_cast<size_t>(width) * sizeof(float) : 0;
-  return int8 ? halves_bytes(width) + floats : floats;
+  return floats + vectors_bytes(width, 1, rounding);
 }
 
 // As many blocks as are at work at once, fewer where some would have no unit, and the same number
@@ -199,12 +199,18 @@ void launch(Device& device, std::string_view name, Kernel kernel, const Step& st
 
 void launch(Device& device, Math math, const Step& step, const InputSource& source, bool is_normed,
             int64_t n_units) {
-  const bool int8 = is_int8(math, step.rows[step.kind == Kind::kActivation ? 1 : 0].type);
-  const size_t bytes = input_bytes(source.width, is_normed, int8);
+  const Rounding rounding =
+      rounding_in(math, step.rows[step.kind == Kind::kActivation ? 1 : 0].type);
+  const size_t bytes = input_bytes(source.width, is_normed, rounding);
   const auto launch_it = [&](std::string_view name, auto kernel) {
     launch(device, name, kernel, step, source, bytes, n_units);
   };
-  if (int8) return launch_it("product_kernel<Int8Input>", product_kernel<Int8Input>);
+  if (rounding == Rounding::kInt8) {
+    return launch_it("product_kernel<Int8Input>", product_kernel<Int8Input>);
+  }
+  if (rounding == Rounding::kInt16) {
+    return launch_it("product_kernel<Int16Input>", product_kernel<Int16Input>);
+  }
   // A step of exact math may mix plain rows and those in blocks.
   if (math == Math::kExact && is_normed) {
     return launch_it("product_kernel<NormedInput>",
@@ -216,9 +222,9 @@ void launch(Device& device, Math math, const Step& step, const InputSource& sour
   }
   if (is_normed) {
     return launch_it("product_kernel<NormedInput, fast>",
-                     product_kernel<NormedInput<kPlain, float>>);
+                     product_kernel<NormedInput<kFloats, float>>);
   }
-  launch_it("product_kernel<PlainInput, fast>", product_kernel<PlainInput<kPlain, float>>);
+  launch_it("product_kernel<PlainInput, fast>", product_kernel<PlainInput<kFloats, float>>);
 }
 
 Rows no_rows() {
@@ -250,11 +256,11 @@ Step step_of(Kind kind, const Rows& first, const Rows& second, float* out) {
 
 bool fused_takes(Math math, int64_t width, bool is_normed, std::span<const TensorType> types) {
   if (std::ranges::any_of(types, is_coded)) return false;
-  const auto int8 = [&](TensorType type) { return is_int8(math, type); };
-  const auto count = std::count_if(types.begin(), types.end(), int8);
-  if (count != 0 && count != std::ssize(types)) return false;
-  const size_t factors = count > 0 ? 0 : kFactorBytes;
-  return input_bytes(width, is_normed, count > 0) + factors <= kMaxInputBytes;
+  const Rounding rounding = types.empty() ? Rounding::kNone : rounding_in(math, types.front());
+  const auto same = [&](TensorType type) { return rounding_in(math, type) == rounding; };
+  if (!std::ranges::all_of(types, same)) return false;
+  const size_t factors = rounding == Rounding::kNone ? kFactorBytes : 0;
+  return input_bytes(width, is_normed, rounding) + factors <= kMaxInputBytes;
 }
 
 void fused_qkv(Device& device, Math math, const FusedQkv& f) {

@@ -4,9 +4,9 @@
 #include "kernels/cuda/two_halves.h"
 
 // `fast` math: products of weights that are stored in blocks with activations rounded to 8 bits.
-// The order of every sum is that of kernels/cpu/integers/matmul.h, so both give the same bits: sixteen
-// products are summed as whole numbers, and lane l of a group has the half of a block that goes
-// into lane l of sixteen there.
+// The order of every sum is that of kernels/cpu/integers/matmul.h, so both give the same bits:
+// sixteen products are summed as whole numbers, and lane l of a group has the half of a block that
+// goes into lane l of sixteen there.
 namespace assay::ASSAY_DEVICE {
 
 constexpr int kHalf = 16;  // elements that have one scale
@@ -64,13 +64,6 @@ __device__ int first_half_of(int t) {
   return half_of_lane(t / kBit * 2 * kBit + t % kBit);
 }
 
-// The halves of a vector: the codes of all, then scale and sum of each, then the totals. Codes have
-// places up to the next multiple of sixteen.
-inline size_t halves_bytes(int64_t columns) {
-  const auto halves = static_cast<size_t>(columns / kHalf);
-  return ((halves + 15) / 16 * 16 * 4 + halves * 3) * sizeof(uint32_t);
-}
-
 // Where the codes of a half stand: within sixteen so that the first halves that the threads of a
 // row read at once, and the second ones, are each in all banks of shared memory, however far apart
 // the two are.
@@ -79,14 +72,22 @@ __device__ inline int place_of_half(int half) {
   return half / 16 * 16 + half % 2 * 8 + (half & 8) / 2 + neighbours;
 }
 
+// The halves of a vector: the codes of all, then scale and sum of each, then the totals. Codes have
+// places up to the next multiple of sixteen.
 template <class Words>
 struct Halves {
   Words words;
   int count;
 
-  __device__ static int scales_of(int count) { return (count + 15) / 16 * 16 * 4; }
-  __device__ static int totals_of(int count) { return scales_of(count) + 2 * count; }
-  __device__ static int words_of(int count) { return totals_of(count) + count; }
+  __host__ __device__ static int scales_of(int count) { return (count + 15) / 16 * 16 * 4; }
+  __host__ __device__ static int totals_of(int count) { return scales_of(count) + 2 * count; }
+  __host__ __device__ static int words_of(int64_t columns) {
+    const auto count = static_cast<int>(columns / kHalf);
+    return totals_of(count) + count;
+  }
+  __host__ __device__ static Halves of(const Words& words, int64_t columns) {
+    return {words, static_cast<int>(columns / kHalf)};
+  }
 
   __device__ uint4 codes(int place) const { return load_from<uint4>(words, 4 * place); }
   __device__ float2 scale_and_sum(int half) const {
@@ -95,18 +96,21 @@ struct Halves {
   __device__ int total(int half) const {
     return static_cast<int>(load_from<uint32_t>(words, totals_of(count) + half));
   }
-};
 
-// Half `half` of `count` to where Halves has it.
-template <class Words>
-__device__ void store_half(const Words& words, int count, int half, const QuantizedHalf& values) {
-  using Of = Halves<Words>;
-  ASSAY_UNROLL
-  for (int i = 0; i < 4; ++i) words[4 * place_of_half(half) + i] = values.codes[i];
-  words[Of::scales_of(count) + 2 * half] = float_bits(values.scale);
-  words[Of::scales_of(count) + 2 * half + 1] = float_bits(values.sum);
-  words[Of::totals_of(count) + half] = static_cast<uint32_t>(values.total);
-}
+  // The elements value(i) of the vector to their places, by thread `thread` of so many.
+  template <class Value>
+  __device__ void fill(int thread, int n_threads, const Value& value) const {
+    ASSAY_NO_UNROLL
+    for (int half = thread; half < count; half += n_threads) {
+      const QuantizedHalf own = quantize_half([&](int i) { return value(half * kHalf + i); });
+      ASSAY_UNROLL
+      for (int i = 0; i < 4; ++i) words[4 * place_of_half(half) + i] = own.codes[i];
+      words[scales_of(count) + 2 * half] = float_bits(own.scale);
+      words[scales_of(count) + 2 * half + 1] = float_bits(own.sum);
+      words[totals_of(count) + half] = static_cast<uint32_t>(own.total);
+    }
+  }
+};
 
 template <class Type, class Words>
 __device__ float add_half(const uint32_t (&codes)[4], const Factor& factor, const Halves<Words>& x,

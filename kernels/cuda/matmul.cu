@@ -1,3 +1,4 @@
+#include "kernels/cuda/int16.h"
 #include "kernels/cuda/int8.h"
 #include "kernels/cuda/ops.h"
 
@@ -6,6 +7,9 @@ namespace assay::ASSAY_DEVICE {
 namespace {
 
 constexpr unsigned kMaxGridY = 65535;
+
+using RoundedHalves = Halves<Global<uint32_t>>;
+using RoundedBlocks = Int16Blocks<Global<uint32_t>>;
 
 // The row of this group is computed by dot(row).
 template <class Dot>
@@ -31,10 +35,15 @@ __global__ void int8_matmul_kernel(Rows rows, Halves<Global<const uint32_t>> x, 
                    [&](int64_t row) { return dot_row_int8<kTypes>(rows, row, stage, x); });
 }
 
-__global__ void quantize_kernel(Global<const float> x, int n_halves, Global<uint32_t> words) {
-  const auto half = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (half >= n_halves) return;
-  store_half(words, n_halves, half, quantize_half([&](int i) { return x[half * kHalf + i]; }));
+__global__ void int16_matmul_kernel(Rows rows, Int16Blocks<Global<const uint32_t>> x,
+                                    Global<float> out) {
+  multiply_own_row(rows, out, [&](int64_t row) { return dot_row_int16(rows, row, x); });
+}
+
+template <class Form>
+__global__ void quantize_kernel(Global<const float> x, Form rounded) {
+  rounded.fill(static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x),
+               static_cast<int>(gridDim.x * blockDim.x), [&](int i) { return x[i]; });
 }
 
 __global__ void get_rows_kernel(Rows table, Global<const int32_t> ids, Global<float> out) {
@@ -45,39 +54,51 @@ __global__ void get_rows_kernel(Rows table, Global<const int32_t> ids, Global<fl
 
 }  // namespace
 
-size_t vectors_bytes(int64_t columns, int64_t n_tokens, bool int8) {
-  if (n_tokens > 1) return tiles_bytes(columns, n_tokens, int8);
-  return int8 ? halves_bytes(columns) : 0;
+size_t vectors_bytes(int64_t columns, int64_t n_tokens, Rounding rounding) {
+  if (n_tokens > 1) return tiles_bytes(columns, n_tokens, rounding);
+  if (rounding == Rounding::kNone) return 0;
+  const int words = rounding == Rounding::kInt8 ? RoundedHalves::words_of(columns)
+                                                : RoundedBlocks::words_of(columns);
+  return static_cast<size_t>(words) * sizeof(uint32_t);
 }
 
-Vectors vectors_of(Device& device, const float* x, int64_t columns, int64_t n_tokens, bool int8,
-                   void* scratch) {
+Vectors vectors_of(Device& device, const float* x, int64_t columns, int64_t n_tokens,
+                   Rounding rounding, void* scratch) {
+  const Global<uint32_t> words = static_cast<uint32_t*>(scratch);
   if (n_tokens > 1) {
-    arrange_tiles(device, x, columns, n_tokens, int8, scratch);
-  } else if (int8) {
-    const auto n_halves = static_cast<int>(columns / kHalf);
-    ASSAY_LAUNCH(device, one_thread_each(n_halves), quantize_kernel, x, n_halves,
-                 static_cast<uint32_t*>(scratch));
+    arrange_tiles(device, x, columns, n_tokens, rounding, scratch);
+  } else if (rounding == Rounding::kInt8) {
+    ASSAY_LAUNCH(device, one_thread_each(columns / kHalf), (quantize_kernel<RoundedHalves>), x,
+                 RoundedHalves::of(words, columns));
+  } else if (rounding == Rounding::kInt16) {
+    ASSAY_LAUNCH(device, one_thread_each(int16_blocks(columns) * 8),
+                 (quantize_kernel<RoundedBlocks>), x, RoundedBlocks::of(words, columns));
   } else {
-    return {x, n_tokens, int8};
+    return {x, n_tokens, rounding};
   }
-  return {scratch, n_tokens, int8};
+  return {scratch, n_tokens, rounding};
 }
 
+// Of F16 and BF16 alone, the vector is always rounded.
 template <int kTypes, class Number = float>
 void multiply_vector(Device& device, const MatmulCall& call, const Vectors& x) {
   const Rows rows = rows_of(call.w, call.bias);
   const LaunchShape shape = {{blocks_for(rows.n_rows, kGroups), 1, 1}, {kThreads, 1, 1}, 0};
-  if constexpr (kTypes != kPlain) {
-    if (x.int8) {
-      const Halves<Global<const uint32_t>> halves = {static_cast<const uint32_t*>(x.data),
-                                                     rows.columns / kHalf};
-      ASSAY_LAUNCH(device, shape, (int8_matmul_kernel<kTypes>), rows, halves, call.out);
-      return;
+  const Global<const uint32_t> words = static_cast<const uint32_t*>(x.data);
+  if constexpr (kTypes == kHalfFloats) {
+    ASSAY_LAUNCH(device, shape, int16_matmul_kernel, rows,
+                 Int16Blocks<Global<const uint32_t>>::of(words, rows.columns), call.out);
+  } else {
+    if constexpr ((kTypes & kPlain) == 0) {
+      if (x.rounding == Rounding::kInt8) {
+        ASSAY_LAUNCH(device, shape, (int8_matmul_kernel<kTypes>), rows,
+                     Halves<Global<const uint32_t>>::of(words, rows.columns), call.out);
+        return;
+      }
     }
+    ASSAY_LAUNCH(device, shape, (matmul_kernel<kTypes, Number>), rows,
+                 static_cast<const float*>(x.data), call.out);
   }
-  ASSAY_LAUNCH(device, shape, (matmul_kernel<kTypes, Number>), rows,
-               static_cast<const float*>(x.data), call.out);
 }
 
 void matmul(Device& device, Math math, const MatmulCall& call, const Vectors& x) {
@@ -85,7 +106,8 @@ void matmul(Device& device, Math math, const MatmulCall& call, const Vectors& x)
   if (is_coded(call.w.type)) return multiply_vector<kCoded>(device, call, x);
   if (!is_plain(call.w.type)) return multiply_vector<kBlocks>(device, call, x);
   if (math == Math::kExact) return multiply_vector<kPlain, double>(device, call, x);
-  multiply_vector<kPlain, float>(device, call, x);
+  if (x.rounding == Rounding::kInt16) return multiply_vector<kHalfFloats>(device, call, x);
+  multiply_vector<kFloats>(device, call, x);
 }
 
 void run(Device& device, const GetRowsCall& call) {

@@ -16,22 +16,21 @@ namespace assay::ASSAY_DEVICE {
 
 void run(Device& device, const GetRowsCall& call);
 
-// What matrices are multiplied with, in the form in which the kernels read it. `int8`: of weights
-// that are stored in blocks, in fast math, with the bits of kernels/cpu/integers.
+// What matrices are multiplied with, in the form in which the kernels read it.
 struct Vectors {
   const void* data;
   int64_t n_tokens;
-  bool int8;
+  Rounding rounding;
 };
-size_t vectors_bytes(int64_t columns, int64_t n_tokens, bool int8);  // at `scratch`
-Vectors vectors_of(Device& device, const float* x, int64_t columns, int64_t n_tokens, bool int8,
-                   void* scratch);
+size_t vectors_bytes(int64_t columns, int64_t n_tokens, Rounding rounding);  // of `scratch`
+Vectors vectors_of(Device& device, const float* x, int64_t columns, int64_t n_tokens,
+                   Rounding rounding, void* scratch);
 void matmul(Device& device, Math math, const MatmulCall& call, const Vectors& x);
 
 // Those of several tokens; see tile_matmul.cu.
-size_t tiles_bytes(int64_t columns, int64_t n_tokens, bool int8);
-void arrange_tiles(Device& device, const float* x, int64_t columns, int64_t n_tokens, bool int8,
-                   void* tiles);
+size_t tiles_bytes(int64_t columns, int64_t n_tokens, Rounding rounding);
+void arrange_tiles(Device& device, const float* x, int64_t columns, int64_t n_tokens,
+                   Rounding rounding, void* tiles);
 void multiply_tiles(Device& device, Math math, const MatmulCall& call, const Vectors& x);
 
 // For those of Math::kLibrary. Throws Error, with what is missing, where there is no library.
@@ -73,9 +72,10 @@ bool fused_takes(Math math, int64_t width, bool is_normed, std::span<const Tenso
 std::unique_ptr<Kernels> make_kernels(std::string_view name, std::unique_ptr<Device> device,
                                       Math math);
 
-// Whether products with weights of this type are of whole numbers.
-inline bool is_int8(Math math, TensorType type) {
-  return math != Math::kExact && tensor_type_info(type).block_elements > 1;
+// Of the activations that weights of this type are multiplied with, with the bits of
+// kernels/cpu/integers.
+constexpr Rounding rounding_in(Math math, TensorType weights) {
+  return math == Math::kExact ? Rounding::kNone : rounding_of(weights);
 }
 
 // Of a score of attention: a double in exact math, else a float.

@@ -144,9 +144,9 @@ __device__ float with_bias(const Rows& rows, int64_t row, Number sum) {
 template <int kTypes, class Number, class Vector>
 __device__ float dot_row(const Rows& rows, int64_t row, Stage& stage, const Vector& x) {
   if constexpr ((kTypes & kPlain) != 0) {
-    if (kTypes == kPlain || is_plain(rows.type)) {
+    if ((kTypes & ~kPlain) == 0 || is_plain(rows.type)) {
       TwoLanes<Number> sums;
-      with_type<kPlain>(rows.type, [&](auto type) {
+      with_type<kTypes & kPlain>(rows.type, [&](auto type) {
         sums = multiply_plain_row<decltype(type), Number>(rows, row, x);
       });
       return with_bias(rows, row, sum_of_two(sums, 1));

@@ -1,7 +1,7 @@
 #include <cstring>
 
+#include "kernels/cuda/int16_tiles.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/tiles.h"
 
 // Products of a matrix with several tokens.
 namespace assay::ASSAY_DEVICE {
@@ -42,8 +42,28 @@ __global__ void quantize_tiles_kernel(Global<const float> x, int64_t n_tokens, i
   factors[pair * 4 + 2 + in_tile % 2] = own.sum;
 }
 
-// Exact math, and plain types. Each thread takes one row's weight, and gives it to those who need
-// it.
+// Eight neighbouring threads have a block, four elements each.
+__global__ void quantize_int16_tiles_kernel(Global<const float> x, int64_t n_tokens,
+                                            int64_t columns, int64_t count, Global<uint32_t> codes,
+                                            Global<float> scales) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  const int64_t n_blocks = int16_blocks(columns);
+  const auto four = static_cast<int>(i % 8);
+  const auto in_tile = static_cast<int>(i / 8 % kTile);
+  const int64_t block = i / 8 / kTile;  // of those of all tiles
+  const int64_t token = block / n_blocks * kTile + in_tile;
+  const int64_t first = block % n_blocks * kInt16Block + four * 4;
+  const QuantizedFour own = quantize_four([&](int e) {
+    return token < n_tokens && first + e < columns ? x[token * columns + first + e] : 0.0F;
+  });
+  const int64_t part = (block * kSide + in_tile / 8) * kTileWarp + in_tile % 8 * kParts + four / 2;
+  codes[part * 4 + four % 2] = own.codes.high;
+  codes[part * 4 + 2 + four % 2] = own.codes.low;
+  if (four == 0) scales[block * kTile + place_of_token(in_tile)] = own.scale;
+}
+
+// Exact math, and F32. Each thread takes one row's weight, and gives it to those who need it.
 template <class Type, class Number>
 __device__ void add_products(const Rows& rows, int64_t first_row, Stage& stage, const FloatTiles& x,
                              int64_t tile, int /*n_tokens*/, TileSums<Number>& sums) {
@@ -88,11 +108,6 @@ __device__ uint32_t signed_bytes(uint32_t codes) {
   constexpr uint32_t kEach = 0x01010101U;
   return ((codes | 0x80U * kEach) - static_cast<uint32_t>(kOffset) * kEach) ^ 0x80U * kEach;
 }
-
-// The bits of kZero + n, for a whole number n of under 23 bits, are kZeroBits + n: a sum that
-// begins there is a float once kZero is taken away.
-constexpr float kZero = 12582912.0F;  // 1.5 * 2^23
-constexpr int32_t kZeroBits = 0x4B400000;
 
 // Fast math. A warp has one half of each chunk: sixteen products that have one scale.
 template <class Type, class Number>
@@ -149,6 +164,16 @@ __device__ void add_products(const Rows& rows, int64_t first_row, Stage& stage, 
       }
     }
   }
+}
+
+// Fast math of F16 and BF16.
+template <class Type, class Number>
+__device__ void add_products(const Rows& rows, int64_t first_row, Stage& /*stage*/,
+                             const Int16Tiles& x, int64_t tile, int n_tokens,
+                             TileSums<Number>& sums) {
+  Int16Lane<Type> own(rows, first_row, x, tile, n_tokens);
+  own.multiply();
+  own.store(sums);
 }
 
 // The sums of the lanes to `out`, by way of the stage, which has room for those of sixteen tokens
@@ -224,32 +249,55 @@ int64_t tiles_of(int64_t n_tokens) {
   return (n_tokens + kTile - 1) / kTile;
 }
 
-// Of int8 tiles the codes come first, a byte for each element, and then the factors.
-int64_t elements_of(int64_t columns, int64_t n_tokens) {
-  return tiles_of(n_tokens) * kTile * columns;
+// Of tiles of whole numbers the codes come first, then the factors.
+struct TileBytes {
+  size_t codes;
+  size_t factors;
+};
+
+TileBytes bytes_of_tiles(int64_t columns, int64_t n_tokens, Rounding rounding) {
+  const auto tokens = static_cast<size_t>(tiles_of(n_tokens) * kTile);
+  const auto halves = static_cast<size_t>(columns / kHalf);
+  const auto blocks = static_cast<size_t>(int16_blocks(columns));
+  if (rounding == Rounding::kInt8) {
+    return {tokens * halves * kHalf, tokens * halves * 2 * sizeof(float)};
+  }
+  if (rounding == Rounding::kInt16) {
+    return {tokens * blocks * kInt16Block * 2, tokens * blocks * sizeof(float)};
+  }
+  return {tokens * static_cast<size_t>(columns) * sizeof(float), 0};
 }
 
 }  // namespace
 
-size_t tiles_bytes(int64_t columns, int64_t n_tokens, bool int8) {
-  const auto elements = static_cast<size_t>(elements_of(columns, n_tokens));
-  return int8 ? elements + elements / kHalf * 2 * sizeof(float) : elements * sizeof(float);
+size_t tiles_bytes(int64_t columns, int64_t n_tokens, Rounding rounding) {
+  const TileBytes bytes = bytes_of_tiles(columns, n_tokens, rounding);
+  return bytes.codes + bytes.factors;
 }
 
-void arrange_tiles(Device& device, const float* x, int64_t columns, int64_t n_tokens, bool int8,
-                   void* tiles) {
-  const int64_t elements = elements_of(columns, n_tokens);
-  if (!int8) {
-    ASSAY_LAUNCH(device, one_thread_each(elements), arrange_kernel, x, n_tokens, columns, elements,
-                 static_cast<float*>(tiles));
-    return;
-  }
+void arrange_tiles(Device& device, const float* x, int64_t columns, int64_t n_tokens,
+                   Rounding rounding, void* tiles) {
+  const int64_t tokens = tiles_of(n_tokens) * kTile;
   auto* codes = static_cast<uint8_t*>(tiles);
-  ASSAY_LAUNCH(device, one_thread_each(elements / kHalf), quantize_tiles_kernel, x, n_tokens,
-               columns, elements / kHalf, reinterpret_cast<uint32_t*>(codes),
-               reinterpret_cast<float*>(codes + elements));
+  auto* words = reinterpret_cast<uint32_t*>(codes);
+  auto* factors =
+      reinterpret_cast<float*>(codes + bytes_of_tiles(columns, n_tokens, rounding).codes);
+  if (rounding == Rounding::kInt8) {
+    const int64_t count = tokens * (columns / kHalf);
+    ASSAY_LAUNCH(device, one_thread_each(count), quantize_tiles_kernel, x, n_tokens, columns, count,
+                 words, factors);
+  } else if (rounding == Rounding::kInt16) {
+    const int64_t count = tokens * int16_blocks(columns) * 8;
+    ASSAY_LAUNCH(device, one_thread_each(count), quantize_int16_tiles_kernel, x, n_tokens, columns,
+                 count, words, factors);
+  } else {
+    const int64_t count = tokens * columns;
+    ASSAY_LAUNCH(device, one_thread_each(count), arrange_kernel, x, n_tokens, columns, count,
+                 static_cast<float*>(tiles));
+  }
 }
 
+// Of F16 and BF16 alone, the tokens are always rounded.
 template <int kTypes, class Number = float>
 void multiply_tiles(Device& device, const MatmulCall& call, const Vectors& x) {
   const Rows rows = rows_of(call.w, call.bias);
@@ -258,26 +306,32 @@ void multiply_tiles(Device& device, const MatmulCall& call, const Vectors& x) {
       {kTileThreads, 1, 1},
       0};
   const auto* tiles = static_cast<const uint8_t*>(x.data);
-  if constexpr (kTypes != kPlain) {
-    if (x.int8) {
-      const Int8Tiles of_codes = {
-          reinterpret_cast<const uint4*>(tiles),
-          reinterpret_cast<const float4*>(tiles + elements_of(call.w.columns, x.n_tokens))};
-      ASSAY_LAUNCH(device, shape, (tile_kernel<Int8Tiles, kTypes, float>), rows, of_codes,
-                   x.n_tokens, call.out);
-      return;
+  const auto* codes = reinterpret_cast<const uint4*>(tiles);
+  const auto* factors = reinterpret_cast<const float4*>(
+      tiles + bytes_of_tiles(call.w.columns, x.n_tokens, x.rounding).codes);
+  if constexpr (kTypes == kHalfFloats) {
+    ASSAY_LAUNCH(device, shape, (tile_kernel<Int16Tiles, kTypes, float>), rows,
+                 (Int16Tiles{codes, factors}), x.n_tokens, call.out);
+  } else {
+    if constexpr ((kTypes & kPlain) == 0) {
+      if (x.rounding == Rounding::kInt8) {
+        ASSAY_LAUNCH(device, shape, (tile_kernel<Int8Tiles, kTypes, float>), rows,
+                     (Int8Tiles{codes, factors}), x.n_tokens, call.out);
+        return;
+      }
     }
+    const FloatTiles of_floats = {reinterpret_cast<const float4*>(tiles)};
+    ASSAY_LAUNCH(device, shape, (tile_kernel<FloatTiles, kTypes, Number>), rows, of_floats,
+                 x.n_tokens, call.out);
   }
-  const FloatTiles of_floats = {reinterpret_cast<const float4*>(tiles)};
-  ASSAY_LAUNCH(device, shape, (tile_kernel<FloatTiles, kTypes, Number>), rows, of_floats,
-               x.n_tokens, call.out);
 }
 
 void multiply_tiles(Device& device, Math math, const MatmulCall& call, const Vectors& x) {
   if (is_coded(call.w.type)) return multiply_tiles<kCoded>(device, call, x);
   if (!is_plain(call.w.type)) return multiply_tiles<kBlocks>(device, call, x);
   if (math == Math::kExact) return multiply_tiles<kPlain, double>(device, call, x);
-  multiply_tiles<kPlain, float>(device, call, x);
+  if (x.rounding == Rounding::kInt16) return multiply_tiles<kHalfFloats>(device, call, x);
+  multiply_tiles<kFloats>(device, call, x);
 }
 
 }  // namespace assay::ASSAY_DEVICE

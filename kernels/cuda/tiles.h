@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/int16.h"
 #include "kernels/cuda/int8.h"
 #include "kernels/cuda/products.h"
 
@@ -46,7 +47,15 @@ struct Int8Tiles {
   Global<const float4> factors;
 };
 
-// Where token `token` of a tile is in FloatTiles.
+// The tokens of a tile as whole numbers of 14 bits (int16.h), block by block.
+struct Int16Tiles {
+  // [tiles, blocks, 4, 32]: for thread 4g + t of a warp part t of tokens g, g + 8, g + 16, g + 24.
+  Global<const uint4> codes;
+  // [tiles, blocks, 8]: of each 32 scales, of which thread 4g + t reads those at 8t to 8t + 7.
+  Global<const float4> scales;
+};
+
+// Where token `token` of a tile is in FloatTiles, and its scale in Int16Tiles.
 __device__ inline int place_of_token(int token) {
   return token % 8 / 2 * 8 + token / 8 * 2 + token % 2;
 }

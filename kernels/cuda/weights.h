@@ -35,6 +35,10 @@ struct F32 {
 struct F16 {
   static constexpr int kElements = 1;
   static constexpr int kBytes = 2;
+  static constexpr uint32_t kMantissaBits = 10;
+  static constexpr uint32_t kBias = 15;          // of the exponent
+  static constexpr uint32_t kLeastExponent = 1;  // that is told apart in fast math
+  static constexpr uint32_t kMostExponent = 31;  // of infinities and NaN
   __device__ static uint32_t bits(Bytes at) { return load16(at); }
   __device__ static float from_bits(uint32_t bits) {
     return half_to_float(static_cast<uint16_t>(bits));
@@ -47,6 +51,10 @@ struct F16 {
 struct BF16 {
   static constexpr int kElements = 1;
   static constexpr int kBytes = 2;
+  static constexpr uint32_t kMantissaBits = 7;
+  static constexpr uint32_t kBias = 127;
+  static constexpr uint32_t kLeastExponent = 16;
+  static constexpr uint32_t kMostExponent = 255;
   using Two = uint32_t;
   __device__ static float2 floats(uint32_t two) {
     return {float_from_bits(two << 16U), float_from_bits(two & 0xFFFF0000U)};
@@ -58,6 +66,12 @@ struct Factor {
   float scale;
   float shift;
 };
+
+// The bits of kZero + n, for a whole number n of under 23 bits, are kZeroBits + n: a sum that
+// begins there is a float once kZero is taken away, and a float that is added to kZero is rounded
+// to the nearest whole number, whose bits are the low ones.
+constexpr float kZero = 12582912.0F;  // 1.5 * 2^23
+constexpr int32_t kZeroBits = 0x4B400000;
 
 enum class Shift : uint8_t { kNone, kAdded, kSubtracted };
 
@@ -277,9 +291,11 @@ constexpr bool is_coded(TensorType type) {
 // Which types a kernel has code for, one or more of them. None has the code for all: its registers
 // are those that the worst of them needs.
 enum Types : uint8_t {
-  kPlain = 1,   // not stored in blocks
-  kBlocks = 2,  // stored in blocks, and not one of
-  kCoded = 4,   // coded_types.h
+  kFloats = 1,                     // F32
+  kBlocks = 2,                     // stored in blocks, and not one of
+  kCoded = 4,                      // coded_types.h
+  kHalfFloats = 8,                 // F16 and BF16
+  kPlain = kFloats | kHalfFloats,  // not stored in blocks
 };
 
 __host__ __device__ constexpr bool is_plain(TensorType type) {
@@ -293,9 +309,15 @@ __device__ void with_type(TensorType type, Visit visit) {
   case TensorType::k##name:    \
     return visit(Type{});
 #define ASSAY_CODED_CASE(name) ASSAY_CASE(name, Coded<coded::name>)
-  if constexpr ((kTypes & kPlain) != 0) {
+  if constexpr ((kTypes & kFloats) != 0) {
     switch (type) {
       ASSAY_CASE(F32, F32)
+      default:
+        break;
+    }
+  }
+  if constexpr ((kTypes & kHalfFloats) != 0) {
+    switch (type) {
       ASSAY_CASE(F16, F16)
       ASSAY_CASE(BF16, BF16)
       default:

@@ -387,12 +387,46 @@ T __shfl_xor_sync(uint32_t mask, T value, int lanes, Place place = Place::here()
       mask, value, [=](unsigned own) { return own ^ static_cast<unsigned>(lanes); }, place);
 }
 
+// a + b, of which only the low 32 bits stay.
+inline int add_wrapping(int a, int b) {
+  return static_cast<int>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+}
+
 // c + the sum of the products of four signed bytes.
 inline int __dp4a(int a, int b, int c) {
   for (int i = 0; i < 4; ++i) {
-    c += static_cast<int8_t>(a >> (8 * i)) * static_cast<int8_t>(b >> (8 * i));
+    c = add_wrapping(c, static_cast<int8_t>(a >> (8 * i)) * static_cast<int8_t>(b >> (8 * i)));
   }
   return c;
+}
+
+// c + the sum of the products of two signed halves with the low, or high, two signed bytes of b.
+inline int __dp2a_lo(int a, int b, int c) {
+  for (int i = 0; i < 2; ++i) {
+    c = add_wrapping(c, static_cast<int16_t>(a >> (16 * i)) * static_cast<int8_t>(b >> (8 * i)));
+  }
+  return c;
+}
+inline int __dp2a_hi(int a, int b, int c) {
+  return __dp2a_lo(a, b >> 16, c);
+}
+
+// The bytes of b:a that the nibbles of `selector` name, the lowest first.
+inline uint32_t __byte_perm(uint32_t a, uint32_t b, uint32_t selector) {
+  const uint64_t both = uint64_t{b} << 32U | a;
+  uint32_t bytes = 0;
+  for (unsigned i = 0; i < 4; ++i) {
+    const uint32_t from = selector >> (4 * i) & 7U;
+    bytes |= static_cast<uint32_t>(both >> (8 * from) & 0xFFU) << (8 * i);
+  }
+  return bytes;
+}
+
+// The larger of each two halves, without sign.
+inline uint32_t __vmaxu2(uint32_t a, uint32_t b) {
+  const uint32_t low = (a & 0xFFFFU) < (b & 0xFFFFU) ? b & 0xFFFFU : a & 0xFFFFU;
+  const uint32_t high = a >> 16U < b >> 16U ? b >> 16U : a >> 16U;
+  return high << 16U | low;
 }
 
 // The low 32 bits of high:low shifted right by up to 31.

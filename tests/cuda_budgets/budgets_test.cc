@@ -104,9 +104,20 @@ size_t matrix_bytes(const Model& model) {
 
 constexpr const char* kModels[] = {"tinyllama", "llama3", "qwen2.5", "phi3", "gpt2"};
 
-Model load(const std::string& name) {
+// What a model is run with.
+struct Variant {
+  Math math;
+  std::string file;  // of each model, named after its type
+  std::string name;  // in budgets.json
+};
+
+const Variant kVariants[] = {{Math::kExact, "q4_k_m", "exact"},
+                             {Math::kFast, "q4_k_m", "fast"},
+                             {Math::kFast, "f16", "fast_f16"}};
+
+Model load(const std::string& name, const Variant& variant) {
   return Model(std::make_shared<Gguf>(std::string(ASSAY_SOURCE_DIR) + "/golden/" + name + "/" +
-                                      name + "-q4_k_m.gguf"));
+                                      name + "-" + variant.file + ".gguf"));
 }
 
 // Of what is read of weights, `once` of them read once. 16 bytes in which one chunk ends and the
@@ -158,20 +169,16 @@ void hold_kernels(const std::string& section, const CountsByKernel& kernels) {
   Budgets().hold(section, costs_of(kernels));
 }
 
-const char* name_of(Math math) {
-  return math == Math::kExact ? "exact" : "fast";
-}
-
 // One more launch a layer, or a weight that is read twice, costs speed on every device. So does a
 // kernel whose lanes want the same bank, or whose threads wait for one load after the other.
 TEST(DecodeBudget, ATokenIsOneGraphThatReadsEachWeightOnce) {
   if (!has_emulated_kernels()) GTEST_SKIP() << "emulation: built without it";
-  for (const Math math : {Math::kExact, Math::kFast}) {
+  for (const Variant& variant : kVariants) {
     std::map<std::string, Costs> models;
     CountsByKernel counted;
     for (const std::string name : kModels) {
-      const Model model = load(name);
-      const auto kernels = make_emulated_kernels(0, math, true);
+      const Model model = load(name, variant);
+      const auto kernels = make_emulated_kernels(0, variant.math, true);
       Session session(model, *kernels, {.capacity = 16, .kv_type = KvType::kF16});
       const std::vector<int32_t> tokens = {1, 5, 9, 13, 17, 21, 25, 29, 33};
       session.eval({tokens.data(), 8});
@@ -188,8 +195,8 @@ TEST(DecodeBudget, ATokenIsOneGraphThatReadsEachWeightOnce) {
                       {"weight_bytes", after.copied_bytes - before.copied_bytes},
                       {"other_bytes", after.read_bytes - before.read_bytes}};
     }
-    Budgets().hold(std::string("decode_") + name_of(math), models);
-    hold_kernels(std::string("decode_") + name_of(math) + "_kernels", counted);
+    Budgets().hold("decode_" + variant.name, models);
+    hold_kernels("decode_" + variant.name + "_kernels", counted);
   }
 }
 
@@ -199,12 +206,12 @@ TEST(PromptBudget, ATileOfTokensReadsEachWeightOnce) {
   if (!has_emulated_kernels()) GTEST_SKIP() << "emulation: built without it";
   std::vector<int32_t> tokens(32);
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(4 * i + 1);
-  for (const Math math : {Math::kExact, Math::kFast}) {
+  for (const Variant& variant : kVariants) {
     std::map<std::string, Costs> models;
     CountsByKernel counted;
     for (const std::string name : kModels) {
-      const Model model = load(name);
-      const auto kernels = make_emulated_kernels(0, math, true);
+      const Model model = load(name, variant);
+      const auto kernels = make_emulated_kernels(0, variant.math, true);
       Session session(model, *kernels, {.capacity = 40, .kv_type = KvType::kF16});
       const EmulatedCounts before = emulated_counts(*kernels);
       session.eval(tokens);
@@ -215,8 +222,8 @@ TEST(PromptBudget, ATileOfTokensReadsEachWeightOnce) {
                       {"weight_bytes", after.copied_bytes - before.copied_bytes},
                       {"other_bytes", after.read_bytes - before.read_bytes}};
     }
-    Budgets().hold(std::string("prompt_") + name_of(math), models);
-    hold_kernels(std::string("prompt_") + name_of(math) + "_kernels", counted);
+    Budgets().hold("prompt_" + variant.name, models);
+    hold_kernels("prompt_" + variant.name + "_kernels", counted);
   }
 }
 

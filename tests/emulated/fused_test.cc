@@ -32,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, FusedTest, testing::ValuesIn(testing_support::cuda
 // Columns of a type that end within a chunk of 256 and begin rows at odd multiples of its bytes.
 std::vector<int64_t> widths_of(TensorType type) {
   const int64_t block = tensor_type_info(type).block_elements;
-  if (block == 1) return {16, 80, 544};
+  if (block == 1) return {16, 33, 100, 544};
   return block == 32 ? std::vector<int64_t>{32, 288, 544} : std::vector<int64_t>{256, 768};
 }
 
@@ -80,6 +80,22 @@ TEST_P(FusedTest, ResidualIsAMatmulAndAnAdd) {
   }
 }
 
+// In fast math a launch rounds its input in one way.
+TEST_P(FusedTest, AStepTakesTypesThatRoundTheirInputAlike) {
+  const bool exact = GetParam().math == Math::kExact;
+  const auto takes = [&](TensorType first, TensorType second) {
+    const TensorType types[] = {first, second};
+    return fused().takes(544, true, types);
+  };
+  EXPECT_TRUE(takes(TensorType::kF16, TensorType::kBF16));
+  EXPECT_TRUE(takes(TensorType::kF32, TensorType::kF32));
+  EXPECT_TRUE(takes(TensorType::kQ4_0, TensorType::kQ8_0));
+  EXPECT_EQ(takes(TensorType::kF32, TensorType::kF16), exact);
+  EXPECT_EQ(takes(TensorType::kBF16, TensorType::kF32), exact);
+  EXPECT_EQ(takes(TensorType::kF16, TensorType::kQ8_0), exact);
+  EXPECT_EQ(takes(TensorType::kQ8_0, TensorType::kBF16), exact);
+}
+
 // A plain row that is summed as those in blocks are, or the other way round, or whose bias is added
 // before or after the wrong rounding: in exact math, one launch has rows of both.
 TEST_P(FusedTest, AStepMixesPlainRowsAndBlocksInExactMath) {
@@ -120,9 +136,10 @@ TEST_P(FusedTest, AStepMixesPlainRowsAndBlocksInExactMath) {
 
 TEST_P(FusedTest, ActivationIsNormGateUpAndTheirProduct) {
   for (const bool gated : {true, false}) {
-    for (const TensorType type : {TensorType::kQ4_K, TensorType::kQ8_0, TensorType::kF16}) {
+    for (const TensorType type :
+         {TensorType::kQ4_K, TensorType::kQ8_0, TensorType::kF32, TensorType::kF16}) {
       SCOPED_TRACE(std::string(tensor_type_info(type).name) + (gated ? " gated" : ""));
-      const int64_t width = 768;
+      const int64_t width = type == TensorType::kF16 ? 770 : 768;
       const int64_t rows = 71;
       const NormKind op = gated ? NormKind::kRms : NormKind::kLayer;
       const auto x = Random(1).floats(width, 3.0F);
@@ -167,7 +184,7 @@ TEST_P(FusedTest, ActivationIsNormGateUpAndTheirProduct) {
 
 // What takes() says yes to must fit in a block's shared memory, with all that a norm keeps there.
 TEST_P(FusedTest, TheWidestInputThatIsTakenRuns) {
-  for (const TensorType type : {TensorType::kF16, TensorType::kQ8_0}) {
+  for (const TensorType type : {TensorType::kF32, TensorType::kF16, TensorType::kQ8_0}) {
     const TensorType types[] = {type};
     int64_t width = 256;
     while (fused().takes(width + 256, true, types)) width += 256;
@@ -201,7 +218,7 @@ TEST_P(FusedTest, QkvTurnsAndStores) {
   const int64_t width = 288;
   using Types = std::array<TensorType, 3>;
   for (const Types& types : {Types{TensorType::kQ4_0, TensorType::kQ5_1, TensorType::kQ8_0},
-                             Types{TensorType::kF16, TensorType::kBF16, TensorType::kF32},
+                             Types{TensorType::kF16, TensorType::kBF16, TensorType::kF16},
                              Types{TensorType::kF32, TensorType::kQ5_1, TensorType::kF16}}) {
     if (!fused().takes(width, true, types)) continue;  // a mixture, in fast math
     for (const Heads& h : {Heads{4, 2, 16, 16}, Heads{3, 1, 20, 12}, Heads{2, 2, 7, 0}}) {

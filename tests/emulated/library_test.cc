@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -39,16 +40,49 @@ std::vector<float> dequantized(const TestMatrix& w) {
   return values;
 }
 
-// x as `fast` multiplies it with weights in blocks: whole numbers times the scale of their sixteen.
-std::vector<float> rounded_to_8_bits(std::vector<float> x) {
-  for (size_t block = 0; block < x.size(); block += 16) {
-    float largest = 0.0F;
-    for (size_t i = block; i < block + 16; ++i) largest = std::max(largest, std::fabs(x[i]));
-    for (size_t i = block; i < block + 16; ++i) {
-      x[i] = largest / 127.0F * std::nearbyint(x[i] * (127.0F / largest));
+// Runs round(first, last) of each `size` elements of each row.
+template <class Round>
+std::vector<float> rounded(std::vector<float> values, int64_t columns, int64_t size,
+                           const Round& round) {
+  for (int64_t row = 0; row < std::ssize(values); row += columns) {
+    for (int64_t first = 0; first < columns; first += size) {
+      const int64_t last = std::min(first + size, columns);
+      round(values.begin() + row + first, values.begin() + row + last);
     }
   }
-  return x;
+  return values;
+}
+
+float largest_magnitude(auto first, auto last) {
+  float largest = 0.0F;
+  for (; first != last; ++first) largest = std::max(largest, std::fabs(*first));
+  return largest;
+}
+
+// x as `fast` multiplies it with weights of this type: whole numbers times the scale of their
+// sixteen, or 32.
+std::vector<float> rounded_activations(TensorType type, std::vector<float> x, int64_t columns) {
+  const Rounding rounding = rounding_of(type);
+  if (rounding == Rounding::kNone) return x;
+  const bool int8 = rounding == Rounding::kInt8;
+  const float most = int8 ? 127.0F : 8191.0F;
+  return rounded(std::move(x), columns, int8 ? 16 : 32, [&](auto first, auto last) {
+    const float largest = largest_magnitude(first, last);
+    for (; first != last; ++first) {
+      *first = largest / most * std::nearbyint(*first * (most / largest));
+    }
+  });
+}
+
+// The weights, of F16 and BF16 as multiples of 2^-12 of the power of two below the largest of 32.
+std::vector<float> rounded_weights(const TestMatrix& w) {
+  if (rounding_of(w.type) != Rounding::kInt16) return dequantized(w);
+  return rounded(dequantized(w), w.columns, 32, [](auto first, auto last) {
+    const int exponent = std::ilogb(largest_magnitude(first, last)) - 12;
+    for (; first != last; ++first) {
+      *first = std::ldexp(std::nearbyint(std::ldexp(*first, -exponent)), exponent);
+    }
+  });
 }
 
 std::vector<uint16_t> halves(const std::vector<float>& values, TensorType type) {
@@ -111,13 +145,12 @@ TEST_P(LibraryTest, OwnProductsAreTheLibrarysOfDequantizedWeights) {
   for (const Math math : {Math::kExact, Math::kFast}) {
     const auto own = make(math);
     for (const TensorType type : kAllTensorTypes) {
-      const bool in_blocks = tensor_type_info(type).block_elements > 1;
-      if (math == Math::kFast && !in_blocks) continue;
       for (const int64_t n_tokens : {1, 2, 33}) {
         const TestMatrix w(type, 19, columns_of(type));
         const auto x = Random(2).floats(n_tokens * w.columns);
-        const auto want = by_library(TensorType::kF32, dequantized(w),
-                                     math == Math::kFast ? rounded_to_8_bits(x) : x, w.columns);
+        const bool fast = math == Math::kFast;
+        const auto want = by_library(TensorType::kF32, fast ? rounded_weights(w) : dequantized(w),
+                                     fast ? rounded_activations(type, x, w.columns) : x, w.columns);
         const double error = relative_l2(want, product(*own, w, {}, x));
         EXPECT_TRUE(error <= 1e-6)
             << tensor_type_info(type).name << ", " << n_tokens << " tokens: " << error;

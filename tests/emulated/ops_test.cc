@@ -96,6 +96,110 @@ TEST_P(OpTest, Matmul) {
   }
 }
 
+constexpr TensorType kHalfFloats[] = {TensorType::kF16, TensorType::kBF16};
+constexpr int64_t kOddWidths[] = {1, 31, 33, 100, 257, 576};
+
+// A token of any batch whose block goes into another lane or is summed otherwise; a tail that is
+// read beyond the row, or from the next one.
+TEST_P(OpTest, MatmulOfHalfFloatsForEveryNumberOfTokens) {
+  for (const TensorType type : kHalfFloats) {
+    for (int64_t n_tokens = 1; n_tokens <= 40; ++n_tokens) {
+      for (const int64_t columns : kOddWidths) {
+        const bool is_short = n_tokens == 1 || n_tokens == 3 || n_tokens == 33;
+        if (!is_short && columns != kOddWidths[n_tokens % 6]) continue;
+        SCOPED_TRACE(std::string(tensor_type_info(type).name) + " " + std::to_string(columns) +
+                     " columns, " + std::to_string(n_tokens) + " tokens");
+        const TestMatrix w(type, 35, columns);
+        const auto x = Random(2).floats(n_tokens * columns, 30.0F);
+        expect_the_bits_of_the_cpu(n_tokens * w.rows, [&](Kernels& kernels, Arena& arena) {
+          float* out = arena.place(nothing(n_tokens * w.rows));
+          kernels.run(MatmulCall{arena.place(w), nullptr, arena.place(x), n_tokens, out});
+          return out;
+        });
+      }
+    }
+  }
+}
+
+// Any numbers of a type but those of row 3, which has a NaN, and of row 5, whose last is infinite;
+// every third run of 32 has only subnormals, or zeros, or the largest numbers.
+TestMatrix any_numbers(TensorType type, int64_t rows, int64_t columns) {
+  TestMatrix w(type, rows, columns);
+  const uint16_t infinity = type == TensorType::kF16 ? 0x7C00U : 0x7F80U;
+  const uint16_t least = type == TensorType::kF16 ? 0x0400U : 0x0080U;  // of the normal numbers
+  Random random(5);
+  for (int64_t i = 0; i < rows * columns; ++i) {
+    const auto bits = static_cast<uint16_t>(random.bits());
+    const auto sign = static_cast<uint16_t>(bits & 0x8000U);
+    auto magnitude = static_cast<uint16_t>((bits & 0x7FFFU) % infinity);
+    const int64_t kind = (i % columns / 32 + i / columns) % 9;
+    if (kind == 0) magnitude = static_cast<uint16_t>(magnitude % least);
+    if (kind == 3) magnitude = 0;
+    if (kind == 6) magnitude = static_cast<uint16_t>(infinity - 1);
+    if (i == 3 * columns + columns / 2) magnitude = static_cast<uint16_t>(infinity + 1);
+    if (i == 6 * columns - 1) magnitude = infinity;
+    const auto value = static_cast<uint16_t>(sign | magnitude);
+    std::memcpy(w.bytes.data() + 2 * i, &value, sizeof(value));
+  }
+  return w;
+}
+
+// A block that does not count, a scale that is no number, a unit below the least float, and a sum
+// that is not exact for the largest codes.
+TEST_P(OpTest, MatmulOfHalfFloatsOfAnySize) {
+  for (const TensorType type : kHalfFloats) {
+    for (const int64_t columns : {100, 576}) {
+      for (const int64_t n_tokens : {1, 2, 11}) {
+        SCOPED_TRACE(std::string(tensor_type_info(type).name) + " " + std::to_string(columns) +
+                     " columns, " + std::to_string(n_tokens) + " tokens");
+        const TestMatrix w = any_numbers(type, 19, columns);
+        for (const float scale : {1e-30F, 1.0F, 1e30F}) {
+          auto x = Random(2).floats(n_tokens * columns, scale);
+          for (int64_t i = 0; i < std::ssize(x); ++i) {
+            float& own = x[static_cast<size_t>(i)];
+            if (i / 32 % 5 == 1) own = 0.0F;
+            if (i / 32 % 5 == 2) own *= 1e-10F;
+            if (i / 32 % 5 == 3) own = own < 0 ? -scale : scale;
+          }
+          if (n_tokens == 11) {
+            x[static_cast<size_t>(4 * columns + 7)] = NAN;
+            x[static_cast<size_t>(7 * columns - 1)] = -INFINITY;
+          }
+          expect_the_bits_of_the_cpu(n_tokens * w.rows, [&](Kernels& kernels, Arena& arena) {
+            float* out = arena.place(nothing(n_tokens * w.rows));
+            kernels.run(MatmulCall{arena.place(w), nullptr, arena.place(x), n_tokens, out});
+            return out;
+          });
+        }
+      }
+    }
+  }
+}
+
+// Vectors that are rounded for one kind of weights and multiplied with another.
+TEST_P(OpTest, MatmulsOfOneInputMayHaveWeightsOfAnyTypes) {
+  constexpr int64_t kColumns = 512;
+  constexpr int64_t kRows = 9;
+  constexpr TensorType kTypes[] = {TensorType::kF16, TensorType::kQ4_K, TensorType::kF32,
+                                   TensorType::kBF16, TensorType::kQ8_0};
+  for (const int64_t n_tokens : {1, 3}) {
+    const auto x = Random(2).floats(n_tokens * kColumns);
+    const int64_t count = n_tokens * kRows;
+    expect_the_bits_of_the_cpu(std::ssize(kTypes) * count, [&](Kernels& kernels, Arena& arena) {
+      float* out = arena.place(nothing(std::ssize(kTypes) * count));
+      const float* input = arena.place(x);
+      std::vector<MatmulCall> calls;
+      for (const TensorType type : kTypes) {
+        float* own = out + std::ssize(calls) * count;
+        calls.push_back(
+            {arena.place(TestMatrix(type, kRows, kColumns)), nullptr, input, n_tokens, own});
+      }
+      kernels.run(calls);
+      return out;
+    });
+  }
+}
+
 TEST_P(OpTest, GetRows) {
   for (const TensorType type : kAllTensorTypes) {
     SCOPED_TRACE(tensor_type_info(type).name);

@@ -80,7 +80,9 @@ std::vector<Setup> setups(Backend backend) {
           {backend, "cohere2", KvType::kF16, Math::kExact, "f32"},
           {backend, "qwen3moe", KvType::kF32, Math::kExact, "f32"},
           {backend, "tinyllama", KvType::kF16, Math::kFast},
-          {backend, "gpt2", KvType::kF32, Math::kFast}};
+          {backend, "gpt2", KvType::kF32, Math::kFast},
+          {backend, "tinyllama", KvType::kF32, Math::kFast, "f16"},
+          {backend, "gpt2", KvType::kF16, Math::kFast, "f16"}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Emulated, DeviceSession, testing::ValuesIn(setups(Backend::kEmulated)),

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -17,10 +18,10 @@ using kernel_testing::set_name;
 using kernel_testing::TestKernels;
 using kernel_testing::TestMatrix;
 
-std::vector<TensorType> block_types() {
+std::vector<TensorType> rounding_types() {
   std::vector<TensorType> types;
   for (const TensorType type : kAllTensorTypes) {
-    if (tensor_type_info(type).block_elements > 1) types.push_back(type);
+    if (rounding_of(type) != Rounding::kNone) types.push_back(type);
   }
   return types;
 }
@@ -36,7 +37,10 @@ std::vector<Shape> shapes_of(TensorType type) {
   const int64_t block = tensor_type_info(type).block_elements;
   std::vector<Shape> shapes = {{1, 256, 1},  {15, 256, 3},  {16, 512, 4},  {17, 768, 5},
                                {33, 256, 8}, {40, 512, 12}, {18, 768, 13}, {16, 256, 26}};
-  if (block == 32) {
+  if (block == 1) {
+    shapes.insert(shapes.end(), {{1, 1, 1}, {3, 5, 2}, {5, 31, 5}, {17, 33, 12}, {20, 577, 13}});
+  }
+  if (block <= 32) {
     shapes.insert(shapes.end(),
                   {{3, 32, 1}, {16, 32, 4}, {19, 288, 7}, {20, 576, 12}, {5, 480, 1}});
   }
@@ -52,19 +56,42 @@ std::vector<float> multiply(const TestKernels& kernels, const TestMatrix& w,
   return out;
 }
 
-// x rounded to whole numbers from -127 to 127 times the scale of its sixteen.
-std::vector<double> rounded(const std::vector<float>& x) {
-  std::vector<double> result(x.size());
-  for (size_t block = 0; block < x.size(); block += 16) {
+// A row of x rounded to whole numbers from -most to most, times the scale of each `block` of them.
+void round_row(const float* x, int64_t columns, int64_t block, float most, double* result) {
+  for (int64_t first = 0; first < columns; first += block) {
+    const int64_t last = std::min(columns, first + block);
     float largest = 0;
-    for (size_t i = block; i < block + 16; ++i) largest = std::max(largest, std::fabs(x[i]));
-    if (largest < 1e-30F) continue;
-    const float inverse = 127.0F / largest;
-    for (size_t i = block; i < block + 16; ++i) {
-      result[i] = static_cast<double>(largest / 127.0F) * std::nearbyint(x[i] * inverse);
+    for (int64_t i = first; i < last; ++i) largest = std::max(largest, std::fabs(x[i]));
+    for (int64_t i = first; i < last && largest >= 1e-30F; ++i) {
+      result[i] = static_cast<double>(largest / most) * std::nearbyint(x[i] * (most / largest));
     }
   }
+}
+
+std::vector<double> rounded(const std::vector<float>& x, int64_t columns, TensorType weights) {
+  std::vector<double> result(x.size());
+  const bool in_8_bits = rounding_of(weights) == Rounding::kInt8;
+  for (size_t row = 0; row < x.size(); row += static_cast<size_t>(columns)) {
+    round_row(x.data() + row, columns, in_8_bits ? 16 : 32, in_8_bits ? 127.0F : 8191.0F,
+              result.data() + row);
+  }
   return result;
+}
+
+// Weights of 16 bits as they are multiplied: as multiples of a power of two, of which the block's
+// largest is 4096 or more.
+void round_weights(TensorType type, std::vector<float>& row) {
+  if (rounding_of(type) != Rounding::kInt16) return;
+  for (size_t first = 0; first < row.size(); first += 32) {
+    const size_t last = std::min(row.size(), first + 32);
+    float largest = 0;
+    for (size_t i = first; i < last; ++i) largest = std::max(largest, std::fabs(row[i]));
+    if (type == TensorType::kF16) largest = std::max(largest, 0x1p-14F);
+    const double unit = std::ldexp(1.0, std::ilogb(largest) - 12);
+    for (size_t i = first; i < last; ++i) {
+      row[i] = static_cast<float>(std::nearbyint(row[i] / unit) * unit);
+    }
+  }
 }
 
 class FastMatmulTest : public testing::TestWithParam<std::tuple<TensorType, InstructionSet>> {
@@ -82,7 +109,7 @@ class FastMatmulTest : public testing::TestWithParam<std::tuple<TensorType, Inst
 };
 
 // A wrong code, scale, row or token; sums that lose digits or overflow.
-TEST_P(FastMatmulTest, IsTheProductWithRoundedActivations) {
+TEST_P(FastMatmulTest, IsTheProductOfWhatIsRounded) {
   const TestKernels fast = kernels(2);
   for (const Shape& shape : shapes_of(type())) {
     const TestMatrix w(type(), shape.rows, shape.columns);
@@ -90,7 +117,7 @@ TEST_P(FastMatmulTest, IsTheProductWithRoundedActivations) {
     const std::vector<float> bias =
         shape.rows % 2 == 1 ? Random(3).floats(shape.rows) : std::vector<float>();
     const std::vector<float> got = multiply(fast, w, bias, x);
-    const std::vector<double> inputs = rounded(x);
+    const std::vector<double> inputs = rounded(x, shape.columns, type());
     std::vector<float> row(static_cast<size_t>(w.columns));
     double difference = 0;
     double size = 0;
@@ -98,6 +125,7 @@ TEST_P(FastMatmulTest, IsTheProductWithRoundedActivations) {
       const auto r = static_cast<int64_t>(i) % w.rows;
       const double* input = inputs.data() + static_cast<int64_t>(i) / w.rows * w.columns;
       dequantize_row(type(), w.matrix().slice(r, 1).data, w.columns, row.data());
+      round_weights(type(), row);
       double want = bias.empty() ? 0 : bias[static_cast<size_t>(r)];
       for (size_t c = 0; c < row.size(); ++c) {
         want += row[c] * input[c];
@@ -167,7 +195,12 @@ TEST_P(FastMatmulTest, ZerosAndTinyValuesGiveZeros) {
 // The largest codes, scales and activations there are.
 TEST_P(FastMatmulTest, ExtremeCodesDoNotOverflow) {
   TestMatrix w(type(), 16, 256);
-  for (size_t i = 0; i < w.bytes.size(); ++i) {
+  const std::map<TensorType, uint16_t> largest = {{TensorType::kF16, 0x7BFF},
+                                                  {TensorType::kBF16, 0x477F}};
+  if (const auto found = largest.find(type()); found != largest.end()) {
+    for (size_t i = 0; i < w.bytes.size(); i += 2) std::memcpy(&w.bytes[i], &found->second, 2);
+  }
+  for (size_t i = 0; i < w.bytes.size() && !largest.contains(type()); ++i) {
     const size_t place = i % tensor_type_info(type()).block_bytes;
     w.bytes[i] =
         static_cast<uint8_t>(w.bytes[i] | (0xFF & ~kernel_testing::scale_bits(type(), place)));
@@ -191,7 +224,7 @@ std::string fast_test_name(const testing::TestParamInfo<FastMatmulTest::ParamTyp
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, FastMatmulTest,
-                         testing::Combine(testing::ValuesIn(block_types()),
+                         testing::Combine(testing::ValuesIn(rounding_types()),
                                           testing::ValuesIn(kernel_testing::kAllSets)),
                          fast_test_name);
 

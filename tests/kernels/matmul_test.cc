@@ -72,9 +72,9 @@ double product_error(const TestMatrix& w, const std::vector<float>& x,
   return std::sqrt(difference / size);
 }
 
-// Weights in blocks have other kernels in fast math (fast_matmul_test.cc).
+// What is rounded in fast math has kernels of its own (fast_matmul_test.cc).
 std::vector<Math> maths_of(TensorType type) {
-  if (tensor_type_info(type).block_elements > 1) return {Math::kExact};
+  if (rounding_of(type) != Rounding::kNone) return {Math::kExact};
   return {Math::kExact, Math::kFast};
 }
 

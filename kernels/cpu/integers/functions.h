@@ -5,22 +5,23 @@
 
 #include "kernels/cpu/functions.h"
 
-// The int8 products of `fast` math: between cpu_kernels.cc, which is compiled once and shares work
-// out to threads, and what is compiled once for each instruction set.
+// The products of `fast` math in whole numbers: between cpu_kernels.cc, which is compiled once and
+// shares work out to threads, and what is compiled once for each instruction set.
 namespace assay::cpu {
 
 // Of one instruction set; every set gives the same bits, and each element of a result is the same
-// however rows and tokens are grouped into calls. For all types that are stored in blocks.
-struct Int8Functions {
-  // Bytes of the quantised activations of a product; of a multiple of 64.
+// however rows and tokens are grouped into calls. For all types of weights but F32.
+struct IntegerFunctions {
+  // Bytes of the rounded activations of a product, which are those of any other with the same
+  // rounding_of() its weights; of a multiple of 64.
   int64_t (*activation_bytes)(const MatmulCall& m);
   // They are made in this many pieces, in any order.
   int64_t (*activation_pieces)(const MatmulCall& m);
   // Pieces [first, last) of m.x, into `out`, which is aligned to 64 bytes.
-  void (*quantize)(const MatmulCall& m, int64_t first, int64_t last, uint8_t* out);
+  void (*round_activations)(const MatmulCall& m, int64_t first, int64_t last, uint8_t* out);
 
-  // Rows [first, last) of the product with the activations that quantize() made; `first` is a
-  // multiple of 16. scratch[scratch(m)] is aligned to 64 bytes.
+  // Rows [first, last) of the product with the activations that round_activations() made; `first`
+  // is a multiple of 16. scratch[scratch(m)] is aligned to 64 bytes.
   void (*matmul_rows)(const MatmulCall& m, const uint8_t* activations, int64_t first, int64_t last,
                       float* scratch);
   int64_t (*scratch)(const MatmulCall& m);
@@ -29,16 +30,16 @@ struct Int8Functions {
 }  // namespace assay::cpu
 
 namespace assay::portable {
-const cpu::Int8Functions& int8_functions();
+const cpu::IntegerFunctions& integer_functions();
 }
 #if defined(__x86_64__)
 namespace assay::avx2 {
-const cpu::Int8Functions& int8_functions();
+const cpu::IntegerFunctions& integer_functions();
 }
 namespace assay::avxvnni {
-const cpu::Int8Functions& int8_functions();
+const cpu::IntegerFunctions& integer_functions();
 }
 namespace assay::avx512vnni {
-const cpu::Int8Functions& int8_functions();
+const cpu::IntegerFunctions& integer_functions();
 }
 #endif

@@ -1,4 +1,4 @@
-// Defines int8_functions() for the instruction set that the including source is compiled for.
+// Defines integer_functions() for the instruction set that the including source is compiled for.
 #pragma once
 
 #include "kernels/cpu/integers/functions.h"
@@ -6,13 +6,13 @@
 
 namespace assay::ASSAY_ISA {
 
-const cpu::Int8Functions& int8_functions() {
-  static constexpr cpu::Int8Functions kFunctions = {
+const cpu::IntegerFunctions& integer_functions() {
+  static constexpr cpu::IntegerFunctions kFunctions = {
       .activation_bytes = activation_bytes,
       .activation_pieces = activation_pieces,
-      .quantize = quantize,
-      .matmul_rows = int8_matmul_rows,
-      .scratch = int8_scratch,
+      .round_activations = round_activations,
+      .matmul_rows = matmul_rows,
+      .scratch = matmul_scratch,
   };
   return kFunctions;
 }

@@ -5,20 +5,21 @@
 #include <cstring>
 
 #include "kernels/cpu/integers/functions.h"
+#include "kernels/cpu/integers/int16.h"
 #include "kernels/cpu/integers/panel.h"
 #include "kernels/cpu/integers/quantize.h"
 #include "kernels/cpu/integers/simd.h"
 #include "kernels/cpu/integers/weights.h"
 #include "kernels/tensor_type.h"
 
-// Products of quantised weights with quantised activations.
+// Products of weights with activations, both as whole numbers: of 8 bits, or of 14 (int16.h).
 //
-// The order of every sum: the products within a half of a block, 16 of them, are whole numbers,
-// exact in any order. Half h of block j then goes into lane half_place(j % 8) + 4h of sixteen float
-// lanes, by one fused multiply-add for its scale and, where the type has shifts, one more. Lanes l
-// and l + 8 are added, and these eight summed by the tree of sum(F32x8). With one token a row's
-// lanes lie in two registers; with many, sixteen rows lie in one (panel.h), and one lane is
-// computed after the other.
+// The order of every sum of those of 8 bits: the products within a half of a block, 16 of them, are
+// whole numbers, exact in any order. Half h of block j then goes into lane half_place(j % 8) + 4h
+// of sixteen float lanes, by one fused multiply-add for its scale and, where the type has shifts,
+// one more. Lanes l and l + 8 are added, and these eight summed by the tree of sum(F32x8). With one
+// token a row's lanes lie in two registers; with many, sixteen rows lie in one (panel.h), and one
+// lane is computed after the other.
 namespace assay::ASSAY_ISA {
 
 // Adds a chunk, of which kBlocks are in the row, to the row's lanes; `j` is its first block.
@@ -70,19 +71,88 @@ ASSAY_ALWAYS_INLINE float dot_row(const uint8_t* row, int64_t columns, const Qua
   return sum(add(lanes[0], lanes[1]));
 }
 
-// Rows one after the other, each with the few tokens.
-template <class Type, int64_t kRest>
-void multiply_few(const MatmulCall& m, const uint8_t* x, int64_t first, int64_t last) {
-  const int64_t columns = m.w.columns;
-  const int64_t x_bytes = quantized_row_bytes(columns);
-  const size_t row_stride = row_bytes(m.w.type, columns);
-  const auto* row = static_cast<const uint8_t*>(m.w.data) + static_cast<size_t>(first) * row_stride;
-  for (int64_t r = first; r < last; ++r, row += row_stride) {
-    for (int64_t t = 0; t < m.n_tokens; ++t) {
-      m.out[t * m.w.rows + r] =
-          dot_row<Type, kRest>(row, columns, quantized_row(x + t * x_bytes, columns));
-    }
+// Activations in 8 bits, and room for the rows that they are multiplied with.
+struct Int8Activations {
+  static int64_t token_bytes(int64_t columns) { return quantized_row_bytes(columns); }
+  static int64_t panel_floats(int64_t columns) { return ASSAY_ISA::panel_floats(columns); }
+  static void round_token(const float* x, int64_t columns, uint8_t* out) {
+    quantize_row(x, columns, out);
   }
+  static void round_tile(const float* x, int64_t n, int64_t columns, uint8_t* out) {
+    quantize_tile(x, n, columns, out);
+  }
+};
+
+struct Int16Activations {
+  static int64_t token_bytes(int64_t columns) { return pair_row_bytes(columns); }
+  static int64_t panel_floats(int64_t columns) { return pair_panel_floats(columns); }
+  static void round_token(const float* x, int64_t columns, uint8_t* out) {
+    round_pair_row(x, columns, out);
+  }
+  static void round_tile(const float* x, int64_t n, int64_t columns, uint8_t* out) {
+    round_pair_tile(x, n, columns, out);
+  }
+};
+
+// Body(activations) with those that weights of this type are multiplied with.
+template <class Body>
+auto with_activations(TensorType type, const Body& body) {
+  return rounding_of(type) == Rounding::kInt16 ? body(Int16Activations()) : body(Int8Activations());
+}
+
+// What multiply_rows() asks of a type of weights.
+template <class Type>
+struct Int8Products : Int8Activations {
+  static void fill(const uint8_t* row, size_t stride, int64_t n_rows, int64_t columns,
+                   float* panel) {
+    fill_panel<Type>(row, stride, n_rows, columns, row_panel(panel, columns));
+  }
+  static void multiply(float* panel, int64_t n_rows, int64_t columns, const uint8_t* x,
+                       int64_t n_tokens, float* partial, float* out, int64_t stride) {
+    multiply_tokens<typename Type::Traits, kIntegerTokens>(
+        row_panel(panel, columns), n_rows, columns, x, n_tokens, partial, out, stride);
+  }
+  // Calls body(dot), where dot(row, x) is the product of a row with a token.
+  template <class Body>
+  static void with_dot(int64_t columns, const Body& body) {
+    with_rest<Type>(columns, [&](auto rest) {
+      body([columns](const uint8_t* row, const uint8_t* x) {
+        return dot_row<Type, decltype(rest)::value>(row, columns, quantized_row(x, columns));
+      });
+    });
+  }
+};
+
+template <class Type>
+struct Int16Products : Int16Activations {
+  static void fill(const uint8_t* row, size_t stride, int64_t n_rows, int64_t columns,
+                   float* panel) {
+    fill_pair_panel<Type>(row, stride, n_rows, columns, pair_panel(panel, columns));
+  }
+  static void multiply(float* panel, int64_t n_rows, int64_t columns, const uint8_t* x,
+                       int64_t n_tokens, float* partial, float* out, int64_t stride) {
+    multiply_pair_tokens<kIntegerTokens>(pair_panel(panel, columns), n_rows, columns, x, n_tokens,
+                                         partial, out, stride);
+  }
+  template <class Body>
+  static void with_dot(int64_t columns, const Body& body) {
+    body([columns](const uint8_t* row, const uint8_t* x) {
+      return dot_pair_row<Type>(row, columns, pair_row(x, columns));
+    });
+  }
+};
+
+// Rows one after the other, each with the few tokens.
+template <class Products>
+void multiply_few(const MatmulCall& m, const uint8_t* x, int64_t first, int64_t last) {
+  const int64_t x_bytes = Products::token_bytes(m.w.columns);
+  const size_t row_stride = row_bytes(m.w.type, m.w.columns);
+  const auto* row = static_cast<const uint8_t*>(m.w.data) + static_cast<size_t>(first) * row_stride;
+  Products::with_dot(m.w.columns, [&](const auto& dot) {
+    for (int64_t r = first; r < last; ++r, row += row_stride) {
+      for (int64_t t = 0; t < m.n_tokens; ++t) m.out[t * m.w.rows + r] = dot(row, x + t * x_bytes);
+    }
+  });
 }
 
 // Below this many tokens, sorting sixteen rows into a panel costs more than it gives.
@@ -90,114 +160,120 @@ constexpr int64_t kTokensWorthPanel = 4;
 
 // Panels that are sorted together before the tokens pass by: as many as stay in the second-level
 // cache, for all tokens have to be read again for each such group.
-inline int64_t panels_at_once(int64_t columns) {
+template <class Activations>
+int64_t panels_at_once(int64_t columns) {
   constexpr int64_t kFloats = int64_t{96} * 1024;
   constexpr int64_t kMost = 8;
-  const int64_t fitting = kFloats / panel_floats(columns);
+  const int64_t fitting = kFloats / Activations::panel_floats(columns);
   return fitting < 1 ? 1 : fitting > kMost ? kMost : fitting;
 }
 
-template <class Type>
+template <class Products>
 void multiply_rows(const MatmulCall& m, const uint8_t* x, int64_t first, int64_t last,
                    float* scratch) {
+  if (m.n_tokens < kTokensWorthPanel) return multiply_few<Products>(m, x, first, last);
   const int64_t columns = m.w.columns;
-  const int64_t x_bytes = quantized_row_bytes(columns);
+  const int64_t x_bytes = Products::token_bytes(columns);
   const size_t row_stride = row_bytes(m.w.type, columns);
   const auto* row = static_cast<const uint8_t*>(m.w.data) + static_cast<size_t>(first) * row_stride;
-  if (m.n_tokens < kTokensWorthPanel) {
-    return with_rest<Type>(
-        columns, [&](auto rest) { multiply_few<Type, decltype(rest)::value>(m, x, first, last); });
-  }
-  const int64_t at_once = panels_at_once(columns);
-  float* const partial = scratch + at_once * panel_floats(columns);
+  const int64_t at_once = panels_at_once<Products>(columns);
+  float* const partial = scratch + at_once * Products::panel_floats(columns);
   for (int64_t group = first; group < last; group += at_once * kPanelRows) {
     const int64_t end = last - group < at_once * kPanelRows ? last : group + at_once * kPanelRows;
     const auto panel = [&](int64_t r) {
-      return row_panel(scratch + (r - group) / kPanelRows * panel_floats(columns), columns);
+      return scratch + (r - group) / kPanelRows * Products::panel_floats(columns);
     };
     for (int64_t r = group; r < end; r += kPanelRows, row += kPanelRows * row_stride) {
       const int64_t n_rows = end - r < kPanelRows ? end - r : kPanelRows;
-      fill_panel<Type>(row, row_stride, n_rows, columns, panel(r));
+      Products::fill(row, row_stride, n_rows, columns, panel(r));
     }
-    for (int64_t t = 0; t < m.n_tokens; t += kInt8Tokens) {
-      const int64_t n = m.n_tokens - t < kInt8Tokens ? m.n_tokens - t : kInt8Tokens;
+    for (int64_t t = 0; t < m.n_tokens; t += kIntegerTokens) {
+      const int64_t n = m.n_tokens - t < kIntegerTokens ? m.n_tokens - t : kIntegerTokens;
       for (int64_t r = group; r < end; r += kPanelRows) {
         const int64_t n_rows = end - r < kPanelRows ? end - r : kPanelRows;
-        multiply_tokens<typename Type::Traits, kInt8Tokens>(panel(r), n_rows, columns,
-                                                            x + t * x_bytes, n, partial,
-                                                            m.out + t * m.w.rows + r, m.w.rows);
+        Products::multiply(panel(r), n_rows, columns, x + t * x_bytes, n, partial,
+                           m.out + t * m.w.rows + r, m.w.rows);
       }
     }
   }
 }
 
-inline int64_t activation_bytes(const MatmulCall& m) {
-  return m.n_tokens * quantized_row_bytes(m.w.columns);
-}
-
 // A piece is a token, or a tile of them.
 inline int64_t piece_tokens(const MatmulCall& m) {
-  return m.n_tokens < kTokensWorthPanel ? 1 : kInt8Tokens;
+  return m.n_tokens < kTokensWorthPanel ? 1 : kIntegerTokens;
 }
 
 inline int64_t activation_pieces(const MatmulCall& m) {
   return (m.n_tokens + piece_tokens(m) - 1) / piece_tokens(m);
 }
 
-inline void quantize(const MatmulCall& m, int64_t first, int64_t last, uint8_t* out) {
-  const int64_t columns = m.w.columns;
-  const int64_t bytes = quantized_row_bytes(columns);
-  const int64_t tile = piece_tokens(m);
-  if (tile == 1) {
-    for (int64_t t = first; t < last; ++t) {
-      quantize_row(m.x + t * columns, columns, out + t * bytes);
+inline int64_t activation_bytes(const MatmulCall& m) {
+  return with_activations(m.w.type, [&]<class Activations>(Activations) {
+    return m.n_tokens * Activations::token_bytes(m.w.columns);
+  });
+}
+
+inline void round_activations(const MatmulCall& m, int64_t first, int64_t last, uint8_t* out) {
+  with_activations(m.w.type, [&]<class Activations>(Activations) {
+    const int64_t columns = m.w.columns;
+    const int64_t bytes = Activations::token_bytes(columns);
+    const int64_t tile = piece_tokens(m);
+    if (tile == 1) {
+      for (int64_t t = first; t < last; ++t) {
+        Activations::round_token(m.x + t * columns, columns, out + t * bytes);
+      }
+      return;
     }
-    return;
-  }
-  for (int64_t t = first * tile; t < last * tile && t < m.n_tokens; t += tile) {
-    const int64_t n = m.n_tokens - t < tile ? m.n_tokens - t : tile;
-    quantize_tile(m.x + t * columns, n, columns, out + t * bytes);
-  }
+    for (int64_t t = first * tile; t < last * tile && t < m.n_tokens; t += tile) {
+      const int64_t n = m.n_tokens - t < tile ? m.n_tokens - t : tile;
+      Activations::round_tile(m.x + t * columns, n, columns, out + t * bytes);
+    }
+  });
 }
 
-inline int64_t int8_scratch(const MatmulCall& m) {
+inline int64_t matmul_scratch(const MatmulCall& m) {
   if (m.n_tokens < kTokensWorthPanel) return 0;
-  const int64_t columns = m.w.columns;
-  return panels_at_once(columns) * panel_floats(columns) + 16 * kInt8Tokens * kPanelRows;
+  return with_activations(m.w.type, [&]<class Activations>(Activations) {
+    return panels_at_once<Activations>(m.w.columns) * Activations::panel_floats(m.w.columns) +
+           16 * kIntegerTokens * kPanelRows;
+  });
 }
 
-inline void int8_matmul_rows(const MatmulCall& m, const uint8_t* activations, int64_t first,
-                             int64_t last, float* scratch) {
+inline void matmul_rows(const MatmulCall& m, const uint8_t* activations, int64_t first,
+                        int64_t last, float* scratch) {
   switch (m.w.type) {
     case TensorType::kQ4_0:
-      return multiply_rows<Int8Q4_0>(m, activations, first, last, scratch);
+      return multiply_rows<Int8Products<Int8Q4_0>>(m, activations, first, last, scratch);
     case TensorType::kQ4_1:
-      return multiply_rows<Int8Q4_1>(m, activations, first, last, scratch);
+      return multiply_rows<Int8Products<Int8Q4_1>>(m, activations, first, last, scratch);
     case TensorType::kQ5_0:
-      return multiply_rows<Int8Q5_0>(m, activations, first, last, scratch);
+      return multiply_rows<Int8Products<Int8Q5_0>>(m, activations, first, last, scratch);
     case TensorType::kQ5_1:
-      return multiply_rows<Int8Q5_1>(m, activations, first, last, scratch);
+      return multiply_rows<Int8Products<Int8Q5_1>>(m, activations, first, last, scratch);
     case TensorType::kQ2_K:
-      return multiply_rows<Int8Q2_K>(m, activations, first, last, scratch);
+      return multiply_rows<Int8Products<Int8Q2_K>>(m, activations, first, last, scratch);
     case TensorType::kQ3_K:
-      return multiply_rows<Int8Q3_K>(m, activations, first, last, scratch);
+      return multiply_rows<Int8Products<Int8Q3_K>>(m, activations, first, last, scratch);
     case TensorType::kQ4_K:
-      return multiply_rows<Int8Q4_K>(m, activations, first, last, scratch);
+      return multiply_rows<Int8Products<Int8Q4_K>>(m, activations, first, last, scratch);
     case TensorType::kQ5_K:
-      return multiply_rows<Int8Q5_K>(m, activations, first, last, scratch);
+      return multiply_rows<Int8Products<Int8Q5_K>>(m, activations, first, last, scratch);
     case TensorType::kQ6_K:
-      return multiply_rows<Int8Q6_K>(m, activations, first, last, scratch);
+      return multiply_rows<Int8Products<Int8Q6_K>>(m, activations, first, last, scratch);
     case TensorType::kQ8_0:
-      return multiply_rows<Int8Q8_0>(m, activations, first, last, scratch);
-#define ASSAY_CASE(name)    \
-  case TensorType::k##name: \
-    return multiply_rows<Int8Coded<coded::name>>(m, activations, first, last, scratch);
+      return multiply_rows<Int8Products<Int8Q8_0>>(m, activations, first, last, scratch);
+#define ASSAY_CASE(name)                                                                    \
+  case TensorType::k##name:                                                                 \
+    return multiply_rows<Int8Products<Int8Coded<coded::name>>>(m, activations, first, last, \
+                                                               scratch);
       ASSAY_CODED_TYPES(ASSAY_CASE)
 #undef ASSAY_CASE
-    case TensorType::kF32:
     case TensorType::kF16:
+      return multiply_rows<Int16Products<F16>>(m, activations, first, last, scratch);
     case TensorType::kBF16:
-      break;  // not stored in blocks: not asked for
+      return multiply_rows<Int16Products<BF16>>(m, activations, first, last, scratch);
+    case TensorType::kF32:
+      break;  // not rounded: not asked for
   }
 }
 

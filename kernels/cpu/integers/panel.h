@@ -209,6 +209,28 @@ void multiply_lane(const RowPanel& panel, const TokenTile& x, int64_t place, int
   for (int64_t t = 0; t < kTokens; ++t) store(out + t * kPanelRows, lanes[t]);
 }
 
+// The sums over the lanes of partial[kLanes, kTokens, 16]; `n_rows` of sixteen rows are stored,
+// `stride` floats from token to token.
+template <int64_t kTokens, int64_t kLanes>
+void store_lane_sums(const float* partial, int64_t n_rows, float* out, int64_t stride) {
+  constexpr int64_t kLane = kTokens * kPanelRows;
+  for (int64_t t = 0; t < kTokens; ++t) {
+    const float* at = partial + t * kPanelRows;
+    const auto eighth = [&](int64_t lane) {
+      const F32x16 first = load(at + lane * kLane);
+      if constexpr (kLanes == 8) return first;
+      return add(first, load(at + (lane + 8) * kLane));
+    };
+    const auto pair = [&](int64_t lane) { return add(eighth(lane), eighth(lane + 4)); };
+    const F32x16 sums = add(add(pair(0), pair(2)), add(pair(1), pair(3)));
+    if (n_rows == kPanelRows) {
+      store(out + t * stride, sums);
+    } else {
+      store_partial(out + t * stride, n_rows, sums);
+    }
+  }
+}
+
 // Sixteen rows with the kTokens tokens at `x`; `n_rows` of them are stored, `stride` floats from
 // token to token. partial[16, kTokens, 16].
 template <class Traits, int64_t kTokens>
@@ -225,19 +247,7 @@ void multiply_tile(const RowPanel& panel, int64_t n_rows, int64_t columns, const
                                      partial + (half_place(p) + 4 * half) * kLane);
     }
   }
-  for (int64_t t = 0; t < kTokens; ++t) {
-    const float* at = partial + t * kPanelRows;
-    const auto eighth = [&](int64_t lane) {
-      return add(load(at + lane * kLane), load(at + (lane + 8) * kLane));
-    };
-    const auto pair = [&](int64_t lane) { return add(eighth(lane), eighth(lane + 4)); };
-    const F32x16 sums = add(add(pair(0), pair(2)), add(pair(1), pair(3)));
-    if (n_rows == kPanelRows) {
-      store(out + t * stride, sums);
-    } else {
-      store_partial(out + t * stride, n_rows, sums);
-    }
-  }
+  store_lane_sums<kTokens, 16>(partial, n_rows, out, stride);
 }
 
 // As multiply_tile for n_tokens <= kTokens.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -144,7 +145,7 @@ ASSAY_ALWAYS_INLINE void transpose8(const uint8_t* rows, size_t stride, size_t a
   }
 }
 
-constexpr int64_t kInt8Tokens = 2;
+constexpr int64_t kIntegerTokens = 2;
 constexpr bool kHasCodeForEachLength = false;
 
 template <bool kWide>
@@ -169,6 +170,111 @@ ASSAY_ALWAYS_INLINE int32_t sum(I32x16 a) {
   int32_t total = 0;
   for (int l = 0; l < 16; ++l) total += a.v[l / 4][l % 4];
   return total;
+}
+
+ASSAY_ALWAYS_INLINE I32x8 largest_magnitudes(const uint8_t* blocks, int64_t n) {
+  return eight<I32x8>([&](int64_t p) {
+    int32_t largest = 0;
+    for (int64_t i = 0; i < 32 && p < n; ++i) {
+      uint16_t word;
+      std::memcpy(&word, blocks + 64 * p + 2 * i, sizeof(word));
+      const int32_t magnitude = word & 0x7FFF;
+      if (magnitude > largest) largest = magnitude;
+    }
+    return largest;
+  });
+}
+
+ASSAY_ALWAYS_INLINE I32x8 splat_int8(int32_t value) {
+  return eight<I32x8>([&](int) { return value; });
+}
+
+ASSAY_ALWAYS_INLINE I32x8 add(I32x8 a, I32x8 b) {
+  return eight<I32x8>([&](int i) { return a.v[i] + b.v[i]; });
+}
+
+ASSAY_ALWAYS_INLINE I32x8 max(I32x8 a, I32x8 b) {
+  return eight<I32x8>([&](int i) { return a.v[i] < b.v[i] ? b.v[i] : a.v[i]; });
+}
+
+template <int kBits>
+ASSAY_ALWAYS_INLINE I32x8 shift_right(I32x8 a) {
+  return eight<I32x8>([&](int i) { return a.v[i] >> kBits; });
+}
+
+ASSAY_ALWAYS_INLINE F32x8 as_floats(I32x8 bits) {
+  return eight<F32x8>([&](int i) { return float_from_bits(static_cast<uint32_t>(bits.v[i])); });
+}
+
+ASSAY_ALWAYS_INLINE F32x8 float_or_nan(I32x8 bits, I32x8 a, int32_t b) {
+  return eight<F32x8>([&](int i) { return a.v[i] == b ? NAN : as_floats(bits).v[i]; });
+}
+
+ASSAY_ALWAYS_INLINE int16_t low_half(uint32_t bits) {
+  return static_cast<int16_t>(bits & 0xFFFFU);
+}
+
+struct I16x32 {
+  int16_t v[32];
+};
+
+ASSAY_ALWAYS_INLINE I16x32 pair_up(F32x16 first, F32x16 second) {
+  I16x32 pairs;
+  for (int l = 0; l < 16; ++l) {
+    pairs.v[2 * l] = low_half(float_bits(first.v[l / 4][l % 4]));
+    pairs.v[2 * l + 1] = low_half(float_bits(second.v[l / 4][l % 4]));
+  }
+  return pairs;
+}
+
+ASSAY_ALWAYS_INLINE void store_pairs(void* out, I16x32 a) {
+  std::memcpy(out, a.v, sizeof(a.v));
+}
+
+// Sums wrap around, as those of the processors do where weights are infinite.
+ASSAY_ALWAYS_INLINE int32_t wrapping_sum(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+}
+
+ASSAY_ALWAYS_INLINE int32_t two_products(const int16_t* a, const int16_t* b) {
+  return wrapping_sum(int32_t{a[0]} * int32_t{b[0]}, int32_t{a[1]} * int32_t{b[1]});
+}
+
+ASSAY_ALWAYS_INLINE I32x8 add_low_products(I32x8 sums, F32x8 a, const uint32_t* x) {
+  return eight<I32x8>([&](int i) {
+    return wrapping_sum(sums.v[i], int32_t{low_half(float_bits(a.v[i]))} * int32_t{low_half(x[i])});
+  });
+}
+
+ASSAY_ALWAYS_INLINE I32x8 all_sums(const I32x8 (&all)[8]) {
+  return eight<I32x8>([&](int i) {
+    int32_t total = 0;
+    for (const int32_t lane : all[i].v) total = wrapping_sum(total, lane);
+    return total;
+  });
+}
+
+template <class Convert>
+ASSAY_ALWAYS_INLINE F32x8 load8_halves(const uint8_t* halves, const Convert& convert) {
+  return eight<F32x8>([&](int i) {
+    uint16_t half;
+    std::memcpy(&half, halves + 2 * i, sizeof(half));
+    return convert(half);
+  });
+}
+
+ASSAY_ALWAYS_INLINE F32x8 load8_f16(const uint8_t* halves) {
+  return load8_halves(halves, [](uint16_t half) { return float_from_f16(half); });
+}
+
+ASSAY_ALWAYS_INLINE F32x8 load8_bf16(const uint8_t* halves) {
+  return load8_halves(halves, [](uint16_t half) { return float_from_bf16(half); });
+}
+
+ASSAY_ALWAYS_INLINE I32x16 add_pair_products(I32x16 sums, const int16_t* pairs, const int16_t* x) {
+  return each_lane<I32x16>([&](int64_t r) {
+    return wrapping_sum(sums.v[r / 4][r % 4], two_products(&pairs[2 * r], x));
+  });
 }
 
 }  // namespace assay::portable

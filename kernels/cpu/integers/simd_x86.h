@@ -193,6 +193,101 @@ ASSAY_ALWAYS_INLINE void transpose8(const uint8_t* rows, size_t stride, size_t a
   }
 }
 
+// sums + the products of the two numbers of 16 bits in each lane.
+ASSAY_ALWAYS_INLINE __m256i add_pairs(__m256i sums, __m256i a, __m256i b) {
+#if defined(__AVX512VNNI__)
+  return _mm256_dpwssd_epi32(sums, a, b);
+#elif defined(__AVXVNNI__)
+  return _mm256_dpwssd_avx_epi32(sums, a, b);
+#else
+  return _mm256_add_epi32(sums, _mm256_madd_epi16(a, b));
+#endif
+}
+
+// sums + the products of the low 16 bits of each lane's bits with x[8], of which the high 16 are 0.
+ASSAY_ALWAYS_INLINE I32x8 add_low_products(I32x8 sums, F32x8 a, const uint32_t* x) {
+  return {add_pairs(sums.v, _mm256_castps_si256(a.v),
+                    _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)))};
+}
+
+// The sums over all lanes of each of the eight.
+ASSAY_ALWAYS_INLINE I32x8 all_sums(const I32x8 (&eight)[8]) {
+  const __m256i first = half_sums(eight[0], eight[1], eight[2], eight[3]).v;
+  const __m256i last = half_sums(eight[4], eight[5], eight[6], eight[7]).v;
+  return {_mm256_add_epi32(_mm256_permute2x128_si256(first, last, 0x20),
+                           _mm256_permute2x128_si256(first, last, 0x31))};
+}
+
+ASSAY_ALWAYS_INLINE F32x8 load8_f16(const uint8_t* halves) {
+  return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves)))};
+}
+
+ASSAY_ALWAYS_INLINE F32x8 load8_bf16(const uint8_t* halves) {
+  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(halves));
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))};
+}
+
+// Of each of eight blocks of 32 numbers of 16 bits, of which the first n are read: the largest
+// without its sign bit. Of floats, that is the largest absolute value.
+ASSAY_ALWAYS_INLINE I32x8 largest_magnitudes(const uint8_t* blocks, int64_t n) {
+  const __m256i magnitude = _mm256_set1_epi16(0x7FFF);
+  __m256i of[8];
+#pragma GCC unroll 8
+  for (int64_t p = 0; p < 8; ++p) {
+    of[p] = _mm256_setzero_si256();
+    if (p >= n) continue;
+    of[p] = _mm256_max_epu16(_mm256_and_si256(load_bytes(blocks + 64 * p).v, magnitude),
+                             _mm256_and_si256(load_bytes(blocks + 64 * p + 32).v, magnitude));
+  }
+  __m256i eights[4];  // of blocks p and p + 4
+#pragma GCC unroll 4
+  for (int64_t p = 0; p < 4; ++p) {
+    eights[p] = _mm256_max_epu16(_mm256_permute2x128_si256(of[p], of[p + 4], 0x20),
+                                 _mm256_permute2x128_si256(of[p], of[p + 4], 0x31));
+  }
+  const auto fours = [&](int64_t p) {
+    return _mm256_max_epu16(_mm256_unpacklo_epi64(eights[p], eights[p + 2]),
+                            _mm256_unpackhi_epi64(eights[p], eights[p + 2]));
+  };
+  const __m256i even = fours(0);
+  const __m256i odd = fours(1);
+  const __m256i low = _mm256_unpacklo_epi32(even, odd);
+  const __m256i high = _mm256_unpackhi_epi32(even, odd);
+  const __m256i twos =
+      _mm256_max_epu16(_mm256_unpacklo_epi64(low, high), _mm256_unpackhi_epi64(low, high));
+  return {_mm256_and_si256(_mm256_max_epu16(twos, _mm256_srli_epi32(twos, 16)),
+                           _mm256_set1_epi32(0xFFFF))};
+}
+
+ASSAY_ALWAYS_INLINE I32x8 splat_int8(int32_t value) {
+  return {_mm256_set1_epi32(value)};
+}
+
+ASSAY_ALWAYS_INLINE I32x8 add(I32x8 a, I32x8 b) {
+  return {_mm256_add_epi32(a.v, b.v)};
+}
+
+ASSAY_ALWAYS_INLINE I32x8 max(I32x8 a, I32x8 b) {
+  return {_mm256_max_epi32(a.v, b.v)};
+}
+
+template <int kBits>
+ASSAY_ALWAYS_INLINE I32x8 shift_right(I32x8 a) {
+  return {_mm256_srli_epi32(a.v, kBits)};
+}
+
+// The floats with these bits.
+ASSAY_ALWAYS_INLINE F32x8 as_floats(I32x8 bits) {
+  return {_mm256_castsi256_ps(bits.v)};
+}
+
+// Likewise, and NaN where a is b.
+ASSAY_ALWAYS_INLINE F32x8 float_or_nan(I32x8 bits, I32x8 a, int32_t b) {
+  const __m256i equal = _mm256_cmpeq_epi32(a.v, _mm256_set1_epi32(b));
+  const __m256i nan = _mm256_set1_epi32(0x7FC00000);
+  return {_mm256_castsi256_ps(_mm256_blendv_epi8(bits.v, nan, equal))};
+}
+
 ASSAY_ALWAYS_INLINE int32_t sum_ints(__m256i eight) {
   const __m128i four =
       _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
@@ -202,9 +297,9 @@ ASSAY_ALWAYS_INLINE int32_t sum_ints(__m256i eight) {
 
 // Tokens at once with sixteen rows, as many as there are registers for.
 #if defined(__AVX512VNNI__)
-constexpr int64_t kInt8Tokens = 12;
+constexpr int64_t kIntegerTokens = 12;
 #else
-constexpr int64_t kInt8Tokens = 2;
+constexpr int64_t kIntegerTokens = 2;
 #endif
 constexpr bool kHasCodeForEachLength = true;
 
@@ -223,6 +318,28 @@ ASSAY_ALWAYS_INLINE I32x16 to_nearest(F32x16 a) {
 
 ASSAY_ALWAYS_INLINE void store_low_bytes(int8_t* out, I32x16 a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_maskz_cvtepi32_epi8(kAllLanes, a.v));
+}
+
+// Sixteen pairs of whole numbers of 16 bits.
+struct I16x32 {
+  __m512i v;
+};
+
+// Of each lane's bits the low 16: those of `first`, then those of `second`.
+ASSAY_ALWAYS_INLINE I16x32 pair_up(F32x16 first, F32x16 second) {
+  const __m512i high = _mm512_maskz_slli_epi32(kAllLanes, _mm512_castps_si512(second.v), 16);
+  return {_mm512_mask_mov_epi16(_mm512_castps_si512(first.v), 0xAAAAAAAAU, high)};
+}
+
+ASSAY_ALWAYS_INLINE void store_pairs(void* out, I16x32 a) {
+  _mm512_storeu_si512(out, a.v);
+}
+
+// Lane r: sums + the products of the pair at pairs + 2r with that at x.
+ASSAY_ALWAYS_INLINE I32x16 add_pair_products(I32x16 sums, const int16_t* pairs, const int16_t* x) {
+  int32_t pair;
+  std::memcpy(&pair, x, sizeof(pair));
+  return {_mm512_dpwssd_epi32(sums.v, _mm512_loadu_si512(pairs), _mm512_set1_epi32(pair))};
 }
 
 ASSAY_ALWAYS_INLINE int32_t sum(I32x16 a) {
@@ -257,6 +374,35 @@ ASSAY_ALWAYS_INLINE void store_low_bytes(int8_t* out, I32x16 a) {
 
 ASSAY_ALWAYS_INLINE int32_t sum(I32x16 a) {
   return sum_ints(_mm256_add_epi32(a.lo, a.hi));
+}
+
+struct I16x32 {
+  __m256i lo;
+  __m256i hi;
+};
+
+ASSAY_ALWAYS_INLINE __m256i low_halves(__m256 first, __m256 second) {
+  return _mm256_blend_epi16(_mm256_castps_si256(first),
+                            _mm256_slli_epi32(_mm256_castps_si256(second), 16), 0xAA);
+}
+
+ASSAY_ALWAYS_INLINE I16x32 pair_up(F32x16 first, F32x16 second) {
+  return {low_halves(first.lo, second.lo), low_halves(first.hi, second.hi)};
+}
+
+ASSAY_ALWAYS_INLINE void store_pairs(void* out, I16x32 a) {
+  auto* const halves = static_cast<__m256i*>(out);
+  _mm256_storeu_si256(halves, a.lo);
+  _mm256_storeu_si256(halves + 1, a.hi);
+}
+
+ASSAY_ALWAYS_INLINE I32x16 add_pair_products(I32x16 sums, const int16_t* pairs, const int16_t* x) {
+  int32_t pair;
+  std::memcpy(&pair, x, sizeof(pair));
+  const __m256i all = _mm256_set1_epi32(pair);
+  const auto* halves = reinterpret_cast<const __m256i*>(pairs);
+  return {add_pairs(sums.lo, _mm256_loadu_si256(halves), all),
+          add_pairs(sums.hi, _mm256_loadu_si256(halves + 1), all)};
 }
 #endif
 

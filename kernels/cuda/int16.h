@@ -1,0 +1,260 @@
+#pragma once
+
+#include "kernels/cuda/products.h"
+
+// `fast` math: products of F16 and BF16 weights with activations, both as whole numbers of 14 bits,
+// with the bits of kernels/cpu/integers/int16.h, which says what the numbers are. The 32 products
+// of a block are summed as whole numbers, in any order. Each of the eight threads of a row has one
+// of the eight lanes that the blocks go into.
+//
+// A code is 128 * high + low, two bytes from -64 to 63 and from 0 to 127: what the instructions
+// multiply.
+namespace assay::ASSAY_DEVICE {
+
+constexpr int kInt16Block = 32;  // elements that have one scale
+constexpr int kInt16Lanes = 8;
+constexpr int kParts = 4;  // of a block, each of eight elements
+
+__host__ __device__ constexpr int64_t int16_blocks(int64_t columns) {
+  return (columns + kInt16Block - 1) / kInt16Block;
+}
+
+struct FourCodes {
+  uint32_t high;
+  uint32_t low;
+};
+
+// Those of two words with two codes each.
+__device__ inline FourCodes bytes_of(uint32_t first, uint32_t second) {
+  return {__byte_perm(first << 1U, second << 1U, 0x7531),
+          __byte_perm(first, second, 0x6420) & 0x7F7F7F7FU};
+}
+
+// Two codes, each of which was added to kZero, in a word.
+__device__ inline uint32_t two_codes(float first, float second) {
+  return __byte_perm(float_bits(first), float_bits(second), 0x5410);
+}
+
+// 128 * high + low. Where weights are NaN or infinite the codes are any, and so is this.
+__device__ inline int join(int high, int low) {
+  return static_cast<int>(static_cast<uint32_t>(high) * 128U + static_cast<uint32_t>(low));
+}
+
+struct QuantizedFour {
+  FourCodes codes;
+  float scale;
+};
+
+// Of the elements value(0) to value(3): eight neighbouring threads have the elements of a block. A
+// NaN or an infinity among them makes the scale NaN. All threads of the warp must call it.
+template <class Value>
+__device__ QuantizedFour quantize_four(const Value& value) {
+  constexpr float kLeast = 1e-30F;
+  constexpr float kMost = 8191.0F;
+  constexpr uint32_t kInfinity = 0x7F800000U;
+  float values[4];
+  uint32_t largest = 0;  // bits without sign are in the order of the numbers, then of NaN
+  ASSAY_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    values[i] = value(i);
+    const uint32_t own = float_bits(values[i]) & 0x7FFFFFFFU;
+    largest = own > largest ? own : largest;
+  }
+  ASSAY_UNROLL
+  for (int distance = 4; distance > 0; distance /= 2) {
+    const uint32_t other = __shfl_xor_sync(0xFFFFFFFFU, largest, distance);
+    largest = other > largest ? other : largest;
+  }
+  const float magnitude = float_from_bits(largest);
+  const bool counts = largest < kInfinity && magnitude >= kLeast;
+  if (!counts) return {{0, 0}, largest < kInfinity ? 0.0F : float_from_bits(0x7FC00000U)};
+  const float inverse = kMost / magnitude;
+  const uint32_t first = two_codes(values[0] * inverse + kZero, values[1] * inverse + kZero);
+  const uint32_t second = two_codes(values[2] * inverse + kZero, values[3] * inverse + kZero);
+  return {bytes_of(first, second), magnitude / kMost};
+}
+
+// The blocks of a vector: the codes of all, then the scale of each, both with places up to the next
+// multiple of eight blocks. Part p of a block has 16 bytes: high codes, then low ones. The same
+// part of eight blocks stands together, so that the threads of a row read from all banks.
+template <class Words>
+struct Int16Blocks {
+  Words words;
+  int columns;
+
+  __host__ __device__ static int count_of(int64_t columns) {
+    return static_cast<int>((int16_blocks(columns) + kInt16Lanes - 1) / kInt16Lanes * kInt16Lanes);
+  }
+  __host__ __device__ static int words_of(int64_t columns) { return count_of(columns) * 17; }
+
+  __host__ __device__ static Int16Blocks of(const Words& words, int64_t columns) {
+    return {words, static_cast<int>(columns)};
+  }
+  __device__ static int place(int block, int part) {
+    return (block / kInt16Lanes * kParts + part) * kInt16Lanes + block % kInt16Lanes;
+  }
+  __device__ uint4 codes(int block, int part) const {
+    return load_from<uint4>(words, 4 * place(block, part));
+  }
+  __device__ float scale(int block) const {
+    return load_from<float>(words, count_of(columns) * 16 + block);
+  }
+
+  // As Halves has it. All threads of a warp must call it, with adjacent numbers.
+  template <class Value>
+  __device__ void fill(int thread, int n_threads, const Value& value) const {
+    const int count = count_of(columns);
+    ASSAY_NO_UNROLL
+    for (int four = thread; four < count * 8; four += n_threads) {
+      const QuantizedFour own = quantize_four([&](int i) {
+        const int element = 4 * four + i;
+        return element < columns ? value(element) : 0.0F;
+      });
+      const int block = four / 8;
+      const int at = 4 * place(block, four % 8 / 2) + four % 2;
+      words[at] = own.codes.high;
+      words[at + 2] = own.codes.low;
+      if (four % 8 == 0) words[count * 16 + block] = float_bits(own.scale);
+    }
+  }
+};
+
+// What a code of a block of weights is worth.
+template <class Type>
+struct BlockUnit {
+  float unit;  // NaN if a weight is NaN or infinite
+  float inverse;
+
+  // `largest`: of the words' halves without sign, in either half.
+  __device__ explicit BlockUnit(uint32_t largest) {
+    constexpr uint32_t kBits = 12;  // of a code below its largest
+    const uint32_t low = (largest & 0xFFFFU) >> Type::kMantissaBits;
+    const uint32_t high = largest >> 16U >> Type::kMantissaBits;
+    uint32_t exponent = low > high ? low : high;
+    if (exponent < Type::kLeastExponent) exponent = Type::kLeastExponent;
+    const uint32_t inverse_exponent = 127 + Type::kBias + kBits - exponent;
+    inverse = float_from_bits(inverse_exponent << 23U);
+    unit = float_from_bits(exponent == Type::kMostExponent ? 0x7FC00000U
+                                                           : (254 - inverse_exponent) << 23U);
+  }
+};
+
+__device__ inline uint32_t largest_of(const uint4& words, uint32_t largest) {
+  constexpr uint32_t kMagnitudes = 0x7FFF7FFFU;
+  largest = __vmaxu2(largest, words.x & kMagnitudes);
+  largest = __vmaxu2(largest, words.y & kMagnitudes);
+  largest = __vmaxu2(largest, words.z & kMagnitudes);
+  return __vmaxu2(largest, words.w & kMagnitudes);
+}
+
+// The codes of eight weights, two in a word.
+template <class Type>
+__device__ void codes_of(const uint4& stored, float inverse, uint32_t (&codes)[4]) {
+  const uint32_t words[4] = {stored.x, stored.y, stored.z, stored.w};
+  ASSAY_UNROLL
+  for (int q = 0; q < 4; ++q) {
+    const float2 two = Type::floats(words[q]);
+    codes[q] = two_codes(fmaf(two.x, inverse, kZero), fmaf(two.y, inverse, kZero));
+  }
+}
+
+// How many blocks of a row are read 16 bytes at a time: none where rows begin at any multiple of 2.
+__device__ inline int aligned_blocks(int columns) {
+  return columns % 8 == 0 ? columns / kInt16Block : 0;
+}
+
+// Eight elements of such a row, or of one that ends before; 0 behind its end.
+__device__ inline uint4 load_eight(const Global<const uint8_t>& row, int first, int columns) {
+  uint32_t words[4] = {};
+  ASSAY_UNROLL
+  for (int i = 0; i < 8; ++i) {
+    if (first + i >= columns) break;
+    const uint32_t own = load_weights<uint16_t, 1>(row, int64_t{first + i} * 2);
+    words[i / 2] |= own << (i % 2 * 16);
+  }
+  return {words[0], words[1], words[2], words[3]};
+}
+
+// The products of a block go into its lane.
+template <class Type, class Words>
+__device__ float add_block(const uint4 (&stored)[kParts], const Int16Blocks<Words>& x, int block,
+                           float lane) {
+  uint32_t largest = 0;
+  ASSAY_UNROLL
+  for (int part = 0; part < kParts; ++part) largest = largest_of(stored[part], largest);
+  const BlockUnit<Type> weight(largest);
+  int high = 0;
+  int low = 0;
+  ASSAY_UNROLL
+  for (int part = 0; part < kParts; ++part) {
+    uint32_t codes[4];
+    codes_of<Type>(stored[part], weight.inverse, codes);
+    const uint4 own = x.codes(block, part);
+    const auto add = [&](uint32_t two, uint32_t two_more, uint32_t bytes, int sum) {
+      sum = __dp2a_lo(static_cast<int>(two), static_cast<int>(bytes), sum);
+      return __dp2a_hi(static_cast<int>(two_more), static_cast<int>(bytes), sum);
+    };
+    high = add(codes[2], codes[3], own.y, add(codes[0], codes[1], own.x, high));
+    low = add(codes[2], codes[3], own.w, add(codes[0], codes[1], own.z, low));
+  }
+  return fmaf(static_cast<float>(join(high, low)), weight.unit * x.scale(block), lane);
+}
+
+// The thread's lane of a row. It reads what it needs where it is, kAhead blocks before they are
+// multiplied.
+template <class Type, class Words>
+__device__ float multiply_row_int16(const Rows& rows, int64_t row, const Int16Blocks<Words>& x) {
+  constexpr int kAhead = 2;
+  constexpr int kRound = kAhead * kInt16Lanes;
+  const int own = thread_of_row();
+  const int aligned = aligned_blocks(rows.columns);
+  const Global<const uint8_t> data = rows.data.from(row * rows.stride);
+  uint4 ahead[kAhead][kParts];
+  const auto load = [&](int i, int block) {
+    ASSAY_UNROLL
+    for (int part = 0; part < kParts; ++part) {
+      ahead[i][part] = load_weights<uint4, 1>(data, int64_t{block} * 64 + part * 16);
+    }
+  };
+  ASSAY_UNROLL
+  for (int i = 0; i < kAhead; ++i) {
+    if (own + i * kInt16Lanes < aligned) load(i, own + i * kInt16Lanes);
+  }
+  float lane = 0.0F;
+  ASSAY_NO_UNROLL
+  for (int first = own; first < aligned; first += kRound) {
+    ASSAY_UNROLL
+    for (int i = 0; i < kAhead; ++i) {
+      const int block = first + i * kInt16Lanes;
+      if (block >= aligned) break;
+      lane = add_block<Type>(ahead[i], x, block, lane);
+      if (block + kRound < aligned) load(i, block + kRound);
+    }
+  }
+  const int next = aligned + (own - aligned % kInt16Lanes + kInt16Lanes) % kInt16Lanes;
+  ASSAY_NO_UNROLL
+  for (int block = next; block * kInt16Block < rows.columns; block += kInt16Lanes) {
+    uint4 stored[kParts];
+    ASSAY_UNROLL
+    for (int part = 0; part < kParts; ++part) {
+      stored[part] = load_eight(data, block * kInt16Block + part * 8, rows.columns);
+    }
+    lane = add_block<Type>(stored, x, block, lane);
+  }
+  return lane;
+}
+
+// As dot_row(), of F16 and BF16.
+template <class Words>
+__device__ float dot_row_int16(const Rows& rows, int64_t row, const Int16Blocks<Words>& x) {
+  float sum = 0.0F;
+  with_type<kHalfFloats>(
+      rows.type, [&](auto type) { sum = multiply_row_int16<decltype(type)>(rows, row, x); });
+  ASSAY_UNROLL
+  for (int distance = kInt16Lanes / 2; distance > 0; distance /= 2) {
+    sum = sum + __shfl_xor_sync(0xFFFFFFFFU, sum, distance);
+  }
+  return with_bias(rows, row, sum);
+}
+
+}  // namespace assay::ASSAY_DEVICE

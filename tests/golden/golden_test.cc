@@ -95,7 +95,7 @@ bool is_for(Math math, const GoldenModel& golden, Backend backend, Surface surfa
            });
   }
   return backend != Backend::kEmulated || math == Math::kExact ||
-         (golden.type == "Q4_K_M" && surface == Surface::kTokenByToken);
+         ((golden.type == "Q4_K_M" || golden.type == "F16") && surface == Surface::kTokenByToken);
 }
 
 std::vector<Case> cases(Backend backend) {

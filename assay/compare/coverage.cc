@@ -132,7 +132,10 @@ std::string other_model(const LogIndex& ref, const LogIndex& got) {
   const LogHeader::Model& a = ref.header()->model;
   const LogHeader::Model& b = got.header()->model;
   if (a.sha256.empty() || b.sha256.empty() || a.sha256 == b.sha256) return {};
-  return fmt::format("the logs are of different model files: {} and {}", shown(a), shown(b));
+  return fmt::format("the logs are of different model files: {} and {}{}", shown(a), shown(b),
+                     a.type == b.type ? ""
+                                      : "; those of other types differ by what storing them so "
+                                        "costs, and assay floors measures how much that may be");
 }
 
 std::string other_continuation(const LogIndex& ref, const LogIndex& got,

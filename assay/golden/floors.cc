@@ -88,11 +88,13 @@ std::string prompt_of(const GoldenManifest& manifest, const std::optional<LogHea
 }
 
 // The floors of a measured policy are those of its models: what is noise for one may be a fault in
-// another.
-void check_models(const Policy& policy, const std::string& policy_path,
-                  std::initializer_list<std::string> logs) {
+// another. Of several files of a model they are what storing it in other types costs, and the
+// judged log may be of one more file.
+void check_models(const Policy& policy, const std::string& policy_path, const std::string& ref_path,
+                  const std::string& got_path) {
   if (policy.model_hashes().empty()) return;
-  for (const std::string& log : logs) {
+  for (const std::string& log : {ref_path, got_path}) {
+    if (policy.model_hashes().size() > 1 && log != ref_path) break;
     const auto header = read_log_header(log);
     if (!header || header->model.sha256.empty()) continue;
     if (policy.model_hashes().contains(header->model.sha256)) continue;
@@ -173,7 +175,7 @@ Policy policy_for_logs(const std::string& policy_path, const std::string& floor,
   }
   if (policy_path.empty()) return Policy();
   Policy policy = Policy::from_file(policy_path);
-  check_models(policy, policy_path, {ref_path, got_path});
+  check_models(policy, policy_path, ref_path, got_path);
   return policy;
 }
 

@@ -133,6 +133,25 @@ TEST_F(FloorsCommand, APolicyHoldsNothingButWhatWasMeasured) {
   EXPECT_THAT(refused.err, HasSubstr("its floors are of other models than x"));
 }
 
+// Breaks if a quantiser's author, whose file nobody has measured, could not use the floors of
+// another's; or if those of several files were taken for any reference.
+TEST_F(FloorsCommand, FloorsOfSeveralFilesJudgeOneMoreAgainstTheirReference) {
+  const auto of_file = [&](const std::string& name, char digit, const std::vector<float>& values) {
+    return put(name, R"({"assay":1,"model":{"name":"x","sha256":")" + std::string(64, digit) +
+                         "\"},\"tokens\":[5]}\n" + line("logits", 0, values));
+  };
+  const std::string ref = of_file("f32.jsonl", '0', {1, 2, 3});
+  const std::string theirs = of_file("theirs.jsonl", '1', {1.01, 2, 3});
+  const std::string mine = of_file("mine.jsonl", '2', {1.02, 2, 3});
+  const std::string broken = of_file("broken.jsonl", '3', {2, 2, 3});
+  const std::string floors = policy("files.json", {ref, theirs});
+  EXPECT_EQ(compare(ref, mine, floors).exit_code, 0);
+  EXPECT_EQ(compare(ref, broken, floors).exit_code, 1);
+  const Outcome refused = compare(mine, ref, floors);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("of which " + mine + " is"));
+}
+
 TEST_F(FloorsCommand, WhatIsNoNoiseLeavesNoFile) {
   const std::string ref = exact();
   const std::string out = path("none.json");

@@ -450,9 +450,13 @@ TEST_F(NoExcuseTest, WarnsOfDifferentModelFiles) {
                std::string(64, digit), type) +
            "\n" + line("embedding", 0, waves(64));
   };
+  EXPECT_THAT(compare(log('a', "Q8_0"), log('b', "Q8_0")).warnings,
+              ElementsAre("the logs are of different model files: m Q8_0 (aaaaaaaa…) and m Q8_0 "
+                          "(bbbbbbbb…)"));
   EXPECT_THAT(compare(log('a', "Q4_1"), log('b', "Q8_0")).warnings,
               ElementsAre("the logs are of different model files: m Q4_1 (aaaaaaaa…) and m Q8_0 "
-                          "(bbbbbbbb…)"));
+                          "(bbbbbbbb…); those of other types differ by what storing them so costs, "
+                          "and assay floors measures how much that may be"));
   EXPECT_THAT(compare(log('a', "Q4_1"), log('a', "Q4_1")).warnings, IsEmpty());
 }
 

@@ -132,6 +132,33 @@ KernelHooks misread(MatrixEdit edit) {
   }};
 }
 
+// The matrix that an op reads in blocks; of the embedding, the table.
+const WeightMatrix* matrix_of(const Network& network, Op op) {
+  if (network.model == nullptr) return nullptr;
+  if (op.checkpoint == Checkpoint::kEmbedding) return &network.model->token_embedding;
+  return &network.linear(op)->weight;
+}
+
+// The rows of the embedding that are read, with the bytes of each block edited.
+Hook<GetRowsCall> misread_rows(TensorType type, MatrixEdit edit) {
+  return [=](const OpContext&, GetRowsCall call, Kernels& kernels) {
+    if (call.of_positions || call.table.type != type) return kernels.run(call);
+    const size_t stride = row_bytes(type, call.table.columns);
+    std::vector<std::byte> rows(static_cast<size_t>(call.n_ids) * stride);
+    std::vector<int32_t> ids(static_cast<size_t>(call.n_ids));
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const auto* row = static_cast<const std::byte*>(call.table.slice(call.ids[i], 1).data);
+      std::copy_n(row, stride, rows.data() + i * stride);
+      ids[i] = static_cast<int32_t>(i);
+    }
+    edit(rows, tensor_type_info(type).block_bytes);
+    call.table.data = rows.data();
+    call.table.rows = call.n_ids;
+    call.ids = ids.data();
+    kernels.run(call);
+  };
+}
+
 Injected block_fault(TensorType type, const char* name, const char* what, MatrixEdit edit) {
   const TensorTypeInfo& info = tensor_type_info(type);
   std::string lower(info.name);
@@ -153,16 +180,18 @@ Mistake mistake_of(const Misreading& misreading) {
     }
   };
   const auto [text, name, what] = misreading.words;
-  Mistake mistake{.cause = "quant_block",
-                  .text = plainly("reads " + std::string(tensor_type_info(misreading.type).name) +
-                                  " wrongly: " + text),
-                  .edit = misread(edit),
-                  .possible = [type = misreading.type](const Network& network, Op op) {
-                    const WeightMatrix& weight = network.linear(op)->weight;
-                    return weight.type == type &&
-                           static_cast<size_t>(weight.rows) * row_bytes(type, weight.columns) <=
-                               kMaxBytes;
-                  }};
+  Mistake mistake{
+      .cause = "quant_block",
+      .text = plainly("reads " + std::string(tensor_type_info(misreading.type).name) +
+                      " wrongly: " + text),
+      .edit = misread(edit),
+      .possible = [type = misreading.type](const Network& network, Op op) {
+        const WeightMatrix* weight = matrix_of(network, op);
+        return weight != nullptr && weight->type == type &&
+               (op.checkpoint == Checkpoint::kEmbedding ||
+                static_cast<size_t>(weight->rows) * row_bytes(type, weight->columns) <= kMaxBytes);
+      }};
+  mistake.edit.get_rows = misread_rows(misreading.type, edit);
   if (name != nullptr) mistake.faults = {block_fault(misreading.type, name, what, edit)};
   return mistake;
 }

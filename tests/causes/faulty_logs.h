@@ -23,7 +23,7 @@ inline RopePairing other(RopePairing pairing) {
 class WrongKernels : public Kernels {
  public:
   std::string_view name() const override { return "faulty"; }
-  void run(const GetRowsCall& call) override { right_->run(call); }
+  void run(const GetRowsCall& call) override { get_rows(call); }
   void run(std::span<const MatmulCall> calls) override {
     for (const MatmulCall& call : calls) matmul(call);
   }
@@ -37,6 +37,7 @@ class WrongKernels : public Kernels {
   void run(const MixCall& call) override { right_->run(call); }
 
  protected:
+  virtual void get_rows(GetRowsCall call) { right_->run(call); }
   virtual void matmul(const MatmulCall& call) { right_->run(call); }
   virtual void norm(NormCall call) { right_->run(call); }
   virtual void rope(RopeCall call) { right_->run(call); }
@@ -65,9 +66,9 @@ class Noise : public WrongKernels {
 // Logs of a small model as right and as faulty kernels run it, and what is found in them.
 class FaultyLogs : public LogFiles {
  protected:
-  static std::shared_ptr<Model> load(const std::string& name) {
+  static std::shared_ptr<Model> load(const std::string& name, const std::string& type = "f32") {
     const std::string path =
-        std::string(ASSAY_SOURCE_DIR) + "/golden/" + name + "/" + name + "-f32.gguf";
+        std::string(ASSAY_SOURCE_DIR) + "/golden/" + name + "/" + name + "-" + type + ".gguf";
     return std::make_shared<Model>(std::make_shared<Gguf>(path));
   }
 

@@ -71,6 +71,17 @@ class OneBlock : public WrongKernels {
   }
 };
 
+// The halves of each block of the embedding change places.
+class SwapsHalvesOfRows : public WrongKernels {
+ protected:
+  void get_rows(GetRowsCall call) override {
+    right_->run(call);
+    for (int64_t i = 0; i < call.n_ids * call.table.columns; i += 32) {
+      std::swap_ranges(call.out + i, call.out + i + 16, call.out + i + 16);
+    }
+  }
+};
+
 class AddsVector : public WrongKernels {
  protected:
   void matmul(const MatmulCall& call) override {
@@ -116,6 +127,17 @@ TEST_F(FindCauses, FindsOneBlockOfTheWeights) {
   OneBlock block;
   expect(compare("tinyllama", block, "ops", true), "quant_block", "layer_0_ffn_out",
          "in row 5: columns 32 to 63 by a factor");
+}
+
+// A file that a quantiser packed wrong is wrong from the embedding on.
+TEST_F(FindCauses, FindsAMisreadEmbedding) {
+  const auto model = load("tinyllama", "q8_0");
+  const auto right = make_reference_kernels();
+  SwapsHalvesOfRows wrong;
+  const std::string ref = log(*model, *right, "ref", "layers");
+  const std::string got = log(*model, wrong, "got", "layers");
+  expect(compare(model.get(), ref, got), "quant_block", "embedding",
+         "reads Q8_0 wrongly: takes the halves of a block for each other");
 }
 
 // Breaks if a missing bias were named where the model has none.

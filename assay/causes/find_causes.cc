@@ -1,8 +1,10 @@
 #include "assay/causes/find_causes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <set>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "assay/compare/input_tokens.h"
 #include "assay/compare/log_probabilities.h"
 #include "assay/mistakes/network.h"
+#include "base/count_of.h"
 #include "base/error.h"
 
 namespace assay {
@@ -111,6 +114,35 @@ std::string correct_hint(Op op, const Network& network, const Comparison& compar
       op.name());
 }
 
+// Where the two logs are of other tokens, which makes them differ whatever the network computes.
+std::string other_prompt_hint(const Comparison& comparison) {
+  const LogIndex& ref = *comparison.ref_log;
+  const LogIndex& got = *comparison.got_log;
+  const Alignment& alignment = comparison.alignment;
+  const int64_t token_idx = comparison.first_divergence->token_idx;
+  if (!have_other_context(ref, got, alignment, token_idx)) return {};
+  const int64_t count = std::abs(alignment.offset);
+  const bool left_out = alignment.offset < 0;
+  std::string what = fmt::format("the two prompts differ at token {} or before", token_idx);
+  if (alignment.shift != Alignment::Shift::kNone) {
+    const std::string tokens = count_of(count, "token");
+    what = left_out ? fmt::format("the judged log's prompt lacks the first {} of the reference's",
+                                  count == 1 ? "token" : tokens)
+                    : fmt::format("the judged log's prompt has {} before the reference's", tokens);
+    if (alignment.shift == Alignment::Shift::kByEmbedding) what += ", as the embeddings show";
+  }
+  if (alignment.shift == Alignment::Shift::kByTokens) {
+    constexpr int64_t kShown = 4;
+    const LogIndex& longer = left_out ? ref : got;
+    const auto begin = longer.header()->tokens.begin();
+    what += fmt::format(" ({}{})", fmt::join(begin, begin + std::min(count, kShown), ", "),
+                        count > kShown ? ", ..." : "");
+  }
+  return what +
+         ": that alone changes what attention reads, so no mistake of the network was looked for; "
+         "log both with the same tokens (check BOS)";
+}
+
 // The causes of what has diverged at `target`.
 void search_from(Op target, Network network, TensorStore& store, Comparison& comparison,
                  const Search::Progress& progress) {
@@ -184,6 +216,8 @@ void find_causes(const Model* model, Comparison& comparison,
         "the judged log contradicts itself there: look at what writes it before what is computed";
     return;
   }
+  comparison.cause_hint = causes::other_prompt_hint(comparison);
+  if (!comparison.cause_hint.empty()) return;
   const auto target = causes::find_op(comparison.first_divergence->checkpoint.name);
   if (!target) {
     comparison.cause_hint = "the checkpoint's name is not one that Assay knows the computation of";

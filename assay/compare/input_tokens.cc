@@ -58,6 +58,18 @@ void check_same_input(const LogIndex& ref, const LogIndex& got) {
   }
 }
 
+bool have_other_context(const LogIndex& ref, const LogIndex& got, const Alignment& alignment,
+                        int64_t token_idx) {
+  if (alignment.shift != Alignment::Shift::kNone) return true;
+  if (!have_tokens(ref, got) || token_idx < 0) return false;
+  const std::vector<int64_t>& a = ref.header()->tokens;
+  const std::vector<int64_t>& b = got.header()->tokens;
+  // Of lists that begin with the same token the offset is another number of the same positions.
+  if (a.front() != b.front()) return true;
+  const int64_t known = std::min(std::ssize(a), std::ssize(b));
+  return !std::equal(a.begin(), a.begin() + (token_idx < known ? token_idx + 1 : known), b.begin());
+}
+
 KnownTokens known_tokens(const LogIndex& ref, const LogIndex& got, int64_t offset) {
   KnownTokens known;
   if (ref.header()) known.n_prompt = std::ssize(ref.header()->tokens);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "assay/compare/comparison.h"
 #include "assay/compare/log_index.h"
 #include "assay/compare/split.h"
 
@@ -26,6 +27,11 @@ void check_same_input(const LogIndex& ref, const LogIndex& got);
 // same, where they are not as they stand: one of the two has tokens before the other's first, as
 // when an engine leaves BOS out. Nothing if there is none, or if too few tokens would be in common.
 std::optional<int64_t> left_out_offset(const LogIndex& ref, const LogIndex& got);
+
+// Whether what the reference computes at `token_idx` is of other tokens than what is compared with
+// it: one of the two has tokens before the other's first, or one up to there is another.
+bool have_other_context(const LogIndex& ref, const LogIndex& got, const Alignment& alignment,
+                        int64_t token_idx);
 
 // The tokens that the headers name, where got's token_idx is `offset` ahead of the reference's.
 KnownTokens known_tokens(const LogIndex& ref, const LogIndex& got, int64_t offset);

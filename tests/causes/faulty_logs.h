@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <random>
@@ -77,18 +78,17 @@ class FaultyLogs : public LogFiles {
                   const std::string& checkpoints, int64_t values = kAllValues,
                   KvType kv = KvType::kF32, size_t n_together = 12,
                   const std::function<void()>& before_decode = {}) {
-    const std::vector<int32_t> tokens = {1, 45, 120, 7, 201, 33, 90, 250, 16, 77, 150, 64};
     LogRequest request{folder_ + "/" + name, LogOptions(), CheckpointSet(checkpoints)};
     request.options.team = name;
     request.options.head_values = values;
     request.options.sketch = values != kAllValues;
     LogProbe probe(request, model.config());
     LogHeader header;
-    header.tokens.assign(tokens.begin(), tokens.end());
+    header.tokens.assign(prompt_.begin(), prompt_.end());
     probe.writer().write_header(header);
     Session session(model, kernels, {.capacity = 64, .batch = 64, .kv_type = kv});
-    const std::span<const int32_t> all = tokens;
-    session.eval(all.first(n_together), &probe);
+    const std::span<const int32_t> all = prompt_;
+    session.eval(all.first(std::min(n_together, all.size())), &probe);
     if (before_decode) before_decode();
     for (size_t i = n_together; i < all.size(); ++i) session.eval(all.subspan(i, 1), &probe);
     probe.writer().close();
@@ -115,6 +115,8 @@ class FaultyLogs : public LogFiles {
     const std::string got = log(*model, faulty, "got", checkpoints, values);
     return compare(with_model ? model.get() : nullptr, ref, got);
   }
+
+  std::vector<int32_t> prompt_ = {1, 45, 120, 7, 201, 33, 90, 250, 16, 77, 150, 64};  // what is run
 };
 
 }  // namespace assay

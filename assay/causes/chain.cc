@@ -36,6 +36,19 @@ bool Chain::passes(Op op, const std::vector<int64_t>& wanted) const {
          });
 }
 
+const RecordResult* Chain::failure_passed_over(int64_t position) const {
+  for (const Op op : ops_) {
+    if (op == target_) continue;
+    const bool read_later = last_attention_ && !after_attention_.contains(op);
+    for (const int64_t at : positions_of(op)) {
+      if (at != position && !(read_later && at < position)) continue;
+      const RecordResult* result = store_.result(op.name(), at);
+      if (result != nullptr && result->failed()) return result;
+    }
+  }
+  return nullptr;
+}
+
 bool Chain::spans_layers() const {
   return std::ranges::count(ops_, Checkpoint::kAttn, &Op::checkpoint) > 1;
 }

@@ -50,6 +50,10 @@ class Chain {
   bool spans_layers() const;
   // Whether the op may be at fault: not if its own checkpoint is in both logs and passes.
   bool is_suspect(Op op) const { return !right_.contains(op); }
+  // A failing record, of another checkpoint than the target, that the result at `position` would
+  // be computed from and is not, as the judged log lacks values of it: its error is in no base().
+  // Null if there is none.
+  const RecordResult* failure_passed_over(int64_t position) const;
   // With `compute` for the ops of `wrong`, at the positions from `from` on.
   Matrix run(const std::set<Op>& wrong, const Compute& compute, int64_t from = 0) const;
   // The inputs of an op of the chain.

@@ -23,16 +23,21 @@ double relative(double squares, double of) {
   return of > 0 ? std::sqrt(squares / of) : std::numeric_limits<double>::infinity();
 }
 
-// The largest error of the op's logged inputs at a token; nothing if one is not logged.
+// The largest error of the logged inputs that the op's result at a token is computed from; nothing
+// if one is not logged.
 std::optional<double> input_error(const Network& network, const TensorStore& store, Op op,
                                   int64_t token_idx) {
   double most = 0;
   const std::vector<Op> inputs = network.inputs(op);
   if (inputs.empty()) return std::nullopt;
+  // Attention reads every position up to its own.
+  const int64_t first = op.checkpoint == Checkpoint::kAttn ? 0 : token_idx;
   for (const Op input : inputs) {
-    const RecordResult* result = store.result(input.name(), token_idx);
-    if (result == nullptr) return std::nullopt;
-    most = std::max(most, result->metrics.rel_l2);
+    for (int64_t position = first; position <= token_idx; ++position) {
+      const RecordResult* result = store.result(input.name(), position);
+      if (result == nullptr || std::isnan(result->metrics.rel_l2)) return std::nullopt;
+      most = std::max(most, result->metrics.rel_l2);
+    }
   }
   return most;
 }
@@ -59,6 +64,7 @@ class Splitter {
       source.own = source.rel_l2;
       source.inherited = 0;
     }
+    source.inputs_are_partial = source.inputs_are_partial && !source.own;
     return source;
   }
 
@@ -66,6 +72,13 @@ class Splitter {
   static void take(const RecordResult& result, ErrorSource& source) {
     source.token_idx = result.token_idx;
     source.rel_l2 = result.metrics.rel_l2;
+  }
+
+  // Whether the judged log holds a part of its values.
+  bool is_partial(const RecordResult& result) {
+    const auto at = static_cast<size_t>(result.checkpoint);
+    const Record* got = store_.got(store_.comparison().checkpoints[at].name, result.token_idx);
+    return got != nullptr && !got->has_all_values();
   }
 
   void recompute(Op op, const std::vector<const RecordResult*>& failing, ErrorSource& source) {
@@ -85,6 +98,10 @@ class Splitter {
     for (size_t t = 0; t < right.size(); ++t) {
       const Evidence::Token& token = evidence.tokens()[t];
       if (right[t].empty()) continue;
+      if (const RecordResult* input = chain.failure_passed_over(token.token_idx)) {
+        source.inputs_are_partial = source.inputs_are_partial || is_partial(*input);
+        continue;
+      }
       const double norm = square_sum(token.ref);
       const double own = relative(square_sum(token.got, right[t]), norm);
       const double inherited = relative(square_sum(right[t], token.ref), norm);

@@ -144,6 +144,19 @@ std::string quarantine_lines(const Comparison& comparison, const TextStyle& styl
   return text;
 }
 
+// Those of which nobody can say how much they made, as the judged log has heads.
+std::string partial_input_line(const Comparison& comparison) {
+  const auto& sources = comparison.error_sources;
+  const auto first = std::ranges::find_if(sources, &ErrorSource::inputs_are_partial);
+  if (first == sources.end()) return {};
+  const auto others = std::ranges::count_if(sources, &ErrorSource::inputs_are_partial) - 1;
+  return fmt::format(
+      "  error made at     not known of {}{}: log the judged engine with --values all to tell what "
+      "came in\n",
+      printable(first->checkpoint.title(), 80),
+      others == 0 ? "" : fmt::format(" and {}", count_of(others, "other")));
+}
+
 // The checkpoints that made most of their error themselves.
 std::string error_source_lines(const Comparison& comparison) {
   constexpr size_t kMost = 3;
@@ -156,7 +169,7 @@ std::string error_source_lines(const Comparison& comparison) {
                         printable(source.checkpoint.title(), 80), source.token_idx,
                         short_number(source.own), short_number(source.inherited));
   }
-  return text;
+  return text + partial_input_line(comparison);
 }
 
 std::string cause_lines(const Comparison& comparison) {

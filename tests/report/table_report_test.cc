@@ -41,6 +41,27 @@ TEST(TableReport, DriftOverTokensHasALineOfItsOwn) {
                         "                    error grows from 1 at token 0\n"));
 }
 
+// Breaks if a checkpoint were blamed of which nobody can know.
+TEST(TableReport, ShowsWhereTheErrorWasMade) {
+  Comparison comparison = example_comparison();
+  const auto source = [](const char* name, std::optional<double> own, bool partial) {
+    ErrorSource made;
+    made.checkpoint = parse_checkpoint_name(name);
+    made.token_idx = 7;
+    made.rel_l2 = 0.5;
+    made.own = own;
+    if (own) made.inherited = 0.4;
+    made.inputs_are_partial = partial;
+    return made;
+  };
+  comparison.error_sources = {source("layer_3_q", 0.25, false), source("layer_3_k", {}, true),
+                              source("layer_3_v", {}, false), source("logits", {}, true)};
+  EXPECT_THAT(table(comparison, {}),
+              HasSubstr("\n  error made at     layer_3_q at token 7: 0.25 of its own, 0.4 came in\n"
+                        "  error made at     not known of layer_3_k and 1 other: log the judged "
+                        "engine with --values all to tell what came in\n"));
+}
+
 // Breaks if colours went into files and logs of CI.
 TEST(TableReport, ColoursOnlyWhereTheyAreUnderstood) {
   EXPECT_THAT(table(example_comparison(), {120, false}), Not(HasSubstr("\x1b")));

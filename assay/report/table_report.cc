@@ -161,10 +161,12 @@ std::string partial_input_line(const Comparison& comparison) {
 std::string error_source_lines(const Comparison& comparison) {
   constexpr size_t kMost = 3;
   constexpr double kWorthTelling = 0.1;  // of the largest
+  constexpr double kOfItsError = 0.01;   // what made less than this made none
   std::string text;
   for (size_t i = 0; i < std::min(kMost, comparison.error_sources.size()); ++i) {
     const ErrorSource& source = comparison.error_sources[i];
     if (!source.own || *source.own < kWorthTelling * *comparison.error_sources[0].own) break;
+    if (!(*source.own > kOfItsError * source.rel_l2)) continue;
     text += fmt::format("  error made at     {} at token {}: {} of its own, {} came in\n",
                         printable(source.checkpoint.title(), 80), source.token_idx,
                         short_number(source.own), short_number(source.inherited));

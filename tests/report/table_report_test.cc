@@ -41,7 +41,7 @@ TEST(TableReport, DriftOverTokensHasALineOfItsOwn) {
                         "                    error grows from 1 at token 0\n"));
 }
 
-// Breaks if a checkpoint were blamed of which nobody can know.
+// Breaks if a checkpoint were blamed that made nothing of its error, or of which nobody can know.
 TEST(TableReport, ShowsWhereTheErrorWasMade) {
   Comparison comparison = example_comparison();
   const auto source = [](const char* name, std::optional<double> own, bool partial) {
@@ -60,6 +60,10 @@ TEST(TableReport, ShowsWhereTheErrorWasMade) {
               HasSubstr("\n  error made at     layer_3_q at token 7: 0.25 of its own, 0.4 came in\n"
                         "  error made at     not known of layer_3_k and 1 other: log the judged "
                         "engine with --values all to tell what came in\n"));
+  for (const double none : {0.0, 0.004}) {
+    comparison.error_sources = {source("layer_3_q", none, false), source("logits", 0, false)};
+    EXPECT_THAT(table(comparison, {}), Not(HasSubstr("error made at"))) << none;
+  }
 }
 
 // Breaks if colours went into files and logs of CI.

@@ -103,9 +103,12 @@ std::string nonfinite_text(const Comparison& comparison) {
   const auto has = [&](bool in_ref) {
     return comparison.quarantined_by_reason.contains({in_ref, GarbageReason::kNonfinite});
   };
-  return fmt::format("not a number, or infinite, in {}", has(true) == has(false) ? "one of the two"
-                                                         : has(true)             ? "the reference"
-                                                                     : "the judged log");
+  const bool in_ref = has(true);
+  const bool in_got = has(false);
+  return fmt::format("not a number, or infinite, in {}", in_ref && in_got ? "both logs"
+                                                         : in_ref         ? "the reference"
+                                                         : in_got         ? "the judged log"
+                                                                          : "one of the two");
 }
 
 // To three digits.

@@ -197,6 +197,10 @@ TEST_F(FailureText, WhereNotANumberComesFirstTheStepBeforeIsToLookAt) {
   comparison.cause_hint = "no scale, sign or shift explains the difference";
   EXPECT_EQ(first_failure_reason(comparison), "1 value that is not finite");
   EXPECT_EQ(verdict_meaning(comparison), "not a number, or infinite, in the judged log");
+  EXPECT_EQ(verdict_meaning(compare(run(std::nanf("")), run(2))),
+            "not a number, or infinite, in the reference");
+  EXPECT_EQ(verdict_meaning(compare(run(std::nanf("")), run(std::nanf("")))),
+            "not a number, or infinite, in both logs");
   EXPECT_EQ(cause_hint(comparison),
             "the first values that are not finite: look at the step before, from "
             "layer_0_attn_norm, which is finite, to here");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <new>
 #include <sstream>
 #include <string>
@@ -65,11 +66,25 @@ std::string message_of(const CLI::ParseError& error, const std::vector<CLI::App*
   return more == std::string::npos ? text : text.substr(0, more) + " is given more than once";
 }
 
+// Shows "--map TEXT, repeatable" where CLI11 would show "--map TEXT ..." for a flag that takes
+// one value each time.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string text = CLI::Formatter::make_option_opts(option);
+    const bool takes_one = !option->get_positional() && !option->get_allow_extra_args();
+    const size_t more = text.find(" ...");
+    if (takes_one && more != std::string::npos) text.replace(more, 4, ", repeatable");
+    return text;
+  }
+};
+
 int run(int argc, char** argv) {
   CLI::App app(
       "Assay tells whether an engine for language models computes what its reference "
       "computes, and where it first goes wrong.",
       "assay");
+  app.formatter(std::make_shared<HelpFormatter>());  // of the commands, too, which are added below
   app.set_version_flag("--version", "assay " ASSAY_VERSION);
   app.require_subcommand(1);
   int exit_code = kInParity;

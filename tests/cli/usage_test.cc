@@ -7,6 +7,7 @@ namespace assay {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 class Usage : public Program {};
@@ -17,6 +18,16 @@ TEST_F(Usage, HelpAndVersionAreNoErrors) {
   EXPECT_THAT(run({"--version"}).out, StartsWith("assay "));
   EXPECT_EQ(run({"compare", "--help"}).exit_code, 0);
   EXPECT_THAT(run({"compare", "--help"}).out, HasSubstr("--quarantine"));
+}
+
+// Breaks if help promised several values after a flag that takes one: the next is an argument.
+TEST_F(Usage, HelpShowsHowAFlagTakesSeveralValues) {
+  const std::string help = run({"conform", "--help"}).out;
+  EXPECT_THAT(help, HasSubstr("--features TEXT, repeatable"));
+  EXPECT_THAT(help, HasSubstr("ENGINE TEXT ..."));
+  EXPECT_THAT(help, Not(HasSubstr("--features TEXT ...")));
+  EXPECT_THAT(run({"mutate", "--help"}).out + run({"matrix", "--help"}).out,
+              HasSubstr("--map TEXT, repeatable"));
 }
 
 // Breaks if bad usage had another code, as CLI11's own 100 and more.

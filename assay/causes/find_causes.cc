@@ -93,7 +93,19 @@ Network network_of(const Model* model, const TensorStore& store, const Compariso
 }
 
 // Of a checkpoint that is what it should be for inputs that both logs agree in.
-std::string correct_hint(Op op, const Network& network, const Comparison& comparison) {
+std::string correct_hint(Op op, const Network& network, TensorStore& store,
+                         const Comparison& comparison) {
+  const int64_t token_idx = comparison.first_divergence->token_idx;
+  const auto size = [](const Record* record) { return record == nullptr ? 0 : record->n; };
+  const int64_t ref_n = size(store.ref(op.name(), token_idx));
+  const int64_t got_n = size(store.got(op.name(), token_idx));
+  if (ref_n != got_n && ref_n > 0 && got_n > 0) {
+    return fmt::format(
+        "the {} elements of {} that both logs have are what {}; the judged log has {}, the "
+        "reference {}: look at the size of the vocabulary and what fills it up",
+        std::min(ref_n, got_n), op.name(),
+        network.model != nullptr ? "the model gives" : "their inputs give", got_n, ref_n);
+  }
   if (is_named_by_one(*comparison.ref_log, *comparison.got_log,
                       comparison.first_divergence->token_idx, comparison.alignment.offset)) {
     return fmt::format(
@@ -170,7 +182,7 @@ void search_from(Op target, Network network, TensorStore& store, Comparison& com
     over.run();
     Judgement judgement = over.judgement();
     if (over.is_inherited()) {
-      judgement.hint = correct_hint(op, network, comparison);
+      judgement.hint = correct_hint(op, network, store, comparison);
     } else if (!judgement.cause) {
       judgement.hint = fmt::format(
           "{} is what its inputs give, and the reference does not have these: log the reference "

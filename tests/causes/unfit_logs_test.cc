@@ -149,6 +149,38 @@ TEST_F(UnfitLogs, ReadsLogitsUpToTheShorterSize) {
   EXPECT_THAT(comparison.causes, IsEmpty());
 }
 
+// Breaks if the reference were suspected where a vocabulary that is filled up has another argmax.
+TEST_F(UnfitLogs, AFilledUpVocabularyIsNoMistakeOfTheReference) {
+  const auto model = load("tinyllama");
+  const auto right = make_reference_kernels();
+  const std::string ref = log(*model, *right, "ref", "ops");
+  const std::string size = std::to_string(model->config().n_vocab);
+  const std::string more = std::to_string(model->config().n_vocab + 2);
+  const std::string got = edited(log(*model, *right, "got", "ops"), [&](const std::string& line) {
+    if (line.find("\"checkpoint\":\"logits\"") == std::string::npos) return line;
+    std::string text = line;
+    const size_t shape = text.find("\"shape\":[1," + size + "]");
+    text.replace(text.find(size, shape), size.size(), more);
+    text.insert(text.find(']', text.find("\"values\":[")), ",99,99");
+    const size_t summary = text.find(",\"summary\"");
+    return text.substr(0, summary) + "}\n";
+  });
+  for (const Model* known : std::vector<const Model*>{model.get(), nullptr}) {
+    const Comparison comparison = FaultyLogs::compare(known, ref, got);
+    ASSERT_FALSE(comparison.pass);
+    ASSERT_EQ(comparison.first_divergence->checkpoint.name, "logits");
+    EXPECT_THAT(comparison.causes, IsEmpty());
+    EXPECT_EQ(comparison.cause_hint.find("the reference that computes something else"),
+              std::string::npos);
+    if (known == nullptr) continue;
+    EXPECT_THAT(comparison.cause_hint,
+                HasSubstr("the " + size +
+                          " elements of logits that both logs have are what the "
+                          "model gives; the judged log has " +
+                          more + ", the reference " + size));
+  }
+}
+
 TEST_F(UnfitLogs, AcceptsSizesThatVaryByToken) {
   for (const auto& sizes : {std::vector<size_t>{1 << 17, 16}, std::vector<size_t>{32, 1 << 17}}) {
     const Comparison comparison = compare_parts({{"layer_0_q", sizes, true}}, 5);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "assay/golden/change.h"
+#include "assay/golden/fast_floors.h"
 #include "assay/golden/verify.h"
 #include "base/error.h"
 #include "bench/support.h"
@@ -242,11 +243,6 @@ std::vector<ModelFile> model_files() {
   return files;
 }
 
-bool fast_rounds(const std::string& type) {
-  const FileType* known = find_file_type(type);
-  return known != nullptr && rounding_of(known->base) != Rounding::kNone;
-}
-
 void add(const std::string& name, void (*run)(benchmark::State&, const ModelBench&),
          const ModelBench& bench) {
   // The address tells which benchmark a model was loaded for.
@@ -266,7 +262,7 @@ void register_models() {
     for (const auto& [math, math_name] :
          {std::pair(Math::kExact, "exact"), std::pair(Math::kFast, "fast"),
           std::pair(Math::kLibrary, "library")}) {
-      if (math == Math::kFast && !fast_rounds(file.type)) continue;
+      if (math == Math::kFast && !rounds_activations(file.type)) continue;
       for (const int64_t n_tokens : {16, 512}) {
         const std::string rest = fmt::format("{}/{}/{}", name, math_name, n_tokens);
         if (math == Math::kLibrary) {

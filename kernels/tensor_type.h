@@ -49,6 +49,7 @@ inline constexpr TensorType kAllTensorTypes[] = {
 // How `fast` math rounds the activations that weights are multiplied with: to whole numbers of 8
 // bits, of 14, or not at all.
 enum class Rounding : uint8_t { kNone, kInt8, kInt16 };
+inline constexpr size_t kRoundings = 3;
 
 constexpr Rounding rounding_of(TensorType weights) {
   switch (weights) {

@@ -209,8 +209,8 @@ struct ErrorSource {
   // the reference. Nothing where the op cannot be computed from what is logged and known.
   std::optional<double> own;
   std::optional<double> inherited;
-  bool inputs_are_partial =
-      false;  // why: these fail, and the judged log lacks some of their values
+  // Why own is not known: the inputs fail, and the judged log lacks some of their values.
+  bool inputs_are_partial = false;
   std::optional<double> input_rel_l2;  // the largest of its logged inputs
 };
 

@@ -144,7 +144,7 @@ std::string quarantine_lines(const Comparison& comparison, const TextStyle& styl
   return text;
 }
 
-// Those of which nobody can say how much they made, as the judged log has heads.
+// Those of which it is not known how much they made, as the judged log has heads.
 std::string partial_input_line(const Comparison& comparison) {
   const auto& sources = comparison.error_sources;
   const auto first = std::ranges::find_if(sources, &ErrorSource::inputs_are_partial);

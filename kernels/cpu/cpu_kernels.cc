@@ -157,25 +157,23 @@ class CpuKernels final : public Kernels {
   std::string_view name_;
   const cpu::Functions& f_;
   const cpu::IntegerFunctions* integers_;
-  std::vector<uint8_t> activations_[2];  // of the products at hand, in 8 bits and in 14
+  std::vector<uint8_t> activations_[kRoundings];  // of the products at hand, by Rounding
   std::vector<float> scratch_;
 };
 
 void CpuKernels::run(std::span<const MatmulCall> calls) {
   if (calls.empty() || calls.front().n_tokens == 0) return;
   int64_t scratch_bytes = 0;
-  const uint8_t* activations[2] = {};
-  const auto of = [&](Rounding rounding) -> const uint8_t*& {
-    return activations[rounding == Rounding::kInt16 ? 1 : 0];
-  };
+  const uint8_t* activations[kRoundings] = {};
   for (const MatmulCall& m : calls) {
     const Rounding own = rounding(m.w);
     const bool rounds = own != Rounding::kNone;
     const int64_t bytes =
         rounds ? integers_->scratch(m) * int64_t{sizeof(float)} : f_.matmul_scratch(m, is_exact());
     scratch_bytes = std::max(scratch_bytes, bytes);
-    if (rounds && of(own) == nullptr) {
-      of(own) = round_activations(m, activations_[own == Rounding::kInt16 ? 1 : 0]);
+    const uint8_t*& rounded = activations[static_cast<size_t>(own)];
+    if (rounds && rounded == nullptr) {
+      rounded = round_activations(m, activations_[static_cast<size_t>(own)]);
     }
   }
   on_each_thread(scratch_bytes, [&](int64_t thread, float* scratch) {
@@ -186,7 +184,7 @@ void CpuKernels::run(std::span<const MatmulCall> calls) {
       if (own == Rounding::kNone) {
         f_.matmul_rows(m, is_exact(), first, last, scratch);
       } else {
-        integer_rows(m, of(own), first, last, scratch);
+        integer_rows(m, activations[static_cast<size_t>(own)], first, last, scratch);
       }
     }
   });

@@ -194,6 +194,7 @@ void multiply_rows_in_double(const uint8_t* rows, size_t stride, int64_t n_rows,
 
 struct RowFunctions {
   void (*read)(const uint8_t* data, int64_t n, float* out);
+  // Null of F16 and BF16, whose products are summed in double, or as whole numbers.
   void (*multiply)(const uint8_t* rows, size_t stride, int64_t n_rows, int64_t columns,
                    const float* x, float* out);
   // Null of types whose products are not summed in double.
@@ -205,6 +206,8 @@ template <class Type>
 constexpr RowFunctions row_functions_of() {
   if constexpr (Blocked<Type> || ReadByBlock<Type>) {
     return {read_row<Type>, multiply_rows<Type>, nullptr};
+  } else if constexpr (Type::kBytes == 2) {
+    return {read_row<Type>, nullptr, multiply_rows_in_double<Type>};
   } else {
     return {read_row<Type>, multiply_rows<Type>, multiply_rows_in_double<Type>};
   }

@@ -37,7 +37,7 @@ struct F16 {
   static constexpr int kBytes = 2;
   static constexpr uint32_t kMantissaBits = 10;
   static constexpr uint32_t kBias = 15;          // of the exponent
-  static constexpr uint32_t kLeastExponent = 1;  // that is told apart in fast math
+  static constexpr uint32_t kLeastExponent = 1;  // of a unit in fast math
   static constexpr uint32_t kMostExponent = 31;  // of infinities and NaN
   __device__ static uint32_t bits(Bytes at) { return load16(at); }
   __device__ static float from_bits(uint32_t bits) {

@@ -133,8 +133,8 @@ TEST_F(FloorsCommand, APolicyHoldsNothingButWhatWasMeasured) {
   EXPECT_THAT(refused.err, HasSubstr("its floors are of other models than x"));
 }
 
-// Breaks if a quantiser's author, whose file nobody has measured, could not use the floors of
-// another's; or if those of several files were taken for any reference.
+// Breaks if a quantiser's author, whose file is not among those measured, could not use the floors
+// of another's; or if those of several files were taken for any reference.
 TEST_F(FloorsCommand, FloorsOfSeveralFilesJudgeOneMoreAgainstTheirReference) {
   const auto of_file = [&](const std::string& name, char digit, const std::vector<float>& values) {
     return put(name, R"({"assay":1,"model":{"name":"x","sha256":")" + std::string(64, digit) +

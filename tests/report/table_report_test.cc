@@ -41,7 +41,7 @@ TEST(TableReport, DriftOverTokensHasALineOfItsOwn) {
                         "                    error grows from 1 at token 0\n"));
 }
 
-// Breaks if a checkpoint were blamed that made nothing of its error, or of which nobody can know.
+// Breaks if a checkpoint were blamed that made nothing of its error, or whose own is not known.
 TEST(TableReport, ShowsWhereTheErrorWasMade) {
   Comparison comparison = example_comparison();
   const auto source = [](const char* name, std::optional<double> own, bool partial) {

@@ -42,8 +42,8 @@ inline int64_t sorted_pair_block(int64_t j, int64_t padded) {
   return j % 8 * (padded / 8) + j / 8;
 }
 
-// Of the 16-bit types, with the bits of a weight's exponent and the least exponent that is told
-// apart: those of BF16 below it have units that no float is.
+// The exponents of the 16-bit types. Below `least`, all have its unit: of BF16 they would have one
+// that no float is.
 struct HalfUnits {
   int mantissa_bits;
   int32_t least;
@@ -132,8 +132,15 @@ inline PairRow pair_row(const uint8_t* bytes, int64_t columns) {
   return {codes, reinterpret_cast<const float*>(codes + padded_pair_blocks(columns) * kPairBlock)};
 }
 
-// x[32] as codes and their scale, with what quantize_row (quantize.h) says of tiny values and NaN.
-ASSAY_ALWAYS_INLINE float round_block(const float* x, I16x32& codes) {
+// 32 activations whose codes are the low bits of these floats.
+struct RoundedBlock {
+  F32x16 first;
+  F32x16 second;
+  float scale;
+};
+
+// With what quantize_row (quantize.h) says of tiny values and NaN.
+ASSAY_ALWAYS_INLINE RoundedBlock round_block(const float* x) {
   constexpr float kLeast = 1e-30F;
   constexpr float kMost = 8191.0F;
   const F32x16 first = load(x);
@@ -146,38 +153,33 @@ ASSAY_ALWAYS_INLINE float round_block(const float* x, I16x32& codes) {
   const auto rounded = [&](F32x16 a) {
     return counts ? add(mul(a, inverse), splat(kRounder)) : zero();
   };
-  codes = pair_up(rounded(first), rounded(second));
-  return (counts ? largest / kMost : 0.0F) + poison;
+  return {rounded(first), rounded(second), (counts ? largest / kMost : 0.0F) + poison};
 }
 
-// put(j, codes, scale) of every block of x[columns].
+// put(j, block) of every block of x[columns].
 template <class Put>
 ASSAY_ALWAYS_INLINE void round_blocks(const float* x, int64_t columns, const Put& put) {
-  I16x32 codes;
   int64_t j = 0;
-  for (; (j + 1) * kPairBlock <= columns; ++j) {
-    const float scale = round_block(x + j * kPairBlock, codes);
-    put(j, codes, scale);
-  }
+  for (; (j + 1) * kPairBlock <= columns; ++j) put(j, round_block(x + j * kPairBlock));
   const int64_t done = j * kPairBlock;
   if (done == columns) return;
   float last[kPairBlock] = {};
   std::memcpy(last, x + done, static_cast<size_t>(columns - done) * sizeof(float));
-  const float scale = round_block(last, codes);
-  put(j, codes, scale);
+  put(j, round_block(last));
 }
 
 inline void round_pair_row(const float* x, int64_t columns, uint8_t* out) {
   std::memset(out, 0, static_cast<size_t>(pair_row_bytes(columns)));
   auto* const codes = reinterpret_cast<uint32_t*>(out);
   auto* const scales = reinterpret_cast<float*>(codes + padded_pair_blocks(columns) * kPairBlock);
-  round_blocks(x, columns, [&](int64_t j, I16x32 pairs, float scale) {
-    uint16_t own[kPairBlock];
-    store_pairs(own, pairs);
+  round_blocks(x, columns, [&](int64_t j, const RoundedBlock& block) {
+    float own[kPairBlock];
+    store(own, block.first);
+    store(own + kPairs, block.second);
     for (int64_t i = 0; i < kPairBlock; ++i) {
-      codes[j * kPairBlock + i] = own[i % kPairs * 2 + i / kPairs];
+      codes[j * kPairBlock + i] = float_bits(own[i]) & 0xFFFFU;
     }
-    scales[j] = scale;
+    scales[j] = block.scale;
   });
 }
 
@@ -314,14 +316,14 @@ inline void round_pair_tile(const float* x, int64_t n, int64_t columns, uint8_t*
   const int64_t padded = padded_pair_blocks(columns);
   auto* const scales = reinterpret_cast<float*>(out + n * padded * kPairBytes);
   for (int64_t t = 0; t < n; ++t) {
-    round_blocks(x + t * columns, columns, [&](int64_t j, I16x32 codes, float scale) {
+    round_blocks(x + t * columns, columns, [&](int64_t j, const RoundedBlock& block) {
       const int64_t place = sorted_pair_block(j, padded);
       uint8_t bytes[kPairBytes];
-      store_pairs(bytes, codes);
+      store_pairs(bytes, pair_up(block.first, block.second));
       for (int64_t pair = 0; pair < kPairs; ++pair) {
         std::memcpy(out + ((place * kPairs + pair) * n + t) * 4, bytes + 4 * pair, 4);
       }
-      scales[place * n + t] = scale;
+      scales[place * n + t] = block.scale;
     });
   }
 }

@@ -210,6 +210,15 @@ double Chain::base_multiplications() const {
   return sum;
 }
 
+double Chain::bytes() const {
+  double sum = 0;
+  for (const Op op : ops_) {
+    sum += static_cast<double>(positions_of(op).size() * sizeof(float)) *
+           static_cast<double>(columns_.at(op));
+  }
+  return sum;
+}
+
 const std::vector<int64_t>& Chain::positions_of(Op op) const {
   return after_attention_.contains(op) ? wanted_positions_ : positions_;
 }
@@ -248,7 +257,6 @@ const Matrix& Chain::base() const {
     for (const Op op : ops_) {
       check_interrupted();
       base_[op] = std::make_shared<Matrix>(network_.compute(op, inputs(op, base_)));
-      multiplications_ += multiplications_of(op);
     }
   }
   return *base_.at(target_);
@@ -270,7 +278,8 @@ void Chain::restore_rows_before(int64_t from, Op op, Matrix& values) const {
   }
 }
 
-Matrix Chain::run(const std::set<Op>& wrong, const Compute& compute, int64_t from) const {
+Matrix Chain::run(const std::set<Op>& wrong, const Compute& compute, int64_t from,
+                  double& work) const {
   base();
   std::map<Op, std::shared_ptr<const Matrix>> values = base_;
   bool changed = false;
@@ -283,7 +292,7 @@ Matrix Chain::run(const std::set<Op>& wrong, const Compute& compute, int64_t fro
     auto result = std::make_shared<Matrix>(here ? compute(op, in) : network_.compute(op, in));
     if (here) restore_rows_before(from, op, *result);
     values[op] = std::move(result);
-    multiplications_ += multiplications_of(op);
+    work += multiplications_of(op);
   }
   return *values.at(target_);
 }

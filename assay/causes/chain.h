@@ -41,8 +41,8 @@ class Chain {
   const std::vector<Op>& ops() const { return ops_; }  // the target last
   // Of the rows of base() and run().
   const std::vector<int64_t>& positions() const { return positions_of(target_); }
-  double multiplications() const { return multiplications_; }  // of all runs so far, about
-  double base_multiplications() const;                         // of base() alone
+  double base_multiplications() const;  // of base(), about
+  double bytes() const;                 // that a run may hold
 
   // The checkpoint as it should be, from the logged inputs.
   const Matrix& base() const;
@@ -54,8 +54,9 @@ class Chain {
   // be computed from and is not, as the judged log lacks values of it: its error is in no base().
   // Null if there is none.
   const RecordResult* failure_passed_over(int64_t position) const;
-  // With `compute` for the ops of `wrong`, at the positions from `from` on.
-  Matrix run(const std::set<Op>& wrong, const Compute& compute, int64_t from = 0) const;
+  // With `compute` for the ops of `wrong`, at the positions from `from` on; adds to `work` how many
+  // multiplications it takes, about. Several threads may call it once base() has been.
+  Matrix run(const std::set<Op>& wrong, const Compute& compute, int64_t from, double& work) const;
   // The inputs of an op of the chain.
   Inputs inputs(Op op) const;
 
@@ -91,7 +92,6 @@ class Chain {
   std::map<Op, std::shared_ptr<const Matrix>> logged_;
   std::map<Op, int64_t> columns_;                             // of these and of what ops_ give
   mutable std::map<Op, std::shared_ptr<const Matrix>> base_;  // with the logged ones
-  mutable double multiplications_ = 0;
 };
 
 }  // namespace assay::causes

@@ -94,7 +94,7 @@ class Splitter {
     }
     const Evidence evidence(store_, op.name(), {positions.begin(), positions.end()});
     const auto right = evidence.features(chain.base(), chain.positions());
-    work_ += chain.multiplications();
+    work_ += chain.base_multiplications();
     for (size_t t = 0; t < right.size(); ++t) {
       const Evidence::Token& token = evidence.tokens()[t];
       if (right[t].empty()) continue;

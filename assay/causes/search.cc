@@ -4,24 +4,23 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
-#include <limits>
+#include <iterator>
+#include <mutex>
 #include <set>
 #include <utility>
 
 #include "assay/causes/fitted_mistakes.h"
 #include "assay/compare/median.h"
+#include "base/interrupt.h"
+#include "base/thread_pool.h"
 
 namespace assay::causes {
 namespace {
 
 // Ends a try that would take more than the search may.
 struct WorkLimitReached {};
-
-// A mistake in a product before an unknown bias: how many values of its parameter are tried, and
-// how many tokens it takes to tell the bias from it.
-constexpr size_t kMaxBeforeBias = 16;
-constexpr size_t kMinForBias = 4;
 
 // A whole number was not fitted: somebody meant it.
 bool is_whole(double value) {
@@ -99,10 +98,6 @@ bool Search::can_recompute() const {
   return chain_.complete() && chain_.base_multiplications() <= max_multiplications_;
 }
 
-double Search::multiplications() const {
-  return chain_.multiplications() + (screen_ ? screen_->chain.multiplications() : 0);
-}
-
 // Whether mistakes in single layers need no trial: one in every layer leaves next to nothing, and
 // is not a factor, which another one in a single layer may amount to.
 bool Search::is_settled() const {
@@ -124,6 +119,7 @@ void Search::make_screen() {
       Screen{Evidence(store_, name, at), Chain(network_, store_, context_.target, at, true)});
   if (at.empty() || !screen->chain.complete()) return;
   screen->evidence.complete(screen->chain.base(), screen->chain.positions());
+  multiplications_ += screen->chain.base_multiplications();
   screen_ = std::move(screen);
 }
 
@@ -156,55 +152,6 @@ bool Search::may_have_bias() const {
   return std::ranges::any_of(chain_.ops(), [&](Op op) { return network_.has_bias(op); });
 }
 
-std::string Search::hint() const {
-  const std::string name = context_.target.name();
-  if (evidence_.tokens().empty()) {
-    return fmt::format("the logs have no values of {} in common; log them with --values all", name);
-  }
-  if (!chain_.size_mismatch().empty()) {
-    return fmt::format("no scale, sign or shift of {} explains the difference; {}", name,
-                       chain_.size_mismatch());
-  }
-  if (!chain_.complete()) return missing_input_hint();
-  if (!stopped_.empty()) {
-    return fmt::format(
-        "none of the mistakes tried explains {}; {} were tried, because what lies between the "
-        "logged checkpoints is large: log with --checkpoints ops",
-        name, stopped_);
-  }
-  if (chain_.ops().size() > 1) {
-    return fmt::format(
-        "no known mistake in what lies between the logged checkpoints explains {}; "
-        "a log with --checkpoints ops would tell where it starts",
-        name);
-  }
-  return fmt::format("no known mistake explains {}, whose logged inputs are right", name);
-}
-
-// What would let the checkpoint be computed: values before a model, which alone would not do.
-std::string Search::missing_input_hint() const {
-  const std::string name = context_.target.name();
-  if (!chain_.lacks_weights()) {
-    return fmt::format(
-        "no scale, sign or shift of {} explains the difference; to try its computation under known "
-        "mistakes, all values of {} are needed: log with --checkpoints ops --values all{}",
-        name, chain_.missing(),
-        store_.tokens().empty() ? ", or give the prompt's ids as 'tokens' in a log's header" : "");
-  }
-  const std::string looked =
-      fmt::format("no scale, sign, shift, order or rounding of {} explains the difference", name);
-  const std::string input = chain_.missing_input();
-  if (input.empty()) {
-    return fmt::format(
-        "{}; give --model to look further: it has the weights that {} is computed with", looked,
-        name);
-  }
-  return fmt::format(
-      "{}; to look further, log all values of what it is computed from, such as {}, with "
-      "--checkpoints ops --values all, and then give --model, which has its weights",
-      looked, input);
-}
-
 // What the two logs differ by in what the checkpoint is computed from, and before it.
 void Search::measure_noise() {
   const std::string target = context_.target.name();
@@ -227,31 +174,89 @@ void Search::measure_noise() {
 void Search::try_recomputed() {
   predicted_at_ = chain_.positions();
   evidence_.complete(chain_.base(), predicted_at_);
+  multiplications_ += chain_.base_multiplications();
   right_ = evidence_.features(chain_.base(), chain_.positions());
   context_.base_ratio = evidence_.fit(right_).ratio();
   if (is_inherited()) return;
   make_screen();
   const std::vector<Try> tries = to_try();
-  const Try* previous = tries.data();
-  for (const Try& one : tries) {
-    const bool elsewhere = one.layers.size() != previous->layers.size();
-    previous = &one;
-    if (elsewhere && is_settled()) break;
-    if (progress_) progress_(&one - tries.data(), std::ssize(tries));
-    try {
-      if (!one.mistake.together) try_in_chain(one, {one.op.checkpoint});
-      std::set<Kinds> tried;
-      for (const Kinds& kinds : families_of(one.op.checkpoint, one.mistake)) {
-        const Kinds family = in_chain(kinds, one.mistake);
-        if (family.size() < 2 || family.front() != one.op.checkpoint) continue;
-        if (tried.insert(family).second) try_in_chain(one, family);
-      }
-    } catch (const WorkLimitReached&) {
-      stopped_ = fmt::format("{} of {}", &one - tries.data(), tries.size());
-      break;
+  int64_t done = 0;
+  const auto count = [&] {
+    if (progress_) progress_(done, std::ssize(tries));
+    ++done;
+  };
+  for (auto first = tries.begin(); first != tries.end();) {
+    if (first != tries.begin() && is_settled()) break;
+    const size_t n_layers = first->layers.size();
+    const auto last = std::find_if(first, tries.end(),
+                                   [&](const Try& one) { return one.layers.size() != n_layers; });
+    std::vector<Outcome> outcomes = try_at_once({first, last}, count);
+    for (Outcome& outcome : outcomes) {
+      if (take(outcome)) continue;
+      stopped_ = fmt::format("{} of {}", first - tries.begin() + (&outcome - outcomes.data()),
+                             tries.size());
+      return;
     }
+    first = last;
   }
   if (progress_) progress_(std::ssize(tries), std::ssize(tries));
+}
+
+// Shared out to all processors. A try that has a part of the work limit left is not cut short by
+// what those after it took, so that the outcome is that of one thread.
+std::vector<Search::Outcome> Search::try_at_once(std::span<const Try> group,
+                                                 const std::function<void()>& count) const {
+  constexpr double kMostBytes = 2e9;  // of all threads
+  std::vector<Outcome> outcomes(group.size());
+  ThreadPool pool(0);
+  const double fitting = kMostBytes / std::max(chain_.bytes(), 1.0);
+  const auto n_threads =
+      static_cast<int64_t>(std::clamp(fitting, 1.0, static_cast<double>(pool.n_threads())));
+  std::atomic<double> spent = multiplications_;
+  std::atomic<size_t> next = 0;
+  std::mutex counting;
+  pool.parallel_for(n_threads, 1, [&](int64_t, int64_t) {
+    for (;;) {
+      const double before = spent;  // by tries that began before the one that comes next
+      const size_t i = next++;
+      if (i >= group.size()) return;
+      {
+        const std::lock_guard lock(counting);
+        check_interrupted();
+        count();
+      }
+      outcomes[i] = outcome_of(group[i], max_multiplications_ - before);
+      spent += outcomes[i].work;
+    }
+  });
+  return outcomes;
+}
+
+Search::Outcome Search::outcome_of(const Try& one, double most) const {
+  Outcome outcome;
+  try {
+    if (!one.mistake.together) try_in_chain(one, {one.op.checkpoint}, most, outcome);
+    std::set<Kinds> tried;
+    for (const Kinds& kinds : families_of(one.op.checkpoint, one.mistake)) {
+      const Kinds family = in_chain(kinds, one.mistake);
+      if (family.size() < 2 || family.front() != one.op.checkpoint) continue;
+      if (tried.insert(family).second) try_in_chain(one, family, most, outcome);
+    }
+  } catch (const WorkLimitReached&) {
+    outcome.is_over_limit = true;
+  }
+  return outcome;
+}
+
+// Adds what a try found; false, and nothing is added, where it takes more than the search may.
+bool Search::take(Outcome& outcome) {
+  if (outcome.is_over_limit || multiplications_ + outcome.work > max_multiplications_) {
+    multiplications_ = max_multiplications_;
+    return false;
+  }
+  multiplications_ += outcome.work;
+  std::ranges::move(outcome.candidates, std::back_inserter(candidates_));
+  return true;
 }
 
 // The mistakes of each op of the chain, those of its own kind before those that any op may have. An
@@ -328,78 +333,11 @@ Search::Kinds Search::in_chain(const Kinds& kinds, const BoundMistake& mistake) 
   return held;
 }
 
-// What is changed of an op's result can be tried on the reference's too, where nothing tells how
-// to compute it: its inputs are right, or another checkpoint would have diverged before it.
-void Search::try_on_reference() {
-  if (!evidence_.has_all_values()) return;
-  predicted_at_.clear();
-  for (const Evidence::Token& token : evidence_.tokens()) predicted_at_.push_back(token.token_idx);
-  const std::string name = context_.target.name();
-  const auto right = store_.reference(name, predicted_at_);
-  if (!right) return;
-  for (const BoundMistake& mistake : mistakes_of(network_, context_.target)) {
-    if (!mistake.change) continue;
-    try_one(
-        mistake, [&](double parameter) { return mistake.change(*right, parameter); }, 0, name);
-    if (network_.kind_of(context_.target) == OpKind::kLinear &&
-        mistake.grid.size() <= kMaxBeforeBias) {
-      try_before_bias(mistake, *right);
-    }
-  }
-  try_sibling();
-}
-
-// The same where a bias that is not known is added after it: that shows as one vector at every
-// token. What that vector leaves by itself must be the mistake's.
-void Search::try_before_bias(const BoundMistake& mistake, const Matrix& right) {
-  BoundMistake before = mistake;
-  before.text = [text = mistake.text](double parameter) {
-    return text(parameter) + " before the bias";
-  };
-  before.refine = false;
-  const auto biased = [&](Matrix changed) {
-    for (int64_t i = 0; i < changed.columns; ++i) {
-      double sum = 0;
-      for (int64_t t = 0; t < changed.rows; ++t) {
-        sum += evidence_.tokens()[static_cast<size_t>(t)].got[static_cast<size_t>(i)] -
-               static_cast<double>(changed.row(t)[i]);
-      }
-      const auto mean = static_cast<float>(sum / static_cast<double>(changed.rows));
-      for (int64_t t = 0; t < changed.rows; ++t) changed.row(t)[i] += mean;
-    }
-    return changed;
-  };
-  const bool cut = std::any_of(
-      evidence_.tokens().begin(), evidence_.tokens().end(),
-      [&](const Evidence::Token& token) { return std::ssize(token.got) != right.columns; });
-  if (cut || !has_distinct_rows(right_, kMinForBias)) return;
-  constexpr double kOfBias = 0.1;
-  const double most = kOfBias * evidence_.fit(biased(right), predicted_at_).residual;
-  try_one(
-      before, [&](double parameter) { return biased(mistake.change(right, parameter)); }, 1,
-      context_.target.name());
-  candidates_.back().parameters = right.columns;
-  if (!(candidates_.back().fit.residual <= most)) candidates_.pop_back();
-}
-
-// The gate's values at up, and those of up at the gate.
-void Search::try_sibling() {
-  const Checkpoint kind = context_.target.checkpoint;
-  const bool is_gate = kind == Checkpoint::kFfnGate;
-  if (!is_gate && kind != Checkpoint::kFfnUp) return;
-  const Op other{is_gate ? Checkpoint::kFfnUp : Checkpoint::kFfnGate, context_.target.layer};
-  const auto values = store_.reference(other.name(), predicted_at_);
-  if (!values) return;
-  BoundMistake swapped;
-  swapped.name = "gate_up_swapped";
-  swapped.text = [&](double) { return fmt::format("holds {}", other.name()); };
-  try_one(
-      swapped, [&](double) { return *values; }, 0, context_.target.name());
-}
-
-Search::Predict Search::predictor(const Try& one, const Kinds& kinds, const Chain& chain) const {
-  return [this, &one, &chain, at = places(kinds, one.layers)](double parameter) -> Matrix {
-    if (multiplications() > max_multiplications_) throw WorkLimitReached();
+Search::Predict Search::predictor(const Try& one, const Kinds& kinds, const Chain& chain,
+                                  double most, Outcome& outcome) const {
+  return [this, &one, &chain, most, &outcome,
+          at = places(kinds, one.layers)](double parameter) -> Matrix {
+    if (outcome.work > most) throw WorkLimitReached();
     bool made = false;
     Matrix predicted = chain.run(
         at,
@@ -408,38 +346,46 @@ Search::Predict Search::predictor(const Try& one, const Kinds& kinds, const Chai
           made = made || !wrong.empty();
           return wrong.empty() ? network_.compute(op, inputs) : wrong;
         },
-        context_.tail ? context_.tail->from : 0);
+        context_.tail ? context_.tail->from : 0, outcome.work);
     return made ? predicted : Matrix();
   };
 }
 
-void Search::try_in_chain(const Try& one, const Kinds& kinds) {
+void Search::try_in_chain(const Try& one, const Kinds& kinds, double most, Outcome& outcome) const {
   const int rank = !one.mistake.generic ? 0 : one.op == context_.target ? 1 : 2;
-  const size_t before = candidates_.size();
-  try_one(one.mistake, predictor(one, kinds, chain_), rank, place_of(kinds, one),
-          is_screened(one) ? predictor(one, kinds, screen_->chain) : Predict());
-  if (candidates_.size() > before) candidates_.back().in_some_layers = !one.layers.empty();
+  const Predict screened =
+      is_screened(one) ? predictor(one, kinds, screen_->chain, most, outcome) : Predict();
+  auto found = candidate(one.mistake, predictor(one, kinds, chain_, most, outcome), rank,
+                         place_of(kinds, one), screened);
+  if (!found) return;
+  found->in_some_layers = !one.layers.empty();
+  outcome.candidates.push_back(std::move(*found));
 }
 
-void Search::try_one(const BoundMistake& mistake, const Predict& predict, int rank,
-                     const std::string& where, const Predict& screened) {
+// Nothing where it is rather another mistake or none.
+std::optional<Candidate> Search::candidate(const BoundMistake& mistake, const Predict& predict,
+                                           int rank, const std::string& where,
+                                           const Predict& screened) const {
   const Trial trial{evidence_, predicted_at_, predict};
   const bool in_steps = chain_.spans_layers();
   Tuned tuned;
   if (screened) {
     const Trial screen{screen_->evidence, screen_->chain.positions(), screened};
     tuned = refine(screen, mistake, best_of_grid(screen, mistake, in_steps));
-    if (!(tuned.fit.ratio() <= kNear)) return;
+    if (!(tuned.fit.ratio() <= kNear)) return std::nullopt;
     tuned = polish(trial, mistake, tuned);
   } else {
     tuned = refine(trial, mistake, best_of_grid(trial, mistake, in_steps));
   }
   const bool is_scale = mistake.name == "scale";
-  if (is_scale && (is_nearly_one(tuned.parameter) || is_like_zero(trial, tuned))) return;
+  if (is_scale && (is_nearly_one(tuned.parameter) || is_like_zero(trial, tuned))) {
+    return std::nullopt;
+  }
   const bool fitted = mistake.refine && !is_whole(tuned.parameter);
   const bool plain_factor = is_plain_factor(mistake, tuned.parameter);
-  candidates_.push_back({mistake.name, where, mistake.text(tuned.parameter), fitted ? 1 : 0,
-                         plain_factor ? 3 : rank, tuned.fit});
+  return Candidate{
+      mistake.name, where, mistake.text(tuned.parameter), fitted ? 1 : 0, plain_factor ? 3 : rank,
+      tuned.fit};
 }
 
 // The checkpoints of these kinds that `one` changes, in words.

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,7 +43,7 @@ class Search {
   // Whether the checkpoint is what it should be by its logged inputs: then the error is theirs.
   bool is_inherited() const;
 
-  double multiplications() const;  // that it took, about
+  double multiplications() const { return multiplications_; }  // that it took, about
 
   // The cause, if there is one; if not, what more would let mistakes be tried that could not be.
   Judgement judgement() const;
@@ -58,6 +59,12 @@ class Search {
     std::string_view which = {};  // what several of them are, in words: "with a window"
   };
 
+  struct Outcome {
+    std::vector<Candidate> candidates;
+    double work = 0;  // multiplications
+    bool is_over_limit = false;
+  };
+
   // The same computation at few positions, where it takes several layers: what does not explain
   // these is not tried at all of them.
   struct Screen {
@@ -70,9 +77,16 @@ class Search {
   bool is_screened(const Try& one) const;
   bool may_have_bias() const;
   bool is_settled() const;
-  Predict predictor(const Try& one, const Kinds& kinds, const Chain& chain) const;
+  // Both count their work in `outcome`, and end with WorkLimitReached beyond `most`.
+  Predict predictor(const Try& one, const Kinds& kinds, const Chain& chain, double most,
+                    Outcome& outcome) const;
+  void try_in_chain(const Try& one, const Kinds& kinds, double most, Outcome& outcome) const;
+  Outcome outcome_of(const Try& one, double most) const;
   void measure_noise();
   void try_recomputed();
+  std::vector<Outcome> try_at_once(std::span<const Try> group,
+                                   const std::function<void()>& count) const;
+  bool take(Outcome& outcome);
   std::vector<Try> to_try() const;
   void add_tries_in_all(bool generic, std::vector<Try>& tries) const;
   void add_tries_in_alike(std::vector<Try>& tries) const;
@@ -81,9 +95,8 @@ class Search {
   void try_before_bias(const BoundMistake& mistake, const Matrix& right);
   void try_sibling();
   void try_fitted();
-  void try_in_chain(const Try& one, const Kinds& kinds);
-  void try_one(const BoundMistake& mistake, const Predict& predict, int rank,
-               const std::string& where, const Predict& screened = {});
+  std::optional<Candidate> candidate(const BoundMistake& mistake, const Predict& predict, int rank,
+                                     const std::string& where, const Predict& screened = {}) const;
   Kinds in_chain(const Kinds& kinds, const BoundMistake& mistake) const;
   std::set<Op> places(const Kinds& kinds, const std::set<int>& layers = {}) const;
   bool is_repeated(Checkpoint kind) const { return places({kind}).size() > 1; }
@@ -102,6 +115,7 @@ class Search {
   std::vector<int64_t> predicted_at_;       // the positions of what is predicted
   std::vector<std::vector<double>> right_;  // what the checkpoint should be, in features
   std::vector<Candidate> candidates_;
+  double multiplications_ = 0;
   std::string stopped_;  // "3 of 20" where not all were tried
 };
 

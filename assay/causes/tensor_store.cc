@@ -88,6 +88,7 @@ bool TensorStore::fill(const std::string& checkpoint, int64_t token_idx, bool of
 std::shared_ptr<const Matrix> TensorStore::matrix(const std::string& checkpoint,
                                                   const std::vector<int64_t>& positions,
                                                   bool of_ref) {
+  const std::lock_guard lock(reading_);
   const auto key = std::make_pair((of_ref ? "ref " : "got ") + checkpoint, positions);
   const auto found = kept_.find(key);
   if (found != kept_.end()) return found->second;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ using mistakes::Network;
 using mistakes::Op;
 
 // The records of a comparison's two logs, by the reference's names and positions. What has been
-// read is kept, up to a bound.
+// read is kept, up to a bound. computed() and reference() may be called by several threads.
 class TensorStore {
  public:
   // `comparison` must outlive it.
@@ -70,6 +71,7 @@ class TensorStore {
   std::map<std::string, int32_t> names_;
   std::map<std::pair<std::string, std::vector<int64_t>>, std::shared_ptr<const Matrix>> kept_;
   int64_t kept_values_ = 0;
+  std::mutex reading_;
   bool use_unjudged_ = true;
 };
 

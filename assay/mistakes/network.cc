@@ -5,10 +5,18 @@
 
 #include "assay/mistakes/kernel_hooks.h"
 #include "base/interrupt.h"
+#include "base/thread_pool.h"
 #include "engine/rope_table.h"
 
 namespace assay::mistakes {
 namespace {
+
+// For products, which take long: those of the thread that asks.
+Kernels& cpu() {
+  thread_local ThreadPool alone(1);
+  thread_local const std::unique_ptr<Kernels> kernels = make_cpu_kernels(alone);
+  return *kernels;
+}
 
 // Multiplies as the engine does: not at all by 1.
 void scale(const OpContext& context, const KernelHooks& hooks, float factor, Matrix& x,
@@ -153,14 +161,6 @@ bool Network::has_bias(Op op) const {
   if (kind_of(op) == OpKind::kNorm) return norm_call(op).bias != nullptr;
   const Linear* found = linear(op);
   return found != nullptr && found->bias != nullptr;
-}
-
-Kernels& Network::cpu() const {
-  if (!cpu_) {
-    pool_ = std::make_shared<ThreadPool>(0);
-    cpu_ = make_cpu_kernels(*pool_);
-  }
-  return *cpu_;
 }
 
 Matrix Network::look_up(const OpContext& context, const KernelHooks& hooks) const {

@@ -9,7 +9,6 @@
 
 #include "assay/mistakes/matrix.h"
 #include "assay/mistakes/ops.h"
-#include "base/thread_pool.h"
 #include "engine/model.h"
 #include "model/architecture.h"
 
@@ -43,7 +42,8 @@ struct NormWeights {
 };
 
 // How a network computes each checkpoint from those before it, as far as is known: everything with
-// its model file, and without it what a reference log shows (see infer()).
+// its model file, and without it what a reference log shows (see infer()). Several threads may
+// compute at once, each an op by itself.
 struct Network {
   int n_layers = 0;
   int64_t n_heads = 0;  // 0 where unknown, as all sizes
@@ -120,10 +120,7 @@ struct Network {
   Matrix look_up(const OpContext& context, const KernelHooks& hooks) const;
   Matrix of_experts(const OpContext& context, const KernelHooks& hooks) const;
   std::vector<int32_t> expert_ids(const Matrix& logged) const;
-  Kernels& cpu() const;  // sums in float: for products, which take long
   Linear output_linear_;
-  mutable std::shared_ptr<ThreadPool> pool_;
-  mutable std::shared_ptr<Kernels> cpu_;
   std::shared_ptr<Kernels> reference_ = make_reference_kernels();
 };
 

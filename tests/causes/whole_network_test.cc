@@ -7,6 +7,7 @@
 
 #include "assay/mutate/catalogue.h"
 #include "assay/mutate/faulty_kernels.h"
+#include "base/thread_pool.h"
 #include "tests/causes/logits_logs.h"
 
 namespace assay {

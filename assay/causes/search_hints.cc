@@ -1,0 +1,57 @@
+#include <fmt/format.h>
+
+#include "assay/causes/search.h"
+
+// What a search that found no cause says instead.
+namespace assay::causes {
+
+std::string Search::hint() const {
+  const std::string name = context_.target.name();
+  if (evidence_.tokens().empty()) {
+    return fmt::format("the logs have no values of {} in common; log them with --values all", name);
+  }
+  if (!chain_.size_mismatch().empty()) {
+    return fmt::format("no scale, sign or shift of {} explains the difference; {}", name,
+                       chain_.size_mismatch());
+  }
+  if (!chain_.complete()) return missing_input_hint();
+  if (!stopped_.empty()) {
+    return fmt::format(
+        "none of the mistakes tried explains {}; {} were tried, because what lies between the "
+        "logged checkpoints is large: log with --checkpoints ops",
+        name, stopped_);
+  }
+  if (chain_.ops().size() > 1) {
+    return fmt::format(
+        "no known mistake in what lies between the logged checkpoints explains {}; "
+        "a log with --checkpoints ops would tell where it starts",
+        name);
+  }
+  return fmt::format("no known mistake explains {}, whose logged inputs are right", name);
+}
+
+// What would let the checkpoint be computed: values before a model, which alone would not do.
+std::string Search::missing_input_hint() const {
+  const std::string name = context_.target.name();
+  if (!chain_.lacks_weights()) {
+    return fmt::format(
+        "no scale, sign or shift of {} explains the difference; to try its computation under known "
+        "mistakes, all values of {} are needed: log with --checkpoints ops --values all{}",
+        name, chain_.missing(),
+        store_.tokens().empty() ? ", or give the prompt's ids as 'tokens' in a log's header" : "");
+  }
+  const std::string looked =
+      fmt::format("no scale, sign, shift, order or rounding of {} explains the difference", name);
+  const std::string input = chain_.missing_input();
+  if (input.empty()) {
+    return fmt::format(
+        "{}; give --model to look further: it has the weights that {} is computed with", looked,
+        name);
+  }
+  return fmt::format(
+      "{}; to look further, log all values of what it is computed from, such as {}, with "
+      "--checkpoints ops --values all, and then give --model, which has its weights",
+      looked, input);
+}
+
+}  // namespace assay::causes

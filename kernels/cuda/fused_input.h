@@ -166,7 +166,7 @@ class RoundedInput {
   X x_;
 };
 
-class Int8Input : public RoundedInput<Halves<Shared<uint32_t>>> {
+class Int8Input : public RoundedInput<Int8Blocks<Shared<uint32_t>>> {
  public:
   using RoundedInput::RoundedInput;
   __device__ float dot(const Rows& rows, int64_t row, Stage& stage) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/products.h"
+#include "kernels/cuda/rounding.h"
 
 // `fast` math: products of F16 and BF16 weights with activations, both as whole numbers of 14 bits,
 // with the bits of kernels/cpu/integers/int16.h, which says what the numbers are. The 32 products
@@ -11,13 +12,7 @@
 // multiply.
 namespace assay::ASSAY_DEVICE {
 
-constexpr int kInt16Block = 32;  // elements that have one scale
-constexpr int kInt16Lanes = 8;
 constexpr int kParts = 4;  // of a block, each of eight elements
-
-__host__ __device__ constexpr int64_t int16_blocks(int64_t columns) {
-  return (columns + kInt16Block - 1) / kInt16Block;
-}
 
 struct FourCodes {
   uint32_t high;
@@ -40,39 +35,18 @@ __device__ inline int join(int high, int low) {
   return static_cast<int>(static_cast<uint32_t>(high) * 128U + static_cast<uint32_t>(low));
 }
 
-struct QuantizedFour {
+// Four elements of a block. All threads of the warp must call it.
+struct Int16Four {
   FourCodes codes;
   float scale;
-};
 
-// Of the elements value(0) to value(3): eight neighbouring threads have the elements of a block. A
-// NaN or an infinity among them makes the scale NaN. All threads of the warp must call it.
-template <class Value>
-__device__ QuantizedFour quantize_four(const Value& value) {
-  constexpr float kLeast = 1e-30F;
-  constexpr float kMost = 8191.0F;
-  constexpr uint32_t kInfinity = 0x7F800000U;
-  float values[4];
-  uint32_t largest = 0;  // bits without sign are in the order of the numbers, then of NaN
-  ASSAY_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    values[i] = value(i);
-    const uint32_t own = float_bits(values[i]) & 0x7FFFFFFFU;
-    largest = own > largest ? own : largest;
+  __device__ explicit Int16Four(const float (&values)[4]) {
+    const RoundedFour four = round_four(values, 8191.0F);
+    codes = bytes_of(two_codes(four.numbers[0], four.numbers[1]),
+                     two_codes(four.numbers[2], four.numbers[3]));
+    scale = four.scale;
   }
-  ASSAY_UNROLL
-  for (int distance = 4; distance > 0; distance /= 2) {
-    const uint32_t other = __shfl_xor_sync(0xFFFFFFFFU, largest, distance);
-    largest = other > largest ? other : largest;
-  }
-  const float magnitude = float_from_bits(largest);
-  const bool counts = largest < kInfinity && magnitude >= kLeast;
-  if (!counts) return {{0, 0}, largest < kInfinity ? 0.0F : float_from_bits(0x7FC00000U)};
-  const float inverse = kMost / magnitude;
-  const uint32_t first = two_codes(values[0] * inverse + kZero, values[1] * inverse + kZero);
-  const uint32_t second = two_codes(values[2] * inverse + kZero, values[3] * inverse + kZero);
-  return {bytes_of(first, second), magnitude / kMost};
-}
+};
 
 // The blocks of a vector: the codes of all, then the scale of each, both with places up to the next
 // multiple of eight blocks. Part p of a block has 16 bytes: high codes, then low ones. The same
@@ -82,34 +56,33 @@ struct Int16Blocks {
   Words words;
   int columns;
 
-  __host__ __device__ static int count_of(int64_t columns) {
-    return static_cast<int>((int16_blocks(columns) + kInt16Lanes - 1) / kInt16Lanes * kInt16Lanes);
-  }
-  __host__ __device__ static int words_of(int64_t columns) { return count_of(columns) * 17; }
+  __host__ __device__ static int words_of(int64_t columns) { return padded_blocks(columns) * 17; }
 
   __host__ __device__ static Int16Blocks of(const Words& words, int64_t columns) {
     return {words, static_cast<int>(columns)};
   }
   __device__ static int place(int block, int part) {
-    return (block / kInt16Lanes * kParts + part) * kInt16Lanes + block % kInt16Lanes;
+    return (block / kBlockLanes * kParts + part) * kBlockLanes + block % kBlockLanes;
   }
   __device__ uint4 codes(int block, int part) const {
     return load_from<uint4>(words, 4 * place(block, part));
   }
   __device__ float scale(int block) const {
-    return load_from<float>(words, count_of(columns) * 16 + block);
+    return load_from<float>(words, padded_blocks(columns) * 16 + block);
   }
 
-  // As Halves has it. All threads of a warp must call it, with adjacent numbers.
+  // As Int8Blocks has it. All threads of a warp must call it, with adjacent numbers.
   template <class Value>
   __device__ void fill(int thread, int n_threads, const Value& value) const {
-    const int count = count_of(columns);
+    const int count = padded_blocks(columns);
     ASSAY_NO_UNROLL
     for (int four = thread; four < count * 8; four += n_threads) {
-      const QuantizedFour own = quantize_four([&](int i) {
-        const int element = 4 * four + i;
-        return element < columns ? value(element) : 0.0F;
-      });
+      float values[4];
+      ASSAY_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        values[i] = 4 * four + i < columns ? value(4 * four + i) : 0.0F;
+      }
+      const Int16Four own(values);
       const int block = four / 8;
       const int at = 4 * place(block, four % 8 / 2) + four % 2;
       words[at] = own.codes.high;
@@ -160,7 +133,7 @@ __device__ void codes_of(const uint4& stored, float inverse, uint32_t (&codes)[4
 
 // How many blocks of a row are read 16 bytes at a time: none where rows begin at any multiple of 2.
 __device__ inline int aligned_blocks(int columns) {
-  return columns % 8 == 0 ? columns / kInt16Block : 0;
+  return columns % 8 == 0 ? columns / kActivationBlock : 0;
 }
 
 // Eight elements of such a row, or of one that ends before; 0 behind its end.
@@ -205,7 +178,7 @@ __device__ float add_block(const uint4 (&stored)[kParts], const Int16Blocks<Word
 template <class Type, class Words>
 __device__ float multiply_row_int16(const Rows& rows, int64_t row, const Int16Blocks<Words>& x) {
   constexpr int kAhead = 2;
-  constexpr int kRound = kAhead * kInt16Lanes;
+  constexpr int kRound = kAhead * kBlockLanes;
   const int own = thread_of_row();
   const int aligned = aligned_blocks(rows.columns);
   const Global<const uint8_t> data = rows.data.from(row * rows.stride);
@@ -218,26 +191,26 @@ __device__ float multiply_row_int16(const Rows& rows, int64_t row, const Int16Bl
   };
   ASSAY_UNROLL
   for (int i = 0; i < kAhead; ++i) {
-    if (own + i * kInt16Lanes < aligned) load(i, own + i * kInt16Lanes);
+    if (own + i * kBlockLanes < aligned) load(i, own + i * kBlockLanes);
   }
   float lane = 0.0F;
   ASSAY_NO_UNROLL
   for (int first = own; first < aligned; first += kRound) {
     ASSAY_UNROLL
     for (int i = 0; i < kAhead; ++i) {
-      const int block = first + i * kInt16Lanes;
+      const int block = first + i * kBlockLanes;
       if (block >= aligned) break;
       lane = add_block<Type>(ahead[i], x, block, lane);
       if (block + kRound < aligned) load(i, block + kRound);
     }
   }
-  const int next = aligned + (own - aligned % kInt16Lanes + kInt16Lanes) % kInt16Lanes;
+  const int next = aligned + (own - aligned % kBlockLanes + kBlockLanes) % kBlockLanes;
   ASSAY_NO_UNROLL
-  for (int block = next; block * kInt16Block < rows.columns; block += kInt16Lanes) {
+  for (int block = next; block * kActivationBlock < rows.columns; block += kBlockLanes) {
     uint4 stored[kParts];
     ASSAY_UNROLL
     for (int part = 0; part < kParts; ++part) {
-      stored[part] = load_eight(data, block * kInt16Block + part * 8, rows.columns);
+      stored[part] = load_eight(data, block * kActivationBlock + part * 8, rows.columns);
     }
     lane = add_block<Type>(stored, x, block, lane);
   }
@@ -247,14 +220,10 @@ __device__ float multiply_row_int16(const Rows& rows, int64_t row, const Int16Bl
 // As dot_row(), of F16 and BF16.
 template <class Words>
 __device__ float dot_row_int16(const Rows& rows, int64_t row, const Int16Blocks<Words>& x) {
-  float sum = 0.0F;
+  float lane = 0.0F;
   with_type<kHalfFloats>(
-      rows.type, [&](auto type) { sum = multiply_row_int16<decltype(type)>(rows, row, x); });
-  ASSAY_UNROLL
-  for (int distance = kInt16Lanes / 2; distance > 0; distance /= 2) {
-    sum = sum + __shfl_xor_sync(0xFFFFFFFFU, sum, distance);
-  }
-  return with_bias(rows, row, sum);
+      rows.type, [&](auto type) { lane = multiply_row_int16<decltype(type)>(rows, row, x); });
+  return with_bias(rows, row, sum_of_eight(lane));
 }
 
 }  // namespace assay::ASSAY_DEVICE

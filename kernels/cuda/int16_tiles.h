@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/int16.h"
 #include "kernels/cuda/tiles.h"
 
 // The products of a tile of F16 or BF16 rows in `fast` math: whole numbers of 14 bits (int16.h), of
@@ -14,19 +15,19 @@ class Int16Lane {
   __device__ Int16Lane(const Rows& rows, int64_t first_row, const Int16Tiles& x, int64_t tile,
                        int n_tokens)
       : x_(x),
-        first_block_(tile * int16_blocks(rows.columns)),
+        first_block_(tile * activation_blocks(rows.columns)),
         n_tokens_(n_tokens),
         columns_(rows.columns),
         rows_{row_of(rows, first_row, 0), row_of(rows, first_row, 1)} {}
 
   __device__ void multiply() {
     constexpr int kAhead = 2;
-    constexpr int kRound = kAhead * kInt16Lanes;
+    constexpr int kRound = kAhead * kBlockLanes;
     const int aligned = aligned_blocks(columns_);
     uint4 ahead[kAhead][kRowsOfThread];
     ASSAY_UNROLL
     for (int i = 0; i < kAhead; ++i) {
-      if (lane() + i * kInt16Lanes < aligned) load(lane() + i * kInt16Lanes, ahead[i]);
+      if (lane() + i * kBlockLanes < aligned) load(lane() + i * kBlockLanes, ahead[i]);
     }
     int block = lane();
     ASSAY_NO_UNROLL
@@ -36,38 +37,27 @@ class Int16Lane {
         if (block >= aligned) break;
         add_block(block, ahead[i]);
         if (block + kRound < aligned) load(block + kRound, ahead[i]);
-        block += kInt16Lanes;
+        block += kBlockLanes;
       }
     }
     ASSAY_NO_UNROLL
-    for (; block * kInt16Block < columns_; block += kInt16Lanes) {
+    for (; block * kActivationBlock < columns_; block += kBlockLanes) {
       uint4 stored[kRowsOfThread];
       ASSAY_UNROLL
       for (int i = 0; i < kRowsOfThread; ++i) {
-        stored[i] = load_eight(rows_[i], block * kInt16Block + own_.lane % 4 * 8, columns_);
+        stored[i] = load_eight(rows_[i], block * kActivationBlock + own_.lane % 4 * 8, columns_);
       }
       add_block(block, stored);
     }
   }
 
-  // The lanes of the other half's warps stay 0, and so does what is not this half's.
-  __device__ void store(TileSums<float>& sums) const {
-    ASSAY_UNROLL
-    for (int i = 0; i < kSide; ++i) {
-      if (i / kRowsOfThread != half()) continue;
-      ASSAY_UNROLL
-      for (int j = 0; j < kSide; ++j) {
-        sums.of[i][j][0] = sums_[i % kRowsOfThread][j][0];
-        sums.of[i][j][1] = sums_[i % kRowsOfThread][j][1];
-      }
-    }
-  }
+  __device__ void store(TileSums<float>& sums) const { store_half(half(), sums_, sums); }
 
  private:
   static constexpr int kRowsOfThread = 2;
 
-  __device__ int lane() const { return own_.warp % kInt16Lanes; }
-  __device__ int half() const { return own_.warp / kInt16Lanes; }
+  __device__ int lane() const { return own_.warp % kBlockLanes; }
+  __device__ int half() const { return own_.warp / kBlockLanes; }
 
   // Those after the last are the last once more.
   __device__ Global<const uint8_t> row_of(const Rows& rows, int64_t first_row, int i) const {
@@ -85,15 +75,12 @@ class Int16Lane {
   // As the matrix instruction has them: thread 4g + t has part t of a block of rows g and g + 8.
   __device__ void add_block(int block, const uint4 (&stored)[kRowsOfThread]) {
     uint4 of_tokens[kSide];
-    float4 scales[2];
+    TokenFloats scales;
     ASSAY_UNROLL
     for (int j = 0; j < kSide; ++j) {
       of_tokens[j] = x_.codes[((first_block_ + block) * kSide + j) * kTileWarp + own_.lane];
     }
-    ASSAY_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      scales[i] = x_.scales[(first_block_ + block) * 8 + own_.lane % 4 * 2 + i];
-    }
+    scales.load(x_.scales, (first_block_ + block) * 8, own_.lane);
     uint32_t high[2][kRowsOfThread];  // of elements 8t to 8t + 3, then of the next four
     uint32_t low[2][kRowsOfThread];
     float units[kRowsOfThread];
@@ -113,8 +100,6 @@ class Int16Lane {
         low[k][i] = four.low;
       }
     }
-    const float of_scales[2 * kSide] = {scales[0].x, scales[0].y, scales[0].z, scales[0].w,
-                                        scales[1].x, scales[1].y, scales[1].z, scales[1].w};
     ASSAY_UNROLL
     for (int j = 0; j < kSide; ++j) {
       if (8 * j >= n_tokens_) break;
@@ -130,8 +115,8 @@ class Int16Lane {
       ASSAY_UNROLL
       for (int d = 0; d < 4; ++d) {
         const int dot = join(join(of_high[d], of_both[d]), of_low[d]);
-        float& sum = sums_[d / 2][j][d % 2];
-        sum = fmaf(static_cast<float>(dot), units[d / 2] * of_scales[2 * j + d % 2], sum);
+        float& sum = sums_.of[d / 2][j][d % 2];
+        sum = fmaf(static_cast<float>(dot), units[d / 2] * scales.of[j][d % 2], sum);
       }
     }
   }
@@ -148,7 +133,7 @@ class Int16Lane {
   int n_tokens_;
   int columns_;
   Global<const uint8_t> rows_[kRowsOfThread];
-  float sums_[kRowsOfThread][kSide][2] = {};
+  TileSums<float, kRowsOfThread> sums_ = {};
 };
 
 }  // namespace assay::ASSAY_DEVICE

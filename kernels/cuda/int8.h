@@ -1,177 +1,257 @@
 #pragma once
 
 #include "kernels/cuda/products.h"
+#include "kernels/cuda/rounding.h"
 #include "kernels/cuda/two_halves.h"
 
 // `fast` math: products of weights that are stored in blocks with activations rounded to 8 bits.
 // The order of every sum is that of kernels/cpu/integers/matmul.h, so both give the same bits:
-// sixteen products are summed as whole numbers, and lane l of a group has the half of a block that
-// goes into lane l of sixteen there.
+// products that have one scale are summed as whole numbers, those of 32 elements, or of each half
+// where a type has two scales for them. Thread t of a row has lane t of the eight that blocks go
+// into, or two of the sixteen that halves go into.
 namespace assay::ASSAY_DEVICE {
 
-constexpr int kHalf = 16;  // elements that have one scale
+constexpr int kHalf = 16;  // elements
 
-// Sixteen elements: about scale * code. A NaN or an infinity among them makes the scale NaN.
-struct QuantizedHalf {
-  uint32_t codes[4];  // 16 whole numbers from -127 to 127
+// Four elements of a block. All threads of the warp must call it.
+struct Int8Four {
+  uint32_t codes;          // four whole numbers from -127 to 127
+  int32_t total_of_half;   // of the codes of these four and three neighbours
+  int32_t total_of_block;  // of all 32
   float scale;
-  float sum;      // scale * total
-  int32_t total;  // of the codes
+
+  __device__ explicit Int8Four(const float (&values)[4]) {
+    const RoundedFour four = round_four(values, 127.0F);
+    const auto low_bytes = [&](int i) {
+      return __byte_perm(float_bits(four.numbers[i]), float_bits(four.numbers[i + 1]), 0x0040);
+    };
+    codes = __byte_perm(low_bytes(0), low_bytes(2), 0x5410);
+    total_of_half = __dp4a(static_cast<int>(codes), 0x01010101, 0);
+    total_of_half += __shfl_xor_sync(0xFFFFFFFFU, total_of_half, 1);
+    total_of_half += __shfl_xor_sync(0xFFFFFFFFU, total_of_half, 2);
+    total_of_block = total_of_half + __shfl_xor_sync(0xFFFFFFFFU, total_of_half, 4);
+    scale = four.scale;
+  }
 };
 
-// Of the elements value(0) to value(15), as kernels/cpu/integers/quantize.h has it.
-template <class Value>
-__device__ QuantizedHalf quantize_half(const Value& value) {
-  constexpr float kLeast = 1e-30F;
-  float values[kHalf];
-  float largest = 0.0F;
-  float poison = 0.0F;  // NaN if a value is NaN or infinite, else 0
-  ASSAY_UNROLL
-  for (int i = 0; i < kHalf; ++i) {
-    values[i] = value(i);
-    largest = fmaxf(largest, fabsf(values[i]));
-    poison = poison + values[i] * 0.0F;
-  }
-  const bool counts = largest >= kLeast && poison == 0.0F;
-  const float inverse = counts ? 127.0F / largest : 0.0F;
-  QuantizedHalf half = {};
-  ASSAY_UNROLL
-  for (int i = 0; i < kHalf; ++i) {
-    const int code = counts ? static_cast<int>(rintf(values[i] * inverse)) : 0;
-    half.codes[i / 4] |= static_cast<uint32_t>(code & 0xFF) << (i % 4 * 8);
-    half.total += code;
-  }
-  half.scale = (counts ? largest / 127.0F : 0.0F) + poison;
-  half.sum = half.scale * static_cast<float>(half.total);
-  return half;
-}
-
-// Which of the sixteen halves of a chunk goes into `lane`.
-__device__ inline int half_of_lane(int lane) {
-  return lane / 8 * 8 + lane % 4 * 2 + lane % 8 / 4;
-}
-
-// The first half of a chunk that thread t of a row has, of two that are kApart elements apart, and
-// how far apart their lanes are.
-template <int kElementsApart>
-constexpr int kLanesApart = kElementsApart == 16   ? 4
-                            : kElementsApart == 32 ? 1
-                                                   : 2;
-
-template <int kApart>
-__device__ int first_half_of(int t) {
-  constexpr int kBit = kLanesApart<kApart>;
-  return half_of_lane(t / kBit * 2 * kBit + t % kBit);
-}
-
-// Where the codes of a half stand: within sixteen so that the first halves that the threads of a
+// Where the codes of half `half` of a chunk stand: so that the first halves that the threads of a
 // row read at once, and the second ones, are each in all banks of shared memory, however far apart
 // the two are.
-__device__ inline int place_of_half(int half) {
-  const int neighbours = (half ^ half >> 1) & 3;
-  return half / 16 * 16 + half % 2 * 8 + (half & 8) / 2 + neighbours;
+__device__ inline uint32_t place_of_half(uint32_t half) {
+  const uint32_t neighbours = (half ^ half >> 1U) & 3U;
+  return half % 2 * 8 + half / 8 * 4 + neighbours;
 }
 
-// The halves of a vector: the codes of all, then scale and sum of each, then the totals. Codes have
-// places up to the next multiple of sixteen.
-template <class Words>
-struct Halves {
-  Words words;
-  int count;
-
-  __host__ __device__ static int scales_of(int count) { return (count + 15) / 16 * 16 * 4; }
-  __host__ __device__ static int totals_of(int count) { return scales_of(count) + 2 * count; }
-  __host__ __device__ static int words_of(int64_t columns) {
-    const auto count = static_cast<int>(columns / kHalf);
-    return totals_of(count) + count;
-  }
-  __host__ __device__ static Halves of(const Words& words, int64_t columns) {
-    return {words, static_cast<int>(columns / kHalf)};
-  }
-
-  __device__ uint4 codes(int place) const { return load_from<uint4>(words, 4 * place); }
-  __device__ float2 scale_and_sum(int half) const {
-    return load_from<float2>(words, scales_of(count) + 2 * half);
-  }
-  __device__ int total(int half) const {
-    return static_cast<int>(load_from<uint32_t>(words, totals_of(count) + half));
-  }
-
-  // The elements value(i) of the vector to their places, by thread `thread` of so many.
-  template <class Value>
-  __device__ void fill(int thread, int n_threads, const Value& value) const {
-    ASSAY_NO_UNROLL
-    for (int half = thread; half < count; half += n_threads) {
-      const QuantizedHalf own = quantize_half([&](int i) { return value(half * kHalf + i); });
-      ASSAY_UNROLL
-      for (int i = 0; i < 4; ++i) words[4 * place_of_half(half) + i] = own.codes[i];
-      words[scales_of(count) + 2 * half] = float_bits(own.scale);
-      words[scales_of(count) + 2 * half + 1] = float_bits(own.sum);
-      words[totals_of(count) + half] = static_cast<uint32_t>(own.total);
-    }
-  }
+struct HalfFactor {
+  float scale;    // of its block
+  int32_t total;  // of its codes
 };
 
-template <class Type, class Words>
-__device__ float add_half(const uint32_t (&codes)[4], const Factor& factor, const Halves<Words>& x,
-                          int place, int half, float sum) {
-  const uint4 own = x.codes(place);
-  const float2 scale_and_sum = x.scale_and_sum(half);
-  const uint32_t x_codes[4] = {own.x, own.y, own.z, own.w};
-  int dot = Type::kOffset == 0 ? 0 : -Type::kOffset * x.total(half);
+// The blocks of a vector, eight of them a chunk: of each chunk the codes of its halves, then scale
+// and scale * total of its blocks, then a HalfFactor of each half. Behind the vector, all are 0.
+template <class Words>
+struct Int8Blocks {
+  static constexpr int kWords = 64 + 8 * 2 + 16 * 2;  // of a chunk
+
+  Words words;
+  int columns;
+
+  __host__ __device__ static int words_of(int64_t columns) {
+    return padded_blocks(columns) / kBlockLanes * kWords;
+  }
+  __host__ __device__ static Int8Blocks of(const Words& words, int64_t columns) {
+    return {words, static_cast<int>(columns)};
+  }
+
+  // Of a chunk.
+  __device__ uint4 codes(int chunk, uint32_t place) const {
+    return load_from<uint4>(words, chunk * kWords + 4 * place);
+  }
+  __device__ float scale(int chunk, uint32_t block) const {
+    return load_from<float>(words, chunk * kWords + block_at(block));
+  }
+  __device__ float2 scale_and_sum(int chunk, uint32_t block) const {
+    return load_from<float2>(words, chunk * kWords + block_at(block));
+  }
+  __device__ HalfFactor half_factor(int chunk, uint32_t half) const {
+    const auto both = load_from<float2>(words, chunk * kWords + half_at(half));
+    return {both.x, static_cast<int32_t>(float_bits(both.y))};
+  }
+
+  // The elements value(i) of the vector to their places, by thread `thread` of so many. All threads
+  // of a warp must call it, with adjacent numbers.
+  template <class Value>
+  __device__ void fill(int thread, int n_threads, const Value& value) const {
+    const int count = padded_blocks(columns) * 8;
+    ASSAY_NO_UNROLL
+    for (int four = thread; four < count; four += n_threads) {
+      float values[4] = {};
+      ASSAY_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        if (4 * four < columns) values[i] = value(4 * four + i);
+      }
+      const Int8Four own(values);
+      const int chunk = four / 64 * kWords;
+      const uint32_t half = static_cast<uint32_t>(four) / 4 % 16;
+      words[chunk + 4 * place_of_half(half) + four % 4] = own.codes;
+      if (four % 4 != 0) continue;
+      words[chunk + half_at(half)] = float_bits(own.scale);
+      words[chunk + half_at(half) + 1] = static_cast<uint32_t>(own.total_of_half);
+      if (half % 2 != 0) continue;
+      const float sum = own.scale * static_cast<float>(own.total_of_block);
+      words[chunk + block_at(half / 2)] = float_bits(own.scale);
+      words[chunk + block_at(half / 2) + 1] = float_bits(sum);
+    }
+  }
+
+ private:
+  __device__ static uint32_t block_at(uint32_t block) { return 64 + 2 * block; }
+  __device__ static uint32_t half_at(uint32_t half) { return 80 + 2 * half; }
+};
+
+__device__ inline int add_products(const uint32_t (&codes)[4], const uint4& x, int dot) {
+  const uint32_t x_codes[4] = {x.x, x.y, x.z, x.w};
   ASSAY_UNROLL
   for (int q = 0; q < 4; ++q) {
     dot = __dp4a(static_cast<int>(codes[q]), static_cast<int>(x_codes[q]), dot);
   }
-  sum = fmaf(static_cast<float>(dot), factor.scale * scale_and_sum.x, sum);
-  if constexpr (Type::kShift == Shift::kAdded) sum = fmaf(factor.shift, scale_and_sum.y, sum);
-  if constexpr (Type::kShift == Shift::kSubtracted) sum = fmaf(-factor.shift, scale_and_sum.y, sum);
-  return sum;
+  return dot;
 }
 
-// The halves that a thread of a row multiplies: of each chunk one, and one kApart elements on.
-template <int kApart>
-struct OwnHalves {
-  int first = first_half_of<kApart>(thread_of_row());
-  int second = first + kApart / kHalf;
-  int first_place = place_of_half(first);
-  int second_place = place_of_half(second);
+template <class Type>
+__device__ float add_shift(const Factor& factor, float sum_of_x, float lane) {
+  if constexpr (Type::kShift == Shift::kAdded) return fmaf(factor.shift, sum_of_x, lane);
+  if constexpr (Type::kShift == Shift::kSubtracted) return fmaf(-factor.shift, sum_of_x, lane);
+  return lane;
+}
 
-  template <class Type, class Words>
-  __device__ void multiply(const uint32_t (&codes)[2][4], const Factor (&factors)[2],
-                           const Halves<Words>& x, int done, TwoLanes<float>& sums) const {
-    sums.first =
-        add_half<Type>(codes[0], factors[0], x, done + first_place, done + first, sums.first);
-    sums.second =
-        add_half<Type>(codes[1], factors[1], x, done + second_place, done + second, sums.second);
+// The halves of each chunk that a thread of a row multiplies: one, and one kHalvesApart elements
+// on.
+template <class Type>
+class OwnHalves {
+ public:
+  __device__ uint32_t element() const { return first_ * kHalf; }
+
+ protected:
+  static constexpr uint32_t kApart = kHalvesApart<Type> / kHalf;
+
+  // A half's number is the thread's with a 0, or a 1, put in for one bit.
+  uint32_t thread_ = opaque(static_cast<uint32_t>(thread_of_row()));
+  uint32_t first_ = thread_ / kApart * 2 * kApart + thread_ % kApart;
+  uint32_t second_ = first_ + kApart;
+  uint32_t first_place_ = place_of_half(first_);
+  uint32_t second_place_ = place_of_half(second_);
+};
+
+// Of types with one scale for a block: thread t has block t of each chunk. Where its halves stand
+// in different bytes, it multiplies one of them and one of its neighbour's.
+template <class Type>
+class OwnBlock : public OwnHalves<Type> {
+  using Own = OwnHalves<Type>;
+
+ public:
+  // Of each chunk, the first whose factor the thread needs.
+  __device__ uint32_t factor_element() const { return Own::thread_ * kActivationBlock; }
+
+  // All threads of the warp must call it if the halves are 32 elements apart.
+  template <class Words>
+  __device__ void multiply(const uint32_t (&codes)[2][4], const Factor& factor,
+                           const Int8Blocks<Words>& x, int chunk) {
+    const uint32_t block = Own::thread_;
+    const uint4 first = x.codes(chunk, Own::first_place_);
+    const uint4 second = x.codes(chunk, Own::second_place_);
+    int dot = add_products(codes[0], first, 0);
+    if constexpr (Own::kApart == 1) {
+      dot = add_products(codes[1], second, dot);
+    } else {
+      const int of_next = add_products(codes[1], second, 0);
+      const bool is_odd = block % 2 != 0;
+      dot = (is_odd ? of_next : dot) + __shfl_xor_sync(0xFFFFFFFFU, is_odd ? dot : of_next, 1);
+    }
+    if constexpr (Type::kOffset != 0) {
+      dot -= Type::kOffset *
+             (x.half_factor(chunk, 2 * block).total + x.half_factor(chunk, 2 * block + 1).total);
+    }
+    if constexpr (Type::kShift == Shift::kNone) {
+      lane_ = fmaf(static_cast<float>(dot), factor.scale * x.scale(chunk, block), lane_);
+    } else {
+      const float2 of_x = x.scale_and_sum(chunk, block);
+      lane_ = fmaf(static_cast<float>(dot), factor.scale * of_x.x, lane_);
+      lane_ = add_shift<Type>(factor, of_x.y, lane_);
+    }
   }
+
+  __device__ float sum() const { return sum_of_eight(lane_); }
+
+ private:
+  static_assert(Own::kApart <= 2);
+
+  float lane_ = 0.0F;
+};
+
+// Of types with two scales for a block.
+template <class Type>
+class OwnScaledHalves : public OwnHalves<Type> {
+  using Own = OwnHalves<Type>;
+
+ public:
+  template <class Words>
+  __device__ void multiply(const uint32_t (&codes)[2][4], const Factor (&factors)[2],
+                           const Int8Blocks<Words>& x, int chunk) {
+    lanes_.first = add_half(codes[0], x.codes(chunk, Own::first_place_), factors[0],
+                            x.half_factor(chunk, Own::first_), lanes_.first);
+    lanes_.second = add_half(codes[1], x.codes(chunk, Own::second_place_), factors[1],
+                             x.half_factor(chunk, Own::second_), lanes_.second);
+  }
+
+  // Half h of block j is in lane j / 4 * 8 + h * 4 + j % 4. Lanes 8, 4, 2 and 1 apart have halves
+  // 8, 1, 4 and 2 apart.
+  __device__ float sum() const { return sum_of_two(lanes_, Own::kApart, {8, 1, 4, 2}); }
+
+ private:
+  __device__ static float add_half(const uint32_t (&codes)[4], const uint4& x, const Factor& factor,
+                                   const HalfFactor& of_x, float lane) {
+    const int dot = add_products(codes, x, -Type::kOffset * of_x.total);
+    lane = fmaf(static_cast<float>(dot), factor.scale * of_x.scale, lane);
+    return add_shift<Type>(factor, of_x.scale * static_cast<float>(of_x.total), lane);
+  }
+
+  TwoLanes<float> lanes_;
 };
 
 template <class Type, class Words>
-__device__ TwoLanes<float> multiply_row_int8(const Rows& rows, int64_t row, Stage& stage,
-                                             const Halves<Words>& x) {
-  const OwnHalves<kHalvesApart<Type>> own;
+__device__ float multiply_row_int8(const Rows& rows, int64_t row, Stage& stage,
+                                   const Int8Blocks<Words>& x) {
+  std::conditional_t<Type::kTwoScales, OwnScaledHalves<Type>, OwnBlock<Type>> own;
   RowReader<Type, kRowThreads> reader(rows, row, stage);
-  const auto element = static_cast<uint32_t>(own.first * kHalf);
-  TwoLanes<float> sums;
+  const uint32_t element = own.element();
+  const uint32_t in_block = Type::kElements == 32 ? 0 : element % Type::kElements;
   ASSAY_NO_UNROLL
   for (int first = 0; first < rows.columns; first += kChunk<Type>) {
     const uint8_t* chunk = reader.next();
-    if (first + own.first * kHalf >= rows.columns) continue;
-    const TwoHalves<Type> halves(chunk + element / Type::kElements * Type::kBytes,
-                                 Type::kElements == 32 ? 0 : element % Type::kElements);
-    own.template multiply<Type>(halves.codes, halves.factors, x, first / kHalf, sums);
+    const bool may_end = Type::kElements < kChunk<Type>;
+    if (may_end && first + static_cast<int>(element) >= rows.columns) continue;
+    const uint8_t* block = chunk + element / Type::kElements * Type::kBytes;
+    const TwoHalves<Type> halves(block, in_block);
+    if constexpr (Type::kTwoScales) {
+      const Factor factors[2] = {
+          Type::factor(block, in_block / Type::kGroup),
+          Type::factor(block, (in_block + kHalvesApart<Type>) / Type::kGroup)};
+      own.multiply(halves.codes, factors, x, first / kChunk<Type>);
+    } else {
+      const uint32_t group = own.factor_element() % Type::kElements / Type::kGroup;
+      own.multiply(halves.codes, Type::factor(block, group), x, first / kChunk<Type>);
+    }
   }
-  return sums;
+  return own.sum();
 }
 
 // Q4_K and Q5_K: a thread reads what it needs where it is, kAhead blocks before it is multiplied.
 template <class Type, class Words>
-__device__ TwoLanes<float> multiply_aligned_row(const Rows& rows, int64_t row,
-                                                const Halves<Words>& x) {
+__device__ float multiply_aligned_row(const Rows& rows, int64_t row, const Int8Blocks<Words>& x) {
   constexpr int kAhead = KHalves<Type>::kHasHighBits ? 3 : 4;
-  const OwnHalves<kHalvesApart<Type>> own;
-  const typename KHalves<Type>::Place place(static_cast<uint32_t>(own.first * kHalf));
+  OwnBlock<Type> own;
+  const typename KHalves<Type>::Place place(own.element(), own.factor_element() / Type::kGroup);
   Global<const uint8_t> next = rows.data.from(row * rows.stride);
   const int n_blocks = rows.columns / Type::kElements;
   KHalves<Type> ahead[kAhead];
@@ -179,7 +259,6 @@ __device__ TwoLanes<float> multiply_aligned_row(const Rows& rows, int64_t row,
   for (int i = 0; i < kAhead; ++i) {
     if (i < n_blocks) ahead[i].load(next, int64_t{i} * Type::kBytes, place);
   }
-  TwoLanes<float> sums;
   ASSAY_NO_UNROLL
   for (int first = 0; first < n_blocks; first += kAhead) {
     next = next.from(kAhead * Type::kBytes);
@@ -187,30 +266,29 @@ __device__ TwoLanes<float> multiply_aligned_row(const Rows& rows, int64_t row,
     for (int i = 0; i < kAhead; ++i) {
       if (first + i >= n_blocks) break;
       uint32_t codes[2][4];
-      Factor factors[2];
-      ahead[i].unpack(place, codes, factors);
-      own.template multiply<Type>(codes, factors, x, (first + i) * (Type::kElements / kHalf), sums);
+      Factor factor;
+      ahead[i].unpack(place, codes, factor);
+      own.multiply(codes, factor, x, first + i);
       if (first + i + kAhead < n_blocks) ahead[i].load(next, int64_t{i} * Type::kBytes, place);
     }
   }
-  return sums;
+  return own.sum();
 }
 
 // As dot_row(), of types that are stored in blocks.
 template <int kTypes, class Words>
-__device__ float dot_row_int8(const Rows& rows, int64_t row, Stage& stage, const Halves<Words>& x) {
-  TwoLanes<float> sums;
-  int apart = 1;
+__device__ float dot_row_int8(const Rows& rows, int64_t row, Stage& stage,
+                              const Int8Blocks<Words>& x) {
+  float sum = 0.0F;
   with_type<kTypes>(rows.type, [&](auto type) {
     using Type = decltype(type);
     if constexpr (std::is_same_v<Type, Q4_K> || std::is_same_v<Type, Q5_K>) {
-      sums = multiply_aligned_row<Type>(rows, row, x);
+      sum = multiply_aligned_row<Type>(rows, row, x);
     } else {
-      sums = multiply_row_int8<Type>(rows, row, stage, x);
+      sum = multiply_row_int8<Type>(rows, row, stage, x);
     }
-    apart = kLanesApart<kHalvesApart<Type>>;
   });
-  return with_bias(rows, row, sum_of_two(sums, apart));
+  return with_bias(rows, row, sum);
 }
 
 }  // namespace assay::ASSAY_DEVICE

@@ -21,6 +21,9 @@
 // - load_weights<T, kReaders>(global bytes, offset): a T at a multiple of its size that no kernel
 //   writes, which so many threads read alike.
 // - half_to_float(bits): a binary16.
+// - opaque(n): n, of which the compiler does not know that it never changes. What follows from it
+// is
+//   then computed where it is needed, and not kept in registers over a loop around that.
 // - multiply_16x16x8(a, b, sums): the tensor cores' product of whole numbers, by all lanes of a
 // warp
 //   (PTX mma.m16n8k16). Lane 4g + t brings in a[i] the bytes 4t to 4t + 3 of row g + 8i of sixteen,
@@ -139,6 +142,11 @@ __device__ inline T load_as(Bytes address) {
 
 __device__ inline float half_to_float(uint16_t half) {
   return __half2float(__ushort_as_half(half));
+}
+
+__device__ inline uint32_t opaque(uint32_t n) {
+  asm volatile("" : "+r"(n));
+  return n;
 }
 
 __device__ inline void multiply_16x16x8(const uint32_t (&a)[2], uint32_t b, int32_t (&sums)[4]) {

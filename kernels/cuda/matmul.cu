@@ -8,8 +8,8 @@ namespace {
 
 constexpr unsigned kMaxGridY = 65535;
 
-using RoundedHalves = Halves<Global<uint32_t>>;
-using RoundedBlocks = Int16Blocks<Global<uint32_t>>;
+using Int8Vector = Int8Blocks<Global<uint32_t>>;
+using Int16Vector = Int16Blocks<Global<uint32_t>>;
 
 // The row of this group is computed by dot(row).
 template <class Dot>
@@ -29,7 +29,8 @@ __global__ void matmul_kernel(Rows rows, Global<const float> x, Global<float> ou
 }
 
 template <int kTypes>
-__global__ void int8_matmul_kernel(Rows rows, Halves<Global<const uint32_t>> x, Global<float> out) {
+__global__ void int8_matmul_kernel(Rows rows, Int8Blocks<Global<const uint32_t>> x,
+                                   Global<float> out) {
   ASSAY_STAGE(stage, kGroups, 0);
   multiply_own_row(rows, out,
                    [&](int64_t row) { return dot_row_int8<kTypes>(rows, row, stage, x); });
@@ -57,22 +58,23 @@ __global__ void get_rows_kernel(Rows table, Global<const int32_t> ids, Global<fl
 size_t vectors_bytes(int64_t columns, int64_t n_tokens, Rounding rounding) {
   if (n_tokens > 1) return tiles_bytes(columns, n_tokens, rounding);
   if (rounding == Rounding::kNone) return 0;
-  const int words = rounding == Rounding::kInt8 ? RoundedHalves::words_of(columns)
-                                                : RoundedBlocks::words_of(columns);
+  const int words =
+      rounding == Rounding::kInt8 ? Int8Vector::words_of(columns) : Int16Vector::words_of(columns);
   return static_cast<size_t>(words) * sizeof(uint32_t);
 }
 
 Vectors vectors_of(Device& device, const float* x, int64_t columns, int64_t n_tokens,
                    Rounding rounding, void* scratch) {
   const Global<uint32_t> words = static_cast<uint32_t*>(scratch);
+  const LaunchShape a_thread_each_four = one_thread_each(activation_blocks(columns) * 8);
   if (n_tokens > 1) {
     arrange_tiles(device, x, columns, n_tokens, rounding, scratch);
   } else if (rounding == Rounding::kInt8) {
-    ASSAY_LAUNCH(device, one_thread_each(columns / kHalf), (quantize_kernel<RoundedHalves>), x,
-                 RoundedHalves::of(words, columns));
+    ASSAY_LAUNCH(device, a_thread_each_four, (quantize_kernel<Int8Vector>), x,
+                 Int8Vector::of(words, columns));
   } else if (rounding == Rounding::kInt16) {
-    ASSAY_LAUNCH(device, one_thread_each(int16_blocks(columns) * 8),
-                 (quantize_kernel<RoundedBlocks>), x, RoundedBlocks::of(words, columns));
+    ASSAY_LAUNCH(device, a_thread_each_four, (quantize_kernel<Int16Vector>), x,
+                 Int16Vector::of(words, columns));
   } else {
     return {x, n_tokens, rounding};
   }
@@ -92,7 +94,7 @@ void multiply_vector(Device& device, const MatmulCall& call, const Vectors& x) {
     if constexpr ((kTypes & kPlain) == 0) {
       if (x.rounding == Rounding::kInt8) {
         ASSAY_LAUNCH(device, shape, (int8_matmul_kernel<kTypes>), rows,
-                     Halves<Global<const uint32_t>>::of(words, rows.columns), call.out);
+                     Int8Blocks<Global<const uint32_t>>::of(words, rows.columns), call.out);
         return;
       }
     }

@@ -40,22 +40,32 @@ struct TwoLanes {
   Number second{};
 };
 
-// The sum of sixteen lanes, of which thread t of eight has two, `apart` apart: the first at t with
-// a 0 put in for the bit `apart` of the lane's number. In each thread, in the order of sum_lanes().
-// All threads of the warp must call it, with one `apart`.
+// The sum of sixteen lanes by a tree that adds those whose numbers are `distances` apart, one after
+// the other. Thread t of a row has two: the first at t with a 0 put in for the bit `apart` of a
+// lane's number, the second with a 1. All threads of the warp must call it.
 template <class Number>
-__device__ Number sum_of_two(TwoLanes<Number> sums, int apart) {
+__device__ Number sum_of_two(TwoLanes<Number> sums, int apart, const int (&distances)[4]) {
   ASSAY_UNROLL
-  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-    if (distance == apart) {
+  for (int i = 0; i < 4; ++i) {
+    if (distances[i] == apart) {
       sums.first = sums.first + sums.second;
       continue;
     }
-    const int threads = distance > apart ? distance / 2 : distance;
+    const int threads = distances[i] > apart ? distances[i] / 2 : distances[i];
     sums.first = sums.first + __shfl_xor_sync(0xFFFFFFFFU, sums.first, threads);
     sums.second = sums.second + __shfl_xor_sync(0xFFFFFFFFU, sums.second, threads);
   }
   return sums.first;
+}
+
+// The sum of eight lanes, of which thread t of a row has lane t, in each thread. All threads of the
+// warp must call it.
+__device__ inline float sum_of_eight(float lane) {
+  ASSAY_UNROLL
+  for (int distance = kRowThreads / 2; distance > 0; distance /= 2) {
+    lane = lane + __shfl_xor_sync(0xFFFFFFFFU, lane, distance);
+  }
+  return lane;
 }
 
 // The thread's share of a row that is stored in blocks: of elements 2t, 2t + 1, 2t + 16, ...
@@ -149,13 +159,13 @@ __device__ float dot_row(const Rows& rows, int64_t row, Stage& stage, const Vect
       with_type<kTypes & kPlain>(rows.type, [&](auto type) {
         sums = multiply_plain_row<decltype(type), Number>(rows, row, x);
       });
-      return with_bias(rows, row, sum_of_two(sums, 1));
+      return with_bias(rows, row, sum_of_two(sums, 1, {8, 4, 2, 1}));
     }
   }
   TwoLanes<float> sums;
   with_type<kTypes & ~kPlain>(
       rows.type, [&](auto type) { sums = multiply_row<decltype(type)>(rows, row, stage, x); });
-  return with_bias(rows, row, sum_of_two(sums, 1));
+  return with_bias(rows, row, sum_of_two(sums, 1, {8, 4, 2, 1}));
 }
 
 // Element `column` of row `row`.

@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "kernels/cuda/int16_tiles.h"
+#include "kernels/cuda/int8_tiles.h"
 #include "kernels/cuda/ops.h"
 
 // Products of a matrix with several tokens.
@@ -20,47 +21,61 @@ __global__ void arrange_kernel(Global<const float> x, int64_t n_tokens, int64_t 
       token < n_tokens ? x[token * columns + column] : 0.0F;
 }
 
-__global__ void quantize_tiles_kernel(Global<const float> x, int64_t n_tokens, int64_t columns,
-                                      int64_t count, Global<uint32_t> codes,
-                                      Global<float> factors) {
+// What a thread rounds of tiles: eight neighbouring threads have a block of a token.
+struct FourOfTile {
+  int four;       // of the block's
+  int in_tile;    // the token
+  int64_t block;  // of those of all tiles
+  int64_t token;
+  int64_t column;  // the first
+
+  __device__ FourOfTile(int64_t i, int64_t columns)
+      : four(static_cast<int>(i % 8)),
+        in_tile(static_cast<int>(i / 8 % kTile)),
+        block(i / 8 / kTile),
+        token(block / activation_blocks(columns) * kTile + in_tile),
+        column(block % activation_blocks(columns) * kActivationBlock + four * 4) {}
+};
+
+__global__ void quantize_int8_tiles_kernel(Global<const float> x, int64_t n_tokens, int64_t columns,
+                                           int64_t count, Global<uint32_t> codes,
+                                           Global<float> scales, Global<float> sums,
+                                           Global<float> sums_of_halves) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= count) return;
-  const int64_t n_halves = columns / kHalf;
-  const auto in_tile = static_cast<int>(i % kTile);
-  const int64_t half = i / kTile % n_halves;
-  const int64_t tile = i / kTile / n_halves;
-  const int64_t token = tile * kTile + in_tile;
-  const QuantizedHalf own = quantize_half(
-      [&](int e) { return token < n_tokens ? x[token * columns + half * kHalf + e] : 0.0F; });
-  const int64_t first = (tile * n_halves + half) * kTile;
-  ASSAY_UNROLL
-  for (int t = 0; t < 4; ++t) {
-    codes[(first + in_tile % 8 * 4 + t) * 4 + in_tile / 8] = own.codes[t];
+  const FourOfTile at(i, columns);
+  float4 values = {};
+  if (at.token < n_tokens) values = load_from<float4>(x, at.token * columns + at.column);
+  const Int8Four own({values.x, values.y, values.z, values.w});
+  const int64_t half = 2 * at.block + at.four / 4;
+  codes[(half * kTileWarp + at.in_tile % 8 * 4 + at.four % 4) * 4 + at.in_tile / 8] = own.codes;
+  const int place = place_of_token(at.in_tile);
+  if (at.four % 4 == 0) {
+    sums_of_halves[half * kTile + place] = own.scale * static_cast<float>(own.total_of_half);
   }
-  const int64_t pair = first / 2 + in_tile / 8 * 4 + in_tile % 8 / 2;
-  factors[pair * 4 + in_tile % 2] = own.scale;
-  factors[pair * 4 + 2 + in_tile % 2] = own.sum;
+  if (at.four != 0) return;
+  scales[at.block * kTile + place] = own.scale;
+  sums[at.block * kTile + place] = own.scale * static_cast<float>(own.total_of_block);
 }
 
-// Eight neighbouring threads have a block, four elements each.
 __global__ void quantize_int16_tiles_kernel(Global<const float> x, int64_t n_tokens,
                                             int64_t columns, int64_t count, Global<uint32_t> codes,
                                             Global<float> scales) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= count) return;
-  const int64_t n_blocks = int16_blocks(columns);
-  const auto four = static_cast<int>(i % 8);
-  const auto in_tile = static_cast<int>(i / 8 % kTile);
-  const int64_t block = i / 8 / kTile;  // of those of all tiles
-  const int64_t token = block / n_blocks * kTile + in_tile;
-  const int64_t first = block % n_blocks * kInt16Block + four * 4;
-  const QuantizedFour own = quantize_four([&](int e) {
-    return token < n_tokens && first + e < columns ? x[token * columns + first + e] : 0.0F;
-  });
-  const int64_t part = (block * kSide + in_tile / 8) * kTileWarp + in_tile % 8 * kParts + four / 2;
-  codes[part * 4 + four % 2] = own.codes.high;
-  codes[part * 4 + 2 + four % 2] = own.codes.low;
-  if (four == 0) scales[block * kTile + place_of_token(in_tile)] = own.scale;
+  const FourOfTile at(i, columns);
+  float values[4] = {};
+  ASSAY_UNROLL
+  for (int e = 0; e < 4; ++e) {
+    if (at.token >= n_tokens || at.column + e >= columns) break;
+    values[e] = x[at.token * columns + at.column + e];
+  }
+  const Int16Four own(values);
+  const int64_t part =
+      (at.block * kSide + at.in_tile / 8) * kTileWarp + at.in_tile % 8 * kParts + at.four / 2;
+  codes[part * 4 + at.four % 2] = own.codes.high;
+  codes[part * 4 + 2 + at.four % 2] = own.codes.low;
+  if (at.four == 0) scales[at.block * kTile + place_of_token(at.in_tile)] = own.scale;
 }
 
 // Exact math, and F32. Each thread takes one row's weight, and gives it to those who need it.
@@ -84,10 +99,11 @@ __device__ void add_products(const Rows& rows, int64_t first_row, Stage& stage, 
       } else {
         mine = Type::value(block);
       }
-      const int64_t at = ((tile * rows.columns + first + element) * 4 + own.lane % 4) * 2;
-      const float4 low = x.x[at];
-      const float4 high = x.x[at + 1];
-      const Number of_tokens[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+      TokenFloats floats;
+      floats.load(x.x, (tile * rows.columns + first + element) * 8, own.lane);
+      Number of_tokens[8];
+      ASSAY_UNROLL
+      for (int token = 0; token < 8; ++token) of_tokens[token] = floats.of[token / 2][token % 2];
       ASSAY_UNROLL
       for (int i = 0; i < kSide; ++i) {
         const Number w = __shfl_sync(0xFFFFFFFFU, mine, own.row(i));
@@ -101,69 +117,13 @@ __device__ void add_products(const Rows& rows, int64_t first_row, Stage& stage, 
   }
 }
 
-// Codes that are `kOffset` too large, each from 0 to 127, as signed bytes.
-template <int kOffset>
-__device__ uint32_t signed_bytes(uint32_t codes) {
-  if constexpr (kOffset == 0) return codes;
-  constexpr uint32_t kEach = 0x01010101U;
-  return ((codes | 0x80U * kEach) - static_cast<uint32_t>(kOffset) * kEach) ^ 0x80U * kEach;
-}
-
-// Fast math. A warp has one half of each chunk: sixteen products that have one scale.
+// Fast math.
 template <class Type, class Number>
 __device__ void add_products(const Rows& rows, int64_t first_row, Stage& stage, const Int8Tiles& x,
                              int64_t tile, int n_tokens, TileSums<Number>& sums) {
-  const ThreadInTile own;
-  const int half = half_of_lane(own.warp);
-  const int n_halves = rows.columns / kHalf;
-  const int element = half * kHalf;
-  TileRows<Type> weights(rows, first_row, stage);
-  uint32_t begins[kSide];
-  ASSAY_UNROLL
-  for (int i = 0; i < kSide; ++i) begins[i] = weights.begin_of(own.row(i));
-  ASSAY_NO_UNROLL
-  for (int first = 0; first < rows.columns; first += kChunk<Type>) {
-    const int n = rows.columns - first < kChunk<Type> ? rows.columns - first : kChunk<Type>;
-    const int64_t at = tile * n_halves + (element < n ? first / kHalf + half : 0);
-    const uint4 x_codes = x.codes[at * kTileWarp + own.lane];
-    float4 x_factors[kSide];
-    ASSAY_UNROLL
-    for (int j = 0; j < kSide; ++j) x_factors[j] = x.factors[(at * kSide + j) * 4 + own.lane % 4];
-    weights.next(n);
-    if (element >= n) continue;
-    uint32_t codes[kSide];
-    Factor factors[kSide];
-    ASSAY_UNROLL
-    for (int i = 0; i < kSide; ++i) {
-      const uint8_t* block = weights.block(own.row(i), begins[i], first / kChunk<Type>, element);
-      codes[i] = signed_bytes<Type::kOffset>(
-          Type::four_codes(block, element % Type::kElements + own.lane % 4 * 4));
-      factors[i] = weights.factor(own.row(i), element);
-      if constexpr (Type::kShift == Shift::kSubtracted) factors[i].shift = -factors[i].shift;
-    }
-    const uint32_t of_tokens[kSide] = {x_codes.x, x_codes.y, x_codes.z, x_codes.w};
-    ASSAY_UNROLL
-    for (int j = 0; j < kSide; ++j) {
-      if (8 * j >= n_tokens) break;
-      const float scales[2] = {x_factors[j].x, x_factors[j].y};
-      const float shifts[2] = {x_factors[j].z, x_factors[j].w};
-      ASSAY_UNROLL
-      for (int i = 0; i < kSide; i += 2) {
-        const uint32_t two[2] = {codes[i], codes[i + 1]};
-        int32_t dots[4] = {kZeroBits, kZeroBits, kZeroBits, kZeroBits};
-        multiply_16x16x8(two, of_tokens[j], dots);
-        ASSAY_UNROLL
-        for (int d = 0; d < 4; ++d) {
-          const Factor& factor = factors[i + d / 2];
-          float& sum = sums.of[i + d / 2][j][d % 2];
-          sum = fmaf(__int_as_float(dots[d]) - kZero, factor.scale * scales[d % 2], sum);
-          if constexpr (Type::kShift != Shift::kNone) {
-            sum = fmaf(factor.shift, shifts[d % 2], sum);
-          }
-        }
-      }
-    }
-  }
+  Int8Lane<Type> own(rows, first_row, stage, x, tile, n_tokens);
+  own.multiply();
+  own.store(sums);
 }
 
 // Fast math of F16 and BF16.
@@ -249,51 +209,52 @@ int64_t tiles_of(int64_t n_tokens) {
   return (n_tokens + kTile - 1) / kTile;
 }
 
-// Of tiles of whole numbers the codes come first, then the factors.
-struct TileBytes {
-  size_t codes;
-  size_t factors;
-};
+// Of tiles of whole numbers: the codes come first, then a scale for each block of each token, then,
+// of 8 bits, the sums of blocks and of halves.
+struct TilesLayout {
+  size_t codes;   // bytes
+  size_t scales;  // bytes
+  size_t all;
 
-TileBytes bytes_of_tiles(int64_t columns, int64_t n_tokens, Rounding rounding) {
-  const auto tokens = static_cast<size_t>(tiles_of(n_tokens) * kTile);
-  const auto halves = static_cast<size_t>(columns / kHalf);
-  const auto blocks = static_cast<size_t>(int16_blocks(columns));
-  if (rounding == Rounding::kInt8) {
-    return {tokens * halves * kHalf, tokens * halves * 2 * sizeof(float)};
+  TilesLayout(int64_t columns, int64_t n_tokens, Rounding rounding) {
+    const auto blocks =
+        static_cast<size_t>(tiles_of(n_tokens) * kTile * activation_blocks(columns));
+    const size_t code_bytes = rounding == Rounding::kInt8 ? 1 : 2;
+    codes = blocks * kActivationBlock * code_bytes;
+    scales = blocks * sizeof(float);
+    all = codes + scales * (rounding == Rounding::kInt8 ? 4 : 1);
   }
-  if (rounding == Rounding::kInt16) {
-    return {tokens * blocks * kInt16Block * 2, tokens * blocks * sizeof(float)};
-  }
-  return {tokens * static_cast<size_t>(columns) * sizeof(float), 0};
-}
+};
 
 }  // namespace
 
 size_t tiles_bytes(int64_t columns, int64_t n_tokens, Rounding rounding) {
-  const TileBytes bytes = bytes_of_tiles(columns, n_tokens, rounding);
-  return bytes.codes + bytes.factors;
+  if (rounding == Rounding::kNone) {
+    return static_cast<size_t>(tiles_of(n_tokens) * kTile * columns) * sizeof(float);
+  }
+  return TilesLayout(columns, n_tokens, rounding).all;
 }
 
 void arrange_tiles(Device& device, const float* x, int64_t columns, int64_t n_tokens,
                    Rounding rounding, void* tiles) {
   const int64_t tokens = tiles_of(n_tokens) * kTile;
-  auto* codes = static_cast<uint8_t*>(tiles);
-  auto* words = reinterpret_cast<uint32_t*>(codes);
-  auto* factors =
-      reinterpret_cast<float*>(codes + bytes_of_tiles(columns, n_tokens, rounding).codes);
-  if (rounding == Rounding::kInt8) {
-    const int64_t count = tokens * (columns / kHalf);
-    ASSAY_LAUNCH(device, one_thread_each(count), quantize_tiles_kernel, x, n_tokens, columns, count,
-                 words, factors);
-  } else if (rounding == Rounding::kInt16) {
-    const int64_t count = tokens * int16_blocks(columns) * 8;
-    ASSAY_LAUNCH(device, one_thread_each(count), quantize_int16_tiles_kernel, x, n_tokens, columns,
-                 count, words, factors);
-  } else {
+  if (rounding == Rounding::kNone) {
     const int64_t count = tokens * columns;
     ASSAY_LAUNCH(device, one_thread_each(count), arrange_kernel, x, n_tokens, columns, count,
                  static_cast<float*>(tiles));
+    return;
+  }
+  const TilesLayout layout(columns, n_tokens, rounding);
+  auto* const codes = static_cast<uint32_t*>(tiles);
+  auto* const scales = reinterpret_cast<float*>(static_cast<uint8_t*>(tiles) + layout.codes);
+  const int64_t blocks = tokens * activation_blocks(columns);
+  const int64_t count = blocks * 8;
+  if (rounding == Rounding::kInt8) {
+    ASSAY_LAUNCH(device, one_thread_each(count), quantize_int8_tiles_kernel, x, n_tokens, columns,
+                 count, codes, scales, scales + blocks, scales + 2 * blocks);
+  } else {
+    ASSAY_LAUNCH(device, one_thread_each(count), quantize_int16_tiles_kernel, x, n_tokens, columns,
+                 count, codes, scales);
   }
 }
 
@@ -307,16 +268,18 @@ void multiply_tiles(Device& device, const MatmulCall& call, const Vectors& x) {
       0};
   const auto* tiles = static_cast<const uint8_t*>(x.data);
   const auto* codes = reinterpret_cast<const uint4*>(tiles);
-  const auto* factors = reinterpret_cast<const float4*>(
-      tiles + bytes_of_tiles(call.w.columns, x.n_tokens, x.rounding).codes);
+  const TilesLayout layout(call.w.columns, x.n_tokens, x.rounding);
+  const auto* scales = reinterpret_cast<const float4*>(tiles + layout.codes);
   if constexpr (kTypes == kHalfFloats) {
     ASSAY_LAUNCH(device, shape, (tile_kernel<Int16Tiles, kTypes, float>), rows,
-                 (Int16Tiles{codes, factors}), x.n_tokens, call.out);
+                 (Int16Tiles{codes, scales}), x.n_tokens, call.out);
   } else {
     if constexpr ((kTypes & kPlain) == 0) {
       if (x.rounding == Rounding::kInt8) {
+        const size_t count = layout.scales / sizeof(float4);
         ASSAY_LAUNCH(device, shape, (tile_kernel<Int8Tiles, kTypes, float>), rows,
-                     (Int8Tiles{codes, factors}), x.n_tokens, call.out);
+                     (Int8Tiles{codes, scales, scales + count, scales + 2 * count}), x.n_tokens,
+                     call.out);
         return;
       }
     }

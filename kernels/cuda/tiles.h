@@ -1,14 +1,12 @@
 #pragma once
 
-#include "kernels/cuda/int16.h"
-#include "kernels/cuda/int8.h"
 #include "kernels/cuda/products.h"
 
 // Products of a matrix with several tokens, by tiles of 32 rows and 32 tokens. A block computes a
 // tile. Each of its sixteen warps is one of the sixteen lanes of a dot product (lanes.h) for all
-// products of the tile, so that what one token's sum is does not depend on the others; the lanes
-// are added at the end. The rows go through the stage, as with one token: group r of the block
-// stages row r, and all warps read it.
+// products of the tile, or of eight for half of them, so that what one token's sum is does not
+// depend on the others; the lanes are added at the end. The rows go through the stage, as with one
+// token: group r of the block stages row r, and all warps read it.
 namespace assay::ASSAY_DEVICE {
 
 constexpr int kTile = 32;
@@ -28,37 +26,69 @@ struct ThreadInTile {
   __device__ int token(int j, int k) const { return 8 * j + lane % 4 * 2 + k; }
 };
 
-template <class Number>
+template <class Number, int kRowsOfThread = kSide>
 struct TileSums {
-  Number of[kSide][kSide][2];  // [i][j][k]
+  Number of[kRowsOfThread][kSide][2];  // [i][j][k]
 };
 
-// The tokens of a tile, column by column: of each 32 floats, of which thread 4g + t of a warp reads
-// those at 8t to 8t + 7.
+// The sums of a warp that has only half of the rows, the first or the last, to their places; the
+// others stay 0. So eight lanes are the sixteen: those of the first half's warps and of the last's.
+__device__ inline void store_half(int half, const TileSums<float, kSide / 2>& of_half,
+                                  TileSums<float>& sums) {
+  ASSAY_UNROLL
+  for (int i = 0; i < kSide; ++i) {
+    if (i / (kSide / 2) != half) continue;
+    ASSAY_UNROLL
+    for (int j = 0; j < kSide; ++j) {
+      sums.of[i][j][0] = of_half.of[i % (kSide / 2)][j][0];
+      sums.of[i][j][1] = of_half.of[i % (kSide / 2)][j][1];
+    }
+  }
+}
+
+// The tokens of a tile, column by column, at place_of_token().
 struct FloatTiles {
   Global<const float4> x;  // [tiles, columns, 8]
 };
 
-// The tokens of a tile, rounded to 8 bits, half by half.
+// The tokens of a tile, rounded to 8 bits. Of floats there is one for each token, at
+// place_of_token().
 struct Int8Tiles {
   // [tiles, halves, 32]: for each thread the bytes 4t to 4t + 3 of tokens g, g + 8, g + 16, g + 24.
   Global<const uint4> codes;
-  // [tiles, halves, j, t]: the scales of tokens 8j + 2t and 8j + 2t + 1, and then their sums.
-  Global<const float4> factors;
+  Global<const float4> scales;          // [tiles, blocks, 8]
+  Global<const float4> sums;            // [tiles, blocks, 8]: scale * total
+  Global<const float4> sums_of_halves;  // [tiles, halves, 8]
 };
 
 // The tokens of a tile as whole numbers of 14 bits (int16.h), block by block.
 struct Int16Tiles {
   // [tiles, blocks, 4, 32]: for thread 4g + t of a warp part t of tokens g, g + 8, g + 16, g + 24.
   Global<const uint4> codes;
-  // [tiles, blocks, 8]: of each 32 scales, of which thread 4g + t reads those at 8t to 8t + 7.
-  Global<const float4> scales;
+  Global<const float4> scales;  // [tiles, blocks, 8]: one for each token, at place_of_token()
 };
 
-// Where token `token` of a tile is in FloatTiles, and its scale in Int16Tiles.
+// Where token `token` of a tile is among 32 floats: those of the tokens whose products thread
+// 4g + t of a warp has are words t and t + 4 of eight, each in the order of j and k.
 __device__ inline int place_of_token(int token) {
-  return token % 8 / 2 * 8 + token / 8 * 2 + token % 2;
+  return token / 16 * 16 + token % 8 / 2 * 4 + token / 8 % 2 * 2 + token % 2;
 }
+
+// Those words of the eight from `first` on.
+struct TokenFloats {
+  float of[kSide][2];  // [j][k]
+
+  __device__ void load(const Global<const float4>& words, int64_t first, int thread) {
+    ASSAY_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      const float4 four = words[first + thread % 4 + 4 * i];
+      of[2 * i][0] = four.x;
+      of[2 * i][1] = four.y;
+      of[2 * i + 1][0] = four.z;
+      of[2 * i + 1][1] = four.w;
+    }
+  }
+};
 
 // The rows of a tile on their way through the stage.
 template <class Type>

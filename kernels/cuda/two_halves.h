@@ -8,10 +8,22 @@
 // them: each byte is read once.
 namespace assay::ASSAY_DEVICE {
 
-// How many elements lie between the two. Blocks of 32 have the low halves of their bytes first and
-// then the high ones; those of 256, runs of 32 elements, or Q6_K of 64.
+// How many elements lie between the two: 32 are the low halves of some bytes and then the high
+// ones, or bytes hold elements of several runs of 32, or in Q6_K of 64.
 template <class Type>
-constexpr int kHalvesApart = Type::kElements == 32 ? 16 : 32;
+constexpr int kHalvesApart = 16;
+template <>
+inline constexpr int kHalvesApart<Q2_K> = 32;
+template <>
+inline constexpr int kHalvesApart<Q3_K> = 32;
+template <>
+inline constexpr int kHalvesApart<Q4_K> = 32;
+template <>
+inline constexpr int kHalvesApart<Q5_K> = 32;
+template <>
+inline constexpr int kHalvesApart<Coded<coded::TQ1_0>> = 32;
+template <>
+inline constexpr int kHalvesApart<Coded<coded::TQ2_0>> = 32;
 template <>
 inline constexpr int kHalvesApart<Q6_K> = 64;
 
@@ -44,7 +56,6 @@ __device__ uint32_t bits_of_each(uint32_t bytes, uint32_t shift) {
 template <class Type>
 struct TwoHalves {
   uint32_t codes[2][4];
-  Factor factors[2];
 
   __device__ TwoHalves(const uint8_t* block, uint32_t i) {
     if constexpr (std::is_same_v<Type, Q2_K>) {
@@ -75,10 +86,6 @@ struct TwoHalves {
         codes[1][q] = Type::four_codes(block, i + kHalvesApart<Type> + 4 * q);
       }
     }
-    factors[0] = Type::factor(block, i / Type::kGroup);
-    factors[1] = Type::kGroup > kHalvesApart<Type>
-                     ? factors[0]
-                     : Type::factor(block, (i + kHalvesApart<Type>) / Type::kGroup);
   }
 
  private:
@@ -115,7 +122,8 @@ class KHalves {
  public:
   static constexpr bool kHasHighBits = std::is_same_v<Type, Q5_K>;
 
-  // The halves at elements i and i + 32 of any block.
+  // The halves at elements i and i + 32 of any block, and the factor of its elements
+  // [32 * group, 32 * group + 32).
   struct Place {
     uint32_t high_bit;
     uint32_t codes;
@@ -127,14 +135,14 @@ class KHalves {
     uint32_t mask_of_low;
     uint32_t mask_of_last;
 
-    __device__ explicit Place(uint32_t i)
+    __device__ Place(uint32_t i, uint32_t group)
         : high_bit(i / 32),
           codes(Type::kBytes - 128 + four_bits_byte(i)),
           high_bits(16 + i % 32),
-          shift(i % 128 / 32 * 8),
-          shift_of_low(i < 128 ? shift : shift + 2),
-          mask_of_low(i < 128 ? 0x3F3FU : 0x3030U),
-          mask_of_last(i < 128 ? 0 : 0x0F0FU) {}
+          shift(group % 4 * 8),
+          shift_of_low(group < 4 ? shift : shift + 2),
+          mask_of_low(group < 4 ? 0x3FU : 0x30U),
+          mask_of_last(group < 4 ? 0 : 0x0FU) {}
   };
 
   __device__ void load(const Global<const uint8_t>& row, int64_t at, const Place& place) {
@@ -143,7 +151,7 @@ class KHalves {
     codes_ = load_weights<uint4, 1>(row, at + place.codes);
   }
 
-  __device__ void unpack(const Place& place, uint32_t (&codes)[2][4], Factor (&factors)[2]) const {
+  __device__ void unpack(const Place& place, uint32_t (&codes)[2][4], Factor& factor) const {
     const uint32_t words[4] = {codes_.x, codes_.y, codes_.z, codes_.w};
     ASSAY_UNROLL
     for (int q = 0; q < 4; ++q) {
@@ -158,17 +166,12 @@ class KHalves {
         codes[1][q] |= bits_of_each<1>(high[q], place.high_bit + 1) << 4;
       }
     }
-    const uint32_t scales = (scales_.y >> place.shift_of_low & place.mask_of_low) |
-                            (scales_.w >> place.shift & place.mask_of_last);
-    const uint32_t mins = (scales_.z >> place.shift_of_low & place.mask_of_low) |
-                          (scales_.w >> place.shift >> 4 & place.mask_of_last);
-    const float scale = half_to_float(static_cast<uint16_t>(scales_.x));
-    const float min = half_to_float(static_cast<uint16_t>(scales_.x >> 16U));
-    ASSAY_UNROLL
-    for (int k = 0; k < 2; ++k) {
-      factors[k] = {scale * static_cast<float>(scales >> (8 * k) & 0xFFU),
-                    min * static_cast<float>(mins >> (8 * k) & 0xFFU)};
-    }
+    const uint32_t scale = (scales_.y >> place.shift_of_low & place.mask_of_low) |
+                           (scales_.w >> place.shift & place.mask_of_last);
+    const uint32_t min = (scales_.z >> place.shift_of_low & place.mask_of_low) |
+                         (scales_.w >> place.shift >> 4 & place.mask_of_last);
+    factor = {half_to_float(static_cast<uint16_t>(scales_.x)) * static_cast<float>(scale),
+              half_to_float(static_cast<uint16_t>(scales_.x >> 16U)) * static_cast<float>(min)};
   }
 
  private:

@@ -83,6 +83,7 @@ struct Blocks {
   static constexpr int kGroup = kFactorElements;
   static constexpr int kOffset = kCodeOffset;
   static constexpr Shift kShift = kShiftOf;
+  static constexpr bool kTwoScales = kGroup < 32;  // 32 elements have two, each half its own
 
   __device__ static float weight(Factor factor, int code) {
     const float scaled = factor.scale * static_cast<float>(code);

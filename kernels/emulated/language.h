@@ -438,6 +438,10 @@ inline float half_to_float(uint16_t half) {
   return float_from_f16(half);
 }
 
+inline uint32_t opaque(uint32_t n) {
+  return n;
+}
+
 inline float __int_as_float(int bits) {
   return float_from_bits(static_cast<uint32_t>(bits));
 }

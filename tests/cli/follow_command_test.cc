@@ -61,7 +61,7 @@ TEST_F(FollowCommand, ASplitAtATieIsPassedByFollowing) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_json(arguments);
   };
-  const std::vector<std::string> prompt = {"--tokens", "1,45,120", "-n", "20", "--ignore-eos"};
+  const std::vector<std::string> prompt = {"--tokens", "1,45,8", "-n", "20", "--ignore-eos"};
   std::vector<std::string> fast = prompt;
   fast.insert(fast.end(), {"--math", "fast"});
   const auto exact = log(ref, prompt);

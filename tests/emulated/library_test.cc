@@ -59,14 +59,12 @@ float largest_magnitude(auto first, auto last) {
   return largest;
 }
 
-// x as `fast` multiplies it with weights of this type: whole numbers times the scale of their
-// sixteen, or 32.
+// x as `fast` multiplies it with weights of this type: whole numbers times the scale of their 32.
 std::vector<float> rounded_activations(TensorType type, std::vector<float> x, int64_t columns) {
   const Rounding rounding = rounding_of(type);
   if (rounding == Rounding::kNone) return x;
-  const bool int8 = rounding == Rounding::kInt8;
-  const float most = int8 ? 127.0F : 8191.0F;
-  return rounded(std::move(x), columns, int8 ? 16 : 32, [&](auto first, auto last) {
+  const float most = rounding == Rounding::kInt8 ? 127.0F : 8191.0F;
+  return rounded(std::move(x), columns, 32, [&](auto first, auto last) {
     const float largest = largest_magnitude(first, last);
     for (; first != last; ++first) {
       *first = largest / most * std::nearbyint(*first * (most / largest));

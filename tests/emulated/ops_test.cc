@@ -176,6 +176,32 @@ TEST_P(OpTest, MatmulOfHalfFloatsOfAnySize) {
   }
 }
 
+// Blocks of 32 whose halves differ: the scale of a half alone, an infinity that only its own half
+// knows of, a total of the wrong half, a block that is not quite zero.
+TEST_P(OpTest, MatmulOfActivationsOfAnySize) {
+  constexpr int64_t kColumns = 768;
+  constexpr float kSizes[] = {1.0F, 1e-3F, 1e5F, 0.0F, 1e-31F, 2e-30F, 1e30F};
+  std::vector<float> x = Random(2).floats(4 * kColumns);
+  for (size_t i = 0; i < x.size(); ++i) x[i] *= kSizes[(i / 16 * 5 + i / 512) % 7];
+  x[2 * kColumns + 33] = std::nanf("");
+  x[3 * kColumns + 767] = -INFINITY;
+  for (const TensorType type : kAllTensorTypes) {
+    for (const int64_t n_tokens : {1, 4}) {
+      for (int64_t first = 0; first < 4; first += n_tokens) {
+        SCOPED_TRACE(std::string(tensor_type_info(type).name) + ", token " + std::to_string(first) +
+                     " and on");
+        const TestMatrix w(type, 5, kColumns);
+        expect_the_bits_of_the_cpu(n_tokens * w.rows, [&](Kernels& kernels, Arena& arena) {
+          float* out = arena.place(nothing(n_tokens * w.rows));
+          const float* input = arena.place(x) + first * kColumns;
+          kernels.run(MatmulCall{arena.place(w), nullptr, input, n_tokens, out});
+          return out;
+        });
+      }
+    }
+  }
+}
+
 // Vectors that are rounded for one kind of weights and multiplied with another.
 TEST_P(OpTest, MatmulsOfOneInputMayHaveWeightsOfAnyTypes) {
   constexpr int64_t kColumns = 512;

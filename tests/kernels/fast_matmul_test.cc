@@ -72,8 +72,7 @@ std::vector<double> rounded(const std::vector<float>& x, int64_t columns, Tensor
   std::vector<double> result(x.size());
   const bool in_8_bits = rounding_of(weights) == Rounding::kInt8;
   for (size_t row = 0; row < x.size(); row += static_cast<size_t>(columns)) {
-    round_row(x.data() + row, columns, in_8_bits ? 16 : 32, in_8_bits ? 127.0F : 8191.0F,
-              result.data() + row);
+    round_row(x.data() + row, columns, 32, in_8_bits ? 127.0F : 8191.0F, result.data() + row);
   }
   return result;
 }

@@ -37,11 +37,6 @@ inline int64_t padded_pair_blocks(int64_t columns) {
   return (pair_blocks(columns) + 7) / 8 * 8;
 }
 
-// The blocks that go into the same lane stand together where several rows and tokens are sorted.
-inline int64_t sorted_pair_block(int64_t j, int64_t padded) {
-  return j % 8 * (padded / 8) + j / 8;
-}
-
 // The exponents of the 16-bit types. Below `least`, all have its unit: of BF16 they would have one
 // that no float is.
 struct HalfUnits {
@@ -139,21 +134,13 @@ struct RoundedBlock {
   float scale;
 };
 
-// With what quantize_row (quantize.h) says of tiny values and NaN.
 ASSAY_ALWAYS_INLINE RoundedBlock round_block(const float* x) {
-  constexpr float kLeast = 1e-30F;
-  constexpr float kMost = 8191.0F;
-  const F32x16 first = load(x);
-  const F32x16 second = load(x + 16);
-  const auto magnitude = [](F32x16 a) { return max(a, sub(zero(), a)); };
-  const float largest = max_lane(max(magnitude(first), magnitude(second)));
-  const float poison = sum(add(mul(first, zero()), mul(second, zero())));
-  const bool counts = largest >= kLeast && poison == 0;
-  const F32x16 inverse = splat(counts ? kMost / largest : 0.0F);
-  const auto rounded = [&](F32x16 a) {
-    return counts ? add(mul(a, inverse), splat(kRounder)) : zero();
+  const BlockScale block = block_scale(largest_magnitude(x), 8191.0F);
+  if (!block.counts) return {zero(), zero(), block.scale};
+  const auto rounded = [&](const float* values) {
+    return add(mul(load(values), splat(block.inverse)), splat(kRounder));
   };
-  return {rounded(first), rounded(second), (counts ? largest / kMost : 0.0F) + poison};
+  return {rounded(x), rounded(x + kPairs), block.scale};
 }
 
 // put(j, block) of every block of x[columns].
@@ -227,20 +214,26 @@ ASSAY_ALWAYS_INLINE float dot_pair_row(const uint8_t* row, int64_t columns, cons
   return add_last(last.bytes(), last.n_blocks());
 }
 
-// Sixteen rows, sorted for many tokens.
-struct PairPanel {
-  // [padded blocks, 16 pairs, 16 rows, 2]: elements i and i + 16 of blocks at sorted_pair_block()
-  int16_t* codes;
-  float* unit;  // [padded blocks, 16 rows]
+// What panel.h asks of these products: 16 words of two numbers a block.
+struct PairTraits {
+  static constexpr bool kShifted = false;
+  static constexpr int32_t kOffset = 0;
+  static constexpr bool kTwoScales = false;
+  static constexpr int64_t kWords = kPairs;
+  static ASSAY_ALWAYS_INLINE I32x16 add_products(I32x16 sums, const uint8_t* rows,
+                                                 const uint8_t* x) {
+    return add_pair_products(sums, rows, x);
+  }
 };
 
+// A word has elements i and i + 16 of a block; the scale is the weights' unit.
 inline int64_t pair_panel_floats(int64_t columns) {
   return padded_pair_blocks(columns) * kPanelRows * (kPairs + 1);
 }
 
-inline PairPanel pair_panel(float* scratch, int64_t columns) {
-  return {reinterpret_cast<int16_t*>(scratch),
-          scratch + padded_pair_blocks(columns) * kPanelRows * kPairs};
+inline RowPanel pair_panel(float* scratch, int64_t columns) {
+  return {reinterpret_cast<uint8_t*>(scratch),
+          scratch + padded_pair_blocks(columns) * kPanelRows * kPairs, nullptr};
 }
 
 struct PanelPairs {
@@ -265,7 +258,7 @@ ASSAY_ALWAYS_INLINE void read_pair_blocks(const uint8_t* data, int64_t n, int64_
 
 template <class Type>
 void fill_pair_panel(const uint8_t* row, size_t stride, int64_t n_rows, int64_t columns,
-                     const PairPanel& panel) {
+                     const RowPanel& panel) {
   const int64_t padded = padded_pair_blocks(columns);
   PanelPairs rows = {};
   for (int64_t done = 0; done < columns; done += PairChunk::kElements) {
@@ -285,31 +278,27 @@ void fill_pair_panel(const uint8_t* row, size_t stride, int64_t n_rows, int64_t 
       }
     }
     for (int64_t p = 0; p < n; ++p) {
-      const int64_t place = sorted_pair_block(j + p, padded);
-      auto* const codes = reinterpret_cast<uint8_t*>(panel.codes + place * kPanelRows * kPairBlock);
+      const int64_t place = sorted_block(j + p, padded);
+      uint8_t* const codes = panel.codes + place * kPairs * kRowWordBytes;
 #pragma GCC unroll 2
       for (int64_t half = 0; half < 2; ++half) {
         uint8_t* places[8];
-        for (int64_t k = 0; k < 8; ++k) places[k] = codes + (8 * half + k) * 4 * kPanelRows;
+        for (int64_t k = 0; k < 8; ++k) places[k] = codes + (8 * half + k) * kRowWordBytes;
         transpose_rows(rows.codes[p][0] + 32 * half, kPairBytes, places);
       }
       for (int64_t r = 0; r < kPanelRows; ++r) {
-        panel.unit[place * kPanelRows + r] = rows.unit[r][p];
+        panel.scale[place * kPanelRows + r] = rows.unit[r][p];
       }
     }
   }
 }
 
 // The rounded rows of n tokens; n * pair_row_bytes() bytes in all.
-struct PairTile {
-  const int16_t* codes;  // [padded blocks, 16 pairs, n, 2], blocks at sorted_pair_block()
-  const float* scale;    // [padded blocks, n]
-};
-
-inline PairTile pair_tile(const uint8_t* bytes, int64_t n, int64_t columns) {
-  const int64_t blocks = n * padded_pair_blocks(columns);
-  return {reinterpret_cast<const int16_t*>(bytes),
-          reinterpret_cast<const float*>(bytes + blocks * kPairBytes)};
+inline TokenTile pair_tile(const uint8_t* bytes, int64_t n, int64_t columns) {
+  const int64_t all = padded_pair_blocks(columns) * n;
+  return {bytes,   reinterpret_cast<const float*>(bytes + all * kPairBytes),
+          nullptr, nullptr,
+          nullptr, nullptr};
 }
 
 inline void round_pair_tile(const float* x, int64_t n, int64_t columns, uint8_t* out) {
@@ -317,7 +306,7 @@ inline void round_pair_tile(const float* x, int64_t n, int64_t columns, uint8_t*
   auto* const scales = reinterpret_cast<float*>(out + n * padded * kPairBytes);
   for (int64_t t = 0; t < n; ++t) {
     round_blocks(x + t * columns, columns, [&](int64_t j, const RoundedBlock& block) {
-      const int64_t place = sorted_pair_block(j, padded);
+      const int64_t place = sorted_block(j, padded);
       uint8_t bytes[kPairBytes];
       store_pairs(bytes, pair_up(block.first, block.second));
       for (int64_t pair = 0; pair < kPairs; ++pair) {
@@ -325,60 +314,6 @@ inline void round_pair_tile(const float* x, int64_t n, int64_t columns, uint8_t*
       }
       scales[place * n + t] = block.scale;
     });
-  }
-}
-
-// One lane, blocks [place, end), of sixteen rows with kTokens tokens: out[kTokens, 16].
-template <int64_t kTokens>
-void multiply_pair_lane(const PairPanel& panel, const PairTile& x, int64_t place, int64_t end,
-                        float* out) {
-  F32x16 lanes[kTokens];
-#pragma GCC unroll 16
-  for (int64_t t = 0; t < kTokens; ++t) lanes[t] = zero();
-  for (; place < end; ++place) {
-    const int16_t* codes = panel.codes + place * kPairBlock * kPanelRows;
-    const int16_t* x_codes = x.codes + place * kPairBlock * kTokens;
-    I32x16 sums[kTokens];
-#pragma GCC unroll 16
-    for (int64_t t = 0; t < kTokens; ++t) sums[t] = splat_int(0);
-#pragma GCC unroll 16
-    for (int64_t pair = 0; pair < kPairs; ++pair) {
-#pragma GCC unroll 16
-      for (int64_t t = 0; t < kTokens; ++t) {
-        sums[t] = add_pair_products(sums[t], codes + pair * 2 * kPanelRows,
-                                    x_codes + 2 * (pair * kTokens + t));
-      }
-    }
-    const F32x16 unit = load(panel.unit + place * kPanelRows);
-#pragma GCC unroll 16
-    for (int64_t t = 0; t < kTokens; ++t) {
-      const F32x16 both = mul(unit, splat(x.scale[place * kTokens + t]));
-      lanes[t] = fma(to_float(sums[t]), both, lanes[t]);
-    }
-  }
-#pragma GCC unroll 16
-  for (int64_t t = 0; t < kTokens; ++t) store(out + t * kPanelRows, lanes[t]);
-}
-
-// As multiply_tokens() of panel.h.
-template <int64_t kTokens>
-void multiply_pair_tokens(const PairPanel& panel, int64_t n_rows, int64_t columns, const uint8_t* x,
-                          int64_t n_tokens, float* partial, float* out, int64_t stride) {
-  if constexpr (kTokens > 0) {
-    if (n_tokens < kTokens) {
-      return multiply_pair_tokens<kTokens - 1>(panel, n_rows, columns, x, n_tokens, partial, out,
-                                               stride);
-    }
-    const PairTile tile = pair_tile(x, kTokens, columns);
-    const int64_t blocks = pair_blocks(columns);
-    const int64_t each = padded_pair_blocks(columns) / 8;
-    constexpr int64_t kLane = kTokens * kPanelRows;
-    for (int64_t lane = 0; lane < 8; ++lane) {
-      const int64_t place = lane * each;
-      multiply_pair_lane<kTokens>(panel, tile, place, place + (blocks - lane + 7) / 8,
-                                  partial + lane * kLane);
-    }
-    store_lane_sums<kTokens, 8>(partial, n_rows, out, stride);
   }
 }
 

@@ -14,11 +14,12 @@
 
 // Products of weights with activations, both as whole numbers: of 8 bits, or of 14 (int16.h).
 //
-// The order of every sum of those of 8 bits: the products within a half of a block, 16 of them, are
-// whole numbers, exact in any order. Half h of block j then goes into lane half_place(j % 8) + 4h
-// of sixteen float lanes, by one fused multiply-add for its scale and, where the type has shifts,
-// one more. Lanes l and l + 8 are added, and these eight summed by the tree of sum(F32x8). With one
-// token a row's lanes lie in two registers; with many, sixteen rows lie in one (panel.h), and one
+// The order of every sum of those of 8 bits: the products within a block of 32 are whole numbers,
+// exact in any order. Block j then goes into lane j % 8 of eight float lanes, by one fused
+// multiply-add for its scale and, where the type has shifts, one more; the lanes are added by the
+// tree of sum(F32x8). Where the two halves of a block have scales of their own, half h goes into
+// lane half_place(j % 8) + 4h of sixteen, and lanes l and l + 8 are added first. With one token a
+// row's lanes lie in one register or two; with many, sixteen rows lie in one (panel.h), and one
 // lane is computed after the other.
 namespace assay::ASSAY_ISA {
 
@@ -33,16 +34,31 @@ ASSAY_ALWAYS_INLINE void add_chunk(const uint8_t* data, int64_t j, const Quantiz
   for (int64_t p = 0; p < kBlocks; ++p) {
     dots[p] = dot32<Type::kWide>(chunk.codes[p], x.codes + 32 * (j + p));
   }
-#pragma GCC unroll 2
-  for (int64_t i = 0; i < (kBlocks + 3) / 4; ++i) {
-    I32x8 sums = half_sums(dots[4 * i], dots[4 * i + 1], dots[4 * i + 2], dots[4 * i + 3]);
-    const int64_t at = 2 * j + 8 * i;
-    if constexpr (Type::kOffset != 0) {
-      constexpr int kShift = __builtin_ctz(Type::kOffset);
-      sums = sub(sums, shift_left<kShift>(load_ints(x.total + at)));
+  const auto less_offset = [](I32x8 sums, const int32_t* total) {
+    if constexpr (Type::kOffset == 0) {
+      return sums;
+    } else {
+      return sub(sums, shift_left<__builtin_ctz(Type::kOffset)>(load_ints(total)));
     }
-    lanes[i] = fma(to_float(sums), mul(chunk.scale[i], load8(x.scale + at)), lanes[i]);
-    if constexpr (Type::kShifted) lanes[i] = fma(chunk.shift[i], load8(x.sum + at), lanes[i]);
+  };
+  const F32x8 x_scale = load8(x.scale + j);
+  if constexpr (Type::kTwoScales) {
+    const F32x8 x_scales[2] = {first_four_twice(x_scale), last_four_twice(x_scale)};
+#pragma GCC unroll 2
+    for (int64_t i = 0; i < (kBlocks + 3) / 4; ++i) {
+      const int64_t at = 2 * j + 8 * i;
+      const I32x8 sums =
+          less_offset(half_sums(dots[4 * i], dots[4 * i + 1], dots[4 * i + 2], dots[4 * i + 3]),
+                      x.half_total + at);
+      lanes[i] = fma(to_float(sums), mul(chunk.scale[i], x_scales[i]), lanes[i]);
+      if constexpr (Type::kShifted) {
+        lanes[i] = fma(chunk.shift[i], load8(x.half_sum + at), lanes[i]);
+      }
+    }
+  } else {
+    const I32x8 sums = less_offset(all_sums(dots), x.total + j);
+    lanes[0] = fma(to_float(sums), mul(chunk.scale[0], x_scale), lanes[0]);
+    if constexpr (Type::kShifted) lanes[0] = fma(chunk.shift[0], load8(x.sum + j), lanes[0]);
   }
 }
 
@@ -68,7 +84,7 @@ ASSAY_ALWAYS_INLINE float dot_row(const uint8_t* row, int64_t columns, const Qua
     for (int64_t j = 0; j < whole; j += 8, row += kChunkBytes<Type>) add_whole_chunk(row, j);
   }
   if constexpr (kRest > 0) add_chunk<Type, kRest>(row, whole, x, lanes);
-  return sum(add(lanes[0], lanes[1]));
+  return sum(Type::kTwoScales ? add(lanes[0], lanes[1]) : lanes[0]);
 }
 
 // Activations in 8 bits, and room for the rows that they are multiplied with.
@@ -110,7 +126,8 @@ struct Int8Products : Int8Activations {
   static void multiply(float* panel, int64_t n_rows, int64_t columns, const uint8_t* x,
                        int64_t n_tokens, float* partial, float* out, int64_t stride) {
     multiply_tokens<typename Type::Traits, kIntegerTokens>(
-        row_panel(panel, columns), n_rows, columns, x, n_tokens, partial, out, stride);
+        row_panel(panel, columns), n_rows, columns / 32,
+        [&](int64_t n) { return token_tile(x, n, columns); }, n_tokens, partial, out, stride);
   }
   // Calls body(dot), where dot(row, x) is the product of a row with a token.
   template <class Body>
@@ -131,8 +148,9 @@ struct Int16Products : Int16Activations {
   }
   static void multiply(float* panel, int64_t n_rows, int64_t columns, const uint8_t* x,
                        int64_t n_tokens, float* partial, float* out, int64_t stride) {
-    multiply_pair_tokens<kIntegerTokens>(pair_panel(panel, columns), n_rows, columns, x, n_tokens,
-                                         partial, out, stride);
+    multiply_tokens<PairTraits, kIntegerTokens>(
+        pair_panel(panel, columns), n_rows, pair_blocks(columns),
+        [&](int64_t n) { return pair_tile(x, n, columns); }, n_tokens, partial, out, stride);
   }
   template <class Body>
   static void with_dot(int64_t columns, const Body& body) {

@@ -10,43 +10,53 @@
 
 // Products of sixteen rows with several tokens at once.
 //
-// Both sides are sorted so that the innermost loop reads them one after the other: the halves of
-// blocks that go into the same lane of a row's sum (matmul.h) stand together; within a half, four
-// codes of the first row (token), four of the second, and so on.
+// Both sides are sorted so that the innermost loop reads them one after the other: the blocks that
+// go into the same lanes of a row's sum (matmul.h) stand together; within a block, four bytes of
+// the first row (token), four of the second, and so on. A word of four bytes is what an instruction
+// multiplies at once.
 namespace assay::ASSAY_ISA {
 
-// The place of half `half` of block `j` among those of a row of `blocks`, a multiple of 8.
-inline int64_t sorted_place(int64_t j, int64_t half, int64_t blocks) {
-  return (half_place(j % 8) + 4 * half) * (blocks / 8) + j / 8;
+constexpr int64_t kPanelRows = 16;
+constexpr int64_t kWord = 4;                           // bytes
+constexpr int64_t kRowWordBytes = kWord * kPanelRows;  // of all rows of a panel
+
+// The place of block `j` among those of a row of `padded` blocks, a multiple of 8.
+inline int64_t sorted_block(int64_t j, int64_t padded) {
+  return j % 8 * (padded / 8) + j / 8;
 }
 
-constexpr int64_t kPanelRows = 16;
-constexpr int64_t kHalfBytes = 16;
+// Words, scales and lanes of Traits (weights.h, and int16.h for those of 16 bits).
+template <class Traits>
+constexpr int64_t kScales = Traits::kTwoScales ? 2 : 1;
+template <class Traits>
+constexpr int64_t kLanes = 8 * kScales<Traits>;
 
 struct RowPanel {
-  uint8_t* codes;  // [blocks * 2, 4, 16, 4]
-  float* scale;    // [blocks * 2, 16]
-  float* shift;    // [blocks * 2, 16]; kShifted
+  uint8_t* codes;  // [blocks, words, 16, 4]
+  float* scale;    // [blocks, kScales, 16]
+  float* shift;    // [blocks, kScales, 16]; kShifted
 };
 
+// Of types with activations of 8 bits: room for two scales and shifts a block.
 inline int64_t panel_floats(int64_t columns) {
-  return kPanelRows * padded_blocks(columns) * (32 / 4 + 2 + 2);
+  return padded_blocks(columns) * kPanelRows * (8 + 2 + 2);
 }
 
 inline RowPanel row_panel(float* scratch, int64_t columns) {
-  const int64_t lanes = kPanelRows * padded_blocks(columns);
-  float* const scale = scratch + lanes * 8;
-  return {reinterpret_cast<uint8_t*>(scratch), scale, scale + 2 * lanes};
+  const int64_t lanes = padded_blocks(columns) * kPanelRows;
+  return {reinterpret_cast<uint8_t*>(scratch), scratch + 8 * lanes, scratch + 10 * lanes};
 }
 
-// The 16 codes of a half, of row or token `t` of `n`, into the half at `out`.
-template <class Byte>
-ASSAY_ALWAYS_INLINE void spread_codes(const Byte* codes, int64_t t, int64_t n, uint8_t* out) {
-#pragma GCC unroll 4
-  for (int64_t quad = 0; quad < 4; ++quad) {
-    std::memcpy(out + 4 * (quad * n + t), codes + 4 * quad, 4);
-  }
-}
+// The tokens of a tile.
+struct TokenTile {
+  const uint8_t* codes;  // [blocks, words, n, 4]
+  const float* scale;    // [blocks, n]
+  // Of 8 bits alone, as in QuantizedRow:
+  const float* sum;           // [blocks, n]
+  const int32_t* total;       // [blocks, n]
+  const float* half_sum;      // [blocks, 2, n]
+  const int32_t* half_total;  // [blocks, 2, n]
+};
 
 // Sixteen rows of 32 bytes at `rows`, `stride` apart: four bytes of each to out[0], the next four
 // of each to out[1], and so on.
@@ -59,8 +69,8 @@ ASSAY_ALWAYS_INLINE void transpose_rows(const uint8_t* rows, size_t stride,
 // What is read of a chunk of sixteen rows before it is sorted.
 struct PanelChunk {
   uint8_t codes[8][kPanelRows][32];
-  float scale[kPanelRows][16];
-  float shift[kPanelRows][16];  // kShifted
+  float scale[2][kPanelRows][8];  // the second: kTwoScales
+  float shift[2][kPanelRows][8];  // kShifted
 };
 
 // The first n blocks of the chunk at `data`, of row `r`.
@@ -70,9 +80,9 @@ ASSAY_ALWAYS_INLINE void read_panel_row(const uint8_t* data, int64_t n, int64_t 
   Chunk chunk;
   read_chunk<Type, 8>(data, n, chunk);
 #pragma GCC unroll 2
-  for (int64_t i = 0; i < 2; ++i) {
-    store8(rows.scale[r] + 8 * i, chunk.scale[i]);
-    if constexpr (Type::kShifted) store8(rows.shift[r] + 8 * i, chunk.shift[i]);
+  for (int64_t i = 0; i < kScales<Type>; ++i) {
+    store8(rows.scale[i][r], chunk.scale[i]);
+    if constexpr (Type::kShifted) store8(rows.shift[i][r], chunk.shift[i]);
   }
 #pragma GCC unroll 8
   for (int64_t p = 0; p < 8; ++p) {
@@ -80,17 +90,21 @@ ASSAY_ALWAYS_INLINE void read_panel_row(const uint8_t* data, int64_t n, int64_t 
   }
 }
 
-// [sixteen rows, sixteen halves] of a chunk from block `j` to their places.
-ASSAY_ALWAYS_INLINE void sort_numbers(const float (&rows)[kPanelRows][16], int64_t j,
+// [kScales, sixteen rows, 8] of the chunk from block `j` to their places.
+template <class Traits>
+ASSAY_ALWAYS_INLINE void sort_numbers(const float (&rows)[2][kPanelRows][8], int64_t j,
                                       int64_t padded, float* out) {
 #pragma GCC unroll 2
-  for (int64_t i = 0; i < 16; i += 8) {
+  for (int64_t i = 0; i < kScales<Traits>; ++i) {
     uint8_t* places[8];
     for (int64_t k = 0; k < 8; ++k) {
-      const int64_t place = (i + k) * (padded / 8) + j / 8;
+      // With two scales, the first halves of four blocks stand before their last ones.
+      const int64_t block = Traits::kTwoScales ? i * 4 + k % 4 : k;
+      const int64_t half = Traits::kTwoScales ? k / 4 : 0;
+      const int64_t place = sorted_block(j + block, padded) * kScales<Traits> + half;
       places[k] = reinterpret_cast<uint8_t*>(out + place * kPanelRows);
     }
-    transpose_rows(reinterpret_cast<const uint8_t*>(rows[0] + i), sizeof(rows[0]), places);
+    transpose_rows(reinterpret_cast<const uint8_t*>(rows[i][0]), sizeof(rows[i][0]), places);
   }
 }
 
@@ -118,107 +132,119 @@ void fill_panel(const uint8_t* row, size_t stride, int64_t n_rows, int64_t colum
     for (int64_t p = 0; p < n; ++p) {
       uint8_t* places[8];
       for (int64_t k = 0; k < 8; ++k) {
-        const int64_t place = sorted_place(j + p, k / 4, padded) * kPanelRows * kHalfBytes;
-        places[k] = panel.codes + place + k % 4 * 4 * kPanelRows;
+        places[k] = panel.codes + (sorted_block(j + p, padded) * 8 + k) * kRowWordBytes;
       }
       transpose_rows(rows.codes[p][0], sizeof(rows.codes[p][0]), places);
     }
-    sort_numbers(rows.scale, j, padded, panel.scale);
-    if constexpr (Type::kShifted) sort_numbers(rows.shift, j, padded, panel.shift);
+    sort_numbers<Type>(rows.scale, j, padded, panel.scale);
+    if constexpr (Type::kShifted) sort_numbers<Type>(rows.shift, j, padded, panel.shift);
   }
 }
 
 // The quantised rows of n tokens; n * quantized_row_bytes() bytes in all.
-struct TokenTile {
-  const int8_t* codes;   // [blocks * 2, 4, n, 4]
-  const float* scale;    // [blocks * 2, n]
-  const float* sum;      // [blocks * 2, n]
-  const int32_t* total;  // [blocks * 2, n]
-};
-
 inline TokenTile token_tile(const uint8_t* bytes, int64_t n, int64_t columns) {
-  const int64_t halves = n * padded_blocks(columns) * 2;
-  const auto* scale = reinterpret_cast<const float*>(bytes + halves * kHalfBytes);
-  return {reinterpret_cast<const int8_t*>(bytes), scale, scale + halves,
-          reinterpret_cast<const int32_t*>(scale + 2 * halves)};
+  const int64_t all = padded_blocks(columns) * n;
+  const auto* floats = reinterpret_cast<const float*>(bytes + all * 32);
+  const auto* ints = reinterpret_cast<const int32_t*>(floats + 4 * all);
+  return {bytes, floats, floats + all, ints, floats + 2 * all, ints + all};
 }
 
 // The rows x[n, columns], quantised, as a tile at `out`.
 inline void quantize_tile(const float* x, int64_t n, int64_t columns, uint8_t* out) {
-  constexpr int64_t kChunk = 256;  // elements that are quantised together
+  const int64_t blocks = columns / 32;
   const int64_t padded = padded_blocks(columns);
-  auto* const scale = reinterpret_cast<float*>(out + n * padded * 2 * kHalfBytes);
-  float* const sum = scale + n * padded * 2;
-  auto* const total = reinterpret_cast<int32_t*>(sum + n * padded * 2);
+  const int64_t all = padded * n;
+  auto* const floats = reinterpret_cast<float*>(out + all * 32);
+  auto* const ints = reinterpret_cast<int32_t*>(floats + 4 * all);
   for (int64_t t = 0; t < n; ++t) {
-    for (int64_t first = 0; first < columns; first += kChunk) {
-      const int64_t count = columns - first < kChunk ? columns - first : kChunk;
-      alignas(64) uint8_t bytes[kChunk / 32 * kQuantizedBlockBytes];
-      quantize_row(x + t * columns + first, count, bytes);
-      const QuantizedRow row = quantized_row(bytes, count);
-      for (int64_t i = 0; i < count / 16; ++i) {
-        const int64_t place = sorted_place(first / 32 + i / 2, i % 2, padded) * n;
-        const int64_t from = half_place(i / 2) + i % 2 * 4;
-        spread_codes(row.codes + i * kHalfBytes, t, n, out + place * kHalfBytes);
-        scale[place + t] = row.scale[from];
-        sum[place + t] = row.sum[from];
-        total[place + t] = row.total[from];
+    for (int64_t j = 0; j < blocks; j += 8) {
+      EightBlocks eight;
+      quantize_blocks(x + t * columns + 32 * j, blocks - j, eight);
+      const auto copy = [&](auto* to, const auto& from, int64_t i, int64_t at) {
+        std::memcpy(to + at * n + t, reinterpret_cast<const uint8_t*>(&from) + i * kWord, kWord);
+      };
+      for (int64_t p = 0; p < 8 && j + p < blocks; ++p) {
+        const int64_t place = sorted_block(j + p, padded);
+        for (int64_t k = 0; k < 8; ++k) {
+          std::memcpy(out + ((place * 8 + k) * n + t) * kWord, eight.codes[p] + k * kWord, kWord);
+        }
+        copy(floats, eight.scale, p, place);
+        copy(floats + all, eight.sum, p, place);
+        copy(ints, eight.total, p, place);
+        for (int64_t h = 0; h < 2; ++h) {
+          const int64_t from = half_place(p) + 4 * h;
+          copy(floats + 2 * all, eight.half_sum, from, 2 * place + h);
+          copy(ints + all, eight.half_total, from, 2 * place + h);
+        }
       }
     }
   }
 }
 
-// One lane, halves of blocks [place, end), of sixteen rows with kTokens tokens: out[kTokens, 16].
+// Minus kOffset * total, in all lanes.
+template <class Traits>
+ASSAY_ALWAYS_INLINE I32x16 less_offset(int32_t total) {
+  if constexpr (Traits::kOffset == 0) {
+    return splat_int(0);
+  } else {
+    return sub(splat_int(0), shift_left<__builtin_ctz(Traits::kOffset)>(splat_int(total)));
+  }
+}
+
+// One lane of sixteen rows with kTokens tokens, of the blocks at places [place, end), or of half
+// `half` of these with kTwoScales: out[kTokens, 16].
 template <class Traits, int64_t kTokens>
 void multiply_lane(const RowPanel& panel, const TokenTile& x, int64_t place, int64_t end,
-                   float* out) {
+                   int64_t half, float* out) {
+  constexpr int64_t kWords = Traits::kWords / kScales<Traits>;
   F32x16 lanes[kTokens];
 #pragma GCC unroll 16
   for (int64_t t = 0; t < kTokens; ++t) lanes[t] = zero();
   for (; place < end; ++place) {
-    const uint8_t* codes = panel.codes + place * kHalfBytes * kPanelRows;
-    const int8_t* x_codes = x.codes + place * kHalfBytes * kTokens;
+    const int64_t own = place * kScales<Traits> + half;
+    const uint8_t* codes = panel.codes + own * kWords * kRowWordBytes;
+    const uint8_t* x_codes = x.codes + own * kWords * kWord * kTokens;
+    const int32_t* total = (Traits::kTwoScales ? x.half_total : x.total) + own * kTokens;
     I32x16 sums[kTokens];
 #pragma GCC unroll 16
     for (int64_t t = 0; t < kTokens; ++t) {
-      sums[t] = splat_int(-Traits::kOffset * x.total[place * kTokens + t]);
+      sums[t] = less_offset<Traits>(total[t]);
     }
-#pragma GCC unroll 4
-    for (int64_t quad = 0; quad < 4; ++quad) {
+#pragma GCC unroll 16
+    for (int64_t word = 0; word < kWords; ++word) {
 #pragma GCC unroll 16
       for (int64_t t = 0; t < kTokens; ++t) {
-        sums[t] = add_row_products<Traits::kWide>(sums[t], codes + quad * 4 * kPanelRows,
-                                                  x_codes + 4 * (quad * kTokens + t));
+        sums[t] = Traits::add_products(sums[t], codes + word * kRowWordBytes,
+                                       x_codes + kWord * (word * kTokens + t));
       }
     }
-    const F32x16 scale = load(panel.scale + place * kPanelRows);
+    const F32x16 scale = load(panel.scale + own * kPanelRows);
 #pragma GCC unroll 16
     for (int64_t t = 0; t < kTokens; ++t) {
       const F32x16 both = mul(scale, splat(x.scale[place * kTokens + t]));
       lanes[t] = fma(to_float(sums[t]), both, lanes[t]);
     }
     if constexpr (Traits::kShifted) {
-      const F32x16 shift = load(panel.shift + place * kPanelRows);
+      const F32x16 shift = load(panel.shift + own * kPanelRows);
+      const float* sum = (Traits::kTwoScales ? x.half_sum : x.sum) + own * kTokens;
 #pragma GCC unroll 16
-      for (int64_t t = 0; t < kTokens; ++t) {
-        lanes[t] = fma(shift, splat(x.sum[place * kTokens + t]), lanes[t]);
-      }
+      for (int64_t t = 0; t < kTokens; ++t) lanes[t] = fma(shift, splat(sum[t]), lanes[t]);
     }
   }
 #pragma GCC unroll 16
   for (int64_t t = 0; t < kTokens; ++t) store(out + t * kPanelRows, lanes[t]);
 }
 
-// The sums over the lanes of partial[kLanes, kTokens, 16]; `n_rows` of sixteen rows are stored,
+// The sums over the lanes of partial[kOfLanes, kTokens, 16]; `n_rows` of sixteen rows are stored,
 // `stride` floats from token to token.
-template <int64_t kTokens, int64_t kLanes>
+template <int64_t kTokens, int64_t kOfLanes>
 void store_lane_sums(const float* partial, int64_t n_rows, float* out, int64_t stride) {
   constexpr int64_t kLane = kTokens * kPanelRows;
   for (int64_t t = 0; t < kTokens; ++t) {
     const float* at = partial + t * kPanelRows;
     const auto eighth = [&](int64_t lane) {
       const F32x16 first = load(at + lane * kLane);
-      if constexpr (kLanes == 8) return first;
+      if constexpr (kOfLanes == 8) return first;
       return add(first, load(at + (lane + 8) * kLane));
     };
     const auto pair = [&](int64_t lane) { return add(eighth(lane), eighth(lane + 4)); };
@@ -231,34 +257,26 @@ void store_lane_sums(const float* partial, int64_t n_rows, float* out, int64_t s
   }
 }
 
-// Sixteen rows with the kTokens tokens at `x`; `n_rows` of them are stored, `stride` floats from
-// token to token. partial[16, kTokens, 16].
-template <class Traits, int64_t kTokens>
-void multiply_tile(const RowPanel& panel, int64_t n_rows, int64_t columns, const uint8_t* x,
-                   float* partial, float* out, int64_t stride) {
-  const TokenTile tile = token_tile(x, kTokens, columns);
-  const int64_t blocks = columns / 32;
-  const int64_t padded = padded_blocks(columns);
-  constexpr int64_t kLane = kTokens * kPanelRows;
-  for (int64_t p = 0; p < 8; ++p) {
-    for (int64_t half = 0; half < 2; ++half) {
-      const int64_t place = sorted_place(p, half, padded);
-      multiply_lane<Traits, kTokens>(panel, tile, place, place + (blocks - p + 7) / 8,
-                                     partial + (half_place(p) + 4 * half) * kLane);
-    }
-  }
-  store_lane_sums<kTokens, 16>(partial, n_rows, out, stride);
-}
-
-// As multiply_tile for n_tokens <= kTokens.
-template <class Traits, int64_t kTokens>
-void multiply_tokens(const RowPanel& panel, int64_t n_rows, int64_t columns, const uint8_t* x,
+// Sixteen rows of so many blocks with n_tokens <= kTokens of a tile; `n_rows` of them are stored,
+// `stride` floats from token to token. tile(n) is that of n tokens. partial[16, kTokens, 16].
+template <class Traits, int64_t kTokens, class Tile>
+void multiply_tokens(const RowPanel& panel, int64_t n_rows, int64_t blocks, const Tile& tile,
                      int64_t n_tokens, float* partial, float* out, int64_t stride) {
   if constexpr (kTokens > 0) {
-    if (n_tokens == kTokens) {
-      return multiply_tile<Traits, kTokens>(panel, n_rows, columns, x, partial, out, stride);
+    if (n_tokens < kTokens) {
+      return multiply_tokens<Traits, kTokens - 1>(panel, n_rows, blocks, tile, n_tokens, partial,
+                                                  out, stride);
     }
-    multiply_tokens<Traits, kTokens - 1>(panel, n_rows, columns, x, n_tokens, partial, out, stride);
+    const TokenTile x = tile(kTokens);
+    const int64_t each = (blocks + 7) / 8;
+    for (int64_t p = 0; p < 8; ++p) {
+      for (int64_t half = 0; half < kScales<Traits>; ++half) {
+        const int64_t lane = Traits::kTwoScales ? half_place(p) + 4 * half : p;
+        multiply_lane<Traits, kTokens>(panel, x, p * each, p * each + (blocks - p + 7) / 8, half,
+                                       partial + lane * kTokens * kPanelRows);
+      }
+    }
+    store_lane_sums<kTokens, kLanes<Traits>>(partial, n_rows, out, stride);
   }
 }
 

@@ -24,9 +24,11 @@ ASSAY_ALWAYS_INLINE Result eight(Function f) {
   return result;
 }
 
-ASSAY_ALWAYS_INLINE int32_t four_products(const uint8_t* codes, const int8_t* x) {
+// Products of codes with signed bytes.
+template <class Byte>
+ASSAY_ALWAYS_INLINE int32_t four_products(const uint8_t* codes, const Byte* x) {
   int32_t sum = 0;
-  for (int i = 0; i < 4; ++i) sum += int32_t{codes[i]} * int32_t{x[i]};
+  for (int i = 0; i < 4; ++i) sum += int32_t{codes[i]} * static_cast<int8_t>(x[i]);
   return sum;
 }
 
@@ -149,7 +151,7 @@ constexpr int64_t kIntegerTokens = 2;
 constexpr bool kHasCodeForEachLength = false;
 
 template <bool kWide>
-ASSAY_ALWAYS_INLINE I32x16 add_row_products(I32x16 sums, const uint8_t* codes, const int8_t* x) {
+ASSAY_ALWAYS_INLINE I32x16 add_row_products(I32x16 sums, const uint8_t* codes, const uint8_t* x) {
   return add(sums, each_lane<I32x16>([&](int64_t r) { return four_products(&codes[4 * r], x); }));
 }
 
@@ -166,12 +168,6 @@ ASSAY_ALWAYS_INLINE void store_low_bytes(int8_t* out, I32x16 a) {
   for (int l = 0; l < 16; ++l) out[l] = static_cast<int8_t>(a.v[l / 4][l % 4] & 0xFF);
 }
 
-ASSAY_ALWAYS_INLINE int32_t sum(I32x16 a) {
-  int32_t total = 0;
-  for (int l = 0; l < 16; ++l) total += a.v[l / 4][l % 4];
-  return total;
-}
-
 ASSAY_ALWAYS_INLINE I32x8 largest_magnitudes(const uint8_t* blocks, int64_t n) {
   return eight<I32x8>([&](int64_t p) {
     int32_t largest = 0;
@@ -183,6 +179,15 @@ ASSAY_ALWAYS_INLINE I32x8 largest_magnitudes(const uint8_t* blocks, int64_t n) {
     }
     return largest;
   });
+}
+
+ASSAY_ALWAYS_INLINE uint32_t largest_magnitude(const float* x) {
+  uint32_t largest = 0;
+  for (int i = 0; i < 32; ++i) {
+    const uint32_t magnitude = float_bits(x[i]) & 0x7FFFFFFFU;
+    if (magnitude > largest) largest = magnitude;
+  }
+  return largest;
 }
 
 ASSAY_ALWAYS_INLINE I32x8 splat_int8(int32_t value) {
@@ -236,8 +241,11 @@ ASSAY_ALWAYS_INLINE int32_t wrapping_sum(int32_t a, int32_t b) {
   return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
 }
 
-ASSAY_ALWAYS_INLINE int32_t two_products(const int16_t* a, const int16_t* b) {
-  return wrapping_sum(int32_t{a[0]} * int32_t{b[0]}, int32_t{a[1]} * int32_t{b[1]});
+ASSAY_ALWAYS_INLINE int32_t two_products(const uint8_t* a, const uint8_t* b) {
+  int16_t two[2][2];
+  std::memcpy(two[0], a, sizeof(two[0]));
+  std::memcpy(two[1], b, sizeof(two[1]));
+  return wrapping_sum(int32_t{two[0][0]} * two[1][0], int32_t{two[0][1]} * two[1][1]);
 }
 
 ASSAY_ALWAYS_INLINE I32x8 add_low_products(I32x8 sums, F32x8 a, const uint32_t* x) {
@@ -271,9 +279,9 @@ ASSAY_ALWAYS_INLINE F32x8 load8_bf16(const uint8_t* halves) {
   return load8_halves(halves, [](uint16_t half) { return float_from_bf16(half); });
 }
 
-ASSAY_ALWAYS_INLINE I32x16 add_pair_products(I32x16 sums, const int16_t* pairs, const int16_t* x) {
+ASSAY_ALWAYS_INLINE I32x16 add_pair_products(I32x16 sums, const uint8_t* pairs, const uint8_t* x) {
   return each_lane<I32x16>([&](int64_t r) {
-    return wrapping_sum(sums.v[r / 4][r % 4], two_products(&pairs[2 * r], x));
+    return wrapping_sum(sums.v[r / 4][r % 4], two_products(&pairs[4 * r], x));
   });
 }
 

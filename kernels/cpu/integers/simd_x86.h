@@ -259,6 +259,21 @@ ASSAY_ALWAYS_INLINE I32x8 largest_magnitudes(const uint8_t* blocks, int64_t n) {
                            _mm256_set1_epi32(0xFFFF))};
 }
 
+// The bits of the largest of |x[32]|, where NaN is larger than infinity.
+ASSAY_ALWAYS_INLINE uint32_t largest_magnitude(const float* x) {
+  const auto eight = [&](int i) {
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + 8 * i));
+    return _mm256_and_si256(bits, _mm256_set1_epi32(0x7FFFFFFF));
+  };
+  const __m256i eights =
+      _mm256_max_epi32(_mm256_max_epi32(eight(0), eight(1)), _mm256_max_epi32(eight(2), eight(3)));
+  const __m128i fours =
+      _mm_max_epi32(_mm256_castsi256_si128(eights), _mm256_extracti128_si256(eights, 1));
+  const __m128i twos = _mm_max_epi32(fours, _mm_shuffle_epi32(fours, 0x4E));
+  return static_cast<uint32_t>(
+      _mm_cvtsi128_si32(_mm_max_epi32(twos, _mm_shuffle_epi32(twos, 0xB1))));
+}
+
 ASSAY_ALWAYS_INLINE I32x8 splat_int8(int32_t value) {
   return {_mm256_set1_epi32(value)};
 }
@@ -288,13 +303,6 @@ ASSAY_ALWAYS_INLINE F32x8 float_or_nan(I32x8 bits, I32x8 a, int32_t b) {
   return {_mm256_castsi256_ps(_mm256_blendv_epi8(bits.v, nan, equal))};
 }
 
-ASSAY_ALWAYS_INLINE int32_t sum_ints(__m256i eight) {
-  const __m128i four =
-      _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
-  const __m128i two = _mm_hadd_epi32(four, four);
-  return _mm_cvtsi128_si32(_mm_hadd_epi32(two, two));
-}
-
 // Tokens at once with sixteen rows, as many as there are registers for.
 #if defined(__AVX512VNNI__)
 constexpr int64_t kIntegerTokens = 12;
@@ -305,7 +313,7 @@ constexpr bool kHasCodeForEachLength = true;
 
 #if defined(__AVX512VNNI__)
 template <bool kWide>
-ASSAY_ALWAYS_INLINE I32x16 add_row_products(I32x16 sums, const uint8_t* codes, const int8_t* x) {
+ASSAY_ALWAYS_INLINE I32x16 add_row_products(I32x16 sums, const uint8_t* codes, const uint8_t* x) {
   int32_t four;
   std::memcpy(&four, x, sizeof(four));
   return {_mm512_dpbusd_epi32(sums.v, _mm512_loadu_si512(codes), _mm512_set1_epi32(four))};
@@ -336,20 +344,15 @@ ASSAY_ALWAYS_INLINE void store_pairs(void* out, I16x32 a) {
 }
 
 // Lane r: sums + the products of the pair at pairs + 2r with that at x.
-ASSAY_ALWAYS_INLINE I32x16 add_pair_products(I32x16 sums, const int16_t* pairs, const int16_t* x) {
+ASSAY_ALWAYS_INLINE I32x16 add_pair_products(I32x16 sums, const uint8_t* pairs, const uint8_t* x) {
   int32_t pair;
   std::memcpy(&pair, x, sizeof(pair));
   return {_mm512_dpwssd_epi32(sums.v, _mm512_loadu_si512(pairs), _mm512_set1_epi32(pair))};
 }
-
-ASSAY_ALWAYS_INLINE int32_t sum(I32x16 a) {
-  return sum_ints(_mm256_add_epi32(_mm512_maskz_extracti32x8_epi32(0xFF, a.v, 0),
-                                   _mm512_maskz_extracti32x8_epi32(0xFF, a.v, 1)));
-}
 #else
 // Lane r: sums + the products of four codes of row r, at codes + 4r, with x[4].
 template <bool kWide>
-ASSAY_ALWAYS_INLINE I32x16 add_row_products(I32x16 sums, const uint8_t* codes, const int8_t* x) {
+ASSAY_ALWAYS_INLINE I32x16 add_row_products(I32x16 sums, const uint8_t* codes, const uint8_t* x) {
   int32_t four;
   std::memcpy(&four, x, sizeof(four));
   const __m256i all = _mm256_set1_epi32(four);
@@ -372,10 +375,6 @@ ASSAY_ALWAYS_INLINE void store_low_bytes(int8_t* out, I32x16 a) {
       _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1)));
 }
 
-ASSAY_ALWAYS_INLINE int32_t sum(I32x16 a) {
-  return sum_ints(_mm256_add_epi32(a.lo, a.hi));
-}
-
 struct I16x32 {
   __m256i lo;
   __m256i hi;
@@ -396,7 +395,7 @@ ASSAY_ALWAYS_INLINE void store_pairs(void* out, I16x32 a) {
   _mm256_storeu_si256(halves + 1, a.hi);
 }
 
-ASSAY_ALWAYS_INLINE I32x16 add_pair_products(I32x16 sums, const int16_t* pairs, const int16_t* x) {
+ASSAY_ALWAYS_INLINE I32x16 add_pair_products(I32x16 sums, const uint8_t* pairs, const uint8_t* x) {
   int32_t pair;
   std::memcpy(&pair, x, sizeof(pair));
   const __m256i all = _mm256_set1_epi32(pair);

@@ -15,20 +15,14 @@
 // layouts. A weight is scale * (code - kOffset), with kShifted that plus shift.
 namespace assay::ASSAY_ISA {
 
-// 256 weights of a row, or what is left of it: eight blocks of 32, each of two halves. Beyond the
-// row, codes may be anything, and scales and shifts are zero. Scales and shifts are those of the
-// halves in the order of half_sums.
+// 256 weights of a row, or what is left of it: eight blocks of 32. Beyond the row, codes may be
+// anything, and scales and shifts are zero. There is one scale and shift a block; with kTwoScales
+// one for each half of a block, in the order of half_sums.
 struct Chunk {
   U8x32 codes[8];
-  F32x8 scale[2];
+  F32x8 scale[2];  // the second: kTwoScales
   F32x8 shift[2];  // kShifted
 };
-
-// One number a block, as those of its halves.
-ASSAY_ALWAYS_INLINE void set_both_halves(F32x8 blocks, F32x8 (&halves)[2]) {
-  halves[0] = first_four_twice(blocks);
-  halves[1] = last_four_twice(blocks);
-}
 
 // `factor` times the 16 signed bytes of the halves of eight blocks, one after the other.
 ASSAY_ALWAYS_INLINE void set_halves(float factor, const int8_t* sixteen, F32x8 (&halves)[2]) {
@@ -38,12 +32,19 @@ ASSAY_ALWAYS_INLINE void set_halves(float factor, const int8_t* sixteen, F32x8 (
   halves[1] = mul(splat8(factor), to_float(bytes[1]));
 }
 
-template <bool kIsShifted, int32_t kCodeOffset, bool kHasWideCodes = false>
+template <bool kIsShifted, int32_t kCodeOffset, bool kHasTwoScales = false,
+          bool kHasWideCodes = false>
 struct CodeTraits {
   using Traits = CodeTraits;
   static constexpr bool kShifted = kIsShifted;
   static constexpr int32_t kOffset = kCodeOffset;
+  static constexpr bool kTwoScales = kHasTwoScales;  // a block
   static constexpr bool kWide = kHasWideCodes;
+  static constexpr int64_t kWords = 8;  // of a block, each of four codes
+  static ASSAY_ALWAYS_INLINE I32x16 add_products(I32x16 sums, const uint8_t* rows,
+                                                 const uint8_t* x) {
+    return add_row_products<kWide>(sums, rows, x);
+  }
 };
 
 // Types of 32-element blocks: eight of them are a chunk, kBlocks of which are in the row.
@@ -55,11 +56,7 @@ ASSAY_ALWAYS_INLINE void read_small_blocks(const uint8_t* blocks, Chunk& chunk) 
     std::memcpy(&pairs[p], blocks + p * Type::kBytes, sizeof(pairs[p]));
     chunk.codes[p] = Type::codes(blocks + p * Type::kBytes);
   }
-  F32x8 scale;
-  F32x8 shift;
-  split_f16_pairs(pairs, scale, shift);
-  set_both_halves(scale, chunk.scale);
-  if constexpr (Type::kShifted) set_both_halves(shift, chunk.shift);
+  split_f16_pairs(pairs, chunk.scale[0], chunk.shift[0]);
 }
 
 // NOLINTBEGIN(readability-identifier-naming): the format's own names
@@ -93,7 +90,7 @@ struct Int8Q5_1 : CodeTraits<true, 0> {
   }
 };
 
-struct Int8Q8_0 : CodeTraits<false, 128, true> {
+struct Int8Q8_0 : CodeTraits<false, 128, false, true> {
   static constexpr int64_t kBytes = 34;
   static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
     return bit_xor(load_bytes(block + 2), splat_byte(-128));
@@ -101,7 +98,7 @@ struct Int8Q8_0 : CodeTraits<false, 128, true> {
 };
 
 // The types of 256-element blocks: one is a chunk.
-struct Int8Q2_K : CodeTraits<true, 0> {
+struct Int8Q2_K : CodeTraits<true, 0, true> {
   static constexpr int64_t kBytes = 84;
   template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
@@ -119,7 +116,7 @@ struct Int8Q2_K : CodeTraits<true, 0> {
   }
 };
 
-struct Int8Q3_K : CodeTraits<false, 4> {
+struct Int8Q3_K : CodeTraits<false, 4, true> {
   static constexpr int64_t kBytes = 110;
   template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
@@ -139,8 +136,8 @@ struct Int8Q3_K : CodeTraits<false, 4> {
 ASSAY_ALWAYS_INLINE void six_bit_scales(const uint8_t* block, Chunk& chunk) {
   uint8_t bytes[16];
   unpack_six_bit_scales(block, bytes);
-  set_both_halves(mul(splat8(f16_at(block)), to_float(widen8(bytes))), chunk.scale);
-  set_both_halves(mul(splat8(-f16_at(block + 2)), to_float(widen8(bytes + 8))), chunk.shift);
+  chunk.scale[0] = mul(splat8(f16_at(block)), to_float(widen8(bytes)));
+  chunk.shift[0] = mul(splat8(-f16_at(block + 2)), to_float(widen8(bytes + 8)));
 }
 
 struct Int8Q4_K : CodeTraits<true, 0> {
@@ -166,7 +163,7 @@ struct Int8Q5_K : CodeTraits<true, 0> {
   }
 };
 
-struct Int8Q6_K : CodeTraits<false, 32> {
+struct Int8Q6_K : CodeTraits<false, 32, true> {
   static constexpr int64_t kBytes = 210;
   template <int64_t kPart>
   static ASSAY_ALWAYS_INLINE U8x32 codes(const uint8_t* block) {
@@ -185,7 +182,7 @@ struct Int8Q6_K : CodeTraits<false, 32> {
 
 // The types of coded_types.h.
 template <class Type>
-struct Int8Coded : CodeTraits<false, 128, true> {
+struct Int8Coded : CodeTraits<false, 128, (Type::kGroup % 32 != 0), true> {
   static constexpr int64_t kBytes = Type::kBytes;
   static constexpr int64_t kElements = Type::kElements;
 
@@ -197,8 +194,11 @@ struct Int8Coded : CodeTraits<false, 128, true> {
       const uint8_t* block = data + 32 * p / kElements * kBytes;
       const int first = static_cast<int>(32 * p % kElements);
       chunk.codes[p] = bit_xor(signed_codes<Type>(block, first), splat_byte(-128));
-      scale[half_place(p)] = Type::scale(block, first / Type::kGroup);
-      scale[half_place(p) + 4] = Type::scale(block, (first + 16) / Type::kGroup);
+      const int64_t place = Int8Coded::kTwoScales ? half_place(p) : p;
+      scale[place] = Type::scale(block, first / Type::kGroup);
+      if constexpr (Int8Coded::kTwoScales) {
+        scale[place + 4] = Type::scale(block, (first + 16) / Type::kGroup);
+      }
     }
     for (int i = 0; i < 2; ++i) chunk.scale[i] = load8(scale + 8 * i);
   }

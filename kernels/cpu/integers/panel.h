@@ -181,13 +181,14 @@ inline void quantize_tile(const float* x, int64_t n, int64_t columns, uint8_t* o
   }
 }
 
-// Minus kOffset * total, in all lanes.
+// Minus kOffset * the sum of the codes at `at`, in all lanes.
 template <class Traits>
-ASSAY_ALWAYS_INLINE I32x16 less_offset(int32_t total) {
+ASSAY_ALWAYS_INLINE I32x16 less_offset(const TokenTile& x, int64_t at) {
   if constexpr (Traits::kOffset == 0) {
     return splat_int(0);
   } else {
-    return sub(splat_int(0), shift_left<__builtin_ctz(Traits::kOffset)>(splat_int(total)));
+    const I32x16 total = splat_int((Traits::kTwoScales ? x.half_total : x.total)[at]);
+    return sub(splat_int(0), shift_left<__builtin_ctz(Traits::kOffset)>(total));
   }
 }
 
@@ -204,12 +205,9 @@ void multiply_lane(const RowPanel& panel, const TokenTile& x, int64_t place, int
     const int64_t own = place * kScales<Traits> + half;
     const uint8_t* codes = panel.codes + own * kWords * kRowWordBytes;
     const uint8_t* x_codes = x.codes + own * kWords * kWord * kTokens;
-    const int32_t* total = (Traits::kTwoScales ? x.half_total : x.total) + own * kTokens;
     I32x16 sums[kTokens];
 #pragma GCC unroll 16
-    for (int64_t t = 0; t < kTokens; ++t) {
-      sums[t] = less_offset<Traits>(total[t]);
-    }
+    for (int64_t t = 0; t < kTokens; ++t) sums[t] = less_offset<Traits>(x, own * kTokens + t);
 #pragma GCC unroll 16
     for (int64_t word = 0; word < kWords; ++word) {
 #pragma GCC unroll 16

@@ -127,9 +127,23 @@ class Choices {
   std::map<int64_t, Choice> choices_;  // by position
 };
 
-void take_header(const LogHeader& header, const std::string& path, size_t n_vocab,
-                 FollowedTokens& followed) {
-  for (const int64_t token : header.tokens) {
+// The prompt of the log's one sequence.
+const std::vector<int64_t>& prompt_of(const LogHeader& header, const std::string& sequence,
+                                      const std::string& path) {
+  const auto named = header.sequences.size() == 1 ? header.sequences.begin()
+                                                  : std::ranges::find(header.sequences, sequence,
+                                                                      &LogHeader::Sequence::name);
+  const bool is_named = named != header.sequences.end();
+  if (!(is_named ? named->mask : header.mask).empty()) {
+    throw Error("its header says that some tokens are padding", path,
+                "follow a log of the prompt alone");
+  }
+  return is_named ? named->tokens : header.tokens;
+}
+
+void take_header(const LogHeader& header, const std::vector<int64_t>& tokens,
+                 const std::string& path, size_t n_vocab, FollowedTokens& followed) {
+  for (const int64_t token : tokens) {
     if (token < 0 || token >= static_cast<int64_t>(n_vocab)) {
       throw Error(fmt::format("the header's token {} is not in the model's vocabulary of {}", token,
                               n_vocab),
@@ -163,11 +177,13 @@ FollowedTokens read_followed_tokens(const std::string& path, const std::vector<b
     }
   }
   if (!sequence) throw no_records_error(log);
-  if (!log.header() || log.header()->tokens.empty()) {
+  const std::vector<int64_t> tokens =
+      log.header() ? prompt_of(*log.header(), *sequence, path) : std::vector<int64_t>();
+  if (tokens.empty()) {
     throw Error(log.header() ? "its header names no tokens" : "it has no header", path,
                 "follow a log whose header has the prompt's tokens, as assay run writes it");
   }
-  take_header(*log.header(), path, choosable.size(), followed);
+  take_header(*log.header(), tokens, path, choosable.size(), followed);
   followed.warnings = log.warnings();
   last = std::max(last, choices.last_position());
   if (!log.header()->sampling.empty() && last >= std::ssize(followed.prompt)) {

@@ -107,6 +107,13 @@ TEST_F(FollowCommand, WhatCannotBeFollowedIsTold) {
                path("vocabulary.jsonl") +
                    ": the header's token 5 is not in the model's vocabulary of 5; follow a "
                    "reference of this model");
+  const std::string sequence = R"({"assay":1,"tokens":[[1,2]])";
+  const std::string last = "}\n" + line("logits", 1, {0, 0, 1, 0, 0}, R"(,"sequence":"0")");
+  EXPECT_EQ(run({"run", model, "--follow", put("one.jsonl", sequence + last)}).exit_code, 0);
+  expect_error(
+      {"run", model, "--follow", put("mask.jsonl", sequence + R"(,"mask":[[0,1]])" + last)},
+      path("mask.jsonl") +
+          ": its header says that some tokens are padding; follow a log of the prompt alone");
   std::string many = "{\"assay\":1,\"tokens\":[1]}\n";
   for (int i = 0; i < 17; ++i) many += line("logits", i, {0, 0, 1, 0, 0});
   expect_error(
